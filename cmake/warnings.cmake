@@ -1,0 +1,11 @@
+# The flags of every target of the project.
+add_library(headroom_warnings INTERFACE)
+target_compile_options(headroom_warnings INTERFACE -Wall -Wextra -Wshadow -Wvla
+  $<$<COMPILE_LANGUAGE:C>:-Wconversion -Wstrict-prototypes -Wmissing-prototypes>)
+if(HEADROOM_WERROR)
+  target_compile_options(headroom_warnings INTERFACE -Werror)
+endif()
+if(HEADROOM_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()

@@ -1,0 +1,73 @@
+/* What to change about a shape, and what it gains. Thread safety: an hr_advice belongs to one caller. */
+#ifndef HEADROOM_ADVISE_H
+#define HEADROOM_ADVISE_H
+
+#include <headroom/predict.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum hr_severity {
+  HR_SEVERITY_NONE,   /* looked at: nothing to gain here, or the rule is void on this device */
+  HR_SEVERITY_LOW,    /* the step gains less than 2% */
+  HR_SEVERITY_MEDIUM, /* 2% to 10% */
+  HR_SEVERITY_HIGH    /* 10% and more, or the shape cannot run as asked */
+} hr_severity;
+
+/** One thing that a rule found. */
+typedef struct hr_finding {
+  const char *rule;       /* "vocabulary_alignment"; static storage */
+  const char *source;     /* where the rule comes from; static storage */
+  hr_severity severity;
+  bool void_on_device;    /* the device's data show that the rule does not hold there; `why` says so */
+  char operators[128];    /* names of the operators concerned, separated by spaces; the first is the main one */
+  char why[384];          /* one sentence with the numbers */
+  char current[96];       /* "vocabulary 50257" */
+  char suggested[192];    /* "vocabulary 50304 (pad by 47)"; empty: nothing to change */
+  bool has_change;        /* `model` and `workload` are the suggestion as a shape */
+  hr_model model;
+  hr_workload workload;
+  double parameter_change;        /* new / old − 1 */
+  double predicted_operator_gain; /* time before / time after − 1 of the main operator, per token */
+  double predicted_gain;          /* the same of the whole step */
+  double measured_gain;           /* of the whole step, set by hr_confirm(); NAN: not measured */
+  double measured_operator_gain;  /* of the main operator; NAN: not measured */
+} hr_finding;
+
+#define HR_FINDINGS_MAX 48
+
+typedef struct hr_advice {
+  hr_hardware hardware;
+  hr_model model;
+  hr_workload workload;
+  hr_step step; /* as it is */
+  size_t finding_count;
+  hr_finding findings[HR_FINDINGS_MAX]; /* highest gain first; void and satisfied ones last */
+  bool has_combined;          /* all compatible suggestions taken together */
+  hr_finding combined;
+} hr_advice;
+
+/** Applies every rule to the shape. On HR_OK the caller owns *advice and gives it back with hr_advice_free().
+ *  Errors of hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; *advice is then untouched. Deterministic. */
+HR_API hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                           hr_advice **advice, hr_error *error);
+
+/** Frees an advice; NULL is allowed. */
+HR_API void hr_advice_free(hr_advice *advice);
+
+/** "none", "low", "medium", "high". Static storage. */
+HR_API const char *hr_severity_name(hr_severity severity);
+
+/** One row of the rule table. Static storage throughout. */
+typedef struct hr_rule {
+  const char *name, *summary, *source;
+} hr_rule;
+
+/** The rules, in the order in which they are applied; *count is how many. Static storage. */
+HR_API const hr_rule *hr_rules(size_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

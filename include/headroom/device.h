@@ -1,0 +1,106 @@
+/* Devices of this machine, buffers on them, and kernels that run there.
+ *
+ * Thread safety: an hr_device may be used from several threads for everything but hr_device_close(); an hr_plan is
+ * immutable and may be run from several threads at once, each with its own workspace; a buffer belongs to its users. */
+#ifndef HEADROOM_DEVICE_H
+#define HEADROOM_DEVICE_H
+
+#include <headroom/attention.h>
+#include <headroom/gemm.h>
+#include <headroom/hardware.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hr_device hr_device;
+typedef struct hr_buffer hr_buffer;
+typedef struct hr_plan hr_plan;
+
+/** Opens "cpu" (the machine's fast libraries), "reference" (plain C in float64) or "cuda:N". The caller owns *device
+ *  and closes it after its buffers and plans. `threads`: 0 for all cores that the process may use.
+ *  HR_ERROR_NOT_FOUND for another name, HR_ERROR_UNAVAILABLE where the machine lacks it. */
+HR_API hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_error *error);
+
+/** Closes a device; NULL is allowed. */
+HR_API void hr_device_close(hr_device *device);
+
+/** The name it was opened by. Lives as long as the device. */
+HR_API const char *hr_device_name(const hr_device *device);
+
+/** Describes the device without measuring: topology, caches, memory, rates from the instruction set. */
+HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);
+
+/** As hr_device_detect(), then measures for about a second: the library's best product (fp32 and bf16) and a
+ *  streaming copy replace the estimated rates. */
+HR_API hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error);
+
+/** Memory of `bytes` bytes (at least 1) on the device, 64-byte aligned, not initialised. HR_ERROR_OUT_OF_MEMORY. The
+ *  caller owns it. */
+HR_API hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, hr_error *error);
+
+/** Frees a buffer; NULL is allowed. */
+HR_API void hr_buffer_free(hr_buffer *buffer);
+
+/** The address on the device. */
+HR_API void *hr_buffer_data(const hr_buffer *buffer);
+
+/** Copies `bytes` bytes from the host to the buffer's start, or back. HR_ERROR_INVALID beyond its end. */
+HR_API hr_status hr_buffer_write(hr_buffer *buffer, const void *from, size_t bytes, hr_error *error);
+HR_API hr_status hr_buffer_read(const hr_buffer *buffer, void *to, size_t bytes, hr_error *error); /* see hr_buffer_write() */
+
+/** Fills the buffer with uniform values in [-1, 1] of a format; the same seed gives the same values everywhere. */
+HR_API hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t seed, hr_error *error);
+
+/** Fills the buffer with NaN of a format, so that a kernel that leaves an element out is seen. */
+HR_API hr_status hr_buffer_poison(hr_buffer *buffer, hr_dtype dtype, hr_error *error);
+
+/** A kernel of a device, best first. Static storage throughout. */
+typedef struct hr_kernel_info {
+  const char *name;      /* "gemm_onednn" */
+  const char *operation; /* "gemm" or "attention" */
+  const char *device;    /* "cpu", "reference", "cuda" */
+  const char *dtypes;    /* "fp32 bf16" */
+  const char *needs;     /* what the machine must have ("avx512_bf16"), empty for nothing */
+  const char *summary;   /* one line */
+} hr_kernel_info;
+
+/** All kernels of all devices, whether or not this machine can run them; *count is how many. */
+HR_API const hr_kernel_info *hr_kernels(size_t *count);
+
+/** Whether `device` can run the kernel called `kernel`; if not, `why` (at least 160 bytes) says what is missing. */
+HR_API bool hr_kernel_runs(const hr_device *device, const char *kernel, char *why, size_t why_size);
+
+/** Prepares C = A B. `kernel` is a name of hr_kernels(), or NULL for the best that supports the problem; the plan says
+ *  which was taken and why better ones were passed over. The caller owns *plan. HR_ERROR_UNSUPPORTED with the reason
+ *  when none does; errors of hr_gemm_check(). */
+HR_API hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan,
+                              hr_error *error);
+
+/** Prepares O = attention(Q, K, V), as hr_plan_gemm(). */
+HR_API hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel,
+                                   hr_plan **plan, hr_error *error);
+
+/** Frees a plan; NULL is allowed. */
+HR_API void hr_plan_free(hr_plan *plan);
+
+/** The kernel that the plan runs, and why better ones do not ("" if none is better). Live as long as the plan. */
+HR_API const char *hr_plan_kernel(const hr_plan *plan);
+HR_API const char *hr_plan_passed_over(const hr_plan *plan); /* see hr_plan_kernel() */
+
+/** Bytes of workspace that a run needs; 0 for none. */
+HR_API size_t hr_plan_workspace_bytes(const hr_plan *plan);
+
+/** Runs a GEMM plan on device addresses: a, b in, c out, packed row-major as hr_gemm says. Allocates nothing, locks
+ *  nothing. `workspace` has hr_plan_workspace_bytes() bytes, 64-byte aligned, used by no other run meanwhile. */
+HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace,
+                                  hr_error *error);
+
+/** Runs an attention plan on device addresses: q, k, v in, o out. As hr_plan_run_gemm(). */
+HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const void *q, const void *k, const void *v, void *o,
+                                       void *workspace, hr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,18 @@
+/* What the shared library shows to the outside, and the version of this interface. */
+#ifndef HEADROOM_EXPORT_H
+#define HEADROOM_EXPORT_H
+
+#if defined(__GNUC__) || defined(__clang__)
+#define HR_API __attribute__((visibility("default")))
+#define HR_PRINTF(format_index, first_argument) __attribute__((format(printf, format_index, first_argument)))
+#else
+#define HR_API
+#define HR_PRINTF(format_index, first_argument)
+#endif
+
+#define HR_VERSION_MAJOR 0
+#define HR_VERSION_MINOR 1
+#define HR_VERSION_PATCH 0
+#define HR_VERSION "0.1.0"
+
+#endif

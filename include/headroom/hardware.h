@@ -1,0 +1,91 @@
+/* A device as numbers: what predictions are made from, whether it came from a data file or from a probe.
+ *
+ * Thread safety: hr_hardware is a value; the functions are pure (no device, no file). */
+#ifndef HEADROOM_HARDWARE_H
+#define HEADROOM_HARDWARE_H
+
+#include <headroom/dtype.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum hr_hardware_kind { HR_HARDWARE_GPU, HR_HARDWARE_CPU } hr_hardware_kind;
+
+/** Where the rates come from, and so how far a prediction may be off. */
+typedef enum hr_calibration {
+  HR_CALIBRATION_DATASHEET, /* nobody has measured: rates are the maker's */
+  HR_CALIBRATION_PUBLISHED, /* library rates and alignment classes from published measurements */
+  HR_CALIBRATION_MEASURED   /* measured by Headroom or with the same care on such a device */
+} hr_calibration;
+
+#define HR_ALIGNMENTS_MAX 10
+#define HR_TILES_MAX 16
+
+/** Speed of a product whose contiguous dimensions are multiples of `bytes` but not of the next larger class. */
+typedef struct hr_alignment_class {
+  int64_t bytes;      /* a power of two */
+  double gemm_share;  /* of the rate of the best class, plain products */
+  double bmm_share;   /* the same for batched products */
+} hr_alignment_class;
+
+/** A block of the result that one multiprocessor (one core of a CPU) computes at a time. */
+typedef struct hr_tile {
+  int64_t m, n;
+  double share; /* of the library's best rate that this tile reaches when every slot is busy */
+} hr_tile;
+
+typedef struct hr_hardware {
+  size_t struct_size;    /* sizeof(hr_hardware), set by hr_hardware_default() */
+  char name[48];         /* as typed: "h200" */
+  char product[96];      /* "NVIDIA H200 SXM 141GB" */
+  char architecture[32]; /* "hopper", "cdna3", "sapphire-rapids" */
+  hr_hardware_kind kind;
+  hr_calibration calibration;
+  double error_band;     /* relative: a time is expected within time / (1 + band) … time · (1 + band) */
+
+  int64_t multiprocessors;  /* SMs, compute units or cores */
+  int64_t blocks_per_multiprocessor; /* matrix tiles in flight on each */
+  double clock_hz;          /* boost clock */
+  double dense_flops_per_s[HR_DTYPE_COUNT]; /* datasheet, without sparsity; 0: the device has no such units */
+  double library_share[HR_DTYPE_COUNT];     /* best library product / dense rate; 0: not known, 0.75 is assumed */
+
+  double bandwidth_bytes_per_s; /* main memory, datasheet */
+  double bandwidth_share;       /* a streaming copy reaches this share of it */
+  int64_t memory_bytes;
+  int64_t l2_bytes;             /* last-level cache */
+  int64_t shared_bytes;         /* shared memory (LDS) of a multiprocessor; CPU: L2 of a core */
+  double launch_ns;             /* the shortest time from one kernel to the next in a stream */
+
+  size_t alignment_count;
+  hr_alignment_class alignments[HR_ALIGNMENTS_MAX]; /* ascending bytes; the last is full speed */
+  size_t tile_count;
+  hr_tile tiles[HR_TILES_MAX];
+
+  int64_t devices_per_node;        /* usual count; 0: not said */
+  double interconnect_bytes_per_s; /* one direction, of one device to its node; 0: none */
+} hr_hardware;
+
+/** All zero but for struct_size. */
+HR_API hr_hardware hr_hardware_default(void);
+
+/** Reads a device file (data/hardware, docs/hardware.md) from `length` bytes of text. `name` is how messages call the
+ *  input. Errors: HR_ERROR_UNREADABLE, HR_ERROR_INVALID naming the field. *hardware is written only on HR_OK. */
+HR_API hr_status hr_hardware_from_json(const char *text, size_t length, const char *name, hr_hardware *hardware,
+                                       hr_error *error);
+
+/** HR_OK when the numbers can be predicted with; HR_ERROR_INVALID naming the member otherwise. */
+HR_API hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error);
+
+/** Rate of the library's best product in FLOP/s: dense rate × library share. 0 if the device lacks the format. */
+HR_API double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype);
+
+/** "datasheet", "published", "measured". Static storage. */
+HR_API const char *hr_calibration_name(hr_calibration calibration);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,25 @@
+/* All of Headroom's public interface. */
+#ifndef HEADROOM_HEADROOM_H
+#define HEADROOM_HEADROOM_H
+
+#include <headroom/advise.h>
+#include <headroom/attention.h>
+#include <headroom/catalog.h>
+#include <headroom/confirm.h>
+#include <headroom/device.h>
+#include <headroom/dtype.h>
+#include <headroom/export.h>
+#include <headroom/gemm.h>
+#include <headroom/hardware.h>
+#include <headroom/load.h>
+#include <headroom/measure.h>
+#include <headroom/memory.h>
+#include <headroom/model.h>
+#include <headroom/operators.h>
+#include <headroom/predict.h>
+#include <headroom/report.h>
+#include <headroom/search.h>
+#include <headroom/status.h>
+#include <headroom/workload.h>
+
+#endif

@@ -1,0 +1,26 @@
+/* From what a user types to a model or a device: files, directories, built-in names, this machine.
+ *
+ * Thread safety: the functions keep no state. */
+#ifndef HEADROOM_LOAD_H
+#define HEADROOM_LOAD_H
+
+#include <headroom/hardware.h>
+#include <headroom/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Loads a model: a file, a directory with a config.json, or a built-in name (hr_catalog_models()); case of a built-in
+ *  name does not matter and an organisation in front ("meta-llama/Llama-2-7b") is dropped. "-" reads standard input.
+ *  Errors of hr_model_from_json(); HR_ERROR_NOT_FOUND with near names; HR_ERROR_UNREADABLE for a file over 16 MiB. */
+HR_API hr_status hr_load_model(const char *what, hr_note_fn note, void *context, hr_model *model, hr_error *error);
+
+/** Loads a device: a built-in name, a device file (a name with '/' or ending in ".json"), "cpu" (detected here, not
+ *  measured) or "cuda:N". HR_ERROR_NOT_FOUND with near names; HR_ERROR_UNAVAILABLE where this machine has none. */
+HR_API hr_status hr_load_hardware(const char *what, hr_hardware *hardware, hr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,72 @@
+/* Honest timing: fresh random data, cold caches, a check against the reference, medians with confidence intervals.
+ *
+ * docs/measuring.md is the specification of every number. Thread safety: one measurement at a time for a device. */
+#ifndef HEADROOM_MEASURE_H
+#define HEADROOM_MEASURE_H
+
+#include <headroom/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hr_measure_options {
+  size_t struct_size;    /* sizeof(hr_measure_options), set by hr_measure_options_default() */
+  double time_limit_ns;  /* of the sampling of one configuration. Default 2 s */
+  double precision;      /* stop when the 95% interval of the median is within ± this. Default 0.005 */
+  int64_t samples_min;   /* default 10 */
+  int64_t samples_max;   /* default 1000 */
+  bool warm;             /* one buffer set again and again; default false: cold, sets rotate */
+  bool check;            /* compare sampled rows with the reference first; default true */
+  uint64_t seed;         /* of the data. Default 1 */
+  const char *kernel;    /* a name of hr_kernels(); NULL: the best */
+  int (*cancelled)(void *context); /* polled between samples; not 0 ends with HR_ERROR_INTERRUPTED. May be NULL */
+  void *context;
+} hr_measure_options;
+
+/** The defaults above. */
+HR_API hr_measure_options hr_measure_options_default(void);
+
+/** What was measured. Times in ns. */
+typedef struct hr_measurement {
+  hr_status status;      /* HR_OK, or why there is no time (or a doubtful one: HR_ERROR_NOISY) */
+  char reason[160];      /* the detail when status is not HR_OK */
+  char kernel[64];
+  int64_t samples;
+  double min_ns, p10_ns, median_ns, mean_ns, p90_ns, max_ns, stddev_ns;
+  double median_low_ns, median_high_ns; /* 95% confidence interval of the median, by order statistics */
+  double flops_per_s, bytes_per_s;      /* from the median; bytes as hr_gemm_bytes() */
+  bool warm;
+  int64_t buffer_sets;   /* how many sets of inputs rotated */
+  double max_error;      /* largest |result − reference| over the checked rows */
+  int64_t rows_checked;
+} hr_measurement;
+
+/** Times one product. Returns HR_OK whenever *measurement was filled, whatever its status; other errors mean that
+ *  nothing could be tried (HR_ERROR_INVALID, HR_ERROR_INTERRUPTED). */
+HR_API hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const hr_measure_options *options,
+                                 hr_measurement *measurement, hr_error *error);
+
+/** Times one attention call, as hr_measure_gemm(). */
+HR_API hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
+                                      const hr_measure_options *options, hr_measurement *measurement,
+                                      hr_error *error);
+
+/** Two products compared, A B A B: the ratio is formed pair by pair. */
+typedef struct hr_comparison {
+  hr_measurement before, after;
+  double ratio;                 /* median of time before / time after */
+  double ratio_low, ratio_high; /* its 95% confidence interval */
+} hr_comparison;
+
+/** Times two products interleaved. Errors as hr_measure_gemm(). The ratio is NAN unless both have times. */
+HR_API hr_status hr_measure_gemm_pair(hr_device *device, const hr_gemm *before, const hr_gemm *after,
+                                      const hr_measure_options *options, hr_comparison *comparison, hr_error *error);
+
+/** Order statistics of `count` samples (at least 1), which are sorted in place: fills every time of *measurement. */
+HR_API void hr_statistics(double *samples_ns, int64_t count, hr_measurement *measurement);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,115 @@
+/* The operators that a step of a model runs. Thread safety: values; pure functions; nothing is allocated. */
+#ifndef HEADROOM_OPERATORS_H
+#define HEADROOM_OPERATORS_H
+
+#include <headroom/attention.h>
+#include <headroom/gemm.h>
+#include <headroom/model.h>
+#include <headroom/workload.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One row an operator: enumerator, name, whether it runs once a layer. In the order in which a step runs them. */
+#define HR_OPERATOR_LIST(ROW)                                  \
+  ROW(HR_OP_EMBEDDING, "embedding", false)                     \
+  ROW(HR_OP_EMBEDDING_NORM, "embedding_norm", false)           \
+  ROW(HR_OP_EMBEDDING_PROJECTION_IN, "embedding_projection_in", false)   \
+  ROW(HR_OP_ATTENTION_NORM, "attention_norm", true)            \
+  ROW(HR_OP_QKV_TRANSFORM, "qkv_transform", true)              \
+  ROW(HR_OP_Q_DOWN, "q_down", true)                            \
+  ROW(HR_OP_Q_UP, "q_up", true)                                \
+  ROW(HR_OP_K_TRANSFORM, "k_transform", true)                  \
+  ROW(HR_OP_V_TRANSFORM, "v_transform", true)                  \
+  ROW(HR_OP_QK_NORM, "qk_norm", true)                          \
+  ROW(HR_OP_ROTARY, "rotary", true)                            \
+  ROW(HR_OP_ATTENTION_SCORE, "attention_score", true)          \
+  ROW(HR_OP_SOFTMAX, "softmax", true)                          \
+  ROW(HR_OP_ATTENTION_OVER_VALUE, "attention_over_value", true) \
+  ROW(HR_OP_ATTENTION, "attention", true)                      \
+  ROW(HR_OP_LINEAR_PROJECTION, "linear_projection", true)      \
+  ROW(HR_OP_ATTENTION_ALL_REDUCE, "attention_all_reduce", true) \
+  ROW(HR_OP_ATTENTION_POST_NORM, "attention_post_norm", true)  \
+  ROW(HR_OP_ATTENTION_RESIDUAL, "attention_residual", true)    \
+  ROW(HR_OP_MLP_NORM, "mlp_norm", true)                        \
+  ROW(HR_OP_MLP_UP, "mlp_up", true)                            \
+  ROW(HR_OP_MLP_GATE, "mlp_gate", true)                        \
+  ROW(HR_OP_ACTIVATION, "activation", true)                    \
+  ROW(HR_OP_MLP_DOWN, "mlp_down", true)                        \
+  ROW(HR_OP_MLP_ALL_REDUCE, "mlp_all_reduce", true)            \
+  ROW(HR_OP_MLP_POST_NORM, "mlp_post_norm", true)              \
+  ROW(HR_OP_MLP_RESIDUAL, "mlp_residual", true)                \
+  ROW(HR_OP_FINAL_NORM, "final_norm", false)                   \
+  ROW(HR_OP_EMBEDDING_PROJECTION_OUT, "embedding_projection_out", false) \
+  ROW(HR_OP_LOGIT, "logit", false)
+
+typedef enum hr_operator_id {
+#define HR_OPERATOR_ENUM(enumerator, name, in_layer) enumerator,
+  HR_OPERATOR_LIST(HR_OPERATOR_ENUM)
+#undef HR_OPERATOR_ENUM
+      HR_OPERATOR_ID_COUNT
+} hr_operator_id;
+
+typedef enum hr_operator_kind {
+  HR_KIND_GEMM,         /* `gemm`, batch 1 */
+  HR_KIND_BMM,          /* `gemm`, batch > 1 by nature (one product a head) */
+  HR_KIND_ATTENTION,    /* `attention` */
+  HR_KIND_MEMORY,       /* norms, softmax, rotary, activation, residual, embedding: bytes only */
+  HR_KIND_COMMUNICATION /* all-reduce over the tensor-parallel group: bytes of the message */
+} hr_operator_kind;
+
+/** Which part of a step. For the two batched products of attention, dgrad is the gradient of the first operand and
+ *  wgrad that of the second. For operators without products, dgrad is their whole backward pass. */
+typedef enum hr_pass { HR_PASS_FORWARD, HR_PASS_DGRAD, HR_PASS_WGRAD } hr_pass;
+
+/** One operator on one device. Every figure is of one execution; a step runs it `count` times. */
+typedef struct hr_operator {
+  hr_operator_id id;
+  hr_operator_kind kind;
+  hr_pass pass;
+  bool in_layer;          /* runs in each layer (count is layers, or those with or without a window) */
+  int64_t count;          /* executions in a step, all layers together */
+  hr_gemm gemm;           /* HR_KIND_GEMM and HR_KIND_BMM */
+  hr_attention attention; /* HR_KIND_ATTENTION */
+  int64_t flops;          /* products only; 0 for memory operators */
+  int64_t bytes;          /* read and written at least once; an all-reduce: the message */
+} hr_operator;
+
+#define HR_OPERATORS_MAX 96
+
+/** The operators of a step, in order; forward ones first, then the backward ones. */
+typedef struct hr_operators {
+  size_t count;
+  hr_operator items[HR_OPERATORS_MAX];
+  int64_t flops; /* of the step: Σ count · flops */
+  int64_t bytes; /* of the step without communication: Σ count · bytes */
+} hr_operators;
+
+/** Lists what one step runs on the most loaded device of the tensor-parallel group.
+ *
+ *  Sizes as in Anthony et al. 2024, Table II, generalised to unequal K and V heads: with b·s rows,
+ *  qkv_transform is (b·s, h) × (h, (a·d_qk + a_k·d_qk + a_v·d_v) / t), attention_score is b·a/t products
+ *  (s, d_qk) × (d_qk, s), attention_over_value b·a/t products (s, s) × (s, d_v), linear_projection
+ *  (b·s, a·d_v / t) × (a·d_v / t, h). Splits round up; K and V heads fewer than t are held once by each device.
+ *  Unfused products count the whole s × s square, as the paper does; the fused operator counts unmasked entries.
+ *  Bytes count a shared K or V head once. Errors: those of hr_model_check() and hr_workload_check(), and
+ *  HR_ERROR_OVERFLOW. *operators is then undefined. */
+HR_API hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, hr_operators *operators,
+                                   hr_error *error);
+
+/** The first operator with this id and pass, NULL if the step has none. */
+HR_API const hr_operator *hr_operators_find(const hr_operators *operators, hr_operator_id id, hr_pass pass);
+
+/** The name with its pass: "mlp_up", "mlp_up_dgrad", "mlp_up_wgrad". Written to `name` (48 bytes always suffice). */
+HR_API void hr_operator_name(const hr_operator *op, char *name, size_t size);
+
+/** The name of an id alone ("mlp_up"), of a kind ("bmm") and of a pass ("wgrad"). Static storage. */
+HR_API const char *hr_operator_id_name(hr_operator_id id);
+HR_API const char *hr_operator_kind_name(hr_operator_kind kind); /* see hr_operator_id_name() */
+HR_API const char *hr_pass_name(hr_pass pass);                   /* see hr_operator_id_name() */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,89 @@
+/* Predicted times, with the reason. Thread safety: values; pure functions; nothing is allocated. */
+#ifndef HEADROOM_PREDICT_H
+#define HEADROOM_PREDICT_H
+
+#include <headroom/hardware.h>
+#include <headroom/operators.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What a time is made of, and which part binds. */
+typedef enum hr_bound {
+  HR_BOUND_MATRIX,       /* the matrix units at the library's rate */
+  HR_BOUND_MEMORY,       /* main memory bandwidth */
+  HR_BOUND_LAUNCH,       /* shorter than a launch */
+  HR_BOUND_ALIGNMENT,    /* matrix units slowed by misaligned operands, more than by anything else */
+  HR_BOUND_QUANTIZATION, /* tiles and waves waste more than half of the slots */
+  HR_BOUND_INTERCONNECT  /* links between devices */
+} hr_bound;
+
+typedef struct hr_prediction {
+  double time_ns;          /* of one execution */
+  double low_ns, high_ns;  /* the error band */
+  hr_bound bound_by;
+  double efficiency;       /* share of the datasheet rate (of the bandwidth, for memory operators); 0 … 1 */
+
+  /* Parts in ns. The time is at least the largest; how they overlap is said at hr_predict_gemm(). */
+  double matrix_ns;        /* useful operations at the library's rate, nothing wasted */
+  double tile_ns;          /* added by tiles that reach over the edge, and by the tile being a slower one */
+  double wave_ns;          /* added by slots that are empty in the last wave */
+  double alignment_ns;     /* added by misaligned operands */
+  double memory_ns;        /* bytes over bandwidth */
+  double launch_ns;
+
+  double tile_waste;       /* share of the tiles' area that lies outside the result; 0 … 1 */
+  double wave_waste;       /* share of the slots that are empty over all waves; 0 … 1 */
+  double alignment_loss;   /* 1 − share of the alignment class; 0 … 1 */
+  int64_t tile_m, tile_n;  /* the tile assumed; 0 where there is none */
+  int64_t tiles, waves;
+  int64_t m_alignment, n_alignment, k_alignment; /* largest power of two dividing each size, bytes, at most 128 */
+  int64_t alignment;       /* the least over the contiguous dimensions of the operands: what sets the class, bytes */
+} hr_prediction;
+
+/** Time of a product.
+ *
+ *  For each tile of the device: tiles = ⌈m/tm⌉·⌈n/tn⌉·batch, waves = ⌈tiles / slots⌉, the matrix time is waves full
+ *  waves at the library's rate × the tile's share × the alignment class's share; the tile with the least is taken.
+ *  The whole is the larger of matrix and memory time plus a part of the smaller (they overlap, not entirely), plus the
+ *  launch. Source: roofline with the quantizations of Anthony et al. 2024, section III-B. The alignment class is set
+ *  by the dimensions that lie contiguous in memory (hr_gemm's transposes say which).
+ *  HR_ERROR_UNSUPPORTED if the device has no rate for the format; errors of hr_gemm_check(). */
+HR_API hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction,
+                                 hr_error *error);
+
+/** Time of a fused attention kernel: both products at the library's rate × the share that fused kernels reach at this
+ *  head size, quantized by row blocks, or its memory traffic. Errors as hr_predict_gemm(). */
+HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention,
+                                      hr_prediction *prediction, hr_error *error);
+
+/** Time of one execution of any operator. An all-reduce of B bytes over t devices takes 2·(t−1)/t · B / link rate
+ *  (ring); `tensor_parallel` is t. Errors as hr_predict_gemm(). */
+HR_API hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
+                                     hr_prediction *prediction, hr_error *error);
+
+/** A step: its operators, each predicted, and their sum. */
+typedef struct hr_step {
+  hr_operators operators;
+  hr_prediction predictions[HR_OPERATORS_MAX]; /* of one execution, same index as operators.items */
+  double time_ns;          /* Σ executions · time. With p stages each runs as long as the fullest: layers count as
+                              p·⌈layers/p⌉ */
+  double low_ns, high_ns;
+  double layer_time_ns;    /* of one layer */
+  double logit_time_ns;    /* of everything outside the layers */
+  double tokens_per_s;     /* batch · sequence (decode: batch) over the step's time */
+  double model_efficiency; /* the step's FLOPs over its time, as a share of the datasheet rate */
+} hr_step;
+
+/** Predicts a step. Errors of hr_operators_list() and hr_predict_operator(). *step is undefined after an error. */
+HR_API hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                                 hr_step *step, hr_error *error);
+
+/** "matrix", "memory", "launch", "alignment", "quantization", "interconnect". Static storage. */
+HR_API const char *hr_bound_name(hr_bound bound);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

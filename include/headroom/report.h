@@ -1,0 +1,71 @@
+/* Results as text: tables for people, JSON, CSV and Markdown for programs and pages.
+ *
+ * docs/json.md documents the JSON, which is stable. Thread safety: each call writes to its own stream only. */
+#ifndef HEADROOM_REPORT_H
+#define HEADROOM_REPORT_H
+
+#include <headroom/advise.h>
+#include <headroom/confirm.h>
+#include <headroom/measure.h>
+#include <headroom/memory.h>
+#include <headroom/search.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum hr_format { HR_FORMAT_TABLE, HR_FORMAT_JSON, HR_FORMAT_CSV, HR_FORMAT_MARKDOWN } hr_format;
+
+/** Reads "table", "json", "csv" or "markdown". HR_ERROR_NOT_FOUND for any other; *format is then untouched. */
+HR_API hr_status hr_format_parse(const char *name, hr_format *format);
+
+typedef struct hr_report_options {
+  size_t struct_size; /* sizeof(hr_report_options), set by hr_report_options_default() */
+  hr_format format;
+  bool colour;        /* ANSI colours in tables */
+  int width;          /* columns of the terminal; 0: do not wrap */
+  bool verbose;       /* satisfied and void rules too, all operators */
+} hr_report_options;
+
+/** A plain table of unlimited width. */
+HR_API hr_report_options hr_report_options_default(void);
+
+/* Each function writes one complete document to `out` and returns HR_ERROR_OUTPUT if the stream reports an error,
+ * HR_ERROR_OUT_OF_MEMORY, or HR_OK. It does not close the stream. */
+
+/** `describe`: the model, its parameters and memory, the operators of the step. */
+HR_API hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
+                                       const hr_workload *workload, const hr_hardware *hardware, hr_error *error);
+
+/** `advise`: the step as predicted, the findings, and where `confirmation` is not NULL what was measured. */
+HR_API hr_status hr_report_advice(FILE *out, const hr_report_options *options, const hr_advice *advice,
+                                  const hr_confirmation *confirmation, hr_error *error);
+
+/** `search`: the shapes found. */
+HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, const hr_model *model,
+                                  const hr_workload *workload, const hr_hardware *hardware,
+                                  const hr_search_result *result, hr_error *error);
+
+/** `gemm`: one product, predicted and, where `measurement` is not NULL, measured. */
+HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm,
+                                const hr_hardware *hardware, const hr_prediction *prediction,
+                                const hr_measurement *measurement, hr_error *error);
+
+/** `devices`: what this machine has (each with a status and a sentence), then the devices known by name. */
+typedef struct hr_device_report {
+  const char *name;
+  hr_status status;
+  const char *detail;
+  const hr_hardware *hardware; /* NULL unless status is HR_OK */
+} hr_device_report;
+HR_API hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_device_report *devices,
+                                   size_t count, hr_error *error);
+
+/** `kernels`: the kernel tables, each with whether this machine runs it and why not. */
+HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

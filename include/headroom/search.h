@@ -1,0 +1,64 @@
+/* Search for faster shapes near a model. Thread safety: an hr_search_result belongs to one caller. */
+#ifndef HEADROOM_SEARCH_H
+#define HEADROOM_SEARCH_H
+
+#include <headroom/predict.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What may vary and within which bounds. A range of 0, 0 means "near the model's own" (docs/search.md says how near);
+ *  a minimum equal to the maximum fixes the value. */
+typedef struct hr_search_options {
+  size_t struct_size;     /* sizeof(hr_search_options), set by hr_search_options_default() */
+  double parameter_band;  /* relative; shapes whose total parameters differ more are left out. Default 0.02 */
+  int64_t hidden_min, hidden_max, hidden_step;     /* step 0: 64 · t, or 8 · t where 64 would leave too few */
+  int64_t layers_min, layers_max;
+  int64_t heads_min, heads_max;                    /* query heads */
+  int64_t head_dim_min, head_dim_max;              /* hidden / heads; default 64 … 256 */
+  int64_t mlp_width_min, mlp_width_max, mlp_step;  /* step 0: 64 · t */
+  int64_t vocabulary_multiple; /* the vocabulary is padded up to a multiple of this; 0: tries 1, 64 and 128 */
+  int64_t query_heads_per_kv;  /* q_heads / kv_heads to keep; 0: the model's own ratio */
+  bool keep_vocabulary;        /* no padding at all */
+  bool require_divisible;      /* heads, hidden and MLP width divisible by t, layers by p. Default true */
+  size_t limit;                /* shapes returned at most. Default 20 */
+  uint64_t evaluations_max;    /* stop after so many shapes; 0: 5,000,000. The result says if it was reached */
+} hr_search_options;
+
+/** The defaults above. */
+HR_API hr_search_options hr_search_options_default(void);
+
+typedef struct hr_search_shape {
+  hr_model model;
+  int64_t parameters;
+  double parameter_change; /* new / old − 1 */
+  double step_time_ns;
+  double predicted_gain;   /* old time / new time − 1 */
+  bool pareto;             /* none other found is both faster and has more parameters */
+} hr_search_shape;
+
+typedef struct hr_search_result {
+  uint64_t evaluated;     /* shapes predicted */
+  bool complete;          /* false: stopped by the limit or by the caller */
+  double base_time_ns;    /* of the model as it is */
+  int64_t base_parameters;
+  size_t count;
+  hr_search_shape *shapes; /* fastest first; owned by the result */
+} hr_search_result;
+
+/** Searches hidden, heads, MLP width, vocabulary padding and layers. Deterministic: the same input gives the same
+ *  result. `progress` may be NULL; when it asks to stop, the function returns HR_OK with complete = false.
+ *  On HR_OK the caller owns *result and gives it back with hr_search_result_free(). Errors of hr_predict_step(),
+ *  HR_ERROR_INVALID for impossible bounds, HR_ERROR_OUT_OF_MEMORY. */
+HR_API hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                           const hr_search_options *options, hr_progress_fn progress, void *context,
+                           hr_search_result **result, hr_error *error);
+
+/** Frees a result; NULL is allowed. */
+HR_API void hr_search_result_free(hr_search_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,71 @@
+/* Arithmetic on sizes that notices when a result does not fit into 63 bits. */
+#ifndef HR_BASE_CHECKED_H
+#define HR_BASE_CHECKED_H
+
+#include <headroom/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/** A sum or product that remembers whether any step of it overflowed. Start with hr_checked(value). */
+typedef struct hr_checked64 {
+  int64_t value;
+  bool overflow;
+} hr_checked64;
+
+static inline hr_checked64 hr_checked(int64_t value)
+{
+  return (hr_checked64){value, false};
+}
+
+static inline hr_checked64 hr_times(hr_checked64 a, int64_t b)
+{
+  hr_checked64 result;
+  result.overflow = __builtin_mul_overflow(a.value, b, &result.value) || a.overflow;
+  return result;
+}
+
+static inline hr_checked64 hr_plus(hr_checked64 a, hr_checked64 b)
+{
+  hr_checked64 result;
+  result.overflow = __builtin_add_overflow(a.value, b.value, &result.value) || a.overflow || b.overflow;
+  return result;
+}
+
+/** Gives the value out, or HR_ERROR_OVERFLOW and leaves *value as it was. */
+static inline hr_status hr_checked_take(hr_checked64 result, int64_t *value)
+{
+  if (result.overflow)
+    return HR_ERROR_OVERFLOW;
+  *value = result.value;
+  return HR_OK;
+}
+
+/** ⌈a / b⌉ for a ≥ 0, b > 0, without overflow. */
+static inline int64_t hr_ceil_div(int64_t a, int64_t b)
+{
+  return a / b + (a % b != 0);
+}
+
+/** The next multiple of b at or above a, for a ≥ 0, b > 0; the caller knows that it fits. */
+static inline int64_t hr_round_up(int64_t a, int64_t b)
+{
+  return hr_ceil_div(a, b) * b;
+}
+
+static inline int64_t hr_min64(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+static inline int64_t hr_max64(int64_t a, int64_t b)
+{
+  return a > b ? a : b;
+}
+
+/** The largest power of two that divides a (a > 0), at most `limit`, itself a power of two. */
+static inline int64_t hr_power_of_two_in(int64_t a, int64_t limit)
+{
+  return hr_min64(a & -a, limit);
+}
+
+#endif

@@ -1,0 +1,19 @@
+/* Reporting failures: one line that says what and where. */
+#ifndef HR_BASE_ERROR_H
+#define HR_BASE_ERROR_H
+
+#include <headroom/status.h>
+#include <stdarg.h>
+
+/** Writes the message to `error` (which may be NULL) and returns `status`. */
+hr_status hr_fail(hr_error *error, hr_status status, const char *format, ...) HR_PRINTF(3, 4);
+
+/** Returns from the calling function if `call` fails. */
+#define HR_TRY(call)                  \
+  do {                                \
+    hr_status status_ = (call);       \
+    if (status_ != HR_OK)             \
+      return status_;                 \
+  } while (0)
+
+#endif

@@ -1,0 +1,154 @@
+#include "base/json.h"
+
+#include "base/error.h"
+#include "base/names.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+hr_status hr_json_parse(const char *text, size_t length, const char *input, json_t **root, hr_error *error)
+{
+  if (length > HR_JSON_BYTES_MAX)
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %zu bytes, more than the %zu that a configuration may have", input,
+                   length, HR_JSON_BYTES_MAX);
+  json_error_t problem;
+  json_t *parsed = json_loadb(text, length, JSON_DECODE_ANY, &problem);
+  if (!parsed)
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: line %d: %s", input, problem.line, problem.text);
+  if (!json_is_object(parsed)) {
+    char found[64];
+    hr_json_found(parsed, found, sizeof found);
+    json_decref(parsed);
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: expected a JSON object, found %s", input, found);
+  }
+  *root = parsed;
+  return HR_OK;
+}
+
+static const json_t *field_of(const hr_json_reader *reader, const char *field)
+{
+  const json_t *value = json_object_get(reader->object, field);
+  return json_is_null(value) ? NULL : value;
+}
+
+bool hr_json_has(const hr_json_reader *reader, const char *field)
+{
+  return field_of(reader, field) != NULL;
+}
+
+void hr_json_found(const json_t *value, char *text, size_t size)
+{
+  char cut[40];
+  switch (value ? json_typeof(value) : JSON_NULL) {
+  case JSON_OBJECT: snprintf(text, size, "an object"); break;
+  case JSON_ARRAY: snprintf(text, size, "a list"); break;
+  case JSON_STRING:
+    hr_copy_text(cut, sizeof cut, json_string_value(value));
+    snprintf(text, size, "\"%s\"%s", cut, strlen(cut) < json_string_length(value) ? "…" : "");
+    break;
+  case JSON_INTEGER: snprintf(text, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value)); break;
+  case JSON_REAL: snprintf(text, size, "%g", json_real_value(value)); break;
+  case JSON_TRUE: snprintf(text, size, "true"); break;
+  case JSON_FALSE: snprintf(text, size, "false"); break;
+  case JSON_NULL: snprintf(text, size, "null"); break;
+  }
+  for (char *c = text; *c; c++) {
+    if ((unsigned char)*c < ' ' || *c == 0x7f)
+      *c = '?'; /* a message stays on one line and cannot steer a terminal */
+  }
+}
+
+hr_status hr_json_fail(const hr_json_reader *reader, const char *field, hr_status status, const char *format, ...)
+{
+  char message[256];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  return hr_fail(reader->error, status, "%s: %s%s: %s", reader->input, reader->path, field, message);
+}
+
+static hr_status wrong(const hr_json_reader *reader, const char *field, const char *expected, const json_t *value)
+{
+  char found[64];
+  hr_json_found(value, found, sizeof found);
+  return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected %s, found %s", expected, found);
+}
+
+static hr_status missing(const hr_json_reader *reader, const char *field)
+{
+  return hr_json_fail(reader, field, HR_ERROR_INVALID, "is missing");
+}
+
+hr_status hr_json_integer(const hr_json_reader *reader, const char *field, int64_t least, int64_t most, int64_t *value)
+{
+  const json_t *found = field_of(reader, field);
+  if (!found)
+    return missing(reader, field);
+  if (json_is_integer(found) && json_integer_value(found) >= least && json_integer_value(found) <= most) {
+    *value = json_integer_value(found);
+    return HR_OK;
+  }
+  char expected[96];
+  if (json_is_integer(found) && json_integer_value(found) > most)
+    snprintf(expected, sizeof expected, "an integer of at most %" PRId64, most);
+  else if (least == 1)
+    snprintf(expected, sizeof expected, "a positive integer");
+  else
+    snprintf(expected, sizeof expected, "an integer of at least %" PRId64, least);
+  return wrong(reader, field, expected, found);
+}
+
+hr_status hr_json_integer_or(const hr_json_reader *reader, const char *field, int64_t least, int64_t most,
+                             int64_t fallback, int64_t *value)
+{
+  if (hr_json_has(reader, field))
+    return hr_json_integer(reader, field, least, most, value);
+  *value = fallback;
+  return HR_OK;
+}
+
+hr_status hr_json_number(const hr_json_reader *reader, const char *field, double least, double most, double *value)
+{
+  const json_t *found = field_of(reader, field);
+  if (!found)
+    return missing(reader, field);
+  double number = json_number_value(found);
+  if (json_is_number(found) && number >= least && number <= most) {
+    *value = number;
+    return HR_OK;
+  }
+  char expected[96];
+  snprintf(expected, sizeof expected, "a number from %g to %g", least, most);
+  return wrong(reader, field, expected, found);
+}
+
+hr_status hr_json_number_or(const hr_json_reader *reader, const char *field, double least, double most,
+                            double fallback, double *value)
+{
+  if (hr_json_has(reader, field))
+    return hr_json_number(reader, field, least, most, value);
+  *value = fallback;
+  return HR_OK;
+}
+
+hr_status hr_json_boolean_or(const hr_json_reader *reader, const char *field, bool fallback, bool *value)
+{
+  const json_t *found = field_of(reader, field);
+  if (found && !json_is_boolean(found))
+    return wrong(reader, field, "true or false", found);
+  *value = found ? json_is_true(found) : fallback;
+  return HR_OK;
+}
+
+hr_status hr_json_string_or(const hr_json_reader *reader, const char *field, const char *fallback, const char **value)
+{
+  const json_t *found = field_of(reader, field);
+  if (!found && !fallback)
+    return missing(reader, field);
+  if (found && !json_is_string(found))
+    return wrong(reader, field, "a string", found);
+  *value = found ? json_string_value(found) : fallback;
+  return HR_OK;
+}

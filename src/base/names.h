@@ -1,0 +1,17 @@
+/* Tables from enumerators to names and back. */
+#ifndef HR_BASE_NAMES_H
+#define HR_BASE_NAMES_H
+
+#include <headroom/status.h>
+#include <stddef.h>
+
+/** names[value], or "unknown" outside the table. */
+const char *hr_name_of(const char *const *names, size_t count, int value);
+
+/** The index of `name`; HR_ERROR_NOT_FOUND (and *value untouched) if the table lacks it or `name` is NULL. */
+hr_status hr_name_find(const char *const *names, size_t count, const char *name, int *value);
+
+/** Copies text into a fixed array, cut at a whole UTF-8 character if too long, always terminated. */
+void hr_copy_text(char *to, size_t size, const char *from);
+
+#endif

@@ -1,0 +1,35 @@
+#include "base/error.h"
+
+#include <stdio.h>
+
+typedef struct status_row {
+  const char *name, *sentence;
+} status_row;
+
+static const status_row rows[] = {
+#define ROW(enumerator, name, sentence) {name, sentence},
+    HR_STATUS_LIST(ROW)
+#undef ROW
+};
+
+const char *hr_status_name(hr_status status)
+{
+  return (unsigned)status < HR_STATUS_COUNT ? rows[status].name : "unknown";
+}
+
+const char *hr_status_sentence(hr_status status)
+{
+  return (unsigned)status < HR_STATUS_COUNT ? rows[status].sentence : "unknown status";
+}
+
+hr_status hr_fail(hr_error *error, hr_status status, const char *format, ...)
+{
+  if (error) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    error->status = status;
+  }
+  return status;
+}

@@ -1,0 +1,13 @@
+#include "catalog/embedded.h"
+
+const hr_catalog_entry *hr_catalog_models(size_t *count)
+{
+  *count = hr_embedded_models_count;
+  return hr_embedded_models;
+}
+
+const hr_catalog_entry *hr_catalog_hardware(size_t *count)
+{
+  *count = hr_embedded_hardware_count;
+  return hr_embedded_hardware;
+}

@@ -1,0 +1,12 @@
+/* The tables that cmake/embed_script.cmake makes from data/. */
+#ifndef HR_CATALOG_EMBEDDED_H
+#define HR_CATALOG_EMBEDDED_H
+
+#include <headroom/catalog.h>
+
+extern const hr_catalog_entry hr_embedded_models[];
+extern const size_t hr_embedded_models_count;
+extern const hr_catalog_entry hr_embedded_hardware[];
+extern const size_t hr_embedded_hardware_count;
+
+#endif

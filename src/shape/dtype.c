@@ -1,0 +1,34 @@
+#include <headroom/dtype.h>
+
+#include "base/names.h"
+
+static const char *const names[] = {
+#define ROW(enumerator, name, bytes) name,
+    HR_DTYPE_LIST(ROW)
+#undef ROW
+};
+
+static const size_t sizes[] = {
+#define ROW(enumerator, name, bytes) bytes,
+    HR_DTYPE_LIST(ROW)
+#undef ROW
+};
+
+const char *hr_dtype_name(hr_dtype dtype)
+{
+  return hr_name_of(names, HR_DTYPE_COUNT, (int)dtype);
+}
+
+size_t hr_dtype_bytes(hr_dtype dtype)
+{
+  return (unsigned)dtype < HR_DTYPE_COUNT ? sizes[dtype] : 0;
+}
+
+hr_status hr_dtype_parse(const char *name, hr_dtype *dtype)
+{
+  int value;
+  hr_status status = hr_name_find(names, HR_DTYPE_COUNT, name, &value);
+  if (status == HR_OK)
+    *dtype = (hr_dtype)value;
+  return status;
+}

@@ -1,0 +1,21 @@
+/* What every unit test includes: cmocka with the headers that it wants before itself. */
+#ifndef HEADROOM_TEST_H
+#define HEADROOM_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <headroom/status.h>
+
+/** Fails with the error's message unless `call` returns HR_OK. `error` is an hr_error variable. */
+#define assert_ok(call, error)                                                       \
+  do {                                                                               \
+    if ((call) != HR_OK)                                                             \
+      fail_msg("%s: %s", #call, (error).message);                                    \
+  } while (0)
+
+#endif

@@ -1,0 +1,94 @@
+#include "test.h"
+
+#include <headroom/attention.h>
+#include <headroom/gemm.h>
+
+static void a_product_has_2mnk_operations(void **state)
+{
+  (void)state;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 8192, gemm.n = 7680, gemm.k = 2560; /* the QKV product of GPT-3 2.7B at b·s = 4·2048 */
+  int64_t flops = 0, bytes = 0;
+  assert_int_equal(hr_gemm_flops(&gemm, &flops), HR_OK);
+  assert_int_equal(flops, 322122547200); /* 2·8192·7680·2560 */
+  assert_int_equal(hr_gemm_bytes(&gemm, &bytes), HR_OK);
+  assert_int_equal(bytes, 207093760); /* 2·(8192·2560 + 2560·7680 + 8192·7680) */
+}
+
+static void a_product_too_large_to_count_is_an_overflow(void **state)
+{
+  (void)state;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = gemm.n = gemm.k = INT64_MAX / 2;
+  int64_t flops = 7;
+  assert_int_equal(hr_gemm_flops(&gemm, &flops), HR_ERROR_OVERFLOW);
+  assert_int_equal(flops, 7);
+  assert_int_equal(hr_gemm_check(&gemm, NULL), HR_ERROR_OVERFLOW);
+}
+
+static void a_size_of_zero_is_named(void **state)
+{
+  (void)state;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.n = 0;
+  hr_error error;
+  assert_int_equal(hr_gemm_check(&gemm, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "n: expected at least 1, found 0");
+}
+
+/* The definition: query i of q_len sees key j of kv_len. */
+static int64_t entries_by_definition(const hr_attention *a)
+{
+  int64_t entries = 0;
+  for (int64_t i = 0; i < a->q_len; i++) {
+    for (int64_t j = 0; j < a->kv_len; j++) {
+      int64_t own = i + a->kv_len - a->q_len;
+      int seen = a->mask == HR_MASK_NONE || (j <= own && (a->window == 0 || j > own - a->window));
+      entries += seen;
+    }
+  }
+  return entries;
+}
+
+static void masked_entries_are_counted_as_the_definition_counts_them(void **state)
+{
+  (void)state;
+  const int64_t lengths[] = {1, 2, 3, 7, 8, 13, 64};
+  const int64_t windows[] = {0, 1, 2, 5, 64, 100};
+  for (size_t q = 0; q < sizeof lengths / sizeof *lengths; q++)
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++)
+      for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
+        for (int causal = 0; causal < 2; causal++) {
+          hr_attention a = hr_attention_default();
+          a.q_len = lengths[q], a.kv_len = lengths[k];
+          a.mask = causal ? HR_MASK_CAUSAL : HR_MASK_NONE;
+          a.window = causal ? windows[w] : 0;
+          int64_t entries = -1;
+          assert_int_equal(hr_attention_entries(&a, &entries), HR_OK);
+          if (entries != entries_by_definition(&a))
+            fail_msg("q %d kv %d window %d causal %d: %d, by definition %d", (int)a.q_len, (int)a.kv_len,
+                     (int)a.window, causal, (int)entries, (int)entries_by_definition(&a));
+        }
+}
+
+static void heads_that_do_not_divide_are_named(void **state)
+{
+  (void)state;
+  hr_attention a = hr_attention_default();
+  a.q_heads = 32, a.k_heads = 4, a.v_heads = 12;
+  hr_error error;
+  assert_int_equal(hr_attention_check(&a, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "q_heads 32 is not a multiple of v_heads 12");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_product_has_2mnk_operations),
+      cmocka_unit_test(a_product_too_large_to_count_is_an_overflow),
+      cmocka_unit_test(a_size_of_zero_is_named),
+      cmocka_unit_test(masked_entries_are_counted_as_the_definition_counts_them),
+      cmocka_unit_test(heads_that_do_not_divide_are_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
