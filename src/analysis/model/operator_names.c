@@ -1,0 +1,45 @@
+#include <headroom/operators.h>
+
+#include "base/names.h"
+
+#include <stdio.h>
+
+static const char *const ids[] = {
+#define ROW(enumerator, name, in_layer) name,
+    HR_OPERATOR_LIST(ROW)
+#undef ROW
+};
+static const char *const kinds[] = {"gemm", "bmm", "attention", "memory", "communication"};
+static const char *const passes[] = {"forward", "dgrad", "wgrad"};
+
+const char *hr_operator_id_name(hr_operator_id id)
+{
+  return hr_name_of(ids, sizeof ids / sizeof *ids, (int)id);
+}
+
+const char *hr_operator_kind_name(hr_operator_kind kind)
+{
+  return hr_name_of(kinds, sizeof kinds / sizeof *kinds, (int)kind);
+}
+
+const char *hr_pass_name(hr_pass pass)
+{
+  return hr_name_of(passes, sizeof passes / sizeof *passes, (int)pass);
+}
+
+void hr_operator_name(const hr_operator *op, char *name, size_t size)
+{
+  if (op->pass == HR_PASS_FORWARD)
+    snprintf(name, size, "%s", hr_operator_id_name(op->id));
+  else
+    snprintf(name, size, "%s_%s", hr_operator_id_name(op->id), hr_pass_name(op->pass));
+}
+
+const hr_operator *hr_operators_find(const hr_operators *operators, hr_operator_id id, hr_pass pass)
+{
+  for (size_t i = 0; i < operators->count; i++) {
+    if (operators->items[i].id == id && operators->items[i].pass == pass)
+      return &operators->items[i];
+  }
+  return NULL;
+}

@@ -1,0 +1,95 @@
+#include <headroom/workload.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/names.h"
+
+#include <inttypes.h>
+
+static const char *const phases[] = {"forward", "train", "prefill", "decode"};
+static const char *const forms[] = {"unfused", "fused"};
+
+#define PHASE_COUNT (sizeof phases / sizeof *phases)
+#define FORM_COUNT (sizeof forms / sizeof *forms)
+
+/* No size of a workload may pass this, so that sums of a few sizes never overflow. */
+#define SIZE_MAX_OF_WORKLOAD ((int64_t)1 << 40)
+
+static int64_t first_positive(int64_t said, int64_t otherwise)
+{
+  return said > 0 ? said : otherwise;
+}
+
+hr_workload hr_workload_default(const hr_model *model)
+{
+  int64_t longest = model->max_positions > 0 ? hr_min64(2048, model->max_positions) : 2048;
+  int64_t sequence = first_positive(model->default_sequence, longest);
+  return (hr_workload){
+      .struct_size = sizeof(hr_workload),
+      .phase = HR_PHASE_FORWARD,
+      .attention = HR_ATTENTION_UNFUSED,
+      .dtype = HR_BF16,
+      .batch = first_positive(model->default_batch, 4),
+      .sequence = sequence,
+      .context = sequence,
+      .tensor_parallel = first_positive(model->default_tensor_parallel, 1),
+      .pipeline_stages = first_positive(model->default_pipeline_stages, 1),
+  };
+}
+
+static hr_status check_size(const char *name, int64_t value, hr_error *error)
+{
+  if (value < 1)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least 1, found %" PRId64, name, value);
+  if (value > SIZE_MAX_OF_WORKLOAD)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected at most %" PRId64 ", found %" PRId64, name,
+                   SIZE_MAX_OF_WORKLOAD, value);
+  return HR_OK;
+}
+
+hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error)
+{
+  if ((unsigned)workload->phase >= PHASE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "phase: %d is no phase", (int)workload->phase);
+  if ((unsigned)workload->attention >= FORM_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "attention: %d is neither unfused nor fused", (int)workload->attention);
+  if (hr_dtype_bytes(workload->dtype) == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)workload->dtype);
+  HR_TRY(check_size("batch", workload->batch, error));
+  if (workload->phase == HR_PHASE_DECODE)
+    HR_TRY(check_size("context", workload->context, error));
+  else
+    HR_TRY(check_size("sequence", workload->sequence, error));
+  HR_TRY(check_size("tensor_parallel", workload->tensor_parallel, error));
+  HR_TRY(check_size("pipeline_stages", workload->pipeline_stages, error));
+  if (workload->pipeline_stages > model->layers)
+    return hr_fail(error, HR_ERROR_INVALID, "pipeline_stages: %" PRId64 " stages need as many layers, the model has %"
+                   PRId64, workload->pipeline_stages, model->layers);
+  return HR_OK;
+}
+
+const char *hr_phase_name(hr_phase phase)
+{
+  return hr_name_of(phases, PHASE_COUNT, (int)phase);
+}
+
+const char *hr_attention_form_name(hr_attention_form form)
+{
+  return hr_name_of(forms, FORM_COUNT, (int)form);
+}
+
+hr_status hr_phase_parse(const char *name, hr_phase *phase)
+{
+  int value;
+  HR_TRY(hr_name_find(phases, PHASE_COUNT, name, &value));
+  *phase = (hr_phase)value;
+  return HR_OK;
+}
+
+hr_status hr_attention_form_parse(const char *name, hr_attention_form *form)
+{
+  int value;
+  HR_TRY(hr_name_find(forms, FORM_COUNT, name, &value));
+  *form = (hr_attention_form)value;
+  return HR_OK;
+}

@@ -1,0 +1,489 @@
+#include "test.h"
+
+#include "models.h"
+
+#include <headroom/operators.h>
+#include <stdlib.h>
+#include <string.h>
+
+static hr_operators listed(const hr_model *model, const hr_workload *workload)
+{
+  static hr_operators operators;
+  hr_error error;
+  assert_ok(hr_operators_list(model, workload, &operators, &error), error);
+  return operators;
+}
+
+static const hr_operator *found(const hr_operators *operators, hr_operator_id id, hr_pass pass)
+{
+  const hr_operator *op = hr_operators_find(operators, id, pass);
+  if (!op)
+    fail_msg("no %s %s", hr_operator_id_name(id), hr_pass_name(pass));
+  return op;
+}
+
+typedef struct expected_product {
+  hr_operator_id id;
+  hr_pass pass;
+  int64_t m, n, k, batch, count;
+  bool transpose_a, transpose_b;
+} expected_product;
+
+static void assert_products(const hr_operators *operators, const expected_product *expected, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    const expected_product *e = &expected[i];
+    const hr_operator *op = found(operators, e->id, e->pass);
+    const hr_gemm *g = &op->gemm;
+    char name[48];
+    hr_operator_name(op, name, sizeof name);
+    if (g->m != e->m || g->n != e->n || g->k != e->k || g->batch != e->batch || op->count != e->count)
+      fail_msg("%s: (%d, %d, %d) × %d, %d times", name, (int)g->m, (int)g->n, (int)g->k, (int)g->batch,
+               (int)op->count);
+    if (g->transpose_a != e->transpose_a || g->transpose_b != e->transpose_b)
+      fail_msg("%s: transposes %d %d", name, g->transpose_a, g->transpose_b);
+    assert_int_equal(op->flops, 2 * e->m * e->n * e->k * e->batch);
+    assert_int_equal(hr_gemm_check(g, NULL), HR_OK);
+  }
+}
+
+#define ASSERT_PRODUCTS(operators, rows) assert_products(operators, rows, sizeof(rows) / sizeof *(rows))
+
+static size_t products_in(const hr_operators *operators)
+{
+  size_t products = 0;
+  for (size_t i = 0; i < operators->count; i++)
+    products += operators->items[i].flops > 0;
+  return products;
+}
+
+/* Table II at b 4, s 2048, h 2560, a 32, v 50257: b·s = 8192, h/a = 80, 3h = 7680, 4h = 10240, b·a = 128. */
+static void gpt3_2_7b_has_the_products_of_table_ii(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = hr_workload_default(&model);
+  hr_operators operators = listed(&model, &workload);
+  const expected_product rows[] = {
+      {HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD, 8192, 7680, 2560, 1, 32, false, true},
+      {HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD, 2048, 2048, 80, 128, 32, false, true},
+      {HR_OP_ATTENTION_OVER_VALUE, HR_PASS_FORWARD, 2048, 80, 2048, 128, 32, false, false},
+      {HR_OP_LINEAR_PROJECTION, HR_PASS_FORWARD, 8192, 2560, 2560, 1, 32, false, true},
+      {HR_OP_MLP_UP, HR_PASS_FORWARD, 8192, 10240, 2560, 1, 32, false, true},
+      {HR_OP_MLP_DOWN, HR_PASS_FORWARD, 8192, 2560, 10240, 1, 32, false, true},
+      {HR_OP_LOGIT, HR_PASS_FORWARD, 8192, 50257, 2560, 1, 1, false, true},
+  };
+  ASSERT_PRODUCTS(&operators, rows);
+  assert_int_equal(products_in(&operators), 7);
+}
+
+/* The same on 2 devices: 3h/2 = 3840, b·a/2 = 64, h/2 = 1280, 4h/2 = 5120, 50257/2 rounds up to 25129. */
+static void tensor_parallelism_splits_heads_width_and_vocabulary(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.tensor_parallel = 2;
+  hr_operators operators = listed(&model, &workload);
+  const expected_product rows[] = {
+      {HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD, 8192, 3840, 2560, 1, 32, false, true},
+      {HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD, 2048, 2048, 80, 64, 32, false, true},
+      {HR_OP_ATTENTION_OVER_VALUE, HR_PASS_FORWARD, 2048, 80, 2048, 64, 32, false, false},
+      {HR_OP_LINEAR_PROJECTION, HR_PASS_FORWARD, 8192, 2560, 1280, 1, 32, false, true},
+      {HR_OP_MLP_UP, HR_PASS_FORWARD, 8192, 5120, 2560, 1, 32, false, true},
+      {HR_OP_MLP_DOWN, HR_PASS_FORWARD, 8192, 2560, 5120, 1, 32, false, true},
+      {HR_OP_LOGIT, HR_PASS_FORWARD, 8192, 25129, 2560, 1, 1, false, true},
+  };
+  ASSERT_PRODUCTS(&operators, rows);
+  /* Two messages a layer of b·s·h bf16 numbers: 8192·2560·2. */
+  const hr_operator *reduce = found(&operators, HR_OP_ATTENTION_ALL_REDUCE, HR_PASS_FORWARD);
+  assert_int_equal(reduce->bytes, 41943040);
+  assert_int_equal(reduce->count, 32);
+  assert_int_equal(found(&operators, HR_OP_MLP_ALL_REDUCE, HR_PASS_FORWARD)->bytes, 41943040);
+}
+
+/* 32 query heads over 8 K/V heads of 128: Q 4096 + K 1024 + V 1024 = 6144 columns. */
+static void grouped_heads_make_the_qkv_product_narrower(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.batch = 1, workload.sequence = 4096;
+  hr_operators operators = listed(&model, &workload);
+  const expected_product rows[] = {
+      {HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD, 4096, 6144, 4096, 1, 32, false, true},
+      {HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD, 4096, 4096, 128, 32, 32, false, true},
+      {HR_OP_ATTENTION_OVER_VALUE, HR_PASS_FORWARD, 4096, 128, 4096, 32, 32, false, false},
+      {HR_OP_LINEAR_PROJECTION, HR_PASS_FORWARD, 4096, 4096, 4096, 1, 32, false, true},
+      {HR_OP_MLP_UP, HR_PASS_FORWARD, 4096, 14336, 4096, 1, 32, false, true},
+      {HR_OP_MLP_GATE, HR_PASS_FORWARD, 4096, 14336, 4096, 1, 32, false, true},
+      {HR_OP_MLP_DOWN, HR_PASS_FORWARD, 4096, 4096, 14336, 1, 32, false, true},
+      {HR_OP_LOGIT, HR_PASS_FORWARD, 4096, 128256, 4096, 1, 1, false, true},
+  };
+  ASSERT_PRODUCTS(&operators, rows);
+  /* Q and the scores stand once a query head, K once a K head: 2·(32·4096·128 + 8·4096·128 + 32·4096²). */
+  assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->bytes, 1115684864);
+}
+
+/* SIGMA 1.5B: Q through 3072, 32 · 64 = 2048 columns; K 4 · 64 = 256; V 16 · 64 = 1024. b·s = 8192. */
+static void an_augmented_query_is_two_products(void **state)
+{
+  (void)state;
+  hr_model model = sigma_1_5b();
+  hr_workload workload = hr_workload_default(&model);
+  hr_operators operators = listed(&model, &workload);
+  const expected_product rows[] = {
+      {HR_OP_Q_DOWN, HR_PASS_FORWARD, 8192, 3072, 2048, 1, 26, false, true},
+      {HR_OP_Q_UP, HR_PASS_FORWARD, 8192, 2048, 3072, 1, 26, false, true},
+      {HR_OP_K_TRANSFORM, HR_PASS_FORWARD, 8192, 256, 2048, 1, 26, false, true},
+      {HR_OP_V_TRANSFORM, HR_PASS_FORWARD, 8192, 1024, 2048, 1, 26, false, true},
+      {HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD, 2048, 2048, 64, 128, 26, false, true},
+  };
+  ASSERT_PRODUCTS(&operators, rows);
+  assert_null(hr_operators_find(&operators, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD));
+  workload.tensor_parallel = 8; /* the narrow result is whole on each device; 4 key heads stand on 8 devices once each */
+  operators = listed(&model, &workload);
+  assert_int_equal(found(&operators, HR_OP_Q_DOWN, HR_PASS_FORWARD)->gemm.n, 3072);
+  assert_int_equal(found(&operators, HR_OP_Q_UP, HR_PASS_FORWARD)->gemm.n, 256);
+  assert_int_equal(found(&operators, HR_OP_K_TRANSFORM, HR_PASS_FORWARD)->gemm.n, 64);
+  assert_int_equal(found(&operators, HR_OP_V_TRANSFORM, HR_PASS_FORWARD)->gemm.n, 128);
+}
+
+static int64_t between(int64_t low, int64_t high)
+{
+  return low + rand() % (high - low + 1);
+}
+
+/* Anthony et al. 2024, section III: 24bsh²(1 + s/6h) = 24bsh² + 4bs²h for each layer, and 2bshv for the logits. */
+static void forward_flops_are_the_papers_closed_form(void **state)
+{
+  (void)state;
+  srand(1);
+  for (int i = 0; i < 1000; i++) {
+    int64_t a = between(1, 96), h = a * between(1, 160), L = between(1, 100), v = between(1, 200000);
+    hr_model model = paper_model(h, a, L, v);
+    hr_workload workload = hr_workload_default(&model);
+    int64_t b = workload.batch = between(1, 16), s = workload.sequence = between(1, 4096);
+    hr_operators operators = listed(&model, &workload);
+    assert_int_equal(operators.flops, L * (24 * b * s * h * h + 4 * b * s * s * h) + 2 * b * s * h * v);
+  }
+}
+
+static void training_has_three_times_the_forward_flops(void **state)
+{
+  (void)state;
+  const hr_model models[] = {gpt3_2_7b(), llama3_8b(), mistral_7b(), sigma_1_5b()};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    hr_workload workload = hr_workload_default(&models[i]);
+    int64_t forward = listed(&models[i], &workload).flops;
+    workload.phase = HR_PHASE_TRAIN;
+    assert_int_equal(listed(&models[i], &workload).flops, 3 * forward);
+  }
+}
+
+/* dX[m,k] = dY[m,n] W[n,k], dW[n,k] = dYᵀ X; dQ = dS K, dK = dSᵀ Q; dP = dO Vᵀ, dV = Pᵀ dO. */
+static void gradients_are_products_of_the_right_shape(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_TRAIN;
+  workload.batch = 1, workload.sequence = 4096;
+  hr_operators operators = listed(&model, &workload);
+  const expected_product rows[] = {
+      {HR_OP_QKV_TRANSFORM, HR_PASS_DGRAD, 4096, 4096, 6144, 1, 32, false, false},
+      {HR_OP_QKV_TRANSFORM, HR_PASS_WGRAD, 6144, 4096, 4096, 1, 32, true, false},
+      {HR_OP_ATTENTION_SCORE, HR_PASS_DGRAD, 4096, 128, 4096, 32, 32, false, false},
+      {HR_OP_ATTENTION_SCORE, HR_PASS_WGRAD, 4096, 128, 4096, 32, 32, true, false},
+      {HR_OP_ATTENTION_OVER_VALUE, HR_PASS_DGRAD, 4096, 4096, 128, 32, 32, false, true},
+      {HR_OP_ATTENTION_OVER_VALUE, HR_PASS_WGRAD, 4096, 128, 4096, 32, 32, true, false},
+      {HR_OP_MLP_DOWN, HR_PASS_DGRAD, 4096, 14336, 4096, 1, 32, false, false},
+      {HR_OP_MLP_DOWN, HR_PASS_WGRAD, 4096, 14336, 4096, 1, 32, true, false},
+      {HR_OP_LOGIT, HR_PASS_DGRAD, 4096, 4096, 128256, 1, 1, false, false},
+      {HR_OP_LOGIT, HR_PASS_WGRAD, 128256, 4096, 4096, 1, 1, true, false},
+  };
+  ASSERT_PRODUCTS(&operators, rows);
+  /* dK is written once for the four query heads that share it: 2·(32·4096² + 32·4096·128 + 8·4096·128). */
+  assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_WGRAD)->bytes, 1115684864);
+}
+
+static void the_backward_pass_runs_after_the_forward_one_in_reverse(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_TRAIN;
+  workload.tensor_parallel = 2;
+  hr_operators operators = listed(&model, &workload);
+  size_t forward = 0;
+  while (operators.items[forward].pass == HR_PASS_FORWARD)
+    forward++;
+  size_t next = forward;
+  for (size_t i = forward; i-- > 0;) {
+    const hr_operator *op = &operators.items[i];
+    assert_int_equal(operators.items[next].id, op->id);
+    assert_int_equal(operators.items[next].pass, HR_PASS_DGRAD);
+    assert_int_equal(operators.items[next].count, op->count);
+    assert_true(operators.items[next++].bytes > 0);
+    if (op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM)
+      assert_int_equal(operators.items[next++].pass, HR_PASS_WGRAD);
+  }
+  assert_int_equal(next, operators.count);
+}
+
+static void prefill_makes_logits_for_the_last_token_alone(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = hr_workload_default(&model);
+  int64_t forward = listed(&model, &workload).flops;
+  workload.phase = HR_PHASE_PREFILL;
+  hr_operators operators = listed(&model, &workload);
+  assert_int_equal(found(&operators, HR_OP_LOGIT, HR_PASS_FORWARD)->gemm.m, 4);
+  assert_int_equal(forward - operators.flops, 2LL * (8192 - 4) * 2560 * 50257);
+}
+
+/* One token of each of 8 sequences over 4096 cached: K is 8·8 heads of 4096 · 128 bf16 numbers, 64 MiB. */
+static void decode_reads_the_cache_of_one_token_a_sequence(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_DECODE;
+  workload.batch = 8, workload.context = 4096;
+  hr_operators operators = listed(&model, &workload);
+  const expected_product rows[] = {
+      {HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD, 8, 6144, 4096, 1, 32, false, true},
+      {HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD, 1, 4096, 128, 256, 32, false, true},
+      {HR_OP_ATTENTION_OVER_VALUE, HR_PASS_FORWARD, 1, 128, 4096, 256, 32, false, false},
+      {HR_OP_MLP_DOWN, HR_PASS_FORWARD, 8, 4096, 14336, 1, 32, false, true},
+      {HR_OP_LOGIT, HR_PASS_FORWARD, 8, 128256, 4096, 1, 1, false, true},
+  };
+  ASSERT_PRODUCTS(&operators, rows);
+  /* 67108864 of K, 2·256·128 of Q, 2·256·4096 of scores */
+  assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->bytes, 67108864 + 65536 + 2097152);
+  workload.attention = HR_ATTENTION_FUSED;
+  operators = listed(&model, &workload);
+  const hr_operator *fused = found(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD);
+  assert_int_equal(fused->bytes, 2 * 67108864 + 2 * 65536); /* K and V, Q and O */
+  assert_int_equal(fused->flops, 2LL * 4096 * (128 + 128) * 32 * 8);
+}
+
+static void a_sliding_window_shortens_decode_and_the_fused_kernel(void **state)
+{
+  (void)state;
+  hr_model model = mistral_7b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.batch = 1, workload.sequence = 16384, workload.context = 16384;
+  hr_operators operators = listed(&model, &workload); /* the square is computed whole, then masked */
+  assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->gemm.n, 16384);
+
+  workload.attention = HR_ATTENTION_FUSED;
+  operators = listed(&model, &workload);
+  assert_int_equal(found(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD)->attention.window, 4096);
+  /* The first 4096 queries see 1 … 4096 keys, the others 4096: 4096·4097/2 + 12288·4096 entries. */
+  assert_int_equal(found(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD)->flops, 2LL * 58722304 * 256 * 32);
+
+  workload.phase = HR_PHASE_DECODE;
+  workload.attention = HR_ATTENTION_UNFUSED;
+  operators = listed(&model, &workload);
+  const hr_operator *score = found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD);
+  assert_int_equal(score->gemm.n, 4096);
+  assert_int_equal(score->count, 32);
+  workload.context = 1000; /* shorter than the window */
+  operators = listed(&model, &workload);
+  assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->gemm.n, 1000);
+}
+
+static void layers_with_and_without_a_window_are_listed_apart(void **state)
+{
+  (void)state;
+  hr_model model = mistral_7b();
+  model.window_layers = 12;
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_DECODE;
+  workload.context = 16384;
+  for (int form = HR_ATTENTION_UNFUSED; form <= HR_ATTENTION_FUSED; form++) {
+    workload.attention = (hr_attention_form)form;
+    hr_operators operators = listed(&model, &workload);
+    hr_operator_id id = form == HR_ATTENTION_FUSED ? HR_OP_ATTENTION : HR_OP_ATTENTION_SCORE;
+    int64_t keys = 0, layers = 0;
+    for (size_t i = 0; i < operators.count; i++) {
+      const hr_operator *op = &operators.items[i];
+      if (op->id != id)
+        continue;
+      layers += op->count;
+      keys += op->count * (form == HR_ATTENTION_FUSED ? op->attention.kv_len : op->gemm.n);
+    }
+    assert_int_equal(layers, 32);
+    assert_int_equal(keys, 20 * 16384 + 12 * 4096);
+  }
+}
+
+/* Causal: 2048·2049/2 entries a head; forward 2·entries·(80 + 80)·32·4, backward five products where forward has two. */
+static void fused_attention_counts_entries_below_the_diagonal(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.attention = HR_ATTENTION_FUSED;
+  workload.phase = HR_PHASE_TRAIN;
+  hr_operators operators = listed(&model, &workload);
+  const hr_operator *forward = found(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD);
+  const hr_operator *backward = found(&operators, HR_OP_ATTENTION, HR_PASS_DGRAD);
+  assert_int_equal(forward->flops, 2LL * 2098176 * 160 * 128);
+  assert_int_equal(2 * backward->flops, 5 * forward->flops);
+  assert_int_equal(backward->bytes, 2 * forward->bytes);
+  assert_null(hr_operators_find(&operators, HR_OP_ATTENTION, HR_PASS_WGRAD));
+  assert_null(hr_operators_find(&operators, HR_OP_SOFTMAX, HR_PASS_FORWARD));
+}
+
+static void a_degree_that_does_not_divide_describes_the_most_loaded_device(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.tensor_parallel = 3; /* ⌈32/3⌉ = 11 query heads, ⌈8/3⌉ = 3 K/V heads; 11 is prime: the kernel gets 11 */
+  hr_operators operators = listed(&model, &workload);
+  assert_int_equal(found(&operators, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD)->gemm.n, (11 + 3 + 3) * 128);
+  assert_int_equal(found(&operators, HR_OP_MLP_UP, HR_PASS_FORWARD)->gemm.n, 4779);
+  workload.attention = HR_ATTENTION_FUSED;
+  operators = listed(&model, &workload);
+  const hr_attention *attention = &found(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD)->attention;
+  assert_int_equal(hr_attention_check(attention, NULL), HR_OK);
+  assert_int_equal(attention->q_heads, 11);
+  assert_int_equal(attention->k_heads, 11);
+}
+
+typedef struct expected_bytes {
+  hr_operator_id id;
+  int64_t forward, backward;
+} expected_bytes;
+
+static void assert_bytes(const hr_operators *operators, const expected_bytes *rows, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    const hr_operator *forward = found(operators, rows[i].id, HR_PASS_FORWARD);
+    const hr_operator *backward = found(operators, rows[i].id, HR_PASS_DGRAD);
+    if (forward->bytes != rows[i].forward || backward->bytes != rows[i].backward)
+      fail_msg("%s: %lld and %lld bytes", hr_operator_id_name(rows[i].id), (long long)forward->bytes,
+               (long long)backward->bytes);
+    assert_int_equal(forward->flops, 0);
+    assert_int_equal(forward->kind, HR_KIND_MEMORY);
+  }
+}
+
+/* bf16, b·s = 8192 rows; x = 2·8192·4096 bytes = 67108864 of one activation, f = 2·8192·14336 = 234881024. */
+static void memory_operators_count_what_they_read_and_write(void **state)
+{
+  (void)state;
+  const int64_t x = 67108864, f = 234881024, scores = 2LL * 4 * 32 * 2048 * 2048;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_TRAIN;
+  hr_operators operators = listed(&model, &workload);
+  const expected_bytes rows[] = {
+      {HR_OP_EMBEDDING, 2 * x, 3 * x},
+      {HR_OP_ATTENTION_NORM, 2 * x, 3 * x},
+      {HR_OP_ROTARY, 2 * (x + x / 4), 2 * (x + x / 4)}, /* 32 + 8 heads, all 128 elements rotated */
+      {HR_OP_SOFTMAX, 2 * scores, 3 * scores},
+      {HR_OP_ATTENTION_RESIDUAL, 3 * x, 3 * x},
+      {HR_OP_ACTIVATION, 3 * f, 5 * f}, /* reads up and gate; backward those and the gradient, writes two */
+      {HR_OP_MLP_RESIDUAL, 3 * x, 3 * x},
+      {HR_OP_FINAL_NORM, 2 * x, 3 * x},
+  };
+  assert_bytes(&operators, rows, sizeof rows / sizeof *rows);
+  model.qk_norm = HR_QK_NORM_SHARED;
+  operators = listed(&model, &workload);
+  const expected_bytes qk_norm = {HR_OP_QK_NORM, 2 * (x + x / 4), 3 * (x + x / 4)};
+  assert_bytes(&operators, &qk_norm, 1);
+}
+
+/* Falcon 7B: one norm feeds both branches, whose sum is added once; one message a layer. */
+static void a_parallel_block_has_one_norm_one_residual_and_one_message(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  model.parallel_block = true;
+  model.layer_norms = 1;
+  hr_workload workload = hr_workload_default(&model);
+  workload.tensor_parallel = 2;
+  hr_operators operators = listed(&model, &workload);
+  assert_null(hr_operators_find(&operators, HR_OP_MLP_NORM, HR_PASS_FORWARD));
+  assert_null(hr_operators_find(&operators, HR_OP_ATTENTION_ALL_REDUCE, HR_PASS_FORWARD));
+  assert_null(hr_operators_find(&operators, HR_OP_ATTENTION_RESIDUAL, HR_PASS_FORWARD));
+  found(&operators, HR_OP_MLP_ALL_REDUCE, HR_PASS_FORWARD);
+  /* reads three terms and writes their sum: 4·8192·2560·2 */
+  assert_int_equal(found(&operators, HR_OP_MLP_RESIDUAL, HR_PASS_FORWARD)->bytes, 167772160);
+}
+
+/* OPT 350M: tokens of 512 numbers are mapped to 1024 and back. */
+static void a_narrow_embedding_is_projected_in_and_out(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(1024, 16, 24, 50272);
+  model.embedding_dim = 512;
+  hr_workload workload = hr_workload_default(&model);
+  hr_operators operators = listed(&model, &workload);
+  const expected_product rows[] = {
+      {HR_OP_EMBEDDING_PROJECTION_IN, HR_PASS_FORWARD, 8192, 1024, 512, 1, 1, false, true},
+      {HR_OP_EMBEDDING_PROJECTION_OUT, HR_PASS_FORWARD, 8192, 512, 1024, 1, 1, false, true},
+      {HR_OP_LOGIT, HR_PASS_FORWARD, 8192, 50272, 512, 1, 1, false, true},
+  };
+  ASSERT_PRODUCTS(&operators, rows);
+}
+
+static void sums_too_large_to_count_name_the_operator(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.batch = workload.sequence = (int64_t)1 << 30;
+  static hr_operators operators;
+  hr_error error;
+  assert_int_equal(hr_operators_list(&model, &workload, &operators, &error), HR_ERROR_OVERFLOW);
+  assert_string_equal(error.message, "embedding: its operations or bytes do not fit into 63 bits");
+  workload.batch = 1, workload.sequence = (int64_t)1 << 31; /* linear maps fit, the square of scores does not */
+  assert_int_equal(hr_operators_list(&model, &workload, &operators, &error), HR_ERROR_OVERFLOW);
+  assert_string_equal(error.message, "attention_score: its operations or bytes do not fit into 63 bits");
+}
+
+static void an_operator_is_named_with_its_pass(void **state)
+{
+  (void)state;
+  char name[48];
+  hr_operator op = {.id = HR_OP_MLP_UP};
+  hr_operator_name(&op, name, sizeof name);
+  assert_string_equal(name, "mlp_up");
+  op.pass = HR_PASS_WGRAD;
+  hr_operator_name(&op, name, sizeof name);
+  assert_string_equal(name, "mlp_up_wgrad");
+  assert_string_equal(hr_operator_kind_name(HR_KIND_BMM), "bmm");
+  assert_string_equal(hr_operator_id_name((hr_operator_id)-1), "unknown");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(gpt3_2_7b_has_the_products_of_table_ii),
+      cmocka_unit_test(tensor_parallelism_splits_heads_width_and_vocabulary),
+      cmocka_unit_test(grouped_heads_make_the_qkv_product_narrower),
+      cmocka_unit_test(an_augmented_query_is_two_products),
+      cmocka_unit_test(forward_flops_are_the_papers_closed_form),
+      cmocka_unit_test(training_has_three_times_the_forward_flops),
+      cmocka_unit_test(gradients_are_products_of_the_right_shape),
+      cmocka_unit_test(the_backward_pass_runs_after_the_forward_one_in_reverse),
+      cmocka_unit_test(prefill_makes_logits_for_the_last_token_alone),
+      cmocka_unit_test(decode_reads_the_cache_of_one_token_a_sequence),
+      cmocka_unit_test(a_sliding_window_shortens_decode_and_the_fused_kernel),
+      cmocka_unit_test(layers_with_and_without_a_window_are_listed_apart),
+      cmocka_unit_test(fused_attention_counts_entries_below_the_diagonal),
+      cmocka_unit_test(a_degree_that_does_not_divide_describes_the_most_loaded_device),
+      cmocka_unit_test(memory_operators_count_what_they_read_and_write),
+      cmocka_unit_test(a_parallel_block_has_one_norm_one_residual_and_one_message),
+      cmocka_unit_test(a_narrow_embedding_is_projected_in_and_out),
+      cmocka_unit_test(sums_too_large_to_count_name_the_operator),
+      cmocka_unit_test(an_operator_is_named_with_its_pass),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
