@@ -1,11 +1,31 @@
 # The libraries Headroom stands on. `headroom_libraries` is what the library links, `popt_library` what the command does.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
+
+if(HEADROOM_PORTABLE)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a) # the archives of what follows; the C library itself stays dynamic
+endif()
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.13)
 pkg_check_modules(popt REQUIRED IMPORTED_TARGET popt)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc>=2.4)
-find_package(dnnl REQUIRED CONFIG) # oneDNN; 2 on Debian 12, 3 on newer systems
 
 add_library(headroom_libraries INTERFACE)
-target_link_libraries(headroom_libraries INTERFACE PkgConfig::jansson PkgConfig::hwloc DNNL::dnnl Threads::Threads m)
+target_link_libraries(headroom_libraries INTERFACE PkgConfig::jansson PkgConfig::hwloc Threads::Threads m)
 set(popt_library PkgConfig::popt)
+
+if(HEADROOM_PORTABLE)
+  add_library(headroom_no_udev STATIC ${PROJECT_SOURCE_DIR}/cmake/no_udev.c)
+  target_link_libraries(headroom_libraries INTERFACE headroom_no_udev)
+endif()
+
+# oneDNN: API 2 on Debian 12, 3 on newer systems. It comes as a shared library only, so a portable build goes without.
+if(HEADROOM_ONEDNN)
+  if(HEADROOM_PORTABLE)
+    message(FATAL_ERROR "a portable build cannot have oneDNN: set HEADROOM_ONEDNN=OFF")
+  endif()
+  find_package(dnnl REQUIRED CONFIG)
+  target_link_libraries(headroom_libraries INTERFACE DNNL::dnnl)
+  target_compile_definitions(headroom_libraries INTERFACE HR_WITH_ONEDNN=1)
+else()
+  target_compile_definitions(headroom_libraries INTERFACE HR_WITH_ONEDNN=0)
+endif()

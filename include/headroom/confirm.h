@@ -28,9 +28,10 @@ typedef struct hr_confirmation {
 
 /** Measures every operator that a finding changes, as it is and as suggested, interleaved, on `device`, and fills
  *  measured_gain and measured_operator_gain of the findings. Operators that a finding leaves alone are measured once
- *  and enter both sums; what cannot be measured there (norms, softmax) enters with its predicted time. `budget_ns`: about how long
- *  it may take in all; 0: one minute. `progress` may be NULL; when it stops the work, the function returns HR_OK with
- *  complete = false. The caller owns *confirmation and gives it back with hr_confirmation_free(). */
+ *  and enter both sums; what cannot be measured there (norms, softmax) enters with its predicted time. `budget_ns`:
+ *  about how long it may take in all; 0: one minute. `progress` may be NULL; when it stops the work, the function
+ *  returns HR_OK with complete = false. The caller owns *confirmation and gives it back with
+ *  hr_confirmation_free(). */
 HR_API hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_progress_fn progress,
                             void *context, hr_confirmation **confirmation, hr_error *error);
 

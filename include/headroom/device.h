@@ -47,7 +47,8 @@ HR_API void *hr_buffer_data(const hr_buffer *buffer);
 
 /** Copies `bytes` bytes from the host to the buffer's start, or back. HR_ERROR_INVALID beyond its end. */
 HR_API hr_status hr_buffer_write(hr_buffer *buffer, const void *from, size_t bytes, hr_error *error);
-HR_API hr_status hr_buffer_read(const hr_buffer *buffer, void *to, size_t bytes, hr_error *error); /* see hr_buffer_write() */
+/** See hr_buffer_write(). */
+HR_API hr_status hr_buffer_read(const hr_buffer *buffer, void *to, size_t bytes, hr_error *error);
 
 /** Fills the buffer with uniform values in [-1, 1] of a format; the same seed gives the same values everywhere. */
 HR_API hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t seed, hr_error *error);

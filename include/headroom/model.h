@@ -13,7 +13,12 @@
 extern "C" {
 #endif
 
-typedef enum hr_positions { HR_POSITIONS_NONE, HR_POSITIONS_LEARNED, HR_POSITIONS_ROTARY, HR_POSITIONS_ALIBI } hr_positions;
+typedef enum hr_positions {
+  HR_POSITIONS_NONE,
+  HR_POSITIONS_LEARNED,
+  HR_POSITIONS_ROTARY,
+  HR_POSITIONS_ALIBI
+} hr_positions;
 
 typedef enum hr_norm { HR_NORM_LAYER, HR_NORM_RMS } hr_norm;
 

@@ -52,13 +52,15 @@ HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, con
                                 const hr_hardware *hardware, const hr_prediction *prediction,
                                 const hr_measurement *measurement, hr_error *error);
 
-/** `devices`: what this machine has (each with a status and a sentence), then the devices known by name. */
+/** A device of this machine: whether it can be used, in a sentence, and what it is. */
 typedef struct hr_device_report {
   const char *name;
   hr_status status;
   const char *detail;
   const hr_hardware *hardware; /* NULL unless status is HR_OK */
 } hr_device_report;
+
+/** `devices`: what this machine has, then the devices known by name. */
 HR_API hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_device_report *devices,
                                    size_t count, hr_error *error);
 

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Draws the modules of tests/structure/edges.txt into ARCHITECTURE.md, between the two "diagram" marks: one line a
+# level, a module standing above all that it may use. Each module names what it uses directly; what those use comes along.
+#   diagram.sh            rewrites the block
+#   diagram.sh --check    fails if the block is stale
+set -euo pipefail
+export LC_ALL=C
+cd "$(dirname "$0")/.."
+
+draw() {
+  awk '
+    function level_of(m,    i, l, best, list, n) {
+      if (m in level) return level[m]
+      best = 0; n = split(uses[m], list, " ")
+      for (i = 1; i <= n; i++) { l = level_of(list[i]) + 1; if (l > best) best = l }
+      return level[m] = best
+    }
+    function reaches(from, to,    i, list, n) {  # through at least one module between
+      n = split(uses[from], list, " ")
+      for (i = 1; i <= n; i++) if (list[i] != to && ((" " uses[list[i]] " ") ~ (" " to " ") || reaches(list[i], to))) return 1
+      return 0
+    }
+    /^#/ || !/:/ { next }
+    { name = $0; sub(/:.*/, "", name); rest = $0; sub(/^[^:]*:/, "", rest); gsub(/\[[^]]*\]/, "", rest)
+      order[++count] = name; uses[name] = rest }
+    END {
+      for (i = 1; i <= count; i++) if (level_of(order[i]) > top) top = level_of(order[i])
+      for (l = top; l >= 0; l--)
+        for (i = 1; i <= count; i++) {
+          m = order[i]
+          if (level[m] != l) continue
+          line = ""; n = split(uses[m], list, " ")
+          for (j = 1; j <= n; j++) if (!reaches(m, list[j])) line = line "  " list[j]
+          printf (line == "" ? "%d  %s\n" : "%d  %-20s→%s\n"), l, m, line
+        }
+    }' tests/structure/edges.txt
+}
+
+with_block() {
+  local block
+  block=$(draw)
+  BLOCK=$block awk '
+    /^<!-- diagram end -->/ { skip = 0 }
+    !skip { print }
+    /^<!-- diagram begin/ { print "```"; print ENVIRON["BLOCK"]; print "```"; skip = 1; found = 1 }
+    END { exit !found }' ARCHITECTURE.md
+}
+
+if [ "${1:-}" = --check ]; then
+  with_block | cmp -s - ARCHITECTURE.md || { echo "the diagram in ARCHITECTURE.md is stale: run scripts/diagram.sh"; exit 1; }
+else
+  text=$(with_block)
+  printf '%s\n' "$text" >ARCHITECTURE.md
+fi

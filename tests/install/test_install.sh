@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Installs a build into a prefix with a space in its name, moves the prefix, and uses it as a stranger would: through
+# pkg-config and through find_package, in C and in C++; the command with an empty environment.
+#   test_install.sh BUILD_FOLDER CMAKE C_COMPILER CXX_COMPILER
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+build=$1 cmake=$2 cc=$3 cxx=$4
+work=$(mktemp -d "${TMPDIR:-/tmp}/headroom install.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+fail() { echo "$*"; exit 1; }
+
+"$cmake" --install "$build" --prefix "$work/first" >"$work/log" 2>&1 || { cat "$work/log"; fail 'the installation failed'; }
+mv "$work/first" "$work/moved"
+prefix=$work/moved
+
+pc=$(find "$prefix" -name headroom.pc)
+[ -n "$pc" ] || fail 'no headroom.pc was installed'
+lib=$(cd "$(dirname "$pc")/.." && pwd)
+export PKG_CONFIG_PATH=${pc%/*}
+version=$(sed -n 's/^#define HR_VERSION "\(.*\)"/\1/p' "$prefix/include/headroom/export.h")
+[ "$(pkg-config --modversion headroom)" = "$version" ] || fail "headroom.pc gives version $(pkg-config --modversion headroom), export.h $version"
+
+soname=$(objdump -p "$lib/libheadroom.so" | awk '$1 == "SONAME" { print $2 }')
+[[ $soname =~ ^libheadroom\.so\.[0-9] ]] || fail "the library's SONAME is \"$soname\""
+[ -e "$lib/$soname" ] || fail "$soname is not installed"
+
+check_output() { # NAME COMMAND…: the consumer prints the version, and 1 for models being there
+  local name=$1 found
+  shift
+  found=$("$@") || fail "$name: exit $?"
+  [[ $found =~ ^"$version "[01]$ ]] || fail "$name: printed \"$found\""
+}
+
+eval "flags=($(pkg-config --cflags --libs headroom))"
+extra=(${HEADROOM_TEST_FLAGS:-})
+"$cc" -std=c17 -Wall -Wextra -Werror "${extra[@]}" -o "$work/c" "$here/consumer/main.c" "${flags[@]}"
+check_output 'C, pkg-config' env LD_LIBRARY_PATH="$lib" "$work/c"
+"$cxx" -std=c++17 -Wall -Wextra -Werror "${extra[@]}" -o "$work/cxx" -x c++ "$here/consumer/main.c" -x none "${flags[@]}"
+check_output 'C++, pkg-config' env LD_LIBRARY_PATH="$lib" "$work/cxx"
+
+{
+  "$cmake" -G Ninja -S "$here/consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+    -DCMAKE_CXX_COMPILER="$cxx" && "$cmake" --build "$work/build"
+} >"$work/log" 2>&1 || { cat "$work/log"; fail 'a CMake project cannot use the installation'; }
+check_output 'C, find_package' "$work/build/consumer_c"
+check_output 'C++, find_package' "$work/build/consumer_cxx"
+
+if [ -x "$build/headroom" ]; then
+  [ -x "$prefix/bin/headroom" ] || fail 'the command is not installed'
+  (cd / && env -i "$prefix/bin/headroom" --version) | grep -qF "$version" || fail 'the installed command does not give its version'
+  for file in share/man/man1/headroom.1 share/bash-completion/completions/headroom share/zsh/site-functions/_headroom \
+    share/fish/vendor_completions.d/headroom.fish; do
+    [ -s "$prefix/$file" ] || fail "$file is not installed"
+  done
+fi
+echo "installed, moved and used: $version, $soname"

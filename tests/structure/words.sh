@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Fails on what does not belong in the repository: paths of one machine, work left undone, stray white space, files
+# without a last newline, large or binary files. Data for the tests of bad input is exempt.
+set -euo pipefail
+export LC_ALL=C
+cd "$(dirname "$0")/../.."
+git rev-parse --is-inside-work-tree >/dev/null 2>&1 || { echo "not a git checkout: nothing to check"; exit 0; }
+
+failed=0
+complain() {
+  if [ -n "$2" ]; then
+    printf '%s:\n%s\n' "$1" "$(head -20 <<<"$2")"
+    failed=1
+  fi
+}
+# This file and the corpora are left out: it names the words, they are meant to be odd.
+list() { git ls-files -z "$@" ':!tests/structure/words.sh' ':!tests/fuzz/corpus' ':!tests/cli/input' ':!LICENSE'; }
+
+complain 'a path of one machine' "$(list | xargs -0 grep -nIE '(^|[^A-Za-z0-9_.}])/(work|home|Users)/' -- || true)"
+complain 'work left undone' "$(list | xargs -0 grep -nIwE 'TODO|FIXME|XXX|HACK' -- || true)"
+complain 'white space at the end of a line' "$(list ':!tests/golden' ':!tests/cli' | xargs -0 grep -nIE '[ 	]+$' -- || true)"
+complain 'a tab in C' "$(list '*.c' '*.h' '*.inc' | xargs -0 grep -nI $'\t' -- || true)"
+complain 'no newline at the end' "$(list '*.c' '*.h' '*.inc' '*.sh' '*.md' '*.cmake' '*.txt' | while IFS= read -r -d '' file; do
+  [ ! -s "$file" ] || [ -z "$(tail -c 1 "$file")" ] || echo "$file"
+done)"
+complain 'over 1 MiB' "$(list | xargs -0 ls -l | awk '$5 > 1048576 { print $NF }')"
+complain 'over 120 columns' \
+  "$(list '*.c' '*.h' '*.inc' | xargs -0 awk '{ line = $0; gsub(/[\200-\277]/, "", line); if (length(line) > 120) print FILENAME ":" FNR }' || true)"
+exit $failed
