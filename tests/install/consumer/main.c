@@ -11,7 +11,8 @@ int main(void)
   gemm.m = 8192, gemm.n = 7680, gemm.k = 2560;
   (void)hr_catalog_models(&models);
   /* 2·8192·7680·2560 */
-  if (hr_gemm_flops(&gemm, &flops) != HR_OK || flops != INT64_C(322122547200) || strcmp(hr_status_name(HR_OK), "ok") != 0)
+  if (hr_gemm_flops(&gemm, &flops) != HR_OK || flops != INT64_C(322122547200) ||
+      strcmp(hr_status_name(HR_OK), "ok") != 0)
     return 1;
   printf("%s %d\n", HR_VERSION, models > 0);
   return 0;
