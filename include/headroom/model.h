@@ -77,7 +77,7 @@ typedef struct hr_model {
   int64_t default_batch, default_sequence, default_tensor_parallel, default_pipeline_stages;
 } hr_model;
 
-/** A model with no sizes yet, pre-norm LayerNorm with weight and bias, everything else off. */
+/** A model with no sizes yet: two LayerNorms a layer and a final one, with weight and bias, everything else off. */
 HR_API hr_model hr_model_default(void);
 
 /** Reads a Hugging Face config.json, or Headroom's short form, from `length` bytes of text.

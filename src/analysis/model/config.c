@@ -1,0 +1,230 @@
+#include "analysis/model/config.h"
+
+#include "analysis/model/count.h"
+#include "base/names.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const hr_config_names hr_config_standard_names = {"num_hidden_layers", "hidden_size", "num_attention_heads",
+                                                  "max_position_embeddings"};
+
+void hr_config_mark(hr_config *config, const char *field)
+{
+  if (config->read_count < HR_CONFIG_FIELDS_MAX)
+    config->read[config->read_count++] = field;
+}
+
+void hr_config_note(const hr_config *config, const char *format, ...)
+{
+  if (!config->note)
+    return;
+  char text[400], message[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  snprintf(message, sizeof message, "%s: %s", config->json.input, text);
+  config->note(config->note_context, message);
+}
+
+bool hr_config_present(const hr_config *config, const char *field)
+{
+  return json_object_get(config->json.object, field) != NULL;
+}
+
+hr_status hr_config_size(hr_config *config, const char *field, const char *other, int64_t *value)
+{
+  hr_config_mark(config, field);
+  if (other)
+    hr_config_mark(config, other);
+  const char *used = other && !hr_json_has(&config->json, field) && hr_json_has(&config->json, other) ? other : field;
+  return hr_json_integer(&config->json, used, 1, HR_MODEL_SIZE_MAX, value);
+}
+
+hr_status hr_config_size_or(hr_config *config, const char *field, int64_t fallback, int64_t *value)
+{
+  if (!hr_json_has(&config->json, field))
+    hr_config_note(config, "%s: is missing, taken as %" PRId64 ", its documented default", field, fallback);
+  return hr_config_size_derived(config, field, fallback, value);
+}
+
+hr_status hr_config_size_derived(hr_config *config, const char *field, int64_t derived, int64_t *value)
+{
+  hr_config_mark(config, field);
+  return hr_json_integer_or(&config->json, field, 1, HR_MODEL_SIZE_MAX, derived, value);
+}
+
+hr_status hr_config_flag(hr_config *config, const char *field, bool fallback, bool *value)
+{
+  hr_config_mark(config, field);
+  return hr_json_boolean_or(&config->json, field, fallback, value);
+}
+
+hr_status hr_config_text(hr_config *config, const char *field, const char *fallback, const char **value)
+{
+  hr_config_mark(config, field);
+  return hr_json_string_or(&config->json, field, fallback, value);
+}
+
+/* The family's own name of a field, the base class's as second. */
+static const char *other_name(const char *own, const char *standard)
+{
+  return strcmp(own, standard) == 0 ? NULL : standard;
+}
+
+hr_status hr_config_sizes(hr_config *config, const hr_config_names *names, int64_t default_positions, hr_model *model)
+{
+  const hr_config_names *standard = &hr_config_standard_names;
+  HR_TRY(hr_config_size(config, names->layers, other_name(names->layers, standard->layers), &model->layers));
+  HR_TRY(hr_config_size(config, names->hidden, other_name(names->hidden, standard->hidden), &model->hidden));
+  HR_TRY(hr_config_size(config, names->heads, other_name(names->heads, standard->heads), &model->q_heads));
+  HR_TRY(hr_config_size(config, "vocab_size", NULL, &model->vocabulary));
+  const char *positions = names->positions;
+  if (!hr_json_has(&config->json, positions) && hr_json_has(&config->json, standard->positions))
+    positions = standard->positions;
+  return hr_config_size_or(config, positions, default_positions, &model->max_positions);
+}
+
+/* The name under which heads or hidden stood, for messages. */
+static const char *name_used(const hr_config *config, const char *own, const char *standard)
+{
+  return hr_json_has(&config->json, own) ? own : standard;
+}
+
+hr_status hr_config_heads(hr_config *config, const hr_config_names *names, const char *kv_field, int64_t kv_default,
+                          int64_t head_dim_default, hr_model *model)
+{
+  const char *heads = name_used(config, names->heads, hr_config_standard_names.heads);
+  int64_t kv_heads = model->q_heads;
+  if (kv_field && kv_default > 0 && !hr_config_present(config, kv_field))
+    HR_TRY(hr_config_size_or(config, kv_field, kv_default, &kv_heads));
+  else if (kv_field)
+    HR_TRY(hr_config_size_derived(config, kv_field, model->q_heads, &kv_heads));
+  if (model->q_heads % kv_heads != 0)
+    return hr_json_fail(&config->json, kv_field, HR_ERROR_INVALID, "%" PRId64 " does not divide %s, %" PRId64, kv_heads,
+                        heads, model->q_heads);
+
+  int64_t head_dim = 0;
+  if (head_dim_default > 0)
+    HR_TRY(hr_config_size_or(config, "head_dim", head_dim_default, &head_dim));
+  else if (hr_json_has(&config->json, "head_dim"))
+    HR_TRY(hr_config_size(config, "head_dim", NULL, &head_dim));
+  else if (model->hidden % model->q_heads != 0)
+    return hr_json_fail(&config->json, name_used(config, names->hidden, hr_config_standard_names.hidden),
+                        HR_ERROR_INVALID, "%" PRId64 " is not a multiple of %s, %" PRId64, model->hidden, heads,
+                        model->q_heads);
+  else
+    head_dim = model->hidden / model->q_heads;
+  hr_config_mark(config, "head_dim");
+  model->k_heads = model->v_heads = kv_heads;
+  model->qk_dim = model->v_dim = head_dim;
+  return HR_OK;
+}
+
+/* Newer configurations keep everything about rotation in an object of its own. */
+static hr_json_reader rotary_parameters(hr_config *config)
+{
+  hr_config_mark(config, "rope_parameters");
+  hr_json_reader inner = config->json;
+  inner.object = json_object_get(config->json.object, "rope_parameters");
+  inner.path = "rope_parameters.";
+  return inner;
+}
+
+hr_status hr_config_rotary(hr_config *config, const char *field, double fallback, hr_model *model)
+{
+  double fraction = 1.0;
+  if (field) {
+    hr_json_reader inner = rotary_parameters(config);
+    bool is_inside = !hr_json_has(&config->json, field) && hr_json_has(&inner, "partial_rotary_factor");
+    hr_config_mark(config, field);
+    if (is_inside)
+      HR_TRY(hr_json_number(&inner, "partial_rotary_factor", 0.0, 1.0, &fraction));
+    else
+      HR_TRY(hr_json_number_or(&config->json, field, 0.0, 1.0, fallback, &fraction));
+  }
+  model->positions = HR_POSITIONS_ROTARY;
+  model->rotary_dim = (int64_t)((double)model->qk_dim * fraction);
+  return HR_OK;
+}
+
+void hr_config_learned(hr_model *model, int64_t extra)
+{
+  model->positions = HR_POSITIONS_LEARNED;
+  model->position_rows = model->max_positions + extra;
+}
+
+hr_status hr_config_mlp(hr_config *config, const char *width_field, int64_t derived, const char *activation_field,
+                        const char *activation_default, hr_model *model)
+{
+  if (derived > 0)
+    HR_TRY(hr_config_size_derived(config, width_field, derived, &model->mlp_width));
+  else
+    HR_TRY(hr_config_size(config, width_field, NULL, &model->mlp_width));
+  const char *activation;
+  HR_TRY(hr_config_text(config, activation_field, activation_default, &activation));
+  hr_copy_text(model->activation, sizeof model->activation, activation);
+  return HR_OK;
+}
+
+void hr_config_rms_norm(hr_model *model)
+{
+  model->norm = HR_NORM_RMS;
+  model->norm_bias = false;
+}
+
+void hr_config_attention_bias(hr_model *model, bool qkv, bool output)
+{
+  model->q_bias = model->k_bias = model->v_bias = qkv;
+  model->output_bias = output;
+}
+
+hr_status hr_config_tied(hr_config *config, bool fallback, hr_model *model)
+{
+  return hr_config_flag(config, "tie_word_embeddings", fallback, &model->tied_embeddings);
+}
+
+hr_status hr_config_window(hr_config *config, const char *field, int64_t missing_default, hr_model *model)
+{
+  if (missing_default > 0 && !hr_config_present(config, field))
+    HR_TRY(hr_config_size_or(config, field, missing_default, &model->window));
+  else
+    HR_TRY(hr_config_size_derived(config, field, 0, &model->window));
+  model->window_layers = model->window > 0 ? model->layers : 0;
+  return HR_OK;
+}
+
+hr_status hr_config_layer_types(hr_config *config, hr_model *model, bool *found)
+{
+  static const char field[] = "layer_types";
+  hr_config_mark(config, field);
+  *found = hr_json_has(&config->json, field);
+  if (!*found)
+    return HR_OK;
+  const json_t *list = json_object_get(config->json.object, field);
+  if (!json_is_array(list))
+    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "expected a list with one kind a layer");
+  if ((int64_t)json_array_size(list) != model->layers)
+    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "has %zu kinds for %" PRId64 " layers",
+                        json_array_size(list), model->layers);
+  int64_t windows = 0;
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *kind = json_string_value(json_array_get(list, i));
+    bool is_window = kind && strcmp(kind, "sliding_attention") == 0;
+    if (!is_window && (!kind || strcmp(kind, "full_attention") != 0)) {
+      char text[64];
+      hr_json_found(json_array_get(list, i), text, sizeof text);
+      return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
+                          "has a layer of kind %s; only full_attention and sliding_attention are covered", text);
+    }
+    windows += is_window;
+  }
+  if (windows > 0 && model->window == 0)
+    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "has sliding_attention but no sliding_window is given");
+  model->window_layers = windows;
+  if (windows == 0)
+    model->window = 0;
+  return HR_OK;
+}

@@ -1,0 +1,13 @@
+/* Counting the parameters of a model whose sizes were checked. */
+#ifndef HR_ANALYSIS_MODEL_COUNT_H
+#define HR_ANALYSIS_MODEL_COUNT_H
+
+#include <headroom/model.h>
+
+/** The largest size that a model may have: small enough that one product with a format's bytes never wraps. */
+#define HR_MODEL_SIZE_MAX (((int64_t)1 << 40) - 1)
+
+/** hr_model_parameters() without the check of the sizes; HR_ERROR_OVERFLOW if a count does not fit into 63 bits. */
+hr_status hr_model_count(const hr_model *model, hr_parameters *parameters, hr_error *error);
+
+#endif

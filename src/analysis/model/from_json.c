@@ -1,0 +1,116 @@
+/* From the text of a config.json to a model: which family it is, what is refused, what is noted. */
+#include "analysis/model/count.h"
+#include "analysis/model/families.h"
+#include "base/names.h"
+
+#include <string.h>
+
+static const hr_family rows[] = {
+#define HR_FAMILY(model_type, architecture, reader, description) {model_type, architecture, reader, description},
+#include "analysis/model/families.inc"
+#undef HR_FAMILY
+};
+
+const hr_family *hr_families(size_t *count)
+{
+  *count = sizeof rows / sizeof *rows;
+  return rows;
+}
+
+static const hr_family *find_by_model_type(const char *model_type)
+{
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (strcmp(rows[i].model_type, model_type) == 0)
+      return &rows[i];
+  }
+  return NULL;
+}
+
+static const hr_family *find_by_architecture(const char *architecture)
+{
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (strcmp(rows[i].architecture, architecture) == 0)
+      return &rows[i];
+  }
+  return NULL;
+}
+
+/* The first of "architectures", NULL if there is none. */
+static const char *first_architecture(const hr_config *config)
+{
+  return json_string_value(json_array_get(json_object_get(config->json.object, "architectures"), 0));
+}
+
+/* A model of the same layers but without the map to logits has fewer parameters than are counted here. */
+static void note_other_head(const hr_config *config)
+{
+  const char *architecture = first_architecture(config);
+  if (architecture && !strstr(architecture, "ForCausalLM") && !strstr(architecture, "LMHead"))
+    hr_config_note(config, "architectures: \"%.60s\" is read as the language model of the same shape", architecture);
+}
+
+static hr_status find_family(hr_config *config, const hr_family **family)
+{
+  if (hr_json_has(&config->json, "model_type")) {
+    const char *model_type;
+    HR_TRY(hr_config_text(config, "model_type", NULL, &model_type));
+    *family = find_by_model_type(model_type);
+    if (!*family)
+      return hr_refuse_model_type(config, "model_type", model_type);
+    note_other_head(config);
+    return HR_OK;
+  }
+  const char *architecture = first_architecture(config);
+  if (!architecture)
+    return hr_json_fail(&config->json, "model_type", HR_ERROR_INVALID,
+                        "is missing; a short form would have \"h\" and \"a\" instead");
+  *family = find_by_architecture(architecture);
+  if (!*family)
+    return hr_refuse_model_type(config, "architectures", architecture);
+  hr_config_note(config, "model_type: is missing, taken as \"%s\" from architectures", (*family)->model_type);
+  return HR_OK;
+}
+
+static hr_status read_model(hr_config *config, hr_model *model)
+{
+  if (!hr_json_has(&config->json, "model_type") && hr_is_short_form(config)) {
+    hr_copy_text(model->family, sizeof model->family, "short");
+    return hr_read_short_form(config, model);
+  }
+  const hr_family *family;
+  HR_TRY(hr_refuse_by_field(config));
+  HR_TRY(find_family(config, &family));
+  hr_copy_text(model->family, sizeof model->family, family->model_type);
+  return family->read(config, model);
+}
+
+/* What no field alone could show: the sizes together. */
+static hr_status check_whole(const hr_config *config, const hr_model *model)
+{
+  hr_error problem;
+  hr_status status = hr_model_check(model, &problem);
+  if (status != HR_OK)
+    return hr_fail(config->json.error, status, "%s: %s", config->json.input, problem.message);
+  return HR_OK;
+}
+
+hr_status hr_model_from_json(const char *text, size_t length, const char *name, hr_note_fn note, void *context,
+                             hr_model *model, hr_error *error)
+{
+  json_t *root;
+  HR_TRY(hr_json_parse(text, length, name, &root, error));
+  hr_config config = {.json = {.object = root, .input = name, .path = "", .error = error},
+                      .note = note,
+                      .note_context = context};
+  hr_model read = hr_model_default();
+  hr_copy_text(read.name, sizeof read.name, name);
+  hr_status status = read_model(&config, &read);
+  if (status == HR_OK)
+    status = check_whole(&config, &read);
+  if (status == HR_OK) {
+    hr_config_note_unread(&config);
+    *model = read;
+  }
+  json_decref(root);
+  return status;
+}

@@ -1,0 +1,147 @@
+/* What Headroom does not cover, recognised by the field that says so. */
+#include "analysis/model/families.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char mixture_of_experts[] = "a mixture of experts";
+static const char latent_attention[] = "latent attention (MLA)";
+static const char state_space[] = "a state-space model";
+static const char hybrid[] = "a hybrid of attention and recurrent layers";
+static const char encoder_decoder[] = "an encoder-decoder";
+static const char encoder_only[] = "an encoder without a decoder";
+static const char recurrent[] = "a recurrent model";
+static const char multimodal[] = "a multimodal wrapper around a language model";
+
+/* A field speaks when its value is true, a number above `above`, a text, or a list or object that is not empty. */
+typedef struct field_row {
+  const char *field;
+  double above;
+  const char *what;
+} field_row;
+
+static const field_row field_rows[] = {
+    {"num_local_experts", 1, mixture_of_experts},
+    {"num_experts", 1, mixture_of_experts},
+    {"n_routed_experts", 1, mixture_of_experts},
+    {"moe_num_experts", 1, mixture_of_experts},
+    {"num_moe_experts", 1, mixture_of_experts},
+    {"n_experts", 1, mixture_of_experts},
+    {"moe_intermediate_size", 0, mixture_of_experts},
+    {"moe_ffn_hidden_size", 0, mixture_of_experts},
+    {"moe_layer_freq", 0, mixture_of_experts},
+    {"moe_top_k", 1, mixture_of_experts},
+    {"moe", 0, mixture_of_experts},
+    {"num_experts_per_tok", 1, mixture_of_experts},
+    {"kv_lora_rank", 0, latent_attention},
+    {"q_lora_rank", 0, latent_attention},
+    {"attn_layer_period", 1, hybrid},
+    {"layers_block_type", 0, hybrid},
+    {"block_types", 0, hybrid},
+    {"hybrid_override_pattern", 0, hybrid},
+    {"hybrid_layer_ids", 0, hybrid},
+    {"linear_num_key_heads", 0, hybrid},
+    {"mamba_d_state", 0, hybrid},
+    {"ssm_cfg", 0, state_space},
+    {"ssm_state_size", 0, state_space},
+    {"state_size", 0, state_space},
+    {"d_state", 0, state_space},
+    {"is_encoder_decoder", 0, encoder_decoder},
+    {"add_cross_attention", 0, encoder_decoder},
+    {"encoder_layers", 0, encoder_decoder},
+    {"text_config", 0, multimodal},
+    {"vision_config", 0, multimodal},
+};
+
+typedef struct type_row {
+  const char *model_type, *what;
+} type_row;
+
+static const type_row type_rows[] = {
+    {"mixtral", mixture_of_experts},   {"dbrx", mixture_of_experts},       {"qwen2_moe", mixture_of_experts},
+    {"qwen3_moe", mixture_of_experts}, {"olmoe", mixture_of_experts},      {"phimoe", mixture_of_experts},
+    {"gpt_oss", mixture_of_experts},   {"grok-1", mixture_of_experts},     {"switch_transformers", mixture_of_experts},
+    {"deepseek_v2", latent_attention}, {"deepseek_v3", latent_attention},  {"minicpm3", latent_attention},
+    {"mamba", state_space},            {"mamba2", state_space},            {"falcon_mamba", state_space},
+    {"jamba", hybrid},                 {"bamba", hybrid},                  {"zamba", hybrid},
+    {"zamba2", hybrid},                {"recurrent_gemma", hybrid},        {"nemotron_h", hybrid},
+    {"falcon_h1", hybrid},             {"qwen3_next", hybrid},             {"rwkv", recurrent},
+    {"t5", encoder_decoder},           {"mt5", encoder_decoder},           {"umt5", encoder_decoder},
+    {"longt5", encoder_decoder},       {"bart", encoder_decoder},          {"mbart", encoder_decoder},
+    {"pegasus", encoder_decoder},      {"marian", encoder_decoder},        {"m2m_100", encoder_decoder},
+    {"blenderbot", encoder_decoder},   {"led", encoder_decoder},           {"whisper", encoder_decoder},
+    {"encoder-decoder", encoder_decoder}, {"bert", encoder_only},          {"roberta", encoder_only},
+    {"xlm-roberta", encoder_only},     {"distilbert", encoder_only},       {"albert", encoder_only},
+    {"electra", encoder_only},         {"deberta", encoder_only},          {"deberta-v2", encoder_only},
+    {"modernbert", encoder_only},      {"longformer", encoder_only},       {"big_bird", encoder_only},
+    {"vit", encoder_only},             {"clip", multimodal},               {"llava", multimodal},
+    {"gemma3", multimodal},            {"mllama", multimodal},             {"llama4", multimodal},
+    {"qwen2_vl", multimodal},          {"qwen2_5_vl", multimodal},
+};
+
+static bool speaks(const json_t *value, double above)
+{
+  switch (value ? json_typeof(value) : JSON_NULL) {
+  case JSON_INTEGER:
+  case JSON_REAL: return json_number_value(value) > above;
+  case JSON_STRING: return json_string_length(value) > 0;
+  case JSON_ARRAY: return json_array_size(value) > 0;
+  case JSON_OBJECT: return json_object_size(value) > 0;
+  case JSON_TRUE: return true;
+  case JSON_FALSE:
+  case JSON_NULL: break;
+  }
+  return false;
+}
+
+static hr_status refuse(const hr_config *config, const char *field, const char *found, const char *what)
+{
+  return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
+                      "%s tells of %s; Headroom covers dense decoder-only transformers", found, what);
+}
+
+hr_status hr_refuse_by_field(hr_config *config)
+{
+  for (size_t i = 0; i < sizeof field_rows / sizeof *field_rows; i++) {
+    const field_row *row = &field_rows[i];
+    hr_config_mark(config, row->field);
+    const json_t *value = json_object_get(config->json.object, row->field);
+    if (speaks(value, row->above)) {
+      char found[64];
+      hr_json_found(value, found, sizeof found);
+      return refuse(config, row->field, found, row->what);
+    }
+  }
+  return HR_OK;
+}
+
+/* "gpt2, gpt_neo, …" */
+static void list_families(char *text, size_t size)
+{
+  size_t count, used = 0;
+  const hr_family *families = hr_families(&count);
+  text[0] = '\0';
+  for (size_t i = 0; i < count; i++) {
+    size_t length = strlen(families[i].model_type) + (i > 0 ? 2 : 0);
+    if (used + length >= size)
+      return;
+    snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", families[i].model_type);
+    used += length;
+  }
+}
+
+hr_status hr_refuse_model_type(const hr_config *config, const char *field, const char *model_type)
+{
+  char found[64];
+  json_t *as_text = json_string(model_type);
+  hr_json_found(as_text, found, sizeof found);
+  json_decref(as_text);
+  for (size_t i = 0; i < sizeof type_rows / sizeof *type_rows; i++) {
+    if (strcmp(type_rows[i].model_type, model_type) == 0)
+      return refuse(config, field, found, type_rows[i].what);
+  }
+  char known[220];
+  list_families(known, sizeof known);
+  return hr_fail(config->json.error, HR_ERROR_UNSUPPORTED, "%s: %s: %s is not a family that Headroom reads (%s)",
+                 config->json.input, field, found, known);
+}

@@ -1,0 +1,81 @@
+/* Headroom's short form: a shape in one line, with the letters of Anthony et al. 2024 (arXiv 2401.14489), Table I.
+ *
+ * The model behind it is the paper's: learned positions of s rows, a tied embedding, LayerNorm before attention and MLP,
+ * a bias on every map and none of the norms after the last layer, so that P = 12h²L + 13hL + (v + s)h exactly. */
+#include "analysis/model/count.h"
+#include "analysis/model/families.h"
+#include "base/names.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+bool hr_is_short_form(const hr_config *config)
+{
+  return hr_config_present(config, "h") && hr_config_present(config, "a");
+}
+
+static hr_status read_heads(hr_config *config, hr_model *model)
+{
+  int64_t kv_heads, head_dim = 0;
+  HR_TRY(hr_config_size(config, "a", NULL, &model->q_heads));
+  HR_TRY(hr_config_size_derived(config, "kv_heads", model->q_heads, &kv_heads));
+  HR_TRY(hr_config_size_derived(config, "k_heads", kv_heads, &model->k_heads));
+  HR_TRY(hr_config_size_derived(config, "v_heads", kv_heads, &model->v_heads));
+  HR_TRY(hr_config_size_derived(config, "head_dim", 0, &head_dim));
+  const char *k_field = hr_json_has(&config->json, "k_heads") ? "k_heads" : "kv_heads";
+  const char *v_field = hr_json_has(&config->json, "v_heads") ? "v_heads" : "kv_heads";
+  if (model->q_heads % model->k_heads != 0)
+    return hr_json_fail(&config->json, k_field, HR_ERROR_INVALID, "%" PRId64 " does not divide a, %" PRId64,
+                        model->k_heads, model->q_heads);
+  if (model->q_heads % model->v_heads != 0)
+    return hr_json_fail(&config->json, v_field, HR_ERROR_INVALID, "%" PRId64 " does not divide a, %" PRId64,
+                        model->v_heads, model->q_heads);
+  if (head_dim == 0 && model->hidden % model->q_heads != 0)
+    return hr_json_fail(&config->json, "h", HR_ERROR_INVALID,
+                        "%" PRId64 " is not a multiple of a, %" PRId64 "; give head_dim if that is meant",
+                        model->hidden, model->q_heads);
+  model->qk_dim = model->v_dim = head_dim > 0 ? head_dim : model->hidden / model->q_heads;
+  return HR_OK;
+}
+
+static hr_status read_mlp(hr_config *config, hr_model *model)
+{
+  const char *kind;
+  HR_TRY(hr_config_text(config, "mlp", "gelu", &kind));
+  model->mlp_gated = strcmp(kind, "swiglu") == 0;
+  if (!model->mlp_gated && strcmp(kind, "gelu") != 0)
+    return hr_json_fail(&config->json, "mlp", HR_ERROR_INVALID, "expected \"gelu\" or \"swiglu\", found \"%.40s\"", kind);
+  hr_copy_text(model->activation, sizeof model->activation, model->mlp_gated ? "silu" : "gelu");
+  model->mlp_bias = !model->mlp_gated;
+  /* 8h/3 taken literally: whether that is a good width is for the advice to say. */
+  int64_t width = model->mlp_gated ? model->hidden * 8 / 3 : model->hidden * 4;
+  HR_TRY(hr_config_size_derived(config, "d_ff", width, &model->mlp_width));
+  if (model->mlp_width > HR_MODEL_SIZE_MAX)
+    return hr_json_fail(&config->json, "h", HR_ERROR_INVALID, "%" PRId64 " is too large", model->hidden);
+  return HR_OK;
+}
+
+hr_status hr_read_short_form(hr_config *config, hr_model *model)
+{
+  const char *name;
+  HR_TRY(hr_config_text(config, "name", model->name, &name));
+  if (name != model->name)
+    hr_copy_text(model->name, sizeof model->name, name);
+  HR_TRY(hr_config_size(config, "h", NULL, &model->hidden));
+  HR_TRY(hr_config_size(config, "L", NULL, &model->layers));
+  HR_TRY(hr_config_size(config, "v", NULL, &model->vocabulary));
+  HR_TRY(read_heads(config, model));
+  HR_TRY(read_mlp(config, model));
+  HR_TRY(hr_config_size_derived(config, "s", 0, &model->default_sequence));
+  HR_TRY(hr_config_size_derived(config, "b", 0, &model->default_batch));
+  HR_TRY(hr_config_size_derived(config, "t", 0, &model->default_tensor_parallel));
+  HR_TRY(hr_config_size_derived(config, "p", 0, &model->default_pipeline_stages));
+  if (model->default_sequence == 0)
+    hr_config_note(config, "s: is missing, the position table is taken to have 2048 rows");
+  model->max_positions = model->default_sequence > 0 ? model->default_sequence : 2048;
+  hr_config_learned(model, 0);
+  hr_config_attention_bias(model, true, true);
+  model->final_norm = false;
+  model->tied_embeddings = true;
+  return HR_OK;
+}
