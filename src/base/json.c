@@ -40,6 +40,7 @@ bool hr_json_has(const hr_json_reader *reader, const char *field)
 void hr_json_found(const json_t *value, char *text, size_t size)
 {
   char cut[40];
+  snprintf(text, size, "null");
   switch (value ? json_typeof(value) : JSON_NULL) {
   case JSON_OBJECT: snprintf(text, size, "an object"); break;
   case JSON_ARRAY: snprintf(text, size, "a list"); break;
@@ -51,7 +52,7 @@ void hr_json_found(const json_t *value, char *text, size_t size)
   case JSON_REAL: snprintf(text, size, "%g", json_real_value(value)); break;
   case JSON_TRUE: snprintf(text, size, "true"); break;
   case JSON_FALSE: snprintf(text, size, "false"); break;
-  case JSON_NULL: snprintf(text, size, "null"); break;
+  case JSON_NULL: break;
   }
   for (char *c = text; *c; c++) {
     if ((unsigned char)*c < ' ' || *c == 0x7f)

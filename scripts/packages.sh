@@ -1,0 +1,92 @@
+# Sourced by quickstart.sh and test.sh: what Headroom needs from the system, and installing what is absent.
+
+# One row each: group | Debian package | how to see that it is there | what it is for
+# "there" is a command on the PATH, pkg:NAME for pkg-config, or file:PATH below an include folder.
+packages_table='
+build | gcc          | cc                          | the C compiler
+build | libc6-dev    | file:stdio.h                | the C library to build against
+build | cmake        | cmake                       | describes the build
+build | ninja-build  | ninja                       | runs the build
+build | pkg-config   | pkg-config                  | finds the libraries
+build | libjansson-dev | pkg:jansson               | reads and writes JSON
+build | libpopt-dev  | pkg:popt                    | reads the command line
+build | libhwloc-dev | pkg:hwloc                   | finds cores, caches and memory
+build | libdnnl-dev  | file:oneapi/dnnl/dnnl.h     | oneDNN: matrix products on the CPU
+test  | g++          | c++                         | tries the headers as C++
+test  | libcmocka-dev | pkg:cmocka                 | runs the unit tests
+test  | git          | git                         | lists the files to check
+long  | clang        | clang                       | the second compiler, and the fuzzer
+long  | libclang-rt-14-dev | clang_runtime         | the fuzzer
+long  | clang-tidy   | clang-tidy                  | static analysis
+long  | clang-format-14 | clang-format-14          | the layout of the code
+long  | valgrind     | valgrind                    | memory errors without instrumentation
+'
+
+package_present() { # PROBE
+  case $1 in
+  pkg:*) command -v pkg-config >/dev/null && pkg-config --exists "${1#pkg:}" ;;
+  file:*)
+    local folder
+    for folder in /usr/include /usr/local/include /usr/include/"$(uname -m)"-linux-gnu; do
+      [ -e "$folder/${1#file:}" ] && return 0
+    done
+    return 1 ;;
+  clang_runtime) compgen -G '/usr/lib/llvm*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ;;
+  *) command -v "$1" >/dev/null ;;
+  esac
+}
+
+# install_packages GROUP…: says what is absent and why it is wanted, and installs it with apt. Silent when all is there.
+install_packages() {
+  local group package probe why names=() lines=
+  while IFS='|' read -r group package probe why; do
+    read -r group <<<"$group" && read -r package <<<"$package" && read -r probe <<<"$probe" || continue
+    case " $* " in *" $group "*) ;; *) continue ;; esac
+    package_present "$probe" && continue
+    names+=("$package")
+    lines+=$(printf '  %-18s %s' "$package" "${why# }")$'\n'
+  done <<<"$packages_table"
+  [ ${#names[@]} -gt 0 ] || return 0
+
+  printf 'These packages are missing:\n%s' "$lines"
+  if ! command -v apt-get >/dev/null; then
+    echo 'This system has no apt. The names above are those of Debian and Ubuntu; please install what they are called'
+    echo 'here (development files included), then run this again.'
+    return 1
+  fi
+  local root=()
+  if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo 'Installing them takes root, and there is no sudo here. As root, run:'
+      echo "  apt-get update && apt-get install --no-install-recommends ${names[*]}"
+      return 1
+    fi
+    root=(sudo)
+    [ -t 0 ] || root=(sudo -n)
+  fi
+  echo "Installing them with ${root[*]:+${root[*]} }apt-get; this takes a minute."
+  apt_quietly "${root[@]}" -- update -qq || echo 'The package lists could not be refreshed; trying with those that are here.'
+  apt_quietly "${root[@]}" -- install -y -qq --no-install-recommends "${names[@]}"
+}
+
+# Runs apt-get with its output shown only if it fails.
+apt_quietly() { # [SUDO…] -- ARGUMENT…
+  local root=() log status=0
+  while [ "$1" != -- ]; do root+=("$1"); shift; done
+  shift
+  log=$(mktemp)
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 "$@" </dev/null >"$log" 2>&1 || status=$?
+  [ $status = 0 ] || { echo "apt-get $1 failed:"; tail -n 15 "$log"; }
+  rm -f "$log"
+  return $status
+}
+
+# build_preset PRESET: configures once and builds what changed, with output only if that fails.
+build_preset() {
+  local log=build/$1.log
+  mkdir -p build
+  { { [ -f "build/$1/build.ninja" ] || cmake --preset "$1"; } && cmake --build --preset "$1"; } >"$log" 2>&1 && return 0
+  echo "Building $1 failed; the end of $log:"
+  tail -n 40 "$log"
+  return 1
+}

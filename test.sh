@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Builds what is needed and runs every test: a debug build with warnings as errors, the same under the address and
+# undefined-behaviour sanitizers, and the portable command.
+#   ./test.sh           what every change must pass
+#   ./test.sh --long    also: a build with clang, clang-tidy over everything, valgrind, and a minute of fuzzing
+# It installs what is missing with apt (and says so first). Ends with "N passed, N failed"; fails if any did.
+set -uo pipefail
+long=
+case ${1:-} in
+'') ;;
+--long) long=1 ;;
+-h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+*) echo "test.sh: unknown argument $1 (try --help)" >&2; exit 2 ;;
+esac
+cd "$(dirname "$0")" || exit 1
+. scripts/packages.sh
+install_packages build test ${long:+long} || exit 1
+
+jobs=$(nproc)
+passed=0 failed=0 failures=()
+started=$SECONDS
+
+pass() { passed=$((passed + ${1:-1})); }
+fail() { failed=$((failed + 1)); failures+=("$1"); }
+
+# Counts a command as one test; its output is shown if it fails.
+check() { # NAME COMMAND…
+  local name=$1 from=$SECONDS output
+  shift
+  if output=$("$@" 2>&1 </dev/null); then
+    pass
+    printf '%-10s %s (%d s)\n' "$name" ok $((SECONDS - from))
+  else
+    printf '%s\n' "$output" | tail -n 60
+    fail "$name"
+  fi
+}
+
+# Builds a preset and counts its tests.
+suite() { # PRESET
+  local from=$SECONDS results=build/$1/tests.log total bad
+  build_preset "$1" || { fail "building $1"; return; }
+  ctest --preset "$1" -j "$jobs" --no-tests=error >"$results" 2>&1 </dev/null
+  local status=$?
+  bad=$(sed -n 's/.* tests passed, \([0-9]*\) tests\{0,1\} failed out of [0-9]*$/\1/p' "$results")
+  total=$(sed -n 's/.* failed out of \([0-9]*\)$/\1/p' "$results")
+  if [ -z "$total" ] || { [ $status != 0 ] && [ "${bad:-0}" = 0 ]; }; then
+    tail -n 40 "$results"
+    fail "running the tests of $1"
+    return
+  fi
+  printf '%-10s %d of %d tests passed (%d s)\n' "$1" $((total - bad)) "$total" $((SECONDS - from))
+  pass $((total - bad))
+  [ "$bad" = 0 ] && return
+  sed '/^The following tests FAILED/,$d' "$results" | grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
+  local name
+  while read -r name; do fail "$1: $name"; done < <(sed -n '/^The following tests FAILED/,$s/^[^0-9]*[0-9]* - \(.*\)$/\1/p' "$results")
+}
+
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+suite debug
+suite asan
+suite portable
+if command -v clang-format-14 >/dev/null; then
+  check format scripts/format.sh --check
+else
+  echo 'format     not checked: clang-format-14 is not installed'
+fi
+if [ -n "$long" ]; then
+  suite clang
+  check tidy scripts/tidy.sh
+  check valgrind tests/structure/valgrind.sh build/debug
+  check fuzz tests/fuzz/run.sh 60
+fi
+
+[ ${#failures[@]} = 0 ] || printf 'failed: %s\n' "${failures[@]}"
+echo "$passed passed, $failed failed"
+[ $((SECONDS - started)) -lt 60 ] || echo "(in $((SECONDS - started)) s)" >&2
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
