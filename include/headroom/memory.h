@@ -14,7 +14,8 @@ extern "C" {
 typedef struct hr_memory {
   int64_t weight_bytes;             /* parameters in the workload's format */
   int64_t gradient_bytes;           /* in the same format */
-  int64_t optimizer_bytes;          /* mixed-precision Adam: fp32 copy, mean, variance: 12 bytes a parameter */
+  int64_t optimizer_bytes;          /* Adam: mean and variance in fp32, and below 32 bits an fp32 copy: 12 bytes a
+                                       parameter (8 without the copy) */
   int64_t activation_bytes;         /* train: kept for the backward pass; else: the largest that live at once */
   int64_t kv_cache_bytes;           /* of the whole batch at `context` (decode) or `sequence` (prefill); else 0 */
   int64_t kv_cache_bytes_per_token; /* all layers, all devices together, always given */
@@ -22,7 +23,7 @@ typedef struct hr_memory {
 } hr_memory;
 
 /** Memory of a step without recomputation and without sharding beyond t and p (pipeline stages hold as many
- *  microbatches in flight as there are stages after them, 1F1B: the first stage is counted).
+ *  microbatches in flight as there are stages from them on, 1F1B: the first stage is counted).
  *  Source of the activation terms: Korthikanti et al. 2022 (arXiv 2205.05198), section 4.1, generalised from
  *  sbh(34 + 5as/h) to unequal heads, gated MLPs and fused attention. Errors as hr_operators_list(). */
 HR_API hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory,

@@ -22,12 +22,16 @@ typedef enum hr_attention_form {
   HR_ATTENTION_FUSED    /* one kernel that keeps the scores on the chip */
 } hr_attention_form;
 
+/** No size of a workload may pass this, so that sums of a few sizes never overflow. */
+#define HR_WORKLOAD_SIZE_MAX ((int64_t)1 << 40)
+
 /** One step of one device of a tensor-parallel group. */
 typedef struct hr_workload {
   size_t struct_size; /* sizeof(hr_workload), set by hr_workload_default() */
   hr_phase phase;
   hr_attention_form attention;
   hr_dtype dtype;
+  bool dropout;            /* train: after softmax, projection and MLP. Adds to the activations kept, not to the time */
   int64_t batch;           /* [b] sequences in a microbatch */
   int64_t sequence;        /* [s] tokens in a sequence; decode ignores it */
   int64_t context;         /* tokens in the KV cache, the new one included; decode only */
@@ -36,11 +40,12 @@ typedef struct hr_workload {
 } hr_workload;
 
 /** Forward, unfused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
- *  max_positions, t = p = 1, context = s. */
+ *  max_positions, t = p = 1, context = s; dropout for models of the GPT-2 generation (learned positions, plain MLP). */
 HR_API hr_workload hr_workload_default(const hr_model *model);
 
 /** HR_OK when every size is positive, within 2^40, and p is at most the number of layers; otherwise HR_ERROR_INVALID
- *  naming the member. A t that does not divide the heads is allowed: the most loaded device is then described. */
+ *  naming the member. Decode does not look at `sequence`, the others not at `context`. A t that does not divide the
+ *  heads is allowed: the most loaded device is then described. */
 HR_API hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error);
 
 /** Names as on the command line: "forward", "train", "prefill", "decode"; "unfused", "fused". Static storage. */

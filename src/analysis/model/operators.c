@@ -177,7 +177,8 @@ static void residual(hr_operator_list *list, hr_operator_id id, int64_t terms)
 static void attention_block(hr_operator_list *list)
 {
   const hr_model *model = list->model;
-  norm(list, HR_OP_ATTENTION_NORM, model->layers, model->hidden);
+  if (model->layer_norms >= 1)
+    norm(list, HR_OP_ATTENTION_NORM, model->layers, model->hidden);
   qkv_transform(list);
   qk_norm(list);
   rotary(list);
@@ -185,7 +186,7 @@ static void attention_block(hr_operator_list *list)
   layer_linear(list, HR_OP_LINEAR_PROJECTION, model->hidden, list->split.o_columns);
   if (!model->parallel_block)
     all_reduce(list, HR_OP_ATTENTION_ALL_REDUCE, 1);
-  if (model->layer_norms == 4)
+  if (model->layer_norms >= 3)
     norm(list, HR_OP_ATTENTION_POST_NORM, model->layers, model->hidden);
   if (!model->parallel_block)
     residual(list, HR_OP_ATTENTION_RESIDUAL, 2);
@@ -202,7 +203,7 @@ static void activation(hr_operator_list *list)
 static void mlp_block(hr_operator_list *list)
 {
   const hr_model *model = list->model;
-  if (model->layer_norms > 1)
+  if (model->layer_norms >= 2)
     norm(list, HR_OP_MLP_NORM, model->layers, model->hidden);
   layer_linear(list, HR_OP_MLP_UP, list->split.mlp_width, model->hidden);
   if (model->mlp_gated)
@@ -210,7 +211,7 @@ static void mlp_block(hr_operator_list *list)
   activation(list);
   layer_linear(list, HR_OP_MLP_DOWN, model->hidden, list->split.mlp_width);
   all_reduce(list, HR_OP_MLP_ALL_REDUCE, model->parallel_block && model->layer_norms > 1 ? 2 : 1);
-  if (model->layer_norms == 4)
+  if (model->layer_norms >= 4)
     norm(list, HR_OP_MLP_POST_NORM, model->layers, model->hidden);
   residual(list, HR_OP_MLP_RESIDUAL, model->parallel_block ? 3 : 2);
 }
@@ -251,6 +252,7 @@ hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, 
   list.to = operators;
   list.overflow = false;
   operators->count = 0;
+  HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));
   HR_TRY(hr_split_sizes(model, workload, &list.split, error));
 

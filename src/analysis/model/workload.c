@@ -12,12 +12,15 @@ static const char *const forms[] = {"unfused", "fused"};
 #define PHASE_COUNT (sizeof phases / sizeof *phases)
 #define FORM_COUNT (sizeof forms / sizeof *forms)
 
-/* No size of a workload may pass this, so that sums of a few sizes never overflow. */
-#define SIZE_MAX_OF_WORKLOAD ((int64_t)1 << 40)
-
 static int64_t first_positive(int64_t said, int64_t otherwise)
 {
   return said > 0 ? said : otherwise;
+}
+
+/* The GPT-2 generation (learned positions, one map up) was trained with dropout, what came after it without. */
+static bool usual_dropout(const hr_model *model)
+{
+  return model->positions == HR_POSITIONS_LEARNED && !model->mlp_gated;
 }
 
 hr_workload hr_workload_default(const hr_model *model)
@@ -29,6 +32,7 @@ hr_workload hr_workload_default(const hr_model *model)
       .phase = HR_PHASE_FORWARD,
       .attention = HR_ATTENTION_UNFUSED,
       .dtype = HR_BF16,
+      .dropout = usual_dropout(model),
       .batch = first_positive(model->default_batch, 4),
       .sequence = sequence,
       .context = sequence,
@@ -41,9 +45,9 @@ static hr_status check_size(const char *name, int64_t value, hr_error *error)
 {
   if (value < 1)
     return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least 1, found %" PRId64, name, value);
-  if (value > SIZE_MAX_OF_WORKLOAD)
+  if (value > HR_WORKLOAD_SIZE_MAX)
     return hr_fail(error, HR_ERROR_INVALID, "%s: expected at most %" PRId64 ", found %" PRId64, name,
-                   SIZE_MAX_OF_WORKLOAD, value);
+                   HR_WORKLOAD_SIZE_MAX, value);
   return HR_OK;
 }
 

@@ -1,0 +1,148 @@
+#include <headroom/memory.h>
+
+#include "analysis/model/activations.h"
+#include "analysis/model/count.h"
+#include "base/error.h"
+
+/* The model as the most loaded device sees it: its share of the heads, the MLP, the vocabulary and the layers. */
+static hr_model share_of_device(const hr_model *model, const hr_workload *workload, const hr_split *split)
+{
+  hr_model share = *model;
+  share.q_heads = split->q_heads;
+  share.k_heads = split->k_heads;
+  share.v_heads = split->v_heads;
+  share.mlp_width = split->mlp_width;
+  share.vocabulary = split->vocabulary;
+  share.layers = hr_ceil_div(model->layers, workload->pipeline_stages);
+  return share;
+}
+
+/* Parameters on the most loaded device. Of several stages the fullest is taken to have ⌈L/p⌉ layers and the larger end:
+ * the embedding with its positions, or the logits (which then need a table of their own even where it is tied). */
+static hr_status parameters_on_device(const hr_model *model, const hr_workload *workload, const hr_split *split,
+                                      int64_t *count, hr_error *error)
+{
+  hr_model share = share_of_device(model, workload, split);
+  hr_parameters all;
+  HR_TRY(hr_model_count(&share, &all, error));
+  *count = all.total;
+  if (workload->pipeline_stages == 1)
+    return HR_OK;
+  /* Each of these was counted above, so they fit. */
+  int64_t norm = model->norm_weight ? model->hidden * (model->norm_bias ? 2 : 1) : 0;
+  int64_t final_norm = model->final_norm ? norm : 0, embedding_norm = model->embedding_norm ? norm : 0;
+  int64_t table = split->vocabulary * split->embedding_dim;
+  int64_t projection = (all.embedding - table) / 2; /* one of two: into the layers, out of them */
+  int64_t first = table + projection + all.position + embedding_norm;
+  int64_t last = (model->tied_embeddings ? table : 0) + projection + all.logit + final_norm;
+  *count = all.attention + all.mlp + all.norm - final_norm - embedding_norm + hr_max64(first, last);
+  return HR_OK;
+}
+
+/* Mixed-precision Adam keeps an fp32 copy of the weights, a mean and a variance; weights that have 32 bits or more need
+ * no copy. */
+static int64_t optimizer_bytes_per_parameter(hr_dtype dtype)
+{
+  return hr_dtype_bytes(dtype) < 4 ? 12 : 8;
+}
+
+/* One forward, one backward (1F1B): the first of p stages has begun p microbatches before it ends one; the last has one
+ * in flight, with the logits. */
+static hr_checked64 kept_activations(const hr_model *model, const hr_workload *workload, const hr_split *split)
+{
+  int64_t stages = workload->pipeline_stages;
+  hr_checked64 layers = hr_times(hr_kept_by_layer(model, workload, split), hr_ceil_div(model->layers, stages));
+  hr_checked64 embedding = hr_kept_by_embedding(model, workload, split);
+  hr_checked64 head = hr_kept_by_head(model, workload, split);
+  if (stages == 1)
+    return hr_plus(hr_plus(layers, embedding), head);
+  hr_checked64 first = hr_times(hr_plus(layers, embedding), stages);
+  hr_checked64 last = hr_plus(layers, head);
+  return first.overflow || first.value >= last.value ? first : last;
+}
+
+static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload, const hr_split *split)
+{
+  if (workload->phase != HR_PHASE_PREFILL && workload->phase != HR_PHASE_DECODE)
+    return hr_checked(0);
+  return hr_cache_bytes(model, workload, split, hr_ceil_div(model->layers, workload->pipeline_stages), split->kv_len);
+}
+
+/* K and V of one token in all layers, each head once, however many devices hold it. */
+static hr_checked64 cache_per_token(const hr_model *model, const hr_workload *workload)
+{
+  hr_checked64 k = hr_times(hr_checked(model->k_heads), model->qk_dim);
+  hr_checked64 v = hr_times(hr_checked(model->v_heads), model->v_dim);
+  return hr_times(hr_times(hr_plus(k, v), model->layers), (int64_t)hr_dtype_bytes(workload->dtype));
+}
+
+hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory, hr_error *error)
+{
+  HR_TRY(hr_model_check(model, error));
+  HR_TRY(hr_workload_check(workload, model, error));
+  hr_split split;
+  int64_t parameters;
+  HR_TRY(hr_split_sizes(model, workload, &split, error));
+  HR_TRY(parameters_on_device(model, workload, &split, &parameters, error));
+
+  bool train = workload->phase == HR_PHASE_TRAIN;
+  hr_checked64 weights = hr_times(hr_checked(parameters), (int64_t)hr_dtype_bytes(workload->dtype));
+  hr_checked64 none = hr_checked(0);
+  hr_memory result;
+  const struct {
+    hr_checked64 bytes;
+    int64_t *place;
+    const char *what;
+  } parts[] = {
+      {weights, &result.weight_bytes, "weights"},
+      {train ? weights : none, &result.gradient_bytes, "gradients"},
+      {train ? hr_times(hr_checked(parameters), optimizer_bytes_per_parameter(workload->dtype)) : none,
+       &result.optimizer_bytes, "optimizer state"},
+      {train ? kept_activations(model, workload, &split) : hr_live_at_once(model, workload, &split),
+       &result.activation_bytes, "activations"},
+      {kv_cache(model, workload, &split), &result.kv_cache_bytes, "KV cache"},
+  };
+  hr_checked64 total = hr_checked(0);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    total = hr_plus(total, parts[i].bytes);
+    if (hr_checked_take(parts[i].bytes, parts[i].place) != HR_OK || total.overflow)
+      return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of the %s do not fit into 63 bits", parts[i].what);
+  }
+  result.total_bytes = total.value;
+  if (hr_checked_take(cache_per_token(model, workload), &result.kv_cache_bytes_per_token) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a token's keys and values do not fit into 63 bits");
+  *memory = result;
+  return HR_OK;
+}
+
+/* Whether `batch` sequences fit; bytes beyond counting do not. The model and the workload have been checked. */
+static bool fits(const hr_model *model, const hr_workload *workload, int64_t batch, int64_t capacity_bytes)
+{
+  hr_memory memory;
+  hr_workload tried = *workload;
+  tried.batch = batch;
+  return hr_memory_estimate(model, &tried, &memory, NULL) == HR_OK && memory.total_bytes <= capacity_bytes;
+}
+
+hr_status hr_memory_largest_batch(const hr_model *model, const hr_workload *workload, int64_t capacity_bytes,
+                                  int64_t *batch, hr_error *error)
+{
+  hr_workload one = *workload;
+  one.batch = 1;
+  HR_TRY(hr_model_check(model, error));
+  HR_TRY(hr_workload_check(&one, model, error));
+  int64_t low = 0, high = 1; /* `low` fits (nothing always does), `high` does not once the first loop ends */
+  while (high <= HR_WORKLOAD_SIZE_MAX && fits(model, workload, high, capacity_bytes)) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    if (fits(model, workload, middle, capacity_bytes))
+      low = middle;
+    else
+      high = middle;
+  }
+  *batch = low;
+  return HR_OK;
+}

@@ -1,0 +1,221 @@
+#include "test.h"
+
+#include "models.h"
+
+#include <headroom/memory.h>
+#include <stdlib.h>
+
+static hr_memory estimated(const hr_model *model, const hr_workload *workload)
+{
+  hr_memory memory;
+  hr_error error;
+  assert_ok(hr_memory_estimate(model, workload, &memory, &error), error);
+  return memory;
+}
+
+static hr_workload in_phase(const hr_model *model, hr_phase phase)
+{
+  hr_workload workload = hr_workload_default(model);
+  workload.phase = phase;
+  return workload;
+}
+
+/* Korthikanti et al. 2022, equations 1 and 2: sbh(34 + 5as/h) bytes a layer, on t devices sbh(10 + 24/t + 5as/(ht)). */
+static void a_layer_of_the_papers_model_keeps_what_korthikanti_counts(void **state)
+{
+  (void)state;
+  srand(2);
+  for (int i = 0; i < 300; i++) {
+    int64_t t = 1 << rand() % 4, a = t * (1 + rand() % 12), h = a * (1 + rand() % 160);
+    hr_model model = paper_model(h, a, 3, 1000);
+    hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+    int64_t b = workload.batch = 1 + rand() % 8, s = workload.sequence = 1 + rand() % 4096;
+    workload.tensor_parallel = t;
+    int64_t three = estimated(&model, &workload).activation_bytes;
+    model.layers = 4;
+    int64_t four = estimated(&model, &workload).activation_bytes;
+    assert_int_equal(four - three, 10 * s * b * h + 24 * s * b * h / t + 5 * a * s * s * b / t);
+    /* Outside: the embedding's mask, inputs of the final norm and the logits, the logits in fp32 (section 4.3). */
+    int64_t vocabulary = (1000 + t - 1) / t;
+    assert_int_equal(4 * three - 3 * four, s * b * h + 4 * s * b * h + 4 * s * b * vocabulary);
+  }
+}
+
+/* Llama-3-8B at b 1, s 4096, fused, bf16: a token keeps 2·(4h + Q 4096 + K 1024 + V 1024 + O 4096 + 3·14336) bytes and
+ * 4·32 of the rows' sums: 2·(16384 + 10240 + 43008) + 128 = 139392. */
+static void a_layer_with_grouped_heads_and_a_gate_keeps_its_own_widths(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+  workload.attention = HR_ATTENTION_FUSED;
+  workload.batch = 1, workload.sequence = 4096;
+  /* 32 layers, then inputs of norm and logits 2·2·4096 and logits 4·128256 a token */
+  assert_int_equal(estimated(&model, &workload).activation_bytes, 4096LL * (32 * 139392 + 16384 + 513024));
+}
+
+static void weights_gradients_and_adam_take_two_two_and_twelve_bytes(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_parameters parameters;
+  hr_error error;
+  assert_ok(hr_model_parameters(&model, &parameters, &error), error);
+  hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+  hr_memory memory = estimated(&model, &workload);
+  assert_int_equal(memory.weight_bytes, 2 * parameters.total);
+  assert_int_equal(memory.gradient_bytes, 2 * parameters.total);
+  assert_int_equal(memory.optimizer_bytes, 12 * parameters.total);
+  assert_int_equal(memory.total_bytes, 16 * parameters.total + memory.activation_bytes);
+  workload.dtype = HR_FP32; /* no second copy of the weights */
+  assert_int_equal(estimated(&model, &workload).optimizer_bytes, 8 * parameters.total);
+  workload.phase = HR_PHASE_FORWARD;
+  memory = estimated(&model, &workload);
+  assert_int_equal(memory.gradient_bytes + memory.optimizer_bytes + memory.kv_cache_bytes, 0);
+}
+
+/* 16 of 32 layers of 12h² + 13h, and the larger end: table and positions, against a copy of the table and a norm. */
+static void the_fullest_stage_has_its_layers_and_the_larger_end(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = in_phase(&model, HR_PHASE_FORWARD);
+  workload.pipeline_stages = 2;
+  const int64_t h = 2560, v = 50257, s = 2048;
+  assert_int_equal(estimated(&model, &workload).weight_bytes, 2 * (16 * (12 * h * h + 13 * h) + (v + s) * h));
+  model.positions = HR_POSITIONS_ROTARY, model.position_rows = 0;
+  assert_int_equal(estimated(&model, &workload).weight_bytes, 2 * (16 * (12 * h * h + 13 * h) + v * h + 2 * h));
+  workload.pipeline_stages = 5; /* ⌈32 / 5⌉ = 7 */
+  assert_int_equal(estimated(&model, &workload).weight_bytes, 2 * (7 * (12 * h * h + 13 * h) + v * h + 2 * h));
+}
+
+/* On 2 devices a layer's matrices are halved: 6h². Of the biases those of QKV and up are (3h + 4h)/2, those of the
+ * projection and down (2h) stand on each, as do the norms' 4h. */
+static void tensor_parallelism_splits_matrices_but_not_norms(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(2560, 32, 32, 50304);
+  hr_workload workload = in_phase(&model, HR_PHASE_FORWARD);
+  workload.tensor_parallel = 2;
+  const int64_t h = 2560;
+  int64_t layer = 6 * h * h + 7 * h / 2 + 2 * h + 4 * h;
+  assert_int_equal(estimated(&model, &workload).weight_bytes,
+                   2 * (32 * layer + 25152 * h + 2048 * h + 2 * h));
+}
+
+static void the_first_of_p_stages_keeps_p_microbatches(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+  const int64_t s = 2048, b = 4, h = 2560, a = 32;
+  workload.pipeline_stages = 4;
+  int64_t layer = s * b * h * 34 + 5 * a * s * s * b;
+  assert_int_equal(estimated(&model, &workload).activation_bytes, 4 * (8 * layer + s * b * h));
+}
+
+static void a_token_of_llama_3_8b_takes_131072_bytes_of_cache(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = in_phase(&model, HR_PHASE_DECODE);
+  workload.batch = 8, workload.context = 4096;
+  hr_memory memory = estimated(&model, &workload);
+  assert_int_equal(memory.kv_cache_bytes_per_token, 131072); /* 32 layers · (8 + 8) heads · 128 · 2 bytes */
+  assert_int_equal(memory.kv_cache_bytes, 131072LL * 8 * 4096);
+  workload.tensor_parallel = 16; /* 8 heads on 16 devices: one on each */
+  memory = estimated(&model, &workload);
+  assert_int_equal(memory.kv_cache_bytes_per_token, 131072);
+  assert_int_equal(memory.kv_cache_bytes, 131072LL * 8 * 4096 / 8);
+  workload.phase = HR_PHASE_PREFILL;
+  workload.tensor_parallel = 1, workload.sequence = 100;
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 131072LL * 8 * 100);
+
+  model = sigma_1_5b();
+  workload = in_phase(&model, HR_PHASE_FORWARD);
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes_per_token, 66560); /* 26 · (4 + 16) · 64 · 2 */
+}
+
+static void a_window_bounds_the_cache_of_its_layers(void **state)
+{
+  (void)state;
+  hr_model model = mistral_7b();
+  hr_workload workload = in_phase(&model, HR_PHASE_DECODE);
+  workload.batch = 1, workload.context = 16384;
+  const int64_t layer_token = (8 + 8) * 128 * 2;
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 32 * layer_token * 4096);
+  model.window_layers = 16;
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 16 * layer_token * (4096 + 16384));
+  workload.context = 1000;
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 32 * layer_token * 1000);
+}
+
+/* Llama-3-8B at b·s = 8192, fused: the residual stream, and beside it the activation's h + 3·14336 columns; unfused the
+ * scores of 4 · 32 heads, read and written, beside Q, K, V and O. */
+static void without_a_backward_pass_only_the_busiest_operator_lives(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = in_phase(&model, HR_PHASE_PREFILL);
+  workload.attention = HR_ATTENTION_FUSED;
+  assert_int_equal(estimated(&model, &workload).activation_bytes, 2LL * 8192 * (4096 + 4096 + 3 * 14336));
+  workload.attention = HR_ATTENTION_UNFUSED;
+  assert_int_equal(estimated(&model, &workload).activation_bytes,
+                   2LL * (8192LL * 4096 + 8192LL * (4096 + 1024 + 1024 + 4096) + 2LL * 128 * 2048 * 2048));
+}
+
+static void the_largest_batch_is_the_last_that_fits(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  const hr_phase phases[] = {HR_PHASE_FORWARD, HR_PHASE_TRAIN, HR_PHASE_PREFILL, HR_PHASE_DECODE};
+  for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+    hr_workload workload = in_phase(&model, phases[i]);
+    for (int64_t wanted = 1; wanted < 40; wanted += 3) {
+      workload.batch = wanted;
+      int64_t bytes = estimated(&model, &workload).total_bytes, batch = -1;
+      workload.batch = 0; /* is not looked at */
+      assert_int_equal(hr_memory_largest_batch(&model, &workload, bytes, &batch, NULL), HR_OK);
+      assert_int_equal(batch, wanted);
+      assert_int_equal(hr_memory_largest_batch(&model, &workload, bytes - 1, &batch, NULL), HR_OK);
+      assert_int_equal(batch, wanted - 1);
+    }
+  }
+}
+
+static void the_largest_batch_of_an_endless_device_is_bounded(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(1, 1, 1, 1);
+  hr_workload workload = in_phase(&model, HR_PHASE_FORWARD);
+  workload.sequence = 1;
+  int64_t batch = -1;
+  assert_int_equal(hr_memory_largest_batch(&model, &workload, INT64_MAX, &batch, NULL), HR_OK);
+  assert_int_equal(batch, HR_WORKLOAD_SIZE_MAX);
+  workload.sequence = HR_WORKLOAD_SIZE_MAX; /* the scores of one sequence are beyond counting */
+  assert_int_equal(hr_memory_largest_batch(&model, &workload, INT64_MAX, &batch, NULL), HR_OK);
+  assert_int_equal(batch, 0);
+  hr_error error;
+  workload.batch = 1;
+  hr_memory memory;
+  assert_int_equal(hr_memory_estimate(&model, &workload, &memory, &error), HR_ERROR_OVERFLOW);
+  assert_string_equal(error.message, "the bytes of the activations do not fit into 63 bits");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_layer_of_the_papers_model_keeps_what_korthikanti_counts),
+      cmocka_unit_test(a_layer_with_grouped_heads_and_a_gate_keeps_its_own_widths),
+      cmocka_unit_test(weights_gradients_and_adam_take_two_two_and_twelve_bytes),
+      cmocka_unit_test(the_fullest_stage_has_its_layers_and_the_larger_end),
+      cmocka_unit_test(tensor_parallelism_splits_matrices_but_not_norms),
+      cmocka_unit_test(the_first_of_p_stages_keeps_p_microbatches),
+      cmocka_unit_test(a_token_of_llama_3_8b_takes_131072_bytes_of_cache),
+      cmocka_unit_test(a_window_bounds_the_cache_of_its_layers),
+      cmocka_unit_test(without_a_backward_pass_only_the_busiest_operator_lives),
+      cmocka_unit_test(the_largest_batch_is_the_last_that_fits),
+      cmocka_unit_test(the_largest_batch_of_an_endless_device_is_bounded),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
