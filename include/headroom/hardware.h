@@ -22,7 +22,8 @@ typedef enum hr_calibration {
 } hr_calibration;
 
 #define HR_ALIGNMENTS_MAX 10
-#define HR_TILES_MAX 16
+#define HR_TILES_MAX 24
+#define HR_ATTENTION_SHARES_MAX 10
 
 /** Speed of a product whose contiguous dimensions are multiples of `bytes` but not of the next larger class. */
 typedef struct hr_alignment_class {
@@ -36,6 +37,12 @@ typedef struct hr_tile {
   int64_t m, n;
   double share; /* of the library's best rate that this tile reaches when every slot is busy */
 } hr_tile;
+
+/** Speed of the fused attention kernel for heads of at most `head_dim` elements (the larger of qk_dim and v_dim). */
+typedef struct hr_attention_share {
+  int64_t head_dim;
+  double forward_share, backward_share; /* of the library's best product, long sequences without a mask */
+} hr_attention_share;
 
 typedef struct hr_hardware {
   size_t struct_size;    /* sizeof(hr_hardware), set by hr_hardware_default() */
@@ -54,15 +61,22 @@ typedef struct hr_hardware {
 
   double bandwidth_bytes_per_s; /* main memory, datasheet */
   double bandwidth_share;       /* a streaming copy reaches this share of it */
+  double load_share;            /* of the bandwidth: a product reading its operands; 0: as bandwidth_share */
+  double store_share;           /* of the bandwidth: a product writing its result; 0: as bandwidth_share */
   int64_t memory_bytes;
   int64_t l2_bytes;             /* last-level cache */
   int64_t shared_bytes;         /* shared memory (LDS) of a multiprocessor; CPU: L2 of a core */
   double launch_ns;             /* the shortest time from one kernel to the next in a stream */
+  double tile_overhead_ns;      /* what a tile takes beside its multiplications: filling the pipeline, storing */
+  double attention_launch_ns;   /* the shortest fused attention, splitting and combining included; 0: as launch_ns */
+  int64_t tile_k_bytes;         /* the depth k is worked off in steps of so many bytes; 0: no steps */
 
   size_t alignment_count;
   hr_alignment_class alignments[HR_ALIGNMENTS_MAX]; /* ascending bytes; the last is full speed */
   size_t tile_count;
   hr_tile tiles[HR_TILES_MAX];
+  size_t attention_count;       /* 0: fused attention is taken to reach 0.6 */
+  hr_attention_share attentions[HR_ATTENTION_SHARES_MAX]; /* ascending head_dim */
 
   int64_t devices_per_node;        /* usual count; 0: not said */
   double interconnect_bytes_per_s; /* one direction, of one device to its node; 0: none */

@@ -38,6 +38,7 @@ typedef struct hr_prediction {
   double alignment_loss;   /* 1 − share of the alignment class; 0 … 1 */
   int64_t tile_m, tile_n;  /* the tile assumed; 0 where there is none */
   int64_t tiles, waves;
+  int64_t splits;          /* k is split so many ways to fill the slots; 1: not split, 0: no tiles */
   int64_t m_alignment, n_alignment, k_alignment; /* largest power of two dividing each size, bytes, at most 128 */
   int64_t alignment;       /* the least over the contiguous dimensions of the operands: what sets the class, bytes */
 } hr_prediction;

@@ -1,0 +1,129 @@
+#include <headroom/hardware.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/names.h"
+
+#include <inttypes.h>
+
+/* Where nobody has measured a device's library: large bf16 products reach 0.72 to 0.87 of the datasheet on A100,
+ * H100 and H200 (mamf-finder, ml-engineering book, 2024-2025, and data/results/published). */
+#define LIBRARY_SHARE_UNKNOWN 0.75
+
+hr_hardware hr_hardware_default(void)
+{
+  return (hr_hardware){.struct_size = sizeof(hr_hardware)};
+}
+
+double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype)
+{
+  if ((unsigned)dtype >= HR_DTYPE_COUNT)
+    return 0;
+  double share = hardware->library_share[dtype];
+  return hardware->dense_flops_per_s[dtype] * (share > 0 ? share : LIBRARY_SHARE_UNKNOWN);
+}
+
+static const char *const calibration_names[] = {"datasheet", "published", "measured"};
+
+const char *hr_calibration_name(hr_calibration calibration)
+{
+  return hr_name_of(calibration_names, sizeof calibration_names / sizeof *calibration_names, (int)calibration);
+}
+
+static hr_status out_of_range(hr_error *error, const char *member, double value, double least, double most)
+{
+  return hr_fail(error, HR_ERROR_INVALID, "%s: expected %g to %g, found %g", member, least, most, value);
+}
+
+/* `!(a && b)` rather than `a || b`, so that NaN is refused. */
+static hr_status check_range(const char *member, double value, double least, double most, hr_error *error)
+{
+  return !(value >= least && value <= most) ? out_of_range(error, member, value, least, most) : HR_OK;
+}
+
+static hr_status check_rates(const hr_hardware *hardware, hr_error *error)
+{
+  for (int i = 0; i < HR_DTYPE_COUNT; i++) {
+    HR_TRY(check_range("dense_flops_per_s", hardware->dense_flops_per_s[i], 0, 1e21, error));
+    HR_TRY(check_range("library_share", hardware->library_share[i], 0, 1, error));
+  }
+  return HR_OK;
+}
+
+static hr_status check_alignments(const hr_hardware *hardware, hr_error *error)
+{
+  HR_TRY(check_range("alignments (count)", (double)hardware->alignment_count, 0, HR_ALIGNMENTS_MAX, error));
+  hr_alignment_class before = {0, 0, 0};
+  for (size_t i = 0; i < hardware->alignment_count; i++) {
+    hr_alignment_class class = hardware->alignments[i];
+    if (class.bytes <= before.bytes || hr_power_of_two_in(class.bytes, class.bytes) != class.bytes)
+      return hr_fail(error, HR_ERROR_INVALID, "alignments: %" PRId64 " bytes: expected ascending powers of two",
+                     class.bytes);
+    HR_TRY(check_range("alignments: gemm_share", class.gemm_share, 0.001, 1, error));
+    HR_TRY(check_range("alignments: bmm_share", class.bmm_share, 0.001, 1, error));
+    if (class.gemm_share < before.gemm_share || class.bmm_share < before.bmm_share)
+      return hr_fail(error, HR_ERROR_INVALID, "alignments: %" PRId64 " bytes is slower than %" PRId64 " bytes",
+                     class.bytes, before.bytes);
+    before = class;
+  }
+  return HR_OK;
+}
+
+static hr_status check_tiles(const hr_hardware *hardware, hr_error *error)
+{
+  HR_TRY(check_range("tiles (count)", (double)hardware->tile_count, 1, HR_TILES_MAX, error));
+  for (size_t i = 0; i < hardware->tile_count; i++) {
+    HR_TRY(check_range("tiles: m", (double)hardware->tiles[i].m, 1, 65536, error));
+    HR_TRY(check_range("tiles: n", (double)hardware->tiles[i].n, 1, 65536, error));
+    HR_TRY(check_range("tiles: share", hardware->tiles[i].share, 0.001, 1, error));
+  }
+  return HR_OK;
+}
+
+static hr_status check_attentions(const hr_hardware *hardware, hr_error *error)
+{
+  HR_TRY(check_range("attentions (count)", (double)hardware->attention_count, 0, HR_ATTENTION_SHARES_MAX, error));
+  int64_t before = 0;
+  for (size_t i = 0; i < hardware->attention_count; i++) {
+    hr_attention_share share = hardware->attentions[i];
+    if (share.head_dim <= before)
+      return hr_fail(error, HR_ERROR_INVALID, "attentions: head_dim %" PRId64 ": expected ascending sizes",
+                     share.head_dim);
+    HR_TRY(check_range("attentions: forward_share", share.forward_share, 0.001, 1, error));
+    HR_TRY(check_range("attentions: backward_share", share.backward_share, 0.001, 1, error));
+    before = share.head_dim;
+  }
+  return HR_OK;
+}
+
+hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
+{
+  const struct {
+    const char *member;
+    double value, least, most;
+  } ranges[] = {
+      {"error_band", hardware->error_band, 0, 100},
+      {"multiprocessors", (double)hardware->multiprocessors, 1, 1e6},
+      {"blocks_per_multiprocessor", (double)hardware->blocks_per_multiprocessor, 1, 64},
+      {"clock_hz", hardware->clock_hz, 0, 1e12},
+      {"bandwidth_bytes_per_s", hardware->bandwidth_bytes_per_s, 1, 1e18},
+      {"bandwidth_share", hardware->bandwidth_share, 0.001, 1},
+      {"load_share", hardware->load_share, 0, 1},
+      {"store_share", hardware->store_share, 0, 1},
+      {"memory_bytes", (double)hardware->memory_bytes, 0, 1e18},
+      {"l2_bytes", (double)hardware->l2_bytes, 0, 1e15},
+      {"shared_bytes", (double)hardware->shared_bytes, 0, 1e15},
+      {"launch_ns", hardware->launch_ns, 0, 1e9},
+      {"tile_overhead_ns", hardware->tile_overhead_ns, 0, 1e9},
+      {"attention_launch_ns", hardware->attention_launch_ns, 0, 1e9},
+      {"tile_k_bytes", (double)hardware->tile_k_bytes, 0, 1e6},
+      {"devices_per_node", (double)hardware->devices_per_node, 0, 1e6},
+      {"interconnect_bytes_per_s", hardware->interconnect_bytes_per_s, 0, 1e18},
+  };
+  for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+    HR_TRY(check_range(ranges[i].member, ranges[i].value, ranges[i].least, ranges[i].most, error));
+  HR_TRY(check_rates(hardware, error));
+  HR_TRY(check_alignments(hardware, error));
+  HR_TRY(check_tiles(hardware, error));
+  return check_attentions(hardware, error);
+}

@@ -1,0 +1,202 @@
+/* Device files: data/hardware/<name>.json, described in docs/hardware.md. */
+#include <headroom/hardware.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/names.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_COUNT ((int64_t)1 << 60)
+
+static hr_status read_text(const hr_json_reader *reader, const char *field, char *to, size_t size)
+{
+  const char *text = NULL;
+  HR_TRY(hr_json_string_or(reader, field, NULL, &text));
+  hr_copy_text(to, size, text);
+  return HR_OK;
+}
+
+static hr_status read_choice(const hr_json_reader *reader, const char *field, const char *const *names, size_t count,
+                             int *value)
+{
+  const char *text = NULL;
+  HR_TRY(hr_json_string_or(reader, field, NULL, &text));
+  if (hr_name_find(names, count, text, value) == HR_OK)
+    return HR_OK;
+  char expected[96] = "";
+  for (size_t i = 0; i < count; i++) {
+    size_t used = strlen(expected);
+    snprintf(expected + used, sizeof expected - used, "%s%s", i ? ", " : "", names[i]);
+  }
+  return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected one of %s, found \"%.40s\"", expected, text);
+}
+
+static hr_status read_names(const hr_json_reader *reader, hr_hardware *hardware)
+{
+  static const char *const kinds[] = {"gpu", "cpu"};
+  static const char *const calibrations[] = {"datasheet", "published", "measured"};
+  int kind = 0, calibration = 0;
+  HR_TRY(read_text(reader, "name", hardware->name, sizeof hardware->name));
+  HR_TRY(read_text(reader, "product", hardware->product, sizeof hardware->product));
+  HR_TRY(read_text(reader, "architecture", hardware->architecture, sizeof hardware->architecture));
+  HR_TRY(read_choice(reader, "kind", kinds, 2, &kind));
+  HR_TRY(read_choice(reader, "calibration", calibrations, 3, &calibration));
+  hardware->kind = (hr_hardware_kind)kind;
+  hardware->calibration = (hr_calibration)calibration;
+  return HR_OK;
+}
+
+static hr_status read_counts(const hr_json_reader *reader, hr_hardware *hardware)
+{
+  const struct {
+    const char *field;
+    int64_t least, fallback; /* fallback −1: required */
+    int64_t *value;
+  } fields[] = {
+      {"multiprocessors", 1, -1, &hardware->multiprocessors},
+      {"blocks_per_multiprocessor", 1, 1, &hardware->blocks_per_multiprocessor},
+      {"memory_bytes", 1, -1, &hardware->memory_bytes},
+      {"l2_bytes", 0, 0, &hardware->l2_bytes},
+      {"shared_bytes", 0, 0, &hardware->shared_bytes},
+      {"tile_k_bytes", 0, 0, &hardware->tile_k_bytes},
+      {"devices_per_node", 0, 0, &hardware->devices_per_node},
+  };
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (fields[i].fallback < 0)
+      HR_TRY(hr_json_integer(reader, fields[i].field, fields[i].least, MOST_COUNT, fields[i].value));
+    else
+      HR_TRY(hr_json_integer_or(reader, fields[i].field, fields[i].least, MOST_COUNT, fields[i].fallback,
+                                fields[i].value));
+  }
+  return HR_OK;
+}
+
+static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardware)
+{
+  const struct {
+    const char *field;
+    double most, fallback; /* fallback −1: required */
+    double *value;
+  } fields[] = {
+      {"error_band", 100, -1, &hardware->error_band},
+      {"clock_hz", 1e12, 0, &hardware->clock_hz},
+      {"bandwidth_bytes_per_s", 1e18, -1, &hardware->bandwidth_bytes_per_s},
+      {"bandwidth_share", 1, -1, &hardware->bandwidth_share},
+      {"load_share", 1, 0, &hardware->load_share},
+      {"store_share", 1, 0, &hardware->store_share},
+      {"launch_ns", 1e9, -1, &hardware->launch_ns},
+      {"tile_overhead_ns", 1e9, 0, &hardware->tile_overhead_ns},
+      {"attention_launch_ns", 1e9, 0, &hardware->attention_launch_ns},
+      {"interconnect_bytes_per_s", 1e18, 0, &hardware->interconnect_bytes_per_s},
+  };
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (fields[i].fallback < 0)
+      HR_TRY(hr_json_number(reader, fields[i].field, 0, fields[i].most, fields[i].value));
+    else
+      HR_TRY(hr_json_number_or(reader, fields[i].field, 0, fields[i].most, fields[i].fallback, fields[i].value));
+  }
+  return HR_OK;
+}
+
+/* An object with one number a format; formats that it does not name stay 0. */
+static hr_status read_by_dtype(const hr_json_reader *reader, const char *field, double most, bool required,
+                               double *values)
+{
+  if (!required && !hr_json_has(reader, field))
+    return HR_OK;
+  const json_t *object = json_object_get(reader->object, field);
+  if (!json_is_object(object))
+    return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected an object with a number for each format");
+  char path[64];
+  snprintf(path, sizeof path, "%s.", field);
+  const hr_json_reader inner = {object, reader->input, path, reader->error};
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)object, key, value) {
+    hr_dtype dtype;
+    if (hr_dtype_parse(key, &dtype) != HR_OK)
+      return hr_json_fail(reader, field, HR_ERROR_INVALID, "\"%.40s\" is no number format", key);
+    HR_TRY(hr_json_number(&inner, key, 0, most, &values[dtype]));
+  }
+  return HR_OK;
+}
+
+typedef hr_status (*read_row_fn)(const hr_json_reader *row, hr_hardware *hardware, size_t index);
+
+/* A list of at most `most` objects, each read by `read_row`. A missing list has none. */
+static hr_status read_rows(const hr_json_reader *reader, const char *field, size_t most, read_row_fn read_row,
+                           hr_hardware *hardware, size_t *count)
+{
+  *count = 0;
+  if (!hr_json_has(reader, field))
+    return HR_OK;
+  const json_t *list = json_object_get(reader->object, field);
+  if (!json_is_array(list) || json_array_size(list) > most)
+    return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected a list of at most %zu objects", most);
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    char path[64];
+    snprintf(path, sizeof path, "%s[%zu].", field, i);
+    const hr_json_reader row = {json_array_get(list, i), reader->input, path, reader->error};
+    if (!json_is_object(row.object))
+      return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected a list of objects");
+    HR_TRY(read_row(&row, hardware, i));
+  }
+  *count = json_array_size(list);
+  return HR_OK;
+}
+
+static hr_status read_alignment(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+{
+  hr_alignment_class *class = &hardware->alignments[index];
+  HR_TRY(hr_json_integer(row, "bytes", 1, 4096, &class->bytes));
+  HR_TRY(hr_json_number(row, "gemm_share", 0, 1, &class->gemm_share));
+  return hr_json_number(row, "bmm_share", 0, 1, &class->bmm_share);
+}
+
+static hr_status read_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+{
+  hr_tile *tile = &hardware->tiles[index];
+  HR_TRY(hr_json_integer(row, "m", 1, 65536, &tile->m));
+  HR_TRY(hr_json_integer(row, "n", 1, 65536, &tile->n));
+  return hr_json_number(row, "share", 0, 1, &tile->share);
+}
+
+static hr_status read_attention(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+{
+  hr_attention_share *share = &hardware->attentions[index];
+  HR_TRY(hr_json_integer(row, "head_dim", 1, 65536, &share->head_dim));
+  HR_TRY(hr_json_number(row, "forward_share", 0, 1, &share->forward_share));
+  return hr_json_number(row, "backward_share", 0, 1, &share->backward_share);
+}
+
+static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardware)
+{
+  HR_TRY(read_names(reader, hardware));
+  HR_TRY(read_counts(reader, hardware));
+  HR_TRY(read_numbers(reader, hardware));
+  HR_TRY(read_by_dtype(reader, "dense_flops_per_s", 1e21, true, hardware->dense_flops_per_s));
+  HR_TRY(read_by_dtype(reader, "library_share", 1, false, hardware->library_share));
+  HR_TRY(read_rows(reader, "alignments", HR_ALIGNMENTS_MAX, read_alignment, hardware, &hardware->alignment_count));
+  HR_TRY(read_rows(reader, "tiles", HR_TILES_MAX, read_tile, hardware, &hardware->tile_count));
+  HR_TRY(read_rows(reader, "attentions", HR_ATTENTION_SHARES_MAX, read_attention, hardware,
+                   &hardware->attention_count));
+  hr_error problem;
+  hr_status status = hr_hardware_check(hardware, &problem);
+  return status == HR_OK ? HR_OK : hr_fail(reader->error, status, "%s: %s", reader->input, problem.message);
+}
+
+hr_status hr_hardware_from_json(const char *text, size_t length, const char *name, hr_hardware *hardware,
+                                hr_error *error)
+{
+  json_t *root = NULL;
+  HR_TRY(hr_json_parse(text, length, name, &root, error));
+  const hr_json_reader reader = {root, name, "", error};
+  hr_hardware read = hr_hardware_default();
+  hr_status status = read_hardware(&reader, &read);
+  if (status == HR_OK)
+    *hardware = read;
+  json_decref(root);
+  return status;
+}

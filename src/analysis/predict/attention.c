@@ -1,0 +1,149 @@
+/* The time of a fused attention kernel: the scores never leave the chip. */
+#include "analysis/predict/parts.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <math.h>
+
+/* Rows of queries and columns of keys that such kernels work on at a time, on every recent device. */
+#define BLOCK_ROWS 128
+#define BLOCK_COLUMNS 128
+/* Rows of a matrix instruction: a decode step multiplies so many, however few queries share a key head. */
+#define INSTRUCTION_ROWS 64
+/* Head sizes are padded to multiples of this. */
+#define HEAD_GRANULE 32
+/* Where a device's data has no figure for fused attention: FlashAttention-2 reaches 0.5 to 0.73 of an A100's 312
+ * TFLOP/s forward and 0.5 to 0.6 backward (Dao 2023, arXiv 2307.08691, section 4), where the library reaches 0.87. */
+#define FORWARD_SHARE_UNKNOWN 0.6
+#define BACKWARD_SHARE_UNKNOWN 0.5
+
+static hr_attention_share share_of(const hr_hardware *hardware, int64_t head_dim)
+{
+  hr_attention_share share = {0, FORWARD_SHARE_UNKNOWN, BACKWARD_SHARE_UNKNOWN};
+  for (size_t i = 0; i < hardware->attention_count; i++) {
+    share = hardware->attentions[i];
+    if (head_dim <= share.head_dim)
+      break;
+  }
+  return share;
+}
+
+/* Operations of one score entry with both heads padded. */
+static double entry_flops(const hr_attention *a)
+{
+  return 2.0 * (double)(hr_round_up(a->qk_dim, HEAD_GRANULE) + hr_round_up(a->v_dim, HEAD_GRANULE));
+}
+
+/* Score entries of one head that are computed: rows rounded up to blocks, and on each edge of the mask half of the
+ * blocks that the edge crosses. */
+static double computed_entries(const hr_attention *a, double entries)
+{
+  double rows = (double)hr_round_up(a->q_len, BLOCK_ROWS), whole = rows * (double)hr_round_up(a->kv_len, BLOCK_COLUMNS);
+  double edges = a->mask == HR_MASK_NONE ? 0 : a->window > 0 && a->window < a->kv_len ? 2 : 1;
+  double padded = entries * rows / (double)a->q_len + edges * rows * (BLOCK_ROWS + BLOCK_COLUMNS) / 4.0;
+  return fmin(padded, whole);
+}
+
+/* Blocks of rows, one a slot. Without a mask all take equally long and the last wave may run half empty; with one the
+ * long blocks go first and the short ones fill the gaps, so that only the longest block bounds the time from below. */
+static double by_row_blocks_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
+                               hr_prediction *p)
+{
+  double slots = (double)hardware->multiprocessors;
+  double row_blocks = (double)hr_ceil_div(a->q_len, BLOCK_ROWS);
+  double blocks = row_blocks * (double)a->q_heads * (double)a->batch;
+  double share = share_of(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
+  double slot_rate = rate * share / slots / 1e9;
+  double columns = (double)hr_round_up(a->kv_len, BLOCK_COLUMNS);
+  if (a->window > 0)
+    columns = fmin(columns, (double)hr_round_up(a->window, BLOCK_COLUMNS) + BLOCK_COLUMNS);
+  double longest_ns = columns * BLOCK_ROWS * entry_flops(a) / slot_rate + hardware->tile_overhead_ns;
+  double work = computed_entries(a, entries) * entry_flops(a) * (double)a->q_heads * (double)a->batch;
+  double filled_ns = work / (slot_rate * slots) + blocks / slots * hardware->tile_overhead_ns;
+  double waves = ceil(blocks / slots);
+  double busy_ns = fmax(a->mask == HR_MASK_NONE ? waves * filled_ns * slots / blocks : filled_ns, longest_ns);
+  p->tile_m = BLOCK_ROWS;
+  p->tile_n = BLOCK_COLUMNS;
+  p->tiles = (int64_t)blocks;
+  p->waves = (int64_t)waves;
+  p->splits = 1;
+  p->tile_waste = 1 - entries / computed_entries(a, entries);
+  p->wave_waste = fmax(0, 1 - filled_ns / busy_ns);
+  p->tile_ns = fmax(filled_ns - p->matrix_ns, 0);
+  p->wave_ns = fmax(busy_ns - fmax(filled_ns, p->matrix_ns), 0);
+  return fmax(busy_ns, p->matrix_ns);
+}
+
+/* A few queries over many keys: query heads that share a key head are rows of one block, and the keys are split so that
+ * every slot has work. */
+static double by_key_splits_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
+                               hr_prediction *p)
+{
+  int64_t groups = hr_max64(a->k_heads, a->v_heads), rows = a->q_heads / groups * a->q_len;
+  double padded_rows = (double)hr_round_up(rows, INSTRUCTION_ROWS);
+  double share = share_of(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
+  double work = entries / (double)a->q_len * padded_rows * (double)groups * (double)a->batch * entry_flops(a);
+  double busy_ns = fmax(work / (rate * share) * 1e9, p->matrix_ns);
+  p->tile_m = (int64_t)padded_rows;
+  p->tile_n = BLOCK_COLUMNS;
+  p->tile_waste = 1 - (double)rows / padded_rows;
+  p->tile_ns = busy_ns - p->matrix_ns;
+  return busy_ns;
+}
+
+hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention, hr_prediction *prediction,
+                               hr_error *error)
+{
+  HR_TRY(hr_attention_check(attention, error));
+  HR_TRY(hr_predict_usable(hardware, error));
+  double rate = 0;
+  HR_TRY(hr_predict_rate(hardware, attention->dtype, &rate, error));
+  int64_t entries = 0, flops = 0, bytes = 0;
+  HR_TRY(hr_attention_entries(attention, &entries));
+  HR_TRY(hr_attention_flops(attention, &flops));
+  HR_TRY(hr_attention_bytes(attention, &bytes));
+
+  hr_prediction rows = {.launch_ns = hardware->launch_ns};
+  rows.matrix_ns = (double)flops / rate * 1e9;
+  rows.memory_ns = hr_transfer_ns(hardware, (double)bytes, 0);
+  hr_prediction splits = rows;
+  splits.launch_ns = fmax(hardware->attention_launch_ns, hardware->launch_ns);
+  double dense = hardware->dense_flops_per_s[attention->dtype];
+  double rows_ns = hr_overlap(by_row_blocks_ns(hardware, attention, (double)entries, rate, &rows), rows.memory_ns);
+  hr_prediction_close(hardware, rows_ns, (double)flops, dense, &rows);
+  double splits_ns = hr_overlap(by_key_splits_ns(hardware, attention, (double)entries, rate, &splits),
+                                splits.memory_ns);
+  hr_prediction_close(hardware, splits_ns, (double)flops, dense, &splits);
+  bool few_rows = attention->q_len < BLOCK_ROWS;
+  *prediction = few_rows && splits.time_ns < rows.time_ns ? splits : rows;
+  return HR_OK;
+}
+
+hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                                        hr_error *error)
+{
+  const hr_attention *a = &op->attention;
+  HR_TRY(hr_attention_check(a, error));
+  HR_TRY(hr_predict_usable(hardware, error));
+  double rate = 0;
+  HR_TRY(hr_predict_rate(hardware, a->dtype, &rate, error));
+  int64_t entries = 0;
+  HR_TRY(hr_attention_entries(a, &entries));
+  double share = share_of(hardware, hr_max64(a->qk_dim, a->v_dim)).backward_share;
+  double blocks = (double)hr_ceil_div(a->kv_len, BLOCK_COLUMNS) * (double)a->q_heads * (double)a->batch;
+  double padding = entry_flops(a) / (2.0 * (double)(a->qk_dim + a->v_dim));
+
+  hr_prediction p = {.launch_ns = hardware->launch_ns};
+  p.matrix_ns = (double)op->flops / rate * 1e9;
+  p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, 0);
+  double computed = entries > 0 ? computed_entries(a, (double)entries) / (double)entries : 1;
+  double filled_ns = p.matrix_ns * computed * padding / share +
+                     blocks / (double)hardware->multiprocessors * hardware->tile_overhead_ns;
+  p.tile_waste = 1 - 1 / computed;
+  p.tile_ns = filled_ns - p.matrix_ns;
+  hr_prediction_close(hardware, hr_overlap(filled_ns, p.memory_ns), (double)op->flops,
+                      hardware->dense_flops_per_s[a->dtype], &p);
+  *prediction = p;
+  return HR_OK;
+}

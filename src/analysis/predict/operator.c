@@ -1,0 +1,84 @@
+/* Any operator of a step. */
+#include "analysis/predict/parts.h"
+
+#include "base/error.h"
+
+#include <math.h>
+
+static hr_status predict_product(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
+                                 hr_prediction *prediction, hr_error *error)
+{
+  (void)tensor_parallel;
+  HR_TRY(hr_gemm_check(&op->gemm, error));
+  const hr_gemm *gemm = &op->gemm;
+  double result = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)hr_dtype_bytes(gemm->dtype);
+  return hr_predict_product(hardware, gemm, op->kind == HR_KIND_BMM, fmax((double)op->bytes - result, 0), prediction,
+                            error);
+}
+
+static hr_status predict_attention(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
+                                   hr_prediction *prediction, hr_error *error)
+{
+  (void)tensor_parallel;
+  if (op->pass == HR_PASS_FORWARD)
+    return hr_predict_attention(hardware, &op->attention, prediction, error);
+  return hr_predict_attention_backward(hardware, op, prediction, error);
+}
+
+static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
+                                hr_prediction *prediction, hr_error *error)
+{
+  (void)tensor_parallel;
+  HR_TRY(hr_predict_usable(hardware, error));
+  hr_prediction p = {.launch_ns = hardware->launch_ns};
+  p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, 0);
+  hr_prediction_close(hardware, p.memory_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
+  *prediction = p;
+  return HR_OK;
+}
+
+/* Ranks on one CPU exchange through its memory: every byte is written by one and read by another. */
+static double link_bytes_per_s(const hr_hardware *hardware)
+{
+  if (hardware->interconnect_bytes_per_s > 0 || hardware->kind != HR_HARDWARE_CPU)
+    return hardware->interconnect_bytes_per_s;
+  return hardware->bandwidth_bytes_per_s * hardware->bandwidth_share / 2;
+}
+
+/* Ring all-reduce: each device sends and receives 2·(t − 1)/t of the message. */
+static hr_status predict_all_reduce(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
+                                    hr_prediction *prediction, hr_error *error)
+{
+  HR_TRY(hr_predict_usable(hardware, error));
+  hr_prediction p = {.launch_ns = tensor_parallel > 1 ? hardware->launch_ns : 0};
+  double rate = link_bytes_per_s(hardware), sent = 0;
+  if (tensor_parallel > 1) {
+    if (!(rate > 0))
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no interconnect figure, which tensor parallelism needs",
+                     hardware->name);
+    sent = 2.0 * (double)(tensor_parallel - 1) / (double)tensor_parallel * (double)op->bytes;
+    p.memory_ns = sent / rate * 1e9;
+  }
+  hr_prediction_close(hardware, p.memory_ns, sent, rate > 0 ? rate : 1, &p);
+  if (p.bound_by != HR_BOUND_LAUNCH)
+    p.bound_by = HR_BOUND_INTERCONNECT;
+  *prediction = p;
+  return HR_OK;
+}
+
+typedef hr_status (*predict_fn)(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
+                                hr_prediction *prediction, hr_error *error);
+
+static const predict_fn by_kind[] = {
+    [HR_KIND_GEMM] = predict_product,       [HR_KIND_BMM] = predict_product,
+    [HR_KIND_ATTENTION] = predict_attention, [HR_KIND_MEMORY] = predict_memory,
+    [HR_KIND_COMMUNICATION] = predict_all_reduce,
+};
+
+hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
+                              hr_prediction *prediction, hr_error *error)
+{
+  if ((unsigned)op->kind >= sizeof by_kind / sizeof *by_kind)
+    return hr_fail(error, HR_ERROR_INVALID, "kind: %d is no operator kind", (int)op->kind);
+  return by_kind[op->kind](hardware, op, tensor_parallel, prediction, error);
+}

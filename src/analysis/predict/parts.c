@@ -1,0 +1,65 @@
+#include "analysis/predict/parts.h"
+
+#include "base/error.h"
+#include "base/names.h"
+
+#include <math.h>
+
+hr_status hr_predict_usable(const hr_hardware *hardware, hr_error *error)
+{
+  bool usable = hardware->multiprocessors >= 1 && hardware->blocks_per_multiprocessor >= 1 &&
+                hardware->tile_count >= 1 && hardware->tile_count <= HR_TILES_MAX &&
+                hardware->alignment_count <= HR_ALIGNMENTS_MAX && hardware->attention_count <= HR_ATTENTION_SHARES_MAX &&
+                hardware->bandwidth_bytes_per_s > 0 && hardware->bandwidth_share > 0;
+  return usable ? HR_OK : hr_hardware_check(hardware, error);
+}
+
+hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *flops_per_s, hr_error *error)
+{
+  *flops_per_s = hr_hardware_library_flops_per_s(hardware, dtype);
+  if (*flops_per_s > 0)
+    return HR_OK;
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s", hardware->name, hr_dtype_name(dtype));
+}
+
+double hr_overlap(double a_ns, double b_ns)
+{
+  return cbrt(a_ns * a_ns * a_ns + b_ns * b_ns * b_ns);
+}
+
+double hr_transfer_ns(const hr_hardware *hardware, double bytes, double share)
+{
+  return bytes * 1e9 / (hardware->bandwidth_bytes_per_s * (share > 0 ? share : hardware->bandwidth_share));
+}
+
+/* The largest part of the time, or what wastes more than it. A misalignment counts from a quarter of the useful time
+ * on: below, saying "matrix" is the better advice. */
+static hr_bound binding(const hr_prediction *p)
+{
+  double quantization_ns = p->tile_ns + p->wave_ns;
+  double product_ns = p->matrix_ns + quantization_ns + p->alignment_ns;
+  if (p->launch_ns >= p->time_ns / 2)
+    return HR_BOUND_LAUNCH;
+  if (p->memory_ns >= product_ns)
+    return HR_BOUND_MEMORY;
+  if (p->alignment_ns > quantization_ns && p->alignment_ns > p->matrix_ns / 4)
+    return HR_BOUND_ALIGNMENT;
+  return quantization_ns > p->matrix_ns ? HR_BOUND_QUANTIZATION : HR_BOUND_MATRIX;
+}
+
+void hr_prediction_close(const hr_hardware *hardware, double busy_ns, double useful, double useful_per_s,
+                         hr_prediction *prediction)
+{
+  prediction->time_ns = busy_ns + prediction->launch_ns;
+  prediction->low_ns = prediction->time_ns / (1 + hardware->error_band);
+  prediction->high_ns = prediction->time_ns * (1 + hardware->error_band);
+  prediction->efficiency = prediction->time_ns > 0 ? fmin(useful / useful_per_s * 1e9 / prediction->time_ns, 1) : 1;
+  prediction->bound_by = binding(prediction);
+}
+
+static const char *const bound_names[] = {"matrix", "memory", "launch", "alignment", "quantization", "interconnect"};
+
+const char *hr_bound_name(hr_bound bound)
+{
+  return hr_name_of(bound_names, sizeof bound_names / sizeof *bound_names, (int)bound);
+}

@@ -1,0 +1,179 @@
+#include "test.h"
+
+#include <headroom/catalog.h>
+#include <headroom/hardware.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static hr_hardware shipped(const char *name)
+{
+  size_t count = 0;
+  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
+  hr_hardware hardware = hr_hardware_default();
+  hr_error error = {HR_OK, "no such file"};
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(entries[i].name, name) == 0) {
+      assert_ok(hr_hardware_from_json(entries[i].text, entries[i].length, name, &hardware, &error), error);
+      return hardware;
+    }
+  }
+  fail_msg("%s is not shipped", name);
+  return hardware;
+}
+
+static void every_shipped_device_reads_and_is_named_as_its_file(void **state)
+{
+  (void)state;
+  size_t count = 0;
+  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
+  assert_true(count >= 17);
+  for (size_t i = 0; i < count; i++) {
+    hr_hardware hardware = shipped(entries[i].name);
+    assert_string_equal(hardware.name, entries[i].name);
+    assert_true(hardware.error_band > 0);
+    assert_true(hardware.alignments[hardware.alignment_count - 1].gemm_share == 1.0);
+  }
+}
+
+static bool is_figure(const char *key)
+{
+  static const char *const names[] = {"name", "product", "kind", "architecture", "aliases", "calibration", "sources"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(key, names[i]) == 0)
+      return false;
+  }
+  return true;
+}
+
+static void every_figure_of_every_device_has_a_source(void **state)
+{
+  (void)state;
+  size_t count = 0;
+  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
+  for (size_t i = 0; i < count; i++) {
+    json_t *root = json_loadb(entries[i].text, entries[i].length, 0, NULL);
+    assert_non_null(root);
+    const json_t *sources = json_object_get(root, "sources");
+    const char *key;
+    json_t *value;
+    json_object_foreach(root, key, value) {
+      const char *source = json_string_value(json_object_get(sources, key));
+      if (is_figure(key) && (!source || strlen(source) < 8))
+        fail_msg("%s: %s has no source", entries[i].name, key);
+    }
+    json_object_foreach((json_t *)sources, key, value) {
+      if (!json_object_get(root, key))
+        fail_msg("%s: a source for %s, which the file does not have", entries[i].name, key);
+    }
+    json_decref(root);
+  }
+}
+
+/* Dense rates in TFLOP/s without sparsity, GB/s and multiprocessors as the datasheets have them. */
+static void well_known_rates_are_right(void **state)
+{
+  (void)state;
+  const struct {
+    const char *name;
+    hr_dtype dtype;
+    double tflops, gb_per_s;
+    int multiprocessors;
+  } facts[] = {
+      {"v100-sxm2-16gb", HR_FP16, 125, 900, 80},     {"v100-sxm2-32gb", HR_BF16, 0, 900, 80},
+      {"a100-sxm4-40gb", HR_BF16, 312, 1555, 108},   {"a100-sxm4-80gb", HR_TF32, 156, 2039, 108},
+      {"a100-pcie-40gb", HR_FP16, 312, 1555, 108},   {"a100-pcie-80gb", HR_FP64, 19.5, 1935, 108},
+      {"h100-sxm", HR_BF16, 989.4, 3352, 132},       {"h100-pcie", HR_BF16, 756, 2039, 114},
+      {"h200", HR_BF16, 989.4, 4800, 132},           {"gh200", HR_FP8_E4M3, 1978.9, 4000, 132},
+      {"b200", HR_BF16, 2250, 8000, 148},            {"l4", HR_BF16, 121, 300, 58},
+      {"l40s", HR_FP16, 362.05, 864, 142},           {"rtx-4090", HR_BF16, 165.2, 1008, 128},
+      {"mi250x", HR_BF16, 191.5, 1638.4, 110},       {"mi300x", HR_BF16, 1307.4, 5300, 304},
+      {"xeon-sapphire-rapids", HR_BF16, 344.064, 307.2, 56}, /* 56 cores · 2048 · 3.0 GHz */
+  };
+  for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+    hr_hardware hardware = shipped(facts[i].name);
+    if (fabs(hardware.dense_flops_per_s[facts[i].dtype] - facts[i].tflops * 1e12) > 1e9 ||
+        fabs(hardware.bandwidth_bytes_per_s - facts[i].gb_per_s * 1e9) > 1e6 ||
+        hardware.multiprocessors != facts[i].multiprocessors)
+      fail_msg("%s: %g FLOP/s, %g bytes/s, %d multiprocessors", facts[i].name,
+               hardware.dense_flops_per_s[facts[i].dtype], hardware.bandwidth_bytes_per_s,
+               (int)hardware.multiprocessors);
+  }
+}
+
+static void an_unknown_library_share_is_taken_as_three_quarters(void **state)
+{
+  (void)state;
+  hr_hardware hardware = hr_hardware_default();
+  hardware.dense_flops_per_s[HR_BF16] = 100e12;
+  assert_true(hr_hardware_library_flops_per_s(&hardware, HR_BF16) == 75e12);
+  hardware.library_share[HR_BF16] = 0.5;
+  assert_true(hr_hardware_library_flops_per_s(&hardware, HR_BF16) == 50e12);
+  assert_true(hr_hardware_library_flops_per_s(&hardware, HR_FP64) == 0);
+}
+
+/* A whole valid file, in which one field is replaced or removed. */
+static void refused(const char *field, const char *value, const char *expected)
+{
+  json_t *root = json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:i,s:{s:f},s:f,s:f,s:I,s:f,s:[{s:i,s:i,s:f}]}", "name", "toy", "product",
+                           "Toy", "architecture", "toy", "kind", "gpu", "calibration", "datasheet", "error_band", 0.5,
+                           "multiprocessors", 4, "dense_flops_per_s", "bf16", 1e12, "bandwidth_bytes_per_s", 1e9,
+                           "bandwidth_share", 0.9, "memory_bytes", (json_int_t)1 << 30, "launch_ns", 1000.0, "tiles",
+                           "m", 64, "n", 64, "share", 1.0);
+  assert_non_null(root);
+  if (value)
+    json_object_set_new(root, field, json_loads(value, JSON_DECODE_ANY, NULL));
+  else if (field)
+    json_object_del(root, field);
+  char *text = json_dumps(root, 0);
+  hr_hardware hardware = hr_hardware_default();
+  hr_error error = {HR_OK, ""};
+  hr_status status = hr_hardware_from_json(text, strlen(text), "toy.json", &hardware, &error);
+  if (!expected) {
+    assert_ok(status, error);
+  } else {
+    assert_int_equal(status, HR_ERROR_INVALID);
+    assert_string_equal(error.message, expected);
+    assert_int_equal(hardware.multiprocessors, 0); /* untouched */
+  }
+  free(text);
+  json_decref(root);
+}
+
+static void a_device_file_that_cannot_be_is_refused_by_field(void **state)
+{
+  (void)state;
+  refused(NULL, NULL, NULL);
+  refused("multiprocessors", NULL, "toy.json: multiprocessors: is missing");
+  refused("multiprocessors", "0", "toy.json: multiprocessors: expected a positive integer, found 0");
+  refused("multiprocessors", "\"4\"", "toy.json: multiprocessors: expected a positive integer, found \"4\"");
+  refused("kind", "\"tpu\"", "toy.json: kind: expected one of gpu, cpu, found \"tpu\"");
+  refused("dense_flops_per_s", "3", "toy.json: dense_flops_per_s: expected an object with a number for each format");
+  refused("dense_flops_per_s", "{\"bf17\": 1}", "toy.json: dense_flops_per_s: \"bf17\" is no number format");
+  refused("dense_flops_per_s", "{\"bf16\": -1}",
+          "toy.json: dense_flops_per_s.bf16: expected a number from 0 to 1e+21, found -1");
+  refused("bandwidth_bytes_per_s", "0", "toy.json: bandwidth_bytes_per_s: expected 1 to 1e+18, found 0");
+  refused("bandwidth_share", "1.5", "toy.json: bandwidth_share: expected a number from 0 to 1, found 1.5");
+  refused("tiles", "[]", "toy.json: tiles (count): expected 1 to 24, found 0");
+  refused("tiles", "[{\"m\": 64, \"n\": 64, \"share\": 0}]", "toy.json: tiles: share: expected 0.001 to 1, found 0");
+  refused("tiles", "[7]", "toy.json: tiles: expected a list of objects");
+  refused("alignments", "[{\"bytes\": 3, \"gemm_share\": 1, \"bmm_share\": 1}]",
+          "toy.json: alignments: 3 bytes: expected ascending powers of two");
+  refused("alignments",
+          "[{\"bytes\":2,\"gemm_share\":1,\"bmm_share\":1},{\"bytes\":4,\"gemm_share\":0.5,\"bmm_share\":1}]",
+          "toy.json: alignments: 4 bytes is slower than 2 bytes");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_shipped_device_reads_and_is_named_as_its_file),
+      cmocka_unit_test(every_figure_of_every_device_has_a_source),
+      cmocka_unit_test(well_known_rates_are_right),
+      cmocka_unit_test(an_unknown_library_share_is_taken_as_three_quarters),
+      cmocka_unit_test(a_device_file_that_cannot_be_is_refused_by_field),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

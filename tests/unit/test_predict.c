@@ -1,0 +1,191 @@
+#include "test.h"
+
+#include <headroom/predict.h>
+
+#include <math.h>
+
+/* 108 slots of 1 TFLOP/s, one tile shape, no overheads: times can be worked out by hand. */
+static hr_hardware toy(void)
+{
+  hr_hardware hardware = hr_hardware_default();
+  hardware.multiprocessors = 108;
+  hardware.blocks_per_multiprocessor = 1;
+  hardware.dense_flops_per_s[HR_BF16] = 108e12;
+  hardware.library_share[HR_BF16] = 1;
+  hardware.bandwidth_bytes_per_s = 1e18; /* memory never binds unless a test says so */
+  hardware.bandwidth_share = 1;
+  hardware.tile_count = 1;
+  hardware.tiles[0] = (hr_tile){128, 256, 1};
+  return hardware;
+}
+
+static hr_prediction predict(const hr_hardware *hardware, int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = m, gemm.n = n, gemm.k = k, gemm.batch = batch;
+  hr_prediction prediction;
+  hr_error error;
+  assert_ok(hr_predict_gemm(hardware, &gemm, &prediction, &error), error);
+  return prediction;
+}
+
+#define assert_near(value, expected) \
+  assert_true(fabs((value) - (expected)) <= 1e-6 * fabs((double)(expected)) + 1e-12)
+
+static void a_tile_more_than_there_are_slots_takes_a_second_wave(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  /* A tile is 2·128·256·1024 = 67,108,864 operations: 67,108.864 ns on a slot of 1 TFLOP/s. */
+  hr_prediction full = predict(&hardware, 128 * 108, 256, 1024, 1);
+  assert_int_equal(full.tiles, 108);
+  assert_int_equal(full.waves, 1);
+  assert_near(full.time_ns, 67108.864);
+  assert_near(full.wave_waste, 0);
+  assert_near(full.efficiency, 1);
+  hr_prediction over = predict(&hardware, 128 * 109, 256, 1024, 1);
+  assert_int_equal(over.tiles, 109);
+  assert_int_equal(over.waves, 2);
+  assert_near(over.time_ns, 2 * 67108.864);
+  assert_near(over.wave_waste, 1 - 109.0 / 216);
+  assert_near(over.wave_ns, (1 - 109.0 / 216) * over.time_ns);
+}
+
+static void a_row_over_the_tile_edge_pays_for_a_whole_tile(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  /* 54 tiles of 128 rows and one more row: 55 rows of tiles by 2. */
+  hr_prediction p = predict(&hardware, 128 * 54 + 1, 512, 1024, 1);
+  assert_int_equal(p.tiles, 110);
+  assert_near(p.tile_waste, 1 - (128.0 * 54 + 1) / (128 * 55));
+  assert_int_equal(p.tile_m, 128);
+  assert_int_equal(p.tile_n, 256);
+}
+
+static void parts_add_up_to_the_matrix_time(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.alignment_count = 2;
+  hardware.alignments[0] = (hr_alignment_class){2, 0.25, 0.2};
+  hardware.alignments[1] = (hr_alignment_class){16, 1, 1};
+  hr_prediction p = predict(&hardware, 5000, 3001, 1000, 1);
+  assert_near(p.alignment_loss, 0.75);
+  assert_near(p.matrix_ns + p.tile_ns + p.wave_ns + p.alignment_ns, p.time_ns);
+  assert_near(p.alignment_ns, 0.75 * p.time_ns);
+  assert_int_equal(p.bound_by, HR_BOUND_ALIGNMENT);
+}
+
+static void the_contiguous_dimensions_set_the_alignment(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  /* Bytes of the largest power of two: m 8 · 2, n 32 · 2, k 2 · 2, in that order below. */
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 8 * 3, gemm.n = 32 * 3, gemm.k = 2 * 3;
+  const struct {
+    bool transpose_a, transpose_b;
+    int64_t bytes;
+  } cases[] = {
+      {false, false, 4}, /* A [m, k]: k 4; B [k, n]: n 64 */
+      {false, true, 4},  /* A: k; B [n, k]: k */
+      {true, false, 16}, /* A [k, m]: m 16; B: n 64 */
+      {true, true, 4},   /* A: m; B: k */
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    gemm.transpose_a = cases[i].transpose_a;
+    gemm.transpose_b = cases[i].transpose_b;
+    hr_prediction p;
+    assert_int_equal(hr_predict_gemm(&hardware, &gemm, &p, NULL), HR_OK);
+    assert_int_equal(p.alignment, cases[i].bytes);
+    assert_int_equal(p.m_alignment, 16);
+    assert_int_equal(p.n_alignment, 64);
+    assert_int_equal(p.k_alignment, 4);
+  }
+  gemm.transpose_a = true, gemm.transpose_b = false, gemm.n = 3; /* C is written along n whatever the operands */
+  hr_prediction p;
+  assert_int_equal(hr_predict_gemm(&hardware, &gemm, &p, NULL), HR_OK);
+  assert_int_equal(p.alignment, 2);
+}
+
+static void few_tiles_of_a_long_product_are_split_along_k(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  /* One tile, k = 54 · 1024: split 54 ways as each split must have 1 KiB (512 elements) and 108 slots are free:
+   * min(108 / 1, 55296 / 512) = 108. */
+  hr_prediction p = predict(&hardware, 128, 256, 54 * 1024, 1);
+  assert_int_equal(p.splits, 108);
+  assert_int_equal(p.waves, 1);
+  assert_true(p.time_ns < 2 * p.matrix_ns);
+  hardware.kind = HR_HARDWARE_CPU; /* there the k loop stays in one core */
+  assert_int_equal(predict(&hardware, 128, 256, 54 * 1024, 1).splits, 1);
+}
+
+static void a_product_of_few_rows_is_bound_by_reading_its_weights(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.bandwidth_bytes_per_s = 1e11;
+  hr_prediction p = predict(&hardware, 1, 8192, 8192, 1);
+  assert_int_equal(p.bound_by, HR_BOUND_MEMORY);
+  assert_true(p.time_ns >= 2.0 * 8192 * 8192 / 100); /* 2 bytes an element at 100 bytes a ns */
+  assert_true(p.time_ns < 1.3 * 2.0 * 8192 * 8192 / 100);
+}
+
+static void a_tiny_product_is_bound_by_its_launch(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.launch_ns = 3000;
+  hr_prediction p = predict(&hardware, 16, 16, 16, 1);
+  assert_int_equal(p.bound_by, HR_BOUND_LAUNCH);
+  assert_true(p.time_ns >= 3000 && p.time_ns < 6000);
+}
+
+static void a_format_without_units_is_unsupported(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_gemm gemm = hr_gemm_default();
+  gemm.dtype = HR_FP8_E4M3;
+  hr_prediction p;
+  hr_error error;
+  assert_int_equal(hr_predict_gemm(&hardware, &gemm, &p, &error), HR_ERROR_UNSUPPORTED);
+  hr_hardware empty = hr_hardware_default();
+  gemm.dtype = HR_BF16;
+  assert_int_equal(hr_predict_gemm(&empty, &gemm, &p, &error), HR_ERROR_INVALID);
+}
+
+static void a_ring_all_reduce_moves_twice_its_message_less_a_share(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_operator op = {.kind = HR_KIND_COMMUNICATION, .bytes = 1000000, .count = 1};
+  hr_prediction p;
+  hr_error error;
+  assert_int_equal(hr_predict_operator(&hardware, &op, 4, &p, &error), HR_ERROR_UNSUPPORTED);
+  hardware.interconnect_bytes_per_s = 100e9;
+  assert_ok(hr_predict_operator(&hardware, &op, 4, &p, &error), error);
+  assert_near(p.time_ns, 15000); /* 2 · 3/4 · 1 MB at 100 bytes a ns */
+  assert_int_equal(p.bound_by, HR_BOUND_INTERCONNECT);
+  assert_ok(hr_predict_operator(&hardware, &op, 1, &p, &error), error);
+  assert_near(p.time_ns, 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_tile_more_than_there_are_slots_takes_a_second_wave),
+      cmocka_unit_test(a_row_over_the_tile_edge_pays_for_a_whole_tile),
+      cmocka_unit_test(parts_add_up_to_the_matrix_time),
+      cmocka_unit_test(the_contiguous_dimensions_set_the_alignment),
+      cmocka_unit_test(few_tiles_of_a_long_product_are_split_along_k),
+      cmocka_unit_test(a_product_of_few_rows_is_bound_by_reading_its_weights),
+      cmocka_unit_test(a_tiny_product_is_bound_by_its_launch),
+      cmocka_unit_test(a_format_without_units_is_unsupported),
+      cmocka_unit_test(a_ring_all_reduce_moves_twice_its_message_less_a_share),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
