@@ -7,15 +7,65 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A message stays on one line and cannot steer a terminal. */
+static void make_printable(char *text)
+{
+  for (; *text; text++) {
+    if ((unsigned char)*text < ' ' || *text == 0x7f)
+      *text = '?';
+  }
+}
+
+/* The name of the field whose value ends at `end`, "" if the value is in no field directly. */
+static void field_before(const char *text, size_t end, char *field, size_t size)
+{
+  field[0] = '\0';
+  while (end > 0 && !strchr(":,[{", text[end - 1]))
+    end--;
+  if (end == 0 || text[end - 1] != ':')
+    return;
+  do
+    end--;
+  while (end > 0 && text[end - 1] != '"');
+  size_t start = end > 0 ? end - 1 : 0;
+  while (start > 0 && text[start - 1] != '"')
+    start--;
+  if (start == 0)
+    return;
+  size_t length = end - 1 - start;
+  if (length >= size) {
+    length = size - 1;
+    while (length > 0 && ((unsigned char)text[start + length] & 0xC0) == 0x80)
+      length--; /* no half characters */
+  }
+  memcpy(field, text + start, length);
+  field[length] = '\0';
+  make_printable(field);
+}
+
+/* Why the text is no JSON. A number too large for any field is told by the field, everything else by the line. */
+static hr_status unparsed(const char *text, size_t length, const char *input, json_error_t *problem, hr_error *error)
+{
+  char field[64] = "";
+  if (json_error_code(problem) == json_error_numeric_overflow && problem->position >= 0)
+    field_before(text, (size_t)problem->position < length ? (size_t)problem->position : length, field, sizeof field);
+  make_printable(problem->text);
+  if (field[0])
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %s: line %d: %s", input, field, problem->line, problem->text);
+  return hr_fail(error, HR_ERROR_UNREADABLE, "%s: line %d: %s", input, problem->line, problem->text);
+}
+
 hr_status hr_json_parse(const char *text, size_t length, const char *input, json_t **root, hr_error *error)
 {
   if (length > HR_JSON_BYTES_MAX)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %zu bytes, more than the %zu that a configuration may have", input,
                    length, HR_JSON_BYTES_MAX);
+  if (length == 0)
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty", input);
   json_error_t problem;
   json_t *parsed = json_loadb(text, length, JSON_DECODE_ANY, &problem);
   if (!parsed)
-    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: line %d: %s", input, problem.line, problem.text);
+    return unparsed(text, length, input, &problem, error);
   if (!json_is_object(parsed)) {
     char found[64];
     hr_json_found(parsed, found, sizeof found);
@@ -49,15 +99,17 @@ void hr_json_found(const json_t *value, char *text, size_t size)
     snprintf(text, size, "\"%s\"%s", cut, strlen(cut) < json_string_length(value) ? "…" : "");
     break;
   case JSON_INTEGER: snprintf(text, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value)); break;
-  case JSON_REAL: snprintf(text, size, "%g", json_real_value(value)); break;
+  case JSON_REAL: {
+    snprintf(text, size, "%.10g", json_real_value(value));
+    if (!strpbrk(text, ".e"))
+      hr_copy_text(text + strlen(text), size - strlen(text), ".0"); /* shows why 32.0 is no integer */
+    break;
+  }
   case JSON_TRUE: snprintf(text, size, "true"); break;
   case JSON_FALSE: snprintf(text, size, "false"); break;
   case JSON_NULL: break;
   }
-  for (char *c = text; *c; c++) {
-    if ((unsigned char)*c < ' ' || *c == 0x7f)
-      *c = '?'; /* a message stays on one line and cannot steer a terminal */
-  }
+  make_printable(text);
 }
 
 hr_status hr_json_fail(const hr_json_reader *reader, const char *field, hr_status status, const char *format, ...)

@@ -68,6 +68,15 @@ hr_status hr_config_text(hr_config *config, const char *field, const char *fallb
   return hr_json_string_or(&config->json, field, fallback, value);
 }
 
+void hr_config_copy(char *to, size_t size, const char *from)
+{
+  hr_copy_text(to, size, from);
+  for (; *to; to++) {
+    if ((unsigned char)*to < ' ' || *to == 0x7f)
+      *to = '?';
+  }
+}
+
 /* The family's own name of a field, the base class's as second. */
 static const char *other_name(const char *own, const char *standard)
 {
@@ -165,7 +174,7 @@ hr_status hr_config_mlp(hr_config *config, const char *width_field, int64_t deri
     HR_TRY(hr_config_size(config, width_field, NULL, &model->mlp_width));
   const char *activation;
   HR_TRY(hr_config_text(config, activation_field, activation_default, &activation));
-  hr_copy_text(model->activation, sizeof model->activation, activation);
+  hr_config_copy(model->activation, sizeof model->activation, activation);
   return HR_OK;
 }
 

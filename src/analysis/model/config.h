@@ -40,6 +40,9 @@ hr_status hr_config_size_or(hr_config *config, const char *field, int64_t fallba
 /** A size that follows from others when it is missing; no note. */
 hr_status hr_config_size_derived(hr_config *config, const char *field, int64_t derived, int64_t *value);
 
+/** Copies text from the input: cut to fit, control characters made "?" so that it stays on one line. */
+void hr_config_copy(char *to, size_t size, const char *from);
+
 hr_status hr_config_flag(hr_config *config, const char *field, bool fallback, bool *value);
 hr_status hr_config_text(hr_config *config, const char *field, const char *fallback, const char **value);
 

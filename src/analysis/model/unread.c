@@ -24,7 +24,8 @@ static const char *const irrelevant[] = {
     "original_max_position_embeddings", "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact", "bias_dropout_fusion",
     "offset_alibi", "unk_token", "gradient_checkpointing_kwargs", "attn_implementation", "attn_logit_softcapping",
     "final_logit_softcapping", "query_pre_attn_scalar", "cache_implementation", "clip_qkv", "n_ctx", "output_past",
-    "parallel_output", "rope_interleave", "use_flash_attn", "layer_types", "head_dim",
+    "parallel_output", "rope_interleave", "use_flash_attn", "apply_residual_connection_post_layernorm", "norm_type",
+    "use_scaled_rope", "mlp_type",
 };
 
 static bool is_in(const char *const *names, size_t count, const char *name)

@@ -2,6 +2,7 @@
  * architecture"): grouped heads, a parallel block with two norms. falcon-rw: ALiBi, sequential, biases. */
 #include "analysis/model/families.h"
 
+/* Both generations of names are in use: n_layer or num_hidden_layers, and so on. */
 static const hr_config_names names = {"n_layer", "hidden_size", "n_head", "max_position_embeddings"};
 
 /* Reads K and V heads, where "multi_query" counts only for the old decoder. */

@@ -30,6 +30,7 @@ hr_status hr_read_phi3(hr_config *config, hr_model *model)
   HR_TRY(hr_config_rotary(config, "partial_rotary_factor", 1.0, model));
   HR_TRY(hr_config_window(config, "sliding_window", 0, model));
   HR_TRY(hr_config_layer_types(config, model, &listed));
+  hr_config_mark(config, "attention_bias"); /* published as false and never used: there are no biases */
   hr_config_rms_norm(model);
   model->mlp_gated = true;
   return hr_config_tied(config, false, model);
