@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Fails on a link between pages of the repository that leads nowhere, and on a path in backquotes that does not exist.
+set -euo pipefail
+export LC_ALL=C
+cd "$(dirname "$0")/../.."
+failed=0 count=0
+complain() { echo "$1"; failed=1; }
+for page in *.md docs/*.md; do
+  [ -f "$page" ] || continue
+  while read -r target; do
+    count=$((count + 1))
+    [ -e "$(dirname "$page")/${target%%#*}" ] || complain "$page: links to $target, which is not there"
+  done < <(grep -oE '\]\([^)# ]+[^) ]*\)' "$page" | sed 's/^](//; s/)$//' | grep -vE '^(https?|mailto):' || true)
+  while read -r path; do
+    count=$((count + 1))
+    [ -e "$path" ] || complain "$page: speaks of $path, which is not there"
+  done < <(grep -oE '`(src|include|cli|tests|docs|data|scripts|cmake|bench|completions)/[A-Za-z0-9_./-]*`' "$page" | tr -d '`' | grep -v NAME | sort -u || true)
+done
+echo "$count links and paths"
+exit $failed
