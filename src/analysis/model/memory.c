@@ -118,7 +118,7 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
 /* Whether `batch` sequences fit; bytes beyond counting do not. The model and the workload have been checked. */
 static bool fits(const hr_model *model, const hr_workload *workload, int64_t batch, int64_t capacity_bytes)
 {
-  hr_memory memory;
+  hr_memory memory = {0};
   hr_workload tried = *workload;
   tried.batch = batch;
   return hr_memory_estimate(model, &tried, &memory, NULL) == HR_OK && memory.total_bytes <= capacity_bytes;
