@@ -5,14 +5,15 @@
 /* Both generations of names are in use: n_layer or num_hidden_layers, and so on. */
 static const hr_config_names names = {"n_layer", "hidden_size", "n_head", "max_position_embeddings"};
 
-/* Reads K and V heads, where "multi_query" counts only for the old decoder. */
+/* Reads K and V heads. The old decoder has one of each ("multi_query") or as many as query heads, whatever
+ * "num_kv_heads" says. */
 static hr_status read_heads(hr_config *config, bool new_decoder, hr_model *model)
 {
   bool multi_query;
   const char *kv_field = hr_json_has(&config->json, "n_head_kv") ? "n_head_kv" : "num_kv_heads";
   HR_TRY(hr_config_flag(config, "multi_query", true, &multi_query));
   hr_config_mark(config, "num_kv_heads");
-  HR_TRY(hr_config_heads(config, &names, new_decoder || !multi_query ? kv_field : NULL, 0, 0, model));
+  HR_TRY(hr_config_heads(config, &names, new_decoder ? kv_field : NULL, 0, 0, model));
   if (!new_decoder && multi_query)
     model->k_heads = model->v_heads = 1;
   return HR_OK;
