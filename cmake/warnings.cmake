@@ -9,3 +9,8 @@ if(HEADROOM_SANITIZE)
   add_compile_options(-fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 endif()
+if(HEADROOM_FUZZ) # clang alone; tests/fuzz/run.sh
+  set(fuzz_checks address,undefined,float-cast-overflow)
+  add_compile_options(-fsanitize=fuzzer-no-link,${fuzz_checks} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${fuzz_checks})
+endif()

@@ -31,6 +31,14 @@ static inline hr_checked64 hr_plus(hr_checked64 a, hr_checked64 b)
   return result;
 }
 
+/** The larger of two, which has overflowed if either has. */
+static inline hr_checked64 hr_larger(hr_checked64 a, hr_checked64 b)
+{
+  hr_checked64 result = a.value > b.value ? a : b;
+  result.overflow = a.overflow || b.overflow;
+  return result;
+}
+
 /** Gives the value out, or HR_ERROR_OVERFLOW and leaves *value as it was. */
 static inline hr_status hr_checked_take(hr_checked64 result, int64_t *value)
 {

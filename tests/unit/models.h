@@ -7,13 +7,33 @@
 /** The transformer of Anthony et al. 2024: equal heads, a plain MLP of 4h, learned positions, tied embeddings. */
 static inline hr_model paper_model(int64_t hidden, int64_t heads, int64_t layers, int64_t vocabulary)
 {
-  return (hr_model){.struct_size = sizeof(hr_model), .name = "paper", .family = "short", .layers = layers,
-                    .hidden = hidden, .vocabulary = vocabulary, .max_positions = 2048, .q_heads = heads,
-                    .k_heads = heads, .v_heads = heads, .qk_dim = hidden / heads, .v_dim = hidden / heads,
-                    .mlp_width = 4 * hidden, .activation = "gelu", .positions = HR_POSITIONS_LEARNED,
-                    .position_rows = 2048, .norm = HR_NORM_LAYER, .norm_bias = true, .norm_weight = true,
-                    .layer_norms = 2, .final_norm = true, .q_bias = true, .k_bias = true, .v_bias = true,
-                    .output_bias = true, .mlp_bias = true, .tied_embeddings = true};
+  return (hr_model){.struct_size = sizeof(hr_model),
+                    .name = "paper",
+                    .family = "short",
+                    .layers = layers,
+                    .hidden = hidden,
+                    .vocabulary = vocabulary,
+                    .max_positions = 2048,
+                    .q_heads = heads,
+                    .k_heads = heads,
+                    .v_heads = heads,
+                    .qk_dim = hidden / heads,
+                    .v_dim = hidden / heads,
+                    .mlp_width = 4 * hidden,
+                    .activation = "gelu",
+                    .positions = HR_POSITIONS_LEARNED,
+                    .position_rows = 2048,
+                    .norm = HR_NORM_LAYER,
+                    .norm_bias = true,
+                    .norm_weight = true,
+                    .layer_norms = 2,
+                    .final_norm = true,
+                    .q_bias = true,
+                    .k_bias = true,
+                    .v_bias = true,
+                    .output_bias = true,
+                    .mlp_bias = true,
+                    .tied_embeddings = true};
 }
 
 /** GPT-3 2.7B. */
@@ -25,11 +45,27 @@ static inline hr_model gpt3_2_7b(void)
 /** Meta-Llama-3-8B: 32 query heads over 8 K/V heads of 128, gated MLP, rotary. */
 static inline hr_model llama3_8b(void)
 {
-  return (hr_model){.struct_size = sizeof(hr_model), .name = "llama-3-8b", .family = "llama", .layers = 32,
-                    .hidden = 4096, .vocabulary = 128256, .max_positions = 8192, .q_heads = 32, .k_heads = 8,
-                    .v_heads = 8, .qk_dim = 128, .v_dim = 128, .mlp_width = 14336, .mlp_gated = true,
-                    .activation = "silu", .positions = HR_POSITIONS_ROTARY, .rotary_dim = 128, .norm = HR_NORM_RMS,
-                    .norm_weight = true, .layer_norms = 2, .final_norm = true};
+  return (hr_model){.struct_size = sizeof(hr_model),
+                    .name = "llama-3-8b",
+                    .family = "llama",
+                    .layers = 32,
+                    .hidden = 4096,
+                    .vocabulary = 128256,
+                    .max_positions = 8192,
+                    .q_heads = 32,
+                    .k_heads = 8,
+                    .v_heads = 8,
+                    .qk_dim = 128,
+                    .v_dim = 128,
+                    .mlp_width = 14336,
+                    .mlp_gated = true,
+                    .activation = "silu",
+                    .positions = HR_POSITIONS_ROTARY,
+                    .rotary_dim = 128,
+                    .norm = HR_NORM_RMS,
+                    .norm_weight = true,
+                    .layer_norms = 2,
+                    .final_norm = true};
 }
 
 /** Mistral-7B-v0.1: as Llama-3-8B with a smaller vocabulary and a window of 4096 in every layer. */

@@ -99,8 +99,7 @@ static void tensor_parallelism_splits_matrices_but_not_norms(void **state)
   workload.tensor_parallel = 2;
   const int64_t h = 2560;
   int64_t layer = 6 * h * h + 7 * h / 2 + 2 * h + 4 * h;
-  assert_int_equal(estimated(&model, &workload).weight_bytes,
-                   2 * (32 * layer + 25152 * h + 2048 * h + 2 * h));
+  assert_int_equal(estimated(&model, &workload).weight_bytes, 2 * (32 * layer + 25152 * h + 2048 * h + 2 * h));
 }
 
 static void the_first_of_p_stages_keeps_p_microbatches(void **state)
@@ -112,6 +111,18 @@ static void the_first_of_p_stages_keeps_p_microbatches(void **state)
   workload.pipeline_stages = 4;
   int64_t layer = s * b * h * 34 + 5 * a * s * s * b;
   assert_int_equal(estimated(&model, &workload).activation_bytes, 4 * (8 * layer + s * b * h));
+}
+
+/* 10·2^32 tokens of 2^40 / 15 logits in fp32 are beyond counting, though the first stage's activations are not. */
+static void a_last_stage_too_large_to_count_is_not_passed_over_for_the_first(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(64, 1, 16, HR_WORKLOAD_SIZE_MAX - 1);
+  hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+  workload.attention = HR_ATTENTION_FUSED;
+  workload.batch = 10, workload.sequence = 1LL << 32, workload.tensor_parallel = 15, workload.pipeline_stages = 15;
+  hr_memory memory;
+  assert_int_equal(hr_memory_estimate(&model, &workload, &memory, NULL), HR_ERROR_OVERFLOW);
 }
 
 static void a_token_of_llama_3_8b_takes_131072_bytes_of_cache(void **state)
@@ -211,6 +222,7 @@ int main(void)
       cmocka_unit_test(the_fullest_stage_has_its_layers_and_the_larger_end),
       cmocka_unit_test(tensor_parallelism_splits_matrices_but_not_norms),
       cmocka_unit_test(the_first_of_p_stages_keeps_p_microbatches),
+      cmocka_unit_test(a_last_stage_too_large_to_count_is_not_passed_over_for_the_first),
       cmocka_unit_test(a_token_of_llama_3_8b_takes_131072_bytes_of_cache),
       cmocka_unit_test(a_window_bounds_the_cache_of_its_layers),
       cmocka_unit_test(without_a_backward_pass_only_the_busiest_operator_lives),

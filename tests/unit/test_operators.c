@@ -38,8 +38,7 @@ static void assert_products(const hr_operators *operators, const expected_produc
     char name[48];
     hr_operator_name(op, name, sizeof name);
     if (g->m != e->m || g->n != e->n || g->k != e->k || g->batch != e->batch || op->count != e->count)
-      fail_msg("%s: (%d, %d, %d) × %d, %d times", name, (int)g->m, (int)g->n, (int)g->k, (int)g->batch,
-               (int)op->count);
+      fail_msg("%s: (%d, %d, %d) × %d, %d times", name, (int)g->m, (int)g->n, (int)g->k, (int)g->batch, (int)op->count);
     if (g->transpose_a != e->transpose_a || g->transpose_b != e->transpose_b)
       fail_msg("%s: transposes %d %d", name, g->transpose_a, g->transpose_b);
     assert_int_equal(op->flops, 2 * e->m * e->n * e->k * e->batch);
@@ -141,7 +140,8 @@ static void an_augmented_query_is_two_products(void **state)
   };
   ASSERT_PRODUCTS(&operators, rows);
   assert_null(hr_operators_find(&operators, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD));
-  workload.tensor_parallel = 8; /* the narrow result is whole on each device; 4 key heads stand on 8 devices once each */
+  workload.tensor_parallel =
+      8; /* the narrow result is whole on each device; 4 key heads stand on 8 devices once each */
   operators = listed(&model, &workload);
   assert_int_equal(found(&operators, HR_OP_Q_DOWN, HR_PASS_FORWARD)->gemm.n, 3072);
   assert_int_equal(found(&operators, HR_OP_Q_UP, HR_PASS_FORWARD)->gemm.n, 256);

@@ -71,11 +71,6 @@ hr_checked64 hr_kept_by_head(const hr_model *model, const hr_workload *workload,
   return hr_times(hr_plus(hr_times(columns, element_bytes(workload)), logits), split->logit_rows);
 }
 
-static hr_checked64 larger(hr_checked64 a, hr_checked64 b)
-{
-  return a.overflow || (!b.overflow && a.value > b.value) ? a : b;
-}
-
 /* Beside the residual stream of all tokens lives what the busiest operator reads and writes: attention with Q, K and V,
  * the activation with the norm's result, or the logits. */
 hr_checked64 hr_live_at_once(const hr_model *model, const hr_workload *workload, const hr_split *split)
@@ -85,9 +80,9 @@ hr_checked64 hr_live_at_once(const hr_model *model, const hr_workload *workload,
   hr_checked64 scores = fused ? hr_checked(0) : hr_times(score_count(workload, split), 2);
   hr_checked64 width = hr_times(hr_checked(split->mlp_width), model->mlp_gated ? 3 : 2);
   hr_checked64 mlp = hr_times(hr_plus(hr_checked(model->hidden), width), split->rows);
-  hr_checked64 logits = hr_times(hr_plus(hr_checked(split->embedding_dim), hr_checked(split->vocabulary)),
-                                 split->logit_rows);
-  hr_checked64 busiest = larger(larger(hr_plus(qkv, scores), mlp), logits);
+  hr_checked64 logits =
+      hr_times(hr_plus(hr_checked(split->embedding_dim), hr_checked(split->vocabulary)), split->logit_rows);
+  hr_checked64 busiest = hr_larger(hr_larger(hr_plus(qkv, scores), mlp), logits);
   hr_checked64 residual = hr_times(hr_checked(model->hidden), split->rows);
   return hr_times(hr_plus(residual, busiest), element_bytes(workload));
 }

@@ -58,7 +58,7 @@ static hr_checked64 kept_activations(const hr_model *model, const hr_workload *w
     return hr_plus(hr_plus(layers, embedding), head);
   hr_checked64 first = hr_times(hr_plus(layers, embedding), stages);
   hr_checked64 last = hr_plus(layers, head);
-  return first.overflow || first.value >= last.value ? first : last;
+  return hr_larger(first, last);
 }
 
 static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload, const hr_split *split)

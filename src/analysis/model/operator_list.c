@@ -37,8 +37,14 @@ void hr_append_product(hr_operator_list *list, hr_operator_id id, hr_operator_ki
   hr_dtype dtype = list->workload->dtype;
   /* Whichever operand is shared, the largest count is that of the products. */
   int64_t batch = hr_max64(p->matrices_a, hr_max64(p->matrices_b, p->matrices_c));
-  op->gemm = (hr_gemm){.struct_size = sizeof(hr_gemm), .m = p->m, .n = p->n, .k = p->k, .batch = batch,
-                       .dtype = dtype, .transpose_a = p->transpose_a, .transpose_b = p->transpose_b};
+  op->gemm = (hr_gemm){.struct_size = sizeof(hr_gemm),
+                       .m = p->m,
+                       .n = p->n,
+                       .k = p->k,
+                       .batch = batch,
+                       .dtype = dtype,
+                       .transpose_a = p->transpose_a,
+                       .transpose_b = p->transpose_b};
   hr_checked64 flops = hr_times(hr_times(hr_times(hr_times(hr_checked(2), p->m), p->n), p->k), batch);
   hr_checked64 moved = hr_plus(hr_plus(elements(p->m, p->k, p->matrices_a), elements(p->k, p->n, p->matrices_b)),
                                elements(p->m, p->n, p->matrices_c));

@@ -14,8 +14,8 @@ static hr_checked64 rows_of(const hr_operator_list *list, int64_t columns)
 static void linear(hr_operator_list *list, hr_operator_id id, int64_t count, int64_t rows, int64_t outputs,
                    int64_t inputs)
 {
-  hr_product product = {.m = rows, .n = outputs, .k = inputs, .transpose_b = true,
-                        .matrices_a = 1, .matrices_b = 1, .matrices_c = 1};
+  hr_product product = {
+      .m = rows, .n = outputs, .k = inputs, .transpose_b = true, .matrices_a = 1, .matrices_b = 1, .matrices_c = 1};
   hr_append_product(list, id, HR_KIND_GEMM, HR_PASS_FORWARD, count, &product);
 }
 
@@ -101,10 +101,15 @@ static void unfused_attention(hr_operator_list *list, int64_t count, int64_t kv_
     list->overflow_id = HR_OP_ATTENTION_SCORE;
     return;
   }
-  hr_product score = {.m = q_len, .n = kv_len, .k = model->qk_dim, .transpose_b = true,
-                      .matrices_a = q.value, .matrices_b = k.value, .matrices_c = q.value};
-  hr_product over_value = {.m = q_len, .n = model->v_dim, .k = kv_len,
-                           .matrices_a = q.value, .matrices_b = v.value, .matrices_c = q.value};
+  hr_product score = {.m = q_len,
+                      .n = kv_len,
+                      .k = model->qk_dim,
+                      .transpose_b = true,
+                      .matrices_a = q.value,
+                      .matrices_b = k.value,
+                      .matrices_c = q.value};
+  hr_product over_value = {
+      .m = q_len, .n = model->v_dim, .k = kv_len, .matrices_a = q.value, .matrices_b = v.value, .matrices_c = q.value};
   hr_checked64 scores = hr_times(hr_times(q, q_len), kv_len);
   hr_append_product(list, HR_OP_ATTENTION_SCORE, HR_KIND_BMM, HR_PASS_FORWARD, count, &score);
   /* Reads and writes the scores; backward reads P and dP and writes dS. */
@@ -196,8 +201,7 @@ static void attention_block(hr_operator_list *list)
 static void activation(hr_operator_list *list)
 {
   int64_t inputs = list->model->mlp_gated ? 2 : 1;
-  memory(list, HR_OP_ACTIVATION, list->model->layers, rows_of(list, list->split.mlp_width), inputs + 1,
-         2 * inputs + 1);
+  memory(list, HR_OP_ACTIVATION, list->model->layers, rows_of(list, list->split.mlp_width), inputs + 1, 2 * inputs + 1);
 }
 
 static void mlp_block(hr_operator_list *list)

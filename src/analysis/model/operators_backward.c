@@ -21,11 +21,20 @@ static void append_product_gradients(hr_operator_list *list, const hr_operator *
 {
   const hr_gemm *g = &forward->gemm;
   int64_t shared = second_operand_matrices(list, forward);
-  hr_product first = {.m = g->m, .n = g->k, .k = g->n, .transpose_b = !g->transpose_b,
-                      .matrices_a = g->batch, .matrices_b = shared, .matrices_c = g->batch};
-  hr_product second = {.m = g->transpose_b ? g->n : g->k, .n = g->transpose_b ? g->k : g->n, .k = g->m,
+  hr_product first = {.m = g->m,
+                      .n = g->k,
+                      .k = g->n,
+                      .transpose_b = !g->transpose_b,
+                      .matrices_a = g->batch,
+                      .matrices_b = shared,
+                      .matrices_c = g->batch};
+  hr_product second = {.m = g->transpose_b ? g->n : g->k,
+                       .n = g->transpose_b ? g->k : g->n,
+                       .k = g->m,
                        .transpose_a = true,
-                       .matrices_a = g->batch, .matrices_b = g->batch, .matrices_c = shared};
+                       .matrices_a = g->batch,
+                       .matrices_b = g->batch,
+                       .matrices_c = shared};
   hr_append_product(list, forward->id, forward->kind, HR_PASS_DGRAD, forward->count, &first);
   hr_append_product(list, forward->id, forward->kind, HR_PASS_WGRAD, forward->count, &second);
 }

@@ -22,10 +22,8 @@ hr_status hr_split_sizes(const hr_model *model, const hr_workload *workload, hr_
     int64_t a, b;
     int64_t *product;
   } products[] = {
-      {workload->batch, split->q_len, &split->rows},
-      {split->q_heads, model->qk_dim, &split->q_columns},
-      {split->k_heads, model->qk_dim, &split->k_columns},
-      {split->v_heads, model->v_dim, &split->v_columns},
+      {workload->batch, split->q_len, &split->rows},      {split->q_heads, model->qk_dim, &split->q_columns},
+      {split->k_heads, model->qk_dim, &split->k_columns}, {split->v_heads, model->v_dim, &split->v_columns},
       {split->q_heads, model->v_dim, &split->o_columns},
   };
   for (size_t i = 0; i < sizeof products / sizeof *products; i++) {

@@ -67,8 +67,9 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
   HR_TRY(check_size("tensor_parallel", workload->tensor_parallel, error));
   HR_TRY(check_size("pipeline_stages", workload->pipeline_stages, error));
   if (workload->pipeline_stages > model->layers)
-    return hr_fail(error, HR_ERROR_INVALID, "pipeline_stages: %" PRId64 " stages need as many layers, the model has %"
-                   PRId64, workload->pipeline_stages, model->layers);
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "pipeline_stages: %" PRId64 " stages need as many layers, the model has %" PRId64,
+                   workload->pipeline_stages, model->layers);
   return HR_OK;
 }
 

@@ -1,0 +1,36 @@
+/* Any bytes as a model's configuration: an error in words, or a model that can exist. */
+#include "fuzz.h"
+#include "promises.h"
+
+#include "expect.h"
+
+#include <string.h>
+
+static void expect_note(void *context, const char *message)
+{
+  size_t *notes = context;
+  ++*notes;
+  EXPECT(message && message[0] != '\0' && !strpbrk(message, "\r\n"));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  hr_model model = {.hidden = -7};
+  hr_error error = {.status = HR_OK};
+  size_t notes = 0, silent_notes = 0;
+  hr_status status = hr_model_from_json((const char *)data, size, "config.json", expect_note, &notes, &model, &error);
+  if (status != HR_OK) {
+    expect_clear_failure(status, &error);
+    EXPECT(model.hidden == -7);
+    EXPECT(hr_model_from_json((const char *)data, size, "config.json", NULL, NULL, &model, NULL) == status);
+    return 0;
+  }
+  EXPECT(model.struct_size == sizeof model);
+  EXPECT(hr_model_check(&model, &error) == HR_OK);
+  EXPECT(memchr(model.family, '\0', sizeof model.family) && memchr(model.activation, '\0', sizeof model.activation));
+  hr_model again;
+  EXPECT(hr_model_from_json((const char *)data, size, "config.json", expect_note, &silent_notes, &again, NULL) ==
+         HR_OK);
+  EXPECT(notes == silent_notes);
+  return 0;
+}

@@ -1,0 +1,107 @@
+#include "promises.h"
+
+#include "expect.h"
+
+#include <string.h>
+
+void expect_clear_failure(hr_status status, const hr_error *error)
+{
+  EXPECT(status > HR_OK && status < HR_STATUS_COUNT);
+  EXPECT(error->status == status);
+  EXPECT(error->message[0] != '\0');
+  EXPECT(memchr(error->message, '\0', sizeof error->message));
+  for (const char *c = error->message; *c; c++)
+    EXPECT((unsigned char)*c >= ' ' && *c != 0x7f);
+}
+
+/* An error struct whose content a function must have replaced. */
+static hr_error untouched(void)
+{
+  return (hr_error){.status = HR_OK};
+}
+
+static void expect_parameters(const hr_model *model)
+{
+  hr_parameters parameters;
+  hr_error error = untouched();
+  hr_status status = hr_model_parameters(model, &parameters, &error);
+  if (status != HR_OK) {
+    expect_clear_failure(status, &error);
+    return;
+  }
+  EXPECT(hr_model_check(model, NULL) == HR_OK);
+  EXPECT(parameters.embedding > 0 && parameters.attention > 0 && parameters.mlp > 0);
+  EXPECT(parameters.position >= 0 && parameters.norm >= 0 && parameters.logit >= 0);
+  EXPECT(parameters.excluding_embeddings == parameters.attention + parameters.mlp + parameters.norm);
+  EXPECT(parameters.total ==
+         parameters.excluding_embeddings + parameters.embedding + parameters.position + parameters.logit);
+}
+
+static void expect_operator(const hr_operator *op, const hr_model *model)
+{
+  char name[48];
+  hr_operator_name(op, name, sizeof name);
+  EXPECT(strlen(name) > 0 && strstr(name, "unknown") == NULL);
+  EXPECT(op->count >= 1 && op->count <= model->layers);
+  EXPECT(op->flops >= 0 && op->bytes >= 0);
+  bool product = op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
+  EXPECT((op->flops > 0) == (product || op->kind == HR_KIND_ATTENTION));
+  if (product) {
+    int64_t flops = 0;
+    EXPECT(hr_gemm_flops(&op->gemm, &flops) == HR_OK && flops == op->flops);
+    hr_status status = hr_gemm_check(&op->gemm, NULL); /* its bytes count shared heads for each product */
+    EXPECT(status == HR_OK || (status == HR_ERROR_OVERFLOW && op->kind == HR_KIND_BMM));
+  }
+  if (op->kind == HR_KIND_ATTENTION)
+    EXPECT(hr_attention_check(&op->attention, NULL) == HR_OK);
+}
+
+static void expect_operators(const hr_model *model, const hr_workload *workload)
+{
+  static hr_operators operators;
+  hr_error error = untouched();
+  hr_status status = hr_operators_list(model, workload, &operators, &error);
+  if (status != HR_OK) {
+    expect_clear_failure(status, &error);
+    return;
+  }
+  EXPECT(operators.count > 0 && operators.count <= HR_OPERATORS_MAX);
+  int64_t flops = 0, bytes = 0;
+  for (size_t i = 0; i < operators.count; i++) {
+    const hr_operator *op = &operators.items[i];
+    expect_operator(op, model);
+    EXPECT(op->pass == HR_PASS_FORWARD || workload->phase == HR_PHASE_TRAIN);
+    EXPECT(op->kind != HR_KIND_COMMUNICATION || workload->tensor_parallel > 1);
+    flops += op->count * op->flops;
+    bytes += op->kind == HR_KIND_COMMUNICATION ? 0 : op->count * op->bytes;
+  }
+  EXPECT(operators.flops == flops && operators.bytes == bytes);
+  EXPECT(hr_operators_find(&operators, HR_OP_LOGIT, HR_PASS_FORWARD) != NULL);
+}
+
+static void expect_memory(const hr_model *model, const hr_workload *workload)
+{
+  hr_memory memory;
+  hr_error error = untouched();
+  hr_status status = hr_memory_estimate(model, workload, &memory, &error);
+  if (status != HR_OK) {
+    expect_clear_failure(status, &error);
+    return;
+  }
+  EXPECT(memory.weight_bytes > 0 && memory.activation_bytes > 0 && memory.kv_cache_bytes_per_token > 0);
+  EXPECT(memory.gradient_bytes >= 0 && memory.optimizer_bytes >= 0 && memory.kv_cache_bytes >= 0);
+  EXPECT(memory.total_bytes == memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes +
+                                   memory.activation_bytes + memory.kv_cache_bytes);
+  int64_t batch = -1;
+  EXPECT(hr_memory_largest_batch(model, workload, memory.total_bytes, &batch, NULL) == HR_OK);
+  EXPECT(batch >= workload->batch);
+  EXPECT(hr_memory_largest_batch(model, workload, memory.weight_bytes, &batch, NULL) == HR_OK);
+  EXPECT(batch == 0); /* activations take something */
+}
+
+void expect_describable(const hr_model *model, const hr_workload *workload)
+{
+  expect_parameters(model);
+  expect_operators(model, workload);
+  expect_memory(model, workload);
+}

@@ -1,0 +1,13 @@
+/* What the library promises about any model and workload, valid or absurd. Broken promises end the process. */
+#ifndef HEADROOM_FUZZ_PROMISES_H
+#define HEADROOM_FUZZ_PROMISES_H
+
+#include <headroom/headroom.h>
+
+/** A failure has a status and one printable line; `status` is what the function returned. */
+void expect_clear_failure(hr_status status, const hr_error *error);
+
+/** Counts parameters, operators and memory of a model that may or may not be valid, and holds them to each other. */
+void expect_describable(const hr_model *model, const hr_workload *workload);
+
+#endif

@@ -1,0 +1,165 @@
+/* Random models and workloads, likely and absurd, keep what promises.h says. A failure prints the promise; the seed is
+ * fixed, so that it comes again. */
+#include "test.h"
+
+#include "promises.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t seed;
+
+/* xorshift64: the same sequence everywhere. */
+static uint64_t next_random(void)
+{
+  seed ^= seed << 13;
+  seed ^= seed >> 7;
+  seed ^= seed << 17;
+  return seed;
+}
+
+static int64_t between(int64_t low, int64_t high)
+{
+  return low + (int64_t)(next_random() % (uint64_t)(high - low + 1));
+}
+
+static bool coin(void)
+{
+  return next_random() % 2;
+}
+
+static hr_model likely_model(void)
+{
+  hr_model model = hr_model_default();
+  model.layers = between(1, 128);
+  model.k_heads = 1 << between(0, 4);
+  model.v_heads = 1 << between(0, 4);
+  model.q_heads = 16 * between(1, 8);
+  model.qk_dim = between(1, 256);
+  model.v_dim = coin() ? model.qk_dim : between(1, 256);
+  model.hidden = coin() ? model.q_heads * model.v_dim : between(1, 20000);
+  model.q_rank = coin() ? between(1, 8000) : 0;
+  model.vocabulary = between(1, 300000);
+  model.max_positions = between(0, 100000);
+  model.window = coin() ? between(1, 5000) : 0;
+  model.window_layers = model.window ? between(0, model.layers) : 0;
+  model.mlp_width = between(1, 60000);
+  model.mlp_gated = coin();
+  model.parallel_block = coin();
+  model.positions = (hr_positions)between(0, HR_POSITIONS_ALIBI);
+  model.position_rows = model.positions == HR_POSITIONS_LEARNED ? between(1, 5000) : 0;
+  model.rotary_dim = model.positions == HR_POSITIONS_ROTARY ? between(0, model.qk_dim) : 0;
+  model.norm_weight = coin();
+  model.layer_norms = between(0, 4);
+  model.final_norm = coin();
+  model.embedding_norm = coin();
+  model.qk_norm = (hr_qk_norm)between(0, HR_QK_NORM_FULL);
+  model.tied_embeddings = coin();
+  model.logit_bias = coin();
+  model.embedding_dim = coin() ? between(1, 4096) : 0;
+  return model;
+}
+
+static hr_workload likely_workload(const hr_model *model)
+{
+  hr_workload workload = hr_workload_default(model);
+  workload.phase = (hr_phase)between(0, HR_PHASE_DECODE);
+  workload.attention = (hr_attention_form)between(0, HR_ATTENTION_FUSED);
+  workload.dtype = (hr_dtype)between(0, HR_DTYPE_COUNT - 1);
+  workload.dropout = coin();
+  workload.batch = between(1, 64);
+  workload.sequence = between(1, 20000);
+  workload.context = between(1, 100000);
+  workload.tensor_parallel = between(1, 16);
+  workload.pipeline_stages = between(1, model->layers);
+  return workload;
+}
+
+static void likely_models_are_described(void **state)
+{
+  (void)state;
+  seed = 20240126;
+  for (int i = 0; i < 20000; i++) {
+    hr_model model = likely_model();
+    hr_workload workload = likely_workload(&model);
+    hr_error error;
+    assert_ok(hr_model_check(&model, &error), error);
+    static hr_operators operators;
+    assert_ok(hr_operators_list(&model, &workload, &operators, &error), error);
+    expect_describable(&model, &workload);
+  }
+}
+
+static int64_t absurd_size(void)
+{
+  static const int64_t sizes[] = {INT64_MIN, -1,        0,         1,         2,
+                                  3,         65537,     INT32_MAX, 1LL << 32, (1LL << 40) - 1,
+                                  1LL << 40, 1LL << 41, 1LL << 62, INT64_MAX, INT64_MAX - 1};
+  return coin() ? sizes[next_random() % (sizeof sizes / sizeof *sizes)] : (int64_t)(next_random() >> between(1, 63));
+}
+
+static void absurd_models_are_refused_or_described(void **state)
+{
+  (void)state;
+  seed = 20240127;
+  for (int i = 0; i < 100000; i++) {
+    hr_model model = likely_model();
+    hr_workload workload = likely_workload(&model);
+    int64_t *const sizes[] = {
+        &model.layers,
+        &model.hidden,
+        &model.vocabulary,
+        &model.max_positions,
+        &model.q_heads,
+        &model.k_heads,
+        &model.v_heads,
+        &model.qk_dim,
+        &model.v_dim,
+        &model.q_rank,
+        &model.window,
+        &model.window_layers,
+        &model.mlp_width,
+        &model.position_rows,
+        &model.rotary_dim,
+        &model.layer_norms,
+        &workload.batch,
+        &workload.sequence,
+        &model.embedding_dim,
+        &workload.context,
+        &workload.tensor_parallel,
+        &workload.pipeline_stages,
+    };
+    for (int64_t changes = between(1, 3); changes > 0; changes--)
+      *sizes[next_random() % (sizeof sizes / sizeof *sizes)] = absurd_size();
+    expect_describable(&model, &workload);
+  }
+}
+
+static void enumerators_outside_their_lists_are_refused(void **state)
+{
+  (void)state;
+  seed = 20240128;
+  const int outside[] = {-1, 4, 6, 7, 100, INT32_MAX};
+  for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+    hr_model model = likely_model();
+    hr_workload workload = likely_workload(&model);
+    hr_memory memory;
+    hr_error error = {.status = HR_OK};
+    workload.phase = (hr_phase)outside[i];
+    hr_status status = hr_memory_estimate(&model, &workload, &memory, &error);
+    assert_int_equal(status, HR_ERROR_INVALID);
+    expect_clear_failure(status, &error);
+    model.qk_norm = (hr_qk_norm)outside[i];
+    assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(likely_models_are_described),
+      cmocka_unit_test(absurd_models_are_refused_or_described),
+      cmocka_unit_test(enumerators_outside_their_lists_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
