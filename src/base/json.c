@@ -7,15 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A message stays on one line and cannot steer a terminal. */
-static void make_printable(char *text)
-{
-  for (; *text; text++) {
-    if ((unsigned char)*text < ' ' || *text == 0x7f)
-      *text = '?';
-  }
-}
-
 /* The name of the field whose value ends at `end`, "" if the value is in no field directly. */
 static void field_before(const char *text, size_t end, char *field, size_t size)
 {
@@ -40,7 +31,6 @@ static void field_before(const char *text, size_t end, char *field, size_t size)
   }
   memcpy(field, text + start, length);
   field[length] = '\0';
-  make_printable(field);
 }
 
 /* Why the text is no JSON. A number too large for any field is told by the field, everything else by the line. */
@@ -49,7 +39,6 @@ static hr_status unparsed(const char *text, size_t length, const char *input, js
   char field[64] = "";
   if (json_error_code(problem) == json_error_numeric_overflow && problem->position >= 0)
     field_before(text, (size_t)problem->position < length ? (size_t)problem->position : length, field, sizeof field);
-  make_printable(problem->text);
   if (field[0])
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %s: line %d: %s", input, field, problem->line, problem->text);
   return hr_fail(error, HR_ERROR_UNREADABLE, "%s: line %d: %s", input, problem->line, problem->text);
@@ -109,7 +98,6 @@ void hr_json_found(const json_t *value, char *text, size_t size)
   case JSON_FALSE: snprintf(text, size, "false"); break;
   case JSON_NULL: break;
   }
-  make_printable(text);
 }
 
 hr_status hr_json_fail(const hr_json_reader *reader, const char *field, hr_status status, const char *format, ...)
@@ -177,8 +165,8 @@ hr_status hr_json_number(const hr_json_reader *reader, const char *field, double
   return wrong(reader, field, expected, found);
 }
 
-hr_status hr_json_number_or(const hr_json_reader *reader, const char *field, double least, double most,
-                            double fallback, double *value)
+hr_status hr_json_number_or(const hr_json_reader *reader, const char *field, double least, double most, double fallback,
+                            double *value)
 {
   if (hr_json_has(reader, field))
     return hr_json_number(reader, field, least, most, value);

@@ -28,8 +28,7 @@ bool hr_json_has(const hr_json_reader *reader, const char *field);
 
 /** Reads an integer within [least, most]. A missing or null field is HR_ERROR_INVALID; so is a wrong type or range:
  *  `config.json: num_attention_heads: expected a positive integer, found "32"`. */
-hr_status hr_json_integer(const hr_json_reader *reader, const char *field, int64_t least, int64_t most,
-                          int64_t *value);
+hr_status hr_json_integer(const hr_json_reader *reader, const char *field, int64_t least, int64_t most, int64_t *value);
 
 /** The same, but a missing or null field leaves `fallback`. */
 hr_status hr_json_integer_or(const hr_json_reader *reader, const char *field, int64_t least, int64_t most,
@@ -37,13 +36,12 @@ hr_status hr_json_integer_or(const hr_json_reader *reader, const char *field, in
 
 /** Reads a finite number within [least, most]; the other three as their names say. Errors as hr_json_integer(). */
 hr_status hr_json_number(const hr_json_reader *reader, const char *field, double least, double most, double *value);
-hr_status hr_json_number_or(const hr_json_reader *reader, const char *field, double least, double most,
-                            double fallback, double *value);
+hr_status hr_json_number_or(const hr_json_reader *reader, const char *field, double least, double most, double fallback,
+                            double *value);
 hr_status hr_json_boolean_or(const hr_json_reader *reader, const char *field, bool fallback, bool *value);
 
 /** Reads a string; *value lives as long as the object. `fallback` NULL makes the field required. */
-hr_status hr_json_string_or(const hr_json_reader *reader, const char *field, const char *fallback,
-                            const char **value);
+hr_status hr_json_string_or(const hr_json_reader *reader, const char *field, const char *fallback, const char **value);
 
 /** Fails about a field: "<input>: <path><field>: <message>". Returns `status`. */
 hr_status hr_json_fail(const hr_json_reader *reader, const char *field, hr_status status, const char *format, ...)

@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/names.h"
 
 #include <stdio.h>
 
@@ -29,6 +30,7 @@ hr_status hr_fail(hr_error *error, hr_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
+    hr_one_line(error->message);
     error->status = status;
   }
   return status;

@@ -10,7 +10,8 @@ static void expect_note(void *context, const char *message)
 {
   size_t *notes = context;
   ++*notes;
-  EXPECT(message && message[0] != '\0' && !strpbrk(message, "\r\n"));
+  EXPECT(message && message[0] != '\0');
+  expect_printable(message);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -28,6 +29,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   EXPECT(model.struct_size == sizeof model);
   EXPECT(hr_model_check(&model, &error) == HR_OK);
   EXPECT(memchr(model.family, '\0', sizeof model.family) && memchr(model.activation, '\0', sizeof model.activation));
+  expect_printable(model.name);
+  expect_printable(model.family);
+  expect_printable(model.activation);
   hr_model again;
   EXPECT(hr_model_from_json((const char *)data, size, "config.json", expect_note, &silent_notes, &again, NULL) ==
          HR_OK);

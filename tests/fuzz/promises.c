@@ -4,14 +4,21 @@
 
 #include <string.h>
 
+void expect_printable(const char *text)
+{
+  for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+    EXPECT(*c >= ' ' && *c != 0x7f);
+    EXPECT(c[0] != 0xC2 || c[1] >= 0xA0); /* U+0080 to U+009F */
+  }
+}
+
 void expect_clear_failure(hr_status status, const hr_error *error)
 {
   EXPECT(status > HR_OK && status < HR_STATUS_COUNT);
   EXPECT(error->status == status);
   EXPECT(error->message[0] != '\0');
   EXPECT(memchr(error->message, '\0', sizeof error->message));
-  for (const char *c = error->message; *c; c++)
-    EXPECT((unsigned char)*c >= ' ' && *c != 0x7f);
+  expect_printable(error->message);
 }
 
 /* An error struct whose content a function must have replaced. */

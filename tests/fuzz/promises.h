@@ -4,6 +4,9 @@
 
 #include <headroom/headroom.h>
 
+/** One line that cannot steer a terminal. */
+void expect_printable(const char *text);
+
 /** A failure has a status and one printable line; `status` is what the function returned. */
 void expect_clear_failure(hr_status status, const hr_error *error);
 

@@ -1,0 +1,39 @@
+#include "test.h"
+
+#include "base/error.h"
+#include "base/names.h"
+
+static void a_message_cannot_steer_a_terminal(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_fail(&error, HR_ERROR_INVALID,
+          "mlp: found \"gel\x7f\x1b[2J\r\n\xc2\x9b"
+          "2J\" in modèle");
+  assert_string_equal(error.message, "mlp: found \"gel??[2J????2J\" in modèle");
+}
+
+static void a_text_too_long_ends_with_a_whole_character(void **state)
+{
+  (void)state;
+  char text[6];
+  hr_copy_text(text, sizeof text, "abcdèf"); /* è is two bytes, of which one would fit */
+  assert_string_equal(text, "abcd");
+  hr_copy_text(text, sizeof text, "abcè");
+  assert_string_equal(text, "abcè");
+  hr_copy_text(text, sizeof text,
+               "ab\xe2\x82\xac"
+               "c"); /* a euro sign is three */
+  assert_string_equal(text, "ab\xe2\x82\xac");
+  hr_copy_text(text, sizeof text, "abc\xe2\x82\xac");
+  assert_string_equal(text, "abc");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_message_cannot_steer_a_terminal),
+      cmocka_unit_test(a_text_too_long_ends_with_a_whole_character),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
