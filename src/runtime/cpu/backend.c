@@ -1,0 +1,75 @@
+/* The CPU as a device: memory of the host, kernels of oneDNN, described by CPUID and hwloc. */
+#include "base/error.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/device/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A core of the affinity mask each, but no more than the control group's quota of processor time. */
+static int usable_threads(const hr_topology *topology)
+{
+  int quota = hr_host_cpu_quota();
+  return quota > 0 && quota < topology->cores ? quota : topology->cores;
+}
+
+static void close_cpu(hr_device *device)
+{
+  hr_cpu *cpu = device->state;
+  hr_onednn_close(cpu->onednn);
+  hr_topology_free(&cpu->topology);
+  free(cpu);
+}
+
+static hr_status open_cpu(hr_device *device, hr_error *error)
+{
+  hr_cpu *cpu = calloc(1, sizeof *cpu);
+  if (!cpu)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory to open it");
+  cpu->isa = hr_isa_read();
+  hr_status status = hr_topology_read(&cpu->topology, error);
+  if (status == HR_OK && device->threads > cpu->topology.processors)
+    status = hr_fail(error, HR_ERROR_INVALID, "threads: %d, but this process may use %d processors", device->threads,
+                     cpu->topology.processors);
+  if (status == HR_OK) {
+    if (device->threads == 0)
+      device->threads = usable_threads(&cpu->topology);
+    device->cache_bytes = (size_t)cpu->topology.cache_bytes;
+    status = hr_onednn_open(device->threads, &cpu->onednn, error);
+  }
+  device->state = cpu;
+  if (status != HR_OK)
+    close_cpu(device);
+  return status;
+}
+
+static bool has(const hr_device *device, const char *need)
+{
+  const hr_cpu *cpu = device->state;
+  return strcmp(need, "onednn") == 0 ? cpu->onednn != NULL : hr_isa_has(&cpu->isa, need);
+}
+
+/* On machines with several memory nodes pages go round them, as the runs use the cores of all. One node is the usual
+ * case; a refusal leaves the system's placement, which is right there. */
+static hr_status allocate(hr_device *device, size_t bytes, void **data, hr_error *error)
+{
+  const hr_cpu *cpu = device->state;
+  HR_TRY(hr_host_allocate(device, bytes, data, error));
+  if (cpu->topology.numa_nodes > 1)
+    hwloc_set_area_membind(cpu->topology.hwloc, *data, bytes, hwloc_topology_get_allowed_nodeset(cpu->topology.hwloc),
+                           HWLOC_MEMBIND_INTERLEAVE, HWLOC_MEMBIND_BYNODESET);
+  return HR_OK;
+}
+
+const hr_backend hr_backend_cpu = {
+    .name = "cpu",
+    .open = open_cpu,
+    .close = close_cpu,
+    .has = has,
+    .detect = hr_cpu_detect,
+    .copy_rate = hr_cpu_copy_rate,
+    .allocate = allocate,
+    .release = hr_host_release,
+    .write = hr_host_write,
+    .read = hr_host_read,
+};

@@ -1,0 +1,29 @@
+/* What the files of the CPU backend share. */
+#ifndef HR_RUNTIME_CPU_H
+#define HR_RUNTIME_CPU_H
+
+#include "runtime/cpu/isa.h"
+#include "runtime/cpu/topology.h"
+#include "runtime/device/device.h"
+
+typedef struct hr_onednn hr_onednn;
+
+/** hr_device.state of the CPU. Immutable after open. */
+typedef struct hr_cpu {
+  hr_isa isa;
+  hr_topology topology;
+  hr_onednn *onednn; /* NULL in a build without it */
+} hr_cpu;
+
+/** oneDNN's engine and stream; runs use `threads` threads. In a build without oneDNN *onednn becomes NULL and HR_OK is
+ *  returned. HR_ERROR_BACKEND if oneDNN refuses, HR_ERROR_UNSUPPORTED if its threads cannot be counted out. */
+hr_status hr_onednn_open(int threads, hr_onednn **onednn, hr_error *error);
+void hr_onednn_close(hr_onednn *onednn); /* NULL is allowed */
+
+/** Fills `hardware` from what hr_cpu holds (detect.c). */
+hr_status hr_cpu_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);
+
+/** Bytes per second, read and written, of a copy by all threads (stream.c). */
+hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *error);
+
+#endif

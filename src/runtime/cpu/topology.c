@@ -1,0 +1,80 @@
+#include "runtime/cpu/topology.h"
+
+#include "base/error.h"
+
+static int count_touched(hwloc_topology_t hwloc, hwloc_obj_type_t type, hwloc_const_cpuset_t allowed)
+{
+  int count = 0;
+  for (hwloc_obj_t object = NULL; (object = hwloc_get_next_obj_by_type(hwloc, type, object));)
+    count += hwloc_bitmap_intersects(object->cpuset, allowed);
+  return count;
+}
+
+static int64_t sum_caches(hwloc_topology_t hwloc, hwloc_obj_type_t type, hwloc_const_cpuset_t allowed, int64_t *largest)
+{
+  int64_t sum = 0;
+  *largest = 0;
+  for (hwloc_obj_t object = NULL; (object = hwloc_get_next_obj_by_type(hwloc, type, object));) {
+    if (!hwloc_bitmap_intersects(object->cpuset, allowed))
+      continue;
+    int64_t size = (int64_t)object->attr->cache.size;
+    sum += size;
+    *largest = size > *largest ? size : *largest;
+  }
+  return sum;
+}
+
+static void count_all(hr_topology *topology, hwloc_const_cpuset_t allowed)
+{
+  hwloc_topology_t hwloc = topology->hwloc;
+  topology->processors = hwloc_bitmap_weight(allowed);
+  topology->cores = count_touched(hwloc, HWLOC_OBJ_CORE, allowed);
+  if (topology->cores < 1 || topology->cores > topology->processors)
+    topology->cores = topology->processors; /* some virtual machines show no cores */
+  topology->sockets = count_touched(hwloc, HWLOC_OBJ_PACKAGE, allowed);
+  topology->numa_nodes = count_touched(hwloc, HWLOC_OBJ_NUMANODE, allowed);
+  int64_t largest;
+  topology->cache_bytes = sum_caches(hwloc, HWLOC_OBJ_L3CACHE, allowed, &largest);
+  int64_t second = sum_caches(hwloc, HWLOC_OBJ_L2CACHE, allowed, &topology->core_cache_bytes);
+  if (topology->cache_bytes == 0)
+    topology->cache_bytes = second;
+  topology->memory_bytes = (int64_t)hwloc_get_root_obj(hwloc)->total_memory;
+}
+
+static bool allowed_processors(hwloc_topology_t hwloc, hwloc_cpuset_t allowed)
+{
+  if (hwloc_get_cpubind(hwloc, allowed, HWLOC_CPUBIND_PROCESS) == 0) {
+    hwloc_bitmap_and(allowed, allowed, hwloc_topology_get_topology_cpuset(hwloc));
+    if (!hwloc_bitmap_iszero(allowed))
+      return true;
+  }
+  return hwloc_bitmap_copy(allowed, hwloc_topology_get_topology_cpuset(hwloc)) == 0;
+}
+
+hr_status hr_topology_read(hr_topology *topology, hr_error *error)
+{
+  *topology = (hr_topology){.hwloc = NULL};
+  if (hwloc_topology_init(&topology->hwloc) != 0)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: hwloc has no memory");
+  if (hwloc_topology_load(topology->hwloc) != 0) {
+    hr_topology_free(topology);
+    return hr_fail(error, HR_ERROR_BACKEND, "cpu: hwloc cannot read this machine's topology");
+  }
+  hwloc_cpuset_t allowed = hwloc_bitmap_alloc();
+  bool found = allowed && allowed_processors(topology->hwloc, allowed);
+  if (found)
+    count_all(topology, allowed);
+  hwloc_bitmap_free(allowed);
+  if (!found) {
+    hr_topology_free(topology);
+    return hr_fail(error, HR_ERROR_BACKEND, "cpu: hwloc does not say which processors may be used");
+  }
+  return HR_OK;
+}
+
+void hr_topology_free(hr_topology *topology)
+{
+  if (topology->hwloc)
+    hwloc_topology_destroy(topology->hwloc);
+  topology->hwloc = NULL;
+}

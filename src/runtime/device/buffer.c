@@ -1,0 +1,106 @@
+/* Memory on a device. Values are made here, on the host, so that every device gets the same ones. */
+#include "runtime/device/device.h"
+
+#include "base/error.h"
+#include "runtime/device/number.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_BYTES ((size_t)1 << 16) /* stays in the second-level cache between making and copying */
+
+struct hr_buffer {
+  hr_device *device;
+  size_t bytes;
+  void *data;
+};
+
+hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, hr_error *error)
+{
+  if (bytes < 1)
+    return hr_fail(error, HR_ERROR_INVALID, "a buffer has at least 1 byte");
+  hr_buffer *created = malloc(sizeof *created);
+  if (!created)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a buffer's description");
+  *created = (hr_buffer){.device = device, .bytes = bytes};
+  hr_status status = device->backend->allocate(device, bytes, &created->data, error);
+  if (status != HR_OK) {
+    free(created);
+    return status;
+  }
+  *buffer = created;
+  return HR_OK;
+}
+
+void hr_buffer_free(hr_buffer *buffer)
+{
+  if (!buffer)
+    return;
+  buffer->device->backend->release(buffer->device, buffer->data, buffer->bytes);
+  free(buffer);
+}
+
+void *hr_buffer_data(const hr_buffer *buffer)
+{
+  return buffer->data;
+}
+
+static hr_status check_range(const hr_buffer *buffer, size_t bytes, hr_error *error)
+{
+  if (bytes > buffer->bytes)
+    return hr_fail(error, HR_ERROR_INVALID, "%zu bytes do not fit a buffer of %zu", bytes, buffer->bytes);
+  return HR_OK;
+}
+
+hr_status hr_buffer_write(hr_buffer *buffer, const void *from, size_t bytes, hr_error *error)
+{
+  HR_TRY(check_range(buffer, bytes, error));
+  return buffer->device->backend->write(buffer->device, buffer->data, from, bytes, error);
+}
+
+hr_status hr_buffer_read(const hr_buffer *buffer, void *to, size_t bytes, hr_error *error)
+{
+  HR_TRY(check_range(buffer, bytes, error));
+  return buffer->device->backend->read(buffer->device, to, buffer->data, bytes, error);
+}
+
+static hr_status check_dtype(hr_dtype dtype, hr_error *error)
+{
+  if (hr_dtype_bytes(dtype) == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)dtype);
+  return HR_OK;
+}
+
+hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t seed, hr_error *error)
+{
+  HR_TRY(check_dtype(dtype, error));
+  size_t element = hr_dtype_bytes(dtype), total = buffer->bytes / element;
+  char *chunk = malloc(CHUNK_BYTES);
+  if (!chunk)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to make values in");
+  hr_status status = HR_OK;
+  for (size_t first = 0; first < total && status == HR_OK; first += CHUNK_BYTES / element) {
+    size_t count = total - first < CHUNK_BYTES / element ? total - first : CHUNK_BYTES / element;
+    hr_numbers_uniform(dtype, seed, first, count, chunk);
+    status = buffer->device->backend->write(buffer->device, (char *)buffer->data + first * element, chunk,
+                                            count * element, error);
+  }
+  free(chunk);
+  return status;
+}
+
+hr_status hr_buffer_poison(hr_buffer *buffer, hr_dtype dtype, hr_error *error)
+{
+  HR_TRY(check_dtype(dtype, error));
+  char *chunk = malloc(CHUNK_BYTES);
+  if (!chunk)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to make values in");
+  memset(chunk, 0xFF, CHUNK_BYTES); /* all bits set is a NaN in every format of the list */
+  hr_status status = HR_OK;
+  for (size_t first = 0; first < buffer->bytes && status == HR_OK; first += CHUNK_BYTES) {
+    size_t bytes = buffer->bytes - first < CHUNK_BYTES ? buffer->bytes - first : CHUNK_BYTES;
+    status = buffer->device->backend->write(buffer->device, (char *)buffer->data + first, chunk, bytes, error);
+  }
+  free(chunk);
+  return status;
+}

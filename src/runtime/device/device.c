@@ -1,0 +1,32 @@
+#include "runtime/device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void hr_device_close(hr_device *device)
+{
+  if (!device)
+    return;
+  device->backend->close(device);
+  free(device);
+}
+
+const char *hr_device_name(const hr_device *device)
+{
+  return device->name;
+}
+
+hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware, hr_error *error)
+{
+  return device->backend->detect(device, hardware, error);
+}
+
+bool hr_has_word(const char *words, const char *word)
+{
+  size_t length = strlen(word);
+  for (const char *at = words; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
+    if (strcspn(at, " ") == length && strncmp(at, word, length) == 0)
+      return true;
+  }
+  return false;
+}

@@ -1,0 +1,93 @@
+/* What a backend fills in, and what the functions of <headroom/device.h> work on. */
+#ifndef HR_RUNTIME_DEVICE_H
+#define HR_RUNTIME_DEVICE_H
+
+#include <headroom/device.h>
+
+typedef enum hr_operation { HR_OPERATION_GEMM, HR_OPERATION_ATTENTION, HR_OPERATION_COUNT } hr_operation;
+
+/** One problem of either kind; `operation` says which member holds. */
+typedef struct hr_problem {
+  hr_operation operation;
+  hr_dtype dtype;
+  hr_gemm gemm;
+  hr_attention attention;
+} hr_problem;
+
+#define HR_OPERANDS_MAX 4
+
+/** Operands of a problem, inputs first, the output last: A, B, C or Q, K, V, O. `bytes` are of the packed arrays.
+ *  The problem has been checked, so that the sizes fit. */
+typedef struct hr_operands {
+  size_t count;
+  size_t bytes[HR_OPERANDS_MAX];
+} hr_operands;
+hr_operands hr_problem_operands(const hr_problem *problem);
+
+/** What a kernel is made of. `state` is the kernel's own, built by prepare and freed by release (either may be NULL).
+ *  `inputs` are 2 or 3 device addresses. */
+typedef struct hr_kernel_functions {
+  /** Whether the kernel can run this problem, of a dtype that its row lists; if not, `why` says it in a few words. */
+  bool (*supports)(const hr_device *device, const hr_problem *problem, char *why, size_t why_size);
+  hr_status (*prepare)(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+                       hr_error *error);
+  hr_status (*run)(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
+  void (*release)(void *state);
+} hr_kernel_functions;
+
+typedef struct hr_kernel {
+  const hr_kernel_info *info;
+  const hr_kernel_functions *functions;
+} hr_kernel;
+
+/** Whether the words of a row ("fp32 bf16") contain `word`. */
+bool hr_has_word(const char *words, const char *word);
+
+/** What one kind of device does. Functions that are NULL are not offered. */
+typedef struct hr_backend {
+  const char *name; /* as hr_kernel_info.device */
+  hr_status (*open)(hr_device *device, hr_error *error);
+  void (*close)(hr_device *device);
+  /** Whether the machine has what a word of hr_kernel_info.needs names. */
+  bool (*has)(const hr_device *device, const char *need);
+  hr_status (*detect)(const hr_device *device, hr_hardware *hardware, hr_error *error);
+  /** Bytes per second, read and written, of a copy that no cache holds. About 0.2 s. */
+  hr_status (*copy_rate)(hr_device *device, double *bytes_per_s, hr_error *error);
+  hr_status (*allocate)(hr_device *device, size_t bytes, void **data, hr_error *error);
+  void (*release)(hr_device *device, void *data, size_t bytes);
+  hr_status (*write)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
+  hr_status (*read)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
+} hr_backend;
+
+extern const hr_backend hr_backend_reference, hr_backend_cpu; /* what registry.c opens */
+
+struct hr_device {
+  const hr_backend *backend;
+  char name[32];
+  int threads;            /* as asked for; open() replaces 0 by what it found */
+  size_t cache_bytes;     /* last-level cache, set by open(); what "cold" is reckoned from */
+  const hr_kernel *kernels; /* rows of all backends; those of other devices are skipped. Tests put their own here */
+  size_t kernel_count;
+  void *state;            /* the backend's own */
+};
+
+struct hr_plan {
+  hr_device *device;
+  const hr_kernel *kernel;
+  hr_problem problem;
+  size_t workspace_bytes;
+  void *state; /* the kernel's own */
+  char passed_over[512];
+};
+
+/** Prepares any problem; the public hr_plan_gemm() and hr_plan_attention() check and call this. */
+hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const char *kernel, hr_plan **plan,
+                         hr_error *error);
+
+/** Runs any plan. */
+hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
+
+/** Bytes that buffers on the device may still take: memory that is free, less what a control group forbids. */
+size_t hr_device_memory_available(const hr_device *device);
+
+#endif

@@ -1,0 +1,175 @@
+#include "runtime/device/host.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOST_ALIGNMENT ((size_t)4096) /* a page, so that no two buffers share one */
+
+/* Reads a number that stands alone in a file ("max" and missing files are absent). */
+static bool read_number(const char *path, uint64_t *value)
+{
+  FILE *file = fopen(path, "re");
+  if (!file)
+    return false;
+  bool found = fscanf(file, "%" SCNu64, value) == 1;
+  fclose(file);
+  return found;
+}
+
+/* Reads the number after a key at the start of a line: "MemAvailable:  123 kB", "inactive_file 123". */
+static bool read_keyed(const char *path, const char *key, uint64_t *value)
+{
+  FILE *file = fopen(path, "re");
+  if (!file)
+    return false;
+  char line[256];
+  bool found = false;
+  while (!found && fgets(line, sizeof line, file)) {
+    size_t length = strlen(key);
+    found = strncmp(line, key, length) == 0 && sscanf(line + length, "%" SCNu64, value) == 1;
+  }
+  fclose(file);
+  return found;
+}
+
+/* Where a controller's files are: "/sys/fs/cgroup/memory" (v1) or "/sys/fs/cgroup" (v2), and the process's path below
+ * it as /proc/self/cgroup has it. */
+static bool cgroup_path(const char *controller, char *path, size_t size)
+{
+  FILE *file = fopen("/proc/self/cgroup", "re");
+  if (!file)
+    return false;
+  char line[512];
+  bool found = false;
+  while (!found && fgets(line, sizeof line, file)) {
+    line[strcspn(line, "\n")] = '\0';
+    char *names = strchr(line, ':'), *below = names ? strchr(names + 1, ':') : NULL;
+    if (!below)
+      continue;
+    *below++ = '\0';
+    if (strcmp(names + 1, controller) != 0)
+      continue;
+    snprintf(path, size, "/sys/fs/cgroup%s%s%s", *controller ? "/" : "", controller, below);
+    found = true;
+  }
+  fclose(file);
+  return found;
+}
+
+typedef struct cgroup_files {
+  const char *controller, *limit, *usage, *reclaimable;
+} cgroup_files;
+
+/* What is left under one group: page cache that nobody uses counts as free. */
+static void limit_by_group(const cgroup_files *files, const char *group, size_t *available)
+{
+  char path[1024];
+  uint64_t limit = 0, usage = 0, cache = 0;
+  snprintf(path, sizeof path, "%.900s/%s", group, files->limit);
+  if (!read_number(path, &limit))
+    return;
+  snprintf(path, sizeof path, "%.900s/%s", group, files->usage);
+  if (!read_number(path, &usage))
+    return;
+  snprintf(path, sizeof path, "%.900s/memory.stat", group);
+  if (read_keyed(path, files->reclaimable, &cache))
+    usage -= cache < usage ? cache : usage;
+  uint64_t left = limit > usage ? limit - usage : 0;
+  if (left < *available)
+    *available = (size_t)left;
+}
+
+size_t hr_host_memory_available(void)
+{
+  static const cgroup_files versions[] = {
+      {"", "memory.max", "memory.current", "inactive_file "},
+      {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
+  };
+  size_t available = SIZE_MAX;
+  uint64_t kib = 0;
+  if (read_keyed("/proc/meminfo", "MemAvailable:", &kib) && kib < SIZE_MAX / 1024)
+    available = (size_t)kib * 1024;
+  for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+    char group[800];
+    if (!cgroup_path(versions[i].controller, group, sizeof group))
+      continue;
+    for (char *end = group + strlen(group); end; end = strrchr(group, '/')) {
+      *end = '\0';
+      if (strlen(group) < strlen("/sys/fs/cgroup"))
+        break;
+      limit_by_group(&versions[i], group, &available);
+    }
+  }
+  return available;
+}
+
+int hr_host_cpu_quota(void)
+{
+  char group[800], path[1024];
+  uint64_t quota = 0, period = 0;
+  if (cgroup_path("", group, sizeof group)) {
+    snprintf(path, sizeof path, "%.900s/cpu.max", group);
+    FILE *file = fopen(path, "re");
+    bool limited = file && fscanf(file, "%" SCNu64 " %" SCNu64, &quota, &period) == 2;
+    if (file)
+      fclose(file);
+    if (!limited)
+      quota = period = 0;
+  }
+  if (period == 0 && cgroup_path("cpu,cpuacct", group, sizeof group)) {
+    snprintf(path, sizeof path, "%.900s/cpu.cfs_quota_us", group);
+    bool limited = read_number(path, &quota);
+    snprintf(path, sizeof path, "%.900s/cpu.cfs_period_us", group);
+    if (!limited || !read_number(path, &period))
+      quota = period = 0;
+  }
+  if (period == 0 || quota == 0 || quota / period > 1000000)
+    return 0; /* v1 says -1 for none, which reads as a huge number */
+  return (int)(quota / period + (quota % period != 0));
+}
+
+size_t hr_device_memory_available(const hr_device *device)
+{
+  (void)device; /* every device of this version keeps its memory on the host */
+  return hr_host_memory_available();
+}
+
+hr_status hr_host_allocate(hr_device *device, size_t bytes, void **data, hr_error *error)
+{
+  size_t available = hr_host_memory_available();
+  available -= available / 16; /* left for everybody else */
+  if (bytes > available)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: a buffer of %.1f MB, but %.1f MB are free", device->name,
+                   (double)bytes * 1e-6, (double)available * 1e-6);
+  size_t whole = (bytes + HOST_ALIGNMENT - 1) / HOST_ALIGNMENT * HOST_ALIGNMENT;
+  void *memory = aligned_alloc(HOST_ALIGNMENT, whole);
+  if (!memory)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: a buffer of %.1f MB was refused", device->name,
+                   (double)bytes * 1e-6);
+  *data = memory;
+  return HR_OK;
+}
+
+void hr_host_release(hr_device *device, void *data, size_t bytes)
+{
+  (void)device;
+  (void)bytes;
+  free(data);
+}
+
+hr_status hr_host_write(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error)
+{
+  (void)device;
+  (void)error;
+  memcpy(to, from, bytes);
+  return HR_OK;
+}
+
+hr_status hr_host_read(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error)
+{
+  return hr_host_write(device, to, from, bytes, error);
+}

@@ -1,0 +1,169 @@
+#include "runtime/device/number.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Formats narrower than float: sign, exponent, mantissa from the top bit down. */
+typedef struct narrow_format {
+  int exponent_bits, mantissa_bits;
+  bool infinities; /* the largest exponent is for infinities and NaN; otherwise only all bits set is NaN */
+  double largest;
+} narrow_format;
+
+static const narrow_format narrow_formats[HR_DTYPE_COUNT] = {
+    [HR_FP16] = {5, 10, true, 65504.0},
+    [HR_BF16] = {8, 7, true, 0x1.FEp127},
+    [HR_FP8_E4M3] = {4, 3, false, 448.0},
+};
+
+static double decode(const narrow_format *format, unsigned bits)
+{
+  int exponent_most = (1 << format->exponent_bits) - 1, bias = exponent_most >> 1;
+  int mantissa_most = (1 << format->mantissa_bits) - 1;
+  int mantissa = (int)(bits & (unsigned)mantissa_most);
+  int exponent = (int)(bits >> format->mantissa_bits) & exponent_most;
+  double sign = (bits >> (format->mantissa_bits + format->exponent_bits)) & 1 ? -1.0 : 1.0;
+  if (exponent == exponent_most && format->infinities)
+    return mantissa ? (double)NAN : sign * (double)INFINITY;
+  if (exponent == exponent_most && mantissa == mantissa_most)
+    return (double)NAN;
+  if (exponent == 0)
+    return sign * ldexp(mantissa, 1 - bias - format->mantissa_bits);
+  return sign * ldexp(mantissa_most + 1 + mantissa, exponent - bias - format->mantissa_bits);
+}
+
+static unsigned encode(const narrow_format *format, double value)
+{
+  int exponent_most = (1 << format->exponent_bits) - 1, bias = exponent_most >> 1;
+  unsigned sign = signbit(value) ? 1u << (format->exponent_bits + format->mantissa_bits) : 0;
+  unsigned nan_bits = (1u << (format->exponent_bits + format->mantissa_bits)) - 1;
+  unsigned infinity_bits = (unsigned)exponent_most << format->mantissa_bits;
+  double size = fabs(value);
+  if (isnan(value) || (isinf(value) && !format->infinities))
+    return sign | nan_bits;
+  int exponent = 1 - bias; /* of subnormal numbers */
+  if (size > 0 && !isinf(size) && ilogb(size) > exponent)
+    exponent = ilogb(size);
+  double quantum = ldexp(1.0, exponent - format->mantissa_bits);
+  double steps = isinf(size) ? 0 : nearbyint(size / quantum);
+  if (isinf(size) || steps * quantum > format->largest) {
+    if (format->infinities)
+      return sign | infinity_bits;
+    steps = format->largest / quantum;
+  }
+  /* steps ≤ 2^(mantissa_bits + 1): a carry out of the mantissa goes into the exponent by itself. */
+  unsigned mantissa = (unsigned)steps;
+  if (mantissa < 1u << format->mantissa_bits)
+    return sign | mantissa;
+  return sign | (((unsigned)(exponent + bias - 1) << format->mantissa_bits) + mantissa);
+}
+
+static float bf16_to_float(uint16_t bits)
+{
+  uint32_t wide = (uint32_t)bits << 16;
+  float value;
+  memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+void hr_numbers_load(hr_dtype dtype, const void *from, size_t first, size_t count, double *to)
+{
+  switch (dtype) {
+  case HR_FP64: memcpy(to, (const double *)from + first, count * sizeof *to); break;
+  case HR_FP32:
+  case HR_TF32:
+    for (size_t i = 0; i < count; i++)
+      to[i] = (double)((const float *)from)[first + i];
+    break;
+  case HR_BF16:
+    for (size_t i = 0; i < count; i++)
+      to[i] = (double)bf16_to_float(((const uint16_t *)from)[first + i]);
+    break;
+  case HR_FP16:
+    for (size_t i = 0; i < count; i++)
+      to[i] = decode(&narrow_formats[dtype], ((const uint16_t *)from)[first + i]);
+    break;
+  case HR_FP8_E4M3:
+    for (size_t i = 0; i < count; i++)
+      to[i] = decode(&narrow_formats[dtype], ((const uint8_t *)from)[first + i]);
+    break;
+  case HR_DTYPE_COUNT: break;
+  }
+}
+
+double hr_number_load(hr_dtype dtype, const void *from, size_t index)
+{
+  double value = (double)NAN;
+  hr_numbers_load(dtype, from, index, 1, &value);
+  return value;
+}
+
+void hr_number_store(hr_dtype dtype, void *to, size_t index, double value)
+{
+  switch (dtype) {
+  case HR_FP64: ((double *)to)[index] = value; break;
+  case HR_FP32:
+  case HR_TF32: ((float *)to)[index] = (float)value; break;
+  case HR_FP16:
+  case HR_BF16: ((uint16_t *)to)[index] = (uint16_t)encode(&narrow_formats[dtype], value); break;
+  case HR_FP8_E4M3: ((uint8_t *)to)[index] = (uint8_t)encode(&narrow_formats[dtype], value); break;
+  case HR_DTYPE_COUNT: break;
+  }
+}
+
+/* Mantissa bits, and the exponent of the smallest normal number. */
+static const struct {
+  int mantissa_bits, exponent_least;
+} precisions[HR_DTYPE_COUNT] = {[HR_FP64] = {52, -1022}, [HR_FP32] = {23, -126}, [HR_TF32] = {23, -126},
+                                [HR_FP16] = {10, -14},   [HR_BF16] = {7, -126},  [HR_FP8_E4M3] = {3, -6}};
+
+double hr_dtype_rounding(hr_dtype dtype)
+{
+  return (unsigned)dtype < HR_DTYPE_COUNT ? ldexp(0.5, -precisions[dtype].mantissa_bits) : 0;
+}
+
+double hr_dtype_rounding_error(hr_dtype dtype, double value)
+{
+  double normal = (unsigned)dtype < HR_DTYPE_COUNT ? ldexp(1.0, precisions[dtype].exponent_least) : 0;
+  return hr_dtype_rounding(dtype) * fmax(fabs(value), normal);
+}
+
+/* SplitMix64: the finaliser of a counter. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number
+ * generators", 2014. */
+static uint64_t mix(uint64_t counter)
+{
+  uint64_t z = counter * 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+/* 25 random bits, the sign among them: exact in a float, so that every format rounds the same number. */
+static float uniform(uint64_t key, size_t index)
+{
+  uint64_t bits = mix(key + index / 2);
+  int32_t half = (int32_t)(index % 2 ? bits >> 32 : bits & 0xFFFFFFFFu);
+  return (float)(half >> 7) * 0x1p-24f;
+}
+
+/* Rounds to nearest even; the value is no NaN. */
+static uint16_t float_to_bf16(float value)
+{
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return (uint16_t)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+void hr_numbers_uniform(hr_dtype dtype, uint64_t seed, size_t first, size_t count, void *to)
+{
+  uint64_t key = mix(seed ^ 0xD1B54A32D192ED03u);
+  for (size_t i = 0; i < count; i++) {
+    float value = uniform(key, first + i);
+    if (dtype == HR_FP32 || dtype == HR_TF32)
+      ((float *)to)[i] = value;
+    else if (dtype == HR_BF16)
+      ((uint16_t *)to)[i] = float_to_bf16(value);
+    else
+      hr_number_store(dtype, to, i, (double)value);
+  }
+}

@@ -1,0 +1,220 @@
+/* Dispatch: the first row of the kernel table that can run a problem, and why the rows before it cannot. */
+#include "runtime/device/device.h"
+
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const operation_names[HR_OPERATION_COUNT] = {"gemm", "attention"};
+
+static bool needs_met(const hr_device *device, const hr_kernel_info *info, char *why, size_t why_size)
+{
+  char need[32];
+  for (const char *at = info->needs; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
+    snprintf(need, sizeof need, "%.*s", (int)strcspn(at, " "), at);
+    if (!device->backend->has(device, need)) {
+      snprintf(why, why_size, "needs %s, which this machine or build lacks", need);
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool can_run(const hr_device *device, const hr_kernel *kernel, const hr_problem *problem, char *why,
+                    size_t why_size)
+{
+  if (strcmp(kernel->info->operation, operation_names[problem->operation]) != 0) {
+    snprintf(why, why_size, "is a kernel for %s", kernel->info->operation);
+    return false;
+  }
+  if (!hr_has_word(kernel->info->dtypes, hr_dtype_name(problem->dtype))) {
+    snprintf(why, why_size, "takes %s, not %s", kernel->info->dtypes, hr_dtype_name(problem->dtype));
+    return false;
+  }
+  return needs_met(device, kernel->info, why, why_size) &&
+         (!kernel->functions->supports || kernel->functions->supports(device, problem, why, why_size));
+}
+
+bool hr_kernel_runs(const hr_device *device, const char *kernel, char *why, size_t why_size)
+{
+  for (size_t i = 0; i < device->kernel_count; i++) {
+    const hr_kernel_info *info = device->kernels[i].info;
+    if (strcmp(info->name, kernel) != 0)
+      continue;
+    if (strcmp(info->device, device->backend->name) == 0)
+      return needs_met(device, info, why, why_size);
+    snprintf(why, why_size, "runs on %s, not on %s", info->device, device->name);
+    return false;
+  }
+  snprintf(why, why_size, "no kernel is called \"%.64s\"", kernel);
+  return false;
+}
+
+static hr_status take(hr_device *device, const hr_kernel *kernel, const hr_problem *problem, hr_plan *plan,
+                      hr_error *error)
+{
+  plan->device = device;
+  plan->kernel = kernel;
+  plan->problem = *problem;
+  return kernel->functions->prepare
+             ? kernel->functions->prepare(device, problem, &plan->state, &plan->workspace_bytes, error)
+             : HR_OK;
+}
+
+static void remember(char *list, size_t size, const char *kernel, const char *why)
+{
+  size_t length = strlen(list);
+  if (length < size)
+    snprintf(list + length, size - length, "%s%s %s", length ? "; " : "", kernel, why);
+}
+
+/* Walks the rows of the device. A row that says it can and then fails to prepare as "unsupported" is passed over too:
+ * some libraries tell only then. */
+static hr_status take_best(hr_device *device, const hr_problem *problem, hr_plan *plan, hr_error *error)
+{
+  for (size_t i = 0; i < device->kernel_count; i++) {
+    const hr_kernel *kernel = &device->kernels[i];
+    char why[160] = "";
+    if (strcmp(kernel->info->device, device->backend->name) != 0 ||
+        strcmp(kernel->info->operation, operation_names[problem->operation]) != 0)
+      continue;
+    if (!can_run(device, kernel, problem, why, sizeof why)) {
+      remember(plan->passed_over, sizeof plan->passed_over, kernel->info->name, why);
+      continue;
+    }
+    hr_error reason = {.message = ""};
+    hr_status status = take(device, kernel, problem, plan, &reason);
+    if (status == HR_OK)
+      return HR_OK;
+    if (status != HR_ERROR_UNSUPPORTED)
+      return hr_fail(error, status, "%s", reason.message);
+    remember(plan->passed_over, sizeof plan->passed_over, kernel->info->name, reason.message);
+  }
+  const char *reasons = plan->passed_over[0] ? plan->passed_over : "it has none for this operation";
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no %s kernel for this problem: %.400s", device->name,
+                 operation_names[problem->operation], reasons);
+}
+
+static hr_status take_named(hr_device *device, const hr_problem *problem, const char *name, hr_plan *plan,
+                            hr_error *error)
+{
+  for (size_t i = 0; i < device->kernel_count; i++) {
+    const hr_kernel *kernel = &device->kernels[i];
+    if (strcmp(kernel->info->name, name) != 0)
+      continue;
+    char why[160] = "";
+    if (strcmp(kernel->info->device, device->backend->name) != 0)
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s runs on %s, not on %s", name, kernel->info->device,
+                     device->name);
+    if (!can_run(device, kernel, problem, why, sizeof why))
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s %s", name, why);
+    return take(device, kernel, problem, plan, error);
+  }
+  return hr_fail(error, HR_ERROR_NOT_FOUND, "no kernel is called \"%.64s\"", name);
+}
+
+hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const char *kernel, hr_plan **plan,
+                         hr_error *error)
+{
+  hr_plan *created = calloc(1, sizeof *created);
+  if (!created)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a plan");
+  hr_status status = kernel ? take_named(device, problem, kernel, created, error)
+                            : take_best(device, problem, created, error);
+  if (status != HR_OK) {
+    free(created);
+    return status;
+  }
+  *plan = created;
+  return HR_OK;
+}
+
+hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan, hr_error *error)
+{
+  HR_TRY(hr_gemm_check(gemm, error));
+  hr_problem problem = {.operation = HR_OPERATION_GEMM, .dtype = gemm->dtype, .gemm = *gemm};
+  return hr_plan_create(device, &problem, kernel, plan, error);
+}
+
+hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel, hr_plan **plan,
+                            hr_error *error)
+{
+  HR_TRY(hr_attention_check(attention, error));
+  hr_problem problem = {.operation = HR_OPERATION_ATTENTION, .dtype = attention->dtype, .attention = *attention};
+  return hr_plan_create(device, &problem, kernel, plan, error);
+}
+
+void hr_plan_free(hr_plan *plan)
+{
+  if (!plan)
+    return;
+  if (plan->kernel->functions->release)
+    plan->kernel->functions->release(plan->state);
+  free(plan);
+}
+
+const char *hr_plan_kernel(const hr_plan *plan)
+{
+  return plan->kernel->info->name;
+}
+
+const char *hr_plan_passed_over(const hr_plan *plan)
+{
+  return plan->passed_over;
+}
+
+size_t hr_plan_workspace_bytes(const hr_plan *plan)
+{
+  return plan->workspace_bytes;
+}
+
+hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+{
+  return plan->kernel->functions->run(plan, inputs, output, workspace, error);
+}
+
+static hr_status check_run(const hr_plan *plan, hr_operation operation, bool addresses, const void *workspace,
+                           hr_error *error)
+{
+  if (plan->problem.operation != operation)
+    return hr_fail(error, HR_ERROR_INVALID, "a plan for %s is run as one for %s",
+                   operation_names[plan->problem.operation], operation_names[operation]);
+  if (!addresses || (plan->workspace_bytes > 0 && !workspace))
+    return hr_fail(error, HR_ERROR_INVALID, "%s: an address is NULL", plan->kernel->info->name);
+  return HR_OK;
+}
+
+hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace,
+                           hr_error *error)
+{
+  HR_TRY(check_run(plan, HR_OPERATION_GEMM, a && b && c, workspace, error));
+  const void *inputs[] = {a, b};
+  return hr_plan_run(plan, inputs, c, workspace, error);
+}
+
+hr_status hr_plan_run_attention(const hr_plan *plan, const void *q, const void *k, const void *v, void *o,
+                                void *workspace, hr_error *error)
+{
+  HR_TRY(check_run(plan, HR_OPERATION_ATTENTION, q && k && v && o, workspace, error));
+  const void *inputs[] = {q, k, v};
+  return hr_plan_run(plan, inputs, o, workspace, error);
+}
+
+hr_operands hr_problem_operands(const hr_problem *problem)
+{
+  size_t element = hr_dtype_bytes(problem->dtype);
+  if (problem->operation == HR_OPERATION_GEMM) {
+    const hr_gemm *g = &problem->gemm;
+    size_t batch = (size_t)g->batch * element;
+    return (hr_operands){3, {batch * (size_t)(g->m * g->k), batch * (size_t)(g->k * g->n),
+                             batch * (size_t)(g->m * g->n)}};
+  }
+  const hr_attention *a = &problem->attention;
+  size_t batch = (size_t)a->batch * element;
+  return (hr_operands){4, {batch * (size_t)(a->q_len * a->q_heads * a->qk_dim),
+                           batch * (size_t)(a->kv_len * a->k_heads * a->qk_dim),
+                           batch * (size_t)(a->kv_len * a->v_heads * a->v_dim),
+                           batch * (size_t)(a->q_len * a->q_heads * a->v_dim)}};
+}

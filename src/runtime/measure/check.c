@@ -1,0 +1,124 @@
+/* A kernel's result against the float64 reference, on a sample of rows. */
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/device/number.h"
+#include "runtime/measure/subject.h"
+#include "runtime/reference/reference.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define ROWS_MOST 16
+#define PRODUCTS_MOST ((int64_t)1 << 25) /* multiply-adds of the reference: some 50 ms */
+
+/* Rounding errors of a sum of k random products, in whatever order, add up like a random walk. Partial sums are about
+ * norm·√(i/k), each rounded relatively by u, so that the error's deviation is about u·norm·√(k/2); 8 times that is
+ * never reached by a right kernel, and far below the smallest product that a wrong one could leave out. The 4 covers
+ * the start, where the walk is short. */
+static double accumulation_error(double rounding, int64_t terms, double norm)
+{
+  return 8 * rounding * (sqrt((double)terms) + 4) * norm;
+}
+
+static double sum_rounding(hr_dtype dtype)
+{
+  return dtype == HR_FP64 ? hr_dtype_rounding(HR_FP64) : hr_dtype_rounding(HR_FP32);
+}
+
+double hr_gemm_error_bound(hr_dtype dtype, int64_t k, double reference, double norm)
+{
+  double bound = accumulation_error(sum_rounding(dtype), k, norm);
+  if (dtype == HR_TF32)
+    bound += 8 * 0x1p-11 * norm; /* both factors of each product were rounded to 10 bits */
+  return bound + hr_dtype_rounding_error(dtype, fabs(reference) + bound);
+}
+
+/* Weights may be rounded to the format before they multiply V, and once more as results. Exponentials in fp32 are
+ * taken to be good to 64 roundings. */
+double hr_attention_error_bound(hr_dtype dtype, double reference, double norm)
+{
+  double relative = 2 * hr_dtype_rounding(dtype) + 64 * sum_rounding(dtype);
+  return relative * norm + hr_dtype_rounding_error(dtype, reference);
+}
+
+/* Sizes of the result as rows: what one row costs the reference, how long it is, how many there are. */
+typedef struct row_shape {
+  int64_t rows, length, products;
+  size_t scratch;
+} row_shape;
+
+static row_shape shape_of(const hr_problem *p)
+{
+  if (p->operation == HR_OPERATION_GEMM)
+    return (row_shape){p->gemm.batch * p->gemm.m, p->gemm.n, p->gemm.n * p->gemm.k,
+                       hr_reference_gemm_scratch(&p->gemm)};
+  const hr_attention *a = &p->attention;
+  return (row_shape){a->batch * a->q_len * a->q_heads, a->v_dim, a->kv_len * (a->qk_dim + a->v_dim),
+                     hr_reference_attention_scratch(a)};
+}
+
+static void reference_row(const hr_subject *s, int64_t row, double *scratch, double *out, double *norm)
+{
+  const void *inputs[3] = {hr_buffer_data(s->buffers[0]), hr_buffer_data(s->buffers[1]), hr_buffer_data(s->buffers[2])};
+  if (s->problem.operation == HR_OPERATION_GEMM) {
+    const hr_gemm *g = &s->problem.gemm;
+    hr_reference_gemm_row(g, inputs[0], inputs[1], row / g->m, row % g->m, scratch, out, norm);
+    return;
+  }
+  const hr_attention *a = &s->problem.attention;
+  int64_t query = row / a->q_heads % a->q_len, batch = row / a->q_heads / a->q_len;
+  hr_reference_attention_row(a, inputs[0], inputs[1], inputs[2], batch, query, row % a->q_heads, scratch, out, norm);
+}
+
+static double bound_of(const hr_problem *p, double reference, double norm)
+{
+  return p->operation == HR_OPERATION_GEMM ? hr_gemm_error_bound(p->dtype, p->gemm.k, reference, norm)
+                                           : hr_attention_error_bound(p->dtype, reference, norm);
+}
+
+static hr_status check_row(const hr_subject *s, const row_shape *shape, int64_t row, double *scratch,
+                           hr_measurement *m, hr_error *error)
+{
+  double *expected = scratch + shape->scratch, *norm = expected + shape->length;
+  reference_row(s, row, scratch, expected, norm);
+  const void *result = hr_buffer_data(s->buffers[s->operands.count - 1]);
+  for (int64_t j = 0; j < shape->length; j++) {
+    double found = hr_number_load(s->problem.dtype, result, (size_t)(row * shape->length + j));
+    double off = fabs(found - expected[j]), bound = bound_of(&s->problem, expected[j], norm[j]);
+    if (!(off <= m->max_error))
+      m->max_error = off;
+    if (!(off <= bound)) /* NaN too */
+      return hr_fail(error, HR_ERROR_WRONG_RESULT, "%s: row %" PRId64 ", column %" PRId64 ": %g, the reference has %g",
+                     hr_plan_kernel(s->plan), row, j, found, expected[j]);
+  }
+  m->rows_checked++;
+  return HR_OK;
+}
+
+/* The first and the last row, then others spread over the result; one alone where rows are long. */
+static int64_t sampled_row(int64_t index, int64_t rows, uint64_t seed)
+{
+  if (index < 2)
+    return index == 0 ? rows - 1 : 0;
+  uint64_t spread = (seed + (uint64_t)index) * 0x9E3779B97F4A7C15u;
+  return (int64_t)((spread >> 16) % (uint64_t)rows);
+}
+
+hr_status hr_subject_check(hr_subject *s, uint64_t seed, hr_measurement *m, hr_error *error)
+{
+  row_shape shape = shape_of(&s->problem);
+  s->next = 0;
+  HR_TRY(hr_subject_run(s, error));
+  double *scratch = calloc(shape.scratch + 2 * (size_t)shape.length, sizeof *scratch);
+  if (!scratch)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to check rows of %" PRId64 " elements", shape.length);
+  int64_t count = hr_min64(ROWS_MOST, hr_max64(1, PRODUCTS_MOST / shape.products));
+  count = hr_min64(count, shape.rows);
+  m->max_error = 0;
+  hr_status status = HR_OK;
+  for (int64_t i = 0; i < count && status == HR_OK; i++)
+    status = check_row(s, &shape, sampled_row(i, shape.rows, seed), scratch, m, error);
+  free(scratch);
+  return status;
+}

@@ -1,0 +1,48 @@
+/* A problem made ready to be timed: its plan, and as many sets of buffers as keep it cold. */
+#ifndef HR_RUNTIME_SUBJECT_H
+#define HR_RUNTIME_SUBJECT_H
+
+#include "runtime/device/device.h"
+
+#include <headroom/measure.h>
+
+typedef struct hr_subject {
+  hr_device *device;
+  hr_problem problem;
+  hr_plan *plan;
+  hr_operands operands;
+  size_t stride[HR_OPERANDS_MAX];       /* bytes from one set to the next */
+  hr_buffer *buffers[HR_OPERANDS_MAX];  /* all sets of an operand */
+  hr_buffer *workspace;                 /* NULL if the plan needs none */
+  int64_t sets, next;                   /* next: the set that the next run uses */
+  int64_t group;                        /* runs in one sample */
+} hr_subject;
+
+/** Sets of `set_bytes` that rotate so that twice `cache_bytes` lies between two uses of one; 1 where a set alone is as
+ *  large as that. */
+int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes);
+
+/** Plans, allocates, fills with fresh values and poisons the output. HR_ERROR_OUT_OF_MEMORY before anything large is
+ *  touched, HR_ERROR_UNSUPPORTED and other errors of hr_plan_create(). Close in any case. */
+hr_status hr_subject_open(hr_device *device, const hr_problem *problem, const hr_measure_options *options,
+                          hr_subject *subject, hr_error *error);
+void hr_subject_close(hr_subject *subject);
+
+/** Runs the next set once. */
+hr_status hr_subject_run(hr_subject *subject, hr_error *error);
+
+/** Runs `group` times and gives the time of one run. */
+hr_status hr_subject_sample(hr_subject *subject, double *time_ns, hr_error *error);
+
+/** Runs set 0 and compares a sample of rows with the reference (check.c): fills rows_checked and max_error of
+ *  *measurement. HR_ERROR_WRONG_RESULT names the first element that is off. */
+hr_status hr_subject_check(hr_subject *subject, uint64_t seed, hr_measurement *measurement, hr_error *error);
+
+/** What a right kernel may be off by. `reference` is the exact value of an element and `norm` what
+ *  hr_reference_gemm_row() gives beside it; docs/measuring.md has the formula and its reason. */
+double hr_gemm_error_bound(hr_dtype dtype, int64_t k, double reference, double norm);
+
+/** The same for attention; `norm` is Σ p·|v|. */
+double hr_attention_error_bound(hr_dtype dtype, double reference, double norm);
+
+#endif

@@ -1,0 +1,42 @@
+/* The reference as a device: plain C on the host, one thread, every format. It is for checking, not for speed, and has
+ * no rates to predict from. */
+#include "base/error.h"
+#include "runtime/device/host.h"
+
+static hr_status open_reference(hr_device *device, hr_error *error)
+{
+  (void)error;
+  device->threads = 1;
+  return HR_OK;
+}
+
+static void close_reference(hr_device *device)
+{
+  (void)device;
+}
+
+static bool has(const hr_device *device, const char *need)
+{
+  (void)device;
+  (void)need;
+  return false;
+}
+
+static hr_status detect(const hr_device *device, hr_hardware *hardware, hr_error *error)
+{
+  (void)hardware;
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: is for checking results and has no speed to describe; see cpu",
+                 device->name);
+}
+
+const hr_backend hr_backend_reference = {
+    .name = "reference",
+    .open = open_reference,
+    .close = close_reference,
+    .has = has,
+    .detect = detect,
+    .allocate = hr_host_allocate,
+    .release = hr_host_release,
+    .write = hr_host_write,
+    .read = hr_host_read,
+};

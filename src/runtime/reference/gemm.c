@@ -1,0 +1,98 @@
+#include "base/checked.h"
+#include "runtime/device/device.h"
+#include "runtime/device/number.h"
+#include "runtime/reference/reference.h"
+
+#include <math.h>
+#include <string.h>
+
+size_t hr_reference_gemm_scratch(const hr_gemm *gemm)
+{
+  return (size_t)gemm->k + (size_t)hr_max64(gemm->k, gemm->n);
+}
+
+static void load_a_row(const hr_gemm *g, const void *a, int64_t batch, int64_t row, double *to)
+{
+  size_t start = (size_t)(batch * g->m * g->k);
+  if (!g->transpose_a) {
+    hr_numbers_load(g->dtype, a, start + (size_t)(row * g->k), (size_t)g->k, to);
+    return;
+  }
+  for (int64_t p = 0; p < g->k; p++)
+    to[p] = hr_number_load(g->dtype, a, start + (size_t)(p * g->m + row));
+}
+
+/* B [n, k]: each result is a dot product. */
+static void row_times_transposed(const hr_gemm *g, const double *a_row, const void *b, size_t start, double *b_row,
+                                 double *out, double *norm)
+{
+  for (int64_t j = 0; j < g->n; j++) {
+    hr_numbers_load(g->dtype, b, start + (size_t)(j * g->k), (size_t)g->k, b_row);
+    double sum = 0, squares = 0;
+    for (int64_t p = 0; p < g->k; p++) {
+      double product = a_row[p] * b_row[p];
+      sum += product;
+      squares += product * product;
+    }
+    out[j] = sum;
+    if (norm)
+      norm[j] = sqrt(squares);
+  }
+}
+
+/* B [k, n]: rows of B are added up. */
+static void row_times_plain(const hr_gemm *g, const double *a_row, const void *b, size_t start, double *b_row,
+                            double *out, double *norm)
+{
+  memset(out, 0, (size_t)g->n * sizeof *out);
+  if (norm)
+    memset(norm, 0, (size_t)g->n * sizeof *norm);
+  for (int64_t p = 0; p < g->k; p++) {
+    hr_numbers_load(g->dtype, b, start + (size_t)(p * g->n), (size_t)g->n, b_row);
+    for (int64_t j = 0; j < g->n; j++)
+      out[j] += a_row[p] * b_row[j];
+    for (int64_t j = 0; norm && j < g->n; j++)
+      norm[j] += (a_row[p] * b_row[j]) * (a_row[p] * b_row[j]);
+  }
+  for (int64_t j = 0; norm && j < g->n; j++)
+    norm[j] = sqrt(norm[j]);
+}
+
+void hr_reference_gemm_row(const hr_gemm *g, const void *a, const void *b, int64_t batch, int64_t row,
+                           double *scratch, double *out, double *norm)
+{
+  double *a_row = scratch, *b_row = scratch + g->k;
+  size_t start = (size_t)(batch * g->k * g->n);
+  load_a_row(g, a, batch, row, a_row);
+  if (g->transpose_b)
+    row_times_transposed(g, a_row, b, start, b_row, out, norm);
+  else
+    row_times_plain(g, a_row, b, start, b_row, out, norm);
+}
+
+static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+                         hr_error *error)
+{
+  (void)device;
+  (void)state;
+  (void)error;
+  *workspace_bytes = (hr_reference_gemm_scratch(&problem->gemm) + (size_t)problem->gemm.n) * sizeof(double);
+  return HR_OK;
+}
+
+static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+{
+  (void)error;
+  const hr_gemm *g = &plan->problem.gemm;
+  double *scratch = workspace, *row_out = scratch + hr_reference_gemm_scratch(g);
+  for (int64_t batch = 0; batch < g->batch; batch++) {
+    for (int64_t row = 0; row < g->m; row++) {
+      hr_reference_gemm_row(g, inputs[0], inputs[1], batch, row, scratch, row_out, NULL);
+      for (int64_t j = 0; j < g->n; j++)
+        hr_number_store(g->dtype, output, (size_t)((batch * g->m + row) * g->n + j), row_out[j]);
+    }
+  }
+  return HR_OK;
+}
+
+const hr_kernel_functions hr_kernel_gemm_reference = {.prepare = prepare, .run = run};

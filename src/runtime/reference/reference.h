@@ -1,0 +1,27 @@
+/* The truth that kernels are held against: products and attention in float64, one row at a time.
+ *
+ * Slow and plain on purpose. Nothing is skipped: infinities and NaN go through the sums as IEEE 754 has them. */
+#ifndef HR_RUNTIME_REFERENCE_H
+#define HR_RUNTIME_REFERENCE_H
+
+#include <headroom/attention.h>
+#include <headroom/gemm.h>
+#include <stddef.h>
+
+/** Doubles of scratch that a row needs. */
+size_t hr_reference_gemm_scratch(const hr_gemm *gemm);
+size_t hr_reference_attention_scratch(const hr_attention *attention);
+
+/** Row `row` of product `batch`: out[n], and where `norm` is not NULL norm[j] = sqrt(Σ_p (A[row,p] · B[p,j])²), which
+ *  rounding errors are in proportion to. `a`, `b` are all batches, packed. */
+void hr_reference_gemm_row(const hr_gemm *gemm, const void *a, const void *b, int64_t batch, int64_t row,
+                           double *scratch, double *out, double *norm);
+
+/** Query `query` of head `head` of sequence `batch`: out[v_dim], and where `norm` is not NULL norm[j] = Σ p · |V[., j]|.
+ *  Masked keys are not looked at, so that a NaN there does no harm; a query that sees no key gives zeros. A query whose
+ *  visible scores hold a NaN, a +inf, or nothing but −inf gives NaN, as the formula does. */
+void hr_reference_attention_row(const hr_attention *attention, const void *q, const void *k, const void *v,
+                                int64_t batch, int64_t query, int64_t head, double *scratch, double *out,
+                                double *norm);
+
+#endif

@@ -1,0 +1,89 @@
+/* Which devices and kernels there are: the one place that knows every backend. */
+#include "runtime/device/device.h"
+
+#include "base/error.h"
+#include "base/names.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HR_KERNEL(name, operation, device, dtypes, needs, summary) extern const hr_kernel_functions hr_kernel_##name;
+#include "runtime/registry/kernels.inc"
+#undef HR_KERNEL
+
+static const hr_kernel_info infos[] = {
+#define HR_KERNEL(name, operation, device, dtypes, needs, summary) {#name, operation, device, dtypes, needs, summary},
+#include "runtime/registry/kernels.inc"
+#undef HR_KERNEL
+};
+
+enum row {
+#define HR_KERNEL(name, operation, device, dtypes, needs, summary) ROW_##name,
+#include "runtime/registry/kernels.inc"
+#undef HR_KERNEL
+  ROW_COUNT
+};
+
+static const hr_kernel kernels[] = {
+#define HR_KERNEL(name, operation, device, dtypes, needs, summary) {&infos[ROW_##name], &hr_kernel_##name},
+#include "runtime/registry/kernels.inc"
+#undef HR_KERNEL
+};
+
+const hr_kernel_info *hr_kernels(size_t *count)
+{
+  *count = ROW_COUNT;
+  return infos;
+}
+
+static const hr_backend *const backends[] = {&hr_backend_cpu, &hr_backend_reference};
+
+static bool is_cuda(const char *name)
+{
+  if (strncmp(name, "cuda:", 5) != 0 || name[5] == '\0')
+    return strcmp(name, "cuda") == 0;
+  for (const char *digit = name + 5; *digit; digit++) {
+    if (!isdigit((unsigned char)*digit))
+      return false;
+  }
+  return true;
+}
+
+static hr_status find_backend(const char *name, const hr_backend **backend, hr_error *error)
+{
+  for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+    if (strcmp(backends[i]->name, name) == 0) {
+      *backend = backends[i];
+      return HR_OK;
+    }
+  }
+  if (is_cuda(name))
+    return hr_fail(error, HR_ERROR_UNAVAILABLE, "%.40s: Headroom " HR_VERSION " does not run on CUDA devices; it can "
+                   "predict for one by its product's name, such as h200", name);
+  return hr_fail(error, HR_ERROR_NOT_FOUND, "\"%.40s\" is no device of this machine: expected cpu, reference or cuda:N",
+                 name);
+}
+
+hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_error *error)
+{
+  if (!name || threads < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "a device is opened by a name and a number of threads of at least 0");
+  const hr_backend *backend;
+  HR_TRY(find_backend(name, &backend, error));
+  hr_device *opened = calloc(1, sizeof *opened);
+  if (!opened)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open it", name);
+  opened->backend = backend;
+  opened->threads = threads;
+  opened->kernels = kernels;
+  opened->kernel_count = ROW_COUNT;
+  hr_copy_text(opened->name, sizeof opened->name, name);
+  hr_status status = backend->open(opened, error);
+  if (status != HR_OK) {
+    free(opened);
+    return status;
+  }
+  *device = opened;
+  return HR_OK;
+}
