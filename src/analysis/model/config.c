@@ -69,15 +69,6 @@ hr_status hr_config_text(hr_config *config, const char *field, const char *fallb
   return hr_json_string_or(&config->json, field, fallback, value);
 }
 
-void hr_config_copy(char *to, size_t size, const char *from)
-{
-  hr_copy_text(to, size, from);
-  for (; *to; to++) {
-    if ((unsigned char)*to < ' ' || *to == 0x7f)
-      *to = '?';
-  }
-}
-
 /* The family's own name of a field, the base class's as second. */
 static const char *other_name(const char *own, const char *standard)
 {
@@ -103,32 +94,36 @@ static const char *name_used(const hr_config *config, const char *own, const cha
   return hr_json_has(&config->json, own) ? own : standard;
 }
 
-hr_status hr_config_heads(hr_config *config, const hr_config_names *names, const char *kv_field, int64_t kv_default,
-                          int64_t head_dim_default, hr_model *model)
+hr_status hr_config_kv_heads(hr_config *config, const hr_config_names *names, const char *field, int64_t fallback,
+                             hr_model *model)
 {
-  const char *heads = name_used(config, names->heads, hr_config_standard_names.heads);
   int64_t kv_heads = model->q_heads;
-  if (kv_field && kv_default > 0 && !hr_config_present(config, kv_field))
-    HR_TRY(hr_config_size_or(config, kv_field, kv_default, &kv_heads));
-  else if (kv_field)
-    HR_TRY(hr_config_size_derived(config, kv_field, model->q_heads, &kv_heads));
+  if (field && fallback > 0 && !hr_config_present(config, field))
+    HR_TRY(hr_config_size_or(config, field, fallback, &kv_heads));
+  else if (field)
+    HR_TRY(hr_config_size_derived(config, field, model->q_heads, &kv_heads));
   if (model->q_heads % kv_heads != 0)
-    return hr_json_fail(&config->json, kv_field, HR_ERROR_INVALID, "%" PRId64 " does not divide %s, %" PRId64, kv_heads,
-                        heads, model->q_heads);
-
-  int64_t head_dim = 0;
-  if (head_dim_default > 0)
-    HR_TRY(hr_config_size_or(config, "head_dim", head_dim_default, &head_dim));
-  else if (hr_json_has(&config->json, "head_dim"))
-    HR_TRY(hr_config_size(config, "head_dim", NULL, &head_dim));
-  else if (model->hidden % model->q_heads != 0)
-    return hr_json_fail(&config->json, name_used(config, names->hidden, hr_config_standard_names.hidden),
-                        HR_ERROR_INVALID, "%" PRId64 " is not a multiple of %s, %" PRId64, model->hidden, heads,
-                        model->q_heads);
-  else
-    head_dim = model->hidden / model->q_heads;
-  hr_config_mark(config, "head_dim");
+    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "%" PRId64 " does not divide %s, %" PRId64, kv_heads,
+                        name_used(config, names->heads, hr_config_standard_names.heads), model->q_heads);
   model->k_heads = model->v_heads = kv_heads;
+  return HR_OK;
+}
+
+hr_status hr_config_head_dim(hr_config *config, const hr_config_names *names, const char *field, int64_t fallback,
+                             hr_model *model)
+{
+  const hr_config_names *standard = &hr_config_standard_names;
+  int64_t head_dim = model->hidden / model->q_heads;
+  if (field && fallback > 0)
+    HR_TRY(hr_config_size_or(config, field, fallback, &head_dim));
+  else if (field && hr_json_has(&config->json, field))
+    HR_TRY(hr_config_size(config, field, NULL, &head_dim));
+  else if (model->hidden % model->q_heads != 0)
+    return hr_json_fail(&config->json, name_used(config, names->hidden, standard->hidden), HR_ERROR_INVALID,
+                        "%" PRId64 " is not a multiple of %s, %" PRId64, model->hidden,
+                        name_used(config, names->heads, standard->heads), model->q_heads);
+  if (field)
+    hr_config_mark(config, field);
   model->qk_dim = model->v_dim = head_dim;
   return HR_OK;
 }
@@ -175,7 +170,7 @@ hr_status hr_config_mlp(hr_config *config, const char *width_field, int64_t deri
     HR_TRY(hr_config_size(config, width_field, NULL, &model->mlp_width));
   const char *activation;
   HR_TRY(hr_config_text(config, activation_field, activation_default, &activation));
-  hr_config_copy(model->activation, sizeof model->activation, activation);
+  hr_copy_text(model->activation, sizeof model->activation, activation);
   return HR_OK;
 }
 

@@ -40,9 +40,6 @@ hr_status hr_config_size_or(hr_config *config, const char *field, int64_t fallba
 /** A size that follows from others when it is missing; no note. */
 hr_status hr_config_size_derived(hr_config *config, const char *field, int64_t derived, int64_t *value);
 
-/** Copies text from the input: cut to fit, control characters made "?" so that it stays on one line. */
-void hr_config_copy(char *to, size_t size, const char *from);
-
 hr_status hr_config_flag(hr_config *config, const char *field, bool fallback, bool *value);
 hr_status hr_config_text(hr_config *config, const char *field, const char *fallback, const char **value);
 
@@ -53,14 +50,18 @@ typedef struct hr_config_names {
 
 extern const hr_config_names hr_config_standard_names;
 
-/** Reads layers, hidden, q_heads, vocabulary and max_positions (`default_positions` where it is missing).
- *  Sets one K and V head for each query head and heads of hidden / q_heads only in hr_config_heads(). */
+/** Reads layers, hidden, q_heads, vocabulary and max_positions (`default_positions` where it is missing). */
 hr_status hr_config_sizes(hr_config *config, const hr_config_names *names, int64_t default_positions, hr_model *model);
 
-/** K and V heads and head sizes. `kv_field` NULL: as many as query heads. `kv_default` stands for a missing field (0:
- *  as many as query heads, without a note); a null field always means as many as query heads. */
-hr_status hr_config_heads(hr_config *config, const hr_config_names *names, const char *kv_field, int64_t kv_default,
-                          int64_t head_dim_default, hr_model *model);
+/** K and V heads. `field` NULL: as many as query heads. `fallback` stands for a missing field (0: as many as query heads,
+ *  without a note); a null field always means as many as query heads. */
+hr_status hr_config_kv_heads(hr_config *config, const hr_config_names *names, const char *field, int64_t fallback,
+                             hr_model *model);
+
+/** The size of a head. `field` NULL: always hidden / q_heads, which must divide. Otherwise a missing field is `fallback`,
+ *  or hidden / q_heads where that is 0. */
+hr_status hr_config_head_dim(hr_config *config, const hr_config_names *names, const char *field, int64_t fallback,
+                             hr_model *model);
 
 /** Rotary positions over `field` (a fraction; NULL: all) of each head. */
 hr_status hr_config_rotary(hr_config *config, const char *field, double fallback, hr_model *model);

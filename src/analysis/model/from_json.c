@@ -104,7 +104,7 @@ hr_status hr_model_from_json(const char *text, size_t length, const char *name, 
                       .note = note,
                       .note_context = context};
   hr_model read = hr_model_default();
-  hr_config_copy(read.name, sizeof read.name, name);
+  hr_copy_text(read.name, sizeof read.name, name);
   hr_status status = read_model(&config, &read);
   if (status == HR_OK)
     status = check_whole(&config, &read);

@@ -60,7 +60,7 @@ hr_status hr_read_short_form(hr_config *config, hr_model *model)
   const char *name;
   HR_TRY(hr_config_text(config, "name", model->name, &name));
   if (name != model->name)
-    hr_config_copy(model->name, sizeof model->name, name);
+    hr_copy_text(model->name, sizeof model->name, name);
   HR_TRY(hr_config_size(config, "h", NULL, &model->hidden));
   HR_TRY(hr_config_size(config, "L", NULL, &model->layers));
   HR_TRY(hr_config_size(config, "v", NULL, &model->vocabulary));

@@ -43,7 +43,7 @@ void hr_config_note_unread(const hr_config *config)
   json_t *value;
   json_object_foreach((json_t *)(uintptr_t)config->json.object, name, value)
   {
-    if (name[0] == '_' || is_in(irrelevant, sizeof irrelevant / sizeof *irrelevant, name) ||
+    if (name[0] == '_' || json_is_null(value) || is_in(irrelevant, sizeof irrelevant / sizeof *irrelevant, name) ||
         is_in(config->read, config->read_count, name))
       continue;
     char found[80];

@@ -6,7 +6,8 @@ hr_status hr_read_bloom(hr_config *config, hr_model *model)
   const char *hidden = hr_json_has(&config->json, "n_embed") ? "n_embed" : "hidden_size"; /* both are in use */
   const hr_config_names names = {"n_layer", hidden, "n_head", "seq_length"};
   HR_TRY(hr_config_sizes(config, &names, 2048, model));
-  HR_TRY(hr_config_heads(config, &names, NULL, 0, 0, model));
+  HR_TRY(hr_config_kv_heads(config, &names, NULL, 0, model));
+  HR_TRY(hr_config_head_dim(config, &names, NULL, 0, model));
   hr_config_mark(config, "n_inner"); /* the class ignores it: the MLP is always four times as wide */
   HR_TRY(hr_config_mlp(config, "intermediate_size", 4 * model->hidden, "hidden_act", "gelu", model));
   model->positions = HR_POSITIONS_ALIBI;

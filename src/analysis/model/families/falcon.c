@@ -2,18 +2,24 @@
  * architecture"): grouped heads, a parallel block with two norms. falcon-rw: ALiBi, sequential, biases. */
 #include "analysis/model/families.h"
 
-/* Both generations of names are in use: n_layer or num_hidden_layers, and so on. */
-static const hr_config_names names = {"n_layer", "hidden_size", "n_head", "max_position_embeddings"};
+/* Both generations of names are in use. */
+static const hr_config_names *names_of(const hr_config *config)
+{
+  static const hr_config_names old = {"n_layer", "hidden_size", "n_head", "max_position_embeddings"};
+  return hr_json_has(&config->json, "n_layer") ? &old : &hr_config_standard_names;
+}
 
 /* Reads K and V heads. The old decoder has one of each ("multi_query") or as many as query heads, whatever
  * "num_kv_heads" says. */
-static hr_status read_heads(hr_config *config, bool new_decoder, hr_model *model)
+static hr_status read_heads(hr_config *config, const hr_config_names *names, bool new_decoder, hr_model *model)
 {
   bool multi_query;
   const char *kv_field = hr_json_has(&config->json, "n_head_kv") ? "n_head_kv" : "num_kv_heads";
   HR_TRY(hr_config_flag(config, "multi_query", true, &multi_query));
   hr_config_mark(config, "num_kv_heads");
-  HR_TRY(hr_config_heads(config, &names, new_decoder ? kv_field : NULL, 0, 0, model));
+  hr_config_mark(config, "n_head_kv");
+  HR_TRY(hr_config_kv_heads(config, names, new_decoder ? kv_field : NULL, 0, model));
+  HR_TRY(hr_config_head_dim(config, names, NULL, 0, model));
   if (!new_decoder && multi_query)
     model->k_heads = model->v_heads = 1;
   return HR_OK;
@@ -32,9 +38,10 @@ static hr_status read_norms(hr_config *config, bool new_decoder, hr_model *model
 
 static hr_status read_falcon(hr_config *config, bool new_decoder, hr_model *model)
 {
+  const hr_config_names *names = names_of(config);
   bool alibi, bias;
-  HR_TRY(hr_config_sizes(config, &names, 2048, model));
-  HR_TRY(read_heads(config, new_decoder, model));
+  HR_TRY(hr_config_sizes(config, names, 2048, model));
+  HR_TRY(read_heads(config, names, new_decoder, model));
   HR_TRY(read_norms(config, new_decoder, model));
   HR_TRY(hr_config_mlp(config, "ffn_hidden_size", 4 * model->hidden, "activation", "gelu", model));
   HR_TRY(hr_config_flag(config, "alibi", false, &alibi));

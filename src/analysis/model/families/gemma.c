@@ -9,7 +9,8 @@ static hr_status read_common(hr_config *config, int64_t kv_default, hr_model *mo
   hr_config_mark(config, "hidden_act");
   hr_config_mark(config, "hidden_activation");
   HR_TRY(hr_config_sizes(config, names, 8192, model));
-  HR_TRY(hr_config_heads(config, names, "num_key_value_heads", kv_default, 256, model));
+  HR_TRY(hr_config_kv_heads(config, names, "num_key_value_heads", kv_default, model));
+  HR_TRY(hr_config_head_dim(config, names, "head_dim", 256, model));
   HR_TRY(hr_config_mlp(config, "intermediate_size", 0, activation_field, "gelu_pytorch_tanh", model));
   HR_TRY(hr_config_rotary(config, NULL, 1.0, model));
   HR_TRY(hr_config_flag(config, "attention_bias", false, &bias));

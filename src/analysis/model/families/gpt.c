@@ -9,7 +9,8 @@ static const hr_config_names gpt2_names = {"n_layer", "n_embd", "n_head", "n_pos
 hr_status hr_read_gpt2(hr_config *config, hr_model *model)
 {
   HR_TRY(hr_config_sizes(config, &gpt2_names, 1024, model));
-  HR_TRY(hr_config_heads(config, &gpt2_names, NULL, 0, 0, model));
+  HR_TRY(hr_config_kv_heads(config, &gpt2_names, NULL, 0, model));
+  HR_TRY(hr_config_head_dim(config, &gpt2_names, NULL, 0, model));
   HR_TRY(hr_config_mlp(config, "n_inner", 4 * model->hidden, "activation_function", "gelu_new", model));
   hr_config_learned(model, 0);
   hr_config_attention_bias(model, true, true);
@@ -58,7 +59,8 @@ hr_status hr_read_gpt_neo(hr_config *config, hr_model *model)
 {
   static const hr_config_names names = {"num_layers", "hidden_size", "num_heads", "max_position_embeddings"};
   HR_TRY(hr_config_sizes(config, &names, 2048, model));
-  HR_TRY(hr_config_heads(config, &names, NULL, 0, 0, model));
+  HR_TRY(hr_config_kv_heads(config, &names, NULL, 0, model));
+  HR_TRY(hr_config_head_dim(config, &names, NULL, 0, model));
   HR_TRY(hr_config_mlp(config, "intermediate_size", 4 * model->hidden, "activation_function", "gelu_new", model));
   HR_TRY(hr_config_size_or(config, "window_size", 256, &model->window));
   hr_config_mark(config, "attention_types");
@@ -80,7 +82,8 @@ hr_status hr_read_gpt_neo(hr_config *config, hr_model *model)
 hr_status hr_read_gptj(hr_config *config, hr_model *model)
 {
   HR_TRY(hr_config_sizes(config, &gpt2_names, 2048, model));
-  HR_TRY(hr_config_heads(config, &gpt2_names, NULL, 0, 0, model));
+  HR_TRY(hr_config_kv_heads(config, &gpt2_names, NULL, 0, model));
+  HR_TRY(hr_config_head_dim(config, &gpt2_names, NULL, 0, model));
   HR_TRY(hr_config_mlp(config, "n_inner", 4 * model->hidden, "activation_function", "gelu_new", model));
   HR_TRY(hr_config_rotary(config, NULL, 1.0, model));
   int64_t rotary = model->qk_dim < 64 ? model->qk_dim : 64;
@@ -101,7 +104,8 @@ hr_status hr_read_gpt_neox(hr_config *config, hr_model *model)
 {
   bool bias;
   HR_TRY(hr_config_sizes(config, &hr_config_standard_names, 2048, model));
-  HR_TRY(hr_config_heads(config, &hr_config_standard_names, NULL, 0, 0, model));
+  HR_TRY(hr_config_kv_heads(config, &hr_config_standard_names, NULL, 0, model));
+  HR_TRY(hr_config_head_dim(config, &hr_config_standard_names, NULL, 0, model));
   HR_TRY(hr_config_mlp(config, "intermediate_size", 0, "hidden_act", "gelu", model));
   HR_TRY(hr_config_rotary(config, "rotary_pct", 0.25, model));
   HR_TRY(hr_config_flag(config, "use_parallel_residual", true, &model->parallel_block));

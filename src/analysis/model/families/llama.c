@@ -10,7 +10,8 @@ static hr_status read_common(hr_config *config, int64_t default_positions, int64
 {
   const hr_config_names *names = &hr_config_standard_names;
   HR_TRY(hr_config_sizes(config, names, default_positions, model));
-  HR_TRY(hr_config_heads(config, names, "num_key_value_heads", kv_default, head_dim_default, model));
+  HR_TRY(hr_config_kv_heads(config, names, "num_key_value_heads", kv_default, model));
+  HR_TRY(hr_config_head_dim(config, names, "head_dim", head_dim_default, model));
   HR_TRY(hr_config_mlp(config, "intermediate_size", 0, "hidden_act", "silu", model));
   HR_TRY(hr_config_rotary(config, NULL, 1.0, model));
   model->mlp_gated = true;

@@ -6,7 +6,8 @@ static hr_status read_common(hr_config *config, hr_model *model)
   const hr_config_names *names = &hr_config_standard_names;
   bool bias;
   HR_TRY(hr_config_sizes(config, names, 2048, model));
-  HR_TRY(hr_config_heads(config, names, "num_key_value_heads", 0, 0, model));
+  HR_TRY(hr_config_kv_heads(config, names, "num_key_value_heads", 0, model));
+  HR_TRY(hr_config_head_dim(config, names, "head_dim", 0, model));
   HR_TRY(hr_config_mlp(config, "intermediate_size", 0, "hidden_act", "silu", model));
   HR_TRY(hr_config_rotary(config, NULL, 1.0, model));
   HR_TRY(hr_config_flag(config, "attention_bias", false, &bias));

@@ -6,7 +6,8 @@ hr_status hr_read_opt(hr_config *config, hr_model *model)
   bool bias, norm_first, no_final_norm;
   int64_t embedding_dim;
   HR_TRY(hr_config_sizes(config, &hr_config_standard_names, 2048, model));
-  HR_TRY(hr_config_heads(config, &hr_config_standard_names, NULL, 0, 0, model));
+  HR_TRY(hr_config_kv_heads(config, &hr_config_standard_names, NULL, 0, model));
+  HR_TRY(hr_config_head_dim(config, &hr_config_standard_names, NULL, 0, model));
   HR_TRY(hr_config_mlp(config, "ffn_dim", 0, "activation_function", "relu", model));
   HR_TRY(hr_config_size_derived(config, "word_embed_proj_dim", model->hidden, &embedding_dim));
   HR_TRY(hr_config_flag(config, "do_layer_norm_before", true, &norm_first));

@@ -6,7 +6,8 @@ hr_status hr_read_phi(hr_config *config, hr_model *model)
   const hr_config_names *names = &hr_config_standard_names;
   bool qk_norm;
   HR_TRY(hr_config_sizes(config, names, 2048, model));
-  HR_TRY(hr_config_heads(config, names, "num_key_value_heads", 0, 0, model));
+  HR_TRY(hr_config_kv_heads(config, names, "num_key_value_heads", 0, model));
+  HR_TRY(hr_config_head_dim(config, names, "head_dim", 0, model));
   HR_TRY(hr_config_mlp(config, "intermediate_size", 0, "hidden_act", "gelu_new", model));
   HR_TRY(hr_config_rotary(config, "partial_rotary_factor", 0.5, model));
   HR_TRY(hr_config_flag(config, "qk_layernorm", false, &qk_norm));
@@ -25,7 +26,8 @@ hr_status hr_read_phi3(hr_config *config, hr_model *model)
   const hr_config_names *names = &hr_config_standard_names;
   bool listed;
   HR_TRY(hr_config_sizes(config, names, 4096, model));
-  HR_TRY(hr_config_heads(config, names, "num_key_value_heads", 0, 0, model));
+  HR_TRY(hr_config_kv_heads(config, names, "num_key_value_heads", 0, model));
+  HR_TRY(hr_config_head_dim(config, names, "head_dim", 0, model));
   HR_TRY(hr_config_mlp(config, "intermediate_size", 0, "hidden_act", "silu", model));
   HR_TRY(hr_config_rotary(config, "partial_rotary_factor", 1.0, model));
   HR_TRY(hr_config_window(config, "sliding_window", 0, model));

@@ -17,10 +17,9 @@ hr_status hr_read_sigma(hr_config *config, hr_model *model)
 {
   const hr_config_names *names = &hr_config_standard_names;
   HR_TRY(hr_config_sizes(config, names, 4096, model));
-  HR_TRY(hr_config_heads(config, names, NULL, 0, 0, model));
   HR_TRY(read_kv_heads(config, "num_key_heads", model->q_heads, &model->k_heads));
   HR_TRY(read_kv_heads(config, "num_value_heads", model->q_heads, &model->v_heads));
-  HR_TRY(hr_config_size_derived(config, "value_head_dim", model->v_dim, &model->v_dim));
+  HR_TRY(hr_config_head_dim(config, names, "value_head_dim", 0, model));
   HR_TRY(hr_config_size_derived(config, "key_head_dim", model->v_dim, &model->qk_dim));
   HR_TRY(hr_config_size_derived(config, "augmented_q_dim", 0, &model->q_rank));
   HR_TRY(hr_config_mlp(config, "intermediate_size", 0, "hidden_act", "silu", model));

@@ -6,7 +6,8 @@ hr_status hr_read_stablelm(hr_config *config, hr_model *model)
   const hr_config_names *names = &hr_config_standard_names;
   bool qkv_bias, qk_norm;
   HR_TRY(hr_config_sizes(config, names, 4096, model));
-  HR_TRY(hr_config_heads(config, names, "num_key_value_heads", 32, 0, model));
+  HR_TRY(hr_config_kv_heads(config, names, "num_key_value_heads", 32, model));
+  HR_TRY(hr_config_head_dim(config, names, NULL, 0, model));
   HR_TRY(hr_config_mlp(config, "intermediate_size", 0, "hidden_act", "silu", model));
   const char *fraction = hr_json_has(&config->json, "rope_pct") ? "rope_pct" : "partial_rotary_factor";
   HR_TRY(hr_config_rotary(config, fraction, 0.25, model));

@@ -1,0 +1,70 @@
+/* Reading configurations in tests: a model or a failure from a text, and the notes that came with it. */
+#ifndef HEADROOM_TEST_READING_H
+#define HEADROOM_TEST_READING_H
+
+#include "test.h"
+
+#include <headroom/model.h>
+
+#include <stdio.h>
+#include <string.h>
+
+/** All notes of one reading, one a line. */
+typedef struct test_notes {
+  char text[4096];
+} test_notes;
+
+static inline void keep_note(void *context, const char *message)
+{
+  test_notes *notes = context;
+  size_t used = strlen(notes->text);
+  snprintf(notes->text + used, sizeof notes->text - used, "%s\n", message);
+}
+
+/** The model that `text` describes; the test fails if it describes none. */
+static inline hr_model read_model(const char *text)
+{
+  hr_model model;
+  hr_error error;
+  assert_ok(hr_model_from_json(text, strlen(text), "config.json", NULL, NULL, &model, &error), error);
+  return model;
+}
+
+/** Everything that was noted while reading `text`. */
+static inline test_notes read_notes(const char *text)
+{
+  test_notes notes = {.text = ""};
+  hr_model model;
+  hr_error error;
+  assert_ok(hr_model_from_json(text, strlen(text), "config.json", keep_note, &notes, &model, &error), error);
+  return notes;
+}
+
+/** Parameters of the model that `text` describes. */
+static inline hr_parameters read_parameters(const char *text)
+{
+  hr_model model = read_model(text);
+  hr_parameters parameters;
+  hr_error error;
+  assert_ok(hr_model_parameters(&model, &parameters, &error), error);
+  return parameters;
+}
+
+/** `text` fails with this status and exactly this message, and leaves the model alone. */
+static inline void assert_refused_bytes(const char *text, size_t length, hr_status status, const char *message)
+{
+  hr_model model = {.layers = 77};
+  hr_error error = {.message = ""};
+  hr_status found = hr_model_from_json(text, length, "config.json", NULL, NULL, &model, &error);
+  assert_string_equal(error.message, message);
+  assert_int_equal(found, status);
+  assert_int_equal(error.status, status);
+  assert_int_equal(model.layers, 77);
+}
+
+static inline void assert_refused(const char *text, hr_status status, const char *message)
+{
+  assert_refused_bytes(text, strlen(text), status, message);
+}
+
+#endif
