@@ -27,9 +27,10 @@ typedef enum hr_calibration {
 
 /** Speed of a product whose contiguous dimensions are multiples of `bytes` but not of the next larger class. */
 typedef struct hr_alignment_class {
-  int64_t bytes;      /* a power of two */
-  double gemm_share;  /* of the rate of the best class, plain products */
-  double bmm_share;   /* the same for batched products */
+  int64_t bytes;       /* a power of two */
+  double gemm_share;   /* of the rate of the best class, in tiles of 128 × 256: plain products */
+  double bmm_share;    /* the same for batched products */
+  double result_share; /* plain products whose operands are of the best class, but not the result; 0: gemm_share */
 } hr_alignment_class;
 
 /** A block of the result that one multiprocessor (one core of a CPU) computes at a time. */
@@ -66,9 +67,14 @@ typedef struct hr_hardware {
   int64_t memory_bytes;
   int64_t l2_bytes;             /* last-level cache */
   int64_t shared_bytes;         /* shared memory (LDS) of a multiprocessor; CPU: L2 of a core */
-  double launch_ns;             /* the shortest time from one kernel to the next in a stream */
-  double tile_overhead_ns;      /* what a tile takes beside its multiplications: filling the pipeline, storing */
-  double attention_launch_ns;   /* the shortest fused attention, splitting and combining included; 0: as launch_ns */
+  double softmax_share, norm_share, activation_share; /* of the bandwidth, of these kernels; 0: as bandwidth_share */
+  double store_exposed;         /* part of the time of writing a result that its multiplications do not hide; 0 … 1 */
+  double boost;                 /* largest rise of the clock when few multiprocessors are busy, against the clock of
+                                   large products, which power limits; 0: none */
+  double launch_ns;             /* the shortest kernel: time from one to the next in a stream */
+  double product_launch_ns;     /* the shortest product; 0: as launch_ns */
+  double attention_launch_ns;   /* the shortest decoding attention, its combining included; 0: as launch_ns */
+  double attention_block_ns;    /* what a block of rows of fused attention takes beside its products */
   int64_t tile_k_bytes;         /* the depth k is worked off in steps of so many bytes; 0: no steps */
 
   size_t alignment_count;

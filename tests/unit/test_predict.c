@@ -68,8 +68,8 @@ static void parts_add_up_to_the_matrix_time(void **state)
   (void)state;
   hr_hardware hardware = toy();
   hardware.alignment_count = 2;
-  hardware.alignments[0] = (hr_alignment_class){2, 0.25, 0.2};
-  hardware.alignments[1] = (hr_alignment_class){16, 1, 1};
+  hardware.alignments[0] = (hr_alignment_class){2, 0.25, 0.2, 0};
+  hardware.alignments[1] = (hr_alignment_class){16, 1, 1, 0};
   hr_prediction p = predict(&hardware, 5000, 3001, 1000, 1);
   assert_near(p.alignment_loss, 0.75);
   assert_near(p.matrix_ns + p.tile_ns + p.wave_ns + p.alignment_ns, p.time_ns);
@@ -113,9 +113,9 @@ static void few_tiles_of_a_long_product_are_split_along_k(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
-  /* One tile, k = 54 · 1024: split 54 ways as each split must have 1 KiB (512 elements) and 108 slots are free:
-   * min(108 / 1, 55296 / 512) = 108. */
-  hr_prediction p = predict(&hardware, 128, 256, 54 * 1024, 1);
+  /* One tile and 108 free slots; a split has at least 2 KiB, 1024 elements, of k: min(108 / 1, 54) and min(108, 216). */
+  assert_int_equal(predict(&hardware, 128, 256, 54 * 1024, 1).splits, 54);
+  hr_prediction p = predict(&hardware, 128, 256, 216 * 1024, 1);
   assert_int_equal(p.splits, 108);
   assert_int_equal(p.waves, 1);
   assert_true(p.time_ns < 2 * p.matrix_ns);

@@ -53,7 +53,7 @@ static hr_status check_rates(const hr_hardware *hardware, hr_error *error)
 static hr_status check_alignments(const hr_hardware *hardware, hr_error *error)
 {
   HR_TRY(check_range("alignments (count)", (double)hardware->alignment_count, 0, HR_ALIGNMENTS_MAX, error));
-  hr_alignment_class before = {0, 0, 0};
+  hr_alignment_class before = {0, 0, 0, 0};
   for (size_t i = 0; i < hardware->alignment_count; i++) {
     hr_alignment_class class = hardware->alignments[i];
     if (class.bytes <= before.bytes || hr_power_of_two_in(class.bytes, class.bytes) != class.bytes)
@@ -61,7 +61,9 @@ static hr_status check_alignments(const hr_hardware *hardware, hr_error *error)
                      class.bytes);
     HR_TRY(check_range("alignments: gemm_share", class.gemm_share, 0.001, 1, error));
     HR_TRY(check_range("alignments: bmm_share", class.bmm_share, 0.001, 1, error));
-    if (class.gemm_share < before.gemm_share || class.bmm_share < before.bmm_share)
+    HR_TRY(check_range("alignments: result_share", class.result_share, 0, 1, error));
+    if (class.gemm_share < before.gemm_share || class.bmm_share < before.bmm_share ||
+        class.result_share < before.result_share)
       return hr_fail(error, HR_ERROR_INVALID, "alignments: %" PRId64 " bytes is slower than %" PRId64 " bytes",
                      class.bytes, before.bytes);
     before = class;
@@ -110,11 +112,17 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"bandwidth_share", hardware->bandwidth_share, 0.001, 1},
       {"load_share", hardware->load_share, 0, 1},
       {"store_share", hardware->store_share, 0, 1},
+      {"softmax_share", hardware->softmax_share, 0, 1},
+      {"norm_share", hardware->norm_share, 0, 1},
+      {"activation_share", hardware->activation_share, 0, 1},
+      {"store_exposed", hardware->store_exposed, 0, 1},
+      {"boost", hardware->boost, 0, 4},
       {"memory_bytes", (double)hardware->memory_bytes, 0, 1e18},
       {"l2_bytes", (double)hardware->l2_bytes, 0, 1e15},
       {"shared_bytes", (double)hardware->shared_bytes, 0, 1e15},
       {"launch_ns", hardware->launch_ns, 0, 1e9},
-      {"tile_overhead_ns", hardware->tile_overhead_ns, 0, 1e9},
+      {"product_launch_ns", hardware->product_launch_ns, 0, 1e9},
+      {"attention_block_ns", hardware->attention_block_ns, 0, 1e9},
       {"attention_launch_ns", hardware->attention_launch_ns, 0, 1e9},
       {"tile_k_bytes", (double)hardware->tile_k_bytes, 0, 1e6},
       {"devices_per_node", (double)hardware->devices_per_node, 0, 1e6},

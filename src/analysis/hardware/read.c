@@ -86,8 +86,14 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
       {"bandwidth_share", 1, -1, &hardware->bandwidth_share},
       {"load_share", 1, 0, &hardware->load_share},
       {"store_share", 1, 0, &hardware->store_share},
+      {"softmax_share", 1, 0, &hardware->softmax_share},
+      {"norm_share", 1, 0, &hardware->norm_share},
+      {"activation_share", 1, 0, &hardware->activation_share},
+      {"store_exposed", 1, 0, &hardware->store_exposed},
+      {"boost", 4, 0, &hardware->boost},
       {"launch_ns", 1e9, -1, &hardware->launch_ns},
-      {"tile_overhead_ns", 1e9, 0, &hardware->tile_overhead_ns},
+      {"product_launch_ns", 1e9, 0, &hardware->product_launch_ns},
+      {"attention_block_ns", 1e9, 0, &hardware->attention_block_ns},
       {"attention_launch_ns", 1e9, 0, &hardware->attention_launch_ns},
       {"interconnect_bytes_per_s", 1e18, 0, &hardware->interconnect_bytes_per_s},
   };
@@ -152,7 +158,8 @@ static hr_status read_alignment(const hr_json_reader *row, hr_hardware *hardware
   hr_alignment_class *class = &hardware->alignments[index];
   HR_TRY(hr_json_integer(row, "bytes", 1, 4096, &class->bytes));
   HR_TRY(hr_json_number(row, "gemm_share", 0, 1, &class->gemm_share));
-  return hr_json_number(row, "bmm_share", 0, 1, &class->bmm_share);
+  HR_TRY(hr_json_number(row, "bmm_share", 0, 1, &class->bmm_share));
+  return hr_json_number_or(row, "result_share", 0, 1, 0, &class->result_share);
 }
 
 static hr_status read_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)

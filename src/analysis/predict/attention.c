@@ -12,7 +12,7 @@
 /* Rows of a matrix instruction: a decode step multiplies so many, however few queries share a key head. */
 #define INSTRUCTION_ROWS 64
 /* Head sizes are padded to multiples of this. */
-#define HEAD_GRANULE 32
+#define HEAD_GRANULE 16
 /* Where a device's data has no figure for fused attention: FlashAttention-2 reaches 0.5 to 0.73 of an A100's 312
  * TFLOP/s forward and 0.5 to 0.6 backward (Dao 2023, arXiv 2307.08691, section 4), where the library reaches 0.87. */
 #define FORWARD_SHARE_UNKNOWN 0.6
@@ -58,9 +58,9 @@ static double by_row_blocks_ns(const hr_hardware *hardware, const hr_attention *
   double columns = (double)hr_round_up(a->kv_len, BLOCK_COLUMNS);
   if (a->window > 0)
     columns = fmin(columns, (double)hr_round_up(a->window, BLOCK_COLUMNS) + BLOCK_COLUMNS);
-  double longest_ns = columns * BLOCK_ROWS * entry_flops(a) / slot_rate + hardware->tile_overhead_ns;
+  double longest_ns = columns * BLOCK_ROWS * entry_flops(a) / slot_rate + hardware->attention_block_ns;
   double work = computed_entries(a, entries) * entry_flops(a) * (double)a->q_heads * (double)a->batch;
-  double filled_ns = work / (slot_rate * slots) + blocks / slots * hardware->tile_overhead_ns;
+  double filled_ns = work / (slot_rate * slots) + blocks / slots * hardware->attention_block_ns;
   double waves = ceil(blocks / slots);
   double busy_ns = fmax(a->mask == HR_MASK_NONE ? waves * filled_ns * slots / blocks : filled_ns, longest_ns);
   p->tile_m = BLOCK_ROWS;
@@ -139,7 +139,7 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
   p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, 0);
   double computed = entries > 0 ? computed_entries(a, (double)entries) / (double)entries : 1;
   double filled_ns = p.matrix_ns * computed * padding / share +
-                     blocks / (double)hardware->multiprocessors * hardware->tile_overhead_ns;
+                     blocks / (double)hardware->multiprocessors * hardware->attention_block_ns;
   p.tile_waste = 1 - 1 / computed;
   p.tile_ns = filled_ns - p.matrix_ns;
   hr_prediction_close(hardware, hr_overlap(filled_ns, p.memory_ns), (double)op->flops,

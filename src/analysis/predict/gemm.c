@@ -7,52 +7,84 @@
 #include <math.h>
 
 /* A split of k has at least so many bytes of each row: shorter ones spend more on their start than on the product. */
-#define SPLIT_BYTES_LEAST 1024
-/* Results of this many rows or columns at most can be had without matrix units, by reading the large operand once. */
-#define VECTOR_ROWS_MOST 8
-/* Share of the fp32 rate that such a kernel reaches: half, as loads and converts take issue slots too. */
+#define SPLIT_BYTES_LEAST 2048
+/* Partial results of a split are added up through the last-level cache, about this much faster than memory. */
+#define REDUCTION_SPEED 2.0
+/* A product of one row (or column) needs no matrix units: every thread multiplies what it reads. Share of the fp32 rate
+ * that such a kernel reaches: half, as loads and conversions take issue slots too. */
 #define VECTOR_RATE_SHARE 0.5
+/* Bytes from which on loads take a whole vector. Below, such kernels reach this share of the bandwidth; an H200 showed
+ * 0.4 to 0.8 (data/results/h200/products.csv, m = 1). */
+#define VECTOR_BYTES 16
+#define VECTOR_NARROW_SHARE 0.6
+/* The tile that alignment shares are said of. */
+#define REFERENCE_TILE_M 128.0
+#define REFERENCE_TILE_N 256.0
 
 /* Alignments are looked at up to a cache line: no device cares beyond it. */
 #define ALIGNMENT_MOST 128
 
-/* One way to lay tiles over the result. Times are of the matrix units at full alignment. */
+/* What does not depend on the tile. */
+typedef struct posed {
+  const hr_hardware *hardware;
+  const hr_gemm *gemm;
+  int64_t slots, element_bytes;
+  int64_t depth_step;            /* k is worked off in steps of so many elements */
+  double slot_ns_per_flop;       /* of one slot at the library's rate */
+  double slot_ns_per_stored;     /* of one element of the result: the part of its store that shows */
+  double alignment_share;        /* of a reference tile; 1: aligned */
+} posed;
+
+/* One way to lay tiles over the result. */
 typedef struct layout {
   hr_tile tile;
   int64_t tiles, splits, waves;
-  double depth;     /* k of one tile of one split, rounded up to whole steps */
-  double slot_ns;   /* one tile of one split on one slot */
-  double matrix_ns; /* waves · slot_ns */
+  double slot_ns;      /* one tile of one split on one slot, aligned */
+  double slowdown;     /* by misalignment, at least 1 */
+  double reduction_ns; /* adding up the splits */
+  double total_ns;
 } layout;
 
-static layout lay_out(const hr_hardware *hardware, const hr_gemm *gemm, hr_tile tile, double slot_flops_per_ns,
-                      int64_t step, int64_t slots)
+/* Narrow loads make the loads the limit: a tile's time then grows with its edge, not with its area, so that small tiles
+ * lose more. */
+static double slowdown_of(hr_tile tile, double alignment_share)
 {
+  double edge = (double)(tile.m + tile.n) / ((double)tile.m * (double)tile.n);
+  double reference = (REFERENCE_TILE_M + REFERENCE_TILE_N) / (REFERENCE_TILE_M * REFERENCE_TILE_N);
+  return 1 + (1 / alignment_share - 1) * (edge / reference);
+}
+
+static layout lay_out(const posed *problem, hr_tile tile)
+{
+  const hr_gemm *gemm = problem->gemm;
   layout way = {.tile = tile, .splits = 1};
   way.tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
   int64_t depth = gemm->k;
-  if (hardware->kind == HR_HARDWARE_GPU && way.tiles * 2 <= slots) {
-    int64_t least = SPLIT_BYTES_LEAST / (int64_t)hr_dtype_bytes(gemm->dtype);
-    way.splits = hr_max64(1, hr_min64(slots / way.tiles, gemm->k / least));
+  if (way.tiles * 2 <= problem->slots && problem->hardware->kind == HR_HARDWARE_GPU) {
+    int64_t least = SPLIT_BYTES_LEAST / problem->element_bytes;
+    way.splits = hr_max64(1, hr_min64(problem->slots / way.tiles, gemm->k / least));
     depth = hr_ceil_div(depth, way.splits);
   }
-  way.depth = (double)hr_ceil_div(depth, step) * (double)step;
-  way.waves = hr_ceil_div(way.tiles * way.splits, slots);
-  way.slot_ns = 2.0 * (double)tile.m * (double)tile.n * way.depth / (slot_flops_per_ns * tile.share) +
-                hardware->tile_overhead_ns;
-  way.matrix_ns = (double)way.waves * way.slot_ns;
+  if (way.splits > 1) {
+    double partial_bytes = 2.0 * 4.0 * (double)way.splits * (double)gemm->m * (double)gemm->n * (double)gemm->batch;
+    way.reduction_ns = hr_transfer_ns(problem->hardware, partial_bytes, 1) / REDUCTION_SPEED;
+  }
+  double area = (double)tile.m * (double)tile.n;
+  double steps = (double)hr_ceil_div(depth, problem->depth_step);
+  way.waves = hr_ceil_div(way.tiles * way.splits, problem->slots);
+  way.slot_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop / tile.share +
+                area * problem->slot_ns_per_stored;
+  way.slowdown = problem->alignment_share < 1 ? slowdown_of(tile, problem->alignment_share) : 1;
+  way.total_ns = (double)way.waves * way.slot_ns * way.slowdown + way.reduction_ns;
   return way;
 }
 
-static layout best_layout(const hr_hardware *hardware, const hr_gemm *gemm, double flops_per_s)
+static layout best_layout(const posed *problem)
 {
-  int64_t slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
-  int64_t step = hr_max64(1, hardware->tile_k_bytes / (int64_t)hr_dtype_bytes(gemm->dtype));
-  double slot_flops_per_ns = flops_per_s / 1e9 / (double)slots;
-  layout best = {.matrix_ns = INFINITY};
-  for (size_t i = 0; i < hardware->tile_count; i++) {
-    layout way = lay_out(hardware, gemm, hardware->tiles[i], slot_flops_per_ns, step, slots);
-    if (way.matrix_ns < best.matrix_ns)
+  layout best = {.total_ns = INFINITY};
+  for (size_t i = 0; i < problem->hardware->tile_count; i++) {
+    layout way = lay_out(problem, problem->hardware->tiles[i]);
+    if (way.total_ns < best.total_ns)
       best = way;
   }
   return best;
@@ -64,27 +96,31 @@ static int64_t alignment_of(int64_t size, int64_t element_bytes)
   return hr_min64(hr_power_of_two_in(size, ALIGNMENT_MOST) * element_bytes, ALIGNMENT_MOST);
 }
 
-static void set_alignments(const hr_gemm *gemm, hr_prediction *p)
+static const hr_alignment_class *class_of(const hr_hardware *hardware, int64_t bytes)
+{
+  size_t i = hardware->alignment_count - 1;
+  while (i > 0 && hardware->alignments[i].bytes > bytes)
+    i--;
+  return &hardware->alignments[i];
+}
+
+/* Sets the alignments of a prediction and returns the share that they leave. */
+static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p)
 {
   int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   p->m_alignment = alignment_of(gemm->m, bytes);
   p->n_alignment = alignment_of(gemm->n, bytes);
   p->k_alignment = alignment_of(gemm->k, bytes);
-  int64_t a = gemm->transpose_a ? p->m_alignment : p->k_alignment;
-  int64_t b = gemm->transpose_b ? p->k_alignment : p->n_alignment;
-  p->alignment = hr_min64(hr_min64(a, b), p->n_alignment);
-}
-
-static double alignment_share(const hr_hardware *hardware, bool batched, int64_t bytes)
-{
-  double share = 1;
-  for (size_t i = hardware->alignment_count; i-- > 0;) {
-    const hr_alignment_class *class = &hardware->alignments[i];
-    share = batched ? class->bmm_share : class->gemm_share;
-    if (class->bytes <= bytes)
-      break;
-  }
-  return share;
+  int64_t operands = hr_min64(gemm->transpose_a ? p->m_alignment : p->k_alignment,
+                              gemm->transpose_b ? p->k_alignment : p->n_alignment);
+  p->alignment = hr_min64(operands, p->n_alignment);
+  if (hardware->alignment_count == 0)
+    return 1;
+  if (batched)
+    return class_of(hardware, p->alignment)->bmm_share;
+  const hr_alignment_class *result = class_of(hardware, p->n_alignment);
+  return fmin(class_of(hardware, operands)->gemm_share,
+              result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
 /* Bytes read from memory. Where neither operand of a product fits into half of the last-level cache, tiles that run in
@@ -103,17 +139,17 @@ static double traffic_bytes(const hr_hardware *hardware, const hr_gemm *gemm, co
   return fmax(loaded_bytes, wave_bytes * (double)way->waves);
 }
 
-/* Partial results of a split are written and read in fp32 and added up. */
-static double split_bytes(const hr_gemm *gemm, const layout *way)
+/* Power is shared: when part of the slots idle, the others clock higher. Power goes with the cube of the clock, so the
+ * clock rises by the cube root of what is saved, until its own limit. */
+static double clock_rise(const hr_hardware *hardware, double matrix_ns, double total_ns)
 {
-  if (way->splits <= 1)
-    return 0;
-  return 2.0 * 4.0 * (double)way->splits * (double)gemm->m * (double)gemm->n * (double)gemm->batch;
+  return hardware->boost > 1 ? fmin(hardware->boost, cbrt(total_ns / matrix_ns)) : 1;
 }
 
-static void set_layout(const layout *way, const hr_gemm *gemm, int64_t slots, hr_prediction *p)
+static void set_layout(const posed *problem, const layout *way, hr_prediction *p)
 {
-  double units = (double)way->tiles * (double)way->splits;
+  const hr_gemm *gemm = problem->gemm;
+  double units = (double)way->tiles * (double)way->splits, slots = (double)problem->slots;
   double covered = (double)way->tiles * (double)way->tile.m * (double)way->tile.n;
   double result = (double)gemm->m * (double)gemm->n * (double)gemm->batch;
   p->tile_m = way->tile.m;
@@ -122,29 +158,45 @@ static void set_layout(const layout *way, const hr_gemm *gemm, int64_t slots, hr
   p->splits = way->splits;
   p->waves = way->waves;
   p->tile_waste = 1 - result / covered;
-  p->wave_waste = 1 - units / ((double)way->waves * (double)slots);
-  double filled_ns = units / (double)slots * way->slot_ns;
-  p->tile_ns = fmax(filled_ns - p->matrix_ns, 0);
-  p->wave_ns = way->matrix_ns - filled_ns;
+  p->wave_waste = 1 - units / ((double)way->waves * slots);
+  p->alignment_loss = 1 - 1 / way->slowdown;
+
+  double waves_ns = (double)way->waves * way->slot_ns;
+  double rise = clock_rise(problem->hardware, p->matrix_ns, waves_ns);
+  double busy_ns = fmax(waves_ns / rise, p->matrix_ns);
+  p->tile_ns = fmax(units / slots * way->slot_ns / rise - p->matrix_ns, 0);
+  p->wave_ns = fmax(busy_ns - p->matrix_ns - p->tile_ns, 0);
+  p->alignment_ns = busy_ns * (way->slowdown - 1);
+  p->tile_ns += way->reduction_ns;
 }
 
-/* A product of a few rows needs no matrix units and then no alignment: every thread multiplies what it reads. */
-static bool vector_kernel_is_faster(const hr_hardware *hardware, const hr_gemm *gemm, double flops,
-                                    hr_prediction *p, double *busy_ns)
+/* A product of one row: the large operand is read once and nothing else counts. */
+static double vector_kernel_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr_prediction *p,
+                               hr_prediction *vector)
 {
   double rate = hardware->dense_flops_per_s[HR_FP32] * VECTOR_RATE_SHARE;
-  if (hr_min64(gemm->m, gemm->n) > VECTOR_ROWS_MOST || !(rate > 0))
-    return false;
-  double memory_ns = p->memory_ns, vector_ns = flops / rate * 1e9;
-  double vector_busy_ns = hr_overlap(fmax(vector_ns, p->matrix_ns), memory_ns);
-  if (vector_busy_ns >= *busy_ns)
-    return false;
-  p->tile_ns = fmax(vector_ns - p->matrix_ns, 0);
-  p->wave_ns = p->alignment_ns = 0;
-  p->tile_waste = p->wave_waste = p->alignment_loss = 0;
-  p->tile_m = p->tile_n = p->tiles = p->waves = p->splits = 0;
-  *busy_ns = vector_busy_ns;
-  return true;
+  if (hr_min64(gemm->m, gemm->n) > 1 || !(rate > 0))
+    return INFINITY;
+  double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
+  *vector = *p;
+  vector->tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0);
+  vector->wave_ns = vector->alignment_ns = vector->tile_waste = vector->wave_waste = vector->alignment_loss = 0;
+  vector->tile_m = vector->tile_n = vector->tiles = vector->waves = vector->splits = 0;
+  if (p->alignment < VECTOR_BYTES)
+    vector->memory_ns /= VECTOR_NARROW_SHARE;
+  return hr_overlap(vector->matrix_ns + vector->tile_ns, vector->memory_ns);
+}
+
+static posed pose(const hr_hardware *hardware, const hr_gemm *gemm, double rate, double share)
+{
+  posed problem = {.hardware = hardware, .gemm = gemm, .alignment_share = share};
+  problem.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
+  problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
+  problem.depth_step = hr_max64(1, hardware->tile_k_bytes / problem.element_bytes);
+  problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
+  problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
+                               hr_transfer_ns(hardware, (double)problem.element_bytes, hardware->store_share);
+  return problem;
 }
 
 hr_status hr_predict_product(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double loaded_bytes,
@@ -153,26 +205,23 @@ hr_status hr_predict_product(const hr_hardware *hardware, const hr_gemm *gemm, b
   HR_TRY(hr_predict_usable(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, gemm->dtype, &rate, error));
-  int64_t slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
   double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch;
   double flops = 2.0 * stored * (double)gemm->k;
 
-  hr_prediction p = {.launch_ns = hardware->launch_ns};
+  hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->product_launch_ns)};
   p.matrix_ns = flops / rate * 1e9;
-  layout way = best_layout(hardware, gemm, rate);
-  set_layout(&way, gemm, slots, &p);
-  set_alignments(gemm, &p);
-  double share = alignment_share(hardware, batched, p.alignment);
-  p.alignment_loss = 1 - share;
-  p.alignment_ns = way.matrix_ns / share - way.matrix_ns;
-
-  double loaded = traffic_bytes(hardware, gemm, &way, loaded_bytes);
-  p.memory_ns = hr_transfer_ns(hardware, loaded, hardware->load_share) +
-                hr_transfer_ns(hardware, stored * (double)hr_dtype_bytes(gemm->dtype), hardware->store_share);
-  double reduction_ns = hr_transfer_ns(hardware, split_bytes(gemm, &way), 0);
-  double busy_ns = hr_overlap(way.matrix_ns + p.alignment_ns, p.memory_ns) + reduction_ns;
-  if (!vector_kernel_is_faster(hardware, gemm, flops, &p, &busy_ns))
-    p.tile_ns += reduction_ns;
+  posed problem = pose(hardware, gemm, rate, set_alignments(hardware, gemm, batched, &p));
+  layout way = best_layout(&problem);
+  set_layout(&problem, &way, &p);
+  p.memory_ns = hr_transfer_ns(hardware, traffic_bytes(hardware, gemm, &way, loaded_bytes), hardware->load_share) +
+                hr_transfer_ns(hardware, stored * (double)problem.element_bytes, hardware->store_share);
+  double busy_ns = hr_overlap(p.matrix_ns + p.tile_ns + p.wave_ns + p.alignment_ns, p.memory_ns);
+  hr_prediction vector;
+  double vector_ns = vector_kernel_ns(hardware, gemm, &p, &vector);
+  if (vector_ns < busy_ns) {
+    p = vector;
+    busy_ns = vector_ns;
+  }
   hr_prediction_close(hardware, busy_ns, flops, hardware->dense_flops_per_s[gemm->dtype], &p);
   *prediction = p;
   return HR_OK;

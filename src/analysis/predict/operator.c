@@ -25,13 +25,30 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
   return hr_predict_attention_backward(hardware, op, prediction, error);
 }
 
+/* Kernels that reduce over rows or compute much an element reach less of the bandwidth than a copy. */
+static double memory_share(const hr_hardware *hardware, hr_operator_id id)
+{
+  switch (id) {
+  case HR_OP_SOFTMAX: return hardware->softmax_share;
+  case HR_OP_ACTIVATION: return hardware->activation_share;
+  case HR_OP_EMBEDDING_NORM:
+  case HR_OP_ATTENTION_NORM:
+  case HR_OP_QK_NORM:
+  case HR_OP_ATTENTION_POST_NORM:
+  case HR_OP_MLP_NORM:
+  case HR_OP_MLP_POST_NORM:
+  case HR_OP_FINAL_NORM: return hardware->norm_share;
+  default: return hardware->bandwidth_share;
+  }
+}
+
 static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
                                 hr_prediction *prediction, hr_error *error)
 {
   (void)tensor_parallel;
   HR_TRY(hr_predict_usable(hardware, error));
   hr_prediction p = {.launch_ns = hardware->launch_ns};
-  p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, 0);
+  p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, memory_share(hardware, op->id));
   hr_prediction_close(hardware, p.memory_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
   *prediction = p;
   return HR_OK;
