@@ -12,13 +12,18 @@ extern "C" {
 #endif
 
 /** Loads a model: a file, a directory with a config.json, or a built-in name (hr_catalog_models()); case of a built-in
- *  name does not matter and an organisation in front ("meta-llama/Llama-2-7b") is dropped. "-" reads standard input.
+ *  name does not matter and an organisation in front ("meta-llama/Llama-2-7b") is dropped. "-" reads standard input; text that begins with '{' is the
+ *  configuration itself.
  *  Errors of hr_model_from_json(); HR_ERROR_NOT_FOUND with near names; HR_ERROR_UNREADABLE for a file over 16 MiB. */
 HR_API hr_status hr_load_model(const char *what, hr_note_fn note, void *context, hr_model *model, hr_error *error);
 
 /** Loads a device: a built-in name, a device file (a name with '/' or ending in ".json"), "cpu" (detected here, not
  *  measured) or "cuda:N". HR_ERROR_NOT_FOUND with near names; HR_ERROR_UNAVAILABLE where this machine has none. */
 HR_API hr_status hr_load_hardware(const char *what, hr_hardware *hardware, hr_error *error);
+
+/** Writes "; did you mean a, b or c?" to `text` with the (at most 3) names nearest to `wanted` by edit distance, nearest
+ *  first; an empty text when none is near. */
+HR_API void hr_suggest_names(const char *wanted, const char *const *names, size_t count, char *text, size_t size);
 
 #ifdef __cplusplus
 }

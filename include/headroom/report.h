@@ -20,12 +20,19 @@ typedef enum hr_format { HR_FORMAT_TABLE, HR_FORMAT_JSON, HR_FORMAT_CSV, HR_FORM
 /** Reads "table", "json", "csv" or "markdown". HR_ERROR_NOT_FOUND for any other; *format is then untouched. */
 HR_API hr_status hr_format_parse(const char *name, hr_format *format);
 
+/** Which table of an advice CSV has: a CSV document is one table. */
+typedef enum hr_csv_table { HR_CSV_FINDINGS, HR_CSV_OPERATORS, HR_CSV_MEASUREMENTS } hr_csv_table;
+
+/** Reads "findings", "operators" or "measurements". HR_ERROR_NOT_FOUND for any other; *table is then untouched. */
+HR_API hr_status hr_csv_table_parse(const char *name, hr_csv_table *table);
+
 typedef struct hr_report_options {
   size_t struct_size; /* sizeof(hr_report_options), set by hr_report_options_default() */
   hr_format format;
   bool colour;        /* ANSI colours in tables */
   int width;          /* columns of the terminal; 0: do not wrap */
   bool verbose;       /* satisfied and void rules too, all operators */
+  hr_csv_table csv;   /* of hr_report_advice() */
 } hr_report_options;
 
 /** A plain table of unlimited width. */

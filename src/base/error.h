@@ -8,6 +8,10 @@
 /** Writes the message to `error` (which may be NULL) and returns `status`. */
 hr_status hr_fail(hr_error *error, hr_status status, const char *format, ...) HR_PRINTF(3, 4);
 
+/** The system's words for an errno, written to `text`, which is returned. Unlike strerror() safe with threads. */
+#define HR_REASON_SIZE 128
+const char *hr_reason(int number, char text[HR_REASON_SIZE]);
+
 /** Returns from the calling function if `call` fails. */
 #define HR_TRY(call)                  \
   do {                                \

@@ -2,6 +2,7 @@
 #include "base/names.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct status_row {
   const char *name, *sentence;
@@ -34,4 +35,11 @@ hr_status hr_fail(hr_error *error, hr_status status, const char *format, ...)
     error->status = status;
   }
   return status;
+}
+
+const char *hr_reason(int number, char text[HR_REASON_SIZE])
+{
+  if (strerror_r(number, text, HR_REASON_SIZE) != 0)
+    snprintf(text, HR_REASON_SIZE, "error %d of the system", number);
+  return text;
 }

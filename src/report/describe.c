@@ -1,0 +1,133 @@
+#include "report/document.h"
+
+#include "base/error.h"
+#include "report/text.h"
+
+#include <inttypes.h>
+
+typedef struct description {
+  const hr_model *model;
+  const hr_workload *workload;
+  const hr_hardware *hardware; /* may be NULL */
+  hr_parameters parameters;
+  hr_memory memory;
+  int64_t largest_batch; /* only with hardware */
+  hr_operators operators;
+} description;
+
+static hr_status gather(description *d, hr_error *error)
+{
+  HR_TRY(hr_model_parameters(d->model, &d->parameters, error));
+  HR_TRY(hr_operators_list(d->model, d->workload, &d->operators, error));
+  HR_TRY(hr_memory_estimate(d->model, d->workload, &d->memory, error));
+  if (d->hardware)
+    HR_TRY(hr_memory_largest_batch(d->model, d->workload, d->hardware->memory_bytes, &d->largest_batch, error));
+  return HR_OK;
+}
+
+static hr_status write_json(const description *d, FILE *out, hr_error *error)
+{
+  bool failed;
+  hr_json json = hr_json_document("describe", &failed);
+  hr_json_put_model(json, d->model);
+  hr_json_put_workload(json, d->workload);
+  hr_json_put_count(json, "parameters", d->parameters.total);
+  hr_json_put_count(json, "parameters_excluding_embeddings", d->parameters.excluding_embeddings);
+  hr_json parts = hr_json_put_object(json, "parameters_by_part");
+  hr_json_put_count(parts, "embedding", d->parameters.embedding);
+  hr_json_put_count(parts, "position", d->parameters.position);
+  hr_json_put_count(parts, "attention", d->parameters.attention);
+  hr_json_put_count(parts, "mlp", d->parameters.mlp);
+  hr_json_put_count(parts, "norm", d->parameters.norm);
+  hr_json_put_count(parts, "logit", d->parameters.logit);
+  hr_json_put_count(json, "flops", d->operators.flops);
+  hr_json_put_count(json, "bytes", d->operators.bytes);
+  hr_json_put_count(json, "kv_cache_bytes_per_token", d->memory.kv_cache_bytes_per_token);
+  hr_json_put_memory(json, &d->memory);
+  hr_json_put_text(json, "device", d->hardware ? d->hardware->name : NULL);
+  hr_json_put(json, "largest_batch", d->hardware ? json_integer(d->largest_batch) : json_null());
+  hr_json_put_table(json, "operators", hr_operator_table(&d->operators, NULL, d->model, d->workload, false));
+  return hr_json_write(out, json, error);
+}
+
+static void put_parameters(const hr_document *document, const hr_parameters *p)
+{
+  char total[HR_NUMBER_SIZE], brief[HR_NUMBER_SIZE], rest[HR_NUMBER_SIZE];
+  hr_write_count(total, sizeof total, p->total);
+  hr_write_short(brief, sizeof brief, (double)p->total);
+  hr_write_count(rest, sizeof rest, p->excluding_embeddings);
+  hr_put_field(document, "parameters", "%s (%s), %s outside the embeddings", total, brief, rest);
+  const struct {
+    const char *name;
+    int64_t count;
+  } parts[] = {{"attention", p->attention}, {"MLP", p->mlp},           {"norms", p->norm}, {"embedding", p->embedding},
+               {"positions", p->position},  {"logit map", p->logit}};
+  char line[256] = "";
+  size_t used = 0;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (parts[i].count == 0)
+      continue;
+    hr_write_short(brief, sizeof brief, (double)parts[i].count);
+    int written = snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "", parts[i].name, brief);
+    used += written > 0 ? (size_t)written : 0;
+  }
+  hr_put_field(document, "", "%s", line);
+}
+
+static void put_memory(const hr_document *document, const description *d)
+{
+  const hr_memory *m = &d->memory;
+  const struct {
+    const char *name;
+    int64_t bytes;
+  } parts[] = {{"weights", m->weight_bytes},         {"gradients", m->gradient_bytes},
+               {"optimizer", m->optimizer_bytes},    {"activations", m->activation_bytes},
+               {"KV cache", m->kv_cache_bytes}};
+  char line[256] = "", bytes[HR_NUMBER_SIZE];
+  size_t used = 0;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (parts[i].bytes == 0)
+      continue;
+    hr_write_bytes(bytes, sizeof bytes, (double)parts[i].bytes);
+    int written = snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "", parts[i].name, bytes);
+    used += written > 0 ? (size_t)written : 0;
+  }
+  hr_write_bytes(bytes, sizeof bytes, (double)m->total_bytes);
+  hr_put_field(document, "memory", "%s a device: %s", bytes, line);
+  hr_write_bytes(bytes, sizeof bytes, (double)m->kv_cache_bytes_per_token);
+  hr_put_field(document, "KV cache", "%s a token", bytes);
+  if (d->hardware && d->largest_batch == 0)
+    hr_put_field(document, "fits", "not even a batch of 1 fits %s", d->hardware->name);
+  else if (d->hardware)
+    hr_put_field(document, "fits", "a batch of up to %" PRId64 " on %s", d->largest_batch, d->hardware->name);
+}
+
+static hr_status write_text(const description *d, const hr_document *document, hr_error *error)
+{
+  char work[HR_NUMBER_SIZE], traffic[HR_NUMBER_SIZE];
+  if (document->options->format != HR_FORMAT_CSV) {
+    hr_put_model(document, d->model);
+    put_parameters(document, &d->parameters);
+    if (d->hardware)
+      hr_put_hardware(document, d->hardware);
+    hr_put_workload(document, d->workload);
+    hr_write_rate(work, sizeof work, (double)d->operators.flops, "FLOP");
+    hr_write_bytes(traffic, sizeof traffic, (double)d->operators.bytes);
+    hr_put_field(document, "step", "%s in matrix products, %s moved at least", work, traffic);
+    put_memory(document, d);
+    hr_put_heading(document, document->options->verbose ? "Operators of a step" : "Matrix products of a step");
+  }
+  bool products_only = document->options->format != HR_FORMAT_CSV && !document->options->verbose;
+  return hr_put_table(document, hr_operator_table(&d->operators, NULL, d->model, d->workload, products_only), error);
+}
+
+hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
+                                const hr_workload *workload, const hr_hardware *hardware, hr_error *error)
+{
+  description d = {.model = model, .workload = workload, .hardware = hardware};
+  HR_TRY(gather(&d, error));
+  hr_document document;
+  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_status status = options->format == HR_FORMAT_JSON ? write_json(&d, out, error) : write_text(&d, &document, error);
+  return hr_document_end(&document, status, error);
+}
