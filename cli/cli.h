@@ -1,0 +1,158 @@
+/* The command: what its files share. It uses only the public interface of the library. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <headroom/headroom.h>
+
+#include <stdio.h>
+#include <time.h>
+
+/* docs/cli.md documents them. */
+enum {
+  EXIT_FINE = 0,
+  EXIT_FINDINGS = 1,    /* --strict and a finding of severity high */
+  EXIT_USAGE = 2,       /* the command line, also a device that does not exist */
+  EXIT_INPUT = 3,       /* a model or a file that cannot be read or is wrong */
+  EXIT_UNSUPPORTED = 4, /* what Headroom does not cover or this machine does not have */
+  EXIT_OUTPUT = 5,      /* the result cannot be written, or memory ran out */
+  EXIT_INTERRUPTED = 130
+};
+
+/** MIN:MAX:STEP of an option; 0 where it was not given. */
+typedef struct cli_range {
+  int64_t min, max, step;
+} cli_range;
+
+typedef enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER } cli_color;
+
+/* The type of the member that each kind of option fills. */
+typedef bool cli_FLAG;
+typedef int64_t cli_INTEGER;
+typedef double cli_NUMBER;
+typedef const char *cli_TEXT;
+typedef cli_range cli_RANGE;
+typedef hr_phase cli_PHASE;
+typedef hr_attention_form cli_ATTENTION;
+typedef hr_dtype cli_DTYPE;
+typedef hr_format cli_FORMAT;
+typedef hr_csv_table cli_CSV;
+typedef cli_color cli_COLOR;
+
+#define SIZE_MOST 1099511627776 /* 2^40, the library's own limit */
+
+/** What the command line says. A member that was not given is zero; given[] tells a given zero from none. */
+typedef struct cli_options {
+#define CLI_OPTION(group, member, long_name, short_name, kind, least, most, argument, help) cli_##kind member;
+#include "options.inc"
+#undef CLI_OPTION
+} cli_options;
+
+enum {
+#define CLI_OPTION(group, member, long_name, short_name, kind, least, most, argument, help) CLI_OPTION_##member,
+#include "options.inc"
+#undef CLI_OPTION
+  CLI_OPTION_COUNT
+};
+
+typedef struct cli_run cli_run;
+
+/** One row of commands.inc. */
+typedef struct cli_command {
+  const char *name;
+  const char *arguments;
+  unsigned groups;
+  const char *summary;
+  int (*run)(const cli_run *run);
+} cli_command;
+
+/** A command with its command line, read. */
+struct cli_run {
+  const cli_command *command;
+  cli_options options;
+  bool given[CLI_OPTION_COUNT];
+  char *texts[CLI_OPTION_COUNT]; /* the arguments, which text members point to */
+  int argument_count;
+  const char **arguments; /* NULL-terminated */
+};
+
+/** The commands, in the order of commands.inc. */
+const cli_command *cli_commands(size_t *count);
+
+/** The command of this name, NULL if there is none. */
+const cli_command *cli_find_command(const char *name);
+
+/** Writes one line to standard error, "headroom: …", and returns `code`. Control characters become '?'. */
+int cli_fail(int code, const char *format, ...) HR_PRINTF(2, 3);
+
+/** The exit code of a failure of the library; prints its message. */
+int cli_fail_status(hr_status status, const hr_error *error);
+
+/** Prints the list of commands to standard output. Returns an exit code. */
+int cli_print_summary(void);
+
+/** "Go on", where an exit code is returned otherwise. */
+#define CLI_GO_ON (-1)
+
+/** Reads the command line (argv[0] is the command's name) and runs the command, or prints its help. Returns the exit
+ *  code. */
+int cli_run_command(const cli_command *command, int argc, const char **argv);
+
+/** Flushes what was printed to a standard stream. Returns EXIT_FINE, or EXIT_OUTPUT with the message printed. */
+int cli_flush(FILE *out);
+
+/** A strict positive integer within SIZE_MOST; `what` is how the message calls it. */
+int cli_read_size(const char *what, const char *text, int64_t *value);
+
+/* What several commands do first. Each returns CLI_GO_ON or an exit code, with the message printed. */
+int cli_load_model(const cli_run *run, hr_model *model);
+int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
+int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload);
+int cli_open_own_device(const cli_run *run, hr_device **device); /* for --measure */
+
+/* ---- output.c ---- */
+
+/** Where the result goes. A file is written beside its target and renamed at the end, so that it is old or new. */
+typedef struct cli_output {
+  FILE *stream;
+  const char *name;     /* for messages */
+  char *target;         /* the file to replace; NULL when written directly */
+  char *temporary;
+  hr_report_options options;
+} cli_output;
+
+/** Opens --output or standard output and fills `options` from the command line. CLI_GO_ON or an exit code. */
+int cli_output_open(const cli_run *run, cli_output *output);
+
+/** Ends the output. `status` is the report's; the file is only replaced when it is HR_OK. Returns an exit code. */
+int cli_output_close(cli_output *output, hr_status status, const hr_error *error);
+
+/** Ends an output that nothing was written to; the target stays as it was. */
+void cli_output_discard(cli_output *output);
+
+/* ---- progress.c ---- */
+
+typedef struct cli_progress {
+  bool enabled, shown;
+  struct timespec start;
+} cli_progress;
+
+/** Ctrl-C and its like set a flag from now on; a second one ends the process. */
+void cli_catch_signals(void);
+bool cli_interrupted(void);
+
+cli_progress cli_progress_begin(const cli_run *run);
+
+/** An hr_progress_fn whose context is a cli_progress: a line on a terminal, from the second second on. */
+int cli_progress_report(void *context, double done, const char *what);
+
+/** For hr_measure_options.cancelled. */
+int cli_cancelled(void *context);
+
+/** Removes the line. */
+void cli_progress_end(cli_progress *progress);
+
+#define CLI_COMMAND(name, arguments, groups, summary) int cli_##name(const cli_run *run);
+#include "commands.inc"
+#undef CLI_COMMAND
+
+#endif

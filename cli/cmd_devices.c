@@ -1,0 +1,111 @@
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The devices of this machine that are always asked for. */
+static const char *const own_devices[] = {"cpu", "cuda:0"};
+
+#define OWN_COUNT (sizeof own_devices / sizeof *own_devices)
+
+/* A row of the report with the storage that it points to. */
+typedef struct device_entry {
+  hr_hardware hardware;
+  hr_error error;
+} device_entry;
+
+typedef struct device_list {
+  size_t count;
+  hr_device_report *reports;
+  device_entry *entries;
+} device_list;
+
+static int list_names(void)
+{
+  size_t count;
+  const hr_catalog_entry *known = hr_catalog_hardware(&count);
+  for (size_t i = 0; i < OWN_COUNT; i++)
+    printf("%s\n", own_devices[i]);
+  for (size_t i = 0; i < count; i++)
+    printf("%s\n", known[i].name);
+  return cli_flush(stdout);
+}
+
+static hr_status probe(const char *name, hr_hardware *hardware, hr_error *error)
+{
+  hr_device *device;
+  hr_status status = hr_device_open(strcmp(name, "cuda") == 0 ? "cuda:0" : name, 0, &device, error);
+  if (status != HR_OK)
+    return status;
+  status = hr_device_probe(device, hardware, error);
+  hr_device_close(device);
+  return status;
+}
+
+static void add(device_list *list, const char *name, bool measured)
+{
+  device_entry *entry = &list->entries[list->count];
+  entry->error = (hr_error){.status = HR_OK};
+  hr_status status = measured ? probe(name, &entry->hardware, &entry->error)
+                              : hr_load_hardware(name, &entry->hardware, &entry->error);
+  list->reports[list->count++] = (hr_device_report){.name = name, .status = status, .detail = entry->error.message,
+                                                    .hardware = status == HR_OK ? &entry->hardware : NULL};
+}
+
+static bool is_own(const char *name)
+{
+  return strcmp(name, "cpu") == 0 || strncmp(name, "cuda", 4) == 0 || strcmp(name, "reference") == 0;
+}
+
+static void add_all(device_list *list, bool measured)
+{
+  size_t count;
+  const hr_catalog_entry *known = hr_catalog_hardware(&count);
+  for (size_t i = 0; i < OWN_COUNT; i++)
+    add(list, own_devices[i], measured);
+  for (size_t i = 0; i < count; i++)
+    add(list, known[i].name, false);
+}
+
+/* The named ones; the first that cannot be had is an error. */
+static int add_named(const cli_run *run, device_list *list)
+{
+  for (int i = 0; i < run->argument_count; i++) {
+    const char *name = run->arguments[i];
+    add(list, name, run->options.probe && is_own(name));
+    hr_status status = list->reports[list->count - 1].status;
+    const hr_error *error = &list->entries[list->count - 1].error;
+    if (status == HR_ERROR_NOT_FOUND)
+      return cli_fail(EXIT_USAGE, "%s", error->message);
+    if (status != HR_OK)
+      return cli_fail_status(status, error);
+  }
+  return CLI_GO_ON;
+}
+
+int cli_devices(const cli_run *run)
+{
+  if (run->options.list)
+    return list_names();
+  size_t known;
+  hr_catalog_hardware(&known);
+  size_t capacity = run->argument_count > 0 ? (size_t)run->argument_count : known + OWN_COUNT;
+  device_list list = {.reports = calloc(capacity, sizeof(hr_device_report)),
+                      .entries = calloc(capacity, sizeof(device_entry))};
+  int code = list.reports && list.entries ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "memory ran out");
+  if (code == CLI_GO_ON && run->argument_count > 0)
+    code = add_named(run, &list);
+  else if (code == CLI_GO_ON)
+    add_all(&list, run->options.probe);
+  cli_output output;
+  if (code == CLI_GO_ON)
+    code = cli_output_open(run, &output);
+  if (code == CLI_GO_ON) {
+    hr_error error = {.status = HR_OK};
+    hr_status status = hr_report_devices(output.stream, &output.options, list.reports, list.count, &error);
+    code = cli_output_close(&output, status, &error);
+  }
+  free(list.reports);
+  free(list.entries);
+  return code;
+}

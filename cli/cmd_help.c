@@ -1,0 +1,47 @@
+#include "cli.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static int help_models(void)
+{
+  size_t count;
+  const hr_catalog_entry *models = hr_catalog_models(&count);
+  printf("%-34s %-12s %18s\n", "model", "family", "parameters");
+  for (size_t i = 0; i < count; i++) {
+    hr_model model;
+    hr_parameters parameters;
+    hr_error error = {.status = HR_OK};
+    hr_status status = hr_load_model(models[i].name, NULL, NULL, &model, &error);
+    if (status == HR_OK)
+      status = hr_model_parameters(&model, &parameters, &error);
+    if (status != HR_OK)
+      return cli_fail_status(status, &error);
+    printf("%-34s %-12s %18" PRId64 "\n", models[i].name, model.family, parameters.total);
+  }
+  return cli_flush(stdout);
+}
+
+static const struct {
+  const char *name;
+  int (*print)(void);
+} topics[] = {{"models", help_models}};
+
+int cli_help(const cli_run *run)
+{
+  if (run->argument_count == 0)
+    return cli_print_summary();
+  if (run->argument_count > 1)
+    return cli_fail(EXIT_USAGE, "help: expected one topic, found \"%s\" after \"%s\"", run->arguments[1],
+                    run->arguments[0]);
+  const char *topic = run->arguments[0];
+  for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
+    if (strcmp(topics[i].name, topic) == 0)
+      return topics[i].print();
+  }
+  const cli_command *command = cli_find_command(topic);
+  if (!command)
+    return cli_fail(EXIT_USAGE, "help: there is no topic \"%s\"; see headroom help", topic);
+  const char *argv[] = {topic, "--help", NULL};
+  return cli_run_command(command, 2, argv);
+}

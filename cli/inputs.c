@@ -1,0 +1,81 @@
+/* What several commands do first: the model, the device, the workload. */
+#include "cli.h"
+
+#include <string.h>
+
+static void print_note(void *context, const char *message)
+{
+  (void)context;
+  cli_fail(0, "note: %s", message);
+}
+
+int cli_load_model(const cli_run *run, hr_model *model)
+{
+  if (run->argument_count == 0)
+    return cli_fail(EXIT_USAGE, "%s: expected a model: a config.json, a directory or a name of `headroom help models`",
+                    run->command->name);
+  if (run->argument_count > 1)
+    return cli_fail(EXIT_USAGE, "%s: expected one model, found \"%s\" after \"%s\"", run->command->name,
+                    run->arguments[1], run->arguments[0]);
+  hr_error error = {.status = HR_OK};
+  hr_note_fn note = run->options.verbose ? print_note : NULL;
+  hr_status status = hr_load_model(run->arguments[0], note, NULL, model, &error);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware)
+{
+  hr_error error = {.status = HR_OK};
+  const char *name = run->options.device ? run->options.device : otherwise;
+  hr_status status = hr_load_hardware(name, hardware, &error);
+  if (status == HR_ERROR_NOT_FOUND)
+    return cli_fail(EXIT_USAGE, "--device: %s", error.message);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload)
+{
+  const cli_options *options = &run->options;
+  *workload = hr_workload_default(model);
+  const struct {
+    int64_t given;
+    int64_t *member;
+  } sizes[] = {{options->batch, &workload->batch},
+               {options->seq, &workload->sequence},
+               {options->tensor_parallel, &workload->tensor_parallel},
+               {options->pipeline_stages, &workload->pipeline_stages}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    if (sizes[i].given > 0)
+      *sizes[i].member = sizes[i].given;
+  }
+  workload->context = options->context > 0 ? options->context : workload->sequence;
+  if (run->given[CLI_OPTION_phase])
+    workload->phase = options->phase;
+  if (run->given[CLI_OPTION_attention])
+    workload->attention = options->attention;
+  if (run->given[CLI_OPTION_dtype])
+    workload->dtype = options->dtype;
+  if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
+    return cli_fail(EXIT_USAGE, "--context: only a step of --phase decode has a KV cache to read");
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_workload_check(workload, model, &error);
+  return status == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "%s", error.message);
+}
+
+int cli_open_own_device(const cli_run *run, hr_device **device)
+{
+  hr_error error = {.status = HR_OK};
+  const char *name = run->options.device ? run->options.device : "cpu";
+  hr_status status = hr_device_open(strcmp(name, "cuda") == 0 ? "cuda:0" : name, (int)run->options.threads, device,
+                                    &error);
+  if (status == HR_OK)
+    return CLI_GO_ON;
+  hr_hardware hardware;
+  hr_error unknown = {.status = HR_OK};
+  if (status == HR_ERROR_NOT_FOUND && hr_load_hardware(name, &hardware, &unknown) == HR_OK)
+    return cli_fail(EXIT_UNSUPPORTED, "--measure: %s is known by its data only; this machine measures cpu or cuda:N",
+                    name);
+  if (status == HR_ERROR_NOT_FOUND)
+    return cli_fail(EXIT_USAGE, "--device: %s", unknown.message);
+  return cli_fail_status(status, &error);
+}

@@ -1,0 +1,155 @@
+#include "cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Text for a file or a pipe is wrapped to this, as a terminal's would be to its width. */
+#define WIDTH_ELSEWHERE 120
+#define WIDTH_LEAST 40
+
+static int width_of(int file)
+{
+  struct winsize size;
+  int64_t columns;
+  const char *told = getenv("COLUMNS");
+  if (isatty(file) && ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    columns = size.ws_col;
+  else if (told && told[0] && strspn(told, "0123456789") == strlen(told) && strlen(told) < 6)
+    columns = strtol(told, NULL, 10);
+  else
+    columns = WIDTH_ELSEWHERE;
+  return columns < WIDTH_LEAST ? WIDTH_LEAST : (int)columns;
+}
+
+/* See https://no-color.org: any value but the empty one says no. */
+static bool wants_colour(const cli_run *run, int file)
+{
+  if (run->options.color != CLI_COLOR_AUTO)
+    return run->options.color == CLI_COLOR_ALWAYS;
+  const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+  return isatty(file) && !(no_color && no_color[0]) && !(term && strcmp(term, "dumb") == 0);
+}
+
+static int cannot_write(const cli_output *output, const char *reason)
+{
+  return cli_fail(EXIT_OUTPUT, "%s: %s", output->name, reason);
+}
+
+/* The mode of a file that is replaced, else what the process would give a new one. */
+static mode_t mode_for(const char *target)
+{
+  struct stat about;
+  if (stat(target, &about) == 0)
+    return about.st_mode & 0777;
+  mode_t mask = umask(0);
+  umask(mask);
+  return 0666 & ~mask;
+}
+
+static int open_beside(cli_output *output, const char *path)
+{
+  char *resolved = realpath(path, NULL); /* a link is written through, not replaced */
+  output->target = resolved ? resolved : strdup(path);
+  size_t size = output->target ? strlen(output->target) + sizeof ".XXXXXX" : 0;
+  output->temporary = size ? malloc(size) : NULL;
+  if (!output->temporary)
+    return cannot_write(output, strerror(ENOMEM));
+  snprintf(output->temporary, size, "%s.XXXXXX", output->target);
+  int file = mkstemp(output->temporary);
+  if (file < 0) {
+    int reason = errno;
+    free(output->temporary);
+    output->temporary = NULL;
+    return cannot_write(output, strerror(reason));
+  }
+  fchmod(file, mode_for(output->target));
+  output->stream = fdopen(file, "w");
+  if (!output->stream)
+    close(file);
+  return output->stream ? CLI_GO_ON : cannot_write(output, strerror(errno));
+}
+
+static int open_file(cli_output *output, const char *path)
+{
+  struct stat about;
+  if (stat(path, &about) != 0 || S_ISREG(about.st_mode))
+    return open_beside(output, path);
+  output->stream = fopen(path, "w"); /* a device or a pipe */
+  return output->stream ? CLI_GO_ON : cannot_write(output, strerror(errno));
+}
+
+static void release(cli_output *output)
+{
+  if (output->temporary)
+    unlink(output->temporary);
+  free(output->temporary);
+  free(output->target);
+  *output = (cli_output){.stream = NULL};
+}
+
+int cli_output_open(const cli_run *run, cli_output *output)
+{
+  const char *path = run->options.output;
+  bool to_file = path && strcmp(path, "-") != 0;
+  *output = (cli_output){.stream = stdout, .name = to_file ? path : "standard output"};
+  int code = to_file ? open_file(output, path) : CLI_GO_ON;
+  if (code != CLI_GO_ON) {
+    release(output);
+    return code;
+  }
+  hr_report_options *options = &output->options;
+  *options = hr_report_options_default();
+  options->format = run->options.format;
+  options->csv = run->options.csv;
+  options->verbose = run->options.verbose;
+  int file = fileno(output->stream);
+  options->colour = wants_colour(run, file);
+  options->width = width_of(file);
+  return CLI_GO_ON;
+}
+
+void cli_output_discard(cli_output *output)
+{
+  if (output->stream != stdout)
+    fclose(output->stream);
+  release(output);
+}
+
+/* Closes the stream; returns 0 or the system's reason. */
+static int end_stream(cli_output *output)
+{
+  errno = 0;
+  bool failed = ferror(output->stream) != 0;
+  int ended = output->stream == stdout ? fflush(stdout) : fclose(output->stream);
+  if (ended == 0 && !failed)
+    return 0;
+  return errno ? errno : EIO;
+}
+
+int cli_output_close(cli_output *output, hr_status status, const hr_error *error)
+{
+  int code = EXIT_FINE;
+  bool broken_pipe = status == HR_ERROR_OUTPUT && strcmp(error->message, strerror(EPIPE)) == 0;
+  if (status == HR_ERROR_OUTPUT)
+    code = broken_pipe ? EXIT_OUTPUT : cannot_write(output, error->message);
+  else if (status != HR_OK)
+    code = cli_fail_status(status, error);
+  int reason = end_stream(output);
+  if (code == EXIT_FINE && reason != 0)
+    code = reason == EPIPE ? EXIT_OUTPUT : cannot_write(output, strerror(reason));
+  if (code == EXIT_FINE && output->temporary) {
+    if (rename(output->temporary, output->target) == 0) {
+      free(output->temporary);
+      output->temporary = NULL;
+    } else {
+      code = cannot_write(output, strerror(errno));
+    }
+  }
+  release(output);
+  return code;
+}

@@ -1,0 +1,74 @@
+#include "cli.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupted;
+
+static void note_signal(int signal)
+{
+  (void)signal;
+  interrupted = 1;
+}
+
+void cli_catch_signals(void)
+{
+  struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
+  sigemptyset(&action.sa_mask);
+  const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+    struct sigaction before;
+    if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+      sigaction(signals[i], &action, NULL);
+  }
+}
+
+bool cli_interrupted(void)
+{
+  return interrupted != 0;
+}
+
+int cli_cancelled(void *context)
+{
+  (void)context;
+  return interrupted != 0;
+}
+
+cli_progress cli_progress_begin(const cli_run *run)
+{
+  cli_progress progress = {.enabled = !run->options.quiet && isatty(STDERR_FILENO)};
+  clock_gettime(CLOCK_MONOTONIC, &progress.start);
+  return progress;
+}
+
+static double seconds_since(const struct timespec *start)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) * 1e-9;
+}
+
+int cli_progress_report(void *context, double done, const char *what)
+{
+  cli_progress *progress = context;
+  double seconds = seconds_since(&progress->start);
+  if (progress->enabled && seconds >= 1) {
+    struct winsize size;
+    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+    char line[256];
+    snprintf(line, sizeof line, "%3.0f%%  %.0f s  %s", 100 * done, seconds, what ? what : "");
+    fprintf(stderr, "\r\x1b[K%.*s", columns - 1, line);
+    fflush(stderr);
+    progress->shown = true;
+  }
+  return interrupted != 0;
+}
+
+void cli_progress_end(cli_progress *progress)
+{
+  if (progress->shown)
+    fprintf(stderr, "\r\x1b[K");
+  progress->shown = false;
+}
