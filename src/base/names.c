@@ -19,32 +19,54 @@ hr_status hr_name_find(const char *const *names, size_t count, const char *name,
   return HR_ERROR_NOT_FOUND;
 }
 
-/* Bytes that a UTF-8 character with this first byte has. */
-static size_t character_bytes(unsigned char first)
+static bool continues(unsigned char byte)
 {
-  if (first < 0xC0)
+  return (byte & 0xC0) == 0x80;
+}
+
+/* Bytes that a character with this first byte has; 0 if none begins so. */
+static size_t promised_bytes(unsigned char first)
+{
+  if (first < 0x80)
     return 1;
-  return first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (first < 0xC2)
+    return 0;
+  return first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+}
+
+/* Bytes of the printable character at `c`, 0 if there is none: not UTF-8, or one that steers a terminal. The bounds of
+ * second bytes are those of RFC 3629, section 4; U+0080 to U+009F, a second set of controls, are left out. */
+static size_t printable_bytes(const unsigned char *c)
+{
+  size_t length = promised_bytes(c[0]);
+  if (length == 1)
+    return c[0] >= ' ' && c[0] != 0x7f;
+  for (size_t i = 1; i < length; i++) {
+    if (!continues(c[i]))
+      return 0;
+  }
+  bool wrong = (c[0] == 0xC2 && c[1] < 0xA0) || (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] >= 0xA0) ||
+               (c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] >= 0x90);
+  return wrong ? 0 : length;
 }
 
 static void drop_cut_character(char *text)
 {
   size_t length = strlen(text), start = length;
-  while (start > 0 && ((unsigned char)text[start - 1] & 0xC0) == 0x80)
+  while (start > 0 && continues((unsigned char)text[start - 1]))
     start--;
-  if (start > 0 && start - 1 + character_bytes((unsigned char)text[start - 1]) > length)
+  if (start > 0 && start - 1 + promised_bytes((unsigned char)text[start - 1]) > length)
     text[start - 1] = '\0';
 }
 
 void hr_one_line(char *text)
 {
   drop_cut_character(text);
-  for (unsigned char *c = (unsigned char *)text; *c; c++) {
-    bool second_set = c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0; /* U+0080 to U+009F, a terminal's short escapes */
-    if (second_set)
-      c[1] = '?';
-    if (second_set || *c < ' ' || *c == 0x7f)
+  for (unsigned char *c = (unsigned char *)text; *c;) {
+    size_t length = printable_bytes(c);
+    if (length == 0)
       *c = '?';
+    c += length > 0 ? length : 1;
   }
 }
 

@@ -41,6 +41,13 @@ static hr_workload read_workload(reader *from, const hr_model *model)
   return workload;
 }
 
+static void describe(const hr_model *model, const hr_workload *workload)
+{
+  expect_describable(model, workload);
+  for (size_t i = 0; i < FUZZ_DEVICES; i++)
+    expect_predictable(&fuzz_devices()[i], model, workload);
+}
+
 static void describe_all_phases(const hr_model *model)
 {
   hr_workload workload = hr_workload_default(model);
@@ -48,7 +55,7 @@ static void describe_all_phases(const hr_model *model)
     for (int form = HR_ATTENTION_UNFUSED; form <= HR_ATTENTION_FUSED; form++) {
       workload.phase = (hr_phase)phase;
       workload.attention = (hr_attention_form)form;
-      expect_describable(model, &workload);
+      describe(model, &workload);
     }
 }
 
@@ -65,6 +72,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   }
   reader rest = {.data = end + 1, .left = size - length - 1};
   hr_workload workload = read_workload(&rest, &model);
-  expect_describable(&model, &workload);
+  describe(&model, &workload);
   return 0;
 }

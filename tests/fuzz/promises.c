@@ -2,6 +2,7 @@
 
 #include "expect.h"
 
+#include <jansson.h>
 #include <string.h>
 
 void expect_printable(const char *text)
@@ -10,6 +11,9 @@ void expect_printable(const char *text)
     EXPECT(*c >= ' ' && *c != 0x7f);
     EXPECT(c[0] != 0xC2 || c[1] >= 0xA0); /* U+0080 to U+009F */
   }
+  json_t *string = json_string(text); /* NULL unless it is UTF-8 */
+  EXPECT(string);
+  json_decref(string);
 }
 
 void expect_clear_failure(hr_status status, const hr_error *error)

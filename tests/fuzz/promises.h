@@ -13,4 +13,11 @@ void expect_clear_failure(hr_status status, const hr_error *error);
 /** Counts parameters, operators and memory of a model that may or may not be valid, and holds them to each other. */
 void expect_describable(const hr_model *model, const hr_workload *workload);
 
+/** Predicts the step on a device: refused clearly, or with times that are finite and shares that are shares. */
+void expect_predictable(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload);
+
+/** Shipped devices of four kinds, read once: Hopper, Volta, AMD and a CPU. */
+#define FUZZ_DEVICES 4
+const hr_hardware *fuzz_devices(void);
+
 #endif

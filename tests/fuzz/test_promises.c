@@ -87,6 +87,7 @@ static void likely_models_are_described(void **state)
     static hr_operators operators;
     assert_ok(hr_operators_list(&model, &workload, &operators, &error), error);
     expect_describable(&model, &workload);
+    expect_predictable(&fuzz_devices()[i % FUZZ_DEVICES], &model, &workload);
   }
 }
 
@@ -132,6 +133,7 @@ static void absurd_models_are_refused_or_described(void **state)
     for (int64_t changes = between(1, 3); changes > 0; changes--)
       *sizes[next_random() % (sizeof sizes / sizeof *sizes)] = absurd_size();
     expect_describable(&model, &workload);
+    expect_predictable(&fuzz_devices()[i % FUZZ_DEVICES], &model, &workload);
   }
 }
 

@@ -13,6 +13,25 @@ static void a_message_cannot_steer_a_terminal(void **state)
   assert_string_equal(error.message, "mlp: found \"gel??[2J????2J\" in modèle");
 }
 
+static void what_is_not_utf8_is_replaced(void **state)
+{
+  (void)state;
+  const char *const texts[][2] = {
+      {"a\xc2\"b", "a?\"b"},                          /* the second byte is missing */
+      {"a\xff\xfe", "a??"},                           /* begin no character */
+      {"a\xc0\xae.", "a??."},                         /* a full stop in two bytes */
+      {"a\xed\xa0\x80.", "a???."},                    /* half of a surrogate pair */
+      {"a\xf4\x90\x80\x80.", "a????."},               /* beyond U+10FFFF */
+      {"\xbb.", "?."},                                /* begins in the middle */
+      {"\xf0\x9f\x98\x80 ok", "\xf0\x9f\x98\x80 ok"}, /* four bytes, as they are */
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    char text[16];
+    hr_copy_text(text, sizeof text, texts[i][0]);
+    assert_string_equal(text, texts[i][1]);
+  }
+}
+
 static void a_text_too_long_ends_with_a_whole_character(void **state)
 {
   (void)state;
@@ -33,6 +52,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_message_cannot_steer_a_terminal),
+      cmocka_unit_test(what_is_not_utf8_is_replaced),
       cmocka_unit_test(a_text_too_long_ends_with_a_whole_character),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,11 +41,17 @@ static hr_status check_range(const char *member, double value, double least, dou
   return !(value >= least && value <= most) ? out_of_range(error, member, value, least, most) : HR_OK;
 }
 
+/* A figure that 0 leaves out; one too small to divide by is refused, so that every time is finite. */
+static hr_status check_optional(const char *member, double value, double least, double most, hr_error *error)
+{
+  return value == 0 ? HR_OK : check_range(member, value, least, most, error);
+}
+
 static hr_status check_rates(const hr_hardware *hardware, hr_error *error)
 {
   for (int i = 0; i < HR_DTYPE_COUNT; i++) {
-    HR_TRY(check_range("dense_flops_per_s", hardware->dense_flops_per_s[i], 0, 1e21, error));
-    HR_TRY(check_range("library_share", hardware->library_share[i], 0, 1, error));
+    HR_TRY(check_optional("dense_flops_per_s", hardware->dense_flops_per_s[i], 1e3, 1e21, error));
+    HR_TRY(check_optional("library_share", hardware->library_share[i], 0.001, 1, error));
   }
   return HR_OK;
 }
@@ -110,8 +116,6 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"clock_hz", hardware->clock_hz, 0, 1e12},
       {"bandwidth_bytes_per_s", hardware->bandwidth_bytes_per_s, 1, 1e18},
       {"bandwidth_share", hardware->bandwidth_share, 0.001, 1},
-      {"load_share", hardware->load_share, 0, 1},
-      {"store_share", hardware->store_share, 0, 1},
       {"softmax_share", hardware->softmax_share, 0, 1},
       {"norm_share", hardware->norm_share, 0, 1},
       {"activation_share", hardware->activation_share, 0, 1},
@@ -126,10 +130,12 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"attention_launch_ns", hardware->attention_launch_ns, 0, 1e9},
       {"tile_k_bytes", (double)hardware->tile_k_bytes, 0, 1e6},
       {"devices_per_node", (double)hardware->devices_per_node, 0, 1e6},
-      {"interconnect_bytes_per_s", hardware->interconnect_bytes_per_s, 0, 1e18},
   };
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
     HR_TRY(check_range(ranges[i].member, ranges[i].value, ranges[i].least, ranges[i].most, error));
+  HR_TRY(check_optional("load_share", hardware->load_share, 0.001, 1, error));
+  HR_TRY(check_optional("store_share", hardware->store_share, 0.001, 1, error));
+  HR_TRY(check_optional("interconnect_bytes_per_s", hardware->interconnect_bytes_per_s, 1, 1e18, error));
   HR_TRY(check_rates(hardware, error));
   HR_TRY(check_alignments(hardware, error));
   HR_TRY(check_tiles(hardware, error));

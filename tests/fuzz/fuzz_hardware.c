@@ -1,0 +1,47 @@
+/* Any bytes as a device file: an error in words, or a device that models can be predicted on. */
+#include "fuzz.h"
+#include "promises.h"
+
+#include "expect.h"
+
+/* Equal heads, gated MLP, odd sizes, on two devices: every kind of operator but a fused attention. */
+static hr_model some_model(void)
+{
+  hr_model model = hr_model_default();
+  model.layers = 3;
+  model.hidden = 2560;
+  model.vocabulary = 50257;
+  model.q_heads = model.k_heads = model.v_heads = 32;
+  model.qk_dim = model.v_dim = 80;
+  model.mlp_width = 6827;
+  model.mlp_gated = true;
+  return model;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  hr_hardware hardware = {.multiprocessors = -7};
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_hardware_from_json((const char *)data, size, "device.json", &hardware, &error);
+  if (status != HR_OK) {
+    expect_clear_failure(status, &error);
+    EXPECT(hardware.multiprocessors == -7);
+    return 0;
+  }
+  EXPECT(hr_hardware_check(&hardware, &error) == HR_OK);
+  expect_printable(hardware.name);
+  expect_printable(hardware.product);
+  expect_printable(hardware.architecture);
+
+  hr_model model = some_model();
+  hr_workload workload = hr_workload_default(&model);
+  for (int phase = HR_PHASE_FORWARD; phase <= HR_PHASE_DECODE; phase++)
+    for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
+      workload.phase = (hr_phase)phase;
+      workload.dtype = (hr_dtype)dtype;
+      workload.attention = dtype % 2 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
+      workload.tensor_parallel = hardware.interconnect_bytes_per_s > 0 ? 2 : 1;
+      expect_predictable(&hardware, &model, &workload);
+    }
+  return 0;
+}
