@@ -4,6 +4,9 @@
 #include <headroom/catalog.h>
 #include <headroom/model.h>
 
+#include "analysis/model/families.h"
+
+#include <stdio.h>
 #include <string.h>
 
 /* Totals as the published checkpoints hold them (gpt3-*: the closed form of Anthony et al. 2024; sigma-*: worked out in
@@ -169,6 +172,45 @@ static void nothing_in_a_shipped_model_is_ignored(void **state)
   }
 }
 
+static void every_family_is_tried_by_a_shipped_model(void **state)
+{
+  (void)state;
+  size_t count, families;
+  const hr_catalog_entry *entries = hr_catalog_models(&count);
+  const hr_family *family = hr_families(&families);
+  for (size_t f = 0; f < families; f++) {
+    if (strncmp(family[f].model_type, "RefinedWeb", 10) == 0)
+      continue; /* falcon's first names: the published files have the new one by now */
+    bool found = false;
+    for (size_t i = 0; i < count && !found; i++) {
+      hr_model model;
+      read_shipped(&entries[i], NULL, NULL, &model);
+      found = strcmp(model.family, family[f].model_type) == 0;
+    }
+    if (!found)
+      fail_msg("no shipped model is a %s", family[f].model_type);
+  }
+}
+
+static void every_family_is_in_the_documentation(void **state)
+{
+  (void)state;
+  static char page[1 << 16];
+  FILE *file = fopen(HEADROOM_SOURCE_DIR "/docs/models.md", "r");
+  assert_non_null(file);
+  size_t length = fread(page, 1, sizeof page - 1, file);
+  fclose(file);
+  page[length] = '\0';
+  size_t families;
+  const hr_family *family = hr_families(&families);
+  for (size_t f = 0; f < families; f++) {
+    char name[40];
+    snprintf(name, sizeof name, "`%s`", family[f].model_type);
+    if (!strstr(page, name))
+      fail_msg("docs/models.md does not know the family %s", name);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -176,6 +218,8 @@ int main(void)
       cmocka_unit_test(the_parts_sum_to_the_total),
       cmocka_unit_test(every_shipped_model_names_its_source),
       cmocka_unit_test(nothing_in_a_shipped_model_is_ignored),
+      cmocka_unit_test(every_family_is_tried_by_a_shipped_model),
+      cmocka_unit_test(every_family_is_in_the_documentation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
