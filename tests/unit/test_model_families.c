@@ -3,7 +3,8 @@
 
 /* The fields that most families share: 12 layers of 64, 8 heads, an MLP of 256, 1000 tokens. */
 #define SIZES                                                                                                       \
-  "\"num_hidden_layers\":12,\"hidden_size\":64,\"num_attention_heads\":8,\"intermediate_size\":256,\"vocab_size\":1000,"  \
+  "\"num_hidden_layers\":12,\"hidden_size\":64,\"num_attention_heads\":8,\"intermediate_size\":256,\"vocab_size\":" \
+  "1000,"                                                                                                           \
   "\"max_position_embeddings\":512"
 #define GPT2_SIZES "\"n_layer\":12,\"n_embd\":64,\"n_head\":8,\"vocab_size\":1000,\"n_positions\":512"
 
@@ -214,10 +215,11 @@ static void gemma_is_tied_with_heads_of_256(void **state)
 static void gemma2_has_four_norms_and_a_window_on_every_other_layer(void **state)
 {
   (void)state;
-  hr_model m = read_model("{\"model_type\":\"gemma2\",\"num_key_value_heads\":4,\"head_dim\":16,\"sliding_window\":4096,"
-                          "\"hidden_act\":\"gelu\",\"hidden_activation\":\"gelu_pytorch_tanh\","
-                          "\"num_hidden_layers\":11,\"hidden_size\":64,\"num_attention_heads\":8,"
-                          "\"intermediate_size\":256,\"vocab_size\":1000,\"max_position_embeddings\":512}");
+  hr_model m =
+      read_model("{\"model_type\":\"gemma2\",\"num_key_value_heads\":4,\"head_dim\":16,\"sliding_window\":4096,"
+                 "\"hidden_act\":\"gelu\",\"hidden_activation\":\"gelu_pytorch_tanh\","
+                 "\"num_hidden_layers\":11,\"hidden_size\":64,\"num_attention_heads\":8,"
+                 "\"intermediate_size\":256,\"vocab_size\":1000,\"max_position_embeddings\":512}");
   assert_int_equal(m.layer_norms, 4);
   assert_int_equal(m.window, 4096);
   assert_int_equal(m.window_layers, 6); /* 0, 2, …, 10 */
@@ -238,7 +240,8 @@ static void layer_types_say_which_layers_have_the_window(void **state)
 static void phi_has_biases_everywhere_and_one_norm(void **state)
 {
   (void)state;
-  hr_model m = read_model("{\"model_type\":\"phi\",\"partial_rotary_factor\":0.5,\"num_key_value_heads\":null," SIZES "}");
+  hr_model m =
+      read_model("{\"model_type\":\"phi\",\"partial_rotary_factor\":0.5,\"num_key_value_heads\":null," SIZES "}");
   assert_true(m.parallel_block && m.q_bias && m.output_bias && m.mlp_bias && m.logit_bias && m.norm_bias);
   assert_false(m.tied_embeddings || m.mlp_gated);
   assert_int_equal(m.layer_norms, 1);
@@ -277,7 +280,8 @@ static void stablelm_is_layer_norm_with_a_gated_mlp(void **state)
 static void starcoder2_is_plain_grouped_and_tied(void **state)
 {
   (void)state;
-  hr_model m = read_model("{\"model_type\":\"starcoder2\",\"num_key_value_heads\":2,\"sliding_window\":4096," SIZES "}");
+  hr_model m =
+      read_model("{\"model_type\":\"starcoder2\",\"num_key_value_heads\":2,\"sliding_window\":4096," SIZES "}");
   assert_true(m.tied_embeddings && m.q_bias && m.output_bias && m.mlp_bias && m.norm_bias);
   assert_false(m.mlp_gated);
   assert_int_equal(m.k_heads, 2);
@@ -359,17 +363,18 @@ static void a_complete_configuration_is_read_without_a_word(void **state)
 {
   (void)state;
   assert_string_equal(read_notes("{\"model_type\":\"llama\",\"transformers_version\":\"4.40.0\",\"bos_token_id\":1,"
-                                 "\"pretraining_tp\":1," SIZES "}").text,
+                                 "\"pretraining_tp\":1," SIZES "}")
+                          .text,
                       "");
 }
 
 static void another_head_is_noted(void **state)
 {
   (void)state;
-  assert_string_equal(read_notes("{\"model_type\":\"llama\",\"architectures\":[\"LlamaForSequenceClassification\"]," SIZES
-                                 "}").text,
-                      "config.json: architectures: \"LlamaForSequenceClassification\" is read as the language model of "
-                      "the same shape\n");
+  assert_string_equal(
+      read_notes("{\"model_type\":\"llama\",\"architectures\":[\"LlamaForSequenceClassification\"]," SIZES "}").text,
+      "config.json: architectures: \"LlamaForSequenceClassification\" is read as the language model of "
+      "the same shape\n");
 }
 
 static void a_long_name_is_cut_and_stays_on_one_line(void **state)

@@ -37,10 +37,10 @@ static void llama_3_8b_has_grouped_heads_and_an_untied_output_map(void **state)
   hr_parameters p = read_parameters(
       "{\"model_type\":\"llama\",\"num_hidden_layers\":32,\"hidden_size\":4096,\"num_attention_heads\":32,"
       "\"num_key_value_heads\":8,\"intermediate_size\":14336,\"vocab_size\":128256,\"max_position_embeddings\":8192}");
-  assert_int_equal(p.embedding, 525336576);   /* 128256·4096 */
-  assert_int_equal(p.attention, 1342177280);  /* 32·(2·4096·4096 + 2·4096·8·128) */
-  assert_int_equal(p.mlp, 5637144576);        /* 32·3·4096·14336 */
-  assert_int_equal(p.norm, 266240);           /* (32·2 + 1)·4096: no biases */
+  assert_int_equal(p.embedding, 525336576);  /* 128256·4096 */
+  assert_int_equal(p.attention, 1342177280); /* 32·(2·4096·4096 + 2·4096·8·128) */
+  assert_int_equal(p.mlp, 5637144576);       /* 32·3·4096·14336 */
+  assert_int_equal(p.norm, 266240);          /* (32·2 + 1)·4096: no biases */
   assert_int_equal(p.logit, 525336576);
   assert_int_equal(p.position, 0);
   assert_int_equal(p.total, 8030261248);
@@ -95,8 +95,8 @@ static void q_and_k_norms_count_one_head_or_all(void **state)
     bool bias;
     int64_t parameters; /* of 3 layers */
   } cases[] = {
-      {HR_QK_NORM_NONE, false, 0},          {HR_QK_NORM_SHARED, false, 48},    /* 3·2·8 */
-      {HR_QK_NORM_SHARED, true, 96},        {HR_QK_NORM_PER_HEAD, false, 240}, /* 3·(8 + 2)·8 */
+      {HR_QK_NORM_NONE, false, 0},   {HR_QK_NORM_SHARED, false, 48},    /* 3·2·8 */
+      {HR_QK_NORM_SHARED, true, 96}, {HR_QK_NORM_PER_HEAD, false, 240}, /* 3·(8 + 2)·8 */
       {HR_QK_NORM_FULL, false, 240},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -141,10 +141,10 @@ static void parts_that_fit_may_still_overflow_together(void **state)
   model.q_heads = model.k_heads = model.v_heads = model.qk_dim = model.v_dim = 1;
   model.hidden = 1;
   model.position_rows = 1;
-  model.mlp_width = (int64_t)1 << 21;  /* 2^40 layers of (1 + 1)·2^21 and biases: above 2^62 */
+  model.mlp_width = (int64_t)1 << 21; /* 2^40 layers of (1 + 1)·2^21 and biases: above 2^62 */
   model.mlp_gated = false;
   model.norm_weight = false;
-  model.q_rank = (int64_t)1 << 21;     /* and as much in Q */
+  model.q_rank = (int64_t)1 << 21; /* and as much in Q */
   hr_error error;
   hr_parameters p;
   assert_int_equal(hr_model_parameters(&model, &p, &error), HR_ERROR_OVERFLOW);

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #define SIZES                                                                                                       \
-  "\"num_hidden_layers\":12,\"hidden_size\":64,\"num_attention_heads\":8,\"intermediate_size\":256,\"vocab_size\":1000," \
+  "\"num_hidden_layers\":12,\"hidden_size\":64,\"num_attention_heads\":8,\"intermediate_size\":256,\"vocab_size\":" \
+  "1000,"                                                                                                           \
   "\"max_position_embeddings\":512"
 #define COVERED "; Headroom covers dense decoder-only transformers"
 
@@ -18,7 +19,8 @@ static void each_kind_of_model_is_refused_by_the_field_that_tells(void **state)
       {"\"model_type\":\"llama\",\"num_experts\":2", "num_experts: 2 tells of a mixture of experts"},
       {"\"model_type\":\"deepseek_v3\",\"n_routed_experts\":256,\"kv_lora_rank\":512",
        "n_routed_experts: 256 tells of a mixture of experts"},
-      {"\"model_type\":\"llama\",\"moe_intermediate_size\":1408", "moe_intermediate_size: 1408 tells of a mixture of experts"},
+      {"\"model_type\":\"llama\",\"moe_intermediate_size\":1408",
+       "moe_intermediate_size: 1408 tells of a mixture of experts"},
       {"\"model_type\":\"llama\",\"moe\":true", "moe: true tells of a mixture of experts"},
       {"\"model_type\":\"dbrx\"", "model_type: \"dbrx\" tells of a mixture of experts"},
       {"\"model_type\":\"minicpm3\",\"kv_lora_rank\":256", "kv_lora_rank: 256 tells of latent attention (MLA)"},
@@ -28,7 +30,8 @@ static void each_kind_of_model_is_refused_by_the_field_that_tells(void **state)
       {"\"model_type\":\"mamba2\"", "model_type: \"mamba2\" tells of a state-space model"},
       {"\"model_type\":\"recurrent_gemma\",\"block_types\":[\"recurrent\",\"attention\"]",
        "block_types: a list tells of a hybrid of attention and recurrent layers"},
-      {"\"model_type\":\"jamba\",\"mamba_d_state\":16", "mamba_d_state: 16 tells of a hybrid of attention and recurrent layers"},
+      {"\"model_type\":\"jamba\",\"mamba_d_state\":16",
+       "mamba_d_state: 16 tells of a hybrid of attention and recurrent layers"},
       {"\"model_type\":\"rwkv\"", "model_type: \"rwkv\" tells of a recurrent model"},
       {"\"model_type\":\"t5\",\"is_encoder_decoder\":true", "is_encoder_decoder: true tells of an encoder-decoder"},
       {"\"model_type\":\"bart\"", "model_type: \"bart\" tells of an encoder-decoder"},
@@ -60,7 +63,8 @@ static void an_unknown_family_is_told_which_are_known(void **state)
   hr_error error;
   const char *text = "{\"model_type\":\"new\\u001b[31m\"," SIZES "}";
   assert_int_equal(hr_model_from_json(text, strlen(text), "c.json", NULL, NULL, &model, &error), HR_ERROR_UNSUPPORTED);
-  assert_non_null(strstr(error.message, "c.json: model_type: \"new?[31m\" is not a family that Headroom reads (gpt2, "));
+  assert_non_null(
+      strstr(error.message, "c.json: model_type: \"new?[31m\" is not a family that Headroom reads (gpt2, "));
   assert_non_null(strstr(error.message, "olmo2, sigma)"));
   text = "{\"architectures\":[\"OtherForCausalLM\"]," SIZES "}";
   assert_int_equal(hr_model_from_json(text, strlen(text), "c.json", NULL, NULL, &model, &error), HR_ERROR_UNSUPPORTED);
@@ -70,12 +74,13 @@ static void an_unknown_family_is_told_which_are_known(void **state)
 static void a_layer_of_another_kind_is_refused(void **state)
 {
   (void)state;
-  assert_refused("{\"model_type\":\"qwen3\",\"num_key_value_heads\":8,\"head_dim\":8,\"layer_types\":[\"full_attention\","
-                 "\"linear_attention\"],\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":8,"
-                 "\"intermediate_size\":256,\"vocab_size\":1000}",
-                 HR_ERROR_UNSUPPORTED,
-                 "config.json: layer_types: has a layer of kind \"linear_attention\"; only full_attention and "
-                 "sliding_attention are covered");
+  assert_refused(
+      "{\"model_type\":\"qwen3\",\"num_key_value_heads\":8,\"head_dim\":8,\"layer_types\":[\"full_attention\","
+      "\"linear_attention\"],\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":8,"
+      "\"intermediate_size\":256,\"vocab_size\":1000}",
+      HR_ERROR_UNSUPPORTED,
+      "config.json: layer_types: has a layer of kind \"linear_attention\"; only full_attention and "
+      "sliding_attention are covered");
 }
 
 /* `text` is unreadable, and the message begins so; how the parser goes on is its own affair. */
@@ -277,8 +282,8 @@ static void sizes_whose_products_do_not_fit_are_an_overflow(void **state)
 static void a_configuration_cut_anywhere_is_an_error_in_one_line(void **state)
 {
   (void)state;
-  static const char text[] = "{\"model_type\": \"falcon\", \"new_decoder_architecture\": true, \"num_kv_heads\": 2, " SIZES
-                             "}";
+  static const char text[] =
+      "{\"model_type\": \"falcon\", \"new_decoder_architecture\": true, \"num_kv_heads\": 2, " SIZES "}";
   for (size_t length = 0; length < sizeof text - 1; length++) {
     char *cut = malloc(length + 1); /* its own block, so that the address sanitizer sees a read beyond it */
     assert_non_null(cut);

@@ -148,8 +148,8 @@ static void every_shipped_model_names_its_source(void **state)
   size_t count;
   const hr_catalog_entry *entries = hr_catalog_models(&count);
   for (size_t i = 0; i < count; i++) {
-    if (!strstr(entries[i].text, "\"_source\": \"https://huggingface.co/") &&
-        !strstr(entries[i].text, "(arXiv 24") && !strstr(entries[i].text, "(arXiv 25"))
+    if (!strstr(entries[i].text, "\"_source\": \"https://huggingface.co/") && !strstr(entries[i].text, "(arXiv 24") &&
+        !strstr(entries[i].text, "(arXiv 25"))
       fail_msg("%s does not say where it is from", entries[i].name);
   }
 }

@@ -81,7 +81,8 @@ static hr_status read_model(hr_config *config, hr_model *model)
   HR_TRY(hr_refuse_by_field(config));
   HR_TRY(find_family(config, &family));
   /* The analyzer cannot see across files that a refusal is never HR_OK. */
-  hr_copy_text(model->family, sizeof model->family, family->model_type); /* NOLINT(clang-analyzer-core.NullDereference) */
+  hr_copy_text(model->family, sizeof model->family,
+               family->model_type); /* NOLINT(clang-analyzer-core.NullDereference) */
   return family->read(config, model);
 }
 
@@ -100,9 +101,8 @@ hr_status hr_model_from_json(const char *text, size_t length, const char *name, 
 {
   json_t *root;
   HR_TRY(hr_json_parse(text, length, name, &root, error));
-  hr_config config = {.json = {.object = root, .input = name, .path = "", .error = error},
-                      .note = note,
-                      .note_context = context};
+  hr_config config = {
+      .json = {.object = root, .input = name, .path = "", .error = error}, .note = note, .note_context = context};
   hr_model read = hr_model_default();
   hr_copy_text(read.name, sizeof read.name, name);
   hr_status status = read_model(&config, &read);

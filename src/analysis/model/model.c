@@ -20,8 +20,8 @@ static hr_status check_range(const char *name, int64_t value, int64_t least, hr_
   if (value < least)
     return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least %" PRId64 ", found %" PRId64, name, least, value);
   if (value > HR_MODEL_SIZE_MAX)
-    return hr_fail(error, HR_ERROR_INVALID, "%s: expected at most %" PRId64 ", found %" PRId64, name,
-                   HR_MODEL_SIZE_MAX, value);
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected at most %" PRId64 ", found %" PRId64, name, HR_MODEL_SIZE_MAX,
+                   value);
   return HR_OK;
 }
 

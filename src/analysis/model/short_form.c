@@ -44,7 +44,8 @@ static hr_status read_mlp(hr_config *config, hr_model *model)
   HR_TRY(hr_config_text(config, "mlp", "gelu", &kind));
   model->mlp_gated = strcmp(kind, "swiglu") == 0;
   if (!model->mlp_gated && strcmp(kind, "gelu") != 0)
-    return hr_json_fail(&config->json, "mlp", HR_ERROR_INVALID, "expected \"gelu\" or \"swiglu\", found \"%.40s\"", kind);
+    return hr_json_fail(&config->json, "mlp", HR_ERROR_INVALID, "expected \"gelu\" or \"swiglu\", found \"%.40s\"",
+                        kind);
   hr_copy_text(model->activation, sizeof model->activation, model->mlp_gated ? "silu" : "gelu");
   model->mlp_bias = !model->mlp_gated;
   /* 8h/3 taken literally: whether that is a good width is for the advice to say. */

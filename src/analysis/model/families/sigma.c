@@ -9,8 +9,8 @@ static hr_status read_kv_heads(hr_config *config, const char *field, int64_t q_h
   HR_TRY(hr_config_size(config, field, NULL, heads));
   if (q_heads % *heads == 0)
     return HR_OK;
-  return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "%" PRId64 " does not divide num_attention_heads, %" PRId64,
-                      *heads, q_heads);
+  return hr_json_fail(&config->json, field, HR_ERROR_INVALID,
+                      "%" PRId64 " does not divide num_attention_heads, %" PRId64, *heads, q_heads);
 }
 
 hr_status hr_read_sigma(hr_config *config, hr_model *model)
