@@ -1,0 +1,102 @@
+/* Predictions against measurements. They are deterministic, so that bounds on their error are tests like any other; the
+ * bounds are those that docs/prediction.md states. bench/prediction_accuracy prints the whole table. */
+#include "test.h"
+
+#include "unit/measured.h"
+
+static measured_errors errors;
+
+typedef bool (*row_fn)(const measured *row);
+
+static bool is_product(const measured *row)
+{
+  return strcmp(row->kind, "gemm") == 0 || strcmp(row->kind, "bmm") == 0;
+}
+
+static bool is_large_product(const measured *row)
+{
+  return strcmp(row->kind, "gemm") == 0 && row->m > 128;
+}
+
+static bool is_attention(const measured *row)
+{
+  return strcmp(row->kind, "attention") == 0;
+}
+
+static bool is_decode(const measured *row)
+{
+  return strcmp(row->kind, "decode") == 0;
+}
+
+static void read_errors(const char *path, row_fn has, bool held_out_only, size_t at_least)
+{
+  static measured rows[MEASURED_MAX];
+  const hr_hardware hardware = measured_hardware("h200");
+  size_t count = measured_read(path, rows);
+  errors = (measured_errors){0};
+  for (size_t i = 0; i < count; i++) {
+    if (has(&rows[i]) && (!held_out_only || measured_held_out(&rows[i])))
+      measured_add(&errors, &hardware, &rows[i]);
+  }
+  assert_true(errors.count >= at_least);
+}
+
+static void expect(const char *what, double value, double most)
+{
+  if (!(value <= most))
+    fail_msg("%s: %.1f%% is over %.1f%%", what, 100 * value, 100 * most);
+}
+
+#define MEASURED HEADROOM_SOURCE_DIR "/data/results/h200/products.csv"
+#define PUBLISHED HEADROOM_SOURCE_DIR "/data/results/published/h200.csv"
+
+static void products_held_out_of_the_fit_are_predicted_within_7_percent_in_the_mean(void **state)
+{
+  (void)state;
+  read_errors(MEASURED, is_product, true, 250);
+  expect("mean", measured_mean(&errors), 0.07);
+  expect("nine of ten", measured_within(&errors, 0.9), measured_hardware("h200").error_band);
+}
+
+static void large_products_held_out_are_predicted_within_5_percent_in_the_mean(void **state)
+{
+  (void)state;
+  read_errors(MEASURED, is_large_product, true, 110);
+  expect("mean", measured_mean(&errors), 0.05);
+  expect("nine of ten", measured_within(&errors, 0.9), 0.10);
+  expect("worst", measured_within(&errors, 1), 0.35);
+}
+
+static void attention_held_out_is_predicted_within_6_percent_in_the_mean(void **state)
+{
+  (void)state;
+  read_errors(MEASURED, is_attention, true, 12);
+  expect("mean", measured_mean(&errors), 0.06);
+}
+
+static void products_of_another_session_are_predicted_within_8_percent_in_the_mean(void **state)
+{
+  (void)state;
+  read_errors(PUBLISHED, is_product, false, 130);
+  expect("mean", measured_mean(&errors), 0.08);
+  expect("worst", measured_within(&errors, 1), 0.35);
+}
+
+static void decoding_attention_is_predicted_within_10_percent_in_the_mean(void **state)
+{
+  (void)state;
+  read_errors(PUBLISHED, is_decode, false, 45);
+  expect("mean", measured_mean(&errors), 0.10);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products_held_out_of_the_fit_are_predicted_within_7_percent_in_the_mean),
+      cmocka_unit_test(large_products_held_out_are_predicted_within_5_percent_in_the_mean),
+      cmocka_unit_test(attention_held_out_is_predicted_within_6_percent_in_the_mean),
+      cmocka_unit_test(products_of_another_session_are_predicted_within_8_percent_in_the_mean),
+      cmocka_unit_test(decoding_attention_is_predicted_within_10_percent_in_the_mean),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

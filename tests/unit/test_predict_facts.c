@@ -1,0 +1,218 @@
+/* What is known about real devices must come out of their predictions, and nothing impossible may. */
+#include "test.h"
+
+#include "unit/measured.h"
+#include "unit/models.h"
+
+static double gemm_ns(const hr_hardware *hardware, int64_t m, int64_t n, int64_t k, hr_dtype dtype)
+{
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = m, gemm.n = n, gemm.k = k, gemm.dtype = dtype, gemm.transpose_b = true;
+  hr_prediction p;
+  hr_error error;
+  assert_ok(hr_predict_gemm(hardware, &gemm, &p, &error), error);
+  return p.time_ns;
+}
+
+/* FLOPs of a layer by the paper's closed form, 24bsh²(1 + s/6h) at b = 4 and s = 2048, over the layer's time. */
+static double layer_tflops(const hr_hardware *hardware, int64_t hidden, int64_t heads)
+{
+  static hr_step step;
+  hr_model model = paper_model(hidden, heads, 32, 50257);
+  hr_workload workload = hr_workload_default(&model);
+  assert_int_equal(workload.batch, 4);
+  assert_int_equal(workload.sequence, 2048);
+  hr_error error;
+  assert_ok(hr_predict_step(hardware, &model, &workload, &step, &error), error);
+  double h = (double)hidden, s = 2048;
+  return 24 * 4 * s * h * h * (1 + s / (6 * h)) / step.layer_time_ns / 1e3;
+}
+
+/* Anthony et al. 2024, figure 1: 83.4 (C1, a = 64), 108.5 (C2, a = 40), 119.4 (GPT-3 2.7B, a = 32) and 140.7 (a = 20)
+ * TFLOP/s a layer on an A100 of 40 GB, h = 2560. */
+static void the_shapes_of_figure_1_come_in_its_order_and_near_its_ratios(void **state)
+{
+  (void)state;
+  hr_hardware a100 = measured_hardware("a100-sxm4-40gb");
+  double c1 = layer_tflops(&a100, 2560, 64), c2 = layer_tflops(&a100, 2560, 40);
+  double gpt3 = layer_tflops(&a100, 2560, 32), fewer = layer_tflops(&a100, 2560, 20);
+  assert_true(c1 < c2 && c2 < gpt3 && gpt3 < fewer);
+  assert_true(fabs(fewer / gpt3 - 140.7 / 119.4) < 0.06); /* 1.18 */
+  assert_true(fabs(c2 / gpt3 - 108.5 / 119.4) < 0.06);    /* 0.91 */
+  assert_true(fabs(c1 / gpt3 - 83.4 / 119.4) < 0.06);     /* 0.70 */
+  double all[] = {c1 / 83.4, c2 / 108.5, gpt3 / 119.4, fewer / 140.7};
+  for (size_t i = 0; i < 4; i++)
+    assert_true(all[i] > 1 / (1 + a100.error_band) && all[i] < 1 + a100.error_band);
+}
+
+/* Anthony et al. 2024, figures 7 and 21 to 47: of batched products with head sizes near one another, those with the
+ * larger power of two are the faster. 65 = 5·13, 66 = 2·33, 68 = 4·17, 72 = 8·9, 80 = 16·5, 96 = 32·3, 128. */
+static void head_sizes_with_larger_powers_of_two_are_faster_on_an_a100(void **state)
+{
+  (void)state;
+  hr_hardware a100 = measured_hardware("a100-sxm4-40gb");
+  const int64_t dims[] = {65, 66, 68, 72, 80, 96, 128};
+  double before = 0;
+  for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+    hr_gemm gemm = hr_gemm_default();
+    gemm.m = gemm.n = 2048, gemm.k = dims[i], gemm.batch = 128, gemm.transpose_b = true;
+    hr_prediction p;
+    assert_int_equal(hr_predict_gemm(&a100, &gemm, &p, NULL), HR_OK);
+    assert_true((double)dims[i] / p.time_ns > before); /* FLOPs a ns, up to a constant */
+    before = (double)dims[i] / p.time_ns;
+  }
+}
+
+/* One H200: 8192 × 2560 × 50257 runs at 107 TFLOP/s, 50304 at 692; 8192 × 4096 × 10922 at 278, 10928 at 711, 11008 at
+ * 726: a multiple of 8 elements is enough, one of 64 gains little more. */
+static void on_an_h200_sixteen_bytes_are_enough_for_plain_products(void **state)
+{
+  (void)state;
+  hr_hardware h200 = measured_hardware("h200");
+  double vocabulary = gemm_ns(&h200, 8192, 50257, 2560, HR_BF16), padded = gemm_ns(&h200, 8192, 50304, 2560, HR_BF16);
+  assert_true(vocabulary / padded > 5 && vocabulary / padded < 8);
+  double width = gemm_ns(&h200, 8192, 10922, 4096, HR_BF16), multiple_of_16 = gemm_ns(&h200, 8192, 10928, 4096, HR_BF16);
+  double multiple_of_256 = gemm_ns(&h200, 8192, 11008, 4096, HR_BF16);
+  assert_true(width / multiple_of_16 > 2 && width / multiple_of_16 < 3.2);
+  assert_true(fabs(multiple_of_16 / multiple_of_256 - 1) < 0.1);
+}
+
+/* Deterministic pseudo-random sizes, spread over the orders of magnitude. */
+static uint64_t seed = 20240129;
+
+static int64_t random_size(int64_t most)
+{
+  seed = seed * 6364136223846793005u + 1442695040888963407u;
+  double u = (double)(seed >> 33) / (double)(1u << 31);
+  return (int64_t)fmax(1, pow((double)most, u));
+}
+
+static const char *const devices[] = {"v100-sxm2-16gb", "a100-sxm4-80gb", "h100-pcie", "h200", "b200", "l40s",
+                                      "mi300x", "xeon-sapphire-rapids"};
+
+static hr_gemm random_gemm(void)
+{
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = random_size(200000), gemm.n = random_size(200000), gemm.k = random_size(200000);
+  gemm.batch = random_size(4) > 2 ? random_size(512) : 1;
+  gemm.dtype = HR_FP16; /* every device has it */
+  gemm.transpose_a = random_size(4) > 1, gemm.transpose_b = random_size(4) > 1;
+  return gemm;
+}
+
+static void no_product_is_faster_than_the_datasheet_or_takes_forever(void **state)
+{
+  (void)state;
+  for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
+    hr_hardware hardware = measured_hardware(devices[d]);
+    for (int i = 0; i < 4000; i++) {
+      hr_gemm gemm = random_gemm();
+      int64_t flops = 0, bytes = 0;
+      hr_prediction p;
+      assert_int_equal(hr_predict_gemm(&hardware, &gemm, &p, NULL), HR_OK);
+      assert_int_equal(hr_gemm_flops(&gemm, &flops), HR_OK);
+      assert_int_equal(hr_gemm_bytes(&gemm, &bytes), HR_OK);
+      double least = fmax((double)flops / hardware.dense_flops_per_s[gemm.dtype],
+                          (double)bytes / hardware.bandwidth_bytes_per_s) * 1e9;
+      if (!(isfinite(p.time_ns) && p.time_ns >= least && p.low_ns <= p.time_ns && p.high_ns >= p.time_ns))
+        fail_msg("%s: m %d n %d k %d batch %d: %g ns, at least %g", devices[d], (int)gemm.m, (int)gemm.n, (int)gemm.k,
+                 (int)gemm.batch, p.time_ns, least);
+      assert_true(p.efficiency > 0 && p.efficiency <= 1);
+      assert_true(p.tile_waste >= 0 && p.tile_waste < 1 && p.wave_waste >= 0 && p.wave_waste < 1);
+      assert_true(p.alignment_loss >= 0 && p.alignment_loss < 1);
+      assert_true(p.tile_ns >= 0 && p.wave_ns >= 0 && p.alignment_ns >= 0 && p.memory_ns > 0);
+    }
+  }
+}
+
+/* Padding a linear layer's outputs to the next multiple of 64 never costs more than the work it adds, and a tenth: the
+ * padded result may need a tile or a wave more. */
+static void padding_the_outputs_is_never_predicted_to_cost_more_than_it_adds(void **state)
+{
+  (void)state;
+  for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
+    hr_hardware hardware = measured_hardware(devices[d]);
+    for (int i = 0; i < 2000; i++) {
+      int64_t m = 512 + random_size(16384), n = 512 + random_size(65536), k = 64 * (8 + random_size(128));
+      int64_t padded = (n + 63) / 64 * 64;
+      double before = gemm_ns(&hardware, m, n, k, HR_FP16), after = gemm_ns(&hardware, m, padded, k, HR_FP16);
+      if (after > before * (double)padded / (double)n * 1.1)
+        fail_msg("%s: m %d k %d: n %d takes %g ns, %d takes %g ns", devices[d], (int)m, (int)k, (int)n, before,
+                 (int)padded, after);
+    }
+  }
+}
+
+static void a_longer_depth_never_takes_less_time(void **state)
+{
+  (void)state;
+  hr_hardware h200 = measured_hardware("h200");
+  for (int64_t k = 4096; k < 16384; k += 512)
+    assert_true(gemm_ns(&h200, 4096, 4096, k + 512, HR_BF16) > gemm_ns(&h200, 4096, 4096, k, HR_BF16));
+}
+
+static hr_prediction attention(const hr_hardware *hardware, int64_t q_len, int64_t kv_len, int64_t heads, hr_mask mask)
+{
+  hr_attention a = hr_attention_default();
+  a.batch = 4, a.q_len = q_len, a.kv_len = kv_len, a.q_heads = 32, a.k_heads = a.v_heads = heads;
+  a.qk_dim = a.v_dim = 128, a.mask = mask, a.dtype = HR_FP16;
+  hr_prediction p;
+  hr_error error;
+  assert_ok(hr_predict_attention(hardware, &a, &p, &error), error);
+  return p;
+}
+
+static void decoding_is_bound_by_reading_the_cache_and_gains_from_fewer_heads(void **state)
+{
+  (void)state;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_prediction all = attention(&h200, 1, 65536, 32, HR_MASK_CAUSAL);
+  hr_prediction grouped = attention(&h200, 1, 65536, 8, HR_MASK_CAUSAL);
+  assert_int_equal(all.bound_by, HR_BOUND_MEMORY);
+  assert_true(all.time_ns / grouped.time_ns > 3 && all.time_ns / grouped.time_ns < 4);
+}
+
+static void a_causal_mask_halves_long_attention_and_nothing_beats_the_datasheet(void **state)
+{
+  (void)state;
+  for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
+    hr_hardware hardware = measured_hardware(devices[d]);
+    hr_prediction full = attention(&hardware, 8192, 8192, 32, HR_MASK_NONE);
+    hr_prediction causal = attention(&hardware, 8192, 8192, 32, HR_MASK_CAUSAL);
+    assert_true(causal.time_ns / full.time_ns > 0.5 && causal.time_ns / full.time_ns < 0.6);
+    /* 4 · 8192² · 128 · 32 heads · 4 sequences */
+    assert_true(full.time_ns > 4.0 * 8192 * 8192 * 128 * 32 * 4 / hardware.dense_flops_per_s[HR_FP16] * 1e9);
+  }
+}
+
+static void stages_wait_for_the_one_with_the_most_layers(void **state)
+{
+  (void)state;
+  static hr_step alone, staged;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = paper_model(2560, 20, 30, 50304);
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &alone, &error), error);
+  workload.pipeline_stages = 4; /* 8, 8, 7, 7: as long as 32 layers */
+  assert_ok(hr_predict_step(&h200, &model, &workload, &staged, &error), error);
+  double layers = alone.time_ns - alone.logit_time_ns;
+  assert_true(fabs(staged.time_ns - (layers * 32 / 30 + alone.logit_time_ns)) < 1e-6 * alone.time_ns);
+  assert_true(fabs(alone.tokens_per_s - 8192 / (alone.time_ns / 1e9)) < 1);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_shapes_of_figure_1_come_in_its_order_and_near_its_ratios),
+      cmocka_unit_test(head_sizes_with_larger_powers_of_two_are_faster_on_an_a100),
+      cmocka_unit_test(on_an_h200_sixteen_bytes_are_enough_for_plain_products),
+      cmocka_unit_test(no_product_is_faster_than_the_datasheet_or_takes_forever),
+      cmocka_unit_test(padding_the_outputs_is_never_predicted_to_cost_more_than_it_adds),
+      cmocka_unit_test(a_longer_depth_never_takes_less_time),
+      cmocka_unit_test(decoding_is_bound_by_reading_the_cache_and_gains_from_fewer_heads),
+      cmocka_unit_test(a_causal_mask_halves_long_attention_and_nothing_beats_the_datasheet),
+      cmocka_unit_test(stages_wait_for_the_one_with_the_most_layers),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
