@@ -12,8 +12,9 @@ extern "C" {
 #endif
 
 /** Loads a model: a file, a directory with a config.json, or a built-in name (hr_catalog_models()); case of a built-in
- *  name does not matter and an organisation in front ("meta-llama/Llama-2-7b") is dropped. "-" reads standard input; text that begins with '{' is the
- *  configuration itself.
+ *  name does not matter, an organisation in front ("meta-llama/Llama-2-7b") is dropped, and the name of the public
+ *  repository that it is from does as well ("Llama-2-7b-hf"). "-" reads standard input; text that begins with '{' is
+ *  the configuration itself.
  *  Errors of hr_model_from_json(); HR_ERROR_NOT_FOUND with near names; HR_ERROR_UNREADABLE for a file over 16 MiB. */
 HR_API hr_status hr_load_model(const char *what, hr_note_fn note, void *context, hr_model *model, hr_error *error);
 

@@ -74,13 +74,31 @@ static hr_status model_from_file(const char *path, hr_note_fn note, void *contex
   return status;
 }
 
+/* The model whose "_source" is the public repository `name` ("meta-llama/Llama-2-7b-hf", or without what stands before
+ * the slash): the name that people know where ours is shorter. */
+static const hr_catalog_entry *find_published(const hr_catalog_entry *models, size_t count, const char *name)
+{
+  char part[200];
+  int length = snprintf(part, sizeof part, "/%s/blob/", name);
+  if (length < 0 || (size_t)length >= sizeof part || !name[0])
+    return NULL;
+  for (size_t i = 0; i < count; i++) {
+    for (const char *at = strchr(models[i].text, '/'); at; at = strchr(at + 1, '/')) {
+      if (strncasecmp(at, part, (size_t)length) == 0)
+        return &models[i];
+    }
+  }
+  return NULL;
+}
+
 static const hr_catalog_entry *find_model(const char *what)
 {
   size_t count;
   const hr_catalog_entry *models = hr_catalog_models(&count);
   const char *slash = strchr(what, '/');
   bool organisation = slash && slash != what && what[0] != '.' && !strchr(slash + 1, '/');
-  return find_entry(models, count, organisation ? slash + 1 : what);
+  const hr_catalog_entry *entry = find_entry(models, count, organisation ? slash + 1 : what);
+  return entry ? entry : find_published(models, count, what);
 }
 
 static bool looks_like_path(const char *what)
@@ -108,8 +126,8 @@ hr_status hr_load_model(const char *what, hr_note_fn note, void *context, hr_mod
   struct stat about;
   bool exists = stat(what, &about) == 0;
   char config[PATH_SIZE];
-  int length = snprintf(config, sizeof config, "%s%sconfig.json", what,
-                        what[0] && what[strlen(what) - 1] == '/' ? "" : "/");
+  int length =
+      snprintf(config, sizeof config, "%s%sconfig.json", what, what[0] && what[strlen(what) - 1] == '/' ? "" : "/");
   bool fits = length > 0 && (size_t)length < sizeof config;
   bool folder = exists && S_ISDIR(about.st_mode);
   bool has_config = folder && fits && stat(config, &about) == 0;
