@@ -10,7 +10,7 @@ extern "C" {
 
 typedef enum hr_severity {
   HR_SEVERITY_NONE,   /* looked at: nothing to gain here, or the rule is void on this device */
-  HR_SEVERITY_LOW,    /* the step gains less than 2% */
+  HR_SEVERITY_LOW,    /* the step gains less than 2%, or only what its lost parameters would gain anyway */
   HR_SEVERITY_MEDIUM, /* 2% to 10% */
   HR_SEVERITY_HIGH    /* 10% and more, or the shape cannot run as asked */
 } hr_severity;
@@ -30,7 +30,7 @@ typedef struct hr_finding {
   hr_workload workload;
   double parameter_change;        /* new / old − 1 */
   double predicted_operator_gain; /* time before / time after − 1 of the main operator, per token */
-  double predicted_gain;          /* the same of the whole step */
+  double predicted_gain;          /* the same of the whole step; where t changes, per token and device */
   double measured_gain;           /* of the whole step, set by hr_confirm(); NAN: not measured */
   double measured_operator_gain;  /* of the main operator; NAN: not measured */
 } hr_finding;
@@ -43,8 +43,8 @@ typedef struct hr_advice {
   hr_workload workload;
   hr_step step; /* as it is */
   size_t finding_count;
-  hr_finding findings[HR_FINDINGS_MAX]; /* highest gain first; void and satisfied ones last */
-  bool has_combined;          /* all compatible suggestions taken together */
+  hr_finding findings[HR_FINDINGS_MAX]; /* most severe first, then highest gain; void and satisfied ones last */
+  bool has_combined;          /* two or more suggestions that leave batch, devices and the kind of layer alone, together */
   hr_finding combined;
 } hr_advice;
 

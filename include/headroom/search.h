@@ -16,9 +16,9 @@ typedef struct hr_search_options {
   int64_t hidden_min, hidden_max, hidden_step;     /* step 0: 64 · t, or 8 · t where 64 would leave too few */
   int64_t layers_min, layers_max;
   int64_t heads_min, heads_max;                    /* query heads */
-  int64_t head_dim_min, head_dim_max;              /* hidden / heads; default 64 … 256 */
-  int64_t mlp_width_min, mlp_width_max, mlp_step;  /* step 0: 64 · t */
-  int64_t vocabulary_multiple; /* the vocabulary is padded up to a multiple of this; 0: tries 1, 64 and 128 */
+  int64_t head_dim_min, head_dim_max;              /* of Q and K; near: 64 … 128, and the model's own */
+  int64_t mlp_width_min, mlp_width_max, mlp_step;  /* step 0: as for hidden */
+  int64_t vocabulary_multiple; /* the vocabulary is padded up to a multiple of this; 0: tries 1, 64 · t and 128 · t */
   int64_t query_heads_per_kv;  /* q_heads / kv_heads to keep; 0: the model's own ratio */
   bool keep_vocabulary;        /* no padding at all */
   bool require_divisible;      /* heads, hidden and MLP width divisible by t, layers by p. Default true */
@@ -35,7 +35,7 @@ typedef struct hr_search_shape {
   double parameter_change; /* new / old − 1 */
   double step_time_ns;
   double predicted_gain;   /* old time / new time − 1 */
-  bool pareto;             /* none other found is both faster and has more parameters */
+  bool pareto;             /* no shape tried is both faster and has more parameters, vocabulary padding not counted */
 } hr_search_shape;
 
 typedef struct hr_search_result {
@@ -44,7 +44,7 @@ typedef struct hr_search_result {
   double base_time_ns;    /* of the model as it is */
   int64_t base_parameters;
   size_t count;
-  hr_search_shape *shapes; /* fastest first; owned by the result */
+  hr_search_shape *shapes; /* fastest first, none slower than the model; owned by the result */
 } hr_search_result;
 
 /** Searches hidden, heads, MLP width, vocabulary padding and layers. Deterministic: the same input gives the same

@@ -1,0 +1,196 @@
+#include <headroom/advise.h>
+
+#include "analysis/advise/rules.h"
+#include "base/error.h"
+#include "base/names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const hr_rule_row rows[] = {
+#define HR_RULE(name, combines, summary, source) {{#name, summary, source}, hr_rule_##name, combines},
+#include "analysis/advise/advise_rules.inc"
+#undef HR_RULE
+};
+
+static const hr_rule rules[] = {
+#define HR_RULE(name, combines, summary, source) {#name, summary, source},
+#include "analysis/advise/advise_rules.inc"
+#undef HR_RULE
+};
+
+#define RULE_COUNT (sizeof rows / sizeof *rows)
+
+const hr_rule *hr_rules(size_t *count)
+{
+  *count = RULE_COUNT;
+  return rules;
+}
+
+const char *hr_severity_name(hr_severity severity)
+{
+  static const char *const names[] = {"none", "low", "medium", "high"};
+  return hr_name_of(names, sizeof names / sizeof *names, (int)severity);
+}
+
+static bool combines(const hr_advice *advice, const hr_finding *finding)
+{
+  if (finding->workload.batch != advice->workload.batch)
+    return false;
+  for (size_t i = 0; i < RULE_COUNT; i++) {
+    if (strcmp(rows[i].rule.name, finding->rule) == 0)
+      return rows[i].combines && finding->has_change;
+  }
+  return false;
+}
+
+/* A finding before another: the more severe, then the higher gain. Equal ones keep the order of the rules. */
+static bool stands_before(const hr_finding *a, const hr_finding *b)
+{
+  if (a->severity != b->severity)
+    return a->severity > b->severity;
+  return a->predicted_gain > b->predicted_gain;
+}
+
+static void sort_findings(hr_advice *advice)
+{
+  for (size_t i = 1; i < advice->finding_count; i++) {
+    hr_finding moved = advice->findings[i];
+    size_t place = i;
+    for (; place > 0 && stands_before(&moved, &advice->findings[place - 1]); place--)
+      advice->findings[place] = advice->findings[place - 1];
+    advice->findings[place] = moved;
+  }
+}
+
+/* The members of a model that combining rules change. */
+static const size_t combined_members[] = {
+  offsetof(hr_model, vocabulary), offsetof(hr_model, q_heads), offsetof(hr_model, k_heads),
+  offsetof(hr_model, v_heads),    offsetof(hr_model, qk_dim),  offsetof(hr_model, v_dim),
+  offsetof(hr_model, rotary_dim), offsetof(hr_model, mlp_width),
+};
+
+static int64_t *member(hr_model *model, size_t offset)
+{
+  return (int64_t *)(void *)((char *)model + offset);
+}
+
+/* Moves a finding's changes into `combined`; false, and nothing moved, if another finding changed the same already. */
+static bool merge_change(hr_model *combined, const hr_model *base, const hr_model *change)
+{
+  hr_model merged = *combined, original = *base, suggested = *change;
+  for (size_t i = 0; i < sizeof combined_members / sizeof *combined_members; i++) {
+    size_t offset = combined_members[i];
+    if (*member(&suggested, offset) == *member(&original, offset))
+      continue;
+    if (*member(&merged, offset) != *member(&original, offset))
+      return false;
+    *member(&merged, offset) = *member(&suggested, offset);
+  }
+  *combined = merged;
+  return true;
+}
+
+static void append(char *text, size_t size, const char *part)
+{
+  size_t used = strlen(text);
+  if (part[0] && used + strlen(part) + 3 <= size)
+    snprintf(text + used, size - used, "%s%s", used ? ", " : "", part);
+}
+
+/* The products whose size a change touches. Both lists have the same operators, as combining rules add none. */
+static hr_operator_set changed_products(const hr_step *before, const hr_step *after)
+{
+  hr_operator_set changed = 0;
+  for (size_t i = 0; i < before->operators.count && i < after->operators.count; i++) {
+    const hr_operator *old = &before->operators.items[i], *new = &after->operators.items[i];
+    bool gemm = old->gemm.m != new->gemm.m || old->gemm.n != new->gemm.n || old->gemm.k != new->gemm.k ||
+                old->gemm.batch != new->gemm.batch;
+    bool attention = old->attention.q_heads != new->attention.q_heads || old->attention.qk_dim != new->attention.qk_dim;
+    if (gemm || attention)
+      changed |= HR_OPERATOR_BIT(old->id);
+  }
+  return changed;
+}
+
+/* Takes findings by gain, each only if it makes the whole faster, and suggests them together if there are two. */
+static void combine(hr_advising *advising)
+{
+  static const hr_rule_row row = {{"combined", "all compatible suggestions together", "the findings above"}, NULL, false};
+  hr_advice *advice = advising->advice;
+  hr_trial best = {.time_ns = 0};
+  hr_model model = advice->model;
+  char current[96] = "", suggested[192] = "";
+  int taken = 0;
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    const hr_finding *finding = &advice->findings[i];
+    hr_model with = model;
+    hr_trial trial;
+    if (!combines(advice, finding) || !merge_change(&with, &advice->model, &finding->model))
+      continue;
+    if (!hr_try(advising, &with, NULL, &trial) || (taken && trial.net_gain <= best.net_gain))
+      continue;
+    model = with;
+    best = trial;
+    taken++;
+    append(current, sizeof current, finding->current);
+    append(suggested, sizeof suggested, finding->suggested);
+  }
+  if (taken < 2 || !hr_try(advising, &model, NULL, &best))
+    return;
+  hr_operator_set changed = changed_products(&advice->step, &advising->after);
+  advising->rule = &row;
+  hr_finding *finding = hr_answer_change(
+      advising, &best, changed, 0, current, suggested, "%d changes together take the step from %s to %s", taken,
+      hr_say_time(advice->step.time_ns).text, hr_say_time(best.time_ns).text);
+  if (!finding)
+    return;
+  advice->combined = *finding;
+  advice->has_combined = true;
+  advice->finding_count--; /* it stands beside the list, not in it */
+}
+
+static hr_status apply_rules(hr_advising *advising, hr_error *error)
+{
+  hr_advice *advice = advising->advice;
+  hr_parameters parameters;
+  HR_TRY(hr_predict_step(&advice->hardware, &advice->model, &advice->workload, &advice->step, error));
+  HR_TRY(hr_model_parameters(&advice->model, &parameters, error));
+  advising->parameters = parameters.total;
+  for (size_t i = 0; i < RULE_COUNT; i++) {
+    advising->rule = &rows[i];
+    rows[i].apply(advising);
+  }
+  sort_findings(advice);
+  combine(advising);
+  return HR_OK;
+}
+
+hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                    hr_advice **advice, hr_error *error)
+{
+  hr_advice *result = calloc(1, sizeof *result);
+  hr_advising *advising = calloc(1, sizeof *advising);
+  hr_status status = HR_OK;
+  if (result && advising) {
+    result->hardware = *hardware;
+    result->model = *model;
+    result->workload = *workload;
+    advising->advice = result;
+    status = apply_rules(advising, error);
+  } else {
+    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the advice");
+  }
+  free(advising);
+  if (status == HR_OK)
+    *advice = result;
+  else
+    free(result);
+  return status;
+}
+
+void hr_advice_free(hr_advice *advice)
+{
+  free(advice);
+}

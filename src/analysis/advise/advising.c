@@ -1,0 +1,316 @@
+#include "analysis/advise/advising.h"
+
+#include "base/checked.h"
+#include "base/names.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+int64_t hr_tokens(const hr_workload *workload)
+{
+  return workload->phase == HR_PHASE_DECODE ? workload->batch : workload->batch * workload->sequence;
+}
+
+static bool splits(int64_t heads, int64_t tensor_parallel)
+{
+  return heads % tensor_parallel == 0 || tensor_parallel % heads == 0;
+}
+
+bool hr_heads_split(const hr_model *model, int64_t tensor_parallel)
+{
+  return model->q_heads % tensor_parallel == 0 && splits(model->k_heads, tensor_parallel) &&
+         splits(model->v_heads, tensor_parallel);
+}
+
+int64_t hr_usable_memory(const hr_hardware *hardware)
+{
+  return hardware->memory_bytes / 10 * 9;
+}
+
+/* Device time that one token costs: all t devices of the group work for the step's time; stages are in its sum. */
+static double cost_per_token(double time_ns, const hr_workload *workload)
+{
+  return time_ns * (double)workload->tensor_parallel / (double)hr_tokens(workload);
+}
+
+bool hr_try(hr_advising *advising, const hr_model *model, const hr_workload *workload, hr_trial *trial)
+{
+  const hr_advice *advice = advising->advice;
+  hr_trial result = {.model = model ? *model : advice->model, .workload = workload ? *workload : advice->workload};
+  hr_parameters parameters;
+  if (hr_model_parameters(&result.model, &parameters, NULL) != HR_OK)
+    return false;
+  if (hr_predict_step(&advice->hardware, &result.model, &result.workload, &advising->after, NULL) != HR_OK)
+    return false;
+  result.parameters = parameters.total;
+  result.parameter_change = (double)parameters.total / (double)advising->parameters - 1;
+  result.time_ns = advising->after.time_ns;
+  result.gain = cost_per_token(advice->step.time_ns, &advice->workload) /
+                cost_per_token(result.time_ns, &result.workload) - 1;
+  result.net_gain = (1 + result.gain) * (1 + fmin(result.parameter_change, 0)) - 1;
+  *trial = result;
+  return true;
+}
+
+void hr_try_better(hr_advising *advising, const hr_model *model, const hr_workload *workload, hr_trial *best)
+{
+  hr_trial trial;
+  if (hr_try(advising, model, workload, &trial) && (best->time_ns == 0 || trial.net_gain > best->net_gain + 1e-4))
+    *best = trial;
+}
+
+bool hr_worth_it(const hr_trial *trial)
+{
+  return trial->time_ns > 0 && trial->gain >= HR_GAIN_LEAST && trial->net_gain >= HR_GAIN_LEAST;
+}
+
+/* An uneven split makes every stage as long as the fullest one, see hr_step. */
+static double layer_factor(const hr_model *model, int64_t stages)
+{
+  return (double)(stages * hr_ceil_div(model->layers, stages)) / (double)model->layers;
+}
+
+double hr_time_of(const hr_step *step, const hr_model *model, int64_t pipeline_stages, hr_operator_set operators)
+{
+  double time_ns = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    if (operators & HR_OPERATOR_BIT(op->id))
+      time_ns += (double)op->count * step->predictions[i].time_ns *
+                 (op->in_layer ? layer_factor(model, pipeline_stages) : 1);
+  }
+  return time_ns;
+}
+
+hr_operator_set hr_present(const hr_step *step, hr_operator_set operators)
+{
+  hr_operator_set present = 0;
+  for (size_t i = 0; i < step->operators.count; i++)
+    present |= HR_OPERATOR_BIT(step->operators.items[i].id);
+  return present & operators;
+}
+
+hr_operator_set hr_attention_products(const hr_step *step)
+{
+  return hr_present(step, HR_OPERATOR_BIT(HR_OP_ATTENTION_SCORE) | HR_OPERATOR_BIT(HR_OP_ATTENTION_OVER_VALUE) |
+                              HR_OPERATOR_BIT(HR_OP_ATTENTION));
+}
+
+double hr_tflops_of(const hr_step *step, hr_operator_set operators)
+{
+  double flops = 0, time_ns = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    if (operators & HR_OPERATOR_BIT(op->id)) {
+      flops += (double)op->count * (double)op->flops;
+      time_ns += (double)op->count * step->predictions[i].time_ns;
+    }
+  }
+  return time_ns > 0 ? flops / time_ns / 1e3 : 0;
+}
+
+int64_t hr_near_full_speed_bytes(const hr_hardware *hardware, bool batched)
+{
+  for (size_t i = 0; i < hardware->alignment_count; i++) {
+    const hr_alignment_class *row = &hardware->alignments[i];
+    double plain = row->result_share > 0 ? fmin(row->gemm_share, row->result_share) : row->gemm_share;
+    if ((batched ? row->bmm_share : plain) >= 0.9)
+      return row->bytes;
+  }
+  return 1;
+}
+
+hr_text32 hr_say_time(double time_ns)
+{
+  hr_text32 said;
+  const struct {
+    double ns;
+    const char *unit;
+  } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}};
+  size_t i = 0;
+  while (i < 3 && time_ns < units[i].ns)
+    i++;
+  double value = time_ns / units[i].ns;
+  snprintf(said.text, sizeof said.text, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, units[i].unit);
+  return said;
+}
+
+hr_text32 hr_say_divisor(int64_t size)
+{
+  hr_text32 said;
+  int64_t power = hr_power_of_two_in(size, 64);
+  if (power == 1)
+    snprintf(said.text, sizeof said.text, "odd");
+  else
+    snprintf(said.text, sizeof said.text, "divisible by %d but not %d", (int)power, (int)(2 * power));
+  return said;
+}
+
+hr_text32 hr_say_bytes(double bytes)
+{
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  hr_text32 said;
+  size_t i = 0;
+  for (; i < 5 && bytes >= 1024; i++)
+    bytes /= 1024;
+  snprintf(said.text, sizeof said.text, "%.*f %s", i == 0 || bytes >= 100 ? 0 : 1, bytes, units[i]);
+  return said;
+}
+
+hr_text192 hr_say(const char *format, ...)
+{
+  hr_text192 said;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(said.text, sizeof said.text, format, arguments);
+  va_end(arguments);
+  return said;
+}
+
+static void append_operator(char *text, size_t size, hr_operator_id id)
+{
+  size_t used = strlen(text);
+  const char *name = hr_operator_id_name(id);
+  if (used + strlen(name) + 2 <= size)
+    snprintf(text + used, size - used, "%s%s", used ? " " : "", name);
+}
+
+static void name_operators(char *text, size_t size, hr_operator_set main, hr_operator_set others)
+{
+  text[0] = '\0';
+  for (int id = 0; id < HR_OPERATOR_ID_COUNT; id++) {
+    if (main & HR_OPERATOR_BIT(id))
+      append_operator(text, size, (hr_operator_id)id);
+  }
+  for (int id = 0; id < HR_OPERATOR_ID_COUNT; id++) {
+    if (others & ~main & HR_OPERATOR_BIT(id))
+      append_operator(text, size, (hr_operator_id)id);
+  }
+}
+
+static hr_finding *add_finding(hr_advising *advising, hr_operator_set main, hr_operator_set others,
+                               const char *current, const char *suggested, const char *why, va_list arguments)
+{
+  hr_advice *advice = advising->advice;
+  if (advice->finding_count == HR_FINDINGS_MAX)
+    return NULL;
+  hr_finding *finding = &advice->findings[advice->finding_count++];
+  *finding = (hr_finding){.rule = advising->rule->rule.name, .source = advising->rule->rule.source,
+                          .model = advice->model, .workload = advice->workload, .measured_gain = NAN,
+                          .measured_operator_gain = NAN};
+  name_operators(finding->operators, sizeof finding->operators, hr_present(&advice->step, main),
+                 hr_present(&advice->step, others));
+  hr_copy_text(finding->current, sizeof finding->current, current);
+  hr_copy_text(finding->suggested, sizeof finding->suggested, suggested);
+  char sentence[1024];
+  vsnprintf(sentence, sizeof sentence, why, arguments);
+  hr_copy_text(finding->why, sizeof finding->why, sentence);
+  return finding;
+}
+
+void hr_answer_satisfied(hr_advising *advising, hr_operator_set operators, const char *current, const char *why, ...)
+{
+  va_list arguments;
+  va_start(arguments, why);
+  add_finding(advising, operators, 0, current, "", why, arguments);
+  va_end(arguments);
+}
+
+void hr_answer_void(hr_advising *advising, hr_operator_set operators, const char *current, const char *why, ...)
+{
+  va_list arguments;
+  va_start(arguments, why);
+  hr_finding *finding = add_finding(advising, operators, 0, current, "", why, arguments);
+  va_end(arguments);
+  if (finding)
+    finding->void_on_device = true;
+}
+
+static hr_severity severity_of(const hr_trial *trial)
+{
+  if (trial->net_gain >= HR_GAIN_HIGH)
+    return HR_SEVERITY_HIGH;
+  if (trial->net_gain >= HR_GAIN_MEDIUM)
+    return HR_SEVERITY_MEDIUM;
+  return trial->gain >= HR_GAIN_LEAST ? HR_SEVERITY_LOW : HR_SEVERITY_NONE;
+}
+
+/* The gain of operators is formed like that of the step; an operator that the change removes is not divided by. */
+static double operator_gain(hr_advising *advising, const hr_trial *trial, hr_operator_set operators)
+{
+  const hr_advice *advice = advising->advice;
+  hr_trial again;
+  if (!hr_try(advising, &trial->model, &trial->workload, &again))
+    return 0;
+  double before = hr_time_of(&advice->step, &advice->model, advice->workload.pipeline_stages, operators);
+  double after = hr_time_of(&advising->after, &trial->model, trial->workload.pipeline_stages, operators);
+  if (before <= 0 || after <= 0)
+    return 0;
+  return cost_per_token(before, &advice->workload) / cost_per_token(after, &trial->workload) - 1;
+}
+
+static void take_trial(hr_advising *advising, hr_finding *finding, const hr_trial *trial, hr_operator_set main)
+{
+  finding->has_change = true;
+  finding->model = trial->model;
+  finding->workload = trial->workload;
+  finding->parameter_change = trial->parameter_change;
+  finding->predicted_gain = trial->gain;
+  finding->predicted_operator_gain = operator_gain(advising, trial, main);
+  finding->severity = severity_of(trial);
+}
+
+hr_finding *hr_answer_change(hr_advising *advising, const hr_trial *trial, hr_operator_set main,
+                             hr_operator_set others, const char *current, const char *suggested, const char *why, ...)
+{
+  va_list arguments;
+  va_start(arguments, why);
+  hr_finding *finding = add_finding(advising, main, others, current, suggested, why, arguments);
+  va_end(arguments);
+  if (finding)
+    take_trial(advising, finding, trial, main);
+  return finding;
+}
+
+hr_finding *hr_answer_impossible(hr_advising *advising, const hr_trial *trial, hr_operator_set main,
+                                 const char *current, const char *suggested, const char *why, ...)
+{
+  va_list arguments;
+  va_start(arguments, why);
+  hr_finding *finding = add_finding(advising, main, 0, current, suggested, why, arguments);
+  va_end(arguments);
+  if (!finding)
+    return NULL;
+  if (trial)
+    take_trial(advising, finding, trial, main);
+  finding->severity = HR_SEVERITY_HIGH;
+  return finding;
+}
+
+static bool same_shape(const hr_model *a, const hr_model *b)
+{
+  return a->layers == b->layers && a->hidden == b->hidden && a->vocabulary == b->vocabulary &&
+         a->q_heads == b->q_heads && a->k_heads == b->k_heads && a->v_heads == b->v_heads && a->qk_dim == b->qk_dim &&
+         a->v_dim == b->v_dim && a->mlp_width == b->mlp_width && a->parallel_block == b->parallel_block &&
+         a->layer_norms == b->layer_norms;
+}
+
+static bool same_workload(const hr_workload *a, const hr_workload *b)
+{
+  return a->phase == b->phase && a->attention == b->attention && a->dtype == b->dtype && a->batch == b->batch &&
+         a->sequence == b->sequence && a->context == b->context && a->tensor_parallel == b->tensor_parallel &&
+         a->pipeline_stages == b->pipeline_stages;
+}
+
+bool hr_already_suggested(const hr_advising *advising, const hr_trial *trial)
+{
+  for (size_t i = 0; i < advising->advice->finding_count; i++) {
+    const hr_finding *finding = &advising->advice->findings[i];
+    if (finding->has_change && same_shape(&finding->model, &trial->model) &&
+        same_workload(&finding->workload, &trial->workload))
+      return true;
+  }
+  return false;
+}

@@ -1,0 +1,123 @@
+/* What a rule sees, how it tries a change, and how it answers. docs/rules.md says how to write a rule with these. */
+#ifndef HR_ADVISE_ADVISING_H
+#define HR_ADVISE_ADVISING_H
+
+#include <headroom/advise.h>
+
+/** A suggestion has to gain at least this share of the step; less is no reason to touch a shape. */
+#define HR_GAIN_LEAST 0.002
+/** From here on a gain is worth a MEDIUM and a HIGH. */
+#define HR_GAIN_MEDIUM 0.02
+#define HR_GAIN_HIGH 0.10
+
+/** A set of operators, as bits of their ids. */
+typedef uint64_t hr_operator_set;
+#define HR_OPERATOR_BIT(id) ((hr_operator_set)1 << (id))
+_Static_assert(HR_OPERATOR_ID_COUNT <= 64, "hr_operator_set has a bit for each operator");
+
+/** What a rule works on: advice->hardware, model, workload and step are the shape as it is, advice->findings what
+ *  earlier rules found. A rule reads these and answers through the functions below. */
+typedef struct hr_advising {
+  hr_advice *advice;
+  const struct hr_rule_row *rule; /* the rule at work */
+  int64_t parameters;             /* of the model as it is */
+  hr_step after;                  /* step of the latest hr_try() */
+} hr_advising;
+
+/** A rule: looks, and leaves at least one finding, so that nobody wonders whether it was applied. */
+typedef void (*hr_rule_function)(hr_advising *advising);
+
+/** A row of advise_rules.inc. */
+typedef struct hr_rule_row {
+  hr_rule rule;
+  hr_rule_function apply;
+  bool combines; /* its change keeps what the model can learn about the same, so it enters the combined suggestion */
+} hr_rule_row;
+
+/** A change that was predicted. Gains are per token, and where t changes per token and device:
+ *  time · t / tokens before over the same after, − 1. */
+typedef struct hr_trial {
+  hr_model model;
+  hr_workload workload;
+  int64_t parameters;
+  double parameter_change;
+  double time_ns;  /* of the changed step */
+  double gain;     /* of the step */
+  double net_gain; /* the gain less what the parameters removed would bring by themselves: a smaller model is faster
+                      anyway. (1 + gain) · (1 + parameter_change) − 1 where parameters fall, else the gain */
+} hr_trial;
+
+/** Predicts the model as `model` under `workload` (NULL: as it is). False, without a reason, where such a shape cannot
+ *  be or cannot be predicted: the rule then goes on to its next idea. Leaves the step in advising->after. */
+bool hr_try(hr_advising *advising, const hr_model *model, const hr_workload *workload, hr_trial *trial);
+
+/** Tries a change and keeps it in *best if it has the higher net gain (by more than a ten-thousandth, so that of equal
+ *  ones the first stays). *best starts zeroed. */
+void hr_try_better(hr_advising *advising, const hr_model *model, const hr_workload *workload, hr_trial *best);
+
+/** Whether the trial gains enough to be suggested. */
+bool hr_worth_it(const hr_trial *trial);
+
+/** Time of the operators of a set in a step, all executions and passes, ns. */
+double hr_time_of(const hr_step *step, const hr_model *model, int64_t pipeline_stages, hr_operator_set operators);
+
+/** The device sees nothing to change: severity none. `operators` may be 0 (none concerned). */
+void hr_answer_satisfied(hr_advising *advising, hr_operator_set operators, const char *current, const char *why, ...)
+    HR_PRINTF(4, 5);
+
+/** The rule is broken by the shape, but this device's numbers say that it does not matter. */
+void hr_answer_void(hr_advising *advising, hr_operator_set operators, const char *current, const char *why, ...)
+    HR_PRINTF(4, 5);
+
+/** Suggests the trial. The gain of `main` operators (together) is the operator gain; `others` are concerned too. The
+ *  severity follows from the net gain. Returns the finding for the caller to adjust, NULL if no more fit. */
+hr_finding *hr_answer_change(hr_advising *advising, const hr_trial *trial, hr_operator_set main,
+                             hr_operator_set others, const char *current, const char *suggested, const char *why, ...)
+    HR_PRINTF(7, 8);
+
+/** The shape cannot run as asked: HIGH. `trial` (may be NULL) is what can. */
+hr_finding *hr_answer_impossible(hr_advising *advising, const hr_trial *trial, hr_operator_set main,
+                                 const char *current, const char *suggested, const char *why, ...) HR_PRINTF(6, 7);
+
+/** Whether a finding of another rule already suggests this shape and workload. */
+bool hr_already_suggested(const hr_advising *advising, const hr_trial *trial);
+
+/** The operators of a set that the step has. */
+hr_operator_set hr_present(const hr_step *step, hr_operator_set operators);
+
+/** The products of attention that this step runs: score and over-value, or the fused one. */
+hr_operator_set hr_attention_products(const hr_step *step);
+
+/** TFLOP/s of the products of a set in a step. */
+double hr_tflops_of(const hr_step *step, hr_operator_set operators);
+
+/** A time as people say it: "812 ns", "3.05 ms". */
+typedef struct hr_text32 {
+  char text[32];
+} hr_text32;
+hr_text32 hr_say_time(double time_ns);
+hr_text32 hr_say_bytes(double bytes); /* "1.2 GiB" */
+
+/** Text into a fixed array, for `current` and `suggested`. */
+typedef struct hr_text192 {
+  char text[192];
+} hr_text192;
+hr_text192 hr_say(const char *format, ...) HR_PRINTF(1, 2);
+
+/** The least alignment in bytes from which plain (batched: `batched`) products reach nine tenths of full speed. */
+int64_t hr_near_full_speed_bytes(const hr_hardware *hardware, bool batched);
+
+/** Whether `heads` split over t devices, or each device holds a whole copy of one (K and V heads fewer than t). */
+bool hr_heads_split(const hr_model *model, int64_t tensor_parallel);
+
+/** Memory of the device that a step may take, bytes: nine tenths, the rest being the driver's context, workspaces and
+ *  fragments. 0: not known. */
+int64_t hr_usable_memory(const hr_hardware *hardware);
+
+/** What a size lacks: "odd", "divisible by 16 but not 32"; for sizes that 64 does not divide. */
+hr_text32 hr_say_divisor(int64_t size);
+
+/** Tokens that a step works on: batch · sequence, in decode batch. */
+int64_t hr_tokens(const hr_workload *workload);
+
+#endif

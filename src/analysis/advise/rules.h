@@ -1,0 +1,11 @@
+/* The functions of the rows of advise_rules.inc. */
+#ifndef HR_ADVISE_RULES_H
+#define HR_ADVISE_RULES_H
+
+#include "analysis/advise/advising.h"
+
+#define HR_RULE(name, combines, summary, source) void hr_rule_##name(hr_advising *advising);
+#include "analysis/advise/advise_rules.inc"
+#undef HR_RULE
+
+#endif

@@ -1,0 +1,120 @@
+/* The width of the MLP: a brute-force search near the one wanted. */
+#include "analysis/advise/rules.h"
+#include "base/checked.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define MLP_OPERATORS                                                                                \
+  (HR_OPERATOR_BIT(HR_OP_MLP_UP) | HR_OPERATOR_BIT(HR_OP_MLP_GATE) | HR_OPERATOR_BIT(HR_OP_MLP_DOWN) | \
+   HR_OPERATOR_BIT(HR_OP_ACTIVATION))
+
+/* The search looks this far to both sides, as a share of the width and so of the MLP's parameters. */
+#define WINDOW 0.03
+/* A width whose MLP runs within this share of the best one's rate counts as one of the best: predictions are no finer. */
+#define AMONG_BEST 0.03
+/* So does one that few others beat. */
+#define FEW_FASTER 0.02
+#define WIDTHS_MAX 4096
+
+/* Width elements computed a ns by the products and the activation of a layer's MLP; 0 where it cannot be predicted. */
+static double rate_at(hr_advising *advising, int64_t width)
+{
+  const hr_advice *advice = advising->advice;
+  hr_operators *operators = &advising->after.operators;
+  hr_model model = advice->model;
+  model.mlp_width = width;
+  if (hr_operators_list(&model, &advice->workload, operators, NULL) != HR_OK)
+    return 0;
+  double time_ns = 0;
+  for (size_t i = 0; i < operators->count; i++) {
+    const hr_operator *op = &operators->items[i];
+    hr_prediction prediction;
+    if (!(HR_OPERATOR_BIT(op->id) & MLP_OPERATORS))
+      continue;
+    if (hr_predict_operator(&advice->hardware, op, advice->workload.tensor_parallel, &prediction, NULL) != HR_OK)
+      return 0;
+    time_ns += (double)op->count * prediction.time_ns;
+  }
+  return time_ns > 0 ? (double)width / time_ns : 0;
+}
+
+typedef struct width_search {
+  double wanted;           /* 8h/3, 4h, or the model's own width where that is far from both */
+  int64_t looked, faster;  /* widths looked at, and those of a higher rate than the model's own */
+  double rate, best_rate;  /* of the model's own width; of the best multiple of 64 a device */
+  int64_t suggested;       /* the nearest to the own width that is nearly as fast as the best */
+} width_search;
+
+static double wanted_width(const hr_model *model)
+{
+  double usual = (model->mlp_gated ? 8.0 / 3 : 4.0) * (double)model->hidden;
+  return fabs((double)model->mlp_width / usual - 1) <= WINDOW ? usual : (double)model->mlp_width;
+}
+
+static void look_for_nearest(hr_advising *advising, width_search *search, int64_t least, int64_t most, int64_t step)
+{
+  int64_t own = advising->advice->model.mlp_width;
+  for (int64_t width = hr_round_up(least, step); width <= most; width += step)
+    search->best_rate = fmax(search->best_rate, rate_at(advising, width));
+  for (int64_t width = hr_round_up(least, step); width <= most; width += step) {
+    bool nearer = search->suggested == 0 || llabs(width - own) < llabs(search->suggested - own);
+    if (nearer && rate_at(advising, width) >= 0.98 * search->best_rate)
+      search->suggested = width;
+  }
+}
+
+static width_search search_widths(hr_advising *advising)
+{
+  const hr_advice *advice = advising->advice;
+  int64_t t = advice->workload.tensor_parallel;
+  width_search search = {.wanted = wanted_width(&advice->model)};
+  int64_t least = hr_max64((int64_t)(search.wanted * (1 - WINDOW)), 1);
+  int64_t most = (int64_t)(search.wanted * (1 + WINDOW));
+  int64_t step = hr_round_up(hr_ceil_div(most - least + 1, WIDTHS_MAX), t);
+  search.rate = rate_at(advising, advice->model.mlp_width);
+  for (int64_t width = hr_round_up(least, step); width <= most; width += step) {
+    search.looked++;
+    search.faster += rate_at(advising, width) > search.rate * (1 + 1e-9);
+  }
+  look_for_nearest(advising, &search, least, most, hr_round_up(step, 64 * t));
+  return search;
+}
+
+void hr_rule_mlp_width(hr_advising *advising)
+{
+  const hr_advice *advice = advising->advice;
+  int64_t width = advice->model.mlp_width, stages = advice->workload.pipeline_stages;
+  const hr_operator_set products = hr_present(&advice->step, MLP_OPERATORS & ~HR_OPERATOR_BIT(HR_OP_ACTIVATION));
+  hr_text192 current = hr_say("MLP width %" PRId64 " (%.3f h)", width, (double)width / (double)advice->model.hidden);
+  width_search search = search_widths(advising);
+  bool among_best = search.rate >= search.best_rate * (1 - AMONG_BEST) ||
+                    (double)search.faster < FEW_FASTER * (double)search.looked;
+  if (search.suggested == 0 || among_best) {
+    hr_answer_satisfied(advising, products, current.text,
+                        "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64 " widths within 3%% of %.0f, %.1f%% "
+                        "from the best multiple of 64", width, search.faster + 1, search.looked, search.wanted,
+                        search.suggested ? 100 * fmax(search.best_rate / search.rate - 1, 0) : 0.0);
+    return;
+  }
+  hr_model changed = advice->model;
+  changed.mlp_width = search.suggested;
+  hr_trial trial;
+  if (!hr_try(advising, &changed, NULL, &trial))
+    return;
+  hr_text32 before = hr_say_time(hr_time_of(&advice->step, &advice->model, stages, products));
+  hr_text32 after = hr_say_time(hr_time_of(&advising->after, &changed, stages, products));
+  if (!hr_worth_it(&trial)) {
+    hr_answer_void(advising, products, current.text,
+                   "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64 " within 3%% of %.0f, but the step takes "
+                   "%s with it and %s with %" PRId64, width, search.faster + 1, search.looked, search.wanted,
+                   hr_say_time(advice->step.time_ns).text, hr_say_time(trial.time_ns).text, search.suggested);
+    return;
+  }
+  hr_answer_change(advising, &trial, products, 0, current.text, hr_say("MLP width %" PRId64, search.suggested).text,
+                   "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
+                   " within 3%% of %.0f: the MLP's products take %s (%.0f TFLOP/s), with %" PRId64 " %s (%.0f)", width,
+                   search.faster + 1, search.looked, search.wanted, before.text, hr_tflops_of(&advice->step, products),
+                   search.suggested, after.text, hr_tflops_of(&advising->after, products));
+}

@@ -1,0 +1,275 @@
+/* Rules about splitting a model over devices: tensor parallelism, pipeline stages, nodes of six. */
+#include "analysis/advise/rules.h"
+#include "analysis/model/reshape.h"
+#include "base/checked.h"
+
+#include <headroom/memory.h>
+#include <inttypes.h>
+#include <math.h>
+
+static hr_operator_set linear_products(const hr_step *step)
+{
+  return hr_present(step, HR_OPERATOR_BIT(HR_OP_QKV_TRANSFORM) | HR_OPERATOR_BIT(HR_OP_LINEAR_PROJECTION) |
+                              HR_OPERATOR_BIT(HR_OP_MLP_UP) | HR_OPERATOR_BIT(HR_OP_MLP_GATE) |
+                              HR_OPERATOR_BIT(HR_OP_MLP_DOWN));
+}
+
+/* The model with another hidden size, its MLP in proportion (a multiple of 64 a device). */
+static bool with_hidden(const hr_advice *advice, int64_t hidden, int64_t heads, hr_model *changed)
+{
+  if (hidden < 1 || heads < 1 || !hr_reshape_heads(&advice->model, hidden, heads, changed))
+    return false;
+  double granule = 64.0 * (double)advice->workload.tensor_parallel;
+  double width = (double)advice->model.mlp_width * (double)hidden / (double)advice->model.hidden;
+  changed->mlp_width = hr_max64((int64_t)(width / granule + 0.5), 1) * (int64_t)granule;
+  return hr_heads_split(changed, advice->workload.tensor_parallel);
+}
+
+/* Heads for a hidden size: as many as now, else heads of the size they have, else of 64 or 128. */
+static void try_hidden(hr_advising *advising, int64_t hidden, hr_trial *best)
+{
+  const hr_advice *advice = advising->advice;
+  const hr_model *model = &advice->model;
+  double width = (double)model->q_heads * (double)model->qk_dim * (double)hidden / (double)model->hidden;
+  int64_t dims[] = {model->qk_dim, 128, 64};
+  hr_model changed;
+  if (with_hidden(advice, hidden, model->q_heads, &changed) && changed.qk_dim % 8 == 0)
+    hr_try_better(advising, &changed, NULL, best);
+  for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+    if (with_hidden(advice, hidden, (int64_t)(width / (double)dims[i]), &changed))
+      hr_try_better(advising, &changed, NULL, best);
+  }
+}
+
+void hr_rule_hidden_per_device(hr_advising *advising)
+{
+  const hr_advice *advice = advising->advice;
+  int64_t h = advice->model.hidden, t = advice->workload.tensor_parallel;
+  const hr_operator_set products = linear_products(&advice->step);
+  hr_text192 current = hr_say("h/t = %" PRId64 "/%" PRId64, h, t);
+  if (h % (64 * t) == 0) {
+    hr_answer_satisfied(advising, products, current.text, "h/t = %" PRId64 " is a multiple of 64", h / t);
+    return;
+  }
+  if (t % 3 == 0) {
+    hr_answer_satisfied(advising, products, current.text, "h/t = %.2f is no multiple of 64: see six_gpu_node",
+                        (double)h / (double)t);
+    return;
+  }
+  hr_trial best = {.time_ns = 0};
+  try_hidden(advising, h / (64 * t) * (64 * t), &best);
+  try_hidden(advising, hr_round_up(h, 64 * t), &best);
+  if (!hr_worth_it(&best)) {
+    hr_answer_void(advising, products, current.text,
+                   "h/t = %.2f is not a multiple of 64, but plain products reach 90%% of full speed from %" PRId64
+                   " bytes on here and no hidden size next to it is faster", (double)h / (double)t,
+                   hr_near_full_speed_bytes(&advice->hardware, false));
+    return;
+  }
+  hr_answer_change(advising, &best, products, 0, current.text,
+                   hr_say("h = %" PRId64 " with %" PRId64 " heads of %" PRId64 ", MLP width %" PRId64, best.model.hidden,
+                          best.model.q_heads, best.model.qk_dim, best.model.mlp_width).text,
+                   "h/t = %.2f is not a multiple of 64: the step takes %s, with h = %" PRId64 " %s", (double)h / (double)t,
+                   hr_say_time(advice->step.time_ns).text, best.model.hidden, hr_say_time(best.time_ns).text);
+}
+
+void hr_rule_batch_heads_per_device(hr_advising *advising)
+{
+  const hr_advice *advice = advising->advice;
+  const hr_model *model = &advice->model;
+  int64_t t = advice->workload.tensor_parallel, b = advice->workload.batch;
+  const hr_operator_set products = hr_attention_products(&advice->step);
+  hr_text192 current = hr_say("%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads, t = %" PRId64, model->q_heads,
+                              model->k_heads, model->v_heads, t);
+  if (hr_heads_split(model, t)) {
+    hr_answer_satisfied(advising, products, current.text,
+                        "(b·a)/t = %.0f is an integer and every device has %" PRId64 " heads",
+                        (double)b * (double)(model->q_heads / t), model->q_heads / t);
+    return;
+  }
+  int64_t fewer = t - 1;
+  while (fewer > 1 && !hr_heads_split(model, fewer))
+    fewer--;
+  hr_workload changed = advice->workload;
+  hr_trial trial;
+  changed.tensor_parallel = fewer;
+  bool tried = hr_try(advising, NULL, &changed, &trial);
+  hr_answer_impossible(advising, tried ? &trial : NULL, products, current.text, hr_say("t = %" PRId64, fewer).text,
+                       "%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads do not split over %" PRId64
+                       " devices: Megatron refuses, and the fullest device would have %" PRId64 " query heads of an "
+                       "average of %.2f", model->q_heads, model->k_heads, model->v_heads, t,
+                       hr_ceil_div(model->q_heads, t), (double)model->q_heads / (double)t);
+}
+
+static double bytes_needed(const hr_advice *advice, const hr_workload *workload)
+{
+  hr_memory memory;
+  return hr_memory_estimate(&advice->model, workload, &memory, NULL) == HR_OK ? (double)memory.total_bytes : INFINITY;
+}
+
+void hr_rule_tensor_parallel_small(hr_advising *advising)
+{
+  const hr_advice *advice = advising->advice;
+  int64_t t = advice->workload.tensor_parallel;
+  const hr_operator_set products = linear_products(&advice->step);
+  hr_text192 current = hr_say("t = %" PRId64, t);
+  double capacity = (double)hr_usable_memory(&advice->hardware);
+  if (t == 1) {
+    hr_answer_satisfied(advising, products, current.text, "t = 1 is as small as it gets");
+    return;
+  }
+  hr_workload changed = advice->workload;
+  double needed = 0;
+  int64_t smaller = 1;
+  for (; smaller < t; smaller++) {
+    changed.tensor_parallel = smaller;
+    if (t % smaller != 0 || !hr_heads_split(&advice->model, smaller))
+      continue;
+    needed = bytes_needed(advice, &changed);
+    if (capacity <= 0 || needed <= capacity)
+      break;
+  }
+  if (smaller == t) {
+    hr_answer_satisfied(advising, products, current.text,
+                        "no smaller t fits: the least that was tried needs %s of %s usable on a device",
+                        hr_say_bytes(needed).text, hr_say_bytes(capacity).text);
+    return;
+  }
+  hr_trial trial;
+  if (!hr_try(advising, NULL, &changed, &trial))
+    return;
+  if (!hr_worth_it(&trial)) {
+    hr_answer_void(advising, products, current.text,
+                   "t = %" PRId64 " fits as well, but tokens a second of a device change by %+.2f%% only", smaller,
+                   100 * trial.gain);
+    return;
+  }
+  hr_answer_change(advising, &trial, products,
+                   HR_OPERATOR_BIT(HR_OP_ATTENTION_ALL_REDUCE) | HR_OPERATOR_BIT(HR_OP_MLP_ALL_REDUCE), current.text,
+                   hr_say("t = %" PRId64, smaller).text,
+                   "the step fits at t = %" PRId64 " (%s a device) and takes %s there instead of %s on %" PRId64
+                   " times the devices: narrower products and all-reduces cost the rest", smaller,
+                   hr_say_bytes(needed).text, hr_say_time(trial.time_ns).text, hr_say_time(advice->step.time_ns).text,
+                   t / smaller);
+}
+
+/* The number of stages nearest to p, between p/2 and 2p, that divides the layers; 0 if there is none. */
+static int64_t dividing_stages(int64_t layers, int64_t p)
+{
+  for (int64_t distance = 1; distance <= hr_min64(p, layers); distance++) {
+    if (p - distance >= hr_ceil_div(p, 2) && p - distance > 1 && layers % (p - distance) == 0)
+      return p - distance;
+    if (p + distance <= layers && layers % (p + distance) == 0)
+      return p + distance;
+  }
+  return 0;
+}
+
+void hr_rule_pipeline_divides_layers(hr_advising *advising)
+{
+  const hr_advice *advice = advising->advice;
+  int64_t layers = advice->model.layers, p = advice->workload.pipeline_stages;
+  const hr_operator_set products = linear_products(&advice->step);
+  hr_text192 current = hr_say("%" PRId64 " layers, p = %" PRId64, layers, p);
+  if (layers % p == 0) {
+    hr_answer_satisfied(advising, products, current.text, "each of %" PRId64 " stages has %" PRId64 " layers", p,
+                        layers / p);
+    return;
+  }
+  int64_t fullest = hr_ceil_div(layers, p), stages = dividing_stages(layers, p);
+  hr_workload workload = advice->workload;
+  hr_model model = advice->model;
+  hr_trial trial;
+  hr_text192 suggested;
+  if (stages > 0) {
+    workload.pipeline_stages = stages;
+    suggested = hr_say("p = %" PRId64 " (or %" PRId64 " layers)", stages, fullest * p);
+  } else {
+    model = hr_reshape_layers(&model, (fullest - 1) * p);
+    suggested = hr_say("%" PRId64 " layers (or %" PRId64 " in the same time as now)", model.layers, fullest * p);
+  }
+  if (!hr_try(advising, &model, &workload, &trial))
+    return;
+  hr_answer_change(advising, &trial, products, 0, current.text, suggested.text,
+                   "%" PRId64 " layers over %" PRId64 " stages: each waits for one with %" PRId64
+                   " layers, so %.1f%% of the devices' time is idle", layers, p, fullest,
+                   100 * (1 - (double)layers / (double)(fullest * p)));
+}
+
+/* A hidden size that is a multiple of 64·t, heads that t divides, and as many layers as keep the parameters about the
+ * same. */
+static void try_six(hr_advising *advising, int64_t hidden, int64_t dim, hr_trial *best)
+{
+  const hr_advice *advice = advising->advice;
+  int64_t p = advice->workload.pipeline_stages;
+  double ratio = (double)advice->model.hidden / (double)hidden;
+  double width = (double)advice->model.q_heads * (double)advice->model.qk_dim / ratio;
+  hr_model changed;
+  if (!with_hidden(advice, hidden, (int64_t)(width / (double)dim), &changed) || changed.qk_dim != dim)
+    return;
+  int64_t layers = hr_max64((int64_t)((double)advice->model.layers * ratio * ratio / (double)p + 0.5), 1) * p;
+  changed = hr_reshape_layers(&changed, layers);
+  hr_try_better(advising, &changed, NULL, best);
+}
+
+static void answer_six(hr_advising *advising, const char *current)
+{
+  const hr_advice *advice = advising->advice;
+  const hr_model *model = &advice->model;
+  int64_t t = advice->workload.tensor_parallel, granule = 64 * t;
+  const hr_operator_set products = linear_products(&advice->step) | hr_attention_products(&advice->step);
+  hr_trial best = {.time_ns = 0};
+  for (int64_t hidden = hr_max64(model->hidden / granule, 1) * granule; hidden <= hr_round_up(model->hidden, granule);
+       hidden += granule) {
+    try_six(advising, hidden, 128, &best);
+    try_six(advising, hidden, 64, &best);
+  }
+  bool possible = hr_heads_split(model, t) && model->hidden % t == 0;
+  if (best.time_ns <= 0 || (possible && !hr_worth_it(&best))) {
+    hr_answer_void(advising, products, current,
+                   "h = %" PRId64 " is no multiple of %" PRId64 " (64·t), but no hidden size next to it is faster on %"
+                   PRId64 " devices", model->hidden, granule, t);
+    return;
+  }
+  hr_text192 suggested = hr_say("h = %" PRId64 ", %" PRId64 " heads of %" PRId64 ", MLP width %" PRId64 ", %" PRId64
+                                " layers", best.model.hidden, best.model.q_heads, best.model.qk_dim,
+                                best.model.mlp_width, best.model.layers);
+  const char *why = "h = %" PRId64 " and %" PRId64 " heads over t = %" PRId64 " leave %.2f and %.2f to a device; a node of "
+                    "six wants h divisible by %" PRId64 ", which on 8 devices leaves %.2f columns and %.2f heads to each";
+  double on_eight = (double)best.model.hidden / 8, heads_on_eight = (double)best.model.q_heads / 8;
+  double share = (double)model->hidden / (double)t, heads = (double)model->q_heads / (double)t;
+  if (possible)
+    hr_answer_change(advising, &best, products, 0, current, suggested.text, why, model->hidden, model->q_heads, t, share,
+                     heads, granule, on_eight, heads_on_eight);
+  else
+    hr_answer_impossible(advising, &best, products, current, suggested.text, why, model->hidden, model->q_heads, t,
+                         share, heads, granule, on_eight, heads_on_eight);
+}
+
+void hr_rule_six_gpu_node(hr_advising *advising)
+{
+  const hr_advice *advice = advising->advice;
+  const hr_model *model = &advice->model;
+  int64_t t = advice->workload.tensor_parallel, node = advice->hardware.devices_per_node;
+  const hr_operator_set products = linear_products(&advice->step);
+  hr_text192 current = hr_say("h = %" PRId64 ", a = %" PRId64 ", t = %" PRId64, model->hidden, model->q_heads, t);
+  if (t % 3 != 0 && node % 6 != 0) {
+    hr_answer_satisfied(advising, products, current.text, "t = %" PRId64 " is no multiple of 3, so nothing asks for h "
+                        "divisible by 3", t);
+    return;
+  }
+  if (t % 3 != 0) {
+    hr_answer_satisfied(advising, products, current.text,
+                        "a node here has %" PRId64 " devices: t = 6 would want h divisible by 384 (h = %" PRId64
+                        " is%s) and 6 to divide the heads (%" PRId64 ")", node, model->hidden,
+                        model->hidden % 384 == 0 ? "" : " not", model->q_heads);
+    return;
+  }
+  if (model->hidden % (64 * t) == 0 && hr_heads_split(model, t)) {
+    hr_answer_satisfied(advising, products, current.text,
+                        "h/t = %" PRId64 " is a multiple of 64 on %" PRId64 " devices; on 8, h/8 = %.2f and a/8 = %.2f",
+                        model->hidden / t, t, (double)model->hidden / 8, (double)model->q_heads / 8);
+    return;
+  }
+  answer_six(advising, current.text);
+}

@@ -1,0 +1,167 @@
+/* Rules about the grain of the device: tiles that reach over a product's edge, waves that do not fill it.
+ *
+ * Both look at the product that loses most and at the one size nearby that would change it: the MLP's width, the
+ * vocabulary, else the microbatch (which all other products' rows follow). */
+#include "analysis/advise/rules.h"
+#include "base/checked.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* A loss below this share of the step is not worth a word. */
+#define LOSS_LEAST 0.01
+
+/* A size nearby has to take away this share of the loss, or it is faster for another reason. */
+#define LOSS_TAKEN_AWAY 0.25
+
+typedef double (*loss_part)(const hr_prediction *prediction);
+
+typedef struct loss {
+  const hr_operator *op;
+  const hr_prediction *prediction;
+  double time_ns; /* over the step */
+} loss;
+
+/* Where no tile reaches over the edge, tile_ns is only that a smaller tile is a slower one: nothing to fill. */
+static double tile_ns(const hr_prediction *prediction)
+{
+  return prediction->tile_waste > 0 ? prediction->tile_ns : 0;
+}
+
+static double wave_ns(const hr_prediction *prediction)
+{
+  return prediction->wave_ns;
+}
+
+static loss largest_loss(const hr_step *step, loss_part part)
+{
+  loss worst = {.time_ns = 0};
+  for (size_t i = 0; i < step->operators.count; i++) {
+    double time_ns = (double)step->operators.items[i].count * part(&step->predictions[i]);
+    if (time_ns > worst.time_ns)
+      worst = (loss){&step->operators.items[i], &step->predictions[i], time_ns};
+  }
+  return worst;
+}
+
+static bool is_mlp(hr_operator_id id)
+{
+  return id == HR_OP_MLP_UP || id == HR_OP_MLP_GATE || id == HR_OP_MLP_DOWN;
+}
+
+/* Whether the operator loses clearly less a token in the trial, whose step is in advising->after. */
+static bool takes_loss_away(const hr_advising *advising, const loss *worst, loss_part part, const hr_trial *trial)
+{
+  double after_ns = 0;
+  for (size_t i = 0; i < advising->after.operators.count; i++) {
+    const hr_operator *op = &advising->after.operators.items[i];
+    if (op->id == worst->op->id && op->pass == worst->op->pass)
+      after_ns += (double)op->count * part(&advising->after.predictions[i]);
+  }
+  double before = worst->time_ns / (double)hr_tokens(&advising->advice->workload);
+  return after_ns / (double)hr_tokens(&trial->workload) <= (1 - LOSS_TAKEN_AWAY) * before;
+}
+
+/* Keeps the trial of a change in *best if it gains more and takes the loss away. */
+static void try_change(hr_advising *advising, const loss *worst, loss_part part, const hr_model *model,
+                       const hr_workload *workload, hr_trial *best)
+{
+  hr_trial trial;
+  if (hr_try(advising, model, workload, &trial) && (best->time_ns == 0 || trial.net_gain > best->net_gain + 1e-4) &&
+      takes_loss_away(advising, worst, part, &trial))
+    *best = trial;
+}
+
+/* The best of the sizes near the model's own that change this product's tiles. */
+static hr_trial pull_lever(hr_advising *advising, const loss *worst, loss_part part)
+{
+  hr_operator_id id = worst->op->id;
+  const hr_advice *advice = advising->advice;
+  hr_trial best = {.time_ns = 0};
+  int64_t granule = 64 * advice->workload.tensor_parallel;
+  if (is_mlp(id)) {
+    hr_model changed = advice->model;
+    double width = (double)advice->model.mlp_width;
+    for (int64_t i = (int64_t)(0.97 * width) / granule; i <= (int64_t)(1.03 * width) / granule; i++) {
+      changed.mlp_width = i * granule;
+      if (i > 0 && changed.mlp_width != advice->model.mlp_width)
+        try_change(advising, worst, part, &changed, NULL, &best);
+    }
+  } else if (id == HR_OP_LOGIT) {
+    hr_model changed = advice->model;
+    for (int64_t multiple = granule; multiple <= 8 * granule; multiple *= 2) {
+      changed.vocabulary = hr_round_up(advice->model.vocabulary, multiple);
+      if (changed.vocabulary != advice->model.vocabulary)
+        try_change(advising, worst, part, &changed, NULL, &best);
+    }
+  } else {
+    hr_workload changed = advice->workload;
+    for (int64_t more = 1; more <= hr_min64(advice->workload.batch, 8); more++) {
+      changed.batch = advice->workload.batch + more;
+      try_change(advising, worst, part, NULL, &changed, &best);
+    }
+  }
+  return best;
+}
+
+static hr_text192 say_change(const hr_advice *advice, const hr_trial *trial)
+{
+  if (trial->model.mlp_width != advice->model.mlp_width)
+    return hr_say("MLP width %" PRId64, trial->model.mlp_width);
+  if (trial->model.vocabulary != advice->model.vocabulary)
+    return hr_say("vocabulary %" PRId64, trial->model.vocabulary);
+  return hr_say("b = %" PRId64, trial->workload.batch);
+}
+
+static void answer_loss(hr_advising *advising, const loss *worst, loss_part part, const char *what,
+                        const char *how)
+{
+  const hr_advice *advice = advising->advice;
+  const hr_gemm *gemm = &worst->op->gemm;
+  hr_operator_set main = HR_OPERATOR_BIT(worst->op->id);
+  double share = 100 * worst->time_ns / advice->step.time_ns;
+  char name[48];
+  hr_operator_name(worst->op, name, sizeof name);
+  hr_text192 current = hr_say("%s %" PRId64 " × %" PRId64 " × %" PRId64, name, gemm->m, gemm->n, gemm->k);
+  if (share < 100 * LOSS_LEAST) {
+    hr_answer_satisfied(advising, main, current.text, "the most that %s costs is %s in %s, %.1f%% of the step", what,
+                        hr_say_time(worst->time_ns).text, name, share);
+    return;
+  }
+  hr_trial trial = pull_lever(advising, worst, part);
+  if (!hr_worth_it(&trial) || hr_already_suggested(advising, &trial)) {
+    hr_answer_satisfied(advising, main, current.text, "%s costs %s %s, %.1f%% of the step (%s); %s", what, name,
+                        hr_say_time(worst->time_ns).text, share, how,
+                        hr_worth_it(&trial) ? "another rule suggests the size that changes it"
+                                            : "no size nearby is better");
+    return;
+  }
+  hr_answer_change(advising, &trial, main, 0, current.text, say_change(advice, &trial).text,
+                   "%s costs %s %s, %.1f%% of the step (%s); with %s the step's time a token falls by %.1f%%", what, name,
+                   hr_say_time(worst->time_ns).text, share, how, say_change(advice, &trial).text,
+                   100 * (1 - 1 / (1 + trial.gain)));
+}
+
+void hr_rule_tile_quantization(hr_advising *advising)
+{
+  loss worst = largest_loss(&advising->advice->step, tile_ns);
+  if (!worst.op) {
+    hr_answer_satisfied(advising, 0, "no tile waste", "every product fills its tiles");
+    return;
+  }
+  hr_text192 how = hr_say("tiles of %" PRId64 " × %" PRId64 ", %.1f%% of their area outside", worst.prediction->tile_m,
+                          worst.prediction->tile_n, 100 * worst.prediction->tile_waste);
+  answer_loss(advising, &worst, tile_ns, "tile quantization", how.text);
+}
+
+void hr_rule_wave_quantization(hr_advising *advising)
+{
+  loss worst = largest_loss(&advising->advice->step, wave_ns);
+  if (!worst.op) {
+    hr_answer_satisfied(advising, 0, "no wave waste", "the tiles of every product fill their waves");
+    return;
+  }
+  hr_text192 how = hr_say("%" PRId64 " tiles in %" PRId64 " waves, %.1f%% of the slots empty", worst.prediction->tiles,
+                          worst.prediction->waves, 100 * worst.prediction->wave_waste);
+  answer_loss(advising, &worst, wave_ns, "wave quantization", how.text);
+}

@@ -1,0 +1,129 @@
+/* Rules about how many tokens a step works on. */
+#include "analysis/advise/rules.h"
+#include "base/checked.h"
+
+#include <headroom/memory.h>
+#include <inttypes.h>
+
+void hr_rule_tokens_alignment(hr_advising *advising)
+{
+  const hr_advice *advice = advising->advice;
+  const hr_workload *workload = &advice->workload;
+  const hr_operator_set products = hr_attention_products(&advice->step);
+  int64_t s = workload->sequence, tokens = hr_tokens(workload);
+  if (workload->phase == HR_PHASE_DECODE) {
+    hr_answer_satisfied(advising, products, hr_say("%" PRId64 " tokens a step", tokens).text,
+                        "a decode step has one token of each of %" PRId64 " sequences and a context that grows by one: "
+                        "there is no length to choose", tokens);
+    return;
+  }
+  hr_text192 current = hr_say("b·s = %" PRId64 " · %" PRId64, workload->batch, s);
+  if (s % 64 == 0) {
+    hr_answer_satisfied(advising, products, current.text, "b·s = %" PRId64 " and s = %" PRId64 " are multiples of 64",
+                        tokens, s);
+    return;
+  }
+  hr_workload changed = *workload;
+  int64_t up = hr_round_up(s, 64), down = s / 64 * 64;
+  bool fits = advice->model.max_positions == 0 || up <= advice->model.max_positions;
+  changed.sequence = fits || down == 0 ? up : down;
+  hr_trial trial;
+  if (!hr_try(advising, NULL, &changed, &trial))
+    return;
+  if (!hr_worth_it(&trial)) {
+    hr_answer_void(advising, products, current.text,
+                   "s = %" PRId64 " is not a multiple of 64, but a token takes %s as it is and %s with s = %" PRId64
+                   ": batched products reach 90%% of full speed from %" PRId64 " bytes on", s,
+                   hr_say_time(advice->step.time_ns / (double)tokens).text,
+                   hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text, changed.sequence,
+                   hr_near_full_speed_bytes(&advice->hardware, true));
+    return;
+  }
+  hr_answer_change(advising, &trial, products, 0, current.text, hr_say("s = %" PRId64, changed.sequence).text,
+                   "s = %" PRId64 " is %s: a token takes %s, with s = %" PRId64 " %s", s,
+                   hr_say_divisor(s).text, hr_say_time(advice->step.time_ns / (double)tokens).text, changed.sequence,
+                   hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text);
+}
+
+/* The products of the step, to say which operators more tokens speed up. */
+static hr_operator_set linear_products(const hr_step *step)
+{
+  hr_operator_set set = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    if (step->operators.items[i].kind == HR_KIND_GEMM)
+      set |= HR_OPERATOR_BIT(step->operators.items[i].id);
+  }
+  return set;
+}
+
+static void answer_does_not_fit(hr_advising *advising, int64_t largest, int64_t capacity)
+{
+  const hr_advice *advice = advising->advice;
+  hr_text192 current = hr_say("b = %" PRId64 ", t = %" PRId64, advice->workload.batch, advice->workload.tensor_parallel);
+  hr_memory memory;
+  if (hr_memory_estimate(&advice->model, &advice->workload, &memory, NULL) != HR_OK)
+    return;
+  hr_workload changed = advice->workload;
+  hr_text192 suggested = hr_say("more devices: a larger t or p");
+  hr_trial trial = {.time_ns = 0};
+  if (largest > 0) {
+    changed.batch = largest;
+    suggested = hr_say("b = %" PRId64, largest);
+    hr_try(advising, NULL, &changed, &trial);
+  }
+  hr_answer_impossible(advising, trial.time_ns > 0 ? &trial : NULL, linear_products(&advice->step), current.text,
+                       suggested.text, "the step needs %s on a device, of which %s are usable: it does not fit",
+                       hr_say_bytes((double)memory.total_bytes).text, hr_say_bytes((double)capacity).text);
+}
+
+/* The smallest batch from which doubling brings less than half a percent, up to the largest that fits. */
+static hr_trial useful_batch(hr_advising *advising, int64_t largest)
+{
+  hr_trial best = {.time_ns = 0}, chosen = {.time_ns = 0};
+  for (int pass = 0; pass < 2; pass++) {
+    for (int64_t batch = advising->advice->workload.batch; batch < largest;) {
+      batch = batch > largest / 2 ? largest : batch * 2;
+      hr_workload changed = advising->advice->workload;
+      hr_trial trial;
+      changed.batch = batch;
+      if (!hr_try(advising, NULL, &changed, &trial))
+        break;
+      if (pass == 0 && trial.gain > best.gain)
+        best = trial;
+      if (pass == 1 && chosen.time_ns == 0 && trial.gain >= best.gain - 0.005)
+        chosen = trial;
+    }
+  }
+  return chosen;
+}
+
+void hr_rule_microbatch(hr_advising *advising)
+{
+  const hr_advice *advice = advising->advice;
+  const hr_workload *workload = &advice->workload;
+  const hr_operator_set products = linear_products(&advice->step);
+  int64_t capacity = hr_usable_memory(&advice->hardware);
+  int64_t largest = 0;
+  hr_text192 current = hr_say("b = %" PRId64, workload->batch);
+  if (capacity <= 0 ||
+      hr_memory_largest_batch(&advice->model, workload, capacity, &largest, NULL) != HR_OK) {
+    hr_answer_satisfied(advising, products, current.text, "the device's memory is not known, so neither is what fits");
+    return;
+  }
+  if (largest < workload->batch) {
+    answer_does_not_fit(advising, largest, capacity);
+    return;
+  }
+  hr_trial trial = useful_batch(advising, largest);
+  if (!hr_worth_it(&trial)) {
+    hr_answer_satisfied(advising, products, current.text,
+                        "up to b = %" PRId64 " fits, but a token gains nothing beyond b = %" PRId64, largest,
+                        workload->batch);
+    return;
+  }
+  hr_answer_change(advising, &trial, products, 0, current.text, hr_say("b = %" PRId64, trial.workload.batch).text,
+                   "up to b = %" PRId64 " fits into %s; a token takes %s at b = %" PRId64 " and %s at b = %" PRId64,
+                   largest, hr_say_bytes((double)capacity).text,
+                   hr_say_time(advice->step.time_ns / (double)hr_tokens(workload)).text, workload->batch,
+                   hr_say_time(trial.time_ns / (double)hr_tokens(&trial.workload)).text, trial.workload.batch);
+}

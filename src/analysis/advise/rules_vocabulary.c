@@ -1,0 +1,47 @@
+/* Rules about the vocabulary and the logits. */
+#include "analysis/advise/rules.h"
+#include "base/checked.h"
+
+#include <inttypes.h>
+
+/* Megatron pads to multiples that each device's part inherits, so the granule grows with t. */
+void hr_rule_vocabulary_alignment(hr_advising *advising)
+{
+  const hr_advice *advice = advising->advice;
+  const hr_operator_set logit = HR_OPERATOR_BIT(HR_OP_LOGIT);
+  int64_t vocabulary = advice->model.vocabulary, t = advice->workload.tensor_parallel;
+  double before_ns = hr_time_of(&advice->step, &advice->model, advice->workload.pipeline_stages, logit);
+  hr_text192 current = hr_say("vocabulary %" PRId64, vocabulary);
+  if (vocabulary % (64 * t) == 0) {
+    hr_answer_satisfied(advising, logit, current.text,
+                        "the vocabulary %" PRId64 " is a multiple of 64%s and the logits run at %.0f TFLOP/s", vocabulary,
+                        t > 1 ? " on each device" : "", hr_tflops_of(&advice->step, logit));
+    return;
+  }
+  hr_trial best = {.time_ns = 0};
+  for (int64_t multiple = 64; multiple <= 128; multiple *= 2) {
+    hr_model padded = advice->model;
+    padded.vocabulary = hr_round_up(vocabulary, multiple * t);
+    hr_try_better(advising, &padded, NULL, &best);
+  }
+  hr_trial shown; /* the step in advising->after is that of the best again */
+  if (best.time_ns <= 0 || !hr_try(advising, &best.model, NULL, &shown))
+    return;
+  double after_ns = hr_time_of(&advising->after, &best.model, best.workload.pipeline_stages, logit);
+  if (!hr_worth_it(&best)) {
+    hr_answer_void(advising, logit, current.text,
+                   "%" PRId64 " is not a multiple of 64, but here plain products reach 90%% of full speed from %" PRId64
+                   " bytes on and the logits take %s as they are, %s with %" PRId64 ": %+.2f%% of the step",
+                   vocabulary, hr_near_full_speed_bytes(&advice->hardware, false), hr_say_time(before_ns).text,
+                   hr_say_time(after_ns).text, best.model.vocabulary, 100 * best.gain);
+    return;
+  }
+  hr_answer_change(advising, &best, logit, 0, current.text,
+                   hr_say("vocabulary %" PRId64 " (pad by %" PRId64 ")", best.model.vocabulary,
+                          best.model.vocabulary - vocabulary).text,
+                   "the logits run at %.0f TFLOP/s (%s) because %" PRId64 " is %s%s; padded to %" PRId64 " they run at %.0f (%s)",
+                   hr_tflops_of(&advice->step, logit), hr_say_time(before_ns).text, vocabulary,
+                   vocabulary % 64 ? hr_say_divisor(vocabulary).text : "not a multiple of 64",
+                   t > 1 && vocabulary % 64 == 0 ? " on each device" : "", best.model.vocabulary, hr_tflops_of(&advising->after, logit),
+                   hr_say_time(after_ns).text);
+}

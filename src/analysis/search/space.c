@@ -1,0 +1,218 @@
+#include "analysis/search/space.h"
+
+#include "analysis/model/reshape.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* "Near the model's own": hidden and layers within a third, the MLP's ratio to hidden within a quarter. */
+#define NEAR_LESS 0.75
+#define NEAR_MORE (4.0 / 3)
+#define MLP_LESS 0.8
+#define MLP_MORE 1.25
+
+#define SIZE_MOST ((int64_t)1 << 40)
+
+static hr_status check_size(const char *name, int64_t value, hr_error *error)
+{
+  if (value < 0 || value > SIZE_MOST)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected 0 to 2^40, found %" PRId64, name, value);
+  return HR_OK;
+}
+
+static hr_status check_range(const char *name, int64_t least, int64_t most, hr_error *error)
+{
+  char member[48];
+  snprintf(member, sizeof member, "%s_min", name);
+  HR_TRY(check_size(member, least, error));
+  snprintf(member, sizeof member, "%s_max", name);
+  HR_TRY(check_size(member, most, error));
+  if (least > 0 && most > 0 && least > most)
+    return hr_fail(error, HR_ERROR_INVALID, "%s_min %" PRId64 " is above %s_max %" PRId64, name, least, name, most);
+  return HR_OK;
+}
+
+static hr_status check_options(const hr_search_options *options, hr_error *error)
+{
+  HR_TRY(check_range("hidden", options->hidden_min, options->hidden_max, error));
+  HR_TRY(check_range("layers", options->layers_min, options->layers_max, error));
+  HR_TRY(check_range("heads", options->heads_min, options->heads_max, error));
+  HR_TRY(check_range("head_dim", options->head_dim_min, options->head_dim_max, error));
+  HR_TRY(check_range("mlp_width", options->mlp_width_min, options->mlp_width_max, error));
+  HR_TRY(check_size("hidden_step", options->hidden_step, error));
+  HR_TRY(check_size("mlp_step", options->mlp_step, error));
+  HR_TRY(check_size("vocabulary_multiple", options->vocabulary_multiple, error));
+  HR_TRY(check_size("query_heads_per_kv", options->query_heads_per_kv, error));
+  if (!(options->parameter_band >= 0 && options->parameter_band <= 1))
+    return hr_fail(error, HR_ERROR_INVALID, "parameter_band: expected 0 to 1, found %g", options->parameter_band);
+  if (options->limit < 1 || options->limit > 4096)
+    return hr_fail(error, HR_ERROR_INVALID, "limit: expected 1 to 4096, found %zu", options->limit);
+  return HR_OK;
+}
+
+static int64_t or_near(int64_t option, int64_t own, double share)
+{
+  return option > 0 ? option : hr_max64((int64_t)((double)own * share), 1);
+}
+
+/* 64 a device, or 8 where that would leave fewer than eight values. */
+static int64_t step_for(int64_t option, int64_t least, int64_t most, int64_t t)
+{
+  if (option > 0)
+    return option;
+  return (most - least) / (64 * t) >= 8 ? 64 * t : 8 * t;
+}
+
+/* The model's own value first, then outwards by distance, the smaller before the larger. */
+static hr_status list_hidden(const hr_search_options *options, hr_search_space *space, hr_error *error)
+{
+  int64_t own = space->model->hidden, t = space->workload->tensor_parallel;
+  int64_t least = or_near(options->hidden_min, own, NEAR_LESS), most = or_near(options->hidden_max, own, NEAR_MORE);
+  int64_t step = step_for(options->hidden_step, least, most, t);
+  int64_t down = hr_min64(own - 1, most) / step * step, up = hr_round_up(hr_max64(own + 1, least), step);
+  if (most > least && (most - least) / step >= HR_SEARCH_HIDDEN_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "hidden_step: %" PRId64 " leaves more than %d sizes between %" PRId64
+                   " and %" PRId64, step, HR_SEARCH_HIDDEN_MAX, least, most);
+  if (own >= least && own <= most)
+    space->hidden[space->hidden_count++] = own;
+  while (space->hidden_count < HR_SEARCH_HIDDEN_MAX && ((down >= least && down > 0) || up <= most)) {
+    bool take_down = down >= least && down > 0 && (up > most || own - down <= up - own);
+    space->hidden[space->hidden_count++] = take_down ? down : up;
+    *(take_down ? &down : &up) += take_down ? -step : step;
+  }
+  return HR_OK;
+}
+
+static void list_vocabularies(const hr_search_options *options, hr_search_space *space)
+{
+  int64_t own = space->model->vocabulary, t = space->workload->tensor_parallel;
+  int64_t multiples[HR_SEARCH_VOCABULARIES_MAX] = {1, 64 * t, 128 * t};
+  size_t count = options->keep_vocabulary || options->vocabulary_multiple > 0 ? 1 : HR_SEARCH_VOCABULARIES_MAX;
+  if (options->vocabulary_multiple > 0 && !options->keep_vocabulary)
+    multiples[0] = options->vocabulary_multiple;
+  for (size_t i = 0; i < count; i++) {
+    int64_t padded = hr_round_up(own, multiples[i]);
+    if (space->vocabulary_count == 0 || space->vocabularies[space->vocabulary_count - 1] != padded)
+      space->vocabularies[space->vocabulary_count++] = padded;
+  }
+}
+
+static void add_head_dim(hr_search_space *space, int64_t dim)
+{
+  bool is_new = space->head_dim_count == 0 || space->head_dims[space->head_dim_count - 1] < dim;
+  if (is_new && space->head_dim_count < HR_SEARCH_HEAD_DIMS_MAX)
+    space->head_dims[space->head_dim_count++] = dim;
+}
+
+/* Multiples of 8, the least that any matrix unit likes; of more than 8 where the range is very wide. */
+static void list_head_dims(const hr_search_options *options, hr_search_space *space)
+{
+  int64_t own = space->model->qk_dim;
+  int64_t least = options->head_dim_min > 0 ? options->head_dim_min : hr_min64(64, own);
+  int64_t most = options->head_dim_max > 0 ? options->head_dim_max : hr_max64(128, own);
+  int64_t step = hr_round_up(hr_ceil_div(hr_max64(most - least, 1), HR_SEARCH_HEAD_DIMS_MAX - 8), 8);
+  if (least > most)
+    return;
+  add_head_dim(space, least);
+  for (int64_t dim = hr_round_up(least, step); dim <= most; dim += step) {
+    if (own >= least && own < dim)
+      add_head_dim(space, own);
+    add_head_dim(space, dim);
+  }
+  if (own >= least && own <= most)
+    add_head_dim(space, own);
+  add_head_dim(space, most);
+}
+
+static hr_status set_band(const hr_search_options *options, hr_search_space *space, hr_error *error)
+{
+  hr_parameters parameters;
+  HR_TRY(hr_model_parameters(space->model, &parameters, error));
+  double total = (double)parameters.total;
+  space->parameters = parameters.total;
+  if (parameters.total > INT64_MAX / 4)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "%" PRId64 " parameters are too many to search near", parameters.total);
+  space->parameters_least = parameters.total - (int64_t)(total * options->parameter_band);
+  space->parameters_most = parameters.total + (int64_t)(total * options->parameter_band);
+  return HR_OK;
+}
+
+hr_status hr_search_space_make(const hr_model *model, const hr_workload *workload, const hr_search_options *options,
+                               hr_search_space *space, hr_error *error)
+{
+  HR_TRY(check_options(options, error));
+  HR_TRY(hr_model_check(model, error));
+  HR_TRY(hr_workload_check(workload, model, error));
+  space->model = model;
+  space->workload = workload;
+  space->hidden_count = space->vocabulary_count = space->head_dim_count = 0;
+  HR_TRY(set_band(options, space, error));
+  HR_TRY(list_hidden(options, space, error));
+  list_vocabularies(options, space);
+  space->require_divisible = options->require_divisible;
+  space->query_heads_per_kv = options->query_heads_per_kv;
+  space->layers_min = or_near(options->layers_min, model->layers, NEAR_LESS);
+  space->layers_max = or_near(options->layers_max, model->layers, NEAR_MORE);
+  space->layers_step = options->require_divisible ? workload->pipeline_stages : 1;
+  space->heads_min = hr_max64(options->heads_min, 1);
+  space->heads_max = options->heads_max > 0 ? options->heads_max : SIZE_MOST;
+  list_head_dims(options, space);
+  space->mlp_min = options->mlp_width_min;
+  space->mlp_max = options->mlp_width_max;
+  int64_t least, most;
+  hr_search_mlp_bounds(space, model->hidden, &least, &most);
+  space->mlp_step = step_for(options->mlp_step, least, most, workload->tensor_parallel);
+  return HR_OK;
+}
+
+void hr_search_mlp_bounds(const hr_search_space *space, int64_t hidden, int64_t *least, int64_t *most)
+{
+  double own = (double)space->model->mlp_width * (double)hidden / (double)space->model->hidden;
+  *least = space->mlp_min > 0 ? space->mlp_min : hr_max64((int64_t)(own * MLP_LESS), 1);
+  *most = space->mlp_max > 0 ? space->mlp_max : hr_max64((int64_t)(own * MLP_MORE), 1);
+}
+
+static bool divisible(const hr_search_space *space, const hr_model *model)
+{
+  int64_t t = space->workload->tensor_parallel;
+  bool k_splits = model->k_heads % t == 0 || t % model->k_heads == 0;
+  bool v_splits = model->v_heads % t == 0 || t % model->v_heads == 0;
+  return model->q_heads % t == 0 && model->hidden % t == 0 && k_splits && v_splits;
+}
+
+static bool with_heads(const hr_search_space *space, int64_t hidden, int64_t heads, hr_model *model)
+{
+  if (!hr_reshape_heads(space->model, hidden, heads, model))
+    return false;
+  int64_t ratio = space->query_heads_per_kv;
+  if (ratio > 0) {
+    if (heads % ratio != 0)
+      return false;
+    model->k_heads = model->v_heads = heads / ratio;
+  }
+  return true;
+}
+
+bool hr_search_with_heads(const hr_search_space *space, int64_t hidden, int64_t head_dim, hr_model *model)
+{
+  const hr_model *own = space->model;
+  hr_checked64 width = hr_times(hr_times(hr_checked(own->q_heads), own->qk_dim), hidden);
+  if (width.overflow || width.value % own->hidden != 0 || width.value / own->hidden % head_dim != 0)
+    return false;
+  int64_t heads = width.value / own->hidden / head_dim;
+  if (heads < space->heads_min || heads > space->heads_max || !with_heads(space, hidden, heads, model))
+    return false;
+  return !space->require_divisible || divisible(space, model);
+}
+
+hr_model hr_search_model(const hr_search_space *space, const hr_search_point *point)
+{
+  hr_model model = *space->model;
+  with_heads(space, point->hidden, point->heads, &model);
+  model = hr_reshape_layers(&model, point->layers);
+  model.mlp_width = point->mlp_width;
+  model.vocabulary = point->vocabulary;
+  return model;
+}

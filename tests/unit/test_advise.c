@@ -1,0 +1,473 @@
+#include "test.h"
+
+#include "devices.h"
+#include "models.h"
+
+#include <headroom/advise.h>
+#include <headroom/memory.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static hr_workload workload_of(const hr_model *model, int64_t t)
+{
+  hr_workload workload = hr_workload_default(model);
+  workload.batch = 4;
+  workload.sequence = 2048;
+  workload.tensor_parallel = t;
+  return workload;
+}
+
+static hr_advice *advise_under(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload)
+{
+  hr_advice *advice;
+  hr_error error;
+  assert_ok(hr_advise(hardware, model, workload, &advice, &error), error);
+  return advice;
+}
+
+static hr_advice *advise(const char *name, const hr_model *model)
+{
+  hr_hardware hardware = device(name);
+  hr_workload workload = workload_of(model, 1);
+  return advise_under(&hardware, model, &workload);
+}
+
+/* The first finding of a rule. */
+static const hr_finding *found(const hr_advice *advice, const char *rule)
+{
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    if (strcmp(advice->findings[i].rule, rule) == 0)
+      return &advice->findings[i];
+  }
+  fail_msg("no finding of %s", rule);
+  return NULL;
+}
+
+static double step_ns(const hr_advice *advice, const hr_model *model, const hr_workload *workload)
+{
+  static hr_step step;
+  hr_error error;
+  assert_ok(hr_predict_step(&advice->hardware, model, workload, &step, &error), error);
+  return step.time_ns;
+}
+
+static hr_model llama_2_7b(int64_t mlp_width)
+{
+  hr_model model = llama3_8b();
+  model.vocabulary = 32000;
+  model.k_heads = model.v_heads = 32;
+  model.mlp_width = mlp_width;
+  return model;
+}
+
+static void gpt3_2_7b_is_told_about_its_heads_and_vocabulary(void **state)
+{
+  (void)state;
+  const char *const devices[] = {"a100-sxm4-40gb", "h200"};
+  for (size_t i = 0; i < 2; i++) {
+    hr_model model = gpt3_2_7b();
+    hr_advice *advice = advise(devices[i], &model);
+    const hr_finding *heads = found(advice, "head_size");
+    assert_true(heads->severity >= HR_SEVERITY_MEDIUM);
+    assert_int_equal(heads->model.q_heads, 20); /* 2560 / 20 = 128 */
+    assert_int_equal(heads->model.qk_dim, 128);
+    assert_true(heads->parameter_change == 0);
+    assert_string_equal(heads->current, "32 heads of 80");
+    assert_string_equal(heads->suggested, "20 heads of 128");
+    assert_non_null(strstr(heads->operators, "attention_score"));
+    const hr_finding *vocabulary = found(advice, "vocabulary_alignment");
+    assert_true(vocabulary->severity >= HR_SEVERITY_MEDIUM);
+    assert_int_equal(vocabulary->model.vocabulary, 50304); /* 786 · 64 */
+    assert_string_equal(vocabulary->operators, "logit");
+    assert_true(vocabulary->predicted_operator_gain > 1);
+    hr_advice_free(advice);
+  }
+}
+
+/* Anthony et al. 2024, figure 1: C1 83, C2 109, GPT-3 2.7B 119, 20 heads 166 TFLOP/s on the A100. */
+static void the_variants_of_figure_1_come_in_its_order(void **state)
+{
+  (void)state;
+  const int64_t heads[] = {64, 40, 32, 20};
+  double before = INFINITY;
+  for (size_t i = 0; i < 4; i++) {
+    hr_model model = paper_model(2560, heads[i], 32, 50257);
+    hr_advice *advice = advise("a100-sxm4-40gb", &model);
+    assert_true(advice->step.time_ns < before);
+    before = advice->step.time_ns;
+    hr_advice_free(advice);
+  }
+}
+
+static void all_variants_of_figure_1_are_led_to_20_heads(void **state)
+{
+  (void)state;
+  const struct {
+    int64_t heads;
+    const char *rule;
+  } variants[] = {{64, "head_size"}, {40, "fewer_heads"}, {32, "head_size"}};
+  for (size_t i = 0; i < 3; i++) {
+    hr_model model = paper_model(2560, variants[i].heads, 32, 50304);
+    hr_advice *advice = advise("a100-sxm4-40gb", &model);
+    assert_int_equal(found(advice, variants[i].rule)->model.q_heads, 20);
+    hr_advice_free(advice);
+  }
+  hr_model best = paper_model(2560, 20, 32, 50304);
+  hr_advice *advice = advise("a100-sxm4-40gb", &best);
+  assert_int_equal(found(advice, "head_size")->severity, HR_SEVERITY_NONE);
+  assert_int_equal(found(advice, "fewer_heads")->severity, HR_SEVERITY_NONE);
+  hr_advice_free(advice);
+}
+
+static void the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not(void **state)
+{
+  (void)state;
+  const char *const devices[] = {"a100-sxm4-80gb", "h100-sxm", "h200"};
+  for (size_t i = 0; i < 3; i++) {
+    hr_model chosen = llama_2_7b(11008), literal = llama_2_7b(10922);
+    hr_advice *advice = advise(devices[i], &chosen);
+    const hr_finding *finding = found(advice, "mlp_width");
+    assert_int_equal(finding->severity, HR_SEVERITY_NONE);
+    assert_false(finding->has_change);
+    assert_non_null(strstr(finding->why, "ranks"));
+    hr_advice_free(advice);
+    advice = advise(devices[i], &literal);
+    finding = found(advice, "mlp_width");
+    assert_int_equal(finding->severity, HR_SEVERITY_HIGH);
+    assert_int_equal(finding->model.mlp_width % 64, 0);
+    assert_true(fabs((double)finding->model.mlp_width / 10922 - 1) <= 0.03);
+    hr_advice_free(advice);
+  }
+}
+
+/* 10928 = 683 · 16: Hopper needs 16 bytes, and reaches 711 TFLOP/s there against 726 at 11008. */
+static void a_width_of_a_multiple_of_16_is_left_alone_on_hopper(void **state)
+{
+  (void)state;
+  hr_model model = llama_2_7b(10928);
+  hr_advice *advice = advise("h200", &model);
+  assert_true(found(advice, "mlp_width")->severity <= HR_SEVERITY_LOW);
+  hr_advice_free(advice);
+}
+
+static void the_vocabulary_rule_is_void_where_16_bytes_are_enough(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  model.vocabulary = 50288; /* 3143 · 16: 32 bytes, and the same tiles as 50304 */
+  hr_advice *advice = advise("h200", &model);
+  const hr_finding *finding = found(advice, "vocabulary_alignment");
+  assert_true(finding->void_on_device);
+  assert_int_equal(finding->severity, HR_SEVERITY_NONE);
+  assert_false(finding->has_change);
+  assert_non_null(strstr(finding->why, "16 bytes"));
+  hr_advice_free(advice);
+}
+
+static void six_devices_cannot_split_gpt3_2_7b(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("v100-sxm2-16gb");
+  hr_workload workload = workload_of(&model, 6);
+  workload.dtype = HR_FP16;
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  const hr_finding *six = found(advice, "six_gpu_node");
+  assert_int_equal(six->severity, HR_SEVERITY_HIGH);
+  assert_true(six->has_change);
+  assert_int_equal(six->model.hidden % 384, 0); /* 6 · 64 */
+  assert_int_equal(six->model.q_heads % 6, 0);
+  assert_int_equal(six->model.mlp_width % 384, 0);
+  assert_true(fabs(six->parameter_change) < 0.05);
+  const hr_finding *heads = found(advice, "batch_heads_per_device");
+  assert_int_equal(heads->severity, HR_SEVERITY_HIGH);
+  assert_int_equal(heads->workload.tensor_parallel, 4); /* 32 heads over 5 do not divide either */
+  hr_advice_free(advice);
+}
+
+static void a_model_made_for_six_devices_is_discussed_and_left_alone(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(2304, 18, 40, 50304); /* 2304 = 6 · 384 */
+  hr_hardware hardware = device("a100-sxm4-40gb");
+  hr_workload workload = workload_of(&model, 6);
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  const hr_finding *six = found(advice, "six_gpu_node");
+  assert_int_equal(six->severity, HR_SEVERITY_NONE);
+  assert_non_null(strstr(six->why, "on 8, h/8 = 288.00 and a/8 = 2.25"));
+  hr_advice_free(advice);
+}
+
+static void layers_that_stages_do_not_divide_cost_the_fullest_stage(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(&model, 1);
+  workload.pipeline_stages = 5;
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  const hr_finding *finding = found(advice, "pipeline_divides_layers");
+  /* ⌈32/5⌉ = 7: the layers take 35/32 of their time, +9.375%; the logits and the embedding do not grow. */
+  assert_int_equal(finding->workload.pipeline_stages, 4);
+  assert_true(finding->predicted_gain > 0.05 && finding->predicted_gain < 0.09375);
+  assert_true(fabs(finding->predicted_operator_gain - 0.09375) < 1e-9);
+  assert_non_null(strstr(finding->why, "8.6%")); /* 1 − 32/35 */
+  hr_advice_free(advice);
+}
+
+static void a_prime_number_of_layers_is_told_another_depth(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(2560, 20, 31, 50304);
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(&model, 1);
+  workload.pipeline_stages = 4;
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  const hr_finding *finding = found(advice, "pipeline_divides_layers");
+  assert_int_equal(finding->model.layers, 28);
+  assert_string_equal(finding->suggested, "28 layers (or 32 in the same time as now)");
+  hr_advice_free(advice);
+}
+
+static void a_good_model_is_not_told_to_change_its_shape(void **state)
+{
+  (void)state;
+  const char *const models[] = {"llama-3-8b", "mistral-7b-v0.1", "llama-2-7b", "qwen2.5-7b"};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    hr_model model = shipped_model(models[i]);
+    hr_advice *advice = advise("h200", &model);
+    for (size_t j = 0; j < advice->finding_count; j++) {
+      const hr_finding *finding = &advice->findings[j];
+      bool of_the_run = finding->workload.batch != advice->workload.batch ||
+                        finding->workload.attention != advice->workload.attention;
+      if (finding->severity >= HR_SEVERITY_MEDIUM && !of_the_run)
+        fail_msg("%s is told: %s: %s", models[i], finding->rule, finding->why);
+    }
+    assert_false(advice->has_combined);
+    hr_advice_free(advice);
+  }
+}
+
+static void parallel_blocks_are_not_told_to_become_parallel(void **state)
+{
+  (void)state;
+  const char *const models[] = {"pythia-2.8b", "gpt-j-6b", "falcon-7b", "phi-2"};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    hr_model model = shipped_model(models[i]);
+    hr_advice *advice = advise("h200", &model);
+    const hr_finding *finding = found(advice, "parallel_layers");
+    assert_false(finding->has_change);
+    assert_int_equal(finding->severity, HR_SEVERITY_NONE);
+    hr_advice_free(advice);
+  }
+}
+
+static void fused_attention_is_not_told_to_fuse(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(&model, 1);
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  assert_int_equal(found(advice, "fused_attention")->workload.attention, HR_ATTENTION_FUSED);
+  assert_int_equal(found(advice, "fused_attention")->severity, HR_SEVERITY_HIGH);
+  hr_advice_free(advice);
+  workload.attention = HR_ATTENTION_FUSED;
+  advice = advise_under(&hardware, &model, &workload);
+  assert_false(found(advice, "fused_attention")->has_change);
+  hr_advice_free(advice);
+}
+
+static void fewer_kv_heads_shrink_the_cache_and_pay_in_decode(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(&model, 1);
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  const hr_finding *finding = found(advice, "kv_heads");
+  assert_int_equal(finding->model.k_heads, 8);
+  assert_int_equal(finding->severity, HR_SEVERITY_LOW); /* a forward step only gains what the lost weights would */
+  /* 2 · 32 layers · 2560 · 2 bytes, and a quarter of it. */
+  assert_non_null(strstr(finding->why, "from 327680 to 81920 bytes"));
+  hr_advice_free(advice);
+  workload.phase = HR_PHASE_DECODE;
+  workload.context = 2048;
+  workload.batch = 32;
+  advice = advise_under(&hardware, &model, &workload);
+  assert_true(found(advice, "kv_heads")->severity >= HR_SEVERITY_MEDIUM);
+  hr_advice_free(advice);
+}
+
+static void a_step_that_does_not_fit_is_found_out(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-2-70b"); /* 138 GB of weights */
+  hr_advice *advice = advise("a100-sxm4-40gb", &model);
+  const hr_finding *finding = found(advice, "microbatch");
+  assert_int_equal(finding->severity, HR_SEVERITY_HIGH);
+  assert_non_null(strstr(finding->why, "does not fit"));
+  assert_false(finding->has_change);
+  hr_advice_free(advice);
+}
+
+static void t_is_made_smaller_only_as_far_as_memory_allows(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-2-70b");
+  hr_hardware hardware = device("a100-sxm4-80gb");
+  hr_workload workload = workload_of(&model, 8);
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  const hr_finding *finding = found(advice, "tensor_parallel_small");
+  assert_int_equal(finding->workload.tensor_parallel, 2); /* 138 GB over 2 fit into 72 GiB, over 1 not */
+  hr_advice_free(advice);
+}
+
+static void an_uneven_hidden_size_gets_its_neighbour(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(2500, 20, 32, 50304);
+  hr_advice *advice = advise("a100-sxm4-40gb", &model);
+  const hr_finding *finding = found(advice, "hidden_per_device");
+  assert_true(finding->has_change);
+  assert_true(finding->model.hidden == 2496 || finding->model.hidden == 2560);
+  assert_int_equal(finding->model.q_heads * finding->model.qk_dim, finding->model.hidden);
+  hr_advice_free(advice);
+}
+
+static void an_uneven_sequence_gets_its_neighbour_within_the_positions(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("a100-sxm4-40gb");
+  hr_workload workload = workload_of(&model, 1);
+  workload.sequence = 2001;
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  assert_int_equal(found(advice, "tokens_alignment")->workload.sequence, 2048);
+  hr_advice_free(advice);
+  model.max_positions = 2040;
+  advice = advise_under(&hardware, &model, &workload);
+  assert_int_equal(found(advice, "tokens_alignment")->workload.sequence, 1984);
+  hr_advice_free(advice);
+}
+
+/* Every gain that is shown is what hr_predict_step() says about the suggestion, per token and device. */
+static void check_findings(const hr_advice *advice)
+{
+  double tokens = (double)advice->workload.batch * (double)advice->workload.sequence;
+  if (advice->workload.phase == HR_PHASE_DECODE)
+    tokens = (double)advice->workload.batch;
+  double before = advice->step.time_ns * (double)advice->workload.tensor_parallel / tokens;
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    const hr_finding *finding = &advice->findings[i];
+    hr_error error;
+    assert_true(strlen(finding->why) > 10);
+    assert_null(strchr(finding->why, '\n'));
+    assert_true(isnan(finding->measured_gain));
+    assert_true(i == 0 || advice->findings[i - 1].severity >= finding->severity);
+    if (!finding->has_change)
+      continue;
+    assert_ok(hr_model_check(&finding->model, &error), error);
+    assert_true(finding->suggested[0] != '\0');
+    double new_tokens = advice->workload.phase == HR_PHASE_DECODE
+                            ? (double)finding->workload.batch
+                            : (double)finding->workload.batch * (double)finding->workload.sequence;
+    double after = step_ns(advice, &finding->model, &finding->workload) *
+                   (double)finding->workload.tensor_parallel / new_tokens;
+    assert_true(fabs(before / after - 1 - finding->predicted_gain) < 1e-9);
+    if (finding->severity < HR_SEVERITY_HIGH)
+      assert_true(finding->predicted_gain >= 0);
+  }
+}
+
+static void every_model_on_every_device_gets_an_answer_of_every_rule(void **state)
+{
+  (void)state;
+  size_t models, devices, rules;
+  const hr_catalog_entry *model_entries = hr_catalog_models(&models), *device_entries = hr_catalog_hardware(&devices);
+  const hr_rule *table = hr_rules(&rules);
+  for (size_t i = 0; i < models; i++) {
+    hr_model model = shipped_model(model_entries[i].name);
+    hr_hardware hardware = device(device_entries[i % devices].name); /* each device with a few models */
+    hr_workload workload = hr_workload_default(&model);
+    workload.dtype = hardware.dense_flops_per_s[HR_BF16] > 0 ? HR_BF16 : HR_FP16;
+    workload.phase = (hr_phase)(i % 4);
+    workload.attention = i % 3 == 0 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
+    workload.tensor_parallel = hardware.interconnect_bytes_per_s > 0 ? 1 + (int64_t)(i % 5) : 1;
+    hr_advice *advice = advise_under(&hardware, &model, &workload);
+    for (size_t r = 0; r < rules; r++)
+      found(advice, table[r].name);
+    check_findings(advice);
+    hr_advice_free(advice);
+  }
+}
+
+static void the_combined_suggestion_holds_all_that_agree(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_advice *advice = advise("h200", &model);
+  assert_true(advice->has_combined);
+  assert_int_equal(advice->combined.model.q_heads, 20);
+  assert_int_equal(advice->combined.model.vocabulary, 50304);
+  assert_int_equal(advice->combined.workload.batch, 4);
+  assert_true(advice->combined.predicted_gain > found(advice, "head_size")->predicted_gain);
+  double gain = advice->step.time_ns / step_ns(advice, &advice->combined.model, &advice->combined.workload) - 1;
+  assert_true(fabs(gain - advice->combined.predicted_gain) < 1e-9);
+  hr_advice_free(advice);
+}
+
+static void the_same_question_gets_the_same_answer(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_advice *first = advise("h200", &model), *second = advise("h200", &model);
+  assert_int_equal(first->finding_count, second->finding_count);
+  for (size_t i = 0; i < first->finding_count; i++)
+    assert_string_equal(first->findings[i].why, second->findings[i].why);
+  hr_advice_free(first);
+  hr_advice_free(second);
+}
+
+static void a_device_without_the_format_is_an_error_and_writes_nothing(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("v100-sxm2-16gb"); /* no bf16 */
+  hr_workload workload = workload_of(&model, 1);
+  hr_advice *advice = NULL;
+  hr_error error;
+  assert_int_equal(hr_advise(&hardware, &model, &workload, &advice, &error), HR_ERROR_UNSUPPORTED);
+  assert_null(advice);
+  hr_advice_free(NULL);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(gpt3_2_7b_is_told_about_its_heads_and_vocabulary),
+    cmocka_unit_test(the_variants_of_figure_1_come_in_its_order),
+    cmocka_unit_test(all_variants_of_figure_1_are_led_to_20_heads),
+    cmocka_unit_test(the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not),
+    cmocka_unit_test(a_width_of_a_multiple_of_16_is_left_alone_on_hopper),
+    cmocka_unit_test(the_vocabulary_rule_is_void_where_16_bytes_are_enough),
+    cmocka_unit_test(six_devices_cannot_split_gpt3_2_7b),
+    cmocka_unit_test(a_model_made_for_six_devices_is_discussed_and_left_alone),
+    cmocka_unit_test(layers_that_stages_do_not_divide_cost_the_fullest_stage),
+    cmocka_unit_test(a_prime_number_of_layers_is_told_another_depth),
+    cmocka_unit_test(a_good_model_is_not_told_to_change_its_shape),
+    cmocka_unit_test(parallel_blocks_are_not_told_to_become_parallel),
+    cmocka_unit_test(fused_attention_is_not_told_to_fuse),
+    cmocka_unit_test(fewer_kv_heads_shrink_the_cache_and_pay_in_decode),
+    cmocka_unit_test(a_step_that_does_not_fit_is_found_out),
+    cmocka_unit_test(t_is_made_smaller_only_as_far_as_memory_allows),
+    cmocka_unit_test(an_uneven_hidden_size_gets_its_neighbour),
+    cmocka_unit_test(an_uneven_sequence_gets_its_neighbour_within_the_positions),
+    cmocka_unit_test(every_model_on_every_device_gets_an_answer_of_every_rule),
+    cmocka_unit_test(the_combined_suggestion_holds_all_that_agree),
+    cmocka_unit_test(the_same_question_gets_the_same_answer),
+    cmocka_unit_test(a_device_without_the_format_is_an_error_and_writes_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,392 @@
+#include "test.h"
+
+#include "analysis/search/keep.h"
+#include "devices.h"
+#include "models.h"
+
+#include <headroom/search.h>
+#include <math.h>
+#include <stdlib.h>
+
+static hr_search_result *search_with(const char *name, const hr_model *model, const hr_workload *workload,
+                                     const hr_search_options *options)
+{
+  hr_hardware hardware = device(name);
+  hr_search_result *result;
+  hr_error error;
+  assert_ok(hr_search(&hardware, model, workload, options, NULL, NULL, &result, &error), error);
+  return result;
+}
+
+static hr_search_result *search(const char *name, const hr_model *model, const hr_search_options *options)
+{
+  hr_workload workload = hr_workload_default(model);
+  return search_with(name, model, &workload, options);
+}
+
+static double step_ns(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload)
+{
+  static hr_step step;
+  hr_error error;
+  assert_ok(hr_predict_step(hardware, model, workload, &step, &error), error);
+  return step.time_ns;
+}
+
+static int64_t parameters_of(const hr_model *model)
+{
+  hr_parameters parameters;
+  hr_error error;
+  assert_ok(hr_model_parameters(model, &parameters, &error), error);
+  return parameters.total;
+}
+
+static void gpt3_2_7b_finds_faster_shapes_with_heads_of_128(void **state)
+{
+  (void)state;
+  const char *const devices[] = {"a100-sxm4-40gb", "h200"};
+  for (size_t i = 0; i < 2; i++) {
+    hr_model model = gpt3_2_7b();
+    hr_search_options options = hr_search_options_default();
+    hr_search_result *result = search(devices[i], &model, &options);
+    assert_true(result->complete);
+    assert_int_equal(result->base_parameters, parameters_of(&model));
+    assert_true(result->count > 0 && result->count <= 20);
+    assert_int_equal(result->shapes[0].model.qk_dim, 128);
+    assert_int_equal(result->shapes[0].model.vocabulary, 50304);
+    assert_true(result->shapes[0].predicted_gain > 0.15);
+    hr_search_result_free(result);
+  }
+}
+
+static void what_is_reported_is_what_the_predictor_says(void **state)
+{
+  (void)state;
+  const char *const models[] = {"llama-3-8b", "gemma-2-9b", "sigma-1.5b", "gpt-neo-1.3b", "qwen3-8b"};
+  for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+    hr_model model = shipped_model(models[i]);
+    hr_hardware hardware = device("h200");
+    hr_workload workload = hr_workload_default(&model);
+    hr_search_options options = hr_search_options_default();
+    workload.phase = (hr_phase)(i % 4);
+    hr_search_result *result = search_with("h200", &model, &workload, &options);
+    double base = step_ns(&hardware, &model, &workload);
+    assert_true(result->base_time_ns == base);
+    for (size_t j = 0; j < result->count; j++) {
+      const hr_search_shape *shape = &result->shapes[j];
+      assert_true(shape->step_time_ns == step_ns(&hardware, &shape->model, &workload));
+      assert_int_equal(shape->parameters, parameters_of(&shape->model));
+      assert_true(fabs(shape->predicted_gain - (base / shape->step_time_ns - 1)) < 1e-12);
+      assert_true(fabs(shape->parameter_change) <= 0.02);
+      assert_true(j == 0 || result->shapes[j - 1].step_time_ns <= shape->step_time_ns);
+    }
+    hr_search_result_free(result);
+  }
+}
+
+static void a_search_fixed_to_the_model_finds_the_model(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  model.mlp_width = 14330; /* on no grid of 64 or 8 */
+  hr_search_options options = hr_search_options_default();
+  options.hidden_min = options.hidden_max = 4096;
+  options.layers_min = options.layers_max = 32;
+  options.heads_min = options.heads_max = 32;
+  options.mlp_width_min = options.mlp_width_max = 14330;
+  options.keep_vocabulary = true;
+  hr_search_result *result = search("h200", &model, &options);
+  assert_int_equal(result->evaluated, 1);
+  assert_int_equal(result->count, 1);
+  assert_int_equal(result->shapes[0].model.mlp_width, 14330);
+  assert_int_equal(result->shapes[0].model.hidden, 4096);
+  assert_true(result->shapes[0].predicted_gain == 0);
+  assert_true(result->shapes[0].pareto);
+  hr_search_result_free(result);
+}
+
+/* All shapes of a small space one by one, by the public functions alone. */
+typedef struct brute {
+  uint64_t count;
+  double fastest_ns;
+} brute;
+
+static brute try_all(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload)
+{
+  brute result = {0, INFINITY};
+  int64_t base = parameters_of(model);
+  for (int64_t hidden = 2432; hidden <= 2688; hidden += 64)
+    for (int64_t dim = 64; dim <= 128; dim += 8)
+      for (int64_t layers = 30; layers <= 34; layers += 2)
+        for (int64_t width = 9600; width <= 11008; width += 64) {
+          hr_model shape = *model;
+          if (hidden % dim != 0)
+            continue;
+          shape.hidden = hidden;
+          shape.q_heads = shape.k_heads = shape.v_heads = hidden / dim;
+          shape.qk_dim = shape.v_dim = dim;
+          shape.layers = layers;
+          shape.mlp_width = width;
+          shape.vocabulary = 50304;
+          if (llabs(parameters_of(&shape) - base) > (int64_t)(0.02 * (double)base) || shape.q_heads % 2 != 0)
+            continue;
+          result.count++;
+          result.fastest_ns = fmin(result.fastest_ns, step_ns(hardware, &shape, workload));
+        }
+  return result;
+}
+
+static void a_small_search_agrees_with_trying_everything(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("a100-sxm4-40gb");
+  hr_workload workload = hr_workload_default(&model);
+  workload.tensor_parallel = 2; /* heads in pairs, and all-reduces */
+  workload.pipeline_stages = 2; /* even layers */
+  hr_search_options options = hr_search_options_default();
+  options.hidden_min = 2432;
+  options.hidden_max = 2688;
+  options.hidden_step = 64;
+  options.layers_min = 30;
+  options.layers_max = 34;
+  options.mlp_width_min = 9600;
+  options.mlp_width_max = 11008;
+  options.mlp_step = 64;
+  options.vocabulary_multiple = 64;
+  hr_search_result *result = search_with("a100-sxm4-40gb", &model, &workload, &options);
+  brute all = try_all(&hardware, &model, &workload);
+  assert_true(all.count > 50);
+  assert_int_equal(result->evaluated, all.count);
+  assert_true(fabs(result->shapes[0].step_time_ns / all.fastest_ns - 1) < 1e-12);
+  hr_search_result_free(result);
+}
+
+static void constraints_hold_for_every_shape(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.tensor_parallel = 4;
+  workload.pipeline_stages = 3; /* 32 layers do not divide: the model itself is not allowed */
+  hr_search_options options = hr_search_options_default();
+  options.parameter_band = 0.01;
+  options.query_heads_per_kv = 2;
+  options.head_dim_min = 128;
+  options.head_dim_max = 128;
+  options.vocabulary_multiple = 1000;
+  options.limit = 50;
+  hr_search_result *result = search_with("h200", &model, &workload, &options);
+  assert_true(result->count > 0);
+  for (size_t i = 0; i < result->count; i++) {
+    const hr_model *shape = &result->shapes[i].model;
+    assert_true(fabs(result->shapes[i].parameter_change) <= 0.01);
+    assert_int_equal(shape->q_heads, 2 * shape->k_heads);
+    assert_int_equal(shape->qk_dim, 128);
+    assert_int_equal(shape->q_heads % 4, 0);
+    assert_int_equal(shape->hidden % 4, 0);
+    assert_int_equal(shape->mlp_width % 4, 0);
+    assert_int_equal(shape->layers % 3, 0);
+    assert_int_equal(shape->vocabulary, 129000);
+  }
+  hr_search_result_free(result);
+}
+
+/* Parameters without the rows that pad the vocabulary. */
+static int64_t useful(const hr_search_shape *shape, const hr_model *base)
+{
+  hr_model unpadded = shape->model;
+  unpadded.vocabulary = base->vocabulary;
+  return parameters_of(&unpadded);
+}
+
+static void no_marked_shape_is_beaten_in_time_and_parameters(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_search_options options = hr_search_options_default();
+  options.limit = 200;
+  hr_search_result *result = search("h200", &model, &options);
+  size_t marked = 0;
+  for (size_t i = 0; i < result->count; i++) {
+    marked += result->shapes[i].pareto;
+    for (size_t j = 0; result->shapes[i].pareto && j < result->count; j++)
+      assert_false(result->shapes[j].step_time_ns < result->shapes[i].step_time_ns * (1 - 1e-9) &&
+                   useful(&result->shapes[j], &model) >= useful(&result->shapes[i], &model));
+  }
+  assert_true(result->shapes[0].pareto && marked > 1);
+  hr_search_result_free(result);
+}
+
+static void the_list_is_not_twenty_times_the_same_shape(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_search_options options = hr_search_options_default();
+  hr_search_result *result = search("h200", &model, &options);
+  for (size_t i = 0; i < result->count; i++) {
+    size_t alike = 0;
+    for (size_t j = 0; j < result->count; j++)
+      alike += result->shapes[i].model.hidden == result->shapes[j].model.hidden &&
+               result->shapes[i].model.layers == result->shapes[j].model.layers &&
+               result->shapes[i].model.q_heads == result->shapes[j].model.q_heads;
+    assert_true(alike <= 2);
+  }
+  hr_search_result_free(result);
+}
+
+static void the_same_search_gives_the_same_shapes(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_search_options options = hr_search_options_default();
+  hr_search_result *first = search("h200", &model, &options), *second = search("h200", &model, &options);
+  assert_int_equal(first->evaluated, second->evaluated);
+  assert_int_equal(first->count, second->count);
+  assert_memory_equal(first->shapes, second->shapes, first->count * sizeof *first->shapes);
+  hr_search_result_free(first);
+  hr_search_result_free(second);
+}
+
+static int stop_at_half(void *context, double done, const char *what)
+{
+  double *last = context;
+  assert_non_null(what);
+  assert_true(done >= *last && done <= 1);
+  *last = done;
+  return done >= 0.5;
+}
+
+static void a_stopped_search_keeps_what_it_has(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+  hr_search_options options = hr_search_options_default();
+  hr_search_result *result;
+  hr_error error;
+  double last = 0;
+  assert_ok(hr_search(&hardware, &model, &workload, &options, stop_at_half, &last, &result, &error), error);
+  assert_false(result->complete);
+  assert_true(result->count > 0);
+  hr_search_result_free(result);
+}
+
+static void a_search_stops_at_its_limit_of_shapes(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_search_options options = hr_search_options_default();
+  options.evaluations_max = 100;
+  hr_search_result *result = search("h200", &model, &options);
+  assert_int_equal(result->evaluated, 100);
+  assert_false(result->complete);
+  hr_search_result_free(result);
+}
+
+static void an_enormous_space_ends(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_search_options options = hr_search_options_default();
+  options.parameter_band = 1;
+  options.hidden_min = 64;
+  options.hidden_max = 64 * 4000;
+  options.hidden_step = 64;
+  options.layers_min = 1;
+  options.layers_max = (int64_t)1 << 40;
+  options.head_dim_min = 1;
+  options.head_dim_max = (int64_t)1 << 40;
+  options.mlp_width_min = 1;
+  options.mlp_width_max = (int64_t)1 << 40;
+  options.mlp_step = 1;
+  options.evaluations_max = 20000;
+  hr_search_result *result = search("h200", &model, &options);
+  assert_false(result->complete);
+  hr_search_result_free(result);
+}
+
+static void impossible_options_are_refused_by_name(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+  hr_search_options cases[7];
+  for (size_t i = 0; i < 7; i++)
+    cases[i] = hr_search_options_default();
+  cases[0].parameter_band = NAN;
+  cases[1].hidden_min = 3000, cases[1].hidden_max = 2000;
+  cases[2].limit = 0;
+  cases[3].mlp_step = -1;
+  cases[4].hidden_min = 1, cases[4].hidden_max = 100000, cases[4].hidden_step = 1;
+  cases[5].head_dim_max = -5;
+  cases[6].limit = SIZE_MAX;
+  const char *const named[] = {"parameter_band", "hidden_min", "limit", "mlp_step", "hidden_step", "head_dim_max", "limit"};
+  for (size_t i = 0; i < 7; i++) {
+    hr_search_result *result = NULL;
+    hr_error error;
+    assert_int_equal(hr_search(&hardware, &model, &workload, &cases[i], NULL, NULL, &result, &error), HR_ERROR_INVALID);
+    assert_non_null(strstr(error.message, named[i]));
+    assert_null(result);
+  }
+}
+
+static hr_search_point point(double time_ns, int64_t parameters)
+{
+  return (hr_search_point){.time_ns = time_ns, .parameters = parameters, .useful = parameters, .hidden = parameters};
+}
+
+static void a_front_keeps_only_what_nothing_betters(void **state)
+{
+  (void)state;
+  static hr_search_front front;
+  const hr_search_point points[] = {point(5, 10), point(4, 8), point(6, 9), point(5, 12), point(3, 8), point(7, 12),
+                                    point(2, 1), point(8, 20)};
+  front.count = 0;
+  for (size_t i = 0; i < sizeof points / sizeof *points; i++)
+    hr_search_front_add(&front, &points[i]);
+  const double times[] = {2, 3, 5, 8};
+  const int64_t parameters[] = {1, 8, 12, 20};
+  assert_int_equal(front.count, 4);
+  for (size_t i = 0; i < 4; i++) {
+    assert_true(front.points[i].time_ns == times[i]);
+    assert_int_equal(front.points[i].useful, parameters[i]);
+  }
+}
+
+static void a_full_pool_keeps_the_fastest(void **state)
+{
+  (void)state;
+  static hr_search_pool pool;
+  pool.count = 0;
+  for (int64_t i = 0; i < 3 * HR_SEARCH_POOL_MAX; i++) {
+    hr_search_point added = point((double)(i * 7919 % (3 * HR_SEARCH_POOL_MAX)), 1); /* 7919 is prime: all once */
+    hr_search_pool_add(&pool, &added);
+  }
+  hr_search_sort(pool.points, pool.count);
+  assert_int_equal(pool.count, HR_SEARCH_POOL_MAX);
+  for (size_t i = 0; i < pool.count; i++)
+    assert_true(pool.points[i].time_ns == (double)i);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(gpt3_2_7b_finds_faster_shapes_with_heads_of_128),
+    cmocka_unit_test(what_is_reported_is_what_the_predictor_says),
+    cmocka_unit_test(a_search_fixed_to_the_model_finds_the_model),
+    cmocka_unit_test(a_small_search_agrees_with_trying_everything),
+    cmocka_unit_test(constraints_hold_for_every_shape),
+    cmocka_unit_test(no_marked_shape_is_beaten_in_time_and_parameters),
+    cmocka_unit_test(the_list_is_not_twenty_times_the_same_shape),
+    cmocka_unit_test(the_same_search_gives_the_same_shapes),
+    cmocka_unit_test(a_stopped_search_keeps_what_it_has),
+    cmocka_unit_test(a_search_stops_at_its_limit_of_shapes),
+    cmocka_unit_test(an_enormous_space_ends),
+    cmocka_unit_test(impossible_options_are_refused_by_name),
+    cmocka_unit_test(a_front_keeps_only_what_nothing_betters),
+    cmocka_unit_test(a_full_pool_keeps_the_fastest),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
