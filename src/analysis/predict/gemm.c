@@ -123,20 +123,19 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
               result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
-/* Bytes read from memory. Where neither operand of a product fits into half of the last-level cache, tiles that run in
- * one wave share what they read, but waves do not: a wave covers about a square of the result and reads the rows and
- * columns that cross it. */
+/* Bytes read from memory. Where neither operand of a product fits into half of the last-level cache, the result is made
+ * in squares and each reads the rows and columns that cross it: a square is what the slots make at once or, if that is
+ * larger, what keeps its operands in the cache. */
 static double traffic_bytes(const hr_hardware *hardware, const hr_gemm *gemm, const layout *way, double loaded_bytes)
 {
-  double element = (double)hr_dtype_bytes(gemm->dtype);
-  double smaller = (double)hr_min64(gemm->m, gemm->n) * (double)gemm->k * element;
-  if (way->waves <= 1 || gemm->batch > 1 || smaller <= (double)hardware->l2_bytes / 2)
+  double row_bytes = (double)gemm->k * (double)hr_dtype_bytes(gemm->dtype);
+  double m = (double)gemm->m, n = (double)gemm->n, cache = (double)hardware->l2_bytes / 2;
+  if (way->waves <= 1 || gemm->batch > 1 || fmin(m, n) * row_bytes <= cache)
     return loaded_bytes;
-  double area = (double)way->tiles / (double)way->waves * (double)way->tile.m * (double)way->tile.n;
-  double rows = fmin(sqrt(area), (double)gemm->m);
-  double columns = fmin(area / rows, (double)gemm->n);
-  double wave_bytes = (rows + columns) * (double)gemm->k * element;
-  return fmax(loaded_bytes, wave_bytes * (double)way->waves);
+  double wave = (double)way->tiles / (double)way->waves * (double)way->tile.m * (double)way->tile.n;
+  double side = fmax(sqrt(wave), cache / 2 / row_bytes);
+  double rows = fmin(side, m), columns = fmin(side * side / rows, n);
+  return fmax(loaded_bytes, m * n / (rows * columns) * (rows + columns) * row_bytes);
 }
 
 /* Power is shared: when part of the slots idle, the others clock higher. Power goes with the cube of the clock, so the
