@@ -46,6 +46,7 @@ static void describe(const hr_model *model, const hr_workload *workload)
   expect_describable(model, workload);
   for (size_t i = 0; i < FUZZ_DEVICES; i++)
     expect_predictable(&fuzz_devices()[i], model, workload);
+  expect_reportable(model, workload, workload->phase == HR_PHASE_TRAIN ? &fuzz_devices()[0] : NULL);
 }
 
 static void describe_all_phases(const hr_model *model)

@@ -16,6 +16,9 @@ void expect_describable(const hr_model *model, const hr_workload *workload);
 /** Predicts the step on a device: refused clearly, or with times that are finite and shares that are shares. */
 void expect_predictable(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload);
 
+/** Writes the description in every format: refused clearly, or readable again and fit for a terminal. */
+void expect_reportable(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware);
+
 /** Shipped devices of four kinds, read once: Hopper, Volta, AMD and a CPU. */
 #define FUZZ_DEVICES 4
 const hr_hardware *fuzz_devices(void);

@@ -88,6 +88,8 @@ static void likely_models_are_described(void **state)
     assert_ok(hr_operators_list(&model, &workload, &operators, &error), error);
     expect_describable(&model, &workload);
     expect_predictable(&fuzz_devices()[i % FUZZ_DEVICES], &model, &workload);
+    if (i % 20 == 0)
+      expect_reportable(&model, &workload, NULL);
   }
 }
 
@@ -134,6 +136,8 @@ static void absurd_models_are_refused_or_described(void **state)
       *sizes[next_random() % (sizeof sizes / sizeof *sizes)] = absurd_size();
     expect_describable(&model, &workload);
     expect_predictable(&fuzz_devices()[i % FUZZ_DEVICES], &model, &workload);
+    if (i % 20 == 0)
+      expect_reportable(&model, &workload, NULL);
   }
 }
 
