@@ -362,7 +362,7 @@ static void check_findings(const hr_advice *advice)
   for (size_t i = 0; i < advice->finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     hr_error error;
-    assert_true(strlen(finding->why) > 10);
+    assert_true(strlen(finding->why) > 10 && strlen(finding->why) < sizeof finding->why - 1); /* not cut */
     assert_null(strchr(finding->why, '\n'));
     assert_true(isnan(finding->measured_gain));
     assert_true(i == 0 || advice->findings[i - 1].severity >= finding->severity);
@@ -430,6 +430,20 @@ static void the_same_question_gets_the_same_answer(void **state)
   hr_advice_free(second);
 }
 
+/* 2^20 devices, 2^15 layers, a vocabulary of 2^30: nothing loops over all of them. */
+static void absurd_sizes_are_answered_too(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(1 << 20, 1 << 10, 1 << 15, 1 << 30);
+  hr_hardware hardware = device("h200");
+  hr_workload workload = workload_of(&model, 1 << 20);
+  workload.batch = 1;
+  workload.pipeline_stages = (1 << 15) - 1;
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  assert_true(advice->finding_count > 0);
+  hr_advice_free(advice);
+}
+
 static void a_device_without_the_format_is_an_error_and_writes_nothing(void **state)
 {
   (void)state;
@@ -467,6 +481,7 @@ int main(void)
     cmocka_unit_test(every_model_on_every_device_gets_an_answer_of_every_rule),
     cmocka_unit_test(the_combined_suggestion_holds_all_that_agree),
     cmocka_unit_test(the_same_question_gets_the_same_answer),
+    cmocka_unit_test(absurd_sizes_are_answered_too),
     cmocka_unit_test(a_device_without_the_format_is_an_error_and_writes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

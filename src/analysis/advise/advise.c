@@ -160,7 +160,10 @@ static hr_status apply_rules(hr_advising *advising, hr_error *error)
   advising->parameters = parameters.total;
   for (size_t i = 0; i < RULE_COUNT; i++) {
     advising->rule = &rows[i];
+    size_t before = advice->finding_count;
     rows[i].apply(advising);
+    if (advice->finding_count == before)
+      hr_answer_satisfied(advising, 0, "", "no shape near this one can be predicted");
   }
   sort_findings(advice);
   combine(advising);

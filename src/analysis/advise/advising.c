@@ -98,7 +98,7 @@ hr_operator_set hr_attention_products(const hr_step *step)
                               HR_OPERATOR_BIT(HR_OP_ATTENTION));
 }
 
-double hr_tflops_of(const hr_step *step, hr_operator_set operators)
+static double tflops_of(const hr_step *step, hr_operator_set operators)
 {
   double flops = 0, time_ns = 0;
   for (size_t i = 0; i < step->operators.count; i++) {
@@ -134,6 +134,14 @@ hr_text32 hr_say_time(double time_ns)
     i++;
   double value = time_ns / units[i].ns;
   snprintf(said.text, sizeof said.text, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, units[i].unit);
+  return said;
+}
+
+hr_text32 hr_say_rate(const hr_step *step, hr_operator_set operators)
+{
+  hr_text32 said;
+  double rate = tflops_of(step, operators);
+  snprintf(said.text, sizeof said.text, "%.*f", rate < 10 ? 1 : 0, rate);
   return said;
 }
 
@@ -289,27 +297,16 @@ hr_finding *hr_answer_impossible(hr_advising *advising, const hr_trial *trial, h
   return finding;
 }
 
-static bool same_shape(const hr_model *a, const hr_model *b)
-{
-  return a->layers == b->layers && a->hidden == b->hidden && a->vocabulary == b->vocabulary &&
-         a->q_heads == b->q_heads && a->k_heads == b->k_heads && a->v_heads == b->v_heads && a->qk_dim == b->qk_dim &&
-         a->v_dim == b->v_dim && a->mlp_width == b->mlp_width && a->parallel_block == b->parallel_block &&
-         a->layer_norms == b->layer_norms;
-}
-
-static bool same_workload(const hr_workload *a, const hr_workload *b)
-{
-  return a->phase == b->phase && a->attention == b->attention && a->dtype == b->dtype && a->batch == b->batch &&
-         a->sequence == b->sequence && a->context == b->context && a->tensor_parallel == b->tensor_parallel &&
-         a->pipeline_stages == b->pipeline_stages;
-}
-
 bool hr_already_suggested(const hr_advising *advising, const hr_trial *trial)
 {
-  for (size_t i = 0; i < advising->advice->finding_count; i++) {
-    const hr_finding *finding = &advising->advice->findings[i];
-    if (finding->has_change && same_shape(&finding->model, &trial->model) &&
-        same_workload(&finding->workload, &trial->workload))
+  const hr_advice *advice = advising->advice;
+  const hr_model *own = &advice->model;
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    const hr_finding *finding = &advice->findings[i];
+    bool vocabulary = finding->model.vocabulary != own->vocabulary && trial->model.vocabulary != own->vocabulary;
+    bool width = finding->model.mlp_width != own->mlp_width && trial->model.mlp_width != own->mlp_width;
+    bool batch = finding->workload.batch != advice->workload.batch && trial->workload.batch != advice->workload.batch;
+    if (finding->has_change && (vocabulary || width || batch))
       return true;
   }
   return false;

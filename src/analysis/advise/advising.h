@@ -79,7 +79,7 @@ hr_finding *hr_answer_change(hr_advising *advising, const hr_trial *trial, hr_op
 hr_finding *hr_answer_impossible(hr_advising *advising, const hr_trial *trial, hr_operator_set main,
                                  const char *current, const char *suggested, const char *why, ...) HR_PRINTF(6, 7);
 
-/** Whether a finding of another rule already suggests this shape and workload. */
+/** Whether an earlier finding already suggests another vocabulary, MLP width or batch where the trial does. */
 bool hr_already_suggested(const hr_advising *advising, const hr_trial *trial);
 
 /** The operators of a set that the step has. */
@@ -88,14 +88,12 @@ hr_operator_set hr_present(const hr_step *step, hr_operator_set operators);
 /** The products of attention that this step runs: score and over-value, or the fused one. */
 hr_operator_set hr_attention_products(const hr_step *step);
 
-/** TFLOP/s of the products of a set in a step. */
-double hr_tflops_of(const hr_step *step, hr_operator_set operators);
-
 /** A time as people say it: "812 ns", "3.05 ms". */
 typedef struct hr_text32 {
   char text[32];
 } hr_text32;
 hr_text32 hr_say_time(double time_ns);
+hr_text32 hr_say_rate(const hr_step *step, hr_operator_set operators); /* TFLOP/s of a set's products: "718" */
 hr_text32 hr_say_bytes(double bytes); /* "1.2 GiB" */
 
 /** Text into a fixed array, for `current` and `suggested`. */

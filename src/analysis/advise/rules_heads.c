@@ -48,7 +48,7 @@ static void answer_heads(hr_advising *advising, const hr_trial *best, const char
     return;
   hr_text32 before = hr_say_time(hr_time_of(&advice->step, &advice->model, stages, products));
   hr_text32 after = hr_say_time(hr_time_of(&advising->after, &best->model, stages, products));
-  double rate = hr_tflops_of(&advice->step, products), new_rate = hr_tflops_of(&advising->after, products);
+  hr_text32 rate = hr_say_rate(&advice->step, products), new_rate = hr_say_rate(&advising->after, products);
   if (!hr_worth_it(best)) {
     hr_answer_void(advising, products, current.text,
                    "%s, but attention's products take %s as they are and %s with %s: %+.2f%% of the step", reason,
@@ -56,8 +56,8 @@ static void answer_heads(hr_advising *advising, const hr_trial *best, const char
     return;
   }
   hr_answer_change(advising, best, products, HR_OPERATOR_BIT(HR_OP_SOFTMAX), current.text, say_heads(&best->model).text,
-                   "%s: attention's products run at %.0f TFLOP/s (%s), with %s at %.0f (%s)", reason, rate, before.text,
-                   say_heads(&best->model).text, new_rate, after.text);
+                   "%s: attention's products run at %s TFLOP/s (%s), with %s at %s (%s)", reason, rate.text, before.text,
+                   say_heads(&best->model).text, new_rate.text, after.text);
 }
 
 void hr_rule_head_size(hr_advising *advising)

@@ -7,6 +7,9 @@
 #include <inttypes.h>
 #include <math.h>
 
+/* Degrees of parallelism are looked through up to here, so that absurd sizes are answered too. */
+#define DEGREES_MAX 4096
+
 static hr_operator_set linear_products(const hr_step *step)
 {
   return hr_present(step, HR_OPERATOR_BIT(HR_OP_QKV_TRANSFORM) | HR_OPERATOR_BIT(HR_OP_LINEAR_PROJECTION) |
@@ -87,7 +90,7 @@ void hr_rule_batch_heads_per_device(hr_advising *advising)
                         (double)b * (double)(model->q_heads / t), model->q_heads / t);
     return;
   }
-  int64_t fewer = t - 1;
+  int64_t fewer = hr_min64(t - 1, DEGREES_MAX);
   while (fewer > 1 && !hr_heads_split(model, fewer))
     fewer--;
   hr_workload changed = advice->workload;
@@ -120,8 +123,8 @@ void hr_rule_tensor_parallel_small(hr_advising *advising)
   }
   hr_workload changed = advice->workload;
   double needed = 0;
-  int64_t smaller = 1;
-  for (; smaller < t; smaller++) {
+  int64_t smaller = 1, largest = hr_min64(t, DEGREES_MAX);
+  for (; smaller < largest; smaller++) {
     changed.tensor_parallel = smaller;
     if (t % smaller != 0 || !hr_heads_split(&advice->model, smaller))
       continue;
@@ -129,7 +132,7 @@ void hr_rule_tensor_parallel_small(hr_advising *advising)
     if (capacity <= 0 || needed <= capacity)
       break;
   }
-  if (smaller == t) {
+  if (smaller == largest) {
     hr_answer_satisfied(advising, products, current.text,
                         "no smaller t fits: the least that was tried needs %s of %s usable on a device",
                         hr_say_bytes(needed).text, hr_say_bytes(capacity).text);
@@ -156,7 +159,7 @@ void hr_rule_tensor_parallel_small(hr_advising *advising)
 /* The number of stages nearest to p, between p/2 and 2p, that divides the layers; 0 if there is none. */
 static int64_t dividing_stages(int64_t layers, int64_t p)
 {
-  for (int64_t distance = 1; distance <= hr_min64(p, layers); distance++) {
+  for (int64_t distance = 1; distance <= hr_min64(hr_min64(p, layers), DEGREES_MAX); distance++) {
     if (p - distance >= hr_ceil_div(p, 2) && p - distance > 1 && layers % (p - distance) == 0)
       return p - distance;
     if (p + distance <= layers && layers % (p + distance) == 0)

@@ -11,6 +11,8 @@
 /* A loss below this share of the step is not worth a word. */
 #define LOSS_LEAST 0.01
 
+/* Widths tried at most. */
+#define WIDTHS_MAX 256
 /* A size nearby has to take away this share of the loss, or it is faster for another reason. */
 #define LOSS_TAKEN_AWAY 0.25
 
@@ -82,7 +84,8 @@ static hr_trial pull_lever(hr_advising *advising, const loss *worst, loss_part p
   if (is_mlp(id)) {
     hr_model changed = advice->model;
     double width = (double)advice->model.mlp_width;
-    for (int64_t i = (int64_t)(0.97 * width) / granule; i <= (int64_t)(1.03 * width) / granule; i++) {
+    int64_t least = (int64_t)(0.97 * width) / granule, most = (int64_t)(1.03 * width) / granule;
+    for (int64_t i = least; i <= most; i += 1 + (most - least) / WIDTHS_MAX) {
       changed.mlp_width = i * granule;
       if (i > 0 && changed.mlp_width != advice->model.mlp_width)
         try_change(advising, worst, part, &changed, NULL, &best);

@@ -14,8 +14,8 @@ void hr_rule_vocabulary_alignment(hr_advising *advising)
   hr_text192 current = hr_say("vocabulary %" PRId64, vocabulary);
   if (vocabulary % (64 * t) == 0) {
     hr_answer_satisfied(advising, logit, current.text,
-                        "the vocabulary %" PRId64 " is a multiple of 64%s and the logits run at %.0f TFLOP/s", vocabulary,
-                        t > 1 ? " on each device" : "", hr_tflops_of(&advice->step, logit));
+                        "the vocabulary %" PRId64 " is a multiple of 64%s and the logits run at %s TFLOP/s", vocabulary,
+                        t > 1 ? " on each device" : "", hr_say_rate(&advice->step, logit).text);
     return;
   }
   hr_trial best = {.time_ns = 0};
@@ -39,9 +39,9 @@ void hr_rule_vocabulary_alignment(hr_advising *advising)
   hr_answer_change(advising, &best, logit, 0, current.text,
                    hr_say("vocabulary %" PRId64 " (pad by %" PRId64 ")", best.model.vocabulary,
                           best.model.vocabulary - vocabulary).text,
-                   "the logits run at %.0f TFLOP/s (%s) because %" PRId64 " is %s%s; padded to %" PRId64 " they run at %.0f (%s)",
-                   hr_tflops_of(&advice->step, logit), hr_say_time(before_ns).text, vocabulary,
+                   "the logits run at %s TFLOP/s (%s) because %" PRId64 " is %s%s; padded to %" PRId64 " they run at %s (%s)",
+                   hr_say_rate(&advice->step, logit).text, hr_say_time(before_ns).text, vocabulary,
                    vocabulary % 64 ? hr_say_divisor(vocabulary).text : "not a multiple of 64",
-                   t > 1 && vocabulary % 64 == 0 ? " on each device" : "", best.model.vocabulary, hr_tflops_of(&advising->after, logit),
+                   t > 1 && vocabulary % 64 == 0 ? " on each device" : "", best.model.vocabulary, hr_say_rate(&advising->after, logit).text,
                    hr_say_time(after_ns).text);
 }
