@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 shopt -s globstar nullglob
-[ -f build/clang/compile_commands.json ] || cmake --preset clang >/dev/null
-cmake --build --preset clang >/dev/null # the embedded data are made there
+. scripts/packages.sh
+build_preset clang # the embedded data are made there
 [ $# -gt 0 ] || set -- src/**/*.c cli/*.c
 printf '%s\0' "$@" | xargs -0 -n 1 -P "$(nproc)" clang-tidy --quiet -p build/clang 2>/dev/null

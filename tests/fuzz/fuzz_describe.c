@@ -30,9 +30,9 @@ static int read_choice(reader *from, int choices, int otherwise)
 static hr_workload read_workload(reader *from, const hr_model *model)
 {
   hr_workload workload = hr_workload_default(model);
-  workload.phase = (hr_phase)read_choice(from, HR_PHASE_DECODE + 1, workload.phase);
-  workload.attention = (hr_attention_form)read_choice(from, HR_ATTENTION_FUSED + 1, workload.attention);
-  workload.dtype = (hr_dtype)read_choice(from, HR_DTYPE_COUNT, workload.dtype);
+  workload.phase = (hr_phase)read_choice(from, HR_PHASE_DECODE + 1, (int)workload.phase);
+  workload.attention = (hr_attention_form)read_choice(from, HR_ATTENTION_FUSED + 1, (int)workload.attention);
+  workload.dtype = (hr_dtype)read_choice(from, HR_DTYPE_COUNT, (int)workload.dtype);
   workload.dropout = read_choice(from, 1, workload.dropout);
   int64_t *sizes[] = {&workload.batch, &workload.sequence, &workload.context, &workload.tensor_parallel,
                       &workload.pipeline_stages};

@@ -9,13 +9,11 @@ static void read_shipped(const char *name, hr_hardware *hardware)
 {
   size_t count;
   const hr_catalog_entry *entries = hr_catalog_hardware(&count);
-  for (size_t i = 0; i < count; i++) {
-    if (strcmp(entries[i].name, name) == 0) {
-      EXPECT(hr_hardware_from_json(entries[i].text, entries[i].length, name, hardware, NULL) == HR_OK);
-      return;
-    }
-  }
-  EXPECT(!"the device is shipped");
+  size_t i = 0;
+  while (i < count && strcmp(entries[i].name, name) != 0)
+    i++;
+  EXPECT(i < count);
+  EXPECT(hr_hardware_from_json(entries[i].text, entries[i].length, name, hardware, NULL) == HR_OK);
 }
 
 const hr_hardware *fuzz_devices(void)

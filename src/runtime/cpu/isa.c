@@ -69,7 +69,7 @@ static void read_features(hr_isa *isa)
 static void read_brand(char *brand, size_t size)
 {
   unsigned text[13] = {0};
-  if (__get_cpuid_max(0x80000000u, NULL) < 0x80000004u)
+  if ((unsigned)__get_cpuid_max(0x80000000u, NULL) < 0x80000004u) /* clang's returns an int */
     return;
   for (unsigned i = 0; i < 3; i++) {
     registers r = cpuid(0x80000002u + i, 0);

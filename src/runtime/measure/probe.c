@@ -81,7 +81,7 @@ static hr_status set_launch(hr_device *device, hr_hardware *hardware, hr_error *
 hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error)
 {
   static const hr_dtype dtypes[] = {HR_FP32, HR_BF16};
-  double start = hr_clock_ns(), copy_rate = 0;
+  double start = hr_clock_ns(), copy_rate = 0, best = 0;
   hr_hardware probed;
   HR_TRY(hr_device_detect(device, &probed, error));
   if (!device->backend->copy_rate)
@@ -94,7 +94,11 @@ hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *er
     double rate, left = PROBE_NS - (hr_clock_ns() - start);
     HR_TRY(best_rate(device, dtypes[i], left / (double)(sizeof dtypes / sizeof *dtypes - i), &rate, error));
     set_rate(&probed, dtypes[i], rate);
+    best = fmax(best, rate);
   }
+  if (best <= 0)
+    return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s: has no kernel for products here that could be measured "
+                   "(`headroom kernels` says why)", device->name);
   probed.calibration = HR_CALIBRATION_MEASURED;
   probed.error_band = ERROR_BAND;
   *hardware = probed;
