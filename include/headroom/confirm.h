@@ -17,21 +17,39 @@ typedef struct hr_confirmation_row {
   hr_comparison comparison;
 } hr_confirmation_row;
 
+/** A finding with both of its gains at the size that was measured. (hr_finding.predicted_gain is at the size that was
+ *  asked for; where that was too large to measure, the two differ.) Gains are as hr_finding has them; NAN: none. */
+typedef struct hr_confirmed {
+  size_t finding;         /* index into advice->findings; SIZE_MAX: the combined suggestion */
+  double predicted_gain, predicted_operator_gain;
+  double measured_gain, measured_operator_gain;
+  double measured_gain_low, measured_gain_high; /* with every ratio at the end of its interval that is worse or better */
+  hr_status status;       /* HR_OK, or why there is no measured gain */
+  char reason[160];       /* the detail when status is not HR_OK */
+} hr_confirmed;
+
 typedef struct hr_confirmation {
-  int64_t batch, sequence;   /* the sizes measured at */
+  int64_t batch, sequence;   /* the sizes measured at; for decode `sequence` is the context */
   bool reduced;              /* smaller than asked for, because of memory or time */
   char note[256];            /* says so in a sentence; empty when nothing was reduced */
   bool complete;             /* false: stopped by the caller */
   size_t count;
   hr_confirmation_row *rows; /* owned by the confirmation */
+  size_t finding_count;      /* findings that have a change, the combined suggestion included */
+  hr_confirmed *findings;    /* owned by the confirmation; in the order of advice->findings */
 } hr_confirmation;
 
-/** Measures every operator that a finding changes, as it is and as suggested, interleaved, on `device`, and fills
- *  measured_gain and measured_operator_gain of the findings. Operators that a finding leaves alone are measured once
- *  and enter both sums; what cannot be measured there (norms, softmax) enters with its predicted time. `budget_ns`:
- *  about how long it may take in all; 0: one minute. `progress` may be NULL; when it stops the work, the function
- *  returns HR_OK with complete = false. The caller owns *confirmation and gives it back with
- *  hr_confirmation_free(). */
+/** Measures every product that a finding changes, as it is and as suggested, interleaved, on `device`, and sets
+ *  measured_gain and measured_operator_gain of the findings. A product is measured once for all findings that have it;
+ *  its time as suggested is its time as it is over the ratio of the pair, so that a drift of the machine cancels out.
+ *  Products that no finding changes are measured alone. Operators without a product (norms, softmax) and all-reduces
+ *  enter with their predicted time. What changes no product, or changes a fused attention, has no measured gain.
+ *
+ *  `device` is the one that advice->hardware describes. `budget_ns`: about how long it may take in all; 0: one minute.
+ *  Where the asked size is too large for that or for the memory that is free, batch and then sequence are halved.
+ *  `progress` may be NULL; when it stops the work, the function returns HR_OK with complete = false. The caller owns
+ *  *confirmation and gives it back with hr_confirmation_free(). Errors of hr_predict_step() and
+ *  HR_ERROR_OUT_OF_MEMORY; what goes wrong with one product is in its row. */
 HR_API hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_progress_fn progress,
                             void *context, hr_confirmation **confirmation, hr_error *error);
 

@@ -1,0 +1,198 @@
+/* The course of a confirmation: choose what to time, time it within the budget, form the gains. */
+#include "confirm/confirming.h"
+
+#include "base/error.h"
+#include "runtime/device/clock.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BUDGET_NS 60e9
+#define LIMIT_LEAST_NS 1e8 /* of the sampling of one product */
+#define LIMIT_MOST_NS 2e9
+#define PRECISION 0.01
+#define RUNS_LEAST 12.0
+
+/* What the caller's progress function hears, and what it said. */
+typedef struct progress_state {
+  hr_progress_fn progress;
+  void *context;
+  double done;
+  char what[96];
+  bool stopped;
+} progress_state;
+
+static int report(void *context)
+{
+  progress_state *state = context;
+  if (state->progress && !state->stopped)
+    state->stopped = state->progress(state->context, state->done, state->what) != 0;
+  return state->stopped;
+}
+
+static void name_job(const hr_confirm_job *job, char *what, size_t size)
+{
+  const hr_gemm *g = &job->before;
+  snprintf(what, size, "%s %" PRId64 " × %" PRId64 " × %" PRId64, hr_operator_id_name(job->id), g->m, g->n, g->k);
+}
+
+/* Each job gets the time that its runs are predicted to take, and an equal part of what the others leave. */
+static double limit_of(const hr_confirming *c, size_t index, double left_ns)
+{
+  double reserved = 0;
+  for (size_t i = index; i < c->job_count; i++)
+    reserved += hr_confirm_cost_ns(c, &c->jobs[i]);
+  double spare = fmax(left_ns - reserved, 0) / (double)(c->job_count - index);
+  double limit = (RUNS_LEAST * c->jobs[index].estimate_ns + spare) / (c->jobs[index].pair ? 2 : 1);
+  return fmin(fmax(limit, LIMIT_LEAST_NS), LIMIT_MOST_NS);
+}
+
+static hr_status run_job(hr_confirming *c, hr_confirm_job *job, double limit_ns, progress_state *state,
+                         hr_error *error)
+{
+  hr_measure_options options = hr_measure_options_default();
+  options.time_limit_ns = limit_ns;
+  options.precision = PRECISION;
+  options.cancelled = report;
+  options.context = state;
+  HR_TRY(job->pair ? hr_measure_gemm_pair(c->device, &job->before, &job->after, &options, &job->result, error)
+                   : hr_measure_gemm(c->device, &job->before, &options, &job->result.before, error));
+  job->done = true;
+  return HR_OK;
+}
+
+/* Times the jobs; *complete is false when the caller stopped them. */
+static hr_status run_jobs(hr_confirming *c, progress_state *state, bool *complete, hr_error *error)
+{
+  double start = hr_clock_ns(), whole = 0, done = 0;
+  for (size_t i = 0; i < c->job_count; i++)
+    whole += hr_confirm_cost_ns(c, &c->jobs[i]);
+  *complete = false;
+  for (size_t i = 0; i < c->job_count; i++) {
+    state->done = done / whole;
+    name_job(&c->jobs[i], state->what, sizeof state->what);
+    if (report(state))
+      return HR_OK;
+    double limit_ns = limit_of(c, i, c->budget_ns - (hr_clock_ns() - start));
+    hr_status status = run_job(c, &c->jobs[i], limit_ns, state, error);
+    if (status == HR_ERROR_INTERRUPTED)
+      return HR_OK;
+    HR_TRY(status);
+    done += hr_confirm_cost_ns(c, &c->jobs[i]);
+  }
+  *complete = true;
+  return HR_OK;
+}
+
+/* ---- the result ---- */
+
+/* One row for each product that the subject at hand changes and that was timed. c->after is its step. */
+static void add_rows(const hr_confirming *c, size_t finding, hr_confirmation *confirmation)
+{
+  for (size_t i = 0; i < c->after.operators.count; i++) {
+    const hr_operator *after = &c->after.operators.items[i];
+    const hr_operator *before = hr_operators_find(&c->before.operators, after->id, after->pass);
+    if (!before || !hr_is_product(after) || !hr_is_product(before))
+      continue;
+    const hr_confirm_job *job = hr_confirm_pair(c, &before->gemm, &after->gemm);
+    if (!job || !job->done)
+      continue;
+    size_t at = (size_t)(before - c->before.operators.items);
+    confirmation->rows[confirmation->count++] =
+        (hr_confirmation_row){.finding = finding, .before = *before, .after = *after,
+                              .predicted_before_ns = c->before.predictions[at].time_ns,
+                              .predicted_after_ns = c->after.predictions[i].time_ns, .comparison = job->result};
+  }
+}
+
+static hr_status form_gains(hr_confirming *c, hr_confirmation *confirmation, hr_error *error)
+{
+  for (size_t i = 0; i < c->subject_count; i++) {
+    hr_confirmed *confirmed = &confirmation->findings[confirmation->finding_count];
+    HR_TRY(hr_confirm_gains(c, &c->subjects[i], confirmed, error));
+    c->subjects[i].source->measured_gain = confirmed->measured_gain;
+    c->subjects[i].source->measured_operator_gain = confirmed->measured_operator_gain;
+    confirmation->finding_count++;
+    add_rows(c, c->subjects[i].finding, confirmation);
+  }
+  return HR_OK;
+}
+
+static void note_size(const hr_confirming *c, hr_confirmation *confirmation)
+{
+  const hr_workload *asked = &c->advice->workload, *measured = &c->workload;
+  bool decode = asked->phase == HR_PHASE_DECODE;
+  int64_t asked_length = decode ? asked->context : asked->sequence;
+  confirmation->batch = measured->batch;
+  confirmation->sequence = decode ? measured->context : measured->sequence;
+  confirmation->reduced = measured->batch != asked->batch || confirmation->sequence != asked_length;
+  if (!confirmation->reduced)
+    return;
+  const char *length = decode ? "context" : "s";
+  snprintf(confirmation->note, sizeof confirmation->note,
+           "measured at b = %" PRId64 ", %s = %" PRId64 " instead of b = %" PRId64 ", %s = %" PRId64
+           ": at the size asked for, the products would not fit %.0f s or the memory that is free",
+           measured->batch, length, confirmation->sequence, asked->batch, length, asked_length, c->budget_ns * 1e-9);
+}
+
+/* Rows are at most the operators of every subject. */
+static hr_status create_confirmation(const hr_confirming *c, hr_confirmation **confirmation, hr_error *error)
+{
+  hr_confirmation *created = calloc(1, sizeof *created);
+  if (created) {
+    created->rows = calloc((c->subject_count + 1) * HR_OPERATORS_MAX, sizeof *created->rows);
+    created->findings = calloc(c->subject_count + 1, sizeof *created->findings);
+  }
+  if (!created || !created->rows || !created->findings) {
+    hr_confirmation_free(created);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the results");
+  }
+  *confirmation = created;
+  return HR_OK;
+}
+
+static hr_status confirm(hr_confirming *c, progress_state *state, hr_confirmation **confirmation, hr_error *error)
+{
+  hr_confirmation *created = NULL;
+  HR_TRY(hr_confirm_choose(c, error));
+  HR_TRY(create_confirmation(c, &created, error));
+  note_size(c, created);
+  hr_status status = run_jobs(c, state, &created->complete, error);
+  if (status == HR_OK)
+    status = form_gains(c, created, error);
+  if (status != HR_OK) {
+    hr_confirmation_free(created);
+    return status;
+  }
+  *confirmation = created;
+  return HR_OK;
+}
+
+hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_progress_fn progress, void *context,
+                     hr_confirmation **confirmation, hr_error *error)
+{
+  if (!(budget_ns >= 0))
+    return hr_fail(error, HR_ERROR_INVALID, "budget_ns: expected at least 0");
+  hr_confirming *c = calloc(1, sizeof *c);
+  if (!c)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to confirm with");
+  c->device = device;
+  c->advice = advice;
+  c->budget_ns = budget_ns > 0 ? budget_ns : BUDGET_NS;
+  progress_state state = {.progress = progress, .context = context};
+  hr_status status = confirm(c, &state, confirmation, error);
+  free(c->jobs);
+  free(c);
+  return status;
+}
+
+void hr_confirmation_free(hr_confirmation *confirmation)
+{
+  if (!confirmation)
+    return;
+  free(confirmation->rows);
+  free(confirmation->findings);
+  free(confirmation);
+}

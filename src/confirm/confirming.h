@@ -1,0 +1,60 @@
+/* What the steps of a confirmation share: which products are timed, at which size, and what follows from them. */
+#ifndef HR_CONFIRM_CONFIRMING_H
+#define HR_CONFIRM_CONFIRMING_H
+
+#include <headroom/confirm.h>
+
+/** One thing to time: a product alone, or a pair of which the first is the shape as it is. */
+typedef struct hr_confirm_job {
+  hr_operator_id id;
+  hr_gemm before, after; /* `after` holds for pairs only */
+  bool pair, done;
+  double estimate_ns;    /* predicted: one execution of each */
+  hr_comparison result;  /* of a product alone: result.before */
+} hr_confirm_job;
+
+/** A finding that has a change, at the measured size. */
+typedef struct hr_confirm_subject {
+  size_t finding;
+  hr_finding *source;
+  hr_workload workload;
+} hr_confirm_subject;
+
+typedef struct hr_confirming {
+  hr_device *device;
+  hr_advice *advice;
+  double budget_ns;
+  hr_workload workload; /* the shape as it is, at the measured size */
+  size_t subject_count;
+  hr_confirm_subject subjects[HR_FINDINGS_MAX + 1];
+  size_t job_count, job_capacity;
+  hr_confirm_job *jobs; /* owned; products alone first */
+  hr_step before, after; /* steps at the measured size; `after` is of the subject at hand */
+} hr_confirming;
+
+/** Lists the findings and chooses the largest size at which all that they need fits the budget and the memory; fills
+ *  workload, subjects, jobs and before. (jobs.c) */
+hr_status hr_confirm_choose(hr_confirming *c, hr_error *error);
+
+/** About how long a job takes in all, ns. */
+double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job);
+
+/** The next smaller size: half the batch, then half the sequence (decode: context) but the same remainder by 64, so
+ *  that a misaligned length stays one. False at the smallest. */
+bool hr_confirm_smaller(hr_workload *workload);
+
+/** A changed workload brought down as the shape's own was, from `asked` to `measured`. */
+hr_workload hr_confirm_scaled(const hr_workload *changed, const hr_workload *asked, const hr_workload *measured);
+
+bool hr_same_gemm(const hr_gemm *a, const hr_gemm *b);
+bool hr_is_product(const hr_operator *op);
+
+/** The pair of these two, the product alone; NULL if none. */
+const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_gemm *before, const hr_gemm *after);
+const hr_confirm_job *hr_confirm_single(const hr_confirming *c, const hr_gemm *gemm);
+
+/** The gains of a subject from the jobs that are done; `after` is overwritten. (gains.c) */
+hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *subject, hr_confirmed *confirmed,
+                           hr_error *error);
+
+#endif

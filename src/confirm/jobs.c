@@ -1,0 +1,224 @@
+/* Which products are to be timed, and at which size. */
+#include "confirm/confirming.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/device/device.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define LENGTH_LEAST 128  /* shorter sequences say nothing about long ones */
+#define LENGTH_STEP 64    /* what alignment is a matter of */
+#define RUNS_PER_JOB 15.0 /* check, warm-up and ten samples */
+#define SLOWER 1.3        /* predictions are usually somewhat fast */
+#define CHECK_NS 60e6     /* of a product's rows, by the reference */
+#define FILL_NS_PER_BYTE 1.0
+
+bool hr_same_gemm(const hr_gemm *a, const hr_gemm *b)
+{
+  return a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch && a->dtype == b->dtype &&
+         a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b;
+}
+
+bool hr_is_product(const hr_operator *op)
+{
+  return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
+}
+
+/* ---- sizes ---- */
+
+static int64_t *length_of(hr_workload *workload)
+{
+  return workload->phase == HR_PHASE_DECODE ? &workload->context : &workload->sequence;
+}
+
+/* At most `length · share`, at least LENGTH_STEP, the same remainder as `length`. */
+static int64_t shortened(int64_t length, double share)
+{
+  int64_t away = (int64_t)ceil((double)length * (1 - share) / LENGTH_STEP) * LENGTH_STEP;
+  return away < length ? length - away : length % LENGTH_STEP ? length % LENGTH_STEP : LENGTH_STEP;
+}
+
+bool hr_confirm_smaller(hr_workload *workload)
+{
+  int64_t *length = length_of(workload);
+  if (workload->batch > 1)
+    workload->batch = hr_ceil_div(workload->batch, 2);
+  else if (*length > LENGTH_LEAST)
+    *length = shortened(*length, 0.5);
+  else
+    return false;
+  return true;
+}
+
+hr_workload hr_confirm_scaled(const hr_workload *changed, const hr_workload *asked, const hr_workload *measured)
+{
+  hr_workload result = *changed, was = *asked, is = *measured;
+  int64_t *length = length_of(&result), asked_length = *length_of(&was), measured_length = *length_of(&is);
+  double batch = (double)changed->batch * (double)measured->batch / (double)asked->batch;
+  result.batch = batch < 1 ? 1 : (int64_t)llround(batch);
+  *length = *length == asked_length ? measured_length
+                                    : shortened(*length, (double)measured_length / (double)asked_length);
+  return result;
+}
+
+/* ---- jobs ---- */
+
+const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_gemm *before, const hr_gemm *after)
+{
+  for (size_t i = 0; i < c->job_count; i++) {
+    const hr_confirm_job *job = &c->jobs[i];
+    if (job->pair && hr_same_gemm(&job->before, before) && hr_same_gemm(&job->after, after))
+      return job;
+  }
+  return NULL;
+}
+
+const hr_confirm_job *hr_confirm_single(const hr_confirming *c, const hr_gemm *gemm)
+{
+  for (size_t i = 0; i < c->job_count; i++) {
+    if (!c->jobs[i].pair && hr_same_gemm(&c->jobs[i].before, gemm))
+      return &c->jobs[i];
+  }
+  return NULL;
+}
+
+static bool is_in_a_pair(const hr_confirming *c, const hr_gemm *before)
+{
+  for (size_t i = 0; i < c->job_count; i++) {
+    if (c->jobs[i].pair && hr_same_gemm(&c->jobs[i].before, before))
+      return true;
+  }
+  return false;
+}
+
+static hr_status add_job(hr_confirming *c, const hr_confirm_job *job, hr_error *error)
+{
+  if (job->pair ? hr_confirm_pair(c, &job->before, &job->after) : hr_confirm_single(c, &job->before))
+    return HR_OK;
+  if (c->job_count == c->job_capacity) {
+    size_t capacity = c->job_capacity ? 2 * c->job_capacity : 32;
+    hr_confirm_job *jobs = realloc(c->jobs, capacity * sizeof *jobs);
+    if (!jobs)
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a list of products");
+    c->jobs = jobs;
+    c->job_capacity = capacity;
+  }
+  c->jobs[c->job_count++] = *job;
+  return HR_OK;
+}
+
+static hr_status add_subject_jobs(hr_confirming *c, hr_error *error)
+{
+  for (size_t i = 0; i < c->after.operators.count; i++) {
+    const hr_operator *after = &c->after.operators.items[i];
+    if (!hr_is_product(after))
+      continue;
+    const hr_operator *before = hr_operators_find(&c->before.operators, after->id, after->pass);
+    bool matched = before && hr_is_product(before);
+    if (matched && hr_same_gemm(&before->gemm, &after->gemm))
+      continue;
+    hr_confirm_job job = {.id = after->id, .before = matched ? before->gemm : after->gemm, .after = after->gemm,
+                          .pair = matched, .estimate_ns = c->after.predictions[i].time_ns};
+    if (matched)
+      job.estimate_ns += c->before.predictions[before - c->before.operators.items].time_ns;
+    HR_TRY(add_job(c, &job, error));
+  }
+  return HR_OK;
+}
+
+static hr_status add_unpaired_jobs(hr_confirming *c, hr_error *error)
+{
+  for (size_t i = 0; i < c->before.operators.count; i++) {
+    const hr_operator *op = &c->before.operators.items[i];
+    if (!hr_is_product(op) || is_in_a_pair(c, &op->gemm))
+      continue;
+    hr_confirm_job job = {.id = op->id, .before = op->gemm, .estimate_ns = c->before.predictions[i].time_ns};
+    HR_TRY(add_job(c, &job, error));
+  }
+  return HR_OK;
+}
+
+/* Keeps the order among the pairs, which is that of the findings. */
+static void move_alone_first(hr_confirming *c)
+{
+  for (size_t i = 1; i < c->job_count; i++) {
+    hr_confirm_job job = c->jobs[i];
+    size_t at = i;
+    for (; !job.pair && at > 0 && c->jobs[at - 1].pair; at--)
+      c->jobs[at] = c->jobs[at - 1];
+    c->jobs[at] = job;
+  }
+}
+
+/* Jobs for c->workload. Products alone come first: every gain needs them, so that a confirmation which is stopped early
+ * has the gains of the first findings. */
+static hr_status collect_jobs(hr_confirming *c, hr_error *error)
+{
+  const hr_advice *advice = c->advice;
+  c->job_count = 0;
+  HR_TRY(hr_predict_step(&advice->hardware, &advice->model, &c->workload, &c->before, error));
+  for (size_t i = 0; i < c->subject_count; i++) {
+    hr_confirm_subject *subject = &c->subjects[i];
+    subject->workload = hr_confirm_scaled(&subject->source->workload, &advice->workload, &c->workload);
+    HR_TRY(hr_predict_step(&advice->hardware, &subject->source->model, &subject->workload, &c->after, error));
+    HR_TRY(add_subject_jobs(c, error));
+  }
+  if (c->job_count == 0)
+    return HR_OK; /* nothing changes a product */
+  HR_TRY(add_unpaired_jobs(c, error));
+  move_alone_first(c);
+  return HR_OK;
+}
+
+/* ---- what they take ---- */
+
+static double rotating_bytes(const hr_confirming *c, const hr_gemm *gemm)
+{
+  int64_t bytes = 0;
+  if (hr_gemm_bytes(gemm, &bytes) != HR_OK)
+    return INFINITY;
+  return (double)bytes + 2.0 * (double)c->device->cache_bytes;
+}
+
+static double job_bytes(const hr_confirming *c, const hr_confirm_job *job)
+{
+  return rotating_bytes(c, &job->before) + (job->pair ? rotating_bytes(c, &job->after) : 0);
+}
+
+double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job)
+{
+  return RUNS_PER_JOB * SLOWER * job->estimate_ns + FILL_NS_PER_BYTE * job_bytes(c, job) +
+         CHECK_NS * (job->pair ? 2 : 1);
+}
+
+static bool fits(const hr_confirming *c)
+{
+  double time_ns = 0, largest = 0;
+  for (size_t i = 0; i < c->job_count; i++) {
+    time_ns += hr_confirm_cost_ns(c, &c->jobs[i]);
+    largest = fmax(largest, job_bytes(c, &c->jobs[i]));
+  }
+  return time_ns <= c->budget_ns && largest <= (double)hr_device_memory_available(c->device) / 2;
+}
+
+static void add_finding(hr_confirming *c, size_t index, hr_finding *finding)
+{
+  if (finding->has_change)
+    c->subjects[c->subject_count++] = (hr_confirm_subject){.finding = index, .source = finding};
+}
+
+hr_status hr_confirm_choose(hr_confirming *c, hr_error *error)
+{
+  hr_advice *advice = c->advice;
+  for (size_t i = 0; i < advice->finding_count; i++)
+    add_finding(c, i, &advice->findings[i]);
+  if (advice->has_combined)
+    add_finding(c, SIZE_MAX, &advice->combined);
+  c->workload = advice->workload;
+  HR_TRY(collect_jobs(c, error));
+  while (!fits(c) && hr_confirm_smaller(&c->workload))
+    HR_TRY(collect_jobs(c, error));
+  return HR_OK;
+}
