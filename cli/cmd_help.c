@@ -22,10 +22,19 @@ static int help_models(void)
   return cli_flush(stdout);
 }
 
+static int help_rules(void)
+{
+  size_t count;
+  const hr_rule *rules = hr_rules(&count);
+  for (size_t i = 0; i < count; i++)
+    printf("%s%s\n    %s\n    source: %s\n", i > 0 ? "\n" : "", rules[i].name, rules[i].summary, rules[i].source);
+  return cli_flush(stdout);
+}
+
 static const struct {
   const char *name;
   int (*print)(void);
-} topics[] = {{"models", help_models}};
+} topics[] = {{"models", help_models}, {"rules", help_rules}};
 
 int cli_help(const cli_run *run)
 {

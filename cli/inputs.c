@@ -9,6 +9,13 @@ static void print_note(void *context, const char *message)
   cli_fail(0, "note: %s", message);
 }
 
+/* Where to look when a name is not known and no other is near. */
+static const char *hint(const hr_error *error, const char *name, const char *where)
+{
+  bool helped = strstr(error->message, "did you mean") || strchr(name, '/') || strchr(name, '.');
+  return !helped ? where : "";
+}
+
 int cli_load_model(const cli_run *run, hr_model *model)
 {
   if (run->argument_count == 0)
@@ -20,6 +27,9 @@ int cli_load_model(const cli_run *run, hr_model *model)
   hr_error error = {.status = HR_OK};
   hr_note_fn note = run->options.verbose ? print_note : NULL;
   hr_status status = hr_load_model(run->arguments[0], note, NULL, model, &error);
+  if (status == HR_ERROR_NOT_FOUND)
+    return cli_fail(EXIT_INPUT, "%s%s", error.message,
+                    hint(&error, run->arguments[0], "; see headroom help models"));
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
@@ -29,7 +39,7 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
   const char *name = run->options.device ? run->options.device : otherwise;
   hr_status status = hr_load_hardware(name, hardware, &error);
   if (status == HR_ERROR_NOT_FOUND)
-    return cli_fail(EXIT_USAGE, "--device: %s", error.message);
+    return cli_fail(EXIT_USAGE, "--device: %s%s", error.message, hint(&error, name, "; see headroom devices"));
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 

@@ -26,7 +26,7 @@ static const hr_column predicted_columns[] = {
     {"name", "operator", HR_CELL_TEXT, 0},
     {"kind", NULL, HR_CELL_TEXT, 0},
     {"pass", NULL, HR_CELL_TEXT, 0},
-    {NULL, "m×n×k", HR_CELL_TEXT, 0},
+    {NULL, "m×n×k or bytes", HR_CELL_TEXT, 0},
     {"m", NULL, HR_CELL_COUNT, 0},
     {"n", NULL, HR_CELL_COUNT, 0},
     {"k", NULL, HR_CELL_COUNT, 0},
@@ -73,11 +73,11 @@ void hr_write_operator_size(char *to, size_t size, const hr_operator *op)
 }
 
 /* m, n, k and batch; of a fused attention the score product's, with v_dim told by its own bytes. */
-static void put_sizes(hr_table *table, const hr_operator *op)
+static void put_sizes(hr_table *table, const hr_operator *op, bool bytes_follow)
 {
   char size[96];
   hr_write_operator_size(size, sizeof size, op);
-  hr_put_text(table, size);
+  hr_put_text(table, op->flops == 0 && bytes_follow ? "" : size);
   const hr_attention *a = &op->attention;
   bool fused = op->kind == HR_KIND_ATTENTION;
   const int64_t sizes[] = {fused ? a->q_len : op->gemm.m, fused ? a->kv_len : op->gemm.n,
@@ -140,7 +140,7 @@ hr_table *hr_operator_table(const hr_operators *operators, const hr_step *step, 
     hr_put_text(table, name);
     hr_put_text(table, hr_operator_kind_name(op->kind));
     hr_put_text(table, hr_pass_name(op->pass));
-    put_sizes(table, op);
+    put_sizes(table, op, !step);
     hr_put_count(table, op->count);
     hr_put_count(table, op->flops);
     hr_put_count(table, op->bytes);

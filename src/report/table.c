@@ -147,7 +147,7 @@ static const cell *cell_at(const hr_table *table, size_t row, size_t column)
 static const char *shown(const hr_table *table, size_t row, size_t column, char *buffer, size_t size)
 {
   const cell *c = cell_at(table, row, column);
-  if (!c->present)
+  if (!c->present || (table->columns[column].kind == HR_CELL_FLOPS && c->value.count == 0))
     return "-";
   switch (table->columns[column].kind) {
   case HR_CELL_TEXT: return c->value.text;

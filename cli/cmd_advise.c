@@ -1,0 +1,79 @@
+#include "cli.h"
+
+/* What an advice is made from and, with --measure, held against. */
+typedef struct advise_work {
+  hr_model model;
+  hr_workload workload;
+  hr_hardware hardware;
+  hr_device *device; /* NULL unless measuring */
+} advise_work;
+
+/* With --measure the device is probed first, so that predictions stand on its own rates. */
+static int probe(const cli_run *run, advise_work *work)
+{
+  int code = cli_open_own_device(run, &work->device);
+  if (code != CLI_GO_ON)
+    return code;
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_device_probe(work->device, &work->hardware, &error);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+static hr_status confirm(const cli_run *run, hr_device *device, hr_advice *advice, hr_confirmation **confirmation,
+                         hr_error *error)
+{
+  cli_progress progress = cli_progress_begin(run);
+  hr_status status = hr_confirm(device, advice, run->options.budget * 1e9, cli_progress_report, &progress, confirmation,
+                                error);
+  cli_progress_end(&progress);
+  return status;
+}
+
+static bool has_high(const hr_advice *advice)
+{
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    if (advice->findings[i].severity == HR_SEVERITY_HIGH)
+      return true;
+  }
+  return false;
+}
+
+static int advise(const cli_run *run, advise_work *work, cli_output *output)
+{
+  hr_error error = {.status = HR_OK};
+  hr_advice *advice = NULL;
+  hr_confirmation *confirmation = NULL;
+  hr_status status = hr_advise(&work->hardware, &work->model, &work->workload, &advice, &error);
+  if (status == HR_OK && work->device)
+    status = confirm(run, work->device, advice, &confirmation, &error);
+  if (status == HR_OK)
+    status = hr_report_advice(output->stream, &output->options, advice, confirmation, &error);
+  int code = cli_output_close(output, status, &error);
+  if (code == EXIT_FINE && confirmation && !confirmation->complete && cli_interrupted())
+    code = EXIT_INTERRUPTED;
+  if (code == EXIT_FINE && run->options.strict && has_high(advice))
+    code = EXIT_FINDINGS;
+  hr_confirmation_free(confirmation);
+  hr_advice_free(advice);
+  return code;
+}
+
+int cli_advise(const cli_run *run)
+{
+  advise_work work = {.device = NULL};
+  int code = cli_load_model(run, &work.model);
+  if (code == CLI_GO_ON)
+    code = cli_make_workload(run, &work.model, &work.workload);
+  cli_output output;
+  if (code == CLI_GO_ON)
+    code = cli_output_open(run, &output);
+  if (code != CLI_GO_ON)
+    return code;
+  code = run->options.measure ? probe(run, &work) : cli_load_device(run, "cpu", &work.hardware);
+  if (code == CLI_GO_ON)
+    code = advise(run, &work, &output);
+  else
+    cli_output_discard(&output);
+  hr_device_close(work.device);
+  return code;
+}

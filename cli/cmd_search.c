@@ -1,0 +1,76 @@
+#include "cli.h"
+
+static void set_range(int64_t *min, int64_t *max, int64_t *step, const cli_range *range)
+{
+  *min = range->min;
+  *max = range->max;
+  if (step)
+    *step = range->step;
+}
+
+static hr_search_options make_options(const cli_run *run)
+{
+  const cli_options *given = &run->options;
+  hr_search_options search = hr_search_options_default();
+  if (run->given[CLI_OPTION_param_band])
+    search.parameter_band = given->param_band;
+  if (run->given[CLI_OPTION_hidden])
+    set_range(&search.hidden_min, &search.hidden_max, &search.hidden_step, &given->hidden);
+  if (run->given[CLI_OPTION_layers])
+    set_range(&search.layers_min, &search.layers_max, NULL, &given->layers);
+  if (run->given[CLI_OPTION_heads])
+    set_range(&search.heads_min, &search.heads_max, NULL, &given->heads);
+  if (run->given[CLI_OPTION_head_dim])
+    set_range(&search.head_dim_min, &search.head_dim_max, NULL, &given->head_dim);
+  if (run->given[CLI_OPTION_mlp_width])
+    set_range(&search.mlp_width_min, &search.mlp_width_max, &search.mlp_step, &given->mlp_width);
+  if (given->vocab_multiple > 0)
+    search.vocabulary_multiple = given->vocab_multiple;
+  if (given->kv_ratio > 0)
+    search.query_heads_per_kv = given->kv_ratio;
+  if (given->limit > 0)
+    search.limit = (size_t)given->limit;
+  if (given->max_shapes > 0)
+    search.evaluations_max = (uint64_t)given->max_shapes;
+  search.keep_vocabulary = given->keep_vocabulary;
+  search.require_divisible = !given->allow_uneven;
+  return search;
+}
+
+static int search(const cli_run *run, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
+                  cli_output *output)
+{
+  hr_error error = {.status = HR_OK};
+  hr_search_result *result = NULL;
+  hr_search_options options = make_options(run);
+  cli_progress progress = cli_progress_begin(run);
+  hr_status status = hr_search(hardware, model, workload, &options, cli_progress_report, &progress, &result, &error);
+  cli_progress_end(&progress);
+  if (status == HR_OK)
+    status = hr_report_search(output->stream, &output->options, model, workload, hardware, result, &error);
+  int code = cli_output_close(output, status, &error);
+  if (code == EXIT_INPUT && status == HR_ERROR_INVALID)
+    code = EXIT_USAGE; /* impossible bounds: the model itself was checked before */
+  if (code == EXIT_FINE && !result->complete && cli_interrupted())
+    code = EXIT_INTERRUPTED;
+  hr_search_result_free(result);
+  return code;
+}
+
+int cli_search(const cli_run *run)
+{
+  if (run->options.keep_vocabulary && run->options.vocab_multiple > 0)
+    return cli_fail(EXIT_USAGE, "--vocab-multiple: cannot go with --keep-vocabulary");
+  hr_model model;
+  hr_hardware hardware;
+  hr_workload workload;
+  int code = cli_load_model(run, &model);
+  if (code == CLI_GO_ON)
+    code = cli_load_device(run, "cpu", &hardware);
+  if (code == CLI_GO_ON)
+    code = cli_make_workload(run, &model, &workload);
+  cli_output output;
+  if (code == CLI_GO_ON)
+    code = cli_output_open(run, &output);
+  return code == CLI_GO_ON ? search(run, &model, &workload, &hardware, &output) : code;
+}

@@ -1,0 +1,96 @@
+#!/bin/sh
+# behaviour.sh COMMAND: what a golden file cannot hold: terminals, signals, files that must stay whole.
+set -u
+H=$(realpath "$1")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+unset NO_COLOR COLUMNS
+export LC_ALL=C TERM=xterm
+failed=0
+
+# expect FACT CONDITION...
+expect() {
+  fact=$1
+  shift
+  "$@" || { echo "not so: $fact"; failed=$((failed + 1)); }
+}
+# expect_code FACT CODE COMMAND...
+expect_code() {
+  fact=$1
+  code=$2
+  shift 2
+  "$@"
+  found=$?
+  [ "$found" -eq "$code" ] || { echo "not so: $fact: exit code $found rather than $code"; failed=$((failed + 1)); }
+}
+# on_terminal COLUMNS COMMAND-LINE: the output as a terminal of this width gets it
+on_terminal() {
+  script -qec "stty cols $1 rows 40; $2" /dev/null < /dev/null | tr -d '\r'
+}
+widest() {
+  LC_ALL=C.UTF-8 wc -L
+}
+escape=$(printf '\033')
+
+# ---- colours and width ----
+on_terminal 80 "$H describe gpt2" > terminal
+expect "colours on a terminal" grep -q "$escape" terminal
+"$H" describe gpt2 > pipe
+expect "no colours in a pipe" sh -c "! grep -q '$escape' pipe"
+on_terminal 80 "NO_COLOR=1 $H describe gpt2" > plain
+expect "NO_COLOR is respected" sh -c "! grep -q '$escape' plain"
+on_terminal 80 "NO_COLOR= $H describe gpt2" > empty
+expect "an empty NO_COLOR says nothing" grep -q "$escape" empty
+on_terminal 80 "TERM=dumb $H describe gpt2" > dumb
+expect "no colours on a dumb terminal" sh -c "! grep -q '$escape' dumb"
+on_terminal 80 "NO_COLOR=1 $H describe --color always -f json gpt2" > json
+expect "no colours in JSON" sh -c "! grep -q '$escape' json"
+for columns in 60 80 100 160; do
+  on_terminal $columns "NO_COLOR=1 $H describe -v --phase train -d h200 llama-2-70b" > wide
+  expect "tables fit $columns columns" test "$(widest < wide)" -le $columns
+done
+
+# ---- files ----
+echo old > kept
+expect_code "a model that does not exist" 3 "$H" describe nonsense -o kept 2> errors
+expect "a failed run leaves the old file whole" grep -qx old kept
+"$H" describe gpt2 -o kept
+expect "the file is replaced" grep -q gpt2 kept
+chmod 640 kept
+"$H" describe gpt2 -f json -o kept
+expect "the file keeps its mode" test "$(stat -c %a kept)" = 640
+ln -s kept link
+"$H" describe opt-125m -o link
+expect "a link is written through" sh -c "test -L link && grep -q opt-125m kept"
+expect "nothing is left beside the files" test "$(ls | grep -c '\.......$')" -eq 0
+mkdir locked
+if [ "$(id -u)" -ne 0 ]; then
+  chmod 500 locked
+  expect_code "a folder that cannot be written" 5 "$H" describe gpt2 -o locked/x 2> errors
+  chmod 000 kept
+  expect_code "a file that cannot be read" 3 "$H" describe ./kept 2> errors
+fi
+expect_code "a full disk" 5 sh -c "'$H' describe -f json gpt2 > /dev/full" 2> errors
+expect "one line about it" test "$(wc -l < errors)" -eq 1
+
+# ---- input that does not end ----
+mkfifo pipe_without_writer
+expect_code "a pipe without a writer" 3 timeout 10 "$H" describe ./pipe_without_writer 2> errors
+truncate -s 1G huge.json
+expect_code "a file of 1 GB" 3 timeout 10 "$H" describe huge.json 2> errors
+expect_code "standard input without an end" 3 timeout 10 "$H" describe - < /dev/zero 2> errors
+printf '{"h":64,"a":4,"L":2,"v":100}' > config.json
+expect_code "a directory with a config.json" 0 "$H" describe . > out
+expect "it is named after the directory" grep -q "^model *\." out
+expect_code "a name with an escape" 3 "$H" describe "$(printf 'x\033[31m\n.json')" 2> errors
+expect "an escape in a name does not reach the terminal" sh -c "! grep -q '$escape' errors"
+expect "a line break in a name does not either" test "$(wc -l < errors)" -eq 1
+
+# ---- pipes that close, signals ----
+expect "a reader that leaves is no error" test -z "$("$H" describe -f json gpt2 2>&1 >&3 3>&- | head -c 0)" 3>/dev/null
+(trap '' PIPE; "$H" describe -v -f json llama-2-70b 2> errors | true)
+expect "nor where the signal is ignored" test ! -s errors
+
+[ "$failed" -eq 0 ] && echo "all as expected"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,41 @@
+#!/bin/sh
+# golden.sh COMMAND: runs every line of cases.txt and compares exit code, output and errors with tests/golden.
+# UPDATE=1 writes the golden files instead.
+set -u
+H=$(realpath "$1")
+here=$(cd "$(dirname "$0")" && pwd)
+golden=$here/../golden
+found=$(mktemp -d)
+trap 'rm -rf "$found"' EXIT
+unset NO_COLOR COLUMNS
+export H LC_ALL=C TERM=xterm
+cd "$here" || exit 1
+
+failed=0
+count=0
+while IFS= read -r line; do
+  case $line in '' | '#'*) continue ;; esac
+  name=${line%%:*}
+  shell_line=${line#*: }
+  (eval "$shell_line") > "$found/out" 2> "$found/err" < /dev/null
+  code=$?
+  {
+    printf '$ %s\nexit code %s\n' "$shell_line" "$code"
+    [ -s "$found/err" ] && printf -- '---- errors\n' && cat "$found/err"
+    [ -s "$found/out" ] && printf -- '---- output\n' && cat "$found/out"
+  } > "$found/$name.txt"
+  count=$((count + 1))
+  if [ -n "${UPDATE:-}" ]; then
+    cp "$found/$name.txt" "$golden/$name.txt"
+  elif ! diff -u "$golden/$name.txt" "$found/$name.txt"; then
+    failed=$((failed + 1))
+  fi
+done < cases.txt
+
+# A golden file that no case writes would never fail.
+for file in "$golden"/*.txt; do
+  name=$(basename "$file" .txt)
+  grep -q "^$name: " cases.txt || { echo "$name.txt: no case of this name"; failed=$((failed + 1)); }
+done
+echo "$count cases, $failed failed"
+[ "$failed" -eq 0 ]

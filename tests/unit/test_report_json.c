@@ -1,0 +1,382 @@
+/* The JSON that scripts rely on: every key of docs/json.md is there and of its type. */
+#include "test.h"
+
+#include <headroom/headroom.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A key and what it may hold: i integer, r number, s string, b boolean, o object, a non-empty list, n null. */
+typedef struct key_row {
+  const char *key, *types;
+} key_row;
+
+static bool is_of(const json_t *value, char type)
+{
+  switch (type) {
+  case 'i': return json_is_integer(value);
+  case 'r': return json_is_number(value);
+  case 's': return json_is_string(value);
+  case 'b': return json_is_boolean(value);
+  case 'o': return json_is_object(value);
+  case 'a': return json_is_array(value) && json_array_size(value) > 0;
+  case 'n': return json_is_null(value);
+  default: return false;
+  }
+}
+
+static void check_keys(const json_t *object, const char *where, const key_row *rows, size_t count)
+{
+  if (!json_is_object(object))
+    fail_msg("%s is no object", where);
+  for (size_t i = 0; i < count; i++) {
+    const json_t *value = json_object_get(object, rows[i].key);
+    bool good = false;
+    for (const char *type = rows[i].types; value && *type; type++)
+      good = good || is_of(value, *type);
+    if (!good)
+      fail_msg("%s.%s is missing or not of type %s", where, rows[i].key, rows[i].types);
+  }
+  if (json_object_size(object) != count)
+    fail_msg("%s has %zu keys, docs/json.md %zu", where, json_object_size(object), count);
+}
+
+#define CHECK_KEYS(object, where, rows) check_keys(object, where, rows, sizeof(rows) / sizeof *(rows))
+
+static const key_row model_keys[] = {
+    {"name", "s"}, {"family", "s"}, {"layers", "i"}, {"hidden", "i"}, {"vocabulary", "i"}, {"max_positions", "i"},
+    {"q_heads", "i"}, {"k_heads", "i"}, {"v_heads", "i"}, {"qk_dim", "i"}, {"v_dim", "i"}, {"q_rank", "i"},
+    {"window", "i"}, {"window_layers", "i"}, {"mlp_width", "i"}, {"mlp_gated", "b"}, {"activation", "s"},
+    {"parallel_block", "b"}, {"positions", "s"}, {"rotary_dim", "i"}, {"norm", "s"}, {"qk_norm", "s"},
+    {"tied_embeddings", "b"}};
+static const key_row workload_keys[] = {{"phase", "s"}, {"attention", "s"}, {"dtype", "s"}, {"batch", "i"},
+                                        {"sequence", "i"}, {"context", "in"}, {"tensor_parallel", "i"},
+                                        {"pipeline_stages", "i"}};
+static const key_row hardware_keys[] = {
+    {"name", "s"}, {"product", "s"}, {"architecture", "s"}, {"kind", "s"}, {"calibration", "s"}, {"error_band", "r"},
+    {"multiprocessors", "i"}, {"clock_hz", "r"}, {"dense_flops_per_s", "o"}, {"library_flops_per_s", "o"},
+    {"bandwidth_bytes_per_s", "r"}, {"bandwidth_share", "r"}, {"memory_bytes", "i"}, {"l2_bytes", "i"},
+    {"shared_bytes", "i"}, {"launch_ns", "r"}, {"devices_per_node", "i"}, {"interconnect_bytes_per_s", "r"}};
+static const key_row operator_keys[] = {{"name", "s"}, {"kind", "s"}, {"pass", "s"}, {"m", "in"}, {"n", "in"},
+                                        {"k", "in"}, {"batch", "in"}, {"count", "i"}, {"flops", "i"}, {"bytes", "i"}};
+static const key_row predicted_operator_keys[] = {
+    {"name", "s"}, {"kind", "s"}, {"pass", "s"}, {"m", "in"}, {"n", "in"}, {"k", "in"}, {"batch", "in"},
+    {"count", "i"}, {"flops", "i"}, {"bytes", "i"}, {"predicted_ns", "r"}, {"predicted_low_ns", "r"},
+    {"predicted_high_ns", "r"}, {"share", "r"}, {"bound_by", "s"}, {"efficiency", "r"}, {"tile_waste", "rn"},
+    {"wave_waste", "rn"}, {"alignment", "in"}, {"alignment_loss", "rn"}, {"tile_m", "i"}, {"tile_n", "i"},
+    {"tiles", "i"}, {"waves", "i"}};
+
+/* What was loaded for a test, and the document that a report wrote about it. */
+typedef struct fixture {
+  hr_hardware hardware;
+  hr_model model;
+  hr_workload workload;
+  hr_report_options options;
+  hr_error error;
+  char *text;
+  size_t length;
+  FILE *out;
+} fixture;
+
+static void begin(fixture *f, const char *model)
+{
+  memset(f, 0, sizeof *f);
+  assert_ok(hr_load_hardware("h200", &f->hardware, &f->error), f->error);
+  assert_ok(hr_load_model(model, NULL, NULL, &f->model, &f->error), f->error);
+  f->workload = hr_workload_default(&f->model);
+  f->options = hr_report_options_default();
+  f->options.format = HR_FORMAT_JSON;
+  f->out = open_memstream(&f->text, &f->length);
+  assert_non_null(f->out);
+}
+
+/* Parses what was written; the caller decrefs. */
+static json_t *end(fixture *f, const char *schema)
+{
+  fclose(f->out);
+  json_error_t problem;
+  json_t *document = json_loads(f->text, JSON_REJECT_DUPLICATES, &problem);
+  if (!document)
+    fail_msg("%s: line %d: %s", schema, problem.line, problem.text);
+  assert_string_equal(json_string_value(json_object_get(document, "schema")), schema);
+  assert_string_equal(json_string_value(json_object_get(document, "version")), HR_VERSION);
+  free(f->text);
+  return document;
+}
+
+#define PAPER_SHAPE "{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"s\":2048,\"b\":4}"
+
+static void describe_has_the_documented_keys(void **state)
+{
+  static const key_row keys[] = {{"schema", "s"}, {"version", "s"}, {"model", "o"}, {"workload", "o"},
+                                 {"parameters", "i"}, {"parameters_excluding_embeddings", "i"},
+                                 {"parameters_by_part", "o"}, {"flops", "i"}, {"bytes", "i"},
+                                 {"kv_cache_bytes_per_token", "i"}, {"memory", "o"}, {"device", "s"},
+                                 {"largest_batch", "i"}, {"operators", "a"}};
+  static const key_row parts[] = {{"embedding", "i"}, {"position", "i"}, {"attention", "i"},
+                                  {"mlp", "i"},       {"norm", "i"},     {"logit", "i"}};
+  static const key_row memory[] = {{"weight_bytes", "i"}, {"gradient_bytes", "i"}, {"optimizer_bytes", "i"},
+                                   {"activation_bytes", "i"}, {"kv_cache_bytes", "i"}, {"total_bytes", "i"}};
+  (void)state;
+  fixture f;
+  begin(&f, "gpt2");
+  assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, &f.hardware, &f.error), f.error);
+  json_t *document = end(&f, "headroom.describe/1");
+  CHECK_KEYS(document, "describe", keys);
+  CHECK_KEYS(json_object_get(document, "model"), "model", model_keys);
+  CHECK_KEYS(json_object_get(document, "workload"), "workload", workload_keys);
+  CHECK_KEYS(json_object_get(document, "parameters_by_part"), "parameters_by_part", parts);
+  CHECK_KEYS(json_object_get(document, "memory"), "memory", memory);
+  size_t i;
+  const json_t *op;
+  int64_t flops = 0;
+  json_array_foreach(json_object_get(document, "operators"), i, op)
+  {
+    CHECK_KEYS(op, "operators[]", operator_keys);
+    flops += json_integer_value(json_object_get(op, "flops")) * json_integer_value(json_object_get(op, "count"));
+  }
+  assert_int_equal(json_integer_value(json_object_get(document, "parameters")), 124439808); /* gpt2, as published */
+  assert_int_equal(json_integer_value(json_object_get(document, "flops")), flops);
+  json_decref(document);
+}
+
+static void describe_without_a_device_says_null(void **state)
+{
+  (void)state;
+  fixture f;
+  begin(&f, "gpt2");
+  assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, NULL, &f.error), f.error);
+  json_t *document = end(&f, "headroom.describe/1");
+  assert_true(json_is_null(json_object_get(document, "device")));
+  assert_true(json_is_null(json_object_get(document, "largest_batch")));
+  json_decref(document);
+}
+
+static const key_row advise_keys[] = {
+    {"schema", "s"}, {"version", "s"}, {"device", "s"}, {"hardware", "o"}, {"model", "o"}, {"workload", "o"},
+    {"parameters", "i"}, {"flops", "i"}, {"step_time_ns", "r"}, {"step_time_low_ns", "r"}, {"step_time_high_ns", "r"},
+    {"layer_time_ns", "r"}, {"logit_time_ns", "r"}, {"tokens_per_s", "r"}, {"model_efficiency", "r"},
+    {"operators", "a"}, {"findings", "a"}, {"combined", "on"}, {"measurement", "on"}};
+static const key_row finding_keys[] = {
+    {"rule", "s"}, {"severity", "s"}, {"void_on_device", "b"}, {"operator", "sn"}, {"operators", "sn"}, {"why", "s"},
+    {"current", "sn"}, {"suggested", "sn"}, {"parameter_change", "rn"}, {"predicted_operator_gain", "rn"},
+    {"predicted_gain", "rn"}, {"measured_operator_gain", "rn"}, {"measured_gain", "rn"}, {"source", "sn"}};
+static const key_row combined_keys[] = {{"why", "s"}, {"suggested", "sn"}, {"parameter_change", "rn"},
+                                        {"predicted_gain", "rn"}, {"measured_gain", "rn"}, {"model", "o"},
+                                        {"workload", "o"}};
+static const key_row measurement_keys[] = {{"batch", "i"}, {"sequence", "i"}, {"reduced", "b"}, {"note", "sn"},
+                                           {"complete", "b"}, {"rows", "a"}};
+static const key_row measured_row_keys[] = {
+    {"rule", "s"}, {"operator", "s"}, {"before_ns", "rn"}, {"after_ns", "rn"}, {"before_m", "i"}, {"before_n", "i"},
+    {"before_k", "i"}, {"before_batch", "i"}, {"after_m", "i"}, {"after_n", "i"}, {"after_k", "i"},
+    {"after_batch", "i"}, {"predicted_before_ns", "r"}, {"predicted_after_ns", "r"}, {"predicted_speedup", "r"},
+    {"measured_speedup", "rn"}, {"measured_speedup_low", "rn"}, {"measured_speedup_high", "rn"}, {"samples", "i"},
+    {"kernel_before", "sn"}, {"kernel_after", "sn"}, {"status", "s"}, {"reason", "sn"}};
+
+/* A confirmation as measuring would fill it, of the first finding's main operator. */
+static hr_confirmation made_up(hr_confirmation_row *row, const hr_advice *advice)
+{
+  *row = (hr_confirmation_row){.finding = 0, .before = advice->step.operators.items[advice->step.operators.count - 1],
+                               .predicted_before_ns = 2e6, .predicted_after_ns = 1e6};
+  row->after = row->before;
+  row->comparison.ratio = 1.75;
+  row->comparison.ratio_low = 1.5;
+  row->comparison.ratio_high = NAN; /* must not break the document */
+  row->comparison.before.samples = 10;
+  row->comparison.before.median_ns = 2.1e6;
+  return (hr_confirmation){.batch = 1, .sequence = 128, .reduced = true, .note = "fewer tokens", .complete = true,
+                           .count = 1, .rows = row};
+}
+
+static void check_advice(const json_t *document)
+{
+  size_t i;
+  const json_t *item;
+  CHECK_KEYS(document, "advise", advise_keys);
+  CHECK_KEYS(json_object_get(document, "hardware"), "hardware", hardware_keys);
+  json_array_foreach(json_object_get(document, "operators"), i, item)
+    CHECK_KEYS(item, "operators[]", predicted_operator_keys);
+  json_array_foreach(json_object_get(document, "findings"), i, item)
+    CHECK_KEYS(item, "findings[]", finding_keys);
+  if (!json_is_null(json_object_get(document, "combined")))
+    CHECK_KEYS(json_object_get(document, "combined"), "combined", combined_keys);
+}
+
+static void advise_has_the_documented_keys(void **state)
+{
+  (void)state;
+  fixture f;
+  hr_advice *advice;
+  begin(&f, PAPER_SHAPE);
+  assert_ok(hr_advise(&f.hardware, &f.model, &f.workload, &advice, &f.error), f.error);
+  assert_ok(hr_report_advice(f.out, &f.options, advice, NULL, &f.error), f.error);
+  json_t *document = end(&f, "headroom.advise/1");
+  check_advice(document);
+  assert_true(json_is_null(json_object_get(document, "measurement")));
+  const json_t *first = json_array_get(json_object_get(document, "findings"), 0);
+  assert_true(json_is_null(json_object_get(first, "measured_gain")));
+  json_decref(document);
+  hr_advice_free(advice);
+}
+
+static void advise_with_a_measurement_has_the_documented_keys(void **state)
+{
+  (void)state;
+  fixture f;
+  hr_advice *advice;
+  hr_confirmation_row row;
+  begin(&f, PAPER_SHAPE);
+  assert_ok(hr_advise(&f.hardware, &f.model, &f.workload, &advice, &f.error), f.error);
+  advice->findings[0].measured_gain = 0.125;
+  hr_confirmation confirmation = made_up(&row, advice);
+  assert_ok(hr_report_advice(f.out, &f.options, advice, &confirmation, &f.error), f.error);
+  json_t *document = end(&f, "headroom.advise/1");
+  check_advice(document);
+  const json_t *measurement = json_object_get(document, "measurement");
+  CHECK_KEYS(measurement, "measurement", measurement_keys);
+  const json_t *written = json_array_get(json_object_get(measurement, "rows"), 0);
+  CHECK_KEYS(written, "measurement.rows[]", measured_row_keys);
+  assert_true(json_is_null(json_object_get(written, "measured_speedup_high")));
+  assert_true(json_real_value(json_object_get(written, "measured_speedup")) == 1.75);
+  const json_t *first = json_array_get(json_object_get(document, "findings"), 0);
+  assert_true(json_real_value(json_object_get(first, "measured_gain")) == 0.125);
+  json_decref(document);
+  hr_advice_free(advice);
+}
+
+static void search_has_the_documented_keys(void **state)
+{
+  static const key_row keys[] = {{"schema", "s"}, {"version", "s"}, {"device", "s"}, {"hardware", "o"}, {"model", "o"},
+                                 {"workload", "o"}, {"parameters", "i"}, {"step_time_ns", "r"}, {"evaluated", "i"},
+                                 {"complete", "b"}, {"shapes", "a"}};
+  static const key_row shapes[] = {{"hidden", "i"}, {"layers", "i"}, {"heads", "i"}, {"k_heads", "i"},
+                                   {"v_heads", "i"}, {"head_dim", "i"}, {"v_dim", "i"}, {"mlp_width", "i"},
+                                   {"vocabulary", "i"}, {"parameters", "i"}, {"parameter_change", "r"},
+                                   {"step_time_ns", "r"}, {"predicted_gain", "r"}, {"pareto", "b"}};
+  (void)state;
+  fixture f;
+  hr_search_result *result;
+  hr_search_options options = hr_search_options_default();
+  options.evaluations_max = 20000;
+  begin(&f, PAPER_SHAPE);
+  assert_ok(hr_search(&f.hardware, &f.model, &f.workload, &options, NULL, NULL, &result, &f.error), f.error);
+  assert_ok(hr_report_search(f.out, &f.options, &f.model, &f.workload, &f.hardware, result, &f.error), f.error);
+  json_t *document = end(&f, "headroom.search/1");
+  CHECK_KEYS(document, "search", keys);
+  size_t i;
+  const json_t *shape;
+  json_array_foreach(json_object_get(document, "shapes"), i, shape)
+    CHECK_KEYS(shape, "shapes[]", shapes);
+  json_decref(document);
+  hr_search_result_free(result);
+}
+
+static const key_row gemm_document_keys[] = {{"schema", "s"}, {"version", "s"}, {"device", "s"}, {"hardware", "o"},
+                                             {"gemm", "o"}, {"prediction", "o"}, {"measurement", "on"}};
+static const key_row gemm_measurement_keys[] = {
+    {"status", "s"}, {"reason", "sn"}, {"kernel", "sn"}, {"samples", "i"}, {"min_ns", "rn"}, {"p10_ns", "rn"},
+    {"median_ns", "rn"}, {"mean_ns", "rn"}, {"p90_ns", "rn"}, {"max_ns", "rn"}, {"stddev_ns", "rn"},
+    {"median_low_ns", "rn"}, {"median_high_ns", "rn"}, {"flops_per_s", "rn"}, {"bytes_per_s", "rn"}, {"warm", "b"},
+    {"buffer_sets", "i"}, {"max_error", "rn"}, {"rows_checked", "i"}};
+
+static void gemm_has_the_documented_keys(void **state)
+{
+  static const key_row sizes[] = {{"m", "i"}, {"n", "i"}, {"k", "i"}, {"batch", "i"}, {"dtype", "s"},
+                                  {"transpose_a", "b"}, {"transpose_b", "b"}, {"flops", "i"}, {"bytes", "i"}};
+  static const key_row prediction_keys[] = {
+      {"bound_by", "s"}, {"predicted_ns", "r"}, {"predicted_low_ns", "r"}, {"predicted_high_ns", "r"},
+      {"efficiency", "r"}, {"matrix_ns", "r"}, {"tile_ns", "r"}, {"wave_ns", "r"}, {"alignment_ns", "r"},
+      {"memory_ns", "r"}, {"launch_ns", "r"}, {"tile_waste", "r"}, {"wave_waste", "r"}, {"alignment_loss", "r"},
+      {"tile_m", "i"}, {"tile_n", "i"}, {"tiles", "i"}, {"waves", "i"}, {"m_alignment", "i"}, {"n_alignment", "i"},
+      {"k_alignment", "i"}, {"alignment", "i"}};
+  (void)state;
+  fixture f;
+  hr_prediction prediction;
+  hr_measurement measurement = {.status = HR_ERROR_TIMEOUT, .reason = "too slow"};
+  begin(&f, "gpt2");
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 8192;
+  gemm.n = 50257;
+  gemm.k = 2560;
+  assert_ok(hr_predict_gemm(&f.hardware, &gemm, &prediction, &f.error), f.error);
+  assert_ok(hr_report_gemm(f.out, &f.options, &gemm, &f.hardware, &prediction, &measurement, &f.error), f.error);
+  json_t *document = end(&f, "headroom.gemm/1");
+  CHECK_KEYS(document, "gemm", gemm_document_keys);
+  CHECK_KEYS(json_object_get(document, "gemm"), "gemm.gemm", sizes);
+  CHECK_KEYS(json_object_get(document, "prediction"), "gemm.prediction", prediction_keys);
+  CHECK_KEYS(json_object_get(document, "measurement"), "gemm.measurement", gemm_measurement_keys);
+  assert_true(json_is_null(json_object_get(json_object_get(document, "measurement"), "median_ns")));
+  json_decref(document);
+}
+
+static void devices_have_the_documented_keys(void **state)
+{
+  static const key_row keys[] = {{"name", "s"}, {"status", "s"}, {"detail", "sn"}, {"hardware", "on"}};
+  (void)state;
+  fixture f;
+  begin(&f, "gpt2");
+  const hr_device_report devices[] = {
+      {.name = "h200", .status = HR_OK, .detail = "", .hardware = &f.hardware},
+      {.name = "cuda:0", .status = HR_ERROR_UNAVAILABLE, .detail = "none here", .hardware = NULL}};
+  assert_ok(hr_report_devices(f.out, &f.options, devices, 2, &f.error), f.error);
+  json_t *document = end(&f, "headroom.devices/1");
+  const json_t *list = json_object_get(document, "devices");
+  assert_int_equal(json_array_size(list), 2);
+  CHECK_KEYS(json_array_get(list, 0), "devices[0]", keys);
+  CHECK_KEYS(json_array_get(list, 1), "devices[1]", keys);
+  CHECK_KEYS(json_object_get(json_array_get(list, 0), "hardware"), "devices[0].hardware", hardware_keys);
+  json_decref(document);
+}
+
+static void kernels_have_the_documented_keys(void **state)
+{
+  static const key_row keys[] = {{"name", "s"}, {"operation", "s"}, {"device", "s"}, {"dtypes", "s"},
+                                 {"needs", "sn"}, {"runs", "b"}, {"why", "sn"}, {"summary", "s"}};
+  (void)state;
+  fixture f;
+  begin(&f, "gpt2");
+  assert_ok(hr_report_kernels(f.out, &f.options, &f.error), f.error);
+  json_t *document = end(&f, "headroom.kernels/1");
+  size_t i;
+  const json_t *kernel;
+  assert_true(json_array_size(json_object_get(document, "kernels")) > 0);
+  json_array_foreach(json_object_get(document, "kernels"), i, kernel)
+    CHECK_KEYS(kernel, "kernels[]", keys);
+  json_decref(document);
+}
+
+static void a_full_disk_is_an_error_of_the_output(void **state)
+{
+  (void)state;
+  fixture f;
+  begin(&f, "gpt2");
+  fclose(f.out);
+  free(f.text);
+  for (int format = HR_FORMAT_TABLE; format <= HR_FORMAT_MARKDOWN; format++) {
+    FILE *full = fopen("/dev/full", "w");
+    assert_non_null(full);
+    f.options.format = (hr_format)format;
+    assert_int_equal(hr_report_description(full, &f.options, &f.model, &f.workload, NULL, &f.error), HR_ERROR_OUTPUT);
+    assert_string_equal(f.error.message, "No space left on device");
+    fclose(full);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(describe_has_the_documented_keys),
+      cmocka_unit_test(describe_without_a_device_says_null),
+      cmocka_unit_test(advise_has_the_documented_keys),
+      cmocka_unit_test(advise_with_a_measurement_has_the_documented_keys),
+      cmocka_unit_test(search_has_the_documented_keys),
+      cmocka_unit_test(gemm_has_the_documented_keys),
+      cmocka_unit_test(devices_have_the_documented_keys),
+      cmocka_unit_test(kernels_have_the_documented_keys),
+      cmocka_unit_test(a_full_disk_is_an_error_of_the_output),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
