@@ -96,6 +96,9 @@ HR_API hr_hardware hr_hardware_default(void);
 HR_API hr_status hr_hardware_from_json(const char *text, size_t length, const char *name, hr_hardware *hardware,
                                        hr_error *error);
 
+/** Whether a device file lists `name` among its "aliases", case aside. False for a text that is no device file. */
+HR_API bool hr_hardware_has_alias(const char *text, size_t length, const char *name);
+
 /** HR_OK when the numbers can be predicted with; HR_ERROR_INVALID naming the member otherwise. */
 HR_API hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error);
 

@@ -27,7 +27,7 @@ typedef struct hr_prediction {
 
   /* Parts in ns. The time is at least the largest; how they overlap is said at hr_predict_gemm(). */
   double matrix_ns;        /* useful operations at the library's rate, nothing wasted */
-  double tile_ns;          /* added by tiles that reach over the edge, and by the tile being a slower one */
+  double tile_ns;          /* added by tiles that reach over the edge, by the tile being a slower one, and by stores */
   double wave_ns;          /* added by slots that are empty in the last wave */
   double alignment_ns;     /* added by misaligned operands */
   double memory_ns;        /* bytes over bandwidth */
@@ -35,21 +35,23 @@ typedef struct hr_prediction {
 
   double tile_waste;       /* share of the tiles' area that lies outside the result; 0 … 1 */
   double wave_waste;       /* share of the slots that are empty over all waves; 0 … 1 */
-  double alignment_loss;   /* 1 − share of the alignment class; 0 … 1 */
+  double alignment_loss;   /* share of the product's time that misalignment takes; 0 … 1 */
   int64_t tile_m, tile_n;  /* the tile assumed; 0 where there is none */
   int64_t tiles, waves;
   int64_t splits;          /* k is split so many ways to fill the slots; 1: not split, 0: no tiles */
   int64_t m_alignment, n_alignment, k_alignment; /* largest power of two dividing each size, bytes, at most 128 */
-  int64_t alignment;       /* the least over the contiguous dimensions of the operands: what sets the class, bytes */
+  int64_t alignment;       /* the least over the contiguous dimensions of A, B and C: what sets the class, bytes */
 } hr_prediction;
 
-/** Time of a product.
+/** Time of a product. docs/prediction.md has each step with its reason and its accuracy.
  *
- *  For each tile of the device: tiles = ⌈m/tm⌉·⌈n/tn⌉·batch, waves = ⌈tiles / slots⌉, the matrix time is waves full
- *  waves at the library's rate × the tile's share × the alignment class's share; the tile with the least is taken.
- *  The whole is the larger of matrix and memory time plus a part of the smaller (they overlap, not entirely), plus the
- *  launch. Source: roofline with the quantizations of Anthony et al. 2024, section III-B. The alignment class is set
- *  by the dimensions that lie contiguous in memory (hr_gemm's transposes say which).
+ *  For each tile of the device: tiles = ⌈m/tm⌉·⌈n/tn⌉·batch, waves = ⌈tiles·splits / slots⌉, and the matrix time is that
+ *  many full waves at the library's rate × the tile's share, with the stores that do not hide; the tile with the least
+ *  is taken. A clock that rises when slots idle makes up for part of the waste, the alignment class slows the rest down.
+ *  matrix, tile, wave and alignment_ns add up to the product's time p; with memory's time m the whole is
+ *  (p³ + m³)^⅓ + launch: the larger, and a quarter of it more where both are equal.
+ *  Source: roofline with the quantizations of Anthony et al. 2024, section III-B. The alignment class is set by the
+ *  dimensions that lie contiguous in memory (hr_gemm's transposes say which).
  *  HR_ERROR_UNSUPPORTED if the device has no rate for the format; errors of hr_gemm_check(). */
 HR_API hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction,
                                  hr_error *error);

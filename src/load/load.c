@@ -171,13 +171,24 @@ static hr_status hardware_from_file(const char *path, hr_hardware *hardware, hr_
   return status;
 }
 
+/* A shipped device by its name or by one of the names that its file lists. */
+static const hr_catalog_entry *find_device(const hr_catalog_entry *known, size_t count, const char *what)
+{
+  const hr_catalog_entry *entry = find_entry(known, count, what);
+  for (size_t i = 0; i < count && !entry; i++) {
+    if (hr_hardware_has_alias(known[i].text, known[i].length, what))
+      entry = &known[i];
+  }
+  return entry;
+}
+
 hr_status hr_load_hardware(const char *what, hr_hardware *hardware, hr_error *error)
 {
   if (is_own_device(what))
     return hardware_of_machine(what, hardware, error);
   size_t count;
   const hr_catalog_entry *known = hr_catalog_hardware(&count);
-  const hr_catalog_entry *entry = find_entry(known, count, what);
+  const hr_catalog_entry *entry = find_device(known, count, what);
   if (entry)
     return hr_hardware_from_json(entry->text, entry->length, entry->name, hardware, error);
   if (strchr(what, '/') || looks_like_path(what)) {

@@ -103,6 +103,26 @@ static void well_known_rates_are_right(void **state)
   }
 }
 
+static void no_two_devices_answer_to_one_name(void **state)
+{
+  (void)state;
+  static const char *const typed[] = {"a100", "H100", "v100", "rtx4090", "spr", "mi250x-gcd"};
+  static const char *const meant[] = {"a100-sxm4-80gb",  "h100-sxm", "v100-sxm2-16gb", "rtx-4090",
+                                      "xeon-sapphire-rapids", "mi250x"};
+  size_t count = 0;
+  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
+  for (size_t t = 0; t < sizeof typed / sizeof *typed; t++) {
+    for (size_t i = 0; i < count; i++)
+      assert_int_equal(hr_hardware_has_alias(entries[i].text, entries[i].length, typed[t]),
+                       strcmp(entries[i].name, meant[t]) == 0);
+  }
+  for (size_t i = 0; i < count; i++) {
+    for (size_t j = 0; j < count; j++)
+      assert_false(hr_hardware_has_alias(entries[i].text, entries[i].length, entries[j].name));
+  }
+  assert_false(hr_hardware_has_alias("[", 1, "a100"));
+}
+
 static void an_unknown_library_share_is_taken_as_three_quarters(void **state)
 {
   (void)state;
@@ -172,6 +192,7 @@ int main(void)
       cmocka_unit_test(every_shipped_device_reads_and_is_named_as_its_file),
       cmocka_unit_test(every_figure_of_every_device_has_a_source),
       cmocka_unit_test(well_known_rates_are_right),
+      cmocka_unit_test(no_two_devices_answer_to_one_name),
       cmocka_unit_test(an_unknown_library_share_is_taken_as_three_quarters),
       cmocka_unit_test(a_device_file_that_cannot_be_is_refused_by_field),
   };

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define MOST_COUNT ((int64_t)1 << 60)
 
@@ -206,4 +207,19 @@ hr_status hr_hardware_from_json(const char *text, size_t length, const char *nam
     *hardware = read;
   json_decref(root);
   return status;
+}
+
+bool hr_hardware_has_alias(const char *text, size_t length, const char *name)
+{
+  json_t *root = NULL;
+  if (hr_json_parse(text, length, "device", &root, NULL) != HR_OK)
+    return false;
+  const json_t *aliases = json_object_get(root, "aliases");
+  bool found = false;
+  for (size_t i = 0; i < json_array_size(aliases) && !found; i++) {
+    const char *alias = json_string_value(json_array_get(aliases, i));
+    found = alias && strcasecmp(alias, name) == 0;
+  }
+  json_decref(root);
+  return found;
 }
