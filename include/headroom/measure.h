@@ -27,12 +27,13 @@ typedef struct hr_measure_options {
 /** The defaults above. */
 HR_API hr_measure_options hr_measure_options_default(void);
 
-/** What was measured. Times in ns. */
+/** What was measured. Times in ns; they, the rates and max_error are NAN where there is none. */
 typedef struct hr_measurement {
   hr_status status;      /* HR_OK, or why there is no time (or a doubtful one: HR_ERROR_NOISY) */
   char reason[160];      /* the detail when status is not HR_OK */
   char kernel[64];
   int64_t samples;
+  int64_t discarded;     /* samples left out as other processes had the cores while they were taken */
   double min_ns, p10_ns, median_ns, mean_ns, p90_ns, max_ns, stddev_ns;
   double median_low_ns, median_high_ns; /* 95% confidence interval of the median, by order statistics */
   double flops_per_s, bytes_per_s;      /* from the median; bytes as hr_gemm_bytes() */

@@ -68,6 +68,7 @@ const hr_backend hr_backend_cpu = {
     .has = has,
     .detect = hr_cpu_detect,
     .copy_rate = hr_cpu_copy_rate,
+    .waited_ns = hr_host_waited_ns,
     .allocate = allocate,
     .release = hr_host_release,
     .write = hr_host_write,

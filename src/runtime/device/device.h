@@ -53,6 +53,9 @@ typedef struct hr_backend {
   hr_status (*detect)(const hr_device *device, hr_hardware *hardware, hr_error *error);
   /** Bytes per second, read and written, of a copy that no cache holds. About 0.2 s. */
   hr_status (*copy_rate)(hr_device *device, double *bytes_per_s, hr_error *error);
+  /** Time that the process's threads have spent ready to run but without a core, all together, since some moment; NAN
+   *  where the system does not tell. */
+  double (*waited_ns)(const hr_device *device);
   hr_status (*allocate)(hr_device *device, size_t bytes, void **data, hr_error *error);
   void (*release)(hr_device *device, void *data, size_t bytes);
   hr_status (*write)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);

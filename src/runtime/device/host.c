@@ -2,7 +2,9 @@
 
 #include "base/error.h"
 
+#include <dirent.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +132,39 @@ int hr_host_cpu_quota(void)
   if (period == 0 || quota == 0 || quota / period > 1000000)
     return 0; /* v1 says -1 for none, which reads as a huge number */
   return (int)(quota / period + (quota % period != 0));
+}
+
+/* "time on a core, time waiting for one, slices", ns. */
+static bool read_wait(const char *task, uint64_t *waited)
+{
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", task);
+  FILE *file = fopen(path, "re");
+  if (!file)
+    return false;
+  uint64_t ran;
+  bool found = fscanf(file, "%" SCNu64 " %" SCNu64, &ran, waited) == 2;
+  fclose(file);
+  return found;
+}
+
+double hr_host_waited_ns(const hr_device *device)
+{
+  (void)device;
+  DIR *tasks = opendir("/proc/self/task");
+  if (!tasks)
+    return (double)NAN;
+  double sum = 0;
+  bool any = false;
+  for (struct dirent *entry; (entry = readdir(tasks));) {
+    uint64_t waited;
+    if (entry->d_name[0] != '.' && read_wait(entry->d_name, &waited)) {
+      sum += (double)waited;
+      any = true;
+    }
+  }
+  closedir(tasks);
+  return any ? sum : (double)NAN;
 }
 
 size_t hr_device_memory_available(const hr_device *device)

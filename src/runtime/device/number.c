@@ -49,7 +49,7 @@ static unsigned encode(const narrow_format *format, double value)
   if (isinf(size) || steps * quantum > format->largest) {
     if (format->infinities)
       return sign | infinity_bits;
-    steps = format->largest / quantum;
+    return sign | encode(format, format->largest);
   }
   /* steps ≤ 2^(mantissa_bits + 1): a carry out of the mantissa goes into the exponent by itself. */
   unsigned mantissa = (unsigned)steps;

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SHORT_NS 20e3        /* below this a run is timed in groups */
 #define GROUP_NS 100e3       /* which last at least so long */
@@ -18,6 +17,8 @@
 #define WARM_UP_GROUP 5      /* samples whose medians are compared */
 #define WARM_UP_AGREES 0.02
 #define NOISY_FACTOR 10      /* an interval so many times wider than asked for is no result */
+#define BLOCK_NS 2e6         /* samples that are judged together last at least so long */
+#define WAITING_MOST 0.05    /* of the threads' time in a block of clean samples */
 #define SAMPLES_MOST ((int64_t)1000000)
 
 hr_measure_options hr_measure_options_default(void)
@@ -162,21 +163,6 @@ static void end(run_state *state)
   hr_subject_close(&state->subject);
 }
 
-/* The interval of the median of `samples`, which stay in their order. */
-static hr_median median_so_far(const double *samples, int64_t count, double *scratch)
-{
-  memcpy(scratch, samples, (size_t)count * sizeof *samples);
-  return hr_median_of(scratch, count);
-}
-
-static bool precise(const double *samples, int64_t count, double precision, double *scratch)
-{
-  if (count < HR_SAMPLES_FOR_INTERVAL)
-    return false;
-  hr_median median = median_so_far(samples, count, scratch);
-  return hr_median_spread(&median) <= precision;
-}
-
 /* What the stopping rule looks at: the times of one subject, or the ratios of a pair. */
 static void note_sample(run_state *states, int subjects, int64_t at, double *watched)
 {
@@ -202,61 +188,161 @@ static bool any_timed(const run_state *states, int subjects)
   return states[0].timed || (subjects == 2 && states[1].timed);
 }
 
-/* Samples by turns until what is watched is precise enough. The rule is asked after samples_min and then each time a
- * tenth more samples are there, so that asking costs nothing against sampling. */
-static hr_status sample_all(run_state *states, int subjects, const hr_measure_options *o, double *watched,
-                            double *scratch, int64_t *count, hr_error *error)
+/* A stretch of sampling at whose end it is asked whether the threads had the cores to themselves. */
+typedef struct block {
+  int64_t first; /* index of its first sample */
+  double start_ns, waited_ns;
+} block;
+
+static double waited_ns(const hr_device *device)
 {
+  return device->backend->waited_ns ? device->backend->waited_ns(device) : (double)NAN;
+}
+
+static block begin_block(const hr_device *device, int64_t first)
+{
+  double waited = waited_ns(device);
+  return (block){first, hr_clock_ns(), waited};
+}
+
+/* Share of the threads' time in the block that they were ready to run but had no core; NAN where that is not told. */
+static double waiting_share(const hr_device *device, const block *b)
+{
+  double elapsed = hr_clock_ns() - b->start_ns;
+  return (waited_ns(device) - b->waited_ns) / (elapsed * device->threads);
+}
+
+/* What the sampling of one measurement goes by. */
+typedef struct sampling {
+  const hr_measure_options *options;
+  double *watched, *scratch; /* samples_max each */
+  bool *disturbed;           /* samples_max: taken while others had the cores */
+  int64_t count, clean;      /* clean: those that are not disturbed */
+  double waiting;            /* largest share of waiting among the blocks */
+} sampling;
+
+static void end_block(sampling *s, const hr_device *device, const block *b)
+{
+  double share = waiting_share(device, b);
+  bool disturbed = share > WAITING_MOST;
+  s->waiting = fmax(s->waiting, share);
+  for (int64_t i = b->first; i < s->count; i++)
+    s->disturbed[i] = disturbed;
+  if (!disturbed)
+    s->clean += s->count - b->first;
+}
+
+/* Clean samples alone where there are enough of them to say something, all otherwise. */
+static bool clean_suffice(const sampling *s)
+{
+  return s->clean == s->count || s->clean >= hr_max64(s->options->samples_min, HR_SAMPLES_FOR_INTERVAL);
+}
+
+/* Copies those that count to s->scratch and says how many they are. */
+static int64_t gather(const sampling *s, const double *samples, bool clean_only)
+{
+  int64_t count = 0;
+  for (int64_t i = 0; i < s->count; i++) {
+    if (!clean_only || !s->disturbed[i])
+      s->scratch[count++] = samples[i];
+  }
+  return count;
+}
+
+static bool precise(const sampling *s)
+{
+  int64_t count = gather(s, s->watched, true);
+  if (count < HR_SAMPLES_FOR_INTERVAL)
+    return false;
+  hr_median median = hr_median_of(s->scratch, count);
+  return hr_median_spread(&median) <= s->options->precision;
+}
+
+/* Samples by turns until what is watched is precise enough, disturbed samples not counted. The rule is asked after
+ * samples_min and then each time a tenth more samples are there, so that asking costs nothing against sampling. */
+static hr_status sample_all(run_state *states, int subjects, sampling *s, hr_error *error)
+{
+  const hr_measure_options *o = s->options;
+  const hr_device *device = states[0].subject.device;
   double start = hr_clock_ns(), limit = o->time_limit_ns * subjects;
   int64_t ask_at = o->samples_min;
-  *count = 0;
-  while (*count < o->samples_max && any_timed(states, subjects)) {
+  block current = begin_block(device, 0);
+  while (any_timed(states, subjects)) {
     if (cancelled(o))
       return interrupted(error);
-    HR_TRY(sample_round(states, subjects, *count, error));
+    HR_TRY(sample_round(states, subjects, s->count, error));
     if (!any_timed(states, subjects))
       break;
-    note_sample(states, subjects, *count, watched);
-    ++*count;
-    if (*count >= ask_at) {
-      if (precise(watched, *count, o->precision, scratch))
-        break;
-      ask_at = *count + hr_max64(1, *count / 10);
-    }
-    if (hr_clock_ns() - start >= limit)
+    note_sample(states, subjects, s->count++, s->watched);
+    double now = hr_clock_ns();
+    bool last = s->count >= o->samples_max || now - start >= limit;
+    if (!last && now - current.start_ns < BLOCK_NS)
+      continue;
+    end_block(s, device, &current);
+    if (last)
       break;
+    if (s->clean >= ask_at) {
+      if (precise(s))
+        break;
+      ask_at = s->clean + hr_max64(1, s->clean / 10);
+    }
+    current = begin_block(device, s->count);
   }
   return HR_OK;
 }
 
-static void judge(hr_measurement *m, const hr_measure_options *o)
+static void judge(hr_measurement *m, const sampling *s)
 {
+  const hr_measure_options *o = s->options;
   hr_median median = {m->median_ns, m->median_low_ns, m->median_high_ns};
-  if (m->samples < HR_SAMPLES_FOR_INTERVAL) {
-    m->status = HR_ERROR_NOISY;
-    snprintf(m->reason, sizeof m->reason, "%" PRId64 " samples within the limits; a 95%% interval needs %d", m->samples,
-             HR_SAMPLES_FOR_INTERVAL);
-  } else if (hr_median_spread(&median) > NOISY_FACTOR * o->precision) {
-    m->status = HR_ERROR_NOISY;
+  bool few = m->samples < HR_SAMPLES_FOR_INTERVAL, wide = hr_median_spread(&median) > NOISY_FACTOR * o->precision;
+  bool disturbed = !clean_suffice(s);
+  if (!few && !wide && !disturbed)
+    return;
+  m->status = HR_ERROR_NOISY;
+  if (disturbed)
+    snprintf(m->reason, sizeof m->reason, "others are at work: threads waited for a core up to %.0f%% of the time",
+             100 * fmin(s->waiting, 1));
+  else if (few)
+    snprintf(m->reason, sizeof m->reason, "%" PRId64 " sample%s within the limits; a 95%% interval needs %d", m->samples,
+             m->samples == 1 ? "" : "s", HR_SAMPLES_FOR_INTERVAL);
+  else
     snprintf(m->reason, sizeof m->reason, "the 95%% interval of the median is ±%.1f%% after %" PRId64 " samples",
              100 * hr_median_spread(&median), m->samples);
-  }
 }
 
-static void close_result(run_state *state, int64_t count, const hr_measure_options *o)
+static void close_result(run_state *state, const sampling *s)
 {
-  if (!state->timed || count < 1)
+  if (!state->timed || s->count < 1)
     return;
   hr_measurement *m = state->result;
   const hr_problem *p = &state->subject.problem;
   int64_t flops = 0, bytes = 0;
-  hr_statistics(state->samples, count, m);
+  hr_statistics(s->scratch, gather(s, state->samples, clean_suffice(s)), m);
+  m->discarded = s->count - m->samples;
   bool gemm = p->operation == HR_OPERATION_GEMM;
   if ((gemm ? hr_gemm_flops(&p->gemm, &flops) : hr_attention_flops(&p->attention, &flops)) == HR_OK)
     m->flops_per_s = (double)flops / m->median_ns * 1e9;
   if ((gemm ? hr_gemm_bytes(&p->gemm, &bytes) : hr_attention_bytes(&p->attention, &bytes)) == HR_OK)
     m->bytes_per_s = (double)bytes / m->median_ns * 1e9;
-  judge(m, o);
+  judge(m, s);
+}
+
+static hr_status make_sampling(sampling *s, const hr_measure_options *o, hr_error *error)
+{
+  size_t most = (size_t)o->samples_max;
+  *s = (sampling){.options = o, .watched = malloc(most * sizeof(double)), .scratch = malloc(most * sizeof(double)),
+                  .disturbed = calloc(most, sizeof(bool))};
+  if (!s->watched || !s->scratch || !s->disturbed)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " samples", o->samples_max);
+  return HR_OK;
+}
+
+static void free_sampling(sampling *s)
+{
+  free(s->watched);
+  free(s->scratch);
+  free(s->disturbed);
 }
 
 /* Times one or two problems. Where one of two has no time the other is timed alone. `ratio` may be NULL. */
@@ -266,24 +352,20 @@ static hr_status measure(hr_device *device, const hr_problem *problems, int subj
   hr_measure_options o = options ? *options : hr_measure_options_default();
   HR_TRY(check_options(&o, error));
   run_state states[2] = {{.result = results[0]}, {.result = subjects == 2 ? results[1] : NULL}};
-  double *watched = malloc(2 * (size_t)o.samples_max * sizeof *watched);
-  if (!watched)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " samples", o.samples_max);
-  double *scratch = watched + o.samples_max;
-  hr_status status = HR_OK;
-  int64_t count = 0;
+  sampling s;
+  hr_status status = make_sampling(&s, &o, error);
   for (int i = 0; i < subjects && status == HR_OK; i++)
     status = begin(&states[i], device, &problems[i], &o, error);
   if (status == HR_OK)
-    status = sample_all(states, subjects, &o, watched, scratch, &count, error);
-  if (status == HR_OK && ratio && states[0].timed && states[1].timed && count > 0)
-    *ratio = median_so_far(watched, count, scratch);
+    status = sample_all(states, subjects, &s, error);
+  if (status == HR_OK && ratio && states[0].timed && states[1].timed && s.count > 0)
+    *ratio = hr_median_of(s.scratch, gather(&s, s.watched, clean_suffice(&s)));
   for (int i = 0; i < subjects; i++) {
     if (status == HR_OK)
-      close_result(&states[i], count, &o);
+      close_result(&states[i], &s);
     end(&states[i]);
   }
-  free(watched);
+  free_sampling(&s);
   return status;
 }
 

@@ -35,6 +35,7 @@ const hr_backend hr_backend_reference = {
     .close = close_reference,
     .has = has,
     .detect = detect,
+    .waited_ns = hr_host_waited_ns,
     .allocate = hr_host_allocate,
     .release = hr_host_release,
     .write = hr_host_write,

@@ -1,0 +1,255 @@
+#include "test.h"
+
+#include "runtime/device/device.h"
+#include "runtime/device/host.h"
+#include "runtime/device/number.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static hr_device *open_device(const char *name)
+{
+  hr_device *device = NULL;
+  hr_error error;
+  assert_ok(hr_device_open(name, 0, &device, &error), error);
+  return device;
+}
+
+static void a_device_that_is_not_there_is_told_from_one_that_cannot_be(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_error error;
+  assert_int_equal(hr_device_open("cuda:0", 0, &device, &error), HR_ERROR_UNAVAILABLE);
+  assert_non_null(strstr(error.message, "cuda:0"));
+  const char *unknown[] = {"", "gpu", "cuda:x", "cuda:", "CPU", "cpu ", "cuda:-1"};
+  for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+    assert_int_equal(hr_device_open(unknown[i], 0, &device, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_device_open(NULL, 0, &device, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_device_open("cpu", -1, &device, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_device_open("cpu", 1 << 30, &device, &error), HR_ERROR_INVALID);
+  assert_null(device);
+  hr_device_close(NULL);
+}
+
+static void the_cpu_describes_itself_in_numbers_that_can_be_predicted_with(void **state)
+{
+  (void)state;
+  hr_device *device = open_device("cpu");
+  hr_hardware hardware;
+  hr_error error;
+  assert_ok(hr_device_detect(device, &hardware, &error), error);
+  assert_ok(hr_hardware_check(&hardware, &error), error);
+  assert_string_equal(hardware.name, "cpu");
+  assert_int_equal(hardware.kind, HR_HARDWARE_CPU);
+  assert_int_equal(hardware.calibration, HR_CALIBRATION_DATASHEET);
+  assert_true(hardware.product[0] && hardware.architecture[0]);
+  assert_true(hardware.multiprocessors >= 1 && hardware.dense_flops_per_s[HR_FP32] > 0);
+  assert_true(hardware.memory_bytes > 0 && hardware.error_band >= 1); /* a guess says that it is one */
+  hr_device_close(device);
+}
+
+static void fewer_threads_are_fewer_multiprocessors(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_hardware hardware;
+  hr_error error;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  assert_ok(hr_device_detect(device, &hardware, &error), error);
+  assert_int_equal(hardware.multiprocessors, 1);
+  hr_device_close(device);
+}
+
+static void the_reference_has_no_speed(void **state)
+{
+  (void)state;
+  hr_device *device = open_device("reference");
+  hr_hardware hardware;
+  assert_int_equal(hr_device_detect(device, &hardware, NULL), HR_ERROR_UNSUPPORTED);
+  assert_int_equal(hr_device_probe(device, &hardware, NULL), HR_ERROR_UNSUPPORTED);
+  hr_device_close(device);
+}
+
+static void buffers_are_aligned_filled_and_bounded(void **state)
+{
+  (void)state;
+  hr_device *device = open_device("cpu");
+  hr_buffer *buffer = NULL;
+  hr_error error;
+  assert_int_equal(hr_buffer_create(device, 0, &buffer, &error), HR_ERROR_INVALID);
+  size_t count = 100003; /* several chunks, the last one not full */
+  assert_ok(hr_buffer_create(device, count * 2, &buffer, &error), error);
+  assert_int_equal((uintptr_t)hr_buffer_data(buffer) % 64, 0);
+  assert_ok(hr_buffer_poison(buffer, HR_BF16, &error), error);
+  for (size_t i = 0; i < count; i += 97)
+    assert_true(isnan(hr_number_load(HR_BF16, hr_buffer_data(buffer), i)));
+  assert_ok(hr_buffer_fill_uniform(buffer, HR_BF16, 5, &error), error);
+  uint16_t *values = malloc(count * 2);
+  assert_non_null(values);
+  hr_numbers_uniform(HR_BF16, 5, 0, count, values); /* in one piece */
+  assert_memory_equal(values, hr_buffer_data(buffer), count * 2);
+  assert_int_equal(hr_buffer_write(buffer, values, count * 2 + 1, &error), HR_ERROR_INVALID);
+  values[0] = 0x1234;
+  assert_ok(hr_buffer_write(buffer, values, 2, &error), error);
+  assert_ok(hr_buffer_read(buffer, values + 1, 2, &error), error);
+  assert_int_equal(values[1], 0x1234);
+  free(values);
+  hr_buffer_free(buffer);
+  hr_buffer_free(NULL);
+  hr_device_close(device);
+}
+
+static void memory_that_is_not_there_is_refused_and_not_promised(void **state)
+{
+  (void)state;
+  hr_device *device = open_device("cpu");
+  hr_buffer *buffer = NULL;
+  hr_error error;
+  const size_t sizes[] = {SIZE_MAX, SIZE_MAX / 2, (size_t)1 << 50, hr_host_memory_available()};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    assert_int_equal(hr_buffer_create(device, sizes[i], &buffer, &error), HR_ERROR_OUT_OF_MEMORY);
+  assert_null(buffer);
+  assert_non_null(strstr(error.message, "MB are free"));
+  hr_device_close(device);
+}
+
+static void rows_of_the_kernel_table_are_whole_and_have_names_of_their_own(void **state)
+{
+  (void)state;
+  size_t count;
+  const hr_kernel_info *kernels = hr_kernels(&count);
+  assert_true(count > 0);
+  for (size_t i = 0; i < count; i++) {
+    for (size_t j = 0; j < i; j++)
+      assert_string_not_equal(kernels[i].name, kernels[j].name);
+    assert_true(hr_has_word("gemm attention", kernels[i].operation));
+    assert_true(strlen(kernels[i].summary) > 0);
+    int known = 0;
+    for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++)
+      known += hr_has_word(kernels[i].dtypes, hr_dtype_name((hr_dtype)dtype));
+    int words = 1;
+    for (const char *c = kernels[i].dtypes; *c; c++)
+      words += *c == ' ';
+    assert_int_equal(known, words);
+  }
+}
+
+static void a_kernel_says_where_it_runs_and_why_not(void **state)
+{
+  (void)state;
+  hr_device *device = open_device("reference");
+  char why[160] = "";
+  assert_true(hr_kernel_runs(device, "gemm_reference", why, sizeof why));
+  assert_false(hr_kernel_runs(device, "gemm_onednn_fp32", why, sizeof why));
+  assert_string_equal(why, "runs on cpu, not on reference");
+  assert_false(hr_kernel_runs(device, "no_such", why, sizeof why));
+  assert_string_equal(why, "no kernel is called \"no_such\"");
+  hr_device_close(device);
+}
+
+static void a_problem_without_a_kernel_says_what_each_lacks(void **state)
+{
+  (void)state;
+  hr_device *device = open_device("cpu");
+  hr_gemm gemm = hr_gemm_default();
+  hr_plan *plan = NULL;
+  hr_error error;
+  gemm.dtype = HR_FP8_E4M3;
+  assert_int_equal(hr_plan_gemm(device, &gemm, NULL, &plan, &error), HR_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(error.message, "gemm_onednn_fp32 takes fp32, not fp8"));
+  assert_int_equal(hr_plan_gemm(device, &gemm, "no_such", &plan, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_plan_gemm(device, &gemm, "gemm_reference", &plan, &error), HR_ERROR_UNSUPPORTED);
+  assert_string_equal(error.message, "gemm_reference runs on reference, not on cpu");
+  gemm.k = 0;
+  assert_int_equal(hr_plan_gemm(device, &gemm, NULL, &plan, &error), HR_ERROR_INVALID);
+  assert_null(plan);
+  hr_device_close(device);
+}
+
+/* ---- dispatch, with a table of the test's own ---- */
+
+static bool only_even_m(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+{
+  (void)device;
+  snprintf(why, why_size, "needs an even m");
+  return problem->gemm.m % 2 == 0;
+}
+
+static hr_status refuse_late(hr_device *device, const hr_problem *problem, void **kernel_state, size_t *workspace,
+                             hr_error *error)
+{
+  (void)device, (void)problem, (void)kernel_state, (void)workspace;
+  if (error)
+    snprintf(error->message, sizeof error->message, "found out too late");
+  return HR_ERROR_UNSUPPORTED;
+}
+
+static hr_status run_nothing(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
+                             hr_error *error)
+{
+  (void)plan, (void)inputs, (void)output, (void)workspace, (void)error;
+  return HR_OK;
+}
+
+static const hr_kernel_info infos[] = {
+    {"best", "gemm", "reference", "fp32 bf16", "", "for even m"},
+    {"needy", "gemm", "reference", "fp32", "a_unit_that_nobody_has", "needs what is not there"},
+    {"late", "gemm", "reference", "fp32 bf16", "", "refuses when prepared"},
+    {"elsewhere", "gemm", "cpu", "fp32", "", "of another device"},
+    {"last", "gemm", "reference", "fp32", "", "runs everything"},
+};
+static const hr_kernel_functions even = {.supports = only_even_m, .run = run_nothing};
+static const hr_kernel_functions late = {.prepare = refuse_late, .run = run_nothing};
+static const hr_kernel_functions plain = {.run = run_nothing};
+static const hr_kernel table[] = {
+    {&infos[0], &even}, {&infos[1], &plain}, {&infos[2], &late}, {&infos[3], &plain}, {&infos[4], &plain}};
+
+static void dispatch_takes_the_first_that_can_and_says_why_the_better_cannot(void **state)
+{
+  (void)state;
+  hr_device *device = open_device("reference");
+  device->kernels = table;
+  device->kernel_count = sizeof table / sizeof *table;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.dtype = HR_FP32, gemm.m = 2;
+  hr_plan *plan = NULL;
+  hr_error error;
+  assert_ok(hr_plan_gemm(device, &gemm, NULL, &plan, &error), error);
+  assert_string_equal(hr_plan_kernel(plan), "best");
+  assert_string_equal(hr_plan_passed_over(plan), "");
+  hr_plan_free(plan);
+  gemm.m = 3;
+  assert_ok(hr_plan_gemm(device, &gemm, NULL, &plan, &error), error);
+  assert_string_equal(hr_plan_kernel(plan), "last");
+  assert_string_equal(hr_plan_passed_over(plan),
+                      "best needs an even m; needy needs a_unit_that_nobody_has, which this machine or build lacks; "
+                      "late found out too late");
+  const void *address = &gemm;
+  assert_int_equal(hr_plan_run_gemm(plan, address, NULL, &gemm, NULL, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_run_attention(plan, address, address, address, &gemm, NULL, &error), HR_ERROR_INVALID);
+  hr_plan_free(plan);
+  assert_int_equal(hr_plan_gemm(device, &gemm, "best", &plan, &error), HR_ERROR_UNSUPPORTED);
+  assert_string_equal(error.message, "best needs an even m");
+  hr_plan_free(NULL);
+  hr_device_close(device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_device_that_is_not_there_is_told_from_one_that_cannot_be),
+      cmocka_unit_test(the_cpu_describes_itself_in_numbers_that_can_be_predicted_with),
+      cmocka_unit_test(fewer_threads_are_fewer_multiprocessors),
+      cmocka_unit_test(the_reference_has_no_speed),
+      cmocka_unit_test(buffers_are_aligned_filled_and_bounded),
+      cmocka_unit_test(memory_that_is_not_there_is_refused_and_not_promised),
+      cmocka_unit_test(rows_of_the_kernel_table_are_whole_and_have_names_of_their_own),
+      cmocka_unit_test(a_kernel_says_where_it_runs_and_why_not),
+      cmocka_unit_test(a_problem_without_a_kernel_says_what_each_lacks),
+      cmocka_unit_test(dispatch_takes_the_first_that_can_and_says_why_the_better_cannot),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

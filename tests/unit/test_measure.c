@@ -1,0 +1,383 @@
+/* Measuring, with kernels of the test's own in place of fast ones: no time is looked at. */
+#include "test.h"
+
+#include "runtime/device/device.h"
+#include "runtime/device/number.h"
+
+#include <headroom/measure.h>
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+/* What the doubles saw. */
+static int runs;
+static int64_t order[4096];
+static const void *addresses[4096];
+
+static const hr_kernel_functions *reference(void)
+{
+  extern const hr_kernel_functions hr_kernel_gemm_reference;
+  return &hr_kernel_gemm_reference;
+}
+
+static hr_status prepare(hr_device *device, const hr_problem *problem, void **kernel_state, size_t *workspace,
+                         hr_error *error)
+{
+  return reference()->prepare(device, problem, kernel_state, workspace, error);
+}
+
+static hr_status run_right(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
+                           hr_error *error)
+{
+  if (runs < 4096) {
+    order[runs] = plan->problem.gemm.m;
+    addresses[runs] = inputs[0];
+  }
+  runs++;
+  return reference()->run(plan, inputs, output, workspace, error);
+}
+
+/* Right but for the last element of the last row, off by what a lost product would make. */
+static hr_status run_wrong(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
+                           hr_error *error)
+{
+  const hr_gemm *g = &plan->problem.gemm;
+  size_t last = (size_t)(g->batch * g->m * g->n) - 1;
+  hr_status status = reference()->run(plan, inputs, output, workspace, error);
+  hr_number_store(g->dtype, output, last, hr_number_load(g->dtype, output, last) + 0.25);
+  return status;
+}
+
+static hr_status run_nothing(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
+                             hr_error *error)
+{
+  (void)plan, (void)inputs, (void)output, (void)workspace, (void)error;
+  return HR_OK;
+}
+
+static hr_status run_slowly(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
+                            hr_error *error)
+{
+  const struct timespec pause = {.tv_nsec = 30000000};
+  nanosleep(&pause, NULL);
+  return reference()->run(plan, inputs, output, workspace, error);
+}
+
+static hr_status run_broken(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
+                            hr_error *error)
+{
+  (void)plan, (void)inputs, (void)output, (void)workspace;
+  strcpy(error->message, "the library below gave up");
+  return HR_ERROR_BACKEND;
+}
+
+static hr_status ask_for_the_moon(hr_device *device, const hr_problem *problem, void **kernel_state, size_t *workspace,
+                                  hr_error *error)
+{
+  (void)device, (void)problem, (void)kernel_state, (void)error;
+  *workspace = (size_t)1 << 55;
+  return HR_OK;
+}
+
+static const hr_kernel_functions functions[] = {
+    {.prepare = prepare, .run = run_right}, {.prepare = prepare, .run = run_wrong},  {.run = run_nothing},
+    {.prepare = prepare, .run = run_slowly}, {.prepare = prepare, .run = run_broken}, {.prepare = ask_for_the_moon,
+                                                                                       .run = run_right}};
+static const hr_kernel_info infos[] = {
+    {"right", "gemm", "reference", "fp32 bf16", "", "a"}, {"wrong", "gemm", "reference", "fp32 bf16", "", "a"},
+    {"idle", "gemm", "reference", "fp32 bf16", "", "a"},  {"slow", "gemm", "reference", "fp32 bf16", "", "a"},
+    {"broken", "gemm", "reference", "fp32", "", "a"},     {"hungry", "gemm", "reference", "fp32", "", "a"}};
+static const hr_kernel table[] = {{&infos[0], &functions[0]}, {&infos[1], &functions[1]}, {&infos[2], &functions[2]},
+                                  {&infos[3], &functions[3]}, {&infos[4], &functions[4]}, {&infos[5], &functions[5]}};
+
+static int open_doubles(void **state)
+{
+  static hr_device *device;
+  if (hr_device_open("reference", 0, &device, NULL) != HR_OK)
+    return 1;
+  device->kernels = table;
+  device->kernel_count = sizeof table / sizeof *table;
+  *state = device;
+  runs = 0;
+  return 0;
+}
+
+static int close_doubles(void **state)
+{
+  hr_device_close(*state);
+  return 0;
+}
+
+static hr_gemm small(void)
+{
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 6, gemm.n = 9, gemm.k = 11, gemm.dtype = HR_FP32;
+  return gemm;
+}
+
+/* Options that any samples satisfy soon. */
+static hr_measure_options brief(const char *kernel)
+{
+  hr_measure_options options = hr_measure_options_default();
+  options.kernel = kernel;
+  options.precision = 100;
+  options.time_limit_ns = 2e8;
+  return options;
+}
+
+static void assert_no_times(const hr_measurement *m)
+{
+  assert_int_equal(m->samples, 0);
+  assert_true(isnan(m->median_ns) && isnan(m->min_ns) && isnan(m->median_high_ns) && isnan(m->flops_per_s));
+  assert_true(strlen(m->reason) > 0);
+}
+
+static void a_right_kernel_is_checked_and_timed(void **state)
+{
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("right");
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
+  assert_true(m.status == HR_OK || m.status == HR_ERROR_NOISY); /* noisy: others had the cores */
+  assert_string_equal(m.kernel, "right");
+  assert_true(m.samples + m.discarded >= options.samples_min);
+  assert_int_equal(m.rows_checked, 6);
+  assert_true(m.max_error < 1e-5);
+  assert_true(m.min_ns > 0 && m.min_ns <= m.p10_ns && m.p10_ns <= m.median_ns && m.median_ns <= m.p90_ns &&
+              m.p90_ns <= m.max_ns && m.median_low_ns <= m.median_ns && m.median_ns <= m.median_high_ns);
+  assert_true(fabs(m.flops_per_s * m.median_ns * 1e-9 - 2 * 6 * 9 * 11) < 1e-6);
+  assert_true(fabs(m.bytes_per_s * m.median_ns * 1e-9 - 4 * (6 * 11 + 11 * 9 + 6 * 9)) < 1e-6);
+}
+
+static void a_wrong_kernel_is_a_wrong_result_and_never_a_time(void **state)
+{
+  hr_gemm gemm = small();
+  const char *const kernels[] = {"wrong", "idle"}; /* one element off; nothing written over the poison */
+  const hr_dtype dtypes[] = {HR_FP32, HR_BF16};
+  for (int i = 0; i < 4; i++) {
+    hr_measure_options options = brief(kernels[i % 2]);
+    hr_measurement m;
+    hr_error error;
+    gemm.dtype = dtypes[i / 2];
+    assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
+    assert_int_equal(m.status, HR_ERROR_WRONG_RESULT);
+    assert_no_times(&m);
+    assert_non_null(strstr(m.reason, i % 2 ? "nan" : "row 5, column 8"));
+  }
+}
+
+static void unchecked_means_unchecked(void **state)
+{
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("wrong");
+  options.check = false;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
+  assert_true(m.samples > 0 && m.rows_checked == 0 && isnan(m.max_error));
+}
+
+static void out_of_memory_is_a_result_whether_of_operands_or_of_workspace(void **state)
+{
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("hungry");
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
+  assert_int_equal(m.status, HR_ERROR_OUT_OF_MEMORY);
+  assert_no_times(&m);
+  options.kernel = "right";
+  gemm.m = gemm.n = gemm.k = 1 << 20; /* 3 · 2⁴⁰ · 4 bytes: 13 TB */
+  assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
+  assert_int_equal(m.status, HR_ERROR_OUT_OF_MEMORY);
+  assert_non_null(strstr(m.reason, "13194."));
+  assert_no_times(&m);
+}
+
+static void a_run_beyond_the_time_limit_is_a_timeout(void **state)
+{
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("slow"); /* 30 ms at least */
+  options.time_limit_ns = 1e6;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
+  assert_int_equal(m.status, HR_ERROR_TIMEOUT);
+  assert_no_times(&m);
+}
+
+static void what_a_library_fails_at_is_told_in_its_words(void **state)
+{
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("broken");
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
+  assert_int_equal(m.status, HR_ERROR_BACKEND);
+  assert_string_equal(m.reason, "the library below gave up");
+}
+
+static void an_operation_without_a_kernel_is_unsupported(void **state)
+{
+  hr_attention attention = hr_attention_default();
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_attention(*state, &attention, NULL, &m, &error), error);
+  assert_int_equal(m.status, HR_ERROR_UNSUPPORTED);
+  assert_no_times(&m);
+}
+
+static void impossible_questions_are_errors_of_the_call(void **state)
+{
+  hr_gemm gemm = small();
+  hr_measurement m;
+  hr_error error;
+  hr_measure_options options = brief("no_such");
+  assert_int_equal(hr_measure_gemm(*state, &gemm, &options, &m, &error), HR_ERROR_NOT_FOUND);
+  options = brief(NULL), options.precision = 0;
+  assert_int_equal(hr_measure_gemm(*state, &gemm, &options, &m, &error), HR_ERROR_INVALID);
+  options = brief(NULL), options.time_limit_ns = (double)NAN;
+  assert_int_equal(hr_measure_gemm(*state, &gemm, &options, &m, &error), HR_ERROR_INVALID);
+  options = brief(NULL), options.samples_max = 5;
+  assert_int_equal(hr_measure_gemm(*state, &gemm, &options, &m, &error), HR_ERROR_INVALID);
+  gemm.n = -1;
+  assert_int_equal(hr_measure_gemm(*state, &gemm, NULL, &m, &error), HR_ERROR_INVALID);
+}
+
+static void samples_that_never_settle_are_noisy(void **state)
+{
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("slow");
+  options.precision = 1e-12;
+  options.samples_min = options.samples_max = 7;
+  options.time_limit_ns = 1e10;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
+  assert_int_equal(m.status, HR_ERROR_NOISY);
+  assert_int_equal(m.samples + m.discarded, 7);
+  assert_true(m.median_ns > 0); /* doubtful, but there */
+}
+
+static void too_few_samples_for_an_interval_are_noisy(void **state)
+{
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("slow");
+  options.samples_min = options.samples_max = 3;
+  options.time_limit_ns = 1e10;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
+  assert_int_equal(m.status, HR_ERROR_NOISY);
+  assert_int_equal(m.samples, 3);
+}
+
+static int cancel_at_once(void *context)
+{
+  ++*(int *)context;
+  return 1;
+}
+
+static void the_caller_can_stop(void **state)
+{
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("right");
+  int asked = 0;
+  options.cancelled = cancel_at_once;
+  options.context = &asked;
+  hr_measurement m;
+  assert_int_equal(hr_measure_gemm(*state, &gemm, &options, &m, NULL), HR_ERROR_INTERRUPTED);
+  assert_int_equal(asked, 1);
+}
+
+static int64_t distinct_addresses(int first, int count)
+{
+  int64_t distinct = 0;
+  for (int i = first; i < first + count; i++) {
+    bool seen = false;
+    for (int j = first; j < i && !seen; j++)
+      seen = addresses[i] == addresses[j];
+    distinct += !seen;
+  }
+  return distinct;
+}
+
+static void cold_runs_rotate_among_the_sets_and_warm_ones_do_not(void **state)
+{
+  hr_device *device = *state;
+  device->cache_bytes = 10000;
+  hr_gemm gemm = small(); /* 264, 396 and 216 bytes: 320 + 448 + 256 = 1024 in steps of 64 */
+  hr_measure_options options = brief("right");
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+  assert_int_equal(m.buffer_sets, 21); /* 20 others: 20480 ≥ 2 · 10000 */
+  assert_false(m.warm);
+  assert_true(runs > 100);
+  for (int first = 0; first < 100 - 21; first += 7)
+    assert_int_equal(distinct_addresses(first, 21), 21);
+  runs = 0;
+  options.warm = true;
+  assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+  assert_int_equal(m.buffer_sets, 1);
+  assert_true(m.warm);
+  assert_int_equal(distinct_addresses(0, 100), 1);
+}
+
+static void pairs_go_by_turns(void **state)
+{
+  hr_gemm a = small(), b = small();
+  a.m = b.m = 100, a.n = b.n = 100, a.k = b.k = 60; /* long enough not to be run in groups */
+  b.m = 101;
+  hr_measure_options options = brief("right");
+  options.samples_min = options.samples_max = 12;
+  options.time_limit_ns = 1e10;
+  hr_comparison c;
+  hr_error error;
+  assert_ok(hr_measure_gemm_pair(*state, &a, &b, &options, &c, &error), error);
+  assert_int_equal(c.before.samples + c.before.discarded, 12);
+  assert_int_equal(c.after.samples, c.before.samples);
+  assert_true(runs >= 24 && runs < 4096);
+  for (int i = runs - 24; i < runs; i++)
+    assert_int_equal(order[i], (i - (runs - 24)) % 2 ? 101 : 100);
+  assert_true(c.ratio > 0 && c.ratio_low <= c.ratio && c.ratio <= c.ratio_high);
+}
+
+static void where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time(void **state)
+{
+  hr_gemm a = small(), b = small();
+  b.m = 1 << 20, b.n = 1 << 20, b.k = 1 << 20;
+  hr_measure_options options = brief("right");
+  hr_comparison c;
+  hr_error error;
+  assert_ok(hr_measure_gemm_pair(*state, &a, &b, &options, &c, &error), error);
+  assert_true(c.before.samples > 0);
+  assert_int_equal(c.after.status, HR_ERROR_OUT_OF_MEMORY);
+  assert_no_times(&c.after);
+  assert_true(isnan(c.ratio) && isnan(c.ratio_low) && isnan(c.ratio_high));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_doubles, close_doubles)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(a_right_kernel_is_checked_and_timed),
+      TEST(a_wrong_kernel_is_a_wrong_result_and_never_a_time),
+      TEST(unchecked_means_unchecked),
+      TEST(out_of_memory_is_a_result_whether_of_operands_or_of_workspace),
+      TEST(a_run_beyond_the_time_limit_is_a_timeout),
+      TEST(what_a_library_fails_at_is_told_in_its_words),
+      TEST(an_operation_without_a_kernel_is_unsupported),
+      TEST(impossible_questions_are_errors_of_the_call),
+      TEST(samples_that_never_settle_are_noisy),
+      TEST(too_few_samples_for_an_interval_are_noisy),
+      TEST(the_caller_can_stop),
+      TEST(cold_runs_rotate_among_the_sets_and_warm_ones_do_not),
+      TEST(pairs_go_by_turns),
+      TEST(where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
