@@ -174,6 +174,10 @@ void hr_rule_pipeline_divides_layers(hr_advising *advising)
   int64_t layers = advice->model.layers, p = advice->workload.pipeline_stages;
   const hr_operator_set products = linear_products(&advice->step);
   hr_text192 current = hr_say("%" PRId64 " layers, p = %" PRId64, layers, p);
+  if (p == 1) {
+    hr_answer_satisfied(advising, products, current.text, "one stage has all %" PRId64 " layers", layers);
+    return;
+  }
   if (layers % p == 0) {
     hr_answer_satisfied(advising, products, current.text, "each of %" PRId64 " stages has %" PRId64 " layers", p,
                         layers / p);

@@ -107,13 +107,15 @@ static hr_trial pull_lever(hr_advising *advising, const loss *worst, loss_part p
   return best;
 }
 
-static hr_text192 say_change(const hr_advice *advice, const hr_trial *trial)
+/* The size that the trial changes, as it is in `model` and `workload`. */
+static hr_text192 say_size(const hr_advice *advice, const hr_trial *trial, const hr_model *model,
+                           const hr_workload *workload)
 {
   if (trial->model.mlp_width != advice->model.mlp_width)
-    return hr_say("MLP width %" PRId64, trial->model.mlp_width);
+    return hr_say("MLP width %" PRId64, model->mlp_width);
   if (trial->model.vocabulary != advice->model.vocabulary)
-    return hr_say("vocabulary %" PRId64, trial->model.vocabulary);
-  return hr_say("b = %" PRId64, trial->workload.batch);
+    return hr_say("vocabulary %" PRId64, model->vocabulary);
+  return hr_say("b = %" PRId64, workload->batch);
 }
 
 static void answer_loss(hr_advising *advising, const loss *worst, loss_part part, const char *what,
@@ -139,9 +141,11 @@ static void answer_loss(hr_advising *advising, const loss *worst, loss_part part
                                             : "no size nearby is better");
     return;
   }
-  hr_answer_change(advising, &trial, main, 0, current.text, say_change(advice, &trial).text,
+  hr_text192 now = say_size(advice, &trial, &advice->model, &advice->workload);
+  hr_text192 then = say_size(advice, &trial, &trial.model, &trial.workload);
+  hr_answer_change(advising, &trial, main, 0, now.text, then.text,
                    "%s costs %s %s, %.1f%% of the step (%s); with %s the step's time a token falls by %.1f%%", what, name,
-                   hr_say_time(worst->time_ns).text, share, how, say_change(advice, &trial).text,
+                   hr_say_time(worst->time_ns).text, share, how, then.text,
                    100 * (1 - 1 / (1 + trial.gain)));
 }
 

@@ -30,9 +30,9 @@ void hr_rule_vocabulary_alignment(hr_advising *advising)
   double after_ns = hr_time_of(&advising->after, &best.model, best.workload.pipeline_stages, logit);
   if (!hr_worth_it(&best)) {
     hr_answer_void(advising, logit, current.text,
-                   "%" PRId64 " is not a multiple of 64, but here plain products reach 90%% of full speed from %" PRId64
+                   "%" PRId64 " is not a multiple of 64%s, but here plain products reach 90%% of full speed from %" PRId64
                    " bytes on and the logits take %s as they are, %s with %" PRId64 ": %+.2f%% of the step",
-                   vocabulary, hr_near_full_speed_bytes(&advice->hardware, false), hr_say_time(before_ns).text,
+                   vocabulary, t > 1 ? " on each device" : "", hr_near_full_speed_bytes(&advice->hardware, false), hr_say_time(before_ns).text,
                    hr_say_time(after_ns).text, best.model.vocabulary, 100 * best.gain);
     return;
   }
