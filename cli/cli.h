@@ -134,6 +134,7 @@ void cli_output_discard(cli_output *output);
 typedef struct cli_progress {
   bool enabled, shown;
   struct timespec start;
+  double last_s; /* when the line was last written, after the start */
 } cli_progress;
 
 /** Ctrl-C and its like set a flag from now on; a second one ends the process. */

@@ -54,7 +54,7 @@ int cli_progress_report(void *context, double done, const char *what)
 {
   cli_progress *progress = context;
   double seconds = seconds_since(&progress->start);
-  if (progress->enabled && seconds >= 1) {
+  if (progress->enabled && seconds >= 1 && seconds - progress->last_s >= 0.1) {
     struct winsize size;
     int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
     char line[256];
@@ -62,6 +62,7 @@ int cli_progress_report(void *context, double done, const char *what)
     fprintf(stderr, "\r\x1b[K%.*s", columns - 1, line);
     fflush(stderr);
     progress->shown = true;
+    progress->last_s = seconds;
   }
   return interrupted != 0;
 }

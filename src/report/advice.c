@@ -29,9 +29,9 @@ static const hr_column finding_columns[] = {
 static const hr_column measured_columns[] = {
     {"rule", "finding", HR_CELL_TEXT, 3},
     {"operator", "operator", HR_CELL_TEXT, 0},
-    {NULL, "now", HR_CELL_TEXT, 5},
+    {NULL, "size now", HR_CELL_TEXT, 5},
     {NULL, "changed to", HR_CELL_TEXT, 2},
-    {"before_ns", "now", HR_CELL_TIME, 4},
+    {"before_ns", "time now", HR_CELL_TIME, 4},
     {"after_ns", "changed", HR_CELL_TIME, 4},
     {"before_m", NULL, HR_CELL_COUNT, 0},
     {"before_n", NULL, HR_CELL_COUNT, 0},
@@ -43,10 +43,10 @@ static const hr_column measured_columns[] = {
     {"after_batch", NULL, HR_CELL_COUNT, 0},
     {"predicted_before_ns", NULL, HR_CELL_TIME, 0},
     {"predicted_after_ns", NULL, HR_CELL_TIME, 0},
-    {"predicted_speedup", "predicted ×", HR_CELL_NUMBER, 0},
-    {"measured_speedup", "measured ×", HR_CELL_NUMBER, 0},
-    {"measured_speedup_low", "from", HR_CELL_NUMBER, 6},
-    {"measured_speedup_high", "to", HR_CELL_NUMBER, 6},
+    {"predicted_gain", "predicted", HR_CELL_GAIN, 0},
+    {"measured_gain", "measured", HR_CELL_GAIN, 0},
+    {"measured_gain_low", "from", HR_CELL_GAIN, 6},
+    {"measured_gain_high", "to", HR_CELL_GAIN, 6},
     {"samples", NULL, HR_CELL_COUNT, 0},
     {"kernel_before", NULL, HR_CELL_TEXT, 0},
     {"kernel_after", NULL, HR_CELL_TEXT, 0},
@@ -138,10 +138,11 @@ static void put_measured(hr_table *table, const hr_advice *advice, const hr_conf
   put_gemm_sizes(table, &row->after.gemm);
   hr_put(table, row->predicted_before_ns);
   hr_put(table, row->predicted_after_ns);
-  hr_put(table, row->predicted_before_ns / row->predicted_after_ns);
-  hr_put(table, c->ratio);
-  hr_put(table, c->ratio_low);
-  hr_put(table, c->ratio_high);
+  hr_put(table, row->predicted_before_ns / row->predicted_after_ns - 1);
+  hr_put(table, c->ratio - 1);
+  hr_table_style(table, c->ratio > 1 ? HR_STYLE_GREEN : HR_STYLE_PLAIN);
+  hr_put(table, c->ratio_low - 1);
+  hr_put(table, c->ratio_high - 1);
   hr_put_count(table, c->before.samples);
   hr_put_text(table, text_or_none(c->before.kernel));
   hr_put_text(table, text_or_none(c->after.kernel));
@@ -342,8 +343,11 @@ static hr_status tell_measured(const hr_document *document, const hr_advice *adv
                  confirmation->batch, confirmation->sequence, confirmation->complete ? "" : " (stopped early)");
   if (confirmation->note[0])
     hr_put_paragraph(document, confirmation->note);
-  if (confirmation->count == 0)
+  if (confirmation->count == 0) {
+    hr_put_paragraph(document, confirmation->complete ? "No finding changes a product that can be measured here."
+                                                      : "Nothing was measured by then.");
     return HR_OK;
+  }
   return hr_put_table(document, measured_table(advice, confirmation), error);
 }
 

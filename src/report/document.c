@@ -162,8 +162,11 @@ void hr_put_workload(const hr_document *document, const hr_workload *workload)
     snprintf(length, sizeof length, "1 token over %" PRId64, workload->context);
   else
     snprintf(length, sizeof length, "%" PRId64 " tokens", workload->sequence);
-  hr_put_field(document, "workload", "%s in %s, %" PRId64 " × %s, attention %s, tensor parallel %" PRId64
-               ", pipeline stages %" PRId64, hr_phase_name(workload->phase), hr_dtype_name(workload->dtype),
-               workload->batch, length, hr_attention_form_name(workload->attention), workload->tensor_parallel,
-               workload->pipeline_stages);
+  char devices[96] = "";
+  int64_t t = workload->tensor_parallel, p = workload->pipeline_stages;
+  if (t != 1 || p != 1)
+    snprintf(devices, sizeof devices, ", tensor parallel %" PRId64 ", pipeline stages %" PRId64, t, p);
+  hr_put_field(document, "workload", "%s in %s, %" PRId64 " × %s, attention %s%s", hr_phase_name(workload->phase),
+               hr_dtype_name(workload->dtype), workload->batch, length, hr_attention_form_name(workload->attention),
+               devices);
 }

@@ -3,15 +3,12 @@
 #include "base/error.h"
 #include "report/text.h"
 
-#include <inttypes.h>
-
 static const hr_column shape_columns[] = {
     {"hidden", "hidden", HR_CELL_COUNT, 0},
     {"layers", "layers", HR_CELL_COUNT, 0},
     {"heads", "heads", HR_CELL_COUNT, 0},
-    {"k_heads", NULL, HR_CELL_COUNT, 0},
-    {"v_heads", NULL, HR_CELL_COUNT, 0},
-    {NULL, "KV heads", HR_CELL_TEXT, 5},
+    {"k_heads", "K heads", HR_CELL_COUNT, 5},
+    {"v_heads", "V heads", HR_CELL_COUNT, 5},
     {"head_dim", "head size", HR_CELL_COUNT, 4},
     {"v_dim", NULL, HR_CELL_COUNT, 0},
     {"mlp_width", "MLP width", HR_CELL_COUNT, 0},
@@ -29,12 +26,9 @@ static hr_table *shape_table(const hr_search_result *result)
   for (size_t i = 0; i < result->count; i++) {
     const hr_search_shape *s = &result->shapes[i];
     const hr_model *m = &s->model;
-    char kv[64];
-    snprintf(kv, sizeof kv, m->k_heads == m->v_heads ? "%" PRId64 : "%" PRId64 "/%" PRId64, m->k_heads, m->v_heads);
     const int64_t sizes[] = {m->hidden, m->layers, m->q_heads, m->k_heads, m->v_heads};
     for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++)
       hr_put_count(table, sizes[j]);
-    hr_put_text(table, kv);
     hr_put_count(table, m->qk_dim);
     hr_put_count(table, m->v_dim);
     hr_put_count(table, m->mlp_width);

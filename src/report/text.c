@@ -210,13 +210,14 @@ void hr_write_share(char *to, size_t size, double share)
     snprintf(to, size, "%.1f%%", 100 * share);
 }
 
+/* One decimal, but one significant digit below that: a vocabulary padded by 47 adds +0.005% parameters, not none. */
 void hr_write_gain(char *to, size_t size, double gain)
 {
-  double percent = 100 * gain;
+  double percent = 100 * gain, magnitude = fabs(percent);
   if (!isfinite(gain))
     hr_copy_text(to, size, "-");
-  else if (fabs(percent) < 0.05)
-    snprintf(to, size, "%s", fabs(percent) < 0.005 ? "0%" : percent > 0 ? "+0.0%" : "-0.0%");
+  else if (magnitude < 0.00095)
+    hr_copy_text(to, size, "0%");
   else
-    snprintf(to, size, fabs(percent) < 99.95 ? "%+.1f%%" : "%+.0f%%", percent);
+    snprintf(to, size, "%+.*f%%", magnitude < 0.0095 ? 3 : magnitude < 0.095 ? 2 : magnitude < 99.95 ? 1 : 0, percent);
 }

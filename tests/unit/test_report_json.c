@@ -172,8 +172,8 @@ static const key_row measurement_keys[] = {{"batch", "i"}, {"sequence", "i"}, {"
 static const key_row measured_row_keys[] = {
     {"rule", "s"}, {"operator", "s"}, {"before_ns", "rn"}, {"after_ns", "rn"}, {"before_m", "i"}, {"before_n", "i"},
     {"before_k", "i"}, {"before_batch", "i"}, {"after_m", "i"}, {"after_n", "i"}, {"after_k", "i"},
-    {"after_batch", "i"}, {"predicted_before_ns", "r"}, {"predicted_after_ns", "r"}, {"predicted_speedup", "r"},
-    {"measured_speedup", "rn"}, {"measured_speedup_low", "rn"}, {"measured_speedup_high", "rn"}, {"samples", "i"},
+    {"after_batch", "i"}, {"predicted_before_ns", "r"}, {"predicted_after_ns", "r"}, {"predicted_gain", "r"},
+    {"measured_gain", "rn"}, {"measured_gain_low", "rn"}, {"measured_gain_high", "rn"}, {"samples", "i"},
     {"kernel_before", "sn"}, {"kernel_after", "sn"}, {"status", "s"}, {"reason", "sn"}};
 
 /* A confirmation as measuring would fill it, of the first finding's main operator. */
@@ -239,8 +239,8 @@ static void advise_with_a_measurement_has_the_documented_keys(void **state)
   CHECK_KEYS(measurement, "measurement", measurement_keys);
   const json_t *written = json_array_get(json_object_get(measurement, "rows"), 0);
   CHECK_KEYS(written, "measurement.rows[]", measured_row_keys);
-  assert_true(json_is_null(json_object_get(written, "measured_speedup_high")));
-  assert_true(json_real_value(json_object_get(written, "measured_speedup")) == 1.75);
+  assert_true(json_is_null(json_object_get(written, "measured_gain_high")));
+  assert_true(json_real_value(json_object_get(written, "measured_gain")) == 0.75);
   const json_t *first = json_array_get(json_object_get(document, "findings"), 0);
   assert_true(json_real_value(json_object_get(first, "measured_gain")) == 0.125);
   json_decref(document);
