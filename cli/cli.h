@@ -114,8 +114,8 @@ int cli_open_own_device(const cli_run *run, hr_device **device); /* for --measur
 /** Where the result goes. A file is written beside its target and renamed at the end, so that it is old or new. */
 typedef struct cli_output {
   FILE *stream;
-  const char *name;     /* for messages */
-  char *target;         /* the file to replace; NULL when written directly */
+  const char *name; /* for messages */
+  char *target;     /* the file to replace; NULL when written directly */
   char *temporary;
   hr_report_options options;
 } cli_output;

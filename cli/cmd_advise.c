@@ -23,8 +23,8 @@ static hr_status confirm(const cli_run *run, hr_device *device, hr_advice *advic
                          hr_error *error)
 {
   cli_progress progress = cli_progress_begin(run);
-  hr_status status = hr_confirm(device, advice, run->options.budget * 1e9, cli_progress_report, &progress, confirmation,
-                                error);
+  hr_status status =
+      hr_confirm(device, advice, run->options.budget * 1e9, cli_progress_report, &progress, confirmation, error);
   cli_progress_end(&progress);
   return status;
 }

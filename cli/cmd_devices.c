@@ -46,9 +46,11 @@ static void add(device_list *list, const char *name, bool measured)
 {
   device_entry *entry = &list->entries[list->count];
   entry->error = (hr_error){.status = HR_OK};
-  hr_status status = measured ? probe(name, &entry->hardware, &entry->error)
-                              : hr_load_hardware(name, &entry->hardware, &entry->error);
-  list->reports[list->count++] = (hr_device_report){.name = name, .status = status, .detail = entry->error.message,
+  hr_status status =
+      measured ? probe(name, &entry->hardware, &entry->error) : hr_load_hardware(name, &entry->hardware, &entry->error);
+  list->reports[list->count++] = (hr_device_report){.name = name,
+                                                    .status = status,
+                                                    .detail = entry->error.message,
                                                     .hardware = status == HR_OK ? &entry->hardware : NULL};
 }
 

@@ -5,16 +5,16 @@
 #include "cli.h"
 
 /* One row a group: enumerator, bit, heading in the help. */
-#define CLI_GROUP_LIST(ROW)                  \
-  ROW(GROUP_DEVICE, 0, "Device:")            \
-  ROW(GROUP_WORKLOAD, 1, "Workload:")        \
-  ROW(GROUP_DTYPE, 2, "Numbers:")            \
-  ROW(GROUP_GEMM, 3, "Product:")             \
-  ROW(GROUP_SEARCH, 4, "Search:")            \
-  ROW(GROUP_MEASURE, 5, "Measuring:")        \
-  ROW(GROUP_ADVISE, 6, "Findings:")          \
-  ROW(GROUP_PROBE, 7, "Probing:")            \
-  ROW(GROUP_LIST, 8, "Names:")               \
+#define CLI_GROUP_LIST(ROW)           \
+  ROW(GROUP_DEVICE, 0, "Device:")     \
+  ROW(GROUP_WORKLOAD, 1, "Workload:") \
+  ROW(GROUP_DTYPE, 2, "Numbers:")     \
+  ROW(GROUP_GEMM, 3, "Product:")      \
+  ROW(GROUP_SEARCH, 4, "Search:")     \
+  ROW(GROUP_MEASURE, 5, "Measuring:") \
+  ROW(GROUP_ADVISE, 6, "Findings:")   \
+  ROW(GROUP_PROBE, 7, "Probing:")     \
+  ROW(GROUP_LIST, 8, "Names:")        \
   ROW(GROUP_COMMON, 9, "Result:")
 
 enum {

@@ -28,8 +28,7 @@ int cli_load_model(const cli_run *run, hr_model *model)
   hr_note_fn note = run->options.verbose ? print_note : NULL;
   hr_status status = hr_load_model(run->arguments[0], note, NULL, model, &error);
   if (status == HR_ERROR_NOT_FOUND)
-    return cli_fail(EXIT_INPUT, "%s%s", error.message,
-                    hint(&error, run->arguments[0], "; see headroom help models"));
+    return cli_fail(EXIT_INPUT, "%s%s", error.message, hint(&error, run->arguments[0], "; see headroom help models"));
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
@@ -76,8 +75,8 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
 {
   hr_error error = {.status = HR_OK};
   const char *name = run->options.device ? run->options.device : "cpu";
-  hr_status status = hr_device_open(strcmp(name, "cuda") == 0 ? "cuda:0" : name, (int)run->options.threads, device,
-                                    &error);
+  hr_status status =
+      hr_device_open(strcmp(name, "cuda") == 0 ? "cuda:0" : name, (int)run->options.threads, device, &error);
   if (status == HR_OK)
     return CLI_GO_ON;
   hr_hardware hardware;

@@ -137,8 +137,8 @@ static int read_CSV(const option_row *row, const char *text, void *value)
 
 static int read_COLOR(const option_row *row, const char *text, void *value)
 {
-  static const char *const names[] = {[CLI_COLOR_AUTO] = "auto", [CLI_COLOR_ALWAYS] = "always",
-                                      [CLI_COLOR_NEVER] = "never"};
+  static const char *const names[] = {
+      [CLI_COLOR_AUTO] = "auto", [CLI_COLOR_ALWAYS] = "always", [CLI_COLOR_NEVER] = "never"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     if (strcmp(text, names[i]) == 0) {
       *(cli_color *)value = (cli_color)i;
@@ -185,17 +185,20 @@ static void fill_tables(option_tables *tables, unsigned groups)
   for (int i = 0; i < CLI_OPTION_COUNT; i++) {
     int group = group_of(&rows[i], groups);
     if (group < CLI_GROUP_COUNT)
-      *next[group]++ =
-          (struct poptOption){.longName = rows[i].name, .shortName = rows[i].letter,
-                              .argInfo = rows[i].argument ? POPT_ARG_STRING : POPT_ARG_NONE, .arg = NULL, .val = i + 1,
-                              .descrip = rows[i].help, .argDescrip = rows[i].argument};
+      *next[group]++ = (struct poptOption){.longName = rows[i].name,
+                                           .shortName = rows[i].letter,
+                                           .argInfo = rows[i].argument ? POPT_ARG_STRING : POPT_ARG_NONE,
+                                           .arg = NULL,
+                                           .val = i + 1,
+                                           .descrip = rows[i].help,
+                                           .argDescrip = rows[i].argument};
   }
   struct poptOption *group = tables->groups;
   for (int i = 0; i < CLI_GROUP_COUNT; i++) {
     *next[i] = end;
     if (next[i] != tables->options[i])
-      *group++ = (struct poptOption){.argInfo = POPT_ARG_INCLUDE_TABLE, .arg = tables->options[i],
-                                     .descrip = headings[i]};
+      *group++ =
+          (struct poptOption){.argInfo = POPT_ARG_INCLUDE_TABLE, .arg = tables->options[i], .descrip = headings[i]};
   }
   *group = end;
 }

@@ -29,10 +29,10 @@ HR_API hr_status hr_csv_table_parse(const char *name, hr_csv_table *table);
 typedef struct hr_report_options {
   size_t struct_size; /* sizeof(hr_report_options), set by hr_report_options_default() */
   hr_format format;
-  bool colour;        /* ANSI colours in tables */
-  int width;          /* columns of the terminal; 0: do not wrap */
-  bool verbose;       /* satisfied and void rules too, all operators */
-  hr_csv_table csv;   /* of hr_report_advice() */
+  bool colour;      /* ANSI colours in tables */
+  int width;        /* columns of the terminal; 0: do not wrap */
+  bool verbose;     /* satisfied and void rules too, all operators */
+  hr_csv_table csv; /* of hr_report_advice() */
 } hr_report_options;
 
 /** A plain table of unlimited width. */

@@ -77,8 +77,8 @@ hr_status hr_read_file(const char *path, const char *name, char **text, size_t *
   char reason[HR_REASON_SIZE];
   int file = standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (file < 0)
-    return hr_fail(error, errno == ENOENT || errno == ENOTDIR ? HR_ERROR_NOT_FOUND : HR_ERROR_UNREADABLE, "%s: %s", name,
-                   hr_reason(errno, reason));
+    return hr_fail(error, errno == ENOENT || errno == ENOTDIR ? HR_ERROR_NOT_FOUND : HR_ERROR_UNREADABLE, "%s: %s",
+                   name, hr_reason(errno, reason));
   hr_status status = standard_input ? HR_OK : check_kind(file, name, error);
   if (status == HR_OK)
     status = read_all(file, name, text, length, error);

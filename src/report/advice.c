@@ -357,8 +357,10 @@ static hr_status write_text(const hr_advice *advice, const hr_confirmation *conf
   const hr_step *step = &advice->step;
   put_step(document, advice, parameters);
   hr_put_heading(document, document->options->verbose ? "Operators of the step" : "Matrix products of the step");
-  HR_TRY(hr_put_table(document, hr_operator_table(&step->operators, step, &advice->model, &advice->workload,
-                                                 !document->options->verbose), error));
+  HR_TRY(hr_put_table(
+      document,
+      hr_operator_table(&step->operators, step, &advice->model, &advice->workload, !document->options->verbose),
+      error));
   HR_TRY(tell_findings(document, advice, error));
   tell_combined(document, advice);
   return tell_measured(document, advice, confirmation, error);
@@ -370,7 +372,7 @@ static hr_status write_csv(const hr_advice *advice, const hr_confirmation *confi
   const hr_step *step = &advice->step;
   if (document->options->csv == HR_CSV_OPERATORS)
     return hr_put_table(document, hr_operator_table(&step->operators, step, &advice->model, &advice->workload, false),
-                       error);
+                        error);
   if (document->options->csv == HR_CSV_MEASUREMENTS) {
     static const hr_confirmation nothing = {.count = 0};
     return hr_put_table(document, measured_table(advice, confirmation ? confirmation : &nothing), error);

@@ -60,7 +60,7 @@ static void put_parameters(const hr_document *document, const hr_parameters *p)
   const struct {
     const char *name;
     int64_t count;
-  } parts[] = {{"attention", p->attention}, {"MLP", p->mlp},           {"norms", p->norm}, {"embedding", p->embedding},
+  } parts[] = {{"attention", p->attention}, {"MLP", p->mlp},        {"norms", p->norm}, {"embedding", p->embedding},
                {"positions", p->position},  {"logit map", p->logit}};
   char line[256] = "";
   size_t used = 0;
@@ -80,8 +80,10 @@ static void put_memory(const hr_document *document, const description *d)
   const struct {
     const char *name;
     int64_t bytes;
-  } parts[] = {{"weights", m->weight_bytes},         {"gradients", m->gradient_bytes},
-               {"optimizer", m->optimizer_bytes},    {"activations", m->activation_bytes},
+  } parts[] = {{"weights", m->weight_bytes},
+               {"gradients", m->gradient_bytes},
+               {"optimizer", m->optimizer_bytes},
+               {"activations", m->activation_bytes},
                {"KV cache", m->kv_cache_bytes}};
   char line[256] = "", bytes[HR_NUMBER_SIZE];
   size_t used = 0;

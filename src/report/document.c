@@ -8,10 +8,8 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-static const char *const format_names[] = {[HR_FORMAT_TABLE] = "table",
-                                           [HR_FORMAT_JSON] = "json",
-                                           [HR_FORMAT_CSV] = "csv",
-                                           [HR_FORMAT_MARKDOWN] = "markdown"};
+static const char *const format_names[] = {
+    [HR_FORMAT_TABLE] = "table", [HR_FORMAT_JSON] = "json", [HR_FORMAT_CSV] = "csv", [HR_FORMAT_MARKDOWN] = "markdown"};
 
 hr_status hr_format_parse(const char *name, hr_format *format)
 {
@@ -22,9 +20,8 @@ hr_status hr_format_parse(const char *name, hr_format *format)
   return status;
 }
 
-static const char *const csv_names[] = {[HR_CSV_FINDINGS] = "findings",
-                                        [HR_CSV_OPERATORS] = "operators",
-                                        [HR_CSV_MEASUREMENTS] = "measurements"};
+static const char *const csv_names[] = {
+    [HR_CSV_FINDINGS] = "findings", [HR_CSV_OPERATORS] = "operators", [HR_CSV_MEASUREMENTS] = "measurements"};
 
 hr_status hr_csv_table_parse(const char *name, hr_csv_table *table)
 {
@@ -127,8 +124,7 @@ static void write_heads(char *to, size_t size, const hr_model *model)
     snprintf(to + used, size - (size_t)used, ", %" PRId64 " K heads, %" PRId64 " V heads", model->k_heads,
              model->v_heads);
   else if (model->k_heads != model->q_heads)
-    snprintf(to + used, size - (size_t)used, ", %" PRId64 " KV head%s", model->k_heads,
-             model->k_heads == 1 ? "" : "s");
+    snprintf(to + used, size - (size_t)used, ", %" PRId64 " KV head%s", model->k_heads, model->k_heads == 1 ? "" : "s");
 }
 
 void hr_put_model(const hr_document *document, const hr_model *model)
@@ -138,8 +134,8 @@ void hr_put_model(const hr_document *document, const hr_model *model)
   hr_write_count(vocabulary, sizeof vocabulary, model->vocabulary);
   hr_put_field(document, "model", "%s", model->name);
   hr_put_field(document, "shape",
-               "%s: %" PRId64 " layers, hidden %" PRId64 ", %s, MLP %" PRId64 " (%s%s%s), vocabulary %s%s", model->family,
-               model->layers, model->hidden, heads, model->mlp_width, model->mlp_gated ? "gated " : "",
+               "%s: %" PRId64 " layers, hidden %" PRId64 ", %s, MLP %" PRId64 " (%s%s%s), vocabulary %s%s",
+               model->family, model->layers, model->hidden, heads, model->mlp_width, model->mlp_gated ? "gated " : "",
                model->activation, model->parallel_block ? ", beside the attention" : "", vocabulary,
                model->tied_embeddings ? " (tied)" : "");
 }

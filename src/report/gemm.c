@@ -115,10 +115,16 @@ static void put_measurement_json(hr_json document, const hr_measurement *m)
   const struct {
     const char *key;
     double value;
-  } times[] = {{"min_ns", m->min_ns},       {"p10_ns", m->p10_ns}, {"median_ns", m->median_ns},
-               {"mean_ns", m->mean_ns},     {"p90_ns", m->p90_ns}, {"max_ns", m->max_ns},
-               {"stddev_ns", m->stddev_ns}, {"median_low_ns", m->median_low_ns},
-               {"median_high_ns", m->median_high_ns}, {"flops_per_s", m->flops_per_s},
+  } times[] = {{"min_ns", m->min_ns},
+               {"p10_ns", m->p10_ns},
+               {"median_ns", m->median_ns},
+               {"mean_ns", m->mean_ns},
+               {"p90_ns", m->p90_ns},
+               {"max_ns", m->max_ns},
+               {"stddev_ns", m->stddev_ns},
+               {"median_low_ns", m->median_low_ns},
+               {"median_high_ns", m->median_high_ns},
+               {"flops_per_s", m->flops_per_s},
                {"bytes_per_s", m->bytes_per_s}};
   for (size_t i = 0; i < sizeof times / sizeof *times; i++)
     hr_json_put_number(json, times[i].key, has_time(m) ? times[i].value : NAN);
@@ -151,19 +157,32 @@ static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
   const struct {
     const char *key;
     double value;
-  } numbers[] = {{"predicted_ns", p->time_ns},     {"predicted_low_ns", p->low_ns}, {"predicted_high_ns", p->high_ns},
-                 {"efficiency", p->efficiency},    {"matrix_ns", p->matrix_ns},     {"tile_ns", p->tile_ns},
-                 {"wave_ns", p->wave_ns},          {"alignment_ns", p->alignment_ns}, {"memory_ns", p->memory_ns},
-                 {"launch_ns", p->launch_ns},      {"tile_waste", p->tile_waste},   {"wave_waste", p->wave_waste},
+  } numbers[] = {{"predicted_ns", p->time_ns},
+                 {"predicted_low_ns", p->low_ns},
+                 {"predicted_high_ns", p->high_ns},
+                 {"efficiency", p->efficiency},
+                 {"matrix_ns", p->matrix_ns},
+                 {"tile_ns", p->tile_ns},
+                 {"wave_ns", p->wave_ns},
+                 {"alignment_ns", p->alignment_ns},
+                 {"memory_ns", p->memory_ns},
+                 {"launch_ns", p->launch_ns},
+                 {"tile_waste", p->tile_waste},
+                 {"wave_waste", p->wave_waste},
                  {"alignment_loss", p->alignment_loss}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     hr_json_put_number(prediction, numbers[i].key, numbers[i].value);
   const struct {
     const char *key;
     int64_t value;
-  } counts[] = {{"tile_m", p->tile_m},           {"tile_n", p->tile_n},           {"tiles", p->tiles},
-                {"waves", p->waves},             {"m_alignment", p->m_alignment}, {"n_alignment", p->n_alignment},
-                {"k_alignment", p->k_alignment}, {"alignment", p->alignment}};
+  } counts[] = {{"tile_m", p->tile_m},
+                {"tile_n", p->tile_n},
+                {"tiles", p->tiles},
+                {"waves", p->waves},
+                {"m_alignment", p->m_alignment},
+                {"n_alignment", p->n_alignment},
+                {"k_alignment", p->k_alignment},
+                {"alignment", p->alignment}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     hr_json_put_count(prediction, counts[i].key, counts[i].value);
   put_measurement_json(json, r->measurement);
@@ -175,8 +194,8 @@ static void tell_times(const hr_document *document, const hr_prediction *p)
   const struct {
     const char *what;
     double time_ns;
-  } parts[] = {{"useful products", p->matrix_ns}, {"tiles", p->tile_ns},     {"waves", p->wave_ns},
-               {"alignment", p->alignment_ns},    {"memory", p->memory_ns},  {"launch", p->launch_ns}};
+  } parts[] = {{"useful products", p->matrix_ns}, {"tiles", p->tile_ns},    {"waves", p->wave_ns},
+               {"alignment", p->alignment_ns},    {"memory", p->memory_ns}, {"launch", p->launch_ns}};
   char line[512] = "";
   size_t used = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -230,11 +249,14 @@ static void write_text(const hr_document *document, const gemm_report *r)
   hr_write_share(wave, sizeof wave, p->wave_waste);
   hr_write_share(loss, sizeof loss, p->alignment_loss);
   if (p->tile_m > 0)
-    hr_put_field(document, "tiles", "%" PRId64 " of %" PRId64 "×%" PRId64 " in %" PRId64 " wave%s; %s of their area and "
-                 "%s of the slots are wasted", p->tiles, p->tile_m, p->tile_n, p->waves, p->waves == 1 ? "" : "s", tile,
-                 wave);
-  hr_put_field(document, "alignment", "m to %" PRId64 ", n to %" PRId64 ", k to %" PRId64 " bytes; the contiguous ones to "
-               "%" PRId64 ", which loses %s", p->m_alignment, p->n_alignment, p->k_alignment, p->alignment, loss);
+    hr_put_field(document, "tiles",
+                 "%" PRId64 " of %" PRId64 "×%" PRId64 " in %" PRId64 " wave%s; %s of their area and "
+                 "%s of the slots are wasted",
+                 p->tiles, p->tile_m, p->tile_n, p->waves, p->waves == 1 ? "" : "s", tile, wave);
+  hr_put_field(document, "alignment",
+               "m to %" PRId64 ", n to %" PRId64 ", k to %" PRId64 " bytes; the contiguous ones to "
+               "%" PRId64 ", which loses %s",
+               p->m_alignment, p->n_alignment, p->k_alignment, p->alignment, loss);
   tell_measurement(document, r->measurement);
 }
 

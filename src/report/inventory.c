@@ -102,21 +102,16 @@ hr_status hr_report_devices(FILE *out, const hr_report_options *options, const h
 {
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
-  hr_status status = options->format == HR_FORMAT_JSON
-                         ? write_devices_json(out, devices, count, error)
-                         : write_devices(&document, devices, count, error);
+  hr_status status = options->format == HR_FORMAT_JSON ? write_devices_json(out, devices, count, error)
+                                                       : write_devices(&document, devices, count, error);
   return hr_document_end(&document, status, error);
 }
 
 static const hr_column kernel_columns[] = {
-    {"name", "kernel", HR_CELL_TEXT, 0},
-    {"operation", "operation", HR_CELL_TEXT, 0},
-    {"device", "device", HR_CELL_TEXT, 0},
-    {"dtypes", "formats", HR_CELL_TEXT, 3},
-    {"needs", NULL, HR_CELL_TEXT, 0},
-    {"runs", "runs here", HR_CELL_FLAG, 0},
-    {"why", NULL, HR_CELL_TEXT, 0},
-    {"summary", NULL, HR_CELL_TEXT, 0},
+    {"name", "kernel", HR_CELL_TEXT, 0},   {"operation", "operation", HR_CELL_TEXT, 0},
+    {"device", "device", HR_CELL_TEXT, 0}, {"dtypes", "formats", HR_CELL_TEXT, 3},
+    {"needs", NULL, HR_CELL_TEXT, 0},      {"runs", "runs here", HR_CELL_FLAG, 0},
+    {"why", NULL, HR_CELL_TEXT, 0},        {"summary", NULL, HR_CELL_TEXT, 0},
     {NULL, "", HR_CELL_TEXT, 0},
 };
 

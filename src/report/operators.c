@@ -8,18 +8,12 @@
 #include <math.h>
 
 static const hr_column operator_columns[] = {
-    {"name", "operator", HR_CELL_TEXT, 0},
-    {"kind", NULL, HR_CELL_TEXT, 0},
-    {"pass", NULL, HR_CELL_TEXT, 0},
-    {NULL, "m×n×k", HR_CELL_TEXT, 0},
-    {"m", NULL, HR_CELL_COUNT, 0},
-    {"n", NULL, HR_CELL_COUNT, 0},
-    {"k", NULL, HR_CELL_COUNT, 0},
-    {"batch", NULL, HR_CELL_COUNT, 0},
-    {"count", "runs", HR_CELL_COUNT, 5},
-    {"flops", "work", HR_CELL_FLOPS, 0},
-    {"bytes", "bytes", HR_CELL_BYTES, 4},
-    {NULL, "of all work", HR_CELL_SHARE, 6},
+    {"name", "operator", HR_CELL_TEXT, 0}, {"kind", NULL, HR_CELL_TEXT, 0},
+    {"pass", NULL, HR_CELL_TEXT, 0},       {NULL, "m×n×k", HR_CELL_TEXT, 0},
+    {"m", NULL, HR_CELL_COUNT, 0},         {"n", NULL, HR_CELL_COUNT, 0},
+    {"k", NULL, HR_CELL_COUNT, 0},         {"batch", NULL, HR_CELL_COUNT, 0},
+    {"count", "runs", HR_CELL_COUNT, 5},   {"flops", "work", HR_CELL_FLOPS, 0},
+    {"bytes", "bytes", HR_CELL_BYTES, 4},  {NULL, "of all work", HR_CELL_SHARE, 6},
 };
 
 static const hr_column predicted_columns[] = {

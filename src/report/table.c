@@ -420,8 +420,9 @@ json_t *hr_table_json(const hr_table *table)
 /* ---- styles ---- */
 
 static const char *const escapes[] = {
-    [HR_STYLE_PLAIN] = "",       [HR_STYLE_BOLD] = "\x1b[1m",  [HR_STYLE_DIM] = "\x1b[2m",   [HR_STYLE_RED] = "\x1b[1;31m",
-    [HR_STYLE_YELLOW] = "\x1b[33m", [HR_STYLE_CYAN] = "\x1b[36m", [HR_STYLE_GREEN] = "\x1b[32m",
+    [HR_STYLE_PLAIN] = "",         [HR_STYLE_BOLD] = "\x1b[1m",    [HR_STYLE_DIM] = "\x1b[2m",
+    [HR_STYLE_RED] = "\x1b[1;31m", [HR_STYLE_YELLOW] = "\x1b[33m", [HR_STYLE_CYAN] = "\x1b[36m",
+    [HR_STYLE_GREEN] = "\x1b[32m",
 };
 
 static bool styled(const hr_report_options *options, hr_style style)

@@ -11,7 +11,7 @@
 typedef enum hr_cell_kind {
   HR_CELL_TEXT,
   HR_CELL_COUNT,
-  HR_CELL_TIME,  /* ns */
+  HR_CELL_TIME, /* ns */
   HR_CELL_BYTES,
   HR_CELL_FLOPS,
   HR_CELL_FLOPS_RATE,
@@ -26,11 +26,18 @@ typedef struct hr_column {
   const char *key;   /* in CSV and JSON; NULL: for people only */
   const char *title; /* in tables and Markdown; NULL: for programs only */
   hr_cell_kind kind;
-  int drop;          /* a table too wide for the terminal loses its columns with the highest number first; 0: never */
+  int drop; /* a table too wide for the terminal loses its columns with the highest number first; 0: never */
 } hr_column;
 
-typedef enum hr_style { HR_STYLE_PLAIN, HR_STYLE_BOLD, HR_STYLE_DIM, HR_STYLE_RED, HR_STYLE_YELLOW, HR_STYLE_CYAN,
-                        HR_STYLE_GREEN } hr_style;
+typedef enum hr_style {
+  HR_STYLE_PLAIN,
+  HR_STYLE_BOLD,
+  HR_STYLE_DIM,
+  HR_STYLE_RED,
+  HR_STYLE_YELLOW,
+  HR_STYLE_CYAN,
+  HR_STYLE_GREEN
+} hr_style;
 
 typedef struct hr_table hr_table;
 

@@ -34,8 +34,8 @@ typedef struct character_range {
 
 /* The blocks that matter for names; the full tables of Unicode would change with each of its versions. */
 static const character_range unusual_widths[] = {
-    {0x0300, 0x036F, 0}, {0x1100, 0x115F, 2}, {0x200B, 0x200F, 0},   {0x20D0, 0x20FF, 0},   {0x2E80, 0xA4CF, 2},
-    {0xAC00, 0xD7A3, 2}, {0xF900, 0xFAFF, 2}, {0xFE00, 0xFE0F, 0},   {0xFE30, 0xFE6F, 2},   {0xFF00, 0xFF60, 2},
+    {0x0300, 0x036F, 0}, {0x1100, 0x115F, 2},   {0x200B, 0x200F, 0},   {0x20D0, 0x20FF, 0},   {0x2E80, 0xA4CF, 2},
+    {0xAC00, 0xD7A3, 2}, {0xF900, 0xFAFF, 2},   {0xFE00, 0xFE0F, 0},   {0xFE30, 0xFE6F, 2},   {0xFF00, 0xFF60, 2},
     {0xFFE0, 0xFFE6, 2}, {0x1F300, 0x1F64F, 2}, {0x1F900, 0x1F9FF, 2}, {0x20000, 0x3FFFD, 2},
 };
 
@@ -185,10 +185,8 @@ void hr_write_time(char *to, size_t size, double time_ns)
 
 void hr_write_bytes(char *to, size_t size, double bytes)
 {
-  static const scale scales[] = {{0x1p40, 0x1p40, "TiB"},
-                                 {0x1p30, 0x1p30, "GiB"},
-                                 {0x1p20, 0x1p20, "MiB"},
-                                 {0x1p10, 0x1p10, "KiB"}};
+  static const scale scales[] = {
+      {0x1p40, 0x1p40, "TiB"}, {0x1p30, 0x1p30, "GiB"}, {0x1p20, 0x1p20, "MiB"}, {0x1p10, 0x1p10, "KiB"}};
   if (fabs(bytes) < 0x1p10)
     snprintf(to, size, "%.0f B", bytes);
   else

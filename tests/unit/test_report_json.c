@@ -47,27 +47,58 @@ static void check_keys(const json_t *object, const char *where, const key_row *r
 #define CHECK_KEYS(object, where, rows) check_keys(object, where, rows, sizeof(rows) / sizeof *(rows))
 
 static const key_row model_keys[] = {
-    {"name", "s"}, {"family", "s"}, {"layers", "i"}, {"hidden", "i"}, {"vocabulary", "i"}, {"max_positions", "i"},
-    {"q_heads", "i"}, {"k_heads", "i"}, {"v_heads", "i"}, {"qk_dim", "i"}, {"v_dim", "i"}, {"q_rank", "i"},
-    {"window", "i"}, {"window_layers", "i"}, {"mlp_width", "i"}, {"mlp_gated", "b"}, {"activation", "s"},
-    {"parallel_block", "b"}, {"positions", "s"}, {"rotary_dim", "i"}, {"norm", "s"}, {"qk_norm", "s"},
-    {"tied_embeddings", "b"}};
-static const key_row workload_keys[] = {{"phase", "s"}, {"attention", "s"}, {"dtype", "s"}, {"batch", "i"},
-                                        {"sequence", "i"}, {"context", "in"}, {"tensor_parallel", "i"},
-                                        {"pipeline_stages", "i"}};
-static const key_row hardware_keys[] = {
-    {"name", "s"}, {"product", "s"}, {"architecture", "s"}, {"kind", "s"}, {"calibration", "s"}, {"error_band", "r"},
-    {"multiprocessors", "i"}, {"clock_hz", "r"}, {"dense_flops_per_s", "o"}, {"library_flops_per_s", "o"},
-    {"bandwidth_bytes_per_s", "r"}, {"bandwidth_share", "r"}, {"memory_bytes", "i"}, {"l2_bytes", "i"},
-    {"shared_bytes", "i"}, {"launch_ns", "r"}, {"devices_per_node", "i"}, {"interconnect_bytes_per_s", "r"}};
-static const key_row operator_keys[] = {{"name", "s"}, {"kind", "s"}, {"pass", "s"}, {"m", "in"}, {"n", "in"},
-                                        {"k", "in"}, {"batch", "in"}, {"count", "i"}, {"flops", "i"}, {"bytes", "i"}};
-static const key_row predicted_operator_keys[] = {
-    {"name", "s"}, {"kind", "s"}, {"pass", "s"}, {"m", "in"}, {"n", "in"}, {"k", "in"}, {"batch", "in"},
-    {"count", "i"}, {"flops", "i"}, {"bytes", "i"}, {"predicted_ns", "r"}, {"predicted_low_ns", "r"},
-    {"predicted_high_ns", "r"}, {"share", "r"}, {"bound_by", "s"}, {"efficiency", "r"}, {"tile_waste", "rn"},
-    {"wave_waste", "rn"}, {"alignment", "in"}, {"alignment_loss", "rn"}, {"tile_m", "i"}, {"tile_n", "i"},
-    {"tiles", "i"}, {"waves", "i"}};
+    {"name", "s"},          {"family", "s"},     {"layers", "i"},         {"hidden", "i"},        {"vocabulary", "i"},
+    {"max_positions", "i"}, {"q_heads", "i"},    {"k_heads", "i"},        {"v_heads", "i"},       {"qk_dim", "i"},
+    {"v_dim", "i"},         {"q_rank", "i"},     {"window", "i"},         {"window_layers", "i"}, {"mlp_width", "i"},
+    {"mlp_gated", "b"},     {"activation", "s"}, {"parallel_block", "b"}, {"positions", "s"},     {"rotary_dim", "i"},
+    {"norm", "s"},          {"qk_norm", "s"},    {"tied_embeddings", "b"}};
+static const key_row workload_keys[] = {{"phase", "s"},           {"attention", "s"},      {"dtype", "s"},
+                                        {"batch", "i"},           {"sequence", "i"},       {"context", "in"},
+                                        {"tensor_parallel", "i"}, {"pipeline_stages", "i"}};
+static const key_row hardware_keys[] = {{"name", "s"},
+                                        {"product", "s"},
+                                        {"architecture", "s"},
+                                        {"kind", "s"},
+                                        {"calibration", "s"},
+                                        {"error_band", "r"},
+                                        {"multiprocessors", "i"},
+                                        {"clock_hz", "r"},
+                                        {"dense_flops_per_s", "o"},
+                                        {"library_flops_per_s", "o"},
+                                        {"bandwidth_bytes_per_s", "r"},
+                                        {"bandwidth_share", "r"},
+                                        {"memory_bytes", "i"},
+                                        {"l2_bytes", "i"},
+                                        {"shared_bytes", "i"},
+                                        {"launch_ns", "r"},
+                                        {"devices_per_node", "i"},
+                                        {"interconnect_bytes_per_s", "r"}};
+static const key_row operator_keys[] = {{"name", "s"}, {"kind", "s"},   {"pass", "s"},  {"m", "in"},    {"n", "in"},
+                                        {"k", "in"},   {"batch", "in"}, {"count", "i"}, {"flops", "i"}, {"bytes", "i"}};
+static const key_row predicted_operator_keys[] = {{"name", "s"},
+                                                  {"kind", "s"},
+                                                  {"pass", "s"},
+                                                  {"m", "in"},
+                                                  {"n", "in"},
+                                                  {"k", "in"},
+                                                  {"batch", "in"},
+                                                  {"count", "i"},
+                                                  {"flops", "i"},
+                                                  {"bytes", "i"},
+                                                  {"predicted_ns", "r"},
+                                                  {"predicted_low_ns", "r"},
+                                                  {"predicted_high_ns", "r"},
+                                                  {"share", "r"},
+                                                  {"bound_by", "s"},
+                                                  {"efficiency", "r"},
+                                                  {"tile_waste", "rn"},
+                                                  {"wave_waste", "rn"},
+                                                  {"alignment", "in"},
+                                                  {"alignment_loss", "rn"},
+                                                  {"tile_m", "i"},
+                                                  {"tile_n", "i"},
+                                                  {"tiles", "i"},
+                                                  {"waves", "i"}};
 
 /* What was loaded for a test, and the document that a report wrote about it. */
 typedef struct fixture {
@@ -111,14 +142,23 @@ static json_t *end(fixture *f, const char *schema)
 
 static void describe_has_the_documented_keys(void **state)
 {
-  static const key_row keys[] = {{"schema", "s"}, {"version", "s"}, {"model", "o"}, {"workload", "o"},
-                                 {"parameters", "i"}, {"parameters_excluding_embeddings", "i"},
-                                 {"parameters_by_part", "o"}, {"flops", "i"}, {"bytes", "i"},
-                                 {"kv_cache_bytes_per_token", "i"}, {"memory", "o"}, {"device", "s"},
-                                 {"largest_batch", "i"}, {"operators", "a"}};
+  static const key_row keys[] = {{"schema", "s"},
+                                 {"version", "s"},
+                                 {"model", "o"},
+                                 {"workload", "o"},
+                                 {"parameters", "i"},
+                                 {"parameters_excluding_embeddings", "i"},
+                                 {"parameters_by_part", "o"},
+                                 {"flops", "i"},
+                                 {"bytes", "i"},
+                                 {"kv_cache_bytes_per_token", "i"},
+                                 {"memory", "o"},
+                                 {"device", "s"},
+                                 {"largest_batch", "i"},
+                                 {"operators", "a"}};
   static const key_row parts[] = {{"embedding", "i"}, {"position", "i"}, {"attention", "i"},
                                   {"mlp", "i"},       {"norm", "i"},     {"logit", "i"}};
-  static const key_row memory[] = {{"weight_bytes", "i"}, {"gradient_bytes", "i"}, {"optimizer_bytes", "i"},
+  static const key_row memory[] = {{"weight_bytes", "i"},     {"gradient_bytes", "i"}, {"optimizer_bytes", "i"},
                                    {"activation_bytes", "i"}, {"kv_cache_bytes", "i"}, {"total_bytes", "i"}};
   (void)state;
   fixture f;
@@ -155,40 +195,83 @@ static void describe_without_a_device_says_null(void **state)
   json_decref(document);
 }
 
-static const key_row advise_keys[] = {
-    {"schema", "s"}, {"version", "s"}, {"device", "s"}, {"hardware", "o"}, {"model", "o"}, {"workload", "o"},
-    {"parameters", "i"}, {"flops", "i"}, {"step_time_ns", "r"}, {"step_time_low_ns", "r"}, {"step_time_high_ns", "r"},
-    {"layer_time_ns", "r"}, {"logit_time_ns", "r"}, {"tokens_per_s", "r"}, {"model_efficiency", "r"},
-    {"operators", "a"}, {"findings", "a"}, {"combined", "on"}, {"measurement", "on"}};
-static const key_row finding_keys[] = {
-    {"rule", "s"}, {"severity", "s"}, {"void_on_device", "b"}, {"operator", "sn"}, {"operators", "sn"}, {"why", "s"},
-    {"current", "sn"}, {"suggested", "sn"}, {"parameter_change", "rn"}, {"predicted_operator_gain", "rn"},
-    {"predicted_gain", "rn"}, {"measured_operator_gain", "rn"}, {"measured_gain", "rn"}, {"source", "sn"}};
-static const key_row combined_keys[] = {{"why", "s"}, {"suggested", "sn"}, {"parameter_change", "rn"},
-                                        {"predicted_gain", "rn"}, {"measured_gain", "rn"}, {"model", "o"},
-                                        {"workload", "o"}};
-static const key_row measurement_keys[] = {{"batch", "i"}, {"sequence", "i"}, {"reduced", "b"}, {"note", "sn"},
-                                           {"complete", "b"}, {"rows", "a"}};
-static const key_row measured_row_keys[] = {
-    {"rule", "s"}, {"operator", "s"}, {"before_ns", "rn"}, {"after_ns", "rn"}, {"before_m", "i"}, {"before_n", "i"},
-    {"before_k", "i"}, {"before_batch", "i"}, {"after_m", "i"}, {"after_n", "i"}, {"after_k", "i"},
-    {"after_batch", "i"}, {"predicted_before_ns", "r"}, {"predicted_after_ns", "r"}, {"predicted_gain", "r"},
-    {"measured_gain", "rn"}, {"measured_gain_low", "rn"}, {"measured_gain_high", "rn"}, {"samples", "i"},
-    {"kernel_before", "sn"}, {"kernel_after", "sn"}, {"status", "s"}, {"reason", "sn"}};
+static const key_row advise_keys[] = {{"schema", "s"},
+                                      {"version", "s"},
+                                      {"device", "s"},
+                                      {"hardware", "o"},
+                                      {"model", "o"},
+                                      {"workload", "o"},
+                                      {"parameters", "i"},
+                                      {"flops", "i"},
+                                      {"step_time_ns", "r"},
+                                      {"step_time_low_ns", "r"},
+                                      {"step_time_high_ns", "r"},
+                                      {"layer_time_ns", "r"},
+                                      {"logit_time_ns", "r"},
+                                      {"tokens_per_s", "r"},
+                                      {"model_efficiency", "r"},
+                                      {"operators", "a"},
+                                      {"findings", "a"},
+                                      {"combined", "on"},
+                                      {"measurement", "on"}};
+static const key_row finding_keys[] = {{"rule", "s"},
+                                       {"severity", "s"},
+                                       {"void_on_device", "b"},
+                                       {"operator", "sn"},
+                                       {"operators", "sn"},
+                                       {"why", "s"},
+                                       {"current", "sn"},
+                                       {"suggested", "sn"},
+                                       {"parameter_change", "rn"},
+                                       {"predicted_operator_gain", "rn"},
+                                       {"predicted_gain", "rn"},
+                                       {"measured_operator_gain", "rn"},
+                                       {"measured_gain", "rn"},
+                                       {"source", "sn"}};
+static const key_row combined_keys[] = {
+    {"why", "s"},   {"suggested", "sn"}, {"parameter_change", "rn"}, {"predicted_gain", "rn"}, {"measured_gain", "rn"},
+    {"model", "o"}, {"workload", "o"}};
+static const key_row measurement_keys[] = {{"batch", "i"}, {"sequence", "i"}, {"reduced", "b"},
+                                           {"note", "sn"}, {"complete", "b"}, {"rows", "a"}};
+static const key_row measured_row_keys[] = {{"rule", "s"},
+                                            {"operator", "s"},
+                                            {"before_ns", "rn"},
+                                            {"after_ns", "rn"},
+                                            {"before_m", "i"},
+                                            {"before_n", "i"},
+                                            {"before_k", "i"},
+                                            {"before_batch", "i"},
+                                            {"after_m", "i"},
+                                            {"after_n", "i"},
+                                            {"after_k", "i"},
+                                            {"after_batch", "i"},
+                                            {"predicted_before_ns", "r"},
+                                            {"predicted_after_ns", "r"},
+                                            {"predicted_gain", "r"},
+                                            {"measured_gain", "rn"},
+                                            {"measured_gain_low", "rn"},
+                                            {"measured_gain_high", "rn"},
+                                            {"samples", "i"},
+                                            {"kernel_before", "sn"},
+                                            {"kernel_after", "sn"},
+                                            {"status", "s"},
+                                            {"reason", "sn"}};
 
 /* A confirmation as measuring would fill it, of the first finding's main operator. */
 static hr_confirmation made_up(hr_confirmation_row *row, const hr_advice *advice)
 {
-  *row = (hr_confirmation_row){.finding = 0, .before = advice->step.operators.items[advice->step.operators.count - 1],
-                               .predicted_before_ns = 2e6, .predicted_after_ns = 1e6};
+  *row = (hr_confirmation_row){.finding = 0,
+                               .before = advice->step.operators.items[advice->step.operators.count - 1],
+                               .predicted_before_ns = 2e6,
+                               .predicted_after_ns = 1e6};
   row->after = row->before;
   row->comparison.ratio = 1.75;
   row->comparison.ratio_low = 1.5;
   row->comparison.ratio_high = NAN; /* must not break the document */
   row->comparison.before.samples = 10;
   row->comparison.before.median_ns = 2.1e6;
-  return (hr_confirmation){.batch = 1, .sequence = 128, .reduced = true, .note = "fewer tokens", .complete = true,
-                           .count = 1, .rows = row};
+  return (hr_confirmation){
+      .batch = 1, .sequence = 128, .reduced = true, .note = "fewer tokens", .complete = true, .count = 1, .rows = row};
 }
 
 static void check_advice(const json_t *document)
@@ -198,9 +281,8 @@ static void check_advice(const json_t *document)
   CHECK_KEYS(document, "advise", advise_keys);
   CHECK_KEYS(json_object_get(document, "hardware"), "hardware", hardware_keys);
   json_array_foreach(json_object_get(document, "operators"), i, item)
-    CHECK_KEYS(item, "operators[]", predicted_operator_keys);
-  json_array_foreach(json_object_get(document, "findings"), i, item)
-    CHECK_KEYS(item, "findings[]", finding_keys);
+      CHECK_KEYS(item, "operators[]", predicted_operator_keys);
+  json_array_foreach(json_object_get(document, "findings"), i, item) CHECK_KEYS(item, "findings[]", finding_keys);
   if (!json_is_null(json_object_get(document, "combined")))
     CHECK_KEYS(json_object_get(document, "combined"), "combined", combined_keys);
 }
@@ -249,13 +331,23 @@ static void advise_with_a_measurement_has_the_documented_keys(void **state)
 
 static void search_has_the_documented_keys(void **state)
 {
-  static const key_row keys[] = {{"schema", "s"}, {"version", "s"}, {"device", "s"}, {"hardware", "o"}, {"model", "o"},
-                                 {"workload", "o"}, {"parameters", "i"}, {"step_time_ns", "r"}, {"evaluated", "i"},
-                                 {"complete", "b"}, {"shapes", "a"}};
-  static const key_row shapes[] = {{"hidden", "i"}, {"layers", "i"}, {"heads", "i"}, {"k_heads", "i"},
-                                   {"v_heads", "i"}, {"head_dim", "i"}, {"v_dim", "i"}, {"mlp_width", "i"},
-                                   {"vocabulary", "i"}, {"parameters", "i"}, {"parameter_change", "r"},
-                                   {"step_time_ns", "r"}, {"predicted_gain", "r"}, {"pareto", "b"}};
+  static const key_row keys[] = {{"schema", "s"},    {"version", "s"},  {"device", "s"},     {"hardware", "o"},
+                                 {"model", "o"},     {"workload", "o"}, {"parameters", "i"}, {"step_time_ns", "r"},
+                                 {"evaluated", "i"}, {"complete", "b"}, {"shapes", "a"}};
+  static const key_row shapes[] = {{"hidden", "i"},
+                                   {"layers", "i"},
+                                   {"heads", "i"},
+                                   {"k_heads", "i"},
+                                   {"v_heads", "i"},
+                                   {"head_dim", "i"},
+                                   {"v_dim", "i"},
+                                   {"mlp_width", "i"},
+                                   {"vocabulary", "i"},
+                                   {"parameters", "i"},
+                                   {"parameter_change", "r"},
+                                   {"step_time_ns", "r"},
+                                   {"predicted_gain", "r"},
+                                   {"pareto", "b"}};
   (void)state;
   fixture f;
   hr_search_result *result;
@@ -268,30 +360,33 @@ static void search_has_the_documented_keys(void **state)
   CHECK_KEYS(document, "search", keys);
   size_t i;
   const json_t *shape;
-  json_array_foreach(json_object_get(document, "shapes"), i, shape)
-    CHECK_KEYS(shape, "shapes[]", shapes);
+  json_array_foreach(json_object_get(document, "shapes"), i, shape) CHECK_KEYS(shape, "shapes[]", shapes);
   json_decref(document);
   hr_search_result_free(result);
 }
 
-static const key_row gemm_document_keys[] = {{"schema", "s"}, {"version", "s"}, {"device", "s"}, {"hardware", "o"},
-                                             {"gemm", "o"}, {"prediction", "o"}, {"measurement", "on"}};
+static const key_row gemm_document_keys[] = {{"schema", "s"},      {"version", "s"}, {"device", "s"},
+                                             {"hardware", "o"},    {"gemm", "o"},    {"prediction", "o"},
+                                             {"measurement", "on"}};
 static const key_row gemm_measurement_keys[] = {
-    {"status", "s"}, {"reason", "sn"}, {"kernel", "sn"}, {"samples", "i"}, {"min_ns", "rn"}, {"p10_ns", "rn"},
-    {"median_ns", "rn"}, {"mean_ns", "rn"}, {"p90_ns", "rn"}, {"max_ns", "rn"}, {"stddev_ns", "rn"},
-    {"median_low_ns", "rn"}, {"median_high_ns", "rn"}, {"flops_per_s", "rn"}, {"bytes_per_s", "rn"}, {"warm", "b"},
-    {"buffer_sets", "i"}, {"max_error", "rn"}, {"rows_checked", "i"}};
+    {"status", "s"},          {"reason", "sn"},      {"kernel", "sn"},      {"samples", "i"},
+    {"min_ns", "rn"},         {"p10_ns", "rn"},      {"median_ns", "rn"},   {"mean_ns", "rn"},
+    {"p90_ns", "rn"},         {"max_ns", "rn"},      {"stddev_ns", "rn"},   {"median_low_ns", "rn"},
+    {"median_high_ns", "rn"}, {"flops_per_s", "rn"}, {"bytes_per_s", "rn"}, {"warm", "b"},
+    {"buffer_sets", "i"},     {"max_error", "rn"},   {"rows_checked", "i"}};
 
 static void gemm_has_the_documented_keys(void **state)
 {
-  static const key_row sizes[] = {{"m", "i"}, {"n", "i"}, {"k", "i"}, {"batch", "i"}, {"dtype", "s"},
-                                  {"transpose_a", "b"}, {"transpose_b", "b"}, {"flops", "i"}, {"bytes", "i"}};
+  static const key_row sizes[] = {{"m", "i"},           {"n", "i"},     {"k", "i"},
+                                  {"batch", "i"},       {"dtype", "s"}, {"transpose_a", "b"},
+                                  {"transpose_b", "b"}, {"flops", "i"}, {"bytes", "i"}};
   static const key_row prediction_keys[] = {
-      {"bound_by", "s"}, {"predicted_ns", "r"}, {"predicted_low_ns", "r"}, {"predicted_high_ns", "r"},
-      {"efficiency", "r"}, {"matrix_ns", "r"}, {"tile_ns", "r"}, {"wave_ns", "r"}, {"alignment_ns", "r"},
-      {"memory_ns", "r"}, {"launch_ns", "r"}, {"tile_waste", "r"}, {"wave_waste", "r"}, {"alignment_loss", "r"},
-      {"tile_m", "i"}, {"tile_n", "i"}, {"tiles", "i"}, {"waves", "i"}, {"m_alignment", "i"}, {"n_alignment", "i"},
-      {"k_alignment", "i"}, {"alignment", "i"}};
+      {"bound_by", "s"},     {"predicted_ns", "r"},   {"predicted_low_ns", "r"}, {"predicted_high_ns", "r"},
+      {"efficiency", "r"},   {"matrix_ns", "r"},      {"tile_ns", "r"},          {"wave_ns", "r"},
+      {"alignment_ns", "r"}, {"memory_ns", "r"},      {"launch_ns", "r"},        {"tile_waste", "r"},
+      {"wave_waste", "r"},   {"alignment_loss", "r"}, {"tile_m", "i"},           {"tile_n", "i"},
+      {"tiles", "i"},        {"waves", "i"},          {"m_alignment", "i"},      {"n_alignment", "i"},
+      {"k_alignment", "i"},  {"alignment", "i"}};
   (void)state;
   fixture f;
   hr_prediction prediction;
@@ -333,8 +428,8 @@ static void devices_have_the_documented_keys(void **state)
 
 static void kernels_have_the_documented_keys(void **state)
 {
-  static const key_row keys[] = {{"name", "s"}, {"operation", "s"}, {"device", "s"}, {"dtypes", "s"},
-                                 {"needs", "sn"}, {"runs", "b"}, {"why", "sn"}, {"summary", "s"}};
+  static const key_row keys[] = {{"name", "s"},   {"operation", "s"}, {"device", "s"}, {"dtypes", "s"},
+                                 {"needs", "sn"}, {"runs", "b"},      {"why", "sn"},   {"summary", "s"}};
   (void)state;
   fixture f;
   begin(&f, "gpt2");
@@ -343,8 +438,7 @@ static void kernels_have_the_documented_keys(void **state)
   size_t i;
   const json_t *kernel;
   assert_true(json_array_size(json_object_get(document, "kernels")) > 0);
-  json_array_foreach(json_object_get(document, "kernels"), i, kernel)
-    CHECK_KEYS(kernel, "kernels[]", keys);
+  json_array_foreach(json_object_get(document, "kernels"), i, kernel) CHECK_KEYS(kernel, "kernels[]", keys);
   json_decref(document);
 }
 
