@@ -11,19 +11,46 @@ typedef struct group {
   bool (*has)(const measured *row);
 } group;
 
-static bool is_gemm(const measured *r) { return strcmp(r->kind, "gemm") == 0 && r->m > 128; }
-static bool is_few_rows(const measured *r) { return strcmp(r->kind, "gemm") == 0 && r->m <= 128; }
-static bool is_bmm(const measured *r) { return strcmp(r->kind, "bmm") == 0; }
-static bool is_product(const measured *r) { return strcmp(r->kind, "gemm") == 0 || is_bmm(r); }
-static bool is_decode(const measured *r) { return strcmp(r->kind, "decode") == 0; }
-static bool is_backward(const measured *r) { return strstr(r->kind, "_backward") != NULL; }
-static bool is_attention(const measured *r) { return strncmp(r->kind, "attention", 9) == 0 && !is_backward(r); }
-static bool is_pointwise(const measured *r) { return !is_product(r) && !is_decode(r) && strncmp(r->kind, "attention", 9) != 0; }
-static bool is_any(const measured *r) { return r != NULL; }
+static bool is_gemm(const measured *r)
+{
+  return strcmp(r->kind, "gemm") == 0 && r->m > 128;
+}
+static bool is_few_rows(const measured *r)
+{
+  return strcmp(r->kind, "gemm") == 0 && r->m <= 128;
+}
+static bool is_bmm(const measured *r)
+{
+  return strcmp(r->kind, "bmm") == 0;
+}
+static bool is_product(const measured *r)
+{
+  return strcmp(r->kind, "gemm") == 0 || is_bmm(r);
+}
+static bool is_decode(const measured *r)
+{
+  return strcmp(r->kind, "decode") == 0;
+}
+static bool is_backward(const measured *r)
+{
+  return strstr(r->kind, "_backward") != NULL;
+}
+static bool is_attention(const measured *r)
+{
+  return strncmp(r->kind, "attention", 9) == 0 && !is_backward(r);
+}
+static bool is_pointwise(const measured *r)
+{
+  return !is_product(r) && !is_decode(r) && strncmp(r->kind, "attention", 9) != 0;
+}
+static bool is_any(const measured *r)
+{
+  return r != NULL;
+}
 
 static const group groups[] = {
-    {"products, m > 128", is_gemm}, {"products, m <= 128", is_few_rows},    {"batched products", is_bmm},
-    {"all products", is_product},   {"fused attention", is_attention},      {"  its backward pass", is_backward},
+    {"products, m > 128", is_gemm}, {"products, m <= 128", is_few_rows},        {"batched products", is_bmm},
+    {"all products", is_product},   {"fused attention", is_attention},          {"  its backward pass", is_backward},
     {"  decoding", is_decode},      {"norm, softmax, pointwise", is_pointwise}, {"all", is_any},
 };
 
@@ -48,7 +75,8 @@ static void print_file(const char *path, const hr_hardware *hardware, bool halve
 {
   static measured rows[MEASURED_MAX];
   size_t count = measured_read(path, rows);
-  printf("\n%s: %zu rows\n\n| rows | kind | count | mean error | bias | 90%% within | worst |\n|---|---|---|---|---|---|---|\n",
+  printf("\n%s: %zu rows\n\n| rows | kind | count | mean error | bias | 90%% within | worst "
+         "|\n|---|---|---|---|---|---|---|\n",
          path, count);
   for (int half = halves ? 0 : -1; half <= (halves ? 1 : -1); half++) {
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)

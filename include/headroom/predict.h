@@ -28,6 +28,7 @@ typedef struct hr_prediction {
   /* Parts in ns. The time is at least the largest; how they overlap is said at hr_predict_gemm(). */
   double matrix_ns;        /* useful operations at the library's rate, nothing wasted */
   double tile_ns;          /* added by tiles that reach over the edge, by the tile being a slower one, and by stores */
+  double store_ns;         /* the part of tile_ns that is writing the result, which is memory's time as well */
   double wave_ns;          /* added by slots that are empty in the last wave */
   double alignment_ns;     /* added by misaligned operands */
   double memory_ns;        /* bytes over bandwidth */

@@ -67,11 +67,12 @@ static inline size_t measured_read(const char *path, measured *rows)
       continue;
     int found = measured_split(line, fields, 24);
     if (!headed) {
-      c = (measured_columns){measured_column(fields, found, "kind"), measured_column(fields, found, "m"),
-                             measured_column(fields, found, "n"), measured_column(fields, found, "k"),
-                             measured_column(fields, found, "batch"), measured_column(fields, found, "transpose_a"),
-                             measured_column(fields, found, "transpose_b"), measured_column(fields, found, "median_ns"),
-                             measured_column(fields, found, "q_heads"), measured_column(fields, found, "k_heads")};
+      c = (measured_columns){
+          measured_column(fields, found, "kind"),        measured_column(fields, found, "m"),
+          measured_column(fields, found, "n"),           measured_column(fields, found, "k"),
+          measured_column(fields, found, "batch"),       measured_column(fields, found, "transpose_a"),
+          measured_column(fields, found, "transpose_b"), measured_column(fields, found, "median_ns"),
+          measured_column(fields, found, "q_heads"),     measured_column(fields, found, "k_heads")};
       headed = c.kind == 0;
       continue;
     }
@@ -143,12 +144,14 @@ static inline double measured_pointwise_ns(const hr_hardware *hardware, const me
     const char *kind;
     hr_operator_id id;
     int64_t tensors; /* read and written */
-  } kernels[] = {{"softmax", HR_OP_SOFTMAX, 2},      {"layer_norm", HR_OP_ATTENTION_NORM, 2},
-                 {"rms_norm", HR_OP_MLP_NORM, 2},    {"gelu", HR_OP_ACTIVATION, 2},
+  } kernels[] = {{"softmax", HR_OP_SOFTMAX, 2},
+                 {"layer_norm", HR_OP_ATTENTION_NORM, 2},
+                 {"rms_norm", HR_OP_MLP_NORM, 2},
+                 {"gelu", HR_OP_ACTIVATION, 2},
                  {"residual", HR_OP_MLP_RESIDUAL, 3}};
   for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
-    hr_operator op = {.id = kernels[i].id, .kind = HR_KIND_MEMORY, .count = 1,
-                      .bytes = kernels[i].tensors * r->m * r->n * 2};
+    hr_operator op = {
+        .id = kernels[i].id, .kind = HR_KIND_MEMORY, .count = 1, .bytes = kernels[i].tensors * r->m * r->n * 2};
     hr_prediction p;
     if (strcmp(kernels[i].kind, r->kind) == 0)
       return hr_predict_operator(hardware, &op, 1, &p, NULL) == HR_OK ? p.time_ns : NAN;

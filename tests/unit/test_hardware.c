@@ -59,12 +59,14 @@ static void every_figure_of_every_device_has_a_source(void **state)
     const json_t *sources = json_object_get(root, "sources");
     const char *key;
     json_t *value;
-    json_object_foreach(root, key, value) {
+    json_object_foreach(root, key, value)
+    {
       const char *source = json_string_value(json_object_get(sources, key));
       if (is_figure(key) && (!source || strlen(source) < 8))
         fail_msg("%s: %s has no source", entries[i].name, key);
     }
-    json_object_foreach((json_t *)sources, key, value) {
+    json_object_foreach((json_t *)sources, key, value)
+    {
       if (!json_object_get(root, key))
         fail_msg("%s: a source for %s, which the file does not have", entries[i].name, key);
     }
@@ -82,14 +84,22 @@ static void well_known_rates_are_right(void **state)
     double tflops, gb_per_s;
     int multiprocessors;
   } facts[] = {
-      {"v100-sxm2-16gb", HR_FP16, 125, 900, 80},     {"v100-sxm2-32gb", HR_BF16, 0, 900, 80},
-      {"a100-sxm4-40gb", HR_BF16, 312, 1555, 108},   {"a100-sxm4-80gb", HR_TF32, 156, 2039, 108},
-      {"a100-pcie-40gb", HR_FP16, 312, 1555, 108},   {"a100-pcie-80gb", HR_FP64, 19.5, 1935, 108},
-      {"h100-sxm", HR_BF16, 989.4, 3352, 132},       {"h100-pcie", HR_BF16, 756, 2039, 114},
-      {"h200", HR_BF16, 989.4, 4800, 132},           {"gh200", HR_FP8_E4M3, 1978.9, 4000, 132},
-      {"b200", HR_BF16, 2250, 8000, 148},            {"l4", HR_BF16, 121, 300, 58},
-      {"l40s", HR_FP16, 362.05, 864, 142},           {"rtx-4090", HR_BF16, 165.2, 1008, 128},
-      {"mi250x", HR_BF16, 191.5, 1638.4, 110},       {"mi300x", HR_BF16, 1307.4, 5300, 304},
+      {"v100-sxm2-16gb", HR_FP16, 125, 900, 80},
+      {"v100-sxm2-32gb", HR_BF16, 0, 900, 80},
+      {"a100-sxm4-40gb", HR_BF16, 312, 1555, 108},
+      {"a100-sxm4-80gb", HR_TF32, 156, 2039, 108},
+      {"a100-pcie-40gb", HR_FP16, 312, 1555, 108},
+      {"a100-pcie-80gb", HR_FP64, 19.5, 1935, 108},
+      {"h100-sxm", HR_BF16, 989.4, 3352, 132},
+      {"h100-pcie", HR_BF16, 756, 2039, 114},
+      {"h200", HR_BF16, 989.4, 4800, 132},
+      {"gh200", HR_FP8_E4M3, 1978.9, 4000, 132},
+      {"b200", HR_BF16, 2250, 8000, 148},
+      {"l4", HR_BF16, 121, 300, 58},
+      {"l40s", HR_FP16, 362.05, 864, 142},
+      {"rtx-4090", HR_BF16, 165.2, 1008, 128},
+      {"mi250x", HR_BF16, 191.5, 1638.4, 110},
+      {"mi300x", HR_BF16, 1307.4, 5300, 304},
       {"xeon-sapphire-rapids", HR_BF16, 344.064, 307.2, 56}, /* 56 cores · 2048 · 3.0 GHz */
   };
   for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
@@ -107,7 +117,7 @@ static void no_two_devices_answer_to_one_name(void **state)
 {
   (void)state;
   static const char *const typed[] = {"a100", "H100", "v100", "rtx4090", "spr", "mi250x-gcd"};
-  static const char *const meant[] = {"a100-sxm4-80gb",  "h100-sxm", "v100-sxm2-16gb", "rtx-4090",
+  static const char *const meant[] = {"a100-sxm4-80gb",       "h100-sxm", "v100-sxm2-16gb", "rtx-4090",
                                       "xeon-sapphire-rapids", "mi250x"};
   size_t count = 0;
   const hr_catalog_entry *entries = hr_catalog_hardware(&count);
@@ -137,11 +147,11 @@ static void an_unknown_library_share_is_taken_as_three_quarters(void **state)
 /* A whole valid file, in which one field is replaced or removed. */
 static void refused(const char *field, const char *value, const char *expected)
 {
-  json_t *root = json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:i,s:{s:f},s:f,s:f,s:I,s:f,s:[{s:i,s:i,s:f}]}", "name", "toy", "product",
-                           "Toy", "architecture", "toy", "kind", "gpu", "calibration", "datasheet", "error_band", 0.5,
-                           "multiprocessors", 4, "dense_flops_per_s", "bf16", 1e12, "bandwidth_bytes_per_s", 1e9,
-                           "bandwidth_share", 0.9, "memory_bytes", (json_int_t)1 << 30, "launch_ns", 1000.0, "tiles",
-                           "m", 64, "n", 64, "share", 1.0);
+  json_t *root = json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:i,s:{s:f},s:f,s:f,s:I,s:f,s:[{s:i,s:i,s:f}]}", "name", "toy",
+                           "product", "Toy", "architecture", "toy", "kind", "gpu", "calibration", "datasheet",
+                           "error_band", 0.5, "multiprocessors", 4, "dense_flops_per_s", "bf16", 1e12,
+                           "bandwidth_bytes_per_s", 1e9, "bandwidth_share", 0.9, "memory_bytes", (json_int_t)1 << 30,
+                           "launch_ns", 1000.0, "tiles", "m", 64, "n", 64, "share", 1.0);
   assert_non_null(root);
   if (value)
     json_object_set_new(root, field, json_loads(value, JSON_DECODE_ANY, NULL));

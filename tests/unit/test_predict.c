@@ -29,8 +29,7 @@ static hr_prediction predict(const hr_hardware *hardware, int64_t m, int64_t n, 
   return prediction;
 }
 
-#define assert_near(value, expected) \
-  assert_true(fabs((value) - (expected)) <= 1e-6 * fabs((double)(expected)) + 1e-12)
+#define assert_near(value, expected) assert_true(fabs((value) - (expected)) <= 1e-6 * fabs((double)(expected)) + 1e-12)
 
 static void a_tile_more_than_there_are_slots_takes_a_second_wave(void **state)
 {

@@ -71,7 +71,8 @@ static void on_an_h200_sixteen_bytes_are_enough_for_plain_products(void **state)
   hr_hardware h200 = measured_hardware("h200");
   double vocabulary = gemm_ns(&h200, 8192, 50257, 2560, HR_BF16), padded = gemm_ns(&h200, 8192, 50304, 2560, HR_BF16);
   assert_true(vocabulary / padded > 5 && vocabulary / padded < 8);
-  double width = gemm_ns(&h200, 8192, 10922, 4096, HR_BF16), multiple_of_16 = gemm_ns(&h200, 8192, 10928, 4096, HR_BF16);
+  double width = gemm_ns(&h200, 8192, 10922, 4096, HR_BF16),
+         multiple_of_16 = gemm_ns(&h200, 8192, 10928, 4096, HR_BF16);
   double multiple_of_256 = gemm_ns(&h200, 8192, 11008, 4096, HR_BF16);
   assert_true(width / multiple_of_16 > 2 && width / multiple_of_16 < 3.2);
   assert_true(fabs(multiple_of_16 / multiple_of_256 - 1) < 0.1);
@@ -87,8 +88,8 @@ static int64_t random_size(int64_t most)
   return (int64_t)fmax(1, pow((double)most, u));
 }
 
-static const char *const devices[] = {"v100-sxm2-16gb", "a100-sxm4-80gb", "h100-pcie", "h200", "b200", "l40s",
-                                      "mi300x", "xeon-sapphire-rapids"};
+static const char *const devices[] = {"v100-sxm2-16gb", "a100-sxm4-80gb", "h100-pcie", "h200",
+                                      "b200",           "l40s",           "mi300x",    "xeon-sapphire-rapids"};
 
 static hr_gemm random_gemm(void)
 {
@@ -112,8 +113,9 @@ static void no_product_is_faster_than_the_datasheet_or_takes_forever(void **stat
       assert_int_equal(hr_predict_gemm(&hardware, &gemm, &p, NULL), HR_OK);
       assert_int_equal(hr_gemm_flops(&gemm, &flops), HR_OK);
       assert_int_equal(hr_gemm_bytes(&gemm, &bytes), HR_OK);
-      double least = fmax((double)flops / hardware.dense_flops_per_s[gemm.dtype],
-                          (double)bytes / hardware.bandwidth_bytes_per_s) * 1e9;
+      double least =
+          fmax((double)flops / hardware.dense_flops_per_s[gemm.dtype], (double)bytes / hardware.bandwidth_bytes_per_s) *
+          1e9;
       if (!(isfinite(p.time_ns) && p.time_ns >= least && p.low_ns <= p.time_ns && p.high_ns >= p.time_ns))
         fail_msg("%s: m %d n %d k %d batch %d: %g ns, at least %g", devices[d], (int)gemm.m, (int)gemm.n, (int)gemm.k,
                  (int)gemm.batch, p.time_ns, least);
@@ -185,6 +187,34 @@ static void a_causal_mask_halves_long_attention_and_nothing_beats_the_datasheet(
   }
 }
 
+static void unfused_scores_of_small_heads_are_bound_by_memory(void **state)
+{
+  (void)state;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = gemm.n = 2048, gemm.k = 64, gemm.batch = 128, gemm.transpose_b = true;
+  hr_prediction p;
+  assert_int_equal(hr_predict_gemm(&h200, &gemm, &p, NULL), HR_OK);
+  assert_int_equal(p.bound_by, HR_BOUND_MEMORY); /* 62 operations a byte, where the device does 200 */
+  assert_true(p.store_ns > 0 && p.store_ns <= p.tile_ns);
+}
+
+/* Each product has two gradients of its size; a fused attention five products for two. */
+static void training_takes_about_three_forward_passes(void **state)
+{
+  (void)state;
+  static hr_step forward, train;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.attention = HR_ATTENTION_FUSED;
+  hr_error error;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &forward, &error), error);
+  workload.phase = HR_PHASE_TRAIN;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &train, &error), error);
+  assert_true(train.time_ns / forward.time_ns > 2.7 && train.time_ns / forward.time_ns < 3.4);
+}
+
 static void stages_wait_for_the_one_with_the_most_layers(void **state)
 {
   (void)state;
@@ -212,6 +242,8 @@ int main(void)
       cmocka_unit_test(a_longer_depth_never_takes_less_time),
       cmocka_unit_test(decoding_is_bound_by_reading_the_cache_and_gains_from_fewer_heads),
       cmocka_unit_test(a_causal_mask_halves_long_attention_and_nothing_beats_the_datasheet),
+      cmocka_unit_test(unfused_scores_of_small_heads_are_bound_by_memory),
+      cmocka_unit_test(training_takes_about_three_forward_passes),
       cmocka_unit_test(stages_wait_for_the_one_with_the_most_layers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

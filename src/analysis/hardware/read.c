@@ -121,7 +121,8 @@ static hr_status read_by_dtype(const hr_json_reader *reader, const char *field, 
   const hr_json_reader inner = {object, reader->input, path, reader->error};
   const char *key;
   json_t *value;
-  json_object_foreach((json_t *)object, key, value) {
+  json_object_foreach((json_t *)object, key, value)
+  {
     hr_dtype dtype;
     if (hr_dtype_parse(key, &dtype) != HR_OK)
       return hr_json_fail(reader, field, HR_ERROR_INVALID, "\"%.40s\" is no number format", key);
@@ -188,8 +189,8 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(read_by_dtype(reader, "library_share", 1, false, hardware->library_share));
   HR_TRY(read_rows(reader, "alignments", HR_ALIGNMENTS_MAX, read_alignment, hardware, &hardware->alignment_count));
   HR_TRY(read_rows(reader, "tiles", HR_TILES_MAX, read_tile, hardware, &hardware->tile_count));
-  HR_TRY(read_rows(reader, "attentions", HR_ATTENTION_SHARES_MAX, read_attention, hardware,
-                   &hardware->attention_count));
+  HR_TRY(
+      read_rows(reader, "attentions", HR_ATTENTION_SHARES_MAX, read_attention, hardware, &hardware->attention_count));
   hr_error problem;
   hr_status status = hr_hardware_check(hardware, &problem);
   return status == HR_OK ? HR_OK : hr_fail(reader->error, status, "%s: %s", reader->input, problem.message);

@@ -112,8 +112,8 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
   double dense = hardware->dense_flops_per_s[attention->dtype];
   double rows_ns = hr_overlap(by_row_blocks_ns(hardware, attention, (double)entries, rate, &rows), rows.memory_ns);
   hr_prediction_close(hardware, rows_ns, (double)flops, dense, &rows);
-  double splits_ns = hr_overlap(by_key_splits_ns(hardware, attention, (double)entries, rate, &splits),
-                                splits.memory_ns);
+  double splits_ns =
+      hr_overlap(by_key_splits_ns(hardware, attention, (double)entries, rate, &splits), splits.memory_ns);
   hr_prediction_close(hardware, splits_ns, (double)flops, dense, &splits);
   bool few_rows = attention->q_len < BLOCK_ROWS;
   *prediction = few_rows && splits.time_ns < rows.time_ns ? splits : rows;

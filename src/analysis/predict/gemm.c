@@ -29,10 +29,10 @@ typedef struct posed {
   const hr_hardware *hardware;
   const hr_gemm *gemm;
   int64_t slots, element_bytes;
-  int64_t depth_step;            /* k is worked off in steps of so many elements */
-  double slot_ns_per_flop;       /* of one slot at the library's rate */
-  double slot_ns_per_stored;     /* of one element of the result: the part of its store that shows */
-  double alignment_share;        /* of a reference tile; 1: aligned */
+  int64_t depth_step;        /* k is worked off in steps of so many elements */
+  double slot_ns_per_flop;   /* of one slot at the library's rate */
+  double slot_ns_per_stored; /* of one element of the result: the part of its store that shows */
+  double alignment_share;    /* of a reference tile; 1: aligned */
 } posed;
 
 /* One way to lay tiles over the result. */
@@ -165,6 +165,8 @@ static void set_layout(const posed *problem, const layout *way, hr_prediction *p
   double busy_ns = fmax(waves_ns / rise, p->matrix_ns);
   p->tile_ns = fmax(units / slots * way->slot_ns / rise - p->matrix_ns, 0);
   p->wave_ns = fmax(busy_ns - p->matrix_ns - p->tile_ns, 0);
+  double stores_ns = covered / slots * problem->slot_ns_per_stored / rise;
+  p->store_ns = fmin(stores_ns, p->tile_ns);
   p->alignment_ns = busy_ns * (way->slowdown - 1);
   p->tile_ns += way->reduction_ns;
 }
@@ -179,7 +181,8 @@ static double vector_kernel_ns(const hr_hardware *hardware, const hr_gemm *gemm,
   double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
   *vector = *p;
   vector->tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0);
-  vector->wave_ns = vector->alignment_ns = vector->tile_waste = vector->wave_waste = vector->alignment_loss = 0;
+  vector->store_ns = vector->wave_ns = vector->alignment_ns = vector->tile_waste = vector->wave_waste =
+      vector->alignment_loss = 0;
   vector->tile_m = vector->tile_n = vector->tiles = vector->waves = vector->splits = 0;
   if (p->alignment < VECTOR_BYTES)
     vector->memory_ns /= VECTOR_NARROW_SHARE;
@@ -226,11 +229,10 @@ hr_status hr_predict_product(const hr_hardware *hardware, const hr_gemm *gemm, b
   return HR_OK;
 }
 
-hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction,
-                          hr_error *error)
+hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction, hr_error *error)
 {
   HR_TRY(hr_gemm_check(gemm, error));
   double operands = ((double)gemm->m * (double)gemm->k + (double)gemm->k * (double)gemm->n) * (double)gemm->batch;
-  return hr_predict_product(hardware, gemm, gemm->batch > 1, operands * (double)hr_dtype_bytes(gemm->dtype),
-                            prediction, error);
+  return hr_predict_product(hardware, gemm, gemm->batch > 1, operands * (double)hr_dtype_bytes(gemm->dtype), prediction,
+                            error);
 }

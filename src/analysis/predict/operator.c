@@ -87,8 +87,10 @@ typedef hr_status (*predict_fn)(const hr_hardware *hardware, const hr_operator *
                                 hr_prediction *prediction, hr_error *error);
 
 static const predict_fn by_kind[] = {
-    [HR_KIND_GEMM] = predict_product,       [HR_KIND_BMM] = predict_product,
-    [HR_KIND_ATTENTION] = predict_attention, [HR_KIND_MEMORY] = predict_memory,
+    [HR_KIND_GEMM] = predict_product,
+    [HR_KIND_BMM] = predict_product,
+    [HR_KIND_ATTENTION] = predict_attention,
+    [HR_KIND_MEMORY] = predict_memory,
     [HR_KIND_COMMUNICATION] = predict_all_reduce,
 };
 

@@ -9,8 +9,9 @@ hr_status hr_predict_usable(const hr_hardware *hardware, hr_error *error)
 {
   bool usable = hardware->multiprocessors >= 1 && hardware->blocks_per_multiprocessor >= 1 &&
                 hardware->tile_count >= 1 && hardware->tile_count <= HR_TILES_MAX &&
-                hardware->alignment_count <= HR_ALIGNMENTS_MAX && hardware->attention_count <= HR_ATTENTION_SHARES_MAX &&
-                hardware->bandwidth_bytes_per_s > 0 && hardware->bandwidth_share > 0;
+                hardware->alignment_count <= HR_ALIGNMENTS_MAX &&
+                hardware->attention_count <= HR_ATTENTION_SHARES_MAX && hardware->bandwidth_bytes_per_s > 0 &&
+                hardware->bandwidth_share > 0;
   return usable ? HR_OK : hr_hardware_check(hardware, error);
 }
 
@@ -36,7 +37,7 @@ double hr_transfer_ns(const hr_hardware *hardware, double bytes, double share)
  * on: below, saying "matrix" is the better advice. */
 static hr_bound binding(const hr_prediction *p)
 {
-  double quantization_ns = p->tile_ns + p->wave_ns;
+  double quantization_ns = p->tile_ns - p->store_ns + p->wave_ns; /* stores are memory's, whoever waits for them */
   double product_ns = p->matrix_ns + quantization_ns + p->alignment_ns;
   if (p->launch_ns >= p->time_ns / 2)
     return HR_BOUND_LAUNCH;
