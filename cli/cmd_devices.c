@@ -94,10 +94,12 @@ int cli_devices(const cli_run *run)
   size_t capacity = run->argument_count > 0 ? (size_t)run->argument_count : known + OWN_COUNT;
   device_list list = {.reports = calloc(capacity, sizeof(hr_device_report)),
                       .entries = calloc(capacity, sizeof(device_entry))};
-  int code = list.reports && list.entries ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "memory ran out");
-  if (code == CLI_GO_ON && run->argument_count > 0)
+  int code = CLI_GO_ON;
+  if (!list.reports || !list.entries)
+    code = cli_fail(EXIT_OUTPUT, "memory ran out");
+  else if (run->argument_count > 0)
     code = add_named(run, &list);
-  else if (code == CLI_GO_ON)
+  else
     add_all(&list, run->options.probe);
   cli_output output;
   if (code == CLI_GO_ON)

@@ -12,6 +12,10 @@ hr_status hr_fail(hr_error *error, hr_status status, const char *format, ...) HR
 #define HR_REASON_SIZE 128
 const char *hr_reason(int number, char text[HR_REASON_SIZE]);
 
+#ifdef __clang_analyzer__ /* does not look into other files, and so would take a failure for a possible HR_OK */
+#define hr_fail(error, status, ...) ((void)hr_fail(error, status, __VA_ARGS__), (status))
+#endif
+
 /** Returns from the calling function if `call` fails. */
 #define HR_TRY(call)                  \
   do {                                \

@@ -24,7 +24,7 @@ const char *hr_status_sentence(hr_status status)
   return (unsigned)status < HR_STATUS_COUNT ? rows[status].sentence : "unknown status";
 }
 
-hr_status hr_fail(hr_error *error, hr_status status, const char *format, ...)
+hr_status(hr_fail)(hr_error *error, hr_status status, const char *format, ...)
 {
   if (error) {
     va_list arguments;

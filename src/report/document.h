@@ -42,10 +42,10 @@ void hr_json_put_table(hr_json json, const char *key, hr_table *table);
 /** Writes the document and frees it. HR_ERROR_OUT_OF_MEMORY if building it failed. */
 hr_status hr_json_write(FILE *out, hr_json document, hr_error *error);
 
-void hr_json_put_model(hr_json json, const hr_model *model);
-void hr_json_put_workload(hr_json json, const hr_workload *workload);
-void hr_json_put_hardware(hr_json json, const hr_hardware *hardware); /* NULL is written as null */
-void hr_json_put_memory(hr_json json, const hr_memory *memory);
+void hr_json_put_model(hr_json document, const hr_model *model);
+void hr_json_put_workload(hr_json document, const hr_workload *workload);
+void hr_json_put_hardware(hr_json document, const hr_hardware *hardware); /* NULL is written as null */
+void hr_json_put_memory(hr_json document, const hr_memory *memory);
 
 /** "label     text" with the label in 14 columns and the text wrapped; in Markdown a list item. */
 void hr_put_field(const hr_document *document, const char *label, const char *format, ...) HR_PRINTF(3, 4);

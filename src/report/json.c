@@ -62,9 +62,8 @@ void hr_json_put_table(hr_json json, const char *key, hr_table *table)
 hr_status hr_json_write(FILE *out, hr_json document, hr_error *error)
 {
   hr_status status = HR_OK;
-  if (*document.failed)
-    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing the report");
-  else if (json_dumpf(document.object, out, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0 && !ferror(out))
+  if (*document.failed ||
+      (json_dumpf(document.object, out, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0 && !ferror(out)))
     status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing the report");
   else
     fputc('\n', out);

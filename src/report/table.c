@@ -130,7 +130,7 @@ void hr_table_style(hr_table *table, hr_style style)
 
 size_t hr_table_rows(const hr_table *table)
 {
-  return table ? table->count / table->width : 0;
+  return table && table->width > 0 ? table->count / table->width : 0;
 }
 
 static bool holds_count(hr_cell_kind kind)

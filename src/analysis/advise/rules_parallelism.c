@@ -85,9 +85,10 @@ void hr_rule_batch_heads_per_device(hr_advising *advising)
   hr_text192 current = hr_say("%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads, t = %" PRId64, model->q_heads,
                               model->k_heads, model->v_heads, t);
   if (hr_heads_split(model, t)) {
+    int64_t heads_per_device = model->q_heads / t;
     hr_answer_satisfied(advising, products, current.text,
                         "(b·a)/t = %.0f is an integer and every device has %" PRId64 " heads",
-                        (double)b * (double)(model->q_heads / t), model->q_heads / t);
+                        (double)b * (double)heads_per_device, heads_per_device);
     return;
   }
   int64_t fewer = hr_min64(t - 1, DEGREES_MAX);

@@ -32,7 +32,7 @@ static void *copy_rounds(void *argument)
 {
   copy_member *member = argument;
   copy_team *team = member->team;
-  pthread_mutex_lock(&team->gate);
+  pthread_mutex_lock(&team->gate); /* NOLINT(clang-analyzer-core.NonNullParamChecker): there is a thread at least */
   bool abandoned = team->abandoned;
   pthread_mutex_unlock(&team->gate);
   if (abandoned)

@@ -91,9 +91,9 @@ hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *er
   probed.bandwidth_bytes_per_s = copy_rate;
   probed.bandwidth_share = 1;
   HR_TRY(set_launch(device, &probed, error));
-  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-    double rate, left = PROBE_NS - (hr_clock_ns() - start);
-    HR_TRY(best_rate(device, dtypes[i], left / (double)(sizeof dtypes / sizeof *dtypes - i), &rate, error));
+  for (size_t i = 0, left = sizeof dtypes / sizeof *dtypes; left > 0; i++, left--) {
+    double rate, left_ns = PROBE_NS - (hr_clock_ns() - start);
+    HR_TRY(best_rate(device, dtypes[i], left_ns / (double)left, &rate, error));
     set_rate(&probed, dtypes[i], rate);
     best = fmax(best, rate);
   }

@@ -10,7 +10,7 @@
 int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes)
 {
   size_t apart = 2 * cache_bytes;
-  return set_bytes >= apart ? 1 : (int64_t)((apart + set_bytes - 1) / set_bytes) + 1;
+  return set_bytes >= apart || set_bytes == 0 ? 1 : (int64_t)((apart + set_bytes - 1) / set_bytes) + 1;
 }
 
 /* The sets' bytes, and the refusal of what does not fit before anything is allocated. */

@@ -20,8 +20,7 @@ void hr_reference_gemm_row(const hr_gemm *gemm, const void *a, const void *b, in
 /** Query `query` of head `head` of sequence `batch`: out[v_dim], and where `norm` is not NULL norm[j] = Σ p · |V[., j]|.
  *  Masked keys are not looked at, so that a NaN there does no harm; a query that sees no key gives zeros. A query whose
  *  visible scores hold a NaN, a +inf, or nothing but −inf gives NaN, as the formula does. */
-void hr_reference_attention_row(const hr_attention *attention, const void *q, const void *k, const void *v,
-                                int64_t batch, int64_t query, int64_t head, double *scratch, double *out,
-                                double *norm);
+void hr_reference_attention_row(const hr_attention *t, const void *q, const void *k, const void *v, int64_t batch,
+                                int64_t query, int64_t head, double *scratch, double *out, double *norm);
 
 #endif
