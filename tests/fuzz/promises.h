@@ -19,6 +19,9 @@ void expect_predictable(const hr_hardware *hardware, const hr_model *model, cons
 /** Writes the description in every format: refused clearly, or readable again and fit for a terminal. */
 void expect_reportable(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware);
 
+/** Advises and searches a little: refused clearly, or with suggestions that can exist and are the same each time. */
+void expect_advisable(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware);
+
 /** Shipped devices of four kinds, read once: Hopper, Volta, AMD and a CPU. */
 #define FUZZ_DEVICES 4
 const hr_hardware *fuzz_devices(void);

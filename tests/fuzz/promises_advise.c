@@ -1,0 +1,93 @@
+#include "promises.h"
+
+#include "expect.h"
+
+#include <math.h>
+#include <string.h>
+
+static void expect_finding(const hr_finding *f)
+{
+  EXPECT(f->rule && f->rule[0] && f->source && f->source[0]);
+  EXPECT(f->severity >= HR_SEVERITY_NONE && f->severity <= HR_SEVERITY_HIGH);
+  EXPECT(f->why[0]);
+  expect_printable(f->why);
+  expect_printable(f->current);
+  expect_printable(f->suggested);
+  expect_printable(f->operators);
+  EXPECT(isfinite(f->parameter_change) && isfinite(f->predicted_gain) && isfinite(f->predicted_operator_gain));
+  EXPECT(f->predicted_gain > -1);
+  EXPECT(isnan(f->measured_gain) && isnan(f->measured_operator_gain));
+  if (!f->has_change)
+    return;
+  EXPECT(f->suggested[0]);
+  EXPECT(hr_model_check(&f->model, NULL) == HR_OK);
+  EXPECT(hr_workload_check(&f->workload, &f->model, NULL) == HR_OK);
+}
+
+static bool same_finding(const hr_finding *a, const hr_finding *b)
+{
+  return strcmp(a->rule, b->rule) == 0 && strcmp(a->why, b->why) == 0 && strcmp(a->suggested, b->suggested) == 0 &&
+         a->severity == b->severity && a->predicted_gain == b->predicted_gain;
+}
+
+static void expect_advice(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware)
+{
+  hr_advice *advice = NULL, *again = NULL;
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_advise(hardware, model, workload, &advice, &error);
+  if (status != HR_OK) {
+    expect_clear_failure(status, &error);
+    EXPECT(!advice);
+    return;
+  }
+  EXPECT(advice->finding_count <= HR_FINDINGS_MAX);
+  EXPECT(hr_advise(hardware, model, workload, &again, NULL) == HR_OK);
+  EXPECT(again->finding_count == advice->finding_count);
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    expect_finding(&advice->findings[i]);
+    EXPECT(same_finding(&advice->findings[i], &again->findings[i]));
+  }
+  if (advice->has_combined)
+    expect_finding(&advice->combined);
+  hr_advice_free(advice);
+  hr_advice_free(again);
+}
+
+static void expect_shapes(const hr_search_result *result, const hr_search_options *options)
+{
+  EXPECT(result->count <= options->limit);
+  EXPECT(isfinite(result->base_time_ns) && result->base_time_ns > 0 && result->base_parameters > 0);
+  for (size_t i = 0; i < result->count; i++) {
+    const hr_search_shape *shape = &result->shapes[i];
+    hr_parameters parameters;
+    EXPECT(hr_model_parameters(&shape->model, &parameters, NULL) == HR_OK);
+    EXPECT(parameters.total == shape->parameters);
+    EXPECT(isfinite(shape->step_time_ns) && shape->step_time_ns > 0 && isfinite(shape->predicted_gain));
+    EXPECT(shape->step_time_ns <= result->base_time_ns * (1 + 1e-9));
+    EXPECT(i == 0 || shape[-1].step_time_ns <= shape->step_time_ns);
+  }
+}
+
+static void expect_search(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware)
+{
+  hr_search_options options = hr_search_options_default();
+  options.evaluations_max = 300;
+  options.limit = 5;
+  hr_search_result *result = NULL;
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_search(hardware, model, workload, &options, NULL, NULL, &result, &error);
+  if (status != HR_OK) {
+    expect_clear_failure(status, &error);
+    EXPECT(!result);
+    return;
+  }
+  EXPECT(result->evaluated <= options.evaluations_max + 1); /* the model itself */
+  expect_shapes(result, &options);
+  hr_search_result_free(result);
+}
+
+void expect_advisable(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware)
+{
+  expect_advice(model, workload, hardware);
+  expect_search(model, workload, hardware);
+}
