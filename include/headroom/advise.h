@@ -17,15 +17,15 @@ typedef enum hr_severity {
 
 /** One thing that a rule found. */
 typedef struct hr_finding {
-  const char *rule;       /* "vocabulary_alignment"; static storage */
-  const char *source;     /* where the rule comes from; static storage */
+  const char *rule;   /* "vocabulary_alignment"; static storage */
+  const char *source; /* where the rule comes from; static storage */
   hr_severity severity;
-  bool void_on_device;    /* the device's data show that the rule does not hold there; `why` says so */
-  char operators[128];    /* names of the operators concerned, separated by spaces; the first is the main one */
-  char why[384];          /* one sentence with the numbers */
-  char current[96];       /* "vocabulary 50257" */
-  char suggested[192];    /* "vocabulary 50304 (pad by 47)"; empty: nothing to change */
-  bool has_change;        /* `model` and `workload` are the suggestion as a shape */
+  bool void_on_device; /* the device's data show that the rule does not hold there; `why` says so */
+  char operators[128]; /* names of the operators concerned, separated by spaces; the first is the main one */
+  char why[384];       /* one sentence with the numbers */
+  char current[96];    /* "vocabulary 50257" */
+  char suggested[192]; /* "vocabulary 50304 (pad by 47)"; empty: nothing to change */
+  bool has_change;     /* `model` and `workload` are the suggestion as a shape */
   hr_model model;
   hr_workload workload;
   double parameter_change;        /* new / old − 1 */
@@ -44,7 +44,7 @@ typedef struct hr_advice {
   hr_step step; /* as it is */
   size_t finding_count;
   hr_finding findings[HR_FINDINGS_MAX]; /* most severe first, then highest gain; void and satisfied ones last */
-  bool has_combined;          /* two or more suggestions that leave batch, devices and the kind of layer alone, together */
+  bool has_combined; /* two or more suggestions that leave batch, devices and the kind of layer alone, together */
   hr_finding combined;
 } hr_advice;
 

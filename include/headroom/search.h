@@ -11,13 +11,13 @@ extern "C" {
 /** What may vary and within which bounds. A range of 0, 0 means "near the model's own" (docs/search.md says how near);
  *  a minimum equal to the maximum fixes the value. */
 typedef struct hr_search_options {
-  size_t struct_size;     /* sizeof(hr_search_options), set by hr_search_options_default() */
-  double parameter_band;  /* relative; shapes whose total parameters differ more are left out. Default 0.02 */
-  int64_t hidden_min, hidden_max, hidden_step;     /* step 0: 64 · t, or 8 · t where 64 would leave too few */
+  size_t struct_size;    /* sizeof(hr_search_options), set by hr_search_options_default() */
+  double parameter_band; /* relative; shapes whose total parameters differ more are left out. Default 0.02 */
+  int64_t hidden_min, hidden_max, hidden_step; /* step 0: 64 · t, or 8 · t where 64 would leave too few */
   int64_t layers_min, layers_max;
-  int64_t heads_min, heads_max;                    /* query heads */
-  int64_t head_dim_min, head_dim_max;              /* of Q and K; near: 64 … 128, and the model's own */
-  int64_t mlp_width_min, mlp_width_max, mlp_step;  /* step 0: as for hidden */
+  int64_t heads_min, heads_max;                   /* query heads */
+  int64_t head_dim_min, head_dim_max;             /* of Q and K; near: 64 … 128, and the model's own */
+  int64_t mlp_width_min, mlp_width_max, mlp_step; /* step 0: as for hidden */
   int64_t vocabulary_multiple; /* the vocabulary is padded up to a multiple of this; 0: tries 1, 64 · t and 128 · t */
   int64_t query_heads_per_kv;  /* q_heads / kv_heads to keep; 0: the model's own ratio */
   bool keep_vocabulary;        /* no padding at all */
@@ -34,14 +34,14 @@ typedef struct hr_search_shape {
   int64_t parameters;
   double parameter_change; /* new / old − 1 */
   double step_time_ns;
-  double predicted_gain;   /* old time / new time − 1 */
-  bool pareto;             /* no shape tried is both faster and has more parameters, vocabulary padding not counted */
+  double predicted_gain; /* old time / new time − 1 */
+  bool pareto;           /* no shape tried is both faster and has more parameters, vocabulary padding not counted */
 } hr_search_shape;
 
 typedef struct hr_search_result {
-  uint64_t evaluated;     /* shapes predicted */
-  bool complete;          /* false: stopped by the limit or by the caller */
-  double base_time_ns;    /* of the model as it is */
+  uint64_t evaluated;  /* shapes predicted */
+  bool complete;       /* false: stopped by the limit or by the caller */
+  double base_time_ns; /* of the model as it is */
   int64_t base_parameters;
   size_t count;
   hr_search_shape *shapes; /* fastest first, none slower than the model; owned by the result */

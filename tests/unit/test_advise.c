@@ -373,8 +373,8 @@ static void check_findings(const hr_advice *advice)
     double new_tokens = advice->workload.phase == HR_PHASE_DECODE
                             ? (double)finding->workload.batch
                             : (double)finding->workload.batch * (double)finding->workload.sequence;
-    double after = step_ns(advice, &finding->model, &finding->workload) *
-                   (double)finding->workload.tensor_parallel / new_tokens;
+    double after =
+        step_ns(advice, &finding->model, &finding->workload) * (double)finding->workload.tensor_parallel / new_tokens;
     assert_true(fabs(before / after - 1 - finding->predicted_gain) < 1e-9);
     if (finding->severity < HR_SEVERITY_HIGH)
       assert_true(finding->predicted_gain >= 0);
@@ -460,29 +460,29 @@ static void a_device_without_the_format_is_an_error_and_writes_nothing(void **st
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(gpt3_2_7b_is_told_about_its_heads_and_vocabulary),
-    cmocka_unit_test(the_variants_of_figure_1_come_in_its_order),
-    cmocka_unit_test(all_variants_of_figure_1_are_led_to_20_heads),
-    cmocka_unit_test(the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not),
-    cmocka_unit_test(a_width_of_a_multiple_of_16_is_left_alone_on_hopper),
-    cmocka_unit_test(the_vocabulary_rule_is_void_where_16_bytes_are_enough),
-    cmocka_unit_test(six_devices_cannot_split_gpt3_2_7b),
-    cmocka_unit_test(a_model_made_for_six_devices_is_discussed_and_left_alone),
-    cmocka_unit_test(layers_that_stages_do_not_divide_cost_the_fullest_stage),
-    cmocka_unit_test(a_prime_number_of_layers_is_told_another_depth),
-    cmocka_unit_test(a_good_model_is_not_told_to_change_its_shape),
-    cmocka_unit_test(parallel_blocks_are_not_told_to_become_parallel),
-    cmocka_unit_test(fused_attention_is_not_told_to_fuse),
-    cmocka_unit_test(fewer_kv_heads_shrink_the_cache_and_pay_in_decode),
-    cmocka_unit_test(a_step_that_does_not_fit_is_found_out),
-    cmocka_unit_test(t_is_made_smaller_only_as_far_as_memory_allows),
-    cmocka_unit_test(an_uneven_hidden_size_gets_its_neighbour),
-    cmocka_unit_test(an_uneven_sequence_gets_its_neighbour_within_the_positions),
-    cmocka_unit_test(every_model_on_every_device_gets_an_answer_of_every_rule),
-    cmocka_unit_test(the_combined_suggestion_holds_all_that_agree),
-    cmocka_unit_test(the_same_question_gets_the_same_answer),
-    cmocka_unit_test(absurd_sizes_are_answered_too),
-    cmocka_unit_test(a_device_without_the_format_is_an_error_and_writes_nothing),
+      cmocka_unit_test(gpt3_2_7b_is_told_about_its_heads_and_vocabulary),
+      cmocka_unit_test(the_variants_of_figure_1_come_in_its_order),
+      cmocka_unit_test(all_variants_of_figure_1_are_led_to_20_heads),
+      cmocka_unit_test(the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not),
+      cmocka_unit_test(a_width_of_a_multiple_of_16_is_left_alone_on_hopper),
+      cmocka_unit_test(the_vocabulary_rule_is_void_where_16_bytes_are_enough),
+      cmocka_unit_test(six_devices_cannot_split_gpt3_2_7b),
+      cmocka_unit_test(a_model_made_for_six_devices_is_discussed_and_left_alone),
+      cmocka_unit_test(layers_that_stages_do_not_divide_cost_the_fullest_stage),
+      cmocka_unit_test(a_prime_number_of_layers_is_told_another_depth),
+      cmocka_unit_test(a_good_model_is_not_told_to_change_its_shape),
+      cmocka_unit_test(parallel_blocks_are_not_told_to_become_parallel),
+      cmocka_unit_test(fused_attention_is_not_told_to_fuse),
+      cmocka_unit_test(fewer_kv_heads_shrink_the_cache_and_pay_in_decode),
+      cmocka_unit_test(a_step_that_does_not_fit_is_found_out),
+      cmocka_unit_test(t_is_made_smaller_only_as_far_as_memory_allows),
+      cmocka_unit_test(an_uneven_hidden_size_gets_its_neighbour),
+      cmocka_unit_test(an_uneven_sequence_gets_its_neighbour_within_the_positions),
+      cmocka_unit_test(every_model_on_every_device_gets_an_answer_of_every_rule),
+      cmocka_unit_test(the_combined_suggestion_holds_all_that_agree),
+      cmocka_unit_test(the_same_question_gets_the_same_answer),
+      cmocka_unit_test(absurd_sizes_are_answered_too),
+      cmocka_unit_test(a_device_without_the_format_is_an_error_and_writes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

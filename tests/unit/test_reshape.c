@@ -71,11 +71,11 @@ static void augmented_q_follows_the_hidden_size_and_windows_the_depth(void **sta
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(fewer_heads_at_the_same_width_are_larger),
-    cmocka_unit_test(heads_keep_the_count_of_parameters_without_norms_on_them),
-    cmocka_unit_test(shared_heads_keep_their_ratio_and_a_single_one_stays_single),
-    cmocka_unit_test(heads_that_would_not_be_whole_are_refused),
-    cmocka_unit_test(augmented_q_follows_the_hidden_size_and_windows_the_depth),
+      cmocka_unit_test(fewer_heads_at_the_same_width_are_larger),
+      cmocka_unit_test(heads_keep_the_count_of_parameters_without_norms_on_them),
+      cmocka_unit_test(shared_heads_keep_their_ratio_and_a_single_one_stays_single),
+      cmocka_unit_test(heads_that_would_not_be_whole_are_refused),
+      cmocka_unit_test(augmented_q_follows_the_hidden_size_and_windows_the_depth),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -322,7 +322,8 @@ static void impossible_options_are_refused_by_name(void **state)
   cases[4].hidden_min = 1, cases[4].hidden_max = 100000, cases[4].hidden_step = 1;
   cases[5].head_dim_max = -5;
   cases[6].limit = SIZE_MAX;
-  const char *const named[] = {"parameter_band", "hidden_min", "limit", "mlp_step", "hidden_step", "head_dim_max", "limit"};
+  const char *const named[] = {"parameter_band", "hidden_min",   "limit", "mlp_step",
+                               "hidden_step",    "head_dim_max", "limit"};
   for (size_t i = 0; i < 7; i++) {
     hr_search_result *result = NULL;
     hr_error error;
@@ -341,8 +342,8 @@ static void a_front_keeps_only_what_nothing_betters(void **state)
 {
   (void)state;
   static hr_search_front front;
-  const hr_search_point points[] = {point(5, 10), point(4, 8), point(6, 9), point(5, 12), point(3, 8), point(7, 12),
-                                    point(2, 1), point(8, 20)};
+  const hr_search_point points[] = {point(5, 10), point(4, 8),  point(6, 9), point(5, 12),
+                                    point(3, 8),  point(7, 12), point(2, 1), point(8, 20)};
   front.count = 0;
   for (size_t i = 0; i < sizeof points / sizeof *points; i++)
     hr_search_front_add(&front, &points[i]);
@@ -373,20 +374,20 @@ static void a_full_pool_keeps_the_fastest(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(gpt3_2_7b_finds_faster_shapes_with_heads_of_128),
-    cmocka_unit_test(what_is_reported_is_what_the_predictor_says),
-    cmocka_unit_test(a_search_fixed_to_the_model_finds_the_model),
-    cmocka_unit_test(a_small_search_agrees_with_trying_everything),
-    cmocka_unit_test(constraints_hold_for_every_shape),
-    cmocka_unit_test(no_marked_shape_is_beaten_in_time_and_parameters),
-    cmocka_unit_test(the_list_is_not_twenty_times_the_same_shape),
-    cmocka_unit_test(the_same_search_gives_the_same_shapes),
-    cmocka_unit_test(a_stopped_search_keeps_what_it_has),
-    cmocka_unit_test(a_search_stops_at_its_limit_of_shapes),
-    cmocka_unit_test(an_enormous_space_ends),
-    cmocka_unit_test(impossible_options_are_refused_by_name),
-    cmocka_unit_test(a_front_keeps_only_what_nothing_betters),
-    cmocka_unit_test(a_full_pool_keeps_the_fastest),
+      cmocka_unit_test(gpt3_2_7b_finds_faster_shapes_with_heads_of_128),
+      cmocka_unit_test(what_is_reported_is_what_the_predictor_says),
+      cmocka_unit_test(a_search_fixed_to_the_model_finds_the_model),
+      cmocka_unit_test(a_small_search_agrees_with_trying_everything),
+      cmocka_unit_test(constraints_hold_for_every_shape),
+      cmocka_unit_test(no_marked_shape_is_beaten_in_time_and_parameters),
+      cmocka_unit_test(the_list_is_not_twenty_times_the_same_shape),
+      cmocka_unit_test(the_same_search_gives_the_same_shapes),
+      cmocka_unit_test(a_stopped_search_keeps_what_it_has),
+      cmocka_unit_test(a_search_stops_at_its_limit_of_shapes),
+      cmocka_unit_test(an_enormous_space_ends),
+      cmocka_unit_test(impossible_options_are_refused_by_name),
+      cmocka_unit_test(a_front_keeps_only_what_nothing_betters),
+      cmocka_unit_test(a_full_pool_keeps_the_fastest),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

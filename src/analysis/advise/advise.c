@@ -66,9 +66,9 @@ static void sort_findings(hr_advice *advice)
 
 /* The members of a model that combining rules change. */
 static const size_t combined_members[] = {
-  offsetof(hr_model, vocabulary), offsetof(hr_model, q_heads), offsetof(hr_model, k_heads),
-  offsetof(hr_model, v_heads),    offsetof(hr_model, qk_dim),  offsetof(hr_model, v_dim),
-  offsetof(hr_model, rotary_dim), offsetof(hr_model, mlp_width),
+    offsetof(hr_model, vocabulary), offsetof(hr_model, q_heads),   offsetof(hr_model, k_heads),
+    offsetof(hr_model, v_heads),    offsetof(hr_model, qk_dim),    offsetof(hr_model, v_dim),
+    offsetof(hr_model, rotary_dim), offsetof(hr_model, mlp_width),
 };
 
 static int64_t *member(hr_model *model, size_t offset)
@@ -117,7 +117,8 @@ static hr_operator_set changed_products(const hr_step *before, const hr_step *af
 /* Takes findings by gain, each only if it makes the whole faster, and suggests them together if there are two. */
 static void combine(hr_advising *advising)
 {
-  static const hr_rule_row row = {{"combined", "all compatible suggestions together", "the findings above"}, NULL, false};
+  static const hr_rule_row row = {
+      {"combined", "all compatible suggestions together", "the findings above"}, NULL, false};
   hr_advice *advice = advising->advice;
   hr_trial best = {.time_ns = 0};
   hr_model model = advice->model;
@@ -141,9 +142,9 @@ static void combine(hr_advising *advising)
     return;
   hr_operator_set changed = changed_products(&advice->step, &advising->after);
   advising->rule = &row;
-  hr_finding *finding = hr_answer_change(
-      advising, &best, changed, 0, current, suggested, "%d changes together take the step from %s to %s", taken,
-      hr_say_time(advice->step.time_ns).text, hr_say_time(best.time_ns).text);
+  hr_finding *finding = hr_answer_change(advising, &best, changed, 0, current, suggested,
+                                         "%d changes together take the step from %s to %s", taken,
+                                         hr_say_time(advice->step.time_ns).text, hr_say_time(best.time_ns).text);
   if (!finding)
     return;
   advice->combined = *finding;
@@ -170,8 +171,8 @@ static hr_status apply_rules(hr_advising *advising, hr_error *error)
   return HR_OK;
 }
 
-hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
-                    hr_advice **advice, hr_error *error)
+hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_advice **advice,
+                    hr_error *error)
 {
   hr_advice *result = calloc(1, sizeof *result);
   hr_advising *advising = calloc(1, sizeof *advising);

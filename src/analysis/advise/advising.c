@@ -47,8 +47,8 @@ bool hr_try(hr_advising *advising, const hr_model *model, const hr_workload *wor
   result.parameters = parameters.total;
   result.parameter_change = (double)parameters.total / (double)advising->parameters - 1;
   result.time_ns = advising->after.time_ns;
-  result.gain = cost_per_token(advice->step.time_ns, &advice->workload) /
-                cost_per_token(result.time_ns, &result.workload) - 1;
+  result.gain =
+      cost_per_token(advice->step.time_ns, &advice->workload) / cost_per_token(result.time_ns, &result.workload) - 1;
   result.net_gain = (1 + result.gain) * (1 + fmin(result.parameter_change, 0)) - 1;
   *trial = result;
   return true;
@@ -78,8 +78,8 @@ double hr_time_of(const hr_step *step, const hr_model *model, int64_t pipeline_s
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];
     if (operators & HR_OPERATOR_BIT(op->id))
-      time_ns += (double)op->count * step->predictions[i].time_ns *
-                 (op->in_layer ? layer_factor(model, pipeline_stages) : 1);
+      time_ns +=
+          (double)op->count * step->predictions[i].time_ns * (op->in_layer ? layer_factor(model, pipeline_stages) : 1);
   }
   return time_ns;
 }
@@ -198,15 +198,18 @@ static void name_operators(char *text, size_t size, hr_operator_set main, hr_ope
   }
 }
 
-static hr_finding *add_finding(hr_advising *advising, hr_operator_set main, hr_operator_set others,
-                               const char *current, const char *suggested, const char *why, va_list arguments)
+static hr_finding *add_finding(hr_advising *advising, hr_operator_set main, hr_operator_set others, const char *current,
+                               const char *suggested, const char *why, va_list arguments)
 {
   hr_advice *advice = advising->advice;
   if (advice->finding_count == HR_FINDINGS_MAX)
     return NULL;
   hr_finding *finding = &advice->findings[advice->finding_count++];
-  *finding = (hr_finding){.rule = advising->rule->rule.name, .source = advising->rule->rule.source,
-                          .model = advice->model, .workload = advice->workload, .measured_gain = NAN,
+  *finding = (hr_finding){.rule = advising->rule->rule.name,
+                          .source = advising->rule->rule.source,
+                          .model = advice->model,
+                          .workload = advice->workload,
+                          .measured_gain = NAN,
                           .measured_operator_gain = NAN};
   name_operators(finding->operators, sizeof finding->operators, hr_present(&advice->step, main),
                  hr_present(&advice->step, others));
@@ -270,8 +273,8 @@ static void take_trial(hr_advising *advising, hr_finding *finding, const hr_tria
   finding->severity = severity_of(trial);
 }
 
-hr_finding *hr_answer_change(hr_advising *advising, const hr_trial *trial, hr_operator_set main,
-                             hr_operator_set others, const char *current, const char *suggested, const char *why, ...)
+hr_finding *hr_answer_change(hr_advising *advising, const hr_trial *trial, hr_operator_set main, hr_operator_set others,
+                             const char *current, const char *suggested, const char *why, ...)
 {
   va_list arguments;
   va_start(arguments, why);

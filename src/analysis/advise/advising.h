@@ -71,9 +71,8 @@ void hr_answer_void(hr_advising *advising, hr_operator_set operators, const char
 
 /** Suggests the trial. The gain of `main` operators (together) is the operator gain; `others` are concerned too. The
  *  severity follows from the net gain. Returns the finding for the caller to adjust, NULL if no more fit. */
-hr_finding *hr_answer_change(hr_advising *advising, const hr_trial *trial, hr_operator_set main,
-                             hr_operator_set others, const char *current, const char *suggested, const char *why, ...)
-    HR_PRINTF(7, 8);
+hr_finding *hr_answer_change(hr_advising *advising, const hr_trial *trial, hr_operator_set main, hr_operator_set others,
+                             const char *current, const char *suggested, const char *why, ...) HR_PRINTF(7, 8);
 
 /** The shape cannot run as asked: HIGH. `trial` (may be NULL) is what can. */
 hr_finding *hr_answer_impossible(hr_advising *advising, const hr_trial *trial, hr_operator_set main,
@@ -94,7 +93,7 @@ typedef struct hr_text32 {
 } hr_text32;
 hr_text32 hr_say_time(double time_ns);
 hr_text32 hr_say_rate(const hr_step *step, hr_operator_set operators); /* TFLOP/s of a set's products: "718" */
-hr_text32 hr_say_bytes(double bytes); /* "1.2 GiB" */
+hr_text32 hr_say_bytes(double bytes);                                  /* "1.2 GiB" */
 
 /** Text into a fixed array, for `current` and `suggested`. */
 typedef struct hr_text192 {

@@ -32,7 +32,8 @@ void hr_rule_fused_attention(hr_advising *advising)
   }
   hr_answer_change(advising, &trial, parts | fused, 0, "unfused attention", "fused attention",
                    "score, softmax and over-value move the scores through memory and take %s (%.0f%% of the step); one "
-                   "fused kernel takes %s", hr_say_time(before_ns).text, share, after.text);
+                   "fused kernel takes %s",
+                   hr_say_time(before_ns).text, share, after.text);
 }
 
 /* One norm and one all-reduce then serve both halves of the layer (PaLM, GPT-J). */
@@ -63,7 +64,8 @@ void hr_rule_parallel_layers(hr_advising *advising)
   hr_text32 after = hr_say_time(hr_time_of(&advising->after, &changed, stages, norm));
   if (!hr_worth_it(&trial)) {
     hr_answer_void(advising, norm, "sequential layers",
-                   "%s take %s one after the other and %s side by side: %+.2f%% of the step", parts, before.text, after.text, 100 * trial.gain);
+                   "%s take %s one after the other and %s side by side: %+.2f%% of the step", parts, before.text,
+                   after.text, 100 * trial.gain);
     return;
   }
   hr_answer_change(advising, &trial, norm, 0, "sequential layers", "parallel layers (one norm for attention and MLP)",

@@ -56,8 +56,8 @@ static void answer_heads(hr_advising *advising, const hr_trial *best, const char
     return;
   }
   hr_answer_change(advising, best, products, HR_OPERATOR_BIT(HR_OP_SOFTMAX), current.text, say_heads(&best->model).text,
-                   "%s: attention's products run at %s TFLOP/s (%s), with %s at %s (%s)", reason, rate.text, before.text,
-                   say_heads(&best->model).text, new_rate.text, after.text);
+                   "%s: attention's products run at %s TFLOP/s (%s), with %s at %s (%s)", reason, rate.text,
+                   before.text, say_heads(&best->model).text, new_rate.text, after.text);
 }
 
 void hr_rule_head_size(hr_advising *advising)
@@ -78,8 +78,10 @@ void hr_rule_head_size(hr_advising *advising)
                              model->qk_dim % 64 ? hr_say_divisor(model->qk_dim).text : "not that of V");
   if (best.time_ns <= 0) {
     hr_answer_satisfied(advising, products, say_heads(model).text,
-                        "%s, but no other number of heads divides h = %" PRId64 " better: the hidden size would have to "
-                        "change", reason.text, model->hidden);
+                        "%s, but no other number of heads divides h = %" PRId64
+                        " better: the hidden size would have to "
+                        "change",
+                        reason.text, model->hidden);
     return;
   }
   answer_heads(advising, &best, reason.text);
@@ -92,8 +94,8 @@ void hr_rule_fewer_heads(hr_advising *advising)
   const hr_operator_set products = hr_attention_products(&advice->step);
   hr_text192 current = say_heads(model);
   if (model->qk_dim >= HEAD_DIM_LARGEST) {
-    hr_answer_satisfied(advising, products, current.text, "heads of %" PRId64 " are as large as fused kernels like them",
-                        model->qk_dim);
+    hr_answer_satisfied(advising, products, current.text,
+                        "heads of %" PRId64 " are as large as fused kernels like them", model->qk_dim);
     return;
   }
   if (model->qk_dim % 64 != 0) {
@@ -151,13 +153,14 @@ static void suggest_kv_heads(hr_advising *advising, const hr_model *changed, con
   hr_trial trial;
   if (hr_try(advising, changed, NULL, &trial) && trial.gain >= HR_GAIN_LEAST)
     hr_answer_change(advising, &trial, main, hr_attention_products(&advice->step), current.text, suggested.text,
-                     "%s: the KV cache falls from %" PRId64 " to %" PRId64 " bytes a token and a decode step gains %.1f%%",
+                     "%s: the KV cache falls from %" PRId64 " to %" PRId64
+                     " bytes a token and a decode step gains %.1f%%",
                      reason, before, after, 100 * gain);
   else
     hr_answer_void(advising, main, current.text,
                    "%s; fewer would take the KV cache from %" PRId64 " to %" PRId64
-                   " bytes a token (%.1f%% of a decode step), but this step gains nothing", reason, before, after,
-                   100 * gain);
+                   " bytes a token (%.1f%% of a decode step), but this step gains nothing",
+                   reason, before, after, 100 * gain);
 }
 
 /* Four query heads to a K/V head is what Llama 3 8B and Mistral 7B have; others where 4 does not divide. */
@@ -187,6 +190,6 @@ void hr_rule_kv_heads(hr_advising *advising)
   hr_answer_satisfied(advising, hr_attention_products(&advice->step),
                       hr_say("%" PRId64 " K and %" PRId64 " V heads", model->k_heads, model->v_heads).text,
                       "%" PRId64 " query heads use %" PRId64 " K and %" PRId64 " V heads: the KV cache takes %" PRId64
-                      " bytes a token", model->q_heads, model->k_heads, model->v_heads,
-                      cache_bytes_per_token(advice, model));
+                      " bytes a token",
+                      model->q_heads, model->k_heads, model->v_heads, cache_bytes_per_token(advice, model));
 }

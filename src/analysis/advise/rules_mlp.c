@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define MLP_OPERATORS                                                                                \
+#define MLP_OPERATORS                                                                                  \
   (HR_OPERATOR_BIT(HR_OP_MLP_UP) | HR_OPERATOR_BIT(HR_OP_MLP_GATE) | HR_OPERATOR_BIT(HR_OP_MLP_DOWN) | \
    HR_OPERATOR_BIT(HR_OP_ACTIVATION))
 
@@ -41,10 +41,10 @@ static double rate_at(hr_advising *advising, int64_t width)
 }
 
 typedef struct width_search {
-  double wanted;           /* 8h/3, 4h, or the model's own width where that is far from both */
-  int64_t looked, faster;  /* widths looked at, and those of a higher rate than the model's own */
-  double rate, best_rate;  /* of the model's own width; of the best multiple of 64 a device */
-  int64_t suggested;       /* the nearest to the own width that is nearly as fast as the best */
+  double wanted;          /* 8h/3, 4h, or the model's own width where that is far from both */
+  int64_t looked, faster; /* widths looked at, and those of a higher rate than the model's own */
+  double rate, best_rate; /* of the model's own width; of the best multiple of 64 a device */
+  int64_t suggested;      /* the nearest to the own width that is nearly as fast as the best */
 } width_search;
 
 static double wanted_width(const hr_model *model)
@@ -89,12 +89,14 @@ void hr_rule_mlp_width(hr_advising *advising)
   const hr_operator_set products = hr_present(&advice->step, MLP_OPERATORS & ~HR_OPERATOR_BIT(HR_OP_ACTIVATION));
   hr_text192 current = hr_say("MLP width %" PRId64 " (%.3f h)", width, (double)width / (double)advice->model.hidden);
   width_search search = search_widths(advising);
-  bool among_best = search.rate >= search.best_rate * (1 - AMONG_BEST) ||
-                    (double)search.faster < FEW_FASTER * (double)search.looked;
+  bool among_best =
+      search.rate >= search.best_rate * (1 - AMONG_BEST) || (double)search.faster < FEW_FASTER * (double)search.looked;
   if (search.suggested == 0 || among_best) {
     hr_answer_satisfied(advising, products, current.text,
-                        "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64 " widths within 3%% of %.0f, %.1f%% "
-                        "from the best multiple of 64", width, search.faster + 1, search.looked, search.wanted,
+                        "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
+                        " widths within 3%% of %.0f, %.1f%% "
+                        "from the best multiple of 64",
+                        width, search.faster + 1, search.looked, search.wanted,
                         search.suggested ? 100 * fmax(search.best_rate / search.rate - 1, 0) : 0.0);
     return;
   }
@@ -107,14 +109,17 @@ void hr_rule_mlp_width(hr_advising *advising)
   hr_text32 after = hr_say_time(hr_time_of(&advising->after, &changed, stages, products));
   if (!hr_worth_it(&trial)) {
     hr_answer_void(advising, products, current.text,
-                   "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64 " within 3%% of %.0f, but the step takes "
-                   "%s with it and %s with %" PRId64, width, search.faster + 1, search.looked, search.wanted,
-                   hr_say_time(advice->step.time_ns).text, hr_say_time(trial.time_ns).text, search.suggested);
+                   "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
+                   " within 3%% of %.0f, but the step takes "
+                   "%s with it and %s with %" PRId64,
+                   width, search.faster + 1, search.looked, search.wanted, hr_say_time(advice->step.time_ns).text,
+                   hr_say_time(trial.time_ns).text, search.suggested);
     return;
   }
   hr_answer_change(advising, &trial, products, 0, current.text, hr_say("MLP width %" PRId64, search.suggested).text,
                    "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
-                   " within 3%% of %.0f: the MLP's products take %s (%s TFLOP/s), with %" PRId64 " %s (%s)", width,
-                   search.faster + 1, search.looked, search.wanted, before.text, hr_say_rate(&advice->step, products).text,
-                   search.suggested, after.text, hr_say_rate(&advising->after, products).text);
+                   " within 3%% of %.0f: the MLP's products take %s (%s TFLOP/s), with %" PRId64 " %s (%s)",
+                   width, search.faster + 1, search.looked, search.wanted, before.text,
+                   hr_say_rate(&advice->step, products).text, search.suggested, after.text,
+                   hr_say_rate(&advising->after, products).text);
 }

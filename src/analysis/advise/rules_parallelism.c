@@ -9,6 +9,8 @@
 
 /* Degrees of parallelism are looked through up to here, so that absurd sizes are answered too. */
 #define DEGREES_MAX 4096
+/* No size of a model may be larger (hr_model_check()). */
+#define SIZE_MOST 0x1p40
 
 static hr_operator_set linear_products(const hr_step *step)
 {
@@ -24,6 +26,8 @@ static bool with_hidden(const hr_advice *advice, int64_t hidden, int64_t heads, 
     return false;
   double granule = 64.0 * (double)advice->workload.tensor_parallel;
   double width = (double)advice->model.mlp_width * (double)hidden / (double)advice->model.hidden;
+  if (width > SIZE_MOST || granule > SIZE_MOST)
+    return false;
   changed->mlp_width = hr_max64((int64_t)(width / granule + 0.5), 1) * (int64_t)granule;
   return hr_heads_split(changed, advice->workload.tensor_parallel);
 }
@@ -36,6 +40,8 @@ static void try_hidden(hr_advising *advising, int64_t hidden, hr_trial *best)
   double width = (double)model->q_heads * (double)model->qk_dim * (double)hidden / (double)model->hidden;
   int64_t dims[] = {model->qk_dim, 128, 64};
   hr_model changed;
+  if (width > SIZE_MOST)
+    return;
   if (with_hidden(advice, hidden, model->q_heads, &changed) && changed.qk_dim % 8 == 0)
     hr_try_better(advising, &changed, NULL, best);
   for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
@@ -65,15 +71,17 @@ void hr_rule_hidden_per_device(hr_advising *advising)
   if (!hr_worth_it(&best)) {
     hr_answer_void(advising, products, current.text,
                    "h/t = %.2f is not a multiple of 64, but plain products reach 90%% of full speed from %" PRId64
-                   " bytes on here and no hidden size next to it is faster", (double)h / (double)t,
-                   hr_near_full_speed_bytes(&advice->hardware, false));
+                   " bytes on here and no hidden size next to it is faster",
+                   (double)h / (double)t, hr_near_full_speed_bytes(&advice->hardware, false));
     return;
   }
   hr_answer_change(advising, &best, products, 0, current.text,
-                   hr_say("h = %" PRId64 " with %" PRId64 " heads of %" PRId64 ", MLP width %" PRId64, best.model.hidden,
-                          best.model.q_heads, best.model.qk_dim, best.model.mlp_width).text,
-                   "h/t = %.2f is not a multiple of 64: the step takes %s, with h = %" PRId64 " %s", (double)h / (double)t,
-                   hr_say_time(advice->step.time_ns).text, best.model.hidden, hr_say_time(best.time_ns).text);
+                   hr_say("h = %" PRId64 " with %" PRId64 " heads of %" PRId64 ", MLP width %" PRId64,
+                          best.model.hidden, best.model.q_heads, best.model.qk_dim, best.model.mlp_width)
+                       .text,
+                   "h/t = %.2f is not a multiple of 64: the step takes %s, with h = %" PRId64 " %s",
+                   (double)h / (double)t, hr_say_time(advice->step.time_ns).text, best.model.hidden,
+                   hr_say_time(best.time_ns).text);
 }
 
 void hr_rule_batch_heads_per_device(hr_advising *advising)
@@ -101,8 +109,9 @@ void hr_rule_batch_heads_per_device(hr_advising *advising)
   hr_answer_impossible(advising, tried ? &trial : NULL, products, current.text, hr_say("t = %" PRId64, fewer).text,
                        "%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads do not split over %" PRId64
                        " devices: Megatron refuses, and the fullest device would have %" PRId64 " query heads of an "
-                       "average of %.2f", model->q_heads, model->k_heads, model->v_heads, t,
-                       hr_ceil_div(model->q_heads, t), (double)model->q_heads / (double)t);
+                       "average of %.2f",
+                       model->q_heads, model->k_heads, model->v_heads, t, hr_ceil_div(model->q_heads, t),
+                       (double)model->q_heads / (double)t);
 }
 
 static double bytes_needed(const hr_advice *advice, const hr_workload *workload)
@@ -152,9 +161,9 @@ void hr_rule_tensor_parallel_small(hr_advising *advising)
                    HR_OPERATOR_BIT(HR_OP_ATTENTION_ALL_REDUCE) | HR_OPERATOR_BIT(HR_OP_MLP_ALL_REDUCE), current.text,
                    hr_say("t = %" PRId64, smaller).text,
                    "the step fits at t = %" PRId64 " (%s a device) and takes %s there instead of %s on %" PRId64
-                   " times the devices: narrower products and all-reduces cost the rest", smaller,
-                   hr_say_bytes(needed).text, hr_say_time(trial.time_ns).text, hr_say_time(advice->step.time_ns).text,
-                   t / smaller);
+                   " times the devices: narrower products and all-reduces cost the rest",
+                   smaller, hr_say_bytes(needed).text, hr_say_time(trial.time_ns).text,
+                   hr_say_time(advice->step.time_ns).text, t / smaller);
 }
 
 /* The number of stages nearest to p, between p/2 and 2p, that divides the layers; 0 if there is none. */
@@ -200,8 +209,8 @@ void hr_rule_pipeline_divides_layers(hr_advising *advising)
     return;
   hr_answer_change(advising, &trial, products, 0, current.text, suggested.text,
                    "%" PRId64 " layers over %" PRId64 " stages: each waits for one with %" PRId64
-                   " layers, so %.1f%% of the devices' time is idle", layers, p, fullest,
-                   100 * (1 - (double)layers / (double)(fullest * p)));
+                   " layers, so %.1f%% of the devices' time is idle",
+                   layers, p, fullest, 100 * (1 - (double)layers / (double)(fullest * p)));
 }
 
 /* A hidden size that is a multiple of 64·t, heads that t divides, and as many layers as keep the parameters about the
@@ -213,7 +222,8 @@ static void try_six(hr_advising *advising, int64_t hidden, int64_t dim, hr_trial
   double ratio = (double)advice->model.hidden / (double)hidden;
   double width = (double)advice->model.q_heads * (double)advice->model.qk_dim / ratio;
   hr_model changed;
-  if (!with_hidden(advice, hidden, (int64_t)(width / (double)dim), &changed) || changed.qk_dim != dim)
+  if (width > SIZE_MOST || !with_hidden(advice, hidden, (int64_t)(width / (double)dim), &changed) ||
+      changed.qk_dim != dim)
     return;
   int64_t layers = hr_max64((int64_t)((double)advice->model.layers * ratio * ratio / (double)p + 0.5), 1) * p;
   changed = hr_reshape_layers(&changed, layers);
@@ -235,20 +245,22 @@ static void answer_six(hr_advising *advising, const char *current)
   bool possible = hr_heads_split(model, t) && model->hidden % t == 0;
   if (best.time_ns <= 0 || (possible && !hr_worth_it(&best))) {
     hr_answer_void(advising, products, current,
-                   "h = %" PRId64 " is no multiple of %" PRId64 " (64·t), but no hidden size next to it is faster on %"
-                   PRId64 " devices", model->hidden, granule, t);
+                   "h = %" PRId64 " is no multiple of %" PRId64
+                   " (64·t), but no hidden size next to it is faster on %" PRId64 " devices",
+                   model->hidden, granule, t);
     return;
   }
-  hr_text192 suggested = hr_say("h = %" PRId64 ", %" PRId64 " heads of %" PRId64 ", MLP width %" PRId64 ", %" PRId64
-                                " layers", best.model.hidden, best.model.q_heads, best.model.qk_dim,
-                                best.model.mlp_width, best.model.layers);
-  const char *why = "h = %" PRId64 " and %" PRId64 " heads over t = %" PRId64 " leave %.2f and %.2f to a device; a node of "
-                    "six wants h divisible by %" PRId64 ", which on 8 devices leaves %.2f columns and %.2f heads to each";
+  hr_text192 suggested =
+      hr_say("h = %" PRId64 ", %" PRId64 " heads of %" PRId64 ", MLP width %" PRId64 ", %" PRId64 " layers",
+             best.model.hidden, best.model.q_heads, best.model.qk_dim, best.model.mlp_width, best.model.layers);
+  const char *why =
+      "h = %" PRId64 " and %" PRId64 " heads over t = %" PRId64 " leave %.2f and %.2f to a device; a node of "
+      "six wants h divisible by %" PRId64 ", which on 8 devices leaves %.2f columns and %.2f heads to each";
   double on_eight = (double)best.model.hidden / 8, heads_on_eight = (double)best.model.q_heads / 8;
   double share = (double)model->hidden / (double)t, heads = (double)model->q_heads / (double)t;
   if (possible)
-    hr_answer_change(advising, &best, products, 0, current, suggested.text, why, model->hidden, model->q_heads, t, share,
-                     heads, granule, on_eight, heads_on_eight);
+    hr_answer_change(advising, &best, products, 0, current, suggested.text, why, model->hidden, model->q_heads, t,
+                     share, heads, granule, on_eight, heads_on_eight);
   else
     hr_answer_impossible(advising, &best, products, current, suggested.text, why, model->hidden, model->q_heads, t,
                          share, heads, granule, on_eight, heads_on_eight);
@@ -262,15 +274,17 @@ void hr_rule_six_gpu_node(hr_advising *advising)
   const hr_operator_set products = linear_products(&advice->step);
   hr_text192 current = hr_say("h = %" PRId64 ", a = %" PRId64 ", t = %" PRId64, model->hidden, model->q_heads, t);
   if (t % 3 != 0 && node % 6 != 0) {
-    hr_answer_satisfied(advising, products, current.text, "t = %" PRId64 " is no multiple of 3, so nothing asks for h "
-                        "divisible by 3", t);
+    hr_answer_satisfied(advising, products, current.text,
+                        "t = %" PRId64 " is no multiple of 3, so nothing asks for h "
+                        "divisible by 3",
+                        t);
     return;
   }
   if (t % 3 != 0) {
     hr_answer_satisfied(advising, products, current.text,
                         "a node here has %" PRId64 " devices: t = 6 would want h divisible by 384 (h = %" PRId64
-                        " is%s) and 6 to divide the heads (%" PRId64 ")", node, model->hidden,
-                        model->hidden % 384 == 0 ? "" : " not", model->q_heads);
+                        " is%s) and 6 to divide the heads (%" PRId64 ")",
+                        node, model->hidden, model->hidden % 384 == 0 ? "" : " not", model->q_heads);
     return;
   }
   if (model->hidden % (64 * t) == 0 && hr_heads_split(model, t)) {

@@ -118,8 +118,7 @@ static hr_text192 say_size(const hr_advice *advice, const hr_trial *trial, const
   return hr_say("b = %" PRId64, workload->batch);
 }
 
-static void answer_loss(hr_advising *advising, const loss *worst, loss_part part, const char *what,
-                        const char *how)
+static void answer_loss(hr_advising *advising, const loss *worst, loss_part part, const char *what, const char *how)
 {
   const hr_advice *advice = advising->advice;
   const hr_gemm *gemm = &worst->op->gemm;
@@ -144,9 +143,8 @@ static void answer_loss(hr_advising *advising, const loss *worst, loss_part part
   hr_text192 now = say_size(advice, &trial, &advice->model, &advice->workload);
   hr_text192 then = say_size(advice, &trial, &trial.model, &trial.workload);
   hr_answer_change(advising, &trial, main, 0, now.text, then.text,
-                   "%s costs %s %s, %.1f%% of the step (%s); with %s the step's time a token falls by %.1f%%", what, name,
-                   hr_say_time(worst->time_ns).text, share, how, then.text,
-                   100 * (1 - 1 / (1 + trial.gain)));
+                   "%s costs %s %s, %.1f%% of the step (%s); with %s the step's time a token falls by %.1f%%", what,
+                   name, hr_say_time(worst->time_ns).text, share, how, then.text, 100 * (1 - 1 / (1 + trial.gain)));
 }
 
 void hr_rule_tile_quantization(hr_advising *advising)

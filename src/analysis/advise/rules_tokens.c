@@ -14,7 +14,8 @@ void hr_rule_tokens_alignment(hr_advising *advising)
   if (workload->phase == HR_PHASE_DECODE) {
     hr_answer_satisfied(advising, products, hr_say("%" PRId64 " tokens a step", tokens).text,
                         "a decode step has one token of each of %" PRId64 " sequences and a context that grows by one: "
-                        "there is no length to choose", tokens);
+                        "there is no length to choose",
+                        tokens);
     return;
   }
   hr_text192 current = hr_say("b·s = %" PRId64 " · %" PRId64, workload->batch, s);
@@ -33,15 +34,15 @@ void hr_rule_tokens_alignment(hr_advising *advising)
   if (!hr_worth_it(&trial)) {
     hr_answer_void(advising, products, current.text,
                    "s = %" PRId64 " is not a multiple of 64, but a token takes %s as it is and %s with s = %" PRId64
-                   ": batched products reach 90%% of full speed from %" PRId64 " bytes on", s,
-                   hr_say_time(advice->step.time_ns / (double)tokens).text,
+                   ": batched products reach 90%% of full speed from %" PRId64 " bytes on",
+                   s, hr_say_time(advice->step.time_ns / (double)tokens).text,
                    hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text, changed.sequence,
                    hr_near_full_speed_bytes(&advice->hardware, true));
     return;
   }
   hr_answer_change(advising, &trial, products, 0, current.text, hr_say("s = %" PRId64, changed.sequence).text,
-                   "s = %" PRId64 " is %s: a token takes %s, with s = %" PRId64 " %s", s,
-                   hr_say_divisor(s).text, hr_say_time(advice->step.time_ns / (double)tokens).text, changed.sequence,
+                   "s = %" PRId64 " is %s: a token takes %s, with s = %" PRId64 " %s", s, hr_say_divisor(s).text,
+                   hr_say_time(advice->step.time_ns / (double)tokens).text, changed.sequence,
                    hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text);
 }
 
@@ -59,7 +60,8 @@ static hr_operator_set linear_products(const hr_step *step)
 static void answer_does_not_fit(hr_advising *advising, int64_t largest, int64_t capacity)
 {
   const hr_advice *advice = advising->advice;
-  hr_text192 current = hr_say("b = %" PRId64 ", t = %" PRId64, advice->workload.batch, advice->workload.tensor_parallel);
+  hr_text192 current =
+      hr_say("b = %" PRId64 ", t = %" PRId64, advice->workload.batch, advice->workload.tensor_parallel);
   hr_memory memory;
   if (hr_memory_estimate(&advice->model, &advice->workload, &memory, NULL) != HR_OK)
     return;
@@ -105,8 +107,7 @@ void hr_rule_microbatch(hr_advising *advising)
   int64_t capacity = hr_usable_memory(&advice->hardware);
   int64_t largest = 0;
   hr_text192 current = hr_say("b = %" PRId64, workload->batch);
-  if (capacity <= 0 ||
-      hr_memory_largest_batch(&advice->model, workload, capacity, &largest, NULL) != HR_OK) {
+  if (capacity <= 0 || hr_memory_largest_batch(&advice->model, workload, capacity, &largest, NULL) != HR_OK) {
     hr_answer_satisfied(advising, products, current.text, "the device's memory is not known, so neither is what fits");
     return;
   }

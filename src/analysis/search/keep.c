@@ -15,8 +15,7 @@ void hr_search_front_add(hr_search_front *front, const hr_search_point *point)
   }
   if (low > 0 && front->points[low - 1].useful >= point->useful)
     return;
-  if (low < front->count && front->points[low].time_ns <= point->time_ns &&
-      front->points[low].useful >= point->useful)
+  if (low < front->count && front->points[low].time_ns <= point->time_ns && front->points[low].useful >= point->useful)
     return;
   size_t after = low;
   while (after < front->count && front->points[after].useful <= point->useful)

@@ -10,7 +10,7 @@
 
 #define EVALUATIONS_DEFAULT 5000000
 /* How much work goes by between two calls of the progress callback. */
-#define PROGRESS_EVERY 65536
+#define PROGRESS_EVERY 4096
 #define MLP_SLOTS 4096
 
 /* Times of the MLP part by width, for one hidden size; a slot is taken over by the latest width that maps to it. */
@@ -48,8 +48,8 @@ typedef struct headed {
 
 hr_search_options hr_search_options_default(void)
 {
-  return (hr_search_options){.struct_size = sizeof(hr_search_options), .parameter_band = 0.02,
-                             .require_divisible = true, .limit = 20};
+  return (hr_search_options){
+      .struct_size = sizeof(hr_search_options), .parameter_band = 0.02, .require_divisible = true, .limit = 20};
 }
 
 static hr_status count_at(const hr_model *model, int64_t layers, int64_t mlp_width, int64_t *total)
@@ -143,12 +143,15 @@ static void walk_widths(search_state *state, const headed *at, size_t vocabulary
   hr_search_mlp_bounds(space, at->model.hidden, &least, &most);
   double base = (double)form->fixed + (double)layers * (double)form->layer;
   double column = (double)layers * (double)form->column;
-  double low = ((double)space->parameters_least - base) / column, high = ((double)space->parameters_most - base) / column;
+  double low = ((double)space->parameters_least - base) / column,
+         high = ((double)space->parameters_most - base) / column;
   if (high < (double)least || low > (double)most)
     return;
   least = hr_max64(least, low > 1 ? (int64_t)low : 1);
   most = high < (double)most ? (int64_t)high + 1 : most;
-  hr_search_point point = {.hidden = at->model.hidden, .heads = at->model.q_heads, .layers = layers,
+  hr_search_point point = {.hidden = at->model.hidden,
+                           .heads = at->model.q_heads,
+                           .layers = layers,
                            .vocabulary = space->vocabularies[vocabulary]};
   bool own_next = at->model.hidden == space->model->hidden && own % step != 0 && own >= least && own <= most;
   int64_t width = own_next ? own : hr_round_up(least, step);
@@ -192,8 +195,11 @@ static void walk_layers(search_state *state, headed *at)
     if (layers > space->layers_max || layers < space->workload->pipeline_stages)
       continue;
     if (attention_varies_with_depth(space->model)) {
-      hr_search_point depth = {.hidden = at->model.hidden, .heads = at->model.q_heads, .layers = layers,
-                               .mlp_width = space->model->mlp_width, .vocabulary = space->model->vocabulary};
+      hr_search_point depth = {.hidden = at->model.hidden,
+                               .heads = at->model.q_heads,
+                               .layers = layers,
+                               .mlp_width = space->model->mlp_width,
+                               .vocabulary = space->model->vocabulary};
       hr_model model = hr_search_model(space, &depth);
       at->attention_ns = hr_search_part_ns(&state->costs, &model, HR_PART_ATTENTION);
     }
@@ -325,8 +331,8 @@ static hr_status run(search_state *state, const hr_search_options *options, cons
 }
 
 hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
-                    const hr_search_options *options, hr_progress_fn progress, void *context,
-                    hr_search_result **result, hr_error *error)
+                    const hr_search_options *options, hr_progress_fn progress, void *context, hr_search_result **result,
+                    hr_error *error)
 {
   size_t limit = options->limit >= 1 && options->limit <= 4096 ? options->limit : 1; /* others are refused below */
   search_state *state = calloc(1, sizeof *state);

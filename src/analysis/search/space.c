@@ -73,8 +73,9 @@ static hr_status list_hidden(const hr_search_options *options, hr_search_space *
   int64_t step = step_for(options->hidden_step, least, most, t);
   int64_t down = hr_min64(own - 1, most) / step * step, up = hr_round_up(hr_max64(own + 1, least), step);
   if (most > least && (most - least) / step >= HR_SEARCH_HIDDEN_MAX)
-    return hr_fail(error, HR_ERROR_INVALID, "hidden_step: %" PRId64 " leaves more than %d sizes between %" PRId64
-                   " and %" PRId64, step, HR_SEARCH_HIDDEN_MAX, least, most);
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "hidden_step: %" PRId64 " leaves more than %d sizes between %" PRId64 " and %" PRId64, step,
+                   HR_SEARCH_HIDDEN_MAX, least, most);
   if (own >= least && own <= most)
     space->hidden[space->hidden_count++] = own;
   while (space->hidden_count < HR_SEARCH_HIDDEN_MAX && ((down >= least && down > 0) || up <= most)) {

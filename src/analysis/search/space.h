@@ -27,7 +27,7 @@ typedef struct hr_search_space {
   int64_t heads_min, heads_max;
   size_t head_dim_count;
   int64_t head_dims[HR_SEARCH_HEAD_DIMS_MAX]; /* ascending: multiples of 8, the bounds, and the model's own */
-  int64_t mlp_min, mlp_max, mlp_step;   /* mlp_min or mlp_max 0: in proportion to hidden, see hr_search_mlp_bounds() */
+  int64_t mlp_min, mlp_max, mlp_step; /* mlp_min or mlp_max 0: in proportion to hidden, see hr_search_mlp_bounds() */
   size_t vocabulary_count;
   int64_t vocabularies[HR_SEARCH_VOCABULARIES_MAX];
   int64_t query_heads_per_kv; /* 0: the model's own ratio */
