@@ -11,8 +11,10 @@
 
 #define BUDGET_NS 60e9
 #define LIMIT_LEAST_NS 1e8 /* of the sampling of one product */
-#define LIMIT_MOST_NS 2e9
+#define LIMIT_MOST_NS 2e9  /* unless the runs that are needed take longer */
 #define PRECISION 0.01
+#define TRIAL_NS 1e8 /* a run of the product that is tried first */
+#define TRIAL_LIMIT_NS 5e9
 #define RUNS_LEAST 12.0
 
 /* What the caller's progress function hears, and what it said. */
@@ -38,15 +40,56 @@ static void name_job(const hr_confirm_job *job, char *what, size_t size)
   snprintf(what, size, "%s %" PRId64 " × %" PRId64 " × %" PRId64, hr_operator_id_name(job->id), g->m, g->n, g->k);
 }
 
-/* Each job gets the time that its runs are predicted to take, and an equal part of what the others leave. */
+/* Each job gets the time that its runs are predicted to take, and an equal part of what the others leave. Where less is
+ * left than that, the machine is slower than predicted, and all get less. */
 static double limit_of(const hr_confirming *c, size_t index, double left_ns)
 {
-  double reserved = 0;
+  const hr_confirm_job *job = &c->jobs[index];
+  double reserved = 0, needed = RUNS_LEAST * hr_confirm_run_ns(c, job);
   for (size_t i = index; i < c->job_count; i++)
     reserved += hr_confirm_cost_ns(c, &c->jobs[i]);
   double spare = fmax(left_ns - reserved, 0) / (double)(c->job_count - index);
-  double limit = (RUNS_LEAST * c->jobs[index].estimate_ns + spare) / (c->jobs[index].pair ? 2 : 1);
-  return fmin(fmax(limit, LIMIT_LEAST_NS), LIMIT_MOST_NS);
+  double limit = fmin(needed + spare, fmax(needed, LIMIT_MOST_NS)) * fmin(1, fmax(left_ns, 0) / reserved);
+  return fmax(limit, LIMIT_LEAST_NS + 2 * hr_confirm_run_ns(c, job)) / (job->pair ? 2 : 1);
+}
+
+/* The job whose run comes nearest to TRIAL_NS from below; the shortest where all are longer. */
+static const hr_confirm_job *trial_job(const hr_confirming *c)
+{
+  const hr_confirm_job *best = NULL;
+  for (size_t i = 0; i < c->job_count; i++) {
+    const hr_confirm_job *job = &c->jobs[i];
+    double now = job->estimate_ns, found = best ? best->estimate_ns : 0;
+    if (!best || (found > TRIAL_NS ? now < found : now > found && now <= TRIAL_NS))
+      best = job;
+  }
+  return best;
+}
+
+/* Times one product to learn how far predictions are off here and now: other programs may have half of the machine. */
+static hr_status try_speed(hr_confirming *c, progress_state *state, hr_error *error)
+{
+  const hr_confirm_job *job = trial_job(c);
+  if (!job)
+    return HR_OK;
+  hr_measure_options options = hr_measure_options_default();
+  options.time_limit_ns = TRIAL_LIMIT_NS;
+  options.precision = 0.05;
+  options.samples_min = 3;
+  options.samples_max = 5;
+  options.check = false;
+  options.warm = true;
+  options.cancelled = report;
+  options.context = state;
+  hr_prediction predicted;
+  hr_measurement measured;
+  HR_TRY(hr_predict_gemm(&c->advice->hardware, &job->before, &predicted, error));
+  hr_status status = hr_measure_gemm(c->device, &job->before, &options, &measured, error);
+  if (status == HR_OK && measured.median_ns > 0)
+    c->slowdown = measured.median_ns / predicted.time_ns;
+  else if (status == HR_OK && measured.status == HR_ERROR_TIMEOUT)
+    c->slowdown = TRIAL_LIMIT_NS / predicted.time_ns;
+  return status == HR_ERROR_INTERRUPTED ? HR_OK : status;
 }
 
 static hr_status run_job(hr_confirming *c, hr_confirm_job *job, double limit_ns, progress_state *state,
@@ -130,11 +173,16 @@ static void note_size(const hr_confirming *c, hr_confirmation *confirmation)
   confirmation->reduced = measured->batch != asked->batch || confirmation->sequence != asked_length;
   if (!confirmation->reduced)
     return;
+  char why[96];
   const char *length = decode ? "context" : "s";
+  if (c->memory_short)
+    snprintf(why, sizeof why, "take more memory than is free");
+  else
+    snprintf(why, sizeof why, "take about %.0f s, not %.0f s", c->asked_ns * 1e-9, c->budget_ns * 1e-9);
   snprintf(confirmation->note, sizeof confirmation->note,
            "measured at b = %" PRId64 ", %s = %" PRId64 " instead of b = %" PRId64 ", %s = %" PRId64
-           ": at the size asked for, the products would not fit %.0f s or the memory that is free",
-           measured->batch, length, confirmation->sequence, asked->batch, length, asked_length, c->budget_ns * 1e-9);
+           ": the products at the size asked for would %s",
+           measured->batch, length, confirmation->sequence, asked->batch, length, asked_length, why);
 }
 
 /* Rows are at most the operators of every subject. */
@@ -156,6 +204,10 @@ static hr_status create_confirmation(const hr_confirming *c, hr_confirmation **c
 static hr_status confirm(hr_confirming *c, progress_state *state, hr_confirmation **confirmation, hr_error *error)
 {
   hr_confirmation *created = NULL;
+  hr_confirm_list(c);
+  HR_TRY(hr_confirm_choose(c, error));
+  snprintf(state->what, sizeof state->what, "a trial");
+  HR_TRY(try_speed(c, state, error));
   HR_TRY(hr_confirm_choose(c, error));
   HR_TRY(create_confirmation(c, &created, error));
   note_size(c, created);
@@ -181,6 +233,7 @@ hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_
   c->device = device;
   c->advice = advice;
   c->budget_ns = budget_ns > 0 ? budget_ns : BUDGET_NS;
+  c->slowdown = 1;
   progress_state state = {.progress = progress, .context = context};
   hr_status status = confirm(c, &state, confirmation, error);
   free(c->jobs);

@@ -24,6 +24,9 @@ typedef struct hr_confirming {
   hr_device *device;
   hr_advice *advice;
   double budget_ns;
+  double slowdown;      /* how much longer products take than predicted, found by a trial (1 before) */
+  double asked_ns;      /* what the size asked for would take */
+  bool memory_short;    /* whether it would also take more memory than is free */
   hr_workload workload; /* the shape as it is, at the measured size */
   size_t subject_count;
   hr_confirm_subject subjects[HR_FINDINGS_MAX + 1];
@@ -32,11 +35,15 @@ typedef struct hr_confirming {
   hr_step before, after; /* steps at the measured size; `after` is of the subject at hand */
 } hr_confirming;
 
-/** Lists the findings and chooses the largest size at which all that they need fits the budget and the memory; fills
- *  workload, subjects, jobs and before. (jobs.c) */
+/** Lists the findings that have a change. (jobs.c) */
+void hr_confirm_list(hr_confirming *c);
+
+/** Chooses the largest size at which all that the findings need fits the budget and the memory; fills workload, jobs and
+ *  before. (jobs.c) */
 hr_status hr_confirm_choose(hr_confirming *c, hr_error *error);
 
-/** About how long a job takes in all, ns. */
+/** About how long one execution of each of a job's products takes here, and the job in all, ns. */
+double hr_confirm_run_ns(const hr_confirming *c, const hr_confirm_job *job);
 double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job);
 
 /** The next smaller size: half the batch, then half the sequence (decode: context) but the same remainder by 64, so

@@ -11,7 +11,7 @@
 #define LENGTH_LEAST 128  /* shorter sequences say nothing about long ones */
 #define LENGTH_STEP 64    /* what alignment is a matter of */
 #define RUNS_PER_JOB 15.0 /* check, warm-up and ten samples */
-#define SLOWER 1.3        /* predictions are usually somewhat fast */
+#define SLOWER 1.2        /* the trial may have met a good moment */
 #define CHECK_NS 60e6     /* of a product's rows, by the reference */
 #define FILL_NS_PER_BYTE 1.0
 
@@ -187,20 +187,31 @@ static double job_bytes(const hr_confirming *c, const hr_confirm_job *job)
   return rotating_bytes(c, &job->before) + (job->pair ? rotating_bytes(c, &job->after) : 0);
 }
 
+double hr_confirm_run_ns(const hr_confirming *c, const hr_confirm_job *job)
+{
+  return job->estimate_ns * c->slowdown;
+}
+
 double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job)
 {
-  return RUNS_PER_JOB * SLOWER * job->estimate_ns + FILL_NS_PER_BYTE * job_bytes(c, job) +
+  return RUNS_PER_JOB * SLOWER * hr_confirm_run_ns(c, job) + FILL_NS_PER_BYTE * job_bytes(c, job) +
          CHECK_NS * (job->pair ? 2 : 1);
 }
 
-static bool fits(const hr_confirming *c)
+static double whole_cost_ns(const hr_confirming *c)
 {
-  double time_ns = 0, largest = 0;
-  for (size_t i = 0; i < c->job_count; i++) {
+  double time_ns = 0;
+  for (size_t i = 0; i < c->job_count; i++)
     time_ns += hr_confirm_cost_ns(c, &c->jobs[i]);
+  return time_ns;
+}
+
+static bool memory_suffices(const hr_confirming *c)
+{
+  double largest = 0;
+  for (size_t i = 0; i < c->job_count; i++)
     largest = fmax(largest, job_bytes(c, &c->jobs[i]));
-  }
-  return time_ns <= c->budget_ns && largest <= (double)hr_device_memory_available(c->device) / 2;
+  return largest <= (double)hr_device_memory_available(c->device) / 2;
 }
 
 static void add_finding(hr_confirming *c, size_t index, hr_finding *finding)
@@ -209,16 +220,22 @@ static void add_finding(hr_confirming *c, size_t index, hr_finding *finding)
     c->subjects[c->subject_count++] = (hr_confirm_subject){.finding = index, .source = finding};
 }
 
-hr_status hr_confirm_choose(hr_confirming *c, hr_error *error)
+void hr_confirm_list(hr_confirming *c)
 {
   hr_advice *advice = c->advice;
   for (size_t i = 0; i < advice->finding_count; i++)
     add_finding(c, i, &advice->findings[i]);
   if (advice->has_combined)
     add_finding(c, SIZE_MAX, &advice->combined);
-  c->workload = advice->workload;
+}
+
+hr_status hr_confirm_choose(hr_confirming *c, hr_error *error)
+{
+  c->workload = c->advice->workload;
   HR_TRY(collect_jobs(c, error));
-  while (!fits(c) && hr_confirm_smaller(&c->workload))
+  c->asked_ns = whole_cost_ns(c);
+  c->memory_short = !memory_suffices(c);
+  while ((whole_cost_ns(c) > c->budget_ns || !memory_suffices(c)) && hr_confirm_smaller(&c->workload))
     HR_TRY(collect_jobs(c, error));
   return HR_OK;
 }

@@ -1,0 +1,363 @@
+/* Confirmation: how times of products become gains, on times given by hand; and its course, with a kernel of the test's
+ * own. No measured time is looked at. */
+#include "test.h"
+
+#include "confirm/confirming.h"
+#include "runtime/device/device.h"
+
+#include <headroom/catalog.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two layers of h = 64 with 4 heads of 16, and 100 words: small enough for the reference. */
+static const char small_model[] =
+    "{\"h\":64,\"a\":4,\"L\":2,\"v\":100,\"s\":32,\"b\":1,\"t\":1,\"mlp\":\"gelu\"}";
+
+static hr_hardware some_cpu(void)
+{
+  size_t count;
+  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
+  hr_hardware hardware;
+  hr_error error;
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(entries[i].name, "xeon-sapphire-rapids") == 0) {
+      assert_ok(hr_hardware_from_json(entries[i].text, entries[i].length, "test", &hardware, &error), error);
+      return hardware;
+    }
+  }
+  fail_msg("xeon-sapphire-rapids is not shipped");
+  return hr_hardware_default();
+}
+
+static hr_advice *make_advice(void)
+{
+  hr_advice *advice = calloc(1, sizeof *advice);
+  hr_error error;
+  assert_non_null(advice);
+  advice->hardware = some_cpu();
+  assert_ok(hr_model_from_json(small_model, sizeof small_model - 1, "test", NULL, NULL, &advice->model, &error), error);
+  advice->workload = hr_workload_default(&advice->model);
+  advice->workload.dtype = HR_FP32;
+  return advice;
+}
+
+static hr_finding *add_finding(hr_advice *advice, const char *operators)
+{
+  hr_finding *finding = &advice->findings[advice->finding_count++];
+  *finding = (hr_finding){.rule = "a rule", .has_change = true, .model = advice->model, .workload = advice->workload,
+                          .measured_gain = NAN, .measured_operator_gain = NAN};
+  strcpy(finding->operators, operators);
+  return finding;
+}
+
+static hr_confirming *choose(hr_device *device, hr_advice *advice, double budget_ns)
+{
+  hr_confirming *c = calloc(1, sizeof *c);
+  hr_error error;
+  assert_non_null(c);
+  c->device = device, c->advice = advice, c->budget_ns = budget_ns, c->slowdown = 1;
+  hr_confirm_list(c);
+  assert_ok(hr_confirm_choose(c, &error), error);
+  return c;
+}
+
+static void free_all(hr_confirming *c, hr_advice *advice, hr_device *device)
+{
+  free(c->jobs);
+  free(c);
+  free(advice);
+  hr_device_close(device);
+}
+
+static hr_device *open_reference(void)
+{
+  hr_device *device = NULL;
+  hr_error error;
+  assert_ok(hr_device_open("reference", 0, &device, &error), error);
+  return device;
+}
+
+static void set_times(hr_confirming *c, double alone_ns, double pair_ns, double ratio, double low, double high)
+{
+  for (size_t i = 0; i < c->job_count; i++) {
+    hr_confirm_job *job = &c->jobs[i];
+    job->done = true;
+    job->result.before.median_ns = job->pair ? pair_ns : alone_ns;
+    job->result.after.median_ns = 123456789; /* not what gains are formed from: it may have drifted */
+    job->result.ratio = ratio, job->result.ratio_low = low, job->result.ratio_high = high;
+  }
+}
+
+static double predicted_rest(const hr_step *step)
+{
+  double sum = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    if (op->kind != HR_KIND_GEMM && op->kind != HR_KIND_BMM)
+      sum += (double)op->count * step->predictions[i].time_ns;
+  }
+  return sum;
+}
+
+#define assert_near(found, expected) assert_true(fabs((found) - (expected)) < 1e-9)
+
+static void a_step_is_put_together_from_products_and_the_ratio_of_the_changed_one(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  add_finding(advice, "logit")->model.vocabulary = 128;
+  hr_confirming *c = choose(device, advice, 1e12);
+  assert_int_equal(c->job_count, 7); /* qkv, score, over value, projection, up, down alone, and the logits as a pair */
+  assert_true(c->jobs[6].pair && c->jobs[6].before.n == 100 && c->jobs[6].after.n == 128);
+  set_times(c, 1000, 5000, 2, 1.25, 2.5);
+  hr_confirmed confirmed;
+  hr_error error;
+  assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);
+  /* 2 layers · 6 products · 1000 ns + logits 5000 ns, after: 5000/2 = 2500, at the ends 4000 and 2000. */
+  double rest = predicted_rest(&c->before), rest_after = predicted_rest(&c->after);
+  assert_near(confirmed.measured_gain, (17000 + rest) / (14500 + rest_after) - 1);
+  assert_near(confirmed.measured_gain_low, (17000 + rest) / (16000 + rest_after) - 1);
+  assert_near(confirmed.measured_gain_high, (17000 + rest) / (14000 + rest_after) - 1);
+  assert_near(confirmed.measured_operator_gain, 1.0);
+  assert_near(confirmed.predicted_gain, c->before.time_ns / c->after.time_ns - 1);
+  assert_int_equal(confirmed.status, HR_OK);
+  free_all(c, advice, device);
+}
+
+static void gains_of_a_changed_batch_are_per_token(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  add_finding(advice, "mlp_up")->workload.batch = 2;
+  hr_confirming *c = choose(device, advice, 1e12);
+  assert_int_equal(c->job_count, 7);
+  set_times(c, 0, 1000, 0.8, 0.8, 0.8); /* each takes 1250 ns for twice the tokens */
+  hr_confirmed confirmed;
+  hr_error error;
+  assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);
+  double before = 13000 + predicted_rest(&c->before), after = 16250 + predicted_rest(&c->after);
+  assert_near(confirmed.measured_gain, before / (after / 2) - 1);
+  assert_near(confirmed.measured_operator_gain, 0.6); /* 2 · 0.8 − 1 */
+  free_all(c, advice, device);
+}
+
+static void what_only_a_prediction_could_answer_has_no_measured_gain(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  add_finding(advice, "attention")->workload.attention = HR_ATTENTION_FUSED;
+  add_finding(advice, "mlp_norm")->model.parallel_block = true;
+  add_finding(advice, "logit")->model.vocabulary = 128;
+  hr_confirming *c = choose(device, advice, 1e12);
+  set_times(c, 1000, 5000, 2, 2, 2);
+  hr_confirmed confirmed;
+  hr_error error;
+  assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);
+  assert_true(isnan(confirmed.measured_gain) && isfinite(confirmed.predicted_gain));
+  assert_int_equal(confirmed.status, HR_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(confirmed.reason, "fused attention"));
+  assert_ok(hr_confirm_gains(c, &c->subjects[1], &confirmed, &error), error);
+  assert_true(isnan(confirmed.measured_gain));
+  assert_non_null(strstr(confirmed.reason, "changes no product"));
+  assert_ok(hr_confirm_gains(c, &c->subjects[2], &confirmed, &error), error);
+  assert_true(isfinite(confirmed.measured_gain));
+  free_all(c, advice, device);
+}
+
+static void a_product_without_a_time_is_named_as_the_reason(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  add_finding(advice, "logit")->model.vocabulary = 128;
+  hr_confirming *c = choose(device, advice, 1e12);
+  set_times(c, 1000, 5000, 2, 2, 2);
+  c->jobs[4].result.before = (hr_measurement){.status = HR_ERROR_OUT_OF_MEMORY, .median_ns = NAN, .reason = "too big"};
+  hr_confirmed confirmed;
+  hr_error error;
+  assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);
+  assert_true(isnan(confirmed.measured_gain));
+  assert_int_equal(confirmed.status, HR_ERROR_OUT_OF_MEMORY);
+  assert_string_equal(confirmed.reason, "mlp_up: too big");
+  assert_near(confirmed.measured_operator_gain, 1.0); /* the logits themselves were measured */
+  free_all(c, advice, device);
+}
+
+/* ---- sizes ---- */
+
+static void sizes_shrink_by_batch_first_and_keep_the_alignment_of_a_length(void **state)
+{
+  (void)state;
+  hr_model model = hr_model_default();
+  hr_workload w = hr_workload_default(&model);
+  w.phase = HR_PHASE_FORWARD, w.batch = 3, w.sequence = 2047;
+  const int64_t expected[][2] = {{2, 2047}, {1, 2047}, {1, 1023}, {1, 511}, {1, 255}, {1, 127}}; /* all 63 mod 64 */
+  for (size_t i = 0; i < 6; i++) {
+    assert_true(hr_confirm_smaller(&w));
+    assert_int_equal(w.batch, expected[i][0]);
+    assert_int_equal(w.sequence, expected[i][1]);
+  }
+  assert_false(hr_confirm_smaller(&w));
+  w.phase = HR_PHASE_DECODE, w.batch = 1, w.context = 4096, w.sequence = 2048;
+  assert_true(hr_confirm_smaller(&w));
+  assert_int_equal(w.context, 2048);
+  assert_int_equal(w.sequence, 2048);
+}
+
+static void a_changed_size_shrinks_as_the_other_did(void **state)
+{
+  (void)state;
+  hr_model model = hr_model_default();
+  hr_workload asked = hr_workload_default(&model);
+  asked.phase = HR_PHASE_FORWARD, asked.batch = 4, asked.sequence = 2047;
+  hr_workload measured = asked, changed = asked;
+  measured.batch = 1, measured.sequence = 255;
+  changed.batch = 16, changed.sequence = 2048;
+  hr_workload scaled = hr_confirm_scaled(&changed, &asked, &measured);
+  assert_int_equal(scaled.batch, 4);      /* 16 · 1/4 */
+  assert_int_equal(scaled.sequence, 192); /* at most 2048 · 255/2047 = 255.1, and still a multiple of 64 */
+  changed.batch = 1, changed.sequence = 2047;
+  scaled = hr_confirm_scaled(&changed, &asked, &measured);
+  assert_int_equal(scaled.batch, 1);
+  assert_int_equal(scaled.sequence, 255);
+}
+
+static void too_little_time_means_fewer_tokens_and_a_note(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  advice->workload.batch = 8, advice->workload.sequence = 4096;
+  add_finding(advice, "logit")->model.vocabulary = 128;
+  hr_confirming *c = choose(device, advice, 1); /* a nanosecond */
+  assert_int_equal(c->workload.batch, 1);
+  assert_int_equal(c->workload.sequence, 128);
+  assert_int_equal(c->subjects[0].workload.sequence, 128);
+  free_all(c, advice, device);
+}
+
+/* ---- the course ---- */
+
+static int prepared;
+
+static hr_status count_and_prepare(hr_device *device, const hr_problem *problem, void **kernel_state,
+                                   size_t *workspace_bytes, hr_error *error)
+{
+  extern const hr_kernel_functions hr_kernel_gemm_reference;
+  prepared++;
+  return hr_kernel_gemm_reference.prepare(device, problem, kernel_state, workspace_bytes, error);
+}
+
+static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+{
+  extern const hr_kernel_functions hr_kernel_gemm_reference;
+  return hr_kernel_gemm_reference.run(plan, inputs, output, workspace, error);
+}
+
+static const hr_kernel_info info = {"counted", "gemm", "reference", "fp32", "", "the reference, counted"};
+static const hr_kernel_functions functions = {.prepare = count_and_prepare, .run = run};
+static const hr_kernel table[] = {{&info, &functions}};
+
+static int stop_at_the_second(void *context, double done, const char *what)
+{
+  assert_true(done >= 0 && done <= 1);
+  assert_non_null(what);
+  int *calls = context;
+  return ++*calls > 1;
+}
+
+static int go_on(void *context, double done, const char *what)
+{
+  double *before = context;
+  assert_true(done >= *before && done <= 1); /* never backwards */
+  assert_true(strlen(what) > 0);
+  *before = done;
+  return 0;
+}
+
+static void a_product_is_measured_once_for_all_findings(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  device->kernels = table, device->kernel_count = 1;
+  hr_advice *advice = make_advice();
+  add_finding(advice, "logit")->model.vocabulary = 128;
+  add_finding(advice, "logit")->model.vocabulary = 128;
+  advice->has_combined = true;
+  advice->combined = advice->findings[0];
+  hr_confirmation *confirmation = NULL;
+  hr_error error;
+  double done = 0;
+  prepared = 0;
+  assert_ok(hr_confirm(device, advice, 2e9, go_on, &done, &confirmation, &error), error);
+  assert_int_equal(prepared, 9); /* a trial, six alone, a pair */
+  assert_true(confirmation->complete);
+  assert_false(confirmation->reduced);
+  assert_int_equal(confirmation->finding_count, 3);
+  assert_int_equal(confirmation->count, 3);
+  assert_true(confirmation->rows[2].finding == SIZE_MAX && confirmation->findings[2].finding == SIZE_MAX);
+  assert_true(isfinite(confirmation->findings[0].measured_gain));
+  assert_true(advice->findings[0].measured_gain == confirmation->findings[0].measured_gain);
+  assert_true(advice->findings[1].measured_gain == advice->combined.measured_gain);
+  assert_true(advice->findings[0].measured_operator_gain == confirmation->rows[0].comparison.ratio - 1);
+  hr_confirmation_free(confirmation);
+  hr_confirmation_free(NULL);
+  free(advice);
+  hr_device_close(device);
+}
+
+static void a_stopped_confirmation_keeps_what_it_has_and_says_so(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  add_finding(advice, "logit")->model.vocabulary = 128;
+  hr_confirmation *confirmation = NULL;
+  hr_error error;
+  int calls = 0;
+  assert_ok(hr_confirm(device, advice, 0, stop_at_the_second, &calls, &confirmation, &error), error);
+  assert_false(confirmation->complete);
+  assert_int_equal(confirmation->count, 0);
+  assert_int_equal(confirmation->findings[0].status, HR_ERROR_INTERRUPTED);
+  assert_true(isnan(advice->findings[0].measured_gain));
+  hr_confirmation_free(confirmation);
+  free(advice);
+  hr_device_close(device);
+}
+
+static void an_advice_without_changes_confirms_nothing(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  hr_confirmation *confirmation = NULL;
+  hr_error error;
+  assert_ok(hr_confirm(device, advice, 0, NULL, NULL, &confirmation, &error), error);
+  assert_true(confirmation->complete && confirmation->count == 0 && confirmation->finding_count == 0);
+  hr_confirmation_free(confirmation);
+  assert_int_equal(hr_confirm(device, advice, -1, NULL, NULL, &confirmation, &error), HR_ERROR_INVALID);
+  free(advice);
+  hr_device_close(device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_step_is_put_together_from_products_and_the_ratio_of_the_changed_one),
+      cmocka_unit_test(gains_of_a_changed_batch_are_per_token),
+      cmocka_unit_test(what_only_a_prediction_could_answer_has_no_measured_gain),
+      cmocka_unit_test(a_product_without_a_time_is_named_as_the_reason),
+      cmocka_unit_test(sizes_shrink_by_batch_first_and_keep_the_alignment_of_a_length),
+      cmocka_unit_test(a_changed_size_shrinks_as_the_other_did),
+      cmocka_unit_test(too_little_time_means_fewer_tokens_and_a_note),
+      cmocka_unit_test(a_product_is_measured_once_for_all_findings),
+      cmocka_unit_test(a_stopped_confirmation_keeps_what_it_has_and_says_so),
+      cmocka_unit_test(an_advice_without_changes_confirms_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
