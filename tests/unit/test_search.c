@@ -1,5 +1,6 @@
 #include "test.h"
 
+#include "analysis/search/cost.h"
 #include "analysis/search/keep.h"
 #include "devices.h"
 #include "models.h"
@@ -81,6 +82,56 @@ static void what_is_reported_is_what_the_predictor_says(void **state)
     }
     hr_search_result_free(result);
   }
+}
+
+/* The sum that makes the search fast is the step itself, for every kind of model, phase and split. */
+static void three_parts_sum_to_the_step(void **state)
+{
+  (void)state;
+  size_t count;
+  const hr_catalog_entry *entries = hr_catalog_models(&count);
+  hr_hardware hardware = device("h200");
+  for (size_t i = 0; i < count; i++) {
+    hr_model model = shipped_model(entries[i].name);
+    hr_workload workload = hr_workload_default(&model);
+    workload.phase = (hr_phase)(i % 4);
+    workload.attention = i % 3 == 0 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
+    workload.tensor_parallel = 1 + (int64_t)(i % 5);
+    workload.pipeline_stages = 1 + (int64_t)(i % 3);
+    int64_t p = workload.pipeline_stages;
+    static hr_search_costs costs;
+    costs.hardware = &hardware;
+    costs.workload = &workload;
+    double layer_ns =
+        hr_search_part_ns(&costs, &model, HR_PART_ATTENTION) + hr_search_part_ns(&costs, &model, HR_PART_MLP);
+    double sum_ns =
+        (double)((model.layers + p - 1) / p * p) * layer_ns + hr_search_part_ns(&costs, &model, HR_PART_OUTSIDE);
+    assert_true(fabs(sum_ns / step_ns(&hardware, &model, &workload) - 1) < 1e-12);
+  }
+}
+
+/* … and each part ignores what it is said to ignore. */
+static void a_part_depends_only_on_its_own_sizes(void **state)
+{
+  (void)state;
+  hr_hardware hardware = device("h200");
+  hr_model model = sigma_1_5b(), other = model;
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_TRAIN;
+  static hr_search_costs costs;
+  costs.hardware = &hardware;
+  costs.workload = &workload;
+  other.mlp_width = 1000;
+  other.vocabulary = 1000;
+  assert_true(hr_search_part_ns(&costs, &model, HR_PART_ATTENTION) ==
+              hr_search_part_ns(&costs, &other, HR_PART_ATTENTION));
+  other.mlp_width = model.mlp_width;
+  other.q_heads = other.k_heads = other.v_heads = 16;
+  other.qk_dim = other.v_dim = other.rotary_dim = 128;
+  assert_true(hr_search_part_ns(&costs, &model, HR_PART_MLP) == hr_search_part_ns(&costs, &other, HR_PART_MLP));
+  other.vocabulary = model.vocabulary;
+  other.mlp_width = 1000;
+  assert_true(hr_search_part_ns(&costs, &model, HR_PART_OUTSIDE) == hr_search_part_ns(&costs, &other, HR_PART_OUTSIDE));
 }
 
 static void a_search_fixed_to_the_model_finds_the_model(void **state)
@@ -376,6 +427,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gpt3_2_7b_finds_faster_shapes_with_heads_of_128),
       cmocka_unit_test(what_is_reported_is_what_the_predictor_says),
+      cmocka_unit_test(three_parts_sum_to_the_step),
+      cmocka_unit_test(a_part_depends_only_on_its_own_sizes),
       cmocka_unit_test(a_search_fixed_to_the_model_finds_the_model),
       cmocka_unit_test(a_small_search_agrees_with_trying_everything),
       cmocka_unit_test(constraints_hold_for_every_shape),
