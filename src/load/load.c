@@ -40,18 +40,17 @@ static hr_status not_found(const char *kind, const char *what, const hr_catalog_
 
 /* ---- models ---- */
 
-/* What to call a model that was read from a path: the folder of a config.json, else the file without ".json". */
+/* What to call a model that was read from a path: the folder of a config.json, wherever it is seen from, else the file
+ * without ".json". */
 static void name_from_path(const char *path, char *name, size_t size)
 {
   char parts[PATH_SIZE];
-  hr_copy_text(parts, sizeof parts, path);
-  size_t length = strlen(parts);
-  while (length > 1 && parts[length - 1] == '/')
-    parts[--length] = '\0';
+  char *resolved = realpath(path, NULL);
+  hr_copy_text(parts, sizeof parts, resolved ? resolved : path);
+  free(resolved);
   char *last = strrchr(parts, '/');
-  if (last && strcmp(last + 1, "config.json") == 0) {
-    while (last > parts && *last == '/')
-      *last-- = '\0';
+  if (last && last > parts && strcmp(last + 1, "config.json") == 0) {
+    *last = '\0';
     last = strrchr(parts, '/');
   }
   char *base = last && last[1] ? last + 1 : parts;

@@ -282,13 +282,15 @@ static void put_indented(const hr_document *document, const char *text)
 
 static void tell_finding(const hr_document *document, const hr_finding *f)
 {
-  static const char *const words[] = {"ok", "low", "MEDIUM", "HIGH"};
+  static const char *const words[] = {"none", "low", "MEDIUM", "HIGH"};
   const char *word = f->void_on_device ? "void" : (unsigned)f->severity < COUNT_OF(words) ? words[f->severity] : "?";
   fprintf(document->out, "\n");
   hr_style_begin(document->out, document->options, severity_style(f->severity));
   fprintf(document->out, "%-*s", FINDING_INDENT, word);
   hr_style_end(document->out, document->options, severity_style(f->severity));
-  fprintf(document->out, "%s%s%s\n", f->rule, f->operators[0] ? ": " : "", f->operators);
+  char title[256];
+  snprintf(title, sizeof title, "%s%s%s", f->rule, f->operators[0] ? ": " : "", f->operators);
+  hr_text_wrap(document->out, title, FINDING_INDENT, FINDING_INDENT, document->options->width);
   put_indented(document, f->why);
   if (f->suggested[0]) {
     char change[320];
@@ -299,7 +301,9 @@ static void tell_finding(const hr_document *document, const hr_finding *f)
     put_gains(document, f, FINDING_INDENT);
   if (document->options->verbose && f->source) {
     hr_style_begin(document->out, document->options, HR_STYLE_DIM);
-    put_indented(document, f->source);
+    char source[320];
+    snprintf(source, sizeof source, "Source: %s", f->source);
+    put_indented(document, source);
     hr_style_end(document->out, document->options, HR_STYLE_DIM);
   }
 }
@@ -331,7 +335,9 @@ static void tell_combined(const hr_document *document, const hr_advice *advice)
   hr_put_paragraph(document, advice->combined.why);
   if (advice->combined.suggested[0])
     hr_put_paragraph(document, advice->combined.suggested);
-  put_gains(document, &advice->combined, 0);
+  hr_finding gains = advice->combined;
+  gains.predicted_operator_gain = gains.measured_operator_gain = NAN; /* of which operator would not be clear */
+  put_gains(document, &gains, 0);
 }
 
 static hr_status tell_measured(const hr_document *document, const hr_advice *advice,

@@ -20,7 +20,7 @@ static const hr_column predicted_columns[] = {
     {"name", "operator", HR_CELL_TEXT, 0},
     {"kind", NULL, HR_CELL_TEXT, 0},
     {"pass", NULL, HR_CELL_TEXT, 0},
-    {NULL, "m×n×k or bytes", HR_CELL_TEXT, 0},
+    {NULL, "m×n×k", HR_CELL_TEXT, 0},
     {"m", NULL, HR_CELL_COUNT, 0},
     {"n", NULL, HR_CELL_COUNT, 0},
     {"k", NULL, HR_CELL_COUNT, 0},

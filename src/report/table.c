@@ -285,7 +285,7 @@ static void put_markdown(FILE *out, const char *text)
 {
   fprintf(out, " ");
   for (; *text; text++)
-    fprintf(out, strchr("|\\`*_<>", *text) ? "\\%c" : "%c", *text);
+    fprintf(out, strchr("|\\`*<", *text) ? "\\%c" : "%c", *text);
   fprintf(out, " |");
 }
 

@@ -82,7 +82,7 @@ expect_code "a file of 1 GB" 3 timeout 10 "$H" describe huge.json 2> errors
 expect_code "standard input without an end" 3 timeout 10 "$H" describe - < /dev/zero 2> errors
 printf '{"h":64,"a":4,"L":2,"v":100}' > config.json
 expect_code "a directory with a config.json" 0 "$H" describe . > out
-expect "it is named after the directory" grep -q "^model *\." out
+expect "it is named after the directory" grep -q "^model *$(basename "$folder")\$" out
 expect_code "a name with an escape" 3 "$H" describe "$(printf 'x\033[31m\n.json')" 2> errors
 expect "an escape in a name does not reach the terminal" sh -c "! grep -q '$escape' errors"
 expect "a line break in a name does not either" test "$(wc -l < errors)" -eq 1

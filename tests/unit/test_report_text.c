@@ -1,0 +1,195 @@
+#include "test.h"
+
+#include "report/table.h"
+#include "report/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct written_row {
+  double value;
+  const char *text;
+} written_row;
+
+static void check_writer(void (*write)(char *, size_t, double), const written_row *rows, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    char text[HR_NUMBER_SIZE];
+    write(text, sizeof text, rows[i].value);
+    assert_string_equal(text, rows[i].text);
+  }
+}
+
+#define CHECK_WRITER(write, rows) check_writer(write, rows, sizeof(rows) / sizeof *(rows))
+
+static void counts_have_thousands_separators(void **state)
+{
+  static const struct {
+    int64_t count;
+    const char *text;
+  } rows[] = {{0, "0"},
+              {999, "999"},
+              {1000, "1,000"},
+              {50257, "50,257"},
+              {6738415616, "6,738,415,616"},
+              {-1234, "-1,234"},
+              {INT64_MIN, "-9,223,372,036,854,775,808"}};
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[HR_NUMBER_SIZE];
+    hr_write_count(text, sizeof text, rows[i].count);
+    assert_string_equal(text, rows[i].text);
+  }
+}
+
+static void a_unit_changes_where_the_rounded_number_would_need_four_digits(void **state)
+{
+  static const written_row times[] = {{0, "0 ns"},        {12400, "12.4 µs"},  {999.4, "999 ns"},
+                                      {999.6, "1.00 µs"}, {999600, "1.00 ms"}, {9.996e6, "10.0 ms"},
+                                      {1.5e12, "1500 s"}, {NAN, "-"},          {INFINITY, "-"}};
+  static const written_row sizes[] = {{0, "0 B"}, {1023, "1023 B"}, {1024, "1.00 KiB"}, {150754820096.0, "140 GiB"}};
+  static const written_row counts[] = {{999, "999"}, {2651548160.0, "2.65 B"}, {124439808, "124 M"}};
+  (void)state;
+  CHECK_WRITER(hr_write_time, times);
+  CHECK_WRITER(hr_write_bytes, sizes);
+  CHECK_WRITER(hr_write_short, counts);
+}
+
+static void a_small_change_is_not_called_none(void **state)
+{
+  /* 47 rows of 2560 on 2,651,548,160 parameters are 4.5e-5 */
+  static const written_row gains[] = {{0.182, "+18.2%"},  {5.4, "+540%"},      {-0.12, "-12.0%"},
+                                      {0, "0%"},          {4.5e-5, "+0.005%"}, {-1e-9, "0%"},
+                                      {0.0004, "+0.04%"}, {NAN, "-"},          {0.9996, "+100%"}};
+  (void)state;
+  CHECK_WRITER(hr_write_gain, gains);
+}
+
+static void text_width_is_of_the_terminal_not_of_the_bytes(void **state)
+{
+  (void)state;
+  assert_int_equal(hr_text_columns("12.4 µs"), 7);
+  assert_int_equal(hr_text_columns("m×n×k"), 5);
+  assert_int_equal(hr_text_columns("模型"), 4);
+  assert_int_equal(hr_text_columns("e\xCC\x81"), 1); /* e with a combining acute accent */
+  assert_int_equal(hr_text_columns("\xFF"), 1);
+}
+
+static void what_is_not_text_cannot_steer_a_terminal(void **state)
+{
+  (void)state;
+  char clean[64];
+  hr_text_clean(clean, sizeof clean,
+                "a\x1b[31mb\nc\xFF\xC2\x9B"
+                "d");
+  assert_string_equal(clean, "a?[31mb?c??d");                 /* U+009B is an escape, too */
+  hr_text_clean(clean, sizeof clean, "\xED\xA0\x80\xC0\xAF"); /* a surrogate, an overlong slash */
+  assert_string_equal(clean, "?????");
+  hr_text_clean(clean, 4, "abµ");
+  assert_string_equal(clean, "ab"); /* cut before a character, not inside it */
+}
+
+static void lines_break_at_spaces_and_long_words_where_they_must(void **state)
+{
+  (void)state;
+  const char *next;
+  assert_int_equal(hr_text_line("the vocabulary", 7, &next), 3);
+  assert_string_equal(next, "vocabulary");
+  assert_int_equal(hr_text_line("vocabulary", 4, &next), 4);
+  assert_string_equal(next, "bulary");
+  assert_int_equal(hr_text_line("fits", 4, &next), 4);
+  assert_string_equal(next, "");
+}
+
+static const hr_column columns[] = {{"name", "name", HR_CELL_TEXT, 0},
+                                    {"count", "runs", HR_CELL_COUNT, 2},
+                                    {"time_ns", "time", HR_CELL_TIME, 0},
+                                    {"hidden", NULL, HR_CELL_FLAG, 0},
+                                    {NULL, "shown", HR_CELL_TEXT, 1}};
+
+/* A table of two rows as `options` says; the caller frees it. */
+static char *written(const hr_report_options *options)
+{
+  char *text = NULL;
+  size_t length;
+  hr_error error = {.status = HR_OK};
+  FILE *out = open_memstream(&text, &length);
+  hr_table *table = hr_table_create(columns, sizeof columns / sizeof *columns);
+  assert_non_null(table);
+  hr_put_text(table, "a, \"quoted\"|name");
+  hr_put_count(table, 1234);
+  hr_put(table, 12400);
+  hr_put_flag(table, true);
+  hr_put_text(table, "µ");
+  hr_put_text(table, "b");
+  hr_put_none(table);
+  hr_put(table, NAN);
+  hr_put_flag(table, false);
+  hr_put_text(table, NULL);
+  assert_ok(hr_table_write(table, out, options, &error), error);
+  hr_table_free(table);
+  fclose(out);
+  return text;
+}
+
+static void csv_has_values_and_quotes_as_rfc_4180_says(void **state)
+{
+  (void)state;
+  hr_report_options options = hr_report_options_default();
+  options.format = HR_FORMAT_CSV;
+  char *text = written(&options);
+  assert_string_equal(text, "name,count,time_ns,hidden\n\"a, \"\"quoted\"\"|name\",1234,12400,true\nb,,,false\n");
+  free(text);
+}
+
+static void a_table_aligns_numbers_to_the_right(void **state)
+{
+  (void)state;
+  hr_report_options options = hr_report_options_default();
+  char *text = written(&options);
+  assert_string_equal(text, "name               runs     time  shown\n"
+                            "a, \"quoted\"|name  1,234  12.4 µs  µ\n"
+                            "b                     -        -  -\n");
+  free(text);
+}
+
+static void a_narrow_table_loses_its_least_column_first(void **state)
+{
+  (void)state;
+  hr_report_options options = hr_report_options_default();
+  options.width = 34;
+  char *text = written(&options);
+  assert_string_equal(text, "name                 time  shown\n"
+                            "a, \"quoted\"|name  12.4 µs  µ\n"
+                            "b                       -  -\n");
+  free(text);
+}
+
+static void markdown_escapes_what_would_end_a_cell(void **state)
+{
+  (void)state;
+  hr_report_options options = hr_report_options_default();
+  options.format = HR_FORMAT_MARKDOWN;
+  char *text = written(&options);
+  assert_non_null(strstr(text, "| a, \"quoted\"\\|name | 1,234 | 12.4 µs | µ |\n"));
+  assert_non_null(strstr(text, "| --- | ---: | ---: | --- |\n"));
+  free(text);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(counts_have_thousands_separators),
+      cmocka_unit_test(a_unit_changes_where_the_rounded_number_would_need_four_digits),
+      cmocka_unit_test(a_small_change_is_not_called_none),
+      cmocka_unit_test(text_width_is_of_the_terminal_not_of_the_bytes),
+      cmocka_unit_test(what_is_not_text_cannot_steer_a_terminal),
+      cmocka_unit_test(lines_break_at_spaces_and_long_words_where_they_must),
+      cmocka_unit_test(csv_has_values_and_quotes_as_rfc_4180_says),
+      cmocka_unit_test(a_table_aligns_numbers_to_the_right),
+      cmocka_unit_test(a_narrow_table_loses_its_least_column_first),
+      cmocka_unit_test(markdown_escapes_what_would_end_a_cell),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
