@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Headroom and shows what it is for: what to change about a model's shape, for a GPU that need not be here, and
 # then for this machine's processor, where the advice is measured.
-#   ./quickstart.sh [MODEL]      MODEL: a config.json, a folder with one, or a built-in name (default pythia-410m)
+#   ./quickstart.sh [MODEL]      MODEL: a config.json, a folder with one, or a built-in name (default gpt2)
 # It installs what is missing with apt (and says so first). A second run only shows.
 set -euo pipefail
 case ${1:-} in -h | --help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
@@ -22,8 +22,8 @@ show() {
   "$headroom" "$@"
 }
 
-show advise "${model:-gpt3-2.7b}" --device h200
-show advise "${model:-pythia-410m}" --device cpu --measure
+show advise "${model:-gpt2}" --device h200
+show advise "${model:-gpt2}" --device cpu --measure
 
 cat <<'END'
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Rewrites tests/golden/exported-symbols.txt from the debug build's library. A line that disappears is a break for
+# Rewrites tests/structure/exported-symbols.txt from the debug build's library. A line that disappears is a break for
 # users of the library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ -f build/debug/build.ninja ] || cmake --preset debug >/dev/null
 cmake --build --preset debug >/dev/null
-tests/structure/symbols.sh --print build/debug/libheadroom.so >tests/golden/exported-symbols.txt
-git --no-pager diff --stat -- tests/golden/exported-symbols.txt
+tests/structure/symbols.sh --print build/debug/libheadroom.so >tests/structure/exported-symbols.txt
+git --no-pager diff --stat -- tests/structure/exported-symbols.txt

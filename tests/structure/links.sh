@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Fails on a link between pages of the repository that leads nowhere, and on a path in backquotes that does not exist.
+# Paths of things that a reader is told to make are written with NAME in them, or stand here:
+to_be_made='src/analysis/model/families/orion.c'
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/../.."
@@ -14,7 +16,7 @@ for page in *.md docs/*.md; do
   while read -r path; do
     count=$((count + 1))
     [ -e "$path" ] || complain "$page: speaks of $path, which is not there"
-  done < <(grep -oE '`(src|include|cli|tests|docs|data|scripts|cmake|bench|completions)/[A-Za-z0-9_./-]*`' "$page" | tr -d '`' | grep -v NAME | sort -u || true)
+  done < <(grep -oE '`(src|include|cli|tests|docs|data|scripts|cmake|bench|completions)/[A-Za-z0-9_./-]*`' "$page" | tr -d '`' | grep -v NAME | grep -vxF "$to_be_made" | sort -u || true)
 done
 echo "$count links and paths"
 exit $failed

@@ -17,7 +17,7 @@ declared() { # the name before the first bracket of each HR_API declaration
 failed=0
 difference=$(diff <(declared) <(exported "$1")) || {
   echo 'headers (<) and library (>) differ:'; grep '^[<>]' <<<"$difference"; failed=1; }
-difference=$(diff tests/golden/exported-symbols.txt <(exported "$1")) || {
+difference=$(diff tests/structure/exported-symbols.txt <(exported "$1")) || {
   echo 'before (<) and now (>); if it is meant: scripts/update_symbols.sh'; grep '^[<>]' <<<"$difference"; failed=1; }
 [ $failed = 1 ] || echo "$(exported "$1" | wc -l) symbols"
 exit $failed
