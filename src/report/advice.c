@@ -52,6 +52,7 @@ static const hr_column measured_columns[] = {
     {"kernel_after", NULL, HR_CELL_TEXT, 0},
     {"status", NULL, HR_CELL_TEXT, 0},
     {"reason", NULL, HR_CELL_TEXT, 0},
+    {NULL, "", HR_CELL_TEXT, 0}, /* the status where it is not ok */
 };
 
 static const hr_style severity_styles[] = {[HR_SEVERITY_NONE] = HR_STYLE_DIM,
@@ -148,6 +149,8 @@ static void put_measured(hr_table *table, const hr_advice *advice, const hr_conf
   hr_put_text(table, text_or_none(c->after.kernel));
   hr_put_text(table, hr_status_name(failed->status));
   hr_put_text(table, text_or_none(failed->reason));
+  hr_put_text(table, failed->status != HR_OK ? hr_status_name(failed->status) : "");
+  hr_table_style(table, HR_STYLE_YELLOW);
 }
 
 static hr_table *measured_table(const hr_advice *advice, const hr_confirmation *confirmation)

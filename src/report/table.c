@@ -224,6 +224,7 @@ static table_layout arrange(const hr_table *table, int width)
   for (size_t i = 0; i < table->width && i < COLUMNS_MAX; i++) {
     result.kept[i] = table->columns[i].title != NULL;
     result.widths[i] = result.kept[i] ? natural_width(table, i) : 0;
+    result.kept[i] = result.widths[i] > 0;
   }
   while (width > 0) {
     int excess = total_width(table, &result) - width;

@@ -92,5 +92,20 @@ expect "a reader that leaves is no error" test -z "$("$H" describe -f json gpt2 
 (trap '' PIPE; "$H" describe -v -f json llama-2-70b 2> errors | true)
 expect "nor where the signal is ignored" test ! -s errors
 
+# A search that takes minutes when nobody stops it.
+long="$H search -d h200 llama-2-70b --param-band 0.9 --hidden 1024:20480:8 --mlp-width 1024:65536:8 -n 2"
+long="$long --max-shapes 1000000000000"
+expect_code "Ctrl-C ends it" 130 timeout -s INT --preserve-status 2 $long > interrupted 2> errors
+expect "with what it has" grep -q "Shapes, fastest first" interrupted
+expect "and says that it is not all" grep -q "not all of them" interrupted
+expect "without an error" test ! -s errors
+echo old > kept
+timeout -s KILL 2 $long -o kept > killed 2>&1
+expect "a kill leaves the old file whole" grep -qx old kept
+on_terminal 80 "timeout -s INT 3 $long; true" > shown
+expect "long work shows its progress on a terminal" grep -q "[0-9]%  [0-9] s" shown
+on_terminal 80 "timeout -s INT 3 $long -q; true" > shown
+expect "but not with --quiet" sh -c "! grep -q '[0-9]%  [0-9] s' shown"
+
 [ "$failed" -eq 0 ] && echo "all as expected"
 [ "$failed" -eq 0 ]
