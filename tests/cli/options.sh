@@ -13,6 +13,7 @@ commands=$("$H" help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
 [ "$(echo "$commands" | wc -w)" -ge 7 ] || say "headroom help lists fewer commands than there are"
 # The man page without its escapes: \- and \fB.
 man=$(sed -e 's/\\-/-/g' -e 's/\\f[BIR]//g' "$root/docs/man/headroom.1")
+grep -q "\"$("$H" --version)\"" "$root/docs/man/headroom.1" || say "the man page is of another version"
 all=" "
 for command in $commands; do
   for file in docs/cli.md completions/headroom.bash completions/headroom.zsh completions/headroom.fish; do
