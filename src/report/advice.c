@@ -55,6 +55,19 @@ static const hr_column measured_columns[] = {
     {NULL, "", HR_CELL_TEXT, 0}, /* the status where it is not ok */
 };
 
+/* Both gains of a finding at the measured size. */
+static const hr_column confirmed_columns[] = {
+    {"rule", "finding", HR_CELL_TEXT, 0},
+    {"predicted_operator_gain", "operator, predicted", HR_CELL_GAIN, 0},
+    {"measured_operator_gain", "measured", HR_CELL_GAIN, 0},
+    {"predicted_gain", "step, predicted", HR_CELL_GAIN, 0},
+    {"measured_gain", "measured", HR_CELL_GAIN, 0},
+    {"measured_gain_low", "from", HR_CELL_GAIN, 6},
+    {"measured_gain_high", "to", HR_CELL_GAIN, 6},
+    {"status", NULL, HR_CELL_TEXT, 0},
+    {"reason", "not measured because", HR_CELL_TEXT, 0},
+};
+
 static const hr_style severity_styles[] = {[HR_SEVERITY_NONE] = HR_STYLE_DIM,
                                            [HR_SEVERITY_LOW] = HR_STYLE_CYAN,
                                            [HR_SEVERITY_MEDIUM] = HR_STYLE_YELLOW,
@@ -113,6 +126,11 @@ static hr_table *finding_table(const hr_advice *advice, const hr_report_options 
 
 /* ---- what was measured ---- */
 
+static const char *rule_of(const hr_advice *advice, size_t finding)
+{
+  return finding < advice->finding_count ? advice->findings[finding].rule : "combined";
+}
+
 static void put_gemm_sizes(hr_table *table, const hr_gemm *gemm)
 {
   hr_put_count(table, gemm->m);
@@ -129,7 +147,7 @@ static void put_measured(hr_table *table, const hr_advice *advice, const hr_conf
   hr_operator_name(&row->before, name, sizeof name);
   hr_write_operator_size(before, sizeof before, &row->before);
   hr_write_operator_size(after, sizeof after, &row->after);
-  hr_put_text(table, row->finding < advice->finding_count ? advice->findings[row->finding].rule : "combined");
+  hr_put_text(table, rule_of(advice, row->finding));
   hr_put_text(table, name);
   hr_put_text(table, before);
   hr_put_text(table, after);
@@ -161,6 +179,24 @@ static hr_table *measured_table(const hr_advice *advice, const hr_confirmation *
   return table;
 }
 
+static hr_table *confirmed_table(const hr_advice *advice, const hr_confirmation *confirmation)
+{
+  hr_table *table = hr_table_create(confirmed_columns, COUNT_OF(confirmed_columns));
+  for (size_t i = 0; i < confirmation->finding_count; i++) {
+    const hr_confirmed *c = &confirmation->findings[i];
+    hr_put_text(table, rule_of(advice, c->finding));
+    hr_put(table, c->predicted_operator_gain);
+    hr_put(table, c->measured_operator_gain);
+    hr_put(table, c->predicted_gain);
+    hr_put(table, c->measured_gain);
+    hr_put(table, c->measured_gain_low);
+    hr_put(table, c->measured_gain_high);
+    hr_put_text(table, hr_status_name(c->status));
+    hr_put_text(table, text_or_none(c->reason));
+  }
+  return table;
+}
+
 /* ---- JSON ---- */
 
 static void put_measurement(hr_json document, const hr_advice *advice, const hr_confirmation *confirmation)
@@ -175,6 +211,7 @@ static void put_measurement(hr_json document, const hr_advice *advice, const hr_
   hr_json_put_flag(json, "reduced", confirmation->reduced);
   hr_json_put_text(json, "note", text_or_none(confirmation->note));
   hr_json_put_flag(json, "complete", confirmation->complete);
+  hr_json_put_table(json, "findings", confirmed_table(advice, confirmation));
   hr_json_put_table(json, "rows", measured_table(advice, confirmation));
 }
 
@@ -343,6 +380,25 @@ static void tell_combined(const hr_document *document, const hr_advice *advice)
   put_gains(document, &gains, 0);
 }
 
+/* Times are shown whatever their status; a doubt about them belongs beside them. */
+static void tell_doubts(const hr_document *document, const hr_confirmation *confirmation)
+{
+  size_t doubtful = 0;
+  const char *reason = "";
+  for (size_t i = 0; i < confirmation->count; i++) {
+    const hr_comparison *c = &confirmation->rows[i].comparison;
+    const hr_measurement *worse = c->before.status != HR_OK ? &c->before : &c->after;
+    if (worse->status != HR_OK && ++doubtful == 1)
+      reason = worse->reason;
+  }
+  if (doubtful == 0)
+    return;
+  char text[320];
+  snprintf(text, sizeof text, "%zu of %zu comparisons did not settle or have no time; the first: %s", doubtful,
+           confirmation->count, reason);
+  hr_put_paragraph(document, text);
+}
+
 static hr_status tell_measured(const hr_document *document, const hr_advice *advice,
                                const hr_confirmation *confirmation, hr_error *error)
 {
@@ -357,7 +413,10 @@ static hr_status tell_measured(const hr_document *document, const hr_advice *adv
                                                       : "Nothing was measured by then.");
     return HR_OK;
   }
-  return hr_put_table(document, measured_table(advice, confirmation), error);
+  HR_TRY(hr_put_table(document, measured_table(advice, confirmation), error));
+  tell_doubts(document, confirmation);
+  hr_put_heading(document, "Gains at this size");
+  return hr_put_table(document, confirmed_table(advice, confirmation), error);
 }
 
 static hr_status write_text(const hr_advice *advice, const hr_confirmation *confirmation, int64_t parameters,

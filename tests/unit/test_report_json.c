@@ -232,7 +232,7 @@ static const key_row combined_keys[] = {
     {"why", "s"},   {"suggested", "sn"}, {"parameter_change", "rn"}, {"predicted_gain", "rn"}, {"measured_gain", "rn"},
     {"model", "o"}, {"workload", "o"}};
 static const key_row measurement_keys[] = {{"batch", "i"}, {"sequence", "i"}, {"reduced", "b"},
-                                           {"note", "sn"}, {"complete", "b"}, {"rows", "a"}};
+                                           {"note", "sn"}, {"complete", "b"}, {"findings", "a"}, {"rows", "a"}};
 static const key_row measured_row_keys[] = {{"rule", "s"},
                                             {"operator", "s"},
                                             {"before_ns", "rn"},
@@ -257,9 +257,21 @@ static const key_row measured_row_keys[] = {{"rule", "s"},
                                             {"status", "s"},
                                             {"reason", "sn"}};
 
+static const key_row confirmed_keys[] = {{"rule", "s"},
+                                         {"predicted_operator_gain", "rn"},
+                                         {"measured_operator_gain", "rn"},
+                                         {"predicted_gain", "rn"},
+                                         {"measured_gain", "rn"},
+                                         {"measured_gain_low", "rn"},
+                                         {"measured_gain_high", "rn"},
+                                         {"status", "s"},
+                                         {"reason", "sn"}};
+
 /* A confirmation as measuring would fill it, of the first finding's main operator. */
-static hr_confirmation made_up(hr_confirmation_row *row, const hr_advice *advice)
+static hr_confirmation made_up(hr_confirmation_row *row, hr_confirmed *confirmed, const hr_advice *advice)
 {
+  *confirmed = (hr_confirmed){.finding = SIZE_MAX, .predicted_gain = 0.25, .measured_gain = NAN,
+                              .status = HR_ERROR_TIMEOUT, .reason = "too slow"};
   *row = (hr_confirmation_row){.finding = 0,
                                .before = advice->step.operators.items[advice->step.operators.count - 1],
                                .predicted_before_ns = 2e6,
@@ -271,7 +283,8 @@ static hr_confirmation made_up(hr_confirmation_row *row, const hr_advice *advice
   row->comparison.before.samples = 10;
   row->comparison.before.median_ns = 2.1e6;
   return (hr_confirmation){
-      .batch = 1, .sequence = 128, .reduced = true, .note = "fewer tokens", .complete = true, .count = 1, .rows = row};
+      .batch = 1, .sequence = 128, .reduced = true, .note = "fewer tokens", .complete = true, .count = 1, .rows = row,
+      .finding_count = 1, .findings = confirmed};
 }
 
 static void check_advice(const json_t *document)
@@ -310,10 +323,11 @@ static void advise_with_a_measurement_has_the_documented_keys(void **state)
   fixture f;
   hr_advice *advice;
   hr_confirmation_row row;
+  hr_confirmed confirmed;
   begin(&f, PAPER_SHAPE);
   assert_ok(hr_advise(&f.hardware, &f.model, &f.workload, &advice, &f.error), f.error);
   advice->findings[0].measured_gain = 0.125;
-  hr_confirmation confirmation = made_up(&row, advice);
+  hr_confirmation confirmation = made_up(&row, &confirmed, advice);
   assert_ok(hr_report_advice(f.out, &f.options, advice, &confirmation, &f.error), f.error);
   json_t *document = end(&f, "headroom.advise/1");
   check_advice(document);
@@ -321,6 +335,11 @@ static void advise_with_a_measurement_has_the_documented_keys(void **state)
   CHECK_KEYS(measurement, "measurement", measurement_keys);
   const json_t *written = json_array_get(json_object_get(measurement, "rows"), 0);
   CHECK_KEYS(written, "measurement.rows[]", measured_row_keys);
+  const json_t *both = json_array_get(json_object_get(measurement, "findings"), 0);
+  CHECK_KEYS(both, "measurement.findings[]", confirmed_keys);
+  assert_string_equal(json_string_value(json_object_get(both, "rule")), "combined");
+  assert_true(json_is_null(json_object_get(both, "measured_gain")));
+  assert_string_equal(json_string_value(json_object_get(both, "reason")), "too slow");
   assert_true(json_is_null(json_object_get(written, "measured_gain_high")));
   assert_true(json_real_value(json_object_get(written, "measured_gain")) == 0.75);
   const json_t *first = json_array_get(json_object_get(document, "findings"), 0);

@@ -67,7 +67,7 @@ static void remember(char *list, size_t size, const char *kernel, const char *wh
 {
   size_t length = strlen(list);
   if (length < size)
-    snprintf(list + length, size - length, "%s%s %s", length ? "; " : "", kernel, why);
+    snprintf(list + length, size - length, "%s%s %.160s", length ? "; " : "", kernel, why);
 }
 
 /* Walks the rows of the device. A row that says it can and then fails to prepare as "unsupported" is passed over too:

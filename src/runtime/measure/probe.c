@@ -7,7 +7,7 @@
 #include <math.h>
 
 #define PROBE_NS 1.2e9         /* for everything */
-#define PRODUCT_LIMIT_NS 120e6 /* of the sampling of one product */
+#define PRODUCT_LIMIT_NS 150e6 /* of the sampling of one product */
 #define ERROR_BAND 0.6         /* a time is expected within this of a prediction from probed rates */
 
 /* Sizes of products that the best rate is looked for among, smallest first. Larger ones are tried while time is left:
@@ -48,7 +48,7 @@ static hr_status best_rate(hr_device *device, hr_dtype dtype, double limit_ns, d
     if (!(m.median_ns > 0))
       return HR_OK; /* unsupported or out of memory: what was found until now stands */
     /* The best is looked for: of the samples, those that others disturbed least. */
-    *flops_per_s = fmax(*flops_per_s, m.flops_per_s * m.median_ns / m.p10_ns);
+    *flops_per_s = fmax(*flops_per_s, m.flops_per_s * m.median_ns / m.min_ns);
     double took = hr_clock_ns() - before, run = 8 * m.median_ns * 6; /* the next size: 8 times the work, six runs */
     if (hr_clock_ns() - start + fmax(took, run) > limit_ns)
       return HR_OK;
@@ -75,7 +75,7 @@ static hr_status set_launch(hr_device *device, hr_hardware *hardware, hr_error *
   hr_measurement m;
   HR_TRY(time_product(device, gemm, true, &m, error));
   if (m.median_ns > 0)
-    hardware->launch_ns = m.p10_ns;
+    hardware->launch_ns = m.min_ns;
   return HR_OK;
 }
 

@@ -69,7 +69,7 @@ hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_e
 {
   if (!name || threads < 0)
     return hr_fail(error, HR_ERROR_INVALID, "a device is opened by a name and a number of threads of at least 0");
-  const hr_backend *backend;
+  const hr_backend *backend = NULL;
   HR_TRY(find_backend(name, &backend, error));
   hr_device *opened = calloc(1, sizeof *opened);
   if (!opened)
