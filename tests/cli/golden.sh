@@ -38,4 +38,5 @@ for file in "$golden"/*.txt; do
   grep -q "^$name: " cases.txt || { echo "$name.txt: no case of this name"; failed=$((failed + 1)); }
 done
 echo "$count cases, $failed failed"
+[ "$failed" -eq 0 ] || echo "If the change is meant: UPDATE=1 tests/cli/golden.sh $1, and read the difference."
 [ "$failed" -eq 0 ]
