@@ -12,10 +12,10 @@
 #include <headroom/status.h>
 
 /** Fails with the error's message unless `call` returns HR_OK. `error` is an hr_error variable. */
-#define assert_ok(call, error)                                                       \
-  do {                                                                               \
-    if ((call) != HR_OK)                                                             \
-      fail_msg("%s: %s", #call, (error).message);                                    \
+#define assert_ok(call, error)                    \
+  do {                                            \
+    if ((call) != HR_OK)                          \
+      fail_msg("%s: %s", #call, (error).message); \
   } while (0)
 
 #endif

@@ -11,7 +11,7 @@ extern "C" {
 
 /** One product of the model as it is and as a finding suggests. Times are of one execution. */
 typedef struct hr_confirmation_row {
-  size_t finding;     /* index into advice->findings; SIZE_MAX: the combined suggestion */
+  size_t finding; /* index into advice->findings; SIZE_MAX: the combined suggestion */
   hr_operator before, after;
   double predicted_before_ns, predicted_after_ns; /* at the measured size */
   hr_comparison comparison;
@@ -20,19 +20,20 @@ typedef struct hr_confirmation_row {
 /** A finding with both of its gains at the size that was measured. (hr_finding.predicted_gain is at the size that was
  *  asked for; where that was too large to measure, the two differ.) Gains are as hr_finding has them; NAN: none. */
 typedef struct hr_confirmed {
-  size_t finding;         /* index into advice->findings; SIZE_MAX: the combined suggestion */
+  size_t finding; /* index into advice->findings; SIZE_MAX: the combined suggestion */
   double predicted_gain, predicted_operator_gain;
   double measured_gain, measured_operator_gain;
-  double measured_gain_low, measured_gain_high; /* with every ratio at the end of its interval that is worse or better */
+  double measured_gain_low,
+      measured_gain_high; /* with every ratio at the end of its interval that is worse or better */
   hr_status status;       /* HR_OK, or why there is no measured gain */
   char reason[160];       /* the detail when status is not HR_OK */
 } hr_confirmed;
 
 typedef struct hr_confirmation {
-  int64_t batch, sequence;   /* the sizes measured at; for decode `sequence` is the context */
-  bool reduced;              /* smaller than asked for, because of memory or time */
-  char note[256];            /* says so in a sentence; empty when nothing was reduced */
-  bool complete;             /* false: stopped by the caller */
+  int64_t batch, sequence; /* the sizes measured at; for decode `sequence` is the context */
+  bool reduced;            /* smaller than asked for, because of memory or time */
+  char note[256];          /* says so in a sentence; empty when nothing was reduced */
+  bool complete;           /* false: stopped by the caller */
   size_t count;
   hr_confirmation_row *rows; /* owned by the confirmation */
   size_t finding_count;      /* findings that have a change, the combined suggestion included */

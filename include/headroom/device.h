@@ -79,8 +79,8 @@ HR_API hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char
                               hr_error *error);
 
 /** Prepares O = attention(Q, K, V), as hr_plan_gemm(). */
-HR_API hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel,
-                                   hr_plan **plan, hr_error *error);
+HR_API hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel, hr_plan **plan,
+                                   hr_error *error);
 
 /** Frees a plan; NULL is allowed. */
 HR_API void hr_plan_free(hr_plan *plan);

@@ -10,12 +10,12 @@ extern "C" {
 #endif
 
 /* One row a format: enumerator, name, bytes an element. tf32 is stored as fp32 and multiplied with 10 mantissa bits. */
-#define HR_DTYPE_LIST(ROW)   \
-  ROW(HR_FP64, "fp64", 8)    \
-  ROW(HR_FP32, "fp32", 4)    \
-  ROW(HR_TF32, "tf32", 4)    \
-  ROW(HR_FP16, "fp16", 2)    \
-  ROW(HR_BF16, "bf16", 2)    \
+#define HR_DTYPE_LIST(ROW) \
+  ROW(HR_FP64, "fp64", 8)  \
+  ROW(HR_FP32, "fp32", 4)  \
+  ROW(HR_TF32, "tf32", 4)  \
+  ROW(HR_FP16, "fp16", 2)  \
+  ROW(HR_BF16, "bf16", 2)  \
   ROW(HR_FP8_E4M3, "fp8", 1)
 
 typedef enum hr_dtype {

@@ -52,11 +52,11 @@ typedef struct hr_hardware {
   char architecture[32]; /* "hopper", "cdna3", "sapphire-rapids" */
   hr_hardware_kind kind;
   hr_calibration calibration;
-  double error_band;     /* relative: a time is expected within time / (1 + band) … time · (1 + band) */
+  double error_band; /* relative: a time is expected within time / (1 + band) … time · (1 + band) */
 
-  int64_t multiprocessors;  /* SMs, compute units or cores */
-  int64_t blocks_per_multiprocessor; /* matrix tiles in flight on each */
-  double clock_hz;          /* boost clock */
+  int64_t multiprocessors;                  /* SMs, compute units or cores */
+  int64_t blocks_per_multiprocessor;        /* matrix tiles in flight on each */
+  double clock_hz;                          /* boost clock */
   double dense_flops_per_s[HR_DTYPE_COUNT]; /* datasheet, without sparsity; 0: the device has no such units */
   double library_share[HR_DTYPE_COUNT];     /* best library product / dense rate; 0: not known, 0.75 is assumed */
 
@@ -65,23 +65,23 @@ typedef struct hr_hardware {
   double load_share;            /* of the bandwidth: a product reading its operands; 0: as bandwidth_share */
   double store_share;           /* of the bandwidth: a product writing its result; 0: as bandwidth_share */
   int64_t memory_bytes;
-  int64_t l2_bytes;             /* last-level cache */
-  int64_t shared_bytes;         /* shared memory (LDS) of a multiprocessor; CPU: L2 of a core */
+  int64_t l2_bytes;                                   /* last-level cache */
+  int64_t shared_bytes;                               /* shared memory (LDS) of a multiprocessor; CPU: L2 of a core */
   double softmax_share, norm_share, activation_share; /* of the bandwidth, of these kernels; 0: as bandwidth_share */
-  double store_exposed;         /* part of the time of writing a result that its multiplications do not hide; 0 … 1 */
-  double boost;                 /* largest rise of the clock when few multiprocessors are busy, against the clock of
+  double store_exposed;       /* part of the time of writing a result that its multiplications do not hide; 0 … 1 */
+  double boost;               /* largest rise of the clock when few multiprocessors are busy, against the clock of
                                    large products, which power limits; 0: none */
-  double launch_ns;             /* the shortest kernel: time from one to the next in a stream */
-  double product_launch_ns;     /* the shortest product; 0: as launch_ns */
-  double attention_launch_ns;   /* the shortest decoding attention, its combining included; 0: as launch_ns */
-  double attention_block_ns;    /* what a block of rows of fused attention takes beside its products */
-  int64_t tile_k_bytes;         /* the depth k is worked off in steps of so many bytes; 0: no steps */
+  double launch_ns;           /* the shortest kernel: time from one to the next in a stream */
+  double product_launch_ns;   /* the shortest product; 0: as launch_ns */
+  double attention_launch_ns; /* the shortest decoding attention, its combining included; 0: as launch_ns */
+  double attention_block_ns;  /* what a block of rows of fused attention takes beside its products */
+  int64_t tile_k_bytes;       /* the depth k is worked off in steps of so many bytes; 0: no steps */
 
   size_t alignment_count;
   hr_alignment_class alignments[HR_ALIGNMENTS_MAX]; /* ascending bytes; the last is full speed */
   size_t tile_count;
   hr_tile tiles[HR_TILES_MAX];
-  size_t attention_count;       /* 0: fused attention is taken to reach 0.6 */
+  size_t attention_count;                                 /* 0: fused attention is taken to reach 0.6 */
   hr_attention_share attentions[HR_ATTENTION_SHARES_MAX]; /* ascending head_dim */
 
   int64_t devices_per_node;        /* usual count; 0: not said */

@@ -11,15 +11,15 @@ extern "C" {
 #endif
 
 typedef struct hr_measure_options {
-  size_t struct_size;    /* sizeof(hr_measure_options), set by hr_measure_options_default() */
-  double time_limit_ns;  /* of the sampling of one configuration. Default 2 s */
-  double precision;      /* stop when the 95% interval of the median is within ± this. Default 0.005 */
-  int64_t samples_min;   /* default 10 */
-  int64_t samples_max;   /* default 1000 */
-  bool warm;             /* one buffer set again and again; default false: cold, sets rotate */
-  bool check;            /* compare sampled rows with the reference first; default true */
-  uint64_t seed;         /* of the data. Default 1 */
-  const char *kernel;    /* a name of hr_kernels(); NULL: the best */
+  size_t struct_size;              /* sizeof(hr_measure_options), set by hr_measure_options_default() */
+  double time_limit_ns;            /* of the sampling of one configuration. Default 2 s */
+  double precision;                /* stop when the 95% interval of the median is within ± this. Default 0.005 */
+  int64_t samples_min;             /* default 10 */
+  int64_t samples_max;             /* default 1000 */
+  bool warm;                       /* one buffer set again and again; default false: cold, sets rotate */
+  bool check;                      /* compare sampled rows with the reference first; default true */
+  uint64_t seed;                   /* of the data. Default 1 */
+  const char *kernel;              /* a name of hr_kernels(); NULL: the best */
   int (*cancelled)(void *context); /* polled between samples; not 0 ends with HR_ERROR_INTERRUPTED. May be NULL */
   void *context;
 } hr_measure_options;
@@ -29,17 +29,17 @@ HR_API hr_measure_options hr_measure_options_default(void);
 
 /** What was measured. Times in ns; they, the rates and max_error are NAN where there is none. */
 typedef struct hr_measurement {
-  hr_status status;      /* HR_OK, or why there is no time (or a doubtful one: HR_ERROR_NOISY) */
-  char reason[160];      /* the detail when status is not HR_OK */
+  hr_status status; /* HR_OK, or why there is no time (or a doubtful one: HR_ERROR_NOISY) */
+  char reason[160]; /* the detail when status is not HR_OK */
   char kernel[64];
   int64_t samples;
-  int64_t discarded;     /* samples left out as other processes had the cores while they were taken */
+  int64_t discarded; /* samples left out as other processes had the cores while they were taken */
   double min_ns, p10_ns, median_ns, mean_ns, p90_ns, max_ns, stddev_ns;
   double median_low_ns, median_high_ns; /* 95% confidence interval of the median, by order statistics */
   double flops_per_s, bytes_per_s;      /* from the median; bytes as hr_gemm_bytes() */
   bool warm;
-  int64_t buffer_sets;   /* how many sets of inputs rotated */
-  double max_error;      /* largest |result − reference| over the checked rows */
+  int64_t buffer_sets; /* how many sets of inputs rotated */
+  double max_error;    /* largest |result − reference| over the checked rows */
   int64_t rows_checked;
 } hr_measurement;
 
@@ -50,8 +50,7 @@ HR_API hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const h
 
 /** Times one attention call, as hr_measure_gemm(). */
 HR_API hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
-                                      const hr_measure_options *options, hr_measurement *measurement,
-                                      hr_error *error);
+                                      const hr_measure_options *options, hr_measurement *measurement, hr_error *error);
 
 /** Two products compared, A B A B: the ratio is formed pair by pair. */
 typedef struct hr_comparison {

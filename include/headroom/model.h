@@ -38,40 +38,40 @@ typedef struct hr_model {
   char name[96];      /* what the caller named it by, cut if longer */
   char family[24];    /* "gpt2", "llama", … or "short" for the short form */
 
-  int64_t layers;         /* [L] */
-  int64_t hidden;         /* [h] */
-  int64_t vocabulary;     /* [v] rows of the token embedding */
-  int64_t max_positions;  /* longest sequence that the configuration allows; 0: not said */
-  int64_t q_heads;        /* [a] */
+  int64_t layers;        /* [L] */
+  int64_t hidden;        /* [h] */
+  int64_t vocabulary;    /* [v] rows of the token embedding */
+  int64_t max_positions; /* longest sequence that the configuration allows; 0: not said */
+  int64_t q_heads;       /* [a] */
   int64_t k_heads, v_heads;
-  int64_t qk_dim, v_dim;  /* [h/a] head sizes of Q and K, and of V */
-  int64_t q_rank;         /* augmented Q: width between its two maps (SIGMA, Table 7); 0: one map */
-  int64_t window;         /* sliding window in tokens; 0: none */
-  int64_t window_layers;  /* how many of the layers have it */
+  int64_t qk_dim, v_dim; /* [h/a] head sizes of Q and K, and of V */
+  int64_t q_rank;        /* augmented Q: width between its two maps (SIGMA, Table 7); 0: one map */
+  int64_t window;        /* sliding window in tokens; 0: none */
+  int64_t window_layers; /* how many of the layers have it */
 
-  int64_t mlp_width;      /* [d_ff] */
-  bool mlp_gated;         /* gate and up (SwiGLU, GeGLU) rather than up alone */
-  char activation[24];    /* as the configuration names it */
-  bool parallel_block;    /* attention and MLP read one input, their sum is added */
+  int64_t mlp_width;   /* [d_ff] */
+  bool mlp_gated;      /* gate and up (SwiGLU, GeGLU) rather than up alone */
+  char activation[24]; /* as the configuration names it */
+  bool parallel_block; /* attention and MLP read one input, their sum is added */
 
   hr_positions positions;
-  int64_t position_rows;    /* rows of the learned position table (OPT has two more than positions); 0: none */
-  int64_t rotary_dim;       /* elements of each head that are rotated; 0: none */
+  int64_t position_rows; /* rows of the learned position table (OPT has two more than positions); 0: none */
+  int64_t rotary_dim;    /* elements of each head that are rotated; 0: none */
 
   hr_norm norm;
-  bool norm_bias;           /* LayerNorm with bias */
-  bool norm_weight;         /* false: norms have no parameters (OLMo 1) */
-  int64_t layer_norms;      /* hidden-sized norms in a layer: 1 (shared by a parallel block), 2 or 4 (Gemma 2) */
+  bool norm_bias;      /* LayerNorm with bias */
+  bool norm_weight;    /* false: norms have no parameters (OLMo 1) */
+  int64_t layer_norms; /* hidden-sized norms in a layer: 1 (shared by a parallel block), 2 or 4 (Gemma 2) */
   bool final_norm;
-  bool embedding_norm;      /* a norm after the token embedding (BLOOM) */
+  bool embedding_norm; /* a norm after the token embedding (BLOOM) */
   hr_qk_norm qk_norm;
   bool qk_norm_bias;
 
   bool q_bias, k_bias, v_bias, output_bias; /* of the attention's linear maps */
-  bool mlp_bias;            /* of all maps of the MLP */
-  bool logit_bias;          /* of the logits' map (GPT-J, Phi) */
-  bool tied_embeddings;     /* the logits reuse the token embedding */
-  int64_t embedding_dim;    /* width of the token embedding where it is not `hidden` (OPT 350M); 0: hidden */
+  bool mlp_bias;                            /* of all maps of the MLP */
+  bool logit_bias;                          /* of the logits' map (GPT-J, Phi) */
+  bool tied_embeddings;                     /* the logits reuse the token embedding */
+  int64_t embedding_dim; /* width of the token embedding where it is not `hidden` (OPT 350M); 0: hidden */
 
   /* Defaults that the short form carries ("b", "s", "t", "p"); 0: not said. */
   int64_t default_batch, default_sequence, default_tensor_parallel, default_pipeline_stages;

@@ -12,35 +12,35 @@ extern "C" {
 #endif
 
 /* One row an operator: enumerator, name, whether it runs once a layer. In the order in which a step runs them. */
-#define HR_OPERATOR_LIST(ROW)                                  \
-  ROW(HR_OP_EMBEDDING, "embedding", false)                     \
-  ROW(HR_OP_EMBEDDING_NORM, "embedding_norm", false)           \
+#define HR_OPERATOR_LIST(ROW)                                            \
+  ROW(HR_OP_EMBEDDING, "embedding", false)                               \
+  ROW(HR_OP_EMBEDDING_NORM, "embedding_norm", false)                     \
   ROW(HR_OP_EMBEDDING_PROJECTION_IN, "embedding_projection_in", false)   \
-  ROW(HR_OP_ATTENTION_NORM, "attention_norm", true)            \
-  ROW(HR_OP_QKV_TRANSFORM, "qkv_transform", true)              \
-  ROW(HR_OP_Q_DOWN, "q_down", true)                            \
-  ROW(HR_OP_Q_UP, "q_up", true)                                \
-  ROW(HR_OP_K_TRANSFORM, "k_transform", true)                  \
-  ROW(HR_OP_V_TRANSFORM, "v_transform", true)                  \
-  ROW(HR_OP_QK_NORM, "qk_norm", true)                          \
-  ROW(HR_OP_ROTARY, "rotary", true)                            \
-  ROW(HR_OP_ATTENTION_SCORE, "attention_score", true)          \
-  ROW(HR_OP_SOFTMAX, "softmax", true)                          \
-  ROW(HR_OP_ATTENTION_OVER_VALUE, "attention_over_value", true) \
-  ROW(HR_OP_ATTENTION, "attention", true)                      \
-  ROW(HR_OP_LINEAR_PROJECTION, "linear_projection", true)      \
-  ROW(HR_OP_ATTENTION_ALL_REDUCE, "attention_all_reduce", true) \
-  ROW(HR_OP_ATTENTION_POST_NORM, "attention_post_norm", true)  \
-  ROW(HR_OP_ATTENTION_RESIDUAL, "attention_residual", true)    \
-  ROW(HR_OP_MLP_NORM, "mlp_norm", true)                        \
-  ROW(HR_OP_MLP_UP, "mlp_up", true)                            \
-  ROW(HR_OP_MLP_GATE, "mlp_gate", true)                        \
-  ROW(HR_OP_ACTIVATION, "activation", true)                    \
-  ROW(HR_OP_MLP_DOWN, "mlp_down", true)                        \
-  ROW(HR_OP_MLP_ALL_REDUCE, "mlp_all_reduce", true)            \
-  ROW(HR_OP_MLP_POST_NORM, "mlp_post_norm", true)              \
-  ROW(HR_OP_MLP_RESIDUAL, "mlp_residual", true)                \
-  ROW(HR_OP_FINAL_NORM, "final_norm", false)                   \
+  ROW(HR_OP_ATTENTION_NORM, "attention_norm", true)                      \
+  ROW(HR_OP_QKV_TRANSFORM, "qkv_transform", true)                        \
+  ROW(HR_OP_Q_DOWN, "q_down", true)                                      \
+  ROW(HR_OP_Q_UP, "q_up", true)                                          \
+  ROW(HR_OP_K_TRANSFORM, "k_transform", true)                            \
+  ROW(HR_OP_V_TRANSFORM, "v_transform", true)                            \
+  ROW(HR_OP_QK_NORM, "qk_norm", true)                                    \
+  ROW(HR_OP_ROTARY, "rotary", true)                                      \
+  ROW(HR_OP_ATTENTION_SCORE, "attention_score", true)                    \
+  ROW(HR_OP_SOFTMAX, "softmax", true)                                    \
+  ROW(HR_OP_ATTENTION_OVER_VALUE, "attention_over_value", true)          \
+  ROW(HR_OP_ATTENTION, "attention", true)                                \
+  ROW(HR_OP_LINEAR_PROJECTION, "linear_projection", true)                \
+  ROW(HR_OP_ATTENTION_ALL_REDUCE, "attention_all_reduce", true)          \
+  ROW(HR_OP_ATTENTION_POST_NORM, "attention_post_norm", true)            \
+  ROW(HR_OP_ATTENTION_RESIDUAL, "attention_residual", true)              \
+  ROW(HR_OP_MLP_NORM, "mlp_norm", true)                                  \
+  ROW(HR_OP_MLP_UP, "mlp_up", true)                                      \
+  ROW(HR_OP_MLP_GATE, "mlp_gate", true)                                  \
+  ROW(HR_OP_ACTIVATION, "activation", true)                              \
+  ROW(HR_OP_MLP_DOWN, "mlp_down", true)                                  \
+  ROW(HR_OP_MLP_ALL_REDUCE, "mlp_all_reduce", true)                      \
+  ROW(HR_OP_MLP_POST_NORM, "mlp_post_norm", true)                        \
+  ROW(HR_OP_MLP_RESIDUAL, "mlp_residual", true)                          \
+  ROW(HR_OP_FINAL_NORM, "final_norm", false)                             \
   ROW(HR_OP_EMBEDDING_PROJECTION_OUT, "embedding_projection_out", false) \
   ROW(HR_OP_LOGIT, "logit", false)
 

@@ -20,28 +20,28 @@ typedef enum hr_bound {
 } hr_bound;
 
 typedef struct hr_prediction {
-  double time_ns;          /* of one execution */
-  double low_ns, high_ns;  /* the error band */
+  double time_ns;         /* of one execution */
+  double low_ns, high_ns; /* the error band */
   hr_bound bound_by;
-  double efficiency;       /* share of the datasheet rate (of the bandwidth, for memory operators); 0 … 1 */
+  double efficiency; /* share of the datasheet rate (of the bandwidth, for memory operators); 0 … 1 */
 
   /* Parts in ns. The time is at least the largest; how they overlap is said at hr_predict_gemm(). */
-  double matrix_ns;        /* useful operations at the library's rate, nothing wasted */
-  double tile_ns;          /* added by tiles that reach over the edge, by the tile being a slower one, and by stores */
-  double store_ns;         /* the part of tile_ns that is writing the result, which is memory's time as well */
-  double wave_ns;          /* added by slots that are empty in the last wave */
-  double alignment_ns;     /* added by misaligned operands */
-  double memory_ns;        /* bytes over bandwidth */
+  double matrix_ns;    /* useful operations at the library's rate, nothing wasted */
+  double tile_ns;      /* added by tiles that reach over the edge, by the tile being a slower one, and by stores */
+  double store_ns;     /* the part of tile_ns that is writing the result, which is memory's time as well */
+  double wave_ns;      /* added by slots that are empty in the last wave */
+  double alignment_ns; /* added by misaligned operands */
+  double memory_ns;    /* bytes over bandwidth */
   double launch_ns;
 
-  double tile_waste;       /* share of the tiles' area that lies outside the result; 0 … 1 */
-  double wave_waste;       /* share of the slots that are empty over all waves; 0 … 1 */
-  double alignment_loss;   /* share of the product's time that misalignment takes; 0 … 1 */
-  int64_t tile_m, tile_n;  /* the tile assumed; 0 where there is none */
+  double tile_waste;      /* share of the tiles' area that lies outside the result; 0 … 1 */
+  double wave_waste;      /* share of the slots that are empty over all waves; 0 … 1 */
+  double alignment_loss;  /* share of the product's time that misalignment takes; 0 … 1 */
+  int64_t tile_m, tile_n; /* the tile assumed; 0 where there is none */
   int64_t tiles, waves;
-  int64_t splits;          /* k is split so many ways to fill the slots; 1: not split, 0: no tiles */
+  int64_t splits; /* k is split so many ways to fill the slots; 1: not split, 0: no tiles */
   int64_t m_alignment, n_alignment, k_alignment; /* largest power of two dividing each size, bytes, at most 128 */
-  int64_t alignment;       /* the least over the contiguous dimensions of A, B and C: what sets the class, bytes */
+  int64_t alignment; /* the least over the contiguous dimensions of A, B and C: what sets the class, bytes */
 } hr_prediction;
 
 /** Time of a product. docs/prediction.md has each step with its reason and its accuracy.
@@ -71,7 +71,7 @@ HR_API hr_status hr_predict_operator(const hr_hardware *hardware, const hr_opera
 typedef struct hr_step {
   hr_operators operators;
   hr_prediction predictions[HR_OPERATORS_MAX]; /* of one execution, same index as operators.items */
-  double time_ns;          /* Σ executions · time. With p stages each runs as long as the fullest: layers count as
+  double time_ns; /* Σ executions · time. With p stages each runs as long as the fullest: layers count as
                               p·⌈layers/p⌉ */
   double low_ns, high_ns;
   double layer_time_ns;    /* of one layer */

@@ -17,11 +17,11 @@ const char *hr_reason(int number, char text[HR_REASON_SIZE]);
 #endif
 
 /** Returns from the calling function if `call` fails. */
-#define HR_TRY(call)                  \
-  do {                                \
-    hr_status status_ = (call);       \
-    if (status_ != HR_OK)             \
-      return status_;                 \
+#define HR_TRY(call)            \
+  do {                          \
+    hr_status status_ = (call); \
+    if (status_ != HR_OK)       \
+      return status_;           \
   } while (0)
 
 #endif

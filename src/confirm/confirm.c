@@ -92,8 +92,7 @@ static hr_status try_speed(hr_confirming *c, progress_state *state, hr_error *er
   return status == HR_ERROR_INTERRUPTED ? HR_OK : status;
 }
 
-static hr_status run_job(hr_confirming *c, hr_confirm_job *job, double limit_ns, progress_state *state,
-                         hr_error *error)
+static hr_status run_job(hr_confirming *c, hr_confirm_job *job, double limit_ns, progress_state *state, hr_error *error)
 {
   hr_measure_options options = hr_measure_options_default();
   options.time_limit_ns = limit_ns;
@@ -144,9 +143,12 @@ static void add_rows(const hr_confirming *c, size_t finding, hr_confirmation *co
       continue;
     size_t at = (size_t)(before - c->before.operators.items);
     confirmation->rows[confirmation->count++] =
-        (hr_confirmation_row){.finding = finding, .before = *before, .after = *after,
+        (hr_confirmation_row){.finding = finding,
+                              .before = *before,
+                              .after = *after,
                               .predicted_before_ns = c->before.predictions[at].time_ns,
-                              .predicted_after_ns = c->after.predictions[i].time_ns, .comparison = job->result};
+                              .predicted_after_ns = c->after.predictions[i].time_ns,
+                              .comparison = job->result};
   }
 }
 

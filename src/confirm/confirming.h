@@ -9,8 +9,8 @@ typedef struct hr_confirm_job {
   hr_operator_id id;
   hr_gemm before, after; /* `after` holds for pairs only */
   bool pair, done;
-  double estimate_ns;    /* predicted: one execution of each */
-  hr_comparison result;  /* of a product alone: result.before */
+  double estimate_ns;   /* predicted: one execution of each */
+  hr_comparison result; /* of a product alone: result.before */
 } hr_confirm_job;
 
 /** A finding that has a change, at the measured size. */
@@ -31,7 +31,7 @@ typedef struct hr_confirming {
   size_t subject_count;
   hr_confirm_subject subjects[HR_FINDINGS_MAX + 1];
   size_t job_count, job_capacity;
-  hr_confirm_job *jobs; /* owned; products alone first */
+  hr_confirm_job *jobs;  /* owned; products alone first */
   hr_step before, after; /* steps at the measured size; `after` is of the subject at hand */
 } hr_confirming;
 

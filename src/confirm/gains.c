@@ -185,10 +185,14 @@ hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *s, hr_con
 {
   const hr_finding *f = s->source;
   double none = (double)NAN;
-  *confirmed = (hr_confirmed){.finding = s->finding, .measured_gain = none, .measured_operator_gain = none,
-                              .measured_gain_low = none, .measured_gain_high = none};
+  *confirmed = (hr_confirmed){.finding = s->finding,
+                              .measured_gain = none,
+                              .measured_operator_gain = none,
+                              .measured_gain_low = none,
+                              .measured_gain_high = none};
   HR_TRY(hr_predict_step(&c->advice->hardware, &f->model, &s->workload, &c->after, error));
-  double stretch_before = stretch_of(&c->advice->model, &c->workload), stretch_after = stretch_of(&f->model, &s->workload);
+  double stretch_before = stretch_of(&c->advice->model, &c->workload),
+         stretch_after = stretch_of(&f->model, &s->workload);
   step_time before = sum_step(c, &c->before, stretch_before, f, TIME_PREDICTED, RATIO_MEDIAN);
   step_time after = sum_step(c, &c->after, stretch_after, f, TIME_PREDICTED, RATIO_MEDIAN);
   confirmed->predicted_gain = gain(before.whole_ns, &c->workload, after.whole_ns, &s->workload);

@@ -58,8 +58,8 @@ hr_workload hr_confirm_scaled(const hr_workload *changed, const hr_workload *ask
   int64_t *length = length_of(&result), asked_length = *length_of(&was), measured_length = *length_of(&is);
   double batch = (double)changed->batch * (double)measured->batch / (double)asked->batch;
   result.batch = batch < 1 ? 1 : (int64_t)llround(batch);
-  *length = *length == asked_length ? measured_length
-                                    : shortened(*length, (double)measured_length / (double)asked_length);
+  *length =
+      *length == asked_length ? measured_length : shortened(*length, (double)measured_length / (double)asked_length);
   return result;
 }
 
@@ -119,8 +119,11 @@ static hr_status add_subject_jobs(hr_confirming *c, hr_error *error)
     bool matched = before && hr_is_product(before);
     if (matched && hr_same_gemm(&before->gemm, &after->gemm))
       continue;
-    hr_confirm_job job = {.id = after->id, .before = matched ? before->gemm : after->gemm, .after = after->gemm,
-                          .pair = matched, .estimate_ns = c->after.predictions[i].time_ns};
+    hr_confirm_job job = {.id = after->id,
+                          .before = matched ? before->gemm : after->gemm,
+                          .after = after->gemm,
+                          .pair = matched,
+                          .estimate_ns = c->after.predictions[i].time_ns};
     if (matched)
       job.estimate_ns += c->before.predictions[before - c->before.operators.items].time_ns;
     HR_TRY(add_job(c, &job, error));

@@ -7,8 +7,16 @@
 
 hr_attention hr_attention_default(void)
 {
-  return (hr_attention){.struct_size = sizeof(hr_attention), .batch = 1, .q_len = 1, .kv_len = 1, .q_heads = 1,
-                        .k_heads = 1, .v_heads = 1, .qk_dim = 64, .v_dim = 64, .dtype = HR_BF16,
+  return (hr_attention){.struct_size = sizeof(hr_attention),
+                        .batch = 1,
+                        .q_len = 1,
+                        .kv_len = 1,
+                        .q_heads = 1,
+                        .k_heads = 1,
+                        .v_heads = 1,
+                        .qk_dim = 64,
+                        .v_dim = 64,
+                        .dtype = HR_BF16,
                         .mask = HR_MASK_CAUSAL};
 }
 
@@ -101,7 +109,8 @@ hr_status hr_attention_check(const hr_attention *a, hr_error *error)
   if (a->window < 0 || (a->window > 0 && a->mask != HR_MASK_CAUSAL))
     return hr_fail(error, HR_ERROR_INVALID, "window: %" PRId64 " needs a causal mask and at least 1 key", a->window);
   if (attention_entries(a).overflow || attention_flops(a).overflow || attention_bytes(a).overflow)
-    return hr_fail(error, HR_ERROR_OVERFLOW, "an attention of q_len %" PRId64 ", kv_len %" PRId64
-                   " and %" PRId64 " heads is too large to count", a->q_len, a->kv_len, a->q_heads);
+    return hr_fail(error, HR_ERROR_OVERFLOW,
+                   "an attention of q_len %" PRId64 ", kv_len %" PRId64 " and %" PRId64 " heads is too large to count",
+                   a->q_len, a->kv_len, a->q_heads);
   return HR_OK;
 }

@@ -47,7 +47,8 @@ hr_status hr_gemm_check(const hr_gemm *gemm, hr_error *error)
   if (hr_dtype_bytes(gemm->dtype) == 0)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)gemm->dtype);
   if (gemm_flops(gemm).overflow || gemm_bytes(gemm).overflow)
-    return hr_fail(error, HR_ERROR_OVERFLOW, "a product of m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64
-                   " is too large to count", gemm->m, gemm->n, gemm->k, gemm->batch);
+    return hr_fail(error, HR_ERROR_OVERFLOW,
+                   "a product of m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64 " is too large to count",
+                   gemm->m, gemm->n, gemm->k, gemm->batch);
   return HR_OK;
 }

@@ -59,7 +59,8 @@ static bool run_call(hr_device *device, const char *kernel, call *c)
   if (hr_plan_workspace_bytes(plan) > 0)
     assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
   assert_ok(hr_plan_run_attention(plan, hr_buffer_data(c->q), hr_buffer_data(c->k), hr_buffer_data(c->v),
-                                  hr_buffer_data(c->o), workspace ? hr_buffer_data(workspace) : NULL, &error), error);
+                                  hr_buffer_data(c->o), workspace ? hr_buffer_data(workspace) : NULL, &error),
+            error);
   hr_plan_free(plan);
   hr_buffer_free(workspace);
   return true;
@@ -151,7 +152,7 @@ static void each_kernel(void (*check)(hr_device *device, const char *kernel, hr_
 }
 
 /* q_heads, k_heads, v_heads, qk_dim, v_dim: multi-head, grouped, multi-query, and K and V heads that differ. */
-static const int64_t heads[][5] = {{2, 2, 2, 16, 16}, {4, 2, 2, 16, 16}, {4, 1, 1, 8, 8},   {32, 4, 16, 8, 8},
+static const int64_t heads[][5] = {{2, 2, 2, 16, 16}, {4, 2, 2, 16, 16}, {4, 1, 1, 8, 8},  {32, 4, 16, 8, 8},
                                    {12, 3, 6, 8, 5},  {8, 1, 1, 24, 16}, {6, 6, 2, 7, 19}, {6, 1, 3, 1, 1}};
 static const int64_t lengths[][2] = {{1, 1}, {1, 13}, {5, 5}, {3, 11}, {9, 4}};
 

@@ -69,7 +69,8 @@ static bool run_kernel(hr_device *device, const char *kernel, product *p)
   if (hr_plan_workspace_bytes(plan) > 0)
     assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
   assert_ok(hr_plan_run_gemm(plan, hr_buffer_data(p->a), hr_buffer_data(p->b), hr_buffer_data(p->c),
-                             workspace ? hr_buffer_data(workspace) : NULL, &error), error);
+                             workspace ? hr_buffer_data(workspace) : NULL, &error),
+            error);
   hr_plan_free(plan);
   hr_buffer_free(workspace);
   return true;
@@ -102,8 +103,8 @@ static void assert_product(const char *kernel, const product *p)
         double found = hr_number_load(g->dtype, hr_buffer_data(p->c), at);
         double bound = worst_case_bound(g->dtype, g->k, exact, magnitude);
         if (!(fabs(found - exact) <= bound))
-          fail_msg("%s %s m %d n %d k %d batch %d transposes %d %d: [%d, %d, %d] is %g, exactly %g, allowed ±%g", kernel,
-                   hr_dtype_name(g->dtype), (int)g->m, (int)g->n, (int)g->k, (int)g->batch, g->transpose_a,
+          fail_msg("%s %s m %d n %d k %d batch %d transposes %d %d: [%d, %d, %d] is %g, exactly %g, allowed ±%g",
+                   kernel, hr_dtype_name(g->dtype), (int)g->m, (int)g->n, (int)g->k, (int)g->batch, g->transpose_a,
                    g->transpose_b, (int)batch, (int)row, (int)column, found, exact, bound);
       }
 }
@@ -133,8 +134,8 @@ static void each_kernel(void (*check)(hr_device *device, const hr_kernel_info *i
 }
 
 /* Around vectors of 16 and 32, tiles of 64 and 128, and nothing at all. */
-static const int64_t sizes[][3] = {{1, 1, 1},     {1, 17, 3},    {3, 1, 17},   {17, 3, 1},    {2, 2, 64},
-                                   {16, 32, 64},  {17, 33, 65},  {64, 64, 64}, {63, 65, 127}, {127, 130, 17},
+static const int64_t sizes[][3] = {{1, 1, 1},     {1, 17, 3},    {3, 1, 17},    {17, 3, 1},    {2, 2, 64},
+                                   {16, 32, 64},  {17, 33, 65},  {64, 64, 64},  {63, 65, 127}, {127, 130, 17},
                                    {130, 127, 3}, {128, 1, 130}, {1, 130, 128}, {5, 129, 257}};
 
 static void check_sizes(hr_device *device, const hr_kernel_info *info, hr_dtype dtype)

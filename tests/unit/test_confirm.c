@@ -12,8 +12,7 @@
 #include <string.h>
 
 /* Two layers of h = 64 with 4 heads of 16, and 100 words: small enough for the reference. */
-static const char small_model[] =
-    "{\"h\":64,\"a\":4,\"L\":2,\"v\":100,\"s\":32,\"b\":1,\"t\":1,\"mlp\":\"gelu\"}";
+static const char small_model[] = "{\"h\":64,\"a\":4,\"L\":2,\"v\":100,\"s\":32,\"b\":1,\"t\":1,\"mlp\":\"gelu\"}";
 
 static hr_hardware some_cpu(void)
 {
@@ -46,8 +45,12 @@ static hr_advice *make_advice(void)
 static hr_finding *add_finding(hr_advice *advice, const char *operators)
 {
   hr_finding *finding = &advice->findings[advice->finding_count++];
-  *finding = (hr_finding){.rule = "a rule", .has_change = true, .model = advice->model, .workload = advice->workload,
-                          .measured_gain = NAN, .measured_operator_gain = NAN};
+  *finding = (hr_finding){.rule = "a rule",
+                          .has_change = true,
+                          .model = advice->model,
+                          .workload = advice->workload,
+                          .measured_gain = NAN,
+                          .measured_operator_gain = NAN};
   strcpy(finding->operators, operators);
   return finding;
 }

@@ -80,10 +80,12 @@ static hr_status ask_for_the_moon(hr_device *device, const hr_problem *problem, 
   return HR_OK;
 }
 
-static const hr_kernel_functions functions[] = {
-    {.prepare = prepare, .run = run_right}, {.prepare = prepare, .run = run_wrong},  {.run = run_nothing},
-    {.prepare = prepare, .run = run_slowly}, {.prepare = prepare, .run = run_broken}, {.prepare = ask_for_the_moon,
-                                                                                       .run = run_right}};
+static const hr_kernel_functions functions[] = {{.prepare = prepare, .run = run_right},
+                                                {.prepare = prepare, .run = run_wrong},
+                                                {.run = run_nothing},
+                                                {.prepare = prepare, .run = run_slowly},
+                                                {.prepare = prepare, .run = run_broken},
+                                                {.prepare = ask_for_the_moon, .run = run_right}};
 static const hr_kernel_info infos[] = {
     {"right", "gemm", "reference", "fp32 bf16", "", "a"}, {"wrong", "gemm", "reference", "fp32 bf16", "", "a"},
     {"idle", "gemm", "reference", "fp32 bf16", "", "a"},  {"slow", "gemm", "reference", "fp32 bf16", "", "a"},

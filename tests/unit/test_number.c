@@ -52,8 +52,8 @@ static void rounding_is_to_nearest_and_ties_go_to_even(void **state)
 {
   (void)state;
   /* bf16 steps by 2⁻⁷ from 1 on. */
-  assert_true(load_bits(HR_BF16, store_bits(HR_BF16, 1 + 0x1p-8)) == 1);                  /* tie, down to even */
-  assert_true(load_bits(HR_BF16, store_bits(HR_BF16, 1 + 3 * 0x1p-8)) == 1 + 0x1p-6);     /* tie, up to even */
+  assert_true(load_bits(HR_BF16, store_bits(HR_BF16, 1 + 0x1p-8)) == 1);                    /* tie, down to even */
+  assert_true(load_bits(HR_BF16, store_bits(HR_BF16, 1 + 3 * 0x1p-8)) == 1 + 0x1p-6);       /* tie, up to even */
   assert_true(load_bits(HR_BF16, store_bits(HR_BF16, 1 + 0x1p-8 + 0x1p-40)) == 1 + 0x1p-7); /* once, from double */
   assert_true(load_bits(HR_FP16, store_bits(HR_FP16, 65519.9)) == 65504);
   assert_true(isinf(load_bits(HR_FP16, store_bits(HR_FP16, 65520))));

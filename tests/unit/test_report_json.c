@@ -231,8 +231,8 @@ static const key_row finding_keys[] = {{"rule", "s"},
 static const key_row combined_keys[] = {
     {"why", "s"},   {"suggested", "sn"}, {"parameter_change", "rn"}, {"predicted_gain", "rn"}, {"measured_gain", "rn"},
     {"model", "o"}, {"workload", "o"}};
-static const key_row measurement_keys[] = {{"batch", "i"}, {"sequence", "i"}, {"reduced", "b"},
-                                           {"note", "sn"}, {"complete", "b"}, {"findings", "a"}, {"rows", "a"}};
+static const key_row measurement_keys[] = {{"batch", "i"},    {"sequence", "i"}, {"reduced", "b"}, {"note", "sn"},
+                                           {"complete", "b"}, {"findings", "a"}, {"rows", "a"}};
 static const key_row measured_row_keys[] = {{"rule", "s"},
                                             {"operator", "s"},
                                             {"before_ns", "rn"},
@@ -270,8 +270,11 @@ static const key_row confirmed_keys[] = {{"rule", "s"},
 /* A confirmation as measuring would fill it, of the first finding's main operator. */
 static hr_confirmation made_up(hr_confirmation_row *row, hr_confirmed *confirmed, const hr_advice *advice)
 {
-  *confirmed = (hr_confirmed){.finding = SIZE_MAX, .predicted_gain = 0.25, .measured_gain = NAN,
-                              .status = HR_ERROR_TIMEOUT, .reason = "too slow"};
+  *confirmed = (hr_confirmed){.finding = SIZE_MAX,
+                              .predicted_gain = 0.25,
+                              .measured_gain = NAN,
+                              .status = HR_ERROR_TIMEOUT,
+                              .reason = "too slow"};
   *row = (hr_confirmation_row){.finding = 0,
                                .before = advice->step.operators.items[advice->step.operators.count - 1],
                                .predicted_before_ns = 2e6,
@@ -282,9 +285,15 @@ static hr_confirmation made_up(hr_confirmation_row *row, hr_confirmed *confirmed
   row->comparison.ratio_high = NAN; /* must not break the document */
   row->comparison.before.samples = 10;
   row->comparison.before.median_ns = 2.1e6;
-  return (hr_confirmation){
-      .batch = 1, .sequence = 128, .reduced = true, .note = "fewer tokens", .complete = true, .count = 1, .rows = row,
-      .finding_count = 1, .findings = confirmed};
+  return (hr_confirmation){.batch = 1,
+                           .sequence = 128,
+                           .reduced = true,
+                           .note = "fewer tokens",
+                           .complete = true,
+                           .count = 1,
+                           .rows = row,
+                           .finding_count = 1,
+                           .findings = confirmed};
 }
 
 static void check_advice(const json_t *document)

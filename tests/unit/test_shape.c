@@ -66,8 +66,8 @@ static void masked_entries_are_counted_as_the_definition_counts_them(void **stat
           int64_t entries = -1;
           assert_int_equal(hr_attention_entries(&a, &entries), HR_OK);
           if (entries != entries_by_definition(&a))
-            fail_msg("q %d kv %d window %d causal %d: %d, by definition %d", (int)a.q_len, (int)a.kv_len,
-                     (int)a.window, causal, (int)entries, (int)entries_by_definition(&a));
+            fail_msg("q %d kv %d window %d causal %d: %d, by definition %d", (int)a.q_len, (int)a.kv_len, (int)a.window,
+                     causal, (int)entries, (int)entries_by_definition(&a));
         }
 }
 

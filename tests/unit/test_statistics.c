@@ -42,7 +42,7 @@ static void samples_are_summed_up_by_their_order(void **state)
   assert_true(m.mean_ns == 55);
   assert_true(m.p10_ns == 10 && m.p90_ns == 90);                /* the 1st and the 9th of 10 */
   assert_true(m.median_low_ns == 20 && m.median_high_ns == 90); /* rank 2 from either end */
-  assert_true(fabs(m.stddev_ns - sqrt(8250.0 / 9)) < 1e-9);     /* Σ (x − 55)² = 2 (5² + 15² + … + 45²) = 8250 */
+  assert_true(fabs(m.stddev_ns - sqrt(8250.0 / 9)) < 1e-9); /* Σ (x − 55)² = 2 (5² + 15² + … + 45²) = 8250 */
 }
 
 static void one_sample_is_its_own_interval(void **state)
@@ -74,10 +74,10 @@ static void the_spread_is_that_of_the_farther_side(void **state)
 static void cold_sets_put_twice_the_cache_between_two_uses(void **state)
 {
   (void)state;
-  assert_int_equal(hr_buffer_sets(64, 0), 1);       /* no cache told */
-  assert_int_equal(hr_buffer_sets(2000, 1000), 1);  /* as large as both caches' worth */
-  assert_int_equal(hr_buffer_sets(1999, 1000), 3);  /* 2 others: 3998 bytes ≥ 2000 */
-  assert_int_equal(hr_buffer_sets(1000, 1000), 3);  /* 2 others: 2000 */
+  assert_int_equal(hr_buffer_sets(64, 0), 1);      /* no cache told */
+  assert_int_equal(hr_buffer_sets(2000, 1000), 1); /* as large as both caches' worth */
+  assert_int_equal(hr_buffer_sets(1999, 1000), 3); /* 2 others: 3998 bytes ≥ 2000 */
+  assert_int_equal(hr_buffer_sets(1000, 1000), 3); /* 2 others: 2000 */
   assert_int_equal(hr_buffer_sets(64, 1 << 20), 32769);
 }
 

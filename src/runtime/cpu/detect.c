@@ -52,8 +52,8 @@ static double clock_hz(void)
 
 /* Blocks of the result as oneDNN's kernels cut it among threads: small ones reuse less of what they load. The shares
  * are of products of such widths on one core, relative to a large one. */
-static const hr_tile tiles[] = {{64, 64, 1.0}, {32, 64, 0.95}, {16, 64, 0.85}, {8, 64, 0.7}, {4, 64, 0.5}, {1, 64, 0.2},
-                                {64, 16, 0.7}, {16, 16, 0.5},  {1, 16, 0.1}};
+static const hr_tile tiles[] = {{64, 64, 1.0}, {32, 64, 0.95}, {16, 64, 0.85}, {8, 64, 0.7}, {4, 64, 0.5},
+                                {1, 64, 0.2},  {64, 16, 0.7},  {16, 16, 0.5},  {1, 16, 0.1}};
 
 static void set_rates(const hr_device *device, const hr_isa *isa, hr_hardware *hardware)
 {
@@ -76,8 +76,8 @@ hr_status hr_cpu_detect(const hr_device *device, hr_hardware *hardware, hr_error
   const hr_topology *topology = &cpu->topology;
   hr_hardware h = {.struct_size = sizeof h, .kind = HR_HARDWARE_CPU, .calibration = HR_CALIBRATION_DATASHEET};
   hr_copy_text(h.name, sizeof h.name, device->name);
-  snprintf(h.product, sizeof h.product, "%.60s, %d core%s", cpu->isa.brand[0] ? cpu->isa.brand : "CPU",
-           device->threads, device->threads == 1 ? "" : "s");
+  snprintf(h.product, sizeof h.product, "%.60s, %d core%s", cpu->isa.brand[0] ? cpu->isa.brand : "CPU", device->threads,
+           device->threads == 1 ? "" : "s");
   hr_copy_text(h.architecture, sizeof h.architecture, cpu->isa.architecture);
   h.error_band = ERROR_BAND;
   h.multiprocessors = device->threads;

@@ -92,18 +92,12 @@ typedef struct core_type {
 } core_type;
 
 static const core_type core_types[] = {
-    {"cAMD", 0x17, 0x30, 0xff, "zen2", 16, 0},
-    {"cAMD", 0x19, 0x00, 0x0f, "zen3", 16, 0},
-    {"cAMD", 0x19, 0x10, 0x1f, "zen4", 16, 32},
-    {"cAMD", 0x19, 0x20, 0x5f, "zen3", 16, 0},
-    {"cAMD", 0x19, 0x60, 0xaf, "zen4", 16, 32},
-    {"cAMD", 0x1a, 0x00, 0xff, "zen5", 32, 64},
-    {"ntel", 6, 0x3f, 0x3f, "haswell", 16, 0},
-    {"ntel", 6, 0x4f, 0x4f, "broadwell", 16, 0},
-    {"ntel", 6, 0x55, 0x55, "skylake-server", 32, 64},
-    {"ntel", 6, 0x6a, 0x6c, "ice-lake-server", 32, 0},
-    {"ntel", 6, 0x8f, 0x8f, "sapphire-rapids", 32, 64},
-    {"ntel", 6, 0xcf, 0xcf, "emerald-rapids", 32, 64},
+    {"cAMD", 0x17, 0x30, 0xff, "zen2", 16, 0},          {"cAMD", 0x19, 0x00, 0x0f, "zen3", 16, 0},
+    {"cAMD", 0x19, 0x10, 0x1f, "zen4", 16, 32},         {"cAMD", 0x19, 0x20, 0x5f, "zen3", 16, 0},
+    {"cAMD", 0x19, 0x60, 0xaf, "zen4", 16, 32},         {"cAMD", 0x1a, 0x00, 0xff, "zen5", 32, 64},
+    {"ntel", 6, 0x3f, 0x3f, "haswell", 16, 0},          {"ntel", 6, 0x4f, 0x4f, "broadwell", 16, 0},
+    {"ntel", 6, 0x55, 0x55, "skylake-server", 32, 64},  {"ntel", 6, 0x6a, 0x6c, "ice-lake-server", 32, 0},
+    {"ntel", 6, 0x8f, 0x8f, "sapphire-rapids", 32, 64}, {"ntel", 6, 0xcf, 0xcf, "emerald-rapids", 32, 64},
     {"ntel", 6, 0xad, 0xae, "granite-rapids", 32, 64},
 };
 

@@ -63,7 +63,8 @@ static hr_status find_thread_functions(hr_onednn *onednn, hr_error *error)
 {
   void *get = dlsym(RTLD_DEFAULT, "omp_get_max_threads"), *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
   if (!get || !set)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "cpu: this oneDNN does not thread by OpenMP, so that its threads cannot "
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "cpu: this oneDNN does not thread by OpenMP, so that its threads cannot "
                    "be counted out");
   memcpy(&onednn->get_threads, &get, sizeof get); /* ISO C has no cast from object to function pointers */
   memcpy(&onednn->set_threads, &set, sizeof set);
@@ -188,8 +189,7 @@ static void forget(dnnl_memory_desc_t *description)
 static dnnl_status_t create_matmul(matmul *m, dnnl_primitive_attr_t attributes)
 {
   dnnl_matmul_desc_t description;
-  dnnl_status_t status =
-      dnnl_matmul_desc_init(&description, &m->operands[0], &m->operands[1], NULL, &m->operands[2]);
+  dnnl_status_t status = dnnl_matmul_desc_init(&description, &m->operands[0], &m->operands[1], NULL, &m->operands[2]);
   if (status != dnnl_success)
     return status;
   return dnnl_primitive_desc_create(&m->description, &description, attributes, m->onednn->engine, NULL);

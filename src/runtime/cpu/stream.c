@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS 8                          /* the first brings the pages in and is not counted */
+#define ROUNDS 8 /* the first brings the pages in and is not counted */
 #define SLAB_BYTES_LEAST ((int64_t)16 << 20)
 
 typedef struct copy_team {

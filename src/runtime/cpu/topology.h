@@ -9,7 +9,7 @@
 
 /** Counts are of what the process's affinity mask leaves. */
 typedef struct hr_topology {
-  hwloc_topology_t hwloc;  /* owned; NULL after hr_topology_free() */
+  hwloc_topology_t hwloc; /* owned; NULL after hr_topology_free() */
   int sockets, cores, processors, numa_nodes;
   int64_t cache_bytes;      /* all last-level caches together; 0: not told */
   int64_t core_cache_bytes; /* second level of one core; 0: not told */

@@ -67,11 +67,11 @@ extern const hr_backend hr_backend_reference, hr_backend_cpu; /* what registry.c
 struct hr_device {
   const hr_backend *backend;
   char name[32];
-  int threads;            /* as asked for; open() replaces 0 by what it found */
-  size_t cache_bytes;     /* last-level cache, set by open(); what "cold" is reckoned from */
+  int threads;              /* as asked for; open() replaces 0 by what it found */
+  size_t cache_bytes;       /* last-level cache, set by open(); what "cold" is reckoned from */
   const hr_kernel *kernels; /* rows of all backends; those of other devices are skipped. Tests put their own here */
   size_t kernel_count;
-  void *state;            /* the backend's own */
+  void *state; /* the backend's own */
 };
 
 struct hr_plan {

@@ -3,8 +3,8 @@
 #define HR_RUNTIME_NUMBER_H
 
 #include <headroom/dtype.h>
-#include <stddef.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /** Reads `count` elements from `first` on. Exact: every format is a subset of double. */

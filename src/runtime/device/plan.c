@@ -106,8 +106,7 @@ static hr_status take_named(hr_device *device, const hr_problem *problem, const 
       continue;
     char why[160] = "";
     if (strcmp(kernel->info->device, device->backend->name) != 0)
-      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s runs on %s, not on %s", name, kernel->info->device,
-                     device->name);
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s runs on %s, not on %s", name, kernel->info->device, device->name);
     if (!can_run(device, kernel, problem, why, sizeof why))
       return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s %s", name, why);
     return take(device, kernel, problem, plan, error);
@@ -121,8 +120,8 @@ hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const cha
   hr_plan *created = calloc(1, sizeof *created);
   if (!created)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a plan");
-  hr_status status = kernel ? take_named(device, problem, kernel, created, error)
-                            : take_best(device, problem, created, error);
+  hr_status status =
+      kernel ? take_named(device, problem, kernel, created, error) : take_best(device, problem, created, error);
   if (status != HR_OK) {
     free(created);
     return status;
@@ -186,8 +185,7 @@ static hr_status check_run(const hr_plan *plan, hr_operation operation, bool add
   return HR_OK;
 }
 
-hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace,
-                           hr_error *error)
+hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace, hr_error *error)
 {
   HR_TRY(check_run(plan, HR_OPERATION_GEMM, a && b && c, workspace, error));
   const void *inputs[] = {a, b};
@@ -208,13 +206,13 @@ hr_operands hr_problem_operands(const hr_problem *problem)
   if (problem->operation == HR_OPERATION_GEMM) {
     const hr_gemm *g = &problem->gemm;
     size_t batch = (size_t)g->batch * element;
-    return (hr_operands){3, {batch * (size_t)(g->m * g->k), batch * (size_t)(g->k * g->n),
-                             batch * (size_t)(g->m * g->n)}};
+    return (hr_operands){3,
+                         {batch * (size_t)(g->m * g->k), batch * (size_t)(g->k * g->n), batch * (size_t)(g->m * g->n)}};
   }
   const hr_attention *a = &problem->attention;
   size_t batch = (size_t)a->batch * element;
-  return (hr_operands){4, {batch * (size_t)(a->q_len * a->q_heads * a->qk_dim),
-                           batch * (size_t)(a->kv_len * a->k_heads * a->qk_dim),
-                           batch * (size_t)(a->kv_len * a->v_heads * a->v_dim),
-                           batch * (size_t)(a->q_len * a->q_heads * a->v_dim)}};
+  return (hr_operands){
+      4,
+      {batch * (size_t)(a->q_len * a->q_heads * a->qk_dim), batch * (size_t)(a->kv_len * a->k_heads * a->qk_dim),
+       batch * (size_t)(a->kv_len * a->v_heads * a->v_dim), batch * (size_t)(a->q_len * a->q_heads * a->v_dim)}};
 }

@@ -77,8 +77,8 @@ static double bound_of(const hr_problem *p, double reference, double norm)
                                            : hr_attention_error_bound(p->dtype, reference, norm);
 }
 
-static hr_status check_row(const hr_subject *s, const row_shape *shape, int64_t row, double *scratch,
-                           hr_measurement *m, hr_error *error)
+static hr_status check_row(const hr_subject *s, const row_shape *shape, int64_t row, double *scratch, hr_measurement *m,
+                           hr_error *error)
 {
   double *expected = scratch + shape->scratch, *norm = expected + shape->length;
   reference_row(s, row, scratch, expected, norm);

@@ -11,20 +11,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SHORT_NS 20e3        /* below this a run is timed in groups */
-#define GROUP_NS 100e3       /* which last at least so long */
-#define WARM_UP_NS 200e6     /* at most, after the first run */
-#define WARM_UP_GROUP 5      /* samples whose medians are compared */
+#define SHORT_NS 20e3    /* below this a run is timed in groups */
+#define GROUP_NS 100e3   /* which last at least so long */
+#define WARM_UP_NS 200e6 /* at most, after the first run */
+#define WARM_UP_GROUP 5  /* samples whose medians are compared */
 #define WARM_UP_AGREES 0.02
-#define NOISY_FACTOR 10      /* an interval so many times wider than asked for is no result */
-#define BLOCK_NS 2e6         /* samples that are judged together last at least so long */
-#define WAITING_MOST 0.05    /* of the threads' time in a block of clean samples */
+#define NOISY_FACTOR 10   /* an interval so many times wider than asked for is no result */
+#define BLOCK_NS 2e6      /* samples that are judged together last at least so long */
+#define WAITING_MOST 0.05 /* of the threads' time in a block of clean samples */
 #define SAMPLES_MOST ((int64_t)1000000)
 
 hr_measure_options hr_measure_options_default(void)
 {
-  return (hr_measure_options){.struct_size = sizeof(hr_measure_options), .time_limit_ns = 2e9, .precision = 0.005,
-                              .samples_min = 10, .samples_max = 1000, .check = true, .seed = 1};
+  return (hr_measure_options){.struct_size = sizeof(hr_measure_options),
+                              .time_limit_ns = 2e9,
+                              .precision = 0.005,
+                              .samples_min = 10,
+                              .samples_max = 1000,
+                              .check = true,
+                              .seed = 1};
 }
 
 static hr_status check_options(const hr_measure_options *o, hr_error *error)
@@ -34,8 +39,10 @@ static hr_status check_options(const hr_measure_options *o, hr_error *error)
   if (!(o->precision > 0))
     return hr_fail(error, HR_ERROR_INVALID, "precision: expected more than 0");
   if (o->samples_min < 1 || o->samples_max < o->samples_min || o->samples_max > SAMPLES_MOST)
-    return hr_fail(error, HR_ERROR_INVALID, "samples: expected 1 ≤ samples_min ≤ samples_max ≤ %" PRId64 ", found "
-                   "%" PRId64 " and %" PRId64, SAMPLES_MOST, o->samples_min, o->samples_max);
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "samples: expected 1 ≤ samples_min ≤ samples_max ≤ %" PRId64 ", found "
+                   "%" PRId64 " and %" PRId64,
+                   SAMPLES_MOST, o->samples_min, o->samples_max);
   return HR_OK;
 }
 
@@ -60,9 +67,18 @@ static hr_status interrupted(hr_error *error)
 static hr_measurement no_times(void)
 {
   double none = (double)NAN;
-  return (hr_measurement){.min_ns = none, .p10_ns = none, .median_ns = none, .mean_ns = none, .p90_ns = none,
-                          .max_ns = none, .stddev_ns = none, .median_low_ns = none, .median_high_ns = none,
-                          .flops_per_s = none, .bytes_per_s = none, .max_error = none};
+  return (hr_measurement){.min_ns = none,
+                          .p10_ns = none,
+                          .median_ns = none,
+                          .mean_ns = none,
+                          .p90_ns = none,
+                          .max_ns = none,
+                          .stddev_ns = none,
+                          .median_low_ns = none,
+                          .median_high_ns = none,
+                          .flops_per_s = none,
+                          .bytes_per_s = none,
+                          .max_error = none};
 }
 
 /* What went wrong with a problem is a result; what is wrong with the question is an error of the call. */
@@ -295,7 +311,7 @@ static void judge(hr_measurement *m, const sampling *s)
 {
   const hr_measure_options *o = s->options;
   hr_median median = {m->median_ns, m->median_low_ns, m->median_high_ns};
-  bool few = m->samples < HR_SAMPLES_FOR_INTERVAL, wide = hr_median_spread(&median) > NOISY_FACTOR * o->precision;
+  bool few = m->samples<HR_SAMPLES_FOR_INTERVAL, wide = hr_median_spread(&median)> NOISY_FACTOR * o->precision;
   bool disturbed = !clean_suffice(s);
   if (!few && !wide && !disturbed)
     return;
@@ -304,8 +320,8 @@ static void judge(hr_measurement *m, const sampling *s)
     snprintf(m->reason, sizeof m->reason, "others are at work: threads waited for a core up to %.0f%% of the time",
              100 * fmin(s->waiting, 1));
   else if (few)
-    snprintf(m->reason, sizeof m->reason, "%" PRId64 " sample%s within the limits; a 95%% interval needs %d", m->samples,
-             m->samples == 1 ? "" : "s", HR_SAMPLES_FOR_INTERVAL);
+    snprintf(m->reason, sizeof m->reason, "%" PRId64 " sample%s within the limits; a 95%% interval needs %d",
+             m->samples, m->samples == 1 ? "" : "s", HR_SAMPLES_FOR_INTERVAL);
   else
     snprintf(m->reason, sizeof m->reason, "the 95%% interval of the median is ±%.1f%% after %" PRId64 " samples",
              100 * hr_median_spread(&median), m->samples);
@@ -331,7 +347,9 @@ static void close_result(run_state *state, const sampling *s)
 static hr_status make_sampling(sampling *s, const hr_measure_options *o, hr_error *error)
 {
   size_t most = (size_t)o->samples_max;
-  *s = (sampling){.options = o, .watched = malloc(most * sizeof(double)), .scratch = malloc(most * sizeof(double)),
+  *s = (sampling){.options = o,
+                  .watched = malloc(most * sizeof(double)),
+                  .scratch = malloc(most * sizeof(double)),
                   .disturbed = calloc(most, sizeof(bool))};
   if (!s->watched || !s->scratch || !s->disturbed)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " samples", o->samples_max);

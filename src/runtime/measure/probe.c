@@ -98,8 +98,10 @@ hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *er
     best = fmax(best, rate);
   }
   if (best <= 0)
-    return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s: has no kernel for products here that could be measured "
-                   "(`headroom kernels` says why)", device->name);
+    return hr_fail(error, HR_ERROR_UNAVAILABLE,
+                   "%s: has no kernel for products here that could be measured "
+                   "(`headroom kernels` says why)",
+                   device->name);
   probed.calibration = HR_CALIBRATION_MEASURED;
   probed.error_band = ERROR_BAND;
   *hardware = probed;

@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "runtime/device/clock.h"
 
-
 #define SET_ALIGNMENT ((int64_t)64)
 
 int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes)

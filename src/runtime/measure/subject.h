@@ -11,11 +11,11 @@ typedef struct hr_subject {
   hr_problem problem;
   hr_plan *plan;
   hr_operands operands;
-  size_t stride[HR_OPERANDS_MAX];       /* bytes from one set to the next */
-  hr_buffer *buffers[HR_OPERANDS_MAX];  /* all sets of an operand */
-  hr_buffer *workspace;                 /* NULL if the plan needs none */
-  int64_t sets, next;                   /* next: the set that the next run uses */
-  int64_t group;                        /* runs in one sample */
+  size_t stride[HR_OPERANDS_MAX];      /* bytes from one set to the next */
+  hr_buffer *buffers[HR_OPERANDS_MAX]; /* all sets of an operand */
+  hr_buffer *workspace;                /* NULL if the plan needs none */
+  int64_t sets, next;                  /* next: the set that the next run uses */
+  int64_t group;                       /* runs in one sample */
 } hr_subject;
 
 /** Sets of `set_bytes` that rotate so that twice `cache_bytes` lies between two uses of one; 1 where a set alone is as

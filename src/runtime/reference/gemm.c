@@ -58,8 +58,8 @@ static void row_times_plain(const hr_gemm *g, const double *a_row, const void *b
     norm[j] = sqrt(norm[j]);
 }
 
-void hr_reference_gemm_row(const hr_gemm *g, const void *a, const void *b, int64_t batch, int64_t row,
-                           double *scratch, double *out, double *norm)
+void hr_reference_gemm_row(const hr_gemm *g, const void *a, const void *b, int64_t batch, int64_t row, double *scratch,
+                           double *out, double *norm)
 {
   double *a_row = scratch, *b_row = scratch + g->k;
   size_t start = (size_t)(batch * g->k * g->n);

@@ -59,8 +59,10 @@ static hr_status find_backend(const char *name, const hr_backend **backend, hr_e
     }
   }
   if (is_cuda(name))
-    return hr_fail(error, HR_ERROR_UNAVAILABLE, "%.40s: Headroom " HR_VERSION " does not run on CUDA devices; it can "
-                   "predict for one by its product's name, such as h200", name);
+    return hr_fail(error, HR_ERROR_UNAVAILABLE,
+                   "%.40s: Headroom " HR_VERSION " does not run on CUDA devices; it can "
+                   "predict for one by its product's name, such as h200",
+                   name);
   return hr_fail(error, HR_ERROR_NOT_FOUND, "\"%.40s\" is no device of this machine: expected cpu, reference or cuda:N",
                  name);
 }
