@@ -280,34 +280,36 @@ static void put_step(const hr_document *document, const hr_advice *advice, int64
                tokens, 100 * step->model_efficiency);
 }
 
-/* "parameters +0.1%   operator +540%   step +12.3%   measured step +11.0%" */
+/* Writes "name +12.3%" if there is a gain. Returns what stands before the next one. */
+static const char *put_gain(const hr_document *document, const char *before, const char *name, double gain,
+                            bool important)
+{
+  char text[HR_NUMBER_SIZE];
+  if (!isfinite(gain))
+    return before;
+  hr_write_gain(text, sizeof text, gain);
+  fprintf(document->out, "%s%s ", before, name);
+  hr_style style = !important || gain == 0 ? HR_STYLE_PLAIN : gain > 0 ? HR_STYLE_GREEN : HR_STYLE_RED;
+  hr_style_begin(document->out, document->options, style);
+  fprintf(document->out, "%s", text);
+  hr_style_end(document->out, document->options, style);
+  return ",  ";
+}
+
+/* "parameters +0.1%,  operator +540%,  step +12.3%", and below it what was measured. */
 static void put_gains(const hr_document *document, const hr_finding *f, int indent)
 {
-  FILE *out = document->out;
-  const struct {
-    const char *name;
-    double gain;
-    bool important;
-  } gains[] = {{"parameters", f->parameter_change, false},
-               {"operator", f->predicted_operator_gain, false},
-               {"step", f->predicted_gain, true},
-               {"measured operator", f->measured_operator_gain, false},
-               {"measured step", f->measured_gain, true}};
-  fprintf(out, "%*s", indent, "");
-  const char *separator = "";
-  for (size_t i = 0; i < COUNT_OF(gains); i++) {
-    char text[HR_NUMBER_SIZE];
-    if (!isfinite(gains[i].gain))
-      continue;
-    hr_write_gain(text, sizeof text, gains[i].gain);
-    fprintf(out, "%s%s ", separator, gains[i].name);
-    hr_style style = !gains[i].important ? HR_STYLE_PLAIN : gains[i].gain > 0 ? HR_STYLE_GREEN : HR_STYLE_RED;
-    hr_style_begin(out, document->options, style);
-    fprintf(out, "%s", text);
-    hr_style_end(out, document->options, style);
-    separator = ",  ";
-  }
-  fprintf(out, "\n");
+  fprintf(document->out, "%*s", indent, "");
+  const char *before = put_gain(document, "", "parameters", f->parameter_change, false);
+  before = put_gain(document, before, "operator", f->predicted_operator_gain, false);
+  put_gain(document, before, "step", f->predicted_gain, true);
+  fprintf(document->out, "\n");
+  if (!isfinite(f->measured_gain))
+    return;
+  fprintf(document->out, "%*smeasured: ", indent, "");
+  before = put_gain(document, "", "operator", f->measured_operator_gain, false);
+  put_gain(document, before, "step", f->measured_gain, true);
+  fprintf(document->out, "\n");
 }
 
 #define FINDING_INDENT 8
