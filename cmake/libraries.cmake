@@ -8,9 +8,11 @@ endif()
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.13)
 pkg_check_modules(popt REQUIRED IMPORTED_TARGET popt)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc>=2.4)
+pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3>=3.26)
 
 add_library(headroom_libraries INTERFACE)
-target_link_libraries(headroom_libraries INTERFACE PkgConfig::jansson PkgConfig::hwloc Threads::Threads m)
+target_link_libraries(headroom_libraries INTERFACE PkgConfig::jansson PkgConfig::hwloc PkgConfig::sqlite3
+                      Threads::Threads m)
 set(popt_library PkgConfig::popt)
 
 if(HEADROOM_PORTABLE)

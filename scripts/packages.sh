@@ -11,6 +11,7 @@ build | pkg-config   | pkg-config                  | finds the libraries
 build | libjansson-dev | pkg:jansson               | reads and writes JSON
 build | libpopt-dev  | pkg:popt                    | reads the command line
 build | libhwloc-dev | pkg:hwloc                   | finds cores, caches and memory
+build | libsqlite3-dev | pkg:sqlite3              | keeps results
 build | libdnnl-dev  | file:oneapi/dnnl/dnnl.h     | oneDNN: matrix products on the CPU
 test  | g++          | c++                         | tries the headers as C++
 test  | libcmocka-dev | pkg:cmocka                 | runs the unit tests

@@ -20,6 +20,7 @@
 #include <headroom/report.h>
 #include <headroom/search.h>
 #include <headroom/status.h>
+#include <headroom/store.h>
 #include <headroom/workload.h>
 
 #endif

@@ -34,20 +34,24 @@ static size_t promised_bytes(unsigned char first)
   return first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
 }
 
-/* Bytes of the printable character at `c`, 0 if there is none: not UTF-8, or one that steers a terminal. The bounds of
- * second bytes are those of RFC 3629, section 4; U+0080 to U+009F, a second set of controls, are left out. */
-static size_t printable_bytes(const unsigned char *c)
+/* Bytes of the character at `c`, 0 if it is not UTF-8. The bounds of second bytes are those of RFC 3629, section 4. */
+static size_t character_bytes(const unsigned char *c)
 {
   size_t length = promised_bytes(c[0]);
-  if (length == 1)
-    return c[0] >= ' ' && c[0] != 0x7f;
   for (size_t i = 1; i < length; i++) {
     if (!continues(c[i]))
       return 0;
   }
-  bool wrong = (c[0] == 0xC2 && c[1] < 0xA0) || (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] >= 0xA0) ||
-               (c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] >= 0x90);
+  bool wrong = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] >= 0xA0) || (c[0] == 0xF0 && c[1] < 0x90) ||
+               (c[0] == 0xF4 && c[1] >= 0x90);
   return wrong ? 0 : length;
+}
+
+/* The same, but 0 also for one that steers a terminal: U+0080 to U+009F are a second set of controls. */
+static size_t printable_bytes(const unsigned char *c)
+{
+  bool control = c[0] < ' ' || c[0] == 0x7f || (c[0] == 0xC2 && c[1] < 0xA0);
+  return control ? 0 : character_bytes(c);
 }
 
 static void drop_cut_character(char *text)
@@ -59,15 +63,25 @@ static void drop_cut_character(char *text)
     text[start - 1] = '\0';
 }
 
-void hr_one_line(char *text)
+static void clean(char *text, size_t (*bytes_of)(const unsigned char *))
 {
   drop_cut_character(text);
   for (unsigned char *c = (unsigned char *)text; *c;) {
-    size_t length = printable_bytes(c);
+    size_t length = bytes_of(c);
     if (length == 0)
       *c = '?';
     c += length > 0 ? length : 1;
   }
+}
+
+void hr_one_line(char *text)
+{
+  clean(text, printable_bytes);
+}
+
+void hr_whole_characters(char *text)
+{
+  clean(text, character_bytes);
 }
 
 void hr_copy_text(char *to, size_t size, const char *from)

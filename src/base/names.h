@@ -15,6 +15,9 @@ hr_status hr_name_find(const char *const *names, size_t count, const char *name,
  *  UTF-8 become '?'; a last character that was cut is dropped. */
 void hr_one_line(char *text);
 
+/** Makes bytes UTF-8: what is not becomes '?', a last character that was cut is dropped. Control characters stay. */
+void hr_whole_characters(char *text);
+
 /** Copies text into a fixed array, cut at a whole UTF-8 character if too long, always terminated; hr_one_line(). */
 void hr_copy_text(char *to, size_t size, const char *from);
 

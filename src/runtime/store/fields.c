@@ -1,0 +1,348 @@
+#include "runtime/store/fields.h"
+
+#include "base/error.h"
+#include "base/names.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZE_OF(member) sizeof(((hr_result *)0)->member)
+#define AT(member) offsetof(hr_result, member)
+
+const hr_field hr_fields[HR_FIELDS] = {
+#define HR_FIELD(since, kind, column, member) \
+  {since, HR_FIELD_##kind, #column, {true, true, true}, {AT(member), AT(member), AT(member)}, SIZE_OF(member)},
+#define HR_FIELD_GEMM(since, kind, column, member) \
+  {since, HR_FIELD_##kind, #column, {true, false, false}, {AT(member), 0, 0}, SIZE_OF(member)},
+#define HR_FIELD_ATTENTION(since, kind, column, member) \
+  {since, HR_FIELD_##kind, #column, {false, true, false}, {0, AT(member), 0}, SIZE_OF(member)},
+#define HR_FIELD_BOTH(since, kind, column, gemm_member, attention_member) \
+  {since,                                                                 \
+   HR_FIELD_##kind,                                                       \
+   #column,                                                               \
+   {true, true, false},                                                   \
+   {AT(gemm_member), AT(attention_member), 0},                            \
+   SIZE_OF(gemm_member)},
+#include "runtime/store/fields.inc"
+#undef HR_FIELD
+#undef HR_FIELD_GEMM
+#undef HR_FIELD_ATTENTION
+#undef HR_FIELD_BOTH
+};
+
+static const char *const kind_names[HR_RESULT_KIND_COUNT] = {"gemm", "attention", "other"};
+static const char *const mask_names[] = {[HR_MASK_NONE] = "none", [HR_MASK_CAUSAL] = "causal"};
+#define MASK_COUNT (int)(sizeof mask_names / sizeof *mask_names)
+
+const char *hr_result_kind_name(hr_result_kind kind)
+{
+  return hr_name_of(kind_names, HR_RESULT_KIND_COUNT, (int)kind);
+}
+
+/* ---- enumerators ---- */
+
+static const char *dtype_name(int value)
+{
+  return hr_dtype_name((hr_dtype)value);
+}
+
+static const char *mask_name(int value)
+{
+  return hr_name_of(mask_names, MASK_COUNT, value);
+}
+
+static const char *status_name(int value)
+{
+  return hr_status_name((hr_status)value);
+}
+
+static const char *kind_name(int value)
+{
+  return hr_result_kind_name((hr_result_kind)value);
+}
+
+/* The enumerators of a kind of field: what stands in the file is the name. */
+typedef struct enumeration {
+  const char *(*name)(int value);
+  int count;
+  const char *expected;
+} enumeration;
+
+static const enumeration enumerations[] = {
+    [HR_FIELD_DTYPE] = {dtype_name, HR_DTYPE_COUNT, "a number format"},
+    [HR_FIELD_MASK] = {mask_name, MASK_COUNT, "none or causal"},
+    [HR_FIELD_STATUS] = {status_name, HR_STATUS_COUNT, "a status"},
+    [HR_FIELD_KIND] = {kind_name, HR_RESULT_KIND_COUNT, "gemm, attention or other"},
+};
+
+static bool is_enumeration(hr_field_kind kind)
+{
+  return kind >= HR_FIELD_DTYPE;
+}
+
+static int get_enumerator(hr_field_kind kind, const void *member)
+{
+  switch (kind) {
+  case HR_FIELD_DTYPE: return (int)*(const hr_dtype *)member;
+  case HR_FIELD_MASK: return (int)*(const hr_mask *)member;
+  case HR_FIELD_STATUS: return (int)*(const hr_status *)member;
+  default: return (int)*(const hr_result_kind *)member;
+  }
+}
+
+static void put_enumerator(hr_field_kind kind, void *member, int value)
+{
+  switch (kind) {
+  case HR_FIELD_DTYPE: *(hr_dtype *)member = (hr_dtype)value; break;
+  case HR_FIELD_MASK: *(hr_mask *)member = (hr_mask)value; break;
+  case HR_FIELD_STATUS: *(hr_status *)member = (hr_status)value; break;
+  default: *(hr_result_kind *)member = (hr_result_kind)value; break;
+  }
+}
+
+/* ---- from a row ---- */
+
+static hr_value number_value(double number)
+{
+  return isfinite(number) ? (hr_value){.type = HR_VALUE_NUMBER, .number = number} : (hr_value){.type = HR_VALUE_NONE};
+}
+
+hr_value hr_field_get(const hr_field *field, const hr_result *result)
+{
+  if (!field->of[result->kind])
+    return (hr_value){.type = HR_VALUE_NONE};
+  const void *member = (const char *)result + field->offset[result->kind];
+  switch (field->kind) {
+  case HR_FIELD_TEXT: return (hr_value){.type = HR_VALUE_TEXT, .text = member};
+  case HR_FIELD_COUNT: return (hr_value){.type = HR_VALUE_INTEGER, .integer = *(const int64_t *)member};
+  case HR_FIELD_NUMBER: return number_value(*(const double *)member);
+  case HR_FIELD_SINGLE: return number_value((double)*(const float *)member);
+  case HR_FIELD_FLAG: return (hr_value){.type = HR_VALUE_FLAG, .integer = *(const bool *)member};
+  case HR_FIELD_SEED: return (hr_value){.type = HR_VALUE_SEED, .integer = (int64_t) * (const uint64_t *)member};
+  default:
+    return (hr_value){.type = HR_VALUE_TEXT,
+                      .text = enumerations[field->kind].name(get_enumerator(field->kind, member))};
+  }
+}
+
+/* ---- to a row ---- */
+
+static bool wrong(char *why, size_t size, const char *expected, const hr_value *value)
+{
+  char found[48];
+  switch (value->type) {
+  case HR_VALUE_TEXT:
+    hr_copy_text(found, sizeof found - 3, value->text);
+    snprintf(why, size, "expected %s, found \"%s\"", expected, found);
+    break;
+  case HR_VALUE_NUMBER: snprintf(why, size, "expected %s, found %.10g", expected, value->number); break;
+  case HR_VALUE_FLAG: snprintf(why, size, "expected %s, found %s", expected, value->integer ? "true" : "false"); break;
+  default: snprintf(why, size, "expected %s, found %" PRId64, expected, value->integer); break;
+  }
+  return false;
+}
+
+static bool put_text(const hr_field *field, const hr_value *value, char *member, char *why, size_t size)
+{
+  if (value->type != HR_VALUE_TEXT)
+    return wrong(why, size, "a text", value);
+  size_t length = strlen(value->text);
+  if (length >= field->size) {
+    snprintf(why, size, "has %zu bytes, more than %zu", length, field->size - 1);
+    return false;
+  }
+  memcpy(member, value->text, length + 1);
+  hr_whole_characters(member);
+  return true;
+}
+
+static bool is_integer_text(const char *text, bool negative)
+{
+  if (negative && *text == '-')
+    text++;
+  return *text && strspn(text, "0123456789") == strlen(text);
+}
+
+static bool put_count(const hr_value *value, int64_t *member, char *why, size_t size)
+{
+  static const char expected[] = "a count of at least 0";
+  int64_t count = value->integer;
+  if (value->type == HR_VALUE_TEXT) {
+    errno = 0;
+    count = is_integer_text(value->text, false) ? strtoll(value->text, NULL, 10) : -1;
+    if (errno == ERANGE)
+      return wrong(why, size, "an integer of at most 63 bits", value);
+  } else if (value->type != HR_VALUE_INTEGER) {
+    return wrong(why, size, expected, value);
+  }
+  if (count < 0)
+    return wrong(why, size, expected, value);
+  *member = count;
+  return true;
+}
+
+static bool put_number(const hr_value *value, double *member, char *why, size_t size)
+{
+  double number = value->number;
+  if (value->type == HR_VALUE_INTEGER) {
+    number = (double)value->integer;
+  } else if (value->type == HR_VALUE_TEXT) {
+    char *end = NULL;
+    bool plain = value->text[0] && strspn(value->text, "0123456789.eE+-") == strlen(value->text);
+    number = plain ? strtod(value->text, &end) : (double)NAN;
+    if (!plain || *end != '\0')
+      return wrong(why, size, "a number", value);
+  } else if (value->type != HR_VALUE_NUMBER) {
+    return wrong(why, size, "a number", value);
+  }
+  if (!isfinite(number))
+    return wrong(why, size, "a finite number", value);
+  *member = number;
+  return true;
+}
+
+static bool put_single(const hr_value *value, float *member, char *why, size_t size)
+{
+  double number;
+  if (!put_number(value, &number, why, size))
+    return false;
+  if (fabs(number) > 3.4028234663852886e38) /* the largest float */
+    return wrong(why, size, "a number of single precision", value);
+  *member = (float)number;
+  return true;
+}
+
+static bool put_flag(const hr_value *value, bool *member, char *why, size_t size)
+{
+  bool text = value->type == HR_VALUE_TEXT;
+  bool yes = text ? strcmp(value->text, "true") == 0 : value->integer == 1;
+  bool no = text ? strcmp(value->text, "false") == 0 : value->integer == 0;
+  if ((!yes && !no) || (!text && value->type != HR_VALUE_INTEGER && value->type != HR_VALUE_FLAG))
+    return wrong(why, size, "true or false", value);
+  *member = yes;
+  return true;
+}
+
+static bool put_seed(const hr_value *value, uint64_t *member, char *why, size_t size)
+{
+  if (value->type == HR_VALUE_SEED || (value->type == HR_VALUE_INTEGER && value->integer >= 0)) {
+    *member = (uint64_t)value->integer;
+    return true;
+  }
+  errno = 0;
+  if (value->type != HR_VALUE_TEXT || !is_integer_text(value->text, false))
+    return wrong(why, size, "an integer of at least 0", value);
+  uint64_t seed = strtoull(value->text, NULL, 10);
+  if (errno == ERANGE)
+    return wrong(why, size, "an integer of at most 64 bits", value);
+  *member = seed;
+  return true;
+}
+
+static bool put_named(hr_field_kind kind, const hr_value *value, void *member, char *why, size_t size)
+{
+  const enumeration *names = &enumerations[kind];
+  for (int i = 0; value->type == HR_VALUE_TEXT && i < names->count; i++) {
+    if (strcmp(names->name(i), value->text) == 0) {
+      put_enumerator(kind, member, i);
+      return true;
+    }
+  }
+  return wrong(why, size, names->expected, value);
+}
+
+bool hr_field_put(const hr_field *field, const hr_value *value, hr_result *result, char *why, size_t why_size)
+{
+  if (value->type == HR_VALUE_NONE)
+    return true;
+  if (!field->of[result->kind]) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "nothing in a row of operation %s", hr_result_kind_name(result->kind));
+    return wrong(why, why_size, expected, value);
+  }
+  void *member = (char *)result + field->offset[result->kind];
+  switch (field->kind) {
+  case HR_FIELD_TEXT: return put_text(field, value, member, why, why_size);
+  case HR_FIELD_COUNT: return put_count(value, member, why, why_size);
+  case HR_FIELD_NUMBER: return put_number(value, member, why, why_size);
+  case HR_FIELD_SINGLE: return put_single(value, member, why, why_size);
+  case HR_FIELD_FLAG: return put_flag(value, member, why, why_size);
+  case HR_FIELD_SEED: return put_seed(value, member, why, why_size);
+  default: return put_named(field->kind, value, member, why, why_size);
+  }
+}
+
+size_t hr_result_from_values(const hr_value values[HR_FIELDS], hr_result *result, char *why, size_t why_size)
+{
+  hr_result row = hr_result_default();
+  for (size_t i = 0; i < HR_FIELDS; i++) {
+    if (!hr_field_put(&hr_fields[i], &values[i], &row, why, why_size))
+      return i;
+  }
+  hr_result_name_problem(&row);
+  *result = row;
+  return HR_FIELDS;
+}
+
+const hr_field *hr_field_find(const char *name)
+{
+  for (size_t i = 0; i < HR_FIELDS; i++) {
+    if (strcmp(hr_fields[i].name, name) == 0)
+      return &hr_fields[i];
+  }
+  return NULL;
+}
+
+/* ---- whole rows ---- */
+
+static bool is_sound(const hr_field *field, const void *member)
+{
+  if (field->kind == HR_FIELD_TEXT)
+    return memchr(member, '\0', field->size) != NULL;
+  if (field->kind == HR_FIELD_COUNT)
+    return *(const int64_t *)member >= 0;
+  if (!is_enumeration(field->kind))
+    return true;
+  int value = get_enumerator(field->kind, member);
+  return value >= 0 && value < enumerations[field->kind].count;
+}
+
+hr_status hr_result_check(const hr_result *result, hr_error *error)
+{
+  if ((unsigned)result->kind >= HR_RESULT_KIND_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "operation: expected gemm, attention or other, found %d",
+                   (int)result->kind);
+  for (size_t i = 0; i < HR_FIELDS; i++) {
+    const hr_field *field = &hr_fields[i];
+    if (field->of[result->kind] && !is_sound(field, (const char *)result + field->offset[result->kind]))
+      return hr_fail(error, HR_ERROR_INVALID, "%s: %s", field->name,
+                     field->kind == HR_FIELD_TEXT    ? "the text has no end"
+                     : field->kind == HR_FIELD_COUNT ? "is negative"
+                                                     : "has a value that cannot be");
+  }
+  size_t length = strlen(result->id);
+  if (length > 0 && (length != 32 || strspn(result->id, "0123456789abcdef") != 32))
+    return hr_fail(error, HR_ERROR_INVALID, "id: expected 32 hexadecimal digits, found \"%s\"", result->id);
+  if (length > 0 && !hr_is_date(result->date, true))
+    return hr_fail(error, HR_ERROR_INVALID, "date: expected one as 2026-01-31T23:59:59.123Z, found \"%s\"",
+                   result->date);
+  return HR_OK;
+}
+
+void hr_result_normalise(hr_result *result)
+{
+  for (size_t i = 0; i < HR_FIELDS; i++) {
+    const hr_field *field = &hr_fields[i];
+    void *member = (char *)result + field->offset[result->kind];
+    if (!field->of[result->kind])
+      continue;
+    if (field->kind == HR_FIELD_TEXT)
+      hr_whole_characters(member);
+    else if (field->kind == HR_FIELD_NUMBER && !isfinite(*(double *)member))
+      *(double *)member = (double)NAN;
+  }
+  hr_result_name_problem(result);
+}

@@ -1,0 +1,97 @@
+#include "runtime/store/import.h"
+
+#include "base/error.h"
+#include "runtime/store/numerals.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+hr_status hr_import_fail(const hr_import *import, const char *format, ...)
+{
+  char message[320];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  return hr_fail(import->error, HR_ERROR_UNREADABLE, "%s: line %" PRId64 ": %s", import->name, import->line, message);
+}
+
+/* What a row cannot do without: a default would be a measurement of something else. */
+static hr_status check_complete(const hr_import *import, const hr_value values[HR_FIELDS], const hr_result *row)
+{
+  for (int i = HR_FIELD_operation; i <= HR_FIELD_v_dim; i++) {
+    bool optional = i == HR_FIELD_problem && row->kind != HR_RESULT_OTHER;
+    if (hr_fields[i].of[row->kind] && !optional && values[i].type == HR_VALUE_NONE)
+      return hr_import_fail(import, "%s: is missing", hr_fields[i].name);
+  }
+  if (values[HR_FIELD_status].type == HR_VALUE_NONE)
+    return hr_import_fail(import, "status: is missing");
+  hr_error error = {.status = HR_OK};
+  if (row->id[0] && hr_result_check(row, &error) != HR_OK)
+    return hr_import_fail(import, "%s", error.message);
+  return HR_OK;
+}
+
+hr_status hr_import_row(hr_import *import, const hr_value values[HR_FIELDS])
+{
+  hr_result row;
+  char why[160];
+  size_t wrong = hr_result_from_values(values, &row, why, sizeof why);
+  if (wrong < HR_FIELDS)
+    return hr_import_fail(import, "%s: %s", hr_fields[wrong].name, why);
+  HR_TRY(check_complete(import, values, &row));
+  if (!row.id[0]) { /* stamped, but what the input says of date, host and program holds */
+    hr_result stamped = row;
+    HR_TRY(hr_result_stamp(&stamped, import->error));
+    memcpy(row.id, stamped.id, sizeof row.id);
+    if (!row.date[0])
+      memcpy(row.date, stamped.date, sizeof row.date);
+    HR_TRY(check_complete(import, values, &row));
+  }
+  return hr_store_take(import->store, &row, &import->change, import->error);
+}
+
+/* A byte order mark, which spreadsheets write, is passed over. */
+static int first_byte(FILE *in)
+{
+  int byte = getc(in);
+  if (byte == 0xEF && (byte = getc(in)) == 0xBB && (byte = getc(in)) == 0xBF)
+    byte = getc(in);
+  return byte;
+}
+
+static hr_status read_any(hr_import *import)
+{
+  int first = first_byte(import->in);
+  if (first == EOF)
+    return hr_fail(import->error, HR_ERROR_UNREADABLE, "%s: is empty", import->name);
+  ungetc(first, import->in);
+  return first == '{' ? hr_import_json_lines(import) : hr_import_csv(import);
+}
+
+static hr_status check_stream(const hr_import *import, hr_status status)
+{
+  char reason[HR_REASON_SIZE];
+  if (!ferror(import->in))
+    return status;
+  return hr_fail(import->error, HR_ERROR_UNREADABLE, "%s: %s", import->name, hr_reason(errno ? errno : EIO, reason));
+}
+
+hr_status hr_store_import(hr_store *store, FILE *in, const char *name, hr_store_change *change, hr_error *error)
+{
+  hr_import import = {.store = store, .in = in, .name = name, .line = 1, .error = error};
+  hr_numerals numerals;
+  HR_TRY(hr_numerals_begin(&numerals, error));
+  hr_status status = hr_store_begin(store, error);
+  if (status == HR_OK) {
+    errno = 0;
+    status = check_stream(&import, read_any(&import));
+    status = hr_store_end(store, status, error);
+  }
+  hr_numerals_end(&numerals);
+  if (status == HR_OK && change)
+    *change = import.change;
+  return status;
+}

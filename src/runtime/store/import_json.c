@@ -1,0 +1,84 @@
+#include "base/error.h"
+#include "base/json.h"
+#include "runtime/store/import.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A line, without its end; a zero byte in it is for the parser to refuse. */
+static hr_status read_line(const hr_import *import, char *line, size_t *length, bool *end)
+{
+  int byte;
+  *length = 0;
+  while ((byte = getc(import->in)) != EOF && byte != '\n') {
+    if (*length == HR_RECORD_MAX)
+      return hr_import_fail(import, "has more than %zu bytes", HR_RECORD_MAX);
+    line[(*length)++] = (char)byte;
+  }
+  *end = byte == EOF && *length == 0;
+  return HR_OK;
+}
+
+static hr_status value_of(const hr_import *import, const char *name, const json_t *json, hr_value *value)
+{
+  char found[48];
+  switch (json_typeof(json)) {
+  case JSON_NULL: *value = (hr_value){.type = HR_VALUE_NONE}; return HR_OK;
+  case JSON_STRING: *value = (hr_value){.type = HR_VALUE_TEXT, .text = json_string_value(json)}; return HR_OK;
+  case JSON_INTEGER: *value = (hr_value){.type = HR_VALUE_INTEGER, .integer = json_integer_value(json)}; return HR_OK;
+  case JSON_REAL: *value = (hr_value){.type = HR_VALUE_NUMBER, .number = json_real_value(json)}; return HR_OK;
+  case JSON_TRUE:
+  case JSON_FALSE: *value = (hr_value){.type = HR_VALUE_FLAG, .integer = json_is_true(json)}; return HR_OK;
+  default: break;
+  }
+  hr_json_found(json, found, sizeof found);
+  return hr_import_fail(import, "%s: expected one value, found %s", name, found);
+}
+
+static hr_status take_object(hr_import *import, json_t *object)
+{
+  hr_value values[HR_FIELDS] = {{.type = HR_VALUE_NONE}};
+  const char *name;
+  json_t *json;
+  json_object_foreach(object, name, json)
+  {
+    const hr_field *field = hr_field_find(name);
+    if (!field)
+      return hr_import_fail(import, "there is no column \"%.60s\"", name);
+    HR_TRY(value_of(import, name, json, &values[field - hr_fields]));
+  }
+  return hr_import_row(import, values);
+}
+
+static hr_status take_line(hr_import *import, const char *line, size_t length)
+{
+  json_error_t problem;
+  json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+  if (!object)
+    return hr_import_fail(import, "%s", problem.text);
+  hr_status status =
+      json_is_object(object) ? take_object(import, object) : hr_import_fail(import, "expected an object");
+  json_decref(object);
+  return status;
+}
+
+hr_status hr_import_json_lines(hr_import *import)
+{
+  char *line = malloc(HR_RECORD_MAX);
+  bool end = false;
+  hr_status status =
+      line ? HR_OK : hr_fail(import->error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", import->name);
+  for (; status == HR_OK; import->line++) {
+    size_t length;
+    status = read_line(import, line, &length, &end);
+    if (status != HR_OK || end)
+      break;
+    if (length > 0 && line[length - 1] == '\r')
+      length--;
+    if (length > 0)
+      status = take_line(import, line, length);
+  }
+  free(line);
+  return status;
+}

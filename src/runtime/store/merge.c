@@ -1,0 +1,49 @@
+#include "base/error.h"
+#include "runtime/store/database.h"
+
+#include <sys/stat.h>
+
+typedef struct merging {
+  hr_store *into;
+  hr_store_change change;
+  hr_status status;
+  hr_error *error;
+} merging;
+
+static int take(void *context, const hr_result *result)
+{
+  merging *m = context;
+  hr_result row = *result;
+  m->status = hr_store_take(m->into, &row, &m->change, m->error);
+  return m->status != HR_OK;
+}
+
+static bool is_one_file(const char *a, const char *b)
+{
+  struct stat first, second;
+  return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+hr_status hr_store_merge(hr_store *store, const char *from, hr_store_change *change, hr_error *error)
+{
+  if (is_one_file(store->path, from))
+    return hr_fail(error, HR_ERROR_INVALID, "%s: is the store that it is to be merged into", from);
+  hr_store *other;
+  HR_TRY(hr_store_open(from, HR_STORE_READ, &other, error));
+  merging m = {.into = store, .status = HR_OK, .error = error};
+  hr_status status = hr_store_begin(store, error);
+  if (status == HR_OK) {
+    hr_error reading = {.status = HR_OK};
+    status = hr_store_query(other, NULL, take, &m, &reading);
+    if (m.status != HR_OK)
+      status = m.status;
+    else if (status != HR_OK)
+      hr_fail(error, status, "%s", reading.message);
+    status = hr_store_end(store, status, error);
+  }
+  hr_store_close(other);
+  if (status == HR_OK && change)
+    *change = m.change;
+  return status;
+}

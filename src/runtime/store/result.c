@@ -1,0 +1,125 @@
+#include "base/error.h"
+#include "base/names.h"
+#include "runtime/store/fields.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+hr_result hr_result_default(void)
+{
+  hr_result result = {.struct_size = sizeof(hr_result), .kind = HR_RESULT_GEMM};
+  result.gemm = hr_gemm_default();
+  result.attention = hr_attention_default();
+  const double unknown = (double)NAN;
+  hr_measurement *m = &result.measurement;
+  double *numbers[] = {&m->min_ns,
+                       &m->p10_ns,
+                       &m->median_ns,
+                       &m->mean_ns,
+                       &m->p90_ns,
+                       &m->max_ns,
+                       &m->stddev_ns,
+                       &m->median_low_ns,
+                       &m->median_high_ns,
+                       &m->flops_per_s,
+                       &m->bytes_per_s,
+                       &m->max_error,
+                       &result.latency_ns,
+                       &result.ceiling_share,
+                       &result.library_share,
+                       &result.clock_hz,
+                       &result.memory_clock_hz,
+                       &result.power_w,
+                       &result.temperature_c};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    *numbers[i] = unknown;
+  hr_result_name_problem(&result);
+  return result;
+}
+
+static void name_gemm(const hr_gemm *g, char *to, size_t size)
+{
+  snprintf(to, size, "gemm m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " batch=%" PRId64 " dtype=%s ta=%d tb=%d", g->m,
+           g->n, g->k, g->batch, hr_dtype_name(g->dtype), g->transpose_a, g->transpose_b);
+}
+
+static void name_attention(const hr_attention *a, char *to, size_t size)
+{
+  int length =
+      snprintf(to, size,
+               "attention batch=%" PRId64 " q_len=%" PRId64 " kv_len=%" PRId64 " q_heads=%" PRId64 " k_heads=%" PRId64
+               " v_heads=%" PRId64 " qk_dim=%" PRId64 " v_dim=%" PRId64 " dtype=%s mask=%s window=%" PRId64,
+               a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim,
+               hr_dtype_name(a->dtype), a->mask == HR_MASK_CAUSAL ? "causal" : "none", a->window);
+  if (a->scale != 0 && length > 0 && (size_t)length < size)
+    snprintf(to + length, size - (size_t)length, " scale=%a", (double)a->scale);
+}
+
+void hr_result_name_problem(hr_result *result)
+{
+  if (result->kind == HR_RESULT_GEMM)
+    name_gemm(&result->gemm, result->problem, sizeof result->problem);
+  else if (result->kind == HR_RESULT_ATTENTION)
+    name_attention(&result->attention, result->problem, sizeof result->problem);
+}
+
+void hr_result_set_gemm(hr_result *result, const hr_gemm *gemm)
+{
+  result->kind = HR_RESULT_GEMM;
+  result->gemm = *gemm;
+  hr_result_name_problem(result);
+}
+
+void hr_result_set_attention(hr_result *result, const hr_attention *attention)
+{
+  result->kind = HR_RESULT_ATTENTION;
+  result->attention = *attention;
+  hr_result_name_problem(result);
+}
+
+bool hr_is_date(const char *text, bool whole)
+{
+  static const char form[] = "dddd-dd-ddTdd:dd:dd.dddZ";
+  size_t length = strlen(text);
+  if (length < 4 || length >= sizeof form || (whole && length + 1 != sizeof form))
+    return false;
+  for (size_t i = 0; i < length; i++) {
+    if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
+      return false;
+  }
+  return true;
+}
+
+static void write_date(char *to, size_t size)
+{
+  struct timespec now;
+  struct tm utc;
+  clock_gettime(CLOCK_REALTIME, &now);
+  gmtime_r(&now.tv_sec, &utc);
+  size_t length = strftime(to, size, "%Y-%m-%dT%H:%M:%S", &utc);
+  snprintf(to + length, size - length, ".%03dZ", (int)(now.tv_nsec / 1000000));
+}
+
+hr_status hr_result_stamp(hr_result *result, hr_error *error)
+{
+  unsigned char bytes[16];
+  char reason[HR_REASON_SIZE], host[256] = "";
+  ssize_t got;
+  do
+    got = getrandom(bytes, sizeof bytes, 0);
+  while (got < 0 && errno == EINTR);
+  if (got != (ssize_t)sizeof bytes)
+    return hr_fail(error, HR_ERROR_BACKEND, "getrandom: %s", hr_reason(got < 0 ? errno : EIO, reason));
+  for (size_t i = 0; i < sizeof bytes; i++)
+    snprintf(result->id + 2 * i, 3, "%02x", bytes[i]);
+  write_date(result->date, sizeof result->date);
+  gethostname(host, sizeof host - 1);
+  hr_copy_text(result->host, sizeof result->host, host);
+  hr_copy_text(result->program, sizeof result->program, HR_VERSION);
+  return HR_OK;
+}

@@ -1,0 +1,132 @@
+#include "base/error.h"
+#include "runtime/store/database.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "Hres": tells our files from those of other programs that use SQLite. */
+#define APPLICATION_ID 0x48726573
+
+void hr_sql_add(hr_sql *sql, const char *format, ...)
+{
+  char part[512];
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(part, sizeof part, format, arguments);
+  va_end(arguments);
+  if (length < 0 || (size_t)length >= sizeof part)
+    sql->failed = true;
+  if (sql->failed)
+    return;
+  size_t needed = sql->length + (size_t)length + 1;
+  if (needed > sql->capacity) {
+    size_t capacity = 2 * needed + 1024;
+    char *text = realloc(sql->text, capacity);
+    if (!text) {
+      sql->failed = true;
+      return;
+    }
+    sql->text = text;
+    sql->capacity = capacity;
+  }
+  memcpy(sql->text + sql->length, part, (size_t)length + 1);
+  sql->length += (size_t)length;
+}
+
+static const char *column_type(const hr_field *field)
+{
+  switch (field->kind) {
+  case HR_FIELD_TEXT: return "TEXT NOT NULL DEFAULT ''";
+  case HR_FIELD_NUMBER:
+  case HR_FIELD_SINGLE: return "REAL";
+  case HR_FIELD_COUNT:
+  case HR_FIELD_SEED:
+  case HR_FIELD_FLAG: return "INTEGER";
+  default: return "TEXT";
+  }
+}
+
+static void add_creation(hr_sql *sql)
+{
+  hr_sql_add(sql, "CREATE TABLE results (");
+  for (size_t i = 0; i < HR_FIELDS; i++)
+    hr_sql_add(sql, "%s%s %s%s", i > 0 ? ", " : "", hr_fields[i].name, column_type(&hr_fields[i]),
+               i == HR_FIELD_id ? " PRIMARY KEY" : "");
+  hr_sql_add(sql,
+             "); CREATE INDEX results_by_point ON results (sweep, problem);"
+             "CREATE INDEX results_by_date ON results (date); PRAGMA application_id = %d;",
+             APPLICATION_ID);
+}
+
+/* From each version to the next: its columns. What is more than new columns goes here, too. */
+static void add_migration(hr_sql *sql, int from)
+{
+  for (int version = from + 1; version <= HR_STORE_VERSION; version++) {
+    for (size_t i = 0; i < HR_FIELDS; i++) {
+      if (hr_fields[i].since == version)
+        hr_sql_add(sql, "ALTER TABLE results ADD COLUMN %s %s;", hr_fields[i].name, column_type(&hr_fields[i]));
+    }
+  }
+}
+
+static hr_status read_integer(hr_store *store, const char *sql, int *value, hr_error *error)
+{
+  sqlite3_stmt *statement;
+  HR_TRY(hr_store_prepare(store, sql, &statement, error));
+  int code = sqlite3_step(statement);
+  if (code == SQLITE_ROW)
+    *value = sqlite3_column_int(statement, 0);
+  sqlite3_finalize(statement);
+  return code == SQLITE_ROW ? HR_OK : hr_store_failed(store, code, false, error);
+}
+
+/* *empty: a database without anything in it, as a killed creation leaves it. */
+static hr_status look(hr_store *store, bool *empty, hr_error *error)
+{
+  int application, tables;
+  HR_TRY(read_integer(store, "PRAGMA user_version", &store->version, error));
+  HR_TRY(read_integer(store, "PRAGMA application_id", &application, error));
+  HR_TRY(read_integer(store, "SELECT count(*) FROM sqlite_master", &tables, error));
+  *empty = store->version == 0 && application == 0 && tables == 0;
+  if (!*empty && (application != APPLICATION_ID || store->version < 1))
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is a database of another program", store->path);
+  if (store->version > HR_STORE_VERSION)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: is of version %d, written by a newer Headroom; this one knows %d",
+                   store->path, store->version, HR_STORE_VERSION);
+  return HR_OK;
+}
+
+/* Inside a transaction, so that of two processes one creates and the other finds it done. */
+static hr_status create_or_migrate(hr_store *store, hr_error *error)
+{
+  bool empty;
+  HR_TRY(look(store, &empty, error));
+  if (!empty && store->version == HR_STORE_VERSION)
+    return HR_OK;
+  hr_sql sql = {.text = NULL};
+  if (empty)
+    add_creation(&sql);
+  else
+    add_migration(&sql, store->version);
+  hr_sql_add(&sql, "PRAGMA user_version = %d", HR_STORE_VERSION);
+  hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", store->path)
+                                : hr_store_execute(store, sql.text, true, error);
+  free(sql.text);
+  if (status == HR_OK)
+    store->version = HR_STORE_VERSION;
+  return status;
+}
+
+hr_status hr_store_prepare_tables(hr_store *store, bool writing, hr_error *error)
+{
+  bool empty;
+  HR_TRY(look(store, &empty, error));
+  if (!writing && empty)
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing has been stored there yet", store->path);
+  if (!writing || (!empty && store->version == HR_STORE_VERSION))
+    return HR_OK;
+  HR_TRY(hr_store_begin(store, error));
+  return hr_store_end(store, create_or_migrate(store, error), error);
+}

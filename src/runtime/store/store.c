@@ -1,0 +1,195 @@
+#include "base/error.h"
+#include "runtime/store/database.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PATIENCE_MS 10000
+
+/* ---- failures ---- */
+
+static hr_status failed_with(const hr_store *store, hr_status status, const char *what, hr_error *error)
+{
+  return hr_fail(error, status, "%s: %s", store->path, what);
+}
+
+/* SQLite's own words, with the system's where a call of the system failed. */
+static hr_status failed_in_words(const hr_store *store, hr_status status, const char *what, hr_error *error)
+{
+  char reason[HR_REASON_SIZE];
+  int number = sqlite3_system_errno(store->database);
+  return hr_fail(error, status, "%s: %s: %s", store->path, what,
+                 number ? hr_reason(number, reason) : sqlite3_errmsg(store->database));
+}
+
+hr_status hr_store_failed(const hr_store *store, int code, bool writing, hr_error *error)
+{
+  hr_status status = writing ? HR_ERROR_OUTPUT : HR_ERROR_UNREADABLE;
+  switch (code & 0xFF) {
+  case SQLITE_FULL: return failed_with(store, HR_ERROR_OUTPUT, "the disk is full; the rows before are kept", error);
+  case SQLITE_READONLY: return failed_with(store, HR_ERROR_OUTPUT, "is read-only", error);
+  case SQLITE_BUSY:
+  case SQLITE_LOCKED:
+    return hr_fail(error, status, "%s: is locked; another process has not let go of it for %g s", store->path,
+                   store->patience_ms / 1e3);
+  case SQLITE_NOTADB: return failed_with(store, HR_ERROR_UNREADABLE, "is not a store of results", error);
+  case SQLITE_CORRUPT: return failed_with(store, HR_ERROR_UNREADABLE, "is damaged", error);
+  case SQLITE_NOMEM: return failed_with(store, HR_ERROR_OUT_OF_MEMORY, "memory ran out", error);
+  case SQLITE_CANTOPEN:
+  case SQLITE_IOERR: return failed_in_words(store, status, writing ? "cannot be written" : "cannot be read", error);
+  default: return hr_fail(error, status, "%s: %s", store->path, sqlite3_errmsg(store->database));
+  }
+}
+
+/* ---- statements ---- */
+
+hr_status hr_store_execute(hr_store *store, const char *sql, bool writing, hr_error *error)
+{
+  int code = sqlite3_exec(store->database, sql, NULL, NULL, NULL);
+  return code == SQLITE_OK ? HR_OK : hr_store_failed(store, code, writing, error);
+}
+
+hr_status hr_store_prepare(hr_store *store, const char *sql, sqlite3_stmt **statement, hr_error *error)
+{
+  int code = sqlite3_prepare_v2(store->database, sql, -1, statement, NULL);
+  return code == SQLITE_OK ? HR_OK : hr_store_failed(store, code, false, error);
+}
+
+hr_status hr_store_begin(hr_store *store, hr_error *error)
+{
+  return hr_store_execute(store, "BEGIN IMMEDIATE", true, error);
+}
+
+hr_status hr_store_end(hr_store *store, hr_status status, hr_error *error)
+{
+  if (status == HR_OK)
+    status = hr_store_execute(store, "COMMIT", true, error);
+  if (status != HR_OK && !sqlite3_get_autocommit(store->database))
+    sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
+  return status;
+}
+
+/* ---- opening ---- */
+
+/* What SQLite would say nothing clear about. Files may change afterwards; then its words have to do. */
+static hr_status check_file(const char *path, hr_store_mode mode, hr_error *error)
+{
+  struct stat about;
+  char reason[HR_REASON_SIZE];
+  hr_status failed = mode == HR_STORE_READ ? HR_ERROR_UNREADABLE : HR_ERROR_OUTPUT;
+  if (path[0] == '\0')
+    return hr_fail(error, HR_ERROR_INVALID, "the store's path is empty");
+  if (stat(path, &about) != 0) {
+    if (errno == ENOENT)
+      return mode == HR_STORE_READ ? hr_fail(error, HR_ERROR_NOT_FOUND, "%s: no such file", path) : HR_OK;
+    return hr_fail(error, failed, "%s: %s", path, hr_reason(errno, reason));
+  }
+  if (S_ISDIR(about.st_mode))
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is a directory", path);
+  if (!S_ISREG(about.st_mode))
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is no regular file", path);
+  if (mode == HR_STORE_READ && about.st_size == 0)
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing has been stored there yet", path);
+  return HR_OK;
+}
+
+/* The mode of reading, too, opens for writing where it may: SQLite then takes back what a killed writer left half done.
+ * Nothing else is written, query_only sees to that. */
+static hr_status connect(hr_store *store, hr_store_mode mode, hr_error *error)
+{
+  int flags = SQLITE_OPEN_READWRITE | (mode == HR_STORE_WRITE ? SQLITE_OPEN_CREATE : 0);
+  bool writing = mode == HR_STORE_WRITE;
+  /* A name like ":memory:" means something to SQLite; ours are files. */
+  size_t size = strlen(store->path) + 3;
+  char *name = malloc(size);
+  if (!name)
+    return failed_with(store, HR_ERROR_OUT_OF_MEMORY, "memory ran out", error);
+  snprintf(name, size, "%s%s", store->path[0] == '/' ? "" : "./", store->path);
+  int code = sqlite3_open_v2(name, &store->database, flags, NULL);
+  free(name);
+  if (code != SQLITE_OK)
+    return hr_store_failed(store, code, writing, error);
+  sqlite3_extended_result_codes(store->database, 1);
+  hr_store_set_patience(store, PATIENCE_MS);
+  HR_TRY(hr_store_execute(store, "PRAGMA trusted_schema = 0; PRAGMA temp_store = MEMORY", writing, error));
+  HR_TRY(hr_store_prepare_tables(store, writing, error));
+  if (writing && sqlite3_db_readonly(store->database, "main") == 1)
+    return hr_store_failed(store, SQLITE_READONLY, true, error);
+  return writing ? HR_OK : hr_store_execute(store, "PRAGMA query_only = 1", false, error);
+}
+
+hr_status hr_store_default_path(char *path, size_t size, hr_error *error)
+{
+  const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+  int length;
+  if (data && data[0] == '/') /* the specification has relative ones ignored */
+    length = snprintf(path, size, "%s/headroom/results.db", data);
+  else if (home && home[0] == '/')
+    length = snprintf(path, size, "%s/.local/share/headroom/results.db", home);
+  else
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "there is no place for results: neither XDG_DATA_HOME nor HOME is an absolute path; name a file");
+  if (length < 0 || (size_t)length >= size)
+    return hr_fail(error, HR_ERROR_INVALID, "XDG_DATA_HOME or HOME is longer than a path can be");
+  return HR_OK;
+}
+
+/* The folders above the file, as far as they are missing; those that we make are for the user alone. */
+static hr_status make_folders(const char *file, hr_error *error)
+{
+  char folder[4096], reason[HR_REASON_SIZE];
+  snprintf(folder, sizeof folder, "%s", file);
+  for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+      return hr_fail(error, HR_ERROR_OUTPUT, "%s: %s", folder, hr_reason(errno, reason));
+    *slash = '/';
+  }
+  return HR_OK;
+}
+
+hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error)
+{
+  char otherwise[4096];
+  if (!path) {
+    HR_TRY(hr_store_default_path(otherwise, sizeof otherwise, error));
+    if (mode == HR_STORE_WRITE)
+      HR_TRY(make_folders(otherwise, error));
+    path = otherwise;
+  }
+  HR_TRY(check_file(path, mode, error));
+  hr_store *opened = calloc(1, sizeof *opened);
+  if (opened)
+    opened->path = strdup(path);
+  hr_status status = opened && opened->path ? connect(opened, mode, error)
+                                            : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", path);
+  if (status == HR_OK)
+    *store = opened;
+  else
+    hr_store_close(opened);
+  return status;
+}
+
+void hr_store_close(hr_store *store)
+{
+  if (!store)
+    return;
+  sqlite3_finalize(store->insert);
+  sqlite3_finalize(store->has);
+  sqlite3_close(store->database);
+  free(store->path);
+  free(store);
+}
+
+const char *hr_store_path(const hr_store *store)
+{
+  return store->path;
+}
+
+void hr_store_set_patience(hr_store *store, int milliseconds)
+{
+  store->patience_ms = milliseconds;
+  sqlite3_busy_timeout(store->database, milliseconds);
+}
