@@ -90,6 +90,8 @@ static void likely_models_are_described(void **state)
     expect_predictable(&fuzz_devices()[i % FUZZ_DEVICES], &model, &workload);
     if (i % 20 == 0)
       expect_reportable(&model, &workload, NULL);
+    if (i % 200 == 0)
+      expect_advisable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
   }
 }
 
@@ -138,6 +140,8 @@ static void absurd_models_are_refused_or_described(void **state)
     expect_predictable(&fuzz_devices()[i % FUZZ_DEVICES], &model, &workload);
     if (i % 20 == 0)
       expect_reportable(&model, &workload, NULL);
+    if (i % 200 == 0)
+      expect_advisable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
   }
 }
 
