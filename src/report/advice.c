@@ -58,14 +58,15 @@ static const hr_column measured_columns[] = {
 /* Both gains of a finding at the measured size. */
 static const hr_column confirmed_columns[] = {
     {"rule", "finding", HR_CELL_TEXT, 0},
-    {"predicted_operator_gain", "operator, predicted", HR_CELL_GAIN, 0},
-    {"measured_operator_gain", "measured", HR_CELL_GAIN, 0},
-    {"predicted_gain", "step, predicted", HR_CELL_GAIN, 0},
+    {"predicted_operator_gain", "operator gain", HR_CELL_GAIN, 2},
+    {"measured_operator_gain", "measured", HR_CELL_GAIN, 2},
+    {"predicted_gain", "step gain", HR_CELL_GAIN, 0},
     {"measured_gain", "measured", HR_CELL_GAIN, 0},
     {"measured_gain_low", "from", HR_CELL_GAIN, 6},
     {"measured_gain_high", "to", HR_CELL_GAIN, 6},
     {"status", NULL, HR_CELL_TEXT, 0},
-    {"reason", "not measured because", HR_CELL_TEXT, 0},
+    {"reason", NULL, HR_CELL_TEXT, 0},
+    {NULL, "", HR_CELL_TEXT, 0}, /* the reason where there is one */
 };
 
 static const hr_style severity_styles[] = {[HR_SEVERITY_NONE] = HR_STYLE_DIM,
@@ -193,6 +194,7 @@ static hr_table *confirmed_table(const hr_advice *advice, const hr_confirmation 
     hr_put(table, c->measured_gain_high);
     hr_put_text(table, hr_status_name(c->status));
     hr_put_text(table, text_or_none(c->reason));
+    hr_put_text(table, c->reason);
   }
   return table;
 }

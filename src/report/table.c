@@ -176,6 +176,7 @@ typedef struct table_layout {
   int widths[COLUMNS_MAX];
   size_t last; /* the last column kept, which may wrap */
   int last_start;
+  int waiting; /* spaces that are to be written before the next text */
 } table_layout;
 
 static int natural_width(const hr_table *table, size_t column)
@@ -238,29 +239,36 @@ static table_layout arrange(const hr_table *table, int width)
   return result;
 }
 
-static void put_padding(FILE *out, int columns)
+/* Spaces wait until something follows them, so that no line ends with any. */
+static void put_waiting(FILE *out, table_layout *layout)
 {
-  if (columns > 0)
-    fprintf(out, "%*s", columns, "");
+  if (layout->waiting > 0)
+    fprintf(out, "%*s", layout->waiting, "");
+  layout->waiting = 0;
 }
 
-static void put_cell(FILE *out, const hr_report_options *options, const table_layout *layout, size_t column,
-                     const char *text, hr_cell_kind kind, hr_style style)
+static void put_cell(FILE *out, const hr_report_options *options, table_layout *layout, size_t column, const char *text,
+                     hr_cell_kind kind, hr_style style)
 {
   bool left = kind == HR_CELL_TEXT || kind == HR_CELL_FLAG;
+  bool last = column == layout->last;
   int padding = layout->widths[column] - hr_text_columns(text);
-  if (!left)
-    put_padding(out, padding);
-  hr_style_begin(out, options, style);
-  if (column == layout->last && left && padding < 0)
-    hr_text_wrap(out, text, layout->last_start, layout->last_start, layout->last_start + layout->widths[column]);
-  else
-    fprintf(out, "%s", text);
-  hr_style_end(out, options, style);
-  if (column != layout->last)
-    put_padding(out, (left ? padding : 0) + GAP);
-  else if (!left || padding >= 0)
+  layout->waiting += left ? 0 : padding;
+  if (text[0]) {
+    put_waiting(out, layout);
+    hr_style_begin(out, options, style);
+    bool wraps = last && left && padding < 0;
+    if (wraps)
+      hr_text_wrap(out, text, layout->last_start, layout->last_start, layout->last_start + layout->widths[column]);
+    else
+      fprintf(out, "%s", text);
+    hr_style_end(out, options, style);
+    if (last && !wraps)
+      fprintf(out, "\n");
+  } else if (last) {
     fprintf(out, "\n");
+  }
+  layout->waiting = last ? 0 : layout->waiting + (left ? padding : 0) + GAP;
 }
 
 static void write_for_people(const hr_table *table, FILE *out, const hr_report_options *options)
