@@ -190,17 +190,19 @@ static int natural_width(const hr_table *table, size_t column)
   return width;
 }
 
-static bool drop_one(const hr_table *table, table_layout *layout)
+/* Drops the columns with the highest number, all of them: they belong together. */
+static bool drop_worst(const hr_table *table, table_layout *layout)
 {
-  size_t worst = COLUMNS_MAX;
+  int worst = 0;
   for (size_t i = 0; i < table->width; i++) {
-    if (layout->kept[i] && table->columns[i].drop > 0 &&
-        (worst == COLUMNS_MAX || table->columns[i].drop > table->columns[worst].drop))
-      worst = i;
+    if (layout->kept[i] && table->columns[i].drop > worst)
+      worst = table->columns[i].drop;
   }
-  if (worst != COLUMNS_MAX)
-    layout->kept[worst] = false;
-  return worst != COLUMNS_MAX;
+  for (size_t i = 0; worst > 0 && i < table->width; i++) {
+    if (table->columns[i].drop == worst)
+      layout->kept[i] = false;
+  }
+  return worst > 0;
 }
 
 static int total_width(const hr_table *table, table_layout *layout)
@@ -230,7 +232,7 @@ static table_layout arrange(const hr_table *table, int width)
   while (width > 0) {
     int excess = total_width(table, &result) - width;
     int spare = table->columns[result.last].kind == HR_CELL_TEXT ? result.widths[result.last] - TEXT_WIDTH_LEAST : 0;
-    if (excess <= 0 || excess <= spare || !drop_one(table, &result))
+    if (excess <= 0 || excess <= spare || !drop_worst(table, &result))
       break;
   }
   int excess = total_width(table, &result) - width;

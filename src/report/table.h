@@ -26,7 +26,7 @@ typedef struct hr_column {
   const char *key;   /* in CSV and JSON; NULL: for people only */
   const char *title; /* in tables and Markdown; NULL: for programs only */
   hr_cell_kind kind;
-  int drop; /* a table too wide for the terminal loses its columns with the highest number first; 0: never */
+  int drop; /* a table too wide for the terminal loses the columns of the highest number first; 0: never */
 } hr_column;
 
 typedef enum hr_style {
