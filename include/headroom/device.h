@@ -28,11 +28,14 @@ HR_API void hr_device_close(hr_device *device);
 /** The name it was opened by. Lives as long as the device. */
 HR_API const char *hr_device_name(const hr_device *device);
 
-/** Describes the device without measuring: topology, caches, memory, rates from the instruction set. */
+/** Describes the device without measuring: topology, caches, memory, rates from the instruction set.
+ *  HR_ERROR_UNSUPPORTED for "reference", which has no speed to describe. */
 HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);
 
 /** As hr_device_detect(), then measures for about a second: the library's best product (fp32 and bf16) and a
- *  streaming copy replace the estimated rates. */
+ *  streaming copy replace the estimated rates. A rate that other programs kept from settling stays an estimate, and
+ *  hardware->calibration then HR_CALIBRATION_DATASHEET. HR_ERROR_UNSUPPORTED for a device without rates,
+ *  HR_ERROR_UNAVAILABLE where it has no kernel for products. */
 HR_API hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error);
 
 /** Memory of `bytes` bytes (at least 1) on the device, 64-byte aligned, not initialised. HR_ERROR_OUT_OF_MEMORY. The

@@ -12,7 +12,7 @@
 
 /* Sizes of products that the best rate is looked for among, smallest first. Larger ones are tried while time is left:
  * on a few cores the first is enough to fill them, on many it is not. */
-static const int64_t sizes[] = {512, 1024, 2048, 4096};
+static const int64_t sizes[] = {256, 512, 1024, 2048, 4096};
 
 static hr_measure_options quick(double time_limit_ns)
 {
@@ -32,11 +32,17 @@ static hr_status time_product(hr_device *device, hr_gemm gemm, bool warm, hr_mea
   return hr_measure_gemm(device, &gemm, &options, measurement, error);
 }
 
-/* The best rate of square products within `limit_ns`; 0 if the device has no kernel for the format. */
-static hr_status best_rate(hr_device *device, hr_dtype dtype, double limit_ns, double *flops_per_s, hr_error *error)
+/* What products of one format reached. */
+typedef struct best_product {
+  double flops_per_s; /* 0 if the device has no kernel for the format */
+  bool settled;       /* at least one size gave figures that can be trusted */
+} best_product;
+
+/* The best rate of square products within `limit_ns`. */
+static hr_status find_best(hr_device *device, hr_dtype dtype, double limit_ns, best_product *best, hr_error *error)
 {
   double start = hr_clock_ns();
-  *flops_per_s = 0;
+  *best = (best_product){0, false};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     hr_gemm gemm = hr_gemm_default();
     gemm.m = gemm.n = gemm.k = sizes[i];
@@ -47,8 +53,8 @@ static hr_status best_rate(hr_device *device, hr_dtype dtype, double limit_ns, d
     HR_TRY(time_product(device, gemm, false, &m, error));
     if (!(m.median_ns > 0))
       return HR_OK; /* unsupported or out of memory: what was found until now stands */
-    /* The best is looked for: of the samples, those that others disturbed least. */
-    *flops_per_s = fmax(*flops_per_s, m.flops_per_s * m.median_ns / m.min_ns);
+    best->flops_per_s = fmax(best->flops_per_s, m.flops_per_s * m.median_ns / m.min_ns); /* a ceiling is asked for */
+    best->settled = best->settled || m.status == HR_OK;
     double took = hr_clock_ns() - before, run = 8 * m.median_ns * 6; /* the next size: 8 times the work, six runs */
     if (hr_clock_ns() - start + fmax(took, run) > limit_ns)
       return HR_OK;
@@ -56,15 +62,18 @@ static hr_status best_rate(hr_device *device, hr_dtype dtype, double limit_ns, d
   return HR_OK;
 }
 
-/* A measured rate above the estimated one shows the estimate to be too low. */
-static void set_rate(hr_hardware *hardware, hr_dtype dtype, double flops_per_s)
+/* A measured rate above the estimated one shows the estimate to be too low. One below it that never settled shows only
+ * that other programs have the cores: the estimate is the better guess then, and stays one. Returns whether the rate is
+ * a measured one. */
+static bool set_rate(hr_hardware *hardware, hr_dtype dtype, const best_product *best)
 {
-  if (flops_per_s <= 0) {
-    hardware->dense_flops_per_s[dtype] = hardware->library_share[dtype] = 0;
-    return;
-  }
-  hardware->dense_flops_per_s[dtype] = fmax(hardware->dense_flops_per_s[dtype], flops_per_s);
-  hardware->library_share[dtype] = flops_per_s / hardware->dense_flops_per_s[dtype];
+  double estimate = hardware->dense_flops_per_s[dtype] * hardware->library_share[dtype];
+  if (best->flops_per_s > 0 && best->flops_per_s < estimate && !best->settled)
+    return false;
+  double dense = best->flops_per_s > 0 ? fmax(hardware->dense_flops_per_s[dtype], best->flops_per_s) : 0;
+  hardware->dense_flops_per_s[dtype] = dense;
+  hardware->library_share[dtype] = dense > 0 ? best->flops_per_s / dense : 0;
+  return true;
 }
 
 static hr_status set_launch(hr_device *device, hr_hardware *hardware, hr_error *error)
@@ -82,7 +91,8 @@ static hr_status set_launch(hr_device *device, hr_hardware *hardware, hr_error *
 hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error)
 {
   static const hr_dtype dtypes[] = {HR_FP32, HR_BF16};
-  double start = hr_clock_ns(), copy_rate = 0, best = 0;
+  double start = hr_clock_ns(), copy_rate = 0, found = 0;
+  bool measured = true;
   hr_hardware probed;
   HR_TRY(hr_device_detect(device, &probed, error));
   if (!device->backend->copy_rate)
@@ -92,18 +102,21 @@ hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *er
   probed.bandwidth_share = 1;
   HR_TRY(set_launch(device, &probed, error));
   for (size_t i = 0, left = sizeof dtypes / sizeof *dtypes; left > 0; i++, left--) {
-    double rate, left_ns = PROBE_NS - (hr_clock_ns() - start);
-    HR_TRY(best_rate(device, dtypes[i], left_ns / (double)left, &rate, error));
-    set_rate(&probed, dtypes[i], rate);
-    best = fmax(best, rate);
+    best_product best;
+    double left_ns = PROBE_NS - (hr_clock_ns() - start);
+    HR_TRY(find_best(device, dtypes[i], left_ns / (double)left, &best, error));
+    measured = set_rate(&probed, dtypes[i], &best) && measured;
+    found = fmax(found, best.flops_per_s);
   }
-  if (best <= 0)
+  if (found <= 0)
     return hr_fail(error, HR_ERROR_UNAVAILABLE,
                    "%s: has no kernel for products here that could be measured "
                    "(`headroom kernels` says why)",
                    device->name);
-  probed.calibration = HR_CALIBRATION_MEASURED;
-  probed.error_band = ERROR_BAND;
+  if (measured) {
+    probed.calibration = HR_CALIBRATION_MEASURED;
+    probed.error_band = ERROR_BAND;
+  }
   *hardware = probed;
   return HR_OK;
 }
