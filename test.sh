@@ -54,7 +54,7 @@ suite() { # PRESET
   [ "$bad" = 0 ] && return
   sed '/^The following tests FAILED/,$d' "$results" | grep -vE '^ +Start +[0-9]+:|Passed +[0-9.]+ sec$'
   local name
-  while read -r name; do fail "$1: $name"; done < <(sed -n '/^The following tests FAILED/,$s/^[^0-9]*[0-9]* - \(.*\)$/\1/p' "$results")
+  while read -r name; do fail "$1: $name"; done < <(sed -n '/^The following tests FAILED/,$s/^[^0-9]*[0-9]* - \([^ ]*\) .*$/\1/p' "$results")
 }
 
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
