@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/names.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,20 +99,8 @@ hr_operator_set hr_attention_products(const hr_step *step)
                               HR_OPERATOR_BIT(HR_OP_ATTENTION));
 }
 
-static double tflops_of(const hr_step *step, hr_operator_set operators)
-{
-  double flops = 0, time_ns = 0;
-  for (size_t i = 0; i < step->operators.count; i++) {
-    const hr_operator *op = &step->operators.items[i];
-    if (operators & HR_OPERATOR_BIT(op->id)) {
-      flops += (double)op->count * (double)op->flops;
-      time_ns += (double)op->count * step->predictions[i].time_ns;
-    }
-  }
-  return time_ns > 0 ? flops / time_ns / 1e3 : 0;
-}
-
-int64_t hr_near_full_speed_bytes(const hr_hardware *hardware, bool batched)
+/* The least alignment in bytes from which plain (batched: `batched`) products reach nine tenths of full speed. */
+static int64_t near_full_speed_bytes(const hr_hardware *hardware, bool batched)
 {
   for (size_t i = 0; i < hardware->alignment_count; i++) {
     const hr_alignment_class *row = &hardware->alignments[i];
@@ -122,59 +111,13 @@ int64_t hr_near_full_speed_bytes(const hr_hardware *hardware, bool batched)
   return 1;
 }
 
-hr_text32 hr_say_time(double time_ns)
+hr_text192 hr_say_why_void(const hr_hardware *hardware, int64_t size, hr_dtype dtype, bool batched)
 {
-  hr_text32 said;
-  const struct {
-    double ns;
-    const char *unit;
-  } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}};
-  size_t i = 0;
-  while (i < 3 && time_ns < units[i].ns)
-    i++;
-  double value = time_ns / units[i].ns;
-  snprintf(said.text, sizeof said.text, "%.*f %s", value < 10 ? 2 : value < 100 ? 1 : 0, value, units[i].unit);
-  return said;
-}
-
-hr_text32 hr_say_rate(const hr_step *step, hr_operator_set operators)
-{
-  hr_text32 said;
-  double rate = tflops_of(step, operators);
-  snprintf(said.text, sizeof said.text, "%.*f", rate < 10 ? 1 : 0, rate);
-  return said;
-}
-
-hr_text32 hr_say_divisor(int64_t size)
-{
-  hr_text32 said;
-  int64_t power = hr_power_of_two_in(size, 64);
-  if (power == 1)
-    snprintf(said.text, sizeof said.text, "odd");
-  else
-    snprintf(said.text, sizeof said.text, "divisible by %d but not %d", (int)power, (int)(2 * power));
-  return said;
-}
-
-hr_text32 hr_say_bytes(double bytes)
-{
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  hr_text32 said;
-  size_t i = 0;
-  for (; i < 5 && bytes >= 1024; i++)
-    bytes /= 1024;
-  snprintf(said.text, sizeof said.text, "%.*f %s", i == 0 || bytes >= 100 ? 0 : 1, bytes, units[i]);
-  return said;
-}
-
-hr_text192 hr_say(const char *format, ...)
-{
-  hr_text192 said;
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(said.text, sizeof said.text, format, arguments);
-  va_end(arguments);
-  return said;
+  int64_t fast = near_full_speed_bytes(hardware, batched);
+  if (hr_power_of_two_in(size, 128) * (int64_t)hr_dtype_bytes(dtype) < fast)
+    return hr_say("it hardly counts in this step");
+  hr_text192 from = fast > 1 ? hr_say("from %" PRId64 " bytes on", fast) : hr_say("at any alignment");
+  return hr_say("%s products reach 90%% of full speed %s here", batched ? "batched" : "plain", from.text);
 }
 
 static void append_operator(char *text, size_t size, hr_operator_id id)

@@ -2,6 +2,8 @@
 #ifndef HR_ADVISE_ADVISING_H
 #define HR_ADVISE_ADVISING_H
 
+#include "analysis/advise/saying.h"
+
 #include <headroom/advise.h>
 
 /** A suggestion has to gain at least this share of the step; less is no reason to touch a shape. */
@@ -9,11 +11,6 @@
 /** From here on a gain is worth a MEDIUM and a HIGH. */
 #define HR_GAIN_MEDIUM 0.02
 #define HR_GAIN_HIGH 0.10
-
-/** A set of operators, as bits of their ids. */
-typedef uint64_t hr_operator_set;
-#define HR_OPERATOR_BIT(id) ((hr_operator_set)1 << (id))
-_Static_assert(HR_OPERATOR_ID_COUNT <= 64, "hr_operator_set has a bit for each operator");
 
 /** What a rule works on: advice->hardware, model, workload and step are the shape as it is, advice->findings what
  *  earlier rules found. A rule reads these and answers through the functions below. */
@@ -87,22 +84,9 @@ hr_operator_set hr_present(const hr_step *step, hr_operator_set operators);
 /** The products of attention that this step runs: score and over-value, or the fused one. */
 hr_operator_set hr_attention_products(const hr_step *step);
 
-/** A time as people say it: "812 ns", "3.05 ms". */
-typedef struct hr_text32 {
-  char text[32];
-} hr_text32;
-hr_text32 hr_say_time(double time_ns);
-hr_text32 hr_say_rate(const hr_step *step, hr_operator_set operators); /* TFLOP/s of a set's products: "718" */
-hr_text32 hr_say_bytes(double bytes);                                  /* "1.2 GiB" */
-
-/** Text into a fixed array, for `current` and `suggested`. */
-typedef struct hr_text192 {
-  char text[192];
-} hr_text192;
-hr_text192 hr_say(const char *format, ...) HR_PRINTF(1, 2);
-
-/** The least alignment in bytes from which plain (batched: `batched`) products reach nine tenths of full speed. */
-int64_t hr_near_full_speed_bytes(const hr_hardware *hardware, bool batched);
+/** Why a size that is not a multiple of 64 costs next to nothing: the device runs plain (batched: `batched`) products of
+ *  its alignment at nine tenths of full speed, or else the step has little of them. */
+hr_text192 hr_say_why_void(const hr_hardware *hardware, int64_t size, hr_dtype dtype, bool batched);
 
 /** Whether `heads` split over t devices, or each device holds a whole copy of one (K and V heads fewer than t). */
 bool hr_heads_split(const hr_model *model, int64_t tensor_parallel);
@@ -110,9 +94,6 @@ bool hr_heads_split(const hr_model *model, int64_t tensor_parallel);
 /** Memory of the device that a step may take, bytes: nine tenths, the rest being the driver's context, workspaces and
  *  fragments. 0: not known. */
 int64_t hr_usable_memory(const hr_hardware *hardware);
-
-/** What a size lacks: "odd", "divisible by 16 but not 32"; for sizes that 64 does not divide. */
-hr_text32 hr_say_divisor(int64_t size);
 
 /** Tokens that a step works on: batch · sequence, in decode batch. */
 int64_t hr_tokens(const hr_workload *workload);

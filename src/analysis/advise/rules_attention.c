@@ -26,8 +26,8 @@ void hr_rule_fused_attention(hr_advising *advising)
   hr_text32 after = hr_say_time(hr_time_of(&advising->after, &advice->model, stages, parts | fused));
   if (!hr_worth_it(&trial)) {
     hr_answer_void(advising, parts, "unfused attention",
-                   "score, softmax and over-value take %s one by one and %s in one kernel: %+.2f%% of the step",
-                   hr_say_time(before_ns).text, after.text, 100 * trial.gain);
+                   "score, softmax and over-value take %s one by one and %s in one kernel: %s of the step",
+                   hr_say_time(before_ns).text, after.text, hr_say_gain(trial.gain).text);
     return;
   }
   hr_answer_change(advising, &trial, parts | fused, 0, "unfused attention", "fused attention",
@@ -64,8 +64,8 @@ void hr_rule_parallel_layers(hr_advising *advising)
   hr_text32 after = hr_say_time(hr_time_of(&advising->after, &changed, stages, norm));
   if (!hr_worth_it(&trial)) {
     hr_answer_void(advising, norm, "sequential layers",
-                   "%s take %s one after the other and %s side by side: %+.2f%% of the step", parts, before.text,
-                   after.text, 100 * trial.gain);
+                   "%s take %s one after the other and %s side by side: %s of the step", parts, before.text, after.text,
+                   hr_say_gain(trial.gain).text);
     return;
   }
   hr_answer_change(advising, &trial, norm, 0, "sequential layers", "parallel layers (one norm for attention and MLP)",

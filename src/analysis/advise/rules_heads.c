@@ -31,18 +31,13 @@ static hr_trial best_head_dim(hr_advising *advising, int64_t least, int64_t most
   return best;
 }
 
-static hr_text192 say_heads(const hr_model *model)
-{
-  return hr_say("%" PRId64 " heads of %" PRId64, model->q_heads, model->qk_dim);
-}
-
 /* Suggests the trial, or says that it would not help. */
 static void answer_heads(hr_advising *advising, const hr_trial *best, const char *reason)
 {
   const hr_advice *advice = advising->advice;
   const hr_operator_set products = hr_attention_products(&advice->step);
   int64_t stages = advice->workload.pipeline_stages;
-  hr_text192 current = say_heads(&advice->model);
+  hr_text192 current = hr_say_heads(&advice->model), suggested = hr_say_heads(&best->model);
   hr_trial shown;
   if (!hr_try(advising, &best->model, NULL, &shown))
     return;
@@ -51,13 +46,13 @@ static void answer_heads(hr_advising *advising, const hr_trial *best, const char
   hr_text32 rate = hr_say_rate(&advice->step, products), new_rate = hr_say_rate(&advising->after, products);
   if (!hr_worth_it(best)) {
     hr_answer_void(advising, products, current.text,
-                   "%s, but attention's products take %s as they are and %s with %s: %+.2f%% of the step", reason,
-                   before.text, after.text, say_heads(&best->model).text, 100 * best->gain);
+                   "%s, but attention's products take %s as they are and %s with %s: %s of the step", reason,
+                   before.text, after.text, suggested.text, hr_say_gain(best->gain).text);
     return;
   }
-  hr_answer_change(advising, best, products, HR_OPERATOR_BIT(HR_OP_SOFTMAX), current.text, say_heads(&best->model).text,
-                   "%s: attention's products run at %s TFLOP/s (%s), with %s at %s (%s)", reason, rate.text,
-                   before.text, say_heads(&best->model).text, new_rate.text, after.text);
+  hr_answer_change(advising, best, products, HR_OPERATOR_BIT(HR_OP_SOFTMAX), current.text, suggested.text,
+                   "%s: attention's products run at %s (%s), with %" PRId64 " heads of %" PRId64 " at %s (%s)", reason,
+                   rate.text, before.text, best->model.q_heads, best->model.qk_dim, new_rate.text, after.text);
 }
 
 void hr_rule_head_size(hr_advising *advising)
@@ -66,7 +61,7 @@ void hr_rule_head_size(hr_advising *advising)
   const hr_model *model = &advice->model;
   const hr_operator_set products = hr_attention_products(&advice->step);
   if (model->qk_dim % 64 == 0 && model->v_dim % 64 == 0) {
-    hr_answer_satisfied(advising, products, say_heads(model).text, "the head size %" PRId64 " is a multiple of 64",
+    hr_answer_satisfied(advising, products, hr_say_heads(model).text, "the head size %" PRId64 " is a multiple of 64",
                         model->qk_dim);
     return;
   }
@@ -77,11 +72,12 @@ void hr_rule_head_size(hr_advising *advising)
   hr_text192 reason = hr_say("the head size h/a = %" PRId64 " is %s", model->qk_dim,
                              model->qk_dim % 64 ? hr_say_divisor(model->qk_dim).text : "not that of V");
   if (best.time_ns <= 0) {
-    hr_answer_satisfied(advising, products, say_heads(model).text,
-                        "%s, but no other number of heads divides h = %" PRId64
-                        " better: the hidden size would have to "
-                        "change",
-                        reason.text, model->hidden);
+    int64_t t = advice->workload.tensor_parallel;
+    hr_text192 sharing = t > 1 ? hr_say(" that %" PRId64 " devices can share", t) : hr_say("%s", "");
+    hr_answer_satisfied(advising, products, hr_say_heads(model).text,
+                        "%s, but no other number of heads%s divides h = %" PRId64
+                        " better: the hidden size would have to change",
+                        reason.text, sharing.text, model->hidden);
     return;
   }
   answer_heads(advising, &best, reason.text);
@@ -92,7 +88,7 @@ void hr_rule_fewer_heads(hr_advising *advising)
   const hr_advice *advice = advising->advice;
   const hr_model *model = &advice->model;
   const hr_operator_set products = hr_attention_products(&advice->step);
-  hr_text192 current = say_heads(model);
+  hr_text192 current = hr_say_heads(model);
   if (model->qk_dim >= HEAD_DIM_LARGEST) {
     hr_answer_satisfied(advising, products, current.text,
                         "heads of %" PRId64 " are as large as fused kernels like them", model->qk_dim);
@@ -112,8 +108,9 @@ void hr_rule_fewer_heads(hr_advising *advising)
                         advice->workload.tensor_parallel);
     return;
   }
-  hr_text192 reason = hr_say("%" PRId64 " heads make s × s scores %" PRId64 " times, %" PRId64 " would at the same h",
-                             model->q_heads, model->q_heads, changed.q_heads);
+  hr_text192 reason =
+      hr_say("%" PRId64 " heads make %" PRId64 " tables of scores, %" PRId64 " larger ones would make %" PRId64,
+             model->q_heads, model->q_heads, changed.q_heads, changed.q_heads);
   answer_heads(advising, &trial, reason.text);
 }
 

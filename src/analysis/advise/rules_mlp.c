@@ -118,7 +118,7 @@ void hr_rule_mlp_width(hr_advising *advising)
   }
   hr_answer_change(advising, &trial, products, 0, current.text, hr_say("MLP width %" PRId64, search.suggested).text,
                    "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
-                   " within 3%% of %.0f: the MLP's products take %s (%s TFLOP/s), with %" PRId64 " %s (%s)",
+                   " within 3%% of %.0f: the MLP's products take %s (%s), with %" PRId64 " %s (%s)",
                    width, search.faster + 1, search.looked, search.wanted, before.text,
                    hr_say_rate(&advice->step, products).text, search.suggested, after.text,
                    hr_say_rate(&advising->after, products).text);

@@ -70,18 +70,68 @@ void hr_rule_hidden_per_device(hr_advising *advising)
   try_hidden(advising, hr_round_up(h, 64 * t), &best);
   if (!hr_worth_it(&best)) {
     hr_answer_void(advising, products, current.text,
-                   "h/t = %.2f is not a multiple of 64, but plain products reach 90%% of full speed from %" PRId64
-                   " bytes on here and no hidden size next to it is faster",
-                   (double)h / (double)t, hr_near_full_speed_bytes(&advice->hardware, false));
+                   "h/t = %.2f is not a multiple of 64, but %s and no hidden size next to it is faster",
+                   (double)h / (double)t,
+                   hr_say_why_void(&advice->hardware, hr_ceil_div(h, t), advice->workload.dtype, false).text);
     return;
   }
   hr_answer_change(advising, &best, products, 0, current.text,
-                   hr_say("h = %" PRId64 " with %" PRId64 " heads of %" PRId64 ", MLP width %" PRId64,
-                          best.model.hidden, best.model.q_heads, best.model.qk_dim, best.model.mlp_width)
+                   hr_say("h = %" PRId64 ", %s, MLP width %" PRId64, best.model.hidden, hr_say_heads(&best.model).text,
+                          best.model.mlp_width)
                        .text,
                    "h/t = %.2f is not a multiple of 64: the step takes %s, with h = %" PRId64 " %s",
                    (double)h / (double)t, hr_say_time(advice->step.time_ns).text, best.model.hidden,
                    hr_say_time(best.time_ns).text);
+}
+
+static double bytes_needed(const hr_advice *advice, const hr_workload *workload)
+{
+  hr_memory memory;
+  return hr_memory_estimate(&advice->model, workload, &memory, NULL) == HR_OK ? (double)memory.total_bytes : INFINITY;
+}
+
+static bool fits(const hr_advice *advice, const hr_workload *workload)
+{
+  double capacity = (double)hr_usable_memory(&advice->hardware);
+  return capacity <= 0 || bytes_needed(advice, workload) <= capacity;
+}
+
+/* Whether a step that fits still does under `workload`. */
+static bool keeps_fitting(const hr_advice *advice, const hr_workload *workload)
+{
+  return fits(advice, workload) || !fits(advice, &advice->workload);
+}
+
+/* The next degree down, else up, over which the heads split; 1 where none fits. */
+static int64_t splitting_degree(const hr_advice *advice)
+{
+  hr_workload changed = advice->workload;
+  int64_t *degree = &changed.tensor_parallel, t = *degree;
+  for (*degree = hr_min64(t - 1, DEGREES_MAX); *degree > 1; --*degree) {
+    if (hr_heads_split(&advice->model, *degree) && keeps_fitting(advice, &changed))
+      return *degree;
+  }
+  if (keeps_fitting(advice, &changed))
+    return 1;
+  for (*degree = t + 1; *degree <= hr_min64(advice->model.q_heads, DEGREES_MAX); ++*degree) {
+    if (hr_heads_split(&advice->model, *degree))
+      return *degree;
+  }
+  return 1;
+}
+
+/* "the fullest device would have 10 query heads where the average is 9.33", of the heads that do not split. */
+static hr_text192 say_fullest(const hr_model *model, int64_t t)
+{
+  const struct {
+    int64_t count;
+    const char *name;
+  } heads[] = {{model->q_heads, "query"}, {model->k_heads, "K"}, {model->v_heads, "V"}};
+  size_t i = 0;
+  while (i < 2 && heads[i].count % t == 0)
+    i++;
+  return hr_say("the fullest device would have %" PRId64 " %s heads where the average is %.2f",
+                hr_ceil_div(heads[i].count, t), heads[i].name, (double)heads[i].count / (double)t);
 }
 
 void hr_rule_batch_heads_per_device(hr_advising *advising)
@@ -99,25 +149,15 @@ void hr_rule_batch_heads_per_device(hr_advising *advising)
                         (double)b * (double)heads_per_device, heads_per_device);
     return;
   }
-  int64_t fewer = hr_min64(t - 1, DEGREES_MAX);
-  while (fewer > 1 && !hr_heads_split(model, fewer))
-    fewer--;
   hr_workload changed = advice->workload;
   hr_trial trial;
-  changed.tensor_parallel = fewer;
+  changed.tensor_parallel = splitting_degree(advice);
   bool tried = hr_try(advising, NULL, &changed, &trial);
-  hr_answer_impossible(advising, tried ? &trial : NULL, products, current.text, hr_say("t = %" PRId64, fewer).text,
+  hr_answer_impossible(advising, tried ? &trial : NULL, products, current.text,
+                       hr_say("t = %" PRId64, changed.tensor_parallel).text,
                        "%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads do not split over %" PRId64
-                       " devices: Megatron refuses, and the fullest device would have %" PRId64 " query heads of an "
-                       "average of %.2f",
-                       model->q_heads, model->k_heads, model->v_heads, t, hr_ceil_div(model->q_heads, t),
-                       (double)model->q_heads / (double)t);
-}
-
-static double bytes_needed(const hr_advice *advice, const hr_workload *workload)
-{
-  hr_memory memory;
-  return hr_memory_estimate(&advice->model, workload, &memory, NULL) == HR_OK ? (double)memory.total_bytes : INFINITY;
+                       " devices: Megatron refuses, and %s",
+                       model->q_heads, model->k_heads, model->v_heads, t, say_fullest(model, t).text);
 }
 
 void hr_rule_tensor_parallel_small(hr_advising *advising)
@@ -153,24 +193,33 @@ void hr_rule_tensor_parallel_small(hr_advising *advising)
     return;
   if (!hr_worth_it(&trial)) {
     hr_answer_void(advising, products, current.text,
-                   "t = %" PRId64 " fits as well, but tokens a second of a device change by %+.2f%% only", smaller,
-                   100 * trial.gain);
+                   "t = %" PRId64 " fits as well, but tokens a second of a device change by %s only", smaller,
+                   hr_say_gain(trial.gain).text);
     return;
   }
-  hr_answer_change(advising, &trial, products,
-                   HR_OPERATOR_BIT(HR_OP_ATTENTION_ALL_REDUCE) | HR_OPERATOR_BIT(HR_OP_MLP_ALL_REDUCE), current.text,
-                   hr_say("t = %" PRId64, smaller).text,
-                   "the step fits at t = %" PRId64 " (%s a device) and takes %s there instead of %s on %" PRId64
-                   " times the devices: narrower products and all-reduces cost the rest",
-                   smaller, hr_say_bytes(needed).text, hr_say_time(trial.time_ns).text,
-                   hr_say_time(advice->step.time_ns).text, t / smaller);
+  int64_t node = advice->hardware.devices_per_node;
+  hr_text192 beyond = hr_say("%s", "");
+  if (node > 0 && t > node)
+    beyond = hr_say("; links between nodes of %" PRId64 " devices are slower than predicted here", node);
+  hr_answer_change(
+      advising, &trial, products, HR_OPERATOR_BIT(HR_OP_ATTENTION_ALL_REDUCE) | HR_OPERATOR_BIT(HR_OP_MLP_ALL_REDUCE),
+      current.text, hr_say("t = %" PRId64, smaller).text,
+      "the step fits at t = %" PRId64 " (%s a device); on %" PRId64 " times the devices it takes %s instead "
+      "of %s, so that each does %.1f%% less for its narrower products and all-reduces%s",
+      smaller, hr_say_bytes(needed).text, t / smaller, hr_say_time(advice->step.time_ns).text,
+      hr_say_time(trial.time_ns).text, 100 * (1 - 1 / (1 + trial.gain)), beyond.text);
 }
 
-/* The number of stages nearest to p, between p/2 and 2p, that divides the layers; 0 if there is none. */
-static int64_t dividing_stages(int64_t layers, int64_t p)
+/* The number of stages nearest to p, between p/2 and 2p, that divides the layers and needs no memory that is not there;
+ * 0 if there is none. */
+static int64_t dividing_stages(const hr_advice *advice)
 {
+  int64_t layers = advice->model.layers, p = advice->workload.pipeline_stages;
+  hr_workload changed = advice->workload;
   for (int64_t distance = 1; distance <= hr_min64(hr_min64(p, layers), DEGREES_MAX); distance++) {
-    if (p - distance >= hr_ceil_div(p, 2) && p - distance > 1 && layers % (p - distance) == 0)
+    changed.pipeline_stages = p - distance;
+    if (p - distance >= hr_ceil_div(p, 2) && p - distance > 1 && layers % (p - distance) == 0 &&
+        keeps_fitting(advice, &changed))
       return p - distance;
     if (p + distance <= layers && layers % (p + distance) == 0)
       return p + distance;
@@ -193,7 +242,7 @@ void hr_rule_pipeline_divides_layers(hr_advising *advising)
                         layers / p);
     return;
   }
-  int64_t fullest = hr_ceil_div(layers, p), stages = dividing_stages(layers, p);
+  int64_t fullest = hr_ceil_div(layers, p), stages = dividing_stages(advice);
   hr_workload workload = advice->workload;
   hr_model model = advice->model;
   hr_trial trial;
@@ -243,6 +292,13 @@ static void answer_six(hr_advising *advising, const char *current)
     try_six(advising, hidden, 64, &best);
   }
   bool possible = hr_heads_split(model, t) && model->hidden % t == 0;
+  if (best.time_ns <= 0 && !possible) {
+    hr_answer_impossible(advising, NULL, products, current, "another h and number of heads",
+                         "h = %" PRId64 " and %" PRId64 " heads do not split over t = %" PRId64
+                         ", nor does a hidden size next to it with heads of 64 or 128 and as many to a K and V head",
+                         model->hidden, model->q_heads, t);
+    return;
+  }
   if (best.time_ns <= 0 || (possible && !hr_worth_it(&best))) {
     hr_answer_void(advising, products, current,
                    "h = %" PRId64 " is no multiple of %" PRId64
@@ -250,9 +306,8 @@ static void answer_six(hr_advising *advising, const char *current)
                    model->hidden, granule, t);
     return;
   }
-  hr_text192 suggested =
-      hr_say("h = %" PRId64 ", %" PRId64 " heads of %" PRId64 ", MLP width %" PRId64 ", %" PRId64 " layers",
-             best.model.hidden, best.model.q_heads, best.model.qk_dim, best.model.mlp_width, best.model.layers);
+  hr_text192 suggested = hr_say("h = %" PRId64 ", %s, MLP width %" PRId64 ", %" PRId64 " layers", best.model.hidden,
+                                hr_say_heads(&best.model).text, best.model.mlp_width, best.model.layers);
   const char *why =
       "h = %" PRId64 " and %" PRId64 " heads over t = %" PRId64 " leave %.2f and %.2f to a device; a node of "
       "six wants h divisible by %" PRId64 ", which on 8 devices leaves %.2f columns and %.2f heads to each";
@@ -273,7 +328,7 @@ void hr_rule_six_gpu_node(hr_advising *advising)
   int64_t t = advice->workload.tensor_parallel, node = advice->hardware.devices_per_node;
   const hr_operator_set products = linear_products(&advice->step);
   hr_text192 current = hr_say("h = %" PRId64 ", a = %" PRId64 ", t = %" PRId64, model->hidden, model->q_heads, t);
-  if (t % 3 != 0 && node % 6 != 0) {
+  if (t % 3 != 0 && (node == 0 || node % 6 != 0)) {
     hr_answer_satisfied(advising, products, current.text,
                         "t = %" PRId64 " is no multiple of 3, so nothing asks for h "
                         "divisible by 3",

@@ -3,6 +3,7 @@
  * Both look at the product that loses most and at the one size nearby that would change it: the MLP's width, the
  * vocabulary, else the microbatch (which all other products' rows follow). */
 #include "analysis/advise/rules.h"
+#include "analysis/predict/parts.h"
 #include "base/checked.h"
 
 #include <inttypes.h>
@@ -24,15 +25,22 @@ typedef struct loss {
   double time_ns; /* over the step */
 } loss;
 
-/* Where no tile reaches over the edge, tile_ns is only that a smaller tile is a slower one: nothing to fill. */
-static double tile_ns(const hr_prediction *prediction)
+/* What a part adds to the time: nothing where memory takes longer than the whole product. */
+static double shown_ns(const hr_prediction *prediction, double part_ns)
 {
-  return prediction->tile_waste > 0 ? prediction->tile_ns : 0;
+  double product_ns = prediction->matrix_ns + prediction->tile_ns + prediction->wave_ns + prediction->alignment_ns;
+  return hr_overlap(product_ns, prediction->memory_ns) - hr_overlap(product_ns - part_ns, prediction->memory_ns);
 }
 
-static double wave_ns(const hr_prediction *prediction)
+/* Where no tile reaches over the edge, tile_ns is only that a smaller tile is a slower one: nothing to fill. */
+static double tile_loss_ns(const hr_prediction *prediction)
 {
-  return prediction->wave_ns;
+  return prediction->tile_waste > 0 ? shown_ns(prediction, prediction->tile_ns) : 0;
+}
+
+static double wave_loss_ns(const hr_prediction *prediction)
+{
+  return shown_ns(prediction, prediction->wave_ns);
 }
 
 static loss largest_loss(const hr_step *step, loss_part part)
@@ -149,24 +157,25 @@ static void answer_loss(hr_advising *advising, const loss *worst, loss_part part
 
 void hr_rule_tile_quantization(hr_advising *advising)
 {
-  loss worst = largest_loss(&advising->advice->step, tile_ns);
+  loss worst = largest_loss(&advising->advice->step, tile_loss_ns);
   if (!worst.op) {
     hr_answer_satisfied(advising, 0, "no tile waste", "every product fills its tiles");
     return;
   }
   hr_text192 how = hr_say("tiles of %" PRId64 " × %" PRId64 ", %.1f%% of their area outside", worst.prediction->tile_m,
                           worst.prediction->tile_n, 100 * worst.prediction->tile_waste);
-  answer_loss(advising, &worst, tile_ns, "tile quantization", how.text);
+  answer_loss(advising, &worst, tile_loss_ns, "tile quantization", how.text);
 }
 
 void hr_rule_wave_quantization(hr_advising *advising)
 {
-  loss worst = largest_loss(&advising->advice->step, wave_ns);
+  loss worst = largest_loss(&advising->advice->step, wave_loss_ns);
   if (!worst.op) {
     hr_answer_satisfied(advising, 0, "no wave waste", "the tiles of every product fill their waves");
     return;
   }
-  hr_text192 how = hr_say("%" PRId64 " tiles in %" PRId64 " waves, %.1f%% of the slots empty", worst.prediction->tiles,
-                          worst.prediction->waves, 100 * worst.prediction->wave_waste);
-  answer_loss(advising, &worst, wave_ns, "wave quantization", how.text);
+  hr_text192 how =
+      hr_say("%" PRId64 " tiles in %" PRId64 " wave%s, %.1f%% of the slots empty", worst.prediction->tiles,
+             worst.prediction->waves, worst.prediction->waves == 1 ? "" : "s", 100 * worst.prediction->wave_waste);
+  answer_loss(advising, &worst, wave_loss_ns, "wave quantization", how.text);
 }

@@ -33,11 +33,11 @@ void hr_rule_tokens_alignment(hr_advising *advising)
     return;
   if (!hr_worth_it(&trial)) {
     hr_answer_void(advising, products, current.text,
-                   "s = %" PRId64 " is not a multiple of 64, but a token takes %s as it is and %s with s = %" PRId64
-                   ": batched products reach 90%% of full speed from %" PRId64 " bytes on",
-                   s, hr_say_time(advice->step.time_ns / (double)tokens).text,
-                   hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text, changed.sequence,
-                   hr_near_full_speed_bytes(&advice->hardware, true));
+                   "s = %" PRId64
+                   " is not a multiple of 64, but %s: a token takes %s as it is and %s with s = %" PRId64,
+                   s, hr_say_why_void(&advice->hardware, s, workload->dtype, true).text,
+                   hr_say_time(advice->step.time_ns / (double)tokens).text,
+                   hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text, changed.sequence);
     return;
   }
   hr_answer_change(advising, &trial, products, 0, current.text, hr_say("s = %" PRId64, changed.sequence).text,
@@ -122,9 +122,14 @@ void hr_rule_microbatch(hr_advising *advising)
                         workload->batch);
     return;
   }
-  hr_answer_change(advising, &trial, products, 0, current.text, hr_say("b = %" PRId64, trial.workload.batch).text,
-                   "up to b = %" PRId64 " fits into %s; a token takes %s at b = %" PRId64 " and %s at b = %" PRId64,
-                   largest, hr_say_bytes((double)capacity).text,
-                   hr_say_time(advice->step.time_ns / (double)hr_tokens(workload)).text, workload->batch,
-                   hr_say_time(trial.time_ns / (double)hr_tokens(&trial.workload)).text, trial.workload.batch);
+  hr_text192 latency = hr_say("%s", "");
+  if (workload->phase == HR_PHASE_DECODE)
+    latency = hr_say("; each sequence then waits %s for its next token instead of %s", hr_say_time(trial.time_ns).text,
+                     hr_say_time(advice->step.time_ns).text);
+  hr_answer_change(
+      advising, &trial, products, 0, current.text, hr_say("b = %" PRId64, trial.workload.batch).text,
+      "up to b = %" PRId64 " fits into %s; a token takes %s at b = %" PRId64 " and %s at b = %" PRId64 "%s", largest,
+      hr_say_bytes((double)capacity).text, hr_say_time(advice->step.time_ns / (double)hr_tokens(workload)).text,
+      workload->batch, hr_say_time(trial.time_ns / (double)hr_tokens(&trial.workload)).text, trial.workload.batch,
+      latency.text);
 }

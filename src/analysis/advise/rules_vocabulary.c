@@ -14,7 +14,7 @@ void hr_rule_vocabulary_alignment(hr_advising *advising)
   hr_text192 current = hr_say("vocabulary %" PRId64, vocabulary);
   if (vocabulary % (64 * t) == 0) {
     hr_answer_satisfied(advising, logit, current.text,
-                        "the vocabulary %" PRId64 " is a multiple of 64%s and the logits run at %s TFLOP/s", vocabulary,
+                        "the vocabulary %" PRId64 " is a multiple of 64%s and the logits run at %s", vocabulary,
                         t > 1 ? " on each device" : "", hr_say_rate(&advice->step, logit).text);
     return;
   }
@@ -29,19 +29,19 @@ void hr_rule_vocabulary_alignment(hr_advising *advising)
     return;
   double after_ns = hr_time_of(&advising->after, &best.model, best.workload.pipeline_stages, logit);
   if (!hr_worth_it(&best)) {
+    hr_text192 reason = hr_say_why_void(&advice->hardware, hr_ceil_div(vocabulary, t), advice->workload.dtype, false);
     hr_answer_void(advising, logit, current.text,
-                   "%" PRId64
-                   " is not a multiple of 64%s, but here plain products reach 90%% of full speed from %" PRId64
-                   " bytes on and the logits take %s as they are, %s with %" PRId64 ": %+.2f%% of the step",
-                   vocabulary, t > 1 ? " on each device" : "", hr_near_full_speed_bytes(&advice->hardware, false),
-                   hr_say_time(before_ns).text, hr_say_time(after_ns).text, best.model.vocabulary, 100 * best.gain);
+                   "%" PRId64 " is not a multiple of 64%s, but %s: the logits take %s as they are and %s with %" PRId64
+                   ", %s of the step",
+                   vocabulary, t > 1 ? " on each device" : "", reason.text, hr_say_time(before_ns).text,
+                   hr_say_time(after_ns).text, best.model.vocabulary, hr_say_gain(best.gain).text);
     return;
   }
   hr_answer_change(
       advising, &best, logit, 0, current.text,
       hr_say("vocabulary %" PRId64 " (pad by %" PRId64 ")", best.model.vocabulary, best.model.vocabulary - vocabulary)
           .text,
-      "the logits run at %s TFLOP/s (%s) because %" PRId64 " is %s%s; padded to %" PRId64 " they run at %s (%s)",
+      "the logits run at %s (%s) because %" PRId64 " is %s%s; padded to %" PRId64 " they run at %s (%s)",
       hr_say_rate(&advice->step, logit).text, hr_say_time(before_ns).text, vocabulary,
       vocabulary % 64 ? hr_say_divisor(vocabulary).text : "not a multiple of 64",
       t > 1 && vocabulary % 64 == 0 ? " on each device" : "", best.model.vocabulary,
