@@ -95,8 +95,10 @@ HR_API const char *hr_plan_passed_over(const hr_plan *plan); /* see hr_plan_kern
 /** Bytes of workspace that a run needs; 0 for none. */
 HR_API size_t hr_plan_workspace_bytes(const hr_plan *plan);
 
-/** Runs a GEMM plan on device addresses: a, b in, c out, packed row-major as hr_gemm says. Allocates nothing, locks
- *  nothing. `workspace` has hr_plan_workspace_bytes() bytes, 64-byte aligned, used by no other run meanwhile. */
+/** Runs a GEMM plan on device addresses: a, b in, c out, packed row-major as hr_gemm says. Allocates no memory for
+ *  data and locks nothing (oneDNN below makes a small handle around each address). `workspace` has
+ *  hr_plan_workspace_bytes() bytes, 64-byte aligned, used by no other run meanwhile; NULL where that is 0.
+ *  HR_ERROR_INVALID for a NULL address or a plan of the other kind, HR_ERROR_BACKEND. */
 HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace,
                                   hr_error *error);
 

@@ -6,6 +6,7 @@
 #include "runtime/device/number.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,11 +199,76 @@ static void nan_and_infinity_reach_exactly_the_rows_that_they_are_in(void **stat
   each_kernel(check_special);
 }
 
+/* ---- one plan, several threads ---- */
+
+#define THREADS 3
+
+typedef struct runner {
+  const hr_plan *plan;
+  const product *p;
+  hr_buffer *result, *workspace;
+  int runs_failed;
+} runner;
+
+static void *run_repeatedly(void *argument)
+{
+  runner *r = argument;
+  void *workspace = r->workspace ? hr_buffer_data(r->workspace) : NULL;
+  for (int i = 0; i < 20; i++) {
+    if (hr_plan_run_gemm(r->plan, hr_buffer_data(r->p->a), hr_buffer_data(r->p->b), hr_buffer_data(r->result),
+                         workspace, NULL) != HR_OK)
+      r->runs_failed++;
+  }
+  return NULL;
+}
+
+static void check_threads(hr_device *device, const hr_kernel_info *info, hr_dtype dtype)
+{
+  hr_gemm g = hr_gemm_default();
+  g.m = 33, g.n = 50, g.k = 40, g.dtype = dtype;
+  product p;
+  hr_plan *plan = NULL;
+  hr_error error;
+  make_product(device, &g, 9, &p);
+  if (hr_plan_gemm(device, &g, info->name, &plan, &error) == HR_OK) {
+    runner runners[THREADS];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+      runners[i] = (runner){.plan = plan, .p = &p};
+      assert_ok(hr_buffer_create(device, hr_dtype_bytes(dtype) * 33 * 50, &runners[i].result, &error), error);
+      assert_ok(hr_buffer_poison(runners[i].result, dtype, &error), error);
+      if (hr_plan_workspace_bytes(plan) > 0)
+        assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &runners[i].workspace, &error), error);
+      assert_int_equal(pthread_create(&threads[i], NULL, run_repeatedly, &runners[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+      pthread_join(threads[i], NULL);
+    hr_buffer *own = p.c;
+    for (int i = 0; i < THREADS; i++) {
+      assert_int_equal(runners[i].runs_failed, 0);
+      p.c = runners[i].result;
+      assert_product(info->name, &p);
+      hr_buffer_free(runners[i].result);
+      hr_buffer_free(runners[i].workspace);
+    }
+    p.c = own;
+    hr_plan_free(plan);
+  }
+  free_product(&p);
+}
+
+static void a_plan_runs_in_several_threads_at_once(void **state)
+{
+  (void)state;
+  each_kernel(check_threads);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_kernel_agrees_with_the_sum_written_out),
       cmocka_unit_test(nan_and_infinity_reach_exactly_the_rows_that_they_are_in),
+      cmocka_unit_test(a_plan_runs_in_several_threads_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
