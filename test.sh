@@ -74,6 +74,6 @@ if [ -n "$long" ]; then
 fi
 
 [ ${#failures[@]} = 0 ] || printf 'failed: %s\n' "${failures[@]}"
+echo "in $((SECONDS - started)) s:"
 echo "$passed passed, $failed failed"
-[ $((SECONDS - started)) -lt 60 ] || echo "(in $((SECONDS - started)) s)" >&2
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
