@@ -361,6 +361,70 @@ static void where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_ti
   assert_true(isnan(c.ratio) && isnan(c.ratio_low) && isnan(c.ratio_high));
 }
 
+/* ---- other programs, as a scheduler that the test writes itself tells of them ---- */
+
+static double always_waiting(const hr_device *device)
+{
+  (void)device;
+  static double waited;
+  return waited += 1e12; /* far more between two calls than can have gone by */
+}
+
+static int calls_of_waited;
+
+static double waiting_at_first(const hr_device *device)
+{
+  (void)device;
+  return ++calls_of_waited == 1 ? 0 : 1e12; /* between the first call and the second: the first block */
+}
+
+static double unknown(const hr_device *device)
+{
+  (void)device;
+  return (double)NAN;
+}
+
+static hr_measurement measure_under(hr_device *device, double (*waited_ns)(const hr_device *))
+{
+  hr_backend backend = *device->backend;
+  const hr_backend *own = device->backend;
+  backend.waited_ns = waited_ns;
+  device->backend = &backend;
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("right");
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+  device->backend = own;
+  return m;
+}
+
+static void samples_taken_while_others_had_the_cores_are_left_out(void **state)
+{
+  calls_of_waited = 0;
+  hr_measurement m = measure_under(*state, waiting_at_first);
+  assert_int_equal(m.status, HR_OK);
+  assert_true(m.discarded > 0);
+  assert_true(m.samples >= 10);
+}
+
+static void where_all_samples_are_disturbed_all_are_used_and_doubted(void **state)
+{
+  hr_measurement m = measure_under(*state, always_waiting);
+  assert_int_equal(m.status, HR_ERROR_NOISY);
+  assert_int_equal(m.discarded, 0);
+  assert_true(m.median_ns > 0);
+  assert_non_null(strstr(m.reason, "others are at work"));
+}
+
+static void what_the_system_does_not_tell_is_not_held_against_a_sample(void **state)
+{
+  hr_measurement m = measure_under(*state, unknown);
+  assert_int_equal(m.status, HR_OK);
+  assert_int_equal(m.discarded, 0);
+  assert_true(m.samples < 1000); /* precise enough long before the most that may be taken */
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_doubles, close_doubles)
 
 int main(void)
@@ -379,6 +443,9 @@ int main(void)
       TEST(the_caller_can_stop),
       TEST(cold_runs_rotate_among_the_sets_and_warm_ones_do_not),
       TEST(pairs_go_by_turns),
+      TEST(samples_taken_while_others_had_the_cores_are_left_out),
+      TEST(where_all_samples_are_disturbed_all_are_used_and_doubted),
+      TEST(what_the_system_does_not_tell_is_not_held_against_a_sample),
       TEST(where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
