@@ -34,10 +34,10 @@ static int list_names(void)
 static hr_status probe(const char *name, hr_hardware *hardware, hr_error *error)
 {
   hr_device *device;
-  hr_status status = hr_device_open(strcmp(name, "cuda") == 0 ? "cuda:0" : name, 0, &device, error);
+  hr_status status = hr_device_open(name, 0, &device, error);
   if (status != HR_OK)
     return status;
-  status = hr_device_probe(device, hardware, error);
+  status = hr_load_probed(device, hardware, error);
   hr_device_close(device);
   return status;
 }
@@ -106,7 +106,12 @@ int cli_devices(const cli_run *run)
     code = cli_output_open(run, &output);
   if (code == CLI_GO_ON) {
     hr_error error = {.status = HR_OK};
-    hr_status status = hr_report_devices(output.stream, &output.options, list.reports, list.count, &error);
+    hr_library libraries[HR_LIBRARIES_MAX];
+    size_t library_count = 0;
+    if (run->argument_count == 0)
+      hr_libraries(libraries, &library_count);
+    hr_status status =
+        hr_report_devices(output.stream, &output.options, list.reports, list.count, libraries, library_count, &error);
     code = cli_output_close(&output, status, &error);
   }
   free(list.reports);

@@ -48,7 +48,7 @@ static hr_status measure(const cli_run *run, hr_device *device, const hr_gemm *g
   options.cancelled = cli_cancelled;
   if (run->options.budget > 0)
     options.time_limit_ns = run->options.budget * 1e9;
-  hr_status status = hr_device_probe(device, hardware, error);
+  hr_status status = hr_load_probed(device, hardware, error);
   return status == HR_OK ? hr_measure_gemm(device, gemm, &options, measurement, error) : status;
 }
 

@@ -75,8 +75,7 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
 {
   hr_error error = {.status = HR_OK};
   const char *name = run->options.device ? run->options.device : "cpu";
-  hr_status status =
-      hr_device_open(strcmp(name, "cuda") == 0 ? "cuda:0" : name, (int)run->options.threads, device, &error);
+  hr_status status = hr_device_open(name, (int)run->options.threads, device, &error);
   if (status == HR_OK)
     return CLI_GO_ON;
   hr_hardware hardware;

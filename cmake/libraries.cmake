@@ -12,7 +12,7 @@ pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3>=3.26)
 
 add_library(headroom_libraries INTERFACE)
 target_link_libraries(headroom_libraries INTERFACE PkgConfig::jansson PkgConfig::hwloc PkgConfig::sqlite3
-                      Threads::Threads m)
+                      Threads::Threads ${CMAKE_DL_LIBS} m)
 set(popt_library PkgConfig::popt)
 
 if(HEADROOM_PORTABLE)

@@ -38,6 +38,30 @@ HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware
  *  HR_ERROR_UNAVAILABLE where it has no kernel for products. */
 HR_API hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error);
 
+/** What a device is doing. NAN and "" where the machine does not tell. */
+typedef struct hr_conditions {
+  double clock_hz, memory_clock_hz;
+  double power_w, temperature_c;
+  char throttled_by[96]; /* what holds the clock down at the moment: "power cap, temperature" */
+} hr_conditions;
+
+/** Reads them; takes up to some milliseconds. */
+HR_API void hr_device_conditions(const hr_device *device, hr_conditions *conditions);
+
+/** A library that is looked for at run time: what it is needed for, and its version or what is missing. */
+typedef struct hr_library {
+  char name[32];
+  char purpose[64];
+  hr_status status; /* HR_OK or HR_ERROR_UNAVAILABLE */
+  char version[32];
+  char detail[256]; /* why it is not there, and how to get it */
+} hr_library;
+
+#define HR_LIBRARIES_MAX 8
+
+/** Looks for all of them; *count is how many there are to look for. */
+HR_API void hr_libraries(hr_library libraries[HR_LIBRARIES_MAX], size_t *count);
+
 /** Memory of `bytes` bytes (at least 1) on the device, 64-byte aligned, not initialised. HR_ERROR_OUT_OF_MEMORY. The
  *  caller owns it. */
 HR_API hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, hr_error *error);
@@ -45,10 +69,11 @@ HR_API hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **b
 /** Frees a buffer; NULL is allowed. */
 HR_API void hr_buffer_free(hr_buffer *buffer);
 
-/** The address on the device. */
+/** The address on the device; for "cpu" and "reference" one of the host. */
 HR_API void *hr_buffer_data(const hr_buffer *buffer);
 
-/** Copies `bytes` bytes from the host to the buffer's start, or back. HR_ERROR_INVALID beyond its end. */
+/** Copies `bytes` bytes from the host to the buffer's start, or back, once all runs that were started before are over:
+ *  a run that went wrong on the device may be told of here. HR_ERROR_INVALID beyond the buffer's end. */
 HR_API hr_status hr_buffer_write(hr_buffer *buffer, const void *from, size_t bytes, hr_error *error);
 /** See hr_buffer_write(). */
 HR_API hr_status hr_buffer_read(const hr_buffer *buffer, void *to, size_t bytes, hr_error *error);
@@ -92,12 +117,17 @@ HR_API void hr_plan_free(hr_plan *plan);
 HR_API const char *hr_plan_kernel(const hr_plan *plan);
 HR_API const char *hr_plan_passed_over(const hr_plan *plan); /* see hr_plan_kernel() */
 
+/** What the kernel is set to for this problem ("algo 66, tile 128x256, …"), "" where there is nothing to set. Lives as
+ *  long as the plan. */
+HR_API const char *hr_plan_configuration(const hr_plan *plan);
+
 /** Bytes of workspace that a run needs; 0 for none. */
 HR_API size_t hr_plan_workspace_bytes(const hr_plan *plan);
 
 /** Runs a GEMM plan on device addresses: a, b in, c out, packed row-major as hr_gemm says. Allocates no memory for
  *  data and locks nothing (oneDNN below makes a small handle around each address). `workspace` has
  *  hr_plan_workspace_bytes() bytes, 64-byte aligned, used by no other run meanwhile; NULL where that is 0.
+ *  On a GPU the run is started and goes on by itself, after those started before.
  *  HR_ERROR_INVALID for a NULL address or a plan of the other kind, HR_ERROR_BACKEND. */
 HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace,
                                   hr_error *error);

@@ -4,6 +4,7 @@
 #ifndef HEADROOM_LOAD_H
 #define HEADROOM_LOAD_H
 
+#include <headroom/device.h>
 #include <headroom/hardware.h>
 #include <headroom/model.h>
 
@@ -21,6 +22,10 @@ HR_API hr_status hr_load_model(const char *what, hr_note_fn note, void *context,
 /** Loads a device: a built-in name, a device file (a name with '/' or ending in ".json"), "cpu" (detected here, not
  *  measured) or "cuda:N". HR_ERROR_NOT_FOUND with near names; HR_ERROR_UNAVAILABLE where this machine has none. */
 HR_API hr_status hr_load_hardware(const char *what, hr_hardware *hardware, hr_error *error);
+
+/** hr_device_probe(), and what a probe does not tell (alignment, tiles, …) from the built-in file of the product, if
+ *  there is one. */
+HR_API hr_status hr_load_probed(hr_device *device, hr_hardware *hardware, hr_error *error);
 
 /** Writes "; did you mean a, b or c?" to `text` with the (at most 3) names nearest to `wanted` by edit distance, nearest
  *  first; an empty text when none is near. */

@@ -32,6 +32,8 @@ typedef struct hr_measurement {
   hr_status status; /* HR_OK, or why there is no time (or a doubtful one: HR_ERROR_NOISY) */
   char reason[160]; /* the detail when status is not HR_OK */
   char kernel[64];
+  char configuration[128];  /* hr_plan_configuration() */
+  hr_conditions conditions; /* of the device, right after the last sample */
   int64_t samples;
   int64_t discarded; /* samples left out as other processes had the cores while they were taken */
   double min_ns, p10_ns, median_ns, mean_ns, p90_ns, max_ns, stddev_ns;

@@ -67,9 +67,10 @@ typedef struct hr_device_report {
   const hr_hardware *hardware; /* NULL unless status is HR_OK */
 } hr_device_report;
 
-/** `devices`: what this machine has, then the devices known by name. */
+/** `devices`: what this machine has, then the devices known by name; below them, unless it is CSV, `library_count`
+ *  libraries of hr_libraries() (0: none). */
 HR_API hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_device_report *devices,
-                                   size_t count, hr_error *error);
+                                   size_t count, const hr_library *libraries, size_t library_count, hr_error *error);
 
 /** `kernels`: the kernel tables, each with whether this machine runs it and why not. */
 HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);

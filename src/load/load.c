@@ -151,12 +151,61 @@ static bool is_own_device(const char *what)
          strncmp(what, "cuda:", 5) == 0;
 }
 
+/* The built-in file of a product, by the name that its driver gives it, which is one of its aliases. What differs from
+ * one such device to the next is kept. */
+static void know_product(hr_hardware *hardware)
+{
+  size_t count;
+  const hr_catalog_entry *files = hr_catalog_hardware(&count);
+  hr_hardware known;
+  for (size_t i = 0; i < count; i++) {
+    if (!hr_hardware_has_alias(files[i].text, files[i].length, hardware->product) ||
+        hr_hardware_from_json(files[i].text, files[i].length, files[i].name, &known, NULL) != HR_OK)
+      continue;
+    hr_copy_text(known.name, sizeof known.name, hardware->name);
+    hr_copy_text(known.product, sizeof known.product, hardware->product);
+    known.multiprocessors = hardware->multiprocessors;
+    known.memory_bytes = hardware->memory_bytes;
+    *hardware = known;
+    return;
+  }
+}
+
+hr_status hr_load_probed(hr_device *device, hr_hardware *hardware, hr_error *error)
+{
+  hr_hardware probed;
+  HR_TRY(hr_device_probe(device, &probed, error));
+  if (probed.kind != HR_HARDWARE_GPU) {
+    *hardware = probed;
+    return HR_OK;
+  }
+  hr_hardware known = probed;
+  know_product(&known);
+  for (int i = 0; i < HR_DTYPE_COUNT; i++) {
+    double rate = probed.dense_flops_per_s[i] * probed.library_share[i];
+    if (rate <= 0 || known.dense_flops_per_s[i] <= 0)
+      continue;
+    known.dense_flops_per_s[i] = rate > known.dense_flops_per_s[i] ? rate : known.dense_flops_per_s[i];
+    known.library_share[i] = rate / known.dense_flops_per_s[i];
+  }
+  double copy = probed.bandwidth_bytes_per_s * probed.bandwidth_share;
+  if (copy > known.bandwidth_bytes_per_s)
+    known.bandwidth_bytes_per_s = copy;
+  known.bandwidth_share = copy / known.bandwidth_bytes_per_s;
+  known.product_launch_ns = probed.launch_ns;
+  known.calibration = HR_CALIBRATION_MEASURED;
+  *hardware = known;
+  return HR_OK;
+}
+
 static hr_status hardware_of_machine(const char *what, hr_hardware *hardware, hr_error *error)
 {
   hr_device *device;
-  HR_TRY(hr_device_open(strcmp(what, "cuda") == 0 ? "cuda:0" : what, 0, &device, error));
+  HR_TRY(hr_device_open(what, 0, &device, error));
   hr_status status = hr_device_detect(device, hardware, error);
   hr_device_close(device);
+  if (status == HR_OK && hardware->kind == HR_HARDWARE_GPU)
+    know_product(hardware);
   return status;
 }
 

@@ -43,6 +43,8 @@ static const hr_column columns[] = {
     {"samples", NULL, HR_CELL_COUNT, 0},
     {"kernel", "kernel", HR_CELL_TEXT, 0},
     {"status", NULL, HR_CELL_TEXT, 0},
+    {"configuration", NULL, HR_CELL_TEXT, 0},
+    {"clock_hz", NULL, HR_CELL_NUMBER, 0},
 };
 
 typedef struct gemm_report {
@@ -70,6 +72,8 @@ static void put_measurement(hr_table *table, const hr_measurement *m)
     hr_put_none(table);
   hr_put_text(table, m && m->kernel[0] ? m->kernel : NULL);
   hr_put_text(table, m ? hr_status_name(m->status) : NULL);
+  hr_put_text(table, m && m->configuration[0] ? m->configuration : NULL);
+  hr_put(table, has_time(m) ? m->conditions.clock_hz : NAN);
 }
 
 static hr_table *one_row(const gemm_report *r)
@@ -111,6 +115,7 @@ static void put_measurement_json(hr_json document, const hr_measurement *m)
   hr_json_put_text(json, "status", hr_status_name(m->status));
   hr_json_put_text(json, "reason", m->reason[0] ? m->reason : NULL);
   hr_json_put_text(json, "kernel", m->kernel[0] ? m->kernel : NULL);
+  hr_json_put_text(json, "configuration", m->configuration[0] ? m->configuration : NULL);
   hr_json_put_count(json, "samples", m->samples);
   const struct {
     const char *key;
@@ -132,6 +137,13 @@ static void put_measurement_json(hr_json document, const hr_measurement *m)
   hr_json_put_count(json, "buffer_sets", m->buffer_sets);
   hr_json_put_number(json, "max_error", m->max_error);
   hr_json_put_count(json, "rows_checked", m->rows_checked);
+  const hr_conditions *c = &m->conditions;
+  hr_json conditions = hr_json_put_object(json, "conditions");
+  hr_json_put_number(conditions, "clock_hz", has_time(m) ? c->clock_hz : NAN);
+  hr_json_put_number(conditions, "memory_clock_hz", has_time(m) ? c->memory_clock_hz : NAN);
+  hr_json_put_number(conditions, "power_w", has_time(m) ? c->power_w : NAN);
+  hr_json_put_number(conditions, "temperature_c", has_time(m) ? c->temperature_c : NAN);
+  hr_json_put_text(conditions, "throttled_by", c->throttled_by[0] ? c->throttled_by : NULL);
 }
 
 static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
@@ -224,6 +236,12 @@ static void tell_measurement(const hr_document *document, const hr_measurement *
   hr_write_rate(rate, sizeof rate, m->flops_per_s, "FLOP/s");
   hr_put_field(document, "measured", "%s median (95%%: %s … %s), %s, %" PRId64 " samples, %s caches, %s", median, low,
                high, rate, m->samples, m->warm ? "warm" : "cold", m->kernel);
+  if (m->configuration[0])
+    hr_put_field(document, "algorithm", "%s", m->configuration);
+  const hr_conditions *c = &m->conditions;
+  if (!isnan(c->clock_hz))
+    hr_put_field(document, "conditions", "%.0f MHz, %.0f W, %.0f °C%s%s", c->clock_hz * 1e-6, c->power_w,
+                 c->temperature_c, c->throttled_by[0] ? ", clock held down by: " : "", c->throttled_by);
 }
 
 static void write_text(const hr_document *document, const gemm_report *r)

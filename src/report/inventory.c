@@ -64,22 +64,49 @@ static hr_table *device_table(const hr_device_report *devices, size_t count)
   return table;
 }
 
-/* The table, and below it, for people, why devices are missing. */
+static const hr_column library_columns[] = {
+    {"name", "library", HR_CELL_TEXT, 0}, {"purpose", "needed for", HR_CELL_TEXT, 0},
+    {"status", NULL, HR_CELL_TEXT, 0},    {"version", NULL, HR_CELL_TEXT, 0},
+    {"detail", NULL, HR_CELL_TEXT, 0},    {NULL, "version", HR_CELL_TEXT, 0},
+};
+
+static hr_table *library_table(const hr_library *libraries, size_t count)
+{
+  hr_table *table = hr_table_create(library_columns, COUNT_OF(library_columns));
+  for (size_t i = 0; i < count; i++) {
+    const hr_library *library = &libraries[i];
+    bool found = library->status == HR_OK;
+    hr_put_text(table, library->name);
+    hr_put_text(table, library->purpose);
+    hr_put_text(table, hr_status_name(library->status));
+    hr_put_text(table, found ? library->version : NULL);
+    hr_put_text(table, found ? NULL : library->detail);
+    hr_put_text(table, found ? library->version : library->detail);
+  }
+  return table;
+}
+
+/* The table, and below it, for people, why devices are missing, and the libraries. */
 static hr_status write_devices(const hr_document *document, const hr_device_report *devices, size_t count,
-                               hr_error *error)
+                               const hr_library *libraries, size_t library_count, hr_error *error)
 {
   HR_TRY(hr_put_table(document, device_table(devices, count), error));
-  bool for_people = document->options->format != HR_FORMAT_CSV;
-  for (size_t i = 0; for_people && i < count; i++) {
+  if (document->options->format == HR_FORMAT_CSV)
+    return HR_OK;
+  for (size_t i = 0; i < count; i++) {
     if (devices[i].status == HR_OK)
       continue;
     fprintf(document->out, "\n");
     hr_put_paragraph(document, devices[i].detail);
   }
-  return HR_OK;
+  if (library_count == 0)
+    return HR_OK;
+  fprintf(document->out, "\n");
+  return hr_put_table(document, library_table(libraries, library_count), error);
 }
 
-static hr_status write_devices_json(FILE *out, const hr_device_report *devices, size_t count, hr_error *error)
+static hr_status write_devices_json(FILE *out, const hr_device_report *devices, size_t count,
+                                    const hr_library *libraries, size_t library_count, hr_error *error)
 {
   bool failed;
   hr_json json = hr_json_document("devices", &failed);
@@ -94,16 +121,18 @@ static hr_status write_devices_json(FILE *out, const hr_device_report *devices, 
     if (json_array_append_new(list, device.object) != 0)
       failed = true;
   }
+  hr_json_put_table(json, "libraries", library_table(libraries, library_count));
   return hr_json_write(out, json, error);
 }
 
 hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_device_report *devices, size_t count,
-                            hr_error *error)
+                            const hr_library *libraries, size_t library_count, hr_error *error)
 {
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
-  hr_status status = options->format == HR_FORMAT_JSON ? write_devices_json(out, devices, count, error)
-                                                       : write_devices(&document, devices, count, error);
+  hr_status status = options->format == HR_FORMAT_JSON
+                         ? write_devices_json(out, devices, count, libraries, library_count, error)
+                         : write_devices(&document, devices, count, libraries, library_count, error);
   return hr_document_end(&document, status, error);
 }
 
@@ -134,7 +163,7 @@ static size_t open_once(opened_devices *opened, const char *name)
     return i;
   opened->names[i] = name;
   opened->errors[i] = (hr_error){.status = HR_OK};
-  if (hr_device_open(strcmp(name, "cuda") == 0 ? "cuda:0" : name, 0, &opened->devices[i], &opened->errors[i]) != HR_OK)
+  if (hr_device_open(name, 0, &opened->devices[i], &opened->errors[i]) != HR_OK)
     opened->devices[i] = NULL;
   opened->count++;
   return i;

@@ -310,16 +310,16 @@ static void cold_runs_rotate_among_the_sets_and_warm_ones_do_not(void **state)
 {
   hr_device *device = *state;
   device->cache_bytes = 10000;
-  hr_gemm gemm = small(); /* 264, 396 and 216 bytes: 320 + 448 + 256 = 1024 in steps of 64 */
+  hr_gemm gemm = small(); /* 264, 396 and 216 bytes: 512 + 512 + 256 = 1280 in steps of 256 */
   hr_measure_options options = brief("right");
   hr_measurement m;
   hr_error error;
   assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
-  assert_int_equal(m.buffer_sets, 21); /* 20 others: 20480 ≥ 2 · 10000 */
+  assert_int_equal(m.buffer_sets, 17); /* 16 others: 20480 ≥ 2 · 10000 */
   assert_false(m.warm);
   assert_true(runs > 100);
-  for (int first = 0; first < 100 - 21; first += 7)
-    assert_int_equal(distinct_addresses(first, 21), 21);
+  for (int first = 0; first < 100 - 17; first += 7)
+    assert_int_equal(distinct_addresses(first, 17), 17);
   runs = 0;
   options.warm = true;
   assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);

@@ -401,7 +401,10 @@ static const key_row gemm_measurement_keys[] = {
     {"min_ns", "rn"},         {"p10_ns", "rn"},      {"median_ns", "rn"},   {"mean_ns", "rn"},
     {"p90_ns", "rn"},         {"max_ns", "rn"},      {"stddev_ns", "rn"},   {"median_low_ns", "rn"},
     {"median_high_ns", "rn"}, {"flops_per_s", "rn"}, {"bytes_per_s", "rn"}, {"warm", "b"},
-    {"buffer_sets", "i"},     {"max_error", "rn"},   {"rows_checked", "i"}};
+    {"buffer_sets", "i"},     {"max_error", "rn"},   {"rows_checked", "i"}, {"configuration", "sn"},
+    {"conditions", "o"}};
+static const key_row conditions_keys[] = {
+    {"clock_hz", "rn"}, {"memory_clock_hz", "rn"}, {"power_w", "rn"}, {"temperature_c", "rn"}, {"throttled_by", "sn"}};
 
 static void gemm_has_the_documented_keys(void **state)
 {
@@ -431,6 +434,8 @@ static void gemm_has_the_documented_keys(void **state)
   CHECK_KEYS(json_object_get(document, "gemm"), "gemm.gemm", sizes);
   CHECK_KEYS(json_object_get(document, "prediction"), "gemm.prediction", prediction_keys);
   CHECK_KEYS(json_object_get(document, "measurement"), "gemm.measurement", gemm_measurement_keys);
+  CHECK_KEYS(json_object_get(json_object_get(document, "measurement"), "conditions"), "gemm.measurement.conditions",
+             conditions_keys);
   assert_true(json_is_null(json_object_get(json_object_get(document, "measurement"), "median_ns")));
   json_decref(document);
 }
@@ -438,19 +443,27 @@ static void gemm_has_the_documented_keys(void **state)
 static void devices_have_the_documented_keys(void **state)
 {
   static const key_row keys[] = {{"name", "s"}, {"status", "s"}, {"detail", "sn"}, {"hardware", "on"}};
+  static const key_row library_keys[] = {
+      {"name", "s"}, {"purpose", "s"}, {"status", "s"}, {"version", "sn"}, {"detail", "sn"}};
   (void)state;
   fixture f;
   begin(&f, "gpt2");
   const hr_device_report devices[] = {
       {.name = "h200", .status = HR_OK, .detail = "", .hardware = &f.hardware},
       {.name = "cuda:0", .status = HR_ERROR_UNAVAILABLE, .detail = "none here", .hardware = NULL}};
-  assert_ok(hr_report_devices(f.out, &f.options, devices, 2, &f.error), f.error);
+  const hr_library libraries[] = {{.name = "cuBLASLt", .purpose = "products", .version = "13.0.2"},
+                                  {.name = "NVRTC", .status = HR_ERROR_UNAVAILABLE, .detail = "not here"}};
+  assert_ok(hr_report_devices(f.out, &f.options, devices, 2, libraries, 2, &f.error), f.error);
   json_t *document = end(&f, "headroom.devices/1");
   const json_t *list = json_object_get(document, "devices");
   assert_int_equal(json_array_size(list), 2);
   CHECK_KEYS(json_array_get(list, 0), "devices[0]", keys);
   CHECK_KEYS(json_array_get(list, 1), "devices[1]", keys);
   CHECK_KEYS(json_object_get(json_array_get(list, 0), "hardware"), "devices[0].hardware", hardware_keys);
+  list = json_object_get(document, "libraries");
+  assert_int_equal(json_array_size(list), 2);
+  CHECK_KEYS(json_array_get(list, 0), "libraries[0]", library_keys);
+  CHECK_KEYS(json_array_get(list, 1), "libraries[1]", library_keys);
   json_decref(document);
 }
 

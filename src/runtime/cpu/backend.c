@@ -69,6 +69,7 @@ const hr_backend hr_backend_cpu = {
     .detect = hr_cpu_detect,
     .copy_rate = hr_cpu_copy_rate,
     .waited_ns = hr_host_waited_ns,
+    .memory_available = hr_host_device_memory,
     .allocate = allocate,
     .release = hr_host_release,
     .write = hr_host_write,

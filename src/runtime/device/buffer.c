@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define CHUNK_BYTES ((size_t)1 << 16) /* stays in the second-level cache between making and copying */
+#define NAN_BYTE 0xFF                 /* all bits set is a NaN in every format of the list */
 
 struct hr_buffer {
   hr_device *device;
@@ -92,14 +93,17 @@ hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t see
 hr_status hr_buffer_poison(hr_buffer *buffer, hr_dtype dtype, hr_error *error)
 {
   HR_TRY(check_dtype(dtype, error));
+  const hr_backend *backend = buffer->device->backend;
+  if (backend->set_bytes)
+    return backend->set_bytes(buffer->device, buffer->data, NAN_BYTE, buffer->bytes, error);
   char *chunk = malloc(CHUNK_BYTES);
   if (!chunk)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to make values in");
-  memset(chunk, 0xFF, CHUNK_BYTES); /* all bits set is a NaN in every format of the list */
+  memset(chunk, NAN_BYTE, CHUNK_BYTES);
   hr_status status = HR_OK;
   for (size_t first = 0; first < buffer->bytes && status == HR_OK; first += CHUNK_BYTES) {
     size_t bytes = buffer->bytes - first < CHUNK_BYTES ? buffer->bytes - first : CHUNK_BYTES;
-    status = buffer->device->backend->write(buffer->device, (char *)buffer->data + first, chunk, bytes, error);
+    status = backend->write(buffer->device, (char *)buffer->data + first, chunk, bytes, error);
   }
   free(chunk);
   return status;

@@ -1,5 +1,6 @@
 #include "runtime/device/device.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,19 @@ const char *hr_device_name(const hr_device *device)
 hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware, hr_error *error)
 {
   return device->backend->detect(device, hardware, error);
+}
+
+size_t hr_device_memory_available(const hr_device *device)
+{
+  return device->backend->memory_available(device);
+}
+
+void hr_device_conditions(const hr_device *device, hr_conditions *conditions)
+{
+  double none = (double)NAN;
+  *conditions = (hr_conditions){.clock_hz = none, .memory_clock_hz = none, .power_w = none, .temperature_c = none};
+  if (device->backend->conditions)
+    device->backend->conditions(device, conditions);
 }
 
 bool hr_has_word(const char *words, const char *word)

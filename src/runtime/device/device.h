@@ -33,6 +33,8 @@ typedef struct hr_kernel_functions {
                        hr_error *error);
   hr_status (*run)(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
   void (*release)(void *state);
+  /** Says how a prepared kernel is set; may be NULL. */
+  void (*describe)(const void *state, char *text, size_t size);
 } hr_kernel_functions;
 
 typedef struct hr_kernel {
@@ -42,6 +44,9 @@ typedef struct hr_kernel {
 
 /** Whether the words of a row ("fp32 bf16") contain `word`. */
 bool hr_has_word(const char *words, const char *word);
+
+/** Starts one run of something. */
+typedef hr_status (*hr_run_fn)(void *context, hr_error *error);
 
 /** What one kind of device does. Functions that are NULL are not offered. */
 typedef struct hr_backend {
@@ -56,13 +61,32 @@ typedef struct hr_backend {
   /** Time that the process's threads have spent ready to run but without a core, all together, since some moment; NAN
    *  where the system does not tell. */
   double (*waited_ns)(const hr_device *device);
+  /** Bytes that buffers may still take. */
+  size_t (*memory_available)(const hr_device *device);
   hr_status (*allocate)(hr_device *device, size_t bytes, void **data, hr_error *error);
   void (*release)(hr_device *device, void *data, size_t bytes);
   hr_status (*write)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
   hr_status (*read)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
+  /** Sets every byte; NULL: written from the host. */
+  hr_status (*set_bytes)(hr_device *device, void *to, unsigned char value, size_t bytes, hr_error *error);
+  /** Time of one of `count` runs that follow each other, by the device's clock; NULL: runs are over when they return, and
+   *  the host's clock is right. *recording, NULL at first, is the backend's from one call to the next of the same runs;
+   *  once `count` is above 1 it stays the same, and the runs of the first such call are repeated. */
+  hr_status (*time_runs)(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
+                         double *time_ns, hr_error *error);
+  /** Frees a recording; NULL is allowed. */
+  void (*forget)(hr_device *device, void *recording);
+  /** Fills in what is known; the rest stays. */
+  void (*conditions)(const hr_device *device, hr_conditions *conditions);
+  int64_t sets_max; /* sets of buffers that may rotate, as recordings of all are kept; 0: any number */
+  double settle_ns; /* how long the device works before its clock stays the same; 0: it does not matter */
+  bool own_memory;  /* the host cannot read what hr_buffer_data() points to */
 } hr_backend;
 
-extern const hr_backend hr_backend_reference, hr_backend_cpu; /* what registry.c opens */
+extern const hr_backend hr_backend_reference, hr_backend_cpu, hr_backend_cuda; /* what registry.c opens */
+
+/** hr_libraries() of the CUDA backend. */
+void hr_cuda_libraries(hr_library libraries[HR_LIBRARIES_MAX], size_t *count);
 
 struct hr_device {
   const hr_backend *backend;
@@ -71,7 +95,9 @@ struct hr_device {
   size_t cache_bytes;       /* last-level cache, set by open(); what "cold" is reckoned from */
   const hr_kernel *kernels; /* rows of all backends; those of other devices are skipped. Tests put their own here */
   size_t kernel_count;
-  void *state; /* the backend's own */
+  void *state;             /* the backend's own */
+  bool settled;            /* has worked for settle_ns; set by measuring */
+  double settled_clock_hz; /* its clock then; NAN: not known */
 };
 
 struct hr_plan {
@@ -81,6 +107,7 @@ struct hr_plan {
   size_t workspace_bytes;
   void *state; /* the kernel's own */
   char passed_over[512];
+  char configuration[128];
 };
 
 /** Prepares any problem; the public hr_plan_gemm() and hr_plan_attention() check and call this. */
@@ -90,7 +117,8 @@ hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const cha
 /** Runs any plan. */
 hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
 
-/** Bytes that buffers on the device may still take: memory that is free, less what a control group forbids. */
+/** Bytes that buffers on the device may still take. On the host, memory that is free, less what a control group
+ *  forbids. */
 size_t hr_device_memory_available(const hr_device *device);
 
 #endif

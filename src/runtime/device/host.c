@@ -167,9 +167,9 @@ double hr_host_waited_ns(const hr_device *device)
   return any ? sum : (double)NAN;
 }
 
-size_t hr_device_memory_available(const hr_device *device)
+size_t hr_host_device_memory(const hr_device *device)
 {
-  (void)device; /* every device of this version keeps its memory on the host */
+  (void)device;
   return hr_host_memory_available();
 }
 

@@ -14,6 +14,9 @@ int hr_host_cpu_quota(void);
 /** As hr_backend.waited_ns: from the scheduler's statistics of each thread of the process. */
 double hr_host_waited_ns(const hr_device *device);
 
+/** As hr_backend.memory_available. */
+size_t hr_host_device_memory(const hr_device *device);
+
 /** The four buffer functions of a backend whose memory is the host's. Allocation refuses what hr_host_memory_available()
  *  does not cover, so that a request fails with HR_ERROR_OUT_OF_MEMORY rather than by the kernel's killer. */
 hr_status hr_host_allocate(hr_device *device, size_t bytes, void **data, hr_error *error);

@@ -58,9 +58,11 @@ static hr_status take(hr_device *device, const hr_kernel *kernel, const hr_probl
   plan->device = device;
   plan->kernel = kernel;
   plan->problem = *problem;
-  return kernel->functions->prepare
-             ? kernel->functions->prepare(device, problem, &plan->state, &plan->workspace_bytes, error)
-             : HR_OK;
+  if (kernel->functions->prepare)
+    HR_TRY(kernel->functions->prepare(device, problem, &plan->state, &plan->workspace_bytes, error));
+  if (kernel->functions->describe)
+    kernel->functions->describe(plan->state, plan->configuration, sizeof plan->configuration);
+  return HR_OK;
 }
 
 static void remember(char *list, size_t size, const char *kernel, const char *why)
@@ -162,6 +164,11 @@ const char *hr_plan_kernel(const hr_plan *plan)
 const char *hr_plan_passed_over(const hr_plan *plan)
 {
   return plan->passed_over;
+}
+
+const char *hr_plan_configuration(const hr_plan *plan)
+{
+  return plan->configuration;
 }
 
 size_t hr_plan_workspace_bytes(const hr_plan *plan)

@@ -19,6 +19,7 @@
 #define NOISY_FACTOR 10   /* an interval so many times wider than asked for is no result */
 #define BLOCK_NS 2e6      /* samples that are judged together last at least so long */
 #define WAITING_MOST 0.05 /* of the threads' time in a block of clean samples */
+#define RETAKES_MOST 3    /* of samples whose clock was held down */
 #define SAMPLES_MOST ((int64_t)1000000)
 
 hr_measure_options hr_measure_options_default(void)
@@ -67,7 +68,9 @@ static hr_status interrupted(hr_error *error)
 static hr_measurement no_times(void)
 {
   double none = (double)NAN;
-  return (hr_measurement){.min_ns = none,
+  hr_conditions unknown = {.clock_hz = none, .memory_clock_hz = none, .power_w = none, .temperature_c = none};
+  return (hr_measurement){.conditions = unknown,
+                          .min_ns = none,
                           .p10_ns = none,
                           .median_ns = none,
                           .mean_ns = none,
@@ -127,13 +130,15 @@ static hr_status choose_group(hr_subject *subject, hr_error *error)
     HR_TRY(hr_subject_sample(subject, &times[i], error));
   double typical = hr_median_of(times, WARM_UP_GROUP).value;
   if (typical < SHORT_NS)
-    subject->group = (int64_t)ceil(GROUP_NS / fmax(typical, 10));
+    hr_subject_group(subject, (int64_t)ceil(GROUP_NS / fmax(typical, 10)));
   return HR_OK;
 }
 
 static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, double first_ns, hr_error *error)
 {
   double start = hr_clock_ns(), before = 0;
+  /* While the host prepared and checked, the chip rested: it needs the whole time to be back at its settled clock. */
+  bool clock_sinks = subject->device->backend->settle_ns > 0;
   if (first_ns < 10 * SHORT_NS) /* the first run may be slow; ten times too slow it is not */
     HR_TRY(choose_group(subject, error));
   while (hr_clock_ns() - start < WARM_UP_NS) {
@@ -145,7 +150,7 @@ static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, doubl
       HR_TRY(hr_subject_sample(subject, &times[count++], error));
     }
     double now = hr_median_of(times, count).value;
-    if (fabs(now - before) <= WARM_UP_AGREES * now)
+    if (fabs(now - before) <= WARM_UP_AGREES * now && !clock_sinks)
       break;
     before = now;
   }
@@ -160,8 +165,11 @@ static hr_status begin(run_state *state, hr_device *device, const hr_problem *pr
   double first_ns = 0;
   hr_error reason = {.message = ""};
   hr_status status = hr_subject_open(device, problem, o, &state->subject, &reason);
-  if (state->subject.plan)
+  if (state->subject.plan) {
     hr_copy_text(state->result->kernel, sizeof state->result->kernel, hr_plan_kernel(state->subject.plan));
+    hr_copy_text(state->result->configuration, sizeof state->result->configuration,
+                 hr_plan_configuration(state->subject.plan));
+  }
   state->result->buffer_sets = status == HR_OK ? state->subject.sets : 0;
   if (status == HR_OK && !(state->samples = malloc((size_t)o->samples_max * sizeof *state->samples)))
     status = hr_fail(&reason, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " samples", o->samples_max);
@@ -235,6 +243,8 @@ typedef struct sampling {
   bool *disturbed;           /* samples_max: taken while others had the cores */
   int64_t count, clean;      /* clean: those that are not disturbed */
   double waiting;            /* largest share of waiting among the blocks */
+  hr_conditions conditions;  /* of the device, after the last sample */
+  bool throttled;            /* the clock was held down then */
 } sampling;
 
 static void end_block(sampling *s, const hr_device *device, const block *b)
@@ -307,16 +317,35 @@ static hr_status sample_all(run_state *states, int subjects, sampling *s, hr_err
   return HR_OK;
 }
 
+/* Samples again, a few times, where the chip held its clock down meanwhile. */
+static hr_status sample_unthrottled(run_state *states, int subjects, sampling *s, hr_error *error)
+{
+  const hr_device *device = states[0].subject.device;
+  for (int retakes = 0; retakes <= RETAKES_MOST; retakes++) {
+    s->count = s->clean = 0;
+    s->waiting = 0;
+    HR_TRY(sample_all(states, subjects, s, error));
+    hr_device_conditions(device, &s->conditions);
+    s->throttled = hr_device_throttled(device, &s->conditions);
+    if (!s->throttled)
+      break;
+  }
+  return HR_OK;
+}
+
 static void judge(hr_measurement *m, const sampling *s)
 {
   const hr_measure_options *o = s->options;
   hr_median median = {m->median_ns, m->median_low_ns, m->median_high_ns};
   bool few = m->samples<HR_SAMPLES_FOR_INTERVAL, wide = hr_median_spread(&median)> NOISY_FACTOR * o->precision;
   bool disturbed = !clean_suffice(s);
-  if (!few && !wide && !disturbed)
+  if (!few && !wide && !disturbed && !s->throttled)
     return;
   m->status = HR_ERROR_NOISY;
-  if (disturbed)
+  if (s->throttled)
+    snprintf(m->reason, sizeof m->reason, "the clock was held down to %.0f MHz (%s)", s->conditions.clock_hz * 1e-6,
+             s->conditions.throttled_by);
+  else if (disturbed)
     snprintf(m->reason, sizeof m->reason, "others are at work: threads waited for a core up to %.0f%% of the time",
              100 * fmin(s->waiting, 1));
   else if (few)
@@ -336,6 +365,7 @@ static void close_result(run_state *state, const sampling *s)
   int64_t flops = 0, bytes = 0;
   hr_statistics(s->scratch, gather(s, state->samples, clean_suffice(s)), m);
   m->discarded = s->count - m->samples;
+  m->conditions = s->conditions;
   bool gemm = p->operation == HR_OPERATION_GEMM;
   if ((gemm ? hr_gemm_flops(&p->gemm, &flops) : hr_attention_flops(&p->attention, &flops)) == HR_OK)
     m->flops_per_s = (double)flops / m->median_ns * 1e9;
@@ -372,10 +402,12 @@ static hr_status measure(hr_device *device, const hr_problem *problems, int subj
   run_state states[2] = {{.result = results[0]}, {.result = subjects == 2 ? results[1] : NULL}};
   sampling s;
   hr_status status = make_sampling(&s, &o, error);
+  if (status == HR_OK)
+    status = hr_device_settle(device, &o, error);
   for (int i = 0; i < subjects && status == HR_OK; i++)
     status = begin(&states[i], device, &problems[i], &o, error);
   if (status == HR_OK)
-    status = sample_all(states, subjects, &s, error);
+    status = sample_unthrottled(states, subjects, &s, error);
   if (status == HR_OK && ratio && states[0].timed && states[1].timed && s.count > 0)
     *ratio = hr_median_of(s.scratch, gather(&s, s.watched, clean_suffice(&s)));
   for (int i = 0; i < subjects; i++) {

@@ -1,7 +1,7 @@
 /* A device measured for about a second: what its library reaches in products, what a copy reaches, what a call costs. */
 #include "base/error.h"
 #include "runtime/device/clock.h"
-#include "runtime/device/device.h"
+#include "runtime/measure/subject.h"
 
 #include <headroom/measure.h>
 #include <math.h>
@@ -13,6 +13,7 @@
 /* Sizes of products that the best rate is looked for among, smallest first. Larger ones are tried while time is left:
  * on a few cores the first is enough to fill them, on many it is not. */
 static const int64_t sizes[] = {256, 512, 1024, 2048, 4096};
+#define GPU_SIZE 8192 /* a GPU is filled by this one alone, within milliseconds */
 
 static hr_measure_options quick(double time_limit_ns)
 {
@@ -38,23 +39,41 @@ typedef struct best_product {
   bool settled;       /* at least one size gave figures that can be trusted */
 } best_product;
 
+static hr_gemm square(int64_t size, hr_dtype dtype)
+{
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = gemm.n = gemm.k = size;
+  gemm.dtype = dtype;
+  gemm.transpose_b = true; /* as a framework's linear layers keep their weights */
+  return gemm;
+}
+
+static hr_status try_size(hr_device *device, hr_dtype dtype, int64_t size, hr_measurement *m, best_product *best,
+                          hr_error *error)
+{
+  HR_TRY(time_product(device, square(size, dtype), false, m, error));
+  if (!(m->median_ns > 0))
+    return HR_OK; /* unsupported or out of memory: what was found until now stands */
+  /* On a CPU the least disturbed run shows the ceiling; a GPU is alone, and its first runs are faster than the rest. */
+  double time_ns = device->backend->time_runs ? m->median_ns : m->min_ns;
+  best->flops_per_s = fmax(best->flops_per_s, m->flops_per_s * m->median_ns / time_ns);
+  best->settled = best->settled || m->status == HR_OK;
+  return HR_OK;
+}
+
 /* The best rate of square products within `limit_ns`. */
 static hr_status find_best(hr_device *device, hr_dtype dtype, double limit_ns, best_product *best, hr_error *error)
 {
   double start = hr_clock_ns();
+  hr_measurement m;
   *best = (best_product){0, false};
+  if (device->backend->time_runs)
+    return try_size(device, dtype, GPU_SIZE, &m, best, error);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    hr_gemm gemm = hr_gemm_default();
-    gemm.m = gemm.n = gemm.k = sizes[i];
-    gemm.dtype = dtype;
-    gemm.transpose_b = true; /* as a framework's linear layers keep their weights */
-    hr_measurement m;
     double before = hr_clock_ns();
-    HR_TRY(time_product(device, gemm, false, &m, error));
+    HR_TRY(try_size(device, dtype, sizes[i], &m, best, error));
     if (!(m.median_ns > 0))
-      return HR_OK; /* unsupported or out of memory: what was found until now stands */
-    best->flops_per_s = fmax(best->flops_per_s, m.flops_per_s * m.median_ns / m.min_ns); /* a ceiling is asked for */
-    best->settled = best->settled || m.status == HR_OK;
+      return HR_OK;
     double took = hr_clock_ns() - before, run = 8 * m.median_ns * 6; /* the next size: 8 times the work, six runs */
     if (hr_clock_ns() - start + fmax(took, run) > limit_ns)
       return HR_OK;
@@ -88,26 +107,60 @@ static hr_status set_launch(hr_device *device, hr_hardware *hardware, hr_error *
   return HR_OK;
 }
 
+/* A copy stays below the data sheet's bandwidth, which products are predicted from; a CPU's is only a guess. */
+static void set_bandwidth(hr_hardware *hardware, double copy_rate)
+{
+  double known = hardware->kind == HR_HARDWARE_GPU ? hardware->bandwidth_bytes_per_s : 0;
+  hardware->bandwidth_bytes_per_s = fmax(known, copy_rate);
+  hardware->bandwidth_share = copy_rate / hardware->bandwidth_bytes_per_s;
+}
+
+static bool multiplies(hr_device *device, hr_dtype dtype)
+{
+  hr_gemm gemm = square(sizes[0], dtype);
+  hr_plan *plan = NULL;
+  bool can = hr_plan_gemm(device, &gemm, NULL, &plan, NULL) == HR_OK;
+  hr_plan_free(plan);
+  return can;
+}
+
+/* Formats in turn, each with its part of the time that is left. The first two, which everybody asks for, are said to be
+ * missing where the device has no kernel for them; of the others the estimate stays. */
+static hr_status probe_products(hr_device *device, double limit_ns, hr_hardware *hardware, bool *measured,
+                                double *found, hr_error *error)
+{
+  static const hr_dtype dtypes[] = {HR_FP32, HR_BF16, HR_FP16, HR_TF32, HR_FP8_E4M3};
+  double start = hr_clock_ns();
+  int left = 0;
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+    left += multiplies(device, dtypes[i]);
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    best_product best = {0, false};
+    double left_ns = limit_ns - (hr_clock_ns() - start);
+    bool can = multiplies(device, dtypes[i]);
+    if (can)
+      HR_TRY(find_best(device, dtypes[i], left_ns / (double)left--, &best, error));
+    if (can || i < 2)
+      *measured = set_rate(hardware, dtypes[i], &best) && *measured;
+    *found = fmax(*found, best.flops_per_s);
+  }
+  return HR_OK;
+}
+
 hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error)
 {
-  static const hr_dtype dtypes[] = {HR_FP32, HR_BF16};
   double start = hr_clock_ns(), copy_rate = 0, found = 0;
   bool measured = true;
   hr_hardware probed;
+  hr_measure_options options = hr_measure_options_default();
   HR_TRY(hr_device_detect(device, &probed, error));
   if (!device->backend->copy_rate)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: cannot be measured", device->name);
+  HR_TRY(hr_device_settle(device, &options, error));
   HR_TRY(device->backend->copy_rate(device, &copy_rate, error));
-  probed.bandwidth_bytes_per_s = copy_rate;
-  probed.bandwidth_share = 1;
+  set_bandwidth(&probed, copy_rate);
   HR_TRY(set_launch(device, &probed, error));
-  for (size_t i = 0, left = sizeof dtypes / sizeof *dtypes; left > 0; i++, left--) {
-    best_product best;
-    double left_ns = PROBE_NS - (hr_clock_ns() - start);
-    HR_TRY(find_best(device, dtypes[i], left_ns / (double)left, &best, error));
-    measured = set_rate(&probed, dtypes[i], &best) && measured;
-    found = fmax(found, best.flops_per_s);
-  }
+  HR_TRY(probe_products(device, PROBE_NS - (hr_clock_ns() - start), &probed, &measured, &found, error));
   if (found <= 0)
     return hr_fail(error, HR_ERROR_UNAVAILABLE,
                    "%s: has no kernel for products here that could be measured "

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "runtime/device/clock.h"
 
-#define SET_ALIGNMENT ((int64_t)64)
+#define SET_ALIGNMENT ((int64_t)256) /* what a library on a GPU may take for granted */
 
 int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes)
 {
@@ -20,7 +20,10 @@ static hr_status lay_out(hr_subject *s, bool warm, hr_error *error)
     s->stride[i] = (size_t)hr_round_up((int64_t)s->operands.bytes[i], SET_ALIGNMENT);
     set_bytes += s->stride[i];
   }
+  int64_t most = s->device->backend->sets_max;
   s->sets = warm ? 1 : hr_buffer_sets(set_bytes, s->device->cache_bytes);
+  if (most > 0)
+    s->sets = hr_min64(s->sets, most);
   double needed = (double)set_bytes * (double)s->sets + (double)hr_plan_workspace_bytes(s->plan);
   double available = (double)hr_device_memory_available(s->device) * 15 / 16;
   if (needed > available)
@@ -54,6 +57,8 @@ hr_status hr_subject_open(hr_device *device, const hr_problem *problem, const hr
 
 void hr_subject_close(hr_subject *subject)
 {
+  if (subject->device && subject->device->backend->forget)
+    subject->device->backend->forget(subject->device, subject->recording);
   for (size_t i = 0; i < HR_OPERANDS_MAX; i++)
     hr_buffer_free(subject->buffers[i]);
   hr_buffer_free(subject->workspace);
@@ -71,8 +76,21 @@ hr_status hr_subject_run(hr_subject *s, hr_error *error)
                      s->workspace ? hr_buffer_data(s->workspace) : NULL, error);
 }
 
+void hr_subject_group(hr_subject *s, int64_t runs)
+{
+  s->group = s->device->backend->time_runs ? hr_round_up(runs, s->sets) : runs;
+}
+
+static hr_status run_once(void *context, hr_error *error)
+{
+  return hr_subject_run(context, error);
+}
+
 hr_status hr_subject_sample(hr_subject *s, double *time_ns, hr_error *error)
 {
+  const hr_backend *backend = s->device->backend;
+  if (backend->time_runs)
+    return backend->time_runs(s->device, run_once, s, s->group, &s->recording, time_ns, error);
   double start = hr_clock_ns();
   for (int64_t i = 0; i < s->group; i++)
     HR_TRY(hr_subject_run(s, error));

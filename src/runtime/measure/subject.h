@@ -16,6 +16,7 @@ typedef struct hr_subject {
   hr_buffer *workspace;                /* NULL if the plan needs none */
   int64_t sets, next;                  /* next: the set that the next run uses */
   int64_t group;                       /* runs in one sample */
+  void *recording;                     /* of the device, from sample to sample */
 } hr_subject;
 
 /** Sets of `set_bytes` that rotate so that twice `cache_bytes` lies between two uses of one; 1 where a set alone is as
@@ -28,11 +29,22 @@ hr_status hr_subject_open(hr_device *device, const hr_problem *problem, const hr
                           hr_subject *subject, hr_error *error);
 void hr_subject_close(hr_subject *subject);
 
+/** Makes a sample of at least `runs` runs: all sets in turn, and each equally often where the device repeats a recording
+ *  of them. Once, before the samples that count. */
+void hr_subject_group(hr_subject *subject, int64_t runs);
+
 /** Runs the next set once. */
 hr_status hr_subject_run(hr_subject *subject, hr_error *error);
 
 /** Runs `group` times and gives the time of one run. */
 hr_status hr_subject_sample(hr_subject *subject, double *time_ns, hr_error *error);
+
+/** Lets the device work until its clock stays the same, if it is one that needs that and has not done so since it was
+ *  opened. HR_ERROR_INTERRUPTED if `options` say so; what else goes wrong is left to the measurement that follows. */
+hr_status hr_device_settle(hr_device *device, const hr_measure_options *options, hr_error *error);
+
+/** Whether the chip holds its clock down, by more than 5%, below the one that it settled at. */
+bool hr_device_throttled(const hr_device *device, const hr_conditions *conditions);
 
 /** Runs set 0 and compares a sample of rows with the reference (check.c): fills rows_checked and max_error of
  *  *measurement. HR_ERROR_WRONG_RESULT names the first element that is off. */

@@ -36,6 +36,7 @@ const hr_backend hr_backend_reference = {
     .has = has,
     .detect = detect,
     .waited_ns = hr_host_waited_ns,
+    .memory_available = hr_host_device_memory,
     .allocate = hr_host_allocate,
     .release = hr_host_release,
     .write = hr_host_write,

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/names.h"
 
-#include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,32 +37,34 @@ const hr_kernel_info *hr_kernels(size_t *count)
   return infos;
 }
 
-static const hr_backend *const backends[] = {&hr_backend_cpu, &hr_backend_reference};
-
-static bool is_cuda(const char *name)
+void hr_libraries(hr_library libraries[HR_LIBRARIES_MAX], size_t *count)
 {
-  if (strncmp(name, "cuda:", 5) != 0 || name[5] == '\0')
-    return strcmp(name, "cuda") == 0;
-  for (const char *digit = name + 5; *digit; digit++) {
-    if (!isdigit((unsigned char)*digit))
-      return false;
-  }
-  return true;
+  hr_cuda_libraries(libraries, count);
+}
+
+static const hr_backend *const backends[] = {&hr_backend_cpu, &hr_backend_cuda, &hr_backend_reference};
+
+/* The part of a name that says which kind of device: "cuda" of "cuda:1". "cuda" alone is its first; the other kinds
+ * have one device. */
+static bool names_backend(const char *name, const char *backend)
+{
+  size_t length = strlen(backend);
+  if (strcmp(name, backend) == 0)
+    return true;
+  if (strcmp(backend, "cuda") != 0 || strncmp(name, backend, length) != 0 || name[length] != ':')
+    return false;
+  const char *digits = name + length + 1;
+  return digits[0] && strlen(digits) <= 4 && strspn(digits, "0123456789") == strlen(digits);
 }
 
 static hr_status find_backend(const char *name, const hr_backend **backend, hr_error *error)
 {
   for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
-    if (strcmp(backends[i]->name, name) == 0) {
+    if (names_backend(name, backends[i]->name)) {
       *backend = backends[i];
       return HR_OK;
     }
   }
-  if (is_cuda(name))
-    return hr_fail(error, HR_ERROR_UNAVAILABLE,
-                   "%.40s: Headroom " HR_VERSION " does not run on CUDA devices; it can "
-                   "predict for one by its product's name, such as h200",
-                   name);
   return hr_fail(error, HR_ERROR_NOT_FOUND, "\"%.40s\" is no device of this machine: expected cpu, reference or cuda:N",
                  name);
 }
@@ -77,10 +79,11 @@ hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_e
   if (!opened)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open it", name);
   opened->backend = backend;
+  opened->settled_clock_hz = (double)NAN;
   opened->threads = threads;
   opened->kernels = kernels;
   opened->kernel_count = ROW_COUNT;
-  hr_copy_text(opened->name, sizeof opened->name, name);
+  hr_copy_text(opened->name, sizeof opened->name, strcmp(name, "cuda") == 0 ? "cuda:0" : name);
   hr_status status = backend->open(opened, error);
   if (status != HR_OK) {
     free(opened);

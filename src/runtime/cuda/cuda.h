@@ -1,0 +1,46 @@
+/* What the files of the CUDA backend share. */
+#ifndef HR_RUNTIME_CUDA_H
+#define HR_RUNTIME_CUDA_H
+
+#include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/nvml.h"
+#include "runtime/cuda/nvrtc.h"
+#include "runtime/device/device.h"
+
+/** hr_device.state of a CUDA device. Immutable after open. Libraries other than the driver may be closed (handle NULL).
+ *
+ *  The device's primary context is used, which other libraries of the process share; every function pushes it and pops
+ *  it again, so that a caller's own current context stays. Work goes to one stream. */
+typedef struct hr_cuda {
+  hr_driver driver;
+  hr_cublaslt cublaslt;
+  hr_nvrtc nvrtc;
+  hr_nvml nvml;
+  nvml_device watched; /* NULL: NVML does not know the device */
+  cu_device device;
+  bool retained;
+  cu_context context;
+  cu_stream stream;
+  cu_event start, end;
+  lt_handle lt;
+  int capability; /* 90: compute capability 9.0 */
+} hr_cuda;
+
+/** Makes the device's context current; pair with hr_cuda_leave(). */
+hr_status hr_cuda_enter(const hr_cuda *cuda, hr_error *error);
+void hr_cuda_leave(const hr_cuda *cuda);
+
+/** hr_backend.detect. */
+hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);
+
+/** hr_backend.time_runs, forget and copy_rate (timing.c). */
+hr_status hr_cuda_time_runs(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
+                            double *time_ns, hr_error *error);
+void hr_cuda_forget(hr_device *device, void *recording);
+hr_status hr_cuda_copy_rate(hr_device *device, double *bytes_per_s, hr_error *error);
+
+/** hr_backend.conditions (conditions.c). */
+void hr_cuda_conditions(const hr_device *device, hr_conditions *conditions);
+
+#endif

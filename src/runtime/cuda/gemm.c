@@ -1,0 +1,181 @@
+/* Products through cuBLASLt, by the algorithm that its heuristic puts first, which is what frameworks run.
+ *
+ * cuBLASLt counts column-major. A row-major C [m, n] is the column-major Cᵀ [n, m], so that it is asked for
+ * Cᵀ = Bᵀ Aᵀ: its first operand is our B, its second our A, and neither is moved. */
+#include "base/error.h"
+#include "runtime/cuda/cuda.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WORKSPACE_BYTES ((size_t)32 << 20) /* what cuBLAS's documentation advises for Hopper, and PyTorch gives */
+#define ADDRESS_ALIGNMENT 16               /* that algorithms may count on at most */
+
+typedef struct product {
+  const hr_cuda *cuda;
+  lt_description description;
+  lt_layout first, second, added, result;
+  lt_heuristic chosen;
+} product;
+
+/* How cuBLASLt calls a format, what sums are in, and the first compute capability that multiplies it. */
+typedef struct format {
+  int type, compute, capability;
+} format;
+
+static const format formats[HR_DTYPE_COUNT] = {
+    [HR_FP32] = {LT_R_32F, LT_COMPUTE_32F, 70},         [HR_TF32] = {LT_R_32F, LT_COMPUTE_32F_FAST_TF32, 80},
+    [HR_FP16] = {LT_R_16F, LT_COMPUTE_32F, 70},         [HR_BF16] = {LT_R_16BF, LT_COMPUTE_32F, 80},
+    [HR_FP8_E4M3] = {LT_R_8F_E4M3, LT_COMPUTE_32F, 89},
+};
+
+static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+{
+  const hr_cuda *cuda = device->state;
+  const hr_gemm *g = &problem->gemm;
+  int capability = formats[problem->dtype].capability;
+  const char *reason = NULL;
+  if (cuda->capability < capability)
+    snprintf(why, why_size, "multiplies %s from compute capability %d.%d on, this GPU has %d.%d",
+             hr_dtype_name(problem->dtype), capability / 10, capability % 10, cuda->capability / 10,
+             cuda->capability % 10);
+  else if (g->batch > INT32_MAX)
+    reason = "takes batches of fewer than 2^31";
+  else if (problem->dtype == HR_FP8_E4M3 && cuda->capability < 100 && (g->transpose_a || !g->transpose_b))
+    reason = "multiplies fp8 with A plain and B transposed only";
+  else if (problem->dtype == HR_FP8_E4M3 && (g->m % 16 || g->n % 16 || g->k % 16))
+    reason = "multiplies fp8 in sizes that are multiples of 16 only";
+  else
+    return true;
+  if (reason)
+    snprintf(why, why_size, "%s", reason);
+  return false;
+}
+
+/* A matrix of ours, rows × columns row-major, as a column-major columns × rows; one after the other in a batch. */
+static hr_status make_layout(const hr_cublaslt *lt, int type, int64_t rows, int64_t columns, int64_t batch,
+                             lt_layout *layout, hr_error *error)
+{
+  HR_TRY(HR_LT(lt, cublasLtMatrixLayoutCreate, (layout, type, (uint64_t)columns, (uint64_t)rows, columns), error));
+  if (batch == 1)
+    return HR_OK;
+  int32_t count = (int32_t)batch;
+  int64_t stride = rows * columns;
+  HR_TRY(HR_LT(lt, cublasLtMatrixLayoutSetAttribute, (*layout, LT_LAYOUT_BATCH_COUNT, &count, sizeof count), error));
+  return HR_LT(lt, cublasLtMatrixLayoutSetAttribute, (*layout, LT_LAYOUT_BATCH_STRIDE, &stride, sizeof stride), error);
+}
+
+static hr_status describe_product(product *p, const hr_gemm *g, hr_error *error)
+{
+  const hr_cublaslt *lt = &p->cuda->cublaslt;
+  const format *f = &formats[g->dtype];
+  int32_t first = g->transpose_b ? LT_OP_T : LT_OP_N, second = g->transpose_a ? LT_OP_T : LT_OP_N;
+  HR_TRY(HR_LT(lt, cublasLtMatmulDescCreate, (&p->description, f->compute, LT_R_32F), error));
+  HR_TRY(
+      HR_LT(lt, cublasLtMatmulDescSetAttribute, (p->description, LT_DESCRIPTION_TRANSA, &first, sizeof first), error));
+  HR_TRY(HR_LT(lt, cublasLtMatmulDescSetAttribute, (p->description, LT_DESCRIPTION_TRANSB, &second, sizeof second),
+               error));
+  HR_TRY(
+      make_layout(lt, f->type, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, g->batch, &p->first, error));
+  HR_TRY(make_layout(lt, f->type, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, g->batch, &p->second,
+                     error));
+  /* What would be added to an fp8 result has to be of 16 bits; nothing is added. */
+  HR_TRY(make_layout(lt, g->dtype == HR_FP8_E4M3 ? LT_R_16BF : f->type, g->m, g->n, g->batch, &p->added, error));
+  return make_layout(lt, f->type, g->m, g->n, g->batch, &p->result, error);
+}
+
+static hr_status choose(product *p, const hr_gemm *g, hr_error *error)
+{
+  const hr_cublaslt *lt = &p->cuda->cublaslt;
+  lt_preference preference = NULL;
+  size_t workspace = WORKSPACE_BYTES;
+  int found = 0;
+  hr_error reason = {.message = "none found"};
+  HR_TRY(HR_LT(lt, cublasLtMatmulPreferenceCreate, (&preference), error));
+  hr_status status = HR_LT(lt, cublasLtMatmulPreferenceSetAttribute,
+                           (preference, LT_PREFERENCE_WORKSPACE_BYTES, &workspace, sizeof workspace), &reason);
+  if (status == HR_OK)
+    status = HR_LT(
+        lt, cublasLtMatmulAlgoGetHeuristic,
+        (p->cuda->lt, p->description, p->first, p->second, p->added, p->result, preference, 1, &p->chosen, &found),
+        &reason);
+  lt->cublasLtMatmulPreferenceDestroy(preference);
+  if (status == HR_OK && found < 1)
+    status = HR_ERROR_UNSUPPORTED;
+  if (status != HR_OK)
+    return hr_fail(error, status,
+                   "cuBLASLt has no algorithm for this %s product of %" PRId64 " × %" PRId64 " × %" PRId64 " (%s)",
+                   hr_dtype_name(g->dtype), g->m, g->n, g->k, reason.message);
+  return HR_OK;
+}
+
+static void release(void *state)
+{
+  product *p = state;
+  if (!p)
+    return;
+  const hr_cublaslt *lt = &p->cuda->cublaslt;
+  lt_layout layouts[] = {p->first, p->second, p->added, p->result};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    if (layouts[i])
+      lt->cublasLtMatrixLayoutDestroy(layouts[i]);
+  }
+  if (p->description)
+    lt->cublasLtMatmulDescDestroy(p->description);
+  free(p);
+}
+
+static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+                         hr_error *error)
+{
+  product *p = calloc(1, sizeof *p);
+  if (!p)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
+  p->cuda = device->state;
+  hr_status status = hr_cuda_enter(p->cuda, error);
+  if (status == HR_OK) {
+    status = describe_product(p, &problem->gemm, error);
+    if (status == HR_OK)
+      status = choose(p, &problem->gemm, error);
+    hr_cuda_leave(p->cuda);
+  }
+  if (status != HR_OK) {
+    release(p);
+    return status;
+  }
+  *state = p;
+  *workspace_bytes = p->chosen.workspace_bytes;
+  return HR_OK;
+}
+
+static bool aligned(const void *address)
+{
+  return (uintptr_t)address % ADDRESS_ALIGNMENT == 0;
+}
+
+static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+{
+  const product *p = plan->state;
+  const float one = 1, zero = 0;
+  const void *added = plan->problem.dtype == HR_FP8_E4M3 ? NULL : output;
+  if (!aligned(inputs[0]) || !aligned(inputs[1]) || !aligned(output))
+    return hr_fail(error, HR_ERROR_INVALID, "gemm_cublaslt: an address is no multiple of %d", ADDRESS_ALIGNMENT);
+  HR_TRY(hr_cuda_enter(p->cuda, error));
+  hr_status status =
+      HR_LT(&p->cuda->cublaslt, cublasLtMatmul,
+            (p->cuda->lt, p->description, &one, inputs[1], p->first, inputs[0], p->second, &zero, added, p->added,
+             output, p->result, &p->chosen.algorithm, workspace, plan->workspace_bytes, p->cuda->stream),
+            error);
+  hr_cuda_leave(p->cuda);
+  return status;
+}
+
+static void describe(const void *state, char *text, size_t size)
+{
+  const product *p = state;
+  hr_cublaslt_describe(&p->cuda->cublaslt, &p->chosen, text, size);
+}
+
+const hr_kernel_functions hr_kernel_gemm_cublaslt = {
+    .supports = supports, .prepare = prepare, .run = run, .release = release, .describe = describe};

@@ -1,0 +1,43 @@
+#include "runtime/cuda/library.h"
+
+#include "base/error.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static void *open_first(const hr_library_source *source)
+{
+  for (size_t i = 0; i < HR_LIBRARY_NAMES_MAX && source->files[i]; i++) {
+    void *handle = dlopen(source->files[i], RTLD_NOW | RTLD_LOCAL);
+    if (handle)
+      return handle;
+  }
+  return NULL;
+}
+
+hr_status hr_library_open(const hr_library_source *source, const hr_symbol *symbols, size_t count, void *table,
+                          void **handle, hr_error *error)
+{
+  *handle = NULL;
+  void *opened = open_first(source);
+  if (!opened)
+    return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s (%s) cannot be loaded: %s", source->title, source->files[0],
+                   source->how_to_get);
+  for (size_t i = 0; i < count; i++) {
+    void *address = dlsym(opened, symbols[i].name);
+    if (!address) {
+      dlclose(opened);
+      return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s (%s) has no %s: it is too old; %s", source->title,
+                     source->files[0], symbols[i].name, source->how_to_get);
+    }
+    memcpy((char *)table + symbols[i].offset, &address, sizeof address);
+  }
+  *handle = opened;
+  return HR_OK;
+}
+
+void hr_library_close(void *handle)
+{
+  if (handle)
+    dlclose(handle);
+}

@@ -1,0 +1,59 @@
+/* Clocks: a chip that comes from idle runs faster for a while than it can for long. */
+#include "base/error.h"
+#include "runtime/device/clock.h"
+#include "runtime/measure/subject.h"
+
+#include <math.h>
+
+#define PRODUCT_SIZE 8192    /* large enough to draw the most power that products draw */
+#define THROTTLED_SHARE 0.95 /* of the settled clock */
+
+static bool cancelled(const hr_measure_options *o)
+{
+  return o->cancelled && o->cancelled(o->context);
+}
+
+static hr_status work(hr_subject *subject, const hr_measure_options *o, double for_ns, hr_error *error)
+{
+  double start = hr_clock_ns(), time_ns;
+  while (hr_clock_ns() - start < for_ns) {
+    if (cancelled(o))
+      return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+    if (hr_subject_sample(subject, &time_ns, NULL) != HR_OK)
+      return HR_OK;
+  }
+  return HR_OK;
+}
+
+hr_status hr_device_settle(hr_device *device, const hr_measure_options *options, hr_error *error)
+{
+  if (device->settled || device->backend->settle_ns <= 0)
+    return HR_OK;
+  hr_problem problem = {.operation = HR_OPERATION_GEMM, .gemm = hr_gemm_default()};
+  problem.gemm.m = problem.gemm.n = problem.gemm.k = PRODUCT_SIZE;
+  problem.gemm.transpose_b = true;
+  hr_measure_options warm = *options;
+  warm.warm = true;
+  warm.kernel = NULL;
+  static const hr_dtype dtypes[] = {HR_BF16, HR_FP16}; /* the first that the device multiplies */
+  hr_status status = HR_OK, opened = HR_ERROR_UNSUPPORTED;
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes && opened == HR_ERROR_UNSUPPORTED; i++) {
+    hr_subject subject;
+    problem.dtype = problem.gemm.dtype = dtypes[i];
+    opened = hr_subject_open(device, &problem, &warm, &subject, NULL);
+    if (opened == HR_OK)
+      status = work(&subject, options, device->backend->settle_ns, error);
+    hr_subject_close(&subject);
+  }
+  HR_TRY(status);
+  hr_conditions now;
+  hr_device_conditions(device, &now);
+  device->settled_clock_hz = opened == HR_OK ? now.clock_hz : (double)NAN;
+  device->settled = true;
+  return HR_OK;
+}
+
+bool hr_device_throttled(const hr_device *device, const hr_conditions *conditions)
+{
+  return conditions->throttled_by[0] && conditions->clock_hz < THROTTLED_SHARE * device->settled_clock_hz;
+}

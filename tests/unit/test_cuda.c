@@ -1,0 +1,152 @@
+/* What of the CUDA backend needs no GPU: libraries that are missing or too old, the numbers that cuBLASLt gives to
+ * blocks, and how measuring deals with a device that has a clock of its own. */
+#include "test.h"
+
+#include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/library.h"
+#include "runtime/measure/subject.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct one_entry {
+  void (*entry)(void);
+} one_entry;
+
+static void a_library_that_is_missing_is_named_with_how_to_get_it(void **state)
+{
+  (void)state;
+  static const hr_library_source source = {
+      .title = "Nowhere", .files = {"libheadroom-nowhere.so.1"}, .how_to_get = "look elsewhere"};
+  void *handle = &handle;
+  hr_error error;
+  assert_int_equal(hr_library_open(&source, NULL, 0, NULL, &handle, &error), HR_ERROR_UNAVAILABLE);
+  assert_null(handle);
+  assert_string_equal(error.message, "Nowhere (libheadroom-nowhere.so.1) cannot be loaded: look elsewhere");
+}
+
+static void a_library_without_an_entry_point_is_too_old(void **state)
+{
+  (void)state;
+  static const hr_library_source source = {
+      .title = "C", .files = {"libheadroom-nowhere.so.1", "libc.so.6"}, .how_to_get = "take a newer one"};
+  static const hr_symbol there = {"strlen", offsetof(one_entry, entry)}, missing = {"no_such_entry_point", 0};
+  one_entry table = {NULL};
+  void *handle = NULL;
+  hr_error error;
+  assert_ok(hr_library_open(&source, &there, 1, &table, &handle, &error), error);
+  assert_non_null(handle);
+  assert_true(table.entry != NULL);
+  hr_library_close(handle);
+  assert_int_equal(hr_library_open(&source, &missing, 1, &table, &handle, &error), HR_ERROR_UNAVAILABLE);
+  assert_non_null(strstr(error.message, "no_such_entry_point"));
+  assert_null(handle);
+  hr_library_close(NULL);
+}
+
+static void every_library_has_a_version_or_says_what_is_missing(void **state)
+{
+  (void)state;
+  hr_library libraries[HR_LIBRARIES_MAX];
+  size_t count = 0;
+  hr_libraries(libraries, &count);
+  assert_true(count >= 4 && count <= HR_LIBRARIES_MAX);
+  for (size_t i = 0; i < count; i++) {
+    bool found = libraries[i].status == HR_OK;
+    assert_true(libraries[i].name[0] && libraries[i].purpose[0]);
+    assert_int_equal(found, libraries[i].version[0] != '\0');
+    assert_int_equal(found, libraries[i].detail[0] == '\0');
+  }
+}
+
+/* An algorithm as cuBLASLt would describe it. */
+static lt_result known_config(const lt_algorithm *algorithm, int attribute, void *value, size_t bytes, size_t *written)
+{
+  uint32_t wide = (uint32_t)algorithm->data[attribute < 8 ? attribute : 7];
+  if (bytes == sizeof wide)
+    memcpy(value, &wide, sizeof wide);
+  else
+    *(uint16_t *)value = (uint16_t)wide;
+  *written = bytes;
+  return LT_SUCCESS;
+}
+
+static void an_algorithm_is_described_as_seen_from_the_row_major_product(void **state)
+{
+  (void)state;
+  const hr_cublaslt lt = {.cublasLtMatmulAlgoConfigGetAttribute = known_config};
+  /* Numbers of cublasLtMatmulTile_t: 24 is 256x128, 513 is 256x256; stages 35 is 64xauto; clusters 3 is 2x1x1. */
+  lt_heuristic chosen = {.waves = 1.5f};
+  chosen.algorithm.data[LT_CONFIG_ID] = 66;
+  chosen.algorithm.data[LT_CONFIG_TILE] = 24;
+  chosen.algorithm.data[LT_CONFIG_SPLIT_K] = 2;
+  chosen.algorithm.data[LT_CONFIG_STAGES] = 35;
+  chosen.algorithm.data[7] = 3;
+  char text[128];
+  hr_cublaslt_describe(&lt, &chosen, text, sizeof text);
+  assert_string_equal(text, "algo 66, tile 128x256, stages 64xauto, cluster 1x2, split-k 2, waves 1.50");
+  chosen.algorithm.data[LT_CONFIG_TILE] = 513;
+  chosen.algorithm.data[LT_CONFIG_STAGES] = 0;
+  chosen.algorithm.data[7] = 0;
+  hr_cublaslt_describe(&lt, &chosen, text, sizeof text);
+  assert_string_equal(text, "algo 66, tile 256x256, stages auto, cluster auto, split-k 2, waves 1.50");
+  chosen.algorithm.data[LT_CONFIG_TILE] = 60000; /* of a version to come */
+  chosen.algorithm.data[LT_CONFIG_STAGES] = 29;
+  chosen.algorithm.data[7] = 999;
+  hr_cublaslt_describe(&lt, &chosen, text, sizeof text);
+  assert_string_equal(text, "algo 66, tile no. 60000, stages no. 29, cluster no. 999, split-k 2, waves 1.50");
+}
+
+static hr_status no_time(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
+                         double *time_ns, hr_error *error)
+{
+  (void)device, (void)run, (void)context, (void)count, (void)recording, (void)error;
+  *time_ns = 1;
+  return HR_OK;
+}
+
+static void a_recording_runs_over_every_set_equally_often(void **state)
+{
+  (void)state;
+  const hr_backend recording = {.name = "recording", .time_runs = no_time}, plain = {.name = "plain"};
+  hr_device device = {.backend = &recording};
+  hr_subject subject = {.device = &device, .sets = 7, .group = 1};
+  hr_subject_group(&subject, 10);
+  assert_int_equal(subject.group, 14);
+  hr_subject_group(&subject, 3);
+  assert_int_equal(subject.group, 7);
+  device.backend = &plain; /* goes on where the last sample stopped */
+  hr_subject_group(&subject, 10);
+  assert_int_equal(subject.group, 10);
+}
+
+static void a_clock_is_throttled_when_it_is_held_well_below_where_it_settled(void **state)
+{
+  (void)state;
+  hr_device device = {.settled_clock_hz = 1500e6};
+  hr_conditions conditions = {.clock_hz = 1400e6, .throttled_by = "temperature"};
+  assert_true(hr_device_throttled(&device, &conditions));
+  conditions.clock_hz = 1430e6; /* 5% below is 1425 MHz */
+  assert_false(hr_device_throttled(&device, &conditions));
+  conditions.clock_hz = 345e6;
+  conditions.throttled_by[0] = '\0'; /* idle */
+  assert_false(hr_device_throttled(&device, &conditions));
+  conditions = (hr_conditions){.clock_hz = (double)NAN, .throttled_by = "temperature"};
+  assert_false(hr_device_throttled(&device, &conditions));
+  conditions.clock_hz = 100e6;
+  device.settled_clock_hz = (double)NAN;
+  assert_false(hr_device_throttled(&device, &conditions));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_library_that_is_missing_is_named_with_how_to_get_it),
+      cmocka_unit_test(a_library_without_an_entry_point_is_too_old),
+      cmocka_unit_test(every_library_has_a_version_or_says_what_is_missing),
+      cmocka_unit_test(an_algorithm_is_described_as_seen_from_the_row_major_product),
+      cmocka_unit_test(a_recording_runs_over_every_set_equally_often),
+      cmocka_unit_test(a_clock_is_throttled_when_it_is_held_well_below_where_it_settled),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
