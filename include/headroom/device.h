@@ -34,7 +34,7 @@ HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware
 
 /** As hr_device_detect(), then measures for about a second: the library's best product (fp32 and bf16) and a
  *  streaming copy replace the estimated rates. A rate that other programs kept from settling stays an estimate, and
- *  hardware->calibration then HR_CALIBRATION_DATASHEET. HR_ERROR_UNSUPPORTED for a device without rates,
+ *  hardware->calibration then HR_CALIBRATION_ESTIMATED. HR_ERROR_UNSUPPORTED for a device without rates,
  *  HR_ERROR_UNAVAILABLE where it has no kernel for products. */
 HR_API hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error);
 

@@ -16,6 +16,7 @@ typedef enum hr_hardware_kind { HR_HARDWARE_GPU, HR_HARDWARE_CPU } hr_hardware_k
 
 /** Where the rates come from, and so how far a prediction may be off. */
 typedef enum hr_calibration {
+  HR_CALIBRATION_ESTIMATED, /* not even the maker's: instruction set × cores × clock */
   HR_CALIBRATION_DATASHEET, /* nobody has measured: rates are the maker's */
   HR_CALIBRATION_PUBLISHED, /* library rates and alignment classes from published measurements */
   HR_CALIBRATION_MEASURED   /* measured by Headroom or with the same care on such a device */

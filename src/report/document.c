@@ -142,7 +142,8 @@ void hr_put_model(const hr_document *document, const hr_model *model)
 
 void hr_put_hardware(const hr_document *document, const hr_hardware *hardware)
 {
-  static const char *const rates[] = {[HR_CALIBRATION_DATASHEET] = "rates from the datasheet",
+  static const char *const rates[] = {[HR_CALIBRATION_ESTIMATED] = "rates estimated",
+                                      [HR_CALIBRATION_DATASHEET] = "rates from the datasheet",
                                       [HR_CALIBRATION_PUBLISHED] = "rates from published measurements",
                                       [HR_CALIBRATION_MEASURED] = "rates measured"};
   char memory[HR_NUMBER_SIZE];

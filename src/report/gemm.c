@@ -260,8 +260,8 @@ static void write_text(const hr_document *document, const gemm_report *r)
   hr_write_time(low, sizeof low, p->low_ns);
   hr_write_time(high, sizeof high, p->high_ns);
   hr_write_rate(rate, sizeof rate, (double)r->flops / p->time_ns * 1e9, "FLOP/s");
-  hr_put_field(document, "predicted", "%s (%s … %s), %s, %.0f%% of the datasheet rate, bound by %s", time, low, high,
-               rate, 100 * p->efficiency, hr_bound_name(p->bound_by));
+  hr_put_field(document, "predicted", "%s (%s … %s), %s, %.0f%% of the peak rate, bound by %s", time, low, high, rate,
+               100 * p->efficiency, hr_bound_name(p->bound_by));
   tell_times(document, p);
   hr_write_share(tile, sizeof tile, p->tile_waste);
   hr_write_share(wave, sizeof wave, p->wave_waste);

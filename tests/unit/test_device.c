@@ -44,7 +44,7 @@ static void the_cpu_describes_itself_in_numbers_that_can_be_predicted_with(void 
   assert_ok(hr_hardware_check(&hardware, &error), error);
   assert_string_equal(hardware.name, "cpu");
   assert_int_equal(hardware.kind, HR_HARDWARE_CPU);
-  assert_int_equal(hardware.calibration, HR_CALIBRATION_DATASHEET);
+  assert_int_equal(hardware.calibration, HR_CALIBRATION_ESTIMATED);
   assert_true(hardware.product[0] && hardware.architecture[0]);
   assert_true(hardware.multiprocessors >= 1 && hardware.dense_flops_per_s[HR_FP32] > 0);
   assert_true(hardware.memory_bytes > 0 && hardware.error_band >= 1); /* a guess says that it is one */

@@ -1,5 +1,6 @@
 #include <headroom/hardware.h>
 
+#include "analysis/hardware/choices.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
@@ -23,11 +24,9 @@ double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dty
   return hardware->dense_flops_per_s[dtype] * (share > 0 ? share : LIBRARY_SHARE_UNKNOWN);
 }
 
-static const char *const calibration_names[] = {"datasheet", "published", "measured"};
-
 const char *hr_calibration_name(hr_calibration calibration)
 {
-  return hr_name_of(calibration_names, sizeof calibration_names / sizeof *calibration_names, (int)calibration);
+  return hr_name_of(hr_calibration_names, HR_CALIBRATION_COUNT, (int)calibration);
 }
 
 static hr_status out_of_range(hr_error *error, const char *member, double value, double least, double most)

@@ -1,6 +1,7 @@
 /* Device files: data/hardware/<name>.json, described in docs/hardware.md. */
 #include <headroom/hardware.h>
 
+#include "analysis/hardware/choices.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/names.h"
@@ -37,13 +38,12 @@ static hr_status read_choice(const hr_json_reader *reader, const char *field, co
 static hr_status read_names(const hr_json_reader *reader, hr_hardware *hardware)
 {
   static const char *const kinds[] = {"gpu", "cpu"};
-  static const char *const calibrations[] = {"datasheet", "published", "measured"};
   int kind = 0, calibration = 0;
   HR_TRY(read_text(reader, "name", hardware->name, sizeof hardware->name));
   HR_TRY(read_text(reader, "product", hardware->product, sizeof hardware->product));
   HR_TRY(read_text(reader, "architecture", hardware->architecture, sizeof hardware->architecture));
   HR_TRY(read_choice(reader, "kind", kinds, 2, &kind));
-  HR_TRY(read_choice(reader, "calibration", calibrations, 3, &calibration));
+  HR_TRY(read_choice(reader, "calibration", hr_calibration_names, HR_CALIBRATION_COUNT, &calibration));
   hardware->kind = (hr_hardware_kind)kind;
   hardware->calibration = (hr_calibration)calibration;
   return HR_OK;

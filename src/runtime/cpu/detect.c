@@ -81,7 +81,7 @@ hr_status hr_cpu_detect(const hr_device *device, hr_hardware *hardware, hr_error
   (void)error;
   const hr_cpu *cpu = device->state;
   const hr_topology *topology = &cpu->topology;
-  hr_hardware h = {.struct_size = sizeof h, .kind = HR_HARDWARE_CPU, .calibration = HR_CALIBRATION_DATASHEET};
+  hr_hardware h = {.struct_size = sizeof h, .kind = HR_HARDWARE_CPU, .calibration = HR_CALIBRATION_ESTIMATED};
   hr_copy_text(h.name, sizeof h.name, device->name);
   snprintf(h.product, sizeof h.product, "%.60s, %d core%s", cpu->isa.brand[0] ? cpu->isa.brand : "CPU", device->threads,
            device->threads == 1 ? "" : "s");

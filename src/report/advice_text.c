@@ -1,0 +1,227 @@
+/* An advice as people read it, in a terminal or in Markdown. */
+#include "report/advice.h"
+
+#include "base/error.h"
+#include "report/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+static const hr_style severity_styles[] = {[HR_SEVERITY_NONE] = HR_STYLE_DIM,
+                                           [HR_SEVERITY_LOW] = HR_STYLE_CYAN,
+                                           [HR_SEVERITY_MEDIUM] = HR_STYLE_YELLOW,
+                                           [HR_SEVERITY_HIGH] = HR_STYLE_RED};
+
+static hr_style severity_style(hr_severity severity)
+{
+  return (unsigned)severity < COUNT_OF(severity_styles) ? severity_styles[severity] : HR_STYLE_PLAIN;
+}
+
+static void put_step(const hr_document *document, const hr_advice *advice, int64_t parameters)
+{
+  const hr_step *step = &advice->step;
+  char count[HR_NUMBER_SIZE], brief[HR_NUMBER_SIZE], time[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE];
+  hr_put_model(document, &advice->model);
+  hr_write_count(count, sizeof count, parameters);
+  hr_write_short(brief, sizeof brief, (double)parameters);
+  hr_put_field(document, "parameters", "%s (%s)", count, brief);
+  hr_put_hardware(document, &advice->hardware);
+  hr_put_workload(document, &advice->workload);
+  hr_write_time(time, sizeof time, step->time_ns);
+  hr_write_time(low, sizeof low, step->low_ns);
+  hr_write_time(high, sizeof high, step->high_ns);
+  char tokens[HR_NUMBER_SIZE];
+  double percent = 100 * step->model_efficiency;
+  hr_write_count(tokens, sizeof tokens, (int64_t)step->tokens_per_s);
+  hr_put_field(document, "step", "%s predicted (%s … %s), %s tokens/s, %.*f%% of the peak rate", time, low, high,
+               tokens, percent < 0.95 ? 2 : 0, percent);
+}
+
+/* Writes "name +12.3%" if there is a gain. Returns what stands before the next one. */
+static const char *put_gain(const hr_document *document, const char *before, const char *name, double gain,
+                            bool important)
+{
+  char text[HR_NUMBER_SIZE];
+  if (!isfinite(gain))
+    return before;
+  hr_write_gain(text, sizeof text, gain);
+  fprintf(document->out, "%s%s ", before, name);
+  hr_style style = !important || gain == 0 ? HR_STYLE_PLAIN : gain > 0 ? HR_STYLE_GREEN : HR_STYLE_RED;
+  hr_style_begin(document->out, document->options, style);
+  fprintf(document->out, "%s", text);
+  hr_style_end(document->out, document->options, style);
+  return ",  ";
+}
+
+static const hr_confirmed *confirmed_of(const hr_confirmation *confirmation, size_t finding)
+{
+  for (size_t i = 0; confirmation && i < confirmation->finding_count; i++) {
+    if (confirmation->findings[i].finding == finding)
+      return &confirmation->findings[i];
+  }
+  return NULL;
+}
+
+/* "measured: operator +11.4%,  step +0.8% (+0.7% … +0.9%)"; at another size than the one asked for, that size and what
+ * is predicted there, as the finding's own prediction is of another. */
+static void put_measured_gains(const hr_document *document, const hr_finding *f, const hr_confirmation *confirmation,
+                               const hr_confirmed *c, int indent)
+{
+  char low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], predicted[HR_NUMBER_SIZE];
+  fprintf(document->out, "%*smeasured", indent, "");
+  if (confirmation->reduced)
+    fprintf(document->out, " at %" PRId64 " × %" PRId64 " tokens", confirmation->batch, confirmation->sequence);
+  const char *before = put_gain(document, ": ", "operator", f->measured_operator_gain, false);
+  put_gain(document, before, "step", f->measured_gain, true);
+  hr_write_gain(low, sizeof low, c->measured_gain_low);
+  hr_write_gain(high, sizeof high, c->measured_gain_high);
+  fprintf(document->out, " (%s … %s)", low, high);
+  hr_write_gain(predicted, sizeof predicted, c->predicted_gain);
+  if (confirmation->reduced)
+    fprintf(document->out, ",  predicted there %s", predicted);
+  fprintf(document->out, "\n");
+}
+
+/* "parameters +0.1%,  operator +540%,  step +12.3%", and below it what was measured. */
+static void put_gains(const hr_document *document, const hr_finding *f, const hr_confirmation *confirmation,
+                      size_t finding, int indent)
+{
+  fprintf(document->out, "%*s", indent, "");
+  const char *before = put_gain(document, "", "parameters", f->parameter_change, false);
+  before = put_gain(document, before, "operator", f->predicted_operator_gain, false);
+  put_gain(document, before, "step", f->predicted_gain, true);
+  fprintf(document->out, "\n");
+  const hr_confirmed *confirmed = confirmed_of(confirmation, finding);
+  if (confirmed && isfinite(f->measured_gain))
+    put_measured_gains(document, f, confirmation, confirmed, indent);
+}
+
+#define FINDING_INDENT 8
+
+static void put_indented(const hr_document *document, const char *text)
+{
+  char clean[640];
+  hr_text_clean(clean, sizeof clean, text);
+  fprintf(document->out, "%*s", FINDING_INDENT, "");
+  hr_text_wrap(document->out, clean, FINDING_INDENT, FINDING_INDENT, document->options->width);
+}
+
+static void tell_finding(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation,
+                         size_t index)
+{
+  const hr_finding *f = &advice->findings[index];
+  static const char *const words[] = {"none", "low", "MEDIUM", "HIGH"};
+  const char *word = f->void_on_device ? "void" : (unsigned)f->severity < COUNT_OF(words) ? words[f->severity] : "?";
+  fprintf(document->out, "\n");
+  hr_style_begin(document->out, document->options, severity_style(f->severity));
+  fprintf(document->out, "%-*s", FINDING_INDENT, word);
+  hr_style_end(document->out, document->options, severity_style(f->severity));
+  char title[256];
+  snprintf(title, sizeof title, "%s%s%s", f->rule, f->operators[0] ? ": " : "", f->operators);
+  hr_text_wrap(document->out, title, FINDING_INDENT, FINDING_INDENT, document->options->width);
+  put_indented(document, f->why);
+  if (f->suggested[0]) {
+    char change[320];
+    snprintf(change, sizeof change, "%s%s%s", f->current, f->current[0] ? " → " : "", f->suggested);
+    put_indented(document, change);
+  }
+  if (f->has_change)
+    put_gains(document, f, confirmation, index, FINDING_INDENT);
+  if (document->options->verbose && f->source) {
+    hr_style_begin(document->out, document->options, HR_STYLE_DIM);
+    char source[320];
+    snprintf(source, sizeof source, "Source: %s", f->source);
+    put_indented(document, source);
+    hr_style_end(document->out, document->options, HR_STYLE_DIM);
+  }
+}
+
+static hr_status tell_findings(const hr_document *document, const hr_advice *advice,
+                               const hr_confirmation *confirmation, hr_error *error)
+{
+  size_t told = 0;
+  for (size_t i = 0; i < advice->finding_count; i++)
+    told += hr_finding_is_told(&advice->findings[i], document->options);
+  hr_put_heading(document, "Findings");
+  if (told == 0) {
+    hr_put_paragraph(document, "Nothing to gain: every rule is satisfied or does not matter here. See -v for each.");
+    return HR_OK;
+  }
+  if (document->options->format == HR_FORMAT_MARKDOWN)
+    return hr_put_table(document, hr_finding_table(advice, document->options), error);
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    if (hr_finding_is_told(&advice->findings[i], document->options))
+      tell_finding(document, advice, confirmation, i);
+  }
+  return HR_OK;
+}
+
+static void tell_combined(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation)
+{
+  if (!advice->has_combined)
+    return;
+  hr_put_heading(document, "All compatible changes together");
+  hr_put_paragraph(document, advice->combined.why);
+  if (advice->combined.suggested[0])
+    hr_put_paragraph(document, advice->combined.suggested);
+  hr_finding gains = advice->combined;
+  gains.predicted_operator_gain = gains.measured_operator_gain = NAN; /* of which operator would not be clear */
+  put_gains(document, &gains, confirmation, SIZE_MAX, 0);
+}
+
+/* Times are shown whatever their status; a doubt about them belongs beside them. */
+static void tell_doubts(const hr_document *document, const hr_confirmation *confirmation)
+{
+  size_t doubtful = 0;
+  const char *reason = "";
+  for (size_t i = 0; i < confirmation->count; i++) {
+    const hr_comparison *c = &confirmation->rows[i].comparison;
+    const hr_measurement *worse = c->before.status != HR_OK ? &c->before : &c->after;
+    if (worse->status != HR_OK && ++doubtful == 1)
+      reason = worse->reason;
+  }
+  if (doubtful == 0)
+    return;
+  char text[320];
+  snprintf(text, sizeof text, "%zu of %zu comparisons did not settle or have no time; the first: %s", doubtful,
+           confirmation->count, reason);
+  hr_put_paragraph(document, text);
+}
+
+static hr_status tell_measured(const hr_document *document, const hr_advice *advice,
+                               const hr_confirmation *confirmation, hr_error *error)
+{
+  if (!confirmation)
+    return HR_OK;
+  hr_put_heading(document, "Measured on %s at %" PRId64 " × %" PRId64 " tokens%s", advice->hardware.name,
+                 confirmation->batch, confirmation->sequence, confirmation->complete ? "" : " (stopped early)");
+  if (confirmation->note[0])
+    hr_put_paragraph(document, confirmation->note);
+  if (confirmation->count == 0) {
+    hr_put_paragraph(document, confirmation->complete ? "No finding changes a product that can be measured here."
+                                                      : "Nothing was measured by then.");
+    return HR_OK;
+  }
+  HR_TRY(hr_put_table(document, hr_measured_table(advice, confirmation), error));
+  tell_doubts(document, confirmation);
+  hr_put_heading(document, "Gains at this size");
+  return hr_put_table(document, hr_confirmed_table(advice, confirmation), error);
+}
+
+hr_status hr_tell_advice(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation,
+                         int64_t parameters, hr_error *error)
+{
+  const hr_step *step = &advice->step;
+  put_step(document, advice, parameters);
+  hr_put_heading(document, document->options->verbose ? "Operators of the step" : "Matrix products of the step");
+  HR_TRY(hr_put_table(
+      document,
+      hr_operator_table(&step->operators, step, &advice->model, &advice->workload, !document->options->verbose),
+      error));
+  HR_TRY(tell_findings(document, advice, confirmation, error));
+  tell_combined(document, advice, confirmation);
+  return tell_measured(document, advice, confirmation, error);
+}

@@ -1,0 +1,121 @@
+/* What a confirmation measured, as tables. */
+#include "report/advice.h"
+
+#include <math.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
+
+static const hr_column measured_columns[] = {
+    {"rule", "finding", HR_CELL_TEXT, 3},
+    {"operator", "operator", HR_CELL_TEXT, 0},
+    {NULL, "size now", HR_CELL_TEXT, 5},
+    {NULL, "changed to", HR_CELL_TEXT, 2},
+    {"before_ns", "time now", HR_CELL_TIME, 4},
+    {"after_ns", "changed", HR_CELL_TIME, 4},
+    {"before_m", NULL, HR_CELL_COUNT, 0},
+    {"before_n", NULL, HR_CELL_COUNT, 0},
+    {"before_k", NULL, HR_CELL_COUNT, 0},
+    {"before_batch", NULL, HR_CELL_COUNT, 0},
+    {"after_m", NULL, HR_CELL_COUNT, 0},
+    {"after_n", NULL, HR_CELL_COUNT, 0},
+    {"after_k", NULL, HR_CELL_COUNT, 0},
+    {"after_batch", NULL, HR_CELL_COUNT, 0},
+    {"predicted_before_ns", NULL, HR_CELL_TIME, 0},
+    {"predicted_after_ns", NULL, HR_CELL_TIME, 0},
+    {"predicted_gain", "predicted", HR_CELL_GAIN, 0},
+    {"measured_gain", "measured", HR_CELL_GAIN, 0},
+    {"measured_gain_low", "from", HR_CELL_GAIN, 6},
+    {"measured_gain_high", "to", HR_CELL_GAIN, 6},
+    {"samples", NULL, HR_CELL_COUNT, 0},
+    {"kernel_before", NULL, HR_CELL_TEXT, 0},
+    {"kernel_after", NULL, HR_CELL_TEXT, 0},
+    {"status", NULL, HR_CELL_TEXT, 0},
+    {"reason", NULL, HR_CELL_TEXT, 0},
+    {NULL, "", HR_CELL_TEXT, 0}, /* the status where it is not ok */
+};
+
+/* Both gains of a finding at the measured size. */
+static const hr_column confirmed_columns[] = {
+    {"rule", "finding", HR_CELL_TEXT, 0},
+    {"predicted_operator_gain", "operator gain", HR_CELL_GAIN, 2},
+    {"measured_operator_gain", "measured", HR_CELL_GAIN, 2},
+    {"predicted_gain", "step gain", HR_CELL_GAIN, 0},
+    {"measured_gain", "measured", HR_CELL_GAIN, 0},
+    {"measured_gain_low", "from", HR_CELL_GAIN, 6},
+    {"measured_gain_high", "to", HR_CELL_GAIN, 6},
+    {"status", NULL, HR_CELL_TEXT, 0},
+    {"reason", NULL, HR_CELL_TEXT, 0},
+    {NULL, "", HR_CELL_TEXT, 0}, /* the reason where there is one */
+};
+
+static const char *rule_of(const hr_advice *advice, size_t finding)
+{
+  return finding < advice->finding_count ? advice->findings[finding].rule : "combined";
+}
+
+static void put_gemm_sizes(hr_table *table, const hr_gemm *gemm)
+{
+  hr_put_count(table, gemm->m);
+  hr_put_count(table, gemm->n);
+  hr_put_count(table, gemm->k);
+  hr_put_count(table, gemm->batch);
+}
+
+static void put_measured(hr_table *table, const hr_advice *advice, const hr_confirmation_row *row)
+{
+  char name[48], before[96], after[96];
+  const hr_comparison *c = &row->comparison;
+  const hr_measurement *failed = c->before.status != HR_OK ? &c->before : &c->after;
+  hr_operator_name(&row->before, name, sizeof name);
+  hr_write_operator_size(before, sizeof before, &row->before);
+  hr_write_operator_size(after, sizeof after, &row->after);
+  hr_put_text(table, rule_of(advice, row->finding));
+  hr_put_text(table, name);
+  hr_put_text(table, before);
+  hr_put_text(table, after);
+  hr_put(table, c->before.samples > 0 ? c->before.median_ns : NAN);
+  hr_put(table, c->after.samples > 0 ? c->after.median_ns : NAN);
+  put_gemm_sizes(table, &row->before.gemm);
+  put_gemm_sizes(table, &row->after.gemm);
+  hr_put(table, row->predicted_before_ns);
+  hr_put(table, row->predicted_after_ns);
+  hr_put(table, row->predicted_before_ns / row->predicted_after_ns - 1);
+  hr_put(table, c->ratio - 1);
+  hr_table_style(table, c->ratio > 1 ? HR_STYLE_GREEN : HR_STYLE_PLAIN);
+  hr_put(table, c->ratio_low - 1);
+  hr_put(table, c->ratio_high - 1);
+  hr_put_count(table, c->before.samples);
+  hr_put_text(table, hr_text_or_none(c->before.kernel));
+  hr_put_text(table, hr_text_or_none(c->after.kernel));
+  hr_put_text(table, hr_status_name(failed->status));
+  hr_put_text(table, hr_text_or_none(failed->reason));
+  hr_put_text(table, failed->status != HR_OK ? hr_status_name(failed->status) : "");
+  hr_table_style(table, HR_STYLE_YELLOW);
+}
+
+hr_table *hr_measured_table(const hr_advice *advice, const hr_confirmation *confirmation)
+{
+  hr_table *table = hr_table_create(measured_columns, COUNT_OF(measured_columns));
+  for (size_t i = 0; i < confirmation->count; i++)
+    put_measured(table, advice, &confirmation->rows[i]);
+  return table;
+}
+
+hr_table *hr_confirmed_table(const hr_advice *advice, const hr_confirmation *confirmation)
+{
+  hr_table *table = hr_table_create(confirmed_columns, COUNT_OF(confirmed_columns));
+  for (size_t i = 0; i < confirmation->finding_count; i++) {
+    const hr_confirmed *c = &confirmation->findings[i];
+    hr_put_text(table, rule_of(advice, c->finding));
+    hr_put(table, c->predicted_operator_gain);
+    hr_put(table, c->measured_operator_gain);
+    hr_put(table, c->predicted_gain);
+    hr_put(table, c->measured_gain);
+    hr_put(table, c->measured_gain_low);
+    hr_put(table, c->measured_gain_high);
+    hr_put_text(table, hr_status_name(c->status));
+    hr_put_text(table, hr_text_or_none(c->reason));
+    hr_put_text(table, c->reason);
+  }
+  return table;
+}
