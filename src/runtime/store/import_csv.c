@@ -135,7 +135,7 @@ static hr_status read_records(hr_import *import, record *r)
     HR_TRY(read_record(import, r, &end));
     if (end)
       return HR_OK;
-    if (r->count == 1 && r->text[0] == '\0')
+    if (r->count == 1 && r->text && r->text[0] == '\0')
       continue; /* an empty line */
     HR_TRY(take_record(import, r, columns, count));
   }

@@ -179,7 +179,7 @@ static hr_status run_filtered(hr_store *store, const char *sql, const hr_result_
   sqlite3_stmt *statement;
   HR_TRY(prepare_filtered(store, sql, filter, &statement, error));
   int code = sqlite3_step(statement);
-  if (code == SQLITE_ROW) {
+  if (code == SQLITE_ROW && value) {
     *value = sqlite3_column_int64(statement, 0);
     code = sqlite3_step(statement);
   }

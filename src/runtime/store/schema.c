@@ -85,7 +85,7 @@ static hr_status read_integer(hr_store *store, const char *sql, int *value, hr_e
 /* *empty: a database without anything in it, as a killed creation leaves it. */
 static hr_status look(hr_store *store, bool *empty, hr_error *error)
 {
-  int application, tables;
+  int application = 0, tables = 0;
   HR_TRY(read_integer(store, "PRAGMA user_version", &store->version, error));
   HR_TRY(read_integer(store, "PRAGMA application_id", &application, error));
   HR_TRY(read_integer(store, "SELECT count(*) FROM sqlite_master", &tables, error));
