@@ -15,7 +15,8 @@
   ROW(GROUP_ADVISE, 6, "Findings:")   \
   ROW(GROUP_PROBE, 7, "Probing:")     \
   ROW(GROUP_LIST, 8, "Names:")        \
-  ROW(GROUP_COMMON, 9, "Result:")
+  ROW(GROUP_SWEEP, 9, "Sweep:")       \
+  ROW(GROUP_COMMON, 10, "Result:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -23,6 +24,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 10
+#define CLI_GROUP_COUNT 11
 
 #endif

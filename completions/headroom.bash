@@ -14,6 +14,7 @@ _headroom_options() {
       echo "--device --dtype --m --n --k --batch-count --transpose-a --transpose-b --kernel --warm --measure --budget" \
         "--threads $common"
       ;;
+    sweep) echo "--device --dtype --points --list $common" ;;
     devices) echo "--probe --list $common" ;;
     kernels) echo "--list $common" ;;
     help) echo "$common" ;;
@@ -37,7 +38,7 @@ _headroom_values() {
 _headroom_takes_value() {
   case $1 in
     --device | --batch | --seq | --tensor-parallel | --pipeline-stages | --phase | --context | --attention | --dtype | \
-      --budget | --threads | --table | --param-band | --hidden | --layers | --heads | --head-dim | --mlp-width | \
+      --budget | --threads | --table | --points | --param-band | --hidden | --layers | --heads | --head-dim | --mlp-width | \
       --vocab-multiple | --kv-ratio | --limit | --max-shapes | --m | --n | --k | --batch-count | --kernel | --format | \
       --output | --color | -d | -b | -s | -t | -p | -n | -f | -o) return 0 ;;
   esac
@@ -48,7 +49,7 @@ _headroom() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm devices kernels help --help --version" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm sweep devices kernels help --help --version" -- "$word")
     return
   fi
   if [[ $word == "=" ]]; then
@@ -73,9 +74,13 @@ _headroom() {
       mapfile -t COMPREPLY < <(compgen -W "$(headroom describe --list 2>/dev/null)" -- "$word"; compgen -f -- "$word")
       compopt -o filenames 2>/dev/null
       ;;
+    sweep)
+      mapfile -t COMPREPLY < <(compgen -W "list $(headroom sweep --list 2>/dev/null)" -- "$word"; compgen -f -- "$word")
+      compopt -o filenames 2>/dev/null
+      ;;
     devices) mapfile -t COMPREPLY < <(compgen -W "$(headroom devices --list 2>/dev/null)" -- "$word") ;;
     help)
-      mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm devices kernels help models rules" -- "$word")
+      mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm sweep devices kernels help models rules" -- "$word")
       ;;
   esac
 }

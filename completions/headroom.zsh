@@ -19,6 +19,12 @@ _headroom_kernels() {
   compadd -a kernels
 }
 
+_headroom_sweeps() {
+  local -a sweeps
+  sweeps=(list ${(f)"$(headroom sweep --list 2>/dev/null)"})
+  _alternative 'sweeps:sweep:($sweeps)' 'files:sweep file:_files -g "*.json"'
+}
+
 _headroom() {
   local -a common device workload dtype measure commands
   commands=(
@@ -26,6 +32,7 @@ _headroom() {
     'advise:what to change about a shape, and what it gains'
     'search:faster shapes of about as many parameters'
     'gemm:one matrix product'
+    'sweep:a figure measured point by point'
     'devices:devices of this machine and those known by name'
     'kernels:the kernels, and which of them run here'
     'help:help about a command or a topic'
@@ -83,9 +90,13 @@ _headroom() {
         '--transpose-b[B is stored transposed]' '--kernel[kernel]:kernel:_headroom_kernels' \
         '--warm[the same data again and again]' $common
       ;;
+    sweep)
+      _arguments $device $dtype '--points[only so many points]:count:' '--list[only the names]' $common \
+        '1:sweep:_headroom_sweeps'
+      ;;
     devices) _arguments '--probe[measure rates]' '--list[only the names]' $common '*:device:_headroom_devices' ;;
     kernels) _arguments '--list[only the names]' $common ;;
-    help) _arguments $common '1:topic:(describe advise search gemm devices kernels help models rules)' ;;
+    help) _arguments $common '1:topic:(describe advise search gemm sweep devices kernels help models rules)' ;;
   esac
 }
 

@@ -1,4 +1,4 @@
-/* The models and devices that ship inside the library. Thread safety: constant data. */
+/* The models, devices and sweeps that ship inside the library. Thread safety: constant data. */
 #ifndef HEADROOM_CATALOG_H
 #define HEADROOM_CATALOG_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/** One shipped file of data/models or data/hardware. Static storage throughout. */
+/** One shipped file of data/models, data/hardware or data/sweeps. Static storage throughout. */
 typedef struct hr_catalog_entry {
   const char *name; /* file name without ".json" */
   const char *text; /* the file's JSON, NUL-terminated */
@@ -21,6 +21,10 @@ HR_API const hr_catalog_entry *hr_catalog_models(size_t *count);
 
 /** The shipped devices, by name; *count is how many. */
 HR_API const hr_catalog_entry *hr_catalog_hardware(size_t *count);
+
+/** The shipped files of sweeps, by name; *count is how many. A file may have several sweeps: hr_sweep_catalog() lists
+ *  them one by one. */
+HR_API const hr_catalog_entry *hr_catalog_sweeps(size_t *count);
 
 #ifdef __cplusplus
 }

@@ -21,6 +21,7 @@
 #include <headroom/search.h>
 #include <headroom/status.h>
 #include <headroom/store.h>
+#include <headroom/sweep.h>
 #include <headroom/workload.h>
 
 #endif

@@ -9,6 +9,7 @@
 #include <headroom/measure.h>
 #include <headroom/memory.h>
 #include <headroom/search.h>
+#include <headroom/sweep.h>
 #include <stdio.h>
 
 #ifdef __cplusplus
@@ -74,6 +75,11 @@ HR_API hr_status hr_report_devices(FILE *out, const hr_report_options *options, 
 
 /** `kernels`: the kernel tables, each with whether this machine runs it and why not. */
 HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);
+
+/** `sweep list`: the sweeps with their points as chosen, and about how long each takes on `hardware`. */
+HR_API hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, hr_sweep *const *sweeps, size_t count,
+                                  const hr_sweep_choice *choice, const hr_hardware *hardware, hr_dtype dtype,
+                                  hr_error *error);
 
 #ifdef __cplusplus
 }

@@ -11,3 +11,9 @@ const hr_catalog_entry *hr_catalog_hardware(size_t *count)
   *count = hr_embedded_hardware_count;
   return hr_embedded_hardware;
 }
+
+const hr_catalog_entry *hr_catalog_sweeps(size_t *count)
+{
+  *count = hr_embedded_sweeps_count;
+  return hr_embedded_sweeps;
+}

@@ -1,0 +1,63 @@
+/* How long a sweep takes, so that nobody starts an hour's work for a quick look. */
+#include "base/error.h"
+#include "sweep/sweep.h"
+
+#include <headroom/measure.h>
+#include <headroom/predict.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *point, double *time_ns, hr_error *error)
+{
+  hr_prediction prediction;
+  hr_status status;
+  if (point->kind == HR_SWEEP_LAYER) {
+    hr_step *step = malloc(sizeof *step);
+    if (!step)
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out for the operators of a layer");
+    status = hr_predict_step(hardware, &point->model, &point->workload, step, error);
+    if (status == HR_OK)
+      *time_ns = step->layer_time_ns;
+    free(step);
+    return status;
+  }
+  status = point->kind == HR_SWEEP_ATTENTION ? hr_predict_attention(hardware, &point->attention, &prediction, error)
+                                             : hr_predict_gemm(hardware, &point->gemm, &prediction, error);
+  if (status == HR_OK)
+    *time_ns = prediction.time_ns;
+  return status;
+}
+
+/* What one configuration takes. docs/measuring.md: warming up lasts until samples agree, up to 200 ms; then at least 10
+ * samples, until the interval is narrow or the time limit is over. */
+static double measuring_ns(double run_ns)
+{
+  const double prepare_ns = 60e6; /* buffers, random data, the rows that are checked against the reference */
+  const double warm_up_ns = 100e6;
+  hr_measure_options options = hr_measure_options_default();
+  const double samples = 40; /* typical until the interval is narrow enough */
+  double sampling_ns = fmin(options.time_limit_ns, samples * run_ns);
+  return prepare_ns + fmax(warm_up_ns, 2 * run_ns) + fmax(sampling_ns, (double)options.samples_min * run_ns);
+}
+
+hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice, const hr_hardware *hardware,
+                            hr_dtype dtype, double *time_ns, hr_error *error)
+{
+  size_t *indices, count;
+  hr_status status = hr_sweep_order(sweep, choice, &indices, &count, error);
+  if (status != HR_OK)
+    return status;
+  double sum_ns = 0;
+  for (size_t i = 0; i < count && status == HR_OK; i++) {
+    hr_sweep_point point;
+    double run_ns;
+    status = hr_sweep_point_at(sweep, indices[i], dtype, &point, error);
+    if (status == HR_OK && hr_sweep_predict(hardware, &point, &run_ns, NULL) == HR_OK)
+      sum_ns += measuring_ns(run_ns);
+  }
+  free(indices);
+  if (status == HR_OK)
+    *time_ns = sum_ns;
+  return status;
+}

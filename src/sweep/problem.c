@@ -1,0 +1,139 @@
+/* What a point is: the sizes of its problem, one row each. */
+#include "base/error.h"
+#include "base/names.h"
+#include "sweep/sweep.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const hr_problem_field gemm_fields[] = {
+    {"m", true, 0}, {"n", true, 0}, {"k", true, 0}, {"transpose_a", false, 0}, {"transpose_b", false, 0}, {0},
+};
+static const hr_problem_field bmm_fields[] = {
+    {"m", true, 0},
+    {"n", true, 0},
+    {"k", true, 0},
+    {"transpose_a", false, 0},
+    {"transpose_b", false, 0},
+    {"batch", true, 0},
+    {0},
+};
+static const hr_problem_field attention_fields[] = {
+    {"batch", true, 0},   {"q_len", true, 0},  {"kv_len", true, 0}, {"q_heads", true, 0}, {"k_heads", true, 0},
+    {"v_heads", true, 0}, {"qk_dim", true, 0}, {"v_dim", true, 0},  {"causal", false, 1}, {0},
+};
+/* The letters of the short form; v only matters to what stands outside the layer. */
+static const hr_problem_field layer_fields[] = {
+    {"h", true, 0}, {"a", true, 0}, {"b", true, 0}, {"s", true, 0}, {"t", false, 1}, {"fused", false, 0}, {0},
+};
+
+const hr_problem_field *hr_problem_fields(hr_sweep_kind kind)
+{
+  static const hr_problem_field *const fields[HR_SWEEP_KIND_COUNT] = {
+      [HR_SWEEP_GEMM] = gemm_fields,
+      [HR_SWEEP_BMM] = bmm_fields,
+      [HR_SWEEP_ATTENTION] = attention_fields,
+      [HR_SWEEP_LAYER] = layer_fields,
+  };
+  return fields[kind];
+}
+
+static hr_status make_gemm(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
+{
+  point->gemm.m = sizes[0];
+  point->gemm.n = sizes[1];
+  point->gemm.k = sizes[2];
+  point->gemm.transpose_a = sizes[3] != 0;
+  point->gemm.transpose_b = sizes[4] != 0;
+  if (point->kind == HR_SWEEP_BMM)
+    point->gemm.batch = sizes[5];
+  point->gemm.dtype = dtype;
+  return hr_gemm_check(&point->gemm, error);
+}
+
+static hr_status make_attention(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
+{
+  hr_attention *attention = &point->attention;
+  int64_t *const members[] = {&attention->batch,   &attention->q_len,   &attention->kv_len, &attention->q_heads,
+                              &attention->k_heads, &attention->v_heads, &attention->qk_dim, &attention->v_dim};
+  for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+    *members[i] = sizes[i];
+  attention->mask = sizes[8] != 0 ? HR_MASK_CAUSAL : HR_MASK_NONE;
+  attention->dtype = dtype;
+  return hr_attention_check(attention, error);
+}
+
+/* Through the short form, so that a layer here is the layer of `headroom describe '{"h":…}'`. */
+static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
+{
+  char text[256];
+  int length = snprintf(text, sizeof text,
+                        "{\"h\":%" PRId64 ",\"a\":%" PRId64 ",\"b\":%" PRId64 ",\"s\":%" PRId64 ",\"t\":%" PRId64
+                        ",\"L\":1,\"v\":50304}",
+                        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]);
+  HR_TRY(hr_model_from_json(text, (size_t)length, "layer", NULL, NULL, &point->model, error));
+  point->workload = hr_workload_default(&point->model);
+  point->workload.attention = sizes[5] != 0 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
+  point->workload.dtype = dtype;
+  return hr_workload_check(&point->workload, &point->model, error);
+}
+
+static hr_status make_problem(const hr_sweep *sweep, const int64_t *values, hr_dtype dtype, hr_sweep_point *point,
+                              hr_error *error)
+{
+  const hr_problem_field *fields = hr_problem_fields(sweep->kind);
+  int64_t sizes[HR_SWEEP_FIELDS_MAX] = {0};
+  char why[HR_EXPRESSION_WHY_SIZE];
+  for (size_t i = 0; fields[i].name; i++) {
+    hr_status status = hr_expression_value(&sweep->fields[i], values, &sizes[i], why);
+    if (status != HR_OK)
+      return hr_fail(error, status, "problem.%s: %s", fields[i].name, why);
+  }
+  if (sweep->kind == HR_SWEEP_ATTENTION)
+    return make_attention(sizes, dtype, point, error);
+  if (sweep->kind == HR_SWEEP_LAYER)
+    return make_layer(sizes, dtype, point, error);
+  return make_gemm(sizes, dtype, point, error);
+}
+
+static hr_status write_axes(const hr_sweep *sweep, const int64_t *values, hr_sweep_point *point, hr_error *error)
+{
+  size_t used = 0;
+  for (size_t i = 0; i < sweep->axis_count && used < sizeof point->axes; i++)
+    used += (size_t)snprintf(point->axes + used, sizeof point->axes - used, "%s%s=%" PRId64, i > 0 ? " " : "",
+                             sweep->axes[i].name, values[i]);
+  if (used >= sizeof point->axes)
+    return hr_fail(error, HR_ERROR_INVALID, "the names and values of the axes have more than %zu bytes together",
+                   sizeof point->axes - 1);
+  return HR_OK;
+}
+
+hr_status hr_sweep_point_at(const hr_sweep *sweep, size_t index, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
+{
+  if (index >= sweep->point_count)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: has %zu points, there is none of index %zu", sweep->name,
+                   sweep->point_count, index);
+  const int64_t *values = sweep->points + index * sweep->axis_count;
+  *point = (hr_sweep_point){.index = index,
+                            .kind = sweep->kind,
+                            .gemm = hr_gemm_default(),
+                            .attention = hr_attention_default(),
+                            .model = hr_model_default(),
+                            .x = values[sweep->x],
+                            .series_index = sweep->point_series[index]};
+  hr_copy_text(point->series, sizeof point->series, sweep->series[point->series_index]);
+  HR_TRY(write_axes(sweep, values, point, error));
+  return make_problem(sweep, values, dtype, point, error);
+}
+
+static const char *const kind_names[] = {
+#define ROW(enumerator, name) name,
+    HR_SWEEP_KIND_LIST(ROW)
+#undef ROW
+};
+
+const char *hr_sweep_kind_name(hr_sweep_kind kind)
+{
+  return hr_name_of(kind_names, HR_SWEEP_KIND_COUNT, (int)kind);
+}

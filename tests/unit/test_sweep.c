@@ -1,0 +1,436 @@
+/* Sweeps: the files of the catalogue, what a file may say, which points there are and in which order. */
+#include "test.h"
+
+#include <headroom/sweep.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static hr_sweep *load(const char *what, bool small)
+{
+  hr_sweep *sweep = NULL;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_sweep_load(what, small, &sweep, &error), error);
+  return sweep;
+}
+
+static hr_sweep *read_text(const char *text)
+{
+  hr_sweep *sweep = NULL;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_sweep_from_json(text, strlen(text), "sweep.json", NULL, false, &sweep, &error), error);
+  return sweep;
+}
+
+static hr_sweep_point point_of(const hr_sweep *sweep, size_t index)
+{
+  hr_sweep_point point;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_sweep_point_at(sweep, index, HR_BF16, &point, &error), error);
+  return point;
+}
+
+/* The axes and the problem of a file whose other fields are in order. */
+static void assert_refused(const char *axes, const char *problem, hr_status status, const char *message)
+{
+  char text[2048];
+  hr_sweep *sweep = NULL;
+  hr_error error = {.message = ""};
+  snprintf(text, sizeof text, "{\"name\":\"s\",\"x\":\"m\",\"axes\":{%s},\"problem\":{%s}}", axes, problem);
+  hr_status found = hr_sweep_from_json(text, strlen(text), "sweep.json", NULL, false, &sweep, &error);
+  assert_string_equal(error.message, message);
+  assert_int_equal(found, status);
+  assert_null(sweep);
+}
+
+#define GEMM "\"kind\":\"gemm\",\"m\":\"m\",\"n\":64,\"k\":64"
+
+/* ---- the catalogue ---- */
+
+/* Every figure of the paper that is a measurement of shapes: 3 and 4 are drawings, 13 needs a serving framework. */
+static const char *const figures[] = {"1",   "2",   "5a", "5b", "5c", "6a", "6b", "6c", "6d", "7a", "7b",  "8",   "9",
+                                      "10a", "10b", "11", "12", "14", "15", "16", "17", "18", "19", "20a", "20b", "21",
+                                      "22",  "23",  "24", "25", "26", "27", "28", "29", "30", "31", "32",  "33",  "34",
+                                      "35",  "36",  "37", "38", "39", "40", "41", "42", "43", "44", "45",  "46",  "47"};
+
+static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(void **state)
+{
+  (void)state;
+  for (int small = 0; small < 2; small++) {
+    hr_sweep **sweeps;
+    size_t count;
+    hr_error error = {.status = HR_OK};
+    assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
+    assert_int_equal(count, sizeof figures / sizeof *figures);
+    for (size_t i = 0; i < count; i++) {
+      hr_sweep_about about = hr_sweep_describe(sweeps[i]);
+      char name[16];
+      snprintf(name, sizeof name, "fig%s", figures[i]);
+      assert_string_equal(about.figure, figures[i]);
+      assert_string_equal(about.name, name);
+      assert_true(about.title[0] && about.y_label[0]);
+      assert_non_null(strstr(about.source, "arXiv 2401.14489"));
+      hr_sweep *alone = load(name, small);
+      assert_int_equal(hr_sweep_describe(alone).point_count, about.point_count);
+      hr_sweep_free(alone);
+    }
+    hr_sweep_catalog_free(sweeps, count);
+  }
+}
+
+static void figures_have_the_points_counted_by_hand(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name;
+    size_t points, series;
+  } counted[] = {
+      {"fig1", 5, 1},     /* C1, C2, GPT-3 2.7B, two improved ones */
+      {"fig5a", 64, 1},   /* 128 … 8192 by 128 */
+      {"fig6a", 24, 4},   /* 4 sizes, b = 1, 2, … 32 */
+      {"fig6d", 21, 3},   /* 3 batches, m = 2^6 … 2^12 */
+      {"fig16", 84, 4},   /* 4 degrees, h = 2048 … 22528 by 1024: 21 */
+      {"fig20a", 129, 1}, /* two steps of 64 and both ends */
+      {"fig21", 448, 7},  /* a = 8: head sizes to 4096, 64 of them on each of 7 lines */
+      /* a = 20: head sizes p + 64i to 1638: 26 for p up to 32 (p = 32: 32 + 25·64 = 1632), 25 for 64 (64·25 = 1600) */
+      {"fig24", 181, 7},
+      /* a = 12: to 2730: 43 for p up to 32 (32 + 42·64 = 2720), 42 for 64 (64·42 = 2688) */
+      {"fig36", 300, 7},
+      {"fig33", 64, 7}, /* a = 512: every head size to 64 */
+      {"fig47", 64, 7},
+      /* h = 64·a·i to 16384: 21, 10, 8, 6, 4, 3, 2 for a = 12, 24, 32, 40, 64, 80, 96 */
+      {"fig8", 54, 7},
+      {"fig34", 68, 6}, /* to 32768: 21, 16, 12, 8, 6, 5 from a = 24 on */
+  };
+  for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+    hr_sweep *sweep = load(counted[i].name, false);
+    hr_sweep_about about = hr_sweep_describe(sweep);
+    if (about.point_count != counted[i].points || about.series_count != counted[i].series)
+      fail_msg("%s: %zu points on %zu lines rather than %zu on %zu", counted[i].name, about.point_count,
+               about.series_count, counted[i].points, counted[i].series);
+    hr_sweep_free(sweep);
+  }
+}
+
+/* 24 is the key-query score at a = 20, 36 the attention over values at a = 12, with b = 4 and s = 2048. */
+static void figure_24_is_the_score_of_20_heads_and_36_the_values_of_12(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("fig24", false);
+  assert_string_equal(hr_sweep_describe(sweep).title, "Attention Key Query Score, a=20");
+  hr_sweep_point point = point_of(sweep, 80); /* the lines have 26 points each: number 3 of the fourth, 8 + 2·64 */
+  assert_string_equal(point.series, "h/a = 8");
+  assert_string_equal(point.axes, "a=20 b=4 s=2048 h_max=32768 power=8 head_dim=136 h=2720");
+  assert_int_equal(point.x, 2720);
+  assert_int_equal(point.gemm.batch, 80); /* 4 · 20 */
+  assert_int_equal(point.gemm.m, 2048);
+  assert_int_equal(point.gemm.n, 2048);
+  assert_int_equal(point.gemm.k, 136);
+  assert_true(point.gemm.transpose_b);
+  assert_int_equal(point.gemm.dtype, HR_BF16);
+  hr_sweep_free(sweep);
+
+  sweep = load("fig36", false);
+  assert_string_equal(hr_sweep_describe(sweep).title, "Attention over Values, a=12");
+  point = point_of(sweep, 0);
+  assert_int_equal(point.gemm.batch, 48); /* 4 · 12 */
+  assert_int_equal(point.gemm.m, 2048);
+  assert_int_equal(point.gemm.n, 1);
+  assert_int_equal(point.gemm.k, 2048);
+  assert_false(point.gemm.transpose_b);
+  hr_sweep_free(sweep);
+}
+
+/* Each line of the figures 7 and 21 on is one power of two: the largest that divides h/a, where 64 stands for all beyond. */
+static void each_line_of_the_attention_figures_has_its_largest_power_of_two(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"fig7a", "fig24", "fig28", "fig33", "fig36", "fig47"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    hr_sweep *sweep = load(names[i], false);
+    for (size_t j = 0; j < hr_sweep_describe(sweep).point_count; j++) {
+      hr_sweep_point point = point_of(sweep, j);
+      int64_t head_dim = point.gemm.transpose_b ? point.gemm.k : point.gemm.n;
+      int64_t power = head_dim & -head_dim;
+      char series[32];
+      snprintf(series, sizeof series, "h/a = %d", (int)(power < 64 ? power : 64));
+      assert_string_equal(point.series, series);
+    }
+    hr_sweep_free(sweep);
+  }
+}
+
+static void figure_1_is_a_layer_of_each_named_model(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("fig1", false);
+  static const int64_t heads[] = {64, 40, 32, 20, 32};
+  for (size_t i = 0; i < 5; i++) {
+    hr_sweep_point point = point_of(sweep, i);
+    assert_int_equal(point.kind, HR_SWEEP_LAYER);
+    assert_int_equal(point.model.q_heads, heads[i]);
+    assert_int_equal(point.model.hidden, i < 4 ? 2560 : 4096);
+    assert_int_equal(point.workload.batch, 4);
+    assert_int_equal(point.workload.sequence, 2048);
+  }
+  hr_sweep_free(sweep);
+}
+
+/* ---- what a file may say ---- */
+
+static void axes_may_stand_in_any_order_and_name_each_other(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"h\",\"axes\":{\"h\":\"a * d\",\"d\":{\"from\":\"a\",\"to\":20,"
+                              "\"step\":\"a\"},\"a\":[4,8]},\"problem\":{\"kind\":\"gemm\",\"m\":\"h\",\"n\":1,"
+                              "\"k\":\"d\"}}");
+  /* a = 4: d = 4, 8, 12, 16, 20; a = 8: d = 8, 16 */
+  static const int64_t h[] = {16, 32, 48, 64, 80, 64, 128};
+  assert_int_equal(hr_sweep_describe(sweep).point_count, 7);
+  for (size_t i = 0; i < 7; i++)
+    assert_int_equal(point_of(sweep, i).x, h[i]);
+  assert_string_equal(point_of(sweep, 6).axes, "h=128 d=16 a=8");
+  hr_sweep_free(sweep);
+}
+
+static void axes_that_go_in_a_circle_are_refused_by_name(void **state)
+{
+  (void)state;
+  assert_refused("\"m\":\"a\",\"a\":\"b + 1\",\"b\":\"a\"", GEMM, HR_ERROR_INVALID,
+                 "sweep.json: axes: go in a circle: a needs b needs a");
+  assert_refused("\"m\":\"m\"", GEMM, HR_ERROR_INVALID, "sweep.json: axes: go in a circle: m needs m");
+}
+
+static void wrong_axes_are_refused_by_name(void **state)
+{
+  (void)state;
+  assert_refused("\"m\":[]", GEMM, HR_ERROR_INVALID, "sweep.json: axes.m: expected 1 to 4096 values, found 0");
+  assert_refused("\"m\":[1,\"2\"]", GEMM, HR_ERROR_INVALID,
+                 "sweep.json: axes.m: expected a list of integers, found \"2\"");
+  assert_refused("\"m\":1.5", GEMM, HR_ERROR_INVALID,
+                 "sweep.json: axes.m: expected an integer or an expression, found 1.5");
+  assert_refused("\"M\":1", GEMM, HR_ERROR_INVALID,
+                 "sweep.json: axes: \"M\" is no name: small letters, digits and _, a letter first, at most 31");
+  assert_refused("\"m\":{\"from\":1,\"to\":8}", GEMM, HR_ERROR_INVALID,
+                 "sweep.json: axes.m: expected either a step or a factor");
+  assert_refused("\"m\":{\"from\":1,\"to\":8,\"step\":0}", GEMM, HR_ERROR_INVALID,
+                 "sweep.json: axes.m: a step is at least 1");
+  assert_refused("\"m\":{\"from\":0,\"to\":8,\"factor\":2}", GEMM, HR_ERROR_INVALID,
+                 "sweep.json: axes.m: a factor is at least 2 and starts from at least 1");
+  assert_refused("\"m\":{\"from\":1,\"to\":8,\"by\":1}", GEMM, HR_ERROR_INVALID,
+                 "sweep.json: axes.m.by: there is no such field");
+  assert_refused("\"m\":{\"from\":9,\"to\":8,\"step\":1}", GEMM, HR_ERROR_INVALID, "sweep.json: axes: give no point");
+  assert_refused("\"m\":\"1 / n\",\"n\":[1,0]", GEMM, HR_ERROR_INVALID, "sweep.json: axes.m: 1 / 0: division by zero");
+  assert_refused("\"m\":\"k\"", GEMM, HR_ERROR_INVALID, "sweep.json: axes.m: \"k\": there is no axis \"k\"");
+  assert_refused("\"n\":1", "\"kind\":\"gemm\",\"m\":1,\"n\":1,\"k\":1", HR_ERROR_INVALID,
+                 "sweep.json: x: there is no axis \"m\"");
+}
+
+static void absurdly_many_points_are_refused_at_once(void **state)
+{
+  (void)state;
+  assert_refused("\"m\":{\"from\":1,\"to\":100001,\"step\":1}", GEMM, HR_ERROR_INVALID,
+                 "sweep.json: axes: give more than 100000 points");
+  /* No point at all, but 10^18 values to look at. */
+  assert_refused("\"m\":{\"from\":1,\"to\":1000000000,\"step\":1},\"n\":{\"from\":2,\"to\":1,\"step\":1}", GEMM,
+                 HR_ERROR_INVALID, "sweep.json: axes: take too long to list");
+  /* A range that ends where 64 bits do. */
+  hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"e\",\"axes\":{\"e\":{\"from\":9223372036854775806,"
+                              "\"to\":9223372036854775807,\"step\":1}},\"problem\":{\"kind\":\"gemm\",\"m\":1,\"n\":1,"
+                              "\"k\":1}}");
+  assert_int_equal(hr_sweep_describe(sweep).point_count, 2);
+  hr_sweep_free(sweep);
+}
+
+static void wrong_problems_are_refused_by_their_field_or_point(void **state)
+{
+  (void)state;
+  assert_refused("\"m\":1", "\"kind\":\"conv\"", HR_ERROR_INVALID,
+                 "sweep.json: problem.kind: expected \"gemm\", \"bmm\", \"attention\" or \"layer\", found \"conv\"");
+  assert_refused("\"m\":1", "\"kind\":\"gemm\",\"m\":\"m\",\"n\":1", HR_ERROR_INVALID,
+                 "sweep.json: problem.k: is missing");
+  assert_refused("\"m\":1", GEMM ",\"batch\":2", HR_ERROR_INVALID, "sweep.json: problem.batch: there is no such field");
+  assert_refused("\"m\":[4,0]", GEMM, HR_ERROR_INVALID,
+                 "sweep.json: s: point 2 (m=0): m: expected at least 1, found 0");
+}
+
+static void unknown_fields_are_refused_so_that_a_slip_is_seen(void **state)
+{
+  (void)state;
+  const char *text = "{\"name\":\"s\",\"x\":\"m\",\"axis\":{\"m\":1},\"problem\":{" GEMM "}}";
+  hr_sweep *sweep = NULL;
+  hr_error error;
+  assert_int_equal(hr_sweep_from_json(text, strlen(text), "sweep.json", NULL, false, &sweep, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "sweep.json: axis: there is no such field");
+}
+
+static void a_sweep_of_several_replaces_axes_of_the_template_and_the_cpu_those_of_both(void **state)
+{
+  (void)state;
+  const char *text = "{\"axes\":{\"m\":[1,2,3],\"n\":5},\"x\":\"m\",\"title\":\"n is {n}\",\"series\":\"n = {n}\","
+                     "\"problem\":{\"kind\":\"gemm\",\"m\":\"m\",\"n\":\"n\",\"k\":1},\"cpu\":{\"axes\":{\"m\":7}},"
+                     "\"sweeps\":[{\"name\":\"one\"},{\"name\":\"two\",\"axes\":{\"n\":6}}]}";
+  hr_sweep *sweep = NULL;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_sweep_from_json(text, strlen(text), "f", "two", false, &sweep, &error), error);
+  assert_string_equal(hr_sweep_describe(sweep).title, "n is 6");
+  assert_int_equal(hr_sweep_describe(sweep).point_count, 3);
+  assert_string_equal(point_of(sweep, 0).series, "n = 6");
+  hr_sweep_free(sweep);
+  assert_ok(hr_sweep_from_json(text, strlen(text), "f", "one", true, &sweep, &error), error);
+  assert_int_equal(hr_sweep_describe(sweep).point_count, 1);
+  assert_string_equal(point_of(sweep, 0).axes, "m=7 n=5");
+  hr_sweep_free(sweep);
+  assert_int_equal(hr_sweep_from_json(text, strlen(text), "f", NULL, false, &sweep, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "f: has 2 sweeps; name one of them, as in f#one");
+  assert_int_equal(hr_sweep_from_json(text, strlen(text), "f", "tow", false, &sweep, &error), HR_ERROR_NOT_FOUND);
+  assert_string_equal(error.message, "f: has no sweep \"tow\"; did you mean two?");
+}
+
+static void a_name_that_is_no_sweep_is_answered_with_near_ones(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = NULL;
+  hr_error error;
+  assert_int_equal(hr_sweep_load("fig5", false, &sweep, &error), HR_ERROR_NOT_FOUND);
+  assert_string_equal(error.message, "there is no sweep \"fig5\"; did you mean fig5a, fig5b or fig5c?");
+}
+
+/* ---- which points, and in which order ---- */
+
+static size_t order_of(const hr_sweep *sweep, hr_sweep_choice choice, size_t **indices)
+{
+  size_t count;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_sweep_order(sweep, &choice, indices, &count, &error), error);
+  return count;
+}
+
+static void shards_are_everything_together_and_share_no_point(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("fig24", false);
+  for (int64_t points = 0; points <= 100; points += 100) {
+    hr_sweep_choice choice = hr_sweep_choice_default();
+    choice.points = points;
+    size_t *whole, total = order_of(sweep, choice, &whole);
+    assert_int_equal(total, points ? 100 : 181);
+    int seen[181] = {0};
+    choice.shards = 7;
+    for (choice.shard = 1; choice.shard <= 7; choice.shard++) {
+      size_t *indices, count = order_of(sweep, choice, &indices);
+      assert_in_range(count, total / 7, total / 7 + 1);
+      for (size_t i = 0; i < count; i++)
+        seen[indices[i]]++;
+      free(indices);
+    }
+    for (size_t i = 0; i < total; i++) {
+      assert_int_equal(seen[whole[i]], 1);
+      seen[whole[i]] = 0;
+    }
+    for (size_t i = 0; i < 181; i++)
+      assert_int_equal(seen[i], 0);
+    free(whole);
+  }
+  hr_sweep_free(sweep);
+}
+
+static void the_order_is_shuffled_and_the_same_for_the_same_seed(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("fig5a", false);
+  hr_sweep_choice choice = hr_sweep_choice_default();
+  size_t *first, *again, *other;
+  size_t count = order_of(sweep, choice, &first);
+  order_of(sweep, choice, &again);
+  choice.seed = 2;
+  order_of(sweep, choice, &other);
+  assert_memory_equal(first, again, count * sizeof *first);
+  assert_memory_not_equal(first, other, count * sizeof *first);
+  size_t in_place = 0, rising = 0;
+  for (size_t i = 0; i < count; i++) {
+    in_place += first[i] == i;
+    rising += i > 0 && first[i] > first[i - 1];
+  }
+  assert_true(in_place < 8);       /* one is to be expected */
+  assert_in_range(rising, 20, 43); /* of 63 */
+  free(first);
+  free(again);
+  free(other);
+  hr_sweep_free(sweep);
+}
+
+static void a_thinned_sweep_keeps_each_line_from_its_first_point_to_its_last(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("fig24", false);
+  hr_sweep_choice choice = hr_sweep_choice_default();
+  choice.points = 35;
+  size_t *indices, count = order_of(sweep, choice, &indices);
+  size_t of_series[7] = {0};
+  bool has[181] = {false};
+  assert_int_equal(count, 35);
+  for (size_t i = 0; i < count; i++) {
+    assert_false(has[indices[i]]);
+    has[indices[i]] = true;
+    of_series[point_of(sweep, indices[i]).series_index]++;
+  }
+  for (size_t i = 0; i < 7; i++) {
+    assert_in_range(of_series[i], 4, 6); /* 35 over 7 lines of about one length */
+    assert_true(has[26 * i]);
+    assert_true(has[i < 6 ? 26 * i + 25 : 180]);
+  }
+  free(indices);
+  choice.points = 3; /* fewer than lines */
+  assert_int_equal(order_of(sweep, choice, &indices), 3);
+  free(indices);
+  choice.points = 1000; /* more than there are */
+  assert_int_equal(order_of(sweep, choice, &indices), 181);
+  free(indices);
+  hr_sweep_free(sweep);
+}
+
+static void a_shard_beyond_the_count_is_refused(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("fig1", false);
+  hr_sweep_choice choice = hr_sweep_choice_default();
+  size_t *indices, count;
+  hr_error error;
+  choice.shard = 3;
+  choice.shards = 2;
+  assert_int_equal(hr_sweep_order(sweep, &choice, &indices, &count, &error), HR_ERROR_INVALID);
+  choice.shard = 0;
+  assert_int_equal(hr_sweep_order(sweep, &choice, &indices, &count, &error), HR_ERROR_INVALID);
+  choice.shard = 9; /* more shards than points: some have none */
+  choice.shards = 9;
+  assert_int_equal(order_of(sweep, choice, &indices), 0);
+  free(indices);
+  hr_sweep_free(sweep);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_catalogue_has_every_figure_under_its_number_and_in_their_order),
+      cmocka_unit_test(figures_have_the_points_counted_by_hand),
+      cmocka_unit_test(figure_24_is_the_score_of_20_heads_and_36_the_values_of_12),
+      cmocka_unit_test(each_line_of_the_attention_figures_has_its_largest_power_of_two),
+      cmocka_unit_test(figure_1_is_a_layer_of_each_named_model),
+      cmocka_unit_test(axes_may_stand_in_any_order_and_name_each_other),
+      cmocka_unit_test(axes_that_go_in_a_circle_are_refused_by_name),
+      cmocka_unit_test(wrong_axes_are_refused_by_name),
+      cmocka_unit_test(absurdly_many_points_are_refused_at_once),
+      cmocka_unit_test(wrong_problems_are_refused_by_their_field_or_point),
+      cmocka_unit_test(unknown_fields_are_refused_so_that_a_slip_is_seen),
+      cmocka_unit_test(a_sweep_of_several_replaces_axes_of_the_template_and_the_cpu_those_of_both),
+      cmocka_unit_test(a_name_that_is_no_sweep_is_answered_with_near_ones),
+      cmocka_unit_test(shards_are_everything_together_and_share_no_point),
+      cmocka_unit_test(the_order_is_shuffled_and_the_same_for_the_same_seed),
+      cmocka_unit_test(a_thinned_sweep_keeps_each_line_from_its_first_point_to_its_last),
+      cmocka_unit_test(a_shard_beyond_the_count_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
