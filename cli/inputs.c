@@ -1,6 +1,7 @@
 /* What several commands do first: the model, the device, the workload. */
 #include "cli.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static void print_note(void *context, const char *message)
@@ -68,7 +69,13 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     return cli_fail(EXIT_USAGE, "--context: only a step of --phase decode has a KV cache to read");
   hr_error error = {.status = HR_OK};
   hr_status status = hr_workload_check(workload, model, &error);
-  return status == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "%s", error.message);
+  if (status != HR_OK)
+    return cli_fail(EXIT_USAGE, "%s", error.message);
+  int64_t tokens = workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence;
+  if (model->max_positions > 0 && tokens > model->max_positions)
+    cli_fail(0, "note: %" PRId64 " tokens are more than the %" PRId64 " positions of %s", tokens, model->max_positions,
+             model->name);
+  return CLI_GO_ON;
 }
 
 int cli_open_own_device(const cli_run *run, hr_device **device)

@@ -40,20 +40,52 @@ static void put_step(const hr_document *document, const hr_advice *advice, int64
                tokens, percent < 0.95 ? 2 : 0, percent);
 }
 
-/* Writes "name +12.3%" if there is a gain. Returns what stands before the next one. */
-static const char *put_gain(const hr_document *document, const char *before, const char *name, double gain,
-                            bool important)
+/* A line of gains, "parameters +0.1%,  operator +540%,  step +12.3%", that goes on below where the width ends. */
+typedef struct gain_line {
+  const hr_document *document;
+  int indent, column;
+  bool begun;
+} gain_line;
+
+static gain_line begin_gains(const hr_document *document, int indent)
+{
+  fprintf(document->out, "%*s", indent, "");
+  return (gain_line){.document = document, .indent = indent, .column = indent};
+}
+
+static void put_part(gain_line *line, const char *name, const char *value, hr_style style)
+{
+  FILE *out = line->document->out;
+  int width = line->document->options->width, columns = hr_text_columns(name) + 1 + hr_text_columns(value);
+  if (line->begun && width > 0 && line->column + 3 + columns > width) {
+    fprintf(out, ",\n%*s", line->indent, "");
+    line->column = line->indent;
+  } else if (line->begun) {
+    fprintf(out, ",  ");
+    line->column += 3;
+  }
+  fprintf(out, "%s ", name);
+  hr_style_begin(out, line->document->options, style);
+  fprintf(out, "%s", value);
+  hr_style_end(out, line->document->options, style);
+  line->column += columns;
+  line->begun = true;
+}
+
+static void put_gain(gain_line *line, const char *name, double gain)
 {
   char text[HR_NUMBER_SIZE];
-  if (!isfinite(gain))
-    return before;
   hr_write_gain(text, sizeof text, gain);
-  fprintf(document->out, "%s%s ", before, name);
-  hr_style style = !important || gain == 0 ? HR_STYLE_PLAIN : gain > 0 ? HR_STYLE_GREEN : HR_STYLE_RED;
-  hr_style_begin(document->out, document->options, style);
-  fprintf(document->out, "%s", text);
-  hr_style_end(document->out, document->options, style);
-  return ",  ";
+  if (isfinite(gain))
+    put_part(line, name, text, HR_STYLE_PLAIN);
+}
+
+/* The gain that counts, in colour. */
+static void put_step_gain(gain_line *line, const char *name, double gain)
+{
+  char text[HR_NUMBER_SIZE];
+  hr_write_gain(text, sizeof text, gain);
+  put_part(line, name, text, gain == 0 ? HR_STYLE_PLAIN : gain > 0 ? HR_STYLE_GREEN : HR_STYLE_RED);
 }
 
 static const hr_confirmed *confirmed_of(const hr_confirmation *confirmation, size_t finding)
@@ -65,38 +97,39 @@ static const hr_confirmed *confirmed_of(const hr_confirmation *confirmation, siz
   return NULL;
 }
 
-/* "measured: operator +11.4%,  step +0.8% (+0.7% … +0.9%)"; at another size than the one asked for, that size and what
- * is predicted there, as the finding's own prediction is of another. */
-static void put_measured_gains(const hr_document *document, const hr_finding *f, const hr_confirmation *confirmation,
-                               const hr_confirmed *c, int indent)
+/* "measured: step +0.8%,  between +0.7% and +0.9%,  operator +11.4%"; at another size than the one asked for, that size
+ * and what is predicted there, as the finding's own prediction is of another. */
+static void put_measured_gains(gain_line *line, const hr_finding *f, const hr_confirmation *confirmation,
+                               const hr_confirmed *c)
 {
-  char low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], predicted[HR_NUMBER_SIZE];
-  fprintf(document->out, "%*smeasured", indent, "");
+  char name[96] = "measured: step", low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], interval[2 * HR_NUMBER_SIZE + 8];
   if (confirmation->reduced)
-    fprintf(document->out, " at %" PRId64 " × %" PRId64 " tokens", confirmation->batch, confirmation->sequence);
-  const char *before = put_gain(document, ": ", "operator", f->measured_operator_gain, false);
-  put_gain(document, before, "step", f->measured_gain, true);
+    snprintf(name, sizeof name, "measured at %" PRId64 " × %" PRId64 " tokens: step", confirmation->batch,
+             confirmation->sequence);
+  put_step_gain(line, name, f->measured_gain);
   hr_write_gain(low, sizeof low, c->measured_gain_low);
   hr_write_gain(high, sizeof high, c->measured_gain_high);
-  fprintf(document->out, " (%s … %s)", low, high);
-  hr_write_gain(predicted, sizeof predicted, c->predicted_gain);
+  snprintf(interval, sizeof interval, "%s and %s", low, high);
+  put_part(line, "between", interval, HR_STYLE_PLAIN);
   if (confirmation->reduced)
-    fprintf(document->out, ",  predicted there %s", predicted);
-  fprintf(document->out, "\n");
+    put_gain(line, "predicted there", c->predicted_gain);
+  put_gain(line, "operator", f->measured_operator_gain);
 }
 
-/* "parameters +0.1%,  operator +540%,  step +12.3%", and below it what was measured. */
 static void put_gains(const hr_document *document, const hr_finding *f, const hr_confirmation *confirmation,
                       size_t finding, int indent)
 {
-  fprintf(document->out, "%*s", indent, "");
-  const char *before = put_gain(document, "", "parameters", f->parameter_change, false);
-  before = put_gain(document, before, "operator", f->predicted_operator_gain, false);
-  put_gain(document, before, "step", f->predicted_gain, true);
+  gain_line line = begin_gains(document, indent);
+  put_gain(&line, "parameters", f->parameter_change);
+  put_gain(&line, "operator", f->predicted_operator_gain);
+  put_step_gain(&line, "step", f->predicted_gain);
   fprintf(document->out, "\n");
   const hr_confirmed *confirmed = confirmed_of(confirmation, finding);
-  if (confirmed && isfinite(f->measured_gain))
-    put_measured_gains(document, f, confirmation, confirmed, indent);
+  if (!confirmed || !isfinite(f->measured_gain))
+    return;
+  line = begin_gains(document, indent);
+  put_measured_gains(&line, f, confirmation, confirmed);
+  fprintf(document->out, "\n");
 }
 
 #define FINDING_INDENT 8
