@@ -107,6 +107,8 @@ int cli_read_size(const char *what, const char *text, int64_t *value);
 int cli_load_model(const cli_run *run, hr_model *model);
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload);
+hr_dtype cli_dtype(const cli_run *run,
+                   const hr_hardware *hardware);                 /* as asked for, else what the device usually runs */
 int cli_open_own_device(const cli_run *run, hr_device **device); /* for --measure */
 
 /* ---- output.c ---- */

@@ -70,10 +70,12 @@ int cli_advise(const cli_run *run)
   if (code != CLI_GO_ON)
     return code;
   code = run->options.measure ? probe(run, &work) : cli_load_device(run, "cpu", &work.hardware);
-  if (code == CLI_GO_ON)
+  if (code == CLI_GO_ON) {
+    work.workload.dtype = cli_dtype(run, &work.hardware);
     code = advise(run, &work, &output);
-  else
+  } else {
     cli_output_discard(&output);
+  }
   hr_device_close(work.device);
   return code;
 }

@@ -21,6 +21,8 @@ int cli_describe(const cli_run *run)
     code = cli_load_device(run, NULL, &hardware);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &model, &workload);
+  if (code == CLI_GO_ON && run->options.device)
+    workload.dtype = cli_dtype(run, &hardware);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);

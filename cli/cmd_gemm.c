@@ -39,7 +39,7 @@ static int make_gemm(const cli_run *run, hr_gemm *gemm)
   return hr_gemm_check(gemm, &error) == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "gemm: %s", error.message);
 }
 
-static hr_status measure(const cli_run *run, hr_device *device, const hr_gemm *gemm, hr_hardware *hardware,
+static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, hr_hardware *hardware,
                          hr_measurement *measurement, hr_error *error)
 {
   hr_measure_options options = hr_measure_options_default();
@@ -49,10 +49,13 @@ static hr_status measure(const cli_run *run, hr_device *device, const hr_gemm *g
   if (run->options.budget > 0)
     options.time_limit_ns = run->options.budget * 1e9;
   hr_status status = hr_load_probed(device, hardware, error);
-  return status == HR_OK ? hr_measure_gemm(device, gemm, &options, measurement, error) : status;
+  if (status != HR_OK)
+    return status;
+  gemm->dtype = cli_dtype(run, hardware);
+  return hr_measure_gemm(device, gemm, &options, measurement, error);
 }
 
-static int gemm(const cli_run *run, const hr_gemm *product, hr_device *device, cli_output *output)
+static int gemm(const cli_run *run, hr_gemm *product, hr_device *device, cli_output *output)
 {
   hr_error error = {.status = HR_OK};
   hr_hardware hardware;
@@ -68,6 +71,7 @@ static int gemm(const cli_run *run, const hr_gemm *product, hr_device *device, c
       cli_output_discard(output);
       return code;
     }
+    product->dtype = cli_dtype(run, &hardware);
   }
   bool interrupted = status == HR_ERROR_INTERRUPTED; /* the prediction is there nevertheless */
   hr_prediction prediction;

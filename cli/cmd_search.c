@@ -69,6 +69,8 @@ int cli_search(const cli_run *run)
     code = cli_load_device(run, "cpu", &hardware);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &model, &workload);
+  if (code == CLI_GO_ON)
+    workload.dtype = cli_dtype(run, &hardware);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);

@@ -64,7 +64,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   if (run->given[CLI_OPTION_attention])
     workload->attention = options->attention;
   if (run->given[CLI_OPTION_dtype])
-    workload->dtype = options->dtype;
+    workload->dtype = options->dtype; /* describe needs no device; the others settle it by cli_dtype() */
   if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
     return cli_fail(EXIT_USAGE, "--context: only a step of --phase decode has a KV cache to read");
   hr_error error = {.status = HR_OK};
@@ -76,6 +76,11 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     cli_fail(0, "note: %" PRId64 " tokens are more than the %" PRId64 " positions of %s", tokens, model->max_positions,
              model->name);
   return CLI_GO_ON;
+}
+
+hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware)
+{
+  return run->given[CLI_OPTION_dtype] ? run->options.dtype : hr_hardware_usual_dtype(hardware);
 }
 
 int cli_open_own_device(const cli_run *run, hr_device **device)

@@ -103,6 +103,9 @@ HR_API bool hr_hardware_has_alias(const char *text, size_t length, const char *n
 /** HR_OK when the numbers can be predicted with; HR_ERROR_INVALID naming the member otherwise. */
 HR_API hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error);
 
+/** The format to assume where nobody names one: bf16 where the device has a rate for it, else fp16, else fp32. */
+HR_API hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware);
+
 /** Rate of the library's best product in FLOP/s: dense rate × library share. 0 if the device lacks the format. */
 HR_API double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype);
 

@@ -196,9 +196,21 @@ static void a_device_file_that_cannot_be_is_refused_by_field(void **state)
           "toy.json: alignments: 4 bytes is slower than 2 bytes");
 }
 
+static void a_device_without_bf16_is_asked_about_in_the_next_best_format(void **state)
+{
+  (void)state;
+  hr_hardware hardware = hr_hardware_default();
+  assert_int_equal(hr_hardware_usual_dtype(&hardware), HR_FP32);
+  hardware.dense_flops_per_s[HR_FP16] = 125e12; /* a V100 */
+  assert_int_equal(hr_hardware_usual_dtype(&hardware), HR_FP16);
+  hardware.dense_flops_per_s[HR_BF16] = 312e12; /* an A100 */
+  assert_int_equal(hr_hardware_usual_dtype(&hardware), HR_BF16);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_device_without_bf16_is_asked_about_in_the_next_best_format),
       cmocka_unit_test(every_shipped_device_reads_and_is_named_as_its_file),
       cmocka_unit_test(every_figure_of_every_device_has_a_source),
       cmocka_unit_test(well_known_rates_are_right),

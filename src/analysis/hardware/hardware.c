@@ -16,6 +16,13 @@ hr_hardware hr_hardware_default(void)
   return (hr_hardware){.struct_size = sizeof(hr_hardware)};
 }
 
+hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware)
+{
+  if (hardware->dense_flops_per_s[HR_BF16] > 0)
+    return HR_BF16;
+  return hardware->dense_flops_per_s[HR_FP16] > 0 ? HR_FP16 : HR_FP32;
+}
+
 double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype)
 {
   if ((unsigned)dtype >= HR_DTYPE_COUNT)
