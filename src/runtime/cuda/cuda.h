@@ -35,9 +35,9 @@ void hr_cuda_leave(const hr_cuda *cuda);
 hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);
 
 /** hr_backend.time_runs, forget and copy_rate (timing.c). */
-hr_status hr_cuda_time_runs(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
+hr_status hr_cuda_time_runs(hr_device *device, hr_run_fn run, void *context, int64_t count, void **kept,
                             double *time_ns, hr_error *error);
-void hr_cuda_forget(hr_device *device, void *recording);
+void hr_cuda_forget(hr_device *device, void *recorded);
 hr_status hr_cuda_copy_rate(hr_device *device, double *bytes_per_s, hr_error *error);
 
 /** hr_backend.conditions (conditions.c). */
