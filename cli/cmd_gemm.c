@@ -39,6 +39,24 @@ static int make_gemm(const cli_run *run, hr_gemm *gemm)
   return hr_gemm_check(gemm, &error) == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "gemm: %s", error.message);
 }
 
+/* What is measured with, and where it goes; both NULL without --measure, the store also without --save. */
+typedef struct gemm_job {
+  hr_device *device;
+  hr_store *store;
+} gemm_job;
+
+static hr_status keep(const cli_run *run, const gemm_job *job, const hr_gemm *gemm, const hr_hardware *hardware,
+                      const hr_measurement *measurement, hr_error *error)
+{
+  hr_result result = hr_result_default();
+  hr_result_set_gemm(&result, gemm);
+  hr_result_set_device(&result, job->device, hardware);
+  hr_result_set_measurement(&result, measurement, hardware);
+  snprintf(result.kernel_asked, sizeof result.kernel_asked, "%s", run->options.kernel ? run->options.kernel : "");
+  result.seed = hr_measure_options_default().seed;
+  return hr_store_append(job->store, &result, error);
+}
+
 static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, hr_hardware *hardware,
                          hr_measurement *measurement, hr_error *error)
 {
@@ -55,16 +73,18 @@ static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, h
   return hr_measure_gemm(device, gemm, &options, measurement, error);
 }
 
-static int gemm(const cli_run *run, hr_gemm *product, hr_device *device, cli_output *output)
+static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_output *output)
 {
-  hr_error error = {.status = HR_OK};
+  hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
   hr_hardware hardware;
   hr_measurement measurement = {.status = HR_OK};
-  hr_status status = HR_OK;
+  hr_status status = HR_OK, kept = HR_OK;
   bool measured = false;
-  if (device) {
-    status = measure(run, device, product, &hardware, &measurement, &error);
+  if (job->device) {
+    status = measure(run, job->device, product, &hardware, &measurement, &error);
     measured = status == HR_OK;
+    if (measured && job->store)
+      kept = keep(run, job, product, &hardware, &measurement, &not_kept);
   } else {
     int code = cli_load_device(run, "cpu", &hardware);
     if (code != CLI_GO_ON) {
@@ -81,6 +101,10 @@ static int gemm(const cli_run *run, hr_gemm *product, hr_device *device, cli_out
     status = hr_report_gemm(output->stream, &output->options, product, &hardware, &prediction,
                             measured ? &measurement : NULL, &error);
   int code = cli_output_close(output, status, &error);
+  if (kept != HR_OK) {
+    int failure = cli_fail_status(kept, &not_kept);
+    code = code == EXIT_FINE ? failure : code;
+  }
   if (code == EXIT_FINE && interrupted)
     code = EXIT_INTERRUPTED;
   if (code == EXIT_FINE && measured && measurement.samples == 0)
@@ -88,20 +112,31 @@ static int gemm(const cli_run *run, hr_gemm *product, hr_device *device, cli_out
   return code;
 }
 
+/* Opens what the options ask for; the store before anything is measured, so that nothing is measured in vain. */
+static int open_job(const cli_run *run, gemm_job *job)
+{
+  bool save = run->options.save || run->options.db;
+  if (run->options.kernel && !run->options.measure)
+    return cli_fail(EXIT_USAGE, "--kernel: needs --measure");
+  if (save && !run->options.measure)
+    return cli_fail(EXIT_USAGE, "--%s: needs --measure", run->options.save ? "save" : "db");
+  int code = run->options.measure ? cli_open_own_device(run, &job->device) : CLI_GO_ON;
+  return code == CLI_GO_ON && save ? cli_open_store(run, HR_STORE_WRITE, &job->store) : code;
+}
+
 int cli_gemm(const cli_run *run)
 {
   hr_gemm product;
-  hr_device *device = NULL;
-  int code = make_gemm(run, &product);
-  if (code == CLI_GO_ON && run->options.kernel && !run->options.measure)
-    code = cli_fail(EXIT_USAGE, "--kernel: needs --measure");
-  if (code == CLI_GO_ON && run->options.measure)
-    code = cli_open_own_device(run, &device);
+  gemm_job job = {.device = NULL};
   cli_output output;
+  int code = make_gemm(run, &product);
+  if (code == CLI_GO_ON)
+    code = open_job(run, &job);
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
   if (code == CLI_GO_ON)
-    code = gemm(run, &product, device, &output);
-  hr_device_close(device);
+    code = gemm(run, &product, &job, &output);
+  hr_store_close(job.store);
+  hr_device_close(job.device);
   return code;
 }

@@ -16,7 +16,9 @@
   ROW(GROUP_PROBE, 7, "Probing:")     \
   ROW(GROUP_LIST, 8, "Names:")        \
   ROW(GROUP_SWEEP, 9, "Sweep:")       \
-  ROW(GROUP_COMMON, 10, "Result:")
+  ROW(GROUP_ROWS, 10, "Rows:")        \
+  ROW(GROUP_STORE, 11, "Store:")      \
+  ROW(GROUP_COMMON, 12, "Result:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -24,6 +26,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 11
+#define CLI_GROUP_COUNT 13
 
 #endif

@@ -99,3 +99,10 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
     return cli_fail(EXIT_USAGE, "--device: %s", unknown.message);
   return cli_fail_status(status, &error);
 }
+
+int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store)
+{
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_store_open(run->options.db, mode, store, &error);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}

@@ -12,9 +12,10 @@ _headroom_options() {
       ;;
     gemm)
       echo "--device --dtype --m --n --k --batch-count --transpose-a --transpose-b --kernel --warm --measure --budget" \
-        "--threads $common"
+        "--threads --save --db $common"
       ;;
     sweep) echo "--device --dtype --points --list $common" ;;
+    results) echo "--sweep --device --status --since --last --yes --db $common" ;;
     devices) echo "--probe --list $common" ;;
     kernels) echo "--list $common" ;;
     help) echo "$common" ;;
@@ -29,6 +30,7 @@ _headroom_values() {
     --attention) echo unfused fused ;;
     --dtype) echo fp64 fp32 tf32 fp16 bf16 fp8 ;;
     --table) echo findings operators measurements ;;
+    --status) echo ok noisy out_of_memory timeout unsupported unavailable wrong_result backend ;;
     --kernel) headroom kernels --list 2>/dev/null ;;
     --format | -f) echo table json csv markdown ;;
     --color) echo auto always never ;;
@@ -40,7 +42,7 @@ _headroom_takes_value() {
     --device | --batch | --seq | --tensor-parallel | --pipeline-stages | --phase | --context | --attention | --dtype | \
       --budget | --threads | --table | --points | --param-band | --hidden | --layers | --heads | --head-dim | --mlp-width | \
       --vocab-multiple | --kv-ratio | --limit | --max-shapes | --m | --n | --k | --batch-count | --kernel | --format | \
-      --output | --color | -d | -b | -s | -t | -p | -n | -f | -o) return 0 ;;
+      --sweep | --status | --since | --last | --db | --output | --color | -d | -b | -s | -t | -p | -n | -f | -o) return 0 ;;
   esac
   return 1
 }
@@ -49,7 +51,7 @@ _headroom() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm sweep devices kernels help --help --version" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm sweep results devices kernels help --help --version" -- "$word")
     return
   fi
   if [[ $word == "=" ]]; then
@@ -59,7 +61,7 @@ _headroom() {
   fi
   if _headroom_takes_value "$before"; then
     mapfile -t COMPREPLY < <(compgen -W "$(_headroom_values "$before")" -- "$word")
-    if [[ $before == --output || $before == -o || ($before == --device && $word == */*) ]]; then
+    if [[ $before == --output || $before == -o || $before == --db || ($before == --device && $word == */*) ]]; then
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       compopt -o filenames 2>/dev/null
     fi
@@ -78,9 +80,16 @@ _headroom() {
       mapfile -t COMPREPLY < <(compgen -W "list $(headroom sweep --list 2>/dev/null)" -- "$word"; compgen -f -- "$word")
       compopt -o filenames 2>/dev/null
       ;;
+    results)
+      mapfile -t COMPREPLY < <(compgen -W "list show export import merge delete" -- "$word")
+      if ((COMP_CWORD > 2)); then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        compopt -o filenames 2>/dev/null
+      fi
+      ;;
     devices) mapfile -t COMPREPLY < <(compgen -W "$(headroom devices --list 2>/dev/null)" -- "$word") ;;
     help)
-      mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm sweep devices kernels help models rules" -- "$word")
+      mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm sweep results devices kernels help models rules" -- "$word")
       ;;
   esac
 }

@@ -33,6 +33,7 @@ _headroom() {
     'search:faster shapes of about as many parameters'
     'gemm:one matrix product'
     'sweep:a figure measured point by point'
+    'results:measurements that were kept'
     'devices:devices of this machine and those known by name'
     'kernels:the kernels, and which of them run here'
     'help:help about a command or a topic'
@@ -88,7 +89,14 @@ _headroom() {
       _arguments $device $dtype $measure '--m[rows]:count:' '--n[columns]:count:' '--k[depth]:count:' \
         '--batch-count[products]:count:' '--transpose-a[A is stored transposed]' \
         '--transpose-b[B is stored transposed]' '--kernel[kernel]:kernel:_headroom_kernels' \
-        '--warm[the same data again and again]' $common
+        '--warm[the same data again and again]' '--save[keep the measurement]' '--db[the store]:file:_files' $common
+      ;;
+    results)
+      _arguments '--sweep[rows of this sweep]:name:' '(-d --device)'{-d,--device}'[rows of this device]:name:' \
+        '--status[rows of this status]:status:(ok noisy out_of_memory timeout unsupported unavailable wrong_result backend)' \
+        '--since[rows from this date on]:date:' '(-n --last)'{-n,--last}'[only the last rows]:count:' \
+        '(-y --yes)'{-y,--yes}'[delete without an id]' '--db[the store]:file:_files' $common \
+        '1:action:(list show export import merge delete)' '*:file:_files'
       ;;
     sweep)
       _arguments $device $dtype '--points[only so many points]:count:' '--list[only the names]' $common \
@@ -96,7 +104,7 @@ _headroom() {
       ;;
     devices) _arguments '--probe[measure rates]' '--list[only the names]' $common '*:device:_headroom_devices' ;;
     kernels) _arguments '--list[only the names]' $common ;;
-    help) _arguments $common '1:topic:(describe advise search gemm sweep devices kernels help models rules)' ;;
+    help) _arguments $common '1:topic:(describe advise search gemm sweep results devices kernels help models rules)' ;;
   esac
 }
 

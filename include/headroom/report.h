@@ -9,6 +9,7 @@
 #include <headroom/measure.h>
 #include <headroom/memory.h>
 #include <headroom/search.h>
+#include <headroom/store.h>
 #include <headroom/sweep.h>
 #include <stdio.h>
 
@@ -72,6 +73,19 @@ typedef struct hr_device_report {
  *  libraries of hr_libraries() (0: none). */
 HR_API hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_device_report *devices,
                                    size_t count, const hr_library *libraries, size_t library_count, hr_error *error);
+
+/** `results list`: the rows of `filter` (NULL: all). CSV and JSON have every column (docs/results.md). Also errors of
+ *  hr_store_query(). */
+HR_API hr_status hr_report_results(FILE *out, const hr_report_options *options, hr_store *store,
+                                   const hr_result_filter *filter, hr_error *error);
+
+/** `results show`: all that is known of one row. */
+HR_API hr_status hr_report_result(FILE *out, const hr_report_options *options, const hr_result *result,
+                                  hr_error *error);
+
+/** `results import` and `merge`: what came from each of `count` files. */
+HR_API hr_status hr_report_changes(FILE *out, const hr_report_options *options, const char *const *names,
+                                   const hr_store_change *changes, size_t count, hr_error *error);
 
 /** `kernels`: the kernel tables, each with whether this machine runs it and why not. */
 HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);

@@ -38,6 +38,9 @@ typedef enum hr_status {
 /** The name of a status ("out_of_memory"), "unknown" for a value outside the list. Static storage. */
 HR_API const char *hr_status_name(hr_status status);
 
+/** Reads a name ("out_of_memory"). HR_ERROR_NOT_FOUND for any other; *status is then untouched. */
+HR_API hr_status hr_status_parse(const char *name, hr_status *status);
+
 /** One sentence about a status, without a full stop. Static storage. */
 HR_API const char *hr_status_sentence(hr_status status);
 

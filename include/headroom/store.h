@@ -41,17 +41,14 @@ typedef struct hr_result {
   char problem[256];      /* canonical: "gemm m=1 n=1 k=1 batch=1 dtype=bf16 ta=0 tb=1"; made from the members above
                             but for HR_RESULT_OTHER, where the caller writes it */
 
-  char device[32];            /* as opened: "cuda:0" */
-  char product[96];           /* "NVIDIA H200" */
-  int64_t threads;            /* cores used; 0 on a GPU */
-  char kernel_asked[64];      /* a kernel asked for by name; "": the best was taken */
-  char configuration[256];    /* of the kernel: tile, stages, cluster, split-K, waves, as its backend writes them */
-  hr_measurement measurement; /* its status and reason are the row's */
-  double latency_ns;          /* one run alone, launch included */
+  char device[32];                     /* as opened: "cuda:0" */
+  char product[96];                    /* "NVIDIA H200" */
+  int64_t threads;                     /* cores used; 0 on a GPU */
+  char kernel_asked[64];               /* a kernel asked for by name; "": the best was taken */
+  hr_measurement measurement;          /* its status and reason are the row's */
+  double latency_ns;                   /* one run alone, launch included */
   double ceiling_share, library_share; /* of the probed instruction ceiling, of the library's best product; 0 … 1 */
 
-  double clock_hz, memory_clock_hz, power_w, temperature_c; /* beside the samples */
-  char throttled[96];  /* why the clock was held back; "": it was not, or that is not known */
   char driver[96];     /* "550.54.15" */
   char libraries[256]; /* "cuBLASLt 12.4.5, NVRTC 12.4" */
   uint64_t seed;       /* of the data */
@@ -67,6 +64,15 @@ HR_API void hr_result_set_gemm(hr_result *result, const hr_gemm *gemm);
 
 /** Sets kind, attention and problem. */
 HR_API void hr_result_set_attention(hr_result *result, const hr_attention *attention);
+
+/** Sets device, product, threads, driver and libraries. `hardware` is what hr_device_detect() or hr_device_probe()
+ *  says of `device`. Asks the libraries for their versions, which takes some ms: once for a sweep is enough. */
+HR_API void hr_result_set_device(hr_result *result, const hr_device *device, const hr_hardware *hardware);
+
+/** Sets measurement, and what share it is of what `hardware` can do, if that has been probed (NULL: not known). After
+ *  the problem and the device. */
+HR_API void hr_result_set_measurement(hr_result *result, const hr_measurement *measurement,
+                                      const hr_hardware *hardware);
 
 /** Sets id, date, host and program: once for each measurement. HR_ERROR_BACKEND if the system gives no random bytes. */
 HR_API hr_status hr_result_stamp(hr_result *result, hr_error *error);
@@ -120,6 +126,9 @@ typedef struct hr_result_filter {
 
 /** All rows. */
 HR_API hr_result_filter hr_result_filter_default(void);
+
+/** HR_OK, or HR_ERROR_INVALID for an id, a date or a count that cannot be. */
+HR_API hr_status hr_result_filter_check(const hr_result_filter *filter, hr_error *error);
 
 /** Called for each row, which lives until it returns; not 0 stops the query with HR_ERROR_INTERRUPTED. It must not use
  *  the store. */

@@ -19,6 +19,17 @@ const char *hr_status_name(hr_status status)
   return (unsigned)status < HR_STATUS_COUNT ? rows[status].name : "unknown";
 }
 
+hr_status hr_status_parse(const char *name, hr_status *status)
+{
+  for (int i = 0; i < HR_STATUS_COUNT; i++) {
+    if (strcmp(rows[i].name, name) == 0) {
+      *status = (hr_status)i;
+      return HR_OK;
+    }
+  }
+  return HR_ERROR_NOT_FOUND;
+}
+
 const char *hr_status_sentence(hr_status status)
 {
   return (unsigned)status < HR_STATUS_COUNT ? rows[status].sentence : "unknown status";

@@ -80,6 +80,23 @@ fi
 expect_code "a full disk" 5 sh -c "'$H' describe -f json gpt2 > /dev/full" 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1
 
+# ---- the store ----
+"$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
+"$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
+expect "each measurement is a row" test "$("$H" results list -f csv --db kept.db | wc -l)" -eq 3
+expect_code "a store that cannot be is told before measuring" 3 "$H" gemm 64 64 64 --measure --db . > out 2> errors
+expect "and nothing else is printed" test ! -s out
+XDG_DATA_HOME=$folder/data "$H" gemm 64 64 64 --measure --budget 0.2 --save > out 2> errors
+expect "--save makes the default store" test -f data/headroom/results.db
+"$H" results export --db kept.db > a.csv
+"$H" results import --db copy.db - < a.csv > out
+"$H" results export --db copy.db > b.csv
+expect "a measured row is the same after export and import" cmp a.csv b.csv
+expect_code "an export to a full disk" 5 sh -c "'$H' results export --db kept.db > /dev/full" 2> errors
+expect_code "no room for a new store" 5 sh -c "ulimit -f 1; trap '' XFSZ; '$H' results import --db new.db a.csv" 2> errors
+expect "one line about it" test "$(wc -l < errors)" -eq 1
+rm -rf data
+
 # ---- input that does not end ----
 mkfifo pipe_without_writer
 expect_code "a pipe without a writer" 3 timeout 10 "$H" describe ./pipe_without_writer 2> errors

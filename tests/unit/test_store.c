@@ -39,7 +39,7 @@ static void an_appended_row_comes_back_whole_after_reopening(void **state)
   assert_true(read.gemm.transpose_b);
   assert_true(read.measurement.median_ns == 1234.5);
   assert_true(isnan(read.measurement.mean_ns));
-  assert_true(isnan(read.power_w));
+  assert_true(isnan(read.measurement.conditions.power_w));
 }
 
 static void a_point_is_found_whatever_its_status_and_other_points_are_not(void **state)
@@ -450,7 +450,7 @@ static void a_read_only_file_can_be_read_and_is_not_written(void **state)
 
 /* ---- versions ---- */
 
-/* A file as version 1 wrote it: without latency_ns. */
+/* A file as version 1 wrote it: without what came later. */
 static void write_version_1(const char *path)
 {
   run_sql(path,
@@ -485,6 +485,7 @@ static void check_row_of_version_1(hr_store *store)
   assert_true(row.measurement.warm);
   assert_true(row.measurement.median_ns == 17.25);
   assert_true(isnan(row.latency_ns));
+  assert_int_equal(row.measurement.discarded, 0);
 }
 
 static void a_file_of_version_1_is_read_as_it_is_and_migrated_when_written(void **state)

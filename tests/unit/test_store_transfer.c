@@ -320,7 +320,7 @@ static void columns_may_be_few_and_in_any_order(void **state)
     assert_int_equal(strlen(rows->rows[i].id), 32);
     assert_int_equal(strlen(rows->rows[i].date), 24);
   }
-  assert_true(rows->rows[7].power_w == 700);
+  assert_true(rows->rows[7].measurement.conditions.power_w == 700);
   free(rows);
   hr_store_close(store);
 }

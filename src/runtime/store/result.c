@@ -32,10 +32,10 @@ hr_result hr_result_default(void)
                        &result.latency_ns,
                        &result.ceiling_share,
                        &result.library_share,
-                       &result.clock_hz,
-                       &result.memory_clock_hz,
-                       &result.power_w,
-                       &result.temperature_c};
+                       &m->conditions.clock_hz,
+                       &m->conditions.memory_clock_hz,
+                       &m->conditions.power_w,
+                       &m->conditions.temperature_c};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     *numbers[i] = unknown;
   hr_result_name_problem(&result);

@@ -146,7 +146,7 @@ static bool is_id(const char *id)
   return length >= 4 && length <= 32 && strspn(id, "0123456789abcdef") == length;
 }
 
-static hr_status check_filter(const hr_result_filter *filter, hr_error *error)
+hr_status hr_result_filter_check(const hr_result_filter *filter, hr_error *error)
 {
   if (filter->id && !is_id(filter->id))
     return hr_fail(error, HR_ERROR_INVALID, "id: expected 4 to 32 hexadecimal digits, found \"%.40s\"", filter->id);
@@ -163,7 +163,7 @@ static hr_status prepare_filtered(hr_store *store, const char *sql, const hr_res
                                   sqlite3_stmt **statement, hr_error *error)
 {
   const hr_result_filter all = hr_result_filter_default(), *f = filter ? filter : &all;
-  HR_TRY(check_filter(f, error));
+  HR_TRY(hr_result_filter_check(f, error));
   HR_TRY(hr_store_prepare(store, sql, statement, error));
   const char *texts[] = {f->id, f->sweep, f->device, f->since, f->only_status ? hr_status_name(f->status) : NULL};
   for (int i = 0; i < 5; i++)

@@ -83,7 +83,9 @@ static hr_status check_file(const char *path, hr_store_mode mode, hr_error *erro
     return hr_fail(error, HR_ERROR_INVALID, "the store's path is empty");
   if (stat(path, &about) != 0) {
     if (errno == ENOENT)
-      return mode == HR_STORE_READ ? hr_fail(error, HR_ERROR_NOT_FOUND, "%s: no such file", path) : HR_OK;
+      return mode == HR_STORE_READ
+                 ? hr_fail(error, HR_ERROR_NOT_FOUND, "%s: no such file; nothing has been stored there yet", path)
+                 : HR_OK;
     return hr_fail(error, failed, "%s: %s", path, hr_reason(errno, reason));
   }
   if (S_ISDIR(about.st_mode))

@@ -1,0 +1,284 @@
+#include "cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* `headroom results ACTION`: one row an action. What follows it is an id (show, delete) or files (import, merge). */
+typedef struct action {
+  const char *name;
+  int least, most; /* how many arguments follow */
+  const char *expected;
+  int (*run)(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
+} action;
+
+static int list(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
+static int show(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
+static int export(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
+static int import(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
+static int merge(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
+static int delete (const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
+
+static const action actions[] = {
+    {"list", 0, 0, "no argument", list},
+    {"show", 1, 1, "an id", show},
+    {"export", 0, 0, "no argument", export},
+    {"import", 1, INT16_MAX, "a file, or - for standard input", import},
+    {"merge", 1, INT16_MAX, "the file of another store", merge},
+    {"delete", 0, 1, "an id", delete},
+};
+
+#define ACTION_COUNT (sizeof actions / sizeof *actions)
+
+/* ---- list, show, export ---- */
+
+static int list(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments)
+{
+  (void)count;
+  (void)arguments;
+  hr_store *store;
+  cli_output output;
+  int code = cli_open_store(run, HR_STORE_READ, &store);
+  if (code != CLI_GO_ON)
+    return code;
+  code = cli_output_open(run, &output);
+  if (code == CLI_GO_ON) {
+    hr_error error = {.status = HR_OK};
+    hr_status status = hr_report_results(output.stream, &output.options, store, filter, &error);
+    code = cli_output_close(&output, status, &error);
+  }
+  hr_store_close(store);
+  return code;
+}
+
+static int keep_row(void *context, const hr_result *result)
+{
+  *(hr_result *)context = *result;
+  return 0;
+}
+
+/* The one row that `id` is, or the beginning of the id of. */
+static int find_row(hr_store *store, const char *id, hr_result *result)
+{
+  hr_error error = {.status = HR_OK};
+  hr_result_filter filter = hr_result_filter_default();
+  filter.id = id;
+  int64_t count = 0;
+  hr_status status = hr_store_count(store, &filter, &count, &error);
+  if (status == HR_OK && count > 1)
+    return cli_fail(EXIT_USAGE, "id: %s is the beginning of %" PRId64 " rows; give more of it", id, count);
+  if (status == HR_OK && count == 0)
+    return cli_fail(EXIT_INPUT, "%s: there is no row %s", hr_store_path(store), id);
+  if (status == HR_OK)
+    status = hr_store_query(store, &filter, keep_row, result, &error);
+  if (status == HR_ERROR_INVALID)
+    return cli_fail(EXIT_USAGE, "%s", error.message);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+static int show(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments)
+{
+  (void)filter;
+  (void)count;
+  hr_store *store;
+  hr_result result;
+  cli_output output;
+  int code = cli_open_store(run, HR_STORE_READ, &store);
+  if (code != CLI_GO_ON)
+    return code;
+  code = find_row(store, arguments[0], &result);
+  if (code == CLI_GO_ON)
+    code = cli_output_open(run, &output);
+  if (code == CLI_GO_ON) {
+    hr_error error = {.status = HR_OK};
+    hr_status status = hr_report_result(output.stream, &output.options, &result, &error);
+    code = cli_output_close(&output, status, &error);
+  }
+  hr_store_close(store);
+  return code;
+}
+
+static hr_status write_export(const cli_run *run, hr_store *store, const hr_result_filter *filter,
+                              const cli_output *output, hr_error *error)
+{
+  if (run->options.format == HR_FORMAT_MARKDOWN)
+    return hr_report_results(output->stream, &output->options, store, filter, error);
+  hr_store_format format = run->options.format == HR_FORMAT_JSON ? HR_STORE_JSON_LINES : HR_STORE_CSV;
+  return hr_store_export(store, filter, format, output->stream, error);
+}
+
+static int export(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments)
+{
+  (void)count;
+  (void)arguments;
+  hr_store *store;
+  cli_output output;
+  if (run->given[CLI_OPTION_format] && run->options.format == HR_FORMAT_TABLE)
+    return cli_fail(EXIT_USAGE, "results export: --format is csv (the default), json (JSON Lines) or markdown");
+  int code = cli_open_store(run, HR_STORE_READ, &store);
+  if (code != CLI_GO_ON)
+    return code;
+  code = cli_output_open(run, &output);
+  if (code == CLI_GO_ON) {
+    hr_error error = {.status = HR_OK};
+    code = cli_output_close(&output, write_export(run, store, filter, &output, &error), &error);
+  }
+  hr_store_close(store);
+  return code;
+}
+
+/* ---- import, merge ---- */
+
+static hr_status import_one(hr_store *store, const char *path, hr_store_change *change, hr_error *error)
+{
+  bool standard_input = strcmp(path, "-") == 0;
+  FILE *in = standard_input ? stdin : fopen(path, "rb");
+  if (!in) {
+    snprintf(error->message, sizeof error->message, "%s: %s", path, strerror(errno));
+    return HR_ERROR_UNREADABLE;
+  }
+  hr_status status = hr_store_import(store, in, standard_input ? "standard input" : path, change, error);
+  if (!standard_input)
+    fclose(in);
+  return status;
+}
+
+typedef hr_status (*take_one)(hr_store *store, const char *path, hr_store_change *change, hr_error *error);
+
+/* Takes file after file, each all or none, and says what came even if a later one cannot be taken. */
+static int take_all(const cli_run *run, int count, const char **paths, take_one take)
+{
+  hr_store *store;
+  hr_store_change *changes = calloc((size_t)count, sizeof *changes);
+  if (!changes)
+    return cli_fail(EXIT_OUTPUT, "memory ran out");
+  int code = cli_open_store(run, HR_STORE_WRITE, &store);
+  if (code != CLI_GO_ON) {
+    free(changes);
+    return code;
+  }
+  hr_error error = {.status = HR_OK}, reporting = {.status = HR_OK};
+  hr_status status = HR_OK;
+  int taken = 0;
+  while (taken < count && status == HR_OK && !cli_interrupted()) {
+    status = take(store, paths[taken], &changes[taken], &error);
+    taken += status == HR_OK;
+  }
+  hr_store_close(store);
+  cli_output output;
+  code = cli_output_open(run, &output);
+  if (code == CLI_GO_ON) {
+    hr_status reported =
+        taken > 0 ? hr_report_changes(output.stream, &output.options, paths, changes, (size_t)taken, &reporting)
+                  : HR_OK;
+    code = cli_output_close(&output, reported, &reporting);
+  }
+  free(changes);
+  return status == HR_OK ? code : cli_fail_status(status, &error);
+}
+
+static int import(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments)
+{
+  (void)filter;
+  return take_all(run, count, arguments, import_one);
+}
+
+static int merge(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments)
+{
+  (void)filter;
+  return take_all(run, count, arguments, hr_store_merge);
+}
+
+/* ---- delete ---- */
+
+static bool has_filter(const hr_result_filter *filter)
+{
+  return filter->sweep || filter->device || filter->since || filter->only_status || filter->last > 0;
+}
+
+static const char *plural(int64_t count)
+{
+  return count == 1 ? "" : "s";
+}
+
+static int delete_rows(const cli_run *run, hr_store *store, const hr_result_filter *filter)
+{
+  hr_error error = {.status = HR_OK};
+  int64_t count = 0;
+  hr_status status = hr_store_count(store, filter, &count, &error);
+  if (status == HR_OK && !filter->id && !run->options.yes)
+    return cli_fail(EXIT_USAGE, "results delete: this would delete %" PRId64 " row%s%s; say --yes, or give an id",
+                    count, plural(count), has_filter(filter) ? "" : ", all there are");
+  if (status == HR_OK)
+    status = hr_store_delete(store, filter, &count, &error);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  if (!run->options.quiet)
+    printf("%" PRId64 " row%s deleted\n", count, plural(count));
+  return cli_flush(stdout);
+}
+
+static int delete (const cli_run *run, const hr_result_filter *filter, int count, const char **arguments)
+{
+  hr_store *store, *reader;
+  hr_result result;
+  hr_result_filter chosen = *filter;
+  int code = cli_open_store(run, HR_STORE_READ, &reader); /* one that is not there is not to be created */
+  if (code != CLI_GO_ON)
+    return code;
+  if (count > 0)
+    code = has_filter(filter) ? cli_fail(EXIT_USAGE, "results delete: give an id or filters, not both")
+                              : find_row(reader, arguments[0], &result);
+  hr_store_close(reader);
+  chosen.id = count > 0 ? result.id : NULL;
+  if (code == CLI_GO_ON)
+    code = cli_open_store(run, HR_STORE_WRITE, &store);
+  if (code != CLI_GO_ON)
+    return code;
+  code = delete_rows(run, store, &chosen);
+  hr_store_close(store);
+  return code;
+}
+
+/* ---- the command line ---- */
+
+static int make_filter(const cli_run *run, hr_result_filter *filter)
+{
+  *filter = hr_result_filter_default();
+  filter->sweep = run->options.of_sweep;
+  filter->device = run->options.of_device;
+  filter->since = run->options.since;
+  filter->last = run->options.last;
+  filter->only_status = run->options.of_status != NULL;
+  if (filter->only_status && hr_status_parse(run->options.of_status, &filter->status) != HR_OK) {
+    const char *names[HR_STATUS_COUNT];
+    char near[160];
+    for (int i = 0; i < HR_STATUS_COUNT; i++)
+      names[i] = hr_status_name((hr_status)i);
+    hr_suggest_names(run->options.of_status, names, HR_STATUS_COUNT, near, sizeof near);
+    return cli_fail(EXIT_USAGE, "--status: there is no status \"%s\"%s", run->options.of_status, near);
+  }
+  hr_error error = {.status = HR_OK};
+  return hr_result_filter_check(filter, &error) == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "--%s", error.message);
+}
+
+int cli_results(const cli_run *run)
+{
+  static const char names[] = "list, show, export, import, merge or delete";
+  if (run->argument_count == 0)
+    return cli_fail(EXIT_USAGE, "results: expected %s", names);
+  const char *name = run->arguments[0];
+  int count = run->argument_count - 1;
+  for (size_t i = 0; i < ACTION_COUNT; i++) {
+    if (strcmp(actions[i].name, name) != 0)
+      continue;
+    if (count < actions[i].least || count > actions[i].most)
+      return cli_fail(EXIT_USAGE, "results %s: expected %s, found %s%s%s", name, actions[i].expected,
+                      count == 0 ? "none" : "\"", count == 0 ? "" : run->arguments[count], count == 0 ? "" : "\"");
+    hr_result_filter filter;
+    int code = make_filter(run, &filter);
+    return code == CLI_GO_ON ? actions[i].run(run, &filter, count, run->arguments + 1) : code;
+  }
+  return cli_fail(EXIT_USAGE, "results: expected %s, found \"%s\"", names, name);
+}

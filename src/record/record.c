@@ -1,0 +1,62 @@
+/* A row of the store from a device, what is known of it, and a measurement on it. */
+#include <headroom/store.h>
+
+#include "base/names.h"
+#include "runtime/device/device.h"
+
+#include <math.h>
+#include <string.h>
+
+static const hr_library *find_library(const hr_library *libraries, size_t count, const char *name)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (libraries[i].status == HR_OK && strcmp(libraries[i].name, name) == 0)
+      return &libraries[i];
+  }
+  return NULL;
+}
+
+/* "cuBLASLt 12.4.5, NVRTC 12.4"; NVML has the driver's version and no other. */
+static void name_libraries(hr_result *result)
+{
+  hr_library libraries[HR_LIBRARIES_MAX];
+  size_t count, used = 0;
+  hr_libraries(libraries, &count);
+  const hr_library *watch = find_library(libraries, count, "NVML");
+  const hr_library *driver = find_library(libraries, count, "NVIDIA driver");
+  if (watch || driver)
+    hr_copy_text(result->driver, sizeof result->driver, watch ? watch->version : driver->version);
+  for (size_t i = 0; i < count; i++) {
+    const hr_library *library = &libraries[i];
+    bool named = library->status == HR_OK && library != watch && library != driver;
+    if (!named || used + 2 >= sizeof result->libraries)
+      continue;
+    int length = snprintf(result->libraries + used, sizeof result->libraries - used, "%s%s %s", used > 0 ? ", " : "",
+                          library->name, library->version);
+    used += length > 0 ? (size_t)length : 0;
+  }
+}
+
+void hr_result_set_device(hr_result *result, const hr_device *device, const hr_hardware *hardware)
+{
+  bool gpu = hardware->kind == HR_HARDWARE_GPU;
+  hr_copy_text(result->device, sizeof result->device, hr_device_name(device));
+  hr_copy_text(result->product, sizeof result->product, hardware->product);
+  result->threads = gpu ? 0 : device->threads;
+  result->driver[0] = result->libraries[0] = '\0';
+  if (gpu)
+    name_libraries(result);
+}
+
+void hr_result_set_measurement(hr_result *result, const hr_measurement *measurement, const hr_hardware *hardware)
+{
+  result->measurement = *measurement;
+  result->library_share = (double)NAN;
+  if (!hardware || measurement->samples == 0 || hardware->calibration != HR_CALIBRATION_MEASURED ||
+      result->kind == HR_RESULT_OTHER)
+    return;
+  hr_dtype dtype = result->kind == HR_RESULT_GEMM ? result->gemm.dtype : result->attention.dtype;
+  double best = hr_hardware_library_flops_per_s(hardware, dtype);
+  if (best > 0)
+    result->library_share = measurement->flops_per_s / best;
+}
