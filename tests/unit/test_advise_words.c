@@ -125,7 +125,16 @@ static void a_group_larger_than_a_node_is_told_that_links_are_slower(void **stat
   hr_advice_free(advice);
 }
 
-/* One row an execution: the weights' way from memory hides the tiles, of which 63 rows in 64 are empty. */
+static void augmented_q_is_among_the_products_that_t_divides(void **state)
+{
+  (void)state;
+  hr_model model = sigma_1_5b();
+  hr_advice *advice = advise_at("h200", &model, 4, HR_BF16);
+  assert_non_null(strstr(found(advice, "tensor_parallel_small")->operators, "q_down q_up k_transform v_transform"));
+  hr_advice_free(advice);
+}
+
+/* Four rows: the weights' way from memory hides the tiles, of which 60 rows in 64 are empty. */
 static void tiles_that_memory_hides_are_no_loss(void **state)
 {
   (void)state;
@@ -201,6 +210,7 @@ int main(void)
       cmocka_unit_test(six_devices_without_a_shape_nearby_are_not_called_void),
       cmocka_unit_test(an_unknown_node_is_not_one_of_zero_devices),
       cmocka_unit_test(a_group_larger_than_a_node_is_told_that_links_are_slower),
+      cmocka_unit_test(augmented_q_is_among_the_products_that_t_divides),
       cmocka_unit_test(tiles_that_memory_hides_are_no_loss),
       cmocka_unit_test(alignment_is_no_reason_where_the_size_is_not_aligned),
       cmocka_unit_test(a_larger_batch_of_decode_is_told_its_latency),

@@ -93,6 +93,27 @@ hr_operator_set hr_present(const hr_step *step, hr_operator_set operators)
   return present & operators;
 }
 
+static hr_operator_set products_with_weights(const hr_step *step, bool in_layers_only)
+{
+  hr_operator_set set = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    if (op->kind == HR_KIND_GEMM && (op->in_layer || !in_layers_only))
+      set |= HR_OPERATOR_BIT(op->id);
+  }
+  return set;
+}
+
+hr_operator_set hr_weight_products(const hr_step *step)
+{
+  return products_with_weights(step, false);
+}
+
+hr_operator_set hr_layer_products(const hr_step *step)
+{
+  return products_with_weights(step, true);
+}
+
 hr_operator_set hr_attention_products(const hr_step *step)
 {
   return hr_present(step, HR_OPERATOR_BIT(HR_OP_ATTENTION_SCORE) | HR_OPERATOR_BIT(HR_OP_ATTENTION_OVER_VALUE) |

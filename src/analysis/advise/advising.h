@@ -81,6 +81,10 @@ bool hr_already_suggested(const hr_advising *advising, const hr_trial *trial);
 /** The operators of a set that the step has. */
 hr_operator_set hr_present(const hr_step *step, hr_operator_set operators);
 
+/** The products with weights: all, which more rows speed up, and those of the layers, which t and p divide. */
+hr_operator_set hr_weight_products(const hr_step *step);
+hr_operator_set hr_layer_products(const hr_step *step);
+
 /** The products of attention that this step runs: score and over-value, or the fused one. */
 hr_operator_set hr_attention_products(const hr_step *step);
 

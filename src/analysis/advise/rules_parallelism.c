@@ -12,13 +12,6 @@
 /* No size of a model may be larger (hr_model_check()). */
 #define SIZE_MOST 0x1p40
 
-static hr_operator_set linear_products(const hr_step *step)
-{
-  return hr_present(step, HR_OPERATOR_BIT(HR_OP_QKV_TRANSFORM) | HR_OPERATOR_BIT(HR_OP_LINEAR_PROJECTION) |
-                              HR_OPERATOR_BIT(HR_OP_MLP_UP) | HR_OPERATOR_BIT(HR_OP_MLP_GATE) |
-                              HR_OPERATOR_BIT(HR_OP_MLP_DOWN));
-}
-
 /* The model with another hidden size, its MLP in proportion (a multiple of 64 a device). */
 static bool with_hidden(const hr_advice *advice, int64_t hidden, int64_t heads, hr_model *changed)
 {
@@ -54,7 +47,7 @@ void hr_rule_hidden_per_device(hr_advising *advising)
 {
   const hr_advice *advice = advising->advice;
   int64_t h = advice->model.hidden, t = advice->workload.tensor_parallel;
-  const hr_operator_set products = linear_products(&advice->step);
+  const hr_operator_set products = hr_layer_products(&advice->step);
   hr_text192 current = hr_say("h/t = %" PRId64 "/%" PRId64, h, t);
   if (h % (64 * t) == 0) {
     hr_answer_satisfied(advising, products, current.text, "h/t = %" PRId64 " is a multiple of 64", h / t);
@@ -164,7 +157,7 @@ void hr_rule_tensor_parallel_small(hr_advising *advising)
 {
   const hr_advice *advice = advising->advice;
   int64_t t = advice->workload.tensor_parallel;
-  const hr_operator_set products = linear_products(&advice->step);
+  const hr_operator_set products = hr_layer_products(&advice->step);
   hr_text192 current = hr_say("t = %" PRId64, t);
   double capacity = (double)hr_usable_memory(&advice->hardware);
   if (t == 1) {
@@ -231,7 +224,7 @@ void hr_rule_pipeline_divides_layers(hr_advising *advising)
 {
   const hr_advice *advice = advising->advice;
   int64_t layers = advice->model.layers, p = advice->workload.pipeline_stages;
-  const hr_operator_set products = linear_products(&advice->step);
+  const hr_operator_set products = hr_layer_products(&advice->step);
   hr_text192 current = hr_say("%" PRId64 " layers, p = %" PRId64, layers, p);
   if (p == 1) {
     hr_answer_satisfied(advising, products, current.text, "one stage has all %" PRId64 " layers", layers);
@@ -284,7 +277,7 @@ static void answer_six(hr_advising *advising, const char *current)
   const hr_advice *advice = advising->advice;
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, granule = 64 * t;
-  const hr_operator_set products = linear_products(&advice->step) | hr_attention_products(&advice->step);
+  const hr_operator_set products = hr_layer_products(&advice->step) | hr_attention_products(&advice->step);
   hr_trial best = {.time_ns = 0};
   for (int64_t hidden = hr_max64(model->hidden / granule, 1) * granule; hidden <= hr_round_up(model->hidden, granule);
        hidden += granule) {
@@ -326,7 +319,7 @@ void hr_rule_six_gpu_node(hr_advising *advising)
   const hr_advice *advice = advising->advice;
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, node = advice->hardware.devices_per_node;
-  const hr_operator_set products = linear_products(&advice->step);
+  const hr_operator_set products = hr_layer_products(&advice->step);
   hr_text192 current = hr_say("h = %" PRId64 ", a = %" PRId64 ", t = %" PRId64, model->hidden, model->q_heads, t);
   if (t % 3 != 0 && (node == 0 || node % 6 != 0)) {
     hr_answer_satisfied(advising, products, current.text,

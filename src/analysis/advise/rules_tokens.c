@@ -46,17 +46,6 @@ void hr_rule_tokens_alignment(hr_advising *advising)
                    hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text);
 }
 
-/* The products of the step, to say which operators more tokens speed up. */
-static hr_operator_set linear_products(const hr_step *step)
-{
-  hr_operator_set set = 0;
-  for (size_t i = 0; i < step->operators.count; i++) {
-    if (step->operators.items[i].kind == HR_KIND_GEMM)
-      set |= HR_OPERATOR_BIT(step->operators.items[i].id);
-  }
-  return set;
-}
-
 static void answer_does_not_fit(hr_advising *advising, int64_t largest, int64_t capacity)
 {
   const hr_advice *advice = advising->advice;
@@ -73,7 +62,7 @@ static void answer_does_not_fit(hr_advising *advising, int64_t largest, int64_t 
     suggested = hr_say("b = %" PRId64, largest);
     hr_try(advising, NULL, &changed, &trial);
   }
-  hr_answer_impossible(advising, trial.time_ns > 0 ? &trial : NULL, linear_products(&advice->step), current.text,
+  hr_answer_impossible(advising, trial.time_ns > 0 ? &trial : NULL, hr_weight_products(&advice->step), current.text,
                        suggested.text, "the step needs %s on a device, of which %s are usable: it does not fit",
                        hr_say_bytes((double)memory.total_bytes).text, hr_say_bytes((double)capacity).text);
 }
@@ -103,7 +92,7 @@ void hr_rule_microbatch(hr_advising *advising)
 {
   const hr_advice *advice = advising->advice;
   const hr_workload *workload = &advice->workload;
-  const hr_operator_set products = linear_products(&advice->step);
+  const hr_operator_set products = hr_weight_products(&advice->step);
   int64_t capacity = hr_usable_memory(&advice->hardware);
   int64_t largest = 0;
   hr_text192 current = hr_say("b = %" PRId64, workload->batch);
