@@ -146,13 +146,8 @@ static void put_measurement_json(hr_json document, const hr_measurement *m)
   hr_json_put_text(conditions, "throttled_by", c->throttled_by[0] ? c->throttled_by : NULL);
 }
 
-static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
+static void put_gemm_json(hr_json json, const gemm_report *r)
 {
-  const hr_prediction *p = r->prediction;
-  bool failed;
-  hr_json json = hr_json_document("gemm", &failed);
-  hr_json_put_text(json, "device", r->hardware->name);
-  hr_json_put_hardware(json, r->hardware);
   const hr_gemm *g = r->gemm;
   hr_json gemm = hr_json_put_object(json, "gemm");
   hr_json_put_count(gemm, "m", g->m);
@@ -164,6 +159,10 @@ static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
   hr_json_put_flag(gemm, "transpose_b", g->transpose_b);
   hr_json_put_count(gemm, "flops", r->flops);
   hr_json_put_count(gemm, "bytes", r->bytes);
+}
+
+static void put_prediction_json(hr_json json, const hr_prediction *p)
+{
   hr_json prediction = hr_json_put_object(json, "prediction");
   hr_json_put_text(prediction, "bound_by", hr_bound_name(p->bound_by));
   const struct {
@@ -197,6 +196,16 @@ static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
                 {"alignment", p->alignment}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     hr_json_put_count(prediction, counts[i].key, counts[i].value);
+}
+
+static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
+{
+  bool failed;
+  hr_json json = hr_json_document("gemm", &failed);
+  hr_json_put_text(json, "device", r->hardware->name);
+  hr_json_put_hardware(json, r->hardware);
+  put_gemm_json(json, r);
+  put_prediction_json(json, r->prediction);
   put_measurement_json(json, r->measurement);
   return hr_json_write(out, json, error);
 }
