@@ -1,5 +1,7 @@
 #include "base/names.h"
 
+#include "base/utf8.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -19,69 +21,55 @@ hr_status hr_name_find(const char *const *names, size_t count, const char *name,
   return HR_ERROR_NOT_FOUND;
 }
 
-static bool continues(unsigned char byte)
+/* The controls, line and paragraph separators, and what turns the direction of writing. */
+static bool steers_a_terminal(uint32_t character)
 {
-  return (byte & 0xC0) == 0x80;
+  return character < 0x20 || (character >= 0x7F && character < 0xA0) || character == 0x2028 || character == 0x2029 ||
+         (character >= 0x202A && character <= 0x202E) || (character >= 0x2066 && character <= 0x2069);
 }
 
-/* Bytes that a character with this first byte has; 0 if none begins so. */
-static size_t promised_bytes(unsigned char first)
+static bool never(uint32_t character)
 {
-  if (first < 0x80)
-    return 1;
-  if (first < 0xC2)
-    return 0;
-  return first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  (void)character;
+  return false;
 }
 
-/* Bytes of the character at `c`, 0 if it is not UTF-8. The bounds of second bytes are those of RFC 3629, section 4. */
-static size_t character_bytes(const unsigned char *c)
+/* Whether the text ends within the character that begins here. */
+static bool is_cut(const char *text)
 {
-  size_t length = promised_bytes(c[0]);
-  for (size_t i = 1; i < length; i++) {
-    if (!continues(c[i]))
-      return 0;
+  unsigned char first = (unsigned char)text[0];
+  size_t promised = first < 0xC2 || first > 0xF4 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2, there = 1;
+  while (there < promised && ((unsigned char)text[there] & 0xC0) == 0x80)
+    there++;
+  return there < promised && text[there] == '\0';
+}
+
+/* Replaces what is not UTF-8 and the characters that are `unwanted` by '?'. A last one that was cut is dropped. */
+static void clean(char *text, bool (*unwanted)(uint32_t character))
+{
+  char *to = text;
+  for (const char *from = text; *from;) {
+    uint32_t character = 0;
+    size_t length = hr_utf8_decode(from, &character);
+    if (length == 0 && is_cut(from))
+      break;
+    bool kept = length > 0 && !unwanted(character);
+    length = length > 0 ? length : 1;
+    memmove(to, kept ? from : "?", kept ? length : 1);
+    to += kept ? length : 1;
+    from += length;
   }
-  bool wrong = (c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] >= 0xA0) || (c[0] == 0xF0 && c[1] < 0x90) ||
-               (c[0] == 0xF4 && c[1] >= 0x90);
-  return wrong ? 0 : length;
-}
-
-/* The same, but 0 also for one that steers a terminal: U+0080 to U+009F are a second set of controls. */
-static size_t printable_bytes(const unsigned char *c)
-{
-  bool control = c[0] < ' ' || c[0] == 0x7f || (c[0] == 0xC2 && c[1] < 0xA0);
-  return control ? 0 : character_bytes(c);
-}
-
-static void drop_cut_character(char *text)
-{
-  size_t length = strlen(text), start = length;
-  while (start > 0 && continues((unsigned char)text[start - 1]))
-    start--;
-  if (start > 0 && start - 1 + promised_bytes((unsigned char)text[start - 1]) > length)
-    text[start - 1] = '\0';
-}
-
-static void clean(char *text, size_t (*bytes_of)(const unsigned char *))
-{
-  drop_cut_character(text);
-  for (unsigned char *c = (unsigned char *)text; *c;) {
-    size_t length = bytes_of(c);
-    if (length == 0)
-      *c = '?';
-    c += length > 0 ? length : 1;
-  }
+  *to = '\0';
 }
 
 void hr_one_line(char *text)
 {
-  clean(text, printable_bytes);
+  clean(text, steers_a_terminal);
 }
 
 void hr_whole_characters(char *text)
 {
-  clean(text, character_bytes);
+  clean(text, never);
 }
 
 void hr_copy_text(char *to, size_t size, const char *from)

@@ -2,6 +2,7 @@
 #include "report/advice.h"
 
 #include "base/error.h"
+#include "base/names.h"
 #include "report/text.h"
 
 #include <inttypes.h>
@@ -137,7 +138,7 @@ static void put_gains(const hr_document *document, const hr_finding *f, const hr
 static void put_indented(const hr_document *document, const char *text)
 {
   char clean[640];
-  hr_text_clean(clean, sizeof clean, text);
+  hr_copy_text(clean, sizeof clean, text);
   fprintf(document->out, "%*s", FINDING_INDENT, "");
   hr_text_wrap(document->out, clean, FINDING_INDENT, FINDING_INDENT, document->options->width);
 }

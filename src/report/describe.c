@@ -50,50 +50,51 @@ static hr_status write_json(const description *d, FILE *out, hr_error *error)
   return hr_json_write(out, json, error);
 }
 
+typedef struct part {
+  const char *name;
+  int64_t value;
+} part;
+
+/* "attention 28.3 M, MLP 56.7 M", without those that are 0. */
+static void write_parts(char *to, size_t size, const part *parts, size_t count,
+                        void (*write)(char *to, size_t size, double value))
+{
+  size_t used = 0;
+  to[0] = '\0';
+  for (size_t i = 0; i < count; i++) {
+    char value[HR_NUMBER_SIZE];
+    if (parts[i].value == 0)
+      continue;
+    write(value, sizeof value, (double)parts[i].value);
+    int written = snprintf(to + used, size - used, "%s%s %s", used ? ", " : "", parts[i].name, value);
+    used += written > 0 ? (size_t)written : 0;
+  }
+}
+
 static void put_parameters(const hr_document *document, const hr_parameters *p)
 {
-  char total[HR_NUMBER_SIZE], brief[HR_NUMBER_SIZE], rest[HR_NUMBER_SIZE];
+  const part parts[] = {{"attention", p->attention}, {"MLP", p->mlp},
+                        {"norms", p->norm},          {"embedding", p->embedding},
+                        {"positions", p->position},  {"logit map", p->logit}};
+  char total[HR_NUMBER_SIZE], brief[HR_NUMBER_SIZE], rest[HR_NUMBER_SIZE], line[256];
   hr_write_count(total, sizeof total, p->total);
   hr_write_short(brief, sizeof brief, (double)p->total);
   hr_write_count(rest, sizeof rest, p->excluding_embeddings);
   hr_put_field(document, "parameters", "%s (%s), %s outside the embeddings", total, brief, rest);
-  const struct {
-    const char *name;
-    int64_t count;
-  } parts[] = {{"attention", p->attention}, {"MLP", p->mlp},        {"norms", p->norm}, {"embedding", p->embedding},
-               {"positions", p->position},  {"logit map", p->logit}};
-  char line[256] = "";
-  size_t used = 0;
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    if (parts[i].count == 0)
-      continue;
-    hr_write_short(brief, sizeof brief, (double)parts[i].count);
-    int written = snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "", parts[i].name, brief);
-    used += written > 0 ? (size_t)written : 0;
-  }
+  write_parts(line, sizeof line, parts, sizeof parts / sizeof *parts, hr_write_short);
   hr_put_field(document, "", "%s", line);
 }
 
 static void put_memory(const hr_document *document, const description *d)
 {
   const hr_memory *m = &d->memory;
-  const struct {
-    const char *name;
-    int64_t bytes;
-  } parts[] = {{"weights", m->weight_bytes},
-               {"gradients", m->gradient_bytes},
-               {"optimizer", m->optimizer_bytes},
-               {"activations", m->activation_bytes},
-               {"KV cache", m->kv_cache_bytes}};
-  char line[256] = "", bytes[HR_NUMBER_SIZE];
-  size_t used = 0;
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    if (parts[i].bytes == 0)
-      continue;
-    hr_write_bytes(bytes, sizeof bytes, (double)parts[i].bytes);
-    int written = snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "", parts[i].name, bytes);
-    used += written > 0 ? (size_t)written : 0;
-  }
+  const part parts[] = {{"weights", m->weight_bytes},
+                        {"gradients", m->gradient_bytes},
+                        {"optimizer", m->optimizer_bytes},
+                        {"activations", m->activation_bytes},
+                        {"KV cache", m->kv_cache_bytes}};
+  char line[256], bytes[HR_NUMBER_SIZE];
+  write_parts(line, sizeof line, parts, sizeof parts / sizeof *parts, hr_write_bytes);
   hr_write_bytes(bytes, sizeof bytes, (double)m->total_bytes);
   hr_put_field(document, "memory", "%s a device: %s", bytes, line);
   hr_write_bytes(bytes, sizeof bytes, (double)m->kv_cache_bytes_per_token);

@@ -68,7 +68,7 @@ void hr_put_field(const hr_document *document, const char *label, const char *fo
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  hr_text_clean(clean, sizeof clean, text);
+  hr_copy_text(clean, sizeof clean, text);
   if (document->options->format == HR_FORMAT_MARKDOWN) {
     fprintf(document->out, "- **%s**: %s\n", label, clean);
     return;
@@ -86,7 +86,7 @@ void hr_put_heading(const hr_document *document, const char *format, ...)
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  hr_text_clean(clean, sizeof clean, text);
+  hr_copy_text(clean, sizeof clean, text);
   if (document->options->format == HR_FORMAT_MARKDOWN) {
     fprintf(document->out, "\n## %s\n\n", clean);
     return;

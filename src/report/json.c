@@ -43,7 +43,7 @@ void hr_json_put_flag(hr_json json, const char *key, bool value)
 void hr_json_put_text(hr_json json, const char *key, const char *text)
 {
   char clean[1024];
-  hr_text_clean(clean, sizeof clean, text ? text : "");
+  hr_copy_text(clean, sizeof clean, text ? text : "");
   hr_json_put(json, key, text ? json_string(clean) : json_null());
 }
 

@@ -1,6 +1,7 @@
 #include "report/table.h"
 
 #include "base/error.h"
+#include "base/names.h"
 #include "report/text.h"
 
 #include <inttypes.h>
@@ -91,7 +92,7 @@ void hr_put_text(hr_table *table, const char *text)
     table->failed = true;
     return;
   }
-  hr_text_clean(next->value.text, size, text);
+  hr_copy_text(next->value.text, size, text);
   next->present = true;
 }
 

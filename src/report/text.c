@@ -1,27 +1,9 @@
 #include "report/text.h"
 
+#include "base/utf8.h"
+
 #include <stdbool.h>
 #include <string.h>
-
-/* Decodes the character at `text`; returns its bytes, or 0 if they are not UTF-8 (RFC 3629). */
-static size_t decode(const char *text, uint32_t *character)
-{
-  const unsigned char *byte = (const unsigned char *)text;
-  size_t length = byte[0] < 0x80 ? 1 : byte[0] >= 0xF0 ? 4 : byte[0] >= 0xE0 ? 3 : byte[0] >= 0xC0 ? 2 : 0;
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (length == 0)
-    return 0;
-  uint32_t value = length == 1 ? byte[0] : byte[0] & (0x7Fu >> length);
-  for (size_t i = 1; i < length; i++) {
-    if ((byte[i] & 0xC0) != 0x80)
-      return 0;
-    value = value << 6 | (byte[i] & 0x3Fu);
-  }
-  if (value < least[length] || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF))
-    return 0;
-  *character = value;
-  return length;
-}
 
 typedef struct character_range {
   uint32_t first, last;
@@ -49,34 +31,11 @@ int hr_text_columns(const char *text)
   int columns = 0;
   for (size_t i = 0; text[i];) {
     uint32_t character = '?';
-    size_t length = decode(text + i, &character);
+    size_t length = hr_utf8_decode(text + i, &character);
     columns += columns_of(character);
     i += length > 0 ? length : 1;
   }
   return columns;
-}
-
-static bool is_control(uint32_t character)
-{
-  return character < 0x20 || (character >= 0x7F && character < 0xA0) || character == 0x2028 || character == 0x2029 ||
-         (character >= 0x202A && character <= 0x202E) || (character >= 0x2066 && character <= 0x2069);
-}
-
-void hr_text_clean(char *to, size_t size, const char *from)
-{
-  size_t used = 0;
-  while (*from) {
-    uint32_t character = '?';
-    size_t length = decode(from, &character);
-    bool replaced = length == 0 || is_control(character);
-    size_t written = replaced ? 1 : length;
-    if (used + written >= size)
-      break;
-    memcpy(to + used, replaced ? "?" : from, written);
-    used += written;
-    from += length > 0 ? length : 1;
-  }
-  to[used] = '\0';
 }
 
 size_t hr_text_line(const char *text, int columns, const char **next)
@@ -85,7 +44,7 @@ size_t hr_text_line(const char *text, int columns, const char **next)
   int used = 0;
   while (text[end]) {
     uint32_t character = '?';
-    size_t length = decode(text + end, &character);
+    size_t length = hr_utf8_decode(text + end, &character);
     used += columns_of(character);
     if (text[end] == ' ')
       space = end;

@@ -9,10 +9,6 @@
 /** Columns that UTF-8 text takes on a terminal: combining marks 0, East Asian wide characters 2. */
 int hr_text_columns(const char *text);
 
-/** Copies text for the eyes: bytes that are not UTF-8 and control characters become '?', so that a name can neither
- *  break a table nor steer a terminal. Cut at a whole character if longer than `size`. */
-void hr_text_clean(char *to, size_t size, const char *from);
-
 /** Writes text wrapped at spaces to `width` columns (0: never), every line after the first indented by `indent`;
  *  the caller has written the first `column` columns of the first line. Ends with a newline. */
 void hr_text_wrap(FILE *out, const char *text, int column, int indent, int width);

@@ -10,7 +10,9 @@ static void a_message_cannot_steer_a_terminal(void **state)
   hr_fail(&error, HR_ERROR_INVALID,
           "mlp: found \"gel\x7f\x1b[2J\r\n\xc2\x9b"
           "2J\" in modèle");
-  assert_string_equal(error.message, "mlp: found \"gel??[2J????2J\" in modèle");
+  assert_string_equal(error.message, "mlp: found \"gel??[2J???2J\" in modèle");
+  hr_fail(&error, HR_ERROR_INVALID, "gpt\u202E2\u2028"); /* right to left, a line separator */
+  assert_string_equal(error.message, "gpt?2?");
 }
 
 static void what_is_not_utf8_is_replaced(void **state)
