@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <string.h>
 
 static const char *const format_names[] = {
     [HR_FORMAT_TABLE] = "table", [HR_FORMAT_JSON] = "json", [HR_FORMAT_CSV] = "csv", [HR_FORMAT_MARKDOWN] = "markdown"};
@@ -133,11 +134,11 @@ void hr_put_model(const hr_document *document, const hr_model *model)
   write_heads(heads, sizeof heads, model);
   hr_write_count(vocabulary, sizeof vocabulary, model->vocabulary);
   hr_put_field(document, "model", "%s", model->name);
-  hr_put_field(document, "shape",
-               "%s: %" PRId64 " layers, hidden %" PRId64 ", %s, MLP %" PRId64 " (%s%s%s), vocabulary %s%s",
-               model->family, model->layers, model->hidden, heads, model->mlp_width, model->mlp_gated ? "gated " : "",
-               model->activation, model->parallel_block ? ", beside the attention" : "", vocabulary,
-               model->tied_embeddings ? " (tied)" : "");
+  hr_put_field(
+      document, "shape", "%s: %" PRId64 " layers, hidden %" PRId64 ", %s, MLP %" PRId64 " (%s%s%s), vocabulary %s%s",
+      strcmp(model->family, "short") == 0 ? "short form" : model->family, model->layers, model->hidden, heads,
+      model->mlp_width, model->mlp_gated ? "gated " : "", model->activation,
+      model->parallel_block ? ", beside the attention" : "", vocabulary, model->tied_embeddings ? " (tied)" : "");
 }
 
 void hr_put_hardware(const hr_document *document, const hr_hardware *hardware)
