@@ -1,5 +1,5 @@
 # Run at build time by headroom_embed(): writes the files as byte arrays, which have no length limit as literals do.
-file(GLOB files ${folder}/*.json)
+file(GLOB files ${folder}/*.${ending})
 list(SORT files)
 set(arrays "")
 set(rows "")
@@ -14,7 +14,7 @@ foreach(path ${files})
   string(APPEND rows "  {\"${name}\", text_${count}, ${length}},\n")
   math(EXPR count "${count} + 1")
 endforeach()
-file(WRITE ${output} "/* Made from data/${table} by cmake/embed_script.cmake. */
+file(WRITE ${output} "/* The files *.${ending} of a folder, made by cmake/embed_script.cmake. */
 #include \"catalog/embedded.h\"
 
 ${arrays}

@@ -237,6 +237,38 @@ static void dispatch_takes_the_first_that_can_and_says_why_the_better_cannot(voi
   hr_device_close(device);
 }
 
+static void a_gpu_fills_buffers_with_the_values_of_the_host(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_error error;
+  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  enum { COUNT = 100003 };
+  for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
+    size_t bytes = COUNT * hr_dtype_bytes((hr_dtype)dtype);
+    char *expected = malloc(bytes), *found = malloc(bytes);
+    hr_buffer *buffer = NULL;
+    assert_ok(hr_buffer_create(device, bytes, &buffer, &error), error);
+    assert_ok(hr_buffer_poison(buffer, (hr_dtype)dtype, &error), error);
+    assert_ok(hr_buffer_read(buffer, found, bytes, &error), error);
+    assert_true(isnan(hr_number_load((hr_dtype)dtype, found, COUNT - 1)));
+    assert_ok(hr_buffer_fill_uniform(buffer, (hr_dtype)dtype, 42, &error), error);
+    assert_ok(hr_buffer_read(buffer, found, bytes, &error), error);
+    hr_numbers_uniform((hr_dtype)dtype, 42, 0, COUNT, expected);
+    assert_memory_equal(found, expected, bytes);
+    hr_buffer_free(buffer);
+    free(expected);
+    free(found);
+  }
+  hr_buffer *huge = NULL;
+  assert_int_equal(hr_buffer_create(device, (size_t)1 << 46, &huge, &error), HR_ERROR_OUT_OF_MEMORY);
+  assert_non_null(strstr(error.message, "cuMemAlloc"));
+  hr_device_close(device);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -250,6 +282,7 @@ int main(void)
       cmocka_unit_test(a_kernel_says_where_it_runs_and_why_not),
       cmocka_unit_test(a_problem_without_a_kernel_says_what_each_lacks),
       cmocka_unit_test(dispatch_takes_the_first_that_can_and_says_why_the_better_cannot),
+      cmocka_unit_test(a_gpu_fills_buffers_with_the_values_of_the_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

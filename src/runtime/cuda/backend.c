@@ -27,6 +27,7 @@ static void close_cuda(hr_device *device)
       driver->cuStreamSynchronize(cuda->stream);
     if (cuda->lt)
       cuda->cublaslt.cublasLtDestroy(cuda->lt);
+    hr_cuda_modules_free(cuda);
     if (cuda->start)
       driver->cuEventDestroy_v2(cuda->start);
     if (cuda->end)
@@ -41,6 +42,7 @@ static void close_cuda(hr_device *device)
   hr_cublaslt_close(&cuda->cublaslt);
   hr_nvrtc_close(&cuda->nvrtc);
   hr_driver_close(&cuda->driver);
+  free(cuda->modules);
   free(cuda);
 }
 
@@ -110,7 +112,10 @@ static hr_status open_cuda(hr_device *device, hr_error *error)
   }
   device->threads = 1;
   device->state = cuda;
-  status = open_parts(device, cuda, error);
+  hr_cache_folder(cuda->cache_folder);
+  cuda->modules = hr_cuda_modules_create();
+  status = cuda->modules ? open_parts(device, cuda, error)
+                         : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open it", device->name);
   if (status != HR_OK)
     close_cuda(device);
   return status;
@@ -215,6 +220,7 @@ const hr_backend hr_backend_cuda = {
     .write = write,
     .read = read,
     .set_bytes = set_bytes,
+    .fill_uniform = hr_cuda_fill_uniform,
     .time_runs = hr_cuda_time_runs,
     .forget = hr_cuda_forget,
     .conditions = hr_cuda_conditions,

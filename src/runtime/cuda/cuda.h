@@ -2,13 +2,30 @@
 #ifndef HR_RUNTIME_CUDA_H
 #define HR_RUNTIME_CUDA_H
 
+#include "runtime/cuda/cache.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/nvml.h"
 #include "runtime/cuda/nvrtc.h"
+#include "runtime/cuda/program.h"
 #include "runtime/device/device.h"
 
-/** hr_device.state of a CUDA device. Immutable after open. Libraries other than the driver may be closed (handle NULL).
+#include <pthread.h>
+
+#define HR_MODULES_MAX 64
+
+/** Programs that were loaded, each once; `gate` is held while one is looked for or loaded. */
+typedef struct hr_modules {
+  pthread_mutex_t gate;
+  size_t count;
+  struct {
+    const char *source;
+    hr_dtype dtype;
+    cu_module module;
+  } loaded[HR_MODULES_MAX];
+} hr_modules;
+
+/** hr_device.state of a CUDA device. Immutable after open, but for `modules`. Libraries other than the driver may be closed (handle NULL).
  *
  *  The device's primary context is used, which other libraries of the process share; every function pushes it and pops
  *  it again, so that a caller's own current context stays. Work goes to one stream. */
@@ -25,11 +42,24 @@ typedef struct hr_cuda {
   cu_event start, end;
   lt_handle lt;
   int capability; /* 90: compute capability 9.0 */
+  char cache_folder[HR_CACHE_PATH_SIZE];
+  hr_modules *modules;
 } hr_cuda;
 
 /** Makes the device's context current; pair with hr_cuda_leave(). */
 hr_status hr_cuda_enter(const hr_cuda *cuda, hr_error *error);
 void hr_cuda_leave(const hr_cuda *cuda);
+
+/** The function `name` of a program of kernels/ (module.c), built or taken from the cache when it is first asked for; it
+ *  lives as long as the device. HR_ERROR_UNSUPPORTED without NVRTC or for another format. */
+hr_status hr_cuda_function(const hr_cuda *cuda, const char *source, hr_dtype dtype, const char *name,
+                           cu_function *function, hr_error *error);
+hr_modules *hr_cuda_modules_create(void);       /* NULL: memory ran out */
+void hr_cuda_modules_free(const hr_cuda *cuda); /* in the device's context */
+
+/** hr_backend.fill_uniform (fill.c). */
+hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, size_t count,
+                               hr_error *error);
 
 /** hr_backend.detect. */
 hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);

@@ -76,6 +76,12 @@ hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t see
 {
   HR_TRY(check_dtype(dtype, error));
   size_t element = hr_dtype_bytes(dtype), total = buffer->bytes / element;
+  const hr_backend *backend = buffer->device->backend;
+  if (backend->fill_uniform) {
+    hr_status filled = backend->fill_uniform(buffer->device, buffer->data, dtype, seed, total, error);
+    if (filled != HR_ERROR_UNSUPPORTED)
+      return filled;
+  }
   char *chunk = malloc(CHUNK_BYTES);
   if (!chunk)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to make values in");

@@ -69,6 +69,8 @@ typedef struct hr_backend {
   hr_status (*read)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
   /** Sets every byte; NULL: written from the host. */
   hr_status (*set_bytes)(hr_device *device, void *to, unsigned char value, size_t bytes, hr_error *error);
+  /** Writes `count` elements as hr_numbers_uniform() does. HR_ERROR_UNSUPPORTED, or NULL: made on the host. */
+  hr_status (*fill_uniform)(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, size_t count, hr_error *error);
   /** Time of one of `count` runs that follow each other, by the device's clock; NULL: runs are over when they return, and
    *  the host's clock is right. *recording, NULL at first, is the backend's from one call to the next of the same runs;
    *  once `count` is above 1 it stays the same, and the runs of the first such call are repeated. */

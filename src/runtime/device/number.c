@@ -154,9 +154,14 @@ static uint16_t float_to_bf16(float value)
   return (uint16_t)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
+uint64_t hr_numbers_key(uint64_t seed)
+{
+  return mix(seed ^ 0xD1B54A32D192ED03u);
+}
+
 void hr_numbers_uniform(hr_dtype dtype, uint64_t seed, size_t first, size_t count, void *to)
 {
-  uint64_t key = mix(seed ^ 0xD1B54A32D192ED03u);
+  uint64_t key = hr_numbers_key(seed);
   for (size_t i = 0; i < count; i++) {
     float value = uniform(key, first + i);
     if (dtype == HR_FP32 || dtype == HR_TF32)

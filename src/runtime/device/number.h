@@ -28,4 +28,7 @@ double hr_dtype_rounding_error(hr_dtype dtype, double value);
  *  Element i depends on seed and i alone. */
 void hr_numbers_uniform(hr_dtype dtype, uint64_t seed, size_t first, size_t count, void *to);
 
+/** What SplitMix64 counts on from for `seed`: elements 2i and 2i + 1 are the halves of number key + i. */
+uint64_t hr_numbers_key(uint64_t seed);
+
 #endif

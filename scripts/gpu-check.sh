@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Builds, tests and measures on a machine with an NVIDIA GPU: one command, under 8 minutes, a short table last.
+#   gpu-check.sh                 builds here first (needs the packages of scripts/packages.sh)
+#   gpu-check.sh --built FOLDER  takes FOLDER/headroom and FOLDER/tests from a build made elsewhere, for bare machines;
+#                                libraries in FOLDER/lib are found
+# Fails if a step fails. The clocks of the GPU are left as they are.
+set -uo pipefail
+top=$(cd "$(dirname "$0")/.." && pwd)
+log=$(mktemp -d) || exit 1
+trap 'rm -rf "$log"' EXIT
+
+case "${1:-}" in
+  "") built=$top/build/debug ;;
+  --built) built=$(cd "${2:?--built needs a folder}" && pwd) || exit 2 ;;
+  *) sed -n '2,6p' "$0" | cut -c3-; exit 2 ;;
+esac
+export LD_LIBRARY_PATH=$built/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+
+failed=0
+table=""
+# step NAME LIMIT_S COMMAND…: runs it, keeps its output, notes how it ended. A failure shows the end of the output.
+step() {
+  local name=$1 limit=$2 start=$SECONDS code
+  shift 2
+  echo "== $name"
+  timeout "$limit" "$@" >"$log/$name" 2>&1
+  code=$?
+  local result=ok
+  if [ $code != 0 ]; then
+    failed=1
+    result="FAILED ($code)"
+    tail -25 "$log/$name"
+  fi
+  table+=$(printf '%-26s %-12s %4d s' "$name" "$result" $((SECONDS - start)))$'\n'
+  return $code
+}
+skipped() {
+  table+=$(printf '%-26s skipped: %s' "$1" "$2")$'\n'
+}
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || { echo "no NVIDIA driver here"; exit 4; }
+date -u +%F
+if [ $# = 0 ]; then
+  step build 240 bash -c 'cd "$0" && cmake --preset debug && cmake --build --preset debug' "$top" || exit 1
+fi
+headroom=$built/headroom
+
+step devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
+for test in test_device test_cuda test_cuda_programs test_gemm_kernels test_attention_kernels test_row_kernels; do
+  [ -x "$built/tests/$test" ] && step "$test" 120 "$built/tests/$test"
+done
+
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
+if [ -n "$sanitizer" ]; then
+  for test in test_device test_row_kernels; do
+    [ -x "$built/tests/$test" ] || continue
+    for tool in memcheck racecheck; do
+      step "$tool-$test" 120 "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$built/tests/$test"
+    done
+  done
+  step memcheck-product 120 "$sanitizer" --tool memcheck --error-exitcode 9 "$headroom" gemm 512 512 512 \
+    --device cuda:0 --measure --budget 0.1
+else
+  skipped compute-sanitizer "it is not installed"
+fi
+
+# product M N K OPTIONS…: one measured product as a row.
+product() {
+  local name=$1
+  shift
+  "$headroom" gemm "$@" --device cuda:0 --measure -f csv >"$log/row" 2>"$log/row.error" ||
+    { printf '%-26s FAILED: %s\n' "$name" "$(cat "$log/row.error")"; return; }
+  python3 - "$name" "$log/row" <<'PYTHON'
+import csv, sys
+row = next(csv.DictReader(open(sys.argv[2])))
+time = float(row["measured_ns"] or "nan") / 1e3
+rate = float(row["measured_flops_per_s"] or "nan") / 1e12
+print(f'{sys.argv[1]:26} {time:10.1f} us {rate:8.1f} TFLOP/s  {row["status"]:6} {row["configuration"]}')
+PYTHON
+}
+rows=$(
+  product 'bf16 4096^3' 4096 4096 4096 --transpose-b
+  product 'bf16 vocabulary 50257' 8192 50257 2560 --transpose-b
+  product 'bf16 vocabulary 50304' 8192 50304 2560 --transpose-b
+  product 'bf16 decode' 8 4096 4096 --transpose-b
+  product 'fp16 scores' 2048 2048 128 --batch-count 80 --transpose-b --dtype fp16
+  product 'tf32 4096^3' 4096 4096 4096 --transpose-b --dtype tf32
+  product 'fp8 4096^3' 4096 4096 4096 --transpose-b --dtype fp8
+)
+case $rows in *FAILED*) failed=1 ;; esac
+echo
+printf '%s' "$table"
+printf '%s\n' "$rows"
+echo "$([ $failed = 0 ] && echo "all fine" || echo "something FAILED"), $SECONDS s"
+exit $failed

@@ -1,0 +1,31 @@
+/* Uniform values in [-1, 1]: bit for bit those that hr_numbers_uniform() makes on the host.
+ *
+ *   thread t: elements 2t and 2t + 1, from the two halves of one SplitMix64 number
+ *
+ * Bound by writing; a buffer of gigabytes is filled in milliseconds, where the host takes seconds. */
+#include "runtime/cuda/kernels/number.cuh"
+
+__device__ inline unsigned long long mix(unsigned long long counter)
+{
+  unsigned long long z = counter * 0x9E3779B97F4A7C15ull;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+
+__device__ inline element uniform(int half)
+{
+  return from_float((float)(half >> 7) * 0x1p-24f);
+}
+
+extern "C" __global__ void fill_uniform(element *to, unsigned long long count, unsigned long long key)
+{
+  unsigned long long pair = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x;
+  unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
+  for (; 2 * pair < count; pair += stride) {
+    unsigned long long bits = mix(key + pair);
+    to[2 * pair] = uniform((int)(unsigned)bits);
+    if (2 * pair + 1 < count)
+      to[2 * pair + 1] = uniform((int)(unsigned)(bits >> 32));
+  }
+}

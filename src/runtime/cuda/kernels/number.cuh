@@ -1,0 +1,72 @@
+/* One element of a number format in memory, and as a float. HR_DTYPE_… says which format a program is compiled for;
+ * nothing is included, so that NVRTC alone is enough. */
+
+#if defined(HR_DTYPE_fp32) || defined(HR_DTYPE_tf32)
+typedef float element;
+
+__device__ inline float to_float(element value) { return value; }
+__device__ inline element from_float(float value) { return value; }
+
+#elif defined(HR_DTYPE_fp16)
+typedef unsigned short element;
+
+__device__ inline float to_float(element bits)
+{
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+__device__ inline element from_float(float value)
+{
+  element bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+#elif defined(HR_DTYPE_bf16)
+typedef unsigned short element;
+
+__device__ inline float to_float(element bits) { return __uint_as_float((unsigned)bits << 16); }
+
+/* To nearest, ties to even; a NaN stays one. */
+__device__ inline element from_float(float value)
+{
+  unsigned bits = __float_as_uint(value);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
+    return (element)(bits >> 16 | 0x40);
+  return (element)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+#elif defined(HR_DTYPE_fp8)
+typedef unsigned char element;
+
+/* E4M3: 4 bits of exponent, 3 of mantissa, no infinity, all ones is NaN. A float's exponent is larger by 120. */
+__device__ inline float to_float(element bits)
+{
+  unsigned size = bits & 0x7F, sign = (unsigned)(bits & 0x80) << 24;
+  if (size == 0x7F)
+    return __uint_as_float(0x7FC00000u);
+  float value = size < 8 ? (float)size * 0x1p-9f : __uint_as_float((size + (120u << 3)) << 20);
+  return __uint_as_float(__float_as_uint(value) | sign);
+}
+
+/* To nearest, ties to even; finite values stop at 448. */
+__device__ inline element from_float(float value)
+{
+  unsigned bits = __float_as_uint(value), sign = bits >> 24 & 0x80;
+  float size = fabsf(value);
+  if (!(size <= 3.402823466e38f))
+    return (element)(sign | 0x7F);
+  if (size >= 448.0f)
+    return (element)(sign | 0x7E);
+  if (size < 0x1p-6f)
+    return (element)(sign | (unsigned)rintf(size * 0x1p9f));
+  bits &= 0x7FFFFFFFu;
+  unsigned rounded = (bits + 0x7FFFF + ((bits >> 20) & 1)) >> 20;
+  return (element)(sign | (rounded - (120u << 3)));
+}
+
+#else
+#error "no number format was asked for"
+#endif

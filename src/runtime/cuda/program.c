@@ -1,0 +1,140 @@
+#include "runtime/cuda/program.h"
+
+#include "base/error.h"
+#include "base/names.h"
+#include "runtime/cuda/cache.h"
+
+#include <headroom/catalog.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const hr_catalog_entry hr_embedded_cuda_sources[], hr_embedded_cuda_headers[]; /* made by cmake/embed.cmake */
+
+#define OPTIONS_MAX 4
+
+static const char *const sources[] = {"fill", NULL};
+
+const char *const *hr_program_sources(void)
+{
+  return sources;
+}
+
+bool hr_program_takes(hr_dtype dtype)
+{
+  return (unsigned)dtype < HR_DTYPE_COUNT && dtype != HR_FP64;
+}
+
+void hr_program_architecture(int capability, char text[16])
+{
+  snprintf(text, 16, "sm_%d%s", capability, capability >= 90 ? "a" : "");
+}
+
+static const char *find_text(const hr_catalog_entry *entries, const char *name)
+{
+  for (; entries->name; entries++) {
+    if (strcmp(entries->name, name) == 0)
+      return entries->text;
+  }
+  return NULL;
+}
+
+typedef struct compiler_options {
+  char texts[OPTIONS_MAX][64];
+  const char *list[OPTIONS_MAX];
+} compiler_options;
+
+static void set_options(const hr_program *program, compiler_options *options)
+{
+  snprintf(options->texts[0], sizeof options->texts[0], "--gpu-architecture=%s", program->architecture);
+  snprintf(options->texts[1], sizeof options->texts[1], "-DHR_DTYPE_%s", hr_dtype_name(program->dtype));
+  snprintf(options->texts[2], sizeof options->texts[2], "--std=c++17");
+  snprintf(options->texts[3], sizeof options->texts[3], "--extra-device-vectorization");
+  for (size_t i = 0; i < OPTIONS_MAX; i++)
+    options->list[i] = options->texts[i];
+}
+
+/* The first line of the log that says what is wrong. */
+static hr_status complain(const hr_nvrtc *nvrtc, rtc_program compiled, const hr_program *program, hr_error *error)
+{
+  size_t bytes = 0;
+  char *log = NULL, line[256] = "";
+  if (nvrtc->nvrtcGetProgramLogSize(compiled, &bytes) == RTC_SUCCESS && bytes > 0 && (log = calloc(1, bytes + 1)) &&
+      nvrtc->nvrtcGetProgramLog(compiled, log) == RTC_SUCCESS) {
+    const char *first = strstr(log, "error");
+    hr_copy_text(line, sizeof line, first ? first : log);
+    line[strcspn(line, "\n")] = '\0';
+  }
+  free(log);
+  return hr_fail(error, HR_ERROR_BACKEND, "nvrtcCompileProgram: %s.cu for %s, %s: %s", program->source,
+                 program->architecture, hr_dtype_name(program->dtype), line);
+}
+
+static hr_status take_image(const hr_nvrtc *nvrtc, rtc_program compiled, char **image, size_t *bytes, hr_error *error)
+{
+  HR_TRY(HR_RTC(nvrtc, nvrtcGetCUBINSize, (compiled, bytes), error));
+  char *taken = malloc(*bytes + 1);
+  if (!taken)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a kernel of %zu bytes", *bytes);
+  hr_status status = HR_RTC(nvrtc, nvrtcGetCUBIN, (compiled, taken), error);
+  if (status == HR_OK)
+    *image = taken;
+  else
+    free(taken);
+  return status;
+}
+
+static hr_status compile(const hr_nvrtc *nvrtc, const hr_program *program, const compiler_options *options,
+                         char **image, size_t *bytes, hr_error *error)
+{
+  const char *source = find_text(hr_embedded_cuda_sources, program->source);
+  const char *header = find_text(hr_embedded_cuda_headers, "number"), *header_name = "runtime/cuda/kernels/number.cuh";
+  char name[64];
+  if (!source || !header)
+    return hr_fail(error, HR_ERROR_NOT_FOUND, "no kernel source is called \"%.40s\"", program->source);
+  snprintf(name, sizeof name, "%.40s.cu", program->source);
+  rtc_program compiled = NULL;
+  HR_TRY(HR_RTC(nvrtc, nvrtcCreateProgram, (&compiled, source, name, 1, &header, &header_name), error));
+  rtc_result result = nvrtc->nvrtcCompileProgram(compiled, OPTIONS_MAX, options->list);
+  hr_status status = result == RTC_COMPILATION ? complain(nvrtc, compiled, program, error)
+                                               : hr_nvrtc_check(nvrtc, result, "nvrtcCompileProgram", error);
+  if (status == HR_OK)
+    status = take_image(nvrtc, compiled, image, bytes, error);
+  nvrtc->nvrtcDestroyProgram(&compiled);
+  return status;
+}
+
+/* Everything that the image depends on; the caller frees it. */
+static char *make_key(const hr_nvrtc *nvrtc, const hr_program *program, const compiler_options *options)
+{
+  const char *source = find_text(hr_embedded_cuda_sources, program->source);
+  const char *header = find_text(hr_embedded_cuda_headers, "number");
+  if (!source || !header)
+    return NULL;
+  size_t size = strlen(source) + strlen(header) + OPTIONS_MAX * sizeof options->texts[0] + 128;
+  char *key = malloc(size);
+  if (!key)
+    return NULL;
+  int used = snprintf(key, size, "NVRTC %d.%d\n%s\n", nvrtc->major, nvrtc->minor, program->source);
+  for (size_t i = 0; i < OPTIONS_MAX; i++)
+    used += snprintf(key + used, size - (size_t)used, "%s\n", options->list[i]);
+  snprintf(key + used, size - (size_t)used, "%s\n%s", header, source);
+  return key;
+}
+
+hr_status hr_program_build(const hr_nvrtc *nvrtc, const hr_program *program, const char *folder, char **image,
+                           size_t *bytes, hr_error *error)
+{
+  compiler_options options;
+  set_options(program, &options);
+  char *key = make_key(nvrtc, program, &options);
+  if (key && hr_cache_read(folder, key, image, bytes)) {
+    free(key);
+    return HR_OK;
+  }
+  hr_status status = compile(nvrtc, program, &options, image, bytes, error);
+  if (status == HR_OK && key)
+    hr_cache_write(folder, key, *image, *bytes);
+  free(key);
+  return status;
+}

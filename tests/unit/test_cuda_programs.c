@@ -1,0 +1,278 @@
+/* The way from a kernel's source to machine code: every source compiles for every architecture that is promised, and
+ * nothing that may happen to the cache on disk does harm. Needs NVRTC in part, and no GPU. */
+#include "test.h"
+
+#include "runtime/cuda/cache.h"
+#include "runtime/cuda/program.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *const architectures[] = {"sm_80", "sm_90a", "sm_100a"};
+
+static void every_program_compiles_for_every_architecture_and_format(void **state)
+{
+  (void)state;
+  hr_nvrtc nvrtc;
+  hr_error error;
+  if (hr_nvrtc_open(&nvrtc, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  for (const char *const *source = hr_program_sources(); *source; source++) {
+    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
+      if (strcmp(architectures[i], "sm_100a") == 0 && 100 * nvrtc.major + nvrtc.minor < 1208) {
+        print_message("NVRTC %d.%d does not know %s yet\n", nvrtc.major, nvrtc.minor, architectures[i]);
+        continue;
+      }
+      for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
+        if (!hr_program_takes((hr_dtype)dtype))
+          continue;
+        hr_program program = {.source = *source, .dtype = (hr_dtype)dtype};
+        snprintf(program.architecture, sizeof program.architecture, "%s", architectures[i]);
+        char *image = NULL;
+        size_t bytes = 0;
+        assert_ok(hr_program_build(&nvrtc, &program, "", &image, &bytes, &error), error);
+        assert_memory_equal(image, "\177ELF", 4);
+        free(image);
+      }
+    }
+  }
+  hr_program wrong = {.source = "fill", .dtype = HR_BF16, .architecture = "sm_1"};
+  char *image = NULL;
+  size_t bytes = 0;
+  assert_int_equal(hr_program_build(&nvrtc, &wrong, "", &image, &bytes, &error), HR_ERROR_BACKEND);
+  assert_non_null(strstr(error.message, "nvrtcCompileProgram"));
+  hr_nvrtc_close(&nvrtc);
+}
+
+static void architectures_from_hopper_on_have_their_own_instructions(void **state)
+{
+  (void)state;
+  char text[16];
+  hr_program_architecture(80, text);
+  assert_string_equal(text, "sm_80");
+  hr_program_architecture(90, text);
+  assert_string_equal(text, "sm_90a");
+  hr_program_architecture(100, text);
+  assert_string_equal(text, "sm_100a");
+}
+
+/* ---- the cache ---- */
+
+typedef struct cache_fixture {
+  char base[64], folder[HR_CACHE_PATH_SIZE], entry[HR_CACHE_PATH_SIZE + 64];
+} cache_fixture;
+
+static const char key[] = "NVRTC 13.0 and a source", image_kept[] = "\177ELF and \0 all that";
+
+static void find_entry(cache_fixture *f)
+{
+  char command[HR_CACHE_PATH_SIZE + 32];
+  snprintf(command, sizeof command, "ls %.900s/*.kernel", f->folder);
+  FILE *list = popen(command, "r");
+  assert_non_null(list);
+  assert_non_null(fgets(f->entry, sizeof f->entry, list));
+  f->entry[strcspn(f->entry, "\n")] = '\0';
+  pclose(list);
+}
+
+static int make_cache(void **state)
+{
+  static cache_fixture f;
+  snprintf(f.base, sizeof f.base, "/tmp/headroom-cache-XXXXXX");
+  if (!mkdtemp(f.base))
+    return -1;
+  snprintf(f.folder, sizeof f.folder, "%s/one/two", f.base);
+  hr_cache_write(f.folder, key, image_kept, sizeof image_kept);
+  find_entry(&f);
+  *state = &f;
+  return 0;
+}
+
+static int remove_cache(void **state)
+{
+  const cache_fixture *f = *state;
+  char command[256];
+  snprintf(command, sizeof command, "chmod -R u+rwx %s && rm -r %s", f->base, f->base);
+  return system(command) == 0 ? 0 : -1;
+}
+
+static bool kept(const cache_fixture *f)
+{
+  char *image = NULL;
+  size_t bytes = 0;
+  if (!hr_cache_read(f->folder, key, &image, &bytes))
+    return false;
+  assert_int_equal(bytes, sizeof image_kept);
+  assert_memory_equal(image, image_kept, bytes);
+  free(image);
+  return true;
+}
+
+static void an_image_is_found_again_by_its_key_and_by_no_other(void **state)
+{
+  const cache_fixture *f = *state;
+  char *image = NULL;
+  size_t bytes = 0;
+  assert_true(kept(f));
+  assert_false(hr_cache_read(f->folder, "NVRTC 13.1 and a source", &image, &bytes));
+  assert_false(hr_cache_read("", key, &image, &bytes));
+  assert_false(hr_cache_read("/nowhere/at/all", key, &image, &bytes));
+  hr_cache_write("", key, image_kept, sizeof image_kept);
+  hr_cache_write("/proc/nowhere", key, image_kept, sizeof image_kept);
+}
+
+static void the_cache_is_for_its_user_alone(void **state)
+{
+  const cache_fixture *f = *state;
+  struct stat about;
+  assert_int_equal(stat(f->folder, &about), 0);
+  assert_int_equal(about.st_mode & 0777, 0700);
+  assert_int_equal(stat(f->entry, &about), 0);
+  assert_int_equal(about.st_mode & 0777, 0600);
+}
+
+/* The entry with one byte changed, at each place, and cut at each length. */
+static void a_damaged_or_truncated_entry_is_not_used(void **state)
+{
+  const cache_fixture *f = *state;
+  char whole[1024], changed[1024];
+  FILE *file = fopen(f->entry, "rb");
+  size_t bytes = fread(whole, 1, sizeof whole, file);
+  fclose(file);
+  assert_true(bytes > sizeof image_kept && bytes < sizeof whole);
+  for (size_t at = 0; at < bytes; at++) {
+    memcpy(changed, whole, bytes);
+    changed[at] ^= 1;
+    file = fopen(f->entry, "wb");
+    fwrite(changed, 1, bytes, file);
+    fclose(file);
+    assert_false(kept(f));
+    assert_int_equal(truncate(f->entry, (off_t)at), 0);
+    assert_false(kept(f));
+  }
+  hr_cache_write(f->folder, key, image_kept, sizeof image_kept); /* as after the rebuild */
+  assert_true(kept(f));
+}
+
+static void an_entry_that_others_could_have_written_is_not_used(void **state)
+{
+  const cache_fixture *f = *state;
+  assert_int_equal(chmod(f->entry, 0666), 0);
+  assert_false(kept(f));
+  assert_int_equal(chmod(f->entry, 0600), 0);
+  assert_true(kept(f));
+  assert_int_equal(chmod(f->folder, 0777), 0);
+  assert_false(kept(f));
+  assert_int_equal(chmod(f->folder, 0700), 0);
+  if (geteuid() == 0) { /* only root can give a file away */
+    assert_int_equal(chown(f->entry, 12345, 12345), 0);
+    assert_false(kept(f));
+    assert_int_equal(chown(f->entry, 0, 0), 0);
+    assert_int_equal(chown(f->folder, 12345, 12345), 0);
+    assert_false(kept(f));
+    assert_int_equal(chown(f->folder, 0, 0), 0);
+  }
+  char elsewhere[HR_CACHE_PATH_SIZE + 80];
+  snprintf(elsewhere, sizeof elsewhere, "%s.moved", f->entry);
+  assert_int_equal(rename(f->entry, elsewhere), 0);
+  assert_int_equal(symlink(elsewhere, f->entry), 0);
+  assert_false(kept(f));
+  assert_int_equal(unlink(f->entry), 0);
+  assert_int_equal(mkfifo(f->entry, 0600), 0); /* must not be waited for */
+  assert_false(kept(f));
+}
+
+/* Writers by turns with readers: a reader finds the whole image or none. */
+static void writers_at_the_same_time_leave_a_whole_entry(void **state)
+{
+  const cache_fixture *f = *state;
+  pid_t writers[3];
+  for (size_t i = 0; i < 3; i++) {
+    writers[i] = fork();
+    if (writers[i] == 0) {
+      for (int round = 0; round < 200; round++)
+        hr_cache_write(f->folder, key, image_kept, sizeof image_kept);
+      _exit(0);
+    }
+    assert_true(writers[i] > 0);
+  }
+  for (int round = 0; round < 500; round++)
+    assert_true(kept(f));
+  for (size_t i = 0; i < 3; i++)
+    waitpid(writers[i], NULL, 0);
+  assert_true(kept(f));
+}
+
+static void a_program_is_taken_from_the_cache_and_rebuilt_when_that_is_damaged(void **state)
+{
+  cache_fixture *f = *state;
+  hr_nvrtc nvrtc;
+  hr_error error;
+  if (hr_nvrtc_open(&nvrtc, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  assert_int_equal(unlink(f->entry), 0);
+  hr_program program = {.source = "fill", .dtype = HR_BF16, .architecture = "sm_90a"};
+  char *first = NULL, *second = NULL;
+  size_t first_bytes = 0, second_bytes = 0;
+  struct stat before, after;
+  assert_ok(hr_program_build(&nvrtc, &program, f->folder, &first, &first_bytes, &error), error);
+  find_entry(f);
+  assert_int_equal(stat(f->entry, &before), 0);
+  assert_ok(hr_program_build(&nvrtc, &program, f->folder, &second, &second_bytes, &error), error);
+  assert_int_equal(stat(f->entry, &after), 0);
+  assert_int_equal(after.st_ino, before.st_ino); /* read, not written anew */
+  assert_int_equal(second_bytes, first_bytes);
+  assert_memory_equal(second, first, first_bytes);
+  free(second);
+  assert_int_equal(truncate(f->entry, before.st_size / 2), 0);
+  assert_ok(hr_program_build(&nvrtc, &program, f->folder, &second, &second_bytes, &error), error);
+  assert_int_equal(stat(f->entry, &after), 0);
+  assert_int_equal(after.st_size, before.st_size);
+  free(first);
+  free(second);
+  hr_nvrtc_close(&nvrtc);
+}
+
+static void the_folder_follows_the_environment(void **state)
+{
+  (void)state;
+  char folder[HR_CACHE_PATH_SIZE];
+  setenv("HOME", "/somebody", 1);
+  setenv("XDG_CACHE_HOME", "/var/caches", 1);
+  hr_cache_folder(folder);
+  assert_string_equal(folder, "/var/caches/headroom");
+  setenv("XDG_CACHE_HOME", "relative", 1); /* the specification says to ignore it */
+  hr_cache_folder(folder);
+  assert_string_equal(folder, "/somebody/.cache/headroom");
+  unsetenv("XDG_CACHE_HOME");
+  unsetenv("HOME");
+  hr_cache_folder(folder);
+  assert_string_equal(folder, "");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_program_compiles_for_every_architecture_and_format),
+      cmocka_unit_test(architectures_from_hopper_on_have_their_own_instructions),
+      cmocka_unit_test_setup_teardown(an_image_is_found_again_by_its_key_and_by_no_other, make_cache, remove_cache),
+      cmocka_unit_test_setup_teardown(the_cache_is_for_its_user_alone, make_cache, remove_cache),
+      cmocka_unit_test_setup_teardown(a_damaged_or_truncated_entry_is_not_used, make_cache, remove_cache),
+      cmocka_unit_test_setup_teardown(an_entry_that_others_could_have_written_is_not_used, make_cache, remove_cache),
+      cmocka_unit_test_setup_teardown(writers_at_the_same_time_leave_a_whole_entry, make_cache, remove_cache),
+      cmocka_unit_test_setup_teardown(a_program_is_taken_from_the_cache_and_rebuilt_when_that_is_damaged, make_cache,
+                                      remove_cache),
+      cmocka_unit_test(the_folder_follows_the_environment),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
