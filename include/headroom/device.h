@@ -48,9 +48,10 @@ typedef struct hr_conditions {
 /** Reads them; takes up to some milliseconds. */
 HR_API void hr_device_conditions(const hr_device *device, hr_conditions *conditions);
 
-/** A library that is looked for at run time: what it is needed for, and its version or what is missing. */
+/** A library that a device stands on: what it is needed for, and its version or what is missing. */
 typedef struct hr_library {
   char name[32];
+  char device[16]; /* whose: "cpu", "cuda" */
   char purpose[64];
   hr_status status; /* HR_OK or HR_ERROR_UNAVAILABLE */
   char version[32];

@@ -17,23 +17,26 @@ static const hr_library *find_library(const hr_library *libraries, size_t count,
 }
 
 /* "cuBLASLt 12.4.5, NVRTC 12.4"; NVML has the driver's version and no other. */
-static void name_libraries(hr_result *result)
+static void name_libraries(hr_result *result, const char *device)
 {
   hr_library libraries[HR_LIBRARIES_MAX];
   size_t count, used = 0;
   hr_libraries(libraries, &count);
   const hr_library *watch = find_library(libraries, count, "NVML");
-  const hr_library *driver = find_library(libraries, count, "NVIDIA driver");
-  if (watch || driver)
-    hr_copy_text(result->driver, sizeof result->driver, watch ? watch->version : driver->version);
+  const hr_library *driver = watch ? watch : find_library(libraries, count, "NVIDIA driver");
+  result->driver[0] = result->libraries[0] = '\0';
+  if (driver && strcmp(driver->device, device) == 0)
+    hr_copy_text(result->driver, sizeof result->driver, driver->version);
   for (size_t i = 0; i < count; i++) {
     const hr_library *library = &libraries[i];
-    bool named = library->status == HR_OK && library != watch && library != driver;
-    if (!named || used + 2 >= sizeof result->libraries)
+    bool drives = strcmp(library->name, "NVML") == 0 || strcmp(library->name, "NVIDIA driver") == 0;
+    if (library->status != HR_OK || drives || strcmp(library->device, device) != 0)
       continue;
     int length = snprintf(result->libraries + used, sizeof result->libraries - used, "%s%s %s", used > 0 ? ", " : "",
                           library->name, library->version);
     used += length > 0 ? (size_t)length : 0;
+    if (used >= sizeof result->libraries)
+      return; /* cut */
   }
 }
 
@@ -43,9 +46,7 @@ void hr_result_set_device(hr_result *result, const hr_device *device, const hr_h
   hr_copy_text(result->device, sizeof result->device, hr_device_name(device));
   hr_copy_text(result->product, sizeof result->product, hardware->product);
   result->threads = gpu ? 0 : device->threads;
-  result->driver[0] = result->libraries[0] = '\0';
-  if (gpu)
-    name_libraries(result);
+  name_libraries(result, device->backend->name);
 }
 
 void hr_result_set_measurement(hr_result *result, const hr_measurement *measurement, const hr_hardware *hardware)

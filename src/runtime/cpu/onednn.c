@@ -4,9 +4,21 @@
  * Threads: oneDNN takes OpenMP's count of the calling thread, both when a primitive is made and when it runs. It is set
  * around each call and put back, so that the caller's own OpenMP code sees no change. */
 #include "base/error.h"
+#include "base/names.h"
 #include "runtime/cpu/cpu.h"
 
+static hr_library about(hr_status status)
+{
+  return (hr_library){.name = "oneDNN", .device = "cpu", .purpose = "products on cpu", .status = status};
+}
+
 #if !HR_WITH_ONEDNN
+
+void hr_cpu_library(hr_library *library)
+{
+  *library = about(HR_ERROR_UNAVAILABLE);
+  hr_copy_text(library->detail, sizeof library->detail, "this Headroom was built without it; build the preset release");
+}
 
 hr_status hr_onednn_open(int threads, hr_onednn **onednn, hr_error *error)
 {
@@ -39,6 +51,13 @@ const hr_kernel_functions hr_kernel_gemm_onednn_bf16 = {.run = run};
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+
+void hr_cpu_library(hr_library *library)
+{
+  const dnnl_version_t *version = dnnl_version();
+  *library = about(HR_OK);
+  snprintf(library->version, sizeof library->version, "%d.%d.%d", version->major, version->minor, version->patch);
+}
 
 struct hr_onednn {
   dnnl_engine_t engine;

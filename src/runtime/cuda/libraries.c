@@ -8,6 +8,7 @@ static void put(hr_library *library, const char *name, const char *purpose)
 {
   *library = (hr_library){.status = HR_OK};
   hr_copy_text(library->name, sizeof library->name, name);
+  hr_copy_text(library->device, sizeof library->device, "cuda");
   hr_copy_text(library->purpose, sizeof library->purpose, purpose);
 }
 

@@ -87,8 +87,9 @@ typedef struct hr_backend {
 
 extern const hr_backend hr_backend_reference, hr_backend_cpu, hr_backend_cuda; /* what registry.c opens */
 
-/** hr_libraries() of the CUDA backend. */
+/** hr_libraries() of the CUDA backend, and the one of the CPU. */
 void hr_cuda_libraries(hr_library libraries[HR_LIBRARIES_MAX], size_t *count);
+void hr_cpu_library(hr_library *library);
 
 struct hr_device {
   const hr_backend *backend;
