@@ -3,7 +3,12 @@
 size_t hr_utf8_decode(const char *text, uint32_t *character)
 {
   const unsigned char *byte = (const unsigned char *)text;
-  size_t length = byte[0] < 0x80 ? 1 : byte[0] >= 0xF0 ? 4 : byte[0] >= 0xE0 ? 3 : byte[0] >= 0xC0 ? 2 : 0;
+  size_t length = byte[0] < 0x80    ? 1
+                  : byte[0] >= 0xF8 ? 0
+                  : byte[0] >= 0xF0 ? 4
+                  : byte[0] >= 0xE0 ? 3
+                  : byte[0] >= 0xC0 ? 2
+                                    : 0;
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
   if (length == 0)
     return 0;

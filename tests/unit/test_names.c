@@ -20,6 +20,7 @@ static void what_is_not_utf8_is_replaced(void **state)
   (void)state;
   const char *const texts[][2] = {
       {"a\xc2\"b", "a?\"b"},                          /* the second byte is missing */
+      {"\xfb\xa1\xa1\xa1", "????"},                   /* its low bits would make a first byte of four */
       {"a\xff\xfe", "a??"},                           /* begin no character */
       {"a\xc0\xae.", "a??."},                         /* a full stop in two bytes */
       {"a\xed\xa0\x80.", "a???."},                    /* half of a surrogate pair */
