@@ -16,3 +16,12 @@ run advise pythia-410m --device a100-sxm4-80gb --format json
 run search gpt2 --device h200
 run gemm 4096 4096 4096 --device h200
 run kernels
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+run results import --db "$folder/a.db" "$(dirname "$0")/../cli/inputs/results.jsonl"
+run results export --db "$folder/a.db" --output "$folder/a.csv"
+run results import --db "$folder/b.db" "$folder/a.csv"
+run results merge --db "$folder/b.db" "$folder/a.db"
+run results list --db "$folder/b.db" --format json
+run results show --db "$folder/b.db" 0a1b
+run results delete --db "$folder/b.db" --yes

@@ -218,6 +218,36 @@ static void a_reader_that_takes_its_time_keeps_no_writer_out(void **state)
   hr_store_close(writer);
 }
 
+static void cover(bool *covered, size_t at, size_t size)
+{
+  for (size_t i = at; i < at + size; i++)
+    covered[i] = true;
+}
+
+/* Bytes that no column holds are padding, of which there are never 8 in a row. So a member that is added to a row or a
+ * measurement, but to no column, is noticed. */
+static void every_member_of_a_row_has_a_column(void **state)
+{
+  (void)state;
+  bool covered[sizeof(hr_result)] = {false};
+  cover(covered, offsetof(hr_result, struct_size), sizeof(size_t));
+  cover(covered, offsetof(hr_result, gemm.struct_size), sizeof(size_t));
+  cover(covered, offsetof(hr_result, attention.struct_size), sizeof(size_t));
+  for (size_t i = 0; i < HR_FIELDS; i++) {
+    for (int kind = 0; kind < HR_RESULT_KIND_COUNT; kind++) {
+      if (hr_fields[i].of[kind])
+        cover(covered, hr_fields[i].offset[kind], hr_fields[i].size);
+    }
+  }
+  size_t run = 0;
+  for (size_t at = 0; at < sizeof(hr_result); at++) {
+    run = covered[at] ? 0 : run + 1;
+    if (run == 8)
+      fail_msg("the member at byte %zu of hr_result (hr_measurement begins at %zu) has no column in fields.inc", at - 7,
+               offsetof(hr_result, measurement));
+  }
+}
+
 /* ---- files that are no store ---- */
 
 static void write_file(const char *path, const void *bytes, size_t size)
@@ -579,6 +609,7 @@ int main(void)
       IN_FOLDER(a_row_that_cannot_be_is_refused_with_its_field),
       IN_FOLDER(filters_choose_rows_and_deleting_takes_only_those),
       IN_FOLDER(a_reader_that_takes_its_time_keeps_no_writer_out),
+      cmocka_unit_test(every_member_of_a_row_has_a_column),
       IN_FOLDER(what_is_no_store_is_told_in_one_line_and_left_alone),
       IN_FOLDER(an_empty_file_is_nothing_to_read_but_may_be_filled),
       IN_FOLDER(a_database_of_another_program_is_left_alone),
