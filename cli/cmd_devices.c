@@ -109,7 +109,7 @@ int cli_devices(const cli_run *run)
     hr_library libraries[HR_LIBRARIES_MAX];
     size_t library_count = 0;
     if (run->argument_count == 0)
-      hr_libraries(libraries, &library_count);
+      hr_libraries(NULL, libraries, &library_count);
     hr_status status =
         hr_report_devices(output.stream, &output.options, list.reports, list.count, libraries, library_count, &error);
     code = cli_output_close(&output, status, &error);

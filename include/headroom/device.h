@@ -60,8 +60,8 @@ typedef struct hr_library {
 
 #define HR_LIBRARIES_MAX 8
 
-/** Looks for all of them; *count is how many there are to look for. */
-HR_API void hr_libraries(hr_library libraries[HR_LIBRARIES_MAX], size_t *count);
+/** Looks for those of a kind of device ("cpu", "cuda"; NULL: for all); *count is how many there are to look for. */
+HR_API void hr_libraries(const char *device, hr_library libraries[HR_LIBRARIES_MAX], size_t *count);
 
 /** Memory of `bytes` bytes (at least 1) on the device, 64-byte aligned, not initialised. HR_ERROR_OUT_OF_MEMORY. The
  *  caller owns it. */

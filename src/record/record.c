@@ -21,16 +21,16 @@ static void name_libraries(hr_result *result, const char *device)
 {
   hr_library libraries[HR_LIBRARIES_MAX];
   size_t count, used = 0;
-  hr_libraries(libraries, &count);
+  hr_libraries(device, libraries, &count);
   const hr_library *watch = find_library(libraries, count, "NVML");
   const hr_library *driver = watch ? watch : find_library(libraries, count, "NVIDIA driver");
   result->driver[0] = result->libraries[0] = '\0';
-  if (driver && strcmp(driver->device, device) == 0)
+  if (driver)
     hr_copy_text(result->driver, sizeof result->driver, driver->version);
   for (size_t i = 0; i < count; i++) {
     const hr_library *library = &libraries[i];
     bool drives = strcmp(library->name, "NVML") == 0 || strcmp(library->name, "NVIDIA driver") == 0;
-    if (library->status != HR_OK || drives || strcmp(library->device, device) != 0)
+    if (library->status != HR_OK || drives)
       continue;
     int length = snprintf(result->libraries + used, sizeof result->libraries - used, "%s%s %s", used > 0 ? ", " : "",
                           library->name, library->version);

@@ -49,7 +49,7 @@ static void every_library_has_a_version_or_says_what_is_missing(void **state)
   (void)state;
   hr_library libraries[HR_LIBRARIES_MAX];
   size_t count = 0;
-  hr_libraries(libraries, &count);
+  hr_libraries(NULL, libraries, &count);
   assert_true(count >= 4 && count <= HR_LIBRARIES_MAX);
   for (size_t i = 0; i < count; i++) {
     bool found = libraries[i].status == HR_OK;

@@ -37,10 +37,13 @@ const hr_kernel_info *hr_kernels(size_t *count)
   return infos;
 }
 
-void hr_libraries(hr_library libraries[HR_LIBRARIES_MAX], size_t *count)
+void hr_libraries(const char *device, hr_library libraries[HR_LIBRARIES_MAX], size_t *count)
 {
-  hr_cuda_libraries(libraries, count);
-  hr_cpu_library(&libraries[(*count)++]);
+  *count = 0;
+  if (!device || strcmp(device, "cuda") == 0)
+    hr_cuda_libraries(libraries, count);
+  if (!device || strcmp(device, "cpu") == 0)
+    hr_cpu_library(&libraries[(*count)++]);
 }
 
 static const hr_backend *const backends[] = {&hr_backend_cpu, &hr_backend_cuda, &hr_backend_reference};
