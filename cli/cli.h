@@ -23,6 +23,11 @@ typedef struct cli_range {
   int64_t min, max, step;
 } cli_range;
 
+/** I/N of an option; 0 where it was not given. */
+typedef struct cli_shard {
+  int64_t index, count;
+} cli_shard;
+
 typedef enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER } cli_color;
 
 /* The type of the member that each kind of option fills. */
@@ -31,6 +36,7 @@ typedef int64_t cli_INTEGER;
 typedef double cli_NUMBER;
 typedef const char *cli_TEXT;
 typedef cli_range cli_RANGE;
+typedef cli_shard cli_SHARD;
 typedef hr_phase cli_PHASE;
 typedef hr_attention_form cli_ATTENTION;
 typedef hr_dtype cli_DTYPE;
@@ -38,6 +44,7 @@ typedef hr_format cli_FORMAT;
 typedef hr_csv_table cli_CSV;
 typedef cli_color cli_COLOR;
 
+#define SHARDS_MOST 1000000
 #define SIZE_MOST 1099511627776 /* 2^40, the library's own limit */
 
 /** What the command line says. A member that was not given is zero; given[] tells a given zero from none. */
@@ -132,6 +139,16 @@ int cli_output_close(cli_output *output, hr_status status, const hr_error *error
 /** Ends an output that nothing was written to; the target stays as it was. */
 void cli_output_discard(cli_output *output);
 
+/* ---- ranks.c ---- */
+
+/** Which of several processes this is, as mpirun or srun say in the environment; 1 of 1 alone. */
+typedef struct cli_ranks {
+  int64_t rank, size; /* rank from 0 */
+  int64_t local_rank; /* among those on this machine */
+} cli_ranks;
+
+cli_ranks cli_find_ranks(void);
+
 /* ---- progress.c ---- */
 
 typedef struct cli_progress {
@@ -148,6 +165,11 @@ cli_progress cli_progress_begin(const cli_run *run);
 
 /** An hr_progress_fn whose context is a cli_progress: a line on a terminal, from the second second on. */
 int cli_progress_report(void *context, double done, const char *what);
+
+/** For lines of one's own: whether it is time for one, and writing it. Seconds are since the beginning. */
+double cli_progress_seconds(const cli_progress *progress);
+bool cli_progress_due(const cli_progress *progress);
+void cli_progress_show(cli_progress *progress, const char *line);
 
 /** For hr_measure_options.cancelled. */
 int cli_cancelled(void *context);

@@ -1,13 +1,30 @@
 #include "cli.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-static hr_sweep_choice make_choice(const cli_run *run)
+static hr_dtype dtype_of(const cli_run *run)
+{
+  return run->given[CLI_OPTION_dtype] ? run->options.dtype : HR_BF16;
+}
+
+static hr_sweep_choice make_choice(const cli_run *run, const cli_ranks *ranks)
 {
   hr_sweep_choice choice = hr_sweep_choice_default();
   choice.points = run->options.points;
+  choice.shard = ranks->rank + 1;
+  choice.shards = ranks->size;
+  if (run->given[CLI_OPTION_shard]) {
+    choice.shard = run->options.shard.index;
+    choice.shards = run->options.shard.count;
+  }
+  if (run->given[CLI_OPTION_seed])
+    choice.seed = (uint64_t)run->options.seed;
   return choice;
 }
+
+/* ---- list ---- */
 
 static int list_names(void)
 {
@@ -35,12 +52,160 @@ static int list(const cli_run *run)
   hr_sweep **sweeps = NULL;
   size_t count = 0;
   hr_error error = {.status = HR_OK};
-  hr_sweep_choice choice = make_choice(run);
-  hr_dtype dtype = run->given[CLI_OPTION_dtype] ? run->options.dtype : HR_BF16;
+  const cli_ranks alone = {.size = 1};
+  hr_sweep_choice choice = make_choice(run, &alone);
   hr_status status = hr_sweep_catalog(hardware.kind == HR_HARDWARE_CPU, &sweeps, &count, &error);
   if (status == HR_OK)
-    status = hr_report_sweeps(output.stream, &output.options, sweeps, count, &choice, &hardware, dtype, &error);
+    status = hr_report_sweeps(output.stream, &output.options, sweeps, count, &choice, &hardware, dtype_of(run), &error);
   hr_sweep_catalog_free(sweeps, count);
+  return cli_output_close(&output, status, &error);
+}
+
+/* ---- running ---- */
+
+/* What a run holds. */
+typedef struct sweep_job {
+  cli_ranks ranks;
+  hr_sweep *sweep;
+  hr_device *device;
+  hr_store *store;
+  hr_sweep_options options;
+  cli_progress progress;
+} sweep_job;
+
+static void write_left(char *to, size_t size, double seconds)
+{
+  if (seconds < 100)
+    snprintf(to, size, "%.0f s", seconds);
+  else if (seconds < 6000)
+    snprintf(to, size, "%.0f min", seconds / 60);
+  else
+    snprintf(to, size, "%.1f h", seconds / 3600);
+}
+
+/* [#####...............]  12/448  3.1/s  2 min left  1 failed  gemm m=… */
+static int report(void *context, const hr_sweep_progress *now)
+{
+  cli_progress *progress = context;
+  if (!cli_progress_due(progress) || now->total == 0)
+    return cli_interrupted();
+  char bar[] = "....................", line[512], left[32] = "", failed[40] = "";
+  for (int64_t i = 0; i < 20 * now->done / now->total; i++)
+    bar[i] = '#';
+  double rate = (double)now->measured / cli_progress_seconds(progress);
+  if (rate > 0)
+    write_left(left, sizeof left, (double)(now->total - now->done) / rate);
+  if (now->failed > 0)
+    snprintf(failed, sizeof failed, "  %" PRId64 " failed", now->failed);
+  snprintf(line, sizeof line, "[%s]  %" PRId64 "/%" PRId64 "  %.2g/s%s%s%s%s  %s", bar, now->done, now->total, rate,
+           left[0] ? "  " : "", left, left[0] ? " left" : "", failed, now->what);
+  cli_progress_show(progress, line);
+  return cli_interrupted();
+}
+
+/* Each process of a machine takes a GPU of its own where none is named: "cuda". A launcher that shows each process only
+ * its own GPU calls that one number 0. */
+static int open_device(const cli_run *run, sweep_job *job)
+{
+  const char *name = run->options.device ? run->options.device : "cpu";
+  const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+  bool one_visible = visible && visible[0] && !strchr(visible, ',');
+  if (strcmp(name, "cuda") != 0 || job->ranks.size == 1 || one_visible)
+    return cli_open_own_device(run, &job->device);
+  char own[32];
+  hr_error error = {.status = HR_OK};
+  snprintf(own, sizeof own, "cuda:%" PRId64, job->ranks.local_rank);
+  hr_status status = hr_device_open(own, 0, &job->device, &error);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+/* Smaller sizes where the device is no GPU. */
+static int load(const cli_run *run, sweep_job *job)
+{
+  hr_error error = {.status = HR_OK};
+  bool small = strncmp(hr_device_name(job->device), "cuda", 4) != 0;
+  hr_status status = hr_sweep_load(run->arguments[0], small, &job->sweep, &error);
+  if (status == HR_ERROR_NOT_FOUND)
+    return cli_fail(EXIT_INPUT, "%s%s", error.message,
+                    strstr(error.message, "did you mean") ? "" : "; see headroom sweep list");
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+static hr_sweep_options make_options(const cli_run *run, const cli_ranks *ranks)
+{
+  hr_sweep_options options = hr_sweep_options_default();
+  options.choice = make_choice(run, ranks);
+  options.dtype = dtype_of(run);
+  options.again = run->options.again;
+  options.warm = run->options.warm;
+  options.kernel = run->options.kernel;
+  options.probe = true;
+  options.time_limit_ns = run->options.time_limit * 1e9;
+  return options;
+}
+
+static void say_how_it_ended(const sweep_job *job, const hr_sweep_progress *now, bool ended)
+{
+  if (ended)
+    cli_fail(0, "note: %s: %" PRId64 " measured, %" PRId64 " of them failed, %" PRId64 " were there; in %s",
+             hr_sweep_describe(job->sweep).name, now->measured, now->failed, now->skipped, hr_store_path(job->store));
+  else
+    cli_fail(0, "note: %s: stopped; %" PRId64 " of %" PRId64 " points are in %s, the same command goes on",
+             hr_sweep_describe(job->sweep).name, now->done, now->total, hr_store_path(job->store));
+}
+
+static hr_status write_rows(const sweep_job *job, const cli_output *output, hr_error *error)
+{
+  hr_sweep_row *rows;
+  int64_t found;
+  hr_status status = hr_sweep_rows(job->sweep, job->device, job->store, &job->options, &rows, &found, error);
+  if (status != HR_OK)
+    return status;
+  status = hr_report_sweep(output->stream, &output->options, job->sweep, rows, hr_device_name(job->device),
+                           job->options.dtype, error);
+  free(rows);
+  return status;
+}
+
+static int measure(const cli_run *run, sweep_job *job)
+{
+  hr_error error = {.status = HR_OK};
+  hr_sweep_progress outcome = {.total = 0};
+  job->progress = cli_progress_begin(run);
+  hr_status status =
+      hr_sweep_run(job->sweep, job->device, job->store, &job->options, report, &job->progress, &outcome, &error);
+  cli_progress_end(&job->progress);
+  if (!run->options.quiet && (status == HR_OK || outcome.done > 0 || status == HR_ERROR_INTERRUPTED))
+    say_how_it_ended(job, &outcome, status == HR_OK);
+  if (status == HR_ERROR_NOT_FOUND)
+    return cli_fail(EXIT_USAGE, "--kernel: %s", error.message);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+/* Of several processes the first prints what is there; the others are not done at the same time. */
+static int run_sweep(const cli_run *run, sweep_job *job)
+{
+  cli_output output;
+  job->options = make_options(run, &job->ranks);
+  int code = open_device(run, job);
+  if (code == CLI_GO_ON)
+    code = load(run, job);
+  if (code == CLI_GO_ON)
+    code = cli_open_store(run, HR_STORE_WRITE, &job->store);
+  bool prints = job->ranks.rank == 0;
+  if (code == CLI_GO_ON && prints)
+    code = cli_output_open(run, &output);
+  if (code != CLI_GO_ON)
+    return code;
+  code = measure(run, job);
+  if (!prints)
+    return code == CLI_GO_ON ? EXIT_FINE : code;
+  if (code != CLI_GO_ON) {
+    cli_output_discard(&output);
+    return code;
+  }
+  hr_error error = {.status = HR_OK};
+  hr_status status = write_rows(job, &output, &error);
   return cli_output_close(&output, status, &error);
 }
 
@@ -48,7 +213,14 @@ int cli_sweep(const cli_run *run)
 {
   if (run->options.list)
     return list_names();
-  if (run->argument_count != 1 || strcmp(run->arguments[0], "list") != 0)
-    return cli_fail(EXIT_USAGE, "sweep: expected the word list");
-  return list(run);
+  if (run->argument_count != 1)
+    return cli_fail(EXIT_USAGE, "sweep: expected one sweep of `headroom sweep list`, a sweep file, or the word list");
+  if (strcmp(run->arguments[0], "list") == 0)
+    return list(run);
+  sweep_job job = {.ranks = cli_find_ranks()};
+  int code = run_sweep(run, &job);
+  hr_store_close(job.store);
+  hr_sweep_free(job.sweep);
+  hr_device_close(job.device);
+  return code;
 }

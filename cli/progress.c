@@ -50,19 +50,34 @@ static double seconds_since(const struct timespec *start)
   return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) * 1e-9;
 }
 
+double cli_progress_seconds(const cli_progress *progress)
+{
+  return seconds_since(&progress->start);
+}
+
+bool cli_progress_due(const cli_progress *progress)
+{
+  double seconds = seconds_since(&progress->start);
+  return progress->enabled && seconds >= 1 && seconds - progress->last_s >= 0.1;
+}
+
+void cli_progress_show(cli_progress *progress, const char *line)
+{
+  struct winsize size;
+  int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+  fprintf(stderr, "\r\x1b[K%.*s", columns - 1, line);
+  fflush(stderr);
+  progress->shown = true;
+  progress->last_s = seconds_since(&progress->start);
+}
+
 int cli_progress_report(void *context, double done, const char *what)
 {
   cli_progress *progress = context;
-  double seconds = seconds_since(&progress->start);
-  if (progress->enabled && seconds >= 1 && seconds - progress->last_s >= 0.1) {
-    struct winsize size;
-    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20 ? size.ws_col : 80;
+  if (cli_progress_due(progress)) {
     char line[256];
-    snprintf(line, sizeof line, "%3.0f%%  %.0f s  %s", 100 * done, seconds, what ? what : "");
-    fprintf(stderr, "\r\x1b[K%.*s", columns - 1, line);
-    fflush(stderr);
-    progress->shown = true;
-    progress->last_s = seconds;
+    snprintf(line, sizeof line, "%3.0f%%  %.0f s  %s", 100 * done, seconds_since(&progress->start), what ? what : "");
+    cli_progress_show(progress, line);
   }
   return interrupted != 0;
 }

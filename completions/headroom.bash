@@ -14,7 +14,7 @@ _headroom_options() {
       echo "--device --dtype --m --n --k --batch-count --transpose-a --transpose-b --kernel --warm --measure --budget" \
         "--threads --save --db $common"
       ;;
-    sweep) echo "--device --dtype --points --list $common" ;;
+    sweep) echo "--device --dtype --threads --kernel --warm --points --shard --again --seed --time-limit --db --list $common" ;;
     results) echo "--sweep --device --status --since --last --yes --db $common" ;;
     devices) echo "--probe --list $common" ;;
     kernels) echo "--list $common" ;;
@@ -40,7 +40,7 @@ _headroom_values() {
 _headroom_takes_value() {
   case $1 in
     --device | --batch | --seq | --tensor-parallel | --pipeline-stages | --phase | --context | --attention | --dtype | \
-      --budget | --threads | --table | --points | --param-band | --hidden | --layers | --heads | --head-dim | --mlp-width | \
+      --budget | --threads | --table | --points | --shard | --seed | --time-limit | --param-band | --hidden | --layers | --heads | --head-dim | --mlp-width | \
       --vocab-multiple | --kv-ratio | --limit | --max-shapes | --m | --n | --k | --batch-count | --kernel | --format | \
       --sweep | --status | --since | --last | --db | --output | --color | -d | -b | -s | -t | -p | -n | -f | -o) return 0 ;;
   esac

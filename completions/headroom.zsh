@@ -99,7 +99,11 @@ _headroom() {
         '1:action:(list show export import merge delete)' '*:file:_files'
       ;;
     sweep)
-      _arguments $device $dtype '--points[only so many points]:count:' '--list[only the names]' $common \
+      _arguments $device $dtype '--points[only so many points]:count:' '--shard[a share of the points]:I/N:' \
+        '--again[measure also what has a row]' '--seed[of the order and the data]:number:' \
+        '--time-limit[seconds of sampling one point]:seconds:' '--threads[cores to measure with]:count:' \
+        '--kernel[kernel]:kernel:_headroom_kernels' '--warm[the same data again and again]' \
+        '--db[the store]:file:_files' '--list[only the names]' $common \
         '1:sweep:_headroom_sweeps'
       ;;
     devices) _arguments '--probe[measure rates]' '--list[only the names]' $common '*:device:_headroom_devices' ;;

@@ -95,6 +95,11 @@ HR_API hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, h
                                   const hr_sweep_choice *choice, const hr_hardware *hardware, hr_dtype dtype,
                                   hr_error *error);
 
+/** `sweep NAME`: what was measured of a sweep; `rows` as hr_sweep_rows() gives them, `device` as it is called. Points
+ *  without a row are left out. */
+HR_API hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep *sweep,
+                                 const hr_sweep_row *rows, const char *device, hr_dtype dtype, hr_error *error);
+
 #ifdef __cplusplus
 }
 #endif

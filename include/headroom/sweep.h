@@ -1,13 +1,16 @@
 /* Sweeps: figures as data. Axes, the problem that each point of them is, and the lines of the picture.
  *
- * docs/sweeps.md says how a sweep file is written. Thread safety: an hr_sweep is not changed after it was read. */
+ * docs/sweeps.md says how a sweep file is written. Thread safety: an hr_sweep is not changed after it was read; one run
+ * at a time for a device. */
 #ifndef HEADROOM_SWEEP_H
 #define HEADROOM_SWEEP_H
 
 #include <headroom/attention.h>
+#include <headroom/device.h>
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
 #include <headroom/model.h>
+#include <headroom/store.h>
 #include <headroom/workload.h>
 
 #ifdef __cplusplus
@@ -83,10 +86,12 @@ typedef struct hr_sweep_point {
   hr_attention attention; /* attention */
   hr_model model;         /* layer: one layer of the short form's model, in the step that `workload` says */
   hr_workload workload;
-  int64_t x; /* the value of the axis along the picture */
+  int64_t x;       /* the value of the axis along the picture */
+  char x_name[48]; /* the same as people read it: a case by its name */
   size_t series_index;
-  char series[128]; /* "h/a = 8"; "" where there is only one line */
-  char axes[512];   /* every axis, in one fixed way: "a=20 b=4 power=8 head_dim=72 h=1440" */
+  char series[128];  /* "h/a = 8"; "" where there is only one line */
+  char axes[512];    /* every axis, in one fixed way: "a=20 b=4 power=8 head_dim=72 h=1440" */
+  char problem[256]; /* as hr_result.problem; of a layer "layer h=2560 a=20 b=4 s=2048 t=1 …" */
 } hr_sweep_point;
 
 /** The point of an index below point_count, in a number format. Errors only for an index beyond: HR_ERROR_INVALID. */
@@ -118,6 +123,53 @@ HR_API hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_po
  *  each. Points that the device does not support cost nothing. Errors of hr_sweep_order(). */
 HR_API hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice, const hr_hardware *hardware,
                                    hr_dtype dtype, double *time_ns, hr_error *error);
+
+typedef struct hr_sweep_options {
+  size_t struct_size;     /* sizeof(hr_sweep_options), set by hr_sweep_options_default() */
+  hr_sweep_choice choice; /* its seed is also that of the data, and every row has it */
+  hr_dtype dtype;         /* default bf16 */
+  bool again;             /* measure what has a row already, too; both rows are kept */
+  bool warm;              /* the same data again and again, rather than cold caches */
+  bool probe;             /* measure the library's best rate first, of which rows then have their share */
+  double time_limit_ns;   /* of the sampling of one point; 0: 2 s */
+  const char *kernel;     /* a name of hr_kernels(); NULL: the best */
+} hr_sweep_options;
+
+/** All points, one worker, bf16, cold, nothing probed. */
+HR_API hr_sweep_options hr_sweep_options_default(void);
+
+/** How far a run is. total = points chosen; done = skipped + measured. */
+typedef struct hr_sweep_progress {
+  int64_t total, done;
+  int64_t skipped;  /* had a row already */
+  int64_t measured; /* got a row */
+  int64_t failed;   /* of the measured: without a time, or with a doubtful one */
+  const char *what; /* the problem at hand, as in its row; lives until the function returns */
+} hr_sweep_progress;
+
+/** Called before each point and between samples. Not 0: stop; what is measured stays. */
+typedef int (*hr_sweep_progress_fn)(void *context, const hr_sweep_progress *progress);
+
+/** Measures the chosen points that have no row yet and appends a row for each as soon as it is measured. What cannot be
+ *  measured (out of memory, unsupported, timeout, wrong result, noisy) is a row with that status, and the run goes on.
+ *  `outcome` (may be NULL) is filled however the run ends. HR_ERROR_INTERRUPTED: stopped by `progress`, which may be
+ *  NULL; HR_ERROR_NOT_FOUND: no such kernel; HR_ERROR_OUTPUT and the other errors of the store: the rows before are
+ *  kept, and the same call goes on where this one ended. */
+HR_API hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store,
+                              const hr_sweep_options *options, hr_sweep_progress_fn progress, void *context,
+                              hr_sweep_progress *outcome, hr_error *error);
+
+/** What the store has of a point. */
+typedef struct hr_sweep_row {
+  bool found;
+  char date[25];
+  hr_measurement measurement;
+} hr_sweep_row;
+
+/** The last row of every point of the sweep, as a run with these options on this device would have written it; all
+ *  points, whatever is chosen. *found is how many have one. The caller frees *rows (point_count of them) with free(). */
+HR_API hr_status hr_sweep_rows(const hr_sweep *sweep, const hr_device *device, hr_store *store,
+                               const hr_sweep_options *options, hr_sweep_row **rows, int64_t *found, hr_error *error);
 
 #ifdef __cplusplus
 }

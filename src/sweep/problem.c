@@ -79,6 +79,24 @@ static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point
   return hr_workload_check(&point->workload, &point->model, error);
 }
 
+/* In the words of the store. */
+static void write_problem(hr_sweep_point *point)
+{
+  hr_result row = hr_result_default();
+  if (point->kind == HR_SWEEP_LAYER) {
+    const hr_workload *w = &point->workload;
+    snprintf(row.problem, sizeof row.problem,
+             "layer h=%" PRId64 " a=%" PRId64 " b=%" PRId64 " s=%" PRId64 " t=%" PRId64 " attention=%s dtype=%s",
+             point->model.hidden, point->model.q_heads, w->batch, w->sequence, w->tensor_parallel,
+             hr_attention_form_name(w->attention), hr_dtype_name(w->dtype));
+  } else if (point->kind == HR_SWEEP_ATTENTION) {
+    hr_result_set_attention(&row, &point->attention);
+  } else {
+    hr_result_set_gemm(&row, &point->gemm);
+  }
+  hr_copy_text(point->problem, sizeof point->problem, row.problem);
+}
+
 static hr_status make_problem(const hr_sweep *sweep, const int64_t *values, hr_dtype dtype, hr_sweep_point *point,
                               hr_error *error)
 {
@@ -123,8 +141,14 @@ hr_status hr_sweep_point_at(const hr_sweep *sweep, size_t index, hr_dtype dtype,
                             .x = values[sweep->x],
                             .series_index = sweep->point_series[index]};
   hr_copy_text(point->series, sizeof point->series, sweep->series[point->series_index]);
+  if (sweep->case_count > 0 && sweep->x == 0)
+    hr_copy_text(point->x_name, sizeof point->x_name, sweep->case_names[point->x]);
+  else
+    snprintf(point->x_name, sizeof point->x_name, "%" PRId64, point->x);
   HR_TRY(write_axes(sweep, values, point, error));
-  return make_problem(sweep, values, dtype, point, error);
+  HR_TRY(make_problem(sweep, values, dtype, point, error));
+  write_problem(point);
+  return HR_OK;
 }
 
 static const char *const kind_names[] = {

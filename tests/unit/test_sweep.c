@@ -178,6 +178,50 @@ static void figure_1_is_a_layer_of_each_named_model(void **state)
   hr_sweep_free(sweep);
 }
 
+static bool has_line(const char *name, const char *series)
+{
+  hr_sweep *sweep = load(name, false);
+  bool found = false;
+  for (size_t i = 0; i < hr_sweep_describe(sweep).point_count && !found; i++)
+    found = strcmp(point_of(sweep, i).series, series) == 0;
+  hr_sweep_free(sweep);
+  return found;
+}
+
+/* So that a picture can lay the one over the other. */
+static void published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are(void **state)
+{
+  (void)state;
+  char line[512], name[32], series[64], accuracy[32], last[128] = "";
+  FILE *file = fopen(HEADROOM_SOURCE_DIR "/data/results/published/codesign-figures.csv", "r");
+  size_t points = 0;
+  assert_non_null(file);
+  while (fgets(line, sizeof line, file)) {
+    if (line[0] == '#' || strncmp(line, "sweep,", 6) == 0)
+      continue;
+    char *fields[6] = {line}, *at = line;
+    for (size_t i = 1; i < 6; i++) {
+      at = strchr(at, ',');
+      assert_non_null(at);
+      *at++ = '\0';
+      fields[i] = at;
+    }
+    snprintf(name, sizeof name, "%s", fields[0]);
+    snprintf(series, sizeof series, "%s", fields[2]);
+    snprintf(accuracy, sizeof accuracy, "%.*s", (int)strcspn(fields[5], "\n"), fields[5]);
+    assert_true(strtod(fields[4], NULL) > 0);
+    assert_string_equal(accuracy, strcmp(name, "fig1") == 0 ? "exact" : "approximate");
+    char key[128];
+    snprintf(key, sizeof key, "%s %s", name, series);
+    if (strcmp(key, last) != 0 && !has_line(name, series))
+      fail_msg("%s has no line \"%s\"", name, series);
+    snprintf(last, sizeof last, "%s", key);
+    points++;
+  }
+  fclose(file);
+  assert_true(points > 100);
+}
+
 /* ---- what a file may say ---- */
 
 static void axes_may_stand_in_any_order_and_name_each_other(void **state)
@@ -419,6 +463,7 @@ int main(void)
       cmocka_unit_test(figure_24_is_the_score_of_20_heads_and_36_the_values_of_12),
       cmocka_unit_test(each_line_of_the_attention_figures_has_its_largest_power_of_two),
       cmocka_unit_test(figure_1_is_a_layer_of_each_named_model),
+      cmocka_unit_test(published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are),
       cmocka_unit_test(axes_may_stand_in_any_order_and_name_each_other),
       cmocka_unit_test(axes_that_go_in_a_circle_are_refused_by_name),
       cmocka_unit_test(wrong_axes_are_refused_by_name),

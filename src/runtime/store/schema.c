@@ -98,6 +98,15 @@ static hr_status look(hr_store *store, bool *empty, hr_error *error)
   return HR_OK;
 }
 
+/* All of it as it was at one moment: another process may be creating the tables. */
+static hr_status look_at_once(hr_store *store, bool *empty, hr_error *error)
+{
+  HR_TRY(hr_store_execute(store, "BEGIN", false, error));
+  hr_status status = look(store, empty, error);
+  sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL); /* nothing was written */
+  return status;
+}
+
 /* Inside a transaction, so that of two processes one creates and the other finds it done. */
 static hr_status create_or_migrate(hr_store *store, hr_error *error)
 {
@@ -122,7 +131,7 @@ static hr_status create_or_migrate(hr_store *store, hr_error *error)
 hr_status hr_store_prepare_tables(hr_store *store, bool writing, hr_error *error)
 {
   bool empty;
-  HR_TRY(look(store, &empty, error));
+  HR_TRY(look_at_once(store, &empty, error));
   if (!writing && empty)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing has been stored there yet", store->path);
   if (!writing || (!empty && store->version == HR_STORE_VERSION))

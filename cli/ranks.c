@@ -1,0 +1,37 @@
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The variables of a launcher. Slurm sets SLURM_NTASKS also for a batch script that runs once, outside of any step: only a
+ * step has SLURM_STEP_NUM_TASKS. */
+static const struct {
+  const char *rank, *size, *local_rank;
+} launchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+};
+
+/* Digits only, up to what a count of processes may be. */
+static bool read_variable(const char *name, int64_t *value)
+{
+  const char *text = getenv(name);
+  if (!text || !text[0] || strlen(text) > 6 || strspn(text, "0123456789") != strlen(text))
+    return false;
+  *value = strtol(text, NULL, 10);
+  return true;
+}
+
+cli_ranks cli_find_ranks(void)
+{
+  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    cli_ranks ranks = {.rank = 0};
+    if (read_variable(launchers[i].rank, &ranks.rank) && read_variable(launchers[i].size, &ranks.size) &&
+        ranks.rank < ranks.size) {
+      if (!read_variable(launchers[i].local_rank, &ranks.local_rank))
+        ranks.local_rank = 0;
+      return ranks;
+    }
+  }
+  return (cli_ranks){.size = 1};
+}

@@ -1,0 +1,152 @@
+/* One sweep: its points with what was measured of them. */
+#include "report/document.h"
+
+#include "base/error.h"
+#include "report/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static const hr_column point_columns[] = {
+    {"series", "line", HR_CELL_TEXT, 0},
+    {"x", NULL, HR_CELL_COUNT, 0},
+    {NULL, "x", HR_CELL_TEXT, 0},
+    {"axes", NULL, HR_CELL_TEXT, 0},
+    {"problem", NULL, HR_CELL_TEXT, 0},
+    {NULL, "size", HR_CELL_TEXT, 3},
+    {"status", "status", HR_CELL_TEXT, 0},
+    {"reason", NULL, HR_CELL_TEXT, 0},
+    {"median_ns", "time", HR_CELL_TIME, 0},
+    {"median_low_ns", NULL, HR_CELL_TIME, 0},
+    {"median_high_ns", NULL, HR_CELL_TIME, 0},
+    {NULL, "±", HR_CELL_SHARE, 2},
+    {"flops_per_s", "rate", HR_CELL_FLOPS_RATE, 0},
+    {"bytes_per_s", NULL, HR_CELL_BYTES_RATE, 0},
+    {"samples", NULL, HR_CELL_COUNT, 0},
+    {"kernel", "kernel", HR_CELL_TEXT, 1},
+    {"date", NULL, HR_CELL_TEXT, 0},
+};
+
+static void write_size(char *to, size_t size, const hr_sweep_point *point)
+{
+  hr_operator op = {.kind = point->kind == HR_SWEEP_ATTENTION ? HR_KIND_ATTENTION
+                            : point->kind == HR_SWEEP_BMM     ? HR_KIND_BMM
+                                                              : HR_KIND_GEMM,
+                    .gemm = point->gemm,
+                    .attention = point->attention};
+  if (point->kind == HR_SWEEP_LAYER)
+    snprintf(to, size, "h %" PRId64 ", a %" PRId64, point->model.hidden, point->model.q_heads);
+  else
+    hr_write_operator_size(to, size, &op);
+}
+
+/* Half the width of the interval of the median, as a share of it. */
+static double spread(const hr_measurement *m)
+{
+  return (m->median_high_ns - m->median_low_ns) / 2 / m->median_ns;
+}
+
+static void put_point(hr_table *table, const hr_sweep_point *point, const hr_sweep_row *row)
+{
+  const hr_measurement *m = &row->measurement;
+  char size[160];
+  write_size(size, sizeof size, point);
+  hr_put_text(table, point->series[0] ? point->series : NULL);
+  hr_put_count(table, point->x);
+  hr_put_text(table, point->x_name);
+  hr_put_text(table, point->axes);
+  hr_put_text(table, point->problem);
+  hr_put_text(table, size);
+  hr_put_text(table, hr_status_name(m->status));
+  hr_table_style(table, m->status == HR_OK ? HR_STYLE_GREEN : HR_STYLE_YELLOW);
+  hr_put_text(table, m->reason[0] ? m->reason : NULL);
+  hr_put(table, m->median_ns);
+  hr_put(table, m->median_low_ns);
+  hr_put(table, m->median_high_ns);
+  hr_put(table, spread(m));
+  hr_put(table, m->flops_per_s);
+  hr_put(table, m->bytes_per_s);
+  hr_put_count(table, m->samples);
+  hr_put_text(table, m->kernel[0] ? m->kernel : NULL);
+  hr_put_text(table, row->date);
+}
+
+/* The points that have a row, in the order of the file. */
+static hr_status fill_table(hr_table *table, const hr_sweep *sweep, const hr_sweep_row *rows, hr_dtype dtype,
+                            hr_error *error)
+{
+  size_t count = hr_sweep_describe(sweep).point_count;
+  for (size_t i = 0; i < count; i++) {
+    hr_sweep_point point;
+    if (!rows[i].found)
+      continue;
+    HR_TRY(hr_sweep_point_at(sweep, i, dtype, &point, error));
+    put_point(table, &point, &rows[i]);
+  }
+  return HR_OK;
+}
+
+static int64_t found_of(const hr_sweep *sweep, const hr_sweep_row *rows)
+{
+  int64_t found = 0;
+  for (size_t i = 0; i < hr_sweep_describe(sweep).point_count; i++)
+    found += rows[i].found;
+  return found;
+}
+
+static hr_status write_json(FILE *out, const hr_sweep *sweep, const hr_sweep_row *rows, hr_table *table,
+                            const char *device, hr_dtype dtype, hr_error *error)
+{
+  bool failed;
+  hr_sweep_about about = hr_sweep_describe(sweep);
+  hr_json json = hr_json_document("sweep", &failed);
+  const struct {
+    const char *key, *text;
+  } texts[] = {{"name", about.name},     {"figure", about.figure},       {"title", about.title},
+               {"source", about.source}, {"note", about.note},           {"kind", hr_sweep_kind_name(about.kind)},
+               {"x", about.x},           {"x_label", about.x_label},     {"y_label", about.y_label},
+               {"device", device},       {"dtype", hr_dtype_name(dtype)}};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    hr_json_put_text(json, texts[i].key, texts[i].text[0] ? texts[i].text : NULL);
+  hr_json_put_flag(json, "x_log2", about.x_log2);
+  hr_json_put_count(json, "points", (int64_t)about.point_count);
+  hr_json_put_count(json, "found", found_of(sweep, rows));
+  hr_json_put_table(json, "rows", table);
+  return hr_json_write(out, json, error);
+}
+
+static hr_status write_text(const hr_document *document, const hr_sweep *sweep, const hr_sweep_row *rows,
+                            hr_table *table, const char *device, hr_dtype dtype, hr_error *error)
+{
+  hr_sweep_about about = hr_sweep_describe(sweep);
+  if (document->options->format != HR_FORMAT_CSV) {
+    hr_put_field(document, "sweep", "%s%s%s", about.name, about.title[0] ? ": " : "", about.title);
+    if (about.source[0])
+      hr_put_field(document, "source", "%s", about.source);
+    if (about.note[0])
+      hr_put_field(document, "note", "%s", about.note);
+    hr_put_field(document, "x", "%s%s%s%s", about.x, about.x_label[0] ? " (" : "", about.x_label,
+                 about.x_label[0] ? ")" : "");
+    hr_put_field(document, "device", "%s, %s", device, hr_dtype_name(dtype));
+    hr_put_field(document, "points", "%" PRId64 " of %zu have a row", found_of(sweep, rows), about.point_count);
+    hr_put_heading(document, "Rows");
+  }
+  return hr_put_table(document, table, error);
+}
+
+hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep *sweep, const hr_sweep_row *rows,
+                          const char *device, hr_dtype dtype, hr_error *error)
+{
+  hr_document document;
+  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_table *table = hr_table_create(point_columns, sizeof point_columns / sizeof *point_columns);
+  hr_status status = fill_table(table, sweep, rows, dtype, error);
+  if (status != HR_OK)
+    hr_table_free(table);
+  else if (options->format == HR_FORMAT_JSON)
+    status = write_json(out, sweep, rows, table, device, dtype, error);
+  else
+    status = write_text(&document, sweep, rows, table, device, dtype, error);
+  return hr_document_end(&document, status, error);
+}

@@ -1,0 +1,174 @@
+/* A sweep, point by point, into a store. */
+#include "sweep/run.h"
+
+#include "base/error.h"
+#include "base/names.h"
+
+#include <headroom/export.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+hr_sweep_options hr_sweep_options_default(void)
+{
+  return (hr_sweep_options){
+      .struct_size = sizeof(hr_sweep_options), .choice = hr_sweep_choice_default(), .dtype = HR_BF16};
+}
+
+hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, const hr_sweep_options *options,
+                            hr_hardware *hardware)
+{
+  hr_result base = hr_result_default();
+  *hardware = hr_hardware_default(); /* stays so for the reference, which has no speed to describe */
+  hr_device_detect(device, hardware, NULL);
+  hr_result_set_device(&base, device, hardware);
+  hr_copy_text(base.sweep, sizeof base.sweep, hr_sweep_describe(sweep).name);
+  hr_copy_text(base.kernel_asked, sizeof base.kernel_asked, options->kernel ? options->kernel : "");
+  base.measurement.warm = options->warm;
+  base.seed = options->choice.seed;
+  return base;
+}
+
+void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
+{
+  hr_copy_text(result->series, sizeof result->series, point->series);
+  hr_copy_text(result->axes, sizeof result->axes, point->axes);
+  if (point->kind == HR_SWEEP_ATTENTION) {
+    hr_result_set_attention(result, &point->attention);
+  } else if (point->kind == HR_SWEEP_LAYER) {
+    result->kind = HR_RESULT_OTHER;
+    hr_copy_text(result->problem, sizeof result->problem, point->problem);
+  } else {
+    hr_result_set_gemm(result, &point->gemm);
+  }
+}
+
+/* What goes on, for the caller's function, which is also asked between samples. */
+typedef struct run_state {
+  const hr_sweep_options *options;
+  hr_sweep_progress_fn progress;
+  void *context;
+  hr_sweep_progress now;
+  bool stopped, probed;
+} run_state;
+
+static int ask(void *context)
+{
+  run_state *state = context;
+  if (!state->stopped && state->progress)
+    state->stopped = state->progress(state->context, &state->now) != 0;
+  return state->stopped;
+}
+
+static hr_measure_options measure_options(run_state *state)
+{
+  hr_measure_options options = hr_measure_options_default();
+  const hr_sweep_options *o = state->options;
+  if (o->time_limit_ns > 0)
+    options.time_limit_ns = o->time_limit_ns;
+  options.warm = o->warm;
+  options.seed = o->choice.seed;
+  options.kernel = o->kernel;
+  options.cancelled = ask;
+  options.context = state;
+  return options;
+}
+
+/* A layer is several kernels: what times one has nothing to say about it. */
+static void no_layer(hr_measurement *measurement)
+{
+  measurement->status = HR_ERROR_UNSUPPORTED;
+  hr_copy_text(measurement->reason, sizeof measurement->reason,
+               "a sweep times single kernels; a layer is many, and its products have sweeps of their own");
+}
+
+static hr_status measure(hr_device *device, const hr_sweep_point *point, run_state *state, hr_measurement *measurement,
+                         hr_error *error)
+{
+  hr_measure_options options = measure_options(state);
+  if (point->kind == HR_SWEEP_LAYER) {
+    no_layer(measurement);
+    return HR_OK;
+  }
+  if (point->kind == HR_SWEEP_ATTENTION)
+    return hr_measure_attention(device, &point->attention, &options, measurement, error);
+  return hr_measure_gemm(device, &point->gemm, &options, measurement, error);
+}
+
+/* The shares of the rows are of what this device's library reached a moment ago; without that there are none. A sweep
+ * that has nothing left to measure probes nothing. */
+static void probe_once(hr_device *device, const hr_sweep_point *point, run_state *state, hr_hardware *hardware)
+{
+  hr_hardware probed;
+  if (state->probed || !state->options->probe || point->kind == HR_SWEEP_LAYER)
+    return;
+  state->probed = true;
+  if (hr_device_probe(device, &probed, NULL) == HR_OK)
+    *hardware = probed;
+}
+
+static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_point *point, const hr_result *base,
+                           hr_hardware *hardware, run_state *state, hr_error *error)
+{
+  hr_result result = *base;
+  bool there = false;
+  hr_sweep_set_point(&result, point);
+  state->now.what = result.problem;
+  if (!state->options->again)
+    HR_TRY(hr_store_has(store, &result, &there, error));
+  if (there) {
+    state->now.skipped++;
+    return HR_OK;
+  }
+  if (ask(state))
+    return HR_ERROR_INTERRUPTED;
+  probe_once(device, point, state, hardware);
+  hr_measurement measurement = result.measurement;
+  HR_TRY(measure(device, point, state, &measurement, error));
+  measurement.warm = state->options->warm;
+  hr_result_set_measurement(&result, &measurement, hardware);
+  HR_TRY(hr_store_append(store, &result, error));
+  state->now.measured++;
+  state->now.failed += result.measurement.status != HR_OK;
+  return HR_OK;
+}
+
+static hr_status check_options(const hr_sweep_options *options, hr_error *error)
+{
+  if (options->time_limit_ns < 0 || isnan(options->time_limit_ns))
+    return hr_fail(error, HR_ERROR_INVALID, "time_limit_ns: expected at least 0");
+  size_t count;
+  const hr_kernel_info *kernels = hr_kernels(&count);
+  for (size_t i = 0; options->kernel && i < count; i++) {
+    if (strcmp(kernels[i].name, options->kernel) == 0)
+      return HR_OK;
+  }
+  return options->kernel ? hr_fail(error, HR_ERROR_NOT_FOUND, "there is no kernel \"%.60s\"", options->kernel) : HR_OK;
+}
+
+hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store, const hr_sweep_options *options,
+                       hr_sweep_progress_fn progress, void *context, hr_sweep_progress *outcome, hr_error *error)
+{
+  size_t *indices, count;
+  hr_hardware hardware;
+  HR_TRY(check_options(options, error));
+  HR_TRY(hr_sweep_order(sweep, &options->choice, &indices, &count, error));
+  run_state state = {.options = options, .progress = progress, .context = context, .now = {.total = (int64_t)count}};
+  hr_result base = hr_sweep_base_row(sweep, device, options, &hardware);
+  hr_status status = HR_OK;
+  for (size_t i = 0; i < count && status == HR_OK; i++) {
+    hr_sweep_point point;
+    status = hr_sweep_point_at(sweep, indices[i], options->dtype, &point, error);
+    if (status == HR_OK)
+      status = run_point(device, store, &point, &base, &hardware, &state, error);
+    if (status == HR_OK)
+      state.now.done++;
+  }
+  free(indices);
+  state.now.what = "";
+  if (outcome)
+    *outcome = state.now;
+  return state.stopped ? HR_ERROR_INTERRUPTED : status;
+}

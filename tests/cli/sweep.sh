@@ -1,0 +1,114 @@
+#!/bin/sh
+# sweep.sh COMMAND: sweeps that are killed, stopped, shared and damaged, as their user meets them.
+set -u
+H=$(realpath "$1")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+unset XDG_DATA_HOME OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE SLURM_PROCID SLURM_STEP_NUM_TASKS
+export LC_ALL=C HOME="$folder"
+failed=0
+
+say() {
+  echo "not so: $1"
+  failed=$((failed + 1))
+}
+# expect FACT CONDITION...
+expect() {
+  fact=$1
+  shift
+  "$@" || say "$fact"
+}
+# rows STORE: how many rows; how many different points they are of
+rows() { "$H" results export --db "$1" | tail -n +2 | wc -l; }
+points() { "$H" results export --db "$1" -f json | grep -o '"axes": *"[^"]*"' | sort -u | wc -l; }
+# sweep STORE [OPTION...]
+sweep() {
+  store=$1
+  shift
+  "$H" sweep "$folder/many.json" -d reference --dtype fp32 --time-limit 0.02 --db "$store" "$@"
+}
+# start STORE OUTPUT: the same in the background; $! is the command itself, not a shell around it
+start() {
+  "$H" sweep "$folder/many.json" -d reference --dtype fp32 --time-limit 0.02 --db "$1" -q > "$2" 2> errors &
+}
+wait_for_rows() { # STORE COUNT
+  for i in $(seq 200); do
+    [ -f "$1" ] && [ "$(rows "$1" 2>/dev/null || echo 0)" -ge "$2" ] && return 0
+    sleep 0.05
+  done
+  return 1
+}
+
+cat > many.json <<'END'
+{"name": "many", "title": "Many small products", "x": "m",
+ "axes": {"n": [16, 32], "m": {"from": 1, "to": 40, "step": 1}}, "series": "n = {n}",
+ "problem": {"kind": "gemm", "m": "m", "n": "n", "k": 16}}
+END
+
+# ---- kill -9 at any moment: what was measured is there, the same command goes on ----
+start killed.db /dev/null
+victim=$!
+expect "rows appear while the sweep runs" wait_for_rows killed.db 4
+kill -9 $victim
+wait $victim 2> /dev/null
+before=$(rows killed.db)
+expect "rows of a killed sweep are kept" test "$before" -ge 4
+expect "the sweep was not over when it was killed" test "$before" -lt 80
+sweep killed.db > table 2> note || say "a killed sweep goes on"
+expect "each point has one row in the end" test "$(rows killed.db) $(points killed.db)" = "80 80"
+expect "what was there is not measured again" grep -q "$((80 - before)) measured, .* $before were there" note
+expect "the table has every point" test "$(grep -c '^n = ' table)" = 80
+
+# ---- Ctrl-C: a clean end ----
+start stopped.db out
+victim=$!
+expect "rows appear before it is stopped" wait_for_rows stopped.db 2
+kill -TERM $victim
+wait $victim
+expect "a stopped sweep exits with 130" test $? = 130
+expect "a stopped sweep prints no table" test ! -s out
+expect "the rows of a stopped sweep are kept" test "$(rows stopped.db)" -ge 2
+sweep stopped.db -q > /dev/null 2>&1 || say "a stopped sweep goes on"
+expect "a stopped sweep is whole in the end" test "$(rows stopped.db) $(points stopped.db)" = "80 80"
+
+# ---- shares: by hand and by a launcher's environment, two writers at once ----
+sweep shared.db --shard 1/2 -q > /dev/null 2>&1 &
+first=$!
+sweep shared.db --shard 2/2 -q > /dev/null 2>&1 || say "the second share ends"
+wait $first || say "the first share ends"
+expect "two shares at once are everything" test "$(rows shared.db) $(points shared.db)" = "80 80"
+for rank in 0 1 2; do
+  OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=3 sweep ranks.db -q > rank.$rank 2>&1 || say "rank $rank ends"
+done
+expect "three ranks of mpirun are everything" test "$(rows ranks.db) $(points ranks.db)" = "80 80"
+expect "only the first rank prints" test -s rank.0 -a ! -s rank.1 -a ! -s rank.2
+SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 sweep slurm.db -q --points 40 > /dev/null 2>&1
+expect "a task of srun takes its share" test "$(rows slurm.db)" = 10
+SLURM_PROCID=0 SLURM_NTASKS=4 sweep batch.db -q --points 8 > /dev/null 2>&1
+expect "a batch script outside of a step takes all" test "$(rows batch.db)" = 8
+
+# ---- again, thinned, formats ----
+sweep batch.db -q --points 8 --again > /dev/null 2>&1
+expect "--again measures anew and keeps both" test "$(rows batch.db) $(points batch.db)" = "16 8"
+sweep batch.db -q --points 8 -f csv > csv 2>&1
+expect "CSV has the last row of each point" test "$(wc -l < csv)" = 9
+sweep batch.db -q --points 8 -f json | grep -q '"found": 8' || say "JSON counts what was found"
+sweep batch.db -q --points 8 -o kept.md -f markdown && expect "Markdown goes to a file" grep -q '^| n = 16' kept.md
+
+# ---- what cannot be written or read ----
+echo text > broken.db
+sweep broken.db -q > /dev/null 2> errors
+expect "a store that is none is refused" test $? = 3
+expect "and named" grep -q broken.db errors
+"$H" sweep nonsense --db x.db > /dev/null 2> errors
+expect "an unknown sweep exits with 3" test $? = 3
+expect "and says where to look" grep -q 'sweep list' errors
+sweep x.db --kernel gemm_magic > /dev/null 2> errors
+expect "an unknown kernel exits with 2" test $? = 2
+sweep full.db --points 2 -q > /dev/full 2> errors
+expect "a full disk below the table is seen" test $? = 5
+expect "the rows are kept nevertheless" test "$(rows full.db)" = 2
+
+[ $failed -eq 0 ] && echo "sweeps behave"
+[ $failed -eq 0 ]

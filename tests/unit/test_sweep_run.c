@@ -1,0 +1,336 @@
+/* Running a sweep into a store: rows, going on, shares, what cannot be measured, stopping. On the reference device, whose
+ * time nobody asks about. */
+#include "test.h"
+
+#include <headroom/store.h>
+#include <headroom/sweep.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct fixture {
+  char folder[64], path[96];
+  hr_device *device;
+  hr_store *store;
+} fixture;
+
+static int set_up(void **state)
+{
+  fixture *f = calloc(1, sizeof *f);
+  hr_error error = {.status = HR_OK};
+  strcpy(f->folder, "/tmp/headroom-sweep-XXXXXX");
+  assert_non_null(mkdtemp(f->folder));
+  snprintf(f->path, sizeof f->path, "%s/results.db", f->folder);
+  assert_ok(hr_device_open("reference", 0, &f->device, &error), error);
+  assert_ok(hr_store_open(f->path, HR_STORE_WRITE, &f->store, &error), error);
+  *state = f;
+  return 0;
+}
+
+static int tear_down(void **state)
+{
+  fixture *f = *state;
+  char command[160];
+  hr_store_close(f->store);
+  hr_device_close(f->device);
+  snprintf(command, sizeof command, "rm -r '%s'", f->folder);
+  assert_int_equal(system(command), 0);
+  free(f);
+  return 0;
+}
+
+static hr_sweep *read_text(const char *text)
+{
+  hr_sweep *sweep = NULL;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_sweep_from_json(text, strlen(text), "sweep.json", NULL, false, &sweep, &error), error);
+  return sweep;
+}
+
+/* 2 lines of 6 small products. */
+#define SMALL                                                                                      \
+  "{\"name\":\"small\",\"x\":\"m\",\"axes\":{\"n\":[1,2],\"m\":{\"from\":1,\"to\":6,\"step\":1}}," \
+  "\"series\":\"n = {n}\",\"problem\":{\"kind\":\"gemm\",\"m\":\"m\",\"n\":\"n\",\"k\":4}}"
+
+static hr_sweep_options quick(void)
+{
+  hr_sweep_options options = hr_sweep_options_default();
+  options.time_limit_ns = 2e6;
+  options.dtype = HR_FP32;
+  return options;
+}
+
+typedef struct watcher {
+  int64_t stop_after;
+  char seen[64][64]; /* the problems in their order */
+  size_t count;
+} watcher;
+
+static int watch(void *context, const hr_sweep_progress *now)
+{
+  watcher *w = context;
+  if (w->count == 0 || strcmp(w->seen[w->count - 1], now->what) != 0)
+    snprintf(w->seen[w->count++], sizeof w->seen[0], "%.63s", now->what);
+  return w->stop_after > 0 && now->measured >= w->stop_after;
+}
+
+static hr_sweep_progress run(fixture *f, const hr_sweep *sweep, const hr_sweep_options *options, watcher *w)
+{
+  hr_sweep_progress outcome;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_sweep_run(sweep, f->device, f->store, options, w ? watch : NULL, w, &outcome, &error), error);
+  return outcome;
+}
+
+static int64_t rows_in(fixture *f)
+{
+  int64_t count = 0;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_store_count(f->store, NULL, &count, &error), error);
+  return count;
+}
+
+static int keep_last(void *context, const hr_result *result)
+{
+  *(hr_result *)context = *result;
+  return 0;
+}
+
+static hr_result last_row(fixture *f)
+{
+  hr_result result;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_store_query(f->store, NULL, keep_last, &result, &error), error);
+  return result;
+}
+
+static void every_point_becomes_a_row_that_says_what_it_is(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text(SMALL);
+  hr_sweep_options options = quick();
+  options.choice.seed = 7;
+  hr_sweep_progress outcome = run(f, sweep, &options, NULL);
+  assert_int_equal(outcome.total, 12);
+  assert_int_equal(outcome.done, 12);
+  assert_int_equal(outcome.measured, 12);
+  assert_int_equal(rows_in(f), 12);
+  hr_result row = last_row(f);
+  size_t *indices, count;
+  hr_error error = {.status = HR_OK};
+  hr_sweep_point point;
+  assert_ok(hr_sweep_order(sweep, &options.choice, &indices, &count, &error), error);
+  assert_ok(hr_sweep_point_at(sweep, indices[11], HR_FP32, &point, &error), error);
+  assert_string_equal(row.sweep, "small");
+  assert_string_equal(row.series, point.series);
+  assert_string_equal(row.axes, point.axes);
+  assert_string_equal(row.problem, point.problem);
+  assert_string_equal(row.device, "reference");
+  assert_int_equal(row.kind, HR_RESULT_GEMM);
+  assert_int_equal(row.gemm.m, point.x);
+  assert_int_equal(row.seed, 7); /* of the order as well */
+  free(indices);
+  hr_sweep_free(sweep);
+}
+
+static void points_are_measured_in_the_order_that_the_seed_gives(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text(SMALL);
+  hr_sweep_options options = quick();
+  watcher w = {.count = 0};
+  size_t *indices, count;
+  hr_error error = {.status = HR_OK};
+  run(f, sweep, &options, &w);
+  assert_ok(hr_sweep_order(sweep, &options.choice, &indices, &count, &error), error);
+  assert_int_equal(w.count, 12);
+  for (size_t i = 0; i < count; i++) {
+    hr_sweep_point point;
+    assert_ok(hr_sweep_point_at(sweep, indices[i], HR_FP32, &point, &error), error);
+    assert_string_equal(w.seen[i], point.problem);
+  }
+  free(indices);
+  hr_sweep_free(sweep);
+}
+
+static void a_run_goes_on_where_another_was_stopped_and_measures_nothing_twice(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text(SMALL);
+  hr_sweep_options options = quick();
+  watcher w = {.stop_after = 5};
+  hr_sweep_progress outcome;
+  hr_error error = {.status = HR_OK};
+  assert_int_equal(hr_sweep_run(sweep, f->device, f->store, &options, watch, &w, &outcome, &error),
+                   HR_ERROR_INTERRUPTED);
+  assert_int_equal(outcome.done, 5);
+  assert_int_equal(rows_in(f), 5);
+  outcome = run(f, sweep, &options, NULL);
+  assert_int_equal(outcome.skipped, 5);
+  assert_int_equal(outcome.measured, 7);
+  assert_int_equal(rows_in(f), 12);
+  outcome = run(f, sweep, &options, NULL);
+  assert_int_equal(outcome.skipped, 12);
+  assert_int_equal(rows_in(f), 12);
+
+  options.again = true; /* keeps both */
+  outcome = run(f, sweep, &options, NULL);
+  assert_int_equal(outcome.measured, 12);
+  assert_int_equal(rows_in(f), 24);
+  options.again = false;
+  options.warm = true; /* another question */
+  outcome = run(f, sweep, &options, NULL);
+  assert_int_equal(outcome.measured, 12);
+  options.dtype = HR_FP64;
+  outcome = run(f, sweep, &options, NULL);
+  assert_int_equal(outcome.measured, 12);
+  hr_sweep_free(sweep);
+}
+
+static void shards_fill_one_store_together(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text(SMALL);
+  hr_sweep_options options = quick();
+  options.choice.shards = 5; /* of 12: 3, 3, 2, 2, 2 */
+  for (options.choice.shard = 1; options.choice.shard <= 5; options.choice.shard++) {
+    hr_sweep_progress outcome = run(f, sweep, &options, NULL);
+    assert_int_equal(outcome.total, options.choice.shard <= 2 ? 3 : 2);
+    assert_int_equal(outcome.skipped, 0);
+  }
+  options.choice.shard = options.choice.shards = 1;
+  hr_sweep_progress outcome = run(f, sweep, &options, NULL);
+  assert_int_equal(outcome.skipped, 12);
+  assert_int_equal(outcome.measured, 0);
+  hr_sweep_free(sweep);
+}
+
+static void a_point_too_large_is_recorded_as_out_of_memory_and_the_sweep_goes_on(void **state)
+{
+  fixture *f = *state;
+  /* m = 2^44 elements of k = 1 in fp32: 64 TiB */
+  hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"m\",\"axes\":{\"m\":[17592186044416,3]},\"problem\":"
+                              "{\"kind\":\"gemm\",\"m\":\"m\",\"n\":1,\"k\":1}}");
+  hr_sweep_options options = quick();
+  hr_sweep_progress outcome = run(f, sweep, &options, NULL);
+  assert_int_equal(outcome.measured, 2);
+  assert_true(outcome.failed >= 1);
+  hr_sweep_row *rows;
+  int64_t found;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &options, &rows, &found, &error), error);
+  assert_int_equal(found, 2);
+  assert_int_equal(rows[0].measurement.status, HR_ERROR_OUT_OF_MEMORY);
+  assert_true(rows[0].measurement.reason[0] && isnan(rows[0].measurement.median_ns));
+  assert_true(rows[1].measurement.median_ns > 0);
+  free(rows);
+  hr_sweep_free(sweep);
+}
+
+static void a_point_that_takes_longer_than_the_limit_is_recorded_as_timeout(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"m\",\"axes\":{\"m\":64},\"problem\":"
+                              "{\"kind\":\"gemm\",\"m\":\"m\",\"n\":64,\"k\":64}}");
+  hr_sweep_options options = quick();
+  options.time_limit_ns = 1;
+  hr_sweep_progress outcome = run(f, sweep, &options, NULL);
+  assert_int_equal(outcome.failed, 1);
+  assert_int_equal(last_row(f).measurement.status, HR_ERROR_TIMEOUT);
+  hr_sweep_free(sweep);
+}
+
+static void a_layer_is_recorded_as_unsupported_with_the_reason(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = NULL;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_sweep_load("fig2", true, &sweep, &error), error);
+  hr_sweep_options options = quick();
+  hr_sweep_progress outcome = run(f, sweep, &options, NULL);
+  assert_int_equal(outcome.measured, 3);
+  assert_int_equal(outcome.failed, 3);
+  hr_sweep_row *rows;
+  int64_t found;
+  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &options, &rows, &found, &error), error);
+  assert_int_equal(found, 3);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(rows[i].measurement.status, HR_ERROR_UNSUPPORTED);
+    assert_true(rows[i].measurement.reason[0] != '\0');
+    assert_true(isnan(rows[i].measurement.median_ns)); /* never a 0 */
+  }
+  free(rows);
+  hr_sweep_free(sweep);
+}
+
+static void attention_points_are_measured_as_attention(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"q\",\"axes\":{\"q\":[4,8]},\"problem\":{\"kind\":\"attention\","
+                              "\"batch\":1,\"q_len\":\"q\",\"kv_len\":8,\"q_heads\":4,\"k_heads\":2,\"v_heads\":1,"
+                              "\"qk_dim\":8,\"v_dim\":4}}");
+  hr_sweep_options options = quick();
+  run(f, sweep, &options, NULL);
+  hr_result row = last_row(f);
+  assert_int_equal(row.kind, HR_RESULT_ATTENTION);
+  assert_int_equal(row.attention.v_heads, 1);
+  assert_int_equal(row.attention.mask, HR_MASK_CAUSAL);
+  assert_true(row.measurement.median_ns > 0);
+  hr_sweep_free(sweep);
+}
+
+static void an_unknown_kernel_is_refused_before_anything_is_measured(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text(SMALL);
+  hr_sweep_options options = quick();
+  hr_error error;
+  options.kernel = "gemm_magic";
+  assert_int_equal(hr_sweep_run(sweep, f->device, f->store, &options, NULL, NULL, NULL, &error), HR_ERROR_NOT_FOUND);
+  assert_string_equal(error.message, "there is no kernel \"gemm_magic\"");
+  assert_int_equal(rows_in(f), 0);
+  hr_sweep_free(sweep);
+}
+
+static void a_store_that_cannot_be_written_ends_the_sweep_and_keeps_its_rows(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text(SMALL);
+  hr_sweep_options options = quick();
+  options.choice.points = 4;
+  run(f, sweep, &options, NULL);
+  assert_int_equal(rows_in(f), 4);
+  hr_store *reader;
+  hr_error error = {.status = HR_OK};
+  hr_sweep_progress outcome;
+  assert_ok(hr_store_open(f->path, HR_STORE_READ, &reader, &error), error);
+  options.choice.points = 0;
+  assert_int_equal(hr_sweep_run(sweep, f->device, reader, &options, NULL, NULL, &outcome, &error), HR_ERROR_OUTPUT);
+  assert_true(error.message[0] != '\0');
+  assert_int_equal(outcome.measured, 0);
+  hr_store_close(reader);
+  assert_int_equal(rows_in(f), 4);
+  hr_sweep_free(sweep);
+}
+
+#define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      IN_A_FOLDER(every_point_becomes_a_row_that_says_what_it_is),
+      IN_A_FOLDER(points_are_measured_in_the_order_that_the_seed_gives),
+      IN_A_FOLDER(a_run_goes_on_where_another_was_stopped_and_measures_nothing_twice),
+      IN_A_FOLDER(shards_fill_one_store_together),
+      IN_A_FOLDER(a_point_too_large_is_recorded_as_out_of_memory_and_the_sweep_goes_on),
+      IN_A_FOLDER(a_point_that_takes_longer_than_the_limit_is_recorded_as_timeout),
+      IN_A_FOLDER(a_layer_is_recorded_as_unsupported_with_the_reason),
+      IN_A_FOLDER(attention_points_are_measured_as_attention),
+      IN_A_FOLDER(an_unknown_kernel_is_refused_before_anything_is_measured),
+      IN_A_FOLDER(a_store_that_cannot_be_written_ends_the_sweep_and_keeps_its_rows),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
