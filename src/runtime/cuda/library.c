@@ -5,10 +5,12 @@
 #include <dlfcn.h>
 #include <string.h>
 
+/* Once loaded these libraries stay (RTLD_NODELETE): they keep memory and threads of their own that closing does not end,
+ * and unloading cuBLASLt and NVRTC leaves what a leak checker then finds. */
 static void *open_first(const hr_library_source *source)
 {
   for (size_t i = 0; i < HR_LIBRARY_NAMES_MAX && source->files[i]; i++) {
-    void *handle = dlopen(source->files[i], RTLD_NOW | RTLD_LOCAL);
+    void *handle = dlopen(source->files[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (handle)
       return handle;
   }
