@@ -155,7 +155,8 @@ hr_expression hr_expression_number(int64_t number)
 hr_status hr_expression_parse(const char *text, const char *const *names, size_t count, hr_expression *expression,
                               char why[HR_EXPRESSION_WHY_SIZE])
 {
-  parser p = {.at = text, .names = names, .name_count = count, .expression = expression, .why = why};
+  parser p = {.at = text, .names = names, .name_count = count, .expression = expression};
+  p.why = why;
   *expression = (hr_expression){.count = 0};
   hr_status status = parse_sum(&p);
   if (status == HR_OK && *p.at != '\0')
@@ -163,25 +164,29 @@ hr_status hr_expression_parse(const char *text, const char *const *names, size_t
   return status;
 }
 
-/* Whether a op b fits; *result is then set. */
+static hr_status divide(hr_operation operation, int64_t a, int64_t b, int64_t *result, char *why)
+{
+  char sign = operation == HR_OPERATION_DIVIDE ? '/' : '%';
+  if (b == 0)
+    return wrong(why, HR_ERROR_INVALID, "%" PRId64 " %c 0: division by zero", a, sign);
+  if (a == INT64_MIN && b == -1)
+    return wrong(why, HR_ERROR_OVERFLOW, "%" PRId64 " %c -1 does not fit into 64 bits", a, sign);
+  *result = operation == HR_OPERATION_DIVIDE ? a / b : a % b;
+  return HR_OK;
+}
+
 static hr_status compute(hr_operation operation, int64_t a, int64_t b, int64_t *result, char *why)
 {
-  static const char signs[] = {
-      [HR_OPERATION_ADD] = '+',    [HR_OPERATION_SUBTRACT] = '-',  [HR_OPERATION_MULTIPLY] = '*',
-      [HR_OPERATION_DIVIDE] = '/', [HR_OPERATION_REMAINDER] = '%',
-  };
-  bool divides = operation == HR_OPERATION_DIVIDE || operation == HR_OPERATION_REMAINDER;
-  if (divides && b == 0)
-    return wrong(why, HR_ERROR_INVALID, "%" PRId64 " %c 0: division by zero", a, signs[operation]);
-  bool overflow = divides && a == INT64_MIN && b == -1;
+  static const char signs[] = {[HR_OPERATION_ADD] = '+', [HR_OPERATION_SUBTRACT] = '-', [HR_OPERATION_MULTIPLY] = '*'};
+  if (operation == HR_OPERATION_DIVIDE || operation == HR_OPERATION_REMAINDER)
+    return divide(operation, a, b, result, why);
+  bool overflow;
   if (operation == HR_OPERATION_ADD)
     overflow = __builtin_add_overflow(a, b, result);
   else if (operation == HR_OPERATION_SUBTRACT)
     overflow = __builtin_sub_overflow(a, b, result);
-  else if (operation == HR_OPERATION_MULTIPLY)
+  else
     overflow = __builtin_mul_overflow(a, b, result);
-  else if (!overflow)
-    *result = operation == HR_OPERATION_DIVIDE ? a / b : a % b;
   if (overflow)
     return wrong(why, HR_ERROR_OVERFLOW, "%" PRId64 " %c %" PRId64 " does not fit into 64 bits", a, signs[operation],
                  b);

@@ -51,6 +51,7 @@ typedef struct run_state {
   hr_sweep_progress_fn progress;
   void *context;
   hr_sweep_progress now;
+  char what[sizeof((hr_result *)NULL)->problem];
   bool stopped, probed;
 } run_state;
 
@@ -115,7 +116,7 @@ static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_po
   hr_result result = *base;
   bool there = false;
   hr_sweep_set_point(&result, point);
-  state->now.what = result.problem;
+  hr_copy_text(state->what, sizeof state->what, result.problem);
   if (!state->options->again)
     HR_TRY(hr_store_has(store, &result, &there, error));
   if (there) {
@@ -156,6 +157,7 @@ hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store
   HR_TRY(check_options(options, error));
   HR_TRY(hr_sweep_order(sweep, &options->choice, &indices, &count, error));
   run_state state = {.options = options, .progress = progress, .context = context, .now = {.total = (int64_t)count}};
+  state.now.what = state.what;
   hr_result base = hr_sweep_base_row(sweep, device, options, &hardware);
   hr_status status = HR_OK;
   for (size_t i = 0; i < count && status == HR_OK; i++) {
