@@ -25,7 +25,7 @@ static int write_json_line(void *context, const hr_result *result)
 hr_status hr_store_export(hr_store *store, const hr_result_filter *filter, hr_store_format format, FILE *out,
                           hr_error *error)
 {
-  hr_numerals numerals;
+  hr_numerals numerals = {0};
   HR_TRY(hr_numerals_begin(&numerals, error));
   bool csv = format == HR_STORE_CSV;
   if (csv)

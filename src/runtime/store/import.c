@@ -82,7 +82,7 @@ static hr_status check_stream(const hr_import *import, hr_status status)
 hr_status hr_store_import(hr_store *store, FILE *in, const char *name, hr_store_change *change, hr_error *error)
 {
   hr_import import = {.store = store, .in = in, .name = name, .line = 1, .error = error};
-  hr_numerals numerals;
+  hr_numerals numerals = {0};
   HR_TRY(hr_numerals_begin(&numerals, error));
   hr_status status = hr_store_begin(store, error);
   if (status == HR_OK) {
