@@ -30,14 +30,17 @@ hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *po
 }
 
 /* What one configuration takes. docs/measuring.md: warming up lasts until samples agree, up to 200 ms; then at least 10
- * samples, until the interval is narrow or the time limit is over. */
+ * samples, until the interval is narrow or the time limit is over. A processor is shared with other programs, so that its
+ * interval takes longer: 10 s for the 14 points of fig7a, 16 s for the 32 of fig16 on two cores of a Sapphire Rapids Xeon,
+ * 2026-11-21, whose runs alone are 1 s and 3 s. */
 static double measuring_ns(double run_ns, bool gpu)
 {
   const double prepare_ns = 60e6; /* buffers, random data, the rows that are checked against the reference */
   const double warm_up_ns = gpu ? 200e6 : 100e6; /* a GPU's clock sinks for as long as it may */
-  hr_measure_options options = hr_measure_options_default();
+  const double least_ns = gpu ? 0 : 250e6;
   const double samples = 40; /* typical until the interval is narrow enough */
-  double sampling_ns = fmin(options.time_limit_ns, samples * run_ns);
+  hr_measure_options options = hr_measure_options_default();
+  double sampling_ns = fmin(options.time_limit_ns, fmax(samples * run_ns, least_ns));
   return prepare_ns + fmax(warm_up_ns, 2 * run_ns) + fmax(sampling_ns, (double)options.samples_min * run_ns);
 }
 
@@ -53,7 +56,8 @@ hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice
     hr_sweep_point point;
     double run_ns;
     status = hr_sweep_point_at(sweep, indices[i], dtype, &point, error);
-    if (status == HR_OK && hr_sweep_predict(hardware, &point, &run_ns, NULL) == HR_OK)
+    bool timed = point.kind != HR_SWEEP_LAYER; /* hr_sweep_run() times no layers */
+    if (status == HR_OK && timed && hr_sweep_predict(hardware, &point, &run_ns, NULL) == HR_OK)
       sum_ns += measuring_ns(run_ns, hardware->kind == HR_HARDWARE_GPU);
   }
   free(indices);
