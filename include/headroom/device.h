@@ -8,6 +8,7 @@
 #include <headroom/attention.h>
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
+#include <headroom/rows.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -88,7 +89,7 @@ HR_API hr_status hr_buffer_poison(hr_buffer *buffer, hr_dtype dtype, hr_error *e
 /** A kernel of a device, best first. Static storage throughout. */
 typedef struct hr_kernel_info {
   const char *name;      /* "gemm_onednn" */
-  const char *operation; /* "gemm" or "attention" */
+  const char *operation; /* "gemm", "attention" or "rows" */
   const char *device;    /* "cpu", "reference", "cuda" */
   const char *dtypes;    /* "fp32 bf16" */
   const char *needs;     /* what the machine must have ("avx512_bf16"), empty for nothing */
@@ -110,6 +111,10 @@ HR_API hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char
 /** Prepares O = attention(Q, K, V), as hr_plan_gemm(). */
 HR_API hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel, hr_plan **plan,
                                    hr_error *error);
+
+/** Prepares an operation on rows, as hr_plan_gemm(). */
+HR_API hr_status hr_plan_rows(hr_device *device, const hr_rows *rows, const char *kernel, hr_plan **plan,
+                              hr_error *error);
 
 /** Frees a plan; NULL is allowed. */
 HR_API void hr_plan_free(hr_plan *plan);
@@ -136,6 +141,10 @@ HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void
 /** Runs an attention plan on device addresses: q, k, v in, o out. As hr_plan_run_gemm(). */
 HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const void *q, const void *k, const void *v, void *o,
                                        void *workspace, hr_error *error);
+
+/** Runs a plan for an operation on rows: hr_rows_inputs() addresses in, one out, as hr_plan_run_gemm(). */
+HR_API hr_status hr_plan_run_rows(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
+                                  hr_error *error);
 
 #ifdef __cplusplus
 }

@@ -18,6 +18,7 @@
 #include <headroom/operators.h>
 #include <headroom/predict.h>
 #include <headroom/report.h>
+#include <headroom/rows.h>
 #include <headroom/search.h>
 #include <headroom/status.h>
 #include <headroom/store.h>

@@ -54,6 +54,10 @@ HR_API hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const h
 HR_API hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
                                       const hr_measure_options *options, hr_measurement *measurement, hr_error *error);
 
+/** Times one operation on rows, as hr_measure_gemm(); flops_per_s is NAN. */
+HR_API hr_status hr_measure_rows(hr_device *device, const hr_rows *rows, const hr_measure_options *options,
+                                 hr_measurement *measurement, hr_error *error);
+
 /** Two products compared, A B A B: the ratio is formed pair by pair. */
 typedef struct hr_comparison {
   hr_measurement before, after;

@@ -4,19 +4,25 @@
 
 #include <headroom/device.h>
 
-typedef enum hr_operation { HR_OPERATION_GEMM, HR_OPERATION_ATTENTION, HR_OPERATION_COUNT } hr_operation;
+typedef enum hr_operation {
+  HR_OPERATION_GEMM,
+  HR_OPERATION_ATTENTION,
+  HR_OPERATION_ROWS,
+  HR_OPERATION_COUNT
+} hr_operation;
 
-/** One problem of either kind; `operation` says which member holds. */
+/** One problem of any kind; `operation` says which member holds. */
 typedef struct hr_problem {
   hr_operation operation;
   hr_dtype dtype;
   hr_gemm gemm;
   hr_attention attention;
+  hr_rows rows;
 } hr_problem;
 
 #define HR_OPERANDS_MAX 4
 
-/** Operands of a problem, inputs first, the output last: A, B, C or Q, K, V, O. `bytes` are of the packed arrays.
+/** Operands of a problem, inputs first, the output last: A, B, C or Q, K, V, O, or what an operation on rows has. `bytes` are of the packed arrays.
  *  The problem has been checked, so that the sizes fit. */
 typedef struct hr_operands {
   size_t count;
@@ -25,7 +31,7 @@ typedef struct hr_operands {
 hr_operands hr_problem_operands(const hr_problem *problem);
 
 /** What a kernel is made of. `state` is the kernel's own, built by prepare and freed by release (either may be NULL).
- *  `inputs` are 2 or 3 device addresses. */
+ *  `inputs` are 1 to 3 device addresses. */
 typedef struct hr_kernel_functions {
   /** Whether the kernel can run this problem, of a dtype that its row lists; if not, `why` says it in a few words. */
   bool (*supports)(const hr_device *device, const hr_problem *problem, char *why, size_t why_size);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const operation_names[HR_OPERATION_COUNT] = {"gemm", "attention"};
+static const char *const operation_names[HR_OPERATION_COUNT] = {"gemm", "attention", "rows"};
 
 static bool needs_met(const hr_device *device, const hr_kernel_info *info, char *why, size_t why_size)
 {
@@ -147,6 +147,13 @@ hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, co
   return hr_plan_create(device, &problem, kernel, plan, error);
 }
 
+hr_status hr_plan_rows(hr_device *device, const hr_rows *rows, const char *kernel, hr_plan **plan, hr_error *error)
+{
+  HR_TRY(hr_rows_check(rows, error));
+  hr_problem problem = {.operation = HR_OPERATION_ROWS, .dtype = rows->dtype, .rows = *rows};
+  return hr_plan_create(device, &problem, kernel, plan, error);
+}
+
 void hr_plan_free(hr_plan *plan)
 {
   if (!plan)
@@ -207,9 +214,39 @@ hr_status hr_plan_run_attention(const hr_plan *plan, const void *q, const void *
   return hr_plan_run(plan, inputs, o, workspace, error);
 }
 
+hr_status hr_plan_run_rows(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
+                           hr_error *error)
+{
+  int count = hr_rows_inputs(plan->problem.rows.operation);
+  bool addresses = inputs && output;
+  for (int i = 0; addresses && plan->problem.operation == HR_OPERATION_ROWS && i < count; i++)
+    addresses = inputs[i] != NULL;
+  HR_TRY(check_run(plan, HR_OPERATION_ROWS, addresses, workspace, error));
+  return hr_plan_run(plan, inputs, output, workspace, error);
+}
+
+/* x, then weights or a table or a second x, then the result. */
+static hr_operands rows_operands(const hr_rows *r)
+{
+  size_t row = (size_t)r->columns * hr_dtype_bytes(r->dtype), tensor = (size_t)r->rows * row;
+  switch (r->operation) {
+  case HR_ROWS_LAYER_NORM: return (hr_operands){4, {tensor, row, row, tensor}};
+  case HR_ROWS_RMS_NORM: return (hr_operands){3, {tensor, row, tensor}};
+  case HR_ROWS_ROTARY: return (hr_operands){3, {tensor, (size_t)r->period * row, tensor}};
+  case HR_ROWS_SWIGLU:
+  case HR_ROWS_RESIDUAL: return (hr_operands){3, {tensor, tensor, tensor}};
+  case HR_ROWS_SOFTMAX:
+  case HR_ROWS_GELU:
+  case HR_ROWS_COUNT: break;
+  }
+  return (hr_operands){2, {tensor, tensor}};
+}
+
 hr_operands hr_problem_operands(const hr_problem *problem)
 {
   size_t element = hr_dtype_bytes(problem->dtype);
+  if (problem->operation == HR_OPERATION_ROWS)
+    return rows_operands(&problem->rows);
   if (problem->operation == HR_OPERATION_GEMM) {
     const hr_gemm *g = &problem->gemm;
     size_t batch = (size_t)g->batch * element;

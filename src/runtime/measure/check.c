@@ -47,6 +47,14 @@ double hr_attention_error_bound(hr_dtype dtype, double reference, double norm)
   return relative * norm + hr_dtype_rounding_error(dtype, reference);
 }
 
+/* Functions in fp32 are taken to be good to 64 roundings, sums over a row as in a product. */
+double hr_rows_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm)
+{
+  double rounding = dtype == HR_FP64 ? hr_dtype_rounding(HR_FP64) : hr_dtype_rounding(HR_FP32);
+  double bound = (64 + 2 * sqrt((double)columns)) * rounding * norm;
+  return bound + hr_dtype_rounding_error(dtype, fabs(reference) + bound);
+}
+
 /* Sizes of the result as rows: what one row costs the reference, how long it is, how many there are. */
 typedef struct row_shape {
   int64_t rows, length, products;
@@ -55,6 +63,8 @@ typedef struct row_shape {
 
 static row_shape shape_of(const hr_problem *p)
 {
+  if (p->operation == HR_OPERATION_ROWS)
+    return (row_shape){p->rows.rows, p->rows.columns, p->rows.columns * 16, hr_reference_rows_scratch(&p->rows)};
   if (p->operation == HR_OPERATION_GEMM)
     return (row_shape){p->gemm.batch * p->gemm.m, p->gemm.n, p->gemm.n * p->gemm.k,
                        hr_reference_gemm_scratch(&p->gemm)};
@@ -93,6 +103,10 @@ static void reference_row(const hr_subject *s, const host_set *host, int64_t row
                           double *norm)
 {
   const void *const *inputs = host->operands;
+  if (s->problem.operation == HR_OPERATION_ROWS) {
+    hr_reference_rows_row(&s->problem.rows, inputs, row, scratch, out, norm);
+    return;
+  }
   if (s->problem.operation == HR_OPERATION_GEMM) {
     const hr_gemm *g = &s->problem.gemm;
     hr_reference_gemm_row(g, inputs[0], inputs[1], row / g->m, row % g->m, scratch, out, norm);
@@ -105,6 +119,8 @@ static void reference_row(const hr_subject *s, const host_set *host, int64_t row
 
 static double bound_of(const hr_problem *p, double reference, double norm)
 {
+  if (p->operation == HR_OPERATION_ROWS)
+    return hr_rows_error_bound(p->dtype, p->rows.columns, reference, norm);
   return p->operation == HR_OPERATION_GEMM ? hr_gemm_error_bound(p->dtype, p->gemm.k, reference, norm)
                                            : hr_attention_error_bound(p->dtype, reference, norm);
 }

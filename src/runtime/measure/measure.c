@@ -356,6 +356,20 @@ static void judge(hr_measurement *m, const sampling *s)
              100 * hr_median_spread(&median), m->samples);
 }
 
+static hr_status flops_of(const hr_problem *p, int64_t *flops)
+{
+  if (p->operation == HR_OPERATION_ROWS)
+    return HR_OK; /* none that anybody counts */
+  return p->operation == HR_OPERATION_GEMM ? hr_gemm_flops(&p->gemm, flops) : hr_attention_flops(&p->attention, flops);
+}
+
+static hr_status bytes_of(const hr_problem *p, int64_t *bytes)
+{
+  if (p->operation == HR_OPERATION_ROWS)
+    return hr_rows_bytes(&p->rows, bytes);
+  return p->operation == HR_OPERATION_GEMM ? hr_gemm_bytes(&p->gemm, bytes) : hr_attention_bytes(&p->attention, bytes);
+}
+
 static void close_result(run_state *state, const sampling *s)
 {
   if (!state->timed || s->count < 1)
@@ -366,10 +380,9 @@ static void close_result(run_state *state, const sampling *s)
   hr_statistics(s->scratch, gather(s, state->samples, clean_suffice(s)), m);
   m->discarded = s->count - m->samples;
   m->conditions = s->conditions;
-  bool gemm = p->operation == HR_OPERATION_GEMM;
-  if ((gemm ? hr_gemm_flops(&p->gemm, &flops) : hr_attention_flops(&p->attention, &flops)) == HR_OK)
+  if (flops_of(p, &flops) == HR_OK && flops > 0)
     m->flops_per_s = (double)flops / m->median_ns * 1e9;
-  if ((gemm ? hr_gemm_bytes(&p->gemm, &bytes) : hr_attention_bytes(&p->attention, &bytes)) == HR_OK)
+  if (bytes_of(p, &bytes) == HR_OK)
     m->bytes_per_s = (double)bytes / m->median_ns * 1e9;
   judge(m, s);
 }
@@ -437,6 +450,14 @@ hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
 {
   HR_TRY(hr_attention_check(attention, error));
   hr_problem problem = {.operation = HR_OPERATION_ATTENTION, .dtype = attention->dtype, .attention = *attention};
+  return measure(device, &problem, 1, options, &measurement, NULL, error);
+}
+
+hr_status hr_measure_rows(hr_device *device, const hr_rows *rows, const hr_measure_options *options,
+                          hr_measurement *measurement, hr_error *error)
+{
+  HR_TRY(hr_rows_check(rows, error));
+  hr_problem problem = {.operation = HR_OPERATION_ROWS, .dtype = rows->dtype, .rows = *rows};
   return measure(device, &problem, 1, options, &measurement, NULL, error);
 }
 

@@ -57,4 +57,7 @@ double hr_gemm_error_bound(hr_dtype dtype, int64_t k, double reference, double n
 /** The same for attention; `norm` is Σ p·|v|. */
 double hr_attention_error_bound(hr_dtype dtype, double reference, double norm);
 
+/** The same for operations on rows; `norm` is what hr_reference_rows_row() gives beside the reference. */
+double hr_rows_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm);
+
 #endif

@@ -1,4 +1,4 @@
-/* The truth that kernels are held against: products and attention in float64, one row at a time.
+/* The truth that kernels are held against: products, attention and operations on rows in float64, one row at a time.
  *
  * Slow and plain on purpose. Nothing is skipped: infinities and NaN go through the sums as IEEE 754 has them. */
 #ifndef HR_RUNTIME_REFERENCE_H
@@ -6,11 +6,13 @@
 
 #include <headroom/attention.h>
 #include <headroom/gemm.h>
+#include <headroom/rows.h>
 #include <stddef.h>
 
 /** Doubles of scratch that a row needs. */
 size_t hr_reference_gemm_scratch(const hr_gemm *gemm);
 size_t hr_reference_attention_scratch(const hr_attention *attention);
+size_t hr_reference_rows_scratch(const hr_rows *rows);
 
 /** Row `row` of product `batch`: out[n], and where `norm` is not NULL norm[j] = sqrt(Σ_p (A[row,p] · B[p,j])²), which
  *  rounding errors are in proportion to. `a`, `b` are all batches, packed. */
@@ -22,5 +24,10 @@ void hr_reference_gemm_row(const hr_gemm *gemm, const void *a, const void *b, in
  *  visible scores hold a NaN, a +inf, or nothing but −inf gives NaN, as the formula does. */
 void hr_reference_attention_row(const hr_attention *t, const void *q, const void *k, const void *v, int64_t batch,
                                 int64_t query, int64_t head, double *scratch, double *out, double *norm);
+
+/** Row `row` of an operation on rows: out[columns] and norm[columns], the sizes that rounding errors are in proportion
+ *  to. A softmax whose seen columns hold a NaN, a +inf, or nothing but −inf gives NaN, as the formula does. */
+void hr_reference_rows_row(const hr_rows *r, const void *const *inputs, int64_t row, double *scratch, double *out,
+                           double *norm);
 
 #endif

@@ -32,10 +32,16 @@ __device__ inline float to_float(element bits) { return __uint_as_float((unsigne
 /* To nearest, ties to even; a NaN stays one. */
 __device__ inline element from_float(float value)
 {
+#if __CUDA_ARCH__ >= 800
+  element rounded;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(value));
+  return rounded;
+#else
   unsigned bits = __float_as_uint(value);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
     return (element)(bits >> 16 | 0x40);
   return (element)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+#endif
 }
 
 #elif defined(HR_DTYPE_fp8)

@@ -1,0 +1,55 @@
+/* How near the operations on rows come to the copy of a device: a row an operation and a size, in GB/s and as a share.
+ *   row_rates [DEVICE] [DTYPE] */
+#include <headroom/headroom.h>
+
+#include <stdio.h>
+
+static const int64_t sizes[][2] = {{65536, 4096}, {262144, 1024}, {1048576, 128}, {16384, 16384}, {8192, 50257}};
+
+static int fail(const hr_error *error)
+{
+  fprintf(stderr, "row_rates: %s\n", error->message);
+  return 1;
+}
+
+static int measure(hr_device *device, const hr_rows *rows, double copy)
+{
+  hr_error error;
+  hr_measurement m;
+  if (hr_rows_check(rows, &error) != HR_OK)
+    return 0; /* rotary of an odd length */
+  if (hr_measure_rows(device, rows, NULL, &m, &error) != HR_OK)
+    return fail(&error);
+  printf("%-10s %8lld x %-6lld %9.1f us %7.0f GB/s %5.1f%% of a copy  %-6s %s %s\n",
+         hr_rows_operation_name(rows->operation), (long long)rows->rows, (long long)rows->columns, m.median_ns * 1e-3,
+         m.bytes_per_s * 1e-9, 100 * m.bytes_per_s / copy, hr_status_name(m.status), m.configuration, m.reason);
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  hr_device *device;
+  hr_error error;
+  hr_hardware hardware;
+  hr_rows rows = hr_rows_default();
+  int code = 0;
+  if (argc > 2 && hr_dtype_parse(argv[2], &rows.dtype) != HR_OK)
+    return 2;
+  if (hr_device_open(argc > 1 ? argv[1] : "cuda:0", 0, &device, &error) != HR_OK)
+    return fail(&error);
+  if (hr_device_probe(device, &hardware, &error) != HR_OK)
+    code = fail(&error);
+  double copy = hardware.bandwidth_bytes_per_s * hardware.bandwidth_share;
+  for (int operation = 0; code == 0 && operation < HR_ROWS_COUNT; operation++) {
+    for (size_t i = 0; code == 0 && i < sizeof sizes / sizeof *sizes; i++) {
+      rows.operation = (hr_rows_operation)operation;
+      rows.rows = sizes[i][0];
+      rows.columns = sizes[i][1];
+      rows.period = operation == HR_ROWS_ROTARY ? 2048 : 0;
+      rows.group = 32;
+      code = measure(device, &rows, copy);
+    }
+  }
+  hr_device_close(device);
+  return code;
+}
