@@ -29,19 +29,37 @@ hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *po
   return status;
 }
 
-/* What one configuration takes. docs/measuring.md: warming up lasts until samples agree, up to 200 ms; then at least 10
- * samples, until the interval is narrow or the time limit is over. A processor is shared with other programs, so that its
- * interval takes longer: 10 s for the 14 points of fig7a, 16 s for the 32 of fig16 on two cores of a Sapphire Rapids Xeon,
- * 2026-11-21, whose runs alone are 1 s and 3 s. */
-static double measuring_ns(double run_ns, bool gpu)
+/* A product or attention call alone; 0 where it cannot be counted. */
+static double bytes_of(const hr_sweep_point *point)
 {
-  const double prepare_ns = 60e6; /* buffers, random data, the rows that are checked against the reference */
-  const double warm_up_ns = gpu ? 200e6 : 100e6; /* a GPU's clock sinks for as long as it may */
+  int64_t bytes = 0;
+  if (point->kind == HR_SWEEP_ATTENTION)
+    hr_attention_bytes(&point->attention, &bytes);
+  else
+    hr_gemm_bytes(&point->gemm, &bytes);
+  return (double)bytes;
+}
+
+/* What one configuration takes. docs/measuring.md: warming up lasts until samples agree, up to 200 ms; then at least 10
+ * samples, until the interval is narrow or the time limit is over. For the check the operands come from the GPU to the
+ * host. A processor is shared with other programs, so that its interval takes longer.
+ * Held against: 26 s for 28 points of fig36 in bf16, 34 s for 28 of fig24 in fp16 on an H200; 10 s for the 14 points of
+ * fig7a and 16 s for the 32 of fig16 on two cores of a Sapphire Rapids Xeon; 2026-11-21. */
+static double measuring_ns(const hr_sweep_point *point, double run_ns, bool gpu)
+{
+  const double prepare_ns = 60e6 + (gpu ? 0.6 * bytes_of(point) : 0); /* buffers, random data, checked rows */
+  const double warm_up_ns = gpu ? 200e6 : 100e6;                      /* a GPU's clock sinks for as long as it may */
   const double least_ns = gpu ? 0 : 250e6;
   const double samples = 40; /* typical until the interval is narrow enough */
   hr_measure_options options = hr_measure_options_default();
   double sampling_ns = fmin(options.time_limit_ns, fmax(samples * run_ns, least_ns));
   return prepare_ns + fmax(warm_up_ns, 2 * run_ns) + fmax(sampling_ns, (double)options.samples_min * run_ns);
+}
+
+/* The probe before the first point, and a GPU's clock that is to settle. */
+static double beginning_ns(bool gpu)
+{
+  return gpu ? 4e9 : 1.5e9;
 }
 
 hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice, const hr_hardware *hardware,
@@ -51,6 +69,7 @@ hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice
   hr_status status = hr_sweep_order(sweep, choice, &indices, &count, error);
   if (status != HR_OK)
     return status;
+  bool gpu = hardware->kind == HR_HARDWARE_GPU;
   double sum_ns = 0;
   for (size_t i = 0; i < count && status == HR_OK; i++) {
     hr_sweep_point point;
@@ -58,7 +77,7 @@ hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice
     status = hr_sweep_point_at(sweep, indices[i], dtype, &point, error);
     bool timed = point.kind != HR_SWEEP_LAYER; /* hr_sweep_run() times no layers */
     if (status == HR_OK && timed && hr_sweep_predict(hardware, &point, &run_ns, NULL) == HR_OK)
-      sum_ns += measuring_ns(run_ns, hardware->kind == HR_HARDWARE_GPU);
+      sum_ns += measuring_ns(&point, run_ns, gpu) + (sum_ns > 0 ? 0 : beginning_ns(gpu));
   }
   free(indices);
   if (status == HR_OK)
