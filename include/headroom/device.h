@@ -39,6 +39,11 @@ HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware
  *  HR_ERROR_UNAVAILABLE where it has no kernel for products. */
 HR_API hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error);
 
+/** The queue that runs are started on: for "cuda:N" the CUstream (the runtime's cudaStream_t), in the GPU's primary
+ *  context, so that another library can put its own work there or capture both in a graph. NULL for the others, whose
+ *  runs are over when they return. Lives as long as the device. */
+HR_API void *hr_device_stream(const hr_device *device);
+
 /** What a device is doing. NAN and "" where the machine does not tell. */
 typedef struct hr_conditions {
   double clock_hz, memory_clock_hz;

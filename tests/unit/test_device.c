@@ -237,6 +237,22 @@ static void dispatch_takes_the_first_that_can_and_says_why_the_better_cannot(voi
   hr_device_close(device);
 }
 
+static void a_device_whose_runs_are_over_when_they_return_has_no_stream(void **state)
+{
+  (void)state;
+  const char *names[] = {"cpu", "reference"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    hr_device *device = open_device(names[i]);
+    assert_null(hr_device_stream(device));
+    hr_device_close(device);
+  }
+  hr_device *gpu = NULL;
+  if (hr_device_open("cuda:0", 0, &gpu, NULL) == HR_OK) {
+    assert_non_null(hr_device_stream(gpu));
+    hr_device_close(gpu);
+  }
+}
+
 static void a_gpu_fills_buffers_with_the_values_of_the_host(void **state)
 {
   (void)state;
@@ -282,6 +298,7 @@ int main(void)
       cmocka_unit_test(a_kernel_says_where_it_runs_and_why_not),
       cmocka_unit_test(a_problem_without_a_kernel_says_what_each_lacks),
       cmocka_unit_test(dispatch_takes_the_first_that_can_and_says_why_the_better_cannot),
+      cmocka_unit_test(a_device_whose_runs_are_over_when_they_return_has_no_stream),
       cmocka_unit_test(a_gpu_fills_buffers_with_the_values_of_the_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

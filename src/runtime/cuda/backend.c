@@ -121,6 +121,12 @@ static hr_status open_cuda(hr_device *device, hr_error *error)
   return status;
 }
 
+static void *stream_of(const hr_device *device)
+{
+  const hr_cuda *cuda = device->state;
+  return cuda->stream;
+}
+
 static bool has(const hr_device *device, const char *need)
 {
   const hr_cuda *cuda = device->state;
@@ -223,6 +229,7 @@ const hr_backend hr_backend_cuda = {
     .fill_uniform = hr_cuda_fill_uniform,
     .time_runs = hr_cuda_time_runs,
     .forget = hr_cuda_forget,
+    .stream = stream_of,
     .conditions = hr_cuda_conditions,
     .sets_max = 4096,
     .settle_ns = 3e9,

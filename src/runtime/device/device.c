@@ -27,6 +27,11 @@ size_t hr_device_memory_available(const hr_device *device)
   return device->backend->memory_available(device);
 }
 
+void *hr_device_stream(const hr_device *device)
+{
+  return device->backend->stream ? device->backend->stream(device) : NULL;
+}
+
 void hr_device_conditions(const hr_device *device, hr_conditions *conditions)
 {
   double none = (double)NAN;

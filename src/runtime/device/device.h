@@ -84,6 +84,8 @@ typedef struct hr_backend {
                          double *time_ns, hr_error *error);
   /** Frees a recording; NULL is allowed. */
   void (*forget)(hr_device *device, void *recording);
+  /** As hr_device_stream(). */
+  void *(*stream)(const hr_device *device);
   /** Fills in what is known; the rest stays. */
   void (*conditions)(const hr_device *device, hr_conditions *conditions);
   int64_t sets_max; /* sets of buffers that may rotate, as recordings of all are kept; 0: any number */
