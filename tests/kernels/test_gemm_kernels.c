@@ -5,6 +5,8 @@
 #include "runtime/device/device.h"
 #include "runtime/device/number.h"
 
+#include <headroom/measure.h>
+
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -223,6 +225,39 @@ static void nan_and_infinity_reach_exactly_the_rows_that_they_are_in(void **stat
   each_kernel(check_special);
 }
 
+/* Libraries split sums of which too few fill the GPU, and may round the parts: the check has to know. */
+static void products_that_a_gpu_splits_pass_their_check(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_error error;
+  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  static const struct {
+    int64_t m, n, k;
+    hr_dtype dtype;
+    bool transpose_a, transpose_b;
+  } cases[] = {{1536, 128, 15, HR_BF16, false, false},  {500, 1023, 1025, HR_BF16, true, false},
+               {384, 65, 2047, HR_FP16, false, true},   {513, 31, 500, HR_FP16, false, false},
+               {4096, 256, 8192, HR_BF16, true, false}, {100, 16, 1025, HR_FP32, true, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_gemm g = hr_gemm_default();
+    g.m = cases[i].m, g.n = cases[i].n, g.k = cases[i].k, g.dtype = cases[i].dtype;
+    g.transpose_a = cases[i].transpose_a, g.transpose_b = cases[i].transpose_b;
+    hr_measure_options options = hr_measure_options_default();
+    options.time_limit_ns = 1e7;
+    hr_measurement measured;
+    assert_ok(hr_measure_gemm(device, &g, &options, &measured, &error), error);
+    print_message("%s %s\n", hr_dtype_name(g.dtype), measured.configuration);
+    if (measured.status != HR_OK && measured.status != HR_ERROR_NOISY)
+      fail_msg("%s: %s", hr_status_name(measured.status), measured.reason);
+    assert_true(measured.rows_checked > 0);
+  }
+  hr_device_close(device);
+}
+
 /* ---- one plan, several threads ---- */
 
 #define THREADS 3
@@ -291,6 +326,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_kernel_agrees_with_the_sum_written_out),
       cmocka_unit_test(nan_and_infinity_reach_exactly_the_rows_that_they_are_in),
+      cmocka_unit_test(products_that_a_gpu_splits_pass_their_check),
       cmocka_unit_test(a_plan_runs_in_several_threads_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

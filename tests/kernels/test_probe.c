@@ -12,7 +12,13 @@ static void a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected(void 
   hr_error error;
   assert_ok(hr_device_open("cpu", 0, &device, &error), error);
   assert_ok(hr_device_detect(device, &detected, &error), error);
-  assert_ok(hr_device_probe(device, &probed, &error), error);
+  hr_status status = hr_device_probe(device, &probed, &error);
+  if (status == HR_ERROR_UNAVAILABLE) { /* a build without oneDNN */
+    print_message("%s\n", error.message);
+    hr_device_close(device);
+    skip();
+  }
+  assert_ok(status, error);
   assert_ok(hr_hardware_check(&probed, &error), error);
   assert_string_equal(probed.product, detected.product);
   assert_int_equal(probed.multiprocessors, detected.multiprocessors);

@@ -83,18 +83,54 @@ static void an_algorithm_is_described_as_seen_from_the_row_major_product(void **
   chosen.algorithm.data[LT_CONFIG_STAGES] = 35;
   chosen.algorithm.data[7] = 3;
   char text[128];
-  hr_cublaslt_describe(&lt, &chosen, text, sizeof text);
+  hr_cublaslt_describe(&lt, &chosen, false, text, sizeof text);
   assert_string_equal(text, "algo 66, tile 128x256, stages 64xauto, cluster 1x2, split-k 2, waves 1.50");
   chosen.algorithm.data[LT_CONFIG_TILE] = 513;
   chosen.algorithm.data[LT_CONFIG_STAGES] = 0;
   chosen.algorithm.data[7] = 0;
-  hr_cublaslt_describe(&lt, &chosen, text, sizeof text);
+  hr_cublaslt_describe(&lt, &chosen, false, text, sizeof text);
   assert_string_equal(text, "algo 66, tile 256x256, stages auto, cluster auto, split-k 2, waves 1.50");
   chosen.algorithm.data[LT_CONFIG_TILE] = 60000; /* of a version to come */
   chosen.algorithm.data[LT_CONFIG_STAGES] = 29;
   chosen.algorithm.data[7] = 999;
-  hr_cublaslt_describe(&lt, &chosen, text, sizeof text);
+  hr_cublaslt_describe(&lt, &chosen, false, text, sizeof text);
   assert_string_equal(text, "algo 66, tile no. 60000, stages no. 29, cluster no. 999, split-k 2, waves 1.50");
+  hr_cublaslt_describe(&lt, &chosen, true, text, sizeof text);
+  assert_non_null(strstr(text, "split-k 2 rounded,"));
+  chosen.algorithm.data[LT_CONFIG_SPLIT_K] = (uint32_t)-1;
+  hr_cublaslt_describe(&lt, &chosen, false, text, sizeof text);
+  assert_non_null(strstr(text, "split-k auto,"));
+}
+
+static void parts_of_a_sum_are_rounded_where_they_are_kept_in_the_format_of_the_result(void **state)
+{
+  (void)state;
+  const hr_cublaslt lt = {.cublasLtMatmulAlgoConfigGetAttribute = known_config};
+  /* Reduction schemes of cublasLtReductionScheme_t: 0 none, 1 in place, 2 in compute type, 4 in output type. */
+  static const struct {
+    int32_t split;
+    uint32_t reduction;
+    int64_t parts;
+  } cases[] = {{1, 0, 0}, {1, 4, 0}, {8, 0, 0}, {8, 1, 8}, {8, 2, 0}, {8, 4, 8}, {-1, 0, 0}, {-1, 2, 0}, {-1, 4, 64}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    lt_heuristic chosen = {.waves = 1};
+    chosen.algorithm.data[LT_CONFIG_SPLIT_K] = (uint32_t)cases[i].split;
+    chosen.algorithm.data[LT_CONFIG_REDUCTION] = cases[i].reduction;
+    assert_int_equal(hr_cublaslt_rounded_parts(&lt, &chosen), cases[i].parts);
+  }
+}
+
+static void parts_that_were_rounded_may_be_off_by_as_much(void **state)
+{
+  (void)state;
+  /* 4 parts of a sum of norm 16 in bf16: 8 · 2⁻⁸ · √4 · 16 = 1; fp32 sums of 1024 add 8 · 2⁻²⁴ · 36 · 16 = 0.00027, and
+   * the result, of about 1, is rounded by 2⁻⁸ or a little more. */
+  double whole = hr_gemm_error_bound(HR_BF16, 1024, 0, 0, 16), parts = hr_gemm_error_bound(HR_BF16, 1024, 4, 0, 16);
+  assert_true(whole < 0.001);
+  assert_true(parts > 1.0 && parts < 1.01);
+  /* No more parts than products: 2 of norm 1 are off by 8 · 2⁻⁸ · √2 = 0.0442. */
+  parts = hr_gemm_error_bound(HR_BF16, 2, 64, 0, 1);
+  assert_true(parts > 0.0441 && parts < 0.0446);
 }
 
 static hr_status no_time(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
@@ -145,6 +181,8 @@ int main(void)
       cmocka_unit_test(a_library_without_an_entry_point_is_too_old),
       cmocka_unit_test(every_library_has_a_version_or_says_what_is_missing),
       cmocka_unit_test(an_algorithm_is_described_as_seen_from_the_row_major_product),
+      cmocka_unit_test(parts_that_were_rounded_may_be_off_by_as_much),
+      cmocka_unit_test(parts_of_a_sum_are_rounded_where_they_are_kept_in_the_format_of_the_result),
       cmocka_unit_test(a_recording_runs_over_every_set_equally_often),
       cmocka_unit_test(a_clock_is_throttled_when_it_is_held_well_below_where_it_settled),
   };

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define SPLITS_MOST 64 /* taken where the number is the kernel's own choice */
+
 static const hr_library_source source = {
     .title = "cuBLASLt",
     .files = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so",
@@ -93,14 +95,29 @@ static void number_text(uint32_t number, char text[32])
     snprintf(text, 32, "no. %" PRIu32, number);
 }
 
-void hr_cublaslt_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, char *text, size_t size)
+/* The parts that k is split into; below 1 where the kernel chooses. */
+static int32_t splits(const hr_cublaslt *lt, const lt_algorithm *algorithm)
+{
+  return (int32_t)config(lt, algorithm, LT_CONFIG_SPLIT_K, 4);
+}
+
+int64_t hr_cublaslt_rounded_parts(const hr_cublaslt *lt, const lt_heuristic *chosen)
+{
+  const uint32_t in_output_type = LT_REDUCTION_IN_PLACE | LT_REDUCTION_OUTPUT_TYPE;
+  int32_t parts = splits(lt, &chosen->algorithm);
+  if (parts == 1 || !(config(lt, &chosen->algorithm, LT_CONFIG_REDUCTION, 4) & in_output_type))
+    return 0;
+  return parts > 1 ? parts : SPLITS_MOST;
+}
+
+void hr_cublaslt_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, bool rounded, char *text, size_t size)
 {
   uint32_t id = config(lt, &chosen->algorithm, LT_CONFIG_ID, 4),
            tile = config(lt, &chosen->algorithm, LT_CONFIG_TILE, 4);
   uint32_t stage = config(lt, &chosen->algorithm, LT_CONFIG_STAGES, 4);
-  uint32_t split = config(lt, &chosen->algorithm, LT_CONFIG_SPLIT_K, 4);
+  int32_t split = splits(lt, &chosen->algorithm);
   uint32_t cluster = config(lt, &chosen->algorithm, LT_CONFIG_CLUSTER, 2);
-  char tile_text[32], cluster_text[32], stage_text[32];
+  char tile_text[32], cluster_text[32], stage_text[32], split_text[32];
   number_text(tile, tile_text);
   number_text(stage, stage_text);
   number_text(cluster, cluster_text);
@@ -110,6 +127,10 @@ void hr_cublaslt_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, cha
     snprintf(stage_text, sizeof stage_text, "%s", stages[stage]);
   if (cluster >= 2 && cluster - 2 < sizeof clusters / sizeof *clusters)
     snprintf(cluster_text, sizeof cluster_text, "%dx%d", clusters[cluster - 2][1], clusters[cluster - 2][0]);
-  snprintf(text, size, "algo %u, tile %s, stages %s, cluster %s, split-k %u, waves %.2f", id, tile_text, stage_text,
-           cluster_text, split, (double)chosen->waves);
+  if (split > 0)
+    snprintf(split_text, sizeof split_text, "%" PRId32, split);
+  else
+    snprintf(split_text, sizeof split_text, "auto");
+  snprintf(text, size, "algo %u, tile %s, stages %s, cluster %s, split-k %s%s, waves %.2f", id, tile_text, stage_text,
+           cluster_text, split_text, rounded ? " rounded" : "", (double)chosen->waves);
 }

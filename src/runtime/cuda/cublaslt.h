@@ -33,9 +33,12 @@ enum {
   LT_LAYOUT_BATCH_COUNT = 5,
   LT_LAYOUT_BATCH_STRIDE = 6,
   LT_PREFERENCE_WORKSPACE_BYTES = 1,
+  LT_REDUCTION_IN_PLACE = 1,
+  LT_REDUCTION_OUTPUT_TYPE = 4,
   LT_CONFIG_ID = 0,
   LT_CONFIG_TILE = 1,
   LT_CONFIG_SPLIT_K = 2,
+  LT_CONFIG_REDUCTION = 3,
   LT_CONFIG_STAGES = 6,
   LT_CONFIG_CLUSTER = 8
 };
@@ -96,8 +99,11 @@ hr_status hr_cublaslt_check(const hr_cublaslt *lt, lt_result result, const char 
 /** As HR_CU(). */
 #define HR_LT(lt, name, arguments, error) hr_cublaslt_check(lt, (lt)->name arguments, #name, error)
 
+/** How many parts of a sum an algorithm keeps in the result's format, rather than in fp32, before they are added up. */
+int64_t hr_cublaslt_rounded_parts(const hr_cublaslt *lt, const lt_heuristic *chosen);
+
 /** Says of an algorithm what can be said: "algo 66, tile 128x256, stages 64xauto, cluster 2x1x1, split-k 1, waves 1.94".
- *  The tile is m × n of the row-major product. */
-void hr_cublaslt_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, char *text, size_t size);
+ *  The tile is m × n of the row-major product; `rounded` adds that the parts of a split sum are. */
+void hr_cublaslt_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, bool rounded, char *text, size_t size);
 
 #endif

@@ -4,6 +4,7 @@
 #define HR_RUNTIME_CUDA_DRIVER_H
 
 #include <headroom/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -17,6 +17,7 @@ typedef struct product {
   lt_description description;
   lt_layout first, second, added, result;
   lt_heuristic chosen;
+  int64_t rounded_parts;
 } product;
 
 /* How cuBLASLt calls a format, what sums are in, and the first compute capability that multiplies it. */
@@ -107,6 +108,8 @@ static hr_status choose(product *p, const hr_gemm *g, hr_error *error)
     return hr_fail(error, status,
                    "cuBLASLt has no algorithm for this %s product of %" PRId64 " × %" PRId64 " × %" PRId64 " (%s)",
                    hr_dtype_name(g->dtype), g->m, g->n, g->k, reason.message);
+  if (formats[g->dtype].type != LT_R_32F)
+    p->rounded_parts = hr_cublaslt_rounded_parts(lt, &p->chosen);
   return HR_OK;
 }
 
@@ -171,11 +174,21 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
   return status;
 }
 
+static int64_t rounded_parts(const void *state)
+{
+  const product *p = state;
+  return p->rounded_parts;
+}
+
 static void describe(const void *state, char *text, size_t size)
 {
   const product *p = state;
-  hr_cublaslt_describe(&p->cuda->cublaslt, &p->chosen, text, size);
+  hr_cublaslt_describe(&p->cuda->cublaslt, &p->chosen, p->rounded_parts > 0, text, size);
 }
 
-const hr_kernel_functions hr_kernel_gemm_cublaslt = {
-    .supports = supports, .prepare = prepare, .run = run, .release = release, .describe = describe};
+const hr_kernel_functions hr_kernel_gemm_cublaslt = {.supports = supports,
+                                                     .prepare = prepare,
+                                                     .run = run,
+                                                     .release = release,
+                                                     .rounded_parts = rounded_parts,
+                                                     .describe = describe};

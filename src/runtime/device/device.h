@@ -39,6 +39,9 @@ typedef struct hr_kernel_functions {
                        hr_error *error);
   hr_status (*run)(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
   void (*release)(void *state);
+  /** How many partial sums of an element are rounded to the result's format before they are added up; 0: none, sums
+   *  stay in fp32. NULL: 0. */
+  int64_t (*rounded_parts)(const void *state);
   /** Says how a prepared kernel is set; may be NULL. */
   void (*describe)(const void *state, char *text, size_t size);
 } hr_kernel_functions;
@@ -116,7 +119,8 @@ struct hr_plan {
   const hr_kernel *kernel;
   hr_problem problem;
   size_t workspace_bytes;
-  void *state; /* the kernel's own */
+  void *state;           /* the kernel's own */
+  int64_t rounded_parts; /* as hr_kernel_functions has it */
   char passed_over[512];
   char configuration[128];
 };

@@ -31,9 +31,17 @@ static double sum_rounding(hr_dtype dtype)
   return dtype == HR_FP64 ? hr_dtype_rounding(HR_FP64) : hr_dtype_rounding(HR_FP32);
 }
 
-double hr_gemm_error_bound(hr_dtype dtype, int64_t k, double reference, double norm)
+/* p parts of a sum are each about norm/√p, and each is rounded by u: together by u·norm·√p at most while the parts stay
+ * what random ones are; 8 as above. */
+static double parts_error(hr_dtype dtype, int64_t parts, double norm)
+{
+  return 8 * hr_dtype_rounding(dtype) * sqrt((double)parts) * norm;
+}
+
+double hr_gemm_error_bound(hr_dtype dtype, int64_t k, int64_t rounded_parts, double reference, double norm)
 {
   double bound = accumulation_error(sum_rounding(dtype), k, norm);
+  bound += parts_error(dtype, hr_min64(rounded_parts, k), norm);
   if (dtype == HR_TF32)
     bound += 8 * 0x1p-11 * norm; /* both factors of each product were rounded or cut to 10 bits */
   return bound + hr_dtype_rounding_error(dtype, fabs(reference) + bound);
@@ -117,12 +125,14 @@ static void reference_row(const hr_subject *s, const host_set *host, int64_t row
   hr_reference_attention_row(a, inputs[0], inputs[1], inputs[2], batch, query, row % a->q_heads, scratch, out, norm);
 }
 
-static double bound_of(const hr_problem *p, double reference, double norm)
+static double bound_of(const hr_plan *plan, double reference, double norm)
 {
+  const hr_problem *p = &plan->problem;
   if (p->operation == HR_OPERATION_ROWS)
     return hr_rows_error_bound(p->dtype, p->rows.columns, reference, norm);
-  return p->operation == HR_OPERATION_GEMM ? hr_gemm_error_bound(p->dtype, p->gemm.k, reference, norm)
-                                           : hr_attention_error_bound(p->dtype, reference, norm);
+  return p->operation == HR_OPERATION_GEMM
+             ? hr_gemm_error_bound(p->dtype, p->gemm.k, plan->rounded_parts, reference, norm)
+             : hr_attention_error_bound(p->dtype, reference, norm);
 }
 
 static hr_status check_row(const hr_subject *s, const host_set *host, const row_shape *shape, int64_t row,
@@ -133,7 +143,7 @@ static hr_status check_row(const hr_subject *s, const host_set *host, const row_
   const void *result = host->operands[s->operands.count - 1];
   for (int64_t j = 0; j < shape->length; j++) {
     double found = hr_number_load(s->problem.dtype, result, (size_t)(row * shape->length + j));
-    double off = fabs(found - expected[j]), bound = bound_of(&s->problem, expected[j], norm[j]);
+    double off = fabs(found - expected[j]), bound = bound_of(s->plan, expected[j], norm[j]);
     if (!(off <= m->max_error))
       m->max_error = off;
     if (!(off <= bound)) /* NaN too */
