@@ -12,13 +12,14 @@
   ROW(GROUP_GEMM, 3, "Product:")      \
   ROW(GROUP_SEARCH, 4, "Search:")     \
   ROW(GROUP_MEASURE, 5, "Measuring:") \
-  ROW(GROUP_ADVISE, 6, "Findings:")   \
-  ROW(GROUP_PROBE, 7, "Probing:")     \
-  ROW(GROUP_LIST, 8, "Names:")        \
-  ROW(GROUP_SWEEP, 9, "Sweep:")       \
-  ROW(GROUP_ROWS, 10, "Rows:")        \
-  ROW(GROUP_STORE, 11, "Store:")      \
-  ROW(GROUP_COMMON, 12, "Result:")
+  ROW(GROUP_LAYER, 6, "Measuring:")   \
+  ROW(GROUP_ADVISE, 7, "Findings:")   \
+  ROW(GROUP_PROBE, 8, "Probing:")     \
+  ROW(GROUP_LIST, 9, "Names:")        \
+  ROW(GROUP_SWEEP, 10, "Sweep:")      \
+  ROW(GROUP_ROWS, 11, "Rows:")        \
+  ROW(GROUP_STORE, 12, "Store:")      \
+  ROW(GROUP_COMMON, 13, "Result:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -26,6 +27,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 13
+#define CLI_GROUP_COUNT 14
 
 #endif

@@ -93,8 +93,9 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
   hr_hardware hardware;
   hr_error unknown = {.status = HR_OK};
   if (status == HR_ERROR_NOT_FOUND && hr_load_hardware(name, &hardware, &unknown) == HR_OK)
-    return cli_fail(EXIT_UNSUPPORTED,
-                    "--measure: %s is known by its data only; a device of this machine is needed, such as cpu", name);
+    return cli_fail(
+        EXIT_UNSUPPORTED,
+        "--device: %s is known by its data only; to measure, a device of this machine is needed, such as cpu", name);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_USAGE, "--device: %s", unknown.message);
   return cli_fail_status(status, &error);

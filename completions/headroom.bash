@@ -14,6 +14,7 @@ _headroom_options() {
       echo "--device --dtype --m --n --k --batch-count --transpose-a --transpose-b --kernel --warm --measure --budget" \
         "--threads --save --db $common"
       ;;
+    layer) echo "--device $workload --budget --threads --warm --save --db $common" ;;
     sweep) echo "--device --dtype --threads --kernel --warm --points --shard --again --seed --time-limit --db --list $common" ;;
     results) echo "--sweep --device --status --since --last --yes --db $common" ;;
     devices) echo "--probe --list $common" ;;
@@ -51,7 +52,7 @@ _headroom() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm sweep results devices kernels help --help --version" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm layer sweep results devices kernels help --help --version" -- "$word")
     return
   fi
   if [[ $word == "=" ]]; then
@@ -72,7 +73,7 @@ _headroom() {
     return
   fi
   case $command in
-    describe | advise | search)
+    describe | advise | search | layer)
       mapfile -t COMPREPLY < <(compgen -W "$(headroom describe --list 2>/dev/null)" -- "$word"; compgen -f -- "$word")
       compopt -o filenames 2>/dev/null
       ;;
@@ -89,7 +90,7 @@ _headroom() {
       ;;
     devices) mapfile -t COMPREPLY < <(compgen -W "$(headroom devices --list 2>/dev/null)" -- "$word") ;;
     help)
-      mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm sweep results devices kernels help models rules" -- "$word")
+      mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm layer sweep results devices kernels help models rules" -- "$word")
       ;;
   esac
 }

@@ -32,6 +32,7 @@ _headroom() {
     'advise:what to change about a shape, and what it gains'
     'search:faster shapes of about as many parameters'
     'gemm:one matrix product'
+    'layer:one layer, operator by operator'
     'sweep:a figure measured point by point'
     'results:measurements that were kept'
     'devices:devices of this machine and those known by name'
@@ -91,6 +92,11 @@ _headroom() {
         '--transpose-b[B is stored transposed]' '--kernel[kernel]:kernel:_headroom_kernels' \
         '--warm[the same data again and again]' '--save[keep the measurement]' '--db[the store]:file:_files' $common
       ;;
+    layer)
+      _arguments $device $workload '--budget[how long measuring may take]:seconds:' \
+        '--threads[cores to measure with]:count:' '--warm[the same data again and again]' \
+        '--save[keep what is measured]' '--db[the store]:file:_files' $common '1:model:_headroom_models'
+      ;;
     results)
       _arguments '--sweep[rows of this sweep]:name:' '(-d --device)'{-d,--device}'[rows of this device]:name:' \
         '--status[rows of this status]:status:(ok noisy out_of_memory timeout unsupported unavailable wrong_result backend)' \
@@ -108,7 +114,7 @@ _headroom() {
       ;;
     devices) _arguments '--probe[measure rates]' '--list[only the names]' $common '*:device:_headroom_devices' ;;
     kernels) _arguments '--list[only the names]' $common ;;
-    help) _arguments $common '1:topic:(describe advise search gemm sweep results devices kernels help models rules)' ;;
+    help) _arguments $common '1:topic:(describe advise search gemm layer sweep results devices kernels help models rules)' ;;
   esac
 }
 

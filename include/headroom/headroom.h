@@ -11,6 +11,7 @@
 #include <headroom/export.h>
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
+#include <headroom/layer.h>
 #include <headroom/load.h>
 #include <headroom/measure.h>
 #include <headroom/memory.h>

@@ -6,6 +6,7 @@
 
 #include <headroom/advise.h>
 #include <headroom/confirm.h>
+#include <headroom/layer.h>
 #include <headroom/measure.h>
 #include <headroom/memory.h>
 #include <headroom/search.h>
@@ -60,6 +61,11 @@ HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, c
 HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm,
                                 const hr_hardware *hardware, const hr_prediction *prediction,
                                 const hr_measurement *measurement, hr_error *error);
+
+/** `layer`: the operators of one layer with their shares of its time, measured where they could be; their sum against the
+ *  whole. */
+HR_API hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,
+                                 const hr_hardware *hardware, const hr_layer *layer, hr_error *error);
 
 /** A device of this machine: whether it can be used, in a sentence, and what it is. */
 typedef struct hr_device_report {

@@ -2,6 +2,7 @@
 #include "confirm/confirming.h"
 
 #include "base/error.h"
+#include "budget/budget.h"
 #include "runtime/device/clock.h"
 
 #include <inttypes.h>
@@ -10,12 +11,9 @@
 #include <stdlib.h>
 
 #define BUDGET_NS 60e9
-#define LIMIT_LEAST_NS 1e8 /* of the sampling of one product */
-#define LIMIT_MOST_NS 2e9  /* unless the runs that are needed take longer */
 #define PRECISION 0.01
 #define TRIAL_NS 1e8 /* a run of the product that is tried first */
 #define TRIAL_LIMIT_NS 5e9
-#define RUNS_LEAST 12.0
 
 /* What the caller's progress function hears, and what it said. */
 typedef struct progress_state {
@@ -40,17 +38,13 @@ static void name_job(const hr_confirm_job *job, char *what, size_t size)
   snprintf(what, size, "%s %" PRId64 " × %" PRId64 " × %" PRId64, hr_operator_id_name(job->id), g->m, g->n, g->k);
 }
 
-/* Each job gets the time that its runs are predicted to take, and an equal part of what the others leave. Where less is
- * left than that, the machine is slower than predicted, and all get less. */
 static double limit_of(const hr_confirming *c, size_t index, double left_ns)
 {
   const hr_confirm_job *job = &c->jobs[index];
-  double reserved = 0, needed = RUNS_LEAST * hr_confirm_run_ns(c, job);
+  double reserved = 0;
   for (size_t i = index; i < c->job_count; i++)
     reserved += hr_confirm_cost_ns(c, &c->jobs[i]);
-  double spare = fmax(left_ns - reserved, 0) / (double)(c->job_count - index);
-  double limit = fmin(needed + spare, fmax(needed, LIMIT_MOST_NS)) * fmin(1, fmax(left_ns, 0) / reserved);
-  return fmax(limit, LIMIT_LEAST_NS + 2 * hr_confirm_run_ns(c, job)) / (job->pair ? 2 : 1);
+  return hr_budget_limit_ns(hr_confirm_run_ns(c, job), reserved, c->job_count - index, left_ns) / (job->pair ? 2 : 1);
 }
 
 /* The job whose run comes nearest to TRIAL_NS from below; the shortest where all are longer. */
@@ -167,24 +161,10 @@ static hr_status form_gains(hr_confirming *c, hr_confirmation *confirmation, hr_
 
 static void note_size(const hr_confirming *c, hr_confirmation *confirmation)
 {
-  const hr_workload *asked = &c->advice->workload, *measured = &c->workload;
-  bool decode = asked->phase == HR_PHASE_DECODE;
-  int64_t asked_length = decode ? asked->context : asked->sequence;
-  confirmation->batch = measured->batch;
-  confirmation->sequence = decode ? measured->context : measured->sequence;
-  confirmation->reduced = measured->batch != asked->batch || confirmation->sequence != asked_length;
-  if (!confirmation->reduced)
-    return;
-  char why[96];
-  const char *length = decode ? "context" : "s";
-  if (c->memory_short)
-    snprintf(why, sizeof why, "take more memory than is free");
-  else
-    snprintf(why, sizeof why, "take about %.0f s, not %.0f s", c->asked_ns * 1e-9, c->budget_ns * 1e-9);
-  snprintf(confirmation->note, sizeof confirmation->note,
-           "measured at b = %" PRId64 ", %s = %" PRId64 " instead of b = %" PRId64 ", %s = %" PRId64
-           ": the products at the size asked for would %s",
-           measured->batch, length, confirmation->sequence, asked->batch, length, asked_length, why);
+  confirmation->batch = c->workload.batch;
+  confirmation->sequence = hr_budget_length(&c->workload);
+  confirmation->reduced = hr_budget_note(&c->advice->workload, &c->workload, c->memory_short, c->asked_ns, c->budget_ns,
+                                         confirmation->note, sizeof confirmation->note);
 }
 
 /* Rows are at most the operators of every subject. */

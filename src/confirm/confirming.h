@@ -46,13 +46,6 @@ hr_status hr_confirm_choose(hr_confirming *c, hr_error *error);
 double hr_confirm_run_ns(const hr_confirming *c, const hr_confirm_job *job);
 double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job);
 
-/** The next smaller size: half the batch, then half the sequence (decode: context) but the same remainder by 64, so
- *  that a misaligned length stays one. False at the smallest. */
-bool hr_confirm_smaller(hr_workload *workload);
-
-/** A changed workload brought down as the shape's own was, from `asked` to `measured`. */
-hr_workload hr_confirm_scaled(const hr_workload *changed, const hr_workload *asked, const hr_workload *measured);
-
 bool hr_same_gemm(const hr_gemm *a, const hr_gemm *b);
 bool hr_is_product(const hr_operator *op);
 

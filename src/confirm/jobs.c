@@ -1,19 +1,11 @@
 /* Which products are to be timed, and at which size. */
 #include "confirm/confirming.h"
 
-#include "base/checked.h"
 #include "base/error.h"
-#include "runtime/device/device.h"
+#include "budget/budget.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-#define LENGTH_LEAST 128  /* shorter sequences say nothing about long ones */
-#define LENGTH_STEP 64    /* what alignment is a matter of */
-#define RUNS_PER_JOB 15.0 /* check, warm-up and ten samples */
-#define SLOWER 1.2        /* the trial may have met a good moment */
-#define CHECK_NS 60e6     /* of a product's rows, by the reference */
-#define FILL_NS_PER_BYTE 1.0
 
 bool hr_same_gemm(const hr_gemm *a, const hr_gemm *b)
 {
@@ -24,43 +16,6 @@ bool hr_same_gemm(const hr_gemm *a, const hr_gemm *b)
 bool hr_is_product(const hr_operator *op)
 {
   return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
-}
-
-/* ---- sizes ---- */
-
-static int64_t *length_of(hr_workload *workload)
-{
-  return workload->phase == HR_PHASE_DECODE ? &workload->context : &workload->sequence;
-}
-
-/* At most `length · share`, at least LENGTH_STEP, the same remainder as `length`. */
-static int64_t shortened(int64_t length, double share)
-{
-  int64_t away = (int64_t)ceil((double)length * (1 - share) / LENGTH_STEP) * LENGTH_STEP;
-  return away < length ? length - away : length % LENGTH_STEP ? length % LENGTH_STEP : LENGTH_STEP;
-}
-
-bool hr_confirm_smaller(hr_workload *workload)
-{
-  int64_t *length = length_of(workload);
-  if (workload->batch > 1)
-    workload->batch = hr_ceil_div(workload->batch, 2);
-  else if (*length > LENGTH_LEAST)
-    *length = shortened(*length, 0.5);
-  else
-    return false;
-  return true;
-}
-
-hr_workload hr_confirm_scaled(const hr_workload *changed, const hr_workload *asked, const hr_workload *measured)
-{
-  hr_workload result = *changed, was = *asked, is = *measured;
-  int64_t *length = length_of(&result), asked_length = *length_of(&was), measured_length = *length_of(&is);
-  double batch = (double)changed->batch * (double)measured->batch / (double)asked->batch;
-  result.batch = batch < 1 ? 1 : (int64_t)llround(batch);
-  *length =
-      *length == asked_length ? measured_length : shortened(*length, (double)measured_length / (double)asked_length);
-  return result;
 }
 
 /* ---- jobs ---- */
@@ -164,7 +119,7 @@ static hr_status collect_jobs(hr_confirming *c, hr_error *error)
   HR_TRY(hr_predict_step(&advice->hardware, &advice->model, &c->workload, &c->before, error));
   for (size_t i = 0; i < c->subject_count; i++) {
     hr_confirm_subject *subject = &c->subjects[i];
-    subject->workload = hr_confirm_scaled(&subject->source->workload, &advice->workload, &c->workload);
+    subject->workload = hr_budget_scaled(&subject->source->workload, &advice->workload, &c->workload);
     HR_TRY(hr_predict_step(&advice->hardware, &subject->source->model, &subject->workload, &c->after, error));
     HR_TRY(add_subject_jobs(c, error));
   }
@@ -180,9 +135,7 @@ static hr_status collect_jobs(hr_confirming *c, hr_error *error)
 static double rotating_bytes(const hr_confirming *c, const hr_gemm *gemm)
 {
   int64_t bytes = 0;
-  if (hr_gemm_bytes(gemm, &bytes) != HR_OK)
-    return INFINITY;
-  return (double)bytes + 2.0 * (double)c->device->cache_bytes;
+  return hr_gemm_bytes(gemm, &bytes) == HR_OK ? hr_budget_bytes(c->device, (double)bytes) : INFINITY;
 }
 
 static double job_bytes(const hr_confirming *c, const hr_confirm_job *job)
@@ -197,8 +150,7 @@ double hr_confirm_run_ns(const hr_confirming *c, const hr_confirm_job *job)
 
 double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job)
 {
-  return RUNS_PER_JOB * SLOWER * hr_confirm_run_ns(c, job) + FILL_NS_PER_BYTE * job_bytes(c, job) +
-         CHECK_NS * (job->pair ? 2 : 1);
+  return hr_budget_cost_ns(c->device, hr_confirm_run_ns(c, job), job_bytes(c, job), job->pair ? 2 : 1);
 }
 
 static double whole_cost_ns(const hr_confirming *c)
@@ -214,7 +166,7 @@ static bool memory_suffices(const hr_confirming *c)
   double largest = 0;
   for (size_t i = 0; i < c->job_count; i++)
     largest = fmax(largest, job_bytes(c, &c->jobs[i]));
-  return largest <= (double)hr_device_memory_available(c->device) / 2;
+  return hr_budget_has_memory(c->device, largest);
 }
 
 static void add_finding(hr_confirming *c, size_t index, hr_finding *finding)
@@ -238,7 +190,7 @@ hr_status hr_confirm_choose(hr_confirming *c, hr_error *error)
   HR_TRY(collect_jobs(c, error));
   c->asked_ns = whole_cost_ns(c);
   c->memory_short = !memory_suffices(c);
-  while ((whole_cost_ns(c) > c->budget_ns || !memory_suffices(c)) && hr_confirm_smaller(&c->workload))
+  while ((whole_cost_ns(c) > c->budget_ns || !memory_suffices(c)) && hr_budget_smaller(&c->workload))
     HR_TRY(collect_jobs(c, error));
   return HR_OK;
 }

@@ -2,6 +2,7 @@
  * own. No measured time is looked at. */
 #include "test.h"
 
+#include "budget/budget.h"
 #include "confirm/confirming.h"
 #include "runtime/device/device.h"
 
@@ -201,13 +202,13 @@ static void sizes_shrink_by_batch_first_and_keep_the_alignment_of_a_length(void 
   w.phase = HR_PHASE_FORWARD, w.batch = 3, w.sequence = 2047;
   const int64_t expected[][2] = {{2, 2047}, {1, 2047}, {1, 1023}, {1, 511}, {1, 255}, {1, 127}}; /* all 63 mod 64 */
   for (size_t i = 0; i < 6; i++) {
-    assert_true(hr_confirm_smaller(&w));
+    assert_true(hr_budget_smaller(&w));
     assert_int_equal(w.batch, expected[i][0]);
     assert_int_equal(w.sequence, expected[i][1]);
   }
-  assert_false(hr_confirm_smaller(&w));
+  assert_false(hr_budget_smaller(&w));
   w.phase = HR_PHASE_DECODE, w.batch = 1, w.context = 4096, w.sequence = 2048;
-  assert_true(hr_confirm_smaller(&w));
+  assert_true(hr_budget_smaller(&w));
   assert_int_equal(w.context, 2048);
   assert_int_equal(w.sequence, 2048);
 }
@@ -221,11 +222,11 @@ static void a_changed_size_shrinks_as_the_other_did(void **state)
   hr_workload measured = asked, changed = asked;
   measured.batch = 1, measured.sequence = 255;
   changed.batch = 16, changed.sequence = 2048;
-  hr_workload scaled = hr_confirm_scaled(&changed, &asked, &measured);
+  hr_workload scaled = hr_budget_scaled(&changed, &asked, &measured);
   assert_int_equal(scaled.batch, 4);      /* 16 · 1/4 */
   assert_int_equal(scaled.sequence, 192); /* at most 2048 · 255/2047 = 255.1, and still a multiple of 64 */
   changed.batch = 1, changed.sequence = 2047;
-  scaled = hr_confirm_scaled(&changed, &asked, &measured);
+  scaled = hr_budget_scaled(&changed, &asked, &measured);
   assert_int_equal(scaled.batch, 1);
   assert_int_equal(scaled.sequence, 255);
 }

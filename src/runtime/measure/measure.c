@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/device/clock.h"
+#include "runtime/measure/sequence.h"
 #include "runtime/measure/statistics.h"
 #include "runtime/measure/subject.h"
 
@@ -141,6 +142,8 @@ static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, doubl
   bool clock_sinks = subject->device->backend->settle_ns > 0;
   if (first_ns < 10 * SHORT_NS) /* the first run may be slow; ten times too slow it is not */
     HR_TRY(choose_group(subject, error));
+  if (subject->then && subject->group == 1 && subject->device->backend->time_runs)
+    hr_subject_group(subject, 2); /* a group is one graph, where launches are not waited for */
   while (hr_clock_ns() - start < WARM_UP_NS) {
     double times[WARM_UP_GROUP];
     int64_t count = 0;
@@ -157,15 +160,15 @@ static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, doubl
   return HR_OK;
 }
 
-static hr_status begin(run_state *state, hr_device *device, const hr_problem *problem, const hr_measure_options *o,
-                       hr_error *error)
+static hr_status begin(run_state *state, hr_device *device, const hr_problem *problems, size_t count,
+                       const hr_measure_options *o, hr_error *error)
 {
   *state->result = no_times();
   state->result->warm = o->warm;
   double first_ns = 0;
   hr_error reason = {.message = ""};
-  hr_status status = hr_subject_open(device, problem, o, &state->subject, &reason);
-  if (state->subject.plan) {
+  hr_status status = hr_subject_open_sequence(device, problems, count, o, &state->subject, &reason);
+  if (state->subject.plan && count == 1) {
     hr_copy_text(state->result->kernel, sizeof state->result->kernel, hr_plan_kernel(state->subject.plan));
     hr_copy_text(state->result->configuration, sizeof state->result->configuration,
                  hr_plan_configuration(state->subject.plan));
@@ -356,18 +359,31 @@ static void judge(hr_measurement *m, const sampling *s)
              100 * hr_median_spread(&median), m->samples);
 }
 
-static hr_status flops_of(const hr_problem *p, int64_t *flops)
+static hr_status problem_flops(const hr_problem *p, int64_t *flops)
 {
   if (p->operation == HR_OPERATION_ROWS)
     return HR_OK; /* none that anybody counts */
   return p->operation == HR_OPERATION_GEMM ? hr_gemm_flops(&p->gemm, flops) : hr_attention_flops(&p->attention, flops);
 }
 
-static hr_status bytes_of(const hr_problem *p, int64_t *bytes)
+static hr_status problem_bytes(const hr_problem *p, int64_t *bytes)
 {
   if (p->operation == HR_OPERATION_ROWS)
     return hr_rows_bytes(&p->rows, bytes);
   return p->operation == HR_OPERATION_GEMM ? hr_gemm_bytes(&p->gemm, bytes) : hr_attention_bytes(&p->attention, bytes);
+}
+
+/* Of all that a run consists of; 0 where nobody counts them or they do not fit. */
+static double sum_of(const hr_subject *subject, hr_status (*figure_of)(const hr_problem *p, int64_t *figure))
+{
+  double sum = 0;
+  for (const hr_subject *s = subject; s; s = s->then) {
+    int64_t figure = 0;
+    if (figure_of(&s->problem, &figure) != HR_OK)
+      return 0;
+    sum += (double)figure;
+  }
+  return sum;
 }
 
 static void close_result(run_state *state, const sampling *s)
@@ -375,15 +391,14 @@ static void close_result(run_state *state, const sampling *s)
   if (!state->timed || s->count < 1)
     return;
   hr_measurement *m = state->result;
-  const hr_problem *p = &state->subject.problem;
-  int64_t flops = 0, bytes = 0;
+  double flops = sum_of(&state->subject, problem_flops), bytes = sum_of(&state->subject, problem_bytes);
   hr_statistics(s->scratch, gather(s, state->samples, clean_suffice(s)), m);
   m->discarded = s->count - m->samples;
   m->conditions = s->conditions;
-  if (flops_of(p, &flops) == HR_OK && flops > 0)
-    m->flops_per_s = (double)flops / m->median_ns * 1e9;
-  if (bytes_of(p, &bytes) == HR_OK)
-    m->bytes_per_s = (double)bytes / m->median_ns * 1e9;
+  if (flops > 0)
+    m->flops_per_s = flops / m->median_ns * 1e9;
+  if (bytes > 0)
+    m->bytes_per_s = bytes / m->median_ns * 1e9;
   judge(m, s);
 }
 
@@ -406,9 +421,10 @@ static void free_sampling(sampling *s)
   free(s->disturbed);
 }
 
-/* Times one or two problems. Where one of two has no time the other is timed alone. `ratio` may be NULL. */
-static hr_status measure(hr_device *device, const hr_problem *problems, int subjects, const hr_measure_options *options,
-                         hr_measurement **results, hr_median *ratio, hr_error *error)
+/* Times one or two subjects of `count` problems each. Where one of two has no time the other is timed alone. `ratio` may
+ * be NULL. */
+static hr_status measure(hr_device *device, const hr_problem *problems, int subjects, size_t count,
+                         const hr_measure_options *options, hr_measurement **results, hr_median *ratio, hr_error *error)
 {
   hr_measure_options o = options ? *options : hr_measure_options_default();
   HR_TRY(check_options(&o, error));
@@ -418,7 +434,7 @@ static hr_status measure(hr_device *device, const hr_problem *problems, int subj
   if (status == HR_OK)
     status = hr_device_settle(device, &o, error);
   for (int i = 0; i < subjects && status == HR_OK; i++)
-    status = begin(&states[i], device, &problems[i], &o, error);
+    status = begin(&states[i], device, &problems[(size_t)i * count], count, &o, error);
   if (status == HR_OK)
     status = sample_unthrottled(states, subjects, &s, error);
   if (status == HR_OK && ratio && states[0].timed && states[1].timed && s.count > 0)
@@ -442,7 +458,7 @@ hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const hr_measu
 {
   HR_TRY(hr_gemm_check(gemm, error));
   hr_problem problem = gemm_problem(gemm);
-  return measure(device, &problem, 1, options, &measurement, NULL, error);
+  return measure(device, &problem, 1, 1, options, &measurement, NULL, error);
 }
 
 hr_status hr_measure_attention(hr_device *device, const hr_attention *attention, const hr_measure_options *options,
@@ -450,7 +466,7 @@ hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
 {
   HR_TRY(hr_attention_check(attention, error));
   hr_problem problem = {.operation = HR_OPERATION_ATTENTION, .dtype = attention->dtype, .attention = *attention};
-  return measure(device, &problem, 1, options, &measurement, NULL, error);
+  return measure(device, &problem, 1, 1, options, &measurement, NULL, error);
 }
 
 hr_status hr_measure_rows(hr_device *device, const hr_rows *rows, const hr_measure_options *options,
@@ -458,7 +474,7 @@ hr_status hr_measure_rows(hr_device *device, const hr_rows *rows, const hr_measu
 {
   HR_TRY(hr_rows_check(rows, error));
   hr_problem problem = {.operation = HR_OPERATION_ROWS, .dtype = rows->dtype, .rows = *rows};
-  return measure(device, &problem, 1, options, &measurement, NULL, error);
+  return measure(device, &problem, 1, 1, options, &measurement, NULL, error);
 }
 
 hr_status hr_measure_gemm_pair(hr_device *device, const hr_gemm *before, const hr_gemm *after,
@@ -469,9 +485,17 @@ hr_status hr_measure_gemm_pair(hr_device *device, const hr_gemm *before, const h
   hr_problem problems[2] = {gemm_problem(before), gemm_problem(after)};
   hr_measurement *results[2] = {&comparison->before, &comparison->after};
   hr_median ratio = {(double)NAN, (double)NAN, (double)NAN};
-  HR_TRY(measure(device, problems, 2, options, results, &ratio, error));
+  HR_TRY(measure(device, problems, 2, 1, options, results, &ratio, error));
   comparison->ratio = ratio.value;
   comparison->ratio_low = ratio.low;
   comparison->ratio_high = ratio.high;
   return HR_OK;
+}
+
+hr_status hr_measure_sequence(hr_device *device, const hr_problem *problems, size_t count,
+                              const hr_measure_options *options, hr_measurement *measurement, hr_error *error)
+{
+  hr_measure_options o = options ? *options : hr_measure_options_default();
+  o.check = o.check && count == 1;
+  return measure(device, problems, 1, count, &o, &measurement, NULL, error);
 }

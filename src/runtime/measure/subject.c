@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "runtime/device/clock.h"
 
+#include <stdlib.h>
+
 #define SET_ALIGNMENT ((int64_t)256) /* what a library on a GPU may take for granted */
 
 int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes)
@@ -12,23 +14,38 @@ int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes)
   return set_bytes >= apart || set_bytes == 0 ? 1 : (int64_t)((apart + set_bytes - 1) / set_bytes) + 1;
 }
 
-/* The sets' bytes, and the refusal of what does not fit before anything is allocated. */
-static hr_status lay_out(hr_subject *s, bool warm, hr_error *error)
+/* The bytes of one set. */
+static size_t lay_out(hr_subject *s)
 {
   size_t set_bytes = 0;
   for (size_t i = 0; i < s->operands.count; i++) {
     s->stride[i] = (size_t)hr_round_up((int64_t)s->operands.bytes[i], SET_ALIGNMENT);
     set_bytes += s->stride[i];
   }
-  int64_t most = s->device->backend->sets_max;
-  s->sets = warm ? 1 : hr_buffer_sets(set_bytes, s->device->cache_bytes);
+  return set_bytes;
+}
+
+/* How many sets rotate, the same of all that run together; and the refusal of what does not fit before anything is
+ * allocated. */
+static hr_status choose_sets(hr_subject *first, bool warm, hr_error *error)
+{
+  size_t set_bytes = 0, workspaces = 0;
+  for (hr_subject *s = first; s; s = s->then) {
+    set_bytes += lay_out(s);
+    workspaces += hr_plan_workspace_bytes(s->plan);
+  }
+  const hr_device *device = first->device;
+  int64_t most = device->backend->sets_max;
+  int64_t sets = warm ? 1 : hr_buffer_sets(set_bytes, device->cache_bytes);
   if (most > 0)
-    s->sets = hr_min64(s->sets, most);
-  double needed = (double)set_bytes * (double)s->sets + (double)hr_plan_workspace_bytes(s->plan);
-  double available = (double)hr_device_memory_available(s->device) * 15 / 16;
+    sets = hr_min64(sets, most);
+  for (hr_subject *s = first; s; s = s->then)
+    s->sets = sets;
+  double needed = (double)set_bytes * (double)sets + (double)workspaces;
+  double available = (double)hr_device_memory_available(device) * 15 / 16;
   if (needed > available)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%.2f GB are needed for %s of operands, %.2f GB are free",
-                   needed * 1e-9, s->sets == 1 ? "one set" : "the rotating sets", available * 1e-9);
+                   needed * 1e-9, sets == 1 ? "one set" : "the rotating sets", available * 1e-9);
   return HR_OK;
 }
 
@@ -45,27 +62,62 @@ static hr_status make_buffers(hr_subject *s, uint64_t seed, hr_error *error)
   return workspace > 0 ? hr_buffer_create(s->device, workspace, &s->workspace, error) : HR_OK;
 }
 
+static hr_status plan(hr_subject *s, const hr_problem *problem, const hr_measure_options *options, hr_error *error)
+{
+  s->problem = *problem;
+  s->operands = hr_problem_operands(problem);
+  return hr_plan_create(s->device, problem, options->kernel, &s->plan, error);
+}
+
+hr_status hr_subject_open_sequence(hr_device *device, const hr_problem *problems, size_t count,
+                                   const hr_measure_options *options, hr_subject *subject, hr_error *error)
+{
+  *subject = (hr_subject){.device = device, .group = 1};
+  hr_subject *last = subject;
+  for (size_t i = 0; i < count; i++) {
+    if (i > 0) {
+      last->then = malloc(sizeof *last);
+      if (!last->then)
+        return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a sequence of %zu", count);
+      last = last->then;
+      *last = (hr_subject){.device = device, .group = 1};
+    }
+    HR_TRY(plan(last, &problems[i], options, error));
+  }
+  HR_TRY(choose_sets(subject, options->warm, error));
+  uint64_t seed = options->seed;
+  for (hr_subject *s = subject; s; s = s->then)
+    HR_TRY(make_buffers(s, seed++, error));
+  return HR_OK;
+}
+
 hr_status hr_subject_open(hr_device *device, const hr_problem *problem, const hr_measure_options *options,
                           hr_subject *subject, hr_error *error)
 {
-  *subject = (hr_subject){.device = device, .problem = *problem, .group = 1};
-  subject->operands = hr_problem_operands(problem);
-  HR_TRY(hr_plan_create(device, problem, options->kernel, &subject->plan, error));
-  HR_TRY(lay_out(subject, options->warm, error));
-  return make_buffers(subject, options->seed, error);
+  return hr_subject_open_sequence(device, problem, 1, options, subject, error);
+}
+
+static void release(hr_subject *s)
+{
+  for (size_t i = 0; i < HR_OPERANDS_MAX; i++)
+    hr_buffer_free(s->buffers[i]);
+  hr_buffer_free(s->workspace);
+  hr_plan_free(s->plan);
 }
 
 void hr_subject_close(hr_subject *subject)
 {
   if (subject->device && subject->device->backend->forget)
     subject->device->backend->forget(subject->device, subject->recording);
-  for (size_t i = 0; i < HR_OPERANDS_MAX; i++)
-    hr_buffer_free(subject->buffers[i]);
-  hr_buffer_free(subject->workspace);
-  hr_plan_free(subject->plan);
+  release(subject);
+  for (hr_subject *s = subject->then, *then; s; s = then) {
+    then = s->then;
+    release(s);
+    free(s);
+  }
 }
 
-hr_status hr_subject_run(hr_subject *s, hr_error *error)
+static hr_status run_one(hr_subject *s, hr_error *error)
 {
   void *addresses[HR_OPERANDS_MAX] = {NULL};
   for (size_t i = 0; i < s->operands.count; i++)
@@ -74,6 +126,13 @@ hr_status hr_subject_run(hr_subject *s, hr_error *error)
   s->next = s->next + 1 < s->sets ? s->next + 1 : 0;
   return hr_plan_run(s->plan, inputs, addresses[s->operands.count - 1],
                      s->workspace ? hr_buffer_data(s->workspace) : NULL, error);
+}
+
+hr_status hr_subject_run(hr_subject *subject, hr_error *error)
+{
+  for (hr_subject *s = subject; s; s = s->then)
+    HR_TRY(run_one(s, error));
+  return HR_OK;
 }
 
 void hr_subject_group(hr_subject *s, int64_t runs)

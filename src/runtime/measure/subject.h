@@ -17,6 +17,7 @@ typedef struct hr_subject {
   int64_t sets, next;                  /* next: the set that the next run uses */
   int64_t group;                       /* runs in one sample */
   void *recording;                     /* of the device, from sample to sample */
+  struct hr_subject *then;             /* runs after it as part of each run; owned, NULL: nothing does */
 } hr_subject;
 
 /** Sets of `set_bytes` that rotate so that twice `cache_bytes` lies between two uses of one; 1 where a set alone is as
@@ -27,6 +28,10 @@ int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes);
  *  touched, HR_ERROR_UNSUPPORTED and other errors of hr_plan_create(). Close in any case. */
 hr_status hr_subject_open(hr_device *device, const hr_problem *problem, const hr_measure_options *options,
                           hr_subject *subject, hr_error *error);
+
+/** The same for `count` problems that run one after the other in each run. */
+hr_status hr_subject_open_sequence(hr_device *device, const hr_problem *problems, size_t count,
+                                   const hr_measure_options *options, hr_subject *subject, hr_error *error);
 void hr_subject_close(hr_subject *subject);
 
 /** Makes a sample of at least `runs` runs: all sets in turn, and each equally often where the device repeats a recording

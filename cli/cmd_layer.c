@@ -1,0 +1,146 @@
+#include "cli.h"
+
+#include <inttypes.h>
+
+/* What is measured, and where it goes; `store` is NULL without --save. */
+typedef struct layer_job {
+  hr_model model;
+  hr_workload workload;
+  hr_hardware hardware;
+  hr_device *device;
+  hr_store *store;
+} layer_job;
+
+static hr_layer_options make_options(const cli_run *run, cli_progress *progress)
+{
+  hr_layer_options options = hr_layer_options_default();
+  options.warm = run->options.warm;
+  options.progress = cli_progress_report;
+  options.context = progress;
+  if (run->options.budget > 0)
+    options.budget_ns = run->options.budget * 1e9;
+  return options;
+}
+
+/* ---- --save ---- */
+
+static hr_result blank_row(const layer_job *job)
+{
+  hr_result result = hr_result_default();
+  hr_result_set_device(&result, job->device, &job->hardware);
+  snprintf(result.sweep, sizeof result.sweep, "layer");
+  snprintf(result.series, sizeof result.series, "%s", job->model.name);
+  result.seed = hr_layer_options_default().seed;
+  return result;
+}
+
+static void name_point(hr_result *result, const hr_workload *w, const char *operator_name)
+{
+  bool decode = w->phase == HR_PHASE_DECODE;
+  snprintf(result->axes, sizeof result->axes,
+           "attention=%s b=%" PRId64 " operator=%s phase=%s %s=%" PRId64 " t=%" PRId64,
+           hr_attention_form_name(w->attention), w->batch, operator_name, hr_phase_name(w->phase),
+           decode ? "context" : "s", decode ? w->context : w->sequence, w->tensor_parallel);
+}
+
+static hr_status keep_row(const layer_job *job, const hr_result *blank, const hr_workload *workload,
+                          const hr_layer_row *row, hr_error *error)
+{
+  hr_result result = *blank;
+  char name[48];
+  if (row->rows.struct_size > 0)
+    hr_result_set_rows(&result, &row->rows);
+  else if (row->op.kind == HR_KIND_ATTENTION)
+    hr_result_set_attention(&result, &row->op.attention);
+  else
+    hr_result_set_gemm(&result, &row->op.gemm);
+  hr_operator_name(&row->op, name, sizeof name);
+  name_point(&result, workload, name);
+  hr_result_set_measurement(&result, &row->measurement, &job->hardware);
+  return hr_store_append(job->store, &result, error);
+}
+
+static hr_status keep_whole(const layer_job *job, const hr_result *blank, const hr_layer *layer, hr_error *error)
+{
+  hr_result result = *blank;
+  result.kind = HR_RESULT_OTHER;
+  name_point(&result, &layer->workload, "all");
+  snprintf(result.problem, sizeof result.problem, "layer model=%s operators=%" PRId64 " dtype=%s", job->model.name,
+           layer->measured_count, hr_dtype_name(layer->workload.dtype));
+  hr_result_set_measurement(&result, &layer->whole, &job->hardware);
+  return hr_store_append(job->store, &result, error);
+}
+
+/* What has a time; what no kernel is for is no result of measuring. */
+static hr_status keep(const layer_job *job, const hr_layer *layer, hr_error *error)
+{
+  const hr_result blank = blank_row(job);
+  hr_status status = HR_OK;
+  for (size_t i = 0; i < layer->count && status == HR_OK; i++) {
+    if (layer->rows[i].measured)
+      status = keep_row(job, &blank, &layer->workload, &layer->rows[i], error);
+  }
+  return status == HR_OK && layer->whole.samples > 0 ? keep_whole(job, &blank, layer, error) : status;
+}
+
+/* ---- the command ---- */
+
+static int measure(const cli_run *run, const layer_job *job, cli_output *output)
+{
+  hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
+  hr_layer *layer = NULL;
+  cli_progress progress = cli_progress_begin(run);
+  hr_layer_options options = make_options(run, &progress);
+  hr_status status =
+      hr_layer_measure(job->device, &job->hardware, &job->model, &job->workload, &options, &layer, &error);
+  cli_progress_end(&progress);
+  hr_status kept = layer && job->store ? keep(job, layer, &not_kept) : HR_OK;
+  if (status == HR_OK)
+    status = hr_report_layer(output->stream, &output->options, &job->model, &job->hardware, layer, &error);
+  int code = cli_output_close(output, status, &error);
+  if (kept != HR_OK) {
+    int failure = cli_fail_status(kept, &not_kept);
+    code = code == EXIT_FINE ? failure : code;
+  }
+  if (code == EXIT_FINE && !layer->complete && cli_interrupted())
+    code = EXIT_INTERRUPTED;
+  if (code == EXIT_FINE && layer->measured_count == 0)
+    code = EXIT_UNSUPPORTED;
+  hr_layer_free(layer);
+  return code;
+}
+
+/* The store is opened before anything is measured, so that nothing is measured in vain. The device is probed, so that
+ * predictions stand on its own rates. */
+static int open_job(const cli_run *run, layer_job *job)
+{
+  int code = cli_load_model(run, &job->model);
+  if (code == CLI_GO_ON)
+    code = cli_make_workload(run, &job->model, &job->workload);
+  if (code == CLI_GO_ON)
+    code = cli_open_own_device(run, &job->device);
+  if (code == CLI_GO_ON && (run->options.save || run->options.db))
+    code = cli_open_store(run, HR_STORE_WRITE, &job->store);
+  if (code != CLI_GO_ON)
+    return code;
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_load_probed(job->device, &job->hardware, &error);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  job->workload.dtype = cli_dtype(run, &job->hardware);
+  return CLI_GO_ON;
+}
+
+int cli_layer(const cli_run *run)
+{
+  layer_job job = {.device = NULL};
+  cli_output output;
+  int code = open_job(run, &job);
+  if (code == CLI_GO_ON)
+    code = cli_output_open(run, &output);
+  if (code == CLI_GO_ON)
+    code = measure(run, &job, &output);
+  hr_store_close(job.store);
+  hr_device_close(job.device);
+  return code;
+}

@@ -1,0 +1,16 @@
+/* Several problems timed as one. */
+#ifndef HR_RUNTIME_SEQUENCE_H
+#define HR_RUNTIME_SEQUENCE_H
+
+#include "runtime/device/device.h"
+
+#include <headroom/measure.h>
+
+/** Times `count` problems (at least 1, each checked by its own hr_…_check()) that run one after the other, each on
+ *  buffers of its own: on a GPU as one captured graph, so that no launch is waited for. Of two or more the sets rotate
+ *  together, nothing is compared with the reference (each alone has been), and `kernel` and `configuration` stay empty.
+ *  Rates are of all FLOPs and bytes. Otherwise as hr_measure_gemm(). */
+hr_status hr_measure_sequence(hr_device *device, const hr_problem *problems, size_t count,
+                              const hr_measure_options *options, hr_measurement *measurement, hr_error *error);
+
+#endif

@@ -1,0 +1,349 @@
+/* One layer operator by operator: which problem each is, and the course of measuring with the reference as the device.
+ * No measured time is looked at. */
+#include "devices.h"
+
+#include "layer/layering.h"
+#include "runtime/measure/sequence.h"
+
+#include <headroom/report.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- operators as problems ---- */
+
+static hr_operators operators_of(const hr_model *model, const hr_workload *workload)
+{
+  hr_operators operators;
+  hr_error error;
+  assert_ok(hr_operators_list(model, workload, &operators, &error), error);
+  return operators;
+}
+
+static hr_status problem_of(const hr_model *model, const hr_workload *workload, hr_operator_id id, hr_pass pass,
+                            hr_problem *problem, hr_error *error)
+{
+  hr_operators operators = operators_of(model, workload);
+  const hr_operator *op = hr_operators_find(&operators, id, pass);
+  assert_non_null(op);
+  return hr_layer_problem(model, workload, op, problem, error);
+}
+
+static void assert_rows(const hr_model *model, const hr_workload *workload, hr_operator_id id,
+                        hr_rows_operation operation, int64_t rows, int64_t columns)
+{
+  hr_problem problem;
+  hr_error error;
+  int64_t bytes;
+  assert_ok(problem_of(model, workload, id, HR_PASS_FORWARD, &problem, &error), error);
+  assert_int_equal(problem.operation, HR_OPERATION_ROWS);
+  assert_int_equal(problem.rows.operation, operation);
+  assert_int_equal(problem.rows.rows, rows);
+  assert_int_equal(problem.rows.columns, columns);
+  assert_int_equal(problem.rows.dtype, workload->dtype);
+  assert_int_equal(hr_rows_check(&problem.rows, &error), HR_OK);
+  assert_int_equal(hr_rows_bytes(&problem.rows, &bytes), HR_OK);
+}
+
+static hr_workload small_workload(const hr_model *model)
+{
+  hr_workload workload = hr_workload_default(model);
+  workload.batch = 2;
+  workload.sequence = 128;
+  return workload;
+}
+
+static void every_operator_without_products_is_the_operation_on_rows_that_it_is(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-2-7b"); /* h 4096, 32 heads of 128, MLP 11008, RMS norms, rotary, gated */
+  hr_workload w = small_workload(&model);       /* 2 · 128 = 256 tokens */
+  assert_rows(&model, &w, HR_OP_ATTENTION_NORM, HR_ROWS_RMS_NORM, 256, 4096);
+  assert_rows(&model, &w, HR_OP_ROTARY, HR_ROWS_ROTARY, 16384, 128);  /* 256 · (32 + 32) heads */
+  assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWS_SOFTMAX, 8192, 128); /* 2 · 32 · 128 queries over 128 keys */
+  assert_rows(&model, &w, HR_OP_ATTENTION_RESIDUAL, HR_ROWS_RESIDUAL, 256, 4096);
+  assert_rows(&model, &w, HR_OP_ACTIVATION, HR_ROWS_SWIGLU, 256, 11008);
+  w.tensor_parallel = 2;
+  assert_rows(&model, &w, HR_OP_ROTARY, HR_ROWS_ROTARY, 8192, 128);
+  assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWS_SOFTMAX, 4096, 128);
+  assert_rows(&model, &w, HR_OP_ACTIVATION, HR_ROWS_SWIGLU, 256, 5504);
+  model = shipped_model("gpt2"); /* h 768, MLP 3072 */
+  w = small_workload(&model);
+  assert_rows(&model, &w, HR_OP_MLP_NORM, HR_ROWS_LAYER_NORM, 256, 768);
+  assert_rows(&model, &w, HR_OP_ACTIVATION, HR_ROWS_GELU, 256, 3072);
+  model = shipped_model("qwen3-8b"); /* 32 query and 8 key heads of 128, normed alike */
+  w = small_workload(&model);
+  assert_rows(&model, &w, HR_OP_QK_NORM, HR_ROWS_RMS_NORM, 10240, 128); /* 256 · (32 + 8) */
+  model = shipped_model("olmo-2-7b");                                   /* 32 and 32 heads of 128, normed together */
+  w = small_workload(&model);
+  assert_rows(&model, &w, HR_OP_QK_NORM, HR_ROWS_RMS_NORM, 256, 8192);
+}
+
+static void masks_and_angles_follow_the_positions(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-2-7b");
+  hr_workload w = small_workload(&model);
+  hr_problem problem;
+  hr_error error;
+  assert_ok(problem_of(&model, &w, HR_OP_SOFTMAX, HR_PASS_FORWARD, &problem, &error), error);
+  assert_int_equal(problem.rows.period, 128); /* row r is query r % 128 */
+  assert_ok(problem_of(&model, &w, HR_OP_ROTARY, HR_PASS_FORWARD, &problem, &error), error);
+  assert_int_equal(problem.rows.period, 128);
+  assert_int_equal(problem.rows.group, 64); /* 32 + 32 heads are turned alike */
+  w.phase = HR_PHASE_DECODE;
+  w.context = 1000;
+  assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWS_SOFTMAX, 64, 1000); /* 2 · 32 heads, one query each */
+  assert_ok(problem_of(&model, &w, HR_OP_SOFTMAX, HR_PASS_FORWARD, &problem, &error), error);
+  assert_int_equal(problem.rows.period, 1); /* which sees all */
+  assert_rows(&model, &w, HR_OP_ATTENTION_NORM, HR_ROWS_RMS_NORM, 2, 4096);
+}
+
+static void what_no_kernel_is_for_says_so(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-2-7b");
+  hr_workload w = small_workload(&model);
+  hr_problem problem;
+  hr_error error;
+  w.tensor_parallel = 2;
+  assert_int_equal(problem_of(&model, &w, HR_OP_MLP_ALL_REDUCE, HR_PASS_FORWARD, &problem, &error),
+                   HR_ERROR_UNSUPPORTED);
+  w = small_workload(&model);
+  w.phase = HR_PHASE_TRAIN;
+  assert_int_equal(problem_of(&model, &w, HR_OP_SOFTMAX, HR_PASS_DGRAD, &problem, &error), HR_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(error.message, "backward"));
+  assert_ok(problem_of(&model, &w, HR_OP_MLP_UP, HR_PASS_WGRAD, &problem, &error), error);
+  assert_int_equal(problem.operation, HR_OPERATION_GEMM);
+  model = shipped_model("falcon-7b"); /* attention and MLP are added in one sum of three */
+  w = small_workload(&model);
+  assert_int_equal(problem_of(&model, &w, HR_OP_MLP_RESIDUAL, HR_PASS_FORWARD, &problem, &error),
+                   HR_ERROR_UNSUPPORTED);
+}
+
+/* ---- the course ---- */
+
+/* h = 64 with 4 heads of 16, MLP 256: small enough for the reference. */
+static const char small_model[] = "{\"h\":64,\"a\":4,\"L\":2,\"v\":100,\"s\":32,\"b\":1,\"t\":2,\"mlp\":\"gelu\"}";
+
+typedef struct course {
+  hr_device *device;
+  hr_hardware hardware;
+  hr_model model;
+  hr_workload workload;
+  hr_layer *layer;
+} course;
+
+static course measure(const char *text, int64_t tensor_parallel, hr_progress_fn progress)
+{
+  course c = {.hardware = device("xeon-sapphire-rapids")};
+  hr_error error;
+  assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
+  assert_ok(hr_model_from_json(text, strlen(text), "test", NULL, NULL, &c.model, &error), error);
+  c.workload = hr_workload_default(&c.model);
+  c.workload.dtype = HR_FP32;
+  c.workload.tensor_parallel = tensor_parallel;
+  hr_layer_options options = hr_layer_options_default();
+  options.budget_ns = 2e9;
+  options.progress = progress;
+  assert_ok(hr_layer_measure(c.device, &c.hardware, &c.model, &c.workload, &options, &c.layer, &error), error);
+  return c;
+}
+
+static void end(course *c)
+{
+  hr_layer_free(c->layer);
+  hr_device_close(c->device);
+}
+
+static void shares_add_up_and_what_has_no_kernel_keeps_its_predicted_time(void **state)
+{
+  (void)state;
+  course c = measure(small_model, 2, NULL);
+  const hr_layer *layer = c.layer;
+  double shares = 0, times = 0, parts = 0, measured = 0;
+  int64_t count = 0;
+  for (size_t i = 0; i < layer->count; i++) {
+    const hr_layer_row *row = &layer->rows[i];
+    bool exchange = row->op.kind == HR_KIND_COMMUNICATION;
+    assert_true(row->op.in_layer);
+    assert_int_equal(row->measured, !exchange);
+    assert_true(row->time_ns > 0);
+    if (exchange) {
+      assert_int_equal(row->measurement.status, HR_ERROR_UNSUPPORTED);
+      assert_true(isnan(row->measurement.median_ns));
+      assert_true(row->time_ns == row->prediction.time_ns);
+    } else {
+      assert_true(row->time_ns == row->measurement.median_ns);
+      assert_true(row->measurement.rows_checked > 0);
+      measured += row->time_ns;
+      count++;
+    }
+    shares += row->share;
+    times += row->time_ns;
+  }
+  for (int part = 0; part < HR_PART_COUNT; part++)
+    parts += layer->part_ns[part];
+  assert_true(fabs(shares - 1) < 1e-9);
+  assert_true(fabs(parts / times - 1) < 1e-9);
+  assert_true(layer->sum_ns == times && layer->measured_ns == measured);
+  assert_int_equal(layer->measured_count, count);
+  assert_int_equal(count, layer->count - 2); /* two all-reduces */
+  assert_true(layer->whole.samples > 0 && layer->whole.median_ns > 0);
+  assert_true(layer->complete && !layer->reduced);
+  end(&c);
+}
+
+static int stop(void *context, double done, const char *what)
+{
+  (void)context;
+  (void)done;
+  (void)what;
+  return 1;
+}
+
+static void a_stopped_layer_is_told_from_a_measured_one(void **state)
+{
+  (void)state;
+  course c = measure(small_model, 1, stop);
+  assert_false(c.layer->complete);
+  assert_int_equal(c.layer->measured_count, 0);
+  for (size_t i = 0; i < c.layer->count; i++)
+    assert_int_equal(c.layer->rows[i].measurement.status, HR_ERROR_INTERRUPTED);
+  assert_int_equal(c.layer->whole.samples, 0);
+  assert_true(c.layer->sum_ns == c.layer->predicted_ns);
+  end(&c);
+}
+
+static void a_layer_too_large_for_the_time_is_measured_at_fewer_tokens(void **state)
+{
+  (void)state;
+  course c = measure("{\"h\":16384,\"a\":128,\"L\":2,\"v\":100,\"s\":2048,\"b\":4}", 1, stop);
+  assert_true(c.layer->reduced);
+  assert_int_equal(c.layer->workload.batch, 1);
+  assert_true(c.layer->workload.sequence < 2048);
+  assert_non_null(strstr(c.layer->note, "instead of b = 4, s = 2048"));
+  end(&c);
+}
+
+static void of_layers_with_and_without_a_window_the_commoner_is_measured(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("gemma-2-2b"); /* 13 of 26 layers see 4096 tokens */
+  model.window_layers = 20;
+  course c = {.hardware = device("xeon-sapphire-rapids"), .model = model};
+  hr_error error;
+  assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
+  c.workload = hr_workload_default(&model);
+  c.workload.phase = HR_PHASE_DECODE;
+  c.workload.batch = 1;
+  c.workload.context = 8192;
+  hr_layer_options options = hr_layer_options_default();
+  options.budget_ns = 1e15;
+  options.progress = stop;
+  assert_ok(hr_layer_measure(c.device, &c.hardware, &model, &c.workload, &options, &c.layer, &error), error);
+  int found = 0;
+  for (size_t i = 0; i < c.layer->count; i++) {
+    const hr_layer_row *row = &c.layer->rows[i];
+    if (row->op.id == HR_OP_ATTENTION_SCORE && ++found)
+      assert_int_equal(row->op.gemm.n, 4096);
+    if (row->op.id == HR_OP_SOFTMAX)
+      assert_int_equal(row->rows.columns, 4096);
+  }
+  assert_int_equal(found, 1);
+  end(&c);
+}
+
+static void a_sequence_is_timed_as_one_of_all_its_work(void **state)
+{
+  (void)state;
+  hr_device *device;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_device_open("reference", 0, &device, &error), error);
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = gemm.n = gemm.k = 16; /* 2 · 16³ = 8192 FLOP */
+  hr_rows rows = hr_rows_default();
+  rows.rows = rows.columns = 16;
+  const hr_problem problems[] = {{.operation = HR_OPERATION_GEMM, .dtype = gemm.dtype, .gemm = gemm},
+                                 {.operation = HR_OPERATION_ROWS, .dtype = rows.dtype, .rows = rows},
+                                 {.operation = HR_OPERATION_GEMM, .dtype = gemm.dtype, .gemm = gemm}};
+  hr_measure_options options = hr_measure_options_default();
+  options.time_limit_ns = 1e8;
+  assert_ok(hr_measure_sequence(device, problems, 3, &options, &m, &error), error);
+  assert_true(m.samples > 0);
+  assert_true(fabs(m.flops_per_s * m.median_ns * 1e-9 / 16384 - 1) < 1e-9);
+  assert_true(fabs(m.bytes_per_s * m.median_ns * 1e-9 / (2 * 3 * 512 + 2 * 512) - 1) < 1e-9); /* 16² · 2 = 512 */
+  assert_string_equal(m.kernel, "");
+  assert_ok(hr_measure_sequence(device, problems, 1, &options, &m, &error), error);
+  assert_string_equal(m.kernel, "gemm_reference");
+  assert_true(m.rows_checked > 0);
+  hr_device_close(device);
+}
+
+/* ---- the report ---- */
+
+static char *report(const course *c, hr_format format)
+{
+  char *text = NULL;
+  size_t size;
+  hr_error error;
+  FILE *out = open_memstream(&text, &size);
+  assert_non_null(out);
+  hr_report_options options = hr_report_options_default();
+  options.format = format;
+  assert_ok(hr_report_layer(out, &options, &c->model, &c->hardware, c->layer, &error), error);
+  fclose(out);
+  return text;
+}
+
+static void assert_says(const char *text, const char *words)
+{
+  if (!strstr(text, words))
+    fail_msg("\"%s\" is not in:\n%s", words, text);
+}
+
+static void reports_mark_what_is_only_predicted(void **state)
+{
+  (void)state;
+  course c = measure(small_model, 2, NULL);
+  hr_layer *layer = c.layer;
+  for (size_t i = 0; i < layer->count; i++) { /* times that a test can know */
+    layer->rows[i].measurement.status = layer->rows[i].measured ? HR_OK : HR_ERROR_UNSUPPORTED;
+    layer->rows[i].share = 1.0 / (double)layer->count;
+  }
+  layer->sum_ns = 4e6;
+  layer->measured_ns = 3e6;
+  layer->whole = (hr_measurement){.status = HR_OK, .samples = 10, .median_ns = 2.7e6};
+  char *text = report(&c, HR_FORMAT_TABLE);
+  assert_says(text, "sum           4.00 ms, of which 1.00 ms is only predicted");
+  assert_says(text, "whole         2.70 ms run one after another; 0.900 of the sum of these");
+  assert_says(text, "unsupported   attention_all_reduce, mlp_all_reduce: one device has nobody to exchange with");
+  free(text);
+  text = report(&c, HR_FORMAT_CSV);
+  assert_says(text, "name,part,pass,problem,flops,bytes,predicted_ns,measured_ns,");
+  assert_says(text, "attention_all_reduce,communication,forward,,0,");
+  assert_says(text, ",predicted,,,0,,,unsupported,");
+  assert_says(text, "softmax,softmax,forward,rows softmax rows=64 columns=32 dtype=fp32 period=32 group=1,0,");
+  free(text);
+  text = report(&c, HR_FORMAT_JSON);
+  assert_says(text, "\"schema\": \"headroom.layer/1\"");
+  assert_says(text, "\"over_sum\": 0.9");
+  free(text);
+  end(&c);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_operator_without_products_is_the_operation_on_rows_that_it_is),
+      cmocka_unit_test(masks_and_angles_follow_the_positions),
+      cmocka_unit_test(what_no_kernel_is_for_says_so),
+      cmocka_unit_test(shares_add_up_and_what_has_no_kernel_keeps_its_predicted_time),
+      cmocka_unit_test(a_stopped_layer_is_told_from_a_measured_one),
+      cmocka_unit_test(a_layer_too_large_for_the_time_is_measured_at_fewer_tokens),
+      cmocka_unit_test(of_layers_with_and_without_a_window_the_commoner_is_measured),
+      cmocka_unit_test(a_sequence_is_timed_as_one_of_all_its_work),
+      cmocka_unit_test(reports_mark_what_is_only_predicted),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
