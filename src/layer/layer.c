@@ -173,7 +173,8 @@ static hr_status choose_size(layering *l, hr_error *error)
   HR_TRY(list_rows(l, error));
   double asked_ns = sum_of_costs(l, 0);
   bool memory_short = !fits_memory(l);
-  while ((sum_of_costs(l, 0) > l->options.budget_ns || !fits_memory(l)) && hr_budget_smaller(&layer->workload))
+  while (!l->options.whole_only && (sum_of_costs(l, 0) > l->options.budget_ns || !fits_memory(l)) &&
+         hr_budget_smaller(&layer->workload))
     HR_TRY(list_rows(l, error));
   layer->reduced = hr_budget_note(l->asked, &layer->workload, memory_short, asked_ns, l->options.budget_ns, layer->note,
                                   sizeof layer->note);
@@ -209,15 +210,26 @@ static hr_measurement no_measurement(hr_status status, const char *reason)
   return m;
 }
 
+static bool has_time(const hr_measurement *m)
+{
+  return m->samples > 0 && m->median_ns > 0;
+}
+
 static hr_status measure_rows(layering *l, double start_ns, hr_error *error)
 {
   hr_layer *layer = l->layer;
   double all_ns = sum_of_costs(l, 0);
+  bool missing = false; /* an operator before had no time */
   for (size_t i = 0; i < layer->count; i++) {
     hr_layer_row *row = &layer->rows[i];
+    missing = missing || (i > 0 && !has_time(&layer->rows[i - 1].measurement));
     row->measurement = no_measurement(l->refusals[i].status, l->refusals[i].message);
     if (l->refusals[i].status != HR_OK)
       continue;
+    if (missing && l->options.whole_only) {
+      row->measurement = no_measurement(HR_ERROR_UNSUPPORTED, "another operator has no time");
+      continue;
+    }
     row->measurement = no_measurement(HR_ERROR_INTERRUPTED, "stopped before it");
     double reserved_ns = sum_of_costs(l, i), left_ns = l->options.budget_ns - (hr_clock_ns() - start_ns);
     l->done = 1 - reserved_ns / all_ns;
@@ -234,11 +246,6 @@ static hr_status measure_rows(layering *l, double start_ns, hr_error *error)
       row->measurement = measured;
   }
   return HR_OK;
-}
-
-static bool has_time(const hr_measurement *m)
-{
-  return m->samples > 0 && m->median_ns > 0;
 }
 
 static void add_up(hr_layer *layer)
@@ -267,11 +274,12 @@ static hr_status measure_whole(layering *l, double start_ns, hr_error *error)
       l->problems[count++] = l->problems[i];
   }
   layer->whole = no_measurement(HR_ERROR_INTERRUPTED, "stopped before it");
-  if (count == 0)
-    layer->whole = no_measurement(HR_ERROR_UNSUPPORTED, "no operator was measured");
+  bool wanted = count > 0 && (count == layer->count || !l->options.whole_only);
+  if (!wanted && !l->stopped)
+    layer->whole = no_measurement(HR_ERROR_UNSUPPORTED, count == 0 ? "no operator was measured" : "not all were");
   double left_ns = l->options.budget_ns - (hr_clock_ns() - start_ns);
   snprintf(l->what, sizeof l->what, "all of them, one after another");
-  if (count == 0 || report(l))
+  if (!wanted || report(l))
     return HR_OK;
   double limit_ns = hr_budget_limit_ns(layer->measured_ns, whole_cost_ns(l), 1, left_ns);
   hr_measure_options options = options_of(l, limit_ns);

@@ -56,6 +56,16 @@ static double measuring_ns(const hr_sweep_point *point, double run_ns, bool gpu)
   return prepare_ns + fmax(warm_up_ns, 2 * run_ns) + fmax(sampling_ns, (double)options.samples_min * run_ns);
 }
 
+#define LAYER_OPERATORS 13 /* about: four or five products, two of attention, norms, softmax, … */
+
+/* A layer's operators are measured one by one, then all as one. */
+static double point_ns(const hr_sweep_point *point, double run_ns, bool gpu)
+{
+  if (point->kind != HR_SWEEP_LAYER)
+    return measuring_ns(point, run_ns, gpu);
+  return LAYER_OPERATORS * measuring_ns(point, run_ns / LAYER_OPERATORS, gpu) + measuring_ns(point, run_ns, gpu);
+}
+
 /* The probe before the first point, and a GPU's clock that is to settle. */
 static double beginning_ns(bool gpu)
 {
@@ -75,9 +85,8 @@ hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice
     hr_sweep_point point;
     double run_ns;
     status = hr_sweep_point_at(sweep, indices[i], dtype, &point, error);
-    bool timed = point.kind != HR_SWEEP_LAYER; /* hr_sweep_run() times no layers */
-    if (status == HR_OK && timed && hr_sweep_predict(hardware, &point, &run_ns, NULL) == HR_OK)
-      sum_ns += measuring_ns(&point, run_ns, gpu) + (sum_ns > 0 ? 0 : beginning_ns(gpu));
+    if (status == HR_OK && hr_sweep_predict(hardware, &point, &run_ns, NULL) == HR_OK)
+      sum_ns += point_ns(&point, run_ns, gpu) + (sum_ns > 0 ? 0 : beginning_ns(gpu));
   }
   free(indices);
   if (status == HR_OK)

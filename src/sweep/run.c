@@ -5,6 +5,7 @@
 #include "base/names.h"
 
 #include <headroom/export.h>
+#include <headroom/layer.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -77,22 +78,62 @@ static hr_measure_options measure_options(run_state *state)
   return options;
 }
 
-/* A layer is several kernels: what times one has nothing to say about it. */
-static void no_layer(hr_measurement *measurement)
+static int ask_within(void *context, double done, const char *what)
 {
-  measurement->status = HR_ERROR_UNSUPPORTED;
-  hr_copy_text(measurement->reason, sizeof measurement->reason,
-               "a sweep times single kernels; a layer is many, and its products have sweeps of their own");
+  (void)done;
+  (void)what;
+  return ask(context);
 }
 
-static hr_status measure(hr_device *device, const hr_sweep_point *point, run_state *state, hr_measurement *measurement,
-                         hr_error *error)
+/* Where an operator has no time the layer has none: the row says of the first one why. */
+static void take_layer(const hr_layer *layer, hr_measurement *measurement)
 {
-  hr_measure_options options = measure_options(state);
-  if (point->kind == HR_SWEEP_LAYER) {
-    no_layer(measurement);
+  const hr_layer_row *missing = NULL;
+  for (size_t i = 0; i < layer->count && !missing; i++)
+    missing = layer->rows[i].measured ? NULL : &layer->rows[i];
+  if (!missing) {
+    *measurement = layer->whole;
+    return;
+  }
+  char name[48];
+  hr_operator_name(&missing->op, name, sizeof name);
+  measurement->status = missing->measurement.status;
+  snprintf(measurement->reason, sizeof measurement->reason, "%s: %.100s", name, missing->measurement.reason);
+}
+
+/* The whole of `headroom layer`: all operators run one after another. */
+static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point,
+                               run_state *state, hr_measurement *measurement, hr_error *error)
+{
+  hr_layer_options options = hr_layer_options_default();
+  options.warm = state->options->warm;
+  options.seed = state->options->choice.seed;
+  options.whole_only = true;
+  options.progress = ask_within;
+  options.context = state;
+  hr_layer *layer = NULL;
+  hr_error reason = {.status = HR_OK};
+  hr_status status = hr_layer_measure(device, hardware, &point->model, &point->workload, &options, &layer, &reason);
+  if (status == HR_ERROR_UNSUPPORTED || status == HR_ERROR_INVALID) { /* a device whose rates are not known, or none for
+                                                                         this format */
+    measurement->status = HR_ERROR_UNSUPPORTED;
+    hr_copy_text(measurement->reason, sizeof measurement->reason, reason.message);
     return HR_OK;
   }
+  if (status != HR_OK)
+    return hr_fail(error, status, "%s", reason.message);
+  bool complete = layer->complete;
+  take_layer(layer, measurement);
+  hr_layer_free(layer);
+  return complete ? HR_OK : hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+}
+
+static hr_status measure(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point, run_state *state,
+                         hr_measurement *measurement, hr_error *error)
+{
+  hr_measure_options options = measure_options(state);
+  if (point->kind == HR_SWEEP_LAYER)
+    return measure_layer(device, hardware, point, state, measurement, error);
   if (point->kind == HR_SWEEP_ATTENTION)
     return hr_measure_attention(device, &point->attention, &options, measurement, error);
   return hr_measure_gemm(device, &point->gemm, &options, measurement, error);
@@ -100,10 +141,10 @@ static hr_status measure(hr_device *device, const hr_sweep_point *point, run_sta
 
 /* The shares of the rows are of what this device's library reached a moment ago; without that there are none. A sweep
  * that has nothing left to measure probes nothing. */
-static void probe_once(hr_device *device, const hr_sweep_point *point, run_state *state, hr_hardware *hardware)
+static void probe_once(hr_device *device, run_state *state, hr_hardware *hardware)
 {
   hr_hardware probed;
-  if (state->probed || !state->options->probe || point->kind == HR_SWEEP_LAYER)
+  if (state->probed || !state->options->probe)
     return;
   state->probed = true;
   if (hr_device_probe(device, &probed, NULL) == HR_OK)
@@ -125,9 +166,9 @@ static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_po
   }
   if (ask(state))
     return HR_ERROR_INTERRUPTED;
-  probe_once(device, point, state, hardware);
+  probe_once(device, state, hardware);
   hr_measurement measurement = result.measurement;
-  HR_TRY(measure(device, point, state, &measurement, error));
+  HR_TRY(measure(device, hardware, point, state, &measurement, error));
   measurement.warm = state->options->warm;
   hr_result_set_measurement(&result, &measurement, hardware);
   HR_TRY(hr_store_append(store, &result, error));

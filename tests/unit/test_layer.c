@@ -116,8 +116,7 @@ static void what_no_kernel_is_for_says_so(void **state)
   assert_int_equal(problem.operation, HR_OPERATION_GEMM);
   model = shipped_model("falcon-7b"); /* attention and MLP are added in one sum of three */
   w = small_workload(&model);
-  assert_int_equal(problem_of(&model, &w, HR_OP_MLP_RESIDUAL, HR_PASS_FORWARD, &problem, &error),
-                   HR_ERROR_UNSUPPORTED);
+  assert_int_equal(problem_of(&model, &w, HR_OP_MLP_RESIDUAL, HR_PASS_FORWARD, &problem, &error), HR_ERROR_UNSUPPORTED);
 }
 
 /* ---- the course ---- */
@@ -222,6 +221,30 @@ static void a_layer_too_large_for_the_time_is_measured_at_fewer_tokens(void **st
   assert_int_equal(c.layer->workload.batch, 1);
   assert_true(c.layer->workload.sequence < 2048);
   assert_non_null(strstr(c.layer->note, "instead of b = 4, s = 2048"));
+  end(&c);
+}
+
+static void who_wants_the_whole_alone_is_told_at_once_that_there_is_none(void **state)
+{
+  (void)state;
+  course c = {.hardware = device("xeon-sapphire-rapids")};
+  hr_error error;
+  assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
+  assert_ok(hr_model_from_json(small_model, sizeof small_model - 1, "test", NULL, NULL, &c.model, &error), error);
+  c.workload = hr_workload_default(&c.model);
+  hr_layer_options options = hr_layer_options_default();
+  options.whole_only = true;
+  options.budget_ns = 1; /* no reason to measure fewer tokens */
+  assert_ok(hr_layer_measure(c.device, &c.hardware, &c.model, &c.workload, &options, &c.layer, &error), error);
+  bool missing = false;
+  for (size_t i = 0; i < c.layer->count; i++) { /* t = 2: the first all-reduce has no time, nor has what follows */
+    const hr_layer_row *row = &c.layer->rows[i];
+    missing = missing || row->op.kind == HR_KIND_COMMUNICATION;
+    assert_int_equal(row->measured, !missing);
+  }
+  assert_true(missing && c.layer->complete && !c.layer->reduced);
+  assert_int_equal(c.layer->whole.status, HR_ERROR_UNSUPPORTED);
+  assert_int_equal(c.layer->whole.samples, 0);
   end(&c);
 }
 
@@ -341,6 +364,7 @@ int main(void)
       cmocka_unit_test(shares_add_up_and_what_has_no_kernel_keeps_its_predicted_time),
       cmocka_unit_test(a_stopped_layer_is_told_from_a_measured_one),
       cmocka_unit_test(a_layer_too_large_for_the_time_is_measured_at_fewer_tokens),
+      cmocka_unit_test(who_wants_the_whole_alone_is_told_at_once_that_there_is_none),
       cmocka_unit_test(of_layers_with_and_without_a_window_the_commoner_is_measured),
       cmocka_unit_test(a_sequence_is_timed_as_one_of_all_its_work),
       cmocka_unit_test(reports_mark_what_is_only_predicted),
