@@ -170,6 +170,42 @@ static void a_wrong_kernel_is_a_wrong_result_and_never_a_time(void **state)
   }
 }
 
+/* A device whose memory the host cannot read in place: only what is copied may be looked at. */
+static size_t copied;
+
+static hr_status count_and_copy(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error)
+{
+  (void)device, (void)error;
+  copied += bytes;
+  memcpy(to, from, bytes);
+  return HR_OK;
+}
+
+static void of_a_devices_own_memory_the_check_copies_what_the_sampled_rows_need(void **state)
+{
+  hr_device *device = *state;
+  const hr_backend *own = device->backend;
+  hr_backend distant = *own;
+  distant.own_memory = true;
+  distant.read = count_and_copy;
+  device->backend = &distant;
+  for (int i = 0; i < 8; i++) {
+    hr_gemm gemm = small();
+    gemm.m = 64, gemm.n = 9, gemm.k = 5, gemm.batch = 40;
+    gemm.transpose_a = i & 1, gemm.transpose_b = i & 2;
+    hr_measure_options options = brief(i & 4 ? "wrong" : "right");
+    hr_measurement m;
+    hr_error error;
+    copied = 0;
+    assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+    assert_int_equal(m.status, i & 4 ? HR_ERROR_WRONG_RESULT : HR_OK);
+    int64_t all = 0;
+    hr_gemm_bytes(&gemm, &all);
+    assert_true(copied > 0 && copied < (size_t)all / 2); /* 16 rows of 2560 and what 16 of 40 batches need */
+  }
+  device->backend = own;
+}
+
 static void unchecked_means_unchecked(void **state)
 {
   hr_gemm gemm = small();
@@ -432,6 +468,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(a_right_kernel_is_checked_and_timed),
       TEST(a_wrong_kernel_is_a_wrong_result_and_never_a_time),
+      TEST(of_a_devices_own_memory_the_check_copies_what_the_sampled_rows_need),
       TEST(unchecked_means_unchecked),
       TEST(out_of_memory_is_a_result_whether_of_operands_or_of_workspace),
       TEST(a_run_beyond_the_time_limit_is_a_timeout),

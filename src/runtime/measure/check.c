@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define ROWS_MOST 16
 #define PRODUCTS_MOST ((int64_t)1 << 25) /* multiply-adds of the reference: some 50 ms */
@@ -81,28 +82,72 @@ static row_shape shape_of(const hr_problem *p)
                      hr_reference_attention_scratch(a)};
 }
 
-/* The operands of set 0 where the host can read them. */
+/* The operands of set 0 where the host can read them. Of a device's own memory only what the sampled rows need comes
+ * over, to the place that it has in the whole operand: address space costs nothing, copying gigabytes does. */
 typedef struct host_set {
   const void *operands[HR_OPERANDS_MAX];
-  void *copies[HR_OPERANDS_MAX]; /* NULL where the device's memory is the host's */
+  void *images[HR_OPERANDS_MAX]; /* NULL where the device's memory is the host's */
+  int64_t here[HR_OPERANDS_MAX]; /* the part of the operand that came over last, from 1; 0: none */
 } host_set;
 
-static hr_status copy_operand(const hr_subject *s, size_t i, host_set *host, hr_error *error)
+static void *reserve(size_t bytes)
 {
-  size_t bytes = s->operands.bytes[i];
-  if (bytes > hr_host_memory_available() / 16 * 15 || !(host->copies[i] = malloc(bytes)))
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no %.2f GB to check an operand in",
-                   (double)bytes * 1e-9);
-  host->operands[i] = host->copies[i];
-  return hr_buffer_read(s->buffers[i], host->copies[i], bytes, error);
+  void *image = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return image == MAP_FAILED ? NULL : image;
 }
 
-static hr_status bring_to_host(const hr_subject *s, host_set *host, hr_error *error)
+static hr_status begin_host_set(const hr_subject *s, host_set *host, hr_error *error)
 {
   for (size_t i = 0; i < s->operands.count; i++) {
     host->operands[i] = hr_buffer_data(s->buffers[i]);
-    if (s->device->backend->own_memory)
-      HR_TRY(copy_operand(s, i, host, error));
+    if (!s->device->backend->own_memory)
+      continue;
+    host->operands[i] = host->images[i] = reserve(s->operands.bytes[i]);
+    if (!host->images[i])
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no room to check %.2f GB in",
+                     (double)s->operands.bytes[i] * 1e-9);
+  }
+  return HR_OK;
+}
+
+static void end_host_set(const hr_subject *s, host_set *host)
+{
+  for (size_t i = 0; i < s->operands.count; i++) {
+    if (host->images[i])
+      munmap(host->images[i], s->operands.bytes[i]);
+  }
+}
+
+/* Part `index` of `parts` equal ones of operand i. The one that came over last is there already. */
+static hr_status fetch(const hr_subject *s, host_set *host, size_t i, int64_t index, int64_t parts, hr_error *error)
+{
+  if (!host->images[i] || host->here[i] == index + 1)
+    return HR_OK;
+  size_t bytes = s->operands.bytes[i] / (size_t)parts, offset = bytes * (size_t)index;
+  if (bytes > hr_host_memory_available() / 16 * 15)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no %.2f GB to check an operand in",
+                   (double)bytes * 1e-9);
+  HR_TRY(s->device->backend->read(s->device, (char *)host->images[i] + offset,
+                                  (const char *)hr_buffer_data(s->buffers[i]) + offset, bytes, error));
+  host->here[i] = index + 1;
+  return HR_OK;
+}
+
+/* What the reference reads for one row of the result, and that row. */
+static hr_status fetch_for_row(const hr_subject *s, host_set *host, const row_shape *shape, int64_t row,
+                               hr_error *error)
+{
+  size_t last = s->operands.count - 1;
+  const hr_gemm *g = &s->problem.gemm;
+  HR_TRY(fetch(s, host, last, row, shape->rows, error));
+  if (s->problem.operation == HR_OPERATION_GEMM) {
+    HR_TRY(g->transpose_a ? fetch(s, host, 0, row / g->m, g->batch, error)
+                          : fetch(s, host, 0, row, shape->rows, error));
+    return fetch(s, host, 1, row / g->m, g->batch, error);
+  }
+  for (size_t i = 0; i < last; i++) {
+    bool by_row = s->problem.operation == HR_OPERATION_ROWS && s->operands.bytes[i] == s->operands.bytes[last];
+    HR_TRY(by_row ? fetch(s, host, i, row, shape->rows, error) : fetch(s, host, i, 0, 1, error));
   }
   return HR_OK;
 }
@@ -135,10 +180,11 @@ static double bound_of(const hr_plan *plan, double reference, double norm)
              : hr_attention_error_bound(p->dtype, reference, norm);
 }
 
-static hr_status check_row(const hr_subject *s, const host_set *host, const row_shape *shape, int64_t row,
-                           double *scratch, hr_measurement *m, hr_error *error)
+static hr_status check_row(const hr_subject *s, host_set *host, const row_shape *shape, int64_t row, double *scratch,
+                           hr_measurement *m, hr_error *error)
 {
   double *expected = scratch + shape->scratch, *norm = expected + shape->length;
+  HR_TRY(fetch_for_row(s, host, shape, row, error));
   reference_row(s, host, row, scratch, expected, norm);
   const void *result = host->operands[s->operands.count - 1];
   for (int64_t j = 0; j < shape->length; j++) {
@@ -174,12 +220,11 @@ hr_status hr_subject_check(hr_subject *s, uint64_t seed, hr_measurement *m, hr_e
   int64_t count = hr_min64(ROWS_MOST, hr_max64(1, PRODUCTS_MOST / shape.products));
   count = hr_min64(count, shape.rows);
   m->max_error = 0;
-  host_set host = {{NULL}, {NULL}};
-  hr_status status = bring_to_host(s, &host, error);
+  host_set host = {{NULL}, {NULL}, {0}};
+  hr_status status = begin_host_set(s, &host, error);
   for (int64_t i = 0; i < count && status == HR_OK; i++)
     status = check_row(s, &host, &shape, sampled_row(i, shape.rows, seed), scratch, m, error);
-  for (size_t i = 0; i < HR_OPERANDS_MAX; i++)
-    free(host.copies[i]);
+  end_host_set(s, &host);
   free(scratch);
   return status;
 }
