@@ -5,10 +5,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define THREADS_MOST 1024 /* as in rows.cu */
-#define HELD 16           /* elements of a row that a thread keeps, as in rows.cu */
-#define BLOCK 256         /* threads of a block whose rows need fewer */
+#define THREADS_SMALL 512
+#define HELD 16   /* elements of a row that a thread keeps, as in rows.cu */
+#define BLOCK 256 /* threads of a block whose rows need fewer */
 #define PACK_BYTES 16
 #define EACH_BLOCKS 8192 /* of operations that know no rows: some per multiprocessor, in a loop */
 
@@ -48,6 +50,8 @@ static void shape_launch(const hr_rows *r, launch *l)
     if (r->operation != HR_ROWS_ROTARY && r->columns > HELD * THREADS_MOST) {
       l->variant = "stream";
       threads = THREADS_MOST;
+    } else if (r->operation != HR_ROWS_ROTARY && width > 1 && threads > THREADS_SMALL) {
+      l->variant = "long";
     }
     rows_a_block = hr_max64(1, BLOCK / threads);
     blocks = hr_ceil_div(r->rows, rows_a_block);
@@ -76,7 +80,8 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void **st
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
   l->cuda = device->state;
   shape_launch(r, l);
-  snprintf(name, sizeof name, "%s_%s", hr_rows_operation_name(r->operation), l->variant);
+  bool masked = r->operation == HR_ROWS_SOFTMAX && r->period > 0 && strcmp(l->variant, "stream") != 0;
+  snprintf(name, sizeof name, "%s_%s%s", hr_rows_operation_name(r->operation), masked ? "causal_" : "", l->variant);
   hr_status status = hr_cuda_function(l->cuda, "rows", problem->dtype, name, &l->function, error);
   if (status != HR_OK) {
     free(l);

@@ -7,7 +7,7 @@
  *   stream: rows that are longer, read again for each pass (softmax twice, norms three times)
  *
  * Every operation has the same parameters: up to three inputs, the result, and rows, columns, period, group as in
- * hr_rows. Entry points end in _vector (16 bytes), _scalar (any length) and _stream (any length, no limit). */
+ * hr_rows. Entry points end in _vector and _long (16 bytes), _scalar (any length) and _stream (any length, no limit). */
 #include "runtime/cuda/kernels/number.cuh"
 
 #define HELD 16 /* elements of a thread */
@@ -103,29 +103,30 @@ template <int WIDTH, class VALUE> __device__ inline void store_row(element *row,
   }
 }
 
-template <int WIDTH> __device__ inline void softmax_held(const task &t)
+template <int WIDTH, bool CAUSAL> __device__ inline void softmax_held(const task &t)
 {
   int64 row = row_of_thread();
-  int columns = (int)t.columns, seen = (int)seen_by(t, row);
+  int columns = (int)t.columns, seen = CAUSAL ? (int)seen_by(t, row) : columns;
   bool there = row < t.rows;
   float v[HELD], most = minus_infinity(), sum = 0;
   load_row<WIDTH>(t.a + row * t.columns, columns, there, minus_infinity(), v);
 #pragma unroll
   for (int i = 0; i < HELD; i++) {
-    if (!there || column_of<WIDTH>(i / WIDTH) + i % WIDTH >= seen)
+    if (CAUSAL && column_of<WIDTH>(i / WIDTH) + i % WIDTH >= seen)
       v[i] = minus_infinity();
     most = fmaxf(most, v[i]);
   }
   most = over_row(most, larger());
 #pragma unroll
   for (int i = 0; i < HELD; i++) {
-    bool counts = column_of<WIDTH>(i / WIDTH) + i % WIDTH < seen; /* −∞ − −∞ is NaN, as it should be for what is seen */
-    v[i] = counts ? exp2f((v[i] - most) * LOG2_E) : 0.0f;
+    /* −∞ − −∞ is NaN, as it should be for what is seen. Without a mask a pack is seen whole or lies beyond the row. */
+    int column = column_of<WIDTH>(i / WIDTH) + (CAUSAL ? i % WIDTH : 0);
+    v[i] = column < seen ? exp2f((v[i] - most) * LOG2_E) : 0.0f;
     sum += v[i];
   }
   float scale = 1.0f / over_row(sum, add());
   store_row<WIDTH>(t.out + row * t.columns, columns, there,
-                   [&](int i, int column) { return column < seen ? v[i] * scale : 0.0f; });
+                   [&](int i, int column) { return !CAUSAL || column < seen ? v[i] * scale : 0.0f; });
 }
 
 template <int WIDTH, bool CENTRED> __device__ inline void norm_held(const task &t)
@@ -280,8 +281,15 @@ template <int WIDTH> __device__ inline void rotary_row(const task &t)
   }
 }
 
-#define ENTRY(name, call)                                                                                        \
-  extern "C" __global__ void __launch_bounds__(THREADS_MOST)                                                     \
+/* Threads of a block at most, and blocks that a multiprocessor keeps: with 32 registers a thread it holds 2048 threads, and
+ * while the rows of one block wait for their sums, others load. */
+#define SMALL 512, 4 /* rows up to 8192 */
+#define ROOMY 512, 3 /* the same for layer norm, which would spill: 75% of a copy instead of 64% (H200, 2026-11-21) */
+#define FULL THREADS_MOST, 2
+#define LOOSE THREADS_MOST, 1 /* more registers: packs of one element have 16 addresses to keep */
+
+#define ENTRY(name, call, ...)                                                                                   \
+  extern "C" __global__ void __launch_bounds__(__VA_ARGS__)                                                      \
       name(const element *a, const element *b, const element *c, element *out, int64 rows, int64 columns,        \
            int64 period, int64 group)                                                                            \
   {                                                                                                              \
@@ -289,20 +297,23 @@ template <int WIDTH> __device__ inline void rotary_row(const task &t)
     call;                                                                                                        \
   }
 
-ENTRY(softmax_vector, softmax_held<WIDE>(t))
-ENTRY(softmax_scalar, softmax_held<1>(t))
-ENTRY(softmax_stream, softmax_stream_row(t))
-ENTRY(layer_norm_vector, (norm_held<WIDE, true>(t)))
-ENTRY(layer_norm_scalar, (norm_held<1, true>(t)))
-ENTRY(layer_norm_stream, norm_stream_row<true>(t))
-ENTRY(rms_norm_vector, (norm_held<WIDE, false>(t)))
-ENTRY(rms_norm_scalar, (norm_held<1, false>(t)))
-ENTRY(rms_norm_stream, norm_stream_row<false>(t))
-ENTRY(rotary_vector, rotary_row<WIDE>(t))
-ENTRY(rotary_scalar, rotary_row<1>(t))
-ENTRY(gelu_vector, (each<WIDE, false>(t, gelu_of())))
-ENTRY(gelu_scalar, (each<1, false>(t, gelu_of())))
-ENTRY(swiglu_vector, (each<WIDE, true>(t, swiglu_of())))
-ENTRY(swiglu_scalar, (each<1, true>(t, swiglu_of())))
-ENTRY(residual_vector, (each<WIDE, true>(t, sum_of())))
-ENTRY(residual_scalar, (each<1, true>(t, sum_of())))
+#define HELD_ENTRIES(name, wide, narrow, ...) \
+  ENTRY(name##_vector, wide, __VA_ARGS__)     \
+  ENTRY(name##_long, wide, FULL)              \
+  ENTRY(name##_scalar, narrow, LOOSE)
+
+HELD_ENTRIES(softmax, (softmax_held<WIDE, false>(t)), (softmax_held<1, false>(t)), SMALL)
+HELD_ENTRIES(softmax_causal, (softmax_held<WIDE, true>(t)), (softmax_held<1, true>(t)), SMALL)
+HELD_ENTRIES(layer_norm, (norm_held<WIDE, true>(t)), (norm_held<1, true>(t)), ROOMY)
+HELD_ENTRIES(rms_norm, (norm_held<WIDE, false>(t)), (norm_held<1, false>(t)), SMALL)
+ENTRY(softmax_stream, softmax_stream_row(t), LOOSE)
+ENTRY(layer_norm_stream, norm_stream_row<true>(t), LOOSE)
+ENTRY(rms_norm_stream, norm_stream_row<false>(t), LOOSE)
+ENTRY(rotary_vector, rotary_row<WIDE>(t), LOOSE)
+ENTRY(rotary_scalar, rotary_row<1>(t), LOOSE)
+ENTRY(gelu_vector, (each<WIDE, false>(t, gelu_of())), SMALL)
+ENTRY(gelu_scalar, (each<1, false>(t, gelu_of())), SMALL)
+ENTRY(swiglu_vector, (each<WIDE, true>(t, swiglu_of())), SMALL)
+ENTRY(swiglu_scalar, (each<1, true>(t, swiglu_of())), SMALL)
+ENTRY(residual_vector, (each<WIDE, true>(t, sum_of())), SMALL)
+ENTRY(residual_scalar, (each<1, true>(t, sum_of())), SMALL)
