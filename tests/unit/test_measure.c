@@ -12,6 +12,8 @@
 
 /* What the doubles saw. */
 static int runs;
+static int turns; /* runs of another m than the one before */
+static int64_t last_m;
 static int64_t order[4096];
 static const void *addresses[4096];
 
@@ -35,6 +37,8 @@ static hr_status run_right(const hr_plan *plan, const void *const *inputs, void 
     addresses[runs] = inputs[0];
   }
   runs++;
+  turns += plan->problem.gemm.m != last_m;
+  last_m = plan->problem.gemm.m;
   return reference()->run(plan, inputs, output, workspace, error);
 }
 
@@ -101,7 +105,8 @@ static int open_doubles(void **state)
   device->kernels = table;
   device->kernel_count = sizeof table / sizeof *table;
   *state = device;
-  runs = 0;
+  runs = turns = 0;
+  last_m = 0;
   return 0;
 }
 
@@ -383,6 +388,32 @@ static void pairs_go_by_turns(void **state)
   assert_true(c.ratio > 0 && c.ratio_low <= c.ratio && c.ratio <= c.ratio_high);
 }
 
+static void a_pair_runs_by_turns_before_it_is_timed_where_the_clock_depends_on_what_ran(void **state)
+{
+  hr_device *device = *state;
+  const hr_backend *plain = device->backend;
+  hr_backend sinking = *plain;
+  hr_gemm a = small(), b = small();
+  b.m = 7;
+  hr_measure_options options = brief("right");
+  options.samples_min = options.samples_max = 12;
+  hr_comparison c;
+  hr_error error;
+  assert_ok(hr_measure_gemm_pair(device, &a, &b, &options, &c, &error), error);
+  assert_int_equal(turns, 2 + 24); /* each alone, then 12 pairs */
+  turns = 0;
+  last_m = 0;
+  sinking.settle_ns = 1;
+  device->backend = &sinking;
+  device->settled = true;
+  device->settled_clock_hz = (double)NAN;
+  hr_status status = hr_measure_gemm_pair(device, &a, &b, &options, &c, &error);
+  device->backend = plain;
+  assert_ok(status, error);
+  assert_true(turns >= 2 + 24 + 2);
+  assert_int_equal(c.before.samples + c.before.discarded, 12);
+}
+
 static void where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time(void **state)
 {
   hr_gemm a = small(), b = small();
@@ -480,6 +511,7 @@ int main(void)
       TEST(the_caller_can_stop),
       TEST(cold_runs_rotate_among_the_sets_and_warm_ones_do_not),
       TEST(pairs_go_by_turns),
+      TEST(a_pair_runs_by_turns_before_it_is_timed_where_the_clock_depends_on_what_ran),
       TEST(samples_taken_while_others_had_the_cores_are_left_out),
       TEST(where_all_samples_are_disturbed_all_are_used_and_doubted),
       TEST(what_the_system_does_not_tell_is_not_held_against_a_sample),
