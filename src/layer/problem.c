@@ -58,7 +58,7 @@ static hr_status form_of(const hr_model *model, const hr_workload *workload, con
 static hr_status rows_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
                               hr_problem *problem, hr_error *error)
 {
-  rows_form form;
+  rows_form form = {HR_ROWS_COUNT, 0, 0};
   if (op->pass != HR_PASS_FORWARD)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
   HR_TRY(form_of(model, workload, op, &form, error));
