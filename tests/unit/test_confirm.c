@@ -308,8 +308,8 @@ static void a_product_is_measured_once_for_all_findings(void **state)
   assert_true(isfinite(confirmation->findings[0].measured_gain));
   assert_true(advice->findings[0].measured_gain == confirmation->findings[0].measured_gain);
   assert_true(advice->findings[1].measured_gain == advice->combined.measured_gain);
-  double ratio =
-      confirmation->rows[0].comparison.ratio; /* the gain is formed as t / (t / ratio) - 1: one rounding off */
+  /* The gain is formed as t / (t / ratio) - 1, which may be a rounding off. */
+  double ratio = confirmation->rows[0].comparison.ratio;
   assert_true(fabs(advice->findings[0].measured_operator_gain - (ratio - 1)) < 1e-9);
   hr_confirmation_free(confirmation);
   hr_confirmation_free(NULL);
