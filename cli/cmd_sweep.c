@@ -69,6 +69,7 @@ typedef struct sweep_job {
   hr_sweep *sweep;
   hr_device *device;
   hr_store *store;
+  hr_hardware rates; /* of the device, probed once for all sweeps */
   hr_sweep_options options;
   cli_progress progress;
 } sweep_job;
@@ -119,27 +120,16 @@ static int open_device(const cli_run *run, sweep_job *job)
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
-/* Smaller sizes where the device is no GPU. */
-static int load(const cli_run *run, sweep_job *job)
-{
-  hr_error error = {.status = HR_OK};
-  bool small = strncmp(hr_device_name(job->device), "cuda", 4) != 0;
-  hr_status status = hr_sweep_load(run->arguments[0], small, &job->sweep, &error);
-  if (status == HR_ERROR_NOT_FOUND)
-    return cli_fail(EXIT_INPUT, "%s%s", error.message,
-                    strstr(error.message, "did you mean") ? "" : "; see headroom sweep list");
-  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
-}
-
-static hr_sweep_options make_options(const cli_run *run, const cli_ranks *ranks)
+static hr_sweep_options make_options(const cli_run *run, sweep_job *job)
 {
   hr_sweep_options options = hr_sweep_options_default();
-  options.choice = make_choice(run, ranks);
+  options.choice = make_choice(run, &job->ranks);
   options.dtype = dtype_of(run);
   options.again = run->options.again;
   options.warm = run->options.warm;
   options.kernel = run->options.kernel;
   options.probe = true;
+  options.rates = &job->rates;
   options.time_limit_ns = run->options.time_limit * 1e9;
   return options;
 }
@@ -182,45 +172,103 @@ static int measure(const cli_run *run, sweep_job *job)
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
+/* Sweeps by their names, or all; smaller sizes where the device is no GPU. */
+typedef struct sweep_list {
+  hr_sweep **sweeps;
+  size_t count;
+} sweep_list;
+
+static int load_named(const cli_run *run, bool small, sweep_list *list)
+{
+  hr_error error = {.status = HR_OK};
+  list->sweeps = calloc((size_t)run->argument_count, sizeof *list->sweeps);
+  if (!list->sweeps)
+    return cli_fail(EXIT_OUTPUT, "no memory for %d sweeps", run->argument_count);
+  for (int i = 0; i < run->argument_count; i++) {
+    hr_status status = hr_sweep_load(run->arguments[i], small, &list->sweeps[i], &error);
+    if (status == HR_ERROR_NOT_FOUND)
+      return cli_fail(EXIT_INPUT, "%s%s", error.message,
+                      strstr(error.message, "did you mean") ? "" : "; see headroom sweep list");
+    if (status != HR_OK)
+      return cli_fail_status(status, &error);
+    list->count++;
+  }
+  return CLI_GO_ON;
+}
+
+static int load(const cli_run *run, const hr_device *device, sweep_list *list)
+{
+  hr_error error = {.status = HR_OK};
+  bool small = strncmp(hr_device_name(device), "cuda", 4) != 0;
+  if (strcmp(run->arguments[0], "all") != 0)
+    return load_named(run, small, list);
+  hr_status status = hr_sweep_catalog(small, &list->sweeps, &list->count, &error);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
 /* Of several processes the first prints what is there; the others are not done at the same time. */
-static int run_sweep(const cli_run *run, sweep_job *job)
+static int run_sweeps(const cli_run *run, sweep_job *job, const sweep_list *list)
 {
   cli_output output;
-  job->options = make_options(run, &job->ranks);
-  int code = open_device(run, job);
-  if (code == CLI_GO_ON)
-    code = load(run, job);
-  if (code == CLI_GO_ON)
-    code = cli_open_store(run, HR_STORE_WRITE, &job->store);
+  hr_error error = {.status = HR_OK};
+  hr_status written = HR_OK;
   bool prints = job->ranks.rank == 0;
-  if (code == CLI_GO_ON && prints)
-    code = cli_output_open(run, &output);
+  int code = prints ? cli_output_open(run, &output) : CLI_GO_ON;
   if (code != CLI_GO_ON)
     return code;
-  code = measure(run, job);
+  for (size_t i = 0; i < list->count && code == CLI_GO_ON && written == HR_OK; i++) {
+    job->sweep = list->sweeps[i];
+    code = measure(run, job);
+    if (prints && code == CLI_GO_ON && i > 0)
+      fputc('\n', output.stream);
+    if (prints && code == CLI_GO_ON)
+      written = write_rows(job, &output, &error);
+  }
   if (!prints)
     return code == CLI_GO_ON ? EXIT_FINE : code;
-  if (code != CLI_GO_ON) {
-    cli_output_discard(&output);
-    return code;
+  if (code == CLI_GO_ON)
+    return cli_output_close(&output, written, &error);
+  cli_output_discard(&output);
+  return code;
+}
+
+/* One document holds one sweep; tables can follow each other. */
+static int check_arguments(const cli_run *run)
+{
+  if (run->argument_count < 1)
+    return cli_fail(EXIT_USAGE,
+                    "sweep: expected sweeps of `headroom sweep list`, sweep files, or the word list or all");
+  bool several = run->argument_count > 1 || strcmp(run->arguments[0], "all") == 0;
+  for (int i = 0; i < run->argument_count && run->argument_count > 1; i++) {
+    if (strcmp(run->arguments[i], "list") == 0 || strcmp(run->arguments[i], "all") == 0)
+      return cli_fail(EXIT_USAGE, "sweep: the word %s stands alone", run->arguments[i]);
   }
-  hr_error error = {.status = HR_OK};
-  hr_status status = write_rows(job, &output, &error);
-  return cli_output_close(&output, status, &error);
+  if (several && (run->options.format == HR_FORMAT_JSON || run->options.format == HR_FORMAT_CSV))
+    return cli_fail(EXIT_USAGE, "--format: json and csv are of one sweep; headroom results export has the rows of all");
+  return CLI_GO_ON;
 }
 
 int cli_sweep(const cli_run *run)
 {
   if (run->options.list)
     return list_names();
-  if (run->argument_count != 1)
-    return cli_fail(EXIT_USAGE, "sweep: expected one sweep of `headroom sweep list`, a sweep file, or the word list");
+  int code = check_arguments(run);
+  if (code != CLI_GO_ON)
+    return code;
   if (strcmp(run->arguments[0], "list") == 0)
     return list(run);
   sweep_job job = {.ranks = cli_find_ranks()};
-  int code = run_sweep(run, &job);
+  sweep_list sweeps = {.sweeps = NULL};
+  job.options = make_options(run, &job);
+  code = open_device(run, &job);
+  if (code == CLI_GO_ON)
+    code = load(run, job.device, &sweeps);
+  if (code == CLI_GO_ON)
+    code = cli_open_store(run, HR_STORE_WRITE, &job.store);
+  if (code == CLI_GO_ON)
+    code = run_sweeps(run, &job, &sweeps);
   hr_store_close(job.store);
-  hr_sweep_free(job.sweep);
+  hr_sweep_catalog_free(sweeps.sweeps, sweeps.count);
   hr_device_close(job.device);
   return code;
 }

@@ -78,7 +78,7 @@ _headroom() {
       compopt -o filenames 2>/dev/null
       ;;
     sweep)
-      mapfile -t COMPREPLY < <(compgen -W "list $(headroom sweep --list 2>/dev/null)" -- "$word"; compgen -f -- "$word")
+      mapfile -t COMPREPLY < <(compgen -W "list all $(headroom sweep --list 2>/dev/null)" -- "$word"; compgen -f -- "$word")
       compopt -o filenames 2>/dev/null
       ;;
     results)

@@ -25,7 +25,7 @@ complete -c headroom -n "not __headroom_uses describe advise search gemm layer s
 set -l models "describe advise search layer"
 set -l all "describe advise search gemm layer sweep results devices kernels help"
 __headroom_add $models -F -a "(headroom describe --list 2>/dev/null)"
-__headroom_add sweep -F -a "list (headroom sweep --list 2>/dev/null)"
+__headroom_add sweep -F -a "list all (headroom sweep --list 2>/dev/null)"
 __headroom_add devices -a "(headroom devices --list 2>/dev/null)"
 __headroom_add help -a "describe advise search gemm layer sweep results devices kernels help models rules"
 

@@ -21,7 +21,7 @@ _headroom_kernels() {
 
 _headroom_sweeps() {
   local -a sweeps
-  sweeps=(list ${(f)"$(headroom sweep --list 2>/dev/null)"})
+  sweeps=(list all ${(f)"$(headroom sweep --list 2>/dev/null)"})
   _alternative 'sweeps:sweep:($sweeps)' 'files:sweep file:_files -g "*.json"'
 }
 
@@ -110,7 +110,7 @@ _headroom() {
         '--time-limit[seconds of sampling one point]:seconds:' '--threads[cores to measure with]:count:' \
         '--kernel[kernel]:kernel:_headroom_kernels' '--warm[the same data again and again]' \
         '--db[the store]:file:_files' '--list[only the names]' $common \
-        '1:sweep:_headroom_sweeps'
+        '*:sweep:_headroom_sweeps'
       ;;
     devices) _arguments '--probe[measure rates]' '--list[only the names]' $common '*:device:_headroom_devices' ;;
     kernels) _arguments '--list[only the names]' $common ;;

@@ -131,6 +131,8 @@ typedef struct hr_sweep_options {
   bool again;             /* measure what has a row already, too; both rows are kept */
   bool warm;              /* the same data again and again, rather than cold caches */
   bool probe;             /* measure the library's best rate first, of which rows then have their share */
+  hr_hardware *rates;     /* where that is kept from one sweep to the next of the same device, zeroed before the first;
+                             owned by the caller. NULL: each run measures it */
   double time_limit_ns;   /* of the sampling of one point; 0: 2 s */
   const char *kernel;     /* a name of hr_kernels(); NULL: the best */
 } hr_sweep_options;

@@ -143,12 +143,12 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
  * that has nothing left to measure probes nothing. */
 static void probe_once(hr_device *device, run_state *state, hr_hardware *hardware)
 {
-  hr_hardware probed;
+  hr_hardware own = {.struct_size = 0}, *rates = state->options->rates ? state->options->rates : &own;
   if (state->probed || !state->options->probe)
     return;
   state->probed = true;
-  if (hr_device_probe(device, &probed, NULL) == HR_OK)
-    *hardware = probed;
+  if (rates->struct_size > 0 || hr_device_probe(device, rates, NULL) == HR_OK)
+    *hardware = *rates;
 }
 
 static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_point *point, const hr_result *base,

@@ -96,6 +96,23 @@ expect "CSV has the last row of each point" test "$(wc -l < csv)" = 9
 sweep batch.db -q --points 8 -f json | grep -q '"found": 8' || say "JSON counts what was found"
 sweep batch.db -q --points 8 -o kept.md -f markdown && expect "Markdown goes to a file" grep -q '^| n = 16' kept.md
 
+# ---- several, one after the other ----
+cat > two.json <<'END'
+{"x": "m", "problem": {"kind": "gemm", "m": "m", "n": 4, "k": 8},
+ "sweeps": [{"name": "near", "axes": {"m": [1, 2]}}, {"name": "far", "axes": {"m": [3, 4, 5]}}]}
+END
+"$H" sweep two.json#near two.json#far -d reference --dtype fp32 --time-limit 0.02 --db two.db > table 2> note ||
+  say "two sweeps end"
+expect "two sweeps have the rows of both" test "$(rows two.db)" = 5
+expect "each is counted for itself" test "$(grep -c 'measured, 0 of them failed' note)" = 2
+"$H" sweep fig5a fig5b -f csv --db two.db > /dev/null 2> errors
+expect "one document holds one sweep" test $? = 2
+expect "and export is named instead" grep -q 'results export' errors
+"$H" sweep fig5a all --db two.db > /dev/null 2> errors
+expect "the word all stands alone" test $? = 2
+"$H" sweep fig5a nonsense --db two.db > /dev/null 2> errors
+expect "an unknown sweep among others is seen before any is measured" test $? = 3 -a "$(rows two.db)" = 5
+
 # ---- what cannot be written or read ----
 echo text > broken.db
 sweep broken.db -q > /dev/null 2> errors
