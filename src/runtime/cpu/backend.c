@@ -16,6 +16,8 @@ static int usable_threads(const hr_topology *topology)
 static void close_cpu(hr_device *device)
 {
   hr_cpu *cpu = device->state;
+  hr_team_free(cpu->team);
+  pthread_mutex_destroy(&cpu->team_lock);
   hr_onednn_close(cpu->onednn);
   hr_topology_free(&cpu->topology);
   free(cpu);
@@ -27,6 +29,7 @@ static hr_status open_cpu(hr_device *device, hr_error *error)
   if (!cpu)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory to open it");
   cpu->isa = hr_isa_read();
+  pthread_mutex_init(&cpu->team_lock, NULL);
   hr_status status = hr_topology_read(&cpu->topology, error);
   if (status == HR_OK && device->threads > cpu->topology.processors)
     status = hr_fail(error, HR_ERROR_INVALID, "threads: %d, but this process may use %d processors", device->threads,
@@ -40,6 +43,16 @@ static hr_status open_cpu(hr_device *device, hr_error *error)
   device->state = cpu;
   if (status != HR_OK)
     close_cpu(device);
+  return status;
+}
+
+hr_status hr_cpu_team(hr_device *device, hr_team **team, hr_error *error)
+{
+  hr_cpu *cpu = device->state;
+  pthread_mutex_lock(&cpu->team_lock);
+  hr_status status = cpu->team ? HR_OK : hr_team_create(device->threads, &cpu->team, error);
+  *team = cpu->team;
+  pthread_mutex_unlock(&cpu->team_lock);
   return status;
 }
 

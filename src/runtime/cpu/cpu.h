@@ -3,17 +3,26 @@
 #define HR_RUNTIME_CPU_H
 
 #include "runtime/cpu/isa.h"
+#include "runtime/cpu/team.h"
 #include "runtime/cpu/topology.h"
 #include "runtime/device/device.h"
 
+#include <pthread.h>
+
 typedef struct hr_onednn hr_onednn;
 
-/** hr_device.state of the CPU. Immutable after open. */
+/** hr_device.state of the CPU. Immutable after open, but for the team. */
 typedef struct hr_cpu {
   hr_isa isa;
   hr_topology topology;
   hr_onednn *onednn; /* NULL in a build without it */
+  pthread_mutex_t team_lock;
+  hr_team *team; /* NULL until a kernel asks for it */
 } hr_cpu;
+
+/** The device's own threads, hr_device.threads of them, started by the first call; what prepares a kernel asks. They
+ *  live as long as the device. */
+hr_status hr_cpu_team(hr_device *device, hr_team **team, hr_error *error);
 
 /** oneDNN's engine and stream; runs use `threads` threads. In a build without oneDNN *onednn becomes NULL and HR_OK is
  *  returned. HR_ERROR_BACKEND if oneDNN refuses, HR_ERROR_UNSUPPORTED if its threads cannot be counted out. */
