@@ -47,7 +47,6 @@ typedef struct hr_result {
   int64_t threads;                     /* cores used; 0 on a GPU */
   char kernel_asked[64];               /* a kernel asked for by name; "": the best was taken */
   hr_measurement measurement;          /* its status and reason are the row's */
-  double latency_ns;                   /* one run alone, launch included */
   double ceiling_share, library_share; /* of the probed instruction ceiling, of the library's best product; 0 … 1 */
 
   char driver[96];     /* "550.54.15" */

@@ -200,8 +200,9 @@ static hr_measure_options options_of(layering *l, double limit_ns)
 static hr_measurement no_measurement(hr_status status, const char *reason)
 {
   hr_measurement m = {.status = status, .samples = 0};
-  double *times[] = {&m.min_ns,    &m.p10_ns,        &m.median_ns,      &m.mean_ns,     &m.p90_ns,      &m.max_ns,
-                     &m.stddev_ns, &m.median_low_ns, &m.median_high_ns, &m.flops_per_s, &m.bytes_per_s, &m.max_error};
+  double *times[] = {&m.min_ns,      &m.p10_ns,      &m.median_ns,     &m.mean_ns,        &m.p90_ns,
+                     &m.max_ns,      &m.stddev_ns,   &m.median_low_ns, &m.median_high_ns, &m.latency_ns,
+                     &m.flops_per_s, &m.bytes_per_s, &m.max_error};
   for (size_t i = 0; i < sizeof times / sizeof *times; i++)
     *times[i] = (double)NAN;
   double none = (double)NAN;

@@ -45,6 +45,7 @@ static const hr_column columns[] = {
     {"status", NULL, HR_CELL_TEXT, 0},
     {"configuration", NULL, HR_CELL_TEXT, 0},
     {"clock_hz", NULL, HR_CELL_NUMBER, 0},
+    {"latency_ns", NULL, HR_CELL_TIME, 0},
 };
 
 typedef struct gemm_report {
@@ -74,6 +75,7 @@ static void put_measurement(hr_table *table, const hr_measurement *m)
   hr_put_text(table, m ? hr_status_name(m->status) : NULL);
   hr_put_text(table, m && m->configuration[0] ? m->configuration : NULL);
   hr_put(table, has_time(m) ? m->conditions.clock_hz : NAN);
+  hr_put(table, has_time(m) ? m->latency_ns : NAN);
 }
 
 static hr_table *one_row(const gemm_report *r)
@@ -117,6 +119,7 @@ static void put_measurement_json(hr_json document, const hr_measurement *m)
   hr_json_put_text(json, "kernel", m->kernel[0] ? m->kernel : NULL);
   hr_json_put_text(json, "configuration", m->configuration[0] ? m->configuration : NULL);
   hr_json_put_count(json, "samples", m->samples);
+  hr_json_put_count(json, "discarded", m->discarded);
   const struct {
     const char *key;
     double value;
@@ -129,6 +132,7 @@ static void put_measurement_json(hr_json document, const hr_measurement *m)
                {"stddev_ns", m->stddev_ns},
                {"median_low_ns", m->median_low_ns},
                {"median_high_ns", m->median_high_ns},
+               {"latency_ns", m->latency_ns},
                {"flops_per_s", m->flops_per_s},
                {"bytes_per_s", m->bytes_per_s}};
   for (size_t i = 0; i < sizeof times / sizeof *times; i++)
@@ -245,6 +249,10 @@ static void tell_measurement(const hr_document *document, const hr_measurement *
   hr_write_rate(rate, sizeof rate, m->flops_per_s, "FLOP/s");
   hr_put_field(document, "measured", "%s median (95%%: %s … %s), %s, %" PRId64 " samples, %s caches, %s", median, low,
                high, rate, m->samples, m->warm ? "warm" : "cold", m->kernel);
+  if (isfinite(m->latency_ns)) {
+    hr_write_time(median, sizeof median, m->latency_ns);
+    hr_put_field(document, "alone", "%s, from the call until it is over", median);
+  }
   if (m->configuration[0])
     hr_put_field(document, "algorithm", "%s", m->configuration);
   const hr_conditions *c = &m->conditions;

@@ -156,8 +156,8 @@ static void put_times(const hr_document *document, const hr_result *result)
   const struct {
     const char *label;
     double value;
-  } times[] = {{"min", m->min_ns}, {"p10", m->p10_ns},       {"mean", m->mean_ns},           {"p90", m->p90_ns},
-               {"max", m->max_ns}, {"stddev", m->stddev_ns}, {"latency", result->latency_ns}};
+  } times[] = {{"min", m->min_ns}, {"p10", m->p10_ns},       {"mean", m->mean_ns},      {"p90", m->p90_ns},
+               {"max", m->max_ns}, {"stddev", m->stddev_ns}, {"latency", m->latency_ns}};
   for (size_t i = 0; i < COUNT_OF(times); i++) {
     hr_write_time(rest, sizeof rest, times[i].value);
     if (isfinite(times[i].value))

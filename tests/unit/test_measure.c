@@ -428,6 +428,59 @@ static void where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_ti
   assert_true(isnan(c.ratio) && isnan(c.ratio_low) && isnan(c.ratio_high));
 }
 
+/* ---- runs alone ---- */
+
+#define WAIT_NS 2000000
+
+static int waits, runs_between_waits_most, runs_before_wait;
+
+/* A device that tells late that a run is over. */
+static hr_status wait_long(hr_device *device, hr_error *error)
+{
+  (void)device, (void)error;
+  const struct timespec pause = {.tv_nsec = WAIT_NS};
+  nanosleep(&pause, NULL);
+  if (waits++ > 0 && runs - runs_before_wait > runs_between_waits_most)
+    runs_between_waits_most = runs - runs_before_wait;
+  runs_before_wait = runs;
+  return HR_OK;
+}
+
+static hr_measurement measure_waiting(hr_device *device, const char *kernel)
+{
+  const hr_backend *own = device->backend;
+  hr_backend late = *own;
+  late.wait = wait_long;
+  device->backend = &late;
+  device->cache_bytes = 10000;
+  waits = runs_between_waits_most = 0;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = gemm.n = gemm.k = 4, gemm.dtype = HR_FP32;
+  hr_measure_options options = brief(kernel);
+  options.time_limit_ns = 1e10;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+  device->backend = own;
+  return m;
+}
+
+static void a_short_run_is_also_timed_alone_until_it_is_over(void **state)
+{
+  hr_measurement m = measure_waiting(*state, "right");
+  assert_true(m.median_ns > 0 && m.median_ns < WAIT_NS); /* samples do not wait */
+  assert_true(m.latency_ns >= WAIT_NS);
+  assert_int_equal(waits, 100);
+  assert_int_equal(runs_between_waits_most, 1);
+}
+
+static void a_run_that_is_not_timed_in_groups_has_no_latency(void **state)
+{
+  hr_measurement m = measure_waiting(*state, "slow");
+  assert_true(m.median_ns > 0 && isnan(m.latency_ns));
+  assert_int_equal(waits, 0);
+}
+
 /* ---- other programs, as a scheduler that the test writes itself tells of them ---- */
 
 static double always_waiting(const hr_device *device)
@@ -512,6 +565,8 @@ int main(void)
       TEST(cold_runs_rotate_among_the_sets_and_warm_ones_do_not),
       TEST(pairs_go_by_turns),
       TEST(a_pair_runs_by_turns_before_it_is_timed_where_the_clock_depends_on_what_ran),
+      TEST(a_short_run_is_also_timed_alone_until_it_is_over),
+      TEST(a_run_that_is_not_timed_in_groups_has_no_latency),
       TEST(samples_taken_while_others_had_the_cores_are_left_out),
       TEST(where_all_samples_are_disturbed_all_are_used_and_doubted),
       TEST(what_the_system_does_not_tell_is_not_held_against_a_sample),

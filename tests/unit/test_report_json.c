@@ -402,7 +402,7 @@ static const key_row gemm_measurement_keys[] = {
     {"p90_ns", "rn"},         {"max_ns", "rn"},      {"stddev_ns", "rn"},   {"median_low_ns", "rn"},
     {"median_high_ns", "rn"}, {"flops_per_s", "rn"}, {"bytes_per_s", "rn"}, {"warm", "b"},
     {"buffer_sets", "i"},     {"max_error", "rn"},   {"rows_checked", "i"}, {"configuration", "sn"},
-    {"conditions", "o"}};
+    {"conditions", "o"},      {"latency_ns", "rn"},  {"discarded", "i"}};
 static const key_row conditions_keys[] = {
     {"clock_hz", "rn"}, {"memory_clock_hz", "rn"}, {"power_w", "rn"}, {"temperature_c", "rn"}, {"throttled_by", "sn"}};
 

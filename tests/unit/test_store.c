@@ -514,7 +514,7 @@ static void check_row_of_version_1(hr_store *store)
   assert_int_equal(row.measurement.status, HR_ERROR_NOISY);
   assert_true(row.measurement.warm);
   assert_true(row.measurement.median_ns == 17.25);
-  assert_true(isnan(row.latency_ns));
+  assert_true(isnan(row.measurement.latency_ns));
   assert_int_equal(row.measurement.discarded, 0);
 }
 
@@ -532,7 +532,7 @@ static void a_file_of_version_1_is_read_as_it_is_and_migrated_when_written(void 
   assert_int_equal(store->version, HR_STORE_VERSION);
   check_row_of_version_1(store);
   hr_result row = some_result(9), read;
-  row.latency_ns = 2.5;
+  row.measurement.latency_ns = 2.5;
   assert_ok(hr_store_append(store, &row, &error), error);
   hr_store_close(store);
 
@@ -542,7 +542,7 @@ static void a_file_of_version_1_is_read_as_it_is_and_migrated_when_written(void 
   hr_result_filter filter = hr_result_filter_default();
   filter.last = 1;
   assert_ok(hr_store_query(store, &filter, keep_row, &read, &error), error);
-  assert_true(read.latency_ns == 2.5);
+  assert_true(read.measurement.latency_ns == 2.5);
   hr_store_close(store);
 }
 

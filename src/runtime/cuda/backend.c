@@ -213,6 +213,13 @@ static hr_status set_bytes(hr_device *device, void *to, unsigned char value, siz
                 error);
 }
 
+static hr_status wait_for_runs(hr_device *device, hr_error *error)
+{
+  const hr_cuda *cuda = device->state;
+  HR_TRY(hr_cuda_enter(cuda, error));
+  return finish(cuda, HR_OK, error);
+}
+
 const hr_backend hr_backend_cuda = {
     .name = "cuda",
     .open = open_cuda,
@@ -228,6 +235,7 @@ const hr_backend hr_backend_cuda = {
     .set_bytes = set_bytes,
     .fill_uniform = hr_cuda_fill_uniform,
     .time_runs = hr_cuda_time_runs,
+    .wait = wait_for_runs,
     .forget = hr_cuda_forget,
     .stream = stream_of,
     .conditions = hr_cuda_conditions,

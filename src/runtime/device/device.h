@@ -85,6 +85,8 @@ typedef struct hr_backend {
    *  once `count` is above 1 it stays the same, and the runs of the first such call are repeated. */
   hr_status (*time_runs)(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
                          double *time_ns, hr_error *error);
+  /** Waits until all runs that were started are over; NULL: they are when they return. */
+  hr_status (*wait)(hr_device *device, hr_error *error);
   /** Frees a recording; NULL is allowed. */
   void (*forget)(hr_device *device, void *recording);
   /** As hr_device_stream(). */

@@ -44,6 +44,11 @@ hr_status hr_subject_run(hr_subject *subject, hr_error *error);
 /** Runs `group` times and gives the time of one run. */
 hr_status hr_subject_sample(hr_subject *subject, double *time_ns, hr_error *error);
 
+/** What one run takes when nothing else is under way: the host's time from the call until the run is over, the median of
+ *  100 (or of as many as fit the time limit, at least 1). HR_ERROR_INTERRUPTED if `options` say so. */
+hr_status hr_subject_latency(hr_subject *subject, const hr_measure_options *options, double *latency_ns,
+                             hr_error *error);
+
 /** Lets the device work until its clock stays the same, if it is one that needs that and has not done so since it was
  *  opened. HR_ERROR_INTERRUPTED if `options` say so; what else goes wrong is left to the measurement that follows. */
 hr_status hr_device_settle(hr_device *device, const hr_measure_options *options, hr_error *error);
