@@ -107,7 +107,9 @@ SHAPES = [
 class Gemm(ctypes.Structure):  # hr_gemm
     _fields_ = [("struct_size", ctypes.c_size_t), ("m", ctypes.c_int64), ("n", ctypes.c_int64), ("k", ctypes.c_int64),
                 ("batch", ctypes.c_int64), ("dtype", ctypes.c_int), ("transpose_a", ctypes.c_bool),
-                ("transpose_b", ctypes.c_bool)]
+                ("transpose_b", ctypes.c_bool), ("broadcast_a", ctypes.c_bool), ("broadcast_b", ctypes.c_bool),
+                ("lda", ctypes.c_int64), ("ldb", ctypes.c_int64), ("ldc", ctypes.c_int64),
+                ("stride_a", ctypes.c_int64), ("stride_b", ctypes.c_int64), ("stride_c", ctypes.c_int64)]
 
 
 class Error(ctypes.Structure):  # hr_error
@@ -142,6 +144,8 @@ class Headroom:
 
     def plan(self, row):
         gemm = self.library.hr_gemm_default()
+        if gemm.struct_size != ctypes.sizeof(Gemm):
+            raise RuntimeError("this libheadroom has another hr_gemm")
         for name in ("m", "n", "k", "batch", "transpose_a", "transpose_b"):
             setattr(gemm, name, row[name])
         gemm.dtype = FORMATS[row["dtype"]][0]

@@ -107,9 +107,10 @@ HR_API const hr_kernel_info *hr_kernels(size_t *count);
 /** Whether `device` can run the kernel called `kernel`; if not, `why` (at least 160 bytes) says what is missing. */
 HR_API bool hr_kernel_runs(const hr_device *device, const char *kernel, char *why, size_t why_size);
 
-/** Prepares C = A B. `kernel` is a name of hr_kernels(), or NULL for the best that supports the problem; the plan says
- *  which was taken and why better ones were passed over. The caller owns *plan. HR_ERROR_UNSUPPORTED with the reason
- *  when none does; errors of hr_gemm_check(). */
+/** Prepares C = A B; hr_gemm_a(), hr_gemm_b() and hr_gemm_c() say how large its operands are. `kernel` is a name of
+ *  hr_kernels(), or NULL for the best that supports the problem; the plan says which was taken and why better ones were
+ *  passed over. The caller owns *plan. HR_ERROR_UNSUPPORTED with the reason when none does; errors of
+ *  hr_gemm_check(). */
 HR_API hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan,
                               hr_error *error);
 
@@ -135,7 +136,7 @@ HR_API const char *hr_plan_configuration(const hr_plan *plan);
 /** Bytes of workspace that a run needs; 0 for none. */
 HR_API size_t hr_plan_workspace_bytes(const hr_plan *plan);
 
-/** Runs a GEMM plan on device addresses: a, b in, c out, packed row-major as hr_gemm says. Allocates no memory for
+/** Runs a GEMM plan on device addresses: a, b in, c out, laid out as hr_gemm says. Allocates no memory for
  *  data and locks nothing (oneDNN below makes a small handle around each address). `workspace` has
  *  hr_plan_workspace_bytes() bytes, 64-byte aligned, used by no other run meanwhile; NULL where that is 0.
  *  On a GPU the run is started and goes on by itself, after those started before.

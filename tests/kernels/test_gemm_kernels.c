@@ -1,5 +1,5 @@
 /* Every GEMM kernel of the table against a product written out in float64, on values that are new each time in shape
- * and sign: awkward sizes, all transposes, batches, poisoned outputs, infinities and NaN. */
+ * and sign: awkward sizes, all transposes, batches, strides, poisoned outputs, infinities and NaN. */
 #include "test.h"
 
 #include "runtime/device/device.h"
@@ -19,9 +19,9 @@ typedef struct product {
   void *a_values, *b_values, *c_values; /* the same on the host; C's once the kernel has run */
 } product;
 
-static size_t count_of(int64_t batch, int64_t rows, int64_t columns)
+static size_t bytes_of(const hr_gemm *g, hr_matrix matrix)
 {
-  return (size_t)(batch * rows * columns);
+  return hr_dtype_bytes(g->dtype) * (size_t)matrix.elements;
 }
 
 static void *values_of(const hr_buffer *buffer, size_t bytes)
@@ -36,16 +36,15 @@ static void *values_of(const hr_buffer *buffer, size_t bytes)
 static void make_product(hr_device *device, const hr_gemm *g, uint64_t seed, product *p)
 {
   hr_error error;
-  size_t element = hr_dtype_bytes(g->dtype);
   *p = (product){.gemm = *g};
-  assert_ok(hr_buffer_create(device, element * count_of(g->batch, g->m, g->k), &p->a, &error), error);
-  assert_ok(hr_buffer_create(device, element * count_of(g->batch, g->k, g->n), &p->b, &error), error);
-  assert_ok(hr_buffer_create(device, element * count_of(g->batch, g->m, g->n), &p->c, &error), error);
+  assert_ok(hr_buffer_create(device, bytes_of(g, hr_gemm_a(g)), &p->a, &error), error);
+  assert_ok(hr_buffer_create(device, bytes_of(g, hr_gemm_b(g)), &p->b, &error), error);
+  assert_ok(hr_buffer_create(device, bytes_of(g, hr_gemm_c(g)), &p->c, &error), error);
   assert_ok(hr_buffer_fill_uniform(p->a, g->dtype, seed, &error), error);
   assert_ok(hr_buffer_fill_uniform(p->b, g->dtype, seed + 1, &error), error);
   assert_ok(hr_buffer_poison(p->c, g->dtype, &error), error);
-  p->a_values = values_of(p->a, element * count_of(g->batch, g->m, g->k));
-  p->b_values = values_of(p->b, element * count_of(g->batch, g->k, g->n));
+  p->a_values = values_of(p->a, bytes_of(g, hr_gemm_a(g)));
+  p->b_values = values_of(p->b, bytes_of(g, hr_gemm_b(g)));
 }
 
 static void free_product(product *p)
@@ -58,18 +57,27 @@ static void free_product(product *p)
   hr_buffer_free(p->c);
 }
 
+/* Where an element of the matrix as it is stored lies; written out here, as what is tested works it out, too. */
+static size_t place_of(const hr_gemm *g, char operand, int64_t batch, int64_t row, int64_t column)
+{
+  int64_t rows = operand == 'b' ? g->k : g->m, columns = operand == 'a' ? g->k : g->n;
+  int64_t leading = operand == 'a' ? g->lda : operand == 'b' ? g->ldb : g->ldc;
+  int64_t stride = operand == 'a' ? g->stride_a : operand == 'b' ? g->stride_b : g->stride_c;
+  bool transposed = operand == 'a' ? g->transpose_a : operand == 'b' ? g->transpose_b : false;
+  bool broadcast = operand == 'a' ? g->broadcast_a : operand == 'b' ? g->broadcast_b : false;
+  leading = leading ? leading : transposed ? rows : columns;
+  stride = broadcast ? 0 : stride ? stride : leading * (transposed ? columns : rows);
+  return (size_t)(batch * stride + (transposed ? column * leading + row : row * leading + column));
+}
+
 static double element_a(const product *p, int64_t batch, int64_t row, int64_t inner)
 {
-  const hr_gemm *g = &p->gemm;
-  int64_t at = batch * g->m * g->k + (g->transpose_a ? inner * g->m + row : row * g->k + inner);
-  return hr_number_load(g->dtype, p->a_values, (size_t)at);
+  return hr_number_load(p->gemm.dtype, p->a_values, place_of(&p->gemm, 'a', batch, row, inner));
 }
 
 static double element_b(const product *p, int64_t batch, int64_t inner, int64_t column)
 {
-  const hr_gemm *g = &p->gemm;
-  int64_t at = batch * g->k * g->n + (g->transpose_b ? column * g->k + inner : inner * g->n + column);
-  return hr_number_load(g->dtype, p->b_values, (size_t)at);
+  return hr_number_load(p->gemm.dtype, p->b_values, place_of(&p->gemm, 'b', batch, inner, column));
 }
 
 /* Runs the kernel; false where this machine or the kernel says beforehand that it cannot. */
@@ -89,7 +97,7 @@ static bool run_kernel(hr_device *device, const char *kernel, product *p)
   assert_ok(hr_plan_run_gemm(plan, hr_buffer_data(p->a), hr_buffer_data(p->b), hr_buffer_data(p->c),
                              workspace ? hr_buffer_data(workspace) : NULL, &error),
             error);
-  p->c_values = values_of(p->c, hr_dtype_bytes(p->gemm.dtype) * count_of(p->gemm.batch, p->gemm.m, p->gemm.n));
+  p->c_values = values_of(p->c, bytes_of(&p->gemm, hr_gemm_c(&p->gemm)));
   hr_plan_free(plan);
   hr_buffer_free(workspace);
   return true;
@@ -118,13 +126,14 @@ static void assert_product(const char *kernel, const product *p)
           exact += term;
           magnitude += fabs(term);
         }
-        size_t at = (size_t)((batch * g->m + row) * g->n + column);
-        double found = hr_number_load(g->dtype, p->c_values, at);
+        double found = hr_number_load(g->dtype, p->c_values, place_of(g, 'c', batch, row, column));
         double bound = worst_case_bound(g->dtype, g->k, exact, magnitude);
         if (!(fabs(found - exact) <= bound))
-          fail_msg("%s %s m %d n %d k %d batch %d transposes %d %d: [%d, %d, %d] is %g, exactly %g, allowed ±%g",
+          fail_msg("%s %s m %d n %d k %d batch %d transposes %d %d ld %d %d %d strides %d %d %d: [%d, %d, %d] is %g, "
+                   "exactly %g, allowed ±%g",
                    kernel, hr_dtype_name(g->dtype), (int)g->m, (int)g->n, (int)g->k, (int)g->batch, g->transpose_a,
-                   g->transpose_b, (int)batch, (int)row, (int)column, found, exact, bound);
+                   g->transpose_b, (int)g->lda, (int)g->ldb, (int)g->ldc, (int)g->stride_a, (int)g->stride_b,
+                   (int)g->stride_c, (int)batch, (int)row, (int)column, found, exact, bound);
       }
 }
 
@@ -192,6 +201,186 @@ static void every_kernel_agrees_with_the_sum_written_out(void **state)
   each_kernel(check_sizes);
 }
 
+/* ---- strides ---- */
+
+static bool *used_elements(const hr_gemm *g, char operand, hr_matrix matrix)
+{
+  int64_t rows = operand == 'b' ? g->k : g->m, columns = operand == 'a' ? g->k : g->n;
+  bool *used = calloc((size_t)matrix.elements, sizeof *used);
+  assert_non_null(used);
+  for (int64_t batch = 0; batch < g->batch; batch++)
+    for (int64_t row = 0; row < rows; row++)
+      for (int64_t column = 0; column < columns; column++) {
+        size_t place = place_of(g, operand, batch, row, column);
+        assert_true(place < (size_t)matrix.elements);
+        used[place] = true;
+      }
+  return used;
+}
+
+/* NaN in the gaps of an input must reach nothing. */
+static void poison_gaps(const hr_gemm *g, char operand, hr_matrix matrix, hr_buffer *buffer, void *values)
+{
+  hr_error error;
+  bool *used = used_elements(g, operand, matrix);
+  for (size_t i = 0; i < (size_t)matrix.elements; i++)
+    if (!used[i])
+      hr_number_store(g->dtype, values, i, (double)NAN);
+  assert_ok(hr_buffer_write(buffer, values, bytes_of(g, matrix), &error), error);
+  free(used);
+}
+
+/* C: NaN where a result belongs, and in the gaps values that nothing may touch; a copy of all is returned. */
+static void *poison_result(product *p, uint64_t seed)
+{
+  const hr_gemm *g = &p->gemm;
+  hr_error error;
+  hr_matrix c = hr_gemm_c(g);
+  assert_ok(hr_buffer_fill_uniform(p->c, g->dtype, seed, &error), error);
+  void *values = values_of(p->c, bytes_of(g, c));
+  bool *used = used_elements(g, 'c', c);
+  for (size_t i = 0; i < (size_t)c.elements; i++)
+    if (used[i])
+      hr_number_store(g->dtype, values, i, (double)NAN);
+  assert_ok(hr_buffer_write(p->c, values, bytes_of(g, c), &error), error);
+  free(used);
+  return values;
+}
+
+static void assert_gaps_untouched(const char *kernel, const product *p, const void *before)
+{
+  const hr_gemm *g = &p->gemm;
+  size_t element = hr_dtype_bytes(g->dtype);
+  bool *used = used_elements(g, 'c', hr_gemm_c(g));
+  for (size_t i = 0; i < (size_t)hr_gemm_c(g).elements; i++)
+    if (!used[i] && memcmp((const char *)before + i * element, (const char *)p->c_values + i * element, element) != 0)
+      fail_msg("%s %s: wrote to element %zu of C, in a gap", kernel, hr_dtype_name(g->dtype), i);
+  free(used);
+}
+
+/* Ways to lay three operands out; `unit` is what every stride is a multiple of. */
+static void gaps_in_rows(hr_gemm *g, int64_t unit)
+{
+  g->lda = hr_gemm_a(g).columns + unit;
+  g->ldb = hr_gemm_b(g).columns + 3 * unit;
+  g->ldc = g->n + 2 * unit;
+}
+
+static void gaps_everywhere(hr_gemm *g, int64_t unit)
+{
+  gaps_in_rows(g, unit);
+  g->stride_a = hr_gemm_a(g).batch_stride + 5 * unit;
+  g->stride_b = hr_gemm_b(g).batch_stride + unit;
+  g->stride_c = hr_gemm_c(g).batch_stride + 3 * unit;
+}
+
+/* Rows that begin at multiples of 16 elements whatever their length is: what padding a tensor does. */
+static void padded_rows(hr_gemm *g, int64_t unit)
+{
+  (void)unit;
+  g->lda = (hr_gemm_a(g).columns + 15) / 16 * 16;
+  g->ldb = (hr_gemm_b(g).columns + 15) / 16 * 16;
+  g->ldc = (g->n + 15) / 16 * 16;
+}
+
+/* Heads of [tokens, heads, size], with room for one more of them; rows begin at multiples of 16, batches do not. */
+static void side_by_side(hr_gemm *g, int64_t unit)
+{
+  (void)unit;
+  g->stride_a = hr_gemm_a(g).columns, g->lda = (g->stride_a * (g->batch + 1) + 15) / 16 * 16;
+  g->stride_b = hr_gemm_b(g).columns, g->ldb = (g->stride_b * (g->batch + 1) + 15) / 16 * 16;
+  g->stride_c = g->n, g->ldc = (g->n * (g->batch + 1) + 15) / 16 * 16;
+}
+
+static void one_a_for_all(hr_gemm *g, int64_t unit)
+{
+  g->broadcast_a = true;
+  g->lda = hr_gemm_a(g).columns + unit;
+}
+
+static void one_b_for_all(hr_gemm *g, int64_t unit)
+{
+  g->broadcast_b = true;
+  g->ldc = g->n + unit;
+}
+
+/* Each batch begins a little behind the one before. */
+static void overlapping_inputs(hr_gemm *g, int64_t unit)
+{
+  g->stride_a = g->stride_b = unit;
+}
+
+static void (*const arrangements[])(hr_gemm *g, int64_t unit) = {
+    gaps_in_rows, gaps_everywhere, padded_rows, side_by_side, one_a_for_all, one_b_for_all, overlapping_inputs};
+
+static void check_strides(hr_device *device, const hr_kernel_info *info, hr_dtype dtype)
+{
+  static const int64_t few_sizes[][3] = {{1, 17, 3}, {17, 33, 65}, {1, 130, 128}, {48, 32, 80}};
+  uint64_t seed = 900;
+  for (size_t way = 0; way < sizeof arrangements / sizeof *arrangements; way++) {
+    int ran = 0;
+    for (size_t i = 0; i < sizeof few_sizes / sizeof *few_sizes; i++)
+      for (int transposes = 0; transposes < 4; transposes++)
+        for (int64_t batch = 1; batch <= 3; batch += 2) {
+          hr_gemm g = hr_gemm_default();
+          hr_error error;
+          g.m = few_sizes[i][0], g.n = few_sizes[i][1], g.k = few_sizes[i][2];
+          g.batch = batch;
+          g.dtype = dtype;
+          g.transpose_a = transposes & 1, g.transpose_b = transposes >> 1;
+          arrangements[way](&g, dtype == HR_FP8_E4M3 ? 16 : 1);
+          assert_ok(hr_gemm_check(&g, &error), error);
+          product p;
+          make_product(device, &g, seed += 3, &p);
+          poison_gaps(&g, 'a', hr_gemm_a(&g), p.a, p.a_values);
+          poison_gaps(&g, 'b', hr_gemm_b(&g), p.b, p.b_values);
+          void *before = poison_result(&p, seed + 2);
+          if (run_kernel(device, info->name, &p)) {
+            assert_product(info->name, &p);
+            assert_gaps_untouched(info->name, &p, before);
+            ran++;
+          }
+          free(before);
+          free_product(&p);
+        }
+    if (ran == 0)
+      fail_msg("%s %s: took no product of arrangement %zu", info->name, hr_dtype_name(dtype), way);
+  }
+}
+
+static void strides_are_kept_to_and_gaps_neither_read_nor_written(void **state)
+{
+  (void)state;
+  each_kernel(check_strides);
+}
+
+/* The check of a measurement has to look where the strides say, also in a memory that the host cannot read. */
+static void products_with_strides_pass_the_check_of_a_measurement(void **state)
+{
+  (void)state;
+  static const char *const devices[] = {"reference", "cpu", "cuda:0"};
+  for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
+    for (size_t way = 0; way < 2 * sizeof arrangements / sizeof *arrangements; way++) {
+      hr_device *device = NULL;
+      hr_error error;
+      if (hr_device_open(devices[d], 0, &device, &error) != HR_OK)
+        continue;
+      hr_gemm g = hr_gemm_default();
+      g.m = 37, g.n = 80, g.k = 64, g.batch = 5, g.dtype = HR_FP32;
+      g.transpose_a = way % 2 == 1, g.transpose_b = way % 2 == 0;
+      arrangements[way / 2](&g, 4);
+      hr_measure_options options = hr_measure_options_default();
+      options.time_limit_ns = 5e6;
+      hr_measurement measured;
+      assert_ok(hr_measure_gemm(device, &g, &options, &measured, &error), error);
+      if (measured.status == HR_ERROR_WRONG_RESULT || measured.status == HR_ERROR_BACKEND)
+        fail_msg("%s, arrangement %zu: %s", devices[d], way / 2, measured.reason);
+      if (measured.status != HR_ERROR_UNSUPPORTED)
+        assert_true(measured.rows_checked == 16);
+      hr_device_close(device);
+    }
+}
+
 static void check_special(hr_device *device, const hr_kernel_info *info, hr_dtype dtype)
 {
   hr_gemm g = hr_gemm_default();
@@ -203,7 +392,7 @@ static void check_special(hr_device *device, const hr_kernel_info *info, hr_dtyp
   if (infinities)
     hr_number_store(dtype, p.a_values, 3 * 33 + 30, (double)INFINITY); /* row 3 */
   hr_error error;
-  assert_ok(hr_buffer_write(p.a, p.a_values, hr_dtype_bytes(dtype) * count_of(1, g.m, g.k), &error), error);
+  assert_ok(hr_buffer_write(p.a, p.a_values, bytes_of(&g, hr_gemm_a(&g)), &error), error);
   if (run_kernel(device, info->name, &p)) {
     for (int64_t column = 0; column < g.n; column++) {
       double plain = hr_number_load(dtype, p.c_values, (size_t)(0 * g.n + column));
@@ -325,6 +514,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_kernel_agrees_with_the_sum_written_out),
+      cmocka_unit_test(strides_are_kept_to_and_gaps_neither_read_nor_written),
+      cmocka_unit_test(products_with_strides_pass_the_check_of_a_measurement),
       cmocka_unit_test(nan_and_infinity_reach_exactly_the_rows_that_they_are_in),
       cmocka_unit_test(products_that_a_gpu_splits_pass_their_check),
       cmocka_unit_test(a_plan_runs_in_several_threads_at_once),

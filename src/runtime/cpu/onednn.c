@@ -134,24 +134,25 @@ hr_status hr_onednn_open(int threads, hr_onednn **onednn, hr_error *error)
   return HR_OK;
 }
 
-/* An operand as oneDNN sees it: dimensions and strides in elements, with the batch in front where there is one. */
+/* An operand as oneDNN sees it: dimensions and strides in elements, with the batch in front where there is one. A batch
+ * of one beside those of the others is what it calls broadcast. */
 typedef struct operand {
   int rank;
   dnnl_dims_t sizes, strides;
 } operand;
 
-static operand make_operand(const hr_gemm *g, int64_t rows, int64_t columns, bool transposed)
+static operand make_operand(const hr_gemm *g, hr_matrix matrix, bool transposed)
 {
   operand result = {.rank = g->batch > 1 ? 3 : 2};
   int at = 0;
   if (g->batch > 1) {
-    result.sizes[at] = g->batch;
-    result.strides[at++] = rows * columns;
+    result.sizes[at] = matrix.batch_stride > 0 ? g->batch : 1;
+    result.strides[at++] = matrix.batch_stride > 0 ? matrix.batch_stride : matrix.elements;
   }
-  result.sizes[at] = rows;
-  result.strides[at++] = transposed ? 1 : columns;
-  result.sizes[at] = columns;
-  result.strides[at] = transposed ? rows : 1;
+  result.sizes[at] = transposed ? matrix.columns : matrix.rows;
+  result.strides[at++] = transposed ? 1 : matrix.leading_dimension;
+  result.sizes[at] = transposed ? matrix.rows : matrix.columns;
+  result.strides[at] = transposed ? matrix.leading_dimension : 1;
   return result;
 }
 
@@ -238,10 +239,15 @@ static void release(void *state)
 static hr_status describe_operands(matmul *m, const hr_gemm *g, hr_error *error)
 {
   dnnl_data_type_t type = g->dtype == HR_BF16 ? dnnl_bf16 : dnnl_f32;
-  const operand operands[3] = {make_operand(g, g->m, g->k, g->transpose_a), make_operand(g, g->k, g->n, g->transpose_b),
-                               make_operand(g, g->m, g->n, false)};
-  for (int i = 0; i < 3; i++)
-    HR_TRY(check(describe(&m->operands[i], &operands[i], type), "memory layout", error));
+  const operand operands[3] = {make_operand(g, hr_gemm_a(g), g->transpose_a),
+                               make_operand(g, hr_gemm_b(g), g->transpose_b), make_operand(g, hr_gemm_c(g), false)};
+  for (int i = 0; i < 3; i++) {
+    dnnl_status_t status = describe(&m->operands[i], &operands[i], type);
+    if (status == dnnl_invalid_arguments) /* the sizes have been checked: it is the strides */
+      return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                     "oneDNN takes no operand whose batches overlap or do not lie whole within its rows");
+    HR_TRY(check(status, "memory layout", error));
+  }
   return HR_OK;
 }
 

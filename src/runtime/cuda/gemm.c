@@ -2,6 +2,7 @@
  *
  * cuBLASLt counts column-major. A row-major C [m, n] is the column-major Cᵀ [n, m], so that it is asked for
  * Cᵀ = Bᵀ Aᵀ: its first operand is our B, its second our A, and neither is moved. */
+#include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/cuda.h"
 
@@ -11,6 +12,7 @@
 
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* what cuBLAS's documentation advises for Hopper, and PyTorch gives */
 #define ADDRESS_ALIGNMENT 16               /* that algorithms may count on at most */
+#define ALIGNMENT_MOST 256                 /* bytes; more makes no difference to cuBLASLt */
 
 typedef struct product {
   const hr_cuda *cuda;
@@ -31,6 +33,15 @@ static const format formats[HR_DTYPE_COUNT] = {
     [HR_FP8_E4M3] = {LT_R_8F_E4M3, LT_COMPUTE_32F, 89},
 };
 
+static bool multiples_of_16(const hr_gemm *g)
+{
+  const int64_t strides[] = {g->lda, g->ldb, g->ldc, g->stride_a, g->stride_b, g->stride_c};
+  int64_t all = 0;
+  for (size_t i = 0; i < sizeof strides / sizeof *strides; i++)
+    all |= strides[i];
+  return all % 16 == 0;
+}
+
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
   const hr_cuda *cuda = device->state;
@@ -47,6 +58,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     reason = "multiplies fp8 with A plain and B transposed only";
   else if (problem->dtype == HR_FP8_E4M3 && (g->m % 16 || g->n % 16 || g->k % 16))
     reason = "multiplies fp8 in sizes that are multiples of 16 only";
+  else if (problem->dtype == HR_FP8_E4M3 && !multiples_of_16(g))
+    reason = "multiplies fp8 with strides that are multiples of 16 only";
   else
     return true;
   if (reason)
@@ -54,15 +67,16 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return false;
 }
 
-/* A matrix of ours, rows × columns row-major, as a column-major columns × rows; one after the other in a batch. */
-static hr_status make_layout(const hr_cublaslt *lt, int type, int64_t rows, int64_t columns, int64_t batch,
-                             lt_layout *layout, hr_error *error)
+/* A matrix of ours, rows × columns row-major, as a column-major columns × rows. */
+static hr_status make_layout(const hr_cublaslt *lt, int type, const hr_matrix *matrix, int64_t batch, lt_layout *layout,
+                             hr_error *error)
 {
-  HR_TRY(HR_LT(lt, cublasLtMatrixLayoutCreate, (layout, type, (uint64_t)columns, (uint64_t)rows, columns), error));
+  HR_TRY(HR_LT(lt, cublasLtMatrixLayoutCreate,
+               (layout, type, (uint64_t)matrix->columns, (uint64_t)matrix->rows, matrix->leading_dimension), error));
   if (batch == 1)
     return HR_OK;
   int32_t count = (int32_t)batch;
-  int64_t stride = rows * columns;
+  int64_t stride = matrix->batch_stride;
   HR_TRY(HR_LT(lt, cublasLtMatrixLayoutSetAttribute, (*layout, LT_LAYOUT_BATCH_COUNT, &count, sizeof count), error));
   return HR_LT(lt, cublasLtMatrixLayoutSetAttribute, (*layout, LT_LAYOUT_BATCH_STRIDE, &stride, sizeof stride), error);
 }
@@ -71,19 +85,35 @@ static hr_status describe_product(product *p, const hr_gemm *g, hr_error *error)
 {
   const hr_cublaslt *lt = &p->cuda->cublaslt;
   const format *f = &formats[g->dtype];
+  const hr_matrix a = hr_gemm_a(g), b = hr_gemm_b(g), c = hr_gemm_c(g);
   int32_t first = g->transpose_b ? LT_OP_T : LT_OP_N, second = g->transpose_a ? LT_OP_T : LT_OP_N;
   HR_TRY(HR_LT(lt, cublasLtMatmulDescCreate, (&p->description, f->compute, LT_R_32F), error));
   HR_TRY(
       HR_LT(lt, cublasLtMatmulDescSetAttribute, (p->description, LT_DESCRIPTION_TRANSA, &first, sizeof first), error));
   HR_TRY(HR_LT(lt, cublasLtMatmulDescSetAttribute, (p->description, LT_DESCRIPTION_TRANSB, &second, sizeof second),
                error));
-  HR_TRY(
-      make_layout(lt, f->type, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, g->batch, &p->first, error));
-  HR_TRY(make_layout(lt, f->type, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, g->batch, &p->second,
-                     error));
+  HR_TRY(make_layout(lt, f->type, &b, g->batch, &p->first, error));
+  HR_TRY(make_layout(lt, f->type, &a, g->batch, &p->second, error));
   /* What would be added to an fp8 result has to be of 16 bits; nothing is added. */
-  HR_TRY(make_layout(lt, g->dtype == HR_FP8_E4M3 ? LT_R_16BF : f->type, g->m, g->n, g->batch, &p->added, error));
-  return make_layout(lt, f->type, g->m, g->n, g->batch, &p->result, error);
+  HR_TRY(make_layout(lt, g->dtype == HR_FP8_E4M3 ? LT_R_16BF : f->type, &c, g->batch, &p->added, error));
+  return make_layout(lt, f->type, &c, g->batch, &p->result, error);
+}
+
+/* cuBLASLt takes operands to begin at multiples of 256 bytes and reads from a layout how its rows are aligned, but not
+ * how its batches are, which matters where they are less so than the rows: heads side by side. */
+static hr_status tell_alignment(const hr_cublaslt *lt, lt_preference preference, const hr_gemm *g, hr_error *error)
+{
+  const hr_matrix operands[] = {hr_gemm_b(g), hr_gemm_a(g), hr_gemm_c(g), hr_gemm_c(g)};
+  const int64_t element = (int64_t)hr_dtype_bytes(g->dtype);
+  for (int i = 0; i < 4 && g->batch > 1; i++) {
+    int64_t stride = operands[i].batch_stride * element, row = operands[i].leading_dimension * element;
+    if (stride == 0 || hr_power_of_two_in(stride, ALIGNMENT_MOST) >= hr_power_of_two_in(row, ALIGNMENT_MOST))
+      continue;
+    uint32_t bytes = (uint32_t)hr_power_of_two_in(stride, ALIGNMENT_MOST);
+    HR_TRY(HR_LT(lt, cublasLtMatmulPreferenceSetAttribute,
+                 (preference, LT_PREFERENCE_ALIGNMENT_A + i, &bytes, sizeof bytes), error));
+  }
+  return HR_OK;
 }
 
 static hr_status choose(product *p, const hr_gemm *g, hr_error *error)
@@ -96,6 +126,8 @@ static hr_status choose(product *p, const hr_gemm *g, hr_error *error)
   HR_TRY(HR_LT(lt, cublasLtMatmulPreferenceCreate, (&preference), error));
   hr_status status = HR_LT(lt, cublasLtMatmulPreferenceSetAttribute,
                            (preference, LT_PREFERENCE_WORKSPACE_BYTES, &workspace, sizeof workspace), &reason);
+  if (status == HR_OK)
+    status = tell_alignment(lt, preference, g, &reason);
   if (status == HR_OK)
     status = HR_LT(
         lt, cublasLtMatmulAlgoGetHeuristic,

@@ -22,8 +22,9 @@ typedef struct hr_problem {
 
 #define HR_OPERANDS_MAX 4
 
-/** Operands of a problem, inputs first, the output last: A, B, C or Q, K, V, O, or what an operation on rows has. `bytes` are of the packed arrays.
- *  The problem has been checked, so that the sizes fit. */
+/** Operands of a problem, inputs first, the output last: A, B, C or Q, K, V, O, or what an operation on rows has. `bytes` reach from
+ *  the first element to behind the last, with the gaps that a product's strides leave. The problem has been checked, so
+ *  that the sizes fit. */
 typedef struct hr_operands {
   size_t count;
   size_t bytes[HR_OPERANDS_MAX];

@@ -251,9 +251,9 @@ hr_operands hr_problem_operands(const hr_problem *problem)
     return rows_operands(&problem->rows);
   if (problem->operation == HR_OPERATION_GEMM) {
     const hr_gemm *g = &problem->gemm;
-    size_t batch = (size_t)g->batch * element;
     return (hr_operands){3,
-                         {batch * (size_t)(g->m * g->k), batch * (size_t)(g->k * g->n), batch * (size_t)(g->m * g->n)}};
+                         {element * (size_t)hr_gemm_a(g).elements, element * (size_t)hr_gemm_b(g).elements,
+                          element * (size_t)hr_gemm_c(g).elements}};
   }
   const hr_attention *a = &problem->attention;
   size_t batch = (size_t)a->batch * element;

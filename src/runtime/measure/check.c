@@ -82,12 +82,16 @@ static row_shape shape_of(const hr_problem *p)
                      hr_reference_attention_scratch(a)};
 }
 
+typedef struct part {
+  size_t offset, bytes;
+} part;
+
 /* The operands of set 0 where the host can read them. Of a device's own memory only what the sampled rows need comes
  * over, to the place that it has in the whole operand: address space costs nothing, copying gigabytes does. */
 typedef struct host_set {
   const void *operands[HR_OPERANDS_MAX];
   void *images[HR_OPERANDS_MAX]; /* NULL where the device's memory is the host's */
-  int64_t here[HR_OPERANDS_MAX]; /* the part of the operand that came over last, from 1; 0: none */
+  part here[HR_OPERANDS_MAX];    /* of the operand, that came over last */
 } host_set;
 
 static void *reserve(size_t bytes)
@@ -118,19 +122,45 @@ static void end_host_set(const hr_subject *s, host_set *host)
   }
 }
 
-/* Part `index` of `parts` equal ones of operand i. The one that came over last is there already. */
-static hr_status fetch(const hr_subject *s, host_set *host, size_t i, int64_t index, int64_t parts, hr_error *error)
+/* A part of operand i. The one that came over last is there already. */
+static hr_status fetch(const hr_subject *s, host_set *host, size_t i, part wanted, hr_error *error)
 {
-  if (!host->images[i] || host->here[i] == index + 1)
+  const part *here = &host->here[i];
+  if (!host->images[i] || (here->offset == wanted.offset && here->bytes == wanted.bytes))
     return HR_OK;
-  size_t bytes = s->operands.bytes[i] / (size_t)parts, offset = bytes * (size_t)index;
-  if (bytes > hr_host_memory_available() / 16 * 15)
+  if (wanted.bytes > hr_host_memory_available() / 16 * 15)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no %.2f GB to check an operand in",
-                   (double)bytes * 1e-9);
-  HR_TRY(s->device->backend->read(s->device, (char *)host->images[i] + offset,
-                                  (const char *)hr_buffer_data(s->buffers[i]) + offset, bytes, error));
-  host->here[i] = index + 1;
+                   (double)wanted.bytes * 1e-9);
+  HR_TRY(s->device->backend->read(s->device, (char *)host->images[i] + wanted.offset,
+                                  (const char *)hr_buffer_data(s->buffers[i]) + wanted.offset, wanted.bytes, error));
+  host->here[i] = wanted;
   return HR_OK;
+}
+
+/* Part `index` of `parts` equal ones of operand i. */
+static part equal_part(const hr_subject *s, size_t i, int64_t index, int64_t parts)
+{
+  size_t bytes = s->operands.bytes[i] / (size_t)parts;
+  return (part){bytes * (size_t)index, bytes};
+}
+
+/* `rows` rows of a matrix of a product, from row `row` of a batch on. */
+static part rows_of(const hr_gemm *g, hr_matrix matrix, int64_t batch, int64_t row, int64_t rows)
+{
+  size_t element = hr_dtype_bytes(g->dtype);
+  int64_t start = batch * matrix.batch_stride + row * matrix.leading_dimension;
+  return (part){(size_t)start * element, (size_t)((rows - 1) * matrix.leading_dimension + matrix.columns) * element};
+}
+
+static hr_status fetch_for_product(const hr_subject *s, host_set *host, int64_t row, hr_error *error)
+{
+  const hr_gemm *g = &s->problem.gemm;
+  int64_t batch = row / g->m;
+  hr_matrix a = hr_gemm_a(g), b = hr_gemm_b(g);
+  HR_TRY(
+      fetch(s, host, 0, g->transpose_a ? rows_of(g, a, batch, 0, a.rows) : rows_of(g, a, batch, row % g->m, 1), error));
+  HR_TRY(fetch(s, host, 1, rows_of(g, b, batch, 0, b.rows), error));
+  return fetch(s, host, 2, rows_of(g, hr_gemm_c(g), batch, row % g->m, 1), error);
 }
 
 /* What the reference reads for one row of the result, and that row. */
@@ -138,16 +168,12 @@ static hr_status fetch_for_row(const hr_subject *s, host_set *host, const row_sh
                                hr_error *error)
 {
   size_t last = s->operands.count - 1;
-  const hr_gemm *g = &s->problem.gemm;
-  HR_TRY(fetch(s, host, last, row, shape->rows, error));
-  if (s->problem.operation == HR_OPERATION_GEMM) {
-    HR_TRY(g->transpose_a ? fetch(s, host, 0, row / g->m, g->batch, error)
-                          : fetch(s, host, 0, row, shape->rows, error));
-    return fetch(s, host, 1, row / g->m, g->batch, error);
-  }
+  if (s->problem.operation == HR_OPERATION_GEMM)
+    return fetch_for_product(s, host, row, error);
+  HR_TRY(fetch(s, host, last, equal_part(s, last, row, shape->rows), error));
   for (size_t i = 0; i < last; i++) {
     bool by_row = s->problem.operation == HR_OPERATION_ROWS && s->operands.bytes[i] == s->operands.bytes[last];
-    HR_TRY(by_row ? fetch(s, host, i, row, shape->rows, error) : fetch(s, host, i, 0, 1, error));
+    HR_TRY(fetch(s, host, i, by_row ? equal_part(s, i, row, shape->rows) : equal_part(s, i, 0, 1), error));
   }
   return HR_OK;
 }
@@ -170,6 +196,15 @@ static void reference_row(const hr_subject *s, const host_set *host, int64_t row
   hr_reference_attention_row(a, inputs[0], inputs[1], inputs[2], batch, query, row % a->q_heads, scratch, out, norm);
 }
 
+/* The element that a row of the result begins with. */
+static int64_t row_start(const hr_problem *p, const row_shape *shape, int64_t row)
+{
+  if (p->operation != HR_OPERATION_GEMM)
+    return row * shape->length;
+  hr_matrix c = hr_gemm_c(&p->gemm);
+  return row / p->gemm.m * c.batch_stride + row % p->gemm.m * c.leading_dimension;
+}
+
 static double bound_of(const hr_plan *plan, double reference, double norm)
 {
   const hr_problem *p = &plan->problem;
@@ -187,8 +222,9 @@ static hr_status check_row(const hr_subject *s, host_set *host, const row_shape 
   HR_TRY(fetch_for_row(s, host, shape, row, error));
   reference_row(s, host, row, scratch, expected, norm);
   const void *result = host->operands[s->operands.count - 1];
+  int64_t start = row_start(&s->problem, shape, row);
   for (int64_t j = 0; j < shape->length; j++) {
-    double found = hr_number_load(s->problem.dtype, result, (size_t)(row * shape->length + j));
+    double found = hr_number_load(s->problem.dtype, result, (size_t)(start + j));
     double off = fabs(found - expected[j]), bound = bound_of(s->plan, expected[j], norm[j]);
     if (!(off <= m->max_error))
       m->max_error = off;
@@ -220,7 +256,7 @@ hr_status hr_subject_check(hr_subject *s, uint64_t seed, hr_measurement *m, hr_e
   int64_t count = hr_min64(ROWS_MOST, hr_max64(1, PRODUCTS_MOST / shape.products));
   count = hr_min64(count, shape.rows);
   m->max_error = 0;
-  host_set host = {{NULL}, {NULL}, {0}};
+  host_set host = {{NULL}, {NULL}, {{0, 0}}};
   hr_status status = begin_host_set(s, &host, error);
   for (int64_t i = 0; i < count && status == HR_OK; i++)
     status = check_row(s, &host, &shape, sampled_row(i, shape.rows, seed), scratch, m, error);

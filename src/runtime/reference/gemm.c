@@ -13,21 +13,24 @@ size_t hr_reference_gemm_scratch(const hr_gemm *gemm)
 
 static void load_a_row(const hr_gemm *g, const void *a, int64_t batch, int64_t row, double *to)
 {
-  size_t start = (size_t)(batch * g->m * g->k);
+  hr_matrix matrix = hr_gemm_a(g);
+  int64_t start = batch * matrix.batch_stride;
   if (!g->transpose_a) {
-    hr_numbers_load(g->dtype, a, start + (size_t)(row * g->k), (size_t)g->k, to);
+    hr_numbers_load(g->dtype, a, (size_t)(start + row * matrix.leading_dimension), (size_t)g->k, to);
     return;
   }
   for (int64_t p = 0; p < g->k; p++)
-    to[p] = hr_number_load(g->dtype, a, start + (size_t)(p * g->m + row));
+    to[p] = hr_number_load(g->dtype, a, (size_t)(start + p * matrix.leading_dimension + row));
 }
 
 /* B [n, k]: each result is a dot product. */
-static void row_times_transposed(const hr_gemm *g, const double *a_row, const void *b, size_t start, double *b_row,
+static void row_times_transposed(const hr_gemm *g, const double *a_row, const void *b, int64_t batch, double *b_row,
                                  double *out, double *norm)
 {
+  hr_matrix matrix = hr_gemm_b(g);
+  int64_t start = batch * matrix.batch_stride;
   for (int64_t j = 0; j < g->n; j++) {
-    hr_numbers_load(g->dtype, b, start + (size_t)(j * g->k), (size_t)g->k, b_row);
+    hr_numbers_load(g->dtype, b, (size_t)(start + j * matrix.leading_dimension), (size_t)g->k, b_row);
     double sum = 0, squares = 0;
     for (int64_t p = 0; p < g->k; p++) {
       double product = a_row[p] * b_row[p];
@@ -41,14 +44,16 @@ static void row_times_transposed(const hr_gemm *g, const double *a_row, const vo
 }
 
 /* B [k, n]: rows of B are added up. */
-static void row_times_plain(const hr_gemm *g, const double *a_row, const void *b, size_t start, double *b_row,
+static void row_times_plain(const hr_gemm *g, const double *a_row, const void *b, int64_t batch, double *b_row,
                             double *out, double *norm)
 {
+  hr_matrix matrix = hr_gemm_b(g);
+  int64_t start = batch * matrix.batch_stride;
   memset(out, 0, (size_t)g->n * sizeof *out);
   if (norm)
     memset(norm, 0, (size_t)g->n * sizeof *norm);
   for (int64_t p = 0; p < g->k; p++) {
-    hr_numbers_load(g->dtype, b, start + (size_t)(p * g->n), (size_t)g->n, b_row);
+    hr_numbers_load(g->dtype, b, (size_t)(start + p * matrix.leading_dimension), (size_t)g->n, b_row);
     for (int64_t j = 0; j < g->n; j++)
       out[j] += a_row[p] * b_row[j];
     for (int64_t j = 0; norm && j < g->n; j++)
@@ -62,12 +67,11 @@ void hr_reference_gemm_row(const hr_gemm *g, const void *a, const void *b, int64
                            double *out, double *norm)
 {
   double *a_row = scratch, *b_row = scratch + g->k;
-  size_t start = (size_t)(batch * g->k * g->n);
   load_a_row(g, a, batch, row, a_row);
   if (g->transpose_b)
-    row_times_transposed(g, a_row, b, start, b_row, out, norm);
+    row_times_transposed(g, a_row, b, batch, b_row, out, norm);
   else
-    row_times_plain(g, a_row, b, start, b_row, out, norm);
+    row_times_plain(g, a_row, b, batch, b_row, out, norm);
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
@@ -84,12 +88,14 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
 {
   (void)error;
   const hr_gemm *g = &plan->problem.gemm;
+  hr_matrix c = hr_gemm_c(g);
   double *scratch = workspace, *row_out = scratch + hr_reference_gemm_scratch(g);
   for (int64_t batch = 0; batch < g->batch; batch++) {
     for (int64_t row = 0; row < g->m; row++) {
       hr_reference_gemm_row(g, inputs[0], inputs[1], batch, row, scratch, row_out, NULL);
+      int64_t start = batch * c.batch_stride + row * c.leading_dimension;
       for (int64_t j = 0; j < g->n; j++)
-        hr_number_store(g->dtype, output, (size_t)((batch * g->m + row) * g->n + j), row_out[j]);
+        hr_number_store(g->dtype, output, (size_t)(start + j), row_out[j]);
     }
   }
   return HR_OK;

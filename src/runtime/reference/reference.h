@@ -15,7 +15,7 @@ size_t hr_reference_attention_scratch(const hr_attention *attention);
 size_t hr_reference_rows_scratch(const hr_rows *rows);
 
 /** Row `row` of product `batch`: out[n], and where `norm` is not NULL norm[j] = sqrt(Σ_p (A[row,p] · B[p,j])²), which
- *  rounding errors are in proportion to. `a`, `b` are all batches, packed. */
+ *  rounding errors are in proportion to. `a`, `b` are all batches, as the product's strides say. */
 void hr_reference_gemm_row(const hr_gemm *gemm, const void *a, const void *b, int64_t batch, int64_t row,
                            double *scratch, double *out, double *norm);
 
