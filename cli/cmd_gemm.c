@@ -29,12 +29,17 @@ static int make_gemm(const cli_run *run, hr_gemm *gemm)
   int code = read_sizes(run, gemm);
   if (code != CLI_GO_ON)
     return code;
-  if (run->options.batch_count > 0)
-    gemm->batch = run->options.batch_count;
+  const cli_options *o = &run->options;
+  if (o->batch_count > 0)
+    gemm->batch = o->batch_count;
   if (run->given[CLI_OPTION_dtype])
-    gemm->dtype = run->options.dtype;
-  gemm->transpose_a = run->options.transpose_a;
-  gemm->transpose_b = run->options.transpose_b;
+    gemm->dtype = o->dtype;
+  gemm->transpose_a = o->transpose_a;
+  gemm->transpose_b = o->transpose_b;
+  gemm->broadcast_a = o->broadcast_a;
+  gemm->broadcast_b = o->broadcast_b;
+  gemm->lda = o->lda, gemm->ldb = o->ldb, gemm->ldc = o->ldc;
+  gemm->stride_a = o->stride_a, gemm->stride_b = o->stride_b, gemm->stride_c = o->stride_c;
   hr_error error = {.status = HR_OK};
   return hr_gemm_check(gemm, &error) == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "gemm: %s", error.message);
 }

@@ -11,7 +11,8 @@ _headroom_options() {
         "--keep-vocabulary --kv-ratio --allow-uneven --limit --max-shapes $common"
       ;;
     gemm)
-      echo "--device --dtype --m --n --k --batch-count --transpose-a --transpose-b --kernel --warm --measure --budget" \
+      echo "--device --dtype --m --n --k --batch-count --transpose-a --transpose-b --lda --ldb --ldc" \
+        "--stride-a --stride-b --stride-c --broadcast-a --broadcast-b --kernel --warm --measure --budget" \
         "--threads --save --db $common"
       ;;
     layer) echo "--device $workload --budget --threads --warm --save --db $common" ;;

@@ -89,7 +89,11 @@ _headroom() {
     gemm)
       _arguments $device $dtype $measure '--m[rows]:count:' '--n[columns]:count:' '--k[depth]:count:' \
         '--batch-count[products]:count:' '--transpose-a[A is stored transposed]' \
-        '--transpose-b[B is stored transposed]' '--kernel[kernel]:kernel:_headroom_kernels' \
+        '--transpose-b[B is stored transposed]' '--lda[leading dimension of A]:elements:' \
+        '--ldb[leading dimension of B]:elements:' '--ldc[leading dimension of C]:elements:' \
+        '--stride-a[from one A to the next]:elements:' '--stride-b[from one B to the next]:elements:' \
+        '--stride-c[from one C to the next]:elements:' '--broadcast-a[all products read the same A]' \
+        '--broadcast-b[all products read the same B]' '--kernel[kernel]:kernel:_headroom_kernels' \
         '--warm[the same data again and again]' '--save[keep the measurement]' '--db[the store]:file:_files' $common
       ;;
     layer)

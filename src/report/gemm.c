@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "report/text.h"
+#include "shape/strides.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -45,6 +46,12 @@ static const hr_column columns[] = {
     {"status", NULL, HR_CELL_TEXT, 0},
     {"configuration", NULL, HR_CELL_TEXT, 0},
     {"clock_hz", NULL, HR_CELL_NUMBER, 0},
+    {"lda", NULL, HR_CELL_COUNT, 0},
+    {"ldb", NULL, HR_CELL_COUNT, 0},
+    {"ldc", NULL, HR_CELL_COUNT, 0},
+    {"stride_a", NULL, HR_CELL_COUNT, 0},
+    {"stride_b", NULL, HR_CELL_COUNT, 0},
+    {"stride_c", NULL, HR_CELL_COUNT, 0},
     {"latency_ns", NULL, HR_CELL_TIME, 0},
 };
 
@@ -104,6 +111,11 @@ static hr_table *one_row(const gemm_report *r)
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     hr_put_count(table, counts[i]);
   put_measurement(table, r->measurement);
+  const hr_matrix a = hr_gemm_a(r->gemm), b = hr_gemm_b(r->gemm), c = hr_gemm_c(r->gemm);
+  const int64_t strides[] = {a.leading_dimension, b.leading_dimension, c.leading_dimension,
+                             a.batch_stride,      b.batch_stride,      c.batch_stride};
+  for (size_t i = 0; i < sizeof strides / sizeof *strides; i++)
+    hr_put_count(table, strides[i]);
   return table;
 }
 
@@ -163,6 +175,13 @@ static void put_gemm_json(hr_json json, const gemm_report *r)
   hr_json_put_flag(gemm, "transpose_b", g->transpose_b);
   hr_json_put_count(gemm, "flops", r->flops);
   hr_json_put_count(gemm, "bytes", r->bytes);
+  const hr_matrix a = hr_gemm_a(g), b = hr_gemm_b(g), c = hr_gemm_c(g);
+  hr_json_put_count(gemm, "lda", a.leading_dimension);
+  hr_json_put_count(gemm, "ldb", b.leading_dimension);
+  hr_json_put_count(gemm, "ldc", c.leading_dimension);
+  hr_json_put_count(gemm, "stride_a", a.batch_stride);
+  hr_json_put_count(gemm, "stride_b", b.batch_stride);
+  hr_json_put_count(gemm, "stride_c", c.batch_stride);
 }
 
 static void put_prediction_json(hr_json json, const hr_prediction *p)
@@ -269,9 +288,12 @@ static void write_text(const hr_document *document, const gemm_report *r)
       rate[HR_NUMBER_SIZE], tile[HR_NUMBER_SIZE], wave[HR_NUMBER_SIZE], loss[HR_NUMBER_SIZE];
   hr_write_rate(work, sizeof work, (double)r->flops, "FLOP");
   hr_write_bytes(bytes, sizeof bytes, (double)r->bytes);
-  hr_put_field(document, "product", "m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64 ", %s%s%s; %s, %s",
-               g->m, g->n, g->k, g->batch, hr_dtype_name(g->dtype), g->transpose_a ? ", A transposed" : "",
-               g->transpose_b ? ", B transposed" : "", work, bytes);
+  char strides[160];
+  hr_gemm_write_strides(g, strides, sizeof strides);
+  hr_put_field(document, "product",
+               "m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64 ", %s%s%s%s%s; %s, %s", g->m, g->n, g->k,
+               g->batch, hr_dtype_name(g->dtype), g->transpose_a ? ", A transposed" : "",
+               g->transpose_b ? ", B transposed" : "", strides[0] ? "," : "", strides, work, bytes);
   hr_put_hardware(document, r->hardware);
   hr_write_time(time, sizeof time, p->time_ns);
   hr_write_time(low, sizeof low, p->low_ns);

@@ -7,18 +7,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static const hr_problem_field gemm_fields[] = {
-    {"m", true, 0}, {"n", true, 0}, {"k", true, 0}, {"transpose_a", false, 0}, {"transpose_b", false, 0}, {0},
-};
-static const hr_problem_field bmm_fields[] = {
-    {"m", true, 0},
-    {"n", true, 0},
-    {"k", true, 0},
-    {"transpose_a", false, 0},
-    {"transpose_b", false, 0},
-    {"batch", true, 0},
-    {0},
-};
+#define GEMM_FIELDS                                                                                     \
+  {"m", true, 0}, {"n", true, 0}, {"k", true, 0}, {"transpose_a", false, 0}, {"transpose_b", false, 0}, \
+      {"lda", false, 0}, {"ldb", false, 0},                                                             \
+  {                                                                                                     \
+    "ldc", false, 0                                                                                     \
+  }
+
+static const hr_problem_field gemm_fields[] = {GEMM_FIELDS, {0}};
+static const hr_problem_field bmm_fields[] = {GEMM_FIELDS,
+                                              {"batch", true, 0},
+                                              {"stride_a", false, 0},
+                                              {"stride_b", false, 0},
+                                              {"stride_c", false, 0},
+                                              {"broadcast_a", false, 0},
+                                              {"broadcast_b", false, 0},
+                                              {0}};
 static const hr_problem_field attention_fields[] = {
     {"batch", true, 0},   {"q_len", true, 0},  {"kv_len", true, 0}, {"q_heads", true, 0}, {"k_heads", true, 0},
     {"v_heads", true, 0}, {"qk_dim", true, 0}, {"v_dim", true, 0},  {"causal", false, 1}, {0},
@@ -41,15 +45,25 @@ const hr_problem_field *hr_problem_fields(hr_sweep_kind kind)
 
 static hr_status make_gemm(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
 {
-  point->gemm.m = sizes[0];
-  point->gemm.n = sizes[1];
-  point->gemm.k = sizes[2];
-  point->gemm.transpose_a = sizes[3] != 0;
-  point->gemm.transpose_b = sizes[4] != 0;
-  if (point->kind == HR_SWEEP_BMM)
-    point->gemm.batch = sizes[5];
-  point->gemm.dtype = dtype;
-  return hr_gemm_check(&point->gemm, error);
+  hr_gemm *gemm = &point->gemm;
+  gemm->dtype = dtype;
+  gemm->m = sizes[0];
+  gemm->n = sizes[1];
+  gemm->k = sizes[2];
+  gemm->transpose_a = sizes[3] != 0;
+  gemm->transpose_b = sizes[4] != 0;
+  gemm->lda = sizes[5];
+  gemm->ldb = sizes[6];
+  gemm->ldc = sizes[7];
+  if (point->kind == HR_SWEEP_BMM) {
+    gemm->batch = sizes[8];
+    gemm->stride_a = sizes[9];
+    gemm->stride_b = sizes[10];
+    gemm->stride_c = sizes[11];
+    gemm->broadcast_a = sizes[12] != 0;
+    gemm->broadcast_b = sizes[13] != 0;
+  }
+  return hr_gemm_check(gemm, error);
 }
 
 static hr_status make_attention(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)

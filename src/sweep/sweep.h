@@ -8,7 +8,7 @@
 
 #define HR_AXIS_NAME_SIZE 32
 #define HR_SWEEP_SERIES_MAX 256
-#define HR_SWEEP_FIELDS_MAX 10
+#define HR_SWEEP_FIELDS_MAX 14
 
 typedef enum hr_axis_kind {
   HR_AXIS_LIST,  /* these values, one after the other */

@@ -133,6 +133,22 @@ static void a_product_of_few_rows_is_bound_by_reading_its_weights(void **state)
   assert_true(p.time_ns < 1.3 * 2.0 * 8192 * 8192 / 100);
 }
 
+static void an_operand_that_all_batches_share_is_read_once(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.bandwidth_bytes_per_s = 1e9;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 4, gemm.n = 8, gemm.k = 16, gemm.batch = 10;
+  hr_prediction each, shared;
+  hr_error error;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &each, &error), error);
+  gemm.broadcast_b = true;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &shared, &error), error);
+  assert_float_equal(each.memory_ns, 4480, 1e-6);   /* 2·10·(4·16 + 16·8 + 4·8) bytes at one a ns */
+  assert_float_equal(shared.memory_ns, 2176, 1e-6); /* 2·(10·(4·16 + 4·8) + 16·8) */
+}
+
 static void a_tiny_product_is_bound_by_its_launch(void **state)
 {
   (void)state;
@@ -176,6 +192,7 @@ static void a_ring_all_reduce_moves_twice_its_message_less_a_share(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_operand_that_all_batches_share_is_read_once),
       cmocka_unit_test(a_tile_more_than_there_are_slots_takes_a_second_wave),
       cmocka_unit_test(a_row_over_the_tile_edge_pays_for_a_whole_tile),
       cmocka_unit_test(parts_add_up_to_the_matrix_time),

@@ -408,9 +408,10 @@ static const key_row conditions_keys[] = {
 
 static void gemm_has_the_documented_keys(void **state)
 {
-  static const key_row sizes[] = {{"m", "i"},           {"n", "i"},     {"k", "i"},
-                                  {"batch", "i"},       {"dtype", "s"}, {"transpose_a", "b"},
-                                  {"transpose_b", "b"}, {"flops", "i"}, {"bytes", "i"}};
+  static const key_row sizes[] = {{"m", "i"},        {"n", "i"},           {"k", "i"},           {"batch", "i"},
+                                  {"dtype", "s"},    {"transpose_a", "b"}, {"transpose_b", "b"}, {"flops", "i"},
+                                  {"bytes", "i"},    {"lda", "i"},         {"ldb", "i"},         {"ldc", "i"},
+                                  {"stride_a", "i"}, {"stride_b", "i"},    {"stride_c", "i"}};
   static const key_row prediction_keys[] = {
       {"bound_by", "s"},     {"predicted_ns", "r"},   {"predicted_low_ns", "r"}, {"predicted_high_ns", "r"},
       {"efficiency", "r"},   {"matrix_ns", "r"},      {"tile_ns", "r"},          {"wave_ns", "r"},

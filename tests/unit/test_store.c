@@ -76,6 +76,31 @@ static void a_point_is_found_whatever_its_status_and_other_points_are_not(void *
   hr_store_close(store);
 }
 
+static const char *problem_of(const hr_gemm *gemm, hr_result *row)
+{
+  hr_result_set_gemm(row, gemm);
+  return row->problem;
+}
+
+static void products_that_lie_alike_in_memory_are_one_problem(void **state)
+{
+  (void)state;
+  hr_result row = hr_result_default();
+  hr_gemm g = hr_gemm_default();
+  g.m = 3, g.n = 5, g.k = 7;
+  g.lda = 7, g.stride_a = 99; /* what 0 means, and between the one batch and none */
+  assert_string_equal(problem_of(&g, &row), "gemm m=3 n=5 k=7 batch=1 dtype=bf16 ta=0 tb=0");
+  g.batch = 4, g.lda = 8, g.stride_a = 24, g.ldc = 20, g.stride_c = 5, g.broadcast_b = true;
+  assert_string_equal(problem_of(&g, &row),
+                      "gemm m=3 n=5 k=7 batch=4 dtype=bf16 ta=0 tb=0 lda=8 broadcast_b=1 ldc=20 stride_c=5");
+  g = hr_gemm_default();
+  g.k = 7, g.batch = 4, g.lda = 100; /* one row: it is only where the next batch begins */
+  assert_string_equal(problem_of(&g, &row), "gemm m=1 n=1 k=7 batch=4 dtype=bf16 ta=0 tb=0 stride_a=100");
+  g.m = g.n = g.k = g.batch = INT64_C(1) << 40;
+  g.lda = g.ldb = g.ldc = g.stride_a = g.stride_b = g.stride_c = (INT64_C(1) << 40) + 1;
+  assert_true(strlen(problem_of(&g, &row)) < sizeof row.problem - 1);
+}
+
 static void attention_and_other_rows_keep_what_they_are_of(void **state)
 {
   char path[256];
@@ -516,6 +541,8 @@ static void check_row_of_version_1(hr_store *store)
   assert_true(row.measurement.median_ns == 17.25);
   assert_true(isnan(row.measurement.latency_ns));
   assert_int_equal(row.measurement.discarded, 0);
+  assert_int_equal(row.gemm.lda, 0); /* packed */
+  assert_false(row.gemm.broadcast_b);
 }
 
 static void a_file_of_version_1_is_read_as_it_is_and_migrated_when_written(void **state)
@@ -533,6 +560,7 @@ static void a_file_of_version_1_is_read_as_it_is_and_migrated_when_written(void 
   check_row_of_version_1(store);
   hr_result row = some_result(9), read;
   row.measurement.latency_ns = 2.5;
+  row.gemm.ldb = 4104, row.gemm.stride_c = 12, row.gemm.broadcast_a = true;
   assert_ok(hr_store_append(store, &row, &error), error);
   hr_store_close(store);
 
@@ -543,6 +571,9 @@ static void a_file_of_version_1_is_read_as_it_is_and_migrated_when_written(void 
   filter.last = 1;
   assert_ok(hr_store_query(store, &filter, keep_row, &read, &error), error);
   assert_true(read.measurement.latency_ns == 2.5);
+  assert_int_equal(read.gemm.ldb, 4104);
+  assert_int_equal(read.gemm.stride_c, 12);
+  assert_true(read.gemm.broadcast_a);
   hr_store_close(store);
 }
 
@@ -604,6 +635,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(an_appended_row_comes_back_whole_after_reopening),
       IN_FOLDER(a_point_is_found_whatever_its_status_and_other_points_are_not),
+      cmocka_unit_test(products_that_lie_alike_in_memory_are_one_problem),
       IN_FOLDER(attention_and_other_rows_keep_what_they_are_of),
       IN_FOLDER(what_is_no_utf8_or_not_finite_is_mended_rather_than_refused),
       IN_FOLDER(a_row_that_cannot_be_is_refused_with_its_field),

@@ -47,6 +47,27 @@ static void assert_refused(const char *axes, const char *problem, hr_status stat
 
 #define GEMM "\"kind\":\"gemm\",\"m\":\"m\",\"n\":64,\"k\":64"
 
+static void a_product_lies_in_memory_as_the_file_says(void **state)
+{
+  (void)state;
+  /* The scores of a heads that lie side by side in [s, a, d]. */
+  static const char text[] =
+      "{\"name\":\"heads\",\"x\":\"s\",\"axes\":{\"a\":4,\"d\":80,\"s\":[64]},\"problem\":{\"kind\":\"bmm\",\"batch\":"
+      "\"a\","
+      "\"m\":\"s\",\"n\":\"s\",\"k\":\"d\",\"transpose_b\":true,\"lda\":\"a * d\",\"ldb\":\"a * d\",\"stride_a\":\"d\","
+      "\"broadcast_b\":true,\"ldc\":65,\"stride_c\":5000}}";
+  hr_sweep *sweep = NULL;
+  hr_sweep_point point;
+  hr_error error = {.message = ""};
+  assert_ok(hr_sweep_from_json(text, strlen(text), "heads.json", NULL, false, &sweep, &error), error);
+  assert_ok(hr_sweep_point_at(sweep, 0, HR_BF16, &point, &error), error);
+  assert_string_equal(point.problem, "gemm m=64 n=64 k=80 batch=4 dtype=bf16 ta=0 tb=1 lda=320 stride_a=80 ldb=320 "
+                                     "broadcast_b=1 ldc=65 stride_c=5000");
+  hr_sweep_free(sweep);
+  assert_refused("\"m\":[8]", GEMM ",\"lda\":63", HR_ERROR_INVALID,
+                 "sweep.json: s: point 1 (m=8): lda: 63 is shorter than a row of A, which has 64");
+}
+
 /* ---- the catalogue ---- */
 
 /* Every figure of the paper that is a measurement of shapes: 3 and 4 are drawings, 13 needs a serving framework. */
@@ -458,6 +479,7 @@ static void a_shard_beyond_the_count_is_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_product_lies_in_memory_as_the_file_says),
       cmocka_unit_test(the_catalogue_has_every_figure_under_its_number_and_in_their_order),
       cmocka_unit_test(figures_have_the_points_counted_by_hand),
       cmocka_unit_test(figure_24_is_the_score_of_20_heads_and_36_the_values_of_12),

@@ -232,7 +232,8 @@ hr_status hr_predict_product(const hr_hardware *hardware, const hr_gemm *gemm, b
 hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction, hr_error *error)
 {
   HR_TRY(hr_gemm_check(gemm, error));
-  double operands = ((double)gemm->m * (double)gemm->k + (double)gemm->k * (double)gemm->n) * (double)gemm->batch;
-  return hr_predict_product(hardware, gemm, gemm->batch > 1, operands * (double)hr_dtype_bytes(gemm->dtype), prediction,
-                            error);
+  int64_t bytes;
+  HR_TRY(hr_gemm_bytes(gemm, &bytes));
+  int64_t stored = gemm->m * gemm->n * gemm->batch * (int64_t)hr_dtype_bytes(gemm->dtype);
+  return hr_predict_product(hardware, gemm, gemm->batch > 1, (double)(bytes - stored), prediction, error);
 }

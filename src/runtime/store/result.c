@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/store/fields.h"
+#include "shape/strides.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -44,8 +45,10 @@ hr_result hr_result_default(void)
 
 static void name_gemm(const hr_gemm *g, char *to, size_t size)
 {
-  snprintf(to, size, "gemm m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " batch=%" PRId64 " dtype=%s ta=%d tb=%d", g->m,
-           g->n, g->k, g->batch, hr_dtype_name(g->dtype), g->transpose_a, g->transpose_b);
+  char strides[160];
+  hr_gemm_write_strides(g, strides, sizeof strides);
+  snprintf(to, size, "gemm m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " batch=%" PRId64 " dtype=%s ta=%d tb=%d%s", g->m,
+           g->n, g->k, g->batch, hr_dtype_name(g->dtype), g->transpose_a, g->transpose_b, strides);
 }
 
 static void name_attention(const hr_attention *a, char *to, size_t size)
