@@ -106,7 +106,7 @@ static bool run_kernel(hr_device *device, const char *kernel, product *p)
 /* A kernel sums k products in fp32 (u = 2⁻²⁴; fp64: 2⁻⁵³) in an order of its own: whatever the order, the sum is off by
  * at most k·u·Σ|a·b| to first order (Higham, Accuracy and Stability, 3.1), doubled here for the higher orders and for
  * instructions that round each product too. tf32 rounds both factors to 10 bits first, or cuts them. Matrix units add
- * products of fp8 with 14 bits (check.c). The result is then rounded to the format. This is the bound that holds for any values; measuring uses a sharper one for uniform ones. */
+ * products of fp8 with 14 bits (bounds.c). The result is then rounded to the format. This is the bound that holds for any values; measuring uses a sharper one for uniform ones. */
 static double worst_case_bound(hr_dtype dtype, int64_t k, double exact, double magnitude)
 {
   double u = dtype == HR_FP64 ? 0x1p-53 : dtype == HR_FP8_E4M3 ? 0x1p-14 : 0x1p-24;
@@ -447,6 +447,31 @@ static void products_that_a_gpu_splits_pass_their_check(void **state)
   hr_device_close(device);
 }
 
+/* Matrix units cut the sums that they add to, and enough tiles to fill the GPU keep cuBLASLt from splitting them. */
+static void long_sums_on_a_gpu_pass_their_check(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_error error;
+  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  static const hr_dtype dtypes[] = {HR_BF16, HR_FP16, HR_TF32, HR_FP8_E4M3};
+  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+    hr_gemm g = hr_gemm_default();
+    g.m = g.n = 2048, g.k = 1 << 19, g.dtype = dtypes[i], g.transpose_b = true;
+    hr_measure_options options = hr_measure_options_default();
+    options.time_limit_ns = 1e8;
+    hr_measurement measured;
+    assert_ok(hr_measure_gemm(device, &g, &options, &measured, &error), error);
+    print_message("%s %s\n", hr_dtype_name(g.dtype), measured.configuration);
+    if (measured.status == HR_ERROR_WRONG_RESULT || measured.status == HR_ERROR_BACKEND)
+      fail_msg("%s: %s", hr_status_name(measured.status), measured.reason);
+  }
+  hr_device_close(device);
+}
+
 /* ---- one plan, several threads ---- */
 
 #define THREADS 3
@@ -518,6 +543,7 @@ int main(void)
       cmocka_unit_test(products_with_strides_pass_the_check_of_a_measurement),
       cmocka_unit_test(nan_and_infinity_reach_exactly_the_rows_that_they_are_in),
       cmocka_unit_test(products_that_a_gpu_splits_pass_their_check),
+      cmocka_unit_test(long_sums_on_a_gpu_pass_their_check),
       cmocka_unit_test(a_plan_runs_in_several_threads_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

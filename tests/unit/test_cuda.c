@@ -110,13 +110,15 @@ static void parts_of_a_sum_are_rounded_where_they_are_kept_in_the_format_of_the_
   static const struct {
     int32_t split;
     uint32_t reduction;
-    int64_t parts;
-  } cases[] = {{1, 0, 0}, {1, 4, 0}, {8, 0, 0}, {8, 1, 8}, {8, 2, 0}, {8, 4, 8}, {-1, 0, 0}, {-1, 2, 0}, {-1, 4, 64}};
+    int64_t rounded, parts;
+  } cases[] = {{1, 0, 0, 1}, {1, 4, 0, 1},  {8, 0, 0, 8},  {8, 1, 8, 8},  {8, 2, 0, 8},
+               {8, 4, 8, 8}, {-1, 0, 0, 1}, {-1, 2, 0, 1}, {-1, 4, 64, 1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     lt_heuristic chosen = {.waves = 1};
     chosen.algorithm.data[LT_CONFIG_SPLIT_K] = (uint32_t)cases[i].split;
     chosen.algorithm.data[LT_CONFIG_REDUCTION] = cases[i].reduction;
-    assert_int_equal(hr_cublaslt_rounded_parts(&lt, &chosen), cases[i].parts);
+    assert_int_equal(hr_cublaslt_rounded_parts(&lt, &chosen), cases[i].rounded);
+    assert_int_equal(hr_cublaslt_parts(&lt, &chosen), cases[i].parts);
   }
 }
 
@@ -125,11 +127,13 @@ static void parts_that_were_rounded_may_be_off_by_as_much(void **state)
   (void)state;
   /* 4 parts of a sum of norm 16 in bf16: 8 · 2⁻⁸ · √4 · 16 = 1; fp32 sums of 1024 add 8 · 2⁻²⁴ · 36 · 16 = 0.00027, and
    * the result, of about 1, is rounded by 2⁻⁸ or a little more. */
-  double whole = hr_gemm_error_bound(HR_BF16, 1024, 0, 0, 16), parts = hr_gemm_error_bound(HR_BF16, 1024, 4, 0, 16);
+  const hr_summation whole_sum = {0}, four = {.parts = 4, .rounded_parts = 4}, many = {.rounded_parts = 64};
+  double whole = hr_gemm_error_bound(HR_BF16, 1024, &whole_sum, 0, 16);
+  double parts = hr_gemm_error_bound(HR_BF16, 1024, &four, 0, 16);
   assert_true(whole < 0.001);
   assert_true(parts > 1.0 && parts < 1.01);
   /* No more parts than products: 2 of norm 1 are off by 8 · 2⁻⁸ · √2 = 0.0442. */
-  parts = hr_gemm_error_bound(HR_BF16, 2, 64, 0, 1);
+  parts = hr_gemm_error_bound(HR_BF16, 2, &many, 0, 1);
   assert_true(parts > 0.0441 && parts < 0.0446);
 }
 

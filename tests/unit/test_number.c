@@ -75,6 +75,14 @@ static void rounding_errors_stay_within_what_is_said(void **state)
     }
 }
 
+static void fp8_stops_at_its_largest_number(void **state)
+{
+  (void)state;
+  assert_true(hr_dtype_saturate(HR_FP8_E4M3, 448) == 448 && hr_dtype_saturate(HR_FP8_E4M3, -1e9) == -448);
+  assert_true(hr_dtype_saturate(HR_FP8_E4M3, -1.3) == -1.3 && hr_dtype_saturate(HR_FP16, 1e9) == 1e9);
+  assert_true(isnan(hr_dtype_saturate(HR_FP8_E4M3, (double)NAN)));
+}
+
 static void uniform_values_fill_their_interval_and_follow_the_seed(void **state)
 {
   (void)state;
@@ -121,6 +129,7 @@ int main(void)
       cmocka_unit_test(known_bits_have_known_values),
       cmocka_unit_test(rounding_is_to_nearest_and_ties_go_to_even),
       cmocka_unit_test(rounding_errors_stay_within_what_is_said),
+      cmocka_unit_test(fp8_stops_at_its_largest_number),
       cmocka_unit_test(uniform_values_fill_their_interval_and_follow_the_seed),
       cmocka_unit_test(formats_round_the_same_sequence),
   };

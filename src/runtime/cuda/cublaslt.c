@@ -101,6 +101,12 @@ static int32_t splits(const hr_cublaslt *lt, const lt_algorithm *algorithm)
   return (int32_t)config(lt, algorithm, LT_CONFIG_SPLIT_K, 4);
 }
 
+int64_t hr_cublaslt_parts(const hr_cublaslt *lt, const lt_heuristic *chosen)
+{
+  int32_t parts = splits(lt, &chosen->algorithm);
+  return parts > 1 ? parts : 1;
+}
+
 int64_t hr_cublaslt_rounded_parts(const hr_cublaslt *lt, const lt_heuristic *chosen)
 {
   const uint32_t in_output_type = LT_REDUCTION_IN_PLACE | LT_REDUCTION_OUTPUT_TYPE;

@@ -100,6 +100,9 @@ hr_status hr_cublaslt_check(const hr_cublaslt *lt, lt_result result, const char 
 /** As HR_CU(). */
 #define HR_LT(lt, name, arguments, error) hr_cublaslt_check(lt, (lt)->name arguments, #name, error)
 
+/** How many parts an algorithm splits k into; 1 also where the kernel chooses. */
+int64_t hr_cublaslt_parts(const hr_cublaslt *lt, const lt_heuristic *chosen);
+
 /** How many parts of a sum an algorithm keeps in the result's format, rather than in fp32, before they are added up. */
 int64_t hr_cublaslt_rounded_parts(const hr_cublaslt *lt, const lt_heuristic *chosen);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* what cuBLAS's documentation advises for Hopper, and PyTorch gives */
+#define HOPPER_NARROW 128                  /* products of fp8 that are added up before the sum goes to fp32 */
 #define ADDRESS_ALIGNMENT 16               /* that algorithms may count on at most */
 #define ALIGNMENT_MOST 256                 /* bytes; more makes no difference to cuBLASLt */
 
@@ -19,7 +20,7 @@ typedef struct product {
   lt_description description;
   lt_layout first, second, added, result;
   lt_heuristic chosen;
-  int64_t rounded_parts;
+  hr_summation summation;
 } product;
 
 /* How cuBLASLt calls a format, what sums are in, and the first compute capability that multiplies it. */
@@ -116,6 +117,23 @@ static hr_status tell_alignment(const hr_cublaslt *lt, lt_preference preference,
   return HR_OK;
 }
 
+/* Matrix units multiply so many elements at once and cut the sum that they add these to; a tf32 has 4 bytes. Volta and
+ * Turing take 8 bytes, Ampere and Ada 16, Hopper 32 (Fasi et al. 2021, PeerJ Computer Science 7:e330, for the first
+ * three; docs/measuring.md measures Hopper's). */
+static hr_summation summation_of(const product *p, hr_dtype dtype)
+{
+  const hr_cublaslt *lt = &p->cuda->cublaslt;
+  int bytes = p->cuda->capability >= 90 ? 32 : p->cuda->capability >= 80 ? 16 : 8;
+  hr_summation summation = {.parts = hr_cublaslt_parts(lt, &p->chosen)};
+  if (formats[dtype].type != LT_R_32F)
+    summation.rounded_parts = hr_cublaslt_rounded_parts(lt, &p->chosen);
+  if (dtype == HR_FP8_E4M3)
+    summation.narrow = p->cuda->capability == 90 ? HOPPER_NARROW : 0;
+  else if (dtype != HR_FP32)
+    summation.cut_every = bytes / (int64_t)hr_dtype_bytes(dtype);
+  return summation;
+}
+
 static hr_status choose(product *p, const hr_gemm *g, hr_error *error)
 {
   const hr_cublaslt *lt = &p->cuda->cublaslt;
@@ -140,8 +158,7 @@ static hr_status choose(product *p, const hr_gemm *g, hr_error *error)
     return hr_fail(error, status,
                    "cuBLASLt has no algorithm for this %s product of %" PRId64 " × %" PRId64 " × %" PRId64 " (%s)",
                    hr_dtype_name(g->dtype), g->m, g->n, g->k, reason.message);
-  if (formats[g->dtype].type != LT_R_32F)
-    p->rounded_parts = hr_cublaslt_rounded_parts(lt, &p->chosen);
+  p->summation = summation_of(p, g->dtype);
   return HR_OK;
 }
 
@@ -206,21 +223,21 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
   return status;
 }
 
-static int64_t rounded_parts(const void *state)
+static hr_summation summation(const void *state)
 {
   const product *p = state;
-  return p->rounded_parts;
+  return p->summation;
 }
 
 static void describe(const void *state, char *text, size_t size)
 {
   const product *p = state;
-  hr_cublaslt_describe(&p->cuda->cublaslt, &p->chosen, p->rounded_parts > 0, text, size);
+  hr_cublaslt_describe(&p->cuda->cublaslt, &p->chosen, p->summation.rounded_parts > 0, text, size);
 }
 
 const hr_kernel_functions hr_kernel_gemm_cublaslt = {.supports = supports,
                                                      .prepare = prepare,
                                                      .run = run,
                                                      .release = release,
-                                                     .rounded_parts = rounded_parts,
+                                                     .summation = summation,
                                                      .describe = describe};

@@ -31,6 +31,14 @@ typedef struct hr_operands {
 } hr_operands;
 hr_operands hr_problem_operands(const hr_problem *problem);
 
+/** How a kernel adds up the products of an element. All 0: one after the other, each sum rounded. */
+typedef struct hr_summation {
+  int64_t parts;         /* sums that k is split into, all about as long; 0 as 1 */
+  int64_t rounded_parts; /* of these, rounded to the result's format before they are added up; 0: all stay in fp32 */
+  int64_t cut_every;     /* products between two moments at which a sum is cut to fp32, not rounded; 0: never */
+  int64_t narrow;        /* of fp8: products that are added up in 14 bits before the sum goes to fp32; 0: all */
+} hr_summation;
+
 /** What a kernel is made of. `state` is the kernel's own, built by prepare and freed by release (either may be NULL).
  *  `inputs` are 1 to 3 device addresses. */
 typedef struct hr_kernel_functions {
@@ -40,9 +48,8 @@ typedef struct hr_kernel_functions {
                        hr_error *error);
   hr_status (*run)(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
   void (*release)(void *state);
-  /** How many partial sums of an element are rounded to the result's format before they are added up; 0: none, sums
-   *  stay in fp32. NULL: 0. */
-  int64_t (*rounded_parts)(const void *state);
+  /** How a prepared kernel adds up; NULL: each sum is rounded. */
+  hr_summation (*summation)(const void *state);
   /** Says how a prepared kernel is set; may be NULL. */
   void (*describe)(const void *state, char *text, size_t size);
 } hr_kernel_functions;
@@ -122,8 +129,8 @@ struct hr_plan {
   const hr_kernel *kernel;
   hr_problem problem;
   size_t workspace_bytes;
-  void *state;           /* the kernel's own */
-  int64_t rounded_parts; /* as hr_kernel_functions has it */
+  void *state;            /* the kernel's own */
+  hr_summation summation; /* as hr_kernel_functions has it */
   char passed_over[512];
   char configuration[128];
 };

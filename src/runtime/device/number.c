@@ -120,6 +120,12 @@ static const struct {
 } precisions[HR_DTYPE_COUNT] = {[HR_FP64] = {52, -1022}, [HR_FP32] = {23, -126}, [HR_TF32] = {23, -126},
                                 [HR_FP16] = {10, -14},   [HR_BF16] = {7, -126},  [HR_FP8_E4M3] = {3, -6}};
 
+double hr_dtype_saturate(hr_dtype dtype, double value)
+{
+  double most = narrow_formats[HR_FP8_E4M3].largest;
+  return dtype == HR_FP8_E4M3 && fabs(value) > most ? copysign(most, value) : value;
+}
+
 double hr_dtype_rounding(hr_dtype dtype)
 {
   return (unsigned)dtype < HR_DTYPE_COUNT ? ldexp(0.5, -precisions[dtype].mantissa_bits) : 0;

@@ -17,6 +17,9 @@ double hr_number_load(hr_dtype dtype, const void *from, size_t index);
  *  finite values stop at 448 and an infinity becomes NaN. tf32 is stored as fp32. */
 void hr_number_store(hr_dtype dtype, void *to, size_t index, double value);
 
+/** What becomes of a value in a format before it is rounded: beyond ±448 fp8 (E4M3) stays there, all else is itself. */
+double hr_dtype_saturate(hr_dtype dtype, double value);
+
 /** Half the distance from 1 to the next number of the format: the largest relative error of rounding to it. For tf32
  *  that of fp32, as stored. */
 double hr_dtype_rounding(hr_dtype dtype);

@@ -60,8 +60,8 @@ static hr_status take(hr_device *device, const hr_kernel *kernel, const hr_probl
   plan->problem = *problem;
   if (kernel->functions->prepare)
     HR_TRY(kernel->functions->prepare(device, problem, &plan->state, &plan->workspace_bytes, error));
-  if (kernel->functions->rounded_parts)
-    plan->rounded_parts = kernel->functions->rounded_parts(plan->state);
+  if (kernel->functions->summation)
+    plan->summation = kernel->functions->summation(plan->state);
   if (kernel->functions->describe)
     kernel->functions->describe(plan->state, plan->configuration, sizeof plan->configuration);
   return HR_OK;

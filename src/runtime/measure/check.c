@@ -14,56 +14,6 @@
 #define ROWS_MOST 16
 #define PRODUCTS_MOST ((int64_t)1 << 25) /* multiply-adds of the reference: some 50 ms */
 
-/* Rounding errors of a sum of k random products, in whatever order, add up like a random walk. Partial sums are about
- * norm·√(i/k), each rounded relatively by u, so that the error's deviation is about u·norm·√(k/2); 8 times that is
- * never reached by a right kernel, and far below the smallest product that a wrong one could leave out. The 4 covers
- * the start, where the walk is short. */
-static double accumulation_error(double rounding, int64_t terms, double norm)
-{
-  return 8 * rounding * (sqrt((double)terms) + 4) * norm;
-}
-
-/* Matrix units add products of fp8 with some 14 bits before they go over to fp32 (DeepSeek-V3, arXiv 2412.19437, 3.3.2,
- * of Hopper). */
-static double sum_rounding(hr_dtype dtype)
-{
-  if (dtype == HR_FP8_E4M3)
-    return 0x1p-14;
-  return dtype == HR_FP64 ? hr_dtype_rounding(HR_FP64) : hr_dtype_rounding(HR_FP32);
-}
-
-/* p parts of a sum are each about norm/√p, and each is rounded by u: together by u·norm·√p at most while the parts stay
- * what random ones are; 8 as above. */
-static double parts_error(hr_dtype dtype, int64_t parts, double norm)
-{
-  return 8 * hr_dtype_rounding(dtype) * sqrt((double)parts) * norm;
-}
-
-double hr_gemm_error_bound(hr_dtype dtype, int64_t k, int64_t rounded_parts, double reference, double norm)
-{
-  double bound = accumulation_error(sum_rounding(dtype), k, norm);
-  bound += parts_error(dtype, hr_min64(rounded_parts, k), norm);
-  if (dtype == HR_TF32)
-    bound += 8 * 0x1p-11 * norm; /* both factors of each product were rounded or cut to 10 bits */
-  return bound + hr_dtype_rounding_error(dtype, fabs(reference) + bound);
-}
-
-/* Weights may be rounded to the format before they multiply V, and once more as results. Exponentials in fp32 are
- * taken to be good to 64 roundings. */
-double hr_attention_error_bound(hr_dtype dtype, double reference, double norm)
-{
-  double relative = 2 * hr_dtype_rounding(dtype) + 64 * sum_rounding(dtype);
-  return relative * norm + hr_dtype_rounding_error(dtype, reference);
-}
-
-/* Functions in fp32 are taken to be good to 64 roundings, sums over a row as in a product. */
-double hr_rows_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm)
-{
-  double rounding = dtype == HR_FP64 ? hr_dtype_rounding(HR_FP64) : hr_dtype_rounding(HR_FP32);
-  double bound = (64 + 2 * sqrt((double)columns)) * rounding * norm;
-  return bound + hr_dtype_rounding_error(dtype, fabs(reference) + bound);
-}
-
 /* Sizes of the result as rows: what one row costs the reference, how long it is, how many there are. */
 typedef struct row_shape {
   int64_t rows, length, products;
@@ -210,9 +160,8 @@ static double bound_of(const hr_plan *plan, double reference, double norm)
   const hr_problem *p = &plan->problem;
   if (p->operation == HR_OPERATION_ROWS)
     return hr_rows_error_bound(p->dtype, p->rows.columns, reference, norm);
-  return p->operation == HR_OPERATION_GEMM
-             ? hr_gemm_error_bound(p->dtype, p->gemm.k, plan->rounded_parts, reference, norm)
-             : hr_attention_error_bound(p->dtype, reference, norm);
+  return p->operation == HR_OPERATION_GEMM ? hr_gemm_error_bound(p->dtype, p->gemm.k, &plan->summation, reference, norm)
+                                           : hr_attention_error_bound(p->dtype, reference, norm);
 }
 
 static hr_status check_row(const hr_subject *s, host_set *host, const row_shape *shape, int64_t row, double *scratch,
@@ -225,6 +174,7 @@ static hr_status check_row(const hr_subject *s, host_set *host, const row_shape 
   int64_t start = row_start(&s->problem, shape, row);
   for (int64_t j = 0; j < shape->length; j++) {
     double found = hr_number_load(s->problem.dtype, result, (size_t)(start + j));
+    expected[j] = hr_dtype_saturate(s->problem.dtype, expected[j]);
     double off = fabs(found - expected[j]), bound = bound_of(s->plan, expected[j], norm[j]);
     if (!(off <= m->max_error))
       m->max_error = off;

@@ -61,9 +61,9 @@ bool hr_device_throttled(const hr_device *device, const hr_conditions *condition
 hr_status hr_subject_check(hr_subject *subject, uint64_t seed, hr_measurement *measurement, hr_error *error);
 
 /** What a right kernel may be off by. `reference` is the exact value of an element and `norm` what
- *  hr_reference_gemm_row() gives beside it; docs/measuring.md has the formula and its reason. `rounded_parts` is
+ *  hr_reference_gemm_row() gives beside it; docs/measuring.md has the formula and its reason. `summation` is
  *  hr_plan's. */
-double hr_gemm_error_bound(hr_dtype dtype, int64_t k, int64_t rounded_parts, double reference, double norm);
+double hr_gemm_error_bound(hr_dtype dtype, int64_t k, const hr_summation *summation, double reference, double norm);
 
 /** The same for attention; `norm` is Σ p·|v|. */
 double hr_attention_error_bound(hr_dtype dtype, double reference, double norm);

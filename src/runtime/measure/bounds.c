@@ -1,0 +1,72 @@
+/* What right kernels may be off by. docs/measuring.md has the formulas and their reasons. */
+#include "base/checked.h"
+#include "runtime/device/number.h"
+#include "runtime/measure/subject.h"
+
+#include <math.h>
+
+#define DEVIATIONS 8   /* of a random error that do not happen */
+#define CUT_DRIFT 0.42 /* 0.72 / √3, see below */
+#define FP8_SUM_ROUNDING 0x1p-14
+
+/* Errors of a sum of k random products, as their deviation over norm and u. Partial sums are about norm·√(i/k).
+ *
+ * Rounded to nearest, each is off by up to u of itself either way, which in whatever order adds up like a random walk:
+ * about √(k/2). The 4 covers the start, where the walk is short.
+ *
+ * Cut towards zero, each loses half of its last place on average, 0.72·u of itself: the mean of 1/mantissa over [1, 2).
+ * The losses have the sign of the sum, so that they add up to 0.72·u·Σ partial sums, and that sum over T cuts has a
+ * deviation of norm·T/√3, as the integral of a random walk has. Where k is split into p parts, each has a p-th of the
+ * cuts on sums of norm/√p, and p such errors together have again the deviation of one with T/p cuts. */
+static double accumulation_error(double rounding, int64_t terms, const hr_summation *s, double norm)
+{
+  int64_t chain = hr_ceil_div(terms, hr_max64(1, hr_min64(s->parts, terms)));
+  double cuts = s->cut_every > 0 ? (double)hr_ceil_div(chain, s->cut_every) : 0;
+  return DEVIATIONS * rounding * (sqrt((double)terms) + 4 + CUT_DRIFT * cuts) * norm;
+}
+
+/* Matrix units add products of fp8 with some 14 bits (DeepSeek-V3, arXiv 2412.19437, 3.3.2, of Hopper). The sums of
+ * `narrow` products that are added up so are off by that much of their own norm each, and together by that much of the
+ * norm of all. */
+static double narrow_error(int64_t terms, const hr_summation *s, double norm)
+{
+  int64_t narrow = s->narrow > 0 ? hr_min64(s->narrow, terms) : terms;
+  return DEVIATIONS * FP8_SUM_ROUNDING * (sqrt((double)narrow) + 4) * norm;
+}
+
+/* p parts of a sum are each about norm/√p, and each is rounded by u: together by u·norm·√p at most while the parts stay
+ * what random ones are. */
+static double parts_error(hr_dtype dtype, int64_t parts, double norm)
+{
+  return DEVIATIONS * hr_dtype_rounding(dtype) * sqrt((double)parts) * norm;
+}
+
+double hr_gemm_error_bound(hr_dtype dtype, int64_t k, const hr_summation *summation, double reference, double norm)
+{
+  double sum_rounding = hr_dtype_rounding(dtype == HR_FP64 ? HR_FP64 : HR_FP32);
+  double bound = accumulation_error(sum_rounding, k, summation, norm);
+  bound += parts_error(dtype, hr_min64(summation->rounded_parts, k), norm);
+  if (dtype == HR_FP8_E4M3)
+    bound += narrow_error(k, summation, norm);
+  if (dtype == HR_TF32)
+    bound += DEVIATIONS * 0x1p-11 * norm; /* both factors of each product were rounded or cut to 10 bits */
+  return bound + hr_dtype_rounding_error(dtype, fabs(reference) + bound);
+}
+
+/* Weights may be rounded to the format before they multiply V, and once more as results. Exponentials in fp32 are
+ * taken to be good to 64 roundings. */
+double hr_attention_error_bound(hr_dtype dtype, double reference, double norm)
+{
+  double sum_rounding =
+      dtype == HR_FP8_E4M3 ? FP8_SUM_ROUNDING : hr_dtype_rounding(dtype == HR_FP64 ? HR_FP64 : HR_FP32);
+  double relative = 2 * hr_dtype_rounding(dtype) + 64 * sum_rounding;
+  return relative * norm + hr_dtype_rounding_error(dtype, reference);
+}
+
+/* Functions in fp32 are taken to be good to 64 roundings, sums over a row as in a product. */
+double hr_rows_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm)
+{
+  double rounding = dtype == HR_FP64 ? hr_dtype_rounding(HR_FP64) : hr_dtype_rounding(HR_FP32);
+  double bound = (64 + 2 * sqrt((double)columns)) * rounding * norm;
+  return bound + hr_dtype_rounding_error(dtype, fabs(reference) + bound);
+}
