@@ -25,6 +25,7 @@ typedef enum hr_calibration {
 #define HR_ALIGNMENTS_MAX 10
 #define HR_TILES_MAX 24
 #define HR_ATTENTION_SHARES_MAX 10
+#define HR_CEILINGS_MAX 16
 
 /** Speed of a product whose contiguous dimensions are multiples of `bytes` but not of the next larger class. */
 typedef struct hr_alignment_class {
@@ -45,6 +46,24 @@ typedef struct hr_attention_share {
   int64_t head_dim;
   double forward_share, backward_share; /* of the library's best product, long sequences without a mask */
 } hr_attention_share;
+
+/** What is counted by an hr_ceiling. */
+typedef enum hr_ceiling_kind {
+  HR_CEILING_PRODUCT, /* FLOP/s of products of a format whose operands stay on the chip */
+  HR_CEILING_EXP,     /* fp32 exponentials per second */
+  HR_CEILING_READ,    /* bytes per second read from memory */
+  HR_CEILING_COPY     /* bytes per second, read and written */
+} hr_ceiling_kind;
+
+/** What a loop over one instruction reached: nothing made of this instruction is faster. */
+typedef struct hr_ceiling {
+  hr_ceiling_kind kind;
+  hr_dtype dtype;       /* of products; HR_FP32 otherwise */
+  char instruction[32]; /* "wgmma", "vfmadd213ps zmm"; of an exponential on a CPU also its polynomial */
+  double per_s;         /* of all multiprocessors or cores */
+  double core_per_s;    /* of one core alone; 0: not measured, as on a GPU */
+  double clock_hz;      /* of the multiprocessors meanwhile; 0: not known */
+} hr_ceiling;
 
 typedef struct hr_hardware {
   size_t struct_size;    /* sizeof(hr_hardware), set by hr_hardware_default() */
@@ -87,6 +106,9 @@ typedef struct hr_hardware {
 
   int64_t devices_per_node;        /* usual count; 0: not said */
   double interconnect_bytes_per_s; /* one direction, of one device to its node; 0: none */
+
+  size_t ceiling_count; /* 0: nobody has measured them */
+  hr_ceiling ceilings[HR_CEILINGS_MAX];
 } hr_hardware;
 
 /** All zero but for struct_size. */
@@ -108,6 +130,17 @@ HR_API hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware);
 
 /** Rate of the library's best product in FLOP/s: dense rate × library share. 0 if the device lacks the format. */
 HR_API double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype);
+
+/** The instruction ceiling of a kind (docs/measuring.md): the fastest of its loops; 0 if none was measured. `dtype`
+ *  matters for products alone. */
+HR_API double hr_hardware_ceiling(const hr_hardware *hardware, hr_ceiling_kind kind, hr_dtype dtype);
+
+/** Share of the instruction ceiling that products of `flops_per_s` reach; NAN where it was not measured. Where the
+ *  library's best product is faster than the loop, as on a machine that other programs use, it is the ceiling. */
+HR_API double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dtype, double flops_per_s);
+
+/** "product", "exp", "read", "copy". Static storage. */
+HR_API const char *hr_ceiling_kind_name(hr_ceiling_kind kind);
 
 /** "datasheet", "published", "measured". Static storage. */
 HR_API const char *hr_calibration_name(hr_calibration calibration);

@@ -130,7 +130,7 @@ typedef struct hr_sweep_options {
   hr_dtype dtype;         /* default bf16 */
   bool again;             /* measure what has a row already, too; both rows are kept */
   bool warm;              /* the same data again and again, rather than cold caches */
-  bool probe;             /* measure the library's best rate first, of which rows then have their share */
+  bool probe;             /* measure the ceilings first, of which rows then have their share */
   hr_hardware *rates;     /* where that is kept from one sweep to the next of the same device, zeroed before the first;
                              owned by the caller. NULL: each run measures it */
   double time_limit_ns;   /* of the sampling of one point; 0: 2 s */
@@ -166,6 +166,7 @@ typedef struct hr_sweep_row {
   bool found;
   char date[25];
   hr_measurement measurement;
+  double ceiling_share; /* of the instruction ceiling; NAN: not known */
 } hr_sweep_row;
 
 /** The last row of every point of the sweep, as a run with these options on this device would have written it; all

@@ -194,6 +194,8 @@ hr_status hr_load_probed(hr_device *device, hr_hardware *hardware, hr_error *err
   known.bandwidth_share = copy / known.bandwidth_bytes_per_s;
   known.product_launch_ns = probed.launch_ns;
   known.calibration = HR_CALIBRATION_MEASURED;
+  known.ceiling_count = probed.ceiling_count; /* of this very device, rather than of one like it */
+  memcpy(known.ceilings, probed.ceilings, sizeof known.ceilings);
   *hardware = known;
   return HR_OK;
 }

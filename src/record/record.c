@@ -52,11 +52,13 @@ void hr_result_set_device(hr_result *result, const hr_device *device, const hr_h
 void hr_result_set_measurement(hr_result *result, const hr_measurement *measurement, const hr_hardware *hardware)
 {
   result->measurement = *measurement;
-  result->library_share = (double)NAN;
-  if (!hardware || measurement->samples == 0 || hardware->calibration != HR_CALIBRATION_MEASURED ||
-      result->kind == HR_RESULT_OTHER)
+  result->library_share = result->ceiling_share = (double)NAN;
+  if (!hardware || measurement->samples == 0 || result->kind == HR_RESULT_OTHER)
     return;
   hr_dtype dtype = result->kind == HR_RESULT_GEMM ? result->gemm.dtype : result->attention.dtype;
+  result->ceiling_share = hr_hardware_ceiling_share(hardware, dtype, measurement->flops_per_s);
+  if (hardware->calibration != HR_CALIBRATION_MEASURED)
+    return;
   double best = hr_hardware_library_flops_per_s(hardware, dtype);
   if (best > 0)
     result->library_share = measurement->flops_per_s / best;

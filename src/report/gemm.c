@@ -46,13 +46,14 @@ static const hr_column columns[] = {
     {"status", NULL, HR_CELL_TEXT, 0},
     {"configuration", NULL, HR_CELL_TEXT, 0},
     {"clock_hz", NULL, HR_CELL_NUMBER, 0},
+    {"latency_ns", NULL, HR_CELL_TIME, 0},
     {"lda", NULL, HR_CELL_COUNT, 0},
     {"ldb", NULL, HR_CELL_COUNT, 0},
     {"ldc", NULL, HR_CELL_COUNT, 0},
     {"stride_a", NULL, HR_CELL_COUNT, 0},
     {"stride_b", NULL, HR_CELL_COUNT, 0},
     {"stride_c", NULL, HR_CELL_COUNT, 0},
-    {"latency_ns", NULL, HR_CELL_TIME, 0},
+    {"ceiling_share", NULL, HR_CELL_SHARE, 0},
 };
 
 typedef struct gemm_report {
@@ -66,6 +67,12 @@ typedef struct gemm_report {
 static bool has_time(const hr_measurement *measurement)
 {
   return measurement && measurement->samples > 0;
+}
+
+static double ceiling_share(const gemm_report *r)
+{
+  return has_time(r->measurement) ? hr_hardware_ceiling_share(r->hardware, r->gemm->dtype, r->measurement->flops_per_s)
+                                  : (double)NAN;
 }
 
 static void put_measurement(hr_table *table, const hr_measurement *m)
@@ -116,11 +123,13 @@ static hr_table *one_row(const gemm_report *r)
                              a.batch_stride,      b.batch_stride,      c.batch_stride};
   for (size_t i = 0; i < sizeof strides / sizeof *strides; i++)
     hr_put_count(table, strides[i]);
+  hr_put(table, ceiling_share(r));
   return table;
 }
 
-static void put_measurement_json(hr_json document, const hr_measurement *m)
+static void put_measurement_json(hr_json document, const gemm_report *r)
 {
+  const hr_measurement *m = r->measurement;
   if (!m) {
     hr_json_put(document, "measurement", json_null());
     return;
@@ -149,6 +158,7 @@ static void put_measurement_json(hr_json document, const hr_measurement *m)
                {"bytes_per_s", m->bytes_per_s}};
   for (size_t i = 0; i < sizeof times / sizeof *times; i++)
     hr_json_put_number(json, times[i].key, has_time(m) ? times[i].value : NAN);
+  hr_json_put_number(json, "ceiling_share", ceiling_share(r));
   hr_json_put_flag(json, "warm", m->warm);
   hr_json_put_count(json, "buffer_sets", m->buffer_sets);
   hr_json_put_number(json, "max_error", m->max_error);
@@ -229,7 +239,7 @@ static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
   hr_json_put_hardware(json, r->hardware);
   put_gemm_json(json, r);
   put_prediction_json(json, r->prediction);
-  put_measurement_json(json, r->measurement);
+  put_measurement_json(json, r);
   return hr_json_write(out, json, error);
 }
 
@@ -253,15 +263,16 @@ static void tell_times(const hr_document *document, const hr_prediction *p)
   hr_put_field(document, "parts", "%s (memory overlaps with the rest)", line);
 }
 
-static void tell_measurement(const hr_document *document, const hr_measurement *m)
+static void tell_measurement(const hr_document *document, const gemm_report *r)
 {
+  const hr_measurement *m = r->measurement;
   if (!m)
     return;
   if (m->status != HR_OK)
     hr_put_field(document, "measured", "%s%s%s", hr_status_sentence(m->status), m->reason[0] ? ": " : "", m->reason);
   if (!has_time(m))
     return;
-  char median[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], rate[HR_NUMBER_SIZE];
+  char median[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], rate[HR_NUMBER_SIZE], share[HR_NUMBER_SIZE];
   hr_write_time(median, sizeof median, m->median_ns);
   hr_write_time(low, sizeof low, m->median_low_ns);
   hr_write_time(high, sizeof high, m->median_high_ns);
@@ -272,6 +283,9 @@ static void tell_measurement(const hr_document *document, const hr_measurement *
     hr_write_time(median, sizeof median, m->latency_ns);
     hr_put_field(document, "alone", "%s, from the call until it is over", median);
   }
+  hr_write_share(share, sizeof share, ceiling_share(r));
+  if (isfinite(ceiling_share(r)))
+    hr_put_field(document, "of ceiling", "%s of what the device's instructions reach", share);
   if (m->configuration[0])
     hr_put_field(document, "algorithm", "%s", m->configuration);
   const hr_conditions *c = &m->conditions;
@@ -314,7 +328,7 @@ static void write_text(const hr_document *document, const gemm_report *r)
                "m to %" PRId64 ", n to %" PRId64 ", k to %" PRId64 " bytes; the contiguous ones to "
                "%" PRId64 ", which loses %s",
                p->m_alignment, p->n_alignment, p->k_alignment, p->alignment, loss);
-  tell_measurement(document, r->measurement);
+  tell_measurement(document, r);
 }
 
 hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm, const hr_hardware *hardware,

@@ -2,6 +2,7 @@
 #include "report/document.h"
 
 #include "base/error.h"
+#include "report/ceilings.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -86,7 +87,7 @@ static hr_table *library_table(const hr_library *libraries, size_t count)
   return table;
 }
 
-/* The table, and below it, for people, why devices are missing, and the libraries. */
+/* The table, and below it, for people, ceilings, why devices are missing, and the libraries. */
 static hr_status write_devices(const hr_document *document, const hr_device_report *devices, size_t count,
                                const hr_library *libraries, size_t library_count, hr_error *error)
 {
@@ -98,6 +99,12 @@ static hr_status write_devices(const hr_document *document, const hr_device_repo
       continue;
     fprintf(document->out, "\n");
     hr_put_paragraph(document, devices[i].detail);
+  }
+  for (size_t i = 0; i < count; i++) {
+    if (!devices[i].hardware || devices[i].hardware->ceiling_count == 0)
+      continue;
+    hr_put_heading(document, "Ceilings of %s", devices[i].name);
+    HR_TRY(hr_put_table(document, hr_ceiling_table(devices[i].hardware), error));
   }
   if (library_count == 0)
     return HR_OK;

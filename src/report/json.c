@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "report/ceilings.h"
 #include "report/text.h"
 
 #include <math.h>
@@ -156,6 +157,7 @@ void hr_json_put_hardware(hr_json document, const hr_hardware *hardware)
   hr_json_put_number(json, "launch_ns", hardware->launch_ns);
   hr_json_put_count(json, "devices_per_node", hardware->devices_per_node);
   hr_json_put_number(json, "interconnect_bytes_per_s", hardware->interconnect_bytes_per_s);
+  hr_json_put_ceilings(json, hardware);
 }
 
 void hr_json_put_memory(hr_json document, const hr_memory *memory)

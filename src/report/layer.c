@@ -25,6 +25,7 @@ static const hr_column columns[] = {
     {"source", NULL, HR_CELL_TEXT, 0},
     {"flops_per_s", "rate", HR_CELL_FLOPS_RATE, 2},
     {"bytes_per_s", "bandwidth", HR_CELL_BYTES_RATE, 2},
+    {"ceiling_share", "of ceiling", HR_CELL_SHARE, 1},
     {"samples", NULL, HR_CELL_COUNT, 0},
     {"kernel", NULL, HR_CELL_TEXT, 0},
     {"configuration", NULL, HR_CELL_TEXT, 0},
@@ -53,7 +54,14 @@ static const char *problem_of(const hr_layer_row *row, char *to, size_t size)
   return to;
 }
 
-static void put_row(hr_table *table, const hr_layer_row *row)
+static double ceiling_share(const hr_layer_row *row, const hr_hardware *hardware)
+{
+  hr_dtype dtype = row->op.kind == HR_KIND_ATTENTION ? row->op.attention.dtype : row->op.gemm.dtype;
+  return row->measured && row->op.flops > 0 ? hr_hardware_ceiling_share(hardware, dtype, row->measurement.flops_per_s)
+                                            : (double)NAN;
+}
+
+static void put_row(hr_table *table, const hr_layer_row *row, const hr_hardware *hardware)
 {
   const hr_measurement *m = &row->measurement;
   char name[48], size[96], problem[256];
@@ -77,6 +85,7 @@ static void put_row(hr_table *table, const hr_layer_row *row)
   hr_put_text(table, row->measured ? "measured" : "predicted");
   hr_put(table, row->measured && products ? m->flops_per_s : NAN);
   hr_put(table, row->measured && !products ? m->bytes_per_s : NAN);
+  hr_put(table, ceiling_share(row, hardware));
   hr_put_count(table, m->samples);
   hr_put_text(table, text_or_none(m->kernel));
   hr_put_text(table, text_or_none(m->configuration));
@@ -85,11 +94,11 @@ static void put_row(hr_table *table, const hr_layer_row *row)
   hr_put_text(table, text_or_none(m->reason));
 }
 
-static hr_table *row_table(const hr_layer *layer)
+static hr_table *row_table(const hr_layer *layer, const hr_hardware *hardware)
 {
   hr_table *table = hr_table_create(columns, sizeof columns / sizeof *columns);
   for (size_t i = 0; i < layer->count; i++)
-    put_row(table, &layer->rows[i]);
+    put_row(table, &layer->rows[i], hardware);
   return table;
 }
 
@@ -134,7 +143,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_hardware 
   for (int part = 0; part < HR_PART_COUNT; part++)
     hr_json_put_number(shares, hr_layer_part_name((hr_layer_part)part), layer->part_ns[part] / layer->sum_ns);
   put_whole_json(json, layer);
-  hr_json_put_table(json, "operators", row_table(layer));
+  hr_json_put_table(json, "operators", row_table(layer, hardware));
   return hr_json_write(out, json, error);
 }
 
@@ -228,7 +237,7 @@ static hr_status write_text(const hr_document *document, const hr_model *model, 
     tell_reasons(document, layer);
     hr_put_heading(document, "Operators of one layer");
   }
-  return hr_put_table(document, row_table(layer), error);
+  return hr_put_table(document, row_table(layer, hardware), error);
 }
 
 hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,

@@ -22,6 +22,7 @@ static const hr_column point_columns[] = {
     {"median_high_ns", NULL, HR_CELL_TIME, 0},
     {NULL, "±", HR_CELL_SHARE, 2},
     {"flops_per_s", "rate", HR_CELL_FLOPS_RATE, 0},
+    {"ceiling_share", "of ceiling", HR_CELL_SHARE, 4},
     {"bytes_per_s", NULL, HR_CELL_BYTES_RATE, 0},
     {"samples", NULL, HR_CELL_COUNT, 0},
     {"kernel", "kernel", HR_CELL_TEXT, 1},
@@ -66,6 +67,7 @@ static void put_point(hr_table *table, const hr_sweep_point *point, const hr_swe
   hr_put(table, m->median_high_ns);
   hr_put(table, spread(m));
   hr_put(table, m->flops_per_s);
+  hr_put(table, row->ceiling_share);
   hr_put(table, m->bytes_per_s);
   hr_put_count(table, m->samples);
   hr_put_text(table, m->kernel[0] ? m->kernel : NULL);

@@ -80,6 +80,7 @@ static int take_row(void *context, const hr_result *row)
     f->found += !to->found;
     to->found = true; /* a later row takes the place of an earlier one */
     to->measurement = row->measurement;
+    to->ceiling_share = row->ceiling_share;
     hr_copy_text(to->date, sizeof to->date, row->date);
   }
   return 0;

@@ -194,6 +194,36 @@ static void a_device_file_that_cannot_be_is_refused_by_field(void **state)
   refused("alignments",
           "[{\"bytes\":2,\"gemm_share\":1,\"bmm_share\":1},{\"bytes\":4,\"gemm_share\":0.5,\"bmm_share\":1}]",
           "toy.json: alignments: 4 bytes is slower than 2 bytes");
+  refused("ceilings", "[{\"kind\": \"speed\"}]",
+          "toy.json: ceilings[0].kind: expected one of product, exp, read, copy, found \"speed\"");
+  refused("ceilings", "[{\"kind\": \"product\", \"dtype\": \"bf17\"}]",
+          "toy.json: ceilings[0].dtype: \"bf17\" is no number format");
+  refused("ceilings", "[{\"kind\": \"exp\", \"instruction\": \"ex2\"}]", "toy.json: ceilings[0].per_s: is missing");
+  refused("ceilings", "[{\"kind\": \"exp\", \"instruction\": \"ex2\", \"per_s\": 0}]",
+          "toy.json: ceilings: per_s: expected 1000 to 1e+21, found 0");
+}
+
+/* Of several loops the fastest is the ceiling; a library that was measured to be faster takes its place. */
+static void a_share_is_of_the_fastest_instruction_of_the_format(void **state)
+{
+  (void)state;
+  hr_hardware hardware = hr_hardware_default();
+  hardware.dense_flops_per_s[HR_FP32] = 400e9;
+  hardware.library_share[HR_FP32] = 0.75;
+  assert_true(isnan(hr_hardware_ceiling_share(&hardware, HR_FP32, 100e9)));
+  hardware.ceiling_count = 4;
+  hardware.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .per_s = 100e9};
+  hardware.ceilings[1] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .per_s = 200e9};
+  hardware.ceilings[2] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_BF16, .per_s = 800e9};
+  hardware.ceilings[3] = (hr_ceiling){.kind = HR_CEILING_EXP, .dtype = HR_FP32, .per_s = 5e9};
+  assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_PRODUCT, HR_FP32) == 200e9);
+  assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_EXP, HR_BF16) == 5e9);
+  assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_READ, HR_FP32) == 0);
+  assert_true(hr_hardware_ceiling_share(&hardware, HR_FP32, 100e9) == 0.5);
+  assert_true(isnan(hr_hardware_ceiling_share(&hardware, HR_FP16, 100e9)));
+  hardware.calibration = HR_CALIBRATION_MEASURED; /* the library's 300e9 is no estimate then */
+  assert_true(fabs(hr_hardware_ceiling_share(&hardware, HR_FP32, 100e9) - 1.0 / 3) < 1e-12);
+  assert_true(fabs(hr_hardware_ceiling_share(&hardware, HR_BF16, 400e9) - 0.5) < 1e-12);
 }
 
 static void a_device_without_bf16_is_asked_about_in_the_next_best_format(void **state)
@@ -210,6 +240,7 @@ static void a_device_without_bf16_is_asked_about_in_the_next_best_format(void **
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_share_is_of_the_fastest_instruction_of_the_format),
       cmocka_unit_test(a_device_without_bf16_is_asked_about_in_the_next_best_format),
       cmocka_unit_test(every_shipped_device_reads_and_is_named_as_its_file),
       cmocka_unit_test(every_figure_of_every_device_has_a_source),

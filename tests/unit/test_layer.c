@@ -345,7 +345,7 @@ static void reports_mark_what_is_only_predicted(void **state)
   text = report(&c, HR_FORMAT_CSV);
   assert_says(text, "name,part,pass,problem,flops,bytes,predicted_ns,measured_ns,");
   assert_says(text, "attention_all_reduce,communication,forward,,0,");
-  assert_says(text, ",predicted,,,0,,,unsupported,");
+  assert_says(text, ",predicted,,,,0,,,unsupported,");
   assert_says(text, "softmax,softmax,forward,rows softmax rows=64 columns=32 dtype=fp32 period=32 group=1,0,");
   free(text);
   text = report(&c, HR_FORMAT_JSON);

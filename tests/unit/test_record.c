@@ -40,16 +40,25 @@ static void a_share_is_of_what_was_probed_and_never_of_an_estimate(void **state)
   assert_true(fabs(result.library_share - 0.8) < 1e-12); /* 40 / (100 · 0.5) */
   assert_int_equal(result.measurement.samples, 10);
 
+  assert_true(isnan(result.ceiling_share));
+
+  hardware.ceiling_count = 1; /* measured even where the library never settled */
+  hardware.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_BF16, .per_s = 80e12};
   hardware.calibration = HR_CALIBRATION_ESTIMATED;
   hr_result_set_measurement(&result, &measurement, &hardware);
   assert_true(isnan(result.library_share));
+  assert_true(fabs(result.ceiling_share - 0.5) < 1e-12); /* 40 / 80 */
+  result.gemm.dtype = HR_FP16;
+  hr_result_set_measurement(&result, &measurement, &hardware);
+  assert_true(isnan(result.ceiling_share));
+  result.gemm.dtype = HR_BF16;
   hr_result_set_measurement(&result, &measurement, NULL);
-  assert_true(isnan(result.library_share));
+  assert_true(isnan(result.library_share) && isnan(result.ceiling_share));
 
   hardware.calibration = HR_CALIBRATION_MEASURED;
   measurement.samples = 0; /* out of memory, for instance */
   hr_result_set_measurement(&result, &measurement, &hardware);
-  assert_true(isnan(result.library_share));
+  assert_true(isnan(result.library_share) && isnan(result.ceiling_share));
 }
 
 int main(void)

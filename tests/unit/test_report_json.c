@@ -23,6 +23,7 @@ static bool is_of(const json_t *value, char type)
   case 'b': return json_is_boolean(value);
   case 'o': return json_is_object(value);
   case 'a': return json_is_array(value) && json_array_size(value) > 0;
+  case 'e': return json_is_array(value); /* may be empty */
   case 'n': return json_is_null(value);
   default: return false;
   }
@@ -72,7 +73,8 @@ static const key_row hardware_keys[] = {{"name", "s"},
                                         {"shared_bytes", "i"},
                                         {"launch_ns", "r"},
                                         {"devices_per_node", "i"},
-                                        {"interconnect_bytes_per_s", "r"}};
+                                        {"interconnect_bytes_per_s", "r"},
+                                        {"ceilings", "e"}};
 static const key_row operator_keys[] = {{"name", "s"}, {"kind", "s"},   {"pass", "s"},  {"m", "in"},    {"n", "in"},
                                         {"k", "in"},   {"batch", "in"}, {"count", "i"}, {"flops", "i"}, {"bytes", "i"}};
 static const key_row predicted_operator_keys[] = {{"name", "s"},
@@ -397,12 +399,12 @@ static const key_row gemm_document_keys[] = {{"schema", "s"},      {"version", "
                                              {"hardware", "o"},    {"gemm", "o"},    {"prediction", "o"},
                                              {"measurement", "on"}};
 static const key_row gemm_measurement_keys[] = {
-    {"status", "s"},          {"reason", "sn"},      {"kernel", "sn"},      {"samples", "i"},
-    {"min_ns", "rn"},         {"p10_ns", "rn"},      {"median_ns", "rn"},   {"mean_ns", "rn"},
-    {"p90_ns", "rn"},         {"max_ns", "rn"},      {"stddev_ns", "rn"},   {"median_low_ns", "rn"},
-    {"median_high_ns", "rn"}, {"flops_per_s", "rn"}, {"bytes_per_s", "rn"}, {"warm", "b"},
-    {"buffer_sets", "i"},     {"max_error", "rn"},   {"rows_checked", "i"}, {"configuration", "sn"},
-    {"conditions", "o"},      {"latency_ns", "rn"},  {"discarded", "i"}};
+    {"status", "s"},          {"reason", "sn"},        {"kernel", "sn"},      {"samples", "i"},
+    {"min_ns", "rn"},         {"p10_ns", "rn"},        {"median_ns", "rn"},   {"mean_ns", "rn"},
+    {"p90_ns", "rn"},         {"max_ns", "rn"},        {"stddev_ns", "rn"},   {"median_low_ns", "rn"},
+    {"median_high_ns", "rn"}, {"flops_per_s", "rn"},   {"bytes_per_s", "rn"}, {"warm", "b"},
+    {"buffer_sets", "i"},     {"max_error", "rn"},     {"rows_checked", "i"}, {"configuration", "sn"},
+    {"conditions", "o"},      {"ceiling_share", "rn"}, {"latency_ns", "rn"},  {"discarded", "i"}};
 static const key_row conditions_keys[] = {
     {"clock_hz", "rn"}, {"memory_clock_hz", "rn"}, {"power_w", "rn"}, {"temperature_c", "rn"}, {"throttled_by", "sn"}};
 

@@ -4,6 +4,9 @@
 
 static const char *const hr_calibration_names[] = {"estimated", "datasheet", "published", "measured"};
 
+static const char *const hr_ceiling_names[] = {"product", "exp", "read", "copy"};
+
+#define HR_CEILING_KIND_COUNT (sizeof hr_ceiling_names / sizeof *hr_ceiling_names)
 #define HR_CALIBRATION_COUNT (sizeof hr_calibration_names / sizeof *hr_calibration_names)
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/names.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 /* Where nobody has measured a device's library: large bf16 products reach 0.72 to 0.87 of the datasheet on A100,
  * H100 and H200 (mamf-finder, ml-engineering book, 2024-2025, and data/results/published). */
@@ -29,6 +30,31 @@ double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dty
     return 0;
   double share = hardware->library_share[dtype];
   return hardware->dense_flops_per_s[dtype] * (share > 0 ? share : LIBRARY_SHARE_UNKNOWN);
+}
+
+double hr_hardware_ceiling(const hr_hardware *hardware, hr_ceiling_kind kind, hr_dtype dtype)
+{
+  double best = 0;
+  for (size_t i = 0; i < hardware->ceiling_count; i++) {
+    const hr_ceiling *c = &hardware->ceilings[i];
+    if (c->kind == kind && (kind != HR_CEILING_PRODUCT || c->dtype == dtype))
+      best = fmax(best, c->per_s);
+  }
+  return best;
+}
+
+double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dtype, double flops_per_s)
+{
+  double loop = hr_hardware_ceiling(hardware, HR_CEILING_PRODUCT, dtype);
+  if (!(loop > 0))
+    return (double)NAN;
+  bool known = hardware->library_share[dtype] > 0 && hardware->calibration >= HR_CALIBRATION_PUBLISHED;
+  return flops_per_s / fmax(loop, known ? hr_hardware_library_flops_per_s(hardware, dtype) : 0);
+}
+
+const char *hr_ceiling_kind_name(hr_ceiling_kind kind)
+{
+  return hr_name_of(hr_ceiling_names, HR_CEILING_KIND_COUNT, (int)kind);
 }
 
 const char *hr_calibration_name(hr_calibration calibration)
@@ -110,6 +136,20 @@ static hr_status check_attentions(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
+static hr_status check_ceilings(const hr_hardware *hardware, hr_error *error)
+{
+  HR_TRY(check_range("ceilings (count)", (double)hardware->ceiling_count, 0, HR_CEILINGS_MAX, error));
+  for (size_t i = 0; i < hardware->ceiling_count; i++) {
+    const hr_ceiling *c = &hardware->ceilings[i];
+    if ((unsigned)c->kind >= HR_CEILING_KIND_COUNT || (unsigned)c->dtype >= HR_DTYPE_COUNT)
+      return hr_fail(error, HR_ERROR_INVALID, "ceilings: row %zu is of no kind or format that there is", i);
+    HR_TRY(check_range("ceilings: per_s", c->per_s, 1e3, 1e21, error));
+    HR_TRY(check_optional("ceilings: core_per_s", c->core_per_s, 1e3, 1e21, error));
+    HR_TRY(check_optional("ceilings: clock_hz", c->clock_hz, 1e6, 1e12, error));
+  }
+  return HR_OK;
+}
+
 hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
 {
   const struct {
@@ -145,5 +185,6 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_rates(hardware, error));
   HR_TRY(check_alignments(hardware, error));
   HR_TRY(check_tiles(hardware, error));
+  HR_TRY(check_ceilings(hardware, error));
   return check_attentions(hardware, error);
 }

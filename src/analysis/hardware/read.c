@@ -180,6 +180,25 @@ static hr_status read_attention(const hr_json_reader *row, hr_hardware *hardware
   return hr_json_number(row, "backward_share", 0, 1, &share->backward_share);
 }
 
+static hr_status read_ceiling(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+{
+  hr_ceiling *ceiling = &hardware->ceilings[index];
+  int kind = 0;
+  HR_TRY(read_choice(row, "kind", hr_ceiling_names, HR_CEILING_KIND_COUNT, &kind));
+  ceiling->kind = (hr_ceiling_kind)kind;
+  ceiling->dtype = HR_FP32;
+  if (ceiling->kind == HR_CEILING_PRODUCT) {
+    const char *name = NULL;
+    HR_TRY(hr_json_string_or(row, "dtype", NULL, &name));
+    if (hr_dtype_parse(name, &ceiling->dtype) != HR_OK)
+      return hr_json_fail(row, "dtype", HR_ERROR_INVALID, "\"%.40s\" is no number format", name);
+  }
+  HR_TRY(read_text(row, "instruction", ceiling->instruction, sizeof ceiling->instruction));
+  HR_TRY(hr_json_number(row, "per_s", 0, 1e21, &ceiling->per_s));
+  HR_TRY(hr_json_number_or(row, "core_per_s", 0, 1e21, 0, &ceiling->core_per_s));
+  return hr_json_number_or(row, "clock_hz", 0, 1e12, 0, &ceiling->clock_hz);
+}
+
 static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardware)
 {
   HR_TRY(read_names(reader, hardware));
@@ -191,6 +210,7 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(read_rows(reader, "tiles", HR_TILES_MAX, read_tile, hardware, &hardware->tile_count));
   HR_TRY(
       read_rows(reader, "attentions", HR_ATTENTION_SHARES_MAX, read_attention, hardware, &hardware->attention_count));
+  HR_TRY(read_rows(reader, "ceilings", HR_CEILINGS_MAX, read_ceiling, hardware, &hardware->ceiling_count));
   hr_error problem;
   hr_status status = hr_hardware_check(hardware, &problem);
   return status == HR_OK ? HR_OK : hr_fail(reader->error, status, "%s: %s", reader->input, problem.message);

@@ -28,9 +28,10 @@ static hr_status open_cpu(hr_device *device, hr_error *error)
   hr_cpu *cpu = calloc(1, sizeof *cpu);
   if (!cpu)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory to open it");
-  cpu->isa = hr_isa_read();
   pthread_mutex_init(&cpu->team_lock, NULL);
-  hr_status status = hr_topology_read(&cpu->topology, error);
+  hr_status status = hr_isa_read(&cpu->isa, error);
+  if (status == HR_OK)
+    status = hr_topology_read(&cpu->topology, error);
   if (status == HR_OK && device->threads > cpu->topology.processors)
     status = hr_fail(error, HR_ERROR_INVALID, "threads: %d, but this process may use %d processors", device->threads,
                      cpu->topology.processors);
@@ -81,6 +82,7 @@ const hr_backend hr_backend_cpu = {
     .has = has,
     .detect = hr_cpu_detect,
     .copy_rate = hr_cpu_copy_rate,
+    .measure_ceilings = hr_cpu_measure_ceilings,
     .waited_ns = hr_host_waited_ns,
     .memory_available = hr_host_device_memory,
     .allocate = allocate,

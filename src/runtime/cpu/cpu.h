@@ -3,6 +3,7 @@
 #define HR_RUNTIME_CPU_H
 
 #include "runtime/cpu/isa.h"
+#include "runtime/cpu/loops.h"
 #include "runtime/cpu/team.h"
 #include "runtime/cpu/topology.h"
 #include "runtime/device/device.h"
@@ -34,5 +35,11 @@ hr_status hr_cpu_detect(const hr_device *device, hr_hardware *hardware, hr_error
 
 /** Bytes per second, read and written, of a copy by all threads (stream.c). */
 hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *error);
+
+/** Bytes per second that `threads` threads read (stream.c). */
+hr_status hr_cpu_read_rate(hr_device *device, hr_read_loop read, int threads, double *bytes_per_s, hr_error *error);
+
+/** hr_backend.measure_ceilings (ceilings.c). */
+hr_status hr_cpu_measure_ceilings(hr_device *device, hr_ceiling *ceilings, size_t *count, hr_error *error);
 
 #endif

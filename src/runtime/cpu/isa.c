@@ -1,29 +1,61 @@
 #include "runtime/cpu/isa.h"
 
+#include "base/error.h"
 #include "base/names.h"
 
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* In the order of HEADROOM_CPU_MASK, in which each takes those before it for granted. */
+static const struct {
+  const char *name;
+  size_t member;
+} features[] = {{"avx2", offsetof(hr_isa, avx2)},
+                {"avx512", offsetof(hr_isa, avx512)},
+                {"avx512_bf16", offsetof(hr_isa, avx512_bf16)},
+                {"avx512_fp16", offsetof(hr_isa, avx512_fp16)},
+                {"amx_bf16", offsetof(hr_isa, amx_bf16)}};
+
+#define FEATURE_COUNT (sizeof features / sizeof *features)
+
+static bool *feature(hr_isa *isa, size_t index)
+{
+  return (bool *)((char *)isa + features[index].member);
+}
 
 bool hr_isa_has(const hr_isa *isa, const char *name)
 {
-  const struct {
-    const char *name;
-    bool has;
-  } features[] = {{"avx2", isa->avx2},
-                  {"avx512", isa->avx512},
-                  {"avx512_bf16", isa->avx512_bf16},
-                  {"avx512_fp16", isa->avx512_fp16},
-                  {"amx_bf16", isa->amx_bf16}};
-  for (size_t i = 0; i < sizeof features / sizeof *features; i++) {
+  hr_isa copy = *isa;
+  for (size_t i = 0; i < FEATURE_COUNT; i++) {
     if (strcmp(features[i].name, name) == 0)
-      return features[i].has;
+      return *feature(&copy, i);
   }
   return false;
+}
+
+static hr_status mask_features(hr_isa *isa, const char *last, hr_error *error)
+{
+  size_t kept = 0;
+  while (kept < FEATURE_COUNT && strcmp(features[kept].name, last) != 0)
+    kept++;
+  if (kept == FEATURE_COUNT && strcmp(last, "portable") != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "HEADROOM_CPU_MASK: expected portable, avx2, avx512, avx512_bf16, avx512_fp16 or amx_bf16, found "
+                   "\"%.40s\"",
+                   last);
+  for (size_t i = kept == FEATURE_COUNT ? 0 : kept + 1; i < FEATURE_COUNT; i++) {
+    isa->masked = isa->masked || *feature(isa, i);
+    *feature(isa, i) = false;
+  }
+  return HR_OK;
 }
 
 #if defined(__x86_64__)
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 typedef struct registers {
   unsigned a, b, c, d;
@@ -52,6 +84,18 @@ static unsigned saved_state(void)
   return low;
 }
 
+/* Linux saves the tiles (state component 18) of a process only once it has asked; all its threads may then use them.
+ * Source: Documentation/arch/x86/xstate.rst of the kernel, which before version 5.16 knows no such request. */
+static bool tiles_granted(void)
+{
+#if defined(__linux__)
+  enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+  return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#else
+  return false;
+#endif
+}
+
 /* Bits as in Intel's Software Developer's Manual, volume 2A, CPUID; AMD's manual volume 3 has the same. */
 static void read_features(hr_isa *isa)
 {
@@ -63,7 +107,7 @@ static void read_features(hr_isa *isa)
   isa->avx512 = wide && (seven.b & avx512_core) == avx512_core;
   isa->avx512_bf16 = isa->avx512 && bit(seven_one.a, 5);
   isa->avx512_fp16 = isa->avx512 && bit(seven.d, 23);
-  isa->amx_bf16 = isa->avx512 && tiles && bit(seven.d, 22) && bit(seven.d, 24);
+  isa->amx_bf16 = isa->avx512 && tiles && bit(seven.d, 22) && bit(seven.d, 24) && tiles_granted();
 }
 
 static void read_brand(char *brand, size_t size)
@@ -119,8 +163,10 @@ static const core_type *find_core_type(void)
 /* Two operations a product: multiply and add. A tile product of AMX is 16 × 16 × 32 in 16 cycles. */
 static void estimate_rates(hr_isa *isa, const core_type *type)
 {
-  int width = type ? type->fma_width : isa->avx512 ? 32 : isa->avx2 ? 16 : 4;
+  int most = isa->avx512 ? 32 : isa->avx2 ? 16 : 4; /* what the instruction set allows, where no core is wider */
+  int width = type && type->fma_width < most ? type->fma_width : most;
   double *rates = isa->flops_per_cycle;
+  memset(isa->flops_per_cycle, 0, sizeof isa->flops_per_cycle);
   rates[HR_FP32] = 2.0 * width;
   rates[HR_FP64] = width;
   if (isa->amx_bf16)
@@ -131,26 +177,38 @@ static void estimate_rates(hr_isa *isa, const core_type *type)
     rates[HR_BF16] = rates[HR_FP32] / 2; /* widened to fp32 on the way in: half the rate is an optimistic guess */
 }
 
-hr_isa hr_isa_read(void)
+hr_status hr_isa_mask(hr_isa *isa, const char *last, hr_error *error)
 {
-  hr_isa isa = {.brand = ""};
-  read_features(&isa);
-  read_brand(isa.brand, sizeof isa.brand);
+  if (last && last[0])
+    HR_TRY(mask_features(isa, last, error));
+  estimate_rates(isa, find_core_type());
+  return HR_OK;
+}
+
+hr_status hr_isa_read(hr_isa *isa, hr_error *error)
+{
+  *isa = (hr_isa){.brand = ""};
+  read_features(isa);
+  read_brand(isa->brand, sizeof isa->brand);
   const core_type *type = find_core_type();
-  const char *level = isa.avx512 ? "x86-64-v4" : isa.avx2 ? "x86-64-v3" : "x86-64";
-  hr_copy_text(isa.architecture, sizeof isa.architecture, type ? type->name : level);
-  estimate_rates(&isa, type);
-  return isa;
+  const char *level = isa->avx512 ? "x86-64-v4" : isa->avx2 ? "x86-64-v3" : "x86-64";
+  hr_copy_text(isa->architecture, sizeof isa->architecture, type ? type->name : level);
+  return hr_isa_mask(isa, getenv("HEADROOM_CPU_MASK"), error);
 }
 
 #else
 
-hr_isa hr_isa_read(void)
+hr_status hr_isa_mask(hr_isa *isa, const char *last, hr_error *error)
 {
-  hr_isa isa = {.architecture = "unknown"};
-  isa.flops_per_cycle[HR_FP32] = 2.0 * 8; /* two 128-bit units, as most 64-bit cores have at least */
-  isa.flops_per_cycle[HR_FP64] = 2.0 * 4;
-  return isa;
+  return last && last[0] ? mask_features(isa, last, error) : HR_OK;
+}
+
+hr_status hr_isa_read(hr_isa *isa, hr_error *error)
+{
+  *isa = (hr_isa){.architecture = "unknown"};
+  isa->flops_per_cycle[HR_FP32] = 2.0 * 8; /* two 128-bit units, as most 64-bit cores have at least */
+  isa->flops_per_cycle[HR_FP64] = 2.0 * 4;
+  return hr_isa_mask(isa, getenv("HEADROOM_CPU_MASK"), error);
 }
 
 #endif

@@ -1,79 +1,48 @@
-/* A streaming copy by all threads, each from and to memory of its own, larger together than any cache. */
+/* Streaming reads and copies by all threads, each from and to memory of its own, larger together than any cache. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cpu/cpu.h"
-#include "runtime/device/clock.h"
+#include "runtime/cpu/loops.h"
+#include "runtime/cpu/rounds.h"
 #include "runtime/device/host.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ROUNDS 8 /* the first brings the pages in and is not counted */
 #define SLAB_BYTES_LEAST ((int64_t)16 << 20)
 
-typedef struct copy_team {
-  pthread_mutex_t gate; /* held until it is known whether every thread could be started */
-  bool abandoned;
-  pthread_barrier_t barrier;
+typedef struct stream {
   char *from, *to;
   size_t slab; /* bytes of each thread */
-  double round_ns[ROUNDS];
-} copy_team;
+  hr_read_loop read;
+} stream;
 
-typedef struct copy_member {
-  copy_team *team;
-  pthread_t thread;
-  int index;
-} copy_member;
-
-static void *copy_rounds(void *argument)
+static void copy_round(void *context, int index, int round)
 {
-  copy_member *member = argument;
-  copy_team *team = member->team;
-  pthread_mutex_lock(&team->gate); /* NOLINT(clang-analyzer-core.NonNullParamChecker): there is a thread at least */
-  bool abandoned = team->abandoned;
-  pthread_mutex_unlock(&team->gate);
-  if (abandoned)
-    return NULL;
-  char *from = team->from + (size_t)member->index * team->slab, *to = team->to + (size_t)member->index * team->slab;
-  memset(from, 1, team->slab);
-  for (int round = 0; round < ROUNDS; round++) {
-    pthread_barrier_wait(&team->barrier);
-    double start = hr_clock_ns();
-    memcpy(to, from, team->slab);
-    from[round] = to[round + 1]; /* the copy is used, so that it is made */
-    pthread_barrier_wait(&team->barrier);
-    if (member->index == 0)
-      team->round_ns[round] = hr_clock_ns() - start;
-  }
-  return NULL;
+  const stream *s = context;
+  char *from = s->from + (size_t)index * s->slab, *to = s->to + (size_t)index * s->slab;
+  if (round == 0)
+    memset(from, 1, s->slab);
+  memcpy(to, from, s->slab);
+  from[round] = to[round + 1]; /* the copy is used, so that it is made */
 }
 
-/* Starts threads 1 and up and is thread 0 itself. A barrier short of a thread would never open, so that all wait at the
- * gate until it is known that nobody is missing. */
-static hr_status run_team(copy_team *team, copy_member *members, int threads, hr_error *error)
+static void read_round(void *context, int index, int round)
 {
-  if (pthread_barrier_init(&team->barrier, NULL, (unsigned)threads) != 0)
-    return hr_fail(error, HR_ERROR_BACKEND, "cpu: no barrier for a copy by %d threads", threads);
-  pthread_mutex_init(&team->gate, NULL);
-  pthread_mutex_lock(&team->gate);
-  int started = 1;
-  for (int i = 0; i < threads; i++)
-    members[i] = (copy_member){.team = team, .index = i};
-  while (started < threads && pthread_create(&members[started].thread, NULL, copy_rounds, &members[started]) == 0)
-    started++;
-  team->abandoned = started < threads;
-  pthread_mutex_unlock(&team->gate);
-  copy_rounds(&members[0]);
-  for (int i = 1; i < started; i++)
-    pthread_join(members[i].thread, NULL);
-  pthread_mutex_destroy(&team->gate);
-  pthread_barrier_destroy(&team->barrier);
-  if (team->abandoned)
-    return hr_fail(error, HR_ERROR_BACKEND, "cpu: only %d of %d threads could be started", started, threads);
-  return HR_OK;
+  const stream *s = context;
+  char *from = s->from + (size_t)index * s->slab;
+  if (round == 0)
+    memset(from, 1, s->slab);
+  from[round] = (char)s->read(from, s->slab);
+}
+
+static double best_of(const double *round_ns)
+{
+  double best_ns = round_ns[1];
+  for (int round = 2; round < ROUNDS; round++)
+    best_ns = fmin(best_ns, round_ns[round]);
+  return best_ns;
 }
 
 /* Twice the last-level cache on either side, within an eighth of what is free. */
@@ -86,27 +55,35 @@ static size_t slab_bytes(const hr_device *device)
 
 hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *error)
 {
-  copy_team team = {.slab = slab_bytes(device)};
-  size_t bytes = team.slab * (size_t)device->threads;
+  stream s = {.slab = slab_bytes(device)};
+  size_t bytes = s.slab * (size_t)device->threads;
+  double round_ns[ROUNDS];
   hr_buffer *from = NULL, *to = NULL;
-  copy_member *members = calloc((size_t)device->threads, sizeof *members);
-  hr_status status = members ? hr_buffer_create(device, bytes, &from, error)
-                             : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for threads");
+  HR_TRY(hr_buffer_create(device, bytes, &from, error));
+  hr_status status = hr_buffer_create(device, bytes, &to, error);
+  if (status == HR_OK) {
+    s.from = hr_buffer_data(from);
+    s.to = hr_buffer_data(to);
+    status = hr_rounds_run(device->threads, copy_round, &s, ROUNDS, round_ns, error);
+  }
   if (status == HR_OK)
-    status = hr_buffer_create(device, bytes, &to, error);
-  if (status == HR_OK) {
-    team.from = hr_buffer_data(from);
-    team.to = hr_buffer_data(to);
-    status = run_team(&team, members, device->threads, error);
-  }
-  if (status == HR_OK) {
-    double best_ns = team.round_ns[1];
-    for (int round = 2; round < ROUNDS; round++)
-      best_ns = fmin(best_ns, team.round_ns[round]);
-    *bytes_per_s = 2.0 * (double)bytes / best_ns * 1e9;
-  }
+    *bytes_per_s = 2.0 * (double)bytes / best_of(round_ns) * 1e9;
   hr_buffer_free(from);
   hr_buffer_free(to);
-  free(members);
+  return status;
+}
+
+hr_status hr_cpu_read_rate(hr_device *device, hr_read_loop read, int threads, double *bytes_per_s, hr_error *error)
+{
+  stream s = {.slab = slab_bytes(device) / 64 * 64, .read = read};
+  size_t bytes = s.slab * (size_t)threads;
+  double round_ns[ROUNDS];
+  hr_buffer *from = NULL;
+  HR_TRY(hr_buffer_create(device, bytes, &from, error));
+  s.from = hr_buffer_data(from);
+  hr_status status = hr_rounds_run(threads, read_round, &s, ROUNDS, round_ns, error);
+  if (status == HR_OK)
+    *bytes_per_s = (double)bytes / best_of(round_ns) * 1e9;
+  hr_buffer_free(from);
   return status;
 }

@@ -227,6 +227,7 @@ const hr_backend hr_backend_cuda = {
     .has = has,
     .detect = hr_cuda_detect,
     .copy_rate = hr_cuda_copy_rate,
+    .measure_ceilings = hr_cuda_measure_ceilings,
     .memory_available = memory_available,
     .allocate = allocate,
     .release = release,

@@ -13,7 +13,7 @@ extern const hr_catalog_entry hr_embedded_cuda_sources[], hr_embedded_cuda_heade
 
 #define OPTIONS_MAX 4
 
-static const char *const sources[] = {"fill", "rows", NULL};
+static const char *const sources[] = {"ceilings", "fill", "rows", NULL};
 
 const char *const *hr_program_sources(void)
 {

@@ -75,6 +75,9 @@ typedef struct hr_backend {
   hr_status (*detect)(const hr_device *device, hr_hardware *hardware, hr_error *error);
   /** Bytes per second, read and written, of a copy that no cache holds. About 0.2 s. */
   hr_status (*copy_rate)(hr_device *device, double *bytes_per_s, hr_error *error);
+  /** Instruction ceilings: appends a row to `ceilings`, which has room for HR_CEILINGS_MAX, for each loop that the device
+   *  has. HR_ERROR_UNSUPPORTED where none can be built. A second or two; the clock has settled before. */
+  hr_status (*measure_ceilings)(hr_device *device, hr_ceiling *ceilings, size_t *count, hr_error *error);
   /** Time that the process's threads have spent ready to run but without a core, all together, since some moment; NAN
    *  where the system does not tell. */
   double (*waited_ns)(const hr_device *device);

@@ -1,12 +1,14 @@
-/* A device measured for about a second: what its library reaches in products, what a copy reaches, what a call costs. */
+/* A device measured for a few seconds: what its instructions reach, what its library reaches in products, what a copy
+ * reaches, what a call costs. */
 #include "base/error.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/subject.h"
 
 #include <headroom/measure.h>
 #include <math.h>
+#include <string.h>
 
-#define PROBE_NS 1.2e9         /* for everything */
+#define PROBE_NS 1.2e9         /* for everything but the instruction ceilings */
 #define PRODUCT_LIMIT_NS 150e6 /* of the sampling of one product */
 #define ERROR_BAND 0.6         /* a time is expected within this of a prediction from probed rates */
 
@@ -115,6 +117,18 @@ static void set_bandwidth(hr_hardware *hardware, double copy_rate)
   hardware->bandwidth_share = copy_rate / hardware->bandwidth_bytes_per_s;
 }
 
+/* A device without a copying loop of its own has the library's as the ceiling. */
+static void add_copy(hr_hardware *hardware, double copy_rate)
+{
+  bool there = hardware->ceiling_count == 0 || hardware->ceiling_count == HR_CEILINGS_MAX;
+  for (size_t i = 0; i < hardware->ceiling_count; i++)
+    there = there || hardware->ceilings[i].kind == HR_CEILING_COPY;
+  if (there)
+    return;
+  hardware->ceilings[hardware->ceiling_count++] =
+      (hr_ceiling){.kind = HR_CEILING_COPY, .dtype = HR_FP32, .instruction = "memcpy", .per_s = copy_rate};
+}
+
 static bool multiplies(hr_device *device, hr_dtype dtype)
 {
   hr_gemm gemm = square(sizes[0], dtype);
@@ -147,9 +161,22 @@ static hr_status probe_products(hr_device *device, double limit_ns, hr_hardware 
   return HR_OK;
 }
 
+/* Before the products, so that a library that is slow leaves them their time. A device without loops, or a machine
+ * without the compiler for them, has no such ceilings. */
+static hr_status probe_ceilings(hr_device *device, hr_hardware *hardware, hr_error *error)
+{
+  hr_error reason = {.message = ""};
+  size_t count = 0;
+  if (!device->backend->measure_ceilings)
+    return HR_OK;
+  hr_status status = device->backend->measure_ceilings(device, hardware->ceilings, &count, &reason);
+  hardware->ceiling_count = status == HR_OK ? count : 0;
+  return status == HR_OK || status == HR_ERROR_UNSUPPORTED ? HR_OK : hr_fail(error, status, "%s", reason.message);
+}
+
 hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error)
 {
-  double start = hr_clock_ns(), copy_rate = 0, found = 0;
+  double copy_rate = 0, found = 0;
   bool measured = true;
   hr_hardware probed;
   hr_measure_options options = hr_measure_options_default();
@@ -157,15 +184,26 @@ hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *er
   if (!device->backend->copy_rate)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: cannot be measured", device->name);
   HR_TRY(hr_device_settle(device, &options, error));
+  double dense[HR_DTYPE_COUNT], share[HR_DTYPE_COUNT];
+  memcpy(dense, probed.dense_flops_per_s, sizeof dense);
+  memcpy(share, probed.library_share, sizeof share);
+  HR_TRY(probe_ceilings(device, &probed, error));
+  double start = hr_clock_ns();
   HR_TRY(device->backend->copy_rate(device, &copy_rate, error));
   set_bandwidth(&probed, copy_rate);
+  add_copy(&probed, copy_rate);
   HR_TRY(set_launch(device, &probed, error));
   HR_TRY(probe_products(device, PROBE_NS - (hr_clock_ns() - start), &probed, &measured, &found, error));
-  if (found <= 0)
+  if (found <= 0 && probed.ceiling_count == 0)
     return hr_fail(error, HR_ERROR_UNAVAILABLE,
                    "%s: has no kernel for products here that could be measured "
                    "(`headroom kernels` says why)",
                    device->name);
+  if (found <= 0) { /* no library, but instructions */
+    memcpy(probed.dense_flops_per_s, dense, sizeof dense);
+    memcpy(probed.library_share, share, sizeof share);
+    measured = false;
+  }
   if (measured) {
     probed.calibration = HR_CALIBRATION_MEASURED;
     probed.error_band = ERROR_BAND;
