@@ -144,9 +144,26 @@ HR_API size_t hr_plan_workspace_bytes(const hr_plan *plan);
 HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace,
                                   hr_error *error);
 
-/** Runs an attention plan on device addresses: q, k, v in, o out. As hr_plan_run_gemm(). */
-HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const void *q, const void *k, const void *v, void *o,
-                                       void *workspace, hr_error *error);
+/** What an attention plan works on: device addresses, owned by the caller, of what hr_attention describes. */
+typedef struct hr_attention_arguments {
+  size_t struct_size;        /* sizeof(hr_attention_arguments), set by hr_attention_arguments_default() */
+  const void *q, *k, *v;     /* NULL is allowed where an operand has no rows */
+  void *o;                   /* written from the first element to the last, gaps between strides left alone */
+  float *lse;                /* the log-sum-exp, packed; NULL: not wanted */
+  const float *alibi_slopes; /* [q_heads], with `alibi`; otherwise not looked at */
+  /* [batch + 1] each, with variable lengths, otherwise not looked at: sequence b has rows offsets[b] to
+   * offsets[b + 1] − 1. They rise from 0 or more to the total at most, no sequence is longer than q_len or kv_len, and
+   * rows that belong to none are left alone. Checked where the host can read them, trusted on a GPU. */
+  const int32_t *q_offsets, *kv_offsets;
+} hr_attention_arguments;
+
+/** All NULL. */
+HR_API hr_attention_arguments hr_attention_arguments_default(void);
+
+/** Runs an attention plan. `workspace` and asynchrony as hr_plan_run_gemm(). HR_ERROR_INVALID, before anything runs,
+ *  for an address that is needed and NULL, for offsets that cannot be, or a plan of another kind; HR_ERROR_BACKEND. */
+HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
+                                       hr_error *error);
 
 /** Runs a plan for an operation on rows: hr_rows_inputs() addresses in, one out, as hr_plan_run_gemm(). */
 HR_API hr_status hr_plan_run_rows(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,

@@ -39,9 +39,9 @@ typedef struct hr_result {
   hr_result_kind kind;
   hr_gemm gemm;           /* holds when kind is HR_RESULT_GEMM */
   hr_attention attention; /* holds when kind is HR_RESULT_ATTENTION */
-  char problem
-      [256]; /* canonical: "gemm m=1 n=1 k=1 batch=1 dtype=bf16 ta=0 tb=1", and what is not packed: " lda=8"; made from the members above
-                            but for HR_RESULT_OTHER, where the caller writes it */
+  /* canonical: "gemm m=1 n=1 k=1 batch=1 dtype=bf16 ta=0 tb=1", and what is not packed: " lda=8"; made from the members
+     above but for HR_RESULT_OTHER, where the caller writes it */
+  char problem[512];
 
   char device[32];                     /* as opened: "cuda:0" */
   char product[96];                    /* "NVIDIA H200" */

@@ -91,7 +91,7 @@ typedef struct hr_sweep_point {
   size_t series_index;
   char series[128];  /* "h/a = 8"; "" where there is only one line */
   char axes[512];    /* every axis, in one fixed way: "a=20 b=4 power=8 head_dim=72 h=1440" */
-  char problem[256]; /* as hr_result.problem; of a layer "layer h=2560 a=20 b=4 s=2048 t=1 …" */
+  char problem[512]; /* as hr_result.problem; of a layer "layer h=2560 a=20 b=4 s=2048 t=1 …" */
 } hr_sweep_point;
 
 /** The point of an index below point_count, in a number format. Errors only for an index beyond: HR_ERROR_INVALID. */

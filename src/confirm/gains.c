@@ -21,7 +21,8 @@ static bool same_attention(const hr_attention *a, const hr_attention *b)
 {
   return a->batch == b->batch && a->q_len == b->q_len && a->kv_len == b->kv_len && a->q_heads == b->q_heads &&
          a->k_heads == b->k_heads && a->v_heads == b->v_heads && a->qk_dim == b->qk_dim && a->v_dim == b->v_dim &&
-         a->dtype == b->dtype && a->mask == b->mask && a->window == b->window;
+         a->dtype == b->dtype && a->mask == b->mask && a->window == b->window && a->scale == b->scale &&
+         a->softcap == b->softcap && a->alibi == b->alibi;
 }
 
 /* The time of a product of the shape as it is: measured alone, or in the first pair that has it. */

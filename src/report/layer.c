@@ -64,7 +64,7 @@ static double ceiling_share(const hr_layer_row *row, const hr_hardware *hardware
 static void put_row(hr_table *table, const hr_layer_row *row, const hr_hardware *hardware)
 {
   const hr_measurement *m = &row->measurement;
-  char name[48], size[96], problem[256];
+  char name[48], size[96], problem[512];
   bool products = row->op.flops > 0;
   hr_operator_name(&row->op, name, sizeof name);
   hr_put_text(table, name);

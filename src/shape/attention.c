@@ -2,8 +2,10 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "shape/layout.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 hr_attention hr_attention_default(void)
 {
@@ -28,43 +30,55 @@ static hr_checked64 triangle(int64_t n)
 
 /* Causal rows see last_row - i keys fewer than the last one, which sees all kv_len (or the window); rows that would
  * see a negative count see none. */
-static hr_checked64 attention_entries(const hr_attention *attention)
+static hr_checked64 entries_of(const hr_attention *attention, int64_t q_len, int64_t kv_len)
 {
+  if (q_len == 0 || kv_len == 0)
+    return hr_checked(0);
   if (attention->mask == HR_MASK_NONE)
-    return hr_times(hr_checked(attention->q_len), attention->kv_len);
-  int64_t most = attention->kv_len;
+    return hr_times(hr_checked(q_len), kv_len);
+  int64_t most = kv_len;
   if (attention->window > 0)
     most = hr_min64(most, attention->window);
   /* Row i (from the last, i = 0) sees min(kv_len - i, most) keys. */
-  int64_t full_rows = hr_min64(attention->q_len, attention->kv_len - most + 1);
-  int64_t rows_left = hr_min64(attention->q_len - full_rows, most - 1);
+  int64_t full_rows = hr_min64(q_len, kv_len - most + 1);
+  int64_t rows_left = hr_min64(q_len - full_rows, most - 1);
   hr_checked64 entries = hr_times(hr_checked(full_rows), most);
   hr_checked64 upper = triangle(most - 1), lower = triangle(most - 1 - rows_left);
   hr_checked64 tail = {upper.value - lower.value, upper.overflow || lower.overflow};
   return hr_plus(entries, tail);
 }
 
-static hr_checked64 attention_flops(const hr_attention *attention)
+/* Operations of `sequences` with so many entries in each head. */
+static hr_checked64 flops_of(const hr_attention *attention, hr_checked64 entries, int64_t sequences)
 {
   hr_checked64 per_entry = hr_times(hr_plus(hr_checked(attention->qk_dim), hr_checked(attention->v_dim)), 2);
-  hr_checked64 entries = attention_entries(attention);
-  hr_checked64 heads = hr_times(hr_checked(attention->q_heads), attention->batch);
+  hr_checked64 heads = hr_times(hr_checked(attention->q_heads), sequences);
   hr_checked64 result = hr_times(hr_times(entries, per_entry.value), heads.value);
   result.overflow = result.overflow || per_entry.overflow || heads.overflow;
   return result;
 }
 
-static hr_checked64 tensor(int64_t batch, int64_t length, int64_t heads, int64_t dim)
+static hr_checked64 attention_entries(const hr_attention *attention)
 {
-  return hr_times(hr_times(hr_times(hr_checked(batch), length), heads), dim);
+  return entries_of(attention, attention->q_len, attention->kv_len);
+}
+
+static hr_checked64 attention_flops(const hr_attention *attention)
+{
+  return flops_of(attention, attention_entries(attention), attention->batch);
+}
+
+static hr_checked64 tensor(hr_checked64 rows, int64_t heads, int64_t dim)
+{
+  return hr_times(hr_times(rows, heads), dim);
 }
 
 static hr_checked64 attention_bytes(const hr_attention *a)
 {
-  hr_checked64 q = tensor(a->batch, a->q_len, a->q_heads, a->qk_dim);
-  hr_checked64 k = tensor(a->batch, a->kv_len, a->k_heads, a->qk_dim);
-  hr_checked64 v = tensor(a->batch, a->kv_len, a->v_heads, a->v_dim);
-  hr_checked64 o = tensor(a->batch, a->q_len, a->q_heads, a->v_dim);
+  hr_checked64 queries = a->variable_lengths ? hr_checked(a->q_total) : hr_times(hr_checked(a->batch), a->q_len);
+  hr_checked64 keys = a->variable_lengths ? hr_checked(a->kv_total) : hr_times(hr_checked(a->batch), a->kv_len);
+  hr_checked64 q = tensor(queries, a->q_heads, a->qk_dim), o = tensor(queries, a->q_heads, a->v_dim);
+  hr_checked64 k = tensor(keys, a->k_heads, a->qk_dim), v = tensor(keys, a->v_heads, a->v_dim);
   return hr_times(hr_plus(hr_plus(q, k), hr_plus(v, o)), (int64_t)hr_dtype_bytes(a->dtype));
 }
 
@@ -75,12 +89,67 @@ hr_status hr_attention_entries(const hr_attention *attention, int64_t *entries)
 
 hr_status hr_attention_flops(const hr_attention *attention, int64_t *flops)
 {
+  if (attention->variable_lengths)
+    return HR_ERROR_UNSUPPORTED;
   return hr_checked_take(attention_flops(attention), flops);
+}
+
+hr_status hr_attention_flops_of(const hr_attention *attention, const int32_t *q_offsets, const int32_t *kv_offsets,
+                                int64_t *flops)
+{
+  hr_checked64 entries = hr_checked(0);
+  for (int64_t b = 0; b < attention->batch; b++) {
+    hr_checked64 of_one =
+        entries_of(attention, (int64_t)q_offsets[b + 1] - q_offsets[b], (int64_t)kv_offsets[b + 1] - kv_offsets[b]);
+    entries = hr_plus(entries, of_one);
+  }
+  return hr_checked_take(flops_of(attention, entries, 1), flops);
 }
 
 hr_status hr_attention_bytes(const hr_attention *attention, int64_t *bytes)
 {
   return hr_checked_take(attention_bytes(attention), bytes);
+}
+
+hr_status hr_attention_lse_elements(const hr_attention *a, int64_t *elements)
+{
+  hr_checked64 rows = a->variable_lengths ? hr_checked(a->q_total) : hr_times(hr_checked(a->batch), a->q_len);
+  return hr_checked_take(hr_times(rows, a->q_heads), elements);
+}
+
+/* The n heads of a power of two, every `step`-th of them. */
+static void write_slopes(int64_t n, int64_t step, int64_t count, float *slopes)
+{
+  for (int64_t i = 0; i < count; i++)
+    slopes[i] = (float)exp2(-8.0 * (double)(i * step + 1) / (double)n);
+}
+
+void hr_attention_alibi_slopes(int64_t q_heads, float *slopes)
+{
+  int64_t power = 1;
+  while (power <= q_heads / 2)
+    power *= 2;
+  write_slopes(power, 1, power, slopes);
+  write_slopes(2 * power, 2, q_heads - power, slopes + power);
+}
+
+/* ---- the check ---- */
+
+static hr_status check_sizes(const hr_attention *a, hr_error *error)
+{
+  const struct {
+    const char *name;
+    int64_t value, least;
+  } sizes[] = {{"batch", a->batch, 1},      {"q_len", a->q_len, 0},     {"kv_len", a->kv_len, 0},
+               {"q_heads", a->q_heads, 1},  {"k_heads", a->k_heads, 1}, {"v_heads", a->v_heads, 1},
+               {"qk_dim", a->qk_dim, 1},    {"v_dim", a->v_dim, 1},     {"q_total", a->q_total, 0},
+               {"kv_total", a->kv_total, 0}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    if (sizes[i].value < sizes[i].least)
+      return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least %" PRId64 ", found %" PRId64, sizes[i].name,
+                     sizes[i].least, sizes[i].value);
+  }
+  return HR_OK;
 }
 
 static hr_status check_divides(const char *name, int64_t heads, int64_t q_heads, hr_error *error)
@@ -91,26 +160,46 @@ static hr_status check_divides(const char *name, int64_t heads, int64_t q_heads,
   return HR_OK;
 }
 
+/* Offsets are 32-bit numbers. */
+static hr_status check_totals(const hr_attention *a, hr_error *error)
+{
+  int64_t most = a->variable_lengths ? INT32_MAX : 0, total = hr_max64(a->q_total, a->kv_total);
+  if (total > most)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected at most %" PRId64 "%s, found %" PRId64,
+                   a->q_total > most ? "q_total" : "kv_total", most,
+                   a->variable_lengths ? "" : " without variable lengths",
+                   a->q_total > most ? a->q_total : a->kv_total);
+  return HR_OK;
+}
+
+static hr_status check_scores(const hr_attention *a, hr_error *error)
+{
+  if (a->mask != HR_MASK_NONE && a->mask != HR_MASK_CAUSAL)
+    return hr_fail(error, HR_ERROR_INVALID, "mask: %d is none", (int)a->mask);
+  if (a->window < 0 || (a->window > 0 && a->mask != HR_MASK_CAUSAL))
+    return hr_fail(error, HR_ERROR_INVALID, "window: %" PRId64 " needs a causal mask and at least 1 key", a->window);
+  if (!isfinite(a->scale))
+    return hr_fail(error, HR_ERROR_INVALID, "scale: expected a finite number, found %g", (double)a->scale);
+  if (!isfinite(a->softcap) || a->softcap < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "softcap: expected a finite number of at least 0, found %g",
+                   (double)a->softcap);
+  return HR_OK;
+}
+
 hr_status hr_attention_check(const hr_attention *a, hr_error *error)
 {
-  const struct {
-    const char *name;
-    int64_t value;
-  } sizes[] = {{"batch", a->batch},     {"q_len", a->q_len},     {"kv_len", a->kv_len}, {"q_heads", a->q_heads},
-               {"k_heads", a->k_heads}, {"v_heads", a->v_heads}, {"qk_dim", a->qk_dim}, {"v_dim", a->v_dim}};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    if (sizes[i].value < 1)
-      return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least 1, found %" PRId64, sizes[i].name, sizes[i].value);
-  }
+  HR_TRY(check_sizes(a, error));
   HR_TRY(check_divides("k_heads", a->k_heads, a->q_heads, error));
   HR_TRY(check_divides("v_heads", a->v_heads, a->q_heads, error));
   if (hr_dtype_bytes(a->dtype) == 0)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)a->dtype);
-  if (a->window < 0 || (a->window > 0 && a->mask != HR_MASK_CAUSAL))
-    return hr_fail(error, HR_ERROR_INVALID, "window: %" PRId64 " needs a causal mask and at least 1 key", a->window);
-  if (attention_entries(a).overflow || attention_flops(a).overflow || attention_bytes(a).overflow)
+  HR_TRY(check_scores(a, error));
+  HR_TRY(check_totals(a, error));
+  int64_t lse;
+  if (attention_entries(a).overflow || attention_flops(a).overflow || attention_bytes(a).overflow ||
+      hr_attention_lse_elements(a, &lse) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW,
                    "an attention of q_len %" PRId64 ", kv_len %" PRId64 " and %" PRId64 " heads is too large to count",
                    a->q_len, a->kv_len, a->q_heads);
-  return HR_OK;
+  return hr_attention_check_strides(a, error);
 }

@@ -229,7 +229,9 @@ static void dispatch_takes_the_first_that_can_and_says_why_the_better_cannot(voi
                       "late found out too late");
   const void *address = &gemm;
   assert_int_equal(hr_plan_run_gemm(plan, address, NULL, &gemm, NULL, &error), HR_ERROR_INVALID);
-  assert_int_equal(hr_plan_run_attention(plan, address, address, address, &gemm, NULL, &error), HR_ERROR_INVALID);
+  hr_attention_arguments arguments = hr_attention_arguments_default();
+  assert_int_equal(hr_plan_run_attention(plan, &arguments, NULL, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "a plan for gemm is run as one for attention");
   hr_plan_free(plan);
   assert_int_equal(hr_plan_gemm(device, &gemm, "best", &plan, &error), HR_ERROR_UNSUPPORTED);
   assert_string_equal(error.message, "best needs an even m");

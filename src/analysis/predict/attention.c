@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 /* Rows of queries and columns of keys that such kernels work on at a time, on every recent device. */
@@ -92,10 +93,22 @@ static double by_key_splits_ns(const hr_hardware *hardware, const hr_attention *
   return busy_ns;
 }
 
+static hr_status check_countable(const hr_attention *a, hr_error *error)
+{
+  HR_TRY(hr_attention_check(a, error));
+  if (a->variable_lengths)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "variable lengths are known at the run alone, so that they have no prediction");
+  if (a->q_len == 0 || a->kv_len == 0)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "q_len %" PRId64 " and kv_len %" PRId64 " leave nothing to predict",
+                   a->q_len, a->kv_len);
+  return HR_OK;
+}
+
 hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention, hr_prediction *prediction,
                                hr_error *error)
 {
-  HR_TRY(hr_attention_check(attention, error));
+  HR_TRY(check_countable(attention, error));
   HR_TRY(hr_predict_usable(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, attention->dtype, &rate, error));
@@ -124,7 +137,7 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
                                         hr_error *error)
 {
   const hr_attention *a = &op->attention;
-  HR_TRY(hr_attention_check(a, error));
+  HR_TRY(check_countable(a, error));
   HR_TRY(hr_predict_usable(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, a->dtype, &rate, error));

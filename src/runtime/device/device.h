@@ -20,11 +20,12 @@ typedef struct hr_problem {
   hr_rows rows;
 } hr_problem;
 
-#define HR_OPERANDS_MAX 4
+#define HR_OPERANDS_MAX 5
 
-/** Operands of a problem, inputs first, the output last: A, B, C or Q, K, V, O, or what an operation on rows has. `bytes` reach from
- *  the first element to behind the last, with the gaps that a product's strides leave. The problem has been checked, so
- *  that the sizes fit. */
+/** Operands of a problem, inputs first, the output last: A, B, C or Q, K, V, O, with ALiBi Q, K, V, slopes, O, or what
+ *  an operation on rows has. `bytes` reach from the first element to behind the last, with the gaps that strides leave.
+ *  The problem has been checked, so that the sizes fit. Attention of variable lengths, whose offsets are of no number
+ *  format, has no operands here. */
 typedef struct hr_operands {
   size_t count;
   size_t bytes[HR_OPERANDS_MAX];
@@ -40,13 +41,16 @@ typedef struct hr_summation {
 } hr_summation;
 
 /** What a kernel is made of. `state` is the kernel's own, built by prepare and freed by release (either may be NULL).
- *  `inputs` are 1 to 3 device addresses. */
+ *  `inputs` are 1 to 3 device addresses. A kernel for attention has run_attention instead of run: its arguments have
+ *  been checked (offsets where the host reads them), and addresses of operands without rows may be NULL. */
 typedef struct hr_kernel_functions {
   /** Whether the kernel can run this problem, of a dtype that its row lists; if not, `why` says it in a few words. */
   bool (*supports)(const hr_device *device, const hr_problem *problem, char *why, size_t why_size);
   hr_status (*prepare)(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
                        hr_error *error);
   hr_status (*run)(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
+  hr_status (*run_attention)(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
+                             hr_error *error);
   void (*release)(void *state);
   /** How a prepared kernel adds up; NULL: each sum is rounded. */
   hr_summation (*summation)(const void *state);
@@ -142,7 +146,7 @@ struct hr_plan {
 hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const char *kernel, hr_plan **plan,
                          hr_error *error);
 
-/** Runs any plan. */
+/** Runs any plan whose problem has hr_problem_operands(), on their addresses. */
 hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
 
 /** Bytes that buffers on the device may still take. On the host, memory that is free, less what a control group

@@ -1,5 +1,5 @@
 /* Dispatch: the first row of the kernel table that can run a problem, and why the rows before it cannot. */
-#include "runtime/device/device.h"
+#include "runtime/device/attention.h"
 
 #include "base/error.h"
 
@@ -187,7 +187,16 @@ size_t hr_plan_workspace_bytes(const hr_plan *plan)
 
 hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
 {
-  return plan->kernel->functions->run(plan, inputs, output, workspace, error);
+  if (plan->problem.operation != HR_OPERATION_ATTENTION)
+    return plan->kernel->functions->run(plan, inputs, output, workspace, error);
+  hr_attention_arguments arguments = hr_attention_arguments_default();
+  arguments.q = inputs[0];
+  arguments.k = inputs[1];
+  arguments.v = inputs[2];
+  arguments.o = output;
+  if (plan->problem.attention.alibi)
+    arguments.alibi_slopes = inputs[3];
+  return plan->kernel->functions->run_attention(plan, &arguments, workspace, error);
 }
 
 static hr_status check_run(const hr_plan *plan, hr_operation operation, bool addresses, const void *workspace,
@@ -208,12 +217,15 @@ hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, vo
   return hr_plan_run(plan, inputs, c, workspace, error);
 }
 
-hr_status hr_plan_run_attention(const hr_plan *plan, const void *q, const void *k, const void *v, void *o,
-                                void *workspace, hr_error *error)
+hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
+                                hr_error *error)
 {
-  HR_TRY(check_run(plan, HR_OPERATION_ATTENTION, q && k && v && o, workspace, error));
-  const void *inputs[] = {q, k, v};
-  return hr_plan_run(plan, inputs, o, workspace, error);
+  const hr_attention *attention = &plan->problem.attention;
+  HR_TRY(check_run(plan, HR_OPERATION_ATTENTION, arguments != NULL, workspace, error));
+  HR_TRY(hr_attention_check_addresses(attention, arguments, error));
+  if (!plan->device->backend->own_memory)
+    HR_TRY(hr_attention_check_offsets(attention, arguments, error));
+  return plan->kernel->functions->run_attention(plan, arguments, workspace, error);
 }
 
 hr_status hr_plan_run_rows(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
@@ -244,21 +256,33 @@ static hr_operands rows_operands(const hr_rows *r)
   return (hr_operands){2, {tensor, tensor}};
 }
 
+/* Gaps between strides are there too. An empty operand has one element, as buffers are not empty. */
+static size_t attention_operand(const hr_attention *a, hr_attention_operand operand)
+{
+  int64_t elements = 0;
+  if (hr_attention_span(a, operand, &elements) != HR_OK || elements == 0)
+    elements = 1;
+  return (size_t)elements * hr_dtype_bytes(a->dtype);
+}
+
+static hr_operands attention_operands(const hr_attention *a)
+{
+  size_t q = attention_operand(a, HR_OPERAND_Q), k = attention_operand(a, HR_OPERAND_K);
+  size_t v = attention_operand(a, HR_OPERAND_V), o = attention_operand(a, HR_OPERAND_O);
+  if (a->alibi)
+    return (hr_operands){5, {q, k, v, (size_t)a->q_heads * sizeof(float), o}};
+  return (hr_operands){4, {q, k, v, o}};
+}
+
 hr_operands hr_problem_operands(const hr_problem *problem)
 {
   size_t element = hr_dtype_bytes(problem->dtype);
   if (problem->operation == HR_OPERATION_ROWS)
     return rows_operands(&problem->rows);
-  if (problem->operation == HR_OPERATION_GEMM) {
-    const hr_gemm *g = &problem->gemm;
-    return (hr_operands){3,
-                         {element * (size_t)hr_gemm_a(g).elements, element * (size_t)hr_gemm_b(g).elements,
-                          element * (size_t)hr_gemm_c(g).elements}};
-  }
-  const hr_attention *a = &problem->attention;
-  size_t batch = (size_t)a->batch * element;
-  return (hr_operands){
-      4,
-      {batch * (size_t)(a->q_len * a->q_heads * a->qk_dim), batch * (size_t)(a->kv_len * a->k_heads * a->qk_dim),
-       batch * (size_t)(a->kv_len * a->v_heads * a->v_dim), batch * (size_t)(a->q_len * a->q_heads * a->v_dim)}};
+  if (problem->operation == HR_OPERATION_ATTENTION)
+    return attention_operands(&problem->attention);
+  const hr_gemm *g = &problem->gemm;
+  return (hr_operands){3,
+                       {element * (size_t)hr_gemm_a(g).elements, element * (size_t)hr_gemm_b(g).elements,
+                        element * (size_t)hr_gemm_c(g).elements}};
 }

@@ -53,14 +53,37 @@ double hr_gemm_error_bound(hr_dtype dtype, int64_t k, const hr_summation *summat
   return bound + hr_dtype_rounding_error(dtype, fabs(reference) + bound);
 }
 
+static double attention_sum_rounding(hr_dtype dtype)
+{
+  return dtype == HR_FP8_E4M3 ? FP8_SUM_ROUNDING : hr_dtype_rounding(dtype == HR_FP64 ? HR_FP64 : HR_FP32);
+}
+
+/* What a score may be off by: its sum of products, and the roundings of what is done with it (scale, cap, slope). An
+ * exponential is off relatively by what its exponent is off by, and so is the sum of all that it is divided by. */
+static double score_error(const hr_attention *a, const hr_reference_query *query)
+{
+  const hr_summation rounded = {0};
+  double rounding = attention_sum_rounding(a->dtype);
+  double error = accumulation_error(rounding, a->qk_dim, &rounded, query->score_norm) + 4 * rounding * query->largest;
+  if (a->dtype == HR_TF32)
+    error += DEVIATIONS * 0x1p-11 * query->score_norm; /* as in a product */
+  return error;
+}
+
 /* Weights may be rounded to the format before they multiply V, and once more as results. Exponentials in fp32 are
  * taken to be good to 64 roundings. */
-double hr_attention_error_bound(hr_dtype dtype, double reference, double norm)
+double hr_attention_error_bound(const hr_attention *a, const hr_reference_query *query, int64_t column)
 {
-  double sum_rounding =
-      dtype == HR_FP8_E4M3 ? FP8_SUM_ROUNDING : hr_dtype_rounding(dtype == HR_FP64 ? HR_FP64 : HR_FP32);
-  double relative = 2 * hr_dtype_rounding(dtype) + 64 * sum_rounding;
-  return relative * norm + hr_dtype_rounding_error(dtype, reference);
+  double relative = 2 * hr_dtype_rounding(a->dtype) + 64 * attention_sum_rounding(a->dtype) + 2 * score_error(a, query);
+  if (a->dtype == HR_TF32)
+    relative += 2 * 0x1p-10; /* weights and values are cut to 10 bits */
+  return relative * query->norm[column] + hr_dtype_rounding_error(a->dtype, query->out[column]);
+}
+
+double hr_attention_lse_error_bound(const hr_attention *a, const hr_reference_query *query)
+{
+  double rounding = a->dtype == HR_FP8_E4M3 ? FP8_SUM_ROUNDING : hr_dtype_rounding(HR_FP32); /* it is fp32 */
+  return 64 * rounding * (1 + fabs(query->lse)) + score_error(a, query);
 }
 
 /* Functions in fp32 are taken to be good to 64 roundings, sums over a row as in a product. */

@@ -113,6 +113,21 @@ static hr_status fetch_for_product(const hr_subject *s, host_set *host, int64_t 
   return fetch(s, host, 2, rows_of(g, hr_gemm_c(g), batch, row % g->m, 1), error);
 }
 
+/* The element that a row of the result begins with: of attention, rows are queries by heads. */
+static int64_t row_start(const hr_problem *p, const row_shape *shape, int64_t row)
+{
+  if (p->operation == HR_OPERATION_ROWS)
+    return row * shape->length;
+  if (p->operation == HR_OPERATION_GEMM) {
+    hr_matrix c = hr_gemm_c(&p->gemm);
+    return row / p->gemm.m * c.batch_stride + row % p->gemm.m * c.leading_dimension;
+  }
+  const hr_attention *a = &p->attention;
+  hr_strides strides = hr_attention_strides(a, HR_OPERAND_O);
+  int64_t query = row / a->q_heads % a->q_len, batch = row / a->q_heads / a->q_len;
+  return batch * strides.batch + query * strides.row + row % a->q_heads * strides.head;
+}
+
 /* What the reference reads for one row of the result, and that row. */
 static hr_status fetch_for_row(const hr_subject *s, host_set *host, const row_shape *shape, int64_t row,
                                hr_error *error)
@@ -120,7 +135,8 @@ static hr_status fetch_for_row(const hr_subject *s, host_set *host, const row_sh
   size_t last = s->operands.count - 1;
   if (s->problem.operation == HR_OPERATION_GEMM)
     return fetch_for_product(s, host, row, error);
-  HR_TRY(fetch(s, host, last, equal_part(s, last, row, shape->rows), error));
+  size_t element = hr_dtype_bytes(s->problem.dtype), start = (size_t)row_start(&s->problem, shape, row);
+  HR_TRY(fetch(s, host, last, (part){start * element, (size_t)shape->length * element}, error));
   for (size_t i = 0; i < last; i++) {
     bool by_row = s->problem.operation == HR_OPERATION_ROWS && s->operands.bytes[i] == s->operands.bytes[last];
     HR_TRY(fetch(s, host, i, by_row ? equal_part(s, i, row, shape->rows) : equal_part(s, i, 0, 1), error));
@@ -128,54 +144,57 @@ static hr_status fetch_for_row(const hr_subject *s, host_set *host, const row_sh
   return HR_OK;
 }
 
-static void reference_row(const hr_subject *s, const host_set *host, int64_t row, double *scratch, double *out,
-                          double *norm)
+static void reference_attention(const hr_subject *s, const host_set *host, int64_t row, double *scratch,
+                                hr_reference_query *query)
+{
+  const hr_attention *a = &s->problem.attention;
+  hr_attention_arguments arguments = hr_attention_arguments_default();
+  arguments.q = host->operands[0], arguments.k = host->operands[1], arguments.v = host->operands[2];
+  if (a->alibi)
+    arguments.alibi_slopes = host->operands[3];
+  int64_t place = row / a->q_heads % a->q_len, batch = row / a->q_heads / a->q_len;
+  hr_reference_attention_row(a, &arguments, batch, place, row % a->q_heads, scratch, query);
+}
+
+/* Of attention also what rounding errors are reckoned from. */
+static void reference_row(const hr_subject *s, const host_set *host, int64_t row, double *scratch,
+                          hr_reference_query *query)
 {
   const void *const *inputs = host->operands;
-  if (s->problem.operation == HR_OPERATION_ROWS) {
-    hr_reference_rows_row(&s->problem.rows, inputs, row, scratch, out, norm);
-    return;
+  const hr_gemm *g = &s->problem.gemm;
+  switch (s->problem.operation) {
+  case HR_OPERATION_ROWS: hr_reference_rows_row(&s->problem.rows, inputs, row, scratch, query->out, query->norm); break;
+  case HR_OPERATION_GEMM:
+    hr_reference_gemm_row(g, inputs[0], inputs[1], row / g->m, row % g->m, scratch, query->out, query->norm);
+    break;
+  default: reference_attention(s, host, row, scratch, query);
   }
-  if (s->problem.operation == HR_OPERATION_GEMM) {
-    const hr_gemm *g = &s->problem.gemm;
-    hr_reference_gemm_row(g, inputs[0], inputs[1], row / g->m, row % g->m, scratch, out, norm);
-    return;
-  }
-  const hr_attention *a = &s->problem.attention;
-  int64_t query = row / a->q_heads % a->q_len, batch = row / a->q_heads / a->q_len;
-  hr_reference_attention_row(a, inputs[0], inputs[1], inputs[2], batch, query, row % a->q_heads, scratch, out, norm);
 }
 
-/* The element that a row of the result begins with. */
-static int64_t row_start(const hr_problem *p, const row_shape *shape, int64_t row)
-{
-  if (p->operation != HR_OPERATION_GEMM)
-    return row * shape->length;
-  hr_matrix c = hr_gemm_c(&p->gemm);
-  return row / p->gemm.m * c.batch_stride + row % p->gemm.m * c.leading_dimension;
-}
-
-static double bound_of(const hr_plan *plan, double reference, double norm)
+static double bound_of(const hr_plan *plan, const hr_reference_query *query, int64_t column)
 {
   const hr_problem *p = &plan->problem;
-  if (p->operation == HR_OPERATION_ROWS)
-    return hr_rows_error_bound(p->dtype, p->rows.columns, reference, norm);
-  return p->operation == HR_OPERATION_GEMM ? hr_gemm_error_bound(p->dtype, p->gemm.k, &plan->summation, reference, norm)
-                                           : hr_attention_error_bound(p->dtype, reference, norm);
+  if (p->operation == HR_OPERATION_ATTENTION)
+    return hr_attention_error_bound(&p->attention, query, column);
+  double reference = query->out[column], norm = query->norm[column];
+  return p->operation == HR_OPERATION_ROWS
+             ? hr_rows_error_bound(p->dtype, p->rows.columns, reference, norm)
+             : hr_gemm_error_bound(p->dtype, p->gemm.k, &plan->summation, reference, norm);
 }
 
 static hr_status check_row(const hr_subject *s, host_set *host, const row_shape *shape, int64_t row, double *scratch,
                            hr_measurement *m, hr_error *error)
 {
-  double *expected = scratch + shape->scratch, *norm = expected + shape->length;
+  double *expected = scratch + shape->scratch;
+  hr_reference_query query = {.out = expected, .norm = expected + shape->length};
   HR_TRY(fetch_for_row(s, host, shape, row, error));
-  reference_row(s, host, row, scratch, expected, norm);
+  reference_row(s, host, row, scratch, &query);
   const void *result = host->operands[s->operands.count - 1];
   int64_t start = row_start(&s->problem, shape, row);
   for (int64_t j = 0; j < shape->length; j++) {
     double found = hr_number_load(s->problem.dtype, result, (size_t)(start + j));
     expected[j] = hr_dtype_saturate(s->problem.dtype, expected[j]);
-    double off = fabs(found - expected[j]), bound = bound_of(s->plan, expected[j], norm[j]);
+    double off = fabs(found - expected[j]), bound = bound_of(s->plan, &query, j);
     if (!(off <= m->max_error))
       m->max_error = off;
     if (!(off <= bound)) /* NaN too */

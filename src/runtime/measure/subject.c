@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "runtime/device/clock.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define SET_ALIGNMENT ((int64_t)256) /* what a library on a GPU may take for granted */
@@ -49,11 +50,31 @@ static hr_status choose_sets(hr_subject *first, bool warm, hr_error *error)
   return HR_OK;
 }
 
+/* The operand that is of no format and no chance: ALiBi's slopes. */
+static bool is_slopes(const hr_subject *s, size_t operand)
+{
+  return s->problem.operation == HR_OPERATION_ATTENTION && s->problem.attention.alibi && operand == 3;
+}
+
+static hr_status write_slopes(hr_subject *s, size_t operand, hr_error *error)
+{
+  char *sets = calloc((size_t)s->sets, s->stride[operand]);
+  if (!sets)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " sets of slopes", s->sets);
+  for (int64_t i = 0; i < s->sets; i++)
+    hr_attention_alibi_slopes(s->problem.attention.q_heads, (float *)(void *)(sets + (size_t)i * s->stride[operand]));
+  hr_status status = hr_buffer_write(s->buffers[operand], sets, (size_t)s->sets * s->stride[operand], error);
+  free(sets);
+  return status;
+}
+
 static hr_status make_buffers(hr_subject *s, uint64_t seed, hr_error *error)
 {
   for (size_t i = 0; i < s->operands.count; i++) {
     HR_TRY(hr_buffer_create(s->device, s->stride[i] * (size_t)s->sets, &s->buffers[i], error));
-    if (i + 1 < s->operands.count)
+    if (is_slopes(s, i))
+      HR_TRY(write_slopes(s, i, error));
+    else if (i + 1 < s->operands.count)
       HR_TRY(hr_buffer_fill_uniform(s->buffers[i], s->problem.dtype, seed * HR_OPERANDS_MAX + i, error));
     else
       HR_TRY(hr_buffer_poison(s->buffers[i], s->problem.dtype, error));
@@ -62,8 +83,21 @@ static hr_status make_buffers(hr_subject *s, uint64_t seed, hr_error *error)
   return workspace > 0 ? hr_buffer_create(s->device, workspace, &s->workspace, error) : HR_OK;
 }
 
+static hr_status check_can_be_timed(const hr_attention *a, hr_error *error)
+{
+  if (a->variable_lengths)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "variable lengths are known at the run alone, so that they are not timed");
+  if (a->q_len == 0 || a->kv_len == 0)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "q_len %" PRId64 " and kv_len %" PRId64 " leave nothing to time",
+                   a->q_len, a->kv_len);
+  return HR_OK;
+}
+
 static hr_status plan(hr_subject *s, const hr_problem *problem, const hr_measure_options *options, hr_error *error)
 {
+  if (problem->operation == HR_OPERATION_ATTENTION)
+    HR_TRY(check_can_be_timed(&problem->attention, error));
   s->problem = *problem;
   s->operands = hr_problem_operands(problem);
   return hr_plan_create(s->device, problem, options->kernel, &s->plan, error);
@@ -122,7 +156,7 @@ static hr_status run_one(hr_subject *s, hr_error *error)
   void *addresses[HR_OPERANDS_MAX] = {NULL};
   for (size_t i = 0; i < s->operands.count; i++)
     addresses[i] = (char *)hr_buffer_data(s->buffers[i]) + (size_t)s->next * s->stride[i];
-  const void *inputs[HR_OPERANDS_MAX] = {addresses[0], addresses[1], addresses[2], addresses[3]};
+  const void *inputs[HR_OPERANDS_MAX] = {addresses[0], addresses[1], addresses[2], addresses[3], addresses[4]};
   s->next = s->next + 1 < s->sets ? s->next + 1 : 0;
   return hr_plan_run(s->plan, inputs, addresses[s->operands.count - 1],
                      s->workspace ? hr_buffer_data(s->workspace) : NULL, error);

@@ -3,6 +3,7 @@
 #define HR_RUNTIME_SUBJECT_H
 
 #include "runtime/device/device.h"
+#include "runtime/reference/reference.h"
 
 #include <headroom/measure.h>
 
@@ -65,8 +66,11 @@ hr_status hr_subject_check(hr_subject *subject, uint64_t seed, hr_measurement *m
  *  hr_plan's. */
 double hr_gemm_error_bound(hr_dtype dtype, int64_t k, const hr_summation *summation, double reference, double norm);
 
-/** The same for attention; `norm` is Σ p·|v|. */
-double hr_attention_error_bound(hr_dtype dtype, double reference, double norm);
+/** The same for an element of attention's result, of which `query` is what hr_reference_attention_row() says. */
+double hr_attention_error_bound(const hr_attention *attention, const hr_reference_query *query, int64_t column);
+
+/** The same for its log-sum-exp, where that is finite. */
+double hr_attention_lse_error_bound(const hr_attention *attention, const hr_reference_query *query);
 
 /** The same for operations on rows; `norm` is what hr_reference_rows_row() gives beside the reference. */
 double hr_rows_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm);

@@ -1,5 +1,5 @@
+#include "runtime/device/attention.h"
 #include "base/checked.h"
-#include "runtime/device/device.h"
 #include "runtime/device/number.h"
 #include "runtime/reference/reference.h"
 
@@ -11,67 +11,95 @@ size_t hr_reference_attention_scratch(const hr_attention *attention)
   return (size_t)attention->kv_len + (size_t)attention->qk_dim + (size_t)hr_max64(attention->qk_dim, attention->v_dim);
 }
 
-typedef struct key_range {
-  int64_t first, end;
-} key_range;
+/* One query on its way through the formula. */
+typedef struct looking {
+  const hr_attention *t;
+  hr_sequence sequence;
+  hr_key_range keys;
+  int64_t position; /* its own, among the keys */
+  double slope;     /* of ALiBi; 0 without */
+  double *scores, *q_row, *kv_row;
+} looking;
 
-/* Query i of q_len stands at position i + kv_len − q_len among the keys. */
-static key_range visible_keys(const hr_attention *t, int64_t query)
+/* scale · q · K[j], soft cap, ALiBi; the norm grows by what this key's products are. */
+static double score(const looking *x, int64_t key, double *norm)
 {
-  if (t->mask == HR_MASK_NONE)
-    return (key_range){0, t->kv_len};
-  int64_t own = query + t->kv_len - t->q_len;
-  return (key_range){t->window > 0 ? hr_max64(0, own - t->window + 1) : 0, hr_max64(0, own + 1)};
+  const hr_attention *t = x->t;
+  double scale = hr_attention_scale(t), sum = 0, squares = 0;
+  for (int64_t d = 0; d < t->qk_dim; d++) {
+    double product = x->q_row[d] * x->kv_row[d];
+    sum += product;
+    squares += product * product;
+  }
+  *norm = fmax(*norm, fabs(scale) * sqrt(squares));
+  double s = scale * sum;
+  if (t->softcap > 0)
+    s = (double)t->softcap * tanh(s / (double)t->softcap);
+  return t->alibi ? s + x->slope * (double)(key - x->position) : s;
 }
 
-/* scores[j − first] = scale · q · K[j]; returns the largest. A NaN is never the largest. */
-static double score_row(const hr_attention *t, const double *q_row, const void *k, int64_t batch, int64_t head,
-                        key_range keys, double *k_row, double *scores)
+/* scores[j − first]; returns the largest. A NaN is never the largest. */
+static double score_row(const looking *x, int64_t head, hr_reference_query *row)
 {
+  const hr_attention *t = x->t;
+  hr_strides strides = hr_attention_strides(t, HR_OPERAND_K);
   int64_t k_head = head / (t->q_heads / t->k_heads);
-  double scale = t->scale != 0 ? (double)t->scale : 1.0 / sqrt((double)t->qk_dim), largest = -(double)INFINITY;
-  for (int64_t j = keys.first; j < keys.end; j++) {
-    int64_t at = ((batch * t->kv_len + j) * t->k_heads + k_head) * t->qk_dim;
-    hr_numbers_load(t->dtype, k, (size_t)at, (size_t)t->qk_dim, k_row);
-    double sum = 0;
-    for (int64_t d = 0; d < t->qk_dim; d++)
-      sum += q_row[d] * k_row[d];
-    scores[j - keys.first] = scale * sum;
-    if (scores[j - keys.first] > largest)
-      largest = scores[j - keys.first];
+  double largest = -(double)INFINITY;
+  for (int64_t j = x->keys.first; j < x->keys.end; j++) {
+    size_t at = (size_t)(j * strides.row + k_head * strides.head);
+    hr_numbers_load(t->dtype, x->sequence.k, at, (size_t)t->qk_dim, x->kv_row);
+    double s = score(x, j, &row->score_norm);
+    x->scores[j - x->keys.first] = s;
+    largest = fmax(largest, s);
+    if (s != -(double)INFINITY)
+      row->largest = fmax(row->largest, fabs(s));
   }
   return largest;
 }
 
-void hr_reference_attention_row(const hr_attention *t, const void *q, const void *k, const void *v, int64_t batch,
-                                int64_t query, int64_t head, double *scratch, double *out, double *norm)
+static void add_values(const looking *x, int64_t head, double total, hr_reference_query *row)
 {
-  double *scores = scratch, *q_row = scores + t->kv_len, *kv_row = q_row + t->qk_dim;
-  key_range keys = visible_keys(t, query);
-  memset(out, 0, (size_t)t->v_dim * sizeof *out);
-  if (norm)
-    memset(norm, 0, (size_t)t->v_dim * sizeof *norm);
-  if (keys.first >= keys.end)
+  const hr_attention *t = x->t;
+  hr_strides strides = hr_attention_strides(t, HR_OPERAND_V);
+  int64_t v_head = head / (t->q_heads / t->v_heads);
+  for (int64_t j = x->keys.first; j < x->keys.end; j++) {
+    size_t at = (size_t)(j * strides.row + v_head * strides.head);
+    hr_numbers_load(t->dtype, x->sequence.v, at, (size_t)t->v_dim, x->kv_row);
+    double weight = x->scores[j - x->keys.first] / total;
+    for (int64_t d = 0; d < t->v_dim; d++)
+      row->out[d] += weight * x->kv_row[d];
+    for (int64_t d = 0; row->norm && d < t->v_dim; d++)
+      row->norm[d] += weight * fabs(x->kv_row[d]);
+  }
+}
+
+void hr_reference_attention_row(const hr_attention *t, const hr_attention_arguments *arguments, int64_t batch,
+                                int64_t q, int64_t head, double *scratch, hr_reference_query *row)
+{
+  looking x = {.t = t, .sequence = hr_attention_sequence(t, arguments, batch)};
+  x.keys = hr_attention_visible(t, x.sequence.q_len, x.sequence.kv_len, q);
+  x.position = q + x.sequence.kv_len - x.sequence.q_len;
+  x.slope = t->alibi ? (double)arguments->alibi_slopes[head] : 0;
+  x.scores = scratch, x.q_row = x.scores + t->kv_len, x.kv_row = x.q_row + t->qk_dim;
+  memset(row->out, 0, (size_t)t->v_dim * sizeof *row->out);
+  if (row->norm)
+    memset(row->norm, 0, (size_t)t->v_dim * sizeof *row->norm);
+  row->largest = row->score_norm = 0;
+  row->lse = -(double)INFINITY;
+  if (x.keys.first >= x.keys.end)
     return;
 
-  int64_t q_at = ((batch * t->q_len + query) * t->q_heads + head) * t->qk_dim;
-  hr_numbers_load(t->dtype, q, (size_t)q_at, (size_t)t->qk_dim, q_row);
-  double largest = score_row(t, q_row, k, batch, head, keys, kv_row, scores), total = 0;
-  for (int64_t j = 0; j < keys.end - keys.first; j++) {
-    scores[j] = exp(scores[j] - largest);
-    total += scores[j];
+  hr_strides strides = hr_attention_strides(t, HR_OPERAND_Q);
+  hr_numbers_load(t->dtype, x.sequence.q, (size_t)(q * strides.row + head * strides.head), (size_t)t->qk_dim, x.q_row);
+  double largest = score_row(&x, head, row), total = 0, shifted = 0;
+  double shift = isinf(largest) ? 0 : largest; /* for the log-sum-exp, which is not NaN where all scores are −inf */
+  for (int64_t j = 0; j < x.keys.end - x.keys.first; j++) {
+    shifted += exp(x.scores[j] - shift);
+    x.scores[j] = exp(x.scores[j] - largest);
+    total += x.scores[j];
   }
-
-  int64_t v_head = head / (t->q_heads / t->v_heads);
-  for (int64_t j = keys.first; j < keys.end; j++) {
-    int64_t at = ((batch * t->kv_len + j) * t->v_heads + v_head) * t->v_dim;
-    hr_numbers_load(t->dtype, v, (size_t)at, (size_t)t->v_dim, kv_row);
-    double weight = scores[j - keys.first] / total;
-    for (int64_t d = 0; d < t->v_dim; d++)
-      out[d] += weight * kv_row[d];
-    for (int64_t d = 0; norm && d < t->v_dim; d++)
-      norm[d] += weight * fabs(kv_row[d]);
-  }
+  row->lse = shift + log(shifted);
+  add_values(&x, head, total, row);
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
@@ -85,19 +113,30 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void **st
   return HR_OK;
 }
 
-static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+static void run_query(const hr_attention *t, const hr_attention_arguments *arguments, int64_t batch, int64_t query,
+                      int64_t head, double *scratch)
+{
+  hr_sequence s = hr_attention_sequence(t, arguments, batch);
+  hr_strides strides = hr_attention_strides(t, HR_OPERAND_O);
+  hr_reference_query row = {.out = scratch + hr_reference_attention_scratch(t)};
+  hr_reference_attention_row(t, arguments, batch, query, head, scratch, &row);
+  for (int64_t d = 0; d < t->v_dim; d++)
+    hr_number_store(t->dtype, s.o, (size_t)(query * strides.row + head * strides.head + d), row.out[d]);
+  if (s.lse)
+    s.lse[head * s.lse_head + query] = (float)row.lse;
+}
+
+static hr_status run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
 {
   (void)error;
   const hr_attention *t = &plan->problem.attention;
-  double *scratch = workspace, *row = scratch + hr_reference_attention_scratch(t);
-  int64_t rows = t->batch * t->q_len * t->q_heads;
-  for (int64_t i = 0; i < rows; i++) {
-    int64_t head = i % t->q_heads, query = i / t->q_heads % t->q_len, batch = i / t->q_heads / t->q_len;
-    hr_reference_attention_row(t, inputs[0], inputs[1], inputs[2], batch, query, head, scratch, row, NULL);
-    for (int64_t d = 0; d < t->v_dim; d++)
-      hr_number_store(t->dtype, output, (size_t)(i * t->v_dim + d), row[d]);
+  for (int64_t batch = 0; batch < t->batch; batch++) {
+    int64_t q_len = hr_attention_sequence(t, arguments, batch).q_len;
+    for (int64_t query = 0; query < q_len; query++)
+      for (int64_t head = 0; head < t->q_heads; head++)
+        run_query(t, arguments, batch, query, head, workspace);
   }
   return HR_OK;
 }
 
-const hr_kernel_functions hr_kernel_attention_reference = {.prepare = prepare, .run = run};
+const hr_kernel_functions hr_kernel_attention_reference = {.prepare = prepare, .run_attention = run};

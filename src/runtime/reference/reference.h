@@ -4,9 +4,7 @@
 #ifndef HR_RUNTIME_REFERENCE_H
 #define HR_RUNTIME_REFERENCE_H
 
-#include <headroom/attention.h>
-#include <headroom/gemm.h>
-#include <headroom/rows.h>
+#include <headroom/device.h>
 #include <stddef.h>
 
 /** Doubles of scratch that a row needs. */
@@ -19,11 +17,20 @@ size_t hr_reference_rows_scratch(const hr_rows *rows);
 void hr_reference_gemm_row(const hr_gemm *gemm, const void *a, const void *b, int64_t batch, int64_t row,
                            double *scratch, double *out, double *norm);
 
-/** Query `query` of head `head` of sequence `batch`: out[v_dim], and where `norm` is not NULL norm[j] = Σ p · |V[., j]|.
- *  Masked keys are not looked at, so that a NaN there does no harm; a query that sees no key gives zeros. A query whose
- *  visible scores hold a NaN, a +inf, or nothing but −inf gives NaN, as the formula does. */
-void hr_reference_attention_row(const hr_attention *t, const void *q, const void *k, const void *v, int64_t batch,
-                                int64_t query, int64_t head, double *scratch, double *out, double *norm);
+/** What the reference says of one query. */
+typedef struct hr_reference_query {
+  double *out;       /* [v_dim] */
+  double *norm;      /* [v_dim], Σ p · |V[., j]|, which rounding errors are in proportion to; NULL: not wanted */
+  double lse;        /* log-sum-exp; NaN where a visible score is NaN, +inf where one is +inf */
+  double largest;    /* largest |score| that is visible, −inf left out; 0 without any */
+  double score_norm; /* largest |scale| · sqrt(Σ_d (q[d] · k[d])²), which errors of scores are in proportion to */
+} hr_reference_query;
+
+/** Query `query` of head `head` of sequence `batch`; fills row->out and what else is wanted. Masked keys are not looked
+ *  at, so that a NaN there does no harm; a query that sees no key gives zeros and −inf. A query whose visible scores
+ *  hold a NaN, a +inf, or nothing but −inf gives NaN, as the formula does. */
+void hr_reference_attention_row(const hr_attention *t, const hr_attention_arguments *arguments, int64_t batch,
+                                int64_t query, int64_t head, double *scratch, hr_reference_query *row);
 
 /** Row `row` of an operation on rows: out[columns] and norm[columns], the sizes that rounding errors are in proportion
  *  to. A softmax whose seen columns hold a NaN, a +inf, or nothing but −inf gives NaN, as the formula does. */

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -51,16 +53,39 @@ static void name_gemm(const hr_gemm *g, char *to, size_t size)
            g->n, g->k, g->batch, hr_dtype_name(g->dtype), g->transpose_a, g->transpose_b, strides);
 }
 
+/* Adds to the text what is there only where it is not the usual. */
+static void add(char *to, size_t size, const char *format, ...) HR_PRINTF(3, 4);
+
+static void add(char *to, size_t size, const char *format, ...)
+{
+  size_t length = strlen(to);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(to + length, size - length, format, arguments);
+  va_end(arguments);
+}
+
 static void name_attention(const hr_attention *a, char *to, size_t size)
 {
-  int length =
-      snprintf(to, size,
-               "attention batch=%" PRId64 " q_len=%" PRId64 " kv_len=%" PRId64 " q_heads=%" PRId64 " k_heads=%" PRId64
-               " v_heads=%" PRId64 " qk_dim=%" PRId64 " v_dim=%" PRId64 " dtype=%s mask=%s window=%" PRId64,
-               a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim,
-               hr_dtype_name(a->dtype), a->mask == HR_MASK_CAUSAL ? "causal" : "none", a->window);
-  if (a->scale != 0 && length > 0 && (size_t)length < size)
-    snprintf(to + length, size - (size_t)length, " scale=%a", (double)a->scale);
+  snprintf(to, size,
+           "attention batch=%" PRId64 " q_len=%" PRId64 " kv_len=%" PRId64 " q_heads=%" PRId64 " k_heads=%" PRId64
+           " v_heads=%" PRId64 " qk_dim=%" PRId64 " v_dim=%" PRId64 " dtype=%s mask=%s window=%" PRId64,
+           a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim,
+           hr_dtype_name(a->dtype), a->mask == HR_MASK_CAUSAL ? "causal" : "none", a->window);
+  if (a->scale != 0)
+    add(to, size, " scale=%a", (double)a->scale);
+  if (a->softcap != 0)
+    add(to, size, " softcap=%a", (double)a->softcap);
+  if (a->alibi)
+    add(to, size, " alibi=1");
+  if (a->variable_lengths)
+    add(to, size, " q_total=%" PRId64 " kv_total=%" PRId64, a->q_total, a->kv_total);
+  const hr_strides *const strides[] = {&a->q_strides, &a->k_strides, &a->v_strides, &a->o_strides};
+  for (size_t i = 0; i < 4; i++) {
+    const hr_strides *s = strides[i];
+    if (s->batch != 0 || s->row != 0 || s->head != 0)
+      add(to, size, " %c=%" PRId64 ",%" PRId64 ",%" PRId64, "qkvo"[i], s -> batch, s -> row, s -> head);
+  }
 }
 
 void hr_result_name_problem(hr_result *result)

@@ -1,0 +1,100 @@
+#include "runtime/device/attention.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+hr_attention_arguments hr_attention_arguments_default(void)
+{
+  return (hr_attention_arguments){.struct_size = sizeof(hr_attention_arguments)};
+}
+
+double hr_attention_scale(const hr_attention *attention)
+{
+  return attention->scale != 0 ? (double)attention->scale : 1.0 / sqrt((double)attention->qk_dim);
+}
+
+hr_key_range hr_attention_visible(const hr_attention *t, int64_t q_len, int64_t kv_len, int64_t query)
+{
+  if (t->mask == HR_MASK_NONE)
+    return (hr_key_range){0, kv_len};
+  int64_t own = query + kv_len - q_len;
+  return (hr_key_range){t->window > 0 ? hr_max64(0, own - t->window + 1) : 0, hr_max64(0, own + 1)};
+}
+
+/* The address of a row `rows` behind the first, in a sequence `batch` strides behind the first. NULL stays: an operand
+ * without rows. */
+static const void *step(const hr_attention *t, const void *base, hr_attention_operand which, int64_t batch,
+                        int64_t rows)
+{
+  hr_strides s = hr_attention_strides(t, which);
+  int64_t elements = batch * s.batch + rows * s.row;
+  return base ? (const char *)base + elements * (int64_t)hr_dtype_bytes(t->dtype) : NULL;
+}
+
+hr_sequence hr_attention_sequence(const hr_attention *t, const hr_attention_arguments *arguments, int64_t index)
+{
+  const hr_attention_arguments *x = arguments;
+  int64_t batch = t->variable_lengths ? 0 : index;
+  int64_t q_row = t->variable_lengths ? x->q_offsets[index] : 0,
+          kv_row = t->variable_lengths ? x->kv_offsets[index] : 0;
+  hr_sequence s = {.q_len = t->q_len, .kv_len = t->kv_len, .lse_head = t->variable_lengths ? t->q_total : t->q_len};
+  if (t->variable_lengths) {
+    s.q_len = x->q_offsets[index + 1] - q_row;
+    s.kv_len = x->kv_offsets[index + 1] - kv_row;
+  }
+  s.q = step(t, x->q, HR_OPERAND_Q, batch, q_row);
+  s.k = step(t, x->k, HR_OPERAND_K, batch, kv_row);
+  s.v = step(t, x->v, HR_OPERAND_V, batch, kv_row);
+  s.o = (void *)(uintptr_t)step(t, x->o, HR_OPERAND_O, batch, q_row);
+  if (x->lse)
+    s.lse = x->lse + batch * t->q_heads * t->q_len + q_row;
+  return s;
+}
+
+hr_status hr_attention_check_addresses(const hr_attention *t, const hr_attention_arguments *arguments, hr_error *error)
+{
+  const hr_attention_arguments *x = arguments;
+  bool queries = (t->variable_lengths ? t->q_total : t->q_len) > 0;
+  bool keys = (t->variable_lengths ? t->kv_total : t->kv_len) > 0;
+  const struct {
+    const char *name;
+    const void *address;
+    bool needed;
+  } addresses[] = {{"q", x->q, queries},
+                   {"k", x->k, keys},
+                   {"v", x->v, keys},
+                   {"o", x->o, queries},
+                   {"alibi_slopes", x->alibi_slopes, t->alibi},
+                   {"q_offsets", x->q_offsets, t->variable_lengths},
+                   {"kv_offsets", x->kv_offsets, t->variable_lengths}};
+  for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+    if (addresses[i].needed && !addresses[i].address)
+      return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", addresses[i].name);
+  }
+  return HR_OK;
+}
+
+static hr_status check_offsets(const char *name, const int32_t *offsets, int64_t batch, int64_t longest, int64_t total,
+                               hr_error *error)
+{
+  for (int64_t b = 0; b < batch; b++) {
+    int64_t length = (int64_t)offsets[b + 1] - offsets[b];
+    if (offsets[b] < 0 || length < 0 || length > longest || offsets[b + 1] > total)
+      return hr_fail(error, HR_ERROR_INVALID,
+                     "%s: sequence %" PRId64 " has rows %" PRId32 " to %" PRId32 ", expected at most %" PRId64
+                     " rows within 0 to %" PRId64,
+                     name, b, offsets[b], offsets[b + 1], longest, total);
+  }
+  return HR_OK;
+}
+
+hr_status hr_attention_check_offsets(const hr_attention *t, const hr_attention_arguments *arguments, hr_error *error)
+{
+  if (!t->variable_lengths)
+    return HR_OK;
+  HR_TRY(check_offsets("q_offsets", arguments->q_offsets, t->batch, t->q_len, t->q_total, error));
+  return check_offsets("kv_offsets", arguments->kv_offsets, t->batch, t->kv_len, t->kv_total, error);
+}

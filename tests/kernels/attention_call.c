@@ -1,0 +1,383 @@
+#include "attention_call.h"
+
+#include "runtime/device/number.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MARGIN ((size_t)512)
+#define POISON 0xFF /* NaN in every format, −1 as an integer */
+
+uint64_t attention_random(uint64_t *state)
+{
+  uint64_t z = *state += 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+/* ---- arrays ---- */
+
+static void make_guarded(attention_array *array, size_t alignment, bool at_start)
+{
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (array->bytes + alignment + page - 1) / page * page;
+  array->map_bytes = inside + 2 * page;
+  array->map = mmap(NULL, array->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(array->map != MAP_FAILED);
+  char *first = (char *)array->map + page;
+  assert_int_equal(mprotect(first, inside, PROT_READ | PROT_WRITE), 0);
+  memset(first, POISON, inside);
+  array->data = at_start ? first : first + (inside - array->bytes) / alignment * alignment;
+  array->host = array->data;
+}
+
+static void make_with_margins(hr_device *device, attention_array *array, size_t alignment, size_t shift)
+{
+  hr_error error;
+  array->margin = MARGIN + shift * alignment;
+  array->map_bytes = array->bytes + array->margin + MARGIN;
+  array->map = malloc(array->map_bytes);
+  assert_non_null(array->map);
+  memset(array->map, POISON, array->map_bytes);
+  array->host = (char *)array->map + array->margin;
+  assert_ok(hr_buffer_create(device, array->map_bytes, &array->buffer, &error), error);
+  array->data = (char *)hr_buffer_data(array->buffer) + array->margin;
+}
+
+/* `alignment` in bytes is what the array is aligned to, and no more than that. */
+static void make_array(attention_call *c, int which, size_t bytes, size_t alignment)
+{
+  attention_array *array = &c->arrays[which];
+  array->bytes = bytes > 0 ? bytes : alignment;
+  if (c->device->backend->own_memory)
+    make_with_margins(c->device, array, alignment, c->asked.at_start ? 0 : 1);
+  else
+    make_guarded(array, alignment, c->asked.at_start);
+}
+
+static void send(attention_array *array)
+{
+  hr_error error;
+  if (array->buffer)
+    assert_ok(hr_buffer_write(array->buffer, array->map, array->map_bytes, &error), error);
+}
+
+static void bring(attention_array *array)
+{
+  hr_error error;
+  if (array->buffer)
+    assert_ok(hr_buffer_read(array->buffer, array->map, array->map_bytes, &error), error);
+}
+
+static void free_array(attention_array *array)
+{
+  hr_buffer_free(array->buffer);
+  if (array->buffer)
+    free(array->map);
+  else if (array->map)
+    munmap(array->map, array->map_bytes);
+  *array = (attention_array){.data = NULL};
+}
+
+/* ---- operands ---- */
+
+static int64_t heads_of(const hr_attention *a, int which)
+{
+  return which == ARRAY_K ? a->k_heads : which == ARRAY_V ? a->v_heads : a->q_heads;
+}
+
+static int64_t dim_of(const hr_attention *a, int which)
+{
+  return which == ARRAY_Q || which == ARRAY_K ? a->qk_dim : a->v_dim;
+}
+
+int64_t attention_rows(const attention_call *c, int which)
+{
+  bool query = which == ARRAY_Q || which == ARRAY_O;
+  if (c->a.variable_lengths)
+    return query ? c->a.q_total : c->a.kv_total;
+  return c->a.batch * (query ? c->a.q_len : c->a.kv_len);
+}
+
+/* The place of [row][head][d] among the elements, gaps included. Worked out here and not by the library. */
+static size_t place(const attention_call *c, int which, int64_t row, int64_t head, int64_t d)
+{
+  const hr_attention *a = &c->a;
+  const hr_strides *const strides[] = {&a->q_strides, &a->k_strides, &a->v_strides, &a->o_strides};
+  const hr_strides *s = strides[which];
+  int64_t heads = heads_of(a, which), dim = dim_of(a, which),
+          length = which == ARRAY_Q || which == ARRAY_O ? a->q_len : a->kv_len;
+  int64_t batch = a->variable_lengths ? 0 : row / length, inside = a->variable_lengths ? row : row % length;
+  if (s->batch == 0 && s->row == 0 && s->head == 0)
+    return (size_t)((row * heads + head) * dim + d);
+  return (size_t)(batch * s->batch + inside * s->row + head * s->head + d);
+}
+
+void attention_set(attention_call *c, int which, int64_t row, int64_t head, int64_t d, double value)
+{
+  double *values = which == ARRAY_Q ? c->q : which == ARRAY_K ? c->k : c->v;
+  size_t at = place(c, which, row, head, d);
+  hr_number_store(c->a.dtype, c->arrays[which].host, at, value);
+  values[(row * heads_of(&c->a, which) + head) * dim_of(&c->a, which) + d] =
+      hr_number_load(c->a.dtype, c->arrays[which].host, at);
+}
+
+static double *make_operand(attention_call *c, int which)
+{
+  int64_t rows = attention_rows(c, which), heads = heads_of(&c->a, which), dim = dim_of(&c->a, which), elements = 0;
+  size_t count = (size_t)(rows * heads * dim), element = hr_dtype_bytes(c->a.dtype);
+  assert_int_equal(hr_attention_span(&c->a, (hr_attention_operand)which, &elements), HR_OK);
+  make_array(c, which, (size_t)elements * element, element);
+  char *packed = malloc(count * element + 1);
+  double *values = malloc(count * sizeof *values + 1);
+  assert_true(packed && values);
+  hr_numbers_uniform(c->a.dtype, c->asked.seed * 4 + (uint64_t)which, 0, count, packed);
+  hr_numbers_load(c->a.dtype, packed, 0, count, values);
+  for (int64_t i = 0; i < rows * heads; i++)
+    memcpy(c->arrays[which].host + place(c, which, i / heads, i % heads, 0) * element,
+           packed + (size_t)(i * dim) * element, (size_t)dim * element);
+  free(packed);
+  return values;
+}
+
+static void make_gaps(hr_attention *a, int64_t gap)
+{
+  hr_strides *const strides[] = {&a->q_strides, &a->k_strides, &a->v_strides, &a->o_strides};
+  for (hr_attention_operand which = HR_OPERAND_Q; gap > 0 && which <= HR_OPERAND_O; which++) {
+    int64_t heads = heads_of(a, (int)which), head = dim_of(a, (int)which) + gap, row = heads * head + 2 * gap;
+    int64_t query = which == HR_OPERAND_Q || which == HR_OPERAND_O;
+    *strides[which] = (hr_strides){.head = head, .row = row, .batch = (query ? a->q_len : a->kv_len) * row + 3 * gap};
+  }
+}
+
+static void make_floats(attention_call *c)
+{
+  int64_t lse = 0;
+  assert_int_equal(hr_attention_lse_elements(&c->a, &lse), HR_OK);
+  if (!c->asked.no_lse) {
+    make_array(c, ARRAY_LSE, (size_t)lse * sizeof(float), sizeof(float));
+    c->arguments.lse = c->arrays[ARRAY_LSE].data;
+  }
+  if (!c->a.alibi)
+    return;
+  make_array(c, ARRAY_SLOPES, (size_t)c->a.q_heads * sizeof(float), sizeof(float));
+  hr_attention_alibi_slopes(c->a.q_heads, c->slopes);
+  memcpy(c->arrays[ARRAY_SLOPES].host, c->slopes, (size_t)c->a.q_heads * sizeof(float));
+  c->arguments.alibi_slopes = c->arrays[ARRAY_SLOPES].data;
+}
+
+static void make_offsets(attention_call *c)
+{
+  if (!c->a.variable_lengths)
+    return;
+  size_t bytes = (size_t)(c->a.batch + 1) * sizeof(int32_t);
+  make_array(c, ARRAY_Q_OFFSETS, bytes, sizeof(int32_t));
+  make_array(c, ARRAY_KV_OFFSETS, bytes, sizeof(int32_t));
+  memcpy(c->arrays[ARRAY_Q_OFFSETS].host, c->asked.q_offsets, bytes);
+  memcpy(c->arrays[ARRAY_KV_OFFSETS].host, c->asked.kv_offsets, bytes);
+  c->arguments.q_offsets = c->arrays[ARRAY_Q_OFFSETS].data;
+  c->arguments.kv_offsets = c->arrays[ARRAY_KV_OFFSETS].data;
+}
+
+void attention_open(hr_device *device, const attention_asked *asked, attention_call *c)
+{
+  hr_error error;
+  *c = (attention_call){.device = device, .a = asked->a, .asked = *asked};
+  c->arguments = hr_attention_arguments_default();
+  c->slopes = calloc((size_t)c->a.q_heads, sizeof *c->slopes);
+  if (asked->layout != HR_LAYOUT_BSHD)
+    assert_ok(hr_attention_set_layout(&c->a, asked->layout, &error), error);
+  else
+    make_gaps(&c->a, asked->gap);
+  assert_ok(hr_attention_check(&c->a, &error), error);
+  c->q = make_operand(c, ARRAY_Q);
+  c->k = make_operand(c, ARRAY_K);
+  c->v = make_operand(c, ARRAY_V);
+  int64_t elements = 0;
+  assert_int_equal(hr_attention_span(&c->a, HR_OPERAND_O, &elements), HR_OK);
+  size_t element = hr_dtype_bytes(c->a.dtype);
+  make_array(c, ARRAY_O, (size_t)elements * element, element);
+  c->arguments.q = c->arrays[ARRAY_Q].data;
+  c->arguments.k = c->arrays[ARRAY_K].data;
+  c->arguments.v = c->arrays[ARRAY_V].data;
+  c->arguments.o = c->arrays[ARRAY_O].data;
+  make_floats(c);
+  make_offsets(c);
+}
+
+void attention_close(attention_call *c)
+{
+  for (size_t i = 0; i < sizeof c->arrays / sizeof *c->arrays; i++)
+    free_array(&c->arrays[i]);
+  free(c->q);
+  free(c->k);
+  free(c->v);
+  free(c->slopes);
+}
+
+/* ---- the run ---- */
+
+static void assert_poisoned(const attention_call *c, const attention_array *array, const char *kernel,
+                            const bool *written)
+{
+  char text[512];
+  for (size_t i = 0; i < array->map_bytes; i++) {
+    const unsigned char *at = (const unsigned char *)array->map + i;
+    bool inside = (const char *)at >= array->host && (const char *)at < array->host + array->bytes;
+    if (!inside && !array->buffer)
+      continue; /* only a page or less; looked at below */
+    if ((!inside || !written[(const char *)at - array->host]) && *at != POISON)
+      fail_msg("%s %s: byte %td of O, which is %s, was written", kernel, attention_words(c, text),
+               (const char *)at - array->host, inside ? "a gap" : "outside");
+  }
+}
+
+/* What lies between the array and its guard pages. */
+static void assert_slack(const attention_call *c, const attention_array *array, const char *kernel)
+{
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  const unsigned char *first = (const unsigned char *)array->map + page;
+  const unsigned char *end = (const unsigned char *)array->map + array->map_bytes - page;
+  char text[512];
+  for (const unsigned char *at = first; at < end; at++) {
+    if ((const char *)at == array->host)
+      at += array->bytes;
+    if (at < end && *at != POISON)
+      fail_msg("%s %s: %td bytes from its beginning O was written past", kernel, attention_words(c, text),
+               (const char *)at - array->host);
+  }
+}
+
+static bool in_a_sequence(const attention_call *c, int64_t row)
+{
+  for (int64_t b = 0; c->a.variable_lengths && b < c->a.batch; b++) {
+    if (row >= c->asked.q_offsets[b] && row < c->asked.q_offsets[b + 1])
+      return true;
+  }
+  return !c->a.variable_lengths;
+}
+
+static void assert_untouched(const attention_call *c, const char *kernel)
+{
+  const attention_array *array = &c->arrays[ARRAY_O];
+  bool *written = calloc(array->bytes + 1, sizeof *written);
+  size_t element = hr_dtype_bytes(c->a.dtype);
+  for (int64_t i = 0; i < attention_rows(c, ARRAY_O) * c->a.q_heads; i++) {
+    if (in_a_sequence(c, i / c->a.q_heads))
+      memset(written + place(c, ARRAY_O, i / c->a.q_heads, i % c->a.q_heads, 0) * element, 1,
+             (size_t)c->a.v_dim * element);
+  }
+  assert_poisoned(c, array, kernel, written);
+  if (!array->buffer)
+    assert_slack(c, array, kernel);
+  free(written);
+}
+
+static void run_plan(attention_call *c, const hr_plan *plan)
+{
+  hr_error error;
+  size_t bytes = hr_plan_workspace_bytes(plan);
+  free_array(&c->arrays[ARRAY_WORK]);
+  if (bytes > 0 && c->device->backend->own_memory) {
+    attention_array *work = &c->arrays[ARRAY_WORK]; /* aligned as a buffer's beginning is */
+    work->map = malloc(work->map_bytes = work->bytes = bytes);
+    memset(work->map, POISON, bytes);
+    assert_ok(hr_buffer_create(c->device, bytes, &work->buffer, &error), error);
+    work->data = hr_buffer_data(work->buffer);
+  } else if (bytes > 0) {
+    make_array(c, ARRAY_WORK, bytes, 64);
+  }
+  memset(c->arrays[ARRAY_O].host, POISON, c->arrays[ARRAY_O].bytes);
+  if (c->arguments.lse)
+    memset(c->arrays[ARRAY_LSE].host, POISON, c->arrays[ARRAY_LSE].bytes);
+  for (size_t i = 0; i < sizeof c->arrays / sizeof *c->arrays; i++)
+    send(&c->arrays[i]);
+  assert_ok(hr_plan_run_attention(plan, &c->arguments, c->arrays[ARRAY_WORK].data, &error), error);
+  bring(&c->arrays[ARRAY_O]);
+  bring(&c->arrays[ARRAY_LSE]);
+}
+
+bool attention_run(attention_call *c, const char *kernel)
+{
+  hr_plan *plan = NULL;
+  hr_error error = {.message = ""};
+  char text[512];
+  hr_status status = hr_plan_attention(c->device, &c->a, kernel, &plan, &error);
+  if (status == HR_ERROR_UNSUPPORTED) {
+    if (strlen(error.message) < strlen(kernel) + 8)
+      fail_msg("%s refuses without a sentence: \"%s\"", kernel, error.message);
+    return false;
+  }
+  if (status != HR_OK)
+    fail_msg("%s %s: %s", kernel, attention_words(c, text), error.message);
+  run_plan(c, plan);
+  hr_plan_free(plan);
+  assert_untouched(c, kernel);
+  return true;
+}
+
+/* ---- results ---- */
+
+attention_place attention_place_of(const attention_call *c, int64_t batch)
+{
+  const hr_attention *a = &c->a;
+  if (!a->variable_lengths)
+    return (attention_place){batch * a->q_len, a->q_len, batch * a->kv_len, a->kv_len};
+  const int32_t *q = c->asked.q_offsets + batch, *kv = c->asked.kv_offsets + batch;
+  return (attention_place){q[0], q[1] - q[0], kv[0], kv[1] - kv[0]};
+}
+
+double attention_result(const attention_call *c, int64_t row, int64_t head, int64_t d)
+{
+  return hr_number_load(c->a.dtype, c->arrays[ARRAY_O].host, place(c, ARRAY_O, row, head, d));
+}
+
+double attention_lse(const attention_call *c, int64_t batch, int64_t query, int64_t head)
+{
+  const hr_attention *a = &c->a;
+  int64_t at = a->variable_lengths ? head * a->q_total + c->asked.q_offsets[batch] + query
+                                   : (batch * a->q_heads + head) * a->q_len + query;
+  float value;
+  memcpy(&value, c->arrays[ARRAY_LSE].host + (size_t)at * sizeof value, sizeof value);
+  return (double)value;
+}
+
+const char *attention_words(const attention_call *c, char text[512])
+{
+  const hr_attention *a = &c->a;
+  snprintf(text, 512,
+           "%s batch %" PRId64 " heads %" PRId64 " %" PRId64 " %" PRId64 " dims %" PRId64 " %" PRId64 " q %" PRId64
+           " kv %" PRId64 "%s window %" PRId64 " scale %g softcap %g%s%s layout %s gap %" PRId64 " seed %" PRIu64,
+           hr_dtype_name(a->dtype), a->batch, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim, a->q_len,
+           a->kv_len, a->mask == HR_MASK_CAUSAL ? " causal" : "", a->window, (double)a->scale, (double)a->softcap,
+           a->alibi ? " alibi" : "", a->variable_lengths ? " variable lengths" : "", hr_layout_name(c->asked.layout),
+           c->asked.gap, c->asked.seed);
+  return text;
+}
+
+void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
+{
+  size_t count;
+  const hr_kernel_info *kernels = hr_kernels(&count);
+  for (size_t i = 0; i < count; i++) {
+    hr_device *device = NULL;
+    hr_error error = {.message = ""};
+    char why[160] = "";
+    if (strcmp(kernels[i].operation, "attention") != 0)
+      continue;
+    if (hr_device_open(kernels[i].device, 0, &device, &error) != HR_OK ||
+        !hr_kernel_runs(device, kernels[i].name, why, sizeof why)) {
+      print_message("%s: not on this machine: %s%s\n", kernels[i].name, error.message, why);
+    } else {
+      for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
+        if (hr_has_word(kernels[i].dtypes, hr_dtype_name((hr_dtype)dtype)))
+          check(device, kernels[i].name, (hr_dtype)dtype);
+      }
+    }
+    hr_device_close(device);
+  }
+}

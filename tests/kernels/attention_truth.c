@@ -1,0 +1,226 @@
+#include "attention_truth.h"
+
+#include "runtime/device/number.h"
+#include "runtime/measure/subject.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One query of one head, its keys and values. */
+typedef struct lookup {
+  const attention_call *c;
+  int64_t batch, query, head, k_head, v_head;
+  attention_place at;
+  double *scores; /* [kv_len], NaN: not seen */
+  float *plain_scores;
+} lookup;
+
+/* Errors over the rows that were looked at. */
+typedef struct extent {
+  double off, plain, result, norm;
+  int64_t elements;
+} extent;
+
+/* Which K (or V) head a query head reads: heads are dealt out in runs of q_heads / heads. */
+static int64_t dealt(int64_t q_heads, int64_t heads, int64_t head)
+{
+  int64_t owner = 0;
+  for (int64_t h = 1; h <= head; h++)
+    owner += h % (q_heads / heads) == 0;
+  return owner;
+}
+
+static bool sees(const lookup *l, int64_t key)
+{
+  const hr_attention *a = &l->c->a;
+  if (a->mask == HR_MASK_NONE)
+    return true;
+  int64_t from_the_end_query = l->at.q_len - 1 - l->query, from_the_end_key = l->at.kv_len - 1 - key;
+  int64_t back = from_the_end_key - from_the_end_query; /* 0: its own position */
+  return back >= 0 && (a->window == 0 || back < a->window);
+}
+
+static double bias(const lookup *l, int64_t key)
+{
+  if (!l->c->a.alibi)
+    return 0;
+  return (double)l->c->slopes[l->head] * (double)(key - l->query - (l->at.kv_len - l->at.q_len));
+}
+
+static void score(const lookup *l, int64_t key, hr_reference_query *exact)
+{
+  const hr_attention *a = &l->c->a;
+  const double *q = l->c->q + ((l->at.q_row + l->query) * a->q_heads + l->head) * a->qk_dim;
+  const double *k = l->c->k + ((l->at.kv_row + key) * a->k_heads + l->k_head) * a->qk_dim;
+  double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->qk_dim), sum = 0, squares = 0;
+  float plain = 0;
+  for (int64_t d = 0; d < a->qk_dim; d++) {
+    sum += q[d] * k[d];
+    squares += q[d] * q[d] * k[d] * k[d];
+    plain += (float)q[d] * (float)k[d];
+  }
+  double s = sum * scale;
+  plain *= (float)scale;
+  if (a->softcap > 0) {
+    s = (double)a->softcap * tanh(s / (double)a->softcap);
+    plain = a->softcap * tanhf(plain / a->softcap);
+  }
+  l->scores[key] = s + bias(l, key);
+  l->plain_scores[key] = plain + (float)bias(l, key);
+  exact->largest = fmax(exact->largest, fabs(l->scores[key]));
+  exact->score_norm = fmax(exact->score_norm, fabs(scale) * sqrt(squares));
+}
+
+/* Scores, and what they sum to: the natural logarithm of Σ exp. −inf where nothing is seen. */
+static double score_all(const lookup *l, hr_reference_query *exact, float *plain_largest)
+{
+  double sum = 0, largest = -(double)INFINITY;
+  *plain_largest = -INFINITY;
+  for (int64_t key = 0; key < l->at.kv_len; key++) {
+    l->scores[key] = (double)NAN;
+    if (!sees(l, key))
+      continue;
+    score(l, key, exact);
+    largest = fmax(largest, l->scores[key]);
+    *plain_largest = fmaxf(*plain_largest, l->plain_scores[key]);
+  }
+  for (int64_t key = 0; key < l->at.kv_len; key++) {
+    if (!isnan(l->scores[key]))
+      sum += exp(l->scores[key] - largest);
+  }
+  return sum > 0 ? largest + log(sum) : -(double)INFINITY;
+}
+
+static float rounded(hr_dtype dtype, double value)
+{
+  double bits;
+  hr_number_store(dtype, &bits, 0, value);
+  return (float)hr_number_load(dtype, &bits, 0);
+}
+
+/* Fills `exact`, and `plain` with what the plain program has. */
+static void work_out(const lookup *l, hr_reference_query *exact, float *plain)
+{
+  const hr_attention *a = &l->c->a;
+  float plain_largest, plain_sum = 0;
+  exact->largest = exact->score_norm = 0;
+  for (int64_t d = 0; d < a->v_dim; d++)
+    exact->out[d] = exact->norm[d] = 0, plain[d] = 0;
+  exact->lse = score_all(l, exact, &plain_largest);
+  for (int64_t key = 0; key < l->at.kv_len; key++) {
+    if (isnan(l->scores[key]))
+      continue;
+    const double *v = l->c->v + ((l->at.kv_row + key) * a->v_heads + l->v_head) * a->v_dim;
+    double weight = exp(l->scores[key] - exact->lse);
+    float plain_weight = expf(l->plain_scores[key] - plain_largest), held = rounded(a->dtype, (double)plain_weight);
+    plain_sum += plain_weight;
+    for (int64_t d = 0; d < a->v_dim; d++) {
+      exact->out[d] += weight * v[d];
+      exact->norm[d] += weight * fabs(v[d]);
+      plain[d] += held * (float)v[d];
+    }
+  }
+  for (int64_t d = 0; d < a->v_dim; d++)
+    plain[d] = plain_sum > 0 ? rounded(a->dtype, (double)(plain[d] / plain_sum)) : 0;
+}
+
+static void compare_lse(const lookup *l, const char *kernel, const hr_reference_query *exact)
+{
+  char text[512];
+  if (!l->c->arguments.lse)
+    return;
+  double found = attention_lse(l->c, l->batch, l->query, l->head);
+  double bound = isinf(exact->lse) ? 0 : hr_attention_lse_error_bound(&l->c->a, exact);
+  if (found != exact->lse && !(fabs(found - exact->lse) <= bound))
+    fail_msg("%s %s: log-sum-exp [%d, %d, %d] is %.9g, exactly %.9g, allowed ±%g", kernel, attention_words(l->c, text),
+             (int)l->batch, (int)l->head, (int)l->query, found, exact->lse, bound);
+}
+
+static void compare_query(const lookup *l, const char *kernel, const hr_reference_query *exact, const float *plain,
+                          extent *all)
+{
+  const hr_attention *a = &l->c->a;
+  char text[512];
+  for (int64_t d = 0; d < a->v_dim; d++) {
+    double found = attention_result(l->c, l->at.q_row + l->query, l->head, d), off = fabs(found - exact->out[d]);
+    double bound = isinf(exact->lse) ? 0 : hr_attention_error_bound(a, exact, d);
+    if (!(off <= bound))
+      fail_msg("%s %s: [batch %d, query %d, head %d, %d] is %.9g, exactly %.9g, allowed ±%g", kernel,
+               attention_words(l->c, text), (int)l->batch, (int)l->query, (int)l->head, (int)d, found, exact->out[d],
+               bound);
+    all->off = fmax(all->off, off);
+    all->plain = fmax(all->plain, fabs((double)plain[d] - exact->out[d]));
+    all->result = fmax(all->result, fabs(exact->out[d]));
+    all->norm = fmax(all->norm, exact->norm[d]);
+    all->elements++;
+  }
+  compare_lse(l, kernel, exact);
+}
+
+/* The plain program's largest error says something where many elements were rounded in many ways. fp32: a kernel's
+ * exponential may be off by some roundings more than the C library's. tf32 has no plain program here: its instructions
+ * round what they read. */
+static void compare_with_plain(const attention_call *c, const char *kernel, const extent *all)
+{
+  char text[512];
+  if (all->elements < 1024 || c->a.kv_len < 32 || c->a.dtype == HR_TF32 || c->a.dtype == HR_FP8_E4M3)
+    return;
+  double bound = 2 * all->plain + hr_dtype_rounding_error(c->a.dtype, all->result);
+  if (c->a.dtype != HR_FP64)
+    bound += 8 * hr_dtype_rounding(HR_FP32) * all->norm;
+  if (!(all->off <= bound))
+    fail_msg("%s %s: off by up to %g, a plain program by up to %g, allowed ±%g", kernel, attention_words(c, text),
+             all->off, all->plain, bound);
+}
+
+/* Query `index` of all, heads fastest; those of shorter sequences than q_len may not be there. */
+static bool find_query(const attention_call *c, int64_t index, lookup *l)
+{
+  const hr_attention *a = &c->a;
+  l->c = c;
+  l->head = index % a->q_heads;
+  l->query = index / a->q_heads % a->q_len;
+  l->batch = index / a->q_heads / a->q_len;
+  l->at = attention_place_of(c, l->batch);
+  l->k_head = dealt(a->q_heads, a->k_heads, l->head);
+  l->v_head = dealt(a->q_heads, a->v_heads, l->head);
+  return l->query < l->at.q_len;
+}
+
+void attention_compare(const attention_call *c, const char *kernel, int64_t products)
+{
+  const hr_attention *a = &c->a;
+  int64_t queries = a->batch * a->q_len * a->q_heads, most = products / ((a->kv_len + 1) * (a->qk_dim + a->v_dim));
+  int64_t count = most < queries ? (most < 8 ? 8 : most) : queries;
+  double *memory = calloc((size_t)(a->kv_len + 2 * a->v_dim + 1), sizeof *memory);
+  float *floats = calloc((size_t)(a->kv_len + a->v_dim + 1), sizeof *floats);
+  assert_true(memory && floats);
+  lookup l = {.scores = memory, .plain_scores = floats};
+  hr_reference_query exact = {.out = memory + a->kv_len, .norm = memory + a->kv_len + a->v_dim};
+  extent all = {0};
+  uint64_t random = c->asked.seed;
+  for (int64_t i = 0; i < count && queries > 0; i++) {
+    int64_t index = count == queries ? i : (int64_t)(attention_random(&random) % (uint64_t)queries);
+    if (count < queries && i < 2)
+      index = i == 0 ? 0 : queries - 1;
+    if (!find_query(c, index, &l))
+      continue;
+    work_out(&l, &exact, floats + a->kv_len);
+    compare_query(&l, kernel, &exact, floats + a->kv_len, &all);
+  }
+  compare_with_plain(c, kernel, &all);
+  free(memory);
+  free(floats);
+}
+
+bool attention_try(hr_device *device, const char *kernel, const attention_asked *asked, int64_t products)
+{
+  attention_call call;
+  attention_open(device, asked, &call);
+  bool ran = attention_run(&call, kernel);
+  if (ran)
+    attention_compare(&call, kernel, products);
+  attention_close(&call);
+  return ran;
+}

@@ -1,0 +1,337 @@
+/* What every attention kernel promises beside numbers: NaN and infinities, nothing to see, the same bits each time. */
+#include "attention_truth.h"
+
+#include "runtime/device/number.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static attention_asked small_call(hr_dtype dtype, int64_t q_len, int64_t kv_len)
+{
+  attention_asked asked = {.a = hr_attention_default(), .seed = 50};
+  asked.a.dtype = dtype;
+  asked.a.q_len = q_len, asked.a.kv_len = kv_len;
+  asked.a.q_heads = 4, asked.a.k_heads = 1, asked.a.v_heads = 2;
+  asked.a.qk_dim = 24, asked.a.v_dim = 40;
+  return asked;
+}
+
+/* ---- nothing to see ---- */
+
+/* Queries that stand before the first key see none: the first q_len − kv_len. */
+static void check_masked_rows(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  const int64_t lengths[][2] = {{5, 2}, {70, 3}, {200, 100}, {9, 0}};
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    attention_asked asked = small_call(dtype, lengths[i][0], lengths[i][1]);
+    attention_call c;
+    attention_open(device, &asked, &c);
+    if (attention_run(&c, kernel)) {
+      for (int64_t query = 0; query < lengths[i][0]; query++)
+        for (int64_t head = 0; head < 4; head++)
+          for (int64_t d = 0; d < asked.a.v_dim; d++) {
+            double found = attention_result(&c, query, head, d);
+            bool sees_none = query < lengths[i][0] - lengths[i][1];
+            assert_true(isfinite(found) && (!sees_none || found == 0));
+            assert_true(!sees_none || attention_lse(&c, 0, query, head) == -(double)INFINITY);
+          }
+    }
+    attention_close(&c);
+  }
+}
+
+static void a_query_that_sees_no_key_gives_zeros_and_minus_infinity(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_masked_rows);
+}
+
+static void check_empty(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  for (int mask = HR_MASK_NONE; mask <= HR_MASK_CAUSAL; mask++) {
+    attention_asked asked = small_call(dtype, 0, 7);
+    asked.a.mask = (hr_mask)mask;
+    attention_try(device, kernel, &asked, 1000);
+    asked = small_call(dtype, 3, 0);
+    asked.a.mask = (hr_mask)mask;
+    attention_try(device, kernel, &asked, 1000);
+    const int32_t none[] = {0, 0, 0, 0}, some[] = {0, 4, 4, 9};
+    asked = small_call(dtype, 5, 5);
+    asked.a.mask = (hr_mask)mask;
+    asked.a.variable_lengths = true, asked.a.batch = 3;
+    asked.q_offsets = some, asked.a.q_total = 9, asked.kv_offsets = none;
+    attention_try(device, kernel, &asked, 1000);
+    asked.kv_offsets = some, asked.a.kv_total = 9, asked.q_offsets = none, asked.a.q_total = 0;
+    attention_try(device, kernel, &asked, 1000);
+  }
+}
+
+static void lengths_may_be_zero(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_empty);
+}
+
+/* ---- NaN and infinities ---- */
+
+/* Key 5 of 40 is the one with something in it; head 1 of V is read by query heads 2 and 3. */
+#define SPECIAL 5
+
+static void check_row(const attention_call *c, const char *kernel, int64_t query, int64_t head, double expected)
+{
+  char text[512];
+  for (int64_t d = 0; d < c->a.v_dim; d++) {
+    double found = attention_result(c, query, head, d);
+    if (isnan(expected) ? !isnan(found) : !isfinite(found))
+      fail_msg("%s %s: [query %d, head %d, %d] is %g, expected %s", kernel, attention_words(c, text), (int)query,
+               (int)head, (int)d, found, isnan(expected) ? "nan" : "a finite number");
+  }
+}
+
+/* A NaN in K reaches all elements of the queries that see it, and no others: scores are masked, not multiplied. */
+static void check_nan_in_key(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  attention_asked asked = small_call(dtype, 40, 40);
+  attention_call c;
+  attention_open(device, &asked, &c);
+  attention_set(&c, ARRAY_K, SPECIAL, 0, 3, (double)NAN);
+  if (attention_run(&c, kernel)) {
+    for (int64_t query = 0; query < 40; query++)
+      for (int64_t head = 0; head < 4; head++) {
+        check_row(&c, kernel, query, head, query >= SPECIAL ? (double)NAN : 0);
+        assert_true((query >= SPECIAL) == (isnan(attention_lse(&c, 0, query, head)) != 0));
+      }
+  }
+  attention_close(&c);
+}
+
+static void a_nan_in_a_key_reaches_the_queries_that_see_it_and_no_others(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_nan_in_key);
+}
+
+/* One in V reaches one column of the queries that see it; of those that do not, fast kernels may make NaN too, as the
+ * contract says, but not of other heads and columns, and what is finite is right. */
+static void check_special_value(hr_device *device, const char *kernel, hr_dtype dtype, double value)
+{
+  attention_asked asked = small_call(dtype, 40, 40);
+  attention_call c;
+  attention_open(device, &asked, &c);
+  attention_set(&c, ARRAY_V, SPECIAL, 1, 2, value);
+  if (attention_run(&c, kernel)) {
+    for (int64_t query = 0; query < 40; query++)
+      for (int64_t head = 0; head < 4; head++)
+        for (int64_t d = 0; d < c.a.v_dim; d++) {
+          double found = attention_result(&c, query, head, d);
+          bool touched = head >= 2 && d == 2;
+          if (touched && query >= SPECIAL)
+            assert_true(isnan(value) ? isnan(found) : found == value);
+          else
+            assert_true(isfinite(found) || (touched && isnan(found)));
+        }
+  }
+  attention_close(&c);
+}
+
+static void check_special_values(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  check_special_value(device, kernel, dtype, (double)NAN);
+  if (dtype != HR_FP8_E4M3) {
+    check_special_value(device, kernel, dtype, (double)INFINITY);
+    check_special_value(device, kernel, dtype, -(double)INFINITY);
+  }
+}
+
+static void nan_and_infinity_in_a_value_reach_the_queries_that_see_it(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_special_values);
+}
+
+/* Q is positive and K[5] has a −inf in one place: its score is −inf, so that its value is left out; where it is all that
+ * a query sees, that is NaN. With +inf the score is +inf, and whoever sees it gets NaN. */
+static void check_infinite_scores(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  for (int sign = -1; sign <= 1 && dtype != HR_FP8_E4M3; sign += 2) {
+    attention_asked asked = small_call(dtype, 40, 40);
+    asked.a.window = 1 + SPECIAL; /* query 5 sees keys 0 to 5, query 10 keys 5 to 10, query 11 no longer key 5 */
+    attention_call c;
+    attention_open(device, &asked, &c);
+    for (int64_t i = 0; i < 40 * 4; i++)
+      attention_set(&c, ARRAY_Q, i / 4, i % 4, 3, 0.5);
+    attention_set(&c, ARRAY_K, SPECIAL, 0, 3, sign * (double)INFINITY);
+    if (attention_run(&c, kernel)) {
+      for (int64_t query = 0; query < 40; query++)
+        for (int64_t head = 0; head < 4; head++) {
+          bool sees = query >= SPECIAL && query <= 2 * SPECIAL;
+          check_row(&c, kernel, query, head, sees && sign > 0 ? (double)NAN : 0);
+          double lse = attention_lse(&c, 0, query, head);
+          assert_true(sees && sign > 0 ? isnan(lse) || lse == (double)INFINITY : isfinite(lse));
+        }
+    }
+    attention_close(&c);
+  }
+}
+
+/* All that query 0 sees is a score of −inf. */
+static void check_only_minus_infinity(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  if (dtype == HR_FP8_E4M3)
+    return;
+  attention_asked asked = small_call(dtype, 40, 40);
+  attention_call c;
+  attention_open(device, &asked, &c);
+  for (int64_t head = 0; head < 4; head++)
+    attention_set(&c, ARRAY_Q, 0, head, 3, 0.5);
+  attention_set(&c, ARRAY_K, 0, 0, 3, -(double)INFINITY);
+  if (attention_run(&c, kernel)) {
+    for (int64_t head = 0; head < 4; head++) {
+      check_row(&c, kernel, 0, head, (double)NAN);
+      assert_true(attention_lse(&c, 0, 0, head) == -(double)INFINITY);
+    }
+  }
+  attention_close(&c);
+}
+
+static void infinite_scores_do_what_the_formula_does_with_them(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_infinite_scores);
+  attention_each_kernel(check_only_minus_infinity);
+}
+
+/* Scores of hundreds: exponentials without the shift by the largest would not fit. */
+static void check_large_scores(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  attention_asked asked = small_call(dtype, 33, 90);
+  asked.a.scale = 60;
+  if (dtype == HR_FP32 || dtype == HR_FP64)
+    attention_try(device, kernel, &asked, 1000000);
+  asked.a.scale = 0;
+  asked.a.alibi = true;
+  asked.a.mask = HR_MASK_NONE; /* keys behind the query have a positive bias */
+  attention_try(device, kernel, &asked, 1000000);
+}
+
+static void large_scores_do_not_overflow(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_large_scores);
+}
+
+/* ---- the same bits ---- */
+
+static void run_again(attention_call *c, const char *kernel, void *o, void *lse)
+{
+  assert_true(attention_run(c, kernel));
+  if (memcmp(o, c->arrays[ARRAY_O].host, c->arrays[ARRAY_O].bytes) != 0 ||
+      memcmp(lse, c->arrays[ARRAY_LSE].host, c->arrays[ARRAY_LSE].bytes) != 0) {
+    char text[512];
+    fail_msg("%s %s: other bits with %d threads, or in another run", kernel, attention_words(c, text),
+             c->device->threads);
+  }
+}
+
+static void check_bits(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  attention_asked asked = small_call(dtype, 150, 170);
+  asked.a.batch = 2;
+  if (strcmp(hr_device_name(device), "reference") == 0)
+    asked = small_call(dtype, 9, 11); /* slow plain C */
+  attention_call c;
+  attention_open(device, &asked, &c);
+  if (attention_run(&c, kernel)) {
+    void *o = malloc(c.arrays[ARRAY_O].bytes), *lse = malloc(c.arrays[ARRAY_LSE].bytes);
+    memcpy(o, c.arrays[ARRAY_O].host, c.arrays[ARRAY_O].bytes);
+    memcpy(lse, c.arrays[ARRAY_LSE].host, c.arrays[ARRAY_LSE].bytes);
+    run_again(&c, kernel, o, lse);
+    for (int threads = 1; threads <= 3 && !device->backend->own_memory; threads++) {
+      hr_device *other = NULL;
+      hr_error error;
+      if (hr_device_open(hr_device_name(device), threads, &other, &error) != HR_OK)
+        break; /* more threads than processors */
+      c.device = other;
+      run_again(&c, kernel, o, lse);
+      c.device = device;
+      hr_device_close(other);
+    }
+    free(o);
+    free(lse);
+  }
+  attention_close(&c);
+}
+
+static void runs_and_thread_counts_give_the_same_bits(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_bits);
+}
+
+/* ---- arguments ---- */
+
+static void what_is_missing_or_cannot_be_is_named(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_plan *plan = NULL;
+  hr_error error;
+  attention_asked asked = small_call(HR_FP32, 4, 4);
+  asked.a.alibi = asked.a.variable_lengths = true;
+  asked.a.batch = 2, asked.a.q_total = 6, asked.a.kv_total = 6;
+  const int32_t right[] = {0, 2, 6}, too_long[] = {0, 5, 6}, beyond[] = {1, 4, 7}, falling[] = {3, 2, 6};
+  asked.q_offsets = asked.kv_offsets = right;
+  attention_call c;
+  assert_ok(hr_device_open("reference", 0, &device, &error), error);
+  attention_open(device, &asked, &c);
+  assert_ok(hr_plan_attention(device, &c.a, NULL, &plan, &error), error);
+  void *workspace = malloc(hr_plan_workspace_bytes(plan));
+  assert_ok(hr_plan_run_attention(plan, &c.arguments, workspace, &error), error);
+
+  const void **const needed[] = {&c.arguments.q,
+                                 &c.arguments.k,
+                                 &c.arguments.v,
+                                 (const void **)(void *)&c.arguments.o,
+                                 (const void **)(void *)&c.arguments.alibi_slopes,
+                                 (const void **)(void *)&c.arguments.q_offsets,
+                                 (const void **)(void *)&c.arguments.kv_offsets};
+  const char *const names[] = {"q", "k", "v", "o", "alibi_slopes", "q_offsets", "kv_offsets"};
+  for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+    const void *kept = *needed[i];
+    char expected[64];
+    snprintf(expected, sizeof expected, "%s: an address is needed, found NULL", names[i]);
+    *needed[i] = NULL;
+    assert_int_equal(hr_plan_run_attention(plan, &c.arguments, workspace, &error), HR_ERROR_INVALID);
+    assert_string_equal(error.message, expected);
+    *needed[i] = kept;
+  }
+  const int32_t *const wrong[] = {too_long, beyond, falling};
+  for (size_t i = 0; i < 3; i++) {
+    c.arguments.kv_offsets = wrong[i];
+    assert_int_equal(hr_plan_run_attention(plan, &c.arguments, workspace, &error), HR_ERROR_INVALID);
+    assert_non_null(strstr(error.message, "kv_offsets: sequence "));
+  }
+  assert_int_equal(hr_plan_run_attention(plan, &c.arguments, NULL, &error), HR_ERROR_INVALID);
+  assert_int_equal(hr_plan_run_attention(plan, NULL, workspace, &error), HR_ERROR_INVALID);
+  free(workspace);
+  hr_plan_free(plan);
+  attention_close(&c);
+  hr_device_close(device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_query_that_sees_no_key_gives_zeros_and_minus_infinity),
+      cmocka_unit_test(lengths_may_be_zero),
+      cmocka_unit_test(a_nan_in_a_key_reaches_the_queries_that_see_it_and_no_others),
+      cmocka_unit_test(nan_and_infinity_in_a_value_reach_the_queries_that_see_it),
+      cmocka_unit_test(infinite_scores_do_what_the_formula_does_with_them),
+      cmocka_unit_test(large_scores_do_not_overflow),
+      cmocka_unit_test(runs_and_thread_counts_give_the_same_bits),
+      cmocka_unit_test(what_is_missing_or_cannot_be_is_named),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
