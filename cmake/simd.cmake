@@ -1,0 +1,23 @@
+# A source file whose name ends in _avx512.c or _avx2.c is compiled for those instructions; the registry's `needs` keep
+# other processors away from it. Elsewhere than on x86-64 these files are left out, and HR_WITH_SIMD is 0.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(simd_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mf16c -mprefer-vector-width=512)
+  set(simd_flags_avx2 -mavx2 -mfma -mf16c)
+  set(HR_WITH_SIMD 1)
+else()
+  set(HR_WITH_SIMD 0)
+endif()
+
+function(headroom_simd sources)
+  set(kept "")
+  foreach(file ${${sources}})
+    if(file MATCHES "_(avx512|avx2)\\.c$")
+      if(NOT HR_WITH_SIMD)
+        continue()
+      endif()
+      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${simd_flags_${CMAKE_MATCH_1}}")
+    endif()
+    list(APPEND kept ${file})
+  endforeach()
+  set(${sources} ${kept} PARENT_SCOPE)
+endfunction()

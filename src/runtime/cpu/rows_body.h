@@ -1,0 +1,266 @@
+/* Operations on rows in the vectors of vector.h; included once for each width, with ROWS_TABLE as the name of the table.
+ *
+ * Each input comes from memory once: a row of a softmax or a norm is kept as floats in `scratch`, which stays in the
+ * first or second cache (a longer one comes from further away). Results too large for the caches are streamed past them, as a copy of that size is by the C
+ * library: written the usual way each line would first be read. */
+#include "runtime/cpu/exp.h"
+#include "runtime/cpu/rows.h"
+
+#include <math.h>
+
+#define EPSILON 1e-5f
+
+/* Elements are walked in spans of a pair. The first is shorter where that brings the result to an address that can be
+ * streamed to; the last takes what is left. In scratch each span has the place of a whole pair. */
+HR_INLINE int64_t first_span(hr_dtype dtype, const void *out, int64_t at, bool stream)
+{
+  uintptr_t element = dtype == HR_FP32 ? 4 : 2, address = (uintptr_t)out + (uintptr_t)at * element;
+  int64_t head = stream ? (int64_t)(-address % sizeof(hr_floats) / element) : 0;
+  return head > 0 ? head : HR_PAIR;
+}
+
+HR_INLINE int64_t lesser(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+HR_INLINE hr_pair load_span(hr_dtype dtype, const void *from, int64_t at, int64_t count)
+{
+  return __builtin_expect(count == HR_PAIR, 1) ? hr_load(dtype, from, at) : hr_load_some(dtype, from, at, count);
+}
+
+HR_INLINE void store_span(hr_dtype dtype, void *to, int64_t at, hr_pair v, int64_t count, bool stream)
+{
+  if (__builtin_expect(count == HR_PAIR, 1))
+    hr_store(dtype, to, at, v, stream);
+  else
+    hr_store_some(dtype, to, at, v, count);
+}
+
+/* ---- element by element ---- */
+
+/* x Φ(x). Φ(x) − 1/2 ≈ x P(x²) / Q(x²) within 5.7e-8 on [-5.2, 5.2], fitted for the least largest error; beyond, Φ is 1
+ * and 0 to what the fit is worth. */
+HR_INLINE hr_floats gelu_of(hr_floats x)
+{
+  hr_floats c = hr_smaller(hr_all(5.2f), hr_larger(hr_all(-5.2f), x)), s = c * c;
+  hr_floats p = hr_fma(hr_all(5.83048387e-6f), s, hr_all(3.136874934e-4f));
+  hr_floats q = hr_fma(hr_all(5.011518177e-7f), s, hr_all(1.125123512e-4f));
+  p = hr_fma(p, s, hr_all(5.515165739e-3f));
+  q = hr_fma(q, s, hr_all(2.700523279e-3f));
+  p = hr_fma(p, s, hr_all(4.954353967e-2f));
+  q = hr_fma(q, s, hr_all(3.730993652e-2f));
+  p = hr_fma(p, s, hr_all(0.3989419238f));
+  q = hr_fma(q, s, hr_all(0.2908480799f));
+  q = hr_fma(q, s, hr_all(1.0f));
+  return x * hr_unless_below(hr_fma(c, p / q, hr_all(0.5f)), x, -5.2f);
+}
+
+HR_INLINE hr_floats element_of(hr_rows_operation operation, hr_floats x, hr_floats z)
+{
+  if (operation == HR_ROWS_GELU)
+    return gelu_of(x);
+  if (operation == HR_ROWS_SWIGLU)
+    return x / (1.0f + hr_exp(-x)) * z;
+  return x + z;
+}
+
+HR_INLINE void by_element(hr_dtype dtype, hr_rows_operation operation, const hr_rows_job *j, int64_t first,
+                          int64_t last)
+{
+  int64_t end = first + first_span(dtype, j->output, first, j->stream);
+  for (int64_t at = first; at < last; at = end, end += HR_PAIR) {
+    int64_t count = lesser(end, last) - at;
+    hr_pair x = load_span(dtype, j->inputs[0], at, count), z = x;
+    if (operation != HR_ROWS_GELU)
+      z = load_span(dtype, j->inputs[1], at, count);
+    hr_pair y = {element_of(operation, x.a, z.a), element_of(operation, x.b, z.b)};
+    store_span(dtype, j->output, at, y, count, j->stream);
+  }
+}
+
+/* ---- row by row ---- */
+
+HR_INLINE const void *row_of(hr_dtype dtype, const void *from, int64_t row, int64_t columns)
+{
+  return (const char *)from + (size_t)(row * columns) * (dtype == HR_FP32 ? 4 : 2);
+}
+
+/* Columns that a row of a causal softmax sees; period 0: all. */
+HR_INLINE int64_t seen_by(const hr_rows *r, int64_t row)
+{
+  int64_t seen = r->period > 0 ? row % r->period + r->columns - r->period + 1 : r->columns;
+  return seen > 0 ? seen : 0;
+}
+
+HR_INLINE float largest_in(hr_dtype dtype, const void *x, int64_t seen, int64_t head)
+{
+  hr_pair most = {hr_all(-INFINITY), hr_all(-INFINITY)};
+  for (int64_t at = 0, end = head; at < seen; at = end, end += HR_PAIR) {
+    int64_t count = lesser(end, seen) - at;
+    hr_pair v = load_span(dtype, x, at, count);
+    if (count < HR_PAIR)
+      v = hr_first(dtype, v, count, -INFINITY);
+    most.a = hr_larger(v.a, most.a); /* a NaN is passed over, and makes the sum one */
+    most.b = hr_larger(v.b, most.b);
+  }
+  return hr_largest_of(hr_larger(most.a, most.b));
+}
+
+/* Asks for a span that is needed soon: the processor works on one row while the next is on its way. */
+HR_INLINE void prefetch_span(hr_dtype dtype, const void *from, int64_t at)
+{
+  const char *elements = (const char *)from + at * (dtype == HR_FP32 ? 4 : 2);
+  __builtin_prefetch(elements);
+  if (sizeof(hr_floats) == 64 && dtype == HR_FP32)
+    __builtin_prefetch(elements + 64);
+}
+
+/* Writes e^(x − most) to `to`, 0 to fill the last span, and returns the sum. */
+HR_INLINE float exponentials(hr_dtype dtype, const void *x, int64_t seen, int64_t head, float most, int64_t ahead,
+                             float *to)
+{
+  hr_pair sum = {hr_all(0), hr_all(0)};
+  for (int64_t at = 0, end = head; at < seen; at = end, end += HR_PAIR, to += HR_PAIR) {
+    int64_t count = lesser(end, seen) - at;
+    hr_pair v = load_span(dtype, x, at, count), e = {hr_exp_negative(v.a - most), hr_exp_negative(v.b - most)};
+    prefetch_span(dtype, x, at + ahead);
+    if (count < HR_PAIR)
+      e = hr_first(dtype, e, count, 0);
+    hr_store(HR_FP32, to, 0, e, false);
+    sum.a += e.a;
+    sum.b += e.b;
+  }
+  return hr_sum_of(sum.a + sum.b);
+}
+
+HR_INLINE void softmax(hr_dtype dtype, const hr_rows_job *j, int64_t first, int64_t last, float *scratch)
+{
+  const int64_t columns = j->rows->columns;
+  for (int64_t row = first; row < last; row++) {
+    const void *x = row_of(dtype, j->inputs[0], row, columns);
+    void *out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
+    const int64_t seen = seen_by(j->rows, row), head = first_span(dtype, out, 0, j->stream);
+    float most = largest_in(dtype, x, seen, head);
+    float scale = 1 / exponentials(dtype, x, seen, head, most, columns, scratch);
+    const float *e = scratch;
+    for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, e += HR_PAIR) {
+      hr_pair y = {hr_all(0), hr_all(0)};
+      if (at < seen) {
+        y = hr_load(HR_FP32, e, 0);
+        y = (hr_pair){y.a * scale, y.b * scale};
+      }
+      store_span(dtype, out, at, y, lesser(end, columns) - at, j->stream);
+    }
+  }
+}
+
+/* Writes the row as floats to `to` and returns its sum, or with `squares` that of its squares. */
+HR_INLINE float widen_and_sum(hr_dtype dtype, const void *x, int64_t columns, int64_t head, bool squares, float *to)
+{
+  hr_pair sum = {hr_all(0), hr_all(0)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, to += HR_PAIR) {
+    hr_pair v = load_span(dtype, x, at, lesser(end, columns) - at); /* 0 beyond the end */
+    hr_store(HR_FP32, to, 0, v, false);
+    sum.a = squares ? hr_fma(v.a, v.a, sum.a) : sum.a + v.a;
+    sum.b = squares ? hr_fma(v.b, v.b, sum.b) : sum.b + v.b;
+  }
+  return hr_sum_of(sum.a + sum.b);
+}
+
+HR_INLINE float squares_around(hr_dtype dtype, const float *x, int64_t columns, int64_t head, float mean)
+{
+  hr_pair sum = {hr_all(0), hr_all(0)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, x += HR_PAIR) {
+    int64_t count = lesser(end, columns) - at;
+    hr_pair v = hr_load(HR_FP32, x, 0), d = {v.a - mean, v.b - mean};
+    if (count < HR_PAIR)
+      d = hr_first(dtype, d, count, 0);
+    sum.a = hr_fma(d.a, d.a, sum.a);
+    sum.b = hr_fma(d.b, d.b, sum.b);
+  }
+  return hr_sum_of(sum.a + sum.b);
+}
+
+HR_INLINE void norm(hr_dtype dtype, bool rms, const hr_rows_job *j, int64_t first, int64_t last, float *scratch)
+{
+  const int64_t columns = j->rows->columns;
+  for (int64_t i = first; i < last; i++) {
+    const void *row = row_of(dtype, j->inputs[0], i, columns);
+    void *out = (void *)(uintptr_t)row_of(dtype, j->output, i, columns);
+    const int64_t head = first_span(dtype, out, 0, j->stream);
+    float sum = widen_and_sum(dtype, row, columns, head, rms, scratch);
+    float mean = rms ? 0 : sum / (float)columns;
+    float squares = rms ? sum : squares_around(dtype, scratch, columns, head, mean);
+    float scale = 1 / sqrtf(squares / (float)columns + EPSILON);
+    const float *v = scratch;
+    for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, v += HR_PAIR) {
+      int64_t count = lesser(end, columns) - at;
+      hr_pair x = hr_load(HR_FP32, v, 0), weight = load_span(dtype, j->inputs[1], at, count);
+      hr_pair y = {(x.a - mean) * scale, (x.b - mean) * scale}, bias = {hr_all(0), hr_all(0)};
+      if (!rms)
+        bias = load_span(dtype, j->inputs[2], at, count);
+      y = (hr_pair){hr_fma(y.a, weight.a, bias.a), hr_fma(y.b, weight.b, bias.b)};
+      prefetch_span(dtype, row, at + columns);
+      store_span(dtype, out, at, y, count, j->stream);
+    }
+  }
+}
+
+HR_INLINE void rotary(hr_dtype dtype, const hr_rows_job *j, int64_t first, int64_t last)
+{
+  const hr_rows *r = j->rows;
+  const int64_t columns = r->columns, half = columns / 2;
+  const size_t element = dtype == HR_FP32 ? 4 : 2;
+  const bool whole_lines =
+                 (size_t)half * element % sizeof(hr_floats) == 0 && (uintptr_t)j->output % sizeof(hr_floats) == 0,
+             stream = j->stream && whole_lines;
+  for (int64_t row = first; row < last; row++) {
+    const void *x = row_of(dtype, j->inputs[0], row, columns);
+    const void *table = row_of(dtype, j->inputs[1], row / r->group % r->period, columns);
+    void *out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
+    for (int64_t at = 0; at < half; at += HR_PAIR) {
+      int64_t count = lesser(HR_PAIR, half - at);
+      hr_pair u = load_span(dtype, x, at, count), v = load_span(dtype, x, half + at, count);
+      hr_pair c = load_span(dtype, table, at, count), s = load_span(dtype, table, half + at, count);
+      hr_pair left = {hr_fma(u.a, c.a, -(v.a * s.a)), hr_fma(u.b, c.b, -(v.b * s.b))};
+      hr_pair right = {hr_fma(v.a, c.a, u.a * s.a), hr_fma(v.b, c.b, u.b * s.b)};
+      store_span(dtype, out, at, left, count, stream);
+      store_span(dtype, out, half + at, right, count, stream);
+    }
+  }
+}
+
+/* ---- the table ---- */
+
+HR_INLINE void run_rows(hr_rows_operation operation, hr_dtype dtype, const hr_rows_job *j, int64_t first, int64_t last,
+                        float *scratch)
+{
+  if (operation == HR_ROWS_SOFTMAX)
+    softmax(dtype, j, first, last, scratch);
+  else if (operation == HR_ROWS_LAYER_NORM || operation == HR_ROWS_RMS_NORM)
+    norm(dtype, operation == HR_ROWS_RMS_NORM, j, first, last, scratch);
+  else if (operation == HR_ROWS_ROTARY)
+    rotary(dtype, j, first, last);
+  else
+    by_element(dtype, operation, j, first, last);
+  if (j->stream)
+    hr_stream_end();
+}
+
+#define OPERATION(enumerator, name, inputs, sentence) \
+  VARIANT(enumerator, HR_FP32) VARIANT(enumerator, HR_FP16) VARIANT(enumerator, HR_BF16)
+
+#define VARIANT(operation, dtype)                                                                          \
+  static void run_##operation##_##dtype(const hr_rows_job *j, int64_t first, int64_t last, float *scratch) \
+  {                                                                                                        \
+    run_rows(operation, dtype, j, first, last, scratch);                                                   \
+  }
+HR_ROWS_LIST(OPERATION)
+#undef VARIANT
+
+hr_rows_table ROWS_TABLE = {
+#define VARIANT(operation, dtype) [operation][dtype] = run_##operation##_##dtype,
+    HR_ROWS_LIST(OPERATION)
+#undef VARIANT
+};
