@@ -3,6 +3,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/device/number.h"
+#include "runtime/measure/subject.h"
 
 #include <headroom/measure.h>
 
@@ -53,6 +54,18 @@ static hr_status run_wrong(const hr_plan *plan, const void *const *inputs, void 
   return status;
 }
 
+/* Forgets what a block of 128 columns adds to every row; right otherwise. */
+static hr_status run_without_a_block(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
+                                     hr_error *error)
+{
+  const hr_gemm *g = &plan->problem.gemm;
+  hr_status status = reference()->run(plan, inputs, output, workspace, error);
+  for (int64_t row = 0; row < g->batch * g->m; row++)
+    for (int64_t j = 1024; j < 1152 && j < g->n; j++)
+      hr_number_store(g->dtype, output, (size_t)(row * g->n + j), 0);
+  return status;
+}
+
 static hr_status run_nothing(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
                              hr_error *error)
 {
@@ -89,13 +102,16 @@ static const hr_kernel_functions functions[] = {{.prepare = prepare, .run = run_
                                                 {.run = run_nothing},
                                                 {.prepare = prepare, .run = run_slowly},
                                                 {.prepare = prepare, .run = run_broken},
-                                                {.prepare = ask_for_the_moon, .run = run_right}};
+                                                {.prepare = ask_for_the_moon, .run = run_right},
+                                                {.prepare = prepare, .run = run_without_a_block}};
 static const hr_kernel_info infos[] = {
     {"right", "gemm", "reference", "fp32 bf16", "", "a"}, {"wrong", "gemm", "reference", "fp32 bf16", "", "a"},
     {"idle", "gemm", "reference", "fp32 bf16", "", "a"},  {"slow", "gemm", "reference", "fp32 bf16", "", "a"},
-    {"broken", "gemm", "reference", "fp32", "", "a"},     {"hungry", "gemm", "reference", "fp32", "", "a"}};
+    {"broken", "gemm", "reference", "fp32", "", "a"},     {"hungry", "gemm", "reference", "fp32", "", "a"},
+    {"patchy", "gemm", "reference", "fp32 bf16", "", "a"}};
 static const hr_kernel table[] = {{&infos[0], &functions[0]}, {&infos[1], &functions[1]}, {&infos[2], &functions[2]},
-                                  {&infos[3], &functions[3]}, {&infos[4], &functions[4]}, {&infos[5], &functions[5]}};
+                                  {&infos[3], &functions[3]}, {&infos[4], &functions[4]}, {&infos[5], &functions[5]},
+                                  {&infos[6], &functions[6]}};
 
 static int open_doubles(void **state)
 {
@@ -209,6 +225,80 @@ static void of_a_devices_own_memory_the_check_copies_what_the_sampled_rows_need(
     assert_true(copied > 0 && copied < (size_t)all / 2); /* 16 rows of 2560 and what 16 of 40 batches need */
   }
   device->backend = own;
+}
+
+static hr_status check_once(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_measurement *m,
+                            hr_error *error)
+{
+  hr_subject subject;
+  hr_problem problem = {.operation = HR_OPERATION_GEMM, .dtype = gemm->dtype, .gemm = *gemm};
+  hr_measure_options options = brief(kernel);
+  options.warm = true; /* one set is enough */
+  *m = (hr_measurement){.rows_checked = 0};
+  hr_status status = hr_subject_open(device, &problem, &options, &subject, error);
+  if (status == HR_OK)
+    status = hr_subject_check(&subject, options.seed, m, error);
+  hr_subject_close(&subject);
+  return status;
+}
+
+/* A row of 5000 elements of 4096 products is 20 million, of which 2^24 are looked at: 128 ranges of 32 columns, each to
+ * itself in 39, the last at the end. */
+static void of_rows_that_are_too_long_ranges_of_columns_are_looked_at(void **state)
+{
+  hr_device *device = *state;
+  const hr_backend *own = device->backend;
+  hr_backend distant = *own;
+  distant.own_memory = true;
+  distant.read = count_and_copy;
+  device->backend = &distant;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 1, gemm.n = 5000, gemm.k = 4096, gemm.dtype = HR_BF16, gemm.transpose_b = true;
+  hr_measurement m;
+  hr_error error;
+  copied = 0;
+  assert_ok(check_once(device, &gemm, "right", &m, &error), error);
+  assert_int_equal(m.rows_checked, 1);
+  assert_int_equal(copied, 2 * (4096 + 128 * 32 * 4096 + 5000)); /* the row of A, columns of B, the row of C */
+  assert_int_equal(check_once(device, &gemm, "patchy", &m, &error), HR_ERROR_WRONG_RESULT);
+  assert_int_equal(check_once(device, &gemm, "wrong", &m, &error), HR_ERROR_WRONG_RESULT);
+  assert_non_null(strstr(error.message, "column 4999"));
+  device->backend = own;
+}
+
+static void every_row_of_a_small_result_is_checked_and_none_twice(void **state)
+{
+  for (int64_t rows = 1; rows <= 40; rows++) {
+    hr_gemm gemm = small();
+    gemm.m = rows;
+    hr_measurement m = {.rows_checked = 0};
+    hr_error error;
+    hr_subject subject;
+    hr_problem problem = {.operation = HR_OPERATION_GEMM, .dtype = HR_FP32, .gemm = gemm};
+    hr_measure_options options = brief("right");
+    assert_ok(hr_subject_open(*state, &problem, &options, &subject, &error), error);
+    assert_ok(hr_subject_check(&subject, 1, &m, &error), error);
+    assert_int_equal(m.rows_checked, rows < 16 ? rows : 16);
+    hr_subject_close(&subject);
+    bool seen[40] = {false};
+    for (int64_t i = 0; i < m.rows_checked; i++) {
+      int64_t row = hr_sampled_row(rows, m.rows_checked, i, 1);
+      assert_true(row >= 0 && row < rows && !seen[row]);
+      seen[row] = true;
+    }
+    assert_true(seen[0] && seen[rows - 1]);
+  }
+}
+
+/* The formula of docs/measuring.md, worked out by hand: of 100 rows 98 lie between, 14 stretches of 7; of seed 1 and row 5
+ * (1 + 5) · 0x9E3779B97F4A7C15 is 0xB54CDA58FBBEE87E in 64 bits, without its last 16 bits 0xB54CDA58FBBE, a multiple
+ * of 7: row 1 + 3 · 7 + 0. */
+static void which_rows_are_looked_at_follows_from_the_seed(void **state)
+{
+  (void)state;
+  assert_int_equal(hr_sampled_row(100, 16, 0, 1), 99);
+  assert_int_equal(hr_sampled_row(100, 16, 1, 1), 0);
+  assert_int_equal(hr_sampled_row(100, 16, 5, 1), 22);
 }
 
 static void unchecked_means_unchecked(void **state)
@@ -545,6 +635,54 @@ static void what_the_system_does_not_tell_is_not_held_against_a_sample(void **st
   assert_true(m.samples < 1000); /* precise enough long before the most that may be taken */
 }
 
+/* ---- a clock that is held down ---- */
+
+static int rounds_throttled, rounds_asked;
+
+static void hold_down_at_first(const hr_device *device, hr_conditions *conditions)
+{
+  (void)device;
+  bool held = rounds_asked++ < rounds_throttled;
+  conditions->clock_hz = held ? 0.9e9 : 1e9;
+  strcpy(conditions->throttled_by, held ? "temperature" : "");
+}
+
+static hr_measurement measure_throttled(hr_device *device, int rounds)
+{
+  hr_backend backend = *device->backend;
+  const hr_backend *own = device->backend;
+  backend.conditions = hold_down_at_first;
+  device->backend = &backend;
+  device->settled_clock_hz = 1e9;
+  rounds_throttled = rounds;
+  rounds_asked = 0;
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("slow");
+  options.time_limit_ns = 1e10;
+  options.samples_min = options.samples_max = 6;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+  device->backend = own;
+  return m;
+}
+
+static void samples_of_a_throttled_clock_are_taken_again_three_times_at_most(void **state)
+{
+  for (int rounds = 0; rounds <= 3; rounds++) {
+    hr_measurement m = measure_throttled(*state, rounds);
+    assert_int_equal(rounds_asked, rounds + 1);
+    assert_true(m.status == HR_OK || !strstr(m.reason, "clock"));
+    assert_true(m.conditions.clock_hz == 1e9);
+    assert_int_equal(m.samples + m.discarded, 6); /* of the last round alone */
+  }
+  hr_measurement m = measure_throttled(*state, 100);
+  assert_int_equal(rounds_asked, 4);
+  assert_int_equal(m.status, HR_ERROR_NOISY);
+  assert_non_null(strstr(m.reason, "held down to 900 MHz (temperature)"));
+  assert_true(m.median_ns > 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_doubles, close_doubles)
 
 int main(void)
@@ -553,6 +691,9 @@ int main(void)
       TEST(a_right_kernel_is_checked_and_timed),
       TEST(a_wrong_kernel_is_a_wrong_result_and_never_a_time),
       TEST(of_a_devices_own_memory_the_check_copies_what_the_sampled_rows_need),
+      TEST(of_rows_that_are_too_long_ranges_of_columns_are_looked_at),
+      TEST(every_row_of_a_small_result_is_checked_and_none_twice),
+      TEST(which_rows_are_looked_at_follows_from_the_seed),
       TEST(unchecked_means_unchecked),
       TEST(out_of_memory_is_a_result_whether_of_operands_or_of_workspace),
       TEST(a_run_beyond_the_time_limit_is_a_timeout),
@@ -570,6 +711,7 @@ int main(void)
       TEST(samples_taken_while_others_had_the_cores_are_left_out),
       TEST(where_all_samples_are_disturbed_all_are_used_and_doubted),
       TEST(what_the_system_does_not_tell_is_not_held_against_a_sample),
+      TEST(samples_of_a_throttled_clock_are_taken_again_three_times_at_most),
       TEST(where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

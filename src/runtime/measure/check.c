@@ -1,4 +1,5 @@
-/* A kernel's result against the float64 reference, on a sample of rows. */
+/* A kernel's result against the float64 reference, on a sample of rows, and of long products' rows on a sample of columns.
+ * docs/measuring.md says which. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/device/host.h"
@@ -12,24 +13,79 @@
 #include <sys/mman.h>
 
 #define ROWS_MOST 16
-#define PRODUCTS_MOST ((int64_t)1 << 25) /* multiply-adds of the reference: some 50 ms */
+#define COLUMNS 32                       /* that are looked at together where a row is too long for all */
+#define LARGE ((size_t)1 << 26)          /* bytes from which on it is asked whether the host has them */
+#define PRODUCTS_MOST ((int64_t)1 << 24) /* multiply-adds of the reference: some 10 ms */
 
-/* Sizes of the result as rows: what one row costs the reference, how long it is, how many there are. */
-typedef struct row_shape {
-  int64_t rows, length, products;
-  size_t scratch;
-} row_shape;
+/* The result as rows, and what is looked at of each: `ranges` ranges of `width` columns, one of all where that is not too
+ * much. */
+typedef struct sample {
+  int64_t rows;          /* of the result */
+  int64_t length;        /* of a row */
+  int64_t count;         /* rows that are looked at */
+  int64_t ranges, width; /* of a row */
+  size_t scratch;        /* doubles */
+  uint64_t seed;
+} sample;
 
-static row_shape shape_of(const hr_problem *p)
+static sample whole_rows(int64_t rows, int64_t length, int64_t products, size_t scratch)
 {
-  if (p->operation == HR_OPERATION_ROWS)
-    return (row_shape){p->rows.rows, p->rows.columns, p->rows.columns * 16, hr_reference_rows_scratch(&p->rows)};
-  if (p->operation == HR_OPERATION_GEMM)
-    return (row_shape){p->gemm.batch * p->gemm.m, p->gemm.n, p->gemm.n * p->gemm.k,
-                       hr_reference_gemm_scratch(&p->gemm)};
+  int64_t count = hr_min64(ROWS_MOST, hr_max64(1, PRODUCTS_MOST / products));
+  return (sample){
+      .rows = rows, .length = length, .count = hr_min64(count, rows), .ranges = 1, .width = length, .scratch = scratch};
+}
+
+static sample sample_of_product(const hr_gemm *g)
+{
+  sample result = {.rows = g->batch * g->m, .length = g->n, .scratch = hr_reference_gemm_scratch(g)};
+  result.count = hr_min64(ROWS_MOST, result.rows);
+  int64_t columns = hr_min64(g->n, hr_max64(1, PRODUCTS_MOST / result.count / g->k));
+  result.width = columns == g->n ? g->n : hr_min64(COLUMNS, columns);
+  result.ranges = columns / result.width;
+  return result;
+}
+
+static sample sample_of(const hr_problem *p, uint64_t seed)
+{
   const hr_attention *a = &p->attention;
-  return (row_shape){a->batch * a->q_len * a->q_heads, a->v_dim, a->kv_len * (a->qk_dim + a->v_dim),
-                     hr_reference_attention_scratch(a)};
+  sample result =
+      p->operation == HR_OPERATION_GEMM ? sample_of_product(&p->gemm)
+      : p->operation == HR_OPERATION_ROWS
+          ? whole_rows(p->rows.rows, p->rows.columns, p->rows.columns * 16, hr_reference_rows_scratch(&p->rows))
+          : whole_rows(a->batch * a->q_len * a->q_heads, a->v_dim, a->kv_len * (a->qk_dim + a->v_dim),
+                       hr_reference_attention_scratch(a));
+  result.seed = seed;
+  return result;
+}
+
+/* Of `count` numbers the one that the seed draws for a row and a range. */
+static int64_t drawn(uint64_t seed, int64_t row, int64_t range, int64_t count)
+{
+  uint64_t spread = (seed + (uint64_t)row + ROWS_MOST * (uint64_t)range) * 0x9E3779B97F4A7C15u;
+  return (int64_t)((spread >> 16) % (uint64_t)count);
+}
+
+/* The last row, the first, and one of each of as many stretches between them as are left. */
+int64_t hr_sampled_row(int64_t rows, int64_t count, int64_t index, uint64_t seed)
+{
+  if (index < 2)
+    return index == 0 ? rows - 1 : 0;
+  int64_t between = rows - 2, stretches = count - 2, at = index - 2;
+  int64_t first = between / stretches * at + hr_min64(between % stretches, at);
+  int64_t length = between / stretches + (at < between % stretches);
+  return 1 + first + drawn(seed, index, 0, length);
+}
+
+/* Where range `range` of the index-th row begins: one in each equal stretch of the row, at the very end of the last row
+ * and at the very beginning of the first. */
+static int64_t sampled_column(const sample *s, int64_t index, int64_t range)
+{
+  int64_t stretch = s->length / s->ranges, room = stretch - s->width;
+  if (index == 0 && range == s->ranges - 1)
+    return s->length - s->width;
+  if (index == 1 && range == 0)
+    return 0;
+  return range * stretch + drawn(s->seed, index, range + 1, room + 1);
 }
 
 typedef struct part {
@@ -78,7 +134,7 @@ static hr_status fetch(const hr_subject *s, host_set *host, size_t i, part wante
   const part *here = &host->here[i];
   if (!host->images[i] || (here->offset == wanted.offset && here->bytes == wanted.bytes))
     return HR_OK;
-  if (wanted.bytes > hr_host_memory_available() / 16 * 15)
+  if (wanted.bytes > LARGE && wanted.bytes > hr_host_memory_available() / 16 * 15)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no %.2f GB to check an operand in",
                    (double)wanted.bytes * 1e-9);
   HR_TRY(s->device->backend->read(s->device, (char *)host->images[i] + wanted.offset,
@@ -102,22 +158,34 @@ static part rows_of(const hr_gemm *g, hr_matrix matrix, int64_t batch, int64_t r
   return (part){(size_t)start * element, (size_t)((rows - 1) * matrix.leading_dimension + matrix.columns) * element};
 }
 
-static hr_status fetch_for_product(const hr_subject *s, host_set *host, int64_t row, hr_error *error)
+/* What is read of B for `width` columns from `column` on. All of a batch, which then stays for the next range, where
+ * columns do not lie together or where its rows together take as much. */
+static part columns_of_b(const hr_gemm *g, const sample *of, int64_t batch, int64_t column)
+{
+  hr_matrix b = hr_gemm_b(g);
+  int64_t rows_of_batch = hr_ceil_div(of->count, g->broadcast_b ? 1 : g->batch);
+  if (!g->transpose_b || rows_of_batch * of->ranges * of->width >= g->n)
+    return rows_of(g, b, batch, 0, b.rows);
+  return rows_of(g, b, batch, column, of->width);
+}
+
+static hr_status fetch_for_product(const hr_subject *s, host_set *host, const sample *of, int64_t row, int64_t column,
+                                   hr_error *error)
 {
   const hr_gemm *g = &s->problem.gemm;
   int64_t batch = row / g->m;
-  hr_matrix a = hr_gemm_a(g), b = hr_gemm_b(g);
+  hr_matrix a = hr_gemm_a(g);
   HR_TRY(
       fetch(s, host, 0, g->transpose_a ? rows_of(g, a, batch, 0, a.rows) : rows_of(g, a, batch, row % g->m, 1), error));
-  HR_TRY(fetch(s, host, 1, rows_of(g, b, batch, 0, b.rows), error));
+  HR_TRY(fetch(s, host, 1, columns_of_b(g, of, batch, column), error));
   return fetch(s, host, 2, rows_of(g, hr_gemm_c(g), batch, row % g->m, 1), error);
 }
 
 /* The element that a row of the result begins with: of attention, rows are queries by heads. */
-static int64_t row_start(const hr_problem *p, const row_shape *shape, int64_t row)
+static int64_t row_start(const hr_problem *p, const sample *of, int64_t row)
 {
   if (p->operation == HR_OPERATION_ROWS)
-    return row * shape->length;
+    return row * of->length;
   if (p->operation == HR_OPERATION_GEMM) {
     hr_matrix c = hr_gemm_c(&p->gemm);
     return row / p->gemm.m * c.batch_stride + row % p->gemm.m * c.leading_dimension;
@@ -128,18 +196,18 @@ static int64_t row_start(const hr_problem *p, const row_shape *shape, int64_t ro
   return batch * strides.batch + query * strides.row + row % a->q_heads * strides.head;
 }
 
-/* What the reference reads for one row of the result, and that row. */
-static hr_status fetch_for_row(const hr_subject *s, host_set *host, const row_shape *shape, int64_t row,
-                               hr_error *error)
+/* What the reference reads for a range of a row of the result, and that row. */
+static hr_status fetch_for_range(const hr_subject *s, host_set *host, const sample *of, int64_t row, int64_t column,
+                                 hr_error *error)
 {
   size_t last = s->operands.count - 1;
   if (s->problem.operation == HR_OPERATION_GEMM)
-    return fetch_for_product(s, host, row, error);
-  size_t element = hr_dtype_bytes(s->problem.dtype), start = (size_t)row_start(&s->problem, shape, row);
-  HR_TRY(fetch(s, host, last, (part){start * element, (size_t)shape->length * element}, error));
+    return fetch_for_product(s, host, of, row, column, error);
+  size_t element = hr_dtype_bytes(s->problem.dtype), start = (size_t)row_start(&s->problem, of, row);
+  HR_TRY(fetch(s, host, last, (part){start * element, (size_t)of->length * element}, error));
   for (size_t i = 0; i < last; i++) {
     bool by_row = s->problem.operation == HR_OPERATION_ROWS && s->operands.bytes[i] == s->operands.bytes[last];
-    HR_TRY(fetch(s, host, i, by_row ? equal_part(s, i, row, shape->rows) : equal_part(s, i, 0, 1), error));
+    HR_TRY(fetch(s, host, i, by_row ? equal_part(s, i, row, of->rows) : equal_part(s, i, 0, 1), error));
   }
   return HR_OK;
 }
@@ -156,17 +224,28 @@ static void reference_attention(const hr_subject *s, const host_set *host, int64
   hr_reference_attention_row(a, &arguments, batch, place, row % a->q_heads, scratch, query);
 }
 
-/* Of attention also what rounding errors are reckoned from. */
-static void reference_row(const hr_subject *s, const host_set *host, int64_t row, double *scratch,
-                          hr_reference_query *query)
+/* Some columns of a row of a product are a row of the product with as many columns of B. */
+static void reference_product(const hr_gemm *g, const host_set *host, const sample *of, int64_t row, int64_t column,
+                              double *scratch, hr_reference_query *query)
 {
-  const void *const *inputs = host->operands;
-  const hr_gemm *g = &s->problem.gemm;
-  switch (s->problem.operation) {
-  case HR_OPERATION_ROWS: hr_reference_rows_row(&s->problem.rows, inputs, row, scratch, query->out, query->norm); break;
-  case HR_OPERATION_GEMM:
-    hr_reference_gemm_row(g, inputs[0], inputs[1], row / g->m, row % g->m, scratch, query->out, query->norm);
-    break;
+  hr_gemm some = *g;
+  hr_matrix b = hr_gemm_b(g);
+  size_t skipped = (size_t)(g->transpose_b ? column * b.leading_dimension : column) * hr_dtype_bytes(g->dtype);
+  some.n = of->width;
+  some.ldb = b.leading_dimension;
+  some.stride_b = b.batch_stride;
+  hr_reference_gemm_row(&some, host->operands[0], (const char *)host->operands[1] + skipped, row / g->m, row % g->m,
+                        scratch, query->out, query->norm);
+}
+
+/* Of attention also what rounding errors are reckoned from. */
+static void reference_range(const hr_subject *s, const host_set *host, const sample *of, int64_t row, int64_t column,
+                            double *scratch, hr_reference_query *query)
+{
+  const hr_problem *p = &s->problem;
+  switch (p->operation) {
+  case HR_OPERATION_ROWS: hr_reference_rows_row(&p->rows, host->operands, row, scratch, query->out, query->norm); break;
+  case HR_OPERATION_GEMM: reference_product(&p->gemm, host, of, row, column, scratch, query); break;
   default: reference_attention(s, host, row, scratch, query);
   }
 }
@@ -182,16 +261,16 @@ static double bound_of(const hr_plan *plan, const hr_reference_query *query, int
              : hr_gemm_error_bound(p->dtype, p->gemm.k, &plan->summation, reference, norm);
 }
 
-static hr_status check_row(const hr_subject *s, host_set *host, const row_shape *shape, int64_t row, double *scratch,
-                           hr_measurement *m, hr_error *error)
+static hr_status check_range(const hr_subject *s, host_set *host, const sample *of, int64_t row, int64_t column,
+                             double *scratch, hr_measurement *m, hr_error *error)
 {
-  double *expected = scratch + shape->scratch;
-  hr_reference_query query = {.out = expected, .norm = expected + shape->length};
-  HR_TRY(fetch_for_row(s, host, shape, row, error));
-  reference_row(s, host, row, scratch, &query);
+  double *expected = scratch + of->scratch;
+  hr_reference_query query = {.out = expected, .norm = expected + of->width};
+  HR_TRY(fetch_for_range(s, host, of, row, column, error));
+  reference_range(s, host, of, row, column, scratch, &query);
   const void *result = host->operands[s->operands.count - 1];
-  int64_t start = row_start(&s->problem, shape, row);
-  for (int64_t j = 0; j < shape->length; j++) {
+  int64_t start = row_start(&s->problem, of, row) + column;
+  for (int64_t j = 0; j < of->width; j++) {
     double found = hr_number_load(s->problem.dtype, result, (size_t)(start + j));
     expected[j] = hr_dtype_saturate(s->problem.dtype, expected[j]);
     double off = fabs(found - expected[j]), bound = bound_of(s->plan, &query, j);
@@ -199,36 +278,34 @@ static hr_status check_row(const hr_subject *s, host_set *host, const row_shape 
       m->max_error = off;
     if (!(off <= bound)) /* NaN too */
       return hr_fail(error, HR_ERROR_WRONG_RESULT, "%s: row %" PRId64 ", column %" PRId64 ": %g, the reference has %g",
-                     hr_plan_kernel(s->plan), row, j, found, expected[j]);
+                     hr_plan_kernel(s->plan), row, column + j, found, expected[j]);
   }
+  return HR_OK;
+}
+
+static hr_status check_row(const hr_subject *s, host_set *host, const sample *of, int64_t index, double *scratch,
+                           hr_measurement *m, hr_error *error)
+{
+  int64_t row = hr_sampled_row(of->rows, of->count, index, of->seed);
+  for (int64_t range = 0; range < of->ranges; range++)
+    HR_TRY(check_range(s, host, of, row, sampled_column(of, index, range), scratch, m, error));
   m->rows_checked++;
   return HR_OK;
 }
 
-/* The first and the last row, then others spread over the result; one alone where rows are long. */
-static int64_t sampled_row(int64_t index, int64_t rows, uint64_t seed)
-{
-  if (index < 2)
-    return index == 0 ? rows - 1 : 0;
-  uint64_t spread = (seed + (uint64_t)index) * 0x9E3779B97F4A7C15u;
-  return (int64_t)((spread >> 16) % (uint64_t)rows);
-}
-
 hr_status hr_subject_check(hr_subject *s, uint64_t seed, hr_measurement *m, hr_error *error)
 {
-  row_shape shape = shape_of(&s->problem);
+  sample of = sample_of(&s->problem, seed);
   s->next = 0;
   HR_TRY(hr_subject_run(s, error));
-  double *scratch = calloc(shape.scratch + 2 * (size_t)shape.length, sizeof *scratch);
+  double *scratch = calloc(of.scratch + 2 * (size_t)of.width, sizeof *scratch);
   if (!scratch)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to check rows of %" PRId64 " elements", shape.length);
-  int64_t count = hr_min64(ROWS_MOST, hr_max64(1, PRODUCTS_MOST / shape.products));
-  count = hr_min64(count, shape.rows);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to check rows of %" PRId64 " elements", of.length);
   m->max_error = 0;
   host_set host = {{NULL}, {NULL}, {{0, 0}}};
   hr_status status = begin_host_set(s, &host, error);
-  for (int64_t i = 0; i < count && status == HR_OK; i++)
-    status = check_row(s, &host, &shape, sampled_row(i, shape.rows, seed), scratch, m, error);
+  for (int64_t i = 0; i < of.count && status == HR_OK; i++)
+    status = check_row(s, &host, &of, i, scratch, m, error);
   end_host_set(s, &host);
   free(scratch);
   return status;

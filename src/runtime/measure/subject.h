@@ -61,6 +61,9 @@ bool hr_device_throttled(const hr_device *device, const hr_conditions *condition
  *  *measurement. HR_ERROR_WRONG_RESULT names the first element that is off. */
 hr_status hr_subject_check(hr_subject *subject, uint64_t seed, hr_measurement *measurement, hr_error *error);
 
+/** The row that is compared as number `index` of `count` (at most 16), of a result of `rows`. */
+int64_t hr_sampled_row(int64_t rows, int64_t count, int64_t index, uint64_t seed);
+
 /** What a right kernel may be off by. `reference` is the exact value of an element and `norm` what
  *  hr_reference_gemm_row() gives beside it; docs/measuring.md has the formula and its reason. `summation` is
  *  hr_plan's. */

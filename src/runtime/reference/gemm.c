@@ -23,6 +23,30 @@ static void load_a_row(const hr_gemm *g, const void *a, int64_t batch, int64_t r
     to[p] = hr_number_load(g->dtype, a, (size_t)(start + p * matrix.leading_dimension + row));
 }
 
+#define LANES 8 /* sums side by side, so that one addition does not wait for the one before */
+
+static double dot(const double *a, const double *b, int64_t k, double *squares)
+{
+  double sums[LANES] = {0}, square_sums[LANES] = {0};
+  int64_t whole = k - k % LANES;
+  for (int64_t p = 0; p < whole; p += LANES)
+    for (int lane = 0; lane < LANES; lane++) {
+      double product = a[p + lane] * b[p + lane];
+      sums[lane] += product;
+      square_sums[lane] += product * product;
+    }
+  for (int64_t p = whole; p < k; p++) {
+    sums[p - whole] += a[p] * b[p];
+    square_sums[p - whole] += (a[p] * b[p]) * (a[p] * b[p]);
+  }
+  double sum = 0;
+  for (int lane = 0; lane < LANES; lane++) {
+    sum += sums[lane];
+    *squares += square_sums[lane];
+  }
+  return sum;
+}
+
 /* B [n, k]: each result is a dot product. */
 static void row_times_transposed(const hr_gemm *g, const double *a_row, const void *b, int64_t batch, double *b_row,
                                  double *out, double *norm)
@@ -31,13 +55,8 @@ static void row_times_transposed(const hr_gemm *g, const double *a_row, const vo
   int64_t start = batch * matrix.batch_stride;
   for (int64_t j = 0; j < g->n; j++) {
     hr_numbers_load(g->dtype, b, (size_t)(start + j * matrix.leading_dimension), (size_t)g->k, b_row);
-    double sum = 0, squares = 0;
-    for (int64_t p = 0; p < g->k; p++) {
-      double product = a_row[p] * b_row[p];
-      sum += product;
-      squares += product * product;
-    }
-    out[j] = sum;
+    double squares = 0;
+    out[j] = dot(a_row, b_row, g->k, &squares);
     if (norm)
       norm[j] = sqrt(squares);
   }
