@@ -29,28 +29,17 @@ hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *po
   return status;
 }
 
-/* A product or attention call alone; 0 where it cannot be counted. */
-static double bytes_of(const hr_sweep_point *point)
+/* What one configuration takes. docs/measuring.md: warming up lasts until samples agree, on a GPU 120 ms; then at least 10
+ * samples, until the interval is narrow or the time limit is over. A processor is shared with other programs, so that its
+ * interval takes longer.
+ * Held against, on an H200 in bf16: 7.1 s for 12 points of fig31, 7.6 s for 12 of fig47; on two cores of a Sapphire Rapids
+ * Xeon: 10 s for the 14 points of fig7a, 16 s for the 32 of fig16; 2026-11-21. */
+static double measuring_ns(double run_ns, bool gpu)
 {
-  int64_t bytes = 0;
-  if (point->kind == HR_SWEEP_ATTENTION)
-    hr_attention_bytes(&point->attention, &bytes);
-  else
-    hr_gemm_bytes(&point->gemm, &bytes);
-  return (double)bytes;
-}
-
-/* What one configuration takes. docs/measuring.md: warming up lasts until samples agree, up to 200 ms; then at least 10
- * samples, until the interval is narrow or the time limit is over. For the check the operands come from the GPU to the
- * host. A processor is shared with other programs, so that its interval takes longer.
- * Held against: 26 s for 28 points of fig36 in bf16, 34 s for 28 of fig24 in fp16 on an H200; 10 s for the 14 points of
- * fig7a and 16 s for the 32 of fig16 on two cores of a Sapphire Rapids Xeon; 2026-11-21. */
-static double measuring_ns(const hr_sweep_point *point, double run_ns, bool gpu)
-{
-  const double prepare_ns = 60e6 + (gpu ? 0.6 * bytes_of(point) : 0); /* buffers, random data, checked rows */
-  const double warm_up_ns = gpu ? 200e6 : 100e6;                      /* a GPU's clock sinks for as long as it may */
+  const double prepare_ns = gpu ? 40e6 : 60e6; /* buffers, random data, checked rows */
+  const double warm_up_ns = gpu ? 120e6 : 100e6;
   const double least_ns = gpu ? 0 : 250e6;
-  const double samples = 40; /* typical until the interval is narrow enough */
+  const double samples = gpu ? 15 : 40; /* typical until the interval is narrow enough */
   hr_measure_options options = hr_measure_options_default();
   double sampling_ns = fmin(options.time_limit_ns, fmax(samples * run_ns, least_ns));
   return prepare_ns + fmax(warm_up_ns, 2 * run_ns) + fmax(sampling_ns, (double)options.samples_min * run_ns);
@@ -62,14 +51,14 @@ static double measuring_ns(const hr_sweep_point *point, double run_ns, bool gpu)
 static double point_ns(const hr_sweep_point *point, double run_ns, bool gpu)
 {
   if (point->kind != HR_SWEEP_LAYER)
-    return measuring_ns(point, run_ns, gpu);
-  return LAYER_OPERATORS * measuring_ns(point, run_ns / LAYER_OPERATORS, gpu) + measuring_ns(point, run_ns, gpu);
+    return measuring_ns(run_ns, gpu);
+  return LAYER_OPERATORS * measuring_ns(run_ns / LAYER_OPERATORS, gpu) + measuring_ns(run_ns, gpu);
 }
 
 /* The probe before the first point, and a GPU's clock that is to settle. */
 static double beginning_ns(bool gpu)
 {
-  return gpu ? 4e9 : 1.5e9;
+  return gpu ? 4.5e9 : 1.5e9;
 }
 
 hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice, const hr_hardware *hardware,

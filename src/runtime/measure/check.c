@@ -15,7 +15,8 @@
 #define ROWS_MOST 16
 #define COLUMNS 32                       /* that are looked at together where a row is too long for all */
 #define LARGE ((size_t)1 << 26)          /* bytes from which on it is asked whether the host has them */
-#define PRODUCTS_MOST ((int64_t)1 << 24) /* multiply-adds of the reference: some 10 ms */
+#define COLUMNS_LEAST 8                  /* of each row */
+#define PRODUCTS_MOST ((int64_t)1 << 23) /* multiply-adds of the reference: some 10 ms, and as long to copy B's part */
 
 /* The result as rows, and what is looked at of each: `ranges` ranges of `width` columns, one of all where that is not too
  * much. */
@@ -39,7 +40,7 @@ static sample sample_of_product(const hr_gemm *g)
 {
   sample result = {.rows = g->batch * g->m, .length = g->n, .scratch = hr_reference_gemm_scratch(g)};
   result.count = hr_min64(ROWS_MOST, result.rows);
-  int64_t columns = hr_min64(g->n, hr_max64(1, PRODUCTS_MOST / result.count / g->k));
+  int64_t columns = hr_min64(g->n, hr_max64(COLUMNS_LEAST, PRODUCTS_MOST / result.count / g->k));
   result.width = columns == g->n ? g->n : hr_min64(COLUMNS, columns);
   result.ranges = columns / result.width;
   return result;
