@@ -105,8 +105,52 @@ static void impossible_sizes_are_refused_by_name(void **state)
 
 /* ---- the other kernels ---- */
 
-static void run_plan(hr_device *device, const char *kernel, const hr_rows *r, hr_buffer **buffers, size_t count)
+/* Inputs and the result in buffers of a device, each `skew` elements (of the result) and its own number behind the
+ * buffer's beginning, and the result with GUARD elements behind it. */
+#define GUARD 64
+
+typedef struct tensors {
+  hr_buffer *buffers[HR_OPERANDS_MAX];
+  void *values[HR_OPERANDS_MAX]; /* of the whole buffers, on the host */
+  size_t bytes[HR_OPERANDS_MAX], offset[HR_OPERANDS_MAX], count;
+} tensors;
+
+static void *values_of(const tensors *t, size_t i)
 {
+  return (char *)t->values[i] + t->offset[i];
+}
+
+static void create_tensors(hr_device *device, const hr_rows *r, const size_t *skew, tensors *t)
+{
+  hr_problem problem = {.operation = HR_OPERATION_ROWS, .dtype = r->dtype, .rows = *r};
+  hr_operands operands = hr_problem_operands(&problem);
+  size_t element = hr_dtype_bytes(r->dtype);
+  hr_error error;
+  *t = (tensors){.count = operands.count};
+  for (size_t i = 0; i < t->count; i++) {
+    bool output = i + 1 == t->count;
+    t->offset[i] = skew ? skew[i] * element : 0;
+    t->bytes[i] = t->offset[i] + operands.bytes[i] + (output && skew ? GUARD * element : 0);
+    t->values[i] = malloc(t->bytes[i]);
+    assert_ok(hr_buffer_create(device, t->bytes[i], &t->buffers[i], &error), error);
+    assert_ok(output ? hr_buffer_poison(t->buffers[i], r->dtype, &error)
+                     : hr_buffer_fill_uniform(t->buffers[i], r->dtype, 7 + i, &error),
+              error);
+    assert_ok(hr_buffer_read(t->buffers[i], t->values[i], t->bytes[i], &error), error);
+  }
+}
+
+static void free_tensors(tensors *t)
+{
+  for (size_t i = 0; i < t->count; i++) {
+    hr_buffer_free(t->buffers[i]);
+    free(t->values[i]);
+  }
+}
+
+static void run_plan(hr_device *device, const char *kernel, const hr_rows *r, const tensors *t)
+{
+  size_t last = t->count - 1;
   hr_plan *plan = NULL;
   hr_buffer *workspace = NULL;
   hr_error error;
@@ -114,18 +158,20 @@ static void run_plan(hr_device *device, const char *kernel, const hr_rows *r, hr
   if (hr_plan_workspace_bytes(plan) > 0)
     assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
   const void *inputs[3] = {NULL};
-  for (size_t i = 0; i + 1 < count; i++)
-    inputs[i] = hr_buffer_data(buffers[i]);
-  assert_ok(hr_plan_run_rows(plan, inputs, hr_buffer_data(buffers[count - 1]),
+  for (size_t i = 0; i < last; i++)
+    inputs[i] = (const char *)hr_buffer_data(t->buffers[i]) + t->offset[i];
+  assert_ok(hr_plan_run_rows(plan, inputs, (char *)hr_buffer_data(t->buffers[last]) + t->offset[last],
                              workspace ? hr_buffer_data(workspace) : NULL, &error),
             error);
   hr_buffer_free(workspace);
   hr_plan_free(plan);
 }
 
-static void compare(const char *kernel, const hr_rows *r, void *const *values, const void *result)
+static void compare(const char *kernel, const hr_rows *r, const tensors *t)
 {
-  const void *inputs[] = {values[0], values[1], values[2]};
+  const void *inputs[3] = {NULL}, *result = values_of(t, t->count - 1);
+  for (size_t i = 0; i + 1 < t->count; i++)
+    inputs[i] = values_of(t, i);
   size_t columns = (size_t)r->columns;
   double *scratch = calloc(hr_reference_rows_scratch(r) + 2 * columns, sizeof *scratch);
   double *expected = scratch + hr_reference_rows_scratch(r), *norm = expected + columns;
@@ -134,8 +180,8 @@ static void compare(const char *kernel, const hr_rows *r, void *const *values, c
     for (size_t i = 0; i < columns; i++) {
       double found = hr_number_load(r->dtype, result, (size_t)row * columns + i);
       double bound = hr_rows_error_bound(r->dtype, r->columns, expected[i], norm[i]);
-      bool same = found == expected[i] || (isnan(found) && isnan(expected[i])); /* infinite ones have no difference */
-      if (!(fabs(found - expected[i]) <= bound) && !same)
+      bool same = found == expected[i] || (isnan(found) && isnan(expected[i])); /* infinities too */
+      if (!same && !(fabs(found - expected[i]) <= bound))
         fail_msg("%s %s %s, %d rows of %d, period %d: [%d, %d] is %g, exactly %g, allowed ±%g", kernel,
                  hr_rows_operation_name(r->operation), hr_dtype_name(r->dtype), (int)r->rows, (int)columns,
                  (int)r->period, (int)row, (int)i, found, expected[i], bound);
@@ -144,66 +190,106 @@ static void compare(const char *kernel, const hr_rows *r, void *const *values, c
   free(scratch);
 }
 
-/* `special`: a NaN, infinities and a row of −∞ among the values. */
-static void check_one(hr_device *device, const char *kernel, const hr_rows *r, bool special)
+/* A NaN, infinities and a row of −∞ among the values; four rows at least, of two columns at least. */
+static void put_specials(const hr_rows *r, const tensors *t)
 {
-  hr_problem problem = {.operation = HR_OPERATION_ROWS, .dtype = r->dtype, .rows = *r};
-  hr_operands operands = hr_problem_operands(&problem);
-  hr_buffer *buffers[HR_OPERANDS_MAX] = {NULL};
-  void *values[HR_OPERANDS_MAX] = {NULL};
+  size_t columns = (size_t)r->columns;
   hr_error error;
-  for (size_t i = 0; i < operands.count; i++) {
-    bool output = i + 1 == operands.count;
-    values[i] = malloc(operands.bytes[i]);
-    assert_ok(hr_buffer_create(device, operands.bytes[i], &buffers[i], &error), error);
-    assert_ok(output ? hr_buffer_poison(buffers[i], r->dtype, &error)
-                     : hr_buffer_fill_uniform(buffers[i], r->dtype, 7 + i, &error),
-              error);
-    assert_ok(hr_buffer_read(buffers[i], values[i], operands.bytes[i], &error), error);
+  hr_number_store(r->dtype, values_of(t, 0), 1, (double)NAN);
+  hr_number_store(r->dtype, values_of(t, 0), columns + 1, (double)INFINITY);
+  hr_number_store(r->dtype, values_of(t, 0), 2 * columns + 1, -(double)INFINITY);
+  for (size_t i = 0; i < columns; i++)
+    hr_number_store(r->dtype, values_of(t, 0), 3 * columns + i, -(double)INFINITY);
+  assert_ok(hr_buffer_write(t->buffers[0], t->values[0], t->bytes[0], &error), error);
+}
+
+/* Before and behind the result, everything is as it was. */
+static void assert_guarded(const tensors *t, const char *before, const hr_rows *r)
+{
+  size_t last = t->count - 1, end = t->bytes[last] - GUARD * hr_dtype_bytes(r->dtype);
+  const char *after = t->values[last];
+  assert_memory_equal(after, before, t->offset[last]);
+  assert_memory_equal(after + end, before + end, t->bytes[last] - end);
+}
+
+static void check_one(hr_device *device, const char *kernel, const hr_rows *r, const size_t *skew, bool special)
+{
+  tensors t;
+  hr_error error;
+  create_tensors(device, r, skew, &t);
+  if (special)
+    put_specials(r, &t);
+  size_t last = t.count - 1;
+  char *before = malloc(t.bytes[last]);
+  memcpy(before, t.values[last], t.bytes[last]);
+  run_plan(device, kernel, r, &t);
+  assert_ok(hr_buffer_read(t.buffers[last], t.values[last], t.bytes[last], &error), error);
+  compare(kernel, r, &t);
+  if (skew)
+    assert_guarded(&t, before, r);
+  free(before);
+  free_tensors(&t);
+}
+
+/* Around what a pack, a thread, part of a warp, a warp, a block and a cluster hold, aligned and not. */
+static const int64_t sizes[][2] = {
+    {1, 1},     {1, 2},     {3, 64},     {5, 98},     {7, 99},     {300, 128}, {17, 513},  {17, 1000}, {6, 1025},
+    {4, 2048},  {5, 2055},  {3, 4099},   {2, 8192},   {3, 8202},   {2, 16384}, {2, 16386}, {2, 32768}, {3, 32769},
+    {2, 50257}, {2, 50258}, {1, 131072}, {2, 131073}, {1, 262145}, {700, 16},  {1100, 3}};
+
+static hr_rows rows_for(int operation, hr_dtype dtype, int64_t rows, int64_t columns)
+{
+  hr_rows r = rows_of((hr_rows_operation)operation, rows, columns);
+  r.dtype = dtype;
+  if (operation == HR_ROWS_ROTARY) {
+    r.columns += columns % 2;
+    r.period = 7;
+    r.group = 3;
   }
-  if (special) {
-    hr_number_store(r->dtype, values[0], 1, (double)NAN);
-    hr_number_store(r->dtype, values[0], (size_t)r->columns + 1, (double)INFINITY);
-    hr_number_store(r->dtype, values[0], 2 * (size_t)r->columns + 1, -(double)INFINITY);
-    for (size_t i = 0; i < (size_t)r->columns; i++)
-      hr_number_store(r->dtype, values[0], 3 * (size_t)r->columns + i, -(double)INFINITY);
-    assert_ok(hr_buffer_write(buffers[0], values[0], operands.bytes[0], &error), error);
-  }
-  run_plan(device, kernel, r, buffers, operands.count);
-  size_t last = operands.count - 1;
-  assert_ok(hr_buffer_read(buffers[last], values[last], operands.bytes[last], &error), error);
-  compare(kernel, r, values, values[last]);
-  for (size_t i = 0; i < operands.count; i++) {
-    hr_buffer_free(buffers[i]);
-    free(values[i]);
+  return r;
+}
+
+#define LONG_ON_A_CPU 60000 /* rows beyond are cut into nothing else there */
+
+static void check_sizes(hr_device *device, const char *kernel, int operation, hr_dtype dtype)
+{
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    if (sizes[i][1] > LONG_ON_A_CPU && strncmp(hr_device_name(device), "cuda", 4) != 0)
+      continue;
+    hr_rows r = rows_for(operation, dtype, sizes[i][0], sizes[i][1]);
+    check_one(device, kernel, &r, NULL, false);
+    if (operation != HR_ROWS_SOFTMAX)
+      continue;
+    r.period = r.rows > r.columns ? r.rows : 2; /* the first rows may see nothing */
+    check_one(device, kernel, &r, NULL, false);
+    r.period = r.columns; /* the first row sees one */
+    check_one(device, kernel, &r, NULL, false);
   }
 }
 
-static const int64_t sizes[][2] = {{1, 2},    {3, 64},   {5, 98},    {300, 128}, {17, 1000}, {4, 2048},
-                                   {2, 8192}, {3, 8202}, {2, 16384}, {2, 16386}, {2, 50258}, {700, 16}};
+/* Addresses that are multiples of an element only: all alike, each its own, and the result alone; the lengths are for a
+ * part of a warp, a block, a cluster. */
+static void check_addresses(hr_device *device, const char *kernel, int operation, hr_dtype dtype)
+{
+  static const size_t skews[][HR_OPERANDS_MAX] = {{1, 1, 1, 1}, {1, 2, 3, 7}, {5, 4, 6, 3}, {0, 0, 0, 1}, {3, 0, 0, 0}};
+  static const int64_t lengths[] = {24, 512, 1021, 4096, 33000};
+  for (size_t i = 0; i < sizeof skews / sizeof *skews; i++) {
+    for (size_t j = 0; j < sizeof lengths / sizeof *lengths; j++) {
+      hr_rows r = rows_for(operation, dtype, 3, lengths[j]);
+      check_one(device, kernel, &r, skews[i], false);
+    }
+  }
+}
 
 static void check_kernel(hr_device *device, const hr_kernel_info *info, hr_dtype dtype)
 {
+  static const int64_t lengths[] = {32, 100, 2049, 16400, 40001};
   for (int operation = 0; operation < HR_ROWS_COUNT; operation++) {
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-      hr_rows r = rows_of((hr_rows_operation)operation, sizes[i][0], sizes[i][1]);
-      r.dtype = dtype;
-      if (operation == HR_ROWS_ROTARY) {
-        r.period = 7;
-        r.group = 3;
-      }
-      check_one(device, info->name, &r, false);
-      if (operation == HR_ROWS_SOFTMAX) {
-        r.period = sizes[i][0] > sizes[i][1] ? sizes[i][0] : 2; /* the first row may see nothing */
-        check_one(device, info->name, &r, false);
-      }
-    }
-    const int64_t lengths[] = {32, 100, 16400};
-    for (size_t i = 0; i < 3 && dtype != HR_FP8_E4M3; i++) {
-      hr_rows r = rows_of((hr_rows_operation)operation, 5, lengths[i]);
-      r.dtype = dtype;
-      r.period = operation == HR_ROWS_ROTARY ? 5 : 0;
-      check_one(device, info->name, &r, true);
+    check_sizes(device, info->name, operation, dtype);
+    check_addresses(device, info->name, operation, dtype);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths && dtype != HR_FP8_E4M3; i++) {
+      hr_rows r = rows_for(operation, dtype, 5, lengths[i]);
+      check_one(device, info->name, &r, NULL, true);
     }
   }
 }
@@ -260,20 +346,19 @@ static void exponentials_hold_their_error_to_the_smallest_numbers(void **state)
     if (strcmp(kernels[i].operation, "rows") != 0 || strcmp(kernels[i].device, "cpu") != 0 ||
         !hr_kernel_runs(device, kernels[i].name, why, sizeof why))
       continue;
-    hr_buffer *buffers[2];
+    tensors t = {.count = 2};
     for (int j = 0; j < 2; j++)
-      assert_ok(hr_buffer_create(device, sizeof x, &buffers[j], &error), error);
-    assert_ok(hr_buffer_write(buffers[0], x, sizeof x, &error), error);
-    run_plan(device, kernels[i].name, &r, buffers, 2);
-    assert_ok(hr_buffer_read(buffers[1], y, sizeof y, &error), error);
+      assert_ok(hr_buffer_create(device, sizeof x, &t.buffers[j], &error), error);
+    assert_ok(hr_buffer_write(t.buffers[0], x, sizeof x, &error), error);
+    run_plan(device, kernels[i].name, &r, &t);
+    assert_ok(hr_buffer_read(t.buffers[1], y, sizeof y, &error), error);
     for (int j = 0; j < rows; j++) {
       double e = exp((double)x[2 * j + 1]), exact = e / (1 + e), off = fabs((double)y[2 * j + 1] - exact);
       if (!(off <= exact * 6 * 0x1p-24 + 0x1p-149))
         fail_msg("%s: softmax of 0 and %g: %g, exactly %g", kernels[i].name, (double)x[2 * j + 1], (double)y[2 * j + 1],
                  exact);
     }
-    hr_buffer_free(buffers[0]);
-    hr_buffer_free(buffers[1]);
+    free_tensors(&t);
   }
   hr_device_close(device);
 }

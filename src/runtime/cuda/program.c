@@ -12,8 +12,9 @@
 extern const hr_catalog_entry hr_embedded_cuda_sources[], hr_embedded_cuda_headers[]; /* made by cmake/embed.cmake */
 
 #define OPTIONS_MAX 4
+#define HEADERS_MAX 8
 
-static const char *const sources[] = {"ceilings", "fill", "rows", NULL};
+static const char *const sources[] = {"ceilings", "fill", "softmax", "norm", "elementwise", NULL};
 
 const char *const *hr_program_sources(void)
 {
@@ -84,17 +85,37 @@ static hr_status take_image(const hr_nvrtc *nvrtc, rtc_program compiled, char **
   return status;
 }
 
+/* The headers of kernels/ under the names that sources include them by; every program is offered all. */
+typedef struct header_list {
+  char names[HEADERS_MAX][80];
+  const char *name[HEADERS_MAX], *text[HEADERS_MAX];
+  int count;
+} header_list;
+
+static void list_headers(header_list *headers)
+{
+  headers->count = 0;
+  for (const hr_catalog_entry *entry = hr_embedded_cuda_headers; entry->name && headers->count < HEADERS_MAX; entry++) {
+    int at = headers->count++;
+    snprintf(headers->names[at], sizeof headers->names[at], "runtime/cuda/kernels/%.40s.cuh", entry->name);
+    headers->name[at] = headers->names[at];
+    headers->text[at] = entry->text;
+  }
+}
+
 static hr_status compile(const hr_nvrtc *nvrtc, const hr_program *program, const compiler_options *options,
                          char **image, size_t *bytes, hr_error *error)
 {
   const char *source = find_text(hr_embedded_cuda_sources, program->source);
-  const char *header = find_text(hr_embedded_cuda_headers, "number"), *header_name = "runtime/cuda/kernels/number.cuh";
+  header_list headers;
   char name[64];
-  if (!source || !header)
+  list_headers(&headers);
+  if (!source)
     return hr_fail(error, HR_ERROR_NOT_FOUND, "no kernel source is called \"%.40s\"", program->source);
   snprintf(name, sizeof name, "%.40s.cu", program->source);
   rtc_program compiled = NULL;
-  HR_TRY(HR_RTC(nvrtc, nvrtcCreateProgram, (&compiled, source, name, 1, &header, &header_name), error));
+  HR_TRY(
+      HR_RTC(nvrtc, nvrtcCreateProgram, (&compiled, source, name, headers.count, headers.text, headers.name), error));
   rtc_result result = nvrtc->nvrtcCompileProgram(compiled, OPTIONS_MAX, options->list);
   hr_status status = result == RTC_COMPILATION ? complain(nvrtc, compiled, program, error)
                                                : hr_nvrtc_check(nvrtc, result, "nvrtcCompileProgram", error);
@@ -108,17 +129,22 @@ static hr_status compile(const hr_nvrtc *nvrtc, const hr_program *program, const
 static char *make_key(const hr_nvrtc *nvrtc, const hr_program *program, const compiler_options *options)
 {
   const char *source = find_text(hr_embedded_cuda_sources, program->source);
-  const char *header = find_text(hr_embedded_cuda_headers, "number");
-  if (!source || !header)
+  header_list headers;
+  list_headers(&headers);
+  if (!source)
     return NULL;
-  size_t size = strlen(source) + strlen(header) + OPTIONS_MAX * sizeof options->texts[0] + 128;
+  size_t size = strlen(source) + OPTIONS_MAX * sizeof options->texts[0] + 128;
+  for (int i = 0; i < headers.count; i++)
+    size += strlen(headers.text[i]) + 1;
   char *key = malloc(size);
   if (!key)
     return NULL;
   int used = snprintf(key, size, "NVRTC %d.%d\n%s\n", nvrtc->major, nvrtc->minor, program->source);
   for (size_t i = 0; i < OPTIONS_MAX; i++)
     used += snprintf(key + used, size - (size_t)used, "%s\n", options->list[i]);
-  snprintf(key + used, size - (size_t)used, "%s\n%s", header, source);
+  for (int i = 0; i < headers.count; i++)
+    used += snprintf(key + used, size - (size_t)used, "%s\n", headers.text[i]);
+  snprintf(key + used, size - (size_t)used, "%s", source);
   return key;
 }
 

@@ -1,11 +1,21 @@
 /* One element of a number format in memory, and as a float. HR_DTYPE_… says which format a program is compiled for;
- * nothing is included, so that NVRTC alone is enough. */
+ * nothing is included, so that NVRTC alone is enough.
+ *
+ * A word holds PER_WORD values in a register: value_in() and word_of(). Words of fp8 are of fp16, which has all its values
+ * and an infinity. */
 
 #if defined(HR_DTYPE_fp32) || defined(HR_DTYPE_tf32)
 typedef float element;
 
 __device__ inline float to_float(element value) { return value; }
 __device__ inline element from_float(float value) { return value; }
+
+#define PER_WORD 1
+#define MINUS_INFINITY_WORD 0xFF800000u
+
+__device__ inline unsigned bits_of(element value) { return __float_as_uint(value); }
+__device__ inline float value_in(unsigned word, int) { return __uint_as_float(word); }
+__device__ inline unsigned word_of(const float *values) { return __float_as_uint(values[0]); }
 
 #elif defined(HR_DTYPE_fp16)
 typedef unsigned short element;
@@ -24,6 +34,8 @@ __device__ inline element from_float(float value)
   return bits;
 }
 
+#define WORD_OF_FP16
+
 #elif defined(HR_DTYPE_bf16)
 typedef unsigned short element;
 
@@ -41,6 +53,27 @@ __device__ inline element from_float(float value)
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
     return (element)(bits >> 16 | 0x40);
   return (element)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+#endif
+}
+
+#define PER_WORD 2
+#define MINUS_INFINITY_WORD 0xFF80FF80u
+
+__device__ inline unsigned bits_of(element value) { return value; }
+
+__device__ inline float value_in(unsigned word, int i)
+{
+  return __uint_as_float(i == 0 ? word << 16 : word & 0xFFFF0000u);
+}
+
+__device__ inline unsigned word_of(const float *values)
+{
+#if __CUDA_ARCH__ >= 800
+  unsigned word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(values[1]), "f"(values[0]));
+  return word;
+#else
+  return from_float(values[0]) | (unsigned)from_float(values[1]) << 16;
 #endif
 }
 
@@ -73,6 +106,30 @@ __device__ inline element from_float(float value)
   return (element)(sign | (rounded - (120u << 3)));
 }
 
+#define WORD_OF_FP16
+
 #else
 #error "no number format was asked for"
+#endif
+
+#ifdef WORD_OF_FP16
+#define PER_WORD 2
+#define MINUS_INFINITY_WORD 0xFC00FC00u
+
+__device__ inline unsigned bits_of(element value) { return value; }
+
+__device__ inline float value_in(unsigned word, int i)
+{
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"((unsigned short)(i == 0 ? word : word >> 16)));
+  return value;
+}
+
+__device__ inline unsigned word_of(const float *values)
+{
+  unsigned short low, high;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(low) : "f"(values[0]));
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(high) : "f"(values[1]));
+  return low | (unsigned)high << 16;
+}
 #endif
