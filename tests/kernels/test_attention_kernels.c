@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRODUCTS ((int64_t)1500000) /* multiply-adds of the truth for one call */
+#define PRODUCTS ((int64_t)800000) /* multiply-adds of the truth for one call */
 #define LENGTH(array) (int64_t)(sizeof(array) / sizeof *(array))
 
 static const int64_t heads[][3] = {{1, 1, 1},   {8, 8, 8},   {8, 1, 1},  {32, 8, 8},
