@@ -58,6 +58,7 @@ static hr_status keep(const cli_run *run, const gemm_job *job, const hr_gemm *ge
   hr_result_set_device(&result, job->device, hardware);
   hr_result_set_measurement(&result, measurement, hardware);
   snprintf(result.kernel_asked, sizeof result.kernel_asked, "%s", run->options.kernel ? run->options.kernel : "");
+  result.autotune = run->options.autotune;
   result.seed = hr_measure_options_default().seed;
   return hr_store_append(job->store, &result, error);
 }
@@ -68,6 +69,7 @@ static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, h
   hr_measure_options options = hr_measure_options_default();
   options.kernel = run->options.kernel;
   options.warm = run->options.warm;
+  options.autotune = run->options.autotune;
   options.cancelled = cli_cancelled;
   if (run->options.budget > 0)
     options.time_limit_ns = run->options.budget * 1e9;
@@ -123,6 +125,8 @@ static int open_job(const cli_run *run, gemm_job *job)
   bool save = run->options.save || run->options.db;
   if (run->options.kernel && !run->options.measure)
     return cli_fail(EXIT_USAGE, "--kernel: needs --measure");
+  if (run->options.autotune && !run->options.measure)
+    return cli_fail(EXIT_USAGE, "--autotune: needs --measure");
   if (save && !run->options.measure)
     return cli_fail(EXIT_USAGE, "--%s: needs --measure", run->options.save ? "save" : "db");
   int code = run->options.measure ? cli_open_own_device(run, &job->device) : CLI_GO_ON;

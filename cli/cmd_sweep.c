@@ -128,6 +128,7 @@ static hr_sweep_options make_options(const cli_run *run, sweep_job *job)
   options.again = run->options.again;
   options.warm = run->options.warm;
   options.kernel = run->options.kernel;
+  options.autotune = run->options.autotune;
   options.probe = true;
   options.rates = &job->rates;
   options.time_limit_ns = run->options.time_limit * 1e9;

@@ -12,11 +12,11 @@ _headroom_options() {
       ;;
     gemm)
       echo "--device --dtype --m --n --k --batch-count --transpose-a --transpose-b --lda --ldb --ldc" \
-        "--stride-a --stride-b --stride-c --broadcast-a --broadcast-b --kernel --warm --measure --budget" \
+        "--stride-a --stride-b --stride-c --broadcast-a --broadcast-b --kernel --autotune --warm --measure --budget" \
         "--threads --save --db $common"
       ;;
     layer) echo "--device $workload --budget --threads --warm --save --db $common" ;;
-    sweep) echo "--device --dtype --threads --kernel --warm --points --shard --again --seed --time-limit --db --list $common" ;;
+    sweep) echo "--device --dtype --threads --kernel --autotune --warm --points --shard --again --seed --time-limit --db --list $common" ;;
     results) echo "--sweep --device --status --since --last --yes --db $common" ;;
     devices) echo "--probe --list $common" ;;
     kernels) echo "--list $common" ;;

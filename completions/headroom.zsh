@@ -94,6 +94,7 @@ _headroom() {
         '--stride-a[from one A to the next]:elements:' '--stride-b[from one B to the next]:elements:' \
         '--stride-c[from one C to the next]:elements:' '--broadcast-a[all products read the same A]' \
         '--broadcast-b[all products read the same B]' '--kernel[kernel]:kernel:_headroom_kernels' \
+        '--autotune[time so many algorithms]:count:' \
         '--warm[the same data again and again]' '--save[keep the measurement]' '--db[the store]:file:_files' $common
       ;;
     layer)
@@ -112,7 +113,7 @@ _headroom() {
       _arguments $device $dtype '--points[only so many points]:count:' '--shard[a share of the points]:I/N:' \
         '--again[measure also what has a row]' '--seed[of the order and the data]:number:' \
         '--time-limit[seconds of sampling one point]:seconds:' '--threads[cores to measure with]:count:' \
-        '--kernel[kernel]:kernel:_headroom_kernels' '--warm[the same data again and again]' \
+        '--kernel[kernel]:kernel:_headroom_kernels' '--autotune[time so many algorithms]:count:' '--warm[the same data again and again]' \
         '--db[the store]:file:_files' '--list[only the names]' $common \
         '*:sweep:_headroom_sweeps'
       ;;

@@ -114,6 +114,15 @@ HR_API bool hr_kernel_runs(const hr_device *device, const char *kernel, char *wh
 HR_API hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan,
                               hr_error *error);
 
+/** Prepares C = A B as hr_plan_gemm(), but in the choice-th (from 0) of the `choices` configurations that the kernel
+ *  thinks best: cuBLASLt's heuristic knows several, and its first, which hr_plan_gemm() takes, is not always the
+ *  fastest. HR_ERROR_INVALID unless 0 ≤ choice < choices, HR_ERROR_NOT_FOUND where the kernel knows fewer. */
+HR_API hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const char *kernel, int64_t choice,
+                                     int64_t choices, hr_plan **plan, hr_error *error);
+
+/** How many of the configurations that were asked for there are: 1 to `choices` of hr_plan_gemm_choice(), else 1. */
+HR_API int64_t hr_plan_choices(const hr_plan *plan);
+
 /** Prepares O = attention(Q, K, V), as hr_plan_gemm(). */
 HR_API hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel, hr_plan **plan,
                                    hr_error *error);
@@ -129,7 +138,7 @@ HR_API void hr_plan_free(hr_plan *plan);
 HR_API const char *hr_plan_kernel(const hr_plan *plan);
 HR_API const char *hr_plan_passed_over(const hr_plan *plan); /* see hr_plan_kernel() */
 
-/** What the kernel is set to for this problem ("algo 66, tile 128x256, …"), "" where there is nothing to set. Lives as
+/** What the kernel is set to for this problem ("algo 66, tile 128x256, …, choice 3 of 8"), "" where there is nothing to set. Lives as
  *  long as the plan. */
 HR_API const char *hr_plan_configuration(const hr_plan *plan);
 

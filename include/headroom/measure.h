@@ -11,15 +11,17 @@ extern "C" {
 #endif
 
 typedef struct hr_measure_options {
-  size_t struct_size;              /* sizeof(hr_measure_options), set by hr_measure_options_default() */
-  double time_limit_ns;            /* of the sampling of one configuration. Default 2 s */
-  double precision;                /* stop when the 95% interval of the median is within ± this. Default 0.005 */
-  int64_t samples_min;             /* default 10 */
-  int64_t samples_max;             /* default 1000 */
-  bool warm;                       /* one buffer set again and again; default false: cold, sets rotate */
-  bool check;                      /* compare sampled rows with the reference first; default true */
-  uint64_t seed;                   /* of the data. Default 1 */
-  const char *kernel;              /* a name of hr_kernels(); NULL: the best */
+  size_t struct_size;   /* sizeof(hr_measure_options), set by hr_measure_options_default() */
+  double time_limit_ns; /* of the sampling of one configuration. Default 2 s */
+  double precision;     /* stop when the 95% interval of the median is within ± this. Default 0.005 */
+  int64_t samples_min;  /* default 10 */
+  int64_t samples_max;  /* default 1000 */
+  bool warm;            /* one buffer set again and again; default false: cold, sets rotate */
+  bool check;           /* compare sampled rows with the reference first; default true */
+  uint64_t seed;        /* of the data. Default 1 */
+  const char *kernel;   /* a name of hr_kernels(); NULL: the best */
+  int64_t autotune;     /* of one product: time so many of the configurations that the kernel thinks best, by turns, and
+                       measure the fastest. Default 0: the first */
   int (*cancelled)(void *context); /* polled between samples; not 0 ends with HR_ERROR_INTERRUPTED. May be NULL */
   void *context;
 } hr_measure_options;
@@ -32,7 +34,11 @@ typedef struct hr_measurement {
   hr_status status; /* HR_OK, or why there is no time (or a doubtful one: HR_ERROR_NOISY) */
   char reason[160]; /* the detail when status is not HR_OK */
   char kernel[64];
-  char configuration[128];  /* hr_plan_configuration() */
+  char configuration[128]; /* hr_plan_configuration() */
+  int64_t choice, choices; /* autotuned: the choice-th, from 1, of `choices` configurations; 0: the first was taken */
+  double
+      choice_speedup; /* time of the first choice over that of the chosen one, by turns, in samples that the choice was
+                            not made by; NAN where it was not autotuned, or the first failed */
   hr_conditions conditions; /* of the device, right after the last sample */
   int64_t samples;
   int64_t discarded; /* samples left out as other processes had the cores while they were taken */

@@ -47,6 +47,7 @@ typedef struct hr_result {
   char product[96];                    /* "NVIDIA H200" */
   int64_t threads;                     /* cores used; 0 on a GPU */
   char kernel_asked[64];               /* a kernel asked for by name; "": the best was taken */
+  int64_t autotune;                    /* configurations asked to be timed for the fastest; 0: the first was taken */
   hr_measurement measurement;          /* its status and reason are the row's */
   double ceiling_share, library_share; /* of the probed instruction ceiling, of the library's best product; 0 … 1 */
 
@@ -113,7 +114,7 @@ HR_API void hr_store_set_patience(hr_store *store, int milliseconds);
 HR_API hr_status hr_store_append(hr_store *store, hr_result *result, hr_error *error);
 
 /** Whether the point of `result` has a row, whatever its status: the same sweep, series, axes, problem, product,
- *  threads, kernel_asked and measurement.warm. The other members do not matter. */
+ *  threads, kernel_asked, autotune and measurement.warm. The other members do not matter. */
 HR_API hr_status hr_store_has(hr_store *store, const hr_result *result, bool *found, hr_error *error);
 
 /** Which rows; a member that is NULL or 0 lets all pass. */

@@ -135,6 +135,7 @@ typedef struct hr_sweep_options {
                              owned by the caller. NULL: each run measures it */
   double time_limit_ns;   /* of the sampling of one point; 0: 2 s */
   const char *kernel;     /* a name of hr_kernels(); NULL: the best */
+  int64_t autotune;       /* of products: hr_measure_options.autotune; rows with it are rows of their own */
 } hr_sweep_options;
 
 /** All points, one worker, bf16, cold, nothing probed. */

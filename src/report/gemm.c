@@ -139,6 +139,9 @@ static void put_measurement_json(hr_json document, const gemm_report *r)
   hr_json_put_text(json, "reason", m->reason[0] ? m->reason : NULL);
   hr_json_put_text(json, "kernel", m->kernel[0] ? m->kernel : NULL);
   hr_json_put_text(json, "configuration", m->configuration[0] ? m->configuration : NULL);
+  hr_json_put_count(json, "choice", m->choice);
+  hr_json_put_count(json, "choices", m->choices);
+  hr_json_put_number(json, "choice_speedup", m->choice > 0 ? m->choice_speedup : NAN);
   hr_json_put_count(json, "samples", m->samples);
   hr_json_put_count(json, "discarded", m->discarded);
   const struct {
@@ -288,6 +291,8 @@ static void tell_measurement(const hr_document *document, const gemm_report *r)
     hr_put_field(document, "of ceiling", "%s of what the device's instructions reach", share);
   if (m->configuration[0])
     hr_put_field(document, "algorithm", "%s", m->configuration);
+  if (m->choices > 1 && !isnan(m->choice_speedup))
+    hr_put_field(document, "autotuned", "%.3f times as fast as the library's first choice", m->choice_speedup);
   const hr_conditions *c = &m->conditions;
   if (!isnan(c->clock_hz))
     hr_put_field(document, "conditions", "%.0f MHz, %.0f W, %.0f °C%s%s", c->clock_hz * 1e-6, c->power_w,

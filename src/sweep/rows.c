@@ -53,7 +53,7 @@ static size_t first_place(const finder *f, uint64_t hash)
   return low;
 }
 
-/* Whether a row is what the run would write for one of its points. */
+/* Whether a row is what the run would write for one of its points, as far as that does not depend on the point. */
 static bool same_run(const hr_result *row, const hr_result *base)
 {
   return strcmp(row->product, base->product) == 0 && row->threads == base->threads &&
@@ -74,7 +74,7 @@ static int take_row(void *context, const hr_result *row)
       continue;
     hr_sweep_set_point(&wanted, &point);
     if (strcmp(wanted.axes, row->axes) != 0 || strcmp(wanted.series, row->series) != 0 ||
-        strcmp(wanted.problem, row->problem) != 0)
+        strcmp(wanted.problem, row->problem) != 0 || wanted.autotune != row->autotune)
       continue;
     hr_sweep_row *to = &f->rows[index];
     f->found += !to->found;

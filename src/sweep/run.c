@@ -28,6 +28,7 @@ hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, cons
   hr_copy_text(base.sweep, sizeof base.sweep, hr_sweep_describe(sweep).name);
   hr_copy_text(base.kernel_asked, sizeof base.kernel_asked, options->kernel ? options->kernel : "");
   base.measurement.warm = options->warm;
+  base.autotune = options->autotune;
   base.seed = options->choice.seed;
   return base;
 }
@@ -36,6 +37,8 @@ void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
 {
   hr_copy_text(result->series, sizeof result->series, point->series);
   hr_copy_text(result->axes, sizeof result->axes, point->axes);
+  if (point->kind == HR_SWEEP_ATTENTION || point->kind == HR_SWEEP_LAYER)
+    result->autotune = 0; /* nothing there is chosen */
   if (point->kind == HR_SWEEP_ATTENTION) {
     hr_result_set_attention(result, &point->attention);
   } else if (point->kind == HR_SWEEP_LAYER) {
@@ -73,6 +76,7 @@ static hr_measure_options measure_options(run_state *state)
   options.warm = o->warm;
   options.seed = o->choice.seed;
   options.kernel = o->kernel;
+  options.autotune = o->autotune;
   options.cancelled = ask;
   options.context = state;
   return options;
@@ -179,6 +183,8 @@ static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_po
 
 static hr_status check_options(const hr_sweep_options *options, hr_error *error)
 {
+  if (options->autotune < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "autotune: expected at least 0");
   if (options->time_limit_ns < 0 || isnan(options->time_limit_ns))
     return hr_fail(error, HR_ERROR_INVALID, "time_limit_ns: expected at least 0");
   size_t count;

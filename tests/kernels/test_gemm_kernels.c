@@ -4,6 +4,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/device/number.h"
+#include "runtime/measure/subject.h"
 
 #include <headroom/measure.h>
 
@@ -80,11 +81,24 @@ static double element_b(const product *p, int64_t batch, int64_t inner, int64_t 
   return hr_number_load(p->gemm.dtype, p->b_values, place_of(&p->gemm, 'b', batch, inner, column));
 }
 
+/* Runs a plan; C then is on the host, too. */
+static void run_plan(hr_device *device, hr_plan *plan, product *p)
+{
+  hr_buffer *workspace = NULL;
+  hr_error error;
+  if (hr_plan_workspace_bytes(plan) > 0)
+    assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
+  assert_ok(hr_plan_run_gemm(plan, hr_buffer_data(p->a), hr_buffer_data(p->b), hr_buffer_data(p->c),
+                             workspace ? hr_buffer_data(workspace) : NULL, &error),
+            error);
+  p->c_values = values_of(p->c, bytes_of(&p->gemm, hr_gemm_c(&p->gemm)));
+  hr_buffer_free(workspace);
+}
+
 /* Runs the kernel; false where this machine or the kernel says beforehand that it cannot. */
 static bool run_kernel(hr_device *device, const char *kernel, product *p)
 {
   hr_plan *plan = NULL;
-  hr_buffer *workspace = NULL;
   hr_error error = {.message = ""};
   hr_status status = hr_plan_gemm(device, &p->gemm, kernel, &plan, &error);
   if (status == HR_ERROR_UNSUPPORTED)
@@ -92,14 +106,8 @@ static bool run_kernel(hr_device *device, const char *kernel, product *p)
   if (status != HR_OK)
     fail_msg("%s: %s", kernel, error.message);
   assert_string_equal(hr_plan_kernel(plan), kernel);
-  if (hr_plan_workspace_bytes(plan) > 0)
-    assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
-  assert_ok(hr_plan_run_gemm(plan, hr_buffer_data(p->a), hr_buffer_data(p->b), hr_buffer_data(p->c),
-                             workspace ? hr_buffer_data(workspace) : NULL, &error),
-            error);
-  p->c_values = values_of(p->c, bytes_of(&p->gemm, hr_gemm_c(&p->gemm)));
+  run_plan(device, plan, p);
   hr_plan_free(plan);
-  hr_buffer_free(workspace);
   return true;
 }
 
@@ -134,6 +142,27 @@ static void assert_product(const char *kernel, const product *p)
                    kernel, hr_dtype_name(g->dtype), (int)g->m, (int)g->n, (int)g->k, (int)g->batch, g->transpose_a,
                    g->transpose_b, (int)g->lda, (int)g->ldb, (int)g->ldc, (int)g->stride_a, (int)g->stride_b,
                    (int)g->stride_c, (int)batch, (int)row, (int)column, found, exact, bound);
+      }
+}
+
+/* By the sharper bound of uniform values, which knows that parts of a sum may be rounded. */
+static void assert_uniform_product(const char *what, const product *p, const hr_summation *summation)
+{
+  const hr_gemm *g = &p->gemm;
+  for (int64_t batch = 0; batch < g->batch; batch++)
+    for (int64_t row = 0; row < g->m; row++)
+      for (int64_t column = 0; column < g->n; column++) {
+        double exact = 0, squares = 0;
+        for (int64_t inner = 0; inner < g->k; inner++) {
+          double term = element_a(p, batch, row, inner) * element_b(p, batch, inner, column);
+          exact += term;
+          squares += term * term;
+        }
+        double found = hr_number_load(g->dtype, p->c_values, place_of(g, 'c', batch, row, column));
+        double bound = hr_gemm_error_bound(g->dtype, g->k, summation, exact, sqrt(squares));
+        if (!(fabs(found - exact) <= bound))
+          fail_msg("%s, m %d n %d k %d: [%d, %d, %d] is %g, exactly %g, allowed ±%g", what, (int)g->m, (int)g->n,
+                   (int)g->k, (int)batch, (int)row, (int)column, found, exact, bound);
       }
 }
 
@@ -354,31 +383,69 @@ static void strides_are_kept_to_and_gaps_neither_read_nor_written(void **state)
   each_kernel(check_strides);
 }
 
+static void check_measured(hr_device *device, size_t way)
+{
+  hr_gemm g = hr_gemm_default();
+  hr_measurement measured;
+  hr_error error;
+  g.m = 37, g.n = 80, g.k = 64, g.batch = 5, g.dtype = HR_FP32;
+  g.transpose_a = way % 2 == 1, g.transpose_b = way % 2 == 0;
+  arrangements[way / 2](&g, 4);
+  hr_measure_options options = hr_measure_options_default();
+  options.time_limit_ns = 5e6;
+  assert_ok(hr_measure_gemm(device, &g, &options, &measured, &error), error);
+  if (measured.status == HR_ERROR_WRONG_RESULT || measured.status == HR_ERROR_BACKEND)
+    fail_msg("%s, arrangement %zu: %s", hr_device_name(device), way / 2, measured.reason);
+  if (measured.status != HR_ERROR_UNSUPPORTED)
+    assert_true(measured.rows_checked == 16);
+}
+
 /* The check of a measurement has to look where the strides say, also in a memory that the host cannot read. */
 static void products_with_strides_pass_the_check_of_a_measurement(void **state)
 {
   (void)state;
   static const char *const devices[] = {"reference", "cpu", "cuda:0"};
-  for (size_t d = 0; d < sizeof devices / sizeof *devices; d++)
-    for (size_t way = 0; way < 2 * sizeof arrangements / sizeof *arrangements; way++) {
-      hr_device *device = NULL;
-      hr_error error;
-      if (hr_device_open(devices[d], 0, &device, &error) != HR_OK)
-        continue;
+  for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
+    hr_device *device = NULL;
+    if (hr_device_open(devices[d], 0, &device, NULL) != HR_OK)
+      continue;
+    for (size_t way = 0; way < 2 * sizeof arrangements / sizeof *arrangements; way++)
+      check_measured(device, way);
+    hr_device_close(device);
+  }
+}
+
+/* All that cuBLASLt's heuristic knows for a product, not only what it puts first. */
+static void every_algorithm_that_a_gpu_can_be_tuned_with_is_right(void **state)
+{
+  (void)state;
+  static const int64_t shapes[][4] = {{384, 512, 320, 1}, {65, 129, 514, 1}, {8, 1024, 2048, 1}, {100, 96, 72, 7}};
+  hr_device *device = NULL;
+  hr_error error;
+  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  int64_t checked = 0;
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int64_t choice = 0, choices = 1; choice < choices; choice++) {
       hr_gemm g = hr_gemm_default();
-      g.m = 37, g.n = 80, g.k = 64, g.batch = 5, g.dtype = HR_FP32;
-      g.transpose_a = way % 2 == 1, g.transpose_b = way % 2 == 0;
-      arrangements[way / 2](&g, 4);
-      hr_measure_options options = hr_measure_options_default();
-      options.time_limit_ns = 5e6;
-      hr_measurement measured;
-      assert_ok(hr_measure_gemm(device, &g, &options, &measured, &error), error);
-      if (measured.status == HR_ERROR_WRONG_RESULT || measured.status == HR_ERROR_BACKEND)
-        fail_msg("%s, arrangement %zu: %s", devices[d], way / 2, measured.reason);
-      if (measured.status != HR_ERROR_UNSUPPORTED)
-        assert_true(measured.rows_checked == 16);
-      hr_device_close(device);
+      hr_plan *plan = NULL;
+      g.m = shapes[i][0], g.n = shapes[i][1], g.k = shapes[i][2], g.batch = shapes[i][3], g.transpose_b = true;
+      assert_ok(hr_plan_gemm_choice(device, &g, "gemm_cublaslt", choice, 32, &plan, &error), error);
+      choices = hr_plan_choices(plan);
+      if (choice == 0)
+        print_message("%s\n", hr_plan_configuration(plan));
+      product p;
+      make_product(device, &g, (uint64_t)(50 * choice), &p);
+      run_plan(device, plan, &p);
+      assert_uniform_product(hr_plan_configuration(plan), &p, &plan->summation);
+      hr_plan_free(plan);
+      free_product(&p);
+      checked++;
     }
+  print_message("%d algorithms\n", (int)checked);
+  hr_device_close(device);
 }
 
 static void check_special(hr_device *device, const hr_kernel_info *info, hr_dtype dtype)
@@ -542,6 +609,7 @@ int main(void)
       cmocka_unit_test(strides_are_kept_to_and_gaps_neither_read_nor_written),
       cmocka_unit_test(products_with_strides_pass_the_check_of_a_measurement),
       cmocka_unit_test(nan_and_infinity_reach_exactly_the_rows_that_they_are_in),
+      cmocka_unit_test(every_algorithm_that_a_gpu_can_be_tuned_with_is_right),
       cmocka_unit_test(products_that_a_gpu_splits_pass_their_check),
       cmocka_unit_test(long_sums_on_a_gpu_pass_their_check),
       cmocka_unit_test(a_plan_runs_in_several_threads_at_once),

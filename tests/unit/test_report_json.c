@@ -399,12 +399,13 @@ static const key_row gemm_document_keys[] = {{"schema", "s"},      {"version", "
                                              {"hardware", "o"},    {"gemm", "o"},    {"prediction", "o"},
                                              {"measurement", "on"}};
 static const key_row gemm_measurement_keys[] = {
-    {"status", "s"},          {"reason", "sn"},        {"kernel", "sn"},      {"samples", "i"},
-    {"min_ns", "rn"},         {"p10_ns", "rn"},        {"median_ns", "rn"},   {"mean_ns", "rn"},
-    {"p90_ns", "rn"},         {"max_ns", "rn"},        {"stddev_ns", "rn"},   {"median_low_ns", "rn"},
-    {"median_high_ns", "rn"}, {"flops_per_s", "rn"},   {"bytes_per_s", "rn"}, {"warm", "b"},
-    {"buffer_sets", "i"},     {"max_error", "rn"},     {"rows_checked", "i"}, {"configuration", "sn"},
-    {"conditions", "o"},      {"ceiling_share", "rn"}, {"latency_ns", "rn"},  {"discarded", "i"}};
+    {"status", "s"},          {"reason", "sn"},        {"kernel", "sn"},        {"samples", "i"},
+    {"min_ns", "rn"},         {"p10_ns", "rn"},        {"median_ns", "rn"},     {"mean_ns", "rn"},
+    {"p90_ns", "rn"},         {"max_ns", "rn"},        {"stddev_ns", "rn"},     {"median_low_ns", "rn"},
+    {"median_high_ns", "rn"}, {"flops_per_s", "rn"},   {"bytes_per_s", "rn"},   {"warm", "b"},
+    {"buffer_sets", "i"},     {"max_error", "rn"},     {"rows_checked", "i"},   {"configuration", "sn"},
+    {"conditions", "o"},      {"ceiling_share", "rn"}, {"latency_ns", "rn"},    {"discarded", "i"},
+    {"choice", "i"},          {"choices", "i"},        {"choice_speedup", "rn"}};
 static const key_row conditions_keys[] = {
     {"clock_hz", "rn"}, {"memory_clock_hz", "rn"}, {"power_w", "rn"}, {"temperature_c", "rn"}, {"throttled_by", "sn"}};
 

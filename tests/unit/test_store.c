@@ -58,8 +58,8 @@ static void a_point_is_found_whatever_its_status_and_other_points_are_not(void *
   assert_ok(hr_store_has(store, &same, &found, &error), error);
   assert_true(found);
 
-  hr_result others[8];
-  for (int i = 0; i < 8; i++)
+  hr_result others[9];
+  for (int i = 0; i < 9; i++)
     others[i] = some_result(1024);
   others[0] = some_result(1025);
   strcpy(others[1].sweep, "fig25");
@@ -69,7 +69,8 @@ static void a_point_is_found_whatever_its_status_and_other_points_are_not(void *
   others[5].measurement.warm = true;
   others[6].threads = 2;
   strcpy(others[7].kernel_asked, "gemm_cublaslt");
-  for (int i = 0; i < 8; i++) {
+  others[8].autotune = 8;
+  for (int i = 0; i < 9; i++) {
     assert_ok(hr_store_has(store, &others[i], &found, &error), error);
     assert_false(found);
   }
@@ -524,15 +525,16 @@ static void write_version_1(const char *path)
           " throttled TEXT NOT NULL DEFAULT '', driver TEXT NOT NULL DEFAULT '', libraries TEXT NOT NULL DEFAULT '',"
           " host TEXT NOT NULL DEFAULT '', program TEXT NOT NULL DEFAULT '');"
           "CREATE INDEX results_by_point ON results (sweep, problem); CREATE INDEX results_by_date ON results (date);"
-          "INSERT INTO results (id, date, operation, dtype, batch, m, n, k, transpose_a, transpose_b, status, warm,"
-          " median_ns) VALUES ('0123456789abcdef0123456789abcdef', '2026-01-31T00:00:00.000Z', 'gemm', 'fp16', 2, 3, 4,"
-          " 5, 0, 1, 'noisy', 1, 17.25);"
+          "INSERT INTO results (id, date, operation, problem, dtype, batch, m, n, k, transpose_a, transpose_b, threads,"
+          " status, warm, median_ns) VALUES ('0123456789abcdef0123456789abcdef', '2026-01-31T00:00:00.000Z', 'gemm',"
+          " 'gemm m=3 n=4 k=5 batch=2 dtype=fp16 ta=0 tb=1', 'fp16', 2, 3, 4, 5, 0, 1, 0, 'noisy', 1, 17.25);"
           "PRAGMA application_id = 1215456627; PRAGMA user_version = 1"); /* 0x48726573 */
 }
 
 static void check_row_of_version_1(hr_store *store)
 {
   hr_result row;
+  bool found = false;
   hr_error error = {.status = HR_OK};
   assert_ok(hr_store_query(store, NULL, keep_row, &row, &error), error);
   assert_string_equal(row.problem, "gemm m=3 n=4 k=5 batch=2 dtype=fp16 ta=0 tb=1");
@@ -543,6 +545,12 @@ static void check_row_of_version_1(hr_store *store)
   assert_int_equal(row.measurement.discarded, 0);
   assert_int_equal(row.gemm.lda, 0); /* packed */
   assert_false(row.gemm.broadcast_b);
+  assert_int_equal(row.autotune, 0);
+  assert_ok(hr_store_has(store, &row, &found, &error), error);
+  assert_true(found);
+  row.autotune = 4;
+  assert_ok(hr_store_has(store, &row, &found, &error), error);
+  assert_false(found);
 }
 
 static void a_file_of_version_1_is_read_as_it_is_and_migrated_when_written(void **state)

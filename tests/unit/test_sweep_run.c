@@ -107,6 +107,36 @@ static hr_result last_row(fixture *f)
   return result;
 }
 
+static void autotuned_points_are_points_of_their_own(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text(SMALL);
+  hr_sweep_options plain = quick(), tuned = quick();
+  tuned.autotune = 4;
+  assert_int_equal(run(f, sweep, &plain, NULL).measured, 12);
+  assert_int_equal(run(f, sweep, &tuned, NULL).measured, 12);
+  assert_int_equal(run(f, sweep, &tuned, NULL).skipped, 12);
+  assert_int_equal(run(f, sweep, &plain, NULL).skipped, 12);
+  hr_result row = last_row(f);
+  assert_int_equal(row.autotune, 4);
+  assert_int_equal(row.measurement.choices, 1); /* the reference knows one way */
+
+  hr_sweep_row *rows;
+  int64_t found = 0;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &plain, &rows, &found, &error), error);
+  assert_int_equal(found, 12);
+  for (int i = 0; i < 12; i++)
+    assert_int_equal(rows[i].measurement.choices, 0);
+  free(rows);
+  assert_ok(hr_sweep_rows(sweep, f->device, f->store, &tuned, &rows, &found, &error), error);
+  assert_int_equal(found, 12);
+  for (int i = 0; i < 12; i++)
+    assert_int_equal(rows[i].measurement.choices, 1);
+  free(rows);
+  hr_sweep_free(sweep);
+}
+
 static void every_point_becomes_a_row_that_says_what_it_is(void **state)
 {
   fixture *f = *state;
@@ -322,6 +352,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       IN_A_FOLDER(every_point_becomes_a_row_that_says_what_it_is),
+      IN_A_FOLDER(autotuned_points_are_points_of_their_own),
       IN_A_FOLDER(points_are_measured_in_the_order_that_the_seed_gives),
       IN_A_FOLDER(a_run_goes_on_where_another_was_stopped_and_measures_nothing_twice),
       IN_A_FOLDER(shards_fill_one_store_together),

@@ -1,4 +1,5 @@
-/* Products through cuBLASLt, by the algorithm that its heuristic puts first, which is what frameworks run.
+/* Products through cuBLASLt, by the algorithm that its heuristic puts first, which is what frameworks run, or by one of
+ * those that it puts next.
  *
  * cuBLASLt counts column-major. A row-major C [m, n] is the column-major Cᵀ [n, m], so that it is asked for
  * Cᵀ = Bᵀ Aᵀ: its first operand is our B, its second our A, and neither is moved. */
@@ -13,10 +14,12 @@
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* what cuBLAS's documentation advises for Hopper, and PyTorch gives */
 #define HOPPER_NARROW 128                  /* products of fp8 that are added up before the sum goes to fp32 */
 #define ADDRESS_ALIGNMENT 16               /* that algorithms may count on at most */
+#define CHOICES_MOST 1000                  /* algorithms to ask for; cuBLASLt has some tens for a product */
 #define ALIGNMENT_MOST 256                 /* bytes; more makes no difference to cuBLASLt */
 
 typedef struct product {
   const hr_cuda *cuda;
+  hr_gemm gemm;
   lt_description description;
   lt_layout first, second, added, result;
   lt_heuristic chosen;
@@ -134,13 +137,15 @@ static hr_summation summation_of(const product *p, hr_dtype dtype)
   return summation;
 }
 
-static hr_status choose(product *p, const hr_gemm *g, hr_error *error)
+/* The `most` algorithms that the heuristic puts first; *found is at least 1. */
+static hr_status find(const product *p, int most, lt_heuristic *algorithms, int *found, hr_error *error)
 {
   const hr_cublaslt *lt = &p->cuda->cublaslt;
+  const hr_gemm *g = &p->gemm;
   lt_preference preference = NULL;
   size_t workspace = WORKSPACE_BYTES;
-  int found = 0;
   hr_error reason = {.message = "none found"};
+  *found = 0;
   HR_TRY(HR_LT(lt, cublasLtMatmulPreferenceCreate, (&preference), error));
   hr_status status = HR_LT(lt, cublasLtMatmulPreferenceSetAttribute,
                            (preference, LT_PREFERENCE_WORKSPACE_BYTES, &workspace, sizeof workspace), &reason);
@@ -149,17 +154,48 @@ static hr_status choose(product *p, const hr_gemm *g, hr_error *error)
   if (status == HR_OK)
     status = HR_LT(
         lt, cublasLtMatmulAlgoGetHeuristic,
-        (p->cuda->lt, p->description, p->first, p->second, p->added, p->result, preference, 1, &p->chosen, &found),
+        (p->cuda->lt, p->description, p->first, p->second, p->added, p->result, preference, most, algorithms, found),
         &reason);
   lt->cublasLtMatmulPreferenceDestroy(preference);
-  if (status == HR_OK && found < 1)
+  if (status == HR_OK && *found < 1)
     status = HR_ERROR_UNSUPPORTED;
   if (status != HR_OK)
     return hr_fail(error, status,
                    "cuBLASLt has no algorithm for this %s product of %" PRId64 " × %" PRId64 " × %" PRId64 " (%s)",
                    hr_dtype_name(g->dtype), g->m, g->n, g->k, reason.message);
-  p->summation = summation_of(p, g->dtype);
   return HR_OK;
+}
+
+static void take(product *p, const lt_heuristic *algorithm, size_t *workspace_bytes)
+{
+  p->chosen = *algorithm;
+  p->summation = summation_of(p, p->gemm.dtype);
+  *workspace_bytes = algorithm->workspace_bytes;
+}
+
+static hr_status choose(void *state, int64_t choice, int64_t most, int64_t *found, size_t *workspace_bytes,
+                        hr_error *error)
+{
+  product *p = state;
+  int count = 0;
+  if (most > CHOICES_MOST)
+    return hr_fail(error, HR_ERROR_INVALID, "choices: expected at most %d, found %" PRId64, CHOICES_MOST, most);
+  lt_heuristic *algorithms = calloc((size_t)most, sizeof *algorithms);
+  if (!algorithms)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " algorithms", most);
+  hr_status status = hr_cuda_enter(p->cuda, error);
+  if (status == HR_OK) {
+    status = find(p, (int)most, algorithms, &count, error);
+    hr_cuda_leave(p->cuda);
+  }
+  if (status == HR_OK && choice >= count)
+    status = hr_fail(error, HR_ERROR_NOT_FOUND, "cuBLASLt's heuristic has %d algorithms for this product", count);
+  if (status == HR_OK) {
+    take(p, &algorithms[choice], workspace_bytes);
+    *found = count;
+  }
+  free(algorithms);
+  return status;
 }
 
 static void release(void *state)
@@ -185,11 +221,14 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void **st
   if (!p)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
   p->cuda = device->state;
+  p->gemm = problem->gemm;
+  lt_heuristic algorithm;
+  int found;
   hr_status status = hr_cuda_enter(p->cuda, error);
   if (status == HR_OK) {
     status = describe_product(p, &problem->gemm, error);
     if (status == HR_OK)
-      status = choose(p, &problem->gemm, error);
+      status = find(p, 1, &algorithm, &found, error);
     hr_cuda_leave(p->cuda);
   }
   if (status != HR_OK) {
@@ -197,7 +236,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void **st
     return status;
   }
   *state = p;
-  *workspace_bytes = p->chosen.workspace_bytes;
+  take(p, &algorithm, workspace_bytes);
   return HR_OK;
 }
 
@@ -239,5 +278,6 @@ const hr_kernel_functions hr_kernel_gemm_cublaslt = {.supports = supports,
                                                      .prepare = prepare,
                                                      .run = run,
                                                      .release = release,
+                                                     .choose = choose,
                                                      .summation = summation,
                                                      .describe = describe};

@@ -52,6 +52,11 @@ typedef struct hr_kernel_functions {
   hr_status (*run_attention)(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
                              hr_error *error);
   void (*release)(void *state);
+  /** Of a prepared problem: looks for the `most` configurations that the kernel thinks best, *found of which there are
+   *  (at least 1), and sets the kernel to the choice-th, from 0; until then it is on the first. HR_ERROR_NOT_FOUND where
+   *  there are not so many. NULL: there is one. */
+  hr_status (*choose)(void *state, int64_t choice, int64_t most, int64_t *found, size_t *workspace_bytes,
+                      hr_error *error);
   /** How a prepared kernel adds up; NULL: each sum is rounded. */
   hr_summation (*summation)(const void *state);
   /** Says how a prepared kernel is set; may be NULL. */
@@ -138,6 +143,7 @@ struct hr_plan {
   size_t workspace_bytes;
   void *state;            /* the kernel's own */
   hr_summation summation; /* as hr_kernel_functions has it */
+  int64_t choices;        /* as hr_plan_choices() */
   char passed_over[512];
   char configuration[128];
 };
@@ -145,6 +151,9 @@ struct hr_plan {
 /** Prepares any problem; the public hr_plan_gemm() and hr_plan_attention() check and call this. */
 hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const char *kernel, hr_plan **plan,
                          hr_error *error);
+
+/** Sets a plan that nobody runs yet to another configuration, as hr_plan_gemm_choice() says. */
+hr_status hr_plan_choose(hr_plan *plan, int64_t choice, int64_t choices, hr_error *error);
 
 /** Runs any plan whose problem has hr_problem_operands(), on their addresses. */
 hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,16 @@ bool hr_kernel_runs(const hr_device *device, const char *kernel, char *why, size
   return false;
 }
 
+/* What a kernel says of how it is set. */
+static void look(hr_plan *plan)
+{
+  const hr_kernel_functions *functions = plan->kernel->functions;
+  if (functions->summation)
+    plan->summation = functions->summation(plan->state);
+  if (functions->describe)
+    functions->describe(plan->state, plan->configuration, sizeof plan->configuration);
+}
+
 static hr_status take(hr_device *device, const hr_kernel *kernel, const hr_problem *problem, hr_plan *plan,
                       hr_error *error)
 {
@@ -60,10 +71,8 @@ static hr_status take(hr_device *device, const hr_kernel *kernel, const hr_probl
   plan->problem = *problem;
   if (kernel->functions->prepare)
     HR_TRY(kernel->functions->prepare(device, problem, &plan->state, &plan->workspace_bytes, error));
-  if (kernel->functions->summation)
-    plan->summation = kernel->functions->summation(plan->state);
-  if (kernel->functions->describe)
-    kernel->functions->describe(plan->state, plan->configuration, sizeof plan->configuration);
+  plan->choices = 1;
+  look(plan);
   return HR_OK;
 }
 
@@ -139,6 +148,44 @@ hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kerne
   HR_TRY(hr_gemm_check(gemm, error));
   hr_problem problem = {.operation = HR_OPERATION_GEMM, .dtype = gemm->dtype, .gemm = *gemm};
   return hr_plan_create(device, &problem, kernel, plan, error);
+}
+
+hr_status hr_plan_choose(hr_plan *plan, int64_t choice, int64_t choices, hr_error *error)
+{
+  const hr_kernel_functions *functions = plan->kernel->functions;
+  int64_t found = 1;
+  if (choice < 0 || choice >= choices)
+    return hr_fail(error, HR_ERROR_INVALID, "choice: expected 0 to %" PRId64 ", found %" PRId64, choices - 1, choice);
+  if (functions->choose)
+    HR_TRY(functions->choose(plan->state, choice, choices, &found, &plan->workspace_bytes, error));
+  else if (choice > 0)
+    return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: knows one configuration, there is no choice %" PRId64,
+                   plan->kernel->info->name, choice);
+  plan->choices = found;
+  look(plan);
+  size_t length = strlen(plan->configuration);
+  if (found > 1)
+    snprintf(plan->configuration + length, sizeof plan->configuration - length, "%schoice %" PRId64 " of %" PRId64,
+             length > 0 ? ", " : "", choice + 1, found);
+  return HR_OK;
+}
+
+hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const char *kernel, int64_t choice,
+                              int64_t choices, hr_plan **plan, hr_error *error)
+{
+  hr_plan *created;
+  HR_TRY(hr_plan_gemm(device, gemm, kernel, &created, error));
+  hr_status status = hr_plan_choose(created, choice, choices, error);
+  if (status == HR_OK)
+    *plan = created;
+  else
+    hr_plan_free(created);
+  return status;
+}
+
+int64_t hr_plan_choices(const hr_plan *plan)
+{
+  return plan->choices;
 }
 
 hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel, hr_plan **plan,

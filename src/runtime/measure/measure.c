@@ -41,6 +41,8 @@ static hr_status check_options(const hr_measure_options *o, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "time_limit_ns: expected more than 0");
   if (!(o->precision > 0))
     return hr_fail(error, HR_ERROR_INVALID, "precision: expected more than 0");
+  if (o->autotune < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "autotune: expected at least 0, found %" PRId64, o->autotune);
   if (o->samples_min < 1 || o->samples_max < o->samples_min || o->samples_max > SAMPLES_MOST)
     return hr_fail(error, HR_ERROR_INVALID,
                    "samples: expected 1 ≤ samples_min ≤ samples_max ≤ %" PRId64 ", found "
@@ -72,6 +74,7 @@ static hr_measurement no_times(void)
   double none = (double)NAN;
   hr_conditions unknown = {.clock_hz = none, .memory_clock_hz = none, .power_w = none, .temperature_c = none};
   return (hr_measurement){.conditions = unknown,
+                          .choice_speedup = none,
                           .min_ns = none,
                           .p10_ns = none,
                           .median_ns = none,
@@ -125,10 +128,13 @@ static hr_status check_first_run(run_state *state, const hr_measure_options *o, 
   return HR_OK;
 }
 
-/* Groups of runs are as long as GROUP_NS; a median of a few settles how many that is. */
-static hr_status choose_group(hr_subject *subject, hr_error *error)
+/* Groups of runs are as long as GROUP_NS; a median of a few settles how many that is. The first run may be slow; ten
+ * times too slow it is not. */
+hr_status hr_subject_choose_group(hr_subject *subject, double first_ns, hr_error *error)
 {
   double times[WARM_UP_GROUP];
+  if (first_ns >= 10 * SHORT_NS)
+    return HR_OK;
   for (int i = 0; i < WARM_UP_GROUP; i++)
     HR_TRY(hr_subject_sample(subject, &times[i], error));
   double typical = hr_median_of(times, WARM_UP_GROUP).value;
@@ -143,8 +149,7 @@ static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, doubl
   /* While the host prepared and checked, the chip rested: two groups may agree before its clock sinks. */
   bool clock_sinks = subject->device->backend->settle_ns > 0;
   double most = clock_sinks ? SINKING_NS : WARM_UP_NS;
-  if (first_ns < 10 * SHORT_NS) /* the first run may be slow; ten times too slow it is not */
-    HR_TRY(choose_group(subject, error));
+  HR_TRY(hr_subject_choose_group(subject, first_ns, error));
   if (subject->then && subject->group == 1 && subject->device->backend->time_runs)
     hr_subject_group(subject, 2); /* a group is one graph, where launches are not waited for */
   while (hr_clock_ns() - start < most) {
@@ -171,6 +176,8 @@ static hr_status begin(run_state *state, hr_device *device, const hr_problem *pr
   double first_ns = 0;
   hr_error reason = {.message = ""};
   hr_status status = hr_subject_open_sequence(device, problems, count, o, &state->subject, &reason);
+  if (status == HR_OK && count == 1 && o->autotune > 1)
+    status = hr_subject_autotune(&state->subject, o, state->result, &reason);
   if (state->subject.plan && count == 1) {
     hr_copy_text(state->result->kernel, sizeof state->result->kernel, hr_plan_kernel(state->subject.plan));
     hr_copy_text(state->result->configuration, sizeof state->result->configuration,

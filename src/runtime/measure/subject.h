@@ -39,6 +39,15 @@ void hr_subject_close(hr_subject *subject);
  *  of them. Once, before the samples that count. */
 void hr_subject_group(hr_subject *subject, int64_t runs);
 
+/** Samples a few times and makes groups of short runs; *first_ns is what the first run took. */
+hr_status hr_subject_choose_group(hr_subject *subject, double first_ns, hr_error *error);
+
+/** Times up to options->autotune configurations of a subject that is not timed yet, by turns, and leaves it with the
+ *  fastest; fills choice and choices of *measurement. The result is poisoned again. A configuration that fails is
+ *  passed over; HR_ERROR_INTERRUPTED, or what the first failed at where all did. */
+hr_status hr_subject_autotune(hr_subject *subject, const hr_measure_options *options, hr_measurement *measurement,
+                              hr_error *error);
+
 /** Runs the next set once. */
 hr_status hr_subject_run(hr_subject *subject, hr_error *error);
 

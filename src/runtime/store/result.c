@@ -33,6 +33,7 @@ hr_result hr_result_default(void)
                        &m->flops_per_s,
                        &m->bytes_per_s,
                        &m->max_error,
+                       &m->choice_speedup,
                        &result.ceiling_share,
                        &result.library_share,
                        &m->conditions.clock_hz,

@@ -83,17 +83,25 @@ hr_status hr_store_take(hr_store *store, hr_result *result, hr_store_change *cha
 
 /* ---- is it there ---- */
 
-/* What makes two measurements of one point; the columns of hr_store_has(). */
-static const int point_fields[] = {HR_FIELD_sweep,   HR_FIELD_series,  HR_FIELD_axes,         HR_FIELD_problem,
-                                   HR_FIELD_product, HR_FIELD_threads, HR_FIELD_kernel_asked, HR_FIELD_warm};
+/* What makes two measurements of one point; the columns of hr_store_has(). Those that came
+ * after version 1 are counts, which rows from before have as 0. */
+static const int point_fields[] = {HR_FIELD_sweep,        HR_FIELD_series,  HR_FIELD_axes,
+                                   HR_FIELD_problem,      HR_FIELD_product, HR_FIELD_threads,
+                                   HR_FIELD_kernel_asked, HR_FIELD_warm,    HR_FIELD_autotune};
 #define POINT_FIELDS (sizeof point_fields / sizeof *point_fields)
 
 static hr_status prepare_has(hr_store *store, hr_error *error)
 {
   hr_sql sql = {.text = NULL};
   hr_sql_add(&sql, "SELECT 1 FROM results WHERE ");
-  for (size_t i = 0; i < POINT_FIELDS; i++)
-    hr_sql_add(&sql, "%s%s = ?", i > 0 ? " AND " : "", hr_fields[point_fields[i]].name);
+  for (size_t i = 0; i < POINT_FIELDS; i++) {
+    const hr_field *field = &hr_fields[point_fields[i]];
+    const char *and = i > 0 ? " AND " : "";
+    if (field->since > store->version)
+      hr_sql_add(&sql, "%s0 = ?", and);
+    else
+      hr_sql_add(&sql, field->kind == HR_FIELD_TEXT ? "%s%s = ?" : "%scoalesce(%s, 0) = ?", and, field->name);
+  }
   hr_sql_add(&sql, " LIMIT 1");
   hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", store->path)
                                 : hr_store_prepare(store, sql.text, &store->has, error);

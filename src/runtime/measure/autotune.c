@@ -1,0 +1,188 @@
+/* The fastest of the configurations that a kernel thinks best. All work on the subject's own buffers, so that what
+ * differs is the configuration alone, and by turns, so that a drifting clock favours none. */
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/device/clock.h"
+#include "runtime/measure/statistics.h"
+#include "runtime/measure/subject.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define ROUNDS_MOST 41   /* samples of each */
+#define WARM_UP_NS 100e6 /* at most, by turns, where the clock depends on what ran */
+
+typedef struct candidate {
+  hr_subject subject;  /* its plan, recording and group are its own; all else is the tuned subject's */
+  bool failed, passed; /* passed over: it is not the best */
+  hr_error failure;
+  int64_t count;
+  double times[ROUNDS_MOST];
+} candidate;
+
+typedef struct tuning {
+  const hr_measure_options *options;
+  hr_subject *subject;
+  candidate *candidates;
+  int64_t count;
+} tuning;
+
+static bool cancelled(const tuning *t)
+{
+  return t->options->cancelled && t->options->cancelled(t->options->context);
+}
+
+/* A plan for each choice, and one workspace that is enough for any: they run one after the other. */
+static hr_status make_plans(tuning *t, hr_error *error)
+{
+  hr_subject *subject = t->subject;
+  size_t workspace = 0;
+  for (int64_t i = 0; i < t->count; i++) {
+    candidate *c = &t->candidates[i];
+    c->subject = *subject;
+    c->subject.plan = NULL;
+    hr_status status = hr_plan_create(subject->device, &subject->problem, hr_plan_kernel(subject->plan),
+                                      &c->subject.plan, &c->failure);
+    if (status == HR_OK)
+      status = hr_plan_choose(c->subject.plan, i, t->options->autotune, &c->failure);
+    c->failed = status != HR_OK;
+    if (!c->failed && hr_plan_workspace_bytes(c->subject.plan) > workspace)
+      workspace = hr_plan_workspace_bytes(c->subject.plan);
+  }
+  hr_buffer_free(subject->workspace);
+  subject->workspace = NULL;
+  if (workspace > 0)
+    HR_TRY(hr_buffer_create(subject->device, workspace, &subject->workspace, error));
+  for (int64_t i = 0; i < t->count; i++)
+    t->candidates[i].subject.workspace = subject->workspace;
+  return HR_OK;
+}
+
+static void sample(candidate *c, double *time_ns)
+{
+  c->failed = hr_subject_sample(&c->subject, time_ns, &c->failure) != HR_OK;
+}
+
+/* The first run of each loads its code; then groups, where runs are short. */
+static hr_status begin_each(tuning *t, hr_error *error)
+{
+  for (int64_t i = 0; i < t->count; i++) {
+    candidate *c = &t->candidates[i];
+    double first_ns = 0;
+    if (cancelled(t))
+      return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+    if (!c->failed)
+      sample(c, &first_ns);
+    if (!c->failed && first_ns > t->options->time_limit_ns)
+      c->failed = hr_fail(&c->failure, HR_ERROR_TIMEOUT, "one run takes %.2f s, the limit is %.2f s", first_ns * 1e-9,
+                          t->options->time_limit_ns * 1e-9) != HR_OK;
+    if (!c->failed)
+      c->failed = hr_subject_choose_group(&c->subject, first_ns, &c->failure) != HR_OK;
+  }
+  return HR_OK;
+}
+
+static hr_status sample_by_turns(tuning *t, bool keep, int rounds, double limit_ns, hr_error *error)
+{
+  double start = hr_clock_ns();
+  for (int round = 0; round < rounds && (round == 0 || hr_clock_ns() - start < limit_ns); round++) {
+    for (int64_t i = 0; i < t->count; i++) {
+      candidate *c = &t->candidates[i];
+      double time_ns = 0;
+      if (cancelled(t))
+        return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+      if (c->failed || c->passed)
+        continue;
+      sample(c, &time_ns);
+      if (!c->failed && keep)
+        c->times[c->count++] = time_ns;
+    }
+  }
+  return HR_OK;
+}
+
+static hr_status time_all(tuning *t, hr_error *error)
+{
+  HR_TRY(make_plans(t, error));
+  HR_TRY(begin_each(t, error));
+  if (t->subject->device->backend->settle_ns > 0)
+    HR_TRY(sample_by_turns(t, false, INT32_MAX, fmin(WARM_UP_NS, t->options->time_limit_ns), error));
+  return sample_by_turns(t, true, ROUNDS_MOST, t->options->time_limit_ns, error);
+}
+
+static candidate *fastest(const tuning *t)
+{
+  candidate *best = NULL;
+  double best_ns = INFINITY;
+  for (int64_t i = 0; i < t->count; i++) {
+    candidate *c = &t->candidates[i];
+    double median_ns = c->failed || c->count == 0 ? INFINITY : hr_median_of(c->times, c->count).value;
+    if (median_ns < best_ns) {
+      best = c;
+      best_ns = median_ns;
+    }
+  }
+  return best;
+}
+
+/* In samples of their own: those that made it the best flatter it. */
+static hr_status compare_with_first(tuning *t, candidate *best, hr_measurement *m, hr_error *error)
+{
+  candidate *first = &t->candidates[0];
+  double ratios[ROUNDS_MOST];
+  m->choice_speedup = best == first ? 1 : (double)NAN;
+  if (best == first || first->failed)
+    return HR_OK;
+  for (int64_t i = 1; i < t->count; i++)
+    t->candidates[i].passed = &t->candidates[i] != best;
+  first->count = best->count = 0;
+  HR_TRY(sample_by_turns(t, true, ROUNDS_MOST, t->options->time_limit_ns, error));
+  for (int64_t i = 0; i < best->count && !first->failed; i++)
+    ratios[i] = first->times[i] / best->times[i];
+  if (!first->failed && !best->failed && best->count > 0)
+    m->choice_speedup = hr_median_of(ratios, best->count).value;
+  return HR_OK;
+}
+
+/* Hands the best candidate's plan over and drops the others. */
+static void end_all(tuning *t, candidate *best)
+{
+  const hr_device *device = t->subject->device;
+  if (best) {
+    hr_plan_free(t->subject->plan);
+    t->subject->plan = best->subject.plan;
+    best->subject.plan = NULL;
+  }
+  for (int64_t i = 0; i < t->count; i++) {
+    if (device->backend->forget)
+      device->backend->forget(t->subject->device, t->candidates[i].subject.recording);
+    hr_plan_free(t->candidates[i].subject.plan);
+  }
+  free(t->candidates);
+}
+
+hr_status hr_subject_autotune(hr_subject *subject, const hr_measure_options *options, hr_measurement *measurement,
+                              hr_error *error)
+{
+  HR_TRY(hr_plan_choose(subject->plan, 0, options->autotune, error));
+  tuning t = {.options = options, .subject = subject, .count = hr_plan_choices(subject->plan)};
+  measurement->choice = measurement->choices = 1;
+  measurement->choice_speedup = 1;
+  if (t.count == 1)
+    return HR_OK;
+  t.candidates = calloc((size_t)t.count, sizeof *t.candidates);
+  if (!t.candidates)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to compare configurations");
+  hr_status status = time_all(&t, error);
+  candidate *best = status == HR_OK ? fastest(&t) : NULL;
+  if (best) {
+    measurement->choice = best - t.candidates + 1;
+    measurement->choices = t.count;
+    status = compare_with_first(&t, best, measurement, error);
+  } else if (status == HR_OK) {
+    status = hr_fail(error, t.candidates[0].failure.status, "%s", t.candidates[0].failure.message);
+  }
+  end_all(&t, best);
+  size_t result = subject->operands.count - 1;
+  return status == HR_OK ? hr_buffer_poison(subject->buffers[result], subject->problem.dtype, error) : status;
+}
