@@ -108,6 +108,29 @@ static void the_contiguous_dimensions_set_the_alignment(void **state)
   assert_int_equal(p.alignment, 2);
 }
 
+static int64_t alignment_with(int64_t lda, int64_t ldc, int64_t stride_b, bool transpose_a)
+{
+  hr_hardware hardware = toy();
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = transpose_a ? 33 : 64, gemm.n = 64, gemm.k = 64, gemm.batch = 2; /* 128 bytes where nothing else is said */
+  gemm.transpose_a = transpose_a;
+  gemm.lda = lda, gemm.ldc = ldc, gemm.stride_b = stride_b;
+  hr_prediction p;
+  assert_int_equal(hr_predict_gemm(&hardware, &gemm, &p, NULL), HR_OK);
+  return p.alignment;
+}
+
+static void strides_set_the_alignment_where_they_are_worse_than_the_sizes(void **state)
+{
+  (void)state;
+  assert_int_equal(alignment_with(0, 0, 0, false), 128);
+  assert_int_equal(alignment_with(68, 0, 0, false), 8);
+  assert_int_equal(alignment_with(0, 66, 0, false), 4);
+  assert_int_equal(alignment_with(0, 0, 64 * 64 + 1, false), 2);
+  assert_int_equal(alignment_with(0, 0, 0, true), 2);   /* rows of A along m = 33 */
+  assert_int_equal(alignment_with(40, 0, 0, true), 16); /* which padding mends */
+}
+
 static void few_tiles_of_a_long_product_are_split_along_k(void **state)
 {
   (void)state;
@@ -197,6 +220,7 @@ int main(void)
       cmocka_unit_test(a_row_over_the_tile_edge_pays_for_a_whole_tile),
       cmocka_unit_test(parts_add_up_to_the_matrix_time),
       cmocka_unit_test(the_contiguous_dimensions_set_the_alignment),
+      cmocka_unit_test(strides_set_the_alignment_where_they_are_worse_than_the_sizes),
       cmocka_unit_test(few_tiles_of_a_long_product_are_split_along_k),
       cmocka_unit_test(a_product_of_few_rows_is_bound_by_reading_its_weights),
       cmocka_unit_test(a_tiny_product_is_bound_by_its_launch),

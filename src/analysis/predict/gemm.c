@@ -96,6 +96,19 @@ static int64_t alignment_of(int64_t size, int64_t element_bytes)
   return hr_min64(hr_power_of_two_in(size, ALIGNMENT_MOST) * element_bytes, ALIGNMENT_MOST);
 }
 
+/* The same of an operand: of where its rows and batches begin. Rows that begin well do not help where they end badly:
+ * cuBLASLt takes no better algorithm for a row of 4097 padded to 4104, but for A transposed, whose rows lie along m
+ * (H200, docs/gpu.md). */
+static int64_t operand_alignment(hr_matrix matrix, bool along_m, int64_t element_bytes)
+{
+  int64_t alignment = alignment_of(matrix.leading_dimension, element_bytes);
+  if (!along_m)
+    alignment = hr_min64(alignment, alignment_of(matrix.columns, element_bytes));
+  if (matrix.batch_stride > 0)
+    alignment = hr_min64(alignment, alignment_of(matrix.batch_stride, element_bytes));
+  return alignment;
+}
+
 static const hr_alignment_class *class_of(const hr_hardware *hardware, int64_t bytes)
 {
   size_t i = hardware->alignment_count - 1;
@@ -111,14 +124,15 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
   p->m_alignment = alignment_of(gemm->m, bytes);
   p->n_alignment = alignment_of(gemm->n, bytes);
   p->k_alignment = alignment_of(gemm->k, bytes);
-  int64_t operands = hr_min64(gemm->transpose_a ? p->m_alignment : p->k_alignment,
-                              gemm->transpose_b ? p->k_alignment : p->n_alignment);
-  p->alignment = hr_min64(operands, p->n_alignment);
+  int64_t operands = hr_min64(operand_alignment(hr_gemm_a(gemm), gemm->transpose_a, bytes),
+                              operand_alignment(hr_gemm_b(gemm), false, bytes));
+  int64_t stored = operand_alignment(hr_gemm_c(gemm), false, bytes);
+  p->alignment = hr_min64(operands, stored);
   if (hardware->alignment_count == 0)
     return 1;
   if (batched)
     return class_of(hardware, p->alignment)->bmm_share;
-  const hr_alignment_class *result = class_of(hardware, p->n_alignment);
+  const hr_alignment_class *result = class_of(hardware, stored);
   return fmin(class_of(hardware, operands)->gemm_share,
               result->result_share > 0 ? result->result_share : result->gemm_share);
 }
