@@ -164,18 +164,18 @@ static void a_clock_is_throttled_when_it_is_held_well_below_where_it_settled(voi
 {
   (void)state;
   hr_device device = {.settled_clock_hz = 1500e6};
-  hr_conditions conditions = {.clock_hz = 1400e6, .throttled_by = "temperature"};
-  assert_true(hr_device_throttled(&device, &conditions));
+  hr_conditions conditions = {.clock_hz = 1400e6, .throttled_by = "temperature"}, warm = {.clock_hz = 1000e6};
+  assert_true(hr_device_throttled(&device, &warm, &conditions));
   conditions.clock_hz = 1430e6; /* 5% below is 1425 MHz */
-  assert_false(hr_device_throttled(&device, &conditions));
+  assert_false(hr_device_throttled(&device, &warm, &conditions));
   conditions.clock_hz = 345e6;
   conditions.throttled_by[0] = '\0'; /* idle */
-  assert_false(hr_device_throttled(&device, &conditions));
+  assert_false(hr_device_throttled(&device, &warm, &conditions));
   conditions = (hr_conditions){.clock_hz = (double)NAN, .throttled_by = "temperature"};
-  assert_false(hr_device_throttled(&device, &conditions));
+  assert_false(hr_device_throttled(&device, &warm, &conditions));
   conditions.clock_hz = 100e6;
   device.settled_clock_hz = (double)NAN;
-  assert_false(hr_device_throttled(&device, &conditions));
+  assert_false(hr_device_throttled(&device, &warm, &conditions));
 }
 
 int main(void)

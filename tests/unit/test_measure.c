@@ -637,17 +637,20 @@ static void what_the_system_does_not_tell_is_not_held_against_a_sample(void **st
 
 /* ---- a clock that is held down ---- */
 
-static int rounds_throttled, rounds_asked;
+static int rounds_throttled, rounds_asked; /* asked first at the end of the warm-up, as round -1 */
+static double warm_hz;
+static const char *throttled_by;
 
 static void hold_down_at_first(const hr_device *device, hr_conditions *conditions)
 {
   (void)device;
-  bool held = rounds_asked++ < rounds_throttled;
-  conditions->clock_hz = held ? 0.9e9 : 1e9;
-  strcpy(conditions->throttled_by, held ? "temperature" : "");
+  bool held = rounds_asked < rounds_throttled;
+  conditions->clock_hz = rounds_asked++ < 0 ? warm_hz : held ? 0.9e9 : 1e9;
+  strcpy(conditions->throttled_by, held ? throttled_by : "");
 }
 
-static hr_measurement measure_throttled(hr_device *device, int rounds)
+/* On a device that settled at 1 GHz. */
+static hr_measurement measure_throttled(hr_device *device, const char *by, double warm, int rounds)
 {
   hr_backend backend = *device->backend;
   const hr_backend *own = device->backend;
@@ -655,7 +658,9 @@ static hr_measurement measure_throttled(hr_device *device, int rounds)
   device->backend = &backend;
   device->settled_clock_hz = 1e9;
   rounds_throttled = rounds;
-  rounds_asked = 0;
+  rounds_asked = -1;
+  throttled_by = by;
+  warm_hz = warm;
   hr_gemm gemm = small();
   hr_measure_options options = brief("slow");
   options.time_limit_ns = 1e10;
@@ -670,17 +675,30 @@ static hr_measurement measure_throttled(hr_device *device, int rounds)
 static void samples_of_a_throttled_clock_are_taken_again_three_times_at_most(void **state)
 {
   for (int rounds = 0; rounds <= 3; rounds++) {
-    hr_measurement m = measure_throttled(*state, rounds);
+    hr_measurement m = measure_throttled(*state, "temperature", 0.9e9, rounds);
     assert_int_equal(rounds_asked, rounds + 1);
     assert_true(m.status == HR_OK || !strstr(m.reason, "clock"));
     assert_true(m.conditions.clock_hz == 1e9);
     assert_int_equal(m.samples + m.discarded, 6); /* of the last round alone */
   }
-  hr_measurement m = measure_throttled(*state, 100);
+  hr_measurement m = measure_throttled(*state, "temperature", 0.9e9, 100);
   assert_int_equal(rounds_asked, 4);
   assert_int_equal(m.status, HR_ERROR_NOISY);
   assert_non_null(strstr(m.reason, "held down to 900 MHz (temperature)"));
   assert_true(m.median_ns > 0);
+}
+
+static void the_power_that_the_work_itself_draws_is_no_disturbance(void **state)
+{
+  hr_measurement m = measure_throttled(*state, HR_POWER_CAP, 0.9e9, 100);
+  assert_int_equal(rounds_asked, 1);
+  assert_true(m.status == HR_OK || !strstr(m.reason, "clock"));
+  assert_true(m.conditions.clock_hz == 0.9e9);
+  m = measure_throttled(*state, HR_POWER_CAP, 1e9, 100); /* the clock went down after the warm-up */
+  assert_int_equal(rounds_asked, 4);
+  assert_non_null(strstr(m.reason, "held down to 900 MHz (power cap)"));
+  m = measure_throttled(*state, HR_POWER_CAP ", temperature", 0.9e9, 100);
+  assert_int_equal(rounds_asked, 4);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_doubles, close_doubles)
@@ -712,6 +730,7 @@ int main(void)
       TEST(where_all_samples_are_disturbed_all_are_used_and_doubted),
       TEST(what_the_system_does_not_tell_is_not_held_against_a_sample),
       TEST(samples_of_a_throttled_clock_are_taken_again_three_times_at_most),
+      TEST(the_power_that_the_work_itself_draws_is_no_disturbance),
       TEST(where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

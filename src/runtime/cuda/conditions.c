@@ -9,7 +9,7 @@
 static const struct {
   unsigned long long bit;
   const char *name;
-} reasons[] = {{0x4, "power cap"},
+} reasons[] = {{0x4, HR_POWER_CAP},
                {0x8, "hardware slowdown"},
                {0x20, "temperature"},
                {0x40, "hardware temperature"},

@@ -118,6 +118,8 @@ typedef struct hr_backend {
   bool own_memory;  /* the host cannot read what hr_buffer_data() points to */
 } hr_backend;
 
+#define HR_POWER_CAP "power cap" /* in hr_conditions.throttled_by: the work itself draws all power that there is */
+
 extern const hr_backend hr_backend_reference, hr_backend_cpu, hr_backend_cuda; /* what registry.c opens */
 
 /** hr_libraries() of the CUDA backend, and the one of the CPU. */

@@ -349,12 +349,14 @@ static hr_status sample_all(run_state *states, int subjects, sampling *s, hr_err
 static hr_status sample_unthrottled(run_state *states, int subjects, sampling *s, hr_error *error)
 {
   const hr_device *device = states[0].subject.device;
+  hr_conditions warm;
+  hr_device_conditions(device, &warm);
   for (int retakes = 0; retakes <= RETAKES_MOST; retakes++) {
     s->count = s->clean = 0;
     s->waiting = 0;
     HR_TRY(sample_all(states, subjects, s, error));
     hr_device_conditions(device, &s->conditions);
-    s->throttled = hr_device_throttled(device, &s->conditions);
+    s->throttled = hr_device_throttled(device, &warm, &s->conditions);
     if (!s->throttled)
       break;
   }

@@ -4,6 +4,7 @@
 #include "runtime/measure/subject.h"
 
 #include <math.h>
+#include <string.h>
 
 #define PRODUCT_SIZE 8192    /* large enough to draw the most power that products draw */
 #define THROTTLED_SHARE 0.95 /* of the settled clock */
@@ -53,7 +54,10 @@ hr_status hr_device_settle(hr_device *device, const hr_measure_options *options,
   return HR_OK;
 }
 
-bool hr_device_throttled(const hr_device *device, const hr_conditions *conditions)
+bool hr_device_throttled(const hr_device *device, const hr_conditions *warm, const hr_conditions *now)
 {
-  return conditions->throttled_by[0] && conditions->clock_hz < THROTTLED_SHARE * device->settled_clock_hz;
+  double settled = device->settled_clock_hz;
+  if (strcmp(now->throttled_by, HR_POWER_CAP) == 0)
+    settled = fmin(settled, warm->clock_hz);
+  return now->throttled_by[0] && now->clock_hz < THROTTLED_SHARE * settled;
 }

@@ -63,8 +63,10 @@ hr_status hr_subject_latency(hr_subject *subject, const hr_measure_options *opti
  *  opened. HR_ERROR_INTERRUPTED if `options` say so; what else goes wrong is left to the measurement that follows. */
 hr_status hr_device_settle(hr_device *device, const hr_measure_options *options, hr_error *error);
 
-/** Whether the chip holds its clock down, by more than 5%, below the one that it settled at. */
-bool hr_device_throttled(const hr_device *device, const hr_conditions *conditions);
+/** Whether the chip holds its clock down now, by more than 5%, below the one that it settled at. The power cap alone is
+ *  what the work itself draws, which for some kernels is more than for the one that the chip settled with: it counts
+ *  only against the clock that the same work had at the end of its warm-up. */
+bool hr_device_throttled(const hr_device *device, const hr_conditions *warm, const hr_conditions *now);
 
 /** Runs set 0 and compares a sample of rows with the reference (check.c): fills rows_checked and max_error of
  *  *measurement. HR_ERROR_WRONG_RESULT names the first element that is off. */
