@@ -145,6 +145,7 @@ void cli_output_discard(cli_output *output);
 typedef struct cli_ranks {
   int64_t rank, size; /* rank from 0 */
   int64_t local_rank; /* among those on this machine */
+  int64_t local_size; /* how many these are; 0: not told */
 } cli_ranks;
 
 cli_ranks cli_find_ranks(void);

@@ -9,6 +9,7 @@ static hr_dtype dtype_of(const cli_run *run)
   return run->given[CLI_OPTION_dtype] ? run->options.dtype : HR_BF16;
 }
 
+/* Processes of a launcher share what --shard leaves them. */
 static hr_sweep_choice make_choice(const cli_run *run, const cli_ranks *ranks)
 {
   hr_sweep_choice choice = hr_sweep_choice_default();
@@ -16,8 +17,8 @@ static hr_sweep_choice make_choice(const cli_run *run, const cli_ranks *ranks)
   choice.shard = ranks->rank + 1;
   choice.shards = ranks->size;
   if (run->given[CLI_OPTION_shard]) {
-    choice.shard = run->options.shard.index;
-    choice.shards = run->options.shard.count;
+    choice.shard = run->options.shard.index + ranks->rank * run->options.shard.count; /* every count-th of the order */
+    choice.shards = run->options.shard.count * ranks->size;
   }
   if (run->given[CLI_OPTION_seed])
     choice.seed = (uint64_t)run->options.seed;
@@ -105,16 +106,21 @@ static int report(void *context, const hr_sweep_progress *now)
 }
 
 /* Each process of a machine takes a GPU of its own where none is named: "cuda". A launcher that shows each process only
- * its own GPU calls that one number 0. */
+ * its own GPU calls that one number 0. On the CPU each takes its part of the cores, unless it is told how many threads. */
 static int open_device(const cli_run *run, sweep_job *job)
 {
   const char *name = run->options.device ? run->options.device : "cpu";
   const char *visible = getenv("CUDA_VISIBLE_DEVICES");
   bool one_visible = visible && visible[0] && !strchr(visible, ',');
+  hr_error error = {.status = HR_OK};
+  if (strcmp(name, "cpu") == 0 && job->ranks.local_size > 1 && run->options.threads == 0) {
+    hr_status opened =
+        hr_device_open_part(name, (int)job->ranks.local_rank, (int)job->ranks.local_size, &job->device, &error);
+    return opened == HR_OK ? CLI_GO_ON : cli_fail_status(opened, &error);
+  }
   if (strcmp(name, "cuda") != 0 || job->ranks.size == 1 || one_visible)
     return cli_open_own_device(run, &job->device);
   char own[32];
-  hr_error error = {.status = HR_OK};
   snprintf(own, sizeof own, "cuda:%" PRId64, job->ranks.local_rank);
   hr_status status = hr_device_open(own, 0, &job->device, &error);
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
@@ -137,12 +143,16 @@ static hr_sweep_options make_options(const cli_run *run, sweep_job *job)
 
 static void say_how_it_ended(const sweep_job *job, const hr_sweep_progress *now, bool ended)
 {
+  char who[64] = "";
+  if (job->ranks.size > 1)
+    snprintf(who, sizeof who, " (rank %" PRId64 " of 0 to %" PRId64 ")", job->ranks.rank, job->ranks.size - 1);
   if (ended)
-    cli_fail(0, "note: %s: %" PRId64 " measured, %" PRId64 " of them failed, %" PRId64 " were there; in %s",
-             hr_sweep_describe(job->sweep).name, now->measured, now->failed, now->skipped, hr_store_path(job->store));
+    cli_fail(0, "note: %s%s: %" PRId64 " measured, %" PRId64 " of them failed, %" PRId64 " were there; in %s",
+             hr_sweep_describe(job->sweep).name, who, now->measured, now->failed, now->skipped,
+             hr_store_path(job->store));
   else
-    cli_fail(0, "note: %s: stopped; %" PRId64 " of %" PRId64 " points are in %s, the same command goes on",
-             hr_sweep_describe(job->sweep).name, now->done, now->total, hr_store_path(job->store));
+    cli_fail(0, "note: %s%s: stopped; %" PRId64 " of %" PRId64 " points are in %s, the same command goes on",
+             hr_sweep_describe(job->sweep).name, who, now->done, now->total, hr_store_path(job->store));
 }
 
 static hr_status write_rows(const sweep_job *job, const cli_output *output, hr_error *error)
@@ -163,6 +173,7 @@ static int measure(const cli_run *run, sweep_job *job)
   hr_error error = {.status = HR_OK};
   hr_sweep_progress outcome = {.total = 0};
   job->progress = cli_progress_begin(run);
+  job->progress.enabled = job->progress.enabled && job->ranks.rank == 0; /* of lines over each other none is read */
   hr_status status =
       hr_sweep_run(job->sweep, job->device, job->store, &job->options, report, &job->progress, &outcome, &error);
   cli_progress_end(&job->progress);
@@ -249,6 +260,15 @@ static int check_arguments(const cli_run *run)
   return CLI_GO_ON;
 }
 
+/* mpirun gives the processes a terminal of its own, whatever its own output goes to: colours would end in files. */
+static cli_run plain_output(const cli_run *run)
+{
+  cli_run plain = *run;
+  if (plain.options.color == CLI_COLOR_AUTO)
+    plain.options.color = CLI_COLOR_NEVER;
+  return plain;
+}
+
 int cli_sweep(const cli_run *run)
 {
   if (run->options.list)
@@ -261,6 +281,8 @@ int cli_sweep(const cli_run *run)
   sweep_job job = {.ranks = cli_find_ranks()};
   sweep_list sweeps = {.sweeps = NULL};
   job.options = make_options(run, &job);
+  const cli_run plain = plain_output(run);
+  run = job.ranks.size > 1 ? &plain : run;
   code = open_device(run, &job);
   if (code == CLI_GO_ON)
     code = load(run, job.device, &sweeps);

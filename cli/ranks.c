@@ -6,17 +6,19 @@
 /* The variables of a launcher. Slurm sets SLURM_NTASKS also for a batch script that runs once, outside of any step: only a
  * step has SLURM_STEP_NUM_TASKS. */
 static const struct {
-  const char *rank, *size, *local_rank;
+  const char *rank, *size, *local_rank, *local_size;
 } launchers[] = {
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"},
 };
 
-/* Digits only, up to what a count of processes may be. */
+/* Digits, up to what a count of processes may be. Slurm writes "4(x2),3" for nodes with 4, 4 and 3 tasks; what follows the
+ * first number is passed over. */
 static bool read_variable(const char *name, int64_t *value)
 {
   const char *text = getenv(name);
-  if (!text || !text[0] || strlen(text) > 6 || strspn(text, "0123456789") != strlen(text))
+  size_t digits = text ? strspn(text, "0123456789") : 0;
+  if (digits == 0 || digits > 6 || (text[digits] && !strchr("(,", text[digits])))
     return false;
   *value = strtol(text, NULL, 10);
   return true;
@@ -30,8 +32,10 @@ cli_ranks cli_find_ranks(void)
         ranks.rank < ranks.size) {
       if (!read_variable(launchers[i].local_rank, &ranks.local_rank))
         ranks.local_rank = 0;
+      if (!read_variable(launchers[i].local_size, &ranks.local_size) || ranks.local_size <= ranks.local_rank)
+        ranks.local_size = 0;
       return ranks;
     }
   }
-  return (cli_ranks){.size = 1};
+  return (cli_ranks){.size = 1, .local_size = 1};
 }

@@ -23,6 +23,13 @@ typedef struct hr_plan hr_plan;
  *  HR_ERROR_NOT_FOUND for another name, HR_ERROR_UNAVAILABLE where the machine lacks it. */
 HR_API hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_error *error);
 
+/** As hr_device_open() for one of `parts` processes of this machine that measure at the same time; `part`: 0 … parts − 1. A
+ *  CPU has cores / parts threads then, at least one. Where nothing has bound the process (its affinity mask holds the
+ *  whole machine), it is bound to that many cores of its own: calling thread, and threads that it starts afterwards. With
+ *  more processes than cores several have the same. Other devices are opened as they are. HR_ERROR_INVALID for a part
+ *  that is not 0 … parts − 1. */
+HR_API hr_status hr_device_open_part(const char *name, int part, int parts, hr_device **device, hr_error *error);
+
 /** Closes a device; NULL is allowed. */
 HR_API void hr_device_close(hr_device *device);
 

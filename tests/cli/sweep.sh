@@ -83,6 +83,12 @@ for rank in 0 1 2; do
 done
 expect "three ranks of mpirun are everything" test "$(rows ranks.db) $(points ranks.db)" = "80 80"
 expect "only the first rank prints" test -s rank.0 -a ! -s rank.1 -a ! -s rank.2
+for rank in 0 1 2; do
+  OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=3 sweep divided.db -q --shard 2/4 > /dev/null 2>&1 || say "rank $rank ends"
+done
+expect "three ranks share what --shard leaves them" test "$(rows divided.db) $(points divided.db)" = "20 20"
+sweep divided.db --shard 2/4 > /dev/null 2> note
+expect "which is the share of one alone" grep -q '0 measured, 0 of them failed, 20 were there' note
 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 sweep slurm.db -q --points 40 > /dev/null 2>&1
 expect "a task of srun takes its share" test "$(rows slurm.db)" = 10
 SLURM_PROCID=0 SLURM_NTASKS=4 sweep batch.db -q --points 8 > /dev/null 2>&1

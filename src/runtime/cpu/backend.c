@@ -36,7 +36,9 @@ static hr_status open_cpu(hr_device *device, hr_error *error)
     status = hr_fail(error, HR_ERROR_INVALID, "threads: %d, but this process may use %d processors", device->threads,
                      cpu->topology.processors);
   if (status == HR_OK) {
-    if (device->threads == 0)
+    if (device->parts > 1)
+      device->threads = hr_topology_take_part(&cpu->topology, device->part, device->parts);
+    else if (device->threads == 0)
       device->threads = usable_threads(&cpu->topology);
     device->cache_bytes = (size_t)cpu->topology.cache_bytes;
     status = hr_onednn_open(device->threads, &cpu->onednn, error);

@@ -41,6 +41,23 @@ static void count_all(hr_topology *topology, hwloc_const_cpuset_t allowed)
   topology->memory_bytes = (int64_t)hwloc_get_root_obj(hwloc)->total_memory;
 }
 
+/* Processors of `count` cores from `first` on, of those that the mask touches. */
+static void cores_from(hwloc_topology_t hwloc, hwloc_const_cpuset_t allowed, int first, int count, hwloc_cpuset_t set)
+{
+  hwloc_obj_type_t type =
+      hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU; /* as count_all() counts */
+  int at = 0;
+  hwloc_bitmap_zero(set);
+  for (hwloc_obj_t object = NULL; (object = hwloc_get_next_obj_by_type(hwloc, type, object));) {
+    if (!hwloc_bitmap_intersects(object->cpuset, allowed))
+      continue;
+    if (at >= first && at < first + count)
+      hwloc_bitmap_or(set, set, object->cpuset);
+    at++;
+  }
+  hwloc_bitmap_and(set, set, allowed);
+}
+
 static bool allowed_processors(hwloc_topology_t hwloc, hwloc_cpuset_t allowed)
 {
   if (hwloc_get_cpubind(hwloc, allowed, HWLOC_CPUBIND_PROCESS) == 0) {
@@ -70,6 +87,28 @@ hr_status hr_topology_read(hr_topology *topology, hr_error *error)
     return hr_fail(error, HR_ERROR_BACKEND, "cpu: hwloc does not say which processors may be used");
   }
   return HR_OK;
+}
+
+int hr_topology_take_part(hr_topology *topology, int part, int parts)
+{
+  hwloc_topology_t hwloc = topology->hwloc;
+  hwloc_const_cpuset_t machine = hwloc_topology_get_topology_cpuset(hwloc);
+  hwloc_cpuset_t allowed = hwloc_bitmap_alloc(), own = hwloc_bitmap_alloc();
+  int cores = topology->cores, threads = cores;
+  if (allowed && own && allowed_processors(hwloc, allowed)) {
+    bool bound = !hwloc_bitmap_isequal(allowed, machine);
+    int all = bound ? hwloc_get_nbobjs_by_type(hwloc, HWLOC_OBJ_CORE) : cores, each = all > parts ? all / parts : 1;
+    threads = each < cores ? each : cores; /* also where several are bound to the same socket */
+    if (!bound) {
+      int first = cores >= parts ? part * each : part % cores;
+      cores_from(hwloc, allowed, first, threads, own);
+      if (hwloc_set_cpubind(hwloc, own, HWLOC_CPUBIND_PROCESS) == 0)
+        count_all(topology, own);
+    }
+  }
+  hwloc_bitmap_free(allowed);
+  hwloc_bitmap_free(own);
+  return threads;
 }
 
 void hr_topology_free(hr_topology *topology)

@@ -16,6 +16,11 @@ typedef struct hr_topology {
   int64_t memory_bytes;     /* of the machine */
 } hr_topology;
 
+/** Leaves the process one of `parts` equal shares of its cores, at least one core. Where its mask is the whole machine, it
+ *  is bound to the share of number `part`, and counts are of that; a smaller mask is a launcher's doing and stays. Returns
+ *  how many threads are its share. */
+int hr_topology_take_part(hr_topology *topology, int part, int parts);
+
 /** Reads the machine. HR_ERROR_BACKEND if hwloc fails. */
 hr_status hr_topology_read(hr_topology *topology, hr_error *error);
 void hr_topology_free(hr_topology *topology);

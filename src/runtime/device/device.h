@@ -130,6 +130,7 @@ struct hr_device {
   const hr_backend *backend;
   char name[32];
   int threads;              /* as asked for; open() replaces 0 by what it found */
+  int part, parts;          /* of processes that share the machine: 0 of 1 when alone */
   size_t cache_bytes;       /* last-level cache, set by open(); what "cold" is reckoned from */
   const hr_kernel *kernels; /* rows of all backends; those of other devices are skipped. Tests put their own here */
   size_t kernel_count;

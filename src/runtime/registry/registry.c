@@ -73,10 +73,8 @@ static hr_status find_backend(const char *name, const hr_backend **backend, hr_e
                  name);
 }
 
-hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_error *error)
+static hr_status open_device(const char *name, int threads, int part, int parts, hr_device **device, hr_error *error)
 {
-  if (!name || threads < 0)
-    return hr_fail(error, HR_ERROR_INVALID, "a device is opened by a name and a number of threads of at least 0");
   const hr_backend *backend = NULL;
   HR_TRY(find_backend(name, &backend, error));
   hr_device *opened = calloc(1, sizeof *opened);
@@ -85,6 +83,8 @@ hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_e
   opened->backend = backend;
   opened->settled_clock_hz = (double)NAN;
   opened->threads = threads;
+  opened->part = part;
+  opened->parts = parts;
   opened->kernels = kernels;
   opened->kernel_count = ROW_COUNT;
   hr_copy_text(opened->name, sizeof opened->name, strcmp(name, "cuda") == 0 ? "cuda:0" : name);
@@ -95,4 +95,18 @@ hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_e
   }
   *device = opened;
   return HR_OK;
+}
+
+hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_error *error)
+{
+  if (!name || threads < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "a device is opened by a name and a number of threads of at least 0");
+  return open_device(name, threads, 0, 1, device, error);
+}
+
+hr_status hr_device_open_part(const char *name, int part, int parts, hr_device **device, hr_error *error)
+{
+  if (!name || part < 0 || part >= parts)
+    return hr_fail(error, HR_ERROR_INVALID, "a part of a device is opened by a name and a part of 0 … parts − 1");
+  return open_device(name, 0, part, parts, device, error);
 }
