@@ -1,0 +1,93 @@
+#include "runtime/cpu/flash_blocks.h"
+
+#include "base/checked.h"
+
+/* What the packed Q and the sums of an item may take: half of a usual second-level cache, so that they, a chunk of K
+ * and V and the scores of a tile stay there while the item walks over the keys. */
+#define ITEM_BYTES (512 << 10)
+#define ITEM_ROWS 512 /* packing costs a few percent from here on */
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+  while (b != 0) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+static void count_items(const hr_attention *t, hr_flash_blocks *b)
+{
+  b->head_parts = hr_ceil_div(b->group_heads, b->item_heads);
+  b->query_blocks = hr_ceil_div(hr_max64(t->q_len, 1), b->item_queries);
+  b->items = t->batch * b->groups * b->head_parts * b->query_blocks;
+}
+
+/* Time in rows: the rounds of items that the busiest thread has, each with its packing. Causal items differ, longest
+ * first, so that half an item is what the last round loses. */
+static double expected_rows(const hr_attention *t, const hr_flash_blocks *b, int pack_rows, int threads)
+{
+  double rows = (double)(b->item_heads * hr_min64(b->item_queries, hr_max64(t->q_len, 1)) + pack_rows);
+  double rounds = t->mask == HR_MASK_NONE ? (double)hr_ceil_div(b->items, threads)
+                                          : (double)hr_max64(b->items, threads) / threads + 0.5 * (threads > 1);
+  return rounds * rows;
+}
+
+/* Large items pack K and V less often, small ones are shared out more evenly. From the largest that the cache holds,
+ * queries are halved and then heads, and the quickest is taken. */
+static void choose_item(const hr_attention *t, const hr_flash_version *version, int threads, hr_flash_blocks *b)
+{
+  int64_t row_bytes = 4 * (b->depth + b->values);
+  int64_t rows = hr_max64(hr_min64(ITEM_ROWS, ITEM_BYTES / row_bytes), version->tile_rows);
+  b->item_heads = hr_min64(b->group_heads, rows);
+  b->item_queries = hr_min64(hr_max64(rows / b->item_heads, 1), hr_max64(t->q_len, 1));
+  count_items(t, b);
+  hr_flash_blocks tried = *b;
+  double best = expected_rows(t, b, version->pack_rows, threads);
+  while (tried.item_queries > 1 || tried.item_heads > 1) {
+    if (tried.item_queries > 1)
+      tried.item_queries = hr_ceil_div(tried.item_queries, 2);
+    else
+      tried.item_heads = hr_ceil_div(tried.item_heads, 2);
+    count_items(t, &tried);
+    double expected = expected_rows(t, &tried, version->pack_rows, threads);
+    if (expected < best) {
+      best = expected;
+      *b = tried;
+    }
+  }
+}
+
+static size_t place(size_t *end, int64_t bytes)
+{
+  size_t at = *end;
+  *end += (size_t)hr_round_up(bytes, 64);
+  return at;
+}
+
+static void lay_out(const hr_flash_version *version, hr_flash_blocks *b)
+{
+  int64_t rows = b->item_heads * b->item_queries, tile = version->tile_rows;
+  size_t end = 0;
+  b->q = place(&end, 4 * rows * b->depth);
+  b->o = place(&end, 4 * rows * b->values);
+  b->total = place(&end, 4 * rows * HR_FLASH_LANES_MAX);
+  b->row = place(&end, 4 * rows * 5);
+  b->k = place(&end, 4 * hr_round_up(version->chunk, version->lanes) * b->depth);
+  b->v = place(&end, 4 * hr_round_up(b->values, version->lanes) * version->chunk / version->pair);
+  b->s = place(&end, 4 * tile * version->step);
+  b->p = place(&end, version->pair == 1 ? 0 : 2 * tile * version->step);
+  b->slot_bytes = end + 64; /* so that slots of two threads share no line, whatever the workspace's alignment */
+}
+
+hr_flash_blocks hr_flash_cut(const hr_attention *t, const hr_flash_version *version, int threads)
+{
+  hr_flash_blocks b = {.groups = common_divisor(t->k_heads, t->v_heads)};
+  b.group_heads = t->q_heads / b.groups;
+  b.depth = hr_round_up(hr_ceil_div(t->qk_dim, version->pair), version->depth_group);
+  b.values = hr_round_up(t->v_dim, version->value_group);
+  choose_item(t, version, threads, &b);
+  lay_out(version, &b);
+  return b;
+}
