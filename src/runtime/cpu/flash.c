@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/flash_blocks.h"
+#include "runtime/cpu/flash_plan.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -136,58 +137,95 @@ static void pack(const item *it, int64_t head, packed *p)
   p->v_head = v_head;
 }
 
+/* A step with what it keeps per row. */
+typedef struct kept_step {
+  hr_flash_step step;
+  int32_t first[HR_FLASH_TILE_ROWS_MAX], end[HR_FLASH_TILE_ROWS_MAX], position[HR_FLASH_TILE_ROWS_MAX];
+  float factor[HR_FLASH_TILE_ROWS_MAX], shift[HR_FLASH_TILE_ROWS_MAX];
+} kept_step;
+
+/* The walk over a chunk: a step waits until the one after it is known. */
+typedef struct walk {
+  packed chunk;
+  kept_step steps[2];
+  int waiting; /* which of them, -1: none */
+} walk;
+
+static void finish_steps(const item *it, walk *w)
+{
+  if (w->waiting >= 0)
+    it->run->kernel->version->attend(&w->steps[w->waiting].step, NULL);
+  w->waiting = -1;
+}
+
+static void take_step(const item *it, walk *w, int made)
+{
+  const hr_flash_version *version = it->run->kernel->version;
+  if (w->waiting >= 0)
+    version->attend(&w->steps[w->waiting].step, &w->steps[made].step);
+  else if (version->begin)
+    version->begin(&w->steps[made].step);
+  w->waiting = made;
+}
+
 /* A tile from row `row` on against what its rows see of the keys from `from` to `end` of one step. */
-static void attend(const item *it, int64_t row, int rows, int64_t chunk, int64_t from, int64_t end)
+static void make_step(const item *it, walk *w, int64_t row, int rows, int64_t from, int64_t end)
 {
   const flash *f = it->run->kernel;
   const hr_flash_blocks *b = &f->blocks;
-  int32_t first_seen[HR_FLASH_TILE_ROWS_MAX], end_seen[HR_FLASH_TILE_ROWS_MAX], position[HR_FLASH_TILE_ROWS_MAX];
-  float factor[HR_FLASH_TILE_ROWS_MAX];
-  int group = f->version->key_group;
+  int made = w->waiting == 0, group = f->version->key_group;
+  int64_t chunk = w->chunk.first_key;
   int first_key = (int)(from - chunk) / group * group, end_key = (int)hr_round_up(end - chunk, group);
   int32_t origin = (int32_t)(chunk + first_key);
+  kept_step *kept = &w->steps[made];
   for (int i = 0; i < rows; i++) {
-    first_seen[i] = it->first[row + i] - origin;
-    end_seen[i] = it->end[row + i] - origin;
-    position[i] = it->position[row + i] - origin;
+    kept->first[i] = it->first[row + i] - origin;
+    kept->end[i] = it->end[row + i] - origin;
+    kept->position[i] = it->position[row + i] - origin;
   }
-  hr_flash_step step = {.scores = &f->scores,
-                        .rows = rows,
-                        .first_key = first_key,
-                        .keys = end_key - first_key,
-                        .depth = b->depth,
-                        .values = b->values,
-                        .q = it->slot + b->q + 4 * row * b->depth,
-                        .k = it->slot + b->k,
-                        .v = it->slot + b->v,
-                        .first = first_seen,
-                        .end = end_seen,
-                        .slopes = it->slopes + row,
-                        .position = position,
-                        .s = (float *)(void *)(it->slot + b->s),
-                        .p = it->slot + b->p,
-                        .factor = factor,
-                        .largest = it->largest + row,
-                        .total = (float *)(void *)(it->slot + b->total) + row * HR_FLASH_LANES_MAX,
-                        .o = (float *)(void *)(it->slot + b->o) + row * b->values};
-  f->version->attend(&step);
+  kept->step = (hr_flash_step){.scores = &f->scores,
+                               .rows = rows,
+                               .first_key = first_key,
+                               .keys = end_key - first_key,
+                               .depth = b->depth,
+                               .values = b->values,
+                               .q = it->slot + b->q + 4 * row * b->depth,
+                               .k = it->slot + b->k,
+                               .v = it->slot + b->v,
+                               .first = kept->first,
+                               .end = kept->end,
+                               .slopes = it->slopes + row,
+                               .position = kept->position,
+                               .s = (float *)(void *)(it->slot + b->s[made]),
+                               .p = it->slot + b->p,
+                               .factor = kept->factor,
+                               .shift = kept->shift,
+                               .largest = it->largest + row,
+                               .total = (float *)(void *)(it->slot + b->total) + row * HR_FLASH_LANES_MAX,
+                               .o = (float *)(void *)(it->slot + b->o) + row * b->values};
+  take_step(it, w, made);
 }
 
 /* The rows of a segment against a chunk. A tile's first row sees the first keys, its last row the last ones. */
-static void walk_segment(const item *it, int64_t head, int64_t end_head, packed *p)
+static void walk_segment(const item *it, int64_t head, int64_t end_head, walk *w)
 {
   const hr_flash_version *version = it->run->kernel->version;
   int64_t row = (head - it->first_head) * it->queries, end_row = (end_head - it->first_head) * it->queries;
+  bool first_tile = true;
   for (; row < end_row; row += version->tile_rows) {
     int rows = (int)hr_min64(version->tile_rows, end_row - row);
-    int64_t first = hr_max64(it->first[row], p->first_key);
-    int64_t end = hr_min64(it->end[row + rows - 1], p->first_key + p->keys);
+    int64_t first = hr_max64(it->first[row], w->chunk.first_key);
+    int64_t end = hr_min64(it->end[row + rows - 1], w->chunk.first_key + w->chunk.keys);
     if (first >= end)
       continue;
-    pack(it, head, p);
+    if (first_tile) {
+      finish_steps(it, w); /* K and V of the segment before are still in use */
+      pack(it, head, &w->chunk);
+    }
+    first_tile = false;
     for (int64_t at = first, next; at < end; at = next) {
       next = hr_min64((at / version->step + 1) * version->step, end);
-      attend(it, row, rows, p->first_key, at, next);
+      make_step(it, w, row, rows, at, next);
     }
   }
 }
@@ -232,11 +270,12 @@ static void run_item(item *it)
   int64_t rows = (it->end_head - it->first_head) * it->queries;
   int64_t end = it->end[rows - 1], chunk = it->first[0] / version->chunk * version->chunk;
   for (; chunk < end; chunk += version->chunk) {
-    packed p = {chunk, (int)hr_min64(version->chunk, end - chunk), -1, -1};
+    walk w = {.chunk = {chunk, (int)hr_min64(version->chunk, end - chunk), -1, -1}, .waiting = -1};
     for (int64_t head = it->first_head, next; head < it->end_head; head = next) {
       next = segment_end(it, head);
-      walk_segment(it, head, next, &p);
+      walk_segment(it, head, next, &w);
     }
+    finish_steps(it, &w);
   }
   finish(it);
 }
@@ -267,10 +306,33 @@ static bool find_item(const flash_run *run, int64_t index, item *it)
   return it->queries > 0 && it->first_head < it->end_head;
 }
 
+/* Weights far below the largest, and their products, are denormal numbers or would be; they are taken as 0, because
+ * each costs a processor some hundred cycles otherwise. Returns what to put back. */
+static unsigned flush_denormals(void)
+{
+#if defined(__x86_64__)
+  unsigned before = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before | 0x8000);
+  return before;
+#else
+  return 0;
+#endif
+}
+
+static void restore_denormals(unsigned before)
+{
+#if defined(__x86_64__)
+  __builtin_ia32_ldmxcsr(before);
+#else
+  (void)before;
+#endif
+}
+
 static void work(void *context, int member)
 {
   flash_run *run = context;
   const flash *f = run->kernel;
+  unsigned before = flush_denormals();
   if (f->version->enter)
     f->version->enter();
   for (int64_t i; (i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed)) < f->blocks.items;) {
@@ -280,10 +342,10 @@ static void work(void *context, int member)
   }
   if (f->version->leave)
     f->version->leave();
+  restore_denormals(before);
 }
 
-static hr_status run_flash(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
-                           hr_error *error)
+hr_status hr_flash_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
 {
   (void)error;
   const flash *f = plan->state;
@@ -313,8 +375,8 @@ static hr_flash_scores score_rules(const hr_attention *t, float scale)
   return scores;
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void **state,
-                         size_t *workspace_bytes, hr_error *error)
+hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void **state,
+                           size_t *workspace_bytes, hr_error *error)
 {
   const hr_attention *t = &problem->attention;
   flash *f = calloc(1, sizeof *f);
@@ -357,11 +419,11 @@ static void describe(const void *state, char *text, size_t size)
   static hr_status prepare_##version(hr_device *device, const hr_problem *problem, void **state, size_t *size, \
                                      hr_error *error)                                                          \
   {                                                                                                            \
-    return prepare(device, problem, &hr_##version, state, size, error);                                        \
+    return hr_flash_prepare(device, problem, &hr_##version, state, size, error);                               \
   }                                                                                                            \
   const hr_kernel_functions hr_kernel_attention_##name = {.supports = supports,                                \
                                                           .prepare = prepare_##version,                        \
-                                                          .run_attention = run_flash,                          \
+                                                          .run_attention = hr_flash_run,                       \
                                                           .release = free,                                     \
                                                           .describe = describe};
 

@@ -23,6 +23,9 @@
 /** Vectors of lanes that a version keeps per row for l; the largest of all versions. */
 #define HR_FLASH_LANES_MAX 16
 
+/** Rows of a tile, at most; what is kept per row of one step lies on the stack. */
+#define HR_FLASH_TILE_ROWS_MAX 64
+
 /** What softmax does to a score before it is a power of two. */
 typedef struct hr_flash_scores {
   float to_log2; /* scores · this are exponents of 2; positive */
@@ -44,9 +47,9 @@ typedef struct hr_flash_step {
   const int32_t *first, *end; /* [rows] keys that a row sees, counted from first_key on; may lie outside */
   const float *slopes;        /* [rows], with ALiBi */
   const int32_t *position;    /* [rows], with ALiBi: that of the query, counted from first_key on */
-  float *s;                   /* rows × step floats: scores, then weights */
+  float *s;                   /* rows × step floats: scores, then weights; not those of the step before or after */
   void *p;                    /* rows × step elements: weights in the packed format; s itself where that is fp32 */
-  float *factor;              /* [rows] what the step scales o by */
+  float *factor, *shift;      /* [rows] what the step scales o by, what it adds to an exponent */
   float *largest;             /* [rows] m, of raw scores; −inf at first */
   float *total;               /* rows × HR_FLASH_LANES_MAX, partial sums of l; 0 at first */
   float *o;                   /* rows × values; 0 at first */
@@ -66,7 +69,10 @@ typedef struct hr_flash_version {
   void (*pack_k)(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to, int64_t depth);
   /** V as panels [lanes of values][chunk / pair][lanes]. */
   void (*pack_v)(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to);
-  void (*attend)(const hr_flash_step *step);
+  /** Does a step. `next` is the one that will come after it, of the same chunk, or NULL: a version may begin with it
+   *  while it works on this one, and tells by begin not being NULL; begin is then called for a step that had none before. */
+  void (*attend)(const hr_flash_step *step, const hr_flash_step *next);
+  void (*begin)(const hr_flash_step *step);
   /** O of a row: o / sum of total; returns that sum. */
   float (*finish)(const float *o, const float *total, int64_t dim, hr_dtype dtype, void *to);
   void (*exp2)(float *x, int count); /* in place; what attend uses, for measuring its error */

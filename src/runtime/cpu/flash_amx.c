@@ -89,16 +89,20 @@ static inline void product_of(bool two_rows, bool two_columns, bool add, const c
     product(false, false, add, a, a_stride, b, depth, c, c_stride);
 }
 
-/* S = Q Kᵀ */
-static void multiply_scores(const hr_flash_step *step)
+/* S = Q Kᵀ for some of the rows and one panel of keys. */
+static inline void multiply_score_panel(const hr_flash_step *step, int first_row, int end_row, int key)
 {
   int64_t a_stride = 4 * step->depth, c_stride = 4 * STEP;
-  for (int key = 0; key < step->keys; key += PANEL_LANES) {
-    const char *panel = (const char *)step->k + 4 * (step->first_key + key) * step->depth;
-    for (int row = 0; row < step->rows; row += 32)
-      product_of(step->rows - row > 16, true, false, (const char *)step->q + row * a_stride, a_stride, panel,
-                 step->depth, (char *)step->s + row * c_stride + 4 * key, c_stride);
-  }
+  const char *panel = (const char *)step->k + 4 * (step->first_key + key) * step->depth;
+  for (int row = first_row; row < end_row; row += 32)
+    product_of(end_row - row > 16, true, false, (const char *)step->q + row * a_stride, a_stride, panel, step->depth,
+               (char *)step->s + row * c_stride + 4 * key, c_stride);
+}
+
+static void multiply_scores(const hr_flash_step *step, int first_row, int end_row)
+{
+  for (int key = 0; key < step->keys; key += PANEL_LANES)
+    multiply_score_panel(step, first_row, end_row, key);
 }
 
 static void scale_sums(const hr_flash_step *step)
@@ -112,30 +116,79 @@ static void scale_sums(const hr_flash_step *step)
   }
 }
 
-/* o += P V */
-static void multiply_values(const hr_flash_step *step)
+/* o += P V for some of the rows and one panel of values. */
+static inline void multiply_value_panel(const hr_flash_step *step, int first_row, int end_row, int64_t d)
 {
   int64_t a_stride = 2 * STEP, c_stride = 4 * step->values;
+  const char *panel = (const char *)step->v + 4 * (d * (CHUNK / 2) + step->first_key / 2 * PANEL_LANES);
+  for (int row = first_row; row < end_row; row += 32)
+    product_of(end_row - row > 16, step->values - d > 16, true, (const char *)step->p + row * a_stride, a_stride, panel,
+               step->keys / 2, (char *)step->o + row * c_stride + 4 * d, c_stride);
+}
+
+static void multiply_values(const hr_flash_step *step, int first_row, int end_row)
+{
+  for (int64_t d = 0; d < step->values; d += PANEL_LANES)
+    multiply_value_panel(step, first_row, end_row, d);
+}
+
+/* A product for all rows: tiles must not reach beyond the last, which is followed by another tile's rows. */
+static void for_rows(const hr_flash_step *step, void (*multiply)(const hr_flash_step *, int, int))
+{
+  int whole = step->rows / 32 * 32;
+  if (whole > 0)
+    multiply(step, 0, whole);
+  if (whole == step->rows)
+    return;
+  configure(step->rows - whole);
+  multiply(step, whole, step->rows);
+  configure(32);
+}
+
+static void begin(const hr_flash_step *step)
+{
+  for_rows(step, multiply_scores);
+  for (int row = 0; row < step->rows; row++)
+    raise_largest(step, row);
+}
+
+/* Rows that are due when `done` of `all` parts of something else are. */
+static int due(int rows, int64_t done, int64_t all)
+{
+  return (int)((rows * done + all - 1) / all);
+}
+
+/* The next step's scores among this step's weights, then this step's values among the next step's largest: the tiles
+ * and the vectors work at the same time, as far as the processor looks ahead. */
+static void overlap(const hr_flash_step *step, const hr_flash_step *next)
+{
+  int row = 0;
+  for (int key = 0; key < next->keys; key += PANEL_LANES) {
+    multiply_score_panel(next, 0, next->rows, key);
+    for (int end = due(step->rows, key + PANEL_LANES, next->keys); row < end; row++)
+      weigh(step, row);
+  }
+  scale_sums(step);
+  row = 0;
   for (int64_t d = 0; d < step->values; d += PANEL_LANES) {
-    const char *panel = (const char *)step->v + 4 * (d * (CHUNK / 2) + step->first_key / 2 * PANEL_LANES);
-    for (int row = 0; row < step->rows; row += 32)
-      product_of(step->rows - row > 16, step->values - d > 16, true, (const char *)step->p + row * a_stride, a_stride,
-                 panel, step->keys / 2, (char *)step->o + row * c_stride + 4 * d, c_stride);
+    multiply_value_panel(step, 0, step->rows, d);
+    for (int end = due(next->rows, d + PANEL_LANES, step->values); row < end && row < next->rows; row++)
+      raise_largest(next, row);
   }
 }
 
-static void attend(const hr_flash_step *step)
+static void attend(const hr_flash_step *step, const hr_flash_step *next)
 {
-  bool partial = step->rows % 32 != 0; /* tiles must not reach beyond the rows, which are followed by others' */
-  if (partial)
-    configure(step->rows % 32);
-  multiply_scores(step);
+  if (next && step->rows % 32 == 0 && next->rows % 32 == 0) {
+    overlap(step, next);
+    return;
+  }
   for (int row = 0; row < step->rows; row++)
-    softmax_row(step, row);
+    weigh(step, row);
   scale_sums(step);
-  multiply_values(step);
-  if (partial)
-    configure(32);
+  for_rows(step, multiply_values);
+  if (next)
+    begin(next);
 }
 
 static void enter(void)
@@ -156,6 +209,7 @@ const hr_flash_version hr_flash_amx = {.lanes = PANEL_LANES,
                                        .pack_k = pack_k,
                                        .pack_v = pack_v,
                                        .attend = attend,
+                                       .begin = begin,
                                        .finish = finish,
                                        .exp2 = powers_of_two,
                                        .enter = enter,

@@ -90,10 +90,10 @@ static void multiply_values(const hr_flash_step *step)
   }
 }
 
-static void attend(const hr_flash_step *step)
+static void attend(const hr_flash_step *step, const hr_flash_step *next)
 {
+  (void)next;
   multiply_scores(step);
-  for (int row = 0; row < step->rows; row++)
-    softmax_row(step, row);
+  softmax(step);
   multiply_values(step);
 }

@@ -213,72 +213,135 @@ static inline void store_weights(const hr_flash_step *step, int row, int key, ve
 #endif
 }
 
-/* Weights of a row, with m, l and the factor for o brought up to date. Vectors of keys that the row does not see are
- * not looked at; in the first and last that it sees the others become −inf, whose weight is 0. */
-static inline void softmax_row(const hr_flash_step *step, int row)
+/* Vectors of keys that a row sees some of; from == to: none. */
+typedef struct seen {
+  int first, end; /* keys */
+  int from, to;   /* whole vectors */
+} seen;
+
+static inline seen seen_by(const hr_flash_step *step, int row)
+{
+  seen k = {.first = step->first[row] > 0 ? step->first[row] : 0,
+            .end = step->end[row] < step->keys ? step->end[row] : step->keys};
+  if (k.first >= k.end)
+    return (seen){0, 0, 0, 0};
+  k.from = k.first / LANES * LANES;
+  k.to = (k.end + LANES - 1) / LANES * LANES;
+  return k;
+}
+
+/* Scores as they are weighed: with cap, biases, and −inf for keys that are not seen in the vectors of those that are. */
+static inline void finish_scores(const hr_flash_step *step, int row, seen k)
 {
   float *s = step->s + row * STEP;
-  int first = step->first[row] > 0 ? step->first[row] : 0;
-  int end = step->end[row] < step->keys ? step->end[row] : step->keys;
-  int from = first / LANES * LANES, to = (end + LANES - 1) / LANES * LANES;
-  step->factor[row] = 1;
-  if (first >= end)
-    from = to = 0;
-  for (int j = 0; j < from; j += LANES)
-    store_weights(step, row, j, vector_set(0));
-  for (int j = to; j < step->keys; j += LANES)
-    store_weights(step, row, j, vector_set(0));
-  if (from == to)
-    return;
   if (step->scores->softcap > 0 || step->scores->alibi)
-    adjust_scores(step, row, s, from, to);
-  if (first > from)
-    vector_store(s + from, vector_between(vector_load(s + from), first - from, LANES));
-  if (end < to)
-    vector_store(s + to - LANES, vector_between(vector_load(s + to - LANES), 0, end - to + LANES));
+    adjust_scores(step, row, s, k.from, k.to);
+  if (k.first > k.from)
+    vector_store(s + k.from, vector_between(vector_load(s + k.from), k.first - k.from, LANES));
+  if (k.end < k.to)
+    vector_store(s + k.to - LANES, vector_between(vector_load(s + k.to - LANES), 0, k.end - k.to + LANES));
+}
 
+static inline float largest_of(const float *s, int from, int to, float before)
+{
+  vector a = vector_set(before), b = a, c = a, d = a;
+  int j = from;
+  for (; j + 4 * LANES <= to; j += 4 * LANES) {
+    a = vector_larger(vector_load(s + j), a);
+    b = vector_larger(vector_load(s + j + LANES), b);
+    c = vector_larger(vector_load(s + j + 2 * LANES), c);
+    d = vector_larger(vector_load(s + j + 3 * LANES), d);
+  }
+  for (; j < to; j += LANES)
+    a = vector_larger(vector_load(s + j), a);
+  return vector_largest(vector_larger(vector_larger(a, b), vector_larger(c, d)));
+}
+
+/* m, the factor for o and l, and what is added to a scaled score: −m, but 0 while no score is above −inf. */
+static inline void raise_largest(const hr_flash_step *step, int row)
+{
+  seen k = seen_by(step, row);
+  step->factor[row] = 1;
+  step->shift[row] = 0;
+  if (k.from == k.to)
+    return;
+  finish_scores(step, row, k);
   float before = step->largest[row], scale = step->scores->to_log2;
-  vector most = vector_set(before);
-  for (int j = from; j < to; j += LANES)
-    most = vector_larger(vector_load(s + j), most);
-  float largest = vector_largest(most);
+  float largest = largest_of(step->s + row * STEP, k.from, k.to, before);
   float shift = largest == -__builtin_inff() ? 0 : -(largest * scale);
-  vector total = vector_load(step->total + row * HR_FLASH_LANES_MAX);
+  step->shift[row] = shift;
   if (largest > before) {
     float factor[LANES];
     vector_store(factor, exact_power_of_two(vector_set(before * scale + shift)));
     step->factor[row] = factor[0];
-    total = total * vector_set(factor[0]);
     step->largest[row] = largest;
   }
-  for (int j = from; j < to; j += LANES) {
-    vector p = power_of_two(vector_multiply_add(vector_load(s + j), vector_set(scale), vector_set(shift)));
-    total = total + p;
+}
+
+/* Weights and their sum. Vectors of keys that the row does not see are not looked at: they weigh 0. */
+static inline void weigh(const hr_flash_step *step, int row)
+{
+  seen k = seen_by(step, row);
+  const float *s = step->s + row * STEP;
+  float *sums = step->total + row * HR_FLASH_LANES_MAX;
+  vector scale = vector_set(step->scores->to_log2), add = vector_set(step->shift[row]), none = vector_set(0);
+  vector total = vector_load(sums) * vector_set(step->factor[row]), other = none;
+  int j = 0;
+  for (; j < k.from; j += LANES)
+    store_weights(step, row, j, none);
+  for (; j + 2 * LANES <= k.to; j += 2 * LANES) {
+    vector p = power_of_two(vector_multiply_add(vector_load(s + j), scale, add));
+    vector q = power_of_two(vector_multiply_add(vector_load(s + j + LANES), scale, add));
     store_weights(step, row, j, p);
+    store_weights(step, row, j + LANES, q);
+    total = total + p;
+    other = other + q;
   }
-  vector_store(step->total + row * HR_FLASH_LANES_MAX, total);
+  for (; j < k.to; j += LANES) {
+    vector p = power_of_two(vector_multiply_add(vector_load(s + j), scale, add));
+    store_weights(step, row, j, p);
+    total = total + p;
+  }
+  for (; j < step->keys; j += LANES)
+    store_weights(step, row, j, none);
+  vector_store(sums, total + other);
+}
+
+/* Scores become weights. All rows' largest come first: each ends in one number that the row's weights wait for. */
+static inline void softmax(const hr_flash_step *step)
+{
+  for (int row = 0; row < step->rows; row++)
+    raise_largest(step, row);
+  for (int row = 0; row < step->rows; row++)
+    weigh(step, row);
 }
 
 static inline void store_values(hr_dtype dtype, void *to, vector x)
 {
+#if PAIR == 2
+  (void)dtype;
+  vector_store_pairs(to, x);
+#else
   if (dtype == HR_BF16)
     vector_store_bf16(to, x);
   else if (dtype == HR_FP16)
     vector_store_fp16(to, x);
   else
     vector_store(to, x);
+#endif
 }
 
 static float finish(const float *o, const float *total, int64_t dim, hr_dtype dtype, void *to)
 {
   float sum = vector_sum(vector_load(total));
+  vector share = vector_set(1 / sum);
   size_t bytes = hr_dtype_bytes(dtype);
   int64_t d = 0;
   for (; d + LANES <= dim; d += LANES)
-    store_values(dtype, (char *)to + (size_t)d * bytes, vector_load(o + d) / vector_set(sum));
+    store_values(dtype, (char *)to + (size_t)d * bytes, vector_load(o + d) * share);
   if (d < dim) {
     char last[4 * LANES];
-    store_values(dtype, last, vector_load(o + d) / vector_set(sum));
+    store_values(dtype, last, vector_load(o + d) * share);
     memcpy((char *)to + (size_t)d * bytes, last, (size_t)(dim - d) * bytes);
   }
   return sum;

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Holds Headroom's attention on the CPU against PyTorch's scaled_dot_product_attention.
+
+    attention_cpu_vs_torch.py LIBHEADROOM [--threads N] [--dtype bf16|fp32] [--lengths 512,1024] [--minutes M]
+                              [--output FILE.csv] [--markdown]
+
+Needs PyTorch (from PyPI) and a shared libheadroom. Both work on the same tensors [batch, heads, length, dim] in one
+process with as many threads, by turns, A B A B; the ratio, PyTorch's time over Headroom's, is formed pair by pair and its
+median reported. PyTorch gets K and V expanded to the query heads beforehand, untimed, or its own enable_gqa, whichever is
+faster. Before that, rows of both results are compared with float64.
+
+The grid: head dim 64 and 128, lengths 512 to 4096, causal and not; heads 12 (dim 64) or 16 (dim 128), 32/8/8 and 32/4/16.
+
+Two rates bound a kernel: products, and exponentials. Both are the instruction ceilings that hr_device_probe() measures,
+here and now, on as many threads. `sum` is the time of the products and then of the exponentials; a kernel that overlaps
+them may beat it, and none beats the larger of the two, `either`. Causal products are counted without masked entries.
+
+Exits with 1 where a result is wrong.
+"""
+import argparse
+import csv
+import ctypes
+import datetime
+import math
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+FORMATS = {"fp32": (1, torch.float32, 2e-5), "bf16": (4, torch.bfloat16, 2e-2)}
+COLUMNS = ["dtype", "threads", "dim", "length", "causal", "heads", "kernel", "headroom_ms", "torch_ms", "ratio", "pairs",
+           "headroom_gflops", "torch_gflops", "share_of_sum", "share_of_either", "headroom_error", "torch_error"]
+
+
+class Strides(ctypes.Structure):
+    _fields_ = [("batch", ctypes.c_int64), ("row", ctypes.c_int64), ("head", ctypes.c_int64)]
+
+
+class Attention(ctypes.Structure):  # hr_attention
+    _fields_ = ([("struct_size", ctypes.c_size_t)]
+                + [(name, ctypes.c_int64) for name in ("batch", "q_len", "kv_len", "q_heads", "k_heads", "v_heads",
+                                                       "qk_dim", "v_dim")]
+                + [("dtype", ctypes.c_int), ("mask", ctypes.c_int), ("window", ctypes.c_int64),
+                   ("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("alibi", ctypes.c_bool),
+                   ("variable_lengths", ctypes.c_bool), ("q_total", ctypes.c_int64), ("kv_total", ctypes.c_int64)]
+                + [(name, Strides) for name in ("q_strides", "k_strides", "v_strides", "o_strides")])
+
+
+class Arguments(ctypes.Structure):  # hr_attention_arguments
+    _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in (
+        "q", "k", "v", "o", "lse", "alibi_slopes", "q_offsets", "kv_offsets")]
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
+
+
+class Headroom:
+    def __init__(self, path, threads):
+        self.library = library = ctypes.CDLL(path)
+        library.hr_attention_default.restype = Attention
+        library.hr_attention_arguments_default.restype = Arguments
+        library.hr_plan_kernel.restype = ctypes.c_char_p
+        library.hr_plan_workspace_bytes.restype = ctypes.c_size_t
+        library.hr_hardware_ceiling.restype = ctypes.c_double
+        if library.hr_attention_default().struct_size != ctypes.sizeof(Attention):
+            sys.exit("this libheadroom has another hr_attention than this script knows")
+        self.device, self.error = ctypes.c_void_p(), Error()
+        self.call("hr_device_open", b"cpu", threads, ctypes.byref(self.device))
+
+    def call(self, name, *arguments):
+        if getattr(self.library, name)(*arguments, ctypes.byref(self.error)) != 0:
+            sys.exit(f"{name}: {self.error.message.decode()}")
+
+    def ceilings(self, dtype):
+        """FLOP/s of products and exponentials per second."""
+        hardware = ctypes.create_string_buffer(1 << 16)  # hr_hardware is smaller
+        self.call("hr_device_probe", self.device, hardware)
+        return [self.library.hr_hardware_ceiling(hardware, kind, number) for kind, number in ((0, dtype), (1, 1))]
+
+    def plan(self, q, k, v, o, causal, dtype, kernel):
+        a = self.library.hr_attention_default()
+        a.batch, a.q_heads, a.q_len, a.qk_dim = q.shape
+        a.kv_len, a.v_dim, a.k_heads, a.v_heads = k.shape[2], v.shape[3], k.shape[1], v.shape[1]
+        a.dtype, a.mask = dtype, int(causal)
+        for name, tensor in (("q", q), ("k", k), ("v", v), ("o", o)):
+            batch, head, row, _ = tensor.stride()
+            setattr(a, name + "_strides", Strides(batch, row, head))
+        plan = ctypes.c_void_p()
+        self.call("hr_plan_attention", self.device, ctypes.byref(a), kernel, ctypes.byref(plan))
+        work = torch.empty(self.library.hr_plan_workspace_bytes(plan) + 64, dtype=torch.uint8)
+        address = ctypes.c_void_p((work.data_ptr() + 63) // 64 * 64)
+        arguments = self.library.hr_attention_arguments_default()
+        arguments.q, arguments.k, arguments.v, arguments.o = (x.data_ptr() for x in (q, k, v, o))
+
+        def run(keep=(work, q, k, v, o)):
+            self.call("hr_plan_run_attention", plan, ctypes.byref(arguments), address)
+        return plan, run
+
+
+def error_of(found, q, k, v, causal, rows):
+    """Largest difference from float64 in some rows, over the largest weighted mean of |v|."""
+    worst, length = 0.0, q.shape[2]
+    for i in range(rows):
+        query, head = (i * 7919 + length - 1) % length, (i * 31) % q.shape[1]
+        keys = query + 1 if causal else length
+        kk = k[0, head * k.shape[1] // q.shape[1], :keys].double()
+        vv = v[0, head * v.shape[1] // q.shape[1], :keys].double()
+        weights = torch.softmax(kk @ q[0, head, query].double() / math.sqrt(q.shape[3]), 0)
+        off = (found[0, head, query].double() - weights @ vv).abs().max() / (weights @ vv.abs()).max()
+        worst = max(worst, float(off)) if math.isfinite(float(off)) else math.inf
+    return worst
+
+
+def seconds(run):
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def torch_forms(q, k, v, causal, out):
+    """The ways PyTorch has for these heads; each leaves its result in out[0]."""
+    wide_k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+    wide_v = v.repeat_interleave(q.shape[1] // v.shape[1], 1)
+
+    def expanded():
+        out[0] = F.scaled_dot_product_attention(q, wide_k, wide_v, is_causal=causal)
+
+    def grouped():
+        out[0] = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+    return [expanded] + ([grouped] if k.shape[1] == v.shape[1] != q.shape[1] else [])
+
+
+def compare(headroom, options, rates, dim, length, causal, heads, budget_s):
+    number, dtype, allowed = FORMATS[options.dtype]
+    q_heads, k_heads, v_heads = heads
+    q, k, v = (torch.randn(1, n, length, dim).to(dtype) for n in heads)
+    o, out = torch.full_like(q, math.nan), [None]
+    plan, ours = headroom.plan(q, k, v, o, causal, number, options.kernel)
+    forms = torch_forms(q, k, v, causal, out)
+    ours()
+    for form in forms:
+        form()
+    theirs = min(forms, key=lambda form: min(seconds(form) for _ in range(3)))
+    theirs()
+    errors = [error_of(x, q, k, v, causal, 24) for x in (o, out[0])]
+    pairs, end = [], time.perf_counter() + budget_s
+    while len(pairs) < 5 or (time.perf_counter() < end and len(pairs) < 99):
+        pairs.append((seconds(ours), seconds(theirs)))
+    own, other = (statistics.median(times) for times in zip(*pairs))
+    entries = q_heads * (length * (length + 1) // 2 if causal else length * length)
+    flops, products, exponentials = 4 * dim * entries, *rates
+    times = (4 * dim * entries / products, entries / exponentials)
+    kernel = headroom.library.hr_plan_kernel(plan).decode()
+    headroom.library.hr_plan_free(plan)
+    row = dict(dtype=options.dtype, threads=options.threads, dim=dim, length=length, causal=int(causal),
+               heads="/".join(map(str, heads)), kernel=kernel, headroom_ms=own * 1e3, torch_ms=other * 1e3,
+               ratio=statistics.median(b / a for a, b in pairs), pairs=len(pairs), headroom_gflops=flops / own * 1e-9,
+               torch_gflops=flops / other * 1e-9, share_of_sum=sum(times) / own, share_of_either=max(times) / own,
+               headroom_error=errors[0], torch_error=errors[1])
+    return row, errors[0] <= allowed
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(math.log(x) for x in values))
+
+
+def show(row, markdown):
+    causal = "causal" if row["causal"] else "all"
+    cells = [str(row["dim"]), str(row["length"]), causal, row["heads"], f"{row['headroom_ms']:.2f}",
+             f"{row['torch_ms']:.2f}", f"{row['ratio']:.2f}", f"{row['headroom_gflops']:.0f}",
+             f"{row['torch_gflops']:.0f}", f"{row['share_of_sum']:.0%}", f"{row['share_of_either']:.0%}"]
+    print("| " + " | ".join(cells) + " |" if markdown else " ".join(x.rjust(9) for x in cells), flush=True)
+
+
+def summary(rows, options, rates):
+    print(f"\n{options.dtype}, {options.threads} threads, {rows[0]['kernel']}, PyTorch {torch.__version__}, "
+          f"{datetime.date.today()}: products {rates[0] * 1e-9:.0f} GFLOP/s, exponentials {rates[1] * 1e-9:.2f} G/s")
+    ratios = [row["ratio"] for row in rows]
+    print(f"times PyTorch's speed: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
+    long = [row["share_of_sum"] for row in rows if row["dim"] == 128 and row["length"] >= 1024]
+    if long:
+        print(f"share of the sum bound at dim 128, length 1024 and up: {min(long):.0%} to {max(long):.0%}")
+    for heads in sorted({row["heads"] for row in rows}):
+        speeds = [row["headroom_gflops"] for row in rows if row["heads"] == heads]
+        print(f"heads {heads}: {geometric_mean(speeds):.0f} GFLOP/s in the geometric mean")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--dtype", choices=FORMATS, default="bf16")
+    parser.add_argument("--lengths", default="512,1024,2048,4096")
+    parser.add_argument("--kernel", type=str.encode, help="a name of `headroom kernels`; default: the best")
+    parser.add_argument("--minutes", type=float, default=5, help="for the whole grid, about")
+    parser.add_argument("--output", help="CSV")
+    parser.add_argument("--markdown", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    headroom = Headroom(options.library, options.threads)
+    rates = headroom.ceilings(FORMATS[options.dtype][0])
+    lengths = [int(x) for x in options.lengths.split(",")]
+    points = [(dim, length, causal, heads) for dim in (64, 128) for length in lengths for causal in (False, True)
+              for heads in ((12 if dim == 64 else 16,) * 3, (32, 8, 8), (32, 4, 16))]
+    rows, right = [], True
+    with torch.no_grad():
+        for point in points:
+            row, good = compare(headroom, options, rates, *point, options.minutes * 60 / len(points))
+            rows.append(row)
+            right = right and good
+            show(row, options.markdown)
+            if not good:
+                print(f"wrong: off by {row['headroom_error']}")
+    if options.output:
+        with open(options.output, "w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
+    summary(rows, options, rates)
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

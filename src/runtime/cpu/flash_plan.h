@@ -1,0 +1,15 @@
+/* What rows of the kernel table for flash attention have in common; they differ in their version. */
+#ifndef HR_RUNTIME_CPU_FLASH_PLAN_H
+#define HR_RUNTIME_CPU_FLASH_PLAN_H
+
+#include "runtime/cpu/flash.h"
+#include "runtime/device/device.h"
+
+/** As hr_kernel_functions.prepare; the state is freed by free(). */
+hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void **state,
+                           size_t *workspace_bytes, hr_error *error);
+
+/** As hr_kernel_functions.run_attention. */
+hr_status hr_flash_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error);
+
+#endif

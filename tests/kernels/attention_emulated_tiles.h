@@ -1,0 +1,11 @@
+#ifndef HR_TEST_ATTENTION_EMULATED_TILES_H
+#define HR_TEST_ATTENTION_EMULATED_TILES_H
+
+#include "runtime/cpu/flash.h"
+
+/** hr_flash_amx without AMX; needs avx512_bf16. */
+#if defined(__x86_64__)
+extern const hr_flash_version hr_flash_amx_emulated;
+#endif
+
+#endif

@@ -1,0 +1,96 @@
+/* What the AMX version of flash attention does with its tiles, on processors without them: their last rows and columns,
+ * what lies behind them, what stands in them from before. */
+#include "attention_emulated_tiles.h"
+#include "attention_truth.h"
+
+#include "runtime/cpu/flash_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+
+static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *size, hr_error *error)
+{
+  return hr_flash_prepare(device, problem, &hr_flash_amx_emulated, state, size, error);
+}
+
+static const hr_kernel_functions functions = {.prepare = prepare, .run_attention = hr_flash_run, .release = free};
+static const hr_kernel_info info = {"attention_flash_amx_emulated", "attention", "cpu", "bf16", "avx512_bf16", ""};
+static const hr_kernel kernel = {&info, &functions};
+
+/* NULL where the processor lacks what the softmax needs. */
+static hr_device *open_device(void)
+{
+  hr_device *device = NULL;
+  hr_error error;
+  char why[160];
+  assert_ok(hr_device_open("cpu", 0, &device, &error), error);
+  device->kernels = &kernel;
+  device->kernel_count = 1;
+  if (hr_kernel_runs(device, info.name, why, sizeof why))
+    return device;
+  print_message("%s: not on this machine: %s\n", info.name, why);
+  hr_device_close(device);
+  return NULL;
+}
+
+static attention_asked asked_of(int64_t q_len, int64_t kv_len, const int64_t heads[3], int64_t qk_dim, int64_t v_dim)
+{
+  attention_asked asked = {.a = hr_attention_default()};
+  hr_attention *a = &asked.a;
+  a->q_len = q_len, a->kv_len = kv_len, a->qk_dim = qk_dim, a->v_dim = v_dim;
+  a->q_heads = heads[0], a->k_heads = heads[1], a->v_heads = heads[2];
+  a->mask = (q_len + v_dim) % 2 ? HR_MASK_CAUSAL : HR_MASK_NONE;
+  asked.seed = (uint64_t)(q_len * 1000 + kv_len + qk_dim + v_dim);
+  return asked;
+}
+
+/* 1 to 70 rows: less than a tile, one, two, a tile and a bit … ; keys and sizes around 16 and 32. */
+static void tiles_that_are_not_full_give_what_the_formula_gives(void **state)
+{
+  (void)state;
+  static const int64_t rows[] = {1, 7, 15, 16, 17, 31, 32, 33, 48, 49, 70}, keys[] = {1, 31, 32, 33, 64, 300, 513};
+  static const int64_t heads[][3] = {{1, 1, 1}, {6, 1, 3}}, dims[][2] = {{32, 32}, {33, 15}, {64, 80}, {1, 17}};
+  hr_device *device = open_device();
+  for (size_t r = 0; device && r < sizeof rows / sizeof *rows; r++)
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+      const int64_t *d = dims[(r + k) % 4];
+      attention_asked asked = asked_of(rows[r], keys[k], heads[(r + k / 2) % 2], d[0], d[1]);
+      assert_true(attention_try(device, info.name, &asked, 1 << 20));
+    }
+  hr_device_close(device);
+}
+
+/* A window of 40 in 700 keys: steps that begin and end within a group of keys, weights of others not left standing. */
+static void weights_of_an_earlier_step_do_not_stay(void **state)
+{
+  (void)state;
+  static const int64_t heads[3] = {2, 1, 2};
+  hr_device *device = open_device();
+  for (int64_t window = 1; device && window < 700; window += 39) {
+    attention_asked asked = asked_of(130, 700, heads, 64, 64);
+    asked.a.mask = HR_MASK_CAUSAL;
+    asked.a.window = window;
+    assert_true(attention_try(device, info.name, &asked, 1 << 20));
+  }
+  hr_device_close(device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tiles_that_are_not_full_give_what_the_formula_gives),
+      cmocka_unit_test(weights_of_an_earlier_step_do_not_stay),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+  return 0;
+}
+
+#endif
