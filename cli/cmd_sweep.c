@@ -135,6 +135,7 @@ static hr_sweep_options make_options(const cli_run *run, sweep_job *job)
   options.warm = run->options.warm;
   options.kernel = run->options.kernel;
   options.autotune = run->options.autotune;
+  options.memory_limit_bytes = run->options.memory_limit << 20;
   options.probe = true;
   options.rates = &job->rates;
   options.time_limit_ns = run->options.time_limit * 1e9;

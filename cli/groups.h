@@ -19,7 +19,8 @@
   ROW(GROUP_SWEEP, 10, "Sweep:")      \
   ROW(GROUP_ROWS, 11, "Rows:")        \
   ROW(GROUP_STORE, 12, "Store:")      \
-  ROW(GROUP_COMMON, 13, "Result:")
+  ROW(GROUP_COMMON, 13, "Result:")    \
+  ROW(GROUP_ATTENTION, 14, "Attention:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -27,6 +28,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 14
+#define CLI_GROUP_COUNT 15
 
 #endif

@@ -83,7 +83,7 @@ static void print_summary(FILE *out)
   fprintf(out, "Usage: headroom COMMAND [OPTION...]\n\n"
                "How fast a transformer's shape runs on a device, why, and which nearby shape is faster.\n\n");
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-    fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "  %-11s%s\n", commands[i].name, commands[i].summary);
   fprintf(out, "\nMODEL is a config.json, a directory that has one, a name of `headroom help models`, - for standard\n"
                "input, or the short form, as in '{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"s\":2048,\"b\":4}'.\n"
                "`headroom COMMAND --help` shows the options of a command.\n");

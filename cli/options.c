@@ -134,6 +134,11 @@ static int read_ATTENTION(const option_row *row, const char *text, void *value)
   return read_choice(row, text, hr_attention_form_parse(text, value));
 }
 
+static int read_LAYOUT(const option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_layout_parse(text, value));
+}
+
 static int read_DTYPE(const option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_dtype_parse(text, value));

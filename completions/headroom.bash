@@ -15,8 +15,12 @@ _headroom_options() {
         "--stride-a --stride-b --stride-c --broadcast-a --broadcast-b --kernel --autotune --warm --measure --budget" \
         "--threads --save --db $common"
       ;;
+    attention)
+      echo "--device --dtype --batch --heads --k-heads --v-heads --head-dim --v-head-dim --q-len --kv-len --causal" \
+        "--window --scale --softcap --alibi --layout --memory-limit --kernel --warm --budget --threads --save --db $common"
+      ;;
     layer) echo "--device $workload --budget --threads --warm --save --db $common" ;;
-    sweep) echo "--device --dtype --threads --kernel --autotune --warm --points --shard --again --seed --time-limit --db --list $common" ;;
+    sweep) echo "--device --dtype --threads --kernel --autotune --warm --points --shard --again --seed --time-limit --memory-limit --db --list $common" ;;
     results) echo "--sweep --device --status --since --last --yes --db $common" ;;
     devices) echo "--probe --list $common" ;;
     kernels) echo "--list $common" ;;
@@ -30,6 +34,7 @@ _headroom_values() {
     --device | -d) headroom devices --list 2>/dev/null ;;
     --phase) echo forward train prefill decode ;;
     --attention) echo unfused fused ;;
+    --layout) echo bshd bhsd packed_qkv ;;
     --dtype) echo fp64 fp32 tf32 fp16 bf16 fp8 ;;
     --table) echo findings operators measurements ;;
     --status) echo ok noisy out_of_memory timeout unsupported unavailable wrong_result backend ;;
@@ -42,7 +47,7 @@ _headroom_values() {
 _headroom_takes_value() {
   case $1 in
     --device | --batch | --seq | --tensor-parallel | --pipeline-stages | --phase | --context | --attention | --dtype | \
-      --budget | --threads | --table | --points | --shard | --seed | --time-limit | --param-band | --hidden | --layers | --heads | --head-dim | --mlp-width | \
+      --budget | --threads | --table | --points | --shard | --seed | --time-limit | --param-band | --hidden | --layers | --heads | --k-heads | --v-heads | --head-dim | --v-head-dim | --q-len | --kv-len | --window | --scale | --softcap | --layout | --memory-limit | --mlp-width | \
       --vocab-multiple | --kv-ratio | --limit | --max-shapes | --m | --n | --k | --batch-count | --kernel | --format | \
       --sweep | --status | --since | --last | --db | --output | --color | -d | -b | -s | -t | -p | -n | -f | -o) return 0 ;;
   esac
@@ -53,7 +58,7 @@ _headroom() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
-    mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm layer sweep results devices kernels help --help --version" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm attention layer sweep results devices kernels help --help --version" -- "$word")
     return
   fi
   if [[ $word == "=" ]]; then
@@ -91,7 +96,7 @@ _headroom() {
       ;;
     devices) mapfile -t COMPREPLY < <(compgen -W "$(headroom devices --list 2>/dev/null)" -- "$word") ;;
     help)
-      mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm layer sweep results devices kernels help models rules" -- "$word")
+      mapfile -t COMPREPLY < <(compgen -W "describe advise search gemm attention layer sweep results devices kernels help models rules" -- "$word")
       ;;
   esac
 }

@@ -32,6 +32,7 @@ _headroom() {
     'advise:what to change about a shape, and what it gains'
     'search:faster shapes of about as many parameters'
     'gemm:one matrix product'
+    'attention:one attention call, every kernel'
     'layer:one layer, operator by operator'
     'sweep:a figure measured point by point'
     'results:measurements that were kept'
@@ -97,6 +98,17 @@ _headroom() {
         '--autotune[time so many algorithms]:count:' \
         '--warm[the same data again and again]' '--save[keep the measurement]' '--db[the store]:file:_files' $common
       ;;
+    attention)
+      _arguments $device $dtype '(-b --batch)'{-b,--batch}'[sequences]:count:' '--heads[query heads]:count:' \
+        '--k-heads[K heads]:count:' '--v-heads[V heads]:count:' '--head-dim[size of a head]:count:' \
+        '--v-head-dim[size of a V head]:count:' '--q-len[queries]:count:' '--kv-len[keys]:count:' \
+        '--causal[queries see the keys up to their own]' '--window[keys that a query sees]:count:' \
+        '--scale[of the scores]:number:' '--softcap[cap of the scores]:number:' '--alibi[biases of ALiBi]' \
+        '--layout[order in memory]:layout:(bshd bhsd packed_qkv)' '--memory-limit[of operands and workspace]:MiB:' \
+        '--kernel[kernel]:kernel:_headroom_kernels' '--warm[the same data again and again]' \
+        '--budget[how long measuring may take]:seconds:' '--threads[cores to measure with]:count:' \
+        '--save[keep the measurements]' '--db[the store]:file:_files' $common
+      ;;
     layer)
       _arguments $device $workload '--budget[how long measuring may take]:seconds:' \
         '--threads[cores to measure with]:count:' '--warm[the same data again and again]' \
@@ -112,14 +124,14 @@ _headroom() {
     sweep)
       _arguments $device $dtype '--points[only so many points]:count:' '--shard[a share of the points]:I/N:' \
         '--again[measure also what has a row]' '--seed[of the order and the data]:number:' \
-        '--time-limit[seconds of sampling one point]:seconds:' '--threads[cores to measure with]:count:' \
+        '--time-limit[seconds of sampling one point]:seconds:' '--memory-limit[of operands and workspace]:MiB:' '--threads[cores to measure with]:count:' \
         '--kernel[kernel]:kernel:_headroom_kernels' '--autotune[time so many algorithms]:count:' '--warm[the same data again and again]' \
         '--db[the store]:file:_files' '--list[only the names]' $common \
         '*:sweep:_headroom_sweeps'
       ;;
     devices) _arguments '--probe[measure rates]' '--list[only the names]' $common '*:device:_headroom_devices' ;;
     kernels) _arguments '--list[only the names]' $common ;;
-    help) _arguments $common '1:topic:(describe advise search gemm layer sweep results devices kernels help models rules)' ;;
+    help) _arguments $common '1:topic:(describe advise search gemm attention layer sweep results devices kernels help models rules)' ;;
   esac
 }
 

@@ -111,12 +111,16 @@ typedef struct hr_kernel_info {
 /** All kernels of all devices, whether or not this machine can run them; *count is how many. */
 HR_API const hr_kernel_info *hr_kernels(size_t *count);
 
+/** Whether `name` is the kernel's, or that of its family: its beginning up to an underscore, "attention_flash" of
+ *  "attention_flash_avx512". */
+HR_API bool hr_kernel_is(const hr_kernel_info *kernel, const char *name);
+
 /** Whether `device` can run the kernel called `kernel`; if not, `why` (at least 160 bytes) says what is missing. */
 HR_API bool hr_kernel_runs(const hr_device *device, const char *kernel, char *why, size_t why_size);
 
 /** Prepares C = A B; hr_gemm_a(), hr_gemm_b() and hr_gemm_c() say how large its operands are. `kernel` is a name of
- *  hr_kernels(), or NULL for the best that supports the problem; the plan says which was taken and why better ones were
- *  passed over. The caller owns *plan. HR_ERROR_UNSUPPORTED with the reason when none does; errors of
+ *  hr_kernels() or of a family (hr_kernel_is()), of which the best that supports the problem is taken, or NULL for the
+ *  best of all; the plan says which was taken and why better ones were passed over. The caller owns *plan. HR_ERROR_UNSUPPORTED with the reason when none does; errors of
  *  hr_gemm_check(). */
 HR_API hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan,
                               hr_error *error);

@@ -19,9 +19,10 @@ typedef struct hr_measure_options {
   bool warm;            /* one buffer set again and again; default false: cold, sets rotate */
   bool check;           /* compare sampled rows with the reference first; default true */
   uint64_t seed;        /* of the data. Default 1 */
-  const char *kernel;   /* a name of hr_kernels(); NULL: the best */
+  const char *kernel;   /* as hr_plan_gemm()'s; NULL: the best */
   int64_t autotune;     /* of one product: time so many of the configurations that the kernel thinks best, by turns, and
                        measure the fastest. Default 0: the first */
+  int64_t memory_limit_bytes;      /* that one set of operands and the workspace may take; 0: what there is */
   int (*cancelled)(void *context); /* polled between samples; not 0 ends with HR_ERROR_INTERRUPTED. May be NULL */
   void *context;
 } hr_measure_options;
@@ -48,8 +49,11 @@ typedef struct hr_measurement {
                         where runs were not timed in groups, and in pairs */
   double flops_per_s, bytes_per_s; /* from the median; bytes as hr_gemm_bytes() */
   bool warm;
-  int64_t buffer_sets; /* how many sets of inputs rotated */
-  double max_error;    /* largest |result − reference| over the checked rows */
+  int64_t buffer_sets;    /* how many sets of inputs rotated */
+  double workspace_bytes; /* that the kernel asks for; NAN where it came to no plan */
+  double peak_bytes;      /* that the first run took beyond its operands, workspace included: how much the process's
+                             resident memory rose. NAN on devices of their own memory and where the system does not tell */
+  double max_error;       /* largest |result − reference| over the checked rows */
   int64_t rows_checked;
 } hr_measurement;
 

@@ -67,6 +67,18 @@ HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, con
 HR_API hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,
                                  const hr_hardware *hardware, const hr_layer *layer, hr_error *error);
 
+/** A kernel and what was measured of it, which may be why it cannot run. */
+typedef struct hr_kernel_measurement {
+  const char *kernel;
+  hr_measurement measurement;
+} hr_kernel_measurement;
+
+/** `attention`: one call and `count` kernels that were measured on it; `prediction` may be NULL. HR_ERROR_UNSUPPORTED for
+ *  variable lengths. */
+HR_API hr_status hr_report_attention(FILE *out, const hr_report_options *options, const hr_attention *attention,
+                                     const hr_hardware *hardware, const hr_prediction *prediction,
+                                     const hr_kernel_measurement *runs, size_t count, hr_error *error);
+
 /** A device of this machine: whether it can be used, in a sentence, and what it is. */
 typedef struct hr_device_report {
   const char *name;

@@ -86,6 +86,7 @@ typedef struct hr_sweep_point {
   hr_attention attention; /* attention */
   hr_model model;         /* layer: one layer of the short form's model, in the step that `workload` says */
   hr_workload workload;
+  char kernel[64]; /* attention: a family of kernels that the point is of ("attention_flash"); "": the best */
   int64_t x;       /* the value of the axis along the picture */
   char x_name[48]; /* the same as people read it: a case by its name */
   size_t series_index;
@@ -134,8 +135,9 @@ typedef struct hr_sweep_options {
   hr_hardware *rates;     /* where that is kept from one sweep to the next of the same device, zeroed before the first;
                              owned by the caller. NULL: each run measures it */
   double time_limit_ns;   /* of the sampling of one point; 0: 2 s */
-  const char *kernel;     /* a name of hr_kernels(); NULL: the best */
+  const char *kernel;     /* as hr_plan_gemm()'s, for points that name none; NULL: the best */
   int64_t autotune;       /* of products: hr_measure_options.autotune; rows with it are rows of their own */
+  int64_t memory_limit_bytes; /* as hr_measure_options has it */
 } hr_sweep_options;
 
 /** All points, one worker, bf16, cold, nothing probed. */

@@ -164,6 +164,8 @@ static void put_measurement_json(hr_json document, const gemm_report *r)
   hr_json_put_number(json, "ceiling_share", ceiling_share(r));
   hr_json_put_flag(json, "warm", m->warm);
   hr_json_put_count(json, "buffer_sets", m->buffer_sets);
+  hr_json_put_number(json, "workspace_bytes", m->workspace_bytes);
+  hr_json_put_number(json, "peak_bytes", m->peak_bytes);
   hr_json_put_number(json, "max_error", m->max_error);
   hr_json_put_count(json, "rows_checked", m->rows_checked);
   const hr_conditions *c = &m->conditions;

@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static const hr_column point_columns[] = {
@@ -27,7 +29,22 @@ static const hr_column point_columns[] = {
     {"samples", NULL, HR_CELL_COUNT, 0},
     {"kernel", "kernel", HR_CELL_TEXT, 1},
     {"date", NULL, HR_CELL_TEXT, 0},
+    {"mean_ns", NULL, HR_CELL_TIME, 0},
+    {"stddev_ns", NULL, HR_CELL_TIME, 0},
+    {"min_ns", NULL, HR_CELL_TIME, 0},
+    {"workspace_bytes", NULL, HR_CELL_NUMBER, 0},
+    {"peak_bytes", NULL, HR_CELL_NUMBER, 0},
 };
+
+/* For people, of sweeps that compare ways of computing attention: the columns that such tables usually have, and ours. */
+static const hr_column attention_columns[] = {
+    {NULL, "Kernel", HR_CELL_TEXT, 0}, {NULL, "Tier", HR_CELL_TEXT, 0},     {NULL, "Q_N", HR_CELL_TEXT, 0},
+    {NULL, "K_N", HR_CELL_TEXT, 0},    {NULL, "head_dim", HR_CELL_TEXT, 0}, {NULL, "heads", HR_CELL_TEXT, 0},
+    {NULL, "batch", HR_CELL_TEXT, 0},  {NULL, "avg_ms", HR_CELL_TEXT, 0},   {NULL, "std_ms", HR_CELL_TEXT, 0},
+    {NULL, "min_ms", HR_CELL_TEXT, 0}, {NULL, "TFLOP/s", HR_CELL_TEXT, 0},  {NULL, "peak memory", HR_CELL_TEXT, 0},
+};
+
+#define ATTENTION_PREFIX "attention_"
 
 static void write_size(char *to, size_t size, const hr_sweep_point *point)
 {
@@ -72,11 +89,84 @@ static void put_point(hr_table *table, const hr_sweep_point *point, const hr_swe
   hr_put_count(table, m->samples);
   hr_put_text(table, m->kernel[0] ? m->kernel : NULL);
   hr_put_text(table, row->date);
+  hr_put(table, m->mean_ns);
+  hr_put(table, m->stddev_ns);
+  hr_put(table, m->min_ns);
+  hr_put(table, m->workspace_bytes);
+  hr_put(table, m->peak_bytes);
+}
+
+static void put_formatted(hr_table *table, const char *format, ...) HR_PRINTF(2, 3);
+
+static void put_formatted(hr_table *table, const char *format, ...)
+{
+  char text[128];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  hr_put_text(table, text);
+}
+
+/* Milliseconds; where there are none, why. */
+static void put_ms(hr_table *table, const hr_measurement *m, double time_ns)
+{
+  char why[64];
+  if (m->samples > 0) {
+    put_formatted(table, "%.4f", time_ns * 1e-6);
+    return;
+  }
+  snprintf(why, sizeof why, "%s", hr_status_name(m->status));
+  for (char *at = why; (at = strchr(at, '_'));)
+    *at = ' ';
+  hr_put_text(table, why);
+  hr_table_style(table, HR_STYLE_YELLOW);
+}
+
+static void put_memory(hr_table *table, const hr_measurement *m)
+{
+  char text[HR_NUMBER_SIZE];
+  double bytes = isnan(m->peak_bytes) ? m->workspace_bytes : m->peak_bytes;
+  if (m->samples > 0 && !isnan(bytes)) {
+    hr_write_bytes(text, sizeof text, bytes);
+    hr_put_text(table, text);
+  } else {
+    hr_put_none(table);
+  }
+}
+
+/* The line's last word is the tier: "flash XS". */
+static void put_attention(hr_table *table, const hr_sweep_point *point, const hr_sweep_row *row)
+{
+  const hr_attention *a = &point->attention;
+  const hr_measurement *m = &row->measurement;
+  const char *tier = strrchr(point->series, ' ');
+  char heads[80], dims[48];
+  bool equal = a->q_heads == a->k_heads && a->q_heads == a->v_heads;
+  snprintf(heads, sizeof heads, equal ? "%" PRId64 : "%" PRId64 "/%" PRId64 "/%" PRId64, a->q_heads, a->k_heads,
+           a->v_heads);
+  snprintf(dims, sizeof dims, a->qk_dim == a->v_dim ? "%" PRId64 : "%" PRId64 "/%" PRId64, a->qk_dim, a->v_dim);
+  hr_put_text(table, point->kernel + strlen(ATTENTION_PREFIX));
+  put_formatted(table, "%s-seq%" PRId64 "-hd%s-%sh-%" PRId64 "b", tier ? tier + 1 : point->series, a->q_len, dims,
+                heads, a->batch);
+  put_formatted(table, "%" PRId64, a->q_len);
+  put_formatted(table, "%" PRId64, a->kv_len);
+  hr_put_text(table, dims);
+  hr_put_text(table, heads);
+  put_formatted(table, "%" PRId64, a->batch);
+  put_ms(table, m, m->mean_ns);
+  put_ms(table, m, m->stddev_ns);
+  put_ms(table, m, m->min_ns);
+  if (m->samples > 0)
+    put_formatted(table, "%.3g", m->flops_per_s * 1e-12);
+  else
+    hr_put_none(table);
+  put_memory(table, m);
 }
 
 /* The points that have a row, in the order of the file. */
-static hr_status fill_table(hr_table *table, const hr_sweep *sweep, const hr_sweep_row *rows, hr_dtype dtype,
-                            hr_error *error)
+static hr_status fill_table(hr_table *table, bool for_people, const hr_sweep *sweep, const hr_sweep_row *rows,
+                            hr_dtype dtype, hr_error *error)
 {
   size_t count = hr_sweep_describe(sweep).point_count;
   for (size_t i = 0; i < count; i++) {
@@ -84,9 +174,25 @@ static hr_status fill_table(hr_table *table, const hr_sweep *sweep, const hr_swe
     if (!rows[i].found)
       continue;
     HR_TRY(hr_sweep_point_at(sweep, i, dtype, &point, error));
-    put_point(table, &point, &rows[i]);
+    if (for_people)
+      put_attention(table, &point, &rows[i]);
+    else
+      put_point(table, &point, &rows[i]);
   }
   return HR_OK;
+}
+
+/* Whether every point names a way of computing attention, and the table is for people. */
+static bool compares_attention(const hr_sweep *sweep, const hr_report_options *options, hr_dtype dtype)
+{
+  hr_sweep_point point;
+  hr_sweep_about about = hr_sweep_describe(sweep);
+  bool people = options->format == HR_FORMAT_TABLE || options->format == HR_FORMAT_MARKDOWN;
+  for (size_t i = 0; people && i < about.point_count; i++) {
+    if (hr_sweep_point_at(sweep, i, dtype, &point, NULL) != HR_OK || !point.kernel[0])
+      return false;
+  }
+  return people && about.kind == HR_SWEEP_ATTENTION;
 }
 
 static int64_t found_of(const hr_sweep *sweep, const hr_sweep_row *rows)
@@ -142,8 +248,10 @@ hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_
 {
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
-  hr_table *table = hr_table_create(point_columns, sizeof point_columns / sizeof *point_columns);
-  hr_status status = fill_table(table, sweep, rows, dtype, error);
+  bool people = compares_attention(sweep, options, dtype);
+  hr_table *table = people ? hr_table_create(attention_columns, sizeof attention_columns / sizeof *attention_columns)
+                           : hr_table_create(point_columns, sizeof point_columns / sizeof *point_columns);
+  hr_status status = fill_table(table, people, sweep, rows, dtype, error);
   if (status != HR_OK)
     hr_table_free(table);
   else if (options->format == HR_FORMAT_JSON)

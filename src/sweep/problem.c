@@ -24,8 +24,9 @@ static const hr_problem_field bmm_fields[] = {GEMM_FIELDS,
                                               {"broadcast_b", false, 0},
                                               {0}};
 static const hr_problem_field attention_fields[] = {
-    {"batch", true, 0},   {"q_len", true, 0},  {"kv_len", true, 0}, {"q_heads", true, 0}, {"k_heads", true, 0},
-    {"v_heads", true, 0}, {"qk_dim", true, 0}, {"v_dim", true, 0},  {"causal", false, 1}, {0},
+    {"batch", true, 0},   {"q_len", true, 0},   {"kv_len", true, 0},          {"q_heads", true, 0},
+    {"k_heads", true, 0}, {"v_heads", true, 0}, {"qk_dim", true, 0},          {"v_dim", true, 0},
+    {"causal", false, 1}, {"window", false, 0}, {"implementation", false, 0}, {0},
 };
 /* The letters of the short form; v only matters to what stands outside the layer. */
 static const hr_problem_field layer_fields[] = {
@@ -66,6 +67,11 @@ static hr_status make_gemm(const int64_t *sizes, hr_dtype dtype, hr_sweep_point 
   return hr_gemm_check(gemm, error);
 }
 
+/* The families of kernels that compute attention in one way; 0: the best kernel. */
+static const char *const implementations[] = {"", "attention_naive", "attention_materialized", "attention_fused",
+                                              "attention_flash"};
+#define IMPLEMENTATIONS (int64_t)(sizeof implementations / sizeof *implementations)
+
 static hr_status make_attention(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
 {
   hr_attention *attention = &point->attention;
@@ -75,6 +81,11 @@ static hr_status make_attention(const int64_t *sizes, hr_dtype dtype, hr_sweep_p
     *members[i] = sizes[i];
   attention->mask = sizes[8] != 0 ? HR_MASK_CAUSAL : HR_MASK_NONE;
   attention->dtype = dtype;
+  attention->window = sizes[9];
+  if (sizes[10] < 0 || sizes[10] >= IMPLEMENTATIONS)
+    return hr_fail(error, HR_ERROR_INVALID, "implementation: expected 0 to %" PRId64 ", found %" PRId64,
+                   IMPLEMENTATIONS - 1, sizes[10]);
+  hr_copy_text(point->kernel, sizeof point->kernel, implementations[sizes[10]]);
   return hr_attention_check(attention, error);
 }
 

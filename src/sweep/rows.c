@@ -57,7 +57,7 @@ static size_t first_place(const finder *f, uint64_t hash)
 static bool same_run(const hr_result *row, const hr_result *base)
 {
   return strcmp(row->product, base->product) == 0 && row->threads == base->threads &&
-         strcmp(row->kernel_asked, base->kernel_asked) == 0 && row->measurement.warm == base->measurement.warm;
+         row->measurement.warm == base->measurement.warm;
 }
 
 static int take_row(void *context, const hr_result *row)
@@ -74,7 +74,8 @@ static int take_row(void *context, const hr_result *row)
       continue;
     hr_sweep_set_point(&wanted, &point);
     if (strcmp(wanted.axes, row->axes) != 0 || strcmp(wanted.series, row->series) != 0 ||
-        strcmp(wanted.problem, row->problem) != 0 || wanted.autotune != row->autotune)
+        strcmp(wanted.problem, row->problem) != 0 || strcmp(wanted.kernel_asked, row->kernel_asked) != 0 ||
+        wanted.autotune != row->autotune)
       continue;
     hr_sweep_row *to = &f->rows[index];
     f->found += !to->found;

@@ -39,6 +39,8 @@ void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
   hr_copy_text(result->axes, sizeof result->axes, point->axes);
   if (point->kind == HR_SWEEP_ATTENTION || point->kind == HR_SWEEP_LAYER)
     result->autotune = 0; /* nothing there is chosen */
+  if (point->kernel[0])
+    hr_copy_text(result->kernel_asked, sizeof result->kernel_asked, point->kernel);
   if (point->kind == HR_SWEEP_ATTENTION) {
     hr_result_set_attention(result, &point->attention);
   } else if (point->kind == HR_SWEEP_LAYER) {
@@ -77,6 +79,7 @@ static hr_measure_options measure_options(run_state *state)
   options.seed = o->choice.seed;
   options.kernel = o->kernel;
   options.autotune = o->autotune;
+  options.memory_limit_bytes = o->memory_limit_bytes;
   options.cancelled = ask;
   options.context = state;
   return options;
@@ -138,6 +141,8 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
   hr_measure_options options = measure_options(state);
   if (point->kind == HR_SWEEP_LAYER)
     return measure_layer(device, hardware, point, state, measurement, error);
+  if (point->kernel[0])
+    options.kernel = point->kernel;
   if (point->kind == HR_SWEEP_ATTENTION)
     return hr_measure_attention(device, &point->attention, &options, measurement, error);
   return hr_measure_gemm(device, &point->gemm, &options, measurement, error);
@@ -190,7 +195,7 @@ static hr_status check_options(const hr_sweep_options *options, hr_error *error)
   size_t count;
   const hr_kernel_info *kernels = hr_kernels(&count);
   for (size_t i = 0; options->kernel && i < count; i++) {
-    if (strcmp(kernels[i].name, options->kernel) == 0)
+    if (hr_kernel_is(&kernels[i], options->kernel))
       return HR_OK;
   }
   return options->kernel ? hr_fail(error, HR_ERROR_NOT_FOUND, "there is no kernel \"%.60s\"", options->kernel) : HR_OK;

@@ -239,7 +239,7 @@ static void check_bits(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   attention_asked asked = small_call(dtype, 150, 170);
   asked.a.batch = 2;
-  if (strcmp(hr_device_name(device), "reference") == 0)
+  if (strcmp(kernel, "attention_reference") == 0 || strcmp(kernel, "attention_naive") == 0)
     asked = small_call(dtype, 9, 11); /* slow plain C */
   attention_call c;
   attention_open(device, &asked, &c);

@@ -239,6 +239,29 @@ static void dispatch_takes_the_first_that_can_and_says_why_the_better_cannot(voi
   hr_device_close(device);
 }
 
+static void a_family_of_kernels_is_named_by_its_beginning(void **state)
+{
+  (void)state;
+  const hr_kernel_info info = {.name = "attention_flash_avx512"};
+  assert_true(hr_kernel_is(&info, "attention_flash_avx512") && hr_kernel_is(&info, "attention_flash"));
+  assert_true(hr_kernel_is(&info, "attention"));
+  assert_false(hr_kernel_is(&info, "attention_fl") || hr_kernel_is(&info, "") || hr_kernel_is(&info, "flash"));
+  hr_device *device = NULL;
+  hr_plan *plan = NULL;
+  hr_error error;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.dtype = HR_FP64;
+  assert_ok(hr_device_open("reference", 0, &device, &error), error);
+  assert_ok(hr_plan_gemm(device, &gemm, "gemm", &plan, &error), error);
+  assert_string_equal(hr_plan_kernel(plan), "gemm_reference");
+  hr_plan_free(plan);
+  assert_int_equal(hr_plan_gemm(device, &gemm, "gemm_onednn", &plan, &error), HR_ERROR_UNSUPPORTED);
+  assert_string_equal(error.message,
+                      "reference: no gemm_onednn kernel for this problem: it has none for this operation");
+  assert_int_equal(hr_plan_gemm(device, &gemm, "gem", &plan, &error), HR_ERROR_NOT_FOUND);
+  hr_device_close(device);
+}
+
 static void a_device_whose_runs_are_over_when_they_return_has_no_stream(void **state)
 {
   (void)state;
@@ -300,6 +323,7 @@ int main(void)
       cmocka_unit_test(a_kernel_says_where_it_runs_and_why_not),
       cmocka_unit_test(a_problem_without_a_kernel_says_what_each_lacks),
       cmocka_unit_test(dispatch_takes_the_first_that_can_and_says_why_the_better_cannot),
+      cmocka_unit_test(a_family_of_kernels_is_named_by_its_beginning),
       cmocka_unit_test(a_device_whose_runs_are_over_when_they_return_has_no_stream),
       cmocka_unit_test(a_gpu_fills_buffers_with_the_values_of_the_host),
   };

@@ -399,13 +399,14 @@ static const key_row gemm_document_keys[] = {{"schema", "s"},      {"version", "
                                              {"hardware", "o"},    {"gemm", "o"},    {"prediction", "o"},
                                              {"measurement", "on"}};
 static const key_row gemm_measurement_keys[] = {
-    {"status", "s"},          {"reason", "sn"},        {"kernel", "sn"},        {"samples", "i"},
-    {"min_ns", "rn"},         {"p10_ns", "rn"},        {"median_ns", "rn"},     {"mean_ns", "rn"},
-    {"p90_ns", "rn"},         {"max_ns", "rn"},        {"stddev_ns", "rn"},     {"median_low_ns", "rn"},
-    {"median_high_ns", "rn"}, {"flops_per_s", "rn"},   {"bytes_per_s", "rn"},   {"warm", "b"},
-    {"buffer_sets", "i"},     {"max_error", "rn"},     {"rows_checked", "i"},   {"configuration", "sn"},
-    {"conditions", "o"},      {"ceiling_share", "rn"}, {"latency_ns", "rn"},    {"discarded", "i"},
-    {"choice", "i"},          {"choices", "i"},        {"choice_speedup", "rn"}};
+    {"status", "s"},          {"reason", "sn"},        {"kernel", "sn"},         {"samples", "i"},
+    {"min_ns", "rn"},         {"p10_ns", "rn"},        {"median_ns", "rn"},      {"mean_ns", "rn"},
+    {"p90_ns", "rn"},         {"max_ns", "rn"},        {"stddev_ns", "rn"},      {"median_low_ns", "rn"},
+    {"median_high_ns", "rn"}, {"flops_per_s", "rn"},   {"bytes_per_s", "rn"},    {"warm", "b"},
+    {"buffer_sets", "i"},     {"max_error", "rn"},     {"rows_checked", "i"},    {"configuration", "sn"},
+    {"conditions", "o"},      {"ceiling_share", "rn"}, {"latency_ns", "rn"},     {"discarded", "i"},
+    {"choice", "i"},          {"choices", "i"},        {"choice_speedup", "rn"}, {"workspace_bytes", "rn"},
+    {"peak_bytes", "rn"}};
 static const key_row conditions_keys[] = {
     {"clock_hz", "rn"}, {"memory_clock_hz", "rn"}, {"power_w", "rn"}, {"temperature_c", "rn"}, {"throttled_by", "sn"}};
 
@@ -441,6 +442,42 @@ static void gemm_has_the_documented_keys(void **state)
   CHECK_KEYS(json_object_get(json_object_get(document, "measurement"), "conditions"), "gemm.measurement.conditions",
              conditions_keys);
   assert_true(json_is_null(json_object_get(json_object_get(document, "measurement"), "median_ns")));
+  json_decref(document);
+}
+
+static const key_row attention_keys[] = {{"schema", "s"},    {"version", "s"},       {"device", "s"}, {"hardware", "o"},
+                                         {"attention", "o"}, {"predicted_ns", "rn"}, {"kernels", "a"}};
+static const key_row attention_problem_keys[] = {
+    {"batch", "i"},   {"q_len", "i"},     {"kv_len", "i"},    {"q_heads", "i"},   {"k_heads", "i"},
+    {"v_heads", "i"}, {"qk_dim", "i"},    {"v_dim", "i"},     {"dtype", "s"},     {"causal", "b"},
+    {"window", "i"},  {"scale", "r"},     {"softcap", "r"},   {"alibi", "b"},     {"flops", "i"},
+    {"bytes", "i"},   {"q_strides", "o"}, {"k_strides", "o"}, {"v_strides", "o"}, {"o_strides", "o"}};
+static const key_row attention_kernel_keys[] = {
+    {"kernel", "s"},       {"measured_ns", "rn"},   {"measured_low_ns", "rn"}, {"measured_high_ns", "rn"},
+    {"flops_per_s", "rn"}, {"ceiling_share", "rn"}, {"workspace_bytes", "in"}, {"peak_bytes", "in"},
+    {"max_error", "rn"},   {"rows_checked", "i"},   {"samples", "i"},          {"configuration", "sn"},
+    {"status", "s"},       {"reason", "sn"}};
+
+static void attention_has_the_documented_keys(void **state)
+{
+  (void)state;
+  fixture f;
+  begin(&f, "gpt2");
+  hr_attention attention = hr_attention_default();
+  attention.q_heads = 32, attention.k_heads = 4, attention.v_heads = 16;
+  hr_kernel_measurement runs[2] = {
+      {.kernel = "attention_one", .measurement = {.samples = 10, .median_ns = 1e3, .workspace_bytes = 64}},
+      {.kernel = "attention_two", .measurement = {.status = HR_ERROR_OUT_OF_MEMORY, .reason = "too large"}}};
+  runs[1].measurement.workspace_bytes = runs[1].measurement.peak_bytes = (double)NAN;
+  assert_ok(hr_report_attention(f.out, &f.options, &attention, &f.hardware, NULL, runs, 2, &f.error), f.error);
+  json_t *document = end(&f, "headroom.attention/1");
+  CHECK_KEYS(document, "attention", attention_keys);
+  CHECK_KEYS(json_object_get(document, "attention"), "attention.attention", attention_problem_keys);
+  const json_t *kernels = json_object_get(document, "kernels");
+  assert_int_equal(json_array_size(kernels), 2);
+  for (size_t i = 0; i < 2; i++)
+    CHECK_KEYS(json_array_get(kernels, i), "attention.kernels[]", attention_kernel_keys);
+  assert_true(json_is_null(json_object_get(json_array_get(kernels, 1), "workspace_bytes")));
   json_decref(document);
 }
 
@@ -513,6 +550,7 @@ int main(void)
       cmocka_unit_test(advise_with_a_measurement_has_the_documented_keys),
       cmocka_unit_test(search_has_the_documented_keys),
       cmocka_unit_test(gemm_has_the_documented_keys),
+      cmocka_unit_test(attention_has_the_documented_keys),
       cmocka_unit_test(devices_have_the_documented_keys),
       cmocka_unit_test(kernels_have_the_documented_keys),
       cmocka_unit_test(a_full_disk_is_an_error_of_the_output),

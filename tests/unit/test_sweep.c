@@ -84,9 +84,10 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     size_t count;
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
-    assert_int_equal(count, sizeof figures / sizeof *figures);
-    for (size_t i = 0; i < count; i++) {
-      hr_sweep_about about = hr_sweep_describe(sweeps[i]);
+    assert_int_equal(count, 1 + sizeof figures / sizeof *figures);
+    assert_string_equal(hr_sweep_describe(sweeps[0]).name, "attention-forward"); /* the one that is no figure of it */
+    for (size_t i = 0; i + 1 < count; i++) {
+      hr_sweep_about about = hr_sweep_describe(sweeps[i + 1]);
       char name[16];
       snprintf(name, sizeof name, "fig%s", figures[i]);
       assert_string_equal(about.figure, figures[i]);
@@ -99,6 +100,30 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     }
     hr_sweep_catalog_free(sweeps, count);
   }
+}
+
+static void a_point_of_attention_names_the_kernels_that_it_is_of(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("attention-forward", false);
+  hr_sweep_point point;
+  hr_error error;
+  assert_ok(hr_sweep_point_at(sweep, 0, HR_FP32, &point, &error), error);
+  assert_string_equal(point.kernel, "attention_naive");
+  assert_string_equal(point.series, "naive XS");
+  assert_int_equal(point.attention.batch, 4);
+  assert_ok(hr_sweep_point_at(sweep, 95, HR_FP32, &point, &error), error);
+  assert_string_equal(point.kernel, "attention_flash");
+  assert_string_equal(point.series, "flash SIGMA");
+  assert_int_equal(point.attention.v_heads, 16);
+  assert_int_equal(point.attention.q_len, 16384);
+  hr_sweep_free(sweep);
+#define ATTENTION                                                                                                     \
+  "{\"name\":\"t\",\"x\":\"m\",\"axes\":{\"m\":[8]},\"problem\":{\"kind\":\"attention\",\"batch\":1,\"q_len\":\"m\"," \
+  "\"kv_len\":\"m\",\"q_heads\":1,\"k_heads\":1,\"v_heads\":1,\"qk_dim\":8,\"v_dim\":8,\"implementation\":5}}"
+  assert_int_equal(hr_sweep_from_json(ATTENTION, strlen(ATTENTION), "t.json", NULL, false, &sweep, &error),
+                   HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "implementation: expected 0 to 4, found 5"));
 }
 
 static void figures_have_the_points_counted_by_hand(void **state)
@@ -123,7 +148,8 @@ static void figures_have_the_points_counted_by_hand(void **state)
       {"fig47", 64, 7},
       /* h = 64·a·i to 16384: 21, 10, 8, 6, 4, 3, 2 for a = 12, 24, 32, 40, 64, 80, 96 */
       {"fig8", 54, 7},
-      {"fig34", 68, 6}, /* to 32768: 21, 16, 12, 8, 6, 5 from a = 24 on */
+      {"attention-forward", 96, 24}, /* 4 ways, 6 tiers, 4 lengths */
+      {"fig34", 68, 6},              /* to 32768: 21, 16, 12, 8, 6, 5 from a = 24 on */
   };
   for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
     hr_sweep *sweep = load(counted[i].name, false);
@@ -481,6 +507,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_product_lies_in_memory_as_the_file_says),
       cmocka_unit_test(the_catalogue_has_every_figure_under_its_number_and_in_their_order),
+      cmocka_unit_test(a_point_of_attention_names_the_kernels_that_it_is_of),
       cmocka_unit_test(figures_have_the_points_counted_by_hand),
       cmocka_unit_test(figure_24_is_the_score_of_20_heads_and_36_the_values_of_12),
       cmocka_unit_test(each_line_of_the_attention_figures_has_its_largest_power_of_two),

@@ -427,7 +427,7 @@ static void describe(const void *state, char *text, size_t size)
                                                           .release = free,                                     \
                                                           .describe = describe};
 
-FLASH_KERNEL(flash, flash_portable)
+FLASH_KERNEL(flash_portable, flash_portable)
 FLASH_KERNEL(flash_avx2, flash_avx2)
 FLASH_KERNEL(flash_avx512, flash_avx512)
 FLASH_KERNEL(flash_avx512_bf16, flash_avx512_bf16)

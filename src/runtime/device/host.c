@@ -38,6 +38,25 @@ static bool read_keyed(const char *path, const char *key, uint64_t *value)
   return found;
 }
 
+size_t hr_host_peak_begin(void)
+{
+  uint64_t resident_kb = 0;
+  FILE *file = fopen("/proc/self/clear_refs", "we");
+  if (!file)
+    return 0;
+  bool cleared = fputs("5", file) >= 0; /* the peak alone: proc(5) */
+  cleared = fclose(file) == 0 && cleared;
+  return cleared && read_keyed("/proc/self/status", "VmRSS:", &resident_kb) ? (size_t)resident_kb * 1024 : 0;
+}
+
+double hr_host_peak_since(size_t before)
+{
+  uint64_t peak_kb = 0;
+  if (!read_keyed("/proc/self/status", "VmHWM:", &peak_kb))
+    return (double)NAN;
+  return fmax(0, (double)peak_kb * 1024 - (double)before);
+}
+
 /* Where a controller's files are: "/sys/fs/cgroup/memory" (v1) or "/sys/fs/cgroup" (v2), and the process's path below
  * it as /proc/self/cgroup has it. */
 static bool cgroup_path(const char *controller, char *path, size_t size)

@@ -8,6 +8,14 @@
  *  under each memory control group (v1 and v2). SIZE_MAX where nothing says. */
 size_t hr_host_memory_available(void);
 
+/** Forgets the largest resident memory that the process has had, and gives what it has now; 0 where the system does not
+ *  let it. */
+size_t hr_host_peak_begin(void);
+
+/** How far resident memory has risen above `before` at most since hr_host_peak_begin() gave it. The system counts in
+ *  lots of some pages for each thread. NAN where it does not tell. */
+double hr_host_peak_since(size_t before);
+
 /** Processors' worth of time that the CPU control group grants, rounded up; 0: no quota. */
 int hr_host_cpu_quota(void);
 

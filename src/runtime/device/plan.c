@@ -83,31 +83,20 @@ static void remember(char *list, size_t size, const char *kernel, const char *wh
     snprintf(list + length, size - length, "%s%s %.160s", length ? "; " : "", kernel, why);
 }
 
-/* Walks the rows of the device. A row that says it can and then fails to prepare as "unsupported" is passed over too:
- * some libraries tell only then. */
-static hr_status take_best(hr_device *device, const hr_problem *problem, hr_plan *plan, hr_error *error)
+bool hr_kernel_is(const hr_kernel_info *kernel, const char *name)
+{
+  size_t length = strlen(name);
+  return length > 0 && strncmp(kernel->name, name, length) == 0 &&
+         (kernel->name[length] == '\0' || kernel->name[length] == '_');
+}
+
+static bool is_exact(const hr_device *device, const char *name)
 {
   for (size_t i = 0; i < device->kernel_count; i++) {
-    const hr_kernel *kernel = &device->kernels[i];
-    char why[160] = "";
-    if (strcmp(kernel->info->device, device->backend->name) != 0 ||
-        strcmp(kernel->info->operation, operation_names[problem->operation]) != 0)
-      continue;
-    if (!can_run(device, kernel, problem, why, sizeof why)) {
-      remember(plan->passed_over, sizeof plan->passed_over, kernel->info->name, why);
-      continue;
-    }
-    hr_error reason = {.message = ""};
-    hr_status status = take(device, kernel, problem, plan, &reason);
-    if (status == HR_OK)
-      return HR_OK;
-    if (status != HR_ERROR_UNSUPPORTED)
-      return hr_fail(error, status, "%s", reason.message);
-    remember(plan->passed_over, sizeof plan->passed_over, kernel->info->name, reason.message);
+    if (strcmp(device->kernels[i].info->name, name) == 0)
+      return true;
   }
-  const char *reasons = plan->passed_over[0] ? plan->passed_over : "it has none for this operation";
-  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no %s kernel for this problem: %.400s", device->name,
-                 operation_names[problem->operation], reasons);
+  return false;
 }
 
 static hr_status take_named(hr_device *device, const hr_problem *problem, const char *name, hr_plan *plan,
@@ -127,14 +116,53 @@ static hr_status take_named(hr_device *device, const hr_problem *problem, const 
   return hr_fail(error, HR_ERROR_NOT_FOUND, "no kernel is called \"%.64s\"", name);
 }
 
+static bool is_family(const hr_device *device, const char *name)
+{
+  for (size_t i = 0; i < device->kernel_count; i++) {
+    if (hr_kernel_is(device->kernels[i].info, name))
+      return true;
+  }
+  return false;
+}
+
+/* Walks the rows of the device, those of a family where one is asked for. A row that says it can and then fails to prepare as "unsupported" is passed over too:
+ * some libraries tell only then. */
+static hr_status take_best(hr_device *device, const hr_problem *problem, const char *family, hr_plan *plan,
+                           hr_error *error)
+{
+  for (size_t i = 0; i < device->kernel_count; i++) {
+    const hr_kernel *kernel = &device->kernels[i];
+    char why[160] = "";
+    if (strcmp(kernel->info->device, device->backend->name) != 0 ||
+        strcmp(kernel->info->operation, operation_names[problem->operation]) != 0 ||
+        (family && !hr_kernel_is(kernel->info, family)))
+      continue;
+    if (!can_run(device, kernel, problem, why, sizeof why)) {
+      remember(plan->passed_over, sizeof plan->passed_over, kernel->info->name, why);
+      continue;
+    }
+    hr_error reason = {.message = ""};
+    hr_status status = take(device, kernel, problem, plan, &reason);
+    if (status == HR_OK)
+      return HR_OK;
+    if (status != HR_ERROR_UNSUPPORTED)
+      return hr_fail(error, status, "%s", reason.message);
+    remember(plan->passed_over, sizeof plan->passed_over, kernel->info->name, reason.message);
+  }
+  const char *reasons = plan->passed_over[0] ? plan->passed_over : "it has none for this operation";
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no %s kernel for this problem: %.400s", device->name,
+                 family ? family : operation_names[problem->operation], reasons);
+}
+
 hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const char *kernel, hr_plan **plan,
                          hr_error *error)
 {
   hr_plan *created = calloc(1, sizeof *created);
   if (!created)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a plan");
+  bool one = kernel && (is_exact(device, kernel) || !is_family(device, kernel));
   hr_status status =
-      kernel ? take_named(device, problem, kernel, created, error) : take_best(device, problem, created, error);
+      one ? take_named(device, problem, kernel, created, error) : take_best(device, problem, kernel, created, error);
   if (status != HR_OK) {
     free(created);
     return status;

@@ -298,7 +298,9 @@ hr_status hr_subject_check(hr_subject *s, uint64_t seed, hr_measurement *m, hr_e
 {
   sample of = sample_of(&s->problem, seed);
   s->next = 0;
+  size_t before = s->device->backend->own_memory ? 0 : hr_host_peak_begin();
   HR_TRY(hr_subject_run(s, error));
+  m->peak_bytes = before > 0 ? hr_host_peak_since(before) : (double)NAN;
   double *scratch = calloc(of.scratch + 2 * (size_t)of.width, sizeof *scratch);
   if (!scratch)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to check rows of %" PRId64 " elements", of.length);

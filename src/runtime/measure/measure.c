@@ -87,6 +87,8 @@ static hr_measurement no_times(void)
                           .latency_ns = none,
                           .flops_per_s = none,
                           .bytes_per_s = none,
+                          .workspace_bytes = none,
+                          .peak_bytes = none,
                           .max_error = none};
 }
 
@@ -182,6 +184,7 @@ static hr_status begin(run_state *state, hr_device *device, const hr_problem *pr
     hr_copy_text(state->result->kernel, sizeof state->result->kernel, hr_plan_kernel(state->subject.plan));
     hr_copy_text(state->result->configuration, sizeof state->result->configuration,
                  hr_plan_configuration(state->subject.plan));
+    state->result->workspace_bytes = (double)hr_plan_workspace_bytes(state->subject.plan);
   }
   state->result->buffer_sets = status == HR_OK ? state->subject.sets : 0;
   if (status == HR_OK && !(state->samples = malloc((size_t)o->samples_max * sizeof *state->samples)))

@@ -28,7 +28,7 @@ static size_t lay_out(hr_subject *s)
 
 /* How many sets rotate, the same of all that run together; and the refusal of what does not fit before anything is
  * allocated. */
-static hr_status choose_sets(hr_subject *first, bool warm, hr_error *error)
+static hr_status choose_sets(hr_subject *first, const hr_measure_options *options, hr_error *error)
 {
   size_t set_bytes = 0, workspaces = 0;
   for (hr_subject *s = first; s; s = s->then) {
@@ -37,7 +37,11 @@ static hr_status choose_sets(hr_subject *first, bool warm, hr_error *error)
   }
   const hr_device *device = first->device;
   int64_t most = device->backend->sets_max;
-  int64_t sets = warm ? 1 : hr_buffer_sets(set_bytes, device->cache_bytes);
+  double limit = (double)options->memory_limit_bytes, one_set = (double)set_bytes + (double)workspaces;
+  if (limit > 0 && one_set > limit)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%.2f GB are needed for operands and workspace, the limit is %.2f GB",
+                   one_set * 1e-9, limit * 1e-9);
+  int64_t sets = options->warm ? 1 : hr_buffer_sets(set_bytes, device->cache_bytes);
   if (most > 0)
     sets = hr_min64(sets, most);
   for (hr_subject *s = first; s; s = s->then)
@@ -118,7 +122,7 @@ hr_status hr_subject_open_sequence(hr_device *device, const hr_problem *problems
     }
     HR_TRY(plan(last, &problems[i], options, error));
   }
-  HR_TRY(choose_sets(subject, options->warm, error));
+  HR_TRY(choose_sets(subject, options, error));
   uint64_t seed = options->seed;
   for (hr_subject *s = subject; s; s = s->then)
     HR_TRY(make_buffers(s, seed++, error));

@@ -4,6 +4,7 @@
 #include "runtime/reference/reference.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 size_t hr_reference_attention_scratch(const hr_attention *attention)
@@ -140,3 +141,22 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *argument
 }
 
 const hr_kernel_functions hr_kernel_attention_reference = {.prepare = prepare, .run_attention = run};
+
+/* The same among the kernels of the CPU. What would take it minutes is refused, since it is the last of the table. */
+#define NAIVE_PRODUCTS_MOST ((int64_t)1 << 30)
+
+static bool ends_in_seconds(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+{
+  (void)device;
+  const hr_attention *t = &problem->attention;
+  int64_t entries = 0;
+  if (hr_attention_entries(t, &entries) == HR_OK &&
+      (double)entries * (double)(t->qk_dim + t->v_dim) * (double)t->q_heads * (double)t->batch <=
+          (double)NAIVE_PRODUCTS_MOST)
+    return true;
+  snprintf(why, why_size, "takes at most 2^30 multiply-adds, some seconds");
+  return false;
+}
+
+const hr_kernel_functions hr_kernel_attention_naive = {
+    .supports = ends_in_seconds, .prepare = prepare, .run_attention = run};

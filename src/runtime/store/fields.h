@@ -5,7 +5,7 @@
 #include <headroom/store.h>
 
 /** The version of the store's tables. Written to the file; a larger one there is a newer program's. */
-#define HR_STORE_VERSION 5
+#define HR_STORE_VERSION 6
 
 typedef enum hr_field_kind {
   HR_FIELD_TEXT,

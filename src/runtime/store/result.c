@@ -32,6 +32,8 @@ hr_result hr_result_default(void)
                        &m->latency_ns,
                        &m->flops_per_s,
                        &m->bytes_per_s,
+                       &m->workspace_bytes,
+                       &m->peak_bytes,
                        &m->max_error,
                        &m->choice_speedup,
                        &result.ceiling_share,
