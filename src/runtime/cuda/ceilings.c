@@ -131,7 +131,7 @@ static hr_status measure_loop(hr_device *device, const loop *l, int64_t multipro
                               hr_error *error)
 {
   double step_ns = 0;
-  HR_TRY(hr_cuda_function(j->cuda, "ceilings", l->dtype, l->entry, &j->function, error));
+  HR_TRY(hr_cuda_function(j->cuda, "ceilings", l->dtype, NULL, l->entry, &j->function, error));
   j->blocks = (unsigned)(multiprocessors * l->blocks);
   HR_TRY(time_loop(device, j, &step_ns, error));
   *ceiling = (hr_ceiling){.kind = l->kind, .dtype = l->dtype, .per_s = l->count * j->blocks / step_ns * 1e9};
@@ -144,7 +144,7 @@ static hr_status measure_stream(hr_device *device, const char *entry, hr_ceiling
 {
   double best_ns = INFINITY, time_ns = 0;
   void *kept = NULL;
-  hr_status status = hr_cuda_function(j->cuda, "ceilings", HR_FP32, entry, &j->function, error);
+  hr_status status = hr_cuda_function(j->cuda, "ceilings", HR_FP32, NULL, entry, &j->function, error);
   for (int round = 0; round < STREAM_ROUNDS && status == HR_OK; round++) {
     status = hr_cuda_time_runs(device, launch_stream, j, 1, &kept, &time_ns, error);
     best_ns = fmin(best_ns, time_ns);

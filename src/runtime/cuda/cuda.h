@@ -12,17 +12,19 @@
 
 #include <pthread.h>
 
-#define HR_MODULES_MAX 64
+/** A program on the device, by what hr_program has. */
+typedef struct hr_loaded_module {
+  const char *source;
+  hr_dtype dtype;
+  char defines[HR_DEFINES_SIZE];
+  cu_module module;
+} hr_loaded_module;
 
 /** Programs that were loaded, each once; `gate` is held while one is looked for or loaded. */
 typedef struct hr_modules {
   pthread_mutex_t gate;
-  size_t count;
-  struct {
-    const char *source;
-    hr_dtype dtype;
-    cu_module module;
-  } loaded[HR_MODULES_MAX];
+  size_t count, capacity;
+  hr_loaded_module *loaded;
 } hr_modules;
 
 /** hr_device.state of a CUDA device. Immutable after open, but for `modules`. Libraries other than the driver may be closed (handle NULL).
@@ -50,10 +52,11 @@ typedef struct hr_cuda {
 hr_status hr_cuda_enter(const hr_cuda *cuda, hr_error *error);
 void hr_cuda_leave(const hr_cuda *cuda);
 
-/** The function `name` of a program of kernels/ (module.c), built or taken from the cache when it is first asked for; it
- *  lives as long as the device. HR_ERROR_UNSUPPORTED without NVRTC or for another format. */
-hr_status hr_cuda_function(const hr_cuda *cuda, const char *source, hr_dtype dtype, const char *name,
-                           cu_function *function, hr_error *error);
+/** The function `name` of a program of kernels/ (module.c) for definitions as in hr_program, built or taken from the
+ *  cache when it is first asked for; it lives as long as the device. `source` is static. HR_ERROR_UNSUPPORTED without
+ *  NVRTC or for another format. */
+hr_status hr_cuda_function(const hr_cuda *cuda, const char *source, hr_dtype dtype, const char *defines,
+                           const char *name, cu_function *function, hr_error *error);
 hr_modules *hr_cuda_modules_create(void);       /* NULL: memory ran out */
 void hr_cuda_modules_free(const hr_cuda *cuda); /* in the device's context */
 

@@ -13,7 +13,7 @@ hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint
   const hr_cuda *cuda = device->state;
   cu_function function = NULL;
   /* What cannot be built here is filled from the host. */
-  if (hr_cuda_function(cuda, "fill", dtype, "fill_uniform", &function, NULL) != HR_OK)
+  if (hr_cuda_function(cuda, "fill", dtype, NULL, "fill_uniform", &function, NULL) != HR_OK)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: fill.cu cannot be built", device->name);
   cu_address address = (cu_address)(uintptr_t)to;
   unsigned long long elements = count, key = hr_numbers_key(seed);

@@ -1,5 +1,6 @@
 /* Programs on the device: built when they are first needed, loaded once. */
 #include "base/error.h"
+#include "base/names.h"
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -17,58 +18,74 @@ hr_modules *hr_cuda_modules_create(void)
 
 void hr_cuda_modules_free(const hr_cuda *cuda)
 {
-  for (size_t i = 0; i < cuda->modules->count; i++)
-    cuda->driver.cuModuleUnload(cuda->modules->loaded[i].module);
-  cuda->modules->count = 0;
-  pthread_mutex_destroy(&cuda->modules->gate);
+  hr_modules *modules = cuda->modules;
+  for (size_t i = 0; i < modules->count; i++)
+    cuda->driver.cuModuleUnload(modules->loaded[i].module);
+  free(modules->loaded);
+  modules->loaded = NULL;
+  modules->count = modules->capacity = 0;
+  pthread_mutex_destroy(&modules->gate);
 }
 
-static hr_status load(const hr_cuda *cuda, const char *source, hr_dtype dtype, cu_module *module, hr_error *error)
+static hr_status load(const hr_cuda *cuda, hr_loaded_module *wanted, hr_error *error)
 {
-  hr_program program = {.source = source, .dtype = dtype};
+  hr_program program = {.source = wanted->source, .dtype = wanted->dtype, .defines = wanted->defines};
   char *image = NULL;
   size_t bytes = 0;
   hr_program_architecture(cuda->capability, program.architecture);
   HR_TRY(hr_program_build(&cuda->nvrtc, &program, cuda->cache_folder, &image, &bytes, error));
-  hr_status status = HR_CU(&cuda->driver, cuModuleLoadData, (module, image), error);
+  hr_status status = HR_CU(&cuda->driver, cuModuleLoadData, (&wanted->module, image), error);
   free(image);
   return status;
 }
 
-/* With the gate held and the context current. */
-static hr_status find_or_load(const hr_cuda *cuda, const char *source, hr_dtype dtype, cu_module *module,
-                              hr_error *error)
+static bool make_room(hr_modules *modules)
+{
+  if (modules->count < modules->capacity)
+    return true;
+  size_t capacity = modules->capacity ? 2 * modules->capacity : 16;
+  hr_loaded_module *larger = realloc(modules->loaded, capacity * sizeof *larger);
+  if (!larger)
+    return false;
+  modules->loaded = larger;
+  modules->capacity = capacity;
+  return true;
+}
+
+/* With the gate held and the context current. Sets wanted->module. */
+static hr_status find_or_load(const hr_cuda *cuda, hr_loaded_module *wanted, hr_error *error)
 {
   hr_modules *modules = cuda->modules;
   for (size_t i = 0; i < modules->count; i++) {
-    if (strcmp(modules->loaded[i].source, source) == 0 && modules->loaded[i].dtype == dtype) {
-      *module = modules->loaded[i].module;
+    const hr_loaded_module *loaded = &modules->loaded[i];
+    if (strcmp(loaded->source, wanted->source) == 0 && loaded->dtype == wanted->dtype &&
+        strcmp(loaded->defines, wanted->defines) == 0) {
+      wanted->module = loaded->module;
       return HR_OK;
     }
   }
-  if (modules->count == HR_MODULES_MAX)
-    return hr_fail(error, HR_ERROR_BACKEND, "more than %d programs are loaded", HR_MODULES_MAX);
-  HR_TRY(load(cuda, source, dtype, module, error));
-  modules->loaded[modules->count].source = source;
-  modules->loaded[modules->count].dtype = dtype;
-  modules->loaded[modules->count++].module = *module;
+  if (!make_room(modules))
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to load another program");
+  HR_TRY(load(cuda, wanted, error));
+  modules->loaded[modules->count++] = *wanted;
   return HR_OK;
 }
 
-hr_status hr_cuda_function(const hr_cuda *cuda, const char *source, hr_dtype dtype, const char *name,
-                           cu_function *function, hr_error *error)
+hr_status hr_cuda_function(const hr_cuda *cuda, const char *source, hr_dtype dtype, const char *defines,
+                           const char *name, cu_function *function, hr_error *error)
 {
   if (!cuda->nvrtc.handle)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "NVRTC is not here (`headroom devices` says how to get it)");
   if (!hr_program_takes(dtype))
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s.cu is not made for %s", source, hr_dtype_name(dtype));
-  cu_module module = NULL;
+  hr_loaded_module wanted = {.source = source, .dtype = dtype};
+  hr_copy_text(wanted.defines, sizeof wanted.defines, defines ? defines : "");
   pthread_mutex_lock(&cuda->modules->gate);
   hr_status status = hr_cuda_enter(cuda, error);
   if (status == HR_OK) {
-    status = find_or_load(cuda, source, dtype, &module, error);
+    status = find_or_load(cuda, &wanted, error);
     if (status == HR_OK)
-      status = HR_CU(&cuda->driver, cuModuleGetFunction, (function, module, name), error);
+      status = HR_CU(&cuda->driver, cuModuleGetFunction, (function, wanted.module, name), error);
     hr_cuda_leave(cuda);
   }
   pthread_mutex_unlock(&cuda->modules->gate);

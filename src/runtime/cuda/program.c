@@ -11,8 +11,8 @@
 
 extern const hr_catalog_entry hr_embedded_cuda_sources[], hr_embedded_cuda_headers[]; /* made by cmake/embed.cmake */
 
-#define OPTIONS_MAX 4
-#define HEADERS_MAX 8
+#define OPTIONS_MAX 20
+#define HEADERS_MAX 16
 
 static const char *const sources[] = {"ceilings", "fill", "softmax", "norm", "elementwise", NULL};
 
@@ -41,18 +41,35 @@ static const char *find_text(const hr_catalog_entry *entries, const char *name)
 }
 
 typedef struct compiler_options {
+  int count;
   char texts[OPTIONS_MAX][64];
   const char *list[OPTIONS_MAX];
 } compiler_options;
 
-static void set_options(const hr_program *program, compiler_options *options)
+static void add_option(compiler_options *options, const char *before, const char *text, size_t length)
 {
-  snprintf(options->texts[0], sizeof options->texts[0], "--gpu-architecture=%s", program->architecture);
-  snprintf(options->texts[1], sizeof options->texts[1], "-DHR_DTYPE_%s", hr_dtype_name(program->dtype));
-  snprintf(options->texts[2], sizeof options->texts[2], "--std=c++17");
-  snprintf(options->texts[3], sizeof options->texts[3], "--extra-device-vectorization");
-  for (size_t i = 0; i < OPTIONS_MAX; i++)
-    options->list[i] = options->texts[i];
+  snprintf(options->texts[options->count], sizeof options->texts[0], "%s%.*s", before, (int)length, text);
+  options->list[options->count] = options->texts[options->count];
+  options->count++;
+}
+
+static hr_status set_options(const hr_program *program, compiler_options *options, hr_error *error)
+{
+  options->count = 0;
+  add_option(options, "--gpu-architecture=", program->architecture, sizeof program->architecture);
+  add_option(options, "-DHR_DTYPE_", hr_dtype_name(program->dtype), 16);
+  add_option(options, "", "--std=c++17", 16);
+  add_option(options, "", "--extra-device-vectorization", 32);
+  const char *at = program->defines ? program->defines : "";
+  for (at += strspn(at, " "); *at; at += strspn(at, " ")) {
+    size_t length = strcspn(at, " ");
+    if (options->count == OPTIONS_MAX || length + sizeof "-D" > sizeof options->texts[0])
+      return hr_fail(error, HR_ERROR_INVALID, "%s.cu: too many or too long definitions: %.200s", program->source,
+                     program->defines);
+    add_option(options, "-D", at, length);
+    at += length;
+  }
+  return HR_OK;
 }
 
 /* The first line of the log that says what is wrong. */
@@ -116,7 +133,7 @@ static hr_status compile(const hr_nvrtc *nvrtc, const hr_program *program, const
   rtc_program compiled = NULL;
   HR_TRY(
       HR_RTC(nvrtc, nvrtcCreateProgram, (&compiled, source, name, headers.count, headers.text, headers.name), error));
-  rtc_result result = nvrtc->nvrtcCompileProgram(compiled, OPTIONS_MAX, options->list);
+  rtc_result result = nvrtc->nvrtcCompileProgram(compiled, options->count, options->list);
   hr_status status = result == RTC_COMPILATION ? complain(nvrtc, compiled, program, error)
                                                : hr_nvrtc_check(nvrtc, result, "nvrtcCompileProgram", error);
   if (status == HR_OK)
@@ -133,14 +150,14 @@ static char *make_key(const hr_nvrtc *nvrtc, const hr_program *program, const co
   list_headers(&headers);
   if (!source)
     return NULL;
-  size_t size = strlen(source) + OPTIONS_MAX * sizeof options->texts[0] + 128;
+  size_t size = strlen(source) + sizeof options->texts + 128;
   for (int i = 0; i < headers.count; i++)
     size += strlen(headers.text[i]) + 1;
   char *key = malloc(size);
   if (!key)
     return NULL;
   int used = snprintf(key, size, "NVRTC %d.%d\n%s\n", nvrtc->major, nvrtc->minor, program->source);
-  for (size_t i = 0; i < OPTIONS_MAX; i++)
+  for (int i = 0; i < options->count; i++)
     used += snprintf(key + used, size - (size_t)used, "%s\n", options->list[i]);
   for (int i = 0; i < headers.count; i++)
     used += snprintf(key + used, size - (size_t)used, "%s\n", headers.text[i]);
@@ -152,7 +169,7 @@ hr_status hr_program_build(const hr_nvrtc *nvrtc, const hr_program *program, con
                            size_t *bytes, hr_error *error)
 {
   compiler_options options;
-  set_options(program, &options);
+  HR_TRY(set_options(program, &options, error));
   char *key = make_key(nvrtc, program, &options);
   if (key && hr_cache_read(folder, key, image, bytes)) {
     free(key);

@@ -128,7 +128,7 @@ static hr_status prepare_launch(const hr_cuda *cuda, const hr_rows *r, bool alig
   shape_launch(r, cuda->capability, aligned, l);
   snprintf(name, sizeof name, "%s%s", hr_rows_operation_name(r->operation), l->variant);
   hr_dtype dtype = r->dtype == HR_TF32 ? HR_FP32 : r->dtype; /* a format of products only */
-  return hr_cuda_function(cuda, sources[r->operation], dtype, name, &l->function, error);
+  return hr_cuda_function(cuda, sources[r->operation], dtype, NULL, name, &l->function, error);
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
