@@ -52,6 +52,19 @@ static void every_program_compiles_for_every_architecture_and_format(void **stat
   hr_nvrtc_close(&nvrtc);
 }
 
+static void a_list_of_definitions_that_is_too_long_is_refused(void **state)
+{
+  (void)state;
+  hr_nvrtc nvrtc = {.handle = NULL}; /* not reached */
+  hr_error error;
+  char *image = NULL;
+  size_t bytes = 0;
+  hr_program program = {.source = "fill", .dtype = HR_BF16, .architecture = "sm_80"};
+  program.defines = "A B C D E F G H I J K L M N O P Q";
+  assert_int_equal(hr_program_build(&nvrtc, &program, "", &image, &bytes, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "too many or too long definitions"));
+}
+
 static void architectures_from_hopper_on_have_their_own_instructions(void **state)
 {
   (void)state;
@@ -264,6 +277,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_program_compiles_for_every_architecture_and_format),
+      cmocka_unit_test(a_list_of_definitions_that_is_too_long_is_refused),
       cmocka_unit_test(architectures_from_hopper_on_have_their_own_instructions),
       cmocka_unit_test_setup_teardown(an_image_is_found_again_by_its_key_and_by_no_other, make_cache, remove_cache),
       cmocka_unit_test_setup_teardown(the_cache_is_for_its_user_alone, make_cache, remove_cache),

@@ -15,6 +15,12 @@ static const hr_symbol symbols[] = {
 #undef HR_DRIVER_SYMBOL
 };
 
+static const hr_symbol newer_symbols[] = {
+#define HR_DRIVER_SYMBOL(name, parameters) {#name, offsetof(hr_driver, name)},
+    HR_DRIVER_NEWER_LIST(HR_DRIVER_SYMBOL)
+#undef HR_DRIVER_SYMBOL
+};
+
 hr_status hr_driver_check(const hr_driver *driver, cu_result result, const char *call, hr_error *error)
 {
   if (result == CU_SUCCESS)
@@ -41,6 +47,7 @@ hr_status hr_driver_open(hr_driver *driver, hr_error *error)
 {
   *driver = (hr_driver){.handle = NULL};
   HR_TRY(hr_library_open(&source, symbols, sizeof symbols / sizeof *symbols, driver, &driver->handle, error));
+  hr_library_find(driver->handle, newer_symbols, sizeof newer_symbols / sizeof *newer_symbols, driver);
   hr_status status = initialise(driver, error);
   if (status != HR_OK)
     hr_driver_close(driver);

@@ -34,6 +34,21 @@ enum {
 };
 
 enum {
+  CU_FUNCTION_SHARED_MOST = 8
+}; /* CUfunction_attribute: bytes of dynamic shared memory that a launch may ask for */
+
+enum { /* of cuTensorMapEncodeTiled: CUtensorMapDataType, Swizzle, L2promotion */
+       CU_TENSOR_FP16 = 6,
+       CU_TENSOR_BF16 = 9,
+       CU_SWIZZLE_128 = 3,
+       CU_PROMOTE_256 = 3
+};
+
+typedef struct cu_tensor_map {
+  _Alignas(64) uint64_t opaque[16];
+} cu_tensor_map;
+
+enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_CAPTURE_THREAD_LOCAL = 1,
   CU_EVENT_RECORD_EXTERNAL = 1 /* in a capture: a node of the graph that records the event */
@@ -80,15 +95,23 @@ enum {
   ROW(cuModuleLoadData, (cu_module * module, const void *image))                                                    \
   ROW(cuModuleUnload, (cu_module module))                                                                           \
   ROW(cuModuleGetFunction, (cu_function * function, cu_module module, const char *name))                            \
+  ROW(cuFuncSetAttribute, (cu_function function, int attribute, int value))                                         \
   ROW(cuLaunchKernel,                                                                                               \
       (cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
        unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments, void **extra))
+
+/* What drivers have from CUDA 12 on; NULL in older ones. */
+#define HR_DRIVER_NEWER_LIST(ROW)                                                                                  \
+  ROW(cuTensorMapEncodeTiled,                                                                                      \
+      (cu_tensor_map * map, int type, uint32_t rank, void *address, const uint64_t *dims, const uint64_t *strides, \
+       const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
 
 typedef struct hr_driver {
   void *handle;
   int version; /* 13000: what CUDA the driver supports, 1000 · major + 10 · minor */
 #define HR_DRIVER_MEMBER(name, parameters) cu_result(*name) parameters;
   HR_DRIVER_LIST(HR_DRIVER_MEMBER)
+  HR_DRIVER_NEWER_LIST(HR_DRIVER_MEMBER)
 #undef HR_DRIVER_MEMBER
 } hr_driver;
 

@@ -38,6 +38,14 @@ hr_status hr_library_open(const hr_library_source *source, const hr_symbol *symb
   return HR_OK;
 }
 
+void hr_library_find(void *handle, const hr_symbol *symbols, size_t count, void *table)
+{
+  for (size_t i = 0; i < count; i++) {
+    void *address = dlsym(handle, symbols[i].name);
+    memcpy((char *)table + symbols[i].offset, &address, sizeof address);
+  }
+}
+
 void hr_library_close(void *handle)
 {
   if (handle)

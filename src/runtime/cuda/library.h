@@ -25,6 +25,9 @@ typedef struct hr_symbol {
 hr_status hr_library_open(const hr_library_source *source, const hr_symbol *symbols, size_t count, void *table,
                           void **handle, hr_error *error);
 
+/** Entry points that a library may have: the address, or NULL, of each goes into *table. */
+void hr_library_find(void *handle, const hr_symbol *symbols, size_t count, void *table);
+
 /** Gives it back; NULL is allowed. */
 void hr_library_close(void *handle);
 

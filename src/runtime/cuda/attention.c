@@ -1,0 +1,90 @@
+#include "runtime/cuda/attention.h"
+
+#include "base/checked.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define ALIGNMENT_BYTES 16
+
+bool hr_cuda_attention_modified(const hr_attention *a)
+{
+  return a->softcap > 0 || a->alibi || a->scale < 0;
+}
+
+hr_cuda_attention hr_cuda_attention_describe(const hr_attention *a, int64_t rows)
+{
+  int64_t lse_head = a->variable_lengths ? a->q_total : a->q_len;
+  return (hr_cuda_attention){.q_at = hr_attention_strides(a, HR_OPERAND_Q),
+                             .k_at = hr_attention_strides(a, HR_OPERAND_K),
+                             .v_at = hr_attention_strides(a, HR_OPERAND_V),
+                             .o_at = hr_attention_strides(a, HR_OPERAND_O),
+                             .lse_at = {.batch = a->q_heads * a->q_len, .row = 1, .head = lse_head},
+                             .q_len = (int32_t)a->q_len,
+                             .kv_len = (int32_t)a->kv_len,
+                             .q_heads = (int32_t)a->q_heads,
+                             .k_group = (int32_t)(a->q_heads / a->k_heads),
+                             .v_group = (int32_t)(a->q_heads / a->v_heads),
+                             .qk_dim = (int32_t)a->qk_dim,
+                             .v_dim = (int32_t)a->v_dim,
+                             .causal = a->mask == HR_MASK_CAUSAL,
+                             .window = (int32_t)hr_min64(a->window, INT32_MAX),
+                             .row_tiles = (int32_t)hr_ceil_div(a->q_len, rows),
+                             .heads = (int32_t)(a->q_heads * a->batch),
+                             .items = (int32_t)(hr_ceil_div(a->q_len, rows) * a->q_heads * a->batch),
+                             .band_heads = 1,
+                             .scale = (float)hr_attention_scale(a),
+                             .softcap = a->softcap};
+}
+
+void hr_cuda_attention_address(hr_cuda_attention *call, const hr_attention *a, const hr_attention_arguments *arguments)
+{
+  const hr_attention_arguments *x = arguments;
+  call->q = (cu_address)(uintptr_t)x->q;
+  call->k = (cu_address)(uintptr_t)x->k;
+  call->v = (cu_address)(uintptr_t)x->v;
+  call->o = (cu_address)(uintptr_t)x->o;
+  call->lse = (cu_address)(uintptr_t)x->lse;
+  call->slopes = a->alibi ? (cu_address)(uintptr_t)x->alibi_slopes : 0;
+  call->q_offsets = a->variable_lengths ? (cu_address)(uintptr_t)x->q_offsets : 0;
+  call->kv_offsets = a->variable_lengths ? (cu_address)(uintptr_t)x->kv_offsets : 0;
+}
+
+bool hr_cuda_attention_fits(const hr_attention *a, int64_t rows, char *why, size_t why_size)
+{
+  if (a->q_len > INT32_MAX / 2 || a->kv_len > INT32_MAX / 2 || a->q_heads > INT32_MAX) {
+    snprintf(why, why_size, "takes lengths below 2^30 and heads below 2^31");
+    return false;
+  }
+  hr_checked64 blocks = hr_times(hr_times(hr_checked(hr_ceil_div(a->q_len, rows)), a->q_heads), a->batch);
+  if (blocks.overflow || blocks.value > INT32_MAX) {
+    snprintf(why, why_size, "takes fewer than 2^31 tiles of %" PRId64 " rows", rows);
+    return false;
+  }
+  return true;
+}
+
+int64_t hr_cuda_attention_band(const hr_attention *a, size_t cache_bytes)
+{
+  int64_t bytes = (int64_t)hr_dtype_bytes(a->dtype);
+  double entry = (double)a->kv_len * (double)(a->k_heads * a->qk_dim + a->v_heads * a->v_dim) * (double)bytes;
+  double heads = (double)cache_bytes / 2 / (entry / (double)a->q_heads);
+  return heads >= (double)(a->q_heads * a->batch) ? a->q_heads * a->batch : hr_max64(1, (int64_t)heads);
+}
+
+bool hr_cuda_attention_aligned(const hr_attention *a)
+{
+  int64_t step = ALIGNMENT_BYTES / (int64_t)hr_dtype_bytes(a->dtype);
+  for (int operand = HR_OPERAND_Q; operand <= HR_OPERAND_O; operand++) {
+    hr_strides s = hr_attention_strides(a, (hr_attention_operand)operand);
+    if (s.batch % step || s.row % step || s.head % step)
+      return false;
+  }
+  return a->qk_dim % step == 0 && a->v_dim % step == 0;
+}
+
+bool hr_cuda_attention_addresses_aligned(const hr_attention_arguments *x)
+{
+  uintptr_t all = (uintptr_t)x->q | (uintptr_t)x->k | (uintptr_t)x->v | (uintptr_t)x->o;
+  return all % ALIGNMENT_BYTES == 0;
+}

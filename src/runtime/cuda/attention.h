@@ -1,0 +1,78 @@
+/* What the CUDA attention kernels share on the host. */
+#ifndef HR_RUNTIME_CUDA_ATTENTION_H
+#define HR_RUNTIME_CUDA_ATTENTION_H
+
+#include "runtime/cuda/cuda.h"
+#include "runtime/device/attention.h"
+
+/** The parameter of the programs: attention_call of kernels/attention.cuh, member by member. */
+typedef struct hr_cuda_attention {
+  cu_address q, k, v, o, lse, slopes, q_offsets, kv_offsets;
+  hr_strides q_at, k_at, v_at, o_at, lse_at;
+  int32_t q_len, kv_len;
+  int32_t q_heads, k_group, v_group;
+  int32_t qk_dim, v_dim;
+  int32_t causal, window;
+  int32_t row_tiles, heads, items, band_heads;
+  float scale, softcap;
+} hr_cuda_attention;
+
+/** The call without its addresses, in row tiles of `rows`. The problem has passed hr_cuda_attention_fits(). */
+hr_cuda_attention hr_cuda_attention_describe(const hr_attention *attention, int64_t rows);
+
+/** Sets the addresses; those that the problem does not need become 0. */
+void hr_cuda_attention_address(hr_cuda_attention *call, const hr_attention *attention,
+                               const hr_attention_arguments *arguments);
+
+/** Whether lengths fit 31 bits and row tiles of `rows` a grid; `why` says what does not. */
+bool hr_cuda_attention_fits(const hr_attention *attention, int64_t rows, char *why, size_t why_size);
+
+/** Whether scores need more than a positive factor before the softmax: HR_MODIFIED. */
+bool hr_cuda_attention_modified(const hr_attention *attention);
+
+/** Whether head sizes and strides keep every row of every head at multiples of 16 bytes from its operand's address. */
+bool hr_cuda_attention_aligned(const hr_attention *attention);
+
+/** Whether the addresses of Q, K, V and O are multiples of 16 bytes. */
+bool hr_cuda_attention_addresses_aligned(const hr_attention_arguments *arguments);
+
+/** Heads whose K and V, together with those of the heads that share them, take about half of an L2 of `cache_bytes`. */
+int64_t hr_cuda_attention_band(const hr_attention *attention, size_t cache_bytes);
+
+/** How attention_flash_sm80.cu is cut for a problem. */
+typedef struct hr_flash_sm80 {
+  int qk, v;            /* padded head sizes */
+  int warps, row_tiles; /* of a block; of 16 rows, of a warp */
+  int columns;          /* keys of a tile */
+  int blocks;           /* of a multiprocessor that registers are held down for */
+  size_t shared_bytes;
+} hr_flash_sm80;
+
+/** The tiles for a problem on a device that gives a block `shared_most` bytes. Head sizes up to 256. */
+hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *attention, size_t shared_most);
+
+/** Their definitions for hr_program. */
+void hr_flash_sm80_defines(const hr_flash_sm80 *tiles, bool modified, bool aligned, char text[HR_DEFINES_SIZE]);
+
+/** Runs any call that attention_flash_sm80 supports, at addresses of any alignment, without a plan: builds the program when
+ *  it is first met. */
+hr_status hr_flash_sm80_run_unaligned(const hr_cuda *cuda, const hr_attention *attention,
+                                      const hr_attention_arguments *arguments, hr_error *error);
+
+/** How attention_flash_sm90.cu is cut for a problem. */
+typedef struct hr_flash_sm90 {
+  int qk, v;   /* head sizes, rounded up to 16 */
+  int groups;  /* warpgroups of 64 rows */
+  int columns; /* keys of a tile */
+  int stages;  /* of K and V */
+  bool turns;  /* the warpgroups issue products by turns */
+  size_t shared_bytes;
+} hr_flash_sm90;
+
+/** The tiles for a problem. Head sizes up to 256. */
+hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *attention);
+
+/** Their definitions for hr_program. */
+void hr_flash_sm90_defines(const hr_flash_sm90 *tiles, char text[HR_DEFINES_SIZE]);
+
+#endif

@@ -1,0 +1,165 @@
+/* Instructions of compute capability 9.0: barriers in shared memory, copies of tiles by the copy engine, and matrix products
+ * of a warpgroup (4 warps) whose operands lie in shared memory. As the PTX manual has them. */
+
+#include "runtime/cuda/kernels/mma.cuh"
+
+struct alignas(64) tensor_map {
+  unsigned long long opaque[16];
+};
+
+/* ---- barriers: a phase is over when `count` arrivals and all expected bytes have come ---- */
+
+__device__ inline void barrier_create(unsigned barrier, unsigned count)
+{
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+/* Makes created barriers known to the copy engine. */
+__device__ inline void barriers_publish() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+__device__ inline void barrier_arrive(unsigned barrier)
+{
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+__device__ inline void barrier_expect(unsigned barrier, unsigned bytes)
+{
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+/* Until the phase of this parity is over; the phase before the first counts as one of parity 1. */
+__device__ inline void barrier_wait(unsigned barrier, unsigned parity)
+{
+  asm volatile("{\n"
+               ".reg .pred over;\n"
+               "again:\n"
+               "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\n"
+               "@!over bra again;\n"
+               "}" ::"r"(barrier), "r"(parity)
+               : "memory");
+}
+
+/* Named barriers: `threads` of them, waiting or only arriving. */
+__device__ inline void named_wait(int name, int threads)
+{
+  asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
+__device__ inline void named_arrive(int name, int threads)
+{
+  asm volatile("bar.arrive %0, %1;" ::"r"(name), "r"(threads) : "memory");
+}
+
+/* ---- copies ---- */
+
+/* A box of a tensor of four dimensions, from element (x, y, z, w) on, to shared memory; its bytes count for `barrier`. What
+ * lies outside of the tensor becomes 0. */
+__device__ inline void copy_box(unsigned to, const tensor_map &map, unsigned barrier, int x, int y, int z, int w)
+{
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+               "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+               : "memory");
+}
+
+__device__ inline void prefetch_map(const tensor_map &map)
+{
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+/* ---- registers ---- */
+
+template <int COUNT> __device__ inline void registers_give_back()
+{
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+template <int COUNT> __device__ inline void registers_take()
+{
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+/* ---- products ----
+ *
+ * A descriptor says where an operand of 16-bit numbers lies: rows of 128 bytes, 8 of them a swizzled block of 1024.
+ * "major": the dimension that runs within a row. Along the depth (rows of A, columns of B as they are multiplied): `step`
+ * bytes between blocks of 8 rows. Across it: `step` between blocks of 8 in depth, `jump` between panels of 64. */
+
+__device__ inline unsigned long long describe_operand(unsigned address, unsigned step, unsigned jump)
+{
+  return (unsigned long long)((address & 0x3FFFF) >> 4) | (unsigned long long)(jump >> 4) << 16 |
+         (unsigned long long)(step >> 4) << 32 | 1ull << 62;
+}
+
+/* Orders what registers and shared memory held before the products that follow. */
+__device__ inline void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+/* Until at most LEFT committed groups are under way. */
+template <int LEFT> __device__ inline void products_wait()
+{
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
+}
+
+/* Lists of the sums of a product of 64 × N, a thread's N / 2: as the instruction names them, behind 5 other operands, and
+ * as the compiler is told of them. */
+#define WGMMA_NAMES_16 "%5, %6, %7, %8, %9, %10, %11, %12"
+#define WGMMA_NAMES_32 WGMMA_NAMES_16 ", %13, %14, %15, %16, %17, %18, %19, %20"
+#define WGMMA_NAMES_48 WGMMA_NAMES_32 ", %21, %22, %23, %24, %25, %26, %27, %28"
+#define WGMMA_NAMES_64 WGMMA_NAMES_48 ", %29, %30, %31, %32, %33, %34, %35, %36"
+#define WGMMA_NAMES_80 WGMMA_NAMES_64 ", %37, %38, %39, %40, %41, %42, %43, %44"
+#define WGMMA_NAMES_96 WGMMA_NAMES_80 ", %45, %46, %47, %48, %49, %50, %51, %52"
+#define WGMMA_NAMES_112 WGMMA_NAMES_96 ", %53, %54, %55, %56, %57, %58, %59, %60"
+#define WGMMA_NAMES_128 WGMMA_NAMES_112 ", %61, %62, %63, %64, %65, %66, %67, %68"
+#define WGMMA_NAMES_144 WGMMA_NAMES_128 ", %69, %70, %71, %72, %73, %74, %75, %76"
+#define WGMMA_NAMES_160 WGMMA_NAMES_144 ", %77, %78, %79, %80, %81, %82, %83, %84"
+#define WGMMA_NAMES_176 WGMMA_NAMES_160 ", %85, %86, %87, %88, %89, %90, %91, %92"
+#define WGMMA_NAMES_192 WGMMA_NAMES_176 ", %93, %94, %95, %96, %97, %98, %99, %100"
+#define WGMMA_NAMES_208 WGMMA_NAMES_192 ", %101, %102, %103, %104, %105, %106, %107, %108"
+#define WGMMA_NAMES_224 WGMMA_NAMES_208 ", %109, %110, %111, %112, %113, %114, %115, %116"
+#define WGMMA_NAMES_240 WGMMA_NAMES_224 ", %117, %118, %119, %120, %121, %122, %123, %124"
+#define WGMMA_NAMES_256 WGMMA_NAMES_240 ", %125, %126, %127, %128, %129, %130, %131, %132"
+#define WGMMA_SUMS_16(d) "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+#define WGMMA_SUMS_32(d) WGMMA_SUMS_16(d), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+#define WGMMA_SUMS_48(d) WGMMA_SUMS_32(d), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+#define WGMMA_SUMS_64(d) WGMMA_SUMS_48(d), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+#define WGMMA_SUMS_80(d) WGMMA_SUMS_64(d), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39])
+#define WGMMA_SUMS_96(d) WGMMA_SUMS_80(d), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
+#define WGMMA_SUMS_112(d) WGMMA_SUMS_96(d), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55])
+#define WGMMA_SUMS_128(d) WGMMA_SUMS_112(d), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+#define WGMMA_SUMS_144(d) WGMMA_SUMS_128(d), "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71])
+#define WGMMA_SUMS_160(d) WGMMA_SUMS_144(d), "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
+#define WGMMA_SUMS_176(d) WGMMA_SUMS_160(d), "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87])
+#define WGMMA_SUMS_192(d) WGMMA_SUMS_176(d), "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
+#define WGMMA_SUMS_208(d) WGMMA_SUMS_192(d), "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103])
+#define WGMMA_SUMS_224(d) WGMMA_SUMS_208(d), "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111])
+#define WGMMA_SUMS_240(d) WGMMA_SUMS_224(d), "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119])
+#define WGMMA_SUMS_256(d) WGMMA_SUMS_240(d), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+
+#define WGMMA_NAMES(n) WGMMA_PASTE(WGMMA_NAMES_, n)
+#define WGMMA_SUMS(n, d) WGMMA_PASTE(WGMMA_SUMS_, n)(d)
+#define WGMMA_PASTE(a, b) WGMMA_PASTE_(a, b)
+#define WGMMA_PASTE_(a, b) a##b
+#define WGMMA_TEXT(n) WGMMA_TEXT_(n)
+#define WGMMA_TEXT_(n) #n
+
+/* d = a · b, or d += a · b: 64 × 16 by 16 × N, a and b both major along the depth in shared memory. The operands that the
+ * instruction only reads are told as changed, so that they can stand first and have the same numbers for every N. */
+#define WGMMA_SHARED(n, d, a, b, add)                                                                              \
+  do {                                                                                                             \
+    unsigned long long a_ = (a), b_ = (b);                                                                         \
+    int add_ = (add), unused_ = 0;                                                                                 \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                                       \
+                 "wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) "k16.f32." MMA_TYPE "." MMA_TYPE              \
+                 " {" WGMMA_NAMES(n) "}, %0, %1, p, 1, 1, 0, 0;\n}"                                                 \
+                 : "+l"(a_), "+l"(b_), "+r"(add_), "+r"(unused_), "+r"(unused_), WGMMA_SUMS(n, d)::"memory");        \
+  } while (0)
+
+/* d += a · b with a in registers, as four words of two numbers, and b major across the depth in shared memory. */
+#define WGMMA_REGISTERS(n, d, a, b)                                                                                 \
+  do {                                                                                                             \
+    unsigned long long b_ = (b);                                                                                   \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) "k16.f32." MMA_TYPE "." MMA_TYPE              \
+                 " {" WGMMA_NAMES(n) "}, {%1, %2, %3, %4}, %0, 1, 1, 1, 1;"                                          \
+                 : "+l"(b_), "+r"((a)[0]), "+r"((a)[1]), "+r"((a)[2]), "+r"((a)[3]), WGMMA_SUMS(n, d)::"memory");    \
+  } while (0)
