@@ -141,8 +141,8 @@ static const core_type core_types[] = {
     {"cAMD", 0x19, 0x60, 0xaf, "zen4", 16, 32},         {"cAMD", 0x1a, 0x00, 0xff, "zen5", 32, 64},
     {"ntel", 6, 0x3f, 0x3f, "haswell", 16, 0},          {"ntel", 6, 0x4f, 0x4f, "broadwell", 16, 0},
     {"ntel", 6, 0x55, 0x55, "skylake-server", 32, 64},  {"ntel", 6, 0x6a, 0x6c, "ice-lake-server", 32, 0},
-    {"ntel", 6, 0x8f, 0x8f, "sapphire-rapids", 32, 64}, {"ntel", 6, 0xcf, 0xcf, "emerald-rapids", 32, 64},
-    {"ntel", 6, 0xad, 0xae, "granite-rapids", 32, 64},
+    {"ntel", 6, 0x8f, 0x8f, "sapphire-rapids", 32, 16}, {"ntel", 6, 0xcf, 0xcf, "emerald-rapids", 32, 16},
+    {"ntel", 6, 0xad, 0xae, "granite-rapids", 32, 16},
 };
 
 static const core_type *find_core_type(void)

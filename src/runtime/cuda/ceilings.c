@@ -49,7 +49,7 @@ static const loop loops[] = {
     {120, "products", HR_FP16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
     {120, "products", HR_TF32, HR_CEILING_PRODUCT, "mma.sync m16n8k8", 2, MMA / 4},
     {120, "products", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync m16n8k32", 2, MMA},
-    {0, "products", HR_FP32, HR_CEILING_PRODUCT, "fma", 4, 2.0 * 32 * THREADS},
+    {0, "products", HR_FP32, HR_CEILING_PRODUCT, "fma", 4, 2.0 * 64 * THREADS},
     {0, "exponentials", HR_FP32, HR_CEILING_EXP, "ex2.approx", 8, 8.0 * THREADS},
 };
 
