@@ -19,19 +19,3 @@ if(HEADROOM_PORTABLE)
   add_library(headroom_no_udev STATIC ${PROJECT_SOURCE_DIR}/cmake/no_udev.c)
   target_link_libraries(headroom_libraries INTERFACE headroom_no_udev)
 endif()
-
-# oneDNN: API 2 on Debian 12, 3 on newer systems. Found by its files, because Debian's own CMake package asks for
-# OpenCL's headers, which nothing here needs. It comes as a shared library only, so a portable build goes without; code
-# asks HR_WITH_ONEDNN.
-if(HEADROOM_ONEDNN)
-  if(HEADROOM_PORTABLE)
-    message(FATAL_ERROR "a portable build cannot have oneDNN: set HEADROOM_ONEDNN=OFF")
-  endif()
-  find_path(onednn_include oneapi/dnnl/dnnl.h REQUIRED)
-  find_library(onednn_library dnnl REQUIRED)
-  target_include_directories(headroom_libraries SYSTEM INTERFACE ${onednn_include})
-  target_link_libraries(headroom_libraries INTERFACE ${onednn_library})
-  target_compile_definitions(headroom_libraries INTERFACE HR_WITH_ONEDNN=1)
-else()
-  target_compile_definitions(headroom_libraries INTERFACE HR_WITH_ONEDNN=0)
-endif()

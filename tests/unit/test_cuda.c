@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "runtime/cuda/cublaslt.h"
-#include "runtime/cuda/library.h"
+#include "runtime/device/library.h"
 #include "runtime/measure/subject.h"
 
 #include <math.h>

@@ -41,7 +41,7 @@ static hr_status open_cpu(hr_device *device, hr_error *error)
     else if (device->threads == 0)
       device->threads = usable_threads(&cpu->topology);
     device->cache_bytes = (size_t)cpu->topology.cache_bytes;
-    status = hr_onednn_open(device->threads, &cpu->onednn, error);
+    status = hr_onednn_open(&cpu->isa, &cpu->onednn, error);
   }
   device->state = cpu;
   if (status != HR_OK)

@@ -16,7 +16,7 @@ typedef struct hr_onednn hr_onednn;
 typedef struct hr_cpu {
   hr_isa isa;
   hr_topology topology;
-  hr_onednn *onednn; /* NULL in a build without it */
+  hr_onednn *onednn; /* NULL where there is none */
   pthread_mutex_t team_lock;
   hr_team *team; /* NULL until a kernel asks for it */
 } hr_cpu;
@@ -25,9 +25,10 @@ typedef struct hr_cpu {
  *  live as long as the device. */
 hr_status hr_cpu_team(hr_device *device, hr_team **team, hr_error *error);
 
-/** oneDNN's engine and stream; runs use `threads` threads. In a build without oneDNN *onednn becomes NULL and HR_OK is
- *  returned. HR_ERROR_BACKEND if oneDNN refuses, HR_ERROR_UNSUPPORTED if its threads cannot be counted out. */
-hr_status hr_onednn_open(int threads, hr_onednn **onednn, hr_error *error);
+/** oneDNN's engine and stream; runs use no instructions that `isa` lacks. Without oneDNN *onednn
+ *  becomes NULL and HR_OK is returned, unless HEADROOM_ONEDNN names one: then HR_ERROR_UNAVAILABLE. HR_ERROR_BACKEND if
+ *  oneDNN refuses. */
+hr_status hr_onednn_open(const hr_isa *isa, hr_onednn **onednn, hr_error *error);
 void hr_onednn_close(hr_onednn *onednn); /* NULL is allowed */
 
 /** Fills `hardware` from what hr_cpu holds (detect.c). */

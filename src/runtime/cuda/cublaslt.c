@@ -1,7 +1,7 @@
 #include "runtime/cuda/cublaslt.h"
 
 #include "base/error.h"
-#include "runtime/cuda/library.h"
+#include "runtime/device/library.h"
 
 #include <inttypes.h>
 #include <stdio.h>

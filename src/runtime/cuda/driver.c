@@ -1,7 +1,7 @@
 #include "runtime/cuda/driver.h"
 
 #include "base/error.h"
-#include "runtime/cuda/library.h"
+#include "runtime/device/library.h"
 
 static const hr_library_source source = {
     .title = "the NVIDIA driver",

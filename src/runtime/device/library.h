@@ -1,6 +1,6 @@
 /* Libraries that are looked for at run time, so that one command runs where they are and where they are not. */
-#ifndef HR_RUNTIME_CUDA_LIBRARY_H
-#define HR_RUNTIME_CUDA_LIBRARY_H
+#ifndef HR_RUNTIME_LIBRARY_H
+#define HR_RUNTIME_LIBRARY_H
 
 #include <headroom/status.h>
 #include <stddef.h>
@@ -27,6 +27,10 @@ hr_status hr_library_open(const hr_library_source *source, const hr_symbol *symb
 
 /** Entry points that a library may have: the address, or NULL, of each goes into *table. */
 void hr_library_find(void *handle, const hr_symbol *symbols, size_t count, void *table);
+
+/** Finds `count` more symbols of a library that was opened. HR_ERROR_UNAVAILABLE names the one that is missing. */
+hr_status hr_library_require(void *handle, const hr_library_source *source, const hr_symbol *symbols, size_t count,
+                             void *table, hr_error *error);
 
 /** Gives it back; NULL is allowed. */
 void hr_library_close(void *handle);

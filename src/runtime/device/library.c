@@ -1,4 +1,4 @@
-#include "runtime/cuda/library.h"
+#include "runtime/device/library.h"
 
 #include "base/error.h"
 
@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* Once loaded these libraries stay (RTLD_NODELETE): they keep memory and threads of their own that closing does not end,
- * and unloading cuBLASLt and NVRTC leaves what a leak checker then finds. */
+ * unloading oneDNN takes the code of OpenMP from under its threads, and unloading cuBLASLt and NVRTC leaves what a leak
+ * checker then finds. */
 static void *open_first(const hr_library_source *source)
 {
   for (size_t i = 0; i < HR_LIBRARY_NAMES_MAX && source->files[i]; i++) {
@@ -17,6 +18,19 @@ static void *open_first(const hr_library_source *source)
   return NULL;
 }
 
+hr_status hr_library_require(void *handle, const hr_library_source *source, const hr_symbol *symbols, size_t count,
+                             void *table, hr_error *error)
+{
+  for (size_t i = 0; i < count; i++) {
+    void *address = dlsym(handle, symbols[i].name);
+    if (!address)
+      return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s (%s) has no %s: it is too old; %s", source->title,
+                     source->files[0], symbols[i].name, source->how_to_get);
+    memcpy((char *)table + symbols[i].offset, &address, sizeof address);
+  }
+  return HR_OK;
+}
+
 hr_status hr_library_open(const hr_library_source *source, const hr_symbol *symbols, size_t count, void *table,
                           void **handle, hr_error *error)
 {
@@ -25,17 +39,12 @@ hr_status hr_library_open(const hr_library_source *source, const hr_symbol *symb
   if (!opened)
     return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s (%s) cannot be loaded: %s", source->title, source->files[0],
                    source->how_to_get);
-  for (size_t i = 0; i < count; i++) {
-    void *address = dlsym(opened, symbols[i].name);
-    if (!address) {
-      dlclose(opened);
-      return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s (%s) has no %s: it is too old; %s", source->title,
-                     source->files[0], symbols[i].name, source->how_to_get);
-    }
-    memcpy((char *)table + symbols[i].offset, &address, sizeof address);
-  }
-  *handle = opened;
-  return HR_OK;
+  hr_status status = hr_library_require(opened, source, symbols, count, table, error);
+  if (status == HR_OK)
+    *handle = opened;
+  else
+    dlclose(opened);
+  return status;
 }
 
 void hr_library_find(void *handle, const hr_symbol *symbols, size_t count, void *table)

@@ -1,0 +1,60 @@
+/* Which oneDNN is loaded, and what is said where there is none. */
+#include "test.h"
+
+#include "runtime/cpu/dnnl.h"
+
+#include <headroom/device.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void a_file_that_is_named_and_missing_is_an_error_of_opening(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_error error = {.message = ""};
+  setenv("HEADROOM_ONEDNN", "/nowhere/libdnnl.so.3", 1);
+  assert_int_equal(hr_device_open("cpu", 1, &device, &error), HR_ERROR_UNAVAILABLE);
+  assert_non_null(strstr(error.message, "oneDNN (/nowhere/libdnnl.so.3) cannot be loaded"));
+  unsetenv("HEADROOM_ONEDNN");
+}
+
+static void a_library_that_is_no_onednn_is_told_from_one(void **state)
+{
+  (void)state;
+  hr_dnnl dnnl;
+  hr_error error = {.message = ""};
+  setenv("HEADROOM_ONEDNN", "libc.so.6", 1);
+  assert_int_equal(hr_dnnl_open(&dnnl, &error), HR_ERROR_UNAVAILABLE);
+  assert_null(dnnl.handle);
+  assert_non_null(strstr(error.message, "oneDNN (libc.so.6) has no dnnl_engine_create"));
+  unsetenv("HEADROOM_ONEDNN");
+}
+
+/* Either API has the entry points of its own, and none of the other. */
+static void the_entry_points_are_those_of_the_version(void **state)
+{
+  (void)state;
+  hr_dnnl dnnl;
+  hr_error error = {.message = ""};
+  if (hr_dnnl_open(&dnnl, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  assert_in_range(dnnl.version.major, 2, 3);
+  assert_int_equal(dnnl.dnnl_matmul_primitive_desc_create != NULL, dnnl.version.major >= 3);
+  assert_int_equal(dnnl.dnnl_memory_desc_init_by_strides != NULL, dnnl.version.major < 3);
+  assert_true(dnnl.omp_get_max_threads() >= 1);
+  hr_dnnl_close(&dnnl);
+  assert_null(dnnl.handle);
+  hr_dnnl_close(&dnnl);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_file_that_is_named_and_missing_is_an_error_of_opening),
+      cmocka_unit_test(a_library_that_is_no_onednn_is_told_from_one),
+      cmocka_unit_test(the_entry_points_are_those_of_the_version),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
