@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define ROUND_NS 5e6 /* long against starting a thread, short against a time slice of the scheduler */
-#define ROUNDS 6     /* the best counts, as other programs may have had a core in the rest */
+#define ROUND_NS 1.5e6 /* long against waking a thread, short against a time slice of the scheduler */
+#define ROUNDS 24 /* the best counts, as other programs may have had a core in the rest */
 #define STEPS_FIRST 2000
 
 typedef struct job {
