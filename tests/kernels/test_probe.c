@@ -32,6 +32,29 @@ static void a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected(void 
   hr_device_close(device);
 }
 
+/* Of every format that its architecture has a loop for, with the clock that the loop ran at. */
+static void a_probed_gpu_has_a_ceiling_for_each_of_its_units(void **state)
+{
+  (void)state;
+  hr_device *device;
+  hr_hardware probed;
+  hr_error error;
+  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  assert_ok(hr_device_probe(device, &probed, &error), error);
+  assert_ok(hr_hardware_check(&probed, &error), error);
+  for (hr_ceiling_kind kind = HR_CEILING_PRODUCT; kind <= HR_CEILING_COPY; kind++)
+    assert_true(hr_hardware_ceiling(&probed, kind, HR_FP32) > 0);
+  if (probed.dense_flops_per_s[HR_BF16] > 0)
+    assert_true(hr_hardware_ceiling(&probed, HR_CEILING_PRODUCT, HR_BF16) >
+                hr_hardware_ceiling(&probed, HR_CEILING_PRODUCT, HR_FP32));
+  for (size_t i = 0; i < probed.ceiling_count; i++)
+    assert_true(probed.ceilings[i].clock_hz > 0 && probed.ceilings[i].instruction[0]);
+  hr_device_close(device);
+}
+
 static void the_reference_is_no_device_to_predict_for(void **state)
 {
   (void)state;
@@ -48,6 +71,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected),
+      cmocka_unit_test(a_probed_gpu_has_a_ceiling_for_each_of_its_units),
       cmocka_unit_test(the_reference_is_no_device_to_predict_for),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #define ROUND_NS 1.5e6 /* long against waking a thread, short against a time slice of the scheduler */
-#define ROUNDS 24 /* the best counts, as other programs may have had a core in the rest */
+#define ROUNDS 24      /* the best counts, as other programs may have had a core in the rest */
 #define STEPS_FIRST 2000
 
 typedef struct job {
