@@ -153,7 +153,7 @@ static hr_status measure_stream(hr_device *device, const char *entry, hr_ceiling
   HR_TRY(status);
   *ceiling = (hr_ceiling){.kind = kind, .dtype = HR_FP32, .per_s = (double)bytes / best_ns * 1e9};
   hr_copy_text(ceiling->instruction, sizeof ceiling->instruction, "16 byte accesses");
-  return read_clock(device, j, &ceiling->clock_hz, error);
+  return kind == HR_CEILING_READ ? read_clock(device, j, &ceiling->clock_hz, error) : HR_OK;
 }
 
 static hr_status measure_streams(hr_device *device, int64_t multiprocessors, job *j, hr_ceiling *ceilings,
@@ -173,6 +173,7 @@ static hr_status measure_streams(hr_device *device, int64_t multiprocessors, job
     j->to = (cu_address)(uintptr_t)hr_buffer_data(to);
     status = measure_stream(device, "stream_read", HR_CEILING_READ, bytes, j, &ceilings[*count], error);
   }
+  j->blocks = (unsigned)((bytes / 16 + THREADS - 1) / THREADS);
   if (status == HR_OK)
     status = measure_stream(device, "stream_copy", HR_CEILING_COPY, 2 * bytes, j, &ceilings[*count + 1], error);
   if (status == HR_OK)
