@@ -40,10 +40,10 @@ HR_API const char *hr_device_name(const hr_device *device);
  *  HR_ERROR_UNSUPPORTED for "reference", which has no speed to describe. */
 HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);
 
-/** As hr_device_detect(), then measures for about a second: the library's best product (fp32 and bf16) and a
- *  streaming copy replace the estimated rates. A rate that other programs kept from settling stays an estimate, and
+/** As hr_device_detect(), then measures for two seconds, on a GPU six: what its instructions reach (`ceilings`), and the
+ *  library's best products and a streaming copy, which replace the estimated rates. A rate that other programs kept from settling stays an estimate, and
  *  hardware->calibration then HR_CALIBRATION_ESTIMATED. HR_ERROR_UNSUPPORTED for a device without rates,
- *  HR_ERROR_UNAVAILABLE where it has no kernel for products. */
+ *  HR_ERROR_UNAVAILABLE where it has neither a kernel for products nor loops. */
 HR_API hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error);
 
 /** The queue that runs are started on: for "cuda:N" the CUstream (the runtime's cudaStream_t), in the GPU's primary
