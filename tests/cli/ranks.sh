@@ -85,7 +85,9 @@ expect "what was measured is kept" test "$(rows killed.db)" -ge 4
 $run "$H" $sweep --db killed.db > out 2> errors
 expect "the same command picks its points up" test "$(rows killed.db) $(points killed.db)" = "30 30"
 
-$run sh -c "echo \$\$ > pid\$OMPI_COMM_WORLD_RANK; exec \"$H\" $slow --db stopped.db" > out 2> errors &
+sed 's/"to": 30/"to": 3000/' many.json > long.json # so that no rank is at its end before it is stopped
+long="sweep long.json -d reference --dtype fp32 --time-limit 0.5"
+$run sh -c "echo \$\$ > pid\$OMPI_COMM_WORLD_RANK; exec \"$H\" $long --db stopped.db" > out 2> errors &
 launcher=$!
 expect "rows appear before it is stopped" wait_for_rows stopped.db 4
 kill -INT $launcher
