@@ -210,25 +210,30 @@ HR_INLINE hr_floats hr_scale(hr_floats a, hr_floats power)
 
 #pragma GCC diagnostic pop
 
-/* ---- over the lanes ---- */
+/* ---- over the lanes, by halves: of a short row this is much of the work ---- */
+
+typedef float hr_four_floats __attribute__((vector_size(16)));
 
 HR_INLINE float hr_sum_of(hr_floats v)
 {
-  float lanes[HR_LANES];
-  memcpy(lanes, &v, sizeof lanes);
-  for (int width = HR_LANES / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; i++)
-      lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
+  hr_four_floats fours[HR_LANES / 4], sum;
+  memcpy(fours, &v, sizeof v);
+  sum = fours[0];
+  for (int i = 1; i < HR_LANES / 4; i++)
+    sum += fours[i];
+  return (sum[0] + sum[2]) + (sum[1] + sum[3]);
 }
 
 HR_INLINE float hr_largest_of(hr_floats v)
 {
+#if HR_LANES == 16
+  return _mm512_reduce_max_ps(v);
+#else
   float most = v[0];
   for (int i = 1; i < HR_LANES; i++)
     most = v[i] > most ? v[i] : most;
   return most;
+#endif
 }
 
 /* `otherwise` for the elements from `count` on. */
