@@ -5,9 +5,10 @@
                               [--output FILE.csv] [--markdown]
 
 Needs PyTorch (from PyPI) and a shared libheadroom. Both work on the same tensors [batch, heads, length, dim] in one
-process with as many threads, by turns, A B A B; the ratio, PyTorch's time over Headroom's, is formed pair by pair and its
-median reported. PyTorch gets K and V expanded to the query heads beforehand, untimed, or its own enable_gqa, whichever is
-faster. Before that, rows of both results are compared with float64.
+process with as many threads, by turns, A B A B, each after a pause in which the other's threads stop looking for work
+(OpenMP's look for some milliseconds, and would have taken the cores). The ratio, PyTorch's time over Headroom's, is
+formed pair by pair and its median reported. PyTorch gets K and V expanded to the query heads beforehand, untimed, or its
+own enable_gqa, whichever is faster. Before that, rows of both results are compared with float64.
 
 The grid: head dim 64 and 128, lengths 512 to 4096, causal and not; heads 12 (dim 64) or 16 (dim 128), 32/8/8 and 32/4/16.
 
@@ -30,6 +31,7 @@ import torch
 import torch.nn.functional as F
 
 FORMATS = {"fp32": (1, torch.float32, 2e-5), "bf16": (4, torch.bfloat16, 2e-2)}
+PAUSE_S = 0.012
 COLUMNS = ["dtype", "threads", "dim", "length", "causal", "heads", "kernel", "headroom_ms", "torch_ms", "ratio", "pairs",
            "headroom_gflops", "torch_gflops", "share_of_sum", "share_of_either", "headroom_error", "torch_error"]
 
@@ -115,6 +117,7 @@ def error_of(found, q, k, v, causal, rows):
 
 
 def seconds(run):
+    time.sleep(PAUSE_S)
     start = time.perf_counter()
     run()
     return time.perf_counter() - start

@@ -77,9 +77,39 @@ static void weights_of_an_earlier_step_do_not_stay(void **state)
   hr_device_close(device);
 }
 
+/* How queries are dealt to threads decides which steps overlap; results do not know. */
+static void thread_counts_give_the_same_bits(void **state)
+{
+  (void)state;
+  static const int64_t heads[3] = {4, 2, 2};
+  attention_asked asked = asked_of(333, 700, heads, 64, 80);
+  asked.a.mask = HR_MASK_CAUSAL;
+  char *first = NULL;
+  for (int threads = 1; threads <= 64; threads *= 4) {
+    hr_device *device = open_device();
+    if (!device)
+      break;
+    device->threads = threads; /* what a plan cuts its work for */
+    attention_call call;
+    attention_open(device, &asked, &call);
+    assert_true(attention_run(&call, info.name));
+    size_t bytes = call.arrays[ARRAY_O].bytes;
+    if (!first) {
+      first = malloc(bytes);
+      assert_non_null(first);
+      memcpy(first, call.arrays[ARRAY_O].host, bytes);
+    }
+    assert_memory_equal(first, call.arrays[ARRAY_O].host, bytes);
+    attention_close(&call);
+    hr_device_close(device);
+  }
+  free(first);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(thread_counts_give_the_same_bits),
       cmocka_unit_test(tiles_that_are_not_full_give_what_the_formula_gives),
       cmocka_unit_test(weights_of_an_earlier_step_do_not_stay),
   };

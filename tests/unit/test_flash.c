@@ -88,9 +88,9 @@ static void a_thread_keeps_four_mebibytes_at_most_however_many_keys_there_are(vo
     for (size_t h = 0; h < sizeof heads / sizeof *heads; h++)
       for (int64_t dim = 32; dim <= 512; dim *= 2) {
         hr_attention few = shape(1024, heads[h], dim), many = shape((int64_t)1 << 29, heads[h], dim);
-        hr_flash_blocks blocks = hr_flash_cut(&few, versions[v].version, 4);
+        hr_flash_blocks blocks = hr_flash_cut(&few, versions[v].version, 4, 2 << 20);
         assert_true(blocks.slot_bytes <= (size_t)4 << 20);
-        assert_int_equal(hr_flash_cut(&many, versions[v].version, 4).slot_bytes, blocks.slot_bytes);
+        assert_int_equal(hr_flash_cut(&many, versions[v].version, 4, 2 << 20).slot_bytes, blocks.slot_bytes);
       }
 }
 
@@ -101,7 +101,7 @@ static void every_query_of_every_head_is_in_an_item(void **state)
   for (int threads = 1; threads <= 100; threads += 33)
     for (size_t h = 0; h < sizeof heads / sizeof *heads; h++) {
       hr_attention a = shape(100, heads[h], 64);
-      hr_flash_blocks b = hr_flash_cut(&a, &hr_flash_portable, threads);
+      hr_flash_blocks b = hr_flash_cut(&a, &hr_flash_portable, threads, 0);
       assert_true(b.groups * b.group_heads == a.q_heads);
       assert_true(b.head_parts * b.item_heads >= b.group_heads && (b.head_parts - 1) * b.item_heads < b.group_heads);
       assert_true(b.query_blocks * b.item_queries >= a.q_len && (b.query_blocks - 1) * b.item_queries < a.q_len);

@@ -389,7 +389,8 @@ hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const h
   }
   float scale = t->scale != 0 ? t->scale : (float)(1 / sqrt((double)t->qk_dim));
   f->version = version;
-  f->blocks = hr_flash_cut(t, version, device->threads);
+  const hr_cpu *cpu = device->state;
+  f->blocks = hr_flash_cut(t, version, device->threads, cpu->topology.core_cache_bytes);
   f->negate = scale < 0;
   f->scores = score_rules(t, fabsf(scale));
   f->q = hr_attention_strides(t, HR_OPERAND_Q);

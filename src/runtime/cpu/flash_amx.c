@@ -1,4 +1,17 @@
-/* Flash attention, bf16 by AMX; softmax in fp32 by AVX-512. */
+/* Flash attention, bf16 by AMX; softmax in fp32 by AVX-512.
+ *
+ *   tiles: 0 1 2 3 sums of 32 rows by 32 columns, 4 5 rows of Q or P, 6 7 columns of K or V: four loads to four products,
+ *   8 cycles each to 16. Tile of rows: 32; step and chunk: 512 keys, 64 KiB of scores, of which the next step's are made
+ *   while this one's are weighed.
+ *
+ * Ceilings of a core of an Intel Xeon with AMX (a virtual one, 2.3 to 3.5 TFLOP/s by the minute; here in a minute of 2.9),
+ * November 2026: at head size 128 a score is 0.17 ns of products (5.5 ns a tile product) and 0.07 ns of exponential.
+ * There, ns a score, head size 128: scores 0.18, softmax 0.16, values 0.15 to 0.18, one after the other 0.53, overlapped
+ * 0.49: half of the sum bound, of which a whole call, with two threads, reaches 26 to 57% (docs/attention-cpu.md).
+ * Steps of 128 keys: 0.63 and 0.56, as o is loaded and stored four times as often; of 256: 0.52 and 0.52.
+ * Tried and lost: weights among a block's products rather than between blocks (0.72 where 0.66 was without any overlap:
+ * both want the same ports); tiles of 64 rows (no gain: scores then leave the first-level cache); prefetching K (0.17 ns
+ * where 0.12 was for a block of scores). Not tried: weighing beside the values of the step before as well. */
 #include "runtime/cpu/flash.h"
 
 #if defined(__x86_64__)
@@ -8,8 +21,8 @@
 #include "runtime/cpu/vector_bf16.h"
 
 #ifndef CHUNK
-#define CHUNK 256
-#define STEP 256
+#define CHUNK 512
+#define STEP 512
 #define TILE_ROWS 32
 #endif
 #define PANEL 2
@@ -32,12 +45,30 @@ static void configure(int rows)
   tile_configure(&palette);
 }
 
-/* C = A B, or C += A B, for up to 32 rows and 32 or 16 columns; `depth` words, whole groups of 16. Strides in bytes. */
-static inline __attribute__((always_inline)) void product(bool two_rows, bool two_columns, bool add, const char *a,
-                                                          int64_t a_stride, const char *b, int64_t depth, char *c,
-                                                          int64_t c_stride)
+/* Where the operands of a product lie. Strides in bytes; of B it is that of a panel. */
+typedef struct operands {
+  const char *a, *b;
+  int64_t a_stride;
+} operands;
+
+#define B_STRIDE ((int64_t)4 * PANEL_LANES)
+
+static inline __attribute__((always_inline)) void load_operands(bool two_rows, bool two_columns, operands from)
 {
-  const int64_t b_stride = 4 * PANEL_LANES;
+  tile_load(6, from.b, B_STRIDE);
+  tile_load(4, from.a, from.a_stride);
+  if (two_columns)
+    tile_load(7, from.b + 64, B_STRIDE);
+  if (two_rows)
+    tile_load(5, from.a + 16 * from.a_stride, from.a_stride);
+}
+
+/* C = A B, or C += A B, for up to 32 rows and 32 or 16 columns; `depth` words, whole groups of 16. The first operands
+ * have been loaded; those of `next` are before C is stored, so that no load waits behind a store. */
+static inline __attribute__((always_inline)) void product(bool two_rows, bool two_columns, bool add, operands from,
+                                                          int64_t depth, char *c, int64_t c_stride,
+                                                          const operands *next)
+{
   if (add) {
     tile_load(0, c, c_stride);
     if (two_columns)
@@ -52,20 +83,20 @@ static inline __attribute__((always_inline)) void product(bool two_rows, bool tw
     tile_zero(2);
     tile_zero(3);
   }
-  for (int64_t w = 0; w < depth; w += 16) {
-    tile_load(6, b + w * b_stride, b_stride);
-    tile_load(4, a + 4 * w, a_stride);
+  for (int64_t at = 0; at < depth; at += 16) {
     tile_multiply(0, 4, 6);
-    if (two_columns) {
-      tile_load(7, b + w * b_stride + 64, b_stride);
+    if (two_columns)
       tile_multiply(1, 4, 7);
-    }
-    if (two_rows) {
-      tile_load(5, a + 16 * a_stride + 4 * w, a_stride);
+    if (two_rows)
       tile_multiply(2, 5, 6);
-    }
     if (two_rows && two_columns)
       tile_multiply(3, 5, 7);
+    from.a += 64;
+    from.b += 16 * B_STRIDE;
+    if (at + 16 < depth)
+      load_operands(two_rows, two_columns, from);
+    else if (next)
+      load_operands(two_rows, two_columns, *next);
   }
   tile_store(0, c, c_stride);
   if (two_columns)
@@ -76,33 +107,43 @@ static inline __attribute__((always_inline)) void product(bool two_rows, bool tw
     tile_store(3, c + 16 * c_stride + 64, c_stride);
 }
 
-static inline void product_of(bool two_rows, bool two_columns, bool add, const char *a, int64_t a_stride, const char *b,
-                              int64_t depth, char *c, int64_t c_stride)
+static inline operands score_operands(const hr_flash_step *step, int row, int key)
 {
-  if (two_rows && two_columns)
-    product(true, true, add, a, a_stride, b, depth, c, c_stride);
-  else if (two_rows)
-    product(true, false, add, a, a_stride, b, depth, c, c_stride);
-  else if (two_columns)
-    product(false, true, add, a, a_stride, b, depth, c, c_stride);
+  int64_t a_stride = 4 * step->depth;
+  return (operands){(const char *)step->q + row * a_stride,
+                    (const char *)step->k + 4 * (step->first_key + key) * step->depth, a_stride};
+}
+
+/* S = Q Kᵀ for up to 32 rows and one panel of keys. */
+static inline __attribute__((always_inline)) void multiply_scores(bool two_rows, const hr_flash_step *step, int row,
+                                                                  int key)
+{
+  operands from = score_operands(step, row, key), next = score_operands(step, row, key + PANEL_LANES);
+  if (key == 0)
+    load_operands(two_rows, true, from);
+  product(two_rows, true, false, from, step->depth, (char *)(step->s + row * STEP + key), 4 * STEP,
+          key + PANEL_LANES < step->keys ? &next : NULL);
+}
+
+static inline operands value_operands(const hr_flash_step *step, int row, int64_t d)
+{
+  return (operands){(const char *)step->p + row * 2 * STEP,
+                    (const char *)step->v + 4 * (d * (CHUNK / 2) + step->first_key / 2 * PANEL_LANES), 2 * STEP};
+}
+
+/* o += P V for up to 32 rows and one panel of values, which may be half a one. */
+static inline __attribute__((always_inline)) void multiply_values(bool two_rows, const hr_flash_step *step, int row,
+                                                                  int64_t d)
+{
+  operands from = value_operands(step, row, d), next = value_operands(step, row, d + PANEL_LANES);
+  char *o = (char *)(step->o + row * step->values + d);
+  int64_t left = step->values - d;
+  if (d == 0)
+    load_operands(two_rows, left > 16, from);
+  if (left > 16)
+    product(two_rows, true, true, from, step->keys / 2, o, 4 * step->values, left > PANEL_LANES ? &next : NULL);
   else
-    product(false, false, add, a, a_stride, b, depth, c, c_stride);
-}
-
-/* S = Q Kᵀ for some of the rows and one panel of keys. */
-static inline void multiply_score_panel(const hr_flash_step *step, int first_row, int end_row, int key)
-{
-  int64_t a_stride = 4 * step->depth, c_stride = 4 * STEP;
-  const char *panel = (const char *)step->k + 4 * (step->first_key + key) * step->depth;
-  for (int row = first_row; row < end_row; row += 32)
-    product_of(end_row - row > 16, true, false, (const char *)step->q + row * a_stride, a_stride, panel, step->depth,
-               (char *)step->s + row * c_stride + 4 * key, c_stride);
-}
-
-static void multiply_scores(const hr_flash_step *step, int first_row, int end_row)
-{
-  for (int key = 0; key < step->keys; key += PANEL_LANES)
-    multiply_score_panel(step, first_row, end_row, key);
+    product(two_rows, false, true, from, step->keys / 2, o, 4 * step->values, NULL);
 }
 
 static void scale_sums(const hr_flash_step *step)
@@ -116,38 +157,40 @@ static void scale_sums(const hr_flash_step *step)
   }
 }
 
-/* o += P V for some of the rows and one panel of values. */
-static inline void multiply_value_panel(const hr_flash_step *step, int first_row, int end_row, int64_t d)
+static void all_scores(bool two_rows, const hr_flash_step *step, int row)
 {
-  int64_t a_stride = 2 * STEP, c_stride = 4 * step->values;
-  const char *panel = (const char *)step->v + 4 * (d * (CHUNK / 2) + step->first_key / 2 * PANEL_LANES);
-  for (int row = first_row; row < end_row; row += 32)
-    product_of(end_row - row > 16, step->values - d > 16, true, (const char *)step->p + row * a_stride, a_stride, panel,
-               step->keys / 2, (char *)step->o + row * c_stride + 4 * d, c_stride);
+  for (int key = 0; key < step->keys; key += PANEL_LANES)
+    if (two_rows)
+      multiply_scores(true, step, row, key);
+    else
+      multiply_scores(false, step, row, key);
 }
 
-static void multiply_values(const hr_flash_step *step, int first_row, int end_row)
+static void all_values(bool two_rows, const hr_flash_step *step, int row)
 {
   for (int64_t d = 0; d < step->values; d += PANEL_LANES)
-    multiply_value_panel(step, first_row, end_row, d);
+    if (two_rows)
+      multiply_values(true, step, row, d);
+    else
+      multiply_values(false, step, row, d);
 }
 
 /* A product for all rows: tiles must not reach beyond the last, which is followed by another tile's rows. */
-static void for_rows(const hr_flash_step *step, void (*multiply)(const hr_flash_step *, int, int))
+static void for_rows(const hr_flash_step *step, void (*multiply)(bool, const hr_flash_step *, int))
 {
-  int whole = step->rows / 32 * 32;
-  if (whole > 0)
-    multiply(step, 0, whole);
-  if (whole == step->rows)
+  int whole = step->rows / 32 * 32, rest = step->rows - whole;
+  for (int row = 0; row < whole; row += 32)
+    multiply(true, step, row);
+  if (rest == 0)
     return;
-  configure(step->rows - whole);
-  multiply(step, whole, step->rows);
+  configure(rest);
+  multiply(rest > 16, step, whole);
   configure(32);
 }
 
 static void begin(const hr_flash_step *step)
 {
-  for_rows(step, multiply_scores);
+  for_rows(step, all_scores);
   for (int row = 0; row < step->rows; row++)
     raise_largest(step, row);
 }
@@ -164,14 +207,14 @@ static void overlap(const hr_flash_step *step, const hr_flash_step *next)
 {
   int row = 0;
   for (int key = 0; key < next->keys; key += PANEL_LANES) {
-    multiply_score_panel(next, 0, next->rows, key);
-    for (int end = due(step->rows, key + PANEL_LANES, next->keys); row < end; row++)
+    multiply_scores(true, next, 0, key);
+    for (int end = due(step->rows, key + PANEL_LANES, next->keys); row < end && row < step->rows; row++)
       weigh(step, row);
   }
   scale_sums(step);
   row = 0;
   for (int64_t d = 0; d < step->values; d += PANEL_LANES) {
-    multiply_value_panel(step, 0, step->rows, d);
+    multiply_values(true, step, 0, d);
     for (int end = due(next->rows, d + PANEL_LANES, step->values); row < end && row < next->rows; row++)
       raise_largest(next, row);
   }
@@ -179,14 +222,14 @@ static void overlap(const hr_flash_step *step, const hr_flash_step *next)
 
 static void attend(const hr_flash_step *step, const hr_flash_step *next)
 {
-  if (next && step->rows % 32 == 0 && next->rows % 32 == 0) {
+  if (next && step->rows == 32 && next->rows == 32) {
     overlap(step, next);
     return;
   }
   for (int row = 0; row < step->rows; row++)
     weigh(step, row);
   scale_sums(step);
-  for_rows(step, multiply_values);
+  for_rows(step, all_values);
   if (next)
     begin(next);
 }

@@ -17,6 +17,8 @@ typedef struct hr_flash_blocks {
   size_t slot_bytes;                      /* does not depend on the number of keys */
 } hr_flash_blocks;
 
-hr_flash_blocks hr_flash_cut(const hr_attention *attention, const hr_flash_version *version, int threads);
+/** `cache_bytes`: of one core's second level; 0: not known. */
+hr_flash_blocks hr_flash_cut(const hr_attention *attention, const hr_flash_version *version, int threads,
+                             int64_t cache_bytes);
 
 #endif

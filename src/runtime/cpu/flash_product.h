@@ -38,55 +38,81 @@ static inline __attribute__((always_inline)) void block(int rows, int vectors, c
       vector_store(c + i * c_stride + j * LANES, sums[i][j]);
 }
 
-static inline __attribute__((always_inline)) void block_of(int vectors, int rows, const word *a, int64_t a_stride,
-                                                           const word *b, int64_t depth, float *c, int64_t c_stride,
-                                                           const float *factor)
-{
-  int row = 0;
-  for (; row + TILE <= rows; row += TILE)
-    block(TILE, vectors, a + row * a_stride, a_stride, b, depth, c + row * c_stride, c_stride,
-          factor ? factor + row : NULL);
-  for (; row + 2 <= rows; row += 2)
-    block(2, vectors, a + row * a_stride, a_stride, b, depth, c + row * c_stride, c_stride,
-          factor ? factor + row : NULL);
-  if (row < rows)
-    block(1, vectors, a + row * a_stride, a_stride, b, depth, c + row * c_stride, c_stride,
-          factor ? factor + row : NULL);
-}
+/* What a product is of: rows of A and C, and a panel or the last vectors of one. */
+typedef struct product {
+  const word *a, *b;
+  int64_t a_stride, c_stride;
+  float *c;
+} product;
 
-/* All rows against `columns` columns, a multiple of LANES, of one panel that begins at b. */
-static void multiply(int rows, int columns, const word *a, int64_t a_stride, const word *b, int64_t depth, float *c,
-                     int64_t c_stride, const float *factor)
+static inline __attribute__((always_inline)) void multiply_block(int rows, int row, int vectors, const product *p,
+                                                                 int64_t depth, const float *factor)
 {
-  if (columns == PANEL_LANES) {
-    block_of(PANEL, rows, a, a_stride, b, depth, c, c_stride, factor);
+  const word *a = p->a + row * p->a_stride;
+  float *c = p->c + row * p->c_stride;
+  factor = factor ? factor + row : NULL;
+  if (vectors == PANEL) {
+    block(rows, PANEL, a, p->a_stride, p->b, depth, c, p->c_stride, factor);
     return;
   }
-  for (; columns > 0; columns -= LANES, b += LANES, c += LANES)
-    block_of(1, rows, a, a_stride, b, depth, c, c_stride, factor);
+  for (int j = 0; j < vectors; j++)
+    block(rows, 1, a, p->a_stride, p->b + j * LANES, depth, c + j * LANES, p->c_stride, factor);
 }
 
-/* S = Q Kᵀ */
+/* How many rows the next block takes: TILE, 2 or 1. */
+static inline int block_rows(int left)
+{
+  return left >= TILE ? TILE : left >= 2 ? 2 : 1;
+}
+
+/* Keys of the step that a block of rows needs: what its last row sees. */
+static inline int needed_keys(const hr_flash_step *step, int last_row)
+{
+  int end = step->end[last_row];
+  return end < 0 ? 0 : end < step->keys ? end : step->keys;
+}
+
+/* S = Q Kᵀ; what no row of a block sees is not worked out. */
 static void multiply_scores(const hr_flash_step *step)
 {
   int columns;
   for (int key = 0; key < step->keys; key += columns) {
     int at = step->first_key + key, in_panel = at % PANEL_LANES;
     columns = (int)hr_min64(step->keys - key, PANEL_LANES - in_panel);
-    multiply(step->rows, columns, step->q, step->depth,
-             (const word *)step->k + at / PANEL_LANES * step->depth * PANEL_LANES + in_panel, step->depth,
-             step->s + key, STEP, NULL);
+    product p = {step->q, (const word *)step->k + at / PANEL_LANES * step->depth * PANEL_LANES + in_panel, step->depth,
+                 STEP, step->s + key};
+    for (int row = 0, rows; row < step->rows; row += rows) {
+      rows = block_rows(step->rows - row);
+      int seen_here = (int)hr_min64(needed_keys(step, row + rows - 1) - key, columns);
+      int vectors = (int)hr_ceil_div(hr_max64(seen_here, 0), LANES);
+      if (rows == TILE)
+        multiply_block(TILE, row, vectors, &p, step->depth, NULL);
+      else if (rows == 2)
+        multiply_block(2, row, vectors, &p, step->depth, NULL);
+      else
+        multiply_block(1, row, vectors, &p, step->depth, NULL);
+    }
   }
 }
 
 /* o = factor · o + P V */
 static void multiply_values(const hr_flash_step *step)
 {
-  const word *p = PAIR == 1 ? (const word *)step->s : (const word *)step->p;
+  const word *weights = PAIR == 1 ? (const word *)step->s : (const word *)step->p;
   for (int64_t d = 0; d < step->values; d += PANEL_LANES) {
-    const word *panel = (const word *)step->v + d * (CHUNK / PAIR) + step->first_key / PAIR * PANEL_LANES;
-    multiply(step->rows, (int)hr_min64(PANEL_LANES, step->values - d), p, STEP / PAIR, panel, step->keys / PAIR,
-             step->o + d, step->values, step->factor);
+    int vectors = (int)hr_min64(PANEL_LANES, step->values - d) / LANES;
+    product p = {weights, (const word *)step->v + d * (CHUNK / PAIR) + step->first_key / PAIR * PANEL_LANES,
+                 STEP / PAIR, step->values, step->o + d};
+    for (int row = 0, rows; row < step->rows; row += rows) {
+      rows = block_rows(step->rows - row);
+      int64_t depth = hr_ceil_div(needed_keys(step, row + rows - 1), PAIR);
+      if (rows == TILE)
+        multiply_block(TILE, row, vectors, &p, depth, step->factor);
+      else if (rows == 2)
+        multiply_block(2, row, vectors, &p, depth, step->factor);
+      else
+        multiply_block(1, row, vectors, &p, depth, step->factor);
+    }
   }
 }
 
