@@ -48,7 +48,7 @@ headroom=$built/headroom
 step devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
 for test in test_device test_cuda test_cuda_programs test_gemm_kernels test_attention_kernels test_attention_edges \
   test_row_kernels; do
-  [ -x "$built/tests/$test" ] && step "$test" 120 "$built/tests/$test"
+  [ -x "$built/tests/$test" ] && step "$test" 120 env HEADROOM_TEST=thorough "$built/tests/$test"
 done
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
@@ -56,7 +56,8 @@ if [ -n "$sanitizer" ]; then
   for test in test_device test_row_kernels test_attention_edges; do
     [ -x "$built/tests/$test" ] || continue
     for tool in memcheck racecheck synccheck; do
-      step "$tool-$test" 120 "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 "$built/tests/$test"
+      HEADROOM_TEST=gpu step "$tool-$test" 120 "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 \
+        "$built/tests/$test"
     done
   done
   step memcheck-product 120 "$sanitizer" --tool memcheck --error-exitcode 9 "$headroom" gemm 512 512 512 \

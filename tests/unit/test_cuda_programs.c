@@ -16,6 +16,19 @@
 
 static const char *const architectures[] = {"sm_80", "sm_90a", "sm_100a"};
 
+/* Each source for each architecture in one format, by turns; fp8, which takes longest, where sources differ most. All, with
+ * HEADROOM_TEST=thorough. */
+static bool has_a_turn(const char *source, int number, int architecture, int dtype)
+{
+  static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16};
+  const char *wish = getenv("HEADROOM_TEST");
+  if (wish && strcmp(wish, "thorough") == 0)
+    return true;
+  if (dtype == HR_FP8_E4M3)
+    return architecture == number % 3 && strcmp(source, "norm") != 0;
+  return (hr_dtype)dtype == formats[(number + architecture) % 3];
+}
+
 static void every_program_compiles_for_every_architecture_and_format(void **state)
 {
   (void)state;
@@ -32,7 +45,8 @@ static void every_program_compiles_for_every_architecture_and_format(void **stat
         continue;
       }
       for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
-        if (!hr_program_takes((hr_dtype)dtype))
+        if (!hr_program_takes((hr_dtype)dtype) ||
+            !has_a_turn(*source, (int)(source - hr_program_sources()), (int)i, dtype))
           continue;
         hr_program program = {.source = *source, .dtype = (hr_dtype)dtype};
         snprintf(program.architecture, sizeof program.architecture, "%s", architectures[i]);

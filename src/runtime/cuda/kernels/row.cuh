@@ -23,7 +23,6 @@
 #define PACK_BYTES (WIDE * (int)sizeof(element))
 #define RAW (PACK_BYTES / 4)
 #define CLUSTER 8
-#define WARPS_MOST (CLUSTER * 32)
 #define LOG2_E 1.4426950408889634f
 
 typedef long long int64;
