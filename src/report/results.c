@@ -20,7 +20,7 @@ static const hr_column list_columns[] = {
     {NULL, "status", HR_CELL_TEXT, 0},
 };
 
-#define SIZE_SIZE 256
+#define SIZE_SIZE 512
 
 /* "1024×4096×2560 ×32", "4 × q 128 kv 2048, heads 32/4/16 of 128"; of other rows their text. */
 static void write_size(char *to, size_t size, const hr_result *result)

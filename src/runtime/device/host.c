@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define HOST_ALIGNMENT ((size_t)4096) /* a page, so that no two buffers share one */
 
@@ -204,6 +205,7 @@ hr_status hr_host_allocate(hr_device *device, size_t bytes, void **data, hr_erro
   if (!memory)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: a buffer of %.1f MB was refused", device->name,
                    (double)bytes * 1e-6);
+  madvise(memory, whole, MADV_DONTNEED); /* pages that something else had before count as taken only once written to */
   *data = memory;
   return HR_OK;
 }

@@ -1,0 +1,115 @@
+/* What attention kernels take beside their operands, and that a limit to it holds. */
+#include "attention_call.h"
+
+#include "runtime/device/host.h"
+
+#include <headroom/measure.h>
+
+#include <math.h>
+#include <string.h>
+
+static hr_attention call_of(hr_dtype dtype, int64_t q_len, int64_t kv_len)
+{
+  hr_attention a = hr_attention_default();
+  a.dtype = dtype;
+  a.q_len = q_len, a.kv_len = kv_len;
+  a.q_heads = 8, a.k_heads = 2, a.v_heads = 4;
+  a.qk_dim = a.v_dim = 128;
+  return a;
+}
+
+/* Workspace of a kernel; −1 where it refuses. */
+static double workspace_of(hr_device *device, const char *kernel, const hr_attention *a)
+{
+  hr_plan *plan = NULL;
+  hr_error error;
+  hr_status status = hr_plan_attention(device, a, kernel, &plan, &error);
+  if (status == HR_ERROR_UNSUPPORTED)
+    return -1;
+  assert_ok(status, error);
+  double bytes = (double)hr_plan_workspace_bytes(plan);
+  hr_plan_free(plan);
+  return bytes;
+}
+
+static bool begins_with(const char *kernel, const char *family)
+{
+  return strncmp(kernel, family, strlen(family)) == 0;
+}
+
+static void check_workspace(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  hr_attention near = call_of(dtype, 512, 1024), far = call_of(dtype, 512, 65536);
+  double little = workspace_of(device, kernel, &near), much = workspace_of(device, kernel, &far);
+  if (device->backend->own_memory || little < 0 || much < 0)
+    return;
+  if (begins_with(kernel, "attention_flash") && !(much == little && much <= device->threads * 4.0 * (1 << 20)))
+    fail_msg("%s takes %g bytes for 1024 keys, %g for 65536 and %d threads", kernel, little, much, device->threads);
+  if (begins_with(kernel, "attention_materialized")) /* 8 heads, 4 bytes a score */
+    assert_true(little >= 8.0 * 512 * 1024 * 4 && much >= 8.0 * 512 * 65536 * 4);
+  if (begins_with(kernel, "attention_fused"))
+    assert_true(much < 8.0 * 512 * 65536 * 4 / 4);
+}
+
+static void flash_takes_the_same_for_any_number_of_keys_and_materialized_all_scores(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_workspace);
+}
+
+static void a_limit_is_held_before_anything_is_allocated(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_error error;
+  hr_measurement m;
+  hr_attention a = call_of(HR_FP32, 2, 3);
+  hr_measure_options options = hr_measure_options_default();
+  options.kernel = "attention_naive";
+  options.time_limit_ns = 20e6;
+  options.memory_limit_bytes = 1000;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  assert_ok(hr_measure_attention(device, &a, &options, &m, &error), error);
+  assert_int_equal(m.status, HR_ERROR_OUT_OF_MEMORY);
+  assert_non_null(strstr(m.reason, "are needed for operands and workspace, the limit is"));
+  assert_true(m.workspace_bytes > 0 && isnan(m.peak_bytes) && m.samples == 0);
+  options.memory_limit_bytes = 1 << 20;
+  assert_ok(hr_measure_attention(device, &a, &options, &m, &error), error);
+  assert_true(m.samples > 0);
+  hr_device_close(device);
+}
+
+/* 24 MB that are there but were never touched count from then on; so does their being touched only in part. */
+static void the_peak_is_what_was_touched(void **state)
+{
+  (void)state;
+  const size_t bytes = 24000000;
+  hr_device *device = NULL;
+  hr_buffer *buffer = NULL;
+  hr_error error;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  assert_ok(hr_buffer_create(device, bytes, &buffer, &error), error);
+  size_t before = hr_host_peak_begin();
+  if (before == 0) {
+    print_message("this system does not tell\n");
+  } else {
+    assert_true(hr_host_peak_since(before) < 4e6);
+    memset(hr_buffer_data(buffer), 1, bytes / 2);
+    double half = hr_host_peak_since(before);
+    assert_true(half > 0.4 * (double)bytes && half < 0.7 * (double)bytes);
+    memset(hr_buffer_data(buffer), 1, bytes);
+    assert_true(hr_host_peak_since(before) > 0.9 * (double)bytes);
+  }
+  hr_buffer_free(buffer);
+  hr_device_close(device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(flash_takes_the_same_for_any_number_of_keys_and_materialized_all_scores),
+      cmocka_unit_test(a_limit_is_held_before_anything_is_allocated),
+      cmocka_unit_test(the_peak_is_what_was_touched),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
