@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "runtime/cpu/onednn.h"
 #include "runtime/cpu/scores.h"
-#include "runtime/device/number.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -199,14 +198,12 @@ static void weigh_rows(const work *w, block *b, int64_t keys)
   }
 }
 
-static void write_rows(const hr_attention *a, const block *b)
+static void write_rows(const fused *f, const block *b)
 {
+  const hr_attention *a = &f->a;
   for (int64_t i = 0; i < b->rows; i++) {
     void *o = (void *)(uintptr_t)head_of(a, HR_OPERAND_O, b->sequence.o, b->first + i, b->head);
-    for (int64_t d = 0; d < a->v_dim; d++) {
-      float value = b->factors[i] == 0 ? 0 : b->result[i * a->v_dim + d] * b->factors[i];
-      hr_number_store(a->dtype, o, (size_t)d, (double)value);
-    }
+    hr_scores_write(&f->scores, b->result + i * a->v_dim, b->factors[i], a->v_dim, o);
   }
 }
 
@@ -219,7 +216,7 @@ static hr_status run_block(const work *w, block *b, hr_error *error)
   if (end <= 0) {
     for (int64_t i = 0; b->sequence.lse && i < b->rows; i++)
       b->sequence.lse[b->head * b->sequence.lse_head + b->first + i] = -INFINITY;
-    write_rows(a, b);
+    write_rows(f, b);
     return HR_OK;
   }
   int64_t step = (end - 1) / f->keys_of_a_step;
@@ -230,7 +227,7 @@ static hr_status run_block(const work *w, block *b, hr_error *error)
   HR_TRY(hr_matmul_run(p->score, q, k, b->scores, b->scratch, error));
   weigh_rows(w, b, keys_of(f, step));
   HR_TRY(hr_matmul_run(p->value, b->scores, v, b->result, b->scratch, error));
-  write_rows(a, b);
+  write_rows(f, b);
   return HR_OK;
 }
 

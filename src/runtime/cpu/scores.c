@@ -168,3 +168,18 @@ hr_score_sum hr_scores_softmax(const hr_scores *s, const hr_score_row *how, floa
     narrow(row, columns);
   return result;
 }
+
+void hr_scores_write(const hr_scores *s, const float *from, float factor, int64_t count, void *to)
+{
+  if (factor == 0) {
+    memset(to, 0, (size_t)count * hr_dtype_bytes(s->weights));
+  } else if (s->weights == HR_BF16) {
+    uint16_t *out = to;
+    for (int64_t i = 0; i < count; i++)
+      out[i] = bf16_of(from[i] * factor);
+  } else {
+    float *out = to;
+    for (int64_t i = 0; i < count; i++)
+      out[i] = from[i] * factor;
+  }
+}

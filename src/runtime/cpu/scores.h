@@ -31,4 +31,7 @@ hr_scores hr_scores_make(const hr_attention *attention, const hr_isa *isa);
 hr_score_sum hr_scores_softmax(const hr_scores *scores, const hr_score_row *how, float *row, int64_t columns,
                                bool normalise);
 
+/** Writes from[i] · factor in the format of the weights; zeros where the factor is 0, whatever `from` has. */
+void hr_scores_write(const hr_scores *scores, const float *from, float factor, int64_t count, void *to);
+
 #endif
