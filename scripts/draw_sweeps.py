@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Draws sweeps from exported rows: one SVG a sweep, as data/sweeps labels it.
+
+    headroom results export --sweep fig7a -o rows.csv
+    scripts/draw_sweeps.py rows.csv -o docs/figures [--sweep fig7a ...] [--dtype bf16 ...]
+
+The same rows give the same file. Every sweep in the rows is drawn unless some are named. The lines are the sweep's series, or the number formats where it
+has only one; points of data/results/published are grey, hollow where they were read off a picture. Rows that are not
+"ok" are left out and counted below the picture. Needs matplotlib (Debian: python3-matplotlib).
+"""
+import argparse
+import csv
+import io
+import json
+import pathlib
+import sys
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+PUBLISHED = TOP / "data/results/published/codesign-figures.csv"
+
+
+def read_sweeps():
+    """Name -> what its file says of it, with what all sweeps of the file share."""
+    sweeps = {}
+    for path in sorted((TOP / "data/sweeps").glob("*.json")):
+        shared = json.loads(path.read_text())
+        for own in shared.pop("sweeps", [{}]):
+            both = {**shared, **own, "axes": {**shared.get("axes", {}), **own.get("axes", {})}}
+            sweeps[both["name"]] = both
+    return sweeps
+
+
+def read_rows(paths):
+    rows = []
+    for path in paths:
+        with open(path, newline="", encoding="utf-8") as file:
+            rows += csv.DictReader(line for line in file if not line.startswith("#"))
+    return rows
+
+
+def axis_values(row):
+    return dict(pair.split("=", 1) for pair in row["axes"].split() if "=" in pair)
+
+
+def is_layer(sweep):
+    return "cases" in sweep
+
+
+def rate(row):
+    return float(row["flops_per_s"]) / 1e12
+
+
+def format_of(row):
+    words = dict(pair.split("=", 1) for pair in row["problem"].split() if "=" in pair)
+    return row["dtype"] or words.get("dtype", "")
+
+
+def title_of(sweep):
+    text = sweep.get("title", sweep["name"])
+    for name, value in sweep["axes"].items():
+        text = text.replace("{%s}" % name, str(value))
+    return f"Figure {sweep['figure']}: {text}" if "figure" in sweep else text
+
+
+def by_line(rows):
+    lines = {}
+    several_formats = len({format_of(row) for row in rows}) > 1
+    for row in rows:
+        parts = [row["series"]] if row["series"] else []
+        if several_formats or not parts:
+            parts.append(format_of(row))
+        lines.setdefault(", ".join(parts), []).append(row)
+    return lines
+
+
+def first_number(text):
+    digits = "".join(c if c.isdigit() else " " for c in text).split()
+    return int(digits[0]) if digits else 0
+
+
+def draw_lines(axes, sweep, rows):
+    lines = by_line(rows)
+    colours = plt.get_cmap("viridis")
+    names = sorted(lines, key=lambda name: (first_number(name), name))
+    for index, name in enumerate(names):
+        points = sorted((float(axis_values(row)[sweep["x"]]), rate(row)) for row in lines[name])
+        colour = colours(index / max(1, len(names) - 1) * 0.9)
+        axes.plot(*zip(*points), marker="o", markersize=3, linewidth=1.1, color=colour, label=name)
+
+
+def draw_published(axes, points, device_markers):
+    for point in points:
+        exact = point["accuracy"] == "exact"
+        label = f"{point['device'] or 'paper'}, {point['accuracy']}"
+        axes.plot(float(point["x"]), float(point["tflops_per_s"]), linestyle="", markersize=5, color="0.55",
+                  marker=device_markers.setdefault(point["device"], "sDv^"[len(device_markers) % 4]),
+                  fillstyle="full" if exact else "none", label=label)
+
+
+def draw_cases(axes, sweep, rows, points):
+    names = [case["name"] for case in sweep["cases"]]
+    formats = sorted({format_of(row) for row in rows})
+    groups = formats + (["paper"] if points else [])
+    width = 0.8 / len(groups)
+    published = {point["x"]: float(point["tflops_per_s"]) for point in points}
+    for index, group in enumerate(groups):
+        heights = {}
+        for row in rows:
+            if format_of(row) == group:
+                heights[names[int(axis_values(row)["case"])]] = rate(row)
+        heights = published if group == "paper" else heights
+        bars = axes.bar([i + (index - (len(groups) - 1) / 2) * width for i in range(len(names))],
+                        [heights.get(name, 0) for name in names], width, label=group,
+                        color="0.7" if group == "paper" else plt.get_cmap("viridis")(index / len(groups)))
+        axes.bar_label(bars, fmt="%.0f", fontsize=7)
+    axes.set_xticks(range(len(names)), names, fontsize=8)
+
+
+def short_number(value, _):
+    return f"{value / 1024:g}k" if value >= 1024 and value % 1024 == 0 else f"{value:g}"
+
+
+def draw(sweep, rows, points, path):
+    figure, axes = plt.subplots(figsize=(7.2, 4.2))
+    good = [row for row in rows if row["status"] == "ok" and row["flops_per_s"]]
+    if not good:
+        plt.close(figure)
+        return False
+    if is_layer(sweep):
+        draw_cases(axes, sweep, good, points)
+    else:
+        draw_lines(axes, sweep, good)
+        draw_published(axes, points, {})
+        if sweep.get("x_log2"):
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(FuncFormatter(short_number))
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.04)
+    axes.set_xlabel(sweep.get("x_label", sweep["x"]))
+    axes.set_ylabel("TFLOP/s")
+    axes.set_title(title_of(sweep), fontsize=10)
+    axes.grid(color="0.92")
+    axes.set_axisbelow(True)
+    labels = dict(zip(*reversed(axes.get_legend_handles_labels())))
+    axes.legend(labels.values(), labels.keys(), fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    first, left_out = good[0], len(rows) - len(good)
+    words = [first["product"], f"driver {first['driver']}" if first["driver"] else "", first["libraries"].split(",")[0],
+             first["date"][:10], f"left out, as not ok: {left_out}" if left_out else ""]
+    figure.text(0.01, -0.03, " · ".join(word for word in words if word), fontsize=6, color="0.4")
+    text = io.StringIO()
+    figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None})
+    path.write_text("".join(line.rstrip() + "\n" for line in text.getvalue().splitlines()), encoding="utf-8")
+    plt.close(figure)
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("rows", nargs="+", help="CSV of `headroom results export`")
+    parser.add_argument("-o", "--output", default=".", type=pathlib.Path, help="folder of the pictures")
+    parser.add_argument("--sweep", action="append", help="only this one; may be repeated")
+    parser.add_argument("--dtype", action="append", help="only this number format; may be repeated")
+    options = parser.parse_args()
+    plt.rcParams.update({"svg.hashsalt": "headroom", "svg.fonttype": "none", "font.family": "sans-serif"})
+    sweeps, published = read_sweeps(), read_rows([PUBLISHED])
+    rows = [row for row in read_rows(options.rows) if not options.dtype or format_of(row) in options.dtype]
+    wanted = options.sweep or sorted({row["sweep"] for row in rows if row["sweep"] in sweeps})
+    options.output.mkdir(parents=True, exist_ok=True)
+    for name in wanted:
+        if name not in sweeps:
+            sys.exit(f"draw_sweeps.py: there is no sweep {name} in data/sweeps")
+        path = options.output / f"{name}.svg"
+        own = [row for row in rows if row["sweep"] == name]
+        points = [point for point in published if point["sweep"] == name]
+        print(path if draw(sweeps[name], own, points, path) else f"{name}: no row with a time")
+
+
+if __name__ == "__main__":
+    main()
