@@ -46,6 +46,10 @@ static void attention_compiles_for_every_head_size(void **state)
     build_attention(&nvrtc, "attention_flash_sm80", "sm_80", dtype, defines);
     hr_flash_sm80_defines(&more, i % 3 == 1, a.qk_dim % 8 == 0, defines);
     build_attention(&nvrtc, "attention_flash_sm80", i % 2 ? "sm_90a" : "sm_80", dtype, defines);
+    hr_flash_fp32 exact = hr_flash_fp32_choose(&a, 163 << 10);
+    assert_true(exact.shared_bytes <= 163 << 10);
+    hr_flash_fp32_defines(&exact, i % 3 == 2, i % 2 == 0 && a.qk_dim % 8 == 0, defines);
+    build_attention(&nvrtc, "attention_flash_fp32", i % 2 ? "sm_90a" : "sm_80", HR_FP32, defines);
     hr_flash_sm90 hopper = hr_flash_sm90_choose(&a);
     assert_true(hopper.shared_bytes <= 227 << 10);
     hr_flash_sm90_defines(&hopper, defines);

@@ -1,6 +1,7 @@
 #include "runtime/cuda/attention.h"
 
 #include "base/checked.h"
+#include "base/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,6 +71,29 @@ int64_t hr_cuda_attention_band(const hr_attention *a, size_t cache_bytes)
   double entry = (double)a->kv_len * (double)(a->k_heads * a->qk_dim + a->v_heads * a->v_dim) * (double)bytes;
   double heads = (double)cache_bytes / 2 / (entry / (double)a->q_heads);
   return heads >= (double)(a->q_heads * a->batch) ? a->q_heads * a->batch : hr_max64(1, (int64_t)heads);
+}
+
+hr_status hr_cuda_attention_function(const hr_cuda *cuda, const char *source, hr_dtype dtype, const char *defines,
+                                     size_t shared_bytes, cu_function *function, hr_error *error)
+{
+  HR_TRY(hr_cuda_function(cuda, source, dtype, defines, "attention", function, error));
+  HR_TRY(hr_cuda_enter(cuda, error));
+  hr_status status =
+      HR_CU(&cuda->driver, cuFuncSetAttribute, (*function, CU_FUNCTION_SHARED_MOST, (int)shared_bytes), error);
+  hr_cuda_leave(cuda);
+  return status;
+}
+
+hr_status hr_cuda_attention_start(const hr_cuda *cuda, const hr_cuda_attention_launch *l, hr_error *error)
+{
+  hr_cuda_attention call = *l->call;
+  void *parameters[] = {&call, l->maps};
+  HR_TRY(hr_cuda_enter(cuda, error));
+  hr_status status =
+      HR_CU(&cuda->driver, cuLaunchKernel,
+            (l->function, l->blocks, 1, 1, l->threads, 1, 1, l->shared_bytes, cuda->stream, parameters, NULL), error);
+  hr_cuda_leave(cuda);
+  return status;
 }
 
 bool hr_cuda_attention_aligned(const hr_attention *a)

@@ -27,6 +27,21 @@ void hr_cuda_attention_address(hr_cuda_attention *call, const hr_attention *atte
 /** Whether lengths fit 31 bits and row tiles of `rows` a grid; `why` says what does not. */
 bool hr_cuda_attention_fits(const hr_attention *attention, int64_t rows, char *why, size_t why_size);
 
+/** The function "attention" of a program, allowed `shared_bytes` of shared memory; as hr_cuda_function(). */
+hr_status hr_cuda_attention_function(const hr_cuda *cuda, const char *source, hr_dtype dtype, const char *defines,
+                                     size_t shared_bytes, cu_function *function, hr_error *error);
+
+/** One launch of such a function. */
+typedef struct hr_cuda_attention_launch {
+  cu_function function;
+  unsigned blocks, threads, shared_bytes;
+  const hr_cuda_attention *call; /* with its addresses */
+  void *maps;                    /* a second parameter; NULL: none */
+} hr_cuda_attention_launch;
+
+/** Starts it in the device's context. */
+hr_status hr_cuda_attention_start(const hr_cuda *cuda, const hr_cuda_attention_launch *launch, hr_error *error);
+
 /** Whether scores need more than a positive factor before the softmax: HR_MODIFIED. */
 bool hr_cuda_attention_modified(const hr_attention *attention);
 
@@ -58,6 +73,17 @@ void hr_flash_sm80_defines(const hr_flash_sm80 *tiles, bool modified, bool align
  *  it is first met. */
 hr_status hr_flash_sm80_run_unaligned(const hr_cuda *cuda, const hr_attention *attention,
                                       const hr_attention_arguments *arguments, hr_error *error);
+
+/** How attention_flash_fp32.cu is cut for a problem. */
+typedef struct hr_flash_fp32 {
+  int qk, v;   /* padded head sizes */
+  int columns; /* keys of a tile */
+  size_t shared_bytes;
+} hr_flash_fp32;
+
+/** As hr_flash_sm80_choose() and hr_flash_sm80_defines(). */
+hr_flash_fp32 hr_flash_fp32_choose(const hr_attention *attention, size_t shared_most);
+void hr_flash_fp32_defines(const hr_flash_fp32 *tiles, bool modified, bool aligned, char text[HR_DEFINES_SIZE]);
 
 /** How attention_flash_sm90.cu is cut for a problem. */
 typedef struct hr_flash_sm90 {

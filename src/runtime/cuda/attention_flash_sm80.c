@@ -80,17 +80,12 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return hr_cuda_attention_fits(a, ROWS_LEAST, why, why_size);
 }
 
-/* The program, ready for launches with its shared memory. */
 static hr_status find_function(launch *l, const hr_attention *a, hr_error *error)
 {
   char defines[HR_DEFINES_SIZE];
   hr_flash_sm80_defines(&l->tiles, hr_cuda_attention_modified(a), l->aligned, defines);
-  HR_TRY(hr_cuda_function(l->cuda, "attention_flash_sm80", a->dtype, defines, "attention", &l->function, error));
-  HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status = HR_CU(&l->cuda->driver, cuFuncSetAttribute,
-                           (l->function, CU_FUNCTION_SHARED_MOST, (int)l->tiles.shared_bytes), error);
-  hr_cuda_leave(l->cuda);
-  return status;
+  return hr_cuda_attention_function(l->cuda, "attention_flash_sm80", a->dtype, defines, l->tiles.shared_bytes,
+                                    &l->function, error);
 }
 
 static hr_status prepare_launch(launch *l, const hr_attention *a, bool aligned, hr_error *error)
@@ -126,14 +121,12 @@ static hr_status start(const launch *l, const hr_attention *a, const hr_attentio
   if (call.items == 0)
     return HR_OK;
   hr_cuda_attention_address(&call, a, arguments);
-  void *parameters[] = {&call};
-  HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status = HR_CU(&l->cuda->driver, cuLaunchKernel,
-                           (l->function, (unsigned)call.items, 1, 1, 32U * (unsigned)l->tiles.warps, 1, 1,
-                            (unsigned)l->tiles.shared_bytes, l->cuda->stream, parameters, NULL),
-                           error);
-  hr_cuda_leave(l->cuda);
-  return status;
+  hr_cuda_attention_launch started = {.function = l->function,
+                                      .blocks = (unsigned)call.items,
+                                      .threads = 32U * (unsigned)l->tiles.warps,
+                                      .shared_bytes = (unsigned)l->tiles.shared_bytes,
+                                      .call = &call};
+  return hr_cuda_attention_start(l->cuda, &started, error);
 }
 
 hr_status hr_flash_sm80_run_unaligned(const hr_cuda *cuda, const hr_attention *attention,

@@ -16,6 +16,12 @@ __device__ inline void copy_async(unsigned to, const void *from, bool there)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 
+/* The same of 4 bytes. */
+__device__ inline void copy_async_word(unsigned to, const void *from, bool there)
+{
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(there ? 4 : 0) : "memory");
+}
+
 __device__ inline void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 /* Until at most `LEFT` of the groups that this thread committed are on their way. */

@@ -1,0 +1,97 @@
+/* What attention with its scores in memory does beside two library products: operands one head after the other, the
+ * softmax over rows of scores, and the result back to its strides. Head h is query head h % q_heads of sequence h / q_heads.
+ *
+ * Bound by memory. A block has one row of scores at a time; weights take the place of the scores, in the operands' format. */
+#include "runtime/cuda/kernels/number.cuh"
+#include "runtime/cuda/kernels/attention.cuh"
+
+#define THREADS 256
+
+/* Of a block of scores: its first head and row, rows a head, and elements from one row of scores to the next. */
+struct score_block {
+  int64 first_head;
+  int64 first_row, rows, pitch;
+};
+
+/* [heads][length][width] without gaps from an operand, for heads first_head … of queries; columns from dim on are 0. */
+extern "C" __global__ void pack(const element *from, strides at, element *to, int64 first_head, int64 heads, int q_heads,
+                                int group, int64 length, int dim, int width)
+{
+  int64 count = heads * length * width, step = (int64)gridDim.x * blockDim.x;
+  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+    int64 head = first_head + i / width / length, row = i / width % length, column = i % width;
+    const element *source = from + head / q_heads * at.batch + row * at.row + head % q_heads / group * at.head;
+    to[i] = column < dim ? source[column] : from_float(0);
+  }
+}
+
+/* The same way back, without the columns from dim on. */
+extern "C" __global__ void unpack(const element *from, strides at, element *to, int64 first_head, int64 heads, int q_heads,
+                                  int64 first_row, int64 length, int dim, int width)
+{
+  int64 count = heads * length * dim, step = (int64)gridDim.x * blockDim.x;
+  for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+    int64 head = first_head + i / dim / length, row = i / dim % length, column = i % dim;
+    to[head / q_heads * at.batch + (first_row + row) * at.row + head % q_heads * at.head + column] =
+        from[(i / dim) * width + column];
+  }
+}
+
+struct add {
+  __device__ float operator()(float x, float y) const { return x + y; }
+};
+
+struct larger {
+  __device__ float operator()(float x, float y) const { return fmaxf(x, y); }
+};
+
+/* The same value in all threads of the block. */
+template <class OPERATION> __device__ float over_block(float value, OPERATION combine)
+{
+  __shared__ float partial[THREADS / 32];
+  for (int distance = 16; distance > 0; distance /= 2)
+    value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, distance));
+  __syncthreads(); /* the last use of partial is over */
+  if (threadIdx.x % 32 == 0)
+    partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = partial[0];
+  for (int i = 1; i < THREADS / 32; i++)
+    value = combine(value, partial[i]);
+  return value;
+}
+
+/* Scores are q · k. A key that is not seen has weight 0; a row whose every score is −∞ gets NaN. */
+extern "C" __global__ __launch_bounds__(THREADS) void weigh(const attention_call call, float *scores, score_block block)
+{
+  int64 head = block.first_head + blockIdx.x / block.rows;
+  int row = (int)(block.first_row + blockIdx.x % block.rows);
+  head_view view = {};
+  view.q_len = call.q_len;
+  view.kv_len = call.kv_len;
+  view.slope = call.slopes ? call.slopes[head % call.q_heads] : 0;
+  key_range keys = keys_of_row(call, view, row);
+  float *from = scores + (int64)blockIdx.x * block.pitch, factor = softmax_factor(call);
+  element *to = (element *)from;
+  float largest = minus_infinity(), sum = 0;
+  for (int key = keys.first + threadIdx.x; key < keys.end; key += THREADS)
+    largest = fmaxf(largest, modify_score(call, view, from[key], row, key));
+  largest = over_block(largest, larger());
+  for (int key = keys.first + threadIdx.x; key < keys.end; key += THREADS)
+    sum += exp2f((modify_score(call, view, from[key], row, key) - largest) * factor);
+  sum = over_block(sum, add());
+  for (int first = 0; first < call.kv_len; first += THREADS) {
+    int key = first + threadIdx.x;
+    float weight = 0;
+    if (key >= keys.first && key < keys.end)
+      weight = exp2f((modify_score(call, view, from[key], row, key) - largest) * factor) / sum;
+    __syncthreads(); /* weights are no longer than scores: what is overwritten has been read by now */
+    if (key < call.kv_len)
+      to[key] = from_float(weight);
+  }
+  if (call.lse && threadIdx.x == 0) {
+    bool nothing = keys.first >= keys.end || largest == minus_infinity();
+    call.lse[head / call.q_heads * call.lse_at.batch + head % call.q_heads * call.lse_at.head + row] =
+        nothing ? minus_infinity() : (largest * factor + log2f(sum)) * LN_2;
+  }
+}
