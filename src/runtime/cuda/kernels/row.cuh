@@ -16,7 +16,13 @@
  * 96 to 98%, layer norm 76 to 86%; clusters 67 to 78%, 57 to 62% in the layer norm. docs/gpu.md has the table.
  * Tried and lost: rows as floats, half as many a multiprocessor (softmax 73%, layer norm 75% at 4096); addresses worked out
  * anew for every pack (88% and 70%); loads that do not stay in the L1 (−3 to −20% where weights share it); clusters of 128
- * threads a block where one block holds the row (−20%); 4 packs a thread (+6% at 1024, −30% at 32768). */
+ * threads a block where one block holds the row (−20%); 4 packs a thread (+6% at 1024, −30% at 32768); blocks that stay and
+ * fetch the next row into shared memory meanwhile, by copies of 16 bytes (−15 to −25%) or by the copy engine, with weights
+ * kept in shared memory (softmax 85% at 32768 with a block a row; at 50304 72% in clusters of 2, 64% of 4 and 60% of 8, the
+ * layer norm 50%, spilling): rows then wait for their own barriers. Sums and squares of a layer norm merged over the warps,
+ * with one barrier instead
+ * of two: −26% at 128, +4% at 5120, no more elsewhere. The same for maximum and sum of a softmax: +2 to +4% in clusters,
+ * nothing else. Clusters of 4: +3% at 50257, and too small for fp32. */
 #include "runtime/cuda/kernels/number.cuh"
 
 #define WIDE (4 * PER_WORD)
