@@ -7,7 +7,7 @@
 
 /** The parameter of the programs: attention_call of kernels/attention.cuh, member by member. */
 typedef struct hr_cuda_attention {
-  cu_address q, k, v, o, lse, slopes, q_offsets, kv_offsets;
+  cu_address q, k, v, o, lse, slopes, q_offsets, kv_offsets, counters;
   hr_strides q_at, k_at, v_at, o_at, lse_at;
   int32_t q_len, kv_len;
   int32_t q_heads, k_group, v_group;
@@ -87,11 +87,12 @@ void hr_flash_fp32_defines(const hr_flash_fp32 *tiles, bool modified, bool align
 
 /** How attention_flash_sm90.cu is cut for a problem. */
 typedef struct hr_flash_sm90 {
-  int qk, v;   /* head sizes, rounded up to 16 */
-  int groups;  /* warpgroups of 64 rows */
-  int columns; /* keys of a tile */
-  int stages;  /* of K and V */
-  bool turns;  /* the warpgroups issue products by turns */
+  int qk, v;    /* head sizes, rounded up to 16 */
+  int groups;   /* warpgroups of 64 rows */
+  int columns;  /* keys of a tile */
+  int stages;   /* of K and V */
+  bool turns;   /* the warpgroups issue products by turns */
+  bool dynamic; /* blocks fetch row tiles from a counter */
   size_t shared_bytes;
 } hr_flash_sm90;
 

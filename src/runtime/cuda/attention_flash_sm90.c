@@ -8,6 +8,7 @@
 
 #define DIM_MOST 256
 #define ROWS_LEAST 64
+#define COUNTER_BYTES 8
 #define PANEL 64                             /* columns of a box, 128 bytes */
 #define TENSOR_BYTES_MOST ((int64_t)1 << 40) /* strides of a tensor map are smaller */
 
@@ -21,6 +22,7 @@ typedef struct launch {
   hr_flash_sm90 tiles;
   cu_function function;
   unsigned blocks;
+  cu_address counters; /* two ints, which a run leaves at 0; runs of a device follow each other on its one stream */
   hr_cuda_attention call;
 } launch;
 
@@ -29,38 +31,53 @@ static int panels(int dim)
   return (dim + PANEL - 1) / PANEL;
 }
 
-/* As in the program: Q, then the stages of K and V, then 8 bytes a barrier. */
+/* As in the program: Q, then the stages of K and V, then 8 bytes a barrier, then a number a stage. */
 static size_t shared_bytes(const hr_flash_sm90 *t)
 {
   int row = 2 * PANEL, q = 64 * t->groups * panels(t->qk) * row;
-  int stage = t->columns * (panels(t->qk) + panels(t->v)) * row;
-  return (size_t)(q + t->stages * stage + 8 * (2 + 4 * t->stages));
+  int stage = t->columns * (panels(t->qk) + panels(t->v)) * row, barriers = 2 + 6 * t->stages;
+  return (size_t)(q + t->stages * stage + 8 * barriers + 4 * t->stages);
 }
 
-/* The first row that a problem fits is taken. Sums of O take v / 2 registers of a thread, scores columns / 2 and weights
- * columns / 4, of 240 with two warpgroups and 160 with three; shared memory is 227 KiB. */
+/* Best first: the first row that a problem fits is taken. Sums of O take v / 2 registers of a thread, scores columns / 2
+ * and weights columns / 4, of 240 with two warpgroups and 160 with three; shared memory is 227 KiB. By turns where that
+ * was faster on an H200 (docs/attention-hopper.md). */
 static const struct {
-  int qk_most, v_most, groups, columns, causal_columns;
-} cuts[] = {{64, 64, 3, 128, 128},   {128, 128, 2, 176, 128}, {192, 128, 2, 128, 128}, {256, 128, 2, 96, 96},
-            {192, 192, 2, 112, 112}, {128, 256, 2, 96, 96},   {256, 256, 2, 80, 80}};
+  int qk_most, v_most;
+  bool causal;
+  int64_t kv_most;
+  int groups, columns;
+  bool turns;
+} cuts[] = {
+    {64, 64, true, 1024, 2, 128, true},          {64, 64, true, INT64_MAX, 3, 128, true},
+    {64, 64, false, INT64_MAX, 3, 128, true},    {128, 128, true, INT64_MAX, 2, 128, false},
+    {128, 128, false, INT64_MAX, 2, 128, true},  {192, 128, true, INT64_MAX, 2, 128, false},
+    {192, 128, false, INT64_MAX, 2, 128, true},  {256, 128, true, INT64_MAX, 2, 96, false},
+    {256, 128, false, INT64_MAX, 2, 96, false},  {192, 192, true, INT64_MAX, 2, 112, false},
+    {192, 192, false, INT64_MAX, 2, 112, false}, {128, 256, true, INT64_MAX, 2, 96, false},
+    {128, 256, false, INT64_MAX, 2, 96, false},  {256, 256, true, INT64_MAX, 2, 80, false},
+    {256, 256, false, INT64_MAX, 2, 80, false},
+};
 
 hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
 {
   hr_flash_sm90 t = {.qk = (int)hr_round_up(a->qk_dim, 16), .v = (int)hr_round_up(a->v_dim, 16), .stages = 2};
+  bool causal = a->mask == HR_MASK_CAUSAL;
   size_t i = 0;
-  while (t.qk > cuts[i].qk_most || t.v > cuts[i].v_most)
+  while (t.qk > cuts[i].qk_most || t.v > cuts[i].v_most || causal != cuts[i].causal || a->kv_len > cuts[i].kv_most)
     i++;
   t.groups = cuts[i].groups;
-  t.columns = a->mask == HR_MASK_CAUSAL ? cuts[i].causal_columns : cuts[i].columns;
-  t.turns = t.v <= 128;
+  t.columns = cuts[i].columns;
+  t.turns = cuts[i].turns;
+  t.dynamic = causal; /* row tiles of many lengths */
   t.shared_bytes = shared_bytes(&t);
   return t;
 }
 
 void hr_flash_sm90_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "HR_QK=%d HR_V=%d HR_GROUPS=%d HR_COLUMNS=%d HR_STAGES=%d%s", t->qk, t->v, t->groups,
-           t->columns, t->stages, t->turns ? " HR_TURNS" : "");
+  snprintf(text, HR_DEFINES_SIZE, "HR_QK=%d HR_V=%d HR_GROUPS=%d HR_COLUMNS=%d HR_STAGES=%d%s%s", t->qk, t->v,
+           t->groups, t->columns, t->stages, t->turns ? " HR_TURNS" : "", t->dynamic ? " HR_DYNAMIC" : "");
 }
 
 /* Whether a tensor map can step by `stride` elements over `size` of them. */
@@ -105,22 +122,41 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return false;
 }
 
+static void release(void *state)
+{
+  launch *l = state;
+  if (l && l->counters && hr_cuda_enter(l->cuda, NULL) == HR_OK) {
+    l->cuda->driver.cuMemFree_v2(l->counters);
+    hr_cuda_leave(l->cuda);
+  }
+  free(l);
+}
+
+/* In the context. */
+static hr_status make_counters(launch *l, hr_error *error)
+{
+  const hr_driver *driver = &l->cuda->driver;
+  HR_TRY(HR_CU(driver, cuMemAlloc_v2, (&l->counters, COUNTER_BYTES), error));
+  HR_TRY(HR_CU(driver, cuMemsetD8Async, (l->counters, 0, COUNTER_BYTES, l->cuda->stream), error));
+  return HR_CU(driver, cuStreamSynchronize, (l->cuda->stream), error);
+}
+
 static hr_status prepare_launch(launch *l, const hr_attention *a, size_t cache_bytes, hr_error *error)
 {
   int multiprocessors = 0;
   char defines[HR_DEFINES_SIZE];
-  const hr_driver *driver = &l->cuda->driver;
-  HR_TRY(HR_CU(driver, cuDeviceGetAttribute, (&multiprocessors, CU_MULTIPROCESSORS, l->cuda->device), error));
+  HR_TRY(HR_CU(&l->cuda->driver, cuDeviceGetAttribute, (&multiprocessors, CU_MULTIPROCESSORS, l->cuda->device), error));
   l->tiles = hr_flash_sm90_choose(a);
   l->call = hr_cuda_attention_describe(a, 64 * l->tiles.groups);
   l->call.band_heads = (int32_t)hr_cuda_attention_band(a, cache_bytes);
   l->blocks = (unsigned)hr_min64(l->call.items, multiprocessors);
   hr_flash_sm90_defines(&l->tiles, defines);
-  HR_TRY(hr_cuda_function(l->cuda, "attention_flash_sm90", a->dtype, defines, "attention", &l->function, error));
+  HR_TRY(hr_cuda_attention_function(l->cuda, "attention_flash_sm90", a->dtype, defines, l->tiles.shared_bytes,
+                                    &l->function, error));
   HR_TRY(hr_cuda_enter(l->cuda, error));
-  hr_status status =
-      HR_CU(driver, cuFuncSetAttribute, (l->function, CU_FUNCTION_SHARED_MOST, (int)l->tiles.shared_bytes), error);
+  hr_status status = make_counters(l, error);
   hr_cuda_leave(l->cuda);
+  l->call.counters = l->counters;
   return status;
 }
 
@@ -133,7 +169,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void **st
   l->cuda = device->state;
   hr_status status = prepare_launch(l, &problem->attention, device->cache_bytes, error);
   if (status != HR_OK) {
-    free(l);
+    release(l);
     return status;
   }
   *workspace_bytes = 0;
@@ -180,16 +216,17 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *argument
   tensor_maps maps;
   hr_cuda_attention call = l->call;
   hr_cuda_attention_address(&call, a, arguments);
-  void *parameters[] = {&call, &maps};
-  HR_TRY(hr_cuda_enter(l->cuda, error));
+  HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver makes tensor maps for the context that is current */
   hr_status status = describe_tensors(l, a, arguments, &maps, error);
-  if (status == HR_OK)
-    status = HR_CU(&l->cuda->driver, cuLaunchKernel,
-                   (l->function, l->blocks, 1, 1, 128U * (unsigned)(l->tiles.groups + 1), 1, 1,
-                    (unsigned)l->tiles.shared_bytes, l->cuda->stream, parameters, NULL),
-                   error);
   hr_cuda_leave(l->cuda);
-  return status;
+  HR_TRY(status);
+  hr_cuda_attention_launch started = {.function = l->function,
+                                      .blocks = l->blocks,
+                                      .threads = 128U * (unsigned)(l->tiles.groups + 1),
+                                      .shared_bytes = (unsigned)l->tiles.shared_bytes,
+                                      .call = &call,
+                                      .maps = &maps};
+  return hr_cuda_attention_start(l->cuda, &started, error);
 }
 
 static void describe(const void *state, char *text, size_t size)
@@ -201,4 +238,4 @@ static void describe(const void *state, char *text, size_t size)
 }
 
 const hr_kernel_functions hr_kernel_attention_flash_sm90 = {
-    .supports = supports, .prepare = prepare, .run_attention = run, .release = free, .describe = describe};
+    .supports = supports, .prepare = prepare, .run_attention = run, .release = release, .describe = describe};

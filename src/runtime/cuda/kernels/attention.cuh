@@ -19,6 +19,7 @@ struct attention_call {
   float *lse;                          /* NULL: not wanted */
   const float *slopes;                 /* one a query head; NULL: no bias */
   const int *q_offsets, *kv_offsets;   /* where each sequence begins, and the end; NULL: all are as long */
+  int *counters;                       /* of a persistent grid: items handed out, blocks that are done; 0 before and after */
   strides q_at, k_at, v_at, o_at, lse_at;
   int q_len, kv_len; /* of the longest */
   int q_heads, k_group, v_group; /* groups: query heads that share a K head, a V head */

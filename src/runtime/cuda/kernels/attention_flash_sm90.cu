@@ -7,7 +7,8 @@
  *       S = Q Kᵀ (both from shared memory) → softmax in registers → O += P V (P from registers, V as it lies)
  *
  * A warpgroup issues S of the next tile before P V of this one, and does the softmax of the next while both are under way;
- * with HR_TURNS the warpgroups issue by turns, so that one is in its softmax while another's products run.
+ * with HR_TURNS the warpgroups issue by turns, so that one is in its softmax while another's products run. With HR_DYNAMIC
+ * blocks fetch row tiles from a counter, the longest first, which evens out causal ones; otherwise each takes every n-th.
  *
  * Tiles lie in panels of 64 columns, rows of 128 bytes swizzled as the copy engine and the products have it. Head sizes are
  * multiples of 8; the copy engine fills what a panel has beyond with zeros, and what a sequence has beyond its end. */
@@ -29,10 +30,14 @@
 #define K_AT Q_BYTES
 #define V_AT (K_AT + HR_STAGES * K_BYTES)
 #define BARRIERS_AT (V_AT + HR_STAGES * V_BYTES)
+#define ITEMS_AT (BARRIERS_AT + 8 * BARRIERS)
 
 #if HR_GROUPS == 3
 #define PRODUCER_REGISTERS 32
 #define CONSUMER_REGISTERS 160
+#elif defined(HR_DYNAMIC) && HR_V <= 128
+#define PRODUCER_REGISTERS 40
+#define CONSUMER_REGISTERS 232
 #else
 #define PRODUCER_REGISTERS 24
 #define CONSUMER_REGISTERS 240
@@ -46,11 +51,21 @@ struct maps {
 
 /* ---- barriers ---- */
 
-enum barrier_name { Q_FULL, Q_EMPTY, K_FULL, K_EMPTY = K_FULL + HR_STAGES, V_FULL = K_EMPTY + HR_STAGES, V_EMPTY = V_FULL + HR_STAGES, BARRIERS = V_EMPTY + HR_STAGES };
+enum barrier_name {
+  Q_FULL,
+  Q_EMPTY,
+  K_FULL,
+  K_EMPTY = K_FULL + HR_STAGES,
+  V_FULL = K_EMPTY + HR_STAGES,
+  V_EMPTY = V_FULL + HR_STAGES,
+  ITEM_FULL = V_EMPTY + HR_STAGES,
+  ITEM_EMPTY = ITEM_FULL + HR_STAGES,
+  BARRIERS = ITEM_EMPTY + HR_STAGES
+};
 
 __device__ inline unsigned barrier_of(int name) { return shared_address(shared) + BARRIERS_AT + 8 * name; }
 
-/* Which stage a tile takes, and the parity of its phase: tiles are counted over all of a block's work. */
+/* Which stage a tile, or the number of an item, takes, and the parity of its phase; counted over all of a block's work. */
 struct turn {
   unsigned stage, parity;
   __device__ inline void next()
@@ -72,6 +87,8 @@ __device__ inline void create_barriers()
     barrier_create(barrier_of(V_FULL + i), 1);
     barrier_create(barrier_of(K_EMPTY + i), 4 * HR_GROUPS);
     barrier_create(barrier_of(V_EMPTY + i), 4 * HR_GROUPS);
+    barrier_create(barrier_of(ITEM_FULL + i), 1);
+    barrier_create(barrier_of(ITEM_EMPTY + i), 4 * HR_GROUPS);
   }
   barriers_publish();
 }
@@ -115,14 +132,52 @@ __device__ inline void copy_kv(const tensor_map &map, int tile_at, int panels, i
     copy_box(to + panel * panel_bytes, map, barrier, panel * 64, head, first_key, batch);
 }
 
+/* Where the number of an item lies that the producer has fetched. */
+__device__ inline volatile int *item_slot(unsigned stage) { return (volatile int *)(shared + ITEMS_AT) + stage; }
+
+/* Tells the consumers which item comes next; with HR_DYNAMIC only, as they can count otherwise. */
+__device__ inline void announce(turn &items, int index)
+{
+#ifdef HR_DYNAMIC
+  barrier_wait(barrier_of(ITEM_EMPTY + items.stage), items.parity ^ 1);
+  *item_slot(items.stage) = index;
+  barrier_arrive(barrier_of(ITEM_FULL + items.stage));
+  items.next();
+#endif
+}
+
+__device__ inline int item_after(const attention_call &call, int index)
+{
+#ifdef HR_DYNAMIC
+  return gridDim.x + atomicAdd(call.counters, 1);
+#else
+  return index + gridDim.x;
+#endif
+}
+
+/* The last block to get here leaves the counters as they were, for the next run. */
+__device__ inline void end_fetching(const attention_call &call)
+{
+#ifdef HR_DYNAMIC
+  __threadfence();
+  if (atomicAdd(call.counters + 1, 1) == gridDim.x - 1) {
+    call.counters[0] = 0;
+    call.counters[1] = 0;
+  }
+#endif
+}
+
 __device__ inline void produce(const attention_call &call, const maps &maps)
 {
-  turn t = {0, 0};
+  turn t = {0, 0}, items = {0, 0};
   unsigned q_parity = 0;
   prefetch_map(maps.q);
   prefetch_map(maps.k);
   prefetch_map(maps.v);
-  for (int index = blockIdx.x; index < call.items; index += gridDim.x) {
+  int index = blockIdx.x;
+  for (int next; index < call.items; index = next) {
+    next = item_after(call, index);
+    announce(items, index);
     work_item item = item_of(call, index);
     if (item.first_tile >= item.end_tile)
       continue;
@@ -139,6 +194,8 @@ __device__ inline void produce(const attention_call &call, const maps &maps)
       t.next();
     }
   }
+  announce(items, index); /* the end */
+  end_fetching(call);
 }
 
 /* ---- a consumer ---- */
@@ -383,19 +440,34 @@ __device__ inline void attend(const attention_call &call, const head_view &view,
   t.next();
 }
 
+/* The item after `index` (blockIdx.x after −1); call.items or more at the end. */
+__device__ inline int take_item(turn &items, int index)
+{
+#ifdef HR_DYNAMIC
+  barrier_wait(barrier_of(ITEM_FULL + items.stage), items.parity);
+  index = *item_slot(items.stage);
+  __syncwarp();
+  release(ITEM_EMPTY + items.stage);
+  items.next();
+  return index;
+#else
+  return index < 0 ? blockIdx.x : index + gridDim.x;
+#endif
+}
+
 __device__ inline void consume(const attention_call &call)
 {
   consumer c;
   c.group = threadIdx.x / 128 - 1;
   float factor = softmax_factor(call);
-  turn t = {0, 0};
+  turn t = {0, 0}, items = {0, 0};
   unsigned q_parity = 0;
 #ifdef HR_TURNS
   if (c.group == HR_GROUPS - 1)
     pass_turn(c);
 #endif
 #pragma unroll 1
-  for (int index = blockIdx.x; index < call.items; index += gridDim.x) {
+  for (int index = take_item(items, -1); index < call.items; index = take_item(items, index)) {
     work_item item = item_of(call, index);
     head_view view = view_head(call, item.batch, item.head);
     begin(c);
