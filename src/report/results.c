@@ -1,4 +1,5 @@
 /* Rows of the store: a list, one in full, and what an import or a merge brought. */
+#include "base/names.h"
 #include "report/document.h"
 
 #include "base/error.h"
@@ -35,7 +36,7 @@ static void write_size(char *to, size_t size, const hr_result *result)
                     "%" PRId64 " × q %" PRId64 " kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64 " of %" PRId64,
                     a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim);
   else
-    snprintf(to, size, "%s", result->problem);
+    hr_copy_text(to, size, result->problem);
   if (used <= 0 || (size_t)used >= size)
     return;
   if (result->kind == HR_RESULT_GEMM && g->batch != 1)

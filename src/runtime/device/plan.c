@@ -289,7 +289,7 @@ hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, vo
 {
   HR_TRY(check_run(plan, HR_OPERATION_GEMM, a && b && c, workspace, error));
   const void *inputs[] = {a, b};
-  return hr_plan_run(plan, inputs, c, workspace, error);
+  return plan->kernel->functions->run(plan, inputs, c, workspace, error);
 }
 
 hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
@@ -311,7 +311,7 @@ hr_status hr_plan_run_rows(const hr_plan *plan, const void *const *inputs, void 
   for (int i = 0; addresses && plan->problem.operation == HR_OPERATION_ROWS && i < count; i++)
     addresses = inputs[i] != NULL;
   HR_TRY(check_run(plan, HR_OPERATION_ROWS, addresses, workspace, error));
-  return hr_plan_run(plan, inputs, output, workspace, error);
+  return plan->kernel->functions->run(plan, inputs, output, workspace, error);
 }
 
 /* x, then weights or a table or a second x, then the result. */
