@@ -109,6 +109,9 @@ typedef struct hr_hardware {
 
   size_t ceiling_count; /* 0: nobody has measured them */
   hr_ceiling ceilings[HR_CEILINGS_MAX];
+
+  int64_t numa_nodes;  /* of this machine's CPU: memory nodes of the cores that may be used; 0: not told */
+  char placement[192]; /* of this machine's CPU, a phrase: where its threads and memory lie; "": not told */
 } hr_hardware;
 
 /** All zero but for struct_size. */

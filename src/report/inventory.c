@@ -87,13 +87,21 @@ static hr_table *library_table(const hr_library *libraries, size_t count)
   return table;
 }
 
-/* The table, and below it, for people, ceilings, why devices are missing, and the libraries. */
+/* The table, and below it, for people, where threads and memory of a CPU lie, ceilings, why devices are missing, and the libraries. */
 static hr_status write_devices(const hr_document *document, const hr_device_report *devices, size_t count,
                                const hr_library *libraries, size_t library_count, hr_error *error)
 {
   HR_TRY(hr_put_table(document, device_table(devices, count), error));
   if (document->options->format == HR_FORMAT_CSV)
     return HR_OK;
+  for (size_t i = 0; i < count; i++) {
+    if (!devices[i].hardware || !devices[i].hardware->placement[0])
+      continue;
+    char line[256];
+    snprintf(line, sizeof line, "%s: %s", devices[i].name, devices[i].hardware->placement);
+    fprintf(document->out, "\n");
+    hr_put_paragraph(document, line);
+  }
   for (size_t i = 0; i < count; i++) {
     if (devices[i].status == HR_OK)
       continue;

@@ -158,6 +158,8 @@ void hr_json_put_hardware(hr_json document, const hr_hardware *hardware)
   hr_json_put_count(json, "devices_per_node", hardware->devices_per_node);
   hr_json_put_number(json, "interconnect_bytes_per_s", hardware->interconnect_bytes_per_s);
   hr_json_put_ceilings(json, hardware);
+  hr_json_put_count(json, "numa_nodes", hardware->numa_nodes);
+  hr_json_put_text(json, "placement", hardware->placement[0] ? hardware->placement : NULL);
 }
 
 void hr_json_put_memory(hr_json document, const hr_memory *memory)

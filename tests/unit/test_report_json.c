@@ -74,7 +74,9 @@ static const key_row hardware_keys[] = {{"name", "s"},
                                         {"launch_ns", "r"},
                                         {"devices_per_node", "i"},
                                         {"interconnect_bytes_per_s", "r"},
-                                        {"ceilings", "e"}};
+                                        {"ceilings", "e"},
+                                        {"numa_nodes", "i"},
+                                        {"placement", "sn"}};
 static const key_row operator_keys[] = {{"name", "s"}, {"kind", "s"},   {"pass", "s"},  {"m", "in"},    {"n", "in"},
                                         {"k", "in"},   {"batch", "in"}, {"count", "i"}, {"flops", "i"}, {"bytes", "i"}};
 static const key_row predicted_operator_keys[] = {{"name", "s"},

@@ -35,7 +35,7 @@ static void every_share_is_done_once_with_any_number_of_threads(void **state)
   for (int threads = 1; threads <= 7; threads += 2) {
     hr_team *team = NULL;
     hr_error error;
-    assert_ok(hr_team_create(threads, &team, &error), error);
+    assert_ok(hr_team_create(threads, NULL, &team, &error), error);
     for (int run = 0; run < 200; run++) {
       job j = {.next = 0};
       hr_team_run(team, work, &j);
@@ -65,7 +65,7 @@ static void several_callers_may_use_one_team_at_once(void **state)
   (void)state;
   hr_team *team = NULL;
   hr_error error;
-  assert_ok(hr_team_create(3, &team, &error), error);
+  assert_ok(hr_team_create(3, NULL, &team, &error), error);
   pthread_t callers[4];
   for (int i = 0; i < 4; i++)
     assert_int_equal(pthread_create(&callers[i], NULL, run_many, team), 0);
@@ -89,7 +89,7 @@ static void a_member_that_runs_the_team_works_alone(void **state)
   (void)state;
   hr_error error;
   job j = {.next = 0};
-  assert_ok(hr_team_create(2, &j.team, &error), error);
+  assert_ok(hr_team_create(2, NULL, &j.team, &error), error);
   hr_team_run(j.team, run_inside, &j);
   assert_done_once(&j);
   assert_int_equal(j.members, 1);

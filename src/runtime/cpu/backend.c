@@ -19,6 +19,7 @@ static void close_cpu(hr_device *device)
   hr_team_free(cpu->team);
   pthread_mutex_destroy(&cpu->team_lock);
   hr_onednn_close(cpu->onednn);
+  hr_placement_free(&cpu->placement);
   hr_topology_free(&cpu->topology);
   free(cpu);
 }
@@ -41,8 +42,12 @@ static hr_status open_cpu(hr_device *device, hr_error *error)
     else if (device->threads == 0)
       device->threads = usable_threads(&cpu->topology);
     device->cache_bytes = (size_t)cpu->topology.cache_bytes;
-    status = hr_onednn_open(&cpu->isa, &cpu->onednn, error);
+    status = hr_placement_make(&cpu->topology, device->threads, &cpu->placement, error);
   }
+  if (status == HR_OK)
+    status = hr_onednn_open(&cpu->isa, &cpu->placement, &cpu->onednn, error);
+  if (status == HR_OK && cpu->onednn && !hr_onednn_binds(cpu->onednn))
+    hr_placement_give_up(&cpu->placement, "this OpenMP library offers no regions");
   device->state = cpu;
   if (status != HR_OK)
     close_cpu(device);
@@ -53,7 +58,7 @@ hr_status hr_cpu_team(hr_device *device, hr_team **team, hr_error *error)
 {
   hr_cpu *cpu = device->state;
   pthread_mutex_lock(&cpu->team_lock);
-  hr_status status = cpu->team ? HR_OK : hr_team_create(device->threads, &cpu->team, error);
+  hr_status status = cpu->team ? HR_OK : hr_team_create(device->threads, &cpu->placement, &cpu->team, error);
   *team = cpu->team;
   pthread_mutex_unlock(&cpu->team_lock);
   return status;
@@ -65,15 +70,13 @@ static bool has(const hr_device *device, const char *need)
   return strcmp(need, "onednn") == 0 ? cpu->onednn != NULL : hr_isa_has(&cpu->isa, need);
 }
 
-/* On machines with several memory nodes pages go round them, as the runs use the cores of all. One node is the usual
- * case; a refusal leaves the system's placement, which is right there. */
+/* On machines with several memory nodes pages go round those of the cores in use. */
 static hr_status allocate(hr_device *device, size_t bytes, void **data, hr_error *error)
 {
   const hr_cpu *cpu = device->state;
   HR_TRY(hr_host_allocate(device, bytes, data, error));
-  if (cpu->topology.numa_nodes > 1)
-    hwloc_set_area_membind(cpu->topology.hwloc, *data, bytes, hwloc_topology_get_allowed_nodeset(cpu->topology.hwloc),
-                           HWLOC_MEMBIND_INTERLEAVE, HWLOC_MEMBIND_BYNODESET);
+  if (cpu->placement.interleaved)
+    hr_placement_interleave(&cpu->placement, *data, bytes);
   return HR_OK;
 }
 

@@ -27,7 +27,7 @@ static void work(void *context, int index, int round)
   j->results[LINE_FLOATS * index] = j->loop->run(j->steps);
 }
 
-static hr_status time_loop(const hr_cpu_loop *loop, int threads, double *per_s, hr_error *error)
+static hr_status time_loop(const hr_cpu *cpu, const hr_cpu_loop *loop, int threads, double *per_s, hr_error *error)
 {
   double round_ns[ROUNDS], best_ns = INFINITY;
   job j = {.loop = loop, .steps = STEPS_FIRST, .results = calloc((size_t)threads * LINE_FLOATS, sizeof(float))};
@@ -37,7 +37,7 @@ static hr_status time_loop(const hr_cpu_loop *loop, int threads, double *per_s, 
   double start = hr_clock_ns();
   work(&j, 0, 0);
   j.steps = (int64_t)(STEPS_FIRST * fmin(fmax(ROUND_NS / (hr_clock_ns() - start), 1), 1e5));
-  hr_status status = hr_rounds_run(threads, work, &j, ROUNDS, round_ns, error);
+  hr_status status = hr_rounds_run(threads, &cpu->placement, work, &j, ROUNDS, round_ns, error);
   for (int i = 0; i < ROUNDS; i++)
     best_ns = fmin(best_ns, round_ns[i]);
   if (status == HR_OK)
@@ -58,7 +58,7 @@ static hr_status measure_loop(hr_device *device, const hr_cpu_loop *loop, hr_cei
     else if (loop->read)
       HR_TRY(hr_cpu_read_rate(device, loop->read, threads, per_s, error));
     else
-      HR_TRY(time_loop(loop, threads, per_s, error));
+      HR_TRY(time_loop(device->state, loop, threads, per_s, error));
   }
   c.per_s = fmax(c.per_s, c.core_per_s); /* other programs had the other cores */
   *ceiling = c;

@@ -4,6 +4,7 @@
 
 #include "runtime/cpu/isa.h"
 #include "runtime/cpu/loops.h"
+#include "runtime/cpu/placement.h"
 #include "runtime/cpu/team.h"
 #include "runtime/cpu/topology.h"
 #include "runtime/device/device.h"
@@ -16,6 +17,7 @@ typedef struct hr_onednn hr_onednn;
 typedef struct hr_cpu {
   hr_isa isa;
   hr_topology topology;
+  hr_placement placement;
   hr_onednn *onednn; /* NULL where there is none */
   pthread_mutex_t team_lock;
   hr_team *team; /* NULL until a kernel asks for it */
@@ -25,11 +27,14 @@ typedef struct hr_cpu {
  *  live as long as the device. */
 hr_status hr_cpu_team(hr_device *device, hr_team **team, hr_error *error);
 
-/** oneDNN's engine and stream; runs use no instructions that `isa` lacks. Without oneDNN *onednn
- *  becomes NULL and HR_OK is returned, unless HEADROOM_ONEDNN names one: then HR_ERROR_UNAVAILABLE. HR_ERROR_BACKEND if
+/** oneDNN's engine and stream; runs use no instructions that `isa` lacks, OpenMP's threads are bound as *placement says,
+ *  which must outlive *onednn. Without oneDNN *onednn becomes NULL and HR_OK is returned, unless HEADROOM_ONEDNN names one: then HR_ERROR_UNAVAILABLE. HR_ERROR_BACKEND if
  *  oneDNN refuses. */
-hr_status hr_onednn_open(const hr_isa *isa, hr_onednn **onednn, hr_error *error);
+hr_status hr_onednn_open(const hr_isa *isa, const hr_placement *placement, hr_onednn **onednn, hr_error *error);
 void hr_onednn_close(hr_onednn *onednn); /* NULL is allowed */
+
+/** Whether its threads can be bound. */
+bool hr_onednn_binds(const hr_onednn *onednn);
 
 /** Fills `hardware` from what hr_cpu holds (detect.c). */
 hr_status hr_cpu_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);

@@ -20,6 +20,7 @@ static const char *const usual[] = {"libdnnl.so.3", "libdnnl.so.2"};
 static const hr_symbol both[] = {HR_DNNL_LIST(SYMBOL) PLAIN(dnnl_version), PLAIN(dnnl_memory_desc_get_size),
                                  PLAIN(dnnl_primitive_desc_query_md)};
 static const hr_symbol threads[] = {PLAIN(omp_get_max_threads), PLAIN(omp_set_num_threads)};
+static const hr_symbol regions[] = {PLAIN(omp_get_thread_num), PLAIN(GOMP_parallel)};
 static const hr_symbol api_2[] = {HR_DNNL_2_LIST(SYMBOL)};
 static const hr_symbol api_3[] = {HR_DNNL_3_LIST(SYMBOL)};
 
@@ -35,6 +36,8 @@ static hr_status find_rest(hr_dnnl *dnnl, const hr_library_source *source, hr_er
     return hr_fail(error, HR_ERROR_UNAVAILABLE,
                    "oneDNN (%s) does not thread by OpenMP, so that its threads cannot be counted out; %s",
                    source->files[0], source->how_to_get);
+  if (hr_library_require(dnnl->handle, source, regions, COUNT_OF(regions), dnnl, NULL) != HR_OK)
+    dnnl->GOMP_parallel = NULL;
   return HR_OK;
 }
 

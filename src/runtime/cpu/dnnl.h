@@ -80,6 +80,9 @@ typedef struct hr_dnnl {
   const void *(*dnnl_primitive_desc_query_md)(dnnl_primitive_desc_t description, int what, int index);
   int (*omp_get_max_threads)(void); /* of the OpenMP that this oneDNN was loaded with */
   void (*omp_set_num_threads)(int threads);
+  int (*omp_get_thread_num)(void);
+  /* What gcc compiles a parallel region to; NULL where the OpenMP library has none. */
+  void (*GOMP_parallel)(void (*work)(void *), void *context, unsigned threads, unsigned flags);
 #define HR_DNNL_MEMBER(name, parameters) dnnl_status_t(*name) parameters;
   HR_DNNL_LIST(HR_DNNL_MEMBER)
   HR_DNNL_2_LIST(HR_DNNL_MEMBER) /* NULL in API 3 */

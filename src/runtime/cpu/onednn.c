@@ -2,13 +2,16 @@
  * API 2 (Debian 12) and 3.
  *
  * Threads: oneDNN takes OpenMP's count of the calling thread, both when a primitive is made and when it runs. It is set
- * around each call and put back, so that the caller's own OpenMP code sees no change. */
+ * around each call and put back, so that the caller's own OpenMP code sees no change. The threads themselves are bound
+ * when a primitive is made, as they are the maker's from then on, and let go when the device is closed. */
 #include "runtime/cpu/onednn.h"
 
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/cpu/dnnl.h"
+#include "runtime/cpu/openmp.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +33,8 @@ struct hr_onednn {
   hr_dnnl api;
   dnnl_engine_t engine;
   dnnl_stream_t stream;
+  const hr_placement *placement;
+  atomic_bool bound; /* OpenMP's threads, some time */
 };
 
 static hr_status check(dnnl_status_t status, const char *what, hr_error *error)
@@ -60,6 +65,8 @@ void hr_onednn_close(hr_onednn *onednn)
 {
   if (!onednn)
     return;
+  if (onednn->bound)
+    hr_openmp_unbind(&onednn->api, onednn->placement);
   if (onednn->stream)
     onednn->api.dnnl_stream_destroy(onednn->stream);
   if (onednn->engine)
@@ -84,7 +91,12 @@ static hr_status make_stream(hr_onednn *onednn, hr_error *error)
   return check(onednn->api.dnnl_stream_create(&onednn->stream, onednn->engine, DNNL_STREAM_DEFAULT), "stream", error);
 }
 
-hr_status hr_onednn_open(const hr_isa *isa, hr_onednn **onednn, hr_error *error)
+bool hr_onednn_binds(const hr_onednn *onednn)
+{
+  return onednn->api.GOMP_parallel;
+}
+
+hr_status hr_onednn_open(const hr_isa *isa, const hr_placement *placement, hr_onednn **onednn, hr_error *error)
 {
   hr_onednn *opened = calloc(1, sizeof *opened);
   if (!opened)
@@ -96,6 +108,7 @@ hr_status hr_onednn_open(const hr_isa *isa, hr_onednn **onednn, hr_error *error)
     free(opened);
     return hr_dnnl_named() ? hr_fail(error, status, "%s", reason.message) : HR_OK;
   }
+  opened->placement = placement;
   limit_instructions(opened, isa);
   status = make_stream(opened, error);
   if (status == HR_OK)
@@ -225,6 +238,10 @@ hr_status hr_matmul_create(hr_onednn *onednn, int threads, const hr_tensor tenso
   int before = enter_threads(onednn, threads);
   hr_status status = build(m, tensors, error);
   leave_threads(onednn, threads, before);
+  if (threads > 1) {
+    onednn->bound = true;
+    hr_openmp_bind(&onednn->api, onednn->placement);
+  }
   if (status != HR_OK) {
     hr_matmul_free(m);
     return status;
@@ -260,6 +277,8 @@ hr_status hr_matmul_run(const hr_matmul *m, const void *a, const void *b, void *
                                           {DNNL_ARG_WEIGHTS, memories[1]},
                                           {DNNL_ARG_DST, memories[2]},
                                           {DNNL_ARG_SCRATCHPAD, memories[3]}};
+    if (m->threads > 1)
+      hr_placement_lead(m->onednn->placement);
     int before = enter_threads(m->onednn, m->threads);
     status = m->onednn->api.dnnl_primitive_execute(m->primitive, m->onednn->stream, memories[3] ? 4 : 3, arguments);
     if (status == DNNL_SUCCESS)

@@ -11,6 +11,7 @@ typedef struct team {
   pthread_mutex_t gate; /* held until it is known whether every thread could be started */
   bool abandoned;
   pthread_barrier_t barrier;
+  const hr_placement *placement;
   hr_round_fn work;
   void *context;
   int rounds;
@@ -32,6 +33,10 @@ static void *go_round(void *argument)
   pthread_mutex_unlock(&t->gate);
   if (abandoned)
     return NULL;
+  if (m->index == 0)
+    hr_placement_lead(t->placement);
+  else
+    hr_placement_bind(t->placement, m->index);
   for (int round = 0; round < t->rounds; round++) {
     pthread_barrier_wait(&t->barrier);
     double start = hr_clock_ns();
@@ -57,9 +62,10 @@ static int start_members(team *t, member *members, int threads)
   return started;
 }
 
-hr_status hr_rounds_run(int threads, hr_round_fn work, void *context, int rounds, double *round_ns, hr_error *error)
+hr_status hr_rounds_run(int threads, const hr_placement *placement, hr_round_fn work, void *context, int rounds,
+                        double *round_ns, hr_error *error)
 {
-  team t = {.work = work, .context = context, .rounds = rounds, .round_ns = round_ns};
+  team t = {.placement = placement, .work = work, .context = context, .rounds = rounds, .round_ns = round_ns};
   member *members = calloc((size_t)threads, sizeof *members);
   if (!members)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for threads");

@@ -55,6 +55,7 @@ static size_t slab_bytes(const hr_device *device)
 
 hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *error)
 {
+  const hr_cpu *cpu = device->state;
   stream s = {.slab = slab_bytes(device)};
   size_t bytes = s.slab * (size_t)device->threads;
   double round_ns[ROUNDS];
@@ -64,7 +65,7 @@ hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *err
   if (status == HR_OK) {
     s.from = hr_buffer_data(from);
     s.to = hr_buffer_data(to);
-    status = hr_rounds_run(device->threads, copy_round, &s, ROUNDS, round_ns, error);
+    status = hr_rounds_run(device->threads, &cpu->placement, copy_round, &s, ROUNDS, round_ns, error);
   }
   if (status == HR_OK)
     *bytes_per_s = 2.0 * (double)bytes / best_of(round_ns) * 1e9;
@@ -75,13 +76,14 @@ hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *err
 
 hr_status hr_cpu_read_rate(hr_device *device, hr_read_loop read, int threads, double *bytes_per_s, hr_error *error)
 {
+  const hr_cpu *cpu = device->state;
   stream s = {.slab = slab_bytes(device) / 64 * 64, .read = read};
   size_t bytes = s.slab * (size_t)threads;
   double round_ns[ROUNDS];
   hr_buffer *from = NULL;
   HR_TRY(hr_buffer_create(device, bytes, &from, error));
   s.from = hr_buffer_data(from);
-  hr_status status = hr_rounds_run(threads, read_round, &s, ROUNDS, round_ns, error);
+  hr_status status = hr_rounds_run(threads, &cpu->placement, read_round, &s, ROUNDS, round_ns, error);
   if (status == HR_OK)
     *bytes_per_s = (double)bytes / best_of(round_ns) * 1e9;
   hr_buffer_free(from);

@@ -21,6 +21,7 @@ struct hr_team {
   int active; /* members, without the caller, that are at work */
   hr_team_fn work;
   void *context;
+  const hr_placement *placement;
   int threads; /* that exist, without the caller */
   struct member {
     hr_team *team;
@@ -47,6 +48,7 @@ static void *member_main(void *argument)
   struct member *member = argument;
   hr_team *team = member->team;
   unsigned seen = 0;
+  hr_placement_bind(team->placement, member->index);
   for (;;) {
     look_for(team, seen);
     pthread_mutex_lock(&team->lock);
@@ -86,11 +88,12 @@ static int start_members(hr_team *team, int threads)
   return status;
 }
 
-hr_status hr_team_create(int threads, hr_team **team, hr_error *error)
+hr_status hr_team_create(int threads, const hr_placement *placement, hr_team **team, hr_error *error)
 {
   hr_team *created = calloc(1, sizeof *created + (size_t)threads * sizeof *created->members);
   if (!created)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for %d threads", threads);
+  created->placement = placement;
   pthread_mutex_init(&created->running, NULL);
   pthread_mutex_init(&created->lock, NULL);
   pthread_cond_init(&created->started, NULL);
@@ -127,6 +130,7 @@ void hr_team_run(hr_team *team, hr_team_fn work, void *context)
     work(context, 0);
     return;
   }
+  hr_placement_lead(team->placement);
   pthread_mutex_lock(&team->lock);
   team->work = work;
   team->context = context;
