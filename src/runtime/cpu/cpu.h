@@ -28,8 +28,8 @@ typedef struct hr_cpu {
 hr_status hr_cpu_team(hr_device *device, hr_team **team, hr_error *error);
 
 /** oneDNN's engine and stream; runs use no instructions that `isa` lacks, OpenMP's threads are bound as *placement says,
- *  which must outlive *onednn. Without oneDNN *onednn becomes NULL and HR_OK is returned, unless HEADROOM_ONEDNN names one: then HR_ERROR_UNAVAILABLE. HR_ERROR_BACKEND if
- *  oneDNN refuses. */
+ *  which must outlive *onednn. Without oneDNN *onednn becomes NULL and HR_OK is returned, unless HEADROOM_ONEDNN names
+ *  one: then HR_ERROR_UNAVAILABLE. HR_ERROR_BACKEND if oneDNN refuses. */
 hr_status hr_onednn_open(const hr_isa *isa, const hr_placement *placement, hr_onednn **onednn, hr_error *error);
 void hr_onednn_close(hr_onednn *onednn); /* NULL is allowed */
 
