@@ -33,8 +33,7 @@ static int measure(hr_device *device, const hr_rows *rows, const char *kernel, d
 {
   hr_measure_options options = hr_measure_options_default();
   options.kernel = kernel;
-  if (!best)
-    options.time_limit_ns = 0.2e9; /* hundreds of runs */
+  options.time_limit_ns = 0.2e9; /* hundreds of runs */
   hr_error error;
   hr_measurement m;
   char rest[400];

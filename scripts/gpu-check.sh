@@ -50,13 +50,16 @@ for test in test_device test_cuda test_cuda_programs test_gemm_kernels test_atte
   test_row_kernels; do
   [ -x "$built/tests/$test" ] && step "$test" 120 env HEADROOM_TEST=thorough "$built/tests/$test"
 done
+for test in test_attention_lengths test_attention_repeats test_attention_large; do
+  [ -x "$built/tests/$test" ] && step "$test" 120 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
+done
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
 if [ -n "$sanitizer" ]; then
-  for test in test_device test_row_kernels test_attention_edges; do
+  for test in test_device test_row_kernels test_attention_edges test_attention_repeats; do
     [ -x "$built/tests/$test" ] || continue
     for tool in memcheck racecheck synccheck; do
-      HEADROOM_TEST=gpu step "$tool-$test" 120 "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 \
+      HEADROOM_TEST="gpu few" step "$tool-$test" 120 "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 \
         "$built/tests/$test"
     done
   done

@@ -11,11 +11,23 @@
 
 #include <headroom/status.h>
 
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
 /** Fails with the error's message unless `call` returns HR_OK. `error` is an hr_error variable. */
 #define assert_ok(call, error)                    \
   do {                                            \
     if ((call) != HR_OK)                          \
       fail_msg("%s: %s", #call, (error).message); \
   } while (0)
+
+/** Whether HEADROOM_TEST, words separated by spaces, asks for `what`: "thorough" is every size in every format, of which
+ *  otherwise some take turns; "gpu" leaves out kernels of processors; "few" is what a sanitizer has time for. */
+static inline bool test_asks_for(const char *what)
+{
+  const char *asked = getenv("HEADROOM_TEST");
+  return asked && strstr(asked, what) != NULL;
+}
 
 #endif

@@ -22,23 +22,24 @@ uint64_t attention_random(uint64_t *state)
 
 /* ---- arrays ---- */
 
-static void make_guarded(attention_array *array, size_t alignment, bool at_start)
+static void make_guarded(attention_array *array, size_t alignment, bool at_start, size_t shift)
 {
-  size_t page = (size_t)sysconf(_SC_PAGESIZE), inside = (array->bytes + alignment + page - 1) / page * page;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), room = array->bytes + alignment + shift,
+         inside = (room + page - 1) / page * page;
   array->map_bytes = inside + 2 * page;
   array->map = mmap(NULL, array->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_true(array->map != MAP_FAILED);
   char *first = (char *)array->map + page;
   assert_int_equal(mprotect(first, inside, PROT_READ | PROT_WRITE), 0);
   memset(first, POISON, inside);
-  array->data = at_start ? first : first + (inside - array->bytes) / alignment * alignment;
+  array->data = at_start ? first + shift : first + (inside - array->bytes) / alignment * alignment;
   array->host = array->data;
 }
 
-static void make_with_margins(hr_device *device, attention_array *array, size_t alignment, size_t shift)
+static void make_with_margins(hr_device *device, attention_array *array, size_t shift)
 {
   hr_error error;
-  array->margin = MARGIN + shift * alignment;
+  array->margin = MARGIN + shift;
   array->map_bytes = array->bytes + array->margin + MARGIN;
   array->map = malloc(array->map_bytes);
   assert_non_null(array->map);
@@ -53,10 +54,12 @@ static void make_array(attention_call *c, int which, size_t bytes, size_t alignm
 {
   attention_array *array = &c->arrays[which];
   array->bytes = bytes > 0 ? bytes : alignment;
+  bool shifted = c->asked.shifts && which <= ARRAY_O;
+  size_t shift = shifted ? (size_t)c->asked.shifts[which] * alignment : 0;
   if (c->device->backend->own_memory)
-    make_with_margins(c->device, array, alignment, c->asked.at_start ? 0 : 1);
+    make_with_margins(c->device, array, shifted || c->asked.at_start ? shift : alignment);
   else
-    make_guarded(array, alignment, c->asked.at_start);
+    make_guarded(array, alignment, shifted || c->asked.at_start, shift);
 }
 
 static void send(attention_array *array)
@@ -81,6 +84,61 @@ static void free_array(attention_array *array)
   else if (array->map)
     munmap(array->map, array->map_bytes);
   *array = (attention_array){.data = NULL};
+}
+
+static void point_at(attention_call *c)
+{
+  hr_attention_arguments *x = &c->arguments;
+  x->q = c->arrays[ARRAY_Q].data;
+  x->k = c->arrays[ARRAY_K].data;
+  x->v = c->arrays[ARRAY_V].data;
+  x->o = c->arrays[ARRAY_O].data;
+  x->lse = c->arrays[ARRAY_LSE].data;
+  x->alibi_slopes = c->arrays[ARRAY_SLOPES].data;
+  x->q_offsets = c->arrays[ARRAY_Q_OFFSETS].data;
+  x->kv_offsets = c->arrays[ARRAY_KV_OFFSETS].data;
+}
+
+/* Every second one lies where the allocator puts it, the others behind something that took that place before. */
+static hr_buffer *move_array(attention_call *c, int which, const attention_array *old, uint64_t bits)
+{
+  attention_array *array = &c->arrays[which];
+  size_t shift = (size_t)(bits >> 8) % 64 * 16 + (size_t)((uintptr_t)old->data % 16);
+  hr_buffer *in_the_way = NULL;
+  hr_error error;
+  array->bytes = old->bytes;
+  if (c->device->backend->own_memory) {
+    if (bits & 1)
+      assert_ok(hr_buffer_create(c->device, old->map_bytes << (bits >> 1 & 3), &in_the_way, &error), error);
+    make_with_margins(c->device, array, shift);
+  } else {
+    make_guarded(array, 16, true, shift);
+  }
+  memcpy(array->host, old->host, array->bytes);
+  return in_the_way;
+}
+
+void attention_move(attention_call *c, uint64_t *random)
+{
+  hr_buffer *in_the_way[ARRAY_WORK] = {NULL};
+  attention_array old[ARRAY_WORK];
+  memcpy(old, c->arrays, sizeof old);
+  for (int which = 0; which < ARRAY_WORK; which++) {
+    hr_buffer_free(old[which].buffer);
+    c->arrays[which] = (attention_array){.data = NULL};
+  }
+  for (int which = 0; which < ARRAY_WORK; which++) {
+    if (old[which].data)
+      in_the_way[which] = move_array(c, which, &old[which], attention_random(random));
+  }
+  for (int which = 0; which < ARRAY_WORK; which++) {
+    hr_buffer_free(in_the_way[which]);
+    if (old[which].buffer)
+      free(old[which].map);
+    else if (old[which].map)
+      munmap(old[which].map, old[which].map_bytes);
+  }
+  point_at(c);
 }
 
 /* ---- operands ---- */
@@ -158,16 +216,13 @@ static void make_floats(attention_call *c)
 {
   int64_t lse = 0;
   assert_int_equal(hr_attention_lse_elements(&c->a, &lse), HR_OK);
-  if (!c->asked.no_lse) {
+  if (!c->asked.no_lse)
     make_array(c, ARRAY_LSE, (size_t)lse * sizeof(float), sizeof(float));
-    c->arguments.lse = c->arrays[ARRAY_LSE].data;
-  }
   if (!c->a.alibi)
     return;
   make_array(c, ARRAY_SLOPES, (size_t)c->a.q_heads * sizeof(float), sizeof(float));
   hr_attention_alibi_slopes(c->a.q_heads, c->slopes);
   memcpy(c->arrays[ARRAY_SLOPES].host, c->slopes, (size_t)c->a.q_heads * sizeof(float));
-  c->arguments.alibi_slopes = c->arrays[ARRAY_SLOPES].data;
 }
 
 static void make_offsets(attention_call *c)
@@ -179,8 +234,6 @@ static void make_offsets(attention_call *c)
   make_array(c, ARRAY_KV_OFFSETS, bytes, sizeof(int32_t));
   memcpy(c->arrays[ARRAY_Q_OFFSETS].host, c->asked.q_offsets, bytes);
   memcpy(c->arrays[ARRAY_KV_OFFSETS].host, c->asked.kv_offsets, bytes);
-  c->arguments.q_offsets = c->arrays[ARRAY_Q_OFFSETS].data;
-  c->arguments.kv_offsets = c->arrays[ARRAY_KV_OFFSETS].data;
 }
 
 void attention_open(hr_device *device, const attention_asked *asked, attention_call *c)
@@ -201,12 +254,9 @@ void attention_open(hr_device *device, const attention_asked *asked, attention_c
   assert_int_equal(hr_attention_span(&c->a, HR_OPERAND_O, &elements), HR_OK);
   size_t element = hr_dtype_bytes(c->a.dtype);
   make_array(c, ARRAY_O, (size_t)elements * element, element);
-  c->arguments.q = c->arrays[ARRAY_Q].data;
-  c->arguments.k = c->arrays[ARRAY_K].data;
-  c->arguments.v = c->arrays[ARRAY_V].data;
-  c->arguments.o = c->arrays[ARRAY_O].data;
   make_floats(c);
   make_offsets(c);
+  point_at(c);
 }
 
 void attention_close(attention_call *c)
@@ -351,12 +401,35 @@ const char *attention_words(const attention_call *c, char text[512])
   const hr_attention *a = &c->a;
   snprintf(text, 512,
            "%s batch %" PRId64 " heads %" PRId64 " %" PRId64 " %" PRId64 " dims %" PRId64 " %" PRId64 " q %" PRId64
-           " kv %" PRId64 "%s window %" PRId64 " scale %g softcap %g%s%s layout %s gap %" PRId64 " seed %" PRIu64,
+           " kv %" PRId64 "%s window %" PRId64 " scale %g softcap %g%s%s layout %s gap %" PRId64 " seed %" PRIu64
+           "%s%s",
            hr_dtype_name(a->dtype), a->batch, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim, a->q_len,
            a->kv_len, a->mask == HR_MASK_CAUSAL ? " causal" : "", a->window, (double)a->scale, (double)a->softcap,
            a->alibi ? " alibi" : "", a->variable_lengths ? " variable lengths" : "", hr_layout_name(c->asked.layout),
-           c->asked.gap, c->asked.seed);
+           c->asked.gap, c->asked.seed, c->asked.part_of ? ", part of " : "", c->asked.part_of ? c->asked.part_of : "");
   return text;
+}
+
+bool attention_takes_long(const char *kernel, const hr_attention *a)
+{
+  int64_t products = a->batch * a->q_heads * a->q_len * a->kv_len * (a->qk_dim + a->v_dim);
+  bool slow = strcmp(kernel, "attention_reference") == 0 || strcmp(kernel, "attention_naive") == 0;
+  return slow && products > 100000;
+}
+
+int attention_turn(const char *kernel, hr_dtype dtype, int *turns)
+{
+  size_t count;
+  int turn = 0;
+  const hr_kernel_info *info = hr_kernels(&count);
+  while (strcmp(info->name, kernel) != 0)
+    info++;
+  *turns = 0;
+  for (int other = 0; other < HR_DTYPE_COUNT; other++) {
+    turn = other == (int)dtype ? *turns : turn;
+    *turns += hr_has_word(info->dtypes, hr_dtype_name((hr_dtype)other));
+  }
+  return turn;
 }
 
 void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
@@ -367,7 +440,8 @@ void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, 
     hr_device *device = NULL;
     hr_error error = {.message = ""};
     char why[160] = "";
-    if (strcmp(kernels[i].operation, "attention") != 0)
+    if (strcmp(kernels[i].operation, "attention") != 0 ||
+        (test_asks_for("gpu") && strcmp(kernels[i].device, "cuda") != 0))
       continue;
     if (hr_device_open(kernels[i].device, 0, &device, &error) != HR_OK ||
         !hr_kernel_runs(device, kernels[i].name, why, sizeof why)) {

@@ -23,11 +23,26 @@ typedef struct attention_asked {
   hr_attention a; /* strides of 0; attention_open() sets them */
   int64_t gap;    /* elements that every stride is longer than it must be */
   hr_layout layout;
-  bool at_start; /* arrays begin at the guard page rather than end there */
+  bool at_start;     /* arrays begin at the guard page rather than end there; without guard pages: are aligned */
+  const int *shifts; /* elements that Q, K, V and O begin behind a multiple of 256 bytes; NULL: as at_start says */
   bool no_lse;
   const int32_t *q_offsets, *kv_offsets; /* with variable lengths */
   uint64_t seed;
+  const char *part_of; /* what this is part of, for messages; NULL: it is whole */
 } attention_asked;
+
+enum {
+  ARRAY_Q,
+  ARRAY_K,
+  ARRAY_V,
+  ARRAY_O,
+  ARRAY_LSE,
+  ARRAY_SLOPES,
+  ARRAY_Q_OFFSETS,
+  ARRAY_KV_OFFSETS,
+  ARRAY_WORK,
+  ARRAY_COUNT
+};
 
 typedef struct attention_call {
   hr_device *device;
@@ -35,15 +50,17 @@ typedef struct attention_call {
   attention_asked asked;
   double *q, *k, *v; /* [row][head][dim] without gaps: the values as stored */
   float *slopes;
-  attention_array arrays[9];
+  attention_array arrays[ARRAY_COUNT];
   hr_attention_arguments arguments;
 } attention_call;
-
-enum { ARRAY_Q, ARRAY_K, ARRAY_V, ARRAY_O, ARRAY_LSE, ARRAY_SLOPES, ARRAY_Q_OFFSETS, ARRAY_KV_OFFSETS, ARRAY_WORK };
 
 /** Makes everything but the workspace. Close in any case. */
 void attention_open(hr_device *device, const attention_asked *asked, attention_call *call);
 void attention_close(attention_call *call);
+
+/** Takes other memory for every array, at another place where there is one, with the same values in it. `random` decides
+ *  where, and steps on. Rows stay as aligned as they were to 16 bytes. */
+void attention_move(attention_call *call, uint64_t *random);
 
 /** Replaces the value at [row][head][d] of ARRAY_Q, _K or _V. */
 void attention_set(attention_call *call, int which, int64_t row, int64_t head, int64_t d, double value);
@@ -68,7 +85,14 @@ double attention_lse(const attention_call *call, int64_t batch, int64_t query, i
 /** The call in words, for messages. */
 const char *attention_words(const attention_call *call, char text[512]);
 
-/** Calls `check` for every attention kernel of the table that this machine can run, and each of its formats. */
+/** Whether the kernel is plain C in float64, the reference by one of its two names, and the problem too much for it. */
+bool attention_takes_long(const char *kernel, const hr_attention *attention);
+
+/** Which of a kernel's formats this is, from 0, for those that take turns; *turns is how many there are. */
+int attention_turn(const char *kernel, hr_dtype dtype, int *turns);
+
+/** Calls `check` for every attention kernel of the table that this machine can run, and each of its formats. With
+ *  HEADROOM_TEST=gpu for those of GPUs alone. */
 void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype));
 
 /** A number of SplitMix64, which steps on. */

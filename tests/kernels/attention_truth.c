@@ -188,6 +188,22 @@ static bool find_query(const attention_call *c, int64_t index, lookup *l)
   return l->query < l->at.q_len;
 }
 
+/* Rows that are not compared have at least been written: values are finite, and what stood there before is NaN. */
+static void assert_written(const attention_call *c, const char *kernel)
+{
+  const hr_attention *a = &c->a;
+  char text[512];
+  for (int64_t batch = 0; batch < a->batch; batch++) {
+    attention_place at = attention_place_of(c, batch);
+    for (int64_t i = 0; i < at.q_len * a->q_heads * a->v_dim; i++) {
+      int64_t row = at.q_row + i / a->v_dim / a->q_heads, head = i / a->v_dim % a->q_heads, d = i % a->v_dim;
+      if (isnan(attention_result(c, row, head, d)))
+        fail_msg("%s %s: row %d, head %d, %d was not written, or is NaN", kernel, attention_words(c, text), (int)row,
+                 (int)head, (int)d);
+    }
+  }
+}
+
 void attention_compare(const attention_call *c, const char *kernel, int64_t products)
 {
   const hr_attention *a = &c->a;
@@ -200,6 +216,8 @@ void attention_compare(const attention_call *c, const char *kernel, int64_t prod
   hr_reference_query exact = {.out = memory + a->kv_len, .norm = memory + a->kv_len + a->v_dim};
   extent all = {0};
   uint64_t random = c->asked.seed;
+  if (count < queries)
+    assert_written(c, kernel);
   for (int64_t i = 0; i < count && queries > 0; i++) {
     int64_t index = count == queries ? i : (int64_t)(attention_random(&random) % (uint64_t)queries);
     if (count < queries && i < 2)

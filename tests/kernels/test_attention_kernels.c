@@ -27,14 +27,6 @@ static attention_asked plain_call(const int64_t h[3], const int64_t d[2], const 
   return asked;
 }
 
-/* Kernels of plain C in float64, the reference by its two names, are spared what takes them long. */
-static bool too_long(const char *kernel, const hr_attention *a)
-{
-  int64_t products = a->batch * a->q_heads * a->q_len * a->kv_len * (a->qk_dim + a->v_dim);
-  bool slow = strcmp(kernel, "attention_reference") == 0 || strcmp(kernel, "attention_naive") == 0;
-  return slow && products > 100000;
-}
-
 /* ---- shapes ---- */
 
 /* A kernel that refuses every shape: allowed where its library has no fast code for the format on this processor. */
@@ -59,9 +51,9 @@ static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype
       attention_asked asked = plain_call(heads[h], dims[d], length, dtype);
       asked.a.mask = (h + d) % 3 ? HR_MASK_CAUSAL : HR_MASK_NONE;
       asked.at_start = (h + d) % 2;
-      if (too_long(kernel, &asked.a))
+      if (attention_takes_long(kernel, &asked.a))
         asked.a.q_len = 2, asked.a.kv_len = 3;
-      if (too_long(kernel, &asked.a))
+      if (attention_takes_long(kernel, &asked.a))
         continue;
       asked.seed = (uint64_t)(h * 100 + d + 1);
       ran += attention_try(device, kernel, &asked, PRODUCTS / 4);
@@ -81,7 +73,7 @@ static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
   for (int64_t i = 0; i < LENGTH(lengths); i++)
     for (int causal = 0; causal < 2; causal++) {
       attention_asked asked = plain_call(heads[i % 2 ? 0 : 6], dims[i % 4 == 1 ? 2 : i % 4], lengths[i], dtype);
-      if (too_long(kernel, &asked.a))
+      if (attention_takes_long(kernel, &asked.a))
         continue;
       asked.a.mask = causal ? HR_MASK_CAUSAL : HR_MASK_NONE;
       asked.a.window = causal && i % 3 == 2 ? 65 : 0;
@@ -179,7 +171,7 @@ static void check_combinations(hr_device *device, const char *kernel, hr_dtype d
     int32_t offsets[2][SEQUENCES_MOST + 1];
     attention_asked asked;
     pick_call(&asked, offsets, dtype, &random);
-    if (!too_long(kernel, &asked.a))
+    if (!attention_takes_long(kernel, &asked.a))
       attention_try(device, kernel, &asked, PRODUCTS / 4);
   }
 }

@@ -237,8 +237,7 @@ static const int64_t sizes[][2] = {
     {4, 2048},  {5, 2055},  {3, 4099},   {2, 8192},   {3, 8202},   {2, 16384}, {2, 16386}, {2, 32768}, {3, 32769},
     {2, 50257}, {2, 50258}, {1, 131072}, {2, 131073}, {1, 262145}, {700, 16},  {1100, 3}};
 
-/* Large tensors are tried in one format each, by turns; with HEADROOM_TEST=thorough in all. With HEADROOM_TEST=gpu, kernels
- * of processors are left out, which sanitizers of GPU code have nothing to say about. */
+/* Large tensors are tried in one format each, by turns; with HEADROOM_TEST=thorough in all. */
 #define LARGE 4096          /* elements */
 #define LONG_ON_A_CPU 20000 /* rows beyond are cut into nothing else there */
 
@@ -250,16 +249,10 @@ typedef struct subject {
   int cases;
 } subject;
 
-static bool asked_for(const char *what)
-{
-  const char *wish = getenv("HEADROOM_TEST");
-  return wish && strcmp(wish, what) == 0;
-}
-
 static bool has_a_turn(subject *s, int64_t rows, int64_t columns)
 {
   bool cpu = strncmp(hr_device_name(s->device), "cuda", 4) != 0;
-  if (asked_for("thorough"))
+  if (test_asks_for("thorough"))
     return !cpu || columns <= 60000;
   if (cpu && columns > LONG_ON_A_CPU)
     return false;
@@ -355,7 +348,7 @@ static void every_kernel_agrees_with_the_reference(void **state)
     hr_device *device = NULL;
     hr_error error = {.message = ""};
     char why[160] = "";
-    if (strcmp(kernels[i].operation, "rows") != 0 || (asked_for("gpu") && strcmp(kernels[i].device, "cuda") != 0))
+    if (strcmp(kernels[i].operation, "rows") != 0 || (test_asks_for("gpu") && strcmp(kernels[i].device, "cuda") != 0))
       continue;
     if (hr_device_open(kernels[i].device, 0, &device, &error) != HR_OK ||
         !hr_kernel_runs(device, kernels[i].name, why, sizeof why)) {

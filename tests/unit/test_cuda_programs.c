@@ -21,8 +21,7 @@ static const char *const architectures[] = {"sm_80", "sm_90a", "sm_100a"};
 static bool has_a_turn(const char *source, int number, int architecture, int dtype)
 {
   static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16};
-  const char *wish = getenv("HEADROOM_TEST");
-  if (wish && strcmp(wish, "thorough") == 0)
+  if (test_asks_for("thorough"))
     return true;
   if (dtype == HR_FP8_E4M3)
     return architecture == number % 3 && strcmp(source, "norm") != 0;

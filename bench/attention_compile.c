@@ -1,0 +1,218 @@
+/* What the first attention call of a shape waits for: NVRTC, and from then on the cache on disk.
+ *   attention_compile [ARCHITECTURE]     sm_90a if none is named; needs NVRTC
+ * A row a kernel and a problem, in ms: compiling with the cache empty, finding the result in it afterwards, and with a GPU
+ * a whole plan with the cache full: finding, loading onto the GPU, cuBLASLt's choice of algorithms. Of the last two the
+ * median of 5. */
+#include "runtime/cuda/attention.h"
+#include "runtime/cuda/cache.h"
+#include "runtime/cuda/program.h"
+
+#include <headroom/headroom.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SHARED_MOST ((size_t)227 << 10) /* bytes of a block on compute capability 9.0 */
+#define CACHED 5
+#define COMPILE_MS_MOST 3000
+#define CACHED_MS_MOST 20
+
+typedef struct shape {
+  int64_t qk_dim, v_dim;
+  bool causal, modified;
+} shape;
+
+static const shape shapes[] = {{64, 64, false, false},  {64, 64, true, false},    {128, 128, false, false},
+                               {128, 128, true, false}, {192, 128, true, false},  {256, 256, false, false},
+                               {256, 256, true, false}, {128, 128, true, true}};
+
+static hr_attention attention_of(const shape *s, hr_dtype dtype)
+{
+  hr_attention a = hr_attention_default();
+  a.dtype = dtype;
+  a.q_len = a.kv_len = 4096;
+  a.q_heads = a.k_heads = a.v_heads = 16;
+  a.qk_dim = s->qk_dim, a.v_dim = s->v_dim;
+  a.mask = s->causal ? HR_MASK_CAUSAL : HR_MASK_NONE;
+  a.softcap = s->modified ? 30 : 0;
+  return a;
+}
+
+/* ---- the program of a kernel ---- */
+
+static void define_sm90(const hr_attention *a, char text[HR_DEFINES_SIZE])
+{
+  hr_flash_sm90 tiles = hr_flash_sm90_choose(a);
+  hr_flash_sm90_defines(&tiles, text);
+}
+
+static void define_sm80(const hr_attention *a, char text[HR_DEFINES_SIZE])
+{
+  hr_flash_sm80 tiles = hr_flash_sm80_choose(a, SHARED_MOST);
+  hr_flash_sm80_defines(&tiles, hr_cuda_attention_modified(a), true, text);
+}
+
+static void define_fp32(const hr_attention *a, char text[HR_DEFINES_SIZE])
+{
+  hr_flash_fp32 tiles = hr_flash_fp32_choose(a, SHARED_MOST);
+  hr_flash_fp32_defines(&tiles, hr_cuda_attention_modified(a), true, text);
+}
+
+static void define_materialized(const hr_attention *a, char text[HR_DEFINES_SIZE])
+{
+  snprintf(text, HR_DEFINES_SIZE, "%s", hr_cuda_attention_modified(a) ? "HR_MODIFIED" : "");
+}
+
+typedef struct kernel {
+  const char *name, *source;
+  hr_dtype dtype;
+  void (*define)(const hr_attention *attention, char text[HR_DEFINES_SIZE]);
+} kernel;
+
+static const kernel kernels[] = {
+    {"attention_flash_sm90", "attention_flash_sm90", HR_BF16, define_sm90},
+    {"attention_flash_sm80", "attention_flash_sm80", HR_BF16, define_sm80},
+    {"attention_flash_fp32", "attention_flash_fp32", HR_FP32, define_fp32},
+    {"attention_fused_cublaslt", "attention_materialized", HR_BF16, define_materialized},
+    {"attention_materialized_cublaslt", "attention_materialized", HR_BF16, define_materialized},
+};
+
+/* ---- times ---- */
+
+static double now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static int by_size(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void empty_folder(const char *folder)
+{
+  char path[HR_CACHE_PATH_SIZE + 300];
+  DIR *entries = opendir(folder);
+  for (struct dirent *entry; entries && (entry = readdir(entries));) {
+    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    if (entry->d_name[0] != '.')
+      unlink(path);
+  }
+  if (entries)
+    closedir(entries);
+}
+
+typedef struct bench {
+  hr_nvrtc nvrtc;
+  const char *architecture, *folder;
+  hr_device *kept; /* so that its context stays; NULL: no GPU */
+  hr_error error;
+} bench;
+
+static double build_ms(bench *b, const kernel *k, const hr_attention *a)
+{
+  char defines[HR_DEFINES_SIZE], *image = NULL;
+  size_t bytes = 0;
+  hr_program program = {.source = k->source, .dtype = k->dtype, .defines = defines};
+  snprintf(program.architecture, sizeof program.architecture, "%s", b->architecture);
+  k->define(a, defines);
+  double start = now_ms();
+  hr_status status = hr_program_build(&b->nvrtc, &program, b->folder, &image, &bytes, &b->error);
+  free(image);
+  return status == HR_OK ? now_ms() - start : (double)NAN;
+}
+
+/* By a device that has no program loaded yet. */
+static double plan_ms(bench *b, const kernel *k, const hr_attention *a)
+{
+  hr_device *device = NULL;
+  hr_plan *plan = NULL;
+  double time = (double)NAN;
+  if (hr_device_open("cuda:0", 0, &device, &b->error) != HR_OK)
+    return time;
+  double start = now_ms();
+  if (hr_plan_attention(device, a, k->name, &plan, &b->error) == HR_OK)
+    time = now_ms() - start;
+  hr_plan_free(plan);
+  hr_device_close(device);
+  return time;
+}
+
+/* With the cache as it is. */
+static double median(bench *b, const kernel *k, const hr_attention *a,
+                     double (*time_ms)(bench *, const kernel *, const hr_attention *))
+{
+  double times[CACHED];
+  for (int i = 0; i < CACHED; i++) {
+    times[i] = time_ms(b, k, a);
+    if (isnan(times[i]))
+      return times[i];
+  }
+  qsort(times, CACHED, sizeof *times, by_size);
+  return times[CACHED / 2];
+}
+
+static bool measure(bench *b, const kernel *k, const shape *s)
+{
+  hr_attention a = attention_of(s, k->dtype);
+  if (s->modified && strcmp(k->source, "attention_flash_sm90") == 0)
+    return true; /* which it does not take */
+  empty_folder(b->folder);
+  double compiled = build_ms(b, k, &a), cached = median(b, k, &a, build_ms), planned = 0;
+  printf("%-32s %-5s %3d %3d %-6s %-7s %9.0f %8.2f", k->name, hr_dtype_name(k->dtype), (int)s->qk_dim, (int)s->v_dim,
+         s->causal ? "causal" : "", s->modified ? "softcap" : "", compiled, cached);
+  if (b->kept) {
+    planned = median(b, k, &a, plan_ms);
+    printf(" %8.2f", planned);
+  }
+  bool right = !isnan(compiled) && !isnan(cached) && !isnan(planned);
+  printf("  %s\n", right ? "" : b->error.message);
+  fflush(stdout);
+  return right && compiled <= COMPILE_MS_MOST && cached <= CACHED_MS_MOST && planned <= CACHED_MS_MOST;
+}
+
+static bool open_bench(bench *b, const char *base)
+{
+  char folder[HR_CACHE_PATH_SIZE];
+  setenv("XDG_CACHE_HOME", base, 1); /* this program's alone, and gone afterwards */
+  hr_cache_folder(folder);
+  b->folder = strdup(folder);
+  if (!b->folder || hr_nvrtc_open(&b->nvrtc, &b->error) != HR_OK)
+    return false;
+  if (hr_device_open("cuda:0", 0, &b->kept, &b->error) != HR_OK)
+    b->kept = NULL;
+  printf("# NVRTC %d.%d for %s, %s\n", b->nvrtc.major, b->nvrtc.minor, b->architecture,
+         b->kept ? hr_device_name(b->kept) : "no GPU here");
+  return true;
+}
+
+int main(int argc, char **argv)
+{
+  char base[] = "/tmp/headroom-compile-XXXXXX";
+  bench b = {.architecture = argc > 1 ? argv[1] : "sm_90a"};
+  if (!mkdtemp(base) || !open_bench(&b, base)) {
+    fprintf(stderr, "attention_compile: %s\n", b.error.message);
+    return 1;
+  }
+  bool within = true;
+  printf("%-32s %-5s %3s %3s %-6s %-7s %9s %8s %8s\n", "kernel", "dtype", "qk", "v", "mask", "", "compile", "cached",
+         b.kept ? "plan" : "");
+  for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+      within = measure(&b, &kernels[k], &shapes[s]) && within;
+  empty_folder(b.folder);
+  rmdir(b.folder);
+  rmdir(base);
+  hr_device_close(b.kept);
+  hr_nvrtc_close(&b.nvrtc);
+  printf("%s: compiling within %d ms, the cache within %d ms\n", within ? "all" : "NOT all", COMPILE_MS_MOST,
+         CACHED_MS_MOST);
+  return within ? 0 : 1;
+}

@@ -1,0 +1,84 @@
+/* Long sequences, and tensors of more elements than 32 bits count, for every attention kernel that takes them. */
+#include "attention_large.h"
+
+#define PARTS 6
+#define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
+
+typedef struct shape {
+  int64_t q_len, kv_len, heads, k_heads, v_heads, dim;
+} shape;
+
+static hr_attention attention_of(const shape *s, hr_dtype dtype, bool causal)
+{
+  hr_attention a = hr_attention_default();
+  a.dtype = dtype;
+  a.mask = causal ? HR_MASK_CAUSAL : HR_MASK_NONE;
+  a.q_len = s->q_len, a.kv_len = s->kv_len;
+  a.q_heads = s->heads, a.k_heads = s->k_heads, a.v_heads = s->v_heads;
+  a.qk_dim = a.v_dim = s->dim;
+  return a;
+}
+
+/* ---- long sequences ---- */
+
+static const shape long_shapes[] = {
+    {1023, 1024, 2, 1, 2, 64}, {1024, 1023, 2, 2, 1, 128}, {4096, 4096, 1, 1, 1, 64}, {4224, 4224, 2, 1, 1, 128}};
+
+/* Each kernel in its formats, masks and shapes by turns; with HEADROOM_TEST=thorough in all. */
+static void check_long(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  int turns, turn = attention_turn(kernel, dtype, &turns);
+  for (int i = 0; i < LENGTH(long_shapes); i++)
+    for (int causal = 0; causal < 2; causal++) {
+      hr_attention a = attention_of(&long_shapes[i], dtype, causal);
+      bool has_a_turn = i % turns == turn && (i / 2 + i) % 2 == causal;
+      if ((has_a_turn || test_asks_for("thorough")) && !attention_takes_long(kernel, &a))
+        assert_true(attention_try_large(device, kernel, &a, (uint64_t)(i * 8 + causal * 4), PARTS) !=
+                    ATTENTION_NO_MEMORY);
+    }
+}
+
+static void long_sequences_give_what_the_formula_gives(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_long);
+}
+
+/* ---- more than 2^31 elements ---- */
+
+/* Of Q and O; of K and V; of the scores, where a kernel keeps them. */
+static const shape huge_shapes[] = {
+    {16500, 77, 1024, 1024, 1024, 128}, {77, 16500, 1024, 1024, 1024, 128}, {5900, 5900, 64, 8, 16, 64}};
+
+static void check_huge(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static const char *const outcomes[] = {"compared", "refused", "not enough memory"};
+  for (int i = 0; i < LENGTH(huge_shapes) && device->backend->own_memory; i++) {
+    const shape *s = &huge_shapes[i];
+    assert_true(s->heads * (s->q_len + s->kv_len) * s->dim > INT32_MAX || s->heads * s->q_len * s->kv_len > INT32_MAX);
+    hr_attention a = attention_of(s, dtype, i == 2);
+    attention_outcome outcome = attention_try_large(device, kernel, &a, (uint64_t)i * 4, PARTS);
+    print_message("%s %s, %d x %d, %d heads of %d: %s\n", kernel, hr_dtype_name(dtype), (int)s->q_len, (int)s->kv_len,
+                  (int)s->heads, (int)s->dim, outcomes[outcome]);
+  }
+}
+
+/* Gigabytes: on a GPU, with HEADROOM_TEST=thorough. */
+static void tensors_of_more_than_2_to_the_31_elements_give_what_the_formula_gives(void **state)
+{
+  (void)state;
+  if (!test_asks_for("thorough")) {
+    print_message("HEADROOM_TEST=thorough tries them, on a GPU\n");
+    skip();
+  }
+  attention_each_kernel(check_huge);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(long_sequences_give_what_the_formula_gives),
+      cmocka_unit_test(tensors_of_more_than_2_to_the_31_elements_give_what_the_formula_gives),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

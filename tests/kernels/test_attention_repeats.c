@@ -1,0 +1,86 @@
+/* A kernel gives the same bits every time: with its operands elsewhere in memory, its blocks in another order, and NaN in
+ * its workspace and results before. */
+#include "attention_call.h"
+
+/* Causal, so that row tiles are handed out by a counter where a kernel has one, and more of them than a GPU has
+ * multiprocessors, so that blocks take several. */
+static attention_asked asked_of(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  attention_asked asked = {.a = hr_attention_default(), .seed = 9, .at_start = true};
+  hr_attention *a = &asked.a;
+  bool gpu = device->backend->own_memory;
+  a->dtype = dtype;
+  a->q_len = gpu ? 420 : 150, a->kv_len = gpu ? 470 : 170;
+  a->q_heads = gpu ? 48 : 12, a->k_heads = 4, a->v_heads = 12;
+  a->qk_dim = a->v_dim = 32;
+  if (attention_takes_long(kernel, a))
+    a->q_len = 9, a->kv_len = 11;
+  return asked;
+}
+
+/* A thousand in the first format of a kernel, which decides as little as the others who comes first. */
+static int runs_of(const char *kernel, hr_dtype dtype, bool gpu)
+{
+  int turns;
+  bool first = attention_turn(kernel, dtype, &turns) == 0;
+  if (test_asks_for("few"))
+    return 3;
+  if (!gpu && !test_asks_for("thorough"))
+    return first ? 200 : 10;
+  return first ? 1000 : 100;
+}
+
+static void compare(const attention_call *c, const char *kernel, int run, const char *o, const char *lse)
+{
+  char text[512];
+  const attention_array *arrays = c->arrays;
+  for (size_t i = 0; i < arrays[ARRAY_O].bytes; i++) {
+    if (arrays[ARRAY_O].host[i] != o[i])
+      fail_msg("%s %s: byte %zu of O has other bits in run %d", kernel, attention_words(c, text), i, run);
+  }
+  if (memcmp(arrays[ARRAY_LSE].host, lse, arrays[ARRAY_LSE].bytes) != 0)
+    fail_msg("%s %s: the log-sum-exp has other bits in run %d", kernel, attention_words(c, text), run);
+}
+
+static char *copy_of(const attention_array *array)
+{
+  char *copy = malloc(array->bytes);
+  assert_non_null(copy);
+  memcpy(copy, array->host, array->bytes);
+  return copy;
+}
+
+static void check_repeats(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  attention_asked asked = asked_of(device, kernel, dtype);
+  int runs = runs_of(kernel, dtype, device->backend->own_memory), moved = 0;
+  uint64_t random = 1;
+  attention_call c;
+  attention_open(device, &asked, &c);
+  if (attention_run(&c, kernel)) {
+    char *o = copy_of(&c.arrays[ARRAY_O]), *lse = copy_of(&c.arrays[ARRAY_LSE]);
+    for (int run = 1; run < runs; run++) {
+      const void *q = c.arguments.q;
+      attention_move(&c, &random);
+      moved += c.arguments.q != q;
+      assert_true(attention_run(&c, kernel));
+      compare(&c, kernel, run, o, lse);
+    }
+    assert_true(moved >= runs / 2);
+    free(o);
+    free(lse);
+  }
+  attention_close(&c);
+}
+
+static void a_thousand_runs_anywhere_in_memory_give_the_same_bits(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_repeats);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_thousand_runs_anywhere_in_memory_give_the_same_bits)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
