@@ -18,24 +18,50 @@ export LD_LIBRARY_PATH=$built/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 failed=0
 table=""
-# step NAME LIMIT_S COMMAND…: runs it, keeps its output, notes how it ended. A failure shows the end of the output.
-step() {
+# attempt NAME LIMIT_S COMMAND…: runs it, keeps its output and its row of the table.
+attempt() {
   local name=$1 limit=$2 start=$SECONDS code
   shift 2
-  echo "== $name"
   timeout "$limit" "$@" >"$log/$name" 2>&1
   code=$?
   local result=ok
-  if [ $code != 0 ]; then
-    failed=1
-    result="FAILED ($code)"
-    tail -25 "$log/$name"
-  fi
-  table+=$(printf '%-26s %-12s %4d s' "$name" "$result" $((SECONDS - start)))$'\n'
+  [ $code = 0 ] || result="FAILED ($code)"
+  printf '%-32s %-12s %4d s' "$name" "$result" $((SECONDS - start)) >"$log/$name.row"
   return $code
 }
+# settle NAME: takes the row over; a failure shows the end of the output.
+settle() {
+  echo "== $1"
+  table+=$(<"$log/$1.row")$'\n'
+  case $(<"$log/$1.row") in *FAILED*)
+    failed=1
+    tail -25 "$log/$1"
+    ;;
+  esac
+}
+# step: one attempt by itself.
+step() {
+  attempt "$@"
+  local code=$?
+  settle "$1"
+  return $code
+}
+# What has no time of its own to measure runs side by side: most of it waits for NVRTC or for the host's float64.
+besides=()
+most=$(($(nproc) < 4 ? $(nproc) : 4))
+beside() {
+  while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
+  besides+=("$1")
+  attempt "$@" &
+}
+together() {
+  local name
+  wait
+  for name in "${besides[@]}"; do settle "$name"; done
+  besides=()
+}
 skipped() {
-  table+=$(printf '%-26s skipped: %s' "$1" "$2")$'\n'
+  table+=$(printf '%-32s skipped: %s' "$1" "$2")$'\n'
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || { echo "no NVIDIA driver here"; exit 4; }
@@ -46,25 +72,34 @@ fi
 headroom=$built/headroom
 
 step devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
-for test in test_device test_cuda test_cuda_programs test_gemm_kernels test_attention_kernels test_attention_edges \
-  test_row_kernels; do
-  [ -x "$built/tests/$test" ] && step "$test" 120 env HEADROOM_TEST=thorough "$built/tests/$test"
+for test in test_device test_cuda; do
+  [ -x "$built/tests/$test" ] && step "$test" 120 "$built/tests/$test"
 done
-for test in test_attention_lengths test_attention_repeats test_attention_large; do
-  [ -x "$built/tests/$test" ] && step "$test" 120 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
+for kernel in $("$headroom" kernels -f csv | awk -F, '/,attention,cuda,/ { print $1 }'); do # most of its time is NVRTC's
+  [ -x "$built/tests/test_attention_kernels" ] && beside "test_$kernel" 240 env HEADROOM_TEST="thorough gpu" \
+    HEADROOM_TEST_KERNEL="$kernel" "$built/tests/test_attention_kernels"
 done
+for test in test_gemm_kernels test_cuda_programs test_attention_lengths test_row_kernels \
+  test_attention_repeats test_attention_edges; do
+  [ -x "$built/tests/$test" ] && beside "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
+done
+together
+if [ -x "$built/tests/test_attention_large" ]; then # takes up to 50 GB
+  step test_attention_large 120 env HEADROOM_TEST="thorough gpu" "$built/tests/test_attention_large"
+fi
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
 if [ -n "$sanitizer" ]; then
-  for test in test_device test_row_kernels test_attention_edges test_attention_repeats; do
+  for test in test_row_kernels test_attention_edges test_attention_repeats test_device; do
     [ -x "$built/tests/$test" ] || continue
-    for tool in memcheck racecheck synccheck; do
-      HEADROOM_TEST="gpu few" step "$tool-$test" 120 "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 9 \
-        "$built/tests/$test"
+    for tool in racecheck memcheck synccheck; do
+      beside "$tool-$test" 240 env HEADROOM_TEST="gpu few" "$sanitizer" --tool "$tool" --report-api-errors no \
+        --error-exitcode 9 "$built/tests/$test"
     done
   done
-  step memcheck-product 120 "$sanitizer" --tool memcheck --error-exitcode 9 "$headroom" gemm 512 512 512 \
+  beside memcheck-product 120 "$sanitizer" --tool memcheck --error-exitcode 9 "$headroom" gemm 512 512 512 \
     --device cuda:0 --measure --budget 0.1
+  together
 else
   skipped compute-sanitizer "it is not installed"
 fi
@@ -74,13 +109,13 @@ product() {
   local name=$1
   shift
   "$headroom" gemm "$@" --device cuda:0 --measure -f csv >"$log/row" 2>"$log/row.error" ||
-    { printf '%-26s FAILED: %s\n' "$name" "$(cat "$log/row.error")"; return; }
+    { printf '%-32s FAILED: %s\n' "$name" "$(cat "$log/row.error")"; return; }
   python3 - "$name" "$log/row" <<'PYTHON'
 import csv, sys
 row = next(csv.DictReader(open(sys.argv[2])))
 time = float(row["measured_ns"] or "nan") / 1e3
 rate = float(row["measured_flops_per_s"] or "nan") / 1e12
-print(f'{sys.argv[1]:26} {time:10.1f} us {rate:8.1f} TFLOP/s  {row["status"]:6} {row["configuration"]}')
+print(f'{sys.argv[1]:32} {time:10.1f} us {rate:8.1f} TFLOP/s  {row["status"]:6} {row["configuration"]}')
 PYTHON
 }
 rows=$(

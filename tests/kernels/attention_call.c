@@ -432,6 +432,15 @@ int attention_turn(const char *kernel, hr_dtype dtype, int *turns)
   return turn;
 }
 
+/* HEADROOM_TEST_KERNEL is the name of one, or of a family. */
+static bool asked_for(const hr_kernel_info *kernel)
+{
+  const char *name = getenv("HEADROOM_TEST_KERNEL");
+  if (strcmp(kernel->operation, "attention") != 0 || (name && *name && !hr_kernel_is(kernel, name)))
+    return false;
+  return !test_asks_for("gpu") || strcmp(kernel->device, "cuda") == 0;
+}
+
 void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
 {
   size_t count;
@@ -440,8 +449,7 @@ void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, 
     hr_device *device = NULL;
     hr_error error = {.message = ""};
     char why[160] = "";
-    if (strcmp(kernels[i].operation, "attention") != 0 ||
-        (test_asks_for("gpu") && strcmp(kernels[i].device, "cuda") != 0))
+    if (!asked_for(&kernels[i]))
       continue;
     if (hr_device_open(kernels[i].device, 0, &device, &error) != HR_OK ||
         !hr_kernel_runs(device, kernels[i].name, why, sizeof why)) {

@@ -92,7 +92,7 @@ bool attention_takes_long(const char *kernel, const hr_attention *attention);
 int attention_turn(const char *kernel, hr_dtype dtype, int *turns);
 
 /** Calls `check` for every attention kernel of the table that this machine can run, and each of its formats. With
- *  HEADROOM_TEST=gpu for those of GPUs alone. */
+ *  HEADROOM_TEST=gpu for those of GPUs alone, with HEADROOM_TEST_KERNEL for one of them. */
 void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype));
 
 /** A number of SplitMix64, which steps on. */
