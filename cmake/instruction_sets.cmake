@@ -15,3 +15,6 @@ headroom_kernel(flash_avx2.c ${avx2_options})
 headroom_kernel(flash_avx512.c ${avx512_options})
 headroom_kernel(flash_avx512_bf16.c ${avx512_bf16_options})
 headroom_kernel(flash_amx.c ${avx512_bf16_options}) # and tiles in assembly
+headroom_kernel(scores_any.c)
+headroom_kernel(scores_avx2.c ${avx2_options})
+headroom_kernel(scores_avx512.c ${avx512_options} -mprefer-vector-width=512)

@@ -4,6 +4,7 @@
 
 #include <headroom/status.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /** A sum or product that remembers whether any step of it overflowed. Start with hr_checked(value). */
@@ -37,6 +38,15 @@ static inline hr_checked64 hr_larger(hr_checked64 a, hr_checked64 b)
   hr_checked64 result = a.value > b.value ? a : b;
   result.overflow = a.overflow || b.overflow;
   return result;
+}
+
+/** Where `bytes` begin that are laid behind *end, at a multiple of 64; *end is then behind them. */
+static inline size_t hr_place(hr_checked64 *end, hr_checked64 bytes)
+{
+  hr_checked64 first = hr_plus(*end, hr_checked(63));
+  first.value = first.value / 64 * 64;
+  *end = hr_plus(first, bytes);
+  return (size_t)first.value;
 }
 
 /** Gives the value out, or HR_ERROR_OVERFLOW and leaves *value as it was. */

@@ -29,19 +29,6 @@ static attention_asked plain_call(const int64_t h[3], const int64_t d[2], const 
 
 /* ---- shapes ---- */
 
-/* A kernel that refuses every shape: allowed where its library has no fast code for the format on this processor. */
-static void assert_library_lacks(hr_device *device, const char *kernel, hr_dtype dtype)
-{
-  const int64_t length[] = {64, 64};
-  attention_asked asked = plain_call(heads[0], dims[2], length, dtype);
-  hr_plan *plan = NULL;
-  hr_error error = {.message = ""};
-  assert_int_equal(hr_plan_attention(device, &asked.a, kernel, &plan, &error), HR_ERROR_UNSUPPORTED);
-  if (!strstr(error.message, "oneDNN") || !strstr(error.message, " has "))
-    fail_msg("%s refuses every shape in %s: %s", kernel, hr_dtype_name(dtype), error.message);
-  print_message("%s\n", error.message);
-}
-
 static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   int64_t ran = 0;
@@ -58,8 +45,7 @@ static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype
       asked.seed = (uint64_t)(h * 100 + d + 1);
       ran += attention_try(device, kernel, &asked, PRODUCTS / 4);
     }
-  if (ran == 0)
-    assert_library_lacks(device, kernel, dtype);
+  assert_true(ran > 0);
 }
 
 static void every_kernel_agrees_with_the_formula_for_all_heads_and_dims(void **state)

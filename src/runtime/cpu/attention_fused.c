@@ -2,27 +2,31 @@
  * multiplied, turned into weights and multiplied with V while it is in the cache, and divided by its sums at the end. A
  * thread works on one block alone, by oneDNN's products on one thread.
  *
- *   member of the team: S [rows, ld] fp32, P in its place | R [rows, v_dim] fp32 | oneDNN's scratch
+ *   member of the team: S [rows, ld] fp32, P in its place | R [rows, v_dim] fp32 | oneDNN's scratch | copies of Q, K, V
  *   S = Q[block] · K[: end]ᵀ → exp(s − largest) → R = P · V[: end] → O[block] = R / sums
  *
- * Under a causal mask the keys behind a block's last row are left out, in steps, since oneDNN makes each product for
- * its sizes: `end` is the next of up to 8 multiples. Memory grows with kv_len times the threads, not with q_len. */
+ * oneDNN makes each product for its sizes. Under a causal mask the keys behind a block's last row are left out, in
+ * steps: `end` is the next of up to 8 multiples. Where sequences differ in length a block's rows and keys are copied, with
+ * zeros up to the next size, of which each is 3/4 or 2/3 of the one before. Copies are made too of what oneDNN does not
+ * multiply, fp16 as fp32; at 128 rows to a block they cost a few percent. Memory grows with kv_len times the threads, not
+ * with q_len. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cpu/onednn.h"
 #include "runtime/cpu/scores.h"
 
-#include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LINE 16                        /* floats in a cache line */
 #define BLOCK_BYTES ((int64_t)1 << 20) /* of scores: about what a core's own cache holds */
 #define ROWS_LEAST 16
 #define ROWS_MOST 128
-#define STEPS_MOST 8
+#define STEPS_OF_A_MASK 8
 #define KEYS_OF_A_STEP 256
+#define SIZES_MOST 16
+#define KEYS_LEAST 32 /* less is not worth a product of its own */
 
 /* The two products of a block for one number of keys. */
 typedef struct products {
@@ -30,110 +34,153 @@ typedef struct products {
 } products;
 
 typedef struct fused {
-  hr_attention a;
   hr_scores scores;
+  hr_onednn *onednn;
   hr_team *team;
-  int64_t rows, ld, steps, keys_of_a_step, blocks;
-  products whole[STEPS_MOST], tail[STEPS_MOST]; /* tail: the last block, where it is shorter */
-  size_t scores_bytes, result_bytes, member_bytes;
+  int64_t rows, few_rows; /* of a block; of a sequence's last block, or up to so many where lengths differ. 0: none */
+  int64_t ld, blocks;     /* blocks of a sequence */
+  int64_t sizes, keys[SIZES_MOST]; /* what products are made for, rising */
+  products whole[SIZES_MOST], few[SIZES_MOST];
+  size_t result, scratch, q, k, v; /* bytes from the beginning of a member's part, which is that of the scores */
+  size_t member_bytes;
 } fused;
-
-static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
-{
-  (void)device;
-  if (problem->attention.variable_lengths) {
-    snprintf(why, why_size,
-             "takes one length for all sequences: oneDNN's products are made for their sizes beforehand");
-    return false;
-  }
-  return true;
-}
-
-static int64_t keys_of(const fused *f, int64_t step)
-{
-  return hr_min64(f->a.kv_len, (step + 1) * f->keys_of_a_step);
-}
 
 static hr_tensor matrix(hr_dtype dtype, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride)
 {
   return (hr_tensor){.dtype = dtype, .rank = 2, .sizes = {rows, columns}, .strides = {row_stride, column_stride}};
 }
 
-static hr_status make_products(const fused *f, const hr_cpu *cpu, int64_t rows, int64_t keys, products *p,
-                               hr_error *error)
+static int64_t row_of(const fused *f, hr_attention_operand operand)
 {
-  const hr_attention *a = &f->a;
-  int64_t weights_row = f->ld * (int64_t)(sizeof(float) / hr_dtype_bytes(f->scores.weights));
-  const hr_tensor score[3] = {matrix(a->dtype, rows, a->qk_dim, hr_attention_strides(a, HR_OPERAND_Q).row, 1),
-                              matrix(a->dtype, a->qk_dim, keys, 1, hr_attention_strides(a, HR_OPERAND_K).row),
+  const hr_attention *a = &f->scores.attention;
+  if (!f->scores.packed)
+    return hr_attention_strides(a, operand).row;
+  return operand == HR_OPERAND_V ? a->v_dim : a->qk_dim;
+}
+
+static hr_status make_products(const fused *f, int64_t rows, int64_t keys, products *p, hr_error *error)
+{
+  const hr_attention *a = &f->scores.attention;
+  hr_dtype factors = f->scores.factors;
+  int64_t weights_row = f->ld * (int64_t)(sizeof(float) / hr_dtype_bytes(factors));
+  const hr_tensor score[3] = {matrix(factors, rows, a->qk_dim, row_of(f, HR_OPERAND_Q), 1),
+                              matrix(factors, a->qk_dim, keys, 1, row_of(f, HR_OPERAND_K)),
                               matrix(HR_FP32, rows, keys, f->ld, 1)};
-  const hr_tensor value[3] = {matrix(f->scores.weights, rows, keys, weights_row, 1),
-                              matrix(a->dtype, keys, a->v_dim, hr_attention_strides(a, HR_OPERAND_V).row, 1),
+  const hr_tensor value[3] = {matrix(factors, rows, keys, weights_row, 1),
+                              matrix(factors, keys, a->v_dim, row_of(f, HR_OPERAND_V), 1),
                               matrix(HR_FP32, rows, a->v_dim, a->v_dim, 1)};
-  HR_TRY(hr_matmul_create(cpu->onednn, 1, score, &p->score, error));
-  return hr_matmul_create(cpu->onednn, 1, value, &p->value, error);
+  HR_TRY(hr_matmul_create(f->onednn, 1, score, &p->score, error));
+  return hr_matmul_create(f->onednn, 1, value, &p->value, error);
 }
 
-static size_t scratch_of(const products *p)
+static void free_products(products *p)
 {
-  size_t score = p->score ? hr_matmul_workspace_bytes(p->score) : 0;
-  size_t value = p->value ? hr_matmul_workspace_bytes(p->value) : 0;
-  return score > value ? score : value;
+  hr_matmul_free(p->score);
+  hr_matmul_free(p->value);
+  *p = (products){NULL, NULL};
 }
 
-static void choose_blocks(fused *f)
+static void free_all_products(fused *f)
 {
-  const hr_attention *a = &f->a;
+  for (int64_t i = 0; i < SIZES_MOST; i++) {
+    free_products(&f->whole[i]);
+    free_products(&f->few[i]);
+  }
+}
+
+/* As hr_scores_find_way() wants it. */
+static hr_status make_all_products(void *kernel, hr_error *error)
+{
+  fused *f = kernel;
+  free_all_products(f);
+  for (int64_t i = 0; i < f->sizes; i++) {
+    HR_TRY(make_products(f, f->rows, f->keys[i], &f->whole[i], error));
+    if (f->few_rows > 0)
+      HR_TRY(make_products(f, f->few_rows, f->keys[i], &f->few[i], error));
+  }
+  return HR_OK;
+}
+
+static void choose_rows(fused *f)
+{
+  const hr_attention *a = &f->scores.attention;
   f->ld = hr_round_up(hr_max64(a->kv_len, 1), LINE);
   f->rows = hr_max64(ROWS_LEAST, hr_min64(ROWS_MOST, BLOCK_BYTES / (f->ld * (int64_t)sizeof(float))));
   f->rows = hr_min64(f->rows, a->q_len);
   f->blocks = hr_ceil_div(a->q_len, f->rows);
-  f->steps = a->mask == HR_MASK_NONE ? 1 : hr_max64(1, hr_min64(STEPS_MOST, a->kv_len / KEYS_OF_A_STEP));
-  f->keys_of_a_step = hr_round_up(hr_ceil_div(hr_max64(a->kv_len, 1), f->steps), LINE);
-  f->steps = hr_ceil_div(a->kv_len, f->keys_of_a_step);
+  f->few_rows = a->q_len % f->rows;
+  if (a->variable_lengths)
+    f->few_rows = f->rows > ROWS_LEAST ? ROWS_LEAST : 0;
 }
 
-static hr_status build(fused *f, hr_device *device, size_t *workspace_bytes, hr_error *error)
+/* From the largest number of keys down to a few: 1, 3/4, 1/2, 3/8, 1/4 … of it. */
+static void choose_falling_sizes(fused *f)
 {
-  const hr_attention *a = &f->a;
-  HR_TRY(hr_cpu_team(device, &f->team, error));
-  if (a->q_len == 0)
-    return HR_OK;
-  choose_blocks(f);
-  if (a->kv_len == 0) /* rows without products */
-    return HR_OK;
-  size_t scratch = 0;
-  int64_t tail = a->q_len % f->rows;
-  for (int64_t step = 0; step < f->steps; step++) {
-    HR_TRY(make_products(f, device->state, f->rows, keys_of(f, step), &f->whole[step], error));
-    if (tail > 0)
-      HR_TRY(make_products(f, device->state, tail, keys_of(f, step), &f->tail[step], error));
-    size_t whole_scratch = scratch_of(&f->whole[step]), tail_scratch = scratch_of(&f->tail[step]);
-    scratch = whole_scratch > scratch ? whole_scratch : scratch;
-    scratch = tail_scratch > scratch ? tail_scratch : scratch;
+  int64_t most = f->scores.attention.kv_len, found = 0, keys[SIZES_MOST];
+  for (int64_t i = 0; i < SIZES_MOST; i++) {
+    int64_t size = (i % 2 ? hr_ceil_div(3 * most, 4) : most) >> i / 2;
+    if (i > 0 && size < KEYS_LEAST)
+      break;
+    keys[found++] = hr_min64(most, hr_round_up(size, LINE));
   }
-  hr_checked64 scores = hr_times(hr_checked(f->ld * f->rows), (int64_t)sizeof(float));
-  hr_checked64 result = hr_times(hr_checked(a->v_dim * f->rows), (int64_t)sizeof(float));
-  hr_checked64 member = hr_plus(hr_plus(scores, result), hr_checked((int64_t)scratch + 3 * 64));
-  if (hr_times(member, device->threads).overflow)
+  f->sizes = found;
+  for (int64_t i = 0; i < found; i++)
+    f->keys[i] = keys[found - 1 - i];
+}
+
+static void choose_sizes(fused *f)
+{
+  const hr_attention *a = &f->scores.attention;
+  f->sizes = 0;
+  if (a->kv_len == 0) /* rows without products */
+    return;
+  if (a->variable_lengths) {
+    choose_falling_sizes(f);
+    return;
+  }
+  int64_t steps = a->mask == HR_MASK_NONE ? 1 : hr_max64(1, hr_min64(STEPS_OF_A_MASK, a->kv_len / KEYS_OF_A_STEP));
+  int64_t each = hr_round_up(hr_ceil_div(a->kv_len, steps), LINE);
+  for (int64_t end = each; end < a->kv_len; end += each)
+    f->keys[f->sizes++] = end;
+  f->keys[f->sizes++] = a->kv_len;
+}
+
+static size_t scratch_of(const fused *f)
+{
+  size_t most = 0;
+  for (int64_t i = 0; i < f->sizes; i++) {
+    const hr_matmul *const all[] = {f->whole[i].score, f->whole[i].value, f->few[i].score, f->few[i].value};
+    for (size_t k = 0; k < 4; k++) {
+      size_t bytes = all[k] ? hr_matmul_workspace_bytes(all[k]) : 0;
+      most = bytes > most ? bytes : most;
+    }
+  }
+  return most;
+}
+
+static hr_status lay_out(fused *f, int threads, size_t *workspace_bytes, hr_error *error)
+{
+  const hr_attention *a = &f->scores.attention;
+  const int64_t element = f->scores.packed ? (int64_t)hr_dtype_bytes(f->scores.factors) : 0, word = sizeof(float);
+  hr_checked64 end = hr_checked(0);
+  hr_place(&end, hr_times(hr_checked(f->ld), f->rows * word));
+  f->result = hr_place(&end, hr_times(hr_checked(a->v_dim), f->rows * word));
+  f->scratch = hr_place(&end, hr_checked((int64_t)scratch_of(f)));
+  f->q = hr_place(&end, hr_times(hr_checked(a->qk_dim), f->rows * element));
+  f->k = hr_place(&end, hr_times(hr_times(hr_checked(a->qk_dim), a->kv_len), element));
+  f->v = hr_place(&end, hr_times(hr_times(hr_checked(a->v_dim), a->kv_len), element));
+  hr_checked64 all = hr_times(end, threads);
+  if (all.overflow)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "rows of %lld scores fit no memory", (long long)a->kv_len);
-  f->scores_bytes = (size_t)hr_round_up(scores.value, 64);
-  f->result_bytes = (size_t)hr_round_up(result.value, 64);
-  f->member_bytes = f->scores_bytes + f->result_bytes + (size_t)hr_round_up((int64_t)scratch, 64);
-  *workspace_bytes = f->member_bytes * (size_t)device->threads;
+  f->member_bytes = (size_t)end.value;
+  *workspace_bytes = (size_t)all.value;
   return HR_OK;
 }
 
 static void release(void *state)
 {
-  fused *f = state;
-  for (int64_t step = 0; f && step < STEPS_MOST; step++) {
-    hr_matmul_free(f->whole[step].score);
-    hr_matmul_free(f->whole[step].value);
-    hr_matmul_free(f->tail[step].score);
-    hr_matmul_free(f->tail[step].value);
-  }
-  free(f);
+  free_all_products(state);
+  free(state);
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
@@ -143,16 +190,22 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void **st
   fused *f = calloc(1, sizeof *f);
   if (!f)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for a plan");
-  f->a = problem->attention;
-  f->scores = hr_scores_make(&f->a, &cpu->isa);
-  *workspace_bytes = 0;
-  hr_status status = build(f, device, workspace_bytes, error);
-  if (status != HR_OK) {
-    release(f);
-    return status;
-  }
   *state = f;
-  return HR_OK;
+  f->scores = hr_scores_make(&problem->attention, &cpu->isa);
+  f->onednn = cpu->onednn;
+  HR_TRY(hr_cpu_team(device, &f->team, error));
+  if (problem->attention.q_len == 0)
+    return HR_OK;
+  choose_rows(f);
+  choose_sizes(f);
+  HR_TRY(hr_scores_find_way(&f->scores, make_all_products, f, error));
+  return lay_out(f, device->threads, workspace_bytes, error);
+}
+
+static void describe(const void *state, char *text, size_t size)
+{
+  const fused *f = state;
+  snprintf(text, size, "%lld rows at a time, %s", (long long)f->rows, hr_scores_way(&f->scores));
 }
 
 /* ---- the run ---- */
@@ -166,68 +219,57 @@ typedef struct work {
   hr_error error;
 } work;
 
-/* A block of rows of one head. */
+/* A block of rows of one head, and the memory of the member that works on it. */
 typedef struct block {
   hr_sequence sequence;
   int64_t head, first, rows;
-  float *scores, *result;
-  void *scratch;
-  float factors[ROWS_MOST]; /* 1 / sum of each row; 0 where nothing is seen */
+  char *memory;
 } block;
 
-static const void *head_of(const hr_attention *a, hr_attention_operand which, const void *base, int64_t row,
-                           int64_t head)
+/* An operand's rows from `first` on: where they lie, or copied to `place`, `all` of them. */
+static const void *bring(const fused *f, const block *b, hr_attention_operand operand, int64_t first, int64_t rows,
+                         int64_t all, size_t place)
 {
-  hr_strides s = hr_attention_strides(a, which);
-  return (const char *)base + (row * s.row + head * s.head) * (int64_t)hr_dtype_bytes(a->dtype);
+  const hr_attention *a = &f->scores.attention;
+  int64_t share = operand == HR_OPERAND_Q   ? 1
+                  : operand == HR_OPERAND_K ? a->q_heads / a->k_heads
+                                            : a->q_heads / a->v_heads;
+  const void *from = hr_scores_row(&f->scores, operand, &b->sequence, b->head / share, first);
+  if (!f->scores.packed)
+    return from;
+  void *to = b->memory + place;
+  hr_scores_pack(&f->scores, from, hr_attention_strides(a, operand).row, operand == HR_OPERAND_V ? a->v_dim : a->qk_dim,
+                 rows, all, to);
+  return to;
 }
 
-static void weigh_rows(const work *w, block *b, int64_t keys)
+static hr_status run_block(const work *w, const block *b, hr_error *error)
 {
   const fused *f = w->f;
-  const hr_attention *a = &f->a;
-  for (int64_t i = 0; i < b->rows; i++) {
-    int64_t query = b->first + i;
-    const hr_score_row how = {.seen = hr_attention_visible(a, a->q_len, a->kv_len, query),
-                              .slope = a->alibi ? w->arguments->alibi_slopes[b->head] : 0,
-                              .position = query + a->kv_len - a->q_len};
-    hr_score_sum sum = hr_scores_softmax(&f->scores, &how, b->scores + i * f->ld, keys, false);
-    b->factors[i] = how.seen.first >= how.seen.end ? 0 : 1 / sum.sum;
-    if (b->sequence.lse)
-      b->sequence.lse[b->head * b->sequence.lse_head + query] = sum.lse;
-  }
-}
-
-static void write_rows(const fused *f, const block *b)
-{
-  const hr_attention *a = &f->a;
-  for (int64_t i = 0; i < b->rows; i++) {
-    void *o = (void *)(uintptr_t)head_of(a, HR_OPERAND_O, b->sequence.o, b->first + i, b->head);
-    hr_scores_write(&f->scores, b->result + i * a->v_dim, b->factors[i], a->v_dim, o);
-  }
-}
-
-static hr_status run_block(const work *w, block *b, hr_error *error)
-{
-  const fused *f = w->f;
-  const hr_attention *a = &f->a;
-  int64_t end = hr_attention_visible(a, a->q_len, a->kv_len, b->first + b->rows - 1).end;
-  memset(b->factors, 0, sizeof b->factors);
-  if (end <= 0) {
-    for (int64_t i = 0; b->sequence.lse && i < b->rows; i++)
-      b->sequence.lse[b->head * b->sequence.lse_head + b->first + i] = -INFINITY;
-    write_rows(f, b);
+  const hr_attention *a = &f->scores.attention;
+  const hr_sequence *s = &b->sequence;
+  int64_t end = hr_attention_visible(a, s->q_len, s->kv_len, b->first + b->rows - 1).end, size = 0;
+  for (int64_t i = 0; end <= 0 && i < b->rows; i++)
+    hr_scores_write_nothing(&f->scores, s, b->head, b->first + i);
+  if (end <= 0)
     return HR_OK;
-  }
-  int64_t step = (end - 1) / f->keys_of_a_step;
-  const products *p = b->rows == f->rows ? &f->whole[step] : &f->tail[step];
-  const void *q = head_of(a, HR_OPERAND_Q, b->sequence.q, b->first, b->head);
-  const void *k = head_of(a, HR_OPERAND_K, b->sequence.k, 0, b->head / (a->q_heads / a->k_heads));
-  const void *v = head_of(a, HR_OPERAND_V, b->sequence.v, 0, b->head / (a->q_heads / a->v_heads));
-  HR_TRY(hr_matmul_run(p->score, q, k, b->scores, b->scratch, error));
-  weigh_rows(w, b, keys_of(f, step));
-  HR_TRY(hr_matmul_run(p->value, b->scores, v, b->result, b->scratch, error));
-  write_rows(f, b);
+  while (f->keys[size] < end)
+    size++;
+  const bool few = b->rows <= f->few_rows;
+  const products *p = few ? &f->few[size] : &f->whole[size];
+  const int64_t keys = f->keys[size], there = hr_min64(keys, s->kv_len);
+  float *scores = (float *)(void *)b->memory, *result = (float *)(void *)(b->memory + f->result);
+  void *scratch = b->memory + f->scratch;
+  const void *q = bring(f, b, HR_OPERAND_Q, b->first, b->rows, few ? f->few_rows : f->rows, f->q);
+  const void *k = bring(f, b, HR_OPERAND_K, 0, there, keys, f->k);
+  const void *v = bring(f, b, HR_OPERAND_V, 0, there, keys, f->v);
+  float factors[ROWS_MOST]; /* 1 / sum of each row */
+  HR_TRY(hr_matmul_run(p->score, q, k, scores, scratch, error));
+  for (int64_t i = 0; i < b->rows; i++)
+    factors[i] = hr_scores_weigh(&f->scores, w->arguments, s, b->head, b->first + i, scores + i * f->ld, keys, false);
+  HR_TRY(hr_matmul_run(p->value, scores, v, result, scratch, error));
+  for (int64_t i = 0; i < b->rows; i++)
+    hr_scores_write(&f->scores, s, b->head, b->first + i, result + i * a->v_dim, factors[i]);
   return HR_OK;
 }
 
@@ -236,20 +278,16 @@ static void run_blocks(void *context, int member)
 {
   work *w = context;
   const fused *f = w->f;
-  const hr_attention *a = &f->a;
-  char *mine = w->workspace + (size_t)member * f->member_bytes;
-  block b = {.scores = (float *)(void *)mine,
-             .result = (float *)(void *)(mine + f->scores_bytes),
-             .scratch = mine + f->scores_bytes + f->result_bytes};
+  const hr_attention *a = &f->scores.attention;
+  block b = {.memory = w->workspace + (size_t)member * f->member_bytes};
   int64_t heads = a->batch * a->q_heads, index;
   while ((index = atomic_fetch_add(&w->next, 1)) < heads * f->blocks) {
-    int64_t place = f->blocks - 1 - index / heads;
     b.sequence = hr_attention_sequence(a, w->arguments, index % heads / a->q_heads);
     b.head = index % a->q_heads;
-    b.first = place * f->rows;
-    b.rows = hr_min64(f->rows, a->q_len - b.first);
+    b.first = (f->blocks - 1 - index / heads) * f->rows;
+    b.rows = hr_min64(f->rows, b.sequence.q_len - b.first);
     hr_error error = {.message = ""};
-    hr_status status = run_block(w, &b, &error);
+    hr_status status = b.rows > 0 ? run_block(w, &b, &error) : HR_OK;
     int none = HR_OK;
     if (status != HR_OK && atomic_compare_exchange_strong(&w->failed, &none, (int)status))
       w->error = error;
@@ -266,4 +304,4 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void 
 }
 
 const hr_kernel_functions hr_kernel_attention_fused_onednn = {
-    .supports = supports, .prepare = prepare, .run_attention = run, .release = release};
+    .prepare = prepare, .run_attention = run, .release = release, .describe = describe};

@@ -7,57 +7,69 @@
  *   → S [batch, q_heads, q_len, ld] fp32                     ld: kv_len rounded up to a cache line
  *   → P in its place, in the operands' format
  *   × V [batch, v_heads, 1, kv_len, v_dim]
- *   → O */
+ *   → O
+ *
+ * What oneDNN does not multiply is copied as [batch, heads, length, dim] first, fp16 as fp32, and O is copied out. Where
+ * sequences differ in length they are filled up with zeros to the longest, as a batch is padded; that costs the memory
+ * and the time of sequences that are all so long. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cpu/onednn.h"
 #include "runtime/cpu/scores.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LINE 16 /* floats in a cache line */
 
 typedef struct materialized {
-  hr_attention a;
   hr_scores scores;
+  hr_onednn *onednn;
   hr_team *team;
+  int threads;
   hr_matmul *score, *value; /* NULL where there is nothing to multiply */
   int64_t ld;
-  size_t scores_bytes;
+  size_t scratch, q, k, v; /* bytes from the workspace's beginning, where the scores are; O takes the place of Q */
 } materialized;
 
-static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+typedef struct operand {
+  int64_t heads, rows, dim; /* of each sequence */
+} operand;
+
+static operand operand_of(const hr_attention *a, hr_attention_operand which)
 {
-  (void)device;
-  if (problem->attention.variable_lengths) {
-    snprintf(why, why_size,
-             "takes one length for all sequences: oneDNN's products are made for their sizes beforehand");
-    return false;
-  }
-  return true;
+  bool key = which == HR_OPERAND_K || which == HR_OPERAND_V;
+  return (operand){.heads = which == HR_OPERAND_K   ? a->k_heads
+                            : which == HR_OPERAND_V ? a->v_heads
+                                                    : a->q_heads,
+                   .rows = key ? a->kv_len : a->q_len,
+                   .dim = which == HR_OPERAND_V || which == HR_OPERAND_O ? a->v_dim : a->qk_dim};
 }
 
-/* Matrices of rows × columns of an operand, `groups` heads of `heads` next to each other for each of the other
- * factor's. */
-static hr_tensor operand(const hr_attention *a, hr_attention_operand which, int64_t heads, int64_t group, int64_t rows,
-                         int64_t columns, bool transposed)
+/* Heads in groups of `group`, as many to each group as the other factor has to share. */
+static hr_tensor tensor_of(const materialized *m, hr_attention_operand which, int64_t group, bool transposed)
 {
+  const hr_attention *a = &m->scores.attention;
+  operand o = operand_of(a, which);
   hr_strides s = hr_attention_strides(a, which);
-  hr_tensor t = {.dtype = a->dtype,
-                 .rank = 5,
-                 .sizes = {a->batch, heads / group, group, rows, columns},
-                 .strides = {s.batch, s.head * group, s.head, transposed ? 1 : s.row, transposed ? s.row : 1}};
-  return t;
+  hr_dtype dtype = m->scores.factors;
+  if (m->scores.packed) {
+    s = (hr_strides){.batch = o.heads * o.rows * o.dim, .row = o.dim, .head = o.rows * o.dim};
+    dtype = which == HR_OPERAND_O ? HR_FP32 : dtype;
+  }
+  int64_t rows = transposed ? o.dim : o.rows, columns = transposed ? o.rows : o.dim;
+  return (hr_tensor){.dtype = dtype,
+                     .rank = 5,
+                     .sizes = {a->batch, o.heads / group, group, rows, columns},
+                     .strides = {s.batch, s.head * group, s.head, transposed ? 1 : s.row, transposed ? s.row : 1}};
 }
 
 /* The scores, or the weights that have taken their place. */
 static hr_tensor scores_tensor(const materialized *m, int64_t groups, hr_dtype dtype)
 {
-  const hr_attention *a = &m->a;
+  const hr_attention *a = &m->scores.attention;
   int64_t row = m->ld * (int64_t)(sizeof(float) / hr_dtype_bytes(dtype)), head = a->q_len * row;
   return (hr_tensor){.dtype = dtype,
                      .rank = 5,
@@ -65,131 +77,223 @@ static hr_tensor scores_tensor(const materialized *m, int64_t groups, hr_dtype d
                      .strides = {a->q_heads * head, a->q_heads / groups * head, head, row, 1}};
 }
 
-static hr_status make_products(materialized *m, const hr_cpu *cpu, int threads, hr_error *error)
+static void free_products(materialized *m)
 {
-  const hr_attention *a = &m->a;
-  const hr_tensor first[3] = {operand(a, HR_OPERAND_Q, a->q_heads, a->q_heads / a->k_heads, a->q_len, a->qk_dim, false),
-                              operand(a, HR_OPERAND_K, a->k_heads, 1, a->qk_dim, a->kv_len, true),
-                              scores_tensor(m, a->k_heads, HR_FP32)};
-  const hr_tensor second[3] = {
-      scores_tensor(m, a->v_heads, m->scores.weights),
-      operand(a, HR_OPERAND_V, a->v_heads, 1, a->kv_len, a->v_dim, false),
-      operand(a, HR_OPERAND_O, a->q_heads, a->q_heads / a->v_heads, a->q_len, a->v_dim, false)};
-  HR_TRY(hr_matmul_create(cpu->onednn, threads, first, &m->score, error));
-  return hr_matmul_create(cpu->onednn, threads, second, &m->value, error);
+  hr_matmul_free(m->score);
+  hr_matmul_free(m->value);
+  m->score = m->value = NULL;
 }
 
-static hr_status build(materialized *m, hr_device *device, size_t *workspace_bytes, hr_error *error)
+/* As hr_scores_find_way() wants it. */
+static hr_status make_products(void *kernel, hr_error *error)
 {
-  const hr_attention *a = &m->a;
-  const hr_cpu *cpu = device->state;
-  hr_checked64 rows = hr_times(hr_times(hr_checked(a->batch), a->q_heads), a->q_len);
-  m->ld = hr_round_up(a->kv_len, LINE);
-  hr_checked64 bytes = hr_times(rows, m->ld * (int64_t)sizeof(float));
-  if (bytes.overflow)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY,
-                   "scores of %" PRId64 " × %" PRId64 " for %" PRId64 " heads fit no memory", a->q_len, a->kv_len,
-                   a->q_heads);
-  HR_TRY(hr_cpu_team(device, &m->team, error));
-  if (bytes.value == 0)
-    return HR_OK;
-  HR_TRY(make_products(m, cpu, device->threads, error));
+  materialized *m = kernel;
+  const hr_attention *a = &m->scores.attention;
+  const hr_tensor first[3] = {tensor_of(m, HR_OPERAND_Q, a->q_heads / a->k_heads, false),
+                              tensor_of(m, HR_OPERAND_K, 1, true), scores_tensor(m, a->k_heads, HR_FP32)};
+  const hr_tensor second[3] = {scores_tensor(m, a->v_heads, m->scores.factors), tensor_of(m, HR_OPERAND_V, 1, false),
+                               tensor_of(m, HR_OPERAND_O, a->q_heads / a->v_heads, false)};
+  free_products(m);
+  HR_TRY(hr_matmul_create(m->onednn, m->threads, first, &m->score, error));
+  return hr_matmul_create(m->onednn, m->threads, second, &m->value, error);
+}
+
+/* ---- the workspace ---- */
+
+static hr_checked64 operand_bytes(const hr_attention *a, hr_attention_operand which, size_t element)
+{
+  operand o = operand_of(a, which);
+  return hr_times(hr_times(hr_times(hr_times(hr_checked(a->batch), o.heads), o.rows), o.dim), (int64_t)element);
+}
+
+static hr_status fit_no_memory(const hr_attention *a, hr_error *error)
+{
+  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY,
+                 "scores of %" PRId64 " × %" PRId64 " for %" PRId64 " heads fit no memory", a->q_len, a->kv_len,
+                 a->q_heads);
+}
+
+static hr_status lay_out(materialized *m, hr_checked64 scores, size_t *workspace_bytes, hr_error *error)
+{
+  const hr_attention *a = &m->scores.attention;
   size_t first = hr_matmul_workspace_bytes(m->score), second = hr_matmul_workspace_bytes(m->value);
-  m->scores_bytes = (size_t)hr_round_up(bytes.value, 64);
-  *workspace_bytes = m->scores_bytes + (first > second ? first : second);
+  hr_checked64 end = hr_checked(0);
+  hr_place(&end, scores);
+  m->scratch = hr_place(&end, hr_checked((int64_t)(first > second ? first : second)));
+  if (m->scores.packed) {
+    size_t element = hr_dtype_bytes(m->scores.factors);
+    hr_checked64 q = operand_bytes(a, HR_OPERAND_Q, element), o = operand_bytes(a, HR_OPERAND_O, sizeof(float));
+    m->q = hr_place(&end, hr_larger(q, o));
+    m->k = hr_place(&end, operand_bytes(a, HR_OPERAND_K, element));
+    m->v = hr_place(&end, operand_bytes(a, HR_OPERAND_V, element));
+  }
+  if (end.overflow)
+    return fit_no_memory(a, error);
+  *workspace_bytes = (size_t)end.value;
   return HR_OK;
 }
 
 static void release(void *state)
 {
-  materialized *m = state;
-  if (!m)
-    return;
-  hr_matmul_free(m->score);
-  hr_matmul_free(m->value);
-  free(m);
+  free_products(state);
+  free(state);
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
                          hr_error *error)
 {
   const hr_cpu *cpu = device->state;
+  const hr_attention *a = &problem->attention;
   materialized *m = calloc(1, sizeof *m);
   if (!m)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for a plan");
-  m->a = problem->attention;
-  m->scores = hr_scores_make(&m->a, &cpu->isa);
-  *workspace_bytes = 0;
-  hr_status status = build(m, device, workspace_bytes, error);
-  if (status != HR_OK) {
-    release(m);
-    return status;
-  }
   *state = m;
-  return HR_OK;
+  m->scores = hr_scores_make(a, &cpu->isa);
+  m->onednn = cpu->onednn;
+  m->threads = device->threads;
+  m->ld = hr_round_up(a->kv_len, LINE);
+  hr_checked64 rows = hr_times(hr_times(hr_checked(a->batch), a->q_heads), a->q_len);
+  hr_checked64 scores = hr_times(rows, m->ld * (int64_t)sizeof(float));
+  if (scores.overflow)
+    return fit_no_memory(a, error);
+  HR_TRY(hr_cpu_team(device, &m->team, error));
+  if (scores.value == 0)
+    return HR_OK;
+  HR_TRY(hr_scores_find_way(&m->scores, make_products, m, error));
+  return lay_out(m, scores, workspace_bytes, error);
 }
 
-/* The softmax of all rows, which members draw in turn. */
-typedef struct rows {
+static void describe(const void *state, char *text, size_t size)
+{
+  const materialized *m = state;
+  snprintf(text, size, "%s", hr_scores_way(&m->scores));
+}
+
+/* ---- the run ---- */
+
+/* One walk over heads or rows, which members draw in turn. */
+typedef struct walk {
   const materialized *m;
   const hr_attention_arguments *arguments;
-  float *scores;
+  char *workspace;
   atomic_int_fast64_t next;
-} rows;
+} walk;
 
-static void softmax_row(const rows *r, int64_t row)
+/* Index: of all heads of Q, then K, then V. */
+static void pack_head(const walk *w, hr_attention_operand which, int64_t index, size_t place)
 {
-  const hr_attention *a = &r->m->a;
-  int64_t query = row % a->q_len, head = row / a->q_len % a->q_heads;
-  const hr_score_row how = {.seen = hr_attention_visible(a, a->q_len, a->kv_len, query),
-                            .slope = a->alibi ? r->arguments->alibi_slopes[head] : 0,
-                            .position = query + a->kv_len - a->q_len};
-  hr_score_sum sum = hr_scores_softmax(&r->m->scores, &how, r->scores + row * r->m->ld, a->kv_len, true);
-  if (r->arguments->lse)
-    r->arguments->lse[row] = sum.lse;
+  const materialized *m = w->m;
+  const hr_attention *a = &m->scores.attention;
+  operand o = operand_of(a, which);
+  hr_sequence s = hr_attention_sequence(a, w->arguments, index / o.heads);
+  int64_t rows = which == HR_OPERAND_Q ? s.q_len : s.kv_len;
+  size_t bytes = (size_t)(o.rows * o.dim) * hr_dtype_bytes(m->scores.factors);
+  hr_scores_pack(&m->scores, hr_scores_row(&m->scores, which, &s, index % o.heads, 0),
+                 hr_attention_strides(a, which).row, o.dim, rows, o.rows, w->workspace + place + (size_t)index * bytes);
 }
+
+static void pack_heads(void *context, int member)
+{
+  (void)member;
+  walk *w = context;
+  const hr_attention *a = &w->m->scores.attention;
+  int64_t q = a->batch * a->q_heads, k = q + a->batch * a->k_heads, v = k + a->batch * a->v_heads, index;
+  while ((index = atomic_fetch_add(&w->next, 1)) < v) {
+    if (index < q)
+      pack_head(w, HR_OPERAND_Q, index, w->m->q);
+    else if (index < k)
+      pack_head(w, HR_OPERAND_K, index - q, w->m->k);
+    else
+      pack_head(w, HR_OPERAND_V, index - k, w->m->v);
+  }
+}
+
+typedef void (*row_fn)(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row);
 
 #define ROWS_AT_A_TIME 16
 
-static void softmax_rows(void *context, int member)
+/* `row` counts those of all heads, [batch, q_heads, q_len]; queries that a shorter sequence lacks are left out. */
+static inline __attribute__((always_inline)) void walk_rows(walk *w, row_fn work)
 {
-  (void)member;
-  rows *r = context;
-  const hr_attention *a = &r->m->a;
+  const hr_attention *a = &w->m->scores.attention;
   int64_t count = a->batch * a->q_heads * a->q_len, first;
-  while ((first = atomic_fetch_add(&r->next, ROWS_AT_A_TIME)) < count) {
-    for (int64_t row = first; row < hr_min64(count, first + ROWS_AT_A_TIME); row++)
-      softmax_row(r, row);
+  while ((first = atomic_fetch_add(&w->next, ROWS_AT_A_TIME)) < count) {
+    for (int64_t row = first; row < hr_min64(count, first + ROWS_AT_A_TIME); row++) {
+      int64_t query = row % a->q_len, head = row / a->q_len % a->q_heads;
+      hr_sequence s = hr_attention_sequence(a, w->arguments, row / a->q_len / a->q_heads);
+      if (query < s.q_len)
+        work(w, &s, head, query, row);
+    }
   }
 }
 
-/* Without keys. */
-static void write_nothing_seen(const hr_attention *a, const hr_attention_arguments *x)
+static void weigh_row(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
 {
-  hr_strides s = hr_attention_strides(a, HR_OPERAND_O);
-  size_t element = hr_dtype_bytes(a->dtype);
-  for (int64_t row = 0; row < a->batch * a->q_len * a->q_heads; row++) {
-    int64_t head = row % a->q_heads, query = row / a->q_heads % a->q_len, batch = row / a->q_heads / a->q_len;
-    int64_t at = batch * s.batch + query * s.row + head * s.head;
-    memset((char *)x->o + (size_t)at * element, 0, (size_t)a->v_dim * element);
-    if (x->lse)
-      x->lse[row] = -INFINITY;
-  }
+  const materialized *m = w->m;
+  float *scores = (float *)(void *)w->workspace + row * m->ld;
+  hr_scores_weigh(&m->scores, w->arguments, sequence, head, query, scores, m->scores.attention.kv_len, true);
+}
+
+static void write_row(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
+{
+  const materialized *m = w->m;
+  const hr_attention *a = &m->scores.attention;
+  hr_key_range seen = hr_attention_visible(a, sequence->q_len, sequence->kv_len, query);
+  const float *from = (const float *)(const void *)(w->workspace + m->q) + row * a->v_dim;
+  hr_scores_write(&m->scores, sequence, head, query, from, seen.first < seen.end ? 1 : 0);
+}
+
+static void write_no_row(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
+{
+  (void)row;
+  hr_scores_write_nothing(&w->m->scores, sequence, head, query);
+}
+
+static void weigh_rows(void *context, int member)
+{
+  (void)member;
+  walk_rows(context, weigh_row);
+}
+
+static void write_rows(void *context, int member)
+{
+  (void)member;
+  walk_rows(context, write_row);
+}
+
+static void write_no_rows(void *context, int member)
+{
+  (void)member;
+  walk_rows(context, write_no_row);
+}
+
+static void run_walk(const materialized *m, const hr_attention_arguments *x, void *workspace, hr_team_fn work)
+{
+  walk w = {.m = m, .arguments = x, .workspace = workspace};
+  hr_team_run(m->team, work, &w);
 }
 
 static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void *workspace, hr_error *error)
 {
   const materialized *m = plan->state;
+  const bool packed = m->scores.packed;
+  char *memory = workspace;
   if (!m->score) {
-    write_nothing_seen(&m->a, x);
+    run_walk(m, x, workspace, write_no_rows);
     return HR_OK;
   }
-  void *scratch = (char *)workspace + m->scores_bytes;
-  HR_TRY(hr_matmul_run(m->score, x->q, x->k, workspace, scratch, error));
-  rows r = {.m = m, .arguments = x, .scores = workspace};
-  hr_team_run(m->team, softmax_rows, &r);
-  return hr_matmul_run(m->value, workspace, x->v, x->o, scratch, error);
+  if (packed)
+    run_walk(m, x, workspace, pack_heads);
+  const void *q = packed ? memory + m->q : x->q, *k = packed ? memory + m->k : x->k;
+  const void *v = packed ? memory + m->v : x->v;
+  void *o = packed ? memory + m->q : x->o;
+  HR_TRY(hr_matmul_run(m->score, q, k, memory, memory + m->scratch, error));
+  run_walk(m, x, workspace, weigh_rows);
+  HR_TRY(hr_matmul_run(m->value, memory, v, o, memory + m->scratch, error));
+  if (packed)
+    run_walk(m, x, workspace, write_rows);
+  return HR_OK;
 }
 
 const hr_kernel_functions hr_kernel_attention_materialized_onednn = {
-    .supports = supports, .prepare = prepare, .run_attention = run, .release = release};
+    .prepare = prepare, .run_attention = run, .release = release, .describe = describe};

@@ -3,7 +3,7 @@
  * e^x = 2^n e^r with n = round(x / ln 2) and |r| ≤ ln(2) / 2, r by two steps of a fused multiply and add so that the
  * product n ln 2 has no error that counts; e^r ≈ 1 + r p(r), p of degree 4, fitted for the least largest relative error,
  * 9.2e-8. Over all floats in [-87.3, 88.7], where the result is a normal number, the largest error is 1.9e-7, relative
- * (test_vector.c measures it). Below, results are denormal and then 0; above, infinite. exp(NaN) is NaN, exp(0) is 1. */
+ * (tests/unit/test_scores.c measures it up to 0). Below, results are denormal and then 0; above, infinite. exp(NaN) is NaN, exp(0) is 1. */
 #ifndef HR_RUNTIME_EXP_H
 #define HR_RUNTIME_EXP_H
 

@@ -24,19 +24,6 @@ HR_INLINE int64_t lesser(int64_t a, int64_t b)
   return a < b ? a : b;
 }
 
-HR_INLINE hr_pair load_span(hr_dtype dtype, const void *from, int64_t at, int64_t count)
-{
-  return __builtin_expect(count == HR_PAIR, 1) ? hr_load(dtype, from, at) : hr_load_some(dtype, from, at, count);
-}
-
-HR_INLINE void store_span(hr_dtype dtype, void *to, int64_t at, hr_pair v, int64_t count, bool stream)
-{
-  if (__builtin_expect(count == HR_PAIR, 1))
-    hr_store(dtype, to, at, v, stream);
-  else
-    hr_store_some(dtype, to, at, v, count);
-}
-
 /* ---- element by element ---- */
 
 /* x Φ(x). Φ(x) − 1/2 ≈ x P(x²) / Q(x²) within 5.7e-8 on [-5.2, 5.2], fitted for the least largest error; beyond, Φ is 1
@@ -71,11 +58,11 @@ HR_INLINE void by_element(hr_dtype dtype, hr_rows_operation operation, const hr_
   int64_t end = first + first_span(dtype, j->output, first, j->stream);
   for (int64_t at = first; at < last; at = end, end += HR_PAIR) {
     int64_t count = lesser(end, last) - at;
-    hr_pair x = load_span(dtype, j->inputs[0], at, count), z = x;
+    hr_pair x = hr_load_span(dtype, j->inputs[0], at, count), z = x;
     if (operation != HR_ROWS_GELU)
-      z = load_span(dtype, j->inputs[1], at, count);
+      z = hr_load_span(dtype, j->inputs[1], at, count);
     hr_pair y = {element_of(operation, x.a, z.a), element_of(operation, x.b, z.b)};
-    store_span(dtype, j->output, at, y, count, j->stream);
+    hr_store_span(dtype, j->output, at, y, count, j->stream);
   }
 }
 
@@ -98,7 +85,7 @@ HR_INLINE float largest_in(hr_dtype dtype, const void *x, int64_t seen, int64_t 
   hr_pair most = {hr_all(-INFINITY), hr_all(-INFINITY)};
   for (int64_t at = 0, end = head; at < seen; at = end, end += HR_PAIR) {
     int64_t count = lesser(end, seen) - at;
-    hr_pair v = load_span(dtype, x, at, count);
+    hr_pair v = hr_load_span(dtype, x, at, count);
     if (count < HR_PAIR)
       v = hr_first(dtype, v, count, -INFINITY);
     most.a = hr_larger(v.a, most.a); /* a NaN is passed over, and makes the sum one */
@@ -123,7 +110,7 @@ HR_INLINE float exponentials(hr_dtype dtype, const void *x, int64_t seen, int64_
   hr_pair sum = {hr_all(0), hr_all(0)};
   for (int64_t at = 0, end = head; at < seen; at = end, end += HR_PAIR, to += HR_PAIR) {
     int64_t count = lesser(end, seen) - at;
-    hr_pair v = load_span(dtype, x, at, count), e = {hr_exp_negative(v.a - most), hr_exp_negative(v.b - most)};
+    hr_pair v = hr_load_span(dtype, x, at, count), e = {hr_exp_negative(v.a - most), hr_exp_negative(v.b - most)};
     prefetch_span(dtype, x, at + ahead);
     if (count < HR_PAIR)
       e = hr_first(dtype, e, count, 0);
@@ -150,7 +137,7 @@ HR_INLINE void softmax(hr_dtype dtype, const hr_rows_job *j, int64_t first, int6
         y = hr_load(HR_FP32, e, 0);
         y = (hr_pair){y.a * scale, y.b * scale};
       }
-      store_span(dtype, out, at, y, lesser(end, columns) - at, j->stream);
+      hr_store_span(dtype, out, at, y, lesser(end, columns) - at, j->stream);
     }
   }
 }
@@ -160,7 +147,7 @@ HR_INLINE float widen_and_sum(hr_dtype dtype, const void *x, int64_t columns, in
 {
   hr_pair sum = {hr_all(0), hr_all(0)};
   for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, to += HR_PAIR) {
-    hr_pair v = load_span(dtype, x, at, lesser(end, columns) - at); /* 0 beyond the end */
+    hr_pair v = hr_load_span(dtype, x, at, lesser(end, columns) - at); /* 0 beyond the end */
     hr_store(HR_FP32, to, 0, v, false);
     sum.a = squares ? hr_fma(v.a, v.a, sum.a) : sum.a + v.a;
     sum.b = squares ? hr_fma(v.b, v.b, sum.b) : sum.b + v.b;
@@ -196,13 +183,13 @@ HR_INLINE void norm(hr_dtype dtype, bool rms, const hr_rows_job *j, int64_t firs
     const float *v = scratch;
     for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, v += HR_PAIR) {
       int64_t count = lesser(end, columns) - at;
-      hr_pair x = hr_load(HR_FP32, v, 0), weight = load_span(dtype, j->inputs[1], at, count);
+      hr_pair x = hr_load(HR_FP32, v, 0), weight = hr_load_span(dtype, j->inputs[1], at, count);
       hr_pair y = {(x.a - mean) * scale, (x.b - mean) * scale}, bias = {hr_all(0), hr_all(0)};
       if (!rms)
-        bias = load_span(dtype, j->inputs[2], at, count);
+        bias = hr_load_span(dtype, j->inputs[2], at, count);
       y = (hr_pair){hr_fma(y.a, weight.a, bias.a), hr_fma(y.b, weight.b, bias.b)};
       prefetch_span(dtype, row, at + columns);
-      store_span(dtype, out, at, y, count, j->stream);
+      hr_store_span(dtype, out, at, y, count, j->stream);
     }
   }
 }
@@ -221,12 +208,12 @@ HR_INLINE void rotary(hr_dtype dtype, const hr_rows_job *j, int64_t first, int64
     void *out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
     for (int64_t at = 0; at < half; at += HR_PAIR) {
       int64_t count = lesser(HR_PAIR, half - at);
-      hr_pair u = load_span(dtype, x, at, count), v = load_span(dtype, x, half + at, count);
-      hr_pair c = load_span(dtype, table, at, count), s = load_span(dtype, table, half + at, count);
+      hr_pair u = hr_load_span(dtype, x, at, count), v = hr_load_span(dtype, x, half + at, count);
+      hr_pair c = hr_load_span(dtype, table, at, count), s = hr_load_span(dtype, table, half + at, count);
       hr_pair left = {hr_fma(u.a, c.a, -(v.a * s.a)), hr_fma(u.b, c.b, -(v.b * s.b))};
       hr_pair right = {hr_fma(v.a, c.a, u.a * s.a), hr_fma(v.b, c.b, u.b * s.b)};
-      store_span(dtype, out, at, left, count, stream);
-      store_span(dtype, out, half + at, right, count, stream);
+      hr_store_span(dtype, out, at, left, count, stream);
+      hr_store_span(dtype, out, half + at, right, count, stream);
     }
   }
 }

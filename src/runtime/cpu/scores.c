@@ -1,185 +1,120 @@
-/* exp(x) for x ≤ 0 as 2^n · 2^f, n the nearest whole number to x · log2(e): f times ln 2 is worked out from x in two
- * parts, so that it loses nothing, and 2^f is a polynomial of degree 6 in it (Taylor's: its remainder on ±ln 2 / 2 is
- * 0.3466^7 / 7! = 1.2e-7; with rounding 2.5e-7 at most: tests/unit/test_scores.c). Below −87, where 2^n would
- * be subnormal, it is 0. NaN stays NaN.
- *
- * The loops are written over 16 values that do not depend on each other, which compilers turn into vectors. */
 #include "runtime/cpu/scores.h"
+
+#include "base/error.h"
 
 #include <math.h>
 #include <string.h>
 
-#define LANES 16
-#define LEAST (-87.0F)
-
-static inline __attribute__((always_inline)) float exponential(float x)
+static const hr_scores_version *version_for(const hr_isa *isa)
 {
-  const float log2_e = 1.44269504F, high = 0.693359375F, low = -2.12194440e-4F, magic = 12582912.0F; /* 1.5 · 2^23 */
-  float held = x < LEAST ? LEAST : x;                                                                /* NaN stays */
-  float rounded = held * log2_e + magic, n = rounded - magic;
-  float r = (held - n * high) - n * low;
-  float p = 1.0F / 720;
-  p = p * r + 1.0F / 120;
-  p = p * r + 1.0F / 24;
-  p = p * r + 1.0F / 6;
-  p = p * r + 0.5F;
-  p = p * r + 1;
-  p = p * r + 1;
-  uint32_t bits;
-  memcpy(&bits, &rounded, sizeof bits);
-  bits = (bits << 23) + 0x3F800000u; /* the low bits of `rounded` are n */
-  float power;
-  memcpy(&power, &bits, sizeof power);
-  float result = p * power;
-  return x < LEAST ? 0 : result;
-}
-
-/* row[i] = exp(row[i] − largest); *sum is theirs, added up in 16 parts. */
-static inline __attribute__((always_inline)) void exponentials(float *row, int64_t count, float largest, float *sum)
-{
-  float parts[LANES] = {0};
-  int64_t i = 0;
-  for (; i + LANES <= count; i += LANES) {
-    for (int lane = 0; lane < LANES; lane++) {
-      float e = exponential(row[i + lane] - largest);
-      row[i + lane] = e;
-      parts[lane] += e;
-    }
-  }
-  for (; i < count; i++) {
-    row[i] = exponential(row[i] - largest);
-    parts[i % LANES] += row[i];
-  }
-  for (int half = LANES / 2; half > 0; half /= 2) {
-    for (int lane = 0; lane < half; lane++)
-      parts[lane] += parts[lane + half];
-  }
-  *sum = parts[0];
-}
-
-static void exponentials_any(float *row, int64_t count, float largest, float *sum)
-{
-  exponentials(row, count, largest, sum);
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) static void exponentials_avx2(float *row, int64_t count, float largest, float *sum)
-{
-  exponentials(row, count, largest, sum);
-}
-
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"))) static void exponentials_avx512(
-    float *row, int64_t count, float largest, float *sum)
-{
-  exponentials(row, count, largest, sum);
-}
-#endif
-
-hr_scores hr_scores_make(const hr_attention *attention, const hr_isa *isa)
-{
-  hr_scores scores = {.scale = (float)hr_attention_scale(attention),
-                      .softcap = attention->softcap,
-                      .weights = attention->dtype == HR_BF16 ? HR_BF16 : HR_FP32,
-                      .exponentials = exponentials_any};
-#if defined(__x86_64__)
+#if HR_WITH_SIMD
   if (hr_isa_has(isa, "avx512"))
-    scores.exponentials = exponentials_avx512;
-  else if (hr_isa_has(isa, "avx2"))
-    scores.exponentials = exponentials_avx2;
+    return &hr_scores_avx512;
+  if (hr_isa_has(isa, "avx2"))
+    return &hr_scores_avx2;
 #else
   (void)isa;
 #endif
-  return scores;
+  return &hr_scores_any;
 }
 
-/* Scale, cap and bias of the keys that are seen. Returns the largest; a NaN is never that. */
-static float finish_scores(const hr_scores *s, const hr_score_row *how, float *row)
+hr_scores hr_scores_make(const hr_attention *attention, const hr_isa *isa)
 {
-  float largest = -INFINITY;
-  for (int64_t j = how->seen.first; j < how->seen.end; j++)
-    row[j] *= s->scale;
-  for (int64_t j = how->seen.first; s->softcap > 0 && j < how->seen.end; j++)
-    row[j] = s->softcap * tanhf(row[j] / s->softcap);
-  for (int64_t j = how->seen.first; how->slope != 0 && j < how->seen.end; j++)
-    row[j] += how->slope * (float)(j - how->position);
-  float parts[LANES];
-  for (int lane = 0; lane < LANES; lane++)
-    parts[lane] = -INFINITY;
-  int64_t j = how->seen.first;
-  for (; j + LANES <= how->seen.end; j += LANES) {
-    for (int lane = 0; lane < LANES; lane++)
-      parts[lane] = row[j + lane] > parts[lane] ? row[j + lane] : parts[lane];
-  }
-  for (; j < how->seen.end; j++)
-    largest = row[j] > largest ? row[j] : largest;
-  for (int lane = 0; lane < LANES; lane++)
-    largest = parts[lane] > largest ? parts[lane] : largest;
-  return largest;
+  return (hr_scores){.attention = *attention,
+                     .scale = (float)hr_attention_scale(attention),
+                     .factors = attention->dtype,
+                     .version = version_for(isa)};
 }
 
-/* To nearest, ties to even; a NaN stays one. */
-static inline uint16_t bf16_of(float x)
+/* Of fp16, oneDNN has products where the processor has AVX512-FP16, at the rate of fp32 with sums in fp32. */
+hr_status hr_scores_find_way(hr_scores *s, hr_status (*make)(void *kernel, hr_error *error), void *kernel,
+                             hr_error *error)
 {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1)) >> 16;
-  return (uint16_t)(x != x ? 0x7FC0u : rounded);
+  const struct {
+    bool packed;
+    hr_dtype factors;
+  } ways[] = {{false, s->attention.dtype}, {true, s->attention.dtype}, {true, HR_FP32}};
+  hr_status status = HR_ERROR_UNSUPPORTED;
+  for (size_t i = 0; i < sizeof ways / sizeof *ways && status == HR_ERROR_UNSUPPORTED; i++) {
+    if (ways[i].factors == HR_FP16 || (!ways[i].packed && s->attention.variable_lengths))
+      continue;
+    s->packed = ways[i].packed;
+    s->factors = ways[i].factors;
+    status = make(kernel, error);
+  }
+  return status;
 }
 
-/* Each group is read before the half of its place that its result takes is written. */
-static void narrow(float *row, int64_t count)
+const char *hr_scores_way(const hr_scores *s)
 {
-  char *bytes = (char *)row;
-  int64_t i = 0;
-  for (; i + LANES <= count; i += LANES) {
-    float from[LANES];
-    uint16_t to[LANES];
-    memcpy(from, row + i, sizeof from);
-    for (int lane = 0; lane < LANES; lane++)
-      to[lane] = bf16_of(from[lane]);
-    memcpy(bytes + 2 * i, to, sizeof to);
-  }
-  for (; i < count; i++) {
-    float from;
-    memcpy(&from, row + i, sizeof from);
-    uint16_t to = bf16_of(from);
-    memcpy(bytes + 2 * i, &to, sizeof to);
-  }
+  if (!s->packed)
+    return "operands read in place";
+  return s->factors == s->attention.dtype ? "operands copied" : "operands copied to fp32";
 }
 
-hr_score_sum hr_scores_softmax(const hr_scores *s, const hr_score_row *how, float *row, int64_t columns, bool normalise)
+void hr_scores_pack(const hr_scores *s, const void *from, int64_t stride, int64_t dim, int64_t rows, int64_t all,
+                    void *to)
 {
-  hr_score_sum result = {.sum = 0, .lse = -INFINITY};
-  int64_t first = how->seen.first, end = how->seen.end;
-  if (first >= end) {
-    memset(row, 0, (size_t)columns * sizeof *row);
-    return result;
+  hr_dtype dtype = s->attention.dtype;
+  size_t step = (size_t)stride * hr_dtype_bytes(dtype), row = (size_t)dim * hr_dtype_bytes(s->factors);
+  for (int64_t i = 0; i < rows; i++) {
+    const void *at = (const char *)from + (size_t)i * step;
+    void *place = (char *)to + (size_t)i * row;
+    if (dtype == s->factors)
+      memcpy(place, at, row);
+    else
+      s->version->widen(dtype, at, dim, place);
   }
-  float largest = finish_scores(s, how, row);
-  s->exponentials(row + first, end - first, largest, &result.sum);
-  if (largest > -INFINITY)
-    result.lse = (float)((double)largest + log((double)result.sum));
-  float factor = 1 / result.sum;
-  for (int64_t j = first; normalise && j < end; j++)
-    row[j] *= factor;
-  memset(row, 0, (size_t)first * sizeof *row);
-  memset(row + end, 0, (size_t)(columns - end) * sizeof *row);
-  if (s->weights == HR_BF16)
-    narrow(row, columns);
-  return result;
+  memset((char *)to + (size_t)rows * row, 0, (size_t)(all - rows) * row);
 }
 
-void hr_scores_write(const hr_scores *s, const float *from, float factor, int64_t count, void *to)
+static void write_lse(const hr_sequence *sequence, int64_t head, int64_t query, float lse)
 {
-  if (factor == 0) {
-    memset(to, 0, (size_t)count * hr_dtype_bytes(s->weights));
-  } else if (s->weights == HR_BF16) {
-    uint16_t *out = to;
-    for (int64_t i = 0; i < count; i++)
-      out[i] = bf16_of(from[i] * factor);
-  } else {
-    float *out = to;
-    for (int64_t i = 0; i < count; i++)
-      out[i] = from[i] * factor;
-  }
+  if (sequence->lse)
+    sequence->lse[head * sequence->lse_head + query] = lse;
+}
+
+float hr_scores_weigh(const hr_scores *s, const hr_attention_arguments *arguments, const hr_sequence *sequence,
+                      int64_t head, int64_t query, float *row, int64_t columns, bool normalise)
+{
+  const hr_attention *a = &s->attention;
+  const hr_score_row how = {.seen = hr_attention_visible(a, sequence->q_len, sequence->kv_len, query),
+                            .scale = s->scale,
+                            .softcap = a->softcap,
+                            .slope = a->alibi ? arguments->alibi_slopes[head] : 0,
+                            .position = query + sequence->kv_len - sequence->q_len};
+  hr_score_sum sum = s->version->softmax(&how, row, columns, normalise);
+  if (s->factors != HR_FP32)
+    s->version->narrow(s->factors, row, 1, columns, row);
+  write_lse(sequence, head, query, sum.lse);
+  return how.seen.first >= how.seen.end ? 0 : 1 / sum.sum;
+}
+
+const void *hr_scores_row(const hr_scores *s, hr_attention_operand operand, const hr_sequence *sequence, int64_t head,
+                          int64_t row)
+{
+  const void *const bases[] = {[HR_OPERAND_Q] = sequence->q,
+                               [HR_OPERAND_K] = sequence->k,
+                               [HR_OPERAND_V] = sequence->v,
+                               [HR_OPERAND_O] = sequence->o};
+  hr_strides strides = hr_attention_strides(&s->attention, operand);
+  int64_t elements = row * strides.row + head * strides.head;
+  return (const char *)bases[operand] + elements * (int64_t)hr_dtype_bytes(s->attention.dtype);
+}
+
+void hr_scores_write(const hr_scores *s, const hr_sequence *sequence, int64_t head, int64_t query, const float *from,
+                     float factor)
+{
+  const hr_attention *a = &s->attention;
+  void *to = (void *)(uintptr_t)hr_scores_row(s, HR_OPERAND_O, sequence, head, query);
+  if (factor == 0)
+    memset(to, 0, (size_t)a->v_dim * hr_dtype_bytes(a->dtype));
+  else
+    s->version->narrow(a->dtype, from, factor, a->v_dim, to);
+}
+
+void hr_scores_write_nothing(const hr_scores *s, const hr_sequence *sequence, int64_t head, int64_t query)
+{
+  hr_scores_write(s, sequence, head, query, NULL, 0);
+  write_lse(sequence, head, query, -INFINITY);
 }

@@ -360,6 +360,20 @@ HR_INLINE void hr_store_some(hr_dtype dtype, void *to, int64_t at, hr_pair v, in
 
 #endif
 
+/* `count` elements from 1 to HR_PAIR; whole pairs are what mostly comes. */
+HR_INLINE hr_pair hr_load_span(hr_dtype dtype, const void *from, int64_t at, int64_t count)
+{
+  return __builtin_expect(count == HR_PAIR, 1) ? hr_load(dtype, from, at) : hr_load_some(dtype, from, at, count);
+}
+
+HR_INLINE void hr_store_span(hr_dtype dtype, void *to, int64_t at, hr_pair v, int64_t count, bool stream)
+{
+  if (__builtin_expect(count == HR_PAIR, 1))
+    hr_store(dtype, to, at, v, stream);
+  else
+    hr_store_some(dtype, to, at, v, count);
+}
+
 /* What streamed is in memory before anything that comes after. */
 HR_INLINE void hr_stream_end(void)
 {

@@ -40,7 +40,8 @@ typedef struct hr_summation {
   int64_t narrow;        /* of fp8: products that are added up in 14 bits before the sum goes to fp32; 0: all */
 } hr_summation;
 
-/** What a kernel is made of. `state` is the kernel's own, built by prepare and freed by release (either may be NULL).
+/** What a kernel is made of. `state` is the kernel's own, built by prepare and freed by release (either may be NULL);
+ *  what prepare has put into *state is released where it fails too.
  *  `inputs` are 1 to 3 device addresses. A kernel for attention has run_attention instead of run: its arguments have
  *  been checked (offsets where the host reads them), and addresses of operands without rows may be NULL. */
 typedef struct hr_kernel_functions {

@@ -63,14 +63,27 @@ static void look(hr_plan *plan)
     functions->describe(plan->state, plan->configuration, sizeof plan->configuration);
 }
 
+static void release(hr_plan *plan)
+{
+  if (plan->state && plan->kernel->functions->release)
+    plan->kernel->functions->release(plan->state);
+  plan->state = NULL;
+  plan->workspace_bytes = 0;
+}
+
 static hr_status take(hr_device *device, const hr_kernel *kernel, const hr_problem *problem, hr_plan *plan,
                       hr_error *error)
 {
   plan->device = device;
   plan->kernel = kernel;
   plan->problem = *problem;
+  hr_status status = HR_OK;
   if (kernel->functions->prepare)
-    HR_TRY(kernel->functions->prepare(device, problem, &plan->state, &plan->workspace_bytes, error));
+    status = kernel->functions->prepare(device, problem, &plan->state, &plan->workspace_bytes, error);
+  if (status != HR_OK) {
+    release(plan);
+    return status;
+  }
   plan->choices = 1;
   look(plan);
   return HR_OK;
@@ -235,8 +248,7 @@ void hr_plan_free(hr_plan *plan)
 {
   if (!plan)
     return;
-  if (plan->kernel->functions->release)
-    plan->kernel->functions->release(plan->state);
+  release(plan);
   free(plan);
 }
 
