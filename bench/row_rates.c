@@ -48,7 +48,7 @@ static int read_copy(hr_device *device, double *copy)
 {
   hr_error error;
   hr_hardware hardware;
-  if (hr_device_probe(device, &hardware, &error) != HR_OK)
+  if (hr_device_probe(device, NULL, NULL, &hardware, &error) != HR_OK)
     return fail(&error);
   *copy = hardware.bandwidth_bytes_per_s * hardware.bandwidth_share;
   return 0;

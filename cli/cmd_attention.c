@@ -117,11 +117,11 @@ static int run_job(const cli_run *run, attention_job *job, cli_output *output)
 {
   hr_error error = {.status = HR_OK};
   hr_prediction prediction;
-  hr_status status = hr_load_probed(job->device, &job->hardware, &error);
-  if (status == HR_OK)
-    job->attention.dtype = cli_dtype(run, &job->hardware);
-  if (status == HR_OK)
-    status = measure(run, job, &error);
+  hr_status status = cli_probe(run, job->device, &job->hardware, &error);
+  if (status != HR_OK)
+    return cli_output_close(output, status, &error);
+  job->attention.dtype = cli_dtype(run, &job->hardware);
+  status = measure(run, job, &error);
   bool interrupted = status == HR_ERROR_INTERRUPTED;
   bool predicted = hr_predict_attention(&job->hardware, &job->attention, &prediction, NULL) == HR_OK;
   if (status == HR_OK || (interrupted && job->count > 0))

@@ -31,27 +31,31 @@ static int list_names(void)
   return cli_flush(stdout);
 }
 
-static hr_status probe(const char *name, hr_hardware *hardware, hr_error *error)
+static hr_status probe(const cli_run *run, const char *name, hr_hardware *hardware, hr_error *error)
 {
   hr_device *device;
   hr_status status = hr_device_open(name, 0, &device, error);
   if (status != HR_OK)
     return status;
-  status = hr_load_probed(device, hardware, error);
+  status = cli_probe(run, device, hardware, error);
   hr_device_close(device);
   return status;
 }
 
-static void add(device_list *list, const char *name, bool measured)
+/* The status is in the list too, but for one that Ctrl-C kept from being there. */
+static hr_status add(const cli_run *run, device_list *list, const char *name, bool measured)
 {
   device_entry *entry = &list->entries[list->count];
   entry->error = (hr_error){.status = HR_OK};
-  hr_status status =
-      measured ? probe(name, &entry->hardware, &entry->error) : hr_load_hardware(name, &entry->hardware, &entry->error);
+  hr_status status = measured ? probe(run, name, &entry->hardware, &entry->error)
+                              : hr_load_hardware(name, &entry->hardware, &entry->error);
+  if (status == HR_ERROR_INTERRUPTED)
+    return status;
   list->reports[list->count++] = (hr_device_report){.name = name,
                                                     .status = status,
                                                     .detail = entry->error.message,
                                                     .hardware = status == HR_OK ? &entry->hardware : NULL};
+  return status;
 }
 
 static bool is_own(const char *name)
@@ -59,14 +63,18 @@ static bool is_own(const char *name)
   return strcmp(name, "cpu") == 0 || strncmp(name, "cuda", 4) == 0 || strcmp(name, "reference") == 0;
 }
 
-static void add_all(device_list *list, bool measured)
+/* Up to the one at which Ctrl-C came, if it did. */
+static int add_all(const cli_run *run, device_list *list)
 {
   size_t count;
   const hr_catalog_entry *known = hr_catalog_hardware(&count);
-  for (size_t i = 0; i < OWN_COUNT; i++)
-    add(list, own_devices[i], measured);
+  for (size_t i = 0; i < OWN_COUNT; i++) {
+    if (add(run, list, own_devices[i], run->options.probe) == HR_ERROR_INTERRUPTED)
+      return list->count > 0 ? CLI_GO_ON : EXIT_INTERRUPTED;
+  }
   for (size_t i = 0; i < count; i++)
-    add(list, known[i].name, false);
+    add(run, list, known[i].name, false);
+  return CLI_GO_ON;
 }
 
 /* The named ones; the first that cannot be had is an error. */
@@ -74,9 +82,10 @@ static int add_named(const cli_run *run, device_list *list)
 {
   for (int i = 0; i < run->argument_count; i++) {
     const char *name = run->arguments[i];
-    add(list, name, run->options.probe && is_own(name));
-    hr_status status = list->reports[list->count - 1].status;
-    const hr_error *error = &list->entries[list->count - 1].error;
+    const hr_error *error = &list->entries[list->count].error;
+    hr_status status = add(run, list, name, run->options.probe && is_own(name));
+    if (status == HR_ERROR_INTERRUPTED && list->count > 0)
+      return CLI_GO_ON;
     if (status == HR_ERROR_NOT_FOUND)
       return cli_fail(EXIT_USAGE, "%s", error->message);
     if (status != HR_OK)
@@ -100,7 +109,7 @@ int cli_devices(const cli_run *run)
   else if (run->argument_count > 0)
     code = add_named(run, &list);
   else
-    add_all(&list, run->options.probe);
+    code = add_all(run, &list);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
@@ -113,6 +122,8 @@ int cli_devices(const cli_run *run)
     hr_status status =
         hr_report_devices(output.stream, &output.options, list.reports, list.count, libraries, library_count, &error);
     code = cli_output_close(&output, status, &error);
+    if (code == EXIT_FINE && cli_interrupted())
+      code = EXIT_INTERRUPTED;
   }
   free(list.reports);
   free(list.entries);

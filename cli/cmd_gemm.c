@@ -73,7 +73,7 @@ static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, h
   options.cancelled = cli_cancelled;
   if (run->options.budget > 0)
     options.time_limit_ns = run->options.budget * 1e9;
-  hr_status status = hr_load_probed(device, hardware, error);
+  hr_status status = cli_probe(run, device, hardware, error);
   if (status != HR_OK)
     return status;
   gemm->dtype = cli_dtype(run, hardware);
@@ -83,7 +83,7 @@ static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, h
 static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_output *output)
 {
   hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
-  hr_hardware hardware;
+  hr_hardware hardware = {.struct_size = 0};
   hr_measurement measurement = {.status = HR_OK};
   hr_status status = HR_OK, kept = HR_OK;
   bool measured = false;
@@ -100,7 +100,8 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
     }
     product->dtype = cli_dtype(run, &hardware);
   }
-  bool interrupted = status == HR_ERROR_INTERRUPTED; /* the prediction is there nevertheless */
+  /* Once the device is known the prediction is there nevertheless. */
+  bool interrupted = status == HR_ERROR_INTERRUPTED && hardware.struct_size > 0;
   hr_prediction prediction;
   if (status == HR_OK || interrupted)
     status = hr_predict_gemm(&hardware, product, &prediction, &error);

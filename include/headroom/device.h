@@ -43,8 +43,10 @@ HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware
 /** As hr_device_detect(), then measures for two seconds, on a GPU six: what its instructions reach (`ceilings`), and the
  *  library's best products and a streaming copy, which replace the estimated rates. A rate that other programs kept from settling stays an estimate, and
  *  hardware->calibration then HR_CALIBRATION_ESTIMATED. HR_ERROR_UNSUPPORTED for a device without rates,
- *  HR_ERROR_UNAVAILABLE where it has neither a kernel for products nor loops. */
-HR_API hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error);
+ *  HR_ERROR_UNAVAILABLE where it has neither a kernel for products nor loops. `progress` (may be NULL) is asked every
+ *  some milliseconds; HR_ERROR_INTERRUPTED once it says stop, *hardware is then untouched. */
+HR_API hr_status hr_device_probe(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
+                                 hr_error *error);
 
 /** The queue that runs are started on: for "cuda:N" the CUstream (the runtime's cudaStream_t), in the GPU's primary
  *  context, so that another library can put its own work there or capture both in a graph. NULL for the others, whose

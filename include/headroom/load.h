@@ -25,7 +25,8 @@ HR_API hr_status hr_load_hardware(const char *what, hr_hardware *hardware, hr_er
 
 /** hr_device_probe(), and what a probe does not tell (alignment, tiles, …) from the built-in file of the product, if
  *  there is one. */
-HR_API hr_status hr_load_probed(hr_device *device, hr_hardware *hardware, hr_error *error);
+HR_API hr_status hr_load_probed(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
+                                hr_error *error);
 
 /** Writes "; did you mean a, b or c?" to `text` with the (at most 3) names nearest to `wanted` by edit distance, nearest
  *  first; an empty text when none is near. */

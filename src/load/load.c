@@ -171,10 +171,11 @@ static void know_product(hr_hardware *hardware)
   }
 }
 
-hr_status hr_load_probed(hr_device *device, hr_hardware *hardware, hr_error *error)
+hr_status hr_load_probed(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
+                         hr_error *error)
 {
   hr_hardware probed;
-  HR_TRY(hr_device_probe(device, &probed, error));
+  HR_TRY(hr_device_probe(device, progress, context, &probed, error));
   if (probed.kind != HR_HARDWARE_GPU) {
     *hardware = probed;
     return HR_OK;

@@ -150,14 +150,18 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
 
 /* The shares of the rows are of what this device's instructions and library reached a moment ago; without that there are
  * none. A sweep that has nothing left to measure probes nothing. */
-static void probe_once(hr_device *device, run_state *state, hr_hardware *hardware)
+static hr_status probe_once(hr_device *device, run_state *state, hr_hardware *hardware, hr_error *error)
 {
   hr_hardware own = {.struct_size = 0}, *rates = state->options->rates ? state->options->rates : &own;
   if (state->probed || !state->options->probe)
-    return;
+    return HR_OK;
   state->probed = true;
-  if (rates->struct_size > 0 || hr_device_probe(device, rates, NULL) == HR_OK)
+  hr_status status = rates->struct_size > 0 ? HR_OK : hr_device_probe(device, ask_within, state, rates, NULL);
+  if (status == HR_ERROR_INTERRUPTED)
+    return hr_fail(error, status, "stopped by the caller");
+  if (status == HR_OK)
     *hardware = *rates;
+  return HR_OK;
 }
 
 static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_point *point, const hr_result *base,
@@ -175,7 +179,7 @@ static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_po
   }
   if (ask(state))
     return HR_ERROR_INTERRUPTED;
-  probe_once(device, state, hardware);
+  HR_TRY(probe_once(device, state, hardware, error));
   hr_measurement measurement = result.measurement;
   HR_TRY(measure(device, hardware, point, state, &measurement, error));
   measurement.warm = state->options->warm;

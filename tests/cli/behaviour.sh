@@ -125,6 +125,13 @@ expect "Ctrl-C ends it" test $code -eq 130
 expect "with what it has" grep -q "Shapes, fastest first" interrupted
 expect "and says that it is not all" grep -q "not all of them" interrupted
 expect "without an error" test ! -s errors
+# Each begins with seconds of measuring the device.
+for command in 'devices --probe cpu' 'devices --probe' 'gemm --measure 64 64 64' 'attention --q-len 16' \
+  'advise --measure gpt2' 'layer gpt2' 'sweep fig24 --db stopped.db'; do
+  timeout --foreground -s INT --preserve-status 0.4 "$H" $command > interrupted 2> errors
+  expect "Ctrl-C ends $command while it probes" test $? -eq 130
+  expect "with nothing that was not measured" test ! -s interrupted
+done
 echo old > kept
 timeout -s KILL 2 $long -o kept > killed 2>&1
 expect "a kill leaves the old file whole" grep -qx old kept

@@ -12,7 +12,7 @@ static void a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected(void 
   hr_error error;
   assert_ok(hr_device_open("cpu", 0, &device, &error), error);
   assert_ok(hr_device_detect(device, &detected, &error), error);
-  hr_status status = hr_device_probe(device, &probed, &error);
+  hr_status status = hr_device_probe(device, NULL, NULL, &probed, &error);
   if (status == HR_ERROR_UNAVAILABLE) { /* a machine without oneDNN, and no loops */
     print_message("%s\n", error.message);
     hr_device_close(device);
@@ -43,7 +43,7 @@ static void a_probed_gpu_has_a_ceiling_for_each_of_its_units(void **state)
     print_message("%s\n", error.message);
     skip();
   }
-  assert_ok(hr_device_probe(device, &probed, &error), error);
+  assert_ok(hr_device_probe(device, NULL, NULL, &probed, &error), error);
   assert_ok(hr_hardware_check(&probed, &error), error);
   for (hr_ceiling_kind kind = HR_CEILING_PRODUCT; kind <= HR_CEILING_COPY; kind++)
     assert_true(hr_hardware_ceiling(&probed, kind, HR_FP32) > 0);
@@ -63,8 +63,44 @@ static void the_reference_is_no_device_to_predict_for(void **state)
   hr_hardware probed;
   hr_error error = {.message = ""};
   assert_ok(hr_device_open("reference", 0, &device, &error), error);
-  assert_int_not_equal(hr_device_probe(device, &probed, &error), HR_OK);
+  assert_int_not_equal(hr_device_probe(device, NULL, NULL, &probed, &error), HR_OK);
   assert_true(strlen(error.message) > 0);
+  hr_device_close(device);
+}
+
+/* Says stop the asked-th time, counted from 1, and fails if it is asked again. */
+typedef struct stopper {
+  int asked, stop_at;
+  double last_done;
+} stopper;
+
+static int stop_once(void *context, double done, const char *what)
+{
+  stopper *s = context;
+  assert_true(done >= s->last_done && done <= 1 && what && what[0]);
+  assert_true(s->asked < s->stop_at);
+  s->last_done = done;
+  return ++s->asked == s->stop_at;
+}
+
+/* At the beginning, among the instructions, and from there on in ever larger steps to the last products. */
+static void a_probe_stops_wherever_its_caller_says_so(void **state)
+{
+  (void)state;
+  hr_device *device;
+  hr_error error;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  hr_status status = HR_ERROR_INTERRUPTED;
+  for (int stop_at = 1, tries = 0; status == HR_ERROR_INTERRUPTED; stop_at *= 3, tries++) {
+    stopper s = {.stop_at = stop_at};
+    hr_hardware probed = {.struct_size = 0};
+    status = hr_device_probe(device, stop_once, &s, &probed, &error);
+    assert_true(tries < 20 && (status == HR_OK || status == HR_ERROR_INTERRUPTED));
+    assert_true((status == HR_OK) == (probed.struct_size > 0)); /* untouched otherwise */
+    if (status != HR_OK)
+      assert_string_equal(error.message, "stopped by the caller");
+    assert_true(stop_at > 3 || status == HR_ERROR_INTERRUPTED);
+  }
   hr_device_close(device);
 }
 
@@ -74,6 +110,7 @@ int main(void)
       cmocka_unit_test(a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected),
       cmocka_unit_test(a_probed_gpu_has_a_ceiling_for_each_of_its_units),
       cmocka_unit_test(the_reference_is_no_device_to_predict_for),
+      cmocka_unit_test(a_probe_stops_wherever_its_caller_says_so),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

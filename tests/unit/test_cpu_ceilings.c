@@ -179,7 +179,7 @@ static void the_probe_measures_a_ceiling_for_each_loop_that_can_run(void **state
   hr_hardware hardware;
   hr_error error;
   assert_ok(hr_device_open("cpu", 1, &device, &error), error);
-  assert_ok(hr_device_probe(device, &hardware, &error), error);
+  assert_ok(hr_device_probe(device, NULL, NULL, &hardware, &error), error);
   hr_device_close(device);
   hr_isa isa = here();
   assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_PRODUCT, HR_FP32) > 0);

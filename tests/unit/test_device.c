@@ -69,7 +69,7 @@ static void the_reference_has_no_speed(void **state)
   hr_device *device = open_device("reference");
   hr_hardware hardware;
   assert_int_equal(hr_device_detect(device, &hardware, NULL), HR_ERROR_UNSUPPORTED);
-  assert_int_equal(hr_device_probe(device, &hardware, NULL), HR_ERROR_UNSUPPORTED);
+  assert_int_equal(hr_device_probe(device, NULL, NULL, &hardware, NULL), HR_ERROR_UNSUPPORTED);
   hr_device_close(device);
 }
 

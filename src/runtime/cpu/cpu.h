@@ -46,6 +46,7 @@ hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *err
 hr_status hr_cpu_read_rate(hr_device *device, hr_read_loop read, int threads, double *bytes_per_s, hr_error *error);
 
 /** hr_backend.measure_ceilings (ceilings.c). */
-hr_status hr_cpu_measure_ceilings(hr_device *device, hr_ceiling *ceilings, size_t *count, hr_error *error);
+hr_status hr_cpu_measure_ceilings(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
+                                  hr_error *error);
 
 #endif

@@ -67,6 +67,9 @@ static bool taken_over(size_t index, int capability)
 
 typedef struct job {
   const hr_cuda *cuda;
+  const hr_watch *watch;
+  double done; /* of all loops and streams */
+  const char *what;
   cu_function function;
   unsigned blocks;
   cu_address sums, took;
@@ -118,8 +121,11 @@ static hr_status time_loop(hr_device *device, job *j, double *step_ns, hr_error 
   hr_status status = hr_cuda_time_runs(device, launch_loop, j, 1, &kept, &time_ns, error);
   if (status == HR_OK && time_ns > 0)
     j->steps = (long long)fmin(fmax(1024 * CHUNK_NS / time_ns, 1024), 1e9);
-  for (int i = 0; i < CHUNKS && status == HR_OK; i++)
-    status = hr_cuda_time_runs(device, launch_loop, j, 1, &kept, &times[i], error);
+  for (int i = 0; i < CHUNKS && status == HR_OK; i++) {
+    status = hr_watch_ask(j->watch, j->done, j->what, error);
+    if (status == HR_OK)
+      status = hr_cuda_time_runs(device, launch_loop, j, 1, &kept, &times[i], error);
+  }
   hr_cuda_forget(device, kept);
   HR_TRY(status);
   qsort(times + CHUNKS / 2, CHUNKS - CHUNKS / 2, sizeof *times, by_size);
@@ -189,16 +195,21 @@ static hr_status measure_all(hr_device *device, int64_t multiprocessors, job *j,
   for (size_t i = 0; i < LOOP_COUNT; i++) {
     if (taken_over(i, j->cuda->capability))
       continue;
+    j->done = (double)i / (double)(LOOP_COUNT + 1);
+    j->what = loops[i].instruction;
+    HR_TRY(hr_watch_ask(j->watch, j->done, j->what, error)); /* before a program is compiled */
     HR_TRY(measure_loop(device, &loops[i], multiprocessors, j, &ceilings[*count], error));
     ++*count;
   }
+  HR_TRY(hr_watch_ask(j->watch, (double)LOOP_COUNT / (double)(LOOP_COUNT + 1), "streams", error));
   return measure_streams(device, multiprocessors, j, ceilings, count, error);
 }
 
-hr_status hr_cuda_measure_ceilings(hr_device *device, hr_ceiling *ceilings, size_t *count, hr_error *error)
+hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
+                                   hr_error *error)
 {
   const hr_cuda *cuda = device->state;
-  job j = {.cuda = cuda};
+  job j = {.cuda = cuda, .watch = watch};
   hr_hardware hardware;
   hr_buffer *sums = NULL, *took = NULL;
   HR_TRY(hr_cuda_detect(device, &hardware, error));

@@ -74,7 +74,8 @@ void hr_cuda_forget(hr_device *device, void *recorded);
 hr_status hr_cuda_copy_rate(hr_device *device, double *bytes_per_s, hr_error *error);
 
 /** hr_backend.measure_ceilings (ceilings.c). */
-hr_status hr_cuda_measure_ceilings(hr_device *device, hr_ceiling *ceilings, size_t *count, hr_error *error);
+hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
+                                   hr_error *error);
 
 /** hr_backend.conditions (conditions.c). */
 void hr_cuda_conditions(const hr_device *device, hr_conditions *conditions);

@@ -1,5 +1,7 @@
 #include "runtime/device/device.h"
 
+#include "base/error.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,13 @@ const char *hr_device_name(const hr_device *device)
 hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware, hr_error *error)
 {
   return device->backend->detect(device, hardware, error);
+}
+
+hr_status hr_watch_ask(const hr_watch *watch, double done, const char *what, hr_error *error)
+{
+  if (watch->progress && watch->progress(watch->context, watch->first + watch->share * done, what) != 0)
+    return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+  return HR_OK;
 }
 
 size_t hr_device_memory_available(const hr_device *device)

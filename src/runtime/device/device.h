@@ -75,6 +75,16 @@ bool hr_has_word(const char *words, const char *word);
 /** Starts one run of something. */
 typedef hr_status (*hr_run_fn)(void *context, hr_error *error);
 
+/** A caller who looks on at a part of long work, from `first` to `first` + `share` of the whole. */
+typedef struct hr_watch {
+  hr_progress_fn progress; /* may be NULL */
+  void *context;
+  double first, share;
+} hr_watch;
+
+/** HR_ERROR_INTERRUPTED once the caller says stop. `done` runs from 0 to 1 over the part, `what` is the step. */
+hr_status hr_watch_ask(const hr_watch *watch, double done, const char *what, hr_error *error);
+
 /** What one kind of device does. Functions that are NULL are not offered. */
 typedef struct hr_backend {
   const char *name; /* as hr_kernel_info.device */
@@ -86,8 +96,10 @@ typedef struct hr_backend {
   /** Bytes per second, read and written, of a copy that no cache holds. About 0.2 s. */
   hr_status (*copy_rate)(hr_device *device, double *bytes_per_s, hr_error *error);
   /** Instruction ceilings: appends a row to `ceilings`, which has room for HR_CEILINGS_MAX, for each loop that the device
-   *  has. HR_ERROR_UNSUPPORTED where none can be built. A second or two; the clock has settled before. */
-  hr_status (*measure_ceilings)(hr_device *device, hr_ceiling *ceilings, size_t *count, hr_error *error);
+   *  has. HR_ERROR_UNSUPPORTED where none can be built. A second or two, in which the watch is asked every some
+   *  milliseconds; the clock has settled before. */
+  hr_status (*measure_ceilings)(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
+                                hr_error *error);
   /** Time that the process's threads have spent ready to run but without a core, all together, since some moment; NAN
    *  where the system does not tell. */
   double (*waited_ns)(const hr_device *device);

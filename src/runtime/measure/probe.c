@@ -17,10 +17,35 @@
 static const int64_t sizes[] = {256, 512, 1024, 2048, 4096};
 #define GPU_SIZE 8192 /* a GPU is filled by this one alone, within milliseconds */
 
-static hr_measure_options quick(double time_limit_ns)
+/* The probe that is under way. */
+typedef struct probing {
+  hr_device *device;
+  hr_watch watch;
+  double done; /* of the watch's part */
+  const char *what;
+} probing;
+
+static int is_stopped(void *context)
+{
+  const probing *p = context;
+  return hr_watch_ask(&p->watch, p->done, p->what, NULL) != HR_OK;
+}
+
+static hr_status go_on(probing *p, double first, double end, const char *what, hr_error *error)
+{
+  p->watch.first = first;
+  p->watch.share = end - first;
+  p->done = 0;
+  p->what = what;
+  return hr_watch_ask(&p->watch, 0, what, error);
+}
+
+static hr_measure_options quick(probing *p)
 {
   hr_measure_options options = hr_measure_options_default();
-  options.time_limit_ns = time_limit_ns;
+  options.time_limit_ns = PRODUCT_LIMIT_NS;
+  options.cancelled = is_stopped;
+  options.context = p;
   options.precision = 0.02;
   options.samples_min = 3;
   options.samples_max = 200;
@@ -28,11 +53,11 @@ static hr_measure_options quick(double time_limit_ns)
   return options;
 }
 
-static hr_status time_product(hr_device *device, hr_gemm gemm, bool warm, hr_measurement *measurement, hr_error *error)
+static hr_status time_product(probing *p, hr_gemm gemm, bool warm, hr_measurement *measurement, hr_error *error)
 {
-  hr_measure_options options = quick(PRODUCT_LIMIT_NS);
+  hr_measure_options options = quick(p);
   options.warm = warm;
-  return hr_measure_gemm(device, &gemm, &options, measurement, error);
+  return hr_measure_gemm(p->device, &gemm, &options, measurement, error);
 }
 
 /* What products of one format reached. */
@@ -50,32 +75,33 @@ static hr_gemm square(int64_t size, hr_dtype dtype)
   return gemm;
 }
 
-static hr_status try_size(hr_device *device, hr_dtype dtype, int64_t size, hr_measurement *m, best_product *best,
+static hr_status try_size(probing *p, hr_dtype dtype, int64_t size, hr_measurement *m, best_product *best,
                           hr_error *error)
 {
+  const bool own_clock = p->device->backend->time_runs;
   /* With the operands where they were: cold ones of a cache of hundreds of megabytes take all the time to make, so that
    * only small products are reached, and memory has a rate of its own. */
-  HR_TRY(time_product(device, square(size, dtype), !device->backend->time_runs, m, error));
+  HR_TRY(time_product(p, square(size, dtype), !own_clock, m, error));
   if (!(m->median_ns > 0))
     return HR_OK; /* unsupported or out of memory: what was found until now stands */
   /* On a CPU the least disturbed run shows the ceiling; a GPU is alone, and its first runs are faster than the rest. */
-  double time_ns = device->backend->time_runs ? m->median_ns : m->min_ns;
+  double time_ns = own_clock ? m->median_ns : m->min_ns;
   best->flops_per_s = fmax(best->flops_per_s, m->flops_per_s * m->median_ns / time_ns);
   best->settled = best->settled || m->status == HR_OK;
   return HR_OK;
 }
 
 /* The best rate of square products within `limit_ns`. */
-static hr_status find_best(hr_device *device, hr_dtype dtype, double limit_ns, best_product *best, hr_error *error)
+static hr_status find_best(probing *p, hr_dtype dtype, double limit_ns, best_product *best, hr_error *error)
 {
   double start = hr_clock_ns();
   hr_measurement m;
   *best = (best_product){0, false};
-  if (device->backend->time_runs)
-    return try_size(device, dtype, GPU_SIZE, &m, best, error);
+  if (p->device->backend->time_runs)
+    return try_size(p, dtype, GPU_SIZE, &m, best, error);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     double before = hr_clock_ns();
-    HR_TRY(try_size(device, dtype, sizes[i], &m, best, error));
+    HR_TRY(try_size(p, dtype, sizes[i], &m, best, error));
     if (!(m.median_ns > 0))
       return HR_OK;
     double took = hr_clock_ns() - before, run = 8 * m.median_ns * 6; /* the next size: 8 times the work, six runs */
@@ -99,13 +125,13 @@ static bool set_rate(hr_hardware *hardware, hr_dtype dtype, const best_product *
   return true;
 }
 
-static hr_status set_launch(hr_device *device, hr_hardware *hardware, hr_error *error)
+static hr_status set_launch(probing *p, hr_hardware *hardware, hr_error *error)
 {
   hr_gemm gemm = hr_gemm_default();
   gemm.m = gemm.n = gemm.k = 8;
   gemm.dtype = HR_FP32;
   hr_measurement m;
-  HR_TRY(time_product(device, gemm, true, &m, error));
+  HR_TRY(time_product(p, gemm, true, &m, error));
   if (m.median_ns > 0)
     hardware->launch_ns = m.min_ns;
   return HR_OK;
@@ -142,20 +168,21 @@ static bool multiplies(hr_device *device, hr_dtype dtype)
 
 /* Formats in turn, each with its part of the time that is left. The first two, which everybody asks for, are said to be
  * missing where the device has no kernel for them; of the others the estimate stays. */
-static hr_status probe_products(hr_device *device, double limit_ns, hr_hardware *hardware, bool *measured,
-                                double *found, hr_error *error)
+static hr_status probe_products(probing *p, double limit_ns, hr_hardware *hardware, bool *measured, double *found,
+                                hr_error *error)
 {
   static const hr_dtype dtypes[] = {HR_FP32, HR_BF16, HR_FP16, HR_TF32, HR_FP8_E4M3};
   double start = hr_clock_ns();
   int left = 0;
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-    left += multiplies(device, dtypes[i]);
+    left += multiplies(p->device, dtypes[i]);
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
     best_product best = {0, false};
     double left_ns = limit_ns - (hr_clock_ns() - start);
-    bool can = multiplies(device, dtypes[i]);
+    bool can = multiplies(p->device, dtypes[i]);
+    p->done = (double)i / (double)(sizeof dtypes / sizeof *dtypes);
     if (can)
-      HR_TRY(find_best(device, dtypes[i], left_ns / (double)left--, &best, error));
+      HR_TRY(find_best(p, dtypes[i], left_ns / (double)left--, &best, error));
     if (can || i < 2)
       *measured = set_rate(hardware, dtypes[i], &best) && *measured;
     *found = fmax(*found, best.flops_per_s);
@@ -165,37 +192,51 @@ static hr_status probe_products(hr_device *device, double limit_ns, hr_hardware 
 
 /* Before the products, so that a library that is slow leaves them their time. A device without loops, or a machine
  * without the compiler for them, has no such ceilings. */
-static hr_status probe_ceilings(hr_device *device, hr_hardware *hardware, hr_error *error)
+static hr_status probe_ceilings(const probing *p, hr_hardware *hardware, hr_error *error)
 {
+  hr_device *device = p->device;
   hr_error reason = {.message = ""};
   size_t count = 0;
   if (!device->backend->measure_ceilings)
     return HR_OK;
-  hr_status status = device->backend->measure_ceilings(device, hardware->ceilings, &count, &reason);
+  hr_status status = device->backend->measure_ceilings(device, &p->watch, hardware->ceilings, &count, &reason);
   hardware->ceiling_count = status == HR_OK ? count : 0;
   return status == HR_OK || status == HR_ERROR_UNSUPPORTED ? HR_OK : hr_fail(error, status, "%s", reason.message);
 }
 
-hr_status hr_device_probe(hr_device *device, hr_hardware *hardware, hr_error *error)
+/* What everybody's predictions stand on: a copy, a call, products. */
+static hr_status probe_rates(probing *p, hr_hardware *probed, bool *measured, double *found, hr_error *error)
 {
-  double copy_rate = 0, found = 0;
+  double start = hr_clock_ns(), copy_rate = 0;
+  HR_TRY(go_on(p, 0.55, 0.65, "copy", error));
+  HR_TRY(p->device->backend->copy_rate(p->device, &copy_rate, error));
+  set_bandwidth(probed, copy_rate);
+  add_copy(probed, copy_rate);
+  HR_TRY(go_on(p, 0.65, 0.7, "a small product", error));
+  HR_TRY(set_launch(p, probed, error));
+  HR_TRY(go_on(p, 0.7, 1, "the library's products", error));
+  return probe_products(p, PROBE_NS - (hr_clock_ns() - start), probed, measured, found, error);
+}
+
+hr_status hr_device_probe(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
+                          hr_error *error)
+{
+  probing p = {.device = device, .watch = {.progress = progress, .context = context}};
+  double found = 0;
   bool measured = true;
   hr_hardware probed;
-  hr_measure_options options = hr_measure_options_default();
   HR_TRY(hr_device_detect(device, &probed, error));
   if (!device->backend->copy_rate)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: cannot be measured", device->name);
+  HR_TRY(go_on(&p, 0, 0.1, "until the clock has settled", error));
+  hr_measure_options options = quick(&p);
   HR_TRY(hr_device_settle(device, &options, error));
   double dense[HR_DTYPE_COUNT], share[HR_DTYPE_COUNT];
   memcpy(dense, probed.dense_flops_per_s, sizeof dense);
   memcpy(share, probed.library_share, sizeof share);
-  HR_TRY(probe_ceilings(device, &probed, error));
-  double start = hr_clock_ns();
-  HR_TRY(device->backend->copy_rate(device, &copy_rate, error));
-  set_bandwidth(&probed, copy_rate);
-  add_copy(&probed, copy_rate);
-  HR_TRY(set_launch(device, &probed, error));
-  HR_TRY(probe_products(device, PROBE_NS - (hr_clock_ns() - start), &probed, &measured, &found, error));
+  HR_TRY(go_on(&p, 0.1, 0.55, "instructions", error));
+  HR_TRY(probe_ceilings(&p, &probed, error));
+  HR_TRY(probe_rates(&p, &probed, &measured, &found, error));
   if (found <= 0 && probed.ceiling_count == 0)
     return hr_fail(error, HR_ERROR_UNAVAILABLE,
                    "%s: has no kernel for products here that could be measured "
