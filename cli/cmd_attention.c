@@ -82,8 +82,9 @@ static hr_status keep(const attention_job *job, const hr_kernel_measurement *one
   return hr_store_append(job->store, &result, error);
 }
 
-/* Each kernel in turn; what was measured before an interruption stays. */
-static hr_status measure(const cli_run *run, attention_job *job, hr_error *error)
+/* Each kernel in turn; what was measured before an interruption stays. A store that takes no more rows ends nothing:
+ * *not_kept is its first error. */
+static hr_status measure(const cli_run *run, attention_job *job, hr_error *not_kept, hr_error *error)
 {
   hr_measure_options options = hr_measure_options_default();
   options.warm = run->options.warm;
@@ -94,8 +95,8 @@ static hr_status measure(const cli_run *run, attention_job *job, hr_error *error
   for (size_t i = 0; i < job->count; i++) {
     options.kernel = job->runs[i].kernel;
     hr_status status = hr_measure_attention(job->device, &job->attention, &options, &job->runs[i].measurement, error);
-    if (status == HR_OK && job->store)
-      status = keep(job, &job->runs[i], error);
+    if (status == HR_OK && job->store && not_kept->status == HR_OK)
+      keep(job, &job->runs[i], not_kept);
     if (status != HR_OK) {
       job->count = i;
       return status;
@@ -115,19 +116,23 @@ static bool any_time(const attention_job *job)
 
 static int run_job(const cli_run *run, attention_job *job, cli_output *output)
 {
-  hr_error error = {.status = HR_OK};
+  hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
   hr_prediction prediction;
   hr_status status = cli_probe(run, job->device, &job->hardware, &error);
   if (status != HR_OK)
     return cli_output_close(output, status, &error);
   job->attention.dtype = cli_dtype(run, &job->hardware);
-  status = measure(run, job, &error);
+  status = measure(run, job, &not_kept, &error);
   bool interrupted = status == HR_ERROR_INTERRUPTED;
   bool predicted = hr_predict_attention(&job->hardware, &job->attention, &prediction, NULL) == HR_OK;
   if (status == HR_OK || (interrupted && job->count > 0))
     status = hr_report_attention(output->stream, &output->options, &job->attention, &job->hardware,
                                  predicted ? &prediction : NULL, job->runs, job->count, &error);
   int code = cli_output_close(output, status, &error);
+  if (not_kept.status != HR_OK) {
+    int failure = cli_fail_status(not_kept.status, &not_kept);
+    code = code == EXIT_FINE ? failure : code;
+  }
   if (code == EXIT_FINE && interrupted)
     return EXIT_INTERRUPTED;
   return code == EXIT_FINE && !any_time(job) ? EXIT_UNSUPPORTED : code;

@@ -83,6 +83,8 @@ static int add_named(const cli_run *run, device_list *list)
   for (int i = 0; i < run->argument_count; i++) {
     const char *name = run->arguments[i];
     const hr_error *error = &list->entries[list->count].error;
+    if (run->options.probe && !is_own(name))
+      cli_fail(0, "note: %s: is known by its data; only a device of this machine can be probed", name);
     hr_status status = add(run, list, name, run->options.probe && is_own(name));
     if (status == HR_ERROR_INTERRUPTED && list->count > 0)
       return CLI_GO_ON;
@@ -96,6 +98,8 @@ static int add_named(const cli_run *run, device_list *list)
 
 int cli_devices(const cli_run *run)
 {
+  if (run->options.list && run->argument_count > 0)
+    return cli_fail(EXIT_USAGE, "devices: --list takes no names, found \"%s\"", run->arguments[0]);
   if (run->options.list)
     return list_names();
   size_t known;

@@ -107,12 +107,12 @@ static int read_RANGE(const option_row *row, const char *text, void *value)
 static int read_SHARD(const option_row *row, const char *text, void *value)
 {
   char index[24], *slash = strchr(text, '/');
-  cli_shard shard;
+  cli_shard shard = {0, 0};
   size_t length = slash ? (size_t)(slash - text) : sizeof index;
   snprintf(index, sizeof index, "%.*s", (int)(length < sizeof index ? length : 0), text);
   if (!slash || !read_integer(index, &shard.index) || !read_integer(slash + 1, &shard.count) || shard.index < 1 ||
       shard.index > shard.count || shard.count > SHARDS_MOST)
-    return wrong(row, "I/N with 1 <= I <= N", text);
+    return wrong(row, shard.count > SHARDS_MOST ? "I/N with N of at most a million" : "I/N with 1 <= I <= N", text);
   *(cli_shard *)value = shard;
   return CLI_GO_ON;
 }

@@ -91,8 +91,10 @@ static hr_status write_table(const hr_document *document, hr_store *store, const
 {
   hr_table *table = hr_table_create(list_columns, COUNT_OF(list_columns));
   hr_status status = hr_store_query(store, filter, put_row, table, error);
-  if (status == HR_OK)
+  if (status == HR_OK && (hr_table_rows(table) > 0 || document->options->format != HR_FORMAT_TABLE))
     return hr_put_table(document, table, error);
+  if (status == HR_OK)
+    hr_put_paragraph(document, "No row of the store is like that.");
   hr_table_free(table);
   return status;
 }

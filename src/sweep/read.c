@@ -129,6 +129,8 @@ static hr_status read_x(const layers *from, hr_sweep *sweep)
 {
   char name[HR_AXIS_NAME_SIZE];
   HR_TRY(read_text(from, "x", name, sizeof name));
+  if (!name[0])
+    return hr_fail(from->error, HR_ERROR_INVALID, "%s: x: expected the name of an axis, found none", from->input);
   for (size_t i = 0; i < sweep->axis_count; i++) {
     if (strcmp(sweep->axes[i].name, name) == 0) {
       sweep->x = i;

@@ -319,6 +319,16 @@ static void wrong_axes_are_refused_by_name(void **state)
                  "sweep.json: x: there is no axis \"m\"");
 }
 
+static void a_sweep_without_x_is_told_what_is_missing(void **state)
+{
+  (void)state;
+  const char *text = "{\"name\":\"s\",\"axes\":{\"m\":[8]},\"problem\":{" GEMM "}}";
+  hr_sweep *sweep = NULL;
+  hr_error error = {.message = ""};
+  assert_int_equal(hr_sweep_from_json(text, strlen(text), "sweep.json", NULL, false, &sweep, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "sweep.json: x: expected the name of an axis, found none");
+}
+
 static void absurdly_many_points_are_refused_at_once(void **state)
 {
   (void)state;
@@ -516,6 +526,7 @@ int main(void)
       cmocka_unit_test(axes_may_stand_in_any_order_and_name_each_other),
       cmocka_unit_test(axes_that_go_in_a_circle_are_refused_by_name),
       cmocka_unit_test(wrong_axes_are_refused_by_name),
+      cmocka_unit_test(a_sweep_without_x_is_told_what_is_missing),
       cmocka_unit_test(absurdly_many_points_are_refused_at_once),
       cmocka_unit_test(wrong_problems_are_refused_by_their_field_or_point),
       cmocka_unit_test(unknown_fields_are_refused_so_that_a_slip_is_seen),

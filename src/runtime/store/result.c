@@ -124,6 +124,24 @@ void hr_result_set_rows(hr_result *result, const hr_rows *rows)
              rows->period, rows->group);
 }
 
+static int two_digits(const char *text)
+{
+  return 10 * (text[0] - '0') + (text[1] - '0');
+}
+
+/* Of what is there of a date. */
+static bool is_in_calendar(const char *text, size_t length)
+{
+  static const int days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  int year = 100 * two_digits(text) + two_digits(text + 2), month = length >= 7 ? two_digits(text + 5) : 1;
+  bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+  if (month < 1 || month > 12)
+    return false;
+  int day = length >= 10 ? two_digits(text + 8) : 1, last = days[month - 1] - (month == 2 && !leap);
+  return day >= 1 && day <= last && (length < 13 || two_digits(text + 11) < 24) &&
+         (length < 16 || two_digits(text + 14) < 60) && (length < 19 || two_digits(text + 17) <= 60);
+}
+
 bool hr_is_date(const char *text, bool whole)
 {
   static const char form[] = "dddd-dd-ddTdd:dd:dd.dddZ";
@@ -134,7 +152,7 @@ bool hr_is_date(const char *text, bool whole)
     if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
       return false;
   }
-  return true;
+  return is_in_calendar(text, length);
 }
 
 static void write_date(char *to, size_t size)
