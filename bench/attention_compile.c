@@ -79,6 +79,7 @@ static const kernel kernels[] = {
     {"attention_flash_fp32", "attention_flash_fp32", HR_FP32, define_fp32},
     {"attention_fused_cublaslt", "attention_materialized", HR_BF16, define_materialized},
     {"attention_materialized_cublaslt", "attention_materialized", HR_BF16, define_materialized},
+    {"attention_naive_cuda", "attention_naive", HR_BF16, hr_naive_cuda_defines},
 };
 
 /* ---- times ---- */

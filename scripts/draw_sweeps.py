@@ -2,11 +2,13 @@
 """Draws sweeps from exported rows: one SVG a sweep, as data/sweeps labels it.
 
     headroom results export --sweep fig7a -o rows.csv
-    scripts/draw_sweeps.py rows.csv -o docs/figures [--sweep fig7a ...] [--dtype bf16 ...]
+    scripts/draw_sweeps.py rows.csv -o docs/figures [--sweep fig7a ...] [--dtype bf16 ...] [--series XS] [--peers peers.csv]
 
-The same rows give the same file. Every sweep in the rows is drawn unless some are named. The lines are the sweep's series, or the number formats where it
-has only one; points of data/results/published are grey, hollow where they were read off a picture. Rows that are not
-"ok" are left out and counted below the picture. Needs matplotlib (Debian: python3-matplotlib).
+The same rows give the same file. Every sweep in the rows is drawn unless some are named. The lines are the series, or
+the number formats where it has only one; points of data/results/published are grey, hollow where they were read off a
+picture. Where the memory did not do there is a cross at 0; other rows that are not "ok" are left out and counted below the
+picture. --peers takes what bench/attention_gpu_vs_torch.py measured of the same calls, which become dashed lines. Needs
+matplotlib (Debian: python3-matplotlib).
 """
 import argparse
 import csv
@@ -48,8 +50,8 @@ def axis_values(row):
     return dict(pair.split("=", 1) for pair in row["axes"].split() if "=" in pair)
 
 
-def is_layer(sweep):
-    return "cases" in sweep
+def is_of_cases(sweep):
+    return sweep["x"] == "case"
 
 
 def rate(row):
@@ -84,14 +86,28 @@ def first_number(text):
     return int(digits[0]) if digits else 0
 
 
-def draw_lines(axes, sweep, rows):
-    lines = by_line(rows)
+def draw_lines(axes, sweep, rows, stopped):
+    lines = by_line(rows + stopped)
     colours = plt.get_cmap("viridis")
     names = sorted(lines, key=lambda name: (first_number(name), name))
     for index, name in enumerate(names):
-        points = sorted((float(axis_values(row)[sweep["x"]]), rate(row)) for row in lines[name])
+        points = sorted((float(axis_values(row)[sweep["x"]]), rate(row)) for row in lines[name] if row not in stopped)
         colour = colours(index / max(1, len(names) - 1) * 0.9)
         axes.plot(*zip(*points), marker="o", markersize=3, linewidth=1.1, color=colour, label=name)
+        ends = [float(axis_values(row)[sweep["x"]]) for row in lines[name] if row in stopped]
+        if ends:
+            axes.plot(ends, [0] * len(ends), linestyle="", marker="x", color=colour, label=f"{name}: out of memory",
+                      clip_on=False)
+
+
+def draw_peers(axes, sweep, peers):
+    """The sweep's calls as others computed them: rows of bench/attention_gpu_vs_torch.py."""
+    place = {"h": lambda row: int(row["q_heads"]) * int(row["qk_dim"]), "s": lambda row: int(row["length"])}[sweep["x"]]
+    for column, name, colour in (("cudnn_tflops", "cuDNN", "tab:orange"), ("flash_tflops", "FlashAttention-2", "tab:red")):
+        for dtype in sorted({row["dtype"] for row in peers}):
+            points = sorted((place(row), float(row[column])) for row in peers if row["dtype"] == dtype and row[column])
+            if points:
+                axes.plot(*zip(*points), linestyle="--", linewidth=1.1, color=colour, label=f"{name}, {dtype}")
 
 
 def draw_published(axes, points, device_markers):
@@ -126,16 +142,18 @@ def short_number(value, _):
     return f"{value / 1024:g}k" if value >= 1024 and value % 1024 == 0 else f"{value:g}"
 
 
-def draw(sweep, rows, points, path):
+def draw(sweep, rows, points, peers, path):
     figure, axes = plt.subplots(figsize=(7.2, 4.2))
     good = [row for row in rows if row["status"] == "ok" and row["flops_per_s"]]
+    stopped = [row for row in rows if row["status"] == "out_of_memory"]
     if not good:
         plt.close(figure)
         return False
-    if is_layer(sweep):
+    if is_of_cases(sweep):
         draw_cases(axes, sweep, good, points)
     else:
-        draw_lines(axes, sweep, good)
+        draw_lines(axes, sweep, good, stopped)
+        draw_peers(axes, sweep, peers)
         draw_published(axes, points, {})
         if sweep.get("x_log2"):
             axes.set_xscale("log", base=2)
@@ -148,7 +166,8 @@ def draw(sweep, rows, points, path):
     axes.set_axisbelow(True)
     labels = dict(zip(*reversed(axes.get_legend_handles_labels())))
     axes.legend(labels.values(), labels.keys(), fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-    first, left_out = good[0], len(rows) - len(good)
+    drawn = len(good) if is_of_cases(sweep) else len(good) + len(stopped)
+    first, left_out = good[0], len(rows) - drawn
     words = [first["product"], f"driver {first['driver']}" if first["driver"] else "", first["libraries"].split(",")[0],
              first["date"][:10], f"left out, as not ok: {left_out}" if left_out else ""]
     figure.text(0.01, -0.03, " · ".join(word for word in words if word), fontsize=6, color="0.4")
@@ -165,10 +184,13 @@ def main():
     parser.add_argument("-o", "--output", default=".", type=pathlib.Path, help="folder of the pictures")
     parser.add_argument("--sweep", action="append", help="only this one; may be repeated")
     parser.add_argument("--dtype", action="append", help="only this number format; may be repeated")
+    parser.add_argument("--series", help="only lines that have this in their name")
+    parser.add_argument("--peers", default=[], nargs="+", help="CSV of bench/attention_gpu_vs_torch.py")
     options = parser.parse_args()
     plt.rcParams.update({"svg.hashsalt": "headroom", "svg.fonttype": "none", "font.family": "sans-serif"})
-    sweeps, published = read_sweeps(), read_rows([PUBLISHED])
+    sweeps, published, peers = read_sweeps(), read_rows([PUBLISHED]), read_rows(options.peers)
     rows = [row for row in read_rows(options.rows) if not options.dtype or format_of(row) in options.dtype]
+    rows = [row for row in rows if not options.series or options.series in row["series"]]
     wanted = options.sweep or sorted({row["sweep"] for row in rows if row["sweep"] in sweeps})
     options.output.mkdir(parents=True, exist_ok=True)
     for name in wanted:
@@ -177,7 +199,8 @@ def main():
         path = options.output / f"{name}.svg"
         own = [row for row in rows if row["sweep"] == name]
         points = [point for point in published if point["sweep"] == name]
-        print(path if draw(sweeps[name], own, points, path) else f"{name}: no row with a time")
+        beside = [row for row in peers if row["tier"] == name]
+        print(path if draw(sweeps[name], own, points, beside, path) else f"{name}: no row with a time")
 
 
 if __name__ == "__main__":

@@ -85,6 +85,9 @@ typedef struct hr_flash_fp32 {
 hr_flash_fp32 hr_flash_fp32_choose(const hr_attention *attention, size_t shared_most);
 void hr_flash_fp32_defines(const hr_flash_fp32 *tiles, bool modified, bool aligned, char text[HR_DEFINES_SIZE]);
 
+/** The definitions of attention_naive.cu for a problem. */
+void hr_naive_cuda_defines(const hr_attention *attention, char text[HR_DEFINES_SIZE]);
+
 /** How attention_flash_sm90.cu is cut for a problem. */
 typedef struct hr_flash_sm90 {
   int qk, v;    /* head sizes, rounded up to 16 */
