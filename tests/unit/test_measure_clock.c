@@ -1,0 +1,200 @@
+/* Measuring, as far as it looks at a clock: waits, cores that others have, and a chip whose clock is held down. All of
+ * them are the tests' own, and no time is looked at. */
+#include "measure_doubles.h"
+
+/* ---- runs alone ---- */
+
+#define WAIT_NS 2000000
+
+static int waits, runs_between_waits_most, runs_before_wait;
+
+/* A device that tells late that a run is over. */
+static hr_status wait_long(hr_device *device, hr_error *error)
+{
+  (void)device, (void)error;
+  const struct timespec pause = {.tv_nsec = WAIT_NS};
+  nanosleep(&pause, NULL);
+  if (waits++ > 0 && runs - runs_before_wait > runs_between_waits_most)
+    runs_between_waits_most = runs - runs_before_wait;
+  runs_before_wait = runs;
+  return HR_OK;
+}
+
+static hr_measurement measure_waiting(hr_device *device, const char *kernel)
+{
+  const hr_backend *own = device->backend;
+  hr_backend late = *own;
+  late.wait = wait_long;
+  device->backend = &late;
+  device->cache_bytes = 10000;
+  waits = runs_between_waits_most = 0;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = gemm.n = gemm.k = 4, gemm.dtype = HR_FP32;
+  hr_measure_options options = brief(kernel);
+  options.time_limit_ns = 1e10;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+  device->backend = own;
+  return m;
+}
+
+static void a_short_run_is_also_timed_alone_until_it_is_over(void **state)
+{
+  hr_measurement m = measure_waiting(*state, "right");
+  assert_true(m.median_ns > 0 && m.median_ns < WAIT_NS); /* samples do not wait */
+  assert_true(m.latency_ns >= WAIT_NS);
+  assert_int_equal(waits, 100);
+  assert_int_equal(runs_between_waits_most, 1);
+}
+
+static void a_run_that_is_not_timed_in_groups_has_no_latency(void **state)
+{
+  hr_measurement m = measure_waiting(*state, "slow");
+  assert_true(m.median_ns > 0 && isnan(m.latency_ns));
+  assert_int_equal(waits, 0);
+}
+
+/* ---- other programs, as a scheduler that the test writes itself tells of them ---- */
+
+static double always_waiting(const hr_device *device)
+{
+  (void)device;
+  static double waited;
+  return waited += 1e12; /* far more between two calls than can have gone by */
+}
+
+static int calls_of_waited;
+
+static double waiting_at_first(const hr_device *device)
+{
+  (void)device;
+  return ++calls_of_waited == 1 ? 0 : 1e12; /* between the first call and the second: the first block */
+}
+
+static double unknown(const hr_device *device)
+{
+  (void)device;
+  return (double)NAN;
+}
+
+static hr_measurement measure_under(hr_device *device, double (*waited_ns)(const hr_device *))
+{
+  hr_backend backend = *device->backend;
+  const hr_backend *own = device->backend;
+  backend.waited_ns = waited_ns;
+  device->backend = &backend;
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("right");
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+  device->backend = own;
+  return m;
+}
+
+static void samples_taken_while_others_had_the_cores_are_left_out(void **state)
+{
+  calls_of_waited = 0;
+  hr_measurement m = measure_under(*state, waiting_at_first);
+  assert_int_equal(m.status, HR_OK);
+  assert_true(m.discarded > 0);
+  assert_true(m.samples >= 10);
+}
+
+static void where_all_samples_are_disturbed_all_are_used_and_doubted(void **state)
+{
+  hr_measurement m = measure_under(*state, always_waiting);
+  assert_int_equal(m.status, HR_ERROR_NOISY);
+  assert_int_equal(m.discarded, 0);
+  assert_true(m.median_ns > 0);
+  assert_non_null(strstr(m.reason, "others are at work"));
+}
+
+static void what_the_system_does_not_tell_is_not_held_against_a_sample(void **state)
+{
+  hr_measurement m = measure_under(*state, unknown);
+  assert_int_equal(m.status, HR_OK);
+  assert_int_equal(m.discarded, 0);
+  assert_true(m.samples < 1000); /* precise enough long before the most that may be taken */
+}
+
+/* ---- a clock that is held down ---- */
+
+static int rounds_throttled, rounds_asked; /* asked first at the end of the warm-up, as round -1 */
+static double warm_hz;
+static const char *throttled_by;
+
+static void hold_down_at_first(const hr_device *device, hr_conditions *conditions)
+{
+  (void)device;
+  bool held = rounds_asked < rounds_throttled;
+  conditions->clock_hz = rounds_asked++ < 0 ? warm_hz : held ? 0.9e9 : 1e9;
+  strcpy(conditions->throttled_by, held ? throttled_by : "");
+}
+
+/* On a device that settled at 1 GHz. */
+static hr_measurement measure_throttled(hr_device *device, const char *by, double warm, int rounds)
+{
+  hr_backend backend = *device->backend;
+  const hr_backend *own = device->backend;
+  backend.conditions = hold_down_at_first;
+  device->backend = &backend;
+  device->settled_clock_hz = 1e9;
+  rounds_throttled = rounds;
+  rounds_asked = -1;
+  throttled_by = by;
+  warm_hz = warm;
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("slow");
+  options.time_limit_ns = 1e10;
+  options.samples_min = options.samples_max = 6;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+  device->backend = own;
+  return m;
+}
+
+static void samples_of_a_throttled_clock_are_taken_again_three_times_at_most(void **state)
+{
+  for (int rounds = 0; rounds <= 3; rounds++) {
+    hr_measurement m = measure_throttled(*state, "temperature", 0.9e9, rounds);
+    assert_int_equal(rounds_asked, rounds + 1);
+    assert_true(m.status == HR_OK || !strstr(m.reason, "clock"));
+    assert_true(m.conditions.clock_hz == 1e9);
+    assert_int_equal(m.samples + m.discarded, 6); /* of the last round alone */
+  }
+  hr_measurement m = measure_throttled(*state, "temperature", 0.9e9, 100);
+  assert_int_equal(rounds_asked, 4);
+  assert_int_equal(m.status, HR_ERROR_NOISY);
+  assert_non_null(strstr(m.reason, "held down to 900 MHz (temperature)"));
+  assert_true(m.median_ns > 0);
+}
+
+static void the_power_that_the_work_itself_draws_is_no_disturbance(void **state)
+{
+  hr_measurement m = measure_throttled(*state, HR_POWER_CAP, 0.9e9, 100);
+  assert_int_equal(rounds_asked, 1);
+  assert_true(m.status == HR_OK || !strstr(m.reason, "clock"));
+  assert_true(m.conditions.clock_hz == 0.9e9);
+  m = measure_throttled(*state, HR_POWER_CAP, 1e9, 100); /* the clock went down after the warm-up */
+  assert_int_equal(rounds_asked, 4);
+  assert_non_null(strstr(m.reason, "held down to 900 MHz (power cap)"));
+  m = measure_throttled(*state, HR_POWER_CAP ", temperature", 0.9e9, 100);
+  assert_int_equal(rounds_asked, 4);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      TEST(a_short_run_is_also_timed_alone_until_it_is_over),
+      TEST(a_run_that_is_not_timed_in_groups_has_no_latency),
+      TEST(samples_taken_while_others_had_the_cores_are_left_out),
+      TEST(where_all_samples_are_disturbed_all_are_used_and_doubted),
+      TEST(what_the_system_does_not_tell_is_not_held_against_a_sample),
+      TEST(samples_of_a_throttled_clock_are_taken_again_three_times_at_most),
+      TEST(the_power_that_the_work_itself_draws_is_no_disturbance),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
