@@ -18,3 +18,9 @@ headroom_kernel(flash_amx.c ${avx512_bf16_options}) # and tiles in assembly
 headroom_kernel(scores_any.c)
 headroom_kernel(scores_avx2.c ${avx2_options})
 headroom_kernel(scores_avx512.c ${avx512_options} -mprefer-vector-width=512)
+
+# Loops that show what the processor reaches are those of every build, not of its optimisation.
+headroom_kernel(loops.c)
+headroom_kernel(loops_any.c)
+headroom_kernel(loops_avx2.c ${avx2_options})
+headroom_kernel(loops_avx512.c ${avx512_options})

@@ -19,6 +19,28 @@ typedef struct hr_cpu_loop {
   hr_read_loop read;
 } hr_cpu_loop;
 
+/** The loops in fp32, for each width of vector.h: its floats, then the vectors of sums and the chains of exponentials that
+ *  go on side by side. Of 16 registers, with AVX-512 32, four hold constants of the sums. Only what the processor has may be
+ *  called. */
+#define HR_LOOP_WIDTHS(ROW) ROW(any, 4, 11, 4) ROW(avx2, 8, 12, 6) ROW(avx512, 16, 24, 12)
+
+#define HR_LOOP_WIDTH(width, lanes, sums, chains)                                                       \
+  enum { hr_loop_lanes_##width = lanes, hr_loop_sums_##width = sums, hr_loop_chains_##width = chains }; \
+  float hr_products_##width(int64_t steps);                                                             \
+  float hr_exponentials_##width(int64_t steps);                                                         \
+  uint64_t hr_read_##width(const void *from, size_t bytes);
+HR_LOOP_WIDTHS(HR_LOOP_WIDTH)
+#undef HR_LOOP_WIDTH
+
+/** What makes a loop's result depend on all of its values. */
+static inline float hr_loop_sum(const float *values, int count)
+{
+  float sum = 0;
+  for (int i = 0; i < count; i++)
+    sum += values[i];
+  return sum;
+}
+
 /** Within a kind and format the best instruction set is last. Static storage. */
 const hr_cpu_loop *hr_cpu_loops(size_t *count);
 
