@@ -10,6 +10,7 @@
 #define ROWS 32
 #define KEYS 32
 #define THREADS 256
+#define PRODUCTS_MOST ((int64_t)1 << 40)
 
 typedef struct launch {
   const hr_cuda *cuda;
@@ -29,6 +30,13 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   const hr_attention *a = &problem->attention;
   if (a->qk_dim > DIM_MOST || a->v_dim > DIM_MOST) {
     snprintf(why, why_size, "takes head sizes up to %d", DIM_MOST);
+    return false;
+  }
+  int64_t entries = 0;
+  if (hr_attention_entries(a, &entries) != HR_OK ||
+      (double)entries * (double)(a->qk_dim + a->v_dim) * (double)a->q_heads * (double)a->batch >
+          (double)PRODUCTS_MOST) {
+    snprintf(why, why_size, "takes at most 2^40 multiply-adds, about a second");
     return false;
   }
   return hr_cuda_attention_fits(a, ROWS, why, why_size);
