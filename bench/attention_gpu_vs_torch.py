@@ -302,7 +302,10 @@ def main():
     torch.cuda.init()
     headroom = Headroom(arguments.library, arguments.kernel)
     rows, wrong = [], 0
-    with torch.cuda.stream(headroom.stream):
+    with open(arguments.output, "w", newline="") as file, torch.cuda.stream(headroom.stream):
+        file.write(provenance())
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
         hot, begin = common.uniform(8192, 8192, dtype=torch.bfloat16), time.monotonic()
         while time.monotonic() - begin < 3:  # until the clock has settled
             hot @ hot
@@ -311,17 +314,14 @@ def main():
             try:
                 rows.append(compare(row, headroom))
                 r = rows[-1]
+                writer.writerow(r)
+                file.flush()  # what is there stays if the rest is cut off
                 print(label(row), f"{r['headroom_us']:>8} us {r['headroom_tflops']:>6} TFLOP/s",
                       *(f" {name} {r[name + '_tflops']:>6} ({r[name + '_ratio']})" for name in BACKENDS
                         if name + "_ratio" in r), flush=True)
             except (RuntimeError, torch.OutOfMemoryError) as problem:
                 wrong += 1
                 print(label(row), "FAILED:", problem, flush=True)
-    with open(arguments.output, "w", newline="") as file:
-        file.write(provenance())
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
     sys.exit(0 if summarize(rows, wrong, arguments.grid == "peers") else 1)
 
 
