@@ -46,7 +46,7 @@ step() {
   settle "$1"
   return $code
 }
-# What has no time of its own to measure runs side by side: most of it waits for NVRTC or for the host's float64.
+# What need not run alone runs side by side.
 besides=()
 most=$(($(nproc) < 4 ? $(nproc) : 4))
 beside() {
@@ -75,18 +75,19 @@ step devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
 for test in test_device test_cuda; do
   [ -x "$built/tests/$test" ] && step "$test" 120 "$built/tests/$test"
 done
-for kernel in $("$headroom" kernels -f csv | awk -F, '/,attention,cuda,/ { print $1 }'); do # most of its time is NVRTC's
+# Most of these wait for NVRTC or for the host's float64.
+for kernel in $("$headroom" kernels -f csv | awk -F, '/,attention,cuda,/ { print $1 }'); do
   [ -x "$built/tests/test_attention_kernels" ] && beside "test_$kernel" 240 env HEADROOM_TEST="thorough gpu" \
     HEADROOM_TEST_KERNEL="$kernel" "$built/tests/test_attention_kernels"
 done
-for test in test_gemm_kernels test_cuda_programs test_attention_lengths test_row_kernels \
-  test_attention_repeats test_attention_edges; do
+for test in test_gemm_kernels test_cuda_programs; do
   [ -x "$built/tests/$test" ] && beside "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done
 together
-if [ -x "$built/tests/test_attention_large" ]; then # takes up to 50 GB
-  step test_attention_large 120 env HEADROOM_TEST="thorough gpu" "$built/tests/test_attention_large"
-fi
+# These wait for the GPU, of which other processes would take slices; the large ones need up to 50 GB of it.
+for test in test_attention_edges test_attention_lengths test_attention_repeats test_attention_large test_row_kernels; do
+  [ -x "$built/tests/$test" ] && step "$test" 120 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
+done
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
 if [ -n "$sanitizer" ]; then

@@ -109,7 +109,7 @@ static hr_buffer *move_array(attention_call *c, int which, const attention_array
   array->bytes = old->bytes;
   if (c->device->backend->own_memory) {
     if (bits & 1)
-      assert_ok(hr_buffer_create(c->device, old->map_bytes << (bits >> 1 & 3), &in_the_way, &error), error);
+      assert_ok(hr_buffer_create(c->device, old->map_bytes << (bits >> 1 & 1), &in_the_way, &error), error);
     make_with_margins(c->device, array, shift);
   } else {
     make_guarded(array, 16, true, shift);
@@ -277,12 +277,13 @@ static void assert_poisoned(const attention_call *c, const attention_array *arra
   char text[512];
   for (size_t i = 0; i < array->map_bytes; i++) {
     const unsigned char *at = (const unsigned char *)array->map + i;
-    bool inside = (const char *)at >= array->host && (const char *)at < array->host + array->bytes;
+    ptrdiff_t byte = (const char *)at - array->host;
+    bool inside = byte >= 0 && byte < (ptrdiff_t)array->bytes;
     if (!inside && !array->buffer)
       continue; /* only a page or less; looked at below */
-    if ((!inside || !written[(const char *)at - array->host]) && *at != POISON)
-      fail_msg("%s %s: byte %td of O, which is %s, was written", kernel, attention_words(c, text),
-               (const char *)at - array->host, inside ? "a gap" : "outside");
+    if (*at != POISON && (!inside || !written[byte]))
+      fail_msg("%s %s: byte %td of O, which is %s, was written", kernel, attention_words(c, text), byte,
+               inside ? "a gap" : "outside");
   }
 }
 

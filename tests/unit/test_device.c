@@ -262,6 +262,29 @@ static void a_family_of_kernels_is_named_by_its_beginning(void **state)
   hr_device_close(device);
 }
 
+/* "naive" is a kernel of the CPU, and here the family of "naive_here". */
+static void a_name_that_another_device_has_is_a_family_here(void **state)
+{
+  (void)state;
+  static const hr_kernel_info names[] = {{"naive_here", "gemm", "reference", "fp32", "", "of a family"},
+                                         {"naive", "gemm", "cpu", "fp32", "", "of another device"},
+                                         {"fast", "gemm", "cpu", "fp32", "", "of another device"}};
+  static const hr_kernel kernels[] = {{&names[0], &plain}, {&names[1], &plain}, {&names[2], &plain}};
+  hr_device *device = open_device("reference");
+  device->kernels = kernels;
+  device->kernel_count = sizeof kernels / sizeof *kernels;
+  hr_gemm gemm = hr_gemm_default();
+  gemm.dtype = HR_FP32;
+  hr_plan *plan = NULL;
+  hr_error error;
+  assert_ok(hr_plan_gemm(device, &gemm, "naive", &plan, &error), error);
+  assert_string_equal(hr_plan_kernel(plan), "naive_here");
+  hr_plan_free(plan);
+  assert_int_equal(hr_plan_gemm(device, &gemm, "fast", &plan, &error), HR_ERROR_UNSUPPORTED);
+  assert_string_equal(error.message, "fast runs on cpu, not on reference");
+  hr_device_close(device);
+}
+
 static void a_device_whose_runs_are_over_when_they_return_has_no_stream(void **state)
 {
   (void)state;
@@ -324,6 +347,7 @@ int main(void)
       cmocka_unit_test(a_problem_without_a_kernel_says_what_each_lacks),
       cmocka_unit_test(dispatch_takes_the_first_that_can_and_says_why_the_better_cannot),
       cmocka_unit_test(a_family_of_kernels_is_named_by_its_beginning),
+      cmocka_unit_test(a_name_that_another_device_has_is_a_family_here),
       cmocka_unit_test(a_device_whose_runs_are_over_when_they_return_has_no_stream),
       cmocka_unit_test(a_gpu_fills_buffers_with_the_values_of_the_host),
   };

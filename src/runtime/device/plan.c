@@ -103,13 +103,19 @@ bool hr_kernel_is(const hr_kernel_info *kernel, const char *name)
          (kernel->name[length] == '\0' || kernel->name[length] == '_');
 }
 
+/* Whether one kernel is meant: the name is that of one here, or of one elsewhere and of no family here. */
 static bool is_exact(const hr_device *device, const char *name)
 {
+  bool elsewhere = false, family = false;
   for (size_t i = 0; i < device->kernel_count; i++) {
-    if (strcmp(device->kernels[i].info->name, name) == 0)
+    const hr_kernel_info *info = device->kernels[i].info;
+    bool same = strcmp(info->name, name) == 0, here = strcmp(info->device, device->backend->name) == 0;
+    if (same && here)
       return true;
+    elsewhere = elsewhere || same;
+    family = family || (here && hr_kernel_is(info, name));
   }
-  return false;
+  return elsewhere && !family;
 }
 
 static hr_status take_named(hr_device *device, const hr_problem *problem, const char *name, hr_plan *plan,
