@@ -102,9 +102,9 @@ static int measure(const cli_run *run, const layer_job *job, cli_output *output)
     int failure = cli_fail_status(kept, &not_kept);
     code = code == EXIT_FINE ? failure : code;
   }
-  if (code == EXIT_FINE && !layer->complete && cli_interrupted())
+  if (code == EXIT_FINE && layer && !layer->complete && cli_interrupted())
     code = EXIT_INTERRUPTED;
-  if (code == EXIT_FINE && layer->measured_count == 0)
+  if (code == EXIT_FINE && layer && layer->measured_count == 0)
     code = EXIT_UNSUPPORTED;
   hr_layer_free(layer);
   return code;

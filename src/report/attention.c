@@ -130,7 +130,7 @@ static void tell_problem(const hr_document *document, const attention_report *r)
   if (a->softcap > 0)
     used += (size_t)snprintf(extras + used, sizeof extras - used, ", soft cap %g", (double)a->softcap);
   if (a->scale != 0)
-    used += (size_t)snprintf(extras + used, sizeof extras - used, ", scale %g", (double)a->scale);
+    snprintf(extras + used, sizeof extras - used, ", scale %g", (double)a->scale);
   hr_put_field(document, "attention",
                "batch %" PRId64 ", q %" PRId64 ", kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64
                ", head sizes %" PRId64 "/%" PRId64 ", %s, %s%s%s",

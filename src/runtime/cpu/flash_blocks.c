@@ -97,8 +97,10 @@ static void lay_out(const hr_flash_version *version, hr_flash_blocks *b)
   b->slot_bytes = end + 64; /* so that slots of two threads share no line, whatever the workspace's alignment */
 }
 
-hr_flash_blocks hr_flash_cut(const hr_attention *t, const hr_flash_version *version, int threads, int64_t cache_bytes)
+hr_flash_blocks hr_flash_cut(const hr_attention *attention, const hr_flash_version *version, int threads,
+                             int64_t cache_bytes)
 {
+  const hr_attention *t = attention;
   hr_flash_blocks b = {.groups = common_divisor(t->k_heads, t->v_heads)};
   b.group_heads = t->q_heads / b.groups;
   b.depth = hr_round_up(hr_ceil_div(t->qk_dim, version->pair), version->depth_group);

@@ -65,7 +65,8 @@ static int start_members(team *t, member *members, int threads)
 hr_status hr_rounds_run(int threads, const hr_placement *placement, hr_round_fn work, void *context, int rounds,
                         double *round_ns, hr_error *error)
 {
-  team t = {.placement = placement, .work = work, .context = context, .rounds = rounds, .round_ns = round_ns};
+  team t = {.placement = placement, .work = work, .context = context, .rounds = rounds};
+  t.round_ns = round_ns;
   member *members = calloc((size_t)threads, sizeof *members);
   if (!members)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for threads");

@@ -104,7 +104,7 @@ HR_INLINE hr_halves narrow_vector(hr_dtype dtype, hr_floats v)
 {
   if (dtype == HR_FP16)
     return hr_narrow_fp16(v);
-  hr_words nan = (hr_words)(v != v);
+  hr_words nan = (hr_words)(((hr_words)v & 0x7fffffffu) > 0x7f800000u);
   hr_words rounded = hr_round_bf16(v) >> 16;
   return __builtin_convertvector((nan & 0x7fc0) | (~nan & rounded), hr_halves);
 }

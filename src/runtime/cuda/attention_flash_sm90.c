@@ -36,7 +36,8 @@ static size_t shared_bytes(const hr_flash_sm90 *t)
 {
   int row = 2 * PANEL, q = 64 * t->groups * panels(t->qk) * row;
   int stage = t->columns * (panels(t->qk) + panels(t->v)) * row, barriers = 2 + 6 * t->stages;
-  return (size_t)(q + t->stages * stage + 8 * barriers + 4 * t->stages);
+  int bytes = q + t->stages * stage + 8 * barriers + 4 * t->stages;
+  return (size_t)bytes;
 }
 
 /* Best first: the first row that a problem fits is taken. Sums of O take v / 2 registers of a thread, scores columns / 2

@@ -192,16 +192,17 @@ static hr_status measure_streams(hr_device *device, int64_t multiprocessors, job
 static hr_status measure_all(hr_device *device, int64_t multiprocessors, job *j, hr_ceiling *ceilings, size_t *count,
                              hr_error *error)
 {
+  const size_t steps = LOOP_COUNT + 1; /* the streams are one */
   for (size_t i = 0; i < LOOP_COUNT; i++) {
     if (taken_over(i, j->cuda->capability))
       continue;
-    j->done = (double)i / (double)(LOOP_COUNT + 1);
+    j->done = (double)i / (double)steps;
     j->what = loops[i].instruction;
     HR_TRY(hr_watch_ask(j->watch, j->done, j->what, error)); /* before a program is compiled */
     HR_TRY(measure_loop(device, &loops[i], multiprocessors, j, &ceilings[*count], error));
     ++*count;
   }
-  HR_TRY(hr_watch_ask(j->watch, (double)LOOP_COUNT / (double)(LOOP_COUNT + 1), "streams", error));
+  HR_TRY(hr_watch_ask(j->watch, (double)(steps - 1) / (double)steps, "streams", error));
   return measure_streams(device, multiprocessors, j, ceilings, count, error);
 }
 

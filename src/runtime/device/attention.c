@@ -16,8 +16,9 @@ double hr_attention_scale(const hr_attention *attention)
   return attention->scale != 0 ? (double)attention->scale : 1.0 / sqrt((double)attention->qk_dim);
 }
 
-hr_key_range hr_attention_visible(const hr_attention *t, int64_t q_len, int64_t kv_len, int64_t query)
+hr_key_range hr_attention_visible(const hr_attention *attention, int64_t q_len, int64_t kv_len, int64_t query)
 {
+  const hr_attention *t = attention;
   if (t->mask == HR_MASK_NONE)
     return (hr_key_range){0, kv_len};
   int64_t own = query + kv_len - q_len;
@@ -34,8 +35,9 @@ static const void *step(const hr_attention *t, const void *base, hr_attention_op
   return base ? (const char *)base + elements * (int64_t)hr_dtype_bytes(t->dtype) : NULL;
 }
 
-hr_sequence hr_attention_sequence(const hr_attention *t, const hr_attention_arguments *arguments, int64_t index)
+hr_sequence hr_attention_sequence(const hr_attention *attention, const hr_attention_arguments *arguments, int64_t index)
 {
+  const hr_attention *t = attention;
   const hr_attention_arguments *x = arguments;
   int64_t batch = t->variable_lengths ? 0 : index;
   int64_t q_row = t->variable_lengths ? x->q_offsets[index] : 0,
@@ -54,8 +56,10 @@ hr_sequence hr_attention_sequence(const hr_attention *t, const hr_attention_argu
   return s;
 }
 
-hr_status hr_attention_check_addresses(const hr_attention *t, const hr_attention_arguments *arguments, hr_error *error)
+hr_status hr_attention_check_addresses(const hr_attention *attention, const hr_attention_arguments *arguments,
+                                       hr_error *error)
 {
+  const hr_attention *t = attention;
   const hr_attention_arguments *x = arguments;
   bool queries = (t->variable_lengths ? t->q_total : t->q_len) > 0;
   bool keys = (t->variable_lengths ? t->kv_total : t->kv_len) > 0;
@@ -91,8 +95,10 @@ static hr_status check_offsets(const char *name, const int32_t *offsets, int64_t
   return HR_OK;
 }
 
-hr_status hr_attention_check_offsets(const hr_attention *t, const hr_attention_arguments *arguments, hr_error *error)
+hr_status hr_attention_check_offsets(const hr_attention *attention, const hr_attention_arguments *arguments,
+                                     hr_error *error)
 {
+  const hr_attention *t = attention;
   if (!t->variable_lengths)
     return HR_OK;
   HR_TRY(check_offsets("q_offsets", arguments->q_offsets, t->batch, t->q_len, t->q_total, error));

@@ -172,15 +172,16 @@ static hr_status probe_products(probing *p, double limit_ns, hr_hardware *hardwa
                                 hr_error *error)
 {
   static const hr_dtype dtypes[] = {HR_FP32, HR_BF16, HR_FP16, HR_TF32, HR_FP8_E4M3};
+  const size_t count = sizeof dtypes / sizeof *dtypes;
   double start = hr_clock_ns();
   int left = 0;
-  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+  for (size_t i = 0; i < count; i++)
     left += multiplies(p->device, dtypes[i]);
-  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+  for (size_t i = 0; i < count; i++) {
     best_product best = {0, false};
     double left_ns = limit_ns - (hr_clock_ns() - start);
     bool can = multiplies(p->device, dtypes[i]);
-    p->done = (double)i / (double)(sizeof dtypes / sizeof *dtypes);
+    p->done = (double)i / (double)count;
     if (can)
       HR_TRY(find_best(p, dtypes[i], left_ns / (double)left--, &best, error));
     if (can || i < 2)
