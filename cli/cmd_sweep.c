@@ -85,13 +85,13 @@ static void write_left(char *to, size_t size, double seconds)
     snprintf(to, size, "%.1f h", seconds / 3600);
 }
 
-/* [#####...............]  12/448  3.1/s  2 min left  1 failed  gemm m=… */
+/* [#####...............]  12/448  3.1/s  2 min left  1 failed  3 noisy  gemm m=… */
 static int report(void *context, const hr_sweep_progress *now)
 {
   cli_progress *progress = context;
   if (!cli_progress_due(progress) || now->total == 0)
     return cli_interrupted();
-  char bar[] = "....................", line[512], left[32] = "", failed[40] = "";
+  char bar[] = "....................", line[512], left[32] = "", failed[40] = "", noisy[40] = "";
   for (int64_t i = 0; i < 20 * now->done / now->total; i++)
     bar[i] = '#';
   double rate = (double)now->measured / cli_progress_seconds(progress);
@@ -99,8 +99,10 @@ static int report(void *context, const hr_sweep_progress *now)
     write_left(left, sizeof left, (double)(now->total - now->done) / rate);
   if (now->failed > 0)
     snprintf(failed, sizeof failed, "  %" PRId64 " failed", now->failed);
-  snprintf(line, sizeof line, "[%s]  %" PRId64 "/%" PRId64 "  %.2g/s%s%s%s%s  %s", bar, now->done, now->total, rate,
-           left[0] ? "  " : "", left, left[0] ? " left" : "", failed, now->what);
+  if (now->noisy > 0)
+    snprintf(noisy, sizeof noisy, "  %" PRId64 " noisy", now->noisy);
+  snprintf(line, sizeof line, "[%s]  %" PRId64 "/%" PRId64 "  %.2g/s%s%s%s%s%s  %s", bar, now->done, now->total, rate,
+           left[0] ? "  " : "", left, left[0] ? " left" : "", failed, noisy, now->what);
   cli_progress_show(progress, line);
   return cli_interrupted();
 }
@@ -148,8 +150,10 @@ static void say_how_it_ended(const sweep_job *job, const hr_sweep_progress *now,
   if (job->ranks.size > 1)
     snprintf(who, sizeof who, " (rank %" PRId64 " of 0 to %" PRId64 ")", job->ranks.rank, job->ranks.size - 1);
   if (ended)
-    cli_fail(0, "note: %s%s: %" PRId64 " measured, %" PRId64 " of them failed, %" PRId64 " were there; in %s",
-             hr_sweep_describe(job->sweep).name, who, now->measured, now->failed, now->skipped,
+    cli_fail(0,
+             "note: %s%s: %" PRId64 " measured, %" PRId64 " of them failed, %" PRId64 " noisy; %" PRId64
+             " were there; in %s",
+             hr_sweep_describe(job->sweep).name, who, now->measured, now->failed, now->noisy, now->skipped,
              hr_store_path(job->store));
   else
     cli_fail(0, "note: %s%s: stopped; %" PRId64 " of %" PRId64 " points are in %s, the same command goes on",

@@ -1,8 +1,10 @@
 #include "groups.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 static const cli_command commands[] = {
 #define CLI_COMMAND(name, arguments, groups, summary) {#name, arguments, groups, summary, cli_##name},
@@ -105,8 +107,19 @@ int cli_print_summary(void)
   return cli_flush(stdout);
 }
 
+/* A file that is opened later must not become standard output or errors because these were closed. What takes their
+ * place fails as a closed one does: it cannot be written, or of standard input read. */
+static void hold_closed_streams(void)
+{
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+      open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest that is free: fd */
+  }
+}
+
 int main(int argc, char **argv)
 {
+  hold_closed_streams();
   if (argc < 2) {
     print_summary(stderr);
     return EXIT_USAGE;

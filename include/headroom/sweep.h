@@ -148,7 +148,8 @@ typedef struct hr_sweep_progress {
   int64_t total, done;
   int64_t skipped;  /* had a row already */
   int64_t measured; /* got a row */
-  int64_t failed;   /* of the measured: without a time, or with a doubtful one */
+  int64_t failed;   /* of the measured: without a time */
+  int64_t noisy;    /* of the measured: with a doubtful one */
   const char *what; /* the problem at hand, as in its row; lives until the function returns */
 } hr_sweep_progress;
 

@@ -186,7 +186,9 @@ static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_po
   hr_result_set_measurement(&result, &measurement, hardware);
   HR_TRY(hr_store_append(store, &result, error));
   state->now.measured++;
-  state->now.failed += result.measurement.status != HR_OK;
+  bool noisy = result.measurement.status == HR_ERROR_NOISY;
+  state->now.noisy += noisy;
+  state->now.failed += result.measurement.status != HR_OK && !noisy;
   return HR_OK;
 }
 

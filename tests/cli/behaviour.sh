@@ -80,6 +80,13 @@ fi
 expect_code "a full disk" 5 sh -c "'$H' describe -f json gpt2 > /dev/full" 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1
 
+# Notes are written while the file is open, to what takes the place of standard errors.
+"$H" sweep fig24 --points 1 --db closed.db -o closed 2>&-
+expect "a file is not standard errors where these are closed" sh -c "grep -q '^sweep' closed && ! grep -q note: closed"
+expect_code "standard output that is closed" 5 sh -c "'$H' describe gpt2 >&-" 2> errors
+expect_code "standard input that is closed" 3 sh -c "'$H' describe - <&-" 2> errors
+expect "one line about it" test "$(wc -l < errors)" -eq 1
+
 # ---- the store ----
 "$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
 "$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
