@@ -7,6 +7,7 @@
 #include "base/names.h"
 #include "load/read.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,12 +125,14 @@ hr_status hr_load_model(const char *what, hr_note_fn note, void *context, hr_mod
     return model_from_file(what, note, context, model, error);
   struct stat about;
   bool exists = stat(what, &about) == 0;
+  if (!exists && errno == EACCES) /* for its words */
+    return model_from_file(what, note, context, model, error);
   char config[PATH_SIZE];
   int length =
       snprintf(config, sizeof config, "%s%sconfig.json", what, what[0] && what[strlen(what) - 1] == '/' ? "" : "/");
   bool fits = length > 0 && (size_t)length < sizeof config;
   bool folder = exists && S_ISDIR(about.st_mode);
-  bool has_config = folder && fits && stat(config, &about) == 0;
+  bool has_config = folder && fits && (stat(config, &about) == 0 || errno == EACCES);
   if (exists && (!folder || has_config))
     return model_from_file(folder ? config : what, note, context, model, error);
   const hr_catalog_entry *entry = find_model(what);

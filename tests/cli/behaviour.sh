@@ -76,6 +76,13 @@ if [ "$(id -u)" -ne 0 ]; then
   expect_code "a folder that cannot be written" 5 "$H" describe gpt2 -o locked/x 2> errors
   chmod 000 kept
   expect_code "a file that cannot be read" 3 "$H" describe ./kept 2> errors
+  chmod 640 kept
+  expect_code "a store in a folder that cannot be written" 5 "$H" results import --db locked/x.db a.csv 2> errors
+  expect "is told why" grep -q 'locked/x.db: .*Permission denied' errors
+  chmod 000 locked
+  expect_code "a folder that cannot be looked into" 3 "$H" describe ./locked 2> errors
+  expect "is told why" grep -q 'locked/config.json: Permission denied' errors
+  chmod 700 locked
 fi
 expect_code "a full disk" 5 sh -c "'$H' describe -f json gpt2 > /dev/full" 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1

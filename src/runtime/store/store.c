@@ -2,9 +2,11 @@
 #include "runtime/store/database.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define PATIENCE_MS 10000
 
@@ -15,11 +17,23 @@ static hr_status failed_with(const hr_store *store, hr_status status, const char
   return hr_fail(error, status, "%s: %s", store->path, what);
 }
 
+/* A file that SQLite cannot make it tries to read at last, and tells of that: there is none. */
+static int why_not_made(const char *path)
+{
+  int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0)
+    return errno;
+  close(file);
+  return ENOENT;
+}
+
 /* SQLite's own words, with the system's where a call of the system failed. */
 static hr_status failed_in_words(const hr_store *store, hr_status status, const char *what, hr_error *error)
 {
   char reason[HR_REASON_SIZE];
   int number = sqlite3_system_errno(store->database);
+  if (number == ENOENT && status == HR_ERROR_OUTPUT)
+    number = why_not_made(store->path);
   return hr_fail(error, status, "%s: %s: %s", store->path, what,
                  number ? hr_reason(number, reason) : sqlite3_errmsg(store->database));
 }
