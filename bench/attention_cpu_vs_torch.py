@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds Headroom's attention on the CPU against PyTorch's scaled_dot_product_attention.
 
-    attention_cpu_vs_torch.py LIBHEADROOM [--threads N] [--dtype bf16|fp32] [--lengths 512,1024] [--minutes M]
-                              [--output FILE.csv] [--markdown]
+    attention_cpu_vs_torch.py LIBHEADROOM [--threads N] [--dtype bf16|fp32] [--dims 64,128] [--lengths 512,1024]
+                              [--masks all,causal] [--minutes M] [--pairs N] [--output FILE.csv] [--markdown]
 
 Needs PyTorch (from PyPI) and a shared libheadroom. Both work on the same tensors [batch, heads, length, dim] in one
 process with as many threads, by turns, A B A B, each after a pause in which the other's threads stop looking for work
@@ -79,7 +79,7 @@ class Headroom:
     def ceilings(self, dtype):
         """FLOP/s of products and exponentials per second."""
         hardware = ctypes.create_string_buffer(1 << 16)  # hr_hardware is smaller
-        self.call("hr_device_probe", self.device, hardware)
+        self.call("hr_device_probe", self.device, None, None, hardware)
         return [self.library.hr_hardware_ceiling(hardware, kind, number) for kind, number in ((0, dtype), (1, 1))]
 
     def plan(self, q, k, v, o, causal, dtype, kernel):
@@ -146,11 +146,11 @@ def compare(headroom, options, rates, dim, length, causal, heads, budget_s):
     ours()
     for form in forms:
         form()
-    theirs = min(forms, key=lambda form: min(seconds(form) for _ in range(3)))
+    theirs = min(forms, key=lambda form: min(seconds(form) for _ in range(3))) if len(forms) > 1 else forms[0]
     theirs()
     errors = [error_of(x, q, k, v, causal, 24) for x in (o, out[0])]
     pairs, end = [], time.perf_counter() + budget_s
-    while len(pairs) < 5 or (time.perf_counter() < end and len(pairs) < 99):
+    while len(pairs) < options.pairs or (time.perf_counter() < end and len(pairs) < 99):
         pairs.append((seconds(ours), seconds(theirs)))
     own, other = (statistics.median(times) for times in zip(*pairs))
     entries = q_heads * (length * (length + 1) // 2 if causal else length * length)
@@ -196,9 +196,12 @@ def main():
     parser.add_argument("library")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--dtype", choices=FORMATS, default="bf16")
+    parser.add_argument("--dims", default="64,128")
     parser.add_argument("--lengths", default="512,1024,2048,4096")
+    parser.add_argument("--masks", default="all,causal")
     parser.add_argument("--kernel", type=str.encode, help="a name of `headroom kernels`; default: the best")
     parser.add_argument("--minutes", type=float, default=5, help="for the whole grid, about")
+    parser.add_argument("--pairs", type=int, default=5, help="at least, for each point")
     parser.add_argument("--output", help="CSV")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()
@@ -206,8 +209,9 @@ def main():
     torch.manual_seed(1)
     headroom = Headroom(options.library, options.threads)
     rates = headroom.ceilings(FORMATS[options.dtype][0])
-    lengths = [int(x) for x in options.lengths.split(",")]
-    points = [(dim, length, causal, heads) for dim in (64, 128) for length in lengths for causal in (False, True)
+    dims, lengths = ([int(x) for x in text.split(",")] for text in (options.dims, options.lengths))
+    masks = [mask == "causal" for mask in options.masks.split(",")]
+    points = [(dim, length, causal, heads) for dim in dims for length in lengths for causal in masks
               for heads in ((12 if dim == 64 else 16,) * 3, (32, 8, 8), (32, 4, 16))]
     rows, right = [], True
     with torch.no_grad():

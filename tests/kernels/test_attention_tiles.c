@@ -77,6 +77,28 @@ static void weights_of_an_earlier_step_do_not_stay(void **state)
   hr_device_close(device);
 }
 
+/* A key far above the many before it, by more than weights may grow: what has been weighed by then, in the same step and
+ * in those before, counts a third as much as it does. */
+static void a_score_that_rises_leaves_earlier_weights_their_share(void **state)
+{
+  (void)state;
+  static const int64_t heads[3] = {1, 1, 1}, high[] = {40, 255, 300, 511, 599};
+  hr_device *device = open_device();
+  for (size_t i = 0; device && i < sizeof high / sizeof *high; i++) {
+    attention_asked asked = asked_of(110, 600, heads, 64, 64);
+    attention_call call;
+    attention_open(device, &asked, &call);
+    for (int64_t key = 0; key < 600; key++)
+      attention_set(&call, ARRAY_K, key, 0, 0, key == high[i] ? 8 : 0);
+    for (int64_t row = 0; row < 110; row++) /* scores of 8 to 10 times 8, over √64: 11.5 to 14.4 in base 2 */
+      attention_set(&call, ARRAY_Q, row, 0, 0, (double)(8 + row % 3));
+    assert_true(attention_run(&call, info.name));
+    attention_compare(&call, info.name, 1 << 24);
+    attention_close(&call);
+  }
+  hr_device_close(device);
+}
+
 /* How queries are dealt to threads decides which steps overlap; results do not know. */
 static void thread_counts_give_the_same_bits(void **state)
 {
@@ -112,6 +134,7 @@ int main(void)
       cmocka_unit_test(thread_counts_give_the_same_bits),
       cmocka_unit_test(tiles_that_are_not_full_give_what_the_formula_gives),
       cmocka_unit_test(weights_of_an_earlier_step_do_not_stay),
+      cmocka_unit_test(a_score_that_rises_leaves_earlier_weights_their_share),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ typedef struct item {
   int64_t q_len, kv_len;
   int32_t *first, *end; /* keys that a row sees */
   int32_t *position;
-  float *largest, *slopes;
+  float *base, *slopes;
 } item;
 
 static int64_t segment_end(const item *it, int64_t head)
@@ -101,12 +101,11 @@ static void begin(item *it)
   it->first = (int32_t *)(void *)(it->slot + b->row);
   it->end = it->first + most;
   it->position = it->end + most;
-  it->largest = (float *)(void *)(it->position + most);
-  it->slopes = it->largest + most;
-  memset(it->slot + b->o, 0, (size_t)(4 * rows * b->values));
+  it->base = (float *)(void *)(it->position + most);
+  it->slopes = it->base + most;
   memset(it->slot + b->total, 0, (size_t)(4 * rows * HR_FLASH_LANES_MAX));
   for (int64_t row = 0; row < rows; row++)
-    it->largest[row] = -(float)INFINITY;
+    it->base[row] = -(float)INFINITY;
   for (int64_t head = it->first_head, next; head < it->end_head; head = next) {
     next = segment_end(it, head);
     set_rows(it, head, next);
@@ -168,7 +167,8 @@ static void take_step(const item *it, walk *w, int made)
   w->waiting = made;
 }
 
-/* A tile from row `row` on against what its rows see of the keys from `from` to `end` of one step. */
+/* A tile from row `row` on against what its rows see of the keys from `from` to `end` of one step. Its first row sees
+ * the first of all keys that the tile meets. */
 static void make_step(const item *it, walk *w, int64_t row, int rows, int64_t from, int64_t end)
 {
   const flash *f = it->run->kernel;
@@ -196,13 +196,14 @@ static void make_step(const item *it, walk *w, int64_t row, int rows, int64_t fr
                                .end = kept->end,
                                .slopes = it->slopes + row,
                                .position = kept->position,
-                               .s = (float *)(void *)(it->slot + b->s[made]),
+                               .s = (float *)(void *)(it->slot + b->s),
                                .p = it->slot + b->p,
                                .factor = kept->factor,
                                .shift = kept->shift,
-                               .largest = it->largest + row,
+                               .base = it->base + row,
                                .total = (float *)(void *)(it->slot + b->total) + row * HR_FLASH_LANES_MAX,
-                               .o = (float *)(void *)(it->slot + b->o) + row * b->values};
+                               .o = (float *)(void *)(it->slot + b->o) + row * b->values,
+                               .fresh = from == it->first[row]};
   take_step(it, w, made);
 }
 
@@ -236,20 +237,19 @@ static void finish_row(const item *it, int64_t row, int64_t query, int64_t head)
   const flash *f = run->kernel;
   const hr_attention *t = run->problem;
   char *to = (char *)run->arguments->o + offset(t, f->o, it->batch, it->q_row + query, head);
-  float lse = -(float)INFINITY;
-  if (it->first[row] >= it->end[row]) {
-    memset(to, 0, (size_t)t->v_dim * hr_dtype_bytes(t->dtype));
-  } else {
+  bool sees = it->first[row] < it->end[row];
+  float sum = 0;
+  if (sees) {
     const float *o = (const float *)(const void *)(it->slot + f->blocks.o) + row * f->blocks.values;
     const float *total = (const float *)(const void *)(it->slot + f->blocks.total) + row * HR_FLASH_LANES_MAX;
-    float sum = f->version->finish(o, total, t->v_dim, t->dtype, to);
-    float shift = it->largest[row] * f->scores.to_log2; /* as softmax has rounded it */
-    lse = (float)((double)shift * LN_2 + log((double)sum));
+    sum = f->version->finish(o, total, t->v_dim, t->dtype, to);
+  } else {
+    memset(to, 0, (size_t)t->v_dim * hr_dtype_bytes(t->dtype));
   }
   if (!run->arguments->lse)
     return;
   int64_t at = t->variable_lengths ? head * t->q_total + it->q_row : (it->batch * t->q_heads + head) * t->q_len;
-  run->arguments->lse[at + query] = lse;
+  run->arguments->lse[at + query] = sees ? (float)((double)it->base[row] * LN_2 + log((double)sum)) : -(float)INFINITY;
 }
 
 static void finish(const item *it)

@@ -3,7 +3,7 @@
  * Online softmax (Milakov and Gimelshein, arXiv 1805.02867; Dao et al., arXiv 2205.14135): for each query row three
  * things are kept while blocks of keys go by, the largest score m so far, the sum l of exp(s − m), and o, the sum of
  * exp(s − m) · V. A block with a larger m' scales l and o by exp(m − m'); at the end O = o / l. So nothing of size
- * q_len × kv_len is ever there.
+ * q_len × kv_len is ever there. Instead of m a version may keep anything near it; it is called the row's base.
  *
  *   item:  one sequence, some queries, the query heads that share K or V heads        one thread, no other touches it
  *   chunk: CHUNK keys; their K and V are packed once for all rows of the item
@@ -47,12 +47,14 @@ typedef struct hr_flash_step {
   const int32_t *first, *end; /* [rows] keys that a row sees, counted from first_key on; may lie outside */
   const float *slopes;        /* [rows], with ALiBi */
   const int32_t *position;    /* [rows], with ALiBi: that of the query, counted from first_key on */
-  float *s;                   /* rows × step floats: scores, then weights; not those of the step before or after */
-  void *p;                    /* rows × step elements: weights in the packed format; s itself where that is fp32 */
+  float *s;                   /* the version's score_floats: scores, and weights where those are fp32 */
+  void *p;                    /* likewise its weights, in the packed format */
   float *factor, *shift;      /* [rows] what the step scales o by, what it adds to an exponent */
-  float *largest;             /* [rows] m, of raw scores; −inf at first */
+  float *base;                /* [rows] exponent of 2 that weighs 1; −inf at first */
   float *total;               /* rows × HR_FLASH_LANES_MAX, partial sums of l; 0 at first */
-  float *o;                   /* rows × values; 0 at first */
+  float *o;                   /* rows × values */
+  bool fresh;                 /* o is not set yet; it stands for 0 */
+  bool scaled;                /* for a version that asks: some factor is not 1 */
 } hr_flash_step;
 
 /** A version: sizes and the work on a chunk, a step and a row. Strides are in bytes. */
@@ -63,7 +65,8 @@ typedef struct hr_flash_version {
   int pair;        /* elements in a 4-byte word of packed Q, K, V and P */
   int depth_group; /* words of a row are padded to whole groups */
   int tile_rows, chunk, step;
-  int pack_rows; /* rows whose arithmetic takes as long as packing; what the size of items is chosen by */
+  int score_floats, weights; /* of hr_flash_step.s and .p */
+  int pack_rows;             /* rows whose arithmetic takes as long as packing; what the size of items is chosen by */
   void (*pack_q)(hr_dtype dtype, const void *from, int64_t dim, bool negate, void *to, int64_t depth);
   /** K of `keys` keys, padded with zeros, as panels [lanes of keys][depth][lanes]. */
   void (*pack_k)(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to, int64_t depth);
@@ -71,8 +74,8 @@ typedef struct hr_flash_version {
   void (*pack_v)(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to);
   /** Does a step. `next` is the one that will come after it, of the same chunk, or NULL: a version may begin with it
    *  while it works on this one, and tells by begin not being NULL; begin is then called for a step that had none before. */
-  void (*attend)(const hr_flash_step *step, const hr_flash_step *next);
-  void (*begin)(const hr_flash_step *step);
+  void (*attend)(hr_flash_step *step, hr_flash_step *next);
+  void (*begin)(hr_flash_step *step);
   /** O of a row: o / sum of total; returns that sum. */
   float (*finish)(const float *o, const float *total, int64_t dim, hr_dtype dtype, void *to);
   void (*exp2)(float *x, int count); /* in place; what attend uses, for measuring its error */

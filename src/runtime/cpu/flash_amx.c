@@ -1,17 +1,11 @@
 /* Flash attention, bf16 by AMX; softmax in fp32 by AVX-512.
  *
  *   tiles: 0 1 2 3 sums of 32 rows by 32 columns, 4 5 rows of Q or P, 6 7 columns of K or V: four loads to four products,
- *   8 cycles each to 16. Tile of rows: 32; step and chunk: 512 keys, 64 KiB of scores, of which the next step's are made
- *   while this one's are weighed.
- *
- * Ceilings of a core of an Intel Xeon with AMX (a virtual one, 2.3 to 3.5 TFLOP/s by the minute; here in a minute of 2.9),
- * November 2026: at head size 128 a score is 0.17 ns of products (5.5 ns a tile product) and 0.07 ns of exponential.
- * There, ns a score, head size 128: scores 0.18, softmax 0.16, values 0.15 to 0.18, one after the other 0.53, overlapped
- * 0.49: half of the sum bound, of which a whole call, with two threads, reaches 26 to 57% (docs/attention-cpu.md).
- * Steps of 128 keys: 0.63 and 0.56, as o is loaded and stored four times as often; of 256: 0.52 and 0.52.
- * Tried and lost: weights among a block's products rather than between blocks (0.72 where 0.66 was without any overlap:
- * both want the same ports); tiles of 64 rows (no gain: scores then leave the first-level cache); prefetching K (0.17 ns
- * where 0.12 was for a block of scores). Not tried: weighing beside the values of the step before as well. */
+ *   8 cycles each to 16. Tile of rows: 64; a step has 512 keys, whose scores are made and weighed 64 at a time, so that
+ *   they stay in the first-level cache; o is loaded and stored once a step.
+ *   A row's base is 2^8 above the largest score that it was set by, and rises again only when a score is above it: by
+ *   whole powers of 2, which change no bit of what has been summed. So o is hardly ever scaled.
+ */
 #include "runtime/cpu/flash.h"
 
 #if defined(__x86_64__)
@@ -20,19 +14,129 @@
 #include "runtime/cpu/vector_avx512.h"
 #include "runtime/cpu/vector_bf16.h"
 
-#ifndef CHUNK
 #define CHUNK 512
 #define STEP 512
-#define TILE_ROWS 32
-#endif
+#define PART 64 /* keys whose scores are there at a time */
+#define TILE_ROWS 64
+#define DEGREE 4
 #define PANEL 2
 #define PAIR 2
 #define KEY_GROUP 32
-#define DEGREE 4
 #include "runtime/cpu/flash_rows.h"
 
-/* Tiles: 0 1 and 2 3 are sums of 32 rows by 32 columns, 4 and 5 the rows' A, 6 and 7 the columns' B. `last` is how many
- * rows 2, 3 and 5 have, and 0, 1 and 4, too, where there are no others. */
+#include <float.h>
+#include <math.h>
+
+#define BLOCK 32             /* rows and columns of the sums that the tiles hold at a time */
+#define S_STRIDE (PART + 32) /* floats, of a row of scores; rows of a power of 2 would share few sets of the cache */
+#define P_STRIDE (STEP + 32) /* bf16, of a row of weights */
+#define SPARE 8              /* what an exponent of 2 may grow by before the base rises again */
+
+/* ---- softmax ---- */
+
+/* While there is no score above −inf, the shift is such that any such score is one too large. */
+static void set_shift(const hr_flash_step *step, int row)
+{
+  step->shift[row] = step->base[row] < -FLT_MAX ? FLT_MAX : -step->base[row];
+}
+
+/* A row's base rises to a whole number, so that what has been weighed is scaled by a power of 2, which is exact. */
+static __attribute__((noinline)) void raise_base(hr_flash_step *step, int row, int key, float largest)
+{
+  float before = step->base[row], base = ceilf(largest * step->scores->to_log2) + SPARE;
+  if (!(base > before))
+    return;
+  float factor = before - base < -126 ? 0 : ldexpf(1, (int)(before - base));
+  float *total = step->total + row * HR_FLASH_LANES_MAX;
+  uint16_t *weights = (uint16_t *)step->p + row * P_STRIDE;
+  vector_store(total, vector_load(total) * vector_set(factor));
+  for (int at = 0; at < key; at += LANES)
+    vector_store_pairs(weights + at, vector_load_bf16(weights + at) * vector_set(factor));
+  step->factor[row] *= factor;
+  step->scaled = true;
+  step->base[row] = base;
+  set_shift(step, row);
+}
+
+/* Keys of a part of a step. */
+static inline int keys_from(const hr_flash_step *step, int key)
+{
+  return step->keys - key < PART ? step->keys - key : PART;
+}
+
+/* Caps, biases, and −inf for keys that the row does not see. */
+static __attribute__((noinline)) void finish_scores(const hr_flash_step *step, int row, int key, float *s)
+{
+  int first = step->first[row] - key, end = step->end[row] - key, keys = keys_from(step, key);
+  if (step->scores->softcap > 0 || step->scores->alibi)
+    adjust_scores(step, row, s, key, key + keys);
+  for (int j = 0; j < keys; j += LANES)
+    if (first > j || end < j + LANES)
+      vector_store(s + j, vector_between(vector_load(s + j), first - j, end - j));
+}
+
+static inline __attribute__((always_inline)) vector largest_of(const float *s, int keys)
+{
+  vector a = vector_load(s), b = vector_load(s + LANES);
+  for (int j = BLOCK; j < keys; j += BLOCK) {
+    a = vector_larger(vector_load(s + j), a);
+    b = vector_larger(vector_load(s + j + LANES), b);
+  }
+  return vector_larger(a, b);
+}
+
+static inline __attribute__((always_inline)) void weigh_row(hr_flash_step *step, int row, int key, int keys,
+                                                            vector scale, bool adjust)
+{
+  float *s = step->s + row * S_STRIDE, *sums = step->total + row * HR_FLASH_LANES_MAX;
+  uint16_t *weights = (uint16_t *)step->p + row * P_STRIDE + key;
+  if (key == 0) {
+    step->factor[row] = 1;
+    set_shift(step, row);
+  }
+  if (adjust || step->first[row] > key || step->end[row] < key + keys)
+    finish_scores(step, row, key, s);
+  vector most = largest_of(s, keys);
+  if (vector_any_above_zero(vector_multiply_add(most, scale, vector_set(step->shift[row]))))
+    raise_base(step, row, key, vector_largest(most));
+  vector add = vector_set(step->shift[row]), total = vector_load(sums), other = vector_set(0);
+  for (int j = 0; j < keys; j += BLOCK) {
+    vector p = power_of_two(vector_multiply_add(vector_load(s + j), scale, add));
+    vector q = power_of_two(vector_multiply_add(vector_load(s + j + LANES), scale, add));
+    vector_store_two(weights + j, p, q);
+    total = total + p;
+    other = other + q;
+  }
+  vector_store(sums, total + other);
+}
+
+static void weigh(hr_flash_step *step, int key)
+{
+  vector scale = vector_set(step->scores->to_log2);
+  bool adjust = step->scores->softcap > 0 || step->scores->alibi;
+  int keys = keys_from(step, key);
+  if (key == 0)
+    step->scaled = false;
+  if (keys == PART)
+    for (int row = 0; row < step->rows; row++)
+      weigh_row(step, row, key, PART, scale, adjust);
+  else
+    for (int row = 0; row < step->rows; row++)
+      weigh_row(step, row, key, keys, scale, adjust);
+}
+
+static void scale_sums(const hr_flash_step *step)
+{
+  for (int row = 0; row < step->rows && step->scaled && !step->fresh; row++) {
+    float *o = step->o + row * step->values;
+    for (int64_t d = 0; d < step->values; d += LANES)
+      vector_store(o + d, vector_load(o + d) * vector_set(step->factor[row]));
+  }
+}
+
+/* ---- products: tiles 0 1 and 2 3 are sums of 32 rows by 32 columns, 4 and 5 the rows' A, 6 and 7 the columns' B ---- */
+
+/* Tiles of `rows` rows, up to 32: of the second 16 of them 2, 3 and 5, of the first 0, 1 and 4. */
 static void configure(int rows)
 {
   tile_palette palette = {.palette = 1};
@@ -45,45 +149,77 @@ static void configure(int rows)
   tile_configure(&palette);
 }
 
-/* Where the operands of a product lie. Strides in bytes; of B it is that of a panel. */
-typedef struct operands {
+/* C = A B, or C += A B, for up to 32 rows and 32 or 16 columns. Strides in bytes; of B it is that of a panel. */
+typedef struct product {
   const char *a, *b;
-  int64_t a_stride;
-} operands;
+  char *c;
+  int64_t a_stride, c_stride;
+  int groups; /* of 16 words of depth */
+  bool add, two_columns;
+} product;
 
 #define B_STRIDE ((int64_t)4 * PANEL_LANES)
 
-static inline __attribute__((always_inline)) void load_operands(bool two_rows, bool two_columns, operands from)
+static inline __attribute__((always_inline)) void load_operands(bool two_rows, bool two_columns, const char *a,
+                                                                int64_t a_stride, const char *b)
 {
-  tile_load(6, from.b, B_STRIDE);
-  tile_load(4, from.a, from.a_stride);
+  tile_load(6, b, B_STRIDE);
+  tile_load(4, a, a_stride);
   if (two_columns)
-    tile_load(7, from.b + 64, B_STRIDE);
+    tile_load(7, b + 64, B_STRIDE);
   if (two_rows)
-    tile_load(5, from.a + 16 * from.a_stride, from.a_stride);
+    tile_load(5, a + 16 * a_stride, a_stride);
 }
 
-/* C = A B, or C += A B, for up to 32 rows and 32 or 16 columns; `depth` words, whole groups of 16. The first operands
- * have been loaded; those of `next` are before C is stored, so that no load waits behind a store. */
-static inline __attribute__((always_inline)) void product(bool two_rows, bool two_columns, bool add, operands from,
-                                                          int64_t depth, char *c, int64_t c_stride,
-                                                          const operands *next)
+/* What sums begin with. A macro, as tiles are literals. */
+#define BEGIN_SUMS(tile, p, at)           \
+  do {                                    \
+    if ((p)->add)                         \
+      tile_load(tile, at, (p)->c_stride); \
+    else                                  \
+      tile_zero(tile);                    \
+  } while (0)
+
+static inline __attribute__((always_inline)) void begin_sums(bool two_rows, bool two_columns, const product *p)
 {
-  if (add) {
-    tile_load(0, c, c_stride);
-    if (two_columns)
-      tile_load(1, c + 64, c_stride);
-    if (two_rows)
-      tile_load(2, c + 16 * c_stride, c_stride);
-    if (two_rows && two_columns)
-      tile_load(3, c + 16 * c_stride + 64, c_stride);
-  } else {
-    tile_zero(0);
-    tile_zero(1);
-    tile_zero(2);
-    tile_zero(3);
-  }
-  for (int64_t at = 0; at < depth; at += 16) {
+  BEGIN_SUMS(0, p, p->c);
+  if (two_columns)
+    BEGIN_SUMS(1, p, p->c + 64);
+  if (two_rows)
+    BEGIN_SUMS(2, p, p->c + 16 * p->c_stride);
+  if (two_rows && two_columns)
+    BEGIN_SUMS(3, p, p->c + 16 * p->c_stride + 64);
+}
+
+/* Stores the sums of `p`, and begins those of `next`, unless it is NULL, tile by tile. */
+static inline __attribute__((always_inline)) void change_sums(bool two_rows, bool two_columns, const product *p,
+                                                              const product *next)
+{
+  tile_store(0, p->c, p->c_stride);
+  if (next)
+    BEGIN_SUMS(0, next, next->c);
+  if (two_columns)
+    tile_store(1, p->c + 64, p->c_stride);
+  if (next && next->two_columns)
+    BEGIN_SUMS(1, next, next->c + 64);
+  if (two_rows)
+    tile_store(2, p->c + 16 * p->c_stride, p->c_stride);
+  if (next && two_rows)
+    BEGIN_SUMS(2, next, next->c + 16 * next->c_stride);
+  if (two_rows && two_columns)
+    tile_store(3, p->c + 16 * p->c_stride + 64, p->c_stride);
+  if (next && two_rows && next->two_columns)
+    BEGIN_SUMS(3, next, next->c + 16 * next->c_stride + 64);
+}
+
+/* A product whose sums have begun and whose first operands have been loaded; leaves `next`, unless it is NULL, in that
+ * state. The loads come before C is stored, so that none waits behind a store. */
+static inline __attribute__((always_inline)) void multiply(bool two_rows, bool two_columns, const product *p,
+                                                           const product *next)
+{
+  const char *a = p->a, *b = p->b;
+#pragma GCC unroll 1
+  for (int group = 0; group < p->groups; group++) {
     tile_multiply(0, 4, 6);
     if (two_columns)
       tile_multiply(1, 4, 7);
@@ -91,152 +227,131 @@ static inline __attribute__((always_inline)) void product(bool two_rows, bool tw
       tile_multiply(2, 5, 6);
     if (two_rows && two_columns)
       tile_multiply(3, 5, 7);
-    from.a += 64;
-    from.b += 16 * B_STRIDE;
-    if (at + 16 < depth)
-      load_operands(two_rows, two_columns, from);
+    a += 64;
+    b += 16 * B_STRIDE;
+    if (group + 1 < p->groups)
+      load_operands(two_rows, two_columns, a, p->a_stride, b);
     else if (next)
-      load_operands(two_rows, two_columns, *next);
+      load_operands(two_rows, next->two_columns, next->a, next->a_stride, next->b);
   }
-  tile_store(0, c, c_stride);
-  if (two_columns)
-    tile_store(1, c + 64, c_stride);
-  if (two_rows)
-    tile_store(2, c + 16 * c_stride, c_stride);
-  if (two_rows && two_columns)
-    tile_store(3, c + 16 * c_stride + 64, c_stride);
+  change_sums(two_rows, two_columns, p, next);
 }
 
-static inline operands score_operands(const hr_flash_step *step, int row, int key)
+static product score_product(const hr_flash_step *step, int row, int key)
 {
   int64_t a_stride = 4 * step->depth;
-  return (operands){(const char *)step->q + row * a_stride,
-                    (const char *)step->k + 4 * (step->first_key + key) * step->depth, a_stride};
+  return (product){.a = (const char *)step->q + row * a_stride,
+                   .b = (const char *)step->k + 4 * (step->first_key + key) * step->depth,
+                   .c = (char *)(step->s + row * S_STRIDE + key % PART),
+                   .a_stride = a_stride,
+                   .c_stride = 4 * S_STRIDE,
+                   .groups = (int)(step->depth / 16),
+                   .two_columns = true};
 }
 
-/* S = Q Kᵀ for up to 32 rows and one panel of keys. */
-static inline __attribute__((always_inline)) void multiply_scores(bool two_rows, const hr_flash_step *step, int row,
-                                                                  int key)
+static product value_product(const hr_flash_step *step, int row, int64_t d)
 {
-  operands from = score_operands(step, row, key), next = score_operands(step, row, key + PANEL_LANES);
-  if (key == 0)
-    load_operands(two_rows, true, from);
-  product(two_rows, true, false, from, step->depth, (char *)(step->s + row * STEP + key), 4 * STEP,
-          key + PANEL_LANES < step->keys ? &next : NULL);
+  return (product){.a = (const char *)step->p + row * 2 * P_STRIDE,
+                   .b = (const char *)step->v + 4 * (d * (CHUNK / 2) + step->first_key / 2 * PANEL_LANES),
+                   .c = (char *)(step->o + row * step->values + d),
+                   .a_stride = 2 * P_STRIDE,
+                   .c_stride = 4 * step->values,
+                   .groups = step->keys / BLOCK,
+                   .add = !step->fresh,
+                   .two_columns = step->values - d > 16};
 }
 
-static inline operands value_operands(const hr_flash_step *step, int row, int64_t d)
-{
-  return (operands){(const char *)step->p + row * 2 * STEP,
-                    (const char *)step->v + 4 * (d * (CHUNK / 2) + step->first_key / 2 * PANEL_LANES), 2 * STEP};
-}
+/* Products of up to 32 rows or of whole blocks of them: of some scores of `next`, then of the values of `step`. */
+typedef struct products {
+  const hr_flash_step *step, *next; /* NULL: none */
+  int first_row, end_row, row;
+  int64_t at, end; /* keys, then columns */
+} products;
 
-/* o += P V for up to 32 rows and one panel of values, which may be half a one. */
-static inline __attribute__((always_inline)) void multiply_values(bool two_rows, const hr_flash_step *step, int row,
-                                                                  int64_t d)
+static inline bool advance(products *p, product *to)
 {
-  operands from = value_operands(step, row, d), next = value_operands(step, row, d + PANEL_LANES);
-  char *o = (char *)(step->o + row * step->values + d);
-  int64_t left = step->values - d;
-  if (d == 0)
-    load_operands(two_rows, left > 16, from);
-  if (left > 16)
-    product(two_rows, true, true, from, step->keys / 2, o, 4 * step->values, left > PANEL_LANES ? &next : NULL);
-  else
-    product(two_rows, false, true, from, step->keys / 2, o, 4 * step->values, NULL);
-}
-
-static void scale_sums(const hr_flash_step *step)
-{
-  for (int row = 0; row < step->rows; row++) {
-    if (step->factor[row] == 1)
-      continue;
-    float *o = step->o + row * step->values;
-    for (int64_t d = 0; d < step->values; d += LANES)
-      vector_store(o + d, vector_load(o + d) * vector_set(step->factor[row]));
+  if (p->at >= p->end) {
+    if (!p->next || !p->step)
+      return false;
+    p->next = NULL;
+    p->at = 0;
+    p->end = p->step->values;
   }
+  *to = p->next ? score_product(p->next, p->row, (int)p->at) : value_product(p->step, p->row, p->at);
+  p->row += BLOCK;
+  if (p->row >= p->end_row) {
+    p->row = p->first_row;
+    p->at += BLOCK;
+  }
+  return true;
 }
 
-static void all_scores(bool two_rows, const hr_flash_step *step, int row)
+static inline __attribute__((always_inline)) void multiply_all(bool two_rows, products p)
 {
-  for (int key = 0; key < step->keys; key += PANEL_LANES)
-    if (two_rows)
-      multiply_scores(true, step, row, key);
-    else
-      multiply_scores(false, step, row, key);
-}
-
-static void all_values(bool two_rows, const hr_flash_step *step, int row)
-{
-  for (int64_t d = 0; d < step->values; d += PANEL_LANES)
-    if (two_rows)
-      multiply_values(true, step, row, d);
-    else
-      multiply_values(false, step, row, d);
-}
-
-/* A product for all rows: tiles must not reach beyond the last, which is followed by another tile's rows. */
-static void for_rows(const hr_flash_step *step, void (*multiply)(bool, const hr_flash_step *, int))
-{
-  int whole = step->rows / 32 * 32, rest = step->rows - whole;
-  for (int row = 0; row < whole; row += 32)
-    multiply(true, step, row);
-  if (rest == 0)
+  product now, then;
+  if (!advance(&p, &now))
     return;
-  configure(rest);
-  multiply(rest > 16, step, whole);
-  configure(32);
-}
-
-static void begin(const hr_flash_step *step)
-{
-  for_rows(step, all_scores);
-  for (int row = 0; row < step->rows; row++)
-    raise_largest(step, row);
-}
-
-/* Rows that are due when `done` of `all` parts of something else are. */
-static int due(int rows, int64_t done, int64_t all)
-{
-  return (int)((rows * done + all - 1) / all);
-}
-
-/* The next step's scores among this step's weights, then this step's values among the next step's largest: the tiles
- * and the vectors work at the same time, as far as the processor looks ahead. */
-static void overlap(const hr_flash_step *step, const hr_flash_step *next)
-{
-  int row = 0;
-  for (int key = 0; key < next->keys; key += PANEL_LANES) {
-    multiply_scores(true, next, 0, key);
-    for (int end = due(step->rows, key + PANEL_LANES, next->keys); row < end && row < step->rows; row++)
-      weigh(step, row);
+  begin_sums(two_rows, now.two_columns, &now);
+  load_operands(two_rows, now.two_columns, now.a, now.a_stride, now.b);
+  for (bool more = true; more; now = then) {
+    more = advance(&p, &then);
+    if (now.two_columns)
+      multiply(two_rows, true, &now, more ? &then : NULL);
+    else
+      multiply(two_rows, false, &now, more ? &then : NULL);
   }
+}
+
+/* The scores of `next` from a key on, if there is a next, and the values of `step`, if there is a step. Tiles must not
+ * reach beyond the last row, which is followed by another tile's rows. */
+static void multiply_rows(const hr_flash_step *step, const hr_flash_step *next, int key)
+{
+  int all = (step ? step : next)->rows, whole = all / BLOCK * BLOCK, rest = all - whole;
+  int64_t at = next ? key : 0, end = next ? key + keys_from(next, key) : step->values;
+  if (whole > 0)
+    multiply_all(true, (products){step, next, 0, whole, 0, at, end});
+  if (rest > 0) {
+    configure(rest);
+    if (rest > 16)
+      multiply_all(true, (products){step, next, whole, all, whole, at, end});
+    else
+      multiply_all(false, (products){step, next, whole, all, whole, at, end});
+    configure(BLOCK);
+  }
+}
+
+/* Scores from a key on, and their weights, part by part, so that scores stay in the first-level cache. */
+static void weigh_from(hr_flash_step *step, int key)
+{
+  for (; key < step->keys; key += PART) {
+    multiply_rows(NULL, step, key);
+    weigh(step, key);
+  }
+}
+
+static void begin(hr_flash_step *step)
+{
+  weigh_from(step, 0);
+}
+
+/* Tiles and vectors change places as seldom as that allows: each waits for what the other has under way. */
+static void attend(hr_flash_step *step, hr_flash_step *next)
+{
   scale_sums(step);
-  row = 0;
-  for (int64_t d = 0; d < step->values; d += PANEL_LANES) {
-    multiply_values(true, step, 0, d);
-    for (int end = due(next->rows, d + PANEL_LANES, step->values); row < end && row < next->rows; row++)
-      raise_largest(next, row);
-  }
-}
-
-static void attend(const hr_flash_step *step, const hr_flash_step *next)
-{
-  if (next && step->rows == 32 && next->rows == 32) {
-    overlap(step, next);
+  if (next && next->rows == step->rows) {
+    multiply_rows(step, next, 0);
+    weigh(next, 0);
+    weigh_from(next, PART);
     return;
   }
-  for (int row = 0; row < step->rows; row++)
-    weigh(step, row);
-  scale_sums(step);
-  for_rows(step, all_values);
+  multiply_rows(step, NULL, 0);
   if (next)
     begin(next);
 }
 
 static void enter(void)
 {
-  configure(32);
+  configure(BLOCK);
 }
 
 const hr_flash_version hr_flash_amx = {.lanes = PANEL_LANES,
@@ -247,6 +362,8 @@ const hr_flash_version hr_flash_amx = {.lanes = PANEL_LANES,
                                        .tile_rows = TILE_ROWS,
                                        .chunk = CHUNK,
                                        .step = STEP,
+                                       .score_floats = TILE_ROWS * S_STRIDE,
+                                       .weights = TILE_ROWS * P_STRIDE,
                                        .pack_rows = 40,
                                        .pack_q = pack_q,
                                        .pack_k = pack_k,

@@ -83,7 +83,7 @@ static size_t place(size_t *end, int64_t bytes)
 
 static void lay_out(const hr_flash_version *version, hr_flash_blocks *b)
 {
-  int64_t rows = b->item_heads * b->item_queries, tile = version->tile_rows;
+  int64_t rows = b->item_heads * b->item_queries;
   size_t end = 0;
   b->q = place(&end, 4 * rows * b->depth);
   b->o = place(&end, 4 * rows * b->values);
@@ -91,9 +91,8 @@ static void lay_out(const hr_flash_version *version, hr_flash_blocks *b)
   b->row = place(&end, 4 * rows * 5);
   b->k = place(&end, 4 * hr_round_up(version->chunk, version->lanes) * b->depth);
   b->v = place(&end, 4 * hr_round_up(b->values, version->lanes) * version->chunk / version->pair);
-  b->s[0] = place(&end, 4 * tile * version->step);
-  b->s[1] = version->begin ? place(&end, 4 * tile * version->step) : b->s[0];
-  b->p = place(&end, version->pair == 1 ? 0 : 2 * tile * version->step);
+  b->s = place(&end, 4 * (int64_t)version->score_floats);
+  b->p = place(&end, 2 * (int64_t)version->weights);
   b->slot_bytes = end + 64; /* so that slots of two threads share no line, whatever the workspace's alignment */
 }
 

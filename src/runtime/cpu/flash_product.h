@@ -1,8 +1,28 @@
-/* Template: the two products of a step by vectors, included after flash_rows.h by a version, which also defines
+/* Template: a version whose products are by vectors. Included after a vector_*.h (and vector_bf16.h, with pairs) by a
+ * version, which defines before
+ *   VERSION         its hr_flash_version
+ *   PANEL, PAIR     as flash_rows.h says
+ *   DEGREE          likewise
  *   TILE            rows of a block in registers: TILE × PANEL accumulators, PANEL of B and one of A
- *   multiply_words(acc, a, b)   acc + a · b of words, a the same in all lanes
- *
- * C = factor · C + A B for a few rows of A and the columns of a panel of B, over `depth` words; factor NULL: C = A B. */
+ */
+#define CHUNK 128
+#define STEP 128
+#define TILE_ROWS 48
+#define KEY_GROUP LANES
+#include "runtime/cpu/flash_rows.h"
+#include "runtime/cpu/flash_softmax.h"
+
+/* sum + a · b of words, a the same in all lanes. */
+static inline vector multiply_words(vector sum, vector a, vector b)
+{
+#if PAIR == 1
+  return vector_multiply_add(a, b, sum);
+#else
+  return vector_multiply_pairs(sum, a, b);
+#endif
+}
+
+/* C = factor · C + A B for a few rows of A and the columns of a panel of B, over `depth` words; factor NULL: C = A B. */
 
 static inline __attribute__((always_inline)) void block(int rows, int vectors, const word *a, int64_t a_stride,
                                                         const word *b, int64_t depth, float *c, int64_t c_stride,
@@ -98,6 +118,7 @@ static void multiply_scores(const hr_flash_step *step)
 /* o = factor · o + P V */
 static void multiply_values(const hr_flash_step *step)
 {
+  const float *factor = step->fresh ? NULL : step->factor;
   const word *weights = PAIR == 1 ? (const word *)step->s : (const word *)step->p;
   for (int64_t d = 0; d < step->values; d += PANEL_LANES) {
     int vectors = (int)hr_min64(PANEL_LANES, step->values - d) / LANES;
@@ -107,19 +128,37 @@ static void multiply_values(const hr_flash_step *step)
       rows = block_rows(step->rows - row);
       int64_t depth = hr_ceil_div(needed_keys(step, row + rows - 1), PAIR);
       if (rows == TILE)
-        multiply_block(TILE, row, vectors, &p, depth, step->factor);
+        multiply_block(TILE, row, vectors, &p, depth, factor);
       else if (rows == 2)
-        multiply_block(2, row, vectors, &p, depth, step->factor);
+        multiply_block(2, row, vectors, &p, depth, factor);
       else
-        multiply_block(1, row, vectors, &p, depth, step->factor);
+        multiply_block(1, row, vectors, &p, depth, factor);
     }
   }
 }
 
-static void attend(const hr_flash_step *step, const hr_flash_step *next)
+static void attend(hr_flash_step *step, hr_flash_step *next)
 {
   (void)next;
   multiply_scores(step);
   softmax(step);
   multiply_values(step);
 }
+
+const hr_flash_version VERSION = {.lanes = PANEL_LANES,
+                                  .key_group = KEY_GROUP,
+                                  .value_group = LANES,
+                                  .pair = PAIR,
+                                  .depth_group = 1,
+                                  .tile_rows = TILE_ROWS,
+                                  .chunk = CHUNK,
+                                  .step = STEP,
+                                  .score_floats = TILE_ROWS * STEP,
+                                  .weights = PAIR == 1 ? 0 : TILE_ROWS * STEP,
+                                  .pack_rows = 16,
+                                  .pack_q = pack_q,
+                                  .pack_k = pack_k,
+                                  .pack_v = pack_v,
+                                  .attend = attend,
+                                  .finish = finish,
+                                  .exp2 = powers_of_two};

@@ -4,6 +4,7 @@
 #define HR_RUNTIME_CPU_VECTOR_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define LANES 16
@@ -47,6 +48,11 @@ static inline vector vector_smaller(vector a, vector b)
 static inline vector vector_if_less(vector x, vector limit, vector then, vector otherwise)
 {
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, limit, _CMP_LT_OQ), otherwise, then);
+}
+
+static inline bool vector_any_above_zero(vector x)
+{
+  return _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ) != 0;
 }
 
 static inline float vector_largest(vector x)

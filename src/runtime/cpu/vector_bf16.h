@@ -8,6 +8,12 @@ static inline void vector_store_pairs(uint16_t *to, vector x)
   _mm256_storeu_si256((__m256i *)to, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
+/** The same for x and, behind them, y. */
+static inline void vector_store_two(uint16_t *to, vector x, vector y)
+{
+  _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(y, x));
+}
+
 /** sum + a · b for the first of each pair, then for the second; fp32 sums, numbers below 2^-126 taken as 0. */
 static inline vector vector_multiply_pairs(vector sum, vector a, vector b)
 {
