@@ -235,12 +235,8 @@ static void run_again(attention_call *c, const char *kernel, void *o, void *lse)
   }
 }
 
-static void check_bits(hr_device *device, const char *kernel, hr_dtype dtype)
+static void check_bits_of(hr_device *device, const char *kernel, attention_asked asked)
 {
-  attention_asked asked = small_call(dtype, 150, 170);
-  asked.a.batch = 2;
-  if (attention_takes_long(kernel, &asked.a))
-    asked = small_call(dtype, 9, 11); /* slow plain C */
   attention_call c;
   attention_open(device, &asked, &c);
   if (attention_run(&c, kernel)) {
@@ -262,6 +258,22 @@ static void check_bits(hr_device *device, const char *kernel, hr_dtype dtype)
     free(lse);
   }
   attention_close(&c);
+}
+
+static void check_bits(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  const int32_t q_offsets[] = {0, 9, 9, 100, 250}, kv_offsets[] = {0, 11, 31, 200, 217};
+  attention_asked asked = small_call(dtype, 150, 170);
+  asked.a.batch = 2;
+  const bool slow = attention_takes_long(kernel, &asked.a); /* plain C */
+  if (slow)
+    asked = small_call(dtype, 9, 11);
+  check_bits_of(device, kernel, asked);
+  asked.a.variable_lengths = true;
+  asked.a.batch = slow ? 1 : 4;
+  asked.a.q_total = slow ? 9 : 250, asked.a.kv_total = slow ? 11 : 217;
+  asked.q_offsets = q_offsets, asked.kv_offsets = kv_offsets;
+  check_bits_of(device, kernel, asked);
 }
 
 static void runs_and_thread_counts_give_the_same_bits(void **state)
