@@ -4,6 +4,7 @@
 
 #include "runtime/cuda/cache.h"
 #include "runtime/cuda/program.h"
+#include "runtime/cuda/rows.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -18,14 +19,27 @@ static const char *const architectures[] = {"sm_80", "sm_90a", "sm_100a"};
 
 /* Each source for each architecture in one format, by turns; fp8, which takes longest, where sources differ most. All, with
  * HEADROOM_TEST=thorough. */
-static bool has_a_turn(const char *source, int number, int architecture, int dtype)
+static bool has_a_turn(int number, int architecture, int dtype)
 {
   static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16};
   if (test_asks_for("thorough"))
     return true;
   if (dtype == HR_FP8_E4M3)
-    return architecture == number % 3 && strcmp(source, "norm") != 0;
+    return architecture == number % 3;
   return (hr_dtype)dtype == formats[(number + architecture) % 3];
+}
+
+static void build(const hr_nvrtc *nvrtc, const char *source, const char *architecture, hr_dtype dtype,
+                  const char *defines)
+{
+  hr_program program = {.source = source, .dtype = dtype, .defines = defines};
+  hr_error error;
+  char *image = NULL;
+  size_t bytes = 0;
+  snprintf(program.architecture, sizeof program.architecture, "%s", architecture);
+  assert_ok(hr_program_build(nvrtc, &program, "", &image, &bytes, &error), error);
+  assert_memory_equal(image, "\177ELF", 4);
+  free(image);
 }
 
 static void every_program_compiles_for_every_architecture_and_format(void **state)
@@ -44,16 +58,9 @@ static void every_program_compiles_for_every_architecture_and_format(void **stat
         continue;
       }
       for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
-        if (!hr_program_takes((hr_dtype)dtype) ||
-            !has_a_turn(*source, (int)(source - hr_program_sources()), (int)i, dtype))
+        if (!hr_program_takes((hr_dtype)dtype) || !has_a_turn((int)(source - hr_program_sources()), (int)i, dtype))
           continue;
-        hr_program program = {.source = *source, .dtype = (hr_dtype)dtype};
-        snprintf(program.architecture, sizeof program.architecture, "%s", architectures[i]);
-        char *image = NULL;
-        size_t bytes = 0;
-        assert_ok(hr_program_build(&nvrtc, &program, "", &image, &bytes, &error), error);
-        assert_memory_equal(image, "\177ELF", 4);
-        free(image);
+        build(&nvrtc, *source, architectures[i], (hr_dtype)dtype, NULL);
       }
     }
   }
@@ -63,6 +70,81 @@ static void every_program_compiles_for_every_architecture_and_format(void **stat
   assert_int_equal(hr_program_build(&nvrtc, &wrong, "", &image, &bytes, &error), HR_ERROR_BACKEND);
   assert_non_null(strstr(error.message, "nvrtcCompileProgram"));
   hr_nvrtc_close(&nvrtc);
+}
+
+/* Lengths for each tier of row.cuh: part of a warp, a block, shared memory, more than that. */
+static const int64_t lengths[] = {1, 40, 129, 1024, 4099, 16384, 33001, 50257, 131072, 262145, (int64_t)1 << 32};
+
+static hr_rows rows_for(int operation, int64_t columns, hr_dtype dtype)
+{
+  static const hr_rows_operation operations[] = {HR_ROWS_LAYER_NORM, HR_ROWS_SOFTMAX, HR_ROWS_RMS_NORM,
+                                                 HR_ROWS_SOFTMAX};
+  hr_rows r = hr_rows_default();
+  r.operation = operations[operation];
+  r.period = operation == 3 ? 5 : 0; /* a causal one */
+  r.columns = columns;
+  r.dtype = dtype;
+  return r;
+}
+
+/* Every length in one operation and format, by turns; all, with HEADROOM_TEST=thorough. Architectures always take turns. */
+static void rows_compile_however_they_are_cut(void **state)
+{
+  (void)state;
+  static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3};
+  static const size_t shared[] = {163 << 10, 227 << 10, 227 << 10}; /* as the architectures give a block */
+  hr_nvrtc nvrtc;
+  hr_error error;
+  char defines[HR_DEFINES_SIZE];
+  if (hr_nvrtc_open(&nvrtc, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  int newest = 100 * nvrtc.major + nvrtc.minor < 1208 ? 1 : 2, count = (int)(sizeof lengths / sizeof *lengths);
+  for (int i = 0; i < count * 4 * 4; i++) {
+    int length = i % count, format = i / count % 4, operation = i / count / 4;
+    if (!test_asks_for("thorough") && (format != length % 4 || operation != (length + 1 + length / 4) % 4))
+      continue;
+    int architecture = (length + format + operation) % (newest + 1);
+    hr_rows r = rows_for(operation, lengths[length], formats[format]);
+    hr_row_cut cut = hr_row_cut_choose(&r, length % 3 != 2, architecture == 0 ? 80 : 90, shared[architecture]);
+    hr_row_cut_defines(&r, &cut, defines);
+    build(&nvrtc, hr_row_source(r.operation), architectures[architecture], r.dtype, defines);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
+/* What a team keeps and holds covers the row or fills the registers and shared memory that it may have. */
+static void rows_are_cut_to_fit_the_multiprocessor(void **state)
+{
+  (void)state;
+  static const size_t shared[] = {48 << 10, 99 << 10, 163 << 10, 227 << 10};
+  for (int64_t columns = 1; columns < 300000; columns += 1 + columns / 7) {
+    for (int i = 0; i < 4 * 4 * 2; i++) {
+      hr_rows r = rows_for(i % 2, columns, (const hr_dtype[]){HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3}[i / 2 % 4]);
+      size_t most = shared[i / 8];
+      int capability = i / 8 == 3 ? 90 : 80;
+      hr_row_cut cut = hr_row_cut_choose(&r, columns % 3 != 0, capability, most);
+      int64_t wide = 16 / (int64_t)hr_dtype_bytes(r.dtype);
+      int64_t packs = (columns + (cut.lie == HR_ROW_WHOLE ? 0 : wide - 1) + wide - 1) / wide;
+      assert_true(cut.lie != HR_ROW_WHOLE || columns % wide == 0);
+      assert_true(cut.threads * cut.teams >= 32 && cut.threads * cut.teams <= 1024);
+      assert_true(cut.threads % 32 == 0 || (cut.threads & (cut.threads - 1)) == 0);
+      assert_true(cut.resident >= 1 && cut.resident * cut.threads * cut.teams <= 2048);
+      assert_true((cut.shared_bytes + 1024) * (size_t)(cut.held > 0 ? cut.resident : 1) <= most);
+      if (cut.chunk > 0) { /* of whole packs, that shared memory holds */
+        assert_int_equal(cut.chunk % wide, 0);
+        assert_true(cut.shared_bytes >= (size_t)cut.chunk * (size_t)columns * hr_dtype_bytes(r.dtype));
+        assert_true(cut.blocks == 1 && cut.rows == 1);
+        continue;
+      }
+      assert_true(cut.teams == 1 || (cut.threads <= 32 && cut.held == 0 && cut.blocks == 1));
+      assert_true(cut.blocks == 1 || (capability == 90 && cut.blocks <= 8));
+      assert_int_equal(cut.shared_bytes, cut.held * cut.rows * cut.threads * 16);
+      bool full = cut.blocks == (capability == 90 ? 8 : 1);
+      assert_true(full || cut.blocks * cut.threads * (cut.kept + cut.held) >= packs);
+    }
+  }
 }
 
 static void a_list_of_definitions_that_is_too_long_is_refused(void **state)
@@ -290,6 +372,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_program_compiles_for_every_architecture_and_format),
+      cmocka_unit_test(rows_compile_however_they_are_cut),
+      cmocka_unit_test(rows_are_cut_to_fit_the_multiprocessor),
       cmocka_unit_test(a_list_of_definitions_that_is_too_long_is_refused),
       cmocka_unit_test(architectures_from_hopper_on_have_their_own_instructions),
       cmocka_unit_test_setup_teardown(an_image_is_found_again_by_its_key_and_by_no_other, make_cache, remove_cache),

@@ -14,8 +14,8 @@ extern const hr_catalog_entry hr_embedded_cuda_sources[], hr_embedded_cuda_heade
 #define OPTIONS_MAX 20
 #define HEADERS_MAX 16
 
-static const char *const sources[] = {
-    "ceilings", "fill", "softmax", "norm", "elementwise", "attention_materialized", "attention_naive", NULL};
+static const char *const sources[] = {"ceilings",        "fill", "elementwise", "attention_materialized",
+                                      "attention_naive", NULL};
 
 const char *const *hr_program_sources(void)
 {

@@ -1,4 +1,6 @@
-/* Operations on rows by kernels/softmax.cu, norm.cu and elementwise.cu: which entry point, and how many threads a row gets. */
+/* Operations on rows by kernels/softmax.cu, norm.cu and elementwise.cu: how rows are cut, and how many threads each gets. */
+#include "runtime/cuda/rows.h"
+
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/cuda.h"
@@ -9,38 +11,45 @@
 #include <string.h>
 
 #define PACK_BYTES 16
-#define PACKS_SHORT 2    /* of a row that a thread keeps in …_short, as in row.cuh */
-#define PACKS 8          /* in …_block and …_cluster */
-#define THREADS_MOST 512 /* of a block in those */
-#define CLUSTER 8        /* blocks, as in row.cuh */
-#define THREADS_STREAM 1024
-#define BLOCK 256        /* threads of a block that knows no rows, or small ones */
-#define BLOCK_SHARED 128 /* of one in which rows have part of a warp each */
 #define WARP 32
-#define EACH_BLOCKS 8192 /* of operations that know no rows: some per multiprocessor, in a loop */
+#define BLOCK 256             /* threads of a block that knows no rows, or that turns rows */
+#define THREADS_MOST 512      /* of a block that keeps a row in registers */
+#define THREADS_RESIDENT 1024 /* of a multiprocessor, with 64 registers each */
+#define EACH_BLOCKS 8192      /* of operations that know no rows: some per multiprocessor, in a loop */
 
-/* Source, by operation. */
-static const char *const sources[HR_ROWS_COUNT] = {
-    [HR_ROWS_SOFTMAX] = "softmax",      [HR_ROWS_LAYER_NORM] = "norm",  [HR_ROWS_RMS_NORM] = "norm",
-    [HR_ROWS_ROTARY] = "elementwise",   [HR_ROWS_GELU] = "elementwise", [HR_ROWS_SWIGLU] = "elementwise",
-    [HR_ROWS_RESIDUAL] = "elementwise",
+/* Source and entry point, by operation. */
+static const char *const sources[HR_ROWS_COUNT][2] = {
+    [HR_ROWS_SOFTMAX] = {"softmax", "softmax_rows"},  [HR_ROWS_LAYER_NORM] = {"norm", "norm_rows"},
+    [HR_ROWS_RMS_NORM] = {"norm", "norm_rows"},       [HR_ROWS_ROTARY] = {"elementwise", "rotary"},
+    [HR_ROWS_GELU] = {"elementwise", "gelu"},         [HR_ROWS_SWIGLU] = {"elementwise", "swiglu"},
+    [HR_ROWS_RESIDUAL] = {"elementwise", "residual"},
 };
+
+const char *hr_row_source(hr_rows_operation operation)
+{
+  return sources[operation][0];
+}
+
+const char *hr_row_entry(hr_rows_operation operation)
+{
+  return sources[operation][1];
+}
 
 typedef struct launch {
   cu_function function;
-  const char *variant; /* what the entry point's name ends in; "" for one without variants */
   int64_t blocks;
-  unsigned threads_x, threads_y;
+  unsigned threads_x, threads_y, shared_bytes;
 } launch;
 
 typedef struct rows_plan {
   const hr_cuda *cuda;
-  launch aligned, any; /* where all addresses are multiples of 16, and where one is not */
+  size_t shared_most;
+  launch launch; /* where all addresses are multiples of 16 */
 } rows_plan;
 
-static bool by_element(hr_rows_operation operation)
+static bool has_rows(hr_rows_operation operation)
 {
-  return operation == HR_ROWS_GELU || operation == HR_ROWS_SWIGLU || operation == HR_ROWS_RESIDUAL;
+  return operation == HR_ROWS_SOFTMAX || operation == HR_ROWS_LAYER_NORM || operation == HR_ROWS_RMS_NORM;
 }
 
 /* The next power of two at or above. */
@@ -52,95 +61,223 @@ static int64_t power_of_two(int64_t wanted)
   return power;
 }
 
-/* Elements of a pack; fp8 is widened and has packs of 8 bytes. */
 static int64_t pack_elements(hr_dtype dtype)
 {
-  return hr_min64(8, PACK_BYTES / (int64_t)hr_dtype_bytes(dtype));
+  return PACK_BYTES / (int64_t)hr_dtype_bytes(dtype);
 }
 
-static void shape_elements(const hr_rows *r, launch *l)
+/* ---- rows with sums over them ---- */
+
+#define RESERVED 2048       /* bytes of shared memory of a block for sums, and what the driver keeps */
+#define STAGED_COLUMNS 1024 /* most of a row that is staged */
+#define NARROW_COLUMNS 256  /* and of one that takes few registers */
+#define BLOCKS_MOST 8       /* of a cluster that every GPU with clusters has */
+
+/* Short rows that are no whole packs: as many as are whole packs together, a power of two of them, so that blocks share no
+ * sectors of memory (56 rows of 129 columns: 81% of a copy, 64: 88%), in 17 or 33 KB. */
+static void cut_staged(int64_t columns, int64_t wide, hr_row_cut *cut)
 {
-  l->variant = "";
-  l->threads_x = BLOCK;
-  l->threads_y = 1;
-  l->blocks = hr_min64(r->rows * r->columns / pack_elements(r->dtype) / BLOCK + 1, EACH_BLOCKS);
+  bool narrow = columns <= NARROW_COLUMNS;
+  int64_t row_bytes = columns * PACK_BYTES / wide, most_bytes = (narrow ? 17 : 33) << 10;
+  for (cut->chunk = wide; 2 * cut->chunk * row_bytes <= most_bytes; cut->chunk *= 2) {
+  }
+  cut->threads = hr_min64(power_of_two(columns), WARP);
+  cut->teams = (narrow ? BLOCK / 2 : BLOCK) / cut->threads;
+  cut->resident = narrow ? 12 : THREADS_RESIDENT / BLOCK;
+  cut->shared_bytes = (size_t)(hr_ceil_div(cut->chunk * row_bytes, PACK_BYTES) * PACK_BYTES);
 }
+
+/* Rows that share a block. */
+static void cut_short(int64_t packs, hr_row_cut *cut)
+{
+  cut->threads = hr_min64(power_of_two(packs), WARP);
+  cut->teams = BLOCK / 2 / cut->threads;
+  cut->kept = hr_ceil_div(packs, cut->threads);
+  cut->resident = cut->kept == 1 ? 16 : cut->kept == 2 ? 12 : 8;
+}
+
+/* A row a block, in registers: as few threads too many as may be. */
+static void cut_block(int64_t packs, hr_row_cut *cut)
+{
+  int64_t least = packs <= 4 * THREADS_MOST ? 4 : 6, best = INT64_MAX;
+  for (int64_t kept = least; kept <= least + 2; kept++) {
+    int64_t threads = hr_ceil_div(packs, kept * WARP) * WARP;
+    if (threads * kept < best && threads <= THREADS_MOST) {
+      best = threads * kept;
+      cut->kept = kept;
+      cut->threads = threads;
+    }
+  }
+  cut->resident = THREADS_RESIDENT / cut->threads;
+}
+
+/* Rows in registers and shared memory, two blocks a multiprocessor: cut into the fewest blocks that hold `at_a_time` rows. */
+static void cut_long(int64_t packs, int64_t at_a_time, int64_t blocks_most, size_t shared_most, hr_row_cut *cut)
+{
+  cut->threads = THREADS_MOST;
+  cut->resident = THREADS_RESIDENT / THREADS_MOST;
+  cut->rows = at_a_time;
+  cut->kept = at_a_time > 1 ? 3 : 8;
+  int64_t step_bytes = cut->threads * at_a_time * PACK_BYTES;
+  int64_t most = hr_max64(0, ((int64_t)shared_most / cut->resident - RESERVED) / step_bytes);
+  for (cut->blocks = 1; cut->blocks < blocks_most; cut->blocks *= 2) {
+    if (packs <= cut->blocks * cut->threads * (cut->kept + most))
+      break;
+  }
+  int64_t steps = hr_ceil_div(packs, cut->threads * cut->blocks);
+  cut->held = hr_max64(0, hr_min64(most, steps - cut->kept));
+  cut->shared_bytes = (size_t)(cut->held * step_bytes);
+}
+
+static bool holds(const hr_row_cut *cut, int64_t packs)
+{
+  return cut->blocks * cut->threads * (cut->kept + cut->held) >= packs;
+}
+
+/* Norms have two rows at a time, which share what they read of weights, unless whole rows fit a block. */
+static void cut_by_operation(const hr_rows *rows, int64_t packs, int capability, size_t shared_most, hr_row_cut *cut)
+{
+  int64_t blocks_most = capability >= 90 ? BLOCKS_MOST : 1;
+  cut_long(packs, 1, blocks_most, shared_most, cut);
+  if (rows->operation == HR_ROWS_SOFTMAX || (cut->lie == HR_ROW_WHOLE && cut->blocks == 1))
+    return;
+  hr_row_cut two = *cut;
+  cut_long(packs, 2, blocks_most, shared_most, &two);
+  if (holds(&two, packs))
+    *cut = two;
+}
+
+hr_row_cut hr_row_cut_choose(const hr_rows *rows, bool aligned, int capability, size_t shared_most)
+{
+  int64_t wide = pack_elements(rows->dtype);
+  bool whole = aligned && rows->columns % wide == 0;
+  int64_t packs = whole ? rows->columns / wide : hr_ceil_div(rows->columns + wide - 1, wide);
+  hr_row_cut cut = {.lie = whole     ? HR_ROW_WHOLE
+                           : aligned ? HR_ROW_ALIKE
+                                     : HR_ROW_ANYHOW,
+                    .teams = 1,
+                    .blocks = 1,
+                    .rows = 1};
+  if (!whole && rows->columns <= STAGED_COLUMNS)
+    cut_staged(rows->columns, wide, &cut);
+  else if (packs <= 4 * WARP)
+    cut_short(packs, &cut);
+  else if (packs <= 8 * THREADS_MOST)
+    cut_block(packs, &cut);
+  else
+    cut_by_operation(rows, packs, capability, shared_most, &cut);
+  return cut;
+}
+
+void hr_row_cut_defines(const hr_rows *rows, const hr_row_cut *cut, char text[HR_DEFINES_SIZE])
+{
+  bool causal = rows->operation == HR_ROWS_SOFTMAX && rows->period > 0;
+  snprintf(text, HR_DEFINES_SIZE,
+           "HR_COLUMNS=%" PRId64 " HR_LIE=%d HR_THREADS=%" PRId64 " HR_TEAMS=%" PRId64 " HR_BLOCKS=%" PRId64
+           " HR_ROWS=%" PRId64 " HR_KEPT=%" PRId64 " HR_HELD=%" PRId64 " HR_CHUNK=%" PRId64 " HR_RESIDENT=%" PRId64
+           " HR_CENTRED=%d HR_CAUSAL=%d",
+           rows->columns, (int)cut->lie, cut->threads, cut->teams, cut->blocks, cut->rows, cut->kept, cut->held,
+           cut->chunk, cut->resident, rows->operation == HR_ROWS_LAYER_NORM, causal);
+}
+
+static hr_status allow_shared(const hr_cuda *cuda, const launch *l, hr_error *error)
+{
+  if (l->shared_bytes == 0)
+    return HR_OK;
+  HR_TRY(hr_cuda_enter(cuda, error));
+  hr_status status =
+      HR_CU(&cuda->driver, cuFuncSetAttribute, (l->function, CU_FUNCTION_SHARED_MOST, (int)l->shared_bytes), error);
+  hr_cuda_leave(cuda);
+  return status;
+}
+
+static int64_t count_blocks(const hr_rows *r, const hr_row_cut *cut)
+{
+  if (cut->chunk > 0)
+    return hr_ceil_div(r->rows, cut->chunk);
+  int64_t spacing = cut->lie == HR_ROW_WHOLE ? 1 : pack_elements(r->dtype); /* as in row.cuh */
+  int64_t groups = cut->rows == 1 ? r->rows : hr_ceil_div(r->rows, spacing * cut->rows) * spacing;
+  return hr_ceil_div(groups, cut->teams) * cut->blocks;
+}
+
+static hr_status prepare_rows(const hr_cuda *cuda, const hr_rows *r, const hr_row_cut *cut, launch *l, hr_error *error)
+{
+  char defines[HR_DEFINES_SIZE];
+  hr_row_cut_defines(r, cut, defines);
+  l->blocks = count_blocks(r, cut);
+  l->threads_x = (unsigned)cut->threads;
+  l->threads_y = (unsigned)cut->teams;
+  l->shared_bytes = (unsigned)cut->shared_bytes;
+  hr_dtype dtype = r->dtype == HR_TF32 ? HR_FP32 : r->dtype; /* a format of products only */
+  HR_TRY(hr_cuda_function(cuda, hr_row_source(r->operation), dtype, defines, hr_row_entry(r->operation), &l->function,
+                          error));
+  return allow_shared(cuda, l, error);
+}
+
+/* ---- the others ---- */
 
 static void shape_rotary(const hr_rows *r, launch *l)
 {
   int64_t half = r->columns / 2, bytes = (int64_t)hr_dtype_bytes(r->dtype);
   int64_t width = half * bytes % PACK_BYTES == 0 ? PACK_BYTES / bytes : half * bytes % 4 == 0 ? 4 / bytes : 1;
-  l->variant = "";
   l->threads_x = (unsigned)hr_min64(power_of_two(hr_ceil_div(half, width)), BLOCK);
   l->threads_y = BLOCK / l->threads_x;
   l->blocks = hr_ceil_div(r->rows, l->threads_y);
 }
 
-/* Rows with sums over them. `packs`: that a row has parts of, at most. */
-static void shape_team(int64_t rows, int64_t packs, bool clusters, launch *l)
+static hr_status prepare_elements(const hr_cuda *cuda, const hr_rows *r, launch *l, hr_error *error)
 {
-  int64_t threads, blocks = 1;
-  if (packs <= PACKS_SHORT * WARP) {
-    l->variant = "_short";
-    threads = power_of_two(hr_ceil_div(packs, PACKS_SHORT));
-  } else if (packs <= PACKS * THREADS_MOST) {
-    l->variant = "_block";
-    threads = packs <= PACKS * WARP ? power_of_two(hr_ceil_div(packs, PACKS)) : hr_ceil_div(packs, PACKS * WARP) * WARP;
-  } else if (clusters && packs <= PACKS * THREADS_MOST * CLUSTER) {
-    l->variant = "_cluster";
-    threads = hr_ceil_div(packs, PACKS * WARP * CLUSTER) * WARP;
-    blocks = CLUSTER;
-  } else {
-    l->variant = "_stream";
-    threads = THREADS_STREAM;
-  }
-  l->threads_x = (unsigned)threads;
-  l->threads_y = threads <= WARP ? BLOCK_SHARED / (unsigned)threads : 1;
-  l->blocks = hr_ceil_div(rows, l->threads_y) * blocks;
+  l->threads_x = BLOCK;
+  l->threads_y = 1;
+  l->blocks = hr_min64(r->rows * r->columns / pack_elements(r->dtype) / BLOCK + 1, EACH_BLOCKS);
+  if (r->operation == HR_ROWS_ROTARY)
+    shape_rotary(r, l);
+  hr_dtype dtype = r->dtype == HR_TF32 ? HR_FP32 : r->dtype;
+  return hr_cuda_function(cuda, hr_row_source(r->operation), dtype, NULL, hr_row_entry(r->operation), &l->function,
+                          error);
 }
 
-static void shape_launch(const hr_rows *r, int capability, bool aligned, launch *l)
+/* ---- plans ---- */
+
+/* Shared memory that a block may have; where the driver does not say, what every GPU gives. */
+static size_t shared_most(const hr_cuda *cuda)
 {
-  int64_t wide = pack_elements(r->dtype);
-  if (by_element(r->operation))
-    shape_elements(r, l);
-  else if (r->operation == HR_ROWS_ROTARY)
-    shape_rotary(r, l);
-  else if (aligned && r->columns % wide == 0)
-    shape_team(r->rows, r->columns / wide, capability >= 90, l);
-  else
-    shape_team(r->rows, hr_ceil_div(r->columns + wide - 1, wide), capability >= 90, l);
+  int bytes = 0;
+  return cuda->driver.cuDeviceGetAttribute(&bytes, CU_MAX_SHARED_OPTIN, cuda->device) == CU_SUCCESS && bytes > 0
+             ? (size_t)bytes
+             : (size_t)48 << 10;
 }
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
-  launch l;
-  shape_launch(&problem->rows, ((const hr_cuda *)device->state)->capability, false, &l);
+  const hr_cuda *cuda = device->state;
+  const hr_rows *r = &problem->rows;
+  launch l = {.blocks = 0};
+  if (r->operation == HR_ROWS_ROTARY)
+    shape_rotary(r, &l);
+  for (int aligned = 0; aligned < 2 && has_rows(r->operation); aligned++) {
+    hr_row_cut cut = hr_row_cut_choose(r, aligned, cuda->capability, shared_most(cuda));
+    l.blocks = hr_max64(l.blocks, count_blocks(r, &cut));
+  }
   if (l.blocks <= INT32_MAX)
     return true;
-  snprintf(why, why_size, "takes rows of at most 2^31 blocks");
+  snprintf(why, why_size, "takes rows of fewer than 2^31 blocks");
   return false;
-}
-
-static hr_status prepare_launch(const hr_cuda *cuda, const hr_rows *r, bool aligned, launch *l, hr_error *error)
-{
-  char name[64];
-  shape_launch(r, cuda->capability, aligned, l);
-  snprintf(name, sizeof name, "%s%s", hr_rows_operation_name(r->operation), l->variant);
-  hr_dtype dtype = r->dtype == HR_TF32 ? HR_FP32 : r->dtype; /* a format of products only */
-  return hr_cuda_function(cuda, sources[r->operation], dtype, NULL, name, &l->function, error);
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
                          hr_error *error)
 {
+  const hr_cuda *cuda = device->state;
+  const hr_rows *r = &problem->rows;
   rows_plan *p = calloc(1, sizeof *p);
   if (!p)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
-  p->cuda = device->state;
-  hr_status status = prepare_launch(p->cuda, &problem->rows, true, &p->aligned, error);
-  if (status == HR_OK)
-    status = prepare_launch(p->cuda, &problem->rows, false, &p->any, error);
+  p->cuda = cuda;
+  p->shared_most = shared_most(cuda);
+  hr_row_cut cut = hr_row_cut_choose(r, true, cuda->capability, p->shared_most);
+  hr_status status = has_rows(r->operation) ? prepare_rows(cuda, r, &cut, &p->launch, error)
+                                            : prepare_elements(cuda, r, &p->launch, error);
   if (status != HR_OK) {
     free(p);
     return status;
@@ -148,6 +285,15 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void **st
   *workspace_bytes = 0;
   *state = p;
   return HR_OK;
+}
+
+/* Rows at other addresses: a program that is built when it is first met. */
+static hr_status launch_unaligned(const rows_plan *p, const hr_rows *r, launch *l, hr_error *error)
+{
+  if (!has_rows(r->operation))
+    return HR_OK; /* these look at the addresses */
+  hr_row_cut cut = hr_row_cut_choose(r, false, p->cuda->capability, p->shared_most);
+  return prepare_rows(p->cuda, r, &cut, l, error);
 }
 
 static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
@@ -163,24 +309,26 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
   if (together % hr_dtype_bytes(r->dtype) != 0)
     return hr_fail(error, HR_ERROR_INVALID, "rows_cuda: an address is no multiple of %zu, the size of an element",
                    hr_dtype_bytes(r->dtype));
-  const launch *l = together % PACK_BYTES == 0 ? &p->aligned : &p->any;
-  bool periodic = r->operation == HR_ROWS_SOFTMAX || r->operation == HR_ROWS_ROTARY;
-  long long rows = r->rows, columns = r->columns, period = periodic ? r->period : 0, group = r->group;
+  launch l = p->launch;
+  if (together % PACK_BYTES != 0)
+    HR_TRY(launch_unaligned(p, r, &l, error));
+  long long rows = r->rows, columns = r->columns, period = r->period, group = r->group;
   void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &rows, &columns, &period, &group};
   HR_TRY(hr_cuda_enter(p->cuda, error));
-  hr_status status = HR_CU(
-      &p->cuda->driver, cuLaunchKernel,
-      (l->function, (unsigned)l->blocks, 1, 1, l->threads_x, l->threads_y, 1, 0, p->cuda->stream, arguments, NULL),
-      error);
+  hr_status status = HR_CU(&p->cuda->driver, cuLaunchKernel,
+                           (l.function, (unsigned)l.blocks, 1, 1, l.threads_x, l.threads_y, 1, l.shared_bytes,
+                            p->cuda->stream, arguments, NULL),
+                           error);
   hr_cuda_leave(p->cuda);
   return status;
 }
 
 static void describe(const void *state, char *text, size_t size)
 {
-  const launch *l = &((const rows_plan *)state)->aligned;
-  snprintf(text, size, "%s%s%" PRId64 " blocks of %u × %u threads", l->variant[0] ? l->variant + 1 : "",
-           l->variant[0] ? ", " : "", l->blocks, l->threads_x, l->threads_y);
+  const launch *l = &((const rows_plan *)state)->launch;
+  int length = snprintf(text, size, "%" PRId64 " blocks of %u × %u threads", l->blocks, l->threads_x, l->threads_y);
+  if (l->shared_bytes > 0 && length > 0 && (size_t)length < size)
+    snprintf(text + length, size - (size_t)length, ", %u bytes shared", l->shared_bytes);
 }
 
 const hr_kernel_functions hr_kernel_rows_cuda = {

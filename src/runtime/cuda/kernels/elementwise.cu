@@ -1,5 +1,5 @@
 /* What needs no sum over a row: GELU, SwiGLU, residual, rotary embedding. */
-#include "runtime/cuda/kernels/row.cuh"
+#include "runtime/cuda/kernels/pack.cuh"
 
 /* erff() is more arithmetic than an element of 16 bits takes to move, so that those have one that is off by 1.5e-7 at most.
  * Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. */
@@ -30,12 +30,12 @@ struct sum_of {
 /* The tensors as one row each: a row's length does not matter. */
 template <bool TWO, class VALUE> __device__ inline void each_element(const task &t, VALUE value)
 {
-  int64 count = t.rows * t.columns, stride = (int64)gridDim.x * blockDim.x * WIDE, none = 0;
+  int64 count = t.rows * t.columns, stride = (int64)gridDim.x * blockDim.x * WIDE;
   int64 at = ((int64)blockIdx.x * blockDim.x + threadIdx.x) * WIDE - offset_of(t.out);
   for (; at < count; at += stride) {
-    kept x = load_pack(t.a, at, none, count), y = x;
+    pack x = load_anyhow(t.a, at, count), y = x;
     if (TWO)
-      y = load_pack(t.b, at, none, count);
+      y = load_anyhow(t.b, at, count);
     float v[WIDE];
 #pragma unroll
     for (int j = 0; j < WIDE; j++)

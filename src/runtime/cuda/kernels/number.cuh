@@ -1,8 +1,7 @@
 /* One element of a number format in memory, and as a float. HR_DTYPE_… says which format a program is compiled for;
  * nothing is included, so that NVRTC alone is enough.
  *
- * A word holds PER_WORD values in a register: value_in() and word_of(). Words of fp8 are of fp16, which has all its values
- * and an infinity. */
+ * A word of 32 bits holds PER_WORD elements as they lie in memory: value_in() and word_of(). */
 
 #if defined(HR_DTYPE_fp32) || defined(HR_DTYPE_tf32)
 typedef float element;
@@ -11,7 +10,6 @@ __device__ inline float to_float(element value) { return value; }
 __device__ inline element from_float(float value) { return value; }
 
 #define PER_WORD 1
-#define MINUS_INFINITY_WORD 0xFF800000u
 
 __device__ inline unsigned bits_of(element value) { return __float_as_uint(value); }
 __device__ inline float value_in(unsigned word, int) { return __uint_as_float(word); }
@@ -34,7 +32,22 @@ __device__ inline element from_float(float value)
   return bits;
 }
 
-#define WORD_OF_FP16
+#define PER_WORD 2
+
+__device__ inline unsigned bits_of(element value) { return value; }
+
+__device__ inline float value_in(unsigned word, int i) { return to_float((element)(i == 0 ? word : word >> 16)); }
+
+__device__ inline unsigned word_of(const float *values)
+{
+#if __CUDA_ARCH__ >= 800
+  unsigned word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(values[1]), "f"(values[0]));
+  return word;
+#else
+  return from_float(values[0]) | (unsigned)from_float(values[1]) << 16;
+#endif
+}
 
 #elif defined(HR_DTYPE_bf16)
 typedef unsigned short element;
@@ -57,7 +70,6 @@ __device__ inline element from_float(float value)
 }
 
 #define PER_WORD 2
-#define MINUS_INFINITY_WORD 0xFF80FF80u
 
 __device__ inline unsigned bits_of(element value) { return value; }
 
@@ -80,7 +92,38 @@ __device__ inline unsigned word_of(const float *values)
 #elif defined(HR_DTYPE_fp8)
 typedef unsigned char element;
 
-/* E4M3: 4 bits of exponent, 3 of mantissa, no infinity, all ones is NaN. A float's exponent is larger by 120. */
+/* E4M3: 4 bits of exponent, 3 of mantissa, no infinity, all ones is NaN; what is larger becomes 448. fp16 has
+ * all its values, so that instructions (from compute capability 8.9 on) go that way, two at a time. */
+#define PER_WORD 4
+
+__device__ inline unsigned bits_of(element value) { return value; }
+
+#if __CUDA_ARCH__ >= 890
+__device__ inline float value_in(unsigned word, int i)
+{
+  unsigned two;
+  float value;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"((unsigned short)(i < 2 ? word : word >> 16)));
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"((unsigned short)(i % 2 == 0 ? two : two >> 16)));
+  return value;
+}
+
+__device__ inline unsigned short two_of(float low, float high)
+{
+  unsigned short two;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(two) : "f"(high), "f"(low));
+  return two;
+}
+
+__device__ inline float to_float(element bits) { return value_in(bits, 0); }
+__device__ inline element from_float(float value) { return (element)two_of(value, 0.0f); }
+
+__device__ inline unsigned word_of(const float *values)
+{
+  return two_of(values[0], values[1]) | (unsigned)two_of(values[2], values[3]) << 16;
+}
+#else
+/* A float's exponent is larger by 120. */
 __device__ inline float to_float(element bits)
 {
   unsigned size = bits & 0x7F, sign = (unsigned)(bits & 0x80) << 24;
@@ -90,12 +133,12 @@ __device__ inline float to_float(element bits)
   return __uint_as_float(__float_as_uint(value) | sign);
 }
 
-/* To nearest, ties to even; finite values stop at 448. */
+/* To nearest, ties to even. */
 __device__ inline element from_float(float value)
 {
   unsigned bits = __float_as_uint(value), sign = bits >> 24 & 0x80;
   float size = fabsf(value);
-  if (!(size <= 3.402823466e38f))
+  if (size != size)
     return (element)(sign | 0x7F);
   if (size >= 448.0f)
     return (element)(sign | 0x7E);
@@ -106,30 +149,17 @@ __device__ inline element from_float(float value)
   return (element)(sign | (rounded - (120u << 3)));
 }
 
-#define WORD_OF_FP16
-
-#else
-#error "no number format was asked for"
-#endif
-
-#ifdef WORD_OF_FP16
-#define PER_WORD 2
-#define MINUS_INFINITY_WORD 0xFC00FC00u
-
-__device__ inline unsigned bits_of(element value) { return value; }
-
-__device__ inline float value_in(unsigned word, int i)
-{
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"((unsigned short)(i == 0 ? word : word >> 16)));
-  return value;
-}
+__device__ inline float value_in(unsigned word, int i) { return to_float((element)(word >> (8 * i))); }
 
 __device__ inline unsigned word_of(const float *values)
 {
-  unsigned short low, high;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(low) : "f"(values[0]));
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(high) : "f"(values[1]));
-  return low | (unsigned)high << 16;
+  unsigned word = 0;
+  for (int i = 0; i < 4; i++)
+    word |= (unsigned)from_float(values[i]) << (8 * i);
+  return word;
 }
+#endif
+
+#else
+#error "no number format was asked for"
 #endif

@@ -1,422 +1,247 @@
-/* Rows in registers: what the operations on rows share. A tensor is [rows, columns], packed; its address needs no more
- * alignment than an element has.
+/* Rows on their way from memory to memory: what the operations on rows share. A tensor is [rows, COLUMNS], packed; its
+ * address needs no more alignment than an element has.
  *
- *   pack:    16 bytes of the result at a multiple of 16 (8 of fp8), what one store writes. Pack p of a row has the columns
- *            p · WIDE − lead …, lead being the elements between such a multiple and the row's first
- *   load:    the same 16 bytes of an input; where its elements lie elsewhere among multiples of 16, two loads and a shift.
- *            Elements of the neighbouring rows come along and are masked; nothing outside the tensor is read
- *   team:    the threads of a row: a part of a warp, a block, or a cluster of 8 blocks; thread t owns the packs t, t + team, …
- *   each():  calls a function for every pack of the thread, of a row that is kept in registers as it was loaded, and of one
- *            that is too long for that (read again each time, from the L2 where that holds it)
- *   over_row(): a sum or maximum over the team: shuffles, then one word a warp through shared memory
+ *   pack:  16 bytes of the result at a multiple of 16, what one store writes. Pack p of a row has the columns p · WIDE − lead
+ *          …, lead being the elements between such a multiple and the row's first. A pack at a row's end may hold elements of
+ *          the next row, which passes leave out; nothing outside of the tensor is read
+ *   team:  the threads of a row: a part of a warp, a block, or a cluster of blocks; thread t owns the packs t, t + TEAM, …
+ *   ROWS:  a team has as many rows at a time, with equal leads, so that what all rows share (weights) is read once for them
+ *   tiers: a row is read from memory once. A thread keeps its first KEPT packs of each row in registers, the next HELD in
+ *          shared memory, and reads what is beyond (REST) again for each pass, from the L2 while that holds it
+ *
+ * A program is compiled for one problem (rows.c): HR_COLUMNS, HR_THREADS of a team's block, HR_TEAMS of a block, HR_BLOCKS of a
+ * team, HR_ROWS, HR_KEPT, HR_HELD, HR_LIE: how rows lie (0: all packs of all tensors are whole and at multiples of 16 bytes,
+ * 1: x and the result begin at multiples of 16, 2: anyhow), and HR_CAUSAL of a softmax. So strides are constants and only
+ * packs that may be partial have the code for it.
  *
  * Ceilings on an H200 at 1.8 GHz in 16 bits: a copy of 4.18 TB/s moves 4.4 elements a clock and multiprocessor, which may
- * take 29 instructions each; one exponential is 0.27 of its unit's time, and a softmax computes it twice.
- * Measured there (driver 580.159, 2026-11-21, share of a copy, bf16, rows of 1024 to 32768): softmax 91 to 97%, RMS norm
- * 96 to 98%, layer norm 76 to 86%; clusters 67 to 78%, 57 to 62% in the layer norm. docs/gpu.md has the table.
- * Tried and lost: rows as floats, half as many a multiprocessor (softmax 73%, layer norm 75% at 4096); addresses worked out
- * anew for every pack (88% and 70%); loads that do not stay in the L1 (−3 to −20% where weights share it); clusters of 128
- * threads a block where one block holds the row (−20%); 4 packs a thread (+6% at 1024, −30% at 32768); blocks that stay and
- * fetch the next row into shared memory meanwhile, by copies of 16 bytes (−15 to −25%) or by the copy engine, with weights
- * kept in shared memory (softmax 85% at 32768 with a block a row; at 50304 72% in clusters of 2, 64% of 4 and 60% of 8, the
- * layer norm 50%, spilling): rows then wait for their own barriers. Sums and squares of a layer norm merged over the warps,
- * with one barrier instead
- * of two: −26% at 128, +4% at 5120, no more elsewhere. The same for maximum and sum of a softmax: +2 to +4% in clusters,
- * nothing else. Clusters of 4: +3% at 50257, and too small for fp32. */
-#include "runtime/cuda/kernels/number.cuh"
+ * take 29 instructions each; one exponential is 0.27 of its unit's time, and a softmax computes it twice (in fp8 that is all
+ * the exponentials that there are). What is reached is in docs/gpu.md, made by bench/row_rates.
+ * Tried and lost there (driver 580.159, 2026-11-21, shares of a copy): one program for all lengths, whose thread counts fit
+ * few of them and whose masks spill (layer norm 76 to 86%, rows of 4099 51 to 78%, of 50257 49 to 73%); rows as floats
+ * (softmax 73% at 4096); loads that do not stay in the L1 (−3 to −20% where weights share it); 4 packs a thread and 1024
+ * threads for 32768 (−10%); all of a row in shared memory (32 registers, 2048 threads: −2 to −7%); 3 blocks of 384 threads
+ * instead of 2 of 512 (−1 to −9%, +2% in clusters of 8); one block of 1024 (−2 to −11%); a cluster where one block holds the
+ * row (−2 to −14%), 4 rows at a time (−4 to −10%); a copy engine that fetches the next row meanwhile (−15 to −25%). */
+#include "runtime/cuda/kernels/over_row.cuh"
 
-#define WIDE (4 * PER_WORD)
-#define PACK_BYTES (WIDE * (int)sizeof(element))
-#define RAW (PACK_BYTES / 4)
-#define CLUSTER 8
-#define LOG2_E 1.4426950408889634f
+#define COLUMNS HR_COLUMNS
+#define TEAMS HR_TEAMS
+#define TEAM (THREADS * BLOCKS)
+#define KEPT HR_KEPT
+#define HELD HR_HELD
+#define WHOLE (HR_LIE == 0)
+#define ALIKE (HR_LIE <= 1)
+#define STEP ((column_index)TEAM * WIDE)
+#define SPACING (WHOLE ? 1 : WIDE) /* of the rows that a team has at a time: so that they have the same lead */
+#define REST ((COLUMNS + (WHOLE ? 0 : WIDE - 1) + WIDE - 1) / WIDE > (int64)TEAM * (KEPT + HELD))
 
-typedef long long int64;
-
-struct task {
-  const element *a, *b, *c;
-  element *out;
-  int64 rows, columns, period, group;
-};
-
-__device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
-
-/* 2^x; results below 2^-126 are 0. */
-__device__ inline float power_of_2(float x)
-{
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-/* ---- packs ---- */
-
-struct kept {
-  unsigned word[4];
-  __device__ float at(int i) const { return value_in(word[i / PER_WORD], i % PER_WORD); }
-};
-
-__device__ inline int offset_of(const element *at)
-{
-  return (int)((size_t)at % PACK_BYTES) / (int)sizeof(element);
-}
-
-__device__ inline void load_raw(const element *at, unsigned *raw)
-{
-  if (RAW == 4) {
-    uint4 v = *(const uint4 *)at;
-    raw[0] = v.x;
-    raw[1] = v.y;
-    raw[RAW - 2] = v.z;
-    raw[RAW - 1] = v.w;
-  } else {
-    uint2 v = *(const uint2 *)at;
-    raw[0] = v.x;
-    raw[1] = v.y;
-  }
-}
-
-/* The words of two packs, without the first `bytes`. */
-__device__ inline void shift_raw(unsigned *raw, int bytes)
-{
-#pragma unroll
-  for (int step = RAW / 2; step > 0; step /= 2) {
-#pragma unroll
-    for (int i = 0; i < RAW + step; i++)
-      raw[i] = bytes / 4 & step ? raw[i + step] : raw[i];
-  }
-#pragma unroll
-  for (int i = 0; i < RAW; i++)
-    raw[i] = __funnelshift_r(raw[i], raw[i + 1], 8 * (bytes % 4));
-}
-
-__device__ inline kept keep(const unsigned *raw)
-{
-  kept k;
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    if (RAW == 4) {
-      k.word[i] = raw[i % RAW];
-    } else {
-      unsigned two = raw[i / 2] >> (16 * (i % 2));
-      float values[2] = {to_float((element)(two & 0xFF)), to_float((element)(two >> 8 & 0xFF))};
-      k.word[i] = word_of(values);
-    }
-  }
-  return k;
-}
-
-/* The pack at `at`, of which the elements from ≤ … < to may be read, from wherever; what else is in it is anything. */
-template <class INDEX> __device__ inline kept load_any(const element *at, INDEX from, INDEX to)
-{
-  int off = offset_of(at);
-  unsigned raw[2 * RAW] = {0};
-  if (off <= -from && 2 * WIDE - off <= to) {
-    load_raw(at - off, raw);
-    load_raw(at - off + WIDE, raw + RAW);
-    shift_raw(raw, off * (int)sizeof(element));
-  } else {
-#pragma unroll
-    for (int j = 0; j < WIDE; j++) {
-      int byte = j * (int)sizeof(element);
-      if (j >= from && j < to)
-        raw[byte / 4] |= bits_of(at[j]) << (8 * (byte % 4));
-    }
-  }
-  return keep(raw);
-}
-
-/* The same where it is rare: not inlined, as it is long. */
-template <class INDEX> __device__ __noinline__ uint4 load_rarely(const element *at, INDEX from, INDEX to)
-{
-  kept k = load_any<INDEX>(at, from, to);
-  return make_uint4(k.word[0], k.word[1], k.word[2], k.word[3]);
-}
-
-/* One at a multiple of PACK_BYTES. */
-__device__ inline kept load_aligned(const element *at)
-{
-  unsigned raw[RAW];
-  load_raw(at, raw);
-  return keep(raw);
-}
-
-/* row[column …], of which the elements first ≤ … < last may be read. */
-template <class INDEX> __device__ inline kept load_pack(const element *row, INDEX column, INDEX first, INDEX last)
-{
-  const element *at = row + column;
-  if (offset_of(at) == 0 && column >= first && column + WIDE <= last)
-    return load_aligned(at);
-  uint4 v = load_rarely<INDEX>(at, first - column, last - column);
-  return {v.x, v.y, v.z, v.w};
-}
-
-/* The same of a vector of `columns` that all rows share; off: offset_of() all its packs. */
-template <class INDEX> __device__ inline kept load_shared(const element *vector, INDEX column, INDEX columns, int off)
-{
-  const element *at = vector + column;
-  INDEX begin = column - off;
-  if (begin >= 0 && begin + (off > 0 ? 2 * WIDE : WIDE) <= columns) {
-    unsigned raw[2 * RAW];
-    load_raw(at - off, raw);
-    if (off > 0) {
-      load_raw(at - off + WIDE, raw + RAW);
-      shift_raw(raw, off * (int)sizeof(element));
-    }
-    return keep(raw);
-  }
-  uint4 v = load_rarely<INDEX>(at, -column, columns - column);
-  return {v.x, v.y, v.z, v.w};
-}
-
-/* Elements outside of first ≤ column < last become what is in `otherwise`. */
-template <class INDEX> __device__ inline void mask_pack(kept &k, INDEX column, INDEX last, unsigned otherwise)
-{
-  if (column >= 0 && column + WIDE <= last)
-    return;
-#pragma unroll
-  for (int j = 0; j < WIDE; j++) {
-    unsigned part = PER_WORD == 1 ? 0xFFFFFFFFu : 0xFFFFu << (16 * (j % PER_WORD));
-    if (column + j < 0 || column + j >= last)
-      k.word[j / PER_WORD] = (k.word[j / PER_WORD] & ~part) | (otherwise & part);
-  }
-}
-
-/* row[column …] = v, as far as that is in 0 ≤ … < columns; row + column is a multiple of 16 bytes. */
-template <class INDEX>
-__device__ inline void store_pack(element *row, INDEX column, INDEX columns, const float (&v)[WIDE])
-{
-  element *at = row + column;
-  if (column < 0 || column + WIDE > columns) {
-#pragma unroll
-    for (int j = 0; j < WIDE; j++) {
-      if (column + j >= 0 && column + j < columns)
-        at[j] = from_float(v[j]);
-    }
-    return;
-  }
-  unsigned word[4];
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    if (RAW == 4)
-      word[i] = word_of(v + i * PER_WORD);
-    else
-      word[i] = bits_of(from_float(v[2 * i])) | bits_of(from_float(v[2 * i + 1])) << 8;
-  }
-  if (RAW == 4)
-    *(uint4 *)at = make_uint4(word[0], word[1], word[2], word[3]);
-  else
-    *(uint2 *)at = make_uint2(word[0] | word[1] << 16, word[2] | word[3] << 16);
-}
-
-/* ---- rows ---- */
-
-__device__ inline int cluster_rank()
-{
-  unsigned rank = 0;
-#if __CUDA_ARCH__ >= 900
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#if HR_COLUMNS > 0x7F000000
+typedef int64 column_index;
+#else
+typedef int column_index;
 #endif
-  return (int)rank;
-}
 
-template <class INDEX> struct row {
-  typedef INDEX index;
-  const element *from;
+/* What passes are over. */
+typedef pack unit;
+#define UNIT WIDE
+
+struct team {
+  const element *from; /* the first row */
   element *to;
-  INDEX columns, seen, first, last; /* read are seen of the columns; first and last: where the tensor ends, or beyond */
-  int lead, thread, team;
+  int rows;            /* that there are for the team, up to ROWS */
+  column_index seen;   /* columns that are read */
+  column_index room;   /* columns from the last of the rows on to the tensor's end, or enough */
+  int lead;
+  column_index column0; /* of the thread's first pack */
+  pack kept[KEPT > 0 ? KEPT : 1][ROWS];
+  uint4 *held; /* the thread's, THREADS apart */
 
-  /* Teams of `blocks` blocks; a row of no columns where there are no more. */
-  __device__ row(const task &t, int blocks)
+  __device__ team(const task &t, uint4 *shared)
   {
-    int64 number = (int64)(blockIdx.x / blocks) * blockDim.y + threadIdx.y;
-    bool there = number < t.rows;
-    from = t.a + number * t.columns;
-    to = t.out + number * t.columns;
-    columns = there ? (INDEX)t.columns : 0;
-    int64 masked = t.period > 0 ? t.period - 1 - number % t.period : 0;
-    seen = columns > masked ? columns - (INDEX)masked : 0;
-    int64 before = number * t.columns, after = (t.rows - number) * t.columns;
-    first = before < 2 * WIDE ? -(INDEX)before : -2 * WIDE;
-    last = after < t.columns + 2 * WIDE ? (INDEX)after : (INDEX)t.columns + 2 * WIDE;
-    lead = offset_of(to);
-    thread = (int)threadIdx.x + (blocks > 1 ? cluster_rank() * (int)blockDim.x : 0);
-    team = (int)blockDim.x * blocks;
+    int64 group = (int64)(blockIdx.x / BLOCKS) * TEAMS + threadIdx.y;
+    int64 number = group / SPACING * (SPACING * ROWS) + group % SPACING;
+    int64 there = number < t.rows ? (t.rows - number + SPACING - 1) / SPACING : 0;
+    rows = there < ROWS ? (int)there : ROWS;
+    from = t.a + number * COLUMNS;
+    to = t.out + number * COLUMNS;
+    int64 masked = HR_CAUSAL ? t.period - 1 - number % t.period : 0;
+    seen = masked < COLUMNS ? (column_index)(COLUMNS - masked) : 0;
+    int64 left = (t.rows - number - (rows - 1) * SPACING) * COLUMNS;
+    room = left < COLUMNS + WIDE ? (column_index)left : (column_index)COLUMNS + WIDE;
+    lead = WHOLE ? 0 : offset_of(to);
+    column0 = (column_index)(threadIdx.x + (BLOCKS > 1 ? cluster_rank() * THREADS : 0)) * WIDE - lead;
+    held = shared + threadIdx.x;
+    load_kept();
+    load_held();
   }
 
-  __device__ INDEX column_of(int i) const { return ((INDEX)thread + (INDEX)i * team) * WIDE - lead; }
+  __device__ column_index column(int i) const { return column0 + i * STEP; }
 
-  __device__ kept load(INDEX column, unsigned otherwise) const
+  /* Pack i of row j, in memory. */
+  __device__ const element *source(int i, int j) const { return from + j * ((int64)SPACING * COLUMNS) + column(i); }
+
+  /* Whether pack i of every thread is whole, whatever the lead: known when the program is compiled. */
+  static constexpr __device__ bool surely(int i)
   {
-    kept k = load_pack<INDEX>(from, column, first, last);
-    mask_pack(k, column, seen, otherwise);
-    return k;
+    return !HR_CAUSAL && (WHOLE || i > 0) && (i + 1) * STEP <= COLUMNS;
   }
-};
 
-/* A row of at most PACKS packs a thread. */
-template <int PACKS> struct row_in_registers : row<int> {
-  kept pack[PACKS];
-  int column0, step;
-
-  __device__ row_in_registers(const task &t, int blocks, unsigned otherwise) : row<int>(t, blocks)
+  /* Whether two packs around it lie within the row too. */
+  static constexpr __device__ bool surely_inside(int i)
   {
-    column0 = column_of(0);
-    step = team * WIDE;
+    return surely(i) && i * STEP >= 2 * WIDE && (i + 1) * STEP + WIDE <= COLUMNS;
+  }
+
+  __device__ bool whole(int i) const
+  {
+    return surely(i) || ((WHOLE || i > 0 || column(i) >= 0) && column(i) + WIDE <= seen);
+  }
+
+  /* Whether all 16 bytes around may be read: where the tensor begins at a multiple of 16, they may before its rows too. */
+  __device__ bool readable(int i) const { return surely(i) || WHOLE || column(i) + WIDE <= room; }
+
+  /* Whether pack i is of the row j. */
+  __device__ bool there(int i, int j, column_index end) const
+  {
+    return (ROWS * TEAMS == 1 || j < rows) && (surely(i) || column(i) < end);
+  }
+
+  __device__ pack load(int i, int j) const
+  {
+    if (ALIKE && readable(i))
+      return load_aligned(source(i, j));
+    if (!ALIKE && surely_inside(i))
+      return load_inside(source(i, j));
+    return load_anyhow(source(i, j) - column(i), column(i), seen);
+  }
+
+  __device__ void load_kept()
+  {
 #pragma unroll
-    for (int i = 0; i < PACKS; i++)
-      pack[i] = {otherwise, otherwise, otherwise, otherwise};
-    /* Whole rows: as the result lies, and not at the tensor's ends. */
-    if (offset_of(from) == lead && first <= -lead && last >= columns + WIDE - 1 - (lead + columns - 1) % WIDE) {
-      const element *at = from + column0;
+    for (int i = 0; i < KEPT; i++) {
 #pragma unroll
-      for (int i = 0; i < PACKS; i++) {
-        if (column0 + i * step < seen)
-          pack[i] = load_aligned(at + i * step);
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < PACKS; i++) {
-        if (column0 + i * step < seen)
-          pack[i] = load_pack<int>(from, column0 + i * step, first, last);
+      for (int j = 0; j < ROWS; j++) {
+        kept[i][j] = {0, 0, 0, 0};
+        if (there(i, j, seen))
+          kept[i][j] = load(i, j);
       }
     }
-#pragma unroll
-    for (int i = 0; i < PACKS; i++)
-      mask_pack(pack[i], column0 + i * step, seen, otherwise);
   }
 
-  /* use(pack, column) for the packs that begin before column `end`. */
-  template <class USE> __device__ void each(int end, USE use)
+  /* Copies that need no registers where packs lie as in memory. */
+  __device__ void load_held()
   {
+    if (HELD == 0)
+      return;
+#pragma unroll 2
+    for (int i = KEPT; i < KEPT + HELD; i++) {
 #pragma unroll
-    for (int i = 0; i < PACKS; i++) {
-      /* As if it were changed: or the compiler keeps every value of a pass as a float for the next, and spills. */
-      asm volatile("" : "+r"(pack[i].word[0]), "+r"(pack[i].word[1]), "+r"(pack[i].word[2]), "+r"(pack[i].word[3]));
-      if (column0 + i * step < end)
-        use(pack[i], column0 + i * step);
+      for (int j = 0; j < ROWS; j++) {
+        uint4 *to = held + ((i - KEPT) * ROWS + j) * THREADS;
+        if (ALIKE && readable(i) && there(i, j, seen))
+          copy_async(to, source(i, j));
+        else if (there(i, j, seen))
+          *to = load(i, j).words();
+      }
     }
   }
-};
 
-/* A row of any length. */
-struct row_in_memory : row<int64> {
-  unsigned otherwise;
-
-  __device__ row_in_memory(const task &t, unsigned masked) : row<int64>(t, 1), otherwise(masked) {}
-
-  template <class USE> __device__ void each(int64 end, USE use)
+  /* use(packs of all rows, i) for the packs that begin before column `end`. */
+  template <class USE> __device__ void each_unit(column_index end, USE use)
   {
-    for (int64 column = column_of(0); column < end; column += (int64)team * WIDE)
-      use(load(column, otherwise), column);
+#pragma unroll
+    for (int i = 0; i < KEPT; i++) {
+#pragma unroll
+      for (int j = 0; j < ROWS; j++)
+        kept[i][j].pin();
+      if (surely(i) || column(i) < end)
+        use(kept[i], i);
+    }
+    pack p[ROWS];
+    if (HELD > 0)
+      wait_for_copies();
+#pragma unroll 2
+    for (int i = KEPT; i < KEPT + HELD; i++) {
+#pragma unroll
+      for (int j = 0; j < ROWS; j++)
+        p[j] = pack(held[((i - KEPT) * ROWS + j) * THREADS]);
+      if (column(i) < end)
+        use(p, i);
+    }
+    if (REST) {
+#pragma unroll 4
+      for (int i = KEPT + HELD; column(i) < end; i++) {
+#pragma unroll
+        for (int j = 0; j < ROWS; j++)
+          p[j] = there(i, j, seen) ? load(i, j) : pack();
+        use(p, i);
+      }
+    }
+  }
+
+  /* use(j, value) for every column of row j that is seen. */
+  template <class USE> __device__ void each(USE use)
+  {
+    each_unit(seen, [&](const pack(&p)[ROWS], int i) {
+#pragma unroll
+      for (int j = 0; j < ROWS; j++) {
+        if (whole(i)) {
+#pragma unroll
+          for (int k = 0; k < WIDE; k++)
+            use(j, p[j].at(k));
+        } else {
+#pragma unroll
+          for (int k = 0; k < WIDE; k++) {
+            if (column(i) + k >= 0 && column(i) + k < seen)
+              use(j, p[j].at(k));
+          }
+        }
+      }
+    });
+  }
+
+  __device__ bool has(int i) const { return surely(i) || column(i) < COLUMNS; }
+
+  /* The columns of pack i of a vector that all rows share. */
+  __device__ unit shared_unit(const element *vector, int i) const
+  {
+    if (WHOLE)
+      return load_aligned(vector + column(i));
+    return surely_inside(i) ? load_inside(vector + column(i))
+                            : load_anyhow(vector, column(i), (column_index)COLUMNS);
+  }
+
+  /* Pack i of row j of the result. */
+  __device__ void store(int i, int j, float (&values)[UNIT])
+  {
+    if (!(ROWS * TEAMS == 1 || j < rows))
+      return;
+#pragma unroll
+    for (int k = 0; k < WIDE && HR_CAUSAL; k++) /* 0 also where the row is NaN */
+      values[k] = column(i) + k < seen ? values[k] : 0.0f;
+    element *row = to + j * ((int64)SPACING * COLUMNS);
+    if (surely(i))
+      store_aligned(row + column(i), values);
+    else
+      store_pack(row, column(i), (column_index)COLUMNS, values);
   }
 };
 
-/* ---- over a team ---- */
-
-struct add {
-  static __device__ float none() { return 0; }
-  __device__ float operator()(float x, float y) const { return x + y; }
-};
-
-struct larger {
-  static __device__ float none() { return minus_infinity(); }
-  __device__ float operator()(float x, float y) const { return fmaxf(x, y); }
-};
-
-__device__ inline void cluster_arrive()
-{
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-#endif
-}
-
-__device__ inline void cluster_wait()
-{
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-}
-
-/* *shared = value in block `rank` of the cluster. */
-__device__ inline void store_in_block(float *shared, int rank, float value)
-{
-#if __CUDA_ARCH__ >= 900
-  unsigned here = (unsigned)__cvta_generic_to_shared(shared), there;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(value) : "memory");
-#endif
-}
-
-/* The same value in all threads of a team; all of a block come here. Calls differ in TURN, so that none waits for the
- * readers of the last. A cluster has arrived once before the first and waits then, as its blocks must have begun. */
-template <int BLOCKS, int TURN, class OPERATION> __device__ float over_row(float value, OPERATION combine)
-{
-  __shared__ float partial[BLOCKS * 32];
-  int warps = (int)blockDim.x / 32, warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-  for (int distance = (blockDim.x < 32 ? blockDim.x : 32) / 2; distance > 0; distance /= 2)
-    value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, distance));
-  if (BLOCKS == 1 && blockDim.x <= 32)
-    return value;
-  if (BLOCKS > 1) {
-    if (TURN == 0)
-      cluster_wait();
-    if (lane < BLOCKS)
-      store_in_block(partial + cluster_rank() * warps + warp, lane, value);
-    cluster_arrive();
-    cluster_wait();
-  } else {
-    if (lane == 0)
-      partial[warp] = value;
-    __syncthreads();
-  }
-  value = OPERATION::none();
-  for (int i = lane; i < BLOCKS * warps; i += 32)
-    value = combine(value, partial[i]);
-  for (int distance = 16; distance > 0; distance /= 2)
-    value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, distance));
-  return value;
-}
-
-/* ---- entry points ---- */
-
-#define PARAMETERS                                                                                                \
-  (const element *a, const element *b, const element *c, element *out, int64 rows, int64 columns, int64 period, \
-   int64 group)
-#define TASK {a, b, c, out, rows, columns, period, group}
-
-#if __CUDA_ARCH__ >= 900
-#define IN_CLUSTERS __cluster_dims__(CLUSTER, 1, 1)
+#if HR_BLOCKS > 1
+#define IN_CLUSTERS __cluster_dims__(BLOCKS, 1, 1)
 #else
 #define IN_CLUSTERS
 #endif
 
-/* Of an operation RUN<BLOCKS>(row, task). Short rows: 2 packs a thread, 2048 threads on a multiprocessor; long ones 8 packs,
- * 1024 threads: 32 and 128 KB of loads on their way. */
-#define ROW_ENTRIES(name, RUN, otherwise)                                             \
-  extern "C" __global__ void __launch_bounds__(128, 16) name##_short PARAMETERS       \
-  {                                                                                   \
-    task t = TASK;                                                                    \
-    row_in_registers<2> x(t, 1, otherwise);                                           \
-    RUN<1>(x, t);                                                                     \
-  }                                                                                   \
-  extern "C" __global__ void __launch_bounds__(512, 2) name##_block PARAMETERS        \
-  {                                                                                   \
-    task t = TASK;                                                                    \
-    row_in_registers<8> x(t, 1, otherwise);                                           \
-    RUN<1>(x, t);                                                                     \
-  }                                                                                   \
-  extern "C" __global__ void IN_CLUSTERS __launch_bounds__(512, 2) name##_cluster PARAMETERS \
-  {                                                                                   \
-    task t = TASK;                                                                    \
-    cluster_arrive();                                                                 \
-    row_in_registers<8> x(t, CLUSTER, otherwise);                                     \
-    RUN<CLUSTER>(x, t);                                                               \
-  }                                                                                   \
-  extern "C" __global__ void __launch_bounds__(1024, 1) name##_stream PARAMETERS      \
-  {                                                                                   \
-    task t = TASK;                                                                    \
-    row_in_memory x(t, otherwise);                                                    \
-    RUN<1>(x, t);                                                                     \
+/* The kernel NAME of an operation RUN(team, task). */
+#define ROW_ENTRY(NAME, RUN)                                                                                    \
+  extern "C" __global__ void IN_CLUSTERS __launch_bounds__(THREADS *TEAMS, HR_RESIDENT) NAME PARAMETERS \
+  {                                                                                                             \
+    extern __shared__ uint4 shared[];                                                                           \
+    task t = TASK;                                                                                              \
+    if (BLOCKS > 1)                                                                                             \
+      cluster_arrive();                                                                                         \
+    team x(t, shared);                                                                                          \
+    RUN(x, t);                                                                                                  \
   }

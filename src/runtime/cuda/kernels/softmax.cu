@@ -2,36 +2,36 @@
  *
  *   y = 2^((x − max) log2 e) / sum. In the registers is x as it was loaded, so that every exponential is computed twice: it
  *   would take twice the registers as a float. */
+#if HR_CHUNK
+#include "runtime/cuda/kernels/staged.cuh"
+#else
 #include "runtime/cuda/kernels/row.cuh"
+#endif
 
-template <int BLOCKS, class ROW> __device__ inline void softmax(ROW &x, const task &)
+__device__ inline void softmax(team &x, const task &)
 {
-  typedef typename ROW::index index;
-  float most = minus_infinity(), sum = 0;
-  x.each(x.seen, [&](const kept &k, index) {
+  float most[ROWS], sum[ROWS] = {};
 #pragma unroll
-    for (int j = 0; j < WIDE; j++)
-      most = fmaxf(most, k.at(j));
-  });
-  most = over_row<BLOCKS, 0>(most, larger());
-  x.each(x.seen, [&](const kept &k, index) {
+  for (int j = 0; j < ROWS; j++)
+    most[j] = minus_infinity();
+  x.each([&](int j, float value) { most[j] = fmaxf(most[j], value); });
+  over_row<0>(most, larger());
+  x.each([&](int j, float value) { sum[j] += power_of_2((value - most[j]) * LOG2_E); });
+  over_row<1>(sum, add());
+  float scale[ROWS];
 #pragma unroll
-    for (int j = 0; j < WIDE; j++)
-      sum += power_of_2((k.at(j) - most) * LOG2_E);
-  });
-  float scale = 1.0f / over_row<BLOCKS, 1>(sum, add());
-  x.each(x.columns, [&](const kept &k, index column) {
-    float v[WIDE];
+  for (int j = 0; j < ROWS; j++)
+    scale[j] = 1.0f / sum[j];
+  x.each_unit(COLUMNS, [&](const unit(&p)[ROWS], int i) {
 #pragma unroll
-    for (int j = 0; j < WIDE; j++)
-      v[j] = power_of_2((k.at(j) - most) * LOG2_E) * scale;
-    if (column + WIDE > x.seen) { /* 0 also where the row is NaN */
+    for (int j = 0; j < ROWS; j++) {
+      float values[UNIT];
 #pragma unroll
-      for (int j = 0; j < WIDE; j++)
-        v[j] = column + j < x.seen ? v[j] : 0.0f;
+      for (int k = 0; k < UNIT; k++)
+        values[k] = power_of_2((p[j].at(k) - most[j]) * LOG2_E) * scale[j];
+      x.store(i, j, values);
     }
-    store_pack(x.to, column, x.columns, v);
   });
 }
 
-ROW_ENTRIES(softmax, softmax, MINUS_INFINITY_WORD)
+ROW_ENTRY(softmax_rows, softmax)
