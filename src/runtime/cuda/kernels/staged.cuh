@@ -22,16 +22,17 @@ struct unit {
 
 struct team {
   element *row; /* in shared memory */
+  bool there;   /* the last teams of a chunk may have no row; they come along, as warps reduce together */
   int seen;     /* columns that are read */
   unit kept[EACH][1];
 
-  __device__ team(const task &t, element *shared, int64 number) : row(shared)
+  __device__ team(const task &t, element *shared, int64 number, bool is_there) : row(shared), there(is_there)
   {
     int64 masked = HR_CAUSAL ? t.period - 1 - number % t.period : 0;
     seen = masked < COLUMNS ? (int)(COLUMNS - masked) : 0;
 #pragma unroll
     for (int i = 0; i < EACH; i++)
-      kept[i][0].value = has(i) ? to_float(row[column(i)]) : 0;
+      kept[i][0].value = there && has(i) ? to_float(row[column(i)]) : 0;
   }
 
   __device__ int column(int i) const { return i * THREADS + (int)threadIdx.x; }
@@ -61,7 +62,8 @@ struct team {
   __device__ void store(int i, int, const float (&values)[1])
   {
     bool hidden = HR_CAUSAL && column(i) >= seen; /* 0 also where the row is NaN */
-    row[column(i)] = from_float(hidden ? 0.0f : values[0]);
+    if (there)
+      row[column(i)] = from_float(hidden ? 0.0f : values[0]);
   }
 };
 
@@ -97,9 +99,9 @@ __device__ inline void write_chunk(element *to, const element *shared, int count
     int there = t.rows - first < CHUNK ? (int)(t.rows - first) : CHUNK;                            \
     element *chunk = (element *)shared;                                                            \
     bring_chunk(chunk, t.a + first * COLUMNS, there *COLUMNS);                                     \
-    for (int i = (int)threadIdx.y; i < there; i += TEAMS) {                                        \
-      team x(t, chunk + i * COLUMNS, first + i);                                                   \
-      RUN(x, t);                                                                                   \
-    }                                                                                              \
+    for (int i = (int)threadIdx.y; i - (int)threadIdx.y < there; i += TEAMS) {                    \
+      team x(t, chunk + i * COLUMNS, first + i, i < there);                                       \
+      RUN(x, t);                                                                                  \
+    }                                                                                             \
     write_chunk(t.out + first * COLUMNS, chunk, there *COLUMNS);                                   \
   }
