@@ -60,6 +60,8 @@ typedef struct hr_flash_sm80 {
   int warps, row_tiles; /* of a block; of 16 rows, of a warp */
   int columns;          /* keys of a tile */
   int blocks;           /* of a multiprocessor that registers are held down for */
+  int stages;           /* of K and V: 2, or 1 of each, filled by turns */
+  bool ahead;           /* fragments are loaded a step before they are multiplied */
   size_t shared_bytes;
 } hr_flash_sm80;
 

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 
 #define DIM_MOST 256
-#define ROWS_LEAST 64 /* of a block, in any cut */
+#define ROWS_LEAST 32 /* of a block, in any cut */
 #define RESERVED 1024 /* bytes of shared memory that the driver takes of each block */
-#define STAGES 2
 
 typedef struct launch {
   const hr_cuda *cuda;
@@ -21,52 +20,76 @@ typedef struct launch {
 } launch;
 
 /* As PITCH and the sizes in the program. */
-static int64_t pitch(int64_t dim)
+static int64_t pitch(int64_t dim, int64_t chunk)
 {
-  return (dim / 8 | 1) * 8;
+  return (dim / chunk | 1) * chunk;
 }
 
-static size_t shared_bytes(const hr_flash_sm80 *t)
+static size_t shared_bytes(const hr_flash_sm80 *t, int64_t element_bytes)
 {
-  int64_t rows = 16 * t->warps * t->row_tiles, q = rows * hr_max64(pitch(t->qk), pitch(t->v));
-  return (size_t)(2 * (q + STAGES * t->columns * (pitch(t->qk) + pitch(t->v))));
+  int64_t chunk = 16 / element_bytes, qk = pitch(t->qk, chunk), v = pitch(t->v, chunk);
+  int64_t rows = 16 * t->warps * t->row_tiles;
+  return (size_t)(element_bytes * (rows * hr_max64(qk, v) + t->stages * t->columns * (qk + v)));
 }
 
 static bool fits(const hr_flash_sm80 *t, size_t shared_most)
 {
-  size_t a_block = shared_bytes(t) + RESERVED;
+  size_t a_block = t->shared_bytes + RESERVED;
   return (size_t)t->blocks * a_block <= shared_most + RESERVED;
 }
 
-/* Best first. Two row tiles a warp halve what is read from shared memory for a product, but sums of O for v above 128 do
- * not fit the registers then. */
+/* Best first, for calls of `keys_least` and more. Two row tiles a warp halve what is read from shared memory for a product,
+ * but sums of O for v above 128 do not fit the registers then. One stage of K and V leaves room for a second block, and at
+ * head size 64 long sequences gain 6% by it where short ones lose. Fragments are loaded ahead where shared memory bounds:
+ * 5% at head size 256, −3% at 128. */
 static const struct {
-  int v_most, warps, row_tiles, columns, blocks;
-} cuts[] = {{128, 4, 2, 64, 2}, {128, 4, 2, 32, 2}, {256, 8, 1, 64, 1},
-            {256, 8, 1, 32, 1}, {256, 4, 1, 32, 1}, {256, 4, 1, 16, 1}};
+  int element_bytes, v_most, keys_least;
+  hr_flash_sm80 tiles;
+} cuts[] = {
+    {2, 64, 1024, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
+    {2, 64, 0, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
+    {2, 64, 0, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
+    {2, 128, 0, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
+    {2, 128, 0, {.warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
+    {2, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 64, .blocks = 2, .stages = 1, .ahead = true}},
+    {2, 256, 0, {.warps = 8, .row_tiles = 1, .columns = 64, .blocks = 1, .stages = 2}},
+    {2, 256, 0, {.warps = 8, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
+    {2, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
+    {2, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {4, 64, 0, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
+    {4, 64, 0, {.warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
+    {4, 128, 0, {.warps = 8, .row_tiles = 2, .columns = 32, .blocks = 1, .stages = 2}},
+    {4, 128, 0, {.warps = 4, .row_tiles = 2, .columns = 32, .blocks = 1, .stages = 2}},
+    {4, 128, 0, {.warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
+    {4, 256, 0, {.warps = 8, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {4, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {4, 256, 0, {.warps = 2, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+};
 
 hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *a, size_t shared_most)
 {
-  hr_flash_sm80 t = {.qk = (int)hr_round_up(a->qk_dim, 16), .v = (int)hr_round_up(a->v_dim, 16)};
+  int qk = (int)hr_round_up(a->qk_dim, 16), v = (int)hr_round_up(a->v_dim, 16);
+  int element_bytes = (int)hr_dtype_bytes(a->dtype);
+  hr_flash_sm80 t = {.qk = qk, .v = v};
   for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-    if (t.v > cuts[i].v_most)
+    if (v > cuts[i].v_most || element_bytes != cuts[i].element_bytes || a->kv_len < cuts[i].keys_least)
       continue;
-    t.warps = cuts[i].warps;
-    t.row_tiles = cuts[i].row_tiles;
-    t.columns = cuts[i].columns;
-    t.blocks = cuts[i].blocks;
+    t = cuts[i].tiles;
+    t.qk = qk;
+    t.v = v;
+    t.shared_bytes = shared_bytes(&t, element_bytes);
     if (fits(&t, shared_most))
       break;
   }
-  t.shared_bytes = shared_bytes(&t);
   return t;
 }
 
 void hr_flash_sm80_defines(const hr_flash_sm80 *t, bool modified, bool aligned, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "HR_QK=%d HR_V=%d HR_WARPS=%d HR_ROW_TILES=%d HR_COLUMNS=%d HR_BLOCKS=%d%s%s", t->qk,
-           t->v, t->warps, t->row_tiles, t->columns, t->blocks, modified ? " HR_MODIFIED" : "",
-           aligned ? " HR_ALIGNED" : "");
+  snprintf(text, HR_DEFINES_SIZE,
+           "HR_QK=%d HR_V=%d HR_WARPS=%d HR_ROW_TILES=%d HR_COLUMNS=%d HR_BLOCKS=%d HR_STAGES=%d HR_AHEAD=%d%s%s",
+           t->qk, t->v, t->warps, t->row_tiles, t->columns, t->blocks, t->stages, t->ahead,
+           modified ? " HR_MODIFIED" : "", aligned ? " HR_ALIGNED" : "");
 }
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
@@ -149,9 +172,9 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *argument
 static void describe(const void *state, char *text, size_t size)
 {
   const launch *l = state;
-  snprintf(text, size, "tile %dx%d, head sizes in steps of 16: %d and %d, %d warps, %d stages%s",
-           16 * l->tiles.warps * l->tiles.row_tiles, l->tiles.columns, l->tiles.qk, l->tiles.v, l->tiles.warps, STAGES,
-           l->aligned ? "" : ", element by element");
+  snprintf(text, size, "tile %dx%d, head sizes in steps of 16: %d and %d, %d warps, %d stage%s%s",
+           16 * l->tiles.warps * l->tiles.row_tiles, l->tiles.columns, l->tiles.qk, l->tiles.v, l->tiles.warps,
+           l->tiles.stages, l->tiles.stages == 1 ? "" : "s", l->aligned ? "" : ", element by element");
 }
 
 const hr_kernel_functions hr_kernel_attention_flash_sm80 = {

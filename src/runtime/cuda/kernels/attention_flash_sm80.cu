@@ -1,153 +1,23 @@
-/* Attention forward with an online softmax on the matrix units of compute capability 8.0 and newer; fp16 and bf16.
+/* Attention forward with an online softmax on the matrix units of compute capability 8.0 and newer; fp16, bf16 and tf32.
  *
  *   block: HR_WARPS warps with 16 · HR_ROW_TILES query rows each × the keys in tiles of HR_COLUMNS, right to left
  *   ┌ Q ┐  shared memory, once; where it is small its fragments stay in registers
- *   ├ K ┤  two stages each, filled by cp.async while the stage before is worked on; one barrier a tile
- *   └ V ┘
- *   S = Q Kᵀ → mask → softmax in registers → O = O · correction + P V, with P the sums of S rounded to 16 bits in place
+ *   ├ K ┤  two stages each, filled by cp.async while the stage before is worked on; one barrier a tile. Or one stage, K
+ *   └ V ┘  filled while V is worked on and V while K is; two barriers
+ *   S = Q Kᵀ → mask → weights in registers, O corrected where a row outgrew its base → O += P V
  *
- * A row of a tile in shared memory has an odd number of 16-byte chunks, so that the 8 rows that ldmatrix reads lie in
- * different banks. Head sizes are padded to HR_QK and HR_V, multiples of 16, with zeros, in shared memory only.
+ * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise tiles are copied element by element.
+ * Offsets have 64 bits.
  *
- * HR_ALIGNED: addresses and strides are multiples of 16 bytes and head sizes of 8 elements; otherwise tiles are copied
- * element by element. Offsets have 64 bits. */
+ * H200, 2026-11-22, bf16, rate over that of FlashAttention-2: 1.06 to 1.21 at head size 64, 1.03 to 1.12 at 128, 0.88 to 1.05
+ * at 256. docs/attention-hopper.md has its versions, and what was tried and lost. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
 #include "runtime/cuda/kernels/attention.cuh"
+#include "runtime/cuda/kernels/attention_tiles.cuh"
 
-#define THREADS (32 * HR_WARPS)
-#define WARP_ROWS (16 * HR_ROW_TILES)
-#define ROWS (HR_WARPS * WARP_ROWS)
-#define PITCH(dim) (((dim) / 8 | 1) * 8) /* elements between rows of a tile */
-#define LARGER(a, b) ((a) > (b) ? (a) : (b))
-
-/* Elements of shared memory; Q's part takes O in the end. attention_sm80.c reckons the same. */
-#define Q_SIZE (ROWS * LARGER(PITCH(HR_QK), PITCH(HR_V)))
-#define K_SIZE (HR_COLUMNS * PITCH(HR_QK))
-#define V_SIZE (HR_COLUMNS * PITCH(HR_V))
-
-#define Q_HELD (HR_QK * HR_ROW_TILES <= 128) /* fragments of Q stay in registers: HR_QK / 4 of them a row tile */
-#define QK_STEPS (HR_QK / 16)
-#define SCORE_TILES (HR_COLUMNS / 8)
-#define OUT_TILES (HR_V / 8)
-
-extern __shared__ __align__(16) element shared[];
-
-/* What a warp keeps: Q, sums of S and O, and for each of a thread's rows the largest score and the sum of weights. */
-struct warp_state {
-  unsigned q[HR_ROW_TILES][Q_HELD ? QK_STEPS : 1][4];
-  float scores[HR_ROW_TILES][SCORE_TILES][4];
-  float out[HR_ROW_TILES][OUT_TILES][4];
-  float largest[HR_ROW_TILES][2], sum[HR_ROW_TILES][2];
-};
-
-/* ---- tiles ---- */
-
-/* `rows` × `dim` elements into a tile of TILE_ROWS × WIDTH; the rest of it becomes 0. */
-template <int TILE_ROWS, int WIDTH>
-__device__ inline void fill_tile(element *tile, const element *from, int64 stride, int rows, int dim)
-{
-#ifdef HR_ALIGNED
-  constexpr int CHUNKS = WIDTH / 8, COPIES = (TILE_ROWS * CHUNKS + THREADS - 1) / THREADS;
-  if constexpr (THREADS % CHUNKS == 0) { /* a thread stays in its column: one address that moves, where many would take registers */
-    constexpr int STEP = THREADS / CHUNKS;
-    int first = threadIdx.x / CHUNKS, column = threadIdx.x % CHUNKS * 8;
-    const element *at = from + first * stride + column;
-    unsigned to = shared_address(tile + first * PITCH(WIDTH) + column);
-    int left = column < dim ? rows - first : 0;
-#pragma unroll
-    for (int i = 0; i < COPIES; i++, at += STEP * stride)
-      copy_async(to + i * STEP * PITCH(WIDTH) * (int)sizeof(element), i * STEP < left ? at : from, i * STEP < left);
-  } else {
-#pragma unroll
-    for (int i = 0; i < COPIES; i++) {
-      int chunk = threadIdx.x + i * THREADS, row = chunk / CHUNKS, column = chunk % CHUNKS * 8;
-      if (TILE_ROWS * CHUNKS % THREADS != 0 && chunk >= TILE_ROWS * CHUNKS)
-        break;
-      bool there = row < rows && column < dim;
-      copy_async(shared_address(tile + row * PITCH(WIDTH) + column), there ? from + row * stride + column : from, there);
-    }
-  }
-#else
-#pragma unroll 4
-  for (int i = threadIdx.x; i < TILE_ROWS * WIDTH; i += THREADS) {
-    int row = i / WIDTH, column = i % WIDTH;
-    bool there = row < rows && column < dim;
-    tile[row * PITCH(WIDTH) + column] = there ? from[row * stride + column] : (element)0;
-  }
-#endif
-}
-
-/* Fragments of 16 rows × 16 columns of Q. */
-__device__ inline void load_q(unsigned (&to)[4], const element *q_tile, int row_tile, int step)
-{
-  int lane = threadIdx.x % 32, row = threadIdx.x / 32 * WARP_ROWS + row_tile * 16 + lane % 16;
-  load_matrices(to, shared_address(q_tile + row * PITCH(HR_QK) + step * 16 + lane / 16 * 8));
-}
-
-/* scores = Q Kᵀ */
-__device__ inline void multiply_scores(warp_state &w, const element *q_tile, const element *k_tile)
-{
-  int lane = threadIdx.x % 32;
-  unsigned k_row = shared_address(k_tile + (lane / 16 * 8 + lane % 8) * PITCH(HR_QK) + lane / 8 % 2 * 8);
-#pragma unroll
-  for (int i = 0; i < HR_ROW_TILES; i++)
-#pragma unroll
-    for (int n = 0; n < SCORE_TILES; n++)
-#pragma unroll
-      for (int e = 0; e < 4; e++)
-        w.scores[i][n][e] = 0;
-#pragma unroll
-  for (int step = 0; step < QK_STEPS; step++) {
-    unsigned q[HR_ROW_TILES][4];
-#pragma unroll
-    for (int i = 0; i < HR_ROW_TILES; i++) {
-      if (!Q_HELD)
-        load_q(q[i], q_tile, i, step);
-#pragma unroll
-      for (int e = 0; Q_HELD && e < 4; e++)
-        q[i][e] = w.q[i][Q_HELD ? step : 0][e];
-    }
-#pragma unroll
-    for (int n = 0; n < SCORE_TILES; n += 2) {
-      unsigned k[4];
-      load_matrices(k, k_row + (n * 8 * PITCH(HR_QK) + step * 16) * (int)sizeof(element));
-#pragma unroll
-      for (int i = 0; i < HR_ROW_TILES; i++) {
-        multiply_add(w.scores[i][n], q[i], k[0], k[1]);
-        multiply_add(w.scores[i][n + 1], q[i], k[2], k[3]);
-      }
-    }
-  }
-}
-
-/* out += P V, the weights P being the scores by now. */
-__device__ inline void multiply_values(warp_state &w, const element *v_tile)
-{
-  int lane = threadIdx.x % 32;
-  unsigned v_row = shared_address(v_tile + lane % 16 * PITCH(HR_V) + lane / 16 * 8);
-#pragma unroll
-  for (int step = 0; step < HR_COLUMNS / 16; step++) {
-    unsigned p[HR_ROW_TILES][4];
-#pragma unroll
-    for (int i = 0; i < HR_ROW_TILES; i++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        const float *pair = &w.scores[i][2 * step + e / 2][e % 2 * 2];
-        p[i][e] = pack_two(pair[0], pair[1]);
-      }
-#pragma unroll
-    for (int n = 0; n < OUT_TILES; n += 2) {
-      unsigned v[4];
-      load_transposed(v, v_row + (step * 16 * PITCH(HR_V) + n * 8) * (int)sizeof(element));
-#pragma unroll
-      for (int i = 0; i < HR_ROW_TILES; i++) {
-        multiply_add(w.out[i][n], p[i], v[0], v[1]);
-        multiply_add(w.out[i][n + 1], p[i], v[2], v[3]);
-      }
-    }
-  }
-}
+/* A score may exceed what weights are relative to by this many powers of two, so that sums are seldom corrected. */
+#define HEADROOM 8
 
 /* ---- softmax ---- */
 
@@ -191,44 +61,82 @@ __device__ inline void mask_scores(const attention_call &call, const head_view &
     }
 }
 
-/* Turns scores into weights 2^(factor · (score − largest)), and brings sum and out to the same largest score. */
-__device__ inline void soften(warp_state &w, float factor)
+/* Largest score of a thread's part of a row. */
+__device__ inline float largest_of(const warp_state &w, int i, int half)
+{
+  float largest = minus_infinity();
+#pragma unroll
+  for (int n = 0; n < SCORE_TILES; n++)
+    largest = fmaxf(largest, fmaxf(w.scores[i][n][half * 2], w.scores[i][n][half * 2 + 1]));
+  return largest;
+}
+
+/* Moves the base of one row to its largest score so far, and sum and O with it. */
+__device__ inline void raise_base(warp_state &w, int i, int half, float largest, float factor)
+{
+  largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
+  largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
+  bool first = w.limit[i][half] == minus_infinity(), outgrown = largest > w.limit[i][half];
+  float base = outgrown ? largest * factor : w.base[i][half];
+  float correction = first ? 0 : power_of_two(w.base[i][half] - base);
+  correction = outgrown ? correction : 1;
+  w.base[i][half] = base;
+  w.limit[i][half] = outgrown ? largest + HEADROOM / factor : w.limit[i][half];
+  w.sum[i][half] *= correction;
+#pragma unroll
+  for (int n = 0; n < OUT_TILES; n++) {
+    w.out[i][n][half * 2] *= correction;
+    w.out[i][n][half * 2 + 1] *= correction;
+  }
+}
+
+/* Sees to it that no score lies above its row's limit, which seldom takes more than to look: what a thread's own scores
+ * show is enough for that. */
+__device__ inline void raise_bases(warp_state &w, float factor)
+{
+  float largest[HR_ROW_TILES][2];
+  bool outgrown = false;
+#pragma unroll
+  for (int i = 0; i < HR_ROW_TILES; i++)
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      largest[i][half] = largest_of(w, i, half);
+      outgrown |= largest[i][half] > w.limit[i][half];
+    }
+  if (!__any_sync(0xFFFFFFFFu, outgrown))
+    return;
+#pragma unroll
+  for (int i = 0; i < HR_ROW_TILES; i++)
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+      raise_base(w, i, half, largest[i][half], factor);
+}
+
+/* Scores of a step's keys become weights 2^(factor · score − base). */
+__device__ inline void weigh(warp_state &w, float factor, int step)
 {
 #pragma unroll
   for (int i = 0; i < HR_ROW_TILES; i++)
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      float before = w.largest[i][half], largest = before, sum = 0;
+      float sum = 0;
 #pragma unroll
-      for (int n = 0; n < SCORE_TILES; n++)
-        largest = fmaxf(largest, fmaxf(w.scores[i][n][half * 2], w.scores[i][n][half * 2 + 1]));
-      largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
-      largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
-      float base = largest == minus_infinity() ? 0 : largest * factor;
-      float correction = power_of_two(before * factor - base);
+      for (int n = step * STEP / 8; n < (step + 1) * STEP / 8; n++)
 #pragma unroll
-      for (int n = 0; n < SCORE_TILES; n++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-          float weight = power_of_two(w.scores[i][n][half * 2 + e] * factor - base);
-          w.scores[i][n][half * 2 + e] = weight;
-          sum += weight;
+        for (int e = half * 2; e < half * 2 + 2; e++) {
+          w.scores[i][n][e] = power_of_two(w.scores[i][n][e] * factor - w.base[i][half]);
+          sum += w.scores[i][n][e];
         }
-      w.largest[i][half] = largest;
-      w.sum[i][half] = w.sum[i][half] * correction + sum;
-#pragma unroll
-      for (int n = 0; n < OUT_TILES; n++) {
-        w.out[i][n][half * 2] *= correction;
-        w.out[i][n][half * 2 + 1] *= correction;
-      }
+      w.sum[i][half] += sum;
     }
+  keep_weights(w, step);
 }
 
 /* ---- the end of a row ---- */
 
 /* Divides by the sum of weights. A row without keys is 0; one whose every score is −∞ is NaN. */
 __device__ inline void finish_row(const attention_call &call, const head_view &view, warp_state &w, int i, int half,
-                                  int row, float factor)
+                                  int row)
 {
   float sum = w.sum[i][half];
   sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
@@ -241,7 +149,7 @@ __device__ inline void finish_row(const attention_call &call, const head_view &v
     w.out[i][n][half * 2 + 1] *= inverse;
   }
   if (view.lse && row < view.q_len && threadIdx.x % 4 == 0)
-    view.lse[row * call.lse_at.row] = (w.largest[i][half] * factor + log2f(sum)) * LN_2;
+    view.lse[row * call.lse_at.row] = (w.base[i][half] + log2f(sum)) * LN_2;
 }
 
 /* The warp's rows of O, through its own rows of the tile that held Q. */
@@ -253,19 +161,15 @@ __device__ inline void store_out(const attention_call &call, const head_view &vi
   for (int i = 0; i < HR_ROW_TILES; i++)
 #pragma unroll
     for (int half = 0; half < 2; half++)
-#pragma unroll
-      for (int n = 0; n < OUT_TILES; n++) {
-        unsigned both = pack_two(w.out[i][n][half * 2], w.out[i][n][half * 2 + 1]);
-        *(unsigned *)(tile + (i * 16 + half * 8 + lane / 4) * PITCH(HR_V) + n * 8 + lane % 4 * 2) = both;
-      }
+      stage_out(w, tile + (i * 16 + half * 8 + lane / 4) * PITCH(HR_V), i, half);
   __syncwarp();
   int rows = min(WARP_ROWS, view.q_len - first_row - warp_row);
   element *to = view.o + (int64)(first_row + warp_row) * call.o_at.row;
 #ifdef HR_ALIGNED
-  constexpr int CHUNKS = HR_V / 8;
+  constexpr int CHUNKS = HR_V / CHUNK;
 #pragma unroll 4
   for (int chunk = lane; chunk < WARP_ROWS * CHUNKS; chunk += 32) {
-    int row = chunk / CHUNKS, column = chunk % CHUNKS * 8;
+    int row = chunk / CHUNKS, column = chunk % CHUNKS * CHUNK;
     if (row < rows && column < call.v_dim)
       *(uint4 *)(to + row * call.o_at.row + column) = *(const uint4 *)(tile + row * PITCH(HR_V) + column);
   }
@@ -283,52 +187,109 @@ __device__ inline void finish(const attention_call &call, const head_view &view,
   for (int i = 0; i < HR_ROW_TILES; i++)
 #pragma unroll
     for (int half = 0; half < 2; half++)
-      finish_row(call, view, w, i, half, row_of(first_row, i, half), softmax_factor(call));
+      finish_row(call, view, w, i, half, row_of(first_row, i, half));
   store_out(call, view, w, first_row);
 }
 
 /* ---- the kernel ---- */
 
-struct tile_range {
-  int first, end; /* tiles of keys that some row of the block sees */
+/* A block's rows and the tiles of keys that they see. */
+struct block_work {
+  int first_row;
+  int first, end;             /* tiles that some row sees */
+  int whole_first, whole_end; /* of which every row sees every key */
+  tile_source<HR_QK> k;
+  tile_source<HR_V> v;
+  float factor;
 };
 
-__device__ inline tile_range tiles_of_block(const attention_call &call, const head_view &view, int first_row)
+__device__ inline void find_tiles(const attention_call &call, const head_view &view, block_work &b)
 {
-  int last_row = min(first_row + ROWS, view.q_len) - 1;
-  int first = keys_of_row(call, view, first_row).first, end = keys_of_row(call, view, last_row).end;
-  return {first / HR_COLUMNS, (end + HR_COLUMNS - 1) / HR_COLUMNS};
+  key_range top = keys_of_row(call, view, b.first_row);
+  key_range bottom = keys_of_row(call, view, min(b.first_row + ROWS, view.q_len) - 1);
+  b.first = top.first / HR_COLUMNS;
+  b.end = (bottom.end + HR_COLUMNS - 1) / HR_COLUMNS;
+  b.whole_first = (bottom.first + HR_COLUMNS - 1) / HR_COLUMNS;
+  b.whole_end = top.end / HR_COLUMNS;
 }
 
-/* Whether every row of the block sees every key of the tile. */
-__device__ inline bool seen_by_all(const attention_call &call, const head_view &view, int first_row, int tile)
+__device__ inline element *k_stage(int tile) { return shared + Q_SIZE + tile % HR_STAGES * (K_SIZE + V_SIZE); }
+__device__ inline element *v_stage(int tile) { return k_stage(tile) + K_SIZE; }
+
+/* The last tile of K or V, which may end early. */
+template <int WIDTH>
+__device__ inline void fill_last(element *tile, const element *from, int64 stride, int dim, const head_view &view,
+                                 const block_work &b)
 {
-  int last_row = min(first_row + ROWS, view.q_len) - 1;
-  return tile * HR_COLUMNS >= keys_of_row(call, view, last_row).first &&
-         (tile + 1) * HR_COLUMNS <= keys_of_row(call, view, first_row).end;
+  int64 first_key = (int64)(b.end - 1) * HR_COLUMNS;
+  fill_tile<HR_COLUMNS, WIDTH>(tile, from + first_key * stride, stride, view.kv_len - (int)first_key, dim);
 }
 
-__device__ inline element *stage_of(int tile) { return shared + Q_SIZE + tile % 2 * (K_SIZE + V_SIZE); }
-
-__device__ inline void fill_stage(const attention_call &call, const head_view &view, element *stage, int tile)
+/* Starts the copies of Q and of the last tile, and sets out for those before it. */
+__device__ inline void start_copies(const attention_call &call, const head_view &view, block_work &b)
 {
-  int first_key = tile * HR_COLUMNS, rows = view.kv_len - first_key;
-  fill_tile<HR_COLUMNS, HR_QK>(stage, view.k + first_key * call.k_at.row, call.k_at.row, rows, call.qk_dim);
-  fill_tile<HR_COLUMNS, HR_V>(stage + K_SIZE, view.v + first_key * call.v_at.row, call.v_at.row, rows, call.v_dim);
+  int64 next_key = (int64)(b.end - 2) * HR_COLUMNS;
+  fill_tile<ROWS, HR_QK>(shared, view.q + b.first_row * call.q_at.row, call.q_at.row, view.q_len - b.first_row,
+                         call.qk_dim);
+  fill_last<HR_QK>(k_stage(b.end - 1), view.k, call.k_at.row, call.qk_dim, view, b);
+  fill_last<HR_V>(v_stage(b.end - 1), view.v, call.v_at.row, call.v_dim, view, b);
   copies_commit();
+  b.k.open(view.k, call.k_at.row, next_key, call.qk_dim);
+  b.v.open(view.v, call.v_at.row, next_key, call.v_dim);
 }
 
 __device__ inline void begin(warp_state &w)
 {
 #pragma unroll
   for (int i = 0; i < HR_ROW_TILES; i++) {
-    w.largest[i][0] = w.largest[i][1] = minus_infinity();
-    w.sum[i][0] = w.sum[i][1] = 0;
+    w.limit[i][0] = w.limit[i][1] = minus_infinity();
+    w.base[i][0] = w.base[i][1] = w.sum[i][0] = w.sum[i][1] = 0;
 #pragma unroll
     for (int n = 0; n < OUT_TILES; n++)
 #pragma unroll
       for (int e = 0; e < 4; e++)
         w.out[i][n][e] = 0;
+  }
+#pragma unroll
+  for (int i = 0; Q_HELD && i < HR_ROW_TILES; i++)
+#pragma unroll
+    for (int step = 0; step < (Q_HELD ? QK_STEPS : 1); step++)
+      load_q(w.q[i][step], shared, i, step);
+}
+
+/* One tile of keys; WHOLE: all of them are seen by all rows. */
+template <bool WHOLE>
+__device__ inline void step(const attention_call &call, const head_view &view, block_work &b, warp_state &w, int tile)
+{
+  copies_wait<0>();
+  __syncthreads(); /* this stage is there, and nobody reads the other one any more */
+  if (HR_STAGES == 1) {
+    if (WHOLE || tile < b.end - 1)
+      b.v.copy(v_stage(tile));
+    copies_commit();
+  } else if (tile > b.first) {
+    b.k.copy(k_stage(tile - 1));
+    b.v.copy(v_stage(tile - 1));
+    copies_commit();
+  }
+  multiply_scores(w, shared, k_stage(tile));
+  if (HR_STAGES == 1) {
+    copies_wait<0>();
+    __syncthreads(); /* V is there, and nobody reads K any more */
+    if (tile > b.first) {
+      b.k.copy(k_stage(tile));
+      copies_commit();
+    }
+  }
+  modify_scores(call, view, w, b.first_row, tile * HR_COLUMNS);
+  if (!WHOLE)
+    mask_scores(call, view, w, b.first_row, tile * HR_COLUMNS);
+  raise_bases(w, b.factor);
+  unsigned v_first = v_address(v_stage(tile));
+#pragma unroll
+  for (int s = 0; s < KEY_STEPS; s++) {
+    weigh(w, b.factor, s);
+    multiply_values(w, v_first, s);
   }
 }
 
@@ -336,39 +297,27 @@ extern "C" __global__ __launch_bounds__(THREADS, HR_BLOCKS) void attention(const
 {
   int row_tile = call.row_tiles - 1 - blockIdx.x % call.row_tiles; /* the longest of a causal call first */
   int head = blockIdx.x / call.row_tiles % call.q_heads, batch = blockIdx.x / call.row_tiles / call.q_heads;
-  int first_row = row_tile * ROWS;
   head_view view = view_head(call, batch, head);
-  if (first_row >= view.q_len)
-    return;
-  tile_range tiles = tiles_of_block(call, view, first_row);
-  float factor = softmax_factor(call);
   warp_state w;
-  begin(w);
-  fill_tile<ROWS, HR_QK>(shared, view.q + first_row * call.q_at.row, call.q_at.row, view.q_len - first_row, call.qk_dim);
-  if (tiles.first < tiles.end)
-    fill_stage(call, view, stage_of(tiles.end - 1), tiles.end - 1);
-#pragma unroll 1
-  for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
-    const element *stage = stage_of(tile);
+  block_work b;
+  b.first_row = row_tile * ROWS;
+  if (b.first_row >= view.q_len)
+    return;
+  b.factor = softmax_factor(call);
+  find_tiles(call, view, b);
+  if (b.first < b.end) {
+    start_copies(call, view, b);
     copies_wait<0>();
-    __syncthreads(); /* this stage is there, and nobody reads the other one any more */
-    if (Q_HELD && tile == tiles.end - 1) {
-#pragma unroll
-      for (int i = 0; i < HR_ROW_TILES; i++)
-#pragma unroll
-        for (int step = 0; step < (Q_HELD ? QK_STEPS : 1); step++)
-          load_q(w.q[i][step], shared, i, step);
-    }
-    if (tile > tiles.first)
-      fill_stage(call, view, stage_of(tile - 1), tile - 1);
-    multiply_scores(w, shared, stage);
-    modify_scores(call, view, w, first_row, tile * HR_COLUMNS);
-    if (!seen_by_all(call, view, first_row, tile))
-      mask_scores(call, view, w, first_row, tile * HR_COLUMNS);
-    soften(w, factor);
-    multiply_values(w, stage + K_SIZE);
+    __syncthreads();
   }
-  copies_wait<0>(); /* Q, of a block without keys */
-  __syncthreads();
-  finish(call, view, w, first_row);
+  begin(w);
+#pragma unroll 1
+  for (int tile = b.end - 1; tile >= b.first; tile--) {
+    if (tile >= b.whole_first && tile < b.whole_end && (HR_STAGES == 2 || tile < b.end - 1))
+      step<true>(call, view, b, w, tile);
+    else
+      step<false>(call, view, b, w, tile);
+  }
+  __syncthreads(); /* Q's tile takes O */
+  finish(call, view, w, b.first_row);
 }

@@ -1,11 +1,18 @@
 /* Instructions of compute capability 8.0: copies that do not pass through registers, loads of 8 × 8 matrices, and the
- * product of a 16 × 16 by a 16 × 8 matrix of 16-bit numbers. Fragments are as the PTX manual lays them out: thread t of a
- * warp has rows t / 4 and t / 4 + 8, columns 2 (t % 4) and the next, of each 16 × 8 matrix of sums. */
+ * product of a 16 × 16 by a 16 × 8 matrix of 16-bit numbers, or of a 16 × 8 by an 8 × 8 matrix of tf32: in both formats 32
+ * bytes of a row. Fragments are as the PTX manual lays them out: thread t of a warp has rows t / 4 and t / 4 + 8, columns
+ * 2 (t % 4) and the next, of each 16 × 8 matrix of sums; of factors, columns in steps of 4 bytes where sums have them in
+ * steps of two numbers. */
 
-#if defined(HR_DTYPE_fp16)
+#if defined(HR_DTYPE_tf32)
+#define MMA_TYPE "tf32"
+#define MMA_SHAPE "m16n8k8"
+#elif defined(HR_DTYPE_fp16)
 #define MMA_TYPE "f16"
+#define MMA_SHAPE "m16n8k16"
 #else
 #define MMA_TYPE "bf16"
+#define MMA_SHAPE "m16n8k16"
 #endif
 
 __device__ inline unsigned shared_address(const void *data) { return (unsigned)__cvta_generic_to_shared(data); }
@@ -47,10 +54,22 @@ __device__ inline void load_transposed(unsigned (&to)[4], unsigned row)
 /* sums += a · b */
 __device__ inline void multiply_add(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
 {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." MMA_TYPE "." MMA_TYPE ".f32 "
+  asm volatile("mma.sync.aligned." MMA_SHAPE ".row.col.f32." MMA_TYPE "." MMA_TYPE ".f32 "
                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* fp32 rounded to tf32, to nearest, rather than cut as the matrix units would. */
+__device__ inline unsigned round_to_tf32(unsigned bits)
+{
+  unsigned rounded;
+#if __CUDA_ARCH__ >= 900
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
+#else
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(__uint_as_float(bits)));
+#endif
+  return rounded;
 }
 
 /* Two numbers in one word, `low` in the low half. */
