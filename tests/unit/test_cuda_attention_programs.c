@@ -104,8 +104,74 @@ static void attention_compiles_for_every_head_size_and_architecture(void **state
   hr_nvrtc_close(&nvrtc);
 }
 
+/* A problem of attention_flash_sm90 beside head sizes. */
+typedef struct hopper_call {
+  int64_t qk_dim, v_dim, length, window;
+  hr_mask mask;
+  float softcap;
+  bool alibi, variable_lengths;
+} hopper_call;
+
+static hr_attention attention_of(const hopper_call *c)
+{
+  hr_attention a = hr_attention_default();
+  a.qk_dim = c->qk_dim, a.v_dim = c->v_dim;
+  a.q_len = a.kv_len = c->length;
+  a.mask = c->mask, a.window = c->window;
+  a.softcap = c->softcap, a.alibi = c->alibi;
+  a.variable_lengths = c->variable_lengths;
+  return a;
+}
+
+static void the_hopper_program_compiles_for_pairs_masks_caps_and_lengths(void **state)
+{
+  (void)state;
+  const hopper_call calls[] = {
+      {64, 64, 512, 0, HR_MASK_CAUSAL, 0, false, false},     {32, 64, 4096, 0, HR_MASK_CAUSAL, 0, false, false},
+      {64, 128, 512, 300, HR_MASK_CAUSAL, 0, false, false},  {96, 96, 512, 0, HR_MASK_NONE, 30, false, true},
+      {128, 256, 2048, 0, HR_MASK_CAUSAL, 0, true, false},   {256, 256, 512, 0, HR_MASK_NONE, 0, false, false},
+      {256, 256, 2048, 700, HR_MASK_CAUSAL, 50, true, true},
+  };
+  hr_nvrtc nvrtc;
+  hr_error error;
+  char defines[HR_DEFINES_SIZE];
+  if (hr_nvrtc_open(&nvrtc, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_attention a = attention_of(&calls[i]);
+    hr_flash_sm90 tiles = hr_flash_sm90_choose(&a);
+    assert_true(tiles.stages >= 2 && tiles.shared_bytes <= 227 << 10);
+    hr_flash_sm90_defines(&tiles, defines);
+    build_attention(&nvrtc, "attention_flash_sm90", "sm_90a", i % 2 ? HR_FP16 : HR_BF16, defines);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
+/* Every head size has a row of the table, and what is taken fits a block. */
+static void tiles_for_hopper_fit_its_shared_memory(void **state)
+{
+  (void)state;
+  for (int64_t qk = 8; qk <= 256; qk += 8)
+    for (int64_t v = 8; v <= 256; v += 8)
+      for (int i = 0; i < 8; i++) {
+        hopper_call call = {.qk_dim = qk, .v_dim = v, .length = i % 2 ? 512 : 4096};
+        call.mask = i / 2 % 2 ? HR_MASK_CAUSAL : HR_MASK_NONE;
+        call.variable_lengths = i / 4;
+        hr_attention a = attention_of(&call);
+        hr_flash_sm90 t = hr_flash_sm90_choose(&a);
+        assert_true(t.qk >= qk && t.v >= v && t.columns % 16 == 0 && t.stages >= 2 && t.q_stages >= 1);
+        assert_true(t.shared_bytes <= 227 << 10 && !(t.variable && t.out_apart));
+      }
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(attention_compiles_for_every_head_size_and_architecture)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(attention_compiles_for_every_head_size_and_architecture),
+      cmocka_unit_test(the_hopper_program_compiles_for_pairs_masks_caps_and_lengths),
+      cmocka_unit_test(tiles_for_hopper_fit_its_shared_memory),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

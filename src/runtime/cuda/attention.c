@@ -65,14 +65,6 @@ bool hr_cuda_attention_fits(const hr_attention *a, int64_t rows, char *why, size
   return true;
 }
 
-int64_t hr_cuda_attention_band(const hr_attention *a, size_t cache_bytes)
-{
-  int64_t bytes = (int64_t)hr_dtype_bytes(a->dtype);
-  double entry = (double)a->kv_len * (double)(a->k_heads * a->qk_dim + a->v_heads * a->v_dim) * (double)bytes;
-  double heads = (double)cache_bytes / 2 / (entry / (double)a->q_heads);
-  return heads >= (double)(a->q_heads * a->batch) ? a->q_heads * a->batch : hr_max64(1, (int64_t)heads);
-}
-
 hr_status hr_cuda_attention_function(const hr_cuda *cuda, const char *source, hr_dtype dtype, const char *defines,
                                      size_t shared_bytes, cu_function *function, hr_error *error)
 {

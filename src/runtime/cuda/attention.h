@@ -51,9 +51,6 @@ bool hr_cuda_attention_aligned(const hr_attention *attention);
 /** Whether the addresses of Q, K, V and O are multiples of 16 bytes. */
 bool hr_cuda_attention_addresses_aligned(const hr_attention_arguments *arguments);
 
-/** Heads whose K and V, together with those of the heads that share them, take about half of an L2 of `cache_bytes`. */
-int64_t hr_cuda_attention_band(const hr_attention *attention, size_t cache_bytes);
-
 /** How attention_flash_sm80.cu is cut for a problem. */
 typedef struct hr_flash_sm80 {
   int qk, v;            /* padded head sizes */
@@ -92,12 +89,13 @@ void hr_naive_cuda_defines(const hr_attention *attention, char text[HR_DEFINES_S
 
 /** How attention_flash_sm90.cu is cut for a problem. */
 typedef struct hr_flash_sm90 {
-  int qk, v;    /* head sizes, rounded up to 16 */
-  int groups;   /* warpgroups of 64 rows */
-  int columns;  /* keys of a tile */
-  int stages;   /* of K and V */
-  bool turns;   /* the warpgroups issue products by turns */
-  bool dynamic; /* blocks fetch row tiles from a counter */
+  int qk, v;                               /* head sizes, rounded up to 16 */
+  int groups;                              /* warpgroups of 64 rows */
+  int columns;                             /* keys of a tile */
+  int stages, q_stages;                    /* of K and V; of Q */
+  bool out_apart;                          /* O goes through shared memory of its own, otherwise from registers */
+  bool turns;                              /* the warpgroups issue products by turns */
+  bool causal, window, variable, modified; /* what the program has to reckon with */
   size_t shared_bytes;
 } hr_flash_sm90;
 

@@ -2,203 +2,36 @@
  *
  *   block: HR_GROUPS × 64 query rows × the keys in tiles of HR_COLUMNS, right to left; one block a multiprocessor, which
  *   walks over row tiles of all heads
- *   ┌ warpgroup 0, one thread of it: copies Q, and K and V by tiles into HR_STAGES stages each, ahead of the others
- *   └ warpgroups 1 … HR_GROUPS, 64 rows each:
- *       S = Q Kᵀ (both from shared memory) → softmax in registers → O += P V (P from registers, V as it lies)
+ *   ┌ warpgroups 0 … HR_GROUPS − 1, 64 rows each:
+ *   │   S = Q Kᵀ (both from shared memory) → softmax in registers → O += P V (P from registers, V as it lies)
+ *   └ the warpgroup behind them: a thread each that hands out row tiles and copies Q, that copies K, that copies V
  *
  * A warpgroup issues S of the next tile before P V of this one, and does the softmax of the next while both are under way;
- * with HR_TURNS the warpgroups issue by turns, so that one is in its softmax while another's products run. With HR_DYNAMIC
- * blocks fetch row tiles from a counter, the longest first, which evens out causal ones; otherwise each takes every n-th.
+ * it leaves out tiles that none of its rows sees. With HR_TURNS the warpgroups issue by turns, so that one is in its
+ * softmax while another's products run. Blocks fetch row tiles from a counter, the longest first, which evens out causal
+ * ones.
  *
- * Tiles lie in panels of 64 columns, rows of 128 bytes swizzled as the copy engine and the products have it. Head sizes are
- * multiples of 8; the copy engine fills what a panel has beyond with zeros, and what a sequence has beyond its end. */
+ * HR_CAUSAL, HR_WINDOW: which tiles a mask may cut. HR_OUT_APART: O goes through shared memory of its own, otherwise from
+ * registers. HR_VARIABLE: sequences of different lengths lie behind each other. HR_MODIFIED: attention.cuh.
+ *
+ * docs/attention-hopper.md says what was tried, and what lost. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/hopper.cuh"
 #include "runtime/cuda/kernels/attention.cuh"
+#include "runtime/cuda/kernels/attention_tiles_sm90.cuh"
 
-#define ROWS (64 * HR_GROUPS)
 #define THREADS (128 * (HR_GROUPS + 1))
-#define PANELS(dim) (((dim) + 63) / 64)
 
-/* Bytes of shared memory. attention_flash_sm90.c reckons the same. */
-#define PANEL_ROW 128
-#define Q_PANEL (ROWS * PANEL_ROW)
-#define KV_PANEL (HR_COLUMNS * PANEL_ROW)
-#define Q_BYTES (PANELS(HR_QK) * Q_PANEL)
-#define K_BYTES (PANELS(HR_QK) * KV_PANEL)
-#define V_BYTES (PANELS(HR_V) * KV_PANEL)
-#define K_AT Q_BYTES
-#define V_AT (K_AT + HR_STAGES * K_BYTES)
-#define BARRIERS_AT (V_AT + HR_STAGES * V_BYTES)
-#define ITEMS_AT (BARRIERS_AT + 8 * BARRIERS)
-
-#if HR_GROUPS == 3
+#if HR_GROUPS == 4
+#define PRODUCER_REGISTERS 24
+#define CONSUMER_REGISTERS 112
+#elif HR_GROUPS == 3
 #define PRODUCER_REGISTERS 32
 #define CONSUMER_REGISTERS 160
-#elif defined(HR_DYNAMIC) && HR_V <= 128
-#define PRODUCER_REGISTERS 40
-#define CONSUMER_REGISTERS 232
 #else
 #define PRODUCER_REGISTERS 24
 #define CONSUMER_REGISTERS 240
 #endif
-
-extern __shared__ __align__(1024) unsigned char shared[];
-
-struct maps {
-  tensor_map q, k, v;
-};
-
-/* ---- barriers ---- */
-
-enum barrier_name {
-  Q_FULL,
-  Q_EMPTY,
-  K_FULL,
-  K_EMPTY = K_FULL + HR_STAGES,
-  V_FULL = K_EMPTY + HR_STAGES,
-  V_EMPTY = V_FULL + HR_STAGES,
-  ITEM_FULL = V_EMPTY + HR_STAGES,
-  ITEM_EMPTY = ITEM_FULL + HR_STAGES,
-  BARRIERS = ITEM_EMPTY + HR_STAGES
-};
-
-__device__ inline unsigned barrier_of(int name) { return shared_address(shared) + BARRIERS_AT + 8 * name; }
-
-/* Which stage a tile, or the number of an item, takes, and the parity of its phase; counted over all of a block's work. */
-struct turn {
-  unsigned stage, parity;
-  __device__ inline void next()
-  {
-    stage++;
-    if (stage == HR_STAGES) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
-__device__ inline void create_barriers()
-{
-  barrier_create(barrier_of(Q_FULL), 1);
-  barrier_create(barrier_of(Q_EMPTY), 4 * HR_GROUPS); /* a lane of each consuming warp */
-  for (int i = 0; i < HR_STAGES; i++) {
-    barrier_create(barrier_of(K_FULL + i), 1);
-    barrier_create(barrier_of(V_FULL + i), 1);
-    barrier_create(barrier_of(K_EMPTY + i), 4 * HR_GROUPS);
-    barrier_create(barrier_of(V_EMPTY + i), 4 * HR_GROUPS);
-    barrier_create(barrier_of(ITEM_FULL + i), 1);
-    barrier_create(barrier_of(ITEM_EMPTY + i), 4 * HR_GROUPS);
-  }
-  barriers_publish();
-}
-
-/* ---- what there is to do ---- */
-
-/* One row tile of one head, and the tiles of keys that some row of it sees. */
-struct work_item {
-  int batch, head, first_row;
-  int first_tile, end_tile;
-};
-
-/* Heads are taken in bands whose K and V fit the L2; within a band the row tiles at the bottom, the longest of a causal
- * call, come first. */
-__device__ inline work_item item_of(const attention_call &call, int index)
-{
-  int band_items = call.band_heads * call.row_tiles, band = index / band_items, rest = index % band_items;
-  int heads = min(call.band_heads, call.heads - band * call.band_heads);
-  int head = band * call.band_heads + rest % heads;
-  work_item item;
-  item.batch = head / call.q_heads;
-  item.head = head % call.q_heads;
-  item.first_row = (call.row_tiles - 1 - rest / heads) * ROWS;
-  int shift = call.kv_len - call.q_len, last_row = min(item.first_row + ROWS, call.q_len) - 1;
-  int first = call.window > 0 ? max(0, item.first_row + shift - call.window + 1) : 0;
-  int end = call.causal ? max(0, last_row + shift + 1) : call.kv_len;
-  item.first_tile = first / HR_COLUMNS;
-  item.end_tile = (end + HR_COLUMNS - 1) / HR_COLUMNS;
-  return item;
-}
-
-/* ---- the producer ---- */
-
-__device__ inline void copy_kv(const tensor_map &map, int tile_at, int panels, int panel_bytes, int full, int empty,
-                               const turn &t, int head, int first_key, int batch)
-{
-  unsigned barrier = barrier_of(full + t.stage), to = shared_address(shared) + tile_at + t.stage * panels * panel_bytes;
-  barrier_wait(barrier_of(empty + t.stage), t.parity ^ 1);
-  barrier_expect(barrier, panels * panel_bytes);
-  for (int panel = 0; panel < panels; panel++)
-    copy_box(to + panel * panel_bytes, map, barrier, panel * 64, head, first_key, batch);
-}
-
-/* Where the number of an item lies that the producer has fetched. */
-__device__ inline volatile int *item_slot(unsigned stage) { return (volatile int *)(shared + ITEMS_AT) + stage; }
-
-/* Tells the consumers which item comes next; with HR_DYNAMIC only, as they can count otherwise. */
-__device__ inline void announce(turn &items, int index)
-{
-#ifdef HR_DYNAMIC
-  barrier_wait(barrier_of(ITEM_EMPTY + items.stage), items.parity ^ 1);
-  *item_slot(items.stage) = index;
-  barrier_arrive(barrier_of(ITEM_FULL + items.stage));
-  items.next();
-#endif
-}
-
-__device__ inline int item_after(const attention_call &call, int index)
-{
-#ifdef HR_DYNAMIC
-  return gridDim.x + atomicAdd(call.counters, 1);
-#else
-  return index + gridDim.x;
-#endif
-}
-
-/* The last block to get here leaves the counters as they were, for the next run. */
-__device__ inline void end_fetching(const attention_call &call)
-{
-#ifdef HR_DYNAMIC
-  __threadfence();
-  if (atomicAdd(call.counters + 1, 1) == gridDim.x - 1) {
-    call.counters[0] = 0;
-    call.counters[1] = 0;
-  }
-#endif
-}
-
-__device__ inline void produce(const attention_call &call, const maps &maps)
-{
-  turn t = {0, 0}, items = {0, 0};
-  unsigned q_parity = 0;
-  prefetch_map(maps.q);
-  prefetch_map(maps.k);
-  prefetch_map(maps.v);
-  int index = blockIdx.x;
-  for (int next; index < call.items; index = next) {
-    next = item_after(call, index);
-    announce(items, index);
-    work_item item = item_of(call, index);
-    if (item.first_tile >= item.end_tile)
-      continue;
-    int k_head = item.head / call.k_group, v_head = item.head / call.v_group;
-    barrier_wait(barrier_of(Q_EMPTY), q_parity ^ 1);
-    barrier_expect(barrier_of(Q_FULL), Q_BYTES);
-    for (int panel = 0; panel < PANELS(HR_QK); panel++)
-      copy_box(shared_address(shared) + panel * Q_PANEL, maps.q, barrier_of(Q_FULL), panel * 64, item.head,
-               item.first_row, item.batch);
-    q_parity ^= 1;
-    for (int tile = item.end_tile - 1; tile >= item.first_tile; tile--) {
-      copy_kv(maps.k, K_AT, PANELS(HR_QK), KV_PANEL, K_FULL, K_EMPTY, t, k_head, tile * HR_COLUMNS, item.batch);
-      copy_kv(maps.v, V_AT, PANELS(HR_V), KV_PANEL, V_FULL, V_EMPTY, t, v_head, tile * HR_COLUMNS, item.batch);
-      t.next();
-    }
-  }
-  announce(items, index); /* the end */
-  end_fetching(call);
-}
-
-/* ---- a consumer ---- */
 
 /* A thread's share of 64 rows: rows t / 4 and t / 4 + 8 of its warp's 16, of every 8 columns 2 (t % 4) and the next. */
 struct consumer {
@@ -208,6 +41,14 @@ struct consumer {
   int group; /* warpgroup, from 0 */
 };
 
+/* What a warpgroup has to do with an item: its first row, tiles that some row sees, tiles that all rows see all of. */
+struct span {
+  int first_row, first_tile, end_tile, first_whole, end_whole;
+  float slope; /* of the head, with HR_MODIFIED */
+};
+
+/* ---- between the threads of a warpgroup ---- */
+
 /* One lane of each warp says that the warp has read a stage. */
 __device__ inline void release(int barrier)
 {
@@ -215,10 +56,27 @@ __device__ inline void release(int barrier)
     barrier_arrive(barrier_of(barrier));
 }
 
-/* Starts scores = Q Kᵀ. */
-__device__ inline void start_scores(consumer &c, unsigned stage)
+/* Named barriers 1 … HR_GROUPS: a warpgroup's turn to issue products. */
+__device__ inline void wait_for_turn(const consumer &c)
 {
-  unsigned q = shared_address(shared) + c.group * 64 * PANEL_ROW, k = shared_address(shared) + K_AT + stage * K_BYTES;
+#ifdef HR_TURNS
+  named_wait(1 + c.group, 256);
+#endif
+}
+
+__device__ inline void pass_turn(const consumer &c)
+{
+#ifdef HR_TURNS
+  named_arrive(1 + (c.group + 1) % HR_GROUPS, 256);
+#endif
+}
+
+/* ---- products ---- */
+
+/* Starts scores = Q Kᵀ. */
+__device__ inline void start_scores(consumer &c, unsigned q, unsigned stage)
+{
+  unsigned k = shared_address(shared) + K_AT + stage * K_BYTES;
 #pragma unroll
   for (int step = 0; step < HR_QK / 16; step++) {
     unsigned long long a = describe_operand(q + step / 4 * Q_PANEL + step % 4 * 32, 1024, 0);
@@ -240,22 +98,65 @@ __device__ inline void start_out(consumer &c, unsigned stage)
   products_commit();
 }
 
-__device__ inline int row_of(const consumer &c, const work_item &item, int half)
+/* ---- softmax ---- */
+
+__device__ inline int row_of(const span &sp, int half)
 {
-  return item.first_row + c.group * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + half * 8;
+  return sp.first_row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + half * 8;
+}
+
+/* What the warpgroup sees of an item. */
+__device__ inline span look_at(const attention_call &call, const consumer &c, const work_item &item)
+{
+  span sp;
+  sp.first_row = item.first_row + c.group * 64;
+  tile_range tiles = tiles_of_rows(call, item, sp.first_row, 64);
+  head_view view = lengths_of(item);
+  sp.first_tile = tiles.first;
+  sp.end_tile = tiles.end;
+  sp.first_whole = (keys_of_row(call, view, sp.first_row + 63).first + HR_COLUMNS - 1) / HR_COLUMNS;
+  sp.end_whole = keys_of_row(call, view, sp.first_row).end / HR_COLUMNS;
+#ifdef HR_MODIFIED
+  sp.slope = call.slopes ? call.slopes[item.head] : 0;
+#endif
+  return sp;
+}
+
+/* tanh to a relative error of 2^-19; tanhf() has branches, and 64 of it take NVRTC seconds. */
+__device__ inline float quick_tanh(float x)
+{
+  float e = power_of_two(x * (2 * LOG2_E)), square = x * x;
+  float inner = x * (1 + square * (-1.0f / 3 + square * (2.0f / 15 - square * (17.0f / 315))));
+  return fabsf(x) < 0.125f ? inner : 1 - __fdividef(2, e + 1);
+}
+
+/* Caps and biases, as modify_score() has them. */
+__device__ inline void modify_scores(const attention_call &call, const work_item &item, const span &sp, consumer &c,
+                                     int tile)
+{
+#ifdef HR_MODIFIED
+  int first_key = tile * HR_COLUMNS + threadIdx.x % 4 * 2 - (item.kv_len - item.q_len);
+  float cap = call.cap, inverse = 1 / cap;
+#pragma unroll
+  for (int i = 0; i < HR_COLUMNS / 2; i++) {
+    float score = c.scores[i] * call.scale;
+    if (cap > 0)
+      score = cap * quick_tanh(score * inverse);
+    c.scores[i] = score + sp.slope * (float)(first_key + i / 4 * 8 + i % 2 - row_of(sp, i / 2 % 2));
+  }
+#endif
 }
 
 /* −∞ where a row does not see a key; nothing where all rows of the warpgroup see all keys of the tile. */
-__device__ inline void mask_scores(const attention_call &call, const head_view &view, consumer &c, const work_item &item,
+__device__ inline void mask_scores(const attention_call &call, const work_item &item, const span &sp, consumer &c,
                                    int tile)
 {
-  int first_key = tile * HR_COLUMNS, first_row = item.first_row + c.group * 64;
-  if (first_key + HR_COLUMNS <= keys_of_row(call, view, first_row).end &&
-      first_key >= keys_of_row(call, view, first_row + 63).first)
+  if (tile >= sp.first_whole && tile < sp.end_whole)
     return;
+  int first_key = tile * HR_COLUMNS;
 #pragma unroll
   for (int half = 0; half < 2; half++) {
-    key_range keys = keys_of_row(call, view, row_of(c, item, half));
+    key_range keys = keys_of_row(call, lengths_of(item), row_of(sp, half));
     int first = keys.first - first_key - threadIdx.x % 4 * 2, end = keys.end - first_key - threadIdx.x % 4 * 2;
 #pragma unroll
     for (int n = 0; n < HR_COLUMNS / 8; n++)
@@ -309,60 +210,75 @@ __device__ inline void correct_out(consumer &c)
 
 /* ---- the end of a row tile ---- */
 
-/* Four words of each of a row's four lanes, transposed: lane l gets word l of all. */
-__device__ inline uint4 gather_row(const unsigned (&words)[4])
+#ifdef HR_OUT_APART
+/* A warp's 16 rows go through shared memory, from where the copy engine takes them. */
+__device__ inline void store_out(const maps &maps, const consumer &c, const work_item &item, const span &sp, unsigned to,
+                                 const float (&inverse)[2])
 {
-  int lane = threadIdx.x % 4;
-  unsigned kept[4];
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, row = lane % 16;
+  to += warp * 16 * PANEL_ROW;
+  if (lane == 0)
+    stores_wait(); /* for those of the item before */
+  __syncwarp();
 #pragma unroll
-  for (int i = 0; i < 4; i++) { /* lane l hands word (l ^ i) to lane l ^ i and gets what that lane has for l */
-    unsigned give = lane == 0 ? words[i] : lane == 1 ? words[1 ^ i] : lane == 2 ? words[2 ^ i] : words[3 ^ i];
-    kept[i] = i == 0 ? give : __float_as_uint(__shfl_xor_sync(0xFFFFFFFFu, __uint_as_float(give), i));
-  }
-  /* kept[i] came from lane l ^ i */
-  uint4 row;
-  row.x = lane == 0 ? kept[0] : lane == 1 ? kept[1] : lane == 2 ? kept[2] : kept[3];
-  row.y = lane == 0 ? kept[1] : lane == 1 ? kept[0] : lane == 2 ? kept[3] : kept[2];
-  row.z = lane == 0 ? kept[2] : lane == 1 ? kept[3] : lane == 2 ? kept[0] : kept[1];
-  row.w = lane == 0 ? kept[3] : lane == 1 ? kept[2] : lane == 2 ? kept[1] : kept[0];
-  return row;
-}
-
-/* Writes a row's 64 bytes by its four lanes at once, from four products' columns. */
-__device__ inline void store_row(const attention_call &call, const head_view &view, const consumer &c, int row, int half,
-                                 float inverse)
-{
-  element *to = view.o + (int64)row * call.o_at.row;
-#pragma unroll
-  for (int n = 0; n < HR_V / 8; n += 4) {
+  for (int n = 0; n < HR_V / 8; n += 2) {
+    int chunk = (n % 8 + lane / 16) ^ row % 8;
     unsigned words[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-      int at = (n + i < HR_V / 8 ? n + i : 0) * 4 + half * 2;
-      words[i] = pack_two(c.out[at] * inverse, c.out[at + 1] * inverse);
-    }
-    uint4 chunk = gather_row(words);
-    int column = (n + threadIdx.x % 4) * 8;
-    if (row < view.q_len && column < call.v_dim)
-      *(uint4 *)(to + column) = chunk;
+    for (int i = 0; i < 4; i++)
+      words[i] = pack_two(c.out[n * 4 + 2 * i] * inverse[i % 2], c.out[n * 4 + 2 * i + 1] * inverse[i % 2]);
+    store_matrices(to + n / 8 * Q_PANEL + row * PANEL_ROW + chunk * 16, words[0], words[1], words[2], words[3]);
+  }
+  writes_publish();
+  __syncwarp();
+  if (lane == 0) {
+    if (sp.first_row + warp * 16 < item.q_len)
+      for (int panel = 0; panel < PANELS(HR_V); panel++)
+        store_box(maps.o, to + panel * Q_PANEL, panel * 64, item.head, sp.first_row + warp * 16, item.batch);
+    stores_commit();
   }
 }
+#else
+/* Neighbouring lanes exchange words of two products' columns, so that a row's four lanes write 32 bytes at once. */
+__device__ inline void store_row(const attention_call &call, const head_view &view, const consumer &c, const span &sp,
+                                 int half, float inverse)
+{
+  int row = row_of(sp, half), lane = threadIdx.x % 4;
+  element *to = view.o + (int64)row * call.o_at.row + lane % 2 * 8 + lane / 2 * 4;
+#pragma unroll
+  for (int n = 0; n < HR_V / 8; n += 2) {
+    const float *sums = c.out + n * 4 + half * 2;
+    unsigned a = pack_two(sums[0] * inverse, sums[1] * inverse), b = pack_two(sums[4] * inverse, sums[5] * inverse);
+    unsigned got = __shfl_xor_sync(0xFFFFFFFFu, lane % 2 ? a : b, 1);
+    if (row < view.q_len && n * 8 + lane % 2 * 8 < call.v_dim)
+      *(uint2 *)(to + n * 8) = lane % 2 ? make_uint2(got, b) : make_uint2(a, got);
+  }
+}
+#endif
 
 /* Divides by the sum of weights. A row without keys is 0; one whose every score is −∞ is NaN. */
-__device__ inline void finish(const attention_call &call, const head_view &view, const consumer &c,
-                              const work_item &item, float factor)
+__device__ inline void finish(const attention_call &call, const maps &maps, const consumer &c, const work_item &item,
+                              const span &sp, unsigned out, float factor)
 {
+  head_view view = view_head(call, item.batch, item.head);
+  float inverse[2];
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     float sum = c.sum[half];
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
-    int row = row_of(c, item, half);
+    int row = row_of(sp, half);
     key_range keys = keys_of_row(call, view, row);
-    store_row(call, view, c, row, half, keys.first >= keys.end ? 0.0f : 1.0f / sum);
+    inverse[half] = keys.first >= keys.end ? 0.0f : 1.0f / sum;
     if (view.lse && row < view.q_len && threadIdx.x % 4 == 0)
       view.lse[row * call.lse_at.row] = (c.largest[half] * factor + log2f(sum)) * LN_2;
+#ifndef HR_OUT_APART
+    store_row(call, view, c, sp, half, inverse[half]);
+#endif
   }
+#ifdef HR_OUT_APART
+  store_out(maps, c, item, sp, out, inverse);
+#endif
 }
 
 /* ---- the kernel ---- */
@@ -376,62 +292,90 @@ __device__ inline void begin(consumer &c)
   c.sum[0] = c.sum[1] = 0;
 }
 
-/* Named barriers 1 …: a warpgroup's turn to issue products. */
-__device__ inline void wait_for_turn(const consumer &c)
+/* Tiles that no row of the warpgroup sees; in the first `turns` of them it passes its turn. */
+__device__ inline void skip_tiles(const consumer &c, tile_turn &t, int count, int turns)
 {
-#ifdef HR_TURNS
-  named_wait(1 + c.group, 256);
-#endif
+#pragma unroll 1
+  for (int i = 0; i < count; i++) {
+    if (i < turns) {
+      wait_for_turn(c);
+      pass_turn(c);
+    }
+    barrier_wait(barrier_of(K_FULL + t.stage), t.parity);
+    release(K_EMPTY + t.stage);
+    barrier_wait(barrier_of(V_FULL + t.stage), t.parity);
+    release(V_EMPTY + t.stage);
+    t.next();
+  }
 }
 
-__device__ inline void pass_turn(const consumer &c)
+/* S of a tile beside P V of the one before (`t`), whose softmax is done; then the softmax of the tile. */
+template <bool CUT>
+__device__ inline void attend_tile(const attention_call &call, const work_item &item, const span &sp, consumer &c,
+                                   unsigned q, int q_empty, tile_turn &t, int tile, float factor)
 {
-#ifdef HR_TURNS
-  named_arrive(1 + (c.group + 1) % HR_GROUPS, 256);
-#endif
+  tile_turn next = t, before = t;
+  next.next();
+  wait_for_turn(c);
+  products_begin();
+  start_scores(c, q, next.stage);
+  barrier_wait(barrier_of(V_FULL + t.stage), t.parity);
+  products_begin();
+  start_out(c, t.stage);
+  pass_turn(c);
+  products_wait<1>();
+  release(K_EMPTY + next.stage);
+  if (tile == sp.first_tile)
+    release(q_empty);
+  modify_scores(call, item, sp, c, tile);
+  if (CUT)
+    mask_scores(call, item, sp, c, tile);
+  soften(c, factor);
+  t = next;
+  next.next();
+  if (tile > sp.first_tile) /* here, since the compiler moves the next wait up to the last branch before it */
+    barrier_wait(barrier_of(K_FULL + next.stage), next.parity);
+  products_wait<0>();
+  release(V_EMPTY + before.stage);
+  correct_out(c);
+  round_weights(c);
 }
 
-/* All tiles of an item. S of a tile is issued before P V of the one before, and the softmax runs beside both. */
-__device__ inline void attend(const attention_call &call, const head_view &view, consumer &c, const work_item &item,
-                              turn &t, float factor)
+/* All tiles of an item that the warpgroup sees, which are some. */
+__device__ inline void attend(const attention_call &call, const work_item &item, const span &sp, consumer &c, unsigned q,
+                              int q_empty, tile_turn &t, float factor)
 {
+  int tile = sp.end_tile - 1;
   barrier_wait(barrier_of(K_FULL + t.stage), t.parity);
   products_begin();
-  start_scores(c, t.stage);
+  start_scores(c, q, t.stage);
   products_wait<0>();
   release(K_EMPTY + t.stage);
-  int tile = item.end_tile - 1;
-  mask_scores(call, view, c, item, tile);
+  if (tile == sp.first_tile)
+    release(q_empty);
+  modify_scores(call, item, sp, c, tile);
+  mask_scores(call, item, sp, c, tile);
   soften(c, factor);
   round_weights(c);
-  turn next = t;
+  tile_turn next = t;
   next.next();
-  if (tile > item.first_tile)
+  if (tile > sp.first_tile)
     barrier_wait(barrier_of(K_FULL + next.stage), next.parity);
+  tile--;
+#if defined(HR_WINDOW) || defined(HR_MODIFIED) /* one loop, for less to compile */
 #pragma unroll 1
-  for (tile--; tile >= item.first_tile; tile--) {
-    wait_for_turn(c);
-    products_begin();
-    start_scores(c, next.stage);
-    barrier_wait(barrier_of(V_FULL + t.stage), t.parity);
-    products_begin();
-    start_out(c, t.stage);
-    pass_turn(c);
-    products_wait<1>();
-    release(K_EMPTY + next.stage);
-    mask_scores(call, view, c, item, tile);
-    soften(c, factor);
-    turn before = t;
-    t = next;
-    next.next();
-    if (tile > item.first_tile) /* here, since the compiler moves the next wait up to the last branch before it */
-      barrier_wait(barrier_of(K_FULL + next.stage), next.parity);
-    products_wait<0>();
-    release(V_EMPTY + before.stage);
-    correct_out(c);
-    round_weights(c);
-  }
-  release(Q_EMPTY);
+  for (; tile >= sp.first_tile; tile--)
+    attend_tile<true>(call, item, sp, c, q, q_empty, t, tile, factor);
+#else
+#ifdef HR_CAUSAL
+#pragma unroll 1
+  for (; tile >= sp.first_tile && tile >= sp.end_whole; tile--)
+    attend_tile<true>(call, item, sp, c, q, q_empty, t, tile, factor);
+#endif
+#pragma unroll 1
+  for (; tile >= sp.first_tile; tile--)
+    attend_tile<false>(call, item, sp, c, q, q_empty, t, tile, factor);
+#endif
   barrier_wait(barrier_of(V_FULL + t.stage), t.parity);
   products_begin();
   start_out(c, t.stage);
@@ -440,44 +384,39 @@ __device__ inline void attend(const attention_call &call, const head_view &view,
   t.next();
 }
 
-/* The item after `index` (blockIdx.x after −1); call.items or more at the end. */
-__device__ inline int take_item(turn &items, int index)
-{
-#ifdef HR_DYNAMIC
-  barrier_wait(barrier_of(ITEM_FULL + items.stage), items.parity);
-  index = *item_slot(items.stage);
-  __syncwarp();
-  release(ITEM_EMPTY + items.stage);
-  items.next();
-  return index;
-#else
-  return index < 0 ? blockIdx.x : index + gridDim.x;
-#endif
-}
-
-__device__ inline void consume(const attention_call &call)
+__device__ inline void consume(const attention_call &call, const maps &maps)
 {
   consumer c;
-  c.group = threadIdx.x / 128 - 1;
+  c.group = uniform(threadIdx.x / 128);
   float factor = softmax_factor(call);
-  turn t = {0, 0}, items = {0, 0};
-  unsigned q_parity = 0;
+  tile_turn t = {0, 0};
+  q_turn q = {0, 0};
+  item_turn items = {0, 0};
 #ifdef HR_TURNS
   if (c.group == HR_GROUPS - 1)
     pass_turn(c);
 #endif
 #pragma unroll 1
-  for (int index = take_item(items, -1); index < call.items; index = take_item(items, index)) {
-    work_item item = item_of(call, index);
-    head_view view = view_head(call, item.batch, item.head);
+  for (work_item item = take_item(call, items); item.batch >= 0; item = take_item(call, items)) {
+    int at = q.stage * HR_GROUPS + c.group, tiles = item.end_tile - item.first_tile;
+    span sp = look_at(call, c, item);
     begin(c);
-    if (item.first_tile < item.end_tile) {
-      barrier_wait(barrier_of(Q_FULL), q_parity);
-      q_parity ^= 1;
-      attend(call, view, c, item, t, factor);
+    barrier_wait(barrier_of(Q_FULL + at), q.parity);
+    if (sp.first_tile < sp.end_tile) {
+      skip_tiles(c, t, item.end_tile - sp.end_tile, tiles);
+      attend(call, item, sp, c, shared_address(shared) + at * Q_PART, Q_EMPTY + at, t, factor);
+      skip_tiles(c, t, sp.first_tile - item.first_tile, tiles);
+    } else {
+      skip_tiles(c, t, tiles, tiles - 1);
+      release(Q_EMPTY + at);
     }
-    finish(call, view, c, item, factor);
+    finish(call, maps, c, item, sp, shared_address(shared) + O_AT + c.group * O_PART, factor);
+    q.next();
   }
+#ifdef HR_OUT_APART
+  if (threadIdx.x % 32 == 0)
+    stores_wait();
+#endif
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void attention(const __grid_constant__ attention_call call,
@@ -486,12 +425,11 @@ extern "C" __global__ __launch_bounds__(THREADS, 1) void attention(const __grid_
   if (threadIdx.x == 0)
     create_barriers();
   __syncthreads();
-  if (threadIdx.x < 128) {
-    registers_give_back<PRODUCER_REGISTERS>();
-    if (threadIdx.x == 0)
-      produce(call, maps);
-  } else {
+  if (threadIdx.x < 128 * HR_GROUPS) {
     registers_take<CONSUMER_REGISTERS>();
-    consume(call);
+    consume(call, maps);
+  } else {
+    registers_give_back<PRODUCER_REGISTERS>();
+    produce(call, maps, threadIdx.x / 32 - 4 * HR_GROUPS);
   }
 }

@@ -62,6 +62,30 @@ __device__ inline void copy_box(unsigned to, const tensor_map &map, unsigned bar
                : "memory");
 }
 
+/* The other way; waited for by the thread that commits. What lies outside of the tensor is not written. */
+__device__ inline void store_box(const tensor_map &map, unsigned from, int x, int y, int z, int w)
+{
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+               "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
+               : "memory");
+}
+
+__device__ inline void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+/* Until shared memory may be written again. */
+__device__ inline void stores_wait() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+/* Before the copy engine or a product reads what this thread has written. */
+__device__ inline void writes_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/* Four 8 × 8 matrices of 16-bit numbers from registers; lane l gives the address of row l % 8 of matrix l / 8. */
+__device__ inline void store_matrices(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d)
+{
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(a), "r"(b), "r"(c),
+               "r"(d)
+               : "memory");
+}
+
 __device__ inline void prefetch_map(const tensor_map &map)
 {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
