@@ -108,7 +108,7 @@ static void cut_block(int64_t packs, hr_row_cut *cut)
       cut->threads = threads;
     }
   }
-  cut->resident = THREADS_RESIDENT / cut->threads;
+  cut->resident = THREADS_RESIDENT / hr_max64(cut->threads, WARP);
 }
 
 /* Rows in registers and shared memory, two blocks a multiprocessor: cut into the fewest blocks that hold `at_a_time` rows. */
