@@ -165,8 +165,6 @@ static double median(bench *b, const kernel *k, const hr_attention *a,
 static bool measure(bench *b, const kernel *k, const shape *s)
 {
   hr_attention a = attention_of(s, k->dtype);
-  if (s->modified && strcmp(k->source, "attention_flash_sm90") == 0)
-    return true; /* which it does not take */
   empty_folder(b->folder);
   double compiled = build_ms(b, k, &a), cached = median(b, k, &a, build_ms), planned = 0;
   printf("%-32s %-5s %3d %3d %-6s %-7s %9.0f %8.2f", k->name, hr_dtype_name(k->dtype), (int)s->qk_dim, (int)s->v_dim,
