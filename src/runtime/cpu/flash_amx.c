@@ -5,7 +5,17 @@
  *   they stay in the first-level cache; o is loaded and stored once a step.
  *   A row's base is 2^8 above the largest score that it was set by, and rises again only when a score is above it: by
  *   whole powers of 2, which change no bit of what has been summed. So o is hardly ever scaled.
- */
+ *
+ * Ceilings of a core of an Intel Xeon with AMX (a virtual one, 1.0 to 2.9 TFLOP/s by the minute), November 2026: at head
+ * size 128 a score is half a cycle of products, 16 cycles each, and 0.3 of exponential. Single steps at 3.0 GHz: scores
+ * 0.33 cycles, weights 0.35, values 0.31; a whole call 2.3 at best (docs/attention-cpu.md has the parts).
+ * GFLOP/s of one thread, geometric mean of three calls (1024 keys, head sizes 128 and 64, causal): 538 with operands loaded
+ * ahead, and of what was tried and lost, by turns with it: steps of 256 keys 531, of 128 505; tiles of 32 rows 524, of 96 494, of 128 512; the
+ * version before, all scores of a step of 512 keys and 32 rows at a time, 508; weights among the products, a row of 32 keys
+ * beside each, 457 to 489 (stores hold tile products up: 25 to 30 cycles where 19 are without). In a slower minute: this
+ * 305, the next product's operands and sums loaded before these are stored 296, rows of scores and weights without a gap
+ * 288, 128 keys' scores at a time 292, 32 keys' 272, K and V prefetched while weights are made 290, the version before 265.
+ * Prefetching them while products run: 24 to 26 cycles where 23 are without. */
 #include "runtime/cpu/flash.h"
 
 #if defined(__x86_64__)
@@ -28,7 +38,7 @@
 #include <math.h>
 
 #define BLOCK 32             /* rows and columns of the sums that the tiles hold at a time */
-#define S_STRIDE (PART + 32) /* floats, of a row of scores; rows of a power of 2 would share few sets of the cache */
+#define S_STRIDE (PART + 32) /* floats, of a row of scores; a power of 2 is slower */
 #define P_STRIDE (STEP + 32) /* bf16, of a row of weights */
 #define SPARE 8              /* what an exponent of 2 may grow by before the base rises again */
 
@@ -171,55 +181,42 @@ static inline __attribute__((always_inline)) void load_operands(bool two_rows, b
     tile_load(5, a + 16 * a_stride, a_stride);
 }
 
-/* What sums begin with. A macro, as tiles are literals. */
-#define BEGIN_SUMS(tile, p, at)           \
-  do {                                    \
-    if ((p)->add)                         \
-      tile_load(tile, at, (p)->c_stride); \
-    else                                  \
-      tile_zero(tile);                    \
-  } while (0)
-
 static inline __attribute__((always_inline)) void begin_sums(bool two_rows, bool two_columns, const product *p)
 {
-  BEGIN_SUMS(0, p, p->c);
+  if (!p->add) {
+    tile_zero(0);
+    tile_zero(1);
+    tile_zero(2);
+    tile_zero(3);
+    return;
+  }
+  tile_load(0, p->c, p->c_stride);
   if (two_columns)
-    BEGIN_SUMS(1, p, p->c + 64);
+    tile_load(1, p->c + 64, p->c_stride);
   if (two_rows)
-    BEGIN_SUMS(2, p, p->c + 16 * p->c_stride);
+    tile_load(2, p->c + 16 * p->c_stride, p->c_stride);
   if (two_rows && two_columns)
-    BEGIN_SUMS(3, p, p->c + 16 * p->c_stride + 64);
+    tile_load(3, p->c + 16 * p->c_stride + 64, p->c_stride);
 }
 
-/* Stores the sums of `p`, and begins those of `next`, unless it is NULL, tile by tile. */
-static inline __attribute__((always_inline)) void change_sums(bool two_rows, bool two_columns, const product *p,
-                                                              const product *next)
+static inline __attribute__((always_inline)) void store_sums(bool two_rows, bool two_columns, const product *p)
 {
   tile_store(0, p->c, p->c_stride);
-  if (next)
-    BEGIN_SUMS(0, next, next->c);
   if (two_columns)
     tile_store(1, p->c + 64, p->c_stride);
-  if (next && next->two_columns)
-    BEGIN_SUMS(1, next, next->c + 64);
   if (two_rows)
     tile_store(2, p->c + 16 * p->c_stride, p->c_stride);
-  if (next && two_rows)
-    BEGIN_SUMS(2, next, next->c + 16 * next->c_stride);
   if (two_rows && two_columns)
     tile_store(3, p->c + 16 * p->c_stride + 64, p->c_stride);
-  if (next && two_rows && next->two_columns)
-    BEGIN_SUMS(3, next, next->c + 16 * next->c_stride + 64);
 }
 
-/* A product whose sums have begun and whose first operands have been loaded; leaves `next`, unless it is NULL, in that
- * state. The loads come before C is stored, so that none waits behind a store. */
-static inline __attribute__((always_inline)) void multiply(bool two_rows, bool two_columns, const product *p,
-                                                           const product *next)
+static inline __attribute__((always_inline)) void multiply(bool two_rows, bool two_columns, const product *p)
 {
   const char *a = p->a, *b = p->b;
+  begin_sums(two_rows, two_columns, p);
 #pragma GCC unroll 1
   for (int group = 0; group < p->groups; group++) {
+    load_operands(two_rows, two_columns, a, p->a_stride, b);
     tile_multiply(0, 4, 6);
     if (two_columns)
       tile_multiply(1, 4, 7);
@@ -229,12 +226,8 @@ static inline __attribute__((always_inline)) void multiply(bool two_rows, bool t
       tile_multiply(3, 5, 7);
     a += 64;
     b += 16 * B_STRIDE;
-    if (group + 1 < p->groups)
-      load_operands(two_rows, two_columns, a, p->a_stride, b);
-    else if (next)
-      load_operands(two_rows, next->two_columns, next->a, next->a_stride, next->b);
   }
-  change_sums(two_rows, two_columns, p, next);
+  store_sums(two_rows, two_columns, p);
 }
 
 static product score_product(const hr_flash_step *step, int row, int key)
@@ -261,70 +254,62 @@ static product value_product(const hr_flash_step *step, int row, int64_t d)
                    .two_columns = step->values - d > 16};
 }
 
-/* Products of up to 32 rows or of whole blocks of them: of some scores of `next`, then of the values of `step`. */
-typedef struct products {
-  const hr_flash_step *step, *next; /* NULL: none */
-  int first_row, end_row, row;
-  int64_t at, end; /* keys, then columns */
-} products;
-
-static inline bool advance(products *p, product *to)
+/* The scores of some keys, or the sums of all values, of the rows from first_row to end_row, which are whole blocks or
+ * less than one. */
+static inline __attribute__((always_inline)) void multiply_scores(bool two_rows, const hr_flash_step *step,
+                                                                  int first_row, int end_row, int key)
 {
-  if (p->at >= p->end) {
-    if (!p->next || !p->step)
-      return false;
-    p->next = NULL;
-    p->at = 0;
-    p->end = p->step->values;
-  }
-  *to = p->next ? score_product(p->next, p->row, (int)p->at) : value_product(p->step, p->row, p->at);
-  p->row += BLOCK;
-  if (p->row >= p->end_row) {
-    p->row = p->first_row;
-    p->at += BLOCK;
-  }
-  return true;
+  for (int end = key + keys_from(step, key); key < end; key += BLOCK)
+    for (int row = first_row; row < end_row; row += BLOCK) {
+      product p = score_product(step, row, key);
+      multiply(two_rows, true, &p);
+    }
 }
 
-static inline __attribute__((always_inline)) void multiply_all(bool two_rows, products p)
+static inline __attribute__((always_inline)) void multiply_values(bool two_rows, const hr_flash_step *step,
+                                                                  int first_row, int end_row)
 {
-  product now, then;
-  if (!advance(&p, &now))
-    return;
-  begin_sums(two_rows, now.two_columns, &now);
-  load_operands(two_rows, now.two_columns, now.a, now.a_stride, now.b);
-  for (bool more = true; more; now = then) {
-    more = advance(&p, &then);
-    if (now.two_columns)
-      multiply(two_rows, true, &now, more ? &then : NULL);
-    else
-      multiply(two_rows, false, &now, more ? &then : NULL);
-  }
+  for (int64_t d = 0; d < step->values; d += BLOCK)
+    for (int row = first_row; row < end_row; row += BLOCK) {
+      product p = value_product(step, row, d);
+      if (p.two_columns)
+        multiply(two_rows, true, &p);
+      else
+        multiply(two_rows, false, &p);
+    }
+}
+
+static inline __attribute__((always_inline)) void multiply_rows(bool two_rows, const hr_flash_step *step,
+                                                                const hr_flash_step *next, int key, int first_row,
+                                                                int end_row)
+{
+  if (next)
+    multiply_scores(two_rows, next, first_row, end_row, key);
+  if (step)
+    multiply_values(two_rows, step, first_row, end_row);
 }
 
 /* The scores of `next` from a key on, if there is a next, and the values of `step`, if there is a step. Tiles must not
  * reach beyond the last row, which is followed by another tile's rows. */
-static void multiply_rows(const hr_flash_step *step, const hr_flash_step *next, int key)
+static void multiply_all(const hr_flash_step *step, const hr_flash_step *next, int key)
 {
   int all = (step ? step : next)->rows, whole = all / BLOCK * BLOCK, rest = all - whole;
-  int64_t at = next ? key : 0, end = next ? key + keys_from(next, key) : step->values;
-  if (whole > 0)
-    multiply_all(true, (products){step, next, 0, whole, 0, at, end});
-  if (rest > 0) {
-    configure(rest);
-    if (rest > 16)
-      multiply_all(true, (products){step, next, whole, all, whole, at, end});
-    else
-      multiply_all(false, (products){step, next, whole, all, whole, at, end});
-    configure(BLOCK);
-  }
+  multiply_rows(true, step, next, key, 0, whole);
+  if (rest == 0)
+    return;
+  configure(rest);
+  if (rest > 16)
+    multiply_rows(true, step, next, key, whole, all);
+  else
+    multiply_rows(false, step, next, key, whole, all);
+  configure(BLOCK);
 }
 
 /* Scores from a key on, and their weights, part by part, so that scores stay in the first-level cache. */
 static void weigh_from(hr_flash_step *step, int key)
 {
   for (; key < step->keys; key += PART) {
-    multiply_rows(NULL, step, key);
+    multiply_all(NULL, step, key);
     weigh(step, key);
   }
 }
@@ -339,12 +324,12 @@ static void attend(hr_flash_step *step, hr_flash_step *next)
 {
   scale_sums(step);
   if (next && next->rows == step->rows) {
-    multiply_rows(step, next, 0);
+    multiply_all(step, next, 0);
     weigh(next, 0);
     weigh_from(next, PART);
     return;
   }
-  multiply_rows(step, NULL, 0);
+  multiply_all(step, NULL, 0);
   if (next)
     begin(next);
 }
