@@ -73,8 +73,8 @@ static int64_t pack_elements(hr_dtype dtype)
 #define NARROW_COLUMNS 256  /* and of one that takes few registers */
 #define BLOCKS_MOST 8       /* of a cluster that every GPU with clusters has */
 
-/* Short rows that are no whole packs: as many as are whole packs together, a power of two of them, so that blocks share no
- * sectors of memory (56 rows of 129 columns: 81% of a copy, 64: 88%), in 17 or 33 KB. */
+/* Short rows that are no whole packs: as many as are whole packs together, a power of two of them, so that blocks
+ * share no sectors of memory, in 17 or 33 KB. */
 static void cut_staged(int64_t columns, int64_t wide, hr_row_cut *cut)
 {
   bool narrow = columns <= NARROW_COLUMNS;
