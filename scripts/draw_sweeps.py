@@ -101,13 +101,15 @@ def draw_lines(axes, sweep, rows, stopped):
 
 
 def draw_peers(axes, sweep, peers):
-    """The sweep's calls as others computed them: rows of bench/attention_gpu_vs_torch.py."""
+    """The sweep's calls by turns with others: rows of bench/attention_gpu_vs_torch.py."""
     place = {"h": lambda row: int(row["q_heads"]) * int(row["qk_dim"]), "s": lambda row: int(row["length"])}[sweep["x"]]
-    for column, name, colour in (("cudnn_tflops", "cuDNN", "tab:orange"), ("flash_tflops", "FlashAttention-2", "tab:red")):
+    names = (("headroom_tflops", "Headroom", "tab:blue"), ("cudnn_tflops", "cuDNN", "tab:orange"),
+             ("flash_tflops", "FlashAttention-2", "tab:red"))
+    for column, name, colour in names:
         for dtype in sorted({row["dtype"] for row in peers}):
             points = sorted((place(row), float(row[column])) for row in peers if row["dtype"] == dtype and row[column])
             if points:
-                axes.plot(*zip(*points), linestyle="--", linewidth=1.1, color=colour, label=f"{name}, {dtype}")
+                axes.plot(*zip(*points), linestyle="--", linewidth=1.1, color=colour, label=f"{name}, {dtype}, by turns")
 
 
 def draw_published(axes, points, device_markers):
