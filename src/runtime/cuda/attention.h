@@ -58,7 +58,7 @@ typedef struct hr_flash_sm80 {
   int columns;          /* keys of a tile */
   int blocks;           /* of a multiprocessor that registers are held down for */
   int stages;           /* of K and V: 2, or 1 of each, filled by turns */
-  bool ahead;           /* fragments are loaded a step before they are multiplied */
+  bool spread;          /* with 1 stage: copies are spread over products */
   size_t shared_bytes;
 } hr_flash_sm80;
 

@@ -40,8 +40,8 @@ static bool fits(const hr_flash_sm80 *t, size_t shared_most)
 
 /* Best first, for calls of `keys_least` and more. Two row tiles a warp halve what is read from shared memory for a product,
  * but sums of O for v above 128 do not fit the registers then. One stage of K and V leaves room for a second block, and at
- * head size 64 long sequences gain 6% by it where short ones lose. Fragments are loaded ahead where shared memory bounds:
- * 5% at head size 256, −3% at 128. */
+ * head size 64 long sequences gain 6% by it where short ones lose. Copies are spread over products where shared memory
+ * bounds: 10% at head size 256. */
 static const struct {
   int element_bytes, v_most, keys_least;
   hr_flash_sm80 tiles;
@@ -51,7 +51,7 @@ static const struct {
     {2, 64, 0, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
     {2, 128, 0, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
     {2, 128, 0, {.warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
-    {2, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 64, .blocks = 2, .stages = 1, .ahead = true}},
+    {2, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 64, .blocks = 2, .stages = 1, .spread = true}},
     {2, 256, 0, {.warps = 8, .row_tiles = 1, .columns = 64, .blocks = 1, .stages = 2}},
     {2, 256, 0, {.warps = 8, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
     {2, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
@@ -87,8 +87,8 @@ hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *a, size_t shared_most)
 void hr_flash_sm80_defines(const hr_flash_sm80 *t, bool modified, bool aligned, char text[HR_DEFINES_SIZE])
 {
   snprintf(text, HR_DEFINES_SIZE,
-           "HR_QK=%d HR_V=%d HR_WARPS=%d HR_ROW_TILES=%d HR_COLUMNS=%d HR_BLOCKS=%d HR_STAGES=%d HR_AHEAD=%d%s%s",
-           t->qk, t->v, t->warps, t->row_tiles, t->columns, t->blocks, t->stages, t->ahead,
+           "HR_QK=%d HR_V=%d HR_WARPS=%d HR_ROW_TILES=%d HR_COLUMNS=%d HR_BLOCKS=%d HR_STAGES=%d HR_SPREAD=%d%s%s",
+           t->qk, t->v, t->warps, t->row_tiles, t->columns, t->blocks, t->stages, t->spread,
            modified ? " HR_MODIFIED" : "", aligned ? " HR_ALIGNED" : "");
 }
 

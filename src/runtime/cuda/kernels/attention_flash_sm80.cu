@@ -9,7 +9,7 @@
  * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise tiles are copied element by element.
  * Offsets have 64 bits.
  *
- * H200, 2026-11-22, bf16, rate over that of FlashAttention-2: 1.06 to 1.21 at head size 64, 1.03 to 1.12 at 128, 0.88 to 1.05
+ * H200, 2026-11-22, bf16, rate over that of FlashAttention-2: 1.06 to 1.21 at head size 64, 1.03 to 1.12 at 128, 0.90 to 1.19
  * at 256. docs/attention-hopper.md has its versions, and what was tried and lost. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
@@ -263,20 +263,32 @@ __device__ inline void step(const attention_call &call, const head_view &view, b
 {
   copies_wait<0>();
   __syncthreads(); /* this stage is there, and nobody reads the other one any more */
-  if (HR_STAGES == 1) {
-    if (WHOLE || tile < b.end - 1)
-      b.v.copy(v_stage(tile));
+  if constexpr (HR_SPREAD) {
+    constexpr int PARTS = QK_STEPS % 4 == 0 ? 4 : 1;
+    bool wanted = WHOLE || tile < b.end - 1; /* V of the last tile came with its K */
+    multiply_scores(w, shared, k_stage(tile), [&](int s) {
+      if (s % (QK_STEPS / PARTS) == 0)
+        b.v.copy_part<PARTS>(v_stage(tile), s / (QK_STEPS / PARTS), wanted);
+    });
+    if (wanted)
+      b.v.go_on();
     copies_commit();
-  } else if (tile > b.first) {
-    b.k.copy(k_stage(tile - 1));
-    b.v.copy(v_stage(tile - 1));
-    copies_commit();
+  } else {
+    if (HR_STAGES == 1) {
+      if (WHOLE || tile < b.end - 1)
+        b.v.copy(v_stage(tile));
+      copies_commit();
+    } else if (tile > b.first) {
+      b.k.copy(k_stage(tile - 1));
+      b.v.copy(v_stage(tile - 1));
+      copies_commit();
+    }
+    multiply_scores(w, shared, k_stage(tile), [](int) {});
   }
-  multiply_scores(w, shared, k_stage(tile));
   if (HR_STAGES == 1) {
     copies_wait<0>();
     __syncthreads(); /* V is there, and nobody reads K any more */
-    if (tile > b.first) {
+    if (!HR_SPREAD && tile > b.first) {
       b.k.copy(k_stage(tile));
       copies_commit();
     }
@@ -290,6 +302,12 @@ __device__ inline void step(const attention_call &call, const head_view &view, b
   for (int s = 0; s < KEY_STEPS; s++) {
     weigh(w, b.factor, s);
     multiply_values(w, v_first, s);
+    if (HR_SPREAD)
+      b.k.copy_part<KEY_STEPS>(k_stage(tile), s, tile > b.first);
+  }
+  if (HR_SPREAD) {
+    b.k.go_on();
+    copies_commit();
   }
 }
 

@@ -92,22 +92,43 @@ template <int WIDTH> struct tile_source {
 #endif
   }
 
+  /* The whole tile. */
   __device__ inline void copy(element *tile)
   {
 #ifdef HR_ALIGNED
-    if constexpr (EVEN) {
-      const element *from = at;
-      unsigned to = shared_address(tile + threadIdx.x / LANES * PITCH(WIDTH) + column());
-#pragma unroll
-      for (int i = 0; i < HR_COLUMNS; i += ROWS_AT_ONCE, from += ROWS_AT_ONCE * stride)
-#pragma unroll
-        for (int c = 0; c < WIDTH; c += LANES * CHUNK)
-          copy_async(to + (i * PITCH(WIDTH) + c) * (int)sizeof(element), from + c,
-                     c + LANES * CHUNK <= WIDTH - 16 || column() + c < dim); /* WIDTH - 16 < dim */
-    } else
+    if constexpr (EVEN)
+      copy_rows(tile, 0, HR_COLUMNS, true);
+    else
 #endif
       fill_tile<HR_COLUMNS, WIDTH>(tile, at, stride, HR_COLUMNS, dim);
-    at -= HR_COLUMNS * stride;
+    go_on();
+  }
+
+  /* One of PARTS, where it can, so that copies spread over products; go_on() follows the last. */
+  template <int PARTS> __device__ inline void copy_part(element *tile, int part, bool wanted)
+  {
+#ifdef HR_ALIGNED
+    if constexpr (EVEN && HR_COLUMNS / ROWS_AT_ONCE % PARTS == 0) {
+      copy_rows(tile, part * (HR_COLUMNS / PARTS), (part + 1) * (HR_COLUMNS / PARTS), wanted);
+      return;
+    }
+#endif
+    if (part == 0 && wanted)
+      fill_tile<HR_COLUMNS, WIDTH>(tile, at, stride, HR_COLUMNS, dim);
+  }
+
+  __device__ inline void go_on() { at -= HR_COLUMNS * stride; }
+
+  __device__ inline void copy_rows(element *tile, int first, int end, bool wanted)
+  {
+    const element *from = at + first * stride;
+    unsigned to = shared_address(tile + threadIdx.x / LANES * PITCH(WIDTH) + column());
+#pragma unroll
+    for (int i = first; i < end; i += ROWS_AT_ONCE, from += ROWS_AT_ONCE * stride)
+#pragma unroll
+      for (int c = 0; c < WIDTH; c += LANES * CHUNK)
+        copy_async_if(wanted, to + (i * PITCH(WIDTH) + c) * (int)sizeof(element), from + c,
+                      c + LANES * CHUNK <= WIDTH - 16 || column() + c < dim); /* WIDTH - 16 < dim */
   }
 };
 
@@ -165,32 +186,25 @@ __device__ inline void take_q(unsigned (&to)[HR_ROW_TILES][4], const warp_state 
   }
 }
 
-/* scores = Q Kᵀ. HR_AHEAD: what a step multiplies was loaded in the step before. */
-__device__ inline void multiply_scores(warp_state &w, const element *q_tile, const element *k_tile)
+/* scores = Q Kᵀ; `beside` is called after every step. */
+template <class BESIDE>
+__device__ inline void multiply_scores(warp_state &w, const element *q_tile, const element *k_tile, BESIDE beside)
 {
-  constexpr int PAIRS = SCORE_TILES / 2;
   int lane = threadIdx.x % 32;
   unsigned k_row = shared_address(k_tile + (lane / 16 * 8 + lane % 8) * PITCH(HR_QK) + lane / 8 % 2 * CHUNK);
-  unsigned q[1 + HR_AHEAD][HR_ROW_TILES][4], k[1 + HR_AHEAD][PAIRS][4];
   clear_scores(w);
 #pragma unroll
-  for (int step = -HR_AHEAD; step < QK_STEPS; step++) {
-    int next = step + HR_AHEAD, now = step % (1 + HR_AHEAD), then = next % (1 + HR_AHEAD);
-    if (next < QK_STEPS)
-      take_q(q[then], w, q_tile, next);
+  for (int step = 0; step < QK_STEPS; step++) {
+    unsigned q[HR_ROW_TILES][4];
+    take_q(q, w, q_tile, step);
 #pragma unroll
-    for (int n = 0; n < PAIRS; n++) {
-      if (next < QK_STEPS) {
-        load_matrices(k[then][n], k_row + (n * 16 * PITCH(HR_QK) + next * STEP) * (int)sizeof(element));
-        round_factors(k[then][n]);
-      }
-      if (!HR_AHEAD)
-        multiply_keys(w, q[now], k[now][n], n);
+    for (int n = 0; n < SCORE_TILES / 2; n++) {
+      unsigned k[4];
+      load_matrices(k, k_row + (n * 16 * PITCH(HR_QK) + step * STEP) * (int)sizeof(element));
+      round_factors(k);
+      multiply_keys(w, q, k, n);
     }
-#pragma unroll
-    for (int n = 0; n < PAIRS; n++)
-      if (HR_AHEAD && step >= 0)
-        multiply_keys(w, q[now], k[now][n], n);
+    beside(step);
   }
 }
 
@@ -286,22 +300,15 @@ __device__ inline unsigned v_address(const element *v_tile)
 
 __device__ inline void multiply_values(warp_state &w, unsigned v_first, int step)
 {
-  constexpr int GROUP = HR_AHEAD ? 4 : 1, PAIRS = OUT_TILES / 2; /* pairs of tiles that are loaded together */
-  unsigned v[1 + HR_AHEAD][GROUP][4];
 #pragma unroll
-  for (int n = -HR_AHEAD * GROUP; n < PAIRS; n += GROUP) {
-    int next = n + HR_AHEAD * GROUP, now = n / GROUP % (1 + HR_AHEAD), then = next / GROUP % (1 + HR_AHEAD);
+  for (int n = 0; n < OUT_TILES; n += 2) {
+    unsigned v[4];
+    load_transposed(v, v_first + (step * STEP * PITCH(HR_V) + n * 8) * (int)sizeof(element));
 #pragma unroll
-    for (int j = 0; j < GROUP; j++)
-      if (next + j < PAIRS)
-        load_transposed(v[then][j], v_first + (step * STEP * PITCH(HR_V) + (next + j) * 16) * (int)sizeof(element));
-#pragma unroll
-    for (int j = 0; j < GROUP; j++)
-#pragma unroll
-      for (int i = 0; n >= 0 && n + j < PAIRS && i < HR_ROW_TILES; i++) {
-        multiply_add(w.out[i][2 * (n + j)], w.weights[step][i], v[now][j][0], v[now][j][1]);
-        multiply_add(w.out[i][2 * (n + j) + 1], w.weights[step][i], v[now][j][2], v[now][j][3]);
-      }
+    for (int i = 0; i < HR_ROW_TILES; i++) {
+      multiply_add(w.out[i][n], w.weights[step][i], v[0], v[1]);
+      multiply_add(w.out[i][n + 1], w.weights[step][i], v[2], v[3]);
+    }
   }
 }
 

@@ -23,7 +23,19 @@ __device__ inline void copy_async(unsigned to, const void *from, bool there)
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 
-/* The same of 4 bytes. */
+/* The same, if it is `wanted`; otherwise nothing is written. */
+__device__ inline void copy_async_if(bool wanted, unsigned to, const void *from, bool there)
+{
+  asm volatile("{\n"
+               ".reg .pred wanted;\n"
+               "setp.ne.s32 wanted, %3, 0;\n"
+               "@wanted cp.async.cg.shared.global [%0], [%1], 16, %2;\n"
+               "}" ::"r"(to),
+               "l"(from), "r"(there ? 16 : 0), "r"((int)wanted)
+               : "memory");
+}
+
+/* 4 bytes. */
 __device__ inline void copy_async_word(unsigned to, const void *from, bool there)
 {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(there ? 4 : 0) : "memory");
