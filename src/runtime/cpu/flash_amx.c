@@ -9,7 +9,7 @@
  * Ceilings of a core of an Intel Xeon with AMX (a virtual one, 1.0 to 2.9 TFLOP/s by the minute), November 2026: at head
  * size 128 a score is half a cycle of products, 16 cycles each, and 0.3 of exponential. Single steps at 3.0 GHz: scores
  * 0.33 cycles, weights 0.35, values 0.31; a whole call 2.3 at best (docs/attention-cpu.md has the parts).
- * * GFLOP/s of one thread, geometric mean of three calls (1024 keys, head sizes 128 and 64, causal): 538 with operands
+ * GFLOP/s of one thread, geometric mean of three calls (1024 keys, head sizes 128 and 64, causal): 538 with operands
  * loaded ahead, and of what was tried and lost, by turns with it: steps of 256 keys 531, of 128 505; tiles of 32 rows
  * 524, of 96 494, of 128 512; the version before, all scores of a step of 512 keys and 32 rows at a time, 508; weights
  * among the products, a row of 32 keys beside each, 457 to 489 (stores hold tile products up: 25 to 30 cycles where 19
