@@ -48,7 +48,7 @@ step() {
 }
 # What need not run alone runs side by side.
 besides=()
-most=$(($(nproc) < 4 ? $(nproc) : 4))
+most=$((($(nproc) + 1) / 2 < 8 ? ($(nproc) + 1) / 2 : 8))
 beside() {
   while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
   besides+=("$1")
@@ -83,9 +83,13 @@ done
 for test in test_gemm_kernels test_cuda_programs; do
   [ -x "$built/tests/$test" ] && beside "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done
+for formats in "fp32 tf32" fp16 bf16 fp8; do
+  [ -x "$built/tests/test_row_kernels" ] && beside "test_row_kernels-${formats// /-}" 240 \
+    env HEADROOM_TEST="thorough gpu $formats" "$built/tests/test_row_kernels"
+done
 together
 # These wait for the GPU, of which other processes would take slices; the large ones need up to 50 GB of it.
-for test in test_attention_edges test_attention_lengths test_attention_repeats test_attention_large test_row_kernels; do
+for test in test_attention_edges test_attention_lengths test_attention_repeats test_attention_large; do
   [ -x "$built/tests/$test" ] && step "$test" 120 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done
 
