@@ -115,7 +115,7 @@ product() {
   shift
   "$headroom" gemm "$@" --device cuda:0 --measure -f csv >"$log/row" 2>"$log/row.error" ||
     { printf '%-32s FAILED: %s\n' "$name" "$(cat "$log/row.error")"; return; }
-  python3 - "$name" "$log/row" <<'PYTHON'
+  python3 - "$name" "$log/row" <<'PYTHON' || printf '%-32s FAILED: no row\n' "$name"
 import csv, sys
 row = next(csv.DictReader(open(sys.argv[2])))
 time = float(row["measured_ns"] or "nan") / 1e3
