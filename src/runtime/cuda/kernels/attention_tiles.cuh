@@ -108,8 +108,10 @@ template <int WIDTH> struct tile_source {
   template <int PARTS> __device__ inline void copy_part(element *tile, int part, bool wanted)
   {
 #ifdef HR_ALIGNED
-    if constexpr (EVEN && HR_COLUMNS / ROWS_AT_ONCE % PARTS == 0) {
-      copy_rows(tile, part * (HR_COLUMNS / PARTS), (part + 1) * (HR_COLUMNS / PARTS), wanted);
+    if constexpr (EVEN) { /* `at` is this thread's then, which fill_tile() does not take */
+      constexpr int TAKEN = HR_COLUMNS / ROWS_AT_ONCE % PARTS == 0 ? PARTS : 1;
+      if (part < TAKEN)
+        copy_rows(tile, part * (HR_COLUMNS / TAKEN), (part + 1) * (HR_COLUMNS / TAKEN), wanted);
       return;
     }
 #endif
