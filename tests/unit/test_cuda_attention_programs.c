@@ -166,12 +166,32 @@ static void tiles_for_hopper_fit_its_shared_memory(void **state)
       }
 }
 
+/* The first rows of a causal call with more rows than keys stand before the first key; so many keys back from there is
+ * beyond what kernels reckon in. */
+static void a_window_larger_than_all_keys_does_not_overflow(void **state)
+{
+  (void)state;
+  const int64_t windows[] = {INT32_MAX - 1, INT32_MAX, INT64_MAX};
+  hr_attention a = hr_attention_default();
+  a.q_len = 300, a.kv_len = 100;
+  for (int i = 0; i < 3; i++) {
+    a.window = windows[i];
+    assert_int_equal(hr_cuda_attention_describe(&a, 64).window, 100);
+    for (int64_t query = 0; query < a.q_len; query++) {
+      hr_key_range seen = hr_attention_visible(&a, a.q_len, a.kv_len, query);
+      assert_int_equal(seen.first, 0);
+      assert_int_equal(seen.end, query < 200 ? 0 : query - 199);
+    }
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(attention_compiles_for_every_head_size_and_architecture),
       cmocka_unit_test(the_hopper_program_compiles_for_pairs_masks_caps_and_lengths),
       cmocka_unit_test(tiles_for_hopper_fit_its_shared_memory),
+      cmocka_unit_test(a_window_larger_than_all_keys_does_not_overflow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

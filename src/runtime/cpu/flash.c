@@ -70,7 +70,7 @@ static void set_visible(const item *it, int64_t query, int64_t row)
   int64_t own = query + it->kv_len - it->q_len, first = 0, end = it->kv_len;
   if (t->mask == HR_MASK_CAUSAL) {
     end = hr_max64(own + 1, 0);
-    first = t->window > 0 ? hr_max64(own - t->window + 1, 0) : 0;
+    first = t->window > 0 ? hr_max64(own - hr_min64(t->window, it->kv_len) + 1, 0) : 0;
   }
   it->first[row] = (int32_t)first;
   it->end[row] = (int32_t)end;

@@ -29,7 +29,7 @@ hr_cuda_attention hr_cuda_attention_describe(const hr_attention *a, int64_t rows
                              .qk_dim = (int32_t)a->qk_dim,
                              .v_dim = (int32_t)a->v_dim,
                              .causal = a->mask == HR_MASK_CAUSAL,
-                             .window = (int32_t)hr_min64(a->window, INT32_MAX),
+                             .window = (int32_t)hr_min64(a->window, a->kv_len), /* a larger one sees no more */
                              .row_tiles = (int32_t)hr_ceil_div(a->q_len, rows),
                              .heads = (int32_t)(a->q_heads * a->batch),
                              .items = (int32_t)(hr_ceil_div(a->q_len, rows) * a->q_heads * a->batch),
