@@ -442,10 +442,25 @@ static bool asked_for(const hr_kernel_info *kernel)
   return !test_asks_for("gpu") || strcmp(kernel->device, "cuda") == 0;
 }
 
+/* A name that is none's must not pass for a test that ran. */
+static void check_that_it_exists(const char *name)
+{
+  size_t count;
+  const hr_kernel_info *kernels = hr_kernels(&count);
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(kernels[i].operation, "attention") == 0 && hr_kernel_is(&kernels[i], name))
+      return;
+  }
+  fail_msg("HEADROOM_TEST_KERNEL=%s names no attention kernel; `headroom kernels` lists them", name);
+}
+
 void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
 {
   size_t count;
   const hr_kernel_info *kernels = hr_kernels(&count);
+  const char *name = getenv("HEADROOM_TEST_KERNEL");
+  if (name && *name)
+    check_that_it_exists(name);
   for (size_t i = 0; i < count; i++) {
     hr_device *device = NULL;
     hr_error error = {.message = ""};
