@@ -109,12 +109,9 @@ expect "a measured row is the same after export and import" cmp a.csv b.csv
 expect_code "an export to a full disk" 5 sh -c "'$H' results export --db kept.db > /dev/full" 2> errors
 expect_code "no room for a new store" 5 sh -c "ulimit -f 1; trap '' XFSZ; '$H' results import --db new.db a.csv" 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1
-code=0 runs=0
-while [ $code -eq 0 ] && [ $runs -lt 20 ]; do
-  sh -c "ulimit -f 48; trap '' XFSZ; '$H' attention --q-len 8 --budget 0.2 --db full.db > out" 2> errors
-  code=$? runs=$((runs + 1))
-done
-expect "there is no room for all rows" test $code -eq 5
+# Rows already there leave less of the page than the kernels' rows take, however short those are: with times or without.
+cp kept.db full.db
+expect_code "there is no room for all rows" 5 sh -c "ulimit -f 48; trap '' XFSZ; '$H' attention --q-len 8 --budget 0.2 --db full.db > out" 2> errors
 expect "those before it are kept" test "$("$H" results list -f csv --db full.db | wc -l)" -ge 2
 expect "what was measured is shown" grep -q attention_naive out
 expect "one line about it" grep -qx "headroom: full.db: .*" errors
