@@ -77,8 +77,10 @@ typedef struct hr_hardware {
   int64_t multiprocessors;                  /* SMs, compute units or cores */
   int64_t blocks_per_multiprocessor;        /* matrix tiles in flight on each */
   double clock_hz;                          /* boost clock */
-  double dense_flops_per_s[HR_DTYPE_COUNT]; /* datasheet, without sparsity; 0: the device has no such units */
-  double library_share[HR_DTYPE_COUNT];     /* best library product / dense rate; 0: not known, 0.75 is assumed */
+  double dense_flops_per_s[HR_DTYPE_COUNT]; /* datasheet, without sparsity; 0: the device has no such units. Of this
+                                               machine's CPU: instruction set × cores × the clock that the system tells */
+  double library_share[HR_DTYPE_COUNT];     /* best library product / dense rate; 0: not known, 0.75 is assumed. Above 1
+                                               where a probed CPU runs at a higher clock than the system tells */
 
   double bandwidth_bytes_per_s; /* main memory, datasheet */
   double bandwidth_share;       /* a streaming copy reaches this share of it */

@@ -187,10 +187,8 @@ hr_status hr_load_probed(hr_device *device, hr_progress_fn progress, void *conte
   know_product(&known);
   for (int i = 0; i < HR_DTYPE_COUNT; i++) {
     double rate = probed.dense_flops_per_s[i] * probed.library_share[i];
-    if (rate <= 0 || known.dense_flops_per_s[i] <= 0)
-      continue;
-    known.dense_flops_per_s[i] = rate > known.dense_flops_per_s[i] ? rate : known.dense_flops_per_s[i];
-    known.library_share[i] = rate / known.dense_flops_per_s[i];
+    if (rate > 0 && known.dense_flops_per_s[i] > 0)
+      known.library_share[i] = rate / known.dense_flops_per_s[i];
   }
   double copy = probed.bandwidth_bytes_per_s * probed.bandwidth_share;
   if (copy > known.bandwidth_bytes_per_s)

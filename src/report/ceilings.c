@@ -64,6 +64,25 @@ hr_table *hr_ceiling_table(const hr_hardware *hardware)
   return table;
 }
 
+bool hr_ceiling_words(const hr_hardware *hardware, char line[HR_CEILING_WORDS])
+{
+  double most = 1;
+  for (size_t i = 0; i < hardware->ceiling_count; i++) {
+    const hr_ceiling *c = &hardware->ceilings[i];
+    double datasheet = datasheet_of(hardware, c);
+    if (datasheet > 0)
+      most = fmax(most, fmax(c->per_s, library_of(hardware, c)) / datasheet);
+  }
+  if (hardware->kind != HR_HARDWARE_CPU || most < 1.005)
+    return false;
+  snprintf(
+      line, HR_CEILING_WORDS,
+      "The data sheet of %s is its instruction set at the %.2f GHz that the system tells. Rates above it show that the "
+      "clock was higher: %.2f GHz at least",
+      hardware->name, hardware->clock_hz * 1e-9, hardware->clock_hz * most * 1e-9);
+  return true;
+}
+
 void hr_json_put_ceilings(hr_json document, const hr_hardware *hardware)
 {
   json_t *list = json_array();

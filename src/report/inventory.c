@@ -113,6 +113,11 @@ static hr_status write_devices(const hr_document *document, const hr_device_repo
       continue;
     hr_put_heading(document, "Ceilings of %s", devices[i].name);
     HR_TRY(hr_put_table(document, hr_ceiling_table(devices[i].hardware), error));
+    char line[HR_CEILING_WORDS];
+    if (hr_ceiling_words(devices[i].hardware, line)) {
+      fprintf(document->out, "\n");
+      hr_put_paragraph(document, line);
+    }
   }
   if (library_count == 0)
     return HR_OK;

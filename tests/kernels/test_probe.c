@@ -26,9 +26,10 @@ static void a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected(void 
   assert_true(probed.bandwidth_bytes_per_s > 0);
   assert_true(probed.launch_ns > 0);
   assert_true(hr_hardware_library_flops_per_s(&probed, HR_FP32) > 0);
-  /* A share is of the dense rate, which a faster product raises: never more than all of it. */
+  /* However fast the products were, the data sheet is what it was; 0 is a format without a kernel. */
   for (int i = 0; i < HR_DTYPE_COUNT; i++)
-    assert_in_range((int64_t)(probed.library_share[i] * 1e6), 0, 1000000);
+    assert_true(probed.dense_flops_per_s[i] == detected.dense_flops_per_s[i] || probed.dense_flops_per_s[i] == 0);
+  assert_true(probed.dense_flops_per_s[HR_FP32] > 0 && probed.library_share[HR_FP32] > 0);
   hr_device_close(device);
 }
 

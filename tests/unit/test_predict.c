@@ -50,6 +50,16 @@ static void a_tile_more_than_there_are_slots_takes_a_second_wave(void **state)
   assert_near(over.wave_ns, (1 - 109.0 / 216) * over.time_ns);
 }
 
+static void a_cpu_above_the_clock_it_tells_is_held_against_its_best_product(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.library_share[HR_BF16] = 2; /* 216 TFLOP/s measured where 108 were expected */
+  hr_prediction slow = predict(&hardware, 128 * 109, 256, 1024, 1);
+  assert_near(slow.time_ns, 67108.864);
+  assert_near(slow.efficiency, 109.0 / 216); /* of what was measured: of the dense rate it would be more than all */
+}
+
 static void a_row_over_the_tile_edge_pays_for_a_whole_tile(void **state)
 {
   (void)state;
@@ -217,6 +227,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_operand_that_all_batches_share_is_read_once),
       cmocka_unit_test(a_tile_more_than_there_are_slots_takes_a_second_wave),
+      cmocka_unit_test(a_cpu_above_the_clock_it_tells_is_held_against_its_best_product),
       cmocka_unit_test(a_row_over_the_tile_edge_pays_for_a_whole_tile),
       cmocka_unit_test(parts_add_up_to_the_matrix_time),
       cmocka_unit_test(the_contiguous_dimensions_set_the_alignment),

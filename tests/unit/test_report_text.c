@@ -1,6 +1,7 @@
 #include "test.h"
 
 #include "base/names.h"
+#include "report/ceilings.h"
 #include "report/table.h"
 #include "report/text.h"
 
@@ -55,6 +56,28 @@ static void a_unit_changes_where_the_rounded_number_would_need_four_digits(void 
   CHECK_WRITER(hr_write_time, times);
   CHECK_WRITER(hr_write_bytes, sizes);
   CHECK_WRITER(hr_write_short, counts);
+}
+
+static void rates_above_a_cpus_data_sheet_are_put_down_to_its_clock(void **state)
+{
+  (void)state;
+  char line[HR_CEILING_WORDS];
+  hr_hardware hardware = hr_hardware_default();
+  hardware.kind = HR_HARDWARE_CPU;
+  hardware.calibration = HR_CALIBRATION_MEASURED;
+  snprintf(hardware.name, sizeof hardware.name, "cpu");
+  hardware.clock_hz = 2e9;
+  hardware.dense_flops_per_s[HR_FP32] = 100e9;
+  hardware.library_share[HR_FP32] = 0.9;
+  hardware.ceilings[hardware.ceiling_count++] =
+      (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .instruction = "fma", .per_s = 100e9};
+  assert_false(hr_ceiling_words(&hardware, line));
+  hardware.ceilings[0].per_s = 150e9; /* 1.5 times the data sheet: at least 3 GHz */
+  assert_true(hr_ceiling_words(&hardware, line));
+  assert_non_null(strstr(line, "cpu is its instruction set at the 2.00 GHz"));
+  assert_non_null(strstr(line, "3.00 GHz at least"));
+  hardware.kind = HR_HARDWARE_GPU;
+  assert_false(hr_ceiling_words(&hardware, line));
 }
 
 static void a_small_change_is_not_called_none(void **state)
@@ -188,6 +211,7 @@ int main(void)
       cmocka_unit_test(what_is_not_text_cannot_steer_a_terminal),
       cmocka_unit_test(lines_break_at_spaces_and_long_words_where_they_must),
       cmocka_unit_test(csv_has_values_and_quotes_as_rfc_4180_says),
+      cmocka_unit_test(rates_above_a_cpus_data_sheet_are_put_down_to_its_clock),
       cmocka_unit_test(a_table_aligns_numbers_to_the_right),
       cmocka_unit_test(a_narrow_table_loses_its_least_column_first),
       cmocka_unit_test(markdown_escapes_what_would_end_a_cell),

@@ -122,12 +122,12 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
   rows.memory_ns = hr_transfer_ns(hardware, (double)bytes, 0);
   hr_prediction splits = rows;
   splits.launch_ns = fmax(hardware->attention_launch_ns, hardware->launch_ns);
-  double dense = hardware->dense_flops_per_s[attention->dtype];
+  double peak = hr_predict_peak(hardware, attention->dtype);
   double rows_ns = hr_overlap(by_row_blocks_ns(hardware, attention, (double)entries, rate, &rows), rows.memory_ns);
-  hr_prediction_close(hardware, rows_ns, (double)flops, dense, &rows);
+  hr_prediction_close(hardware, rows_ns, (double)flops, peak, &rows);
   double splits_ns =
       hr_overlap(by_key_splits_ns(hardware, attention, (double)entries, rate, &splits), splits.memory_ns);
-  hr_prediction_close(hardware, splits_ns, (double)flops, dense, &splits);
+  hr_prediction_close(hardware, splits_ns, (double)flops, peak, &splits);
   bool few_rows = attention->q_len < BLOCK_ROWS;
   *prediction = few_rows && splits.time_ns < rows.time_ns ? splits : rows;
   return HR_OK;
@@ -156,7 +156,7 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
   p.tile_waste = 1 - 1 / computed;
   p.tile_ns = filled_ns - p.matrix_ns;
   hr_prediction_close(hardware, hr_overlap(filled_ns, p.memory_ns), (double)op->flops,
-                      hardware->dense_flops_per_s[a->dtype], &p);
+                      hr_predict_peak(hardware, a->dtype), &p);
   *prediction = p;
   return HR_OK;
 }

@@ -238,7 +238,7 @@ hr_status hr_predict_product(const hr_hardware *hardware, const hr_gemm *gemm, b
     p = vector;
     busy_ns = vector_ns;
   }
-  hr_prediction_close(hardware, busy_ns, flops, hardware->dense_flops_per_s[gemm->dtype], &p);
+  hr_prediction_close(hardware, busy_ns, flops, hr_predict_peak(hardware, gemm->dtype), &p);
   *prediction = p;
   return HR_OK;
 }

@@ -23,6 +23,11 @@ hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *f
   return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s", hardware->name, hr_dtype_name(dtype));
 }
 
+double hr_predict_peak(const hr_hardware *hardware, hr_dtype dtype)
+{
+  return fmax(hardware->dense_flops_per_s[dtype], hr_hardware_library_flops_per_s(hardware, dtype));
+}
+
 double hr_overlap(double a_ns, double b_ns)
 {
   return cbrt(a_ns * a_ns * a_ns + b_ns * b_ns * b_ns);

@@ -10,6 +10,10 @@ hr_status hr_predict_usable(const hr_hardware *hardware, hr_error *error);
 /** Rate of the library's best product, or HR_ERROR_UNSUPPORTED if the device has no units for the format. */
 hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *flops_per_s, hr_error *error);
 
+/** What efficiencies are shares of: the dense rate, or the library's best product where a probed CPU is faster than its
+ *  dense rate promises. */
+double hr_predict_peak(const hr_hardware *hardware, hr_dtype dtype);
+
 /** Time of two things that run at once and get in each other's way the more, the closer they are: (a³ + b³)^⅓, which
  *  is a quarter over the larger when both are equal and next to nothing over it when one is small. The exponent was
  *  fitted to measurements (docs/prediction.md). */
@@ -19,7 +23,7 @@ double hr_overlap(double a_ns, double b_ns);
 double hr_transfer_ns(const hr_hardware *hardware, double bytes, double share);
 
 /** Fills time, error band, efficiency and what binds, from the parts. `busy_ns` is the time without the launch,
- *  `useful_per_s` what the datasheet promises of the `useful` operations or bytes. */
+ *  `useful_per_s` what the device promises of the `useful` operations or bytes. */
 void hr_prediction_close(const hr_hardware *hardware, double busy_ns, double useful, double useful_per_s,
                          hr_prediction *prediction);
 

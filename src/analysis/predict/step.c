@@ -1,6 +1,5 @@
 /* A whole step: every operator as often as it runs. */
-#include <headroom/predict.h>
-
+#include "analysis/predict/parts.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -39,9 +38,9 @@ hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, co
                                error));
   sum_step(step, model, workload);
   double tokens = (double)workload->batch * (workload->phase == HR_PHASE_DECODE ? 1.0 : (double)workload->sequence);
-  double dense = hardware->dense_flops_per_s[workload->dtype];
+  double peak = hr_predict_peak(hardware, workload->dtype);
   double seconds = step->time_ns / 1e9;
   step->tokens_per_s = seconds > 0 ? tokens / seconds : 0;
-  step->model_efficiency = seconds > 0 && dense > 0 ? (double)step->operators.flops / seconds / dense : 0;
+  step->model_efficiency = seconds > 0 && peak > 0 ? (double)step->operators.flops / seconds / peak : 0;
   return HR_OK;
 }

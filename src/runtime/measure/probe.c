@@ -111,7 +111,7 @@ static hr_status find_best(probing *p, hr_dtype dtype, double limit_ns, best_pro
   return HR_OK;
 }
 
-/* A measured rate above the estimated one shows the estimate to be too low. One below it that never settled shows only
+/* The library's share of the dense rate, which stays what it is. A rate below the estimate that never settled shows only
  * that other programs have the cores: the estimate is the better guess then, and stays one. Returns whether the rate is
  * a measured one. */
 static bool set_rate(hr_hardware *hardware, hr_dtype dtype, const best_product *best)
@@ -119,8 +119,11 @@ static bool set_rate(hr_hardware *hardware, hr_dtype dtype, const best_product *
   double estimate = hardware->dense_flops_per_s[dtype] * hardware->library_share[dtype];
   if (best->flops_per_s > 0 && best->flops_per_s < estimate && !best->settled)
     return false;
-  double dense = best->flops_per_s > 0 ? fmax(hardware->dense_flops_per_s[dtype], best->flops_per_s) : 0;
-  hardware->dense_flops_per_s[dtype] = dense;
+  if (best->flops_per_s <= 0) /* no kernel: nothing that a prediction could stand on */
+    hardware->dense_flops_per_s[dtype] = 0;
+  else if (hardware->dense_flops_per_s[dtype] <= 0) /* units that the description does not know */
+    hardware->dense_flops_per_s[dtype] = best->flops_per_s;
+  double dense = hardware->dense_flops_per_s[dtype];
   hardware->library_share[dtype] = dense > 0 ? best->flops_per_s / dense : 0;
   return true;
 }
