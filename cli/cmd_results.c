@@ -146,36 +146,81 @@ static hr_status import_one(hr_store *store, const char *path, hr_store_change *
 
 typedef hr_status (*take_one)(hr_store *store, const char *path, hr_store_change *change, hr_error *error);
 
-/* Takes file after file, each all or none, and says what came even if a later one cannot be taken. */
-static int take_all(const cli_run *run, int count, const char **paths, take_one take)
+/* The store, or where there is none one of our own until something has been taken: what is refused leaves no file. */
+static int open_to_take(const cli_run *run, hr_store **store, bool *scratch)
+{
+  hr_store *there;
+  hr_status found = hr_store_open(run->options.db, HR_STORE_READ, &there, NULL);
+  if (found == HR_OK)
+    hr_store_close(there);
+  *scratch = found == HR_ERROR_NOT_FOUND;
+  return cli_open_store(run, *scratch ? HR_STORE_SCRATCH : HR_STORE_WRITE, store);
+}
+
+static int keep_scratch(const cli_run *run, hr_store *scratch)
 {
   hr_store *store;
-  hr_store_change *changes = calloc((size_t)count, sizeof *changes);
-  if (!changes)
-    return cli_fail(EXIT_OUTPUT, "memory ran out");
+  hr_error error = {.status = HR_OK};
   int code = cli_open_store(run, HR_STORE_WRITE, &store);
-  if (code != CLI_GO_ON) {
-    free(changes);
+  if (code != CLI_GO_ON)
     return code;
-  }
-  hr_error error = {.status = HR_OK}, reporting = {.status = HR_OK};
-  hr_status status = HR_OK;
-  int taken = 0;
-  while (taken < count && status == HR_OK && !cli_interrupted()) {
-    status = take(store, paths[taken], &changes[taken], &error);
-    taken += status == HR_OK;
-  }
+  hr_status status = hr_store_copy(store, scratch, NULL, &error);
   hr_store_close(store);
-  cli_output output;
-  code = cli_output_open(run, &output);
-  if (code == CLI_GO_ON) {
-    hr_status reported =
-        taken > 0 ? hr_report_changes(output.stream, &output.options, paths, changes, (size_t)taken, &reporting)
-                  : HR_OK;
-    code = cli_output_close(&output, reported, &reporting);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+/* The files that a call takes, one after the other, each all or none. */
+typedef struct taking {
+  int count, taken;
+  const char **paths;
+  hr_store_change *changes;
+  hr_status status; /* of the one that was not taken; `error` says more */
+  hr_error error;
+} taking;
+
+static int take_files(const cli_run *run, taking *t, take_one take)
+{
+  hr_store *store;
+  bool scratch;
+  int code = open_to_take(run, &store, &scratch);
+  if (code != CLI_GO_ON)
+    return code;
+  while (t->taken < t->count && t->status == HR_OK && !cli_interrupted()) {
+    t->status = take(store, t->paths[t->taken], &t->changes[t->taken], &t->error);
+    t->taken += t->status == HR_OK;
   }
-  free(changes);
-  return status == HR_OK ? code : cli_fail_status(status, &error);
+  if (scratch && t->taken > 0)
+    code = keep_scratch(run, store);
+  hr_store_close(store);
+  return code;
+}
+
+/* What came, even if a later file could not be taken. */
+static int report_taken(const cli_run *run, const taking *t)
+{
+  cli_output output;
+  hr_error error = {.status = HR_OK};
+  int code = cli_output_open(run, &output);
+  if (code != CLI_GO_ON)
+    return code;
+  hr_status status =
+      t->taken > 0 ? hr_report_changes(output.stream, &output.options, t->paths, t->changes, (size_t)t->taken, &error)
+                   : HR_OK;
+  code = cli_output_close(&output, status, &error);
+  return code == EXIT_FINE && t->status == HR_OK && t->taken < t->count ? EXIT_INTERRUPTED : code;
+}
+
+static int take_all(const cli_run *run, int count, const char **paths, take_one take)
+{
+  taking t = {.count = count, .paths = paths, .status = HR_OK, .error = {.status = HR_OK}};
+  t.changes = calloc((size_t)count, sizeof *t.changes);
+  if (!t.changes)
+    return cli_fail(EXIT_OUTPUT, "memory ran out");
+  int code = take_files(run, &t, take);
+  if (code == CLI_GO_ON)
+    code = report_taken(run, &t);
+  free(t.changes);
+  return t.status == HR_OK ? code : cli_fail_status(t.status, &t.error);
 }
 
 static int import(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments)

@@ -85,8 +85,9 @@ HR_API hr_status hr_result_stamp(hr_result *result, hr_error *error);
 typedef struct hr_store hr_store;
 
 typedef enum hr_store_mode {
-  HR_STORE_READ, /* the file must be there; an older version is read as it is */
-  HR_STORE_WRITE /* created where there is none, in a folder that exists; an older version is brought up to date */
+  HR_STORE_READ,   /* the file must be there; an older version is read as it is */
+  HR_STORE_WRITE,  /* created where there is none, in a folder that exists; an older version is brought up to date */
+  HR_STORE_SCRATCH /* an empty one of the handle's own, gone when it is closed; the path is only for messages */
 } hr_store_mode;
 
 /** Where the store is when nobody says otherwise: $XDG_DATA_HOME/headroom/results.db, or below $HOME/.local/share.
@@ -156,8 +157,11 @@ typedef struct hr_store_change {
   int64_t present; /* rows whose id was there already; they stay as they were */
 } hr_store_change;
 
-/** Copies the rows of the store at `from` that are not there yet, all or none. `from` is only read. Errors of
- *  hr_store_open() and hr_store_append(); HR_ERROR_INVALID where both are one file. *change may be NULL. */
+/** Copies the rows of `from` that are not there yet, all or none. `from` is only read. Errors of hr_store_append().
+ *  *change may be NULL. */
+HR_API hr_status hr_store_copy(hr_store *store, hr_store *from, hr_store_change *change, hr_error *error);
+
+/** The same with the store at `from`. Errors of hr_store_open(), too; HR_ERROR_INVALID where both are one file. */
 HR_API hr_status hr_store_merge(hr_store *store, const char *from, hr_store_change *change, hr_error *error);
 
 typedef enum hr_store_format { HR_STORE_CSV, HR_STORE_JSON_LINES } hr_store_format;

@@ -109,6 +109,14 @@ expect "a measured row is the same after export and import" cmp a.csv b.csv
 expect_code "an export to a full disk" 5 sh -c "'$H' results export --db kept.db > /dev/full" 2> errors
 expect_code "no room for a new store" 5 sh -c "ulimit -f 1; trap '' XFSZ; '$H' results import --db new.db a.csv" 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1
+rm -f new.db
+echo nonsense > nonsense.csv
+expect_code "an import that is refused" 3 "$H" results import --db new.db nonsense.csv a.csv 2> errors
+expect_code "a merge that is refused" 3 "$H" results merge --db new.db nonsense.csv 2> errors
+XDG_DATA_HOME=$folder/none expect_code "an import into the default store that is refused" 3 "$H" results import - < nonsense.csv 2> errors
+expect "no store is left behind" test ! -e new.db -a ! -e none
+expect_code "an import of which a part is refused" 3 "$H" results import --db new.db a.csv nonsense.csv > out 2> errors
+expect "the other part is kept" test "$("$H" results list -f csv --db new.db | wc -l)" -eq 3
 # Rows already there leave less of the page than the kernels' rows take, however short those are: with times or without.
 cp kept.db full.db
 expect_code "there is no room for all rows" 5 sh -c "ulimit -f 48; trap '' XFSZ; '$H' attention --q-len 8 --budget 0.2 --db full.db > out" 2> errors

@@ -6,6 +6,7 @@
 #include <float.h>
 #include <inttypes.h>
 #include <locale.h>
+#include <unistd.h>
 
 /* ---- rows to compare ---- */
 
@@ -278,6 +279,26 @@ static void merging_adds_what_is_new_and_doubles_nothing(void **state)
   hr_store_close(store);
 }
 
+static void a_scratch_store_is_no_file_and_can_be_copied_into_one(void **state)
+{
+  char path[256], none[256];
+  hr_error error = {.status = HR_OK};
+  hr_store *scratch, *store = random_store(path_in(state, "a.db", path), 3, 13);
+  assert_ok(hr_store_open(path_in(state, "none.db", none), HR_STORE_SCRATCH, &scratch, &error), error);
+  append_row(scratch, 1);
+  append_row(scratch, 2);
+  assert_string_equal(hr_store_path(scratch), none);
+  hr_store_change change = {-1, -1};
+  assert_ok(hr_store_copy(store, scratch, &change, &error), error);
+  assert_int_equal(change.added, 2);
+  assert_ok(hr_store_copy(store, scratch, &change, &error), error);
+  assert_int_equal(change.present, 2);
+  assert_int_equal(count_rows(store), 5);
+  hr_store_close(scratch);
+  assert_int_not_equal(access(none, F_OK), 0);
+  hr_store_close(store);
+}
+
 /* ---- wrong input ---- */
 
 #define HEAD "operation,dtype,batch,m,n,k,transpose_a,transpose_b,status\n"
@@ -453,6 +474,7 @@ int main(void)
       IN_FOLDER(a_filter_exports_its_rows_alone),
       IN_FOLDER(an_export_to_a_full_disk_is_an_error),
       IN_FOLDER(merging_adds_what_is_new_and_doubles_nothing),
+      IN_FOLDER(a_scratch_store_is_no_file_and_can_be_copied_into_one),
       IN_FOLDER(columns_may_be_few_and_in_any_order),
       IN_FOLDER(a_wrong_line_is_named_and_nothing_of_the_input_is_kept),
       IN_FOLDER(a_text_too_long_is_refused_rather_than_cut),

@@ -25,25 +25,31 @@ static bool is_one_file(const char *a, const char *b)
          first.st_ino == second.st_ino;
 }
 
-hr_status hr_store_merge(hr_store *store, const char *from, hr_store_change *change, hr_error *error)
+hr_status hr_store_copy(hr_store *store, hr_store *from, hr_store_change *change, hr_error *error)
 {
-  if (is_one_file(store->path, from))
-    return hr_fail(error, HR_ERROR_INVALID, "%s: is the store that it is to be merged into", from);
-  hr_store *other;
-  HR_TRY(hr_store_open(from, HR_STORE_READ, &other, error));
   merging m = {.into = store, .status = HR_OK, .error = error};
   hr_status status = hr_store_begin(store, error);
   if (status == HR_OK) {
     hr_error reading = {.status = HR_OK};
-    status = hr_store_query(other, NULL, take, &m, &reading);
+    status = hr_store_query(from, NULL, take, &m, &reading);
     if (m.status != HR_OK)
       status = m.status;
     else if (status != HR_OK)
       hr_fail(error, status, "%s", reading.message);
     status = hr_store_end(store, status, error);
   }
-  hr_store_close(other);
   if (status == HR_OK && change)
     *change = m.change;
+  return status;
+}
+
+hr_status hr_store_merge(hr_store *store, const char *from, hr_store_change *change, hr_error *error)
+{
+  if (is_one_file(store->path, from))
+    return hr_fail(error, HR_ERROR_INVALID, "%s: is the store that it is to be merged into", from);
+  hr_store *other;
+  HR_TRY(hr_store_open(from, HR_STORE_READ, &other, error));
+  hr_status status = hr_store_copy(store, other, change, error);
+  hr_store_close(other);
   return status;
 }

@@ -115,14 +115,16 @@ static hr_status check_file(const char *path, hr_store_mode mode, hr_error *erro
  * Nothing else is written, query_only sees to that. */
 static hr_status connect(hr_store *store, hr_store_mode mode, hr_error *error)
 {
-  int flags = SQLITE_OPEN_READWRITE | (mode == HR_STORE_WRITE ? SQLITE_OPEN_CREATE : 0);
-  bool writing = mode == HR_STORE_WRITE;
+  bool writing = mode != HR_STORE_READ;
+  int flags = SQLITE_OPEN_READWRITE | (writing ? SQLITE_OPEN_CREATE : 0);
   /* A name like ":memory:" means something to SQLite; ours are files. */
   size_t size = strlen(store->path) + 3;
   char *name = malloc(size);
   if (!name)
     return failed_with(store, HR_ERROR_OUT_OF_MEMORY, "memory ran out", error);
   snprintf(name, size, "%s%s", store->path[0] == '/' ? "" : "./", store->path);
+  if (mode == HR_STORE_SCRATCH)
+    name[0] = '\0'; /* SQLite's own name for a database that is nobody else's */
   int code = sqlite3_open_v2(name, &store->database, flags, NULL);
   free(name);
   if (code != SQLITE_OK)
@@ -175,7 +177,8 @@ hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, 
       HR_TRY(make_folders(otherwise, error));
     path = otherwise;
   }
-  HR_TRY(check_file(path, mode, error));
+  if (mode != HR_STORE_SCRATCH)
+    HR_TRY(check_file(path, mode, error));
   hr_store *opened = calloc(1, sizeof *opened);
   if (opened)
     opened->path = strdup(path);
