@@ -6,8 +6,6 @@
  * 97, where two multiply-adds of 8 floats a cycle would be 119. */
 #include "runtime/cpu/flash.h"
 
-#if defined(__x86_64__)
-
 #include "runtime/cpu/vector_avx2.h"
 
 #define VERSION hr_flash_avx2
@@ -16,5 +14,3 @@
 #define DEGREE 6
 #define TILE 6
 #include "runtime/cpu/flash_product.h"
-
-#endif

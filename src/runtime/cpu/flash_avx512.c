@@ -13,8 +13,6 @@
  * than whole tiles. Tried on both and no better: blocks of 12 rows by 2 vectors (143 on the Xeon), 64 keys at a time (140). */
 #include "runtime/cpu/flash.h"
 
-#if defined(__x86_64__)
-
 #include "runtime/cpu/vector_avx512.h"
 
 #define VERSION hr_flash_avx512
@@ -23,5 +21,3 @@
 #define DEGREE 6
 #define TILE 6
 #include "runtime/cpu/flash_product.h"
-
-#endif

@@ -9,8 +9,6 @@
  * alone, 78% of the sum of both; causal 316 to 319; head size 64: 307 to 312, causal 286. */
 #include "runtime/cpu/flash.h"
 
-#if defined(__x86_64__)
-
 #include "runtime/cpu/vector_avx512.h"
 #include "runtime/cpu/vector_bf16.h"
 
@@ -20,5 +18,3 @@
 #define DEGREE 4
 #define TILE 6
 #include "runtime/cpu/flash_product.h"
-
-#endif

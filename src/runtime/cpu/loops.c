@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#if HR_WITH_SIMD
+#if defined(__x86_64__)
 
 #include <immintrin.h>
 
@@ -111,20 +111,20 @@ __attribute__((target("amx-tile,amx-bf16"))) static float products_amx(int64_t s
   }
 
 static const hr_cpu_loop loops[] = {
-    PRODUCTS(any, NULL, "mul, add of 4 floats"),
-#if HR_WITH_SIMD
+    PRODUCTS(portable, NULL, "mul, add of 4 floats"),
+#if defined(__x86_64__)
     PRODUCTS(avx2, "avx2", "vfmadd213ps ymm"),
     PRODUCTS(avx512, "avx512", "vfmadd213ps zmm"),
     {HR_CEILING_PRODUCT, HR_BF16, "avx512_bf16", "vdpbf16ps zmm", products_bf16, 2 * 2.0 * 16 * SUMS_BF16, NULL},
     {HR_CEILING_PRODUCT, HR_BF16, "amx_bf16", "tdpbf16ps", products_amx, 4 * 2.0 * 16 * 16 * 32, NULL},
 #endif
-    EXPONENTIALS(any, NULL, "degree 5, 4 floats"),
-#if HR_WITH_SIMD
+    EXPONENTIALS(portable, NULL, "degree 5, 4 floats"),
+#if defined(__x86_64__)
     EXPONENTIALS(avx2, "avx2", "degree 5, ymm"),
     EXPONENTIALS(avx512, "avx512", "degree 5, zmm"),
 #endif
-    READS(any, NULL, "16 byte loads"),
-#if HR_WITH_SIMD
+    READS(portable, NULL, "16 byte loads"),
+#if defined(__x86_64__)
     READS(avx2, "avx2", "32 byte loads"),
     READS(avx512, "avx512", "64 byte loads"),
 #endif

@@ -22,7 +22,7 @@ typedef struct hr_cpu_loop {
 /** The loops in fp32, for each width of vector.h: its floats, then the vectors of sums and the chains of exponentials that
  *  go on side by side. Of 16 registers, with AVX-512 32, four hold constants of the sums. Only what the processor has may be
  *  called. */
-#define HR_LOOP_WIDTHS(ROW) ROW(any, 4, 11, 4) ROW(avx2, 8, 12, 6) ROW(avx512, 16, 24, 12)
+#define HR_LOOP_WIDTHS(ROW) ROW(portable, 4, 11, 4) ROW(avx2, 8, 12, 6) ROW(avx512, 16, 24, 12)
 
 #define HR_LOOP_WIDTH(width, lanes, sums, chains)                                                       \
   enum { hr_loop_lanes_##width = lanes, hr_loop_sums_##width = sums, hr_loop_chains_##width = chains }; \

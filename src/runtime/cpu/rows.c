@@ -97,13 +97,13 @@ static void describe(const void *state, char *text, size_t size)
   snprintf(text, size, "%d thread%s%s", p->threads, p->threads == 1 ? "" : "s", p->stream ? ", streaming stores" : "");
 }
 
-static hr_status prepare_any(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
-                             hr_error *error)
+static hr_status prepare_portable(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+                                  hr_error *error)
 {
-  return prepare(&hr_rows_any, device, problem, state, workspace_bytes, error);
+  return prepare(&hr_rows_portable, device, problem, state, workspace_bytes, error);
 }
 
-#if HR_WITH_SIMD
+#if defined(__x86_64__)
 
 static hr_status prepare_avx2(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
                               hr_error *error)
@@ -118,8 +118,8 @@ static hr_status prepare_avx512(hr_device *device, const hr_problem *problem, vo
 }
 
 #else /* no processor here has these, so that nobody gets so far */
-#define prepare_avx2 prepare_any
-#define prepare_avx512 prepare_any
+#define prepare_avx2 prepare_portable
+#define prepare_avx512 prepare_portable
 #endif
 
 const hr_kernel_functions hr_kernel_rows_cpu_avx512 = {
@@ -127,4 +127,4 @@ const hr_kernel_functions hr_kernel_rows_cpu_avx512 = {
 const hr_kernel_functions hr_kernel_rows_cpu_avx2 = {
     .prepare = prepare_avx2, .run = run, .release = free, .describe = describe};
 const hr_kernel_functions hr_kernel_rows_cpu = {
-    .prepare = prepare_any, .run = run, .release = free, .describe = describe};
+    .prepare = prepare_portable, .run = run, .release = free, .describe = describe};

@@ -22,7 +22,7 @@ typedef void (*hr_rows_fn)(const hr_rows_job *job, int64_t first, int64_t last, 
 typedef const hr_rows_fn hr_rows_table[HR_ROWS_COUNT][HR_DTYPE_COUNT]; /* NULL: not this format */
 
 /** One for each width of vector.h. Only what the processor has may be called. */
-extern hr_rows_table hr_rows_avx512, hr_rows_avx2, hr_rows_any;
+extern hr_rows_table hr_rows_avx512, hr_rows_avx2, hr_rows_portable;
 
 /** Whether rows do not matter to the operation. */
 static inline bool hr_rows_by_element(hr_rows_operation operation)

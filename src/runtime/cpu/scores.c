@@ -7,7 +7,7 @@
 
 static const hr_scores_version *version_for(const hr_isa *isa)
 {
-#if HR_WITH_SIMD
+#if defined(__x86_64__)
   if (hr_isa_has(isa, "avx512"))
     return &hr_scores_avx512;
   if (hr_isa_has(isa, "avx2"))
@@ -15,7 +15,7 @@ static const hr_scores_version *version_for(const hr_isa *isa)
 #else
   (void)isa;
 #endif
-  return &hr_scores_any;
+  return &hr_scores_portable;
 }
 
 hr_scores hr_scores_make(const hr_attention *attention, const hr_isa *isa)

@@ -77,6 +77,6 @@ struct hr_scores_version {
 };
 
 /** One for each width of vector.h. Only what the processor has may be called. */
-extern const hr_scores_version hr_scores_any, hr_scores_avx2, hr_scores_avx512;
+extern const hr_scores_version hr_scores_portable, hr_scores_avx2, hr_scores_avx512;
 
 #endif

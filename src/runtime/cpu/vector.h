@@ -1,4 +1,4 @@
-/* Vectors of floats in whatever width the file that includes this is compiled for (cmake/simd.cmake): AVX-512, AVX2 with
+/* Vectors of floats in whatever width the file that includes this is compiled for (cmake/instruction_sets.cmake): AVX-512, AVX2 with
  * FMA and F16C, or four floats of any processor. Arithmetic is the compiler's vector extension: a + b, a * b.
  *
  * Elements of the formats of <headroom/dtype.h> are loaded and stored two vectors at a time (hr_pair). Of bf16 the even
