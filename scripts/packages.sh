@@ -21,6 +21,7 @@ long  | libclang-rt-14-dev | clang_runtime         | the fuzzer
 long  | clang-tidy   | clang-tidy                  | static analysis
 long  | clang-format-14 | clang-format-14          | the layout of the code
 long  | valgrind     | valgrind                    | memory errors without instrumentation
+programs | python3-pip | pip3                  | brings NVRTC, which compiles programs for GPUs
 long  | openmpi-bin  | mpirun                      | several processes that share a sweep
 '
 

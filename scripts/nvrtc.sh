@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Brings NVRTC, the compiler of GPU programs, where there is none, so that the tests can compile every program without a GPU.
+#   nvrtc.sh     prints the folder that has it: for LD_LIBRARY_PATH; empty where the system has one itself
+# It comes from PyPI as nvidia-cuda-nvrtc (58 MB) into build/nvrtc and is kept. Fails with one line on stderr.
+set -euo pipefail
+case ${1:-} in -h | --help) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
+for place in /usr/local/cuda/lib64 /usr/lib/x86_64-linux-gnu ${LD_LIBRARY_PATH:+${LD_LIBRARY_PATH//:/ }}; do
+  compgen -G "$place/libnvrtc.so*" >/dev/null && exit 0
+done
+folder=$PWD/build/nvrtc
+if [ ! -e "$folder/.ready" ]; then
+  rm -rf "$folder"
+  mkdir -p "$folder/wheel"
+  trap '[ -e "$folder/.ready" ] || rm -rf "$folder"' EXIT
+  install_packages programs >&2 || exit 1
+  pip3 download -q --no-deps -d "$folder/wheel" nvidia-cuda-nvrtc >&2 ||
+    { echo 'nvrtc.sh: pip3 could not bring nvidia-cuda-nvrtc' >&2; exit 1; }
+  python3 -m zipfile -e "$folder"/wheel/*.whl "$folder"
+  rm -r "$folder/wheel"
+  : >"$folder/.ready"
+fi
+libraries=("$folder"/nvidia/*/lib)
+echo "${libraries[0]}"
