@@ -41,8 +41,8 @@ typedef struct hr_layer_options {
   bool warm;          /* as hr_measure_options */
   bool check;         /* as hr_measure_options. Default true */
   uint64_t seed;      /* of the data. Default 1 */
-  bool whole_only;    /* for who wants the whole alone: never fewer tokens than asked for, and nothing more is measured
-                         once an operator has no time. Default false */
+  bool whole_only;    /* for who wants the whole alone: never fewer tokens than asked for; each operator is compared
+                         with the reference and timed for one run, and none is once one has no time. Default false */
   hr_progress_fn progress;
   void *context; /* of `progress`, which may be NULL */
 } hr_layer_options;

@@ -216,6 +216,15 @@ static bool has_time(const hr_measurement *m)
   return m->samples > 0 && m->median_ns > 0;
 }
 
+/* Where the whole alone is wanted an operator is only compared with the reference, and run. */
+static hr_status measure_alone(const layering *l, size_t index, const hr_measure_options *options,
+                               hr_measurement *measured, hr_error *error)
+{
+  const hr_problem *problem = &l->problems[index];
+  return l->options.whole_only ? hr_measure_first_run(l->device, problem, options, measured, error)
+                               : hr_measure_sequence(l->device, problem, 1, options, measured, error);
+}
+
 static hr_status measure_rows(layering *l, double start_ns, hr_error *error)
 {
   hr_layer *layer = l->layer;
@@ -240,7 +249,7 @@ static hr_status measure_rows(layering *l, double start_ns, hr_error *error)
     hr_measure_options options =
         options_of(l, hr_budget_limit_ns(row->prediction.time_ns, reserved_ns, layer->count - i + 1, left_ns));
     hr_measurement measured;
-    hr_status status = hr_measure_sequence(l->device, &l->problems[i], 1, &options, &measured, error);
+    hr_status status = measure_alone(l, i, &options, &measured, error);
     if (status != HR_ERROR_INTERRUPTED)
       HR_TRY(status);
     if (status == HR_OK)

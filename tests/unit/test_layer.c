@@ -241,6 +241,8 @@ static void who_wants_the_whole_alone_is_told_at_once_that_there_is_none(void **
     const hr_layer_row *row = &c.layer->rows[i];
     missing = missing || row->op.kind == HR_KIND_COMMUNICATION;
     assert_int_equal(row->measured, !missing);
+    assert_int_equal(row->measurement.samples, missing ? 0 : 1);
+    assert_true(missing || row->measurement.rows_checked > 0);
   }
   assert_true(missing && c.layer->complete && !c.layer->reduced);
   assert_int_equal(c.layer->whole.status, HR_ERROR_UNSUPPORTED);

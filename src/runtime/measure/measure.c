@@ -14,6 +14,7 @@
 
 #define SHORT_NS 20e3    /* below this a run is timed in groups */
 #define GROUP_NS 100e3   /* which last at least so long */
+#define LONG_NS 20e6     /* a sequence of problems this long is started while it runs, without a graph */
 #define WARM_UP_NS 200e6 /* at most, after the first run */
 #define SINKING_NS 120e6 /* always, where the clock depends on what ran: 60 to 120 ms an H200 needs after any rest */
 #define WARM_UP_GROUP 5  /* samples whose medians are compared */
@@ -152,7 +153,7 @@ static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, doubl
   bool clock_sinks = subject->device->backend->settle_ns > 0;
   double most = clock_sinks ? SINKING_NS : WARM_UP_NS;
   HR_TRY(hr_subject_choose_group(subject, first_ns, error));
-  if (subject->then && subject->group == 1 && subject->device->backend->time_runs)
+  if (subject->then && subject->group == 1 && first_ns < LONG_NS && subject->device->backend->time_runs)
     hr_subject_group(subject, 2); /* a group is one graph, where launches are not waited for */
   while (hr_clock_ns() - start < most) {
     double times[WARM_UP_GROUP];
@@ -170,16 +171,15 @@ static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, doubl
   return HR_OK;
 }
 
-static hr_status begin(run_state *state, hr_device *device, const hr_problem *problems, size_t count,
-                       const hr_measure_options *o, hr_error *error)
+/* What went wrong may be a result, for settle(). */
+static hr_status open_and_run(run_state *state, hr_device *device, const hr_problem *problems, size_t count,
+                              const hr_measure_options *o, double *first_ns, hr_error *reason)
 {
   *state->result = no_times();
   state->result->warm = o->warm;
-  double first_ns = 0;
-  hr_error reason = {.message = ""};
-  hr_status status = hr_subject_open_sequence(device, problems, count, o, &state->subject, &reason);
+  hr_status status = hr_subject_open_sequence(device, problems, count, o, &state->subject, reason);
   if (status == HR_OK && count == 1 && o->autotune > 1)
-    status = hr_subject_autotune(&state->subject, o, state->result, &reason);
+    status = hr_subject_autotune(&state->subject, o, state->result, reason);
   if (state->subject.plan && count == 1) {
     hr_copy_text(state->result->kernel, sizeof state->result->kernel, hr_plan_kernel(state->subject.plan));
     hr_copy_text(state->result->configuration, sizeof state->result->configuration,
@@ -187,10 +187,17 @@ static hr_status begin(run_state *state, hr_device *device, const hr_problem *pr
     state->result->workspace_bytes = (double)hr_plan_workspace_bytes(state->subject.plan);
   }
   state->result->buffer_sets = status == HR_OK ? state->subject.sets : 0;
+  return status == HR_OK ? check_first_run(state, o, first_ns, reason) : status;
+}
+
+static hr_status begin(run_state *state, hr_device *device, const hr_problem *problems, size_t count,
+                       const hr_measure_options *o, hr_error *error)
+{
+  double first_ns = 0;
+  hr_error reason = {.message = ""};
+  hr_status status = open_and_run(state, device, problems, count, o, &first_ns, &reason);
   if (status == HR_OK && !(state->samples = malloc((size_t)o->samples_max * sizeof *state->samples)))
     status = hr_fail(&reason, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " samples", o->samples_max);
-  if (status == HR_OK)
-    status = check_first_run(state, o, &first_ns, &reason);
   if (status == HR_OK)
     status = warm_up(&state->subject, o, first_ns, &reason);
   state->timed = status == HR_OK;
@@ -541,4 +548,21 @@ hr_status hr_measure_sequence(hr_device *device, const hr_problem *problems, siz
   hr_measure_options o = options ? *options : hr_measure_options_default();
   o.check = o.check && count == 1;
   return measure(device, problems, 1, count, &o, &measurement, NULL, error);
+}
+
+hr_status hr_measure_first_run(hr_device *device, const hr_problem *problem, const hr_measure_options *options,
+                               hr_measurement *measurement, hr_error *error)
+{
+  hr_measure_options o = options ? *options : hr_measure_options_default();
+  HR_TRY(check_options(&o, error));
+  run_state state = {.result = measurement};
+  double first_ns = 0;
+  hr_error reason = {.message = ""};
+  hr_status status = open_and_run(&state, device, problem, 1, &o, &first_ns, &reason);
+  state.timed = status == HR_OK;
+  status = settle(&state, status, &reason, error);
+  if (state.timed)
+    hr_statistics(&first_ns, 1, measurement);
+  end(&state);
+  return status;
 }
