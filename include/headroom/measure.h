@@ -52,7 +52,8 @@ typedef struct hr_measurement {
   int64_t buffer_sets;    /* how many sets of inputs rotated */
   double workspace_bytes; /* that the kernel asks for; NAN where it came to no plan */
   double peak_bytes;      /* that the first run took beyond its operands, workspace included: how much the process's
-                             resident memory rose. NAN on devices of their own memory and where the system does not tell */
+                             resident memory rose, or a GPU's free memory fell. NAN where the system does not tell, and
+                             where nothing was checked */
   double max_error;       /* largest |result − reference| over the checked rows */
   int64_t rows_checked;
 } hr_measurement;

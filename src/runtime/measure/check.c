@@ -294,13 +294,36 @@ static hr_status check_row(const hr_subject *s, host_set *host, const sample *of
   return HR_OK;
 }
 
+/* By how much the memory that a device says is free has fallen, which is what the driver and libraries took, too. It is
+ * given out in large pages, so that of a small workspace only what was asked for may be known. */
+static double taken_of_device(const hr_subject *s)
+{
+  size_t after = hr_device_memory_available(s->device);
+  if (s->free_before == 0 || after == 0)
+    return (double)NAN;
+  return fmax((double)s->free_before - (double)after, (double)hr_plan_workspace_bytes(s->plan));
+}
+
+/* The first run, and what it took beyond the operands. */
+static hr_status run_first(hr_subject *s, hr_measurement *m, hr_error *error)
+{
+  const hr_backend *backend = s->device->backend;
+  size_t before = backend->own_memory ? 0 : hr_host_peak_begin();
+  s->next = 0;
+  HR_TRY(hr_subject_run(s, error));
+  if (backend->own_memory && backend->wait)
+    HR_TRY(backend->wait(s->device, error));
+  if (backend->own_memory)
+    m->peak_bytes = taken_of_device(s);
+  else
+    m->peak_bytes = before > 0 ? hr_host_peak_since(before) : (double)NAN;
+  return HR_OK;
+}
+
 hr_status hr_subject_check(hr_subject *s, uint64_t seed, hr_measurement *m, hr_error *error)
 {
   sample of = sample_of(&s->problem, seed);
-  s->next = 0;
-  size_t before = s->device->backend->own_memory ? 0 : hr_host_peak_begin();
-  HR_TRY(hr_subject_run(s, error));
-  m->peak_bytes = before > 0 ? hr_host_peak_since(before) : (double)NAN;
+  HR_TRY(run_first(s, m, error));
   double *scratch = calloc(of.scratch + 2 * (size_t)of.width, sizeof *scratch);
   if (!scratch)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to check rows of %" PRId64 " elements", of.length);

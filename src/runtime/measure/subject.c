@@ -84,6 +84,7 @@ static hr_status make_buffers(hr_subject *s, uint64_t seed, hr_error *error)
       HR_TRY(hr_buffer_poison(s->buffers[i], s->problem.dtype, error));
   }
   size_t workspace = hr_plan_workspace_bytes(s->plan);
+  s->free_before = s->device->backend->own_memory ? hr_device_memory_available(s->device) : 0;
   return workspace > 0 ? hr_buffer_create(s->device, workspace, &s->workspace, error) : HR_OK;
 }
 

@@ -15,6 +15,7 @@ typedef struct hr_subject {
   size_t stride[HR_OPERANDS_MAX];      /* bytes from one set to the next */
   hr_buffer *buffers[HR_OPERANDS_MAX]; /* all sets of an operand */
   hr_buffer *workspace;                /* NULL if the plan needs none */
+  size_t free_before;                  /* memory that an own_memory device had before the workspace; 0: not known */
   int64_t sets, next;                  /* next: the set that the next run uses */
   int64_t group;                       /* runs in one sample */
   void *recording;                     /* of the device, from sample to sample */
