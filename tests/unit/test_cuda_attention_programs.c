@@ -1,56 +1,27 @@
 /* The attention programs compile for head sizes, masks and alignments as problems have them, in tiles that fit the
  * shared memory of the GPUs they are for, and for every architecture that they run on. Needs NVRTC, and no GPU. */
-#include "test.h"
+#include "programs.h"
 
 #include "runtime/cuda/attention.h"
-#include "runtime/cuda/program.h"
-
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* qk_dim, v_dim */
 static const int64_t head_sizes[][2] = {{128, 128}, {64, 64}, {256, 256}, {192, 128}, {7, 19}};
-
-static void build_attention(const hr_nvrtc *nvrtc, const char *source, const char *architecture, hr_dtype dtype,
-                            const char *defines)
-{
-  hr_program program = {.source = source, .dtype = dtype, .defines = defines};
-  hr_error error;
-  char *image = NULL;
-  size_t bytes = 0;
-  snprintf(program.architecture, sizeof program.architecture, "%s", architecture);
-  assert_ok(hr_program_build(nvrtc, &program, "", &image, &bytes, &error), error);
-  assert_memory_equal(image, "\177ELF", 4);
-  free(image);
-}
 
 /* Shared memory of a block: 163 KiB in GPUs like the A100, 99 in others of that generation. */
 #define SHARED_LEAST (99 << 10)
 #define SHARED_MORE (163 << 10)
 
-static const char *const architectures[] = {"sm_80", "sm_90a", "sm_100a"};
-
-static bool thorough(void)
-{
-  const char *wish = getenv("HEADROOM_TEST");
-  return wish && strcmp(wish, "thorough") == 0;
-}
-
 /* By turns; all, with HEADROOM_TEST=thorough. */
 static bool has_a_turn(const hr_nvrtc *nvrtc, size_t architecture, size_t turn)
 {
-  if (architecture == 2 && 100 * nvrtc->major + nvrtc->minor < 1208)
-    return false; /* not known to it yet */
-  return architecture == turn % 3 || thorough();
+  return architecture < count_architectures(nvrtc) && (architecture == turn % 3 || test_asks_for("thorough"));
 }
 
 static void build_for_turns(const hr_nvrtc *nvrtc, const char *source, hr_dtype dtype, const char *defines, size_t turn)
 {
   for (size_t i = 0; i < 3; i++) {
     if (has_a_turn(nvrtc, i, turn))
-      build_attention(nvrtc, source, architectures[i], dtype, defines);
+      build(nvrtc, source, architectures[i], dtype, defines);
   }
 }
 
@@ -61,11 +32,11 @@ static void build_tiled(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, s
   a.dtype = dtype;
   hr_flash_sm80 least = hr_flash_sm80_choose(&a, SHARED_LEAST), more = hr_flash_sm80_choose(&a, SHARED_MORE);
   assert_true(least.shared_bytes <= SHARED_LEAST && more.shared_bytes <= SHARED_MORE);
-  if (dtype != HR_TF32 || turn % 2 == 0 || thorough()) {
+  if (dtype != HR_TF32 || turn % 2 == 0 || test_asks_for("thorough")) {
     hr_flash_sm80_defines(&least, turn % 4 == 0, false, defines);
     build_for_turns(nvrtc, "attention_flash_sm80", dtype, defines, turn);
   }
-  if (dtype != HR_TF32 || turn % 2 == 1 || thorough()) {
+  if (dtype != HR_TF32 || turn % 2 == 1 || test_asks_for("thorough")) {
     hr_flash_sm80_defines(&more, turn % 4 == 1, a.qk_dim % 8 == 0, defines);
     build_for_turns(nvrtc, "attention_flash_sm80", dtype, defines, turn + 1);
   }
@@ -81,18 +52,13 @@ static void build_others(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, 
   hr_flash_sm90 hopper = hr_flash_sm90_choose(&a);
   assert_true(hopper.shared_bytes <= 227 << 10);
   hr_flash_sm90_defines(&hopper, defines);
-  build_attention(nvrtc, "attention_flash_sm90", "sm_90a", dtype, defines);
+  build(nvrtc, "attention_flash_sm90", "sm_90a", dtype, defines);
 }
 
 static void attention_compiles_for_every_head_size_and_architecture(void **state)
 {
   (void)state;
-  hr_nvrtc nvrtc;
-  hr_error error;
-  if (hr_nvrtc_open(&nvrtc, &error) != HR_OK) {
-    print_message("%s\n", error.message);
-    skip();
-  }
+  hr_nvrtc nvrtc = open_nvrtc();
   for (size_t i = 0; i < sizeof head_sizes / sizeof *head_sizes; i++) {
     hr_attention a = hr_attention_default();
     a.qk_dim = head_sizes[i][0], a.v_dim = head_sizes[i][1];
@@ -132,19 +98,14 @@ static void the_hopper_program_compiles_for_pairs_masks_caps_and_lengths(void **
       {128, 256, 2048, 0, HR_MASK_CAUSAL, 0, true, false},   {256, 256, 512, 0, HR_MASK_NONE, 0, false, false},
       {256, 256, 2048, 700, HR_MASK_CAUSAL, 50, true, true},
   };
-  hr_nvrtc nvrtc;
-  hr_error error;
+  hr_nvrtc nvrtc = open_nvrtc();
   char defines[HR_DEFINES_SIZE];
-  if (hr_nvrtc_open(&nvrtc, &error) != HR_OK) {
-    print_message("%s\n", error.message);
-    skip();
-  }
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
     hr_attention a = attention_of(&calls[i]);
     hr_flash_sm90 tiles = hr_flash_sm90_choose(&a);
     assert_true(tiles.stages >= 2 && tiles.shared_bytes <= 227 << 10);
     hr_flash_sm90_defines(&tiles, defines);
-    build_attention(&nvrtc, "attention_flash_sm90", "sm_90a", i % 2 ? HR_FP16 : HR_BF16, defines);
+    build(&nvrtc, "attention_flash_sm90", "sm_90a", i % 2 ? HR_FP16 : HR_BF16, defines);
   }
   hr_nvrtc_close(&nvrtc);
 }

@@ -1,9 +1,8 @@
 /* The way from a kernel's source to machine code: every source compiles for every architecture that is promised, and
  * nothing that may happen to the cache on disk does harm. Needs NVRTC in part, and no GPU. */
-#include "test.h"
+#include "programs.h"
 
 #include "runtime/cuda/cache.h"
-#include "runtime/cuda/program.h"
 #include "runtime/cuda/rows.h"
 
 #include <fcntl.h>
@@ -14,8 +13,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static const char *const architectures[] = {"sm_80", "sm_90a", "sm_100a"};
 
 /* Each source for each architecture in one format, by turns; fp8, which takes longest, where sources differ most. All, with
  * HEADROOM_TEST=thorough. */
@@ -29,34 +26,13 @@ static bool has_a_turn(int number, int architecture, int dtype)
   return (hr_dtype)dtype == formats[(number + architecture) % 3];
 }
 
-static void build(const hr_nvrtc *nvrtc, const char *source, const char *architecture, hr_dtype dtype,
-                  const char *defines)
-{
-  hr_program program = {.source = source, .dtype = dtype, .defines = defines};
-  hr_error error;
-  char *image = NULL;
-  size_t bytes = 0;
-  snprintf(program.architecture, sizeof program.architecture, "%s", architecture);
-  assert_ok(hr_program_build(nvrtc, &program, "", &image, &bytes, &error), error);
-  assert_memory_equal(image, "\177ELF", 4);
-  free(image);
-}
-
 static void every_program_compiles_for_every_architecture_and_format(void **state)
 {
   (void)state;
-  hr_nvrtc nvrtc;
+  hr_nvrtc nvrtc = open_nvrtc();
   hr_error error;
-  if (hr_nvrtc_open(&nvrtc, &error) != HR_OK) {
-    print_message("%s\n", error.message);
-    skip();
-  }
   for (const char *const *source = hr_program_sources(); *source; source++) {
-    for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++) {
-      if (strcmp(architectures[i], "sm_100a") == 0 && 100 * nvrtc.major + nvrtc.minor < 1208) {
-        print_message("NVRTC %d.%d does not know %s yet\n", nvrtc.major, nvrtc.minor, architectures[i]);
-        continue;
-      }
+    for (size_t i = 0; i < count_architectures(&nvrtc); i++) {
       for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
         if (!hr_program_takes((hr_dtype)dtype) || !has_a_turn((int)(source - hr_program_sources()), (int)i, dtype))
           continue;
@@ -93,19 +69,14 @@ static void rows_compile_however_they_are_cut(void **state)
   (void)state;
   static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3};
   static const size_t shared[] = {163 << 10, 227 << 10, 227 << 10}; /* as the architectures give a block */
-  hr_nvrtc nvrtc;
-  hr_error error;
+  hr_nvrtc nvrtc = open_nvrtc();
   char defines[HR_DEFINES_SIZE];
-  if (hr_nvrtc_open(&nvrtc, &error) != HR_OK) {
-    print_message("%s\n", error.message);
-    skip();
-  }
-  int newest = 100 * nvrtc.major + nvrtc.minor < 1208 ? 1 : 2, count = (int)(sizeof lengths / sizeof *lengths);
+  int count = (int)(sizeof lengths / sizeof *lengths);
   for (int i = 0; i < count * 4 * 4; i++) {
     int length = i % count, format = i / count % 4, operation = i / count / 4;
     if (!test_asks_for("thorough") && (format != length % 4 || operation != (length + 1 + length / 4) % 4))
       continue;
-    int architecture = (length + format + operation) % (newest + 1);
+    int architecture = (length + format + operation) % (int)count_architectures(&nvrtc);
     hr_rows r = rows_for(operation, lengths[length], formats[format]);
     hr_row_cut cut = hr_row_cut_choose(&r, length % 3 != 2, architecture == 0 ? 80 : 90, shared[architecture]);
     hr_row_cut_defines(&r, &cut, defines);
