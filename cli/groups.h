@@ -5,22 +5,22 @@
 #include "cli.h"
 
 /* One row a group: enumerator, bit, heading in the help. */
-#define CLI_GROUP_LIST(ROW)           \
-  ROW(GROUP_DEVICE, 0, "Device:")     \
-  ROW(GROUP_WORKLOAD, 1, "Workload:") \
-  ROW(GROUP_DTYPE, 2, "Numbers:")     \
-  ROW(GROUP_GEMM, 3, "Product:")      \
-  ROW(GROUP_SEARCH, 4, "Search:")     \
-  ROW(GROUP_MEASURE, 5, "Measuring:") \
-  ROW(GROUP_LAYER, 6, "Measuring:")   \
-  ROW(GROUP_ADVISE, 7, "Findings:")   \
-  ROW(GROUP_PROBE, 8, "Probing:")     \
-  ROW(GROUP_LIST, 9, "Names:")        \
-  ROW(GROUP_SWEEP, 10, "Sweep:")      \
-  ROW(GROUP_ROWS, 11, "Rows:")        \
-  ROW(GROUP_STORE, 12, "Store:")      \
-  ROW(GROUP_COMMON, 13, "Result:")    \
-  ROW(GROUP_ATTENTION, 14, "Attention:")
+#define CLI_GROUP_LIST(ROW)             \
+  ROW(GROUP_DEVICE, 0, "Device:")       \
+  ROW(GROUP_WORKLOAD, 1, "Workload:")   \
+  ROW(GROUP_DTYPE, 2, "Numbers:")       \
+  ROW(GROUP_GEMM, 3, "Product:")        \
+  ROW(GROUP_ATTENTION, 4, "Attention:") \
+  ROW(GROUP_SEARCH, 5, "Search:")       \
+  ROW(GROUP_MEASURE, 6, "Measuring:")   \
+  ROW(GROUP_TIMING, 7, "Measuring:")    \
+  ROW(GROUP_ADVISE, 8, "Findings:")     \
+  ROW(GROUP_PROBE, 9, "Probing:")       \
+  ROW(GROUP_LIST, 10, "Names:")         \
+  ROW(GROUP_SWEEP, 11, "Sweep:")        \
+  ROW(GROUP_ROWS, 12, "Rows:")          \
+  ROW(GROUP_STORE, 13, "Store:")        \
+  ROW(GROUP_COMMON, 14, "Result:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,

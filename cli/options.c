@@ -274,7 +274,7 @@ static int run_with(cli_run *run, poptContext context)
 static int print_help(poptContext context, const cli_command *command, FILE *out)
 {
   char usage[64];
-  snprintf(usage, sizeof usage, "[OPTION...] %s", command->arguments);
+  snprintf(usage, sizeof usage, "[OPTION...]%s%s", command->arguments[0] ? " " : "", command->arguments);
   poptSetOtherOptionHelp(context, usage);
   fprintf(out, "headroom %s: %s\n\n", command->name, command->summary);
   poptPrintHelp(context, out, 0);
