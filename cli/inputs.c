@@ -98,6 +98,8 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
         "--device: %s is known by its data only; to measure, a device of this machine is needed, such as cpu", name);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_USAGE, "--device: %s", unknown.message);
+  if (status == HR_ERROR_INVALID) /* more threads than cores, a word of the environment */
+    return cli_fail(EXIT_USAGE, "%s", error.message);
   return cli_fail_status(status, &error);
 }
 

@@ -94,6 +94,12 @@ expect_code "standard output that is closed" 5 sh -c "'$H' describe gpt2 >&-" 2>
 expect_code "standard input that is closed" 3 sh -c "'$H' describe - <&-" 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1
 
+# ---- what depends on the machine ----
+expect_code "more threads than cores" 2 "$H" attention --q-len 8 --threads 60000 2> errors
+expect "is told" grep -q '^headroom: threads: 60000, but this process may use' errors
+HEADROOM_CPU_MASK=sse9 expect_code "an instruction set that there is not" 2 "$H" attention --q-len 8 2> errors
+expect "is told" grep -q '^headroom: HEADROOM_CPU_MASK: expected portable' errors
+
 # ---- the store ----
 "$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
 "$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors

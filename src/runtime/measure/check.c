@@ -115,8 +115,8 @@ static hr_status begin_host_set(const hr_subject *s, host_set *host, hr_error *e
       continue;
     host->operands[i] = host->images[i] = reserve(s->operands.bytes[i]);
     if (!host->images[i])
-      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no room to check %.2f GB in",
-                     (double)s->operands.bytes[i] * 1e-9);
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no room to check %.2f GiB in",
+                     (double)s->operands.bytes[i] * 0x1p-30);
   }
   return HR_OK;
 }
@@ -136,8 +136,8 @@ static hr_status fetch(const hr_subject *s, host_set *host, size_t i, part wante
   if (!host->images[i] || (here->offset == wanted.offset && here->bytes == wanted.bytes))
     return HR_OK;
   if (wanted.bytes > LARGE && wanted.bytes > hr_host_memory_available() / 16 * 15)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no %.2f GB to check an operand in",
-                   (double)wanted.bytes * 1e-9);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no %.2f GiB to check an operand in",
+                   (double)wanted.bytes * 0x1p-30);
   HR_TRY(s->device->backend->read(s->device, (char *)host->images[i] + wanted.offset,
                                   (const char *)hr_buffer_data(s->buffers[i]) + wanted.offset, wanted.bytes, error));
   host->here[i] = wanted;
