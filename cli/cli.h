@@ -111,13 +111,18 @@ int cli_flush(FILE *out);
 /** A strict positive integer within SIZE_MOST; `what` is how the message calls it. */
 int cli_read_size(const char *what, const char *text, int64_t *value);
 
+/* Where to look when a name is not known: `where` if the message names no other and it is no path. */
+const char *cli_hint(const hr_error *error, const char *name, const char *where);
+
 /* What several commands do first. Each returns CLI_GO_ON or an exit code, with the message printed. */
 int cli_load_model(const cli_run *run, hr_model *model);
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload);
 hr_dtype cli_dtype(const cli_run *run,
-                   const hr_hardware *hardware);                 /* as asked for, else what the device usually runs */
-int cli_open_own_device(const cli_run *run, hr_device **device); /* for --measure */
+                   const hr_hardware *hardware); /* as asked for, else what the device usually runs */
+int cli_check_measure(const cli_run *run); /* that --measure is there where another option is for measuring alone */
+int cli_check_kernel(const cli_run *run);  /* that there is one of the name asked for, or of its family */
+int cli_open_own_device(const cli_run *run, hr_device **device);              /* for --measure */
 int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store); /* --db, or the default one */
 
 /* ---- output.c ---- */

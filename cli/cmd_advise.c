@@ -61,7 +61,9 @@ static int advise(const cli_run *run, advise_work *work, cli_output *output)
 int cli_advise(const cli_run *run)
 {
   advise_work work = {.device = NULL};
-  int code = cli_load_model(run, &work.model);
+  int code = cli_check_measure(run);
+  if (code == CLI_GO_ON)
+    code = cli_load_model(run, &work.model);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &work.model, &work.workload);
   cli_output output;

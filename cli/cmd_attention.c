@@ -143,6 +143,8 @@ static int open_job(const cli_run *run, attention_job *job)
 {
   int code = make_attention(run, &job->attention);
   if (code == CLI_GO_ON)
+    code = cli_check_kernel(run);
+  if (code == CLI_GO_ON)
     code = cli_open_own_device(run, &job->device);
   if (code == CLI_GO_ON)
     code = choose_kernels(run, job);

@@ -124,13 +124,11 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
 static int open_job(const cli_run *run, gemm_job *job)
 {
   bool save = run->options.save || run->options.db;
-  if (run->options.kernel && !run->options.measure)
-    return cli_fail(EXIT_USAGE, "--kernel: needs --measure");
-  if (run->options.autotune && !run->options.measure)
-    return cli_fail(EXIT_USAGE, "--autotune: needs --measure");
-  if (save && !run->options.measure)
-    return cli_fail(EXIT_USAGE, "--%s: needs --measure", run->options.save ? "save" : "db");
-  int code = run->options.measure ? cli_open_own_device(run, &job->device) : CLI_GO_ON;
+  int code = cli_check_measure(run);
+  if (code == CLI_GO_ON)
+    code = cli_check_kernel(run);
+  if (code == CLI_GO_ON && run->options.measure)
+    code = cli_open_own_device(run, &job->device);
   return code == CLI_GO_ON && save ? cli_open_store(run, HR_STORE_WRITE, &job->store) : code;
 }
 

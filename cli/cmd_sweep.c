@@ -205,7 +205,7 @@ static int load_named(const cli_run *run, bool small, sweep_list *list)
     hr_status status = hr_sweep_load(run->arguments[i], small, &list->sweeps[i], &error);
     if (status == HR_ERROR_NOT_FOUND)
       return cli_fail(EXIT_INPUT, "%s%s", error.message,
-                      strstr(error.message, "did you mean") ? "" : "; see headroom sweep list");
+                      cli_hint(&error, run->arguments[i], "; see headroom sweep list"));
     if (status != HR_OK)
       return cli_fail_status(status, &error);
     list->count++;
@@ -288,7 +288,9 @@ int cli_sweep(const cli_run *run)
   job.options = make_options(run, &job);
   const cli_run plain = plain_output(run);
   run = job.ranks.size > 1 ? &plain : run;
-  code = open_device(run, &job);
+  code = cli_check_kernel(run);
+  if (code == CLI_GO_ON)
+    code = open_device(run, &job);
   if (code == CLI_GO_ON)
     code = load(run, job.device, &sweeps);
   if (code == CLI_GO_ON)

@@ -4,14 +4,15 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define KERNELS_MOST 64 /* to suggest one of */
+
 static void print_note(void *context, const char *message)
 {
   (void)context;
   cli_fail(0, "note: %s", message);
 }
 
-/* Where to look when a name is not known and no other is near. */
-static const char *hint(const hr_error *error, const char *name, const char *where)
+const char *cli_hint(const hr_error *error, const char *name, const char *where)
 {
   bool helped = strstr(error->message, "did you mean") || strchr(name, '/') || strchr(name, '.');
   return !helped ? where : "";
@@ -29,7 +30,8 @@ int cli_load_model(const cli_run *run, hr_model *model)
   hr_note_fn note = run->options.verbose ? print_note : NULL;
   hr_status status = hr_load_model(run->arguments[0], note, NULL, model, &error);
   if (status == HR_ERROR_NOT_FOUND)
-    return cli_fail(EXIT_INPUT, "%s%s", error.message, hint(&error, run->arguments[0], "; see headroom help models"));
+    return cli_fail(EXIT_INPUT, "%s%s", error.message,
+                    cli_hint(&error, run->arguments[0], "; see headroom help models"));
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
@@ -39,7 +41,7 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
   const char *name = run->options.device ? run->options.device : otherwise;
   hr_status status = hr_load_hardware(name, hardware, &error);
   if (status == HR_ERROR_NOT_FOUND)
-    return cli_fail(EXIT_USAGE, "--device: %s%s", error.message, hint(&error, name, "; see headroom devices"));
+    return cli_fail(EXIT_USAGE, "--device: %s%s", error.message, cli_hint(&error, name, "; see headroom devices"));
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
@@ -83,6 +85,40 @@ hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware)
   return run->given[CLI_OPTION_dtype] ? run->options.dtype : hr_hardware_usual_dtype(hardware);
 }
 
+int cli_check_measure(const cli_run *run)
+{
+  static const struct {
+    int option;
+    const char *name;
+  } needing[] = {{CLI_OPTION_kernel, "kernel"},  {CLI_OPTION_autotune, "autotune"}, {CLI_OPTION_save, "save"},
+                 {CLI_OPTION_db, "db"},          {CLI_OPTION_warm, "warm"},         {CLI_OPTION_budget, "budget"},
+                 {CLI_OPTION_threads, "threads"}};
+  for (size_t i = 0; !run->options.measure && i < sizeof needing / sizeof *needing; i++) {
+    if (run->given[needing[i].option])
+      return cli_fail(EXIT_USAGE, "--%s: needs --measure", needing[i].name);
+  }
+  return CLI_GO_ON;
+}
+
+int cli_check_kernel(const cli_run *run)
+{
+  const char *asked = run->options.kernel, *names[KERNELS_MOST];
+  char near[160];
+  size_t count, named = 0;
+  const hr_kernel_info *kernels = hr_kernels(&count);
+  for (size_t i = 0; i < count && asked; i++) {
+    if (hr_kernel_is(&kernels[i], asked))
+      return CLI_GO_ON;
+    if (named < KERNELS_MOST)
+      names[named++] = kernels[i].name;
+  }
+  if (!asked)
+    return CLI_GO_ON;
+  hr_suggest_names(asked, names, named, near, sizeof near);
+  return cli_fail(EXIT_USAGE, "--kernel: there is no kernel \"%s\"%s", asked,
+                  near[0] ? near : "; see headroom kernels");
+}
+
 int cli_open_own_device(const cli_run *run, hr_device **device)
 {
   hr_error error = {.status = HR_OK};
@@ -97,7 +133,7 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
         EXIT_UNSUPPORTED,
         "--device: %s is known by its data only; to measure, a device of this machine is needed, such as cpu", name);
   if (status == HR_ERROR_NOT_FOUND)
-    return cli_fail(EXIT_USAGE, "--device: %s", unknown.message);
+    return cli_fail(EXIT_USAGE, "--device: %s%s", unknown.message, cli_hint(&unknown, name, "; see headroom devices"));
   if (status == HR_ERROR_INVALID) /* more threads than cores, a word of the environment */
     return cli_fail(EXIT_USAGE, "%s", error.message);
   return cli_fail_status(status, &error);

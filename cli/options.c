@@ -54,7 +54,7 @@ static int read_INTEGER(const option_row *row, const char *text, void *value)
 {
   int64_t number;
   if (!read_integer(text, &number) || (double)number < row->least)
-    return wrong(row, "a positive integer", text);
+    return wrong(row, row->least < 1 ? "an integer of at least 0" : "a positive integer", text);
   if ((double)number > row->most)
     return cli_fail(EXIT_USAGE, "--%s: expected an integer of at most %.0f, found %s", row->name, row->most, text);
   *(int64_t *)value = number;

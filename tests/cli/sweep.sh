@@ -127,8 +127,10 @@ expect "and named" grep -q broken.db errors
 "$H" sweep nonsense --db x.db > /dev/null 2> errors
 expect "an unknown sweep exits with 3" test $? = 3
 expect "and says where to look" grep -q 'sweep list' errors
+rm -f x.db
 sweep x.db --kernel gemm_magic > /dev/null 2> errors
 expect "an unknown kernel exits with 2" test $? = 2
+expect "and leaves no store behind" test ! -e x.db
 sweep full.db --points 2 -q > /dev/full 2> errors
 expect "a full disk below the table is seen" test $? = 5
 expect "the rows are kept nevertheless" test "$(rows full.db)" = 2
