@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #define ROUND_NS 1.5e6 /* long against waking a thread, short against a time slice of the scheduler */
-#define ROUNDS 24      /* the best counts, as other programs may have had a core in the rest */
 #define STEPS_FIRST 2000
 
 typedef struct job {
@@ -27,9 +26,10 @@ static void work(void *context, int index, int round)
   j->results[LINE_FLOATS * index] = j->loop->run(j->steps);
 }
 
-static hr_status time_loop(const hr_cpu *cpu, const hr_cpu_loop *loop, int threads, double *per_s, hr_error *error)
+hr_status hr_cpu_time_loop(const hr_cpu *cpu, const hr_cpu_loop *loop, int threads, int rounds, double *per_s,
+                           hr_error *error)
 {
-  double round_ns[ROUNDS], best_ns = INFINITY;
+  double round_ns[HR_CPU_ROUNDS_MAX], best_ns = INFINITY;
   job j = {.loop = loop, .steps = STEPS_FIRST, .results = calloc((size_t)threads * LINE_FLOATS, sizeof(float))};
   if (!j.results)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for threads");
@@ -37,8 +37,8 @@ static hr_status time_loop(const hr_cpu *cpu, const hr_cpu_loop *loop, int threa
   double start = hr_clock_ns();
   work(&j, 0, 0);
   j.steps = (int64_t)(STEPS_FIRST * fmin(fmax(ROUND_NS / (hr_clock_ns() - start), 1), 1e5));
-  hr_status status = hr_rounds_run(threads, &cpu->placement, work, &j, ROUNDS, round_ns, error);
-  for (int i = 0; i < ROUNDS; i++)
+  hr_status status = hr_rounds_run(threads, &cpu->placement, work, &j, rounds, round_ns, error);
+  for (int i = 0; i < rounds; i++)
     best_ns = fmin(best_ns, round_ns[i]);
   if (status == HR_OK)
     *per_s = loop->count * (double)j.steps * threads / best_ns * 1e9;
@@ -58,7 +58,7 @@ static hr_status measure_loop(hr_device *device, const hr_cpu_loop *loop, hr_cei
     else if (loop->read)
       HR_TRY(hr_cpu_read_rate(device, loop->read, threads, per_s, error));
     else
-      HR_TRY(time_loop(device->state, loop, threads, per_s, error));
+      HR_TRY(hr_cpu_time_loop(device->state, loop, threads, HR_CPU_ROUNDS_MAX, per_s, error));
   }
   c.per_s = fmax(c.per_s, c.core_per_s); /* other programs had the other cores */
   *ceiling = c;

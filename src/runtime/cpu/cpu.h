@@ -45,6 +45,13 @@ hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *err
 /** Bytes per second that `threads` threads read (stream.c). */
 hr_status hr_cpu_read_rate(hr_device *device, hr_read_loop read, int threads, double *bytes_per_s, hr_error *error);
 
+#define HR_CPU_ROUNDS_MAX 24
+
+/** Operations per second of a loop on `threads` threads at once, by the best of `rounds` rounds of 1.5 ms, as other programs
+ *  may have had a core in the rest (ceilings.c). */
+hr_status hr_cpu_time_loop(const hr_cpu *cpu, const hr_cpu_loop *loop, int threads, int rounds, double *per_s,
+                           hr_error *error);
+
 /** hr_backend.measure_ceilings (ceilings.c). */
 hr_status hr_cpu_measure_ceilings(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
                                   hr_error *error);
