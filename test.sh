@@ -2,14 +2,15 @@
 # Builds what is needed and runs every test: a debug build with warnings as errors, the same under the address and
 # undefined-behaviour sanitizers, and the portable command.
 #   ./test.sh           what every change must pass
-#   ./test.sh --long    also: a build with clang, clang-tidy over everything, valgrind, and a minute of fuzzing
+#   ./test.sh --long    also: a build with clang, clang-tidy over everything, valgrind, a minute of fuzzing, and GPU kernels
+#                       emulated in all sizes
 # It installs what is missing with apt (and says so first). Ends with "N passed, N failed"; fails if any did.
 set -uo pipefail
 long=
 case ${1:-} in
 '') ;;
 --long) long=1 ;;
--h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+-h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
 *) echo "test.sh: unknown argument $1 (try --help)" >&2; exit 2 ;;
 esac
 cd "$(dirname "$0")" || exit 1
@@ -68,6 +69,7 @@ else
 fi
 if [ -n "$long" ]; then
   suite clang
+  check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
   check tidy scripts/tidy.sh
   check valgrind tests/structure/valgrind.sh build/debug
   check fuzz tests/fuzz/run.sh 60

@@ -13,7 +13,7 @@ build | libpopt-dev  | pkg:popt                    | reads the command line
 build | libhwloc-dev | pkg:hwloc                   | finds cores, caches and memory
 build | libsqlite3-dev | pkg:sqlite3              | keeps results
 build | libdnnl-dev  | file:oneapi/dnnl/dnnl.h     | oneDNN: matrix products on the CPU
-test  | g++          | c++                         | tries the headers as C++
+test  | g++          | c++                         | tries the headers as C++, compiles programs for GPUs where they are emulated
 test  | libcmocka-dev | pkg:cmocka                 | runs the unit tests
 test  | git          | git                         | lists the files to check
 long  | clang        | clang                       | the second compiler, and the fuzzer

@@ -23,11 +23,20 @@
   } while (0)
 
 /** Whether HEADROOM_TEST, words separated by spaces, asks for `what`: "thorough" is every size in every format, of which
- *  otherwise some take turns; "gpu" leaves out kernels of processors; "few" is what a sanitizer has time for. */
+ *  otherwise some take turns; "gpu" leaves out kernels of processors; "few" is what a sanitizer has time for; "required"
+ *  fails where a kernel that was to be tested does not run on this machine. */
 static inline bool test_asks_for(const char *what)
 {
   const char *asked = getenv("HEADROOM_TEST");
   return asked && strstr(asked, what) != NULL;
+}
+
+/** Whether case `number` of a list is to be tried: all, or with HEADROOM_TEST_SHARE=n every nth. */
+static inline bool test_takes(int64_t number)
+{
+  const char *share = getenv("HEADROOM_TEST_SHARE");
+  long n = share ? strtol(share, NULL, 10) : 1;
+  return n <= 1 || number % n == 0;
 }
 
 #endif

@@ -469,6 +469,8 @@ void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, 
       continue;
     if (hr_device_open(kernels[i].device, 0, &device, &error) != HR_OK ||
         !hr_kernel_runs(device, kernels[i].name, why, sizeof why)) {
+      if (test_asks_for("required"))
+        fail_msg("%s: not on this machine: %s%s", kernels[i].name, error.message, why);
       print_message("%s: not on this machine: %s%s\n", kernels[i].name, error.message, why);
     } else {
       for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {

@@ -1,0 +1,284 @@
+/* cuBLASLt's interface (runtime/cuda/cublaslt.h): products of the emulated GPU, summed in fp32 one term after the other. */
+#include "machine.h"
+#include "memory.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#define _Alignas alignas
+extern "C" {
+#include "runtime/cuda/cublaslt.h"
+
+#define DECLARE(name, parameters) lt_result name parameters;
+HR_CUBLASLT_LIST(DECLARE)
+#undef DECLARE
+}
+
+using namespace emulation;
+
+constexpr lt_result SUCCESS = LT_SUCCESS, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = LT_NOT_SUPPORTED;
+
+struct lt_handle_st {
+  int unused;
+};
+
+struct lt_description_st {
+  int compute;
+  bool transposed[2];
+};
+
+struct lt_layout_st {
+  int type;
+  uint64_t rows, columns;
+  int64_t leading, batch_stride;
+  int32_t batch_count;
+};
+
+struct lt_preference_st {
+  uint32_t alignment[4];
+};
+
+/* ---- numbers ---- */
+
+static size_t size_of(int type)
+{
+  switch (type) {
+  case LT_R_64F: return 8;
+  case LT_R_32F: return 4;
+  case LT_R_16F:
+  case LT_R_16BF: return 2;
+  case LT_R_8F_E4M3: return 1;
+  default: return 0;
+  }
+}
+
+template <class T> static T load(const void *from, size_t at)
+{
+  T value;
+  memcpy(&value, (const byte *)from + at * sizeof value, sizeof value);
+  return value;
+}
+
+template <class T> static void store(void *to, size_t at, T value)
+{
+  memcpy((byte *)to + at * sizeof value, &value, sizeof value);
+}
+
+/* A factor as the matrix units see it: of tf32 the lower bits are cut off. */
+static float number_at(int type, bool tf32, const void *from, size_t at)
+{
+  switch (type) {
+  case LT_R_16F: return from_half(load<unsigned short>(from, at));
+  case LT_R_16BF: return __builtin_bit_cast(float, (unsigned)load<unsigned short>(from, at) << 16);
+  case LT_R_8F_E4M3: return from_e4m3(load<byte>(from, at));
+  default: return __builtin_bit_cast(float, load<unsigned>(from, at) & (tf32 ? 0xFFFFE000 : 0xFFFFFFFF));
+  }
+}
+
+static void put_number(int type, void *to, size_t at, float value)
+{
+  switch (type) {
+  case LT_R_16F: store(to, at, to_half(value)); break;
+  case LT_R_16BF: store(to, at, to_bfloat(value)); break;
+  case LT_R_8F_E4M3: store(to, at, to_e4m3(value)); break;
+  default: store(to, at, value); break;
+  }
+}
+
+/* ---- what a product is described with ---- */
+
+template <class T> static lt_result make(T **made, T value)
+{
+  *made = new T(value);
+  return SUCCESS;
+}
+
+extern "C" size_t cublasLtGetVersion(void)
+{
+  return 130000;
+}
+
+extern "C" const char *cublasLtGetStatusString(lt_result result)
+{
+  return result == NOT_SUPPORTED      ? "not supported"
+         : result == EXECUTION_FAILED ? "an operand does not lie in a buffer, or is not aligned as was said"
+                                      : "invalid value";
+}
+
+lt_result cublasLtCreate(lt_handle *handle)
+{
+  return make(handle, lt_handle_st{0});
+}
+
+lt_result cublasLtDestroy(lt_handle handle)
+{
+  delete handle;
+  return SUCCESS;
+}
+
+lt_result cublasLtMatmulDescCreate(lt_description *description, int compute, int scale)
+{
+  if (scale != LT_R_32F)
+    return NOT_SUPPORTED;
+  return make(description, lt_description_st{compute, {false, false}});
+}
+
+lt_result cublasLtMatmulDescDestroy(lt_description description)
+{
+  delete description;
+  return SUCCESS;
+}
+
+lt_result cublasLtMatmulDescSetAttribute(lt_description description, int attribute, const void *value, size_t bytes)
+{
+  if (attribute != LT_DESCRIPTION_TRANSA && attribute != LT_DESCRIPTION_TRANSB)
+    return INVALID_VALUE;
+  if (bytes != sizeof(int32_t))
+    return INVALID_VALUE;
+  description->transposed[attribute == LT_DESCRIPTION_TRANSB] = load<int32_t>(value, 0) == LT_OP_T;
+  return SUCCESS;
+}
+
+lt_result cublasLtMatrixLayoutCreate(lt_layout *layout, int type, uint64_t rows, uint64_t columns, int64_t leading)
+{
+  if (size_of(type) == 0 || leading < (int64_t)rows)
+    return INVALID_VALUE;
+  return make(layout, lt_layout_st{type, rows, columns, leading, 0, 1});
+}
+
+lt_result cublasLtMatrixLayoutDestroy(lt_layout layout)
+{
+  delete layout;
+  return SUCCESS;
+}
+
+lt_result cublasLtMatrixLayoutSetAttribute(lt_layout layout, int attribute, const void *value, size_t bytes)
+{
+  if (attribute == LT_LAYOUT_BATCH_COUNT && bytes == sizeof(int32_t))
+    layout->batch_count = load<int32_t>(value, 0);
+  else if (attribute == LT_LAYOUT_BATCH_STRIDE && bytes == sizeof(int64_t))
+    layout->batch_stride = load<int64_t>(value, 0);
+  else
+    return INVALID_VALUE;
+  return SUCCESS;
+}
+
+lt_result cublasLtMatmulPreferenceCreate(lt_preference *preference)
+{
+  return make(preference, lt_preference_st{{256, 256, 256, 256}});
+}
+
+lt_result cublasLtMatmulPreferenceDestroy(lt_preference preference)
+{
+  delete preference;
+  return SUCCESS;
+}
+
+lt_result cublasLtMatmulPreferenceSetAttribute(lt_preference preference, int attribute, const void *value, size_t bytes)
+{
+  int operand = attribute - LT_PREFERENCE_ALIGNMENT_A;
+  if (operand >= 0 && operand < 4 && bytes == sizeof(uint32_t))
+    preference->alignment[operand] = load<uint32_t>(value, 0);
+  return SUCCESS;
+}
+
+/* ---- the product ---- */
+
+/* D and C are m × n, A m × k, B k × n when they are turned. */
+struct sizes {
+  uint64_t m, n, k;
+};
+
+static bool find_sizes(lt_description d, lt_layout a, lt_layout b, lt_layout result, sizes *s)
+{
+  s->m = d->transposed[0] ? a->columns : a->rows;
+  s->k = d->transposed[0] ? a->rows : a->columns;
+  s->n = d->transposed[1] ? b->rows : b->columns;
+  return s->k == (d->transposed[1] ? b->columns : b->rows) && s->m == result->rows && s->n == result->columns &&
+         a->batch_count == result->batch_count && b->batch_count == result->batch_count;
+}
+
+lt_result cublasLtMatmulAlgoGetHeuristic(lt_handle, lt_description description, lt_layout a, lt_layout b, lt_layout,
+                                         lt_layout d, lt_preference preference, int wanted, lt_heuristic *results,
+                                         int *found)
+{
+  sizes s;
+  *found = 0;
+  if (!find_sizes(description, a, b, d, &s))
+    return INVALID_VALUE;
+  if (a->type == LT_R_64F)
+    return NOT_SUPPORTED;
+  if (wanted < 1)
+    return INVALID_VALUE;
+  results[0] = {};
+  for (int i = 0; i < 4; i++)
+    results[0].algorithm.data[i] = preference->alignment[i];
+  *found = 1;
+  return SUCCESS;
+}
+
+/* One algorithm, of number 0; k is not split. */
+lt_result cublasLtMatmulAlgoConfigGetAttribute(const lt_algorithm *, int attribute, void *value, size_t bytes,
+                                               size_t *written)
+{
+  memset(value, 0, bytes);
+  if (attribute == LT_CONFIG_SPLIT_K)
+    store(value, 0, (uint32_t)1);
+  *written = bytes;
+  return SUCCESS;
+}
+
+/* op(X) as floats, [rows][columns]. */
+static std::vector<float> take(const void *from, lt_layout layout, bool transposed, bool tf32, uint64_t rows,
+                               uint64_t columns)
+{
+  std::vector<float> values(rows * columns);
+  for (uint64_t row = 0; row < rows; row++)
+    for (uint64_t column = 0; column < columns; column++)
+      values[row * columns + column] =
+          number_at(layout->type, tf32, from,
+                    transposed ? row * (uint64_t)layout->leading + column : column * (uint64_t)layout->leading + row);
+  return values;
+}
+
+static void multiply_one(const sizes &s, lt_description d, const void *a, lt_layout a_layout, const void *b,
+                         lt_layout b_layout, void *result, lt_layout result_layout)
+{
+  bool tf32 = d->compute == LT_COMPUTE_32F_FAST_TF32;
+  std::vector<float> left = take(a, a_layout, d->transposed[0], tf32, s.m, s.k);
+  std::vector<float> right = take(b, b_layout, d->transposed[1], tf32, s.k, s.n), sums(s.n);
+  for (uint64_t row = 0; row < s.m; row++) {
+    sums.assign(s.n, 0);
+    for (uint64_t i = 0; i < s.k; i++)
+      for (uint64_t column = 0; column < s.n; column++)
+        sums[column] += left[row * s.k + i] * right[i * s.n + column];
+    for (uint64_t column = 0; column < s.n; column++)
+      put_number(result_layout->type, result, column * (uint64_t)result_layout->leading + row, sums[column]);
+  }
+}
+
+static bool is_usable(const void *data, lt_layout layout, uint64_t alignment)
+{
+  uint64_t last = (uint64_t)(layout->batch_count - 1) * (uint64_t)layout->batch_stride +
+                  (layout->columns - 1) * (uint64_t)layout->leading + layout->rows;
+  return (uintptr_t)data % alignment == 0 && memory_holds(data, last * size_of(layout->type));
+}
+
+lt_result cublasLtMatmul(lt_handle, lt_description description, const void *alpha, const void *a, lt_layout a_layout,
+                         const void *b, lt_layout b_layout, const void *beta, const void *, lt_layout, void *d,
+                         lt_layout d_layout, const lt_algorithm *algorithm, void *, size_t, cu_stream)
+{
+  sizes s;
+  if (!find_sizes(description, a_layout, b_layout, d_layout, &s) || load<float>(alpha, 0) != 1 ||
+      load<float>(beta, 0) != 0)
+    return INVALID_VALUE;
+  if (!is_usable(a, a_layout, algorithm->data[0]) || !is_usable(b, b_layout, algorithm->data[1]) ||
+      !is_usable(d, d_layout, algorithm->data[3]))
+    return EXECUTION_FAILED;
+  for (int64_t i = 0; i < d_layout->batch_count; i++)
+    multiply_one(s, description, (const byte *)a + (size_t)(i * a_layout->batch_stride) * size_of(a_layout->type),
+                 a_layout, (const byte *)b + (size_t)(i * b_layout->batch_stride) * size_of(b_layout->type), b_layout,
+                 (byte *)d + (size_t)(i * d_layout->batch_stride) * size_of(d_layout->type), d_layout);
+  return SUCCESS;
+}

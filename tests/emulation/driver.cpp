@@ -1,0 +1,440 @@
+/* The CUDA driver's interface (runtime/cuda/driver.h) over threads of the host: a device "cuda:0" whose work is done when
+ * it is asked for. HEADROOM_EMULATED_CAPABILITY (90) is the compute capability, such as 80. */
+#include "block.h"
+#include "image.h"
+#include "memory.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <functional>
+#include <unistd.h>
+
+#define _Alignas alignas
+extern "C" {
+#include "runtime/cuda/driver.h"
+
+#define DECLARE(name, parameters) cu_result name parameters;
+HR_DRIVER_LIST(DECLARE)
+HR_DRIVER_NEWER_LIST(DECLARE)
+#undef DECLARE
+}
+
+namespace emulation {
+extern unsigned reserved_bytes;
+}
+
+using namespace emulation;
+
+constexpr cu_result INVALID_VALUE = 1, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, LAUNCH_FAILED = 719,
+                    UNSUPPORTED = 801, SUCCESS = CU_SUCCESS, OUT_OF_MEMORY = CU_ERROR_OUT_OF_MEMORY;
+
+constexpr int MULTIPROCESSORS = 3; /* few, so that blocks of persistent grids get much to do */
+constexpr int SHARED_MOST = 227 << 10, SHARED_USUAL = 48 << 10;
+
+struct cu_context_st {
+  int pushed;
+};
+struct cu_stream_st {
+  bool captures;
+  std::vector<std::function<cu_result()>> captured;
+};
+struct cu_event_st {
+  int unused;
+};
+struct cu_graph_st {
+  std::vector<std::function<cu_result()>> nodes;
+};
+struct cu_graph_exec_st {
+  std::vector<std::function<cu_result()>> nodes;
+};
+struct cu_module_st {
+  void *handle;
+  unsigned static_bytes;
+  std::vector<cu_function_st *> functions;
+};
+struct cu_function_st {
+  const kernel *program;
+  unsigned static_bytes, shared_most;
+};
+
+static cu_context_st context;
+
+/* Does it, or keeps it for a graph. */
+static cu_result order(cu_stream stream, std::function<cu_result()> work)
+{
+  if (!stream || !stream->captures)
+    return work();
+  stream->captured.push_back(std::move(work));
+  return SUCCESS;
+}
+
+/* ---- the device ---- */
+
+cu_result cuInit(unsigned)
+{
+  return SUCCESS;
+}
+
+cu_result cuDriverGetVersion(int *version)
+{
+  *version = 13000;
+  return SUCCESS;
+}
+
+cu_result cuGetErrorName(cu_result result, const char **name)
+{
+  *name = result == LAUNCH_FAILED ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR";
+  return SUCCESS;
+}
+
+cu_result cuGetErrorString(cu_result result, const char **text)
+{
+  *text = result == LAUNCH_FAILED   ? the.problem.c_str()
+          : result == OUT_OF_MEMORY ? "out of memory"
+          : result == UNSUPPORTED   ? "the emulation has none of it"
+                                    : "invalid value";
+  return SUCCESS;
+}
+
+cu_result cuDeviceGetCount(int *count)
+{
+  *count = 1;
+  return SUCCESS;
+}
+
+cu_result cuDeviceGet(cu_device *device, int ordinal)
+{
+  *device = ordinal;
+  return ordinal == 0 ? SUCCESS : INVALID_VALUE;
+}
+
+cu_result cuDeviceGetName(char *name, int size, cu_device)
+{
+  snprintf(name, (size_t)size, "emulated GPU");
+  return SUCCESS;
+}
+
+static int capability()
+{
+  const char *text = getenv("HEADROOM_EMULATED_CAPABILITY");
+  return text && *text ? atoi(text) : 90;
+}
+
+cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device)
+{
+  switch (attribute) {
+  case CU_MAX_SHARED_OPTIN: *value = SHARED_MOST; break;
+  case CU_CLOCK_KHZ: *value = 1000000; break;
+  case CU_MULTIPROCESSORS: *value = MULTIPROCESSORS; break;
+  case CU_MEMORY_CLOCK_KHZ: *value = 1000000; break;
+  case CU_MEMORY_BUS_BITS: *value = 64; break;
+  case CU_L2_BYTES: *value = 1 << 20; break;
+  case CU_CAPABILITY_MAJOR: *value = capability() / 10; break;
+  case CU_CAPABILITY_MINOR: *value = capability() % 10; break;
+  case CU_SHARED_BYTES: *value = SHARED_MOST + 1024; break;
+  default: return INVALID_VALUE;
+  }
+  return SUCCESS;
+}
+
+cu_result cuDeviceTotalMem_v2(size_t *bytes, cu_device)
+{
+  *bytes = MEMORY_BYTES;
+  return SUCCESS;
+}
+
+cu_result cuDeviceGetPCIBusId(char *id, int size, cu_device)
+{
+  snprintf(id, (size_t)size, "0000:00:00.0");
+  return SUCCESS;
+}
+
+cu_result cuDevicePrimaryCtxRetain(cu_context *retained, cu_device)
+{
+  *retained = &context;
+  return SUCCESS;
+}
+
+cu_result cuDevicePrimaryCtxRelease_v2(cu_device)
+{
+  return SUCCESS;
+}
+
+cu_result cuCtxPushCurrent_v2(cu_context)
+{
+  context.pushed++;
+  return SUCCESS;
+}
+
+cu_result cuCtxPopCurrent_v2(cu_context *popped)
+{
+  *popped = &context;
+  return context.pushed-- > 0 ? SUCCESS : INVALID_CONTEXT;
+}
+
+/* ---- memory ---- */
+
+cu_result cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+  *total = MEMORY_BYTES;
+  *available = MEMORY_BYTES - memory_used();
+  return SUCCESS;
+}
+
+cu_result cuMemAlloc_v2(cu_address *address, size_t bytes)
+{
+  if (bytes == 0)
+    return INVALID_VALUE;
+  *address = (cu_address)memory_allocate(bytes);
+  return *address ? SUCCESS : OUT_OF_MEMORY;
+}
+
+cu_result cuMemFree_v2(cu_address address)
+{
+  return !address || memory_free((void *)address) ? SUCCESS : INVALID_VALUE;
+}
+
+cu_result cuMemcpyHtoDAsync_v2(cu_address to, const void *from, size_t bytes, cu_stream stream)
+{
+  if (!memory_holds((void *)to, bytes))
+    return INVALID_VALUE;
+  return order(stream, [=] { return memcpy((void *)to, from, bytes), SUCCESS; });
+}
+
+cu_result cuMemcpyDtoHAsync_v2(void *to, cu_address from, size_t bytes, cu_stream stream)
+{
+  if (!memory_holds((void *)from, bytes))
+    return INVALID_VALUE;
+  return order(stream, [=] { return memcpy(to, (void *)from, bytes), SUCCESS; });
+}
+
+cu_result cuMemcpyDtoDAsync_v2(cu_address to, cu_address from, size_t bytes, cu_stream stream)
+{
+  if (!memory_holds((void *)to, bytes) || !memory_holds((void *)from, bytes))
+    return INVALID_VALUE;
+  return order(stream, [=] { return memmove((void *)to, (void *)from, bytes), SUCCESS; });
+}
+
+cu_result cuMemsetD8Async(cu_address to, unsigned char value, size_t bytes, cu_stream stream)
+{
+  if (!memory_holds((void *)to, bytes))
+    return INVALID_VALUE;
+  return order(stream, [=] { return memset((void *)to, value, bytes), SUCCESS; });
+}
+
+/* ---- streams, graphs, events: nothing is ever under way, and no time is measured ---- */
+
+cu_result cuStreamCreate(cu_stream *stream, unsigned)
+{
+  *stream = new cu_stream_st();
+  return SUCCESS;
+}
+
+cu_result cuStreamDestroy_v2(cu_stream stream)
+{
+  delete stream;
+  return SUCCESS;
+}
+
+cu_result cuStreamSynchronize(cu_stream)
+{
+  return SUCCESS;
+}
+
+cu_result cuStreamBeginCapture_v2(cu_stream stream, int)
+{
+  stream->captures = true;
+  stream->captured.clear();
+  return SUCCESS;
+}
+
+cu_result cuStreamEndCapture(cu_stream stream, cu_graph *graph)
+{
+  stream->captures = false;
+  *graph = new cu_graph_st{std::move(stream->captured)};
+  stream->captured.clear();
+  return SUCCESS;
+}
+
+cu_result cuGraphInstantiateWithFlags(cu_graph_exec *executable, cu_graph graph, unsigned long long)
+{
+  *executable = new cu_graph_exec_st{graph->nodes};
+  return SUCCESS;
+}
+
+cu_result cuGraphLaunch(cu_graph_exec executable, cu_stream)
+{
+  for (const auto &node : executable->nodes) {
+    cu_result result = node();
+    if (result != SUCCESS)
+      return result;
+  }
+  return SUCCESS;
+}
+
+cu_result cuGraphDestroy(cu_graph graph)
+{
+  delete graph;
+  return SUCCESS;
+}
+
+cu_result cuGraphExecDestroy(cu_graph_exec executable)
+{
+  delete executable;
+  return SUCCESS;
+}
+
+cu_result cuEventCreate(cu_event *event, unsigned)
+{
+  *event = new cu_event_st();
+  return SUCCESS;
+}
+
+cu_result cuEventDestroy_v2(cu_event event)
+{
+  delete event;
+  return SUCCESS;
+}
+
+cu_result cuEventRecord(cu_event, cu_stream)
+{
+  return SUCCESS;
+}
+
+cu_result cuEventRecordWithFlags(cu_event, cu_stream, unsigned)
+{
+  return SUCCESS;
+}
+
+cu_result cuEventSynchronize(cu_event)
+{
+  return SUCCESS;
+}
+
+cu_result cuEventElapsedTime(float *ms, cu_event, cu_event)
+{
+  *ms = 1;
+  return SUCCESS;
+}
+
+/* ---- modules and launches ---- */
+
+/* From a file that is gone as soon as it is loaded. */
+static void *load_library(const char *library, size_t bytes)
+{
+  char path[] = "/tmp/headroom-emulation-XXXXXX";
+  int file = mkstemp(path);
+  void *handle = nullptr;
+  if (file < 0)
+    return nullptr;
+  if (write(file, library, bytes) == (ssize_t)bytes)
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    fprintf(stderr, "emulation: %s\n", dlerror());
+  close(file);
+  unlink(path);
+  return handle;
+}
+
+cu_result cuModuleLoadData(cu_module *module, const void *image)
+{
+  const image_header *header = (const image_header *)image;
+  if (header->magic != IMAGE_MAGIC)
+    return INVALID_IMAGE;
+  reserved_bytes = 0;
+  void *handle = load_library((const char *)(header + 1), header->bytes);
+  if (!handle)
+    return INVALID_IMAGE;
+  *module = new cu_module_st{handle, reserved_bytes, {}};
+  return SUCCESS;
+}
+
+cu_result cuModuleUnload(cu_module module)
+{
+  for (cu_function function : module->functions)
+    delete function;
+  dlclose(module->handle);
+  delete module;
+  return SUCCESS;
+}
+
+cu_result cuModuleGetFunction(cu_function *function, cu_module module, const char *name)
+{
+  const kernel *list = (const kernel *)dlsym(module->handle, "emulation_kernels");
+  for (; list && list->name; list++) {
+    if (strcmp(list->name, name) == 0) {
+      *function = new cu_function_st{list, module->static_bytes, SHARED_USUAL};
+      module->functions.push_back(*function);
+      return SUCCESS;
+    }
+  }
+  return NOT_FOUND;
+}
+
+cu_result cuFuncSetAttribute(cu_function function, int attribute, int value)
+{
+  if (attribute != CU_FUNCTION_SHARED_MOST || value < 0 || value > SHARED_MOST)
+    return INVALID_VALUE;
+  function->shared_most = (unsigned)value;
+  return SUCCESS;
+}
+
+/* What the driver refuses. */
+static const char *refusal(const cu_function_st &f, const launch &job)
+{
+  const dim3 &grid = job.grid, &size = job.size;
+  const kernel &k = *f.program;
+  unsigned threads = size.x * size.y * size.z;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || threads == 0)
+    return "a launch of nothing";
+  if (grid.x > 0x7FFFFFFF || grid.y > 0xFFFF || grid.z > 0xFFFF)
+    return "too large a grid";
+  if (size.x > 1024 || size.y > 1024 || size.z > 64 || threads > 1024)
+    return "too large a block";
+  if (k.most_threads > 0 && threads > k.most_threads)
+    return "more threads than the kernel's launch bounds";
+  if (job.shared_bytes > f.shared_most || job.shared_bytes + job.static_bytes > SHARED_MOST)
+    return "more shared memory than the function was allowed";
+  if (grid.x % k.cluster[0] != 0 || grid.y % k.cluster[1] != 0 || grid.z % k.cluster[2] != 0)
+    return "a grid of parts of clusters";
+  if (k.cluster[1] * k.cluster[2] != 1)
+    return "clusters that the emulation has not: they lie along x";
+  return nullptr;
+}
+
+static cu_result run(const cu_function_st &f, const launch &job)
+{
+  const char *refused = refusal(f, job);
+  if (refused) {
+    the.problem = std::string("kernel ") + f.program->name + ": " + refused;
+    return LAUNCH_FAILED;
+  }
+  if (!run_grid(job))
+    return LAUNCH_FAILED;
+  std::string damage = memory_damage();
+  if (damage.empty())
+    return SUCCESS;
+  the.problem = std::string("kernel ") + f.program->name + " " + damage;
+  return LAUNCH_FAILED;
+}
+
+cu_result cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                         unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments,
+                         void **)
+{
+  if (stream && stream->captures)
+    return UNSUPPORTED; /* a graph would need the arguments' sizes */
+  launch job = {function->program, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
+                shared_bytes,      function->static_bytes,   arguments};
+  return run(*function, job);
+}
+
+/* ---- tensor maps ---- */
+
+cu_result cuTensorMapEncodeTiled(cu_tensor_map *, int, uint32_t, void *, const uint64_t *, const uint64_t *,
+                                 const uint32_t *, const uint32_t *, int, int, int, int)
+{
+  return UNSUPPORTED;
+}

@@ -1,0 +1,13 @@
+/* What nvrtc.cpp gives and driver.cpp loads: this, then a shared library. */
+#pragma once
+#include <cstdint>
+
+namespace emulation {
+
+constexpr uint64_t IMAGE_MAGIC = 0x4E4F4954414C554Du;
+
+struct image_header {
+  uint64_t magic, bytes;
+};
+
+} // namespace emulation

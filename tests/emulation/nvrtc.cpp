@@ -1,0 +1,184 @@
+/* NVRTC's interface over the host's C++ compiler: an image is a shared library of the host with its length in front.
+ *
+ * EMULATION_COMPILER, EMULATION_SOURCES (the folder of device.h) and EMULATION_DRIVER (what libraries link) are the build's. */
+#include "image.h"
+#include "translate.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+extern "C" {
+#include "runtime/cuda/nvrtc.h"
+}
+
+struct rtc_program_st {
+  std::string source, name, log, image;
+  std::map<std::string, std::string> headers;
+};
+
+namespace {
+
+using emulation::image_header;
+
+std::string read_file(const std::string &path)
+{
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+void write_file(const std::string &path, const std::string &text)
+{
+  for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
+    mkdir(path.substr(0, slash).c_str(), 0700);
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  if (!file.flush())
+    throw std::runtime_error("error: " + path + " cannot be written");
+}
+
+/* A folder of its own that goes with it. */
+struct scratch {
+  std::string path;
+
+  scratch()
+  {
+    const char *base = getenv("TMPDIR");
+    path = std::string(base && *base ? base : "/tmp") + "/headroom-emulation-XXXXXX";
+    if (!mkdtemp(path.data()))
+      throw std::runtime_error("error: no folder for temporary files");
+  }
+
+  ~scratch()
+  {
+    run("rm -rf '" + path + "'");
+  }
+
+  /* Whether the command succeeds. */
+  static bool run(const std::string &command)
+  {
+    return system(command.c_str()) == 0;
+  }
+};
+
+/* "--gpu-architecture=sm_90a" is __CUDA_ARCH__=900; -D as it is; the rest is for NVRTC. */
+std::string definitions(int count, const char *const *options)
+{
+  std::string text = " -D__CUDACC__ -D__CUDACC_RTC__ -D__device__= -D__host__= -D__forceinline__=inline"
+                     " -D__grid_constant__= -D__restrict__=";
+  for (int i = 0; i < count; i++) {
+    const char *architecture = strstr(options[i], "--gpu-architecture=sm_");
+    if (architecture)
+      text += " -D__CUDA_ARCH__=" + std::to_string(atoi(strchr(architecture, '_') + 1)) + "0";
+    else if (strncmp(options[i], "-D", 2) == 0)
+      text += std::string(" '") + options[i] + "'";
+  }
+  return text;
+}
+
+#define LANGUAGE " -std=c++17 -x c++ -w"
+#define CODE                                                           \
+  " -O1 -fPIC -shared -fno-exceptions -fno-rtti -fno-strict-aliasing " \
+  "-ffp-contract=off " EMULATION_FLAGS
+
+void compile(rtc_program_st &program, int count, const char *const *options)
+{
+  scratch folder;
+  const std::string &at = folder.path;
+  auto attempt = [&](const std::string &command) {
+    if (scratch::run(EMULATION_COMPILER LANGUAGE + command + " >'" + at + "/log' 2>&1"))
+      return;
+    throw std::runtime_error(read_file(at + "/log"));
+  };
+  for (const auto &[name, text] : program.headers)
+    write_file(at + "/" + name, text);
+  write_file(at + "/" + program.name, program.source);
+  attempt(" -E -I'" + at + "'" + definitions(count, options) + " -o '" + at + "/plain' '" + at + "/" + program.name +
+          "'");
+  write_file(at + "/program.cpp", emulation::translate(read_file(at + "/plain")));
+  attempt(CODE " -include " EMULATION_SOURCES "/device.h -o '" + at + "/program.so' '" + at +
+          "/program.cpp' -x none " EMULATION_DRIVER);
+  std::string library = read_file(at + "/program.so");
+  image_header header = {emulation::IMAGE_MAGIC, library.size()};
+  program.image.assign((const char *)&header, sizeof header);
+  program.image += library;
+}
+
+} // namespace
+
+extern "C" {
+
+const char *nvrtcGetErrorString(rtc_result result)
+{
+  return result == RTC_SUCCESS ? "success" : result == RTC_COMPILATION ? "compilation failed" : "failed";
+}
+
+/* Caches are keyed by the version: the second number stands for what programs are compiled with. */
+rtc_result nvrtcVersion(int *major, int *minor)
+{
+  *major = 0;
+  *minor = EMULATION_VERSION;
+  return RTC_SUCCESS;
+}
+
+rtc_result nvrtcCreateProgram(rtc_program *program, const char *source, const char *name, int headers,
+                              const char *const *texts, const char *const *names)
+{
+  *program = new rtc_program_st{source, name ? name : "program.cu", "", "", {}};
+  for (int i = 0; i < headers; i++)
+    (*program)->headers[names[i]] = texts[i];
+  return RTC_SUCCESS;
+}
+
+rtc_result nvrtcDestroyProgram(rtc_program *program)
+{
+  delete *program;
+  *program = nullptr;
+  return RTC_SUCCESS;
+}
+
+rtc_result nvrtcCompileProgram(rtc_program program, int count, const char *const *options)
+{
+  try {
+    compile(*program, count, options);
+    return RTC_SUCCESS;
+  } catch (const std::exception &problem) {
+    program->log = problem.what();
+    return RTC_COMPILATION;
+  }
+}
+
+rtc_result nvrtcGetCUBINSize(rtc_program program, size_t *bytes)
+{
+  *bytes = program->image.size();
+  return RTC_SUCCESS;
+}
+
+rtc_result nvrtcGetCUBIN(rtc_program program, char *image)
+{
+  memcpy(image, program->image.data(), program->image.size());
+  return RTC_SUCCESS;
+}
+
+rtc_result nvrtcGetProgramLogSize(rtc_program program, size_t *bytes)
+{
+  *bytes = program->log.size() + 1;
+  return RTC_SUCCESS;
+}
+
+rtc_result nvrtcGetProgramLog(rtc_program program, char *text)
+{
+  memcpy(text, program->log.c_str(), program->log.size() + 1);
+  return RTC_SUCCESS;
+}
+}

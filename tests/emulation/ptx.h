@@ -1,0 +1,280 @@
+/* PTX instructions as functions: translate.cpp turns `asm("cvt.rn.f16.f32 %0, %1;" …)` into ptx::cvt_rn_f16_f32(…), dots
+ * becoming underscores, with the operands in the instruction's order, {…} as list(…) and a shape (m16n8k16) as the first
+ * argument. An instruction that is missing here is an error of the compiler with its name. What they do: PTX manual. */
+#pragma once
+#include "machine.h"
+
+namespace ptx {
+
+using emulation::format;
+
+/* Registers in braces. */
+template <class T, unsigned N> struct registers {
+  T *at[N];
+};
+
+template <class T, class... REST> inline registers<T, 1 + sizeof...(REST)> list(T &first, REST &...rest)
+{
+  return {{&first, &rest...}};
+}
+
+template <unsigned M, unsigned N, unsigned K> struct shape {
+};
+
+/* What an instruction writes to or reads from a register, whatever type the program has given that. */
+template <class T, class V> inline void put(T &to, V value)
+{
+  static_assert(sizeof(T) == sizeof(V), "a register has another size than the instruction's type");
+  __builtin_memcpy(&to, &value, sizeof to);
+}
+
+template <class V, class T> inline V get(const T &from)
+{
+  static_assert(sizeof(T) == sizeof(V), "a register has another size than the instruction's type");
+  V value;
+  __builtin_memcpy(&value, &from, sizeof value);
+  return value;
+}
+
+/* ---- registers ---- */
+
+template <class T, class U> inline void mov_b32(T &to, U from)
+{
+  put(to, (unsigned)from);
+}
+template <class T, class U> inline void mov_u32(T &to, U from)
+{
+  put(to, (unsigned)from);
+}
+template <class T, class U> inline void mov_b64(T &to, U from)
+{
+  put(to, (emulation::word64)from);
+}
+template <class T, class U> inline void mov_u64(T &to, U from)
+{
+  put(to, (emulation::word64)from);
+}
+
+template <class A, class B> inline void setp_ne_s32(bool &p, A a, B b)
+{
+  p = (int)a != (int)b;
+}
+template <class A, class B> inline void setp_eq_s32(bool &p, A a, B b)
+{
+  p = (int)a == (int)b;
+}
+template <class A, class B> inline void setp_ne_b32(bool &p, A a, B b)
+{
+  p = (unsigned)a != (unsigned)b;
+}
+template <class A, class B> inline void setp_ne_u32(bool &p, A a, B b)
+{
+  p = (unsigned)a != (unsigned)b;
+}
+template <class A, class B> inline void setp_eq_u32(bool &p, A a, B b)
+{
+  p = (unsigned)a == (unsigned)b;
+}
+
+/* ---- number formats ---- */
+
+template <class A, class B> inline void cvt_f32_f16(A &to, const B &from)
+{
+  put(to, emulation::from_half(get<unsigned short>(from)));
+}
+
+template <class A, class B> inline void cvt_rn_f16_f32(A &to, const B &from)
+{
+  put(to, emulation::to_half(get<float>(from)));
+}
+
+template <class A, class B> inline void cvt_rn_bf16_f32(A &to, const B &from)
+{
+  put(to, emulation::to_bfloat(get<float>(from)));
+}
+
+template <class A, class B, class C> inline void cvt_rn_f16x2_f32(A &to, const B &high, const C &low)
+{
+  put(to, emulation::to_half(get<float>(low)) | (unsigned)emulation::to_half(get<float>(high)) << 16);
+}
+
+template <class A, class B, class C> inline void cvt_rn_bf16x2_f32(A &to, const B &high, const C &low)
+{
+  put(to, emulation::to_bfloat(get<float>(low)) | (unsigned)emulation::to_bfloat(get<float>(high)) << 16);
+}
+
+template <class A, class B> inline void cvt_rn_f16x2_e4m3x2(A &to, const B &from)
+{
+  unsigned two = get<unsigned short>(from);
+  float low = emulation::from_e4m3((emulation::byte)two), high = emulation::from_e4m3((emulation::byte)(two >> 8));
+  cvt_rn_f16x2_f32(to, high, low);
+}
+
+template <class A, class B, class C> inline void cvt_rn_satfinite_e4m3x2_f32(A &to, const B &high, const C &low)
+{
+  put(to, (unsigned short)(emulation::to_e4m3(get<float>(low)) | emulation::to_e4m3(get<float>(high)) << 8));
+}
+
+template <class A, class B> inline void cvt_rn_tf32_f32(A &to, const B &from)
+{
+  put(to, emulation::to_tf32(get<float>(from), false));
+}
+
+template <class A, class B> inline void cvt_rna_tf32_f32(A &to, const B &from)
+{
+  put(to, emulation::to_tf32(get<float>(from), true));
+}
+
+template <class A, class B> inline void ex2_approx_ftz_f32(A &to, const B &from)
+{
+  float result = __builtin_exp2f(get<float>(from));
+  put(to, result < 0x1p-126f ? 0.0f : result);
+}
+
+/* ---- memory ---- */
+
+template <class T, unsigned N> inline void load_shared(const registers<T, N> &to, unsigned address, const char *what)
+{
+  const emulation::byte *from = emulation::shared_bytes(address, N * sizeof(T), N * sizeof(T), what);
+  for (unsigned i = 0; i < N; i++)
+    __builtin_memcpy(to.at[i], from + i * sizeof(T), sizeof(T));
+}
+
+template <class T> inline void ld_shared_v4_u32(const registers<T, 4> &to, unsigned from)
+{
+  load_shared(to, from, "ld.shared.v4");
+}
+template <class T> inline void ld_shared_v2_u32(const registers<T, 2> &to, unsigned from)
+{
+  load_shared(to, from, "ld.shared.v2");
+}
+template <class T> inline void ld_shared_v4_b32(const registers<T, 4> &to, unsigned from)
+{
+  load_shared(to, from, "ld.shared.v4");
+}
+template <class T> inline void ld_shared_v2_b32(const registers<T, 2> &to, unsigned from)
+{
+  load_shared(to, from, "ld.shared.v2");
+}
+template <class T> inline void ld_shared_v4_f32(const registers<T, 4> &to, unsigned from)
+{
+  load_shared(to, from, "ld.shared.v4");
+}
+
+template <class P, class T> inline void st_global_v4_b32(P to, const registers<T, 4> &from)
+{
+  emulation::check_global((const void *)to, 16, 16, "st.global.v4");
+  for (unsigned i = 0; i < 4; i++)
+    __builtin_memcpy((emulation::byte *)to + 4 * i, from.at[i], 4);
+}
+
+inline void cp_async_cg_shared_global(unsigned to, const void *from, unsigned bytes)
+{
+  emulation::copy_async(to, from, bytes, bytes);
+}
+inline void cp_async_cg_shared_global(unsigned to, const void *from, unsigned bytes, unsigned taken)
+{
+  emulation::copy_async(to, from, bytes, taken);
+}
+inline void cp_async_ca_shared_global(unsigned to, const void *from, unsigned bytes)
+{
+  emulation::copy_async(to, from, bytes, bytes);
+}
+inline void cp_async_ca_shared_global(unsigned to, const void *from, unsigned bytes, unsigned taken)
+{
+  emulation::copy_async(to, from, bytes, taken);
+}
+inline void cp_async_commit_group()
+{
+  emulation::copies_commit();
+}
+inline void cp_async_wait_group(unsigned left)
+{
+  emulation::copies_wait(left);
+}
+inline void cp_async_wait_all()
+{
+  emulation::copies_wait(~0u);
+}
+
+/* ---- clusters ---- */
+
+inline unsigned special_cluster_ctarank()
+{
+  return emulation::cluster_rank();
+}
+inline void barrier_cluster_arrive_release_aligned()
+{
+  emulation::cluster_arrive();
+}
+inline void barrier_cluster_wait_acquire_aligned()
+{
+  emulation::cluster_wait();
+}
+
+template <class A> inline void mapa_shared__cluster_u32(A &to, unsigned address, unsigned rank)
+{
+  put(to, (address & (emulation::SHARED_WINDOW - 1)) | rank << emulation::SHARED_RANK);
+}
+
+template <class V> inline void st_shared__cluster_f32(unsigned to, const V &value)
+{
+  __builtin_memcpy(emulation::cluster_bytes(to, 4, 4, "st.shared::cluster"), &value, 4);
+}
+
+/* ---- matrices ---- */
+
+template <class T> inline void ldmatrix_sync_aligned_m8n8_x4_shared_b16(const registers<T, 4> &to, unsigned row)
+{
+  emulation::load_matrices((unsigned *const *)to.at, 4, row, false);
+}
+
+template <class T> inline void ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16(const registers<T, 4> &to, unsigned row)
+{
+  emulation::load_matrices((unsigned *const *)to.at, 4, row, true);
+}
+
+template <class T> inline void ldmatrix_sync_aligned_m8n8_x2_shared_b16(const registers<T, 2> &to, unsigned row)
+{
+  emulation::load_matrices((unsigned *const *)to.at, 2, row, false);
+}
+
+template <class T> inline void ldmatrix_sync_aligned_m8n8_x2_trans_shared_b16(const registers<T, 2> &to, unsigned row)
+{
+  emulation::load_matrices((unsigned *const *)to.at, 2, row, true);
+}
+
+template <class T> inline void stmatrix_sync_aligned_m8n8_x4_shared_b16(unsigned row, const registers<T, 4> &from)
+{
+  unsigned words[4];
+  for (int i = 0; i < 4; i++)
+    words[i] = *from.at[i];
+  emulation::store_matrices(row, words, 4, false);
+}
+
+template <class D, class A, class B, class C>
+inline void multiply(format type, const registers<D, 4> &d, const registers<A, 4> &a, const registers<B, 2> &b,
+                     const registers<C, 4> &c)
+{
+  unsigned left[4], right[2] = {*b.at[0], *b.at[1]};
+  float sums[4];
+  for (int i = 0; i < 4; i++) {
+    left[i] = *a.at[i];
+    sums[i] = *c.at[i];
+  }
+  emulation::multiply(type, d.at, left, right, sums);
+}
+
+#define MMA(NAME, K, TYPE)                                                                                     \
+  template <class D, class A, class B, class C>                                                                \
+  inline void mma_sync_aligned_row_col_##NAME(shape<16, 8, K>, const D &d, const A &a, const B &b, const C &c) \
+  {                                                                                                            \
+    multiply(TYPE, d, a, b, c);                                                                                \
+  }
+MMA(f32_f16_f16_f32, 16, format::f16)
+MMA(f32_bf16_bf16_f32, 16, format::bf16)
+MMA(f32_tf32_tf32_f32, 8, format::tf32)
+MMA(f32_e4m3_e4m3_f32, 32, format::e4m3)
+#undef MMA
+
+} // namespace ptx

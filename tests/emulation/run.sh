@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Runs a test program against the emulated GPU instead of a real one: its kernels' programs are compiled by the host's C++
+# compiler and run on the CPU.
+#   run.sh BUILD PROGRAM [WHAT [SHARE]]     run.sh build/debug test_attention_edges attention_flash_sm80
+# WHAT: one attention kernel, or formats for test_row_kernels ("fp32 tf32"). SHARE: every SHAREth case, and as many
+# combinations fewer; all with HEADROOM_TEST=thorough.
+set -euo pipefail
+build=$(cd "$1" && pwd)
+program=$2
+share=${4:-1}
+case " ${HEADROOM_TEST:-} " in *" thorough "*) share=1 ;; esac
+export LD_LIBRARY_PATH=$build/tests/emulation${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export XDG_CACHE_HOME=$build/tests/emulation/cache
+export HEADROOM_TEST="${HEADROOM_TEST:-} gpu required"
+case ${3:-} in
+attention*) export HEADROOM_TEST_KERNEL=$3 ;;
+*) HEADROOM_TEST+=" ${3:-}" ;;
+esac
+export HEADROOM_TEST_SHARE=$share HEADROOM_TEST_SAMPLES=${HEADROOM_TEST_SAMPLES:-$((80 / share + 1))}
+exec "$build/tests/$program"

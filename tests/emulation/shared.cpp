@@ -1,0 +1,121 @@
+/* Shared memory, and copies to it that are under way: most arrive as late as they may, some at once, so that both reading
+ * too early and overwriting too early are seen. */
+#include "block.h"
+#include "memory.h"
+
+#include <cstring>
+
+namespace emulation {
+
+static block &own_block()
+{
+  return *the.running->owner;
+}
+
+void *dynamic_shared()
+{
+  return own_block().shared + SHARED_DYNAMIC_AT;
+}
+
+/* Programs ask when they are loaded, before they run: the driver counts for each what it reserves. */
+unsigned reserved_bytes;
+
+unsigned reserve_shared(unsigned bytes, unsigned alignment)
+{
+  unsigned place = (reserved_bytes + alignment - 1) / alignment * alignment;
+  reserved_bytes = place + bytes;
+  return place;
+}
+
+static unsigned static_at()
+{
+  return SHARED_DYNAMIC_AT + (the.job.shared_bytes + 15) / 16 * 16;
+}
+
+void *static_shared(unsigned place)
+{
+  return own_block().shared + static_at() + place;
+}
+
+unsigned shared_address(const void *data)
+{
+  const block &b = own_block();
+  ptrdiff_t offset = (const byte *)data - b.shared;
+  if (offset < 0 || offset > (ptrdiff_t)SHARED_WINDOW)
+    fail("%p is no address of the block's shared memory", data);
+  return (unsigned)offset | b.rank << SHARED_RANK;
+}
+
+static byte *bytes_of(const block &b, unsigned offset, unsigned bytes, unsigned alignment, const char *what)
+{
+  if (offset % alignment != 0)
+    fail("%s: shared address %u is not a multiple of %u", what, offset, alignment);
+  if (offset < SHARED_DYNAMIC_AT || offset + bytes > static_at() + the.job.static_bytes)
+    fail("%s: %u bytes at shared address %u, where the block has %u", what, bytes, offset - SHARED_DYNAMIC_AT,
+         the.job.shared_bytes);
+  return b.shared + offset;
+}
+
+byte *shared_bytes(unsigned address, unsigned bytes, unsigned alignment, const char *what)
+{
+  const block &b = own_block();
+  if (address >> SHARED_RANK != b.rank)
+    fail("%s: the address is of another block of the cluster", what);
+  return bytes_of(b, address & (SHARED_WINDOW - 1), bytes, alignment, what);
+}
+
+byte *cluster_bytes(unsigned address, unsigned bytes, unsigned alignment, const char *what)
+{
+  const cluster &c = *own_block().owner;
+  unsigned rank = address >> SHARED_RANK;
+  if (rank >= c.blocks.size())
+    fail("%s: block %u of a cluster of %zu", what, rank, c.blocks.size());
+  if (!c.blocks[rank]->begun || c.blocks[rank]->left == 0)
+    fail("%s: block %u of the cluster has %s", what, rank, c.blocks[rank]->begun ? "ended" : "not begun");
+  return bytes_of(*c.blocks[rank], address & (SHARED_WINDOW - 1), bytes, alignment, what);
+}
+
+/* ---- copies ---- */
+
+static void deliver(const copy &c)
+{
+  memcpy(c.to, c.from, c.taken);
+  memset(c.to + c.taken, 0, c.bytes - c.taken);
+}
+
+void copy_async(unsigned to, const void *from, unsigned bytes, unsigned taken)
+{
+  if (bytes != 4 && bytes != 8 && bytes != 16)
+    fail("cp.async of %u bytes", bytes);
+  if (taken > bytes)
+    fail("cp.async of %u bytes that takes %u", bytes, taken);
+  if (taken > 0)
+    check_global(from, taken, bytes, "cp.async");
+  copy c = {shared_bytes(to, bytes, bytes, "cp.async"), (const byte *)from, bytes, taken};
+  if (random_below(100) < the.eagerness)
+    deliver(c);
+  else
+    the.running->open.push_back(c);
+}
+
+void copies_commit()
+{
+  thread &t = *the.running;
+  t.groups.push_back(std::move(t.open));
+  t.open.clear();
+}
+
+void copies_wait(unsigned groups_left)
+{
+  thread &t = *the.running;
+  for (; !t.groups.empty() && (groups_left == ~0u || t.groups.size() > groups_left); t.groups.pop_front())
+    for (const copy &c : t.groups.front())
+      deliver(c);
+  if (groups_left != ~0u)
+    return;
+  for (const copy &c : t.open)
+    deliver(c);
+  t.open.clear();
+}
+
+} // namespace emulation
