@@ -43,8 +43,9 @@ typedef struct hr_measurement {
   hr_conditions conditions; /* of the device, right after the last sample */
   int64_t samples;
   int64_t discarded; /* samples left out as other processes had the cores while they were taken */
-  double min_ns, p10_ns, median_ns, mean_ns, p90_ns, max_ns, stddev_ns;
-  double median_low_ns, median_high_ns; /* 95% confidence interval of the median, by order statistics */
+  double min_ns, p10_ns, median_ns, mean_ns, p90_ns, max_ns, stddev_ns; /* stddev_ns NAN of one sample */
+  double median_low_ns, median_high_ns; /* 95% confidence interval of the median, by order statistics; of fewer
+                                           than 6 samples the least and the largest */
   double latency_ns; /* of a run alone, from the call until it is over, by the host's clock: the median of 100; NAN
                         where runs were not timed in groups, and in pairs */
   double flops_per_s, bytes_per_s; /* from the median; bytes as hr_gemm_bytes() */

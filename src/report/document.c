@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#define SAMPLES_FOR_INTERVAL 6 /* docs/measuring.md */
+
 static const char *const format_names[] = {
     [HR_FORMAT_TABLE] = "table", [HR_FORMAT_JSON] = "json", [HR_FORMAT_CSV] = "csv", [HR_FORMAT_MARKDOWN] = "markdown"};
 
@@ -78,6 +80,11 @@ void hr_put_field(const hr_document *document, const char *label, const char *fo
   fprintf(document->out, "%-*s", LABEL_WIDTH, label);
   hr_style_end(document->out, document->options, HR_STYLE_DIM);
   hr_text_wrap(document->out, clean, LABEL_WIDTH, LABEL_WIDTH, document->options->width);
+}
+
+const char *hr_interval_words(const hr_measurement *m)
+{
+  return m->samples < SAMPLES_FOR_INTERVAL ? "all from" : "95% interval";
 }
 
 void hr_put_heading(const hr_document *document, const char *format, ...)

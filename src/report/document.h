@@ -4,6 +4,8 @@
 
 #include "report/table.h"
 
+#include <headroom/measure.h>
+
 #include <locale.h>
 
 /** Numbers are written with a point whatever the process's locale: begin before the first number, end after the last.
@@ -49,6 +51,9 @@ void hr_json_put_memory(hr_json document, const hr_memory *memory);
 
 /** "label     text" with the label in 14 columns and the text wrapped; in Markdown a list item. */
 void hr_put_field(const hr_document *document, const char *label, const char *format, ...) HR_PRINTF(3, 4);
+
+/** What a measurement's median_low_ns and median_high_ns are the ends of: "95% interval", or of few samples "all from". */
+const char *hr_interval_words(const hr_measurement *m);
 
 /** A heading of a section of a table or Markdown document, with an empty line before it. */
 void hr_put_heading(const hr_document *document, const char *format, ...) HR_PRINTF(2, 3);

@@ -259,7 +259,7 @@ static void tell_times(const hr_document *document, const hr_prediction *p)
   size_t used = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     char time[HR_NUMBER_SIZE];
-    if (parts[i].time_ns == 0)
+    if (fabs(parts[i].time_ns) < 0.005) /* what rounding leaves of nothing */
       continue;
     hr_write_time(time, sizeof time, parts[i].time_ns);
     int written = snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "", parts[i].what, time);
@@ -282,8 +282,9 @@ static void tell_measurement(const hr_document *document, const gemm_report *r)
   hr_write_time(low, sizeof low, m->median_low_ns);
   hr_write_time(high, sizeof high, m->median_high_ns);
   hr_write_rate(rate, sizeof rate, m->flops_per_s, "FLOP/s");
-  hr_put_field(document, "measured", "%s median (95%%: %s … %s), %s, %" PRId64 " samples, %s caches, %s", median, low,
-               high, rate, m->samples, m->warm ? "warm" : "cold", m->kernel);
+  hr_put_field(document, "measured", "%s median (%s %s to %s), %s, %" PRId64 " sample%s, %s caches, %s", median,
+               hr_interval_words(m), low, high, rate, m->samples, m->samples == 1 ? "" : "s", m->warm ? "warm" : "cold",
+               m->kernel);
   if (isfinite(m->latency_ns)) {
     hr_write_time(median, sizeof median, m->latency_ns);
     hr_put_field(document, "alone", "%s, from the call until it is over", median);

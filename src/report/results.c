@@ -152,10 +152,10 @@ static void put_times(const hr_document *document, const hr_result *result)
   hr_write_time(high, sizeof high, m->median_high_ns);
   char interval[160] = "";
   if (isfinite(m->median_low_ns))
-    snprintf(interval, sizeof interval, " (95%% interval %s to %s)", low, high);
+    snprintf(interval, sizeof interval, " (%s %s to %s)", hr_interval_words(m), low, high);
   if (isfinite(m->median_ns))
-    hr_put_field(document, "time", "median %s%s, %" PRId64 " samples, %s", median, interval, m->samples,
-                 m->warm ? "warm" : "cold");
+    hr_put_field(document, "time", "median %s%s, %" PRId64 " sample%s, %s", median, interval, m->samples,
+                 m->samples == 1 ? "" : "s", m->warm ? "warm" : "cold");
   const struct {
     const char *label;
     double value;

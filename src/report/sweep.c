@@ -62,6 +62,8 @@ static void write_size(char *to, size_t size, const hr_sweep_point *point)
 /* Half the width of the interval of the median, as a share of it. */
 static double spread(const hr_measurement *m)
 {
+  if (m->samples < 2)
+    return (double)NAN;
   return (m->median_high_ns - m->median_low_ns) / 2 / m->median_ns;
 }
 

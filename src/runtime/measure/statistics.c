@@ -70,7 +70,7 @@ void hr_statistics(double *samples, int64_t n, hr_measurement *m)
   m->mean_ns = mean;
   m->p90_ns = quantile(samples, n, 0.9);
   m->max_ns = ranked(samples, n);
-  m->stddev_ns = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+  m->stddev_ns = n > 1 ? sqrt(squares / (double)(n - 1)) : (double)NAN;
   m->median_low_ns = median.low;
   m->median_high_ns = median.high;
 }
