@@ -166,7 +166,7 @@ static const hr_column kernel_columns[] = {
 
 #define DEVICES_MAX 4
 
-/* The devices that kernels name, each opened once, or why not. */
+/* The devices that kernels name, each opened once, or why not: what concerns all of a device's kernels is said once below. */
 typedef struct opened_devices {
   size_t count;
   const char *names[DEVICES_MAX];
@@ -189,12 +189,16 @@ static size_t open_once(opened_devices *opened, const char *name)
   return i;
 }
 
+static bool is_open(const opened_devices *opened, size_t device)
+{
+  return device < DEVICES_MAX && opened->devices[device];
+}
+
 static void put_kernel(hr_table *table, opened_devices *opened, const hr_kernel_info *kernel)
 {
   char why[256] = "";
   size_t device = open_once(opened, kernel->device);
-  bool runs = device < DEVICES_MAX && opened->devices[device] &&
-              hr_kernel_runs(opened->devices[device], kernel->name, why, sizeof why);
+  bool runs = is_open(opened, device) && hr_kernel_runs(opened->devices[device], kernel->name, why, sizeof why);
   const char *reason = runs ? "" : why[0] ? why : device < DEVICES_MAX ? opened->errors[device].message : "";
   hr_put_text(table, kernel->name);
   hr_put_text(table, kernel->operation);
@@ -205,20 +209,37 @@ static void put_kernel(hr_table *table, opened_devices *opened, const hr_kernel_
   hr_table_style(table, runs ? HR_STYLE_GREEN : HR_STYLE_YELLOW);
   hr_put_text(table, reason[0] ? reason : NULL);
   hr_put_text(table, kernel->summary);
-  hr_put_text(table, reason[0] ? reason : kernel->summary);
+  hr_put_text(table, why[0] ? why : kernel->summary);
 }
 
-static hr_table *kernel_table(void)
+static hr_table *kernel_table(opened_devices *opened)
 {
-  opened_devices opened = {.count = 0};
+  *opened = (opened_devices){.count = 0};
   hr_table *table = hr_table_create(kernel_columns, COUNT_OF(kernel_columns));
   size_t count;
   const hr_kernel_info *kernels = hr_kernels(&count);
   for (size_t i = 0; i < count; i++)
-    put_kernel(table, &opened, &kernels[i]);
-  for (size_t i = 0; i < opened.count; i++)
-    hr_device_close(opened.devices[i]);
+    put_kernel(table, opened, &kernels[i]);
+  for (size_t i = 0; i < opened->count; i++)
+    hr_device_close(opened->devices[i]);
   return table;
+}
+
+static hr_status write_kernels(const hr_document *document, hr_error *error)
+{
+  opened_devices opened;
+  HR_TRY(hr_put_table(document, kernel_table(&opened), error));
+  for (size_t i = 0; i < opened.count && document->options->format != HR_FORMAT_CSV; i++) {
+    if (opened.errors[i].status == HR_OK)
+      continue;
+    char line[sizeof opened.errors->message + 64];
+    size_t length = strlen(opened.names[i]);
+    bool named = strncmp(opened.errors[i].message, opened.names[i], length) == 0;
+    snprintf(line, sizeof line, "%s%s%s", named ? "" : opened.names[i], named ? "" : ": ", opened.errors[i].message);
+    fprintf(document->out, "\n");
+    hr_put_paragraph(document, line);
+  }
+  return HR_OK;
 }
 
 hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error)
@@ -229,10 +250,11 @@ hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_erro
   if (options->format == HR_FORMAT_JSON) {
     bool failed;
     hr_json json = hr_json_document("kernels", &failed);
-    hr_json_put_table(json, "kernels", kernel_table());
+    opened_devices opened;
+    hr_json_put_table(json, "kernels", kernel_table(&opened));
     status = hr_json_write(out, json, error);
   } else {
-    status = hr_put_table(&document, kernel_table(), error);
+    status = write_kernels(&document, error);
   }
   return hr_document_end(&document, status, error);
 }

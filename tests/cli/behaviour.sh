@@ -100,6 +100,9 @@ expect "is told" grep -q '^headroom: threads: 60000, but this process may use' e
 HEADROOM_CPU_MASK=sse9 expect_code "an instruction set that there is not" 2 "$H" attention --q-len 8 2> errors
 expect "is told" grep -q '^headroom: HEADROOM_CPU_MASK: expected portable' errors
 
+HEADROOM_ONEDNN=/nowhere.so "$H" kernels > kernels
+expect "what all kernels of a device lack is said once" test "$(grep -c 'nowhere.so' kernels)" -eq 1
+
 # ---- the store ----
 "$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
 "$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors

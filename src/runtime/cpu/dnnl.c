@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "runtime/device/library.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define HOW_TO_GET                                                                                                    \
@@ -34,8 +35,8 @@ static hr_status find_rest(hr_dnnl *dnnl, const hr_library_source *source, hr_er
   HR_TRY(hr_library_require(dnnl->handle, source, own, count, dnnl, error));
   if (hr_library_require(dnnl->handle, source, threads, COUNT_OF(threads), dnnl, NULL) != HR_OK)
     return hr_fail(error, HR_ERROR_UNAVAILABLE,
-                   "oneDNN (%s) does not thread by OpenMP, so that its threads cannot be counted out; %s",
-                   source->files[0], source->how_to_get);
+                   "%s (%s) does not thread by OpenMP, so that its threads cannot be counted out; " HOW_TO_GET,
+                   source->title, source->files[0]);
   if (hr_library_require(dnnl->handle, source, regions, COUNT_OF(regions), dnnl, NULL) != HR_OK)
     dnnl->GOMP_parallel = NULL;
   return HR_OK;
@@ -43,7 +44,9 @@ static hr_status find_rest(hr_dnnl *dnnl, const hr_library_source *source, hr_er
 
 static hr_status open_file(hr_dnnl *dnnl, const char *file, hr_error *error)
 {
-  const hr_library_source source = {.title = "oneDNN", .files = {file}, .how_to_get = HOW_TO_GET};
+  const bool named = file == hr_dnnl_named();
+  const hr_library_source source = {
+      .title = named ? "HEADROOM_ONEDNN" : "oneDNN", .files = {file}, .how_to_get = named ? NULL : HOW_TO_GET};
   *dnnl = (hr_dnnl){.handle = NULL};
   HR_TRY(hr_library_open(&source, both, COUNT_OF(both), dnnl, &dnnl->handle, error));
   hr_status status = find_rest(dnnl, &source, error);

@@ -18,14 +18,25 @@ static void *open_first(const hr_library_source *source)
   return NULL;
 }
 
+/* The loader's reason, without the name that it begins with. */
+static const char *why_not(const char *file)
+{
+  const char *reason = dlerror();
+  size_t length = strlen(file);
+  if (!reason)
+    return "the loader does not say why";
+  return strncmp(reason, file, length) == 0 && strncmp(reason + length, ": ", 2) == 0 ? reason + length + 2 : reason;
+}
+
 hr_status hr_library_require(void *handle, const hr_library_source *source, const hr_symbol *symbols, size_t count,
                              void *table, hr_error *error)
 {
   for (size_t i = 0; i < count; i++) {
     void *address = dlsym(handle, symbols[i].name);
     if (!address)
-      return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s (%s) has no %s: it is too old; %s", source->title,
-                     source->files[0], symbols[i].name, source->how_to_get);
+      return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s (%s) has no %s: it is too old%s%s", source->title,
+                     source->files[0], symbols[i].name, source->how_to_get ? "; " : " or another library",
+                     source->how_to_get ? source->how_to_get : "");
     memcpy((char *)table + symbols[i].offset, &address, sizeof address);
   }
   return HR_OK;
@@ -38,7 +49,7 @@ hr_status hr_library_open(const hr_library_source *source, const hr_symbol *symb
   void *opened = open_first(source);
   if (!opened)
     return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s (%s) cannot be loaded: %s", source->title, source->files[0],
-                   source->how_to_get);
+                   source->how_to_get ? source->how_to_get : why_not(source->files[0]));
   hr_status status = hr_library_require(opened, source, symbols, count, table, error);
   if (status == HR_OK)
     *handle = opened;

@@ -7,7 +7,8 @@
 
 #define HR_LIBRARY_NAMES_MAX 12
 
-/** A library by the file names that it may have, newest first; what it is for, and how to get it. */
+/** A library by the file names that it may have, newest first; what it is for, and how to get it, NULL where the user
+ *  has named the file: then the system's reason is told. */
 typedef struct hr_library_source {
   const char *title;
   const char *files[HR_LIBRARY_NAMES_MAX]; /* up to the first NULL; those with a slash are tried as paths */
