@@ -62,6 +62,12 @@ static void define_fp32(const hr_attention *a, char text[HR_DEFINES_SIZE])
   hr_flash_fp32_defines(&tiles, hr_cuda_attention_modified(a), true, text);
 }
 
+static void define_fused(const hr_attention *a, char text[HR_DEFINES_SIZE])
+{
+  hr_fused tiles = hr_fused_choose(a, SHARED_MOST);
+  hr_fused_defines(&tiles, a->dtype, hr_cuda_attention_modified(a), true, text);
+}
+
 static void define_materialized(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
   snprintf(text, HR_DEFINES_SIZE, "%s", hr_cuda_attention_modified(a) ? "HR_MODIFIED" : "");
@@ -77,7 +83,7 @@ static const kernel kernels[] = {
     {"attention_flash_sm90", "attention_flash_sm90", HR_BF16, define_sm90},
     {"attention_flash_sm80", "attention_flash_sm80", HR_BF16, define_sm80},
     {"attention_flash_fp32", "attention_flash_fp32", HR_FP32, define_fp32},
-    {"attention_fused_cublaslt", "attention_materialized", HR_BF16, define_materialized},
+    {"attention_fused_cublaslt", "attention_fused", HR_BF16, define_fused},
     {"attention_materialized_cublaslt", "attention_materialized", HR_BF16, define_materialized},
     {"attention_naive_cuda", "attention_naive", HR_BF16, hr_naive_cuda_defines},
 };

@@ -42,6 +42,19 @@ static void build_tiled(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, s
   }
 }
 
+/* In fp32 by turns with the format that has matrix units. */
+static void build_fused(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, size_t turn)
+{
+  char defines[HR_DEFINES_SIZE];
+  for (size_t i = 0; i < 2; i++) {
+    a.dtype = i == turn % 2 || test_asks_for("thorough") ? dtype : HR_FP32;
+    hr_fused least = hr_fused_choose(&a, SHARED_LEAST), more = hr_fused_choose(&a, SHARED_MORE);
+    assert_true(least.shared_bytes <= SHARED_LEAST && more.shared_bytes <= SHARED_MORE);
+    hr_fused_defines(i == 0 ? &least : &more, a.dtype, turn % 3 == 1, i == 1 && a.v_dim % 8 == 0, defines);
+    build_for_turns(nvrtc, hr_fused_source(a.dtype), a.dtype, defines, turn + i);
+  }
+}
+
 static void build_others(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, size_t turn)
 {
   char defines[HR_DEFINES_SIZE];
@@ -65,6 +78,7 @@ static void attention_compiles_for_every_head_size_and_architecture(void **state
     hr_dtype dtype = i % 2 ? HR_FP16 : HR_BF16;
     build_tiled(&nvrtc, a, dtype, i);
     build_tiled(&nvrtc, a, HR_TF32, i + 1);
+    build_fused(&nvrtc, a, i % 2 ? HR_TF32 : dtype, i);
     build_others(&nvrtc, a, dtype, i);
   }
   hr_nvrtc_close(&nvrtc);

@@ -84,6 +84,20 @@ typedef struct hr_flash_fp32 {
 hr_flash_fp32 hr_flash_fp32_choose(const hr_attention *attention, size_t shared_most);
 void hr_flash_fp32_defines(const hr_flash_fp32 *tiles, bool modified, bool aligned, char text[HR_DEFINES_SIZE]);
 
+/** How attention_fused.cu, or in exact fp32 attention_fused_fp32.cu, is cut for a problem. */
+typedef struct hr_fused {
+  int v;             /* head size of V, rounded up to 16 */
+  int rows, columns; /* queries and keys of a tile */
+  int threads;       /* of a block */
+  int blocks;        /* of a multiprocessor */
+  size_t shared_bytes;
+} hr_fused;
+
+/** As hr_flash_sm80_choose() and hr_flash_sm80_defines(), and the program's name. Head sizes of V up to 256. */
+hr_fused hr_fused_choose(const hr_attention *attention, size_t shared_most);
+void hr_fused_defines(const hr_fused *tiles, hr_dtype dtype, bool modified, bool aligned, char text[HR_DEFINES_SIZE]);
+const char *hr_fused_source(hr_dtype dtype);
+
 /** The definitions of attention_naive.cu for a problem. */
 void hr_naive_cuda_defines(const hr_attention *attention, char text[HR_DEFINES_SIZE]);
 

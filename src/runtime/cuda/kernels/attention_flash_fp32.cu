@@ -10,49 +10,11 @@
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
 #include "runtime/cuda/kernels/attention.cuh"
-
-#define THREADS 256
-#define ROWS 64
-#define OWN 4                     /* rows of a thread */
-#define KEYS (HR_COLUMNS / 16)    /* of a thread */
-#define OUT (HR_V / 16)           /* columns of a thread */
-#define WIDE (HR_V % 64 == 0 ? 4 : HR_V % 32 == 0 ? 2 : 1) /* of them that lie side by side */
-#define PITCH(dim) (((dim) + 31) / 32 * 32 + 4)
+#include "runtime/cuda/kernels/attention_tiles_fp32.cuh"
 
 /* Elements of shared memory. attention_flash_fp32.c reckons the same. */
 #define Q_SIZE (ROWS * PITCH(HR_QK))
 #define K_SIZE (HR_COLUMNS * PITCH(HR_QK))
-#define V_SIZE (HR_COLUMNS * HR_V)
-
-extern __shared__ __align__(16) float shared[];
-
-struct state {
-  float scores[OWN][KEYS], out[OWN][OUT];
-  float largest[OWN], sum[OWN];
-};
-
-/* `rows` × `dim` elements into a tile of TILE_ROWS × WIDTH with rows of `pitch`; the rest of it becomes 0. */
-template <int TILE_ROWS, int WIDTH>
-__device__ inline void fill_tile(float *tile, int pitch, const float *from, int64 stride, int rows, int dim)
-{
-#ifdef HR_ALIGNED
-  constexpr int STEP = 4;
-#else
-  constexpr int STEP = 1;
-#endif
-#pragma unroll 4
-  for (int i = threadIdx.x; i < TILE_ROWS * (WIDTH / STEP); i += THREADS) {
-    int row = i / (WIDTH / STEP), column = i % (WIDTH / STEP) * STEP;
-    bool there = row < rows && column < dim;
-    const float *at = there ? from + row * stride + column : from;
-    unsigned to = shared_address(tile + row * pitch + column);
-    if (STEP == 4)
-      copy_async(to, at, there);
-    else
-      copy_async_word(to, at, there);
-  }
-  copies_commit();
-}
 
 __device__ inline void multiply_scores(state &s, const float *q_tile, const float *k_tile)
 {
@@ -83,130 +45,11 @@ __device__ inline void multiply_scores(state &s, const float *q_tile, const floa
   }
 }
 
-/* Scores scaled and masked: what the softmax is of. */
-__device__ inline void mask_scores(const attention_call &call, const head_view &view, state &s, int first_row,
-                                   int first_key)
-{
-#pragma unroll
-  for (int i = 0; i < OWN; i++) {
-    int row = first_row + threadIdx.x / 16 + 16 * i;
-    key_range keys = keys_of_row(call, view, row);
-#pragma unroll
-    for (int j = 0; j < KEYS; j++) {
-      int key = first_key + threadIdx.x % 16 + 16 * j;
-      float score = modify_score(call, view, s.scores[i][j], row, key);
-      s.scores[i][j] = key < keys.first || key >= keys.end ? minus_infinity() : score;
-    }
-  }
-}
-
-template <class OPERATION> __device__ inline float over_row(float value, OPERATION combine)
-{
-#pragma unroll
-  for (int distance = 8; distance > 0; distance /= 2)
-    value = combine(value, __shfl_xor_sync(0xFFFFFFFFu, value, distance));
-  return value;
-}
-
-/* Scores become weights, which go to shared memory; sum and out are brought to the same largest score. The difference is
- * formed before it is scaled, so that the exponent is as exact as the scores. */
-__device__ inline void soften(const attention_call &call, state &s, float *p_tile)
-{
-  float factor = softmax_factor(call);
-#pragma unroll
-  for (int i = 0; i < OWN; i++) {
-    float largest = s.largest[i], sum = 0;
-#pragma unroll
-    for (int j = 0; j < KEYS; j++)
-      largest = fmaxf(largest, s.scores[i][j]);
-    largest = over_row(largest, [](float a, float b) { return fmaxf(a, b); });
-    float base = largest == minus_infinity() ? 0 : largest;
-    float correction = exp2f((s.largest[i] - base) * factor);
-#pragma unroll
-    for (int j = 0; j < KEYS; j++) {
-      float weight = exp2f((s.scores[i][j] - base) * factor);
-      p_tile[(threadIdx.x / 16 + 16 * i) * PITCH(HR_COLUMNS) + threadIdx.x % 16 + 16 * j] = weight;
-      sum += weight;
-    }
-    s.largest[i] = largest;
-    s.sum[i] = s.sum[i] * correction + sum;
-#pragma unroll
-    for (int n = 0; n < OUT; n++)
-      s.out[i][n] *= correction;
-  }
-}
-
-__device__ inline void multiply_values(state &s, const float *p_tile, const float *v_tile)
-{
-  struct alignas(WIDE * sizeof(float)) pack {
-    float at[WIDE];
-  };
-  int x = threadIdx.x % 16, y = threadIdx.x / 16;
-#pragma unroll 4
-  for (int key = 0; key < HR_COLUMNS; key++) {
-    float p[OWN];
-#pragma unroll
-    for (int i = 0; i < OWN; i++)
-      p[i] = p_tile[(y + 16 * i) * PITCH(HR_COLUMNS) + key];
-#pragma unroll
-    for (int n = 0; n < OUT; n += WIDE) {
-      pack v = *(const pack *)(v_tile + key * HR_V + x * WIDE + n * 16);
-#pragma unroll
-      for (int i = 0; i < OWN; i++)
-#pragma unroll
-        for (int e = 0; e < WIDE; e++)
-          s.out[i][n + e] = fmaf(p[i], v.at[e], s.out[i][n + e]);
-    }
-  }
-}
-
-/* Divides by the sum of weights and writes. A row without keys is 0; one whose every score is −∞ is NaN. */
-__device__ inline void finish(const attention_call &call, const head_view &view, const state &s, int first_row)
-{
-  int x = threadIdx.x % 16;
-#pragma unroll
-  for (int i = 0; i < OWN; i++) {
-    int row = first_row + threadIdx.x / 16 + 16 * i;
-    float sum = over_row(s.sum[i], [](float a, float b) { return a + b; });
-    key_range keys = keys_of_row(call, view, row);
-    if (row >= view.q_len)
-      continue;
-    float inverse = keys.first >= keys.end ? 0.0f : 1.0f / sum;
-#pragma unroll
-    for (int n = 0; n < OUT; n++) {
-      int column = x * WIDE + n / WIDE * 16 * WIDE + n % WIDE;
-      if (column < call.v_dim)
-        view.o[row * call.o_at.row + column] = s.out[i][n] * inverse;
-    }
-    if (view.lse && x == 0)
-      view.lse[row * call.lse_at.row] = (s.largest[i] * softmax_factor(call) + log2f(sum)) * LN_2;
-  }
-}
-
-__device__ inline void begin(state &s)
-{
-#pragma unroll
-  for (int i = 0; i < OWN; i++) {
-    s.largest[i] = minus_infinity();
-    s.sum[i] = 0;
-#pragma unroll
-    for (int n = 0; n < OUT; n++)
-      s.out[i][n] = 0;
-  }
-}
-
 __device__ inline void fill_k(const attention_call &call, const head_view &view, float *k_tile, int tile)
 {
   int first_key = tile * HR_COLUMNS;
   fill_tile<HR_COLUMNS, HR_QK>(k_tile, PITCH(HR_QK), view.k + first_key * call.k_at.row, call.k_at.row,
                                view.kv_len - first_key, call.qk_dim);
-}
-
-__device__ inline void fill_v(const attention_call &call, const head_view &view, float *v_tile, int tile)
-{
-  int first_key = tile * HR_COLUMNS;
-  fill_tile<HR_COLUMNS, HR_V>(v_tile, HR_V, view.v + first_key * call.v_at.row, call.v_at.row, view.kv_len - first_key,
-                              call.v_dim);
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, HR_V <= 128 ? 2 : 1) void attention(const attention_call call)

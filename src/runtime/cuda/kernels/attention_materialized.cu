@@ -7,33 +7,62 @@
 
 #define THREADS 256
 
-/* Of a block of scores: its first head and row, rows a head, and elements from one row of scores to the next. */
+/* Of the scores: rows a head, and elements from one row to the next. */
 struct score_block {
-  int64 first_head;
-  int64 first_row, rows, pitch;
+  int64 rows, pitch;
 };
 
-/* [heads][length][width] without gaps from an operand, for heads first_head … of queries; columns from dim on are 0. */
-extern "C" __global__ void pack(const element *from, strides at, element *to, int64 first_head, int64 heads, int q_heads,
-                                int group, int64 length, int dim, int width)
+#define CHUNK (16 / (int)sizeof(element)) /* elements that a thread copies at once; widths are multiples of it */
+
+struct alignas(16) chunk {
+  element at[CHUNK];
+};
+
+/* Where a chunk of [heads][length][width] lies in an operand with `each` heads a sequence, and its first column. */
+__device__ inline int64 place_of(int64 index, strides at, int each, int64 length, int width, int &column)
 {
-  int64 count = heads * length * width, step = (int64)gridDim.x * blockDim.x;
+  int64 line = index / (width / CHUNK), head = line / length;
+  column = (int)(index % (width / CHUNK)) * CHUNK;
+  return head / each * at.batch + line % length * at.row + head % each * at.head + column;
+}
+
+__device__ inline bool whole(const element *address, int column, int dim)
+{
+  return column + CHUNK <= dim && (unsigned long long)address % sizeof(chunk) == 0;
+}
+
+/* [heads][length][width] without gaps from an operand; columns from dim on are 0. */
+extern "C" __global__ void pack(const element *from, strides at, chunk *to, int64 heads, int each, int64 length, int dim,
+                                int width)
+{
+  int64 count = heads * length * (width / CHUNK), step = (int64)gridDim.x * blockDim.x;
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-    int64 head = first_head + i / width / length, row = i / width % length, column = i % width;
-    const element *source = from + head / q_heads * at.batch + row * at.row + head % q_heads / group * at.head;
-    to[i] = column < dim ? source[column] : from_float(0);
+    int column;
+    const element *source = from + place_of(i, at, each, length, width, column);
+    chunk taken = {};
+    if (whole(source, column, dim))
+      taken = *(const chunk *)source;
+    else
+      for (int c = 0; c < CHUNK && column + c < dim; c++)
+        taken.at[c] = source[c];
+    to[i] = taken;
   }
 }
 
 /* The same way back, without the columns from dim on. */
-extern "C" __global__ void unpack(const element *from, strides at, element *to, int64 first_head, int64 heads, int q_heads,
-                                  int64 first_row, int64 length, int dim, int width)
+extern "C" __global__ void unpack(const chunk *from, strides at, element *to, int64 heads, int each, int64 length, int dim,
+                                  int width)
 {
-  int64 count = heads * length * dim, step = (int64)gridDim.x * blockDim.x;
+  int64 count = heads * length * (width / CHUNK), step = (int64)gridDim.x * blockDim.x;
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
-    int64 head = first_head + i / dim / length, row = i / dim % length, column = i % dim;
-    to[head / q_heads * at.batch + (first_row + row) * at.row + head % q_heads * at.head + column] =
-        from[(i / dim) * width + column];
+    int column;
+    element *place = to + place_of(i, at, each, length, width, column);
+    chunk taken = from[i];
+    if (whole(place, column, dim))
+      *(chunk *)place = taken;
+    else
+      for (int c = 0; c < CHUNK && column + c < dim; c++)
+        place[c] = taken.at[c];
   }
 }
 
@@ -64,8 +93,8 @@ template <class OPERATION> __device__ float over_block(float value, OPERATION co
 /* Scores are q · k. A key that is not seen has weight 0; a row whose every score is −∞ gets NaN. */
 extern "C" __global__ __launch_bounds__(THREADS) void weigh(const attention_call call, float *scores, score_block block)
 {
-  int64 head = block.first_head + blockIdx.x / block.rows;
-  int row = (int)(block.first_row + blockIdx.x % block.rows);
+  int64 head = blockIdx.x / block.rows;
+  int row = (int)(blockIdx.x % block.rows);
   head_view view = {};
   view.q_len = call.q_len;
   view.kv_len = call.kv_len;
