@@ -121,6 +121,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
 hr_dtype cli_dtype(const cli_run *run,
                    const hr_hardware *hardware); /* as asked for, else what the device usually runs */
 int cli_check_measure(const cli_run *run); /* that --measure is there where another option is for measuring alone */
+int cli_check_table(const cli_run *run);   /* that --table goes with CSV */
 int cli_check_kernel(const cli_run *run);  /* that there is one of the name asked for, or of its family */
 int cli_open_own_device(const cli_run *run, hr_device **device);              /* for --measure */
 int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store); /* --db, or the default one */

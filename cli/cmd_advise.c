@@ -63,6 +63,8 @@ int cli_advise(const cli_run *run)
   advise_work work = {.device = NULL};
   int code = cli_check_measure(run);
   if (code == CLI_GO_ON)
+    code = cli_check_table(run);
+  if (code == CLI_GO_ON)
     code = cli_load_model(run, &work.model);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &work.model, &work.workload);

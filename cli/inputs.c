@@ -100,6 +100,13 @@ int cli_check_measure(const cli_run *run)
   return CLI_GO_ON;
 }
 
+int cli_check_table(const cli_run *run)
+{
+  if (run->given[CLI_OPTION_csv] && run->options.format != HR_FORMAT_CSV)
+    return cli_fail(EXIT_USAGE, "--table: needs --format csv; the other formats have all tables");
+  return CLI_GO_ON;
+}
+
 int cli_check_kernel(const cli_run *run)
 {
   const char *asked = run->options.kernel, *names[KERNELS_MOST];

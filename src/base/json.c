@@ -49,6 +49,10 @@ hr_status hr_json_parse(const char *text, size_t length, const char *input, json
   if (length > HR_JSON_BYTES_MAX)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %zu bytes, more than the %zu that a configuration may have", input,
                    length, HR_JSON_BYTES_MAX);
+  if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) { /* the mark that some editors begin a file with */
+    text += 3;
+    length -= 3;
+  }
   if (length == 0)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty", input);
   json_error_t problem;

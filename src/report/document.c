@@ -118,10 +118,16 @@ hr_status hr_put_table(const hr_document *document, hr_table *table, hr_error *e
   return status;
 }
 
+static const char *plural(int64_t count)
+{
+  return count == 1 ? "" : "s";
+}
+
 /* "32 query heads of 80", with K, V heads where they differ. */
 static void write_heads(char *to, size_t size, const hr_model *model)
 {
-  int used = snprintf(to, size, "%" PRId64 " heads of %" PRId64, model->q_heads, model->qk_dim);
+  int used =
+      snprintf(to, size, "%" PRId64 " head%s of %" PRId64, model->q_heads, plural(model->q_heads), model->qk_dim);
   if (used < 0 || (size_t)used >= size)
     return;
   if (model->v_dim != model->qk_dim)
@@ -129,10 +135,10 @@ static void write_heads(char *to, size_t size, const hr_model *model)
   if ((size_t)used >= size)
     return;
   if (model->k_heads != model->v_heads)
-    snprintf(to + used, size - (size_t)used, ", %" PRId64 " K heads, %" PRId64 " V heads", model->k_heads,
-             model->v_heads);
+    snprintf(to + used, size - (size_t)used, ", %" PRId64 " K head%s, %" PRId64 " V head%s", model->k_heads,
+             plural(model->k_heads), model->v_heads, plural(model->v_heads));
   else if (model->k_heads != model->q_heads)
-    snprintf(to + used, size - (size_t)used, ", %" PRId64 " KV head%s", model->k_heads, model->k_heads == 1 ? "" : "s");
+    snprintf(to + used, size - (size_t)used, ", %" PRId64 " KV head%s", model->k_heads, plural(model->k_heads));
 }
 
 void hr_put_model(const hr_document *document, const hr_model *model)
@@ -142,9 +148,9 @@ void hr_put_model(const hr_document *document, const hr_model *model)
   hr_write_count(vocabulary, sizeof vocabulary, model->vocabulary);
   hr_put_field(document, "model", "%s", model->name);
   hr_put_field(
-      document, "shape", "%s: %" PRId64 " layers, hidden %" PRId64 ", %s, MLP %" PRId64 " (%s%s%s), vocabulary %s%s",
-      strcmp(model->family, "short") == 0 ? "short form" : model->family, model->layers, model->hidden, heads,
-      model->mlp_width, model->mlp_gated ? "gated " : "", model->activation,
+      document, "shape", "%s: %" PRId64 " layer%s, hidden %" PRId64 ", %s, MLP %" PRId64 " (%s%s%s), vocabulary %s%s",
+      strcmp(model->family, "short") == 0 ? "short form" : model->family, model->layers, plural(model->layers),
+      model->hidden, heads, model->mlp_width, model->mlp_gated ? "gated " : "", model->activation,
       model->parallel_block ? ", beside the attention" : "", vocabulary, model->tied_embeddings ? " (tied)" : "");
 }
 
