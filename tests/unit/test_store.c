@@ -476,7 +476,8 @@ static int try_read_only(const char *folder, const char *path)
   hr_store *store = NULL;
   hr_error error = {.message = ""};
   int64_t count = 0;
-  if (chmod(path, 0444) != 0 || chmod(folder, 0555) != 0 || (geteuid() == 0 && setuid(65534) != 0))
+  if (chmod(path, 0444) != 0 || chmod(folder, 0555) != 0 || (geteuid() == 0 && chown(path, 65534, 65534) != 0) ||
+      (geteuid() == 0 && setuid(65534) != 0))
     return 1;
   if (hr_store_open(path, HR_STORE_WRITE, &store, &error) != HR_ERROR_OUTPUT || !strstr(error.message, "is read-only"))
     return 2;
@@ -484,7 +485,11 @@ static int try_read_only(const char *folder, const char *path)
       hr_store_count(store, NULL, &count, &error) != HR_OK)
     return 3;
   hr_store_close(store);
-  return count == 1 ? 0 : 4;
+  if (count != 1)
+    return 4;
+  bool folder_told = chmod(path, 0666) == 0 && hr_store_open(path, HR_STORE_WRITE, &store, &error) == HR_ERROR_OUTPUT &&
+                     strstr(error.message, "rows cannot be written, as its folder cannot: Permission denied");
+  return folder_told ? 0 : 5;
 }
 
 static void a_read_only_file_can_be_read_and_is_not_written(void **state)

@@ -87,6 +87,21 @@ hr_status hr_store_end(hr_store *store, hr_status status, hr_error *error)
 
 /* ---- opening ---- */
 
+/* SQLite writes a journal beside the file; it says so only when the first row is there. */
+static hr_status check_folder(const char *path, hr_error *error)
+{
+  char folder[4096], reason[HR_REASON_SIZE];
+  const char *slash = strrchr(path, '/');
+  size_t length = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+  if (length >= sizeof folder || faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0)
+    return HR_OK; /* too long for the system, too, or read-only, which SQLite says */
+  snprintf(folder, sizeof folder, "%.*s", length > 0 ? (int)length : 1, length > 0 ? path : ".");
+  if (faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0)
+    return HR_OK;
+  return hr_fail(error, HR_ERROR_OUTPUT, "%s: rows cannot be written, as its folder cannot: %s", path,
+                 hr_reason(errno, reason));
+}
+
 /* What SQLite would say nothing clear about. Files may change afterwards; then its words have to do. */
 static hr_status check_file(const char *path, hr_store_mode mode, hr_error *error)
 {
@@ -108,7 +123,7 @@ static hr_status check_file(const char *path, hr_store_mode mode, hr_error *erro
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is no regular file", path);
   if (mode == HR_STORE_READ && about.st_size == 0)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing has been stored there yet", path);
-  return HR_OK;
+  return mode == HR_STORE_WRITE ? check_folder(path, error) : HR_OK;
 }
 
 /* The mode of reading, too, opens for writing where it may: SQLite then takes back what a killed writer left half done.
