@@ -138,9 +138,9 @@ static void tell_problem(const hr_document *document, const attention_report *r)
                hr_dtype_name(a->dtype), a->mask == HR_MASK_CAUSAL ? "causal" : "no mask", extras,
                a->alibi ? ", ALiBi" : "");
   hr_put_hardware(document, r->hardware);
-  hr_write_short(work, sizeof work, (double)r->flops);
+  hr_write_rate(work, sizeof work, (double)r->flops, "FLOP");
   hr_write_bytes(bytes, sizeof bytes, (double)r->bytes);
-  hr_put_field(document, "work", "%s FLOP in the scores that the mask leaves, %s of Q, K, V and O", work, bytes);
+  hr_put_field(document, "work", "%s in the scores that the mask leaves, %s of Q, K, V and O", work, bytes);
 }
 
 static void tell_prediction(const hr_document *document, const attention_report *r)
