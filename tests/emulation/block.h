@@ -27,6 +27,17 @@ struct copy {
   unsigned bytes, taken;
 };
 
+/* A product of a warpgroup that is under way, a thread's part. */
+struct product {
+  format type;
+  unsigned columns;
+  bool across, adds;    /* across: the second factor runs across the depth */
+  word64 a, b;          /* descriptors */
+  unsigned *a_words[4]; /* the first factor in registers, else NULL */
+  std::vector<float *> d;
+  std::vector<float> before; /* sums before it, which are NaN meanwhile */
+};
+
 struct thread {
   waiting wait;
   void *stack_pointer;
@@ -38,6 +49,9 @@ struct thread {
   char *stack;
   std::deque<std::vector<copy>> groups; /* committed, the oldest first */
   std::vector<copy> open;               /* not yet */
+  std::deque<product> products;         /* the oldest first */
+  word64 products_begun, products_done;
+  std::deque<word64> product_groups; /* products_begun when each was committed */
 };
 
 /* Lanes that come together; the last of the mask does the work for all. */
@@ -60,6 +74,14 @@ struct barrier_state {
   word64 over;
 };
 
+/* In shared memory: a phase is over when all arrivals and bytes have come. */
+struct mbarrier {
+  unsigned count, pending;
+  int64_t bytes;
+  word64 phases;
+  bool published; /* to the copy engine */
+};
+
 struct cluster {
   std::vector<block *> blocks;
   unsigned arrived;
@@ -76,6 +98,7 @@ struct block {
   unsigned left; /* threads that are not over */
   bool begun;
   barrier_state barriers[16];
+  std::map<unsigned, mbarrier> mbarriers; /* by shared address */
 };
 
 /* The launch that runs. */

@@ -280,19 +280,24 @@ template <class T> inline void __stcg(T *at, T value)
   *at = value;
 }
 
-namespace emulation {
+namespace shared_memory {
 
-/* An array of shared memory whose size the launch gives: what translate.cpp makes of `extern __shared__ T name[]`. */
+/* An array of shared memory whose size the launch gives: what translate.cpp makes of `extern __shared__ T name[]`. Not in the
+ * namespace of functions that a program calls its own by the same name. */
 template <class T> struct dynamic_array {
   operator T *() const
   {
-    return (T *)dynamic_shared();
+    return (T *)emulation::dynamic_shared();
   }
   template <class U> explicit operator U *() const
   {
-    return (U *)dynamic_shared();
+    return (U *)emulation::dynamic_shared();
   }
 };
+
+} // namespace shared_memory
+
+namespace emulation {
 
 /* A __shared__ variable: TAG makes it one of its own. Its place is reserved when the program is loaded. */
 template <class T, class TAG> struct static_variable {

@@ -3,6 +3,7 @@
 #include "block.h"
 #include "image.h"
 #include "memory.h"
+#include "tensor.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -433,8 +434,13 @@ cu_result cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y,
 
 /* ---- tensor maps ---- */
 
-cu_result cuTensorMapEncodeTiled(cu_tensor_map *, int, uint32_t, void *, const uint64_t *, const uint64_t *,
-                                 const uint32_t *, const uint32_t *, int, int, int, int)
+cu_result cuTensorMapEncodeTiled(cu_tensor_map *map, int type, uint32_t rank, void *address, const uint64_t *dims,
+                                 const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                                 int swizzle, int, int)
 {
-  return UNSUPPORTED;
+  const char *refused = describe_tensor(map, type, rank, address, dims, strides, box, steps, interleave, swizzle);
+  if (!refused)
+    return SUCCESS;
+  the.problem = refused;
+  return LAUNCH_FAILED;
 }

@@ -1,23 +1,16 @@
-/* Threads of blocks as fibers, taken in an order that changes from launch to launch: some warps far ahead of others. */
-#include "block.h"
-#include "memory.h"
+/* Blocks and their warps, which take turns in an order that changes from launch to launch: some warps far ahead of others. */
+#include "tensor.h"
+#include "threads.h"
 
-#include <csignal>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <sys/mman.h>
-#include <sys/ucontext.h>
-
-uint3 threadIdx, blockIdx;
-dim3 blockDim, gridDim;
 
 namespace emulation {
 
-machine the;
-
-constexpr size_t STACK_BYTES = 128 << 10, PAGE = 4096;
+constexpr size_t PAGE = 4096;
 constexpr unsigned RESIDENT_THREADS = 2048; /* of blocks that run at the same time, if there is more than one */
 constexpr unsigned CANARY_BYTES = 1024;     /* behind shared memory; looked at when the block is over */
 constexpr byte POISON = 0xFF;               /* NaN in every format, −1 as an integer */
@@ -29,194 +22,6 @@ unsigned random_below(unsigned count)
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
   return (unsigned)((z ^ (z >> 31)) >> 32) % count;
 }
-
-/* ---- fibers ---- */
-
-/* Keeps the registers that a function has to keep on the stack, and changes stacks. */
-extern "C" void emulation_switch(void **from, void *to);
-asm(R"(
-  .text
-  .globl emulation_switch
-  .hidden emulation_switch
-  .type emulation_switch, @function
-emulation_switch:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-  .size emulation_switch, .-emulation_switch
-)");
-
-static bool can_run(const thread &t)
-{
-  return !t.over && (!t.wait.count || *t.wait.count != t.wait.is);
-}
-
-static void make_current(thread &t)
-{
-  the.running = &t;
-  threadIdx = t.index;
-  blockIdx = t.owner->index;
-}
-
-/* To the next lane of the warp that can run, or to the scheduler. */
-static void leave()
-{
-  thread &own = *the.running;
-  const std::vector<thread *> &threads = own.owner->threads;
-  for (unsigned i = own.number + 1; i % LANES != 0 && i < threads.size() && !the.failed; i++) {
-    if (can_run(*threads[i])) {
-      make_current(*threads[i]);
-      emulation_switch(&own.stack_pointer, threads[i]->stack_pointer);
-      return;
-    }
-  }
-  emulation_switch(&own.stack_pointer, the.scheduler);
-}
-
-static void run_thread()
-{
-  the.running->owner->begun = true;
-  the.job.program->run(the.job.arguments);
-  thread &t = *the.running;
-  t.over = true;
-  t.owner->left--;
-  the.events++;
-  leave();
-}
-
-static thread *make_thread()
-{
-  thread *t = new thread();
-  char *map = (char *)mmap(nullptr, STACK_BYTES + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (map == MAP_FAILED || mprotect(map, PAGE, PROT_NONE) != 0) {
-    fputs("emulation: no memory for a thread\n", stderr);
-    abort();
-  }
-  t->stack = map + PAGE;
-  return t;
-}
-
-static void begin_thread(thread &t, block &owner, unsigned number)
-{
-  const dim3 &size = the.job.size;
-  t.owner = &owner;
-  t.number = number;
-  t.index = {number % size.x, number / size.x % size.y, number / size.x / size.y};
-  t.over = false;
-  t.cluster_arrivals = 0;
-  t.wait = {nullptr, 0, nullptr};
-  t.groups.clear();
-  t.open.clear();
-  void **top = (void **)(t.stack + STACK_BYTES - 64);
-  *--top = nullptr; /* where run_thread() would return to; and it begins with the stack as a call leaves it */
-  *--top = (void *)run_thread;
-  for (int i = 0; i < 6; i++)
-    *--top = nullptr;
-  t.stack_pointer = top;
-}
-
-/* Until it waits or is over. */
-static void resume(thread &t)
-{
-  make_current(t);
-  emulation_switch(&the.scheduler, t.stack_pointer);
-  the.running = nullptr;
-}
-
-void wait_while(const word64 &count, word64 is, const char *what)
-{
-  the.running->wait = {&count, is, what};
-  while (count == is)
-    leave();
-  the.running->wait.count = nullptr;
-}
-
-void pause()
-{
-  leave();
-}
-
-/* ---- what goes wrong ---- */
-
-static void note_problem(const char *text)
-{
-  char where[160] = "";
-  if (the.running) {
-    const thread &t = *the.running;
-    snprintf(where, sizeof where, ", block %u %u %u, thread %u %u %u", t.owner->index.x, t.owner->index.y,
-             t.owner->index.z, t.index.x, t.index.y, t.index.z);
-  }
-  the.failed = true;
-  the.problem = std::string("kernel ") + the.job.program->name + where + ": " + text;
-}
-
-/* Only for threads: the scheduler has nowhere to go. */
-void fail(const char *format, ...)
-{
-  char text[400];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  note_problem(text);
-  for (;;)
-    leave();
-}
-
-static bool complain(const std::string &text)
-{
-  note_problem(text.c_str());
-  return false;
-}
-
-/* A page that nobody may touch: the thread that did is not gone on with. */
-static void on_fault(int number, siginfo_t *about, void *)
-{
-  if (!the.running) {
-    signal(number, SIG_DFL);
-    return;
-  }
-  std::string where = memory_words(about->si_addr);
-  fail("touches %s", where.c_str());
-}
-
-struct fault_guard {
-  struct sigaction before[2];
-  stack_t stack_before;
-
-  fault_guard()
-  {
-    static char memory[64 << 10];
-    stack_t stack = {};
-    stack.ss_sp = memory;
-    stack.ss_size = sizeof memory;
-    sigaltstack(&stack, &stack_before);
-    struct sigaction action = {};
-    action.sa_sigaction = on_fault;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    sigaction(SIGSEGV, &action, &before[0]);
-    sigaction(SIGBUS, &action, &before[1]);
-  }
-
-  ~fault_guard()
-  {
-    sigaction(SIGSEGV, &before[0], nullptr);
-    sigaction(SIGBUS, &before[1], nullptr);
-    sigaltstack(&stack_before, nullptr);
-  }
-};
 
 /* ---- blocks ---- */
 
@@ -317,12 +122,12 @@ static bool is_over(const cluster &c)
   return true;
 }
 
-static bool has_copies(const thread &t)
+static bool has_work(const thread &t)
 {
   bool some = !t.open.empty();
   for (const std::vector<copy> &group : t.groups)
     some |= !group.empty();
-  return some;
+  return some || !t.products.empty();
 }
 
 /* What can be seen when all threads are over. */
@@ -337,18 +142,16 @@ static bool check_block(const block &b)
     }
   }
   for (const thread *t : b.threads) {
-    if (has_copies(*t)) {
-      snprintf(text, sizeof text, "block %u %u %u, thread %u ended with copies on their way", b.index.x, b.index.y,
-               b.index.z, t->number);
+    if (has_work(*t)) {
+      snprintf(text, sizeof text, "block %u %u %u, thread %u ended with copies or products under way", b.index.x,
+               b.index.y, b.index.z, t->number);
       return complain(text);
     }
   }
-  for (const barrier_state &s : b.barriers) {
-    if (s.arrived != 0) {
-      snprintf(text, sizeof text, "block %u %u %u ended with %u of %u threads at barrier %td", b.index.x, b.index.y,
-               b.index.z, s.arrived, s.threads, &s - b.barriers);
-      return complain(text);
-    }
+  if (engine_works_for(b)) {
+    snprintf(text, sizeof text, "block %u %u %u ended with the copy engine at work for it", b.index.x, b.index.y,
+             b.index.z);
+    return complain(text);
   }
   return true;
 }
@@ -431,8 +234,10 @@ static bool run_residents(unsigned blocks, unsigned per_cluster, unsigned most)
   while (begun < blocks || !here.clusters.empty()) {
     for (; begun < blocks && here.clusters.size() < most; begun += per_cluster)
       begin_cluster(begun, per_cluster);
-    if (!give_everyone_turns(drifts))
+    bool ran = give_everyone_turns(drifts);
+    if (!ran && !engine_works())
       return complain("threads wait for each other: " + who_waits());
+    engine_go_on(ran ? the.eagerness / 4 + 5 : 100);
     if (the.failed)
       return false;
     for (size_t i = 0; i < here.clusters.size();) {
@@ -466,162 +271,11 @@ bool run_grid(const launch &job)
   fault_guard guard;
   bool good = run_residents(job.grid.x * job.grid.y * job.grid.z, per_cluster,
                             threads < RESIDENT_THREADS ? RESIDENT_THREADS / threads : 1);
+  engine_forget();
   for (cluster *c : here.clusters) /* of a launch that failed */
     end_cluster(c);
   here.clusters.clear();
   return good;
-}
-
-/* ---- lanes together ---- */
-
-warp &own_warp()
-{
-  return the.running->owner->warps[the.running->number / LANES];
-}
-
-unsigned lane()
-{
-  return the.running->number % LANES;
-}
-
-unsigned cluster_rank()
-{
-  return the.running->owner->rank;
-}
-
-/* Without lanes that a small block does not have. */
-static unsigned own_lanes(unsigned mask)
-{
-  unsigned count = own_warp().count;
-  return count < LANES ? mask & ((1u << count) - 1) : mask;
-}
-
-meeting &join(unsigned mask, const char *what, void *mine, bool *last)
-{
-  warp &w = own_warp();
-  mask = own_lanes(mask);
-  if (!(mask >> lane() & 1))
-    fail("%s with a mask %08x that the lane is not in", what, mask);
-  meeting *m = nullptr;
-  for (meeting &other : w.meetings)
-    if (other.arrived && other.mask == mask)
-      m = &other;
-  for (size_t i = 0; !m && i < sizeof w.meetings / sizeof *w.meetings; i++)
-    if (!w.meetings[i].arrived)
-      m = &w.meetings[i];
-  if (!m)
-    fail("%s: the warp's lanes are apart in too many places", what);
-  if (m->arrived == 0) {
-    m->mask = mask;
-    m->what = what;
-  } else if (m->what != what && strcmp(m->what, what) != 0) {
-    fail("%s, where other lanes of the warp are at %s", what, m->what);
-  }
-  m->arrived |= 1u << lane();
-  m->lanes[lane()] = mine;
-  *last = m->arrived == mask;
-  return *m;
-}
-
-void part(meeting &m, bool last)
-{
-  warp &w = own_warp();
-  if (last) {
-    m.arrived = 0;
-    w.met++;
-    the.events++;
-    return;
-  }
-  const char *what = m.what;
-  while (m.arrived >> lane() & 1) /* a meeting of another mask may end before */
-    wait_while(w.met, w.met, what);
-}
-
-void meet_lanes(unsigned mask, const char *what)
-{
-  int nothing = 0;
-  together(mask, what, nothing, [](int *const *) {});
-}
-
-void take_from_lane(unsigned mask, void *value, unsigned bytes, int lane, const char *what)
-{
-  struct taking {
-    void *value;
-    int lane;
-    byte taken[16];
-  } mine = {value, lane, {}};
-  mask = own_lanes(mask);
-  if (bytes > sizeof mine.taken)
-    fail("%s of %u bytes", what, bytes);
-  if (!(mask >> lane & 1))
-    fail("%s from lane %d, which is not in the mask %08x", what, lane, mask);
-  together(mask, what, mine, [&](taking *const *lanes) {
-    for (int i = 0; i < LANES; i++)
-      if (mask >> i & 1)
-        memcpy(lanes[i]->taken, lanes[lanes[i]->lane]->value, bytes);
-  });
-  memcpy(value, mine.taken, bytes);
-}
-
-unsigned ballot(unsigned mask, bool vote)
-{
-  struct voting {
-    bool vote;
-    unsigned result;
-  } mine = {vote, 0};
-  mask = own_lanes(mask);
-  together(mask, "a vote", mine, [&](voting *const *lanes) {
-    unsigned votes = 0;
-    for (int i = 0; i < LANES; i++)
-      if (mask >> i & 1)
-        votes |= (unsigned)lanes[i]->vote << i;
-    for (int i = 0; i < LANES; i++)
-      if (mask >> i & 1)
-        lanes[i]->result = votes;
-  });
-  return mine.result;
-}
-
-/* ---- barriers ---- */
-
-void barrier(unsigned number, unsigned threads, bool waits)
-{
-  block &b = *the.running->owner;
-  if (number >= 16)
-    fail("barrier %u: there are 16", number);
-  barrier_state &s = b.barriers[number];
-  if (s.arrived > 0 && s.threads != threads)
-    fail("barrier %u of %u threads, where others came for %u", number, threads, s.threads);
-  if (threads == 0 || threads > b.threads.size())
-    fail("barrier %u of %u threads in a block of %zu", number, threads, b.threads.size());
-  s.threads = threads;
-  word64 before = s.over;
-  the.events++;
-  if (++s.arrived == threads) {
-    s.arrived = 0;
-    s.over++;
-  } else if (waits) {
-    wait_while(s.over, before, number == 0 ? "__syncthreads" : "a named barrier");
-  }
-}
-
-void cluster_arrive()
-{
-  cluster &c = *the.running->owner->owner;
-  the.events++;
-  the.running->cluster_arrivals++;
-  if (++c.arrived == c.blocks.size() * the.running->owner->threads.size()) {
-    c.arrived = 0;
-    c.over++;
-  }
-}
-
-/* Until the phase is over that this thread's last arrival was in. */
-void cluster_wait()
-{
-  const cluster &c = *the.running->owner->owner;
-  while (c.over < the.running->cluster_arrivals)
-    wait_while(c.over, c.over, "a barrier of the cluster");
 }
 
 } // namespace emulation

@@ -97,6 +97,27 @@ void store_matrices(unsigned address, const unsigned *from, unsigned count, bool
 /** d = a · b + c, of 16 × depth by depth × 8; depth is 32 bytes of the format. */
 void multiply(format type, float *const *d, const unsigned *a, const unsigned *b, const float *c);
 
+/* ---- barriers in shared memory and the copy engine (sm_90) ---- */
+
+void mbarrier_create(unsigned address, unsigned count);
+void mbarriers_publish();
+void mbarrier_arrive(unsigned address, unsigned expected_bytes);
+bool mbarrier_try_wait(unsigned address, unsigned parity);
+
+/** A box of a tensor of four dimensions, from element first[0 … 3] on, and back. */
+void copy_box(unsigned to, const void *map, unsigned barrier, const int *first);
+void store_box(const void *map, unsigned from, const int *first);
+void stores_wait(unsigned groups_left);
+
+/* ---- products of warpgroups (sm_90) ---- */
+
+/** d += a · b (adds) or d = a · b, 64 × 16 by 16 × columns, a in registers or by its descriptor. */
+void multiply_group(format type, unsigned columns, float *const *d, unsigned *const *a_words, word64 a, word64 b,
+                    bool adds, bool across);
+void products_commit();
+void products_wait(unsigned groups_left);
+void registers_change(unsigned count);
+
 /* ---- number formats ---- */
 
 float from_half(unsigned short bits);

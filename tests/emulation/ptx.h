@@ -277,4 +277,139 @@ MMA(f32_tf32_tf32_f32, 8, format::tf32)
 MMA(f32_e4m3_e4m3_f32, 32, format::e4m3)
 #undef MMA
 
+/* ---- barriers and the copy engine of sm_90 ---- */
+
+inline int nowhere()
+{
+  return 0;
+}
+
+inline void mbarrier_init_shared__cta_b64(unsigned barrier, unsigned count)
+{
+  emulation::mbarrier_create(barrier, count);
+}
+
+inline void fence_mbarrier_init_release_cluster()
+{
+  emulation::mbarriers_publish();
+}
+
+inline void mbarrier_arrive_shared__cta_b64(int, unsigned barrier)
+{
+  emulation::mbarrier_arrive(barrier, 0);
+}
+
+inline void mbarrier_arrive_expect_tx_shared__cta_b64(int, unsigned barrier, unsigned bytes)
+{
+  emulation::mbarrier_arrive(barrier, bytes);
+}
+
+inline void mbarrier_try_wait_parity_shared__cta_b64(bool &over, unsigned barrier, unsigned parity)
+{
+  over = emulation::mbarrier_try_wait(barrier, parity);
+}
+
+inline void bar_sync(unsigned number, unsigned threads)
+{
+  emulation::barrier(number, threads, true);
+}
+
+inline void bar_arrive(unsigned number, unsigned threads)
+{
+  emulation::barrier(number, threads, false);
+}
+
+inline void cp_async_bulk_tensor_4d_shared__cluster_global_tile_mbarrier__complete_tx__bytes(
+    unsigned to, const void *map, const registers<int, 4> &first, unsigned barrier)
+{
+  int at[4] = {*first.at[0], *first.at[1], *first.at[2], *first.at[3]};
+  emulation::copy_box(to, map, barrier, at);
+}
+
+inline void cp_async_bulk_tensor_4d_global_shared__cta_tile_bulk_group(const void *map, const registers<int, 4> &first,
+                                                                       unsigned from)
+{
+  int at[4] = {*first.at[0], *first.at[1], *first.at[2], *first.at[3]};
+  emulation::store_box(map, from, at);
+}
+
+inline void cp_async_bulk_commit_group()
+{
+}
+
+inline void cp_async_bulk_wait_group_read(unsigned left)
+{
+  emulation::stores_wait(left);
+}
+
+inline void fence_proxy_async_shared__cta()
+{
+}
+
+inline void prefetch_tensormap(const void *)
+{
+}
+
+/* ---- products of warpgroups ---- */
+
+inline void setmaxnreg_inc_sync_aligned_u32(unsigned count)
+{
+  emulation::registers_change(count);
+}
+
+inline void setmaxnreg_dec_sync_aligned_u32(unsigned count)
+{
+  emulation::registers_change(count);
+}
+
+inline void wgmma_fence_sync_aligned()
+{
+}
+
+inline void wgmma_commit_group_sync_aligned()
+{
+  emulation::products_commit();
+}
+
+inline void wgmma_wait_group_sync_aligned(unsigned left)
+{
+  emulation::products_wait(left);
+}
+
+template <unsigned N, unsigned SUMS>
+inline void multiply_group(format type, const registers<float, SUMS> &d, unsigned long long a, unsigned long long b,
+                           bool adds, int turned_a, int turned_b)
+{
+  static_assert(SUMS == N / 2, "a thread has half as many sums as there are columns");
+  if (turned_a)
+    emulation::fail("wgmma: the emulation knows a first factor along the depth");
+  emulation::multiply_group(type, N, d.at, nullptr, a, b, adds, turned_b);
+}
+
+template <unsigned N, unsigned SUMS, class A>
+inline void multiply_group(format type, const registers<float, SUMS> &d, const registers<A, 4> &a, unsigned long long b,
+                           bool adds, int turned_b)
+{
+  static_assert(SUMS == N / 2, "a thread has half as many sums as there are columns");
+  emulation::multiply_group(type, N, d.at, (unsigned *const *)a.at, 0, b, adds, turned_b);
+}
+
+#define WGMMA(NAME, TYPE)                                                                                  \
+  template <unsigned N, class D>                                                                           \
+  inline void wgmma_mma_async_sync_aligned_##NAME(shape<64, N, 16>, const D &d, unsigned long long a,      \
+                                                  unsigned long long b, bool adds, int, int, int turned_a, \
+                                                  int turned_b)                                            \
+  {                                                                                                        \
+    multiply_group<N>(TYPE, d, a, b, adds, turned_a, turned_b);                                            \
+  }                                                                                                        \
+  template <unsigned N, class D, class A>                                                                  \
+  inline void wgmma_mma_async_sync_aligned_##NAME(shape<64, N, 16>, const D &d, const registers<A, 4> &a,  \
+                                                  unsigned long long b, bool adds, int, int, int turned_b) \
+  {                                                                                                        \
+    multiply_group<N>(TYPE, d, a, b, adds, turned_b);                                                      \
+  }
+WGMMA(f32_f16_f16, format::f16)
+WGMMA(f32_bf16_bf16, format::bf16)
+#undef WGMMA
+
 } // namespace ptx

@@ -1,7 +1,7 @@
 /* Three things of CUDA C++ are not C++ with other names:
  *
  *   asm("mov.u32 %0, %%x; @p add …" : "=r"(a) : "r"(b))   becomes   [&] { auto &&o0 = (a); … ptx::mov_u32(o0, …); }()
- *   extern __shared__ T name[];                           becomes   static const emulation::dynamic_array<T> name;
+ *   extern __shared__ T name[];                           becomes   static const shared_memory::dynamic_array<T> name;
  *   __shared__ T name[n];                                 becomes   a reference to a place that every block has
  *   __global__ void kernel(…)                             is listed, with what __launch_bounds__ and __cluster_dims__ say
  */
@@ -273,7 +273,7 @@ static std::string translate_shared(const std::string &text, bool is_extern)
 {
   declaration d = read_declaration(text);
   if (is_extern)
-    return "static const emulation::dynamic_array<" + d.type + "> " + d.name + ";";
+    return "static const shared_memory::dynamic_array<" + d.type + "> " + d.name + ";";
   std::string tag = d.name + "_tag", type = d.name + "_type";
   return "struct " + tag + " {}; typedef " + d.type + " " + type + d.dimensions + "; " + type + " &" + d.name +
          " = *(" + type + " *)emulation::static_shared(emulation::static_variable<" + type + ", " + tag + ">::place);";

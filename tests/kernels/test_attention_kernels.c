@@ -128,7 +128,9 @@ static void pick_call(attention_asked *asked, int32_t offsets[2][SEQUENCES_MOST 
   const int64_t mosts[] = {12, 150, 150, 400}, most = mosts[pick(random, 4)];
   const int64_t length[] = {pick_length(random, most), pick_length(random, most)};
   int64_t odd[] = {1 + pick(random, 140), 1 + pick(random, 140)};
-  const int64_t *d = pick(random, 3) ? dims[pick(random, LENGTH(dims))] : odd;
+  int64_t even[] = {16 * (1 + pick(random, 16)), 16 * (1 + pick(random, 16))};
+  const int64_t *const sizes[] = {dims[pick(random, LENGTH(dims))], odd, even};
+  const int64_t *d = sizes[pick(random, 3)];
   *asked = plain_call(heads[pick(random, LENGTH(heads))], d, length, dtype);
   asked->seed = attention_random(random) >> 32;
   asked->a.batch = 1 + pick(random, 3);

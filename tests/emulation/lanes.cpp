@@ -1,0 +1,158 @@
+/* What lanes of a warp do together, and barriers of blocks and clusters. */
+#include "block.h"
+
+#include <cstring>
+
+namespace emulation {
+
+warp &own_warp()
+{
+  return the.running->owner->warps[the.running->number / LANES];
+}
+
+unsigned lane()
+{
+  return the.running->number % LANES;
+}
+
+unsigned cluster_rank()
+{
+  return the.running->owner->rank;
+}
+
+/* Without lanes that a small block does not have. */
+static unsigned own_lanes(unsigned mask)
+{
+  unsigned count = own_warp().count;
+  return count < LANES ? mask & ((1u << count) - 1) : mask;
+}
+
+meeting &join(unsigned mask, const char *what, void *mine, bool *last)
+{
+  warp &w = own_warp();
+  mask = own_lanes(mask);
+  if (!(mask >> lane() & 1))
+    fail("%s with a mask %08x that the lane is not in", what, mask);
+  meeting *m = nullptr;
+  for (meeting &other : w.meetings)
+    if (other.arrived && other.mask == mask)
+      m = &other;
+  for (size_t i = 0; !m && i < sizeof w.meetings / sizeof *w.meetings; i++)
+    if (!w.meetings[i].arrived)
+      m = &w.meetings[i];
+  if (!m)
+    fail("%s: the warp's lanes are apart in too many places", what);
+  if (m->arrived == 0) {
+    m->mask = mask;
+    m->what = what;
+  } else if (m->what != what && strcmp(m->what, what) != 0) {
+    fail("%s, where other lanes of the warp are at %s", what, m->what);
+  }
+  m->arrived |= 1u << lane();
+  m->lanes[lane()] = mine;
+  *last = m->arrived == mask;
+  return *m;
+}
+
+void part(meeting &m, bool last)
+{
+  warp &w = own_warp();
+  if (last) {
+    m.arrived = 0;
+    w.met++;
+    the.events++;
+    return;
+  }
+  const char *what = m.what;
+  while (m.arrived >> lane() & 1) /* a meeting of another mask may end before */
+    wait_while(w.met, w.met, what);
+}
+
+void meet_lanes(unsigned mask, const char *what)
+{
+  int nothing = 0;
+  together(mask, what, nothing, [](int *const *) {});
+}
+
+void take_from_lane(unsigned mask, void *value, unsigned bytes, int lane, const char *what)
+{
+  struct taking {
+    void *value;
+    int lane;
+    byte taken[16];
+  } mine = {value, lane, {}};
+  mask = own_lanes(mask);
+  if (bytes > sizeof mine.taken)
+    fail("%s of %u bytes", what, bytes);
+  if (!(mask >> lane & 1))
+    fail("%s from lane %d, which is not in the mask %08x", what, lane, mask);
+  together(mask, what, mine, [&](taking *const *lanes) {
+    for (int i = 0; i < LANES; i++)
+      if (mask >> i & 1)
+        memcpy(lanes[i]->taken, lanes[lanes[i]->lane]->value, bytes);
+  });
+  memcpy(value, mine.taken, bytes);
+}
+
+unsigned ballot(unsigned mask, bool vote)
+{
+  struct voting {
+    bool vote;
+    unsigned result;
+  } mine = {vote, 0};
+  mask = own_lanes(mask);
+  together(mask, "a vote", mine, [&](voting *const *lanes) {
+    unsigned votes = 0;
+    for (int i = 0; i < LANES; i++)
+      if (mask >> i & 1)
+        votes |= (unsigned)lanes[i]->vote << i;
+    for (int i = 0; i < LANES; i++)
+      if (mask >> i & 1)
+        lanes[i]->result = votes;
+  });
+  return mine.result;
+}
+
+/* ---- barriers ---- */
+
+void barrier(unsigned number, unsigned threads, bool waits)
+{
+  block &b = *the.running->owner;
+  if (number >= 16)
+    fail("barrier %u: there are 16", number);
+  barrier_state &s = b.barriers[number];
+  if (s.arrived > 0 && s.threads != threads)
+    fail("barrier %u of %u threads, where others came for %u", number, threads, s.threads);
+  if (threads == 0 || threads > b.threads.size())
+    fail("barrier %u of %u threads in a block of %zu", number, threads, b.threads.size());
+  s.threads = threads;
+  word64 before = s.over;
+  the.events++;
+  if (++s.arrived == threads) {
+    s.arrived = 0;
+    s.over++;
+  } else if (waits) {
+    wait_while(s.over, before, number == 0 ? "__syncthreads" : "a named barrier");
+  }
+}
+
+void cluster_arrive()
+{
+  cluster &c = *the.running->owner->owner;
+  the.events++;
+  the.running->cluster_arrivals++;
+  if (++c.arrived == c.blocks.size() * the.running->owner->threads.size()) {
+    c.arrived = 0;
+    c.over++;
+  }
+}
+
+/* Until the phase is over that this thread's last arrival was in. */
+void cluster_wait()
+{
+  const cluster &c = *the.running->owner->owner;
+  while (c.over < the.running->cluster_arrivals)
+    wait_while(c.over, c.over, "a barrier of the cluster");
+}
+
+} // namespace emulation

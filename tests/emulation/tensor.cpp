@@ -1,0 +1,257 @@
+/* Barriers in shared memory, and the copy engine, which copies boxes of tensors: at once, or some time later, but before
+ * anybody's wait for it ends. */
+#include "tensor.h"
+#include "block.h"
+#include "memory.h"
+
+#include <cstring>
+#include <functional>
+
+namespace emulation {
+
+/* ---- barriers ---- */
+
+static mbarrier &barrier_at(block &b, unsigned address, const char *what)
+{
+  auto found = b.mbarriers.find(address & (SHARED_WINDOW - 1));
+  if (found == b.mbarriers.end())
+    fail("%s: there is no mbarrier at shared address %u", what, address);
+  return found->second;
+}
+
+static block &own_block()
+{
+  return *the.running->owner;
+}
+
+/* Whether the phase is over. */
+static void look_at(mbarrier &m)
+{
+  if (m.pending > 0 || m.bytes != 0)
+    return;
+  m.phases++;
+  m.pending = m.count;
+  the.events++;
+}
+
+void mbarrier_create(unsigned address, unsigned count)
+{
+  shared_bytes(address, 8, 8, "mbarrier.init");
+  if (count == 0 || own_block().mbarriers.count(address & (SHARED_WINDOW - 1)))
+    fail("mbarrier.init: %s", count == 0 ? "for no arrivals" : "there is one already");
+  own_block().mbarriers[address & (SHARED_WINDOW - 1)] = {count, count, 0, 0, false};
+}
+
+void mbarriers_publish()
+{
+  for (auto &entry : own_block().mbarriers)
+    entry.second.published = true;
+}
+
+void mbarrier_arrive(unsigned address, unsigned expected_bytes)
+{
+  mbarrier &m = barrier_at(own_block(), address, "mbarrier.arrive");
+  if (m.pending == 0)
+    fail("mbarrier.arrive: more than the %u arrivals of a phase", m.count);
+  m.bytes += expected_bytes;
+  m.pending--;
+  the.events++;
+  look_at(m);
+}
+
+bool mbarrier_try_wait(unsigned address, unsigned parity)
+{
+  mbarrier &m = barrier_at(own_block(), address, "mbarrier.try_wait");
+  if (parity > 1)
+    fail("mbarrier.try_wait: a parity of %u", parity);
+  if ((m.phases & 1) == parity)
+    wait_while(m.phases, m.phases, "an mbarrier");
+  return (m.phases & 1) != parity;
+}
+
+/* ---- what is on its way ---- */
+
+struct errand {
+  thread *from;
+  bool loads;
+  std::function<void()> work;
+};
+
+static std::deque<errand> errands;
+
+bool engine_works()
+{
+  return !errands.empty();
+}
+
+void engine_forget()
+{
+  errands.clear();
+}
+
+bool engine_works_for(const block &b)
+{
+  for (const errand &e : errands)
+    if (e.from->owner == &b)
+      return true;
+  return false;
+}
+
+void engine_go_on(unsigned percent)
+{
+  for (size_t i = errands.size(); i > 0; i--) {
+    errand e = std::move(errands.front());
+    errands.pop_front();
+    if (random_below(100) < percent)
+      e.work();
+    else
+      errands.push_back(std::move(e));
+  }
+}
+
+static void send(bool loads, std::function<void()> work)
+{
+  if (random_below(100) < the.eagerness)
+    work();
+  else
+    errands.push_back({the.running, loads, std::move(work)});
+}
+
+/* ---- boxes ---- */
+
+/* Rows of 128 bytes are swizzled: 16 bytes go where the row's number within 8 says. */
+unsigned swizzled(unsigned address)
+{
+  return address ^ ((address >> 7 & 7) << 4);
+}
+
+static unsigned box_bytes(const tensor_description &t)
+{
+  unsigned elements = 1;
+  for (unsigned i = 0; i < t.rank; i++)
+    elements *= t.box[i];
+  return elements * t.element;
+}
+
+/* use(bytes in the block's window, bytes in the tensor or NULL, elements in the tensor) for every row of 16 bytes. */
+template <class USE>
+static void each_chunk(byte *window, unsigned shared, const tensor_description &t, const int *first, USE use)
+{
+  const unsigned wide = 16 / t.element, chunks = t.box[0] / wide;
+  unsigned rows = box_bytes(t) / (t.box[0] * t.element);
+  for (unsigned row = 0; row < rows; row++)
+    for (unsigned chunk = 0; chunk < chunks; chunk++) {
+      int64_t x = first[0] + (int64_t)(chunk * wide), left = (int64_t)t.dims[0] - x;
+      byte *at = (byte *)t.base + x * t.element;
+      bool inside = x >= 0 && left > 0;
+      unsigned rest = row;
+      for (unsigned i = 1; i < t.rank; rest /= t.box[i], i++) {
+        int64_t y = first[i] + (int64_t)(rest % t.box[i]);
+        inside &= y >= 0 && y < (int64_t)t.dims[i];
+        at += y * (int64_t)t.strides[i - 1];
+      }
+      unsigned elements = !inside ? 0 : left < wide ? (unsigned)left : wide;
+      use(window + swizzled(shared + row * t.box[0] * t.element + chunk * 16), inside ? at : nullptr, elements);
+    }
+}
+
+static tensor_description read_map(const void *map, const char *what)
+{
+  tensor_description t;
+  memcpy(&t, map, sizeof t);
+  if (t.magic != TENSOR_MAGIC || t.rank != 4)
+    fail("%s: no tensor map of 4 dimensions", what);
+  return t;
+}
+
+static void check_boxes(const tensor_description &t, byte *window, unsigned shared, const int *first, const char *what)
+{
+  each_chunk(window, shared, t, first, [&](byte *, const byte *at, unsigned elements) {
+    if (at && !memory_holds(at, elements * t.element))
+      fail("%s: %u bytes of the box: %s", what, elements * t.element, memory_words(at).c_str());
+  });
+}
+
+void copy_box(unsigned to, const void *map, unsigned barrier, const int *first)
+{
+  tensor_description t = read_map(map, "a copy of a box");
+  block *b = &own_block();
+  unsigned bytes = box_bytes(t), offset = to & (SHARED_WINDOW - 1);
+  int at[4] = {first[0], first[1], first[2], first[3]};
+  shared_bytes(to, bytes, 128, "a copy of a box");
+  check_boxes(t, b->shared, offset, at, "a copy of a box");
+  mbarrier &m = barrier_at(*b, barrier, "a copy of a box");
+  if (!m.published)
+    fail("a copy of a box: its mbarrier was not published (fence.mbarrier_init)");
+  send(true, [=, &m] {
+    each_chunk(b->shared, offset, t, at, [&](byte *shared, const byte *from, unsigned elements) {
+      memset(shared, 0, 16);
+      if (from)
+        memcpy(shared, from, elements * t.element);
+    });
+    m.bytes -= bytes;
+    the.events++;
+    look_at(m);
+  });
+}
+
+void store_box(const void *map, unsigned from, const int *first)
+{
+  tensor_description t = read_map(map, "a store of a box");
+  block *b = &own_block();
+  unsigned offset = from & (SHARED_WINDOW - 1);
+  int at[4] = {first[0], first[1], first[2], first[3]};
+  shared_bytes(from, box_bytes(t), 128, "a store of a box");
+  check_boxes(t, b->shared, offset, at, "a store of a box");
+  send(false, [=] {
+    each_chunk(b->shared, offset, t, at, [&](const byte *shared, byte *to, unsigned elements) {
+      if (to)
+        memcpy(to, shared, elements * t.element);
+    });
+    the.events++;
+  });
+}
+
+/* All that this thread has asked for; no program waits for some of it. */
+void stores_wait(unsigned groups_left)
+{
+  if (groups_left != 0)
+    fail("cp.async.bulk.wait_group %u: the emulation knows 0", groups_left);
+  for (size_t i = errands.size(); i > 0; i--) {
+    errand e = std::move(errands.front());
+    errands.pop_front();
+    if (!e.loads && e.from == the.running)
+      e.work();
+    else
+      errands.push_back(std::move(e));
+  }
+}
+
+const char *describe_tensor(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
+                            const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,
+                            int swizzle)
+{
+  tensor_description t = {TENSOR_MAGIC, (byte *)address, {}, {}, {}, rank, 2};
+  static_assert(sizeof t <= 128, "a tensor map has 128 bytes");
+  if (rank != 4 || (type != 6 && type != 9) || interleave != 0 || swizzle != 3)
+    return "the emulation knows 4 dimensions of 16 bits, swizzled by 128 bytes";
+  if ((uintptr_t)address % 16 != 0)
+    return "a tensor's address is not a multiple of 16";
+  for (unsigned i = 0; i < rank; i++) {
+    if (dims[i] == 0 || dims[i] > (uint64_t)1 << 32 || box[i] == 0 || box[i] > 256 || steps[i] != 1)
+      return "a tensor's size or box is out of bounds";
+    t.dims[i] = dims[i];
+    t.box[i] = box[i];
+  }
+  for (unsigned i = 0; i + 1 < rank; i++) {
+    if (strides[i] % 16 != 0 || strides[i] >= (uint64_t)1 << 40)
+      return "a tensor's stride is not a multiple of 16 below 2^40";
+    t.strides[i] = strides[i];
+  }
+  if (box[0] * t.element != 128)
+    return "the emulation knows boxes with rows of 128 bytes";
+  memcpy(map, &t, sizeof t);
+  return nullptr;
+}
+
+} // namespace emulation

@@ -1,0 +1,205 @@
+/* Threads as fibers of the host's thread, and how one ends that does what it must not. */
+#include "threads.h"
+#include "memory.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <sys/mman.h>
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace emulation {
+
+machine the;
+
+constexpr size_t STACK_BYTES = 128 << 10, PAGE = 4096;
+
+/* ---- fibers ---- */
+
+/* Keeps the registers that a function has to keep on the stack, and changes stacks. */
+extern "C" void emulation_switch(void **from, void *to);
+asm(R"(
+  .text
+  .globl emulation_switch
+  .hidden emulation_switch
+  .type emulation_switch, @function
+emulation_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+  .size emulation_switch, .-emulation_switch
+)");
+
+bool can_run(const thread &t)
+{
+  return !t.over && (!t.wait.count || *t.wait.count != t.wait.is);
+}
+
+static void make_current(thread &t)
+{
+  the.running = &t;
+  threadIdx = t.index;
+  blockIdx = t.owner->index;
+}
+
+/* To the next lane of the warp that can run, or to the scheduler. */
+static void leave()
+{
+  thread &own = *the.running;
+  const std::vector<thread *> &threads = own.owner->threads;
+  for (unsigned i = own.number + 1; i % LANES != 0 && i < threads.size() && !the.failed; i++) {
+    if (can_run(*threads[i])) {
+      make_current(*threads[i]);
+      emulation_switch(&own.stack_pointer, threads[i]->stack_pointer);
+      return;
+    }
+  }
+  emulation_switch(&own.stack_pointer, the.scheduler);
+}
+
+static void run_thread()
+{
+  the.running->owner->begun = true;
+  the.job.program->run(the.job.arguments);
+  thread &t = *the.running;
+  t.over = true;
+  t.owner->left--;
+  the.events++;
+  leave();
+}
+
+thread *make_thread()
+{
+  thread *t = new thread();
+  char *map = (char *)mmap(nullptr, STACK_BYTES + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (map == MAP_FAILED || mprotect(map, PAGE, PROT_NONE) != 0) {
+    fputs("emulation: no memory for a thread\n", stderr);
+    abort();
+  }
+  t->stack = map + PAGE;
+  return t;
+}
+
+void begin_thread(thread &t, block &owner, unsigned number)
+{
+  const dim3 &size = the.job.size;
+  t.owner = &owner;
+  t.number = number;
+  t.index = {number % size.x, number / size.x % size.y, number / size.x / size.y};
+  t.over = false;
+  t.cluster_arrivals = 0;
+  t.wait = {nullptr, 0, nullptr};
+  t.groups.clear();
+  t.open.clear();
+  t.products.clear();
+  t.product_groups.clear();
+  t.products_begun = t.products_done = 0;
+  void **top = (void **)(t.stack + STACK_BYTES - 64);
+  *--top = nullptr; /* where run_thread() would return to; and it begins with the stack as a call leaves it */
+  *--top = (void *)run_thread;
+  for (int i = 0; i < 6; i++)
+    *--top = nullptr;
+  t.stack_pointer = top;
+}
+
+/* Until it waits or is over. */
+void resume(thread &t)
+{
+  make_current(t);
+  emulation_switch(&the.scheduler, t.stack_pointer);
+  the.running = nullptr;
+}
+
+void wait_while(const word64 &count, word64 is, const char *what)
+{
+  the.running->wait = {&count, is, what};
+  while (count == is)
+    leave();
+  the.running->wait.count = nullptr;
+}
+
+void pause()
+{
+  leave();
+}
+
+/* ---- what goes wrong ---- */
+
+static void note_problem(const char *text)
+{
+  char where[160] = "";
+  if (the.running) {
+    const thread &t = *the.running;
+    snprintf(where, sizeof where, ", block %u %u %u, thread %u %u %u", t.owner->index.x, t.owner->index.y,
+             t.owner->index.z, t.index.x, t.index.y, t.index.z);
+  }
+  the.failed = true;
+  the.problem = std::string("kernel ") + the.job.program->name + where + ": " + text;
+}
+
+/* Only for threads: the scheduler has nowhere to go. */
+void fail(const char *format, ...)
+{
+  char text[400];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  note_problem(text);
+  for (;;)
+    leave();
+}
+
+bool complain(const std::string &text)
+{
+  note_problem(text.c_str());
+  return false;
+}
+
+/* A page that nobody may touch: the thread that did is not gone on with. */
+static void on_fault(int number, siginfo_t *about, void *)
+{
+  if (!the.running) {
+    signal(number, SIG_DFL);
+    return;
+  }
+  std::string where = memory_words(about->si_addr);
+  fail("touches %s", where.c_str());
+}
+
+fault_guard::fault_guard()
+{
+  static char memory[64 << 10];
+  stack_t stack = {};
+  stack.ss_sp = memory;
+  stack.ss_size = sizeof memory;
+  sigaltstack(&stack, &stack_before);
+  struct sigaction action = {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+  sigaction(SIGSEGV, &action, &before[0]);
+  sigaction(SIGBUS, &action, &before[1]);
+}
+
+fault_guard::~fault_guard()
+{
+  sigaction(SIGSEGV, &before[0], nullptr);
+  sigaction(SIGBUS, &before[1], nullptr);
+  sigaltstack(&stack_before, nullptr);
+}
+
+} // namespace emulation
