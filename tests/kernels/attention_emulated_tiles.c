@@ -36,6 +36,8 @@ static void tile_load(int tile, const void *from, int64_t stride)
     memcpy(unit.words[tile][row], (const char *)from + row * stride, unit.palette.row_bytes[tile]);
 }
 
+#define tile_load_once tile_load
+
 static void tile_store(int tile, void *to, int64_t stride)
 {
   for (int row = 0; row < unit.palette.rows[tile]; row++)

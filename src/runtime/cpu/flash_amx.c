@@ -1,22 +1,19 @@
 /* Flash attention, bf16 by AMX; softmax in fp32 by AVX-512.
  *
  *   tiles: 0 1 2 3 sums of 32 rows by 32 columns, 4 5 rows of Q or P, 6 7 columns of K or V: four loads to four products,
- *   8 cycles each to 16. Tile of rows: 64; a step has 512 keys, whose scores are made and weighed 64 at a time, so that
- *   they stay in the first-level cache; o is loaded and stored once a step.
+ *   8 cycles each to 16. Tile of rows: 32; a step has 512 keys, whose scores are made and weighed 64 at a time; o is
+ *   loaded and stored once a step. A tile of rows meets K and V once, and loads them past the first-level cache, so that
+ *   there Q, scores and weights stay: what is stored beside tile products costs most where its line has gone.
  *   A row's base is 2^8 above the largest score that it was set by, and rises again only when a score is above it: by
  *   whole powers of 2, which change no bit of what has been summed. So o is hardly ever scaled.
  *
- * Ceilings of a core of an Intel Xeon with AMX (a virtual one, 1.0 to 2.9 TFLOP/s by the minute), November 2026: at head
- * size 128 a score is half a cycle of products, 16 cycles each, and 0.3 of exponential. Single steps at 3.0 GHz: scores
- * 0.33 cycles, weights 0.35, values 0.31; a whole call 2.3 at best (docs/attention-cpu.md has the parts).
- * GFLOP/s of one thread, geometric mean of three calls (1024 keys, head sizes 128 and 64, causal): 538 with operands
- * loaded ahead, and of what was tried and lost, by turns with it: steps of 256 keys 531, of 128 505; tiles of 32 rows
- * 524, of 96 494, of 128 512; the version before, all scores of a step of 512 keys and 32 rows at a time, 508; weights
- * among the products, a row of 32 keys beside each, 457 to 489 (stores hold tile products up: 25 to 30 cycles where 19
- * are without). In a slower minute: this 305, the next product's operands and sums loaded before these are stored 296,
- * rows of scores and weights without a gap 288, 128 keys' scores at a time 292, 32 keys' 272, K and V prefetched while
- * weights are made 290, the version before 265. Prefetching them while products run: 24 to 26 cycles where 23 are
- * without. */
+ * Ceilings of a core of an Intel Xeon with AMX (a virtual one, November 2026): a tile product every 7.0 to 7.4 ns,
+ * which is 16 cycles of its clock while tiles are at work, an exponential every 0.145 ns: 0.37 ns a score at head size
+ * 128. Nanoseconds a score (1024 keys; causal; head size 64), by turns on three quiet cores: this 0.63, 0.77, 0.46; of
+ * what was tried and lost: K and V through the first-level cache 0.67, 0.82, 0.48, and so with scores 128 keys at a
+ * time 0.72, 32 keys 0.68, steps of 256 keys 0.69; then with tiles of 64 rows 0.73, 0.88, 0.51, of 48 0.86, of 16
+ * 0.99; tiles of 64 rows by 16 columns 0.74 to 0.77; with weights among the products 0.69, 0.85, 0.51; two buffers of
+ * scores 0.72; Q in tiles 0.72; pages of 2 MiB change nothing. */
 #include "runtime/cpu/flash.h"
 
 #if defined(__x86_64__)
@@ -28,7 +25,7 @@
 #define CHUNK 512
 #define STEP 512
 #define PART 64 /* keys whose scores are there at a time */
-#define TILE_ROWS 64
+#define TILE_ROWS 32
 #define DEGREE 4
 #define PANEL 2
 #define PAIR 2
@@ -174,10 +171,10 @@ typedef struct product {
 static inline __attribute__((always_inline)) void load_operands(bool two_rows, bool two_columns, const char *a,
                                                                 int64_t a_stride, const char *b)
 {
-  tile_load(6, b, B_STRIDE);
+  tile_load_once(6, b, B_STRIDE);
   tile_load(4, a, a_stride);
   if (two_columns)
-    tile_load(7, b + 64, B_STRIDE);
+    tile_load_once(7, b + 64, B_STRIDE);
   if (two_rows)
     tile_load(5, a + 16 * a_stride, a_stride);
 }
@@ -231,23 +228,23 @@ static inline __attribute__((always_inline)) void multiply(bool two_rows, bool t
   store_sums(two_rows, two_columns, p);
 }
 
-static product score_product(const hr_flash_step *step, int row, int key)
+static product score_product(const hr_flash_step *step, int key)
 {
   int64_t a_stride = 4 * step->depth;
-  return (product){.a = (const char *)step->q + row * a_stride,
+  return (product){.a = step->q,
                    .b = (const char *)step->k + 4 * (step->first_key + key) * step->depth,
-                   .c = (char *)(step->s + row * S_STRIDE + key % PART),
+                   .c = (char *)(step->s + key % PART),
                    .a_stride = a_stride,
                    .c_stride = 4 * S_STRIDE,
                    .groups = (int)(step->depth / 16),
                    .two_columns = true};
 }
 
-static product value_product(const hr_flash_step *step, int row, int64_t d)
+static product value_product(const hr_flash_step *step, int64_t d)
 {
-  return (product){.a = (const char *)step->p + row * 2 * P_STRIDE,
+  return (product){.a = step->p,
                    .b = (const char *)step->v + 4 * (d * (CHUNK / 2) + step->first_key / 2 * PANEL_LANES),
-                   .c = (char *)(step->o + row * step->values + d),
+                   .c = (char *)(step->o + d),
                    .a_stride = 2 * P_STRIDE,
                    .c_stride = 4 * step->values,
                    .groups = step->keys / BLOCK,
@@ -255,55 +252,38 @@ static product value_product(const hr_flash_step *step, int row, int64_t d)
                    .two_columns = step->values - d > 16};
 }
 
-/* The scores of some keys, or the sums of all values, of the rows from first_row to end_row, which are whole blocks or
- * less than one. */
-static inline __attribute__((always_inline)) void multiply_scores(bool two_rows, const hr_flash_step *step,
-                                                                  int first_row, int end_row, int key)
+static inline __attribute__((always_inline)) void multiply_scores(bool two_rows, const hr_flash_step *step, int key)
 {
-  for (int end = key + keys_from(step, key); key < end; key += BLOCK)
-    for (int row = first_row; row < end_row; row += BLOCK) {
-      product p = score_product(step, row, key);
+  for (int end = key + keys_from(step, key); key < end; key += BLOCK) {
+    product p = score_product(step, key);
+    multiply(two_rows, true, &p);
+  }
+}
+
+static inline __attribute__((always_inline)) void multiply_values(bool two_rows, const hr_flash_step *step)
+{
+  for (int64_t d = 0; d < step->values; d += BLOCK) {
+    product p = value_product(step, d);
+    if (p.two_columns)
       multiply(two_rows, true, &p);
-    }
-}
-
-static inline __attribute__((always_inline)) void multiply_values(bool two_rows, const hr_flash_step *step,
-                                                                  int first_row, int end_row)
-{
-  for (int64_t d = 0; d < step->values; d += BLOCK)
-    for (int row = first_row; row < end_row; row += BLOCK) {
-      product p = value_product(step, row, d);
-      if (p.two_columns)
-        multiply(two_rows, true, &p);
-      else
-        multiply(two_rows, false, &p);
-    }
-}
-
-static inline __attribute__((always_inline)) void multiply_rows(bool two_rows, const hr_flash_step *step,
-                                                                const hr_flash_step *next, int key, int first_row,
-                                                                int end_row)
-{
-  if (next)
-    multiply_scores(two_rows, next, first_row, end_row, key);
-  if (step)
-    multiply_values(two_rows, step, first_row, end_row);
+    else
+      multiply(two_rows, false, &p);
+  }
 }
 
 /* The scores of `next` from a key on, if there is a next, and the values of `step`, if there is a step. Tiles must not
  * reach beyond the last row, which is followed by another tile's rows. */
 static void multiply_all(const hr_flash_step *step, const hr_flash_step *next, int key)
 {
-  int all = (step ? step : next)->rows, whole = all / BLOCK * BLOCK, rest = all - whole;
-  multiply_rows(true, step, next, key, 0, whole);
-  if (rest == 0)
-    return;
-  configure(rest);
-  if (rest > 16)
-    multiply_rows(true, step, next, key, whole, all);
-  else
-    multiply_rows(false, step, next, key, whole, all);
-  configure(BLOCK);
+  int rows = (step ? step : next)->rows;
+  if (rows < BLOCK)
+    configure(rows);
+  if (next)
+    rows > 16 ? multiply_scores(true, next, key) : multiply_scores(false, next, key);
+  if (step)
+    rows > 16 ? multiply_values(true, step) : multiply_values(false, step);
+  if (rows < BLOCK)
+    configure(BLOCK);
 }
 
 /* Scores from a key on, and their weights, part by part, so that scores stay in the first-level cache. */

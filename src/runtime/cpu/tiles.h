@@ -33,6 +33,12 @@ static inline void tile_release(void)
                    : "r"((const void *)(from)), "r"((int64_t)(stride)) \
                    : "memor"                                           \
                      "y")
+/** The same, of lines that will not be used again: they push nothing else out of the first-level cache. */
+#define tile_load_once(tile, from, stride)                             \
+  __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile                \
+                   :                                                   \
+                   : "r"((const void *)(from)), "r"((int64_t)(stride)) \
+                   : "memory")
 #define tile_store(tile, to, stride) \
   __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"((void *)(to)), "r"((int64_t)(stride)) : "memory")
 /** sums += a · b: rows of pairs of bf16 by columns of pairs, fp32 sums. */
