@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 {
   hr_error error;
   hr_dtype dtype = HR_BF16;
-  turns t = {NULL};
+  turns t = {.device = NULL};
   if (argc > 2 && hr_dtype_parse(argv[2], &dtype) != HR_OK) {
     fprintf(stderr, "attention_bounds: %s: no such format\n", argv[2]);
     return 1;
