@@ -37,4 +37,21 @@ HR_INLINE hr_floats hr_exp_negative(hr_floats x)
   return hr_exp_within(hr_larger(hr_all(HR_EXP_LEAST), x));
 }
 
+/* For results of 16 bits, of any x: with AVX-512 in three quarters of the instructions, as its floor and scale take every
+ * number. x log2 e is rounded, so that the relative error is 5e-8 |x|, and 2e-7 at least. 2^f ≈ 1 + f p(f) on [0, 1],
+ * fitted for the least largest relative error, 8.3e-8. */
+HR_INLINE hr_floats hr_exp_coarse(hr_floats x)
+{
+#if HR_LANES == 16
+  hr_floats t = x * 1.44269504f, f = hr_fraction(t);
+  hr_floats p = hr_fma(hr_all(1.867130072e-3f), f, hr_all(9.017030316e-3f));
+  p = hr_fma(p, f, hr_all(5.579991311e-2f));
+  p = hr_fma(p, f, hr_all(0.2401644502f));
+  p = hr_fma(p, f, hr_all(0.6931513118f));
+  return hr_scale(hr_fma(p, f, hr_all(1.0f)), t);
+#else
+  return hr_exp(x);
+#endif
+}
+
 #endif

@@ -48,12 +48,12 @@ HR_INLINE hr_floats gelu_of(hr_floats x)
   return x * hr_unless_below(hr_fma(c, p / q, hr_all(0.5f)), x, -5.2f);
 }
 
-HR_INLINE hr_floats element_of(hr_rows_operation operation, hr_floats x, hr_floats z)
+HR_INLINE hr_floats element_of(hr_dtype dtype, hr_rows_operation operation, hr_floats x, hr_floats z)
 {
   if (operation == HR_ROWS_GELU)
     return gelu_of(x);
   if (operation == HR_ROWS_SWIGLU)
-    return x / (1.0f + hr_exp(-x)) * z;
+    return x / (1.0f + (dtype == HR_FP32 ? hr_exp(-x) : hr_exp_coarse(-x))) * z;
   return x + z;
 }
 
@@ -66,7 +66,7 @@ HR_INLINE void by_element(hr_dtype dtype, hr_rows_operation operation, const hr_
     hr_pair x = hr_load_span(dtype, j->inputs[0], at, count), z = x;
     if (operation != HR_ROWS_GELU)
       z = hr_load_span(dtype, j->inputs[1], at, count);
-    hr_pair y = {element_of(operation, x.a, z.a), element_of(operation, x.b, z.b)};
+    hr_pair y = {element_of(dtype, operation, x.a, z.a), element_of(dtype, operation, x.b, z.b)};
     hr_store_span(dtype, j->output, at, y, count, j->stream);
   }
 }
@@ -108,6 +108,15 @@ HR_INLINE void prefetch_span(hr_dtype dtype, const void *from, int64_t at)
     __builtin_prefetch(elements + 64);
 }
 
+/* e^(v − most), which is 1 at most. */
+HR_INLINE hr_pair exponentials_of(hr_dtype dtype, hr_pair v, float most)
+{
+  hr_floats a = v.a - most, b = v.b - most;
+  if (dtype == HR_FP32 || HR_LANES < 16)
+    return (hr_pair){hr_exp_negative(a), hr_exp_negative(b)};
+  return (hr_pair){hr_exp_coarse(a), hr_exp_coarse(b)};
+}
+
 /* Writes e^(x − most) to `to`, 0 to fill the last span, and returns the sum. */
 HR_INLINE float exponentials(hr_dtype dtype, const void *x, int64_t seen, int64_t head, float most, int64_t ahead,
                              float *to)
@@ -115,7 +124,7 @@ HR_INLINE float exponentials(hr_dtype dtype, const void *x, int64_t seen, int64_
   hr_pair sum = {hr_all(0), hr_all(0)};
   for (int64_t at = 0, end = head; at < seen; at = end, end += HR_PAIR, to += HR_PAIR) {
     int64_t count = lesser(end, seen) - at;
-    hr_pair v = hr_load_span(dtype, x, at, count), e = {hr_exp_negative(v.a - most), hr_exp_negative(v.b - most)};
+    hr_pair v = hr_load_span(dtype, x, at, count), e = exponentials_of(dtype, v, most);
     prefetch_span(dtype, x, at + ahead);
     if (count < HR_PAIR)
       e = hr_first(dtype, e, count, 0);
@@ -163,7 +172,7 @@ HR_INLINE softmax_row softmax_walk(hr_dtype dtype, const void *next, const void 
     int64_t count = lesser(end, columns) - at;
     hr_pair y = hr_load(HR_FP32, scratch, 0), v = hr_load_span(dtype, x, at, count);
     hr_pair w = hr_load_span(dtype, next, at, count);
-    hr_pair e = {hr_exp_negative(v.a - most), hr_exp_negative(v.b - most)};
+    hr_pair e = exponentials_of(dtype, v, most);
     prefetch_span(dtype, next, at + AHEAD);
     if (count < HR_PAIR) {
       e = hr_first(dtype, e, count, 0);

@@ -67,7 +67,11 @@ HR_INLINE hr_floats hr_round(hr_floats a)
 HR_INLINE hr_floats hr_scale(hr_floats a, hr_floats power)
 {
   return _mm512_scalef_ps(a, power);
-} /* a 2^power */
+} /* a 2^power, of the power's floor */
+HR_INLINE hr_floats hr_fraction(hr_floats a)
+{
+  return _mm512_reduce_ps(a, 9);
+} /* a less its floor, 0 of infinities, no exceptions */
 
 /* `value`, 0 where x is below `limit`. */
 HR_INLINE hr_floats hr_unless_below(hr_floats value, hr_floats x, float limit)
