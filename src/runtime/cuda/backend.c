@@ -1,5 +1,6 @@
 /* An NVIDIA GPU as a device: its libraries are loaded when it is opened, by name "cuda:N". */
 #include "base/error.h"
+#include "base/quantity.h"
 #include "runtime/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -161,9 +162,13 @@ static hr_status allocate(hr_device *device, size_t bytes, void **data, hr_error
   HR_TRY(hr_cuda_enter(cuda, error));
   cu_result result = cuda->driver.cuMemAlloc_v2(&address, bytes);
   hr_cuda_leave(cuda);
-  if (result == CU_ERROR_OUT_OF_MEMORY)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: cuMemAlloc refused a buffer of %.1f MB; %.1f MB are free",
-                   device->name, (double)bytes * 1e-6, (double)memory_available(device) * 1e-6);
+  if (result == CU_ERROR_OUT_OF_MEMORY) {
+    char wanted[HR_NUMBER_SIZE], there[HR_NUMBER_SIZE];
+    hr_write_bytes(wanted, sizeof wanted, (double)bytes);
+    hr_write_bytes(there, sizeof there, (double)memory_available(device));
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: cuMemAlloc refused a buffer of %s; %s are free", device->name,
+                   wanted, there);
+  }
   HR_TRY(hr_driver_check(&cuda->driver, result, "cuMemAlloc", error));
   *data = (void *)(uintptr_t)address;
   return HR_OK;

@@ -1,6 +1,7 @@
 #include "runtime/device/host.h"
 
 #include "base/error.h"
+#include "base/quantity.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -197,14 +198,15 @@ hr_status hr_host_allocate(hr_device *device, size_t bytes, void **data, hr_erro
 {
   size_t available = hr_host_memory_available();
   available -= available / 16; /* left for everybody else */
+  char wanted[HR_NUMBER_SIZE], there[HR_NUMBER_SIZE];
+  hr_write_bytes(wanted, sizeof wanted, (double)bytes);
+  hr_write_bytes(there, sizeof there, (double)available);
   if (bytes > available)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: a buffer of %.1f MB, but %.1f MB are free", device->name,
-                   (double)bytes * 1e-6, (double)available * 1e-6);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: a buffer of %s, but %s are free", device->name, wanted, there);
   size_t whole = (bytes + HOST_ALIGNMENT - 1) / HOST_ALIGNMENT * HOST_ALIGNMENT;
   void *memory = aligned_alloc(HOST_ALIGNMENT, whole);
   if (!memory)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: a buffer of %.1f MB was refused", device->name,
-                   (double)bytes * 1e-6);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: a buffer of %s was refused", device->name, wanted);
   madvise(memory, whole, MADV_DONTNEED); /* pages that something else had before count as taken only once written to */
   *data = memory;
   return HR_OK;
