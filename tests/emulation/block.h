@@ -1,6 +1,7 @@
 /* What runs on the emulated GPU: threads as fibers of one host thread, in warps, blocks and clusters. Inside of the driver. */
 #pragma once
 #include "machine.h"
+#include "races.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,7 @@ struct copy {
   byte *to;
   const byte *from;
   unsigned bytes, taken;
+  bool delivered; /* before anybody waited for it */
 };
 
 /* A product of a warpgroup that is under way, a thread's part. */
@@ -45,6 +47,7 @@ struct thread {
   unsigned number; /* of the block: x fastest */
   uint3 index;
   bool over;
+  vector_clock clock; /* empty where races are not looked for */
   word64 cluster_arrivals;
   char *stack;
   std::deque<std::vector<copy>> groups; /* committed, the oldest first */
@@ -72,6 +75,8 @@ struct warp {
 struct barrier_state {
   unsigned arrived, threads;
   word64 over;
+  vector_clock known;            /* of those that have arrived */
+  std::vector<thread *> waiters; /* that learn it when all have */
 };
 
 /* In shared memory: a phase is over when all arrivals and bytes have come. */
@@ -79,7 +84,8 @@ struct mbarrier {
   unsigned count, pending;
   int64_t bytes;
   word64 phases;
-  bool published; /* to the copy engine */
+  vector_clock known, released; /* released: by the last phase */
+  bool published;               /* to the copy engine */
 };
 
 struct cluster {
@@ -98,6 +104,7 @@ struct block {
   unsigned left; /* threads that are not over */
   bool begun;
   barrier_state barriers[16];
+  race_log *log;                          /* NULL: none */
   std::map<unsigned, mbarrier> mbarriers; /* by shared address */
 };
 

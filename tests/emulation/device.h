@@ -230,12 +230,14 @@ inline bool __all_sync(unsigned mask, bool vote)
   return emulation::ballot(mask, !vote) == 0;
 }
 
-#define ATOMIC(NAME, EXPRESSION)                         \
-  template <class T, class U> inline T NAME(T *at, U by) \
-  {                                                      \
-    T old = *at, value = (T)by;                          \
-    *at = EXPRESSION;                                    \
-    return old;                                          \
+#define UNORDERED __attribute__((no_sanitize("thread"))) /* races.h does not look at it */
+
+#define ATOMIC(NAME, EXPRESSION)                                   \
+  template <class T, class U> UNORDERED inline T NAME(T *at, U by) \
+  {                                                                \
+    T old = *at, value = (T)by;                                    \
+    *at = EXPRESSION;                                              \
+    return old;                                                    \
   }
 ATOMIC(atomicAdd, old + value)
 ATOMIC(atomicExch, value)
@@ -245,7 +247,7 @@ ATOMIC(atomicOr, old | value)
 ATOMIC(atomicAnd, old &value)
 #undef ATOMIC
 
-template <class T> inline T atomicCAS(T *at, T expected, T value)
+template <class T> UNORDERED inline T atomicCAS(T *at, T expected, T value)
 {
   T old = *at;
   if (old == expected)

@@ -68,10 +68,22 @@ void part(meeting &m, bool last)
     wait_while(w.met, w.met, what);
 }
 
+/* Lanes know then what the others know. */
 void meet_lanes(unsigned mask, const char *what)
 {
-  int nothing = 0;
-  together(mask, what, nothing, [](int *const *) {});
+  thread *own = the.running;
+  mask = own_lanes(mask);
+  together(mask, what, *own, [&](thread *const *lanes) {
+    vector_clock all;
+    for (int i = 0; i < LANES; i++)
+      if (mask >> i & 1)
+        learn(all, lanes[i]->clock);
+    for (int i = 0; i < LANES; i++)
+      if (mask >> i & 1) {
+        learn(lanes[i]->clock, all);
+        tick(*lanes[i]);
+      }
+  });
 }
 
 void take_from_lane(unsigned mask, void *value, unsigned bytes, int lane, const char *what)
@@ -115,6 +127,16 @@ unsigned ballot(unsigned mask, bool vote)
 
 /* ---- barriers ---- */
 
+static void end_phase(barrier_state &s)
+{
+  for (thread *t : s.waiters)
+    learn(t->clock, s.known);
+  s.waiters.clear();
+  s.known.clear();
+  s.arrived = 0;
+  s.over++;
+}
+
 void barrier(unsigned number, unsigned threads, bool waits)
 {
   block &b = *the.running->owner;
@@ -128,12 +150,14 @@ void barrier(unsigned number, unsigned threads, bool waits)
   s.threads = threads;
   word64 before = s.over;
   the.events++;
-  if (++s.arrived == threads) {
-    s.arrived = 0;
-    s.over++;
-  } else if (waits) {
+  learn(s.known, the.running->clock);
+  tick(*the.running);
+  if (waits)
+    s.waiters.push_back(the.running);
+  if (++s.arrived == threads)
+    end_phase(s);
+  else if (waits)
     wait_while(s.over, before, number == 0 ? "__syncthreads" : "a named barrier");
-  }
 }
 
 void cluster_arrive()

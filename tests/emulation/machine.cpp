@@ -56,6 +56,17 @@ static unsigned shared_end()
   return SHARED_DYNAMIC_AT + (the.job.shared_bytes + 15) / 16 * 16 + the.job.static_bytes;
 }
 
+/* Blocks that write to each other's memory: races are not looked for. */
+static bool clustered()
+{
+  return the.job.program->cluster[0] > 1;
+}
+
+static void choose_laziness(warp &w)
+{
+  w.laziness = random_below(4) == 0 ? 15 : random_below(3);
+}
+
 static block *begin_block(cluster &owner, unsigned rank, unsigned number)
 {
   const dim3 &grid = the.job.grid, &size = the.job.size;
@@ -66,6 +77,7 @@ static block *begin_block(cluster &owner, unsigned rank, unsigned number)
   b->shared = take_shared_memory();
   memset(b->shared, POISON, shared_end() + CANARY_BYTES);
   b->left = size.x * size.y * size.z;
+  b->log = clustered() ? nullptr : begin_race_log(shared_end(), b->left);
   for (unsigned i = 0; i < b->left; i++) {
     if (here.spare_threads.empty())
       here.spare_threads.push_back(make_thread());
@@ -79,6 +91,7 @@ static block *begin_block(cluster &owner, unsigned rank, unsigned number)
     w.owner = b;
     w.first = i * LANES;
     w.count = b->left - w.first < LANES ? b->left - w.first : LANES;
+    choose_laziness(w);
     here.warps.push_back(&w);
   }
   return b;
@@ -98,6 +111,7 @@ static void end_block(block *b)
   for (thread *t : b->threads)
     here.spare_threads.push_back(t);
   here.spare_memory.push_back(b->shared);
+  end_race_log(b->log);
   for (size_t i = 0; i < here.warps.size();) {
     if (here.warps[i]->owner == b)
       here.warps.erase(here.warps.begin() + (ptrdiff_t)i);
@@ -170,11 +184,6 @@ static bool run_warp(warp &w)
     ran = true;
   }
   return ran;
-}
-
-static void choose_laziness(warp &w)
-{
-  w.laziness = random_below(4) == 0 ? 15 : random_below(3);
 }
 
 /* Some turns for one warp; the launch has warps that drift apart, or all in step. */

@@ -122,7 +122,7 @@ void load_matrices(unsigned *const *to, unsigned count, unsigned address, bool t
     const byte *row;
   } mine = {to, nullptr};
   if (lane() < 8 * count)
-    mine.row = shared_bytes(address, 16, 16, "ldmatrix");
+    note_read(mine.row = shared_bytes(address, 16, 16, "ldmatrix"), 16);
   together(~0u, transposed ? "ldmatrix.trans" : "ldmatrix", mine, [&](loading *const *lanes) {
     for (unsigned m = 0; m < count; m++)
       for (unsigned t = 0; t < LANES; t++) {
@@ -147,7 +147,7 @@ void store_matrices(unsigned address, const unsigned *from, unsigned count, bool
     byte *row;
   } mine = {from, nullptr};
   if (lane() < 8 * count)
-    mine.row = shared_bytes(address, 16, 16, "stmatrix");
+    note_write(mine.row = shared_bytes(address, 16, 16, "stmatrix"), 16);
   together(~0u, transposed ? "stmatrix.trans" : "stmatrix", mine, [&](storing *const *lanes) {
     for (unsigned m = 0; m < count; m++)
       for (unsigned t = 0; t < LANES; t++) {

@@ -19,7 +19,7 @@ struct buffer {
 
 static std::map<byte *, buffer> buffers;
 static byte *reserve, *next_pages;
-static size_t used;
+static size_t used, changes = 1; /* changes: of the list of buffers */
 
 static size_t round_up(size_t bytes, size_t step)
 {
@@ -54,6 +54,7 @@ void *memory_allocate(size_t bytes)
   byte *data = turn++ % 2 ? pages : pages + page_bytes - round_up(bytes > 0 ? bytes : 1, ALIGNMENT);
   buffers[data] = {bytes, pages, page_bytes};
   used += page_bytes;
+  changes++;
   return data;
 }
 
@@ -67,6 +68,7 @@ bool memory_free(void *data)
   mprotect(b.pages, b.page_bytes, PROT_NONE);
   used -= b.page_bytes;
   buffers.erase(found);
+  changes++;
   return true;
 }
 
@@ -82,10 +84,23 @@ static std::map<byte *, buffer>::const_iterator before(const void *address)
   return after == buffers.begin() ? buffers.end() : std::prev(after);
 }
 
+bool memory_is_near(const void *data)
+{
+  return reserve && (size_t)((const byte *)data - reserve) < RESERVED;
+}
+
 bool memory_holds(const void *data, size_t bytes)
 {
+  static std::map<byte *, buffer>::const_iterator last;
+  static size_t known;
+  if (known == changes && (size_t)((const byte *)data - last->first) + bytes <= last->second.bytes &&
+      (const byte *)data >= last->first)
+    return true;
   auto found = before(data);
-  return found != buffers.end() && (const byte *)data + bytes <= found->first + found->second.bytes;
+  bool holds = found != buffers.end() && (const byte *)data + bytes <= found->first + found->second.bytes;
+  last = found;
+  known = holds ? changes : 0;
+  return holds;
 }
 
 std::string memory_words(const void *address)

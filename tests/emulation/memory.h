@@ -12,6 +12,9 @@ void *memory_allocate(size_t bytes);
 bool memory_free(void *data); /* false: it is no buffer */
 size_t memory_used();
 
+/** Whether an address is one that buffers may have. */
+bool memory_is_near(const void *data);
+
 /** Whether all of it lies in one buffer. */
 bool memory_holds(const void *data, size_t bytes);
 

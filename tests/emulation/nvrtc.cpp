@@ -87,8 +87,8 @@ std::string definitions(int count, const char *const *options)
 }
 
 #define LANGUAGE " -std=c++17 -x c++ -w"
-#define CODE                                                           \
-  " -O1 -fPIC -shared -fno-exceptions -fno-rtti -fno-strict-aliasing " \
+#define CODE                                                                                  \
+  " -c -O1 -fPIC -fsanitize=thread,alignment -fno-exceptions -fno-rtti -fno-strict-aliasing " \
   "-ffp-contract=off " EMULATION_FLAGS
 
 void compile(rtc_program_st &program, int count, const char *const *options)
@@ -106,8 +106,9 @@ void compile(rtc_program_st &program, int count, const char *const *options)
   attempt(" -E -I'" + at + "'" + definitions(count, options) + " -o '" + at + "/plain' '" + at + "/" + program.name +
           "'");
   write_file(at + "/program.cpp", emulation::translate(read_file(at + "/plain")));
-  attempt(CODE " -include " EMULATION_SOURCES "/device.h -o '" + at + "/program.so' '" + at +
-          "/program.cpp' -x none " EMULATION_DRIVER);
+  attempt(CODE " -include " EMULATION_SOURCES "/device.h -o '" + at + "/program.o' '" + at + "/program.cpp'");
+  attempt(" -x none -shared -o '" + at + "/program.so' '" + at +
+          "/program.o' " EMULATION_DRIVER); /* with the driver's hooks */
   std::string library = read_file(at + "/program.so");
   image_header header = {emulation::IMAGE_MAGIC, library.size()};
   program.image.assign((const char *)&header, sizeof header);

@@ -91,11 +91,23 @@ void copy_async(unsigned to, const void *from, unsigned bytes, unsigned taken)
     fail("cp.async of %u bytes that takes %u", bytes, taken);
   if (taken > 0)
     check_global(from, taken, bytes, "cp.async");
-  copy c = {shared_bytes(to, bytes, bytes, "cp.async"), (const byte *)from, bytes, taken};
-  if (random_below(100) < the.eagerness)
+  copy c = {shared_bytes(to, bytes, bytes, "cp.async"), (const byte *)from, bytes, taken, false};
+  note_departure(c.to, bytes);
+  c.delivered = random_below(100) < the.eagerness;
+  if (c.delivered)
     deliver(c);
-  else
-    the.running->open.push_back(c);
+  the.running->open.push_back(c);
+}
+
+/* The thread that waits has the bytes as if it had written them now. */
+static void receive(const std::vector<copy> &copies)
+{
+  const thread &t = *the.running;
+  for (const copy &c : copies) {
+    if (!c.delivered)
+      deliver(c);
+    note_arrival(t, c.to, c.bytes, t.clock.empty() ? 0 : t.clock[t.number]);
+  }
 }
 
 void copies_commit()
@@ -109,12 +121,10 @@ void copies_wait(unsigned groups_left)
 {
   thread &t = *the.running;
   for (; !t.groups.empty() && (groups_left == ~0u || t.groups.size() > groups_left); t.groups.pop_front())
-    for (const copy &c : t.groups.front())
-      deliver(c);
+    receive(t.groups.front());
   if (groups_left != ~0u)
     return;
-  for (const copy &c : t.open)
-    deliver(c);
+  receive(t.open);
   t.open.clear();
 }
 

@@ -30,6 +30,7 @@ static void look_at(mbarrier &m)
   if (m.pending > 0 || m.bytes != 0)
     return;
   m.phases++;
+  m.released = m.known;
   m.pending = m.count;
   the.events++;
 }
@@ -39,7 +40,7 @@ void mbarrier_create(unsigned address, unsigned count)
   shared_bytes(address, 8, 8, "mbarrier.init");
   if (count == 0 || own_block().mbarriers.count(address & (SHARED_WINDOW - 1)))
     fail("mbarrier.init: %s", count == 0 ? "for no arrivals" : "there is one already");
-  own_block().mbarriers[address & (SHARED_WINDOW - 1)] = {count, count, 0, 0, false};
+  own_block().mbarriers[address & (SHARED_WINDOW - 1)] = {count, count, 0, 0, {}, {}, false};
 }
 
 void mbarriers_publish()
@@ -53,6 +54,8 @@ void mbarrier_arrive(unsigned address, unsigned expected_bytes)
   mbarrier &m = barrier_at(own_block(), address, "mbarrier.arrive");
   if (m.pending == 0)
     fail("mbarrier.arrive: more than the %u arrivals of a phase", m.count);
+  learn(m.known, the.running->clock);
+  tick(*the.running);
   m.bytes += expected_bytes;
   m.pending--;
   the.events++;
@@ -66,7 +69,10 @@ bool mbarrier_try_wait(unsigned address, unsigned parity)
     fail("mbarrier.try_wait: a parity of %u", parity);
   if ((m.phases & 1) == parity)
     wait_while(m.phases, m.phases, "an mbarrier");
-  return (m.phases & 1) != parity;
+  if ((m.phases & 1) == parity)
+    return false;
+  learn(the.running->clock, m.released);
+  return true;
 }
 
 /* ---- what is on its way ---- */
@@ -183,12 +189,20 @@ void copy_box(unsigned to, const void *map, unsigned barrier, const int *first)
   mbarrier &m = barrier_at(*b, barrier, "a copy of a box");
   if (!m.published)
     fail("a copy of a box: its mbarrier was not published (fence.mbarrier_init)");
+  thread *from = the.running;
+  note_departure(b->shared + offset, bytes);
+  uint32_t clock = next_clock(*from);
   send(true, [=, &m] {
     each_chunk(b->shared, offset, t, at, [&](byte *shared, const byte *from, unsigned elements) {
       memset(shared, 0, 16);
       if (from)
         memcpy(shared, from, elements * t.element);
     });
+    note_arrival(*from, b->shared + offset, bytes, clock);
+    if (clock > 0) {
+      m.known.resize(from->clock.size());
+      m.known[from->number] = clock > m.known[from->number] ? clock : m.known[from->number];
+    }
     m.bytes -= bytes;
     the.events++;
     look_at(m);
@@ -203,6 +217,7 @@ void store_box(const void *map, unsigned from, const int *first)
   int at[4] = {first[0], first[1], first[2], first[3]};
   shared_bytes(from, box_bytes(t), 128, "a store of a box");
   check_boxes(t, b->shared, offset, at, "a store of a box");
+  check_read(b->shared + offset, box_bytes(t));
   send(false, [=] {
     each_chunk(b->shared, offset, t, at, [&](const byte *shared, byte *to, unsigned elements) {
       if (to)

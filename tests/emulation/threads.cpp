@@ -101,6 +101,8 @@ void begin_thread(thread &t, block &owner, unsigned number)
   t.number = number;
   t.index = {number % size.x, number / size.x % size.y, number / size.x / size.y};
   t.over = false;
+  t.clock.assign(owner.log ? the.job.size.x * the.job.size.y * the.job.size.z : 0, 0);
+  tick(t);
   t.cluster_arrivals = 0;
   t.wait = {nullptr, 0, nullptr};
   t.groups.clear();

@@ -1,0 +1,248 @@
+/* What the emulated GPU sees: small programs that are right, and the same with one mistake, which must end the launch with
+ * words that say what and where. */
+#include "test.h"
+
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/nvrtc.h"
+
+#include <stdio.h>
+
+#define COUNT 64
+
+typedef struct gpu {
+  hr_driver driver;
+  hr_nvrtc nvrtc;
+  cu_address data; /* COUNT ints, 0 … COUNT − 1 */
+} gpu;
+
+static int open_gpu(void **state)
+{
+  gpu *g = calloc(1, sizeof *g);
+  int values[COUNT];
+  hr_error error;
+  for (int i = 0; i < COUNT; i++)
+    values[i] = i;
+  assert_ok(hr_driver_open(&g->driver, &error), error);
+  assert_ok(hr_nvrtc_open(&g->nvrtc, &error), error);
+  assert_ok(HR_CU(&g->driver, cuMemAlloc_v2, (&g->data, sizeof values), &error), error);
+  assert_ok(HR_CU(&g->driver, cuMemcpyHtoDAsync_v2, (g->data, values, sizeof values, NULL), &error), error);
+  *state = g;
+  return 0;
+}
+
+static int close_gpu(void **state)
+{
+  gpu *g = *state;
+  g->driver.cuMemFree_v2(g->data);
+  hr_nvrtc_close(&g->nvrtc);
+  hr_driver_close(&g->driver);
+  free(g);
+  return 0;
+}
+
+static rtc_result build(const gpu *g, const char *source, char **image, char log[2000])
+{
+  static const char *const options[] = {"--gpu-architecture=sm_90a"};
+  rtc_program program = NULL;
+  size_t bytes = 0;
+  assert_int_equal(g->nvrtc.nvrtcCreateProgram(&program, source, "test.cu", 0, NULL, NULL), RTC_SUCCESS);
+  rtc_result result = g->nvrtc.nvrtcCompileProgram(program, 1, options);
+  assert_int_equal(g->nvrtc.nvrtcGetProgramLogSize(program, &bytes), RTC_SUCCESS);
+  char *text = calloc(1, bytes);
+  assert_int_equal(g->nvrtc.nvrtcGetProgramLog(program, text), RTC_SUCCESS);
+  snprintf(log, 2000, "%s", text);
+  free(text);
+  if (result == RTC_SUCCESS) {
+    assert_int_equal(g->nvrtc.nvrtcGetCUBINSize(program, &bytes), RTC_SUCCESS);
+    *image = malloc(bytes);
+    assert_int_equal(g->nvrtc.nvrtcGetCUBIN(program, *image), RTC_SUCCESS);
+  }
+  g->nvrtc.nvrtcDestroyProgram(&program);
+  return result;
+}
+
+/* Runs `extern "C" __global__ void run(int *data, int *result)` with a block of COUNT threads, several times, as no two
+ * schedules are alike, and gives the last status and the results. */
+static hr_status run(const gpu *g, const char *body, int results[COUNT], hr_error *error)
+{
+  char source[4000], log[2000], *image = NULL;
+  cu_module module = NULL;
+  cu_function function = NULL;
+  cu_address data = g->data, result = 0;
+  snprintf(source, sizeof source, "extern \"C\" __global__ void run(int *data, int *result)\n{\n%s\n}\n", body);
+  if (build(g, source, &image, log) != RTC_SUCCESS)
+    fail_msg("%s", log);
+  assert_ok(HR_CU(&g->driver, cuModuleLoadData, (&module, image), error), *error);
+  assert_ok(HR_CU(&g->driver, cuModuleGetFunction, (&function, module, "run"), error), *error);
+  assert_ok(HR_CU(&g->driver, cuMemAlloc_v2, (&result, COUNT * sizeof(int)), error), *error);
+  void *arguments[] = {&data, &result};
+  hr_status status = HR_OK;
+  for (int i = 0; i < 5 && status == HR_OK; i++)
+    status = HR_CU(&g->driver, cuLaunchKernel, (function, 1, 1, 1, COUNT, 1, 1, 0, NULL, arguments, NULL), error);
+  g->driver.cuMemcpyDtoHAsync_v2(results, result, COUNT * sizeof(int), NULL);
+  g->driver.cuMemFree_v2(result);
+  g->driver.cuModuleUnload(module);
+  free(image);
+  return status;
+}
+
+static void assert_runs(const gpu *g, const char *body, int (*expected)(int i))
+{
+  int results[COUNT];
+  hr_error error;
+  assert_ok(run(g, body, results, &error), error);
+  for (int i = 0; i < COUNT; i++)
+    assert_int_equal(results[i], expected(i));
+}
+
+static void assert_ends(const gpu *g, const char *body, const char *words)
+{
+  int results[COUNT];
+  hr_error error = {.message = ""};
+  if (run(g, body, results, &error) == HR_OK)
+    fail_msg("nothing was noticed of: %s", body);
+  if (!strstr(error.message, words) || !strstr(error.message, "kernel run"))
+    fail_msg("expected \"%s\", found \"%s\"", words, error.message);
+}
+
+/* ---- barriers ---- */
+
+static int backwards(int i)
+{
+  return COUNT - 1 - i;
+}
+
+static void a_barrier_orders_what_threads_write_and_read(void **state)
+{
+  assert_runs(*state,
+              "__shared__ int values[64];\n"
+              "values[threadIdx.x] = data[threadIdx.x];\n"
+              "__syncthreads();\n"
+              "result[threadIdx.x] = values[63 - threadIdx.x];",
+              backwards);
+  assert_ends(*state,
+              "__shared__ int values[64];\n"
+              "values[threadIdx.x] = data[threadIdx.x];\n"
+              "result[threadIdx.x] = values[63 - threadIdx.x];",
+              "with no barrier between");
+  assert_ends(*state,
+              "__shared__ int values[64];\n"
+              "values[threadIdx.x] = data[threadIdx.x];\n"
+              "__syncthreads();\n"
+              "int other = values[63 - threadIdx.x];\n"
+              "values[threadIdx.x] = other;\n"
+              "result[threadIdx.x] = values[threadIdx.x];",
+              "with no barrier between");
+}
+
+static int neighbour(int i)
+{
+  return i ^ 1;
+}
+
+static void syncwarp_orders_within_a_warp_and_shuffles_do_not(void **state)
+{
+  assert_runs(*state,
+              "__shared__ int values[64];\n"
+              "values[threadIdx.x] = data[threadIdx.x];\n"
+              "__syncwarp();\n"
+              "result[threadIdx.x] = values[threadIdx.x ^ 1];",
+              neighbour);
+  assert_ends(*state,
+              "__shared__ int values[64];\n"
+              "values[threadIdx.x] = data[threadIdx.x];\n"
+              "int all = __any_sync(0xFFFFFFFFu, threadIdx.x == 0);\n"
+              "result[threadIdx.x] = values[threadIdx.x ^ 1] + all;",
+              "with no barrier between");
+}
+
+static void threads_that_wait_for_ever_are_counted(void **state)
+{
+  assert_ends(*state, "if (threadIdx.x < 40)\n  __syncthreads();", "threads wait for each other: 40 at __syncthreads");
+  assert_ends(*state,
+              "if (threadIdx.x % 2 == 0)\n"
+              "  result[threadIdx.x] = __shfl_xor_sync(0xFFFFFFFFu, data[threadIdx.x], 2);",
+              "threads wait for each other: 32 at __shfl_xor_sync");
+  assert_ends(*state,
+              "if (threadIdx.x % 2 == 0)\n  __syncwarp();\n"
+              "else\n  result[threadIdx.x] = __shfl_xor_sync(0xFFFFFFFFu, data[threadIdx.x], 2);",
+              "other lanes of the warp are at");
+}
+
+/* ---- copies ---- */
+
+#define COPY                                                                                                 \
+  "__shared__ __align__(16) int values[64];\n"                                                               \
+  "if (threadIdx.x < 16)\n"                                                                                  \
+  "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\"\n"                                           \
+  "               :: \"r\"((unsigned)__cvta_generic_to_shared(values + 4 * threadIdx.x)), \"l\"(data + 4 * " \
+  "threadIdx.x));\n"                                                                                         \
+  "asm volatile(\"cp.async.commit_group;\");\n"
+
+static int same(int i)
+{
+  return i;
+}
+
+static void a_copy_is_there_when_it_was_waited_for(void **state)
+{
+  assert_runs(*state,
+              COPY "asm volatile(\"cp.async.wait_group 0;\");\n"
+                   "__syncthreads();\n"
+                   "result[threadIdx.x] = values[threadIdx.x];",
+              same);
+  assert_ends(*state,
+              COPY "asm volatile(\"cp.async.wait_group 1;\");\n"
+                   "__syncthreads();\n"
+                   "result[threadIdx.x] = values[threadIdx.x];",
+              "copy to it is under way");
+  assert_ends(*state,
+              COPY "asm volatile(\"cp.async.wait_group 0;\");\n"
+                   "result[threadIdx.x] = values[63 - threadIdx.x];",
+              "with no barrier between");
+  assert_ends(*state, COPY "result[threadIdx.x] = 0;", "ended with copies or products under way");
+}
+
+/* ---- addresses ---- */
+
+static void what_lies_outside_of_a_buffer_is_not_touched(void **state)
+{
+  assert_ends(*state, "result[threadIdx.x] = data[threadIdx.x + 1];", "reads 4 bytes, 256 bytes behind the beginning");
+  assert_ends(*state, "result[(int)threadIdx.x - 1] = 0;", "writes 4 bytes, ");
+  assert_ends(*state, "result[threadIdx.x] = data[1 << 28];", "no longer, a buffer's");
+  assert_ends(*state, "result[threadIdx.x] = *(int *)(data == nullptr);", "no memory of the device");
+}
+
+static void vectors_lie_at_multiples_of_their_size(void **state)
+{
+  assert_ends(*state, "int4 four = *(int4 *)(data + threadIdx.x % 2);\nresult[threadIdx.x] = four.x;",
+              "which is not a multiple of 16");
+}
+
+/* ---- instructions ---- */
+
+static void an_instruction_that_is_not_known_is_named(void **state)
+{
+  char log[2000], *image = NULL;
+  assert_int_equal(build(*state,
+                         "extern \"C\" __global__ void run(unsigned *a)\n"
+                         "{\n  asm(\"popc.b32 %0, %1;\" : \"=r\"(a[0]) : \"r\"(a[1]));\n}\n",
+                         &image, log),
+                   RTC_COMPILATION);
+  if (!strstr(log, "popc_b32"))
+    fail_msg("%s", log);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_barrier_orders_what_threads_write_and_read),
+      cmocka_unit_test(syncwarp_orders_within_a_warp_and_shuffles_do_not),
+      cmocka_unit_test(threads_that_wait_for_ever_are_counted),
+      cmocka_unit_test(a_copy_is_there_when_it_was_waited_for),
+      cmocka_unit_test(what_lies_outside_of_a_buffer_is_not_touched),
+      cmocka_unit_test(vectors_lie_at_multiples_of_their_size),
+      cmocka_unit_test(an_instruction_that_is_not_known_is_named),
+  };
+  return cmocka_run_group_tests(tests, open_gpu, close_gpu);
+}
