@@ -1,5 +1,5 @@
 /* How near the operations on rows come to a copy: a line an operation and a row's length, in GB/s and as a share.
- *   row_rates [DEVICE] [DTYPES] [KERNEL]      DTYPES: "bf16 fp32", …
+ *   row_rates [DEVICE] [DTYPES] [OPERATIONS] [LENGTHS] [KERNEL]      cuda:0 "bf16 fp32" "softmax rotary" "4096 50257"
  * Operation and copy of as many bytes take turns, and what counts is the median of the ratios. On a GPU the times are the
  * device's own, tensors take 512 MiB, far beyond the L2, and sampled rows are first compared with the reference. On a
  * processor, where others take cores and memory for seconds at a time, one thread has the work, in an eighth of it, which
@@ -175,7 +175,24 @@ static int compare(hr_device *device, bool gpu, const hr_rows *rows, const char 
   return status == HR_OK ? 0 : fail(&error);
 }
 
-static int compare_lengths(hr_device *device, bool gpu, hr_dtype dtype, const char *kernel)
+/* What is asked for of the lengths and operations, in words; all where nothing is said. */
+typedef struct asked {
+  const char *operations, *lengths, *kernel;
+} asked;
+
+static bool asks_for(const char *words, const char *word)
+{
+  return !words || hr_has_word(words, word);
+}
+
+static bool asks_for_length(const asked *what, int64_t length)
+{
+  char text[24];
+  snprintf(text, sizeof text, "%lld", (long long)length);
+  return asks_for(what->lengths, text);
+}
+
+static int compare_lengths(hr_device *device, bool gpu, hr_dtype dtype, const asked *what)
 {
   hr_error error;
   hr_rows rows = hr_rows_default();
@@ -189,8 +206,9 @@ static int compare_lengths(hr_device *device, bool gpu, hr_dtype dtype, const ch
       rows.columns = *length;
       rows.period = operation == HR_ROWS_ROTARY ? 2048 : 0;
       rows.group = 32;
-      if (hr_rows_check(&rows, &error) == HR_OK) /* no rotary of an odd length */
-        code = compare(device, gpu, &rows, kernel);
+      if (asks_for(what->operations, hr_rows_operation_name(rows.operation)) && asks_for_length(what, *length) &&
+          hr_rows_check(&rows, &error) == HR_OK) /* no rotary of an odd length */
+        code = compare(device, gpu, &rows, what->kernel);
     }
   }
   return code;
@@ -201,13 +219,16 @@ int main(int argc, char **argv)
   hr_device *device;
   hr_error error;
   const char *name = argc > 1 ? argv[1] : "cuda:0", *dtypes = argc > 2 ? argv[2] : "bf16";
+  asked what = {.operations = argc > 3 ? argv[3] : NULL,
+                .lengths = argc > 4 ? argv[4] : NULL,
+                .kernel = argc > 5 ? argv[5] : NULL};
   bool gpu = strncmp(name, "cuda", 4) == 0;
   if (hr_device_open(name, gpu ? 0 : 1, &device, &error) != HR_OK)
     return fail(&error);
   int code = 0;
   for (int dtype = 0; code == 0 && dtype < HR_DTYPE_COUNT; dtype++) {
     if (hr_has_word(dtypes, hr_dtype_name((hr_dtype)dtype)))
-      code = compare_lengths(device, gpu, (hr_dtype)dtype, argc > 3 ? argv[3] : NULL);
+      code = compare_lengths(device, gpu, (hr_dtype)dtype, &what);
   }
   hr_device_close(device);
   return code;

@@ -115,6 +115,25 @@ template <class A, class B, class C> inline void cvt_rn_satfinite_e4m3x2_f32(A &
   put(to, (unsigned short)(emulation::to_e4m3(get<float>(low)) | emulation::to_e4m3(get<float>(high)) << 8));
 }
 
+/* Of two numbers each; a NaN is the larger of none. */
+template <class A, class B, class C> inline void max_f16x2(A &to, const B &a, const C &b)
+{
+  unsigned x = get<unsigned>(a), y = get<unsigned>(b), two = 0;
+  for (int i = 0; i < 32; i += 16)
+    two |= (unsigned)emulation::to_half(__builtin_fmaxf(emulation::from_half((unsigned short)(x >> i)),
+                                                        emulation::from_half((unsigned short)(y >> i))))
+           << i;
+  put(to, two);
+}
+
+template <class A, class B, class C> inline void max_bf16x2(A &to, const B &a, const C &b)
+{
+  unsigned x = get<unsigned>(a), y = get<unsigned>(b), two = 0;
+  for (int i = 0; i < 32; i += 16)
+    two |= (unsigned)emulation::to_bfloat(__builtin_fmaxf(get<float>(x >> i << 16), get<float>(y >> i << 16))) << i;
+  put(to, two);
+}
+
 template <class A, class B> inline void cvt_rn_tf32_f32(A &to, const B &from)
 {
   put(to, emulation::to_tf32(get<float>(from), false));

@@ -235,7 +235,7 @@ static void check_one(hr_device *device, const char *kernel, const hr_rows *r, c
 static const int64_t sizes[][2] = {
     {1, 1},     {1, 2},     {3, 64},     {5, 98},     {7, 99},     {70, 128},  {17, 513},  {17, 1000}, {6, 1025},
     {4, 2048},  {5, 2055},  {3, 4099},   {2, 8192},   {3, 8202},   {2, 16384}, {2, 16386}, {2, 32768}, {3, 32769},
-    {2, 50257}, {2, 50258}, {1, 131072}, {2, 131073}, {1, 262145}, {700, 16},  {1100, 3}};
+    {2, 50257}, {2, 50258}, {3, 131072}, {2, 131073}, {1, 262145}, {700, 16},  {1100, 3},  {40, 33001}};
 
 /* With formats among the words of HEADROOM_TEST, those alone: so that processes can share the work. */
 static bool left_out(hr_dtype dtype)

@@ -91,13 +91,13 @@ static void rows_are_cut_to_fit_the_multiprocessor(void **state)
   (void)state;
   static const size_t shared[] = {48 << 10, 99 << 10, 163 << 10, 227 << 10};
   for (int64_t columns = 1; columns < 300000; columns += 1 + columns / 7) {
-    for (int i = 0; i < 4 * 4 * 2; i++) {
-      hr_rows r = rows_for(i % 2, columns, (const hr_dtype[]){HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3}[i / 2 % 4]);
-      size_t most = shared[i / 8];
-      int capability = i / 8 == 3 ? 90 : 80;
+    for (int i = 0; i < 4 * 4 * 4; i++) {
+      hr_rows r = rows_for(i % 4, columns, (const hr_dtype[]){HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3}[i / 4 % 4]);
+      size_t most = shared[i / 16];
+      int capability = i / 16 == 3 ? 90 : 80;
       hr_row_cut cut = hr_row_cut_choose(&r, columns % 3 != 0, capability, most);
       int64_t wide = 16 / (int64_t)hr_dtype_bytes(r.dtype);
-      int64_t packs = (columns + (cut.lie == HR_ROW_WHOLE ? 0 : wide - 1) + wide - 1) / wide;
+      int64_t packs = (columns + (cut.lie == HR_ROW_WHOLE ? 0 : 8 * wide - 1) + wide - 1) / wide;
       assert_true(cut.lie != HR_ROW_WHOLE || columns % wide == 0);
       assert_true(cut.threads * cut.teams >= 32 && cut.threads * cut.teams <= 1024);
       assert_true(cut.threads % 32 == 0 || (cut.threads & (cut.threads - 1)) == 0);
@@ -106,12 +106,13 @@ static void rows_are_cut_to_fit_the_multiprocessor(void **state)
       if (cut.chunk > 0) { /* of whole packs, that shared memory holds */
         assert_int_equal(cut.chunk % wide, 0);
         assert_true(cut.shared_bytes >= (size_t)cut.chunk * (size_t)columns * hr_dtype_bytes(r.dtype));
-        assert_true(cut.blocks == 1 && cut.rows == 1);
+        assert_true(cut.blocks == 1 && cut.rows == 1 && !cut.shifted);
         continue;
       }
       assert_true(cut.teams == 1 || (cut.threads <= 32 && cut.held == 0 && cut.blocks == 1));
       assert_true(cut.blocks == 1 || (capability == 90 && cut.blocks <= 8));
       assert_int_equal(cut.shared_bytes, cut.held * cut.rows * cut.threads * 16);
+      assert_true(cut.shifted == (r.operation != HR_ROWS_SOFTMAX && columns % wide != 0));
       bool full = cut.blocks == (capability == 90 ? 8 : 1);
       assert_true(full || cut.blocks * cut.threads * (cut.kept + cut.held) >= packs);
     }

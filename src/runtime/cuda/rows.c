@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define PACK_BYTES 16
+#define LINE_BYTES 128 /* of the caches */
 #define WARP 32
 #define BLOCK 256             /* threads of a block that knows no rows, or that turns rows */
 #define THREADS_MOST 512      /* of a block that keeps a row in registers */
@@ -39,6 +40,8 @@ typedef struct launch {
   cu_function function;
   int64_t blocks;
   unsigned threads_x, threads_y, shared_bytes;
+  cu_function shift; /* NULL: weights are read where they lie */
+  int64_t shifted_elements;
 } launch;
 
 typedef struct rows_plan {
@@ -68,47 +71,51 @@ static int64_t pack_elements(hr_dtype dtype)
 
 /* ---- rows with sums over them ---- */
 
-#define RESERVED 2048       /* bytes of shared memory of a block for sums, and what the driver keeps */
-#define STAGED_COLUMNS 1024 /* most of a row that is staged */
-#define NARROW_COLUMNS 256  /* and of one that takes few registers */
-#define BLOCKS_MOST 8       /* of a cluster that every GPU with clusters has */
+#define RESERVED 2048           /* bytes of shared memory of a block for sums, and what the driver keeps */
+#define STAGED_COLUMNS 1024     /* most of a row that is staged */
+#define STAGED_EACH 36          /* columns of a thread there */
+#define STAGED_BYTES (17 << 10) /* of a chunk: shared memory of eight blocks and more */
+#define SHIFTED_COLUMNS \
+  ((int64_t)1 << 20)  /* most of weights that are shifted: 16 bytes of memory for each, and for bias */
+#define BLOCKS_MOST 8 /* of a cluster that every GPU with clusters has */
 
 /* Short rows that are no whole packs: as many as are whole packs together, a power of two of them, so that blocks
- * share no sectors of memory, in 17 or 33 KB. */
+ * share no sectors of memory. */
 static void cut_staged(int64_t columns, int64_t wide, hr_row_cut *cut)
 {
-  bool narrow = columns <= NARROW_COLUMNS;
-  int64_t row_bytes = columns * PACK_BYTES / wide, most_bytes = (narrow ? 17 : 33) << 10;
-  for (cut->chunk = wide; 2 * cut->chunk * row_bytes <= most_bytes; cut->chunk *= 2) {
+  int64_t row_bytes = columns * PACK_BYTES / wide;
+  for (cut->chunk = wide; 2 * cut->chunk * row_bytes <= STAGED_BYTES; cut->chunk *= 2) {
   }
-  cut->threads = hr_min64(power_of_two(columns), WARP);
-  cut->teams = (narrow ? BLOCK / 2 : BLOCK) / cut->threads;
-  cut->resident = narrow ? 12 : THREADS_RESIDENT / BLOCK;
+  cut->threads = hr_min64(power_of_two(hr_ceil_div(columns, STAGED_EACH)), WARP);
+  cut->teams = BLOCK / 2 / cut->threads;
+  cut->resident = 8;
   cut->shared_bytes = (size_t)(hr_ceil_div(cut->chunk * row_bytes, PACK_BYTES) * PACK_BYTES);
 }
 
 /* Rows that share a block. */
-static void cut_short(int64_t packs, hr_row_cut *cut)
+static void cut_short(int64_t packs, int64_t wide, hr_row_cut *cut)
 {
   cut->threads = hr_min64(power_of_two(packs), WARP);
   cut->teams = BLOCK / 2 / cut->threads;
   cut->kept = hr_ceil_div(packs, cut->threads);
-  cut->resident = cut->kept == 1 ? 16 : cut->kept == 2 ? 12 : 8;
+  int64_t elements = cut->kept * wide;
+  cut->resident = elements <= 8 ? 16 : elements <= 16 ? 12 : 8;
 }
 
-/* A row a block, in registers: as few threads too many as may be. */
+/* A row a block, in registers: as much as may be of all rows that a multiprocessor has at a time. */
 static void cut_block(int64_t packs, hr_row_cut *cut)
 {
-  int64_t least = packs <= 4 * THREADS_MOST ? 4 : 6, best = INT64_MAX;
-  for (int64_t kept = least; kept <= least + 2; kept++) {
-    int64_t threads = hr_ceil_div(packs, kept * WARP) * WARP;
-    if (threads * kept < best && threads <= THREADS_MOST) {
-      best = threads * kept;
+  double best = 0;
+  for (int64_t kept = 4; kept <= 8; kept++) {
+    int64_t threads = hr_ceil_div(packs, kept * WARP) * WARP, resident = THREADS_RESIDENT / threads;
+    double used = (double)(resident * packs) / (double)(THREADS_RESIDENT * kept);
+    if (used > best && threads <= THREADS_MOST) {
+      best = used;
       cut->kept = kept;
       cut->threads = threads;
+      cut->resident = resident;
     }
   }
-  cut->resident = THREADS_RESIDENT / hr_max64(cut->threads, WARP);
 }
 
 /* Rows in registers and shared memory, two blocks a multiprocessor: cut into the fewest blocks that hold `at_a_time` rows. */
@@ -117,7 +124,7 @@ static void cut_long(int64_t packs, int64_t at_a_time, int64_t blocks_most, size
   cut->threads = THREADS_MOST;
   cut->resident = THREADS_RESIDENT / THREADS_MOST;
   cut->rows = at_a_time;
-  cut->kept = at_a_time > 1 ? 3 : 8;
+  cut->kept = at_a_time == 1 ? 8 : cut->lie == HR_ROW_WHOLE ? 4 : 3;
   int64_t step_bytes = cut->threads * at_a_time * PACK_BYTES;
   int64_t most = hr_max64(0, ((int64_t)shared_most / cut->resident - RESERVED) / step_bytes);
   for (cut->blocks = 1; cut->blocks < blocks_most; cut->blocks *= 2) {
@@ -134,39 +141,57 @@ static bool holds(const hr_row_cut *cut, int64_t packs)
   return cut->blocks * cut->threads * (cut->kept + cut->held) >= packs;
 }
 
-/* Norms have two rows at a time, which share what they read of weights, unless whole rows fit a block. */
+/* Norms of rows that one block does not hold have two at a time, which share what they read of weights. Not layer norms in
+ * 16 bits, whose weights and bias take the registers, nor odd rows, but for layer norms of fp32 that two blocks hold. */
 static void cut_by_operation(const hr_rows *rows, int64_t packs, int capability, size_t shared_most, hr_row_cut *cut)
 {
   int64_t blocks_most = capability >= 90 ? BLOCKS_MOST : 1;
+  bool layer_norm = rows->operation == HR_ROWS_LAYER_NORM, wide = hr_dtype_bytes(rows->dtype) == 4;
   cut_long(packs, 1, blocks_most, shared_most, cut);
-  if (rows->operation == HR_ROWS_SOFTMAX || (cut->lie == HR_ROW_WHOLE && cut->blocks == 1))
+  if (rows->operation == HR_ROWS_SOFTMAX || (layer_norm && !wide) || (cut->lie == HR_ROW_WHOLE && cut->blocks == 1))
     return;
   hr_row_cut two = *cut;
   cut_long(packs, 2, blocks_most, shared_most, &two);
-  if (holds(&two, packs))
+  if (holds(&two, packs) && (cut->lie == HR_ROW_WHOLE || (layer_norm && two.blocks <= 2)))
     *cut = two;
+}
+
+/* Weights, and bias, that all rows share. */
+static int64_t shared_vectors(hr_rows_operation operation)
+{
+  return operation == HR_ROWS_LAYER_NORM ? 2 : operation == HR_ROWS_RMS_NORM ? 1 : 0;
 }
 
 hr_row_cut hr_row_cut_choose(const hr_rows *rows, bool aligned, int capability, size_t shared_most)
 {
   int64_t wide = pack_elements(rows->dtype);
-  bool whole = aligned && rows->columns % wide == 0;
-  int64_t packs = whole ? rows->columns / wide : hr_ceil_div(rows->columns + wide - 1, wide);
+  bool odd = rows->columns % wide != 0, whole = aligned && !odd;
+  int64_t lead = whole ? 0 : LINE_BYTES / PACK_BYTES * wide - 1, packs = hr_ceil_div(rows->columns + lead, wide);
   hr_row_cut cut = {.lie = whole     ? HR_ROW_WHOLE
                            : aligned ? HR_ROW_ALIKE
                                      : HR_ROW_ANYHOW,
                     .teams = 1,
                     .blocks = 1,
                     .rows = 1};
-  if (!whole && rows->columns <= STAGED_COLUMNS)
+  if (!whole && rows->columns <= STAGED_COLUMNS) {
     cut_staged(rows->columns, wide, &cut);
-  else if (packs <= 4 * WARP)
-    cut_short(packs, &cut);
+    return cut;
+  }
+  cut.shifted = odd && rows->columns <= SHIFTED_COLUMNS && shared_vectors(rows->operation) > 0;
+  if (packs <= 4 * WARP)
+    cut_short(packs, wide, &cut);
   else if (packs <= 8 * THREADS_MOST)
     cut_block(packs, &cut);
   else
     cut_by_operation(rows, packs, capability, shared_most, &cut);
   return cut;
+}
+
+/* Elements that all shifts of the weights take: as many shifts as a pack has elements, each of whole packs. */
+static int64_t shifted_elements(const hr_rows *rows, const hr_row_cut *cut)
+{
+  int64_t wide = pack_elements(rows->dtype);
+  return cut->shifted ? shared_vectors(rows->operation) * wide * hr_ceil_div(rows->columns + wide - 1, wide) * wide : 0;
 }
 
 void hr_row_cut_defines(const hr_rows *rows, const hr_row_cut *cut, char text[HR_DEFINES_SIZE])
@@ -175,9 +200,9 @@ void hr_row_cut_defines(const hr_rows *rows, const hr_row_cut *cut, char text[HR
   snprintf(text, HR_DEFINES_SIZE,
            "HR_COLUMNS=%" PRId64 " HR_LIE=%d HR_THREADS=%" PRId64 " HR_TEAMS=%" PRId64 " HR_BLOCKS=%" PRId64
            " HR_ROWS=%" PRId64 " HR_KEPT=%" PRId64 " HR_HELD=%" PRId64 " HR_CHUNK=%" PRId64 " HR_RESIDENT=%" PRId64
-           " HR_CENTRED=%d HR_CAUSAL=%d",
+           " HR_SHIFTED=%d HR_CENTRED=%d HR_CAUSAL=%d",
            rows->columns, (int)cut->lie, cut->threads, cut->teams, cut->blocks, cut->rows, cut->kept, cut->held,
-           cut->chunk, cut->resident, rows->operation == HR_ROWS_LAYER_NORM, causal);
+           cut->chunk, cut->resident, cut->shifted, rows->operation == HR_ROWS_LAYER_NORM, causal);
 }
 
 static hr_status allow_shared(const hr_cuda *cuda, const launch *l, hr_error *error)
@@ -195,7 +220,7 @@ static int64_t count_blocks(const hr_rows *r, const hr_row_cut *cut)
 {
   if (cut->chunk > 0)
     return hr_ceil_div(r->rows, cut->chunk);
-  int64_t spacing = cut->lie == HR_ROW_WHOLE ? 1 : pack_elements(r->dtype); /* as in row.cuh */
+  int64_t spacing = cut->lie == HR_ROW_WHOLE ? 1 : LINE_BYTES / (int64_t)hr_dtype_bytes(r->dtype); /* as in row.cuh */
   int64_t groups = cut->rows == 1 ? r->rows : hr_ceil_div(r->rows, spacing * cut->rows) * spacing;
   return hr_ceil_div(groups, cut->teams) * cut->blocks;
 }
@@ -208,9 +233,13 @@ static hr_status prepare_rows(const hr_cuda *cuda, const hr_rows *r, const hr_ro
   l->threads_x = (unsigned)cut->threads;
   l->threads_y = (unsigned)cut->teams;
   l->shared_bytes = (unsigned)cut->shared_bytes;
+  l->shifted_elements = shifted_elements(r, cut);
   hr_dtype dtype = r->dtype == HR_TF32 ? HR_FP32 : r->dtype; /* a format of products only */
-  HR_TRY(hr_cuda_function(cuda, hr_row_source(r->operation), dtype, defines, hr_row_entry(r->operation), &l->function,
-                          error));
+  const char *source = hr_row_source(r->operation);
+  HR_TRY(hr_cuda_function(cuda, source, dtype, defines, hr_row_entry(r->operation), &l->function, error));
+  l->shift = NULL;
+  if (cut->shifted)
+    HR_TRY(hr_cuda_function(cuda, source, dtype, defines, "shift_vectors", &l->shift, error));
   return allow_shared(cuda, l, error);
 }
 
@@ -282,7 +311,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void **st
     free(p);
     return status;
   }
-  *workspace_bytes = 0;
+  *workspace_bytes = (size_t)p->launch.shifted_elements * hr_dtype_bytes(r->dtype);
   *state = p;
   return HR_OK;
 }
@@ -296,9 +325,29 @@ static hr_status launch_unaligned(const rows_plan *p, const hr_rows *r, launch *
   return prepare_rows(p->cuda, r, &cut, l, error);
 }
 
+/* In the device's context. The kernel reads what the shifts leave in the workspace. */
+static hr_status launch_rows(const rows_plan *p, const hr_rows *r, const launch *l, uint64_t addresses[4],
+                             uint64_t workspace, hr_error *error)
+{
+  const hr_driver *driver = &p->cuda->driver;
+  cu_stream stream = p->cuda->stream;
+  long long rows = r->rows, columns = r->columns, period = r->period, group = r->group;
+  void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &rows, &columns, &period, &group};
+  if (l->shift) {
+    void *shift[] = {&addresses[0], &addresses[1], &addresses[2], &workspace, &rows, &columns, &period, &group};
+    unsigned blocks = (unsigned)hr_ceil_div(l->shifted_elements, BLOCK);
+    HR_TRY(HR_CU(driver, cuLaunchKernel, (l->shift, blocks, 1, 1, BLOCK, 1, 1, 0, stream, shift, NULL), error));
+    addresses[1] = workspace;
+    addresses[2] = workspace + (uint64_t)l->shifted_elements / 2 * hr_dtype_bytes(r->dtype);
+  }
+  return HR_CU(
+      driver, cuLaunchKernel,
+      (l->function, (unsigned)l->blocks, 1, 1, l->threads_x, l->threads_y, 1, l->shared_bytes, stream, arguments, NULL),
+      error);
+}
+
 static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
 {
-  (void)workspace;
   const rows_plan *p = plan->state;
   const hr_rows *r = &plan->problem.rows;
   uint64_t addresses[4] = {0, 0, 0, (uint64_t)(uintptr_t)output}, together = 0;
@@ -312,13 +361,8 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
   launch l = p->launch;
   if (together % PACK_BYTES != 0)
     HR_TRY(launch_unaligned(p, r, &l, error));
-  long long rows = r->rows, columns = r->columns, period = r->period, group = r->group;
-  void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &rows, &columns, &period, &group};
   HR_TRY(hr_cuda_enter(p->cuda, error));
-  hr_status status = HR_CU(&p->cuda->driver, cuLaunchKernel,
-                           (l.function, (unsigned)l.blocks, 1, 1, l.threads_x, l.threads_y, 1, l.shared_bytes,
-                            p->cuda->stream, arguments, NULL),
-                           error);
+  hr_status status = launch_rows(p, r, &l, addresses, (uint64_t)(uintptr_t)workspace, error);
   hr_cuda_leave(p->cuda);
   return status;
 }

@@ -5,6 +5,7 @@
 #include "runtime/cuda/program.h"
 
 #include <headroom/rows.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /** HR_LIE of row.cuh. */
@@ -23,6 +24,7 @@ typedef struct hr_row_cut {
   int64_t chunk;    /* rows of a block where they are staged (staged.cuh); 0: they are not */
   int64_t kept;     /* packs that a thread keeps in registers */
   int64_t held;     /* and in shared memory */
+  bool shifted;     /* whether weights are shifted to every offset within a pack before */
   int64_t resident; /* blocks of a multiprocessor that registers are held down for */
   size_t shared_bytes;
 } hr_row_cut;

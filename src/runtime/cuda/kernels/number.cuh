@@ -1,7 +1,8 @@
 /* One element of a number format in memory, and as a float. HR_DTYPE_… says which format a program is compiled for;
  * nothing is included, so that NVRTC alone is enough.
  *
- * A word of 32 bits holds PER_WORD elements as they lie in memory: value_in() and word_of(). */
+ * A word of 32 bits holds PER_WORD elements as they lie in memory: value_in() and word_of(). The largest of many is found in
+ * words from LOWEST_WORD on: larger_words(most, word), and largest_in(most) at last. NaN is left out. */
 
 #if defined(HR_DTYPE_fp32) || defined(HR_DTYPE_tf32)
 typedef float element;
@@ -14,6 +15,13 @@ __device__ inline element from_float(float value) { return value; }
 __device__ inline unsigned bits_of(element value) { return __float_as_uint(value); }
 __device__ inline float value_in(unsigned word, int) { return __uint_as_float(word); }
 __device__ inline unsigned word_of(const float *values) { return __float_as_uint(values[0]); }
+
+#define LOWEST_WORD 0xFF800000u
+__device__ inline unsigned larger_words(unsigned most, unsigned word)
+{
+  return __float_as_uint(fmaxf(__uint_as_float(most), __uint_as_float(word)));
+}
+__device__ inline float largest_in(unsigned most) { return __uint_as_float(most); }
 
 #elif defined(HR_DTYPE_fp16)
 typedef unsigned short element;
@@ -48,6 +56,19 @@ __device__ inline unsigned word_of(const float *values)
   return from_float(values[0]) | (unsigned)from_float(values[1]) << 16;
 #endif
 }
+
+#define LOWEST_WORD 0xFC00FC00u
+__device__ inline unsigned larger_words(unsigned most, unsigned word)
+{
+#if __CUDA_ARCH__ >= 800
+  asm("max.f16x2 %0, %0, %1;" : "+r"(most) : "r"(word));
+  return most;
+#else
+  float values[2] = {fmaxf(value_in(most, 0), value_in(word, 0)), fmaxf(value_in(most, 1), value_in(word, 1))};
+  return word_of(values);
+#endif
+}
+__device__ inline float largest_in(unsigned most) { return fmaxf(value_in(most, 0), value_in(most, 1)); }
 
 #elif defined(HR_DTYPE_bf16)
 typedef unsigned short element;
@@ -89,6 +110,19 @@ __device__ inline unsigned word_of(const float *values)
 #endif
 }
 
+#define LOWEST_WORD 0xFF80FF80u
+__device__ inline unsigned larger_words(unsigned most, unsigned word)
+{
+#if __CUDA_ARCH__ >= 800
+  asm("max.bf16x2 %0, %0, %1;" : "+r"(most) : "r"(word));
+  return most;
+#else
+  float values[2] = {fmaxf(value_in(most, 0), value_in(word, 0)), fmaxf(value_in(most, 1), value_in(word, 1))};
+  return word_of(values);
+#endif
+}
+__device__ inline float largest_in(unsigned most) { return fmaxf(value_in(most, 0), value_in(most, 1)); }
+
 #elif defined(HR_DTYPE_fp8)
 typedef unsigned char element;
 
@@ -99,13 +133,18 @@ typedef unsigned char element;
 __device__ inline unsigned bits_of(element value) { return value; }
 
 #if __CUDA_ARCH__ >= 890
+__device__ inline float half_in(unsigned two, int i)
+{
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"((unsigned short)(two >> 16 * i)));
+  return value;
+}
+
 __device__ inline float value_in(unsigned word, int i)
 {
   unsigned two;
-  float value;
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"((unsigned short)(i < 2 ? word : word >> 16)));
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"((unsigned short)(i % 2 == 0 ? two : two >> 16)));
-  return value;
+  return half_in(two, i % 2);
 }
 
 __device__ inline unsigned short two_of(float low, float high)
@@ -117,6 +156,19 @@ __device__ inline unsigned short two_of(float low, float high)
 
 __device__ inline float to_float(element bits) { return value_in(bits, 0); }
 __device__ inline element from_float(float value) { return (element)two_of(value, 0.0f); }
+
+#define LOWEST_WORD 0xFC00FC00u /* the largest in two of fp16 */
+__device__ inline unsigned larger_words(unsigned most, unsigned word)
+{
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    unsigned two;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"((unsigned short)(word >> 16 * half)));
+    asm("max.f16x2 %0, %0, %1;" : "+r"(most) : "r"(two));
+  }
+  return most;
+}
+__device__ inline float largest_in(unsigned most) { return fmaxf(half_in(most, 0), half_in(most, 1)); }
 
 __device__ inline unsigned word_of(const float *values)
 {
@@ -157,6 +209,19 @@ __device__ inline unsigned word_of(const float *values)
   for (int i = 0; i < 4; i++)
     word |= (unsigned)from_float(values[i]) << (8 * i);
   return word;
+}
+
+#define LOWEST_WORD 0xFEFEFEFEu /* −448 */
+__device__ inline unsigned larger_words(unsigned most, unsigned word)
+{
+  float values[4];
+  for (int i = 0; i < 4; i++)
+    values[i] = fmaxf(value_in(most, i), value_in(word, i));
+  return word_of(values);
+}
+__device__ inline float largest_in(unsigned most)
+{
+  return fmaxf(fmaxf(value_in(most, 0), value_in(most, 1)), fmaxf(value_in(most, 2), value_in(most, 3)));
 }
 #endif
 

@@ -1,10 +1,12 @@
-/* Sums and maxima over the threads of a row: shuffles, then a word a warp through shared memory, in clusters that of every
- * block. THREADS of a row in a block, BLOCKS of a row, ROWS at a time. */
+/* Sums and maxima over the threads of a row: shuffles, then what each warp found through shared memory, in clusters that of
+ * every block. THREADS of a row in a block, BLOCKS of a row, ROWS at a time. */
 #include "runtime/cuda/kernels/pack.cuh"
 
 #define THREADS HR_THREADS
 #define BLOCKS HR_BLOCKS
 #define ROWS HR_ROWS
+#define WARPS ((THREADS + 31) / 32)
+#define PARTS (BLOCKS * WARPS)
 
 __device__ inline int cluster_rank()
 {
@@ -40,12 +42,14 @@ __device__ inline void cluster_wait()
 }
 
 /* *shared = value in block `rank` of the cluster. */
-__device__ inline void store_in_block(float *shared, int rank, float value)
+template <class PART> __device__ inline void store_in_block(PART *shared, int rank, const PART &value)
 {
 #if __CUDA_ARCH__ >= 900
   unsigned here = (unsigned)__cvta_generic_to_shared(shared), there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
-  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(value) : "memory");
+#pragma unroll
+  for (unsigned i = 0; i < sizeof value / 4; i++)
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there + 4 * i), "f"(((const float *)&value)[i]) : "memory");
 #endif
 }
 
@@ -66,42 +70,53 @@ template <int LANES, class OPERATION> __device__ inline float over_lanes(float v
   return value;
 }
 
-/* Of each row, the same value in all threads of a team; all of a block come here. Calls differ in TURN, so that none waits
- * for the readers of the last. A cluster has arrived once before the first and waits then, as its blocks must have begun. */
-template <int TURN, class OPERATION> __device__ inline void over_row(float (&value)[ROWS], OPERATION combine)
+template <class OPERATION> __device__ inline float over_warp(float value, OPERATION combine)
 {
-  const int warps = (THREADS + 31) / 32, partials = BLOCKS * warps;
-  __shared__ float partial[ROWS][partials];
+  return over_lanes<(THREADS < 32 ? THREADS : 32)>(value, combine);
+}
+
+/* What the warps of a team found of each row, a PART of floats each. */
+template <class PART> struct found_by_warps {
+  const PART (&own)[ROWS];
+  const PART (*part)[PARTS];
+
+  /* value(part) of all warps for row j, the same in all threads. */
+  template <class OPERATION, class VALUE> __device__ float over(int j, OPERATION combine, VALUE value) const
+  {
+    if (PARTS == 1)
+      return value(own[j]);
+    constexpr int lanes = PARTS < 32 ? power_of_two(PARTS) : 32;
+    float all = OPERATION::none();
 #pragma unroll
-  for (int j = 0; j < ROWS; j++)
-    value[j] = over_lanes<(THREADS < 32 ? THREADS : 32)>(value[j], combine);
-  if (partials == 1)
-    return;
+    for (int i = 0; i < PARTS; i += 32) {
+      int at = i + (int)threadIdx.x % lanes;
+      if (at < PARTS)
+        all = combine(all, value(part[j][at]));
+    }
+    return over_lanes<lanes>(all, combine);
+  }
+};
+
+/* Once in a program; all threads of a block, or cluster, come here. A cluster has arrived before and waits first, as its
+ * blocks must have begun. */
+template <class PART> __device__ inline found_by_warps<PART> gather(const PART (&own)[ROWS])
+{
+  __shared__ PART parts[ROWS][PARTS];
   int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-  if (BLOCKS > 1 && TURN == 0)
+  if (BLOCKS > 1)
     cluster_wait();
 #pragma unroll
-  for (int j = 0; j < ROWS; j++) {
+  for (int j = 0; j < ROWS && PARTS > 1; j++) {
     if (BLOCKS > 1 && lane < BLOCKS)
-      store_in_block(&partial[j][cluster_rank() * warps + warp], lane, value[j]);
+      store_in_block(&parts[j][cluster_rank() * WARPS + warp], lane, own[j]);
     else if (BLOCKS == 1 && lane == 0)
-      partial[j][warp] = value[j];
+      parts[j][warp] = own[j];
   }
   if (BLOCKS > 1) {
     cluster_arrive();
     cluster_wait();
-  } else {
+  } else if (PARTS > 1) {
     __syncthreads();
   }
-  const int lanes = partials < 32 ? power_of_two(partials) : 32;
-#pragma unroll
-  for (int j = 0; j < ROWS; j++) {
-    value[j] = OPERATION::none();
-#pragma unroll
-    for (int i = 0; i < partials; i += 32) {
-      if (i + lane % lanes < partials)
-        value[j] = combine(value[j], partial[j][i + lane % lanes]);
-    }
-    value[j] = over_lanes<lanes>(value[j], combine);
-  }
+  return {own, parts};
 }
