@@ -65,23 +65,23 @@ __device__ inline void combine_row(const attention_call &call, const score_block
     return;
   head_view view = view_head(call, entry / call.q_heads, entry % call.q_heads);
   float base = minus_infinity(), sum = 0, out[COLUMNS] = {};
-  for (int part = 0; part < block.parts; part++) {
-    float2 state = block.states[place_of(block, part, head, local / ROWS, local % ROWS)];
-    if (state.y != 0)
-      base = fmaxf(base, state.x);
-  }
 #pragma unroll 4
   for (int part = 0; part < block.parts; part++) {
     int64 place = place_of(block, part, head, local / ROWS, local % ROWS);
     float2 state = block.states[place];
-    if (state.y == 0)
-      continue;
-    float correction = exp2f((state.x - base) * factor);
-    sum += state.y * correction;
+    float sums[COLUMNS];
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++)
-      if (HR_V % 32 == 0 || c * 32 + lane < HR_V)
-        out[c] += block.sums[place * HR_V + c * 32 + lane] * correction;
+      sums[c] = HR_V % 32 == 0 || c * 32 + lane < HR_V ? block.sums[place * HR_V + c * 32 + lane] : 0;
+    if (state.y == 0)
+      continue;
+    float larger = fmaxf(base, state.x);
+    float before = power_of_two((base - larger) * factor), added = power_of_two((state.x - larger) * factor);
+    base = larger;
+    sum = sum * before + state.y * added;
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++)
+      out[c] = out[c] * before + sums[c] * added;
   }
   key_range keys = keys_of_row(call, view, row);
   float inverse = keys.first >= keys.end ? 0.0f : 1.0f / sum; /* 0 · 1 / 0 is NaN */

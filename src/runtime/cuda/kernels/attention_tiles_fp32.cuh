@@ -46,9 +46,16 @@ __device__ inline void fill_tile(float *tile, int pitch, const float *from, int6
   copies_commit();
 }
 
-/* Scores scaled and masked: what the softmax is of. */
-__device__ inline void mask_scores(const attention_call &call, const head_view &view, state &s, int first_row,
-                                   int first_key)
+/* Whether all rows of a block see all keys of a tile. */
+__device__ inline bool sees_whole_tile(const attention_call &call, const head_view &view, int first_row, int first_key)
+{
+  key_range top = keys_of_row(call, view, first_row);
+  key_range bottom = keys_of_row(call, view, min(first_row + ROWS, view.q_len) - 1);
+  return first_key >= bottom.first && first_key + HR_COLUMNS <= top.end;
+}
+
+template <bool WHOLE>
+__device__ inline void mask_tile(const attention_call &call, const head_view &view, state &s, int first_row, int first_key)
 {
 #pragma unroll
   for (int i = 0; i < OWN; i++) {
@@ -58,9 +65,19 @@ __device__ inline void mask_scores(const attention_call &call, const head_view &
     for (int j = 0; j < KEYS; j++) {
       int key = first_key + threadIdx.x % 16 + 16 * j;
       float score = modify_score(call, view, s.scores[i][j], row, key);
-      s.scores[i][j] = key < keys.first || key >= keys.end ? minus_infinity() : score;
+      s.scores[i][j] = !WHOLE && (key < keys.first || key >= keys.end) ? minus_infinity() : score;
     }
   }
+}
+
+/* Scores scaled and masked: what the softmax is of. */
+__device__ inline void mask_scores(const attention_call &call, const head_view &view, state &s, int first_row,
+                                   int first_key)
+{
+  if (sees_whole_tile(call, view, first_row, first_key))
+    mask_tile<true>(call, view, s, first_row, first_key);
+  else
+    mask_tile<false>(call, view, s, first_row, first_key);
 }
 
 template <class OPERATION> __device__ inline float over_row(float value, OPERATION combine)
@@ -84,10 +101,10 @@ __device__ inline void soften(const attention_call &call, state &s, float *p_til
       largest = fmaxf(largest, s.scores[i][j]);
     largest = over_row(largest, [](float a, float b) { return fmaxf(a, b); });
     float base = largest == minus_infinity() ? 0 : largest;
-    float correction = exp2f((s.largest[i] - base) * factor);
+    float correction = power_of_two((s.largest[i] - base) * factor);
 #pragma unroll
     for (int j = 0; j < KEYS; j++) {
-      float weight = exp2f((s.scores[i][j] - base) * factor);
+      float weight = power_of_two((s.scores[i][j] - base) * factor);
       p_tile[(threadIdx.x / 16 + 16 * i) * PITCH(HR_COLUMNS) + threadIdx.x % 16 + 16 * j] = weight;
       sum += weight;
     }
