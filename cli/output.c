@@ -74,9 +74,22 @@ static int open_beside(cli_output *output, const char *path)
   return output->stream ? CLI_GO_ON : cannot_write(output, strerror(errno));
 }
 
+/* Whether it begins as SQLite's files do: a store is nothing to be replaced by a table by a slip. */
+static bool is_database(const char *path)
+{
+  char begin[16];
+  FILE *file = fopen(path, "rb");
+  bool is = file && fread(begin, sizeof begin, 1, file) == 1 && memcmp(begin, "SQLite format 3", sizeof begin) == 0;
+  if (file)
+    fclose(file);
+  return is;
+}
+
 static int open_file(cli_output *output, const char *path)
 {
   struct stat about;
+  if (stat(path, &about) == 0 && S_ISREG(about.st_mode) && is_database(path))
+    return cannot_write(output, "is a database, such as a store of results, and is not replaced");
   if (stat(path, &about) != 0 || S_ISREG(about.st_mode))
     return open_beside(output, path);
   output->stream = fopen(path, "w"); /* a device or a pipe */

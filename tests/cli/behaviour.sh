@@ -126,6 +126,9 @@ XDG_DATA_HOME=$folder/none expect_code "an import into the default store that is
 expect "no store is left behind" test ! -e new.db -a ! -e none
 expect_code "an import of which a part is refused" 3 "$H" results import --db new.db a.csv nonsense.csv > out 2> errors
 expect "the other part is kept" test "$("$H" results list -f csv --db new.db | wc -l)" -eq 3
+expect_code "a store is not replaced by what is written" 5 "$H" results export --db kept.db -o kept.db 2> errors
+expect "one line about it" test "$(wc -l < errors)" -eq 1
+expect "its rows are there" test "$("$H" results list -f csv --db kept.db | wc -l)" -eq 3
 # Rows already there leave less of the page than the kernels' rows take, however short those are: with times or without.
 cp kept.db full.db
 expect_code "there is no room for all rows" 5 sh -c "ulimit -f 48; trap '' XFSZ; '$H' attention --q-len 8 --budget 0.2 --db full.db > out" 2> errors
