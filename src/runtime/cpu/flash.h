@@ -55,6 +55,7 @@ typedef struct hr_flash_step {
   float *o;                   /* rows × values */
   bool fresh;                 /* o is not set yet; it stands for 0 */
   bool scaled;                /* for a version that asks: some factor is not 1 */
+  int weighed;                /* likewise: keys that have weights */
 } hr_flash_step;
 
 /** A version: sizes and the work on a chunk, a step and a row. Strides are in bytes. */

@@ -1,19 +1,23 @@
 /* Flash attention, bf16 by AMX; softmax in fp32 by AVX-512.
  *
- *   tiles: 0 1 2 3 sums of 32 rows by 32 columns, 4 5 rows of Q or P, 6 7 columns of K or V: four loads to four products,
- *   8 cycles each to 16. Tile of rows: 32; a step has 512 keys, whose scores are made and weighed 64 at a time; o is
- *   loaded and stored once a step. A tile of rows meets K and V once, and loads them past the first-level cache, so that
- *   there Q, scores and weights stay: what is stored beside tile products costs most where its line has gone.
- *   A row's base is 2^8 above the largest score that it was set by, and rises again only when a score is above it: by
- *   whole powers of 2, which change no bit of what has been summed. So o is hardly ever scaled.
+ *   tiles: 0 1 2 3 sums of 32 rows by 32 columns, 4 5 rows of Q or P, 6 7 columns of K or V: four loads to four
+ *   products, 8 cycles each to 16. Tile of rows: 32; a step has 512 keys, whose scores are made 64 at a time, and
+ *   beside them, row by row, the weights of the 64 before; o is loaded and stored once a step. A tile of rows meets K
+ *   and V once, and loads them past the first-level cache, so that there Q, scores and weights stay: what is stored
+ *   beside tile products costs most where its line has gone. A row's base is 2^8 above the largest score that it was
+ *   set by, and rises again only when a score is above it: by whole powers of 2, which change no bit of what has been
+ *   summed. So o is hardly ever scaled.
  *
- * Ceilings of a core of an Intel Xeon with AMX (a virtual one, November 2026): a tile product every 7.0 to 7.4 ns,
- * which is 16 cycles of its clock while tiles are at work, an exponential every 0.145 ns: 0.37 ns a score at head size
- * 128. Nanoseconds a score (1024 keys; causal; head size 64), by turns on three quiet cores: this 0.63, 0.77, 0.46; of
- * what was tried and lost: K and V through the first-level cache 0.67, 0.82, 0.48, and so with scores 128 keys at a
- * time 0.72, 32 keys 0.68, steps of 256 keys 0.69; then with tiles of 64 rows 0.73, 0.88, 0.51, of 48 0.86, of 16
- * 0.99; tiles of 64 rows by 16 columns 0.74 to 0.77; with weights among the products 0.69, 0.85, 0.51; two buffers of
- * scores 0.72; Q in tiles 0.72; pages of 2 MiB change nothing. */
+ * Ceilings of a core of an Intel Xeon with AMX (a virtual one, November 2026): a tile product every 7.2 ns, which is
+ * 16 cycles of its clock while tiles are at work, an exponential every 0.142 ns: 0.37 ns a score at head size 128.
+ * Nanoseconds a score (1024 keys; causal; head size 64), by turns on three quiet cores: this 0.59, 0.73, 0.44, which
+ * is 62, 49 and 56% of the two one after the other. Lost: weights and scores by turns 0.61, 0.75, 0.45 (a change from
+ * tiles to vectors and back costs some 600 cycles, whatever they do), so with scores 128 or 256 keys at a time 0.64,
+ * 512 0.66, with a tile product now and then among the weights 0.63 to 0.68, steps of 256 keys 0.65, of 128 0.72;
+ * weights beside the products with V, too, 0.67; beside 128 keys' scores 0.65, 32 keys' 0.63; sums stored among the
+ * first products of the next block 0.63; looking for overflow after the exponentials 0.60; Q in tiles, larger chunks
+ * the same. All through the first-level cache and by turns 0.64, then with tiles of 64 rows 0.71, of 48 0.83, of 64 by
+ * 16 columns 0.72 to 0.75. */
 #include "runtime/cpu/flash.h"
 
 #if defined(__x86_64__)
@@ -66,6 +70,12 @@ static __attribute__((noinline)) void raise_base(hr_flash_step *step, int row, i
   set_shift(step, row);
 }
 
+/* Where the scores of a part of a step are: of two parts one after the other, the first being weighed still. */
+static inline float *scores_of(const hr_flash_step *step, int key)
+{
+  return step->s + key / PART % 2 * TILE_ROWS * S_STRIDE;
+}
+
 /* Keys of a part of a step. */
 static inline int keys_from(const hr_flash_step *step, int key)
 {
@@ -96,7 +106,7 @@ static inline __attribute__((always_inline)) vector largest_of(const float *s, i
 static inline __attribute__((always_inline)) void weigh_row(hr_flash_step *step, int row, int key, int keys,
                                                             vector scale, bool adjust)
 {
-  float *s = step->s + row * S_STRIDE, *sums = step->total + row * HR_FLASH_LANES_MAX;
+  float *s = scores_of(step, key) + row * S_STRIDE, *sums = step->total + row * HR_FLASH_LANES_MAX;
   uint16_t *weights = (uint16_t *)step->p + row * P_STRIDE + key;
   if (key == 0) {
     step->factor[row] = 1;
@@ -118,19 +128,38 @@ static inline __attribute__((always_inline)) void weigh_row(hr_flash_step *step,
   vector_store(sums, total + other);
 }
 
-static void weigh(hr_flash_step *step, int key)
+/* The rows of a part that have no weights yet. */
+typedef struct weighing {
+  hr_flash_step *step;
+  int key, keys, row, rows;
+  bool adjust;
+  vector scale;
+} weighing;
+
+/* Of the first part that has none; no step, no rows. */
+static weighing begin_weighing(hr_flash_step *step)
 {
-  vector scale = vector_set(step->scores->to_log2);
-  bool adjust = step->scores->softcap > 0 || step->scores->alibi;
-  int keys = keys_from(step, key);
-  if (key == 0)
+  if (!step || step->weighed >= step->keys)
+    return (weighing){0};
+  if (step->weighed == 0)
     step->scaled = false;
-  if (keys == PART)
-    for (int row = 0; row < step->rows; row++)
-      weigh_row(step, row, key, PART, scale, adjust);
-  else
-    for (int row = 0; row < step->rows; row++)
-      weigh_row(step, row, key, keys, scale, adjust);
+  return (weighing){.step = step,
+                    .key = step->weighed,
+                    .keys = keys_from(step, step->weighed),
+                    .rows = step->rows,
+                    .adjust = step->scores->softcap > 0 || step->scores->alibi,
+                    .scale = vector_set(step->scores->to_log2)};
+}
+
+static void finish_weighing(weighing *w)
+{
+  if (w->keys == PART)
+    for (; w->row < w->rows; w->row++)
+      weigh_row(w->step, w->row, w->key, PART, w->scale, w->adjust);
+  for (; w->row < w->rows; w->row++)
+    weigh_row(w->step, w->row, w->key, w->keys, w->scale, w->adjust);
+  if (w->step)
+    w->step->weighed = w->key + w->keys;
 }
 
 static void scale_sums(const hr_flash_step *step)
@@ -208,7 +237,15 @@ static inline __attribute__((always_inline)) void store_sums(bool two_rows, bool
     tile_store(3, p->c + 16 * p->c_stride + 64, p->c_stride);
 }
 
-static inline __attribute__((always_inline)) void multiply(bool two_rows, bool two_columns, const product *p)
+static inline __attribute__((always_inline)) void weigh_beside(weighing *w)
+{
+  if (w && w->row < w->rows)
+    weigh_row(w->step, w->row++, w->key, PART, w->scale, w->adjust);
+}
+
+/* `beside`: whole parts' weights, a row after each tile product; or NULL. */
+static inline __attribute__((always_inline)) void multiply(bool two_rows, bool two_columns, const product *p,
+                                                           weighing *beside)
 {
   const char *a = p->a, *b = p->b;
   begin_sums(two_rows, two_columns, p);
@@ -216,12 +253,16 @@ static inline __attribute__((always_inline)) void multiply(bool two_rows, bool t
   for (int group = 0; group < p->groups; group++) {
     load_operands(two_rows, two_columns, a, p->a_stride, b);
     tile_multiply(0, 4, 6);
+    weigh_beside(beside);
     if (two_columns)
       tile_multiply(1, 4, 7);
+    weigh_beside(beside);
     if (two_rows)
       tile_multiply(2, 5, 6);
+    weigh_beside(beside);
     if (two_rows && two_columns)
       tile_multiply(3, 5, 7);
+    weigh_beside(beside);
     a += 64;
     b += 16 * B_STRIDE;
   }
@@ -233,7 +274,7 @@ static product score_product(const hr_flash_step *step, int key)
   int64_t a_stride = 4 * step->depth;
   return (product){.a = step->q,
                    .b = (const char *)step->k + 4 * (step->first_key + key) * step->depth,
-                   .c = (char *)(step->s + key % PART),
+                   .c = (char *)(scores_of(step, key) + key % PART),
                    .a_stride = a_stride,
                    .c_stride = 4 * S_STRIDE,
                    .groups = (int)(step->depth / 16),
@@ -252,67 +293,81 @@ static product value_product(const hr_flash_step *step, int64_t d)
                    .two_columns = step->values - d > 16};
 }
 
-static inline __attribute__((always_inline)) void multiply_scores(bool two_rows, const hr_flash_step *step, int key)
+/* Tiles must not reach beyond the last row, which is followed by another tile's rows. */
+static void multiply_score_block(const hr_flash_step *step, int key, weighing *w)
 {
-  for (int end = key + keys_from(step, key); key < end; key += BLOCK) {
-    product p = score_product(step, key);
-    multiply(two_rows, true, &p);
-  }
+  product p = score_product(step, key);
+  if (step->rows == BLOCK && w->keys == PART && w->row < w->rows)
+    multiply(true, true, &p, w);
+  else if (step->rows > 16)
+    multiply(true, true, &p, NULL);
+  else
+    multiply(false, true, &p, NULL);
 }
 
-static inline __attribute__((always_inline)) void multiply_values(bool two_rows, const hr_flash_step *step)
+static void multiply_value_block(const hr_flash_step *step, int64_t d)
 {
-  for (int64_t d = 0; d < step->values; d += BLOCK) {
-    product p = value_product(step, d);
-    if (p.two_columns)
-      multiply(two_rows, true, &p);
-    else
-      multiply(two_rows, false, &p);
-  }
+  product p = value_product(step, d);
+  if (step->rows > 16 && p.two_columns)
+    multiply(true, true, &p, NULL);
+  else if (step->rows > 16)
+    multiply(true, false, &p, NULL);
+  else if (p.two_columns)
+    multiply(false, true, &p, NULL);
+  else
+    multiply(false, false, &p, NULL);
 }
 
-/* The scores of `next` from a key on, if there is a next, and the values of `step`, if there is a step. Tiles must not
- * reach beyond the last row, which is followed by another tile's rows. */
-static void multiply_all(const hr_flash_step *step, const hr_flash_step *next, int key)
+static void multiply_values(const hr_flash_step *step)
 {
-  int rows = (step ? step : next)->rows;
-  if (rows < BLOCK)
-    configure(rows);
-  if (next)
-    rows > 16 ? multiply_scores(true, next, key) : multiply_scores(false, next, key);
-  if (step)
-    rows > 16 ? multiply_values(true, step) : multiply_values(false, step);
-  if (rows < BLOCK)
+  if (step->rows < BLOCK)
+    configure(step->rows);
+  for (int64_t d = 0; d < step->values; d += BLOCK)
+    multiply_value_block(step, d);
+  if (step->rows < BLOCK)
     configure(BLOCK);
 }
 
-/* Scores from a key on, and their weights, part by part, so that scores stay in the first-level cache. */
-static void weigh_from(hr_flash_step *step, int key)
+/* The scores of a part, and beside them the weights of the part before, of this step or of the one before. */
+static void make_scores(const hr_flash_step *step, int key, hr_flash_step *weighed)
 {
-  for (; key < step->keys; key += PART) {
-    multiply_all(NULL, step, key);
-    weigh(step, key);
-  }
+  weighing w = begin_weighing(weighed);
+  if (step->rows < BLOCK)
+    configure(step->rows);
+  for (int end = key + keys_from(step, key); key < end; key += BLOCK)
+    multiply_score_block(step, key, &w);
+  if (step->rows < BLOCK)
+    configure(BLOCK);
+  finish_weighing(&w);
+}
+
+/* From the second part on; the last part's weights are left for later. */
+static void make_other_scores(hr_flash_step *step)
+{
+  for (int key = PART; key < step->keys; key += PART)
+    make_scores(step, key, step);
 }
 
 static void begin(hr_flash_step *step)
 {
-  weigh_from(step, 0);
+  make_scores(step, 0, NULL);
+  make_other_scores(step);
 }
 
-/* Tiles and vectors change places as seldom as that allows: each waits for what the other has under way. */
+/* The first scores of `next` take the place of the last but one of `step`, if that has an even number of parts. */
 static void attend(hr_flash_step *step, hr_flash_step *next)
 {
+  bool early = next && (step->keys + PART - 1) / PART % 2 == 0;
+  if (early)
+    make_scores(next, 0, step);
+  weighing rest = begin_weighing(step);
+  finish_weighing(&rest);
   scale_sums(step);
-  if (next && next->rows == step->rows) {
-    multiply_all(step, next, 0);
-    weigh(next, 0);
-    weigh_from(next, PART);
-    return;
-  }
-  multiply_all(step, NULL, 0);
+  multiply_values(step);
+  if (next && !early)
+    make_scores(next, 0, NULL);
   if (next)
-    begin(next);
+    make_other_scores(next);
 }
 
 static void enter(void)
@@ -328,7 +383,7 @@ const hr_flash_version hr_flash_amx = {.lanes = PANEL_LANES,
                                        .tile_rows = TILE_ROWS,
                                        .chunk = CHUNK,
                                        .step = STEP,
-                                       .score_floats = TILE_ROWS * S_STRIDE,
+                                       .score_floats = 2 * TILE_ROWS * S_STRIDE,
                                        .weights = TILE_ROWS * P_STRIDE,
                                        .pack_rows = 40,
                                        .pack_q = pack_q,
