@@ -119,12 +119,13 @@ static void cut_block(int64_t packs, hr_row_cut *cut)
 }
 
 /* Rows in registers and shared memory, two blocks a multiprocessor: cut into the fewest blocks that hold `at_a_time` rows. */
-static void cut_long(int64_t packs, int64_t at_a_time, int64_t blocks_most, size_t shared_most, hr_row_cut *cut)
+static void cut_long(int64_t packs, int64_t at_a_time, int64_t kept, int64_t blocks_most, size_t shared_most,
+                     hr_row_cut *cut)
 {
   cut->threads = THREADS_MOST;
   cut->resident = THREADS_RESIDENT / THREADS_MOST;
   cut->rows = at_a_time;
-  cut->kept = at_a_time == 1 ? 8 : cut->lie == HR_ROW_WHOLE ? 4 : 3;
+  cut->kept = kept;
   int64_t step_bytes = cut->threads * at_a_time * PACK_BYTES;
   int64_t most = hr_max64(0, ((int64_t)shared_most / cut->resident - RESERVED) / step_bytes);
   for (cut->blocks = 1; cut->blocks < blocks_most; cut->blocks *= 2) {
@@ -147,11 +148,11 @@ static void cut_by_operation(const hr_rows *rows, int64_t packs, int capability,
 {
   int64_t blocks_most = capability >= 90 ? BLOCKS_MOST : 1;
   bool layer_norm = rows->operation == HR_ROWS_LAYER_NORM, wide = hr_dtype_bytes(rows->dtype) == 4;
-  cut_long(packs, 1, blocks_most, shared_most, cut);
+  cut_long(packs, 1, 8, blocks_most, shared_most, cut);
   if (rows->operation == HR_ROWS_SOFTMAX || (layer_norm && !wide) || (cut->lie == HR_ROW_WHOLE && cut->blocks == 1))
     return;
   hr_row_cut two = *cut;
-  cut_long(packs, 2, blocks_most, shared_most, &two);
+  cut_long(packs, 2, wide ? 3 : 2, blocks_most, shared_most, &two); /* more spill */
   if (holds(&two, packs) && (cut->lie == HR_ROW_WHOLE || (layer_norm && two.blocks <= 2)))
     *cut = two;
 }
