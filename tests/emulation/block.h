@@ -70,6 +70,7 @@ struct warp {
   meeting meetings[4];   /* of different masks at a time */
   word64 met;            /* meetings that are over */
   unsigned laziness;     /* how often it is left out */
+  bool pauses;           /* its turn is over */
 };
 
 struct barrier_state {

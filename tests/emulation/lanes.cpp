@@ -158,6 +158,7 @@ void barrier(unsigned number, unsigned threads, bool waits)
     end_phase(s);
   else if (waits)
     wait_while(s.over, before, number == 0 ? "__syncthreads" : "a named barrier");
+  pause();
 }
 
 void cluster_arrive()

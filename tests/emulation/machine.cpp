@@ -191,7 +191,8 @@ static bool give_turns(warp &w, bool drifts)
 {
   unsigned turns = drifts ? 1 + random_below(64) : 1;
   bool ran = false;
-  while (turns-- > 0 && !the.failed && run_warp(w))
+  w.pauses = false;
+  while (turns-- > 0 && !w.pauses && !the.failed && run_warp(w))
     ran = true;
   if (drifts && random_below(64) == 0)
     choose_laziness(w);

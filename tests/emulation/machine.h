@@ -77,7 +77,7 @@ unsigned ballot(unsigned mask, bool vote);
 
 unsigned lane();
 
-/** Other threads may run. */
+/** Now and then: other warps go on first. Where a thread has told others that they may. */
 void pause();
 
 /* ---- copies without registers (cp.async) ---- */

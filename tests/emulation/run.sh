@@ -16,5 +16,5 @@ case ${3:-} in
 attention*) export HEADROOM_TEST_KERNEL=$3 ;;
 *) HEADROOM_TEST+=" ${3:-}" ;;
 esac
-export HEADROOM_TEST_SHARE=$share HEADROOM_TEST_SAMPLES=${HEADROOM_TEST_SAMPLES:-$((share > 1 ? 24 : 80))}
+export HEADROOM_TEST_SHARE=$share HEADROOM_TEST_SAMPLES=${HEADROOM_TEST_SAMPLES:-$((share > 1 ? (share > 100 ? 1 : 8) : 80))}
 exec "$build/tests/$program"

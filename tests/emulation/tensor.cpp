@@ -60,6 +60,7 @@ void mbarrier_arrive(unsigned address, unsigned expected_bytes)
   m.pending--;
   the.events++;
   look_at(m);
+  pause();
 }
 
 bool mbarrier_try_wait(unsigned address, unsigned parity)

@@ -136,6 +136,9 @@ void wait_while(const word64 &count, word64 is, const char *what)
 
 void pause()
 {
+  if (random_below(4) > 0)
+    return;
+  own_warp().pauses = true;
   leave();
 }
 
