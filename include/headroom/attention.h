@@ -44,12 +44,12 @@ typedef struct hr_strides {
  *  Log-sum-exp, if asked for at the run: log Σ_j exp(S[i, j]) over the keys that query i sees, natural logarithm, fp32,
  *  packed [batch, q_heads, q_len], with variable lengths [q_heads, q_total].
  *
- *  A query that sees no key (masked, or kv_len is 0) has O = 0 and log-sum-exp −inf. Otherwise NaN and infinities do
- *  what the formula does with them: a query that sees a score that is NaN or +inf, or no score above −inf, gets NaN
- *  (log-sum-exp then: not finite, and −inf in the last case), and a NaN or infinity in V[j] goes to every query that
- *  sees key j. It may also make NaN (0 · NaN) of queries of the same sequence and head that do not see key j, as fast
- *  kernels multiply whole tiles. Q and K of keys that are not seen, gaps between strides and what lies behind the last
- *  row never reach a result. */
+ *  A query that sees no key (masked, or kv_len is 0) has O = 0 and log-sum-exp −inf, whatever V holds. Otherwise
+ *  NaN and infinities do what the formula does with them: a query that sees a score that is NaN or +inf, or no score
+ *  above −inf, gets NaN (log-sum-exp then: not finite, and −inf in the last case), and a NaN or infinity in V[j] goes to
+ *  every query that sees key j. It may also make NaN (0 · NaN) of queries of the same sequence and head that see other
+ *  keys but not key j, as fast kernels multiply whole tiles. Q and K of keys that are not seen, gaps between strides and
+ *  what lies behind the last row never reach a result. */
 typedef struct hr_attention {
   size_t struct_size;           /* sizeof(hr_attention), set by hr_attention_default() */
   int64_t batch, q_len, kv_len; /* lengths may be 0 */

@@ -48,6 +48,56 @@ static void a_query_that_sees_no_key_gives_zeros_and_minus_infinity(void **state
   attention_each_kernel(check_masked_rows);
 }
 
+/* Of sequences of 7 queries and 3 keys, whose queries 0 to 3 see none, and a third of 5 queries and no key. */
+static void assert_zeros(const attention_call *c, const char *kernel, int64_t batch, int64_t query, double value)
+{
+  const bool sees_none = batch == 2 || query < 4;
+  for (int64_t head = 0; head < 4; head++) {
+    assert_true(!sees_none || attention_lse(c, batch, query, head) == -(double)INFINITY);
+    for (int64_t d = 0; d < c->a.v_dim; d++) {
+      double found = attention_result(c, batch * 7 + query, head, d);
+      if (sees_none ? found != 0 : isfinite(found))
+        fail_msg("%s %s: [batch %d, query %d, head %d, %d] is %g where all of V is %g", kernel,
+                 hr_dtype_name(c->a.dtype), (int)batch, (int)query, (int)head, (int)d, found, value);
+    }
+  }
+}
+
+/* Kernels multiply whole tiles, in which these queries' weights are 0, and 0 · NaN is NaN. */
+static void check_zeros_beside(hr_device *device, const char *kernel, hr_dtype dtype, double value)
+{
+  const int32_t q_offsets[] = {0, 7, 14, 19}, kv_offsets[] = {0, 3, 6, 6};
+  for (int variable = 0; variable <= 1; variable++) {
+    attention_asked asked = small_call(dtype, 7, 3);
+    attention_call c;
+    asked.a.batch = variable ? 3 : 2;
+    asked.a.variable_lengths = variable;
+    asked.a.q_total = variable ? 19 : 0, asked.a.kv_total = variable ? 6 : 0;
+    asked.q_offsets = q_offsets, asked.kv_offsets = kv_offsets;
+    attention_open(device, &asked, &c);
+    for (int64_t i = 0; i < 6 * c.a.v_heads * c.a.v_dim; i++)
+      attention_set(&c, ARRAY_V, i / c.a.v_dim / c.a.v_heads, i / c.a.v_dim % c.a.v_heads, i % c.a.v_dim, value);
+    if (attention_run(&c, kernel)) {
+      for (int64_t row = 0; row < (variable ? 19 : 14); row++)
+        assert_zeros(&c, kernel, row / 7, row % 7, value);
+    }
+    attention_close(&c);
+  }
+}
+
+static void check_zeros_beside_all(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  check_zeros_beside(device, kernel, dtype, (double)NAN);
+  if (dtype != HR_FP8_E4M3)
+    check_zeros_beside(device, kernel, dtype, (double)INFINITY);
+}
+
+static void a_query_that_sees_no_key_gives_zeros_whatever_the_values_are(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_zeros_beside_all);
+}
+
 static void check_empty(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   for (int mask = HR_MASK_NONE; mask <= HR_MASK_CAUSAL; mask++) {
@@ -362,6 +412,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_query_that_sees_no_key_gives_zeros_and_minus_infinity),
+      cmocka_unit_test(a_query_that_sees_no_key_gives_zeros_whatever_the_values_are),
       cmocka_unit_test(lengths_may_be_zero),
       cmocka_unit_test(a_nan_in_a_key_reaches_the_queries_that_see_it_and_no_others),
       cmocka_unit_test(nan_and_infinity_in_a_value_reach_the_queries_that_see_it),

@@ -243,6 +243,15 @@ static void write_row(const walk *w, const hr_sequence *sequence, int64_t head, 
   hr_scores_write(&m->scores, sequence, head, query, from, seen.first < seen.end ? 1 : 0);
 }
 
+/* Weights of 0 have made NaN of the values' NaN and infinities. */
+static void clear_row_without_keys(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
+{
+  (void)row;
+  hr_key_range seen = hr_attention_visible(&w->m->scores.attention, sequence->q_len, sequence->kv_len, query);
+  if (seen.first >= seen.end)
+    hr_scores_write_nothing(&w->m->scores, sequence, head, query);
+}
+
 static void write_no_row(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
 {
   (void)row;
@@ -261,6 +270,12 @@ static void write_rows(void *context, int member)
   walk_rows(context, write_row);
 }
 
+static void clear_rows_without_keys(void *context, int member)
+{
+  (void)member;
+  walk_rows(context, clear_row_without_keys);
+}
+
 static void write_no_rows(void *context, int member)
 {
   (void)member;
@@ -276,6 +291,7 @@ static void run_walk(const materialized *m, const hr_attention_arguments *x, voi
 static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void *workspace, hr_error *error)
 {
   const materialized *m = plan->state;
+  const hr_attention *a = &m->scores.attention;
   const bool packed = m->scores.packed;
   char *memory = workspace;
   if (!m->score) {
@@ -292,6 +308,8 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void 
   HR_TRY(hr_matmul_run(m->value, memory, v, o, memory + m->scratch, error));
   if (packed)
     run_walk(m, x, workspace, write_rows);
+  else if (a->mask == HR_MASK_CAUSAL && a->q_len > a->kv_len) /* only then is a row without keys */
+    run_walk(m, x, workspace, clear_rows_without_keys);
   return HR_OK;
 }
 

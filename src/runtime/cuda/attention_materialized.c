@@ -103,12 +103,12 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void **st
 static hr_status store_out(const materialized *m, const hr_cuda_attention *call, cu_address base, hr_error *error)
 {
   const hr_attention *a = &m->s.a;
-  cu_address from = base + m->o, to = call->o;
-  hr_strides at = call->o_at;
-  int64_t heads = m->s.heads, rows = a->q_len;
-  int q_heads = (int)a->q_heads, dim = (int)a->v_dim, width = (int)m->v;
-  void *parameters[] = {&from, &at, &to, &heads, &q_heads, &rows, &dim, &width};
-  return hr_cuda_scores_launch(m->s.cuda, m->unpack, hr_cuda_scores_copy_blocks(heads * rows * dim), THREADS,
+  hr_cuda_attention stored = *call;
+  cu_address from = base + m->o;
+  int64_t heads = m->s.heads;
+  int width = (int)m->v;
+  void *parameters[] = {&stored, &from, &heads, &width};
+  return hr_cuda_scores_launch(m->s.cuda, m->unpack, hr_cuda_scores_copy_blocks(heads * a->q_len * a->v_dim), THREADS,
                                parameters, error);
 }
 

@@ -210,6 +210,16 @@ __device__ inline void correct_out(consumer &c)
 
 /* ---- the end of a row tile ---- */
 
+/* Two results in a word. `inverse` 0, of a row without keys: 0 also where weights of 0 made NaN of NaN in V. */
+__device__ inline unsigned divide_two(float low, float high, float inverse)
+{
+  unsigned both = pack_two(low * inverse, high * inverse);
+#if defined(HR_CAUSAL) || defined(HR_VARIABLE) /* otherwise every row has keys */
+  both &= inverse == 0 ? 0u : ~0u;
+#endif
+  return both;
+}
+
 #ifdef HR_OUT_APART
 /* A warp's 16 rows go through shared memory, from where the copy engine takes them. */
 __device__ inline void store_out(const maps &maps, const consumer &c, const work_item &item, const span &sp, unsigned to,
@@ -226,7 +236,7 @@ __device__ inline void store_out(const maps &maps, const consumer &c, const work
     unsigned words[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
-      words[i] = pack_two(c.out[n * 4 + 2 * i] * inverse[i % 2], c.out[n * 4 + 2 * i + 1] * inverse[i % 2]);
+      words[i] = divide_two(c.out[n * 4 + 2 * i], c.out[n * 4 + 2 * i + 1], inverse[i % 2]);
     store_matrices(to + n / 8 * Q_PANEL + row * PANEL_ROW + chunk * 16, words[0], words[1], words[2], words[3]);
   }
   writes_publish();
@@ -248,7 +258,7 @@ __device__ inline void store_row(const attention_call &call, const head_view &vi
 #pragma unroll
   for (int n = 0; n < HR_V / 8; n += 2) {
     const float *sums = c.out + n * 4 + half * 2;
-    unsigned a = pack_two(sums[0] * inverse, sums[1] * inverse), b = pack_two(sums[4] * inverse, sums[5] * inverse);
+    unsigned a = divide_two(sums[0], sums[1], inverse), b = divide_two(sums[4], sums[5], inverse);
     unsigned got = __shfl_xor_sync(0xFFFFFFFFu, lane % 2 ? a : b, 1);
     if (row < view.q_len && n * 8 + lane % 2 * 8 < call.v_dim)
       *(uint2 *)(to + n * 8) = lane % 2 ? make_uint2(got, b) : make_uint2(a, got);

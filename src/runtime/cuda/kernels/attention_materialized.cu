@@ -49,19 +49,31 @@ extern "C" __global__ void pack(const element *from, strides at, chunk *to, int6
   }
 }
 
-/* The same way back, without the columns from dim on. */
-extern "C" __global__ void unpack(const chunk *from, strides at, element *to, int64 heads, int each, int64 length, int dim,
-                                  int width)
+/* Lengths, which all sequences have, and the bias of a head. */
+__device__ inline head_view view_lengths(const attention_call &call, int64 head)
 {
-  int64 count = heads * length * (width / CHUNK), step = (int64)gridDim.x * blockDim.x;
+  head_view view = {};
+  view.q_len = call.q_len;
+  view.kv_len = call.kv_len;
+  view.slope = call.slopes ? call.slopes[head % call.q_heads] : 0;
+  return view;
+}
+
+/* O the same way back, without the columns from v_dim on. Rows without keys become 0: the product may have made NaN of them. */
+extern "C" __global__ void unpack(const attention_call call, const chunk *from, int64 heads, int width)
+{
+  int64 chunks = width / CHUNK, count = heads * call.q_len * chunks, step = (int64)gridDim.x * blockDim.x;
   for (int64 i = (int64)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
     int column;
-    element *place = to + place_of(i, at, each, length, width, column);
-    chunk taken = from[i];
-    if (whole(place, column, dim))
+    element *place = call.o + place_of(i, call.o_at, call.q_heads, call.q_len, width, column);
+    key_range keys = keys_of_row(call, view_lengths(call, 0), (int)(i / chunks % call.q_len));
+    chunk taken = {};
+    if (keys.first < keys.end)
+      taken = from[i];
+    if (whole(place, column, call.v_dim))
       *(chunk *)place = taken;
     else
-      for (int c = 0; c < CHUNK && column + c < dim; c++)
+      for (int c = 0; c < CHUNK && column + c < call.v_dim; c++)
         place[c] = taken.at[c];
   }
 }
@@ -95,10 +107,7 @@ extern "C" __global__ __launch_bounds__(THREADS) void weigh(const attention_call
 {
   int64 head = blockIdx.x / block.rows;
   int row = (int)(blockIdx.x % block.rows);
-  head_view view = {};
-  view.q_len = call.q_len;
-  view.kv_len = call.kv_len;
-  view.slope = call.slopes ? call.slopes[head % call.q_heads] : 0;
+  head_view view = view_lengths(call, head);
   key_range keys = keys_of_row(call, view, row);
   float *from = scores + (int64)blockIdx.x * block.pitch, factor = softmax_factor(call);
   element *to = (element *)from;

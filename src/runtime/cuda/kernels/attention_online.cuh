@@ -152,7 +152,8 @@ __device__ inline void weigh(warp_state &w, float factor, int step)
 
 /* ---- the end of a row ---- */
 
-/* Divides by the sum of weights. A row without keys is 0; one whose every score is −∞ is NaN. */
+/* Divides by the sum of weights. A row without keys is 0, whatever its tiles made of NaN in V; one whose every score is −∞ is
+ * NaN. */
 __device__ inline void finish_row(const attention_call &call, const head_view &view, warp_state &w, int i, int half,
                                   int row)
 {
@@ -160,12 +161,13 @@ __device__ inline void finish_row(const attention_call &call, const head_view &v
   sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
   sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
   key_range keys = keys_of_row(call, view, row);
-  float inverse = keys.first >= keys.end ? 0.0f : 1.0f / sum; /* 0 · 1 / 0 is NaN */
+  bool nothing = keys.first >= keys.end;
+  float inverse = 1.0f / sum; /* 0 · 1 / 0 is NaN */
 #pragma unroll
-  for (int n = 0; n < OUT_TILES; n++) {
-    w.out[i][n][half * 2] *= inverse;
-    w.out[i][n][half * 2 + 1] *= inverse;
-  }
+  for (int n = 0; n < OUT_TILES; n++)
+#pragma unroll
+    for (int e = half * 2; e < half * 2 + 2; e++)
+      w.out[i][n][e] = nothing ? 0 : w.out[i][n][e] * inverse;
   if (view.lse && row < view.q_len && threadIdx.x % 4 == 0)
     view.lse[row * call.lse_at.row] = (w.base[i][half] + log2f(sum)) * LN_2;
 }

@@ -142,7 +142,8 @@ __device__ inline void multiply_values(state &s, const float *p_tile, const floa
   }
 }
 
-/* Divides by the sum of weights and writes. A row without keys is 0; one whose every score is −∞ is NaN. */
+/* Divides by the sum of weights and writes. A row without keys is 0, whatever its tiles made of NaN in V; one whose every
+ * score is −∞ is NaN. */
 __device__ inline void finish(const attention_call &call, const head_view &view, const state &s, int first_row)
 {
   int x = threadIdx.x % 16;
@@ -153,12 +154,13 @@ __device__ inline void finish(const attention_call &call, const head_view &view,
     key_range keys = keys_of_row(call, view, row);
     if (row >= view.q_len)
       continue;
-    float inverse = keys.first >= keys.end ? 0.0f : 1.0f / sum;
+    bool nothing = keys.first >= keys.end;
+    float inverse = 1.0f / sum;
 #pragma unroll
     for (int n = 0; n < OUT; n++) {
       int column = x * WIDE + n / WIDE * 16 * WIDE + n % WIDE;
       if (column < call.v_dim)
-        view.o[row * call.o_at.row + column] = s.out[i][n] * inverse;
+        view.o[row * call.o_at.row + column] = nothing ? 0 : s.out[i][n] * inverse;
     }
     if (view.lse && x == 0)
       view.lse[row * call.lse_at.row] = (s.largest[i] * softmax_factor(call) + log2f(sum)) * LN_2;
