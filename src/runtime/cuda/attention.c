@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define ALIGNMENT_BYTES 16
 
@@ -103,4 +104,91 @@ bool hr_cuda_attention_addresses_aligned(const hr_attention_arguments *x)
 {
   uintptr_t all = (uintptr_t)x->q | (uintptr_t)x->k | (uintptr_t)x->v | (uintptr_t)x->o;
   return all % ALIGNMENT_BYTES == 0;
+}
+
+/* ---- a block for each row tile ---- */
+
+typedef struct tiled {
+  const hr_cuda *cuda;
+  hr_cuda_attention_cutter *cutter;
+  hr_cuda_attention_cut cut;
+  cu_function function;
+  hr_cuda_attention call;
+} tiled;
+
+hr_status hr_cuda_attention_shared_most(const hr_cuda *cuda, size_t *bytes, hr_error *error)
+{
+  int most = 0;
+  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetAttribute, (&most, CU_MAX_SHARED_OPTIN, cuda->device), error));
+  *bytes = (size_t)most;
+  return HR_OK;
+}
+
+/* With `cuda` and `cutter` set. */
+static hr_status build(tiled *t, const hr_attention *a, bool aligned, hr_error *error)
+{
+  size_t shared_most = 0;
+  HR_TRY(hr_cuda_attention_shared_most(t->cuda, &shared_most, error));
+  t->cut = t->cutter(a, shared_most, aligned);
+  t->call = hr_cuda_attention_describe(a, t->cut.rows);
+  return hr_cuda_attention_function(t->cuda, t->cut.source, t->cut.dtype, t->cut.defines, t->cut.shared_bytes,
+                                    &t->function, error);
+}
+
+static hr_status start(const tiled *t, const hr_attention *a, const hr_attention_arguments *arguments, hr_error *error)
+{
+  hr_cuda_attention call = t->call;
+  if (call.items == 0)
+    return HR_OK;
+  hr_cuda_attention_address(&call, a, arguments);
+  hr_cuda_attention_launch started = {.function = t->function,
+                                      .blocks = (unsigned)call.items,
+                                      .threads = t->cut.threads,
+                                      .shared_bytes = (unsigned)t->cut.shared_bytes,
+                                      .call = &call};
+  return hr_cuda_attention_start(t->cuda, &started, error);
+}
+
+hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem, hr_cuda_attention_cutter *cutter,
+                                    void **state, size_t *workspace_bytes, hr_error *error)
+{
+  tiled *t = calloc(1, sizeof *t);
+  if (!t)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
+  t->cuda = device->state;
+  t->cutter = cutter;
+  hr_status status = build(t, &problem->attention, hr_cuda_attention_aligned(&problem->attention), error);
+  if (status != HR_OK) {
+    free(t);
+    return status;
+  }
+  *workspace_bytes = 0;
+  *state = t;
+  return HR_OK;
+}
+
+hr_status hr_cuda_attention_run_unaligned(const hr_cuda *cuda, const hr_attention *attention,
+                                          hr_cuda_attention_cutter *cutter, const hr_attention_arguments *arguments,
+                                          hr_error *error)
+{
+  tiled t = {.cuda = cuda, .cutter = cutter};
+  HR_TRY(build(&t, attention, false, error));
+  return start(&t, attention, arguments, error);
+}
+
+hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
+                                hr_error *error)
+{
+  (void)workspace;
+  const tiled *t = plan->state;
+  const hr_attention *a = &plan->problem.attention;
+  if (t->cut.aligned && !hr_cuda_attention_addresses_aligned(arguments))
+    return hr_cuda_attention_run_unaligned(t->cuda, a, t->cutter, arguments, error);
+  return start(t, a, arguments, error);
+}
+
+void hr_cuda_attention_describe_cut(const void *state, char *text, size_t size)
+{
+  const tiled *t = state;
+  snprintf(text, size, "%s%s", t->cut.text, t->cut.aligned ? "" : ", element by element");
 }

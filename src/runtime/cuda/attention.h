@@ -42,6 +42,38 @@ typedef struct hr_cuda_attention_launch {
 /** Starts it in the device's context. */
 hr_status hr_cuda_attention_start(const hr_cuda *cuda, const hr_cuda_attention_launch *launch, hr_error *error);
 
+/** How a program with a block for each row tile of each head is cut for a problem. */
+typedef struct hr_cuda_attention_cut {
+  const char *source;
+  hr_dtype dtype;
+  int64_t rows; /* of a tile */
+  unsigned threads;
+  size_t shared_bytes;
+  bool aligned; /* the program counts on addresses and strides that are multiples of 16 bytes */
+  char defines[HR_DEFINES_SIZE], text[128];
+} hr_cuda_attention_cut;
+
+/** Cuts a problem for blocks of up to `shared_most` bytes of shared memory; `aligned`: strides and head sizes allow a
+ *  program that counts on it. */
+typedef hr_cuda_attention_cut hr_cuda_attention_cutter(const hr_attention *attention, size_t shared_most, bool aligned);
+
+/** Bytes of shared memory that a block may have on the device. */
+hr_status hr_cuda_attention_shared_most(const hr_cuda *cuda, size_t *bytes, hr_error *error);
+
+/** What hr_kernel_functions wants of a kernel that is launched once, a block for each row tile, and needs no workspace: a
+ *  plan's state is released by free(). Runs at addresses that are less aligned than the strides build another program when
+ *  the first is met. */
+hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem, hr_cuda_attention_cutter *cutter,
+                                    void **state, size_t *workspace_bytes, hr_error *error);
+hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
+                                hr_error *error);
+void hr_cuda_attention_describe_cut(const void *state, char *text, size_t size);
+
+/** Runs a call without a plan, at addresses of any alignment: builds the program when it is first met. */
+hr_status hr_cuda_attention_run_unaligned(const hr_cuda *cuda, const hr_attention *attention,
+                                          hr_cuda_attention_cutter *cutter, const hr_attention_arguments *arguments,
+                                          hr_error *error);
+
 /** Whether scores need more than a positive factor before the softmax: HR_MODIFIED. */
 bool hr_cuda_attention_modified(const hr_attention *attention);
 
@@ -68,10 +100,8 @@ hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *attention, size_t shared_
 /** Their definitions for hr_program. */
 void hr_flash_sm80_defines(const hr_flash_sm80 *tiles, bool modified, bool aligned, char text[HR_DEFINES_SIZE]);
 
-/** Runs any call that attention_flash_sm80 supports, at addresses of any alignment, without a plan: builds the program when
- *  it is first met. */
-hr_status hr_flash_sm80_run_unaligned(const hr_cuda *cuda, const hr_attention *attention,
-                                      const hr_attention_arguments *arguments, hr_error *error);
+/** hr_flash_sm80_choose() for a program, which runs any call that attention_flash_sm80 supports. */
+hr_cuda_attention_cut hr_flash_sm80_cut(const hr_attention *attention, size_t shared_most, bool aligned);
 
 /** How attention_flash_fp32.cu is cut for a problem. */
 typedef struct hr_flash_fp32 {

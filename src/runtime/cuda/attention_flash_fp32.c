@@ -1,6 +1,5 @@
 /* Attention by kernels/attention_flash_fp32.cu: exact fp32, also for tf32, whose products it betters. */
 #include "base/checked.h"
-#include "base/error.h"
 #include "runtime/cuda/attention.h"
 
 #include <stdio.h>
@@ -11,14 +10,6 @@
 #define THREADS 256
 #define COLUMNS_MOST 64
 #define COLUMNS_LEAST 16
-
-typedef struct launch {
-  const hr_cuda *cuda;
-  hr_flash_fp32 tiles;
-  cu_function function;
-  bool aligned; /* what `function` counts on */
-  hr_cuda_attention call;
-} launch;
 
 /* As PITCH and the sizes in the program. */
 static int64_t pitch(int64_t dim)
@@ -52,12 +43,18 @@ void hr_flash_fp32_defines(const hr_flash_fp32 *t, bool modified, bool aligned, 
            modified ? " HR_MODIFIED" : "", aligned ? " HR_ALIGNED" : "");
 }
 
-static hr_status find_shared(const hr_cuda *cuda, size_t *bytes, hr_error *error)
+static hr_cuda_attention_cut cut(const hr_attention *a, size_t shared_most, bool aligned)
 {
-  int most = 0;
-  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetAttribute, (&most, CU_MAX_SHARED_OPTIN, cuda->device), error));
-  *bytes = (size_t)most;
-  return HR_OK;
+  hr_flash_fp32 t = hr_flash_fp32_choose(a, shared_most);
+  hr_cuda_attention_cut c = {.source = "attention_flash_fp32",
+                             .dtype = HR_FP32,
+                             .rows = ROWS,
+                             .threads = THREADS,
+                             .shared_bytes = t.shared_bytes,
+                             .aligned = aligned};
+  hr_flash_fp32_defines(&t, hr_cuda_attention_modified(a), aligned, c.defines);
+  snprintf(c.text, sizeof c.text, "tile %dx%d, head sizes in steps of 16: %d and %d", ROWS, t.columns, t.qk, t.v);
+  return c;
 }
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
@@ -68,7 +65,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     snprintf(why, why_size, "takes head sizes up to %d", DIM_MOST);
     return false;
   }
-  if (find_shared(device->state, &most, NULL) != HR_OK || hr_flash_fp32_choose(a, most).shared_bytes > most) {
+  if (hr_cuda_attention_shared_most(device->state, &most, NULL) != HR_OK ||
+      hr_flash_fp32_choose(a, most).shared_bytes > most) {
     snprintf(why, why_size, "needs more shared memory for these head sizes than the %zu KiB of a block here",
              most >> 10);
     return false;
@@ -76,69 +74,14 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return hr_cuda_attention_fits(a, ROWS, why, why_size);
 }
 
-static hr_status prepare_launch(launch *l, const hr_attention *a, bool aligned, hr_error *error)
-{
-  size_t shared_most = 0;
-  char defines[HR_DEFINES_SIZE];
-  HR_TRY(find_shared(l->cuda, &shared_most, error));
-  l->tiles = hr_flash_fp32_choose(a, shared_most);
-  l->aligned = aligned;
-  l->call = hr_cuda_attention_describe(a, ROWS);
-  hr_flash_fp32_defines(&l->tiles, hr_cuda_attention_modified(a), aligned, defines);
-  return hr_cuda_attention_function(l->cuda, "attention_flash_fp32", HR_FP32, defines, l->tiles.shared_bytes,
-                                    &l->function, error);
-}
-
 static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  launch *l = calloc(1, sizeof *l);
-  if (!l)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
-  l->cuda = device->state;
-  hr_status status = prepare_launch(l, &problem->attention, hr_cuda_attention_aligned(&problem->attention), error);
-  if (status != HR_OK) {
-    free(l);
-    return status;
-  }
-  *workspace_bytes = 0;
-  *state = l;
-  return HR_OK;
+  return hr_cuda_attention_prepare(device, problem, cut, state, workspace_bytes, error);
 }
 
-static hr_status start(const launch *l, const hr_attention *a, const hr_attention_arguments *arguments, hr_error *error)
-{
-  hr_cuda_attention call = l->call;
-  if (call.items == 0)
-    return HR_OK;
-  hr_cuda_attention_address(&call, a, arguments);
-  hr_cuda_attention_launch started = {.function = l->function,
-                                      .blocks = (unsigned)call.items,
-                                      .threads = THREADS,
-                                      .shared_bytes = (unsigned)l->tiles.shared_bytes,
-                                      .call = &call};
-  return hr_cuda_attention_start(l->cuda, &started, error);
-}
-
-/* Addresses that are less aligned than the strides are met by another build of the program. */
-static hr_status run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
-{
-  (void)workspace;
-  const launch *l = plan->state;
-  const hr_attention *a = &plan->problem.attention;
-  launch other = {.cuda = l->cuda};
-  if (!l->aligned || hr_cuda_attention_addresses_aligned(arguments))
-    return start(l, a, arguments, error);
-  HR_TRY(prepare_launch(&other, a, false, error));
-  return start(&other, a, arguments, error);
-}
-
-static void describe(const void *state, char *text, size_t size)
-{
-  const launch *l = state;
-  snprintf(text, size, "tile %dx%d, head sizes in steps of 16: %d and %d%s", ROWS, l->tiles.columns, l->tiles.qk,
-           l->tiles.v, l->aligned ? "" : ", element by element");
-}
-
-const hr_kernel_functions hr_kernel_attention_flash_fp32 = {
-    .supports = supports, .prepare = prepare, .run_attention = run, .release = free, .describe = describe};
+const hr_kernel_functions hr_kernel_attention_flash_fp32 = {.supports = supports,
+                                                            .prepare = prepare,
+                                                            .run_attention = hr_cuda_attention_run,
+                                                            .release = free,
+                                                            .describe = hr_cuda_attention_describe_cut};

@@ -1,23 +1,13 @@
 /* Attention by kernels/attention_flash_sm80.cu: how it is cut into tiles, and its launch. */
 #include "base/checked.h"
-#include "base/error.h"
 #include "runtime/cuda/attention.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define DIM_MOST 256
 #define ROWS_LEAST 32 /* of a block, in any cut */
 #define RESERVED 1024 /* bytes of shared memory that the driver takes of each block */
-
-typedef struct launch {
-  const hr_cuda *cuda;
-  hr_flash_sm80 tiles;
-  bool aligned; /* what `function` counts on */
-  cu_function function;
-  hr_cuda_attention call;
-} launch;
 
 /* As PITCH and the sizes in the program. */
 static int64_t pitch(int64_t dim, int64_t chunk)
@@ -103,79 +93,29 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return hr_cuda_attention_fits(a, ROWS_LEAST, why, why_size);
 }
 
-static hr_status find_function(launch *l, const hr_attention *a, hr_error *error)
+hr_cuda_attention_cut hr_flash_sm80_cut(const hr_attention *a, size_t shared_most, bool aligned)
 {
-  char defines[HR_DEFINES_SIZE];
-  hr_flash_sm80_defines(&l->tiles, hr_cuda_attention_modified(a), l->aligned, defines);
-  return hr_cuda_attention_function(l->cuda, "attention_flash_sm80", a->dtype, defines, l->tiles.shared_bytes,
-                                    &l->function, error);
-}
-
-static hr_status prepare_launch(launch *l, const hr_attention *a, bool aligned, hr_error *error)
-{
-  int shared_most = 0;
-  HR_TRY(HR_CU(&l->cuda->driver, cuDeviceGetAttribute, (&shared_most, CU_MAX_SHARED_OPTIN, l->cuda->device), error));
-  l->tiles = hr_flash_sm80_choose(a, (size_t)shared_most);
-  l->aligned = aligned;
-  l->call = hr_cuda_attention_describe(a, 16 * l->tiles.warps * l->tiles.row_tiles);
-  return find_function(l, a, error);
+  hr_flash_sm80 t = hr_flash_sm80_choose(a, shared_most);
+  hr_cuda_attention_cut c = {.source = "attention_flash_sm80",
+                             .dtype = a->dtype,
+                             .rows = 16 * t.warps * t.row_tiles,
+                             .threads = 32U * (unsigned)t.warps,
+                             .shared_bytes = t.shared_bytes,
+                             .aligned = aligned};
+  hr_flash_sm80_defines(&t, hr_cuda_attention_modified(a), aligned, c.defines);
+  snprintf(c.text, sizeof c.text, "tile %dx%d, head sizes in steps of 16: %d and %d, %d warps, %d stage%s", (int)c.rows,
+           t.columns, t.qk, t.v, t.warps, t.stages, t.stages == 1 ? "" : "s");
+  return c;
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  launch *l = calloc(1, sizeof *l);
-  if (!l)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
-  l->cuda = device->state;
-  hr_status status = prepare_launch(l, &problem->attention, hr_cuda_attention_aligned(&problem->attention), error);
-  if (status != HR_OK) {
-    free(l);
-    return status;
-  }
-  *workspace_bytes = 0;
-  *state = l;
-  return HR_OK;
+  return hr_cuda_attention_prepare(device, problem, hr_flash_sm80_cut, state, workspace_bytes, error);
 }
 
-static hr_status start(const launch *l, const hr_attention *a, const hr_attention_arguments *arguments, hr_error *error)
-{
-  hr_cuda_attention call = l->call;
-  if (call.items == 0)
-    return HR_OK;
-  hr_cuda_attention_address(&call, a, arguments);
-  hr_cuda_attention_launch started = {.function = l->function,
-                                      .blocks = (unsigned)call.items,
-                                      .threads = 32U * (unsigned)l->tiles.warps,
-                                      .shared_bytes = (unsigned)l->tiles.shared_bytes,
-                                      .call = &call};
-  return hr_cuda_attention_start(l->cuda, &started, error);
-}
-
-hr_status hr_flash_sm80_run_unaligned(const hr_cuda *cuda, const hr_attention *attention,
-                                      const hr_attention_arguments *arguments, hr_error *error)
-{
-  launch l = {.cuda = cuda};
-  HR_TRY(prepare_launch(&l, attention, false, error));
-  return start(&l, attention, arguments, error);
-}
-
-static hr_status run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
-{
-  (void)workspace;
-  const launch *l = plan->state;
-  if (l->aligned && !hr_cuda_attention_addresses_aligned(arguments))
-    return hr_flash_sm80_run_unaligned(l->cuda, &plan->problem.attention, arguments, error);
-  return start(l, &plan->problem.attention, arguments, error);
-}
-
-static void describe(const void *state, char *text, size_t size)
-{
-  const launch *l = state;
-  snprintf(text, size, "tile %dx%d, head sizes in steps of 16: %d and %d, %d warps, %d stage%s%s",
-           16 * l->tiles.warps * l->tiles.row_tiles, l->tiles.columns, l->tiles.qk, l->tiles.v, l->tiles.warps,
-           l->tiles.stages, l->tiles.stages == 1 ? "" : "s", l->aligned ? "" : ", element by element");
-}
-
-const hr_kernel_functions hr_kernel_attention_flash_sm80 = {
-    .supports = supports, .prepare = prepare, .run_attention = run, .release = free, .describe = describe};
+const hr_kernel_functions hr_kernel_attention_flash_sm80 = {.supports = supports,
+                                                            .prepare = prepare,
+                                                            .run_attention = hr_cuda_attention_run,
+                                                            .release = free,
+                                                            .describe = hr_cuda_attention_describe_cut};

@@ -272,7 +272,7 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *argument
   const launch *l = plan->state;
   const hr_attention *a = &plan->problem.attention;
   if (!hr_cuda_attention_addresses_aligned(arguments))
-    return hr_flash_sm80_run_unaligned(l->cuda, a, arguments, error);
+    return hr_cuda_attention_run_unaligned(l->cuda, a, hr_flash_sm80_cut, arguments, error);
   tensor_maps maps;
   hr_cuda_attention call = l->call;
   hr_cuda_attention_address(&call, a, arguments);

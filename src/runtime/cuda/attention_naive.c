@@ -1,6 +1,5 @@
 /* Attention by kernels/attention_naive.cu: the definition in float64. */
 #include "base/checked.h"
-#include "base/error.h"
 #include "runtime/cuda/attention.h"
 
 #include <stdio.h>
@@ -11,13 +10,6 @@
 #define KEYS 32
 #define THREADS 256
 #define PRODUCTS_MOST ((int64_t)1 << 40)
-
-typedef struct launch {
-  const hr_cuda *cuda;
-  cu_function function;
-  unsigned shared_bytes;
-  hr_cuda_attention call;
-} launch;
 
 void hr_naive_cuda_defines(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
@@ -42,45 +34,23 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return hr_cuda_attention_fits(a, ROWS, why, why_size);
 }
 
+/* Reads elements one by one, wherever they lie. */
+static hr_cuda_attention_cut cut(const hr_attention *a, size_t shared_most, bool aligned)
+{
+  (void)shared_most;
+  (void)aligned;
+  hr_cuda_attention_cut c = {
+      .source = "attention_naive", .dtype = a->dtype == HR_TF32 ? HR_FP32 : a->dtype, .rows = ROWS, .threads = THREADS};
+  c.shared_bytes = (size_t)(ROWS * a->qk_dim * 8 + KEYS * (a->qk_dim | 1) * 4); /* as in the program */
+  hr_naive_cuda_defines(a, c.defines);
+  return c;
+}
+
 static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  const hr_attention *a = &problem->attention;
-  char defines[HR_DEFINES_SIZE];
-  launch *l = calloc(1, sizeof *l);
-  if (!l)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
-  l->cuda = device->state;
-  l->call = hr_cuda_attention_describe(a, ROWS);
-  l->shared_bytes = (unsigned)(ROWS * a->qk_dim * 8 + KEYS * (a->qk_dim | 1) * 4); /* as in the program */
-  hr_naive_cuda_defines(a, defines);
-  hr_dtype dtype = a->dtype == HR_TF32 ? HR_FP32 : a->dtype;
-  hr_status status =
-      hr_cuda_attention_function(l->cuda, "attention_naive", dtype, defines, l->shared_bytes, &l->function, error);
-  if (status != HR_OK) {
-    free(l);
-    return status;
-  }
-  *workspace_bytes = 0;
-  *state = l;
-  return HR_OK;
-}
-
-static hr_status run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
-{
-  (void)workspace;
-  const launch *l = plan->state;
-  hr_cuda_attention call = l->call;
-  if (call.items == 0)
-    return HR_OK;
-  hr_cuda_attention_address(&call, &plan->problem.attention, arguments);
-  hr_cuda_attention_launch started = {.function = l->function,
-                                      .blocks = (unsigned)call.items,
-                                      .threads = THREADS,
-                                      .shared_bytes = l->shared_bytes,
-                                      .call = &call};
-  return hr_cuda_attention_start(l->cuda, &started, error);
+  return hr_cuda_attention_prepare(device, problem, cut, state, workspace_bytes, error);
 }
 
 const hr_kernel_functions hr_kernel_attention_naive_cuda = {
-    .supports = supports, .prepare = prepare, .run_attention = run, .release = free};
+    .supports = supports, .prepare = prepare, .run_attention = hr_cuda_attention_run, .release = free};
