@@ -76,8 +76,9 @@ struct warp {
 struct barrier_state {
   unsigned arrived, threads;
   word64 over;
-  vector_clock known;            /* of those that have arrived */
-  std::vector<thread *> waiters; /* that learn it when all have */
+  vector_clock known;             /* of those that have arrived */
+  std::vector<thread *> waiters;  /* that learn it when all have */
+  bool votes[2] = {false, false}; /* of this phase, and of the one before */
 };
 
 /* In shared memory: a phase is over when all arrivals and bytes have come. */

@@ -175,6 +175,10 @@ inline void __syncthreads()
 {
   emulation::barrier(0, blockDim.x * blockDim.y * blockDim.z, true);
 }
+inline bool __syncthreads_or(bool vote)
+{
+  return emulation::barrier_any(vote);
+}
 inline void __syncwarp(unsigned mask = 0xFFFFFFFFu)
 {
   emulation::meet_lanes(mask, "__syncwarp");

@@ -161,6 +161,21 @@ void barrier(unsigned number, unsigned threads, bool waits)
   pause();
 }
 
+/* Nobody comes to the next phase before all have read the votes of this one, which are there till the one after it ends. */
+bool barrier_any(bool vote)
+{
+  block &b = *the.running->owner;
+  barrier_state &s = b.barriers[0];
+  const bool last = s.arrived + 1 == b.threads.size();
+  s.votes[0] |= vote;
+  if (last) {
+    s.votes[1] = s.votes[0];
+    s.votes[0] = false;
+  }
+  barrier(0, (unsigned)b.threads.size(), true);
+  return s.votes[1];
+}
+
 void cluster_arrive()
 {
   cluster &c = *the.running->owner->owner;

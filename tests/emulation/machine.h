@@ -63,6 +63,9 @@ unsigned cluster_rank();
 
 /** The barrier of that number, from 0: `threads` arrive, those that wait go on together. */
 void barrier(unsigned number, unsigned threads, bool waits);
+
+/** Barrier 0 of all threads of the block; whether any of them votes for it. */
+bool barrier_any(bool vote);
 void cluster_arrive();
 void cluster_wait();
 

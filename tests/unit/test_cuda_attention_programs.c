@@ -7,9 +7,10 @@
 /* qk_dim, v_dim */
 static const int64_t head_sizes[][2] = {{128, 128}, {64, 64}, {256, 256}, {192, 128}, {7, 19}};
 
-/* Shared memory of a block: 163 KiB in GPUs like the A100, 99 in others of that generation. */
+/* Shared memory of a block: 163 KiB in GPUs like the A100, 99 in others of that generation, 227 from Hopper on. */
 #define SHARED_LEAST (99 << 10)
 #define SHARED_MORE (163 << 10)
+#define SHARED_MOST (227 << 10)
 
 /* By turns; all, with HEADROOM_TEST=thorough. */
 static bool has_a_turn(const hr_nvrtc *nvrtc, size_t architecture, size_t turn)
@@ -25,21 +26,38 @@ static void build_for_turns(const hr_nvrtc *nvrtc, const char *source, hr_dtype 
   }
 }
 
-/* tf32, whose program is the same for the most part, in one of the two. */
+/* tf32, whose program is the same for the most part, for one of the three. */
 static void build_tiled(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, size_t turn)
 {
+  static const size_t shared[] = {SHARED_LEAST, SHARED_MORE, SHARED_MOST};
   char defines[HR_DEFINES_SIZE];
   a.dtype = dtype;
-  hr_flash_sm80 least = hr_flash_sm80_choose(&a, SHARED_LEAST), more = hr_flash_sm80_choose(&a, SHARED_MORE);
-  assert_true(least.shared_bytes <= SHARED_LEAST && more.shared_bytes <= SHARED_MORE);
-  if (dtype != HR_TF32 || turn % 2 == 0 || test_asks_for("thorough")) {
-    hr_flash_sm80_defines(&least, turn % 4 == 0, false, defines);
-    build_for_turns(nvrtc, "attention_flash_sm80", dtype, defines, turn);
+  for (size_t i = 0; i < 3; i++) {
+    hr_flash_sm80 tiles = hr_flash_sm80_choose(&a, shared[i]);
+    assert_true(tiles.shared_bytes <= shared[i]);
+    hr_flash_sm80_defines(&tiles, turn % 4 == i, i > 0 && a.qk_dim % 8 == 0, defines);
+    if (dtype != HR_TF32 || turn % 3 == i || test_asks_for("thorough"))
+      build_for_turns(nvrtc, "attention_flash_sm80", dtype, defines, turn + i);
   }
-  if (dtype != HR_TF32 || turn % 2 == 1 || test_asks_for("thorough")) {
-    hr_flash_sm80_defines(&more, turn % 4 == 1, a.qk_dim % 8 == 0, defines);
-    build_for_turns(nvrtc, "attention_flash_sm80", dtype, defines, turn + 1);
-  }
+}
+
+/* Whatever the head sizes, tiles are whole products and fit: of the pairs of warps, each has half of V's columns. */
+static void tiles_for_every_gpu_fit_its_shared_memory(void **state)
+{
+  (void)state;
+  static const size_t shared[] = {SHARED_LEAST, SHARED_MORE, SHARED_MOST};
+  static const hr_dtype dtypes[] = {HR_TF32, HR_FP16, HR_BF16};
+  for (int64_t qk = 1; qk <= 256; qk++)
+    for (int64_t v = 1; v <= 256; v++)
+      for (size_t i = 0; i < 9; i++) {
+        hr_attention a = hr_attention_default();
+        a.qk_dim = qk, a.v_dim = v, a.kv_len = i % 2 ? 512 : 4096;
+        a.dtype = dtypes[i % 3];
+        hr_flash_sm80 t = hr_flash_sm80_choose(&a, shared[i / 3]);
+        assert_true(t.qk >= qk && t.qk < qk + 16 && t.v >= v && t.v <= 256 && t.shared_bytes <= shared[i / 3]);
+        assert_true(t.v % (16 * t.team) == 0 && t.columns % (16 * t.team) == 0 && t.warps % t.team == 0);
+        assert_true(t.team == 1 || t.stages == 1);
+      }
 }
 
 /* In fp32 by turns with the format that has matrix units. */
@@ -141,6 +159,29 @@ static void tiles_for_hopper_fit_its_shared_memory(void **state)
       }
 }
 
+/* 132 multiprocessors with 2 blocks of 64 rows each: 264 places, an L2 of 50 MiB. */
+static void causal_heads_go_in_even_bands_that_the_cache_holds(void **state)
+{
+  (void)state;
+  hr_attention a = hr_attention_default();
+  a.batch = 8, a.q_len = a.kv_len = 2048;
+  a.q_heads = a.k_heads = a.v_heads = 8;
+  a.qk_dim = a.v_dim = 256;
+  a.mask = HR_MASK_NONE;
+  assert_int_equal(hr_cuda_attention_band(&a, 32, 264, 50 << 20), 1);
+  a.mask = HR_MASK_CAUSAL;
+  assert_int_equal(hr_cuda_attention_band(&a, 32, 264, 50 << 20),
+                   8); /* of 64: 528 / 32 is 16, 25 MiB hold 12 of 2 MiB */
+  a.k_heads = a.v_heads = 2;
+  assert_int_equal(hr_cuda_attention_band(&a, 32, 264, 50 << 20), 16);
+  a.batch = 1, a.q_heads = 7, a.k_heads = a.v_heads = 1;
+  assert_int_equal(hr_cuda_attention_band(&a, 132, 264, 50 << 20), 1); /* 4 do not divide 7 */
+  assert_int_equal(hr_cuda_attention_band(&a, 1, 264, 50 << 20), 7);
+  assert_int_equal(hr_cuda_attention_band(&a, 100000, 264, 0), 1);
+  a.q_len = a.kv_len = 0;
+  assert_int_equal(hr_cuda_attention_band(&a, 0, 264, 50 << 20), 1);
+}
+
 /* The first rows of a causal call with more rows than keys stand before the first key; so many keys back from there is
  * beyond what kernels reckon in. */
 static void a_window_larger_than_all_keys_does_not_overflow(void **state)
@@ -165,7 +206,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(attention_compiles_for_every_head_size_and_architecture),
       cmocka_unit_test(the_hopper_program_compiles_for_pairs_masks_caps_and_lengths),
+      cmocka_unit_test(tiles_for_every_gpu_fit_its_shared_memory),
       cmocka_unit_test(tiles_for_hopper_fit_its_shared_memory),
+      cmocka_unit_test(causal_heads_go_in_even_bands_that_the_cache_holds),
       cmocka_unit_test(a_window_larger_than_all_keys_does_not_overflow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

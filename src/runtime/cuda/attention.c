@@ -4,6 +4,7 @@
 #include "base/error.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -124,6 +125,33 @@ hr_status hr_cuda_attention_shared_most(const hr_cuda *cuda, size_t *bytes, hr_e
   return HR_OK;
 }
 
+/* Bytes of K and V for each query head, where heads share them evenly. */
+static double head_bytes(const hr_attention *a)
+{
+  double elements = (double)a->kv_len * (double)(a->k_heads * a->qk_dim + a->v_heads * a->v_dim);
+  return elements * (double)hr_dtype_bytes(a->dtype) / (double)a->q_heads;
+}
+
+int32_t hr_cuda_attention_band(const hr_attention *a, int64_t row_tiles, int64_t places, size_t cache_bytes)
+{
+  if (a->mask != HR_MASK_CAUSAL || row_tiles == 0)
+    return 1;
+  int64_t heads = a->q_heads * a->batch, held = (int64_t)((double)cache_bytes / 2 / fmax(head_bytes(a), 1));
+  int64_t band = hr_max64(1, hr_min64(hr_min64(2 * places / row_tiles, held), heads));
+  while (heads % band != 0)
+    band--;
+  return (int32_t)band;
+}
+
+static hr_status set_band(tiled *t, const hr_attention *a, size_t cache_bytes, hr_error *error)
+{
+  int multiprocessors = 0;
+  HR_TRY(HR_CU(&t->cuda->driver, cuDeviceGetAttribute, (&multiprocessors, CU_MULTIPROCESSORS, t->cuda->device), error));
+  int64_t places = (int64_t)t->cut.blocks * multiprocessors;
+  t->call.band_heads = hr_cuda_attention_band(a, t->call.row_tiles, places, cache_bytes);
+  return HR_OK;
+}
+
 /* With `cuda` and `cutter` set. */
 static hr_status build(tiled *t, const hr_attention *a, bool aligned, hr_error *error)
 {
@@ -158,6 +186,8 @@ hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem
   t->cuda = device->state;
   t->cutter = cutter;
   hr_status status = build(t, &problem->attention, hr_cuda_attention_aligned(&problem->attention), error);
+  if (status == HR_OK && t->cut.blocks > 0)
+    status = set_band(t, &problem->attention, device->cache_bytes, error);
   if (status != HR_OK) {
     free(t);
     return status;

@@ -49,6 +49,7 @@ typedef struct hr_cuda_attention_cut {
   int64_t rows; /* of a tile */
   unsigned threads;
   size_t shared_bytes;
+  int blocks;   /* of a multiprocessor at a time, for a program that takes heads by bands; otherwise 0 */
   bool aligned; /* the program counts on addresses and strides that are multiples of 16 bytes */
   char defines[HR_DEFINES_SIZE], text[128];
 } hr_cuda_attention_cut;
@@ -56,6 +57,11 @@ typedef struct hr_cuda_attention_cut {
 /** Cuts a problem for blocks of up to `shared_most` bytes of shared memory; `aligned`: strides and head sizes allow a
  *  program that counts on it. */
 typedef hr_cuda_attention_cut hr_cuda_attention_cutter(const hr_attention *attention, size_t shared_most, bool aligned);
+
+/** How many heads have their row tiles dealt out together, the longest first, so that the blocks of a causal call end
+ *  together: two row tiles for each of the `places` that run at a time, as long as half of `cache_bytes`, the L2, holds
+ *  their K and V, and as many in every band. 1 without a mask. */
+int32_t hr_cuda_attention_band(const hr_attention *attention, int64_t row_tiles, int64_t places, size_t cache_bytes);
 
 /** Bytes of shared memory that a block may have on the device. */
 hr_status hr_cuda_attention_shared_most(const hr_cuda *cuda, size_t *bytes, hr_error *error);
@@ -86,11 +92,11 @@ bool hr_cuda_attention_addresses_aligned(const hr_attention_arguments *arguments
 /** How attention_flash_sm80.cu is cut for a problem. */
 typedef struct hr_flash_sm80 {
   int qk, v;            /* padded head sizes */
-  int warps, row_tiles; /* of a block; of 16 rows, of a warp */
+  int warps, row_tiles; /* of a block; of 16 rows, of a team */
+  int team;             /* warps that share rows: 1, or 2, each with half of a tile's keys and half of O's columns */
   int columns;          /* keys of a tile */
   int blocks;           /* of a multiprocessor that registers are held down for */
   int stages;           /* of K and V: 2, or 1 of each, filled by turns */
-  bool spread;          /* with 1 stage: copies are spread over products */
   size_t shared_bytes;
 } hr_flash_sm80;
 

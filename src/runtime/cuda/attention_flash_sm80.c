@@ -15,11 +15,22 @@ static int64_t pitch(int64_t dim, int64_t chunk)
   return (dim / chunk | 1) * chunk;
 }
 
+static int64_t rows_of(const hr_flash_sm80 *t)
+{
+  return 16 * t->warps / t->team * t->row_tiles;
+}
+
+/* What warps of a team give each other: weights of half a tile each, and a number a row. */
+static int64_t exchanged_bytes(const hr_flash_sm80 *t, int64_t element_bytes)
+{
+  return t->team == 1 ? 0 : t->warps * 16 * t->row_tiles * (t->columns / t->team * element_bytes + 4);
+}
+
 static size_t shared_bytes(const hr_flash_sm80 *t, int64_t element_bytes)
 {
   int64_t chunk = 16 / element_bytes, qk = pitch(t->qk, chunk), v = pitch(t->v, chunk);
-  int64_t rows = 16 * t->warps * t->row_tiles;
-  return (size_t)(element_bytes * (rows * hr_max64(qk, v) + t->stages * t->columns * (qk + v)));
+  int64_t elements = rows_of(t) * hr_max64(qk, v) + t->stages * t->columns * (qk + v);
+  return (size_t)(element_bytes * elements + exchanged_bytes(t, element_bytes));
 }
 
 static bool fits(const hr_flash_sm80 *t, size_t shared_most)
@@ -28,32 +39,31 @@ static bool fits(const hr_flash_sm80 *t, size_t shared_most)
   return (size_t)t->blocks * a_block <= shared_most + RESERVED;
 }
 
-/* Best first, for calls of `keys_least` and more. Two row tiles a warp halve what is read from shared memory for a product,
- * but sums of O for v above 128 do not fit the registers then. One stage of K and V leaves room for a second block, and at
- * head size 64 long sequences gain 6% by it where short ones lose. Copies are spread over products where shared memory
- * bounds: 10% at head size 256. */
+/* Best first, for calls of `keys_least` and more. Two row tiles halve what is read from shared memory for a product; for v
+ * above 128 sums of O fit the registers then where two warps share them. One stage of K and V leaves room for a second block,
+ * and at head size 64 long sequences gain 6% by it where short ones lose. */
 static const struct {
   int element_bytes, v_most, keys_least;
   hr_flash_sm80 tiles;
 } cuts[] = {
-    {2, 64, 1024, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
-    {2, 64, 0, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
-    {2, 64, 0, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
-    {2, 128, 0, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
-    {2, 128, 0, {.warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
-    {2, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 64, .blocks = 2, .stages = 1, .spread = true}},
-    {2, 256, 0, {.warps = 8, .row_tiles = 1, .columns = 64, .blocks = 1, .stages = 2}},
-    {2, 256, 0, {.warps = 8, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
-    {2, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
-    {2, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
-    {4, 64, 0, {.warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
-    {4, 64, 0, {.warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
-    {4, 128, 0, {.warps = 8, .row_tiles = 2, .columns = 32, .blocks = 1, .stages = 2}},
-    {4, 128, 0, {.warps = 4, .row_tiles = 2, .columns = 32, .blocks = 1, .stages = 2}},
-    {4, 128, 0, {.warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
-    {4, 256, 0, {.warps = 8, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
-    {4, 256, 0, {.warps = 4, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
-    {4, 256, 0, {.warps = 2, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {2, 64, 1024, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
+    {2, 64, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
+    {2, 64, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
+    {2, 128, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
+    {2, 128, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
+    {2, 256, 0, {.team = 2, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
+    {2, 256, 0, {.team = 2, .warps = 8, .row_tiles = 2, .columns = 64, .blocks = 1, .stages = 1}},
+    {2, 256, 0, {.team = 1, .warps = 8, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
+    {2, 256, 0, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
+    {2, 256, 0, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {4, 64, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
+    {4, 64, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
+    {4, 128, 0, {.team = 1, .warps = 8, .row_tiles = 2, .columns = 32, .blocks = 1, .stages = 2}},
+    {4, 128, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 32, .blocks = 1, .stages = 2}},
+    {4, 128, 0, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
+    {4, 256, 0, {.team = 1, .warps = 8, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {4, 256, 0, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {4, 256, 0, {.team = 1, .warps = 2, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
 };
 
 hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *a, size_t shared_most)
@@ -66,7 +76,7 @@ hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *a, size_t shared_most)
       continue;
     t = cuts[i].tiles;
     t.qk = qk;
-    t.v = v;
+    t.v = (int)hr_round_up(v, 16 * t.team);
     t.shared_bytes = shared_bytes(&t, element_bytes);
     if (fits(&t, shared_most))
       break;
@@ -77,9 +87,9 @@ hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *a, size_t shared_most)
 void hr_flash_sm80_defines(const hr_flash_sm80 *t, bool modified, bool aligned, char text[HR_DEFINES_SIZE])
 {
   snprintf(text, HR_DEFINES_SIZE,
-           "HR_QK=%d HR_V=%d HR_WARPS=%d HR_ROW_TILES=%d HR_COLUMNS=%d HR_BLOCKS=%d HR_STAGES=%d HR_SPREAD=%d%s%s",
-           t->qk, t->v, t->warps, t->row_tiles, t->columns, t->blocks, t->stages, t->spread,
-           modified ? " HR_MODIFIED" : "", aligned ? " HR_ALIGNED" : "");
+           "HR_QK=%d HR_V=%d HR_WARPS=%d HR_ROW_TILES=%d HR_TEAM=%d HR_COLUMNS=%d HR_BLOCKS=%d HR_STAGES=%d%s%s", t->qk,
+           t->v, t->warps, t->row_tiles, t->team, t->columns, t->blocks, t->stages, modified ? " HR_MODIFIED" : "",
+           aligned ? " HR_ALIGNED" : "");
 }
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
@@ -98,13 +108,15 @@ hr_cuda_attention_cut hr_flash_sm80_cut(const hr_attention *a, size_t shared_mos
   hr_flash_sm80 t = hr_flash_sm80_choose(a, shared_most);
   hr_cuda_attention_cut c = {.source = "attention_flash_sm80",
                              .dtype = a->dtype,
-                             .rows = 16 * t.warps * t.row_tiles,
+                             .rows = rows_of(&t),
                              .threads = 32U * (unsigned)t.warps,
                              .shared_bytes = t.shared_bytes,
+                             .blocks = t.blocks,
                              .aligned = aligned};
   hr_flash_sm80_defines(&t, hr_cuda_attention_modified(a), aligned, c.defines);
-  snprintf(c.text, sizeof c.text, "tile %dx%d, head sizes in steps of 16: %d and %d, %d warps, %d stage%s", (int)c.rows,
-           t.columns, t.qk, t.v, t.warps, t.stages, t.stages == 1 ? "" : "s");
+  snprintf(c.text, sizeof c.text, "tile %dx%d, head sizes in steps of 16: %d and %d, %d warps%s, %d stage%s",
+           (int)c.rows, t.columns, t.qk, t.v, t.warps, t.team > 1 ? " in pairs" : "", t.stages,
+           t.stages == 1 ? "" : "s");
   return c;
 }
 

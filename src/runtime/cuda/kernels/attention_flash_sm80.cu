@@ -1,6 +1,7 @@
 /* Attention forward with an online softmax on the matrix units of compute capability 8.0 and newer; fp16, bf16 and tf32.
  *
- *   block: HR_WARPS warps with 16 · HR_ROW_TILES query rows each × the keys in tiles of HR_COLUMNS, right to left
+ *   block: HR_WARPS warps with 16 · HR_ROW_TILES query rows each × the keys in tiles of HR_COLUMNS, right to left; or teams of
+ *   HR_TEAM 2 warps with as many, each with half of a tile's keys in Q Kᵀ and half of O's columns in P V
  *   ┌ Q ┐  shared memory, once; where it is small its fragments stay in registers
  *   ├ K ┤  two stages each, filled by cp.async while the stage before is worked on; one barrier a tile. Or one stage, K
  *   └ V ┘  filled while V is worked on and V while K is; two barriers
@@ -9,7 +10,7 @@
  * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise tiles are copied element by element.
  * Offsets have 64 bits.
  *
- * H200, 2026-11-22, bf16, rate over that of FlashAttention-2: 1.06 to 1.21 at head size 64, 1.03 to 1.12 at 128, 0.90 to 1.19
+ * H200, 2026-11-22, bf16, rate over that of FlashAttention-2: 1.06 to 1.23 at head size 64, 1.03 to 1.17 at 128, 1.03 to 1.31
  * at 256. docs/attention-hopper.md has its versions, and what was tried and lost. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
@@ -44,6 +45,7 @@ __device__ inline void start_copies(const attention_call &call, const head_view 
   fill_tile<ROWS, HR_QK>(shared, view.q + b.first_row * call.q_at.row, call.q_at.row, view.q_len - b.first_row,
                          call.qk_dim);
   fill_last<HR_QK>(k_stage(b.end - 1), view.k, call.k_at.row, call.qk_dim, view, b);
+  copies_commit();
   fill_last<HR_V>(v_stage(b.end - 1), view.v, call.v_at.row, call.v_dim, view, b);
   copies_commit();
   b.k.open(view.k, call.k_at.row, next_key, call.qk_dim);
@@ -60,15 +62,24 @@ __device__ inline void begin(warp_state &w)
       load_q(w.q[i][step], shared, i, step);
 }
 
-/* One tile of keys; WHOLE: all of them are seen by all rows. */
-template <bool WHOLE>
-__device__ inline void step(const attention_call &call, const head_view &view, block_work &b, warp_state &w, int tile)
+/* Waits for the keys of a tile, and until nobody reads what is filled next. V of the first tile has a group of its own, which
+ * may be on its way where it is waited for apart. */
+__device__ inline void wait_for_keys(const block_work &b, int tile)
 {
-  copies_wait<0>();
-  __syncthreads(); /* this stage is there, and nobody reads the other one any more */
-  if constexpr (HR_SPREAD) {
+  if (HR_STAGES == 1 && tile == b.end - 1)
+    copies_wait<1>();
+  else
+    copies_wait<0>();
+  __syncthreads();
+}
+
+/* Scores of a tile, and copies beside: with one stage of V of the same tile, unless it came with its K as the last one's did;
+ * with two of the next tile. */
+template <bool WHOLE> __device__ inline void score(block_work &b, warp_state &w, int tile)
+{
+  bool wanted = WHOLE || tile < b.end - 1;
+  if constexpr (HR_TEAM > 1) {
     constexpr int PARTS = QK_STEPS % 4 == 0 ? 4 : 1;
-    bool wanted = WHOLE || tile < b.end - 1; /* V of the last tile came with its K */
     multiply_scores(w, shared, k_stage(tile), [&](int s) {
       if (s % (QK_STEPS / PARTS) == 0)
         b.v.copy_part<PARTS>(v_stage(tile), s / (QK_STEPS / PARTS), wanted);
@@ -76,59 +87,101 @@ __device__ inline void step(const attention_call &call, const head_view &view, b
     if (wanted)
       b.v.go_on();
     copies_commit();
-  } else {
-    if (HR_STAGES == 1) {
-      if (WHOLE || tile < b.end - 1)
-        b.v.copy(v_stage(tile));
-      copies_commit();
-    } else if (tile > b.first) {
-      b.k.copy(k_stage(tile - 1));
-      b.v.copy(v_stage(tile - 1));
-      copies_commit();
-    }
-    multiply_scores(w, shared, k_stage(tile), [](int) {});
+    return;
   }
   if (HR_STAGES == 1) {
-    copies_wait<0>();
-    __syncthreads(); /* V is there, and nobody reads K any more */
-    if (!HR_SPREAD && tile > b.first) {
-      b.k.copy(k_stage(tile));
-      copies_commit();
-    }
+    if (wanted)
+      b.v.copy(v_stage(tile));
+    copies_commit();
+  } else if (tile > b.first) {
+    b.k.copy(k_stage(tile - 1));
+    b.v.copy(v_stage(tile - 1));
+    copies_commit();
   }
-  modify_scores(call, view, w, b.first_row, tile * HR_COLUMNS);
-  if (!WHOLE)
-    mask_scores(call, view, w, b.first_row, tile * HR_COLUMNS);
-  raise_bases(w, b.factor);
-  unsigned v_first = v_address(v_stage(tile));
-#pragma unroll
-  for (int s = 0; s < KEY_STEPS; s++) {
-    weigh(w, b.factor, s);
-    multiply_values(w, v_first, s);
-    if (HR_SPREAD)
-      b.k.copy_part<KEY_STEPS>(k_stage(tile), s, tile > b.first);
-  }
-  if (HR_SPREAD) {
-    b.k.go_on();
+  multiply_scores(w, shared, k_stage(tile), [](int) {});
+}
+
+/* With one stage: waits for V, and until nobody reads K, which the next tile's then replaces. */
+__device__ inline void wait_for_values(block_work &b, int tile)
+{
+  if (HR_STAGES == 2)
+    return;
+  copies_wait<0>();
+  __syncthreads();
+  if (tile > b.first) {
+    b.k.copy(k_stage(tile));
     copies_commit();
   }
 }
 
+/* Softmax of a tile's scores, and O += P V. */
+__device__ inline void take_tile(block_work &b, warp_state &w, unsigned v_first)
+{
+  raise_bases(w, b.factor);
+#pragma unroll
+  for (int s = 0; s < KEY_STEPS; s++) {
+    weigh(w, b.factor, s);
+    multiply_values(w, w.weights[s], v_first, s);
+  }
+}
+
+/* The same by the warps of a team, first with a warp's own keys, then with the other's, and copies of the next tile's K
+ * beside. */
+__device__ inline void take_tile_together(block_work &b, warp_state &w, unsigned v_first, int tile)
+{
+  constexpr int PARTS = 2 * KEY_STEPS, BYTES = KEY_STEPS * STEP * PITCH(HR_V) * (int)sizeof(element);
+  weigh_together(w, b.factor, tile == b.end - 1);
+#pragma unroll
+  for (int s = 0; s < KEY_STEPS; s++) {
+    b.k.copy_part<PARTS>(k_stage(tile), s, tile > b.first);
+    multiply_values(w, w.weights[s], v_first + member() * BYTES, s);
+  }
+#pragma unroll
+  for (int s = 0; s < KEY_STEPS; s++) {
+    unsigned weights[HR_ROW_TILES][4];
+    take_weights(weights, s);
+    b.k.copy_part<PARTS>(k_stage(tile), KEY_STEPS + s, tile > b.first);
+    multiply_values(w, weights, v_first + (1 - member()) * BYTES, s);
+  }
+  b.k.go_on();
+  copies_commit();
+}
+
+/* One tile of keys; WHOLE: all of them are seen by all rows. */
+template <bool WHOLE>
+__device__ inline void step(const attention_call &call, const head_view &view, block_work &b, warp_state &w, int tile)
+{
+  int first_key = tile * HR_COLUMNS + member() * SCORE_TILES * 8;
+  unsigned v_first = v_address(v_stage(tile));
+  wait_for_keys(b, tile);
+  score<WHOLE>(b, w, tile);
+  if (HR_TEAM == 1)
+    wait_for_values(b, tile);
+  modify_scores(call, view, w, b.first_row, first_key);
+  if (!WHOLE)
+    mask_scores(call, view, w, b.first_row, first_key);
+  if constexpr (HR_TEAM == 1)
+    take_tile(b, w, v_first);
+  else
+    take_tile_together(b, w, v_first, tile);
+}
+
 extern "C" __global__ __launch_bounds__(THREADS, HR_BLOCKS) void attention(const attention_call call)
 {
-  int row_tile = call.row_tiles - 1 - blockIdx.x % call.row_tiles; /* the longest of a causal call first */
-  int head = blockIdx.x / call.row_tiles % call.q_heads, batch = blockIdx.x / call.row_tiles / call.q_heads;
-  head_view view = view_head(call, batch, head);
+  unsigned band = call.band_heads * call.row_tiles, first_head = blockIdx.x / band * call.band_heads;
+  unsigned heads = min(call.band_heads, call.heads - (int)first_head), index = blockIdx.x % band;
+  unsigned head = first_head + index % heads; /* of a band, all last row tiles first: the longest of a causal call */
+  head_view view = view_head(call, head / call.q_heads, head % call.q_heads);
   warp_state w;
   block_work b;
-  b.first_row = row_tile * ROWS;
+  b.first_row = (call.row_tiles - 1 - index / heads) * ROWS;
   if (b.first_row >= view.q_len)
     return;
   b.factor = softmax_factor(call);
   find_tiles(call, view, b);
   if (b.first < b.end) {
     start_copies(call, view, b);
-    copies_wait<0>();
+    copies_wait<1>();
     __syncthreads();
   }
   begin(w);

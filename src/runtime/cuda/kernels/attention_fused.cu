@@ -44,7 +44,7 @@ __device__ inline void start_copies(const attention_call &call, const head_view 
 __device__ inline void take_scores(warp_state &w, const element *s_tile)
 {
   int lane = threadIdx.x % 32;
-  const float *row = (const float *)s_tile + (threadIdx.x / 32 * WARP_ROWS + lane / 4) * S_PITCH + lane % 4 * 2;
+  const float *row = (const float *)s_tile + (threadIdx.x / 32 * TEAM_ROWS + lane / 4) * S_PITCH + lane % 4 * 2;
 #pragma unroll
   for (int i = 0; i < HR_ROW_TILES; i++)
 #pragma unroll
@@ -79,7 +79,7 @@ __device__ inline void step(const attention_call &call, const head_view &view, c
 #pragma unroll
   for (int s = 0; s < KEY_STEPS; s++) {
     weigh(w, factor, s);
-    multiply_values(w, v_first, s);
+    multiply_values(w, w.weights[s], v_first, s);
   }
 }
 
@@ -104,7 +104,7 @@ __device__ inline void store_part(const score_block &block, const score_work &wo
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       int64 place =
-          place_of(block, work.part, work.head, work.row_tile, threadIdx.x / 32 * WARP_ROWS + i * 16 + half * 8 + lane / 4);
+          place_of(block, work.part, work.head, work.row_tile, threadIdx.x / 32 * TEAM_ROWS + i * 16 + half * 8 + lane / 4);
       float sum = w.sum[i][half];
       sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
       sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);

@@ -4,26 +4,36 @@
  * A row of a tile in shared memory has an odd number of 16-byte chunks, so that 8 rows of which ldmatrix reads 16 bytes
  * each lie in different banks. Head sizes are padded to HR_QK and HR_V, multiples of 16, with zeros, in shared memory only. */
 
+#ifndef HR_TEAM
+#define HR_TEAM 1
+#endif
 #define THREADS (32 * HR_WARPS)
-#define WARP_ROWS (16 * HR_ROW_TILES)
-#define ROWS (HR_WARPS * WARP_ROWS)
+#define TEAM_ROWS (16 * HR_ROW_TILES)
+#define ROWS (HR_WARPS / HR_TEAM * TEAM_ROWS)
 #define CHUNK (16 / (int)sizeof(element)) /* elements that are copied at once */
 #define PITCH(dim) (((dim) / CHUNK | 1) * CHUNK) /* elements between rows of a tile */
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 
-/* Elements of shared memory; Q's part takes O in the end. attention_flash_sm80.c reckons the same. */
+/* Elements of shared memory; Q's part takes O in the end. Behind the stages of K and V lies what the warps of a team give
+ * each other. attention_flash_sm80.c reckons the same. */
 #define Q_SIZE (ROWS * LARGER(PITCH(HR_QK), PITCH(HR_V)))
 #define K_SIZE (HR_COLUMNS * PITCH(HR_QK))
 #define V_SIZE (HR_COLUMNS * PITCH(HR_V))
 
 #define STEP (2 * CHUNK) /* elements that a product takes */
 #define QK_STEPS (HR_QK / STEP)
-#define KEY_STEPS (HR_COLUMNS / STEP)
+#define KEY_STEPS (HR_COLUMNS / STEP / HR_TEAM) /* of a warp's keys */
 #define Q_HELD (QK_STEPS * HR_ROW_TILES <= 8) /* fragments of Q stay in registers: 4 a step and row tile */
-#define SCORE_TILES (HR_COLUMNS / 8)
-#define OUT_TILES (HR_V / 8)
+#define SCORE_TILES (HR_COLUMNS / 8 / HR_TEAM)
+#define OUT_TILES (HR_V / 8 / HR_TEAM)
 
 extern __shared__ __align__(16) element shared[];
+
+/* Warps of a team have the same rows: each scores its part of a tile's keys, and sums its part of O's columns. They have one
+ * stage of K and V, and spread copies over products. */
+static_assert(HR_TEAM == 1 || (HR_TEAM == 2 && HR_STAGES == 1), "HR_TEAM");
+__device__ inline int team() { return threadIdx.x / 32 / HR_TEAM; }
+__device__ inline int member() { return HR_TEAM == 1 ? 0 : threadIdx.x / 32 % HR_TEAM; }
 
 /* What a warp keeps: Q, sums of S, the weights as factors, sums of O, and for each of a thread's rows what exponents are
  * relative to, the score up to which that will do, and the sum of weights. */
@@ -37,19 +47,32 @@ struct warp_state {
 
 /* ---- copies ---- */
 
+/* Threads that share the `chunks` of a row evenly: 8, which need one address a row and offsets, or fewer. Of rows of 512
+ * bytes 32 do, whose addresses space the copies out: at head size 256 shared memory has no time to take them all at once,
+ * and 8 threads a row cost 5%; at 128 they gain 1%. */
+__device__ constexpr int sharing(int chunks)
+{
+  return chunks % 32 == 0 ? 32 : chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;
+}
+
 /* `rows` × `dim` elements into a tile of TILE_ROWS × WIDTH; the rest of it becomes 0. */
 template <int TILE_ROWS, int WIDTH>
 __device__ inline void fill_tile(element *tile, const element *from, int64 stride, int rows, int dim)
 {
 #ifdef HR_ALIGNED
-  constexpr int CHUNKS = WIDTH / CHUNK, COPIES = (TILE_ROWS * CHUNKS + THREADS - 1) / THREADS;
+  constexpr int CHUNKS = WIDTH / CHUNK, LANES = sharing(CHUNKS), AT_ONCE = THREADS / LANES;
+  constexpr int COPIES = (TILE_ROWS + AT_ONCE - 1) / AT_ONCE;
+  int first = threadIdx.x / LANES, column = threadIdx.x % LANES * CHUNK;
+  unsigned to = shared_address(tile + first * PITCH(WIDTH) + column);
+  from += column;
 #pragma unroll
-  for (int i = 0; i < COPIES; i++) {
-    int chunk = threadIdx.x + i * THREADS, row = chunk / CHUNKS, column = chunk % CHUNKS * CHUNK;
-    if (TILE_ROWS * CHUNKS % THREADS != 0 && chunk >= TILE_ROWS * CHUNKS)
+  for (int i = 0; i < COPIES * AT_ONCE; i += AT_ONCE) {
+    if (TILE_ROWS % AT_ONCE != 0 && first + i >= TILE_ROWS)
       break;
-    bool there = row < rows && column < dim;
-    copy_async(shared_address(tile + row * PITCH(WIDTH) + column), there ? from + row * stride + column : from, there);
+#pragma unroll
+    for (int c = 0; c < WIDTH; c += LANES * CHUNK)
+      copy_async(to + (i * PITCH(WIDTH) + c) * (int)sizeof(element), first + i < rows ? from + (first + i) * stride + c : from,
+                 first + i < rows && (c + LANES * CHUNK <= WIDTH - 16 || column + c < dim));
   }
 #else
 #pragma unroll 4
@@ -59,14 +82,6 @@ __device__ inline void fill_tile(element *tile, const element *from, int64 strid
     tile[row * PITCH(WIDTH) + column] = there ? from[row * stride + column] : (element)0;
   }
 #endif
-}
-
-/* Threads that share the `chunks` of a row evenly: 8, which need one address a row and offsets, or fewer. Of rows of 512
- * bytes 32 do, whose addresses space the copies out: at head size 256 shared memory has no time to take them all at once,
- * and 8 threads a row cost 5%; at 128 they gain 1%. */
-__device__ constexpr int sharing(int chunks)
-{
-  return chunks % 32 == 0 ? 32 : chunks % 8 == 0 ? 8 : chunks % 4 == 0 ? 4 : 2;
 }
 
 /* Tiles of K or V from right to left, all but the last, which may end early. */
@@ -149,7 +164,7 @@ __device__ inline void round_factors(unsigned (&factors)[4])
 /* Fragments of 16 rows of Q. */
 __device__ inline void load_q(unsigned (&to)[4], const element *q_tile, int row_tile, int step)
 {
-  int lane = threadIdx.x % 32, row = threadIdx.x / 32 * WARP_ROWS + row_tile * 16 + lane % 16;
+  int lane = threadIdx.x % 32, row = team() * TEAM_ROWS + row_tile * 16 + lane % 16;
   load_matrices(to, shared_address(q_tile + row * PITCH(HR_QK) + step * STEP + lane / 16 * CHUNK));
   round_factors(to);
 }
@@ -192,8 +207,8 @@ __device__ inline void take_q(unsigned (&to)[HR_ROW_TILES][4], const warp_state 
 template <class BESIDE>
 __device__ inline void multiply_scores(warp_state &w, const element *q_tile, const element *k_tile, BESIDE beside)
 {
-  int lane = threadIdx.x % 32;
-  unsigned k_row = shared_address(k_tile + (lane / 16 * 8 + lane % 8) * PITCH(HR_QK) + lane / 8 % 2 * CHUNK);
+  int lane = threadIdx.x % 32, key = member() * SCORE_TILES * 8 + lane / 16 * 8 + lane % 8;
+  unsigned k_row = shared_address(k_tile + key * PITCH(HR_QK) + lane / 8 % 2 * CHUNK);
   clear_scores(w);
 #pragma unroll
   for (int step = 0; step < QK_STEPS; step++) {
@@ -215,26 +230,24 @@ __device__ inline void multiply_scores(warp_state &w, const element *q_tile, con
 /* A thread's sums are of keys 2 t and 2 t + 1 where factors are of columns t and t + 4: the products take the keys in that
  * other order, in the weights as in V, and nothing moves between threads. Columns of O are dealt out anew too, WIDE tiles
  * sharing 8 · WIDE columns, so that a thread reads WIDE numbers of V that lie side by side. */
-#define WIDE (HR_V % 32 == 0 ? 4 : 2)
+#define WIDE (HR_V / HR_TEAM % 32 == 0 ? 4 : 2)
 
 struct alignas(WIDE * sizeof(element)) side_by_side {
   element at[WIDE];
 };
 
-__device__ inline void keep_weights(warp_state &w, int step)
+__device__ inline void keep_weights(unsigned (&to)[4], const float (&weights)[STEP / 8][4])
 {
 #pragma unroll
-  for (int i = 0; i < HR_ROW_TILES; i++)
-#pragma unroll
-    for (int e = 0; e < 4; e++)
-      w.weights[step][i][e] = round_to_tf32(__float_as_uint(w.scores[i][step][e % 2 * 2 + e / 2]));
+  for (int e = 0; e < 4; e++)
+    to[e] = round_to_tf32(__float_as_uint(weights[0][e % 2 * 2 + e / 2]));
 }
 
 /* Where this thread's part of a tile of V begins. */
 __device__ inline unsigned v_address(const element *v_tile)
 {
   int lane = threadIdx.x % 32;
-  return shared_address(v_tile + lane % 4 * 2 * PITCH(HR_V) + lane / 4 * WIDE);
+  return shared_address(v_tile + lane % 4 * 2 * PITCH(HR_V) + member() * OUT_TILES * 8 + lane / 4 * WIDE);
 }
 
 __device__ inline void load_side_by_side(unsigned (&to)[4], unsigned from)
@@ -250,7 +263,7 @@ __device__ inline void load_side_by_side(unsigned (&to)[4], unsigned from)
 }
 
 /* out += P V for the keys of a step. */
-__device__ inline void multiply_values(warp_state &w, unsigned v_first, int step)
+__device__ inline void multiply_values(warp_state &w, const unsigned (&weights)[HR_ROW_TILES][4], unsigned v_first, int step)
 {
 #pragma unroll
   for (int n = 0; n < OUT_TILES; n += WIDE) {
@@ -261,7 +274,7 @@ __device__ inline void multiply_values(warp_state &w, unsigned v_first, int step
     for (int j = 0; j < WIDE; j++)
 #pragma unroll
       for (int i = 0; i < HR_ROW_TILES; i++)
-        multiply_add(w.out[i][n + j], w.weights[step][i], even[j], odd[j]);
+        multiply_add(w.out[i][n + j], weights[i], even[j], odd[j]);
   }
 }
 
@@ -282,25 +295,21 @@ __device__ inline void stage_out(const warp_state &w, element *row, int i, int h
 
 #else
 
-__device__ inline void keep_weights(warp_state &w, int step)
+__device__ inline void keep_weights(unsigned (&to)[4], const float (&weights)[STEP / 8][4])
 {
 #pragma unroll
-  for (int i = 0; i < HR_ROW_TILES; i++)
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      const float *pair = &w.scores[i][2 * step + e / 2][e % 2 * 2];
-      w.weights[step][i][e] = pack_two(pair[0], pair[1]);
-    }
+  for (int e = 0; e < 4; e++)
+    to[e] = pack_two(weights[e / 2][e % 2 * 2], weights[e / 2][e % 2 * 2 + 1]);
 }
 
 /* Where this thread's part of a tile of V begins. */
 __device__ inline unsigned v_address(const element *v_tile)
 {
   int lane = threadIdx.x % 32;
-  return shared_address(v_tile + lane % 16 * PITCH(HR_V) + lane / 16 * CHUNK);
+  return shared_address(v_tile + lane % 16 * PITCH(HR_V) + member() * OUT_TILES * 8 + lane / 16 * CHUNK);
 }
 
-__device__ inline void multiply_values(warp_state &w, unsigned v_first, int step)
+__device__ inline void multiply_values(warp_state &w, const unsigned (&weights)[HR_ROW_TILES][4], unsigned v_first, int step)
 {
 #pragma unroll
   for (int n = 0; n < OUT_TILES; n += 2) {
@@ -308,8 +317,8 @@ __device__ inline void multiply_values(warp_state &w, unsigned v_first, int step
     load_transposed(v, v_first + (step * STEP * PITCH(HR_V) + n * 8) * (int)sizeof(element));
 #pragma unroll
     for (int i = 0; i < HR_ROW_TILES; i++) {
-      multiply_add(w.out[i][n], w.weights[step][i], v[0], v[1]);
-      multiply_add(w.out[i][n + 1], w.weights[step][i], v[2], v[3]);
+      multiply_add(w.out[i][n], weights[i], v[0], v[1]);
+      multiply_add(w.out[i][n + 1], weights[i], v[2], v[3]);
     }
   }
 }
