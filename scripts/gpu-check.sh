@@ -72,14 +72,18 @@ fi
 headroom=$built/headroom
 
 step devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
-for test in test_device test_cuda; do
+for test in test_device test_cuda test_attention_memory; do
   [ -x "$built/tests/$test" ] && step "$test" 120 "$built/tests/$test"
 done
 # Most of these wait for NVRTC or for the host's float64.
-for kernel in $("$headroom" kernels -f csv | awk -F, '/,attention,cuda,/ { print $1 }'); do
-  [ -x "$built/tests/test_attention_kernels" ] && beside "test_$kernel" 240 env HEADROOM_TEST="thorough gpu" \
-    HEADROOM_TEST_KERNEL="$kernel" "$built/tests/test_attention_kernels"
-done
+while IFS=, read -r kernel _ _ formats _; do
+  [ -x "$built/tests/test_attention_kernels" ] || break
+  case $kernel in *_sm[0-9]*) read -ra shares <<<"$formats" ;; *) shares=("") ;; esac # which have most to compile
+  for share in "${shares[@]}"; do
+    beside "test_$kernel${share:+-$share}" 240 env HEADROOM_TEST="thorough gpu $share" \
+      HEADROOM_TEST_KERNEL="$kernel" "$built/tests/test_attention_kernels"
+  done
+done < <("$headroom" kernels -f csv | grep ',attention,cuda,')
 for test in test_gemm_kernels test_cuda_programs; do
   [ -x "$built/tests/$test" ] && beside "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <headroom/dtype.h>
 #include <headroom/status.h>
 
 #include <stdbool.h>
@@ -29,6 +30,15 @@ static inline bool test_asks_for(const char *what)
 {
   const char *asked = getenv("HEADROOM_TEST");
   return asked && strstr(asked, what) != NULL;
+}
+
+/** With formats among the words of HEADROOM_TEST, whether `dtype` is none of them: so that processes can share the work. */
+static inline bool test_leaves_out(hr_dtype dtype)
+{
+  bool named = false;
+  for (int i = 0; i < HR_DTYPE_COUNT; i++)
+    named = named || test_asks_for(hr_dtype_name((hr_dtype)i));
+  return named && !test_asks_for(hr_dtype_name(dtype));
 }
 
 /** Whether case `number` of a list is to be tried: all, or with HEADROOM_TEST_SHARE=n every nth. */

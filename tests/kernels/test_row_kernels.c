@@ -237,15 +237,6 @@ static const int64_t sizes[][2] = {
     {4, 2048},  {5, 2055},  {3, 4099},   {2, 8192},   {3, 8202},   {2, 16384}, {2, 16386}, {2, 32768}, {3, 32769},
     {2, 50257}, {2, 50258}, {3, 131072}, {2, 131073}, {1, 262145}, {700, 16},  {1100, 3},  {40, 33001}};
 
-/* With formats among the words of HEADROOM_TEST, those alone: so that processes can share the work. */
-static bool left_out(hr_dtype dtype)
-{
-  bool named = false;
-  for (int i = 0; i < HR_DTYPE_COUNT; i++)
-    named = named || test_asks_for(hr_dtype_name((hr_dtype)i));
-  return named && !test_asks_for(hr_dtype_name(dtype));
-}
-
 /* Large tensors are tried in one format each, by turns; with HEADROOM_TEST=thorough in all. */
 #define LARGE 4096          /* elements */
 #define LONG_ON_A_CPU 20000 /* rows beyond are cut into nothing else there */
@@ -337,7 +328,7 @@ static void check_formats(hr_device *device, const hr_kernel_info *info)
     if (!hr_has_word(info->dtypes, hr_dtype_name((hr_dtype)dtype)))
       continue;
     s.dtype = (hr_dtype)dtype;
-    if (left_out(s.dtype)) {
+    if (test_leaves_out(s.dtype)) {
       s.turn++;
       continue;
     }
