@@ -39,31 +39,29 @@ static bool fits(const hr_flash_sm80 *t, size_t shared_most)
   return (size_t)t->blocks * a_block <= shared_most + RESERVED;
 }
 
-/* Best first, for calls of `keys_least` and more. Two row tiles halve what is read from shared memory for a product; for v
- * above 128 sums of O fit the registers then where two warps share them. One stage of K and V leaves room for a second block,
- * and at head size 64 long sequences gain 6% by it where short ones lose. */
+/* Best first. Two row tiles halve what is read from shared memory for a product; for v above 128 sums of O fit the registers
+ * then where two warps share them. One stage of K and V where it leaves room for a second block. */
 static const struct {
-  int element_bytes, v_most, keys_least;
+  int element_bytes, v_most;
   hr_flash_sm80 tiles;
 } cuts[] = {
-    {2, 64, 1024, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
-    {2, 64, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
-    {2, 64, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
-    {2, 128, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
-    {2, 128, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
-    {2, 256, 0, {.team = 2, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
-    {2, 256, 0, {.team = 2, .warps = 8, .row_tiles = 2, .columns = 64, .blocks = 1, .stages = 1}},
-    {2, 256, 0, {.team = 1, .warps = 8, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
-    {2, 256, 0, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
-    {2, 256, 0, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
-    {4, 64, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
-    {4, 64, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
-    {4, 128, 0, {.team = 1, .warps = 8, .row_tiles = 2, .columns = 32, .blocks = 1, .stages = 2}},
-    {4, 128, 0, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 32, .blocks = 1, .stages = 2}},
-    {4, 128, 0, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
-    {4, 256, 0, {.team = 1, .warps = 8, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
-    {4, 256, 0, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
-    {4, 256, 0, {.team = 1, .warps = 2, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {2, 64, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
+    {2, 64, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
+    {2, 128, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
+    {2, 128, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
+    {2, 256, {.team = 2, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 1}},
+    {2, 256, {.team = 2, .warps = 8, .row_tiles = 2, .columns = 64, .blocks = 1, .stages = 1}},
+    {2, 256, {.team = 1, .warps = 8, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
+    {2, 256, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
+    {2, 256, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {4, 64, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 64, .blocks = 2, .stages = 2}},
+    {4, 64, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 32, .blocks = 2, .stages = 2}},
+    {4, 128, {.team = 1, .warps = 8, .row_tiles = 2, .columns = 32, .blocks = 1, .stages = 2}},
+    {4, 128, {.team = 1, .warps = 4, .row_tiles = 2, .columns = 32, .blocks = 1, .stages = 2}},
+    {4, 128, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 32, .blocks = 1, .stages = 2}},
+    {4, 256, {.team = 1, .warps = 8, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {4, 256, {.team = 1, .warps = 4, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
+    {4, 256, {.team = 1, .warps = 2, .row_tiles = 1, .columns = 16, .blocks = 1, .stages = 2}},
 };
 
 hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *a, size_t shared_most)
@@ -72,7 +70,7 @@ hr_flash_sm80 hr_flash_sm80_choose(const hr_attention *a, size_t shared_most)
   int element_bytes = (int)hr_dtype_bytes(a->dtype);
   hr_flash_sm80 t = {.qk = qk, .v = v};
   for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-    if (v > cuts[i].v_most || element_bytes != cuts[i].element_bytes || a->kv_len < cuts[i].keys_least)
+    if (v > cuts[i].v_most || element_bytes != cuts[i].element_bytes)
       continue;
     t = cuts[i].tiles;
     t.qk = qk;

@@ -10,7 +10,7 @@
  * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise tiles are copied element by element.
  * Offsets have 64 bits.
  *
- * H200, 2026-11-22, bf16, rate over that of FlashAttention-2: 1.06 to 1.23 at head size 64, 1.03 to 1.17 at 128, 1.03 to 1.31
+ * H200, 2026-11-22, bf16, rate over that of FlashAttention-2: 1.08 to 1.22 at head size 64, 1.02 to 1.17 at 128, 1.00 to 1.26
  * at 256. docs/attention-hopper.md has its versions, and what was tried and lost. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
@@ -168,9 +168,9 @@ __device__ inline void step(const attention_call &call, const head_view &view, b
 
 extern "C" __global__ __launch_bounds__(THREADS, HR_BLOCKS) void attention(const attention_call call)
 {
-  unsigned band = call.band_heads * call.row_tiles, first_head = blockIdx.x / band * call.band_heads;
-  unsigned heads = min(call.band_heads, call.heads - (int)first_head), index = blockIdx.x % band;
-  unsigned head = first_head + index % heads; /* of a band, all last row tiles first: the longest of a causal call */
+  int band = call.band_heads * call.row_tiles, first_head = blockIdx.x / band * call.band_heads;
+  int heads = min(call.band_heads, call.heads - first_head), index = blockIdx.x % band;
+  int head = first_head + index % heads; /* of a band, all last row tiles first: the longest of a causal call */
   head_view view = view_head(call, head / call.q_heads, head % call.q_heads);
   warp_state w;
   block_work b;

@@ -302,7 +302,7 @@ __device__ inline void store_out(const attention_call &call, const head_view &vi
   int first = lane / LANES, column = lane % LANES * CHUNK;
   tile += first * PITCH(HR_V) + column;
   to += first * call.o_at.row + column;
-#pragma unroll 4
+#pragma unroll
   for (int i = 0; i < TEAM_ROWS; i += AT_ONCE, to += AT_ONCE * call.o_at.row)
 #pragma unroll
     for (int c = 0; c < WIDTH; c += LANES * CHUNK)

@@ -64,14 +64,14 @@ __device__ inline void fill_tile(element *tile, const element *from, int64 strid
   constexpr int COPIES = (TILE_ROWS + AT_ONCE - 1) / AT_ONCE;
   int first = threadIdx.x / LANES, column = threadIdx.x % LANES * CHUNK;
   unsigned to = shared_address(tile + first * PITCH(WIDTH) + column);
-  from += column;
+  from += first * stride + column;
 #pragma unroll
-  for (int i = 0; i < COPIES * AT_ONCE; i += AT_ONCE) {
+  for (int i = 0; i < COPIES * AT_ONCE; i += AT_ONCE, from += AT_ONCE * stride) {
     if (TILE_ROWS % AT_ONCE != 0 && first + i >= TILE_ROWS)
       break;
 #pragma unroll
     for (int c = 0; c < WIDTH; c += LANES * CHUNK)
-      copy_async(to + (i * PITCH(WIDTH) + c) * (int)sizeof(element), first + i < rows ? from + (first + i) * stride + c : from,
+      copy_async(to + (i * PITCH(WIDTH) + c) * (int)sizeof(element), from + c,
                  first + i < rows && (c + LANES * CHUNK <= WIDTH - 16 || column + c < dim));
   }
 #else
