@@ -357,6 +357,27 @@ static void operands_may_lie_at_any_element(void **state)
   attention_each_kernel(check_addresses);
 }
 
+/* Copies of odd sizes, behind which the next thread's part of the workspace begins; a cap and slopes take its scores one
+ * by one, which the sanitizers see. */
+static void check_odd_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  const int32_t q_offsets[] = {0, 150, 301, 400}, kv_offsets[] = {0, 171, 300, 401};
+  attention_asked asked = small_call(dtype, 151, 171);
+  asked.a.qk_dim = 23, asked.a.v_dim = 41;
+  asked.a.softcap = 20, asked.a.alibi = true;
+  asked.a.batch = 3, asked.a.variable_lengths = true;
+  asked.a.q_total = 400, asked.a.kv_total = 401;
+  asked.q_offsets = q_offsets, asked.kv_offsets = kv_offsets;
+  if (!attention_takes_long(kernel, &asked.a))
+    attention_try(device, kernel, &asked, 300000);
+}
+
+static void odd_sizes_leave_every_thread_aligned_memory(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_odd_sizes);
+}
+
 /* ---- arguments ---- */
 
 static void what_is_missing_or_cannot_be_is_named(void **state)
@@ -420,6 +441,7 @@ int main(void)
       cmocka_unit_test(large_scores_do_not_overflow),
       cmocka_unit_test(runs_and_thread_counts_give_the_same_bits),
       cmocka_unit_test(operands_may_lie_at_any_element),
+      cmocka_unit_test(odd_sizes_leave_every_thread_aligned_memory),
       cmocka_unit_test(what_is_missing_or_cannot_be_is_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

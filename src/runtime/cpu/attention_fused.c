@@ -169,10 +169,10 @@ static hr_status lay_out(fused *f, int threads, size_t *workspace_bytes, hr_erro
   f->q = hr_place(&end, hr_times(hr_checked(a->qk_dim), f->rows * element));
   f->k = hr_place(&end, hr_times(hr_times(hr_checked(a->qk_dim), a->kv_len), element));
   f->v = hr_place(&end, hr_times(hr_times(hr_checked(a->v_dim), a->kv_len), element));
+  f->member_bytes = hr_place(&end, hr_checked(0)); /* where the next member's part begins */
   hr_checked64 all = hr_times(end, threads);
   if (all.overflow)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "rows of %lld scores fit no memory", (long long)a->kv_len);
-  f->member_bytes = (size_t)end.value;
   *workspace_bytes = (size_t)all.value;
   return HR_OK;
 }
