@@ -10,12 +10,13 @@
 
 #if defined(__x86_64__)
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *size, hr_error *error)
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *size, hr_error *error)
 {
   return hr_flash_prepare(device, problem, &hr_flash_amx_emulated, state, size, error);
 }
 
-static const hr_kernel_functions functions = {.prepare = prepare, .run_attention = hr_flash_run, .release = free};
+static const hr_kernel_functions functions = {
+    .state_bytes = sizeof(hr_flash_plan), .prepare = prepare, .run_attention = hr_flash_run};
 static const hr_kernel_info info = {"attention_flash_amx_emulated", "attention", "cpu", "bf16", "avx512_bf16", ""};
 static const hr_kernel kernel = {&info, &functions};
 

@@ -26,7 +26,7 @@ static const hr_kernel_functions *reference(void)
   return &hr_kernel_gemm_reference;
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **kernel_state, size_t *workspace,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *kernel_state, size_t *workspace,
                          hr_error *error)
 {
   return reference()->prepare(device, problem, kernel_state, workspace, error);
@@ -91,7 +91,7 @@ static hr_status run_broken(const hr_plan *plan, const void *const *inputs, void
   return HR_ERROR_BACKEND;
 }
 
-static hr_status ask_for_the_moon(hr_device *device, const hr_problem *problem, void **kernel_state, size_t *workspace,
+static hr_status ask_for_the_moon(hr_device *device, const hr_problem *problem, void *kernel_state, size_t *workspace,
                                   hr_error *error)
 {
   (void)device, (void)problem, (void)kernel_state, (void)error;

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -39,23 +38,21 @@ static size_t workspace_of(const hr_gemm *gemm, int64_t choice)
   return (size_t)(gemm->k + (gemm->k > gemm->n ? gemm->k : gemm->n) + gemm->n + 64 * choice) * sizeof(double);
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace, hr_error *error)
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace, hr_error *error)
 {
   (void)device;
   (void)error;
-  tunable *t = calloc(1, sizeof *t);
-  assert_non_null(t);
+  tunable *t = state;
   t->gemm = problem->gemm;
   prepared++;
-  *state = t;
   *workspace = workspace_of(&t->gemm, 0);
   return HR_OK;
 }
 
 static void release(void *state)
 {
+  (void)state;
   released++;
-  free(state);
 }
 
 static hr_status choose(void *state, int64_t choice, int64_t most, int64_t *found, size_t *workspace, hr_error *error)
@@ -95,8 +92,12 @@ static void describe(const void *state, char *text, size_t size)
   snprintf(text, size, "algo %d", (int)t->choice);
 }
 
-static const hr_kernel_functions functions = {
-    .prepare = prepare, .run = run, .release = release, .choose = choose, .describe = describe};
+static const hr_kernel_functions functions = {.state_bytes = sizeof(tunable),
+                                              .prepare = prepare,
+                                              .run = run,
+                                              .release = release,
+                                              .choose = choose,
+                                              .describe = describe};
 static const hr_kernel_info infos[] = {{"tunable", "gemm", "reference", "fp32", "", "a"},
                                        {"plain", "gemm", "reference", "fp32", "", "a"}};
 static hr_kernel table[] = {{&infos[0], &functions}, {&infos[1], NULL}};

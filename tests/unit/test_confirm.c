@@ -249,7 +249,7 @@ static void too_little_time_means_fewer_tokens_and_a_note(void **state)
 
 static int prepared;
 
-static hr_status count_and_prepare(hr_device *device, const hr_problem *problem, void **kernel_state,
+static hr_status count_and_prepare(hr_device *device, const hr_problem *problem, void *kernel_state,
                                    size_t *workspace_bytes, hr_error *error)
 {
   extern const hr_kernel_functions hr_kernel_gemm_reference;

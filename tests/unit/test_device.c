@@ -178,7 +178,7 @@ static bool only_even_m(const hr_device *device, const hr_problem *problem, char
   return problem->gemm.m % 2 == 0;
 }
 
-static hr_status refuse_late(hr_device *device, const hr_problem *problem, void **kernel_state, size_t *workspace,
+static hr_status refuse_late(hr_device *device, const hr_problem *problem, void *kernel_state, size_t *workspace,
                              hr_error *error)
 {
   (void)device, (void)problem, (void)kernel_state, (void)workspace;

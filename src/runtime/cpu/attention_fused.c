@@ -17,7 +17,6 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define LINE 16                        /* floats in a cache line */
 #define BLOCK_BYTES ((int64_t)1 << 20) /* of scores: about what a core's own cache holds */
@@ -180,17 +179,13 @@ static hr_status lay_out(fused *f, int threads, size_t *workspace_bytes, hr_erro
 static void release(void *state)
 {
   free_all_products(state);
-  free(state);
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   const hr_cpu *cpu = device->state;
-  fused *f = calloc(1, sizeof *f);
-  if (!f)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for a plan");
-  *state = f;
+  fused *f = state;
   f->scores = hr_scores_make(&problem->attention, &cpu->isa);
   f->onednn = cpu->onednn;
   HR_TRY(hr_cpu_team(device, &f->team, error));
@@ -304,4 +299,4 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void 
 }
 
 const hr_kernel_functions hr_kernel_attention_fused_onednn = {
-    .prepare = prepare, .run_attention = run, .release = release, .describe = describe};
+    .state_bytes = sizeof(fused), .prepare = prepare, .run_attention = run, .release = release, .describe = describe};

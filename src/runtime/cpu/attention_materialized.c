@@ -20,7 +20,6 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define LINE 16 /* floats in a cache line */
 
@@ -136,18 +135,14 @@ static hr_status lay_out(materialized *m, hr_checked64 scores, size_t *workspace
 static void release(void *state)
 {
   free_products(state);
-  free(state);
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   const hr_cpu *cpu = device->state;
   const hr_attention *a = &problem->attention;
-  materialized *m = calloc(1, sizeof *m);
-  if (!m)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for a plan");
-  *state = m;
+  materialized *m = state;
   m->scores = hr_scores_make(a, &cpu->isa);
   m->onednn = cpu->onednn;
   m->threads = device->threads;
@@ -313,5 +308,8 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void 
   return HR_OK;
 }
 
-const hr_kernel_functions hr_kernel_attention_materialized_onednn = {
-    .prepare = prepare, .run_attention = run, .release = release, .describe = describe};
+const hr_kernel_functions hr_kernel_attention_materialized_onednn = {.state_bytes = sizeof(materialized),
+                                                                     .prepare = prepare,
+                                                                     .run_attention = run,
+                                                                     .release = release,
+                                                                     .describe = describe};

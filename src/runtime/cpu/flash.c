@@ -12,24 +12,14 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LOG2_E 1.4426950408889634
 #define LN_2 0.6931471805599453
 #define LENGTH_MOST ((int64_t)1 << 30) /* positions are 32-bit numbers, differences of them too */
 
-typedef struct flash {
-  const hr_flash_version *version;
-  hr_flash_blocks blocks;
-  hr_flash_scores scores;
-  bool negate; /* Q: the scale is negative, and to_log2 is not */
-  hr_strides q, k, v, o;
-  hr_team *team;
-} flash;
-
 typedef struct flash_run {
-  const flash *kernel;
+  const hr_flash_plan *kernel;
   const hr_attention *problem;
   const hr_attention_arguments *arguments;
   char *workspace;
@@ -80,7 +70,7 @@ static void set_visible(const item *it, int64_t query, int64_t row)
 static void set_rows(item *it, int64_t head, int64_t end_head)
 {
   const flash_run *run = it->run;
-  const flash *f = run->kernel;
+  const hr_flash_plan *f = run->kernel;
   const hr_attention *t = run->problem;
   int64_t heads = end_head - head, row = (head - it->first_head) * it->queries;
   for (int64_t query = it->first_query; query < it->first_query + it->queries; query++)
@@ -122,7 +112,7 @@ typedef struct packed {
 static void pack(const item *it, int64_t head, packed *p)
 {
   const flash_run *run = it->run;
-  const flash *f = run->kernel;
+  const hr_flash_plan *f = run->kernel;
   const hr_attention *t = run->problem;
   int64_t k_head = head / (t->q_heads / t->k_heads), v_head = head / (t->q_heads / t->v_heads);
   int64_t element = (int64_t)hr_dtype_bytes(t->dtype), row = it->kv_row + p->first_key;
@@ -171,7 +161,7 @@ static void take_step(const item *it, walk *w, int made)
  * the first of all keys that the tile meets. */
 static void make_step(const item *it, walk *w, int64_t row, int rows, int64_t from, int64_t end)
 {
-  const flash *f = it->run->kernel;
+  const hr_flash_plan *f = it->run->kernel;
   const hr_flash_blocks *b = &f->blocks;
   int made = w->waiting == 0, group = f->version->key_group;
   int64_t chunk = w->chunk.first_key;
@@ -234,7 +224,7 @@ static void walk_segment(const item *it, int64_t head, int64_t end_head, walk *w
 static void finish_row(const item *it, int64_t row, int64_t query, int64_t head)
 {
   const flash_run *run = it->run;
-  const flash *f = run->kernel;
+  const hr_flash_plan *f = run->kernel;
   const hr_attention *t = run->problem;
   char *to = (char *)run->arguments->o + offset(t, f->o, it->batch, it->q_row + query, head);
   bool sees = it->first[row] < it->end[row];
@@ -331,7 +321,7 @@ static void restore_denormals(unsigned before)
 static void work(void *context, int member)
 {
   flash_run *run = context;
-  const flash *f = run->kernel;
+  const hr_flash_plan *f = run->kernel;
   unsigned before = flush_denormals();
   if (f->version->enter)
     f->version->enter();
@@ -348,7 +338,7 @@ static void work(void *context, int member)
 hr_status hr_flash_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
 {
   (void)error;
-  const flash *f = plan->state;
+  const hr_flash_plan *f = plan->state;
   flash_run run = {.kernel = f, .problem = &plan->problem.attention, .arguments = arguments, .workspace = workspace};
   hr_team_run(f->team, work, &run);
   return HR_OK;
@@ -375,18 +365,12 @@ static hr_flash_scores score_rules(const hr_attention *t, float scale)
   return scores;
 }
 
-hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void **state,
+hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void *state,
                            size_t *workspace_bytes, hr_error *error)
 {
   const hr_attention *t = &problem->attention;
-  flash *f = calloc(1, sizeof *f);
-  if (!f)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a plan");
-  hr_status status = hr_cpu_team(device, &f->team, error);
-  if (status != HR_OK) {
-    free(f);
-    return status;
-  }
+  hr_flash_plan *f = state;
+  HR_TRY(hr_cpu_team(device, &f->team, error));
   float scale = t->scale != 0 ? t->scale : (float)(1 / sqrt((double)t->qk_dim));
   f->version = version;
   const hr_cpu *cpu = device->state;
@@ -397,14 +381,13 @@ hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const h
   f->k = hr_attention_strides(t, HR_OPERAND_K);
   f->v = hr_attention_strides(t, HR_OPERAND_V);
   f->o = hr_attention_strides(t, HR_OPERAND_O);
-  *state = f;
   *workspace_bytes = f->blocks.slot_bytes * (size_t)device->threads;
   return HR_OK;
 }
 
 static void describe(const void *state, char *text, size_t size)
 {
-  const flash *f = state;
+  const hr_flash_plan *f = state;
   snprintf(text, size, "items of %" PRId64 " queries of %" PRId64 " heads, %d keys at a time", f->blocks.item_queries,
            f->blocks.item_heads, f->version->chunk);
 }
@@ -416,16 +399,16 @@ static void describe(const void *state, char *text, size_t size)
 #define hr_flash_amx hr_flash_portable
 #endif
 
-#define FLASH_KERNEL(name, version)                                                                            \
-  static hr_status prepare_##version(hr_device *device, const hr_problem *problem, void **state, size_t *size, \
-                                     hr_error *error)                                                          \
-  {                                                                                                            \
-    return hr_flash_prepare(device, problem, &hr_##version, state, size, error);                               \
-  }                                                                                                            \
-  const hr_kernel_functions hr_kernel_attention_##name = {.supports = supports,                                \
-                                                          .prepare = prepare_##version,                        \
-                                                          .run_attention = hr_flash_run,                       \
-                                                          .release = free,                                     \
+#define FLASH_KERNEL(name, version)                                                                           \
+  static hr_status prepare_##version(hr_device *device, const hr_problem *problem, void *state, size_t *size, \
+                                     hr_error *error)                                                         \
+  {                                                                                                           \
+    return hr_flash_prepare(device, problem, &hr_##version, state, size, error);                              \
+  }                                                                                                           \
+  const hr_kernel_functions hr_kernel_attention_##name = {.state_bytes = sizeof(hr_flash_plan),               \
+                                                          .supports = supports,                               \
+                                                          .prepare = prepare_##version,                       \
+                                                          .run_attention = hr_flash_run,                      \
                                                           .describe = describe};
 
 FLASH_KERNEL(flash_portable, flash_portable)

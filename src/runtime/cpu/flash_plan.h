@@ -2,11 +2,23 @@
 #ifndef HR_RUNTIME_CPU_FLASH_PLAN_H
 #define HR_RUNTIME_CPU_FLASH_PLAN_H
 
+#include "runtime/cpu/cpu.h"
 #include "runtime/cpu/flash.h"
+#include "runtime/cpu/flash_blocks.h"
 #include "runtime/device/device.h"
 
-/** As hr_kernel_functions.prepare; the state is freed by free(). */
-hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void **state,
+/** The state of a plan. */
+typedef struct hr_flash_plan {
+  const hr_flash_version *version;
+  hr_flash_blocks blocks;
+  hr_flash_scores scores;
+  bool negate; /* Q: the scale is negative, and to_log2 is not */
+  hr_strides q, k, v, o;
+  hr_team *team;
+} hr_flash_plan;
+
+/** As hr_kernel_functions.prepare, of an hr_flash_plan. */
+hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void *state,
                            size_t *workspace_bytes, hr_error *error);
 
 /** As hr_kernel_functions.run_attention. */

@@ -294,6 +294,10 @@ hr_status hr_matmul_run(const hr_matmul *m, const void *a, const void *b, void *
 
 /* ---- products as kernels ---- */
 
+typedef struct product {
+  hr_matmul *matmul;
+} product;
+
 /* The batch in front where there is one. A batch of one beside those of the others is what oneDNN calls broadcast. */
 static hr_tensor make_operand(const hr_gemm *g, hr_matrix matrix, bool transposed)
 {
@@ -310,29 +314,32 @@ static hr_tensor make_operand(const hr_gemm *g, hr_matrix matrix, bool transpose
   return result;
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   const hr_cpu *cpu = device->state;
   const hr_gemm *g = &problem->gemm;
   const hr_tensor tensors[3] = {make_operand(g, hr_gemm_a(g), g->transpose_a),
                                 make_operand(g, hr_gemm_b(g), g->transpose_b), make_operand(g, hr_gemm_c(g), false)};
-  hr_matmul *m = NULL;
-  HR_TRY(hr_matmul_create(cpu->onednn, device->threads, tensors, &m, error));
-  *state = m;
-  *workspace_bytes = hr_matmul_workspace_bytes(m);
+  product *p = state;
+  HR_TRY(hr_matmul_create(cpu->onednn, device->threads, tensors, &p->matmul, error));
+  *workspace_bytes = hr_matmul_workspace_bytes(p->matmul);
   return HR_OK;
 }
 
 static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
 {
-  return hr_matmul_run(plan->state, inputs[0], inputs[1], output, workspace, error);
+  const product *p = plan->state;
+  return hr_matmul_run(p->matmul, inputs[0], inputs[1], output, workspace, error);
 }
 
 static void release(void *state)
 {
-  hr_matmul_free(state);
+  product *p = state;
+  hr_matmul_free(p->matmul);
 }
 
-const hr_kernel_functions hr_kernel_gemm_onednn_fp32 = {.prepare = prepare, .run = run, .release = release};
-const hr_kernel_functions hr_kernel_gemm_onednn_bf16 = {.prepare = prepare, .run = run, .release = release};
+const hr_kernel_functions hr_kernel_gemm_onednn_fp32 = {
+    .state_bytes = sizeof(product), .prepare = prepare, .run = run, .release = release};
+const hr_kernel_functions hr_kernel_gemm_onednn_bf16 = {
+    .state_bytes = sizeof(product), .prepare = prepare, .run = run, .release = release};

@@ -7,7 +7,6 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define PART_BYTES ((int64_t)64 << 10) /* less is not worth waking a thread for */
 #define PARTS_PER_THREAD 8             /* so that a thread which comes late, or is slower, has less of the work */
@@ -31,19 +30,13 @@ static int64_t bytes_of(const hr_problem *problem)
   return (int64_t)bytes;
 }
 
-static hr_status prepare(hr_rows_table *table, hr_device *device, const hr_problem *problem, void **state,
+static hr_status prepare(hr_rows_table *table, hr_device *device, const hr_problem *problem, void *state,
                          size_t *workspace_bytes, hr_error *error)
 {
   const hr_rows *r = &problem->rows;
   const bool by_element = hr_rows_by_element(r->operation);
-  rows_plan *p = calloc(1, sizeof *p);
-  if (!p)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
-  hr_status status = hr_cpu_team(device, &p->team, error);
-  if (status != HR_OK) {
-    free(p);
-    return status;
-  }
+  rows_plan *p = state;
+  HR_TRY(hr_cpu_team(device, &p->team, error));
   int64_t bytes = bytes_of(problem);
   p->work = (*table)[r->operation][r->dtype];
   p->count = by_element ? r->rows * r->columns : r->rows;
@@ -54,7 +47,6 @@ static hr_status prepare(hr_rows_table *table, hr_device *device, const hr_probl
   p->scratch_floats = by_element ? 0 : hr_round_up(r->columns + HR_ROWS_SCRATCH_MORE, LINE / 4);
   p->stream = bytes > (int64_t)device->cache_bytes;
   *workspace_bytes = (size_t)(device->threads * p->scratch_floats) * sizeof(float);
-  *state = p;
   return HR_OK;
 }
 
@@ -97,7 +89,7 @@ static void describe(const void *state, char *text, size_t size)
   snprintf(text, size, "%d thread%s%s", p->threads, p->threads == 1 ? "" : "s", p->stream ? ", streaming stores" : "");
 }
 
-static hr_status prepare_portable(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare_portable(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                                   hr_error *error)
 {
   return prepare(&hr_rows_portable, device, problem, state, workspace_bytes, error);
@@ -105,13 +97,13 @@ static hr_status prepare_portable(hr_device *device, const hr_problem *problem, 
 
 #if defined(__x86_64__)
 
-static hr_status prepare_avx2(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare_avx2(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                               hr_error *error)
 {
   return prepare(&hr_rows_avx2, device, problem, state, workspace_bytes, error);
 }
 
-static hr_status prepare_avx512(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare_avx512(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                                 hr_error *error)
 {
   return prepare(&hr_rows_avx512, device, problem, state, workspace_bytes, error);
@@ -123,8 +115,8 @@ static hr_status prepare_avx512(hr_device *device, const hr_problem *problem, vo
 #endif
 
 const hr_kernel_functions hr_kernel_rows_cpu_avx512 = {
-    .prepare = prepare_avx512, .run = run, .release = free, .describe = describe};
+    .state_bytes = sizeof(rows_plan), .prepare = prepare_avx512, .run = run, .describe = describe};
 const hr_kernel_functions hr_kernel_rows_cpu_avx2 = {
-    .prepare = prepare_avx2, .run = run, .release = free, .describe = describe};
+    .state_bytes = sizeof(rows_plan), .prepare = prepare_avx2, .run = run, .describe = describe};
 const hr_kernel_functions hr_kernel_rows_cpu = {
-    .prepare = prepare_portable, .run = run, .release = free, .describe = describe};
+    .state_bytes = sizeof(rows_plan), .prepare = prepare_portable, .run = run, .describe = describe};

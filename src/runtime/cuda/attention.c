@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define ALIGNMENT_BYTES 16
 
@@ -109,14 +108,6 @@ bool hr_cuda_attention_addresses_aligned(const hr_attention_arguments *x)
 
 /* ---- a block for each row tile ---- */
 
-typedef struct tiled {
-  const hr_cuda *cuda;
-  hr_cuda_attention_cutter *cutter;
-  hr_cuda_attention_cut cut;
-  cu_function function;
-  hr_cuda_attention call;
-} tiled;
-
 hr_status hr_cuda_attention_shared_most(const hr_cuda *cuda, size_t *bytes, hr_error *error)
 {
   int most = 0;
@@ -143,7 +134,7 @@ int32_t hr_cuda_attention_band(const hr_attention *a, int64_t row_tiles, int64_t
   return (int32_t)band;
 }
 
-static hr_status set_band(tiled *t, const hr_attention *a, size_t cache_bytes, hr_error *error)
+static hr_status set_band(hr_cuda_attention_tiled *t, const hr_attention *a, size_t cache_bytes, hr_error *error)
 {
   int multiprocessors = 0;
   HR_TRY(HR_CU(&t->cuda->driver, cuDeviceGetAttribute, (&multiprocessors, CU_MULTIPROCESSORS, t->cuda->device), error));
@@ -153,7 +144,7 @@ static hr_status set_band(tiled *t, const hr_attention *a, size_t cache_bytes, h
 }
 
 /* With `cuda` and `cutter` set. */
-static hr_status build(tiled *t, const hr_attention *a, bool aligned, hr_error *error)
+static hr_status build(hr_cuda_attention_tiled *t, const hr_attention *a, bool aligned, hr_error *error)
 {
   size_t shared_most = 0;
   HR_TRY(hr_cuda_attention_shared_most(t->cuda, &shared_most, error));
@@ -163,7 +154,8 @@ static hr_status build(tiled *t, const hr_attention *a, bool aligned, hr_error *
                                     &t->function, error);
 }
 
-static hr_status start(const tiled *t, const hr_attention *a, const hr_attention_arguments *arguments, hr_error *error)
+static hr_status start(const hr_cuda_attention_tiled *t, const hr_attention *a, const hr_attention_arguments *arguments,
+                       hr_error *error)
 {
   hr_cuda_attention call = t->call;
   if (call.items == 0)
@@ -178,30 +170,21 @@ static hr_status start(const tiled *t, const hr_attention *a, const hr_attention
 }
 
 hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem, hr_cuda_attention_cutter *cutter,
-                                    void **state, size_t *workspace_bytes, hr_error *error)
+                                    void *state, size_t *workspace_bytes, hr_error *error)
 {
-  tiled *t = calloc(1, sizeof *t);
-  if (!t)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
+  (void)workspace_bytes;
+  hr_cuda_attention_tiled *t = state;
   t->cuda = device->state;
   t->cutter = cutter;
-  hr_status status = build(t, &problem->attention, hr_cuda_attention_aligned(&problem->attention), error);
-  if (status == HR_OK && t->cut.blocks > 0)
-    status = set_band(t, &problem->attention, device->cache_bytes, error);
-  if (status != HR_OK) {
-    free(t);
-    return status;
-  }
-  *workspace_bytes = 0;
-  *state = t;
-  return HR_OK;
+  HR_TRY(build(t, &problem->attention, hr_cuda_attention_aligned(&problem->attention), error));
+  return t->cut.blocks > 0 ? set_band(t, &problem->attention, device->cache_bytes, error) : HR_OK;
 }
 
 hr_status hr_cuda_attention_run_unaligned(const hr_cuda *cuda, const hr_attention *attention,
                                           hr_cuda_attention_cutter *cutter, const hr_attention_arguments *arguments,
                                           hr_error *error)
 {
-  tiled t = {.cuda = cuda, .cutter = cutter};
+  hr_cuda_attention_tiled t = {.cuda = cuda, .cutter = cutter};
   HR_TRY(build(&t, attention, false, error));
   return start(&t, attention, arguments, error);
 }
@@ -210,7 +193,7 @@ hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_attention_argument
                                 hr_error *error)
 {
   (void)workspace;
-  const tiled *t = plan->state;
+  const hr_cuda_attention_tiled *t = plan->state;
   const hr_attention *a = &plan->problem.attention;
   if (t->cut.aligned && !hr_cuda_attention_addresses_aligned(arguments))
     return hr_cuda_attention_run_unaligned(t->cuda, a, t->cutter, arguments, error);
@@ -219,6 +202,6 @@ hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_attention_argument
 
 void hr_cuda_attention_describe_cut(const void *state, char *text, size_t size)
 {
-  const tiled *t = state;
+  const hr_cuda_attention_tiled *t = state;
   snprintf(text, size, "%s%s", t->cut.text, t->cut.aligned ? "" : ", element by element");
 }

@@ -66,11 +66,19 @@ int32_t hr_cuda_attention_band(const hr_attention *attention, int64_t row_tiles,
 /** Bytes of shared memory that a block may have on the device. */
 hr_status hr_cuda_attention_shared_most(const hr_cuda *cuda, size_t *bytes, hr_error *error);
 
-/** What hr_kernel_functions wants of a kernel that is launched once, a block for each row tile, and needs no workspace: a
- *  plan's state is released by free(). Runs at addresses that are less aligned than the strides build another program when
+/** The state of a plan that is one launch, a block for each row tile, and needs no workspace. */
+typedef struct hr_cuda_attention_tiled {
+  const hr_cuda *cuda;
+  hr_cuda_attention_cutter *cutter;
+  hr_cuda_attention_cut cut;
+  cu_function function;
+  hr_cuda_attention call;
+} hr_cuda_attention_tiled;
+
+/** What hr_kernel_functions wants of such a kernel. Runs at addresses that are less aligned than the strides build another program when
  *  the first is met. */
 hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem, hr_cuda_attention_cutter *cutter,
-                                    void **state, size_t *workspace_bytes, hr_error *error);
+                                    void *state, size_t *workspace_bytes, hr_error *error);
 hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
                                 hr_error *error);
 void hr_cuda_attention_describe_cut(const void *state, char *text, size_t size);

@@ -3,7 +3,6 @@
 #include "runtime/cuda/attention.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define DIM_MOST 256
 #define ROWS 64
@@ -74,14 +73,14 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return hr_cuda_attention_fits(a, ROWS, why, why_size);
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   return hr_cuda_attention_prepare(device, problem, cut, state, workspace_bytes, error);
 }
 
-const hr_kernel_functions hr_kernel_attention_flash_fp32 = {.supports = supports,
+const hr_kernel_functions hr_kernel_attention_flash_fp32 = {.state_bytes = sizeof(hr_cuda_attention_tiled),
+                                                            .supports = supports,
                                                             .prepare = prepare,
                                                             .run_attention = hr_cuda_attention_run,
-                                                            .release = free,
                                                             .describe = hr_cuda_attention_describe_cut};

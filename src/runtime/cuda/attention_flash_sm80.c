@@ -3,7 +3,6 @@
 #include "runtime/cuda/attention.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define DIM_MOST 256
 #define ROWS_LEAST 32 /* of a block, in any cut */
@@ -118,14 +117,14 @@ hr_cuda_attention_cut hr_flash_sm80_cut(const hr_attention *a, size_t shared_mos
   return c;
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   return hr_cuda_attention_prepare(device, problem, hr_flash_sm80_cut, state, workspace_bytes, error);
 }
 
-const hr_kernel_functions hr_kernel_attention_flash_sm80 = {.supports = supports,
+const hr_kernel_functions hr_kernel_attention_flash_sm80 = {.state_bytes = sizeof(hr_cuda_attention_tiled),
+                                                            .supports = supports,
                                                             .prepare = prepare,
                                                             .run_attention = hr_cuda_attention_run,
-                                                            .release = free,
                                                             .describe = hr_cuda_attention_describe_cut};

@@ -4,7 +4,6 @@
 #include "runtime/cuda/attention.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define DIM_MOST 256
 #define ROWS_LEAST 64
@@ -165,11 +164,10 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 static void release(void *state)
 {
   launch *l = state;
-  if (l && l->counters && hr_cuda_enter(l->cuda, NULL) == HR_OK) {
+  if (l->counters && hr_cuda_enter(l->cuda, NULL) == HR_OK) {
     l->cuda->driver.cuMemFree_v2(l->counters);
     hr_cuda_leave(l->cuda);
   }
-  free(l);
 }
 
 /* In the context. */
@@ -215,21 +213,13 @@ static hr_status prepare_launch(launch *l, const hr_attention *a, size_t cache_b
   return status;
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  launch *l = calloc(1, sizeof *l);
-  if (!l)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
+  (void)workspace_bytes;
+  launch *l = state;
   l->cuda = device->state;
-  hr_status status = prepare_launch(l, &problem->attention, device->cache_bytes, error);
-  if (status != HR_OK) {
-    release(l);
-    return status;
-  }
-  *workspace_bytes = 0;
-  *state = l;
-  return HR_OK;
+  return prepare_launch(l, &problem->attention, device->cache_bytes, error);
 }
 
 /* A tensor map of [dim, heads, length, batch], the innermost first, for boxes of `rows` rows of one head. Strides of
@@ -298,5 +288,9 @@ static void describe(const void *state, char *text, size_t size)
            t->turns ? ", by turns" : "", l->call.band_heads);
 }
 
-const hr_kernel_functions hr_kernel_attention_flash_sm90 = {
-    .supports = supports, .prepare = prepare, .run_attention = run, .release = release, .describe = describe};
+const hr_kernel_functions hr_kernel_attention_flash_sm90 = {.state_bytes = sizeof(launch),
+                                                            .supports = supports,
+                                                            .prepare = prepare,
+                                                            .run_attention = run,
+                                                            .release = release,
+                                                            .describe = describe};

@@ -10,7 +10,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define SCORE_BYTES ((int64_t)512 << 20)
 #define DIM_MOST 256
@@ -172,9 +171,7 @@ static hr_status find_function(const fused *f, bool aligned, const char *name, c
 static void release(void *state)
 {
   fused *f = state;
-  if (f)
-    hr_cuda_scores_free(&f->s);
-  free(f);
+  hr_cuda_scores_free(&f->s);
 }
 
 static hr_status prepare_parts(fused *f, size_t *workspace_bytes, hr_error *error)
@@ -187,20 +184,12 @@ static hr_status prepare_parts(fused *f, size_t *workspace_bytes, hr_error *erro
   return find_function(f, f->aligned, "combine", &f->combine, error);
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  fused *f = calloc(1, sizeof *f);
-  if (!f)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
+  fused *f = state;
   f->s = hr_cuda_scores_describe(device->state, &problem->attention);
-  hr_status status = prepare_parts(f, workspace_bytes, error);
-  if (status != HR_OK) {
-    release(f);
-    return status;
-  }
-  *state = f;
-  return HR_OK;
+  return prepare_parts(f, workspace_bytes, error);
 }
 
 static hr_status run_block(const fused *f, hr_cuda_attention *call, score_block *block, cu_address base,
@@ -260,5 +249,9 @@ static void describe(const void *state, char *text, size_t size)
     snprintf(text + used, size - (size_t)used, ", keys in %d parts", f->block.parts);
 }
 
-const hr_kernel_functions hr_kernel_attention_fused_cublaslt = {
-    .supports = supports, .prepare = prepare, .run_attention = run, .release = release, .describe = describe};
+const hr_kernel_functions hr_kernel_attention_fused_cublaslt = {.state_bytes = sizeof(fused),
+                                                                .supports = supports,
+                                                                .prepare = prepare,
+                                                                .run_attention = run,
+                                                                .release = release,
+                                                                .describe = describe};

@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #define THREADS 256
 
@@ -47,12 +46,11 @@ static void describe_product(materialized *m)
 static void release(void *state)
 {
   materialized *m = state;
-  if (m && hr_cuda_enter(m->s.cuda, NULL) == HR_OK) {
+  if (hr_cuda_enter(m->s.cuda, NULL) == HR_OK) {
     hr_batched_free(m->s.cuda, &m->value);
     hr_cuda_leave(m->s.cuda);
-    hr_cuda_scores_free(&m->s);
   }
-  free(m);
+  hr_cuda_scores_free(&m->s);
 }
 
 static hr_status find_functions(materialized *m, hr_error *error)
@@ -83,21 +81,13 @@ static hr_status prepare_parts(materialized *m, size_t *workspace_bytes, hr_erro
   return HR_OK;
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  materialized *m = calloc(1, sizeof *m);
-  if (!m)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
+  materialized *m = state;
   m->s = hr_cuda_scores_describe(device->state, &problem->attention);
   m->v = hr_round_up(problem->attention.v_dim, HR_CUDA_SCORES_STEP);
-  hr_status status = prepare_parts(m, workspace_bytes, error);
-  if (status != HR_OK) {
-    release(m);
-    return status;
-  }
-  *state = m;
-  return HR_OK;
+  return prepare_parts(m, workspace_bytes, error);
 }
 
 static hr_status store_out(const materialized *m, const hr_cuda_attention *call, cu_address base, hr_error *error)
@@ -146,7 +136,8 @@ static void describe(const void *state, char *text, size_t size)
            (double)s->heads * (double)s->rows * (double)s->pitch * 4e-6);
 }
 
-const hr_kernel_functions hr_kernel_attention_materialized_cublaslt = {.supports = hr_cuda_scores_supports,
+const hr_kernel_functions hr_kernel_attention_materialized_cublaslt = {.state_bytes = sizeof(materialized),
+                                                                       .supports = hr_cuda_scores_supports,
                                                                        .prepare = prepare,
                                                                        .run_attention = run,
                                                                        .release = release,

@@ -3,7 +3,6 @@
 #include "runtime/cuda/attention.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define DIM_MOST 256
 #define ROWS 32
@@ -46,11 +45,13 @@ static hr_cuda_attention_cut cut(const hr_attention *a, size_t shared_most, bool
   return c;
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   return hr_cuda_attention_prepare(device, problem, cut, state, workspace_bytes, error);
 }
 
-const hr_kernel_functions hr_kernel_attention_naive_cuda = {
-    .supports = supports, .prepare = prepare, .run_attention = hr_cuda_attention_run, .release = free};
+const hr_kernel_functions hr_kernel_attention_naive_cuda = {.state_bytes = sizeof(hr_cuda_attention_tiled),
+                                                            .supports = supports,
+                                                            .prepare = prepare,
+                                                            .run_attention = hr_cuda_attention_run};

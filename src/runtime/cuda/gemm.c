@@ -201,8 +201,6 @@ static hr_status choose(void *state, int64_t choice, int64_t most, int64_t *foun
 static void release(void *state)
 {
   product *p = state;
-  if (!p)
-    return;
   const hr_cublaslt *lt = &p->cuda->cublaslt;
   lt_layout layouts[] = {p->first, p->second, p->added, p->result};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
@@ -211,31 +209,22 @@ static void release(void *state)
   }
   if (p->description)
     lt->cublasLtMatmulDescDestroy(p->description);
-  free(p);
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  product *p = calloc(1, sizeof *p);
-  if (!p)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
+  product *p = state;
   p->cuda = device->state;
   p->gemm = problem->gemm;
   lt_heuristic algorithm;
   int found;
-  hr_status status = hr_cuda_enter(p->cuda, error);
-  if (status == HR_OK) {
-    status = describe_product(p, &problem->gemm, error);
-    if (status == HR_OK)
-      status = find(p, 1, &algorithm, &found, error);
-    hr_cuda_leave(p->cuda);
-  }
-  if (status != HR_OK) {
-    release(p);
-    return status;
-  }
-  *state = p;
+  HR_TRY(hr_cuda_enter(p->cuda, error));
+  hr_status status = describe_product(p, &problem->gemm, error);
+  if (status == HR_OK)
+    status = find(p, 1, &algorithm, &found, error);
+  hr_cuda_leave(p->cuda);
+  HR_TRY(status);
   take(p, &algorithm, workspace_bytes);
   return HR_OK;
 }
@@ -274,7 +263,8 @@ static void describe(const void *state, char *text, size_t size)
   hr_cublaslt_describe(&p->cuda->cublaslt, &p->chosen, p->summation.rounded_parts > 0, text, size);
 }
 
-const hr_kernel_functions hr_kernel_gemm_cublaslt = {.supports = supports,
+const hr_kernel_functions hr_kernel_gemm_cublaslt = {.state_bytes = sizeof(product),
+                                                     .supports = supports,
                                                      .prepare = prepare,
                                                      .run = run,
                                                      .release = release,

@@ -7,8 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define PACK_BYTES 16
 #define LINE_BYTES 128 /* of the caches */
@@ -295,25 +293,18 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return false;
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   const hr_cuda *cuda = device->state;
   const hr_rows *r = &problem->rows;
-  rows_plan *p = calloc(1, sizeof *p);
-  if (!p)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for a plan", device->name);
+  rows_plan *p = state;
   p->cuda = cuda;
   p->shared_most = shared_most(cuda);
   hr_row_cut cut = hr_row_cut_choose(r, true, cuda->capability, p->shared_most);
-  hr_status status = has_rows(r->operation) ? prepare_rows(cuda, r, &cut, &p->launch, error)
-                                            : prepare_elements(cuda, r, &p->launch, error);
-  if (status != HR_OK) {
-    free(p);
-    return status;
-  }
+  HR_TRY(has_rows(r->operation) ? prepare_rows(cuda, r, &cut, &p->launch, error)
+                                : prepare_elements(cuda, r, &p->launch, error));
   *workspace_bytes = (size_t)p->launch.shifted_elements * hr_dtype_bytes(r->dtype);
-  *state = p;
   return HR_OK;
 }
 
@@ -377,4 +368,4 @@ static void describe(const void *state, char *text, size_t size)
 }
 
 const hr_kernel_functions hr_kernel_rows_cuda = {
-    .supports = supports, .prepare = prepare, .run = run, .release = free, .describe = describe};
+    .state_bytes = sizeof(rows_plan), .supports = supports, .prepare = prepare, .run = run, .describe = describe};

@@ -40,14 +40,16 @@ typedef struct hr_summation {
   int64_t narrow;        /* of fp8: products that are added up in 14 bits before the sum goes to fp32; 0: all */
 } hr_summation;
 
-/** What a kernel is made of. `state` is the kernel's own, built by prepare and freed by release (either may be NULL);
- *  what prepare has put into *state is released where it fails too.
- *  `inputs` are 1 to 3 device addresses. A kernel for attention has run_attention instead of run: its arguments have
- *  been checked (offsets where the host reads them), and addresses of operands without rows may be NULL. */
+/** What a kernel is made of. `state` is the kernel's own part of a plan: state_bytes bytes, all 0 until prepare fills
+ *  them; release lets go of what they refer to, also where prepare failed half way (either may be NULL).
+ *  *workspace_bytes is 0 before prepare. `inputs` are 1 to 3 device addresses. A kernel for attention has run_attention
+ *  instead of run: its arguments have been checked (offsets where the host reads them), and addresses of operands
+ *  without rows may be NULL. */
 typedef struct hr_kernel_functions {
+  size_t state_bytes; /* 0: NULL is passed as the state */
   /** Whether the kernel can run this problem, of a dtype that its row lists; if not, `why` says it in a few words. */
   bool (*supports)(const hr_device *device, const hr_problem *problem, char *why, size_t why_size);
-  hr_status (*prepare)(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+  hr_status (*prepare)(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                        hr_error *error);
   hr_status (*run)(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
   hr_status (*run_attention)(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
@@ -157,7 +159,7 @@ struct hr_plan {
   const hr_kernel *kernel;
   hr_problem problem;
   size_t workspace_bytes;
-  void *state;            /* the kernel's own */
+  void *state;            /* the kernel's own, hr_kernel_functions.state_bytes */
   hr_summation summation; /* as hr_kernel_functions has it */
   int64_t choices;        /* as hr_plan_choices() */
   char passed_over[512];

@@ -65,8 +65,9 @@ static void look(hr_plan *plan)
 
 static void release(hr_plan *plan)
 {
-  if (plan->state && plan->kernel->functions->release)
+  if (plan->kernel->functions->release)
     plan->kernel->functions->release(plan->state);
+  free(plan->state);
   plan->state = NULL;
   plan->workspace_bytes = 0;
 }
@@ -77,9 +78,11 @@ static hr_status take(hr_device *device, const hr_kernel *kernel, const hr_probl
   plan->device = device;
   plan->kernel = kernel;
   plan->problem = *problem;
-  hr_status status = HR_OK;
-  if (kernel->functions->prepare)
-    status = kernel->functions->prepare(device, problem, &plan->state, &plan->workspace_bytes, error);
+  const hr_kernel_functions *functions = kernel->functions;
+  if (functions->state_bytes > 0 && !(plan->state = calloc(1, functions->state_bytes)))
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a plan");
+  hr_status status =
+      functions->prepare ? functions->prepare(device, problem, plan->state, &plan->workspace_bytes, error) : HR_OK;
   if (status != HR_OK) {
     release(plan);
     return status;

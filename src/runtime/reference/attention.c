@@ -103,7 +103,7 @@ void hr_reference_attention_row(const hr_attention *t, const hr_attention_argume
   add_values(&x, head, total, row);
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   (void)device;

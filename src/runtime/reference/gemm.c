@@ -93,7 +93,7 @@ void hr_reference_gemm_row(const hr_gemm *g, const void *a, const void *b, int64
     row_times_plain(g, a_row, b, batch, b_row, out, norm);
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   (void)device;

@@ -96,7 +96,7 @@ void hr_reference_rows_row(const hr_rows *r, const void *const *inputs, int64_t 
     by_element(r, x, second, out, norm);
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void **state, size_t *workspace_bytes,
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   (void)device;
