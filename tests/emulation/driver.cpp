@@ -1,5 +1,6 @@
 /* The CUDA driver's interface (runtime/cuda/driver.h) over threads of the host: a device "cuda:0" whose work is done when
- * it is asked for. HEADROOM_EMULATED_CAPABILITY (90) is the compute capability, such as 80. */
+ * it is asked for. HEADROOM_EMULATED_CAPABILITY (90) is the compute capability, such as 80, with as much shared
+ * memory as such GPUs have. */
 #include "block.h"
 #include "image.h"
 #include "memory.h"
@@ -32,7 +33,7 @@ constexpr cu_result INVALID_VALUE = 1, INVALID_IMAGE = 200, INVALID_CONTEXT = 20
                     UNSUPPORTED = 801, SUCCESS = CU_SUCCESS, OUT_OF_MEMORY = CU_ERROR_OUT_OF_MEMORY;
 
 constexpr int MULTIPROCESSORS = 3; /* few, so that blocks of persistent grids get much to do */
-constexpr int SHARED_MOST = 227 << 10, SHARED_USUAL = 48 << 10;
+constexpr int SHARED_USUAL = 48 << 10;
 
 struct cu_context_st {
   int pushed;
@@ -123,10 +124,23 @@ static int capability()
   return text && *text ? atoi(text) : 90;
 }
 
+/* Of a block, as the CUDA programming guide has it for compute capabilities. */
+static int shared_most()
+{
+  switch (capability()) {
+  case 80:
+  case 87: return 163 << 10;
+  case 86:
+  case 89:
+  case 120: return 99 << 10;
+  default: return 227 << 10;
+  }
+}
+
 cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device)
 {
   switch (attribute) {
-  case CU_MAX_SHARED_OPTIN: *value = SHARED_MOST; break;
+  case CU_MAX_SHARED_OPTIN: *value = shared_most(); break;
   case CU_CLOCK_KHZ: *value = 1000000; break;
   case CU_MULTIPROCESSORS: *value = MULTIPROCESSORS; break;
   case CU_MEMORY_CLOCK_KHZ: *value = 1000000; break;
@@ -134,7 +148,7 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device)
   case CU_L2_BYTES: *value = 1 << 20; break;
   case CU_CAPABILITY_MAJOR: *value = capability() / 10; break;
   case CU_CAPABILITY_MINOR: *value = capability() % 10; break;
-  case CU_SHARED_BYTES: *value = SHARED_MOST + 1024; break;
+  case CU_SHARED_BYTES: *value = shared_most() + 1024; break;
   default: return INVALID_VALUE;
   }
   return SUCCESS;
@@ -376,7 +390,7 @@ cu_result cuModuleGetFunction(cu_function *function, cu_module module, const cha
 
 cu_result cuFuncSetAttribute(cu_function function, int attribute, int value)
 {
-  if (attribute != CU_FUNCTION_SHARED_MOST || value < 0 || value > SHARED_MOST)
+  if (attribute != CU_FUNCTION_SHARED_MOST || value < 0 || value > shared_most())
     return INVALID_VALUE;
   function->shared_most = (unsigned)value;
   return SUCCESS;
@@ -396,7 +410,7 @@ static const char *refusal(const cu_function_st &f, const launch &job)
     return "too large a block";
   if (k.most_threads > 0 && threads > k.most_threads)
     return "more threads than the kernel's launch bounds";
-  if (job.shared_bytes > f.shared_most || job.shared_bytes + job.static_bytes > SHARED_MOST)
+  if (job.shared_bytes > f.shared_most || job.shared_bytes + job.static_bytes > (unsigned)shared_most())
     return "more shared memory than the function was allowed";
   if (grid.x % k.cluster[0] != 0 || grid.y % k.cluster[1] != 0 || grid.z % k.cluster[2] != 0)
     return "a grid of parts of clusters";

@@ -77,6 +77,48 @@ static void every_kernel_agrees_with_the_formula_for_lengths_that_break_tiles(vo
   attention_each_kernel(check_lengths);
 }
 
+/* HEADROOM_TEST_SEED and HEADROOM_TEST_SAMPLES look elsewhere and longer. */
+static int64_t from_environment(const char *name, int64_t otherwise)
+{
+  const char *text = getenv(name);
+  return text && *text ? strtoll(text, NULL, 10) : otherwise;
+}
+
+static uint64_t seed_of_run(void)
+{
+  return (uint64_t)from_environment("HEADROOM_TEST_SEED", 20261121);
+}
+
+/* ---- head sizes ---- */
+
+#define SIZES 32 /* 8, 16 … 256 */
+
+/* Each size for all of Q, K and V, and each beside another of V: 224 has 160. A GPU kernel has a program for each pair, which
+ * takes a second to compile: of all pairs, half take turns in the formats, the others with the next seed. */
+static void check_head_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  int turns, turn = attention_turn(kernel, dtype, &turns);
+  for (int64_t i = (int64_t)((2 * (uint64_t)turn + seed_of_run()) % (2 * (uint64_t)turns)); i < 2 * SIZES;
+       i += 2 * turns) {
+    const int64_t h[] = {2, 1, 2}, of_v = i < SIZES ? i : (5 * i + 12) % SIZES;
+    const int64_t d[] = {8 * (i % SIZES + 1), 8 * (of_v + 1)}, length[] = {70, i % 3 ? 100 : 40};
+    attention_asked asked = plain_call(h, d, length, dtype);
+    asked.a.mask = i % 2 ? HR_MASK_CAUSAL : HR_MASK_NONE;
+    asked.at_start = i % 8 != 7;
+    asked.seed = (uint64_t)i + 1;
+    if (attention_takes_long(kernel, &asked.a))
+      asked.a.q_len = 4, asked.a.kv_len = 5;
+    if (test_takes(i))
+      attention_try(device, kernel, &asked, PRODUCTS / 4);
+  }
+}
+
+static void every_kernel_agrees_with_the_formula_for_head_sizes_in_steps_of_8(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_head_sizes);
+}
+
 /* ---- combinations ---- */
 
 static int64_t pick(uint64_t *random, int64_t count)
@@ -146,16 +188,9 @@ static void pick_call(attention_asked *asked, int32_t offsets[2][SEQUENCES_MOST 
     pick_sequences(asked, offsets, random);
 }
 
-/* HEADROOM_TEST_SEED and HEADROOM_TEST_SAMPLES look elsewhere and longer. */
-static int64_t from_environment(const char *name, int64_t otherwise)
-{
-  const char *text = getenv(name);
-  return text && *text ? strtoll(text, NULL, 10) : otherwise;
-}
-
 static void check_combinations(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  uint64_t random = (uint64_t)from_environment("HEADROOM_TEST_SEED", 20261121);
+  uint64_t random = seed_of_run();
   int64_t samples = from_environment("HEADROOM_TEST_SAMPLES", 80);
   for (int64_t i = 0; i < samples; i++) {
     int32_t offsets[2][SEQUENCES_MOST + 1];
@@ -177,6 +212,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_kernel_agrees_with_the_formula_for_all_heads_and_dims),
       cmocka_unit_test(every_kernel_agrees_with_the_formula_for_lengths_that_break_tiles),
+      cmocka_unit_test(every_kernel_agrees_with_the_formula_for_head_sizes_in_steps_of_8),
       cmocka_unit_test(every_kernel_agrees_with_the_formula_for_combinations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
