@@ -1,11 +1,13 @@
-/* How near attention on the CPU comes to what bounds it: a line a problem, with its share of the sum bound, the time of all
- * products and then of all exponentials at the rates of the loops that `headroom devices --probe` runs.
+/* How near attention on the CPU comes to what bounds it: a line a problem, with its share of the sum bound, the time of
+ * all products and then of all exponentials at the rates of the loops that `headroom devices --probe` runs.
  *   attention_bounds [THREADS] [DTYPE] [KERNEL]
- * A shared machine's rates change by the second, so kernel and loops take turns on as many threads, every share is of the
- * rates just before and after that run, and what counts is the median. Causal products are counted without masked entries. */
+ * A shared machine's rates change by the second, so kernel and loops take turns on as many threads, every share is of
+ * the rates just before and after that run, and what counts is the median. Causal products are counted without masked
+ * entries. */
 #include "base/error.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/device/clock.h"
+#include "runtime/measure/statistics.h"
 
 #include <headroom/headroom.h>
 
@@ -94,16 +96,10 @@ static hr_status make(turns *t, const hr_attention *a, const char *kernel, hr_er
   return hr_buffer_create(t->device, hr_plan_workspace_bytes(t->plan) + 64, &t->operands[4], error);
 }
 
-static int by_size(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
+/* Sorts them, too. */
 static double median(double *x)
 {
-  qsort(x, TURNS, sizeof *x, by_size);
-  return x[TURNS / 2];
+  return hr_median_of(x, TURNS).value;
 }
 
 static void print(turns *t, const hr_attention *a, double flops)
@@ -111,11 +107,11 @@ static void print(turns *t, const hr_attention *a, double flops)
   double ns = median(t->ns), of_sum = median(t->of_sum);
   printf("%-4s %3lld %5lld %-6s %2lld/%lld/%-2lld %8.2f ms %5.0f GFLOP/s  products %5.0f GFLOP/s exp %5.2f G/s  "
          "%3.0f%% of the sum bound (%.0f to %.0f), %3.0f%% of the larger  %s\n",
-         hr_dtype_name(a->dtype), (long long)a->qk_dim, (long long)a->q_len, a->mask == HR_MASK_CAUSAL ? "causal" : "all",
-         (long long)a->q_heads, (long long)a->k_heads, (long long)a->v_heads, ns * 1e-6, flops / ns,
-         median(t->products_per_s) * 1e-9, median(t->exponentials_per_s) * 1e-9, 100 * of_sum,
-         100 * t->of_sum[TURNS / 4], 100 * t->of_sum[TURNS - 1 - TURNS / 4], 100 * median(t->of_larger),
-         hr_plan_kernel(t->plan));
+         hr_dtype_name(a->dtype), (long long)a->qk_dim, (long long)a->q_len,
+         a->mask == HR_MASK_CAUSAL ? "causal" : "all", (long long)a->q_heads, (long long)a->k_heads,
+         (long long)a->v_heads, ns * 1e-6, flops / ns, median(t->products_per_s) * 1e-9,
+         median(t->exponentials_per_s) * 1e-9, 100 * of_sum, 100 * t->of_sum[TURNS / 4],
+         100 * t->of_sum[TURNS - 1 - TURNS / 4], 100 * median(t->of_larger), hr_plan_kernel(t->plan));
   fflush(stdout);
 }
 

@@ -1,11 +1,12 @@
-/* Two attention kernels by turns, on the same operands: a line a call, with both times and the ratio of the second to the
- * first.
+/* Two attention kernels by turns, on the same operands: a line a call, with both times and the ratio of the second to
+ * the first.
  *   attention_by_turns KERNEL KERNEL [DTYPES [LENGTHS [DEVICE]]]      "bf16 tf32", "2048 16384", …
- * Times are the device's own; what counts is the median of the ratios. Sampled rows of both are compared with the float64
- * reference first. */
+ * Times are the device's own; what counts is the median of the ratios. Sampled rows of both are compared with the
+ * float64 reference first. */
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/device/device.h"
+#include "runtime/measure/statistics.h"
 
 #include <headroom/headroom.h>
 
@@ -21,8 +22,8 @@ typedef struct shape {
   bool causal;
 } shape;
 
-static const shape shapes[] = {{4, 12, 12, 12, 64, false},   {1, 32, 32, 32, 128, false}, {1, 32, 8, 8, 128, false},
-                               {1, 32, 4, 16, 64, false},    {1, 8, 8, 8, 256, false},    {1, 32, 32, 32, 128, true}};
+static const shape shapes[] = {{4, 12, 12, 12, 64, false}, {1, 32, 32, 32, 128, false}, {1, 32, 8, 8, 128, false},
+                               {1, 32, 4, 16, 64, false},  {1, 8, 8, 8, 256, false},    {1, 32, 32, 32, 128, true}};
 
 typedef struct contender {
   hr_plan *plan;
@@ -87,8 +88,7 @@ static hr_status take_turns(turns *t, double times[2][PAIRS], double *ratios, hr
   for (int i = -1; i < PAIRS; i++) { /* the first brings pages and programs in */
     double time_ns[2];
     for (int k = 0; k < 2; k++)
-      HR_TRY(
-          t->device->backend->time_runs(t->device, run, &t->of[k], 1, &t->of[k].recording, &time_ns[k], error));
+      HR_TRY(t->device->backend->time_runs(t->device, run, &t->of[k], 1, &t->of[k].recording, &time_ns[k], error));
     if (i < 0)
       continue;
     times[0][i] = time_ns[0], times[1][i] = time_ns[1];
@@ -108,26 +108,15 @@ static void release(turns *t)
     hr_buffer_free(t->operands[i]);
 }
 
-static int by_size(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median(double *values)
-{
-  qsort(values, PAIRS, sizeof *values, by_size);
-  return values[PAIRS / 2];
-}
-
 static void print(const turns *t, const hr_attention *a, double times[2][PAIRS], double *ratios)
 {
-  double ratio = median(ratios);
+  double ratio = hr_median_of(ratios, PAIRS).value; /* sorts them, too */
   printf("%-4s batch %" PRId64 " heads %2" PRId64 "/%2" PRId64 "/%2" PRId64 " d %3" PRId64 " s %5" PRId64 "%s",
          hr_dtype_name(a->dtype), a->batch, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->q_len,
          a->mask == HR_MASK_CAUSAL ? " causal" : "       ");
   for (int k = 0; k < 2; k++)
-    printf(" %9.3f ms %6zu MiB", median(times[k]) * 1e-6, hr_plan_workspace_bytes(t->of[k].plan) >> 20);
+    printf(" %9.3f ms %6zu MiB", hr_median_of(times[k], PAIRS).value * 1e-6,
+           hr_plan_workspace_bytes(t->of[k].plan) >> 20);
   printf("  %.2f (%.2f to %.2f)  %s | %s\n", ratio, ratios[0], ratios[PAIRS - 1], hr_plan_configuration(t->of[0].plan),
          hr_plan_configuration(t->of[1].plan));
   fflush(stdout);

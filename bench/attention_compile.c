@@ -1,19 +1,20 @@
 /* What the first attention call of a shape waits for: NVRTC, and from then on the cache on disk.
  *   attention_compile [ARCHITECTURE]     sm_90a if none is named; needs NVRTC
- * A row a kernel and a problem, in ms: compiling with the cache empty, finding the result in it afterwards, and with a GPU
- * a whole plan with the cache full: finding, loading onto the GPU, cuBLASLt's choice of algorithms. Of the last two the
- * median of 5. */
+ * A row a kernel and a problem, in ms: compiling with the cache empty, finding the result in it afterwards, and with a
+ * GPU a whole plan with the cache full: finding, loading onto the GPU, cuBLASLt's choice of algorithms. Of the last two
+ * the median of 5. */
 #include "runtime/cuda/attention.h"
 #include "runtime/cuda/cache.h"
 #include "runtime/cuda/program.h"
+#include "runtime/device/clock.h"
+#include "runtime/measure/statistics.h"
 
-#include <headroom/headroom.h>
 #include <dirent.h>
+#include <headroom/headroom.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SHARED_MOST ((size_t)227 << 10) /* bytes of a block on compute capability 9.0 */
@@ -26,8 +27,8 @@ typedef struct shape {
   bool causal, modified;
 } shape;
 
-static const shape shapes[] = {{64, 64, false, false},  {64, 64, true, false},    {128, 128, false, false},
-                               {128, 128, true, false}, {192, 128, true, false},  {256, 256, false, false},
+static const shape shapes[] = {{64, 64, false, false},  {64, 64, true, false},   {128, 128, false, false},
+                               {128, 128, true, false}, {192, 128, true, false}, {256, 256, false, false},
                                {256, 256, true, false}, {128, 128, true, true}};
 
 static hr_attention attention_of(const shape *s, hr_dtype dtype)
@@ -90,19 +91,6 @@ static const kernel kernels[] = {
 
 /* ---- times ---- */
 
-static double now_ms(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
-
-static int by_size(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static void empty_folder(const char *folder)
 {
   char path[HR_CACHE_PATH_SIZE + 300];
@@ -132,10 +120,10 @@ static double build_ms(bench *b, const kernel *k, const hr_attention *a)
   k->define(a, defines);
   /* NVRTC keeps results of its own, by source and options, where a driver is: ask it for what it cannot know. */
   snprintf(defines + strlen(defines), sizeof defines - strlen(defines), " HR_RUN_%ld", (long)getpid());
-  double start = now_ms();
+  double start_ns = hr_clock_ns();
   hr_status status = hr_program_build(&b->nvrtc, &program, b->folder, &image, &bytes, &b->error);
   free(image);
-  return status == HR_OK ? now_ms() - start : (double)NAN;
+  return status == HR_OK ? (hr_clock_ns() - start_ns) * 1e-6 : (double)NAN;
 }
 
 /* By a device that has no program loaded yet. */
@@ -146,9 +134,9 @@ static double plan_ms(bench *b, const kernel *k, const hr_attention *a)
   double time = (double)NAN;
   if (hr_device_open("cuda:0", 0, &device, &b->error) != HR_OK)
     return time;
-  double start = now_ms();
+  double start_ns = hr_clock_ns();
   if (hr_plan_attention(device, a, k->name, &plan, &b->error) == HR_OK)
-    time = now_ms() - start;
+    time = (hr_clock_ns() - start_ns) * 1e-6;
   hr_plan_free(plan);
   hr_device_close(device);
   return time;
@@ -164,8 +152,7 @@ static double median(bench *b, const kernel *k, const hr_attention *a,
     if (isnan(times[i]))
       return times[i];
   }
-  qsort(times, CACHED, sizeof *times, by_size);
-  return times[CACHED / 2];
+  return hr_median_of(times, CACHED).value;
 }
 
 static bool measure(bench *b, const kernel *k, const shape *s)

@@ -1,16 +1,16 @@
 /* How near the operations on rows come to a copy: a line an operation and a row's length, in GB/s and as a share.
  *   row_rates [DEVICE] [DTYPES] [OPERATIONS] [LENGTHS] [KERNEL]      cuda:0 "bf16 fp32" "softmax rotary" "4096 50257"
- * Operation and copy of as many bytes take turns, and what counts is the median of the ratios. On a GPU the times are the
- * device's own, tensors take 512 MiB, far beyond the L2, and sampled rows are first compared with the reference. On a
- * processor, where others take cores and memory for seconds at a time, one thread has the work, in an eighth of it, which
- * still lies beyond the caches, and the time is what the thread had a core for. */
+ * Operation and copy of as many bytes take turns, and what counts is the median of the ratios. On a GPU the times are
+ * the device's own, tensors take 512 MiB, far beyond the L2, and sampled rows are first compared with the reference. On
+ * a processor, where others take cores and memory for seconds at a time, one thread has the work, in an eighth of it,
+ * which still lies beyond the caches, and the time is what the thread had a core for. */
 #include "base/error.h"
 #include "runtime/cuda/cuda.h"
+#include "runtime/measure/statistics.h"
 
 #include <headroom/headroom.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -59,9 +59,8 @@ static hr_status run_copy(void *context, hr_error *error)
   }
   const hr_cuda *cuda = t->device->state;
   HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status =
-      HR_CU(&cuda->driver, cuMemcpyDtoDAsync_v2,
-            ((cu_address)(uintptr_t)to, (cu_address)(uintptr_t)from, t->copied, cuda->stream), error);
+  hr_status status = HR_CU(&cuda->driver, cuMemcpyDtoDAsync_v2,
+                           ((cu_address)(uintptr_t)to, (cu_address)(uintptr_t)from, t->copied, cuda->stream), error);
   hr_cuda_leave(cuda);
   return status;
 }
@@ -122,20 +121,13 @@ static void release(turns *t)
   hr_plan_free(t->plan);
 }
 
-static int by_size(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static void print(const turns *t, const hr_rows *rows, int64_t bytes, double *times, double *ratios)
 {
-  qsort(times, PAIRS, sizeof *times, by_size);
-  qsort(ratios, PAIRS, sizeof *ratios, by_size);
+  double ns = hr_median_of(times, PAIRS).value, ratio = hr_median_of(ratios, PAIRS).value; /* sorts them, too */
   printf("%-10s %-4s %8lld x %-6lld %9.1f us %7.1f GB/s %5.1f%% of a copy (%.1f to %.1f)  %s %s\n",
          hr_rows_operation_name(rows->operation), hr_dtype_name(rows->dtype), (long long)rows->rows,
-         (long long)rows->columns, times[PAIRS / 2] * 1e-3, (double)bytes / times[PAIRS / 2], 100 * ratios[PAIRS / 2],
-         100 * ratios[0], 100 * ratios[PAIRS - 1], hr_plan_kernel(t->plan), hr_plan_configuration(t->plan));
+         (long long)rows->columns, ns * 1e-3, (double)bytes / ns, 100 * ratio, 100 * ratios[0], 100 * ratios[PAIRS - 1],
+         hr_plan_kernel(t->plan), hr_plan_configuration(t->plan));
   fflush(stdout);
 }
 
