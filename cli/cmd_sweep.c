@@ -108,7 +108,8 @@ static int report(void *context, const hr_sweep_progress *now)
 }
 
 /* Each process of a machine takes a GPU of its own where none is named: "cuda". A launcher that shows each process only
- * its own GPU calls that one number 0. On the CPU each takes its part of the cores, unless it is told how many threads. */
+ * its own GPU calls that one number 0. On the CPU each takes its part of the cores, unless it is told how many
+ * threads. */
 static int open_device(const cli_run *run, sweep_job *job)
 {
   const char *name = run->options.device ? run->options.device : "cpu";

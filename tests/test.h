@@ -23,16 +23,17 @@
       fail_msg("%s: %s", #call, (error).message); \
   } while (0)
 
-/** Whether HEADROOM_TEST, words separated by spaces, asks for `what`: "thorough" is every size in every format, of which
- *  otherwise some take turns; "gpu" leaves out kernels of processors; "few" is what a sanitizer has time for; "required"
- *  fails where a kernel that was to be tested does not run on this machine. */
+/** Whether HEADROOM_TEST, words separated by spaces, asks for `what`: "thorough" is every size in every format, of
+ *  which otherwise some take turns; "gpu" leaves out kernels of processors; "few" is what a sanitizer has time for;
+ *  "required" fails where a kernel that was to be tested does not run on this machine. */
 static inline bool test_asks_for(const char *what)
 {
   const char *asked = getenv("HEADROOM_TEST");
   return asked && strstr(asked, what) != NULL;
 }
 
-/** With formats among the words of HEADROOM_TEST, whether `dtype` is none of them: so that processes can share the work. */
+/** With formats among the words of HEADROOM_TEST, whether `dtype` is none of them: so that processes can share the
+ *  work. */
 static inline bool test_leaves_out(hr_dtype dtype)
 {
   bool named = false;

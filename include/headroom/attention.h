@@ -34,8 +34,8 @@ typedef struct hr_strides {
  *
  *  Shapes: Q [batch, q_len, q_heads, qk_dim], K [batch, kv_len, k_heads, qk_dim], V [batch, kv_len, v_heads, v_dim],
  *  O [batch, q_len, q_heads, v_dim]; the strides say where they lie. Query head i reads K head
- *  i / (q_heads / k_heads) and V head i / (q_heads / v_heads): equal heads are MHA, k_heads == v_heads is GQA, both 1 is
- *  MQA, and all different is DiffQKV (SIGMA, arXiv 2501.13629, section 2).
+ *  i / (q_heads / k_heads) and V head i / (q_heads / v_heads): equal heads are MHA, k_heads == v_heads is GQA, both 1
+ *  is MQA, and all different is DiffQKV (SIGMA, arXiv 2501.13629, section 2).
  *
  *  Variable lengths: `batch` sequences of different lengths one after the other, Q [q_total, q_heads, qk_dim],
  *  K [kv_total, k_heads, qk_dim] and so on. Where each begins is told at the run (hr_attention_arguments in device.h);
@@ -46,10 +46,10 @@ typedef struct hr_strides {
  *
  *  A query that sees no key (masked, or kv_len is 0) has O = 0 and log-sum-exp −inf, whatever V holds. Otherwise
  *  NaN and infinities do what the formula does with them: a query that sees a score that is NaN or +inf, or no score
- *  above −inf, gets NaN (log-sum-exp then: not finite, and −inf in the last case), and a NaN or infinity in V[j] goes to
- *  every query that sees key j. It may also make NaN (0 · NaN) of queries of the same sequence and head that see other
- *  keys but not key j, as fast kernels multiply whole tiles. Q and K of keys that are not seen, gaps between strides and
- *  what lies behind the last row never reach a result. */
+ *  above −inf, gets NaN (log-sum-exp then: not finite, and −inf in the last case), and a NaN or infinity in V[j] goes
+ *  to every query that sees key j. It may also make NaN (0 · NaN) of queries of the same sequence and head that see
+ *  other keys but not key j, as fast kernels multiply whole tiles. Q and K of keys that are not seen, gaps between
+ *  strides and what lies behind the last row never reach a result. */
 typedef struct hr_attention {
   size_t struct_size;           /* sizeof(hr_attention), set by hr_attention_default() */
   int64_t batch, q_len, kv_len; /* lengths may be 0 */
@@ -70,9 +70,9 @@ typedef struct hr_attention {
 /** One head of size 64 over one token, bf16, causal, packed. */
 HR_API hr_attention hr_attention_default(void);
 
-/** HR_OK when heads, dims and batch are positive, lengths and strides not negative, K and V heads divide the query heads,
- *  the scale is finite, the soft cap finite and not negative, no two elements of O share a place and all counts fit 63
- *  bits (with variable lengths the totals 31); otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in
+/** HR_OK when heads, dims and batch are positive, lengths and strides not negative, K and V heads divide the query
+ *  heads, the scale is finite, the soft cap finite and not negative, no two elements of O share a place and all counts
+ *  fit 63 bits (with variable lengths the totals 31); otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in
  *  `error`. */
 HR_API hr_status hr_attention_check(const hr_attention *attention, hr_error *error);
 
@@ -95,10 +95,10 @@ HR_API const char *hr_layout_name(hr_layout layout);
 /** Reads a name. HR_ERROR_NOT_FOUND for any other; *layout is then untouched. */
 HR_API hr_status hr_layout_parse(const char *name, hr_layout *layout);
 
-/** Sets the strides of all four operands, from the sizes that are set already. Packed QKV: a row is the q_heads heads of
- *  Q, then those of K, then those of V, so that K's address is q_heads·qk_dim elements behind Q's and V's k_heads·qk_dim
- *  behind K's; O is [batch, length, heads, dim]. HR_ERROR_INVALID for packed QKV with q_len other than kv_len, a layout
- *  outside the list, or sizes that do not pass hr_attention_check(); HR_ERROR_OVERFLOW. */
+/** Sets the strides of all four operands, from the sizes that are set already. Packed QKV: a row is the q_heads heads
+ *  of Q, then those of K, then those of V, so that K's address is q_heads·qk_dim elements behind Q's and V's
+ *  k_heads·qk_dim behind K's; O is [batch, length, heads, dim]. HR_ERROR_INVALID for packed QKV with q_len other than
+ *  kv_len, a layout outside the list, or sizes that do not pass hr_attention_check(); HR_ERROR_OVERFLOW. */
 HR_API hr_status hr_attention_set_layout(hr_attention *attention, hr_layout layout, hr_error *error);
 
 typedef enum hr_attention_operand { HR_OPERAND_Q, HR_OPERAND_K, HR_OPERAND_V, HR_OPERAND_O } hr_attention_operand;

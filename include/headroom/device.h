@@ -23,11 +23,11 @@ typedef struct hr_plan hr_plan;
  *  HR_ERROR_NOT_FOUND for another name, HR_ERROR_UNAVAILABLE where the machine lacks it. */
 HR_API hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_error *error);
 
-/** As hr_device_open() for one of `parts` processes of this machine that measure at the same time; `part`: 0 … parts − 1. A
- *  CPU has cores / parts threads then, at least one. Where nothing has bound the process (its affinity mask holds the
- *  whole machine), it is bound to that many cores of its own: calling thread, and threads that it starts afterwards. With
- *  more processes than cores several have the same. Other devices are opened as they are. HR_ERROR_INVALID for a part
- *  that is not 0 … parts − 1. */
+/** As hr_device_open() for one of `parts` processes of this machine that measure at the same time, the part-th from 0.
+ *  A CPU has cores / parts threads then, at least one. Where nothing has bound the process (its affinity mask holds the
+ *  whole machine), it is bound to that many cores of its own: calling thread, and threads that it starts afterwards.
+ *  With more processes than cores several have the same. Other devices are opened as they are. HR_ERROR_INVALID unless
+ *  0 ≤ part < parts. */
 HR_API hr_status hr_device_open_part(const char *name, int part, int parts, hr_device **device, hr_error *error);
 
 /** Closes a device; NULL is allowed. */
@@ -40,11 +40,11 @@ HR_API const char *hr_device_name(const hr_device *device);
  *  HR_ERROR_UNSUPPORTED for "reference", which has no speed to describe. */
 HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);
 
-/** As hr_device_detect(), then measures for two seconds, on a GPU six: what its instructions reach (`ceilings`), and the
- *  library's best products and a streaming copy, which replace the estimated rates. A rate that other programs kept from settling stays an estimate, and
- *  hardware->calibration then HR_CALIBRATION_ESTIMATED. HR_ERROR_UNSUPPORTED for a device without rates,
- *  HR_ERROR_UNAVAILABLE where it has neither a kernel for products nor loops. `progress` (may be NULL) is asked every
- *  some milliseconds; HR_ERROR_INTERRUPTED once it says stop, *hardware is then untouched. */
+/** As hr_device_detect(), then measures for two seconds, on a GPU six: what its instructions reach (`ceilings`), and
+ *  the library's best products and a streaming copy, which replace the estimated rates. A rate that other programs kept
+ *  from settling stays an estimate, and hardware->calibration then HR_CALIBRATION_ESTIMATED. HR_ERROR_UNSUPPORTED for a
+ *  device without rates, HR_ERROR_UNAVAILABLE where it has neither a kernel for products nor loops. `progress` (may be
+ *  NULL) is asked every some milliseconds; HR_ERROR_INTERRUPTED once it says stop, *hardware is then untouched. */
 HR_API hr_status hr_device_probe(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
                                  hr_error *error);
 
@@ -122,8 +122,8 @@ HR_API bool hr_kernel_runs(const hr_device *device, const char *kernel, char *wh
 
 /** Prepares C = A B; hr_gemm_a(), hr_gemm_b() and hr_gemm_c() say how large its operands are. `kernel` is a name of
  *  hr_kernels() or of a family (hr_kernel_is()), of which the best that supports the problem is taken, or NULL for the
- *  best of all; the plan says which was taken and why better ones were passed over. The caller owns *plan. HR_ERROR_UNSUPPORTED with the reason when none does; errors of
- *  hr_gemm_check(). */
+ *  best of all; the plan says which was taken and why better ones were passed over. The caller owns *plan.
+ *  HR_ERROR_UNSUPPORTED with the reason when none does; errors of hr_gemm_check(). */
 HR_API hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan,
                               hr_error *error);
 
@@ -151,8 +151,8 @@ HR_API void hr_plan_free(hr_plan *plan);
 HR_API const char *hr_plan_kernel(const hr_plan *plan);
 HR_API const char *hr_plan_passed_over(const hr_plan *plan); /* see hr_plan_kernel() */
 
-/** What the kernel is set to for this problem ("algo 66, tile 128x256, …, choice 3 of 8"), "" where there is nothing to set. Lives as
- *  long as the plan. */
+/** What the kernel is set to for this problem ("algo 66, tile 128x256, …, choice 3 of 8"), "" where there is nothing to
+ *  set. Lives as long as the plan. */
 HR_API const char *hr_plan_configuration(const hr_plan *plan);
 
 /** Bytes of workspace that a run needs; 0 for none. */

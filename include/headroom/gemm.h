@@ -17,9 +17,9 @@ extern "C" {
  *
  *  Strides are in elements and 0 where nothing lies between: rows follow each other, and so do batches. A leading
  *  dimension is from one stored row to the next and at least as long as a row; nothing is read or written in the gap.
- *  Batches of C must not overlap: each begins behind the one before, or they lie side by side within the rows of ldc, as
- *  heads do in [tokens, heads, n]. Those of A and B may lie anyhow; a broadcast operand is one matrix that every batch
- *  reads. */
+ *  Batches of C must not overlap: each begins behind the one before, or they lie side by side within the rows of ldc,
+ *  as heads do in [tokens, heads, n]. Those of A and B may lie anyhow; a broadcast operand is one matrix that every
+ *  batch reads. */
 typedef struct hr_gemm {
   size_t struct_size; /* sizeof(hr_gemm), set by hr_gemm_default() */
   int64_t m, n, k;

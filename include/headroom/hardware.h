@@ -78,7 +78,8 @@ typedef struct hr_hardware {
   int64_t blocks_per_multiprocessor;        /* matrix tiles in flight on each */
   double clock_hz;                          /* boost clock */
   double dense_flops_per_s[HR_DTYPE_COUNT]; /* datasheet, without sparsity; 0: the device has no such units. Of this
-                                               machine's CPU: instruction set × cores × the clock that the system tells */
+                                               machine's CPU: instruction set × cores × the clock that the system
+                                               tells */
   double library_share[HR_DTYPE_COUNT];     /* best library product / dense rate; 0: not known, 0.75 is assumed. Above 1
                                                where a probed CPU runs at a higher clock than the system tells */
 
@@ -147,7 +148,7 @@ HR_API double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dt
 /** "product", "exp", "read", "copy". Static storage. */
 HR_API const char *hr_ceiling_kind_name(hr_ceiling_kind kind);
 
-/** "datasheet", "published", "measured". Static storage. */
+/** "estimated", "datasheet", "published", "measured". Static storage. */
 HR_API const char *hr_calibration_name(hr_calibration calibration);
 
 #ifdef __cplusplus

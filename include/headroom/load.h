@@ -28,8 +28,8 @@ HR_API hr_status hr_load_hardware(const char *what, hr_hardware *hardware, hr_er
 HR_API hr_status hr_load_probed(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
                                 hr_error *error);
 
-/** Writes "; did you mean a, b or c?" to `text` with the (at most 3) names nearest to `wanted` by edit distance, nearest
- *  first; an empty text when none is near. */
+/** Writes "; did you mean a, b or c?" to `text` with the (at most 3) names nearest to `wanted` by edit distance,
+ *  nearest first; an empty text when none is near. */
 HR_API void hr_suggest_names(const char *wanted, const char *const *names, size_t count, char *text, size_t size);
 
 #ifdef __cplusplus

@@ -62,8 +62,8 @@ HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, con
                                 const hr_hardware *hardware, const hr_prediction *prediction,
                                 const hr_measurement *measurement, hr_error *error);
 
-/** `layer`: the operators of one layer with their shares of its time, measured where they could be; their sum against the
- *  whole. */
+/** `layer`: the operators of one layer with their shares of its time, measured where they could be; their sum against
+ *  the whole. */
 HR_API hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,
                                  const hr_hardware *hardware, const hr_layer *layer, hr_error *error);
 
@@ -73,8 +73,8 @@ typedef struct hr_kernel_measurement {
   hr_measurement measurement;
 } hr_kernel_measurement;
 
-/** `attention`: one call and `count` kernels that were measured on it; `prediction` may be NULL. HR_ERROR_UNSUPPORTED for
- *  variable lengths. */
+/** `attention`: one call and `count` kernels that were measured on it; `prediction` may be NULL. HR_ERROR_UNSUPPORTED
+ *  for variable lengths. */
 HR_API hr_status hr_report_attention(FILE *out, const hr_report_options *options, const hr_attention *attention,
                                      const hr_hardware *hardware, const hr_prediction *prediction,
                                      const hr_kernel_measurement *runs, size_t count, hr_error *error);

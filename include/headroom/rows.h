@@ -1,4 +1,5 @@
-/* Operations on rows: what a layer does beside its products. Thread safety: hr_rows is a value, the functions are pure. */
+/* Operations on rows: what a layer does beside its products. Thread safety: hr_rows is a value, the functions are
+ * pure. */
 #ifndef HEADROOM_ROWS_H
 #define HEADROOM_ROWS_H
 

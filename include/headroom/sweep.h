@@ -61,8 +61,8 @@ typedef struct hr_sweep_about {
 HR_API hr_status hr_sweep_from_json(const char *text, size_t length, const char *input, const char *which, bool small,
                                     hr_sweep **sweep, hr_error *error);
 
-/** Reads a sweep of the catalogue ("fig24"), of a file ("my.json", any name with '/' or ending in ".json"), or one of the
- *  several of a file ("my.json#wide"). HR_ERROR_NOT_FOUND with near names; errors of hr_sweep_from_json(). */
+/** Reads a sweep of the catalogue ("fig24"), of a file ("my.json", any name with '/' or ending in ".json"), or one of
+ *  the several of a file ("my.json#wide"). HR_ERROR_NOT_FOUND with near names; errors of hr_sweep_from_json(). */
 HR_API hr_status hr_sweep_load(const char *what, bool small, hr_sweep **sweep, hr_error *error);
 
 /** Frees a sweep; NULL is allowed. */
@@ -174,7 +174,8 @@ typedef struct hr_sweep_row {
 } hr_sweep_row;
 
 /** The last row of every point of the sweep, as a run with these options on this device would have written it; all
- *  points, whatever is chosen. *found is how many have one. The caller frees *rows (point_count of them) with free(). */
+ *  points, whatever is chosen. *found is how many have one. The caller frees *rows (point_count of them) with
+ *  free(). */
 HR_API hr_status hr_sweep_rows(const hr_sweep *sweep, const hr_device *device, hr_store *store,
                                const hr_sweep_options *options, hr_sweep_row **rows, int64_t *found, hr_error *error);
 

@@ -11,8 +11,8 @@ const char *hr_name_of(const char *const *names, size_t count, int value);
 /** The index of `name`; HR_ERROR_NOT_FOUND (and *value untouched) if the table lacks it or `name` is NULL. */
 hr_status hr_name_find(const char *const *names, size_t count, const char *name, int *value);
 
-/** Makes text from elsewhere fit to print on one line: control characters, which could steer a terminal, and what is not
- *  UTF-8 become '?'; a last character that was cut is dropped. */
+/** Makes text from elsewhere fit to print on one line: control characters, which could steer a terminal, and what is
+ *  not UTF-8 become '?'; a last character that was cut is dropped. */
 void hr_one_line(char *text);
 
 /** Makes bytes UTF-8: what is not becomes '?', a last character that was cut is dropped. Control characters stay. */

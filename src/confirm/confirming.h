@@ -38,8 +38,8 @@ typedef struct hr_confirming {
 /** Lists the findings that have a change. (jobs.c) */
 void hr_confirm_list(hr_confirming *c);
 
-/** Chooses the largest size at which all that the findings need fits the budget and the memory; fills workload, jobs and
- *  before. (jobs.c) */
+/** Chooses the largest size at which all that the findings need fits the budget and the memory; fills workload, jobs
+ *  and before. (jobs.c) */
 hr_status hr_confirm_choose(hr_confirming *c, hr_error *error);
 
 /** About how long one execution of each of a job's products takes here, and the job in all, ns. */

@@ -52,7 +52,8 @@ void hr_json_put_memory(hr_json document, const hr_memory *memory);
 /** "label     text" with the label in 14 columns and the text wrapped; in Markdown a list item. */
 void hr_put_field(const hr_document *document, const char *label, const char *format, ...) HR_PRINTF(3, 4);
 
-/** What a measurement's median_low_ns and median_high_ns are the ends of: "95% interval", or of few samples "all from". */
+/** What a measurement's median_low_ns and median_high_ns are the ends of: "95% interval", or of few samples "all
+ *  from". */
 const char *hr_interval_words(const hr_measurement *m);
 
 /** A heading of a section of a table or Markdown document, with an empty line before it. */

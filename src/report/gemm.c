@@ -127,6 +127,17 @@ static hr_table *one_row(const gemm_report *r)
   return table;
 }
 
+static void put_conditions_json(hr_json measurement, const hr_measurement *m)
+{
+  const hr_conditions *c = &m->conditions;
+  hr_json conditions = hr_json_put_object(measurement, "conditions");
+  hr_json_put_number(conditions, "clock_hz", has_time(m) ? c->clock_hz : NAN);
+  hr_json_put_number(conditions, "memory_clock_hz", has_time(m) ? c->memory_clock_hz : NAN);
+  hr_json_put_number(conditions, "power_w", has_time(m) ? c->power_w : NAN);
+  hr_json_put_number(conditions, "temperature_c", has_time(m) ? c->temperature_c : NAN);
+  hr_json_put_text(conditions, "throttled_by", c->throttled_by[0] ? c->throttled_by : NULL);
+}
+
 static void put_measurement_json(hr_json document, const gemm_report *r)
 {
   const hr_measurement *m = r->measurement;
@@ -168,13 +179,7 @@ static void put_measurement_json(hr_json document, const gemm_report *r)
   hr_json_put_number(json, "peak_bytes", m->peak_bytes);
   hr_json_put_number(json, "max_error", m->max_error);
   hr_json_put_count(json, "rows_checked", m->rows_checked);
-  const hr_conditions *c = &m->conditions;
-  hr_json conditions = hr_json_put_object(json, "conditions");
-  hr_json_put_number(conditions, "clock_hz", has_time(m) ? c->clock_hz : NAN);
-  hr_json_put_number(conditions, "memory_clock_hz", has_time(m) ? c->memory_clock_hz : NAN);
-  hr_json_put_number(conditions, "power_w", has_time(m) ? c->power_w : NAN);
-  hr_json_put_number(conditions, "temperature_c", has_time(m) ? c->temperature_c : NAN);
-  hr_json_put_text(conditions, "throttled_by", c->throttled_by[0] ? c->throttled_by : NULL);
+  put_conditions_json(json, m);
 }
 
 static void put_gemm_json(hr_json json, const gemm_report *r)

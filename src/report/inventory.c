@@ -86,7 +86,8 @@ static hr_table *library_table(const hr_library *libraries, size_t count)
   return table;
 }
 
-/* The table, and below it, for people, where threads and memory of a CPU lie, ceilings, why devices are missing, and the libraries. */
+/* The table, and below it, for people, where threads and memory of a CPU lie, ceilings, why devices are missing, and
+ * the libraries. */
 static hr_status write_devices(const hr_document *document, const hr_device_report *devices, size_t count,
                                const hr_library *libraries, size_t library_count, hr_error *error)
 {
@@ -165,7 +166,8 @@ static const hr_column kernel_columns[] = {
 
 #define DEVICES_MAX 4
 
-/* The devices that kernels name, each opened once, or why not: what concerns all of a device's kernels is said once below. */
+/* The devices that kernels name, each opened once, or why not: what concerns all of a device's kernels is said once
+ * below. */
 typedef struct opened_devices {
   size_t count;
   const char *names[DEVICES_MAX];

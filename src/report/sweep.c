@@ -36,7 +36,8 @@ static const hr_column point_columns[] = {
     {"peak_bytes", NULL, HR_CELL_NUMBER, 0},
 };
 
-/* For people, of sweeps that compare ways of computing attention: the columns that such tables usually have, and ours. */
+/* For people, of sweeps that compare ways of computing attention: the columns that such tables usually have, and
+ * ours. */
 static const hr_column attention_columns[] = {
     {NULL, "Kernel", HR_CELL_TEXT, 0}, {NULL, "Tier", HR_CELL_TEXT, 0},     {NULL, "Q_N", HR_CELL_TEXT, 0},
     {NULL, "K_N", HR_CELL_TEXT, 0},    {NULL, "head_dim", HR_CELL_TEXT, 0}, {NULL, "heads", HR_CELL_TEXT, 0},

@@ -29,11 +29,11 @@ hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *po
   return status;
 }
 
-/* What one configuration takes. docs/measuring.md: warming up lasts until samples agree, on a GPU 120 ms; then at least 10
- * samples, until the interval is narrow or the time limit is over. A processor is shared with other programs, so that its
- * interval takes longer.
- * Held against, on an H200 in bf16: 7.1 s for 12 points of fig31, 7.6 s for 12 of fig47; on two cores of a Sapphire Rapids
- * Xeon: 10 s for the 14 points of fig7a, 16 s for the 32 of fig16; 2026-11-21. */
+/* What one configuration takes. docs/measuring.md: warming up lasts until samples agree, on a GPU 120 ms; then at least
+ * 10 samples, until the interval is narrow or the time limit is over. A processor is shared with other programs, so
+ * that its interval takes longer. Held against, on an H200 in bf16: 7.1 s for 12 points of fig31, 7.6 s for 12 of
+ * fig47; on two cores of a Sapphire Rapids Xeon: 10 s for the 14 points of fig7a, 16 s for the 32 of fig16;
+ * 2026-11-21. */
 static double measuring_ns(double run_ns, bool gpu)
 {
   const double prepare_ns = gpu ? 40e6 : 60e6; /* buffers, random data, checked rows */

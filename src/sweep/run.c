@@ -148,8 +148,8 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
   return hr_measure_gemm(device, &point->gemm, &options, measurement, error);
 }
 
-/* The shares of the rows are of what this device's instructions and library reached a moment ago; without that there are
- * none. A sweep that has nothing left to measure probes nothing. */
+/* The shares of the rows are of what this device's instructions and library reached a moment ago; without that there
+ * are none. A sweep that has nothing left to measure probes nothing. */
 static hr_status probe_once(hr_device *device, run_state *state, hr_hardware *hardware, hr_error *error)
 {
   hr_hardware own = {.struct_size = 0}, *rates = state->options->rates ? state->options->rates : &own;

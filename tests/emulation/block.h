@@ -1,4 +1,5 @@
-/* What runs on the emulated GPU: threads as fibers of one host thread, in warps, blocks and clusters. Inside of the driver. */
+/* What runs on the emulated GPU: threads as fibers of one host thread, in warps, blocks and clusters. Inside of the
+ * driver. */
 #pragma once
 #include "machine.h"
 #include "races.h"

@@ -1,4 +1,5 @@
-/* cuBLASLt's interface (runtime/cuda/cublaslt.h): products of the emulated GPU, summed in fp32 one term after the other. */
+/* cuBLASLt's interface (runtime/cuda/cublaslt.h): products of the emulated GPU, summed in fp32 one term after the
+ * other. */
 #include "machine.h"
 #include "memory.h"
 

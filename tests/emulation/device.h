@@ -1,5 +1,5 @@
-/* CUDA's built-ins for programs that g++ or clang++ compiles: what NVRTC declares by itself. Included before a program's
- * first line, with little else, so that compiling stays quick. */
+/* CUDA's built-ins for programs that g++ or clang++ compiles: what NVRTC declares by itself. Included before a
+ * program's first line, with little else, so that compiling stays quick. */
 #pragma once
 #include "machine.h"
 #include "ptx.h"
@@ -288,8 +288,8 @@ template <class T> inline void __stcg(T *at, T value)
 
 namespace shared_memory {
 
-/* An array of shared memory whose size the launch gives: what translate.cpp makes of `extern __shared__ T name[]`. Not in the
- * namespace of functions that a program calls its own by the same name. */
+/* An array of shared memory whose size the launch gives: what translate.cpp makes of `extern __shared__ T name[]`. Not
+ * in the namespace of functions that a program calls its own by the same name. */
 template <class T> struct dynamic_array {
   operator T *() const
   {

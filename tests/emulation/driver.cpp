@@ -1,5 +1,5 @@
-/* The CUDA driver's interface (runtime/cuda/driver.h) over threads of the host: a device "cuda:0" whose work is done when
- * it is asked for. HEADROOM_EMULATED_CAPABILITY (90) is the compute capability, such as 80, with as much shared
+/* The CUDA driver's interface (runtime/cuda/driver.h) over threads of the host: a device "cuda:0" whose work is done
+ * when it is asked for. HEADROOM_EMULATED_CAPABILITY (90) is the compute capability, such as 80, with as much shared
  * memory as such GPUs have. */
 #include "block.h"
 #include "image.h"

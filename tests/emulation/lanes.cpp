@@ -161,7 +161,8 @@ void barrier(unsigned number, unsigned threads, bool waits)
   pause();
 }
 
-/* Nobody comes to the next phase before all have read the votes of this one, which are there till the one after it ends. */
+/* Nobody comes to the next phase before all have read the votes of this one, which are there till the one after it
+ * ends. */
 bool barrier_any(bool vote)
 {
   block &b = *the.running->owner;

@@ -1,4 +1,5 @@
-/* Blocks and their warps, which take turns in an order that changes from launch to launch: some warps far ahead of others. */
+/* Blocks and their warps, which take turns in an order that changes from launch to launch: some warps far ahead of
+ * others. */
 #include "tensor.h"
 #include "threads.h"
 

@@ -1,6 +1,6 @@
-/* What a program meets when it runs on the emulated GPU: its threads' numbers, what waits for others, and the instructions
- * that need more than a thread. Programs include it through device.h; the emulated driver (libcuda.so.1) has the other
- * side. Functions without another word concern the thread that calls them.
+/* What a program meets when it runs on the emulated GPU: its threads' numbers, what waits for others, and the
+ * instructions that need more than a thread. Programs include it through device.h; the emulated driver (libcuda.so.1)
+ * has the other side. Functions without another word concern the thread that calls them.
  *
  * Addresses of shared memory are numbers of 32 bits, as in PTX: offsets in the block's window, with the block's rank in
  * its cluster above (SHARED_RANK). */

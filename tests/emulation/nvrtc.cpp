@@ -1,6 +1,7 @@
 /* NVRTC's interface over the host's C++ compiler: an image is a shared library of the host with its length in front.
  *
- * EMULATION_COMPILER, EMULATION_SOURCES (the folder of device.h) and EMULATION_DRIVER (what libraries link) are the build's. */
+ * EMULATION_COMPILER, EMULATION_SOURCES (the folder of device.h) and EMULATION_DRIVER (what libraries link) are the
+ * build's. */
 #include "image.h"
 #include "translate.h"
 

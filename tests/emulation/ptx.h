@@ -1,6 +1,7 @@
-/* PTX instructions as functions: translate.cpp turns `asm("cvt.rn.f16.f32 %0, %1;" …)` into ptx::cvt_rn_f16_f32(…), dots
- * becoming underscores, with the operands in the instruction's order, {…} as list(…) and a shape (m16n8k16) as the first
- * argument. An instruction that is missing here is an error of the compiler with its name. What they do: PTX manual. */
+/* PTX instructions as functions: translate.cpp turns `asm("cvt.rn.f16.f32 %0, %1;" …)` into ptx::cvt_rn_f16_f32(…),
+ * dots becoming underscores, with the operands in the instruction's order, {…} as list(…) and a shape (m16n8k16) as the
+ * first argument. An instruction that is missing here is an error of the compiler with its name. What they do: PTX
+ * manual. */
 #pragma once
 #include "machine.h"
 

@@ -9,8 +9,8 @@ namespace emulation {
 constexpr uint32_t UNDER_WAY = 0xFFFFFFFF;
 constexpr unsigned WORD = 2; /* bytes that are looked at together: an element, or two of fp8 */
 
-/* Of a word: who wrote it last, and who has read it since. Masks say which of the bytes; threads that use other bytes of it
- * take the place of those before, who are forgotten, so that some races of single bytes go unseen. */
+/* Of a word: who wrote it last, and who has read it since. Masks say which of the bytes; threads that use other bytes
+ * of it take the place of those before, who are forgotten, so that some races of single bytes go unseen. */
 struct cell {
   uint32_t write_clock, read_clock;
   uint16_t writer, reader;

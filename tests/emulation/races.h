@@ -1,8 +1,8 @@
-/* Accesses to a block's shared memory that no barrier orders. Programs are compiled with the hooks of -fsanitize=thread,
- * which end here: each thread has a vector clock, each word the threads that wrote and read it last (as FastTrack has it:
- * Flanagan and Freund, PLDI 2009). What orders: barriers, __syncwarp, mbarriers, waiting for one's own copies. Shuffles and
- * products of a warp do not. The hooks also see to it that accesses
- * lie within a buffer and, those of -fsanitize=alignment, that they are aligned. */
+/* Accesses to a block's shared memory that no barrier orders. Programs are compiled with the hooks of
+ * -fsanitize=thread, which end here: each thread has a vector clock, each word the threads that wrote and read it last
+ * (as FastTrack has it: Flanagan and Freund, PLDI 2009). What orders: barriers, __syncwarp, mbarriers, waiting for
+ * one's own copies. Shuffles and products of a warp do not. The hooks also see to it that accesses lie within a buffer
+ * and, those of -fsanitize=alignment, that they are aligned. */
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -26,8 +26,8 @@ void note_write(const void *data, unsigned bytes);
 /** A read by others than threads, of what this one knows of. */
 void check_read(const void *data, unsigned bytes);
 
-/** A copy that somebody else does for this thread: nobody may touch the bytes until note_arrival(), which says with which
- *  of the thread's clocks they were written; the thread's own is new when the copy begins. */
+/** A copy that somebody else does for this thread: nobody may touch the bytes until note_arrival(), which says with
+ *  which of the thread's clocks they were written; the thread's own is new when the copy begins. */
 void note_departure(const void *data, unsigned bytes);
 void note_arrival(const thread &t, const void *data, unsigned bytes, uint32_t clock);
 uint32_t next_clock(thread &t);

@@ -1,5 +1,5 @@
-/* Shared memory, and copies to it that are under way: most arrive as late as they may, some at once, so that both reading
- * too early and overwriting too early are seen. */
+/* Shared memory, and copies to it that are under way: most arrive as late as they may, some at once, so that both
+ * reading too early and overwriting too early are seen. */
 #include "block.h"
 #include "memory.h"
 

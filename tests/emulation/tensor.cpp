@@ -1,5 +1,5 @@
-/* Barriers in shared memory, and the copy engine, which copies boxes of tensors: at once, or some time later, but before
- * anybody's wait for it ends. */
+/* Barriers in shared memory, and the copy engine, which copies boxes of tensors: at once, or some time later, but
+ * before anybody's wait for it ends. */
 #include "tensor.h"
 #include "block.h"
 #include "memory.h"

@@ -10,7 +10,8 @@ struct block;
 
 constexpr uint64_t TENSOR_MAGIC = 0x50414D524F534E54u;
 
-/* What the emulated driver keeps in a tensor map: sizes in elements, strides in bytes, the innermost dimension first. */
+/* What the emulated driver keeps in a tensor map: sizes in elements, strides in bytes, the innermost dimension
+ * first. */
 struct tensor_description {
   uint64_t magic;
   byte *base;

@@ -1,5 +1,5 @@
-/* What the emulated GPU sees: small programs that are right, and the same with one mistake, which must end the launch with
- * words that say what and where. */
+/* What the emulated GPU sees: small programs that are right, and the same with one mistake, which must end the launch
+ * with words that say what and where. */
 #include "test.h"
 
 #include "runtime/cuda/driver.h"

@@ -3,7 +3,7 @@
  *   asm("mov.u32 %0, %%x; @p add …" : "=r"(a) : "r"(b))   becomes   [&] { auto &&o0 = (a); … ptx::mov_u32(o0, …); }()
  *   extern __shared__ T name[];                           becomes   static const shared_memory::dynamic_array<T> name;
  *   __shared__ T name[n];                                 becomes   a reference to a place that every block has
- *   __global__ void kernel(…)                             is listed, with what __launch_bounds__ and __cluster_dims__ say
+ *   __global__ void kernel(…)                             is listed, with its __launch_bounds__ and __cluster_dims__
  */
 #include "translate.h"
 

@@ -1,5 +1,6 @@
-/* Products of a warpgroup, of which each warp has 16 rows. They are done at once, or as late as somebody waits for them; sums
- * are NaN meanwhile, and factors are read when the product is done, from shared memory and from registers. */
+/* Products of a warpgroup, of which each warp has 16 rows. They are done at once, or as late as somebody waits for
+ * them; sums are NaN meanwhile, and factors are read when the product is done, from shared memory and from
+ * registers. */
 #include "block.h"
 #include "tensor.h"
 

@@ -58,8 +58,8 @@ typedef struct attention_call {
 void attention_open(hr_device *device, const attention_asked *asked, attention_call *call);
 void attention_close(attention_call *call);
 
-/** Takes other memory for every array, at another place where there is one, with the same values in it. `random` decides
- *  where, and steps on. Rows stay as aligned as they were to 16 bytes. */
+/** Takes other memory for every array, at another place where there is one, with the same values in it. `random`
+ *  decides where, and steps on. Rows stay as aligned as they were to 16 bytes. */
 void attention_move(attention_call *call, uint64_t *random);
 
 /** Replaces the value at [row][head][d] of ARRAY_Q, _K or _V. */

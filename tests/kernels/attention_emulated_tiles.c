@@ -1,4 +1,5 @@
-/* The AMX version of flash attention with its tiles in plain C, for processors that have AVX-512 with bf16 and no AMX. */
+/* The AMX version of flash attention with its tiles in plain C, for processors that have AVX-512 with bf16 and no
+ * AMX. */
 #include "attention_emulated_tiles.h"
 
 #if defined(__x86_64__)

@@ -172,8 +172,8 @@ static void compare_query(const lookup *l, const char *kernel, const hr_referenc
 }
 
 /* The plain program's largest error says something where many elements were rounded in many ways. fp32: a kernel's
- * exponential may be off by some roundings more than the C library's. In tf32 it cuts factors, so that kernels may cut them
- * or, which errs half as much, round. */
+ * exponential may be off by some roundings more than the C library's. In tf32 it cuts factors, so that kernels may cut
+ * them or, which errs half as much, round. */
 static void compare_with_plain(const attention_call *c, const char *kernel, const extent *all)
 {
   char text[512];

@@ -201,8 +201,8 @@ static void nan_and_infinity_in_a_value_reach_the_queries_that_see_it(void **sta
   attention_each_kernel(check_special_values);
 }
 
-/* Q is positive and K[5] has a −inf in one place: its score is −inf, so that its value is left out; where it is all that
- * a query sees, that is NaN. With +inf the score is +inf, and whoever sees it gets NaN. */
+/* Q is positive and K[5] has a −inf in one place: its score is −inf, so that its value is left out; where it is all
+ * that a query sees, that is NaN. With +inf the score is +inf, and whoever sees it gets NaN. */
 static void check_infinite_scores(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   for (int sign = -1; sign <= 1 && dtype != HR_FP8_E4M3; sign += 2) {
@@ -357,8 +357,8 @@ static void operands_may_lie_at_any_element(void **state)
   attention_each_kernel(check_addresses);
 }
 
-/* Copies of odd sizes, behind which the next thread's part of the workspace begins; a cap and slopes take its scores one
- * by one, which the sanitizers see. */
+/* Copies of odd sizes, behind which the next thread's part of the workspace begins; a cap and slopes take its scores
+ * one by one, which the sanitizers see. */
 static void check_odd_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   const int32_t q_offsets[] = {0, 150, 301, 400}, kv_offsets[] = {0, 171, 300, 401};

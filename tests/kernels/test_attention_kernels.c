@@ -93,8 +93,8 @@ static uint64_t seed_of_run(void)
 
 #define SIZES 32 /* 8, 16 … 256 */
 
-/* Each size for all of Q, K and V, and each beside another of V: 224 has 160. A GPU kernel has a program for each pair, which
- * takes a second to compile: of all pairs, half take turns in the formats, the others with the next seed. */
+/* Each size for all of Q, K and V, and each beside another of V: 224 has 160. A GPU kernel has a program for each pair,
+ * which takes a second to compile: of all pairs, half take turns in the formats, the others with the next seed. */
 static void check_head_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   int turns, turn = attention_turn(kernel, dtype, &turns);

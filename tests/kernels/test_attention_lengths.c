@@ -29,7 +29,8 @@ static void check_length(hr_device *device, const char *kernel, hr_dtype dtype, 
     attention_try(device, kernel, &asked, PRODUCTS);
 }
 
-/* All lengths, the formats of a kernel by turns; of the four calls of each, one, and with HEADROOM_TEST=thorough all. */
+/* All lengths, the formats of a kernel by turns; of the four calls of each, one, and with HEADROOM_TEST=thorough
+ * all. */
 static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   int turns, turn = attention_turn(kernel, dtype, &turns);

@@ -1,5 +1,5 @@
-/* A kernel gives the same bits every time: with its operands elsewhere in memory, its blocks in another order, and NaN in
- * its workspace and results before. */
+/* A kernel gives the same bits every time: with its operands elsewhere in memory, its blocks in another order, and NaN
+ * in its workspace and results before. */
 #include "attention_call.h"
 
 /* Causal, so that row tiles are handed out by a counter where a kernel has one, and more of them than a GPU has

@@ -78,8 +78,8 @@ static void weights_of_an_earlier_step_do_not_stay(void **state)
   hr_device_close(device);
 }
 
-/* A key far above the many before it, by more than weights may grow: what has been weighed by then, in the same step and
- * in those before, counts a third as much as it does. */
+/* A key far above the many before it, by more than weights may grow: what has been weighed by then, in the same step
+ * and in those before, counts a third as much as it does. */
 static void a_score_that_rises_leaves_earlier_weights_their_share(void **state)
 {
   (void)state;

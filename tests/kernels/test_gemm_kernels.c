@@ -114,7 +114,8 @@ static bool run_kernel(hr_device *device, const char *kernel, product *p)
 /* A kernel sums k products in fp32 (u = 2⁻²⁴; fp64: 2⁻⁵³) in an order of its own: whatever the order, the sum is off by
  * at most k·u·Σ|a·b| to first order (Higham, Accuracy and Stability, 3.1), doubled here for the higher orders and for
  * instructions that round each product too. tf32 rounds both factors to 10 bits first, or cuts them. Matrix units add
- * products of fp8 with 14 bits (bounds.c). The result is then rounded to the format. This is the bound that holds for any values; measuring uses a sharper one for uniform ones. */
+ * products of fp8 with 14 bits (bounds.c). The result is then rounded to the format. This is the bound that holds for
+ * any values; measuring uses a sharper one for uniform ones. */
 static double worst_case_bound(hr_dtype dtype, int64_t k, double exact, double magnitude)
 {
   double u = dtype == HR_FP64 ? 0x1p-53 : dtype == HR_FP8_E4M3 ? 0x1p-14 : 0x1p-24;

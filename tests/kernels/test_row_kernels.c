@@ -367,8 +367,8 @@ static void every_kernel_agrees_with_the_reference(void **state)
 }
 
 /* Of two columns 0 and −x the second is e^-x / (1 + e^-x), from 1/2 down to the denormal numbers: what the exponential
- * loses shows. In fp32 three roundings and its own error of 3 · 2^-24 make 6, and of denormal numbers one step; what is rounded
- * to 16 bits may have lost 5e-8 of its value for every unit of x before. */
+ * loses shows. In fp32 three roundings and its own error of 3 · 2^-24 make 6, and of denormal numbers one step; what is
+ * rounded to 16 bits may have lost 5e-8 of its value for every unit of x before. */
 static double lost(hr_dtype dtype, double x, double exact)
 {
   double before = exact * 6 * 0x1p-24;

@@ -19,6 +19,7 @@ list() { git ls-files -z "$@" ':!tests/structure/words.sh' ':!tests/fuzz/corpus'
 complain 'a path of one machine' "$(list | xargs -0 grep -nIE '(^|[^A-Za-z0-9_.}])/(work|home|Users)/' -- || true)"
 complain 'work left undone' "$(list | xargs -0 grep -nIwE 'TODO|FIXME|XXX|HACK' -- || true)"
 complain 'white space at the end of a line' "$(list ':!tests/golden' ':!tests/cli' | xargs -0 grep -nIE '[ 	]+$' -- || true)"
+complain 'over 120 columns in C' "$(list 'include/*.h' '*.[ch]' '*.cpp' | LC_ALL=C.UTF-8 xargs -0 grep -nIE '^.{121}' -- || true)"
 complain 'a tab in C' "$(list '*.c' '*.h' '*.inc' | xargs -0 grep -nI $'\t' -- || true)"
 complain 'no newline at the end' "$(list '*.c' '*.h' '*.inc' '*.sh' '*.md' '*.cmake' '*.txt' | while IFS= read -r -d '' file; do
   [ ! -s "$file" ] || [ -z "$(tail -c 1 "$file")" ] || echo "$file"

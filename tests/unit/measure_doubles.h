@@ -1,4 +1,5 @@
-/* Kernels of the tests' own in place of fast ones, for tests of measuring: what each makes of a run, and what the runs saw. */
+/* Kernels of the tests' own in place of fast ones, for tests of measuring: what each makes of a run, and what the runs
+ * saw. */
 #ifndef HEADROOM_TEST_MEASURE_DOUBLES_H
 #define HEADROOM_TEST_MEASURE_DOUBLES_H
 

@@ -54,7 +54,8 @@ static hr_hardware device_between(const hr_model *model, const hr_workload *smal
   return hardware;
 }
 
-/* 64 heads do not split over 3 devices; over 2 they would, but half of the model does not fit where a third of it does. */
+/* 64 heads do not split over 3 devices; over 2 they would, but half of the model does not fit where a third of it
+ * does. */
 static void a_suggested_t_still_fits_the_memory(void **state)
 {
   (void)state;
@@ -86,7 +87,8 @@ static void a_suggested_number_of_stages_still_fits_the_memory(void **state)
   hr_advice_free(advice);
 }
 
-/* Yi-34B: 7 query heads to a KV head, so that no number of heads near 7168 is divisible by 6 along with its KV heads. */
+/* Yi-34B: 7 query heads to a KV head, so that no number of heads near 7168 is divisible by 6 along with its KV
+ * heads. */
 static void six_devices_without_a_shape_nearby_are_not_called_void(void **state)
 {
   (void)state;

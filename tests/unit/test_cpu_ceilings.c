@@ -110,8 +110,8 @@ static double exponentials(int64_t steps, int values)
   return sum;
 }
 
-/* The error of a step shrinks in the next, as the slope of 2^-x is below 0.7: a sum is off by less than its values times
- * 2.4e-7 / (1 − 0.7), and one step shows the polynomial alone. */
+/* The error of a step shrinks in the next, as the slope of 2^-x is below 0.7: a sum is off by less than its values
+ * times 2.4e-7 / (1 − 0.7), and one step shows the polynomial alone. */
 static void exponentials_are_those_of_the_library_to_a_few_units_of_the_last_place(void **state)
 {
   (void)state;

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Each source for each architecture in one format, by turns; fp8, which takes longest, where sources differ most. All, with
- * HEADROOM_TEST=thorough. */
+/* Each source for each architecture in one format, by turns; fp8, which takes longest, where sources differ most. All,
+ * with HEADROOM_TEST=thorough. */
 static bool has_a_turn(int number, int architecture, int dtype)
 {
   static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16};
@@ -63,7 +63,8 @@ static hr_rows rows_for(int operation, int64_t columns, hr_dtype dtype)
   return r;
 }
 
-/* Every length in one operation and format, by turns; all, with HEADROOM_TEST=thorough. Architectures always take turns. */
+/* Every length in one operation and format, by turns; all, with HEADROOM_TEST=thorough. Architectures always take
+ * turns. */
 static void rows_compile_however_they_are_cut(void **state)
 {
   (void)state;

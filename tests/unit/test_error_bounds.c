@@ -131,8 +131,8 @@ static void parts_of_a_sum_pass_the_narrower_bound_that_they_have(void **state)
   assert_true(try_sums(&s).beyond > 0);
 }
 
-/* 8 · 2⁻²⁴ · (√k + 4 + 0.42 k/16) · √k/3, the norm of k products of uniform values being √k/3: 0.080 for k = 65536, where a
- * product is 1/4 on average. */
+/* 8 · 2⁻²⁴ · (√k + 4 + 0.42 k/16) · √k/3, the norm of k products of uniform values being √k/3: 0.080 for k = 65536,
+ * where a product is 1/4 on average. */
 static void one_lost_product_is_seen_up_to_sums_of_65536(void **state)
 {
   (void)state;

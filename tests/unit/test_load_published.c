@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "Organisation/Name" out of "_source": "https://huggingface.co/Organisation/Name/blob/…"; false if it is from elsewhere. */
+/* "Organisation/Name" out of "_source": "https://huggingface.co/Organisation/Name/blob/…"; false if it is from
+ * elsewhere. */
 static bool published_name(const hr_catalog_entry *entry, char *name, size_t size)
 {
   static const char address[] = "https://huggingface.co/";

@@ -98,7 +98,8 @@ static void uniform_values_fill_their_interval_and_follow_the_seed(void **state)
     assert_true(x >= -1 && x <= 1);
     sum += x, squares += x * x, product += x * y;
   }
-  /* Deviations: mean √(1/3/4096) = 0.009, mean square √(4/45/4096) = 0.0047, product (1/3)/64 = 0.0052; five of each. */
+  /* Deviations: mean √(1/3/4096) = 0.009, mean square √(4/45/4096) = 0.0047, product (1/3)/64 = 0.0052; five of
+   * each. */
   assert_true(fabs(sum / 4096) < 0.045);
   assert_true(fabs(squares / 4096 - 1.0 / 3) < 0.024);
   assert_true(fabs(product / 4096) < 0.026);

@@ -320,7 +320,8 @@ static void layers_with_and_without_a_window_are_listed_apart(void **state)
   }
 }
 
-/* Causal: 2048·2049/2 entries a head; forward 2·entries·(80 + 80)·32·4, backward five products where forward has two. */
+/* Causal: 2048·2049/2 entries a head; forward 2·entries·(80 + 80)·32·4, backward five products where forward has
+ * two. */
 static void fused_attention_counts_entries_below_the_diagonal(void **state)
 {
   (void)state;

@@ -145,7 +145,8 @@ static void few_tiles_of_a_long_product_are_split_along_k(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
-  /* One tile and 108 free slots; a split has at least 2 KiB, 1024 elements, of k: min(108 / 1, 54) and min(108, 216). */
+  /* One tile and 108 free slots; a split has at least 2 KiB, 1024 elements, of k: min(108 / 1, 54) and min(108,
+   * 216). */
   assert_int_equal(predict(&hardware, 128, 256, 54 * 1024, 1).splits, 54);
   hr_prediction p = predict(&hardware, 128, 256, 216 * 1024, 1);
   assert_int_equal(p.splits, 108);

@@ -190,7 +190,8 @@ static void figure_24_is_the_score_of_20_heads_and_36_the_values_of_12(void **st
   hr_sweep_free(sweep);
 }
 
-/* Each line of the figures 7 and 21 on is one power of two: the largest that divides h/a, where 64 stands for all beyond. */
+/* Each line of the figures 7 and 21 on is one power of two: the largest that divides h/a, where 64 stands for all
+ * beyond. */
 static void each_line_of_the_attention_figures_has_its_largest_power_of_two(void **state)
 {
   (void)state;

@@ -1,5 +1,5 @@
-/* Running a sweep into a store: rows, going on, shares, what cannot be measured, stopping. On the reference device, whose
- * time nobody asks about. */
+/* Running a sweep into a store: rows, going on, shares, what cannot be measured, stopping. On the reference device,
+ * whose time nobody asks about. */
 #include "test.h"
 
 #include <headroom/store.h>

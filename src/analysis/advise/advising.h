@@ -88,8 +88,8 @@ hr_operator_set hr_layer_products(const hr_step *step);
 /** The products of attention that this step runs: score and over-value, or the fused one. */
 hr_operator_set hr_attention_products(const hr_step *step);
 
-/** Why a size that is not a multiple of 64 costs next to nothing: the device runs plain (batched: `batched`) products of
- *  its alignment at nine tenths of full speed, or else the step has little of them. */
+/** Why a size that is not a multiple of 64 costs next to nothing: the device runs plain (batched: `batched`) products
+ *  of its alignment at nine tenths of full speed, or else the step has little of them. */
 hr_text192 hr_say_why_void(const hr_hardware *hardware, int64_t size, hr_dtype dtype, bool batched);
 
 /** Whether `heads` split over t devices, or each device holds a whole copy of one (K and V heads fewer than t). */

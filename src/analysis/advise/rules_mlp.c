@@ -12,7 +12,8 @@
 
 /* The search looks this far to both sides, as a share of the width and so of the MLP's parameters. */
 #define WINDOW 0.03
-/* A width whose MLP runs within this share of the best one's rate counts as one of the best: predictions are no finer. */
+/* A width whose MLP runs within this share of the best one's rate counts as one of the best: predictions are no
+ * finer. */
 #define AMONG_BEST 0.03
 /* So does one that few others beat. */
 #define FEW_FASTER 0.02

@@ -1,7 +1,7 @@
 /* Reading a configuration field by field: what the families have in common.
  *
- * Each function reads one field or a group of them, remembers that they were read (whatever nobody reads is noted in the
- * end), and fails with "<input>: <field>: …". A null field counts as missing unless it says otherwise. */
+ * Each function reads one field or a group of them, remembers that they were read (whatever nobody reads is noted in
+ * the end), and fails with "<input>: <field>: …". A null field counts as missing unless it says otherwise. */
 #ifndef HR_ANALYSIS_MODEL_CONFIG_H
 #define HR_ANALYSIS_MODEL_CONFIG_H
 
@@ -53,13 +53,13 @@ extern const hr_config_names hr_config_standard_names;
 /** Reads layers, hidden, q_heads, vocabulary and max_positions (`default_positions` where it is missing). */
 hr_status hr_config_sizes(hr_config *config, const hr_config_names *names, int64_t default_positions, hr_model *model);
 
-/** K and V heads. `field` NULL: as many as query heads. `fallback` stands for a missing field (0: as many as query heads,
- *  without a note); a null field always means as many as query heads. */
+/** K and V heads. `field` NULL: as many as query heads. `fallback` stands for a missing field (0: as many as query
+ *  heads, without a note); a null field always means as many as query heads. */
 hr_status hr_config_kv_heads(hr_config *config, const hr_config_names *names, const char *field, int64_t fallback,
                              hr_model *model);
 
-/** The size of a head. `field` NULL: always hidden / q_heads, which must divide. Otherwise a missing field is `fallback`,
- *  or hidden / q_heads where that is 0. */
+/** The size of a head. `field` NULL: always hidden / q_heads, which must divide. Otherwise a missing field is
+ *  `fallback`, or hidden / q_heads where that is 0. */
 hr_status hr_config_head_dim(hr_config *config, const hr_config_names *names, const char *field, int64_t fallback,
                              hr_model *model);
 

@@ -1,6 +1,7 @@
 #include "analysis/model/operator_list.h"
 
-/* A step lists an operator once a pass at most; attention's three may stand twice (layers with and without a window). */
+/* A step lists an operator once a pass at most; attention's three may stand twice (layers with and without a
+ * window). */
 _Static_assert(HR_OPERATORS_MAX >= 3 * HR_OPERATOR_ID_COUNT + 6, "the longest step fits the list");
 
 static const bool in_layer[] = {

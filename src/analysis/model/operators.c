@@ -1,6 +1,7 @@
 /* The operators of a step, one small function each, in the order in which a step runs them.
  *
- * Sizes: Anthony et al. 2024 (arXiv 2401.14489), Table II, for unequal K and V heads; docs/operators.md has them all. */
+ * Sizes: Anthony et al. 2024 (arXiv 2401.14489), Table II, for unequal K and V heads; docs/operators.md has them
+ * all. */
 #include "analysis/model/operator_list.h"
 
 #include "base/error.h"
@@ -141,8 +142,8 @@ static void fused_attention(hr_operator_list *list, int64_t count, int64_t kv_le
   }
 }
 
-/* Layers with a sliding window stand apart where it changes their sizes: in decode they read `window` keys of the cache,
- * and a fused kernel skips what lies outside. Unfused scores are computed for the whole square and masked. */
+/* Layers with a sliding window stand apart where it changes their sizes: in decode they read `window` keys of the
+ * cache, and a fused kernel skips what lies outside. Unfused scores are computed for the whole square and masked. */
 static void attention(hr_operator_list *list)
 {
   const hr_model *model = list->model;
@@ -165,7 +166,8 @@ static void attention(hr_operator_list *list)
 }
 
 /* The message is the activations of all tokens; in training the gradients of a branch's input are summed the same way.
- * A parallel block sums both branches at once, but has two inputs to sum in the backward pass where it has two norms. */
+ * A parallel block sums both branches at once, but has two inputs to sum in the backward pass where it has two
+ * norms. */
 static void all_reduce(hr_operator_list *list, hr_operator_id id, int64_t inputs)
 {
   hr_checked64 message = rows_of(list, list->model->hidden);

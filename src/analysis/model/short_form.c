@@ -1,7 +1,7 @@
 /* Headroom's short form: a shape in one line, with the letters of Anthony et al. 2024 (arXiv 2401.14489), Table I.
  *
- * The model behind it is the paper's: learned positions of s rows, a tied embedding, LayerNorm before attention and MLP,
- * a bias on every map and none of the norms after the last layer, so that P = 12h²L + 13hL + (v + s)h exactly. */
+ * The model behind it is the paper's: learned positions of s rows, a tied embedding, LayerNorm before attention and
+ * MLP, a bias on every map and none of the norms after the last layer, so that P = 12h²L + 13hL + (v + s)h exactly. */
 #include "analysis/model/count.h"
 #include "analysis/model/families.h"
 #include "base/names.h"

@@ -33,9 +33,9 @@ bool hr_search_before(const hr_search_point *a, const hr_search_point *b);
 void hr_search_sort(hr_search_point *points, size_t count);
 
 /** Picks at most `limit` of the front and the pool, none slower than `slowest_ns`: about half of them spread over the
- *  front, then the fastest of the pool, at most two of each hidden, layers and heads, whose parameters are at least `apart`
- *  from each other, and a quarter of `limit` of each hidden size until that leaves none. Returns how many; `picked` has
- *  room for `limit`. */
+ *  front, then the fastest of the pool, at most two of each hidden, layers and heads, whose parameters are at least
+ *  `apart` from each other, and a quarter of `limit` of each hidden size until that leaves none. Returns how many;
+ *  `picked` has room for `limit`. */
 size_t hr_search_pick(const hr_search_front *front, const hr_search_pool *pool, double slowest_ns, int64_t apart,
                       size_t limit, hr_search_point *picked);
 

@@ -6,10 +6,10 @@
  *   S = Q[block] · K[: end]ᵀ → exp(s − largest) → R = P · V[: end] → O[block] = R / sums
  *
  * oneDNN makes each product for its sizes. Under a causal mask the keys behind a block's last row are left out, in
- * steps: `end` is the next of up to 8 multiples. Where sequences differ in length a block's rows and keys are copied, with
- * zeros up to the next size, of which each is 3/4 or 2/3 of the one before. Copies are made too of what oneDNN does not
- * multiply, fp16 as fp32; at 128 rows to a block they cost a few percent. Memory grows with kv_len times the threads, not
- * with q_len. */
+ * steps: `end` is the next of up to 8 multiples. Where sequences differ in length a block's rows and keys are copied,
+ * with zeros up to the next size, of which each is 3/4 or 2/3 of the one before. Copies are made too of what oneDNN
+ * does not multiply, fp16 as fp32; at 128 rows to a block they cost a few percent. Memory grows with kv_len times the
+ * threads, not with q_len. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cpu/onednn.h"

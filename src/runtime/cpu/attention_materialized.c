@@ -1,6 +1,6 @@
-/* Attention with all scores in memory: S = Q Kᵀ as one batched product, a softmax over its rows, O = P V as another. Two
- * matrices of q × kv for every head is what it needs, one where P takes the place of S, as here; that it stops at the
- * memory's end is what it is there to show. Masked scores are computed and thrown away.
+/* Attention with all scores in memory: S = Q Kᵀ as one batched product, a softmax over its rows, O = P V as another.
+ * Two matrices of q × kv for every head is what it needs, one where P takes the place of S, as here; that it stops at
+ * the memory's end is what it is there to show. Masked scores are computed and thrown away.
  *
  *     Q [batch, k_heads, q_heads / k_heads, q_len, qk_dim]
  *   × K [batch, k_heads, 1,                 qk_dim, kv_len]   read through its strides, shared by the group
@@ -9,9 +9,9 @@
  *   × V [batch, v_heads, 1, kv_len, v_dim]
  *   → O
  *
- * What oneDNN does not multiply is copied as [batch, heads, length, dim] first, fp16 as fp32, and O is copied out. Where
- * sequences differ in length they are filled up with zeros to the longest, as a batch is padded; that costs the memory
- * and the time of sequences that are all so long. */
+ * What oneDNN does not multiply is copied as [batch, heads, length, dim] first, fp16 as fp32, and O is copied out.
+ * Where sequences differ in length they are filled up with zeros to the longest, as a batch is padded; that costs the
+ * memory and the time of sequences that are all so long. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cpu/onednn.h"

@@ -27,9 +27,9 @@ typedef struct hr_cpu {
  *  live as long as the device. */
 hr_status hr_cpu_team(hr_device *device, hr_team **team, hr_error *error);
 
-/** oneDNN's engine and stream; runs use no instructions that `isa` lacks, OpenMP's threads are bound as *placement says,
- *  which must outlive *onednn. Without oneDNN *onednn becomes NULL and HR_OK is returned, unless HEADROOM_ONEDNN names
- *  one: then HR_ERROR_UNAVAILABLE. HR_ERROR_BACKEND if oneDNN refuses. */
+/** oneDNN's engine and stream; runs use no instructions that `isa` lacks, OpenMP's threads are bound as *placement
+ *  says, which must outlive *onednn. Without oneDNN *onednn becomes NULL and HR_OK is returned, unless HEADROOM_ONEDNN
+ *  names one: then HR_ERROR_UNAVAILABLE. HR_ERROR_BACKEND if oneDNN refuses. */
 hr_status hr_onednn_open(const hr_isa *isa, const hr_placement *placement, hr_onednn **onednn, hr_error *error);
 void hr_onednn_close(hr_onednn *onednn); /* NULL is allowed */
 
@@ -47,8 +47,8 @@ hr_status hr_cpu_read_rate(hr_device *device, hr_read_loop read, int threads, do
 
 #define HR_CPU_ROUNDS_MAX 24
 
-/** Operations per second of a loop on `threads` threads at once, by the best of `rounds` rounds of 1.5 ms, as other programs
- *  may have had a core in the rest (ceilings.c). */
+/** Operations per second of a loop on `threads` threads at once, by the best of `rounds` rounds of 1.5 ms, as other
+ *  programs may have had a core in the rest (ceilings.c). */
 hr_status hr_cpu_time_loop(const hr_cpu *cpu, const hr_cpu_loop *loop, int threads, int rounds, double *per_s,
                            hr_error *error);
 

@@ -1,6 +1,6 @@
 /* The part of oneDNN's C interface that is used: types, constants and entry points as its documentation gives them, so
- * that building needs no oneDNN, and one binary takes API 2 (Debian 12) as well as API 3. The two differ in how an operand
- * and a product are described; the constants here are the same in both. */
+ * that building needs no oneDNN, and one binary takes API 2 (Debian 12) as well as API 3. The two differ in how an
+ * operand and a product are described; the constants here are the same in both. */
 #ifndef HR_RUNTIME_DNNL_H
 #define HR_RUNTIME_DNNL_H
 
@@ -93,8 +93,8 @@ typedef struct hr_dnnl {
 /** The file that the environment variable HEADROOM_ONEDNN names; NULL: none. */
 const char *hr_dnnl_named(void);
 
-/** Loads that file, or else libdnnl.so.3 or libdnnl.so.2, whichever is there and threads by OpenMP: otherwise its threads
- *  could not be counted out. HR_ERROR_UNAVAILABLE with what is missing; *dnnl is then closed. */
+/** Loads that file, or else libdnnl.so.3 or libdnnl.so.2, whichever is there and threads by OpenMP: otherwise its
+ *  threads could not be counted out. HR_ERROR_UNAVAILABLE with what is missing; *dnnl is then closed. */
 hr_status hr_dnnl_open(hr_dnnl *dnnl, hr_error *error);
 void hr_dnnl_close(hr_dnnl *dnnl); /* a closed one is allowed */
 

@@ -1,9 +1,10 @@
 /* exp() of a vector, for arithmetic in fp32.
  *
  * e^x = 2^n e^r with n = round(x / ln 2) and |r| ≤ ln(2) / 2, r by two steps of a fused multiply and add so that the
- * product n ln 2 has no error that counts; e^r ≈ 1 + r p(r), p of degree 4, fitted for the least largest relative error,
- * 9.2e-8. Over all floats in [-87.3, 88.7], where the result is a normal number, the largest error is 1.9e-7, relative
- * (tests/unit/test_scores.c measures it up to 0). Below, results are denormal and then 0; above, infinite. exp(NaN) is NaN, exp(0) is 1. */
+ * product n ln 2 has no error that counts; e^r ≈ 1 + r p(r), p of degree 4, fitted for the least largest relative
+ * error, 9.2e-8. Over all floats in [-87.3, 88.7], where the result is a normal number, the largest error is 1.9e-7,
+ * relative (tests/unit/test_scores.c measures it up to 0). Below, results are denormal and then 0; above, infinite.
+ * exp(NaN) is NaN, exp(0) is 1. */
 #ifndef HR_RUNTIME_EXP_H
 #define HR_RUNTIME_EXP_H
 
@@ -37,9 +38,9 @@ HR_INLINE hr_floats hr_exp_negative(hr_floats x)
   return hr_exp_within(hr_larger(hr_all(HR_EXP_LEAST), x));
 }
 
-/* For results of 16 bits, of any x: with AVX-512 in three quarters of the instructions, as its floor and scale take every
- * number. x log2 e is rounded, so that the relative error is 5e-8 |x|, and 2e-7 at least. 2^f ≈ 1 + f p(f) on [0, 1],
- * fitted for the least largest relative error, 8.3e-8. */
+/* For results of 16 bits, of any x: with AVX-512 in three quarters of the instructions, as its floor and scale take
+ * every number. x log2 e is rounded, so that the relative error is 5e-8 |x|, and 2e-7 at least. 2^f ≈ 1 + f p(f) on
+ * [0, 1], fitted for the least largest relative error, 8.3e-8. */
 HR_INLINE hr_floats hr_exp_coarse(hr_floats x)
 {
 #if HR_LANES == 16

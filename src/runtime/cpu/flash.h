@@ -74,7 +74,8 @@ typedef struct hr_flash_version {
   /** V as panels [lanes of values][chunk / pair][lanes]. */
   void (*pack_v)(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to);
   /** Does a step. `next` is the one that will come after it, of the same chunk, or NULL: a version may begin with it
-   *  while it works on this one, and tells by begin not being NULL; begin is then called for a step that had none before. */
+   *  while it works on this one, and tells by begin not being NULL; begin is then called for a step that had none
+   *  before. */
   void (*attend)(hr_flash_step *step, hr_flash_step *next);
   void (*begin)(hr_flash_step *step);
   /** O of a row: o / sum of total; returns that sum. */

@@ -171,7 +171,9 @@ static void scale_sums(const hr_flash_step *step)
   }
 }
 
-/* ---- products: tiles 0 1 and 2 3 are sums of 32 rows by 32 columns, 4 and 5 the rows' A, 6 and 7 the columns' B ---- */
+/* ---- products ---- */
+
+/* Tiles 0 1 and 2 3 are sums of 32 rows by 32 columns, 4 and 5 the rows' A, 6 and 7 the columns' B. */
 
 /* Tiles of `rows` rows, up to 32: of the second 16 of them 2, 3 and 5, of the first 0, 1 and 4. */
 static void configure(int rows)

@@ -2,8 +2,8 @@
  *
  *   registers: 6 rows × 2 vectors of sums, 2 of K or V, 1 of Q or P: 15 of 16.
  *
- * On a core of an AMD EPYC (Zen 5), November 2026, one thread, head size 128, length 1024: 95 to 97 GFLOP/s, causal 92 to
- * 97, where two multiply-adds of 8 floats a cycle would be 119. */
+ * On a core of an AMD EPYC (Zen 5), November 2026, one thread, head size 128, length 1024: 95 to 97 GFLOP/s, causal 92
+ * to 97, where two multiply-adds of 8 floats a cycle would be 119. */
 #include "runtime/cpu/flash.h"
 
 #include "runtime/cpu/vector_avx2.h"

@@ -1,7 +1,7 @@
 /* Flash attention, bf16 by AVX-512's products of pairs (vdpbf16ps); softmax in fp32.
  *
- *   Blocks and tiles as in flash_avx512.c, a word being a pair: of K and Q two elements of the head size, of V and P two
- *   keys. Weights are rounded to bf16, their sum is not.
+ *   Blocks and tiles as in flash_avx512.c, a word being a pair: of K and Q two elements of the head size, of V and P
+ *   two keys. Weights are rounded to bf16, their sum is not.
  *
  * Ceilings of a core of an AMD EPYC (Zen 5), November 2026: 477 GFLOP/s of such products, 13 Gexp/s. At head size 128 a
  * score is 1.07 ns of products and 0.08 ns of exponential.

@@ -2,8 +2,8 @@
  *
  *   registers: 4 rows × 2 vectors of 4 sums, 2 of K or V, 1 of Q or P: 11, which every 64-bit processor has.
  *
- * On a core of an AMD EPYC (Zen 5), November 2026, one thread, head size 64, length 1024, compiled for plain x86-64, which
- * has no fused multiply-add: 23.6 GFLOP/s. */
+ * On a core of an AMD EPYC (Zen 5), November 2026, one thread, head size 64, length 1024, compiled for plain x86-64,
+ * which has no fused multiply-add: 23.6 GFLOP/s. */
 #include "runtime/cpu/flash.h"
 
 #include "runtime/cpu/vector_portable.h"

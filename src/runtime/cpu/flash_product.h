@@ -22,7 +22,8 @@ static inline vector multiply_words(vector sum, vector a, vector b)
 #endif
 }
 
-/* C = factor · C + A B for a few rows of A and the columns of a panel of B, over `depth` words; factor NULL: C = A B. */
+/* C = factor · C + A B for a few rows of A and the columns of a panel of B, over `depth` words; factor NULL: C = A
+ * B. */
 
 static inline __attribute__((always_inline)) void block(int rows, int vectors, const word *a, int64_t a_stride,
                                                         const word *b, int64_t depth, float *c, int64_t c_stride,

@@ -1,5 +1,5 @@
-/* Template: packing, powers of two and finishing of rows, for one kind of vector. Included after a vector_*.h by a version,
- * which defines before
+/* Template: packing, powers of two and finishing of rows, for one kind of vector. Included after a vector_*.h by a
+ * version, which defines before
  *   CHUNK, STEP     keys of a chunk and of a step
  *   PANEL           lanes of a panel, in vectors
  *   PAIR            elements in a word: 1, all widened to fp32, or 2, bf16 as it is; then

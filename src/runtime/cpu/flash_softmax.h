@@ -26,7 +26,8 @@ static inline seen seen_by(const hr_flash_step *step, int row)
   return k;
 }
 
-/* Scores as they are weighed: with cap, biases, and −inf for keys that are not seen in the vectors of those that are. */
+/* Scores as they are weighed: with cap, biases, and −inf for keys that are not seen in the vectors of those that
+ * are. */
 static inline void finish_scores(const hr_flash_step *step, int row, seen k)
 {
   float *s = step->s + row * STEP;

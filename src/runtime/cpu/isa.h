@@ -13,7 +13,8 @@ typedef struct hr_isa {
 } hr_isa;
 
 /** Asks the processor that it runs on, and the system for AMX: Linux gives a process its tiles only when it asks
- *  (arch_prctl), once for all threads, and may refuse. On other architectures than x86-64 only the name "unknown" is known.
+ *  (arch_prctl), once for all threads, and may refuse. On other architectures than x86-64 only the name "unknown" is
+ *  known.
  *
  *  The environment variable HEADROOM_CPU_MASK takes instruction sets away: it names the last of portable, avx2, avx512,
  *  avx512_bf16, avx512_fp16, amx_bf16 that may be used. HR_ERROR_INVALID for another word. */

@@ -1,13 +1,13 @@
-/* What an instruction reaches at most, in the vectors of vector.h; included once for each width, with LOOP(name) as what
- * something is called there.
+/* What an instruction reaches at most, in the vectors of vector.h; included once for each width, with LOOP(name) as
+ * what something is called there.
  *
- * Sums of products stretch a value and shrink it again, x = t x + c and x = (x − c) / t by turns, in as many registers as
- * there are: independent of each other, and neither settling nor growing, so that bits keep changing as they do in a
+ * Sums of products stretch a value and shrink it again, x = t x + c and x = (x − c) / t by turns, in as many registers
+ * as there are: independent of each other, and neither settling nor growing, so that bits keep changing as they do in a
  * model's products.
  *
  * Exponentials are 2^x as an attention kernel needs it: n = round(x), a polynomial of degree 5 in x − n on [-1/2, 1/2],
- * scaled by 2^n; relative error below 2.4e-7 (tests/unit/test_cpu_ceilings.c). Each takes the last one's negative result, so
- * that 2^-x runs on in (0, 1]. */
+ * scaled by 2^n; relative error below 2.4e-7 (tests/unit/test_cpu_ceilings.c). Each takes the last one's negative
+ * result, so that 2^-x runs on in (0, 1]. */
 #include "runtime/cpu/loops.h"
 #include "runtime/cpu/vector.h"
 
@@ -62,8 +62,8 @@ HR_INLINE hr_floats scale(hr_floats y, hr_floats n)
 #endif
 }
 
-/* The polynomial for 2^f on [-1/2, 1/2] of degree 5 with the least relative error (Remez), 7.5e-8 before its coefficients
- * are rounded. */
+/* The polynomial for 2^f on [-1/2, 1/2] of degree 5 with the least relative error (Remez), 7.5e-8 before its
+ * coefficients are rounded. */
 HR_INLINE hr_floats exp2_of(hr_floats x)
 {
   hr_floats n = hr_round(x), f = x - n;

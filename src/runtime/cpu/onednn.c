@@ -1,5 +1,5 @@
-/* Matrix products by oneDNN, which is loaded at run time. `describe` and `create_matmul` are all that differs between its
- * API 2 (Debian 12) and 3.
+/* Matrix products by oneDNN, which is loaded at run time. `describe` and `create_matmul` are all that differs between
+ * its API 2 (Debian 12) and 3.
  *
  * Threads: oneDNN takes OpenMP's count of the calling thread, both when a primitive is made and when it runs. It is set
  * around each call and put back, so that the caller's own OpenMP code sees no change. The threads themselves are bound

@@ -16,9 +16,9 @@ typedef struct hr_placement {
 } hr_placement;
 
 /** Finds a place for each of `threads` threads among the processors that `topology` leaves, cores before their second
- *  processors. They are bound where they take every core and the system allows it, unless the user has told OpenMP where
- *  to put threads: which of the cores to take where some are left over is not for one process to say, since another may
- *  come to the same answer. *placement borrows `topology`'s handle. HR_ERROR_OUT_OF_MEMORY. */
+ *  processors. They are bound where they take every core and the system allows it, unless the user has told OpenMP
+ *  where to put threads: which of the cores to take where some are left over is not for one process to say, since
+ *  another may come to the same answer. *placement borrows `topology`'s handle. HR_ERROR_OUT_OF_MEMORY. */
 hr_status hr_placement_make(const hr_topology *topology, int threads, hr_placement *placement, hr_error *error);
 /** Whether threads are bound. */
 bool hr_placement_bound(const hr_placement *placement);
@@ -28,12 +28,12 @@ void hr_placement_give_up(hr_placement *placement, const char *why);
 
 void hr_placement_free(hr_placement *placement); /* one that is all zero is allowed */
 
-/** Binds the calling thread to the place of thread `index`, for good: for threads that are the device's own. Does nothing
- *  where `placement` is NULL or threads are not bound. */
+/** Binds the calling thread to the place of thread `index`, for good: for threads that are the device's own. Does
+ *  nothing where `placement` is NULL or threads are not bound. */
 void hr_placement_bind(const hr_placement *placement, int index);
 
-/** Moves the calling thread to the place of thread 0, if it runs elsewhere and its own binding, which stays what it was,
- *  includes that place. Costs a few nanoseconds where it is there already. */
+/** Moves the calling thread to the place of thread 0, if it runs elsewhere and its own binding, which stays what it
+ *  was, includes that place. Costs a few nanoseconds where it is there already. */
 void hr_placement_lead(const hr_placement *placement);
 
 /** Has the pages of an area go round the nodes. False where the system refuses. */

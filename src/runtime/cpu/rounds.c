@@ -48,7 +48,8 @@ static void *go_round(void *argument)
   return NULL;
 }
 
-/* A barrier short of a thread would never open, so that all wait at the gate until it is known that nobody is missing. */
+/* A barrier short of a thread would never open, so that all wait at the gate until it is known that nobody is
+ * missing. */
 static int start_members(team *t, member *members, int threads)
 {
   int started = 1;

@@ -1,12 +1,13 @@
-/* Operations on rows in the vectors of vector.h; included once for each width, with ROWS_TABLE as the name of the table.
+/* Operations on rows in the vectors of vector.h; included once for each width, with ROWS_TABLE as the name of the
+ * table.
  *
  * Each input comes from memory once: a row of a softmax or a norm is kept as floats in `scratch`, which stays in the
- * first or second cache (a longer one comes from further away). Results too large for the caches are streamed past them, as
- * a copy of that size is by the C library: written the usual way each line would first be read.
+ * first or second cache (a longer one comes from further away). Results too large for the caches are streamed past
+ * them, as a copy of that size is by the C library: written the usual way each line would first be read.
  *
- * Reading, arithmetic and writing of a row one after the other leave memory idle half of the time. So one walk reads the
- * next row, computes this one and writes the one before; softmax gained a quarter to a half, long rows of RMS norm a fifth.
- * Without asking for what is read AHEAD such walks lost as much where rows are long. */
+ * Reading, arithmetic and writing of a row one after the other leave memory idle half of the time. So one walk reads
+ * the next row, computes this one and writes the one before; softmax gained a quarter to a half, long rows of RMS norm
+ * a fifth. Without asking for what is read AHEAD such walks lost as much where rows are long. */
 #include "runtime/cpu/exp.h"
 #include "runtime/cpu/rows.h"
 
@@ -161,9 +162,9 @@ typedef struct softmax_row {
   float most, sum;
 } softmax_row;
 
-/* One walk for three rows: the largest of `next` is looked for, while exponentials of `x`, whose largest is `most`, take
- * the place of those of the row before in `scratch`, which go to `out`. So memory is read and written while the processor
- * computes. */
+/* One walk for three rows: the largest of `next` is looked for, while exponentials of `x`, whose largest is `most`,
+ * take the place of those of the row before in `scratch`, which go to `out`. So memory is read and written while the
+ * processor computes. */
 HR_INLINE softmax_row softmax_walk(hr_dtype dtype, const void *next, const void *x, float most, float *scratch,
                                    float scale, void *out, int64_t columns, int64_t head, bool stream)
 {

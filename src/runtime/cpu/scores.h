@@ -20,17 +20,17 @@ typedef struct hr_scores {
 /** Chooses the version for the instruction set. Not packed, factors as they are. */
 hr_scores hr_scores_make(const hr_attention *attention, const hr_isa *isa);
 
-/** Finds the first way in which oneDNN takes the operands: where they lie; copied, which all strides and lengths can be;
- *  copied to fp32. `make` prepares the products of scores->packed and scores->factors, and has let go of those that it
- *  made before; HR_ERROR_UNSUPPORTED from it leads to the next way. */
+/** Finds the first way in which oneDNN takes the operands: where they lie; copied, which all strides and lengths can
+ *  be; copied to fp32. `make` prepares the products of scores->packed and scores->factors, and has let go of those that
+ *  it made before; HR_ERROR_UNSUPPORTED from it leads to the next way. */
 hr_status hr_scores_find_way(hr_scores *scores, hr_status (*make)(void *kernel, hr_error *error), void *kernel,
                              hr_error *error);
 
 /** What was found: "operands copied to fp32". Static storage. */
 const char *hr_scores_way(const hr_scores *scores);
 
-/** Copies `rows` rows of `dim` elements that lie `stride` elements apart, in the format of the factors and without gaps,
- *  and zeros behind them until there are `all` rows. */
+/** Copies `rows` rows of `dim` elements that lie `stride` elements apart, in the format of the factors and without
+ *  gaps, and zeros behind them until there are `all` rows. */
 void hr_scores_pack(const hr_scores *scores, const void *from, int64_t stride, int64_t dim, int64_t rows, int64_t all,
                     void *to);
 

@@ -12,7 +12,8 @@ typedef struct hr_team hr_team;
 typedef void (*hr_team_fn)(void *context, int member);
 
 /** A team of `threads` members: the caller of hr_team_run() and threads - 1 that sleep between runs, with all signals
- *  blocked, bound as `placement` says (NULL: not; else it must outlive the team). HR_ERROR_OUT_OF_MEMORY, or HR_ERROR_BACKEND if a thread cannot be started. The caller owns *team. */
+ *  blocked, bound as `placement` says (NULL: not; else it must outlive the team). HR_ERROR_OUT_OF_MEMORY, or
+ *  HR_ERROR_BACKEND if a thread cannot be started. The caller owns *team. */
 hr_status hr_team_create(int threads, const hr_placement *placement, hr_team **team, hr_error *error);
 void hr_team_free(hr_team *team); /* NULL is allowed; no run may be under way */
 

@@ -17,9 +17,9 @@ typedef struct hr_topology {
   int64_t memory_bytes;     /* of the machine */
 } hr_topology;
 
-/** Leaves the process one of `parts` equal shares of its cores, at least one core. Where its mask is the whole machine, it
- *  is bound to the share of number `part`, and counts are of that; a smaller mask is a launcher's doing and stays. Returns
- *  how many threads are its share. */
+/** Leaves the process one of `parts` equal shares of its cores, at least one core. Where its mask is the whole machine,
+ *  it is bound to the share of number `part`, and counts are of that; a smaller mask is a launcher's doing and stays.
+ *  Returns how many threads are its share. */
 int hr_topology_take_part(hr_topology *topology, int part, int parts);
 
 /** The core after `core` (NULL: the first) that has an allowed processor, NULL behind the last. A processor where the

@@ -1,5 +1,6 @@
-/* Vectors of floats in whatever width the file that includes this is compiled for (cmake/instruction_sets.cmake): AVX-512, AVX2 with
- * FMA and F16C, or four floats of any processor. Arithmetic is the compiler's vector extension: a + b, a * b.
+/* Vectors of floats in whatever width the file that includes this is compiled for (cmake/instruction_sets.cmake):
+ * AVX-512, AVX2 with FMA and F16C, or four floats of any processor. Arithmetic is the compiler's vector extension: a +
+ * b, a * b.
  *
  * Elements of the formats of <headroom/dtype.h> are loaded and stored two vectors at a time (hr_pair). Of bf16 the even
  * elements are in one and the odd in the other, so that a word of memory is taken apart and put together by a shift and
@@ -44,7 +45,9 @@ HR_INLINE hr_floats hr_all(float value)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 
-/* ---- what the widths do differently. Of two values of which one is NaN, the second is the larger and the smaller. ---- */
+/* ---- what the widths do differently ---- */
+
+/* Of two values of which one is NaN, the second is the larger and the smaller. */
 
 #if HR_LANES == 16
 
@@ -271,8 +274,8 @@ HR_INLINE void hr_put_half(void *to, hr_halves v, bool stream)
     memcpy(to, &v, sizeof v);
 }
 
-/* The bits of a float rounded to its upper half, to nearest, ties to even; the lower half is left over. A NaN must keep a
- * bit among its upper 16, as every NaN does that comes from a bf16 number or from arithmetic. */
+/* The bits of a float rounded to its upper half, to nearest, ties to even; the lower half is left over. A NaN must keep
+ * a bit among its upper 16, as every NaN does that comes from a bf16 number or from arithmetic. */
 HR_INLINE hr_words hr_round_bf16(hr_floats from)
 {
   hr_words bits = (hr_words)from;

@@ -1,5 +1,5 @@
-/* Sixteen floats in an AVX-512 register; the same names as in vector_avx2.h and vector_portable.h, for the templates that
- * a version of a kernel includes after one of them. */
+/* Sixteen floats in an AVX-512 register; the same names as in vector_avx2.h and vector_portable.h, for the templates
+ * that a version of a kernel includes after one of them. */
 #ifndef HR_RUNTIME_CPU_VECTOR_H
 #define HR_RUNTIME_CPU_VECTOR_H
 

@@ -75,8 +75,8 @@ typedef struct hr_cuda_attention_tiled {
   hr_cuda_attention call;
 } hr_cuda_attention_tiled;
 
-/** What hr_kernel_functions wants of such a kernel. Runs at addresses that are less aligned than the strides build another program when
- *  the first is met. */
+/** What hr_kernel_functions wants of such a kernel. Runs at addresses that are less aligned than the strides build
+ *  another program when the first is met. */
 hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem, hr_cuda_attention_cutter *cutter,
                                     void *state, size_t *workspace_bytes, hr_error *error);
 hr_status hr_cuda_attention_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,

@@ -38,8 +38,8 @@ static bool fits(const hr_flash_sm80 *t, size_t shared_most)
   return (size_t)t->blocks * a_block <= shared_most + RESERVED;
 }
 
-/* Best first. Two row tiles halve what is read from shared memory for a product; for v above 128 sums of O fit the registers
- * then where two warps share them. One stage of K and V where it leaves room for a second block. */
+/* Best first. Two row tiles halve what is read from shared memory for a product; for v above 128 sums of O fit the
+ * registers then where two warps share them. One stage of K and V where it leaves room for a second block. */
 static const struct {
   int element_bytes, v_most;
   hr_flash_sm80 tiles;

@@ -1,4 +1,5 @@
-/* Attention by kernels/attention_flash_sm90.cu: how it is cut into tiles, the tensor maps of its copies, and its launch. */
+/* Attention by kernels/attention_flash_sm90.cu: how it is cut into tiles, the tensor maps of its copies, and its
+ * launch. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/attention.h"
@@ -46,9 +47,9 @@ static size_t shared_bytes(const hr_flash_sm90 *t)
   return (size_t)bytes;
 }
 
-/* Best first: the first row that a problem fits is taken. Sums of O take v / 2 registers of a thread, scores columns / 2
- * and weights columns / 4, of 240 with two warpgroups, 160 with three and 112 with four. By turns where that was faster on
- * an H200 (docs/attention-hopper.md). */
+/* Best first: the first row that a problem fits is taken. Sums of O take v / 2 registers of a thread, scores columns /
+ * 2 and weights columns / 4, of 240 with two warpgroups, 160 with three and 112 with four. By turns where that was
+ * faster on an H200 (docs/attention-hopper.md). */
 static const struct {
   int qk_most, v_most;
   bool causal;
@@ -67,8 +68,8 @@ static const struct {
     {256, 256, false, INT64_MAX, 2, 80, false},
 };
 
-/* Best first: what is taken is the first whose shared memory two stages of K and V fit beside. A second stage of Q costs
- * causal calls 2% at size 128, and gains others nothing to 2%. */
+/* Best first: what is taken is the first whose shared memory two stages of K and V fit beside. A second stage of Q
+ * costs causal calls 2% at size 128, and gains others nothing to 2%. */
 static const struct {
   int q_stages;
   bool out_apart;
@@ -179,10 +180,10 @@ static hr_status make_counters(launch *l, hr_error *error)
   return HR_CU(driver, cuStreamSynchronize, (l->cuda->stream), error);
 }
 
-/* Heads that are worked on at a time. Within a band all heads' last row tiles come first, then those before, so that few
- * heads are read from memory once, and many even out causal calls. The figures are those that were fastest on an H200: 4
- * row tiles for each block, causal 8; of short sequences, where reading again costs most, a fifth and half of the L2 for
- * K and V, and a row tile for each block at least. */
+/* Heads that are worked on at a time. Within a band all heads' last row tiles come first, then those before, so that
+ * few heads are read from memory once, and many even out causal calls. The figures are those that were fastest on an
+ * H200: 4 row tiles for each block, causal 8; of short sequences, where reading again costs most, a fifth and half of
+ * the L2 for K and V, and a row tile for each block at least. */
 static int64_t band_heads(const hr_attention *a, int64_t row_tiles, int64_t blocks, size_t cache_bytes)
 {
   bool causal = a->mask == HR_MASK_CAUSAL;

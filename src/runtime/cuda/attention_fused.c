@@ -2,8 +2,8 @@
  * attention_fused_fp32.cu) for the rest, which computes weights while it takes scores to the second product.
  *
  * A score is written once and read once, 8 bytes, and nothing else is as large. Between two steps some 8 µs go by on an
- * H200, and blocks of SCORE_BYTES take 100 to 150 µs a step; with half of that all takes 4 to 13% longer, with a quarter
- * 15 to 30%. */
+ * H200, and blocks of SCORE_BYTES take 100 to 150 µs a step; with half of that all takes 4 to 13% longer, with a
+ * quarter 15 to 30%. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/attention_scores.h"
@@ -53,8 +53,9 @@ static size_t shared_bytes(const hr_fused *t, hr_dtype dtype)
   return (size_t)hr_max64(2 * stage, t->rows * v);
 }
 
-/* A warp has 16 rows, or 32 where sums of O for these fit its registers: half as much of V is read from shared memory then.
- * More rows of a block instead, at 16 bits and head sizes above 128, gain 3 to 5% as V comes from the L2 half as often. */
+/* A warp has 16 rows, or 32 where sums of O for these fit its registers: half as much of V is read from shared memory
+ * then. More rows of a block instead, at 16 bits and head sizes above 128, gain 3 to 5% as V comes from the L2 half as
+ * often. */
 static hr_fused cut_of(hr_dtype dtype, int v)
 {
   if (dtype == HR_FP32)
@@ -96,7 +97,8 @@ const char *hr_fused_source(hr_dtype dtype)
   return dtype == HR_FP32 ? "attention_fused_fp32" : "attention_fused";
 }
 
-/* As many row tiles as SCORE_BYTES hold, whole waves of `slots` if there are more, and the blocks as large as each other. */
+/* As many row tiles as SCORE_BYTES hold, whole waves of `slots` if there are more, and the blocks as large as each
+ * other. */
 static void cut_rows(fused *f, int64_t slots)
 {
   hr_cuda_scores *s = &f->s;

@@ -1,5 +1,5 @@
-/* What attention with its scores in memory begins with: Q and K one head after the other, and S = Q Kᵀ block by block, in
- * fp32, unscaled. Masked scores are computed, too. */
+/* What attention with its scores in memory begins with: Q and K one head after the other, and S = Q Kᵀ block by block,
+ * in fp32, unscaled. Masked scores are computed, too. */
 #ifndef HR_RUNTIME_CUDA_ATTENTION_SCORES_H
 #define HR_RUNTIME_CUDA_ATTENTION_SCORES_H
 
@@ -57,8 +57,8 @@ int64_t hr_cuda_scores_copy_blocks(int64_t elements);
 hr_status hr_cuda_scores_begin(const hr_cuda_scores *scores, const hr_attention_arguments *arguments, cu_address base,
                                hr_error *error);
 
-/** The scores of the block that begins with a head, counted over all sequences, and a row. `products`: the library's own
- *  workspace. */
+/** The scores of the block that begins with a head, counted over all sequences, and a row. `products`: the library's
+ *  own workspace. */
 hr_status hr_cuda_scores_multiply(const hr_cuda_scores *scores, cu_address base, int64_t head, int64_t row,
                                   cu_address products, hr_error *error);
 

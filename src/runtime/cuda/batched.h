@@ -7,7 +7,8 @@
 
 #define HR_BATCHED_ALIGNMENT 32 /* bytes, of addresses, rows and batch strides */
 
-/** C [m, n] = A [m, k] · B [k, n], row-major, `batch` of each; b_transposed: B is stored [n, k]. Strides in elements. */
+/** C [m, n] = A [m, k] · B [k, n], row-major, `batch` of each; b_transposed: B is stored [n, k]. Strides in
+ *  elements. */
 typedef struct hr_batched {
   int64_t m, n, k, batch;
   bool b_transposed;
@@ -23,8 +24,8 @@ typedef struct hr_batched {
 hr_status hr_batched_prepare(const hr_cuda *cuda, hr_batched *product, hr_error *error);
 void hr_batched_free(const hr_cuda *cuda, hr_batched *product);
 
-/** Starts it, in the context. The workspace has the chosen algorithm's bytes (product->chosen.workspace_bytes). Addresses
- *  are multiples of HR_BATCHED_ALIGNMENT. */
+/** Starts it, in the context. The workspace has the chosen algorithm's bytes (product->chosen.workspace_bytes).
+ *  Addresses are multiples of HR_BATCHED_ALIGNMENT. */
 hr_status hr_batched_run(const hr_cuda *cuda, const hr_batched *product, cu_address a, cu_address b, cu_address c,
                          cu_address workspace, hr_error *error);
 

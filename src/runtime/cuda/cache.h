@@ -1,8 +1,9 @@
 /* Compiled kernels on disk, so that a program is compiled once and not at every start.
  *
- * A cache may be damaged, cut short, written by others or by two processes at a time: an entry is used only if it belongs
- * to this user, nobody else can write it, and its whole key and its checksum are right. It is written beside and then
- * renamed, so that nobody reads half of one. What cannot be read or written is compiled again; no error comes of it. */
+ * A cache may be damaged, cut short, written by others or by two processes at a time: an entry is used only if it
+ * belongs to this user, nobody else can write it, and its whole key and its checksum are right. It is written beside
+ * and then renamed, so that nobody reads half of one. What cannot be read or written is compiled again; no error comes
+ * of it. */
 #ifndef HR_RUNTIME_CUDA_CACHE_H
 #define HR_RUNTIME_CUDA_CACHE_H
 

@@ -30,8 +30,8 @@ typedef struct loop {
   (4 * 2.0 * 2 * 64 * 256 * 32)         /* 4 instructions of 2 warpgroups over 32 bytes of k; / bytes of an element */
 #define MMA (8 * 2.0 * 8 * 16 * 8 * 32) /* 8 instructions of 8 warps, the same */
 
-/* The formats that models use most first. Architectures: 8.0 Ampere, 8.9 Ada, 9.0 Hopper, 10.0 Blackwell, where mma.sync is
- * not the fastest there is and no loop for tcgen05 is here, 12.0 Blackwell without tcgen05. */
+/* The formats that models use most first. Architectures: 8.0 Ampere, 8.9 Ada, 9.0 Hopper, 10.0 Blackwell, where
+ * mma.sync is not the fastest there is and no loop for tcgen05 is here, 12.0 Blackwell without tcgen05. */
 static const loop loops[] = {
     {80, "products", HR_BF16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
     {90, "products", HR_BF16, HR_CEILING_PRODUCT, "wgmma m64n256k16", 1, WGMMA / 2},

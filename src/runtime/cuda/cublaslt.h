@@ -108,8 +108,8 @@ int64_t hr_cublaslt_parts(const hr_cublaslt *lt, const lt_heuristic *chosen);
 /** How many parts of a sum an algorithm keeps in the result's format, rather than in fp32, before they are added up. */
 int64_t hr_cublaslt_rounded_parts(const hr_cublaslt *lt, const lt_heuristic *chosen);
 
-/** Says of an algorithm what can be said: "algo 66, tile 128x256, stages 64xauto, cluster 2x1x1, split-k 1, waves 1.94".
- *  The tile is m × n of the row-major product; `rounded` adds that the parts of a split sum are. */
+/** Says of an algorithm what can be said: "algo 66, tile 128x256, stages 64xauto, cluster 2x1x1, split-k 1, waves
+ *  1.94". The tile is m × n of the row-major product; `rounded` adds that the parts of a split sum are. */
 void hr_cublaslt_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, bool rounded, char *text, size_t size);
 
 #endif

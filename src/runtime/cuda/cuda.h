@@ -27,7 +27,8 @@ typedef struct hr_modules {
   hr_loaded_module *loaded;
 } hr_modules;
 
-/** hr_device.state of a CUDA device. Immutable after open, but for `modules`. Libraries other than the driver may be closed (handle NULL).
+/** hr_device.state of a CUDA device. Immutable after open, but for `modules`. Libraries other than the driver may be
+ *  closed (handle NULL).
  *
  *  The device's primary context is used, which other libraries of the process share; every function pushes it and pops
  *  it again, so that a caller's own current context stays. Work goes to one stream. */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* Dense operations of one multiprocessor per clock. Sources: the makers' architecture papers: V100, Turing, A100
- * (table 2), GA102, Ada, H100 (table 2), Blackwell. fp32 and fp64 are those of the plain units, fp64 on data-centre parts
- * those of the matrix units. */
+ * (table 2), GA102, Ada, H100 (table 2), Blackwell. fp32 and fp64 are those of the plain units, fp64 on data-centre
+ * parts those of the matrix units. */
 typedef struct architecture {
   int capability;
   const char *name;

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** What to compile: a source of kernels/ by name ("fill"), for a format and an architecture ("sm_90a"), with definitions
- *  of the preprocessor, separated by spaces ("HR_QK=128 HR_V=64"). */
+/** What to compile: a source of kernels/ by name ("fill"), for a format and an architecture ("sm_90a"), with
+ *  definitions of the preprocessor, separated by spaces ("HR_QK=128 HR_V=64"). */
 typedef struct hr_program {
   const char *source;
   hr_dtype dtype;
@@ -30,7 +30,8 @@ bool hr_program_takes(hr_dtype dtype);
 void hr_program_architecture(int capability, char text[16]);
 
 /** Compiles, or finds in the cache in `folder` ("": no cache), the program. The caller frees *image.
- *  HR_ERROR_BACKEND with the compiler's first complaint, HR_ERROR_INVALID for too long a list of definitions, HR_ERROR_OUT_OF_MEMORY. */
+ *  HR_ERROR_BACKEND with the compiler's first complaint, HR_ERROR_INVALID for too long a list of definitions,
+ *  HR_ERROR_OUT_OF_MEMORY. */
 hr_status hr_program_build(const hr_nvrtc *nvrtc, const hr_program *program, const char *folder, char **image,
                            size_t *bytes, hr_error *error);
 

@@ -1,4 +1,5 @@
-/* Operations on rows by kernels/softmax.cu, norm.cu and elementwise.cu: how rows are cut, and how many threads each gets. */
+/* Operations on rows by kernels/softmax.cu, norm.cu and elementwise.cu: how rows are cut, and how many threads each
+ * gets. */
 #include "runtime/cuda/rows.h"
 
 #include "base/checked.h"
@@ -116,7 +117,8 @@ static void cut_block(int64_t packs, hr_row_cut *cut)
   }
 }
 
-/* Rows in registers and shared memory, two blocks a multiprocessor: cut into the fewest blocks that hold `at_a_time` rows. */
+/* Rows in registers and shared memory, two blocks a multiprocessor: cut into the fewest blocks that hold `at_a_time`
+ * rows. */
 static void cut_long(int64_t packs, int64_t at_a_time, int64_t kept, int64_t blocks_most, size_t shared_most,
                      hr_row_cut *cut)
 {
@@ -140,8 +142,9 @@ static bool holds(const hr_row_cut *cut, int64_t packs)
   return cut->blocks * cut->threads * (cut->kept + cut->held) >= packs;
 }
 
-/* Norms of rows that one block does not hold have two at a time, which share what they read of weights. Not layer norms in
- * 16 bits, whose weights and bias take the registers, nor odd rows, but for layer norms of fp32 that two blocks hold. */
+/* Norms of rows that one block does not hold have two at a time, which share what they read of weights. Not layer norms
+ * in 16 bits, whose weights and bias take the registers, nor odd rows, but for layer norms of fp32 that two blocks
+ * hold. */
 static void cut_by_operation(const hr_rows *rows, int64_t packs, int capability, size_t shared_most, hr_row_cut *cut)
 {
   int64_t blocks_most = capability >= 90 ? BLOCKS_MOST : 1;

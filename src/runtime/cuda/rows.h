@@ -29,8 +29,8 @@ typedef struct hr_row_cut {
   size_t shared_bytes;
 } hr_row_cut;
 
-/** The cut for a softmax or norm on a device of compute capability `capability` that gives a block `shared_most` bytes of
- *  shared memory, where addresses are multiples of 16 (`aligned`) or of an element only. */
+/** The cut for a softmax or norm on a device of compute capability `capability` that gives a block `shared_most` bytes
+ *  of shared memory, where addresses are multiples of 16 (`aligned`) or of an element only. */
 hr_row_cut hr_row_cut_choose(const hr_rows *rows, bool aligned, int capability, size_t shared_most);
 
 /** Its definitions for hr_program. */

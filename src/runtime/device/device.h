@@ -56,8 +56,8 @@ typedef struct hr_kernel_functions {
                              hr_error *error);
   void (*release)(void *state);
   /** Of a prepared problem: looks for the `most` configurations that the kernel thinks best, *found of which there are
-   *  (at least 1), and sets the kernel to the choice-th, from 0; until then it is on the first. HR_ERROR_NOT_FOUND where
-   *  there are not so many. NULL: there is one. */
+   *  (at least 1), and sets the kernel to the choice-th, from 0; until then it is on the first. HR_ERROR_NOT_FOUND
+   *  where there are not so many. NULL: there is one. */
   hr_status (*choose)(void *state, int64_t choice, int64_t most, int64_t *found, size_t *workspace_bytes,
                       hr_error *error);
   /** How a prepared kernel adds up; NULL: each sum is rounded. */
@@ -97,8 +97,8 @@ typedef struct hr_backend {
   hr_status (*detect)(const hr_device *device, hr_hardware *hardware, hr_error *error);
   /** Bytes per second, read and written, of a copy that no cache holds. About 0.2 s. */
   hr_status (*copy_rate)(hr_device *device, double *bytes_per_s, hr_error *error);
-  /** Instruction ceilings: appends a row to `ceilings`, which has room for HR_CEILINGS_MAX, for each loop that the device
-   *  has. HR_ERROR_UNSUPPORTED where none can be built. A second or two, in which the watch is asked every some
+  /** Instruction ceilings: appends a row to `ceilings`, which has room for HR_CEILINGS_MAX, for each loop that the
+   *  device has. HR_ERROR_UNSUPPORTED where none can be built. A second or two, in which the watch is asked every some
    *  milliseconds; the clock has settled before. */
   hr_status (*measure_ceilings)(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
                                 hr_error *error);
@@ -115,9 +115,9 @@ typedef struct hr_backend {
   hr_status (*set_bytes)(hr_device *device, void *to, unsigned char value, size_t bytes, hr_error *error);
   /** Writes `count` elements as hr_numbers_uniform() does. HR_ERROR_UNSUPPORTED, or NULL: made on the host. */
   hr_status (*fill_uniform)(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, size_t count, hr_error *error);
-  /** Time of one of `count` runs that follow each other, by the device's clock; NULL: runs are over when they return, and
-   *  the host's clock is right. *recording, NULL at first, is the backend's from one call to the next of the same runs;
-   *  once `count` is above 1 it stays the same, and the runs of the first such call are repeated. */
+  /** Time of one of `count` runs that follow each other, by the device's clock; NULL: runs are over when they return,
+   *  and the host's clock is right. *recording, NULL at first, is the backend's from one call to the next of the same
+   *  runs; once `count` is above 1 it stays the same, and the runs of the first such call are repeated. */
   hr_status (*time_runs)(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
                          double *time_ns, hr_error *error);
   /** Waits until all runs that were started are over; NULL: they are when they return. */

@@ -25,8 +25,9 @@ double hr_host_waited_ns(const hr_device *device);
 /** As hr_backend.memory_available. */
 size_t hr_host_device_memory(const hr_device *device);
 
-/** The four buffer functions of a backend whose memory is the host's. Allocation refuses what hr_host_memory_available()
- *  does not cover, so that a request fails with HR_ERROR_OUT_OF_MEMORY rather than by the kernel's killer. */
+/** The four buffer functions of a backend whose memory is the host's. Allocation refuses what
+ *  hr_host_memory_available() does not cover, so that a request fails with HR_ERROR_OUT_OF_MEMORY rather than by the
+ *  kernel's killer. */
 hr_status hr_host_allocate(hr_device *device, size_t bytes, void **data, hr_error *error);
 void hr_host_release(hr_device *device, void *data, size_t bytes);
 hr_status hr_host_write(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);

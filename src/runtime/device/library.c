@@ -5,9 +5,9 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* Once loaded these libraries stay (RTLD_NODELETE): they keep memory and threads of their own that closing does not end,
- * unloading oneDNN takes the code of OpenMP from under its threads, and unloading cuBLASLt and NVRTC leaves what a leak
- * checker then finds. */
+/* Once loaded these libraries stay (RTLD_NODELETE): they keep memory and threads of their own that closing does not
+ * end, unloading oneDNN takes the code of OpenMP from under its threads, and unloading cuBLASLt and NVRTC leaves what a
+ * leak checker then finds. */
 static void *open_first(const hr_library_source *source)
 {
   for (size_t i = 0; i < HR_LIBRARY_NAMES_MAX && source->files[i]; i++) {

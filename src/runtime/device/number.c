@@ -54,8 +54,8 @@ static float bf16_to_float(uint16_t bits)
   return float_of((uint32_t)bits << 16);
 }
 
-/* Exponent and mantissa moved to where float has them make a number too small by the difference of the biases, subnormal
- * ones, too. No branch, so that a row is read several at once. */
+/* Exponent and mantissa moved to where float has them make a number too small by the difference of the biases,
+ * subnormal ones, too. No branch, so that a row is read several at once. */
 static float fp16_to_float(uint16_t bits)
 {
   uint32_t size = (bits & 0x7FFFu) << 13, sign = (bits & 0x8000u) << 16;

@@ -147,8 +147,8 @@ static bool is_family(const hr_device *device, const char *name)
   return false;
 }
 
-/* Walks the rows of the device, those of a family where one is asked for. A row that says it can and then fails to prepare as "unsupported" is passed over too:
- * some libraries tell only then. */
+/* Walks the rows of the device, those of a family where one is asked for. A row that says it can and then fails to
+ * prepare as "unsupported" is passed over too: some libraries tell only then. */
 static hr_status take_best(hr_device *device, const hr_problem *problem, const char *family, hr_plan *plan,
                            hr_error *error)
 {

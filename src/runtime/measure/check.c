@@ -1,5 +1,5 @@
-/* A kernel's result against the float64 reference, on a sample of rows, and of long products' rows on a sample of columns.
- * docs/measuring.md says which. */
+/* A kernel's result against the float64 reference, on a sample of rows, and of long products' rows on a sample of
+ * columns. docs/measuring.md says which. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/device/host.h"
@@ -18,8 +18,8 @@
 #define COLUMNS_LEAST 8                  /* of each row */
 #define PRODUCTS_MOST ((int64_t)1 << 23) /* multiply-adds of the reference: some 10 ms, and as long to copy B's part */
 
-/* The result as rows, and what is looked at of each: `ranges` ranges of `width` columns, one of all where that is not too
- * much. */
+/* The result as rows, and what is looked at of each: `ranges` ranges of `width` columns, one of all where that is not
+ * too much. */
 typedef struct sample {
   int64_t rows;          /* of the result */
   int64_t length;        /* of a row */

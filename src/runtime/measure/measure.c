@@ -230,8 +230,8 @@ static hr_status sample_round(run_state *states, int subjects, int64_t at, hr_er
   return HR_OK;
 }
 
-/* Each of a pair has warmed up alone, to the clock that its own power leaves. By turns they run at one between these, as
- * in a step; begun at the clock of the second, the ratio would depend on the order. */
+/* Each of a pair has warmed up alone, to the clock that its own power leaves. By turns they run at one between these,
+ * as in a step; begun at the clock of the second, the ratio would depend on the order. */
 static hr_status warm_up_pair(run_state *states, const hr_device *device, const hr_measure_options *o, hr_error *error)
 {
   double start = hr_clock_ns();
@@ -467,8 +467,8 @@ static void free_sampling(sampling *s)
   free(s->disturbed);
 }
 
-/* Times one or two subjects of `count` problems each. Where one of two has no time the other is timed alone. `ratio` may
- * be NULL. */
+/* Times one or two subjects of `count` problems each. Where one of two has no time the other is timed alone. `ratio`
+ * may be NULL. */
 static hr_status measure(hr_device *device, const hr_problem *problems, int subjects, size_t count,
                          const hr_measure_options *options, hr_measurement **results, hr_median *ratio, hr_error *error)
 {

@@ -111,9 +111,9 @@ static hr_status find_best(probing *p, hr_dtype dtype, double limit_ns, best_pro
   return HR_OK;
 }
 
-/* The library's share of the dense rate, which stays what it is. A rate below the estimate that never settled shows only
- * that other programs have the cores: the estimate is the better guess then, and stays one. Returns whether the rate is
- * a measured one. */
+/* The library's share of the dense rate, which stays what it is. A rate below the estimate that never settled shows
+ * only that other programs have the cores: the estimate is the better guess then, and stays one. Returns whether the
+ * rate is a measured one. */
 static bool set_rate(hr_hardware *hardware, hr_dtype dtype, const best_product *best)
 {
   double estimate = hardware->dense_flops_per_s[dtype] * hardware->library_share[dtype];

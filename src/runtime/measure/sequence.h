@@ -7,14 +7,14 @@
 #include <headroom/measure.h>
 
 /** Times `count` problems (at least 1, each checked by its own hr_…_check()) that run one after the other, each on
- *  buffers of its own: on a GPU, where all take less than 20 ms, as one captured graph, so that no launch is waited for.
- *  Of two or more the sets rotate together, nothing is compared with the reference (each alone has been), and `kernel`
- *  and `configuration` stay empty. Rates are of all FLOPs and bytes. Otherwise as hr_measure_gemm(). */
+ *  buffers of its own: on a GPU, where all take less than 20 ms, as one captured graph, so that no launch is waited
+ *  for. Of two or more the sets rotate together, nothing is compared with the reference (each alone has been), and
+ *  `kernel` and `configuration` stay empty. Rates are of all FLOPs and bytes. Otherwise as hr_measure_gemm(). */
 hr_status hr_measure_sequence(hr_device *device, const hr_problem *problems, size_t count,
                               const hr_measure_options *options, hr_measurement *measurement, hr_error *error);
 
-/** Compares one problem's result as hr_measure_sequence() does and times the run after it, of a device that may not have
- *  settled: one sample, for who wants to know whether a problem runs, and about how long. No clock, no rates. */
+/** Compares one problem's result as hr_measure_sequence() does and times the run after it, of a device that may not
+ *  have settled: one sample, for who wants to know whether a problem runs, and about how long. No clock, no rates. */
 hr_status hr_measure_first_run(hr_device *device, const hr_problem *problem, const hr_measure_options *options,
                                hr_measurement *measurement, hr_error *error);
 

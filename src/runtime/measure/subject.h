@@ -36,8 +36,8 @@ hr_status hr_subject_open_sequence(hr_device *device, const hr_problem *problems
                                    const hr_measure_options *options, hr_subject *subject, hr_error *error);
 void hr_subject_close(hr_subject *subject);
 
-/** Makes a sample of at least `runs` runs: all sets in turn, and each equally often where the device repeats a recording
- *  of them. Once, before the samples that count. */
+/** Makes a sample of at least `runs` runs: all sets in turn, and each equally often where the device repeats a
+ *  recording of them. Once, before the samples that count. */
 void hr_subject_group(hr_subject *subject, int64_t runs);
 
 /** Samples a few times and makes groups of short runs; *first_ns is what the first run took. */
@@ -55,8 +55,8 @@ hr_status hr_subject_run(hr_subject *subject, hr_error *error);
 /** Runs `group` times and gives the time of one run. */
 hr_status hr_subject_sample(hr_subject *subject, double *time_ns, hr_error *error);
 
-/** What one run takes when nothing else is under way: the host's time from the call until the run is over, the median of
- *  100 (or of as many as fit the time limit, at least 1). HR_ERROR_INTERRUPTED if `options` say so. */
+/** What one run takes when nothing else is under way: the host's time from the call until the run is over, the median
+ *  of 100 (or of as many as fit the time limit, at least 1). HR_ERROR_INTERRUPTED if `options` say so. */
 hr_status hr_subject_latency(hr_subject *subject, const hr_measure_options *options, double *latency_ns,
                              hr_error *error);
 

@@ -1,5 +1,5 @@
-/* Llama and its closest kin: llama, mistral, qwen2, qwen3. RMS norms before attention and MLP, rotary positions, a gated
- * MLP without biases; they differ in biases, q/k norms and windows. */
+/* Llama and its closest kin: llama, mistral, qwen2, qwen3. RMS norms before attention and MLP, rotary positions, a
+ * gated MLP without biases; they differ in biases, q/k norms and windows. */
 #include "analysis/model/families.h"
 
 #include "base/checked.h"
