@@ -78,8 +78,8 @@ typedef struct hr_library {
 /** Looks for those of a kind of device ("cpu", "cuda"; NULL: for all); *count is how many there are to look for. */
 HR_API void hr_libraries(const char *device, hr_library libraries[HR_LIBRARIES_MAX], size_t *count);
 
-/** Memory of `bytes` bytes (at least 1) on the device, 64-byte aligned, not initialised. HR_ERROR_OUT_OF_MEMORY. The
- *  caller owns it. */
+/** Memory of `bytes` bytes on the device, 64-byte aligned, not initialised. The caller owns *buffer and frees it before
+ *  the device is closed. HR_ERROR_OUT_OF_MEMORY; HR_ERROR_INVALID for 0 bytes. */
 HR_API hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, hr_error *error);
 
 /** Frees a buffer; NULL is allowed. */
@@ -91,13 +91,15 @@ HR_API void *hr_buffer_data(const hr_buffer *buffer);
 /** Copies `bytes` bytes from the host to the buffer's start, or back, once all runs that were started before are over:
  *  a run that went wrong on the device may be told of here. HR_ERROR_INVALID beyond the buffer's end. */
 HR_API hr_status hr_buffer_write(hr_buffer *buffer, const void *from, size_t bytes, hr_error *error);
-/** See hr_buffer_write(). */
+/** As hr_buffer_write(). */
 HR_API hr_status hr_buffer_read(const hr_buffer *buffer, void *to, size_t bytes, hr_error *error);
 
-/** Fills the buffer with uniform values in [-1, 1] of a format; the same seed gives the same values everywhere. */
+/** Fills the buffer with uniform values in [-1, 1] of a format, as many as fit; the same seed gives the same values on
+ *  every device. HR_ERROR_INVALID for a dtype outside the list, HR_ERROR_OUT_OF_MEMORY, HR_ERROR_BACKEND. */
 HR_API hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t seed, hr_error *error);
 
-/** Fills the buffer with NaN of a format, so that a kernel that leaves an element out is seen. */
+/** Fills the buffer with NaN of a format, so that a kernel that leaves an element out is seen. Errors as
+ *  hr_buffer_fill_uniform(). */
 HR_API hr_status hr_buffer_poison(hr_buffer *buffer, hr_dtype dtype, hr_error *error);
 
 /** A kernel of a device, best first. Static storage throughout. */
@@ -136,11 +138,11 @@ HR_API hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, con
 /** How many of the configurations that were asked for there are: 1 to `choices` of hr_plan_gemm_choice(), else 1. */
 HR_API int64_t hr_plan_choices(const hr_plan *plan);
 
-/** Prepares O = attention(Q, K, V), as hr_plan_gemm(). */
+/** Prepares O = attention(Q, K, V), as hr_plan_gemm(); errors of hr_attention_check() instead of hr_gemm_check(). */
 HR_API hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel, hr_plan **plan,
                                    hr_error *error);
 
-/** Prepares an operation on rows, as hr_plan_gemm(). */
+/** Prepares an operation on rows, as hr_plan_gemm(); errors of hr_rows_check() instead of hr_gemm_check(). */
 HR_API hr_status hr_plan_rows(hr_device *device, const hr_rows *rows, const char *kernel, hr_plan **plan,
                               hr_error *error);
 
@@ -162,7 +164,7 @@ HR_API size_t hr_plan_workspace_bytes(const hr_plan *plan);
  *  data and locks nothing (oneDNN below makes a small handle around each address). `workspace` has
  *  hr_plan_workspace_bytes() bytes, 64-byte aligned, used by no other run meanwhile; NULL where that is 0.
  *  On a GPU the run is started and goes on by itself, after those started before.
- *  HR_ERROR_INVALID for a NULL address or a plan of the other kind, HR_ERROR_BACKEND. */
+ *  HR_ERROR_INVALID for a NULL address or a plan of another kind, HR_ERROR_BACKEND. */
 HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace,
                                   hr_error *error);
 
@@ -187,7 +189,8 @@ HR_API hr_attention_arguments hr_attention_arguments_default(void);
 HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
                                        hr_error *error);
 
-/** Runs a plan for an operation on rows: hr_rows_inputs() addresses in, one out, as hr_plan_run_gemm(). */
+/** Runs a plan for an operation on rows: hr_rows_inputs() addresses in, one out. `workspace`, asynchrony and errors as
+ *  hr_plan_run_gemm(). */
 HR_API hr_status hr_plan_run_rows(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
                                   hr_error *error);
 

@@ -24,7 +24,7 @@ HR_API hr_status hr_load_model(const char *what, hr_note_fn note, void *context,
 HR_API hr_status hr_load_hardware(const char *what, hr_hardware *hardware, hr_error *error);
 
 /** hr_device_probe(), and what a probe does not tell (alignment, tiles, …) from the built-in file of the product, if
- *  there is one. */
+ *  there is one. Errors of hr_device_probe(); *hardware is then untouched. */
 HR_API hr_status hr_load_probed(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
                                 hr_error *error);
 

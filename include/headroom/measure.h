@@ -64,11 +64,12 @@ typedef struct hr_measurement {
 HR_API hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const hr_measure_options *options,
                                  hr_measurement *measurement, hr_error *error);
 
-/** Times one attention call, as hr_measure_gemm(). */
+/** Times one attention call; returns as hr_measure_gemm() does. Variable lengths, and calls without
+ *  queries or keys, have the status HR_ERROR_UNSUPPORTED. */
 HR_API hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
                                       const hr_measure_options *options, hr_measurement *measurement, hr_error *error);
 
-/** Times one operation on rows, as hr_measure_gemm(); flops_per_s is NAN. */
+/** Times one operation on rows; returns as hr_measure_gemm() does, with flops_per_s NAN. */
 HR_API hr_status hr_measure_rows(hr_device *device, const hr_rows *rows, const hr_measure_options *options,
                                  hr_measurement *measurement, hr_error *error);
 

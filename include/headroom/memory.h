@@ -30,7 +30,7 @@ HR_API hr_status hr_memory_estimate(const hr_model *model, const hr_workload *wo
                                     hr_error *error);
 
 /** The largest batch whose total fits `capacity_bytes`; *batch is 0 if not even one does. Other members of
- *  `workload` stay as they are. */
+ *  `workload` stay as they are. Errors of hr_model_check() and hr_workload_check(); *batch is then untouched. */
 HR_API hr_status hr_memory_largest_batch(const hr_model *model, const hr_workload *workload, int64_t capacity_bytes,
                                          int64_t *batch, hr_error *error);
 

@@ -55,7 +55,8 @@ typedef struct hr_error {
 typedef void (*hr_note_fn)(void *context, const char *message);
 
 /** Called now and then during long work. `done` runs from 0 to 1; `what` is the current step, valid until it returns.
- *  Return 0 to go on, anything else to stop: the work then ends with HR_ERROR_INTERRUPTED and keeps what it has. */
+ *  Return 0 to go on, anything else to stop: the function at work then returns HR_ERROR_INTERRUPTED, or HR_OK with
+ *  what it has so far and `complete` false, as its own comment says. */
 typedef int (*hr_progress_fn)(void *context, double done, const char *what);
 
 #ifdef __cplusplus

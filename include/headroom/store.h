@@ -115,7 +115,8 @@ HR_API void hr_store_set_patience(hr_store *store, int milliseconds);
 HR_API hr_status hr_store_append(hr_store *store, hr_result *result, hr_error *error);
 
 /** Whether the point of `result` has a row, whatever its status: the same sweep, series, axes, problem, product,
- *  threads, kernel_asked, autotune and measurement.warm. The other members do not matter. */
+ *  threads, kernel_asked, autotune and measurement.warm. The other members do not matter. HR_ERROR_UNREADABLE where
+ *  the file cannot be read, HR_ERROR_INVALID for a text without an end. */
 HR_API hr_status hr_store_has(hr_store *store, const hr_result *result, bool *found, hr_error *error);
 
 /** Which rows; a member that is NULL or 0 lets all pass. */
@@ -141,14 +142,15 @@ HR_API hr_status hr_result_filter_check(const hr_result_filter *filter, hr_error
 typedef int (*hr_result_fn)(void *context, const hr_result *result);
 
 /** Calls `each` for the rows of `filter` (NULL: all) by date, oldest first. HR_ERROR_INVALID: a filter that cannot
- *  be. */
+ *  be. HR_ERROR_UNREADABLE: the file cannot be read, or another process keeps it locked for too long. */
 HR_API hr_status hr_store_query(hr_store *store, const hr_result_filter *filter, hr_result_fn each, void *context,
                                 hr_error *error);
 
-/** How many rows `filter` lets pass. */
+/** How many rows `filter` (NULL: all) lets pass. Errors of hr_store_query(). */
 HR_API hr_status hr_store_count(hr_store *store, const hr_result_filter *filter, int64_t *count, hr_error *error);
 
-/** Deletes the rows of `filter` (NULL: all), at once or not at all; *deleted (may be NULL) is how many. */
+/** Deletes the rows of `filter` (NULL: all), at once or not at all; *deleted (may be NULL) is how many.
+ *  Errors of hr_store_query(), and HR_ERROR_OUTPUT where the file cannot be written. */
 HR_API hr_status hr_store_delete(hr_store *store, const hr_result_filter *filter, int64_t *deleted, hr_error *error);
 
 /** What a merge or an import did. */

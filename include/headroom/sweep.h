@@ -62,7 +62,8 @@ HR_API hr_status hr_sweep_from_json(const char *text, size_t length, const char 
                                     hr_sweep **sweep, hr_error *error);
 
 /** Reads a sweep of the catalogue ("fig24"), of a file ("my.json", any name with '/' or ending in ".json"), or one of
- *  the several of a file ("my.json#wide"). HR_ERROR_NOT_FOUND with near names; errors of hr_sweep_from_json(). */
+ *  the several of a file ("my.json#wide"). HR_ERROR_NOT_FOUND with near names; errors of hr_sweep_from_json(). The
+ *  caller owns *sweep. */
 HR_API hr_status hr_sweep_load(const char *what, bool small, hr_sweep **sweep, hr_error *error);
 
 /** Frees a sweep; NULL is allowed. */
@@ -72,7 +73,7 @@ HR_API void hr_sweep_free(hr_sweep *sweep);
 HR_API hr_sweep_about hr_sweep_describe(const hr_sweep *sweep);
 
 /** All sweeps of the catalogue, in the order of their figures. The caller owns *sweeps and its elements and gives them
- *  back with hr_sweep_catalog_free(). */
+ *  back with hr_sweep_catalog_free(). HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_sweep_catalog(bool small, hr_sweep ***sweeps, size_t *count, hr_error *error);
 
 /** Frees what hr_sweep_catalog() gave; NULL is allowed. */
@@ -175,7 +176,7 @@ typedef struct hr_sweep_row {
 
 /** The last row of every point of the sweep, as a run with these options on this device would have written it; all
  *  points, whatever is chosen. *found is how many have one. The caller frees *rows (point_count of them) with
- *  free(). */
+ *  free(). Errors of hr_store_query(), HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_sweep_rows(const hr_sweep *sweep, const hr_device *device, hr_store *store,
                                const hr_sweep_options *options, hr_sweep_row **rows, int64_t *found, hr_error *error);
 
