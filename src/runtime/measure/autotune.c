@@ -27,11 +27,6 @@ typedef struct tuning {
   int64_t count;
 } tuning;
 
-static bool cancelled(const tuning *t)
-{
-  return t->options->cancelled && t->options->cancelled(t->options->context);
-}
-
 /* A plan for each choice, and one workspace that is enough for any: they run one after the other. */
 static hr_status make_plans(tuning *t, hr_error *error)
 {
@@ -69,8 +64,7 @@ static hr_status begin_each(tuning *t, hr_error *error)
   for (int64_t i = 0; i < t->count; i++) {
     candidate *c = &t->candidates[i];
     double first_ns = 0;
-    if (cancelled(t))
-      return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+    HR_TRY(hr_measure_ask(t->options, error));
     if (!c->failed)
       sample(c, &first_ns);
     if (!c->failed && first_ns > t->options->time_limit_ns)
@@ -89,8 +83,7 @@ static hr_status sample_by_turns(tuning *t, bool keep, int rounds, double limit_
     for (int64_t i = 0; i < t->count; i++) {
       candidate *c = &t->candidates[i];
       double time_ns = 0;
-      if (cancelled(t))
-        return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+      HR_TRY(hr_measure_ask(t->options, error));
       if (c->failed || c->passed)
         continue;
       sample(c, &time_ns);

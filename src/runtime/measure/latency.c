@@ -22,8 +22,7 @@ hr_status hr_subject_latency(hr_subject *subject, const hr_measure_options *opti
   double start = hr_clock_ns(), times[RUNS];
   int64_t count = 0;
   while (count == 0 || (count < RUNS && hr_clock_ns() - start < options->time_limit_ns)) {
-    if (options->cancelled && options->cancelled(options->context))
-      return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+    HR_TRY(hr_measure_ask(options, error));
     HR_TRY(time_alone(subject, &times[count++], error));
   }
   *latency_ns = hr_median_of(times, count).value;

@@ -9,17 +9,11 @@
 #define PRODUCT_SIZE 8192    /* large enough to draw the most power that products draw */
 #define THROTTLED_SHARE 0.95 /* of the settled clock */
 
-static bool cancelled(const hr_measure_options *o)
-{
-  return o->cancelled && o->cancelled(o->context);
-}
-
 static hr_status work(hr_subject *subject, const hr_measure_options *o, double for_ns, hr_error *error)
 {
   double start = hr_clock_ns(), time_ns;
   while (hr_clock_ns() - start < for_ns) {
-    if (cancelled(o))
-      return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+    HR_TRY(hr_measure_ask(o, error));
     if (hr_subject_sample(subject, &time_ns, NULL) != HR_OK)
       return HR_OK;
   }

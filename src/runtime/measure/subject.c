@@ -10,6 +10,13 @@
 
 #define SET_ALIGNMENT ((int64_t)256) /* what a library on a GPU may take for granted */
 
+hr_status hr_measure_ask(const hr_measure_options *options, hr_error *error)
+{
+  if (options->cancelled && options->cancelled(options->context))
+    return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+  return HR_OK;
+}
+
 int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes)
 {
   size_t apart = 2 * cache_bytes;

@@ -22,6 +22,9 @@ typedef struct hr_subject {
   struct hr_subject *then;             /* runs after it as part of each run; owned, NULL: nothing does */
 } hr_subject;
 
+/** HR_ERROR_INTERRUPTED once the caller says stop. */
+hr_status hr_measure_ask(const hr_measure_options *options, hr_error *error);
+
 /** Sets of `set_bytes` that rotate so that twice `cache_bytes` lies between two uses of one; 1 where a set alone is as
  *  large as that. */
 int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes);
