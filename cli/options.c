@@ -2,7 +2,6 @@
 #include "groups.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <popt.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "cli.h"
 
 #include <signal.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
 #include "runtime/device/clock.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 

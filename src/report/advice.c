@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

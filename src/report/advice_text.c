@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 

@@ -7,7 +7,6 @@
 #include "report/text.h"
 
 #include <math.h>
-#include <string.h>
 
 hr_json hr_json_document(const char *command, bool *failed)
 {

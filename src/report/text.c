@@ -2,7 +2,6 @@
 
 #include "base/utf8.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 typedef struct character_range {

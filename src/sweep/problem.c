@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #define GEMM_FIELDS                                                                                     \
   {"m", true, 0}, {"n", true, 0}, {"k", true, 0}, {"transpose_a", false, 0}, {"transpose_b", false, 0}, \

@@ -3,7 +3,6 @@
 #include "base/names.h"
 #include "sweep/run.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
 
 #include "expect.h"
 
-#include <string.h>
 #include <unistd.h>
 
 /* One store for all inputs, in memory where there is such a folder. */

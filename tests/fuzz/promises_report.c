@@ -3,7 +3,6 @@
 #include "expect.h"
 
 #include <jansson.h>
-#include <string.h>
 
 static void expect_json(const char *text, size_t length)
 {

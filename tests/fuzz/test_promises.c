@@ -4,9 +4,6 @@
 
 #include "promises.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static uint64_t seed;
 
 /* xorshift64: the same sequence everywhere. */

@@ -3,7 +3,6 @@
 #include "attention_truth.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define PRODUCTS ((int64_t)800000) /* multiply-adds of the truth for one call */
 #define LENGTH(array) (int64_t)(sizeof(array) / sizeof *(array))

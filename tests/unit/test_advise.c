@@ -5,7 +5,6 @@
 
 #include <headroom/memory.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static double step_ns(const hr_advice *advice, const hr_model *model, const hr_workload *workload)

@@ -5,7 +5,6 @@
 #include "runtime/cpu/isa.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Errors in units of 2^-24, half of what fp32 resolves at 1, relative. */
 static const struct {

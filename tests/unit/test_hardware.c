@@ -5,7 +5,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static hr_hardware shipped(const char *name)

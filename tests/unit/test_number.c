@@ -3,7 +3,6 @@
 #include "runtime/device/number.h"
 
 #include <math.h>
-#include <string.h>
 
 static double load_bits(hr_dtype dtype, unsigned bits)
 {

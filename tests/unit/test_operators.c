@@ -4,7 +4,6 @@
 
 #include <headroom/operators.h>
 #include <stdlib.h>
-#include <string.h>
 
 static hr_operators listed(const hr_model *model, const hr_workload *workload)
 {

@@ -5,7 +5,6 @@
 #include "runtime/device/device.h"
 
 #include <sched.h>
-#include <stdlib.h>
 
 #define PARTS 3
 

@@ -7,7 +7,6 @@
 #include "base/checked.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 /* A loss below this share of the step is not worth a word. */
 #define LOSS_LEAST 0.01

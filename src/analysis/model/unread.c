@@ -1,7 +1,6 @@
 /* Which fields of a configuration nobody read, and which of those are not worth a word. */
 #include "analysis/model/config.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Fields that say nothing about shape: tokens, initial values, dropout, training and generation options, versions. */

@@ -4,7 +4,6 @@
 #include "runtime/cpu/cpu.h"
 #include "runtime/device/host.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

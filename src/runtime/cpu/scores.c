@@ -1,7 +1,5 @@
 #include "runtime/cpu/scores.h"
 
-#include "base/error.h"
-
 #include <math.h>
 #include <string.h>
 

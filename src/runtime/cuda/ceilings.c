@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define THREADS 256 /* as in ceilings.cu */
 #define CHUNK_NS 10e6

@@ -3,7 +3,6 @@
 #include "base/names.h"
 #include "runtime/cuda/cuda.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Dense operations of one multiprocessor per clock. Sources: the makers' architecture papers: V100, Turing, A100

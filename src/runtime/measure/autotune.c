@@ -1,6 +1,5 @@
 /* The fastest of the configurations that a kernel thinks best. All work on the subject's own buffers, so that what
  * differs is the configuration alone, and by turns, so that a drifting clock favours none. */
-#include "base/checked.h"
 #include "base/error.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/statistics.h"

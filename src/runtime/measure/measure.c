@@ -1,5 +1,4 @@
 /* The course of a measurement: open, check, warm up, sample until settled. One subject or two by turns. */
-#include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/device/clock.h"
@@ -9,7 +8,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define SHORT_NS 20e3    /* below this a run is timed in groups */

@@ -2,9 +2,7 @@
 
 #include "base/error.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define COLUMNS_MAX 256
 

@@ -4,7 +4,6 @@
 
 #include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A line, without its end; a zero byte in it is for the parser to refuse. */
 static hr_status read_line(const hr_import *import, char *line, size_t *length, bool *end)
