@@ -108,4 +108,11 @@ static inline void append_row(hr_store *store, int64_t m)
       fail_msg("expected \"%s\" in one line, found: %s", (words), (error).message); \
   } while (0)
 
+/** An hr_result_fn whose context is the last row that was found. */
+static inline int keep_row(void *context, const hr_result *result)
+{
+  *(hr_result *)context = *result;
+  return 0;
+}
+
 #endif
