@@ -1,5 +1,7 @@
 #include "attention_call.h"
 
+#include "machine.h"
+
 #include "runtime/device/number.h"
 
 #include <inttypes.h>
@@ -462,21 +464,12 @@ void attention_each_kernel(void (*check)(hr_device *device, const char *kernel, 
   if (name && *name)
     check_that_it_exists(name);
   for (size_t i = 0; i < count; i++) {
-    hr_device *device = NULL;
-    hr_error error = {.message = ""};
-    char why[160] = "";
     if (!asked_for(&kernels[i]))
       continue;
-    if (hr_device_open(kernels[i].device, 0, &device, &error) != HR_OK ||
-        !hr_kernel_runs(device, kernels[i].name, why, sizeof why)) {
-      if (test_asks_for("required"))
-        fail_msg("%s: not on this machine: %s%s", kernels[i].name, error.message, why);
-      print_message("%s: not on this machine: %s%s\n", kernels[i].name, error.message, why);
-    } else {
-      for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
-        if (hr_has_word(kernels[i].dtypes, hr_dtype_name((hr_dtype)dtype)) && !test_leaves_out((hr_dtype)dtype))
-          check(device, kernels[i].name, (hr_dtype)dtype);
-      }
+    hr_device *device = open_for_kernel(&kernels[i]);
+    for (int dtype = 0; device && dtype < HR_DTYPE_COUNT; dtype++) {
+      if (hr_has_word(kernels[i].dtypes, hr_dtype_name((hr_dtype)dtype)) && !test_leaves_out((hr_dtype)dtype))
+        check(device, kernels[i].name, (hr_dtype)dtype);
     }
     hr_device_close(device);
   }

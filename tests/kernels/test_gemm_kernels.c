@@ -1,6 +1,6 @@
 /* Every GEMM kernel of the table against a product written out in float64, on values that are new each time in shape
  * and sign: awkward sizes, all transposes, batches, strides, poisoned outputs, infinities and NaN. */
-#include "test.h"
+#include "machine.h"
 
 #include "runtime/device/device.h"
 #include "runtime/device/number.h"
@@ -173,23 +173,11 @@ static void each_kernel(void (*check)(hr_device *device, const hr_kernel_info *i
   for (size_t i = 0; i < count; i++) {
     if (strcmp(kernels[i].operation, "gemm") != 0 || (test_asks_for("gpu") && strcmp(kernels[i].device, "cuda") != 0))
       continue;
-    hr_device *device = NULL;
-    hr_error error;
-    hr_status status = hr_device_open(kernels[i].device, 0, &device, &error);
-    if (status == HR_ERROR_UNAVAILABLE) {
-      print_message("%s: not on this machine: %s\n", kernels[i].name, error.message);
-      continue;
-    }
-    assert_ok(status, error);
-    char why[160] = "";
-    if (hr_kernel_runs(device, kernels[i].name, why, sizeof why)) {
-      opened++;
-      for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++)
-        if (hr_has_word(kernels[i].dtypes, hr_dtype_name((hr_dtype)dtype)))
-          check(device, &kernels[i], (hr_dtype)dtype);
-    } else {
-      print_message("%s: not on this machine: %s\n", kernels[i].name, why);
-    }
+    hr_device *device = open_for_kernel(&kernels[i]);
+    opened += device != NULL;
+    for (int dtype = 0; device && dtype < HR_DTYPE_COUNT; dtype++)
+      if (hr_has_word(kernels[i].dtypes, hr_dtype_name((hr_dtype)dtype)))
+        check(device, &kernels[i], (hr_dtype)dtype);
     hr_device_close(device);
   }
   assert_true(opened > 0 || test_asks_for("gpu")); /* the reference at least */
@@ -420,12 +408,8 @@ static void every_algorithm_that_a_gpu_can_be_tuned_with_is_right(void **state)
 {
   (void)state;
   static const int64_t shapes[][4] = {{384, 512, 320, 1}, {65, 129, 514, 1}, {8, 1024, 2048, 1}, {100, 96, 72, 7}};
-  hr_device *device = NULL;
+  hr_device *device = open_gpu();
   hr_error error;
-  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
-    print_message("%s\n", error.message);
-    skip();
-  }
   int64_t checked = 0;
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     for (int64_t choice = 0, choices = 1; choice < choices; choice++) {
@@ -485,12 +469,8 @@ static void nan_and_infinity_reach_exactly_the_rows_that_they_are_in(void **stat
 static void products_that_a_gpu_splits_pass_their_check(void **state)
 {
   (void)state;
-  hr_device *device = NULL;
+  hr_device *device = open_gpu();
   hr_error error;
-  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
-    print_message("%s\n", error.message);
-    skip();
-  }
   static const struct {
     int64_t m, n, k;
     hr_dtype dtype;
@@ -518,12 +498,8 @@ static void products_that_a_gpu_splits_pass_their_check(void **state)
 static void long_sums_on_a_gpu_pass_their_check(void **state)
 {
   (void)state;
-  hr_device *device = NULL;
+  hr_device *device = open_gpu();
   hr_error error;
-  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
-    print_message("%s\n", error.message);
-    skip();
-  }
   static const hr_dtype dtypes[] = {HR_BF16, HR_FP16, HR_TF32, HR_FP8_E4M3};
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
     hr_gemm g = hr_gemm_default();

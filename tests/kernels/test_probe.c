@@ -1,4 +1,4 @@
-#include "test.h"
+#include "machine.h"
 
 #include <headroom/device.h>
 
@@ -37,13 +37,9 @@ static void a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected(void 
 static void a_probed_gpu_has_a_ceiling_for_each_of_its_units(void **state)
 {
   (void)state;
-  hr_device *device;
+  hr_device *device = open_gpu();
   hr_hardware probed;
   hr_error error;
-  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
-    print_message("%s\n", error.message);
-    skip();
-  }
   assert_ok(hr_device_probe(device, NULL, NULL, &probed, &error), error);
   assert_ok(hr_hardware_check(&probed, &error), error);
   for (hr_ceiling_kind kind = HR_CEILING_PRODUCT; kind <= HR_CEILING_COPY; kind++)

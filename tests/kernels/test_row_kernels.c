@@ -1,6 +1,6 @@
 /* Operations on rows: the reference against numbers worked by hand, every other kernel of the table against the
  * reference, in all formats and in lengths around what a thread, a warp and a block keep. */
-#include "test.h"
+#include "machine.h"
 
 #include "runtime/device/device.h"
 #include "runtime/device/number.h"
@@ -348,19 +348,11 @@ static void every_kernel_agrees_with_the_reference(void **state)
   size_t count;
   const hr_kernel_info *kernels = hr_kernels(&count);
   for (size_t i = 0; i < count; i++) {
-    hr_device *device = NULL;
-    hr_error error = {.message = ""};
-    char why[160] = "";
     if (strcmp(kernels[i].operation, "rows") != 0 || (test_asks_for("gpu") && strcmp(kernels[i].device, "cuda") != 0))
       continue;
-    if (hr_device_open(kernels[i].device, 0, &device, &error) != HR_OK ||
-        !hr_kernel_runs(device, kernels[i].name, why, sizeof why)) {
-      if (test_asks_for("required"))
-        fail_msg("%s: not on this machine: %s%s", kernels[i].name, error.message, why);
-      print_message("%s: not on this machine: %s%s\n", kernels[i].name, error.message, why);
-    } else {
+    hr_device *device = open_for_kernel(&kernels[i]);
+    if (device)
       check_formats(device, &kernels[i]);
-    }
     hr_device_close(device);
   }
 }

@@ -1,4 +1,4 @@
-#include "test.h"
+#include "machine.h"
 
 #include "runtime/device/device.h"
 #include "runtime/device/host.h"
@@ -304,12 +304,8 @@ static void a_device_whose_runs_are_over_when_they_return_has_no_stream(void **s
 static void a_gpu_fills_buffers_with_the_values_of_the_host(void **state)
 {
   (void)state;
-  hr_device *device = NULL;
+  hr_device *device = open_gpu();
   hr_error error;
-  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
-    print_message("%s\n", error.message);
-    skip();
-  }
   enum { COUNT = 100003 };
   for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
     size_t bytes = COUNT * hr_dtype_bytes((hr_dtype)dtype);

@@ -52,6 +52,14 @@ void hr_cuda_attention_address(hr_cuda_attention *call, const hr_attention *a, c
   call->kv_offsets = a->variable_lengths ? (cu_address)(uintptr_t)x->kv_offsets : 0;
 }
 
+bool hr_cuda_attention_dims_fit(const hr_attention *a, char *why, size_t why_size)
+{
+  if (a->qk_dim <= HR_CUDA_ATTENTION_DIM_MOST && a->v_dim <= HR_CUDA_ATTENTION_DIM_MOST)
+    return true;
+  snprintf(why, why_size, "takes head sizes up to %d", HR_CUDA_ATTENTION_DIM_MOST);
+  return false;
+}
+
 bool hr_cuda_attention_fits(const hr_attention *a, int64_t rows, char *why, size_t why_size)
 {
   if (a->q_len > INT32_MAX / 2 || a->kv_len > INT32_MAX / 2 || a->q_heads > INT32_MAX) {

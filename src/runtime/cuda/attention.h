@@ -24,6 +24,11 @@ hr_cuda_attention hr_cuda_attention_describe(const hr_attention *attention, int6
 void hr_cuda_attention_address(hr_cuda_attention *call, const hr_attention *attention,
                                const hr_attention_arguments *arguments);
 
+#define HR_CUDA_ATTENTION_DIM_MOST 256
+
+/** Whether head sizes are at most HR_CUDA_ATTENTION_DIM_MOST; `why` says so if not. */
+bool hr_cuda_attention_dims_fit(const hr_attention *attention, char *why, size_t why_size);
+
 /** Whether lengths fit 31 bits and row tiles of `rows` a grid; `why` says what does not. */
 bool hr_cuda_attention_fits(const hr_attention *attention, int64_t rows, char *why, size_t why_size);
 

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 
-#define DIM_MOST 256
 #define ROWS 64
 #define THREADS 256
 #define COLUMNS_MOST 64
@@ -60,10 +59,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 {
   const hr_attention *a = &problem->attention;
   size_t most = 0;
-  if (a->qk_dim > DIM_MOST || a->v_dim > DIM_MOST) {
-    snprintf(why, why_size, "takes head sizes up to %d", DIM_MOST);
+  if (!hr_cuda_attention_dims_fit(a, why, why_size))
     return false;
-  }
   if (hr_cuda_attention_shared_most(device->state, &most, NULL) != HR_OK ||
       hr_flash_fp32_choose(a, most).shared_bytes > most) {
     snprintf(why, why_size, "needs more shared memory for these head sizes than the %zu KiB of a block here",

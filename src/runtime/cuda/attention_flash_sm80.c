@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 
-#define DIM_MOST 256
 #define ROWS_LEAST 32 /* of a block, in any cut */
 #define RESERVED 1024 /* bytes of shared memory that the driver takes of each block */
 
@@ -93,11 +92,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 {
   (void)device;
   const hr_attention *a = &problem->attention;
-  if (a->qk_dim > DIM_MOST || a->v_dim > DIM_MOST) {
-    snprintf(why, why_size, "takes head sizes up to %d", DIM_MOST);
-    return false;
-  }
-  return hr_cuda_attention_fits(a, ROWS_LEAST, why, why_size);
+  return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, ROWS_LEAST, why, why_size);
 }
 
 hr_cuda_attention_cut hr_flash_sm80_cut(const hr_attention *a, size_t shared_most, bool aligned)

@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 
-#define DIM_MOST 256
 #define ROWS_LEAST 64
 #define COUNTER_BYTES 8
 #define SHARED_MOST ((size_t)227 << 10) /* of a block */
@@ -150,14 +149,12 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
     reason = "is for compute capability 9.0";
   else if (!cuda->driver.cuTensorMapEncodeTiled)
     reason = "needs a driver of CUDA 12 or newer";
-  else if (a->qk_dim > DIM_MOST || a->v_dim > DIM_MOST)
-    reason = "takes head sizes up to 256";
   else if (!hr_cuda_attention_aligned(a))
     reason = "takes head sizes and strides that are multiples of 16 bytes";
   else if (a->q_len == 0 || a->kv_len == 0 || !strides_fit(a))
     reason = "takes lengths and strides above 0, and strides below 2^40 bytes";
   if (!reason)
-    return hr_cuda_attention_fits(a, ROWS_LEAST, why, why_size);
+    return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, ROWS_LEAST, why, why_size);
   snprintf(why, why_size, "%s", reason);
   return false;
 }

@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #define SCORE_BYTES ((int64_t)512 << 20)
-#define DIM_MOST 256
 #define PART_KEYS 256 /* at least, of a part: its sums are written and read, too */
 #define RESERVED 1024 /* bytes of shared memory that the driver takes of each block */
 
@@ -36,8 +35,8 @@ typedef struct fused {
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
-  if (problem->attention.v_dim > DIM_MOST) {
-    snprintf(why, why_size, "takes head sizes of V up to %d", DIM_MOST);
+  if (problem->attention.v_dim > HR_CUDA_ATTENTION_DIM_MOST) {
+    snprintf(why, why_size, "takes head sizes of V up to %d", HR_CUDA_ATTENTION_DIM_MOST);
     return false;
   }
   return hr_cuda_scores_supports(device, problem, why, why_size);

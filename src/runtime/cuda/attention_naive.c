@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 
-#define DIM_MOST 256
 #define ROWS 32
 #define KEYS 32
 #define THREADS 256
@@ -19,10 +18,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 {
   (void)device;
   const hr_attention *a = &problem->attention;
-  if (a->qk_dim > DIM_MOST || a->v_dim > DIM_MOST) {
-    snprintf(why, why_size, "takes head sizes up to %d", DIM_MOST);
+  if (!hr_cuda_attention_dims_fit(a, why, why_size))
     return false;
-  }
   int64_t entries = 0;
   if (hr_attention_entries(a, &entries) != HR_OK ||
       (double)entries * (double)(a->qk_dim + a->v_dim) * (double)a->q_heads * (double)a->batch >

@@ -1,0 +1,37 @@
+/* What this machine has to test on. */
+#ifndef HEADROOM_TEST_MACHINE_H
+#define HEADROOM_TEST_MACHINE_H
+
+#include "test.h"
+
+#include <headroom/device.h>
+
+/** The first GPU, which the caller closes. Skips the test where there is none. */
+static inline hr_device *open_gpu(void)
+{
+  hr_device *device = NULL;
+  hr_error error;
+  if (hr_device_open("cuda:0", 0, &device, &error) != HR_OK) {
+    print_message("%s\n", error.message);
+    skip();
+  }
+  return device;
+}
+
+/** A device that runs the kernel, which the caller closes; NULL, with a line, where this machine has none. */
+static inline hr_device *open_for_kernel(const hr_kernel_info *kernel)
+{
+  hr_device *device = NULL;
+  hr_error error = {.message = ""};
+  char why[160] = "";
+  hr_status status = hr_device_open(kernel->device, 0, &device, &error);
+  if (status == HR_OK && hr_kernel_runs(device, kernel->name, why, sizeof why))
+    return device;
+  if (test_asks_for("required") || (status != HR_OK && status != HR_ERROR_UNAVAILABLE))
+    fail_msg("%s: not on this machine: %s%s", kernel->name, error.message, why);
+  print_message("%s: not on this machine: %s%s\n", kernel->name, error.message, why);
+  hr_device_close(device);
+  return NULL;
+}
+
+#endif
