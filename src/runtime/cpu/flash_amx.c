@@ -22,9 +22,9 @@
 
 #if defined(__x86_64__)
 
+#include "runtime/cpu/flash_vector_avx512.h"
+#include "runtime/cpu/flash_vector_bf16.h"
 #include "runtime/cpu/tiles.h"
-#include "runtime/cpu/vector_avx512.h"
-#include "runtime/cpu/vector_bf16.h"
 
 #define CHUNK 512
 #define STEP 512

@@ -6,7 +6,7 @@
  * to 97, where two multiply-adds of 8 floats a cycle would be 119. */
 #include "runtime/cpu/flash.h"
 
-#include "runtime/cpu/vector_avx2.h"
+#include "runtime/cpu/flash_vector_avx2.h"
 
 #define VERSION hr_flash_avx2
 #define PANEL 2

@@ -14,7 +14,7 @@
  * keys at a time (140). */
 #include "runtime/cpu/flash.h"
 
-#include "runtime/cpu/vector_avx512.h"
+#include "runtime/cpu/flash_vector_avx512.h"
 
 #define VERSION hr_flash_avx512
 #define PANEL 4

@@ -9,8 +9,8 @@
  * alone, 78% of the sum of both; causal 316 to 319; head size 64: 307 to 312, causal 286. */
 #include "runtime/cpu/flash.h"
 
-#include "runtime/cpu/vector_avx512.h"
-#include "runtime/cpu/vector_bf16.h"
+#include "runtime/cpu/flash_vector_avx512.h"
+#include "runtime/cpu/flash_vector_bf16.h"
 
 #define VERSION hr_flash_avx512_bf16
 #define PANEL 4

@@ -6,7 +6,7 @@
  * which has no fused multiply-add: 23.6 GFLOP/s. */
 #include "runtime/cpu/flash.h"
 
-#include "runtime/cpu/vector_portable.h"
+#include "runtime/cpu/flash_vector_portable.h"
 
 #define VERSION hr_flash_portable
 #define PANEL 2

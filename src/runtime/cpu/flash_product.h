@@ -1,5 +1,5 @@
-/* Template: a version whose products are by vectors. Included after a vector_*.h (and vector_bf16.h, with pairs) by a
- * version, which defines before
+/* Template: a version whose products are by vectors. Included after a flash_vector_*.h (and flash_vector_bf16.h, with
+ * pairs) by a version, which defines before
  *   VERSION         its hr_flash_version
  *   PANEL, PAIR     as flash_rows.h says
  *   DEGREE          likewise

@@ -1,9 +1,9 @@
-/* Template: packing, powers of two and finishing of rows, for one kind of vector. Included after a vector_*.h by a
- * version, which defines before
+/* Template: packing, powers of two and finishing of rows, for one kind of vector. Included after a flash_vector_*.h by
+ * a version, which defines before
  *   CHUNK, STEP     keys of a chunk and of a step
  *   PANEL           lanes of a panel, in vectors
  *   PAIR            elements in a word: 1, all widened to fp32, or 2, bf16 as it is; then
- *                   vector_bf16.h is included before
+ *                   flash_vector_bf16.h is included before
  *   DEGREE          of the polynomial for 2^f: 4 or 6
  *
  * 2^x = 2^n · p(f), n = floor(x), f = x − n in [0, 1). p is minimax in relative error with p(0) = 1; fitted by Remez'

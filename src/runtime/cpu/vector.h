@@ -1,6 +1,6 @@
 /* Vectors of floats in whatever width the file that includes this is compiled for (cmake/instruction_sets.cmake):
- * AVX-512, AVX2 with FMA and F16C, or four floats of any processor. Arithmetic is the compiler's vector extension: a +
- * b, a * b.
+ * AVX-512, AVX2 with FMA and F16C, or four floats of any processor. Arithmetic is the compiler's vector extension:
+ * a + b, a * b. Flash attention has vectors of its own, which transpose and know no formats (flash_vector_avx512.h …).
  *
  * Elements of the formats of <headroom/dtype.h> are loaded and stored two vectors at a time (hr_pair). Of bf16 the even
  * elements are in one and the odd in the other, so that a word of memory is taken apart and put together by a shift and

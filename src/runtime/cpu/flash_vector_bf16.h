@@ -1,6 +1,6 @@
-/* bf16 in AVX-512 registers, two in each lane; included after vector_avx512.h. */
-#ifndef HR_RUNTIME_CPU_VECTOR_BF16_H
-#define HR_RUNTIME_CPU_VECTOR_BF16_H
+/* bf16 in AVX-512 registers, two in each lane; included after flash_vector_avx512.h. */
+#ifndef HR_RUNTIME_FLASH_VECTOR_BF16_H
+#define HR_RUNTIME_FLASH_VECTOR_BF16_H
 
 /** To nearest, ties to even; numbers below 2^-126 become 0. */
 static inline void vector_store_pairs(uint16_t *to, vector x)

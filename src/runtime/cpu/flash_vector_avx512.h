@@ -1,7 +1,7 @@
-/* Sixteen floats in an AVX-512 register; the same names as in vector_avx2.h and vector_portable.h, for the templates
- * that a version of a kernel includes after one of them. */
-#ifndef HR_RUNTIME_CPU_VECTOR_H
-#define HR_RUNTIME_CPU_VECTOR_H
+/* Sixteen floats in an AVX-512 register; the same names as in flash_vector_avx2.h and flash_vector_portable.h, for the
+ * templates that a version of a kernel includes after one of them. */
+#ifndef HR_RUNTIME_FLASH_VECTOR_H
+#define HR_RUNTIME_FLASH_VECTOR_H
 
 #include <immintrin.h>
 #include <stdbool.h>

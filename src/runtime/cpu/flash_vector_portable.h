@@ -1,6 +1,7 @@
-/* Four floats in plain C that compilers turn into whatever the processor has; the same names as in vector_avx512.h. */
-#ifndef HR_RUNTIME_CPU_VECTOR_H
-#define HR_RUNTIME_CPU_VECTOR_H
+/* Four floats in plain C that compilers turn into whatever the processor has; the same names as in
+ * flash_vector_avx512.h. */
+#ifndef HR_RUNTIME_FLASH_VECTOR_H
+#define HR_RUNTIME_FLASH_VECTOR_H
 
 #include "runtime/device/number.h"
 

@@ -1,6 +1,6 @@
-/* Eight floats in an AVX register, with AVX2, FMA and F16C; the same names as in vector_avx512.h. */
-#ifndef HR_RUNTIME_CPU_VECTOR_H
-#define HR_RUNTIME_CPU_VECTOR_H
+/* Eight floats in an AVX register, with AVX2, FMA and F16C; the same names as in flash_vector_avx512.h. */
+#ifndef HR_RUNTIME_FLASH_VECTOR_H
+#define HR_RUNTIME_FLASH_VECTOR_H
 
 #include <immintrin.h>
 #include <stdint.h>
