@@ -84,7 +84,7 @@ while IFS=, read -r kernel _ _ formats _; do
       HEADROOM_TEST_KERNEL="$kernel" "$built/tests/test_attention_kernels"
   done
 done < <("$headroom" kernels -f csv | grep ',attention,cuda,')
-for test in test_gemm_kernels test_cuda_programs; do
+for test in test_gemm_kernels test_gemm_gpu test_cuda_programs; do
   [ -x "$built/tests/$test" ] && beside "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done
 for formats in "fp32 tf32" fp16 bf16 fp8; do

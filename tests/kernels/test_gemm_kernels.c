@@ -1,9 +1,7 @@
 /* Every GEMM kernel of the table against a product written out in float64, on values that are new each time in shape
  * and sign: awkward sizes, all transposes, batches, strides, poisoned outputs, infinities and NaN. */
-#include "machine.h"
+#include "gemm_product.h"
 
-#include "runtime/device/device.h"
-#include "runtime/device/number.h"
 #include "runtime/measure/subject.h"
 
 #include <headroom/measure.h>
@@ -12,87 +10,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct product {
-  hr_gemm gemm;
-  hr_buffer *a, *b, *c;
-  void *a_values, *b_values, *c_values; /* the same on the host; C's once the kernel has run */
-} product;
-
-static size_t bytes_of(const hr_gemm *g, hr_matrix matrix)
-{
-  return hr_dtype_bytes(g->dtype) * (size_t)matrix.elements;
-}
-
-static void *values_of(const hr_buffer *buffer, size_t bytes)
-{
-  hr_error error;
-  void *values = malloc(bytes);
-  assert_non_null(values);
-  assert_ok(hr_buffer_read(buffer, values, bytes, &error), error);
-  return values;
-}
-
-static void make_product(hr_device *device, const hr_gemm *g, uint64_t seed, product *p)
-{
-  hr_error error;
-  *p = (product){.gemm = *g};
-  assert_ok(hr_buffer_create(device, bytes_of(g, hr_gemm_a(g)), &p->a, &error), error);
-  assert_ok(hr_buffer_create(device, bytes_of(g, hr_gemm_b(g)), &p->b, &error), error);
-  assert_ok(hr_buffer_create(device, bytes_of(g, hr_gemm_c(g)), &p->c, &error), error);
-  assert_ok(hr_buffer_fill_uniform(p->a, g->dtype, seed, &error), error);
-  assert_ok(hr_buffer_fill_uniform(p->b, g->dtype, seed + 1, &error), error);
-  assert_ok(hr_buffer_poison(p->c, g->dtype, &error), error);
-  p->a_values = values_of(p->a, bytes_of(g, hr_gemm_a(g)));
-  p->b_values = values_of(p->b, bytes_of(g, hr_gemm_b(g)));
-}
-
-static void free_product(product *p)
-{
-  free(p->a_values);
-  free(p->b_values);
-  free(p->c_values);
-  hr_buffer_free(p->a);
-  hr_buffer_free(p->b);
-  hr_buffer_free(p->c);
-}
-
-/* Where an element of the matrix as it is stored lies; written out here, as what is tested works it out, too. */
-static size_t place_of(const hr_gemm *g, char operand, int64_t batch, int64_t row, int64_t column)
-{
-  int64_t rows = operand == 'b' ? g->k : g->m, columns = operand == 'a' ? g->k : g->n;
-  int64_t leading = operand == 'a' ? g->lda : operand == 'b' ? g->ldb : g->ldc;
-  int64_t stride = operand == 'a' ? g->stride_a : operand == 'b' ? g->stride_b : g->stride_c;
-  bool transposed = operand == 'a' ? g->transpose_a : operand == 'b' ? g->transpose_b : false;
-  bool broadcast = operand == 'a' ? g->broadcast_a : operand == 'b' ? g->broadcast_b : false;
-  leading = leading ? leading : transposed ? rows : columns;
-  stride = broadcast ? 0 : stride ? stride : leading * (transposed ? columns : rows);
-  return (size_t)(batch * stride + (transposed ? column * leading + row : row * leading + column));
-}
-
-static double element_a(const product *p, int64_t batch, int64_t row, int64_t inner)
-{
-  return hr_number_load(p->gemm.dtype, p->a_values, place_of(&p->gemm, 'a', batch, row, inner));
-}
-
-static double element_b(const product *p, int64_t batch, int64_t inner, int64_t column)
-{
-  return hr_number_load(p->gemm.dtype, p->b_values, place_of(&p->gemm, 'b', batch, inner, column));
-}
-
-/* Runs a plan; C then is on the host, too. */
-static void run_plan(hr_device *device, hr_plan *plan, product *p)
-{
-  hr_buffer *workspace = NULL;
-  hr_error error;
-  if (hr_plan_workspace_bytes(plan) > 0)
-    assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
-  assert_ok(hr_plan_run_gemm(plan, hr_buffer_data(p->a), hr_buffer_data(p->b), hr_buffer_data(p->c),
-                             workspace ? hr_buffer_data(workspace) : NULL, &error),
-            error);
-  p->c_values = values_of(p->c, bytes_of(&p->gemm, hr_gemm_c(&p->gemm)));
-  hr_buffer_free(workspace);
-}
 
 /* Runs the kernel; false where this machine or the kernel says beforehand that it cannot. */
 static bool run_kernel(hr_device *device, const char *kernel, product *p)
@@ -142,27 +59,6 @@ static void assert_product(const char *kernel, const product *p)
                    kernel, hr_dtype_name(g->dtype), (int)g->m, (int)g->n, (int)g->k, (int)g->batch, g->transpose_a,
                    g->transpose_b, (int)g->lda, (int)g->ldb, (int)g->ldc, (int)g->stride_a, (int)g->stride_b,
                    (int)g->stride_c, (int)batch, (int)row, (int)column, found, exact, bound);
-      }
-}
-
-/* By the sharper bound of uniform values, which knows that parts of a sum may be rounded. */
-static void assert_uniform_product(const char *what, const product *p, const hr_summation *summation)
-{
-  const hr_gemm *g = &p->gemm;
-  for (int64_t batch = 0; batch < g->batch; batch++)
-    for (int64_t row = 0; row < g->m; row++)
-      for (int64_t column = 0; column < g->n; column++) {
-        double exact = 0, squares = 0;
-        for (int64_t inner = 0; inner < g->k; inner++) {
-          double term = element_a(p, batch, row, inner) * element_b(p, batch, inner, column);
-          exact += term;
-          squares += term * term;
-        }
-        double found = hr_number_load(g->dtype, p->c_values, place_of(g, 'c', batch, row, column));
-        double bound = hr_gemm_error_bound(g->dtype, g->k, summation, exact, sqrt(squares));
-        if (!(fabs(found - exact) <= bound))
-          fail_msg("%s, m %d n %d k %d: [%d, %d, %d] is %g, exactly %g, allowed ±%g", what, (int)g->m, (int)g->n,
-                   (int)g->k, (int)batch, (int)row, (int)column, found, exact, bound);
       }
 }
 
@@ -403,35 +299,6 @@ static void products_with_strides_pass_the_check_of_a_measurement(void **state)
   }
 }
 
-/* All that cuBLASLt's heuristic knows for a product, not only what it puts first. */
-static void every_algorithm_that_a_gpu_can_be_tuned_with_is_right(void **state)
-{
-  (void)state;
-  static const int64_t shapes[][4] = {{384, 512, 320, 1}, {65, 129, 514, 1}, {8, 1024, 2048, 1}, {100, 96, 72, 7}};
-  hr_device *device = open_gpu();
-  hr_error error;
-  int64_t checked = 0;
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-    for (int64_t choice = 0, choices = 1; choice < choices; choice++) {
-      hr_gemm g = hr_gemm_default();
-      hr_plan *plan = NULL;
-      g.m = shapes[i][0], g.n = shapes[i][1], g.k = shapes[i][2], g.batch = shapes[i][3], g.transpose_b = true;
-      assert_ok(hr_plan_gemm_choice(device, &g, "gemm_cublaslt", choice, 32, &plan, &error), error);
-      choices = hr_plan_choices(plan);
-      if (choice == 0)
-        print_message("%s\n", hr_plan_configuration(plan));
-      product p;
-      make_product(device, &g, (uint64_t)(50 * choice), &p);
-      run_plan(device, plan, &p);
-      assert_uniform_product(hr_plan_configuration(plan), &p, &plan->summation);
-      hr_plan_free(plan);
-      free_product(&p);
-      checked++;
-    }
-  print_message("%d algorithms\n", (int)checked);
-  hr_device_close(device);
-}
-
 static void check_special(hr_device *device, const hr_kernel_info *info, hr_dtype dtype)
 {
   hr_gemm g = hr_gemm_default();
@@ -463,56 +330,6 @@ static void nan_and_infinity_reach_exactly_the_rows_that_they_are_in(void **stat
 {
   (void)state;
   each_kernel(check_special);
-}
-
-/* Libraries split sums of which too few fill the GPU, and may round the parts: the check has to know. */
-static void products_that_a_gpu_splits_pass_their_check(void **state)
-{
-  (void)state;
-  hr_device *device = open_gpu();
-  hr_error error;
-  static const struct {
-    int64_t m, n, k;
-    hr_dtype dtype;
-    bool transpose_a, transpose_b;
-  } cases[] = {{1536, 128, 15, HR_BF16, false, false},  {500, 1023, 1025, HR_BF16, true, false},
-               {384, 65, 2047, HR_FP16, false, true},   {513, 31, 500, HR_FP16, false, false},
-               {4096, 256, 8192, HR_BF16, true, false}, {100, 16, 1025, HR_FP32, true, false}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    hr_gemm g = hr_gemm_default();
-    g.m = cases[i].m, g.n = cases[i].n, g.k = cases[i].k, g.dtype = cases[i].dtype;
-    g.transpose_a = cases[i].transpose_a, g.transpose_b = cases[i].transpose_b;
-    hr_measure_options options = hr_measure_options_default();
-    options.time_limit_ns = 1e7;
-    hr_measurement measured;
-    assert_ok(hr_measure_gemm(device, &g, &options, &measured, &error), error);
-    print_message("%s %s\n", hr_dtype_name(g.dtype), measured.configuration);
-    if (measured.status != HR_OK && measured.status != HR_ERROR_NOISY)
-      fail_msg("%s: %s", hr_status_name(measured.status), measured.reason);
-    assert_true(measured.rows_checked > 0);
-  }
-  hr_device_close(device);
-}
-
-/* Matrix units cut the sums that they add to, and enough tiles to fill the GPU keep cuBLASLt from splitting them. */
-static void long_sums_on_a_gpu_pass_their_check(void **state)
-{
-  (void)state;
-  hr_device *device = open_gpu();
-  hr_error error;
-  static const hr_dtype dtypes[] = {HR_BF16, HR_FP16, HR_TF32, HR_FP8_E4M3};
-  for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
-    hr_gemm g = hr_gemm_default();
-    g.m = g.n = 2048, g.k = 1 << 19, g.dtype = dtypes[i], g.transpose_b = true;
-    hr_measure_options options = hr_measure_options_default();
-    options.time_limit_ns = 1e8;
-    hr_measurement measured;
-    assert_ok(hr_measure_gemm(device, &g, &options, &measured, &error), error);
-    print_message("%s %s\n", hr_dtype_name(g.dtype), measured.configuration);
-    if (measured.status == HR_ERROR_WRONG_RESULT || measured.status == HR_ERROR_BACKEND)
-      fail_msg("%s: %s", hr_status_name(measured.status), measured.reason);
-  }
-  hr_device_close(device);
 }
 
 /* ---- one plan, several threads ---- */
@@ -585,9 +402,6 @@ int main(void)
       cmocka_unit_test(strides_are_kept_to_and_gaps_neither_read_nor_written),
       cmocka_unit_test(products_with_strides_pass_the_check_of_a_measurement),
       cmocka_unit_test(nan_and_infinity_reach_exactly_the_rows_that_they_are_in),
-      cmocka_unit_test(every_algorithm_that_a_gpu_can_be_tuned_with_is_right),
-      cmocka_unit_test(products_that_a_gpu_splits_pass_their_check),
-      cmocka_unit_test(long_sums_on_a_gpu_pass_their_check),
       cmocka_unit_test(a_plan_runs_in_several_threads_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
