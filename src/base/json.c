@@ -7,17 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The name of the field whose value ends at `end`, "" if the value is in no field directly. */
-static void field_before(const char *text, size_t end, char *field, size_t size)
+/* The string whose closing quote stands before `end`, "" if there is none. */
+static void name_before(const char *text, size_t end, char *name, size_t size)
 {
-  field[0] = '\0';
-  while (end > 0 && !strchr(":,[{", text[end - 1]))
-    end--;
-  if (end == 0 || text[end - 1] != ':')
-    return;
-  do
-    end--;
-  while (end > 0 && text[end - 1] != '"');
+  name[0] = '\0';
   size_t start = end > 0 ? end - 1 : 0;
   while (start > 0 && text[start - 1] != '"')
     start--;
@@ -29,16 +22,36 @@ static void field_before(const char *text, size_t end, char *field, size_t size)
     while (length > 0 && ((unsigned char)text[start + length] & 0xC0) == 0x80)
       length--; /* no half characters */
   }
-  memcpy(field, text + start, length);
-  field[length] = '\0';
+  memcpy(name, text + start, length);
+  name[length] = '\0';
 }
 
-/* Why the text is no JSON. A number too large for any field is told by the field, everything else by the line. */
+/* The name of the field whose value ends at `end`, "" if the value is in no field directly. */
+static void field_before(const char *text, size_t end, char *field, size_t size)
+{
+  field[0] = '\0';
+  while (end > 0 && !strchr(":,[{", text[end - 1]))
+    end--;
+  if (end == 0 || text[end - 1] != ':')
+    return;
+  do
+    end--;
+  while (end > 0 && text[end - 1] != '"');
+  name_before(text, end, field, size);
+}
+
+/* Why the text is no JSON. A field that is there twice, and a number too large for any, are told by the field, too. */
 static hr_status unparsed(const char *text, size_t length, const char *input, json_error_t *problem, hr_error *error)
 {
   char field[64] = "";
-  if (json_error_code(problem) == json_error_numeric_overflow && problem->position >= 0)
-    field_before(text, (size_t)problem->position < length ? (size_t)problem->position : length, field, sizeof field);
+  size_t at = problem->position >= 0 && (size_t)problem->position < length ? (size_t)problem->position : length;
+  enum json_error_code code = json_error_code(problem);
+  if (code == json_error_duplicate_key) {
+    name_before(text, at, field, sizeof field);
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: line %d: %s: is there twice", input, problem->line, field);
+  }
+  if (code == json_error_numeric_overflow && problem->position >= 0)
+    field_before(text, at, field, sizeof field);
   if (field[0])
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %s: line %d: %s", input, field, problem->line, problem->text);
   return hr_fail(error, HR_ERROR_UNREADABLE, "%s: line %d: %s", input, problem->line, problem->text);
@@ -56,7 +69,7 @@ hr_status hr_json_parse(const char *text, size_t length, const char *input, json
   if (length == 0)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty", input);
   json_error_t problem;
-  json_t *parsed = json_loadb(text, length, JSON_DECODE_ANY, &problem);
+  json_t *parsed = json_loadb(text, length, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &problem);
   if (!parsed)
     return unparsed(text, length, input, &problem, error);
   if (!json_is_object(parsed)) {

@@ -99,9 +99,31 @@ static hr_status not_named(const json_t *root, const char *input, const char *wh
   return status;
 }
 
+/* Where a file has several sweeps, they are a list, and each has a name of its own. */
+static hr_status check_sweeps(const json_t *root, const char *input, hr_error *error)
+{
+  const json_t *sweeps = json_object_get(root, "sweeps");
+  char found[64];
+  hr_json_found(sweeps, found, sizeof found);
+  if (sweeps && json_array_size(sweeps) == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: sweeps: expected a list of sweeps, found %s", input,
+                   json_is_array(sweeps) ? "none in it" : found);
+  size_t count = hr_sweep_file_count(root);
+  for (size_t i = 0; i < count; i++) {
+    const char *name = hr_sweep_file_name(root, i);
+    for (size_t j = 0; name && j < i; j++) {
+      const char *other = hr_sweep_file_name(root, j);
+      if (other && strcmp(name, other) == 0)
+        return hr_fail(error, HR_ERROR_INVALID, "%s: sweeps[%zu]: there is a sweep \"%.80s\" before", input, i, name);
+    }
+  }
+  return HR_OK;
+}
+
 static hr_status read_named(const json_t *root, const char *input, const char *which, bool small, hr_sweep **sweep,
                             hr_error *error)
 {
+  HR_TRY(check_sweeps(root, input, error));
   size_t count = hr_sweep_file_count(root);
   if (!which && count == 1)
     return hr_sweep_read(root, input, 0, small, sweep, error);

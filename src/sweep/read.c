@@ -147,6 +147,8 @@ static hr_status read_x(const layers *from, hr_sweep *sweep)
 static hr_status read_texts(const layers *from, hr_sweep *sweep)
 {
   HR_TRY(read_text(from, "name", sweep->name, sizeof sweep->name));
+  if (!find(from, "name"))
+    return hr_fail(from->error, HR_ERROR_INVALID, "%s: name: is missing", from->input);
   if (!sweep->name[0] ||
       strspn(sweep->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != strlen(sweep->name))
     return hr_fail(from->error, HR_ERROR_INVALID, "%s: name: expected letters, digits, - _ and ., found \"%s\"",

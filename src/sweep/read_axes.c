@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/names.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,26 @@ static hr_status allocate(const reader *r, hr_axis *axis, size_t count)
   return axis->values ? HR_OK : no_memory(r);
 }
 
+/* A value that is there twice would be one row with two points. */
+static hr_status add_value(const reader *r, hr_axis *axis, const char *path, size_t index, int64_t value)
+{
+  for (size_t i = 0; i < index; i++) {
+    if (axis->values[i] == value)
+      return hr_fail(r->error, HR_ERROR_INVALID, "%s: %s: %" PRId64 " is there twice", r->input, path, value);
+  }
+  axis->values[index] = value;
+  return HR_OK;
+}
+
+static bool is_case(const hr_sweep *sweep, const char *name, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(sweep->case_names[i], name) == 0)
+      return true;
+  }
+  return false;
+}
+
 /* One value of every column that the first case names. */
 static hr_status read_case(const reader *r, const json_t *one, size_t index)
 {
@@ -91,6 +112,9 @@ static hr_status read_case(const reader *r, const json_t *one, size_t index)
   if (!name || !name[0])
     return hr_fail(r->error, HR_ERROR_INVALID, "%s: %s: expected an object with a name", r->input, path);
   hr_copy_text(r->sweep->case_names[index], sizeof *r->sweep->case_names, name);
+  if (is_case(r->sweep, r->sweep->case_names[index], index))
+    return hr_fail(r->error, HR_ERROR_INVALID, "%s: %s: there is a case \"%s\" before", r->input, path,
+                   r->sweep->case_names[index]);
   if (json_object_size(one) != r->sweep->axis_count)
     return hr_fail(r->error, HR_ERROR_INVALID, "%s: %s: does not have the same fields as the first case", r->input,
                    path);
@@ -146,7 +170,7 @@ static hr_status read_list(const reader *r, hr_axis *axis, const char *path, con
     const json_t *value = json_array_get(list, i);
     if (!json_is_integer(value))
       return wrong(r, path, "a list of integers", value);
-    axis->values[i] = json_integer_value(value);
+    HR_TRY(add_value(r, axis, path, i, json_integer_value(value)));
   }
   axis->kind = HR_AXIS_LIST;
   return HR_OK;

@@ -301,6 +301,8 @@ static void wrong_axes_are_refused_by_name(void **state)
   assert_refused("\"m\":[]", GEMM, HR_ERROR_INVALID, "sweep.json: axes.m: expected 1 to 4096 values, found 0");
   assert_refused("\"m\":[1,\"2\"]", GEMM, HR_ERROR_INVALID,
                  "sweep.json: axes.m: expected a list of integers, found \"2\"");
+  assert_refused("\"m\":[8,16,8]", GEMM, HR_ERROR_INVALID, "sweep.json: axes.m: 8 is there twice");
+  assert_refused("\"m\":[1],\n\"m\":[2]", GEMM, HR_ERROR_UNREADABLE, "sweep.json: line 2: m: is there twice");
   assert_refused("\"m\":1.5", GEMM, HR_ERROR_INVALID,
                  "sweep.json: axes.m: expected an integer or an expression, found 1.5");
   assert_refused("\"M\":1", GEMM, HR_ERROR_INVALID,
@@ -320,14 +322,43 @@ static void wrong_axes_are_refused_by_name(void **state)
                  "sweep.json: x: there is no axis \"m\"");
 }
 
-static void a_sweep_without_x_is_told_what_is_missing(void **state)
+/* The whole file. */
+static void assert_file_refused(const char *text, const char *which, const char *message)
 {
-  (void)state;
-  const char *text = "{\"name\":\"s\",\"axes\":{\"m\":[8]},\"problem\":{" GEMM "}}";
   hr_sweep *sweep = NULL;
   hr_error error = {.message = ""};
-  assert_int_equal(hr_sweep_from_json(text, strlen(text), "sweep.json", NULL, false, &sweep, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "sweep.json: x: expected the name of an axis, found none");
+  assert_int_equal(hr_sweep_from_json(text, strlen(text), "sweep.json", which, false, &sweep, &error),
+                   HR_ERROR_INVALID);
+  assert_string_equal(error.message, message);
+  assert_null(sweep);
+}
+
+static void a_sweep_without_name_or_x_is_told_what_is_missing(void **state)
+{
+  (void)state;
+  assert_file_refused("{\"name\":\"s\",\"axes\":{\"m\":[8]},\"problem\":{" GEMM "}}", NULL,
+                      "sweep.json: x: expected the name of an axis, found none");
+  assert_file_refused("{\"x\":\"m\",\"axes\":{\"m\":[8]},\"problem\":{" GEMM "}}", NULL,
+                      "sweep.json: name: is missing");
+}
+
+static void cases_have_a_name_each_of_its_own(void **state)
+{
+  (void)state;
+  assert_file_refused("{\"name\":\"s\",\"x\":\"case\",\"cases\":[{\"name\":\"A\",\"m\":1},{\"name\":\"A\",\"m\":2}],"
+                      "\"problem\":{" GEMM "}}",
+                      NULL, "sweep.json: cases[1]: there is a case \"A\" before");
+}
+
+static void several_sweeps_are_a_list_and_have_a_name_each(void **state)
+{
+  (void)state;
+  assert_file_refused("{\"sweeps\":[]}", NULL, "sweep.json: sweeps: expected a list of sweeps, found none in it");
+  assert_file_refused("{\"sweeps\":{\"name\":\"s\"}}", "s",
+                      "sweep.json: sweeps: expected a list of sweeps, found an object");
+  assert_file_refused("{\"x\":\"m\",\"axes\":{\"m\":[8]},\"problem\":{" GEMM "},"
+                      "\"sweeps\":[{\"name\":\"s\"},{\"name\":\"s\"}]}",
+                      "s", "sweep.json: sweeps[1]: there is a sweep \"s\" before");
 }
 
 static void absurdly_many_points_are_refused_at_once(void **state)
@@ -527,7 +558,9 @@ int main(void)
       cmocka_unit_test(axes_may_stand_in_any_order_and_name_each_other),
       cmocka_unit_test(axes_that_go_in_a_circle_are_refused_by_name),
       cmocka_unit_test(wrong_axes_are_refused_by_name),
-      cmocka_unit_test(a_sweep_without_x_is_told_what_is_missing),
+      cmocka_unit_test(a_sweep_without_name_or_x_is_told_what_is_missing),
+      cmocka_unit_test(cases_have_a_name_each_of_its_own),
+      cmocka_unit_test(several_sweeps_are_a_list_and_have_a_name_each),
       cmocka_unit_test(absurdly_many_points_are_refused_at_once),
       cmocka_unit_test(wrong_problems_are_refused_by_their_field_or_point),
       cmocka_unit_test(unknown_fields_are_refused_so_that_a_slip_is_seen),
