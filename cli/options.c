@@ -175,6 +175,7 @@ static const option_row rows[] = {
 
 /* popt's tables of the options of a command, one a group; their values are the index of the row plus 1. */
 typedef struct option_tables {
+  char help[CLI_OPTION_COUNT][160];
   struct poptOption groups[CLI_GROUP_COUNT + 1];
   struct poptOption options[CLI_GROUP_COUNT][CLI_OPTION_COUNT + 1];
 } option_tables;
@@ -194,6 +195,19 @@ static int group_of(const option_row *row, unsigned groups)
   return group;
 }
 
+/* "; gemm: …" at the end of a help text is said by that command alone. */
+static const char *help_for(const option_row *row, unsigned groups, char *text, size_t size)
+{
+  static const char mark[] = "; gemm: ";
+  const char *end = strstr(row->help, mark);
+  if (!end)
+    return row->help;
+  bool gemm = (groups & GROUP_GEMM) != 0;
+  snprintf(text, size, "%.*s%s%s", (int)(end - row->help), row->help, gemm ? "; " : "",
+           gemm ? end + sizeof mark - 1 : "");
+  return text;
+}
+
 static void fill_tables(option_tables *tables, unsigned groups)
 {
   const struct poptOption end = POPT_TABLEEND;
@@ -203,13 +217,14 @@ static void fill_tables(option_tables *tables, unsigned groups)
   for (int i = 0; i < CLI_OPTION_COUNT; i++) {
     int group = group_of(&rows[i], groups);
     if (group < CLI_GROUP_COUNT)
-      *next[group]++ = (struct poptOption){.longName = rows[i].name,
-                                           .shortName = rows[i].letter,
-                                           .argInfo = rows[i].argument ? POPT_ARG_STRING : POPT_ARG_NONE,
-                                           .arg = NULL,
-                                           .val = i + 1,
-                                           .descrip = rows[i].help,
-                                           .argDescrip = rows[i].argument};
+      *next[group]++ =
+          (struct poptOption){.longName = rows[i].name,
+                              .shortName = rows[i].letter,
+                              .argInfo = rows[i].argument ? POPT_ARG_STRING : POPT_ARG_NONE,
+                              .arg = NULL,
+                              .val = i + 1,
+                              .descrip = help_for(&rows[i], groups, tables->help[i], sizeof tables->help[i]),
+                              .argDescrip = rows[i].argument};
   }
   struct poptOption *group = tables->groups;
   for (int i = 0; i < CLI_GROUP_COUNT; i++) {

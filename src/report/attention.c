@@ -120,6 +120,22 @@ static hr_status write_json(FILE *out, const attention_report *r, hr_error *erro
   return hr_json_write(out, json, error);
 }
 
+/* The layout whose strides these are; other strides have no name. */
+static const char *layout_of(const hr_attention *attention)
+{
+  for (hr_layout layout = HR_LAYOUT_BSHD; layout < HR_LAYOUT_COUNT; layout++) {
+    hr_attention a = *attention;
+    bool same = hr_attention_set_layout(&a, layout, NULL) == HR_OK;
+    for (hr_attention_operand which = HR_OPERAND_Q; same && which <= HR_OPERAND_O; which++) {
+      const hr_strides one = hr_attention_strides(attention, which), other = hr_attention_strides(&a, which);
+      same = one.batch == other.batch && one.row == other.row && one.head == other.head;
+    }
+    if (same)
+      return hr_layout_name(layout);
+  }
+  return "strided";
+}
+
 static void tell_problem(const hr_document *document, const attention_report *r)
 {
   const hr_attention *a = r->attention;
@@ -133,8 +149,8 @@ static void tell_problem(const hr_document *document, const attention_report *r)
     snprintf(extras + used, sizeof extras - used, ", scale %g", (double)a->scale);
   hr_put_field(document, "attention",
                "batch %" PRId64 ", q %" PRId64 ", kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64
-               ", head sizes %" PRId64 "/%" PRId64 ", %s, %s%s%s",
-               a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim,
+               ", head sizes %" PRId64 "/%" PRId64 ", %s, %s, %s%s%s",
+               a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim, layout_of(a),
                hr_dtype_name(a->dtype), a->mask == HR_MASK_CAUSAL ? "causal" : "no mask", extras,
                a->alibi ? ", ALiBi" : "");
   hr_put_hardware(document, r->hardware);
