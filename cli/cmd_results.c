@@ -165,7 +165,7 @@ static int keep_scratch(const cli_run *run, hr_store *scratch)
   if (code != CLI_GO_ON)
     return code;
   hr_status status = hr_store_copy(store, scratch, NULL, &error);
-  hr_store_close(store);
+  hr_store_abandon(store); /* without its rows there is to be no store */
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
@@ -134,6 +135,7 @@ int main(int argc, char **argv)
   const cli_command *command = cli_find_command(name);
   if (!command)
     return unknown_command(name);
+  signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of writing, as a full disk is */
   cli_catch_signals();
   return cli_run_command(command, argc - 1, (const char **)(argv + 1));
 }

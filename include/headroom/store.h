@@ -97,11 +97,15 @@ HR_API hr_status hr_store_default_path(char *path, size_t size, hr_error *error)
 /** Opens a store. `path` NULL: the default one, whose folder HR_STORE_WRITE creates (mode 0700). The caller owns
  *  *store. HR_ERROR_NOT_FOUND: no such file (reading). HR_ERROR_UNREADABLE: a directory, no database, a database of
  *  another program, an empty file (reading), damaged. HR_ERROR_UNSUPPORTED: written by a newer Headroom.
- *  HR_ERROR_OUTPUT: cannot be created or written. Messages begin with the path. */
+ *  HR_ERROR_OUTPUT: cannot be created or written; no new file is then left behind. Messages begin with the path. */
 HR_API hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error);
 
 /** Closes a store; NULL is allowed. */
 HR_API void hr_store_close(hr_store *store);
+
+/** Closes a store as hr_store_close() does, and removes its file where this handle made it and it has no row; for a
+ *  store that was made for rows that could not be kept. NULL is allowed. */
+HR_API void hr_store_abandon(hr_store *store);
 
 /** The file, as opened. Lives as long as the store. */
 HR_API const char *hr_store_path(const hr_store *store);

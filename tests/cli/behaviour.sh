@@ -118,7 +118,7 @@ expect "a measured row is the same after export and import" cmp a.csv b.csv
 expect_code "an export to a full disk" 5 sh -c "'$H' results export --db kept.db > /dev/full" 2> errors
 expect_code "no room for a new store" 5 sh -c "ulimit -f 1; trap '' XFSZ; '$H' results import --db new.db a.csv" 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1
-rm -f new.db
+expect "no store is left behind" test ! -e new.db
 echo nonsense > nonsense.csv
 expect_code "an import that is refused" 3 "$H" results import --db new.db nonsense.csv a.csv 2> errors
 expect_code "a merge that is refused" 3 "$H" results merge --db new.db nonsense.csv 2> errors

@@ -157,6 +157,55 @@ static void a_full_disk_is_said_and_keeps_every_row(void **state)
   assert_int_equal(count_in_file(path), kept + 1);
 }
 
+static void a_new_store_that_cannot_be_written_leaves_no_file(void **state)
+{
+  char path[256];
+  path_in(state, "a.db", path);
+  hr_store *store = NULL;
+  hr_error error = {.status = HR_OK};
+  void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
+  struct rlimit limit, narrow;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlim_t rooms[] = {0, 512, 8192};
+  for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+    narrow = limit;
+    narrow.rlim_cur = rooms[i];
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &narrow), 0);
+    hr_status status = hr_store_open(path, HR_STORE_WRITE, &store, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(status, HR_ERROR_OUTPUT);
+    assert_int_equal(access(path, F_OK), -1);
+  }
+  signal(SIGXFSZ, before);
+}
+
+static void an_abandoned_store_is_removed_only_if_it_is_new_and_has_no_row(void **state)
+{
+  char path[256];
+  hr_store_abandon(open_store(path_in(state, "new.db", path), HR_STORE_WRITE));
+  assert_int_equal(access(path, F_OK), -1);
+  hr_store *store = open_store(path_in(state, "row.db", path), HR_STORE_WRITE);
+  append_row(store, 1);
+  hr_store_abandon(store);
+  assert_int_equal(count_in_file(path), 1);
+  hr_store_close(open_store(path_in(state, "old.db", path), HR_STORE_WRITE));
+  hr_store_abandon(open_store(path, HR_STORE_WRITE));
+  assert_int_equal(count_in_file(path), 0);
+  hr_store_abandon(NULL);
+}
+
+static void a_store_that_is_removed_while_it_is_open_takes_no_row(void **state)
+{
+  char path[256];
+  hr_error error = {.status = HR_OK};
+  hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
+  assert_int_equal(unlink(path), 0);
+  hr_result row = some_result(1);
+  assert_int_equal(hr_store_append(store, &row, &error), HR_ERROR_OUTPUT);
+  assert_non_null(strstr(error.message, "a.db: was moved or removed meanwhile"));
+  hr_store_close(store);
+}
+
 static void a_limit_on_the_size_of_files_is_said_and_keeps_every_row(void **state)
 {
   char path[256];
@@ -388,6 +437,9 @@ int main(void)
       IN_FOLDER(a_damaged_file_is_an_error_and_no_crash),
       IN_FOLDER(a_value_that_cannot_be_is_damage_with_its_row_and_column),
       IN_FOLDER(a_full_disk_is_said_and_keeps_every_row),
+      IN_FOLDER(a_new_store_that_cannot_be_written_leaves_no_file),
+      IN_FOLDER(an_abandoned_store_is_removed_only_if_it_is_new_and_has_no_row),
+      IN_FOLDER(a_store_that_is_removed_while_it_is_open_takes_no_row),
       IN_FOLDER(a_limit_on_the_size_of_files_is_said_and_keeps_every_row),
       IN_FOLDER(a_lock_that_is_not_let_go_of_is_said_and_may_be_tried_again),
       IN_FOLDER(a_read_only_file_can_be_read_and_is_not_written),

@@ -15,6 +15,7 @@ struct hr_store {
   char *path;
   int version; /* of the file; below HR_STORE_VERSION only when reading */
   int patience_ms;
+  bool made;                  /* the file by this handle: there was none */
   sqlite3_stmt *insert, *has; /* prepared at first use */
 };
 

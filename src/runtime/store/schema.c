@@ -123,8 +123,6 @@ static hr_status create_or_migrate(hr_store *store, hr_error *error)
   hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", store->path)
                                 : hr_store_execute(store, sql.text, true, error);
   free(sql.text);
-  if (status == HR_OK)
-    store->version = HR_STORE_VERSION;
   return status;
 }
 
@@ -137,5 +135,7 @@ hr_status hr_store_prepare_tables(hr_store *store, bool writing, hr_error *error
   if (!writing || (!empty && store->version == HR_STORE_VERSION))
     return HR_OK;
   HR_TRY(hr_store_begin(store, error));
-  return hr_store_end(store, create_or_migrate(store, error), error);
+  HR_TRY(hr_store_end(store, create_or_migrate(store, error), error));
+  store->version = HR_STORE_VERSION;
+  return HR_OK;
 }

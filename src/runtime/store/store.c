@@ -42,8 +42,12 @@ hr_status hr_store_failed(const hr_store *store, int code, bool writing, hr_erro
 {
   hr_status status = writing ? HR_ERROR_OUTPUT : HR_ERROR_UNREADABLE;
   switch (code & 0xFF) {
-  case SQLITE_FULL: return failed_with(store, HR_ERROR_OUTPUT, "the disk is full; the rows before are kept", error);
-  case SQLITE_READONLY: return failed_with(store, HR_ERROR_OUTPUT, "is read-only", error);
+  case SQLITE_FULL:
+    return failed_with(store, HR_ERROR_OUTPUT,
+                       store->version > 0 ? "the disk is full; the rows before are kept" : "the disk is full", error);
+  case SQLITE_READONLY:
+    return failed_with(store, HR_ERROR_OUTPUT,
+                       code == SQLITE_READONLY_DBMOVED ? "was moved or removed meanwhile" : "is read-only", error);
   case SQLITE_BUSY:
   case SQLITE_LOCKED:
     return hr_fail(error, status, "%s: is locked; another process has not let go of it for %g s", store->path,
@@ -186,6 +190,7 @@ static hr_status make_folders(const char *file, hr_error *error)
 hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error)
 {
   char otherwise[4096];
+  struct stat before;
   if (!path) {
     HR_TRY(hr_store_default_path(otherwise, sizeof otherwise, error));
     if (mode == HR_STORE_WRITE)
@@ -195,15 +200,49 @@ hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, 
   if (mode != HR_STORE_SCRATCH)
     HR_TRY(check_file(path, mode, error));
   hr_store *opened = calloc(1, sizeof *opened);
-  if (opened)
+  if (opened) {
     opened->path = strdup(path);
+    opened->made = mode == HR_STORE_WRITE && lstat(path, &before) != 0 && errno == ENOENT;
+  }
   hr_status status = opened && opened->path ? connect(opened, mode, error)
                                             : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", path);
   if (status == HR_OK)
     *store = opened;
   else
-    hr_store_close(opened);
+    hr_store_abandon(opened);
   return status;
+}
+
+static bool has_rows(hr_store *store)
+{
+  sqlite3_stmt *statement;
+  if (hr_store_prepare(store, "SELECT 1 FROM results LIMIT 1", &statement, NULL) != HR_OK)
+    return true; /* or not known */
+  int code = sqlite3_step(statement);
+  sqlite3_finalize(statement);
+  return code != SQLITE_DONE;
+}
+
+/* Another process that has opened the file meanwhile is not robbed of rows: none comes while it is locked, and writing
+ * to a file that is gone is an error of SQLite's. Where nothing is in the file yet, locking it writes, for which a full
+ * disk has no room. */
+static void remove_without_rows(hr_store *store)
+{
+  struct stat about;
+  hr_store_set_patience(store, 0);
+  int locked = sqlite3_exec(store->database, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
+  bool empty = stat(store->path, &about) == 0 && about.st_size == 0;
+  bool ours = locked == SQLITE_OK ? empty || !has_rows(store) : empty && (locked & 0xFF) != SQLITE_BUSY;
+  if (ours)
+    unlink(store->path);
+  sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
+}
+
+void hr_store_abandon(hr_store *store)
+{
+  if (store && store->made && store->path && store->database)
+    remove_without_rows(store);
+  hr_store_close(store);
 }
 
 void hr_store_close(hr_store *store)
