@@ -178,10 +178,28 @@ static bool only_even_m(const hr_device *device, const hr_problem *problem, char
   return problem->gemm.m % 2 == 0;
 }
 
+/* A kernel that has built a part of its state when it finds out. */
+typedef struct late_state {
+  void *built;
+} late_state;
+
+static void *released; /* what the last state had built when it was released */
+
+static void release_late(void *kernel_state)
+{
+  late_state *s = kernel_state;
+  released = s->built;
+}
+
 static hr_status refuse_late(hr_device *device, const hr_problem *problem, void *kernel_state, size_t *workspace,
                              hr_error *error)
 {
-  (void)device, (void)problem, (void)kernel_state, (void)workspace;
+  (void)problem;
+  late_state *s = kernel_state;
+  assert_null(s->built);
+  assert_int_equal(*workspace, 0);
+  s->built = device;
+  *workspace = 1000;
   if (error)
     snprintf(error->message, sizeof error->message, "found out too late");
   return HR_ERROR_UNSUPPORTED;
@@ -202,7 +220,8 @@ static const hr_kernel_info infos[] = {
     {"last", "gemm", "reference", "fp32", "", "runs everything"},
 };
 static const hr_kernel_functions even = {.supports = only_even_m, .run = run_nothing};
-static const hr_kernel_functions late = {.prepare = refuse_late, .run = run_nothing};
+static const hr_kernel_functions late = {
+    .state_bytes = sizeof(late_state), .prepare = refuse_late, .run = run_nothing, .release = release_late};
 static const hr_kernel_functions plain = {.run = run_nothing};
 static const hr_kernel table[] = {
     {&infos[0], &even}, {&infos[1], &plain}, {&infos[2], &late}, {&infos[3], &plain}, {&infos[4], &plain}};
@@ -221,12 +240,15 @@ static void dispatch_takes_the_first_that_can_and_says_why_the_better_cannot(voi
   assert_string_equal(hr_plan_kernel(plan), "best");
   assert_string_equal(hr_plan_passed_over(plan), "");
   hr_plan_free(plan);
+  assert_null(released);
   gemm.m = 3;
   assert_ok(hr_plan_gemm(device, &gemm, NULL, &plan, &error), error);
   assert_string_equal(hr_plan_kernel(plan), "last");
   assert_string_equal(hr_plan_passed_over(plan),
                       "best needs an even m; needy needs a_unit_that_nobody_has, which this machine or build lacks; "
                       "late found out too late");
+  assert_ptr_equal(released, device);
+  assert_int_equal(hr_plan_workspace_bytes(plan), 0); /* not what the late one wanted */
   const void *address = &gemm;
   assert_int_equal(hr_plan_run_gemm(plan, address, NULL, &gemm, NULL, &error), HR_ERROR_INVALID);
   hr_attention_arguments arguments = hr_attention_arguments_default();
