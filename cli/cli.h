@@ -163,6 +163,7 @@ typedef struct cli_progress {
   bool enabled, shown;
   struct timespec start;
   double last_s; /* when the line was last written, after the start */
+  double idle_s; /* of a sweep: when its points began, after the start */
 } cli_progress;
 
 /** Ctrl-C and its like set a flag from now on; a second one ends the process. */

@@ -89,12 +89,14 @@ static void write_left(char *to, size_t size, double seconds)
 static int report(void *context, const hr_sweep_progress *now)
 {
   cli_progress *progress = context;
+  if (now->probing)
+    progress->idle_s = cli_progress_seconds(progress);
   if (!cli_progress_due(progress) || now->total == 0)
     return cli_interrupted();
   char bar[] = "....................", line[512], left[32] = "", failed[40] = "", noisy[40] = "";
   for (int64_t i = 0; i < 20 * now->done / now->total; i++)
     bar[i] = '#';
-  double rate = (double)now->measured / cli_progress_seconds(progress);
+  double rate = now->measured > 0 ? (double)now->measured / (cli_progress_seconds(progress) - progress->idle_s) : 0;
   if (rate > 0)
     write_left(left, sizeof left, (double)(now->total - now->done) / rate);
   if (now->failed > 0)
@@ -102,7 +104,8 @@ static int report(void *context, const hr_sweep_progress *now)
   if (now->noisy > 0)
     snprintf(noisy, sizeof noisy, "  %" PRId64 " noisy", now->noisy);
   snprintf(line, sizeof line, "[%s]  %" PRId64 "/%" PRId64 "  %.2g/s%s%s%s%s%s  %s", bar, now->done, now->total, rate,
-           left[0] ? "  " : "", left, left[0] ? " left" : "", failed, noisy, now->what);
+           left[0] ? "  " : "", left, left[0] ? " left" : "", failed, noisy,
+           now->probing ? "first: what the device reaches" : now->what);
   cli_progress_show(progress, line);
   return cli_interrupted();
 }

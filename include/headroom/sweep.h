@@ -152,6 +152,7 @@ typedef struct hr_sweep_progress {
   int64_t failed;   /* of the measured: without a time */
   int64_t noisy;    /* of the measured: with a doubtful one */
   const char *what; /* the problem at hand, as in its row; lives until the function returns */
+  bool probing;     /* the device is probed first, which is no point's time */
 } hr_sweep_progress;
 
 /** Called before each point and between samples. Not 0: stop; what is measured stays. */

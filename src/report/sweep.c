@@ -227,6 +227,27 @@ static hr_status write_json(FILE *out, const hr_sweep *sweep, const hr_sweep_row
   return hr_json_write(out, json, error);
 }
 
+/* Why points have no time, or a doubtful one: of each status how many, and the first one's reason. */
+static void tell_reasons(const hr_document *document, const hr_sweep *sweep, const hr_sweep_row *rows, hr_dtype dtype)
+{
+  size_t points = hr_sweep_describe(sweep).point_count;
+  for (int status = HR_OK + 1; status < HR_STATUS_COUNT; status++) {
+    size_t count = 0, first = 0;
+    for (size_t i = points; i-- > 0;) {
+      bool is = rows[i].found && rows[i].measurement.status == (hr_status)status;
+      first = is ? i : first;
+      count += is;
+    }
+    hr_sweep_point point;
+    if (count == 0 || hr_sweep_point_at(sweep, first, dtype, &point, NULL) != HR_OK)
+      continue;
+    const char *reason = rows[first].measurement.reason;
+    hr_put_field(document, hr_status_name((hr_status)status), "%zu point%s, %s%s%s%s%s%s", count, count == 1 ? "" : "s",
+                 count == 1 ? "" : "the first ", point.series, point.series[0] ? " at " : "at ", point.x_name,
+                 reason[0] ? ": " : "", reason);
+  }
+}
+
 static hr_status write_text(const hr_document *document, const hr_sweep *sweep, const hr_sweep_row *rows,
                             hr_table *table, const char *device, hr_dtype dtype, hr_error *error)
 {
@@ -241,6 +262,7 @@ static hr_status write_text(const hr_document *document, const hr_sweep *sweep, 
                  about.x_label[0] ? ")" : "");
     hr_put_field(document, "device", "%s, %s", device, hr_dtype_name(dtype));
     hr_put_field(document, "points", "%" PRId64 " of %zu have a row", found_of(sweep, rows), about.point_count);
+    tell_reasons(document, sweep, rows, dtype);
     hr_put_heading(document, "Rows");
   }
   return hr_put_table(document, table, error);

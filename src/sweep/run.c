@@ -155,7 +155,9 @@ static hr_status probe_once(hr_device *device, run_state *state, hr_hardware *ha
   if (state->probed || !state->options->probe)
     return HR_OK;
   state->probed = true;
-  hr_status status = rates->struct_size > 0 ? HR_OK : hr_device_probe(device, ask_within, state, rates, NULL);
+  state->now.probing = rates->struct_size == 0;
+  hr_status status = state->now.probing ? hr_device_probe(device, ask_within, state, rates, NULL) : HR_OK;
+  state->now.probing = false;
   if (status == HR_ERROR_INTERRUPTED)
     return hr_fail(error, status, "stopped by the caller");
   if (status == HR_OK)

@@ -102,6 +102,20 @@ expect "CSV has the last row of each point" test "$(wc -l < csv)" = 9
 sweep batch.db -q --points 8 -f json | grep -q '"found": 8' || say "JSON counts what was found"
 sweep batch.db -q --points 8 -o kept.md -f markdown && expect "Markdown goes to a file" grep -q '^| n = 16' kept.md
 
+# ---- points without a time ----
+cat > large.json <<'END'
+{"name": "large", "x": "m", "axes": {"m": [4, 1024, 2048]}, "problem": {"kind": "gemm", "m": "m", "n": 512, "k": 512}}
+END
+"$H" sweep large.json -d reference --dtype fp32 --time-limit 0.02 --memory-limit 3 --db large.db > table 2> note ||
+  say "a sweep with points too large ends"
+expect "points too large are counted" grep -q '3 measured, 2 of them failed' note
+expect "and the table says how many, which and why" \
+  grep -q '^out_of_memory 2 points, the first at 1024: operands and workspace take 5.0[0-9]* MiB, the limit is 3.00 MiB' table
+"$H" results delete --db large.db --status out_of_memory --yes > deleted
+"$H" sweep large.json -d reference --dtype fp32 --time-limit 0.001 --points 2 --db large.db > table 2> note
+expect "those alone are tried anew without their rows" grep -q '1 measured, 1 of them failed, 0 noisy; 1 were there' note
+expect "one is told as one" grep -q '^timeout       1 point, at 2048: ' table
+
 # ---- several, one after the other ----
 cat > two.json <<'END'
 {"x": "m", "problem": {"kind": "gemm", "m": "m", "n": 4, "k": 8},

@@ -39,7 +39,7 @@ static hr_status lacks(hr_error *error, const char *what, double needed, const c
   char most[HR_NUMBER_SIZE], asked[HR_NUMBER_SIZE];
   hr_write_bytes(asked, sizeof asked, needed);
   hr_write_bytes(most, sizeof most, bytes);
-  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s take %s, %s %s", what, asked, have, most);
+  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s %s, %s %s", what, asked, have, most);
 }
 
 /* How many sets rotate, the same of all that run together; and the refusal of what does not fit before anything is
@@ -55,7 +55,7 @@ static hr_status choose_sets(hr_subject *first, const hr_measure_options *option
   int64_t most = device->backend->sets_max;
   double limit = (double)options->memory_limit_bytes, one_set = (double)set_bytes + (double)workspaces;
   if (limit > 0 && one_set > limit)
-    return lacks(error, "operands and workspace", one_set, "the limit is", limit);
+    return lacks(error, "operands and workspace take", one_set, "the limit is", limit);
   int64_t sets = options->warm ? 1 : hr_buffer_sets(set_bytes, device->cache_bytes);
   if (most > 0)
     sets = hr_min64(sets, most);
@@ -64,8 +64,8 @@ static hr_status choose_sets(hr_subject *first, const hr_measure_options *option
   double needed = (double)set_bytes * (double)sets + (double)workspaces;
   double available = (double)hr_device_memory_available(device) * 15 / 16;
   if (needed > available)
-    return lacks(error, sets == 1 ? "one set of operands" : "the rotating sets of operands", needed, "free are",
-                 available);
+    return lacks(error, sets == 1 ? "one set of operands takes" : "the rotating sets of operands take", needed,
+                 "free are", available);
   return HR_OK;
 }
 
