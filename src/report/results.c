@@ -226,7 +226,7 @@ static hr_status write_fields(const hr_document *document, const hr_result *resu
   if (result->threads > 0)
     hr_put_field(document, "device", "%s: %s, %" PRId64 " threads", result->device, result->product, result->threads);
   else
-    hr_put_field(document, "device", "%s: %s", result->device, result->product);
+    hr_put_field(document, "device", "%s%s%s", result->device, result->product[0] ? ": " : "", result->product);
   put_text_field(document, "kernel", m->kernel);
   put_text_field(document, "asked for", result->kernel_asked);
   put_text_field(document, "configuration", m->configuration);

@@ -373,7 +373,9 @@ static const wrong_input wrong_inputs[] = {
     {"power_w,operation,dtype,batch,m,n,k,transpose_a,transpose_b,status\n1e999," ROW,
      "power_w: expected a finite number"},
     {"power_w,operation,dtype,batch,m,n,k,transpose_a,transpose_b,status\nnan," ROW, "power_w: expected a number"},
-    {"{", "line 1: "},
+    {"| id | date |\n| --- | --- |\n", "rows: line 1: is a table in Markdown"},
+    {"{\n  \"schema\": \"headroom.results/1\"\n}\n", "rows: line 1: is a JSON document of several lines"},
+    {"{\"", "line 1: "},
     {"{" JSON_ROW "}\n{}", "line 2: "},
     {"{" JSON_ROW "}\n[]", "line 2: expected an object"},
     {"{" JSON_ROW ",\"x\":1}", "there is no column \"x\""},
@@ -401,6 +403,8 @@ static void a_wrong_line_is_named_and_nothing_of_the_input_is_kept(void **state)
   }
   assert_fails(import_text(store, HEAD "gemm\0,", sizeof HEAD "gemm\0,", NULL, &error), HR_ERROR_UNREADABLE, error,
                "zero byte");
+  assert_fails(import_text(store, "SQLite format 3\0", 16, NULL, &error), HR_ERROR_UNREADABLE, error,
+               "is a database; a store is merged");
   hr_store_close(store);
 }
 

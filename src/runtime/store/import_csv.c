@@ -3,6 +3,7 @@
 #include "base/error.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define COLUMNS_MAX 256
 
@@ -89,6 +90,21 @@ static hr_status read_record(const hr_import *import, record *r, bool *end)
   return HR_OK;
 }
 
+static bool begins_with(const record *r, const char *what)
+{
+  return r->length >= strlen(what) && memcmp(r->text, what, strlen(what)) == 0;
+}
+
+/* Other forms of rows, which are easily taken for this one. */
+static hr_status check_form(const hr_import *import, const record *r, hr_status status)
+{
+  if (begins_with(r, "SQLite format 3"))
+    return hr_import_fail(import, "is a database; a store is merged rather than imported");
+  if (begins_with(r, "| "))
+    return hr_import_fail(import, "is a table in Markdown, which lacks columns; CSV and JSON Lines are imported");
+  return status;
+}
+
 /* Which field each column of the head is. */
 static hr_status read_head(const hr_import *import, const record *r, const hr_field **columns)
 {
@@ -124,7 +140,7 @@ static hr_status read_records(hr_import *import, record *r)
 {
   const hr_field *columns[COLUMNS_MAX];
   bool end;
-  HR_TRY(read_record(import, r, &end));
+  HR_TRY(check_form(import, r, read_record(import, r, &end)));
   if (end)
     return hr_import_fail(import, "the head is missing");
   HR_TRY(read_head(import, r, columns));

@@ -54,6 +54,8 @@ static hr_status take_line(hr_import *import, const char *line, size_t length)
 {
   json_error_t problem;
   json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+  if (!object && length == 1 && line[0] == '{')
+    return hr_import_fail(import, "is a JSON document of several lines; JSON Lines are imported, a row a line");
   if (!object)
     return hr_import_fail(import, "%s", problem.text);
   hr_status status =
