@@ -49,9 +49,8 @@ double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job);
 bool hr_same_gemm(const hr_gemm *a, const hr_gemm *b);
 bool hr_is_product(const hr_operator *op);
 
-/** The pair of these two, the product alone; NULL if none. */
+/** The pair of these two; NULL if none. */
 const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_gemm *before, const hr_gemm *after);
-const hr_confirm_job *hr_confirm_single(const hr_confirming *c, const hr_gemm *gemm);
 
 /** The gains of a subject from the jobs that are done; `after` is overwritten. (gains.c) */
 hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *subject, hr_confirmed *confirmed,

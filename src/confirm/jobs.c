@@ -30,7 +30,7 @@ const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_gemm *bef
   return NULL;
 }
 
-const hr_confirm_job *hr_confirm_single(const hr_confirming *c, const hr_gemm *gemm)
+static const hr_confirm_job *find_alone(const hr_confirming *c, const hr_gemm *gemm)
 {
   for (size_t i = 0; i < c->job_count; i++) {
     if (!c->jobs[i].pair && hr_same_gemm(&c->jobs[i].before, gemm))
@@ -50,7 +50,7 @@ static bool is_in_a_pair(const hr_confirming *c, const hr_gemm *before)
 
 static hr_status add_job(hr_confirming *c, const hr_confirm_job *job, hr_error *error)
 {
-  if (job->pair ? hr_confirm_pair(c, &job->before, &job->after) : hr_confirm_single(c, &job->before))
+  if (job->pair ? hr_confirm_pair(c, &job->before, &job->after) : find_alone(c, &job->before))
     return HR_OK;
   if (c->job_count == c->job_capacity) {
     size_t capacity = c->job_capacity ? 2 * c->job_capacity : 32;

@@ -30,7 +30,7 @@ const char *hr_row_source(hr_rows_operation operation)
   return sources[operation][0];
 }
 
-const char *hr_row_entry(hr_rows_operation operation)
+static const char *entry_point(hr_rows_operation operation)
 {
   return sources[operation][1];
 }
@@ -238,7 +238,7 @@ static hr_status prepare_rows(const hr_cuda *cuda, const hr_rows *r, const hr_ro
   l->shifted_elements = shifted_elements(r, cut);
   hr_dtype dtype = r->dtype == HR_TF32 ? HR_FP32 : r->dtype; /* a format of products only */
   const char *source = hr_row_source(r->operation);
-  HR_TRY(hr_cuda_function(cuda, source, dtype, defines, hr_row_entry(r->operation), &l->function, error));
+  HR_TRY(hr_cuda_function(cuda, source, dtype, defines, entry_point(r->operation), &l->function, error));
   l->shift = NULL;
   if (cut->shifted)
     HR_TRY(hr_cuda_function(cuda, source, dtype, defines, "shift_vectors", &l->shift, error));
@@ -264,7 +264,7 @@ static hr_status prepare_elements(const hr_cuda *cuda, const hr_rows *r, launch 
   if (r->operation == HR_ROWS_ROTARY)
     shape_rotary(r, l);
   hr_dtype dtype = r->dtype == HR_TF32 ? HR_FP32 : r->dtype;
-  return hr_cuda_function(cuda, hr_row_source(r->operation), dtype, NULL, hr_row_entry(r->operation), &l->function,
+  return hr_cuda_function(cuda, hr_row_source(r->operation), dtype, NULL, entry_point(r->operation), &l->function,
                           error);
 }
 

@@ -36,8 +36,7 @@ hr_row_cut hr_row_cut_choose(const hr_rows *rows, bool aligned, int capability, 
 /** Its definitions for hr_program. */
 void hr_row_cut_defines(const hr_rows *rows, const hr_row_cut *cut, char text[HR_DEFINES_SIZE]);
 
-/** The source of kernels/ of an operation, and the name of its entry point. Static storage. */
+/** The source of kernels/ of an operation. Static storage. */
 const char *hr_row_source(hr_rows_operation operation);
-const char *hr_row_entry(hr_rows_operation operation);
 
 #endif

@@ -36,9 +36,6 @@ hr_status hr_store_end(hr_store *store, hr_status status, hr_error *error);
 /** Looks at what the file is, and when `writing` creates the tables or brings them up to date. Sets store->version. */
 hr_status hr_store_prepare_tables(hr_store *store, bool writing, hr_error *error);
 
-/** Adds a row as it is, inside a transaction or alone; *added is false where the id was there. */
-hr_status hr_store_insert(hr_store *store, const hr_result *result, bool *added, hr_error *error);
-
 /** Stamps, checks, normalises and inserts a row of an import or a merge, and counts it. */
 hr_status hr_store_take(hr_store *store, hr_result *result, hr_store_change *change, hr_error *error);
 

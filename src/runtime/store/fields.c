@@ -254,7 +254,8 @@ static bool put_named(hr_field_kind kind, const hr_value *value, void *member, c
   return wrong(why, size, names->expected, value);
 }
 
-bool hr_field_put(const hr_field *field, const hr_value *value, hr_result *result, char *why, size_t why_size)
+/* Sets the member; HR_VALUE_NONE leaves it. The row's kind has been set before the fields of one kind. */
+static bool put_field(const hr_field *field, const hr_value *value, hr_result *result, char *why, size_t why_size)
 {
   if (value->type == HR_VALUE_NONE)
     return true;
@@ -279,7 +280,7 @@ size_t hr_result_from_values(const hr_value values[HR_FIELDS], hr_result *result
 {
   hr_result row = hr_result_default();
   for (size_t i = 0; i < HR_FIELDS; i++) {
-    if (!hr_field_put(&hr_fields[i], &values[i], &row, why, why_size))
+    if (!put_field(&hr_fields[i], &values[i], &row, why, why_size))
       return i;
   }
   hr_result_name_problem(&row);

@@ -64,12 +64,9 @@ typedef struct hr_value {
 /** The row's value of a field. */
 hr_value hr_field_get(const hr_field *field, const hr_result *result);
 
-/** Sets the member; HR_VALUE_NONE leaves it. Numbers in text are read, as CSV has them. False with the reason in `why`
- *  if the value cannot be. The row's kind must have been set before the fields of one kind. */
-bool hr_field_put(const hr_field *field, const hr_value *value, hr_result *result, char *why, size_t why_size);
-
-/** A row of all values in the order of hr_fields. HR_FIELDS if all could be set, else the index of the field that could
- *  not, with the reason in `why`. *result is written only when all could. */
+/** A row of all values in the order of hr_fields. Numbers in text are read, as CSV has them. HR_FIELDS if all could be
+ *  set, else the index of the field that could not, with the reason in `why`. *result is written only when all
+ *  could. */
 size_t hr_result_from_values(const hr_value values[HR_FIELDS], hr_result *result, char *why, size_t why_size);
 
 /** The field of this name, NULL if there is none. */

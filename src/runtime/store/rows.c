@@ -37,7 +37,8 @@ static hr_status prepare_insert(hr_store *store, hr_error *error)
   return status;
 }
 
-hr_status hr_store_insert(hr_store *store, const hr_result *result, bool *added, hr_error *error)
+/* Adds a row as it is, inside a transaction or alone; *added is false where the id was there. */
+static hr_status insert(hr_store *store, const hr_result *result, bool *added, hr_error *error)
 {
   if (!store->insert)
     HR_TRY(prepare_insert(store, error));
@@ -68,7 +69,7 @@ hr_status hr_store_append(hr_store *store, hr_result *result, hr_error *error)
 {
   bool added;
   HR_TRY(make_fit(result, error));
-  HR_TRY(hr_store_insert(store, result, &added, error));
+  HR_TRY(insert(store, result, &added, error));
   return added ? HR_OK : hr_fail(error, HR_ERROR_INVALID, "%s: there is a row %s already", store->path, result->id);
 }
 
@@ -76,7 +77,7 @@ hr_status hr_store_take(hr_store *store, hr_result *result, hr_store_change *cha
 {
   bool added;
   HR_TRY(make_fit(result, error));
-  HR_TRY(hr_store_insert(store, result, &added, error));
+  HR_TRY(insert(store, result, &added, error));
   *(added ? &change->added : &change->present) += 1;
   return HR_OK;
 }
