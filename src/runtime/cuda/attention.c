@@ -180,7 +180,7 @@ static hr_status start(const hr_cuda_attention_tiled *t, const hr_attention *a, 
 hr_status hr_cuda_attention_prepare(hr_device *device, const hr_problem *problem, hr_cuda_attention_cutter *cutter,
                                     void *state, size_t *workspace_bytes, hr_error *error)
 {
-  (void)workspace_bytes;
+  *workspace_bytes = 0;
   hr_cuda_attention_tiled *t = state;
   t->cuda = device->state;
   t->cutter = cutter;

@@ -214,7 +214,7 @@ static hr_status prepare_launch(launch *l, const hr_attention *a, size_t cache_b
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  (void)workspace_bytes;
+  *workspace_bytes = 0;
   launch *l = state;
   l->cuda = device->state;
   return prepare_launch(l, &problem->attention, device->cache_bytes, error);

@@ -84,15 +84,15 @@ static hr_status sample_round(hr_timing *timings, int subjects, int64_t at, hr_e
   return HR_OK;
 }
 
-hr_status hr_sampling_warm_up_pair(hr_timing timings[2], const hr_measure_options *o, hr_error *error)
+hr_status hr_sampling_warm_up_pair(hr_timing pair[2], const hr_measure_options *o, hr_error *error)
 {
-  const hr_device *device = timings[0].subject.device;
+  const hr_device *device = pair[0].subject.device;
   double start = hr_clock_ns();
   if (device->backend->settle_ns <= 0)
     return HR_OK;
-  while (timings[0].timed && timings[1].timed && hr_clock_ns() - start < WARM_UP_PAIR_NS) {
+  while (pair[0].timed && pair[1].timed && hr_clock_ns() - start < WARM_UP_PAIR_NS) {
     HR_TRY(hr_measure_ask(o, error));
-    HR_TRY(sample_round(timings, 2, 0, error));
+    HR_TRY(sample_round(pair, 2, 0, error));
   }
   return HR_OK;
 }

@@ -37,7 +37,7 @@ hr_status hr_sampling_warm_up_pair(hr_timing pair[2], const hr_measure_options *
 
 /** Samples one or two subjects by turns, again, a few times, where the chip held its clock down meanwhile.
  *  HR_ERROR_INTERRUPTED if the options say so. */
-hr_status hr_sampling_run(hr_sampling *sampling, hr_timing *timings, int count, hr_error *error);
+hr_status hr_sampling_run(hr_sampling *sampling, hr_timing *timings, int subjects, hr_error *error);
 
 /** Copies the samples that count to sampling->scratch and says how many they are: those that nobody disturbed, or all
  *  where these are too few to say something. */
