@@ -302,7 +302,8 @@ __device__ inline void begin(consumer &c)
   c.sum[0] = c.sum[1] = 0;
 }
 
-/* Tiles that no row of the warpgroup sees; in the first `turns` of them it passes its turn. */
+/* Tiles that no row of the warpgroup sees; in the first `turns` of them it passes its turn. Lanes wait each for itself: one
+ * that comes late must have seen a stage full before its warp releases it, or it waits for ever if the stage is full again. */
 __device__ inline void skip_tiles(const consumer &c, tile_turn &t, int count, int turns)
 {
 #pragma unroll 1
@@ -312,8 +313,10 @@ __device__ inline void skip_tiles(const consumer &c, tile_turn &t, int count, in
       pass_turn(c);
     }
     barrier_wait(barrier_of(K_FULL + t.stage), t.parity);
+    __syncwarp();
     release(K_EMPTY + t.stage);
     barrier_wait(barrier_of(V_FULL + t.stage), t.parity);
+    __syncwarp();
     release(V_EMPTY + t.stage);
     t.next();
   }
@@ -418,6 +421,7 @@ __device__ inline void consume(const attention_call &call, const maps &maps)
       skip_tiles(c, t, sp.first_tile - item.first_tile, tiles);
     } else {
       skip_tiles(c, t, tiles, tiles - 1);
+      __syncwarp();
       release(Q_EMPTY + at);
     }
     finish(call, maps, c, item, sp, shared_address(shared) + O_AT + c.group * O_PART, factor);
