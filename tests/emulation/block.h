@@ -41,21 +41,39 @@ struct product {
   std::vector<float> before; /* sums before it, which are NaN meanwhile */
 };
 
+/* Where the registers of product `number` begin. */
+struct registers_used {
+  word64 number;
+  const void *sums, *factors;
+};
+
+/* A box on its way from shared memory. */
+struct store {
+  const byte *from;
+  unsigned bytes;
+};
+
 struct thread {
   waiting wait;
   void *stack_pointer;
   block *owner;
   unsigned number; /* of the block: x fastest */
+  unsigned id;     /* of the cluster */
   uint3 index;
   bool over;
-  vector_clock clock; /* empty where races are not looked for */
-  word64 cluster_arrivals;
+  knowledge known;
+  word64 cluster_arrivals, cluster_waits;
   char *stack;
   std::deque<std::vector<copy>> groups; /* committed, the oldest first */
   std::vector<copy> open;               /* not yet */
   std::deque<product> products;         /* the oldest first */
   word64 products_begun, products_done;
   std::deque<word64> product_groups; /* products_begun when each was committed */
+  std::deque<registers_used> used;   /* by products that were not waited for */
+  std::vector<const void *> touched; /* registers that were the program's since the last fence */
+  bool fenced;                       /* ever */
+  std::deque<store> stores;          /* the oldest first */
+  word64 stores_begun, stores_committed;
 };
 
 /* Lanes that come together; the last of the mask does the work for all. */
@@ -77,7 +95,7 @@ struct warp {
 struct barrier_state {
   unsigned arrived, threads;
   word64 over;
-  vector_clock known;             /* of those that have arrived */
+  knowledge known;                /* of those that have arrived */
   std::vector<thread *> waiters;  /* that learn it when all have */
   bool votes[2] = {false, false}; /* of this phase, and of the one before */
 };
@@ -87,14 +105,15 @@ struct mbarrier {
   unsigned count, pending;
   int64_t bytes;
   word64 phases;
-  vector_clock known, released; /* released: by the last phase */
-  bool published;               /* to the copy engine */
+  knowledge known, released; /* released: by the last phase */
+  bool published;            /* to the copy engine */
 };
 
 struct cluster {
   std::vector<block *> blocks;
   unsigned arrived;
   word64 over;
+  knowledge known, released; /* of those that have arrived; by the last phase */
 };
 
 struct block {
@@ -105,9 +124,8 @@ struct block {
   std::vector<thread *> threads;
   std::vector<warp> warps;
   unsigned left; /* threads that are not over */
-  bool begun;
   barrier_state barriers[16];
-  race_log *log;                          /* NULL: none */
+  race_log *log;
   std::map<unsigned, mbarrier> mbarriers; /* by shared address */
 };
 

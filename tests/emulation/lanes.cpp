@@ -74,13 +74,13 @@ void meet_lanes(unsigned mask, const char *what)
   thread *own = the.running;
   mask = own_lanes(mask);
   together(mask, what, *own, [&](thread *const *lanes) {
-    vector_clock all;
+    knowledge all;
     for (int i = 0; i < LANES; i++)
       if (mask >> i & 1)
-        learn(all, lanes[i]->clock);
+        learn(all, lanes[i]->known);
     for (int i = 0; i < LANES; i++)
       if (mask >> i & 1) {
-        learn(lanes[i]->clock, all);
+        learn(lanes[i]->known, all);
         tick(*lanes[i]);
       }
   });
@@ -130,9 +130,9 @@ unsigned ballot(unsigned mask, bool vote)
 static void end_phase(barrier_state &s)
 {
   for (thread *t : s.waiters)
-    learn(t->clock, s.known);
+    learn(t->known, s.known);
   s.waiters.clear();
-  s.known.clear();
+  s.known = {};
   s.arrived = 0;
   s.over++;
 }
@@ -150,7 +150,7 @@ void barrier(unsigned number, unsigned threads, bool waits)
   s.threads = threads;
   word64 before = s.over;
   the.events++;
-  learn(s.known, the.running->clock);
+  learn(s.known, the.running->known);
   tick(*the.running);
   if (waits)
     s.waiters.push_back(the.running);
@@ -180,11 +180,17 @@ bool barrier_any(bool vote)
 void cluster_arrive()
 {
   cluster &c = *the.running->owner->owner;
+  if (the.running->cluster_arrivals > the.running->cluster_waits)
+    fail("barrier.cluster.arrive twice, with no wait between");
   the.events++;
   the.running->cluster_arrivals++;
+  learn(c.known, the.running->known);
+  tick(*the.running);
   if (++c.arrived == c.blocks.size() * the.running->owner->threads.size()) {
     c.arrived = 0;
     c.over++;
+    c.released = std::move(c.known);
+    c.known = {};
   }
 }
 
@@ -194,6 +200,8 @@ void cluster_wait()
   const cluster &c = *the.running->owner->owner;
   while (c.over < the.running->cluster_arrivals)
     wait_while(c.over, c.over, "a barrier of the cluster");
+  the.running->cluster_waits = the.running->cluster_arrivals;
+  learn(the.running->known, c.released);
 }
 
 } // namespace emulation

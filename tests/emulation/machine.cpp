@@ -57,12 +57,6 @@ static unsigned shared_end()
   return SHARED_DYNAMIC_AT + (the.job.shared_bytes + 15) / 16 * 16 + the.job.static_bytes;
 }
 
-/* Blocks that write to each other's memory: races are not looked for. */
-static bool clustered()
-{
-  return the.job.program->cluster[0] > 1;
-}
-
 static void choose_laziness(warp &w)
 {
   w.laziness = random_below(4) == 0 ? 15 : random_below(3);
@@ -78,7 +72,7 @@ static block *begin_block(cluster &owner, unsigned rank, unsigned number)
   b->shared = take_shared_memory();
   memset(b->shared, POISON, shared_end() + CANARY_BYTES);
   b->left = size.x * size.y * size.z;
-  b->log = clustered() ? nullptr : begin_race_log(shared_end(), b->left);
+  b->log = begin_race_log(shared_end(), rank * b->left, b->left);
   for (unsigned i = 0; i < b->left; i++) {
     if (here.spare_threads.empty())
       here.spare_threads.push_back(make_thread());
@@ -142,7 +136,7 @@ static bool has_work(const thread &t)
   bool some = !t.open.empty();
   for (const std::vector<copy> &group : t.groups)
     some |= !group.empty();
-  return some || !t.products.empty();
+  return some || !t.products.empty() || !t.stores.empty();
 }
 
 /* What can be seen when all threads are over. */
@@ -168,7 +162,8 @@ static bool check_block(const block &b)
              b.index.z);
     return complain(text);
   }
-  return true;
+  std::string late = find_late_writes(b);
+  return late.empty() || complain(late);
 }
 
 /* ---- the scheduler ---- */

@@ -110,13 +110,16 @@ bool mbarrier_try_wait(unsigned address, unsigned parity);
 /** A box of a tensor of four dimensions, from element first[0 … 3] on, and back. */
 void copy_box(unsigned to, const void *map, unsigned barrier, const int *first);
 void store_box(const void *map, unsigned from, const int *first);
+void stores_commit();
 void stores_wait(unsigned groups_left);
+void writes_publish();
 
 /* ---- products of warpgroups (sm_90) ---- */
 
 /** d += a · b (adds) or d = a · b, 64 × 16 by 16 × columns, a in registers or by its descriptor. */
 void multiply_group(format type, unsigned columns, float *const *d, unsigned *const *a_words, word64 a, word64 b,
                     bool adds, bool across);
+void products_fence();
 void products_commit();
 void products_wait(unsigned groups_left);
 void registers_change(unsigned count);

@@ -30,6 +30,40 @@ namespace {
 
 using emulation::image_header;
 
+/* HEADROOM_EMULATED_FAULT, two texts with FAULT_BETWEEN between them: where a program has the first it gets the
+ * second, so that tests can see a mistake found. */
+constexpr const char *FAULT_BETWEEN = "\n=>\n";
+
+std::string planted_fault()
+{
+  const char *fault = getenv("HEADROOM_EMULATED_FAULT");
+  return fault ? fault : "";
+}
+
+void plant(std::string &text, unsigned &count)
+{
+  std::string fault = planted_fault();
+  size_t between = fault.find(FAULT_BETWEEN);
+  if (between == std::string::npos)
+    return;
+  std::string right = fault.substr(0, between), wrong = fault.substr(between + strlen(FAULT_BETWEEN));
+  for (size_t at = text.find(right); at != std::string::npos; at = text.find(right, at + wrong.size())) {
+    text.replace(at, right.size(), wrong);
+    count++;
+  }
+}
+
+void plant_everywhere(rtc_program_st &program)
+{
+  unsigned count = 0;
+  plant(program.source, count);
+  for (auto &[name, text] : program.headers)
+    plant(text, count);
+  if (count > 1)
+    throw std::runtime_error("error: HEADROOM_EMULATED_FAULT has " + std::to_string(count) + " places in " +
+                             program.name);
+}
+
 std::string read_file(const std::string &path)
 {
   std::ifstream file(path, std::ios::binary);
@@ -101,6 +135,7 @@ void compile(rtc_program_st &program, int count, const char *const *options)
       return;
     throw std::runtime_error(read_file(at + "/log"));
   };
+  plant_everywhere(program);
   for (const auto &[name, text] : program.headers)
     write_file(at + "/" + name, text);
   write_file(at + "/" + program.name, program.source);
@@ -125,11 +160,12 @@ const char *nvrtcGetErrorString(rtc_result result)
   return result == RTC_SUCCESS ? "success" : result == RTC_COMPILATION ? "compilation failed" : "failed";
 }
 
-/* Caches are keyed by the version: the second number stands for what programs are compiled with. */
+/* Caches are keyed by the version: the second number stands for what programs are compiled with, and for what is
+ * planted in them. */
 rtc_result nvrtcVersion(int *major, int *minor)
 {
   *major = 0;
-  *minor = EMULATION_VERSION;
+  *minor = (int)((EMULATION_VERSION + std::hash<std::string>()(planted_fault())) % 0xFFFFFF);
   return RTC_SUCCESS;
 }
 

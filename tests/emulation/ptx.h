@@ -355,6 +355,7 @@ inline void cp_async_bulk_tensor_4d_global_shared__cta_tile_bulk_group(const voi
 
 inline void cp_async_bulk_commit_group()
 {
+  emulation::stores_commit();
 }
 
 inline void cp_async_bulk_wait_group_read(unsigned left)
@@ -364,6 +365,7 @@ inline void cp_async_bulk_wait_group_read(unsigned left)
 
 inline void fence_proxy_async_shared__cta()
 {
+  emulation::writes_publish();
 }
 
 inline void prefetch_tensormap(const void *)
@@ -384,6 +386,7 @@ inline void setmaxnreg_dec_sync_aligned_u32(unsigned count)
 
 inline void wgmma_fence_sync_aligned()
 {
+  emulation::products_fence();
 }
 
 inline void wgmma_commit_group_sync_aligned()

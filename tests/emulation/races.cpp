@@ -1,33 +1,37 @@
 #include "races.h"
 #include "block.h"
-#include "memory.h"
-
-#include <cstring>
 
 namespace emulation {
 
-constexpr uint32_t UNDER_WAY = 0xFFFFFFFF;
-constexpr unsigned WORD = 2; /* bytes that are looked at together: an element, or two of fp8 */
+constexpr unsigned WORD = 2;   /* bytes that are looked at together: an element, or two of fp8 */
+constexpr unsigned CHUNK = 16; /* bytes that are fetched together */
 
 /* Of a word: who wrote it last, and who has read it since. Masks say which of the bytes; threads that use other bytes
  * of it take the place of those before, who are forgotten, so that some races of single bytes go unseen. */
 struct cell {
   uint32_t write_clock, read_clock;
-  uint16_t writer, reader;
-  uint8_t written, read;
+  uint16_t writer, reader; /* of the cluster; readers are of the block */
+  uint8_t written : 4, by_engine : 1, read;
   uint16_t readers; /* index of their clocks, from 1; 0: there is one reader at most */
+};
+
+/* The last fetch by a component. */
+struct fetch {
+  unsigned component;
+  uint32_t clock;
 };
 
 struct race_log {
   std::vector<cell> cells;
   std::vector<vector_clock> readers;
   std::vector<uint16_t> spare_readers;
-  unsigned threads;
+  std::vector<std::vector<fetch>> fetches; /* by chunk, since it was written; empty before the first of them all */
+  unsigned first, threads;
 };
 
 static std::vector<race_log *> spare_logs;
 
-race_log *begin_race_log(unsigned bytes, unsigned threads)
+race_log *begin_race_log(unsigned bytes, unsigned first, unsigned threads)
 {
   race_log *log = spare_logs.empty() ? new race_log() : spare_logs.back();
   if (!spare_logs.empty())
@@ -35,6 +39,9 @@ race_log *begin_race_log(unsigned bytes, unsigned threads)
   log->cells.assign((bytes + WORD - 1) / WORD, cell{});
   log->readers.clear();
   log->spare_readers.clear();
+  for (std::vector<fetch> &chunk : log->fetches)
+    chunk.clear();
+  log->first = first;
   log->threads = threads;
   return log;
 }
@@ -45,7 +52,31 @@ void end_race_log(race_log *log)
     spare_logs.push_back(log);
 }
 
-void learn(vector_clock &to, const vector_clock &from)
+/* ---- clocks ---- */
+
+static unsigned blocks_of_cluster()
+{
+  return the.job.program->cluster[0];
+}
+
+static unsigned threads_of_block()
+{
+  return the.job.size.x * the.job.size.y * the.job.size.z;
+}
+
+static unsigned warps_of_block()
+{
+  return (threads_of_block() + LANES - 1) / LANES;
+}
+
+void begin_clock(thread &t)
+{
+  t.known.clock.assign(blocks_of_cluster() * (threads_of_block() + warps_of_block()), 0);
+  t.known.published.clear();
+  tick(t);
+}
+
+static void learn_clock(vector_clock &to, const vector_clock &from)
 {
   if (to.size() < from.size())
     to.resize(from.size());
@@ -53,34 +84,86 @@ void learn(vector_clock &to, const vector_clock &from)
     to[i] = to[i] > from[i] ? to[i] : from[i];
 }
 
+void learn(knowledge &to, const knowledge &from)
+{
+  learn_clock(to.clock, from.clock);
+  learn_clock(to.published, from.published);
+}
+
 void tick(thread &t)
 {
-  if (!t.clock.empty())
-    t.clock[t.number]++;
+  t.known.clock[t.id]++;
 }
 
 uint32_t next_clock(thread &t)
 {
   tick(t);
-  return t.clock.empty() ? 0 : t.clock[t.number];
+  return t.known.clock[t.id];
+}
+
+void writes_publish()
+{
+  thread &t = *the.running;
+  learn_clock(t.known.published, t.known.clock);
+  tick(t);
+}
+
+unsigned product_component()
+{
+  const thread &t = *the.running;
+  return blocks_of_cluster() * threads_of_block() + t.owner->rank * warps_of_block() + t.number / LANES;
+}
+
+void know_products(uint32_t number)
+{
+  uint32_t &known = the.running->known.clock[product_component()];
+  known = number > known ? number : known;
+}
+
+bool knows_block(const block &b)
+{
+  for (const thread *t : b.threads)
+    if (the.running->known.clock[t->id] > 0)
+      return true;
+  return false;
 }
 
 /* ---- what is wrong ---- */
 
+/* "thread 5", "thread 5 of block 1 of the cluster" */
+static std::string name_of(unsigned id)
+{
+  std::string name = "thread " + std::to_string(id % threads_of_block());
+  return blocks_of_cluster() == 1 ? name
+                                  : name + " of block " + std::to_string(id / threads_of_block()) + " of the cluster";
+}
+
 [[noreturn]] static void race(const char *what, unsigned at, unsigned other, const char *did, bool under_way)
 {
   unsigned offset = at - SHARED_DYNAMIC_AT;
+  std::string name = name_of(other);
   if (under_way)
-    fail("%s byte %u of shared memory while thread %u's copy to it is under way", what, offset, other);
-  fail("%s byte %u of shared memory, which thread %u %s, with no barrier between", what, offset, other, did);
+    fail("%s byte %u of shared memory while a copy to it is under way, of %s", what, offset, name.c_str());
+  fail("%s byte %u of shared memory, which %s %s, with no barrier between", what, offset, name.c_str(), did);
 }
 
 static void check_written(const cell &c, const thread &t, uint8_t mask, unsigned at, const char *what)
 {
   if (!(c.written & mask))
     return;
-  if (c.write_clock == UNDER_WAY || (c.writer != t.number && c.write_clock > t.clock[c.writer]))
+  if (c.write_clock == UNDER_WAY || (c.writer != t.id && c.write_clock > t.known.clock[c.writer]))
     race(what, at, c.writer, "wrote", c.write_clock == UNDER_WAY);
+}
+
+/* For the copy engine and products: what threads wrote must have been published, too. */
+static void check_published(const cell &c, const thread &t, uint8_t mask, unsigned at, const char *what)
+{
+  check_written(c, t, mask, at, what);
+  if (!(c.written & mask) || c.by_engine)
+    return;
+  if (c.writer >= t.known.published.size() || c.write_clock > t.known.published[c.writer])
+    fail("%s byte %u of shared memory, which %s wrote, with no fence.proxy.async between", what, at - SHARED_DYNAMIC_AT,
+         name_of(c.writer).c_str());
 }
 
 static void check_not_read(const race_log &log, const cell &c, const thread &t, uint8_t mask, unsigned at)
@@ -88,14 +171,32 @@ static void check_not_read(const race_log &log, const cell &c, const thread &t, 
   if (!(c.read & mask))
     return;
   if (!c.readers) {
-    if (c.reader != t.number && c.read_clock > t.clock[c.reader])
+    if (c.reader != t.id && c.read_clock > t.known.clock[c.reader])
       race("writes", at, c.reader, "reads", false);
     return;
   }
   const vector_clock &clocks = log.readers[c.readers - 1];
   for (unsigned i = 0; i < clocks.size(); i++)
-    if (i != t.number && clocks[i] > t.clock[i])
-      race("writes", at, i, "reads", false);
+    if (log.first + i != t.id && clocks[i] > t.known.clock[log.first + i])
+      race("writes", at, log.first + i, "reads", false);
+}
+
+static void check_not_fetched(race_log &log, const thread &t, unsigned at)
+{
+  if (log.fetches.empty())
+    return;
+  std::vector<fetch> &chunk = log.fetches[at / CHUNK];
+  const unsigned threads = blocks_of_cluster() * threads_of_block();
+  for (const fetch &f : chunk) {
+    if (f.clock <= t.known.clock[f.component])
+      continue;
+    if (f.component < threads)
+      fail("writes byte %u of shared memory, which a store of a box of %s reads, that is not known to be over",
+           at - SHARED_DYNAMIC_AT, name_of(f.component).c_str());
+    fail("writes byte %u of shared memory, which a product of warp %u reads, that is not known to be over",
+         at - SHARED_DYNAMIC_AT, (f.component - threads) % warps_of_block());
+  }
+  chunk.clear();
 }
 
 /* ---- words ---- */
@@ -121,9 +222,9 @@ static void add_reader(race_log &log, cell &c, const thread &t)
     c.readers = log.spare_readers.back();
     log.spare_readers.pop_back();
     log.readers[c.readers - 1].assign(log.threads, 0);
-    log.readers[c.readers - 1][c.reader] = c.read_clock;
+    log.readers[c.readers - 1][c.reader - log.first] = c.read_clock;
   }
-  log.readers[c.readers - 1][t.number] = t.clock[t.number];
+  log.readers[c.readers - 1][t.number] = t.known.clock[t.id];
 }
 
 static void read_word(race_log &log, cell &c, const thread &t, uint8_t mask, unsigned at)
@@ -131,31 +232,48 @@ static void read_word(race_log &log, cell &c, const thread &t, uint8_t mask, uns
   check_written(c, t, mask, at, "reads");
   if (c.read && c.read != mask)
     forget_readers(log, c);
-  if (c.readers || (c.read && c.reader != t.number && c.read_clock > t.clock[c.reader])) {
+  if (c.readers || (c.read && c.reader != t.id && c.read_clock > t.known.clock[c.reader])) {
     add_reader(log, c, t);
   } else {
-    c.reader = (uint16_t)t.number;
-    c.read_clock = t.clock[t.number];
+    c.reader = (uint16_t)t.id;
+    c.read_clock = t.known.clock[t.id];
   }
   c.read = mask;
 }
 
-static void write_word(race_log &log, cell &c, const thread &t, uint8_t mask, unsigned at, uint32_t clock)
+static void write_word(race_log &log, cell &c, const thread &t, uint8_t mask, unsigned at, uint32_t clock,
+                       bool by_engine)
 {
-  check_written(c, t, mask, at, "writes");
+  by_engine ? check_published(c, t, mask, at, "a copy of a box writes") : check_written(c, t, mask, at, "writes");
   check_not_read(log, c, t, mask, at);
+  check_not_fetched(log, t, at);
   forget_readers(log, c);
-  c.written = c.writer == t.number && c.write_clock == clock ? c.written | mask : mask;
-  c.writer = (uint16_t)t.number;
+  c.written = (c.writer == t.id && c.write_clock == clock ? c.written | mask : mask) & 15;
+  c.by_engine = by_engine;
+  c.writer = (uint16_t)t.id;
   c.write_clock = clock;
 }
 
-/* use(cell, mask, byte of the window) for the words of an access to the block's own shared memory. */
+/* The block of the thread's cluster in whose window an address lies, its own as a rule. */
+static const block *block_at(const thread &t, const void *data)
+{
+  for (unsigned i = 0; i < t.owner->owner->blocks.size(); i++) {
+    const block *b = i == 0 ? t.owner : t.owner->owner->blocks[i == t.owner->rank ? 0 : i];
+    if ((size_t)((const byte *)data - b->shared) < SHARED_WINDOW)
+      return b;
+  }
+  return nullptr;
+}
+
+/* use(cell, mask, byte of the window) for the words of an access to shared memory. */
 template <class USE> static void each_word(const thread &t, const void *data, unsigned bytes, USE use)
 {
-  race_log *log = t.owner->log;
-  size_t at = (size_t)((const byte *)data - t.owner->shared);
-  if (!log || at >= SHARED_WINDOW || (at + bytes + WORD - 1) / WORD > log->cells.size())
+  const block *b = block_at(t, data);
+  if (!b)
+    return;
+  race_log *log = b->log;
+  size_t at = (size_t)((const byte *)data - b->shared);
+  if ((at + bytes + WORD - 1) / WORD > log->cells.size())
     return;
   for (size_t end = at + bytes; at < end;) {
     size_t first = at % WORD, count = WORD - first < end - at ? WORD - first : end - at;
@@ -174,120 +292,79 @@ void note_write(const void *data, unsigned bytes)
 {
   const thread &t = *the.running;
   each_word(t, data, bytes, [&](race_log &log, cell &c, uint8_t mask, unsigned at) {
-    write_word(log, c, t, mask, at, t.clock[t.number]);
+    write_word(log, c, t, mask, at, t.known.clock[t.id], false);
   });
 }
 
-void check_read(const void *data, unsigned bytes)
+void note_departure(const void *data, unsigned bytes, bool by_engine)
 {
   const thread &t = *the.running;
-  each_word(t, data, bytes,
-            [&](race_log &, const cell &c, uint8_t mask, unsigned at) { check_written(c, t, mask, at, "reads"); });
-}
-
-void note_departure(const void *data, unsigned bytes)
-{
-  const thread &t = *the.running;
-  each_word(t, data, bytes,
-            [&](race_log &log, cell &c, uint8_t mask, unsigned at) { write_word(log, c, t, mask, at, UNDER_WAY); });
+  each_word(t, data, bytes, [&](race_log &log, cell &c, uint8_t mask, unsigned at) {
+    write_word(log, c, t, mask, at, UNDER_WAY, by_engine);
+  });
 }
 
 void note_arrival(const thread &t, const void *data, unsigned bytes, uint32_t clock)
 {
   each_word(t, data, bytes, [&](race_log &, cell &c, uint8_t, unsigned) {
-    if (c.writer == t.number && c.write_clock == UNDER_WAY)
+    if (c.writer == t.id && c.write_clock == UNDER_WAY)
       c.write_clock = clock;
   });
 }
 
-/* ---- the hooks ---- */
+/* ---- fetches ---- */
 
-static void take_access(const void *data, unsigned bytes, bool writes)
+static std::vector<fetch> &fetches_at(const void *data)
 {
-  if (!the.running || the.failed)
-    return;
-  size_t at = (size_t)((const byte *)data - the.running->owner->shared);
-  if (at < SHARED_WINDOW)
-    writes ? note_write(data, bytes) : note_read(data, bytes);
-  else if (memory_is_near(data) && !memory_holds(data, bytes))
-    fail("%s %u bytes, %s", writes ? "writes" : "reads", bytes, memory_words(data).c_str());
+  const block &b = *the.running->owner;
+  std::vector<std::vector<fetch>> &fetches = b.log->fetches;
+  if (fetches.empty())
+    fetches.resize(SHARED_WINDOW / CHUNK);
+  return fetches[(size_t)((const byte *)data - b.shared) / CHUNK];
 }
 
-/* What the compiler says of it. */
-struct mismatch {
-  const char *file;
-  unsigned line, column;
-  const void *type;
-  byte alignment, kind; /* alignment: of two, the power */
-};
+static void remember(std::vector<fetch> &chunk, unsigned component, uint32_t clock)
+{
+  for (fetch &f : chunk) {
+    if (f.component == component) {
+      f.clock = clock;
+      return;
+    }
+  }
+  chunk.push_back({component, clock});
+}
+
+void note_fetch(const void *data, unsigned bytes, unsigned component, uint32_t clock, const char *what)
+{
+  const thread &t = *the.running;
+  each_word(t, data, bytes,
+            [&](race_log &, const cell &c, uint8_t mask, unsigned at) { check_published(c, t, mask, at, what); });
+  remember(fetches_at(data), component, clock);
+}
+
+void note_fetched(const void *data, unsigned bytes)
+{
+  const thread &t = *the.running;
+  for (unsigned i = 0; i < bytes; i += CHUNK)
+    remember(fetches_at((const byte *)data + i), t.id, t.known.clock[t.id]);
+}
+
+/* ---- the end of a block ---- */
+
+std::string find_late_writes(const block &b)
+{
+  if (b.owner->blocks.size() == 1)
+    return "";
+  for (size_t i = 0; i < b.log->cells.size(); i++) {
+    const cell &c = b.log->cells[i];
+    bool known = !c.written || c.writer / threads_of_block() == b.rank;
+    for (size_t j = 0; j < b.threads.size() && !known; j++)
+      known = b.threads[j]->known.clock[c.writer] >= c.write_clock;
+    if (!known)
+      return "block " + std::to_string(b.rank) + " of the cluster may end before byte " +
+             std::to_string(i * WORD - SHARED_DYNAMIC_AT) + " of its shared memory is written by " + name_of(c.writer);
+  }
+  return "";
+}
 
 } // namespace emulation
-
-#define HOOK(NAME, BYTES, WRITES)                  \
-  extern "C" void __tsan_##NAME##BYTES(void *data) \
-  {                                                \
-    emulation::take_access(data, BYTES, WRITES);   \
-  }
-#define HOOKS(BYTES)                 \
-  HOOK(read, BYTES, false)           \
-  HOOK(write, BYTES, true)           \
-  HOOK(unaligned_read, BYTES, false) \
-  HOOK(unaligned_write, BYTES, true)
-HOOKS(1)
-HOOKS(2)
-HOOKS(4)
-HOOKS(8)
-HOOKS(16)
-#undef HOOKS
-#undef HOOK
-
-extern "C" {
-/* Of -fsanitize=alignment: an address is no multiple of what its type asks for, as a GPU would not forgive. */
-void __ubsan_handle_type_mismatch_v1(const emulation::mismatch *about, void *address)
-{
-  if (address && emulation::the.running)
-    emulation::fail("reads or writes at %p, which is not a multiple of %u", address, 1u << about->alignment);
-}
-
-void __tsan_init()
-{
-}
-
-void __tsan_func_entry(void *)
-{
-}
-
-void __tsan_func_exit(void *)
-{
-}
-
-void __tsan_read_range(void *data, unsigned long bytes)
-{
-  emulation::take_access(data, (unsigned)bytes, false);
-}
-
-void __tsan_write_range(void *data, unsigned long bytes)
-{
-  emulation::take_access(data, (unsigned)bytes, true);
-}
-
-void *__tsan_memcpy(void *to, const void *from, unsigned long bytes)
-{
-  emulation::take_access(from, (unsigned)bytes, false);
-  emulation::take_access(to, (unsigned)bytes, true);
-  return memcpy(to, from, bytes);
-}
-
-void *__tsan_memmove(void *to, const void *from, unsigned long bytes)
-{
-  emulation::take_access(from, (unsigned)bytes, false);
-  emulation::take_access(to, (unsigned)bytes, true);
-  return memmove(to, from, bytes);
-}
-
-void *__tsan_memset(void *to, int value, unsigned long bytes)
-{
-  emulation::take_access(to, (unsigned)bytes, true);
-  return memset(to, value, bytes);
-}
-}

@@ -70,8 +70,10 @@ byte *cluster_bytes(unsigned address, unsigned bytes, unsigned alignment, const 
   unsigned rank = address >> SHARED_RANK;
   if (rank >= c.blocks.size())
     fail("%s: block %u of a cluster of %zu", what, rank, c.blocks.size());
-  if (!c.blocks[rank]->begun || c.blocks[rank]->left == 0)
-    fail("%s: block %u of the cluster has %s", what, rank, c.blocks[rank]->begun ? "ended" : "not begun");
+  if (!knows_block(*c.blocks[rank]))
+    fail("%s: block %u of the cluster may not have begun", what, rank);
+  if (c.blocks[rank]->left == 0)
+    fail("%s: block %u of the cluster has ended", what, rank);
   return bytes_of(*c.blocks[rank], address & (SHARED_WINDOW - 1), bytes, alignment, what);
 }
 
@@ -92,7 +94,7 @@ void copy_async(unsigned to, const void *from, unsigned bytes, unsigned taken)
   if (taken > 0)
     check_global(from, taken, bytes, "cp.async");
   copy c = {shared_bytes(to, bytes, bytes, "cp.async"), (const byte *)from, bytes, taken, false};
-  note_departure(c.to, bytes);
+  note_departure(c.to, bytes, false);
   c.delivered = random_below(100) < the.eagerness;
   if (c.delivered)
     deliver(c);
@@ -106,7 +108,7 @@ static void receive(const std::vector<copy> &copies)
   for (const copy &c : copies) {
     if (!c.delivered)
       deliver(c);
-    note_arrival(t, c.to, c.bytes, t.clock.empty() ? 0 : t.clock[t.number]);
+    note_arrival(t, c.to, c.bytes, t.known.clock[t.id]);
   }
 }
 

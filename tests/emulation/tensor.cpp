@@ -54,7 +54,7 @@ void mbarrier_arrive(unsigned address, unsigned expected_bytes)
   mbarrier &m = barrier_at(own_block(), address, "mbarrier.arrive");
   if (m.pending == 0)
     fail("mbarrier.arrive: more than the %u arrivals of a phase", m.count);
-  learn(m.known, the.running->clock);
+  learn(m.known, the.running->known);
   tick(*the.running);
   m.bytes += expected_bytes;
   m.pending--;
@@ -72,7 +72,7 @@ bool mbarrier_try_wait(unsigned address, unsigned parity)
     wait_while(m.phases, m.phases, "an mbarrier");
   if ((m.phases & 1) == parity)
     return false;
-  learn(the.running->clock, m.released);
+  learn(the.running->known, m.released);
   return true;
 }
 
@@ -80,7 +80,7 @@ bool mbarrier_try_wait(unsigned address, unsigned parity)
 
 struct errand {
   thread *from;
-  bool loads;
+  word64 store; /* which of the thread's, from 1; 0: it loads */
   std::function<void()> work;
 };
 
@@ -116,12 +116,12 @@ void engine_go_on(unsigned percent)
   }
 }
 
-static void send(bool loads, std::function<void()> work)
+static void send(word64 store, std::function<void()> work)
 {
   if (random_below(100) < the.eagerness)
     work();
   else
-    errands.push_back({the.running, loads, std::move(work)});
+    errands.push_back({the.running, store, std::move(work)});
 }
 
 /* ---- boxes ---- */
@@ -191,19 +191,18 @@ void copy_box(unsigned to, const void *map, unsigned barrier, const int *first)
   if (!m.published)
     fail("a copy of a box: its mbarrier was not published (fence.mbarrier_init)");
   thread *from = the.running;
-  note_departure(b->shared + offset, bytes);
+  note_departure(b->shared + offset, bytes, true);
   uint32_t clock = next_clock(*from);
-  send(true, [=, &m] {
+  send(0, [=, &m] {
     each_chunk(b->shared, offset, t, at, [&](byte *shared, const byte *from, unsigned elements) {
       memset(shared, 0, 16);
       if (from)
         memcpy(shared, from, elements * t.element);
     });
     note_arrival(*from, b->shared + offset, bytes, clock);
-    if (clock > 0) {
-      m.known.resize(from->clock.size());
-      m.known[from->number] = clock > m.known[from->number] ? clock : m.known[from->number];
-    }
+    knowledge written = {vector_clock(from->id + 1, 0), {}};
+    written.clock[from->id] = clock;
+    learn(m.known, written);
     m.bytes -= bytes;
     the.events++;
     look_at(m);
@@ -218,8 +217,12 @@ void store_box(const void *map, unsigned from, const int *first)
   int at[4] = {first[0], first[1], first[2], first[3]};
   shared_bytes(from, box_bytes(t), 128, "a store of a box");
   check_boxes(t, b->shared, offset, at, "a store of a box");
-  check_read(b->shared + offset, box_bytes(t));
-  send(false, [=] {
+  thread &own = *the.running;
+  own.stores.push_back({b->shared + offset, box_bytes(t)});
+  own.stores_begun++;
+  for (unsigned i = 0; i < box_bytes(t); i += 16)
+    note_fetch(b->shared + offset + i, 16, own.id, UNDER_WAY, "a store of a box reads");
+  send(own.stores_begun, [=] {
     each_chunk(b->shared, offset, t, at, [&](const byte *shared, byte *to, unsigned elements) {
       if (to)
         memcpy(to, shared, elements * t.element);
@@ -228,19 +231,27 @@ void store_box(const void *map, unsigned from, const int *first)
   });
 }
 
-/* All that this thread has asked for; no program waits for some of it. */
+void stores_commit()
+{
+  the.running->stores_committed = the.running->stores_begun;
+}
+
+/* All that this thread has committed; no program waits for some of it. */
 void stores_wait(unsigned groups_left)
 {
   if (groups_left != 0)
     fail("cp.async.bulk.wait_group %u: the emulation knows 0", groups_left);
+  thread &own = *the.running;
   for (size_t i = errands.size(); i > 0; i--) {
     errand e = std::move(errands.front());
     errands.pop_front();
-    if (!e.loads && e.from == the.running)
+    if (e.store > 0 && e.store <= own.stores_committed && e.from == &own)
       e.work();
     else
       errands.push_back(std::move(e));
   }
+  for (word64 left = own.stores_begun - own.stores_committed; own.stores.size() > left; own.stores.pop_front())
+    note_fetched(own.stores.front().from, own.stores.front().bytes);
 }
 
 const char *describe_tensor(void *map, int type, unsigned rank, void *address, const uint64_t *dims,

@@ -61,15 +61,20 @@ static rtc_result build(const gpu *g, const char *source, char **image, char log
   return result;
 }
 
-/* Runs `extern "C" __global__ void run(int *data, int *result)` with a block of COUNT threads, several times, as no two
- * schedules are alike, and gives the last status and the results. */
+/* Runs `extern "C" __global__ void run(int *data, int *result)` with a block of COUNT threads, or a cluster of such
+ * blocks where the body begins with CLUSTER, several times, as no two schedules are alike, and gives the last
+ * status and the results. */
+#define CLUSTER "/* cluster */\n"
 static hr_status run(const gpu *g, const char *body, int results[COUNT], hr_error *error)
 {
+  const unsigned blocks = strncmp(body, CLUSTER, strlen(CLUSTER)) == 0 ? 2 : 1;
   char source[4000], log[2000], *image = NULL;
   cu_module module = NULL;
   cu_function function = NULL;
   cu_address data = g->data, result = 0;
-  snprintf(source, sizeof source, "extern \"C\" __global__ void run(int *data, int *result)\n{\n%s\n}\n", body);
+  snprintf(source, sizeof source,
+           "extern \"C\" __global__ void __cluster_dims__(%u, 1, 1) run(int *data, int *result)\n{\n%s\n}\n", blocks,
+           body);
   if (build(g, source, &image, log) != RTC_SUCCESS)
     fail_msg("%s", log);
   assert_ok(HR_CU(&g->driver, cuModuleLoadData, (&module, image), error), *error);
@@ -78,7 +83,7 @@ static hr_status run(const gpu *g, const char *body, int results[COUNT], hr_erro
   void *arguments[] = {&data, &result};
   hr_status status = HR_OK;
   for (int i = 0; i < 5 && status == HR_OK; i++)
-    status = HR_CU(&g->driver, cuLaunchKernel, (function, 1, 1, 1, COUNT, 1, 1, 0, NULL, arguments, NULL), error);
+    status = HR_CU(&g->driver, cuLaunchKernel, (function, blocks, 1, 1, COUNT, 1, 1, 0, NULL, arguments, NULL), error);
   g->driver.cuMemcpyDtoHAsync_v2(results, result, COUNT * sizeof(int), NULL);
   g->driver.cuMemFree_v2(result);
   g->driver.cuModuleUnload(module);
@@ -169,6 +174,27 @@ static void threads_that_wait_for_ever_are_counted(void **state)
               "other lanes of the warp are at");
 }
 
+/* Each block writes to the other's memory. */
+#define BEGIN                                                                                        \
+  CLUSTER "__shared__ float values[64];\n"                                                           \
+          "unsigned rank, there, here = (unsigned)__cvta_generic_to_shared(values + threadIdx.x);\n" \
+          "asm(\"mov.u32 %0, %%cluster_ctarank;\" : \"=r\"(rank));\n"                                \
+          "asm(\"mapa.shared::cluster.u32 %0, %1, %2;\" : \"=r\"(there) : \"r\"(here), \"r\"(rank ^ 1));\n"
+#define ARRIVE "asm volatile(\"barrier.cluster.arrive.release.aligned;\");\n"
+#define WAIT "asm volatile(\"barrier.cluster.wait.acquire.aligned;\");\n"
+#define GIVE "asm volatile(\"st.shared::cluster.f32 [%0], %1;\" :: \"r\"(there), \"f\"((float)data[threadIdx.x]));\n"
+#define TAKE "result[threadIdx.x] = (int)values[63 - threadIdx.x];\n"
+
+static void blocks_of_a_cluster_wait_for_each_other(void **state)
+{
+  assert_runs(*state, BEGIN ARRIVE WAIT GIVE ARRIVE WAIT TAKE, backwards);
+  assert_ends(*state, BEGIN GIVE ARRIVE WAIT TAKE, "may not have begun");
+  assert_ends(*state, BEGIN ARRIVE WAIT GIVE "__syncthreads();\n" TAKE, "of the cluster");
+  assert_ends(*state, BEGIN ARRIVE WAIT GIVE ARRIVE TAKE WAIT, "with no barrier between");
+  assert_ends(*state, BEGIN ARRIVE WAIT TAKE GIVE, "of the cluster");
+  assert_ends(*state, BEGIN ARRIVE ARRIVE WAIT, "arrive twice");
+}
+
 /* ---- copies ---- */
 
 #define COPY                                                                                                 \
@@ -239,6 +265,7 @@ int main(void)
       cmocka_unit_test(a_barrier_orders_what_threads_write_and_read),
       cmocka_unit_test(syncwarp_orders_within_a_warp_and_shuffles_do_not),
       cmocka_unit_test(threads_that_wait_for_ever_are_counted),
+      cmocka_unit_test(blocks_of_a_cluster_wait_for_each_other),
       cmocka_unit_test(a_copy_is_there_when_it_was_waited_for),
       cmocka_unit_test(what_lies_outside_of_a_buffer_is_not_touched),
       cmocka_unit_test(vectors_lie_at_multiples_of_their_size),

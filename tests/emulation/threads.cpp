@@ -73,7 +73,6 @@ static void leave()
 
 static void run_thread()
 {
-  the.running->owner->begun = true;
   the.job.program->run(the.job.arguments);
   thread &t = *the.running;
   t.over = true;
@@ -101,15 +100,20 @@ void begin_thread(thread &t, block &owner, unsigned number)
   t.number = number;
   t.index = {number % size.x, number / size.x % size.y, number / size.x / size.y};
   t.over = false;
-  t.clock.assign(owner.log ? the.job.size.x * the.job.size.y * the.job.size.z : 0, 0);
-  tick(t);
-  t.cluster_arrivals = 0;
+  t.id = owner.rank * size.x * size.y * size.z + number;
+  begin_clock(t);
+  t.cluster_arrivals = t.cluster_waits = 0;
   t.wait = {nullptr, 0, nullptr};
   t.groups.clear();
   t.open.clear();
   t.products.clear();
   t.product_groups.clear();
   t.products_begun = t.products_done = 0;
+  t.used.clear();
+  t.touched.clear();
+  t.fenced = false;
+  t.stores.clear();
+  t.stores_begun = t.stores_committed = 0;
   void **top = (void **)(t.stack + STACK_BYTES - 64);
   *--top = nullptr; /* where run_thread() would return to; and it begins with the stack as a call leaves it */
   *--top = (void *)run_thread;

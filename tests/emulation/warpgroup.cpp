@@ -85,6 +85,32 @@ static void multiply_warp(const block &b, unsigned first_row, product *const *la
       *lanes[t]->d[i] = sums[t / 4 + i / 2 % 2 * 8][i / 4 * 8 + t % 4 * 2 + i % 2];
 }
 
+/* Chunks of 16 bytes that a warp's product takes of an operand, in rows (of the result) first … end − 1. */
+static void fetch_operand(const operand &o, bool across, int first, int end, word64 number)
+{
+  const block &b = *the.running->owner;
+  const unsigned component = product_component();
+  for (int i = first; i < end; i += across ? 8 : 1)
+    for (int k = 0; k < DEPTH; k += across ? 1 : 8)
+      note_fetch(b.shared + swizzled(place_of(o, across, i, k)), 16, component, (uint32_t)number, "a product reads");
+}
+
+/* Registers that were the program's since the last fence are not the product's. */
+static void check_fenced(const thread &t, const void *sums, const void *factors)
+{
+  bool touched = !t.fenced;
+  for (const void *at : t.touched)
+    touched |= at == sums || at == factors;
+  if (touched)
+    fail("wgmma: with no wgmma.fence since its registers were the program's");
+}
+
+void products_fence()
+{
+  the.running->fenced = true;
+  the.running->touched.clear();
+}
+
 /* The oldest product of every lane; those behind it in the same registers take its sums. */
 static void do_oldest(thread *const *lanes)
 {
@@ -130,11 +156,13 @@ void multiply_group(format type, unsigned columns, float *const *d, unsigned *co
 {
   thread &t = *the.running;
   product p = {type, columns, across, adds, a, b, {}, {}, {}};
+  operand right = read_descriptor(b), left = a_words ? operand{} : read_descriptor(a);
+  check_fenced(t, d[0], a_words ? a_words[0] : nullptr);
   if (a_words)
     memcpy(p.a_words, a_words, sizeof p.a_words);
   else
-    check_operand(read_descriptor(a), false, 64);
-  check_operand(read_descriptor(b), across, (int)columns);
+    check_operand(left, false, 64);
+  check_operand(right, across, (int)columns);
   bool pending = false;
   for (const product &other : t.products)
     pending |= other.d[0] == d[0];
@@ -145,6 +173,13 @@ void multiply_group(format type, unsigned columns, float *const *d, unsigned *co
   }
   t.products.push_back(std::move(p));
   t.products_begun++;
+  t.used.push_back({t.products_begun, d[0], a_words ? a_words[0] : nullptr});
+  if (lane() > 0)
+    return;
+  fetch_operand(right, across, 0, (int)columns, t.products_begun);
+  const int first_row = (int)(t.number / LANES % 4) * ROWS;
+  if (!a_words)
+    fetch_operand(left, false, first_row, first_row + ROWS, t.products_begun);
 }
 
 void products_commit()
@@ -166,10 +201,16 @@ void products_commit()
 void products_wait(unsigned groups_left)
 {
   thread &t = *the.running;
-  word64 end = t.products_done;
+  word64 end = 0;
   for (; t.product_groups.size() > groups_left; t.product_groups.pop_front())
     end = t.product_groups.front();
   do_until(end, "wgmma.wait_group");
+  know_products((uint32_t)end);
+  for (; !t.used.empty() && t.used.front().number <= end; t.used.pop_front()) {
+    t.touched.push_back(t.used.front().sums);
+    if (t.used.front().factors)
+      t.touched.push_back(t.used.front().factors);
+  }
 }
 
 void registers_change(unsigned count)

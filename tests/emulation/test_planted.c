@@ -1,0 +1,242 @@
+/* Mistakes in the GPU's kernels themselves that the emulated GPU must find: a barrier, a fence or a wait less, in a
+ * copy of a program. Each problem is one whose program needs what is missing, and runs without the mistake. */
+#include "test.h"
+
+#include <headroom/device.h>
+
+#include <stdio.h>
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+typedef struct problem {
+  hr_rows_operation operation; /* of rows, where there are columns */
+  int64_t rows, columns;
+  const char *kernel; /* of attention */
+  int64_t qk_dim, v_dim;
+  bool variable;
+} problem;
+
+typedef struct fault {
+  const char *right, *wrong; /* texts of the program */
+  const char *words;         /* of the error */
+} fault;
+
+/* ---- runs ---- */
+
+enum { BUFFERS = 6 };
+
+static hr_buffer *make_buffer(hr_device *device, hr_dtype dtype, int64_t elements)
+{
+  hr_buffer *buffer = NULL;
+  hr_error error;
+  assert_ok(hr_buffer_create(device, (size_t)elements * hr_dtype_bytes(dtype), &buffer, &error), error);
+  assert_ok(hr_buffer_fill_uniform(buffer, dtype, 5, &error), error);
+  return buffer;
+}
+
+static hr_status run_rows(hr_device *device, const problem *p, hr_buffer *buffers[BUFFERS], hr_error *error)
+{
+  hr_rows r = hr_rows_default();
+  hr_plan *plan = NULL;
+  r.operation = p->operation;
+  r.rows = p->rows, r.columns = p->columns;
+  r.dtype = HR_BF16;
+  const void *inputs[3];
+  for (int i = 0; i < 4; i++)
+    buffers[i] = make_buffer(device, r.dtype, i == 1 || i == 2 ? r.columns : r.rows * r.columns);
+  for (int i = 0; i < 3; i++)
+    inputs[i] = hr_buffer_data(buffers[i]);
+  hr_status status = hr_plan_rows(device, &r, NULL, &plan, error);
+  if (status == HR_OK) {
+    buffers[4] = make_buffer(device, r.dtype, (int64_t)hr_plan_workspace_bytes(plan) + 1);
+    status = hr_plan_run_rows(plan, inputs, hr_buffer_data(buffers[3]), hr_buffer_data(buffers[4]), error);
+  }
+  hr_plan_free(plan);
+  return status;
+}
+
+/* Several tiles of keys, and more row tiles than the GPU has multiprocessors. With variable lengths sequences end
+ * within a tile of keys. */
+static hr_attention attention_of(const problem *p)
+{
+  hr_attention a = hr_attention_default();
+  a.dtype = HR_BF16;
+  a.mask = HR_MASK_NONE;
+  a.q_len = 200, a.kv_len = 500;
+  a.q_heads = a.k_heads = a.v_heads = 4;
+  a.qk_dim = p->qk_dim, a.v_dim = p->v_dim;
+  if (p->variable) {
+    a.variable_lengths = true;
+    a.batch = 2;
+    a.q_total = 400, a.kv_total = 600;
+  }
+  return a;
+}
+
+static hr_status run_attention(hr_device *device, const problem *p, hr_buffer *buffers[BUFFERS], hr_error *error)
+{
+  static const int32_t offsets[2][3] = {{0, 200, 400}, {0, 300, 600}};
+  hr_attention a = attention_of(p);
+  hr_attention_arguments x = hr_attention_arguments_default();
+  hr_plan *plan = NULL;
+  int64_t rows = p->variable ? 600 : 500;
+  for (int i = 0; i < 4; i++)
+    buffers[i] = make_buffer(device, a.dtype, rows * 4 * (i < 2 ? a.qk_dim : a.v_dim));
+  for (int i = 0; i < 2; i++) {
+    assert_ok(hr_buffer_create(device, sizeof offsets[i], &buffers[4 + i], error), *error);
+    assert_ok(hr_buffer_write(buffers[4 + i], offsets[i], sizeof offsets[i], error), *error);
+  }
+  x.q = hr_buffer_data(buffers[0]);
+  x.k = hr_buffer_data(buffers[1]);
+  x.v = hr_buffer_data(buffers[2]);
+  x.o = hr_buffer_data(buffers[3]);
+  x.q_offsets = hr_buffer_data(buffers[4]);
+  x.kv_offsets = hr_buffer_data(buffers[5]);
+  hr_status status = hr_plan_attention(device, &a, p->kernel, &plan, error);
+  if (status == HR_OK)
+    status = hr_plan_run_attention(plan, &x, NULL, error);
+  hr_plan_free(plan);
+  return status;
+}
+
+/* On a device of its own, as programs stay with a device. */
+static hr_status run(const problem *p, const char *right, const char *wrong, hr_error *error)
+{
+  char text[1000];
+  hr_device *device = NULL;
+  hr_buffer *buffers[BUFFERS] = {NULL};
+  snprintf(text, sizeof text, "%s\n=>\n%s", right, wrong);
+  setenv("HEADROOM_EMULATED_FAULT", text, 1);
+  assert_ok(hr_device_open("cuda:0", 0, &device, error), *error);
+  *error = (hr_error){.message = ""};
+  hr_status status = p->columns > 0 ? run_rows(device, p, buffers, error) : run_attention(device, p, buffers, error);
+  for (int i = 0; i < BUFFERS; i++)
+    hr_buffer_free(buffers[i]);
+  hr_device_close(device);
+  unsetenv("HEADROOM_EMULATED_FAULT");
+  return status;
+}
+
+/* Several launches, as no two schedules are alike. */
+static void check(const problem *p, const fault *faults, size_t count)
+{
+  hr_error error;
+  assert_ok(run(p, "no program has this", "", &error), error);
+  for (size_t i = 0; i < count; i++) {
+    hr_status status = HR_OK;
+    for (int launch = 0; launch < 5 && status == HR_OK; launch++)
+      status = run(p, faults[i].right, faults[i].wrong, &error);
+    if (status == HR_OK)
+      fail_msg("nothing was noticed without: %s", faults[i].right);
+    if (!strstr(error.message, faults[i].words))
+      fail_msg("expected \"%s\", found \"%s\" without: %s", faults[i].words, error.message, faults[i].right);
+  }
+}
+
+/* ---- rows ---- */
+
+static void rows_in_clusters(void **state)
+{
+  (void)state;
+  static const fault faults[] = {
+      {"  if (BLOCKS > 1)\n    cluster_wait();\n", "", "cluster"},
+      {"    cluster_arrive();\n    cluster_wait();\n  } else", "    cluster_arrive();\n  } else",
+       "with no barrier between"},
+      {"    cluster_arrive();\n    cluster_wait();\n  } else", "    __syncthreads();\n  } else", "which thread"},
+  };
+  problem p = {.operation = HR_ROWS_RMS_NORM, .rows = 3, .columns = 131072};
+  check(&p, faults, LENGTH(faults));
+}
+
+static void rows_in_blocks(void **state)
+{
+  (void)state;
+  static const fault gather[] = {
+      {"  } else if (PARTS > 1) {\n    __syncthreads();\n", "  } else if (PARTS > 1) {\n", "with no barrier between"}};
+  static const fault held[] = {{"    if (HELD > 0)\n      wait_for_copies();\n", "", "a copy to it is under way"}};
+  static const fault staged[] = {
+      {"  wait_for_copies();\n  __syncthreads();\n", "  wait_for_copies();\n", "with no barrier between"}};
+  problem p = {.operation = HR_ROWS_LAYER_NORM, .rows = 3, .columns = 4096};
+  check(&p, gather, LENGTH(gather));
+  p.operation = HR_ROWS_SOFTMAX, p.columns = 40960;
+  check(&p, held, LENGTH(held));
+  p.rows = 40, p.columns = 99;
+  check(&p, staged, LENGTH(staged));
+}
+
+/* ---- attention ---- */
+
+static void warps_that_share_rows(void **state)
+{
+  (void)state;
+  static const fault faults[] = {
+      {"own[i][half];\n  __syncthreads();\n", "own[i][half];\n", "with no barrier between"},
+      {"    copies_wait<0>();\n  __syncthreads();\n}", "    copies_wait<0>();\n}", "of shared memory"},
+      {"copies_wait<0>();\n  if (!__syncthreads_or", "copies_wait<1>();\n  if (!__syncthreads_or",
+       "a copy to it is under way"},
+  };
+  problem p = {.kernel = "attention_flash_sm80", .qk_dim = 256, .v_dim = 256};
+  check(&p, faults, LENGTH(faults));
+}
+
+/* O's rows are longer than Q's, and lie over those of other warps. */
+static void o_takes_the_place_of_q(void **state)
+{
+  (void)state;
+  static const fault faults[] = {{"  __syncthreads(); /* Q's tile takes O */\n", "", "with no barrier between"}};
+  problem p = {.kernel = "attention_flash_sm80", .qk_dim = 96, .v_dim = 128};
+  check(&p, faults, LENGTH(faults));
+}
+
+static void products_of_warpgroups(void **state)
+{
+  (void)state;
+  static const fault faults[] = {
+      {"int tile = sp.end_tile - 1;\n  barrier_wait(barrier_of(K_FULL + t.stage), t.parity);\n",
+       "int tile = sp.end_tile - 1;\n", "of shared memory, which"},
+      {"products_wait<1>();\n  release(K_EMPTY + next.stage);\n",
+       "release(K_EMPTY + next.stage);\n  products_wait<1>();\n", "which a product of warp"},
+      {"products_begin();\n  start_out(c, t.stage);\n  products_wait<0>();\n",
+       "start_out(c, t.stage);\n  products_wait<0>();\n", "with no wgmma.fence"},
+  };
+  problem p = {.kernel = "attention_flash_sm90", .qk_dim = 64, .v_dim = 64};
+  check(&p, faults, LENGTH(faults));
+}
+
+static void stores_by_the_copy_engine(void **state)
+{
+  (void)state;
+  static const fault faults[] = {
+      {"  barriers_publish();\n", "", "was not published"},
+      {"  writes_publish();\n  __syncwarp();\n  if (lane == 0) {", "  __syncwarp();\n  if (lane == 0) {",
+       "with no fence.proxy.async between"},
+      {"  writes_publish();\n  __syncwarp();\n  if (lane == 0) {", "  writes_publish();\n  if (lane == 0) {",
+       "a store of a box reads byte"},
+      {"  if (lane == 0)\n    stores_wait(); /* for those of the item before */\n", "",
+       "which a store of a box of thread"},
+      {"    stores_commit();\n", "", "a store of a box"},
+      {"  if (threadIdx.x % 32 == 0)\n    stores_wait();\n", "", "ended with copies"},
+  };
+  problem p = {.kernel = "attention_flash_sm90", .qk_dim = 64, .v_dim = 64};
+  check(&p, faults, LENGTH(faults));
+}
+
+static void values_that_threads_clear(void **state)
+{
+  (void)state;
+  static const fault faults[] = {
+      {"  writes_publish();\n  __syncwarp();\n}", "  __syncwarp();\n}", "with no fence.proxy.async between"}};
+  problem p = {.kernel = "attention_flash_sm90", .qk_dim = 64, .v_dim = 64, .variable = true};
+  check(&p, faults, LENGTH(faults));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(rows_in_clusters),          cmocka_unit_test(rows_in_blocks),
+      cmocka_unit_test(warps_that_share_rows),     cmocka_unit_test(o_takes_the_place_of_q),
+      cmocka_unit_test(products_of_warpgroups),    cmocka_unit_test(stores_by_the_copy_engine),
+      cmocka_unit_test(values_that_threads_clear),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
