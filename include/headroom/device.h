@@ -164,7 +164,7 @@ HR_API size_t hr_plan_workspace_bytes(const hr_plan *plan);
  *  data and locks nothing (oneDNN below makes a small handle around each address). `workspace` has
  *  hr_plan_workspace_bytes() bytes, 64-byte aligned, used by no other run meanwhile; NULL where that is 0.
  *  On a GPU the run is started and goes on by itself, after those started before.
- *  HR_ERROR_INVALID for a NULL address or a plan of another kind, HR_ERROR_BACKEND. */
+ *  HR_ERROR_INVALID for a NULL address, a workspace that is not aligned or a plan of another kind, HR_ERROR_BACKEND. */
 HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace,
                                   hr_error *error);
 
@@ -185,7 +185,8 @@ typedef struct hr_attention_arguments {
 HR_API hr_attention_arguments hr_attention_arguments_default(void);
 
 /** Runs an attention plan. `workspace` and asynchrony as hr_plan_run_gemm(). HR_ERROR_INVALID, before anything runs,
- *  for an address that is needed and NULL, for offsets that cannot be, or a plan of another kind; HR_ERROR_BACKEND. */
+ *  for an address that is needed and NULL, a workspace that is not aligned, offsets that cannot be, or a plan of
+ *  another kind; HR_ERROR_BACKEND. */
 HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
                                        hr_error *error);
 

@@ -1,7 +1,9 @@
 /* Status codes and error messages.
  *
  * Every function that can fail returns an hr_status and, where it takes an hr_error, leaves there one line that says
- * what was wrong and where. Thread safety: all functions here are pure; an hr_error belongs to one caller. */
+ * what was wrong and where. HR_ERROR_INVALID also comes of a struct whose `struct_size` is not the library's: it was
+ * not begun with its hr_…_default(), or is of another version's header. Thread safety: all functions here are pure; an
+ * hr_error belongs to one caller. */
 #ifndef HEADROOM_STATUS_H
 #define HEADROOM_STATUS_H
 

@@ -48,6 +48,14 @@ hr_status(hr_fail)(hr_error *error, hr_status status, const char *format, ...)
   return status;
 }
 
+hr_status hr_check_struct_size(const char *name, size_t found, size_t expected, hr_error *error)
+{
+  if (found != expected)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: struct_size is %zu, expected %zu: begin with %s_default()", name,
+                   found, expected, name);
+  return HR_OK;
+}
+
 const char *hr_reason(int number, char text[HR_REASON_SIZE])
 {
   if (strerror_r(number, text, HR_REASON_SIZE) != 0)

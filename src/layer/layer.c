@@ -318,6 +318,7 @@ hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const
                            hr_error *error)
 {
   hr_layer_options chosen = options ? *options : hr_layer_options_default();
+  HR_TRY(hr_check_struct_size("hr_layer_options", chosen.struct_size, sizeof(hr_layer_options), error));
   if (!(chosen.budget_ns > 0))
     return hr_fail(error, HR_ERROR_INVALID, "budget_ns: expected more than 0");
   layering *l = calloc(1, sizeof *l);

@@ -42,6 +42,7 @@ hr_report_options hr_report_options_default(void)
 
 hr_status hr_document_begin(hr_document *document, FILE *out, const hr_report_options *options, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_report_options", options->struct_size, sizeof(hr_report_options), error));
   *document = (hr_document){.out = out, .options = options, .own = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0)};
   if (document->own == (locale_t)0)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing the report");

@@ -188,6 +188,7 @@ static hr_status check_scores(const hr_attention *a, hr_error *error)
 
 hr_status hr_attention_check(const hr_attention *a, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_attention", a->struct_size, sizeof(hr_attention), error));
   HR_TRY(check_sizes(a, error));
   HR_TRY(check_divides("k_heads", a->k_heads, a->q_heads, error));
   HR_TRY(check_divides("v_heads", a->v_heads, a->q_heads, error));

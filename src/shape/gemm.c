@@ -149,6 +149,7 @@ static hr_status check_overlap(const hr_gemm *g, hr_error *error)
 
 hr_status hr_gemm_check(const hr_gemm *gemm, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_gemm", gemm->struct_size, sizeof(hr_gemm), error));
   const struct {
     const char *name;
     int64_t value;

@@ -61,6 +61,7 @@ hr_status hr_rows_bytes(const hr_rows *rows, int64_t *bytes)
 
 hr_status hr_rows_check(const hr_rows *r, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_rows", r->struct_size, sizeof(hr_rows), error));
   int64_t bytes;
   if ((unsigned)r->operation >= HR_ROWS_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "operation: %d is no operation on rows", (int)r->operation);

@@ -195,6 +195,7 @@ static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_po
 
 static hr_status check_options(const hr_sweep_options *options, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_sweep_options", options->struct_size, sizeof(hr_sweep_options), error));
   if (options->autotune < 0)
     return hr_fail(error, HR_ERROR_INVALID, "autotune: expected at least 0");
   if (options->time_limit_ns < 0 || isnan(options->time_limit_ns))

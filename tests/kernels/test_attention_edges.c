@@ -405,7 +405,7 @@ static void what_is_missing_or_cannot_be_is_named(void **state)
   assert_ok(hr_device_open("reference", 0, &device, &error), error);
   attention_open(device, &asked, &c);
   assert_ok(hr_plan_attention(device, &c.a, NULL, &plan, &error), error);
-  void *workspace = malloc(hr_plan_workspace_bytes(plan));
+  void *workspace = aligned_alloc(64, (hr_plan_workspace_bytes(plan) + 63) / 64 * 64);
   assert_ok(hr_plan_run_attention(plan, &c.arguments, workspace, &error), error);
 
   const void **const needed[] = {&c.arguments.q,

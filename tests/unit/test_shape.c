@@ -113,7 +113,7 @@ static void strides_that_cannot_be_are_named(void **state)
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_gemm g = cases[i].g;
-    g.m = 3, g.n = 5, g.k = 7, g.batch = 4, g.dtype = HR_BF16;
+    g.struct_size = sizeof g, g.m = 3, g.n = 5, g.k = 7, g.batch = 4, g.dtype = HR_BF16;
     hr_error error = {.message = ""};
     assert_int_equal(hr_gemm_check(&g, &error), cases[i].status);
     if (cases[i].status != HR_OK)

@@ -74,6 +74,7 @@ static hr_status check_divides(const char *name, int64_t heads, int64_t q_heads,
 
 hr_status hr_model_check(const hr_model *model, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_model", model->struct_size, sizeof(hr_model), error));
   HR_TRY(check_sizes(model, error));
   HR_TRY(check_divides("k_heads", model->k_heads, model->q_heads, error));
   HR_TRY(check_divides("v_heads", model->v_heads, model->q_heads, error));

@@ -53,6 +53,7 @@ static hr_status check_size(const char *name, int64_t value, hr_error *error)
 
 hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_workload", workload->struct_size, sizeof(hr_workload), error));
   if ((unsigned)workload->phase >= PHASE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "phase: %d is no phase", (int)workload->phase);
   if ((unsigned)workload->attention >= FORM_COUNT)

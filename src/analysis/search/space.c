@@ -36,6 +36,7 @@ static hr_status check_range(const char *name, int64_t least, int64_t most, hr_e
 
 static hr_status check_options(const hr_search_options *options, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_search_options", options->struct_size, sizeof(hr_search_options), error));
   HR_TRY(check_range("hidden", options->hidden_min, options->hidden_max, error));
   HR_TRY(check_range("layers", options->layers_min, options->layers_max, error));
   HR_TRY(check_range("heads", options->heads_min, options->heads_max, error));

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WORKSPACE_ALIGNMENT 64 /* promised in device.h */
+
 static const char *const operation_names[HR_OPERATION_COUNT] = {"gemm", "attention", "rows"};
 
 static bool needs_met(const hr_device *device, const hr_kernel_info *info, char *why, size_t why_size)
@@ -303,6 +305,9 @@ static hr_status check_run(const hr_plan *plan, hr_operation operation, bool add
                    operation_names[plan->problem.operation], operation_names[operation]);
   if (!addresses || (plan->workspace_bytes > 0 && !workspace))
     return hr_fail(error, HR_ERROR_INVALID, "%s: an address is NULL", plan->kernel->info->name);
+  if (plan->workspace_bytes > 0 && (uintptr_t)workspace % WORKSPACE_ALIGNMENT != 0)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: workspace: expected an address that is a multiple of %d, found %p",
+                   plan->kernel->info->name, WORKSPACE_ALIGNMENT, workspace);
   return HR_OK;
 }
 
@@ -318,6 +323,7 @@ hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_argument
 {
   const hr_attention *attention = &plan->problem.attention;
   HR_TRY(check_run(plan, HR_OPERATION_ATTENTION, arguments != NULL, workspace, error));
+  HR_TRY(hr_check_struct_size("hr_attention_arguments", arguments->struct_size, sizeof *arguments, error));
   HR_TRY(hr_attention_check_addresses(attention, arguments, error));
   if (!plan->device->backend->own_memory)
     HR_TRY(hr_attention_check_offsets(attention, arguments, error));

@@ -32,6 +32,7 @@ hr_measure_options hr_measure_options_default(void)
 
 static hr_status check_options(const hr_measure_options *o, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_measure_options", o->struct_size, sizeof(hr_measure_options), error));
   if (!(o->time_limit_ns > 0))
     return hr_fail(error, HR_ERROR_INVALID, "time_limit_ns: expected more than 0");
   if (!(o->precision > 0))

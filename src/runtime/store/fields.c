@@ -313,6 +313,7 @@ static bool is_sound(const hr_field *field, const void *member)
 
 hr_status hr_result_check(const hr_result *result, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_result", result->struct_size, sizeof(hr_result), error));
   if ((unsigned)result->kind >= HR_RESULT_KIND_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "operation: expected gemm, attention or other, found %d",
                    (int)result->kind);

@@ -157,6 +157,7 @@ static bool is_id(const char *id)
 
 hr_status hr_result_filter_check(const hr_result_filter *filter, hr_error *error)
 {
+  HR_TRY(hr_check_struct_size("hr_result_filter", filter->struct_size, sizeof(hr_result_filter), error));
   if (filter->id && !is_id(filter->id))
     return hr_fail(error, HR_ERROR_INVALID, "id: expected 4 to 32 hexadecimal digits, found \"%.40s\"", filter->id);
   if (filter->since && !hr_is_date(filter->since, false))

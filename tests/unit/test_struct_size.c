@@ -1,0 +1,128 @@
+/* Every public struct that says its size is refused with another one: zeroed by hand, or of another version. */
+#include "test.h"
+
+#include <headroom/headroom.h>
+
+#include <stdio.h>
+
+/* Sets struct_size to 0 and to one more than it is, and expects `call` to name the struct in a line. */
+#define REFUSED(name, value, call)                                                                            \
+  do {                                                                                                        \
+    const size_t sizes[] = {0, sizeof(name) + 1};                                                             \
+    for (size_t i_ = 0; i_ < 2; i_++) {                                                                       \
+      char line[160];                                                                                         \
+      (value).struct_size = sizes[i_];                                                                        \
+      snprintf(line, sizeof line, #name ": struct_size is %zu, expected %zu: begin with " #name "_default()", \
+               sizes[i_], sizeof(name));                                                                      \
+      assert_int_equal((call), HR_ERROR_INVALID);                                                             \
+      assert_string_equal(error.message, line);                                                               \
+    }                                                                                                         \
+    (value).struct_size = sizeof(name);                                                                       \
+    assert_ok((call), error);                                                                                 \
+  } while (0)
+
+static void problems_say_their_size(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_gemm gemm = hr_gemm_default();
+  REFUSED(hr_gemm, gemm, hr_gemm_check(&gemm, &error));
+  hr_rows rows = hr_rows_default();
+  rows.rows = rows.columns = 2;
+  REFUSED(hr_rows, rows, hr_rows_check(&rows, &error));
+  hr_attention attention = hr_attention_default();
+  REFUSED(hr_attention, attention, hr_attention_check(&attention, &error));
+}
+
+static void shapes_and_devices_say_their_size(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_model model;
+  assert_ok(hr_load_model("gpt2", NULL, NULL, &model, &error), error);
+  REFUSED(hr_model, model, hr_model_check(&model, &error));
+  hr_workload workload = hr_workload_default(&model);
+  REFUSED(hr_workload, workload, hr_workload_check(&workload, &model, &error));
+  hr_hardware hardware;
+  assert_ok(hr_load_hardware("h200", &hardware, &error), error);
+  REFUSED(hr_hardware, hardware, hr_hardware_check(&hardware, &error));
+}
+
+static void options_say_their_size(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_model model;
+  hr_hardware hardware;
+  assert_ok(hr_load_model("gpt2", NULL, NULL, &model, &error), error);
+  assert_ok(hr_load_hardware("h200", &hardware, &error), error);
+  hr_workload workload = hr_workload_default(&model);
+
+  hr_search_options search = hr_search_options_default();
+  hr_search_result *found = NULL;
+  search.evaluations_max = 1;
+  REFUSED(hr_search_options, search, hr_search(&hardware, &model, &workload, &search, NULL, NULL, &found, &error));
+  hr_search_result_free(found);
+
+  hr_sweep *sweep = NULL;
+  size_t *order = NULL, count;
+  assert_ok(hr_sweep_load("fig24", true, &sweep, &error), error);
+  hr_sweep_choice choice = hr_sweep_choice_default();
+  REFUSED(hr_sweep_choice, choice, hr_sweep_order(sweep, &choice, &order, &count, &error));
+  free(order);
+  hr_sweep_free(sweep);
+
+  hr_report_options report = hr_report_options_default();
+  FILE *out = tmpfile();
+  assert_non_null(out);
+  REFUSED(hr_report_options, report, hr_report_description(out, &report, &model, &workload, NULL, &error));
+  fclose(out);
+
+  hr_result_filter filter = hr_result_filter_default();
+  REFUSED(hr_result_filter, filter, hr_result_filter_check(&filter, &error));
+}
+
+static void what_is_measured_says_its_size(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_device *device;
+  hr_plan *plan;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  hr_gemm gemm = hr_gemm_default();
+  hr_measurement measured;
+  hr_measure_options options = hr_measure_options_default();
+  options.samples_min = options.samples_max = 1;
+  options.time_limit_ns = 1e6;
+  REFUSED(hr_measure_options, options, hr_measure_gemm(device, &gemm, &options, &measured, &error));
+
+  hr_attention attention = hr_attention_default();
+  attention.dtype = HR_FP32;
+  assert_ok(hr_plan_attention(device, &attention, "attention_flash_portable", &plan, &error), error);
+  hr_buffer *workspace;
+  assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan) + 64, &workspace, &error), error);
+  float q[64] = {0}, o[64];
+  hr_attention_arguments arguments = hr_attention_arguments_default();
+  arguments.q = arguments.k = arguments.v = q, arguments.o = o;
+  char *memory = hr_buffer_data(workspace);
+  REFUSED(hr_attention_arguments, arguments, hr_plan_run_attention(plan, &arguments, memory, &error));
+
+  /* Beside them: a workspace that does not begin where the plan needs it. */
+  assert_int_equal(hr_plan_run_attention(plan, &arguments, memory + 32, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "workspace: expected an address that is a multiple of 64"));
+  assert_ok(hr_plan_run_attention(plan, &arguments, memory + 64, &error), error);
+  hr_buffer_free(workspace);
+  hr_plan_free(plan);
+  hr_device_close(device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(problems_say_their_size),
+      cmocka_unit_test(shapes_and_devices_say_their_size),
+      cmocka_unit_test(options_say_their_size),
+      cmocka_unit_test(what_is_measured_says_its_size),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
