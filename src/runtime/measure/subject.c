@@ -64,7 +64,7 @@ static hr_status choose_sets(hr_subject *first, const hr_measure_options *option
   double needed = (double)set_bytes * (double)sets + (double)workspaces;
   double available = (double)hr_device_memory_available(device) * 15 / 16;
   if (needed > available)
-    return lacks(error, sets == 1 ? "one set of operands takes" : "the rotating sets of operands take", needed,
+    return lacks(error, sets == 1 ? "operands and workspace take" : "the rotating sets of operands take", needed,
                  "free are", available);
   return HR_OK;
 }
