@@ -38,11 +38,18 @@ def read_sweeps():
     return sweeps
 
 
-def read_rows(paths):
+def read_rows(paths, column):
+    """The rows of CSV files, which have the column."""
     rows = []
     for path in paths:
-        with open(path, newline="", encoding="utf-8") as file:
-            rows += csv.DictReader(line for line in file if not line.startswith("#"))
+        try:
+            with open(path, newline="", encoding="utf-8") as file:
+                reader = csv.DictReader(line for line in file if not line.startswith("#"))
+                rows += reader
+        except (OSError, UnicodeDecodeError) as error:
+            sys.exit(f"draw_sweeps.py: {path}: {getattr(error, 'strerror', None) or 'is no text'}")
+        if column not in (reader.fieldnames or []):
+            sys.exit(f"draw_sweeps.py: {path}: has no column {column}")
     return rows
 
 
@@ -190,8 +197,8 @@ def main():
     parser.add_argument("--peers", default=[], nargs="+", help="CSV of bench/attention_gpu_vs_torch.py")
     options = parser.parse_args()
     plt.rcParams.update({"svg.hashsalt": "headroom", "svg.fonttype": "none", "font.family": "sans-serif"})
-    sweeps, published, peers = read_sweeps(), read_rows([PUBLISHED]), read_rows(options.peers)
-    rows = [row for row in read_rows(options.rows) if not options.dtype or format_of(row) in options.dtype]
+    sweeps, published, peers = read_sweeps(), read_rows([PUBLISHED], "sweep"), read_rows(options.peers, "tier")
+    rows = [row for row in read_rows(options.rows, "axes") if not options.dtype or format_of(row) in options.dtype]
     rows = [row for row in rows if not options.series or options.series in row["series"]]
     wanted = options.sweep or sorted({row["sweep"] for row in rows if row["sweep"] in sweeps})
     options.output.mkdir(parents=True, exist_ok=True)
@@ -202,7 +209,8 @@ def main():
         own = [row for row in rows if row["sweep"] == name]
         points = [point for point in published if point["sweep"] == name]
         beside = [row for row in peers if row["tier"] == name]
-        print(path if draw(sweeps[name], own, points, beside, path) else f"{name}: no row with a time")
+        print(path if draw(sweeps[name], own, points, beside, path) else
+              f"{name}: nothing to draw: of {len(own)} rows none has the status ok")
 
 
 if __name__ == "__main__":
