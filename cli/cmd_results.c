@@ -21,12 +21,12 @@ static int merge(const cli_run *run, const hr_result_filter *filter, int count, 
 static int delete (const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
 
 static const action actions[] = {
-    {"list", 0, 0, "no argument", list},
-    {"show", 1, 1, "an id", show},
-    {"export", 0, 0, "no argument", export},
+    {"list", 0, 0, "no argument (the store is --db FILE)", list},
+    {"show", 1, 1, "one id", show},
+    {"export", 0, 0, "no argument (the store is --db FILE)", export},
     {"import", 1, INT16_MAX, "a file, or - for standard input", import},
     {"merge", 1, INT16_MAX, "the file of another store", merge},
-    {"delete", 0, 1, "an id", delete},
+    {"delete", 0, 1, "one id", delete},
 };
 
 #define ACTION_COUNT (sizeof actions / sizeof *actions)

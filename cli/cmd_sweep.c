@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static hr_dtype dtype_of(const cli_run *run)
 {
@@ -199,6 +200,13 @@ typedef struct sweep_list {
   size_t count;
 } sweep_list;
 
+/* What helps whoever meant a file: "gqa.jsn". */
+static const char *sweep_hint(const hr_error *error, const char *name)
+{
+  bool file = access(name, F_OK) == 0 || (strchr(name, '.') && !strchr(name, '/'));
+  return file ? "; a file's name ends in .json, or has a / in it" : cli_hint(error, name, "; see headroom sweep list");
+}
+
 static int load_named(const cli_run *run, bool small, sweep_list *list)
 {
   hr_error error = {.status = HR_OK};
@@ -208,8 +216,7 @@ static int load_named(const cli_run *run, bool small, sweep_list *list)
   for (int i = 0; i < run->argument_count; i++) {
     hr_status status = hr_sweep_load(run->arguments[i], small, &list->sweeps[i], &error);
     if (status == HR_ERROR_NOT_FOUND)
-      return cli_fail(EXIT_INPUT, "%s%s", error.message,
-                      cli_hint(&error, run->arguments[i], "; see headroom sweep list"));
+      return cli_fail(EXIT_INPUT, "%s%s", error.message, sweep_hint(&error, run->arguments[i]));
     if (status != HR_OK)
       return cli_fail_status(status, &error);
     list->count++;
