@@ -111,13 +111,13 @@ static hr_status find_best(probing *p, hr_dtype dtype, double limit_ns, best_pro
   return HR_OK;
 }
 
-/* The library's share of the dense rate, which stays what it is. A rate below the estimate that never settled shows
- * only that other programs have the cores: the estimate is the better guess then, and stays one. Returns whether the
- * rate is a measured one. */
-static bool set_rate(hr_hardware *hardware, hr_dtype dtype, const best_product *best)
+/* The library's share of the dense rate, which stays what it is. A rate below the estimate that never settled, or none
+ * because not even the first product ended in time, shows only that other programs have the cores: the estimate is the
+ * better guess then, and stays one. Returns whether the rate is a measured one. */
+static bool set_rate(hr_hardware *hardware, hr_dtype dtype, bool can, const best_product *best)
 {
   double estimate = hardware->dense_flops_per_s[dtype] * hardware->library_share[dtype];
-  if (best->flops_per_s > 0 && best->flops_per_s < estimate && !best->settled)
+  if (can && best->flops_per_s < estimate && !best->settled)
     return false;
   if (best->flops_per_s <= 0) /* no kernel: nothing that a prediction could stand on */
     hardware->dense_flops_per_s[dtype] = 0;
@@ -188,7 +188,7 @@ static hr_status probe_products(probing *p, double limit_ns, hr_hardware *hardwa
     if (can)
       HR_TRY(find_best(p, dtypes[i], left_ns / (double)left--, &best, error));
     if (can || i < 2)
-      *measured = set_rate(hardware, dtypes[i], &best) && *measured;
+      *measured = set_rate(hardware, dtypes[i], can, &best) && *measured;
     *found = fmax(*found, best.flops_per_s);
   }
   return HR_OK;
