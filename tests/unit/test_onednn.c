@@ -51,12 +51,39 @@ static void the_entry_points_are_those_of_the_version(void **state)
   hr_dnnl_close(&dnnl);
 }
 
+/* oneDNN 2.7 divides by what 32 bits keep of 2^32. */
+static void sizes_of_more_than_31_bits_are_refused(void **state)
+{
+  (void)state;
+  const int64_t much = (int64_t)1 << 32;
+  const int64_t sizes[][4] = {{much, 6, 3, 1}, {3, much, 6, 1}, {1, 8, much, 1}, {1, 2, 3, much}};
+  hr_device *device = NULL;
+  hr_error error = {.message = ""};
+  char why[160] = "";
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  if (!hr_kernel_runs(device, "gemm_onednn_fp32", why, sizeof why)) {
+    print_message("%s\n", why);
+    hr_device_close(device);
+    skip();
+  }
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    hr_plan *plan = NULL;
+    hr_gemm g = hr_gemm_default();
+    g.dtype = HR_FP32;
+    g.m = sizes[i][0], g.n = sizes[i][1], g.k = sizes[i][2], g.batch = sizes[i][3];
+    assert_int_equal(hr_plan_gemm(device, &g, "gemm_onednn_fp32", &plan, &error), HR_ERROR_UNSUPPORTED);
+    assert_string_equal(error.message, "oneDNN takes sizes below 2^31, not 4294967296");
+  }
+  hr_device_close(device);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_file_that_is_named_and_missing_is_an_error_of_opening),
       cmocka_unit_test(a_library_that_is_no_onednn_is_told_from_one),
       cmocka_unit_test(the_entry_points_are_those_of_the_version),
+      cmocka_unit_test(sizes_of_more_than_31_bits_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 #include "runtime/cpu/dnnl.h"
 #include "runtime/cpu/openmp.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,19 @@ void hr_matmul_free(hr_matmul *m)
   free(m);
 }
 
+/* It counts in 32 bits within, and divides by what is left of a larger size. */
+static hr_status check_sizes(const hr_tensor tensors[3], hr_error *error)
+{
+  for (int i = 0; i < 3; i++) {
+    for (int at = 0; at < tensors[i].rank; at++) {
+      if (tensors[i].sizes[at] > INT32_MAX)
+        return hr_fail(error, HR_ERROR_UNSUPPORTED, "oneDNN takes sizes below 2^31, not %" PRId64,
+                       tensors[i].sizes[at]);
+    }
+  }
+  return HR_OK;
+}
+
 static hr_status describe_operands(hr_matmul *m, const hr_tensor tensors[3], hr_error *error)
 {
   for (int i = 0; i < 3; i++) {
@@ -214,6 +228,7 @@ static hr_status refuse_plain_loops(const hr_matmul *m, hr_dtype dtype, hr_error
 static hr_status build(hr_matmul *m, const hr_tensor tensors[3], hr_error *error)
 {
   const hr_dnnl *api = &m->onednn->api;
+  HR_TRY(check_sizes(tensors, error));
   HR_TRY(describe_operands(m, tensors, error));
   dnnl_primitive_attr_t attributes;
   HR_TRY(check(api->dnnl_primitive_attr_create(&attributes), "attribute", error));
