@@ -71,9 +71,9 @@ typedef struct hr_attention {
 HR_API hr_attention hr_attention_default(void);
 
 /** HR_OK when heads, dims and batch are positive, lengths and strides not negative, K and V heads divide the query
- *  heads, the scale is finite, the soft cap finite and not negative, no two elements of O share a place and all counts
- *  fit 63 bits (with variable lengths the totals 31); otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in
- *  `error`. */
+ *  heads, the scale is finite, the soft cap finite and not negative, no two elements of O share a place, no size is
+ *  above 2^40 and all counts fit 63 bits (with variable lengths the totals 31); otherwise HR_ERROR_INVALID or
+ *  HR_ERROR_OVERFLOW with the field in `error`. */
 HR_API hr_status hr_attention_check(const hr_attention *attention, hr_error *error);
 
 /** Common layouts: enumerator, name, what it is. */

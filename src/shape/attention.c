@@ -135,6 +135,8 @@ void hr_attention_alibi_slopes(int64_t q_heads, float *slopes)
 
 /* ---- the check ---- */
 
+#define SIZE_MOST ((int64_t)1 << 40) /* padded and multiplied by a kernel's blocks it still fits 63 bits */
+
 static hr_status check_sizes(const hr_attention *a, hr_error *error)
 {
   const struct {
@@ -148,8 +150,23 @@ static hr_status check_sizes(const hr_attention *a, hr_error *error)
     if (sizes[i].value < sizes[i].least)
       return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least %" PRId64 ", found %" PRId64, sizes[i].name,
                      sizes[i].least, sizes[i].value);
+    if (sizes[i].value > SIZE_MOST)
+      return hr_fail(error, HR_ERROR_OVERFLOW, "%s: expected at most 2^40, found %" PRId64, sizes[i].name,
+                     sizes[i].value);
   }
   return HR_OK;
+}
+
+/* With a row in each operand though there may be none, so that strides fit, too; and the rows of scores, with variable
+ * lengths of sequences that are all the longest. */
+static bool fits(const hr_attention *a)
+{
+  hr_attention most = *a;
+  most.q_len = hr_max64(1, a->q_len), most.kv_len = hr_max64(1, a->kv_len);
+  most.q_total = hr_max64(1, a->q_total), most.kv_total = hr_max64(1, a->kv_total);
+  hr_checked64 rows = hr_times(hr_times(hr_checked(most.batch), most.q_heads), most.q_len);
+  return !attention_bytes(&most).overflow && !rows.overflow && !attention_entries(a).overflow &&
+         !attention_flops(a).overflow;
 }
 
 static hr_status check_divides(const char *name, int64_t heads, int64_t q_heads, hr_error *error)
@@ -196,9 +213,7 @@ hr_status hr_attention_check(const hr_attention *a, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)a->dtype);
   HR_TRY(check_scores(a, error));
   HR_TRY(check_totals(a, error));
-  int64_t lse;
-  if (attention_entries(a).overflow || attention_flops(a).overflow || attention_bytes(a).overflow ||
-      hr_attention_lse_elements(a, &lse) != HR_OK)
+  if (!fits(a))
     return hr_fail(error, HR_ERROR_OVERFLOW,
                    "an attention of q_len %" PRId64 ", kv_len %" PRId64 " and %" PRId64 " heads is too large to count",
                    a->q_len, a->kv_len, a->q_heads);

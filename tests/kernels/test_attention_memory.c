@@ -61,6 +61,30 @@ static void flash_takes_the_same_for_any_number_of_keys_and_materialized_all_sco
   attention_each_kernel(check_workspace);
 }
 
+/* Sizes that nothing has rows for; sequences that may be as long as all the memory there is. */
+static void check_largest(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  hr_attention calls[2] = {call_of(dtype, 0, 0), call_of(dtype, 1, ((int64_t)1 << 30) - 1)};
+  calls[0].qk_dim = calls[0].v_dim = (int64_t)1 << 40;
+  calls[1].variable_lengths = true, calls[1].batch = 7, calls[1].q_total = calls[1].kv_total = 1;
+  calls[1].mask = HR_MASK_CAUSAL, calls[1].window = 1;
+  calls[1].q_heads = calls[1].k_heads = (int64_t)1 << 20, calls[1].qk_dim = 1 << 14;
+  for (size_t i = 0; i < 2; i++) {
+    hr_plan *plan = NULL;
+    hr_error error = {.message = ""};
+    hr_status status = hr_plan_attention(device, &calls[i], kernel, &plan, &error);
+    if (status != HR_OK && status != HR_ERROR_UNSUPPORTED && status != HR_ERROR_OUT_OF_MEMORY)
+      fail_msg("%s: %s", kernel, error.message);
+    hr_plan_free(plan);
+  }
+}
+
+static void the_largest_sizes_overflow_nothing(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_largest);
+}
+
 static void a_limit_is_held_before_anything_is_allocated(void **state)
 {
   (void)state;
@@ -173,6 +197,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(flash_takes_the_same_for_any_number_of_keys_and_materialized_all_scores),
+      cmocka_unit_test(the_largest_sizes_overflow_nothing),
       cmocka_unit_test(a_limit_is_held_before_anything_is_allocated),
       cmocka_unit_test(the_peak_is_what_was_touched),
       cmocka_unit_test(a_gpu_shows_the_scores_that_flash_does_not_have),

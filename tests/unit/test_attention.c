@@ -97,6 +97,23 @@ static void options_that_cannot_be_are_named(void **state)
   assert_int_equal(span(&a, HR_OPERAND_Q), 0);
 }
 
+/* Also of what has no rows: strides and plans are made of its sizes all the same. */
+static void sizes_that_fit_no_63_bits_are_an_overflow(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_attention a = diffqkv();
+  a.q_len = a.kv_len = 0;
+  a.qk_dim = ((int64_t)1 << 40) + 1;
+  assert_int_equal(hr_attention_check(&a, &error), HR_ERROR_OVERFLOW);
+  assert_string_equal(error.message, "qk_dim: expected at most 2^40, found 1099511627777");
+  a.qk_dim = (int64_t)1 << 40;
+  assert_ok(hr_attention_check(&a, &error), error);
+  a.q_heads = a.k_heads = a.v_heads = (int64_t)1 << 24;
+  assert_int_equal(hr_attention_check(&a, &error), HR_ERROR_OVERFLOW);
+  assert_string_equal(error.message, "an attention of q_len 0, kv_len 0 and 16777216 heads is too large to count");
+}
+
 /* Causal: 3 queries over 5 keys see 3 + 4 + 5, 2 over 2 see 1 + 2, 0 over 4 none. */
 static void sequences_of_variable_lengths_are_counted_one_by_one(void **state)
 {
@@ -135,6 +152,7 @@ int main(void)
       cmocka_unit_test(layouts_set_the_strides_that_they_name),
       cmocka_unit_test(strides_that_cannot_be_are_named),
       cmocka_unit_test(options_that_cannot_be_are_named),
+      cmocka_unit_test(sizes_that_fit_no_63_bits_are_an_overflow),
       cmocka_unit_test(sequences_of_variable_lengths_are_counted_one_by_one),
       cmocka_unit_test(slopes_are_those_of_the_paper),
   };

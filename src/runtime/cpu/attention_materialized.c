@@ -149,7 +149,10 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   m->ld = hr_round_up(a->kv_len, LINE);
   hr_checked64 rows = hr_times(hr_times(hr_checked(a->batch), a->q_heads), a->q_len);
   hr_checked64 scores = hr_times(rows, m->ld * (int64_t)sizeof(float));
-  if (scores.overflow)
+  bool overflow = scores.overflow; /* with variable lengths more is copied than there is */
+  for (hr_attention_operand which = HR_OPERAND_Q; which <= HR_OPERAND_O; which++)
+    overflow = overflow || operand_bytes(a, which, sizeof(float)).overflow;
+  if (overflow)
     return fit_no_memory(a, error);
   HR_TRY(hr_cpu_team(device, &m->team, error));
   if (scores.value == 0)
