@@ -5,6 +5,8 @@
 
 #if defined(__x86_64__)
 
+#include "runtime/cpu/tiles.h"
+
 #include <immintrin.h>
 
 /* ---- AVX-512 BF16: pairs of bf16 into fp32 ---- */
@@ -49,47 +51,40 @@ __attribute__((target("avx512f,avx512bw,avx512bf16"))) static float products_bf1
 
 /* ---- AMX: tiles of 16 rows of 64 bytes ---- */
 
-/* Source of the layout: Intel's Software Developer's Manual, LDTILECFG. */
-typedef struct tile_shapes {
-  uint8_t palette, start_row, reserved[14];
-  uint16_t row_bytes[16];
-  uint8_t rows[16];
-} tile_shapes;
-
 /* Sums in tiles 0 to 3 of rows of A in 4 and 5 and columns of B in 6 and 7, as a product of 32 × 32 keeps them; four,
  * because the next may begin after 16 cycles, but has its result after 52. Sums begin anew after 64 steps. */
-__attribute__((target("amx-tile,amx-bf16"))) static float products_amx(int64_t steps)
+static float products_amx(int64_t steps)
 {
-  tile_shapes shapes = {.palette = 1};
+  tile_palette palette = {.palette = 1};
   for (int i = 0; i < 8; i++) {
-    shapes.row_bytes[i] = 64;
-    shapes.rows[i] = 16;
+    palette.row_bytes[i] = 64;
+    palette.rows[i] = 16;
   }
   uint16_t values[2 * 16 * 32];
   float sums[4 * 16 * 16];
   begin_bf16(values, 2 * 16 * 32);
-  _tile_loadconfig(&shapes);
-  _tile_loadd(4, values, 64);
-  _tile_loadd(5, values + 16 * 32, 64);
-  _tile_loadd(6, values + 16 * 32, 64);
-  _tile_loadd(7, values, 64);
+  tile_configure(&palette);
+  tile_load(4, values, 64);
+  tile_load(5, values + 16 * 32, 64);
+  tile_load(6, values + 16 * 32, 64);
+  tile_load(7, values, 64);
   for (int64_t step = 0; step < steps; step++) {
     if (step % 64 == 0) {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
+      tile_zero(0);
+      tile_zero(1);
+      tile_zero(2);
+      tile_zero(3);
     }
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
+    tile_multiply(0, 4, 6);
+    tile_multiply(1, 4, 7);
+    tile_multiply(2, 5, 6);
+    tile_multiply(3, 5, 7);
   }
-  _tile_stored(0, sums, 64);
-  _tile_stored(1, sums + 1 * 16 * 16, 64);
-  _tile_stored(2, sums + 2 * 16 * 16, 64);
-  _tile_stored(3, sums + 3 * 16 * 16, 64);
-  _tile_release();
+  tile_store(0, sums, 64);
+  tile_store(1, sums + 1 * 16 * 16, 64);
+  tile_store(2, sums + 2 * 16 * 16, 64);
+  tile_store(3, sums + 3 * 16 * 16, 64);
+  tile_release();
   return hr_loop_sum(sums, 4 * 16 * 16);
 }
 
