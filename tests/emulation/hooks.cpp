@@ -95,4 +95,19 @@ void *__tsan_memset(void *to, int value, unsigned long bytes)
   emulation::take_access(to, (unsigned)bytes, true);
   return memset(to, value, bytes);
 }
+
+void *__wrap_memcpy(void *to, const void *from, unsigned long bytes)
+{
+  return __tsan_memcpy(to, from, bytes);
+}
+
+void *__wrap_memmove(void *to, const void *from, unsigned long bytes)
+{
+  return __tsan_memmove(to, from, bytes);
+}
+
+void *__wrap_memset(void *to, int value, unsigned long bytes)
+{
+  return __tsan_memset(to, value, bytes);
+}
 }

@@ -1,7 +1,7 @@
 /* NVRTC's interface over the host's C++ compiler: an image is a shared library of the host with its length in front.
  *
- * EMULATION_COMPILER, EMULATION_SOURCES (the folder of device.h) and EMULATION_DRIVER (what libraries link) are the
- * build's. */
+ * The build's are EMULATION_COMPILER, EMULATION_FLAGS and EMULATION_LINK_FLAGS, EMULATION_SOURCES (the folder of
+ * device.h) and EMULATION_DRIVER (what libraries link). */
 #include "image.h"
 #include "translate.h"
 
@@ -144,7 +144,7 @@ void compile(rtc_program_st &program, int count, const char *const *options)
   write_file(at + "/program.cpp", emulation::translate(read_file(at + "/plain")));
   attempt(CODE " -include " EMULATION_SOURCES "/device.h -o '" + at + "/program.o' '" + at + "/program.cpp'");
   attempt(" -x none -shared -o '" + at + "/program.so' '" + at +
-          "/program.o' " EMULATION_DRIVER); /* with the driver's hooks */
+          "/program.o' " EMULATION_LINK_FLAGS " " EMULATION_DRIVER); /* with the driver's hooks */
   std::string library = read_file(at + "/program.so");
   image_header header = {emulation::IMAGE_MAGIC, library.size()};
   program.image.assign((const char *)&header, sizeof header);

@@ -241,6 +241,10 @@ static void what_lies_outside_of_a_buffer_is_not_touched(void **state)
 
 static void vectors_lie_at_multiples_of_their_size(void **state)
 {
+#ifdef __clang__
+  print_message("clang does not look at the addresses of structs that it copies\n");
+  skip();
+#endif
   assert_ends(*state, "int4 four = *(int4 *)(data + threadIdx.x % 2);\nresult[threadIdx.x] = four.x;",
               "which is not a multiple of 16");
 }
