@@ -49,11 +49,11 @@ typedef struct hr_prediction {
  *  For each tile of the device: tiles = ⌈m/tm⌉·⌈n/tn⌉·batch, waves = ⌈tiles·splits / slots⌉, and the matrix time is
  *  that many full waves at the library's rate × the tile's share, with the stores that do not hide; the tile with the
  *  least is taken. A clock that rises when slots idle makes up for part of the waste, the alignment class slows the
- *  rest down. matrix, tile, wave and alignment_ns add up to the product's time p; with memory's time m the whole is (p³
- *  + m³)^⅓ + launch: the larger, and a quarter of it more where both are equal. Source: roofline with the quantizations
- *  of Anthony et al. 2024, section III-B. The alignment class is set by the dimensions that lie contiguous in memory
- *  (hr_gemm's transposes say which). HR_ERROR_UNSUPPORTED if the device has no rate for the format; errors of
- *  hr_gemm_check(). */
+ *  rest down. matrix, tile, wave and alignment_ns add up to the product's time p; with memory's time m the whole is
+ *  (p³ + m³)^⅓ + launch: the larger, and a quarter of it more where both are equal.
+ *  Source: roofline with the quantizations of Anthony et al. 2024, section III-B. The alignment class is set by the
+ *  dimensions that lie contiguous in memory (hr_gemm's transposes say which).
+ *  HR_ERROR_UNSUPPORTED if the device has no rate for the format; errors of hr_gemm_check(). */
 HR_API hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction,
                                  hr_error *error);
 

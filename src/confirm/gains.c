@@ -201,7 +201,7 @@ hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *s, hr_con
   if (!changes_a_product(c))
     refuse(confirmed, "changes no product at the measured size, and only products are measured");
   else if (changes_attention(c))
-    refuse(confirmed, "its fused attention is new or another, and only products are measured");
+    refuse(confirmed, "changes fused attention, and only products are measured");
   else
     measure_gains(c, s, stretch_before, stretch_after, confirmed);
   return HR_OK;

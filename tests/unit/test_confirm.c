@@ -164,7 +164,7 @@ static void what_only_a_prediction_could_answer_has_no_measured_gain(void **stat
   assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);
   assert_true(isnan(confirmed.measured_gain) && isfinite(confirmed.predicted_gain));
   assert_int_equal(confirmed.status, HR_ERROR_UNSUPPORTED);
-  assert_non_null(strstr(confirmed.reason, "fused attention is new or another"));
+  assert_non_null(strstr(confirmed.reason, "changes fused attention"));
   assert_ok(hr_confirm_gains(c, &c->subjects[1], &confirmed, &error), error);
   assert_true(isnan(confirmed.measured_gain));
   assert_non_null(strstr(confirmed.reason, "changes no product"));
