@@ -159,11 +159,17 @@ static void tell_problem(const hr_document *document, const attention_report *r)
   hr_put_field(document, "work", "%s in the scores that the mask leaves, %s of Q, K, V and O", work, bytes);
 }
 
+/* Or why there is none. */
 static void tell_prediction(const hr_document *document, const attention_report *r)
 {
   char time[HR_NUMBER_SIZE];
-  if (!r->prediction)
+  hr_prediction none;
+  hr_error why;
+  if (!r->prediction) {
+    if (hr_predict_attention(r->hardware, r->attention, &none, &why) != HR_OK)
+      hr_put_field(document, "predicted", "no: %s", why.message);
     return;
+  }
   hr_write_time(time, sizeof time, r->prediction->time_ns);
   hr_put_field(document, "predicted", "%s, bound by %s, for a kernel that keeps the scores on the chip", time,
                hr_bound_name(r->prediction->bound_by));
