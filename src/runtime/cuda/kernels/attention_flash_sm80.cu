@@ -10,7 +10,7 @@
  * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise tiles are copied element by element.
  * Offsets have 64 bits.
  *
- * H200, 2026-11-22, bf16, rate over that of FlashAttention-2: 1.08 to 1.22 at head size 64, 1.02 to 1.17 at 128, 1.00 to 1.26
+ * H200, 2026-11-22, bf16, rate over that of FlashAttention-2: 1.08 to 1.23 at head size 64, 1.02 to 1.17 at 128, 0.99 to 1.28
  * at 256. docs/attention-hopper.md has its versions, and what was tried and lost. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
