@@ -115,7 +115,8 @@ HR_API void hr_store_set_patience(hr_store *store, int milliseconds);
 
 /** Adds a row and commits it. A row without an id is stamped first, in *result too. Bytes that are not UTF-8 become
  *  '?', infinities NAN. HR_ERROR_OUTPUT: disk full, read-only, locked by another process for too long: the rows before
- *  are kept and the call may be tried again. HR_ERROR_INVALID: a row of this id is there, or a text has no end. */
+ *  are kept and the call may be tried again. HR_ERROR_INVALID: a row of this id is there, a text has no end, or a value
+ *  cannot be, such as a negative time. */
 HR_API hr_status hr_store_append(hr_store *store, hr_result *result, hr_error *error);
 
 /** Whether the point of `result` has a row, whatever its status: the same sweep, series, axes, problem, product,

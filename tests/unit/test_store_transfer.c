@@ -121,7 +121,8 @@ static void randomise(const hr_field *field, hr_result *row, uint64_t *state)
   switch (field->kind) {
   case HR_FIELD_TEXT: random_text(state, member, field->size); break;
   case HR_FIELD_COUNT: *(int64_t *)member = (int64_t)(next_random(state) >> (1 + next_random(state) % 63)); break;
-  case HR_FIELD_NUMBER: *(double *)member = random_number(state); break;
+  case HR_FIELD_NUMBER: *(double *)member = fabs(random_number(state)); break;
+  case HR_FIELD_CELSIUS: *(double *)member = random_number(state); break;
   case HR_FIELD_SINGLE: *(float *)member = (float)(next_random(state) % 1000) / 7.0f; break;
   case HR_FIELD_FLAG: *(bool *)member = next_random(state) % 2; break;
   case HR_FIELD_SEED: *(uint64_t *)member = next_random(state); break;
@@ -129,6 +130,31 @@ static void randomise(const hr_field *field, hr_result *row, uint64_t *state)
   case HR_FIELD_MASK: *(hr_mask *)member = (hr_mask)(next_random(state) % 2); break;
   case HR_FIELD_STATUS: *(hr_status *)member = (hr_status)(next_random(state) % HR_STATUS_COUNT); break;
   case HR_FIELD_KIND: break;
+  }
+}
+
+static int descending(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x < y) - (x > y);
+}
+
+/* Some of the times are not known; each of the others is at least what its neighbour below is. */
+static void put_in_order(hr_measurement *m)
+{
+  double *const places[] = {&m->max_ns,    &m->p90_ns,        &m->median_high_ns, &m->mean_ns,
+                            &m->median_ns, &m->median_low_ns, &m->p10_ns,         &m->min_ns};
+  enum { PLACES = sizeof places / sizeof *places };
+  double times[PLACES];
+  size_t known = 0, next = 0;
+  for (size_t i = 0; i < PLACES; i++) {
+    if (!isnan(*places[i]))
+      times[known++] = *places[i];
+  }
+  qsort(times, known, sizeof *times, descending);
+  for (size_t i = 0; i < PLACES; i++) {
+    if (!isnan(*places[i]))
+      *places[i] = times[next++];
   }
 }
 
@@ -141,6 +167,7 @@ static hr_result random_result(uint64_t *state)
     if (hr_fields[i].of[row.kind])
       randomise(&hr_fields[i], &row, state);
   }
+  put_in_order(&row.measurement);
   assert_ok(hr_result_stamp(&stamp, &error), error);
   strcpy(row.id, stamp.id);
   strcpy(row.date, stamp.date);
@@ -328,7 +355,8 @@ static void columns_may_be_few_and_in_any_order(void **state)
       "\xef\xbb\xbf" HEAD "\"gemm\",bf16,1,2,3,4,false,true,\"ok\"\n" ROW, /* as spreadsheets write it */
       "k,operation,dtype,batch,m,n,status,transpose_a,transpose_b\r\n4,gemm,bf16,1,2,3,ok,false,true\r\n\r\n"
       "4,gemm,bf16,1,2,3,ok,false,true",
-      "{" JSON_ROW "}\n\n{" JSON_ROW ",\"power_w\":700,\"reason\":null}\r\n", /* an integer is a number */
+      "{" JSON_ROW "}\n\n{" JSON_ROW
+      ",\"power_w\":700,\"temperature_c\":-3.5,\"reason\":null}\r\n", /* an integer is a number */
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     hr_store_change change = {0, 0};
@@ -342,6 +370,7 @@ static void columns_may_be_few_and_in_any_order(void **state)
     assert_int_equal(strlen(rows->rows[i].date), 24);
   }
   assert_true(rows->rows[7].measurement.conditions.power_w == 700);
+  assert_true(rows->rows[7].measurement.conditions.temperature_c == -3.5); /* the one number that may be negative */
   free(rows);
   hr_store_close(store);
 }
@@ -373,6 +402,16 @@ static const wrong_input wrong_inputs[] = {
     {"power_w,operation,dtype,batch,m,n,k,transpose_a,transpose_b,status\n1e999," ROW,
      "power_w: expected a finite number"},
     {"power_w,operation,dtype,batch,m,n,k,transpose_a,transpose_b,status\nnan," ROW, "power_w: expected a number"},
+    {"min_ns,operation,dtype,batch,m,n,k,transpose_a,transpose_b,status\n1," ROW "-0.5," ROW,
+     "rows: line 3: min_ns: is negative"},
+    {"power_w,operation,dtype,batch,m,n,k,transpose_a,transpose_b,status\n-1," ROW, "line 2: power_w: is negative"},
+    {"min_ns,max_ns,operation,dtype,batch,m,n,k,transpose_a,transpose_b,status\n7,5," ROW,
+     "line 2: max_ns: is 5, less than min_ns, which is 7"},
+    {"{" JSON_ROW ",\"median_low_ns\":3,\"median_high_ns\":2}",
+     "line 1: median_high_ns: is 2, less than median_low_ns, which is 3"},
+    {"{" JSON_ROW ",\"min_ns\":4,\"mean_ns\":3.5}", "line 1: mean_ns: is 3.5, less than min_ns, which is 4"},
+    {"{" JSON_ROW ",\"samples\":-1}", "line 1: samples: expected a count of at least 0, found -1"},
+    {"{" JSON_ROW ",\"min_ns\":NaN}", "line 1: "},
     {"| id | date |\n| --- | --- |\n", "rows: line 1: is a table in Markdown"},
     {"{\n  \"schema\": \"headroom.results/1\"\n}\n", "rows: line 1: is a JSON document of several lines"},
     {"{\"", "line 1: "},

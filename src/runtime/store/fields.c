@@ -118,7 +118,8 @@ hr_value hr_field_get(const hr_field *field, const hr_result *result)
   switch (field->kind) {
   case HR_FIELD_TEXT: return (hr_value){.type = HR_VALUE_TEXT, .text = member};
   case HR_FIELD_COUNT: return (hr_value){.type = HR_VALUE_INTEGER, .integer = *(const int64_t *)member};
-  case HR_FIELD_NUMBER: return number_value(*(const double *)member);
+  case HR_FIELD_NUMBER:
+  case HR_FIELD_CELSIUS: return number_value(*(const double *)member);
   case HR_FIELD_SINGLE: return number_value((double)*(const float *)member);
   case HR_FIELD_FLAG: return (hr_value){.type = HR_VALUE_FLAG, .integer = *(const bool *)member};
   case HR_FIELD_SEED: return (hr_value){.type = HR_VALUE_SEED, .integer = (int64_t) * (const uint64_t *)member};
@@ -268,7 +269,8 @@ static bool put_field(const hr_field *field, const hr_value *value, hr_result *r
   switch (field->kind) {
   case HR_FIELD_TEXT: return put_text(field, value, member, why, why_size);
   case HR_FIELD_COUNT: return put_count(value, member, why, why_size);
-  case HR_FIELD_NUMBER: return put_number(value, member, why, why_size);
+  case HR_FIELD_NUMBER:
+  case HR_FIELD_CELSIUS: return put_number(value, member, why, why_size);
   case HR_FIELD_SINGLE: return put_single(value, member, why, why_size);
   case HR_FIELD_FLAG: return put_flag(value, member, why, why_size);
   case HR_FIELD_SEED: return put_seed(value, member, why, why_size);
@@ -305,10 +307,43 @@ static bool is_sound(const hr_field *field, const void *member)
     return memchr(member, '\0', field->size) != NULL;
   if (field->kind == HR_FIELD_COUNT)
     return *(const int64_t *)member >= 0;
+  if (field->kind == HR_FIELD_NUMBER)
+    return !(*(const double *)member < 0);
   if (!is_enumeration(field->kind))
     return true;
   int value = get_enumerator(field->kind, member);
   return value >= 0 && value < enumerations[field->kind].count;
+}
+
+/* The statistics of one set of times from the least to the greatest; what is not known is passed over. The mean is a
+ * rounded sum, which may lie beyond equal times by the last bits. */
+static hr_status check_ascent(const hr_measurement *m, hr_error *error)
+{
+  static const struct {
+    const char *name;
+    size_t offset;
+  } chains[][5] = {
+#define TIME(column) {#column, offsetof(hr_measurement, column)}
+      {TIME(min_ns), TIME(p10_ns), TIME(median_ns), TIME(p90_ns), TIME(max_ns)},
+      {TIME(min_ns), TIME(median_low_ns), TIME(median_ns), TIME(median_high_ns), TIME(max_ns)},
+      {TIME(min_ns), TIME(mean_ns), TIME(max_ns)},
+#undef TIME
+  };
+  for (size_t chain = 0; chain < sizeof chains / sizeof *chains; chain++) {
+    double before = 0;
+    const char *name = NULL;
+    for (size_t i = 0; i < 5 && chains[chain][i].name; i++) {
+      double time = *(const double *)((const char *)m + chains[chain][i].offset);
+      if (name && time < before * (1 - 1e-9))
+        return hr_fail(error, HR_ERROR_INVALID, "%s: is %.10g, less than %s, which is %.10g", chains[chain][i].name,
+                       time, name, before);
+      if (isfinite(time)) {
+        before = time;
+        name = chains[chain][i].name;
+      }
+    }
+  }
+  return HR_OK;
 }
 
 hr_status hr_result_check(const hr_result *result, hr_error *error)
@@ -321,10 +356,11 @@ hr_status hr_result_check(const hr_result *result, hr_error *error)
     const hr_field *field = &hr_fields[i];
     if (field->of[result->kind] && !is_sound(field, (const char *)result + field->offset[result->kind]))
       return hr_fail(error, HR_ERROR_INVALID, "%s: %s", field->name,
-                     field->kind == HR_FIELD_TEXT    ? "the text has no end"
-                     : field->kind == HR_FIELD_COUNT ? "is negative"
-                                                     : "has a value that cannot be");
+                     is_enumeration(field->kind)    ? "has a value that cannot be"
+                     : field->kind == HR_FIELD_TEXT ? "the text has no end"
+                                                    : "is negative");
   }
+  HR_TRY(check_ascent(&result->measurement, error));
   size_t length = strlen(result->id);
   if (length > 0 && (length != 32 || strspn(result->id, "0123456789abcdef") != 32))
     return hr_fail(error, HR_ERROR_INVALID, "id: expected 32 hexadecimal digits, found \"%s\"", result->id);
@@ -343,7 +379,7 @@ void hr_result_normalise(hr_result *result)
       continue;
     if (field->kind == HR_FIELD_TEXT)
       hr_whole_characters(member);
-    else if (field->kind == HR_FIELD_NUMBER && !isfinite(*(double *)member))
+    else if ((field->kind == HR_FIELD_NUMBER || field->kind == HR_FIELD_CELSIUS) && !isfinite(*(double *)member))
       *(double *)member = (double)NAN;
   }
   hr_result_name_problem(result);

@@ -9,9 +9,10 @@
 
 typedef enum hr_field_kind {
   HR_FIELD_TEXT,
-  HR_FIELD_COUNT,  /* int64_t, at least 0 */
-  HR_FIELD_NUMBER, /* double; NAN is an empty column */
-  HR_FIELD_SINGLE, /* float */
+  HR_FIELD_COUNT,   /* int64_t, at least 0 */
+  HR_FIELD_NUMBER,  /* double, at least 0; NAN is an empty column */
+  HR_FIELD_CELSIUS, /* double, which may be negative; NAN likewise */
+  HR_FIELD_SINGLE,  /* float */
   HR_FIELD_FLAG,
   HR_FIELD_SEED, /* uint64_t */
   HR_FIELD_DTYPE,
@@ -78,8 +79,9 @@ void hr_result_name_problem(hr_result *result);
 /** Whether the text is a date as rows have it, or where `whole` is false the beginning of one, at least the year. */
 bool hr_is_date(const char *text, bool whole);
 
-/** Whether the row can be stored: every text ends, counts are not negative, enumerators are known, and unless there is
- *  no id, id and date have their form. */
+/** Whether the row can be stored: every text ends, counts, times and rates are not negative, a percentile of the times
+ *  is not above the next, enumerators are known, and unless there is no id, id and date have their form. The message
+ *  begins with the column. */
 hr_status hr_result_check(const hr_result *result, hr_error *error);
 
 /** What the store keeps: texts whole UTF-8 characters, infinities NAN, the problem canonical. */

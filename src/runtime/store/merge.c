@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 typedef struct merging {
-  hr_store *into;
+  hr_store *into, *from;
   hr_store_change change;
   hr_status status;
   hr_error *error;
@@ -14,7 +14,12 @@ static int take(void *context, const hr_result *result)
 {
   merging *m = context;
   hr_result row = *result;
-  m->status = hr_store_take(m->into, &row, &m->change, m->error);
+  hr_error reason = {.status = HR_OK};
+  m->status = hr_store_take(m->into, &row, &m->change, &reason);
+  if (m->status == HR_ERROR_INVALID)
+    hr_fail(m->error, m->status, "%s: row %s: %s", m->from->path, row.id, reason.message);
+  else if (m->status != HR_OK)
+    hr_fail(m->error, m->status, "%s", reason.message);
   return m->status != HR_OK;
 }
 
@@ -27,7 +32,7 @@ static bool is_one_file(const char *a, const char *b)
 
 hr_status hr_store_copy(hr_store *store, hr_store *from, hr_store_change *change, hr_error *error)
 {
-  merging m = {.into = store, .status = HR_OK, .error = error};
+  merging m = {.into = store, .from = from, .status = HR_OK, .error = error};
   hr_status status = hr_store_begin(store, error);
   if (status == HR_OK) {
     hr_error reading = {.status = HR_OK};

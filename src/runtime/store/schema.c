@@ -40,6 +40,7 @@ static const char *column_type(const hr_field *field)
   switch (field->kind) {
   case HR_FIELD_TEXT: return "TEXT NOT NULL DEFAULT ''";
   case HR_FIELD_NUMBER:
+  case HR_FIELD_CELSIUS:
   case HR_FIELD_SINGLE: return "REAL";
   case HR_FIELD_COUNT:
   case HR_FIELD_SEED:
