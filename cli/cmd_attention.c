@@ -162,7 +162,7 @@ int cli_attention(const cli_run *run)
   if (code == CLI_GO_ON)
     code = run_job(run, &job, &output);
   free(job.runs);
-  hr_store_close(job.store);
+  hr_store_abandon(job.store); /* leaves no new file where nothing was kept */
   hr_device_close(job.device);
   return code;
 }

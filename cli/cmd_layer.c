@@ -140,7 +140,7 @@ int cli_layer(const cli_run *run)
     code = cli_output_open(run, &output);
   if (code == CLI_GO_ON)
     code = measure(run, &job, &output);
-  hr_store_close(job.store);
+  hr_store_abandon(job.store); /* leaves no new file where nothing was kept */
   hr_device_close(job.device);
   return code;
 }

@@ -308,7 +308,7 @@ int cli_sweep(const cli_run *run)
     code = cli_open_store(run, HR_STORE_WRITE, &job.store);
   if (code == CLI_GO_ON)
     code = run_sweeps(run, &job, &sweeps);
-  hr_store_close(job.store);
+  hr_store_abandon(job.store); /* leaves no new file where nothing was kept */
   hr_sweep_catalog_free(sweeps.sweeps, sweeps.count);
   hr_device_close(job.device);
   return code;

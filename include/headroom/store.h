@@ -104,7 +104,8 @@ HR_API hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **
 HR_API void hr_store_close(hr_store *store);
 
 /** Closes a store as hr_store_close() does, and removes its file where this handle made it and it has no row; for a
- *  store that was made for rows that could not be kept. NULL is allowed. */
+ *  store that was made for rows that did not come. Another handle that has the file open for writing makes it anew with
+ *  its first row. NULL is allowed. */
 HR_API void hr_store_abandon(hr_store *store);
 
 /** The file, as opened. Lives as long as the store. */

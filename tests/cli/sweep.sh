@@ -144,7 +144,16 @@ expect "and says where to look" grep -q 'sweep list' errors
 rm -f x.db
 sweep x.db --kernel gemm_magic > /dev/null 2> errors
 expect "an unknown kernel exits with 2" test $? = 2
-expect "and leaves no store behind" test ! -e x.db
+sweep x.db -o nowhere/table > /dev/null 2> errors
+expect "output that cannot be written exits with 5" test $? = 5
+for command in 'gemm 8 8 8 --measure' 'attention --q-len 8'; do
+  "$H" $command -d reference --db x.db -o nowhere/table > /dev/null 2> errors
+  expect "so does $command" test $? = 5
+done
+"$H" sweep many.json -d cuda:99 --db x.db > /dev/null 2> errors
+"$H" layer gpt2 -d reference --db x.db > /dev/null 2> errors
+expect "a layer on a device without rates exits with 4" test $? = 4
+expect "none of them leaves a store behind" test ! -e x.db
 sweep full.db --points 2 -q > /dev/full 2> errors
 expect "a full disk below the table is seen" test $? = 5
 expect "the rows are kept nevertheless" test "$(rows full.db)" = 2

@@ -194,13 +194,42 @@ static void an_abandoned_store_is_removed_only_if_it_is_new_and_has_no_row(void 
   hr_store_abandon(NULL);
 }
 
+static void a_store_that_another_process_abandons_is_made_anew_with_the_first_row(void **state)
+{
+  char path[256];
+  hr_store *maker = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
+  hr_store *first = open_store(path, HR_STORE_WRITE), *second = open_store(path, HR_STORE_WRITE);
+  hr_store_abandon(maker);
+  assert_int_equal(access(path, F_OK), -1);
+  append_row(first, 1);
+  append_row(second, 2); /* into the file that is there now */
+  append_row(first, 3);
+  assert_int_equal(count_rows(second), 3);
+  hr_store_close(first);
+  hr_store_abandon(second);
+  assert_int_equal(count_in_file(path), 3);
+}
+
+static void abandoning_does_not_remove_the_file_that_took_the_place(void **state)
+{
+  char path[256];
+  hr_store *maker = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
+  assert_int_equal(unlink(path), 0);
+  hr_store *other = open_store(path, HR_STORE_WRITE);
+  append_row(other, 1);
+  hr_store_close(other);
+  hr_store_abandon(maker);
+  assert_int_equal(count_in_file(path), 1);
+}
+
 static void a_store_that_is_removed_while_it_is_open_takes_no_row(void **state)
 {
   char path[256];
   hr_error error = {.status = HR_OK};
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
+  append_row(store, 1);
   assert_int_equal(unlink(path), 0);
-  hr_result row = some_result(1);
+  hr_result row = some_result(2);
   assert_int_equal(hr_store_append(store, &row, &error), HR_ERROR_OUTPUT);
   assert_non_null(strstr(error.message, "a.db: was moved or removed meanwhile"));
   hr_store_close(store);
@@ -439,6 +468,8 @@ int main(void)
       IN_FOLDER(a_full_disk_is_said_and_keeps_every_row),
       IN_FOLDER(a_new_store_that_cannot_be_written_leaves_no_file),
       IN_FOLDER(an_abandoned_store_is_removed_only_if_it_is_new_and_has_no_row),
+      IN_FOLDER(a_store_that_another_process_abandons_is_made_anew_with_the_first_row),
+      IN_FOLDER(abandoning_does_not_remove_the_file_that_took_the_place),
       IN_FOLDER(a_store_that_is_removed_while_it_is_open_takes_no_row),
       IN_FOLDER(a_limit_on_the_size_of_files_is_said_and_keeps_every_row),
       IN_FOLDER(a_lock_that_is_not_let_go_of_is_said_and_may_be_tried_again),

@@ -16,8 +16,14 @@ struct hr_store {
   int version; /* of the file; below HR_STORE_VERSION only when reading */
   int patience_ms;
   bool made;                  /* the file by this handle: there was none */
+  bool barren;                /* opened for writing, and this handle has seen no row in it */
   sqlite3_stmt *insert, *has; /* prepared at first use */
 };
+
+/** Whether the file that the handle has was removed before it had a row that the handle knows of, as
+ *  hr_store_abandon() does in another process; and the one that is there now instead, or a new one. */
+bool hr_store_is_abandoned(const hr_store *store);
+hr_status hr_store_make_anew(hr_store *store, hr_error *error);
 
 /** Turns the last failure of SQLite into a message with the path. `writing` says what was tried. */
 hr_status hr_store_failed(const hr_store *store, int code, bool writing, hr_error *error);

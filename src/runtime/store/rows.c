@@ -69,7 +69,13 @@ hr_status hr_store_append(hr_store *store, hr_result *result, hr_error *error)
 {
   bool added;
   HR_TRY(make_fit(result, error));
-  HR_TRY(insert(store, result, &added, error));
+  hr_status status = insert(store, result, &added, error);
+  if (status != HR_OK && hr_store_is_abandoned(store)) {
+    HR_TRY(hr_store_make_anew(store, error));
+    status = insert(store, result, &added, error);
+  }
+  HR_TRY(status);
+  store->barren = false;
   return added ? HR_OK : hr_fail(error, HR_ERROR_INVALID, "%s: there is a row %s already", store->path, result->id);
 }
 

@@ -187,10 +187,25 @@ static hr_status make_folders(const char *file, hr_error *error)
   return HR_OK;
 }
 
+static bool has_rows(hr_store *store)
+{
+  sqlite3_stmt *statement;
+  if (hr_store_prepare(store, "SELECT 1 FROM results LIMIT 1", &statement, NULL) != HR_OK)
+    return true; /* or not known */
+  int code = sqlite3_step(statement);
+  sqlite3_finalize(statement);
+  return code != SQLITE_DONE;
+}
+
+static bool is_there(const char *path)
+{
+  struct stat about;
+  return lstat(path, &about) == 0 || errno != ENOENT;
+}
+
 hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error)
 {
   char otherwise[4096];
-  struct stat before;
   if (!path) {
     HR_TRY(hr_store_default_path(otherwise, sizeof otherwise, error));
     if (mode == HR_STORE_WRITE)
@@ -202,29 +217,52 @@ hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, 
   hr_store *opened = calloc(1, sizeof *opened);
   if (opened) {
     opened->path = strdup(path);
-    opened->made = mode == HR_STORE_WRITE && lstat(path, &before) != 0 && errno == ENOENT;
+    opened->made = mode == HR_STORE_WRITE && !is_there(path);
   }
   hr_status status = opened && opened->path ? connect(opened, mode, error)
                                             : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", path);
-  if (status == HR_OK)
-    *store = opened;
-  else
+  if (status != HR_OK) {
     hr_store_abandon(opened);
+    return status;
+  }
+  opened->barren = mode == HR_STORE_WRITE && !has_rows(opened);
+  *store = opened;
+  return HR_OK;
+}
+
+static void disconnect(hr_store *store)
+{
+  sqlite3_finalize(store->insert);
+  sqlite3_finalize(store->has);
+  sqlite3_close(store->database);
+}
+
+/* The file at the path is no longer the handle's. */
+static bool has_moved(const hr_store *store)
+{
+  int moved = 0;
+  return sqlite3_file_control(store->database, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+}
+
+bool hr_store_is_abandoned(const hr_store *store)
+{
+  return store->barren && has_moved(store);
+}
+
+hr_status hr_store_make_anew(hr_store *store, hr_error *error)
+{
+  hr_store anew = {.path = store->path, .made = !is_there(store->path), .barren = true};
+  hr_status status = connect(&anew, HR_STORE_WRITE, error);
+  if (status == HR_OK)
+    hr_store_set_patience(&anew, store->patience_ms);
+  disconnect(status == HR_OK ? store : &anew);
+  if (status == HR_OK)
+    *store = anew;
   return status;
 }
 
-static bool has_rows(hr_store *store)
-{
-  sqlite3_stmt *statement;
-  if (hr_store_prepare(store, "SELECT 1 FROM results LIMIT 1", &statement, NULL) != HR_OK)
-    return true; /* or not known */
-  int code = sqlite3_step(statement);
-  sqlite3_finalize(statement);
-  return code != SQLITE_DONE;
-}
-
-/* Another process that has opened the file meanwhile is not robbed of rows: none comes while it is locked, and writing
- * to a file that is gone is an error of SQLite's. Where nothing is in the file yet, locking it writes, for which a full
+/* Another process that has opened the file meanwhile is not robbed of rows: none comes while it is locked, and who
+ * writes to it afterwards makes it anew. Where nothing is in the file yet, locking it writes, for which a full
  * disk has no room. */
 static void remove_without_rows(hr_store *store)
 {
@@ -233,7 +271,7 @@ static void remove_without_rows(hr_store *store)
   int locked = sqlite3_exec(store->database, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
   bool empty = stat(store->path, &about) == 0 && about.st_size == 0;
   bool ours = locked == SQLITE_OK ? empty || !has_rows(store) : empty && (locked & 0xFF) != SQLITE_BUSY;
-  if (ours)
+  if (ours && !has_moved(store))
     unlink(store->path);
   sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
 }
@@ -249,9 +287,7 @@ void hr_store_close(hr_store *store)
 {
   if (!store)
     return;
-  sqlite3_finalize(store->insert);
-  sqlite3_finalize(store->has);
-  sqlite3_close(store->database);
+  disconnect(store);
   free(store->path);
   free(store);
 }
