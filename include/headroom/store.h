@@ -125,6 +125,10 @@ HR_API hr_status hr_store_append(hr_store *store, hr_result *result, hr_error *e
  *  the file cannot be read, HR_ERROR_INVALID for a text without an end. */
 HR_API hr_status hr_store_has(hr_store *store, const hr_result *result, bool *found, hr_error *error);
 
+/** hr_store_has() and, where the point has no row, hr_store_append(), in one step: of several processes that have
+ *  measured one point at the same time one adds its row, and *added is false in the others. Errors of both. */
+HR_API hr_status hr_store_append_new(hr_store *store, hr_result *result, bool *added, hr_error *error);
+
 /** Which rows; a member that is NULL or 0 lets all pass. */
 typedef struct hr_result_filter {
   size_t struct_size; /* sizeof(hr_result_filter), set by hr_result_filter_default() */

@@ -147,7 +147,7 @@ HR_API hr_sweep_options hr_sweep_options_default(void);
 /** How far a run is. total = points chosen; done = skipped + measured. */
 typedef struct hr_sweep_progress {
   int64_t total, done;
-  int64_t skipped;  /* had a row already */
+  int64_t skipped;  /* had a row already, or got one from another process in the meantime */
   int64_t measured; /* got a row */
   int64_t failed;   /* of the measured: without a time */
   int64_t noisy;    /* of the measured: with a doubtful one */
@@ -162,7 +162,8 @@ typedef int (*hr_sweep_progress_fn)(void *context, const hr_sweep_progress *prog
  *  measured (out of memory, unsupported, timeout, wrong result, noisy) is a row with that status, and the run goes on.
  *  `outcome` (may be NULL) is filled however the run ends. HR_ERROR_INTERRUPTED: stopped by `progress`, which may be
  *  NULL; HR_ERROR_NOT_FOUND: no such kernel; HR_ERROR_OUTPUT and the other errors of the store: the rows before are
- *  kept, and the same call goes on where this one ended. */
+ *  kept, and the same call goes on where this one ended. Several processes may run the same sweep into one store at
+ *  once, on devices of one kind: each point gets one row, and who meets another at a point goes on elsewhere. */
 HR_API hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store,
                               const hr_sweep_options *options, hr_sweep_progress_fn progress, void *context,
                               hr_sweep_progress *outcome, hr_error *error);

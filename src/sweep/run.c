@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "runtime/device/clock.h"
 
 #include <headroom/export.h>
 #include <headroom/layer.h>
@@ -58,6 +59,7 @@ typedef struct run_state {
   hr_sweep_progress now;
   char what[sizeof((hr_result *)NULL)->problem];
   bool stopped, probed;
+  bool met; /* another process that was at the same point */
 } run_state;
 
 static int ask(void *context)
@@ -165,32 +167,51 @@ static hr_status probe_once(hr_device *device, run_state *state, hr_hardware *ha
   return HR_OK;
 }
 
+static hr_status look(hr_store *store, const hr_result *point, const run_state *state, bool *there, hr_error *error)
+{
+  *there = false;
+  return state->options->again ? HR_OK : hr_store_has(store, point, there, error);
+}
+
+static hr_status keep(hr_store *store, hr_result *result, run_state *state, hr_error *error)
+{
+  bool added = true;
+  if (state->options->again)
+    HR_TRY(hr_store_append(store, result, error));
+  else
+    HR_TRY(hr_store_append_new(store, result, &added, error));
+  state->met = !added;
+  bool noisy = result->measurement.status == HR_ERROR_NOISY;
+  state->now.skipped += !added;
+  state->now.measured += added;
+  state->now.noisy += added && noisy;
+  state->now.failed += added && result->measurement.status != HR_OK && !noisy;
+  return HR_OK;
+}
+
 static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_point *point, const hr_result *base,
                            hr_hardware *hardware, run_state *state, hr_error *error)
 {
   hr_result result = *base;
-  bool there = false;
+  bool there;
   hr_sweep_set_point(&result, point);
   hr_copy_text(state->what, sizeof state->what, result.problem);
-  if (!state->options->again)
-    HR_TRY(hr_store_has(store, &result, &there, error));
+  HR_TRY(look(store, &result, state, &there, error));
+  if (!there && ask(state))
+    return HR_ERROR_INTERRUPTED;
+  if (!there) {
+    HR_TRY(probe_once(device, state, hardware, error));
+    HR_TRY(look(store, &result, state, &there, error)); /* again, as the probe takes long */
+  }
   if (there) {
     state->now.skipped++;
     return HR_OK;
   }
-  if (ask(state))
-    return HR_ERROR_INTERRUPTED;
-  HR_TRY(probe_once(device, state, hardware, error));
   hr_measurement measurement = result.measurement;
   HR_TRY(measure(device, hardware, point, state, &measurement, error));
   measurement.warm = state->options->warm;
   hr_result_set_measurement(&result, &measurement, hardware);
-  HR_TRY(hr_store_append(store, &result, error));
-  state->now.measured++;
-  bool noisy = result.measurement.status == HR_ERROR_NOISY;
-  state->now.noisy += noisy;
-  state->now.failed += result.measurement.status != HR_OK && !noisy;
-  return HR_OK;
+  return keep(store, &result, state, error);
 }
 
 static hr_status check_options(const hr_sweep_options *options, hr_error *error)
@@ -209,26 +230,52 @@ static hr_status check_options(const hr_sweep_options *options, hr_error *error)
   return options->kernel ? hr_fail(error, HR_ERROR_NOT_FOUND, "there is no kernel \"%.60s\"", options->kernel) : HR_OK;
 }
 
+/* The chosen points in their order. Who meets another process at a point goes on from another one, and takes what is
+ * left over at the end: two with the same command would otherwise be at the same point each time. */
+typedef struct tour {
+  size_t *indices, count, at;
+  bool *visited;
+} tour;
+
+static size_t next_of(tour *t, bool elsewhere)
+{
+  if (elsewhere) /* by the clock, which no two processes read at once */
+    t->at = (size_t)(((uint64_t)hr_clock_ns() * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % t->count;
+  while (t->visited[t->at])
+    t->at = (t->at + 1) % t->count;
+  t->visited[t->at] = true;
+  return t->indices[t->at];
+}
+
+static hr_status run_tour(const hr_sweep *sweep, hr_device *device, hr_store *store, tour *t, run_state *state,
+                          hr_error *error)
+{
+  hr_hardware hardware;
+  hr_result base = hr_sweep_base_row(sweep, device, state->options, &hardware);
+  for (size_t i = 0; i < t->count; i++) {
+    hr_sweep_point point;
+    size_t index = next_of(t, state->met);
+    state->met = false;
+    HR_TRY(hr_sweep_point_at(sweep, index, state->options->dtype, &point, error));
+    HR_TRY(run_point(device, store, &point, &base, &hardware, state, error));
+    state->now.done++;
+  }
+  return HR_OK;
+}
+
 hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store, const hr_sweep_options *options,
                        hr_sweep_progress_fn progress, void *context, hr_sweep_progress *outcome, hr_error *error)
 {
-  size_t *indices, count;
-  hr_hardware hardware;
+  tour t = {.at = 0};
   HR_TRY(check_options(options, error));
-  HR_TRY(hr_sweep_order(sweep, &options->choice, &indices, &count, error));
-  run_state state = {.options = options, .progress = progress, .context = context, .now = {.total = (int64_t)count}};
+  HR_TRY(hr_sweep_order(sweep, &options->choice, &t.indices, &t.count, error));
+  run_state state = {.options = options, .progress = progress, .context = context, .now = {.total = (int64_t)t.count}};
   state.now.what = state.what;
-  hr_result base = hr_sweep_base_row(sweep, device, options, &hardware);
-  hr_status status = HR_OK;
-  for (size_t i = 0; i < count && status == HR_OK; i++) {
-    hr_sweep_point point;
-    status = hr_sweep_point_at(sweep, indices[i], options->dtype, &point, error);
-    if (status == HR_OK)
-      status = run_point(device, store, &point, &base, &hardware, &state, error);
-    if (status == HR_OK)
-      state.now.done++;
-  }
-  free(indices);
+  t.visited = calloc(t.count + 1, sizeof *t.visited);
+  hr_status status = t.visited ? run_tour(sweep, device, store, &t, &state, error)
+                               : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out for %zu points", t.count);
+  free(t.visited);
+  free(t.indices);
   state.now.what = "";
   if (outcome)
     *outcome = state.now;

@@ -94,6 +94,15 @@ expect "a task of srun takes its share" test "$(rows slurm.db)" = 10
 SLURM_PROCID=0 SLURM_NTASKS=4 sweep batch.db -q --points 8 > /dev/null 2>&1
 expect "a batch script outside of a step takes all" test "$(rows batch.db)" = 8
 
+# ---- the same command twice at once: one row a point, whoever measured it ----
+sweep twice.db > /dev/null 2> note.1 &
+first=$!
+sweep twice.db > /dev/null 2> note.2 || say "the second of two ends"
+wait $first || say "the first of two ends"
+expect "two at once measure each point once" test "$(rows twice.db) $(points twice.db)" = "80 80"
+# "headroom: note: many: 45 measured, 0 of them failed, 0 noisy; 35 were there; in twice.db"
+expect "and say what the other had" test "$(awk '{ m += $4; t += $12 } END { print m, t }' note.1 note.2)" = "80 80"
+
 # ---- again, thinned, formats ----
 sweep batch.db -q --points 8 --again > /dev/null 2>&1
 expect "--again measures anew and keeps both" test "$(rows batch.db) $(points batch.db)" = "16 8"

@@ -63,6 +63,26 @@ static void a_point_is_found_whatever_its_status_and_other_points_are_not(void *
   hr_store_close(store);
 }
 
+static void a_point_that_has_a_row_gets_no_new_one(void **state)
+{
+  char path[256];
+  hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
+  hr_error error = {.status = HR_OK};
+  bool added = false;
+  hr_result row = some_result(1024), same = some_result(1024), other = some_result(1025);
+  assert_ok(hr_store_append_new(store, &row, &added, &error), error);
+  assert_true(added);
+  assert_ok(hr_store_append_new(store, &same, &added, &error), error);
+  assert_false(added);
+  assert_ok(hr_store_append_new(store, &other, &added, &error), error);
+  assert_true(added);
+  assert_int_equal(count_rows(store), 2);
+  other.measurement.min_ns = -1;
+  assert_fails(hr_store_append_new(store, &other, &added, &error), HR_ERROR_INVALID, error, "min_ns: is negative");
+  append_row(store, 1024); /* the transactions have ended */
+  hr_store_close(store);
+}
+
 static const char *problem_of(const hr_gemm *gemm, hr_result *row)
 {
   hr_result_set_gemm(row, gemm);
@@ -267,6 +287,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       IN_FOLDER(an_appended_row_comes_back_whole_after_reopening),
       IN_FOLDER(a_point_is_found_whatever_its_status_and_other_points_are_not),
+      IN_FOLDER(a_point_that_has_a_row_gets_no_new_one),
       cmocka_unit_test(products_that_lie_alike_in_memory_are_one_problem),
       IN_FOLDER(attention_and_other_rows_keep_what_they_are_of),
       IN_FOLDER(what_is_no_utf8_or_not_finite_is_mended_rather_than_refused),

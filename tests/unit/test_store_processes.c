@@ -130,6 +130,51 @@ static void writers_at_once_lose_no_row(void **state)
   assert_int_equal(count_in_file(path), WRITERS * ROWS_EACH);
 }
 
+/* Tells each row that was added. */
+static void append_new_and_tell(const char *path, int tell)
+{
+  hr_store *store;
+  hr_error error = {.message = ""};
+  if (hr_store_open(path, HR_STORE_WRITE, &store, &error) != HR_OK)
+    _exit(1);
+  hr_store_set_patience(store, 60000);
+  for (int64_t i = 0; i < ROWS_EACH; i++) {
+    bool added = false;
+    hr_result row = some_result(1 + i);
+    if (hr_store_append_new(store, &row, &added, &error) != HR_OK) {
+      fprintf(stderr, "%s\n", error.message);
+      _exit(2);
+    }
+    if (added && write(tell, "x", 1) != 1)
+      _exit(3);
+  }
+  hr_store_close(store);
+  _exit(0);
+}
+
+static void of_writers_of_the_same_points_one_adds_each(void **state)
+{
+  char path[256];
+  path_in(state, "a.db", path);
+  int ends[2];
+  pid_t children[WRITERS];
+  assert_int_equal(pipe(ends), 0);
+  for (int i = 0; i < WRITERS; i++) {
+    children[i] = fork();
+    if (children[i] == 0)
+      append_new_and_tell(path, ends[1]);
+  }
+  close(ends[1]);
+  assert_int_equal(drain(ends[0]), ROWS_EACH);
+  close(ends[0]);
+  for (int i = 0; i < WRITERS; i++) {
+    int status = -1;
+    assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+    assert_int_equal(status, 0);
+  }
+  assert_int_equal(count_in_file(path), ROWS_EACH);
+}
+
 static void a_killed_writer_does_not_stop_the_other(void **state)
 {
   char path[256];
@@ -161,6 +206,7 @@ int main(void)
       IN_FOLDER(every_row_that_was_acknowledged_survives_kill_9),
       IN_FOLDER(a_row_half_written_by_a_killed_process_does_not_hinder_a_reader),
       IN_FOLDER(writers_at_once_lose_no_row),
+      IN_FOLDER(of_writers_of_the_same_points_one_adds_each),
       IN_FOLDER(a_killed_writer_does_not_stop_the_other),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

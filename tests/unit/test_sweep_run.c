@@ -220,6 +220,49 @@ static void a_run_goes_on_where_another_was_stopped_and_measures_nothing_twice(v
   hr_sweep_free(sweep);
 }
 
+/* Another handle on the store runs the sweep while the first point is looked at or, later, timed. */
+typedef struct other_process {
+  fixture *f;
+  const hr_sweep *sweep;
+  const hr_sweep_options *options;
+  int64_t at_call, calls;
+} other_process;
+
+static int run_other(void *context, const hr_sweep_progress *now)
+{
+  other_process *o = context;
+  hr_sweep_progress outcome;
+  hr_error error = {.status = HR_OK};
+  (void)now;
+  if (++o->calls != o->at_call)
+    return 0;
+  hr_store *store;
+  assert_ok(hr_store_open(o->f->path, HR_STORE_WRITE, &store, &error), error);
+  assert_ok(hr_sweep_run(o->sweep, o->f->device, store, o->options, NULL, NULL, &outcome, &error), error);
+  assert_int_equal(outcome.measured, 12);
+  hr_store_close(store);
+  return 0;
+}
+
+static void what_another_process_stores_in_the_meantime_gets_no_second_row(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text(SMALL);
+  hr_sweep_options options = quick();
+  for (int64_t at_call = 1; at_call <= 3; at_call += 2) { /* before the first point, and when it is being measured */
+    other_process o = {.f = f, .sweep = sweep, .options = &options, .at_call = at_call};
+    hr_sweep_progress outcome;
+    hr_error error = {.status = HR_OK};
+    assert_ok(hr_sweep_run(sweep, f->device, f->store, &options, run_other, &o, &outcome, &error), error);
+    assert_int_equal(rows_in(f), 12);
+    assert_int_equal(outcome.measured, 0);
+    assert_int_equal(outcome.skipped, 12);
+    assert_int_equal(outcome.done, 12);
+    assert_ok(hr_store_delete(f->store, NULL, NULL, &error), error);
+  }
+  hr_sweep_free(sweep);
+}
+
 static void shards_fill_one_store_together(void **state)
 {
   fixture *f = *state;
@@ -355,6 +398,7 @@ int main(void)
       IN_A_FOLDER(autotuned_points_are_points_of_their_own),
       IN_A_FOLDER(points_are_measured_in_the_order_that_the_seed_gives),
       IN_A_FOLDER(a_run_goes_on_where_another_was_stopped_and_measures_nothing_twice),
+      IN_A_FOLDER(what_another_process_stores_in_the_meantime_gets_no_second_row),
       IN_A_FOLDER(shards_fill_one_store_together),
       IN_A_FOLDER(a_point_too_large_is_recorded_as_out_of_memory_and_the_sweep_goes_on),
       IN_A_FOLDER(a_point_that_takes_longer_than_the_limit_is_recorded_as_timeout),

@@ -65,20 +65,6 @@ static hr_status make_fit(hr_result *result, hr_error *error)
   return HR_OK;
 }
 
-hr_status hr_store_append(hr_store *store, hr_result *result, hr_error *error)
-{
-  bool added;
-  HR_TRY(make_fit(result, error));
-  hr_status status = insert(store, result, &added, error);
-  if (status != HR_OK && hr_store_is_abandoned(store)) {
-    HR_TRY(hr_store_make_anew(store, error));
-    status = insert(store, result, &added, error);
-  }
-  HR_TRY(status);
-  store->barren = false;
-  return added ? HR_OK : hr_fail(error, HR_ERROR_INVALID, "%s: there is a row %s already", store->path, result->id);
-}
-
 hr_status hr_store_take(hr_store *store, hr_result *result, hr_store_change *change, hr_error *error)
 {
   bool added;
@@ -138,6 +124,48 @@ hr_status hr_store_has(hr_store *store, const hr_result *result, bool *found, hr
   sqlite3_reset(store->has);
   sqlite3_clear_bindings(store->has);
   return status;
+}
+
+/* ---- append ---- */
+
+/* One attempt; *found: the point has a row and is to have no second. */
+static hr_status try_append(hr_store *store, const hr_result *result, bool only_new, bool *found, bool *added,
+                            hr_error *error)
+{
+  *found = *added = false;
+  if (!only_new)
+    return insert(store, result, added, error);
+  HR_TRY(hr_store_begin(store, error));
+  hr_status status = hr_store_has(store, result, found, error);
+  if (status == HR_OK && !*found)
+    status = insert(store, result, added, error);
+  return hr_store_end(store, status, error);
+}
+
+static hr_status append(hr_store *store, hr_result *result, bool only_new, bool *added, hr_error *error)
+{
+  bool found;
+  HR_TRY(make_fit(result, error));
+  hr_status status = try_append(store, result, only_new, &found, added, error);
+  if (status != HR_OK && hr_store_is_abandoned(store)) {
+    HR_TRY(hr_store_make_anew(store, error));
+    status = try_append(store, result, only_new, &found, added, error);
+  }
+  HR_TRY(status);
+  store->barren = false;
+  return found || *added ? HR_OK
+                         : hr_fail(error, HR_ERROR_INVALID, "%s: there is a row %s already", store->path, result->id);
+}
+
+hr_status hr_store_append(hr_store *store, hr_result *result, hr_error *error)
+{
+  bool added;
+  return append(store, result, false, &added, error);
+}
+
+hr_status hr_store_append_new(hr_store *store, hr_result *result, bool *added, hr_error *error)
+{
+  return append(store, result, true, added, error);
 }
 
 /* ---- out ---- */
