@@ -71,16 +71,17 @@ static hr_status keep_whole(const layer_job *job, const hr_result *blank, const 
   return hr_store_append(job->store, &result, error);
 }
 
-/* What has a time; what no kernel is for is no result of measuring. */
+/* What was given to the device, with its time or why it has none; what there is no problem for is no result. */
 static hr_status keep(const layer_job *job, const hr_layer *layer, hr_error *error)
 {
   const hr_result blank = blank_row(job);
   hr_status status = HR_OK;
   for (size_t i = 0; i < layer->count && status == HR_OK; i++) {
-    if (layer->rows[i].measured)
+    if (layer->rows[i].tried)
       status = keep_row(job, &blank, &layer->workload, &layer->rows[i], error);
   }
-  return status == HR_OK && layer->whole.samples > 0 ? keep_whole(job, &blank, layer, error) : status;
+  bool whole = layer->measured_count > 0 && layer->whole.status != HR_ERROR_INTERRUPTED;
+  return status == HR_OK && whole ? keep_whole(job, &blank, layer, error) : status;
 }
 
 /* ---- the command ---- */

@@ -196,21 +196,6 @@ static hr_measure_options options_of(layering *l, double limit_ns)
   return options;
 }
 
-/* A measurement that says why there is none. */
-static hr_measurement no_measurement(hr_status status, const char *reason)
-{
-  hr_measurement m = {.status = status, .samples = 0};
-  double *times[] = {&m.min_ns,      &m.p10_ns,      &m.median_ns,     &m.mean_ns,        &m.p90_ns,
-                     &m.max_ns,      &m.stddev_ns,   &m.median_low_ns, &m.median_high_ns, &m.latency_ns,
-                     &m.flops_per_s, &m.bytes_per_s, &m.max_error};
-  for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-    *times[i] = (double)NAN;
-  double none = (double)NAN;
-  m.conditions = (hr_conditions){.clock_hz = none, .memory_clock_hz = none, .power_w = none, .temperature_c = none};
-  hr_copy_text(m.reason, sizeof m.reason, reason);
-  return m;
-}
-
 static bool has_time(const hr_measurement *m)
 {
   return m->samples > 0 && m->median_ns > 0;
@@ -233,14 +218,14 @@ static hr_status measure_rows(layering *l, double start_ns, hr_error *error)
   for (size_t i = 0; i < layer->count; i++) {
     hr_layer_row *row = &layer->rows[i];
     missing = missing || (i > 0 && !has_time(&layer->rows[i - 1].measurement));
-    row->measurement = no_measurement(l->refusals[i].status, l->refusals[i].message);
+    row->measurement = hr_no_measurement(l->refusals[i].status, l->refusals[i].message);
     if (l->refusals[i].status != HR_OK)
       continue;
     if (missing && l->options.whole_only) {
-      row->measurement = no_measurement(HR_ERROR_UNSUPPORTED, "another operator has no time");
+      row->measurement = hr_no_measurement(HR_ERROR_UNSUPPORTED, "another operator has no time");
       continue;
     }
-    row->measurement = no_measurement(HR_ERROR_INTERRUPTED, "stopped before it");
+    row->measurement = hr_no_measurement(HR_ERROR_INTERRUPTED, "stopped before it");
     double reserved_ns = sum_of_costs(l, i), left_ns = l->options.budget_ns - (hr_clock_ns() - start_ns);
     l->done = 1 - reserved_ns / all_ns;
     hr_operator_name(&row->op, l->what, sizeof l->what);
@@ -252,7 +237,8 @@ static hr_status measure_rows(layering *l, double start_ns, hr_error *error)
     hr_status status = measure_alone(l, i, &options, &measured, error);
     if (status != HR_ERROR_INTERRUPTED)
       HR_TRY(status);
-    if (status == HR_OK)
+    row->tried = status == HR_OK;
+    if (row->tried)
       row->measurement = measured;
   }
   return HR_OK;
@@ -283,10 +269,10 @@ static hr_status measure_whole(layering *l, double start_ns, hr_error *error)
     if (layer->rows[i].measured)
       l->problems[count++] = l->problems[i];
   }
-  layer->whole = no_measurement(HR_ERROR_INTERRUPTED, "stopped before it");
+  layer->whole = hr_no_measurement(HR_ERROR_INTERRUPTED, "stopped before it");
   bool wanted = count > 0 && (count == layer->count || !l->options.whole_only);
   if (!wanted && !l->stopped)
-    layer->whole = no_measurement(HR_ERROR_UNSUPPORTED, count == 0 ? "no operator was measured" : "not all were");
+    layer->whole = hr_no_measurement(HR_ERROR_UNSUPPORTED, count == 0 ? "no operator was measured" : "not all were");
   double left_ns = l->options.budget_ns - (hr_clock_ns() - start_ns);
   snprintf(l->what, sizeof l->what, "all of them, one after another");
   if (!wanted || report(l))

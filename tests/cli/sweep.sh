@@ -125,6 +125,13 @@ expect "and the table says how many, which and why" \
 expect "those alone are tried anew without their rows" grep -q '1 measured, 1 of them failed, 0 noisy; 1 were there' note
 expect "one is told as one" grep -q '^timeout       1 point, at 2048: ' table
 
+# ---- operators without a time: weights of 512 GiB and more ----
+"$H" layer '{"h":524288,"a":4096,"L":1,"v":51200,"mlp":"gelu"}' -b 1 --phase decode --context 128 --dtype bf16 \
+  --budget 0.5 --db operators.db > table 2> note || say "a layer with operators too large ends"
+kept() { "$H" results list --db operators.db -f csv "$@" | tail -n +2 | wc -l; }
+expect "operators without a time are rows, too" test "$(kept --status out_of_memory)" = 4
+expect "beside those with one and the whole" test "$(kept)" = 13
+
 # ---- several, one after the other ----
 cat > two.json <<'END'
 {"x": "m", "problem": {"kind": "gemm", "m": "m", "n": 4, "k": 8},

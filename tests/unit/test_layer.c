@@ -166,9 +166,11 @@ static void shares_add_up_and_what_has_no_kernel_keeps_its_predicted_time(void *
     bool exchange = row->op.kind == HR_KIND_COMMUNICATION;
     assert_true(row->op.in_layer);
     assert_int_equal(row->measured, !exchange);
+    assert_int_equal(row->tried, !exchange);
     assert_true(row->time_ns > 0);
     if (exchange) {
       assert_int_equal(row->measurement.status, HR_ERROR_UNSUPPORTED);
+      assert_true(isnan(row->measurement.workspace_bytes) && isnan(row->measurement.choice_speedup));
       assert_true(isnan(row->measurement.median_ns));
       assert_true(row->time_ns == row->prediction.time_ns);
     } else {
@@ -206,10 +208,30 @@ static void a_stopped_layer_is_told_from_a_measured_one(void **state)
   course c = measure(small_model, 1, stop);
   assert_false(c.layer->complete);
   assert_int_equal(c.layer->measured_count, 0);
-  for (size_t i = 0; i < c.layer->count; i++)
+  for (size_t i = 0; i < c.layer->count; i++) {
     assert_int_equal(c.layer->rows[i].measurement.status, HR_ERROR_INTERRUPTED);
+    assert_false(c.layer->rows[i].tried);
+  }
   assert_int_equal(c.layer->whole.samples, 0);
   assert_true(c.layer->sum_ns == c.layer->predicted_ns);
+  end(&c);
+}
+
+static void an_operator_without_a_time_was_tried_and_has_no_number(void **state)
+{
+  (void)state;
+  /* MLP 2^39: up and down have 2^39 · 64 weights of 4 bytes, 128 TiB; the activation moves 4 TiB a token */
+  course c = measure("{\"h\":64,\"a\":4,\"L\":1,\"v\":100,\"s\":1,\"b\":1,\"d_ff\":549755813888}", 1, NULL);
+  int64_t tried = 0;
+  for (size_t i = 0; i < c.layer->count; i++) {
+    const hr_layer_row *row = &c.layer->rows[i];
+    if (row->measurement.status != HR_ERROR_OUT_OF_MEMORY)
+      continue;
+    tried++;
+    assert_true(row->tried && !row->measured);
+    assert_true(isnan(row->measurement.median_ns) && isnan(row->measurement.peak_bytes));
+  }
+  assert_int_equal(tried, 3); /* up, activation, down */
   end(&c);
 }
 
@@ -365,6 +387,7 @@ int main(void)
       cmocka_unit_test(what_no_kernel_is_for_says_so),
       cmocka_unit_test(shares_add_up_and_what_has_no_kernel_keeps_its_predicted_time),
       cmocka_unit_test(a_stopped_layer_is_told_from_a_measured_one),
+      cmocka_unit_test(an_operator_without_a_time_was_tried_and_has_no_number),
       cmocka_unit_test(a_layer_too_large_for_the_time_is_measured_at_fewer_tokens),
       cmocka_unit_test(who_wants_the_whole_alone_is_told_at_once_that_there_is_none),
       cmocka_unit_test(of_layers_with_and_without_a_window_the_commoner_is_measured),

@@ -47,27 +47,30 @@ static hr_status check_options(const hr_measure_options *o, hr_error *error)
   return HR_OK;
 }
 
-static hr_measurement no_times(void)
+hr_measurement hr_no_measurement(hr_status status, const char *reason)
 {
   double none = (double)NAN;
   hr_conditions unknown = {.clock_hz = none, .memory_clock_hz = none, .power_w = none, .temperature_c = none};
-  return (hr_measurement){.conditions = unknown,
-                          .choice_speedup = none,
-                          .min_ns = none,
-                          .p10_ns = none,
-                          .median_ns = none,
-                          .mean_ns = none,
-                          .p90_ns = none,
-                          .max_ns = none,
-                          .stddev_ns = none,
-                          .median_low_ns = none,
-                          .median_high_ns = none,
-                          .latency_ns = none,
-                          .flops_per_s = none,
-                          .bytes_per_s = none,
-                          .workspace_bytes = none,
-                          .peak_bytes = none,
-                          .max_error = none};
+  hr_measurement m = {.status = status,
+                      .conditions = unknown,
+                      .choice_speedup = none,
+                      .min_ns = none,
+                      .p10_ns = none,
+                      .median_ns = none,
+                      .mean_ns = none,
+                      .p90_ns = none,
+                      .max_ns = none,
+                      .stddev_ns = none,
+                      .median_low_ns = none,
+                      .median_high_ns = none,
+                      .latency_ns = none,
+                      .flops_per_s = none,
+                      .bytes_per_s = none,
+                      .workspace_bytes = none,
+                      .peak_bytes = none,
+                      .max_error = none};
+  hr_copy_text(m.reason, sizeof m.reason, reason);
+  return m;
 }
 
 static hr_status check_first_run(hr_timing *timing, const hr_measure_options *o, double *first_ns, hr_error *error)
@@ -124,7 +127,7 @@ static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, doubl
 static hr_status open_and_run(hr_timing *timing, hr_device *device, const hr_problem *problems, size_t count,
                               const hr_measure_options *o, double *first_ns, hr_error *reason)
 {
-  *timing->result = no_times();
+  *timing->result = hr_no_measurement(HR_OK, "");
   timing->result->warm = o->warm;
   hr_status status = hr_subject_open_sequence(device, problems, count, o, &timing->subject, reason);
   if (status == HR_OK && count == 1 && o->autotune > 1)

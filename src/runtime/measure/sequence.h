@@ -6,6 +6,9 @@
 
 #include <headroom/measure.h>
 
+/** Nothing measured, and why: every number is NAN, every count 0. */
+hr_measurement hr_no_measurement(hr_status status, const char *reason);
+
 /** Times `count` problems (at least 1, each checked by its own hr_…_check()) that run one after the other, each on
  *  buffers of its own: on a GPU, where all take less than 20 ms, as one captured graph, so that no launch is waited
  *  for. Of two or more the sets rotate together, nothing is compared with the reference (each alone has been), and
