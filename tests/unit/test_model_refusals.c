@@ -63,12 +63,40 @@ static void an_unknown_family_is_told_which_are_known(void **state)
   hr_error error;
   const char *text = "{\"model_type\":\"new\\u001b[31m\"," SIZES "}";
   assert_int_equal(hr_model_from_json(text, strlen(text), "c.json", NULL, NULL, &model, &error), HR_ERROR_UNSUPPORTED);
-  assert_non_null(
-      strstr(error.message, "c.json: model_type: \"new?[31m\" is not a family that Headroom reads (gpt2, "));
-  assert_non_null(strstr(error.message, "olmo2, sigma)"));
+  assert_non_null(strstr(error.message,
+                         "c.json: model_type: \"new?[31m\" is not a family that Headroom reads; of a dense decoder"));
+  assert_non_null(strstr(error.message, "; families: gpt2, "));
+  assert_non_null(strstr(error.message, ", olmo2, sigma"));
   text = "{\"architectures\":[\"OtherForCausalLM\"]," SIZES "}";
   assert_int_equal(hr_model_from_json(text, strlen(text), "c.json", NULL, NULL, &model, &error), HR_ERROR_UNSUPPORTED);
   assert_non_null(strstr(error.message, "c.json: architectures: \"OtherForCausalLM\" is not a family"));
+}
+
+static void an_unknown_family_is_told_its_short_form_which_is_read(void **state)
+{
+  (void)state;
+  const struct {
+    const char *config, *form;
+  } cases[] = {
+      {"{\"model_type\":\"mpt\",\"d_model\":4096,\"n_heads\":32,\"n_layers\":30,\"vocab_size\":50432}",
+       "{\"h\":4096,\"a\":32,\"L\":30,\"v\":50432}"},
+      {"{\"model_type\":\"gemma3_text\",\"hidden_size\":1152,\"num_attention_heads\":4,\"num_hidden_layers\":26,"
+       "\"vocab_size\":262144,\"intermediate_size\":6912,\"num_key_value_heads\":1,\"head_dim\":256}",
+       "{\"h\":1152,\"a\":4,\"L\":26,\"v\":262144,\"d_ff\":6912,\"kv_heads\":1,\"head_dim\":256}"},
+      {"{\"model_type\":\"new\",\"hidden_size\":\"64\",\"vocab_size\":1000}", NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_model model;
+    hr_error error;
+    assert_int_equal(hr_model_from_json(cases[i].config, strlen(cases[i].config), "c.json", NULL, NULL, &model, &error),
+                     HR_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, "give the short form (docs/models.md)"));
+    assert_null(cases[i].form ? NULL : strstr(error.message, ", here "));
+    if (!cases[i].form)
+      continue;
+    assert_non_null(strstr(error.message, cases[i].form));
+    assert_string_equal(read_model(cases[i].form).family, "short");
+  }
 }
 
 static void a_layer_of_another_kind_is_refused(void **state)
@@ -299,6 +327,7 @@ int main(void)
       cmocka_unit_test(each_kind_of_model_is_refused_by_the_field_that_tells),
       cmocka_unit_test(fields_of_other_kinds_that_are_off_refuse_nothing),
       cmocka_unit_test(an_unknown_family_is_told_which_are_known),
+      cmocka_unit_test(an_unknown_family_is_told_its_short_form_which_is_read),
       cmocka_unit_test(a_layer_of_another_kind_is_refused),
       cmocka_unit_test(text_that_is_no_json_object_is_unreadable),
       cmocka_unit_test(a_number_too_large_for_any_field_is_told_by_its_field),

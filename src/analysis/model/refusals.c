@@ -1,6 +1,7 @@
 /* What Headroom does not cover, recognised by the field that says so. */
 #include "analysis/model/families.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -167,6 +168,45 @@ static void list_families(char *text, size_t size)
   }
 }
 
+/* A size by the first of its names that is there and can be one; 0: none is. */
+static int64_t find_size(const hr_config *config, const char *const names[3])
+{
+  for (size_t i = 0; i < 3 && names[i]; i++) {
+    int64_t size = json_integer_value(json_object_get(config->json.object, names[i]));
+    if (size > 0)
+      return size;
+  }
+  return 0;
+}
+
+/* {"h":64,"a":8,"L":12,"v":1000,"d_ff":256} from fields that most families have, "" where h, a, L or v is not found. */
+static void suggest_short_form(const hr_config *config, char *text, size_t size)
+{
+  static const struct {
+    const char *letter;
+    bool needed;
+    const char *names[3];
+  } sizes[] = {{"h", true, {"hidden_size", "d_model", "n_embd"}},
+               {"a", true, {"num_attention_heads", "n_heads", "n_head"}},
+               {"L", true, {"num_hidden_layers", "n_layers", "n_layer"}},
+               {"v", true, {"vocab_size"}},
+               {"d_ff", false, {"intermediate_size", "ffn_dim", "n_inner"}},
+               {"kv_heads", false, {"num_key_value_heads"}},
+               {"head_dim", false, {"head_dim"}}};
+  size_t used = 0;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    int64_t found = find_size(config, sizes[i].names);
+    if (found > 0 && used < size) /* all seven fit */
+      used +=
+          (size_t)snprintf(text + used, size - used, "%s\"%s\":%" PRId64, used > 0 ? "," : "{", sizes[i].letter, found);
+    if (found == 0 && sizes[i].needed) {
+      text[0] = '\0';
+      return;
+    }
+  }
+  snprintf(text + used, size - used, "}");
+}
+
 hr_status hr_refuse_model_type(const hr_config *config, const char *field, const char *model_type)
 {
   char found[64];
@@ -177,8 +217,13 @@ hr_status hr_refuse_model_type(const hr_config *config, const char *field, const
     if (strcmp(type_rows[i].model_type, model_type) == 0)
       return refuse(config, field, found, type_rows[i].what);
   }
-  char known[220];
+  char known[220], form[200];
   list_families(known, sizeof known);
-  return hr_fail(config->json.error, HR_ERROR_UNSUPPORTED, "%s: %s: %s is not a family that Headroom reads (%s)",
-                 config->json.input, field, found, known);
+  suggest_short_form(config, form, sizeof form);
+  return hr_fail(
+      config->json.error, HR_ERROR_UNSUPPORTED,
+      "%s: %s: %s is not a family that Headroom reads; of a dense decoder give the short form (docs/models.md)"
+      "%s%s%s; families: %s",
+      config->json.input, field, found, form[0] ? ", here " : "", form,
+      form[0] ? " and \"mlp\":\"swiglu\" if its MLP is gated" : "", known);
 }
