@@ -195,36 +195,70 @@ static int group_of(const option_row *row, unsigned groups)
   return group;
 }
 
-/* "; gemm: …" at the end of a help text is said by that command alone. */
-static const char *help_for(const option_row *row, unsigned groups, char *text, size_t size)
+/* Whether a part of a help text is "NAME: …". */
+static bool is_part_of(const char *part, const char *name)
 {
-  static const char mark[] = "; gemm: ";
-  const char *end = strstr(row->help, mark);
-  if (!end)
-    return row->help;
-  bool gemm = (groups & GROUP_GEMM) != 0;
-  snprintf(text, size, "%.*s%s%s", (int)(end - row->help), row->help, gemm ? "; " : "",
-           gemm ? end + sizeof mark - 1 : "");
-  return text;
+  size_t length = strlen(name);
+  return strncmp(part, name, length) == 0 && strncmp(part + length, ": ", 2) == 0;
 }
 
-static void fill_tables(option_tables *tables, unsigned groups)
+static bool is_part_of_any(const char *part)
+{
+  static const char *const names[] = {
+#define CLI_COMMAND(name, arguments, groups, summary) #name,
+#include "commands.inc"
+#undef CLI_COMMAND
+      "else"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (is_part_of(part, names[i]))
+      return true;
+  }
+  return false;
+}
+
+static const char *next_part(const char *part)
+{
+  const char *end = strstr(part, "; ");
+  return end ? end + 2 : NULL;
+}
+
+/* The parts of a help text between "; " that this command says: those without a name, and its own or that of "else". */
+static void write_help(const char *help, const char *command, char *text, size_t size)
+{
+  const char *own = "else";
+  for (const char *part = help; part; part = next_part(part))
+    own = is_part_of(part, command) ? command : own;
+  size_t used = 0;
+  text[0] = '\0';
+  for (const char *part = help, *next; part; part = next) {
+    next = next_part(part);
+    bool named = is_part_of_any(part);
+    if (named && !is_part_of(part, own))
+      continue;
+    const char *words = named ? part + strlen(own) + 2 : part;
+    int length = next ? (int)(next - words) - 2 : (int)strlen(words);
+    if (used < size)
+      used += (size_t)snprintf(text + used, size - used, "%s%.*s", used > 0 ? "; " : "", length, words);
+  }
+}
+
+static void fill_tables(option_tables *tables, const cli_command *command)
 {
   const struct poptOption end = POPT_TABLEEND;
   struct poptOption *next[CLI_GROUP_COUNT];
   for (int i = 0; i < CLI_GROUP_COUNT; i++)
     next[i] = tables->options[i];
   for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-    int group = group_of(&rows[i], groups);
+    int group = group_of(&rows[i], command->groups);
+    write_help(rows[i].help, command->name, tables->help[i], sizeof tables->help[i]);
     if (group < CLI_GROUP_COUNT)
-      *next[group]++ =
-          (struct poptOption){.longName = rows[i].name,
-                              .shortName = rows[i].letter,
-                              .argInfo = rows[i].argument ? POPT_ARG_STRING : POPT_ARG_NONE,
-                              .arg = NULL,
-                              .val = i + 1,
-                              .descrip = help_for(&rows[i], groups, tables->help[i], sizeof tables->help[i]),
-                              .argDescrip = rows[i].argument};
+      *next[group]++ = (struct poptOption){.longName = rows[i].name,
+                                           .shortName = rows[i].letter,
+                                           .argInfo = rows[i].argument ? POPT_ARG_STRING : POPT_ARG_NONE,
+                                           .arg = NULL,
+                                           .val = i + 1,
+                                           .descrip = tables->help[i],
+                                           .argDescrip = rows[i].argument};
   }
   struct poptOption *group = tables->groups;
   for (int i = 0; i < CLI_GROUP_COUNT; i++) {
@@ -300,7 +334,7 @@ int cli_run_command(const cli_command *command, int argc, const char **argv)
   option_tables tables;
   char name[48];
   cli_run run = {.command = command};
-  fill_tables(&tables, command->groups);
+  fill_tables(&tables, command);
   snprintf(name, sizeof name, "headroom %s", command->name);
   argv[0] = name; /* the help's usage line shows it */
   poptContext context = poptGetContext("headroom", argc, argv, tables.groups, 0);
