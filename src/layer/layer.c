@@ -205,9 +205,9 @@ static bool has_time(const hr_measurement *m)
 static hr_status measure_alone(const layering *l, size_t index, const hr_measure_options *options,
                                hr_measurement *measured, hr_error *error)
 {
-  const hr_problem *problem = &l->problems[index];
-  return l->options.whole_only ? hr_measure_first_run(l->device, problem, options, measured, error)
-                               : hr_measure_sequence(l->device, problem, 1, options, measured, error);
+  const hr_sequence alone = {.problems = &l->problems[index], .count = 1};
+  return l->options.whole_only ? hr_measure_first_run(l->device, alone.problems, options, measured, error)
+                               : hr_measure_sequence(l->device, &alone, options, measured, error);
 }
 
 static hr_status measure_rows(layering *l, double start_ns, hr_error *error)
@@ -280,7 +280,8 @@ static hr_status measure_whole(layering *l, double start_ns, hr_error *error)
   double limit_ns = hr_budget_limit_ns(layer->measured_ns, whole_cost_ns(l), 1, left_ns);
   hr_measure_options options = options_of(l, limit_ns);
   hr_measurement measured;
-  hr_status status = hr_measure_sequence(l->device, l->problems, count, &options, &measured, error);
+  const hr_sequence all = {.problems = l->problems, .count = count};
+  hr_status status = hr_measure_sequence(l->device, &all, &options, &measured, error);
   if (status == HR_ERROR_INTERRUPTED)
     return HR_OK;
   if (status == HR_OK)

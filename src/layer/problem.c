@@ -72,7 +72,7 @@ static hr_status rows_problem(const hr_model *model, const hr_workload *workload
   if (rows.operation == HR_ROWS_ROTARY) /* the heads of a token are turned alike */
     rows.group = rows.rows / (workload->batch * rows.period);
   HR_TRY(hr_rows_check(&rows, error));
-  *problem = (hr_problem){.operation = HR_OPERATION_ROWS, .dtype = rows.dtype, .rows = rows};
+  *problem = hr_rows_problem(&rows);
   return HR_OK;
 }
 
@@ -81,8 +81,7 @@ static hr_status attention_problem(const hr_operator *op, hr_problem *problem, h
   if (op->pass != HR_PASS_FORWARD)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
   HR_TRY(hr_attention_check(&op->attention, error));
-  *problem =
-      (hr_problem){.operation = HR_OPERATION_ATTENTION, .dtype = op->attention.dtype, .attention = op->attention};
+  *problem = hr_attention_problem(&op->attention);
   return HR_OK;
 }
 
@@ -93,7 +92,7 @@ hr_status hr_layer_problem(const hr_model *model, const hr_workload *workload, c
   case HR_KIND_GEMM:
   case HR_KIND_BMM:
     HR_TRY(hr_gemm_check(&op->gemm, error));
-    *problem = (hr_problem){.operation = HR_OPERATION_GEMM, .dtype = op->gemm.dtype, .gemm = op->gemm};
+    *problem = hr_gemm_problem(&op->gemm);
     return HR_OK;
   case HR_KIND_ATTENTION: return attention_problem(op, problem, error);
   case HR_KIND_MEMORY: return rows_problem(model, workload, op, problem, error);

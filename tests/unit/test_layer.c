@@ -311,17 +311,16 @@ static void a_sequence_is_timed_as_one_of_all_its_work(void **state)
   gemm.m = gemm.n = gemm.k = 16; /* 2 · 16³ = 8192 FLOP */
   hr_rows rows = hr_rows_default();
   rows.rows = rows.columns = 16;
-  const hr_problem problems[] = {{.operation = HR_OPERATION_GEMM, .dtype = gemm.dtype, .gemm = gemm},
-                                 {.operation = HR_OPERATION_ROWS, .dtype = rows.dtype, .rows = rows},
-                                 {.operation = HR_OPERATION_GEMM, .dtype = gemm.dtype, .gemm = gemm}};
+  const hr_problem problems[] = {hr_gemm_problem(&gemm), hr_rows_problem(&rows), hr_gemm_problem(&gemm)};
+  const hr_sequence all = {.problems = problems, .count = 3}, first = {.problems = problems, .count = 1};
   hr_measure_options options = hr_measure_options_default();
   options.time_limit_ns = 1e8;
-  assert_ok(hr_measure_sequence(device, problems, 3, &options, &m, &error), error);
+  assert_ok(hr_measure_sequence(device, &all, &options, &m, &error), error);
   assert_true(m.samples > 0);
   assert_true(fabs(m.flops_per_s * m.median_ns * 1e-9 / 16384 - 1) < 1e-9);
   assert_true(fabs(m.bytes_per_s * m.median_ns * 1e-9 / (2 * 3 * 512 + 2 * 512) - 1) < 1e-9); /* 16² · 2 = 512 */
   assert_string_equal(m.kernel, "");
-  assert_ok(hr_measure_sequence(device, problems, 1, &options, &m, &error), error);
+  assert_ok(hr_measure_sequence(device, &first, &options, &m, &error), error);
   assert_string_equal(m.kernel, "gemm_reference");
   assert_true(m.rows_checked > 0);
   hr_device_close(device);

@@ -1,6 +1,7 @@
 /* Measuring, with kernels of the test's own in place of fast ones: no time is looked at. */
 #include "measure_doubles.h"
 
+#include "runtime/measure/sequence.h"
 #include "runtime/measure/subject.h"
 
 static void a_right_kernel_is_checked_and_timed(void **state)
@@ -78,7 +79,7 @@ static hr_status check_once(hr_device *device, const hr_gemm *gemm, const char *
                             hr_error *error)
 {
   hr_subject subject;
-  hr_problem problem = {.operation = HR_OPERATION_GEMM, .dtype = gemm->dtype, .gemm = *gemm};
+  hr_problem problem = hr_gemm_problem(gemm);
   hr_measure_options options = brief(kernel);
   options.warm = true; /* one set is enough */
   *m = (hr_measurement){.rows_checked = 0};
@@ -121,7 +122,7 @@ static void every_row_of_a_small_result_is_checked_and_none_twice(void **state)
     hr_measurement m = {.rows_checked = 0};
     hr_error error;
     hr_subject subject;
-    hr_problem problem = {.operation = HR_OPERATION_GEMM, .dtype = HR_FP32, .gemm = gemm};
+    hr_problem problem = hr_gemm_problem(&gemm);
     hr_measure_options options = brief("right");
     assert_ok(hr_subject_open(*state, &problem, &options, &subject, &error), error);
     assert_ok(hr_subject_check(&subject, 1, &m, &error), error);
@@ -325,6 +326,37 @@ static void pairs_go_by_turns(void **state)
   assert_true(c.ratio > 0 && c.ratio_low <= c.ratio && c.ratio <= c.ratio_high);
 }
 
+static void a_sequence_and_another_go_by_turns_each_by_its_own_kernel(void **state)
+{
+  hr_gemm gemm = small();
+  hr_problem problems[3];
+  gemm.n = 100, gemm.k = 60; /* long enough not to be run in groups */
+  for (int i = 0; i < 3; i++) {
+    gemm.m = 100 + i;
+    problems[i] = hr_gemm_problem(&gemm);
+  }
+  const hr_sequence two = {.problems = problems, .count = 2}, one = {&problems[2], 1, "right"};
+  hr_measure_options options = brief("right");
+  options.samples_min = options.samples_max = 12;
+  options.time_limit_ns = 1e10;
+  hr_comparison c;
+  hr_error error;
+  assert_ok(hr_measure_sequence_pair(*state, &two, &one, &options, &c, &error), error);
+  assert_int_equal(c.before.samples + c.before.discarded, 12);
+  assert_int_equal(c.before.rows_checked, 0);
+  assert_int_equal(c.after.rows_checked, 16);
+  assert_string_equal(c.before.kernel, "");
+  assert_string_equal(c.after.kernel, "right");
+  assert_true(runs >= 36 && runs < 4096);
+  for (int i = runs - 36; i < runs; i++)
+    assert_int_equal(order[i], 100 + (i - (runs - 36)) % 3);
+  assert_true(c.ratio > 0);
+  const hr_sequence wrong = {&problems[2], 1, "wrong"};
+  assert_ok(hr_measure_sequence_pair(*state, &two, &wrong, &options, &c, &error), error);
+  assert_true(c.before.samples > 0 && isnan(c.ratio));
+  assert_int_equal(c.after.status, HR_ERROR_WRONG_RESULT);
+}
+
 static void a_pair_runs_by_turns_before_it_is_timed_where_the_clock_depends_on_what_ran(void **state)
 {
   hr_device *device = *state;
@@ -385,6 +417,7 @@ int main(void)
       TEST(the_caller_can_stop),
       TEST(cold_runs_rotate_among_the_sets_and_warm_ones_do_not),
       TEST(pairs_go_by_turns),
+      TEST(a_sequence_and_another_go_by_turns_each_by_its_own_kernel),
       TEST(a_pair_runs_by_turns_before_it_is_timed_where_the_clock_depends_on_what_ran),
       TEST(where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time),
   };

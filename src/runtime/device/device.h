@@ -20,6 +20,11 @@ typedef struct hr_problem {
   hr_rows rows;
 } hr_problem;
 
+/** The problem of a product, of an attention call, of an operation on rows. */
+hr_problem hr_gemm_problem(const hr_gemm *gemm);
+hr_problem hr_attention_problem(const hr_attention *attention);
+hr_problem hr_rows_problem(const hr_rows *rows);
+
 #define HR_OPERANDS_MAX 5
 
 /** Operands of a problem, inputs first, the output last: A, B, C or Q, K, V, O, with ALiBi Q, K, V, slopes, O, or what

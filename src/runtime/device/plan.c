@@ -198,7 +198,7 @@ hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const cha
 hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan, hr_error *error)
 {
   HR_TRY(hr_gemm_check(gemm, error));
-  hr_problem problem = {.operation = HR_OPERATION_GEMM, .dtype = gemm->dtype, .gemm = *gemm};
+  hr_problem problem = hr_gemm_problem(gemm);
   return hr_plan_create(device, &problem, kernel, plan, error);
 }
 
@@ -244,14 +244,14 @@ hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, co
                             hr_error *error)
 {
   HR_TRY(hr_attention_check(attention, error));
-  hr_problem problem = {.operation = HR_OPERATION_ATTENTION, .dtype = attention->dtype, .attention = *attention};
+  hr_problem problem = hr_attention_problem(attention);
   return hr_plan_create(device, &problem, kernel, plan, error);
 }
 
 hr_status hr_plan_rows(hr_device *device, const hr_rows *rows, const char *kernel, hr_plan **plan, hr_error *error)
 {
   HR_TRY(hr_rows_check(rows, error));
-  hr_problem problem = {.operation = HR_OPERATION_ROWS, .dtype = rows->dtype, .rows = *rows};
+  hr_problem problem = hr_rows_problem(rows);
   return hr_plan_create(device, &problem, kernel, plan, error);
 }
 
@@ -374,6 +374,21 @@ static hr_operands attention_operands(const hr_attention *a)
   if (a->alibi)
     return (hr_operands){5, {q, k, v, (size_t)a->q_heads * sizeof(float), o}};
   return (hr_operands){4, {q, k, v, o}};
+}
+
+hr_problem hr_gemm_problem(const hr_gemm *gemm)
+{
+  return (hr_problem){.operation = HR_OPERATION_GEMM, .dtype = gemm->dtype, .gemm = *gemm};
+}
+
+hr_problem hr_attention_problem(const hr_attention *attention)
+{
+  return (hr_problem){.operation = HR_OPERATION_ATTENTION, .dtype = attention->dtype, .attention = *attention};
+}
+
+hr_problem hr_rows_problem(const hr_rows *rows)
+{
+  return (hr_problem){.operation = HR_OPERATION_ROWS, .dtype = rows->dtype, .rows = *rows};
 }
 
 hr_operands hr_problem_operands(const hr_problem *problem)

@@ -124,30 +124,35 @@ static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, doubl
 }
 
 /* What went wrong may be a result, for hr_timing_note(). */
-static hr_status open_and_run(hr_timing *timing, hr_device *device, const hr_problem *problems, size_t count,
-                              const hr_measure_options *o, double *first_ns, hr_error *reason)
+static hr_status open_and_run(hr_timing *timing, hr_device *device, const hr_sequence *sequence,
+                              const hr_measure_options *options, double *first_ns, hr_error *reason)
 {
+  hr_measure_options o = *options;
+  bool one = sequence->count == 1;
+  o.check = o.check && one;
+  o.kernel = sequence->kernel ? sequence->kernel : o.kernel;
   *timing->result = hr_no_measurement(HR_OK, "");
-  timing->result->warm = o->warm;
-  hr_status status = hr_subject_open_sequence(device, problems, count, o, &timing->subject, reason);
-  if (status == HR_OK && count == 1 && o->autotune > 1)
-    status = hr_subject_autotune(&timing->subject, o, timing->result, reason);
-  if (timing->subject.plan && count == 1) {
+  timing->result->warm = o.warm;
+  hr_status status =
+      hr_subject_open_sequence(device, sequence->problems, sequence->count, &o, &timing->subject, reason);
+  if (status == HR_OK && one && o.autotune > 1)
+    status = hr_subject_autotune(&timing->subject, &o, timing->result, reason);
+  if (timing->subject.plan && one) {
     hr_copy_text(timing->result->kernel, sizeof timing->result->kernel, hr_plan_kernel(timing->subject.plan));
     hr_copy_text(timing->result->configuration, sizeof timing->result->configuration,
                  hr_plan_configuration(timing->subject.plan));
     timing->result->workspace_bytes = (double)hr_plan_workspace_bytes(timing->subject.plan);
   }
   timing->result->buffer_sets = status == HR_OK ? timing->subject.sets : 0;
-  return status == HR_OK ? check_first_run(timing, o, first_ns, reason) : status;
+  return status == HR_OK ? check_first_run(timing, &o, first_ns, reason) : status;
 }
 
-static hr_status begin(hr_timing *timing, hr_device *device, const hr_problem *problems, size_t count,
-                       const hr_measure_options *o, hr_error *error)
+static hr_status begin(hr_timing *timing, hr_device *device, const hr_sequence *sequence, const hr_measure_options *o,
+                       hr_error *error)
 {
   double first_ns = 0;
   hr_error reason = {.message = ""};
-  hr_status status = open_and_run(timing, device, problems, count, o, &first_ns, &reason);
+  hr_status status = open_and_run(timing, device, sequence, o, &first_ns, &reason);
   if (status == HR_OK && !(timing->samples = malloc((size_t)o->samples_max * sizeof *timing->samples)))
     status = hr_fail(&reason, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " samples", o->samples_max);
   if (status == HR_OK)
@@ -215,9 +220,8 @@ static hr_status time_alone(hr_timing *timing, const hr_measure_options *o, hr_e
                         error);
 }
 
-/* Times one or two subjects of `count` problems each. Where one of two has no time the other is timed alone. `ratio`
- * may be NULL. */
-static hr_status measure(hr_device *device, const hr_problem *problems, int subjects, size_t count,
+/* Times one sequence, or two by turns. Where one of two has no time the other is timed alone. `ratio` may be NULL. */
+static hr_status measure(hr_device *device, const hr_sequence *const *sequences, int subjects,
                          const hr_measure_options *options, hr_measurement **results, hr_median *ratio, hr_error *error)
 {
   hr_measure_options o = options ? *options : hr_measure_options_default();
@@ -228,7 +232,7 @@ static hr_status measure(hr_device *device, const hr_problem *problems, int subj
   if (status == HR_OK)
     status = hr_device_settle(device, &o, error);
   for (int i = 0; i < subjects && status == HR_OK; i++)
-    status = begin(&timings[i], device, &problems[(size_t)i * count], count, &o, error);
+    status = begin(&timings[i], device, sequences[i], &o, error);
   if (status == HR_OK && subjects == 2)
     status = hr_sampling_warm_up_pair(timings, &o, error);
   if (status == HR_OK)
@@ -246,33 +250,51 @@ static hr_status measure(hr_device *device, const hr_problem *problems, int subj
   return status;
 }
 
-static hr_problem gemm_problem(const hr_gemm *gemm)
+hr_status hr_measure_sequence(hr_device *device, const hr_sequence *sequence, const hr_measure_options *options,
+                              hr_measurement *measurement, hr_error *error)
 {
-  return (hr_problem){.operation = HR_OPERATION_GEMM, .dtype = gemm->dtype, .gemm = *gemm};
+  return measure(device, &sequence, 1, options, &measurement, NULL, error);
+}
+
+hr_status hr_measure_sequence_pair(hr_device *device, const hr_sequence *before, const hr_sequence *after,
+                                   const hr_measure_options *options, hr_comparison *comparison, hr_error *error)
+{
+  const hr_sequence *sequences[2] = {before, after};
+  hr_measurement *results[2] = {&comparison->before, &comparison->after};
+  hr_median ratio = {(double)NAN, (double)NAN, (double)NAN};
+  HR_TRY(measure(device, sequences, 2, options, results, &ratio, error));
+  comparison->ratio = ratio.value;
+  comparison->ratio_low = ratio.low;
+  comparison->ratio_high = ratio.high;
+  return HR_OK;
+}
+
+static hr_status measure_one(hr_device *device, hr_problem problem, const hr_measure_options *options,
+                             hr_measurement *measurement, hr_error *error)
+{
+  const hr_sequence one = {.problems = &problem, .count = 1};
+  return hr_measure_sequence(device, &one, options, measurement, error);
 }
 
 hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const hr_measure_options *options,
                           hr_measurement *measurement, hr_error *error)
 {
   HR_TRY(hr_gemm_check(gemm, error));
-  hr_problem problem = gemm_problem(gemm);
-  return measure(device, &problem, 1, 1, options, &measurement, NULL, error);
+  return measure_one(device, hr_gemm_problem(gemm), options, measurement, error);
 }
 
 hr_status hr_measure_attention(hr_device *device, const hr_attention *attention, const hr_measure_options *options,
                                hr_measurement *measurement, hr_error *error)
 {
   HR_TRY(hr_attention_check(attention, error));
-  hr_problem problem = {.operation = HR_OPERATION_ATTENTION, .dtype = attention->dtype, .attention = *attention};
-  return measure(device, &problem, 1, 1, options, &measurement, NULL, error);
+  return measure_one(device, hr_attention_problem(attention), options, measurement, error);
 }
 
 hr_status hr_measure_rows(hr_device *device, const hr_rows *rows, const hr_measure_options *options,
                           hr_measurement *measurement, hr_error *error)
 {
   HR_TRY(hr_rows_check(rows, error));
-  hr_problem problem = {.operation = HR_OPERATION_ROWS, .dtype = rows->dtype, .rows = *rows};
-  return measure(device, &problem, 1, 1, options, &measurement, NULL, error);
+  return measure_one(device, hr_rows_problem(rows), options, measurement, error);
 }
 
 hr_status hr_measure_gemm_pair(hr_device *device, const hr_gemm *before, const hr_gemm *after,
@@ -280,22 +302,9 @@ hr_status hr_measure_gemm_pair(hr_device *device, const hr_gemm *before, const h
 {
   HR_TRY(hr_gemm_check(before, error));
   HR_TRY(hr_gemm_check(after, error));
-  hr_problem problems[2] = {gemm_problem(before), gemm_problem(after)};
-  hr_measurement *results[2] = {&comparison->before, &comparison->after};
-  hr_median ratio = {(double)NAN, (double)NAN, (double)NAN};
-  HR_TRY(measure(device, problems, 2, 1, options, results, &ratio, error));
-  comparison->ratio = ratio.value;
-  comparison->ratio_low = ratio.low;
-  comparison->ratio_high = ratio.high;
-  return HR_OK;
-}
-
-hr_status hr_measure_sequence(hr_device *device, const hr_problem *problems, size_t count,
-                              const hr_measure_options *options, hr_measurement *measurement, hr_error *error)
-{
-  hr_measure_options o = options ? *options : hr_measure_options_default();
-  o.check = o.check && count == 1;
-  return measure(device, problems, 1, count, &o, &measurement, NULL, error);
+  const hr_problem problems[2] = {hr_gemm_problem(before), hr_gemm_problem(after)};
+  const hr_sequence sides[2] = {{.problems = &problems[0], .count = 1}, {.problems = &problems[1], .count = 1}};
+  return hr_measure_sequence_pair(device, &sides[0], &sides[1], options, comparison, error);
 }
 
 hr_status hr_measure_first_run(hr_device *device, const hr_problem *problem, const hr_measure_options *options,
@@ -304,9 +313,10 @@ hr_status hr_measure_first_run(hr_device *device, const hr_problem *problem, con
   hr_measure_options o = options ? *options : hr_measure_options_default();
   HR_TRY(check_options(&o, error));
   hr_timing timing = {.result = measurement};
+  const hr_sequence one = {.problems = problem, .count = 1};
   double first_ns = 0;
   hr_error reason = {.message = ""};
-  hr_status status = open_and_run(&timing, device, problem, 1, &o, &first_ns, &reason);
+  hr_status status = open_and_run(&timing, device, &one, &o, &first_ns, &reason);
   timing.timed = status == HR_OK;
   status = hr_timing_note(&timing, status, &reason, error);
   if (timing.timed)
