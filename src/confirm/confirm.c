@@ -128,7 +128,7 @@ static void add_rows(const hr_confirming *c, size_t finding, hr_confirmation *co
 {
   for (size_t i = 0; i < c->after.operators.count; i++) {
     const hr_operator *after = &c->after.operators.items[i];
-    const hr_operator *before = hr_operators_find(&c->before.operators, after->id, after->pass);
+    const hr_operator *before = hr_confirm_counterpart(&c->before.operators, &c->after.operators, after);
     if (!before || !hr_is_product(after) || !hr_is_product(before))
       continue;
     const hr_confirm_job *job = hr_confirm_pair(c, &before->gemm, &after->gemm);

@@ -49,6 +49,10 @@ double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job);
 bool hr_same_gemm(const hr_gemm *a, const hr_gemm *b);
 bool hr_is_product(const hr_operator *op);
 
+/** What an operator of `of` is in the other list: that of the same id and pass and, where layers are of several kinds
+ *  (with a sliding window and without), of the same kind: at the same place among them, or the last. NULL if none. */
+const hr_operator *hr_confirm_counterpart(const hr_operators *in, const hr_operators *of, const hr_operator *op);
+
 /** The pair of these two; NULL if none. */
 const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_gemm *before, const hr_gemm *after);
 

@@ -48,7 +48,7 @@ static double ratio_of(const hr_confirm_job *pair, ratio_end end)
  * machine between this pair and another measurement cancels out. */
 static double product_after(const hr_confirming *c, const hr_operator *op, ratio_end end)
 {
-  const hr_operator *before = hr_operators_find(&c->before.operators, op->id, op->pass);
+  const hr_operator *before = hr_confirm_counterpart(&c->before.operators, &c->after.operators, op);
   if (!before || !hr_is_product(before) || hr_same_gemm(&before->gemm, &op->gemm))
     return measured_before(c, &op->gemm);
   return measured_before(c, &before->gemm) / ratio_of(hr_confirm_pair(c, &before->gemm, &op->gemm), end);
@@ -58,7 +58,7 @@ static double product_after(const hr_confirming *c, const hr_operator *op, ratio
  * prediction. */
 static double attention_after(const hr_confirming *c, const hr_operator *op, double predicted_ns)
 {
-  const hr_operator *before = hr_operators_find(&c->before.operators, op->id, op->pass);
+  const hr_operator *before = hr_confirm_counterpart(&c->before.operators, &c->after.operators, op);
   return before && same_attention(&before->attention, &op->attention) ? predicted_ns : (double)NAN;
 }
 
@@ -122,7 +122,7 @@ static bool changes_a_product(const hr_confirming *c)
   for (int side = 0; side < 2; side++) {
     for (size_t i = 0; i < sides[side]->count; i++) {
       const hr_operator *op = &sides[side]->items[i];
-      const hr_operator *other = hr_operators_find(sides[1 - side], op->id, op->pass);
+      const hr_operator *other = hr_confirm_counterpart(sides[1 - side], sides[side], op);
       if (hr_is_product(op) && (!other || !hr_same_gemm(&other->gemm, &op->gemm)))
         return true;
     }

@@ -18,6 +18,23 @@ bool hr_is_product(const hr_operator *op)
   return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
 }
 
+const hr_operator *hr_confirm_counterpart(const hr_operators *in, const hr_operators *of, const hr_operator *op)
+{
+  size_t place = 0;
+  const hr_operator *found = NULL;
+  for (const hr_operator *other = of->items; other < op; other++)
+    place += other->id == op->id && other->pass == op->pass;
+  for (size_t i = 0; i < in->count; i++) {
+    const hr_operator *other = &in->items[i];
+    if (other->id != op->id || other->pass != op->pass)
+      continue;
+    found = other;
+    if (place-- == 0)
+      break;
+  }
+  return found;
+}
+
 /* ---- jobs ---- */
 
 const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_gemm *before, const hr_gemm *after)
@@ -70,7 +87,7 @@ static hr_status add_subject_jobs(hr_confirming *c, hr_error *error)
     const hr_operator *after = &c->after.operators.items[i];
     if (!hr_is_product(after))
       continue;
-    const hr_operator *before = hr_operators_find(&c->before.operators, after->id, after->pass);
+    const hr_operator *before = hr_confirm_counterpart(&c->before.operators, &c->after.operators, after);
     bool matched = before && hr_is_product(before);
     if (matched && hr_same_gemm(&before->gemm, &after->gemm))
       continue;

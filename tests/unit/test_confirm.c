@@ -149,6 +149,23 @@ static void gains_of_a_changed_batch_are_per_token(void **state)
   free_all(c, advice, device);
 }
 
+static void layers_with_a_window_are_held_against_layers_with_a_window(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  advice->model.window = 16, advice->model.window_layers = 1;
+  advice->workload.phase = HR_PHASE_DECODE, advice->workload.context = 64;
+  hr_finding *finding = add_finding(advice, "logit");
+  finding->model.vocabulary = 128;
+  hr_confirming *c = choose(device, advice, 1e12);
+  /* qkv, score and over value of 64 and of 16 keys, projection, up, down; the logits, which alone change */
+  assert_int_equal(c->job_count, 9);
+  for (size_t i = 0; i < 9; i++)
+    assert_true(c->jobs[i].pair == (i == 8));
+  free_all(c, advice, device);
+}
+
 static void what_only_a_prediction_could_answer_has_no_measured_gain(void **state)
 {
   (void)state;
@@ -356,6 +373,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_step_is_put_together_from_products_and_the_ratio_of_the_changed_one),
       cmocka_unit_test(gains_of_a_changed_batch_are_per_token),
+      cmocka_unit_test(layers_with_a_window_are_held_against_layers_with_a_window),
       cmocka_unit_test(what_only_a_prediction_could_answer_has_no_measured_gain),
       cmocka_unit_test(a_product_without_a_time_is_named_as_the_reason),
       cmocka_unit_test(sizes_shrink_by_batch_first_and_keep_the_alignment_of_a_length),
