@@ -72,7 +72,7 @@ fi
 headroom=$built/headroom
 
 step devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
-for test in test_device test_cuda test_attention_memory; do
+for test in test_device test_cuda test_attention_memory test_confirm_attention; do
   [ -x "$built/tests/$test" ] && step "$test" 120 "$built/tests/$test"
 done
 # Most of these wait for NVRTC or for the host's float64.

@@ -9,10 +9,13 @@
 extern "C" {
 #endif
 
-/** One product of the model as it is and as a finding suggests. Times are of one execution. */
+#define HR_CONFIRMATION_REPLACED_MAX 2
+
+/** One operator as a finding suggests it, and what the model has in its place. Times are of one execution. */
 typedef struct hr_confirmation_row {
-  size_t finding; /* index into advice->findings; SIZE_MAX: the combined suggestion */
-  hr_operator before, after;
+  size_t finding;      /* index into advice->findings; SIZE_MAX: the combined suggestion */
+  size_t before_count; /* 1; where a fused attention replaces products 2: score and over-value, as one */
+  hr_operator before[HR_CONFIRMATION_REPLACED_MAX], after;
   double predicted_before_ns, predicted_after_ns; /* at the measured size */
   hr_comparison comparison;
 } hr_confirmation_row;
@@ -26,7 +29,7 @@ typedef struct hr_confirmed {
   double measured_gain_low,
       measured_gain_high; /* with every ratio at the end of its interval that is worse or better */
   hr_status status;       /* HR_OK, or why there is no measured gain */
-  char reason[160];       /* the detail when status is not HR_OK */
+  char reason[224];       /* the detail when status is not HR_OK */
 } hr_confirmed;
 
 typedef struct hr_confirmation {
@@ -40,17 +43,21 @@ typedef struct hr_confirmation {
   hr_confirmed *findings;    /* owned by the confirmation; in the order of advice->findings */
 } hr_confirmation;
 
-/** Measures every product that a finding changes, as it is and as suggested, interleaved, on `device`, and sets
- *  measured_gain and measured_operator_gain of the findings. A product is measured once for all findings that have it;
- *  its time as suggested is its time as it is over the ratio of the pair, so that a drift of the machine cancels out.
- *  Products that no finding changes are measured alone. Operators without a product (norms, softmax) and all-reduces
- *  enter with their predicted time. What changes no product, or changes a fused attention, has no measured gain.
+/** Measures every product and every forward call of fused attention that a finding changes, as it is and as suggested,
+ *  interleaved, on `device`, and sets measured_gain and measured_operator_gain of the findings. A pair is measured once
+ *  for all findings that have it; the time as suggested is the time as it is over the ratio of the pair, so that a
+ *  drift of the machine cancels out. Fused attention runs in the best kernel that keeps the scores on the chip
+ *  ("attention_flash"); where it replaces score and over-value, these are its other half, run as one. Products and
+ *  fused attention that no finding changes are measured alone. Operators without a product (norms, softmax),
+ *  all-reduces and fused attention's backward pass, which no kernel computes, enter with their predicted time, and so
+ *  does an unchanged fused attention that the device has no kernel for. There is no measured gain, and a reason, where
+ *  nothing that is measured changes, where that backward pass does, and where something has no time.
  *
  *  `device` is the one that advice->hardware describes. `budget_ns`: about how long it may take in all; 0: one minute.
  *  Where the asked size is too large for that or for the memory that is free, batch and then sequence are halved.
  *  `progress` may be NULL; when it stops the work, the function returns HR_OK with complete = false. The caller owns
  *  *confirmation and gives it back with hr_confirmation_free(). Errors of hr_predict_step() and
- *  HR_ERROR_OUT_OF_MEMORY; what goes wrong with one product is in its row. */
+ *  HR_ERROR_OUT_OF_MEMORY; what goes wrong with one operator is in its row. */
 HR_API hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_progress_fn progress,
                             void *context, hr_confirmation **confirmation, hr_error *error);
 

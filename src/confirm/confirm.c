@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "budget/budget.h"
 #include "runtime/device/clock.h"
+#include "runtime/measure/sequence.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #define PRECISION 0.01
 #define TRIAL_NS 1e8 /* a run of the product that is tried first */
 #define TRIAL_LIMIT_NS 5e9
+#define FUSED_KERNELS "attention_flash" /* those that keep the scores on the chip, as what is predicted does */
 
 /* What the caller's progress function hears, and what it said. */
 typedef struct progress_state {
@@ -33,8 +35,11 @@ static int report(void *context)
 
 static void name_job(const hr_confirm_job *job, char *what, size_t size)
 {
-  const hr_gemm *g = &job->before;
-  snprintf(what, size, "%s %" PRId64 " × %" PRId64 " × %" PRId64, hr_operator_id_name(job->id), g->m, g->n, g->k);
+  const hr_operator *op = job->pair ? &job->after : &job->before[0];
+  const hr_attention *a = &op->attention;
+  bool fused = op->kind == HR_KIND_ATTENTION;
+  snprintf(what, size, "%s %" PRId64 " × %" PRId64 " × %" PRId64, hr_operator_id_name(op->id),
+           fused ? a->q_len : op->gemm.m, fused ? a->kv_len : op->gemm.n, fused ? a->qk_dim : op->gemm.k);
 }
 
 static double limit_of(const hr_confirming *c, size_t index, double left_ns)
@@ -46,13 +51,15 @@ static double limit_of(const hr_confirming *c, size_t index, double left_ns)
   return hr_budget_limit_ns(hr_confirm_run_ns(c, job), reserved, c->job_count - index, left_ns) / (job->pair ? 2 : 1);
 }
 
-/* The job whose run comes nearest to TRIAL_NS from below; the shortest where all are longer. */
+/* The job of products whose run comes nearest to TRIAL_NS from below; the shortest where all are longer. */
 static const hr_confirm_job *trial_job(const hr_confirming *c)
 {
   const hr_confirm_job *best = NULL;
   for (size_t i = 0; i < c->job_count; i++) {
     const hr_confirm_job *job = &c->jobs[i];
     double now = job->estimate_ns, found = best ? best->estimate_ns : 0;
+    if (job->before[0].kind == HR_KIND_ATTENTION)
+      continue;
     if (!best || (found > TRIAL_NS ? now < found : now > found && now <= TRIAL_NS))
       best = job;
   }
@@ -76,13 +83,27 @@ static hr_status try_speed(hr_confirming *c, progress_state *state, hr_error *er
   options.context = state;
   hr_prediction predicted;
   hr_measurement measured;
-  HR_TRY(hr_predict_gemm(&c->advice->hardware, &job->before, &predicted, error));
-  hr_status status = hr_measure_gemm(c->device, &job->before, &options, &measured, error);
+  HR_TRY(hr_predict_gemm(&c->advice->hardware, &job->before[0].gemm, &predicted, error));
+  hr_status status = hr_measure_gemm(c->device, &job->before[0].gemm, &options, &measured, error);
   if (status == HR_OK && measured.median_ns > 0)
     c->slowdown = measured.median_ns / predicted.time_ns;
   else if (status == HR_OK && measured.status == HR_ERROR_TIMEOUT)
     c->slowdown = TRIAL_LIMIT_NS / predicted.time_ns;
   return status == HR_ERROR_INTERRUPTED ? HR_OK : status;
+}
+
+/* One side of a job. The operators come from predicted steps, so that they have been checked. */
+typedef struct side {
+  hr_problem problems[HR_CONFIRMATION_REPLACED_MAX];
+  hr_sequence sequence;
+} side;
+
+static void make_side(side *s, const hr_operator *operators, size_t count)
+{
+  bool fused = operators[0].kind == HR_KIND_ATTENTION;
+  for (size_t i = 0; i < count; i++)
+    s->problems[i] = fused ? hr_attention_problem(&operators[i].attention) : hr_gemm_problem(&operators[i].gemm);
+  s->sequence = (hr_sequence){s->problems, count, fused ? FUSED_KERNELS : NULL};
 }
 
 static hr_status run_job(hr_confirming *c, hr_confirm_job *job, double limit_ns, progress_state *state, hr_error *error)
@@ -92,8 +113,12 @@ static hr_status run_job(hr_confirming *c, hr_confirm_job *job, double limit_ns,
   options.precision = PRECISION;
   options.cancelled = report;
   options.context = state;
-  HR_TRY(job->pair ? hr_measure_gemm_pair(c->device, &job->before, &job->after, &options, &job->result, error)
-                   : hr_measure_gemm(c->device, &job->before, &options, &job->result.before, error));
+  side before, after;
+  make_side(&before, job->before, job->before_count);
+  make_side(&after, &job->after, 1);
+  HR_TRY(job->pair
+             ? hr_measure_sequence_pair(c->device, &before.sequence, &after.sequence, &options, &job->result, error)
+             : hr_measure_sequence(c->device, &before.sequence, &options, &job->result.before, error));
   job->done = true;
   return HR_OK;
 }
@@ -123,25 +148,25 @@ static hr_status run_jobs(hr_confirming *c, progress_state *state, bool *complet
 
 /* ---- the result ---- */
 
-/* One row for each product that the subject at hand changes and that was timed. c->after is its step. */
+/* One row for each operator that the subject at hand changes and that was timed. c->after is its step. */
 static void add_rows(const hr_confirming *c, size_t finding, hr_confirmation *confirmation)
 {
   for (size_t i = 0; i < c->after.operators.count; i++) {
     const hr_operator *after = &c->after.operators.items[i];
-    const hr_operator *before = hr_confirm_counterpart(&c->before.operators, &c->after.operators, after);
-    if (!before || !hr_is_product(after) || !hr_is_product(before))
-      continue;
-    const hr_confirm_job *job = hr_confirm_pair(c, &before->gemm, &after->gemm);
+    const hr_confirm_replaced before = hr_confirm_replaces(c, after);
+    const hr_confirm_job *job = hr_confirm_is_timed(after) ? hr_confirm_pair(c, &before, after) : NULL;
     if (!job || !job->done)
       continue;
-    size_t at = (size_t)(before - c->before.operators.items);
-    confirmation->rows[confirmation->count++] =
-        (hr_confirmation_row){.finding = finding,
-                              .before = *before,
-                              .after = *after,
-                              .predicted_before_ns = c->before.predictions[at].time_ns,
-                              .predicted_after_ns = c->after.predictions[i].time_ns,
-                              .comparison = job->result};
+    hr_confirmation_row *row = &confirmation->rows[confirmation->count++];
+    *row = (hr_confirmation_row){.finding = finding,
+                                 .before_count = before.count,
+                                 .after = *after,
+                                 .predicted_after_ns = c->after.predictions[i].time_ns,
+                                 .comparison = job->result};
+    for (size_t at = 0; at < before.count; at++) {
+      row->before[at] = *before.items[at];
+      row->predicted_before_ns += c->before.predictions[before.items[at] - c->before.operators.items].time_ns;
+    }
   }
 }
 

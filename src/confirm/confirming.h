@@ -1,16 +1,24 @@
-/* What the steps of a confirmation share: which products are timed, at which size, and what follows from them. */
+/* What the steps of a confirmation share: what is timed, at which size, and what follows from it. */
 #ifndef HR_CONFIRM_CONFIRMING_H
 #define HR_CONFIRM_CONFIRMING_H
 
 #include <headroom/confirm.h>
 
-/** One thing to time: a product alone, or a pair of which the first is the shape as it is. */
+/** What an operator of a changed step takes the place of in the step as it is: one operator, or of a fused attention
+ *  where there is none the two products that it replaces. */
+typedef struct hr_confirm_replaced {
+  size_t count;
+  const hr_operator *items[HR_CONFIRMATION_REPLACED_MAX];
+} hr_confirm_replaced;
+
+/** One thing to time: an operator alone, or a pair of which the first is the shape as it is. */
 typedef struct hr_confirm_job {
-  hr_operator_id id;
-  hr_gemm before, after; /* `after` holds for pairs only */
+  size_t before_count;
+  hr_operator before[HR_CONFIRMATION_REPLACED_MAX];
+  hr_operator after; /* of pairs only */
   bool pair, done;
   double estimate_ns;   /* predicted: one execution of each */
-  hr_comparison result; /* of a product alone: result.before */
+  hr_comparison result; /* of an operator alone: result.before */
 } hr_confirm_job;
 
 /** A finding that has a change, at the measured size. */
@@ -24,14 +32,14 @@ typedef struct hr_confirming {
   hr_device *device;
   hr_advice *advice;
   double budget_ns;
-  double slowdown;      /* how much longer products take than predicted, found by a trial (1 before) */
+  double slowdown;      /* how much longer a product takes than predicted, found by a trial (1 before) */
   double asked_ns;      /* what the size asked for would take */
   bool memory_short;    /* whether it would also take more memory than is free */
   hr_workload workload; /* the shape as it is, at the measured size */
   size_t subject_count;
   hr_confirm_subject subjects[HR_FINDINGS_MAX + 1];
   size_t job_count, job_capacity;
-  hr_confirm_job *jobs;  /* owned; products alone first */
+  hr_confirm_job *jobs;  /* owned; operators alone first */
   hr_step before, after; /* steps at the measured size; `after` is of the subject at hand */
 } hr_confirming;
 
@@ -42,19 +50,34 @@ void hr_confirm_list(hr_confirming *c);
  *  and before. (jobs.c) */
 hr_status hr_confirm_choose(hr_confirming *c, hr_error *error);
 
-/** About how long one execution of each of a job's products takes here, and the job in all, ns. */
+/** About how long one execution of each of a job's operators takes here, and the job in all, ns. */
 double hr_confirm_run_ns(const hr_confirming *c, const hr_confirm_job *job);
 double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job);
 
-bool hr_same_gemm(const hr_gemm *a, const hr_gemm *b);
-bool hr_is_product(const hr_operator *op);
+/** Whether an operator is timed: products, and the forward pass of a fused attention. (changes.c) */
+bool hr_confirm_is_timed(const hr_operator *op);
+
+/** Whether two operators are the same work. (changes.c) */
+bool hr_confirm_same(const hr_operator *a, const hr_operator *b);
 
 /** What an operator of `of` is in the other list: that of the same id and pass and, where layers are of several kinds
- *  (with a sliding window and without), of the same kind: at the same place among them, or the last. NULL if none. */
+ *  (with a sliding window and without), of the same kind: at the same place among them, or the last. NULL if none.
+ *  (changes.c) */
 const hr_operator *hr_confirm_counterpart(const hr_operators *in, const hr_operators *of, const hr_operator *op);
 
-/** The pair of these two; NULL if none. */
-const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_gemm *before, const hr_gemm *after);
+/** What an operator of c->after takes the place of in c->before; count 0: nothing. (changes.c) */
+hr_confirm_replaced hr_confirm_replaces(const hr_confirming *c, const hr_operator *after);
+
+/** Whether an operator of c->after is the one that it takes the place of. (changes.c) */
+bool hr_confirm_unchanged(const hr_confirm_replaced *replaced, const hr_operator *after);
+
+/** The pair of an operator of c->after and what it takes the place of; NULL if none. (jobs.c) */
+const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_confirm_replaced *before,
+                                      const hr_operator *after);
+
+/** What one operator of the step as it is was timed by, alone or in the first pair that has it as its whole first half:
+ *  one that has a time before others. NULL if none. (jobs.c) */
+const hr_confirm_job *hr_confirm_job_of(const hr_confirming *c, const hr_operator *before);
 
 /** The gains of a subject from the jobs that are done; `after` is overwritten. (gains.c) */
 hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *subject, hr_confirmed *confirmed,

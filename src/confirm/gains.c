@@ -1,4 +1,4 @@
-/* From times of products to gains of operators and of the step. */
+/* From measured times to gains of operators and of the step. */
 #include "confirm/confirming.h"
 
 #include "base/checked.h"
@@ -17,23 +17,25 @@ typedef struct step_time {
   double whole_ns, main_ns;
 } step_time;
 
-static bool same_attention(const hr_attention *a, const hr_attention *b)
+static bool has_time(const hr_confirm_job *job)
 {
-  return a->batch == b->batch && a->q_len == b->q_len && a->kv_len == b->kv_len && a->q_heads == b->q_heads &&
-         a->k_heads == b->k_heads && a->v_heads == b->v_heads && a->qk_dim == b->qk_dim && a->v_dim == b->v_dim &&
-         a->dtype == b->dtype && a->mask == b->mask && a->window == b->window && a->scale == b->scale &&
-         a->softcap == b->softcap && a->alibi == b->alibi;
+  return job && job->done && job->result.before.median_ns > 0;
 }
 
-/* The time of a product of the shape as it is: measured alone, or in the first pair that has it. */
-static double measured_before(const hr_confirming *c, const hr_gemm *gemm)
+/* The time of an operator of the shape as it is: measured alone, or in the first pair that has it. */
+static double measured_before(const hr_confirming *c, const hr_operator *op)
 {
-  for (size_t i = 0; i < c->job_count; i++) {
-    const hr_confirm_job *job = &c->jobs[i];
-    if (job->done && hr_same_gemm(&job->before, gemm) && job->result.before.median_ns > 0)
-      return job->result.before.median_ns;
-  }
-  return (double)NAN;
+  const hr_confirm_job *job = hr_confirm_job_of(c, op);
+  return has_time(job) ? job->result.before.median_ns : (double)NAN;
+}
+
+/* A fused attention that the device has no kernel for enters with its predicted time while it stays as it is. */
+static double time_before(const hr_confirming *c, const hr_operator *op, double predicted_ns)
+{
+  const hr_confirm_job *job = hr_confirm_job_of(c, op);
+  bool no_kernel = op->kind == HR_KIND_ATTENTION && job && job->done && !has_time(job) &&
+                   job->result.before.status == HR_ERROR_UNSUPPORTED;
+  return no_kernel ? predicted_ns : measured_before(c, op);
 }
 
 static double ratio_of(const hr_confirm_job *pair, ratio_end end)
@@ -44,22 +46,19 @@ static double ratio_of(const hr_confirm_job *pair, ratio_end end)
   return ratios[end];
 }
 
-/* A changed product's time is its time as it is over the ratio: both were taken by turns, so that a drift of the
- * machine between this pair and another measurement cancels out. */
-static double product_after(const hr_confirming *c, const hr_operator *op, ratio_end end)
+/* A changed operator's time is the time of what it takes the place of over the ratio: both were taken by turns, so that
+ * a drift of the machine between this pair and another measurement cancels out. */
+static double time_after(const hr_confirming *c, const hr_operator *op, double predicted_ns, ratio_end end)
 {
-  const hr_operator *before = hr_confirm_counterpart(&c->before.operators, &c->after.operators, op);
-  if (!before || !hr_is_product(before) || hr_same_gemm(&before->gemm, &op->gemm))
-    return measured_before(c, &op->gemm);
-  return measured_before(c, &before->gemm) / ratio_of(hr_confirm_pair(c, &before->gemm, &op->gemm), end);
-}
-
-/* Fused attention enters with its predicted time while it stays as it is; a change of it would only repeat the
- * prediction. */
-static double attention_after(const hr_confirming *c, const hr_operator *op, double predicted_ns)
-{
-  const hr_operator *before = hr_confirm_counterpart(&c->before.operators, &c->after.operators, op);
-  return before && same_attention(&before->attention, &op->attention) ? predicted_ns : (double)NAN;
+  const hr_confirm_replaced before = hr_confirm_replaces(c, op);
+  if (hr_confirm_unchanged(&before, op))
+    return time_before(c, op, predicted_ns);
+  if (before.count == 0)
+    return measured_before(c, op);
+  double before_ns = 0;
+  for (size_t i = 0; i < before.count; i++)
+    before_ns += measured_before(c, before.items[i]);
+  return before_ns / ratio_of(hr_confirm_pair(c, &before, op), end);
 }
 
 static double stretch_of(const hr_model *model, const hr_workload *workload)
@@ -80,13 +79,9 @@ static double time_of(const hr_confirming *c, const hr_step *step, size_t index,
 {
   const hr_operator *op = &step->operators.items[index];
   double predicted_ns = step->predictions[index].time_ns;
-  if (source == TIME_PREDICTED)
+  if (source == TIME_PREDICTED || !hr_confirm_is_timed(op))
     return predicted_ns;
-  if (hr_is_product(op))
-    return source == TIME_BEFORE ? measured_before(c, &op->gemm) : product_after(c, op, end);
-  if (op->kind == HR_KIND_ATTENTION && source == TIME_AFTER)
-    return attention_after(c, op, predicted_ns);
-  return predicted_ns;
+  return source == TIME_BEFORE ? time_before(c, op, predicted_ns) : time_after(c, op, predicted_ns, end);
 }
 
 static step_time sum_step(const hr_confirming *c, const hr_step *step, double stretch, const hr_finding *finding,
@@ -116,44 +111,57 @@ static double gain(double before_ns, const hr_workload *before, double after_ns,
   return isfinite(value) ? value : (double)NAN;
 }
 
-static bool changes_a_product(const hr_confirming *c)
+/* Whether the subject at hand changes an operator that `counts`. */
+static bool changes(const hr_confirming *c, bool (*counts)(const hr_operator *op))
 {
   const hr_operators *sides[2] = {&c->before.operators, &c->after.operators};
   for (int side = 0; side < 2; side++) {
     for (size_t i = 0; i < sides[side]->count; i++) {
       const hr_operator *op = &sides[side]->items[i];
       const hr_operator *other = hr_confirm_counterpart(sides[1 - side], sides[side], op);
-      if (hr_is_product(op) && (!other || !hr_same_gemm(&other->gemm, &op->gemm)))
+      if (counts(op) && (!other || !hr_confirm_same(other, op)))
         return true;
     }
   }
   return false;
 }
 
-static bool changes_attention(const hr_confirming *c)
+static bool is_attention_backward(const hr_operator *op)
 {
-  for (size_t i = 0; i < c->after.operators.count; i++) {
-    const hr_operator *op = &c->after.operators.items[i];
-    if (op->kind == HR_KIND_ATTENTION && isnan(attention_after(c, op, 0)))
-      return true;
-  }
-  return false;
+  return op->kind == HR_KIND_ATTENTION && op->pass != HR_PASS_FORWARD;
 }
 
-/* Why a gain could not be formed, by the first product that has no time. */
-static void explain(const hr_confirming *c, hr_confirmed *confirmed)
+static void blame(hr_confirmed *confirmed, const hr_operator *op, const hr_confirm_job *job)
 {
   confirmed->status = HR_ERROR_INTERRUPTED;
-  snprintf(confirmed->reason, sizeof confirmed->reason, "stopped before its products were measured");
-  for (size_t i = 0; i < c->job_count; i++) {
-    const hr_confirm_job *job = &c->jobs[i];
-    const hr_measurement *failed = job->result.before.median_ns > 0 ? &job->result.after : &job->result.before;
-    bool timed = job->result.before.median_ns > 0 && (!job->pair || job->result.ratio > 0);
-    if (!job->done || timed)
-      continue;
-    confirmed->status = failed->status;
-    snprintf(confirmed->reason, sizeof confirmed->reason, "%s: %.120s", hr_operator_id_name(job->id), failed->reason);
+  snprintf(confirmed->reason, sizeof confirmed->reason, "stopped before all that it needs was measured");
+  if (!job || !job->done)
     return;
+  const hr_measurement *failed = has_time(job) ? &job->result.after : &job->result.before;
+  char name[48];
+  hr_operator_name(op, name, sizeof name);
+  confirmed->status = failed->status;
+  snprintf(confirmed->reason, sizeof confirmed->reason, "%s: %.*s", name,
+           (int)(sizeof confirmed->reason - sizeof name - 3), failed->reason);
+}
+
+/* Why a gain could not be formed, by the first operator that has no time. */
+static void explain(const hr_confirming *c, hr_confirmed *confirmed)
+{
+  for (size_t i = 0; i < c->before.operators.count; i++) {
+    const hr_operator *op = &c->before.operators.items[i];
+    if (hr_confirm_is_timed(op) && isnan(time_before(c, op, 0))) {
+      blame(confirmed, op, hr_confirm_job_of(c, op));
+      return;
+    }
+  }
+  for (size_t i = 0; i < c->after.operators.count; i++) {
+    const hr_operator *op = &c->after.operators.items[i];
+    if (hr_confirm_is_timed(op) && isnan(time_after(c, op, 0, RATIO_MEDIAN))) {
+      const hr_confirm_replaced before = hr_confirm_replaces(c, op);
+      blame(confirmed, op, before.count > 0 ? hr_confirm_pair(c, &before, op) : hr_confirm_job_of(c, op));
+      return;
+    }
   }
 }
 
@@ -198,10 +206,10 @@ hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *s, hr_con
   step_time after = sum_step(c, &c->after, stretch_after, f, TIME_PREDICTED, RATIO_MEDIAN);
   confirmed->predicted_gain = gain(before.whole_ns, &c->workload, after.whole_ns, &s->workload);
   confirmed->predicted_operator_gain = gain(before.main_ns, &c->workload, after.main_ns, &s->workload);
-  if (!changes_a_product(c))
-    refuse(confirmed, "changes no product at the measured size, and only products are measured");
-  else if (changes_attention(c))
-    refuse(confirmed, "changes fused attention, and only products are measured");
+  if (!changes(c, hr_confirm_is_timed))
+    refuse(confirmed, "changes no product and no fused attention at the measured size, and only these are measured");
+  else if (changes(c, is_attention_backward))
+    refuse(confirmed, "changes the backward pass of fused attention, which no kernel here computes");
   else
     measure_gains(c, s, stretch_before, stretch_after, confirmed);
   return HR_OK;

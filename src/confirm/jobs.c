@@ -1,4 +1,4 @@
-/* Which products are to be timed, and at which size. */
+/* What is to be timed, and at which size. */
 #include "confirm/confirming.h"
 
 #include "base/error.h"
@@ -7,73 +7,51 @@
 #include <math.h>
 #include <stdlib.h>
 
-bool hr_same_gemm(const hr_gemm *a, const hr_gemm *b)
-{
-  return a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch && a->dtype == b->dtype &&
-         a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b;
-}
-
-bool hr_is_product(const hr_operator *op)
-{
-  return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
-}
-
-const hr_operator *hr_confirm_counterpart(const hr_operators *in, const hr_operators *of, const hr_operator *op)
-{
-  size_t place = 0;
-  const hr_operator *found = NULL;
-  for (const hr_operator *other = of->items; other < op; other++)
-    place += other->id == op->id && other->pass == op->pass;
-  for (size_t i = 0; i < in->count; i++) {
-    const hr_operator *other = &in->items[i];
-    if (other->id != op->id || other->pass != op->pass)
-      continue;
-    found = other;
-    if (place-- == 0)
-      break;
-  }
-  return found;
-}
-
 /* ---- jobs ---- */
 
-const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_gemm *before, const hr_gemm *after)
+static bool is_pair_of(const hr_confirm_job *job, const hr_confirm_replaced *before, const hr_operator *after)
 {
-  for (size_t i = 0; i < c->job_count; i++) {
-    const hr_confirm_job *job = &c->jobs[i];
-    if (job->pair && hr_same_gemm(&job->before, before) && hr_same_gemm(&job->after, after))
-      return job;
+  if (!job->pair || job->before_count != before->count || !hr_confirm_same(&job->after, after))
+    return false;
+  for (size_t i = 0; i < before->count; i++) {
+    if (!hr_confirm_same(&job->before[i], before->items[i]))
+      return false;
   }
-  return NULL;
+  return true;
 }
 
-static const hr_confirm_job *find_alone(const hr_confirming *c, const hr_gemm *gemm)
+const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_confirm_replaced *before,
+                                      const hr_operator *after)
 {
   for (size_t i = 0; i < c->job_count; i++) {
-    if (!c->jobs[i].pair && hr_same_gemm(&c->jobs[i].before, gemm))
+    if (is_pair_of(&c->jobs[i], before, after))
       return &c->jobs[i];
   }
   return NULL;
 }
 
-static bool is_in_a_pair(const hr_confirming *c, const hr_gemm *before)
+const hr_confirm_job *hr_confirm_job_of(const hr_confirming *c, const hr_operator *before)
 {
+  const hr_confirm_job *found = NULL;
   for (size_t i = 0; i < c->job_count; i++) {
-    if (c->jobs[i].pair && hr_same_gemm(&c->jobs[i].before, before))
-      return true;
+    const hr_confirm_job *job = &c->jobs[i];
+    if (job->before_count != 1 || !hr_confirm_same(&job->before[0], before))
+      continue;
+    if (job->done && job->result.before.median_ns > 0)
+      return job;
+    if (!found || (job->done && !found->done))
+      found = job;
   }
-  return false;
+  return found;
 }
 
 static hr_status add_job(hr_confirming *c, const hr_confirm_job *job, hr_error *error)
 {
-  if (job->pair ? hr_confirm_pair(c, &job->before, &job->after) : find_alone(c, &job->before))
-    return HR_OK;
   if (c->job_count == c->job_capacity) {
     size_t capacity = c->job_capacity ? 2 * c->job_capacity : 32;
     hr_confirm_job *jobs = realloc(c->jobs, capacity * sizeof *jobs);
     if (!jobs)
-      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a list of products");
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a list of what is measured");
     c->jobs = jobs;
     c->job_capacity = capacity;
   }
@@ -81,24 +59,39 @@ static hr_status add_job(hr_confirming *c, const hr_confirm_job *job, hr_error *
   return HR_OK;
 }
 
+static hr_status add_alone(hr_confirming *c, const hr_step *step, const hr_operator *op, hr_error *error)
+{
+  if (hr_confirm_job_of(c, op))
+    return HR_OK;
+  const hr_confirm_job job = {
+      .before_count = 1, .before = {*op}, .estimate_ns = step->predictions[op - step->operators.items].time_ns};
+  return add_job(c, &job, error);
+}
+
+static hr_status add_pair(hr_confirming *c, const hr_confirm_replaced *before, const hr_operator *after,
+                          hr_error *error)
+{
+  if (hr_confirm_pair(c, before, after))
+    return HR_OK;
+  hr_confirm_job job = {.before_count = before->count,
+                        .after = *after,
+                        .pair = true,
+                        .estimate_ns = c->after.predictions[after - c->after.operators.items].time_ns};
+  for (size_t i = 0; i < before->count; i++) {
+    job.before[i] = *before->items[i];
+    job.estimate_ns += c->before.predictions[before->items[i] - c->before.operators.items].time_ns;
+  }
+  return add_job(c, &job, error);
+}
+
 static hr_status add_subject_jobs(hr_confirming *c, hr_error *error)
 {
   for (size_t i = 0; i < c->after.operators.count; i++) {
     const hr_operator *after = &c->after.operators.items[i];
-    if (!hr_is_product(after))
+    const hr_confirm_replaced before = hr_confirm_replaces(c, after);
+    if (!hr_confirm_is_timed(after) || hr_confirm_unchanged(&before, after))
       continue;
-    const hr_operator *before = hr_confirm_counterpart(&c->before.operators, &c->after.operators, after);
-    bool matched = before && hr_is_product(before);
-    if (matched && hr_same_gemm(&before->gemm, &after->gemm))
-      continue;
-    hr_confirm_job job = {.id = after->id,
-                          .before = matched ? before->gemm : after->gemm,
-                          .after = after->gemm,
-                          .pair = matched,
-                          .estimate_ns = c->after.predictions[i].time_ns};
-    if (matched)
-      job.estimate_ns += c->before.predictions[before - c->before.operators.items].time_ns;
-    HR_TRY(add_job(c, &job, error));
+    HR_TRY(before.count > 0 ? add_pair(c, &before, after, error) : add_alone(c, &c->after, after, error));
   }
   return HR_OK;
 }
@@ -107,10 +100,8 @@ static hr_status add_unpaired_jobs(hr_confirming *c, hr_error *error)
 {
   for (size_t i = 0; i < c->before.operators.count; i++) {
     const hr_operator *op = &c->before.operators.items[i];
-    if (!hr_is_product(op) || is_in_a_pair(c, &op->gemm))
-      continue;
-    hr_confirm_job job = {.id = op->id, .before = op->gemm, .estimate_ns = c->before.predictions[i].time_ns};
-    HR_TRY(add_job(c, &job, error));
+    if (hr_confirm_is_timed(op))
+      HR_TRY(add_alone(c, &c->before, op, error));
   }
   return HR_OK;
 }
@@ -127,8 +118,8 @@ static void move_alone_first(hr_confirming *c)
   }
 }
 
-/* Jobs for c->workload. Products alone come first: every gain needs them, so that a confirmation which is stopped early
- * has the gains of the first findings. */
+/* Jobs for c->workload. Operators alone come first: every gain needs them, so that a confirmation which is stopped
+ * early has the gains of the first findings. */
 static hr_status collect_jobs(hr_confirming *c, hr_error *error)
 {
   const hr_advice *advice = c->advice;
@@ -141,7 +132,7 @@ static hr_status collect_jobs(hr_confirming *c, hr_error *error)
     HR_TRY(add_subject_jobs(c, error));
   }
   if (c->job_count == 0)
-    return HR_OK; /* nothing changes a product */
+    return HR_OK; /* nothing changes what is timed */
   HR_TRY(add_unpaired_jobs(c, error));
   move_alone_first(c);
   return HR_OK;
@@ -149,15 +140,19 @@ static hr_status collect_jobs(hr_confirming *c, hr_error *error)
 
 /* ---- what they take ---- */
 
-static double rotating_bytes(const hr_confirming *c, const hr_gemm *gemm)
+/* A step counts a K or V head that several products share once; measured, each product has its own. */
+static double operand_bytes(const hr_operator *op)
 {
-  int64_t bytes = 0;
-  return hr_gemm_bytes(gemm, &bytes) == HR_OK ? hr_budget_bytes(c->device, (double)bytes) : INFINITY;
+  int64_t bytes = op->bytes;
+  return op->kind == HR_KIND_ATTENTION || hr_gemm_bytes(&op->gemm, &bytes) == HR_OK ? (double)bytes : INFINITY;
 }
 
 static double job_bytes(const hr_confirming *c, const hr_confirm_job *job)
 {
-  return rotating_bytes(c, &job->before) + (job->pair ? rotating_bytes(c, &job->after) : 0);
+  double before = 0;
+  for (size_t i = 0; i < job->before_count; i++)
+    before += operand_bytes(&job->before[i]);
+  return hr_budget_bytes(c->device, before) + (job->pair ? hr_budget_bytes(c->device, operand_bytes(&job->after)) : 0);
 }
 
 double hr_confirm_run_ns(const hr_confirming *c, const hr_confirm_job *job)

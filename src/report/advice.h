@@ -15,7 +15,7 @@ bool hr_finding_is_told(const hr_finding *finding, const hr_report_options *opti
 
 hr_table *hr_finding_table(const hr_advice *advice, const hr_report_options *options);
 
-/** Each product measured, as it is and as suggested. */
+/** Each operator measured, as it is and as suggested. */
 hr_table *hr_measured_table(const hr_advice *advice, const hr_confirmation *confirmation);
 
 /** Both gains of each finding at the measured size. */

@@ -77,4 +77,11 @@ hr_table *hr_operator_table(const hr_operators *operators, const hr_step *step, 
 /** "8192×7680×2560 ×128" (the batch only where it is not 1), "q 2048, kv 2048, 32/8/8 × 128" or "". */
 void hr_write_operator_size(char *to, size_t size, const hr_operator *op);
 
+/** m, n, k and batch as four counts; of a fused attention queries, keys, size of a head of Q and K, heads of all
+ *  sequences; of what is neither that nor a product none. */
+void hr_put_operator_sizes(hr_table *table, const hr_operator *op);
+
+/** A product or a fused attention as the store says it ("gemm m=…"); empty for other operators. */
+void hr_write_operator_problem(char *to, size_t size, const hr_operator *op);
+
 #endif

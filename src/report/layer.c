@@ -2,6 +2,7 @@
 #include "report/document.h"
 
 #include "base/error.h"
+#include "base/names.h"
 #include "report/text.h"
 
 #include <inttypes.h>
@@ -41,17 +42,13 @@ static const char *text_or_none(const char *text)
 /* What was run, as the store says it; NULL of what nothing was run for. */
 static const char *problem_of(const hr_layer_row *row, char *to, size_t size)
 {
-  hr_result result = hr_result_default();
-  if (row->rows.struct_size > 0)
+  hr_write_operator_problem(to, size, &row->op);
+  if (row->rows.struct_size > 0) {
+    hr_result result = hr_result_default();
     hr_result_set_rows(&result, &row->rows);
-  else if (row->op.kind == HR_KIND_GEMM || row->op.kind == HR_KIND_BMM)
-    hr_result_set_gemm(&result, &row->op.gemm);
-  else if (row->op.kind == HR_KIND_ATTENTION)
-    hr_result_set_attention(&result, &row->op.attention);
-  else
-    return NULL;
-  snprintf(to, size, "%s", result.problem);
-  return to;
+    hr_copy_text(to, size, result.problem);
+  }
+  return text_or_none(to);
 }
 
 static double ceiling_share(const hr_layer_row *row, const hr_hardware *hardware)

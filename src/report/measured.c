@@ -1,7 +1,9 @@
 /* What a confirmation measured, as tables. */
 #include "report/advice.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
@@ -31,6 +33,9 @@ static const hr_column measured_columns[] = {
     {"kernel_after", NULL, HR_CELL_TEXT, 0},
     {"status", NULL, HR_CELL_TEXT, 0},
     {"reason", NULL, HR_CELL_TEXT, 0},
+    {"before_operators", NULL, HR_CELL_TEXT, 0},
+    {"before_problem", NULL, HR_CELL_TEXT, 0},
+    {"after_problem", NULL, HR_CELL_TEXT, 0},
     {NULL, "", HR_CELL_TEXT, 0}, /* the status where it is not ok */
 };
 
@@ -53,30 +58,64 @@ static const char *rule_of(const hr_advice *advice, size_t finding)
   return finding < advice->finding_count ? advice->findings[finding].rule : "combined";
 }
 
-static void put_gemm_sizes(hr_table *table, const hr_gemm *gemm)
+/* With the heads of K and V where they are fewer: a finding may change these alone. */
+static void write_size(char *to, size_t size, const hr_operator *op)
 {
-  hr_put_count(table, gemm->m);
-  hr_put_count(table, gemm->n);
-  hr_put_count(table, gemm->k);
-  hr_put_count(table, gemm->batch);
+  const hr_attention *a = &op->attention;
+  hr_write_operator_size(to, size, op);
+  size_t used = strlen(to);
+  if (op->kind != HR_KIND_ATTENTION || (a->k_heads == a->q_heads && a->v_heads == a->q_heads))
+    return;
+  if (a->k_heads == a->v_heads)
+    snprintf(to + used, size - used, ", %" PRId64 " K/V heads", a->k_heads);
+  else
+    snprintf(to + used, size - used, ", %" PRId64 " K, %" PRId64 " V heads", a->k_heads, a->v_heads);
+}
+
+static void write_before_size(char *to, size_t size, const hr_confirmation_row *row)
+{
+  write_size(to, size, &row->before[0]);
+  size_t used = strlen(to);
+  if (row->before_count > 1)
+    snprintf(to + used, size - used, ", unfused");
+}
+
+typedef void (*write_fn)(char *to, size_t size, const hr_operator *op);
+
+/* What the row has in the place of the operator, each as `write` says it. */
+static void put_before(hr_table *table, const hr_confirmation_row *row, write_fn write, const char *between)
+{
+  char text[1024] = "";
+  for (size_t i = 0; i < row->before_count; i++) {
+    size_t used = strlen(text);
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s", i > 0 ? between : "");
+    write(text + used, sizeof text - used, &row->before[i]);
+  }
+  hr_put_text(table, text);
+}
+
+static void write_name(char *to, size_t size, const hr_operator *op)
+{
+  hr_operator_name(op, to, size);
 }
 
 static void put_measured(hr_table *table, const hr_advice *advice, const hr_confirmation_row *row)
 {
-  char name[48], before[96], after[96];
+  char name[48], before[128], after[128], problem[512];
   const hr_comparison *c = &row->comparison;
   const hr_measurement *failed = c->before.status != HR_OK ? &c->before : &c->after;
-  hr_operator_name(&row->before, name, sizeof name);
-  hr_write_operator_size(before, sizeof before, &row->before);
-  hr_write_operator_size(after, sizeof after, &row->after);
+  hr_operator_name(&row->after, name, sizeof name);
+  write_before_size(before, sizeof before, row);
+  write_size(after, sizeof after, &row->after);
+  hr_write_operator_problem(problem, sizeof problem, &row->after);
   hr_put_text(table, rule_of(advice, row->finding));
   hr_put_text(table, name);
   hr_put_text(table, before);
   hr_put_text(table, after);
   hr_put(table, c->before.samples > 0 ? c->before.median_ns : NAN);
   hr_put(table, c->after.samples > 0 ? c->after.median_ns : NAN);
-  put_gemm_sizes(table, &row->before.gemm);
-  put_gemm_sizes(table, &row->after.gemm);
+  hr_put_operator_sizes(table, &row->before[0]);
+  hr_put_operator_sizes(table, &row->after);
   hr_put(table, row->predicted_before_ns);
   hr_put(table, row->predicted_after_ns);
   hr_put(table, row->predicted_before_ns / row->predicted_after_ns - 1);
@@ -89,6 +128,9 @@ static void put_measured(hr_table *table, const hr_advice *advice, const hr_conf
   hr_put_text(table, hr_text_or_none(c->after.kernel));
   hr_put_text(table, hr_status_name(failed->status));
   hr_put_text(table, hr_text_or_none(failed->reason));
+  put_before(table, row, write_name, " ");
+  put_before(table, row, hr_write_operator_problem, " + ");
+  hr_put_text(table, problem);
   hr_put_text(table, failed->status != HR_OK ? hr_status_name(failed->status) : "");
   hr_table_style(table, HR_STYLE_YELLOW);
 }

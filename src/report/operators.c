@@ -2,7 +2,10 @@
 #include "report/document.h"
 
 #include "base/checked.h"
+#include "base/names.h"
 #include "report/text.h"
+
+#include <headroom/store.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -66,12 +69,8 @@ void hr_write_operator_size(char *to, size_t size, const hr_operator *op)
   }
 }
 
-/* m, n, k and batch; of a fused attention the score product's, with v_dim told by its own bytes. */
-static void put_sizes(hr_table *table, const hr_operator *op, bool bytes_follow)
+void hr_put_operator_sizes(hr_table *table, const hr_operator *op)
 {
-  char size[96];
-  hr_write_operator_size(size, sizeof size, op);
-  hr_put_text(table, op->flops == 0 && bytes_follow ? "" : size);
   const hr_attention *a = &op->attention;
   bool fused = op->kind == HR_KIND_ATTENTION;
   const int64_t sizes[] = {fused ? a->q_len : op->gemm.m, fused ? a->kv_len : op->gemm.n,
@@ -82,6 +81,25 @@ static void put_sizes(hr_table *table, const hr_operator *op, bool bytes_follow)
     else
       hr_put_none(table);
   }
+}
+
+void hr_write_operator_problem(char *to, size_t size, const hr_operator *op)
+{
+  hr_result result = hr_result_default();
+  if (is_product(op))
+    hr_result_set_gemm(&result, &op->gemm);
+  else if (op->kind == HR_KIND_ATTENTION)
+    hr_result_set_attention(&result, &op->attention);
+  hr_copy_text(to, size, is_product(op) || op->kind == HR_KIND_ATTENTION ? result.problem : "");
+}
+
+/* Of a fused attention v_dim is told by its own bytes. */
+static void put_sizes(hr_table *table, const hr_operator *op, bool bytes_follow)
+{
+  char size[96];
+  hr_write_operator_size(size, sizeof size, op);
+  hr_put_text(table, op->flops == 0 && bytes_follow ? "" : size);
+  hr_put_operator_sizes(table, op);
 }
 
 static void put_prediction(hr_table *table, const hr_operator *op, const hr_prediction *p, double share)

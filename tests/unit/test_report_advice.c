@@ -7,17 +7,22 @@
 #include <headroom/report.h>
 #include <stdlib.h>
 
-static char *told_in(const hr_advice *advice, const hr_confirmation *confirmation, int width)
+static char *written(const hr_advice *advice, const hr_confirmation *confirmation, const hr_report_options *options)
 {
-  hr_report_options options = hr_report_options_default();
-  options.width = width;
   hr_error error;
   char *text;
   size_t length;
   FILE *out = open_memstream(&text, &length);
-  assert_ok(hr_report_advice(out, &options, advice, confirmation, &error), error);
+  assert_ok(hr_report_advice(out, options, advice, confirmation, &error), error);
   fclose(out);
   return text;
+}
+
+static char *told_in(const hr_advice *advice, const hr_confirmation *confirmation, int width)
+{
+  hr_report_options options = hr_report_options_default();
+  options.width = width;
+  return written(advice, confirmation, &options);
 }
 
 static char *told(const hr_advice *advice, const hr_confirmation *confirmation)
@@ -64,6 +69,43 @@ static void measured_gains_say_how_sure_they_are_and_at_which_size(void **state)
   hr_advice_free(advice);
 }
 
+/* 4 · 2048 tokens of 32 heads of 80; fused, with 8 heads of K and V. */
+static void a_call_in_place_of_products_is_told_as_what_it_replaces(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b(), changed = model;
+  hr_advice *advice = advise("h200", &model);
+  hr_workload workload = advice->workload;
+  hr_operators fused;
+  hr_error error;
+  workload.attention = HR_ATTENTION_FUSED;
+  changed.k_heads = changed.v_heads = 8;
+  assert_ok(hr_operators_list(&changed, &workload, &fused, &error), error);
+  const hr_operators *unfused = &advice->step.operators;
+  hr_confirmation_row row = {.before_count = 2,
+                             .before = {*hr_operators_find(unfused, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD),
+                                        *hr_operators_find(unfused, HR_OP_ATTENTION_OVER_VALUE, HR_PASS_FORWARD)},
+                             .after = *hr_operators_find(&fused, HR_OP_ATTENTION, HR_PASS_FORWARD),
+                             .comparison = {.before = {.samples = 10, .median_ns = 3e6},
+                                            .after = {.samples = 10, .median_ns = 1e6},
+                                            .ratio = 3}};
+  hr_confirmation confirmation = {.batch = 4, .sequence = 2048, .complete = true, .count = 1, .rows = &row};
+  char *text = told(advice, &confirmation);
+  assert_non_null(strstr(text, "  attention  2048×2048×80 ×128, unfused  2048×2048×80 ×128, 8 K/V heads   3.00 ms"));
+  free(text);
+  hr_report_options options = hr_report_options_default();
+  options.format = HR_FORMAT_CSV;
+  options.csv = HR_CSV_MEASUREMENTS;
+  text = written(advice, &confirmation, &options);
+  assert_non_null(strstr(text, ",attention,3000000,1000000,2048,2048,80,128,2048,2048,80,128,"));
+  assert_non_null(strstr(text,
+                         ",attention_score attention_over_value,gemm m=2048 n=2048 k=80 batch=128 dtype=bf16 ta=0 "
+                         "tb=1 + gemm m=2048 n=80 k=2048 batch=128 dtype=bf16 ta=0 tb=0,attention batch=4 "
+                         "q_len=2048 kv_len=2048 q_heads=32 k_heads=8 v_heads=8 qk_dim=80 v_dim=80 "));
+  free(text);
+  hr_advice_free(advice);
+}
+
 static void a_small_share_of_the_peak_is_not_said_to_be_none(void **state)
 {
   (void)state;
@@ -86,6 +128,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gains_go_on_below_in_a_narrow_terminal),
       cmocka_unit_test(measured_gains_say_how_sure_they_are_and_at_which_size),
+      cmocka_unit_test(a_call_in_place_of_products_is_told_as_what_it_replaces),
       cmocka_unit_test(a_small_share_of_the_peak_is_not_said_to_be_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

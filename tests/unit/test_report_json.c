@@ -259,7 +259,10 @@ static const key_row measured_row_keys[] = {{"rule", "s"},
                                             {"kernel_before", "sn"},
                                             {"kernel_after", "sn"},
                                             {"status", "s"},
-                                            {"reason", "sn"}};
+                                            {"reason", "sn"},
+                                            {"before_operators", "s"},
+                                            {"before_problem", "s"},
+                                            {"after_problem", "s"}};
 
 static const key_row confirmed_keys[] = {{"rule", "s"},
                                          {"predicted_operator_gain", "rn"},
@@ -280,10 +283,11 @@ static hr_confirmation made_up(hr_confirmation_row *row, hr_confirmed *confirmed
                               .status = HR_ERROR_TIMEOUT,
                               .reason = "too slow"};
   *row = (hr_confirmation_row){.finding = 0,
-                               .before = advice->step.operators.items[advice->step.operators.count - 1],
+                               .before_count = 1,
+                               .before = {advice->step.operators.items[advice->step.operators.count - 1]},
                                .predicted_before_ns = 2e6,
                                .predicted_after_ns = 1e6};
-  row->after = row->before;
+  row->after = row->before[0];
   row->comparison.ratio = 1.75;
   row->comparison.ratio_low = 1.5;
   row->comparison.ratio_high = NAN; /* must not break the document */

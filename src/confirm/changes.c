@@ -1,0 +1,72 @@
+/* What a changed step has of the step as it is, and what it has in place of what. */
+#include "confirm/confirming.h"
+
+bool hr_confirm_is_timed(const hr_operator *op)
+{
+  return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM ||
+         (op->kind == HR_KIND_ATTENTION && op->pass == HR_PASS_FORWARD);
+}
+
+static bool same_gemm(const hr_gemm *a, const hr_gemm *b)
+{
+  return a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch && a->dtype == b->dtype &&
+         a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b;
+}
+
+static bool same_attention(const hr_attention *a, const hr_attention *b)
+{
+  return a->batch == b->batch && a->q_len == b->q_len && a->kv_len == b->kv_len && a->q_heads == b->q_heads &&
+         a->k_heads == b->k_heads && a->v_heads == b->v_heads && a->qk_dim == b->qk_dim && a->v_dim == b->v_dim &&
+         a->dtype == b->dtype && a->mask == b->mask && a->window == b->window && a->scale == b->scale &&
+         a->softcap == b->softcap && a->alibi == b->alibi;
+}
+
+/* A product is the same wherever a step has it. */
+bool hr_confirm_same(const hr_operator *a, const hr_operator *b)
+{
+  bool attention = a->kind == HR_KIND_ATTENTION;
+  if (attention != (b->kind == HR_KIND_ATTENTION))
+    return false;
+  return attention ? a->pass == b->pass && same_attention(&a->attention, &b->attention) : same_gemm(&a->gemm, &b->gemm);
+}
+
+static const hr_operator *find_kind(const hr_operators *in, const hr_operators *of, const hr_operator *op,
+                                    hr_operator_id id)
+{
+  size_t place = 0;
+  const hr_operator *found = NULL;
+  for (const hr_operator *other = of->items; other < op; other++)
+    place += other->id == op->id && other->pass == op->pass;
+  for (size_t i = 0; i < in->count; i++) {
+    const hr_operator *other = &in->items[i];
+    if (other->id != id || other->pass != op->pass)
+      continue;
+    found = other;
+    if (place-- == 0)
+      break;
+  }
+  return found;
+}
+
+const hr_operator *hr_confirm_counterpart(const hr_operators *in, const hr_operators *of, const hr_operator *op)
+{
+  return find_kind(in, of, op, op->id);
+}
+
+hr_confirm_replaced hr_confirm_replaces(const hr_confirming *c, const hr_operator *after)
+{
+  const hr_operators *in = &c->before.operators, *of = &c->after.operators;
+  const hr_operator *same = hr_confirm_counterpart(in, of, after);
+  if (same)
+    return (hr_confirm_replaced){1, {same}};
+  if (after->id != HR_OP_ATTENTION || after->pass != HR_PASS_FORWARD)
+    return (hr_confirm_replaced){.count = 0};
+  const hr_operator *score = find_kind(in, of, after, HR_OP_ATTENTION_SCORE);
+  const hr_operator *over_value = find_kind(in, of, after, HR_OP_ATTENTION_OVER_VALUE);
+  return (hr_confirm_replaced){score && over_value ? 2 : 0, {score, over_value}};
+}
+
+bool hr_confirm_unchanged(const hr_confirm_replaced *replaced, const hr_operator *after)
+{
+  return replaced->count == 1 && hr_confirm_same(replaced->items[0], after);
+}
