@@ -82,13 +82,14 @@ typedef struct hr_layer {
 
 /** Times every operator of one layer alone, then all that have a kernel one after another as one.
  *
- *  Each operator has buffers of its own with fresh values; shapes are those of hr_operators_list(). Where layers of the
- *  model differ (some have a sliding window), it is the kind that most layers are. What the device has no kernel for
- *  enters the sum with its predicted time and says so. `hardware` is what hr_device_detect() or hr_device_probe() says
- *  of `device`; predictions stand on it. Where the asked size is too large for the budget or for the memory that is
- *  free, batch and then sequence are halved. When `progress` stops the work, the function returns HR_OK with
- *  complete = false. The caller owns *layer and gives it back with hr_layer_free(). Errors of hr_predict_step() and
- *  HR_ERROR_OUT_OF_MEMORY; what goes wrong with one operator is in its row. */
+ *  Each operator has buffers of its own with fresh values; shapes are those of hr_operators_list(). Where layers
+ *  of the model differ (some have a sliding window), it is the kind that most layers are. What the device has no
+ *  kernel for enters the sum with its predicted time and says so. `hardware` is what hr_device_detect() or
+ *  hr_device_probe() says of `device`; predictions stand on it. `options` NULL: the defaults. Where the asked
+ *  size is too large for the budget or for the memory that is free, batch and then sequence are halved. When
+ *  `progress` stops the work, the function returns HR_OK with complete = false. The caller owns *layer and gives
+ *  it back with hr_layer_free(). Errors of hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; what goes wrong with one
+ *  operator is in its row. */
 HR_API hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const hr_model *model,
                                   const hr_workload *workload, const hr_layer_options *options, hr_layer **layer,
                                   hr_error *error);

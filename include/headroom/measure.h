@@ -59,8 +59,8 @@ typedef struct hr_measurement {
   int64_t rows_checked;
 } hr_measurement;
 
-/** Times one product. Returns HR_OK whenever *measurement was filled, whatever its status; other errors mean that
- *  nothing could be tried (HR_ERROR_INVALID, HR_ERROR_INTERRUPTED). */
+/** Times one product. `options` NULL: the defaults. Returns HR_OK whenever *measurement was filled, whatever its
+ *  status; other errors mean that nothing could be tried (HR_ERROR_INVALID, HR_ERROR_INTERRUPTED). */
 HR_API hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const hr_measure_options *options,
                                  hr_measurement *measurement, hr_error *error);
 

@@ -44,7 +44,8 @@ HR_API hr_report_options hr_report_options_default(void);
 /* Each function writes one complete document to `out` and returns HR_ERROR_OUTPUT if the stream reports an error,
  * HR_ERROR_OUT_OF_MEMORY, or HR_OK. It does not close the stream. */
 
-/** `describe`: the model, its parameters and memory, the operators of the step. */
+/** `describe`: the model, its parameters and memory, the operators of the step; where `hardware` is not NULL also what
+ *  fits there. */
 HR_API hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
                                        const hr_workload *workload, const hr_hardware *hardware, hr_error *error);
 

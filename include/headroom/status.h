@@ -1,9 +1,12 @@
 /* Status codes and error messages.
  *
- * Every function that can fail returns an hr_status and, where it takes an hr_error, leaves there one line that says
- * what was wrong and where. HR_ERROR_INVALID also comes of a struct whose `struct_size` is not the library's: it was
- * not begun with its hr_…_default(), or is of another version's header. Thread safety: all functions here are pure; an
- * hr_error belongs to one caller. */
+ * Every function that can fail returns an hr_status and, where it takes an hr_error, leaves there one line that
+ * says what was wrong and where. HR_ERROR_INVALID also comes, without being named at each function, of a pointer
+ * that is NULL where the comment does not allow it ("hr_plan_gemm: device is NULL"), and of a struct whose
+ * `struct_size` is not the library's: it was not begun with its hr_…_default(), or is of another version's header.
+ * Functions that return no status have nothing to say so with: what they are given is there. An hr_error, an
+ * hr_note_fn, an hr_progress_fn and a context may be NULL everywhere, and so may an array of 0 elements. Thread
+ * safety: all functions here are pure; an hr_error belongs to one caller. */
 #ifndef HEADROOM_STATUS_H
 #define HEADROOM_STATUS_H
 

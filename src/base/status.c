@@ -21,6 +21,7 @@ const char *hr_status_name(hr_status status)
 
 hr_status hr_status_parse(const char *name, hr_status *status)
 {
+  HR_NEED(NULL, name, status);
   for (int i = 0; i < HR_STATUS_COUNT; i++) {
     if (strcmp(rows[i].name, name) == 0) {
       *status = (hr_status)i;
@@ -54,6 +55,13 @@ hr_status hr_check_struct_size(const char *name, size_t found, size_t expected, 
     return hr_fail(error, HR_ERROR_INVALID, "%s: struct_size is %zu, expected %zu: begin with %s_default()", name,
                    found, expected, name);
   return HR_OK;
+}
+
+hr_status hr_fail_null(hr_error *error, const char *function, const char *names, size_t index)
+{
+  for (; index > 0; index--)
+    names += strcspn(names, ",") + 2;
+  return hr_fail(error, HR_ERROR_INVALID, "%s: %.*s is NULL", function, (int)strcspn(names, ","), names);
 }
 
 const char *hr_reason(int number, char text[HR_REASON_SIZE])

@@ -231,6 +231,7 @@ static hr_status confirm(hr_confirming *c, progress_state *state, hr_confirmatio
 hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_progress_fn progress, void *context,
                      hr_confirmation **confirmation, hr_error *error)
 {
+  HR_NEED(error, device, advice, confirmation);
   if (!(budget_ns >= 0))
     return hr_fail(error, HR_ERROR_INVALID, "budget_ns: expected at least 0");
   hr_confirming *c = calloc(1, sizeof *c);

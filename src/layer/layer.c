@@ -304,6 +304,7 @@ hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const
                            const hr_workload *workload, const hr_layer_options *options, hr_layer **layer,
                            hr_error *error)
 {
+  HR_NEED(error, device, hardware, model, workload, layer);
   hr_layer_options chosen = options ? *options : hr_layer_options_default();
   HR_TRY(hr_check_struct_size("hr_layer_options", chosen.struct_size, sizeof(hr_layer_options), error));
   if (!(chosen.budget_ns > 0))

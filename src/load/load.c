@@ -119,6 +119,7 @@ static hr_status model_not_found(const char *what, hr_error *error)
 
 hr_status hr_load_model(const char *what, hr_note_fn note, void *context, hr_model *model, hr_error *error)
 {
+  HR_NEED(error, what, model);
   if (what[0] == '{')
     return hr_model_from_json(what, strlen(what), "inline model", note, context, model, error);
   if (strcmp(what, "-") == 0)
@@ -177,6 +178,7 @@ static void know_product(hr_hardware *hardware)
 hr_status hr_load_probed(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
                          hr_error *error)
 {
+  HR_NEED(error, device, hardware);
   hr_hardware probed;
   HR_TRY(hr_device_probe(device, progress, context, &probed, error));
   if (probed.kind != HR_HARDWARE_GPU) {
@@ -236,6 +238,7 @@ static const hr_catalog_entry *find_device(const hr_catalog_entry *known, size_t
 
 hr_status hr_load_hardware(const char *what, hr_hardware *hardware, hr_error *error)
 {
+  HR_NEED(error, what, hardware);
   if (is_own_device(what))
     return hardware_of_machine(what, hardware, error);
   size_t count;

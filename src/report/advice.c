@@ -142,6 +142,7 @@ static hr_status write_csv(const hr_advice *advice, const hr_confirmation *confi
 hr_status hr_report_advice(FILE *out, const hr_report_options *options, const hr_advice *advice,
                            const hr_confirmation *confirmation, hr_error *error)
 {
+  HR_NEED(error, out, options, advice);
   hr_parameters parameters;
   HR_TRY(hr_model_parameters(&advice->model, &parameters, error));
   hr_document document;

@@ -205,6 +205,7 @@ hr_status hr_report_attention(FILE *out, const hr_report_options *options, const
                               const hr_hardware *hardware, const hr_prediction *prediction,
                               const hr_kernel_measurement *runs, size_t count, hr_error *error)
 {
+  HR_NEED(error, out, options, attention, hardware);
   attention_report r = {
       .attention = attention, .hardware = hardware, .prediction = prediction, .runs = runs, .count = count};
   HR_TRY(hr_attention_check(attention, error));

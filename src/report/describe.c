@@ -127,6 +127,7 @@ static hr_status write_text(const description *d, const hr_document *document, h
 hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
                                 const hr_workload *workload, const hr_hardware *hardware, hr_error *error)
 {
+  HR_NEED(error, out, options, model, workload);
   description d = {.model = model, .workload = workload, .hardware = hardware};
   HR_TRY(gather(&d, error));
   hr_document document;

@@ -16,6 +16,7 @@ static const char *const format_names[] = {
 
 hr_status hr_format_parse(const char *name, hr_format *format)
 {
+  HR_NEED(NULL, name, format);
   int value;
   hr_status status = hr_name_find(format_names, sizeof format_names / sizeof *format_names, name, &value);
   if (status == HR_OK)
@@ -28,6 +29,7 @@ static const char *const csv_names[] = {
 
 hr_status hr_csv_table_parse(const char *name, hr_csv_table *table)
 {
+  HR_NEED(NULL, name, table);
   int value;
   hr_status status = hr_name_find(csv_names, sizeof csv_names / sizeof *csv_names, name, &value);
   if (status == HR_OK)

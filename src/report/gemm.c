@@ -347,6 +347,7 @@ static void write_text(const hr_document *document, const gemm_report *r)
 hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm, const hr_hardware *hardware,
                          const hr_prediction *prediction, const hr_measurement *measurement, hr_error *error)
 {
+  HR_NEED(error, out, options, gemm, hardware, prediction);
   gemm_report r = {.gemm = gemm, .hardware = hardware, .prediction = prediction, .measurement = measurement};
   HR_TRY(hr_gemm_check(gemm, error));
   HR_TRY(hr_gemm_flops(gemm, &r.flops));

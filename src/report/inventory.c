@@ -148,6 +148,7 @@ static hr_status write_devices_json(FILE *out, const hr_device_report *devices, 
 hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_device_report *devices, size_t count,
                             const hr_library *libraries, size_t library_count, hr_error *error)
 {
+  HR_NEED(error, out, options);
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
   hr_status status = options->format == HR_FORMAT_JSON
@@ -245,6 +246,7 @@ static hr_status write_kernels(const hr_document *document, hr_error *error)
 
 hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error)
 {
+  HR_NEED(error, out, options);
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
   hr_status status;

@@ -240,6 +240,7 @@ static hr_status write_text(const hr_document *document, const hr_model *model, 
 hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,
                           const hr_hardware *hardware, const hr_layer *layer, hr_error *error)
 {
+  HR_NEED(error, out, options, model, hardware, layer);
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
   hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, model, hardware, layer, error)

@@ -126,6 +126,7 @@ static hr_status write_json(FILE *out, hr_store *store, const hr_result_filter *
 hr_status hr_report_results(FILE *out, const hr_report_options *options, hr_store *store,
                             const hr_result_filter *filter, hr_error *error)
 {
+  HR_NEED(error, out, options, store);
   hr_document document;
   if (options->format == HR_FORMAT_CSV)
     return hr_store_export(store, filter, HR_STORE_CSV, out, error);
@@ -255,6 +256,7 @@ static hr_status write_one_json(FILE *out, const hr_result *result, hr_error *er
 
 hr_status hr_report_result(FILE *out, const hr_report_options *options, const hr_result *result, hr_error *error)
 {
+  HR_NEED(error, out, options, result);
   hr_document document;
   hr_status status = HR_OK;
   HR_TRY(hr_document_begin(&document, out, options, error));
@@ -280,6 +282,7 @@ static const hr_column change_columns[] = {
 hr_status hr_report_changes(FILE *out, const hr_report_options *options, const char *const *names,
                             const hr_store_change *changes, size_t count, hr_error *error)
 {
+  HR_NEED(error, out, options);
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
   hr_table *table = hr_table_create(change_columns, COUNT_OF(change_columns));

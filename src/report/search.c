@@ -85,6 +85,7 @@ hr_status hr_report_search(FILE *out, const hr_report_options *options, const hr
                            const hr_workload *workload, const hr_hardware *hardware, const hr_search_result *result,
                            hr_error *error)
 {
+  HR_NEED(error, out, options, model, workload, hardware, result);
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
   hr_status status;

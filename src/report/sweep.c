@@ -271,6 +271,7 @@ static hr_status write_text(const hr_document *document, const hr_sweep *sweep, 
 hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep *sweep, const hr_sweep_row *rows,
                           const char *device, hr_dtype dtype, hr_error *error)
 {
+  HR_NEED(error, out, options, sweep, rows, device);
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
   bool people = compares_attention(sweep, options, dtype);

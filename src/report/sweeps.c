@@ -78,6 +78,7 @@ static hr_status write_text(const hr_document *document, hr_sweep *const *sweeps
 hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, hr_sweep *const *sweeps, size_t count,
                            const hr_sweep_choice *choice, const hr_hardware *hardware, hr_dtype dtype, hr_error *error)
 {
+  HR_NEED(error, out, options, choice, hardware);
   sweep_cost sum = {0}, *costs = calloc(count + 1, sizeof *costs);
   if (!costs)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out for the list of sweeps");

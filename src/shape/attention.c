@@ -84,11 +84,13 @@ static hr_checked64 attention_bytes(const hr_attention *a)
 
 hr_status hr_attention_entries(const hr_attention *attention, int64_t *entries)
 {
+  HR_NEED(NULL, attention, entries);
   return hr_checked_take(attention_entries(attention), entries);
 }
 
 hr_status hr_attention_flops(const hr_attention *attention, int64_t *flops)
 {
+  HR_NEED(NULL, attention, flops);
   if (attention->variable_lengths)
     return HR_ERROR_UNSUPPORTED;
   return hr_checked_take(attention_flops(attention), flops);
@@ -97,6 +99,7 @@ hr_status hr_attention_flops(const hr_attention *attention, int64_t *flops)
 hr_status hr_attention_flops_of(const hr_attention *attention, const int32_t *q_offsets, const int32_t *kv_offsets,
                                 int64_t *flops)
 {
+  HR_NEED(NULL, attention, q_offsets, kv_offsets, flops);
   hr_checked64 entries = hr_checked(0);
   for (int64_t b = 0; b < attention->batch; b++) {
     hr_checked64 of_one =
@@ -108,13 +111,16 @@ hr_status hr_attention_flops_of(const hr_attention *attention, const int32_t *q_
 
 hr_status hr_attention_bytes(const hr_attention *attention, int64_t *bytes)
 {
+  HR_NEED(NULL, attention, bytes);
   return hr_checked_take(attention_bytes(attention), bytes);
 }
 
-hr_status hr_attention_lse_elements(const hr_attention *a, int64_t *elements)
+hr_status hr_attention_lse_elements(const hr_attention *attention, int64_t *elements)
 {
-  hr_checked64 rows = a->variable_lengths ? hr_checked(a->q_total) : hr_times(hr_checked(a->batch), a->q_len);
-  return hr_checked_take(hr_times(rows, a->q_heads), elements);
+  HR_NEED(NULL, attention, elements);
+  hr_checked64 rows = attention->variable_lengths ? hr_checked(attention->q_total)
+                                                  : hr_times(hr_checked(attention->batch), attention->q_len);
+  return hr_checked_take(hr_times(rows, attention->q_heads), elements);
 }
 
 /* The n heads of a power of two, every `step`-th of them. */
@@ -203,19 +209,20 @@ static hr_status check_scores(const hr_attention *a, hr_error *error)
   return HR_OK;
 }
 
-hr_status hr_attention_check(const hr_attention *a, hr_error *error)
+hr_status hr_attention_check(const hr_attention *attention, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_attention", a->struct_size, sizeof(hr_attention), error));
-  HR_TRY(check_sizes(a, error));
-  HR_TRY(check_divides("k_heads", a->k_heads, a->q_heads, error));
-  HR_TRY(check_divides("v_heads", a->v_heads, a->q_heads, error));
-  if (hr_dtype_bytes(a->dtype) == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)a->dtype);
-  HR_TRY(check_scores(a, error));
-  HR_TRY(check_totals(a, error));
-  if (!fits(a))
+  HR_NEED(error, attention);
+  HR_TRY(hr_check_struct_size("hr_attention", attention->struct_size, sizeof(hr_attention), error));
+  HR_TRY(check_sizes(attention, error));
+  HR_TRY(check_divides("k_heads", attention->k_heads, attention->q_heads, error));
+  HR_TRY(check_divides("v_heads", attention->v_heads, attention->q_heads, error));
+  if (hr_dtype_bytes(attention->dtype) == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)attention->dtype);
+  HR_TRY(check_scores(attention, error));
+  HR_TRY(check_totals(attention, error));
+  if (!fits(attention))
     return hr_fail(error, HR_ERROR_OVERFLOW,
                    "an attention of q_len %" PRId64 ", kv_len %" PRId64 " and %" PRId64 " heads is too large to count",
-                   a->q_len, a->kv_len, a->q_heads);
-  return hr_attention_check_strides(a, error);
+                   attention->q_len, attention->kv_len, attention->q_heads);
+  return hr_attention_check_strides(attention, error);
 }

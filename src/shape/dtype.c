@@ -1,5 +1,6 @@
 #include <headroom/dtype.h>
 
+#include "base/error.h"
 #include "base/names.h"
 
 static const char *const names[] = {
@@ -26,6 +27,7 @@ size_t hr_dtype_bytes(hr_dtype dtype)
 
 hr_status hr_dtype_parse(const char *name, hr_dtype *dtype)
 {
+  HR_NEED(NULL, name, dtype);
   int value;
   hr_status status = hr_name_find(names, HR_DTYPE_COUNT, name, &value);
   if (status == HR_OK)

@@ -107,11 +107,13 @@ static hr_checked64 stored_bytes(const hr_gemm *gemm)
 
 hr_status hr_gemm_flops(const hr_gemm *gemm, int64_t *flops)
 {
+  HR_NEED(NULL, gemm, flops);
   return hr_checked_take(gemm_flops(gemm), flops);
 }
 
 hr_status hr_gemm_bytes(const hr_gemm *gemm, int64_t *bytes)
 {
+  HR_NEED(NULL, gemm, bytes);
   return hr_checked_take(gemm_bytes(gemm), bytes);
 }
 
@@ -149,6 +151,7 @@ static hr_status check_overlap(const hr_gemm *g, hr_error *error)
 
 hr_status hr_gemm_check(const hr_gemm *gemm, hr_error *error)
 {
+  HR_NEED(error, gemm);
   HR_TRY(hr_check_struct_size("hr_gemm", gemm->struct_size, sizeof(hr_gemm), error));
   const struct {
     const char *name;

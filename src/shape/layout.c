@@ -19,6 +19,7 @@ const char *hr_layout_name(hr_layout layout)
 
 hr_status hr_layout_parse(const char *name, hr_layout *layout)
 {
+  HR_NEED(NULL, name, layout);
   int value;
   HR_TRY(hr_name_find(names, HR_LAYOUT_COUNT, name, &value));
   *layout = (hr_layout)value;
@@ -71,6 +72,7 @@ static hr_checked64 span(const hr_attention *a, hr_attention_operand which)
 
 hr_status hr_attention_span(const hr_attention *attention, hr_attention_operand which, int64_t *elements)
 {
+  HR_NEED(NULL, attention, elements);
   return hr_checked_take(span(attention, which), elements);
 }
 
@@ -137,6 +139,7 @@ static hr_status set_packed_qkv(hr_attention *a, hr_error *error)
 
 hr_status hr_attention_set_layout(hr_attention *attention, hr_layout layout, hr_error *error)
 {
+  HR_NEED(error, attention);
   const hr_strides packed = {0, 0, 0};
   hr_attention a = *attention;
   a.q_strides = a.k_strides = a.v_strides = a.o_strides = packed;

@@ -56,24 +56,27 @@ static hr_checked64 elements(const hr_rows *r)
 
 hr_status hr_rows_bytes(const hr_rows *rows, int64_t *bytes)
 {
+  HR_NEED(NULL, rows, bytes);
   return hr_checked_take(hr_times(elements(rows), (int64_t)hr_dtype_bytes(rows->dtype)), bytes);
 }
 
-hr_status hr_rows_check(const hr_rows *r, hr_error *error)
+hr_status hr_rows_check(const hr_rows *rows, hr_error *error)
 {
-  HR_TRY(hr_check_struct_size("hr_rows", r->struct_size, sizeof(hr_rows), error));
+  HR_NEED(error, rows);
+  HR_TRY(hr_check_struct_size("hr_rows", rows->struct_size, sizeof(hr_rows), error));
   int64_t bytes;
-  if ((unsigned)r->operation >= HR_ROWS_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "operation: %d is no operation on rows", (int)r->operation);
-  if (hr_dtype_bytes(r->dtype) == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)r->dtype);
-  if (r->rows < 1 || r->columns < 1)
+  if ((unsigned)rows->operation >= HR_ROWS_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "operation: %d is no operation on rows", (int)rows->operation);
+  if (hr_dtype_bytes(rows->dtype) == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)rows->dtype);
+  if (rows->rows < 1 || rows->columns < 1)
     return hr_fail(error, HR_ERROR_INVALID, "rows, columns: expected at least 1");
-  if (r->period < 0 || (r->operation == HR_ROWS_ROTARY && (r->period < 1 || r->group < 1)))
+  if (rows->period < 0 || (rows->operation == HR_ROWS_ROTARY && (rows->period < 1 || rows->group < 1)))
     return hr_fail(error, HR_ERROR_INVALID, "period, group: expected at least 1");
-  if (r->operation == HR_ROWS_ROTARY && r->columns % 2 != 0)
+  if (rows->operation == HR_ROWS_ROTARY && rows->columns % 2 != 0)
     return hr_fail(error, HR_ERROR_INVALID, "columns: rotary turns pairs, and needs an even number of them");
-  if (hr_rows_bytes(r, &bytes) != HR_OK || bytes > INT64_MAX / 8) /* the host keeps 8 bytes an element now and then */
+  if (hr_rows_bytes(rows, &bytes) != HR_OK ||
+      bytes > INT64_MAX / 8) /* the host keeps 8 bytes an element now and then */
     return hr_fail(error, HR_ERROR_OVERFLOW, "rows × columns: the bytes do not fit 63 bits");
   return HR_OK;
 }

@@ -54,6 +54,7 @@ static hr_status add_file(const hr_catalog_entry *entry, bool small, hr_sweep **
 
 hr_status hr_sweep_catalog(bool small, hr_sweep ***sweeps, size_t *count, hr_error *error)
 {
+  HR_NEED(error, sweeps, count);
   size_t files, read = 0;
   const hr_catalog_entry *entries = hr_catalog_sweeps(&files);
   hr_sweep **all = NULL;
@@ -138,6 +139,7 @@ static hr_status read_named(const json_t *root, const char *input, const char *w
 hr_status hr_sweep_from_json(const char *text, size_t length, const char *input, const char *which, bool small,
                              hr_sweep **sweep, hr_error *error)
 {
+  HR_NEED(error, text, input, sweep);
   json_t *root;
   HR_TRY(hr_json_parse(text, length, input, &root, error));
   hr_status status = read_named(root, input, which, small, sweep, error);
@@ -186,6 +188,7 @@ static void first_beginning_with(const char *what, const char **names, size_t co
 /* From the catalogue, of which only the file that has the name is read. */
 hr_status hr_sweep_load(const char *what, bool small, hr_sweep **sweep, hr_error *error)
 {
+  HR_NEED(error, what, sweep);
   if (is_file(what))
     return load_file(what, small, sweep, error);
   size_t files, count = 0;

@@ -81,6 +81,7 @@ static size_t take_share(size_t *indices, size_t count, const hr_sweep_choice *c
 hr_status hr_sweep_order(const hr_sweep *sweep, const hr_sweep_choice *choice, size_t **indices, size_t *count,
                          hr_error *error)
 {
+  HR_NEED(error, sweep, choice, indices, count);
   HR_TRY(hr_check_struct_size("hr_sweep_choice", choice->struct_size, sizeof(hr_sweep_choice), error));
   if (choice->shards < 1 || choice->shard < 1 || choice->shard > choice->shards || choice->shards > UINT32_MAX)
     return hr_fail(error, HR_ERROR_INVALID, "shard %lld of %lld: expected 1 to the count of shards",

@@ -10,6 +10,7 @@
 
 hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *point, double *time_ns, hr_error *error)
 {
+  HR_NEED(error, hardware, point, time_ns);
   hr_prediction prediction;
   hr_status status;
   if (point->kind == HR_SWEEP_LAYER) {
@@ -64,6 +65,7 @@ static double beginning_ns(bool gpu)
 hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice, const hr_hardware *hardware,
                             hr_dtype dtype, double *time_ns, hr_error *error)
 {
+  HR_NEED(error, sweep, choice, hardware, time_ns);
   size_t *indices, count;
   hr_status status = hr_sweep_order(sweep, choice, &indices, &count, error);
   if (status != HR_OK)

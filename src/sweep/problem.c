@@ -153,6 +153,7 @@ static hr_status write_axes(const hr_sweep *sweep, const int64_t *values, hr_swe
 
 hr_status hr_sweep_point_at(const hr_sweep *sweep, size_t index, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
 {
+  HR_NEED(error, sweep, point);
   if (index >= sweep->point_count)
     return hr_fail(error, HR_ERROR_INVALID, "%s: has %zu points, there is none of index %zu", sweep->name,
                    sweep->point_count, index);

@@ -100,6 +100,7 @@ static hr_status fill_places(finder *f, hr_error *error)
 hr_status hr_sweep_rows(const hr_sweep *sweep, const hr_device *device, hr_store *store,
                         const hr_sweep_options *options, hr_sweep_row **rows, int64_t *found, hr_error *error)
 {
+  HR_NEED(error, sweep, device, store, options, rows, found);
   hr_hardware hardware;
   hr_result base = hr_sweep_base_row(sweep, device, options, &hardware);
   size_t count = hr_sweep_describe(sweep).point_count;

@@ -266,6 +266,7 @@ static hr_status run_tour(const hr_sweep *sweep, hr_device *device, hr_store *st
 hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store, const hr_sweep_options *options,
                        hr_sweep_progress_fn progress, void *context, hr_sweep_progress *outcome, hr_error *error)
 {
+  HR_NEED(error, sweep, device, store, options);
   tour t = {.at = 0};
   HR_TRY(check_options(options, error));
   HR_TRY(hr_sweep_order(sweep, &options->choice, &t.indices, &t.count, error));

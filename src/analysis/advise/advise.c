@@ -174,6 +174,7 @@ static hr_status apply_rules(hr_advising *advising, hr_error *error)
 hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload, hr_advice **advice,
                     hr_error *error)
 {
+  HR_NEED(error, hardware, model, workload, advice);
   hr_advice *result = calloc(1, sizeof *result);
   hr_advising *advising = calloc(1, sizeof *advising);
   hr_status status = HR_OK;

@@ -153,6 +153,7 @@ static hr_status check_ceilings(const hr_hardware *hardware, hr_error *error)
 
 hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
 {
+  HR_NEED(error, hardware);
   HR_TRY(hr_check_struct_size("hr_hardware", hardware->struct_size, sizeof(hr_hardware), error));
   const struct {
     const char *member;

@@ -219,6 +219,7 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
 hr_status hr_hardware_from_json(const char *text, size_t length, const char *name, hr_hardware *hardware,
                                 hr_error *error)
 {
+  HR_NEED(error, text, name, hardware);
   json_t *root = NULL;
   HR_TRY(hr_json_parse(text, length, name, &root, error));
   const hr_json_reader reader = {root, name, "", error};

@@ -99,6 +99,7 @@ static hr_status check_whole(const hr_config *config, const hr_model *model)
 hr_status hr_model_from_json(const char *text, size_t length, const char *name, hr_note_fn note, void *context,
                              hr_model *model, hr_error *error)
 {
+  HR_NEED(error, text, name, model);
   json_t *root;
   HR_TRY(hr_json_parse(text, length, name, &root, error));
   hr_config config = {

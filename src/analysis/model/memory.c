@@ -78,6 +78,7 @@ static hr_checked64 cache_per_token(const hr_model *model, const hr_workload *wo
 
 hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory, hr_error *error)
 {
+  HR_NEED(error, model, workload, memory);
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));
   hr_split split;
@@ -127,6 +128,7 @@ static bool fits(const hr_model *model, const hr_workload *workload, int64_t bat
 hr_status hr_memory_largest_batch(const hr_model *model, const hr_workload *workload, int64_t capacity_bytes,
                                   int64_t *batch, hr_error *error)
 {
+  HR_NEED(error, model, workload, batch);
   hr_workload one = *workload;
   one.batch = 1;
   HR_TRY(hr_model_check(model, error));

@@ -74,6 +74,7 @@ static hr_status check_divides(const char *name, int64_t heads, int64_t q_heads,
 
 hr_status hr_model_check(const hr_model *model, hr_error *error)
 {
+  HR_NEED(error, model);
   HR_TRY(hr_check_struct_size("hr_model", model->struct_size, sizeof(hr_model), error));
   HR_TRY(check_sizes(model, error));
   HR_TRY(check_divides("k_heads", model->k_heads, model->q_heads, error));
@@ -93,6 +94,7 @@ hr_status hr_model_check(const hr_model *model, hr_error *error)
 
 hr_status hr_model_parameters(const hr_model *model, hr_parameters *parameters, hr_error *error)
 {
+  HR_NEED(error, model, parameters);
   HR_TRY(hr_model_check(model, error));
   return hr_model_count(model, parameters, error);
 }

@@ -252,6 +252,7 @@ static hr_status sum_up(hr_operators *operators, hr_error *error)
 hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, hr_operators *operators,
                             hr_error *error)
 {
+  HR_NEED(error, model, workload, operators);
   hr_operator_list list; /* not cleared: the search builds a hundred thousand of these a second */
   list.model = model;
   list.workload = workload;

@@ -53,6 +53,7 @@ static hr_status check_size(const char *name, int64_t value, hr_error *error)
 
 hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error)
 {
+  HR_NEED(error, workload, model);
   HR_TRY(hr_check_struct_size("hr_workload", workload->struct_size, sizeof(hr_workload), error));
   if ((unsigned)workload->phase >= PHASE_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "phase: %d is no phase", (int)workload->phase);
@@ -86,6 +87,7 @@ const char *hr_attention_form_name(hr_attention_form form)
 
 hr_status hr_phase_parse(const char *name, hr_phase *phase)
 {
+  HR_NEED(NULL, name, phase);
   int value;
   HR_TRY(hr_name_find(phases, PHASE_COUNT, name, &value));
   *phase = (hr_phase)value;
@@ -94,6 +96,7 @@ hr_status hr_phase_parse(const char *name, hr_phase *phase)
 
 hr_status hr_attention_form_parse(const char *name, hr_attention_form *form)
 {
+  HR_NEED(NULL, name, form);
   int value;
   HR_TRY(hr_name_find(forms, FORM_COUNT, name, &value));
   *form = (hr_attention_form)value;

@@ -108,6 +108,7 @@ static hr_status check_countable(const hr_attention *a, hr_error *error)
 hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention, hr_prediction *prediction,
                                hr_error *error)
 {
+  HR_NEED(error, hardware, attention, prediction);
   HR_TRY(check_countable(attention, error));
   HR_TRY(hr_predict_usable(hardware, error));
   double rate = 0;

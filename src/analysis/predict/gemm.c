@@ -245,6 +245,7 @@ hr_status hr_predict_product(const hr_hardware *hardware, const hr_gemm *gemm, b
 
 hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction, hr_error *error)
 {
+  HR_NEED(error, hardware, gemm, prediction);
   HR_TRY(hr_gemm_check(gemm, error));
   int64_t bytes;
   HR_TRY(hr_gemm_bytes(gemm, &bytes));

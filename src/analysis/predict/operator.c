@@ -97,6 +97,7 @@ static const predict_fn by_kind[] = {
 hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
                               hr_prediction *prediction, hr_error *error)
 {
+  HR_NEED(error, hardware, op, prediction);
   if ((unsigned)op->kind >= sizeof by_kind / sizeof *by_kind)
     return hr_fail(error, HR_ERROR_INVALID, "kind: %d is no operator kind", (int)op->kind);
   return by_kind[op->kind](hardware, op, tensor_parallel, prediction, error);

@@ -31,6 +31,7 @@ static void sum_step(hr_step *step, const hr_model *model, const hr_workload *wo
 hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                           hr_step *step, hr_error *error)
 {
+  HR_NEED(error, hardware, model, workload, step);
   HR_TRY(hr_hardware_check(hardware, error));
   HR_TRY(hr_operators_list(model, workload, &step->operators, error));
   for (size_t i = 0; i < step->operators.count; i++)

@@ -334,6 +334,7 @@ hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr
                     const hr_search_options *options, hr_progress_fn progress, void *context, hr_search_result **result,
                     hr_error *error)
 {
+  HR_NEED(error, hardware, model, workload, options, result);
   size_t limit = options->limit >= 1 && options->limit <= 4096 ? options->limit : 1; /* others are refused below */
   search_state *state = calloc(1, sizeof *state);
   hr_step *step = malloc(sizeof *step);

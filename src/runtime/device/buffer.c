@@ -18,6 +18,7 @@ struct hr_buffer {
 
 hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, hr_error *error)
 {
+  HR_NEED(error, device, buffer);
   if (bytes < 1)
     return hr_fail(error, HR_ERROR_INVALID, "a buffer has at least 1 byte");
   hr_buffer *created = malloc(sizeof *created);
@@ -55,12 +56,14 @@ static hr_status check_range(const hr_buffer *buffer, size_t bytes, hr_error *er
 
 hr_status hr_buffer_write(hr_buffer *buffer, const void *from, size_t bytes, hr_error *error)
 {
+  HR_NEED(error, buffer, from);
   HR_TRY(check_range(buffer, bytes, error));
   return buffer->device->backend->write(buffer->device, buffer->data, from, bytes, error);
 }
 
 hr_status hr_buffer_read(const hr_buffer *buffer, void *to, size_t bytes, hr_error *error)
 {
+  HR_NEED(error, buffer, to);
   HR_TRY(check_range(buffer, bytes, error));
   return buffer->device->backend->read(buffer->device, to, buffer->data, bytes, error);
 }
@@ -74,6 +77,7 @@ static hr_status check_dtype(hr_dtype dtype, hr_error *error)
 
 hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t seed, hr_error *error)
 {
+  HR_NEED(error, buffer);
   HR_TRY(check_dtype(dtype, error));
   size_t element = hr_dtype_bytes(dtype), total = buffer->bytes / element;
   const hr_backend *backend = buffer->device->backend;
@@ -98,6 +102,7 @@ hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t see
 
 hr_status hr_buffer_poison(hr_buffer *buffer, hr_dtype dtype, hr_error *error)
 {
+  HR_NEED(error, buffer);
   HR_TRY(check_dtype(dtype, error));
   const hr_backend *backend = buffer->device->backend;
   if (backend->set_bytes)

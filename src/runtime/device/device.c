@@ -21,6 +21,7 @@ const char *hr_device_name(const hr_device *device)
 
 hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware, hr_error *error)
 {
+  HR_NEED(error, device, hardware);
   return device->backend->detect(device, hardware, error);
 }
 

@@ -197,6 +197,7 @@ hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const cha
 
 hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan, hr_error *error)
 {
+  HR_NEED(error, device, gemm, plan);
   HR_TRY(hr_gemm_check(gemm, error));
   hr_problem problem = hr_gemm_problem(gemm);
   return hr_plan_create(device, &problem, kernel, plan, error);
@@ -225,6 +226,7 @@ hr_status hr_plan_choose(hr_plan *plan, int64_t choice, int64_t choices, hr_erro
 hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const char *kernel, int64_t choice,
                               int64_t choices, hr_plan **plan, hr_error *error)
 {
+  HR_NEED(error, device, gemm, plan);
   hr_plan *created;
   HR_TRY(hr_plan_gemm(device, gemm, kernel, &created, error));
   hr_status status = hr_plan_choose(created, choice, choices, error);
@@ -243,6 +245,7 @@ int64_t hr_plan_choices(const hr_plan *plan)
 hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel, hr_plan **plan,
                             hr_error *error)
 {
+  HR_NEED(error, device, attention, plan);
   HR_TRY(hr_attention_check(attention, error));
   hr_problem problem = hr_attention_problem(attention);
   return hr_plan_create(device, &problem, kernel, plan, error);
@@ -250,6 +253,7 @@ hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, co
 
 hr_status hr_plan_rows(hr_device *device, const hr_rows *rows, const char *kernel, hr_plan **plan, hr_error *error)
 {
+  HR_NEED(error, device, rows, plan);
   HR_TRY(hr_rows_check(rows, error));
   hr_problem problem = hr_rows_problem(rows);
   return hr_plan_create(device, &problem, kernel, plan, error);
@@ -313,6 +317,7 @@ static hr_status check_run(const hr_plan *plan, hr_operation operation, bool add
 
 hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace, hr_error *error)
 {
+  HR_NEED(error, plan);
   HR_TRY(check_run(plan, HR_OPERATION_GEMM, a && b && c, workspace, error));
   const void *inputs[] = {a, b};
   return plan->kernel->functions->run(plan, inputs, c, workspace, error);
@@ -321,6 +326,7 @@ hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, vo
 hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
                                 hr_error *error)
 {
+  HR_NEED(error, plan, arguments);
   const hr_attention *attention = &plan->problem.attention;
   HR_TRY(check_run(plan, HR_OPERATION_ATTENTION, arguments != NULL, workspace, error));
   HR_TRY(hr_check_struct_size("hr_attention_arguments", arguments->struct_size, sizeof *arguments, error));
@@ -333,6 +339,7 @@ hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_argument
 hr_status hr_plan_run_rows(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
                            hr_error *error)
 {
+  HR_NEED(error, plan, inputs);
   int count = hr_rows_inputs(plan->problem.rows.operation);
   bool addresses = inputs && output;
   for (int i = 0; addresses && plan->problem.operation == HR_OPERATION_ROWS && i < count; i++)

@@ -279,6 +279,7 @@ static hr_status measure_one(hr_device *device, hr_problem problem, const hr_mea
 hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const hr_measure_options *options,
                           hr_measurement *measurement, hr_error *error)
 {
+  HR_NEED(error, device, gemm, measurement);
   HR_TRY(hr_gemm_check(gemm, error));
   return measure_one(device, hr_gemm_problem(gemm), options, measurement, error);
 }
@@ -286,6 +287,7 @@ hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const hr_measu
 hr_status hr_measure_attention(hr_device *device, const hr_attention *attention, const hr_measure_options *options,
                                hr_measurement *measurement, hr_error *error)
 {
+  HR_NEED(error, device, attention, measurement);
   HR_TRY(hr_attention_check(attention, error));
   return measure_one(device, hr_attention_problem(attention), options, measurement, error);
 }
@@ -293,6 +295,7 @@ hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
 hr_status hr_measure_rows(hr_device *device, const hr_rows *rows, const hr_measure_options *options,
                           hr_measurement *measurement, hr_error *error)
 {
+  HR_NEED(error, device, rows, measurement);
   HR_TRY(hr_rows_check(rows, error));
   return measure_one(device, hr_rows_problem(rows), options, measurement, error);
 }
@@ -300,6 +303,7 @@ hr_status hr_measure_rows(hr_device *device, const hr_rows *rows, const hr_measu
 hr_status hr_measure_gemm_pair(hr_device *device, const hr_gemm *before, const hr_gemm *after,
                                const hr_measure_options *options, hr_comparison *comparison, hr_error *error)
 {
+  HR_NEED(error, device, before, after, comparison);
   HR_TRY(hr_gemm_check(before, error));
   HR_TRY(hr_gemm_check(after, error));
   const hr_problem problems[2] = {hr_gemm_problem(before), hr_gemm_problem(after)};

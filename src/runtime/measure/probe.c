@@ -225,6 +225,7 @@ static hr_status probe_rates(probing *p, hr_hardware *probed, bool *measured, do
 hr_status hr_device_probe(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
                           hr_error *error)
 {
+  HR_NEED(error, device, hardware);
   probing p = {.device = device, .watch = {.progress = progress, .context = context}};
   double found = 0;
   bool measured = true;

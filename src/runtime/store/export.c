@@ -25,6 +25,7 @@ static int write_json_line(void *context, const hr_result *result)
 hr_status hr_store_export(hr_store *store, const hr_result_filter *filter, hr_store_format format, FILE *out,
                           hr_error *error)
 {
+  HR_NEED(error, store, out);
   hr_numerals numerals = {0};
   HR_TRY(hr_numerals_begin(&numerals, error));
   bool csv = format == HR_STORE_CSV;

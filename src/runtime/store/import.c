@@ -81,6 +81,7 @@ static hr_status check_stream(const hr_import *import, hr_status status)
 
 hr_status hr_store_import(hr_store *store, FILE *in, const char *name, hr_store_change *change, hr_error *error)
 {
+  HR_NEED(error, store, in, name);
   hr_import import = {.store = store, .in = in, .name = name, .line = 1, .error = error};
   hr_numerals numerals = {0};
   HR_TRY(hr_numerals_begin(&numerals, error));

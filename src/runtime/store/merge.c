@@ -32,6 +32,7 @@ static bool is_one_file(const char *a, const char *b)
 
 hr_status hr_store_copy(hr_store *store, hr_store *from, hr_store_change *change, hr_error *error)
 {
+  HR_NEED(error, store, from);
   merging m = {.into = store, .from = from, .status = HR_OK, .error = error};
   hr_status status = hr_store_begin(store, error);
   if (status == HR_OK) {
@@ -50,6 +51,7 @@ hr_status hr_store_copy(hr_store *store, hr_store *from, hr_store_change *change
 
 hr_status hr_store_merge(hr_store *store, const char *from, hr_store_change *change, hr_error *error)
 {
+  HR_NEED(error, store, from);
   if (is_one_file(store->path, from))
     return hr_fail(error, HR_ERROR_INVALID, "%s: is the store that it is to be merged into", from);
   hr_store *other;

@@ -167,6 +167,7 @@ static void write_date(char *to, size_t size)
 
 hr_status hr_result_stamp(hr_result *result, hr_error *error)
 {
+  HR_NEED(error, result);
   unsigned char bytes[16];
   char reason[HR_REASON_SIZE], host[256] = "";
   ssize_t got;

@@ -104,6 +104,7 @@ static hr_status prepare_has(hr_store *store, hr_error *error)
 
 hr_status hr_store_has(hr_store *store, const hr_result *result, bool *found, hr_error *error)
 {
+  HR_NEED(error, store, result, found);
   hr_result point = *result;
   HR_TRY(hr_result_check(&point, error));
   hr_result_normalise(&point);
@@ -159,12 +160,14 @@ static hr_status append(hr_store *store, hr_result *result, bool only_new, bool 
 
 hr_status hr_store_append(hr_store *store, hr_result *result, hr_error *error)
 {
+  HR_NEED(error, store, result);
   bool added;
   return append(store, result, false, &added, error);
 }
 
 hr_status hr_store_append_new(hr_store *store, hr_result *result, bool *added, hr_error *error)
 {
+  HR_NEED(error, store, result, added);
   return append(store, result, true, added, error);
 }
 
@@ -191,6 +194,7 @@ static bool is_id(const char *id)
 
 hr_status hr_result_filter_check(const hr_result_filter *filter, hr_error *error)
 {
+  HR_NEED(error, filter);
   HR_TRY(hr_check_struct_size("hr_result_filter", filter->struct_size, sizeof(hr_result_filter), error));
   if (filter->id && !is_id(filter->id))
     return hr_fail(error, HR_ERROR_INVALID, "id: expected 4 to 32 hexadecimal digits, found \"%.40s\"", filter->id);
@@ -234,11 +238,13 @@ static hr_status run_filtered(hr_store *store, const char *sql, const hr_result_
 
 hr_status hr_store_count(hr_store *store, const hr_result_filter *filter, int64_t *count, hr_error *error)
 {
+  HR_NEED(error, store, count);
   return run_filtered(store, "SELECT count(*) FROM (SELECT 1 FROM results" CHOSEN ")", filter, false, count, error);
 }
 
 hr_status hr_store_delete(hr_store *store, const hr_result_filter *filter, int64_t *deleted, hr_error *error)
 {
+  HR_NEED(error, store);
   HR_TRY(run_filtered(store, "DELETE FROM results WHERE rowid IN (SELECT rowid FROM results" CHOSEN ")", filter, true,
                       NULL, error));
   if (deleted)
@@ -328,6 +334,9 @@ static hr_status prepare_select(hr_store *store, sqlite3_stmt **statement, hr_er
 hr_status hr_store_query(hr_store *store, const hr_result_filter *filter, hr_result_fn each, void *context,
                          hr_error *error)
 {
+  HR_NEED(error, store);
+  if (!each)
+    return hr_fail_null(error, __func__, "each", 0);
   row_list list = {.numbers = NULL};
   sqlite3_stmt *statement = NULL;
   hr_status status = list_rows(store, filter, &list, error);

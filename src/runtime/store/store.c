@@ -159,6 +159,7 @@ static hr_status connect(hr_store *store, hr_store_mode mode, hr_error *error)
 
 hr_status hr_store_default_path(char *path, size_t size, hr_error *error)
 {
+  HR_NEED(error, path);
   const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
   int length;
   if (data && data[0] == '/') /* the specification has relative ones ignored */
@@ -205,6 +206,7 @@ static bool is_there(const char *path)
 
 hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error)
 {
+  HR_NEED(error, store);
   char otherwise[4096];
   if (!path) {
     HR_TRY(hr_store_default_path(otherwise, sizeof otherwise, error));

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Every public function that returns an hr_status refuses NULL for each pointer that it needs, before anything else, with
+# HR_ERROR_INVALID and a line that names function and argument. A program made of the headers calls each of them, with
+# one needed pointer NULL and what the others point at being nothing.
+#   null_arguments.sh C_COMPILER LIBRARY
+set -euo pipefail
+export LC_ALL=C
+cd "$(dirname "$0")/../.."
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# Pointers that may be NULL: of every function, and of one.
+optional='error note context progress
+hr_plan_gemm.kernel hr_plan_gemm_choice.kernel hr_plan_attention.kernel hr_plan_rows.kernel
+hr_plan_run_gemm.a hr_plan_run_gemm.b hr_plan_run_gemm.c hr_plan_run_gemm.workspace
+hr_plan_run_attention.workspace hr_plan_run_rows.output hr_plan_run_rows.workspace
+hr_layer_measure.options hr_measure_gemm.options hr_measure_attention.options hr_measure_rows.options
+hr_measure_gemm_pair.options
+hr_report_description.hardware hr_report_advice.confirmation hr_report_gemm.measurement
+hr_report_attention.prediction hr_report_attention.runs hr_report_devices.devices hr_report_devices.libraries
+hr_report_results.filter hr_report_changes.names hr_report_changes.changes hr_report_sweeps.sweeps
+hr_store_open.path hr_store_query.filter hr_store_count.filter hr_store_delete.filter hr_store_delete.deleted
+hr_store_copy.change hr_store_merge.change hr_store_export.filter hr_store_import.change
+hr_sweep_from_json.which hr_sweep_run.outcome'
+
+# "name: parameter, parameter, …" a line
+declarations() {
+  cat include/headroom/*.h | sed -e 's:/\*.*\*/::' -e '/\/\*/,/\*\//d' | tr '\n' ' ' | grep -o 'HR_API hr_status *hr_[a-z_0-9]*([^;]*);' |
+    sed -e 's/HR_API hr_status *//' -e 's/  */ /g' -e 's/(/: /' -e 's/);$//'
+}
+calls() {
+  declarations | awk -v optional="$optional" -F ': ' '
+    BEGIN { n = split(optional, names, /[ \n]+/); for (i = 1; i <= n; i++) may_be_null[names[i]] = 1 }
+    {
+      count = split($2, parameters, /, */)
+      reports = 0
+      for (i = 1; i <= count; i++) {
+        name[i] = parameters[i]; sub(/.*[ *]/, "", name[i])
+        type[i] = parameters[i]; sub(/[a-z_]*$/, "", type[i])
+        kind[i] = type[i] ~ /_fn / ? "function" : type[i] ~ /\*/ ? "pointer" : "value"
+        if (name[i] == "error") { kind[i] = "error"; reports = 1 }
+      }
+      for (i = 1; i <= count; i++) {
+        if (kind[i] == "value" || name[i] in may_be_null || ($1 "." name[i]) in may_be_null)
+          continue
+        arguments = ""
+        for (j = 1; j <= count; j++)
+          arguments = arguments (j > 1 ? ", " : "") (kind[j] == "error" ? "&error" : kind[j] == "value" ? "0" : \
+            j == i ? "NULL" : kind[j] == "function" ? "(" type[j] ")nothing" : "(void *)some")
+        printf "  expect(%s(%s), %s, \"%s: %s is NULL\");\n", $1, arguments, reports ? "error.message" : "NULL", $1, name[i]
+      }
+    }'
+}
+{
+  cat <<'TEXT'
+#include <headroom/headroom.h>
+#include <stdio.h>
+#include <string.h>
+
+static hr_error error;
+static _Alignas(64) char some[1 << 20];
+static int calls, failed;
+
+static void nothing(void) {}
+
+static void expect(hr_status status, const char *message, const char *expected)
+{
+  calls++;
+  if (status != HR_ERROR_INVALID || (message && strcmp(message, expected) != 0)) {
+    printf("expected \"%s\", found %s \"%s\"\n", expected, hr_status_name(status), message ? message : "");
+    failed = 1;
+  }
+  memset(&error, 0, sizeof error);
+}
+
+int main(void)
+{
+  setvbuf(stdout, NULL, _IONBF, 0);
+  (void)nothing;
+TEXT
+  calls
+  printf '  printf("%%d calls of %d functions\\n", calls);\n  return failed;\n}\n' "$(declarations | wc -l)"
+} >"$folder/calls.c"
+library=$(realpath "$2")
+"$1" -std=c17 -Wall -Iinclude -o "$folder/calls" "$folder/calls.c" "$library" "-Wl,-rpath,$(dirname "$library")"
+"$folder/calls"
