@@ -1,9 +1,10 @@
 /* The course of measuring a layer: choose the size, time each operator within the budget, then all as one. */
-#include "layer/layering.h"
+#include <headroom/layer.h>
 
 #include "base/error.h"
 #include "base/names.h"
 #include "budget/budget.h"
+#include "problem/problem.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/sequence.h"
 
@@ -113,7 +114,7 @@ static hr_status list_rows(layering *l, hr_error *error)
     *row = (hr_layer_row){.op = *op, .part = hr_layer_part_of(op), .prediction = l->step.predictions[i]};
     layer->flops += op->flops; /* of a step with as many layers the sum fits */
     l->refusals[at] = (hr_error){.status = HR_OK};
-    hr_status status = hr_layer_problem(l->model, &layer->workload, op, &l->problems[at], &l->refusals[at]);
+    hr_status status = hr_operator_problem(l->model, &layer->workload, op, &l->problems[at], &l->refusals[at]);
     l->refusals[at].status = status;
     if (status == HR_OK && l->problems[at].operation == HR_OPERATION_ROWS)
       row->rows = l->problems[at].rows;

@@ -2,7 +2,7 @@
  * No measured time is looked at. */
 #include "devices.h"
 
-#include "layer/layering.h"
+#include "problem/problem.h"
 #include "runtime/measure/sequence.h"
 
 #include <headroom/report.h>
@@ -25,7 +25,7 @@ static hr_status problem_of(const hr_model *model, const hr_workload *workload, 
   hr_operators operators = operators_of(model, workload);
   const hr_operator *op = hr_operators_find(&operators, id, pass);
   assert_non_null(op);
-  return hr_layer_problem(model, workload, op, problem, error);
+  return hr_operator_problem(model, workload, op, problem, error);
 }
 
 static void assert_rows(const hr_model *model, const hr_workload *workload, hr_operator_id id,

@@ -1,5 +1,5 @@
-/* From an operator of a layer to the problem that a kernel solves. */
-#include "layer/layering.h"
+/* From an operator of a step to the problem that a kernel solves. */
+#include "problem/problem.h"
 
 #include "base/error.h"
 
@@ -85,8 +85,8 @@ static hr_status attention_problem(const hr_operator *op, hr_problem *problem, h
   return HR_OK;
 }
 
-hr_status hr_layer_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
-                           hr_problem *problem, hr_error *error)
+hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
+                              hr_problem *problem, hr_error *error)
 {
   switch (op->kind) {
   case HR_KIND_GEMM:
