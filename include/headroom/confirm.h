@@ -9,12 +9,12 @@
 extern "C" {
 #endif
 
-#define HR_CONFIRMATION_REPLACED_MAX 2
+#define HR_CONFIRMATION_REPLACED_MAX 3
 
 /** One operator as a finding suggests it, and what the model has in its place. Times are of one execution. */
 typedef struct hr_confirmation_row {
   size_t finding;      /* index into advice->findings; SIZE_MAX: the combined suggestion */
-  size_t before_count; /* 1; where a fused attention replaces products 2: score and over-value, as one */
+  size_t before_count; /* 1; where fused attention replaces unfused 3: score, softmax and over-value, run as one */
   hr_operator before[HR_CONFIRMATION_REPLACED_MAX], after;
   double predicted_before_ns, predicted_after_ns; /* at the measured size */
   hr_comparison comparison;
@@ -43,15 +43,16 @@ typedef struct hr_confirmation {
   hr_confirmed *findings;    /* owned by the confirmation; in the order of advice->findings */
 } hr_confirmation;
 
-/** Measures every product and every forward call of fused attention that a finding changes, as it is and as suggested,
- *  interleaved, on `device`, and sets measured_gain and measured_operator_gain of the findings. A pair is measured once
- *  for all findings that have it; the time as suggested is the time as it is over the ratio of the pair, so that a
- *  drift of the machine cancels out. Fused attention runs in the best kernel that keeps the scores on the chip
- *  ("attention_flash"); where it replaces score and over-value, these are its other half, run as one. Products and
- *  fused attention that no finding changes are measured alone. Operators without a product (norms, softmax),
- *  all-reduces and fused attention's backward pass, which no kernel computes, enter with their predicted time, and so
- *  does an unchanged fused attention that the device has no kernel for. There is no measured gain, and a reason, where
- *  nothing that is measured changes, where that backward pass does, and where something has no time.
+/** Measures every product, softmax and forward call of fused attention that a finding changes, as it is and as
+ *  suggested, interleaved, on `device`, and sets measured_gain and measured_operator_gain of the findings. A pair is
+ *  measured once for all findings that have it; the time as suggested is the time as it is over the ratio of the pair,
+ *  so that a drift of the machine cancels out. Fused attention runs in the best kernel that keeps the scores on the
+ *  chip ("attention_flash"); where it replaces score, softmax and over-value, these are its other half, run as one.
+ *  What no finding changes of all these is measured alone. Other operators without a product (norms, residuals),
+ *  all-reduces, and the backward passes of softmax and fused attention, which no kernel computes, enter with their
+ *  predicted time, and so does an unchanged softmax or fused attention that the device has no kernel for. There is no
+ *  measured gain, and a reason, where nothing that is measured changes, where the backward pass of a fused attention
+ *  does, and where something has no time.
  *
  *  `device` is the one that advice->hardware describes. `budget_ns`: about how long it may take in all; 0: one minute.
  *  Where the asked size is too large for that or for the memory that is free, batch and then sequence are halved.

@@ -1,10 +1,15 @@
 /* What a changed step has of the step as it is, and what it has in place of what. */
 #include "confirm/confirming.h"
 
+bool hr_confirm_is_product(const hr_operator *op)
+{
+  return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
+}
+
 bool hr_confirm_is_timed(const hr_operator *op)
 {
-  return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM ||
-         (op->kind == HR_KIND_ATTENTION && op->pass == HR_PASS_FORWARD);
+  return hr_confirm_is_product(op) ||
+         ((op->kind == HR_KIND_ATTENTION || op->id == HR_OP_SOFTMAX) && op->pass == HR_PASS_FORWARD);
 }
 
 static bool same_gemm(const hr_gemm *a, const hr_gemm *b)
@@ -21,13 +26,14 @@ static bool same_attention(const hr_attention *a, const hr_attention *b)
          a->softcap == b->softcap && a->alibi == b->alibi;
 }
 
-/* A product is the same wherever a step has it. */
+/* A product is the same wherever a step has it. No finding changes a softmax so that its bytes stay the same. */
 bool hr_confirm_same(const hr_operator *a, const hr_operator *b)
 {
-  bool attention = a->kind == HR_KIND_ATTENTION;
-  if (attention != (b->kind == HR_KIND_ATTENTION))
+  if (hr_confirm_is_product(a) && hr_confirm_is_product(b))
+    return same_gemm(&a->gemm, &b->gemm);
+  if (a->id != b->id || a->pass != b->pass)
     return false;
-  return attention ? a->pass == b->pass && same_attention(&a->attention, &b->attention) : same_gemm(&a->gemm, &b->gemm);
+  return a->kind == HR_KIND_ATTENTION ? same_attention(&a->attention, &b->attention) : a->bytes == b->bytes;
 }
 
 static const hr_operator *find_kind(const hr_operators *in, const hr_operators *of, const hr_operator *op,
@@ -61,9 +67,13 @@ hr_confirm_replaced hr_confirm_replaces(const hr_confirming *c, const hr_operato
     return (hr_confirm_replaced){1, {same}};
   if (after->id != HR_OP_ATTENTION || after->pass != HR_PASS_FORWARD)
     return (hr_confirm_replaced){.count = 0};
-  const hr_operator *score = find_kind(in, of, after, HR_OP_ATTENTION_SCORE);
-  const hr_operator *over_value = find_kind(in, of, after, HR_OP_ATTENTION_OVER_VALUE);
-  return (hr_confirm_replaced){score && over_value ? 2 : 0, {score, over_value}};
+  static const hr_operator_id unfused[] = {HR_OP_ATTENTION_SCORE, HR_OP_SOFTMAX, HR_OP_ATTENTION_OVER_VALUE};
+  hr_confirm_replaced replaced = {.count = 0};
+  for (size_t i = 0; i < sizeof unfused / sizeof *unfused; i++) {
+    replaced.items[i] = find_kind(in, of, after, unfused[i]);
+    replaced.count += replaced.items[i] != NULL;
+  }
+  return replaced;
 }
 
 bool hr_confirm_unchanged(const hr_confirm_replaced *replaced, const hr_operator *after)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "budget/budget.h"
+#include "problem/problem.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/sequence.h"
 
@@ -37,9 +38,14 @@ static void name_job(const hr_confirm_job *job, char *what, size_t size)
 {
   const hr_operator *op = job->pair ? &job->after : &job->before[0];
   const hr_attention *a = &op->attention;
+  const hr_gemm *g = &op->gemm;
   bool fused = op->kind == HR_KIND_ATTENTION;
-  snprintf(what, size, "%s %" PRId64 " × %" PRId64 " × %" PRId64, hr_operator_id_name(op->id),
-           fused ? a->q_len : op->gemm.m, fused ? a->kv_len : op->gemm.n, fused ? a->qk_dim : op->gemm.k);
+  const char *name = hr_operator_id_name(op->id);
+  if (op->kind == HR_KIND_MEMORY)
+    snprintf(what, size, "%s", name);
+  else
+    snprintf(what, size, "%s %" PRId64 " × %" PRId64 " × %" PRId64, name, fused ? a->q_len : g->m,
+             fused ? a->kv_len : g->n, fused ? a->qk_dim : g->k);
 }
 
 static double limit_of(const hr_confirming *c, size_t index, double left_ns)
@@ -58,7 +64,7 @@ static const hr_confirm_job *trial_job(const hr_confirming *c)
   for (size_t i = 0; i < c->job_count; i++) {
     const hr_confirm_job *job = &c->jobs[i];
     double now = job->estimate_ns, found = best ? best->estimate_ns : 0;
-    if (job->before[0].kind == HR_KIND_ATTENTION)
+    if (!hr_confirm_is_product(&job->before[0]))
       continue;
     if (!best || (found > TRIAL_NS ? now < found : now > found && now <= TRIAL_NS))
       best = job;
@@ -92,18 +98,19 @@ static hr_status try_speed(hr_confirming *c, progress_state *state, hr_error *er
   return status == HR_ERROR_INTERRUPTED ? HR_OK : status;
 }
 
-/* One side of a job. The operators come from predicted steps, so that they have been checked. */
+/* One side of a job. */
 typedef struct side {
   hr_problem problems[HR_CONFIRMATION_REPLACED_MAX];
   hr_sequence sequence;
 } side;
 
-static void make_side(side *s, const hr_operator *operators, size_t count)
+static hr_status make_side(side *s, const hr_confirm_shape *shape, const hr_operator *operators, size_t count,
+                           hr_error *error)
 {
-  bool fused = operators[0].kind == HR_KIND_ATTENTION;
   for (size_t i = 0; i < count; i++)
-    s->problems[i] = fused ? hr_attention_problem(&operators[i].attention) : hr_gemm_problem(&operators[i].gemm);
-  s->sequence = (hr_sequence){s->problems, count, fused ? FUSED_KERNELS : NULL};
+    HR_TRY(hr_operator_problem(shape->model, shape->workload, &operators[i], &s->problems[i], error));
+  s->sequence = (hr_sequence){s->problems, count, operators[0].kind == HR_KIND_ATTENTION ? FUSED_KERNELS : NULL};
+  return HR_OK;
 }
 
 static hr_status run_job(hr_confirming *c, hr_confirm_job *job, double limit_ns, progress_state *state, hr_error *error)
@@ -114,8 +121,9 @@ static hr_status run_job(hr_confirming *c, hr_confirm_job *job, double limit_ns,
   options.cancelled = report;
   options.context = state;
   side before, after;
-  make_side(&before, job->before, job->before_count);
-  make_side(&after, &job->after, 1);
+  HR_TRY(make_side(&before, &job->before_shape, job->before, job->before_count, error));
+  if (job->pair)
+    HR_TRY(make_side(&after, &job->after_shape, &job->after, 1, error));
   HR_TRY(job->pair
              ? hr_measure_sequence_pair(c->device, &before.sequence, &after.sequence, &options, &job->result, error)
              : hr_measure_sequence(c->device, &before.sequence, &options, &job->result.before, error));

@@ -5,17 +5,24 @@
 #include <headroom/confirm.h>
 
 /** What an operator of a changed step takes the place of in the step as it is: one operator, or of a fused attention
- *  where there is none the two products that it replaces. */
+ *  where there is none score, softmax and over-value, as far as the step has them. */
 typedef struct hr_confirm_replaced {
   size_t count;
   const hr_operator *items[HR_CONFIRMATION_REPLACED_MAX];
 } hr_confirm_replaced;
+
+/** What an operator is of. */
+typedef struct hr_confirm_shape {
+  const hr_model *model;
+  const hr_workload *workload;
+} hr_confirm_shape;
 
 /** One thing to time: an operator alone, or a pair of which the first is the shape as it is. */
 typedef struct hr_confirm_job {
   size_t before_count;
   hr_operator before[HR_CONFIRMATION_REPLACED_MAX];
   hr_operator after; /* of pairs only */
+  hr_confirm_shape before_shape, after_shape;
   bool pair, done;
   double estimate_ns;   /* predicted: one execution of each */
   hr_comparison result; /* of an operator alone: result.before */
@@ -54,7 +61,10 @@ hr_status hr_confirm_choose(hr_confirming *c, hr_error *error);
 double hr_confirm_run_ns(const hr_confirming *c, const hr_confirm_job *job);
 double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job);
 
-/** Whether an operator is timed: products, and the forward pass of a fused attention. (changes.c) */
+/** A product of one or of several matrices. (changes.c) */
+bool hr_confirm_is_product(const hr_operator *op);
+
+/** Whether an operator is timed: products, and the forward pass of softmax and of a fused attention. (changes.c) */
 bool hr_confirm_is_timed(const hr_operator *op);
 
 /** Whether two operators are the same work. (changes.c) */

@@ -29,11 +29,11 @@ static double measured_before(const hr_confirming *c, const hr_operator *op)
   return has_time(job) ? job->result.before.median_ns : (double)NAN;
 }
 
-/* A fused attention that the device has no kernel for enters with its predicted time while it stays as it is. */
+/* An attention or softmax that the device has no kernel for enters with its predicted time while it stays as it is. */
 static double time_before(const hr_confirming *c, const hr_operator *op, double predicted_ns)
 {
   const hr_confirm_job *job = hr_confirm_job_of(c, op);
-  bool no_kernel = op->kind == HR_KIND_ATTENTION && job && job->done && !has_time(job) &&
+  bool no_kernel = !hr_confirm_is_product(op) && job && job->done && !has_time(job) &&
                    job->result.before.status == HR_ERROR_UNSUPPORTED;
   return no_kernel ? predicted_ns : measured_before(c, op);
 }

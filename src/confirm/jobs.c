@@ -59,22 +59,33 @@ static hr_status add_job(hr_confirming *c, const hr_confirm_job *job, hr_error *
   return HR_OK;
 }
 
-static hr_status add_alone(hr_confirming *c, const hr_step *step, const hr_operator *op, hr_error *error)
+/* `step` is of `shape`, and has the operator. */
+static hr_status add_alone(hr_confirming *c, const hr_step *step, const hr_confirm_shape *shape, const hr_operator *op,
+                           hr_error *error)
 {
   if (hr_confirm_job_of(c, op))
     return HR_OK;
-  const hr_confirm_job job = {
-      .before_count = 1, .before = {*op}, .estimate_ns = step->predictions[op - step->operators.items].time_ns};
+  const hr_confirm_job job = {.before_count = 1,
+                              .before = {*op},
+                              .before_shape = *shape,
+                              .estimate_ns = step->predictions[op - step->operators.items].time_ns};
   return add_job(c, &job, error);
 }
 
-static hr_status add_pair(hr_confirming *c, const hr_confirm_replaced *before, const hr_operator *after,
-                          hr_error *error)
+static hr_confirm_shape shape_now(const hr_confirming *c)
+{
+  return (hr_confirm_shape){&c->advice->model, &c->workload};
+}
+
+static hr_status add_pair(hr_confirming *c, const hr_confirm_replaced *before, const hr_confirm_shape *shape,
+                          const hr_operator *after, hr_error *error)
 {
   if (hr_confirm_pair(c, before, after))
     return HR_OK;
   hr_confirm_job job = {.before_count = before->count,
+                        .before_shape = shape_now(c),
                         .after = *after,
+                        .after_shape = *shape,
                         .pair = true,
                         .estimate_ns = c->after.predictions[after - c->after.operators.items].time_ns};
   for (size_t i = 0; i < before->count; i++) {
@@ -84,24 +95,27 @@ static hr_status add_pair(hr_confirming *c, const hr_confirm_replaced *before, c
   return add_job(c, &job, error);
 }
 
-static hr_status add_subject_jobs(hr_confirming *c, hr_error *error)
+static hr_status add_subject_jobs(hr_confirming *c, const hr_confirm_subject *subject, hr_error *error)
 {
+  const hr_confirm_shape shape = {&subject->source->model, &subject->workload};
   for (size_t i = 0; i < c->after.operators.count; i++) {
     const hr_operator *after = &c->after.operators.items[i];
     const hr_confirm_replaced before = hr_confirm_replaces(c, after);
     if (!hr_confirm_is_timed(after) || hr_confirm_unchanged(&before, after))
       continue;
-    HR_TRY(before.count > 0 ? add_pair(c, &before, after, error) : add_alone(c, &c->after, after, error));
+    HR_TRY(before.count > 0 ? add_pair(c, &before, &shape, after, error)
+                            : add_alone(c, &c->after, &shape, after, error));
   }
   return HR_OK;
 }
 
 static hr_status add_unpaired_jobs(hr_confirming *c, hr_error *error)
 {
+  const hr_confirm_shape shape = shape_now(c);
   for (size_t i = 0; i < c->before.operators.count; i++) {
     const hr_operator *op = &c->before.operators.items[i];
     if (hr_confirm_is_timed(op))
-      HR_TRY(add_alone(c, &c->before, op, error));
+      HR_TRY(add_alone(c, &c->before, &shape, op, error));
   }
   return HR_OK;
 }
@@ -129,7 +143,7 @@ static hr_status collect_jobs(hr_confirming *c, hr_error *error)
     hr_confirm_subject *subject = &c->subjects[i];
     subject->workload = hr_budget_scaled(&subject->source->workload, &advice->workload, &c->workload);
     HR_TRY(hr_predict_step(&advice->hardware, &subject->source->model, &subject->workload, &c->after, error));
-    HR_TRY(add_subject_jobs(c, error));
+    HR_TRY(add_subject_jobs(c, subject, error));
   }
   if (c->job_count == 0)
     return HR_OK; /* nothing changes what is timed */
@@ -144,7 +158,7 @@ static hr_status collect_jobs(hr_confirming *c, hr_error *error)
 static double operand_bytes(const hr_operator *op)
 {
   int64_t bytes = op->bytes;
-  return op->kind == HR_KIND_ATTENTION || hr_gemm_bytes(&op->gemm, &bytes) == HR_OK ? (double)bytes : INFINITY;
+  return !hr_confirm_is_product(op) || hr_gemm_bytes(&op->gemm, &bytes) == HR_OK ? (double)bytes : INFINITY;
 }
 
 static double job_bytes(const hr_confirming *c, const hr_confirm_job *job)

@@ -85,13 +85,14 @@ typedef void (*write_fn)(char *to, size_t size, const hr_operator *op);
 /* What the row has in the place of the operator, each as `write` says it. */
 static void put_before(hr_table *table, const hr_confirmation_row *row, write_fn write, const char *between)
 {
-  char text[1024] = "";
+  char text[1024] = "", one[512];
   for (size_t i = 0; i < row->before_count; i++) {
     size_t used = strlen(text);
-    used += (size_t)snprintf(text + used, sizeof text - used, "%s", i > 0 ? between : "");
-    write(text + used, sizeof text - used, &row->before[i]);
+    write(one, sizeof one, &row->before[i]);
+    if (one[0])
+      snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? between : "", one);
   }
-  hr_put_text(table, text);
+  hr_put_text(table, hr_text_or_none(text));
 }
 
 static void write_name(char *to, size_t size, const hr_operator *op)
@@ -130,7 +131,7 @@ static void put_measured(hr_table *table, const hr_advice *advice, const hr_conf
   hr_put_text(table, hr_text_or_none(failed->reason));
   put_before(table, row, write_name, " ");
   put_before(table, row, hr_write_operator_problem, " + ");
-  hr_put_text(table, problem);
+  hr_put_text(table, hr_text_or_none(problem));
   hr_put_text(table, failed->status != HR_OK ? hr_status_name(failed->status) : "");
   hr_table_style(table, HR_STYLE_YELLOW);
 }

@@ -12,17 +12,18 @@ static void a_step_is_put_together_from_products_and_the_ratio_of_the_changed_on
   hr_advice *advice = make_advice();
   add_finding(advice, "logit")->model.vocabulary = 128;
   hr_confirming *c = choose(device, advice, 1e12);
-  assert_int_equal(c->job_count, 7); /* qkv, score, over value, projection, up, down alone, and the logits as a pair */
-  assert_true(c->jobs[6].pair && c->jobs[6].before[0].gemm.n == 100 && c->jobs[6].after.gemm.n == 128);
+  /* qkv, score, softmax, over value, projection, up, down alone, and the logits as a pair */
+  assert_int_equal(c->job_count, 8);
+  assert_true(c->jobs[7].pair && c->jobs[7].before[0].gemm.n == 100 && c->jobs[7].after.gemm.n == 128);
   set_times(c, 1000, 5000, 2, 1.25, 2.5);
   hr_confirmed confirmed;
   hr_error error;
   assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);
-  /* 2 layers · 6 products · 1000 ns + logits 5000 ns, after: 5000/2 = 2500, at the ends 4000 and 2000. */
+  /* 2 layers · 7 · 1000 ns + logits 5000 ns, after: 5000/2 = 2500, at the ends 4000 and 2000. */
   double rest = predicted_rest(&c->before), rest_after = predicted_rest(&c->after);
-  assert_near(confirmed.measured_gain, (17000 + rest) / (14500 + rest_after) - 1);
-  assert_near(confirmed.measured_gain_low, (17000 + rest) / (16000 + rest_after) - 1);
-  assert_near(confirmed.measured_gain_high, (17000 + rest) / (14000 + rest_after) - 1);
+  assert_near(confirmed.measured_gain, (19000 + rest) / (16500 + rest_after) - 1);
+  assert_near(confirmed.measured_gain_low, (19000 + rest) / (18000 + rest_after) - 1);
+  assert_near(confirmed.measured_gain_high, (19000 + rest) / (16000 + rest_after) - 1);
   assert_near(confirmed.measured_operator_gain, 1.0);
   assert_near(confirmed.predicted_gain, c->before.time_ns / c->after.time_ns - 1);
   assert_int_equal(confirmed.status, HR_OK);
@@ -36,12 +37,12 @@ static void gains_of_a_changed_batch_are_per_token(void **state)
   hr_advice *advice = make_advice();
   add_finding(advice, "mlp_up")->workload.batch = 2;
   hr_confirming *c = choose(device, advice, 1e12);
-  assert_int_equal(c->job_count, 7);
+  assert_int_equal(c->job_count, 8);
   set_times(c, 0, 1000, 0.8, 0.8, 0.8); /* each takes 1250 ns for twice the tokens */
   hr_confirmed confirmed;
   hr_error error;
   assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);
-  double before = 13000 + predicted_rest(&c->before), after = 16250 + predicted_rest(&c->after);
+  double before = 15000 + predicted_rest(&c->before), after = 18750 + predicted_rest(&c->after);
   assert_near(confirmed.measured_gain, before / (after / 2) - 1);
   assert_near(confirmed.measured_operator_gain, 0.6); /* 2 · 0.8 − 1 */
   free_all(c, advice, device);
@@ -57,10 +58,10 @@ static void layers_with_a_window_are_held_against_layers_with_a_window(void **st
   hr_finding *finding = add_finding(advice, "logit");
   finding->model.vocabulary = 128;
   hr_confirming *c = choose(device, advice, 1e12);
-  /* qkv, score and over value of 64 and of 16 keys, projection, up, down; the logits, which alone change */
-  assert_int_equal(c->job_count, 9);
-  for (size_t i = 0; i < 9; i++)
-    assert_true(c->jobs[i].pair == (i == 8));
+  /* qkv, score, softmax and over value of 64 and of 16 keys, projection, up, down; the logits, which alone change */
+  assert_int_equal(c->job_count, 11);
+  for (size_t i = 0; i < 11; i++)
+    assert_true(c->jobs[i].pair == (i == 10));
   free_all(c, advice, device);
 }
 
@@ -92,7 +93,7 @@ static void a_product_without_a_time_is_named_as_the_reason(void **state)
   add_finding(advice, "logit")->model.vocabulary = 128;
   hr_confirming *c = choose(device, advice, 1e12);
   set_times(c, 1000, 5000, 2, 2, 2);
-  c->jobs[4].result.before = (hr_measurement){.status = HR_ERROR_OUT_OF_MEMORY, .median_ns = NAN, .reason = "too big"};
+  c->jobs[5].result.before = (hr_measurement){.status = HR_ERROR_OUT_OF_MEMORY, .median_ns = NAN, .reason = "too big"};
   hr_confirmed confirmed;
   hr_error error;
   assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);

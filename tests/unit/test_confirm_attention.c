@@ -87,27 +87,28 @@ static void an_unchanged_call_is_timed_alone_for_all_findings(void **state)
   free_all(c, advice, device);
 }
 
-static void one_call_in_place_of_products_is_held_against_both_of_them(void **state)
+static void one_call_in_place_of_several_is_held_against_all_of_them(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
   make_fused(&add_finding(advice, "attention_score")->workload);
   hr_confirming *c = choose(device, advice, 1e12);
-  assert_int_equal(c->job_count, 8); /* qkv, score, over value, projection, up, down, logits alone, and the pair */
+  /* qkv, score, softmax, over value, projection, up, down, logits alone, and the pair */
+  assert_int_equal(c->job_count, 9);
   const hr_confirm_job *pair = job_of_attention(c, true);
-  assert_ptr_equal(pair, &c->jobs[7]);
-  assert_int_equal(pair->before_count, 2);
+  assert_ptr_equal(pair, &c->jobs[8]);
+  assert_int_equal(pair->before_count, 3);
   assert_int_equal(pair->before[0].id, HR_OP_ATTENTION_SCORE);
-  assert_int_equal(pair->before[1].id, HR_OP_ATTENTION_OVER_VALUE);
+  assert_int_equal(pair->before[1].id, HR_OP_SOFTMAX);
+  assert_int_equal(pair->before[2].id, HR_OP_ATTENTION_OVER_VALUE);
   set_times(c, 1000, 5000, 4, 4, 4);
   hr_confirmed confirmed;
   hr_error error;
   assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);
-  /* 2 layers · 6 · 1000 + logits 1000; after: both products, 2000, over 4 are 500. The softmax, as predicted, goes. */
+  /* 2 layers · 7 · 1000 + logits 1000; after: 3 · 1000 over 4 are 750. */
   double rest = predicted_rest(&c->before), rest_after = predicted_rest(&c->after);
-  assert_true(rest_after < rest);
-  assert_near(confirmed.measured_gain, (13000 + rest) / (2 * 4500 + 1000 + rest_after) - 1);
+  assert_near(confirmed.measured_gain, (15000 + rest) / (2 * 4750 + 1000 + rest_after) - 1);
   free_all(c, advice, device);
 }
 
@@ -120,9 +121,9 @@ static void each_kind_of_layer_is_a_call_of_its_own(void **state)
   advice->model.window = 16, advice->model.window_layers = 1;
   make_fused(&add_finding(advice, "attention_score")->workload);
   hr_confirming *c = choose(device, advice, 1e12);
-  assert_int_equal(c->job_count, 9);
-  assert_true(c->jobs[7].pair && c->jobs[7].before_count == 2 && c->jobs[7].after.attention.window == 0);
-  assert_true(c->jobs[8].pair && c->jobs[8].before_count == 2 && c->jobs[8].after.attention.window == 16);
+  assert_int_equal(c->job_count, 10);
+  assert_true(c->jobs[8].pair && c->jobs[8].before_count == 3 && c->jobs[8].after.attention.window == 0);
+  assert_true(c->jobs[9].pair && c->jobs[9].before_count == 3 && c->jobs[9].after.attention.window == 16);
   free_all(c, advice, device);
 }
 
@@ -184,15 +185,17 @@ static void a_call_without_a_kernel_is_the_reason_only_of_findings_that_change_i
 
 /* ---- the course ---- */
 
-extern const hr_kernel_functions hr_kernel_gemm_reference, hr_kernel_attention_reference;
+extern const hr_kernel_functions hr_kernel_gemm_reference, hr_kernel_attention_reference, hr_kernel_rows_reference;
 
 static const hr_kernel_info infos[] = {
     {"attention_naive_here", "attention", "reference", "fp32", "", "best here, but with scores in memory"},
     {"attention_flash_here", "attention", "reference", "fp32", "", "the reference under a flash kernel's name"},
-    {"gemm_here", "gemm", "reference", "fp32", "", "the reference"}};
+    {"gemm_here", "gemm", "reference", "fp32", "", "the reference"},
+    {"rows_here", "rows", "reference", "fp32", "", "the reference"}};
 static const hr_kernel table[] = {{&infos[0], &hr_kernel_attention_reference},
                                   {&infos[1], &hr_kernel_attention_reference},
-                                  {&infos[2], &hr_kernel_gemm_reference}};
+                                  {&infos[2], &hr_kernel_gemm_reference},
+                                  {&infos[3], &hr_kernel_rows_reference}};
 
 static hr_confirmation *confirm(hr_device *device, hr_advice *advice)
 {
@@ -214,14 +217,14 @@ static void calls_run_in_the_best_kernel_that_keeps_the_scores_on_the_chip(void 
 {
   (void)state;
   hr_device *device = open_reference();
-  device->kernels = table, device->kernel_count = 3;
+  device->kernels = table, device->kernel_count = 4;
   hr_advice *advice = make_advice();
   make_fused(&add_finding(advice, "attention_score")->workload);
   hr_confirmation *confirmation = confirm(device, advice);
   assert_int_equal(confirmation->count, 1);
   const hr_confirmation_row *row = &confirmation->rows[0];
-  assert_int_equal(row->before_count, 2);
-  assert_int_equal(row->before[1].id, HR_OP_ATTENTION_OVER_VALUE);
+  assert_int_equal(row->before_count, 3);
+  assert_int_equal(row->before[1].id, HR_OP_SOFTMAX);
   assert_int_equal(row->after.id, HR_OP_ATTENTION);
   assert_true(row->predicted_before_ns > 0 && row->predicted_after_ns > 0);
   assert_string_equal(row->comparison.before.kernel, "");
@@ -257,12 +260,14 @@ static void assert_timed_on_the_chip(const hr_measurement *m)
   assert_true(m->rows_checked > 0);
 }
 
-/* Products are a library's, which may be missing: then they are the reason. */
-static void assert_measured_or_without_products(const hr_confirmed *confirmed)
+/* Products are a library's, which may be missing: then they are the reason. An emulated GPU captures no launches, so
+ * that it has no graph of several operators. */
+static void assert_measured_or_excused(const hr_confirmed *confirmed)
 {
   assert_true((confirmed->status == HR_OK) == (bool)isfinite(confirmed->measured_gain));
-  if (confirmed->status != HR_OK)
-    assert_non_null(strstr(confirmed->reason, "gemm"));
+  if (confirmed->status != HR_OK && !strstr(confirmed->reason, "gemm") &&
+      !strstr(confirmed->reason, "the emulation has none of it"))
+    fail_msg("%s", confirmed->reason);
 }
 
 /* Takes the device over. */
@@ -273,7 +278,7 @@ static void confirm_here(hr_device *device)
   hr_confirmation *confirmation = confirm(device, advice);
   assert_int_equal(confirmation->count, 1);
   assert_timed_on_the_chip(&confirmation->rows[0].comparison.after);
-  assert_measured_or_without_products(&confirmation->findings[0]);
+  assert_measured_or_excused(&confirmation->findings[0]);
   hr_confirmation_free(confirmation);
   free(advice);
 
@@ -285,7 +290,7 @@ static void confirm_here(hr_device *device)
   assert_timed_on_the_chip(&confirmation->rows[0].comparison.before);
   assert_timed_on_the_chip(&confirmation->rows[0].comparison.after);
   assert_true(confirmation->rows[0].comparison.ratio > 0);
-  assert_measured_or_without_products(&confirmation->findings[0]);
+  assert_measured_or_excused(&confirmation->findings[0]);
   close_all(confirmation, advice, device);
 }
 
@@ -312,7 +317,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_changed_call_takes_its_time_over_the_ratio_of_the_pair),
       cmocka_unit_test(an_unchanged_call_is_timed_alone_for_all_findings),
-      cmocka_unit_test(one_call_in_place_of_products_is_held_against_both_of_them),
+      cmocka_unit_test(one_call_in_place_of_several_is_held_against_all_of_them),
       cmocka_unit_test(each_kind_of_layer_is_a_call_of_its_own),
       cmocka_unit_test(a_changed_backward_pass_has_no_measured_gain),
       cmocka_unit_test(a_call_without_a_kernel_is_the_reason_only_of_findings_that_change_it),

@@ -82,8 +82,9 @@ static void a_call_in_place_of_products_is_told_as_what_it_replaces(void **state
   changed.k_heads = changed.v_heads = 8;
   assert_ok(hr_operators_list(&changed, &workload, &fused, &error), error);
   const hr_operators *unfused = &advice->step.operators;
-  hr_confirmation_row row = {.before_count = 2,
+  hr_confirmation_row row = {.before_count = 3,
                              .before = {*hr_operators_find(unfused, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD),
+                                        *hr_operators_find(unfused, HR_OP_SOFTMAX, HR_PASS_FORWARD),
                                         *hr_operators_find(unfused, HR_OP_ATTENTION_OVER_VALUE, HR_PASS_FORWARD)},
                              .after = *hr_operators_find(&fused, HR_OP_ATTENTION, HR_PASS_FORWARD),
                              .comparison = {.before = {.samples = 10, .median_ns = 3e6},
@@ -98,10 +99,10 @@ static void a_call_in_place_of_products_is_told_as_what_it_replaces(void **state
   options.csv = HR_CSV_MEASUREMENTS;
   text = written(advice, &confirmation, &options);
   assert_non_null(strstr(text, ",attention,3000000,1000000,2048,2048,80,128,2048,2048,80,128,"));
-  assert_non_null(strstr(text,
-                         ",attention_score attention_over_value,gemm m=2048 n=2048 k=80 batch=128 dtype=bf16 ta=0 "
-                         "tb=1 + gemm m=2048 n=80 k=2048 batch=128 dtype=bf16 ta=0 tb=0,attention batch=4 "
-                         "q_len=2048 kv_len=2048 q_heads=32 k_heads=8 v_heads=8 qk_dim=80 v_dim=80 "));
+  assert_non_null(
+      strstr(text, ",attention_score softmax attention_over_value,gemm m=2048 n=2048 k=80 batch=128 dtype=bf16 ta=0 "
+                   "tb=1 + gemm m=2048 n=80 k=2048 batch=128 dtype=bf16 ta=0 tb=0,attention batch=4 "
+                   "q_len=2048 kv_len=2048 q_heads=32 k_heads=8 v_heads=8 qk_dim=80 v_dim=80 "));
   free(text);
   hr_advice_free(advice);
 }
