@@ -21,18 +21,19 @@ typedef struct hr_finding {
   const char *source; /* where the rule comes from; static storage */
   hr_severity severity;
   bool void_on_device; /* the device's data show that the rule does not hold there; `why` says so */
-  char operators[128]; /* names of the operators concerned, separated by spaces; the first is the main one */
-  char why[384];       /* one sentence with the numbers */
-  char current[96];    /* "vocabulary 50257" */
-  char suggested[192]; /* "vocabulary 50304 (pad by 47)"; empty: nothing to change */
-  bool has_change;     /* `model` and `workload` are the suggestion as a shape */
+  char operators[128]; /* names of the operators concerned that the step has, separated by spaces; main ones first */
+  uint64_t main_operators; /* bit i: number i of hr_operator_id is a main one, of the step or of the suggestion */
+  char why[384];           /* one sentence with the numbers */
+  char current[96];        /* "vocabulary 50257" */
+  char suggested[192];     /* "vocabulary 50304 (pad by 47)"; empty: nothing to change */
+  bool has_change;         /* `model` and `workload` are the suggestion as a shape */
   hr_model model;
   hr_workload workload;
   double parameter_change;        /* new / old − 1 */
-  double predicted_operator_gain; /* time before / time after − 1 of the main operator, per token */
+  double predicted_operator_gain; /* time before / time after − 1 of the main operators together, per token */
   double predicted_gain;          /* the same of the whole step; where t changes, per token and device */
   double measured_gain;           /* of the whole step, set by hr_confirm(); NAN: not measured */
-  double measured_operator_gain;  /* of the main operator; NAN: not measured */
+  double measured_operator_gain;  /* of the main operators; NAN: not measured */
 } hr_finding;
 
 #define HR_FINDINGS_MAX 48

@@ -12,7 +12,7 @@
 /* Which end of each ratio's interval a sum is formed with. */
 typedef enum ratio_end { RATIO_MEDIAN, RATIO_LOW, RATIO_HIGH, RATIO_END_COUNT } ratio_end;
 
-/* Time of a step, and of the operator that a finding is mainly about. NAN where something has no time. */
+/* Time of a step, and of the operators that a finding is mainly about. NAN where something has no time. */
 typedef struct step_time {
   double whole_ns, main_ns;
 } step_time;
@@ -68,9 +68,7 @@ static double stretch_of(const hr_model *model, const hr_workload *workload)
 
 static bool is_main(const hr_finding *finding, hr_operator_id id)
 {
-  const char *name = hr_operator_id_name(id);
-  size_t length = strcspn(finding->operators, " ");
-  return strlen(name) == length && strncmp(name, finding->operators, length) == 0;
+  return finding->main_operators >> id & 1;
 }
 
 typedef enum time_source { TIME_PREDICTED, TIME_BEFORE, TIME_AFTER } time_source;

@@ -43,6 +43,7 @@ static inline hr_advice *make_advice(void)
   return advice;
 }
 
+/* Mainly about the operators of these names. */
 static inline hr_finding *add_finding(hr_advice *advice, const char *operators)
 {
   hr_finding *finding = &advice->findings[advice->finding_count++];
@@ -53,6 +54,13 @@ static inline hr_finding *add_finding(hr_advice *advice, const char *operators)
                           .measured_gain = NAN,
                           .measured_operator_gain = NAN};
   strcpy(finding->operators, operators);
+  for (const char *at = operators; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
+    for (int id = 0; id < HR_OPERATOR_ID_COUNT; id++) {
+      const char *name = hr_operator_id_name((hr_operator_id)id);
+      if (strlen(name) == strcspn(at, " ") && strncmp(name, at, strlen(name)) == 0)
+        finding->main_operators |= (uint64_t)1 << id;
+    }
+  }
   return finding;
 }
 

@@ -92,7 +92,7 @@ static void one_call_in_place_of_several_is_held_against_all_of_them(void **stat
   (void)state;
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
-  make_fused(&add_finding(advice, "attention_score")->workload);
+  make_fused(&add_finding(advice, "attention_score softmax attention_over_value attention")->workload);
   hr_confirming *c = choose(device, advice, 1e12);
   /* qkv, score, softmax, over value, projection, up, down, logits alone, and the pair */
   assert_int_equal(c->job_count, 9);
@@ -109,6 +109,7 @@ static void one_call_in_place_of_several_is_held_against_all_of_them(void **stat
   /* 2 layers · 7 · 1000 + logits 1000; after: 3 · 1000 over 4 are 750. */
   double rest = predicted_rest(&c->before), rest_after = predicted_rest(&c->after);
   assert_near(confirmed.measured_gain, (15000 + rest) / (2 * 4750 + 1000 + rest_after) - 1);
+  assert_near(confirmed.measured_operator_gain, 3.0); /* the ratio, as one takes the place of the others */
   free_all(c, advice, device);
 }
 

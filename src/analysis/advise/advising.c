@@ -173,6 +173,7 @@ static hr_finding *add_finding(hr_advising *advising, hr_operator_set main, hr_o
                           .source = advising->rule->rule.source,
                           .model = advice->model,
                           .workload = advice->workload,
+                          .main_operators = main,
                           .measured_gain = NAN,
                           .measured_operator_gain = NAN};
   name_operators(finding->operators, sizeof finding->operators, hr_present(&advice->step, main),
