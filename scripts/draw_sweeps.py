@@ -14,17 +14,25 @@ import argparse
 import csv
 import io
 import json
+import math
 import pathlib
 import sys
 
-import matplotlib
+try:
+    import matplotlib
 
-matplotlib.use("svg")
-import matplotlib.pyplot as plt
-from matplotlib.ticker import FuncFormatter
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter
+except ModuleNotFoundError as missing:
+    sys.exit(f"draw_sweeps.py: needs matplotlib (Debian: python3-matplotlib): {missing}")
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 PUBLISHED = TOP / "data/results/published/codesign-figures.csv"
+COLUMNS = ("date", "sweep", "series", "axes", "problem", "dtype", "product", "status", "flops_per_s", "driver",
+           "libraries")
+PEER_COLUMNS = ("tier", "dtype", "q_heads", "qk_dim", "length", "headroom_tflops", "cudnn_tflops", "flash_tflops")
+PUBLISHED_COLUMNS = ("sweep", "x", "tflops_per_s", "accuracy", "device")
 
 
 def read_sweeps():
@@ -38,19 +46,62 @@ def read_sweeps():
     return sweeps
 
 
-def read_rows(paths, column):
-    """The rows of CSV files, which have the column."""
+def fail(path, line, message):
+    sys.exit(f"draw_sweeps.py: {path}: {f'line {line}: ' if line else ''}{message}")
+
+
+class Lines:
+    """The lines of a file that are no remarks; `number` is of the last one."""
+
+    def __init__(self, file):
+        self.file, self.number = file, 0
+
+    def __iter__(self):
+        for self.number, line in enumerate(self.file, 1):
+            if not line.startswith("#"):
+                yield line
+
+
+def read_rows(paths, columns):
+    """The rows of CSV files, which have the columns; "place" is where each comes from."""
     rows = []
     for path in paths:
         try:
             with open(path, newline="", encoding="utf-8") as file:
-                reader = csv.DictReader(line for line in file if not line.startswith("#"))
-                rows += reader
+                lines = Lines(file)
+                reader = csv.DictReader(lines, strict=True)
+                for column in columns:
+                    if column not in (reader.fieldnames or []):
+                        fail(path, 0, f"has no column {column}")
+                for row in reader:
+                    if None in row or None in row.values():
+                        fail(path, lines.number, f"has not the {len(reader.fieldnames)} fields of the head")
+                    row["place"] = path, lines.number
+                    rows.append(row)
         except (OSError, UnicodeDecodeError) as error:
-            sys.exit(f"draw_sweeps.py: {path}: {getattr(error, 'strerror', None) or 'is no text'}")
-        if column not in (reader.fieldnames or []):
-            sys.exit(f"draw_sweeps.py: {path}: has no column {column}")
+            fail(path, 0, getattr(error, "strerror", None) or "is no text")
+        except csv.Error as error:
+            fail(path, lines.number, error)
     return rows
+
+
+def check_number(row, column, text):
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        fail(*row["place"], f"{column}: expected a number of at least 0, found \"{text}\"")
+    return number
+
+
+def check_row(sweep, row):
+    """What is drawn of a row can be drawn."""
+    if row["status"] == "ok" and row["flops_per_s"]:
+        check_number(row, "flops_per_s", row["flops_per_s"])
+    place = check_number(row, f"axes: {sweep['x']}", axis_values(row).get(sweep["x"], ""))
+    if is_of_cases(sweep) and place not in range(len(sweep["cases"])):
+        fail(*row["place"], f"axes: there is no case {place:g}")
 
 
 def axis_values(row):
@@ -182,8 +233,11 @@ def draw(sweep, rows, points, peers, path):
     figure.text(0.01, -0.03, " · ".join(word for word in words if word), fontsize=6, color="0.4")
     text = io.StringIO()
     figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None})
-    path.write_text("".join(line.rstrip() + "\n" for line in text.getvalue().splitlines()), encoding="utf-8")
     plt.close(figure)
+    try:
+        path.write_text("".join(line.rstrip() + "\n" for line in text.getvalue().splitlines()), encoding="utf-8")
+    except OSError as error:
+        fail(path, 0, error.strerror)
     return True
 
 
@@ -197,11 +251,18 @@ def main():
     parser.add_argument("--peers", default=[], nargs="+", help="CSV of bench/attention_gpu_vs_torch.py")
     options = parser.parse_args()
     plt.rcParams.update({"svg.hashsalt": "headroom", "svg.fonttype": "none", "font.family": "sans-serif"})
-    sweeps, published, peers = read_sweeps(), read_rows([PUBLISHED], "sweep"), read_rows(options.peers, "tier")
-    rows = [row for row in read_rows(options.rows, "axes") if not options.dtype or format_of(row) in options.dtype]
+    sweeps, published = read_sweeps(), read_rows([PUBLISHED], PUBLISHED_COLUMNS)
+    peers = read_rows(options.peers, PEER_COLUMNS)
+    rows = [row for row in read_rows(options.rows, COLUMNS) if not options.dtype or format_of(row) in options.dtype]
     rows = [row for row in rows if not options.series or options.series in row["series"]]
     wanted = options.sweep or sorted({row["sweep"] for row in rows if row["sweep"] in sweeps})
-    options.output.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        if row["sweep"] in wanted and row["sweep"] in sweeps:
+            check_row(sweeps[row["sweep"]], row)
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(options.output, 0, error.strerror)
     for name in wanted:
         if name not in sweeps:
             sys.exit(f"draw_sweeps.py: there is no sweep {name} in data/sweeps")

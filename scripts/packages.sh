@@ -1,7 +1,7 @@
 # Sourced by quickstart.sh and test.sh: what Headroom needs from the system, and installing what is absent.
 
 # One row each: group | Debian package | how to see that it is there | what it is for
-# "there" is a command on the PATH, pkg:NAME for pkg-config, or file:PATH below an include folder.
+# "there" is a command on the PATH, pkg:NAME for pkg-config, file:PATH below an include folder, or python:NAME for Python.
 packages_table='
 build | gcc          | cc                          | the C compiler
 build | libc6-dev    | file:stdio.h                | the C library to build against
@@ -22,6 +22,7 @@ long  | clang-tidy   | clang-tidy                  | static analysis
 long  | clang-format-14 | clang-format-14          | the layout of the code
 long  | valgrind     | valgrind                    | memory errors without instrumentation
 programs | python3-pip | pip3                  | brings NVRTC, which compiles programs for GPUs
+long  | python3-matplotlib | python:matplotlib | draws sweeps
 long  | openmpi-bin  | mpirun                      | several processes that share a sweep
 '
 
@@ -34,6 +35,7 @@ package_present() { # PROBE
       [ -e "$folder/${1#file:}" ] && return 0
     done
     return 1 ;;
+  python:*) python3 -c "import ${1#python:}" 2>/dev/null || /usr/bin/python3 -c "import ${1#python:}" 2>/dev/null ;;
   clang_runtime) compgen -G '/usr/lib/llvm*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ;;
   *) command -v "$1" >/dev/null ;;
   esac

@@ -1,0 +1,7 @@
+#!/bin/sh
+# Runs test_draw_sweeps.py with a Python that has matplotlib. 77: left out, because there is none.
+for python in python3 /usr/bin/python3; do
+  "$python" -c 'import matplotlib' 2> /dev/null && exec "$python" "$(dirname "$0")/test_draw_sweeps.py"
+done
+echo 'left out: there is no Python with matplotlib (Debian: python3-matplotlib)'
+exit 77
