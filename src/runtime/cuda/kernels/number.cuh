@@ -40,35 +40,10 @@ __device__ inline element from_float(float value)
   return bits;
 }
 
-#define PER_WORD 2
-
-__device__ inline unsigned bits_of(element value) { return value; }
-
 __device__ inline float value_in(unsigned word, int i) { return to_float((element)(i == 0 ? word : word >> 16)); }
 
-__device__ inline unsigned word_of(const float *values)
-{
-#if __CUDA_ARCH__ >= 800
-  unsigned word;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(values[1]), "f"(values[0]));
-  return word;
-#else
-  return from_float(values[0]) | (unsigned)from_float(values[1]) << 16;
-#endif
-}
-
+#define PAIR "f16x2"
 #define LOWEST_WORD 0xFC00FC00u
-__device__ inline unsigned larger_words(unsigned most, unsigned word)
-{
-#if __CUDA_ARCH__ >= 800
-  asm("max.f16x2 %0, %0, %1;" : "+r"(most) : "r"(word));
-  return most;
-#else
-  float values[2] = {fmaxf(value_in(most, 0), value_in(word, 0)), fmaxf(value_in(most, 1), value_in(word, 1))};
-  return word_of(values);
-#endif
-}
-__device__ inline float largest_in(unsigned most) { return fmaxf(value_in(most, 0), value_in(most, 1)); }
 
 #elif defined(HR_DTYPE_bf16)
 typedef unsigned short element;
@@ -90,38 +65,13 @@ __device__ inline element from_float(float value)
 #endif
 }
 
-#define PER_WORD 2
-
-__device__ inline unsigned bits_of(element value) { return value; }
-
 __device__ inline float value_in(unsigned word, int i)
 {
   return __uint_as_float(i == 0 ? word << 16 : word & 0xFFFF0000u);
 }
 
-__device__ inline unsigned word_of(const float *values)
-{
-#if __CUDA_ARCH__ >= 800
-  unsigned word;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(values[1]), "f"(values[0]));
-  return word;
-#else
-  return from_float(values[0]) | (unsigned)from_float(values[1]) << 16;
-#endif
-}
-
+#define PAIR "bf16x2"
 #define LOWEST_WORD 0xFF80FF80u
-__device__ inline unsigned larger_words(unsigned most, unsigned word)
-{
-#if __CUDA_ARCH__ >= 800
-  asm("max.bf16x2 %0, %0, %1;" : "+r"(most) : "r"(word));
-  return most;
-#else
-  float values[2] = {fmaxf(value_in(most, 0), value_in(word, 0)), fmaxf(value_in(most, 1), value_in(word, 1))};
-  return word_of(values);
-#endif
-}
-__device__ inline float largest_in(unsigned most) { return fmaxf(value_in(most, 0), value_in(most, 1)); }
 
 #elif defined(HR_DTYPE_fp8)
 typedef unsigned char element;
@@ -227,4 +177,34 @@ __device__ inline float largest_in(unsigned most)
 
 #else
 #error "no number format was asked for"
+#endif
+
+#ifdef PAIR /* the formats of 16 bits, two in a word, as PTX calls them */
+#define PER_WORD 2
+
+__device__ inline unsigned bits_of(element value) { return value; }
+
+__device__ inline unsigned word_of(const float *values)
+{
+#if __CUDA_ARCH__ >= 800
+  unsigned word;
+  asm("cvt.rn." PAIR ".f32 %0, %1, %2;" : "=r"(word) : "f"(values[1]), "f"(values[0]));
+  return word;
+#else
+  return from_float(values[0]) | (unsigned)from_float(values[1]) << 16;
+#endif
+}
+
+__device__ inline unsigned larger_words(unsigned most, unsigned word)
+{
+#if __CUDA_ARCH__ >= 800
+  asm("max." PAIR " %0, %0, %1;" : "+r"(most) : "r"(word));
+  return most;
+#else
+  float values[2] = {fmaxf(value_in(most, 0), value_in(word, 0)), fmaxf(value_in(most, 1), value_in(word, 1))};
+  return word_of(values);
+#endif
+}
+
+__device__ inline float largest_in(unsigned most) { return fmaxf(value_in(most, 0), value_in(most, 1)); }
 #endif
