@@ -210,7 +210,7 @@ static void a_product_is_measured_once_for_all_findings(void **state)
   hr_error error;
   double done = 0;
   prepared = 0;
-  assert_ok(hr_confirm(device, advice, 2e9, go_on, &done, &confirmation, &error), error);
+  assert_ok(hr_confirm(device, advice, 5e9, go_on, &done, &confirmation, &error), error);
   assert_int_equal(prepared, 9); /* a trial, six alone, a pair */
   assert_true(confirmation->complete);
   assert_false(confirmation->reduced);

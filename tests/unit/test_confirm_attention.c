@@ -202,7 +202,7 @@ static hr_confirmation *confirm(hr_device *device, hr_advice *advice)
 {
   hr_confirmation *confirmation = NULL;
   hr_error error;
-  assert_ok(hr_confirm(device, advice, 2e9, NULL, NULL, &confirmation, &error), error);
+  assert_ok(hr_confirm(device, advice, 5e9, NULL, NULL, &confirmation, &error), error);
   assert_true(confirmation->complete);
   return confirmation;
 }
@@ -300,7 +300,7 @@ static void changes_of_attention_are_confirmed_on_this_processor(void **state)
   (void)state;
   hr_device *device = NULL;
   hr_error error;
-  assert_ok(hr_device_open("cpu", 0, &device, &error), error);
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
   confirm_here(device);
 }
 
