@@ -205,7 +205,8 @@ hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *s, hr_con
   confirmed->predicted_gain = gain(before.whole_ns, &c->workload, after.whole_ns, &s->workload);
   confirmed->predicted_operator_gain = gain(before.main_ns, &c->workload, after.main_ns, &s->workload);
   if (!changes(c, hr_confirm_is_timed))
-    refuse(confirmed, "changes no product and no fused attention at the measured size, and only these are measured");
+    refuse(confirmed,
+           "changes no product, softmax or fused attention at the measured size, and only these are measured");
   else if (changes(c, is_attention_backward))
     refuse(confirmed, "changes the backward pass of fused attention, which no kernel here computes");
   else

@@ -234,7 +234,7 @@ static hr_status tell_measured(const hr_document *document, const hr_advice *adv
   if (confirmation->note[0])
     hr_put_paragraph(document, confirmation->note);
   if (confirmation->count == 0) {
-    hr_put_paragraph(document, confirmation->complete ? "No finding changes a product or a fused attention."
+    hr_put_paragraph(document, confirmation->complete ? "No finding changes a product, a softmax or a fused attention."
                                                       : "Nothing was measured by then.");
     return HR_OK;
   }
