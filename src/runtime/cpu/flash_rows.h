@@ -131,9 +131,18 @@ static inline void pack_k_block(hr_dtype dtype, const char *from, int64_t stride
       vector_store((float *)to + (word_at + i) * PANEL_LANES, rows[i]);
 }
 
+/* Asks for the keys after a vector of them. */
+static inline void expect_keys(const char *from, int64_t stride, int key, int keys, int64_t bytes)
+{
+  int end = key + 2 * LANES < keys ? key + 2 * LANES : keys;
+  for (int i = key + LANES; i < end; i++)
+    hr_flash_expect(from + i * stride, stride, bytes);
+}
+
 static void pack_k(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to, int64_t depth)
 {
   for (int key = 0; key < keys; key += LANES) {
+    expect_keys(from, stride, key, keys, dim * (int64_t)hr_dtype_bytes(dtype));
     word *block = (word *)to + (key / PANEL_LANES) * depth * PANEL_LANES + key % PANEL_LANES;
     for (int64_t w = 0; w < depth; w += LANES)
       pack_k_block(dtype, (const char *)from + key * stride, stride, keys - key, dim, w, block, depth);
@@ -155,21 +164,30 @@ static void pack_v(hr_dtype dtype, const void *from, int64_t stride, int keys, i
   }
 }
 #else
-/* Word [j][d] has keys 2j and 2j + 1: the elements of both rows in turn. */
+/* Word [j][d] has keys 2j and 2j + 1: the elements of both rows in turn. `key`: of the first row. */
+static inline void pack_pairs(hr_dtype dtype, const char *from, int64_t stride, int key, int keys, int64_t dim,
+                              float *to)
+{
+  const char *even_row = from + key * stride, *odd_row = even_row + stride;
+  for (int64_t d = 0; d < dim; d += (int64_t)LANES * 2) {
+    vector even = key < keys ? load_words(dtype, even_row + 2 * d, dim - d) : vector_set(0);
+    vector odd = key + 1 < keys ? load_words(dtype, odd_row + 2 * d, dim - d) : vector_set(0);
+    for (int half = 0; half < 2 && d + half * LANES < dim; half++) {
+      int64_t column = d + half * LANES;
+      float *panel = to + (column / PANEL_LANES) * (CHUNK / 2) * PANEL_LANES + column % PANEL_LANES;
+      vector_store(panel + key / 2 * PANEL_LANES, half ? vector_pair_high(even, odd) : vector_pair_low(even, odd));
+    }
+  }
+}
+
+/* Row by row, because a row's columns lie together and rows may lie pages apart. */
 static void pack_v(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to)
 {
   int padded = (int)hr_ceil_div(keys, KEY_GROUP) * KEY_GROUP;
-  for (int64_t d = 0; d < dim; d += (int64_t)LANES * 2) {
-    const char *at = (const char *)from + 2 * d;
-    for (int key = 0; key < padded; key += 2) {
-      vector even = key < keys ? load_words(dtype, at + key * stride, dim - d) : vector_set(0);
-      vector odd = key + 1 < keys ? load_words(dtype, at + (key + 1) * stride, dim - d) : vector_set(0);
-      for (int half = 0; half < 2 && d + half * LANES < dim; half++) {
-        int64_t column = d + half * LANES;
-        float *panel = (float *)to + (column / PANEL_LANES) * (CHUNK / 2) * PANEL_LANES + column % PANEL_LANES;
-        vector_store(panel + key / 2 * PANEL_LANES, half ? vector_pair_high(even, odd) : vector_pair_low(even, odd));
-      }
-    }
+  for (int key = 0; key < padded; key += 2) {
+    if (key % LANES == 0)
+      expect_keys(from, stride, key, keys, 2 * dim);
+    pack_pairs(dtype, from, stride, key, keys, dim, to);
   }
 }
 #endif
