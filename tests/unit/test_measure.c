@@ -189,6 +189,18 @@ static void a_run_beyond_the_time_limit_is_a_timeout(void **state)
   assert_no_times(&m);
 }
 
+static void a_first_run_that_was_held_up_is_no_timeout(void **state)
+{
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("hesitant"); /* the first takes 200 ms, the others microseconds */
+  options.time_limit_ns = 1e8;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
+  assert_int_not_equal(m.status, HR_ERROR_TIMEOUT);
+  assert_true(m.samples > 0);
+}
+
 static void what_a_library_fails_at_is_told_in_its_words(void **state)
 {
   hr_gemm gemm = small();
@@ -409,6 +421,7 @@ int main(void)
       TEST(unchecked_means_unchecked),
       TEST(out_of_memory_is_a_result_whether_of_operands_or_of_workspace),
       TEST(a_run_beyond_the_time_limit_is_a_timeout),
+      TEST(a_first_run_that_was_held_up_is_no_timeout),
       TEST(what_a_library_fails_at_is_told_in_its_words),
       TEST(an_operation_without_a_kernel_is_unsupported),
       TEST(impossible_questions_are_errors_of_the_call),

@@ -65,10 +65,7 @@ static hr_status begin_each(tuning *t, hr_error *error)
     double first_ns = 0;
     HR_TRY(hr_measure_ask(t->options, error));
     if (!c->failed)
-      sample(c, &first_ns);
-    if (!c->failed && first_ns > t->options->time_limit_ns)
-      c->failed = hr_fail(&c->failure, HR_ERROR_TIMEOUT, "one run takes %.2f s, the limit is %.2f s", first_ns * 1e-9,
-                          t->options->time_limit_ns * 1e-9) != HR_OK;
+      c->failed = hr_subject_first_sample(&c->subject, t->options, &first_ns, &c->failure) != HR_OK;
     if (!c->failed)
       c->failed = hr_subject_choose_group(&c->subject, first_ns, &c->failure) != HR_OK;
   }

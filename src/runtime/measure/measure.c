@@ -77,11 +77,7 @@ static hr_status check_first_run(hr_timing *timing, const hr_measure_options *o,
 {
   if (o->check)
     HR_TRY(hr_subject_check(&timing->subject, o->seed, timing->result, error));
-  HR_TRY(hr_subject_sample(&timing->subject, first_ns, error));
-  if (*first_ns > o->time_limit_ns)
-    return hr_fail(error, HR_ERROR_TIMEOUT, "one run takes %.2f s, the limit is %.2f s", *first_ns * 1e-9,
-                   o->time_limit_ns * 1e-9);
-  return HR_OK;
+  return hr_subject_first_sample(&timing->subject, o, first_ns, error);
 }
 
 /* Groups of runs are as long as GROUP_NS; a median of a few settles how many that is. The first run may be slow; ten

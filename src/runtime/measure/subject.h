@@ -58,6 +58,11 @@ hr_status hr_subject_run(hr_subject *subject, hr_error *error);
 /** Runs `group` times and gives the time of one run. */
 hr_status hr_subject_sample(hr_subject *subject, double *time_ns, hr_error *error);
 
+/** Times the first run. Where it takes longer than the time limit, but not many times as long, twice more, and *time_ns
+ *  is the shortest: other programs may have had the processor. HR_ERROR_TIMEOUT where that is too long, too. */
+hr_status hr_subject_first_sample(hr_subject *subject, const hr_measure_options *options, double *time_ns,
+                                  hr_error *error);
+
 /** What one run takes when nothing else is under way: the host's time from the call until the run is over, the median
  *  of 100 (or of as many as fit the time limit, at least 1). HR_ERROR_INTERRUPTED if `options` say so. */
 hr_status hr_subject_latency(hr_subject *subject, const hr_measure_options *options, double *latency_ns,
