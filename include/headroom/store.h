@@ -105,7 +105,7 @@ HR_API void hr_store_close(hr_store *store);
 
 /** Closes a store as hr_store_close() does, and removes its file where this handle made it and it has no row; for a
  *  store that was made for rows that did not come. Another handle that has the file open for writing makes it anew with
- *  its first row. NULL is allowed. */
+ *  its first row, of whatever origin. NULL is allowed. */
 HR_API void hr_store_abandon(hr_store *store);
 
 /** The file, as opened. Lives as long as the store. */

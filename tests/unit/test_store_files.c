@@ -210,6 +210,21 @@ static void a_store_that_another_process_abandons_is_made_anew_with_the_first_ro
   assert_int_equal(count_in_file(path), 3);
 }
 
+static void so_it_is_with_rows_that_are_imported(void **state)
+{
+  char path[256], from[256];
+  hr_store *other = open_store(path_in(state, "b.db", from), HR_STORE_WRITE);
+  append_row(other, 1);
+  hr_store_close(other);
+  hr_store *maker = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
+  hr_store *store = open_store(path, HR_STORE_WRITE);
+  hr_store_abandon(maker);
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_store_merge(store, from, NULL, &error), error);
+  hr_store_close(store);
+  assert_int_equal(count_in_file(path), 1);
+}
+
 static void abandoning_does_not_remove_the_file_that_took_the_place(void **state)
 {
   char path[256];
@@ -469,6 +484,7 @@ int main(void)
       IN_FOLDER(a_new_store_that_cannot_be_written_leaves_no_file),
       IN_FOLDER(an_abandoned_store_is_removed_only_if_it_is_new_and_has_no_row),
       IN_FOLDER(a_store_that_another_process_abandons_is_made_anew_with_the_first_row),
+      IN_FOLDER(so_it_is_with_rows_that_are_imported),
       IN_FOLDER(abandoning_does_not_remove_the_file_that_took_the_place),
       IN_FOLDER(a_store_that_is_removed_while_it_is_open_takes_no_row),
       IN_FOLDER(a_limit_on_the_size_of_files_is_said_and_keeps_every_row),

@@ -77,6 +77,11 @@ hr_status hr_store_prepare(hr_store *store, const char *sql, sqlite3_stmt **stat
 
 hr_status hr_store_begin(hr_store *store, hr_error *error)
 {
+  HR_TRY(hr_store_execute(store, "BEGIN IMMEDIATE", true, error));
+  if (!hr_store_is_abandoned(store)) /* nor can it be from here on: that takes a lock */
+    return HR_OK;
+  sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
+  HR_TRY(hr_store_make_anew(store, error));
   return hr_store_execute(store, "BEGIN IMMEDIATE", true, error);
 }
 
@@ -253,8 +258,9 @@ bool hr_store_is_abandoned(const hr_store *store)
 
 hr_status hr_store_make_anew(hr_store *store, hr_error *error)
 {
-  hr_store anew = {.path = store->path, .made = !is_there(store->path), .barren = true};
+  hr_store anew = {.path = store->path, .made = !is_there(store->path)};
   hr_status status = connect(&anew, HR_STORE_WRITE, error);
+  anew.barren = true;
   if (status == HR_OK)
     hr_store_set_patience(&anew, store->patience_ms);
   disconnect(status == HR_OK ? store : &anew);
