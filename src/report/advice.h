@@ -18,6 +18,9 @@ hr_table *hr_finding_table(const hr_advice *advice, const hr_report_options *opt
 /** Each operator measured, as it is and as suggested. */
 hr_table *hr_measured_table(const hr_advice *advice, const hr_confirmation *confirmation);
 
+/** The half of a pair whose status is told of both: the one without a time, else the first that is not HR_OK. */
+const hr_measurement *hr_worse_of(const hr_comparison *comparison);
+
 /** Both gains of each finding at the measured size. */
 hr_table *hr_confirmed_table(const hr_advice *advice, const hr_confirmation *confirmation);
 

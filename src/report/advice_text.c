@@ -211,8 +211,7 @@ static void tell_doubts(const hr_document *document, const hr_confirmation *conf
   size_t doubtful = 0;
   const char *reason = "";
   for (size_t i = 0; i < confirmation->count; i++) {
-    const hr_comparison *c = &confirmation->rows[i].comparison;
-    const hr_measurement *worse = c->before.status != HR_OK ? &c->before : &c->after;
+    const hr_measurement *worse = hr_worse_of(&confirmation->rows[i].comparison);
     if (worse->status != HR_OK && ++doubtful == 1)
       reason = worse->reason;
   }

@@ -100,11 +100,19 @@ static void write_name(char *to, size_t size, const hr_operator *op)
   hr_operator_name(op, to, size);
 }
 
+const hr_measurement *hr_worse_of(const hr_comparison *comparison)
+{
+  const hr_measurement *before = &comparison->before, *after = &comparison->after;
+  if (before->samples == 0 || after->samples == 0)
+    return before->samples == 0 && before->status != HR_OK ? before : after;
+  return before->status != HR_OK ? before : after;
+}
+
 static void put_measured(hr_table *table, const hr_advice *advice, const hr_confirmation_row *row)
 {
   char name[48], before[128], after[128], problem[512];
   const hr_comparison *c = &row->comparison;
-  const hr_measurement *failed = c->before.status != HR_OK ? &c->before : &c->after;
+  const hr_measurement *failed = hr_worse_of(c);
   hr_operator_name(&row->after, name, sizeof name);
   write_before_size(before, sizeof before, row);
   write_size(after, sizeof after, &row->after);

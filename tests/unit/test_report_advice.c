@@ -5,6 +5,7 @@
 #include "models.h"
 
 #include <headroom/report.h>
+#include <math.h>
 #include <stdlib.h>
 
 static char *written(const hr_advice *advice, const hr_confirmation *confirmation, const hr_report_options *options)
@@ -107,6 +108,32 @@ static void a_call_in_place_of_products_is_told_as_what_it_replaces(void **state
   hr_advice_free(advice);
 }
 
+static void of_a_pair_the_half_without_a_time_is_told(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_advice *advice = advise("h200", &model);
+  const hr_operator *logit = hr_operators_find(&advice->step.operators, HR_OP_LOGIT, HR_PASS_FORWARD);
+  hr_confirmation_row row = {
+      .before_count = 1,
+      .before = {*logit},
+      .after = *logit,
+      .comparison = {.before = {.status = HR_ERROR_NOISY, .samples = 10, .median_ns = 3e6, .reason = "unsettled"},
+                     .after = {.status = HR_ERROR_TIMEOUT, .median_ns = NAN, .reason = "too slow"},
+                     .ratio = NAN}};
+  hr_confirmation confirmation = {.batch = 4, .sequence = 2048, .complete = true, .count = 1, .rows = &row};
+  hr_report_options options = hr_report_options_default();
+  options.format = HR_FORMAT_CSV;
+  options.csv = HR_CSV_MEASUREMENTS;
+  char *text = written(advice, &confirmation, &options);
+  assert_non_null(strstr(text, ",timeout,too slow,"));
+  free(text);
+  text = told(advice, &confirmation);
+  assert_non_null(strstr(text, "the first: too slow"));
+  free(text);
+  hr_advice_free(advice);
+}
+
 static void a_small_share_of_the_peak_is_not_said_to_be_none(void **state)
 {
   (void)state;
@@ -130,6 +157,7 @@ int main(void)
       cmocka_unit_test(gains_go_on_below_in_a_narrow_terminal),
       cmocka_unit_test(measured_gains_say_how_sure_they_are_and_at_which_size),
       cmocka_unit_test(a_call_in_place_of_products_is_told_as_what_it_replaces),
+      cmocka_unit_test(of_a_pair_the_half_without_a_time_is_told),
       cmocka_unit_test(a_small_share_of_the_peak_is_not_said_to_be_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
