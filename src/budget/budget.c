@@ -97,7 +97,7 @@ bool hr_budget_note(const hr_workload *asked, const hr_workload *measured, bool 
     snprintf(why, sizeof why, "take about %.0f s, not %.0f s", asked_ns * 1e-9, budget_ns * 1e-9);
   snprintf(note, size,
            "measured at b = %" PRId64 ", %s = %" PRId64 " instead of b = %" PRId64 ", %s = %" PRId64
-           ": the products at the size asked for would %s",
+           ": measuring at the size asked for would %s",
            measured->batch, length, hr_budget_length(measured), asked->batch, length, hr_budget_length(asked), why);
   return true;
 }

@@ -30,8 +30,8 @@ double hr_budget_cost_ns(const hr_device *device, double run_ns, double bytes, i
  *  `reserved_ns`: Σ hr_budget_cost_ns() of what is still to be measured, this one included, `count` of them. */
 double hr_budget_limit_ns(double run_ns, double reserved_ns, size_t count, double left_ns);
 
-/** Says in a sentence that `measured` is smaller than `asked`, and why: the memory, or that the products asked for
- *  would take `asked_ns` where `budget_ns` is given. Empty where it is not smaller. Returns whether it is. */
+/** Says in a sentence that `measured` is smaller than `asked`, and why: the memory, or that measuring what was
+ *  asked for would take `asked_ns` where `budget_ns` is given. Empty where it is not smaller. Returns whether it is. */
 bool hr_budget_note(const hr_workload *asked, const hr_workload *measured, bool memory_short, double asked_ns,
                     double budget_ns, char *note, size_t size);
 

@@ -100,15 +100,15 @@ static hr_status open_device(const char *name, int threads, int part, int parts,
 hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_error *error)
 {
   HR_NEED(error, name, device);
-  if (!name || threads < 0)
-    return hr_fail(error, HR_ERROR_INVALID, "a device is opened by a name and a number of threads of at least 0");
+  if (threads < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "threads: expected at least 0, found %d", threads);
   return open_device(name, threads, 0, 1, device, error);
 }
 
 hr_status hr_device_open_part(const char *name, int part, int parts, hr_device **device, hr_error *error)
 {
   HR_NEED(error, name, device);
-  if (!name || part < 0 || part >= parts)
-    return hr_fail(error, HR_ERROR_INVALID, "a part of a device is opened by a name and a part of 0 … parts − 1");
+  if (part < 0 || part >= parts)
+    return hr_fail(error, HR_ERROR_INVALID, "part: expected 0 … parts − 1, found %d of %d", part, parts);
   return open_device(name, 0, part, parts, device, error);
 }
