@@ -29,7 +29,7 @@ typedef struct hr_confirmed {
   double measured_gain_low,
       measured_gain_high; /* with every ratio at the end of its interval that is worse or better */
   hr_status status;       /* HR_OK, or why there is no measured gain */
-  char reason[224];       /* the detail when status is not HR_OK */
+  char reason[224];       /* the detail when status is not HR_OK; otherwise what the gain leaves out, mostly nothing */
 } hr_confirmed;
 
 typedef struct hr_confirmation {

@@ -129,6 +129,20 @@ static bool is_attention_backward(const hr_operator *op)
   return op->kind == HR_KIND_ATTENTION && op->pass != HR_PASS_FORWARD;
 }
 
+/* Whether the step shares heads of K and V otherwise in a product of those that the finding is mainly about, or in any:
+ * what is measured has K and V for each head of Q. */
+static bool is_sharing_changed(const hr_confirming *c, const hr_finding *of)
+{
+  for (size_t i = 0; i < c->after.operators.count; i++) {
+    const hr_operator *op = &c->after.operators.items[i];
+    const hr_confirm_replaced before = hr_confirm_replaces(c, op);
+    if ((!of || is_main(of, op->id)) && hr_confirm_is_product(op) && hr_confirm_unchanged(&before, op) &&
+        before.items[0]->bytes != op->bytes)
+      return true;
+  }
+  return false;
+}
+
 static void blame(hr_confirmed *confirmed, const hr_operator *op, const hr_confirm_job *job)
 {
   confirmed->status = HR_ERROR_INTERRUPTED;
@@ -184,8 +198,13 @@ static void measure_gains(const hr_confirming *c, const hr_confirm_subject *s, d
   confirmed->measured_gain = gains[RATIO_MEDIAN];
   confirmed->measured_gain_low = gains[RATIO_LOW];
   confirmed->measured_gain_high = gains[RATIO_HIGH];
+  if (is_sharing_changed(c, f)) /* it would be 0 for a reason that is none of the shape's */
+    confirmed->measured_operator_gain = (double)NAN;
   if (isnan(confirmed->measured_gain))
     explain(c, confirmed);
+  else if (is_sharing_changed(c, NULL))
+    hr_copy_text(confirmed->reason, sizeof confirmed->reason,
+                 "without what attention's products gain: each is measured with K and V of its own, not shared ones");
 }
 
 hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *s, hr_confirmed *confirmed, hr_error *error)

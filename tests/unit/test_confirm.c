@@ -65,6 +65,32 @@ static void layers_with_a_window_are_held_against_layers_with_a_window(void **st
   free_all(c, advice, device);
 }
 
+static void shared_heads_that_are_measured_apart_give_no_gain_of_their_products(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  advice->workload.phase = HR_PHASE_DECODE, advice->workload.context = 64;
+  for (int i = 0; i < 2; i++) {
+    hr_finding *finding = add_finding(advice, i == 0 ? "attention_score attention_over_value" : "qkv_transform");
+    finding->model.k_heads = finding->model.v_heads = 2;
+  }
+  add_finding(advice, "logit")->model.vocabulary = 128;
+  hr_confirming *c = choose(device, advice, 1e12);
+  set_times(c, 1000, 5000, 2, 2, 2);
+  hr_confirmed confirmed[3];
+  hr_error error;
+  for (int i = 0; i < 3; i++) {
+    assert_ok(hr_confirm_gains(c, &c->subjects[i], &confirmed[i], &error), error);
+    assert_int_equal(confirmed[i].status, HR_OK);
+    assert_true(confirmed[i].measured_gain > 0);
+    assert_true((strstr(confirmed[i].reason, "K and V of its own") != NULL) == (i < 2));
+  }
+  assert_true(isnan(confirmed[0].measured_operator_gain) && confirmed[0].predicted_operator_gain > 0);
+  assert_near(confirmed[1].measured_operator_gain, 1.0);
+  free_all(c, advice, device);
+}
+
 static void what_only_a_prediction_could_answer_has_no_measured_gain(void **state)
 {
   (void)state;
@@ -269,6 +295,7 @@ int main(void)
       cmocka_unit_test(a_step_is_put_together_from_products_and_the_ratio_of_the_changed_one),
       cmocka_unit_test(gains_of_a_changed_batch_are_per_token),
       cmocka_unit_test(layers_with_a_window_are_held_against_layers_with_a_window),
+      cmocka_unit_test(shared_heads_that_are_measured_apart_give_no_gain_of_their_products),
       cmocka_unit_test(what_only_a_prediction_could_answer_has_no_measured_gain),
       cmocka_unit_test(a_product_without_a_time_is_named_as_the_reason),
       cmocka_unit_test(sizes_shrink_by_batch_first_and_keep_the_alignment_of_a_length),
