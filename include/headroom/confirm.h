@@ -17,6 +17,7 @@ typedef struct hr_confirmation_row {
   size_t before_count; /* 1; where fused attention replaces unfused 3: score, softmax and over-value, run as one */
   hr_operator before[HR_CONFIRMATION_REPLACED_MAX], after;
   double predicted_before_ns, predicted_after_ns; /* at the measured size */
+  double token_ratio; /* tokens a device, after over before: what makes a ratio of times one a token */
   hr_comparison comparison;
 } hr_confirmation_row;
 

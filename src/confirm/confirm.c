@@ -157,7 +157,7 @@ static hr_status run_jobs(hr_confirming *c, progress_state *state, bool *complet
 /* ---- the result ---- */
 
 /* One row for each operator that the subject at hand changes and that was timed. c->after is its step. */
-static void add_rows(const hr_confirming *c, size_t finding, hr_confirmation *confirmation)
+static void add_rows(const hr_confirming *c, const hr_confirm_subject *subject, hr_confirmation *confirmation)
 {
   for (size_t i = 0; i < c->after.operators.count; i++) {
     const hr_operator *after = &c->after.operators.items[i];
@@ -166,10 +166,11 @@ static void add_rows(const hr_confirming *c, size_t finding, hr_confirmation *co
     if (!job || !job->done)
       continue;
     hr_confirmation_row *row = &confirmation->rows[confirmation->count++];
-    *row = (hr_confirmation_row){.finding = finding,
+    *row = (hr_confirmation_row){.finding = subject->finding,
                                  .before_count = before.count,
                                  .after = *after,
                                  .predicted_after_ns = c->after.predictions[i].time_ns,
+                                 .token_ratio = hr_confirm_token_ratio(&c->workload, &subject->workload),
                                  .comparison = job->result};
     for (size_t at = 0; at < before.count; at++) {
       row->before[at] = *before.items[at];
@@ -186,7 +187,7 @@ static hr_status form_gains(hr_confirming *c, hr_confirmation *confirmation, hr_
     c->subjects[i].source->measured_gain = confirmed->measured_gain;
     c->subjects[i].source->measured_operator_gain = confirmed->measured_operator_gain;
     confirmation->finding_count++;
-    add_rows(c, c->subjects[i].finding, confirmation);
+    add_rows(c, &c->subjects[i], confirmation);
   }
   return HR_OK;
 }

@@ -89,6 +89,9 @@ const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_confirm_r
  *  one that has a time before others. NULL if none. (jobs.c) */
 const hr_confirm_job *hr_confirm_job_of(const hr_confirming *c, const hr_operator *before);
 
+/** Tokens a device of a changed step over those of the step as it is. (gains.c) */
+double hr_confirm_token_ratio(const hr_workload *before, const hr_workload *after);
+
 /** The gains of a subject from the jobs that are done; `after` is overwritten. (gains.c) */
 hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *subject, hr_confirmed *confirmed,
                            hr_error *error);

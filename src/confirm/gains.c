@@ -103,9 +103,14 @@ static double per_token(double time_ns, const hr_workload *workload)
   return time_ns * (double)workload->tensor_parallel / tokens;
 }
 
+double hr_confirm_token_ratio(const hr_workload *before, const hr_workload *after)
+{
+  return per_token(1, before) / per_token(1, after);
+}
+
 static double gain(double before_ns, const hr_workload *before, double after_ns, const hr_workload *after)
 {
-  double value = per_token(before_ns, before) / per_token(after_ns, after) - 1;
+  double value = before_ns / after_ns * hr_confirm_token_ratio(before, after) - 1;
   return isfinite(value) ? value : (double)NAN;
 }
 

@@ -127,11 +127,11 @@ static void put_measured(hr_table *table, const hr_advice *advice, const hr_conf
   hr_put_operator_sizes(table, &row->after);
   hr_put(table, row->predicted_before_ns);
   hr_put(table, row->predicted_after_ns);
-  hr_put(table, row->predicted_before_ns / row->predicted_after_ns - 1);
-  hr_put(table, c->ratio - 1);
-  hr_table_style(table, c->ratio > 1 ? HR_STYLE_GREEN : HR_STYLE_PLAIN);
-  hr_put(table, c->ratio_low - 1);
-  hr_put(table, c->ratio_high - 1);
+  hr_put(table, row->predicted_before_ns / row->predicted_after_ns * row->token_ratio - 1);
+  hr_put(table, c->ratio * row->token_ratio - 1);
+  hr_table_style(table, c->ratio * row->token_ratio > 1 ? HR_STYLE_GREEN : HR_STYLE_PLAIN);
+  hr_put(table, c->ratio_low * row->token_ratio - 1);
+  hr_put(table, c->ratio_high * row->token_ratio - 1);
   hr_put_count(table, c->before.samples);
   hr_put_text(table, hr_text_or_none(c->before.kernel));
   hr_put_text(table, hr_text_or_none(c->after.kernel));

@@ -45,6 +45,7 @@ static void gains_of_a_changed_batch_are_per_token(void **state)
   double before = 15000 + predicted_rest(&c->before), after = 18750 + predicted_rest(&c->after);
   assert_near(confirmed.measured_gain, before / (after / 2) - 1);
   assert_near(confirmed.measured_operator_gain, 0.6); /* 2 · 0.8 − 1 */
+  assert_near(hr_confirm_token_ratio(&c->workload, &c->subjects[0].workload), 2);
   free_all(c, advice, device);
 }
 

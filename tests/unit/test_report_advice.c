@@ -88,12 +88,16 @@ static void a_call_in_place_of_products_is_told_as_what_it_replaces(void **state
                                         *hr_operators_find(unfused, HR_OP_SOFTMAX, HR_PASS_FORWARD),
                                         *hr_operators_find(unfused, HR_OP_ATTENTION_OVER_VALUE, HR_PASS_FORWARD)},
                              .after = *hr_operators_find(&fused, HR_OP_ATTENTION, HR_PASS_FORWARD),
+                             .token_ratio = 2, /* as if of twice the tokens */
+                             .predicted_before_ns = 3e6,
+                             .predicted_after_ns = 1.5e6,
                              .comparison = {.before = {.samples = 10, .median_ns = 3e6},
                                             .after = {.samples = 10, .median_ns = 1e6},
                                             .ratio = 3}};
   hr_confirmation confirmation = {.batch = 4, .sequence = 2048, .complete = true, .count = 1, .rows = &row};
   char *text = told(advice, &confirmation);
-  assert_non_null(strstr(text, "  attention  2048×2048×80 ×128, unfused  2048×2048×80 ×128, 8 K/V heads   3.00 ms"));
+  assert_non_null(strstr(text, "  attention  2048×2048×80 ×128, unfused  2048×2048×80 ×128, 8 K/V heads   3.00 ms  "
+                               "1.00 ms      +300%     +500%"));
   free(text);
   hr_report_options options = hr_report_options_default();
   options.format = HR_FORMAT_CSV;
@@ -118,6 +122,7 @@ static void of_a_pair_the_half_without_a_time_is_told(void **state)
       .before_count = 1,
       .before = {*logit},
       .after = *logit,
+      .token_ratio = 1,
       .comparison = {.before = {.status = HR_ERROR_NOISY, .samples = 10, .median_ns = 3e6, .reason = "unsettled"},
                      .after = {.status = HR_ERROR_TIMEOUT, .median_ns = NAN, .reason = "too slow"},
                      .ratio = NAN}};

@@ -286,7 +286,8 @@ static hr_confirmation made_up(hr_confirmation_row *row, hr_confirmed *confirmed
                                .before_count = 1,
                                .before = {advice->step.operators.items[advice->step.operators.count - 1]},
                                .predicted_before_ns = 2e6,
-                               .predicted_after_ns = 1e6};
+                               .predicted_after_ns = 1e6,
+                               .token_ratio = 1};
   row->after = row->before[0];
   row->comparison.ratio = 1.75;
   row->comparison.ratio_low = 1.5;
