@@ -3,12 +3,16 @@
 # compiler and run on the CPU.
 #   run.sh BUILD PROGRAM [WHAT [SHARE]]     run.sh build/debug test_attention_edges attention_flash_sm80
 # WHAT: one attention kernel, or formats for test_row_kernels ("fp32 tf32"). SHARE: every SHAREth case, and a few of the
-# combinations; all with HEADROOM_TEST=thorough.
+# combinations; 0 none; all with HEADROOM_TEST=thorough.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 program=$2
 share=${4:-1}
 case " ${HEADROOM_TEST:-} " in *" thorough "*) share=1 ;; esac
+if [ "$share" = 0 ]; then
+  echo "$program ${3:-}: only with HEADROOM_TEST=thorough"
+  exit 77
+fi
 export LD_LIBRARY_PATH=$build/tests/emulation${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export XDG_CACHE_HOME=$build/tests/emulation/cache
 export HEADROOM_TEST="${HEADROOM_TEST:-} gpu required"
@@ -16,5 +20,5 @@ case ${3:-} in
 attention*) export HEADROOM_TEST_KERNEL=$3 ;;
 *) HEADROOM_TEST+=" ${3:-}" ;;
 esac
-export HEADROOM_TEST_SHARE=$share HEADROOM_TEST_SAMPLES=${HEADROOM_TEST_SAMPLES:-$((share > 1 ? (share > 100 ? 1 : 8) : 80))}
+export HEADROOM_TEST_SHARE=$share HEADROOM_TEST_SAMPLES=${HEADROOM_TEST_SAMPLES:-$((share > 100 ? 1 : share > 1 ? 3 : 80))}
 exec "$build/tests/$program"

@@ -77,7 +77,7 @@ static hr_status read_model(hr_config *config, hr_model *model)
     hr_copy_text(model->family, sizeof model->family, "short");
     return hr_read_short_form(config, model);
   }
-  const hr_family *family;
+  const hr_family *family = NULL;
   HR_TRY(hr_refuse_by_field(config));
   HR_TRY(find_family(config, &family));
   /* The analyzer cannot see across files that a refusal is never HR_OK. */
