@@ -67,14 +67,14 @@ static void set_visible(const item *it, int64_t query, int64_t row)
   it->position[row] = (int32_t)own;
 }
 
-#define QUERIES_AHEAD 8 /* whose rows are asked for before they are packed or written */
+#define QUERIES_AHEAD 8 /* whose rows are prefetched */
 
 /* Of an operand with a row a query: the row that much further on. */
-static void expect_row(const item *it, const char *row, hr_strides strides, int64_t query, int64_t dim)
+static void prefetch_row(const item *it, const char *row, hr_strides strides, int64_t query, int64_t dim)
 {
   int64_t element = (int64_t)hr_dtype_bytes(it->run->problem->dtype), stride = strides.row * element;
   if (query + QUERIES_AHEAD < it->first_query + it->queries)
-    hr_flash_expect(row + QUERIES_AHEAD * stride, stride, dim * element);
+    hr_flash_prefetch(row + QUERIES_AHEAD * stride, stride, dim * element);
 }
 
 static void set_rows(item *it, int64_t head, int64_t end_head)
@@ -88,7 +88,7 @@ static void set_rows(item *it, int64_t head, int64_t end_head)
       set_visible(it, query, row);
       it->slopes[row] = t->alibi ? run->arguments->alibi_slopes[h] : 0;
       const char *from = (const char *)run->arguments->q + offset(t, f->q, it->batch, it->q_row + query, h);
-      expect_row(it, from, f->q, query, t->qk_dim);
+      prefetch_row(it, from, f->q, query, t->qk_dim);
       f->version->pack_q(t->dtype, from, t->qk_dim, f->negate, it->slot + f->blocks.q + 4 * row * f->blocks.depth,
                          f->blocks.depth);
     }
@@ -239,7 +239,7 @@ static void finish_row(const item *it, int64_t row, int64_t query, int64_t head)
   const hr_attention *t = run->problem;
   char *to = (char *)run->arguments->o + offset(t, f->o, it->batch, it->q_row + query, head);
   bool sees = it->first[row] < it->end[row];
-  expect_row(it, to, f->o, query, t->v_dim);
+  prefetch_row(it, to, f->o, query, t->v_dim);
   float sum = 0;
   if (sees) {
     const float *o = (const float *)(const void *)(it->slot + f->blocks.o) + row * f->blocks.values;

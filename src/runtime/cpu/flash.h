@@ -26,15 +26,15 @@
 /** Rows of a tile, at most; what is kept per row of one step lies on the stack. */
 #define HR_FLASH_TILE_ROWS_MAX 64
 
-/** Rows that begin this many bytes apart or more are asked for before they are used: processors foresee what lies
- *  within 4 KiB and mostly side by side. Asking for rows side by side, too, was 0.95 to 1.06 times as fast
+/** Rows that begin this many bytes apart or more are prefetched: processors foresee by themselves what lies
+ *  within 4 KiB and mostly side by side. Prefetching rows side by side, too, was 0.95 to 1.06 times as fast
  *  (flash_amx.c's machine, idle and busy). */
-#define HR_FLASH_APART 1024
+#define HR_FLASH_PREFETCH_STRIDE 1024
 
-/** Asks for a row that will be read or written soon, from those `stride` bytes apart. It need not be there. */
-static inline void hr_flash_expect(const char *row, int64_t stride, int64_t bytes)
+/** Prefetches a row that will be read or written soon, from those `stride` bytes apart. It need not be there. */
+static inline void hr_flash_prefetch(const char *row, int64_t stride, int64_t bytes)
 {
-  for (int64_t at = 0; at < bytes && stride >= HR_FLASH_APART; at += 64)
+  for (int64_t at = 0; at < bytes && stride >= HR_FLASH_PREFETCH_STRIDE; at += 64)
     __builtin_prefetch(row + at, 0, 2);
 }
 

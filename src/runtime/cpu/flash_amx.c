@@ -20,9 +20,9 @@
  * 16 columns 0.72 to 0.75.
  *
  * Those are rows of a head side by side. Heads side by side in each token's row ([batch, length, heads, dim], the
- * default) cost more, as the processor does not foresee rows that lie kilobytes apart. Asking for them before they
- * are used (flash.h) is 1.04 to 1.15 times as fast there on one thread, in the median 1.06 times on two. Lost, in
- * times as fast as without, by turns, medians of 20 calls on one and two threads: asking for a tile's Q and O among
+ * default) cost more, as the processor does not foresee rows that lie kilobytes apart. Prefetching them
+ * (flash.h) is 1.04 to 1.15 times as fast there on one thread, in the median 1.06 times on two. Lost, in
+ * times as fast as without, by turns, medians of 20 calls on one and two threads: prefetching a tile's Q and O among
  * the weights, Q taken and O given tile by tile, 0.96 at 1024 keys, and for the next chunk's K and V, too, 0.92; the
  * last weights of a step beside the next one's scores even where parts are odd or short 1.00; a row's first base
  * without the general way 1.00; scores in blocks of 32 rows by 16 columns, so that sums are stored while the next

@@ -131,18 +131,18 @@ static inline void pack_k_block(hr_dtype dtype, const char *from, int64_t stride
       vector_store((float *)to + (word_at + i) * PANEL_LANES, rows[i]);
 }
 
-/* Asks for the keys after a vector of them. */
-static inline void expect_keys(const char *from, int64_t stride, int key, int keys, int64_t bytes)
+/* Prefetches the keys after a vector of them. */
+static inline void prefetch_keys(const char *from, int64_t stride, int key, int keys, int64_t bytes)
 {
   int end = key + 2 * LANES < keys ? key + 2 * LANES : keys;
   for (int i = key + LANES; i < end; i++)
-    hr_flash_expect(from + i * stride, stride, bytes);
+    hr_flash_prefetch(from + i * stride, stride, bytes);
 }
 
 static void pack_k(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to, int64_t depth)
 {
   for (int key = 0; key < keys; key += LANES) {
-    expect_keys(from, stride, key, keys, dim * (int64_t)hr_dtype_bytes(dtype));
+    prefetch_keys(from, stride, key, keys, dim * (int64_t)hr_dtype_bytes(dtype));
     word *block = (word *)to + (key / PANEL_LANES) * depth * PANEL_LANES + key % PANEL_LANES;
     for (int64_t w = 0; w < depth; w += LANES)
       pack_k_block(dtype, (const char *)from + key * stride, stride, keys - key, dim, w, block, depth);
@@ -186,7 +186,7 @@ static void pack_v(hr_dtype dtype, const void *from, int64_t stride, int keys, i
   int padded = (int)hr_ceil_div(keys, KEY_GROUP) * KEY_GROUP;
   for (int key = 0; key < padded; key += 2) {
     if (key % LANES == 0)
-      expect_keys(from, stride, key, keys, 2 * dim);
+      prefetch_keys(from, stride, key, keys, 2 * dim);
     pack_pairs(dtype, from, stride, key, keys, dim, to);
   }
 }

@@ -16,7 +16,7 @@ struct hr_store {
   int version; /* of the file; below HR_STORE_VERSION only when reading */
   int patience_ms;
   bool made;                  /* the file by this handle: there was none */
-  bool barren;                /* opened for writing, and this handle has seen no row in it */
+  bool no_row_seen;           /* opened for writing, and this handle has seen no row in it */
   sqlite3_stmt *insert, *has; /* prepared at first use */
 };
 

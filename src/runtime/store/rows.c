@@ -153,7 +153,7 @@ static hr_status append(hr_store *store, hr_result *result, bool only_new, bool 
     status = try_append(store, result, only_new, &found, added, error);
   }
   HR_TRY(status);
-  store->barren = false;
+  store->no_row_seen = false;
   return found || *added ? HR_OK
                          : hr_fail(error, HR_ERROR_INVALID, "%s: there is a row %s already", store->path, result->id);
 }

@@ -232,7 +232,7 @@ hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, 
     hr_store_abandon(opened);
     return status;
   }
-  opened->barren = mode == HR_STORE_WRITE && !has_rows(opened);
+  opened->no_row_seen = mode == HR_STORE_WRITE && !has_rows(opened);
   *store = opened;
   return HR_OK;
 }
@@ -253,14 +253,14 @@ static bool has_moved(const hr_store *store)
 
 bool hr_store_is_abandoned(const hr_store *store)
 {
-  return store->barren && has_moved(store);
+  return store->no_row_seen && has_moved(store);
 }
 
 hr_status hr_store_make_anew(hr_store *store, hr_error *error)
 {
   hr_store anew = {.path = store->path, .made = !is_there(store->path)};
   hr_status status = connect(&anew, HR_STORE_WRITE, error);
-  anew.barren = true;
+  anew.no_row_seen = true;
   if (status == HR_OK)
     hr_store_set_patience(&anew, store->patience_ms);
   disconnect(status == HR_OK ? store : &anew);
