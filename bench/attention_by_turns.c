@@ -5,7 +5,7 @@
  * float64 reference first. */
 #include "base/error.h"
 #include "base/names.h"
-#include "runtime/device/device.h"
+#include "runtime/device/plan.h"
 #include "runtime/measure/statistics.h"
 
 #include <headroom/headroom.h>

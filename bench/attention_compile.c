@@ -3,9 +3,9 @@
  * A row a kernel and a problem, in ms: compiling with the cache empty, finding the result in it afterwards, and with a
  * GPU a whole plan with the cache full: finding, loading onto the GPU, cuBLASLt's choice of algorithms. Of the last two
  * the median of 5. */
-#include "runtime/cuda/attention.h"
-#include "runtime/cuda/cache.h"
-#include "runtime/cuda/program.h"
+#include "runtime/cuda/attention/attention.h"
+#include "runtime/cuda/driver/cache.h"
+#include "runtime/cuda/driver/program.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/statistics.h"
 
@@ -65,8 +65,8 @@ static void define_fp32(const hr_attention *a, char text[HR_DEFINES_SIZE])
 
 static void define_fused(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
-  hr_fused tiles = hr_fused_choose(a, SHARED_MOST);
-  hr_fused_defines(&tiles, a->dtype, hr_cuda_attention_modified(a), true, text);
+  hr_blocked tiles = hr_blocked_choose(a, SHARED_MOST);
+  hr_blocked_defines(&tiles, a->dtype, hr_cuda_attention_modified(a), true, text);
 }
 
 static void define_materialized(const hr_attention *a, char text[HR_DEFINES_SIZE])
@@ -84,7 +84,7 @@ static const kernel kernels[] = {
     {"attention_flash_sm90", "attention_flash_sm90", HR_BF16, define_sm90},
     {"attention_flash_sm80", "attention_flash_sm80", HR_BF16, define_sm80},
     {"attention_flash_fp32", "attention_flash_fp32", HR_FP32, define_fp32},
-    {"attention_fused_cublaslt", "attention_fused", HR_BF16, define_fused},
+    {"attention_blocked_cublaslt", "attention_blocked", HR_BF16, define_fused},
     {"attention_materialized_cublaslt", "attention_materialized", HR_BF16, define_materialized},
     {"attention_naive_cuda", "attention_naive", HR_BF16, hr_naive_cuda_defines},
 };

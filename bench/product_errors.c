@@ -9,10 +9,12 @@
  *   bound      the largest share of the bound that one of all these took: above 1 the check would say wrong_result */
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/device/device.h"
 #include "runtime/device/number.h"
+#include "runtime/device/plan.h"
 #include "runtime/measure/subject.h"
 #include "runtime/reference/reference.h"
+
+#include <headroom/buffer.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -19,7 +19,7 @@ static double processor_seconds(void)
 static hr_status measure(const char *name, const hr_hardware *hardware, hr_phase phase, bool wide, hr_error *error)
 {
   hr_model model;
-  hr_status status = hr_load_model(name, NULL, NULL, &model, error);
+  hr_status status = hr_resolve_model(name, NULL, NULL, &model, error);
   if (status != HR_OK)
     return status;
   hr_workload workload = hr_workload_default(&model);
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
   static const char *const models[] = {"gpt2", "gpt3-2.7b", "llama-3-8b", "llama-2-70b"};
   hr_error error;
   hr_hardware hardware;
-  hr_status status = hr_load_hardware(argc > 1 ? argv[1] : "h200", &hardware, &error);
+  hr_status status = hr_resolve_hardware(argc > 1 ? argv[1] : "h200", &hardware, &error);
   for (size_t i = 0; status == HR_OK && i < sizeof models / sizeof *models; i++) {
     for (int wide = 0; status == HR_OK && wide < 2; wide++)
       status = measure(models[i], &hardware, HR_PHASE_FORWARD, wide, &error);

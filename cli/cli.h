@@ -183,7 +183,7 @@ void cli_progress_show(cli_progress *progress, const char *line);
 /** For hr_measure_options.cancelled. */
 int cli_cancelled(void *context);
 
-/** hr_load_probed() with a line about it, which Ctrl-C ends. */
+/** hr_resolve_probed() with a line about it, which Ctrl-C ends. */
 hr_status cli_probe(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error);
 
 /** Removes the line. */

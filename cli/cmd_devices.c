@@ -48,7 +48,7 @@ static hr_status add(const cli_run *run, device_list *list, const char *name, bo
   device_entry *entry = &list->entries[list->count];
   entry->error = (hr_error){.status = HR_OK};
   hr_status status = measured ? probe(run, name, &entry->hardware, &entry->error)
-                              : hr_load_hardware(name, &entry->hardware, &entry->error);
+                              : hr_resolve_hardware(name, &entry->hardware, &entry->error);
   if (status == HR_ERROR_INTERRUPTED)
     return status;
   list->reports[list->count++] = (hr_device_report){.name = name,

@@ -12,7 +12,7 @@ static int help_models(void)
     hr_model model;
     hr_parameters parameters;
     hr_error error = {.status = HR_OK};
-    hr_status status = hr_load_model(models[i].name, NULL, NULL, &model, &error);
+    hr_status status = hr_resolve_model(models[i].name, NULL, NULL, &model, &error);
     if (status == HR_OK)
       status = hr_model_parameters(&model, &parameters, &error);
     if (status != HR_OK)

@@ -49,7 +49,7 @@ static hr_status keep_row(const layer_job *job, const hr_result *blank, const hr
   hr_result result = *blank;
   char name[48];
   if (row->rows.struct_size > 0)
-    hr_result_set_rows(&result, &row->rows);
+    hr_result_set_rowwise(&result, &row->rows);
   else if (row->op.kind == HR_KIND_ATTENTION)
     hr_result_set_attention(&result, &row->op.attention);
   else

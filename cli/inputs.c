@@ -28,7 +28,7 @@ int cli_load_model(const cli_run *run, hr_model *model)
                     run->arguments[1], run->arguments[0]);
   hr_error error = {.status = HR_OK};
   hr_note_fn note = run->options.verbose ? print_note : NULL;
-  hr_status status = hr_load_model(run->arguments[0], note, NULL, model, &error);
+  hr_status status = hr_resolve_model(run->arguments[0], note, NULL, model, &error);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_INPUT, "%s%s", error.message,
                     cli_hint(&error, run->arguments[0], "; see headroom help models"));
@@ -39,7 +39,7 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
 {
   hr_error error = {.status = HR_OK};
   const char *name = run->options.device ? run->options.device : otherwise;
-  hr_status status = hr_load_hardware(name, hardware, &error);
+  hr_status status = hr_resolve_hardware(name, hardware, &error);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_USAGE, "--device: %s%s", error.message, cli_hint(&error, name, "; see headroom devices"));
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
@@ -135,7 +135,7 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
     return CLI_GO_ON;
   hr_hardware hardware;
   hr_error unknown = {.status = HR_OK};
-  if (status == HR_ERROR_NOT_FOUND && hr_load_hardware(name, &hardware, &unknown) == HR_OK)
+  if (status == HR_ERROR_NOT_FOUND && hr_resolve_hardware(name, &hardware, &unknown) == HR_OK)
     return cli_fail(
         EXIT_UNSUPPORTED,
         "--device: %s is known by its data only; to measure, a device of this machine is needed, such as cpu", name);

@@ -91,7 +91,7 @@ void cli_progress_end(cli_progress *progress)
 hr_status cli_probe(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error)
 {
   cli_progress progress = cli_progress_begin(run);
-  hr_status status = hr_load_probed(device, cli_progress_report, &progress, hardware, error);
+  hr_status status = hr_resolve_probed(device, cli_progress_report, &progress, hardware, error);
   cli_progress_end(&progress);
   return status;
 }

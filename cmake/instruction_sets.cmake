@@ -18,7 +18,7 @@ function(headroom_instruction_sets sources)
         continue()
       endif()
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "-O3;${${set}_options}")
-    elseif(file MATCHES "src/runtime/cpu/loops\\.c$") # what the processor reaches is not a matter of the build
+    elseif(file MATCHES "src/runtime/cpu/ceilings/loops\\.c$") # what the processor reaches is not a matter of the build
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -O3)
     endif()
     list(APPEND kept ${file})

@@ -88,8 +88,8 @@ for test in test_gemm_kernels test_gemm_gpu test_cuda_programs; do
   [ -x "$built/tests/$test" ] && beside "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done
 for formats in "fp32 tf32" fp16 bf16 fp8; do
-  [ -x "$built/tests/test_row_kernels" ] && beside "test_row_kernels-${formats// /-}" 240 \
-    env HEADROOM_TEST="thorough gpu $formats" "$built/tests/test_row_kernels"
+  [ -x "$built/tests/test_rowwise_kernels" ] && beside "test_rowwise_kernels-${formats// /-}" 240 \
+    env HEADROOM_TEST="thorough gpu $formats" "$built/tests/test_rowwise_kernels"
 done
 together
 # These wait for the GPU, of which other processes would take slices; the large ones need up to 50 GB of it.
@@ -99,7 +99,7 @@ done
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
 if [ -n "$sanitizer" ]; then
-  for test in test_row_kernels test_attention_edges test_attention_repeats test_device; do
+  for test in test_rowwise_kernels test_attention_edges test_attention_repeats test_device; do
     [ -x "$built/tests/$test" ] || continue
     for tool in racecheck memcheck synccheck; do
       beside "$tool-$test" 240 env HEADROOM_TEST="gpu few" "$sanitizer" --tool "$tool" --report-api-errors no \

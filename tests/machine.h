@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-#include <headroom/device.h>
+#include <headroom/plan.h>
 
 /** The first GPU, which the caller closes. Skips the test where there is none. */
 static inline hr_device *open_gpu(void)

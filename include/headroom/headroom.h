@@ -4,6 +4,7 @@
 
 #include <headroom/advise.h>
 #include <headroom/attention.h>
+#include <headroom/buffer.h>
 #include <headroom/catalog.h>
 #include <headroom/confirm.h>
 #include <headroom/device.h>
@@ -12,14 +13,15 @@
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
 #include <headroom/layer.h>
-#include <headroom/load.h>
 #include <headroom/measure.h>
 #include <headroom/memory.h>
 #include <headroom/model.h>
 #include <headroom/operators.h>
+#include <headroom/plan.h>
 #include <headroom/predict.h>
 #include <headroom/report.h>
-#include <headroom/rows.h>
+#include <headroom/resolve.h>
+#include <headroom/rowwise.h>
 #include <headroom/search.h>
 #include <headroom/status.h>
 #include <headroom/store.h>

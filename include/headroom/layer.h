@@ -57,7 +57,7 @@ typedef struct hr_layer_row {
   hr_prediction prediction;
   hr_measurement measurement; /* its status says why there is no time: HR_ERROR_UNSUPPORTED where the device has no
                                  kernel for the operator, HR_ERROR_INTERRUPTED where the caller stopped before it */
-  hr_rows rows;               /* what was run of an operator without products; rows.struct_size 0: nothing */
+  hr_rowwise rows;            /* what was run of an operator without products; rows.struct_size 0: nothing */
   bool tried;                 /* the operator was given to the device; `measurement` is how that ended, time or not */
   bool measured;              /* time_ns is the measured median, else the prediction */
   double time_ns;

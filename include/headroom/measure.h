@@ -4,7 +4,10 @@
 #ifndef HEADROOM_MEASURE_H
 #define HEADROOM_MEASURE_H
 
+#include <headroom/attention.h>
 #include <headroom/device.h>
+#include <headroom/gemm.h>
+#include <headroom/rowwise.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -70,8 +73,8 @@ HR_API hr_status hr_measure_attention(hr_device *device, const hr_attention *att
                                       const hr_measure_options *options, hr_measurement *measurement, hr_error *error);
 
 /** Times one operation on rows; returns as hr_measure_gemm() does, with flops_per_s NAN. */
-HR_API hr_status hr_measure_rows(hr_device *device, const hr_rows *rows, const hr_measure_options *options,
-                                 hr_measurement *measurement, hr_error *error);
+HR_API hr_status hr_measure_rowwise(hr_device *device, const hr_rowwise *rows, const hr_measure_options *options,
+                                    hr_measurement *measurement, hr_error *error);
 
 /** Two products compared, A B A B: the ratio is formed pair by pair. */
 typedef struct hr_comparison {

@@ -9,7 +9,7 @@
 #include <headroom/attention.h>
 #include <headroom/gemm.h>
 #include <headroom/measure.h>
-#include <headroom/rows.h>
+#include <headroom/rowwise.h>
 #include <stdio.h>
 
 #ifdef __cplusplus
@@ -68,7 +68,7 @@ HR_API void hr_result_set_gemm(hr_result *result, const hr_gemm *gemm);
 HR_API void hr_result_set_attention(hr_result *result, const hr_attention *attention);
 
 /** Sets kind (HR_RESULT_OTHER) and problem: "rows softmax rows=1 columns=1 dtype=bf16". */
-HR_API void hr_result_set_rows(hr_result *result, const hr_rows *rows);
+HR_API void hr_result_set_rowwise(hr_result *result, const hr_rowwise *rows);
 
 /** Sets device, product, threads, driver and libraries. `hardware` is what hr_device_detect() or hr_device_probe()
  *  says of `device`. Asks the libraries for their versions, which takes some ms: once for a sweep is enough. */

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "report/ceilings.h"
 
+#include <headroom/plan.h>
 #include <math.h>
 #include <string.h>
 

@@ -45,7 +45,7 @@ static const char *problem_of(const hr_layer_row *row, char *to, size_t size)
   hr_write_operator_problem(to, size, &row->op);
   if (row->rows.struct_size > 0) {
     hr_result result = hr_result_default();
-    hr_result_set_rows(&result, &row->rows);
+    hr_result_set_rowwise(&result, &row->rows);
     hr_copy_text(to, size, result.problem);
   }
   return text_or_none(to);

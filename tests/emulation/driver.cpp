@@ -1,4 +1,4 @@
-/* The CUDA driver's interface (runtime/cuda/driver.h) over threads of the host: a device "cuda:0" whose work is done
+/* The CUDA driver's interface (driver/driver.h) over threads of the host: a device "cuda:0" whose work is done
  * when it is asked for. HEADROOM_EMULATED_CAPABILITY (90) is the compute capability, such as 80, with as much shared
  * memory as such GPUs have. */
 #include "block.h"
@@ -15,7 +15,7 @@
 
 #define _Alignas alignas
 extern "C" {
-#include "runtime/cuda/driver.h"
+#include "runtime/cuda/driver/driver.h"
 
 #define DECLARE(name, parameters) cu_result name parameters;
 HR_DRIVER_LIST(DECLARE)

@@ -18,7 +18,7 @@
 #include <vector>
 
 extern "C" {
-#include "runtime/cuda/nvrtc.h"
+#include "runtime/cuda/driver/nvrtc.h"
 }
 
 struct rtc_program_st {

@@ -2,7 +2,7 @@
 # Runs a test program against the emulated GPU instead of a real one: its kernels' programs are compiled by the host's C++
 # compiler and run on the CPU.
 #   run.sh BUILD PROGRAM [WHAT [SHARE]]     run.sh build/debug test_attention_edges attention_flash_sm80
-# WHAT: one attention kernel, or formats for test_row_kernels ("fp32 tf32"). SHARE: every SHAREth case, and a few of the
+# WHAT: one attention kernel, or formats for test_rowwise_kernels ("fp32 tf32"). SHARE: every SHAREth case, and a few of the
 # combinations; 0 none; all with HEADROOM_TEST=thorough.
 set -euo pipefail
 build=$(cd "$1" && pwd)

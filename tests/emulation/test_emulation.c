@@ -2,8 +2,8 @@
  * with words that say what and where. */
 #include "test.h"
 
-#include "runtime/cuda/driver.h"
-#include "runtime/cuda/nvrtc.h"
+#include "runtime/cuda/driver/driver.h"
+#include "runtime/cuda/driver/nvrtc.h"
 
 #include <stdio.h>
 

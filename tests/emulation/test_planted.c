@@ -2,14 +2,15 @@
  * copy of a program. Each problem is one whose program needs what is missing, and runs without the mistake. */
 #include "test.h"
 
-#include <headroom/device.h>
+#include <headroom/buffer.h>
+#include <headroom/plan.h>
 
 #include <stdio.h>
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 typedef struct problem {
-  hr_rows_operation operation; /* of rows, where there are columns */
+  hr_rowwise_operation operation; /* of rows, where there are columns */
   int64_t rows, columns;
   const char *kernel; /* of attention */
   int64_t qk_dim, v_dim;
@@ -36,7 +37,7 @@ static hr_buffer *make_buffer(hr_device *device, hr_dtype dtype, int64_t element
 
 static hr_status run_rows(hr_device *device, const problem *p, hr_buffer *buffers[BUFFERS], hr_error *error)
 {
-  hr_rows r = hr_rows_default();
+  hr_rowwise r = hr_rowwise_default();
   hr_plan *plan = NULL;
   r.operation = p->operation;
   r.rows = p->rows, r.columns = p->columns;
@@ -46,10 +47,10 @@ static hr_status run_rows(hr_device *device, const problem *p, hr_buffer *buffer
     buffers[i] = make_buffer(device, r.dtype, i == 1 || i == 2 ? r.columns : r.rows * r.columns);
   for (int i = 0; i < 3; i++)
     inputs[i] = hr_buffer_data(buffers[i]);
-  hr_status status = hr_plan_rows(device, &r, NULL, &plan, error);
+  hr_status status = hr_plan_rowwise(device, &r, NULL, &plan, error);
   if (status == HR_OK) {
     buffers[4] = make_buffer(device, r.dtype, (int64_t)hr_plan_workspace_bytes(plan) + 1);
-    status = hr_plan_run_rows(plan, inputs, hr_buffer_data(buffers[3]), hr_buffer_data(buffers[4]), error);
+    status = hr_plan_run_rowwise(plan, inputs, hr_buffer_data(buffers[3]), hr_buffer_data(buffers[4]), error);
   }
   hr_plan_free(plan);
   return status;
@@ -144,7 +145,7 @@ static void rows_in_clusters(void **state)
        "with no barrier between"},
       {"    cluster_arrive();\n    cluster_wait();\n  } else", "    __syncthreads();\n  } else", "which thread"},
   };
-  problem p = {.operation = HR_ROWS_RMS_NORM, .rows = 3, .columns = 131072};
+  problem p = {.operation = HR_ROWWISE_RMS_NORM, .rows = 3, .columns = 131072};
   check(&p, faults, LENGTH(faults));
 }
 
@@ -156,9 +157,9 @@ static void rows_in_blocks(void **state)
   static const fault held[] = {{"    if (HELD > 0)\n      wait_for_copies();\n", "", "a copy to it is under way"}};
   static const fault staged[] = {
       {"  wait_for_copies();\n  __syncthreads();\n", "  wait_for_copies();\n", "with no barrier between"}};
-  problem p = {.operation = HR_ROWS_LAYER_NORM, .rows = 3, .columns = 4096};
+  problem p = {.operation = HR_ROWWISE_LAYER_NORM, .rows = 3, .columns = 4096};
   check(&p, gather, LENGTH(gather));
-  p.operation = HR_ROWS_SOFTMAX, p.columns = 40960;
+  p.operation = HR_ROWWISE_SOFTMAX, p.columns = 40960;
   check(&p, held, LENGTH(held));
   p.rows = 40, p.columns = 99;
   check(&p, staged, LENGTH(staged));

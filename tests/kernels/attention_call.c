@@ -4,6 +4,8 @@
 
 #include "runtime/device/number.h"
 
+#include <headroom/buffer.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,9 @@
 
 #include "test.h"
 
-#include "runtime/device/device.h"
+#include "runtime/device/plan.h"
+
+#include <headroom/buffer.h>
 
 /** An array on the device. Where the host can read the device's memory it lies against a page that nobody may touch, at
  *  its end or at its beginning; elsewhere between margins that are looked at afterwards. */

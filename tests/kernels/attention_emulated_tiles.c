@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define HR_TILES_EMULATED
-#include "runtime/cpu/tiles.h"
+#include "runtime/cpu/simd/amx_tiles.h"
 
 static _Thread_local struct {
   tile_palette palette;
@@ -70,6 +70,6 @@ static void tile_multiply(int sums, int a, int b)
 }
 
 #define hr_flash_amx hr_flash_amx_emulated
-#include "runtime/cpu/flash_amx.c"
+#include "runtime/cpu/flash/flash_amx.c"
 
 #endif

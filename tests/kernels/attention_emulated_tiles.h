@@ -1,7 +1,7 @@
 #ifndef HR_TEST_ATTENTION_EMULATED_TILES_H
 #define HR_TEST_ATTENTION_EMULATED_TILES_H
 
-#include "runtime/cpu/flash.h"
+#include "runtime/cpu/flash/flash.h"
 
 /** hr_flash_amx without AMX; needs avx512_bf16. */
 #if defined(__x86_64__)

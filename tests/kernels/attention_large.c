@@ -3,6 +3,8 @@
 #include "attention_truth.h"
 #include "runtime/device/number.h"
 
+#include <headroom/buffer.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -4,8 +4,10 @@
 
 #include "machine.h"
 
-#include "runtime/device/device.h"
 #include "runtime/device/number.h"
+#include "runtime/device/plan.h"
+
+#include <headroom/buffer.h>
 
 #include <stdlib.h>
 

@@ -3,6 +3,7 @@
 
 #include "runtime/device/host.h"
 
+#include <headroom/buffer.h>
 #include <headroom/measure.h>
 
 #include <math.h>
@@ -47,9 +48,9 @@ static void check_workspace(hr_device *device, const char *kernel, hr_dtype dtyp
     fail_msg("%s takes %g bytes for 1024 keys, %g for 262144 and %d threads", kernel, little, much, device->threads);
   if (begins_with(kernel, "attention_materialized")) /* 8 heads, 4 bytes a score */
     assert_true(little >= 8.0 * 512 * 1024 * 4 && much >= 8.0 * 512 * 262144 * 4);
-  if (begins_with(kernel, "attention_fused") && device->backend->own_memory)
+  if (begins_with(kernel, "attention_blocked") && device->backend->own_memory)
     assert_true(much < 8.0 * 512 * 262144 * 4 / 4);
-  if (begins_with(kernel, "attention_fused") && !device->backend->own_memory) { /* a part for each thread */
+  if (begins_with(kernel, "attention_blocked") && !device->backend->own_memory) { /* a part for each thread */
     hr_attention long_queries = call_of(dtype, 65536, 262144);
     assert_true(much == workspace_of(device, kernel, &long_queries));
   }
@@ -170,7 +171,7 @@ static void a_gpu_shows_the_scores_that_flash_does_not_have(void **state)
   measure_on(device, "attention_materialized", 0, &m);
   assert_true(m.samples > 0);
   assert_true(m.peak_bytes >= scores && m.peak_bytes < m.workspace_bytes + 64e6);
-  measure_on(device, "attention_fused", 0, &m);
+  measure_on(device, "attention_blocked", 0, &m);
   assert_true(m.samples > 0 && m.peak_bytes >= m.workspace_bytes && m.peak_bytes < m.workspace_bytes + 64e6);
   measure_on(device, "attention_flash", 0, &m);
   assert_true(m.samples > 0);

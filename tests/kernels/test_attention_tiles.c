@@ -3,7 +3,7 @@
 #include "attention_emulated_tiles.h"
 #include "attention_truth.h"
 
-#include "runtime/cpu/flash_plan.h"
+#include "runtime/cpu/flash/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 
 #include "runtime/measure/subject.h"
 
+#include <headroom/buffer.h>
 #include <headroom/measure.h>
 
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-#include "confirm/confirming.h"
+#include "experiment/confirm/jobs.h"
 
 #include <headroom/catalog.h>
 

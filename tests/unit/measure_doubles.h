@@ -5,8 +5,8 @@
 
 #include "test.h"
 
-#include "runtime/device/device.h"
 #include "runtime/device/number.h"
+#include "runtime/device/plan.h"
 
 #include <headroom/measure.h>
 

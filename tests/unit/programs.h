@@ -4,7 +4,7 @@
 
 #include "test.h"
 
-#include "runtime/cuda/program.h"
+#include "runtime/cuda/driver/program.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "base/error.h"
-#include "runtime/device/device.h"
+#include "runtime/device/plan.h"
 
 #include <headroom/measure.h>
 

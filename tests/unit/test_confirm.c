@@ -2,8 +2,8 @@
  * own. No measured time is looked at. */
 #include "confirm_fixture.h"
 
-#include "budget/budget.h"
-#include "runtime/device/device.h"
+#include "experiment/budget.h"
+#include "runtime/device/plan.h"
 
 static void a_step_is_put_together_from_products_and_the_ratio_of_the_changed_one(void **state)
 {

@@ -3,7 +3,7 @@
 #include "confirm_fixture.h"
 #include "machine.h"
 
-#include "runtime/device/device.h"
+#include "runtime/device/plan.h"
 
 static void make_fused(hr_workload *workload)
 {
@@ -186,17 +186,17 @@ static void a_call_without_a_kernel_is_the_reason_only_of_findings_that_change_i
 
 /* ---- the course ---- */
 
-extern const hr_kernel_functions hr_kernel_gemm_reference, hr_kernel_attention_reference, hr_kernel_rows_reference;
+extern const hr_kernel_functions hr_kernel_gemm_reference, hr_kernel_attention_reference, hr_kernel_rowwise_reference;
 
 static const hr_kernel_info infos[] = {
     {"attention_naive_here", "attention", "reference", "fp32", "", "best here, but with scores in memory"},
     {"attention_flash_here", "attention", "reference", "fp32", "", "the reference under a flash kernel's name"},
     {"gemm_here", "gemm", "reference", "fp32", "", "the reference"},
-    {"rows_here", "rows", "reference", "fp32", "", "the reference"}};
+    {"rowwise_here", "rowwise", "reference", "fp32", "", "the reference"}};
 static const hr_kernel table[] = {{&infos[0], &hr_kernel_attention_reference},
                                   {&infos[1], &hr_kernel_attention_reference},
                                   {&infos[2], &hr_kernel_gemm_reference},
-                                  {&infos[3], &hr_kernel_rows_reference}};
+                                  {&infos[3], &hr_kernel_rowwise_reference}};
 
 static hr_confirmation *confirm(hr_device *device, hr_advice *advice)
 {

@@ -1,8 +1,8 @@
 /* The instruction sets that may be used, and the loops that stand for them. Rates are not tested: machines differ. */
 #include "test.h"
 
-#include "runtime/cpu/isa.h"
-#include "runtime/cpu/loops.h"
+#include "runtime/cpu/ceilings/loops.h"
+#include "runtime/cpu/host/isa.h"
 
 #include <headroom/device.h>
 

@@ -2,7 +2,7 @@
  * blocks, and how measuring deals with a device that has a clock of its own. */
 #include "test.h"
 
-#include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/gemm/cublaslt.h"
 #include "runtime/device/library.h"
 #include "runtime/measure/subject.h"
 

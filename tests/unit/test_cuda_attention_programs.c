@@ -2,7 +2,7 @@
  * shared memory of the GPUs they are for, and for every architecture that they run on. Needs NVRTC, and no GPU. */
 #include "programs.h"
 
-#include "runtime/cuda/attention.h"
+#include "runtime/cuda/attention/attention.h"
 
 /* qk_dim, v_dim */
 static const int64_t head_sizes[][2] = {{128, 128}, {64, 64}, {256, 256}, {192, 128}, {7, 19}};
@@ -66,10 +66,10 @@ static void build_fused(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, s
   char defines[HR_DEFINES_SIZE];
   for (size_t i = 0; i < 2; i++) {
     a.dtype = i == turn % 2 || test_asks_for("thorough") ? dtype : HR_FP32;
-    hr_fused least = hr_fused_choose(&a, SHARED_LEAST), more = hr_fused_choose(&a, SHARED_MORE);
+    hr_blocked least = hr_blocked_choose(&a, SHARED_LEAST), more = hr_blocked_choose(&a, SHARED_MORE);
     assert_true(least.shared_bytes <= SHARED_LEAST && more.shared_bytes <= SHARED_MORE);
-    hr_fused_defines(i == 0 ? &least : &more, a.dtype, turn % 3 == 1, i == 1 && a.v_dim % 8 == 0, defines);
-    build_for_turns(nvrtc, hr_fused_source(a.dtype), a.dtype, defines, turn + i);
+    hr_blocked_defines(i == 0 ? &least : &more, a.dtype, turn % 3 == 1, i == 1 && a.v_dim % 8 == 0, defines);
+    build_for_turns(nvrtc, hr_blocked_source(a.dtype), a.dtype, defines, turn + i);
   }
 }
 

@@ -2,8 +2,8 @@
  * nothing that may happen to the cache on disk does harm. Needs NVRTC in part, and no GPU. */
 #include "programs.h"
 
-#include "runtime/cuda/cache.h"
-#include "runtime/cuda/rows.h"
+#include "runtime/cuda/driver/cache.h"
+#include "runtime/cuda/rowwise/rowwise.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -51,11 +51,11 @@ static void every_program_compiles_for_every_architecture_and_format(void **stat
 /* Lengths for each tier of row.cuh: part of a warp, a block, shared memory, more than that. */
 static const int64_t lengths[] = {1, 40, 129, 1024, 4099, 16384, 33001, 50257, 131072, 262145, (int64_t)1 << 32};
 
-static hr_rows rows_for(int operation, int64_t columns, hr_dtype dtype)
+static hr_rowwise rows_for(int operation, int64_t columns, hr_dtype dtype)
 {
-  static const hr_rows_operation operations[] = {HR_ROWS_LAYER_NORM, HR_ROWS_SOFTMAX, HR_ROWS_RMS_NORM,
-                                                 HR_ROWS_SOFTMAX};
-  hr_rows r = hr_rows_default();
+  static const hr_rowwise_operation operations[] = {HR_ROWWISE_LAYER_NORM, HR_ROWWISE_SOFTMAX, HR_ROWWISE_RMS_NORM,
+                                                    HR_ROWWISE_SOFTMAX};
+  hr_rowwise r = hr_rowwise_default();
   r.operation = operations[operation];
   r.period = operation == 3 ? 5 : 0; /* a causal one */
   r.columns = columns;
@@ -78,7 +78,7 @@ static void rows_compile_however_they_are_cut(void **state)
     if (!test_asks_for("thorough") && (format != length % 4 || operation != (length + 1 + length / 4) % 4))
       continue;
     int architecture = (length + format + operation) % (int)count_architectures(&nvrtc);
-    hr_rows r = rows_for(operation, lengths[length], formats[format]);
+    hr_rowwise r = rows_for(operation, lengths[length], formats[format]);
     hr_row_cut cut = hr_row_cut_choose(&r, length % 3 != 2, architecture == 0 ? 80 : 90, shared[architecture]);
     hr_row_cut_defines(&r, &cut, defines);
     build(&nvrtc, hr_row_source(r.operation), architectures[architecture], r.dtype, defines);
@@ -93,7 +93,7 @@ static void rows_are_cut_to_fit_the_multiprocessor(void **state)
   static const size_t shared[] = {48 << 10, 99 << 10, 163 << 10, 227 << 10};
   for (int64_t columns = 1; columns < 300000; columns += 1 + columns / 7) {
     for (int i = 0; i < 4 * 4 * 4; i++) {
-      hr_rows r = rows_for(i % 4, columns, (const hr_dtype[]){HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3}[i / 4 % 4]);
+      hr_rowwise r = rows_for(i % 4, columns, (const hr_dtype[]){HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3}[i / 4 % 4]);
       size_t most = shared[i / 16];
       int capability = i / 16 == 3 ? 90 : 80;
       hr_row_cut cut = hr_row_cut_choose(&r, columns % 3 != 0, capability, most);
@@ -113,7 +113,7 @@ static void rows_are_cut_to_fit_the_multiprocessor(void **state)
       assert_true(cut.teams == 1 || (cut.threads <= 32 && cut.held == 0 && cut.blocks == 1));
       assert_true(cut.blocks == 1 || (capability == 90 && cut.blocks <= 8));
       assert_int_equal(cut.shared_bytes, cut.held * cut.rows * cut.threads * 16);
-      assert_true(cut.shifted == (r.operation != HR_ROWS_SOFTMAX && columns % wide != 0));
+      assert_true(cut.shifted == (r.operation != HR_ROWWISE_SOFTMAX && columns % wide != 0));
       bool full = cut.blocks == (capability == 90 ? 8 : 1);
       assert_true(full || cut.blocks * cut.threads * (cut.kept + cut.held) >= packs);
     }

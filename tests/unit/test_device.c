@@ -1,8 +1,10 @@
 #include "machine.h"
 
-#include "runtime/device/device.h"
 #include "runtime/device/host.h"
 #include "runtime/device/number.h"
+#include "runtime/device/plan.h"
+
+#include <headroom/buffer.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -125,7 +127,7 @@ static void rows_of_the_kernel_table_are_whole_and_have_names_of_their_own(void 
   for (size_t i = 0; i < count; i++) {
     for (size_t j = 0; j < i; j++)
       assert_string_not_equal(kernels[i].name, kernels[j].name);
-    assert_true(hr_has_word("gemm attention rows", kernels[i].operation));
+    assert_true(hr_has_word("gemm attention rowwise", kernels[i].operation));
     assert_true(strlen(kernels[i].summary) > 0);
     int known = 0;
     for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++)

@@ -1,8 +1,8 @@
 /* Inside flash attention on the CPU: its exponential and what it keeps in memory. */
 #include "test.h"
 
-#include "runtime/cpu/flash_blocks.h"
-#include "runtime/cpu/isa.h"
+#include "runtime/cpu/flash/blocks.h"
+#include "runtime/cpu/host/isa.h"
 
 #include <math.h>
 

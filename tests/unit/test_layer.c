@@ -2,8 +2,8 @@
  * No measured time is looked at. */
 #include "devices.h"
 
-#include "problem/problem.h"
-#include "runtime/measure/sequence.h"
+#include "experiment/operator_problem.h"
+#include "runtime/measure/problem_list.h"
 
 #include <headroom/report.h>
 #include <math.h>
@@ -29,19 +29,19 @@ static hr_status problem_of(const hr_model *model, const hr_workload *workload, 
 }
 
 static void assert_rows(const hr_model *model, const hr_workload *workload, hr_operator_id id,
-                        hr_rows_operation operation, int64_t rows, int64_t columns)
+                        hr_rowwise_operation operation, int64_t rows, int64_t columns)
 {
   hr_problem problem;
   hr_error error;
   int64_t bytes;
   assert_ok(problem_of(model, workload, id, HR_PASS_FORWARD, &problem, &error), error);
-  assert_int_equal(problem.operation, HR_OPERATION_ROWS);
+  assert_int_equal(problem.operation, HR_OPERATION_ROWWISE);
   assert_int_equal(problem.rows.operation, operation);
   assert_int_equal(problem.rows.rows, rows);
   assert_int_equal(problem.rows.columns, columns);
   assert_int_equal(problem.rows.dtype, workload->dtype);
-  assert_int_equal(hr_rows_check(&problem.rows, &error), HR_OK);
-  assert_int_equal(hr_rows_bytes(&problem.rows, &bytes), HR_OK);
+  assert_int_equal(hr_rowwise_check(&problem.rows, &error), HR_OK);
+  assert_int_equal(hr_rowwise_bytes(&problem.rows, &bytes), HR_OK);
 }
 
 static hr_workload small_workload(const hr_model *model)
@@ -57,25 +57,25 @@ static void every_operator_without_products_is_the_operation_on_rows_that_it_is(
   (void)state;
   hr_model model = shipped_model("llama-2-7b"); /* h 4096, 32 heads of 128, MLP 11008, RMS norms, rotary, gated */
   hr_workload w = small_workload(&model);       /* 2 · 128 = 256 tokens */
-  assert_rows(&model, &w, HR_OP_ATTENTION_NORM, HR_ROWS_RMS_NORM, 256, 4096);
-  assert_rows(&model, &w, HR_OP_ROTARY, HR_ROWS_ROTARY, 16384, 128);  /* 256 · (32 + 32) heads */
-  assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWS_SOFTMAX, 8192, 128); /* 2 · 32 · 128 queries over 128 keys */
-  assert_rows(&model, &w, HR_OP_ATTENTION_RESIDUAL, HR_ROWS_RESIDUAL, 256, 4096);
-  assert_rows(&model, &w, HR_OP_ACTIVATION, HR_ROWS_SWIGLU, 256, 11008);
+  assert_rows(&model, &w, HR_OP_ATTENTION_NORM, HR_ROWWISE_RMS_NORM, 256, 4096);
+  assert_rows(&model, &w, HR_OP_ROTARY, HR_ROWWISE_ROTARY, 16384, 128);  /* 256 · (32 + 32) heads */
+  assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWWISE_SOFTMAX, 8192, 128); /* 2 · 32 · 128 queries over 128 keys */
+  assert_rows(&model, &w, HR_OP_ATTENTION_RESIDUAL, HR_ROWWISE_RESIDUAL, 256, 4096);
+  assert_rows(&model, &w, HR_OP_ACTIVATION, HR_ROWWISE_SWIGLU, 256, 11008);
   w.tensor_parallel = 2;
-  assert_rows(&model, &w, HR_OP_ROTARY, HR_ROWS_ROTARY, 8192, 128);
-  assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWS_SOFTMAX, 4096, 128);
-  assert_rows(&model, &w, HR_OP_ACTIVATION, HR_ROWS_SWIGLU, 256, 5504);
+  assert_rows(&model, &w, HR_OP_ROTARY, HR_ROWWISE_ROTARY, 8192, 128);
+  assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWWISE_SOFTMAX, 4096, 128);
+  assert_rows(&model, &w, HR_OP_ACTIVATION, HR_ROWWISE_SWIGLU, 256, 5504);
   model = shipped_model("gpt2"); /* h 768, MLP 3072 */
   w = small_workload(&model);
-  assert_rows(&model, &w, HR_OP_MLP_NORM, HR_ROWS_LAYER_NORM, 256, 768);
-  assert_rows(&model, &w, HR_OP_ACTIVATION, HR_ROWS_GELU, 256, 3072);
+  assert_rows(&model, &w, HR_OP_MLP_NORM, HR_ROWWISE_LAYER_NORM, 256, 768);
+  assert_rows(&model, &w, HR_OP_ACTIVATION, HR_ROWWISE_GELU, 256, 3072);
   model = shipped_model("qwen3-8b"); /* 32 query and 8 key heads of 128, normed alike */
   w = small_workload(&model);
-  assert_rows(&model, &w, HR_OP_QK_NORM, HR_ROWS_RMS_NORM, 10240, 128); /* 256 · (32 + 8) */
-  model = shipped_model("olmo-2-7b");                                   /* 32 and 32 heads of 128, normed together */
+  assert_rows(&model, &w, HR_OP_QK_NORM, HR_ROWWISE_RMS_NORM, 10240, 128); /* 256 · (32 + 8) */
+  model = shipped_model("olmo-2-7b");                                      /* 32 and 32 heads of 128, normed together */
   w = small_workload(&model);
-  assert_rows(&model, &w, HR_OP_QK_NORM, HR_ROWS_RMS_NORM, 256, 8192);
+  assert_rows(&model, &w, HR_OP_QK_NORM, HR_ROWWISE_RMS_NORM, 256, 8192);
 }
 
 static void masks_and_angles_follow_the_positions(void **state)
@@ -92,10 +92,10 @@ static void masks_and_angles_follow_the_positions(void **state)
   assert_int_equal(problem.rows.group, 64); /* 32 + 32 heads are turned alike */
   w.phase = HR_PHASE_DECODE;
   w.context = 1000;
-  assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWS_SOFTMAX, 64, 1000); /* 2 · 32 heads, one query each */
+  assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWWISE_SOFTMAX, 64, 1000); /* 2 · 32 heads, one query each */
   assert_ok(problem_of(&model, &w, HR_OP_SOFTMAX, HR_PASS_FORWARD, &problem, &error), error);
   assert_int_equal(problem.rows.period, 1); /* which sees all */
-  assert_rows(&model, &w, HR_OP_ATTENTION_NORM, HR_ROWS_RMS_NORM, 2, 4096);
+  assert_rows(&model, &w, HR_OP_ATTENTION_NORM, HR_ROWWISE_RMS_NORM, 2, 4096);
 }
 
 static void what_no_kernel_is_for_says_so(void **state)
@@ -309,18 +309,18 @@ static void a_sequence_is_timed_as_one_of_all_its_work(void **state)
   assert_ok(hr_device_open("reference", 0, &device, &error), error);
   hr_gemm gemm = hr_gemm_default();
   gemm.m = gemm.n = gemm.k = 16; /* 2 · 16³ = 8192 FLOP */
-  hr_rows rows = hr_rows_default();
+  hr_rowwise rows = hr_rowwise_default();
   rows.rows = rows.columns = 16;
-  const hr_problem problems[] = {hr_gemm_problem(&gemm), hr_rows_problem(&rows), hr_gemm_problem(&gemm)};
-  const hr_sequence all = {.problems = problems, .count = 3}, first = {.problems = problems, .count = 1};
+  const hr_problem problems[] = {hr_gemm_problem(&gemm), hr_rowwise_problem(&rows), hr_gemm_problem(&gemm)};
+  const hr_problem_list all = {.problems = problems, .count = 3}, first = {.problems = problems, .count = 1};
   hr_measure_options options = hr_measure_options_default();
   options.time_limit_ns = 1e8;
-  assert_ok(hr_measure_sequence(device, &all, &options, &m, &error), error);
+  assert_ok(hr_measure_list(device, &all, &options, &m, &error), error);
   assert_true(m.samples > 0);
   assert_true(fabs(m.flops_per_s * m.median_ns * 1e-9 / 16384 - 1) < 1e-9);
   assert_true(fabs(m.bytes_per_s * m.median_ns * 1e-9 / (2 * 3 * 512 + 2 * 512) - 1) < 1e-9); /* 16² · 2 = 512 */
   assert_string_equal(m.kernel, "");
-  assert_ok(hr_measure_sequence(device, &first, &options, &m, &error), error);
+  assert_ok(hr_measure_list(device, &first, &options, &m, &error), error);
   assert_string_equal(m.kernel, "gemm_reference");
   assert_true(m.rows_checked > 0);
   hr_device_close(device);

@@ -1,7 +1,7 @@
 /* Measuring, with kernels of the test's own in place of fast ones: no time is looked at. */
 #include "measure_doubles.h"
 
-#include "runtime/measure/sequence.h"
+#include "runtime/measure/problem_list.h"
 #include "runtime/measure/subject.h"
 
 static void a_right_kernel_is_checked_and_timed(void **state)
@@ -347,13 +347,13 @@ static void a_sequence_and_another_go_by_turns_each_by_its_own_kernel(void **sta
     gemm.m = 100 + i;
     problems[i] = hr_gemm_problem(&gemm);
   }
-  const hr_sequence two = {.problems = problems, .count = 2}, one = {&problems[2], 1, "right"};
+  const hr_problem_list two = {.problems = problems, .count = 2}, one = {&problems[2], 1, "right"};
   hr_measure_options options = brief("right");
   options.samples_min = options.samples_max = 12;
   options.time_limit_ns = 1e10;
   hr_comparison c;
   hr_error error;
-  assert_ok(hr_measure_sequence_pair(*state, &two, &one, &options, &c, &error), error);
+  assert_ok(hr_measure_list_pair(*state, &two, &one, &options, &c, &error), error);
   assert_int_equal(c.before.samples + c.before.discarded, 12);
   assert_int_equal(c.before.rows_checked, 0);
   assert_int_equal(c.after.rows_checked, 16);
@@ -363,8 +363,8 @@ static void a_sequence_and_another_go_by_turns_each_by_its_own_kernel(void **sta
   for (int i = runs - 36; i < runs; i++)
     assert_int_equal(order[i], 100 + (i - (runs - 36)) % 3);
   assert_true(c.ratio > 0);
-  const hr_sequence wrong = {&problems[2], 1, "wrong"};
-  assert_ok(hr_measure_sequence_pair(*state, &two, &wrong, &options, &c, &error), error);
+  const hr_problem_list wrong = {&problems[2], 1, "wrong"};
+  assert_ok(hr_measure_list_pair(*state, &two, &wrong, &options, &c, &error), error);
   assert_true(c.before.samples > 0 && isnan(c.ratio));
   assert_int_equal(c.after.status, HR_ERROR_WRONG_RESULT);
 }

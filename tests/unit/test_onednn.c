@@ -1,9 +1,9 @@
 /* Which oneDNN is loaded, and what is said where there is none. */
 #include "test.h"
 
-#include "runtime/cpu/dnnl.h"
+#include "runtime/cpu/onednn/loader.h"
 
-#include <headroom/device.h>
+#include <headroom/plan.h>
 #include <stdlib.h>
 #include <string.h>
 

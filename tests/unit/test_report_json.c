@@ -119,8 +119,8 @@ typedef struct fixture {
 static void begin(fixture *f, const char *model)
 {
   memset(f, 0, sizeof *f);
-  assert_ok(hr_load_hardware("h200", &f->hardware, &f->error), f->error);
-  assert_ok(hr_load_model(model, NULL, NULL, &f->model, &f->error), f->error);
+  assert_ok(hr_resolve_hardware("h200", &f->hardware, &f->error), f->error);
+  assert_ok(hr_resolve_model(model, NULL, NULL, &f->model, &f->error), f->error);
   f->workload = hr_workload_default(&f->model);
   f->options = hr_report_options_default();
   f->options.format = HR_FORMAT_JSON;

@@ -1,7 +1,7 @@
 /* The softmax between the products of attention: its exponential, and what it makes of a row. */
 #include "test.h"
 
-#include "runtime/cpu/scores.h"
+#include "runtime/cpu/onednn/scores.h"
 #include "runtime/device/number.h"
 
 #include <math.h>

@@ -3,6 +3,8 @@
 #include "runtime/measure/statistics.h"
 #include "runtime/measure/subject.h"
 
+#include <headroom/buffer.h>
+
 #include <math.h>
 
 /* P(Binomial(n, ½) < r) ≤ 2.5%, worked out by hand for the small ones:

@@ -469,6 +469,32 @@ static void the_default_folder_is_made_for_the_user_alone(void **state)
   assert_int_equal(rmdir(file), 0);
 }
 
+/* attention_fused_onednn became attention_blocked_onednn. */
+static void rows_of_a_renamed_kernel_are_read_and_found_by_its_name_of_today(void **state)
+{
+  char path[256];
+  hr_error error = {.status = HR_OK};
+  hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
+  hr_result row = some_result(1024), read;
+  assert_ok(hr_store_append(store, &row, &error), error);
+  hr_store_close(store);
+  run_sql(path, "UPDATE results SET kernel = 'attention_fused_onednn', kernel_asked = 'attention_fused'");
+
+  store = open_store(path, HR_STORE_READ);
+  assert_ok(hr_store_query(store, NULL, keep_row, &read, &error), error);
+  assert_string_equal(read.measurement.kernel, "attention_blocked_onednn");
+  assert_string_equal(read.kernel_asked, "attention_blocked");
+  const char *asked[] = {"attention_blocked", "attention_fused", "attention_flash"};
+  for (int i = 0; i < 3; i++) {
+    hr_result point = some_result(1024);
+    strcpy(point.kernel_asked, asked[i]);
+    bool found = false;
+    assert_ok(hr_store_has(store, &point, &found, &error), error);
+    assert_int_equal(found, i < 2);
+  }
+  hr_store_close(store);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
 
 int main(void)
@@ -493,6 +519,7 @@ int main(void)
       IN_FOLDER(a_file_of_version_1_is_read_as_it_is_and_migrated_when_written),
       IN_FOLDER(a_migration_that_cannot_be_finished_leaves_the_old_version),
       cmocka_unit_test(the_default_file_is_below_xdg_data_home_then_home),
+      IN_FOLDER(rows_of_a_renamed_kernel_are_read_and_found_by_its_name_of_today),
       IN_FOLDER(the_default_folder_is_made_for_the_user_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,9 +27,9 @@ static void problems_say_their_size(void **state)
   hr_error error;
   hr_gemm gemm = hr_gemm_default();
   REFUSED(hr_gemm, gemm, hr_gemm_check(&gemm, &error));
-  hr_rows rows = hr_rows_default();
+  hr_rowwise rows = hr_rowwise_default();
   rows.rows = rows.columns = 2;
-  REFUSED(hr_rows, rows, hr_rows_check(&rows, &error));
+  REFUSED(hr_rowwise, rows, hr_rowwise_check(&rows, &error));
   hr_attention attention = hr_attention_default();
   REFUSED(hr_attention, attention, hr_attention_check(&attention, &error));
 }
@@ -39,12 +39,12 @@ static void shapes_and_devices_say_their_size(void **state)
   (void)state;
   hr_error error;
   hr_model model;
-  assert_ok(hr_load_model("gpt2", NULL, NULL, &model, &error), error);
+  assert_ok(hr_resolve_model("gpt2", NULL, NULL, &model, &error), error);
   REFUSED(hr_model, model, hr_model_check(&model, &error));
   hr_workload workload = hr_workload_default(&model);
   REFUSED(hr_workload, workload, hr_workload_check(&workload, &model, &error));
   hr_hardware hardware;
-  assert_ok(hr_load_hardware("h200", &hardware, &error), error);
+  assert_ok(hr_resolve_hardware("h200", &hardware, &error), error);
   REFUSED(hr_hardware, hardware, hr_hardware_check(&hardware, &error));
 }
 
@@ -54,8 +54,8 @@ static void options_say_their_size(void **state)
   hr_error error;
   hr_model model;
   hr_hardware hardware;
-  assert_ok(hr_load_model("gpt2", NULL, NULL, &model, &error), error);
-  assert_ok(hr_load_hardware("h200", &hardware, &error), error);
+  assert_ok(hr_resolve_model("gpt2", NULL, NULL, &model, &error), error);
+  assert_ok(hr_resolve_hardware("h200", &hardware, &error), error);
   hr_workload workload = hr_workload_default(&model);
 
   hr_search_options search = hr_search_options_default();

@@ -1,7 +1,7 @@
 /* The expressions of sweep files. */
 #include "test.h"
 
-#include "sweep/expression.h"
+#include "experiment/sweep/expression.h"
 
 #include <stdio.h>
 #include <string.h>

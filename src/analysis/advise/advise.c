@@ -115,11 +115,11 @@ static hr_operator_set changed_products(const hr_step *before, const hr_step *af
 }
 
 /* Takes findings by gain, each only if it makes the whole faster, and suggests them together if there are two. */
-static void combine(hr_advising *advising)
+static void combine(hr_advice_context *context)
 {
   static const hr_rule_row row = {
       {"combined", "all compatible suggestions together", "the findings above"}, NULL, false};
-  hr_advice *advice = advising->advice;
+  hr_advice *advice = context->advice;
   hr_trial best = {.time_ns = 0};
   hr_model model = advice->model;
   char current[96] = "", suggested[192] = "";
@@ -130,7 +130,7 @@ static void combine(hr_advising *advising)
     hr_trial trial;
     if (!combines(advice, finding) || !merge_change(&with, &advice->model, &finding->model))
       continue;
-    if (!hr_try(advising, &with, NULL, &trial) || (taken && trial.net_gain <= best.net_gain))
+    if (!hr_evaluate(context, &with, NULL, &trial) || (taken && trial.net_gain <= best.net_gain))
       continue;
     model = with;
     best = trial;
@@ -138,11 +138,11 @@ static void combine(hr_advising *advising)
     append(current, sizeof current, finding->current);
     append(suggested, sizeof suggested, finding->suggested);
   }
-  if (taken < 2 || !hr_try(advising, &model, NULL, &best))
+  if (taken < 2 || !hr_evaluate(context, &model, NULL, &best))
     return;
-  hr_operator_set changed = changed_products(&advice->step, &advising->after);
-  advising->rule = &row;
-  hr_finding *finding = hr_answer_change(advising, &best, changed, 0, current, suggested,
+  hr_operator_set changed = changed_products(&advice->step, &context->after);
+  context->rule = &row;
+  hr_finding *finding = hr_answer_change(context, &best, changed, 0, current, suggested,
                                          "%d changes together take the step from %s to %s", taken,
                                          hr_say_time(advice->step.time_ns).text, hr_say_time(best.time_ns).text);
   if (!finding)
@@ -152,22 +152,22 @@ static void combine(hr_advising *advising)
   advice->finding_count--; /* it stands beside the list, not in it */
 }
 
-static hr_status apply_rules(hr_advising *advising, hr_error *error)
+static hr_status apply_rules(hr_advice_context *context, hr_error *error)
 {
-  hr_advice *advice = advising->advice;
+  hr_advice *advice = context->advice;
   hr_parameters parameters;
   HR_TRY(hr_predict_step(&advice->hardware, &advice->model, &advice->workload, &advice->step, error));
   HR_TRY(hr_model_parameters(&advice->model, &parameters, error));
-  advising->parameters = parameters.total;
+  context->parameters = parameters.total;
   for (size_t i = 0; i < RULE_COUNT; i++) {
-    advising->rule = &rows[i];
+    context->rule = &rows[i];
     size_t before = advice->finding_count;
-    rows[i].apply(advising);
+    rows[i].apply(context);
     if (advice->finding_count == before)
-      hr_answer_satisfied(advising, 0, "", "no shape near this one can be predicted");
+      hr_answer_satisfied(context, 0, "", "no shape near this one can be predicted");
   }
   sort_findings(advice);
-  combine(advising);
+  combine(context);
   return HR_OK;
 }
 
@@ -176,18 +176,18 @@ hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr
 {
   HR_NEED(error, hardware, model, workload, advice);
   hr_advice *result = calloc(1, sizeof *result);
-  hr_advising *advising = calloc(1, sizeof *advising);
+  hr_advice_context *context = calloc(1, sizeof *context);
   hr_status status = HR_OK;
-  if (result && advising) {
+  if (result && context) {
     result->hardware = *hardware;
     result->model = *model;
     result->workload = *workload;
-    advising->advice = result;
-    status = apply_rules(advising, error);
+    context->advice = result;
+    status = apply_rules(context, error);
   } else {
     status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the advice");
   }
-  free(advising);
+  free(context);
   if (status == HR_OK)
     *advice = result;
   else

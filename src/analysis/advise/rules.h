@@ -2,9 +2,9 @@
 #ifndef HR_ADVISE_RULES_H
 #define HR_ADVISE_RULES_H
 
-#include "analysis/advise/advising.h"
+#include "analysis/advise/context.h"
 
-#define HR_RULE(name, combines, summary, source) void hr_rule_##name(hr_advising *advising);
+#define HR_RULE(name, combines, summary, source) void hr_rule_##name(hr_advice_context *context);
 #include "analysis/advise/advise_rules.inc"
 #undef HR_RULE
 

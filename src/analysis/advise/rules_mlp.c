@@ -20,10 +20,10 @@
 #define WIDTHS_MAX 4096
 
 /* Width elements computed a ns by the products and the activation of a layer's MLP; 0 where it cannot be predicted. */
-static double rate_at(hr_advising *advising, int64_t width)
+static double rate_at(hr_advice_context *context, int64_t width)
 {
-  const hr_advice *advice = advising->advice;
-  hr_operators *operators = &advising->after.operators;
+  const hr_advice *advice = context->advice;
+  hr_operators *operators = &context->after.operators;
   hr_model model = advice->model;
   model.mlp_width = width;
   if (hr_operators_list(&model, &advice->workload, operators, NULL) != HR_OK)
@@ -54,46 +54,47 @@ static double wanted_width(const hr_model *model)
   return fabs((double)model->mlp_width / usual - 1) <= WINDOW ? usual : (double)model->mlp_width;
 }
 
-static void look_for_nearest(hr_advising *advising, width_search *search, int64_t least, int64_t most, int64_t step)
+static void look_for_nearest(hr_advice_context *context, width_search *search, int64_t least, int64_t most,
+                             int64_t step)
 {
-  int64_t own = advising->advice->model.mlp_width;
+  int64_t own = context->advice->model.mlp_width;
   for (int64_t width = hr_round_up(least, step); width <= most; width += step)
-    search->best_rate = fmax(search->best_rate, rate_at(advising, width));
+    search->best_rate = fmax(search->best_rate, rate_at(context, width));
   for (int64_t width = hr_round_up(least, step); width <= most; width += step) {
     bool nearer = search->suggested == 0 || llabs(width - own) < llabs(search->suggested - own);
-    if (nearer && rate_at(advising, width) >= 0.98 * search->best_rate)
+    if (nearer && rate_at(context, width) >= 0.98 * search->best_rate)
       search->suggested = width;
   }
 }
 
-static width_search search_widths(hr_advising *advising)
+static width_search search_widths(hr_advice_context *context)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   int64_t t = advice->workload.tensor_parallel;
   width_search search = {.wanted = wanted_width(&advice->model)};
   int64_t least = hr_max64((int64_t)(search.wanted * (1 - WINDOW)), 1);
   int64_t most = (int64_t)(search.wanted * (1 + WINDOW));
   int64_t step = hr_round_up(hr_ceil_div(most - least + 1, WIDTHS_MAX), t);
-  search.rate = rate_at(advising, advice->model.mlp_width);
+  search.rate = rate_at(context, advice->model.mlp_width);
   for (int64_t width = hr_round_up(least, step); width <= most; width += step) {
     search.looked++;
-    search.faster += rate_at(advising, width) > search.rate * (1 + 1e-9);
+    search.faster += rate_at(context, width) > search.rate * (1 + 1e-9);
   }
-  look_for_nearest(advising, &search, least, most, hr_round_up(step, 64 * t));
+  look_for_nearest(context, &search, least, most, hr_round_up(step, 64 * t));
   return search;
 }
 
-void hr_rule_mlp_width(hr_advising *advising)
+void hr_rule_mlp_width(hr_advice_context *context)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   int64_t width = advice->model.mlp_width, stages = advice->workload.pipeline_stages;
   const hr_operator_set products = hr_present(&advice->step, MLP_OPERATORS & ~HR_OPERATOR_BIT(HR_OP_ACTIVATION));
   hr_text192 current = hr_say("MLP width %" PRId64 " (%.3f h)", width, (double)width / (double)advice->model.hidden);
-  width_search search = search_widths(advising);
+  width_search search = search_widths(context);
   bool among_best =
       search.rate >= search.best_rate * (1 - AMONG_BEST) || (double)search.faster < FEW_FASTER * (double)search.looked;
   if (search.suggested == 0 || among_best) {
-    hr_answer_satisfied(advising, products, current.text,
+    hr_answer_satisfied(context, products, current.text,
                         "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
                         " widths within 3%% of %.0f, %.1f%% "
                         "from the best multiple of 64",
@@ -104,12 +105,12 @@ void hr_rule_mlp_width(hr_advising *advising)
   hr_model changed = advice->model;
   changed.mlp_width = search.suggested;
   hr_trial trial;
-  if (!hr_try(advising, &changed, NULL, &trial))
+  if (!hr_evaluate(context, &changed, NULL, &trial))
     return;
   hr_text32 before = hr_say_time(hr_time_of(&advice->step, &advice->model, stages, products));
-  hr_text32 after = hr_say_time(hr_time_of(&advising->after, &changed, stages, products));
+  hr_text32 after = hr_say_time(hr_time_of(&context->after, &changed, stages, products));
   if (!hr_worth_it(&trial)) {
-    hr_answer_void(advising, products, current.text,
+    hr_answer_void(context, products, current.text,
                    "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
                    " within 3%% of %.0f, but the step takes "
                    "%s with it and %s with %" PRId64,
@@ -117,10 +118,10 @@ void hr_rule_mlp_width(hr_advising *advising)
                    hr_say_time(trial.time_ns).text, search.suggested);
     return;
   }
-  hr_answer_change(advising, &trial, products, 0, current.text, hr_say("MLP width %" PRId64, search.suggested).text,
+  hr_answer_change(context, &trial, products, 0, current.text, hr_say("MLP width %" PRId64, search.suggested).text,
                    "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
                    " within 3%% of %.0f: the MLP's products take %s (%s), with %" PRId64 " %s (%s)",
                    width, search.faster + 1, search.looked, search.wanted, before.text,
                    hr_say_rate(&advice->step, products).text, search.suggested, after.text,
-                   hr_say_rate(&advising->after, products).text);
+                   hr_say_rate(&context->after, products).text);
 }

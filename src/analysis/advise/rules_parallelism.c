@@ -26,9 +26,9 @@ static bool with_hidden(const hr_advice *advice, int64_t hidden, int64_t heads, 
 }
 
 /* Heads for a hidden size: as many as now, else heads of the size they have, else of 64 or 128. */
-static void try_hidden(hr_advising *advising, int64_t hidden, hr_trial *best)
+static void try_hidden(hr_advice_context *context, int64_t hidden, hr_trial *best)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
   double width = (double)model->q_heads * (double)model->qk_dim * (double)hidden / (double)model->hidden;
   int64_t dims[] = {model->qk_dim, 128, 64};
@@ -36,39 +36,39 @@ static void try_hidden(hr_advising *advising, int64_t hidden, hr_trial *best)
   if (width > SIZE_MOST)
     return;
   if (with_hidden(advice, hidden, model->q_heads, &changed) && changed.qk_dim % 8 == 0)
-    hr_try_better(advising, &changed, NULL, best);
+    hr_try_better(context, &changed, NULL, best);
   for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
     if (with_hidden(advice, hidden, (int64_t)(width / (double)dims[i]), &changed))
-      hr_try_better(advising, &changed, NULL, best);
+      hr_try_better(context, &changed, NULL, best);
   }
 }
 
-void hr_rule_hidden_per_device(hr_advising *advising)
+void hr_rule_hidden_per_device(hr_advice_context *context)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   int64_t h = advice->model.hidden, t = advice->workload.tensor_parallel;
   const hr_operator_set products = hr_layer_products(&advice->step);
   hr_text192 current = hr_say("h/t = %" PRId64 "/%" PRId64, h, t);
   if (h % (64 * t) == 0) {
-    hr_answer_satisfied(advising, products, current.text, "h/t = %" PRId64 " is a multiple of 64", h / t);
+    hr_answer_satisfied(context, products, current.text, "h/t = %" PRId64 " is a multiple of 64", h / t);
     return;
   }
   if (t % 3 == 0) {
-    hr_answer_satisfied(advising, products, current.text, "h/t = %.2f is no multiple of 64: see six_gpu_node",
+    hr_answer_satisfied(context, products, current.text, "h/t = %.2f is no multiple of 64: see six_gpu_node",
                         (double)h / (double)t);
     return;
   }
   hr_trial best = {.time_ns = 0};
-  try_hidden(advising, h / (64 * t) * (64 * t), &best);
-  try_hidden(advising, hr_round_up(h, 64 * t), &best);
+  try_hidden(context, h / (64 * t) * (64 * t), &best);
+  try_hidden(context, hr_round_up(h, 64 * t), &best);
   if (!hr_worth_it(&best)) {
-    hr_answer_void(advising, products, current.text,
+    hr_answer_void(context, products, current.text,
                    "h/t = %.2f is not a multiple of 64, but %s and no hidden size next to it is faster",
                    (double)h / (double)t,
                    hr_say_why_void(&advice->hardware, hr_ceil_div(h, t), advice->workload.dtype, false).text);
     return;
   }
-  hr_answer_change(advising, &best, products, 0, current.text,
+  hr_answer_change(context, &best, products, 0, current.text,
                    hr_say("h = %" PRId64 ", %s, MLP width %" PRId64, best.model.hidden, hr_say_heads(&best.model).text,
                           best.model.mlp_width)
                        .text,
@@ -127,9 +127,9 @@ static hr_text192 say_fullest(const hr_model *model, int64_t t)
                 hr_ceil_div(heads[i].count, t), heads[i].name, (double)heads[i].count / (double)t);
 }
 
-void hr_rule_batch_heads_per_device(hr_advising *advising)
+void hr_rule_batch_heads_per_device(hr_advice_context *context)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, b = advice->workload.batch;
   const hr_operator_set products = hr_attention_products(&advice->step);
@@ -137,7 +137,7 @@ void hr_rule_batch_heads_per_device(hr_advising *advising)
                               model->k_heads, model->v_heads, t);
   if (hr_heads_split(model, t)) {
     int64_t heads_per_device = model->q_heads / t;
-    hr_answer_satisfied(advising, products, current.text,
+    hr_answer_satisfied(context, products, current.text,
                         "(b·a)/t = %.0f is an integer and every device has %" PRId64 " heads",
                         (double)b * (double)heads_per_device, heads_per_device);
     return;
@@ -145,23 +145,23 @@ void hr_rule_batch_heads_per_device(hr_advising *advising)
   hr_workload changed = advice->workload;
   hr_trial trial;
   changed.tensor_parallel = splitting_degree(advice);
-  bool tried = hr_try(advising, NULL, &changed, &trial);
-  hr_answer_impossible(advising, tried ? &trial : NULL, products, current.text,
+  bool tried = hr_evaluate(context, NULL, &changed, &trial);
+  hr_answer_impossible(context, tried ? &trial : NULL, products, current.text,
                        hr_say("t = %" PRId64, changed.tensor_parallel).text,
                        "%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads do not split over %" PRId64
                        " devices: Megatron refuses, and %s",
                        model->q_heads, model->k_heads, model->v_heads, t, say_fullest(model, t).text);
 }
 
-void hr_rule_tensor_parallel_small(hr_advising *advising)
+void hr_rule_tensor_parallel_small(hr_advice_context *context)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   int64_t t = advice->workload.tensor_parallel;
   const hr_operator_set products = hr_layer_products(&advice->step);
   hr_text192 current = hr_say("t = %" PRId64, t);
   double capacity = (double)hr_usable_memory(&advice->hardware);
   if (t == 1) {
-    hr_answer_satisfied(advising, products, current.text, "t = 1 is as small as it gets");
+    hr_answer_satisfied(context, products, current.text, "t = 1 is as small as it gets");
     return;
   }
   hr_workload changed = advice->workload;
@@ -176,16 +176,16 @@ void hr_rule_tensor_parallel_small(hr_advising *advising)
       break;
   }
   if (smaller == largest) {
-    hr_answer_satisfied(advising, products, current.text,
+    hr_answer_satisfied(context, products, current.text,
                         "no smaller t fits: the least that was tried needs %s of %s usable on a device",
                         hr_say_bytes(needed).text, hr_say_bytes(capacity).text);
     return;
   }
   hr_trial trial;
-  if (!hr_try(advising, NULL, &changed, &trial))
+  if (!hr_evaluate(context, NULL, &changed, &trial))
     return;
   if (!hr_worth_it(&trial)) {
-    hr_answer_void(advising, products, current.text,
+    hr_answer_void(context, products, current.text,
                    "t = %" PRId64 " fits as well, but tokens a second of a device change by %s only", smaller,
                    hr_say_gain(trial.gain).text);
     return;
@@ -195,7 +195,7 @@ void hr_rule_tensor_parallel_small(hr_advising *advising)
   if (node > 0 && t > node)
     beyond = hr_say("; links between nodes of %" PRId64 " devices are slower than predicted here", node);
   hr_answer_change(
-      advising, &trial, products, HR_OPERATOR_BIT(HR_OP_ATTENTION_ALL_REDUCE) | HR_OPERATOR_BIT(HR_OP_MLP_ALL_REDUCE),
+      context, &trial, products, HR_OPERATOR_BIT(HR_OP_ATTENTION_ALL_REDUCE) | HR_OPERATOR_BIT(HR_OP_MLP_ALL_REDUCE),
       current.text, hr_say("t = %" PRId64, smaller).text,
       "the step fits at t = %" PRId64 " (%s a device); on %" PRId64 " times the devices it takes %s instead "
       "of %s, so that each does %.1f%% less for its narrower products and all-reduces%s",
@@ -220,18 +220,18 @@ static int64_t dividing_stages(const hr_advice *advice)
   return 0;
 }
 
-void hr_rule_pipeline_divides_layers(hr_advising *advising)
+void hr_rule_pipeline_divides_layers(hr_advice_context *context)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   int64_t layers = advice->model.layers, p = advice->workload.pipeline_stages;
   const hr_operator_set products = hr_layer_products(&advice->step);
   hr_text192 current = hr_say("%" PRId64 " layers, p = %" PRId64, layers, p);
   if (p == 1) {
-    hr_answer_satisfied(advising, products, current.text, "one stage has all %" PRId64 " layers", layers);
+    hr_answer_satisfied(context, products, current.text, "one stage has all %" PRId64 " layers", layers);
     return;
   }
   if (layers % p == 0) {
-    hr_answer_satisfied(advising, products, current.text, "each of %" PRId64 " stages has %" PRId64 " layers", p,
+    hr_answer_satisfied(context, products, current.text, "each of %" PRId64 " stages has %" PRId64 " layers", p,
                         layers / p);
     return;
   }
@@ -247,9 +247,9 @@ void hr_rule_pipeline_divides_layers(hr_advising *advising)
     model = hr_reshape_layers(&model, (fullest - 1) * p);
     suggested = hr_say("%" PRId64 " layers (or %" PRId64 " in the same time as now)", model.layers, fullest * p);
   }
-  if (!hr_try(advising, &model, &workload, &trial))
+  if (!hr_evaluate(context, &model, &workload, &trial))
     return;
-  hr_answer_change(advising, &trial, products, 0, current.text, suggested.text,
+  hr_answer_change(context, &trial, products, 0, current.text, suggested.text,
                    "%" PRId64 " layers over %" PRId64 " stages: each waits for one with %" PRId64
                    " layers, so %.1f%% of the devices' time is idle",
                    layers, p, fullest, 100 * (1 - (double)layers / (double)(fullest * p)));
@@ -257,9 +257,9 @@ void hr_rule_pipeline_divides_layers(hr_advising *advising)
 
 /* A hidden size that is a multiple of 64·t, heads that t divides, and as many layers as keep the parameters about the
  * same. */
-static void try_six(hr_advising *advising, int64_t hidden, int64_t dim, hr_trial *best)
+static void try_six(hr_advice_context *context, int64_t hidden, int64_t dim, hr_trial *best)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   int64_t p = advice->workload.pipeline_stages;
   double ratio = (double)advice->model.hidden / (double)hidden;
   double width = (double)advice->model.q_heads * (double)advice->model.qk_dim / ratio;
@@ -269,31 +269,31 @@ static void try_six(hr_advising *advising, int64_t hidden, int64_t dim, hr_trial
     return;
   int64_t layers = hr_max64((int64_t)((double)advice->model.layers * ratio * ratio / (double)p + 0.5), 1) * p;
   changed = hr_reshape_layers(&changed, layers);
-  hr_try_better(advising, &changed, NULL, best);
+  hr_try_better(context, &changed, NULL, best);
 }
 
-static void answer_six(hr_advising *advising, const char *current)
+static void answer_six(hr_advice_context *context, const char *current)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, granule = 64 * t;
   const hr_operator_set products = hr_layer_products(&advice->step) | hr_attention_products(&advice->step);
   hr_trial best = {.time_ns = 0};
   for (int64_t hidden = hr_max64(model->hidden / granule, 1) * granule; hidden <= hr_round_up(model->hidden, granule);
        hidden += granule) {
-    try_six(advising, hidden, 128, &best);
-    try_six(advising, hidden, 64, &best);
+    try_six(context, hidden, 128, &best);
+    try_six(context, hidden, 64, &best);
   }
   bool possible = hr_heads_split(model, t) && model->hidden % t == 0;
   if (best.time_ns <= 0 && !possible) {
-    hr_answer_impossible(advising, NULL, products, current, "another h and number of heads",
+    hr_answer_impossible(context, NULL, products, current, "another h and number of heads",
                          "h = %" PRId64 " and %" PRId64 " heads do not split over t = %" PRId64
                          ", nor does a hidden size next to it with heads of 64 or 128 and as many to a K and V head",
                          model->hidden, model->q_heads, t);
     return;
   }
   if (best.time_ns <= 0 || (possible && !hr_worth_it(&best))) {
-    hr_answer_void(advising, products, current,
+    hr_answer_void(context, products, current,
                    "h = %" PRId64 " is no multiple of %" PRId64
                    " (64·t), but no hidden size next to it is faster on %" PRId64 " devices",
                    model->hidden, granule, t);
@@ -307,39 +307,39 @@ static void answer_six(hr_advising *advising, const char *current)
   double on_eight = (double)best.model.hidden / 8, heads_on_eight = (double)best.model.q_heads / 8;
   double share = (double)model->hidden / (double)t, heads = (double)model->q_heads / (double)t;
   if (possible)
-    hr_answer_change(advising, &best, products, 0, current, suggested.text, why, model->hidden, model->q_heads, t,
-                     share, heads, granule, on_eight, heads_on_eight);
+    hr_answer_change(context, &best, products, 0, current, suggested.text, why, model->hidden, model->q_heads, t, share,
+                     heads, granule, on_eight, heads_on_eight);
   else
-    hr_answer_impossible(advising, &best, products, current, suggested.text, why, model->hidden, model->q_heads, t,
+    hr_answer_impossible(context, &best, products, current, suggested.text, why, model->hidden, model->q_heads, t,
                          share, heads, granule, on_eight, heads_on_eight);
 }
 
-void hr_rule_six_gpu_node(hr_advising *advising)
+void hr_rule_six_gpu_node(hr_advice_context *context)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, node = advice->hardware.devices_per_node;
   const hr_operator_set products = hr_layer_products(&advice->step);
   hr_text192 current = hr_say("h = %" PRId64 ", a = %" PRId64 ", t = %" PRId64, model->hidden, model->q_heads, t);
   if (t % 3 != 0 && (node == 0 || node % 6 != 0)) {
-    hr_answer_satisfied(advising, products, current.text,
+    hr_answer_satisfied(context, products, current.text,
                         "t = %" PRId64 " is no multiple of 3, so nothing asks for h "
                         "divisible by 3",
                         t);
     return;
   }
   if (t % 3 != 0) {
-    hr_answer_satisfied(advising, products, current.text,
+    hr_answer_satisfied(context, products, current.text,
                         "a node here has %" PRId64 " devices: t = 6 would want h divisible by 384 (h = %" PRId64
                         " is%s) and 6 to divide the heads (%" PRId64 ")",
                         node, model->hidden, model->hidden % 384 == 0 ? "" : " not", model->q_heads);
     return;
   }
   if (model->hidden % (64 * t) == 0 && hr_heads_split(model, t)) {
-    hr_answer_satisfied(advising, products, current.text,
+    hr_answer_satisfied(context, products, current.text,
                         "h/t = %" PRId64 " is a multiple of 64 on %" PRId64 " devices; on 8, h/8 = %.2f and a/8 = %.2f",
                         model->hidden / t, t, (double)model->hidden / 8, (double)model->q_heads / 8);
     return;
   }
-  answer_six(advising, current.text);
+  answer_six(context, current.text);
 }

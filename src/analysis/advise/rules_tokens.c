@@ -5,14 +5,14 @@
 #include <headroom/memory.h>
 #include <inttypes.h>
 
-void hr_rule_tokens_alignment(hr_advising *advising)
+void hr_rule_tokens_alignment(hr_advice_context *context)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   const hr_workload *workload = &advice->workload;
   const hr_operator_set products = hr_attention_products(&advice->step);
   int64_t s = workload->sequence, tokens = hr_tokens(workload);
   if (workload->phase == HR_PHASE_DECODE) {
-    hr_answer_satisfied(advising, products, hr_say("%" PRId64 " tokens a step", tokens).text,
+    hr_answer_satisfied(context, products, hr_say("%" PRId64 " tokens a step", tokens).text,
                         "a decode step has one token of each of %" PRId64 " sequences and a context that grows by one: "
                         "there is no length to choose",
                         tokens);
@@ -20,7 +20,7 @@ void hr_rule_tokens_alignment(hr_advising *advising)
   }
   hr_text192 current = hr_say("b·s = %" PRId64 " · %" PRId64, workload->batch, s);
   if (s % 64 == 0) {
-    hr_answer_satisfied(advising, products, current.text, "b·s = %" PRId64 " and s = %" PRId64 " are multiples of 64",
+    hr_answer_satisfied(context, products, current.text, "b·s = %" PRId64 " and s = %" PRId64 " are multiples of 64",
                         tokens, s);
     return;
   }
@@ -29,10 +29,10 @@ void hr_rule_tokens_alignment(hr_advising *advising)
   bool fits = advice->model.max_positions == 0 || up <= advice->model.max_positions;
   changed.sequence = fits || down == 0 ? up : down;
   hr_trial trial;
-  if (!hr_try(advising, NULL, &changed, &trial))
+  if (!hr_evaluate(context, NULL, &changed, &trial))
     return;
   if (!hr_worth_it(&trial)) {
-    hr_answer_void(advising, products, current.text,
+    hr_answer_void(context, products, current.text,
                    "s = %" PRId64
                    " is not a multiple of 64, but %s: a token takes %s as it is and %s with s = %" PRId64,
                    s, hr_say_why_void(&advice->hardware, s, workload->dtype, true).text,
@@ -40,15 +40,15 @@ void hr_rule_tokens_alignment(hr_advising *advising)
                    hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text, changed.sequence);
     return;
   }
-  hr_answer_change(advising, &trial, products, 0, current.text, hr_say("s = %" PRId64, changed.sequence).text,
+  hr_answer_change(context, &trial, products, 0, current.text, hr_say("s = %" PRId64, changed.sequence).text,
                    "s = %" PRId64 " is %s: a token takes %s, with s = %" PRId64 " %s", s, hr_say_divisor(s).text,
                    hr_say_time(advice->step.time_ns / (double)tokens).text, changed.sequence,
                    hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text);
 }
 
-static void answer_does_not_fit(hr_advising *advising, int64_t largest, int64_t capacity)
+static void answer_does_not_fit(hr_advice_context *context, int64_t largest, int64_t capacity)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   hr_text192 current =
       hr_say("b = %" PRId64 ", t = %" PRId64, advice->workload.batch, advice->workload.tensor_parallel);
   hr_memory memory;
@@ -60,24 +60,24 @@ static void answer_does_not_fit(hr_advising *advising, int64_t largest, int64_t 
   if (largest > 0) {
     changed.batch = largest;
     suggested = hr_say("b = %" PRId64, largest);
-    hr_try(advising, NULL, &changed, &trial);
+    hr_evaluate(context, NULL, &changed, &trial);
   }
-  hr_answer_impossible(advising, trial.time_ns > 0 ? &trial : NULL, hr_weight_products(&advice->step), current.text,
+  hr_answer_impossible(context, trial.time_ns > 0 ? &trial : NULL, hr_weight_products(&advice->step), current.text,
                        suggested.text, "the step needs %s on a device, of which %s are usable: it does not fit",
                        hr_say_bytes((double)memory.total_bytes).text, hr_say_bytes((double)capacity).text);
 }
 
 /* The smallest batch from which doubling brings less than half a percent, up to the largest that fits. */
-static hr_trial useful_batch(hr_advising *advising, int64_t largest)
+static hr_trial useful_batch(hr_advice_context *context, int64_t largest)
 {
   hr_trial best = {.time_ns = 0}, chosen = {.time_ns = 0};
   for (int pass = 0; pass < 2; pass++) {
-    for (int64_t batch = advising->advice->workload.batch; batch < largest;) {
+    for (int64_t batch = context->advice->workload.batch; batch < largest;) {
       batch = batch > largest / 2 ? largest : batch * 2;
-      hr_workload changed = advising->advice->workload;
+      hr_workload changed = context->advice->workload;
       hr_trial trial;
       changed.batch = batch;
-      if (!hr_try(advising, NULL, &changed, &trial))
+      if (!hr_evaluate(context, NULL, &changed, &trial))
         break;
       if (pass == 0 && trial.gain > best.gain)
         best = trial;
@@ -88,25 +88,25 @@ static hr_trial useful_batch(hr_advising *advising, int64_t largest)
   return chosen;
 }
 
-void hr_rule_microbatch(hr_advising *advising)
+void hr_rule_microbatch(hr_advice_context *context)
 {
-  const hr_advice *advice = advising->advice;
+  const hr_advice *advice = context->advice;
   const hr_workload *workload = &advice->workload;
   const hr_operator_set products = hr_weight_products(&advice->step);
   int64_t capacity = hr_usable_memory(&advice->hardware);
   int64_t largest = 0;
   hr_text192 current = hr_say("b = %" PRId64, workload->batch);
   if (capacity <= 0 || hr_memory_largest_batch(&advice->model, workload, capacity, &largest, NULL) != HR_OK) {
-    hr_answer_satisfied(advising, products, current.text, "the device's memory is not known, so neither is what fits");
+    hr_answer_satisfied(context, products, current.text, "the device's memory is not known, so neither is what fits");
     return;
   }
   if (largest < workload->batch) {
-    answer_does_not_fit(advising, largest, capacity);
+    answer_does_not_fit(context, largest, capacity);
     return;
   }
-  hr_trial trial = useful_batch(advising, largest);
+  hr_trial trial = useful_batch(context, largest);
   if (!hr_worth_it(&trial)) {
-    hr_answer_satisfied(advising, products, current.text,
+    hr_answer_satisfied(context, products, current.text,
                         "up to b = %" PRId64 " fits, but a token gains nothing beyond b = %" PRId64, largest,
                         workload->batch);
     return;
@@ -116,7 +116,7 @@ void hr_rule_microbatch(hr_advising *advising)
     latency = hr_say("; each sequence then waits %s for its next token instead of %s", hr_say_time(trial.time_ns).text,
                      hr_say_time(advice->step.time_ns).text);
   hr_answer_change(
-      advising, &trial, products, 0, current.text, hr_say("b = %" PRId64, trial.workload.batch).text,
+      context, &trial, products, 0, current.text, hr_say("b = %" PRId64, trial.workload.batch).text,
       "up to b = %" PRId64 " fits into %s; a token takes %s at b = %" PRId64 " and %s at b = %" PRId64 "%s", largest,
       hr_say_bytes((double)capacity).text, hr_say_time(advice->step.time_ns / (double)hr_tokens(workload)).text,
       workload->batch, hr_say_time(trial.time_ns / (double)hr_tokens(&trial.workload)).text, trial.workload.batch,

@@ -2,7 +2,7 @@
 #ifndef HR_MODEL_ACTIVATIONS_H
 #define HR_MODEL_ACTIVATIONS_H
 
-#include "analysis/model/split.h"
+#include "analysis/model/shard.h"
 #include "base/checked.h"
 
 /** Kept by one layer for its backward pass, for one microbatch. */

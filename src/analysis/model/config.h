@@ -26,7 +26,7 @@ void hr_config_mark(hr_config *config, const char *field);
 void hr_config_note(const hr_config *config, const char *format, ...) HR_PRINTF(2, 3);
 
 /** Notes every field that nobody read, but for names that begin with "_" and names known not to matter. */
-void hr_config_note_unread(const hr_config *config);
+void hr_config_note_unknown_fields(const hr_config *config);
 
 /** Whether the field is there, null or not. */
 bool hr_config_present(const hr_config *config, const char *field);

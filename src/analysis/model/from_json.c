@@ -110,7 +110,7 @@ hr_status hr_model_from_json(const char *text, size_t length, const char *name, 
   if (status == HR_OK)
     status = check_whole(&config, &read);
   if (status == HR_OK) {
-    hr_config_note_unread(&config);
+    hr_config_note_unknown_fields(&config);
     *model = read;
   }
   json_decref(root);

@@ -2,7 +2,7 @@
 #ifndef HR_MODEL_OPERATOR_LIST_H
 #define HR_MODEL_OPERATOR_LIST_H
 
-#include "analysis/model/split.h"
+#include "analysis/model/shard.h"
 #include "base/checked.h"
 
 #include <headroom/operators.h>

@@ -2,11 +2,11 @@
 #ifndef HR_RUNTIME_CPU_H
 #define HR_RUNTIME_CPU_H
 
-#include "runtime/cpu/isa.h"
-#include "runtime/cpu/loops.h"
-#include "runtime/cpu/placement.h"
-#include "runtime/cpu/team.h"
-#include "runtime/cpu/topology.h"
+#include "runtime/cpu/ceilings/loops.h"
+#include "runtime/cpu/host/affinity.h"
+#include "runtime/cpu/host/isa.h"
+#include "runtime/cpu/host/thread_pool.h"
+#include "runtime/cpu/host/topology.h"
 #include "runtime/device/device.h"
 
 #include <pthread.h>

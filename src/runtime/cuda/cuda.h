@@ -2,12 +2,12 @@
 #ifndef HR_RUNTIME_CUDA_H
 #define HR_RUNTIME_CUDA_H
 
-#include "runtime/cuda/cache.h"
-#include "runtime/cuda/cublaslt.h"
-#include "runtime/cuda/driver.h"
-#include "runtime/cuda/nvml.h"
-#include "runtime/cuda/nvrtc.h"
-#include "runtime/cuda/program.h"
+#include "runtime/cuda/driver/cache.h"
+#include "runtime/cuda/driver/driver.h"
+#include "runtime/cuda/driver/nvml.h"
+#include "runtime/cuda/driver/nvrtc.h"
+#include "runtime/cuda/driver/program.h"
+#include "runtime/cuda/gemm/cublaslt.h"
 #include "runtime/device/device.h"
 
 #include <pthread.h>

@@ -2,6 +2,8 @@
 #include "base/error.h"
 #include "runtime/cuda/cuda.h"
 
+#include <headroom/buffer.h>
+
 #include <math.h>
 #include <stdlib.h>
 

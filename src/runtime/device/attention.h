@@ -2,7 +2,7 @@
 #ifndef HR_RUNTIME_ATTENTION_H
 #define HR_RUNTIME_ATTENTION_H
 
-#include "runtime/device/device.h"
+#include "runtime/device/plan.h"
 
 /** One sequence of a call. Addresses are of row 0, head 0; strides, in elements, are the same for all sequences
  *  (hr_attention_strides()). */

@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "runtime/device/number.h"
 
+#include <headroom/buffer.h>
+
 #include <stdlib.h>
 #include <string.h>
 

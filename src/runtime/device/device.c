@@ -1,4 +1,4 @@
-#include "runtime/device/device.h"
+#include "runtime/device/plan.h"
 
 #include "base/error.h"
 

@@ -2,6 +2,7 @@
 #include "runtime/device/attention.h"
 
 #include "base/error.h"
+#include "base/kernel_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #define WORKSPACE_ALIGNMENT 64 /* promised in device.h */
 
-static const char *const operation_names[HR_OPERATION_COUNT] = {"gemm", "attention", "rows"};
+static const char *const operation_names[HR_OPERATION_COUNT] = {"gemm", "attention", "rowwise"};
 
 static bool needs_met(const hr_device *device, const hr_kernel_info *info, char *why, size_t why_size)
 {
@@ -42,9 +43,11 @@ static bool can_run(const hr_device *device, const hr_kernel *kernel, const hr_p
 
 bool hr_kernel_runs(const hr_device *device, const char *kernel, char *why, size_t why_size)
 {
+  char current[HR_KERNEL_NAME_SIZE];
+  hr_kernel_current_name(kernel, current);
   for (size_t i = 0; i < device->kernel_count; i++) {
     const hr_kernel_info *info = device->kernels[i].info;
-    if (strcmp(info->name, kernel) != 0)
+    if (strcmp(info->name, current) != 0)
       continue;
     if (strcmp(info->device, device->backend->name) == 0)
       return needs_met(device, info, why, why_size);
@@ -103,8 +106,10 @@ static void remember(char *list, size_t size, const char *kernel, const char *wh
 
 bool hr_kernel_is(const hr_kernel_info *kernel, const char *name)
 {
-  size_t length = strlen(name);
-  return length > 0 && strncmp(kernel->name, name, length) == 0 &&
+  char current[HR_KERNEL_NAME_SIZE];
+  hr_kernel_current_name(name, current);
+  size_t length = strlen(current);
+  return length > 0 && strncmp(kernel->name, current, length) == 0 &&
          (kernel->name[length] == '\0' || kernel->name[length] == '_');
 }
 
@@ -184,9 +189,12 @@ hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const cha
   hr_plan *created = calloc(1, sizeof *created);
   if (!created)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a plan");
-  bool one = kernel && (is_exact(device, kernel) || !is_family(device, kernel));
-  hr_status status =
-      one ? take_named(device, problem, kernel, created, error) : take_best(device, problem, kernel, created, error);
+  char name[HR_KERNEL_NAME_SIZE] = "";
+  if (kernel)
+    hr_kernel_current_name(kernel, name);
+  bool one = kernel && (is_exact(device, name) || !is_family(device, name));
+  hr_status status = one ? take_named(device, problem, name, created, error)
+                         : take_best(device, problem, kernel ? name : NULL, created, error);
   if (status != HR_OK) {
     free(created);
     return status;
@@ -251,11 +259,12 @@ hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, co
   return hr_plan_create(device, &problem, kernel, plan, error);
 }
 
-hr_status hr_plan_rows(hr_device *device, const hr_rows *rows, const char *kernel, hr_plan **plan, hr_error *error)
+hr_status hr_plan_rowwise(hr_device *device, const hr_rowwise *rows, const char *kernel, hr_plan **plan,
+                          hr_error *error)
 {
   HR_NEED(error, device, rows, plan);
-  HR_TRY(hr_rows_check(rows, error));
-  hr_problem problem = hr_rows_problem(rows);
+  HR_TRY(hr_rowwise_check(rows, error));
+  hr_problem problem = hr_rowwise_problem(rows);
   return hr_plan_create(device, &problem, kernel, plan, error);
 }
 
@@ -336,31 +345,31 @@ hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_argument
   return plan->kernel->functions->run_attention(plan, arguments, workspace, error);
 }
 
-hr_status hr_plan_run_rows(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
-                           hr_error *error)
+hr_status hr_plan_run_rowwise(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
+                              hr_error *error)
 {
   HR_NEED(error, plan, inputs);
-  int count = hr_rows_inputs(plan->problem.rows.operation);
+  int count = hr_rowwise_inputs(plan->problem.rows.operation);
   bool addresses = inputs && output;
-  for (int i = 0; addresses && plan->problem.operation == HR_OPERATION_ROWS && i < count; i++)
+  for (int i = 0; addresses && plan->problem.operation == HR_OPERATION_ROWWISE && i < count; i++)
     addresses = inputs[i] != NULL;
-  HR_TRY(check_run(plan, HR_OPERATION_ROWS, addresses, workspace, error));
+  HR_TRY(check_run(plan, HR_OPERATION_ROWWISE, addresses, workspace, error));
   return plan->kernel->functions->run(plan, inputs, output, workspace, error);
 }
 
 /* x, then weights or a table or a second x, then the result. */
-static hr_operands rows_operands(const hr_rows *r)
+static hr_operands rows_operands(const hr_rowwise *r)
 {
   size_t row = (size_t)r->columns * hr_dtype_bytes(r->dtype), tensor = (size_t)r->rows * row;
   switch (r->operation) {
-  case HR_ROWS_LAYER_NORM: return (hr_operands){4, {tensor, row, row, tensor}};
-  case HR_ROWS_RMS_NORM: return (hr_operands){3, {tensor, row, tensor}};
-  case HR_ROWS_ROTARY: return (hr_operands){3, {tensor, (size_t)r->period * row, tensor}};
-  case HR_ROWS_SWIGLU:
-  case HR_ROWS_RESIDUAL: return (hr_operands){3, {tensor, tensor, tensor}};
-  case HR_ROWS_SOFTMAX:
-  case HR_ROWS_GELU:
-  case HR_ROWS_COUNT: break;
+  case HR_ROWWISE_LAYER_NORM: return (hr_operands){4, {tensor, row, row, tensor}};
+  case HR_ROWWISE_RMS_NORM: return (hr_operands){3, {tensor, row, tensor}};
+  case HR_ROWWISE_ROTARY: return (hr_operands){3, {tensor, (size_t)r->period * row, tensor}};
+  case HR_ROWWISE_SWIGLU:
+  case HR_ROWWISE_RESIDUAL: return (hr_operands){3, {tensor, tensor, tensor}};
+  case HR_ROWWISE_SOFTMAX:
+  case HR_ROWWISE_GELU:
+  case HR_ROWWISE_COUNT: break;
   }
   return (hr_operands){2, {tensor, tensor}};
 }
@@ -393,15 +402,15 @@ hr_problem hr_attention_problem(const hr_attention *attention)
   return (hr_problem){.operation = HR_OPERATION_ATTENTION, .dtype = attention->dtype, .attention = *attention};
 }
 
-hr_problem hr_rows_problem(const hr_rows *rows)
+hr_problem hr_rowwise_problem(const hr_rowwise *rows)
 {
-  return (hr_problem){.operation = HR_OPERATION_ROWS, .dtype = rows->dtype, .rows = *rows};
+  return (hr_problem){.operation = HR_OPERATION_ROWWISE, .dtype = rows->dtype, .rows = *rows};
 }
 
 hr_operands hr_problem_operands(const hr_problem *problem)
 {
   size_t element = hr_dtype_bytes(problem->dtype);
-  if (problem->operation == HR_OPERATION_ROWS)
+  if (problem->operation == HR_OPERATION_ROWWISE)
     return rows_operands(&problem->rows);
   if (problem->operation == HR_OPERATION_ATTENTION)
     return attention_operands(&problem->attention);

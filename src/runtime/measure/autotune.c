@@ -5,6 +5,8 @@
 #include "runtime/measure/statistics.h"
 #include "runtime/measure/subject.h"
 
+#include <headroom/buffer.h>
+
 #include <math.h>
 #include <stdlib.h>
 

@@ -87,7 +87,7 @@ double hr_attention_lse_error_bound(const hr_attention *a, const hr_reference_qu
 }
 
 /* Functions in fp32 are taken to be good to 64 roundings, sums over a row as in a product. */
-double hr_rows_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm)
+double hr_rowwise_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm)
 {
   double rounding = dtype == HR_FP64 ? hr_dtype_rounding(HR_FP64) : hr_dtype_rounding(HR_FP32);
   double bound = (64 + 2 * sqrt((double)columns)) * rounding * norm;

@@ -7,6 +7,8 @@
 #include "runtime/measure/subject.h"
 #include "runtime/reference/reference.h"
 
+#include <headroom/buffer.h>
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -51,8 +53,8 @@ static sample sample_of(const hr_problem *p, uint64_t seed)
   const hr_attention *a = &p->attention;
   sample result =
       p->operation == HR_OPERATION_GEMM ? sample_of_product(&p->gemm)
-      : p->operation == HR_OPERATION_ROWS
-          ? whole_rows(p->rows.rows, p->rows.columns, p->rows.columns * 16, hr_reference_rows_scratch(&p->rows))
+      : p->operation == HR_OPERATION_ROWWISE
+          ? whole_rows(p->rows.rows, p->rows.columns, p->rows.columns * 16, hr_reference_rowwise_scratch(&p->rows))
           : whole_rows(a->batch * a->q_len * a->q_heads, a->v_dim, a->kv_len * (a->qk_dim + a->v_dim),
                        hr_reference_attention_scratch(a));
   result.seed = seed;
@@ -185,7 +187,7 @@ static hr_status fetch_for_product(const hr_subject *s, host_set *host, const sa
 /* The element that a row of the result begins with: of attention, rows are queries by heads. */
 static int64_t row_start(const hr_problem *p, const sample *of, int64_t row)
 {
-  if (p->operation == HR_OPERATION_ROWS)
+  if (p->operation == HR_OPERATION_ROWWISE)
     return row * of->length;
   if (p->operation == HR_OPERATION_GEMM) {
     hr_matrix c = hr_gemm_c(&p->gemm);
@@ -207,7 +209,7 @@ static hr_status fetch_for_range(const hr_subject *s, host_set *host, const samp
   size_t element = hr_dtype_bytes(s->problem.dtype), start = (size_t)row_start(&s->problem, of, row);
   HR_TRY(fetch(s, host, last, (part){start * element, (size_t)of->length * element}, error));
   for (size_t i = 0; i < last; i++) {
-    bool by_row = s->problem.operation == HR_OPERATION_ROWS && s->operands.bytes[i] == s->operands.bytes[last];
+    bool by_row = s->problem.operation == HR_OPERATION_ROWWISE && s->operands.bytes[i] == s->operands.bytes[last];
     HR_TRY(fetch(s, host, i, by_row ? equal_part(s, i, row, of->rows) : equal_part(s, i, 0, 1), error));
   }
   return HR_OK;
@@ -245,7 +247,9 @@ static void reference_range(const hr_subject *s, const host_set *host, const sam
 {
   const hr_problem *p = &s->problem;
   switch (p->operation) {
-  case HR_OPERATION_ROWS: hr_reference_rows_row(&p->rows, host->operands, row, scratch, query->out, query->norm); break;
+  case HR_OPERATION_ROWWISE:
+    hr_reference_rowwise_row(&p->rows, host->operands, row, scratch, query->out, query->norm);
+    break;
   case HR_OPERATION_GEMM: reference_product(&p->gemm, host, of, row, column, scratch, query); break;
   default: reference_attention(s, host, row, scratch, query);
   }
@@ -257,8 +261,8 @@ static double bound_of(const hr_plan *plan, const hr_reference_query *query, int
   if (p->operation == HR_OPERATION_ATTENTION)
     return hr_attention_error_bound(&p->attention, query, column);
   double reference = query->out[column], norm = query->norm[column];
-  return p->operation == HR_OPERATION_ROWS
-             ? hr_rows_error_bound(p->dtype, p->rows.columns, reference, norm)
+  return p->operation == HR_OPERATION_ROWWISE
+             ? hr_rowwise_error_bound(p->dtype, p->rows.columns, reference, norm)
              : hr_gemm_error_bound(p->dtype, p->gemm.k, &plan->summation, reference, norm);
 }
 

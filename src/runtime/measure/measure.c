@@ -2,8 +2,8 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/device/clock.h"
+#include "runtime/measure/problem_list.h"
 #include "runtime/measure/sampling.h"
-#include "runtime/measure/sequence.h"
 #include "runtime/measure/statistics.h"
 
 #include <inttypes.h>
@@ -120,7 +120,7 @@ static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, doubl
 }
 
 /* What went wrong may be a result, for hr_timing_note(). */
-static hr_status open_and_run(hr_timing *timing, hr_device *device, const hr_sequence *sequence,
+static hr_status open_and_run(hr_timing *timing, hr_device *device, const hr_problem_list *sequence,
                               const hr_measure_options *options, double *first_ns, hr_error *reason)
 {
   hr_measure_options o = *options;
@@ -143,8 +143,8 @@ static hr_status open_and_run(hr_timing *timing, hr_device *device, const hr_seq
   return status == HR_OK ? check_first_run(timing, &o, first_ns, reason) : status;
 }
 
-static hr_status begin(hr_timing *timing, hr_device *device, const hr_sequence *sequence, const hr_measure_options *o,
-                       hr_error *error)
+static hr_status begin(hr_timing *timing, hr_device *device, const hr_problem_list *sequence,
+                       const hr_measure_options *o, hr_error *error)
 {
   double first_ns = 0;
   hr_error reason = {.message = ""};
@@ -165,15 +165,15 @@ static void end(hr_timing *timing)
 
 static hr_status problem_flops(const hr_problem *p, int64_t *flops)
 {
-  if (p->operation == HR_OPERATION_ROWS)
+  if (p->operation == HR_OPERATION_ROWWISE)
     return HR_OK; /* none that anybody counts */
   return p->operation == HR_OPERATION_GEMM ? hr_gemm_flops(&p->gemm, flops) : hr_attention_flops(&p->attention, flops);
 }
 
 static hr_status problem_bytes(const hr_problem *p, int64_t *bytes)
 {
-  if (p->operation == HR_OPERATION_ROWS)
-    return hr_rows_bytes(&p->rows, bytes);
+  if (p->operation == HR_OPERATION_ROWWISE)
+    return hr_rowwise_bytes(&p->rows, bytes);
   return p->operation == HR_OPERATION_GEMM ? hr_gemm_bytes(&p->gemm, bytes) : hr_attention_bytes(&p->attention, bytes);
 }
 
@@ -217,7 +217,7 @@ static hr_status time_alone(hr_timing *timing, const hr_measure_options *o, hr_e
 }
 
 /* Times one sequence, or two by turns. Where one of two has no time the other is timed alone. `ratio` may be NULL. */
-static hr_status measure(hr_device *device, const hr_sequence *const *sequences, int subjects,
+static hr_status measure(hr_device *device, const hr_problem_list *const *sequences, int subjects,
                          const hr_measure_options *options, hr_measurement **results, hr_median *ratio, hr_error *error)
 {
   hr_measure_options o = options ? *options : hr_measure_options_default();
@@ -246,16 +246,16 @@ static hr_status measure(hr_device *device, const hr_sequence *const *sequences,
   return status;
 }
 
-hr_status hr_measure_sequence(hr_device *device, const hr_sequence *sequence, const hr_measure_options *options,
-                              hr_measurement *measurement, hr_error *error)
+hr_status hr_measure_list(hr_device *device, const hr_problem_list *sequence, const hr_measure_options *options,
+                          hr_measurement *measurement, hr_error *error)
 {
   return measure(device, &sequence, 1, options, &measurement, NULL, error);
 }
 
-hr_status hr_measure_sequence_pair(hr_device *device, const hr_sequence *before, const hr_sequence *after,
-                                   const hr_measure_options *options, hr_comparison *comparison, hr_error *error)
+hr_status hr_measure_list_pair(hr_device *device, const hr_problem_list *before, const hr_problem_list *after,
+                               const hr_measure_options *options, hr_comparison *comparison, hr_error *error)
 {
-  const hr_sequence *sequences[2] = {before, after};
+  const hr_problem_list *sequences[2] = {before, after};
   hr_measurement *results[2] = {&comparison->before, &comparison->after};
   hr_median ratio = {(double)NAN, (double)NAN, (double)NAN};
   HR_TRY(measure(device, sequences, 2, options, results, &ratio, error));
@@ -268,8 +268,8 @@ hr_status hr_measure_sequence_pair(hr_device *device, const hr_sequence *before,
 static hr_status measure_one(hr_device *device, hr_problem problem, const hr_measure_options *options,
                              hr_measurement *measurement, hr_error *error)
 {
-  const hr_sequence one = {.problems = &problem, .count = 1};
-  return hr_measure_sequence(device, &one, options, measurement, error);
+  const hr_problem_list one = {.problems = &problem, .count = 1};
+  return hr_measure_list(device, &one, options, measurement, error);
 }
 
 hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const hr_measure_options *options,
@@ -288,12 +288,12 @@ hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
   return measure_one(device, hr_attention_problem(attention), options, measurement, error);
 }
 
-hr_status hr_measure_rows(hr_device *device, const hr_rows *rows, const hr_measure_options *options,
-                          hr_measurement *measurement, hr_error *error)
+hr_status hr_measure_rowwise(hr_device *device, const hr_rowwise *rows, const hr_measure_options *options,
+                             hr_measurement *measurement, hr_error *error)
 {
   HR_NEED(error, device, rows, measurement);
-  HR_TRY(hr_rows_check(rows, error));
-  return measure_one(device, hr_rows_problem(rows), options, measurement, error);
+  HR_TRY(hr_rowwise_check(rows, error));
+  return measure_one(device, hr_rowwise_problem(rows), options, measurement, error);
 }
 
 hr_status hr_measure_gemm_pair(hr_device *device, const hr_gemm *before, const hr_gemm *after,
@@ -303,8 +303,8 @@ hr_status hr_measure_gemm_pair(hr_device *device, const hr_gemm *before, const h
   HR_TRY(hr_gemm_check(before, error));
   HR_TRY(hr_gemm_check(after, error));
   const hr_problem problems[2] = {hr_gemm_problem(before), hr_gemm_problem(after)};
-  const hr_sequence sides[2] = {{.problems = &problems[0], .count = 1}, {.problems = &problems[1], .count = 1}};
-  return hr_measure_sequence_pair(device, &sides[0], &sides[1], options, comparison, error);
+  const hr_problem_list sides[2] = {{.problems = &problems[0], .count = 1}, {.problems = &problems[1], .count = 1}};
+  return hr_measure_list_pair(device, &sides[0], &sides[1], options, comparison, error);
 }
 
 hr_status hr_measure_first_run(hr_device *device, const hr_problem *problem, const hr_measure_options *options,
@@ -313,7 +313,7 @@ hr_status hr_measure_first_run(hr_device *device, const hr_problem *problem, con
   hr_measure_options o = options ? *options : hr_measure_options_default();
   HR_TRY(check_options(&o, error));
   hr_timing timing = {.result = measurement};
-  const hr_sequence one = {.problems = problem, .count = 1};
+  const hr_problem_list one = {.problems = problem, .count = 1};
   double first_ns = 0;
   hr_error reason = {.message = ""};
   hr_status status = open_and_run(&timing, device, &one, &o, &first_ns, &reason);

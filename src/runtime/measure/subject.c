@@ -5,6 +5,8 @@
 #include "base/quantity.h"
 #include "runtime/device/clock.h"
 
+#include <headroom/buffer.h>
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

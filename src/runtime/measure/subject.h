@@ -2,9 +2,10 @@
 #ifndef HR_RUNTIME_SUBJECT_H
 #define HR_RUNTIME_SUBJECT_H
 
-#include "runtime/device/device.h"
+#include "runtime/device/plan.h"
 #include "runtime/reference/reference.h"
 
+#include <headroom/buffer.h>
 #include <headroom/measure.h>
 
 typedef struct hr_subject {
@@ -95,7 +96,7 @@ double hr_attention_error_bound(const hr_attention *attention, const hr_referenc
 /** The same for its log-sum-exp, where that is finite. */
 double hr_attention_lse_error_bound(const hr_attention *attention, const hr_reference_query *query);
 
-/** The same for operations on rows; `norm` is what hr_reference_rows_row() gives beside the reference. */
-double hr_rows_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm);
+/** The same for operations on rows; `norm` is what hr_reference_rowwise_row() gives beside the reference. */
+double hr_rowwise_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm);
 
 #endif

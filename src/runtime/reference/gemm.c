@@ -1,6 +1,6 @@
 #include "base/checked.h"
-#include "runtime/device/device.h"
 #include "runtime/device/number.h"
+#include "runtime/device/plan.h"
 #include "runtime/reference/reference.h"
 
 #include <math.h>

@@ -4,13 +4,13 @@
 #ifndef HR_RUNTIME_REFERENCE_H
 #define HR_RUNTIME_REFERENCE_H
 
-#include <headroom/device.h>
+#include <headroom/plan.h>
 #include <stddef.h>
 
 /** Doubles of scratch that a row needs. */
 size_t hr_reference_gemm_scratch(const hr_gemm *gemm);
 size_t hr_reference_attention_scratch(const hr_attention *attention);
-size_t hr_reference_rows_scratch(const hr_rows *rows);
+size_t hr_reference_rowwise_scratch(const hr_rowwise *rows);
 
 /** Row `row` of product `batch`: out[n], and where `norm` is not NULL norm[j] = sqrt(Σ_p (A[row,p] · B[p,j])²), which
  *  rounding errors are in proportion to. `a`, `b` are all batches, as the product's strides say. */
@@ -34,7 +34,7 @@ void hr_reference_attention_row(const hr_attention *t, const hr_attention_argume
 
 /** Row `row` of an operation on rows: out[columns] and norm[columns], the sizes that rounding errors are in proportion
  *  to. A softmax whose seen columns hold a NaN, a +inf, or nothing but −inf gives NaN, as the formula does. */
-void hr_reference_rows_row(const hr_rows *r, const void *const *inputs, int64_t row, double *scratch, double *out,
-                           double *norm);
+void hr_reference_rowwise_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *scratch, double *out,
+                              double *norm);
 
 #endif

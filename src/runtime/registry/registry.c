@@ -1,5 +1,5 @@
 /* Which devices and kernels there are: the one place that knows every backend. */
-#include "runtime/device/device.h"
+#include "runtime/device/plan.h"
 
 #include "base/error.h"
 #include "base/names.h"

@@ -1,6 +1,7 @@
 #include "runtime/store/fields.h"
 
 #include "base/error.h"
+#include "base/kernel_names.h"
 #include "base/names.h"
 
 #include <errno.h>
@@ -278,6 +279,13 @@ static bool put_field(const hr_field *field, const hr_value *value, hr_result *r
   }
 }
 
+/* Rows from before a kernel was renamed get its name of today. */
+static void rename_kernels(hr_result *result)
+{
+  hr_kernel_current_name(result->kernel_asked, result->kernel_asked);
+  hr_kernel_current_name(result->measurement.kernel, result->measurement.kernel);
+}
+
 size_t hr_result_from_values(const hr_value values[HR_FIELDS], hr_result *result, char *why, size_t why_size)
 {
   hr_result row = hr_result_default();
@@ -285,6 +293,7 @@ size_t hr_result_from_values(const hr_value values[HR_FIELDS], hr_result *result
     if (!put_field(&hr_fields[i], &values[i], &row, why, why_size))
       return i;
   }
+  rename_kernels(&row);
   hr_result_name_problem(&row);
   *result = row;
   return HR_FIELDS;
@@ -382,5 +391,6 @@ void hr_result_normalise(hr_result *result)
     else if ((field->kind == HR_FIELD_NUMBER || field->kind == HR_FIELD_CELSIUS) && !isfinite(*(double *)member))
       *(double *)member = (double)NAN;
   }
+  rename_kernels(result);
   hr_result_name_problem(result);
 }

@@ -113,12 +113,12 @@ void hr_result_set_attention(hr_result *result, const hr_attention *attention)
   hr_result_name_problem(result);
 }
 
-void hr_result_set_rows(hr_result *result, const hr_rows *rows)
+void hr_result_set_rowwise(hr_result *result, const hr_rowwise *rows)
 {
   result->kind = HR_RESULT_OTHER;
   int length =
       snprintf(result->problem, sizeof result->problem, "rows %s rows=%" PRId64 " columns=%" PRId64 " dtype=%s",
-               hr_rows_operation_name(rows->operation), rows->rows, rows->columns, hr_dtype_name(rows->dtype));
+               hr_rowwise_operation_name(rows->operation), rows->rows, rows->columns, hr_dtype_name(rows->dtype));
   if (rows->period > 0 && length > 0)
     snprintf(result->problem + length, sizeof result->problem - (size_t)length, " period=%" PRId64 " group=%" PRId64,
              rows->period, rows->group);

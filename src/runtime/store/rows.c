@@ -1,5 +1,6 @@
 /* Rows in and out: append, has, query, count, delete. */
 #include "base/error.h"
+#include "base/kernel_names.h"
 #include "runtime/store/database.h"
 
 #include <stdlib.h>
@@ -91,9 +92,12 @@ static hr_status prepare_has(hr_store *store, hr_error *error)
     const hr_field *field = &hr_fields[point_fields[i]];
     const char *and = i > 0 ? " AND " : "";
     if (field->since > store->version)
-      hr_sql_add(&sql, "%s0 = ?", and);
+      hr_sql_add(&sql, "%s0 = ?%zu", and, i + 1);
+    else if (point_fields[i] == HR_FIELD_kernel_asked) /* by its present name or its former one */
+      hr_sql_add(&sql, "%s%s IN (?%zu, ?%zu)", and, field->name, i + 1, POINT_FIELDS + 1);
     else
-      hr_sql_add(&sql, field->kind == HR_FIELD_TEXT ? "%s%s = ?" : "%scoalesce(%s, 0) = ?", and, field->name);
+      hr_sql_add(&sql, field->kind == HR_FIELD_TEXT ? "%s%s = ?%zu" : "%scoalesce(%s, 0) = ?%zu", and, field->name,
+                 i + 1);
   }
   hr_sql_add(&sql, " LIMIT 1");
   hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", store->path)
@@ -115,6 +119,10 @@ hr_status hr_store_has(hr_store *store, const hr_result *result, bool *found, hr
     hr_value value = hr_field_get(&hr_fields[point_fields[i]], &point);
     code = bind(store->has, (int)i + 1, &value);
   }
+  char former[HR_KERNEL_NAME_SIZE];
+  hr_kernel_former_name(point.kernel_asked, former);
+  if (code == SQLITE_OK)
+    code = sqlite3_bind_text(store->has, (int)POINT_FIELDS + 1, former, -1, SQLITE_STATIC);
   if (code == SQLITE_OK)
     code = sqlite3_step(store->has);
   hr_status status = HR_OK;

@@ -1,0 +1,266 @@
+/* The course of a confirmation: choose what to time, time it within the budget, form the gains. */
+#include "experiment/confirm/jobs.h"
+
+#include "base/error.h"
+#include "experiment/budget.h"
+#include "experiment/operator_problem.h"
+#include "runtime/device/clock.h"
+#include "runtime/measure/problem_list.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BUDGET_NS 60e9
+#define PRECISION 0.01
+#define TRIAL_NS 1e8 /* a run of the product that is tried first */
+#define TRIAL_LIMIT_NS 5e9
+#define FUSED_KERNELS "attention_flash" /* those that keep the scores on the chip, as what is predicted does */
+
+/* What the caller's progress function hears, and what it said. */
+typedef struct progress_state {
+  hr_progress_fn progress;
+  void *context;
+  double done;
+  char what[96];
+  bool stopped;
+} progress_state;
+
+static int report(void *context)
+{
+  progress_state *state = context;
+  if (state->progress && !state->stopped)
+    state->stopped = state->progress(state->context, state->done, state->what) != 0;
+  return state->stopped;
+}
+
+static void name_job(const hr_confirm_job *job, char *what, size_t size)
+{
+  const hr_operator *op = job->pair ? &job->after : &job->before[0];
+  const hr_attention *a = &op->attention;
+  const hr_gemm *g = &op->gemm;
+  bool fused = op->kind == HR_KIND_ATTENTION;
+  const char *name = hr_operator_id_name(op->id);
+  if (op->kind == HR_KIND_MEMORY)
+    snprintf(what, size, "%s", name);
+  else
+    snprintf(what, size, "%s %" PRId64 " × %" PRId64 " × %" PRId64, name, fused ? a->q_len : g->m,
+             fused ? a->kv_len : g->n, fused ? a->qk_dim : g->k);
+}
+
+static double limit_of(const hr_confirming *c, size_t index, double left_ns)
+{
+  const hr_confirm_job *job = &c->jobs[index];
+  double reserved = 0;
+  for (size_t i = index; i < c->job_count; i++)
+    reserved += hr_confirm_cost_ns(c, &c->jobs[i]);
+  return hr_budget_limit_ns(hr_confirm_run_ns(c, job), reserved, c->job_count - index, left_ns) / (job->pair ? 2 : 1);
+}
+
+/* The job of products whose run comes nearest to TRIAL_NS from below; the shortest where all are longer. */
+static const hr_confirm_job *trial_job(const hr_confirming *c)
+{
+  const hr_confirm_job *best = NULL;
+  for (size_t i = 0; i < c->job_count; i++) {
+    const hr_confirm_job *job = &c->jobs[i];
+    double now = job->estimate_ns, found = best ? best->estimate_ns : 0;
+    if (!hr_confirm_is_product(&job->before[0]))
+      continue;
+    if (!best || (found > TRIAL_NS ? now < found : now > found && now <= TRIAL_NS))
+      best = job;
+  }
+  return best;
+}
+
+/* Times one product to learn how far predictions are off here and now: other programs may have half of the machine. */
+static hr_status try_speed(hr_confirming *c, progress_state *state, hr_error *error)
+{
+  const hr_confirm_job *job = trial_job(c);
+  if (!job)
+    return HR_OK;
+  hr_measure_options options = hr_measure_options_default();
+  options.time_limit_ns = TRIAL_LIMIT_NS;
+  options.precision = 0.05;
+  options.samples_min = 3;
+  options.samples_max = 5;
+  options.check = false;
+  options.warm = true;
+  options.cancelled = report;
+  options.context = state;
+  hr_prediction predicted;
+  hr_measurement measured;
+  HR_TRY(hr_predict_gemm(&c->advice->hardware, &job->before[0].gemm, &predicted, error));
+  hr_status status = hr_measure_gemm(c->device, &job->before[0].gemm, &options, &measured, error);
+  if (status == HR_OK && measured.median_ns > 0)
+    c->slowdown = measured.median_ns / predicted.time_ns;
+  else if (status == HR_OK && measured.status == HR_ERROR_TIMEOUT)
+    c->slowdown = TRIAL_LIMIT_NS / predicted.time_ns;
+  return status == HR_ERROR_INTERRUPTED ? HR_OK : status;
+}
+
+/* One side of a job. */
+typedef struct side {
+  hr_problem problems[HR_CONFIRMATION_REPLACED_MAX];
+  hr_problem_list sequence;
+} side;
+
+static hr_status make_side(side *s, const hr_confirm_shape *shape, const hr_operator *operators, size_t count,
+                           hr_error *error)
+{
+  for (size_t i = 0; i < count; i++)
+    HR_TRY(hr_operator_problem(shape->model, shape->workload, &operators[i], &s->problems[i], error));
+  s->sequence = (hr_problem_list){s->problems, count, operators[0].kind == HR_KIND_ATTENTION ? FUSED_KERNELS : NULL};
+  return HR_OK;
+}
+
+static hr_status run_job(hr_confirming *c, hr_confirm_job *job, double limit_ns, progress_state *state, hr_error *error)
+{
+  hr_measure_options options = hr_measure_options_default();
+  options.time_limit_ns = limit_ns;
+  options.precision = PRECISION;
+  options.cancelled = report;
+  options.context = state;
+  side before, after;
+  HR_TRY(make_side(&before, &job->before_shape, job->before, job->before_count, error));
+  if (job->pair)
+    HR_TRY(make_side(&after, &job->after_shape, &job->after, 1, error));
+  HR_TRY(job->pair ? hr_measure_list_pair(c->device, &before.sequence, &after.sequence, &options, &job->result, error)
+                   : hr_measure_list(c->device, &before.sequence, &options, &job->result.before, error));
+  job->done = true;
+  return HR_OK;
+}
+
+/* Times the jobs; *complete is false when the caller stopped them. */
+static hr_status run_jobs(hr_confirming *c, progress_state *state, bool *complete, hr_error *error)
+{
+  double start = hr_clock_ns(), whole = 0, done = 0;
+  for (size_t i = 0; i < c->job_count; i++)
+    whole += hr_confirm_cost_ns(c, &c->jobs[i]);
+  *complete = false;
+  for (size_t i = 0; i < c->job_count; i++) {
+    state->done = done / whole;
+    name_job(&c->jobs[i], state->what, sizeof state->what);
+    if (report(state))
+      return HR_OK;
+    double limit_ns = limit_of(c, i, c->budget_ns - (hr_clock_ns() - start));
+    hr_status status = run_job(c, &c->jobs[i], limit_ns, state, error);
+    if (status == HR_ERROR_INTERRUPTED)
+      return HR_OK;
+    HR_TRY(status);
+    done += hr_confirm_cost_ns(c, &c->jobs[i]);
+  }
+  *complete = true;
+  return HR_OK;
+}
+
+/* ---- the result ---- */
+
+/* One row for each operator that the subject at hand changes and that was timed. c->after is its step. */
+static void add_rows(const hr_confirming *c, const hr_confirm_subject *subject, hr_confirmation *confirmation)
+{
+  for (size_t i = 0; i < c->after.operators.count; i++) {
+    const hr_operator *after = &c->after.operators.items[i];
+    const hr_confirm_replaced before = hr_confirm_replaces(c, after);
+    const hr_confirm_job *job = hr_confirm_is_timed(after) ? hr_confirm_pair(c, &before, after) : NULL;
+    if (!job || !job->done)
+      continue;
+    hr_confirmation_row *row = &confirmation->rows[confirmation->count++];
+    *row = (hr_confirmation_row){.finding = subject->finding,
+                                 .before_count = before.count,
+                                 .after = *after,
+                                 .predicted_after_ns = c->after.predictions[i].time_ns,
+                                 .token_ratio = hr_confirm_token_ratio(&c->workload, &subject->workload),
+                                 .comparison = job->result};
+    for (size_t at = 0; at < before.count; at++) {
+      row->before[at] = *before.items[at];
+      row->predicted_before_ns += c->before.predictions[before.items[at] - c->before.operators.items].time_ns;
+    }
+  }
+}
+
+static hr_status form_gains(hr_confirming *c, hr_confirmation *confirmation, hr_error *error)
+{
+  for (size_t i = 0; i < c->subject_count; i++) {
+    hr_confirmed *confirmed = &confirmation->findings[confirmation->finding_count];
+    HR_TRY(hr_confirm_gains(c, &c->subjects[i], confirmed, error));
+    c->subjects[i].source->measured_gain = confirmed->measured_gain;
+    c->subjects[i].source->measured_operator_gain = confirmed->measured_operator_gain;
+    confirmation->finding_count++;
+    add_rows(c, &c->subjects[i], confirmation);
+  }
+  return HR_OK;
+}
+
+static void note_size(const hr_confirming *c, hr_confirmation *confirmation)
+{
+  confirmation->batch = c->workload.batch;
+  confirmation->sequence = hr_budget_length(&c->workload);
+  confirmation->reduced = hr_budget_note(&c->advice->workload, &c->workload, c->memory_short, c->asked_ns, c->budget_ns,
+                                         confirmation->note, sizeof confirmation->note);
+}
+
+/* Rows are at most the operators of every subject. */
+static hr_status create_confirmation(const hr_confirming *c, hr_confirmation **confirmation, hr_error *error)
+{
+  hr_confirmation *created = calloc(1, sizeof *created);
+  if (created) {
+    created->rows = calloc((c->subject_count + 1) * HR_OPERATORS_MAX, sizeof *created->rows);
+    created->findings = calloc(c->subject_count + 1, sizeof *created->findings);
+  }
+  if (!created || !created->rows || !created->findings) {
+    hr_confirmation_free(created);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the results");
+  }
+  *confirmation = created;
+  return HR_OK;
+}
+
+static hr_status confirm(hr_confirming *c, progress_state *state, hr_confirmation **confirmation, hr_error *error)
+{
+  hr_confirmation *created = NULL;
+  hr_confirm_list(c);
+  HR_TRY(hr_confirm_choose(c, error));
+  snprintf(state->what, sizeof state->what, "a trial");
+  HR_TRY(try_speed(c, state, error));
+  HR_TRY(hr_confirm_choose(c, error));
+  HR_TRY(create_confirmation(c, &created, error));
+  note_size(c, created);
+  hr_status status = run_jobs(c, state, &created->complete, error);
+  if (status == HR_OK)
+    status = form_gains(c, created, error);
+  if (status != HR_OK) {
+    hr_confirmation_free(created);
+    return status;
+  }
+  *confirmation = created;
+  return HR_OK;
+}
+
+hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_progress_fn progress, void *context,
+                     hr_confirmation **confirmation, hr_error *error)
+{
+  HR_NEED(error, device, advice, confirmation);
+  if (!(budget_ns >= 0))
+    return hr_fail(error, HR_ERROR_INVALID, "budget_ns: expected at least 0");
+  hr_confirming *c = calloc(1, sizeof *c);
+  if (!c)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to confirm with");
+  c->device = device;
+  c->advice = advice;
+  c->budget_ns = budget_ns > 0 ? budget_ns : BUDGET_NS;
+  c->slowdown = 1;
+  progress_state state = {.progress = progress, .context = context};
+  hr_status status = confirm(c, &state, confirmation, error);
+  free(c->jobs);
+  free(c);
+  return status;
+}
+
+void hr_confirmation_free(hr_confirmation *confirmation)
+{
+  if (!confirmation)
+    return;
+  free(confirmation->rows);
+  free(confirmation->findings);
+  free(confirmation);
+}

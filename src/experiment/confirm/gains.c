@@ -1,0 +1,239 @@
+/* From measured times to gains of operators and of the step. */
+#include "experiment/confirm/jobs.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/names.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Which end of each ratio's interval a sum is formed with. */
+typedef enum ratio_end { RATIO_MEDIAN, RATIO_LOW, RATIO_HIGH, RATIO_END_COUNT } ratio_end;
+
+/* Time of a step, and of the operators that a finding is mainly about. NAN where something has no time. */
+typedef struct step_time {
+  double whole_ns, main_ns;
+} step_time;
+
+static bool has_time(const hr_confirm_job *job)
+{
+  return job && job->done && job->result.before.median_ns > 0;
+}
+
+/* The time of an operator of the shape as it is: measured alone, or in the first pair that has it. */
+static double measured_before(const hr_confirming *c, const hr_operator *op)
+{
+  const hr_confirm_job *job = hr_confirm_job_of(c, op);
+  return has_time(job) ? job->result.before.median_ns : (double)NAN;
+}
+
+/* An attention or softmax that the device has no kernel for enters with its predicted time while it stays as it is. */
+static double time_before(const hr_confirming *c, const hr_operator *op, double predicted_ns)
+{
+  const hr_confirm_job *job = hr_confirm_job_of(c, op);
+  bool no_kernel = !hr_confirm_is_product(op) && job && job->done && !has_time(job) &&
+                   job->result.before.status == HR_ERROR_UNSUPPORTED;
+  return no_kernel ? predicted_ns : measured_before(c, op);
+}
+
+static double ratio_of(const hr_confirm_job *pair, ratio_end end)
+{
+  if (!pair || !pair->done)
+    return (double)NAN;
+  const double ratios[RATIO_END_COUNT] = {pair->result.ratio, pair->result.ratio_low, pair->result.ratio_high};
+  return ratios[end];
+}
+
+/* A changed operator's time is the time of what it takes the place of over the ratio: both were taken by turns, so that
+ * a drift of the machine between this pair and another measurement cancels out. */
+static double time_after(const hr_confirming *c, const hr_operator *op, double predicted_ns, ratio_end end)
+{
+  const hr_confirm_replaced before = hr_confirm_replaces(c, op);
+  if (hr_confirm_unchanged(&before, op))
+    return time_before(c, op, predicted_ns);
+  if (before.count == 0)
+    return measured_before(c, op);
+  double before_ns = 0;
+  for (size_t i = 0; i < before.count; i++)
+    before_ns += measured_before(c, before.items[i]);
+  return before_ns / ratio_of(hr_confirm_pair(c, &before, op), end);
+}
+
+static double stretch_of(const hr_model *model, const hr_workload *workload)
+{
+  return (double)hr_round_up(model->layers, workload->pipeline_stages) / (double)model->layers;
+}
+
+static bool is_main(const hr_finding *finding, hr_operator_id id)
+{
+  return finding->main_operators >> id & 1;
+}
+
+typedef enum time_source { TIME_PREDICTED, TIME_BEFORE, TIME_AFTER } time_source;
+
+static double time_of(const hr_confirming *c, const hr_step *step, size_t index, time_source source, ratio_end end)
+{
+  const hr_operator *op = &step->operators.items[index];
+  double predicted_ns = step->predictions[index].time_ns;
+  if (source == TIME_PREDICTED || !hr_confirm_is_timed(op))
+    return predicted_ns;
+  return source == TIME_BEFORE ? time_before(c, op, predicted_ns) : time_after(c, op, predicted_ns, end);
+}
+
+static step_time sum_step(const hr_confirming *c, const hr_step *step, double stretch, const hr_finding *finding,
+                          time_source source, ratio_end end)
+{
+  step_time sum = {0, 0};
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    double time_ns = (double)op->count * (op->in_layer ? stretch : 1) * time_of(c, step, i, source, end);
+    sum.whole_ns += time_ns;
+    if (is_main(finding, op->id))
+      sum.main_ns += time_ns;
+  }
+  return sum;
+}
+
+/* Device time a token, as the advice reckons it: all devices of a tensor-parallel group work for the step's time. */
+static double per_token(double time_ns, const hr_workload *workload)
+{
+  double tokens = (double)workload->batch * (workload->phase == HR_PHASE_DECODE ? 1.0 : (double)workload->sequence);
+  return time_ns * (double)workload->tensor_parallel / tokens;
+}
+
+double hr_confirm_token_ratio(const hr_workload *before, const hr_workload *after)
+{
+  return per_token(1, before) / per_token(1, after);
+}
+
+static double gain(double before_ns, const hr_workload *before, double after_ns, const hr_workload *after)
+{
+  double value = before_ns / after_ns * hr_confirm_token_ratio(before, after) - 1;
+  return isfinite(value) ? value : (double)NAN;
+}
+
+/* Whether the subject at hand changes an operator that `counts`. */
+static bool changes(const hr_confirming *c, bool (*counts)(const hr_operator *op))
+{
+  const hr_operators *sides[2] = {&c->before.operators, &c->after.operators};
+  for (int side = 0; side < 2; side++) {
+    for (size_t i = 0; i < sides[side]->count; i++) {
+      const hr_operator *op = &sides[side]->items[i];
+      const hr_operator *other = hr_confirm_counterpart(sides[1 - side], sides[side], op);
+      if (counts(op) && (!other || !hr_confirm_same(other, op)))
+        return true;
+    }
+  }
+  return false;
+}
+
+static bool is_attention_backward(const hr_operator *op)
+{
+  return op->kind == HR_KIND_ATTENTION && op->pass != HR_PASS_FORWARD;
+}
+
+/* Whether the step shares heads of K and V otherwise in a product of those that the finding is mainly about, or in any:
+ * what is measured has K and V for each head of Q. */
+static bool is_sharing_changed(const hr_confirming *c, const hr_finding *of)
+{
+  for (size_t i = 0; i < c->after.operators.count; i++) {
+    const hr_operator *op = &c->after.operators.items[i];
+    const hr_confirm_replaced before = hr_confirm_replaces(c, op);
+    if ((!of || is_main(of, op->id)) && hr_confirm_is_product(op) && hr_confirm_unchanged(&before, op) &&
+        before.items[0]->bytes != op->bytes)
+      return true;
+  }
+  return false;
+}
+
+static void blame(hr_confirmed *confirmed, const hr_operator *op, const hr_confirm_job *job)
+{
+  confirmed->status = HR_ERROR_INTERRUPTED;
+  snprintf(confirmed->reason, sizeof confirmed->reason, "stopped before all that it needs was measured");
+  if (!job || !job->done)
+    return;
+  const hr_measurement *failed = has_time(job) ? &job->result.after : &job->result.before;
+  char name[48];
+  hr_operator_name(op, name, sizeof name);
+  confirmed->status = failed->status;
+  snprintf(confirmed->reason, sizeof confirmed->reason, "%s: %.*s", name,
+           (int)(sizeof confirmed->reason - sizeof name - 3), failed->reason);
+}
+
+/* Why a gain could not be formed, by the first operator that has no time. */
+static void explain(const hr_confirming *c, hr_confirmed *confirmed)
+{
+  for (size_t i = 0; i < c->before.operators.count; i++) {
+    const hr_operator *op = &c->before.operators.items[i];
+    if (hr_confirm_is_timed(op) && isnan(time_before(c, op, 0))) {
+      blame(confirmed, op, hr_confirm_job_of(c, op));
+      return;
+    }
+  }
+  for (size_t i = 0; i < c->after.operators.count; i++) {
+    const hr_operator *op = &c->after.operators.items[i];
+    if (hr_confirm_is_timed(op) && isnan(time_after(c, op, 0, RATIO_MEDIAN))) {
+      const hr_confirm_replaced before = hr_confirm_replaces(c, op);
+      blame(confirmed, op, before.count > 0 ? hr_confirm_pair(c, &before, op) : hr_confirm_job_of(c, op));
+      return;
+    }
+  }
+}
+
+static void refuse(hr_confirmed *confirmed, const char *reason)
+{
+  confirmed->status = HR_ERROR_UNSUPPORTED;
+  hr_copy_text(confirmed->reason, sizeof confirmed->reason, reason);
+}
+
+static void measure_gains(const hr_confirming *c, const hr_confirm_subject *s, double stretch_before,
+                          double stretch_after, hr_confirmed *confirmed)
+{
+  const hr_finding *f = s->source;
+  step_time before = sum_step(c, &c->before, stretch_before, f, TIME_BEFORE, RATIO_MEDIAN);
+  double gains[RATIO_END_COUNT];
+  for (ratio_end end = RATIO_MEDIAN; end < RATIO_END_COUNT; end++) {
+    step_time after = sum_step(c, &c->after, stretch_after, f, TIME_AFTER, end);
+    gains[end] = gain(before.whole_ns, &c->workload, after.whole_ns, &s->workload);
+    if (end == RATIO_MEDIAN)
+      confirmed->measured_operator_gain = gain(before.main_ns, &c->workload, after.main_ns, &s->workload);
+  }
+  confirmed->measured_gain = gains[RATIO_MEDIAN];
+  confirmed->measured_gain_low = gains[RATIO_LOW];
+  confirmed->measured_gain_high = gains[RATIO_HIGH];
+  if (is_sharing_changed(c, f)) /* it would be 0 for a reason that is none of the shape's */
+    confirmed->measured_operator_gain = (double)NAN;
+  if (isnan(confirmed->measured_gain))
+    explain(c, confirmed);
+  else if (is_sharing_changed(c, NULL))
+    hr_copy_text(confirmed->reason, sizeof confirmed->reason,
+                 "without what attention's products gain: each is measured with K and V of its own, not shared ones");
+}
+
+hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *s, hr_confirmed *confirmed, hr_error *error)
+{
+  const hr_finding *f = s->source;
+  double none = (double)NAN;
+  *confirmed = (hr_confirmed){.finding = s->finding,
+                              .measured_gain = none,
+                              .measured_operator_gain = none,
+                              .measured_gain_low = none,
+                              .measured_gain_high = none};
+  HR_TRY(hr_predict_step(&c->advice->hardware, &f->model, &s->workload, &c->after, error));
+  double stretch_before = stretch_of(&c->advice->model, &c->workload),
+         stretch_after = stretch_of(&f->model, &s->workload);
+  step_time before = sum_step(c, &c->before, stretch_before, f, TIME_PREDICTED, RATIO_MEDIAN);
+  step_time after = sum_step(c, &c->after, stretch_after, f, TIME_PREDICTED, RATIO_MEDIAN);
+  confirmed->predicted_gain = gain(before.whole_ns, &c->workload, after.whole_ns, &s->workload);
+  confirmed->predicted_operator_gain = gain(before.main_ns, &c->workload, after.main_ns, &s->workload);
+  if (!changes(c, hr_confirm_is_timed))
+    refuse(confirmed,
+           "changes no product, softmax or fused attention at the measured size, and only these are measured");
+  else if (changes(c, is_attention_backward))
+    refuse(confirmed, "changes the backward pass of fused attention, which no kernel here computes");
+  else
+    measure_gains(c, s, stretch_before, stretch_after, confirmed);
+  return HR_OK;
+}

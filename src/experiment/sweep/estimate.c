@@ -1,0 +1,86 @@
+/* How long a sweep takes, so that nobody starts an hour's work for a quick look. */
+#include "base/error.h"
+#include "experiment/sweep/sweep.h"
+
+#include <headroom/measure.h>
+#include <headroom/predict.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *point, double *time_ns, hr_error *error)
+{
+  HR_NEED(error, hardware, point, time_ns);
+  hr_prediction prediction;
+  hr_status status;
+  if (point->kind == HR_SWEEP_LAYER) {
+    hr_step *step = malloc(sizeof *step);
+    if (!step)
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out for the operators of a layer");
+    status = hr_predict_step(hardware, &point->model, &point->workload, step, error);
+    if (status == HR_OK)
+      *time_ns = step->layer_time_ns;
+    free(step);
+    return status;
+  }
+  status = point->kind == HR_SWEEP_ATTENTION ? hr_predict_attention(hardware, &point->attention, &prediction, error)
+                                             : hr_predict_gemm(hardware, &point->gemm, &prediction, error);
+  if (status == HR_OK)
+    *time_ns = prediction.time_ns;
+  return status;
+}
+
+/* What one configuration takes. docs/measuring.md: warming up lasts until samples agree, on a GPU 120 ms; then at least
+ * 10 samples, until the interval is narrow or the time limit is over. A processor is shared with other programs, so
+ * that its interval takes longer. Held against, on an H200 in bf16: 7.1 s for 12 points of fig31, 7.6 s for 12 of
+ * fig47; on two cores of a Sapphire Rapids Xeon: 10 s for the 14 points of fig7a, 16 s for the 32 of fig16;
+ * 2026-11-21. */
+static double measuring_ns(double run_ns, bool gpu)
+{
+  const double prepare_ns = gpu ? 40e6 : 60e6; /* buffers, random data, checked rows */
+  const double warm_up_ns = gpu ? 120e6 : 100e6;
+  const double least_ns = gpu ? 0 : 250e6;
+  const double samples = gpu ? 15 : 40; /* typical until the interval is narrow enough */
+  hr_measure_options options = hr_measure_options_default();
+  double sampling_ns = fmin(options.time_limit_ns, fmax(samples * run_ns, least_ns));
+  return prepare_ns + fmax(warm_up_ns, 2 * run_ns) + fmax(sampling_ns, (double)options.samples_min * run_ns);
+}
+
+#define LAYER_OPERATORS 13 /* about: four or five products, two of attention, norms, softmax, … */
+
+/* A layer's operators are measured one by one, then all as one. */
+static double point_ns(const hr_sweep_point *point, double run_ns, bool gpu)
+{
+  if (point->kind != HR_SWEEP_LAYER)
+    return measuring_ns(run_ns, gpu);
+  return LAYER_OPERATORS * measuring_ns(run_ns / LAYER_OPERATORS, gpu) + measuring_ns(run_ns, gpu);
+}
+
+/* The probe before the first point, and a GPU's clock that is to settle. */
+static double beginning_ns(bool gpu)
+{
+  return gpu ? 4.5e9 : 1.5e9;
+}
+
+hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice, const hr_hardware *hardware,
+                            hr_dtype dtype, double *time_ns, hr_error *error)
+{
+  HR_NEED(error, sweep, choice, hardware, time_ns);
+  size_t *indices, count;
+  hr_status status = hr_sweep_order(sweep, choice, &indices, &count, error);
+  if (status != HR_OK)
+    return status;
+  bool gpu = hardware->kind == HR_HARDWARE_GPU;
+  double sum_ns = 0;
+  for (size_t i = 0; i < count && status == HR_OK; i++) {
+    hr_sweep_point point;
+    double run_ns;
+    status = hr_sweep_point_at(sweep, indices[i], dtype, &point, error);
+    if (status == HR_OK && hr_sweep_predict(hardware, &point, &run_ns, NULL) == HR_OK)
+      sum_ns += point_ns(&point, run_ns, gpu) + (sum_ns > 0 ? 0 : beginning_ns(gpu));
+  }
+  free(indices);
+  if (status == HR_OK)
+    *time_ns = sum_ns;
+  return status;
+}

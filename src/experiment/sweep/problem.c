@@ -1,0 +1,188 @@
+/* What a point is: the sizes of its problem, one row each. */
+#include "base/error.h"
+#include "base/names.h"
+#include "experiment/sweep/sweep.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define GEMM_FIELDS                                                                                     \
+  {"m", true, 0}, {"n", true, 0}, {"k", true, 0}, {"transpose_a", false, 0}, {"transpose_b", false, 0}, \
+      {"lda", false, 0}, {"ldb", false, 0},                                                             \
+  {                                                                                                     \
+    "ldc", false, 0                                                                                     \
+  }
+
+static const hr_problem_field gemm_fields[] = {GEMM_FIELDS, {0}};
+static const hr_problem_field bmm_fields[] = {GEMM_FIELDS,
+                                              {"batch", true, 0},
+                                              {"stride_a", false, 0},
+                                              {"stride_b", false, 0},
+                                              {"stride_c", false, 0},
+                                              {"broadcast_a", false, 0},
+                                              {"broadcast_b", false, 0},
+                                              {0}};
+static const hr_problem_field attention_fields[] = {
+    {"batch", true, 0},   {"q_len", true, 0},   {"kv_len", true, 0},          {"q_heads", true, 0},
+    {"k_heads", true, 0}, {"v_heads", true, 0}, {"qk_dim", true, 0},          {"v_dim", true, 0},
+    {"causal", false, 1}, {"window", false, 0}, {"implementation", false, 0}, {0},
+};
+/* The letters of the short form; v only matters to what stands outside the layer. */
+static const hr_problem_field layer_fields[] = {
+    {"h", true, 0}, {"a", true, 0}, {"b", true, 0}, {"s", true, 0}, {"t", false, 1}, {"fused", false, 0}, {0},
+};
+
+const hr_problem_field *hr_problem_fields(hr_sweep_kind kind)
+{
+  static const hr_problem_field *const fields[HR_SWEEP_KIND_COUNT] = {
+      [HR_SWEEP_GEMM] = gemm_fields,
+      [HR_SWEEP_BMM] = bmm_fields,
+      [HR_SWEEP_ATTENTION] = attention_fields,
+      [HR_SWEEP_LAYER] = layer_fields,
+  };
+  return fields[kind];
+}
+
+static hr_status make_gemm(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
+{
+  hr_gemm *gemm = &point->gemm;
+  gemm->dtype = dtype;
+  gemm->m = sizes[0];
+  gemm->n = sizes[1];
+  gemm->k = sizes[2];
+  gemm->transpose_a = sizes[3] != 0;
+  gemm->transpose_b = sizes[4] != 0;
+  gemm->lda = sizes[5];
+  gemm->ldb = sizes[6];
+  gemm->ldc = sizes[7];
+  if (point->kind == HR_SWEEP_BMM) {
+    gemm->batch = sizes[8];
+    gemm->stride_a = sizes[9];
+    gemm->stride_b = sizes[10];
+    gemm->stride_c = sizes[11];
+    gemm->broadcast_a = sizes[12] != 0;
+    gemm->broadcast_b = sizes[13] != 0;
+  }
+  return hr_gemm_check(gemm, error);
+}
+
+/* The families of kernels that compute attention in one way; 0: the best kernel. */
+static const char *const implementations[] = {"", "attention_naive", "attention_materialized", "attention_blocked",
+                                              "attention_flash"};
+#define IMPLEMENTATIONS (int64_t)(sizeof implementations / sizeof *implementations)
+
+static hr_status make_attention(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
+{
+  hr_attention *attention = &point->attention;
+  int64_t *const members[] = {&attention->batch,   &attention->q_len,   &attention->kv_len, &attention->q_heads,
+                              &attention->k_heads, &attention->v_heads, &attention->qk_dim, &attention->v_dim};
+  for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+    *members[i] = sizes[i];
+  attention->mask = sizes[8] != 0 ? HR_MASK_CAUSAL : HR_MASK_NONE;
+  attention->dtype = dtype;
+  attention->window = sizes[9];
+  if (sizes[10] < 0 || sizes[10] >= IMPLEMENTATIONS)
+    return hr_fail(error, HR_ERROR_INVALID, "implementation: expected 0 to %" PRId64 ", found %" PRId64,
+                   IMPLEMENTATIONS - 1, sizes[10]);
+  hr_copy_text(point->kernel, sizeof point->kernel, implementations[sizes[10]]);
+  return hr_attention_check(attention, error);
+}
+
+/* Through the short form, so that a layer here is the layer of `headroom describe '{"h":…}'`. */
+static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
+{
+  char text[256];
+  int length = snprintf(text, sizeof text,
+                        "{\"h\":%" PRId64 ",\"a\":%" PRId64 ",\"b\":%" PRId64 ",\"s\":%" PRId64 ",\"t\":%" PRId64
+                        ",\"L\":1,\"v\":50304}",
+                        sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]);
+  HR_TRY(hr_model_from_json(text, (size_t)length, "layer", NULL, NULL, &point->model, error));
+  point->workload = hr_workload_default(&point->model);
+  point->workload.attention = sizes[5] != 0 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
+  point->workload.dtype = dtype;
+  return hr_workload_check(&point->workload, &point->model, error);
+}
+
+/* In the words of the store. */
+static void write_problem(hr_sweep_point *point)
+{
+  hr_result row = hr_result_default();
+  if (point->kind == HR_SWEEP_LAYER) {
+    const hr_workload *w = &point->workload;
+    snprintf(row.problem, sizeof row.problem,
+             "layer h=%" PRId64 " a=%" PRId64 " b=%" PRId64 " s=%" PRId64 " t=%" PRId64 " attention=%s dtype=%s",
+             point->model.hidden, point->model.q_heads, w->batch, w->sequence, w->tensor_parallel,
+             hr_attention_form_name(w->attention), hr_dtype_name(w->dtype));
+  } else if (point->kind == HR_SWEEP_ATTENTION) {
+    hr_result_set_attention(&row, &point->attention);
+  } else {
+    hr_result_set_gemm(&row, &point->gemm);
+  }
+  hr_copy_text(point->problem, sizeof point->problem, row.problem);
+}
+
+static hr_status make_problem(const hr_sweep *sweep, const int64_t *values, hr_dtype dtype, hr_sweep_point *point,
+                              hr_error *error)
+{
+  const hr_problem_field *fields = hr_problem_fields(sweep->kind);
+  int64_t sizes[HR_SWEEP_FIELDS_MAX] = {0};
+  char why[HR_EXPRESSION_WHY_SIZE];
+  for (size_t i = 0; fields[i].name; i++) {
+    hr_status status = hr_expression_value(&sweep->fields[i], values, &sizes[i], why);
+    if (status != HR_OK)
+      return hr_fail(error, status, "problem.%s: %s", fields[i].name, why);
+  }
+  if (sweep->kind == HR_SWEEP_ATTENTION)
+    return make_attention(sizes, dtype, point, error);
+  if (sweep->kind == HR_SWEEP_LAYER)
+    return make_layer(sizes, dtype, point, error);
+  return make_gemm(sizes, dtype, point, error);
+}
+
+static hr_status write_axes(const hr_sweep *sweep, const int64_t *values, hr_sweep_point *point, hr_error *error)
+{
+  size_t used = 0;
+  for (size_t i = 0; i < sweep->axis_count && used < sizeof point->axes; i++)
+    used += (size_t)snprintf(point->axes + used, sizeof point->axes - used, "%s%s=%" PRId64, i > 0 ? " " : "",
+                             sweep->axes[i].name, values[i]);
+  if (used >= sizeof point->axes)
+    return hr_fail(error, HR_ERROR_INVALID, "the names and values of the axes have more than %zu bytes together",
+                   sizeof point->axes - 1);
+  return HR_OK;
+}
+
+hr_status hr_sweep_point_at(const hr_sweep *sweep, size_t index, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
+{
+  HR_NEED(error, sweep, point);
+  if (index >= sweep->point_count)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: has %zu points, there is none of index %zu", sweep->name,
+                   sweep->point_count, index);
+  const int64_t *values = sweep->points + index * sweep->axis_count;
+  *point = (hr_sweep_point){.index = index,
+                            .kind = sweep->kind,
+                            .gemm = hr_gemm_default(),
+                            .attention = hr_attention_default(),
+                            .model = hr_model_default(),
+                            .x = values[sweep->x],
+                            .series_index = sweep->point_series[index]};
+  hr_copy_text(point->series, sizeof point->series, sweep->series[point->series_index]);
+  if (sweep->case_count > 0 && sweep->x == 0)
+    hr_copy_text(point->x_name, sizeof point->x_name, sweep->case_names[point->x]);
+  else
+    snprintf(point->x_name, sizeof point->x_name, "%" PRId64, point->x);
+  HR_TRY(write_axes(sweep, values, point, error));
+  HR_TRY(make_problem(sweep, values, dtype, point, error));
+  write_problem(point);
+  return HR_OK;
+}
+
+static const char *const kind_names[] = {
+#define ROW(enumerator, name) name,
+    HR_SWEEP_KIND_LIST(ROW)
+#undef ROW
+};
+
+const char *hr_sweep_kind_name(hr_sweep_kind kind)
+{
+  return hr_name_of(kind_names, HR_SWEEP_KIND_COUNT, (int)kind);
+}

@@ -1,0 +1,286 @@
+/* A sweep, point by point, into a store. */
+#include "experiment/sweep/run.h"
+
+#include "base/error.h"
+#include "base/kernel_names.h"
+#include "base/names.h"
+#include "runtime/device/clock.h"
+#include "runtime/device/plan.h"
+
+#include <headroom/export.h>
+#include <headroom/layer.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+hr_sweep_options hr_sweep_options_default(void)
+{
+  return (hr_sweep_options){
+      .struct_size = sizeof(hr_sweep_options), .choice = hr_sweep_choice_default(), .dtype = HR_BF16};
+}
+
+hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, const hr_sweep_options *options,
+                            hr_hardware *hardware)
+{
+  hr_result base = hr_result_default();
+  *hardware = hr_hardware_default(); /* stays so for the reference, which has no speed to describe */
+  hr_device_detect(device, hardware, NULL);
+  hr_result_set_device(&base, device, hardware);
+  hr_copy_text(base.sweep, sizeof base.sweep, hr_sweep_describe(sweep).name);
+  hr_kernel_current_name(options->kernel ? options->kernel : "", base.kernel_asked);
+  base.measurement.warm = options->warm;
+  base.autotune = options->autotune;
+  base.seed = options->choice.seed;
+  return base;
+}
+
+void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
+{
+  hr_copy_text(result->series, sizeof result->series, point->series);
+  hr_copy_text(result->axes, sizeof result->axes, point->axes);
+  if (point->kind == HR_SWEEP_ATTENTION || point->kind == HR_SWEEP_LAYER)
+    result->autotune = 0; /* nothing there is chosen */
+  if (point->kernel[0])
+    hr_copy_text(result->kernel_asked, sizeof result->kernel_asked, point->kernel);
+  if (point->kind == HR_SWEEP_ATTENTION) {
+    hr_result_set_attention(result, &point->attention);
+  } else if (point->kind == HR_SWEEP_LAYER) {
+    result->kind = HR_RESULT_OTHER;
+    hr_copy_text(result->problem, sizeof result->problem, point->problem);
+  } else {
+    hr_result_set_gemm(result, &point->gemm);
+  }
+}
+
+/* What goes on, for the caller's function, which is also asked between samples. */
+typedef struct run_state {
+  const hr_sweep_options *options;
+  hr_sweep_progress_fn progress;
+  void *context;
+  hr_sweep_progress now;
+  char what[sizeof((hr_result *)NULL)->problem];
+  bool stopped, probed;
+  bool met; /* another process that was at the same point */
+} run_state;
+
+static int ask(void *context)
+{
+  run_state *state = context;
+  if (!state->stopped && state->progress)
+    state->stopped = state->progress(state->context, &state->now) != 0;
+  return state->stopped;
+}
+
+static hr_measure_options measure_options(run_state *state)
+{
+  hr_measure_options options = hr_measure_options_default();
+  const hr_sweep_options *o = state->options;
+  if (o->time_limit_ns > 0)
+    options.time_limit_ns = o->time_limit_ns;
+  options.warm = o->warm;
+  options.seed = o->choice.seed;
+  options.kernel = o->kernel;
+  options.autotune = o->autotune;
+  options.memory_limit_bytes = o->memory_limit_bytes;
+  options.cancelled = ask;
+  options.context = state;
+  return options;
+}
+
+static int ask_within(void *context, double done, const char *what)
+{
+  (void)done;
+  (void)what;
+  return ask(context);
+}
+
+/* Where an operator has no time the layer has none: the row says of the first one why. */
+static void take_layer(const hr_layer *layer, hr_measurement *measurement)
+{
+  const hr_layer_row *missing = NULL;
+  for (size_t i = 0; i < layer->count && !missing; i++)
+    missing = layer->rows[i].measured ? NULL : &layer->rows[i];
+  if (!missing) {
+    *measurement = layer->whole;
+    return;
+  }
+  char name[48];
+  hr_operator_name(&missing->op, name, sizeof name);
+  measurement->status = missing->measurement.status;
+  snprintf(measurement->reason, sizeof measurement->reason, "%s: %.100s", name, missing->measurement.reason);
+}
+
+/* The whole of `headroom layer`: all operators run one after another. */
+static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point,
+                               run_state *state, hr_measurement *measurement, hr_error *error)
+{
+  hr_layer_options options = hr_layer_options_default();
+  options.warm = state->options->warm;
+  options.seed = state->options->choice.seed;
+  options.whole_only = true;
+  options.progress = ask_within;
+  options.context = state;
+  hr_layer *layer = NULL;
+  hr_error reason = {.status = HR_OK};
+  hr_status status = hr_layer_measure(device, hardware, &point->model, &point->workload, &options, &layer, &reason);
+  if (status == HR_ERROR_UNSUPPORTED || status == HR_ERROR_INVALID) { /* a device whose rates are not known, or none for
+                                                                         this format */
+    measurement->status = HR_ERROR_UNSUPPORTED;
+    hr_copy_text(measurement->reason, sizeof measurement->reason, reason.message);
+    return HR_OK;
+  }
+  if (status != HR_OK)
+    return hr_fail(error, status, "%s", reason.message);
+  bool complete = layer->complete;
+  take_layer(layer, measurement);
+  hr_layer_free(layer);
+  return complete ? HR_OK : hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
+}
+
+static hr_status measure(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point, run_state *state,
+                         hr_measurement *measurement, hr_error *error)
+{
+  hr_measure_options options = measure_options(state);
+  if (point->kind == HR_SWEEP_LAYER)
+    return measure_layer(device, hardware, point, state, measurement, error);
+  if (point->kernel[0])
+    options.kernel = point->kernel;
+  if (point->kind == HR_SWEEP_ATTENTION)
+    return hr_measure_attention(device, &point->attention, &options, measurement, error);
+  return hr_measure_gemm(device, &point->gemm, &options, measurement, error);
+}
+
+/* The shares of the rows are of what this device's instructions and library reached a moment ago; without that there
+ * are none. A sweep that has nothing left to measure probes nothing. */
+static hr_status probe_once(hr_device *device, run_state *state, hr_hardware *hardware, hr_error *error)
+{
+  hr_hardware own = {.struct_size = 0}, *rates = state->options->rates ? state->options->rates : &own;
+  if (state->probed || !state->options->probe)
+    return HR_OK;
+  state->probed = true;
+  state->now.probing = rates->struct_size == 0;
+  hr_status status = state->now.probing ? hr_device_probe(device, ask_within, state, rates, NULL) : HR_OK;
+  state->now.probing = false;
+  if (status == HR_ERROR_INTERRUPTED)
+    return hr_fail(error, status, "stopped by the caller");
+  if (status == HR_OK)
+    *hardware = *rates;
+  return HR_OK;
+}
+
+static hr_status look(hr_store *store, const hr_result *point, const run_state *state, bool *there, hr_error *error)
+{
+  *there = false;
+  return state->options->again ? HR_OK : hr_store_has(store, point, there, error);
+}
+
+static hr_status keep(hr_store *store, hr_result *result, run_state *state, hr_error *error)
+{
+  bool added = true;
+  if (state->options->again)
+    HR_TRY(hr_store_append(store, result, error));
+  else
+    HR_TRY(hr_store_append_new(store, result, &added, error));
+  state->met = !added;
+  bool noisy = result->measurement.status == HR_ERROR_NOISY;
+  state->now.skipped += !added;
+  state->now.measured += added;
+  state->now.noisy += added && noisy;
+  state->now.failed += added && result->measurement.status != HR_OK && !noisy;
+  return HR_OK;
+}
+
+static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_point *point, const hr_result *base,
+                           hr_hardware *hardware, run_state *state, hr_error *error)
+{
+  hr_result result = *base;
+  bool there;
+  hr_sweep_set_point(&result, point);
+  hr_copy_text(state->what, sizeof state->what, result.problem);
+  HR_TRY(look(store, &result, state, &there, error));
+  if (!there && ask(state))
+    return HR_ERROR_INTERRUPTED;
+  if (!there) {
+    HR_TRY(probe_once(device, state, hardware, error));
+    HR_TRY(look(store, &result, state, &there, error)); /* again, as the probe takes long */
+  }
+  if (there) {
+    state->now.skipped++;
+    return HR_OK;
+  }
+  hr_measurement measurement = result.measurement;
+  HR_TRY(measure(device, hardware, point, state, &measurement, error));
+  measurement.warm = state->options->warm;
+  hr_result_set_measurement(&result, &measurement, hardware);
+  return keep(store, &result, state, error);
+}
+
+static hr_status check_options(const hr_sweep_options *options, hr_error *error)
+{
+  HR_TRY(hr_check_struct_size("hr_sweep_options", options->struct_size, sizeof(hr_sweep_options), error));
+  if (options->autotune < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "autotune: expected at least 0");
+  if (options->time_limit_ns < 0 || isnan(options->time_limit_ns))
+    return hr_fail(error, HR_ERROR_INVALID, "time_limit_ns: expected at least 0");
+  size_t count;
+  const hr_kernel_info *kernels = hr_kernels(&count);
+  for (size_t i = 0; options->kernel && i < count; i++) {
+    if (hr_kernel_is(&kernels[i], options->kernel))
+      return HR_OK;
+  }
+  return options->kernel ? hr_fail(error, HR_ERROR_NOT_FOUND, "there is no kernel \"%.60s\"", options->kernel) : HR_OK;
+}
+
+/* The chosen points in their order. Who meets another process at a point goes on from another one, and takes what is
+ * left over at the end: two with the same command would otherwise be at the same point each time. */
+typedef struct tour {
+  size_t *indices, count, at;
+  bool *visited;
+} tour;
+
+static size_t next_of(tour *t, bool elsewhere)
+{
+  if (elsewhere) /* by the clock, which no two processes read at once */
+    t->at = (size_t)(((uint64_t)hr_clock_ns() * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % t->count;
+  while (t->visited[t->at])
+    t->at = (t->at + 1) % t->count;
+  t->visited[t->at] = true;
+  return t->indices[t->at];
+}
+
+static hr_status run_tour(const hr_sweep *sweep, hr_device *device, hr_store *store, tour *t, run_state *state,
+                          hr_error *error)
+{
+  hr_hardware hardware;
+  hr_result base = hr_sweep_base_row(sweep, device, state->options, &hardware);
+  for (size_t i = 0; i < t->count; i++) {
+    hr_sweep_point point;
+    size_t index = next_of(t, state->met);
+    state->met = false;
+    HR_TRY(hr_sweep_point_at(sweep, index, state->options->dtype, &point, error));
+    HR_TRY(run_point(device, store, &point, &base, &hardware, state, error));
+    state->now.done++;
+  }
+  return HR_OK;
+}
+
+hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store, const hr_sweep_options *options,
+                       hr_sweep_progress_fn progress, void *context, hr_sweep_progress *outcome, hr_error *error)
+{
+  HR_NEED(error, sweep, device, store, options);
+  tour t = {.at = 0};
+  HR_TRY(check_options(options, error));
+  HR_TRY(hr_sweep_order(sweep, &options->choice, &t.indices, &t.count, error));
+  run_state state = {.options = options, .progress = progress, .context = context, .now = {.total = (int64_t)t.count}};
+  state.now.what = state.what;
+  t.visited = calloc(t.count + 1, sizeof *t.visited);
+  hr_status status = t.visited ? run_tour(sweep, device, store, &t, &state, error)
+                               : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out for %zu points", t.count);
+  free(t.visited);
+  free(t.indices);
+  state.now.what = "";
+  if (outcome)
+    *outcome = state.now;
+  return state.stopped ? HR_ERROR_INTERRUPTED : status;
+}

@@ -1,0 +1,14 @@
+/* What running a sweep and reading its rows share: which row a point has. */
+#ifndef HR_EXPERIMENT_SWEEP_RUN_H
+#define HR_EXPERIMENT_SWEEP_RUN_H
+
+#include <headroom/sweep.h>
+
+/** What all rows of a run have in common; *hardware is the device as detected. */
+hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, const hr_sweep_options *options,
+                            hr_hardware *hardware);
+
+/** Sets series, axes, kind and problem. */
+void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point);
+
+#endif

@@ -1,0 +1,67 @@
+/* A sweep as it is kept: axes with their expressions, the points that they give, the expressions of the problem. */
+#ifndef HR_EXPERIMENT_SWEEP_SWEEP_H
+#define HR_EXPERIMENT_SWEEP_SWEEP_H
+
+#include "experiment/sweep/expression.h"
+
+#include <headroom/sweep.h>
+
+#define HR_AXIS_NAME_SIZE 32
+#define HR_SWEEP_SERIES_MAX 256
+#define HR_SWEEP_FIELDS_MAX 14
+
+typedef enum hr_axis_kind {
+  HR_AXIS_LIST,  /* these values, one after the other */
+  HR_AXIS_RANGE, /* from, from + step (or × factor), … up to `to` */
+  HR_AXIS_VALUE, /* the one value of an expression */
+  HR_AXIS_CASE   /* a column of the cases: values[index of the case] */
+} hr_axis_kind;
+
+typedef struct hr_axis {
+  char name[HR_AXIS_NAME_SIZE];
+  hr_axis_kind kind;
+  size_t count;
+  int64_t *values;              /* of a list and of a case; owned */
+  hr_expression from, to, step; /* a value uses `from` alone */
+  bool factor;                  /* the step multiplies */
+  uint32_t uses;                /* the axes that its expressions name */
+} hr_axis;
+
+/** A size of a problem. A field without a default must be in the file. */
+typedef struct hr_problem_field {
+  const char *name;
+  bool required;
+  int64_t otherwise;
+} hr_problem_field;
+
+/** The fields of a kind of problem, ended by one without a name. */
+const hr_problem_field *hr_problem_fields(hr_sweep_kind kind);
+
+struct hr_sweep {
+  char name[48], figure[16], title[160], source[160], note[512], x_label[64], y_label[64];
+  char series_label[128]; /* with {axis} in it */
+  bool x_log2;
+  size_t x; /* index of the axis along the picture */
+  size_t axis_count;
+  hr_axis axes[HR_SWEEP_AXES_MAX];
+  size_t order[HR_SWEEP_AXES_MAX]; /* an axis after those that it names */
+  size_t case_count;               /* 0: no cases; else axis 0 is "case" */
+  char (*case_names)[48];          /* owned */
+  hr_sweep_kind kind;
+  hr_expression fields[HR_SWEEP_FIELDS_MAX]; /* in the order of hr_problem_fields() */
+  size_t point_count;
+  int64_t *points;        /* axis_count values each; owned */
+  uint16_t *point_series; /* owned */
+  size_t series_count;
+  char (*series)[128]; /* owned */
+};
+
+/** Puts the axes in order and lists the points and series; `input` is how messages call the file. */
+hr_status hr_sweep_enumerate(hr_sweep *sweep, const char *input, hr_error *error);
+
+/** Writes `label` with every {axis} replaced by its value (a case's by its name). HR_ERROR_INVALID with the words in
+ *  `why` for a name that is no axis, a bracket left open, or a text that does not fit. */
+hr_status hr_sweep_fill_label(const hr_sweep *sweep, const char *label, const int64_t *values, char *to, size_t size,
+                              char why[HR_EXPRESSION_WHY_SIZE]);
+
+#endif

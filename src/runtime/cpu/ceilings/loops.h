@@ -1,0 +1,47 @@
+/* Loops over one instruction with all operands in registers or tiles, a version for each instruction set. */
+#ifndef HR_RUNTIME_CPU_CEILINGS_LOOPS_H
+#define HR_RUNTIME_CPU_CEILINGS_LOOPS_H
+
+#include <headroom/hardware.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Reads `bytes`, a multiple of 64, at an address that is one too; the result depends on each. */
+typedef uint64_t (*hr_read_loop)(const void *from, size_t bytes);
+
+/** One version. `needs` is a word of hr_isa_has(), NULL for plain C. */
+typedef struct hr_cpu_loop {
+  hr_ceiling_kind kind;
+  hr_dtype dtype;
+  const char *needs, *instruction;
+  float (*run)(int64_t steps); /* the result depends on every step; NULL of reads */
+  double count;                /* operations in a step: FLOPs, exponentials */
+  hr_read_loop read;
+} hr_cpu_loop;
+
+/** The loops in fp32, for each width of vector.h: its floats, then the vectors of sums and the chains of exponentials
+ *  that go on side by side. Of 16 registers, with AVX-512 32, four hold constants of the sums. Only what the processor
+ *  has may be called. */
+#define HR_LOOP_WIDTHS(ROW) ROW(portable, 4, 11, 4) ROW(avx2, 8, 12, 6) ROW(avx512, 16, 24, 12)
+
+#define HR_LOOP_WIDTH(width, lanes, sums, chains)                                                       \
+  enum { hr_loop_lanes_##width = lanes, hr_loop_sums_##width = sums, hr_loop_chains_##width = chains }; \
+  float hr_products_##width(int64_t steps);                                                             \
+  float hr_exponentials_##width(int64_t steps);                                                         \
+  uint64_t hr_read_##width(const void *from, size_t bytes);
+HR_LOOP_WIDTHS(HR_LOOP_WIDTH)
+#undef HR_LOOP_WIDTH
+
+/** What makes a loop's result depend on all of its values. */
+static inline float hr_loop_sum(const float *values, int count)
+{
+  float sum = 0;
+  for (int i = 0; i < count; i++)
+    sum += values[i];
+  return sum;
+}
+
+/** Within a kind and format the best instruction set is last. Static storage. */
+const hr_cpu_loop *hr_cpu_loops(size_t *count);
+
+#endif

@@ -1,0 +1,3 @@
+/* loops_body.h for AVX-512. */
+#define LOOP(name) hr_##name##_avx512
+#include "runtime/cpu/ceilings/loops_body.h" /* NOLINT(bugprone-suspicious-include) */

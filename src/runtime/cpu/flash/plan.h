@@ -1,0 +1,27 @@
+/* What rows of the kernel table for flash attention have in common; they differ in their version. */
+#ifndef HR_RUNTIME_CPU_FLASH_PLAN_H
+#define HR_RUNTIME_CPU_FLASH_PLAN_H
+
+#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/flash/blocks.h"
+#include "runtime/cpu/flash/flash.h"
+#include "runtime/device/plan.h"
+
+/** The state of a plan. */
+typedef struct hr_flash_plan {
+  const hr_flash_version *version;
+  hr_flash_blocks blocks;
+  hr_flash_scores scores;
+  bool negate; /* Q: the scale is negative, and to_log2 is not */
+  hr_strides q, k, v, o;
+  hr_team *team;
+} hr_flash_plan;
+
+/** As hr_kernel_functions.prepare, of an hr_flash_plan. */
+hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void *state,
+                           size_t *workspace_bytes, hr_error *error);
+
+/** As hr_kernel_functions.run_attention. */
+hr_status hr_flash_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error);
+
+#endif

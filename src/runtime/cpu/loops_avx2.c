@@ -1,3 +1,0 @@
-/* loops_body.h for AVX2 and FMA. */
-#define LOOP(name) hr_##name##_avx2
-#include "runtime/cpu/loops_body.h" /* NOLINT(bugprone-suspicious-include) */

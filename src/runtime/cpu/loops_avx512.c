@@ -1,3 +1,0 @@
-/* loops_body.h for AVX-512. */
-#define LOOP(name) hr_##name##_avx512
-#include "runtime/cpu/loops_body.h" /* NOLINT(bugprone-suspicious-include) */

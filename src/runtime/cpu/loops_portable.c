@@ -1,3 +1,0 @@
-/* loops_body.h for any processor's four floats. */
-#define LOOP(name) hr_##name##_portable
-#include "runtime/cpu/loops_body.h" /* NOLINT(bugprone-suspicious-include) */

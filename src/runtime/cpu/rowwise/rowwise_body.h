@@ -1,0 +1,373 @@
+/* Operations on rows in the vectors of vector.h; included once for each width, with ROWWISE_TABLE as the name of the
+ * table.
+ *
+ * Each input comes from memory once: a row of a softmax or a norm is kept as floats in `scratch`, which stays in the
+ * first or second cache (a longer one comes from further away). Results too large for the caches are streamed past
+ * them, as a copy of that size is by the C library: written the usual way each line would first be read.
+ *
+ * Reading, arithmetic and writing of a row one after the other leave memory idle half of the time. So one walk reads
+ * the next row, computes this one and writes the one before; softmax gained a quarter to a half, long rows of RMS norm
+ * a fifth. Without asking for what is read AHEAD such walks lost as much where rows are long. */
+#include "runtime/cpu/rowwise/rowwise.h"
+#include "runtime/cpu/simd/exp.h"
+
+#include <math.h>
+
+#define EPSILON 1e-5f
+#define AHEAD 1024 /* elements: far enough for memory, and near enough to stay in the first cache until then */
+
+/* Elements are walked in spans of a pair. The first is shorter where that brings the result to an address that can be
+ * streamed to; the last takes what is left. In scratch each span has the place of a whole pair. */
+HR_INLINE int64_t first_span(hr_dtype dtype, const void *out, int64_t at, bool stream)
+{
+  uintptr_t element = dtype == HR_FP32 ? 4 : 2, address = (uintptr_t)out + (uintptr_t)at * element;
+  int64_t head = stream ? (int64_t)(-address % sizeof(hr_floats) / element) : 0;
+  return head > 0 ? head : HR_PAIR;
+}
+
+HR_INLINE int64_t lesser(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+/* ---- element by element ---- */
+
+/* x Φ(x). Φ(x) − 1/2 ≈ x P(x²) / Q(x²) within 5.7e-8 on [-5.2, 5.2], fitted for the least largest error; beyond, Φ is 1
+ * and 0 to what the fit is worth. */
+HR_INLINE hr_floats gelu_of(hr_floats x)
+{
+  hr_floats c = hr_smaller(hr_all(5.2f), hr_larger(hr_all(-5.2f), x)), s = c * c;
+  hr_floats p = hr_fma(hr_all(5.83048387e-6f), s, hr_all(3.136874934e-4f));
+  hr_floats q = hr_fma(hr_all(5.011518177e-7f), s, hr_all(1.125123512e-4f));
+  p = hr_fma(p, s, hr_all(5.515165739e-3f));
+  q = hr_fma(q, s, hr_all(2.700523279e-3f));
+  p = hr_fma(p, s, hr_all(4.954353967e-2f));
+  q = hr_fma(q, s, hr_all(3.730993652e-2f));
+  p = hr_fma(p, s, hr_all(0.3989419238f));
+  q = hr_fma(q, s, hr_all(0.2908480799f));
+  q = hr_fma(q, s, hr_all(1.0f));
+  return x * hr_unless_below(hr_fma(c, p / q, hr_all(0.5f)), x, -5.2f);
+}
+
+HR_INLINE hr_floats element_of(hr_dtype dtype, hr_rowwise_operation operation, hr_floats x, hr_floats z)
+{
+  if (operation == HR_ROWWISE_GELU)
+    return gelu_of(x);
+  if (operation == HR_ROWWISE_SWIGLU)
+    return x / (1.0f + (dtype == HR_FP32 ? hr_exp(-x) : hr_exp_coarse(-x))) * z;
+  return x + z;
+}
+
+HR_INLINE void by_element(hr_dtype dtype, hr_rowwise_operation operation, const hr_rowwise_job *j, int64_t first,
+                          int64_t last)
+{
+  int64_t end = first + first_span(dtype, j->output, first, j->stream);
+  for (int64_t at = first; at < last; at = end, end += HR_PAIR) {
+    int64_t count = lesser(end, last) - at;
+    hr_pair x = hr_load_span(dtype, j->inputs[0], at, count), z = x;
+    if (operation != HR_ROWWISE_GELU)
+      z = hr_load_span(dtype, j->inputs[1], at, count);
+    hr_pair y = {element_of(dtype, operation, x.a, z.a), element_of(dtype, operation, x.b, z.b)};
+    hr_store_span(dtype, j->output, at, y, count, j->stream);
+  }
+}
+
+/* ---- row by row ---- */
+
+HR_INLINE const void *row_of(hr_dtype dtype, const void *from, int64_t row, int64_t columns)
+{
+  return (const char *)from + (size_t)(row * columns) * (dtype == HR_FP32 ? 4 : 2);
+}
+
+/* Columns that a row of a causal softmax sees; period 0: all. */
+HR_INLINE int64_t seen_by(const hr_rowwise *r, int64_t row)
+{
+  int64_t seen = r->period > 0 ? row % r->period + r->columns - r->period + 1 : r->columns;
+  return seen > 0 ? seen : 0;
+}
+
+HR_INLINE float largest_in(hr_dtype dtype, const void *x, int64_t seen, int64_t head)
+{
+  hr_pair most = {hr_all(-INFINITY), hr_all(-INFINITY)};
+  for (int64_t at = 0, end = head; at < seen; at = end, end += HR_PAIR) {
+    int64_t count = lesser(end, seen) - at;
+    hr_pair v = hr_load_span(dtype, x, at, count);
+    if (count < HR_PAIR)
+      v = hr_first(dtype, v, count, -INFINITY);
+    most.a = hr_larger(v.a, most.a); /* a NaN is passed over, and makes the sum one */
+    most.b = hr_larger(v.b, most.b);
+  }
+  return hr_largest_of(hr_larger(most.a, most.b));
+}
+
+/* Asks for a span that is needed soon: the processor works on one row while the next is on its way. */
+HR_INLINE void prefetch_span(hr_dtype dtype, const void *from, int64_t at)
+{
+  const char *elements = (const char *)from + at * (dtype == HR_FP32 ? 4 : 2);
+  __builtin_prefetch(elements);
+  if (sizeof(hr_floats) == 64 && dtype == HR_FP32)
+    __builtin_prefetch(elements + 64);
+}
+
+/* e^(v − most), which is 1 at most. */
+HR_INLINE hr_pair exponentials_of(hr_dtype dtype, hr_pair v, float most)
+{
+  hr_floats a = v.a - most, b = v.b - most;
+  if (dtype == HR_FP32 || HR_LANES < 16)
+    return (hr_pair){hr_exp_negative(a), hr_exp_negative(b)};
+  return (hr_pair){hr_exp_coarse(a), hr_exp_coarse(b)};
+}
+
+/* Writes e^(x − most) to `to`, 0 to fill the last span, and returns the sum. */
+HR_INLINE float exponentials(hr_dtype dtype, const void *x, int64_t seen, int64_t head, float most, int64_t ahead,
+                             float *to)
+{
+  hr_pair sum = {hr_all(0), hr_all(0)};
+  for (int64_t at = 0, end = head; at < seen; at = end, end += HR_PAIR, to += HR_PAIR) {
+    int64_t count = lesser(end, seen) - at;
+    hr_pair v = hr_load_span(dtype, x, at, count), e = exponentials_of(dtype, v, most);
+    prefetch_span(dtype, x, at + ahead);
+    if (count < HR_PAIR)
+      e = hr_first(dtype, e, count, 0);
+    hr_store_pair(HR_FP32, to, 0, e, false);
+    sum.a += e.a;
+    sum.b += e.b;
+  }
+  return hr_sum_of(sum.a + sum.b);
+}
+
+/* The first `seen` exponentials times `scale`, and zeros behind them. */
+HR_INLINE void write_exponentials(hr_dtype dtype, const float *e, int64_t seen, float scale, void *out, int64_t columns,
+                                  int64_t head, bool stream)
+{
+  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, e += HR_PAIR) {
+    hr_pair y = {hr_all(0), hr_all(0)};
+    if (at < seen) {
+      y = hr_load_pair(HR_FP32, e, 0);
+      y = (hr_pair){y.a * scale, y.b * scale};
+    }
+    hr_store_span(dtype, out, at, y, lesser(end, columns) - at, stream);
+  }
+}
+
+/* Where neighbouring rows begin alike, so that one walk can be over several of them. */
+HR_INLINE bool are_in_step(hr_dtype dtype, const hr_rowwise_job *j)
+{
+  size_t row = (size_t)j->rows->columns * (dtype == HR_FP32 ? 4 : 2);
+  return j->rows->period == 0 && (!j->stream || row % sizeof(hr_floats) == 0);
+}
+
+/* What a walk over a row of a softmax finds. */
+typedef struct softmax_row {
+  float most, sum;
+} softmax_row;
+
+/* One walk for three rows: the largest of `next` is looked for, while exponentials of `x`, whose largest is `most`,
+ * take the place of those of the row before in `scratch`, which go to `out`. So memory is read and written while the
+ * processor computes. */
+HR_INLINE softmax_row softmax_walk(hr_dtype dtype, const void *next, const void *x, float most, float *scratch,
+                                   float scale, void *out, int64_t columns, int64_t head, bool stream)
+{
+  hr_pair sum = {hr_all(0), hr_all(0)}, largest = {hr_all(-INFINITY), hr_all(-INFINITY)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, scratch += HR_PAIR) {
+    int64_t count = lesser(end, columns) - at;
+    hr_pair y = hr_load_pair(HR_FP32, scratch, 0), v = hr_load_span(dtype, x, at, count);
+    hr_pair w = hr_load_span(dtype, next, at, count);
+    hr_pair e = exponentials_of(dtype, v, most);
+    prefetch_span(dtype, next, at + AHEAD);
+    if (count < HR_PAIR) {
+      e = hr_first(dtype, e, count, 0);
+      w = hr_first(dtype, w, count, -INFINITY);
+    }
+    y = (hr_pair){y.a * scale, y.b * scale};
+    hr_store_pair(HR_FP32, scratch, 0, e, false);
+    hr_store_span(dtype, out, at, y, count, stream);
+    sum.a += e.a;
+    sum.b += e.b;
+    largest.a = hr_larger(w.a, largest.a);
+    largest.b = hr_larger(w.b, largest.b);
+  }
+  return (softmax_row){hr_largest_of(hr_larger(largest.a, largest.b)), hr_sum_of(sum.a + sum.b)};
+}
+
+/* The first row's exponentials, and then in each walk those of the next. */
+HR_INLINE void softmax_in_step(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last, float *scratch)
+{
+  const int64_t columns = j->rows->columns;
+  const void *x = row_of(dtype, j->inputs[0], first, columns);
+  void *out = (void *)(uintptr_t)row_of(dtype, j->output, first, columns);
+  const int64_t head = first_span(dtype, out, 0, j->stream);
+  softmax_row now = {largest_in(dtype, x, columns, head), 0};
+  now.sum = exponentials(dtype, x, columns, head, now.most, 0, scratch);
+  if (first + 1 < last)
+    now.most = largest_in(dtype, row_of(dtype, j->inputs[0], first + 1, columns), columns, head);
+  for (int64_t row = first + 1; row < last; row++) {
+    x = row_of(dtype, j->inputs[0], row, columns);
+    const void *next = row_of(dtype, j->inputs[0], lesser(row + 1, last - 1), columns);
+    now = softmax_walk(dtype, next, x, now.most, scratch, 1 / now.sum, out, columns, head, j->stream);
+    out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
+  }
+  write_exponentials(dtype, scratch, columns, 1 / now.sum, out, columns, head, j->stream);
+}
+
+HR_INLINE void softmax(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last, float *scratch)
+{
+  const int64_t columns = j->rows->columns;
+  if (are_in_step(dtype, j) && first < last) {
+    softmax_in_step(dtype, j, first, last, scratch);
+    return;
+  }
+  for (int64_t row = first; row < last; row++) {
+    const void *x = row_of(dtype, j->inputs[0], row, columns);
+    void *out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
+    const int64_t seen = seen_by(j->rows, row), head = first_span(dtype, out, 0, j->stream);
+    float most = largest_in(dtype, x, seen, head);
+    float scale = 1 / exponentials(dtype, x, seen, head, most, columns, scratch);
+    write_exponentials(dtype, scratch, seen, scale, out, columns, head, j->stream);
+  }
+}
+
+/* Writes the row as floats to `to` and returns its sum, or with `squares` that of its squares. */
+HR_INLINE float widen_and_sum(hr_dtype dtype, const void *x, int64_t columns, int64_t head, bool squares, float *to)
+{
+  hr_pair sum = {hr_all(0), hr_all(0)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, to += HR_PAIR) {
+    hr_pair v = hr_load_span(dtype, x, at, lesser(end, columns) - at); /* 0 beyond the end */
+    hr_store_pair(HR_FP32, to, 0, v, false);
+    sum.a = squares ? hr_fma(v.a, v.a, sum.a) : sum.a + v.a;
+    sum.b = squares ? hr_fma(v.b, v.b, sum.b) : sum.b + v.b;
+  }
+  return hr_sum_of(sum.a + sum.b);
+}
+
+HR_INLINE float squares_around(hr_dtype dtype, const float *x, int64_t columns, int64_t head, float mean)
+{
+  hr_pair sum = {hr_all(0), hr_all(0)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, x += HR_PAIR) {
+    int64_t count = lesser(end, columns) - at;
+    hr_pair v = hr_load_pair(HR_FP32, x, 0), d = {v.a - mean, v.b - mean};
+    if (count < HR_PAIR)
+      d = hr_first(dtype, d, count, 0);
+    sum.a = hr_fma(d.a, d.a, sum.a);
+    sum.b = hr_fma(d.b, d.b, sum.b);
+  }
+  return hr_sum_of(sum.a + sum.b);
+}
+
+/* What becomes of a row: (x − mean) scale · weight + bias. */
+typedef struct norm_row {
+  float mean, scale;
+} norm_row;
+
+/* `sum` is that of the row in scratch, with `rms` that of its squares. */
+HR_INLINE norm_row norm_of(hr_dtype dtype, bool rms, const float *scratch, float sum, int64_t columns, int64_t head)
+{
+  float mean = rms ? 0 : sum / (float)columns;
+  float squares = rms ? sum : squares_around(dtype, scratch, columns, head, mean);
+  return (norm_row){mean, 1 / sqrtf(squares / (float)columns + EPSILON)};
+}
+
+/* Writes the row that is in scratch. With `take`, `next` takes its place there, and its sum is returned: one walk for
+ * both, so that memory is read and written at once. Otherwise `next` is asked for. */
+HR_INLINE float norm_walk(hr_dtype dtype, bool rms, const hr_rowwise_job *j, norm_row how, bool take, const void *next,
+                          void *out, int64_t head, float *scratch)
+{
+  const int64_t columns = j->rows->columns;
+  hr_pair sum = {hr_all(0), hr_all(0)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, scratch += HR_PAIR) {
+    int64_t count = lesser(end, columns) - at;
+    hr_pair x = hr_load_pair(HR_FP32, scratch, 0), weight = hr_load_span(dtype, j->inputs[1], at, count);
+    hr_pair y = {(x.a - how.mean) * how.scale, (x.b - how.mean) * how.scale}, bias = {hr_all(0), hr_all(0)};
+    if (!rms)
+      bias = hr_load_span(dtype, j->inputs[2], at, count);
+    y = (hr_pair){hr_fma(y.a, weight.a, bias.a), hr_fma(y.b, weight.b, bias.b)};
+    prefetch_span(dtype, next, at + (take ? AHEAD : 0));
+    if (take) {
+      hr_pair v = hr_load_span(dtype, next, at, count); /* 0 beyond the end */
+      hr_store_pair(HR_FP32, scratch, 0, v, false);
+      sum.a = rms ? hr_fma(v.a, v.a, sum.a) : sum.a + v.a;
+      sum.b = rms ? hr_fma(v.b, v.b, sum.b) : sum.b + v.b;
+    }
+    hr_store_span(dtype, out, at, y, count, j->stream);
+  }
+  return hr_sum_of(sum.a + sum.b);
+}
+
+HR_INLINE void norm(hr_dtype dtype, bool rms, const hr_rowwise_job *j, int64_t first, int64_t last, float *scratch)
+{
+  const int64_t columns = j->rows->columns;
+  const bool in_step = are_in_step(dtype, j);
+  float sum = 0;
+  for (int64_t i = first; i < last; i++) {
+    void *out = (void *)(uintptr_t)row_of(dtype, j->output, i, columns);
+    const int64_t head = first_span(dtype, out, 0, j->stream);
+    const void *next = row_of(dtype, j->inputs[0], i + 1, columns);
+    if (i == first || !in_step)
+      sum = widen_and_sum(dtype, row_of(dtype, j->inputs[0], i, columns), columns, head, rms, scratch);
+    norm_row how = norm_of(dtype, rms, scratch, sum, columns, head);
+    if (in_step && i + 1 < last)
+      sum = norm_walk(dtype, rms, j, how, true, next, out, head, scratch);
+    else
+      norm_walk(dtype, rms, j, how, false, next, out, head, scratch);
+  }
+}
+
+HR_INLINE void rotary(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const hr_rowwise *r = j->rows;
+  const int64_t columns = r->columns, half = columns / 2;
+  const size_t element = dtype == HR_FP32 ? 4 : 2;
+  const bool whole_lines =
+                 (size_t)half * element % sizeof(hr_floats) == 0 && (uintptr_t)j->output % sizeof(hr_floats) == 0,
+             stream = j->stream && whole_lines;
+  for (int64_t row = first; row < last; row++) {
+    const void *x = row_of(dtype, j->inputs[0], row, columns);
+    const void *table = row_of(dtype, j->inputs[1], row / r->group % r->period, columns);
+    void *out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
+    for (int64_t at = 0; at < half; at += HR_PAIR) {
+      int64_t count = lesser(HR_PAIR, half - at);
+      hr_pair u = hr_load_span(dtype, x, at, count), v = hr_load_span(dtype, x, half + at, count);
+      hr_pair c = hr_load_span(dtype, table, at, count), s = hr_load_span(dtype, table, half + at, count);
+      prefetch_span(dtype, x, at + AHEAD);
+      prefetch_span(dtype, x, half + at + AHEAD);
+      hr_pair left = {hr_fma(u.a, c.a, -(v.a * s.a)), hr_fma(u.b, c.b, -(v.b * s.b))};
+      hr_pair right = {hr_fma(v.a, c.a, u.a * s.a), hr_fma(v.b, c.b, u.b * s.b)};
+      hr_store_span(dtype, out, at, left, count, stream);
+      hr_store_span(dtype, out, half + at, right, count, stream);
+    }
+  }
+}
+
+/* ---- the table ---- */
+
+HR_INLINE void run_rows(hr_rowwise_operation operation, hr_dtype dtype, const hr_rowwise_job *j, int64_t first,
+                        int64_t last, float *scratch)
+{
+  if (operation == HR_ROWWISE_SOFTMAX)
+    softmax(dtype, j, first, last, scratch);
+  else if (operation == HR_ROWWISE_LAYER_NORM || operation == HR_ROWWISE_RMS_NORM)
+    norm(dtype, operation == HR_ROWWISE_RMS_NORM, j, first, last, scratch);
+  else if (operation == HR_ROWWISE_ROTARY)
+    rotary(dtype, j, first, last);
+  else
+    by_element(dtype, operation, j, first, last);
+  if (j->stream)
+    hr_stream_end();
+}
+
+#define OPERATION(enumerator, name, inputs, sentence) \
+  VARIANT(enumerator, HR_FP32) VARIANT(enumerator, HR_FP16) VARIANT(enumerator, HR_BF16)
+
+#define VARIANT(operation, dtype)                                                                             \
+  static void run_##operation##_##dtype(const hr_rowwise_job *j, int64_t first, int64_t last, float *scratch) \
+  {                                                                                                           \
+    run_rows(operation, dtype, j, first, last, scratch);                                                      \
+  }
+HR_ROWWISE_LIST(OPERATION)
+#undef VARIANT
+
+hr_rowwise_table ROWWISE_TABLE = {
+#define VARIANT(operation, dtype) [operation][dtype] = run_##operation##_##dtype,
+    HR_ROWWISE_LIST(OPERATION)
+#undef VARIANT
+};

@@ -1,3 +1,0 @@
-/* scores_body.h for any processor's four floats. */
-#define SCORES_VERSION hr_scores_portable
-#include "runtime/cpu/scores_body.h" /* NOLINT(bugprone-suspicious-include) */

@@ -1,0 +1,229 @@
+/* What kernels/ceilings.cu reaches: its loops run until the clock has settled under their load. */
+#include "base/error.h"
+#include "base/names.h"
+#include "runtime/cuda/cuda.h"
+
+#include <headroom/buffer.h>
+
+#include <math.h>
+#include <stdlib.h>
+
+#define THREADS 256 /* as in ceilings.cu */
+#define CHUNK_NS 10e6
+#define CHUNKS 25 /* a quarter of a second: a power cap acts within the first tenth, and the later half counts */
+#define STREAM_BYTES ((size_t)1 << 30)
+#define STREAM_ROUNDS 12
+#define STREAM_BLOCKS 16 /* a multiprocessor */
+#define BLOCKS_MOST 8    /* of a row below */
+
+/* From `capability` on, until another row of the same entry point and format takes over. */
+typedef struct loop {
+  int capability;
+  const char *entry;
+  hr_dtype dtype;
+  hr_ceiling_kind kind;
+  const char *instruction;
+  int blocks;   /* a multiprocessor */
+  double count; /* operations of a block in one step of its loop: 2 a product, 1 an exponential */
+} loop;
+
+#define WGMMA \
+  (4 * 2.0 * 2 * 64 * 256 * 32)         /* 4 instructions of 2 warpgroups over 32 bytes of k; / bytes of an element */
+#define MMA (8 * 2.0 * 8 * 16 * 8 * 32) /* 8 instructions of 8 warps, the same */
+
+/* The formats that models use most first. Architectures: 8.0 Ampere, 8.9 Ada, 9.0 Hopper, 10.0 Blackwell, where
+ * mma.sync is not the fastest there is and no loop for tcgen05 is here, 12.0 Blackwell without tcgen05. */
+static const loop loops[] = {
+    {80, "products", HR_BF16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
+    {90, "products", HR_BF16, HR_CEILING_PRODUCT, "wgmma m64n256k16", 1, WGMMA / 2},
+    {100, "products", HR_BF16, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 2},
+    {80, "products", HR_FP16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
+    {90, "products", HR_FP16, HR_CEILING_PRODUCT, "wgmma m64n256k16", 1, WGMMA / 2},
+    {100, "products", HR_FP16, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 2},
+    {80, "products", HR_TF32, HR_CEILING_PRODUCT, "mma.sync m16n8k8", 2, MMA / 4},
+    {90, "products", HR_TF32, HR_CEILING_PRODUCT, "wgmma m64n256k8", 1, WGMMA / 4},
+    {100, "products", HR_TF32, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 4},
+    {89, "products", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync m16n8k32", 2, MMA},
+    {90, "products", HR_FP8_E4M3, HR_CEILING_PRODUCT, "wgmma m64n256k32", 1, WGMMA},
+    {100, "products", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA},
+    {120, "products", HR_BF16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
+    {120, "products", HR_FP16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
+    {120, "products", HR_TF32, HR_CEILING_PRODUCT, "mma.sync m16n8k8", 2, MMA / 4},
+    {120, "products", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync m16n8k32", 2, MMA},
+    {0, "products", HR_FP32, HR_CEILING_PRODUCT, "fma", 4, 2.0 * 64 * THREADS},
+    {0, "exponentials", HR_FP32, HR_CEILING_EXP, "ex2.approx", 8, 8.0 * THREADS},
+};
+
+#define LOOP_COUNT (sizeof loops / sizeof *loops)
+
+/* Two rows are of the same if the entry point and the format are; the later is of the newer architecture. */
+static bool taken_over(size_t index, int capability)
+{
+  for (size_t i = index + 1; i < LOOP_COUNT; i++) {
+    if (loops[i].dtype == loops[index].dtype && loops[i].kind == loops[index].kind && loops[i].capability <= capability)
+      return true;
+  }
+  return loops[index].capability > capability;
+}
+
+typedef struct job {
+  const hr_cuda *cuda;
+  const hr_watch *watch;
+  double done; /* of all loops and streams */
+  const char *what;
+  cu_function function;
+  unsigned blocks;
+  cu_address sums, took;
+  long long steps;
+  cu_address from, to; /* of streams */
+} job;
+
+static hr_status launch(const job *j, void **arguments, hr_error *error)
+{
+  return HR_CU(&j->cuda->driver, cuLaunchKernel,
+               (j->function, j->blocks, 1, 1, THREADS, 1, 1, 0, j->cuda->stream, arguments, NULL), error);
+}
+
+static hr_status launch_loop(void *context, hr_error *error)
+{
+  job *j = context;
+  void *arguments[] = {&j->steps, &j->sums, &j->took};
+  return launch(j, arguments, error);
+}
+
+static hr_status launch_stream(void *context, hr_error *error)
+{
+  job *j = context;
+  void *arguments[] = {&j->from, &j->steps, &j->to, &j->took};
+  return launch(j, arguments, error);
+}
+
+static int by_size(const void *a, const void *b)
+{
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The clock of the last run, by what its first block counted. */
+static hr_status read_clock(hr_device *device, const job *j, double *clock_hz, hr_error *error)
+{
+  unsigned long long took[2] = {0, 0};
+  HR_TRY(device->backend->read(device, took, (const void *)(uintptr_t)j->took, sizeof took, error));
+  *clock_hz = took[1] > 0 ? (double)took[0] / (double)took[1] * 1e9 : 0;
+  return HR_OK;
+}
+
+/* `steps` are set so that a chunk takes CHUNK_NS; the median of the later half of the chunks counts. */
+static hr_status time_loop(hr_device *device, job *j, double *step_ns, hr_error *error)
+{
+  double times[CHUNKS], time_ns = 0;
+  void *kept = NULL;
+  j->steps = 1024;
+  hr_status status = hr_cuda_time_runs(device, launch_loop, j, 1, &kept, &time_ns, error);
+  if (status == HR_OK && time_ns > 0)
+    j->steps = (long long)fmin(fmax(1024 * CHUNK_NS / time_ns, 1024), 1e9);
+  for (int i = 0; i < CHUNKS && status == HR_OK; i++) {
+    status = hr_watch_ask(j->watch, j->done, j->what, error);
+    if (status == HR_OK)
+      status = hr_cuda_time_runs(device, launch_loop, j, 1, &kept, &times[i], error);
+  }
+  hr_cuda_forget(device, kept);
+  HR_TRY(status);
+  qsort(times + CHUNKS / 2, CHUNKS - CHUNKS / 2, sizeof *times, by_size);
+  *step_ns = times[CHUNKS / 2 + (CHUNKS - CHUNKS / 2) / 2] / (double)j->steps;
+  return HR_OK;
+}
+
+static hr_status measure_loop(hr_device *device, const loop *l, int64_t multiprocessors, job *j, hr_ceiling *ceiling,
+                              hr_error *error)
+{
+  double step_ns = 0;
+  HR_TRY(hr_cuda_function(j->cuda, "ceilings", l->dtype, NULL, l->entry, &j->function, error));
+  j->blocks = (unsigned)(multiprocessors * l->blocks);
+  HR_TRY(time_loop(device, j, &step_ns, error));
+  *ceiling = (hr_ceiling){.kind = l->kind, .dtype = l->dtype, .per_s = l->count * j->blocks / step_ns * 1e9};
+  hr_copy_text(ceiling->instruction, sizeof ceiling->instruction, l->instruction);
+  return read_clock(device, j, &ceiling->clock_hz, error);
+}
+
+static hr_status measure_stream(hr_device *device, const char *entry, hr_ceiling_kind kind, size_t bytes, job *j,
+                                hr_ceiling *ceiling, hr_error *error)
+{
+  double best_ns = INFINITY, time_ns = 0;
+  void *kept = NULL;
+  hr_status status = hr_cuda_function(j->cuda, "ceilings", HR_FP32, NULL, entry, &j->function, error);
+  for (int round = 0; round < STREAM_ROUNDS && status == HR_OK; round++) {
+    status = hr_cuda_time_runs(device, launch_stream, j, 1, &kept, &time_ns, error);
+    best_ns = fmin(best_ns, time_ns);
+  }
+  hr_cuda_forget(device, kept);
+  HR_TRY(status);
+  *ceiling = (hr_ceiling){.kind = kind, .dtype = HR_FP32, .per_s = (double)bytes / best_ns * 1e9};
+  hr_copy_text(ceiling->instruction, sizeof ceiling->instruction, "16 byte accesses");
+  return kind == HR_CEILING_READ ? read_clock(device, j, &ceiling->clock_hz, error) : HR_OK;
+}
+
+static hr_status measure_streams(hr_device *device, int64_t multiprocessors, job *j, hr_ceiling *ceilings,
+                                 size_t *count, hr_error *error)
+{
+  size_t quarter = hr_device_memory_available(device) / 4;
+  size_t bytes = (quarter < STREAM_BYTES ? quarter : STREAM_BYTES) / 16 * 16;
+  hr_buffer *from = NULL, *to = NULL;
+  HR_TRY(hr_buffer_create(device, bytes, &from, error));
+  hr_status status = hr_buffer_create(device, bytes, &to, error);
+  if (status == HR_OK)
+    status = hr_buffer_fill_uniform(from, HR_FP32, 1, error);
+  j->blocks = (unsigned)(multiprocessors * STREAM_BLOCKS);
+  j->steps = (long long)(bytes / 16);
+  if (status == HR_OK) {
+    j->from = (cu_address)(uintptr_t)hr_buffer_data(from);
+    j->to = (cu_address)(uintptr_t)hr_buffer_data(to);
+    status = measure_stream(device, "stream_read", HR_CEILING_READ, bytes, j, &ceilings[*count], error);
+  }
+  j->blocks = (unsigned)((bytes / 16 + THREADS - 1) / THREADS);
+  if (status == HR_OK)
+    status = measure_stream(device, "stream_copy", HR_CEILING_COPY, 2 * bytes, j, &ceilings[*count + 1], error);
+  if (status == HR_OK)
+    *count += 2;
+  hr_buffer_free(from);
+  hr_buffer_free(to);
+  return status;
+}
+
+static hr_status measure_all(hr_device *device, int64_t multiprocessors, job *j, hr_ceiling *ceilings, size_t *count,
+                             hr_error *error)
+{
+  const size_t steps = LOOP_COUNT + 1; /* the streams are one */
+  for (size_t i = 0; i < LOOP_COUNT; i++) {
+    if (taken_over(i, j->cuda->capability))
+      continue;
+    j->done = (double)i / (double)steps;
+    j->what = loops[i].instruction;
+    HR_TRY(hr_watch_ask(j->watch, j->done, j->what, error)); /* before a program is compiled */
+    HR_TRY(measure_loop(device, &loops[i], multiprocessors, j, &ceilings[*count], error));
+    ++*count;
+  }
+  HR_TRY(hr_watch_ask(j->watch, (double)(steps - 1) / (double)steps, "streams", error));
+  return measure_streams(device, multiprocessors, j, ceilings, count, error);
+}
+
+hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
+                                   hr_error *error)
+{
+  const hr_cuda *cuda = device->state;
+  job j = {.cuda = cuda, .watch = watch};
+  hr_hardware hardware;
+  hr_buffer *sums = NULL, *took = NULL;
+  HR_TRY(hr_cuda_detect(device, &hardware, error));
+  size_t threads = (size_t)hardware.multiprocessors * THREADS * BLOCKS_MOST;
+  HR_TRY(hr_buffer_create(device, threads * sizeof(float), &sums, error));
+  hr_status status = hr_buffer_create(device, 2 * sizeof(unsigned long long), &took, error);
+  if (status == HR_OK) {
+    j.sums = (cu_address)(uintptr_t)hr_buffer_data(sums);
+    j.took = (cu_address)(uintptr_t)hr_buffer_data(took);
+    status = measure_all(device, hardware.multiprocessors, &j, ceilings, count, error);
+  }
+  hr_buffer_free(sums);
+  hr_buffer_free(took);
+  return status;
+}

@@ -1,0 +1,128 @@
+/* The part of the CUDA driver's interface that is used: types, constants and entry points as its documentation gives
+ * them, so that building needs no CUDA headers. */
+#ifndef HR_RUNTIME_CUDA_DRIVER_DRIVER_H
+#define HR_RUNTIME_CUDA_DRIVER_DRIVER_H
+
+#include <headroom/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int cu_result;
+typedef int cu_device;
+typedef uint64_t cu_address;
+typedef struct cu_context_st *cu_context;
+typedef struct cu_stream_st *cu_stream;
+typedef struct cu_event_st *cu_event;
+typedef struct cu_graph_st *cu_graph;
+typedef struct cu_graph_exec_st *cu_graph_exec;
+typedef struct cu_module_st *cu_module;
+typedef struct cu_function_st *cu_function;
+
+enum { CU_SUCCESS = 0, CU_ERROR_OUT_OF_MEMORY = 2, CU_ERROR_NO_DEVICE = 100 };
+
+enum {
+  CU_MAX_SHARED_OPTIN = 97, /* CUdevice_attribute */
+  CU_CLOCK_KHZ = 13,
+  CU_MULTIPROCESSORS = 16,
+  CU_MEMORY_CLOCK_KHZ = 36,
+  CU_MEMORY_BUS_BITS = 37,
+  CU_L2_BYTES = 38,
+  CU_CAPABILITY_MAJOR = 75,
+  CU_CAPABILITY_MINOR = 76,
+  CU_SHARED_BYTES = 81
+};
+
+enum {
+  CU_FUNCTION_SHARED_MOST = 8
+}; /* CUfunction_attribute: bytes of dynamic shared memory that a launch may ask for */
+
+enum { /* of cuTensorMapEncodeTiled: CUtensorMapDataType, Swizzle, L2promotion */
+       CU_TENSOR_FP16 = 6,
+       CU_TENSOR_BF16 = 9,
+       CU_SWIZZLE_128 = 3,
+       CU_PROMOTE_256 = 3
+};
+
+typedef struct cu_tensor_map {
+  _Alignas(64) uint64_t opaque[16];
+} cu_tensor_map;
+
+enum {
+  CU_STREAM_NON_BLOCKING = 1,
+  CU_CAPTURE_THREAD_LOCAL = 1,
+  CU_EVENT_RECORD_EXTERNAL = 1 /* in a capture: a node of the graph that records the event */
+};
+
+/* One row an entry point: name, parameters. */
+#define HR_DRIVER_LIST(ROW)                                                                                         \
+  ROW(cuInit, (unsigned flags))                                                                                     \
+  ROW(cuDriverGetVersion, (int *version))                                                                           \
+  ROW(cuGetErrorName, (cu_result result, const char **name))                                                        \
+  ROW(cuGetErrorString, (cu_result result, const char **text))                                                      \
+  ROW(cuDeviceGetCount, (int *count))                                                                               \
+  ROW(cuDeviceGet, (cu_device * device, int ordinal))                                                               \
+  ROW(cuDeviceGetName, (char *name, int size, cu_device device))                                                    \
+  ROW(cuDeviceGetAttribute, (int *value, int attribute, cu_device device))                                          \
+  ROW(cuDeviceTotalMem_v2, (size_t * bytes, cu_device device))                                                      \
+  ROW(cuDeviceGetPCIBusId, (char *id, int size, cu_device device))                                                  \
+  ROW(cuDevicePrimaryCtxRetain, (cu_context * context, cu_device device))                                           \
+  ROW(cuDevicePrimaryCtxRelease_v2, (cu_device device))                                                             \
+  ROW(cuCtxPushCurrent_v2, (cu_context context))                                                                    \
+  ROW(cuCtxPopCurrent_v2, (cu_context * context))                                                                   \
+  ROW(cuMemGetInfo_v2, (size_t * available, size_t * total))                                                        \
+  ROW(cuMemAlloc_v2, (cu_address * address, size_t bytes))                                                          \
+  ROW(cuMemFree_v2, (cu_address address))                                                                           \
+  ROW(cuMemcpyHtoDAsync_v2, (cu_address to, const void *from, size_t bytes, cu_stream stream))                      \
+  ROW(cuMemcpyDtoHAsync_v2, (void *to, cu_address from, size_t bytes, cu_stream stream))                            \
+  ROW(cuMemcpyDtoDAsync_v2, (cu_address to, cu_address from, size_t bytes, cu_stream stream))                       \
+  ROW(cuMemsetD8Async, (cu_address to, unsigned char value, size_t bytes, cu_stream stream))                        \
+  ROW(cuStreamCreate, (cu_stream * stream, unsigned flags))                                                         \
+  ROW(cuStreamDestroy_v2, (cu_stream stream))                                                                       \
+  ROW(cuStreamSynchronize, (cu_stream stream))                                                                      \
+  ROW(cuStreamBeginCapture_v2, (cu_stream stream, int mode))                                                        \
+  ROW(cuStreamEndCapture, (cu_stream stream, cu_graph * graph))                                                     \
+  ROW(cuGraphInstantiateWithFlags, (cu_graph_exec * executable, cu_graph graph, unsigned long long flags))          \
+  ROW(cuGraphLaunch, (cu_graph_exec executable, cu_stream stream))                                                  \
+  ROW(cuGraphDestroy, (cu_graph graph))                                                                             \
+  ROW(cuGraphExecDestroy, (cu_graph_exec executable))                                                               \
+  ROW(cuEventCreate, (cu_event * event, unsigned flags))                                                            \
+  ROW(cuEventDestroy_v2, (cu_event event))                                                                          \
+  ROW(cuEventRecord, (cu_event event, cu_stream stream))                                                            \
+  ROW(cuEventRecordWithFlags, (cu_event event, cu_stream stream, unsigned flags))                                   \
+  ROW(cuEventSynchronize, (cu_event event))                                                                         \
+  ROW(cuEventElapsedTime, (float *ms, cu_event start, cu_event end))                                                \
+  ROW(cuModuleLoadData, (cu_module * module, const void *image))                                                    \
+  ROW(cuModuleUnload, (cu_module module))                                                                           \
+  ROW(cuModuleGetFunction, (cu_function * function, cu_module module, const char *name))                            \
+  ROW(cuFuncSetAttribute, (cu_function function, int attribute, int value))                                         \
+  ROW(cuLaunchKernel,                                                                                               \
+      (cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
+       unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments, void **extra))
+
+/* What drivers have from CUDA 12 on; NULL in older ones. */
+#define HR_DRIVER_NEWER_LIST(ROW)                                                                                  \
+  ROW(cuTensorMapEncodeTiled,                                                                                      \
+      (cu_tensor_map * map, int type, uint32_t rank, void *address, const uint64_t *dims, const uint64_t *strides, \
+       const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
+
+typedef struct hr_driver {
+  void *handle;
+  int version; /* 13000: what CUDA the driver supports, 1000 · major + 10 · minor */
+#define HR_DRIVER_MEMBER(name, parameters) cu_result(*name) parameters;
+  HR_DRIVER_LIST(HR_DRIVER_MEMBER)
+  HR_DRIVER_NEWER_LIST(HR_DRIVER_MEMBER)
+#undef HR_DRIVER_MEMBER
+} hr_driver;
+
+/** Loads the driver and initialises it. HR_ERROR_UNAVAILABLE without a driver or a device; *driver is then closed. */
+hr_status hr_driver_open(hr_driver *driver, hr_error *error);
+void hr_driver_close(hr_driver *driver);
+
+/** Turns the result of the call named `call` into a status with the driver's own words. */
+hr_status hr_driver_check(const hr_driver *driver, cu_result result, const char *call, hr_error *error);
+
+/** Calls an entry point and checks it: HR_CU(driver, cuMemFree_v2, (address), error). */
+#define HR_CU(driver, name, arguments, error) hr_driver_check(driver, (driver)->name arguments, #name, error)
+
+#endif

@@ -1,0 +1,274 @@
+/* Products through cuBLASLt, by the algorithm that its heuristic puts first, which is what frameworks run, or by one of
+ * those that it puts next.
+ *
+ * cuBLASLt counts column-major. A row-major C [m, n] is the column-major Cᵀ [n, m], so that it is asked for
+ * Cᵀ = Bᵀ Aᵀ: its first operand is our B, its second our A, and neither is moved. */
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/device/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WORKSPACE_BYTES ((size_t)32 << 20) /* what cuBLAS's documentation advises for Hopper, and PyTorch gives */
+#define HOPPER_NARROW 128                  /* products of fp8 that are added up before the sum goes to fp32 */
+#define ADDRESS_ALIGNMENT 16               /* that algorithms may count on at most */
+#define CHOICES_MOST 1000                  /* algorithms to ask for; cuBLASLt has some tens for a product */
+#define ALIGNMENT_MOST 256                 /* bytes; more makes no difference to cuBLASLt */
+
+typedef struct product {
+  const hr_cuda *cuda;
+  hr_gemm gemm;
+  lt_description description;
+  lt_layout first, second, added, result;
+  lt_heuristic chosen;
+  hr_summation summation;
+} product;
+
+/* How cuBLASLt calls a format, what sums are in, and the first compute capability that multiplies it. */
+typedef struct format {
+  int type, compute, capability;
+} format;
+
+static const format formats[HR_DTYPE_COUNT] = {
+    [HR_FP32] = {LT_R_32F, LT_COMPUTE_32F, 70},         [HR_TF32] = {LT_R_32F, LT_COMPUTE_32F_FAST_TF32, 80},
+    [HR_FP16] = {LT_R_16F, LT_COMPUTE_32F, 70},         [HR_BF16] = {LT_R_16BF, LT_COMPUTE_32F, 80},
+    [HR_FP8_E4M3] = {LT_R_8F_E4M3, LT_COMPUTE_32F, 89},
+};
+
+static bool multiples_of_16(const hr_gemm *g)
+{
+  const int64_t strides[] = {g->lda, g->ldb, g->ldc, g->stride_a, g->stride_b, g->stride_c};
+  int64_t all = 0;
+  for (size_t i = 0; i < sizeof strides / sizeof *strides; i++)
+    all |= strides[i];
+  return all % 16 == 0;
+}
+
+static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+{
+  const hr_cuda *cuda = device->state;
+  const hr_gemm *g = &problem->gemm;
+  int capability = formats[problem->dtype].capability;
+  const char *reason = NULL;
+  if (cuda->capability < capability)
+    snprintf(why, why_size, "multiplies %s from compute capability %d.%d on, this GPU has %d.%d",
+             hr_dtype_name(problem->dtype), capability / 10, capability % 10, cuda->capability / 10,
+             cuda->capability % 10);
+  else if (g->batch > INT32_MAX)
+    reason = "takes batches of fewer than 2^31";
+  else if (problem->dtype == HR_FP8_E4M3 && cuda->capability < 100 && (g->transpose_a || !g->transpose_b))
+    reason = "multiplies fp8 with A plain and B transposed only";
+  else if (problem->dtype == HR_FP8_E4M3 && (g->m % 16 || g->n % 16 || g->k % 16))
+    reason = "multiplies fp8 in sizes that are multiples of 16 only";
+  else if (problem->dtype == HR_FP8_E4M3 && !multiples_of_16(g))
+    reason = "multiplies fp8 with strides that are multiples of 16 only";
+  else
+    return true;
+  if (reason)
+    snprintf(why, why_size, "%s", reason);
+  return false;
+}
+
+/* A matrix of ours, rows × columns row-major, as a column-major columns × rows. */
+static hr_status make_layout(const hr_cublaslt *lt, int type, const hr_matrix *matrix, int64_t batch, lt_layout *layout,
+                             hr_error *error)
+{
+  HR_TRY(HR_LT(lt, cublasLtMatrixLayoutCreate,
+               (layout, type, (uint64_t)matrix->columns, (uint64_t)matrix->rows, matrix->leading_dimension), error));
+  if (batch == 1)
+    return HR_OK;
+  int32_t count = (int32_t)batch;
+  int64_t stride = matrix->batch_stride;
+  HR_TRY(HR_LT(lt, cublasLtMatrixLayoutSetAttribute, (*layout, LT_LAYOUT_BATCH_COUNT, &count, sizeof count), error));
+  return HR_LT(lt, cublasLtMatrixLayoutSetAttribute, (*layout, LT_LAYOUT_BATCH_STRIDE, &stride, sizeof stride), error);
+}
+
+static hr_status describe_product(product *p, const hr_gemm *g, hr_error *error)
+{
+  const hr_cublaslt *lt = &p->cuda->cublaslt;
+  const format *f = &formats[g->dtype];
+  const hr_matrix a = hr_gemm_a(g), b = hr_gemm_b(g), c = hr_gemm_c(g);
+  int32_t first = g->transpose_b ? LT_OP_T : LT_OP_N, second = g->transpose_a ? LT_OP_T : LT_OP_N;
+  HR_TRY(HR_LT(lt, cublasLtMatmulDescCreate, (&p->description, f->compute, LT_R_32F), error));
+  HR_TRY(
+      HR_LT(lt, cublasLtMatmulDescSetAttribute, (p->description, LT_DESCRIPTION_TRANSA, &first, sizeof first), error));
+  HR_TRY(HR_LT(lt, cublasLtMatmulDescSetAttribute, (p->description, LT_DESCRIPTION_TRANSB, &second, sizeof second),
+               error));
+  HR_TRY(make_layout(lt, f->type, &b, g->batch, &p->first, error));
+  HR_TRY(make_layout(lt, f->type, &a, g->batch, &p->second, error));
+  /* What would be added to an fp8 result has to be of 16 bits; nothing is added. */
+  HR_TRY(make_layout(lt, g->dtype == HR_FP8_E4M3 ? LT_R_16BF : f->type, &c, g->batch, &p->added, error));
+  return make_layout(lt, f->type, &c, g->batch, &p->result, error);
+}
+
+/* cuBLASLt takes operands to begin at multiples of 256 bytes and reads from a layout how its rows are aligned, but not
+ * how its batches are, which matters where they are less so than the rows: heads side by side. */
+static hr_status tell_alignment(const hr_cublaslt *lt, lt_preference preference, const hr_gemm *g, hr_error *error)
+{
+  const hr_matrix operands[] = {hr_gemm_b(g), hr_gemm_a(g), hr_gemm_c(g), hr_gemm_c(g)};
+  const int64_t element = (int64_t)hr_dtype_bytes(g->dtype);
+  for (int i = 0; i < 4 && g->batch > 1; i++) {
+    int64_t stride = operands[i].batch_stride * element, row = operands[i].leading_dimension * element;
+    if (stride == 0 || hr_power_of_two_in(stride, ALIGNMENT_MOST) >= hr_power_of_two_in(row, ALIGNMENT_MOST))
+      continue;
+    uint32_t bytes = (uint32_t)hr_power_of_two_in(stride, ALIGNMENT_MOST);
+    HR_TRY(HR_LT(lt, cublasLtMatmulPreferenceSetAttribute,
+                 (preference, LT_PREFERENCE_ALIGNMENT_A + i, &bytes, sizeof bytes), error));
+  }
+  return HR_OK;
+}
+
+/* Matrix units multiply so many elements at once and cut the sum that they add these to; a tf32 has 4 bytes. Volta and
+ * Turing take 8 bytes, Ampere and Ada 16, Hopper 32 (Fasi et al. 2021, PeerJ Computer Science 7:e330, for the first
+ * three; docs/measuring.md measures Hopper's). */
+static hr_summation summation_of(const product *p, hr_dtype dtype)
+{
+  const hr_cublaslt *lt = &p->cuda->cublaslt;
+  int bytes = p->cuda->capability >= 90 ? 32 : p->cuda->capability >= 80 ? 16 : 8;
+  hr_summation summation = {.parts = hr_cublaslt_parts(lt, &p->chosen)};
+  if (formats[dtype].type != LT_R_32F)
+    summation.rounded_parts = hr_cublaslt_rounded_parts(lt, &p->chosen);
+  if (dtype == HR_FP8_E4M3)
+    summation.narrow = p->cuda->capability == 90 ? HOPPER_NARROW : 0;
+  else if (dtype != HR_FP32)
+    summation.cut_every = bytes / (int64_t)hr_dtype_bytes(dtype);
+  return summation;
+}
+
+/* The `most` algorithms that the heuristic puts first; *found is at least 1. */
+static hr_status find(const product *p, int most, lt_heuristic *algorithms, int *found, hr_error *error)
+{
+  const hr_cublaslt *lt = &p->cuda->cublaslt;
+  const hr_gemm *g = &p->gemm;
+  lt_preference preference = NULL;
+  size_t workspace = WORKSPACE_BYTES;
+  hr_error reason = {.message = "none found"};
+  *found = 0;
+  HR_TRY(HR_LT(lt, cublasLtMatmulPreferenceCreate, (&preference), error));
+  hr_status status = HR_LT(lt, cublasLtMatmulPreferenceSetAttribute,
+                           (preference, LT_PREFERENCE_WORKSPACE_BYTES, &workspace, sizeof workspace), &reason);
+  if (status == HR_OK)
+    status = tell_alignment(lt, preference, g, &reason);
+  if (status == HR_OK)
+    status = HR_LT(
+        lt, cublasLtMatmulAlgoGetHeuristic,
+        (p->cuda->lt, p->description, p->first, p->second, p->added, p->result, preference, most, algorithms, found),
+        &reason);
+  lt->cublasLtMatmulPreferenceDestroy(preference);
+  if (status == HR_OK && *found < 1)
+    status = HR_ERROR_UNSUPPORTED;
+  if (status != HR_OK)
+    return hr_fail(error, status,
+                   "cuBLASLt has no algorithm for this %s product of %" PRId64 " × %" PRId64 " × %" PRId64 " (%s)",
+                   hr_dtype_name(g->dtype), g->m, g->n, g->k, reason.message);
+  return HR_OK;
+}
+
+static void take(product *p, const lt_heuristic *algorithm, size_t *workspace_bytes)
+{
+  p->chosen = *algorithm;
+  p->summation = summation_of(p, p->gemm.dtype);
+  *workspace_bytes = algorithm->workspace_bytes;
+}
+
+static hr_status choose(void *state, int64_t choice, int64_t most, int64_t *found, size_t *workspace_bytes,
+                        hr_error *error)
+{
+  product *p = state;
+  int count = 0;
+  if (most > CHOICES_MOST)
+    return hr_fail(error, HR_ERROR_INVALID, "choices: expected at most %d, found %" PRId64, CHOICES_MOST, most);
+  lt_heuristic *algorithms = calloc((size_t)most, sizeof *algorithms);
+  if (!algorithms)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " algorithms", most);
+  hr_status status = hr_cuda_enter(p->cuda, error);
+  if (status == HR_OK) {
+    status = find(p, (int)most, algorithms, &count, error);
+    hr_cuda_leave(p->cuda);
+  }
+  if (status == HR_OK && choice >= count)
+    status = hr_fail(error, HR_ERROR_NOT_FOUND, "cuBLASLt's heuristic has %d algorithms for this product", count);
+  if (status == HR_OK) {
+    take(p, &algorithms[choice], workspace_bytes);
+    *found = count;
+  }
+  free(algorithms);
+  return status;
+}
+
+static void release(void *state)
+{
+  product *p = state;
+  const hr_cublaslt *lt = &p->cuda->cublaslt;
+  lt_layout layouts[] = {p->first, p->second, p->added, p->result};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    if (layouts[i])
+      lt->cublasLtMatrixLayoutDestroy(layouts[i]);
+  }
+  if (p->description)
+    lt->cublasLtMatmulDescDestroy(p->description);
+}
+
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
+                         hr_error *error)
+{
+  product *p = state;
+  p->cuda = device->state;
+  p->gemm = problem->gemm;
+  lt_heuristic algorithm;
+  int found;
+  HR_TRY(hr_cuda_enter(p->cuda, error));
+  hr_status status = describe_product(p, &problem->gemm, error);
+  if (status == HR_OK)
+    status = find(p, 1, &algorithm, &found, error);
+  hr_cuda_leave(p->cuda);
+  HR_TRY(status);
+  take(p, &algorithm, workspace_bytes);
+  return HR_OK;
+}
+
+static bool aligned(const void *address)
+{
+  return (uintptr_t)address % ADDRESS_ALIGNMENT == 0;
+}
+
+static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
+{
+  const product *p = plan->state;
+  const float one = 1, zero = 0;
+  const void *added = plan->problem.dtype == HR_FP8_E4M3 ? NULL : output;
+  if (!aligned(inputs[0]) || !aligned(inputs[1]) || !aligned(output))
+    return hr_fail(error, HR_ERROR_INVALID, "gemm_cublaslt: an address is no multiple of %d", ADDRESS_ALIGNMENT);
+  HR_TRY(hr_cuda_enter(p->cuda, error));
+  hr_status status =
+      HR_LT(&p->cuda->cublaslt, cublasLtMatmul,
+            (p->cuda->lt, p->description, &one, inputs[1], p->first, inputs[0], p->second, &zero, added, p->added,
+             output, p->result, &p->chosen.algorithm, workspace, plan->workspace_bytes, p->cuda->stream),
+            error);
+  hr_cuda_leave(p->cuda);
+  return status;
+}
+
+static hr_summation summation(const void *state)
+{
+  const product *p = state;
+  return p->summation;
+}
+
+static void describe(const void *state, char *text, size_t size)
+{
+  const product *p = state;
+  hr_cublaslt_describe(&p->cuda->cublaslt, &p->chosen, p->summation.rounded_parts > 0, text, size);
+}
+
+const hr_kernel_functions hr_kernel_gemm_cublaslt = {.state_bytes = sizeof(product),
+                                                     .supports = supports,
+                                                     .prepare = prepare,
+                                                     .run = run,
+                                                     .release = release,
+                                                     .choose = choose,
+                                                     .summation = summation,
+                                                     .describe = describe};

@@ -1,0 +1,82 @@
+#include <headroom/rowwise.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+#include "base/names.h"
+
+static const char *const names[] = {
+#define HR_ROWWISE_NAME(enumerator, name, inputs, sentence) name,
+    HR_ROWWISE_LIST(HR_ROWWISE_NAME)
+#undef HR_ROWWISE_NAME
+};
+
+static const int inputs_of[] = {
+#define HR_ROWWISE_INPUTS(enumerator, name, inputs, sentence) inputs,
+    HR_ROWWISE_LIST(HR_ROWWISE_INPUTS)
+#undef HR_ROWWISE_INPUTS
+};
+
+hr_rowwise hr_rowwise_default(void)
+{
+  return (hr_rowwise){.struct_size = sizeof(hr_rowwise),
+                      .operation = HR_ROWWISE_SOFTMAX,
+                      .rows = 1,
+                      .columns = 1,
+                      .dtype = HR_BF16,
+                      .group = 1};
+}
+
+const char *hr_rowwise_operation_name(hr_rowwise_operation operation)
+{
+  return hr_name_of(names, HR_ROWWISE_COUNT, (int)operation);
+}
+
+int hr_rowwise_inputs(hr_rowwise_operation operation)
+{
+  return (unsigned)operation < HR_ROWWISE_COUNT ? inputs_of[operation] : 0;
+}
+
+/* Elements of all inputs and the result: tensors of the rows' size, rows of weights, a table. */
+static hr_checked64 elements(const hr_rowwise *r)
+{
+  hr_checked64 tensor = hr_times(hr_checked(r->rows), r->columns), row = hr_checked(r->columns);
+  hr_checked64 sum = hr_plus(tensor, tensor); /* x and y */
+  switch (r->operation) {
+  case HR_ROWWISE_LAYER_NORM: return hr_plus(sum, hr_times(row, 2));
+  case HR_ROWWISE_RMS_NORM: return hr_plus(sum, row);
+  case HR_ROWWISE_ROTARY: return hr_plus(sum, hr_times(row, r->period));
+  case HR_ROWWISE_SWIGLU:
+  case HR_ROWWISE_RESIDUAL: return hr_plus(sum, tensor);
+  case HR_ROWWISE_SOFTMAX:
+  case HR_ROWWISE_GELU:
+  case HR_ROWWISE_COUNT: break;
+  }
+  return sum;
+}
+
+hr_status hr_rowwise_bytes(const hr_rowwise *rows, int64_t *bytes)
+{
+  HR_NEED(NULL, rows, bytes);
+  return hr_checked_take(hr_times(elements(rows), (int64_t)hr_dtype_bytes(rows->dtype)), bytes);
+}
+
+hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error)
+{
+  HR_NEED(error, rows);
+  HR_TRY(hr_check_struct_size("hr_rowwise", rows->struct_size, sizeof(hr_rowwise), error));
+  int64_t bytes;
+  if ((unsigned)rows->operation >= HR_ROWWISE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "operation: %d is no operation on rows", (int)rows->operation);
+  if (hr_dtype_bytes(rows->dtype) == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)rows->dtype);
+  if (rows->rows < 1 || rows->columns < 1)
+    return hr_fail(error, HR_ERROR_INVALID, "rows, columns: expected at least 1");
+  if (rows->period < 0 || (rows->operation == HR_ROWWISE_ROTARY && (rows->period < 1 || rows->group < 1)))
+    return hr_fail(error, HR_ERROR_INVALID, "period, group: expected at least 1");
+  if (rows->operation == HR_ROWWISE_ROTARY && rows->columns % 2 != 0)
+    return hr_fail(error, HR_ERROR_INVALID, "columns: rotary turns pairs, and needs an even number of them");
+  if (hr_rowwise_bytes(rows, &bytes) != HR_OK ||
+      bytes > INT64_MAX / 8) /* the host keeps 8 bytes an element now and then */
+    return hr_fail(error, HR_ERROR_OVERFLOW, "rows × columns: the bytes do not fit 63 bits");
+  return HR_OK;
+}

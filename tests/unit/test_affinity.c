@@ -1,0 +1,223 @@
+/* Where the CPU's threads and memory lie: on machines that hwloc makes up, and on this one. */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "test.h"
+
+#include "runtime/cpu/ceilings/rounds.h"
+#include "runtime/cpu/cpu.h"
+#include "runtime/device/plan.h"
+
+#include <headroom/headroom.h>
+
+#include <dirent.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TWO_SOCKETS "package:2 numanode:1 core:2 pu:2" /* processors 0 1 | 2 3 || 4 5 | 6 7 */
+#define THREADS_MOST 8
+
+static hr_placement placement_on(const char *machine, int threads, hr_topology *topology)
+{
+  hr_error error;
+  hr_placement placement;
+  setenv("HWLOC_SYNTHETIC", machine, 1);
+  assert_ok(hr_topology_read(topology, &error), error);
+  unsetenv("HWLOC_SYNTHETIC");
+  assert_ok(hr_placement_make(topology, threads, &placement, &error), error);
+  return placement;
+}
+
+static void expect_places(const char *machine, int threads, const char *const *processors)
+{
+  hr_topology topology;
+  hr_placement placement = placement_on(machine, threads, &topology);
+  for (int i = 0; i < threads; i++) {
+    char text[64];
+    hwloc_bitmap_list_snprintf(text, sizeof text, placement.places[i]);
+    assert_string_equal(text, processors[i]);
+  }
+  hr_placement_free(&placement);
+  hr_topology_free(&topology);
+}
+
+static void a_thread_has_a_core_and_second_processors_come_last(void **state)
+{
+  (void)state;
+  expect_places(TWO_SOCKETS, 1, (const char *const[]){"0-1"});
+  expect_places(TWO_SOCKETS, 4, (const char *const[]){"0-1", "2-3", "4-5", "6-7"});
+  expect_places(TWO_SOCKETS, 6, (const char *const[]){"0", "2", "4", "6", "1", "3"});
+  expect_places(TWO_SOCKETS, 8, (const char *const[]){"0", "2", "4", "6", "1", "3", "5", "7"});
+  expect_places("core:3 pu:1", 3, (const char *const[]){"0", "1", "2"});
+}
+
+static void expect_text(const char *machine, int threads, const char *expected)
+{
+  hr_topology topology;
+  hr_placement placement = placement_on(machine, threads, &topology);
+  char text[192];
+  hr_placement_describe(&placement, text, sizeof text);
+  assert_string_equal(text, expected);
+  hr_placement_free(&placement);
+  hr_topology_free(&topology);
+}
+
+static void nodes_are_counted_and_what_is_not_bound_has_a_reason(void **state)
+{
+  (void)state;
+  expect_text(TWO_SOCKETS, 4,
+              "threads not bound: the topology is not this machine's; 2 NUMA nodes, pages in turn on each");
+  expect_text(TWO_SOCKETS, 3, "threads not bound: 3 of 4 cores are used; 2 NUMA nodes, pages in turn on each");
+  expect_text("core:2 pu:1", 1, "threads not bound: 1 of 2 cores are used; 1 NUMA node");
+}
+
+static void the_user_has_the_first_word(void **state)
+{
+  (void)state;
+  setenv("OMP_PROC_BIND", "false", 1);
+  hr_device *device = NULL;
+  hr_hardware hardware;
+  hr_error error;
+  assert_ok(hr_device_open("cpu", 0, &device, &error), error);
+  unsetenv("OMP_PROC_BIND");
+  assert_ok(hr_device_detect(device, &hardware, &error), error);
+  assert_true(hardware.numa_nodes >= 1);
+  assert_non_null(strstr(hardware.placement, "threads not bound: OMP_PROC_BIND is set; "));
+  hr_device_close(device);
+}
+
+/* Threads of this process whose binding is not `whole`. */
+static int bound_threads(const cpu_set_t *whole)
+{
+  int bound = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  assert_non_null(tasks);
+  for (struct dirent *entry; (entry = readdir(tasks));) {
+    cpu_set_t set;
+    if (entry->d_name[0] != '.' && sched_getaffinity(atoi(entry->d_name), sizeof set, &set) == 0)
+      bound += !CPU_EQUAL(&set, whole);
+  }
+  closedir(tasks);
+  return bound;
+}
+
+static void run_product(hr_device *device)
+{
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = gemm.n = gemm.k = 256;
+  gemm.dtype = HR_FP32;
+  hr_plan *plan = NULL;
+  hr_buffer *buffers[3] = {NULL};
+  hr_error error;
+  assert_ok(hr_plan_gemm(device, &gemm, NULL, &plan, &error), error);
+  for (int i = 0; i < 3; i++) {
+    assert_ok(hr_buffer_create(device, 256 * 256 * 4, &buffers[i], &error), error);
+    assert_ok(hr_buffer_fill_uniform(buffers[i], HR_FP32, (uint64_t)i + 1, &error), error);
+  }
+  hr_buffer *workspace = NULL;
+  if (hr_plan_workspace_bytes(plan) > 0)
+    assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
+  assert_ok(hr_plan_run_gemm(plan, hr_buffer_data(buffers[0]), hr_buffer_data(buffers[1]), hr_buffer_data(buffers[2]),
+                             workspace ? hr_buffer_data(workspace) : NULL, &error),
+            error);
+  hr_buffer_free(workspace);
+  for (int i = 0; i < 3; i++)
+    hr_buffer_free(buffers[i]);
+  hr_plan_free(plan);
+}
+
+static void threads_have_a_core_each_and_the_caller_keeps_its_binding(void **state)
+{
+  (void)state;
+  cpu_set_t before, after;
+  assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+  hr_device *device = NULL;
+  hr_error error;
+  assert_ok(hr_device_open("cpu", 0, &device, &error), error);
+  const hr_cpu *cpu = device->state;
+  if (!hr_placement_bound(&cpu->placement) || device->threads < 2) {
+    hr_device_close(device);
+    skip();
+  }
+  hr_team *team = NULL;
+  assert_ok(hr_cpu_team(device, &team, &error), error);
+  int own = device->threads - 1;
+  for (int looks = 0; bound_threads(&before) < own && looks < 10000; looks++)
+    sched_yield(); /* until the members have begun */
+  assert_int_equal(bound_threads(&before), own);
+  if (cpu->onednn) {
+    run_product(device);
+    assert_int_equal(bound_threads(&before), 2 * own); /* OpenMP's as well */
+  }
+  assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+  assert_true(CPU_EQUAL(&before, &after));
+  hr_device_close(device);
+  assert_int_equal(bound_threads(&before), 0);
+}
+
+static void a_caller_that_may_not_run_there_is_not_moved(void **state)
+{
+  (void)state;
+  cpu_set_t before, last, after;
+  assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+  hr_device *device = NULL;
+  hr_error error;
+  assert_ok(hr_device_open("cpu", 0, &device, &error), error);
+  const hr_cpu *cpu = device->state;
+  if (!hr_placement_bound(&cpu->placement) || device->threads < 2) {
+    hr_device_close(device);
+    skip();
+  }
+  int other = hwloc_bitmap_first(cpu->placement.places[1]);
+  CPU_ZERO(&last);
+  CPU_SET((size_t)other, &last);
+  assert_int_equal(sched_setaffinity(0, sizeof last, &last), 0);
+  hr_placement_lead(&cpu->placement);
+  assert_int_equal(sched_getcpu(), other);
+  assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
+  assert_true(CPU_EQUAL(&last, &after));
+  assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+  hr_device_close(device);
+}
+
+/* Each thread, once it is bound, notes the one processor that it sees. */
+static void note_processor(void *context, int index, int round)
+{
+  int *processors = context;
+  (void)round;
+  processors[index] = sched_getcpu();
+}
+
+static void rounds_have_their_places(void **state)
+{
+  (void)state;
+  hr_device *device = NULL;
+  hr_error error;
+  assert_ok(hr_device_open("cpu", 0, &device, &error), error);
+  const hr_cpu *cpu = device->state;
+  if (!hr_placement_bound(&cpu->placement) || device->threads > THREADS_MOST) {
+    hr_device_close(device);
+    skip();
+  }
+  int processors[THREADS_MOST];
+  double round_ns[2];
+  assert_ok(hr_rounds_run(device->threads, &cpu->placement, note_processor, processors, 2, round_ns, &error), error);
+  for (int i = 1; i < device->threads; i++)
+    assert_true(hwloc_bitmap_isset(cpu->placement.places[i], (unsigned)processors[i]));
+  hr_device_close(device);
+}
+
+int main(void)
+{
+  const char *const users_words[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
+  for (size_t i = 0; i < sizeof users_words / sizeof *users_words; i++)
+    unsetenv(users_words[i]);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_thread_has_a_core_and_second_processors_come_last),
+      cmocka_unit_test(nodes_are_counted_and_what_is_not_bound_has_a_reason),
+      cmocka_unit_test(the_user_has_the_first_word),
+      cmocka_unit_test(threads_have_a_core_each_and_the_caller_keeps_its_binding),
+      cmocka_unit_test(a_caller_that_may_not_run_there_is_not_moved),
+      cmocka_unit_test(rounds_have_their_places),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

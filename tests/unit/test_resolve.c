@@ -1,0 +1,155 @@
+#include "test.h"
+
+#include "base/suggest.h"
+
+#include <headroom/resolve.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void one_wrong_letter_is_a_distance_of_one(void **state)
+{
+  (void)state;
+  assert_int_equal(hr_edit_distance("llama", "llama"), 0);
+  assert_int_equal(hr_edit_distance("lama", "llama"), 1);  /* inserted */
+  assert_int_equal(hr_edit_distance("llame", "llama"), 1); /* replaced */
+  assert_int_equal(hr_edit_distance("lalma", "llama"), 1); /* swapped */
+  assert_int_equal(hr_edit_distance("LLAMA", "llama"), 0);
+  assert_int_equal(hr_edit_distance("", "llama"), 5);
+  assert_int_equal(hr_edit_distance("gpt2", "opt"), 2); /* g → o, without 2 */
+}
+
+static void very_long_names_are_compared_by_their_beginning(void **state)
+{
+  (void)state;
+  char name[5000];
+  memset(name, 'x', sizeof name - 1);
+  name[sizeof name - 1] = '\0';
+  assert_int_equal(hr_edit_distance(name, "x"), 63);
+}
+
+static void suggestions_come_nearest_first_and_at_most_three(void **state)
+{
+  static const char *const names[] = {"h100-pcie", "h100-sxm", "h200", "l40s", "h20", "b200"};
+  (void)state;
+  char text[160];
+  hr_suggest_names("h201", names, 6, text, sizeof text);
+  assert_string_equal(text, "; did you mean h200, h20 or b200?");
+  hr_suggest_names("h100", names, 6, text, sizeof text);
+  assert_non_null(strstr(text, "h100-pcie"));
+  hr_suggest_names("toaster", names, 6, text, sizeof text);
+  assert_string_equal(text, "");
+}
+
+typedef struct folder {
+  char path[64];
+  char file[96];
+} folder;
+
+static int make_folder(void **state)
+{
+  static folder made;
+  strcpy(made.path, "/tmp/headroom-load-XXXXXX");
+  assert_non_null(mkdtemp(made.path));
+  snprintf(made.file, sizeof made.file, "%s/config.json", made.path);
+  *state = &made;
+  return 0;
+}
+
+static int remove_folder(void **state)
+{
+  folder *made = *state;
+  unlink(made->file);
+  return rmdir(made->path);
+}
+
+static void write_file(const folder *made, const char *text, size_t length)
+{
+  FILE *file = fopen(made->file, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(text, 1, length, file), length);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void a_directory_stands_for_its_configuration_and_names_the_model(void **state)
+{
+  static const char text[] = "{\"h\":64,\"a\":4,\"L\":2,\"v\":100}";
+  folder *made = *state;
+  hr_model model;
+  hr_error error = {.status = HR_OK};
+  write_file(made, text, sizeof text - 1);
+  assert_ok(hr_resolve_model(made->path, NULL, NULL, &model, &error), error);
+  assert_int_equal(model.hidden, 64);
+  assert_string_equal(model.name, strrchr(made->path, '/') + 1);
+  assert_ok(hr_resolve_model(made->file, NULL, NULL, &model, &error), error);
+  assert_string_equal(model.name, strrchr(made->path, '/') + 1);
+}
+
+static void a_file_beyond_the_limit_is_refused_without_reading_it(void **state)
+{
+  folder *made = *state;
+  hr_model model;
+  hr_error error = {.status = HR_OK};
+  write_file(made, "{", 1);
+  assert_int_equal(truncate(made->file, (off_t)1 << 40), 0); /* 1 TiB of nothing */
+  assert_int_equal(hr_resolve_model(made->path, NULL, NULL, &model, &error), HR_ERROR_UNREADABLE);
+  assert_non_null(strstr(error.message, "more than 16 MiB"));
+}
+
+static void bytes_after_a_nul_are_not_lost(void **state)
+{
+  static const char text[] = "{\"h\":64,\"a\":4,\"L\":2,\"v\":100}\0 junk";
+  folder *made = *state;
+  hr_model model;
+  hr_error error = {.status = HR_OK};
+  write_file(made, text, sizeof text - 1);
+  assert_int_equal(hr_resolve_model(made->path, NULL, NULL, &model, &error), HR_ERROR_UNREADABLE);
+}
+
+static void names_that_cannot_be_are_errors(void **state)
+{
+  (void)state;
+  hr_model model;
+  hr_hardware hardware;
+  hr_error error = {.status = HR_OK};
+  char path[8192];
+  memset(path, 'a', sizeof path - 1);
+  path[sizeof path - 1] = '\0';
+  assert_int_equal(hr_resolve_model("", NULL, NULL, &model, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_resolve_model(path, NULL, NULL, &model, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_resolve_hardware(path, &hardware, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_resolve_hardware("", &hardware, &error), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_resolve_hardware("./missing.json", &hardware, &error), HR_ERROR_UNREADABLE);
+}
+
+static void case_of_a_built_in_name_does_not_matter(void **state)
+{
+  (void)state;
+  hr_model model;
+  hr_hardware hardware;
+  hr_error error = {.status = HR_OK};
+  assert_ok(hr_resolve_model("GPT2", NULL, NULL, &model, &error), error);
+  assert_string_equal(model.name, "gpt2");
+  assert_ok(hr_resolve_hardware("H200", &hardware, &error), error);
+  assert_string_equal(hardware.name, "h200");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_wrong_letter_is_a_distance_of_one),
+      cmocka_unit_test(very_long_names_are_compared_by_their_beginning),
+      cmocka_unit_test(suggestions_come_nearest_first_and_at_most_three),
+      cmocka_unit_test_setup_teardown(a_directory_stands_for_its_configuration_and_names_the_model, make_folder,
+                                      remove_folder),
+      cmocka_unit_test_setup_teardown(a_file_beyond_the_limit_is_refused_without_reading_it, make_folder,
+                                      remove_folder),
+      cmocka_unit_test_setup_teardown(bytes_after_a_nul_are_not_lost, make_folder, remove_folder),
+      cmocka_unit_test(names_that_cannot_be_are_errors),
+      cmocka_unit_test(case_of_a_built_in_name_does_not_matter),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
