@@ -1,7 +1,7 @@
 /* A configuration and a workload (input.h) through advice and a short search on one device. */
 #include "fuzz.h"
 #include "input.h"
-#include "promises.h"
+#include "properties.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,6 +1,6 @@
 /* Any bytes as a model's configuration: an error in words, or a model that can exist. */
 #include "fuzz.h"
-#include "promises.h"
+#include "properties.h"
 
 #include "expect.h"
 

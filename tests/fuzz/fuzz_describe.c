@@ -1,7 +1,7 @@
 /* A configuration and a workload (input.h) through description and prediction. */
 #include "fuzz.h"
 #include "input.h"
-#include "promises.h"
+#include "properties.h"
 
 static void describe(const hr_model *model, const hr_workload *workload)
 {

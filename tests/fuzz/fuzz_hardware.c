@@ -1,6 +1,6 @@
 /* Any bytes as a device file: an error in words, or a device that models can be predicted on. */
 #include "fuzz.h"
-#include "promises.h"
+#include "properties.h"
 
 #include "expect.h"
 

@@ -1,7 +1,7 @@
 /* Any bytes as kept measurements to import: an error in words and nothing kept, or rows that come back the same from an
  * export. */
 #include "fuzz.h"
-#include "promises.h"
+#include "properties.h"
 
 #include "expect.h"
 

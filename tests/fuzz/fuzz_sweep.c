@@ -1,6 +1,6 @@
 /* Any bytes as a sweep file: an error in words, or points that can be predicted and an order of them. */
 #include "fuzz.h"
-#include "promises.h"
+#include "properties.h"
 
 #include "expect.h"
 

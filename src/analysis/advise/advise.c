@@ -142,9 +142,9 @@ static void combine(hr_advice_context *context)
     return;
   hr_operator_set changed = changed_products(&advice->step, &context->after);
   context->rule = &row;
-  hr_finding *finding = hr_answer_change(context, &best, changed, 0, current, suggested,
-                                         "%d changes together take the step from %s to %s", taken,
-                                         hr_say_time(advice->step.time_ns).text, hr_say_time(best.time_ns).text);
+  hr_finding *finding = hr_add_suggestion(context, &best, changed, 0, current, suggested,
+                                          "%d changes together take the step from %s to %s", taken,
+                                          hr_format_time(advice->step.time_ns).text, hr_format_time(best.time_ns).text);
   if (!finding)
     return;
   advice->combined = *finding;
@@ -164,7 +164,7 @@ static hr_status apply_rules(hr_advice_context *context, hr_error *error)
     size_t before = advice->finding_count;
     rows[i].apply(context);
     if (advice->finding_count == before)
-      hr_answer_satisfied(context, 0, "", "no shape near this one can be predicted");
+      hr_add_satisfied(context, 0, "", "no shape near this one can be predicted");
   }
   sort_findings(advice);
   combine(context);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int64_t hr_tokens(const hr_workload *workload)
+int64_t hr_tokens_per_step(const hr_workload *workload)
 {
   return workload->phase == HR_PHASE_DECODE ? workload->batch : workload->batch * workload->sequence;
 }
@@ -25,7 +25,7 @@ bool hr_heads_split(const hr_model *model, int64_t tensor_parallel)
          splits(model->v_heads, tensor_parallel);
 }
 
-int64_t hr_usable_memory(const hr_hardware *hardware)
+int64_t hr_usable_memory_bytes(const hr_hardware *hardware)
 {
   return hardware->memory_bytes / 10 * 9;
 }
@@ -33,7 +33,7 @@ int64_t hr_usable_memory(const hr_hardware *hardware)
 /* Device time that one token costs: all t devices of the group work for the step's time; stages are in its sum. */
 static double cost_per_token(double time_ns, const hr_workload *workload)
 {
-  return time_ns * (double)workload->tensor_parallel / (double)hr_tokens(workload);
+  return time_ns * (double)workload->tensor_parallel / (double)hr_tokens_per_step(workload);
 }
 
 bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_workload *workload, hr_trial *trial)
@@ -55,14 +55,14 @@ bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_wor
   return true;
 }
 
-void hr_try_better(hr_advice_context *context, const hr_model *model, const hr_workload *workload, hr_trial *best)
+void hr_keep_better(hr_advice_context *context, const hr_model *model, const hr_workload *workload, hr_trial *best)
 {
   hr_trial trial;
   if (hr_evaluate(context, model, workload, &trial) && (best->time_ns == 0 || trial.net_gain > best->net_gain + 1e-4))
     *best = trial;
 }
 
-bool hr_worth_it(const hr_trial *trial)
+bool hr_is_worthwhile(const hr_trial *trial)
 {
   return trial->time_ns > 0 && trial->gain >= HR_GAIN_LEAST && trial->net_gain >= HR_GAIN_LEAST;
 }
@@ -85,7 +85,7 @@ double hr_time_of(const hr_step *step, const hr_model *model, int64_t pipeline_s
   return time_ns;
 }
 
-hr_operator_set hr_present(const hr_step *step, hr_operator_set operators)
+hr_operator_set hr_operators_present(const hr_step *step, hr_operator_set operators)
 {
   hr_operator_set present = 0;
   for (size_t i = 0; i < step->operators.count; i++)
@@ -104,20 +104,20 @@ static hr_operator_set products_with_weights(const hr_step *step, bool in_layers
   return set;
 }
 
-hr_operator_set hr_weight_products(const hr_step *step)
+hr_operator_set hr_weight_gemms(const hr_step *step)
 {
   return products_with_weights(step, false);
 }
 
-hr_operator_set hr_layer_products(const hr_step *step)
+hr_operator_set hr_layer_gemms(const hr_step *step)
 {
   return products_with_weights(step, true);
 }
 
-hr_operator_set hr_attention_products(const hr_step *step)
+hr_operator_set hr_attention_matmuls(const hr_step *step)
 {
-  return hr_present(step, HR_OPERATOR_BIT(HR_OP_ATTENTION_SCORE) | HR_OPERATOR_BIT(HR_OP_ATTENTION_OVER_VALUE) |
-                              HR_OPERATOR_BIT(HR_OP_ATTENTION));
+  return hr_operators_present(step, HR_OPERATOR_BIT(HR_OP_ATTENTION_SCORE) |
+                                        HR_OPERATOR_BIT(HR_OP_ATTENTION_OVER_VALUE) | HR_OPERATOR_BIT(HR_OP_ATTENTION));
 }
 
 /* The least alignment in bytes from which plain (batched: `batched`) products reach nine tenths of full speed. */
@@ -132,13 +132,13 @@ static int64_t near_full_speed_bytes(const hr_hardware *hardware, bool batched)
   return 1;
 }
 
-hr_text192 hr_say_why_void(const hr_hardware *hardware, int64_t size, hr_dtype dtype, bool batched)
+hr_text192 hr_explain_no_loss(const hr_hardware *hardware, int64_t size, hr_dtype dtype, bool batched)
 {
   int64_t fast = near_full_speed_bytes(hardware, batched);
   if (hr_power_of_two_in(size, 128) * (int64_t)hr_dtype_bytes(dtype) < fast)
-    return hr_say("it hardly counts in this step");
-  hr_text192 from = fast > 1 ? hr_say("from %" PRId64 " bytes on", fast) : hr_say("at any alignment");
-  return hr_say("%s products reach 90%% of full speed %s here", batched ? "batched" : "plain", from.text);
+    return hr_format_text("it hardly counts in this step");
+  hr_text192 from = fast > 1 ? hr_format_text("from %" PRId64 " bytes on", fast) : hr_format_text("at any alignment");
+  return hr_format_text("%s products reach 90%% of full speed %s here", batched ? "batched" : "plain", from.text);
 }
 
 static void append_operator(char *text, size_t size, hr_operator_id id)
@@ -176,8 +176,8 @@ static hr_finding *add_finding(hr_advice_context *context, hr_operator_set main,
                           .main_operators = main,
                           .measured_gain = NAN,
                           .measured_operator_gain = NAN};
-  name_operators(finding->operators, sizeof finding->operators, hr_present(&advice->step, main),
-                 hr_present(&advice->step, others));
+  name_operators(finding->operators, sizeof finding->operators, hr_operators_present(&advice->step, main),
+                 hr_operators_present(&advice->step, others));
   hr_copy_text(finding->current, sizeof finding->current, current);
   hr_copy_text(finding->suggested, sizeof finding->suggested, suggested);
   char sentence[1024];
@@ -186,8 +186,7 @@ static hr_finding *add_finding(hr_advice_context *context, hr_operator_set main,
   return finding;
 }
 
-void hr_answer_satisfied(hr_advice_context *context, hr_operator_set operators, const char *current, const char *why,
-                         ...)
+void hr_add_satisfied(hr_advice_context *context, hr_operator_set operators, const char *current, const char *why, ...)
 {
   va_list arguments;
   va_start(arguments, why);
@@ -195,7 +194,8 @@ void hr_answer_satisfied(hr_advice_context *context, hr_operator_set operators, 
   va_end(arguments);
 }
 
-void hr_answer_void(hr_advice_context *context, hr_operator_set operators, const char *current, const char *why, ...)
+void hr_add_not_applicable(hr_advice_context *context, hr_operator_set operators, const char *current, const char *why,
+                           ...)
 {
   va_list arguments;
   va_start(arguments, why);
@@ -239,8 +239,8 @@ static void take_trial(hr_advice_context *context, hr_finding *finding, const hr
   finding->severity = severity_of(trial);
 }
 
-hr_finding *hr_answer_change(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
-                             hr_operator_set others, const char *current, const char *suggested, const char *why, ...)
+hr_finding *hr_add_suggestion(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
+                              hr_operator_set others, const char *current, const char *suggested, const char *why, ...)
 {
   va_list arguments;
   va_start(arguments, why);
@@ -251,8 +251,8 @@ hr_finding *hr_answer_change(hr_advice_context *context, const hr_trial *trial, 
   return finding;
 }
 
-hr_finding *hr_answer_impossible(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
-                                 const char *current, const char *suggested, const char *why, ...)
+hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
+                              const char *current, const char *suggested, const char *why, ...)
 {
   va_list arguments;
   va_start(arguments, why);

@@ -7,28 +7,28 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-hr_text32 hr_say_time(double time_ns)
+hr_text32 hr_format_time(double time_ns)
 {
   hr_text32 said;
   hr_write_time(said.text, sizeof said.text, time_ns);
   return said;
 }
 
-hr_text32 hr_say_bytes(double bytes)
+hr_text32 hr_format_bytes(double bytes)
 {
   hr_text32 said;
   hr_write_bytes(said.text, sizeof said.text, bytes);
   return said;
 }
 
-hr_text32 hr_say_gain(double gain)
+hr_text32 hr_format_gain(double gain)
 {
   hr_text32 said;
   hr_write_gain(said.text, sizeof said.text, gain);
   return said;
 }
 
-hr_text32 hr_say_rate(const hr_step *step, hr_operator_set operators)
+hr_text32 hr_format_rate(const hr_step *step, hr_operator_set operators)
 {
   hr_text32 said;
   double flops = 0, time_ns = 0;
@@ -43,7 +43,7 @@ hr_text32 hr_say_rate(const hr_step *step, hr_operator_set operators)
   return said;
 }
 
-hr_text32 hr_say_divisor(int64_t size)
+hr_text32 hr_format_divisibility(int64_t size)
 {
   hr_text32 said;
   int64_t power = hr_power_of_two_in(size, 64);
@@ -54,7 +54,7 @@ hr_text32 hr_say_divisor(int64_t size)
   return said;
 }
 
-hr_text192 hr_say(const char *format, ...)
+hr_text192 hr_format_text(const char *format, ...)
 {
   hr_text192 said;
   va_list arguments;
@@ -64,13 +64,13 @@ hr_text192 hr_say(const char *format, ...)
   return said;
 }
 
-hr_text192 hr_say_heads(const hr_model *model)
+hr_text192 hr_format_heads(const hr_model *model)
 {
   int64_t k = model->k_heads, v = model->v_heads;
-  hr_text192 heads = hr_say("%" PRId64 " heads of %" PRId64, model->q_heads, model->qk_dim);
+  hr_text192 heads = hr_format_text("%" PRId64 " heads of %" PRId64, model->q_heads, model->qk_dim);
   if (k != v)
-    return hr_say("%s, %" PRId64 " K and %" PRId64 " V heads", heads.text, k, v);
+    return hr_format_text("%s, %" PRId64 " K and %" PRId64 " V heads", heads.text, k, v);
   if (k != model->q_heads)
-    return hr_say("%s, %" PRId64 " KV head%s", heads.text, k, k == 1 ? "" : "s");
+    return hr_format_text("%s, %" PRId64 " KV head%s", heads.text, k, k == 1 ? "" : "s");
   return heads;
 }

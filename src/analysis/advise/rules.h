@@ -1,6 +1,6 @@
 /* The functions of the rows of advise_rules.inc. */
-#ifndef HR_ADVISE_RULES_H
-#define HR_ADVISE_RULES_H
+#ifndef HR_ANALYSIS_ADVISE_RULES_H
+#define HR_ANALYSIS_ADVISE_RULES_H
 
 #include "analysis/advise/context.h"
 

@@ -6,34 +6,35 @@
 void hr_rule_fused_attention(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
-  const hr_operator_set parts = hr_attention_products(&advice->step) | HR_OPERATOR_BIT(HR_OP_SOFTMAX);
+  const hr_operator_set parts = hr_attention_matmuls(&advice->step) | HR_OPERATOR_BIT(HR_OP_SOFTMAX);
   const hr_operator_set fused = HR_OPERATOR_BIT(HR_OP_ATTENTION);
   int64_t stages = advice->workload.pipeline_stages;
   double before_ns = hr_time_of(&advice->step, &advice->model, stages, parts | fused);
   double share = 100 * before_ns / advice->step.time_ns;
   if (advice->workload.attention == HR_ATTENTION_FUSED) {
-    hr_answer_satisfied(context, fused, "fused attention", "attention is fused and takes %.1f%% of the step", share);
+    hr_add_satisfied(context, fused, "fused attention", "attention is fused and takes %.1f%% of the step", share);
     return;
   }
   hr_workload workload = advice->workload;
   hr_trial trial;
   workload.attention = HR_ATTENTION_FUSED;
   if (!hr_evaluate(context, NULL, &workload, &trial)) {
-    hr_answer_satisfied(context, parts, "unfused attention", "a fused kernel cannot be predicted on %s",
-                        advice->hardware.name);
+    hr_add_satisfied(context, parts, "unfused attention", "a fused kernel cannot be predicted on %s",
+                     advice->hardware.name);
     return;
   }
-  hr_text32 after = hr_say_time(hr_time_of(&context->after, &advice->model, stages, parts | fused));
-  if (!hr_worth_it(&trial)) {
-    hr_answer_void(context, parts, "unfused attention",
-                   "score, softmax and over-value take %s one by one and %s in one kernel: %s of the step",
-                   hr_say_time(before_ns).text, after.text, hr_say_gain(trial.gain).text);
+  hr_text32 after = hr_format_time(hr_time_of(&context->after, &advice->model, stages, parts | fused));
+  if (!hr_is_worthwhile(&trial)) {
+    hr_add_not_applicable(context, parts, "unfused attention",
+                          "score, softmax and over-value take %s one by one and %s in one kernel: %s of the step",
+                          hr_format_time(before_ns).text, after.text, hr_format_gain(trial.gain).text);
     return;
   }
-  hr_answer_change(context, &trial, parts | fused, 0, "unfused attention", "fused attention",
-                   "score, softmax and over-value move the scores through memory and take %s (%.0f%% of the step); one "
-                   "fused kernel takes %s",
-                   hr_say_time(before_ns).text, share, after.text);
+  hr_add_suggestion(
+      context, &trial, parts | fused, 0, "unfused attention", "fused attention",
+      "score, softmax and over-value move the scores through memory and take %s (%.0f%% of the step); one "
+      "fused kernel takes %s",
+      hr_format_time(before_ns).text, share, after.text);
 }
 
 /* One norm and one all-reduce then serve both halves of the layer (PaLM, GPT-J). */
@@ -44,12 +45,12 @@ void hr_rule_parallel_layers(hr_advice_context *context)
                                HR_OPERATOR_BIT(HR_OP_ATTENTION_RESIDUAL) | HR_OPERATOR_BIT(HR_OP_MLP_RESIDUAL) |
                                HR_OPERATOR_BIT(HR_OP_ATTENTION_ALL_REDUCE) | HR_OPERATOR_BIT(HR_OP_MLP_ALL_REDUCE);
   if (advice->model.parallel_block) {
-    hr_answer_satisfied(context, norm, "parallel layers", "attention and MLP already read the same input");
+    hr_add_satisfied(context, norm, "parallel layers", "attention and MLP already read the same input");
     return;
   }
   if (advice->model.layer_norms != 2) {
-    hr_answer_satisfied(context, norm, "sequential layers", "a layer with %" PRId64 " norms has no known parallel form",
-                        advice->model.layer_norms);
+    hr_add_satisfied(context, norm, "sequential layers", "a layer with %" PRId64 " norms has no known parallel form",
+                     advice->model.layer_norms);
     return;
   }
   hr_model changed = advice->model;
@@ -60,14 +61,14 @@ void hr_rule_parallel_layers(hr_advice_context *context)
     return;
   const char *parts = advice->workload.tensor_parallel > 1 ? "norms, residuals and all-reduces" : "norms and residuals";
   int64_t stages = advice->workload.pipeline_stages;
-  hr_text32 before = hr_say_time(hr_time_of(&advice->step, &advice->model, stages, norm));
-  hr_text32 after = hr_say_time(hr_time_of(&context->after, &changed, stages, norm));
-  if (!hr_worth_it(&trial)) {
-    hr_answer_void(context, norm, "sequential layers",
-                   "%s take %s one after the other and %s side by side: %s of the step", parts, before.text, after.text,
-                   hr_say_gain(trial.gain).text);
+  hr_text32 before = hr_format_time(hr_time_of(&advice->step, &advice->model, stages, norm));
+  hr_text32 after = hr_format_time(hr_time_of(&context->after, &changed, stages, norm));
+  if (!hr_is_worthwhile(&trial)) {
+    hr_add_not_applicable(context, norm, "sequential layers",
+                          "%s take %s one after the other and %s side by side: %s of the step", parts, before.text,
+                          after.text, hr_format_gain(trial.gain).text);
     return;
   }
-  hr_answer_change(context, &trial, norm, 0, "sequential layers", "parallel layers (one norm for attention and MLP)",
-                   "%s take %s; with attention and MLP side by side %s", parts, before.text, after.text);
+  hr_add_suggestion(context, &trial, norm, 0, "sequential layers", "parallel layers (one norm for attention and MLP)",
+                    "%s take %s; with attention and MLP side by side %s", parts, before.text, after.text);
 }

@@ -26,7 +26,7 @@ static hr_trial best_head_dim(hr_advice_context *context, int64_t least, int64_t
   for (int64_t dim = least; dim <= most; dim += step) {
     hr_model changed;
     if (dim != context->advice->model.qk_dim && with_head_dim(context->advice, dim, &changed))
-      hr_try_better(context, &changed, NULL, &best);
+      hr_keep_better(context, &changed, NULL, &best);
   }
   return best;
 }
@@ -35,49 +35,49 @@ static hr_trial best_head_dim(hr_advice_context *context, int64_t least, int64_t
 static void answer_heads(hr_advice_context *context, const hr_trial *best, const char *reason)
 {
   const hr_advice *advice = context->advice;
-  const hr_operator_set products = hr_attention_products(&advice->step);
+  const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
   int64_t stages = advice->workload.pipeline_stages;
-  hr_text192 current = hr_say_heads(&advice->model), suggested = hr_say_heads(&best->model);
+  hr_text192 current = hr_format_heads(&advice->model), suggested = hr_format_heads(&best->model);
   hr_trial shown;
   if (!hr_evaluate(context, &best->model, NULL, &shown))
     return;
-  hr_text32 before = hr_say_time(hr_time_of(&advice->step, &advice->model, stages, products));
-  hr_text32 after = hr_say_time(hr_time_of(&context->after, &best->model, stages, products));
-  hr_text32 rate = hr_say_rate(&advice->step, products), new_rate = hr_say_rate(&context->after, products);
-  if (!hr_worth_it(best)) {
-    hr_answer_void(context, products, current.text,
-                   "%s, but attention's products take %s as they are and %s with %s: %s of the step", reason,
-                   before.text, after.text, suggested.text, hr_say_gain(best->gain).text);
+  hr_text32 before = hr_format_time(hr_time_of(&advice->step, &advice->model, stages, matmuls));
+  hr_text32 after = hr_format_time(hr_time_of(&context->after, &best->model, stages, matmuls));
+  hr_text32 rate = hr_format_rate(&advice->step, matmuls), new_rate = hr_format_rate(&context->after, matmuls);
+  if (!hr_is_worthwhile(best)) {
+    hr_add_not_applicable(context, matmuls, current.text,
+                          "%s, but attention's products take %s as they are and %s with %s: %s of the step", reason,
+                          before.text, after.text, suggested.text, hr_format_gain(best->gain).text);
     return;
   }
-  hr_answer_change(context, best, products, HR_OPERATOR_BIT(HR_OP_SOFTMAX), current.text, suggested.text,
-                   "%s: attention's products run at %s (%s), with %" PRId64 " heads of %" PRId64 " at %s (%s)", reason,
-                   rate.text, before.text, best->model.q_heads, best->model.qk_dim, new_rate.text, after.text);
+  hr_add_suggestion(context, best, matmuls, HR_OPERATOR_BIT(HR_OP_SOFTMAX), current.text, suggested.text,
+                    "%s: attention's products run at %s (%s), with %" PRId64 " heads of %" PRId64 " at %s (%s)", reason,
+                    rate.text, before.text, best->model.q_heads, best->model.qk_dim, new_rate.text, after.text);
 }
 
 void hr_rule_head_size(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
-  const hr_operator_set products = hr_attention_products(&advice->step);
+  const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
   if (model->qk_dim % 64 == 0 && model->v_dim % 64 == 0) {
-    hr_answer_satisfied(context, products, hr_say_heads(model).text, "the head size %" PRId64 " is a multiple of 64",
-                        model->qk_dim);
+    hr_add_satisfied(context, matmuls, hr_format_heads(model).text, "the head size %" PRId64 " is a multiple of 64",
+                     model->qk_dim);
     return;
   }
   int64_t most = hr_max64(HEAD_DIM_LARGEST, hr_round_up(hr_min64(model->qk_dim, 1024), 64));
   hr_trial best = best_head_dim(context, 64, most, 64);
   if (best.time_ns <= 0)
     best = best_head_dim(context, 48, most, 8);
-  hr_text192 reason = hr_say("the head size h/a = %" PRId64 " is %s", model->qk_dim,
-                             model->qk_dim % 64 ? hr_say_divisor(model->qk_dim).text : "not that of V");
+  hr_text192 reason = hr_format_text("the head size h/a = %" PRId64 " is %s", model->qk_dim,
+                                     model->qk_dim % 64 ? hr_format_divisibility(model->qk_dim).text : "not that of V");
   if (best.time_ns <= 0) {
     int64_t t = advice->workload.tensor_parallel;
-    hr_text192 sharing = t > 1 ? hr_say(" that %" PRId64 " devices can share", t) : hr_say("%s", "");
-    hr_answer_satisfied(context, products, hr_say_heads(model).text,
-                        "%s, but no other number of heads%s divides h = %" PRId64
-                        " better: the hidden size would have to change",
-                        reason.text, sharing.text, model->hidden);
+    hr_text192 sharing = t > 1 ? hr_format_text(" that %" PRId64 " devices can share", t) : hr_format_text("%s", "");
+    hr_add_satisfied(context, matmuls, hr_format_heads(model).text,
+                     "%s, but no other number of heads%s divides h = %" PRId64
+                     " better: the hidden size would have to change",
+                     reason.text, sharing.text, model->hidden);
     return;
   }
   answer_heads(context, &best, reason.text);
@@ -87,30 +87,29 @@ void hr_rule_fewer_heads(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
-  const hr_operator_set products = hr_attention_products(&advice->step);
-  hr_text192 current = hr_say_heads(model);
+  const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
+  hr_text192 current = hr_format_heads(model);
   if (model->qk_dim >= HEAD_DIM_LARGEST) {
-    hr_answer_satisfied(context, products, current.text, "heads of %" PRId64 " are as large as fused kernels like them",
-                        model->qk_dim);
+    hr_add_satisfied(context, matmuls, current.text, "heads of %" PRId64 " are as large as fused kernels like them",
+                     model->qk_dim);
     return;
   }
   if (model->qk_dim % 64 != 0) {
-    hr_answer_satisfied(context, products, current.text,
-                        "the head size %" PRId64 " is no multiple of 64 in the first place: see head_size",
-                        model->qk_dim);
+    hr_add_satisfied(context, matmuls, current.text,
+                     "the head size %" PRId64 " is no multiple of 64 in the first place: see head_size", model->qk_dim);
     return;
   }
   hr_model changed;
   hr_trial trial;
   if (!with_head_dim(advice, HEAD_DIM_LARGEST, &changed) || !hr_evaluate(context, &changed, NULL, &trial)) {
-    hr_answer_satisfied(context, products, current.text,
-                        "%" PRId64 " heads cannot be joined in pairs on %" PRId64 " devices", model->q_heads,
-                        advice->workload.tensor_parallel);
+    hr_add_satisfied(context, matmuls, current.text,
+                     "%" PRId64 " heads cannot be joined in pairs on %" PRId64 " devices", model->q_heads,
+                     advice->workload.tensor_parallel);
     return;
   }
   hr_text192 reason =
-      hr_say("%" PRId64 " heads make %" PRId64 " tables of scores, %" PRId64 " larger ones would make %" PRId64,
-             model->q_heads, model->q_heads, changed.q_heads, changed.q_heads);
+      hr_format_text("%" PRId64 " heads make %" PRId64 " tables of scores, %" PRId64 " larger ones would make %" PRId64,
+                     model->q_heads, model->q_heads, changed.q_heads, changed.q_heads);
   answer_heads(context, &trial, reason.text);
 }
 
@@ -139,25 +138,25 @@ static void suggest_kv_heads(hr_advice_context *context, const hr_model *changed
   const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
   hr_operator_set main = advice->workload.phase == HR_PHASE_DECODE
-                             ? hr_attention_products(&advice->step)
+                             ? hr_attention_matmuls(&advice->step)
                              : HR_OPERATOR_BIT(HR_OP_QKV_TRANSFORM) | HR_OPERATOR_BIT(HR_OP_K_TRANSFORM) |
                                    HR_OPERATOR_BIT(HR_OP_V_TRANSFORM);
-  hr_text192 current = hr_say("%" PRId64 " K and %" PRId64 " V heads", model->k_heads, model->v_heads);
-  hr_text192 suggested = hr_say("%" PRId64 " K and %" PRId64 " V heads for %" PRId64 " query heads", changed->k_heads,
-                                changed->v_heads, changed->q_heads);
+  hr_text192 current = hr_format_text("%" PRId64 " K and %" PRId64 " V heads", model->k_heads, model->v_heads);
+  hr_text192 suggested = hr_format_text("%" PRId64 " K and %" PRId64 " V heads for %" PRId64 " query heads",
+                                        changed->k_heads, changed->v_heads, changed->q_heads);
   double gain = decode_gain(context, changed);
   int64_t before = cache_bytes_per_token(advice, model), after = cache_bytes_per_token(advice, changed);
   hr_trial trial;
   if (hr_evaluate(context, changed, NULL, &trial) && trial.gain >= HR_GAIN_LEAST)
-    hr_answer_change(context, &trial, main, hr_attention_products(&advice->step), current.text, suggested.text,
-                     "%s: the KV cache falls from %" PRId64 " to %" PRId64
-                     " bytes a token and a decode step gains %.1f%%",
-                     reason, before, after, 100 * gain);
+    hr_add_suggestion(context, &trial, main, hr_attention_matmuls(&advice->step), current.text, suggested.text,
+                      "%s: the KV cache falls from %" PRId64 " to %" PRId64
+                      " bytes a token and a decode step gains %.1f%%",
+                      reason, before, after, 100 * gain);
   else
-    hr_answer_void(context, main, current.text,
-                   "%s; fewer would take the KV cache from %" PRId64 " to %" PRId64
-                   " bytes a token (%.1f%% of a decode step), but this step gains nothing",
-                   reason, before, after, 100 * gain);
+    hr_add_not_applicable(context, main, current.text,
+                          "%s; fewer would take the KV cache from %" PRId64 " to %" PRId64
+                          " bytes a token (%.1f%% of a decode step), but this step gains nothing",
+                          reason, before, after, 100 * gain);
 }
 
 /* Four query heads to a K/V head is what Llama 3 8B and Mistral 7B have; others where 4 does not divide. */
@@ -184,9 +183,9 @@ void hr_rule_kv_heads(hr_advice_context *context)
     suggest_kv_heads(context, &changed, "K needs fewer heads than V (DiffQKV)");
     return;
   }
-  hr_answer_satisfied(context, hr_attention_products(&advice->step),
-                      hr_say("%" PRId64 " K and %" PRId64 " V heads", model->k_heads, model->v_heads).text,
-                      "%" PRId64 " query heads use %" PRId64 " K and %" PRId64 " V heads: the KV cache takes %" PRId64
-                      " bytes a token",
-                      model->q_heads, model->k_heads, model->v_heads, cache_bytes_per_token(advice, model));
+  hr_add_satisfied(context, hr_attention_matmuls(&advice->step),
+                   hr_format_text("%" PRId64 " K and %" PRId64 " V heads", model->k_heads, model->v_heads).text,
+                   "%" PRId64 " query heads use %" PRId64 " K and %" PRId64 " V heads: the KV cache takes %" PRId64
+                   " bytes a token",
+                   model->q_heads, model->k_heads, model->v_heads, cache_bytes_per_token(advice, model));
 }

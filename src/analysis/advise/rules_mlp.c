@@ -88,18 +88,18 @@ void hr_rule_mlp_width(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   int64_t width = advice->model.mlp_width, stages = advice->workload.pipeline_stages;
-  const hr_operator_set products = hr_present(&advice->step, MLP_OPERATORS & ~HR_OPERATOR_BIT(HR_OP_ACTIVATION));
-  hr_text192 current = hr_say("MLP width %" PRId64 " (%.3f h)", width, (double)width / (double)advice->model.hidden);
+  const hr_operator_set gemms = hr_operators_present(&advice->step, MLP_OPERATORS & ~HR_OPERATOR_BIT(HR_OP_ACTIVATION));
+  hr_text192 current =
+      hr_format_text("MLP width %" PRId64 " (%.3f h)", width, (double)width / (double)advice->model.hidden);
   width_search search = search_widths(context);
   bool among_best =
       search.rate >= search.best_rate * (1 - AMONG_BEST) || (double)search.faster < FEW_FASTER * (double)search.looked;
   if (search.suggested == 0 || among_best) {
-    hr_answer_satisfied(context, products, current.text,
-                        "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
-                        " widths within 3%% of %.0f, %.1f%% "
-                        "from the best multiple of 64",
-                        width, search.faster + 1, search.looked, search.wanted,
-                        search.suggested ? 100 * fmax(search.best_rate / search.rate - 1, 0) : 0.0);
+    hr_add_satisfied(context, gemms, current.text,
+                     "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64 " widths within 3%% of %.0f, %.1f%% "
+                     "from the best multiple of 64",
+                     width, search.faster + 1, search.looked, search.wanted,
+                     search.suggested ? 100 * fmax(search.best_rate / search.rate - 1, 0) : 0.0);
     return;
   }
   hr_model changed = advice->model;
@@ -107,21 +107,21 @@ void hr_rule_mlp_width(hr_advice_context *context)
   hr_trial trial;
   if (!hr_evaluate(context, &changed, NULL, &trial))
     return;
-  hr_text32 before = hr_say_time(hr_time_of(&advice->step, &advice->model, stages, products));
-  hr_text32 after = hr_say_time(hr_time_of(&context->after, &changed, stages, products));
-  if (!hr_worth_it(&trial)) {
-    hr_answer_void(context, products, current.text,
-                   "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
-                   " within 3%% of %.0f, but the step takes "
-                   "%s with it and %s with %" PRId64,
-                   width, search.faster + 1, search.looked, search.wanted, hr_say_time(advice->step.time_ns).text,
-                   hr_say_time(trial.time_ns).text, search.suggested);
+  hr_text32 before = hr_format_time(hr_time_of(&advice->step, &advice->model, stages, gemms));
+  hr_text32 after = hr_format_time(hr_time_of(&context->after, &changed, stages, gemms));
+  if (!hr_is_worthwhile(&trial)) {
+    hr_add_not_applicable(
+        context, gemms, current.text,
+        "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64 " within 3%% of %.0f, but the step takes "
+        "%s with it and %s with %" PRId64,
+        width, search.faster + 1, search.looked, search.wanted, hr_format_time(advice->step.time_ns).text,
+        hr_format_time(trial.time_ns).text, search.suggested);
     return;
   }
-  hr_answer_change(context, &trial, products, 0, current.text, hr_say("MLP width %" PRId64, search.suggested).text,
-                   "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
-                   " within 3%% of %.0f: the MLP's products take %s (%s), with %" PRId64 " %s (%s)",
-                   width, search.faster + 1, search.looked, search.wanted, before.text,
-                   hr_say_rate(&advice->step, products).text, search.suggested, after.text,
-                   hr_say_rate(&context->after, products).text);
+  hr_add_suggestion(
+      context, &trial, gemms, 0, current.text, hr_format_text("MLP width %" PRId64, search.suggested).text,
+      "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
+      " within 3%% of %.0f: the MLP's products take %s (%s), with %" PRId64 " %s (%s)",
+      width, search.faster + 1, search.looked, search.wanted, before.text, hr_format_rate(&advice->step, gemms).text,
+      search.suggested, after.text, hr_format_rate(&context->after, gemms).text);
 }

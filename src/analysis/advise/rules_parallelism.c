@@ -36,10 +36,10 @@ static void try_hidden(hr_advice_context *context, int64_t hidden, hr_trial *bes
   if (width > SIZE_MOST)
     return;
   if (with_hidden(advice, hidden, model->q_heads, &changed) && changed.qk_dim % 8 == 0)
-    hr_try_better(context, &changed, NULL, best);
+    hr_keep_better(context, &changed, NULL, best);
   for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
     if (with_hidden(advice, hidden, (int64_t)(width / (double)dims[i]), &changed))
-      hr_try_better(context, &changed, NULL, best);
+      hr_keep_better(context, &changed, NULL, best);
   }
 }
 
@@ -47,34 +47,34 @@ void hr_rule_hidden_per_device(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   int64_t h = advice->model.hidden, t = advice->workload.tensor_parallel;
-  const hr_operator_set products = hr_layer_products(&advice->step);
-  hr_text192 current = hr_say("h/t = %" PRId64 "/%" PRId64, h, t);
+  const hr_operator_set gemms = hr_layer_gemms(&advice->step);
+  hr_text192 current = hr_format_text("h/t = %" PRId64 "/%" PRId64, h, t);
   if (h % (64 * t) == 0) {
-    hr_answer_satisfied(context, products, current.text, "h/t = %" PRId64 " is a multiple of 64", h / t);
+    hr_add_satisfied(context, gemms, current.text, "h/t = %" PRId64 " is a multiple of 64", h / t);
     return;
   }
   if (t % 3 == 0) {
-    hr_answer_satisfied(context, products, current.text, "h/t = %.2f is no multiple of 64: see six_gpu_node",
-                        (double)h / (double)t);
+    hr_add_satisfied(context, gemms, current.text, "h/t = %.2f is no multiple of 64: see six_gpu_node",
+                     (double)h / (double)t);
     return;
   }
   hr_trial best = {.time_ns = 0};
   try_hidden(context, h / (64 * t) * (64 * t), &best);
   try_hidden(context, hr_round_up(h, 64 * t), &best);
-  if (!hr_worth_it(&best)) {
-    hr_answer_void(context, products, current.text,
-                   "h/t = %.2f is not a multiple of 64, but %s and no hidden size next to it is faster",
-                   (double)h / (double)t,
-                   hr_say_why_void(&advice->hardware, hr_ceil_div(h, t), advice->workload.dtype, false).text);
+  if (!hr_is_worthwhile(&best)) {
+    hr_add_not_applicable(context, gemms, current.text,
+                          "h/t = %.2f is not a multiple of 64, but %s and no hidden size next to it is faster",
+                          (double)h / (double)t,
+                          hr_explain_no_loss(&advice->hardware, hr_ceil_div(h, t), advice->workload.dtype, false).text);
     return;
   }
-  hr_answer_change(context, &best, products, 0, current.text,
-                   hr_say("h = %" PRId64 ", %s, MLP width %" PRId64, best.model.hidden, hr_say_heads(&best.model).text,
-                          best.model.mlp_width)
-                       .text,
-                   "h/t = %.2f is not a multiple of 64: the step takes %s, with h = %" PRId64 " %s",
-                   (double)h / (double)t, hr_say_time(advice->step.time_ns).text, best.model.hidden,
-                   hr_say_time(best.time_ns).text);
+  hr_add_suggestion(context, &best, gemms, 0, current.text,
+                    hr_format_text("h = %" PRId64 ", %s, MLP width %" PRId64, best.model.hidden,
+                                   hr_format_heads(&best.model).text, best.model.mlp_width)
+                        .text,
+                    "h/t = %.2f is not a multiple of 64: the step takes %s, with h = %" PRId64 " %s",
+                    (double)h / (double)t, hr_format_time(advice->step.time_ns).text, best.model.hidden,
+                    hr_format_time(best.time_ns).text);
 }
 
 static double bytes_needed(const hr_advice *advice, const hr_workload *workload)
@@ -85,7 +85,7 @@ static double bytes_needed(const hr_advice *advice, const hr_workload *workload)
 
 static bool fits(const hr_advice *advice, const hr_workload *workload)
 {
-  double capacity = (double)hr_usable_memory(&advice->hardware);
+  double capacity = (double)hr_usable_memory_bytes(&advice->hardware);
   return capacity <= 0 || bytes_needed(advice, workload) <= capacity;
 }
 
@@ -123,8 +123,8 @@ static hr_text192 say_fullest(const hr_model *model, int64_t t)
   size_t i = 0;
   while (i < 2 && heads[i].count % t == 0)
     i++;
-  return hr_say("the fullest device would have %" PRId64 " %s heads where the average is %.2f",
-                hr_ceil_div(heads[i].count, t), heads[i].name, (double)heads[i].count / (double)t);
+  return hr_format_text("the fullest device would have %" PRId64 " %s heads where the average is %.2f",
+                        hr_ceil_div(heads[i].count, t), heads[i].name, (double)heads[i].count / (double)t);
 }
 
 void hr_rule_batch_heads_per_device(hr_advice_context *context)
@@ -132,36 +132,36 @@ void hr_rule_batch_heads_per_device(hr_advice_context *context)
   const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, b = advice->workload.batch;
-  const hr_operator_set products = hr_attention_products(&advice->step);
-  hr_text192 current = hr_say("%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads, t = %" PRId64, model->q_heads,
-                              model->k_heads, model->v_heads, t);
+  const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
+  hr_text192 current = hr_format_text("%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads, t = %" PRId64,
+                                      model->q_heads, model->k_heads, model->v_heads, t);
   if (hr_heads_split(model, t)) {
     int64_t heads_per_device = model->q_heads / t;
-    hr_answer_satisfied(context, products, current.text,
-                        "(b·a)/t = %.0f is an integer and every device has %" PRId64 " heads",
-                        (double)b * (double)heads_per_device, heads_per_device);
+    hr_add_satisfied(context, matmuls, current.text,
+                     "(b·a)/t = %.0f is an integer and every device has %" PRId64 " heads",
+                     (double)b * (double)heads_per_device, heads_per_device);
     return;
   }
   hr_workload changed = advice->workload;
   hr_trial trial;
   changed.tensor_parallel = splitting_degree(advice);
   bool tried = hr_evaluate(context, NULL, &changed, &trial);
-  hr_answer_impossible(context, tried ? &trial : NULL, products, current.text,
-                       hr_say("t = %" PRId64, changed.tensor_parallel).text,
-                       "%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads do not split over %" PRId64
-                       " devices: Megatron refuses, and %s",
-                       model->q_heads, model->k_heads, model->v_heads, t, say_fullest(model, t).text);
+  hr_add_infeasible(context, tried ? &trial : NULL, matmuls, current.text,
+                    hr_format_text("t = %" PRId64, changed.tensor_parallel).text,
+                    "%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads do not split over %" PRId64
+                    " devices: Megatron refuses, and %s",
+                    model->q_heads, model->k_heads, model->v_heads, t, say_fullest(model, t).text);
 }
 
 void hr_rule_tensor_parallel_small(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   int64_t t = advice->workload.tensor_parallel;
-  const hr_operator_set products = hr_layer_products(&advice->step);
-  hr_text192 current = hr_say("t = %" PRId64, t);
-  double capacity = (double)hr_usable_memory(&advice->hardware);
+  const hr_operator_set gemms = hr_layer_gemms(&advice->step);
+  hr_text192 current = hr_format_text("t = %" PRId64, t);
+  double capacity = (double)hr_usable_memory_bytes(&advice->hardware);
   if (t == 1) {
-    hr_answer_satisfied(context, products, current.text, "t = 1 is as small as it gets");
+    hr_add_satisfied(context, gemms, current.text, "t = 1 is as small as it gets");
     return;
   }
   hr_workload changed = advice->workload;
@@ -176,31 +176,31 @@ void hr_rule_tensor_parallel_small(hr_advice_context *context)
       break;
   }
   if (smaller == largest) {
-    hr_answer_satisfied(context, products, current.text,
-                        "no smaller t fits: the least that was tried needs %s of %s usable on a device",
-                        hr_say_bytes(needed).text, hr_say_bytes(capacity).text);
+    hr_add_satisfied(context, gemms, current.text,
+                     "no smaller t fits: the least that was tried needs %s of %s usable on a device",
+                     hr_format_bytes(needed).text, hr_format_bytes(capacity).text);
     return;
   }
   hr_trial trial;
   if (!hr_evaluate(context, NULL, &changed, &trial))
     return;
-  if (!hr_worth_it(&trial)) {
-    hr_answer_void(context, products, current.text,
-                   "t = %" PRId64 " fits as well, but tokens a second of a device change by %s only", smaller,
-                   hr_say_gain(trial.gain).text);
+  if (!hr_is_worthwhile(&trial)) {
+    hr_add_not_applicable(context, gemms, current.text,
+                          "t = %" PRId64 " fits as well, but tokens a second of a device change by %s only", smaller,
+                          hr_format_gain(trial.gain).text);
     return;
   }
   int64_t node = advice->hardware.devices_per_node;
-  hr_text192 beyond = hr_say("%s", "");
+  hr_text192 beyond = hr_format_text("%s", "");
   if (node > 0 && t > node)
-    beyond = hr_say("; links between nodes of %" PRId64 " devices are slower than predicted here", node);
-  hr_answer_change(
-      context, &trial, products, HR_OPERATOR_BIT(HR_OP_ATTENTION_ALL_REDUCE) | HR_OPERATOR_BIT(HR_OP_MLP_ALL_REDUCE),
-      current.text, hr_say("t = %" PRId64, smaller).text,
+    beyond = hr_format_text("; links between nodes of %" PRId64 " devices are slower than predicted here", node);
+  hr_add_suggestion(
+      context, &trial, gemms, HR_OPERATOR_BIT(HR_OP_ATTENTION_ALL_REDUCE) | HR_OPERATOR_BIT(HR_OP_MLP_ALL_REDUCE),
+      current.text, hr_format_text("t = %" PRId64, smaller).text,
       "the step fits at t = %" PRId64 " (%s a device); on %" PRId64 " times the devices it takes %s instead "
       "of %s, so that each does %.1f%% less for its narrower products and all-reduces%s",
-      smaller, hr_say_bytes(needed).text, t / smaller, hr_say_time(advice->step.time_ns).text,
-      hr_say_time(trial.time_ns).text, 100 * (1 - 1 / (1 + trial.gain)), beyond.text);
+      smaller, hr_format_bytes(needed).text, t / smaller, hr_format_time(advice->step.time_ns).text,
+      hr_format_time(trial.time_ns).text, 100 * (1 - 1 / (1 + trial.gain)), beyond.text);
 }
 
 /* The number of stages nearest to p, between p/2 and 2p, that divides the layers and needs no memory that is not there;
@@ -224,15 +224,14 @@ void hr_rule_pipeline_divides_layers(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   int64_t layers = advice->model.layers, p = advice->workload.pipeline_stages;
-  const hr_operator_set products = hr_layer_products(&advice->step);
-  hr_text192 current = hr_say("%" PRId64 " layers, p = %" PRId64, layers, p);
+  const hr_operator_set gemms = hr_layer_gemms(&advice->step);
+  hr_text192 current = hr_format_text("%" PRId64 " layers, p = %" PRId64, layers, p);
   if (p == 1) {
-    hr_answer_satisfied(context, products, current.text, "one stage has all %" PRId64 " layers", layers);
+    hr_add_satisfied(context, gemms, current.text, "one stage has all %" PRId64 " layers", layers);
     return;
   }
   if (layers % p == 0) {
-    hr_answer_satisfied(context, products, current.text, "each of %" PRId64 " stages has %" PRId64 " layers", p,
-                        layers / p);
+    hr_add_satisfied(context, gemms, current.text, "each of %" PRId64 " stages has %" PRId64 " layers", p, layers / p);
     return;
   }
   int64_t fullest = hr_ceil_div(layers, p), stages = dividing_stages(advice);
@@ -242,17 +241,18 @@ void hr_rule_pipeline_divides_layers(hr_advice_context *context)
   hr_text192 suggested;
   if (stages > 0) {
     workload.pipeline_stages = stages;
-    suggested = hr_say("p = %" PRId64 " (or %" PRId64 " layers)", stages, fullest * p);
+    suggested = hr_format_text("p = %" PRId64 " (or %" PRId64 " layers)", stages, fullest * p);
   } else {
     model = hr_reshape_layers(&model, (fullest - 1) * p);
-    suggested = hr_say("%" PRId64 " layers (or %" PRId64 " in the same time as now)", model.layers, fullest * p);
+    suggested =
+        hr_format_text("%" PRId64 " layers (or %" PRId64 " in the same time as now)", model.layers, fullest * p);
   }
   if (!hr_evaluate(context, &model, &workload, &trial))
     return;
-  hr_answer_change(context, &trial, products, 0, current.text, suggested.text,
-                   "%" PRId64 " layers over %" PRId64 " stages: each waits for one with %" PRId64
-                   " layers, so %.1f%% of the devices' time is idle",
-                   layers, p, fullest, 100 * (1 - (double)layers / (double)(fullest * p)));
+  hr_add_suggestion(context, &trial, gemms, 0, current.text, suggested.text,
+                    "%" PRId64 " layers over %" PRId64 " stages: each waits for one with %" PRId64
+                    " layers, so %.1f%% of the devices' time is idle",
+                    layers, p, fullest, 100 * (1 - (double)layers / (double)(fullest * p)));
 }
 
 /* A hidden size that is a multiple of 64·t, heads that t divides, and as many layers as keep the parameters about the
@@ -269,7 +269,7 @@ static void try_six(hr_advice_context *context, int64_t hidden, int64_t dim, hr_
     return;
   int64_t layers = hr_max64((int64_t)((double)advice->model.layers * ratio * ratio / (double)p + 0.5), 1) * p;
   changed = hr_reshape_layers(&changed, layers);
-  hr_try_better(context, &changed, NULL, best);
+  hr_keep_better(context, &changed, NULL, best);
 }
 
 static void answer_six(hr_advice_context *context, const char *current)
@@ -277,7 +277,7 @@ static void answer_six(hr_advice_context *context, const char *current)
   const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, granule = 64 * t;
-  const hr_operator_set products = hr_layer_products(&advice->step) | hr_attention_products(&advice->step);
+  const hr_operator_set gemms = hr_layer_gemms(&advice->step) | hr_attention_matmuls(&advice->step);
   hr_trial best = {.time_ns = 0};
   for (int64_t hidden = hr_max64(model->hidden / granule, 1) * granule; hidden <= hr_round_up(model->hidden, granule);
        hidden += granule) {
@@ -286,32 +286,33 @@ static void answer_six(hr_advice_context *context, const char *current)
   }
   bool possible = hr_heads_split(model, t) && model->hidden % t == 0;
   if (best.time_ns <= 0 && !possible) {
-    hr_answer_impossible(context, NULL, products, current, "another h and number of heads",
-                         "h = %" PRId64 " and %" PRId64 " heads do not split over t = %" PRId64
-                         ", nor does a hidden size next to it with heads of 64 or 128 and as many to a K and V head",
-                         model->hidden, model->q_heads, t);
+    hr_add_infeasible(context, NULL, gemms, current, "another h and number of heads",
+                      "h = %" PRId64 " and %" PRId64 " heads do not split over t = %" PRId64
+                      ", nor does a hidden size next to it with heads of 64 or 128 and as many to a K and V head",
+                      model->hidden, model->q_heads, t);
     return;
   }
-  if (best.time_ns <= 0 || (possible && !hr_worth_it(&best))) {
-    hr_answer_void(context, products, current,
-                   "h = %" PRId64 " is no multiple of %" PRId64
-                   " (64·t), but no hidden size next to it is faster on %" PRId64 " devices",
-                   model->hidden, granule, t);
+  if (best.time_ns <= 0 || (possible && !hr_is_worthwhile(&best))) {
+    hr_add_not_applicable(context, gemms, current,
+                          "h = %" PRId64 " is no multiple of %" PRId64
+                          " (64·t), but no hidden size next to it is faster on %" PRId64 " devices",
+                          model->hidden, granule, t);
     return;
   }
-  hr_text192 suggested = hr_say("h = %" PRId64 ", %s, MLP width %" PRId64 ", %" PRId64 " layers", best.model.hidden,
-                                hr_say_heads(&best.model).text, best.model.mlp_width, best.model.layers);
+  hr_text192 suggested =
+      hr_format_text("h = %" PRId64 ", %s, MLP width %" PRId64 ", %" PRId64 " layers", best.model.hidden,
+                     hr_format_heads(&best.model).text, best.model.mlp_width, best.model.layers);
   const char *why =
       "h = %" PRId64 " and %" PRId64 " heads over t = %" PRId64 " leave %.2f and %.2f to a device; a node of "
       "six wants h divisible by %" PRId64 ", which on 8 devices leaves %.2f columns and %.2f heads to each";
   double on_eight = (double)best.model.hidden / 8, heads_on_eight = (double)best.model.q_heads / 8;
   double share = (double)model->hidden / (double)t, heads = (double)model->q_heads / (double)t;
   if (possible)
-    hr_answer_change(context, &best, products, 0, current, suggested.text, why, model->hidden, model->q_heads, t, share,
-                     heads, granule, on_eight, heads_on_eight);
+    hr_add_suggestion(context, &best, gemms, 0, current, suggested.text, why, model->hidden, model->q_heads, t, share,
+                      heads, granule, on_eight, heads_on_eight);
   else
-    hr_answer_impossible(context, &best, products, current, suggested.text, why, model->hidden, model->q_heads, t,
-                         share, heads, granule, on_eight, heads_on_eight);
+    hr_add_infeasible(context, &best, gemms, current, suggested.text, why, model->hidden, model->q_heads, t, share,
+                      heads, granule, on_eight, heads_on_eight);
 }
 
 void hr_rule_six_gpu_node(hr_advice_context *context)
@@ -319,26 +320,27 @@ void hr_rule_six_gpu_node(hr_advice_context *context)
   const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, node = advice->hardware.devices_per_node;
-  const hr_operator_set products = hr_layer_products(&advice->step);
-  hr_text192 current = hr_say("h = %" PRId64 ", a = %" PRId64 ", t = %" PRId64, model->hidden, model->q_heads, t);
+  const hr_operator_set gemms = hr_layer_gemms(&advice->step);
+  hr_text192 current =
+      hr_format_text("h = %" PRId64 ", a = %" PRId64 ", t = %" PRId64, model->hidden, model->q_heads, t);
   if (t % 3 != 0 && (node == 0 || node % 6 != 0)) {
-    hr_answer_satisfied(context, products, current.text,
-                        "t = %" PRId64 " is no multiple of 3, so nothing asks for h "
-                        "divisible by 3",
-                        t);
+    hr_add_satisfied(context, gemms, current.text,
+                     "t = %" PRId64 " is no multiple of 3, so nothing asks for h "
+                     "divisible by 3",
+                     t);
     return;
   }
   if (t % 3 != 0) {
-    hr_answer_satisfied(context, products, current.text,
-                        "a node here has %" PRId64 " devices: t = 6 would want h divisible by 384 (h = %" PRId64
-                        " is%s) and 6 to divide the heads (%" PRId64 ")",
-                        node, model->hidden, model->hidden % 384 == 0 ? "" : " not", model->q_heads);
+    hr_add_satisfied(context, gemms, current.text,
+                     "a node here has %" PRId64 " devices: t = 6 would want h divisible by 384 (h = %" PRId64
+                     " is%s) and 6 to divide the heads (%" PRId64 ")",
+                     node, model->hidden, model->hidden % 384 == 0 ? "" : " not", model->q_heads);
     return;
   }
   if (model->hidden % (64 * t) == 0 && hr_heads_split(model, t)) {
-    hr_answer_satisfied(context, products, current.text,
-                        "h/t = %" PRId64 " is a multiple of 64 on %" PRId64 " devices; on 8, h/8 = %.2f and a/8 = %.2f",
-                        model->hidden / t, t, (double)model->hidden / 8, (double)model->q_heads / 8);
+    hr_add_satisfied(context, gemms, current.text,
+                     "h/t = %" PRId64 " is a multiple of 64 on %" PRId64 " devices; on 8, h/8 = %.2f and a/8 = %.2f",
+                     model->hidden / t, t, (double)model->hidden / 8, (double)model->q_heads / 8);
     return;
   }
   answer_six(context, current.text);

@@ -9,19 +9,19 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   const hr_workload *workload = &advice->workload;
-  const hr_operator_set products = hr_attention_products(&advice->step);
-  int64_t s = workload->sequence, tokens = hr_tokens(workload);
+  const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
+  int64_t s = workload->sequence, tokens = hr_tokens_per_step(workload);
   if (workload->phase == HR_PHASE_DECODE) {
-    hr_answer_satisfied(context, products, hr_say("%" PRId64 " tokens a step", tokens).text,
-                        "a decode step has one token of each of %" PRId64 " sequences and a context that grows by one: "
-                        "there is no length to choose",
-                        tokens);
+    hr_add_satisfied(context, matmuls, hr_format_text("%" PRId64 " tokens a step", tokens).text,
+                     "a decode step has one token of each of %" PRId64 " sequences and a context that grows by one: "
+                     "there is no length to choose",
+                     tokens);
     return;
   }
-  hr_text192 current = hr_say("b·s = %" PRId64 " · %" PRId64, workload->batch, s);
+  hr_text192 current = hr_format_text("b·s = %" PRId64 " · %" PRId64, workload->batch, s);
   if (s % 64 == 0) {
-    hr_answer_satisfied(context, products, current.text, "b·s = %" PRId64 " and s = %" PRId64 " are multiples of 64",
-                        tokens, s);
+    hr_add_satisfied(context, matmuls, current.text, "b·s = %" PRId64 " and s = %" PRId64 " are multiples of 64",
+                     tokens, s);
     return;
   }
   hr_workload changed = *workload;
@@ -31,40 +31,40 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
   hr_trial trial;
   if (!hr_evaluate(context, NULL, &changed, &trial))
     return;
-  if (!hr_worth_it(&trial)) {
-    hr_answer_void(context, products, current.text,
-                   "s = %" PRId64
-                   " is not a multiple of 64, but %s: a token takes %s as it is and %s with s = %" PRId64,
-                   s, hr_say_why_void(&advice->hardware, s, workload->dtype, true).text,
-                   hr_say_time(advice->step.time_ns / (double)tokens).text,
-                   hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text, changed.sequence);
+  if (!hr_is_worthwhile(&trial)) {
+    hr_add_not_applicable(context, matmuls, current.text,
+                          "s = %" PRId64
+                          " is not a multiple of 64, but %s: a token takes %s as it is and %s with s = %" PRId64,
+                          s, hr_explain_no_loss(&advice->hardware, s, workload->dtype, true).text,
+                          hr_format_time(advice->step.time_ns / (double)tokens).text,
+                          hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text, changed.sequence);
     return;
   }
-  hr_answer_change(context, &trial, products, 0, current.text, hr_say("s = %" PRId64, changed.sequence).text,
-                   "s = %" PRId64 " is %s: a token takes %s, with s = %" PRId64 " %s", s, hr_say_divisor(s).text,
-                   hr_say_time(advice->step.time_ns / (double)tokens).text, changed.sequence,
-                   hr_say_time(trial.time_ns / (double)hr_tokens(&changed)).text);
+  hr_add_suggestion(context, &trial, matmuls, 0, current.text, hr_format_text("s = %" PRId64, changed.sequence).text,
+                    "s = %" PRId64 " is %s: a token takes %s, with s = %" PRId64 " %s", s,
+                    hr_format_divisibility(s).text, hr_format_time(advice->step.time_ns / (double)tokens).text,
+                    changed.sequence, hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text);
 }
 
 static void answer_does_not_fit(hr_advice_context *context, int64_t largest, int64_t capacity)
 {
   const hr_advice *advice = context->advice;
   hr_text192 current =
-      hr_say("b = %" PRId64 ", t = %" PRId64, advice->workload.batch, advice->workload.tensor_parallel);
+      hr_format_text("b = %" PRId64 ", t = %" PRId64, advice->workload.batch, advice->workload.tensor_parallel);
   hr_memory memory;
   if (hr_memory_estimate(&advice->model, &advice->workload, &memory, NULL) != HR_OK)
     return;
   hr_workload changed = advice->workload;
-  hr_text192 suggested = hr_say("more devices: a larger t or p");
+  hr_text192 suggested = hr_format_text("more devices: a larger t or p");
   hr_trial trial = {.time_ns = 0};
   if (largest > 0) {
     changed.batch = largest;
-    suggested = hr_say("b = %" PRId64, largest);
+    suggested = hr_format_text("b = %" PRId64, largest);
     hr_evaluate(context, NULL, &changed, &trial);
   }
-  hr_answer_impossible(context, trial.time_ns > 0 ? &trial : NULL, hr_weight_products(&advice->step), current.text,
-                       suggested.text, "the step needs %s on a device, of which %s are usable: it does not fit",
-                       hr_say_bytes((double)memory.total_bytes).text, hr_say_bytes((double)capacity).text);
+  hr_add_infeasible(context, trial.time_ns > 0 ? &trial : NULL, hr_weight_gemms(&advice->step), current.text,
+                    suggested.text, "the step needs %s on a device, of which %s are usable: it does not fit",
+                    hr_format_bytes((double)memory.total_bytes).text, hr_format_bytes((double)capacity).text);
 }
 
 /* The smallest batch from which doubling brings less than half a percent, up to the largest that fits. */
@@ -92,12 +92,12 @@ void hr_rule_microbatch(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   const hr_workload *workload = &advice->workload;
-  const hr_operator_set products = hr_weight_products(&advice->step);
-  int64_t capacity = hr_usable_memory(&advice->hardware);
+  const hr_operator_set gemms = hr_weight_gemms(&advice->step);
+  int64_t capacity = hr_usable_memory_bytes(&advice->hardware);
   int64_t largest = 0;
-  hr_text192 current = hr_say("b = %" PRId64, workload->batch);
+  hr_text192 current = hr_format_text("b = %" PRId64, workload->batch);
   if (capacity <= 0 || hr_memory_largest_batch(&advice->model, workload, capacity, &largest, NULL) != HR_OK) {
-    hr_answer_satisfied(context, products, current.text, "the device's memory is not known, so neither is what fits");
+    hr_add_satisfied(context, gemms, current.text, "the device's memory is not known, so neither is what fits");
     return;
   }
   if (largest < workload->batch) {
@@ -105,20 +105,21 @@ void hr_rule_microbatch(hr_advice_context *context)
     return;
   }
   hr_trial trial = useful_batch(context, largest);
-  if (!hr_worth_it(&trial)) {
-    hr_answer_satisfied(context, products, current.text,
-                        "up to b = %" PRId64 " fits, but a token gains nothing beyond b = %" PRId64, largest,
-                        workload->batch);
+  if (!hr_is_worthwhile(&trial)) {
+    hr_add_satisfied(context, gemms, current.text,
+                     "up to b = %" PRId64 " fits, but a token gains nothing beyond b = %" PRId64, largest,
+                     workload->batch);
     return;
   }
-  hr_text192 latency = hr_say("%s", "");
+  hr_text192 latency = hr_format_text("%s", "");
   if (workload->phase == HR_PHASE_DECODE)
-    latency = hr_say("; each sequence then waits %s for its next token instead of %s", hr_say_time(trial.time_ns).text,
-                     hr_say_time(advice->step.time_ns).text);
-  hr_answer_change(
-      context, &trial, products, 0, current.text, hr_say("b = %" PRId64, trial.workload.batch).text,
-      "up to b = %" PRId64 " fits into %s; a token takes %s at b = %" PRId64 " and %s at b = %" PRId64 "%s", largest,
-      hr_say_bytes((double)capacity).text, hr_say_time(advice->step.time_ns / (double)hr_tokens(workload)).text,
-      workload->batch, hr_say_time(trial.time_ns / (double)hr_tokens(&trial.workload)).text, trial.workload.batch,
-      latency.text);
+    latency = hr_format_text("; each sequence then waits %s for its next token instead of %s",
+                             hr_format_time(trial.time_ns).text, hr_format_time(advice->step.time_ns).text);
+  hr_add_suggestion(context, &trial, gemms, 0, current.text, hr_format_text("b = %" PRId64, trial.workload.batch).text,
+                    "up to b = %" PRId64 " fits into %s; a token takes %s at b = %" PRId64 " and %s at b = %" PRId64
+                    "%s",
+                    largest, hr_format_bytes((double)capacity).text,
+                    hr_format_time(advice->step.time_ns / (double)hr_tokens_per_step(workload)).text, workload->batch,
+                    hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&trial.workload)).text,
+                    trial.workload.batch, latency.text);
 }

@@ -11,39 +11,41 @@ void hr_rule_vocabulary_alignment(hr_advice_context *context)
   const hr_operator_set logit = HR_OPERATOR_BIT(HR_OP_LOGIT);
   int64_t vocabulary = advice->model.vocabulary, t = advice->workload.tensor_parallel;
   double before_ns = hr_time_of(&advice->step, &advice->model, advice->workload.pipeline_stages, logit);
-  hr_text192 current = hr_say("vocabulary %" PRId64, vocabulary);
+  hr_text192 current = hr_format_text("vocabulary %" PRId64, vocabulary);
   if (vocabulary % (64 * t) == 0) {
-    hr_answer_satisfied(context, logit, current.text,
-                        "the vocabulary %" PRId64 " is a multiple of 64%s and the logits run at %s", vocabulary,
-                        t > 1 ? " on each device" : "", hr_say_rate(&advice->step, logit).text);
+    hr_add_satisfied(context, logit, current.text,
+                     "the vocabulary %" PRId64 " is a multiple of 64%s and the logits run at %s", vocabulary,
+                     t > 1 ? " on each device" : "", hr_format_rate(&advice->step, logit).text);
     return;
   }
   hr_trial best = {.time_ns = 0};
   for (int64_t multiple = 64; multiple <= 128; multiple *= 2) {
     hr_model padded = advice->model;
     padded.vocabulary = hr_round_up(vocabulary, multiple * t);
-    hr_try_better(context, &padded, NULL, &best);
+    hr_keep_better(context, &padded, NULL, &best);
   }
   hr_trial shown; /* the step in context->after is that of the best again */
   if (best.time_ns <= 0 || !hr_evaluate(context, &best.model, NULL, &shown))
     return;
   double after_ns = hr_time_of(&context->after, &best.model, best.workload.pipeline_stages, logit);
-  if (!hr_worth_it(&best)) {
-    hr_text192 reason = hr_say_why_void(&advice->hardware, hr_ceil_div(vocabulary, t), advice->workload.dtype, false);
-    hr_answer_void(context, logit, current.text,
-                   "%" PRId64 " is not a multiple of 64%s, but %s: the logits take %s as they are and %s with %" PRId64
-                   ", %s of the step",
-                   vocabulary, t > 1 ? " on each device" : "", reason.text, hr_say_time(before_ns).text,
-                   hr_say_time(after_ns).text, best.model.vocabulary, hr_say_gain(best.gain).text);
+  if (!hr_is_worthwhile(&best)) {
+    hr_text192 reason =
+        hr_explain_no_loss(&advice->hardware, hr_ceil_div(vocabulary, t), advice->workload.dtype, false);
+    hr_add_not_applicable(context, logit, current.text,
+                          "%" PRId64
+                          " is not a multiple of 64%s, but %s: the logits take %s as they are and %s with %" PRId64
+                          ", %s of the step",
+                          vocabulary, t > 1 ? " on each device" : "", reason.text, hr_format_time(before_ns).text,
+                          hr_format_time(after_ns).text, best.model.vocabulary, hr_format_gain(best.gain).text);
     return;
   }
-  hr_answer_change(
-      context, &best, logit, 0, current.text,
-      hr_say("vocabulary %" PRId64 " (pad by %" PRId64 ")", best.model.vocabulary, best.model.vocabulary - vocabulary)
-          .text,
-      "the logits run at %s (%s) because %" PRId64 " is %s%s; padded to %" PRId64 " they run at %s (%s)",
-      hr_say_rate(&advice->step, logit).text, hr_say_time(before_ns).text, vocabulary,
-      vocabulary % 64 ? hr_say_divisor(vocabulary).text : "not a multiple of 64",
-      t > 1 && vocabulary % 64 == 0 ? " on each device" : "", best.model.vocabulary,
-      hr_say_rate(&context->after, logit).text, hr_say_time(after_ns).text);
+  hr_add_suggestion(context, &best, logit, 0, current.text,
+                    hr_format_text("vocabulary %" PRId64 " (pad by %" PRId64 ")", best.model.vocabulary,
+                                   best.model.vocabulary - vocabulary)
+                        .text,
+                    "the logits run at %s (%s) because %" PRId64 " is %s%s; padded to %" PRId64 " they run at %s (%s)",
+                    hr_format_rate(&advice->step, logit).text, hr_format_time(before_ns).text, vocabulary,
+                    vocabulary % 64 ? hr_format_divisibility(vocabulary).text : "not a multiple of 64",
+                    t > 1 && vocabulary % 64 == 0 ? " on each device" : "", best.model.vocabulary,
+                    hr_format_rate(&context->after, logit).text, hr_format_time(after_ns).text);
 }

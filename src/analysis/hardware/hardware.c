@@ -1,6 +1,6 @@
 #include <headroom/hardware.h>
 
-#include "analysis/hardware/choices.h"
+#include "analysis/hardware/enumerator_names.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"

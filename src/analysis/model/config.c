@@ -1,6 +1,6 @@
 #include "analysis/model/config.h"
 
-#include "analysis/model/count.h"
+#include "analysis/model/parameters.h"
 #include "base/names.h"
 
 #include <inttypes.h>

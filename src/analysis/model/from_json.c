@@ -1,6 +1,6 @@
 /* From the text of a config.json to a model: which family it is, what is refused, what is noted. */
-#include "analysis/model/count.h"
 #include "analysis/model/families.h"
+#include "analysis/model/parameters.h"
 #include "base/names.h"
 
 #include <string.h>

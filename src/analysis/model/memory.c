@@ -1,37 +1,37 @@
 #include <headroom/memory.h>
 
-#include "analysis/model/activations.h"
-#include "analysis/model/count.h"
+#include "analysis/model/activation_memory.h"
+#include "analysis/model/parameters.h"
 #include "base/error.h"
 
 /* The model as the most loaded device sees it: its share of the heads, the MLP, the vocabulary and the layers. */
-static hr_model share_of_device(const hr_model *model, const hr_workload *workload, const hr_split *split)
+static hr_model share_of_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   hr_model share = *model;
-  share.q_heads = split->q_heads;
-  share.k_heads = split->k_heads;
-  share.v_heads = split->v_heads;
-  share.mlp_width = split->mlp_width;
-  share.vocabulary = split->vocabulary;
+  share.q_heads = shard->q_heads;
+  share.k_heads = shard->k_heads;
+  share.v_heads = shard->v_heads;
+  share.mlp_width = shard->mlp_width;
+  share.vocabulary = shard->vocabulary;
   share.layers = hr_ceil_div(model->layers, workload->pipeline_stages);
   return share;
 }
 
 /* Parameters on the most loaded device. Of several stages the fullest is taken to have ⌈L/p⌉ layers and the larger end:
  * the embedding with its positions, or the logits (which then need a table of their own even where it is tied). */
-static hr_status parameters_on_device(const hr_model *model, const hr_workload *workload, const hr_split *split,
+static hr_status parameters_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
                                       int64_t *count, hr_error *error)
 {
-  hr_model share = share_of_device(model, workload, split);
+  hr_model share = share_of_device(model, workload, shard);
   hr_parameters all;
-  HR_TRY(hr_model_count(&share, &all, error));
+  HR_TRY(hr_count_parameters(&share, &all, error));
   *count = all.total;
   if (workload->pipeline_stages == 1)
     return HR_OK;
   /* Each of these was counted above, so they fit. */
   int64_t norm = model->norm_weight ? model->hidden * (model->norm_bias ? 2 : 1) : 0;
   int64_t final_norm = model->final_norm ? norm : 0, embedding_norm = model->embedding_norm ? norm : 0;
-  int64_t table = split->vocabulary * split->embedding_dim;
+  int64_t table = shard->vocabulary * shard->embedding_dim;
   int64_t projection = (all.embedding - table) / 2; /* one of two: into the layers, out of them */
   int64_t first = table + projection + all.position + embedding_norm;
   int64_t last = (model->tied_embeddings ? table : 0) + projection + all.logit + final_norm;
@@ -48,12 +48,12 @@ static int64_t optimizer_bytes_per_parameter(hr_dtype dtype)
 
 /* One forward, one backward (1F1B): the first of p stages has begun p microbatches before it ends one; the last has one
  * in flight, with the logits. */
-static hr_checked64 kept_activations(const hr_model *model, const hr_workload *workload, const hr_split *split)
+static hr_checked64 kept_activations(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   int64_t stages = workload->pipeline_stages;
-  hr_checked64 layers = hr_times(hr_kept_by_layer(model, workload, split), hr_ceil_div(model->layers, stages));
-  hr_checked64 embedding = hr_kept_by_embedding(model, workload, split);
-  hr_checked64 head = hr_kept_by_head(model, workload, split);
+  hr_checked64 layers = hr_times(hr_saved_by_layer(model, workload, shard), hr_ceil_div(model->layers, stages));
+  hr_checked64 embedding = hr_saved_by_embedding(model, workload, shard);
+  hr_checked64 head = hr_saved_by_head(model, workload, shard);
   if (stages == 1)
     return hr_plus(hr_plus(layers, embedding), head);
   hr_checked64 first = hr_times(hr_plus(layers, embedding), stages);
@@ -61,11 +61,12 @@ static hr_checked64 kept_activations(const hr_model *model, const hr_workload *w
   return hr_larger(first, last);
 }
 
-static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload, const hr_split *split)
+static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   if (workload->phase != HR_PHASE_PREFILL && workload->phase != HR_PHASE_DECODE)
     return hr_checked(0);
-  return hr_cache_bytes(model, workload, split, hr_ceil_div(model->layers, workload->pipeline_stages), split->kv_len);
+  return hr_kv_cache_bytes(model, workload, shard, hr_ceil_div(model->layers, workload->pipeline_stages),
+                           shard->kv_len);
 }
 
 /* K and V of one token in all layers, each head once, however many devices hold it. */
@@ -81,10 +82,10 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
   HR_NEED(error, model, workload, memory);
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));
-  hr_split split;
+  hr_shard shard;
   int64_t parameters;
-  HR_TRY(hr_split_sizes(model, workload, &split, error));
-  HR_TRY(parameters_on_device(model, workload, &split, &parameters, error));
+  HR_TRY(hr_shard_sizes(model, workload, &shard, error));
+  HR_TRY(parameters_on_device(model, workload, &shard, &parameters, error));
 
   bool train = workload->phase == HR_PHASE_TRAIN;
   hr_checked64 weights = hr_times(hr_checked(parameters), (int64_t)hr_dtype_bytes(workload->dtype));
@@ -99,9 +100,9 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
       {train ? weights : none, &result.gradient_bytes, "gradients"},
       {train ? hr_times(hr_checked(parameters), optimizer_bytes_per_parameter(workload->dtype)) : none,
        &result.optimizer_bytes, "optimizer state"},
-      {train ? kept_activations(model, workload, &split) : hr_live_at_once(model, workload, &split),
+      {train ? kept_activations(model, workload, &shard) : hr_peak_activation_bytes(model, workload, &shard),
        &result.activation_bytes, "activations"},
-      {kv_cache(model, workload, &split), &result.kv_cache_bytes, "KV cache"},
+      {kv_cache(model, workload, &shard), &result.kv_cache_bytes, "KV cache"},
   };
   hr_checked64 total = hr_checked(0);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

@@ -1,6 +1,6 @@
 #include <headroom/model.h>
 
-#include "analysis/model/count.h"
+#include "analysis/model/parameters.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -89,12 +89,12 @@ hr_status hr_model_check(const hr_model *model, hr_error *error)
   if ((unsigned)model->qk_norm > HR_QK_NORM_FULL)
     return hr_fail(error, HR_ERROR_INVALID, "qk_norm: %d is no kind of q/k norm", (int)model->qk_norm);
   hr_parameters parameters;
-  return hr_model_count(model, &parameters, error);
+  return hr_count_parameters(model, &parameters, error);
 }
 
 hr_status hr_model_parameters(const hr_model *model, hr_parameters *parameters, hr_error *error)
 {
   HR_NEED(error, model, parameters);
   HR_TRY(hr_model_check(model, error));
-  return hr_model_count(model, parameters, error);
+  return hr_count_parameters(model, parameters, error);
 }

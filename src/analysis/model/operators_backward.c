@@ -1,13 +1,13 @@
 /* The backward pass of each operator, from its forward one. */
-#include "analysis/model/operator_list.h"
+#include "analysis/model/operator_builder.h"
 
 /* How many different matrices the second operand has: weights and V or K heads may be shared by several products. */
-static int64_t second_operand_matrices(const hr_operator_list *list, const hr_operator *forward)
+static int64_t second_operand_matrices(const hr_operator_builder *builder, const hr_operator *forward)
 {
-  const hr_split *split = &list->split;
+  const hr_shard *shard = &builder->shard;
   switch (forward->id) {
-  case HR_OP_ATTENTION_SCORE: return list->workload->batch * split->k_heads;
-  case HR_OP_ATTENTION_OVER_VALUE: return list->workload->batch * split->v_heads;
+  case HR_OP_ATTENTION_SCORE: return builder->workload->batch * shard->k_heads;
+  case HR_OP_ATTENTION_OVER_VALUE: return builder->workload->batch * shard->v_heads;
   default: return forward->gemm.batch;
   }
 }
@@ -17,34 +17,34 @@ static int64_t second_operand_matrices(const hr_operator_list *list, const hr_op
  *   linear y = x Wᵀ, W stored [n, k]:   dX = dY W,    dW = dYᵀ X     (m, k, n) and (n, k, m)
  *   score  S = Q Kᵀ, K stored [kv, d]:  dQ = dS K,    dK = dSᵀ Q
  *   value  O = P V,  V stored [kv, d]:  dP = dO Vᵀ,   dV = Pᵀ dO */
-static void append_product_gradients(hr_operator_list *list, const hr_operator *forward)
+static void append_product_gradients(hr_operator_builder *builder, const hr_operator *forward)
 {
   const hr_gemm *g = &forward->gemm;
-  int64_t shared = second_operand_matrices(list, forward);
-  hr_product first = {.m = g->m,
-                      .n = g->k,
-                      .k = g->n,
-                      .transpose_b = !g->transpose_b,
-                      .matrices_a = g->batch,
-                      .matrices_b = shared,
-                      .matrices_c = g->batch};
-  hr_product second = {.m = g->transpose_b ? g->n : g->k,
-                       .n = g->transpose_b ? g->k : g->n,
-                       .k = g->m,
-                       .transpose_a = true,
-                       .matrices_a = g->batch,
-                       .matrices_b = g->batch,
-                       .matrices_c = shared};
-  hr_append_product(list, forward->id, forward->kind, HR_PASS_DGRAD, forward->count, &first);
-  hr_append_product(list, forward->id, forward->kind, HR_PASS_WGRAD, forward->count, &second);
+  int64_t shared = second_operand_matrices(builder, forward);
+  hr_gemm_sizes first = {.m = g->m,
+                         .n = g->k,
+                         .k = g->n,
+                         .transpose_b = !g->transpose_b,
+                         .matrices_a = g->batch,
+                         .matrices_b = shared,
+                         .matrices_c = g->batch};
+  hr_gemm_sizes second = {.m = g->transpose_b ? g->n : g->k,
+                          .n = g->transpose_b ? g->k : g->n,
+                          .k = g->m,
+                          .transpose_a = true,
+                          .matrices_a = g->batch,
+                          .matrices_b = g->batch,
+                          .matrices_c = shared};
+  hr_append_gemm(builder, forward->id, forward->kind, HR_PASS_DGRAD, forward->count, &first);
+  hr_append_gemm(builder, forward->id, forward->kind, HR_PASS_WGRAD, forward->count, &second);
 }
 
 /* The fused backward computes the scores again, then the four gradients: five products where the forward has two, three
  * over qk_dim (S, dQ, dK) and two over v_dim (dP, dV); 2.5 times the forward where the two are equal. It reads Q, K, V,
  * O and dO and writes dQ, dK and dV: twice the forward's bytes. Source: Dao 2023 (arXiv 2307.08691), section 3.1.2. */
-static void append_attention_backward(hr_operator_list *list, const hr_operator *forward)
+static void append_attention_backward(hr_operator_builder *builder, const hr_operator *forward)
 {
-  hr_operator *op = hr_append_operator(list, forward->id, HR_KIND_ATTENTION, HR_PASS_DGRAD, forward->count);
+  hr_operator *op = hr_append_operator(builder, forward->id, HR_KIND_ATTENTION, HR_PASS_DGRAD, forward->count);
   const hr_attention *a = &forward->attention;
   op->attention = *a;
   int64_t entries = 0;
@@ -52,22 +52,22 @@ static void append_attention_backward(hr_operator_list *list, const hr_operator 
     return; /* the forward operator has noted it */
   hr_checked64 per_entry = hr_plus(hr_times(hr_checked(a->qk_dim), 3), hr_times(hr_checked(a->v_dim), 2));
   hr_checked64 flops = hr_times(hr_times(hr_times(hr_times(per_entry, 2), entries), a->q_heads), a->batch);
-  hr_take_figure(list, op, flops, &op->flops);
-  hr_take_figure(list, op, hr_times(hr_checked(forward->bytes), 2), &op->bytes);
+  hr_set_figure(builder, op, flops, &op->flops);
+  hr_set_figure(builder, op, hr_times(hr_checked(forward->bytes), 2), &op->bytes);
 }
 
-void hr_append_backward(hr_operator_list *list)
+void hr_append_backward(hr_operator_builder *builder)
 {
-  for (size_t i = list->to->count; i-- > 0;) {
-    const hr_operator *forward = &list->to->items[i];
+  for (size_t i = builder->to->count; i-- > 0;) {
+    const hr_operator *forward = &builder->to->items[i];
     switch (forward->kind) {
     case HR_KIND_GEMM:
-    case HR_KIND_BMM: append_product_gradients(list, forward); break;
-    case HR_KIND_ATTENTION: append_attention_backward(list, forward); break;
+    case HR_KIND_BMM: append_product_gradients(builder, forward); break;
+    case HR_KIND_ATTENTION: append_attention_backward(builder, forward); break;
     case HR_KIND_MEMORY:
     case HR_KIND_COMMUNICATION:
-      hr_append_operator(list, forward->id, forward->kind, HR_PASS_DGRAD, forward->count)->bytes =
-          list->backward_bytes[i];
+      hr_append_operator(builder, forward->id, forward->kind, HR_PASS_DGRAD, forward->count)->bytes =
+          builder->backward_bytes[i];
       break;
     }
   }

@@ -1,5 +1,5 @@
 /* Parameters by part, counted map by map as the published checkpoints hold them. */
-#include "analysis/model/count.h"
+#include "analysis/model/parameters.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -75,7 +75,7 @@ static hr_checked64 logit(const hr_model *m)
   return m->logit_bias ? hr_plus(map, hr_checked(m->vocabulary)) : map;
 }
 
-hr_status hr_model_count(const hr_model *model, hr_parameters *parameters, hr_error *error)
+hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, hr_error *error)
 {
   hr_parameters counted;
   const struct {

@@ -1,6 +1,6 @@
 /* Changing a model's shape so that everything that hangs on the change follows. */
-#ifndef HR_MODEL_RESHAPE_H
-#define HR_MODEL_RESHAPE_H
+#ifndef HR_ANALYSIS_MODEL_RESHAPE_H
+#define HR_ANALYSIS_MODEL_RESHAPE_H
 
 #include <headroom/model.h>
 

@@ -3,35 +3,35 @@
 #include "base/checked.h"
 #include "base/error.h"
 
-hr_status hr_split_sizes(const hr_model *model, const hr_workload *workload, hr_split *split, hr_error *error)
+hr_status hr_shard_sizes(const hr_model *model, const hr_workload *workload, hr_shard *shard, hr_error *error)
 {
   bool decode = workload->phase == HR_PHASE_DECODE;
   bool last_token_only = decode || workload->phase == HR_PHASE_PREFILL;
   int64_t t = workload->tensor_parallel;
 
-  split->q_len = decode ? 1 : workload->sequence;
-  split->kv_len = decode ? workload->context : workload->sequence;
-  split->q_heads = hr_ceil_div(model->q_heads, t);
-  split->k_heads = hr_ceil_div(model->k_heads, t);
-  split->v_heads = hr_ceil_div(model->v_heads, t);
-  split->mlp_width = hr_ceil_div(model->mlp_width, t);
-  split->vocabulary = hr_ceil_div(model->vocabulary, t);
-  split->embedding_dim = model->embedding_dim > 0 ? model->embedding_dim : model->hidden;
+  shard->q_len = decode ? 1 : workload->sequence;
+  shard->kv_len = decode ? workload->context : workload->sequence;
+  shard->q_heads = hr_ceil_div(model->q_heads, t);
+  shard->k_heads = hr_ceil_div(model->k_heads, t);
+  shard->v_heads = hr_ceil_div(model->v_heads, t);
+  shard->mlp_width = hr_ceil_div(model->mlp_width, t);
+  shard->vocabulary = hr_ceil_div(model->vocabulary, t);
+  shard->embedding_dim = model->embedding_dim > 0 ? model->embedding_dim : model->hidden;
 
   const struct {
     int64_t a, b;
     int64_t *product;
   } products[] = {
-      {workload->batch, split->q_len, &split->rows},      {split->q_heads, model->qk_dim, &split->q_columns},
-      {split->k_heads, model->qk_dim, &split->k_columns}, {split->v_heads, model->v_dim, &split->v_columns},
-      {split->q_heads, model->v_dim, &split->o_columns},
+      {workload->batch, shard->q_len, &shard->rows},      {shard->q_heads, model->qk_dim, &shard->q_columns},
+      {shard->k_heads, model->qk_dim, &shard->k_columns}, {shard->v_heads, model->v_dim, &shard->v_columns},
+      {shard->q_heads, model->v_dim, &shard->o_columns},
   };
   for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
     if (hr_checked_take(hr_times(hr_checked(products[i].a), products[i].b), products[i].product) != HR_OK)
       return hr_fail(error, HR_ERROR_OVERFLOW, "%s do not fit into 63 bits",
                      i == 0 ? "the tokens of a step (batch × sequence)" : "the columns of the heads");
   }
-  split->logit_rows = last_token_only ? workload->batch : split->rows;
+  shard->logit_rows = last_token_only ? workload->batch : shard->rows;
   return HR_OK;
 }
 

@@ -7,7 +7,7 @@
 
 /** Sizes on the most loaded device of a tensor-parallel group. The hidden size of activations is never split.
  *  Source: Anthony et al. 2024, Table II (the t in its sizes); a division that leaves a rest rounds up. */
-typedef struct hr_split {
+typedef struct hr_shard {
   int64_t rows;       /* tokens that pass the linear maps: b·s, or b in decode */
   int64_t logit_rows; /* tokens that get logits: all, or b in prefill and decode */
   int64_t q_len;      /* queries of a sequence: s, or 1 in decode */
@@ -18,11 +18,11 @@ typedef struct hr_split {
   int64_t mlp_width;
   int64_t vocabulary;
   int64_t embedding_dim; /* width of the token embedding, not split */
-} hr_split;
+} hr_shard;
 
-/** Fills *split. The model and the workload have been checked; HR_ERROR_OVERFLOW if b·s or a head count × head size
+/** Fills *shard. The model and the workload have been checked; HR_ERROR_OVERFLOW if b·s or a head count × head size
  *  does not fit. */
-hr_status hr_split_sizes(const hr_model *model, const hr_workload *workload, hr_split *split, hr_error *error);
+hr_status hr_shard_sizes(const hr_model *model, const hr_workload *workload, hr_shard *shard, hr_error *error);
 
 /** The least divisor of q_heads that is at least `heads` (1 ≤ heads ≤ q_heads). */
 int64_t hr_divisor_at_least(int64_t q_heads, int64_t heads);

@@ -2,8 +2,8 @@
  *
  * The model behind it is the paper's: learned positions of s rows, a tied embedding, LayerNorm before attention and
  * MLP, a bias on every map and none of the norms after the last layer, so that P = 12h²L + 13hL + (v + s)h exactly. */
-#include "analysis/model/count.h"
 #include "analysis/model/families.h"
+#include "analysis/model/parameters.h"
 #include "base/names.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* The time of a fused attention kernel: the scores never leave the chip. */
-#include "analysis/predict/parts.h"
+#include "analysis/predict/terms.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -110,7 +110,7 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
 {
   HR_NEED(error, hardware, attention, prediction);
   HR_TRY(check_countable(attention, error));
-  HR_TRY(hr_predict_usable(hardware, error));
+  HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, attention->dtype, &rate, error));
   int64_t entries = 0, flops = 0, bytes = 0;
@@ -125,10 +125,10 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
   splits.launch_ns = fmax(hardware->attention_launch_ns, hardware->launch_ns);
   double peak = hr_predict_peak(hardware, attention->dtype);
   double rows_ns = hr_overlap(by_row_blocks_ns(hardware, attention, (double)entries, rate, &rows), rows.memory_ns);
-  hr_prediction_close(hardware, rows_ns, (double)flops, peak, &rows);
+  hr_prediction_finish(hardware, rows_ns, (double)flops, peak, &rows);
   double splits_ns =
       hr_overlap(by_key_splits_ns(hardware, attention, (double)entries, rate, &splits), splits.memory_ns);
-  hr_prediction_close(hardware, splits_ns, (double)flops, peak, &splits);
+  hr_prediction_finish(hardware, splits_ns, (double)flops, peak, &splits);
   bool few_rows = attention->q_len < BLOCK_ROWS;
   *prediction = few_rows && splits.time_ns < rows.time_ns ? splits : rows;
   return HR_OK;
@@ -139,7 +139,7 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
 {
   const hr_attention *a = &op->attention;
   HR_TRY(check_countable(a, error));
-  HR_TRY(hr_predict_usable(hardware, error));
+  HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, a->dtype, &rate, error));
   int64_t entries = 0;
@@ -156,8 +156,8 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
                      blocks / (double)hardware->multiprocessors * hardware->attention_block_ns;
   p.tile_waste = 1 - 1 / computed;
   p.tile_ns = filled_ns - p.matrix_ns;
-  hr_prediction_close(hardware, hr_overlap(filled_ns, p.memory_ns), (double)op->flops,
-                      hr_predict_peak(hardware, a->dtype), &p);
+  hr_prediction_finish(hardware, hr_overlap(filled_ns, p.memory_ns), (double)op->flops,
+                       hr_predict_peak(hardware, a->dtype), &p);
   *prediction = p;
   return HR_OK;
 }

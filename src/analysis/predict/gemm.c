@@ -1,5 +1,5 @@
 /* The time of a matrix product: tiles, waves, alignment, memory, launch. */
-#include "analysis/predict/parts.h"
+#include "analysis/predict/terms.h"
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -215,10 +215,10 @@ static posed pose(const hr_hardware *hardware, const hr_gemm *gemm, double rate,
   return problem;
 }
 
-hr_status hr_predict_product(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double loaded_bytes,
-                             hr_prediction *prediction, hr_error *error)
+hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double loaded_bytes,
+                                  hr_prediction *prediction, hr_error *error)
 {
-  HR_TRY(hr_predict_usable(hardware, error));
+  HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, gemm->dtype, &rate, error));
   double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch;
@@ -238,7 +238,7 @@ hr_status hr_predict_product(const hr_hardware *hardware, const hr_gemm *gemm, b
     p = vector;
     busy_ns = vector_ns;
   }
-  hr_prediction_close(hardware, busy_ns, flops, hr_predict_peak(hardware, gemm->dtype), &p);
+  hr_prediction_finish(hardware, busy_ns, flops, hr_predict_peak(hardware, gemm->dtype), &p);
   *prediction = p;
   return HR_OK;
 }
@@ -250,5 +250,5 @@ hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_p
   int64_t bytes;
   HR_TRY(hr_gemm_bytes(gemm, &bytes));
   int64_t stored = gemm->m * gemm->n * gemm->batch * (int64_t)hr_dtype_bytes(gemm->dtype);
-  return hr_predict_product(hardware, gemm, gemm->batch > 1, (double)(bytes - stored), prediction, error);
+  return hr_predict_gemm_loading(hardware, gemm, gemm->batch > 1, (double)(bytes - stored), prediction, error);
 }

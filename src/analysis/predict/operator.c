@@ -1,5 +1,5 @@
 /* Any operator of a step. */
-#include "analysis/predict/parts.h"
+#include "analysis/predict/terms.h"
 
 #include "base/error.h"
 
@@ -12,8 +12,8 @@ static hr_status predict_product(const hr_hardware *hardware, const hr_operator 
   HR_TRY(hr_gemm_check(&op->gemm, error));
   const hr_gemm *gemm = &op->gemm;
   double result = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)hr_dtype_bytes(gemm->dtype);
-  return hr_predict_product(hardware, gemm, op->kind == HR_KIND_BMM, fmax((double)op->bytes - result, 0), prediction,
-                            error);
+  return hr_predict_gemm_loading(hardware, gemm, op->kind == HR_KIND_BMM, fmax((double)op->bytes - result, 0),
+                                 prediction, error);
 }
 
 static hr_status predict_attention(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
@@ -46,10 +46,10 @@ static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *
                                 hr_prediction *prediction, hr_error *error)
 {
   (void)tensor_parallel;
-  HR_TRY(hr_predict_usable(hardware, error));
+  HR_TRY(hr_predict_check_hardware(hardware, error));
   hr_prediction p = {.launch_ns = hardware->launch_ns};
   p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, memory_share(hardware, op->id));
-  hr_prediction_close(hardware, p.memory_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
+  hr_prediction_finish(hardware, p.memory_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
   *prediction = p;
   return HR_OK;
 }
@@ -66,7 +66,7 @@ static double link_bytes_per_s(const hr_hardware *hardware)
 static hr_status predict_all_reduce(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
                                     hr_prediction *prediction, hr_error *error)
 {
-  HR_TRY(hr_predict_usable(hardware, error));
+  HR_TRY(hr_predict_check_hardware(hardware, error));
   hr_prediction p = {.launch_ns = tensor_parallel > 1 ? hardware->launch_ns : 0};
   double rate = link_bytes_per_s(hardware), sent = 0;
   if (tensor_parallel > 1) {
@@ -76,7 +76,7 @@ static hr_status predict_all_reduce(const hr_hardware *hardware, const hr_operat
     sent = 2.0 * (double)(tensor_parallel - 1) / (double)tensor_parallel * (double)op->bytes;
     p.memory_ns = sent / rate * 1e9;
   }
-  hr_prediction_close(hardware, p.memory_ns, sent, rate > 0 ? rate : 1, &p);
+  hr_prediction_finish(hardware, p.memory_ns, sent, rate > 0 ? rate : 1, &p);
   if (p.bound_by != HR_BOUND_LAUNCH)
     p.bound_by = HR_BOUND_INTERCONNECT;
   *prediction = p;

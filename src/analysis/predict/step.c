@@ -1,5 +1,5 @@
 /* A whole step: every operator as often as it runs. */
-#include "analysis/predict/parts.h"
+#include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
 

@@ -1,7 +1,7 @@
 #include <headroom/search.h>
 
-#include "analysis/search/cost.h"
-#include "analysis/search/keep.h"
+#include "analysis/search/candidates.h"
+#include "analysis/search/step_time.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -26,7 +26,7 @@ typedef struct parameter_form {
 
 typedef struct search_state {
   hr_search_space space;
-  hr_search_costs costs;
+  hr_search_predictor costs;
   hr_search_front front;
   hr_search_pool pool;
   mlp_slot mlp[MLP_SLOTS];
@@ -100,7 +100,7 @@ static double mlp_ns(search_state *state, const headed *at, int64_t width)
   if (slot->width != width) {
     hr_model model = at->model;
     model.mlp_width = width;
-    slot->time_ns = hr_search_part_ns(&state->costs, &model, HR_PART_MLP);
+    slot->time_ns = hr_search_part_ns(&state->costs, &model, HR_SEARCH_PART_MLP);
     slot->width = width;
   }
   return slot->time_ns;
@@ -201,7 +201,7 @@ static void walk_layers(search_state *state, headed *at)
                                .mlp_width = space->model->mlp_width,
                                .vocabulary = space->model->vocabulary};
       hr_model model = hr_search_model(space, &depth);
-      at->attention_ns = hr_search_part_ns(&state->costs, &model, HR_PART_ATTENTION);
+      at->attention_ns = hr_search_part_ns(&state->costs, &model, HR_SEARCH_PART_ATTENTION);
     }
     for (size_t i = 0; i < space->vocabulary_count && at->attention_ns >= 0; i++)
       walk_widths(state, at, i, layers, &best);
@@ -215,7 +215,7 @@ static void walk_layers(search_state *state, headed *at)
 static bool prepare(search_state *state, headed *at)
 {
   const hr_search_space *space = &state->space;
-  at->attention_ns = hr_search_part_ns(&state->costs, &at->model, HR_PART_ATTENTION);
+  at->attention_ns = hr_search_part_ns(&state->costs, &at->model, HR_SEARCH_PART_ATTENTION);
   for (size_t i = 0; i < space->vocabulary_count; i++) {
     hr_model model = at->model;
     model.vocabulary = space->vocabularies[i];
@@ -234,7 +234,7 @@ static bool prepare_outside(search_state *state, const hr_model *model)
   for (size_t i = 0; i < state->space.vocabulary_count; i++) {
     hr_model padded = *model;
     padded.vocabulary = state->space.vocabularies[i];
-    state->outside_ns[i] = hr_search_part_ns(&state->costs, &padded, HR_PART_OUTSIDE);
+    state->outside_ns[i] = hr_search_part_ns(&state->costs, &padded, HR_SEARCH_PART_OUTSIDE);
     if (state->outside_ns[i] < 0)
       return false;
   }

@@ -1,6 +1,6 @@
 /* The shapes that a search may try: bounds with all defaults filled in, and a shape made from its numbers. */
-#ifndef HR_SEARCH_SPACE_H
-#define HR_SEARCH_SPACE_H
+#ifndef HR_ANALYSIS_SEARCH_SPACE_H
+#define HR_ANALYSIS_SEARCH_SPACE_H
 
 #include <headroom/search.h>
 

@@ -3,7 +3,7 @@
  * Both look at the product that loses most and at the one size nearby that would change it: the MLP's width, the
  * vocabulary, else the microbatch (which all other products' rows follow). */
 #include "analysis/advise/rules.h"
-#include "analysis/predict/parts.h"
+#include "analysis/predict/terms.h"
 #include "base/checked.h"
 
 #include <inttypes.h>
@@ -67,8 +67,8 @@ static bool takes_loss_away(const hr_advice_context *context, const loss *worst,
     if (op->id == worst->op->id && op->pass == worst->op->pass)
       after_ns += (double)op->count * part(&context->after.predictions[i]);
   }
-  double before = worst->time_ns / (double)hr_tokens(&context->advice->workload);
-  return after_ns / (double)hr_tokens(&trial->workload) <= (1 - LOSS_TAKEN_AWAY) * before;
+  double before = worst->time_ns / (double)hr_tokens_per_step(&context->advice->workload);
+  return after_ns / (double)hr_tokens_per_step(&trial->workload) <= (1 - LOSS_TAKEN_AWAY) * before;
 }
 
 /* Keeps the trial of a change in *best if it gains more and takes the loss away. */
@@ -119,10 +119,10 @@ static hr_text192 say_size(const hr_advice *advice, const hr_trial *trial, const
                            const hr_workload *workload)
 {
   if (trial->model.mlp_width != advice->model.mlp_width)
-    return hr_say("MLP width %" PRId64, model->mlp_width);
+    return hr_format_text("MLP width %" PRId64, model->mlp_width);
   if (trial->model.vocabulary != advice->model.vocabulary)
-    return hr_say("vocabulary %" PRId64, model->vocabulary);
-  return hr_say("b = %" PRId64, workload->batch);
+    return hr_format_text("vocabulary %" PRId64, model->vocabulary);
+  return hr_format_text("b = %" PRId64, workload->batch);
 }
 
 static void answer_loss(hr_advice_context *context, const loss *worst, loss_part part, const char *what,
@@ -134,36 +134,37 @@ static void answer_loss(hr_advice_context *context, const loss *worst, loss_part
   double share = 100 * worst->time_ns / advice->step.time_ns;
   char name[48];
   hr_operator_name(worst->op, name, sizeof name);
-  hr_text192 current = hr_say("%s %" PRId64 " × %" PRId64 " × %" PRId64, name, gemm->m, gemm->n, gemm->k);
+  hr_text192 current = hr_format_text("%s %" PRId64 " × %" PRId64 " × %" PRId64, name, gemm->m, gemm->n, gemm->k);
   if (share < 100 * LOSS_LEAST) {
-    hr_answer_satisfied(context, main, current.text, "the most that %s costs is %s in %s, %.1f%% of the step", what,
-                        hr_say_time(worst->time_ns).text, name, share);
+    hr_add_satisfied(context, main, current.text, "the most that %s costs is %s in %s, %.1f%% of the step", what,
+                     hr_format_time(worst->time_ns).text, name, share);
     return;
   }
   hr_trial trial = pull_lever(context, worst, part);
-  if (!hr_worth_it(&trial) || hr_already_suggested(context, &trial)) {
-    hr_answer_satisfied(context, main, current.text, "%s costs %s %s, %.1f%% of the step (%s); %s", what, name,
-                        hr_say_time(worst->time_ns).text, share, how,
-                        hr_worth_it(&trial) ? "another rule suggests the size that changes it"
-                                            : "no size nearby is better");
+  if (!hr_is_worthwhile(&trial) || hr_already_suggested(context, &trial)) {
+    hr_add_satisfied(context, main, current.text, "%s costs %s %s, %.1f%% of the step (%s); %s", what, name,
+                     hr_format_time(worst->time_ns).text, share, how,
+                     hr_is_worthwhile(&trial) ? "another rule suggests the size that changes it"
+                                              : "no size nearby is better");
     return;
   }
   hr_text192 now = say_size(advice, &trial, &advice->model, &advice->workload);
   hr_text192 then = say_size(advice, &trial, &trial.model, &trial.workload);
-  hr_answer_change(context, &trial, main, 0, now.text, then.text,
-                   "%s costs %s %s, %.1f%% of the step (%s); with %s the step's time a token falls by %.1f%%", what,
-                   name, hr_say_time(worst->time_ns).text, share, how, then.text, 100 * (1 - 1 / (1 + trial.gain)));
+  hr_add_suggestion(context, &trial, main, 0, now.text, then.text,
+                    "%s costs %s %s, %.1f%% of the step (%s); with %s the step's time a token falls by %.1f%%", what,
+                    name, hr_format_time(worst->time_ns).text, share, how, then.text, 100 * (1 - 1 / (1 + trial.gain)));
 }
 
 void hr_rule_tile_quantization(hr_advice_context *context)
 {
   loss worst = largest_loss(&context->advice->step, tile_loss_ns);
   if (!worst.op) {
-    hr_answer_satisfied(context, 0, "no tile waste", "every product fills its tiles");
+    hr_add_satisfied(context, 0, "no tile waste", "every product fills its tiles");
     return;
   }
-  hr_text192 how = hr_say("tiles of %" PRId64 " × %" PRId64 ", %.1f%% of their area outside", worst.prediction->tile_m,
-                          worst.prediction->tile_n, 100 * worst.prediction->tile_waste);
+  hr_text192 how =
+      hr_format_text("tiles of %" PRId64 " × %" PRId64 ", %.1f%% of their area outside", worst.prediction->tile_m,
+                     worst.prediction->tile_n, 100 * worst.prediction->tile_waste);
   answer_loss(context, &worst, tile_loss_ns, "tile quantization", how.text);
 }
 
@@ -171,11 +172,11 @@ void hr_rule_wave_quantization(hr_advice_context *context)
 {
   loss worst = largest_loss(&context->advice->step, wave_loss_ns);
   if (!worst.op) {
-    hr_answer_satisfied(context, 0, "no wave waste", "the tiles of every product fill their waves");
+    hr_add_satisfied(context, 0, "no wave waste", "the tiles of every product fill their waves");
     return;
   }
-  hr_text192 how =
-      hr_say("%" PRId64 " tiles in %" PRId64 " wave%s, %.1f%% of the slots empty", worst.prediction->tiles,
-             worst.prediction->waves, worst.prediction->waves == 1 ? "" : "s", 100 * worst.prediction->wave_waste);
+  hr_text192 how = hr_format_text("%" PRId64 " tiles in %" PRId64 " wave%s, %.1f%% of the slots empty",
+                                  worst.prediction->tiles, worst.prediction->waves,
+                                  worst.prediction->waves == 1 ? "" : "s", 100 * worst.prediction->wave_waste);
   answer_loss(context, &worst, wave_loss_ns, "wave quantization", how.text);
 }

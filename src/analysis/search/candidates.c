@@ -1,4 +1,4 @@
-#include "analysis/search/keep.h"
+#include "analysis/search/candidates.h"
 
 #include <stdlib.h>
 #include <string.h>

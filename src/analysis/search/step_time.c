@@ -1,14 +1,14 @@
-#include "analysis/search/cost.h"
+#include "analysis/search/step_time.h"
 
 /* Operators of a layer stand in the order in which they run: those from the second norm on are the MLP's. */
 static hr_search_part part_of(const hr_operator *op)
 {
   if (!op->in_layer)
-    return HR_PART_OUTSIDE;
-  return op->id >= HR_OP_MLP_NORM ? HR_PART_MLP : HR_PART_ATTENTION;
+    return HR_SEARCH_PART_OUTSIDE;
+  return op->id >= HR_OP_MLP_NORM ? HR_SEARCH_PART_MLP : HR_SEARCH_PART_ATTENTION;
 }
 
-double hr_search_part_ns(hr_search_costs *costs, const hr_model *model, hr_search_part part)
+double hr_search_part_ns(hr_search_predictor *costs, const hr_model *model, hr_search_part part)
 {
   if (hr_operators_list(model, costs->workload, &costs->operators, NULL) != HR_OK)
     return -1;
@@ -22,5 +22,5 @@ double hr_search_part_ns(hr_search_costs *costs, const hr_model *model, hr_searc
       return -1;
     time_ns += (double)op->count * prediction.time_ns;
   }
-  return part == HR_PART_OUTSIDE ? time_ns : time_ns / (double)model->layers;
+  return part == HR_SEARCH_PART_OUTSIDE ? time_ns : time_ns / (double)model->layers;
 }

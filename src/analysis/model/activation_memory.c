@@ -9,7 +9,7 @@
  *     MLP                16h / t          input and result of the activation; a gate is one more
  *     dropout masks      2h               1 byte a number, if there is dropout
  *     scores             5as / t          softmax's result 2, its dropout's mask 1 and result 2; fused: none */
-#include "analysis/model/activations.h"
+#include "analysis/model/activation_memory.h"
 
 static int64_t element_bytes(const hr_workload *workload)
 {
@@ -17,84 +17,84 @@ static int64_t element_bytes(const hr_workload *workload)
 }
 
 /* Q, K and V of a token. */
-static hr_checked64 qkv_columns(const hr_split *split)
+static hr_checked64 qkv_columns(const hr_shard *shard)
 {
-  return hr_plus(hr_plus(hr_checked(split->q_columns), hr_checked(split->k_columns)), hr_checked(split->v_columns));
+  return hr_plus(hr_plus(hr_checked(shard->q_columns), hr_checked(shard->k_columns)), hr_checked(shard->v_columns));
 }
 
 /* Scores of all heads of the device. */
-static hr_checked64 score_count(const hr_workload *workload, const hr_split *split)
+static hr_checked64 score_count(const hr_workload *workload, const hr_shard *shard)
 {
-  return hr_times(hr_times(hr_times(hr_checked(split->q_heads), workload->batch), split->q_len), split->kv_len);
+  return hr_times(hr_times(hr_times(hr_checked(shard->q_heads), workload->batch), shard->q_len), shard->kv_len);
 }
 
-static hr_checked64 kept_of_scores(const hr_workload *workload, const hr_split *split)
+static hr_checked64 kept_of_scores(const hr_workload *workload, const hr_shard *shard)
 {
   int64_t element = element_bytes(workload);
   if (workload->attention == HR_ATTENTION_FUSED) /* the logarithm of each row's sum, in fp32 */
-    return hr_times(hr_times(hr_checked(split->q_heads), split->rows), 4);
-  return hr_times(score_count(workload, split), workload->dropout ? 2 * element + 1 : element);
+    return hr_times(hr_times(hr_checked(shard->q_heads), shard->rows), 4);
+  return hr_times(score_count(workload, shard), workload->dropout ? 2 * element + 1 : element);
 }
 
-hr_checked64 hr_kept_by_layer(const hr_model *model, const hr_workload *workload, const hr_split *split)
+hr_checked64 hr_saved_by_layer(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   bool one_input = model->parallel_block && model->layer_norms == 1;
   hr_checked64 hidden = hr_times(hr_checked(model->hidden), model->layer_norms + (one_input ? 1 : 2));
-  hr_checked64 heads = hr_plus(qkv_columns(split), hr_checked(split->o_columns));
+  hr_checked64 heads = hr_plus(qkv_columns(shard), hr_checked(shard->o_columns));
   if (model->qk_norm != HR_QK_NORM_NONE)
-    heads = hr_plus(heads, hr_plus(hr_checked(split->q_columns), hr_checked(split->k_columns)));
-  hr_checked64 mlp = hr_times(hr_checked(split->mlp_width), model->mlp_gated ? 3 : 2);
+    heads = hr_plus(heads, hr_plus(hr_checked(shard->q_columns), hr_checked(shard->k_columns)));
+  hr_checked64 mlp = hr_times(hr_checked(shard->mlp_width), model->mlp_gated ? 3 : 2);
   hr_checked64 columns = hr_plus(hr_plus(hidden, heads), hr_plus(mlp, hr_checked(model->q_rank)));
   hr_checked64 masks = hr_times(hr_checked(workload->dropout ? model->hidden : 0), 2);
   hr_checked64 per_token = hr_plus(hr_times(columns, element_bytes(workload)), masks);
-  return hr_plus(hr_times(per_token, split->rows), kept_of_scores(workload, split));
+  return hr_plus(hr_times(per_token, shard->rows), kept_of_scores(workload, shard));
 }
 
-hr_checked64 hr_kept_by_embedding(const hr_model *model, const hr_workload *workload, const hr_split *split)
+hr_checked64 hr_saved_by_embedding(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   int64_t element = element_bytes(workload);
   hr_checked64 per_token = hr_checked(workload->dropout ? model->hidden : 0); /* the mask */
   if (model->embedding_norm)
-    per_token = hr_plus(per_token, hr_times(hr_checked(split->embedding_dim), element));
-  if (split->embedding_dim != model->hidden)
-    per_token = hr_plus(per_token, hr_times(hr_checked(split->embedding_dim), element));
-  return hr_times(per_token, split->rows);
+    per_token = hr_plus(per_token, hr_times(hr_checked(shard->embedding_dim), element));
+  if (shard->embedding_dim != model->hidden)
+    per_token = hr_plus(per_token, hr_times(hr_checked(shard->embedding_dim), element));
+  return hr_times(per_token, shard->rows);
 }
 
 /* The inputs of the final norm, of the projection to a narrower embedding and of the logits, and the logits in fp32 for
  * the loss. Source: Korthikanti et al. 2022, section 4.3. */
-hr_checked64 hr_kept_by_head(const hr_model *model, const hr_workload *workload, const hr_split *split)
+hr_checked64 hr_saved_by_head(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
-  int64_t inputs = (model->final_norm ? 1 : 0) + (split->embedding_dim != model->hidden ? 1 : 0);
-  hr_checked64 columns = hr_plus(hr_times(hr_checked(model->hidden), inputs), hr_checked(split->embedding_dim));
-  hr_checked64 logits = hr_times(hr_checked(split->vocabulary), 4);
-  return hr_times(hr_plus(hr_times(columns, element_bytes(workload)), logits), split->logit_rows);
+  int64_t inputs = (model->final_norm ? 1 : 0) + (shard->embedding_dim != model->hidden ? 1 : 0);
+  hr_checked64 columns = hr_plus(hr_times(hr_checked(model->hidden), inputs), hr_checked(shard->embedding_dim));
+  hr_checked64 logits = hr_times(hr_checked(shard->vocabulary), 4);
+  return hr_times(hr_plus(hr_times(columns, element_bytes(workload)), logits), shard->logit_rows);
 }
 
 /* Beside the residual stream of all tokens lives what the busiest operator reads and writes: attention with Q, K and V,
  * the activation with the norm's result, or the logits. */
-hr_checked64 hr_live_at_once(const hr_model *model, const hr_workload *workload, const hr_split *split)
+hr_checked64 hr_peak_activation_bytes(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   bool fused = workload->attention == HR_ATTENTION_FUSED;
-  hr_checked64 qkv = hr_times(hr_plus(qkv_columns(split), hr_checked(split->o_columns)), split->rows);
-  hr_checked64 scores = fused ? hr_checked(0) : hr_times(score_count(workload, split), 2);
-  hr_checked64 width = hr_times(hr_checked(split->mlp_width), model->mlp_gated ? 3 : 2);
-  hr_checked64 mlp = hr_times(hr_plus(hr_checked(model->hidden), width), split->rows);
+  hr_checked64 qkv = hr_times(hr_plus(qkv_columns(shard), hr_checked(shard->o_columns)), shard->rows);
+  hr_checked64 scores = fused ? hr_checked(0) : hr_times(score_count(workload, shard), 2);
+  hr_checked64 width = hr_times(hr_checked(shard->mlp_width), model->mlp_gated ? 3 : 2);
+  hr_checked64 mlp = hr_times(hr_plus(hr_checked(model->hidden), width), shard->rows);
   hr_checked64 logits =
-      hr_times(hr_plus(hr_checked(split->embedding_dim), hr_checked(split->vocabulary)), split->logit_rows);
+      hr_times(hr_plus(hr_checked(shard->embedding_dim), hr_checked(shard->vocabulary)), shard->logit_rows);
   hr_checked64 busiest = hr_larger(hr_larger(hr_plus(qkv, scores), mlp), logits);
-  hr_checked64 residual = hr_times(hr_checked(model->hidden), split->rows);
+  hr_checked64 residual = hr_times(hr_checked(model->hidden), shard->rows);
   return hr_times(hr_plus(residual, busiest), element_bytes(workload));
 }
 
-hr_checked64 hr_cache_bytes(const hr_model *model, const hr_workload *workload, const hr_split *split,
-                            int64_t stage_layers, int64_t tokens)
+hr_checked64 hr_kv_cache_bytes(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
+                               int64_t stage_layers, int64_t tokens)
 {
   int64_t windowed = model->window > 0 ? hr_min64(model->window_layers, model->layers) : 0;
   int64_t full = hr_min64(stage_layers, model->layers - windowed); /* of the stage that has the most of them */
   hr_checked64 kept = hr_plus(hr_times(hr_checked(full), tokens),
                               hr_times(hr_checked(stage_layers - full), hr_min64(tokens, model->window)));
-  hr_checked64 per_token = hr_plus(hr_checked(split->k_columns), hr_checked(split->v_columns));
+  hr_checked64 per_token = hr_plus(hr_checked(shard->k_columns), hr_checked(shard->v_columns));
   hr_checked64 bytes = hr_times(hr_times(per_token, workload->batch), element_bytes(workload));
   hr_checked64 result = hr_times(bytes, kept.value);
   result.overflow = result.overflow || kept.overflow;

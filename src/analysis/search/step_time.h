@@ -4,21 +4,21 @@
  *
  * The attention part depends on hidden and heads, the MLP part on hidden and MLP width, the outside part on hidden and
  * vocabulary. With p stages `layers` is p·⌈layers/p⌉, as in hr_predict_step(). */
-#ifndef HR_SEARCH_COST_H
-#define HR_SEARCH_COST_H
+#ifndef HR_ANALYSIS_SEARCH_STEP_TIME_H
+#define HR_ANALYSIS_SEARCH_STEP_TIME_H
 
 #include <headroom/predict.h>
 
-typedef enum hr_search_part { HR_PART_ATTENTION, HR_PART_MLP, HR_PART_OUTSIDE } hr_search_part;
+typedef enum hr_search_part { HR_SEARCH_PART_ATTENTION, HR_SEARCH_PART_MLP, HR_SEARCH_PART_OUTSIDE } hr_search_part;
 
 /** What the parts are predicted with. `operators` is working space. */
-typedef struct hr_search_costs {
+typedef struct hr_search_predictor {
   const hr_hardware *hardware;
   const hr_workload *workload;
   hr_operators operators;
-} hr_search_costs;
+} hr_search_predictor;
 
 /** Time of a part, ns: of one layer, or of everything outside the layers. Negative where it cannot be predicted. */
-double hr_search_part_ns(hr_search_costs *costs, const hr_model *model, hr_search_part part);
+double hr_search_part_ns(hr_search_predictor *costs, const hr_model *model, hr_search_part part);
 
 #endif

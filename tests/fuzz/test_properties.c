@@ -2,7 +2,7 @@
  * fixed, so that it comes again. */
 #include "test.h"
 
-#include "promises.h"
+#include "properties.h"
 
 static uint64_t seed;
 

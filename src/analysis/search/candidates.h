@@ -1,6 +1,6 @@
 /* What a search remembers of the shapes it passes: a Pareto front and the fastest of each kind, in bounded memory. */
-#ifndef HR_SEARCH_KEEP_H
-#define HR_SEARCH_KEEP_H
+#ifndef HR_ANALYSIS_SEARCH_CANDIDATES_H
+#define HR_ANALYSIS_SEARCH_CANDIDATES_H
 
 #include "analysis/search/space.h"
 

@@ -1,6 +1,6 @@
 /* What the library promises about any model and workload, valid or absurd. Broken promises end the process. */
-#ifndef HEADROOM_FUZZ_PROMISES_H
-#define HEADROOM_FUZZ_PROMISES_H
+#ifndef HEADROOM_FUZZ_PROPERTIES_H
+#define HEADROOM_FUZZ_PROPERTIES_H
 
 #include <headroom/headroom.h>
 

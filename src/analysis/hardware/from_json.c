@@ -1,7 +1,7 @@
 /* Device files: data/hardware/<name>.json, described in docs/hardware.md. */
 #include <headroom/hardware.h>
 
-#include "analysis/hardware/choices.h"
+#include "analysis/hardware/enumerator_names.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/names.h"

@@ -1,6 +1,6 @@
 /* The words that a device file has for the enumerators of headroom/hardware.h, in their order. */
-#ifndef HR_HARDWARE_CHOICES_H
-#define HR_HARDWARE_CHOICES_H
+#ifndef HR_ANALYSIS_HARDWARE_ENUMERATOR_NAMES_H
+#define HR_ANALYSIS_HARDWARE_ENUMERATOR_NAMES_H
 
 static const char *const hr_calibration_names[] = {"estimated", "datasheet", "published", "measured"};
 

@@ -1,11 +1,11 @@
-#include "analysis/predict/parts.h"
+#include "analysis/predict/terms.h"
 
 #include "base/error.h"
 #include "base/names.h"
 
 #include <math.h>
 
-hr_status hr_predict_usable(const hr_hardware *hardware, hr_error *error)
+hr_status hr_predict_check_hardware(const hr_hardware *hardware, hr_error *error)
 {
   bool usable = hardware->multiprocessors >= 1 && hardware->blocks_per_multiprocessor >= 1 &&
                 hardware->tile_count >= 1 && hardware->tile_count <= HR_TILES_MAX &&
@@ -53,8 +53,8 @@ static hr_bound binding(const hr_prediction *p)
   return quantization_ns > p->matrix_ns ? HR_BOUND_QUANTIZATION : HR_BOUND_MATRIX;
 }
 
-void hr_prediction_close(const hr_hardware *hardware, double busy_ns, double useful, double useful_per_s,
-                         hr_prediction *prediction)
+void hr_prediction_finish(const hr_hardware *hardware, double busy_ns, double useful, double useful_per_s,
+                          hr_prediction *prediction)
 {
   prediction->time_ns = busy_ns + prediction->launch_ns;
   prediction->low_ns = prediction->time_ns / (1 + hardware->error_band);

@@ -1,6 +1,6 @@
 /* Counting the parameters of a model whose sizes were checked. */
-#ifndef HR_ANALYSIS_MODEL_COUNT_H
-#define HR_ANALYSIS_MODEL_COUNT_H
+#ifndef HR_ANALYSIS_MODEL_PARAMETERS_H
+#define HR_ANALYSIS_MODEL_PARAMETERS_H
 
 #include <headroom/model.h>
 
@@ -8,6 +8,6 @@
 #define HR_MODEL_SIZE_MAX (((int64_t)1 << 40) - 1)
 
 /** hr_model_parameters() without the check of the sizes; HR_ERROR_OVERFLOW if a count does not fit into 63 bits. */
-hr_status hr_model_count(const hr_model *model, hr_parameters *parameters, hr_error *error);
+hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, hr_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-#include "promises.h"
+#include "properties.h"
 
 #include "expect.h"
 
