@@ -103,8 +103,8 @@ HR_API hr_attention_arguments hr_attention_arguments_default(void);
 HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
                                        hr_error *error);
 
-/** Runs a plan for an operation on rows: hr_rowwise_inputs() addresses in, one out. `workspace`, asynchrony and errors as
- *  hr_plan_run_gemm(). */
+/** Runs a plan for a row-wise operation: hr_rowwise_inputs() addresses in, one out. `workspace`, asynchrony and errors
+ *  as hr_plan_run_gemm(). */
 HR_API hr_status hr_plan_run_rowwise(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
                                      hr_error *error);
 
