@@ -1,21 +1,22 @@
 #include "experiment/budget.h"
 
 #include "base/checked.h"
+#include "base/error.h"
 #include "runtime/device/device.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
-#define LENGTH_LEAST 128 /* shorter sequences say nothing about long ones */
-#define LENGTH_STEP 64   /* what alignment is a matter of */
+#define LENGTH_LEAST 128 /* shorter sequences do not represent long ones */
+#define LENGTH_STEP 64   /* elements; alignment depends on the remainder */
 #define RUNS_MOST 15.0   /* check, warm-up and ten samples */
-#define SLOWER 1.2       /* what the rates stand on may have been a good moment */
-#define CHECK_NS 60e6    /* of an operator's rows, by the reference */
+#define SLOWER 1.2       /* the rates may be from a moment when the machine was faster */
+#define CHECK_NS 60e6    /* comparing sampled rows of one operator with the reference */
 #define FILL_NS_PER_BYTE 1.0
-#define OWN_FILL_NS_PER_BYTE 0.01 /* where the device makes the values itself */
-#define LIMIT_LEAST_NS 1e8        /* of the sampling of one operator */
-#define LIMIT_MOST_NS 2e9         /* unless the runs that are needed take longer */
+#define DEVICE_FILL_NS_PER_BYTE 0.01 /* if the device makes the values itself */
+#define LIMIT_LEAST_NS 1e8           /* for sampling one operator */
+#define LIMIT_MOST_NS 2e9            /* unless the runs that are needed take longer */
 #define RUNS_LEAST 12.0
 
 static int64_t *length_of(hr_workload *workload)
@@ -30,7 +31,8 @@ static int64_t shortened(int64_t length, double share)
   return away < length ? length - away : length % LENGTH_STEP ? length % LENGTH_STEP : LENGTH_STEP;
 }
 
-bool hr_budget_smaller(hr_workload *workload)
+/* The next smaller size; false at the smallest. */
+static bool make_smaller(hr_workload *workload)
 {
   int64_t *length = length_of(workload);
   if (workload->batch > 1)
@@ -40,6 +42,20 @@ bool hr_budget_smaller(hr_workload *workload)
   else
     return false;
   return true;
+}
+
+hr_status hr_budget_choose_size(const hr_budget_experiment *experiment, const hr_workload *asked, double budget_ns,
+                                bool keep_size, hr_budget_size *size, hr_error *error)
+{
+  void *context = experiment->context;
+  size->workload = *asked;
+  HR_TRY(experiment->list(context, &size->workload, error));
+  size->asked_ns = experiment->cost_ns(context);
+  size->memory_short = !experiment->fits_memory(context);
+  while (!keep_size && (experiment->cost_ns(context) > budget_ns || !experiment->fits_memory(context)) &&
+         make_smaller(&size->workload))
+    HR_TRY(experiment->list(context, &size->workload, error));
+  return HR_OK;
 }
 
 hr_workload hr_budget_scaled(const hr_workload *changed, const hr_workload *asked, const hr_workload *measured)
@@ -64,14 +80,14 @@ double hr_budget_bytes(const hr_device *device, double operator_bytes)
   return operator_bytes + 2.0 * (double)device->cache_bytes;
 }
 
-bool hr_budget_has_memory(const hr_device *device, double bytes)
+bool hr_budget_fits_memory(const hr_device *device, double bytes)
 {
   return bytes <= (double)hr_device_memory_available(device) / 2;
 }
 
 double hr_budget_cost_ns(const hr_device *device, double run_ns, double bytes, int count)
 {
-  double fill = device->backend->fill_uniform ? OWN_FILL_NS_PER_BYTE : FILL_NS_PER_BYTE;
+  double fill = device->backend->fill_uniform ? DEVICE_FILL_NS_PER_BYTE : FILL_NS_PER_BYTE;
   return RUNS_MOST * SLOWER * run_ns + fill * bytes + CHECK_NS * count;
 }
 
@@ -83,18 +99,18 @@ double hr_budget_limit_ns(double run_ns, double reserved_ns, size_t count, doubl
   return fmax(limit, LIMIT_LEAST_NS + 2 * run_ns);
 }
 
-bool hr_budget_note(const hr_workload *asked, const hr_workload *measured, bool memory_short, double asked_ns,
-                    double budget_ns, char *note, size_t size)
+bool hr_budget_note(const hr_workload *asked, const hr_budget_size *chosen, double budget_ns, char *note, size_t size)
 {
+  const hr_workload *measured = &chosen->workload;
   note[0] = '\0';
   if (measured->batch == asked->batch && hr_budget_length(measured) == hr_budget_length(asked))
     return false;
   char why[96];
   const char *length = asked->phase == HR_PHASE_DECODE ? "context" : "s";
-  if (memory_short)
+  if (chosen->memory_short)
     snprintf(why, sizeof why, "take more memory than is free");
   else
-    snprintf(why, sizeof why, "take about %.0f s, not %.0f s", asked_ns * 1e-9, budget_ns * 1e-9);
+    snprintf(why, sizeof why, "take about %.0f s, not %.0f s", chosen->asked_ns * 1e-9, budget_ns * 1e-9);
   snprintf(note, size,
            "measured at b = %" PRId64 ", %s = %" PRId64 " instead of b = %" PRId64 ", %s = %" PRId64
            ": measuring at the size asked for would %s",

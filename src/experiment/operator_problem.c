@@ -3,15 +3,15 @@
 
 #include "base/error.h"
 
-/* What an operator without products is as one on rows; `moves`: how often its elements are read and written in all. */
-typedef struct rows_form {
+/* A memory operator as a row-wise operation; `moves`: reads and writes of each element, all together. */
+typedef struct rowwise_form {
   hr_rowwise_operation operation;
   int64_t columns, moves;
-} rows_form;
+} rowwise_form;
 
-static rows_form norm_form(const hr_model *model, int64_t columns)
+static rowwise_form norm_form(const hr_model *model, int64_t columns)
 {
-  return (rows_form){model->norm == HR_NORM_RMS ? HR_ROWWISE_RMS_NORM : HR_ROWWISE_LAYER_NORM, columns, 2};
+  return (rowwise_form){model->norm == HR_NORM_RMS ? HR_ROWWISE_RMS_NORM : HR_ROWWISE_LAYER_NORM, columns, 2};
 }
 
 static int64_t queries_of(const hr_workload *workload)
@@ -23,11 +23,11 @@ static int64_t keys_of(const hr_model *model, const hr_workload *workload, const
 {
   int64_t keys = workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence;
   bool windowed = workload->phase == HR_PHASE_DECODE && model->window > 0 && model->window < keys;
-  /* Of layers with and without a window the step lists one operator each, told apart by how many they are. */
+  /* Layers with and without a window have an operator each in the step; their counts tell them apart. */
   return windowed && op->count == model->window_layers ? model->window : keys;
 }
 
-static hr_status form_of(const hr_model *model, const hr_workload *workload, const hr_operator *op, rows_form *form,
+static hr_status form_of(const hr_model *model, const hr_workload *workload, const hr_operator *op, rowwise_form *form,
                          hr_error *error)
 {
   int64_t tokens = workload->batch * queries_of(workload), element = (int64_t)hr_dtype_bytes(workload->dtype);
@@ -37,29 +37,29 @@ static hr_status form_of(const hr_model *model, const hr_workload *workload, con
   case HR_OP_ATTENTION_POST_NORM:
   case HR_OP_MLP_NORM:
   case HR_OP_MLP_POST_NORM: *form = norm_form(model, model->hidden); return HR_OK;
-  case HR_OP_QK_NORM: /* over all heads together Q and K stand side by side */
+  case HR_OP_QK_NORM: /* if it normalises all heads together, width is that of Q and K */
     *form = norm_form(model, model->qk_norm == HR_QK_NORM_FULL ? width / 2 : model->qk_dim);
     return HR_OK;
-  case HR_OP_SOFTMAX: *form = (rows_form){HR_ROWWISE_SOFTMAX, keys_of(model, workload, op), 2}; return HR_OK;
-  case HR_OP_ROTARY: *form = (rows_form){HR_ROWWISE_ROTARY, model->rotary_dim, 2}; return HR_OK;
+  case HR_OP_SOFTMAX: *form = (rowwise_form){HR_ROWWISE_SOFTMAX, keys_of(model, workload, op), 2}; return HR_OK;
+  case HR_OP_ROTARY: *form = (rowwise_form){HR_ROWWISE_ROTARY, model->rotary_dim, 2}; return HR_OK;
   case HR_OP_ACTIVATION:
-    *form =
-        model->mlp_gated ? (rows_form){HR_ROWWISE_SWIGLU, width / 3, 3} : (rows_form){HR_ROWWISE_GELU, width / 2, 2};
+    *form = model->mlp_gated ? (rowwise_form){HR_ROWWISE_SWIGLU, width / 3, 3}
+                             : (rowwise_form){HR_ROWWISE_GELU, width / 2, 2};
     return HR_OK;
   case HR_OP_ATTENTION_RESIDUAL:
   case HR_OP_MLP_RESIDUAL:
     if (model->parallel_block)
       return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel adds three terms");
-    *form = (rows_form){HR_ROWWISE_RESIDUAL, model->hidden, 3};
+    *form = (rowwise_form){HR_ROWWISE_RESIDUAL, model->hidden, 3};
     return HR_OK;
   default: return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for this operator");
   }
 }
 
-static hr_status rows_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
-                              hr_problem *problem, hr_error *error)
+static hr_status rowwise_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
+                                 hr_problem *problem, hr_error *error)
 {
-  rows_form form = {HR_ROWWISE_COUNT, 0, 0};
+  rowwise_form form = {HR_ROWWISE_COUNT, 0, 0};
   if (op->pass != HR_PASS_FORWARD)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
   HR_TRY(form_of(model, workload, op, &form, error));
@@ -70,7 +70,7 @@ static hr_status rows_problem(const hr_model *model, const hr_workload *workload
   rows.rows = op->bytes / (int64_t)hr_dtype_bytes(rows.dtype) / form.moves / form.columns;
   if (rows.operation == HR_ROWWISE_SOFTMAX || rows.operation == HR_ROWWISE_ROTARY)
     rows.period = queries_of(workload);
-  if (rows.operation == HR_ROWWISE_ROTARY) /* the heads of a token are turned alike */
+  if (rows.operation == HR_ROWWISE_ROTARY) /* all heads of a token have the same angles */
     rows.group = rows.rows / (workload->batch * rows.period);
   HR_TRY(hr_rowwise_check(&rows, error));
   *problem = hr_rowwise_problem(&rows);
@@ -96,8 +96,8 @@ hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload
     *problem = hr_gemm_problem(&op->gemm);
     return HR_OK;
   case HR_KIND_ATTENTION: return attention_problem(op, problem, error);
-  case HR_KIND_MEMORY: return rows_problem(model, workload, op, problem, error);
+  case HR_KIND_MEMORY: return rowwise_problem(model, workload, op, problem, error);
   case HR_KIND_COMMUNICATION: break;
   }
-  return hr_fail(error, HR_ERROR_UNSUPPORTED, "one device has nobody to exchange with");
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "one device has no other to communicate with");
 }

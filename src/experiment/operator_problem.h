@@ -1,4 +1,4 @@
-/* What an operator of a step is as a problem for a kernel. */
+/* From an operator of a step to the problem that a kernel solves. */
 #ifndef HR_EXPERIMENT_OPERATOR_PROBLEM_H
 #define HR_EXPERIMENT_OPERATOR_PROBLEM_H
 
@@ -7,8 +7,11 @@
 
 #include <headroom/operators.h>
 
-/** The problem that an operator of the step of `workload` is on a device. HR_ERROR_UNSUPPORTED, with the reason, where
- *  no kernel is for it: the backward pass of what has no products, an exchange between devices, a sum of three. */
+/** The family of kernels that keep the scores on chip, which HR_ATTENTION_FUSED predicts. */
+#define HR_FUSED_ATTENTION_KERNELS "attention_flash"
+
+/** Translates an operator of the step of `workload`. HR_ERROR_UNSUPPORTED, with the reason, if no kernel computes it:
+ *  the backward pass of row-wise operations and of attention, communication, a residual of three terms. */
 hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
                               hr_problem *problem, hr_error *error);
 

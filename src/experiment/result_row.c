@@ -1,4 +1,4 @@
-/* A row of the store from a device, what is known of it, and a measurement on it. */
+/* The row of a result in the store: its device, the device's rates, and a measurement. */
 #include <headroom/store.h>
 
 #include "base/names.h"

@@ -64,9 +64,9 @@ static inline hr_finding *add_finding(hr_advice *advice, const char *operators)
   return finding;
 }
 
-static inline hr_confirming *choose(hr_device *device, hr_advice *advice, double budget_ns)
+static inline hr_confirm_run *choose(hr_device *device, hr_advice *advice, double budget_ns)
 {
-  hr_confirming *c = calloc(1, sizeof *c);
+  hr_confirm_run *c = calloc(1, sizeof *c);
   hr_error error;
   assert_non_null(c);
   c->device = device, c->advice = advice, c->budget_ns = budget_ns, c->slowdown = 1;
@@ -75,7 +75,7 @@ static inline hr_confirming *choose(hr_device *device, hr_advice *advice, double
   return c;
 }
 
-static inline void free_all(hr_confirming *c, hr_advice *advice, hr_device *device)
+static inline void free_all(hr_confirm_run *c, hr_advice *advice, hr_device *device)
 {
   free(c->jobs);
   free(c);
@@ -91,7 +91,7 @@ static inline hr_device *open_reference(void)
   return device;
 }
 
-static inline void set_times(hr_confirming *c, double alone_ns, double pair_ns, double ratio, double low, double high)
+static inline void set_times(hr_confirm_run *c, double alone_ns, double pair_ns, double ratio, double low, double high)
 {
   for (size_t i = 0; i < c->job_count; i++) {
     hr_confirm_job *job = &c->jobs[i];

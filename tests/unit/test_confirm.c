@@ -11,7 +11,7 @@ static void a_step_is_put_together_from_products_and_the_ratio_of_the_changed_on
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
   add_finding(advice, "logit")->model.vocabulary = 128;
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   /* qkv, score, softmax, over value, projection, up, down alone, and the logits as a pair */
   assert_int_equal(c->job_count, 8);
   assert_true(c->jobs[7].pair && c->jobs[7].before[0].gemm.n == 100 && c->jobs[7].after.gemm.n == 128);
@@ -36,7 +36,7 @@ static void gains_of_a_changed_batch_are_per_token(void **state)
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
   add_finding(advice, "mlp_up")->workload.batch = 2;
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   assert_int_equal(c->job_count, 8);
   set_times(c, 0, 1000, 0.8, 0.8, 0.8); /* each takes 1250 ns for twice the tokens */
   hr_confirmed confirmed;
@@ -45,7 +45,7 @@ static void gains_of_a_changed_batch_are_per_token(void **state)
   double before = 15000 + predicted_rest(&c->before), after = 18750 + predicted_rest(&c->after);
   assert_near(confirmed.measured_gain, before / (after / 2) - 1);
   assert_near(confirmed.measured_operator_gain, 0.6); /* 2 · 0.8 − 1 */
-  assert_near(hr_confirm_token_ratio(&c->workload, &c->subjects[0].workload), 2);
+  assert_near(hr_confirm_token_ratio(&c->size.workload, &c->subjects[0].workload), 2);
   free_all(c, advice, device);
 }
 
@@ -58,7 +58,7 @@ static void layers_with_a_window_are_held_against_layers_with_a_window(void **st
   advice->workload.phase = HR_PHASE_DECODE, advice->workload.context = 64;
   hr_finding *finding = add_finding(advice, "logit");
   finding->model.vocabulary = 128;
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   /* qkv, score, softmax and over value of 64 and of 16 keys, projection, up, down; the logits, which alone change */
   assert_int_equal(c->job_count, 11);
   for (size_t i = 0; i < 11; i++)
@@ -77,7 +77,7 @@ static void shared_heads_that_are_measured_apart_give_no_gain_of_their_products(
     finding->model.k_heads = finding->model.v_heads = 2;
   }
   add_finding(advice, "logit")->model.vocabulary = 128;
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   set_times(c, 1000, 5000, 2, 2, 2);
   hr_confirmed confirmed[3];
   hr_error error;
@@ -99,7 +99,7 @@ static void what_only_a_prediction_could_answer_has_no_measured_gain(void **stat
   hr_advice *advice = make_advice();
   add_finding(advice, "mlp_norm")->model.parallel_block = true;
   add_finding(advice, "logit")->model.vocabulary = 128;
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   set_times(c, 1000, 5000, 2, 2, 2);
   hr_confirmed confirmed;
   hr_error error;
@@ -118,7 +118,7 @@ static void a_product_without_a_time_is_named_as_the_reason(void **state)
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
   add_finding(advice, "logit")->model.vocabulary = 128;
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   set_times(c, 1000, 5000, 2, 2, 2);
   c->jobs[5].result.before = (hr_measurement){.status = HR_ERROR_OUT_OF_MEMORY, .median_ns = NAN, .reason = "too big"};
   hr_confirmed confirmed;
@@ -133,23 +133,78 @@ static void a_product_without_a_time_is_named_as_the_reason(void **state)
 
 /* ---- sizes ---- */
 
+/* An experiment that never fits, and the sizes that it was tried at. */
+typedef struct tried_sizes {
+  size_t count;
+  hr_workload sizes[8];
+} tried_sizes;
+
+static hr_status list_size(void *context, const hr_workload *workload, hr_error *error)
+{
+  (void)error;
+  tried_sizes *tried = context;
+  assert_true(tried->count < 8);
+  tried->sizes[tried->count++] = *workload;
+  return HR_OK;
+}
+
+static double cost_of_tokens(const void *context)
+{
+  const tried_sizes *tried = context;
+  const hr_workload *last = &tried->sizes[tried->count - 1];
+  return (double)(last->batch * hr_budget_length(last));
+}
+
+static bool always_fits(const void *context)
+{
+  (void)context;
+  return true;
+}
+
+static hr_budget_size choose_size(tried_sizes *tried, const hr_workload *asked, double budget_ns, bool keep_size)
+{
+  const hr_budget_experiment experiment = {tried, list_size, cost_of_tokens, always_fits};
+  hr_budget_size size;
+  hr_error error = {.status = HR_OK};
+  *tried = (tried_sizes){.count = 0};
+  assert_ok(hr_budget_choose_size(&experiment, asked, budget_ns, keep_size, &size, &error), error);
+  return size;
+}
+
 static void sizes_shrink_by_batch_first_and_keep_the_alignment_of_a_length(void **state)
 {
   (void)state;
   hr_model model = hr_model_default();
   hr_workload w = hr_workload_default(&model);
+  tried_sizes tried;
   w.phase = HR_PHASE_FORWARD, w.batch = 3, w.sequence = 2047;
-  const int64_t expected[][2] = {{2, 2047}, {1, 2047}, {1, 1023}, {1, 511}, {1, 255}, {1, 127}}; /* all 63 mod 64 */
-  for (size_t i = 0; i < 6; i++) {
-    assert_true(hr_budget_smaller(&w));
-    assert_int_equal(w.batch, expected[i][0]);
-    assert_int_equal(w.sequence, expected[i][1]);
+  /* all 63 mod 64 */
+  const int64_t expected[][2] = {{3, 2047}, {2, 2047}, {1, 2047}, {1, 1023}, {1, 511}, {1, 255}, {1, 127}};
+  hr_budget_size size = choose_size(&tried, &w, 0, false); /* nothing fits: the smallest is taken */
+  assert_int_equal(tried.count, 7);
+  for (size_t i = 0; i < 7; i++) {
+    assert_int_equal(tried.sizes[i].batch, expected[i][0]);
+    assert_int_equal(tried.sizes[i].sequence, expected[i][1]);
   }
-  assert_false(hr_budget_smaller(&w));
+  assert_int_equal(size.workload.sequence, 127);
+  assert_true(size.asked_ns == 3 * 2047);
+  assert_false(size.memory_short);
   w.phase = HR_PHASE_DECODE, w.batch = 1, w.context = 4096, w.sequence = 2048;
-  assert_true(hr_budget_smaller(&w));
-  assert_int_equal(w.context, 2048);
-  assert_int_equal(w.sequence, 2048);
+  size = choose_size(&tried, &w, 4095, false);
+  assert_int_equal(size.workload.context, 2048);
+  assert_int_equal(size.workload.sequence, 2048);
+}
+
+static void a_size_that_is_to_be_kept_or_fits_is_not_made_smaller(void **state)
+{
+  (void)state;
+  hr_model model = hr_model_default();
+  hr_workload w = hr_workload_default(&model);
+  tried_sizes tried;
+  w.phase = HR_PHASE_FORWARD, w.batch = 4, w.sequence = 2048;
+  assert_int_equal(choose_size(&tried, &w, 0, true).workload.batch, 4);
+  assert_int_equal(choose_size(&tried, &w, 4 * 2048, false).workload.batch, 4);
+  assert_int_equal(tried.count, 1);
 }
 
 static void a_changed_size_shrinks_as_the_other_did(void **state)
@@ -177,9 +232,9 @@ static void too_little_time_means_fewer_tokens_and_a_note(void **state)
   hr_advice *advice = make_advice();
   advice->workload.batch = 8, advice->workload.sequence = 4096;
   add_finding(advice, "logit")->model.vocabulary = 128;
-  hr_confirming *c = choose(device, advice, 1); /* a nanosecond */
-  assert_int_equal(c->workload.batch, 1);
-  assert_int_equal(c->workload.sequence, 128);
+  hr_confirm_run *c = choose(device, advice, 1); /* a nanosecond */
+  assert_int_equal(c->size.workload.batch, 1);
+  assert_int_equal(c->size.workload.sequence, 128);
   assert_int_equal(c->subjects[0].workload.sequence, 128);
   free_all(c, advice, device);
 }
@@ -300,6 +355,7 @@ int main(void)
       cmocka_unit_test(what_only_a_prediction_could_answer_has_no_measured_gain),
       cmocka_unit_test(a_product_without_a_time_is_named_as_the_reason),
       cmocka_unit_test(sizes_shrink_by_batch_first_and_keep_the_alignment_of_a_length),
+      cmocka_unit_test(a_size_that_is_to_be_kept_or_fits_is_not_made_smaller),
       cmocka_unit_test(a_changed_size_shrinks_as_the_other_did),
       cmocka_unit_test(too_little_time_means_fewer_tokens_and_a_note),
       cmocka_unit_test(a_product_is_measured_once_for_all_findings),

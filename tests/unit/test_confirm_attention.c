@@ -20,7 +20,7 @@ static hr_finding *add_larger_heads(hr_advice *advice)
   return finding;
 }
 
-static const hr_confirm_job *job_of_attention(const hr_confirming *c, bool pair)
+static const hr_confirm_job *job_of_attention(const hr_confirm_run *c, bool pair)
 {
   for (size_t i = 0; i < c->job_count; i++) {
     const hr_confirm_job *job = &c->jobs[i];
@@ -46,7 +46,7 @@ static void a_changed_call_takes_its_time_over_the_ratio_of_the_pair(void **stat
   hr_advice *advice = make_advice();
   make_fused(&advice->workload);
   add_larger_heads(advice);
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   assert_int_equal(c->job_count, 6); /* qkv, projection, up, down and the logits alone, and the attention as a pair */
   const hr_confirm_job *pair = job_of_attention(c, true);
   assert_ptr_equal(pair, &c->jobs[5]);
@@ -75,7 +75,7 @@ static void an_unchanged_call_is_timed_alone_for_all_findings(void **state)
   hr_advice *advice = make_advice();
   make_fused(&advice->workload);
   add_finding(advice, "logit")->model.vocabulary = 128;
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   assert_int_equal(c->job_count, 6);
   assert_non_null(job_of_attention(c, false));
   set_times(c, 1000, 5000, 2, 2, 2);
@@ -93,7 +93,7 @@ static void one_call_in_place_of_several_is_held_against_all_of_them(void **stat
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
   make_fused(&add_finding(advice, "attention_score softmax attention_over_value attention")->workload);
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   /* qkv, score, softmax, over value, projection, up, down, logits alone, and the pair */
   assert_int_equal(c->job_count, 9);
   const hr_confirm_job *pair = job_of_attention(c, true);
@@ -121,7 +121,7 @@ static void each_kind_of_layer_is_a_call_of_its_own(void **state)
   hr_advice *advice = make_advice();
   advice->model.window = 16, advice->model.window_layers = 1;
   make_fused(&add_finding(advice, "attention_score")->workload);
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   assert_int_equal(c->job_count, 10);
   assert_true(c->jobs[8].pair && c->jobs[8].before_count == 3 && c->jobs[8].after.attention.window == 0);
   assert_true(c->jobs[9].pair && c->jobs[9].before_count == 3 && c->jobs[9].after.attention.window == 16);
@@ -137,7 +137,7 @@ static void a_changed_backward_pass_has_no_measured_gain(void **state)
   make_fused(&advice->workload);
   add_larger_heads(advice);
   add_finding(advice, "logit")->model.vocabulary = 128;
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   assert_non_null(job_of_attention(c, true)); /* the forward pass has its row */
   set_times(c, 1000, 5000, 2, 2, 2);
   hr_confirmed confirmed;
@@ -159,7 +159,7 @@ static void a_call_without_a_kernel_is_the_reason_only_of_findings_that_change_i
   make_fused(&advice->workload);
   add_finding(advice, "logit")->model.vocabulary = 128;
   add_larger_heads(advice);
-  hr_confirming *c = choose(device, advice, 1e12);
+  hr_confirm_run *c = choose(device, advice, 1e12);
   set_times(c, 1000, 5000, 2, 2, 2);
   hr_confirm_job *pair = &c->jobs[job_of_attention(c, true) - c->jobs];
   pair->result.ratio = pair->result.ratio_low = pair->result.ratio_high = NAN;

@@ -1,14 +1,14 @@
-/* What a changed step has of the step as it is, and what it has in place of what. */
+/* Compares a changed step with the present one: which operators stay, and which replace which. */
 #include "experiment/confirm/jobs.h"
 
-bool hr_confirm_is_product(const hr_operator *op)
+bool hr_confirm_is_gemm(const hr_operator *op)
 {
   return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
 }
 
 bool hr_confirm_is_timed(const hr_operator *op)
 {
-  return hr_confirm_is_product(op) ||
+  return hr_confirm_is_gemm(op) ||
          ((op->kind == HR_KIND_ATTENTION || op->id == HR_OP_SOFTMAX) && op->pass == HR_PASS_FORWARD);
 }
 
@@ -26,10 +26,10 @@ static bool same_attention(const hr_attention *a, const hr_attention *b)
          a->softcap == b->softcap && a->alibi == b->alibi;
 }
 
-/* A product is the same wherever a step has it. No finding changes a softmax so that its bytes stay the same. */
+/* GEMMs of equal sizes are the same wherever the step has them. No finding changes a softmax and keeps its bytes. */
 bool hr_confirm_same(const hr_operator *a, const hr_operator *b)
 {
-  if (hr_confirm_is_product(a) && hr_confirm_is_product(b))
+  if (hr_confirm_is_gemm(a) && hr_confirm_is_gemm(b))
     return same_gemm(&a->gemm, &b->gemm);
   if (a->id != b->id || a->pass != b->pass)
     return false;
@@ -59,7 +59,7 @@ const hr_operator *hr_confirm_counterpart(const hr_operators *in, const hr_opera
   return find_kind(in, of, op, op->id);
 }
 
-hr_confirm_replaced hr_confirm_replaces(const hr_confirming *c, const hr_operator *after)
+hr_confirm_replaced hr_confirm_replaces(const hr_confirm_run *c, const hr_operator *after)
 {
   const hr_operators *in = &c->before.operators, *of = &c->after.operators;
   const hr_operator *same = hr_confirm_counterpart(in, of, after);

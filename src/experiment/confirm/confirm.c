@@ -1,9 +1,10 @@
-/* The course of a confirmation: choose what to time, time it within the budget, form the gains. */
+/* Confirms findings: chooses what to time, times it within the budget, computes the gains. */
 #include "experiment/confirm/jobs.h"
 
 #include "base/error.h"
 #include "experiment/budget.h"
 #include "experiment/operator_problem.h"
+#include "experiment/progress.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/problem_list.h"
 
@@ -13,26 +14,8 @@
 
 #define BUDGET_NS 60e9
 #define PRECISION 0.01
-#define TRIAL_NS 1e8 /* a run of the product that is tried first */
+#define TRIAL_NS 1e8 /* a run of the GEMM that is timed first */
 #define TRIAL_LIMIT_NS 5e9
-#define FUSED_KERNELS "attention_flash" /* those that keep the scores on the chip, as what is predicted does */
-
-/* What the caller's progress function hears, and what it said. */
-typedef struct progress_state {
-  hr_progress_fn progress;
-  void *context;
-  double done;
-  char what[96];
-  bool stopped;
-} progress_state;
-
-static int report(void *context)
-{
-  progress_state *state = context;
-  if (state->progress && !state->stopped)
-    state->stopped = state->progress(state->context, state->done, state->what) != 0;
-  return state->stopped;
-}
 
 static void name_job(const hr_confirm_job *job, char *what, size_t size)
 {
@@ -48,7 +31,7 @@ static void name_job(const hr_confirm_job *job, char *what, size_t size)
              fused ? a->kv_len : g->n, fused ? a->qk_dim : g->k);
 }
 
-static double limit_of(const hr_confirming *c, size_t index, double left_ns)
+static double limit_of(const hr_confirm_run *c, size_t index, double left_ns)
 {
   const hr_confirm_job *job = &c->jobs[index];
   double reserved = 0;
@@ -57,14 +40,14 @@ static double limit_of(const hr_confirming *c, size_t index, double left_ns)
   return hr_budget_limit_ns(hr_confirm_run_ns(c, job), reserved, c->job_count - index, left_ns) / (job->pair ? 2 : 1);
 }
 
-/* The job of products whose run comes nearest to TRIAL_NS from below; the shortest where all are longer. */
-static const hr_confirm_job *trial_job(const hr_confirming *c)
+/* The job of a GEMM whose run is the longest below TRIAL_NS; the shortest, if all are longer. */
+static const hr_confirm_job *trial_job(const hr_confirm_run *c)
 {
   const hr_confirm_job *best = NULL;
   for (size_t i = 0; i < c->job_count; i++) {
     const hr_confirm_job *job = &c->jobs[i];
     double now = job->estimate_ns, found = best ? best->estimate_ns : 0;
-    if (!hr_confirm_is_product(&job->before[0]))
+    if (!hr_confirm_is_gemm(&job->before[0]))
       continue;
     if (!best || (found > TRIAL_NS ? now < found : now > found && now <= TRIAL_NS))
       best = job;
@@ -72,8 +55,8 @@ static const hr_confirm_job *trial_job(const hr_confirming *c)
   return best;
 }
 
-/* Times one product to learn how far predictions are off here and now: other programs may have half of the machine. */
-static hr_status try_speed(hr_confirming *c, progress_state *state, hr_error *error)
+/* Times one GEMM to learn by how much this machine is slower than predicted: other programs may use half of it. */
+static hr_status measure_slowdown(hr_confirm_run *c, hr_progress *progress, hr_error *error)
 {
   const hr_confirm_job *job = trial_job(c);
   if (!job)
@@ -85,8 +68,8 @@ static hr_status try_speed(hr_confirming *c, progress_state *state, hr_error *er
   options.samples_max = 5;
   options.check = false;
   options.warm = true;
-  options.cancelled = report;
-  options.context = state;
+  options.cancelled = hr_progress_cancelled;
+  options.context = progress;
   hr_prediction predicted;
   hr_measurement measured;
   HR_TRY(hr_predict_gemm(&c->advice->hardware, &job->before[0].gemm, &predicted, error));
@@ -101,7 +84,7 @@ static hr_status try_speed(hr_confirming *c, progress_state *state, hr_error *er
 /* One side of a job. */
 typedef struct side {
   hr_problem problems[HR_CONFIRMATION_REPLACED_MAX];
-  hr_problem_list sequence;
+  hr_problem_list list;
 } side;
 
 static hr_status make_side(side *s, const hr_confirm_shape *shape, const hr_operator *operators, size_t count,
@@ -109,41 +92,43 @@ static hr_status make_side(side *s, const hr_confirm_shape *shape, const hr_oper
 {
   for (size_t i = 0; i < count; i++)
     HR_TRY(hr_operator_problem(shape->model, shape->workload, &operators[i], &s->problems[i], error));
-  s->sequence = (hr_problem_list){s->problems, count, operators[0].kind == HR_KIND_ATTENTION ? FUSED_KERNELS : NULL};
+  s->list =
+      (hr_problem_list){s->problems, count, operators[0].kind == HR_KIND_ATTENTION ? HR_FUSED_ATTENTION_KERNELS : NULL};
   return HR_OK;
 }
 
-static hr_status run_job(hr_confirming *c, hr_confirm_job *job, double limit_ns, progress_state *state, hr_error *error)
+static hr_status run_job(hr_confirm_run *c, hr_confirm_job *job, double limit_ns, hr_progress *progress,
+                         hr_error *error)
 {
   hr_measure_options options = hr_measure_options_default();
   options.time_limit_ns = limit_ns;
   options.precision = PRECISION;
-  options.cancelled = report;
-  options.context = state;
+  options.cancelled = hr_progress_cancelled;
+  options.context = progress;
   side before, after;
   HR_TRY(make_side(&before, &job->before_shape, job->before, job->before_count, error));
   if (job->pair)
     HR_TRY(make_side(&after, &job->after_shape, &job->after, 1, error));
-  HR_TRY(job->pair ? hr_measure_list_pair(c->device, &before.sequence, &after.sequence, &options, &job->result, error)
-                   : hr_measure_list(c->device, &before.sequence, &options, &job->result.before, error));
+  HR_TRY(job->pair ? hr_measure_list_pair(c->device, &before.list, &after.list, &options, &job->result, error)
+                   : hr_measure_list(c->device, &before.list, &options, &job->result.before, error));
   job->done = true;
   return HR_OK;
 }
 
 /* Times the jobs; *complete is false when the caller stopped them. */
-static hr_status run_jobs(hr_confirming *c, progress_state *state, bool *complete, hr_error *error)
+static hr_status run_jobs(hr_confirm_run *c, hr_progress *progress, bool *complete, hr_error *error)
 {
   double start = hr_clock_ns(), whole = 0, done = 0;
   for (size_t i = 0; i < c->job_count; i++)
     whole += hr_confirm_cost_ns(c, &c->jobs[i]);
   *complete = false;
   for (size_t i = 0; i < c->job_count; i++) {
-    state->done = done / whole;
-    name_job(&c->jobs[i], state->what, sizeof state->what);
-    if (report(state))
+    progress->done = done / whole;
+    name_job(&c->jobs[i], progress->what, sizeof progress->what);
+    if (hr_progress_cancelled(progress))
       return HR_OK;
     double limit_ns = limit_of(c, i, c->budget_ns - (hr_clock_ns() - start));
-    hr_status status = run_job(c, &c->jobs[i], limit_ns, state, error);
+    hr_status status = run_job(c, &c->jobs[i], limit_ns, progress, error);
     if (status == HR_ERROR_INTERRUPTED)
       return HR_OK;
     HR_TRY(status);
@@ -155,8 +140,8 @@ static hr_status run_jobs(hr_confirming *c, progress_state *state, bool *complet
 
 /* ---- the result ---- */
 
-/* One row for each operator that the subject at hand changes and that was timed. c->after is its step. */
-static void add_rows(const hr_confirming *c, const hr_confirm_subject *subject, hr_confirmation *confirmation)
+/* Adds a row for each timed operator that the subject changes. c->after is the subject's step. */
+static void add_rows(const hr_confirm_run *c, const hr_confirm_subject *subject, hr_confirmation *confirmation)
 {
   for (size_t i = 0; i < c->after.operators.count; i++) {
     const hr_operator *after = &c->after.operators.items[i];
@@ -169,7 +154,7 @@ static void add_rows(const hr_confirming *c, const hr_confirm_subject *subject, 
                                  .before_count = before.count,
                                  .after = *after,
                                  .predicted_after_ns = c->after.predictions[i].time_ns,
-                                 .token_ratio = hr_confirm_token_ratio(&c->workload, &subject->workload),
+                                 .token_ratio = hr_confirm_token_ratio(&c->size.workload, &subject->workload),
                                  .comparison = job->result};
     for (size_t at = 0; at < before.count; at++) {
       row->before[at] = *before.items[at];
@@ -178,7 +163,7 @@ static void add_rows(const hr_confirming *c, const hr_confirm_subject *subject, 
   }
 }
 
-static hr_status form_gains(hr_confirming *c, hr_confirmation *confirmation, hr_error *error)
+static hr_status form_gains(hr_confirm_run *c, hr_confirmation *confirmation, hr_error *error)
 {
   for (size_t i = 0; i < c->subject_count; i++) {
     hr_confirmed *confirmed = &confirmation->findings[confirmation->finding_count];
@@ -191,16 +176,16 @@ static hr_status form_gains(hr_confirming *c, hr_confirmation *confirmation, hr_
   return HR_OK;
 }
 
-static void note_size(const hr_confirming *c, hr_confirmation *confirmation)
+static void note_size(const hr_confirm_run *c, hr_confirmation *confirmation)
 {
-  confirmation->batch = c->workload.batch;
-  confirmation->sequence = hr_budget_length(&c->workload);
-  confirmation->reduced = hr_budget_note(&c->advice->workload, &c->workload, c->memory_short, c->asked_ns, c->budget_ns,
-                                         confirmation->note, sizeof confirmation->note);
+  confirmation->batch = c->size.workload.batch;
+  confirmation->sequence = hr_budget_length(&c->size.workload);
+  confirmation->reduced =
+      hr_budget_note(&c->advice->workload, &c->size, c->budget_ns, confirmation->note, sizeof confirmation->note);
 }
 
-/* Rows are at most the operators of every subject. */
-static hr_status create_confirmation(const hr_confirming *c, hr_confirmation **confirmation, hr_error *error)
+/* There are at most as many rows as operators of all subjects. */
+static hr_status create_confirmation(const hr_confirm_run *c, hr_confirmation **confirmation, hr_error *error)
 {
   hr_confirmation *created = calloc(1, sizeof *created);
   if (created) {
@@ -215,17 +200,17 @@ static hr_status create_confirmation(const hr_confirming *c, hr_confirmation **c
   return HR_OK;
 }
 
-static hr_status confirm(hr_confirming *c, progress_state *state, hr_confirmation **confirmation, hr_error *error)
+static hr_status confirm(hr_confirm_run *c, hr_progress *progress, hr_confirmation **confirmation, hr_error *error)
 {
   hr_confirmation *created = NULL;
   hr_confirm_list(c);
   HR_TRY(hr_confirm_choose(c, error));
-  snprintf(state->what, sizeof state->what, "a trial");
-  HR_TRY(try_speed(c, state, error));
+  snprintf(progress->what, sizeof progress->what, "a trial");
+  HR_TRY(measure_slowdown(c, progress, error));
   HR_TRY(hr_confirm_choose(c, error));
   HR_TRY(create_confirmation(c, &created, error));
   note_size(c, created);
-  hr_status status = run_jobs(c, state, &created->complete, error);
+  hr_status status = run_jobs(c, progress, &created->complete, error);
   if (status == HR_OK)
     status = form_gains(c, created, error);
   if (status != HR_OK) {
@@ -242,14 +227,14 @@ hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_
   HR_NEED(error, device, advice, confirmation);
   if (!(budget_ns >= 0))
     return hr_fail(error, HR_ERROR_INVALID, "budget_ns: expected at least 0");
-  hr_confirming *c = calloc(1, sizeof *c);
+  hr_confirm_run *c = calloc(1, sizeof *c);
   if (!c)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to confirm with");
   c->device = device;
   c->advice = advice;
   c->budget_ns = budget_ns > 0 ? budget_ns : BUDGET_NS;
   c->slowdown = 1;
-  progress_state state = {.progress = progress, .context = context};
+  hr_progress state = {.report = progress, .context = context};
   hr_status status = confirm(c, &state, confirmation, error);
   free(c->jobs);
   free(c);

@@ -23,17 +23,17 @@ static bool has_time(const hr_confirm_job *job)
 }
 
 /* The time of an operator of the shape as it is: measured alone, or in the first pair that has it. */
-static double measured_before(const hr_confirming *c, const hr_operator *op)
+static double measured_before(const hr_confirm_run *c, const hr_operator *op)
 {
   const hr_confirm_job *job = hr_confirm_job_of(c, op);
   return has_time(job) ? job->result.before.median_ns : (double)NAN;
 }
 
 /* An attention or softmax that the device has no kernel for enters with its predicted time while it stays as it is. */
-static double time_before(const hr_confirming *c, const hr_operator *op, double predicted_ns)
+static double time_before(const hr_confirm_run *c, const hr_operator *op, double predicted_ns)
 {
   const hr_confirm_job *job = hr_confirm_job_of(c, op);
-  bool no_kernel = !hr_confirm_is_product(op) && job && job->done && !has_time(job) &&
+  bool no_kernel = !hr_confirm_is_gemm(op) && job && job->done && !has_time(job) &&
                    job->result.before.status == HR_ERROR_UNSUPPORTED;
   return no_kernel ? predicted_ns : measured_before(c, op);
 }
@@ -48,7 +48,7 @@ static double ratio_of(const hr_confirm_job *pair, ratio_end end)
 
 /* A changed operator's time is the time of what it takes the place of over the ratio: both were taken by turns, so that
  * a drift of the machine between this pair and another measurement cancels out. */
-static double time_after(const hr_confirming *c, const hr_operator *op, double predicted_ns, ratio_end end)
+static double time_after(const hr_confirm_run *c, const hr_operator *op, double predicted_ns, ratio_end end)
 {
   const hr_confirm_replaced before = hr_confirm_replaces(c, op);
   if (hr_confirm_unchanged(&before, op))
@@ -73,7 +73,7 @@ static bool is_main(const hr_finding *finding, hr_operator_id id)
 
 typedef enum time_source { TIME_PREDICTED, TIME_BEFORE, TIME_AFTER } time_source;
 
-static double time_of(const hr_confirming *c, const hr_step *step, size_t index, time_source source, ratio_end end)
+static double time_of(const hr_confirm_run *c, const hr_step *step, size_t index, time_source source, ratio_end end)
 {
   const hr_operator *op = &step->operators.items[index];
   double predicted_ns = step->predictions[index].time_ns;
@@ -82,7 +82,7 @@ static double time_of(const hr_confirming *c, const hr_step *step, size_t index,
   return source == TIME_BEFORE ? time_before(c, op, predicted_ns) : time_after(c, op, predicted_ns, end);
 }
 
-static step_time sum_step(const hr_confirming *c, const hr_step *step, double stretch, const hr_finding *finding,
+static step_time sum_step(const hr_confirm_run *c, const hr_step *step, double stretch, const hr_finding *finding,
                           time_source source, ratio_end end)
 {
   step_time sum = {0, 0};
@@ -115,7 +115,7 @@ static double gain(double before_ns, const hr_workload *before, double after_ns,
 }
 
 /* Whether the subject at hand changes an operator that `counts`. */
-static bool changes(const hr_confirming *c, bool (*counts)(const hr_operator *op))
+static bool changes(const hr_confirm_run *c, bool (*counts)(const hr_operator *op))
 {
   const hr_operators *sides[2] = {&c->before.operators, &c->after.operators};
   for (int side = 0; side < 2; side++) {
@@ -136,12 +136,12 @@ static bool is_attention_backward(const hr_operator *op)
 
 /* Whether the step shares heads of K and V otherwise in a product of those that the finding is mainly about, or in any:
  * what is measured has K and V for each head of Q. */
-static bool is_sharing_changed(const hr_confirming *c, const hr_finding *of)
+static bool is_sharing_changed(const hr_confirm_run *c, const hr_finding *of)
 {
   for (size_t i = 0; i < c->after.operators.count; i++) {
     const hr_operator *op = &c->after.operators.items[i];
     const hr_confirm_replaced before = hr_confirm_replaces(c, op);
-    if ((!of || is_main(of, op->id)) && hr_confirm_is_product(op) && hr_confirm_unchanged(&before, op) &&
+    if ((!of || is_main(of, op->id)) && hr_confirm_is_gemm(op) && hr_confirm_unchanged(&before, op) &&
         before.items[0]->bytes != op->bytes)
       return true;
   }
@@ -163,7 +163,7 @@ static void blame(hr_confirmed *confirmed, const hr_operator *op, const hr_confi
 }
 
 /* Why a gain could not be formed, by the first operator that has no time. */
-static void explain(const hr_confirming *c, hr_confirmed *confirmed)
+static void explain(const hr_confirm_run *c, hr_confirmed *confirmed)
 {
   for (size_t i = 0; i < c->before.operators.count; i++) {
     const hr_operator *op = &c->before.operators.items[i];
@@ -188,7 +188,7 @@ static void refuse(hr_confirmed *confirmed, const char *reason)
   hr_copy_text(confirmed->reason, sizeof confirmed->reason, reason);
 }
 
-static void measure_gains(const hr_confirming *c, const hr_confirm_subject *s, double stretch_before,
+static void measure_gains(const hr_confirm_run *c, const hr_confirm_subject *s, double stretch_before,
                           double stretch_after, hr_confirmed *confirmed)
 {
   const hr_finding *f = s->source;
@@ -196,9 +196,9 @@ static void measure_gains(const hr_confirming *c, const hr_confirm_subject *s, d
   double gains[RATIO_END_COUNT];
   for (ratio_end end = RATIO_MEDIAN; end < RATIO_END_COUNT; end++) {
     step_time after = sum_step(c, &c->after, stretch_after, f, TIME_AFTER, end);
-    gains[end] = gain(before.whole_ns, &c->workload, after.whole_ns, &s->workload);
+    gains[end] = gain(before.whole_ns, &c->size.workload, after.whole_ns, &s->workload);
     if (end == RATIO_MEDIAN)
-      confirmed->measured_operator_gain = gain(before.main_ns, &c->workload, after.main_ns, &s->workload);
+      confirmed->measured_operator_gain = gain(before.main_ns, &c->size.workload, after.main_ns, &s->workload);
   }
   confirmed->measured_gain = gains[RATIO_MEDIAN];
   confirmed->measured_gain_low = gains[RATIO_LOW];
@@ -212,7 +212,7 @@ static void measure_gains(const hr_confirming *c, const hr_confirm_subject *s, d
                  "without what attention's products gain: each is measured with K and V of its own, not shared ones");
 }
 
-hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *s, hr_confirmed *confirmed, hr_error *error)
+hr_status hr_confirm_gains(hr_confirm_run *c, const hr_confirm_subject *s, hr_confirmed *confirmed, hr_error *error)
 {
   const hr_finding *f = s->source;
   double none = (double)NAN;
@@ -222,12 +222,12 @@ hr_status hr_confirm_gains(hr_confirming *c, const hr_confirm_subject *s, hr_con
                               .measured_gain_low = none,
                               .measured_gain_high = none};
   HR_TRY(hr_predict_step(&c->advice->hardware, &f->model, &s->workload, &c->after, error));
-  double stretch_before = stretch_of(&c->advice->model, &c->workload),
+  double stretch_before = stretch_of(&c->advice->model, &c->size.workload),
          stretch_after = stretch_of(&f->model, &s->workload);
   step_time before = sum_step(c, &c->before, stretch_before, f, TIME_PREDICTED, RATIO_MEDIAN);
   step_time after = sum_step(c, &c->after, stretch_after, f, TIME_PREDICTED, RATIO_MEDIAN);
-  confirmed->predicted_gain = gain(before.whole_ns, &c->workload, after.whole_ns, &s->workload);
-  confirmed->predicted_operator_gain = gain(before.main_ns, &c->workload, after.main_ns, &s->workload);
+  confirmed->predicted_gain = gain(before.whole_ns, &c->size.workload, after.whole_ns, &s->workload);
+  confirmed->predicted_operator_gain = gain(before.main_ns, &c->size.workload, after.main_ns, &s->workload);
   if (!changes(c, hr_confirm_is_timed))
     refuse(confirmed,
            "changes no product, softmax or fused attention at the measured size, and only these are measured");

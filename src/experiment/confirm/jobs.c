@@ -1,4 +1,4 @@
-/* What is to be timed, and at which size. */
+/* Collects the jobs of a confirmation and chooses the size at which they are timed. */
 #include "experiment/confirm/jobs.h"
 
 #include "base/error.h"
@@ -20,7 +20,7 @@ static bool is_pair_of(const hr_confirm_job *job, const hr_confirm_replaced *bef
   return true;
 }
 
-const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_confirm_replaced *before,
+const hr_confirm_job *hr_confirm_pair(const hr_confirm_run *c, const hr_confirm_replaced *before,
                                       const hr_operator *after)
 {
   for (size_t i = 0; i < c->job_count; i++) {
@@ -30,7 +30,7 @@ const hr_confirm_job *hr_confirm_pair(const hr_confirming *c, const hr_confirm_r
   return NULL;
 }
 
-const hr_confirm_job *hr_confirm_job_of(const hr_confirming *c, const hr_operator *before)
+const hr_confirm_job *hr_confirm_job_of(const hr_confirm_run *c, const hr_operator *before)
 {
   const hr_confirm_job *found = NULL;
   for (size_t i = 0; i < c->job_count; i++) {
@@ -45,7 +45,7 @@ const hr_confirm_job *hr_confirm_job_of(const hr_confirming *c, const hr_operato
   return found;
 }
 
-static hr_status add_job(hr_confirming *c, const hr_confirm_job *job, hr_error *error)
+static hr_status add_job(hr_confirm_run *c, const hr_confirm_job *job, hr_error *error)
 {
   if (c->job_count == c->job_capacity) {
     size_t capacity = c->job_capacity ? 2 * c->job_capacity : 32;
@@ -60,7 +60,7 @@ static hr_status add_job(hr_confirming *c, const hr_confirm_job *job, hr_error *
 }
 
 /* `step` is of `shape`, and has the operator. */
-static hr_status add_alone(hr_confirming *c, const hr_step *step, const hr_confirm_shape *shape, const hr_operator *op,
+static hr_status add_alone(hr_confirm_run *c, const hr_step *step, const hr_confirm_shape *shape, const hr_operator *op,
                            hr_error *error)
 {
   if (hr_confirm_job_of(c, op))
@@ -72,12 +72,12 @@ static hr_status add_alone(hr_confirming *c, const hr_step *step, const hr_confi
   return add_job(c, &job, error);
 }
 
-static hr_confirm_shape shape_now(const hr_confirming *c)
+static hr_confirm_shape shape_now(const hr_confirm_run *c)
 {
-  return (hr_confirm_shape){&c->advice->model, &c->workload};
+  return (hr_confirm_shape){&c->advice->model, &c->size.workload};
 }
 
-static hr_status add_pair(hr_confirming *c, const hr_confirm_replaced *before, const hr_confirm_shape *shape,
+static hr_status add_pair(hr_confirm_run *c, const hr_confirm_replaced *before, const hr_confirm_shape *shape,
                           const hr_operator *after, hr_error *error)
 {
   if (hr_confirm_pair(c, before, after))
@@ -95,7 +95,7 @@ static hr_status add_pair(hr_confirming *c, const hr_confirm_replaced *before, c
   return add_job(c, &job, error);
 }
 
-static hr_status add_subject_jobs(hr_confirming *c, const hr_confirm_subject *subject, hr_error *error)
+static hr_status add_subject_jobs(hr_confirm_run *c, const hr_confirm_subject *subject, hr_error *error)
 {
   const hr_confirm_shape shape = {&subject->source->model, &subject->workload};
   for (size_t i = 0; i < c->after.operators.count; i++) {
@@ -109,7 +109,7 @@ static hr_status add_subject_jobs(hr_confirming *c, const hr_confirm_subject *su
   return HR_OK;
 }
 
-static hr_status add_unpaired_jobs(hr_confirming *c, hr_error *error)
+static hr_status add_unpaired_jobs(hr_confirm_run *c, hr_error *error)
 {
   const hr_confirm_shape shape = shape_now(c);
   for (size_t i = 0; i < c->before.operators.count; i++) {
@@ -121,7 +121,7 @@ static hr_status add_unpaired_jobs(hr_confirming *c, hr_error *error)
 }
 
 /* Keeps the order among the pairs, which is that of the findings. */
-static void move_alone_first(hr_confirming *c)
+static void move_alone_first(hr_confirm_run *c)
 {
   for (size_t i = 1; i < c->job_count; i++) {
     hr_confirm_job job = c->jobs[i];
@@ -132,36 +132,38 @@ static void move_alone_first(hr_confirming *c)
   }
 }
 
-/* Jobs for c->workload. Operators alone come first: every gain needs them, so that a confirmation which is stopped
- * early has the gains of the first findings. */
-static hr_status collect_jobs(hr_confirming *c, hr_error *error)
+/* Operators alone come first: every gain needs them, so that a confirmation that is stopped early has the gains of the
+ * first findings. */
+static hr_status collect_jobs(void *context, const hr_workload *workload, hr_error *error)
 {
+  hr_confirm_run *c = context;
   const hr_advice *advice = c->advice;
+  c->size.workload = *workload;
   c->job_count = 0;
-  HR_TRY(hr_predict_step(&advice->hardware, &advice->model, &c->workload, &c->before, error));
+  HR_TRY(hr_predict_step(&advice->hardware, &advice->model, &c->size.workload, &c->before, error));
   for (size_t i = 0; i < c->subject_count; i++) {
     hr_confirm_subject *subject = &c->subjects[i];
-    subject->workload = hr_budget_scaled(&subject->source->workload, &advice->workload, &c->workload);
+    subject->workload = hr_budget_scaled(&subject->source->workload, &advice->workload, &c->size.workload);
     HR_TRY(hr_predict_step(&advice->hardware, &subject->source->model, &subject->workload, &c->after, error));
     HR_TRY(add_subject_jobs(c, subject, error));
   }
   if (c->job_count == 0)
-    return HR_OK; /* nothing changes what is timed */
+    return HR_OK; /* no finding changes an operator that is timed */
   HR_TRY(add_unpaired_jobs(c, error));
   move_alone_first(c);
   return HR_OK;
 }
 
-/* ---- what they take ---- */
+/* ---- cost ---- */
 
-/* A step counts a K or V head that several products share once; measured, each product has its own. */
+/* A step counts a K or V head that several GEMMs share once; when measured, each GEMM has its own copy. */
 static double operand_bytes(const hr_operator *op)
 {
   int64_t bytes = op->bytes;
-  return !hr_confirm_is_product(op) || hr_gemm_bytes(&op->gemm, &bytes) == HR_OK ? (double)bytes : INFINITY;
+  return !hr_confirm_is_gemm(op) || hr_gemm_bytes(&op->gemm, &bytes) == HR_OK ? (double)bytes : INFINITY;
 }
 
-static double job_bytes(const hr_confirming *c, const hr_confirm_job *job)
+static double job_bytes(const hr_confirm_run *c, const hr_confirm_job *job)
 {
   double before = 0;
   for (size_t i = 0; i < job->before_count; i++)
@@ -169,39 +171,41 @@ static double job_bytes(const hr_confirming *c, const hr_confirm_job *job)
   return hr_budget_bytes(c->device, before) + (job->pair ? hr_budget_bytes(c->device, operand_bytes(&job->after)) : 0);
 }
 
-double hr_confirm_run_ns(const hr_confirming *c, const hr_confirm_job *job)
+double hr_confirm_run_ns(const hr_confirm_run *c, const hr_confirm_job *job)
 {
   return job->estimate_ns * c->slowdown;
 }
 
-double hr_confirm_cost_ns(const hr_confirming *c, const hr_confirm_job *job)
+double hr_confirm_cost_ns(const hr_confirm_run *c, const hr_confirm_job *job)
 {
   return hr_budget_cost_ns(c->device, hr_confirm_run_ns(c, job), job_bytes(c, job), job->pair ? 2 : 1);
 }
 
-static double whole_cost_ns(const hr_confirming *c)
+static double whole_cost_ns(const void *context)
 {
+  const hr_confirm_run *c = context;
   double time_ns = 0;
   for (size_t i = 0; i < c->job_count; i++)
     time_ns += hr_confirm_cost_ns(c, &c->jobs[i]);
   return time_ns;
 }
 
-static bool memory_suffices(const hr_confirming *c)
+static bool fits_memory(const void *context)
 {
+  const hr_confirm_run *c = context;
   double largest = 0;
   for (size_t i = 0; i < c->job_count; i++)
     largest = fmax(largest, job_bytes(c, &c->jobs[i]));
-  return hr_budget_has_memory(c->device, largest);
+  return hr_budget_fits_memory(c->device, largest);
 }
 
-static void add_finding(hr_confirming *c, size_t index, hr_finding *finding)
+static void add_finding(hr_confirm_run *c, size_t index, hr_finding *finding)
 {
   if (finding->has_change)
     c->subjects[c->subject_count++] = (hr_confirm_subject){.finding = index, .source = finding};
 }
 
-void hr_confirm_list(hr_confirming *c)
+void hr_confirm_list(hr_confirm_run *c)
 {
   hr_advice *advice = c->advice;
   for (size_t i = 0; i < advice->finding_count; i++)
@@ -210,13 +214,8 @@ void hr_confirm_list(hr_confirming *c)
     add_finding(c, SIZE_MAX, &advice->combined);
 }
 
-hr_status hr_confirm_choose(hr_confirming *c, hr_error *error)
+hr_status hr_confirm_choose(hr_confirm_run *c, hr_error *error)
 {
-  c->workload = c->advice->workload;
-  HR_TRY(collect_jobs(c, error));
-  c->asked_ns = whole_cost_ns(c);
-  c->memory_short = !memory_suffices(c);
-  while ((whole_cost_ns(c) > c->budget_ns || !memory_suffices(c)) && hr_budget_smaller(&c->workload))
-    HR_TRY(collect_jobs(c, error));
-  return HR_OK;
+  const hr_budget_experiment experiment = {c, collect_jobs, whole_cost_ns, fits_memory};
+  return hr_budget_choose_size(&experiment, &c->advice->workload, c->budget_ns, false, &c->size, error);
 }

@@ -1,10 +1,11 @@
-/* The course of measuring a layer: choose the size, time each operator within the budget, then all as one. */
+/* Measures one layer: chooses the size, times each operator within the budget, then the whole layer. */
 #include <headroom/layer.h>
 
 #include "base/error.h"
 #include "base/names.h"
 #include "experiment/budget.h"
 #include "experiment/operator_problem.h"
+#include "experiment/progress.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/problem_list.h"
 
@@ -61,7 +62,8 @@ hr_layer_options hr_layer_options_default(void)
   return (hr_layer_options){.struct_size = sizeof(hr_layer_options), .budget_ns = BUDGET_NS, .check = true, .seed = 1};
 }
 
-typedef struct layering {
+/* One run of hr_layer_measure(). */
+typedef struct layer_run {
   hr_device *device;
   const hr_hardware *hardware;
   const hr_model *model;
@@ -70,23 +72,14 @@ typedef struct layering {
   hr_step step;
   hr_layer *layer;
   hr_problem problems[HR_OPERATORS_MAX];
-  hr_error refusals[HR_OPERATORS_MAX]; /* status HR_OK where there is a problem */
-  double done;
-  char what[96];
-  bool stopped;
-} layering;
-
-static int report(void *context)
-{
-  layering *l = context;
-  if (l->options.progress && !l->stopped)
-    l->stopped = l->options.progress(l->options.context, l->done, l->what) != 0;
-  return l->stopped;
-}
+  hr_error refusals[HR_OPERATORS_MAX]; /* HR_OK, or why the operator is no problem that a kernel solves */
+  hr_progress progress;
+} layer_run;
 
 /* ---- what is measured ---- */
 
-/* Layers with a window and layers without have operators of one id and pass; the commoner kind stands for all. */
+/* Layers with and without a sliding window have operators of the same id and pass; the more frequent kind is
+ * measured. */
 static bool is_rarer_kind(const hr_operators *operators, const hr_operator *op)
 {
   for (size_t i = 0; i < operators->count; i++) {
@@ -99,9 +92,11 @@ static bool is_rarer_kind(const hr_operators *operators, const hr_operator *op)
   return false;
 }
 
-static hr_status list_rows(layering *l, hr_error *error)
+static hr_status list_rows(void *context, const hr_workload *workload, hr_error *error)
 {
+  layer_run *l = context;
   hr_layer *layer = l->layer;
+  layer->workload = *workload;
   layer->count = 0;
   layer->flops = 0;
   HR_TRY(hr_predict_step(l->hardware, l->model, &layer->workload, &l->step, error));
@@ -122,7 +117,7 @@ static hr_status list_rows(layering *l, hr_error *error)
   return HR_OK;
 }
 
-static double cost_ns(const layering *l, size_t index)
+static double cost_ns(const layer_run *l, size_t index)
 {
   const hr_layer_row *row = &l->layer->rows[index];
   if (l->refusals[index].status != HR_OK)
@@ -130,8 +125,8 @@ static double cost_ns(const layering *l, size_t index)
   return hr_budget_cost_ns(l->device, row->prediction.time_ns, hr_budget_bytes(l->device, (double)row->op.bytes), 1);
 }
 
-/* Of the run of all together, which fills what was filled before once more and compares nothing. */
-static double whole_run_ns(const layering *l)
+/* One run of the whole layer. */
+static double whole_run_ns(const layer_run *l)
 {
   double sum = 0;
   for (size_t i = 0; i < l->layer->count; i++) {
@@ -141,7 +136,7 @@ static double whole_run_ns(const layering *l)
   return sum;
 }
 
-static double all_bytes(const layering *l)
+static double all_bytes(const layer_run *l)
 {
   double bytes = 0;
   for (size_t i = 0; i < l->layer->count; i++)
@@ -149,12 +144,13 @@ static double all_bytes(const layering *l)
   return bytes;
 }
 
-static double whole_cost_ns(const layering *l)
+/* The whole layer fills its buffers again and compares nothing with the reference. */
+static double whole_cost_ns(const layer_run *l)
 {
   return hr_budget_cost_ns(l->device, whole_run_ns(l), hr_budget_bytes(l->device, all_bytes(l)), 0);
 }
 
-static double sum_of_costs(const layering *l, size_t first)
+static double sum_of_costs(const layer_run *l, size_t first)
 {
   double sum = whole_cost_ns(l);
   for (size_t i = first; i < l->layer->count; i++)
@@ -162,29 +158,30 @@ static double sum_of_costs(const layering *l, size_t first)
   return sum;
 }
 
-static bool fits_memory(const layering *l)
+static double cost_of_all_ns(const void *context)
 {
-  return hr_budget_has_memory(l->device, hr_budget_bytes(l->device, all_bytes(l)));
+  return sum_of_costs(context, 0);
 }
 
-static hr_status choose_size(layering *l, hr_error *error)
+static bool fits_memory(const void *context)
+{
+  const layer_run *l = context;
+  return hr_budget_fits_memory(l->device, hr_budget_bytes(l->device, all_bytes(l)));
+}
+
+static hr_status choose_size(layer_run *l, hr_error *error)
 {
   hr_layer *layer = l->layer;
-  layer->workload = *l->asked;
-  HR_TRY(list_rows(l, error));
-  double asked_ns = sum_of_costs(l, 0);
-  bool memory_short = !fits_memory(l);
-  while (!l->options.whole_only && (sum_of_costs(l, 0) > l->options.budget_ns || !fits_memory(l)) &&
-         hr_budget_smaller(&layer->workload))
-    HR_TRY(list_rows(l, error));
-  layer->reduced = hr_budget_note(l->asked, &layer->workload, memory_short, asked_ns, l->options.budget_ns, layer->note,
-                                  sizeof layer->note);
+  const hr_budget_experiment experiment = {l, list_rows, cost_of_all_ns, fits_memory};
+  hr_budget_size size;
+  HR_TRY(hr_budget_choose_size(&experiment, l->asked, l->options.budget_ns, l->options.whole_only, &size, error));
+  layer->reduced = hr_budget_note(l->asked, &size, l->options.budget_ns, layer->note, sizeof layer->note);
   return HR_OK;
 }
 
 /* ---- measuring ---- */
 
-static hr_measure_options options_of(layering *l, double limit_ns)
+static hr_measure_options options_of(layer_run *l, double limit_ns)
 {
   hr_measure_options options = hr_measure_options_default();
   options.time_limit_ns = limit_ns;
@@ -192,8 +189,8 @@ static hr_measure_options options_of(layering *l, double limit_ns)
   options.warm = l->options.warm;
   options.check = l->options.check;
   options.seed = l->options.seed;
-  options.cancelled = report;
-  options.context = l;
+  options.cancelled = hr_progress_cancelled;
+  options.context = &l->progress;
   return options;
 }
 
@@ -202,8 +199,8 @@ static bool has_time(const hr_measurement *m)
   return m->samples > 0 && m->median_ns > 0;
 }
 
-/* Where the whole alone is wanted an operator is only compared with the reference, and run. */
-static hr_status measure_alone(const layering *l, size_t index, const hr_measure_options *options,
+/* With whole_only an operator is compared with the reference and runs once. */
+static hr_status measure_alone(const layer_run *l, size_t index, const hr_measure_options *options,
                                hr_measurement *measured, hr_error *error)
 {
   const hr_problem_list alone = {.problems = &l->problems[index], .count = 1};
@@ -211,11 +208,11 @@ static hr_status measure_alone(const layering *l, size_t index, const hr_measure
                                : hr_measure_list(l->device, &alone, options, measured, error);
 }
 
-static hr_status measure_rows(layering *l, double start_ns, hr_error *error)
+static hr_status measure_rows(layer_run *l, double start_ns, hr_error *error)
 {
   hr_layer *layer = l->layer;
   double all_ns = sum_of_costs(l, 0);
-  bool missing = false; /* an operator before had no time */
+  bool missing = false; /* an earlier operator has no time */
   for (size_t i = 0; i < layer->count; i++) {
     hr_layer_row *row = &layer->rows[i];
     missing = missing || (i > 0 && !has_time(&layer->rows[i - 1].measurement));
@@ -228,9 +225,9 @@ static hr_status measure_rows(layering *l, double start_ns, hr_error *error)
     }
     row->measurement = hr_no_measurement(HR_ERROR_INTERRUPTED, "stopped before it");
     double reserved_ns = sum_of_costs(l, i), left_ns = l->options.budget_ns - (hr_clock_ns() - start_ns);
-    l->done = 1 - reserved_ns / all_ns;
-    hr_operator_name(&row->op, l->what, sizeof l->what);
-    if (report(l))
+    l->progress.done = 1 - reserved_ns / all_ns;
+    hr_operator_name(&row->op, l->progress.what, sizeof l->progress.what);
+    if (hr_progress_cancelled(&l->progress))
       continue;
     hr_measure_options options =
         options_of(l, hr_budget_limit_ns(row->prediction.time_ns, reserved_ns, layer->count - i + 1, left_ns));
@@ -261,8 +258,8 @@ static void add_up(hr_layer *layer)
     layer->rows[i].share = layer->rows[i].time_ns / layer->sum_ns;
 }
 
-/* Measured rows alone, so that their sum and the whole are of the same. */
-static hr_status measure_whole(layering *l, double start_ns, hr_error *error)
+/* Runs the operators that were measured, so that their sum and the whole are of the same work. */
+static hr_status measure_whole(layer_run *l, double start_ns, hr_error *error)
 {
   hr_layer *layer = l->layer;
   size_t count = 0;
@@ -272,11 +269,11 @@ static hr_status measure_whole(layering *l, double start_ns, hr_error *error)
   }
   layer->whole = hr_no_measurement(HR_ERROR_INTERRUPTED, "stopped before it");
   bool wanted = count > 0 && (count == layer->count || !l->options.whole_only);
-  if (!wanted && !l->stopped)
+  if (!wanted && !l->progress.stopped)
     layer->whole = hr_no_measurement(HR_ERROR_UNSUPPORTED, count == 0 ? "no operator was measured" : "not all were");
   double left_ns = l->options.budget_ns - (hr_clock_ns() - start_ns);
-  snprintf(l->what, sizeof l->what, "all of them, one after another");
-  if (!wanted || report(l))
+  snprintf(l->progress.what, sizeof l->progress.what, "all of them, one after another");
+  if (!wanted || hr_progress_cancelled(&l->progress))
     return HR_OK;
   double limit_ns = hr_budget_limit_ns(layer->measured_ns, whole_cost_ns(l), 1, left_ns);
   hr_measure_options options = options_of(l, limit_ns);
@@ -290,14 +287,14 @@ static hr_status measure_whole(layering *l, double start_ns, hr_error *error)
   return status;
 }
 
-static hr_status measure_layer(layering *l, hr_error *error)
+static hr_status measure_layer(layer_run *l, hr_error *error)
 {
   double start_ns = hr_clock_ns();
   HR_TRY(choose_size(l, error));
   HR_TRY(measure_rows(l, start_ns, error));
   add_up(l->layer);
   HR_TRY(measure_whole(l, start_ns, error));
-  l->layer->complete = !l->stopped;
+  l->layer->complete = !l->progress.stopped;
   return HR_OK;
 }
 
@@ -310,7 +307,7 @@ hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const
   HR_TRY(hr_check_struct_size("hr_layer_options", chosen.struct_size, sizeof(hr_layer_options), error));
   if (!(chosen.budget_ns > 0))
     return hr_fail(error, HR_ERROR_INVALID, "budget_ns: expected more than 0");
-  layering *l = calloc(1, sizeof *l);
+  layer_run *l = calloc(1, sizeof *l);
   hr_layer *created = calloc(1, sizeof *created);
   if (!l || !created) {
     free(l);
@@ -322,6 +319,7 @@ hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const
   l->model = model;
   l->asked = workload;
   l->options = chosen;
+  l->progress = (hr_progress){.report = chosen.progress, .context = chosen.context};
   l->layer = created;
   hr_status status = measure_layer(l, error);
   free(l);

@@ -1,9 +1,10 @@
-/* A sweep, point by point, into a store. */
+/* Runs a sweep: measures its points and appends a row to the store for each. */
 #include "experiment/sweep/run.h"
 
 #include "base/error.h"
 #include "base/kernel_names.h"
 #include "base/names.h"
+#include "experiment/progress.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/plan.h"
 
@@ -53,23 +54,24 @@ void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
   }
 }
 
-/* What goes on, for the caller's function, which is also asked between samples. */
+/* One run of hr_sweep_run(). */
 typedef struct run_state {
   const hr_sweep_options *options;
-  hr_sweep_progress_fn progress;
+  hr_sweep_progress_fn report; /* may be NULL */
   void *context;
   hr_sweep_progress now;
+  hr_progress progress; /* reports `now` */
   char what[sizeof((hr_result *)NULL)->problem];
-  bool stopped, probed;
-  bool met; /* another process that was at the same point */
+  bool probed;
+  bool collided; /* another process measured the same point */
 } run_state;
 
-static int ask(void *context)
+static int report(void *context, double done, const char *what)
 {
+  (void)done;
+  (void)what;
   run_state *state = context;
-  if (!state->stopped && state->progress)
-    state->stopped = state->progress(state->context, &state->now) != 0;
-  return state->stopped;
+  return state->report ? state->report(state->context, &state->now) : 0;
 }
 
 static hr_measure_options measure_options(run_state *state)
@@ -83,19 +85,12 @@ static hr_measure_options measure_options(run_state *state)
   options.kernel = o->kernel;
   options.autotune = o->autotune;
   options.memory_limit_bytes = o->memory_limit_bytes;
-  options.cancelled = ask;
-  options.context = state;
+  options.cancelled = hr_progress_cancelled;
+  options.context = &state->progress;
   return options;
 }
 
-static int ask_within(void *context, double done, const char *what)
-{
-  (void)done;
-  (void)what;
-  return ask(context);
-}
-
-/* Where an operator has no time the layer has none: the row says of the first one why. */
+/* If an operator has no time, the layer has none: its row gives the reason of the first such operator. */
 static void take_layer(const hr_layer *layer, hr_measurement *measurement)
 {
   const hr_layer_row *missing = NULL;
@@ -111,7 +106,7 @@ static void take_layer(const hr_layer *layer, hr_measurement *measurement)
   snprintf(measurement->reason, sizeof measurement->reason, "%s: %.100s", name, missing->measurement.reason);
 }
 
-/* The whole of `headroom layer`: all operators run one after another. */
+/* Measures the whole layer as `headroom layer` does: all operators one after another. */
 static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point,
                                run_state *state, hr_measurement *measurement, hr_error *error)
 {
@@ -119,13 +114,12 @@ static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, c
   options.warm = state->options->warm;
   options.seed = state->options->choice.seed;
   options.whole_only = true;
-  options.progress = ask_within;
-  options.context = state;
+  options.progress = hr_progress_of_part;
+  options.context = &state->progress;
   hr_layer *layer = NULL;
   hr_error reason = {.status = HR_OK};
   hr_status status = hr_layer_measure(device, hardware, &point->model, &point->workload, &options, &layer, &reason);
-  if (status == HR_ERROR_UNSUPPORTED || status == HR_ERROR_INVALID) { /* a device whose rates are not known, or none for
-                                                                         this format */
+  if (status == HR_ERROR_UNSUPPORTED || status == HR_ERROR_INVALID) { /* unknown rates of the device or format */
     measurement->status = HR_ERROR_UNSUPPORTED;
     hr_copy_text(measurement->reason, sizeof measurement->reason, reason.message);
     return HR_OK;
@@ -151,8 +145,8 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
   return hr_measure_gemm(device, &point->gemm, &options, measurement, error);
 }
 
-/* The shares of the rows are of what this device's instructions and library reached a moment ago; without that there
- * are none. A sweep that has nothing left to measure probes nothing. */
+/* Rows state shares of this device's measured instruction and library ceilings. A sweep that has nothing left to
+ * measure does not probe. */
 static hr_status probe_once(hr_device *device, run_state *state, hr_hardware *hardware, hr_error *error)
 {
   hr_hardware own = {.struct_size = 0}, *rates = state->options->rates ? state->options->rates : &own;
@@ -160,7 +154,8 @@ static hr_status probe_once(hr_device *device, run_state *state, hr_hardware *ha
     return HR_OK;
   state->probed = true;
   state->now.probing = rates->struct_size == 0;
-  hr_status status = state->now.probing ? hr_device_probe(device, ask_within, state, rates, NULL) : HR_OK;
+  hr_status status =
+      state->now.probing ? hr_device_probe(device, hr_progress_of_part, &state->progress, rates, NULL) : HR_OK;
   state->now.probing = false;
   if (status == HR_ERROR_INTERRUPTED)
     return hr_fail(error, status, "stopped by the caller");
@@ -182,7 +177,7 @@ static hr_status keep(hr_store *store, hr_result *result, run_state *state, hr_e
     HR_TRY(hr_store_append(store, result, error));
   else
     HR_TRY(hr_store_append_new(store, result, &added, error));
-  state->met = !added;
+  state->collided = !added;
   bool noisy = result->measurement.status == HR_ERROR_NOISY;
   state->now.skipped += !added;
   state->now.measured += added;
@@ -199,11 +194,11 @@ static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_po
   hr_sweep_set_point(&result, point);
   hr_copy_text(state->what, sizeof state->what, result.problem);
   HR_TRY(look(store, &result, state, &there, error));
-  if (!there && ask(state))
+  if (!there && hr_progress_cancelled(&state->progress))
     return HR_ERROR_INTERRUPTED;
   if (!there) {
     HR_TRY(probe_once(device, state, hardware, error));
-    HR_TRY(look(store, &result, state, &there, error)); /* again, as the probe takes long */
+    HR_TRY(look(store, &result, state, &there, error)); /* again: probing takes seconds */
   }
   if (there) {
     state->now.skipped++;
@@ -232,8 +227,9 @@ static hr_status check_options(const hr_sweep_options *options, hr_error *error)
   return options->kernel ? hr_fail(error, HR_ERROR_NOT_FOUND, "there is no kernel \"%.60s\"", options->kernel) : HR_OK;
 }
 
-/* The chosen points in their order. Who meets another process at a point goes on from another one, and takes what is
- * left over at the end: two with the same command would otherwise be at the same point each time. */
+/* The chosen points in their order. After a collision with another process at a point the run continues from a random
+ * point and takes the remaining ones at the end: otherwise two processes with the same command would collide at every
+ * point. */
 typedef struct tour {
   size_t *indices, count, at;
   bool *visited;
@@ -241,7 +237,7 @@ typedef struct tour {
 
 static size_t next_of(tour *t, bool elsewhere)
 {
-  if (elsewhere) /* by the clock, which no two processes read at once */
+  if (elsewhere) /* the clock is the random number: no two processes read it at once */
     t->at = (size_t)(((uint64_t)hr_clock_ns() * UINT64_C(0x9E3779B97F4A7C15)) >> 32) % t->count;
   while (t->visited[t->at])
     t->at = (t->at + 1) % t->count;
@@ -256,8 +252,8 @@ static hr_status run_tour(const hr_sweep *sweep, hr_device *device, hr_store *st
   hr_result base = hr_sweep_base_row(sweep, device, state->options, &hardware);
   for (size_t i = 0; i < t->count; i++) {
     hr_sweep_point point;
-    size_t index = next_of(t, state->met);
-    state->met = false;
+    size_t index = next_of(t, state->collided);
+    state->collided = false;
     HR_TRY(hr_sweep_point_at(sweep, index, state->options->dtype, &point, error));
     HR_TRY(run_point(device, store, &point, &base, &hardware, state, error));
     state->now.done++;
@@ -272,7 +268,8 @@ hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store
   tour t = {.at = 0};
   HR_TRY(check_options(options, error));
   HR_TRY(hr_sweep_order(sweep, &options->choice, &t.indices, &t.count, error));
-  run_state state = {.options = options, .progress = progress, .context = context, .now = {.total = (int64_t)t.count}};
+  run_state state = {.options = options, .report = progress, .context = context, .now = {.total = (int64_t)t.count}};
+  state.progress = (hr_progress){.report = report, .context = &state};
   state.now.what = state.what;
   t.visited = calloc(t.count + 1, sizeof *t.visited);
   hr_status status = t.visited ? run_tour(sweep, device, store, &t, &state, error)
@@ -282,5 +279,5 @@ hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store
   state.now.what = "";
   if (outcome)
     *outcome = state.now;
-  return state.stopped ? HR_ERROR_INTERRUPTED : status;
+  return state.progress.stopped ? HR_ERROR_INTERRUPTED : status;
 }
