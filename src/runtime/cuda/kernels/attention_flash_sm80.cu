@@ -11,7 +11,7 @@
  * Offsets have 64 bits.
  *
  * H200, 2026-11-22, bf16, rate over that of FlashAttention-2: 1.08 to 1.23 at head size 64, 1.02 to 1.17 at 128, 0.99 to 1.28
- * at 256. docs/attention-hopper.md has its versions, and what was tried and lost. */
+ * at 256. docs/attention-gpu.md has its versions, and what was tried and lost. */
 #include "runtime/cuda/kernels/number.cuh"
 #include "runtime/cuda/kernels/mma.cuh"
 #include "runtime/cuda/kernels/attention.cuh"

@@ -19,7 +19,7 @@
  *
  * Ceilings on an H200 at 1.8 GHz in 16 bits: a copy of 4.18 TB/s moves 4.4 elements a clock and multiprocessor, which may
  * take 29 instructions each; one exponential is 0.27 of its unit's time, and a softmax computes it twice (in fp8 that is all
- * the exponentials that there are). What is reached is in docs/gpu.md, made by bench/rowwise_rates.
+ * the exponentials that there are). What is reached is in docs/rowwise.md, made by bench/rowwise_rates.
  * Tried and lost there (driver 580.159, 2026-11-21 and 22, shares of a copy): one program for all lengths, whose thread counts
  * fit few of them and whose masks spill (layer norm 76 to 86%, rows of 4099 51 to 78%, of 50257 49 to 73%); rows as floats
  * (softmax 73% at 4096); loads that do not stay in the L1 (−3 to −20% where weights share it); 4 packs a thread and 1024
