@@ -1,12 +1,18 @@
-/* Characters of UTF-8 text. */
+/* UTF-8 text: decoding and width on a terminal. Thread safety: pure functions. */
 #ifndef HR_BASE_UTF8_H
 #define HR_BASE_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/** Decodes the character at `text`, which is not its end; returns its bytes, or 0 if they are not UTF-8 (RFC 3629):
- *  *character is then untouched. */
+/** Decodes the first character of a text that is not empty. Returns its length in bytes; 0, with *character untouched,
+ *  if the bytes are not UTF-8 (RFC 3629). */
 size_t hr_utf8_decode(const char *text, uint32_t *character);
+
+/** Columns that a character takes on a terminal: 0 (combining marks), 1 or 2 (East Asian wide characters). */
+int hr_character_width(uint32_t character);
+
+/** Columns that a text takes. A byte that is not UTF-8 takes one. */
+int hr_display_width(const char *text);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/utf8.h"
 #include "report/text.h"
 
 #include <inttypes.h>
@@ -56,7 +57,7 @@ static gain_line begin_gains(const hr_document *document, int indent)
 static void put_part(gain_line *line, const char *name, const char *value, hr_style style)
 {
   FILE *out = line->document->out;
-  int width = line->document->options->width, columns = hr_text_columns(name) + 1 + hr_text_columns(value);
+  int width = line->document->options->width, columns = hr_display_width(name) + 1 + hr_display_width(value);
   if (line->begun && width > 0 && line->column + 3 + columns > width) {
     fprintf(out, ",\n%*s", line->indent, "");
     line->column = line->indent;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/utf8.h"
 #include "report/text.h"
 
 #include <inttypes.h>
@@ -182,10 +183,10 @@ typedef struct table_layout {
 
 static int natural_width(const hr_table *table, size_t column)
 {
-  int width = hr_text_columns(table->columns[column].title);
+  int width = hr_display_width(table->columns[column].title);
   for (size_t row = 0; row < hr_table_rows(table); row++) {
     char buffer[HR_NUMBER_SIZE];
-    int columns = hr_text_columns(shown(table, row, column, buffer, sizeof buffer));
+    int columns = hr_display_width(shown(table, row, column, buffer, sizeof buffer));
     width = columns > width ? columns : width;
   }
   return width;
@@ -255,7 +256,7 @@ static void put_cell(FILE *out, const hr_report_options *options, table_layout *
 {
   bool left = kind == HR_CELL_TEXT || kind == HR_CELL_FLAG;
   bool last = column == layout->last;
-  int padding = layout->widths[column] - hr_text_columns(text);
+  int padding = layout->widths[column] - hr_display_width(text);
   layout->waiting += left ? 0 : padding;
   if (text[0]) {
     put_waiting(out, layout);

@@ -6,9 +6,6 @@
 
 #include <stdio.h>
 
-/** Columns that UTF-8 text takes on a terminal: combining marks 0, East Asian wide characters 2. */
-int hr_text_columns(const char *text);
-
 /** Writes text wrapped at spaces to `width` columns (0: never), every line after the first indented by `indent`;
  *  the caller has written the first `column` columns of the first line. Ends with a newline. */
 void hr_text_wrap(FILE *out, const char *text, int column, int indent, int width);

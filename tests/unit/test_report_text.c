@@ -1,6 +1,7 @@
 #include "test.h"
 
 #include "base/names.h"
+#include "base/utf8.h"
 #include "report/ceilings.h"
 #include "report/table.h"
 #include "report/text.h"
@@ -93,11 +94,11 @@ static void a_small_change_is_not_called_none(void **state)
 static void text_width_is_of_the_terminal_not_of_the_bytes(void **state)
 {
   (void)state;
-  assert_int_equal(hr_text_columns("12.4 µs"), 7);
-  assert_int_equal(hr_text_columns("m×n×k"), 5);
-  assert_int_equal(hr_text_columns("模型"), 4);
-  assert_int_equal(hr_text_columns("e\xCC\x81"), 1); /* e with a combining acute accent */
-  assert_int_equal(hr_text_columns("\xFF"), 1);
+  assert_int_equal(hr_display_width("12.4 µs"), 7);
+  assert_int_equal(hr_display_width("m×n×k"), 5);
+  assert_int_equal(hr_display_width("模型"), 4);
+  assert_int_equal(hr_display_width("e\xCC\x81"), 1); /* e with a combining acute accent */
+  assert_int_equal(hr_display_width("\xFF"), 1);
 }
 
 static void what_is_not_text_cannot_steer_a_terminal(void **state)

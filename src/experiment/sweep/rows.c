@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 /* Points by a hash of their axes: a store may have as many rows as a sweep has points, and neither is small. */
 typedef struct place {
@@ -22,13 +23,9 @@ typedef struct finder {
   int64_t found;
 } finder;
 
-/* FNV-1a. */
 static uint64_t hash_of(const char *text)
 {
-  uint64_t hash = UINT64_C(0xCBF29CE484222325);
-  for (; *text; text++)
-    hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001B3);
-  return hash;
+  return XXH3_64bits(text, strlen(text));
 }
 
 static int compare_places(const void *a, const void *b)

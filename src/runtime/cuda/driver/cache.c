@@ -8,19 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
-#define MAGIC "headroom kernel 1"
+#define MAGIC "headroom kernel 2"
 #define HEADER_SIZE 96
 #define ENTRY_MOST ((off_t)64 << 20) /* bytes; kernels have some thousands */
-
-/* FNV-1a. It finds the entry and notices damage; that the entry is the right one is seen by its whole key. */
-static uint64_t hash_of(const char *data, size_t bytes)
-{
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (size_t i = 0; i < bytes; i++)
-    hash = (hash ^ (unsigned char)data[i]) * 0x100000001B3u;
-  return hash;
-}
 
 void hr_cache_folder(char folder[HR_CACHE_PATH_SIZE])
 {
@@ -51,9 +43,10 @@ static int open_folder(const char *folder)
   return descriptor;
 }
 
+/* The hash only names the file: the entry holds the whole key, which must match. */
 static void name_of(const char *key, char name[64])
 {
-  snprintf(name, 64, "%016" PRIx64 ".kernel", hash_of(key, strlen(key)));
+  snprintf(name, 64, "%016" PRIx64 ".kernel", XXH3_64bits(key, strlen(key)));
 }
 
 static bool read_all(int descriptor, char *to, size_t bytes)
@@ -105,7 +98,7 @@ static void write_header(char header[HEADER_SIZE + 1], size_t key_bytes, const c
 {
   memset(header, ' ', HEADER_SIZE + 1);
   int used = snprintf(header, HEADER_SIZE, "%s %zu %zu %016" PRIx64, MAGIC, key_bytes, image_bytes,
-                      hash_of(image, image_bytes));
+                      XXH3_64bits(image, image_bytes));
   header[used] = ' ';
 }
 
