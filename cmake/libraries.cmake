@@ -11,10 +11,13 @@ pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc>=2.4)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3>=3.26)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc>=2.5)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8)
+find_library(libcsv csv REQUIRED) # it has no pkg-config file
+find_path(libcsv_include csv.h REQUIRED)
 
 add_library(headroom_libraries INTERFACE)
 target_link_libraries(headroom_libraries INTERFACE PkgConfig::jansson PkgConfig::hwloc PkgConfig::sqlite3
-                      PkgConfig::utf8proc PkgConfig::xxhash Threads::Threads ${CMAKE_DL_LIBS} m)
+                      PkgConfig::utf8proc PkgConfig::xxhash ${libcsv} Threads::Threads ${CMAKE_DL_LIBS} m)
+target_include_directories(headroom_libraries SYSTEM INTERFACE ${libcsv_include})
 set(popt_library PkgConfig::popt)
 
 if(HEADROOM_PORTABLE)

@@ -12,6 +12,7 @@ build | libjansson-dev | pkg:jansson               | reads and writes JSON
 build | libpopt-dev  | pkg:popt                    | reads the command line
 build | libhwloc-dev | pkg:hwloc                   | finds cores, caches and memory
 build | libsqlite3-dev | pkg:sqlite3              | keeps results
+build | libcsv-dev   | file:csv.h                  | reads and writes CSV
 build | libutf8proc-dev | pkg:libutf8proc         | decodes UTF-8, knows the width of characters
 build | libxxhash-dev | pkg:libxxhash             | hashes cache keys and the points of a sweep
 build | libdnnl-dev  | file:oneapi/dnnl/dnnl.h     | oneDNN: matrix products on the CPU

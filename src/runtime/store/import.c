@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 hr_status hr_import_fail(const hr_import *import, const char *format, ...)
@@ -18,7 +19,40 @@ hr_status hr_import_fail(const hr_import *import, const char *format, ...)
   return hr_fail(import->error, HR_ERROR_UNREADABLE, "%s: line %" PRId64 ": %s", import->name, import->line, message);
 }
 
-/* What a row cannot do without: a default would be a measurement of something else. */
+hr_status hr_import_no_memory(const hr_import *import)
+{
+  return hr_fail(import->error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", import->name);
+}
+
+/* Returns false at the end of the input. *length is HR_RECORD_MAX + 1 if the line is longer than HR_RECORD_MAX. */
+static bool read_line(FILE *in, char *line, size_t *length)
+{
+  int byte;
+  *length = 0;
+  while ((byte = getc(in)) != EOF && byte != '\n') {
+    line[(*length)++] = (char)byte;
+    if (*length > HR_RECORD_MAX)
+      return true;
+  }
+  return byte != EOF || *length > 0;
+}
+
+hr_status hr_import_lines(hr_import *import, hr_import_line_fn take, void *context)
+{
+  size_t length;
+  char *line = malloc(HR_RECORD_MAX + 1);
+  hr_status status = line ? HR_OK : hr_import_no_memory(import);
+  for (int64_t number = 1; status == HR_OK && read_line(import->in, line, &length); number++) {
+    if (!import->continues)
+      import->line = number;
+    status = length > HR_RECORD_MAX ? hr_import_fail(import, "has more than %zu bytes", HR_RECORD_MAX)
+                                    : take(import, context, line, length);
+  }
+  free(line);
+  return status;
+}
+
+/* A row needs its problem and its status: a default would be a measurement of another problem. */
 static hr_status check_complete(const hr_import *import, const hr_value values[HR_FIELDS], const hr_result *row)
 {
   for (int i = HR_FIELD_operation; i <= HR_FIELD_v_dim; i++) {
@@ -42,7 +76,7 @@ hr_status hr_import_row(hr_import *import, const hr_value values[HR_FIELDS])
   if (wrong < HR_FIELDS)
     return hr_import_fail(import, "%s: %s", hr_fields[wrong].name, why);
   HR_TRY(check_complete(import, values, &row));
-  if (!row.id[0]) { /* stamped, but what the input says of date, host and program holds */
+  if (!row.id[0]) { /* stamp it, but keep the input's date, host and program */
     hr_result stamped = row;
     HR_TRY(hr_result_stamp(&stamped, import->error));
     memcpy(row.id, stamped.id, sizeof row.id);
@@ -53,7 +87,7 @@ hr_status hr_import_row(hr_import *import, const hr_value values[HR_FIELDS])
   return hr_store_take(import->store, &row, &import->change, import->error);
 }
 
-/* A byte order mark, which spreadsheets write, is passed over. */
+/* Skips a byte order mark, which spreadsheets write. */
 static int first_byte(FILE *in)
 {
   int byte = getc(in);

@@ -3,21 +3,6 @@
 #include "runtime/store/import.h"
 
 #include <jansson.h>
-#include <stdlib.h>
-
-/* A line, without its end; a zero byte in it is for the parser to refuse. */
-static hr_status read_line(const hr_import *import, char *line, size_t *length, bool *end)
-{
-  int byte;
-  *length = 0;
-  while ((byte = getc(import->in)) != EOF && byte != '\n') {
-    if (*length == HR_RECORD_MAX)
-      return hr_import_fail(import, "has more than %zu bytes", HR_RECORD_MAX);
-    line[(*length)++] = (char)byte;
-  }
-  *end = byte == EOF && *length == 0;
-  return HR_OK;
-}
 
 static hr_status value_of(const hr_import *import, const char *name, const json_t *json, hr_value *value)
 {
@@ -50,9 +35,14 @@ static hr_status take_object(hr_import *import, json_t *object)
   return hr_import_row(import, values);
 }
 
-static hr_status take_line(hr_import *import, const char *line, size_t length)
+static hr_status take_line(hr_import *import, void *context, const char *line, size_t length)
 {
+  (void)context;
   json_error_t problem;
+  if (length > 0 && line[length - 1] == '\r')
+    length--;
+  if (length == 0)
+    return HR_OK;
   json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
   if (!object && length == 1 && line[0] == '{')
     return hr_import_fail(import, "is a JSON document of several lines; JSON Lines are imported, a row a line");
@@ -66,20 +56,5 @@ static hr_status take_line(hr_import *import, const char *line, size_t length)
 
 hr_status hr_import_json_lines(hr_import *import)
 {
-  char *line = malloc(HR_RECORD_MAX);
-  bool end = false;
-  hr_status status =
-      line ? HR_OK : hr_fail(import->error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", import->name);
-  for (; status == HR_OK; import->line++) {
-    size_t length;
-    status = read_line(import, line, &length, &end);
-    if (status != HR_OK || end)
-      break;
-    if (length > 0 && line[length - 1] == '\r')
-      length--;
-    if (length > 0)
-      status = take_line(import, line, length);
-  }
-  free(line);
-  return status;
+  return hr_import_lines(import, take_line, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/store/fields.h"
 
+#include <csv.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,17 +23,10 @@ static void write_number(FILE *out, double number)
 
 static void write_csv_text(FILE *out, const char *text)
 {
-  if (!strpbrk(text, ",\"\r\n")) {
+  if (strpbrk(text, ",\"\r\n"))
+    csv_fwrite(out, text, strlen(text));
+  else
     fputs(text, out);
-    return;
-  }
-  fputc('"', out);
-  for (; *text; text++) {
-    if (*text == '"')
-      fputc('"', out);
-    fputc(*text, out);
-  }
-  fputc('"', out);
 }
 
 static void write_csv_value(FILE *out, const hr_value *value)
