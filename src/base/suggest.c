@@ -47,7 +47,7 @@ static bool begins_with(const char *text, const char *start)
   return start[i] == '\0';
 }
 
-/* A name that the other begins with is near, whatever the length of the rest: "h100" and "h100-sxm". */
+/* A prefix is near, whatever the length of the rest: "h100" and "h100-sxm". */
 static int nearness(const char *wanted, const char *name)
 {
   int distance = hr_edit_distance(wanted, name);

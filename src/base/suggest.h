@@ -1,11 +1,11 @@
-/* Names that a user may have meant. */
+/* Suggests names that a user may have meant. */
 #ifndef HR_BASE_SUGGEST_H
 #define HR_BASE_SUGGEST_H
 
 #include <headroom/resolve.h>
 
-/** Changes of one letter (insert, delete, replace, swap of neighbours) between two names, case aside; at most 64
- *  letters of each count. */
+/** Edit distance of two names, ignoring case: letters inserted, deleted, replaced, or swapped with a neighbour.
+ *  Compares the first 64 letters. */
 int hr_edit_distance(const char *a, const char *b);
 
 #endif

@@ -16,7 +16,7 @@ static const hr_library *find_library(const hr_library *libraries, size_t count,
   return NULL;
 }
 
-/* "cuBLASLt 12.4.5, NVRTC 12.4"; NVML has the driver's version and no other. */
+/* Writes "cuBLASLt 12.4.5, NVRTC 12.4". NVML reports the driver's version. */
 static void name_libraries(hr_result *result, const char *device)
 {
   hr_library libraries[HR_LIBRARIES_MAX];
@@ -36,7 +36,7 @@ static void name_libraries(hr_result *result, const char *device)
                           library->name, library->version);
     used += length > 0 ? (size_t)length : 0;
     if (used >= sizeof result->libraries)
-      return; /* cut */
+      return; /* does not fit */
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "resolve/read.h"
+#include "resolve/read_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -41,8 +41,8 @@ static hr_status not_found(const char *kind, const char *what, const hr_catalog_
 
 /* ---- models ---- */
 
-/* What to call a model that was read from a path: the folder of a config.json, wherever it is seen from, else the file
- * without ".json". */
+/* Names a model that was read from a path: after the folder of its config.json, otherwise after the file without
+ * ".json". */
 static void name_from_path(const char *path, char *name, size_t size)
 {
   char parts[PATH_SIZE];
@@ -74,8 +74,8 @@ static hr_status model_from_file(const char *path, hr_note_fn note, void *contex
   return status;
 }
 
-/* The model whose "_source" is the public repository `name` ("meta-llama/Llama-2-7b-hf", or without what stands before
- * the slash): the name that people know where ours is shorter. */
+/* Finds the model whose "_source" is the public repository `name`, with or without its organisation
+ * ("meta-llama/Llama-2-7b-hf"). */
 static const hr_catalog_entry *find_published(const hr_catalog_entry *models, size_t count, const char *name)
 {
   char part[200];
@@ -126,7 +126,7 @@ hr_status hr_resolve_model(const char *what, hr_note_fn note, void *context, hr_
     return model_from_file(what, note, context, model, error);
   struct stat about;
   bool exists = stat(what, &about) == 0;
-  if (!exists && errno == EACCES) /* for its words */
+  if (!exists && errno == EACCES) /* for the message of reading it */
     return model_from_file(what, note, context, model, error);
   char config[PATH_SIZE];
   int length =
@@ -155,8 +155,8 @@ static bool is_own_device(const char *what)
          strncmp(what, "cuda:", 5) == 0;
 }
 
-/* The built-in file of a product, by the name that its driver gives it, which is one of its aliases. What differs from
- * one such device to the next is kept. */
+/* Takes constants from the built-in file of the product, found by the name that the driver reports, and keeps what
+ * differs between devices of one product. */
 static void know_product(hr_hardware *hardware)
 {
   size_t count;
@@ -198,7 +198,7 @@ hr_status hr_resolve_probed(hr_device *device, hr_progress_fn progress, void *co
   known.bandwidth_share = copy / known.bandwidth_bytes_per_s;
   known.product_launch_ns = probed.launch_ns;
   known.calibration = HR_CALIBRATION_MEASURED;
-  known.ceiling_count = probed.ceiling_count; /* of this very device, rather than of one like it */
+  known.ceiling_count = probed.ceiling_count; /* measured on this device */
   memcpy(known.ceilings, probed.ceilings, sizeof known.ceilings);
   *hardware = known;
   return HR_OK;
@@ -225,7 +225,7 @@ static hr_status hardware_from_file(const char *path, hr_hardware *hardware, hr_
   return status;
 }
 
-/* A shipped device by its name or by one of the names that its file lists. */
+/* Finds a built-in device by its name or by an alias of its file. */
 static const hr_catalog_entry *find_device(const hr_catalog_entry *known, size_t count, const char *what)
 {
   const hr_catalog_entry *entry = find_entry(known, count, what);

@@ -291,8 +291,8 @@ static void axes_that_go_in_a_circle_are_refused_by_name(void **state)
 {
   (void)state;
   assert_refused("\"m\":\"a\",\"a\":\"b + 1\",\"b\":\"a\"", GEMM, HR_ERROR_INVALID,
-                 "sweep.json: axes: go in a circle: a needs b needs a");
-  assert_refused("\"m\":\"m\"", GEMM, HR_ERROR_INVALID, "sweep.json: axes: go in a circle: m needs m");
+                 "sweep.json: axes: depend on each other in a cycle: a needs b needs a");
+  assert_refused("\"m\":\"m\"", GEMM, HR_ERROR_INVALID, "sweep.json: axes: depend on each other in a cycle: m needs m");
 }
 
 static void wrong_axes_are_refused_by_name(void **state)

@@ -127,7 +127,7 @@ static void length_and_depth_have_limits(void **state)
   snprintf(deep, sizeof deep, "%.24s7%.24s", "((((((((((((((((((((((((", "))))))))))))))))))))))))");
   assert_int_equal(value_of(deep), 7);
   snprintf(deep, sizeof deep, "%.25s7", "(((((((((((((((((((((((((");
-  assert_refused(deep, HR_ERROR_INVALID, "has more than 24 brackets within each other");
+  assert_refused(deep, HR_ERROR_INVALID, "has more than 24 nested brackets");
 }
 
 int main(void)

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Which end of each ratio's interval a sum is formed with. */
+/* The end of each ratio's confidence interval that a sum uses. */
 typedef enum ratio_end { RATIO_MEDIAN, RATIO_LOW, RATIO_HIGH, RATIO_END_COUNT } ratio_end;
 
-/* Time of a step, and of the operators that a finding is mainly about. NAN where something has no time. */
+/* Time of a step, and of the operators that a finding is mainly about. NAN if an operator has no time. */
 typedef struct step_time {
   double whole_ns, main_ns;
 } step_time;
@@ -22,14 +22,14 @@ static bool has_time(const hr_confirm_job *job)
   return job && job->done && job->result.before.median_ns > 0;
 }
 
-/* The time of an operator of the shape as it is: measured alone, or in the first pair that has it. */
+/* The measured time of an operator of the present step: alone, or in the first pair that has it. */
 static double measured_before(const hr_confirm_run *c, const hr_operator *op)
 {
   const hr_confirm_job *job = hr_confirm_job_of(c, op);
   return has_time(job) ? job->result.before.median_ns : (double)NAN;
 }
 
-/* An attention or softmax that the device has no kernel for enters with its predicted time while it stays as it is. */
+/* An unchanged attention or softmax that the device has no kernel for enters with its predicted time. */
 static double time_before(const hr_confirm_run *c, const hr_operator *op, double predicted_ns)
 {
   const hr_confirm_job *job = hr_confirm_job_of(c, op);
@@ -46,8 +46,8 @@ static double ratio_of(const hr_confirm_job *pair, ratio_end end)
   return ratios[end];
 }
 
-/* A changed operator's time is the time of what it takes the place of over the ratio: both were taken by turns, so that
- * a drift of the machine between this pair and another measurement cancels out. */
+/* A changed operator's time is the time of the operators that it replaces over the ratio of the pair. The halves of a
+ * pair are interleaved, so that a drift of the machine between this pair and another measurement cancels out. */
 static double time_after(const hr_confirm_run *c, const hr_operator *op, double predicted_ns, ratio_end end)
 {
   const hr_confirm_replaced before = hr_confirm_replaces(c, op);
@@ -96,7 +96,7 @@ static step_time sum_step(const hr_confirm_run *c, const hr_step *step, double s
   return sum;
 }
 
-/* Device time a token, as the advice reckons it: all devices of a tensor-parallel group work for the step's time. */
+/* Device time per token, as in the advice: all devices of a tensor-parallel group work for the time of the step. */
 static double per_token(double time_ns, const hr_workload *workload)
 {
   double tokens = (double)workload->batch * (workload->phase == HR_PHASE_DECODE ? 1.0 : (double)workload->sequence);
@@ -114,7 +114,7 @@ static double gain(double before_ns, const hr_workload *before, double after_ns,
   return isfinite(value) ? value : (double)NAN;
 }
 
-/* Whether the subject at hand changes an operator that `counts`. */
+/* Whether the subject changes an operator that `counts`. */
 static bool changes(const hr_confirm_run *c, bool (*counts)(const hr_operator *op))
 {
   const hr_operators *sides[2] = {&c->before.operators, &c->after.operators};
@@ -134,8 +134,8 @@ static bool is_attention_backward(const hr_operator *op)
   return op->kind == HR_KIND_ATTENTION && op->pass != HR_PASS_FORWARD;
 }
 
-/* Whether the step shares heads of K and V otherwise in a product of those that the finding is mainly about, or in any:
- * what is measured has K and V for each head of Q. */
+/* Whether the subject changes how a GEMM of attention shares K and V heads, among the operators that the finding is
+ * mainly about or among all: measured GEMMs have a K and V of their own for each Q head. */
 static bool is_sharing_changed(const hr_confirm_run *c, const hr_finding *of)
 {
   for (size_t i = 0; i < c->after.operators.count; i++) {
@@ -151,7 +151,7 @@ static bool is_sharing_changed(const hr_confirm_run *c, const hr_finding *of)
 static void blame(hr_confirmed *confirmed, const hr_operator *op, const hr_confirm_job *job)
 {
   confirmed->status = HR_ERROR_INTERRUPTED;
-  snprintf(confirmed->reason, sizeof confirmed->reason, "stopped before all that it needs was measured");
+  snprintf(confirmed->reason, sizeof confirmed->reason, "stopped before every operator that it needs was measured");
   if (!job || !job->done)
     return;
   const hr_measurement *failed = has_time(job) ? &job->result.after : &job->result.before;
@@ -162,7 +162,7 @@ static void blame(hr_confirmed *confirmed, const hr_operator *op, const hr_confi
            (int)(sizeof confirmed->reason - sizeof name - 3), failed->reason);
 }
 
-/* Why a gain could not be formed, by the first operator that has no time. */
+/* The reason why there is no gain: the first operator that has no time. */
 static void explain(const hr_confirm_run *c, hr_confirmed *confirmed)
 {
   for (size_t i = 0; i < c->before.operators.count; i++) {
@@ -203,13 +203,13 @@ static void measure_gains(const hr_confirm_run *c, const hr_confirm_subject *s, 
   confirmed->measured_gain = gains[RATIO_MEDIAN];
   confirmed->measured_gain_low = gains[RATIO_LOW];
   confirmed->measured_gain_high = gains[RATIO_HIGH];
-  if (is_sharing_changed(c, f)) /* it would be 0 for a reason that is none of the shape's */
+  if (is_sharing_changed(c, f)) /* the gain would be 0 only because of how GEMMs are measured */
     confirmed->measured_operator_gain = (double)NAN;
   if (isnan(confirmed->measured_gain))
     explain(c, confirmed);
   else if (is_sharing_changed(c, NULL))
     hr_copy_text(confirmed->reason, sizeof confirmed->reason,
-                 "without what attention's products gain: each is measured with K and V of its own, not shared ones");
+                 "without the gain of attention's GEMMs: each is measured with its own K and V, not with shared ones");
 }
 
 hr_status hr_confirm_gains(hr_confirm_run *c, const hr_confirm_subject *s, hr_confirmed *confirmed, hr_error *error)
@@ -229,8 +229,7 @@ hr_status hr_confirm_gains(hr_confirm_run *c, const hr_confirm_subject *s, hr_co
   confirmed->predicted_gain = gain(before.whole_ns, &c->size.workload, after.whole_ns, &s->workload);
   confirmed->predicted_operator_gain = gain(before.main_ns, &c->size.workload, after.main_ns, &s->workload);
   if (!changes(c, hr_confirm_is_timed))
-    refuse(confirmed,
-           "changes no product, softmax or fused attention at the measured size, and only these are measured");
+    refuse(confirmed, "changes no GEMM, softmax or fused attention at the measured size, and only these are measured");
   else if (changes(c, is_attention_backward))
     refuse(confirmed, "changes the backward pass of fused attention, which no kernel here computes");
   else

@@ -1,8 +1,8 @@
-/* Sweeps by name: those of the catalogue and those of files. */
+/* Finds sweeps by name, in the built-in catalogue and in files. */
 #include "base/error.h"
 #include "base/json.h"
 #include "experiment/sweep/read.h"
-#include "resolve/read.h"
+#include "resolve/read_file.h"
 
 #include <headroom/catalog.h>
 #include <headroom/resolve.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "fig9" before "fig10a": digits count as one number. */
+/* Orders "fig9" before "fig10a": digits compare as one number. */
 static int compare_names(const char *a, const char *b)
 {
   for (;; a++, b++) {
@@ -32,7 +32,7 @@ static int compare_sweeps(const void *a, const void *b)
   return compare_names(hr_sweep_describe(*(hr_sweep *const *)a).name, hr_sweep_describe(*(hr_sweep *const *)b).name);
 }
 
-/* All sweeps of one shipped file behind the `count` that are there. */
+/* Appends all sweeps of one built-in file to the `count` sweeps of the list. */
 static hr_status add_file(const hr_catalog_entry *entry, bool small, hr_sweep ***sweeps, size_t *count, hr_error *error)
 {
   json_t *root;
@@ -100,7 +100,7 @@ static hr_status not_named(const json_t *root, const char *input, const char *wh
   return status;
 }
 
-/* Where a file has several sweeps, they are a list, and each has a name of its own. */
+/* Several sweeps of one file are a list; each has a name. */
 static hr_status check_sweeps(const json_t *root, const char *input, hr_error *error)
 {
   const json_t *sweeps = json_object_get(root, "sweeps");
@@ -185,7 +185,7 @@ static void first_beginning_with(const char *what, const char **names, size_t co
   }
 }
 
-/* From the catalogue, of which only the file that has the name is read. */
+/* Reads only the catalogue file that has the name. */
 hr_status hr_sweep_load(const char *what, bool small, hr_sweep **sweep, hr_error *error)
 {
   HR_NEED(error, what, sweep);

@@ -1,4 +1,4 @@
-/* From axes to points: axes in the order in which they depend on each other, one loop within the other. */
+/* Lists the points of the axes: nested loops over the axes, sorted by their dependencies. */
 #include "base/error.h"
 #include "experiment/sweep/sweep.h"
 
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VISITS_MAX 2000000 /* values looked at while listing: an absurd file must not take forever */
+#define VISITS_MAX 2000000 /* values visited while listing; bounds the time that a file can take */
 
-/* The axis that `from` waits for and that is not in order yet. There is one, as `from` is not in order itself. */
+/* An axis that `from` depends on and that has no place in the order yet. It exists, as `from` has no place either. */
 static size_t waits_for(const hr_sweep *sweep, size_t from, uint32_t done)
 {
   size_t next = 0;
@@ -18,21 +18,22 @@ static size_t waits_for(const hr_sweep *sweep, size_t from, uint32_t done)
   return next;
 }
 
-/* Names the axes of the circle that no order can resolve. */
+/* Names the axes of a dependency cycle. */
 static hr_status circle(const hr_sweep *sweep, uint32_t done, const char *input, hr_error *error)
 {
   size_t at = 0;
   while (done >> at & 1)
     at++;
   for (size_t i = 0; i < sweep->axis_count; i++)
-    at = waits_for(sweep, at, done); /* after so many steps it is within the circle */
+    at = waits_for(sweep, at, done); /* after so many steps it is within the cycle */
   char path[256] = "";
   size_t start = at, used = 0;
   do {
     used += (size_t)snprintf(path + used, sizeof path - used, "%s needs ", sweep->axes[at].name);
     at = waits_for(sweep, at, done);
   } while (at != start && used + 2 * HR_AXIS_NAME_SIZE < sizeof path);
-  return hr_fail(error, HR_ERROR_INVALID, "%s: axes: go in a circle: %s%s", input, path, sweep->axes[start].name);
+  return hr_fail(error, HR_ERROR_INVALID, "%s: axes: depend on each other in a cycle: %s%s", input, path,
+                 sweep->axes[start].name);
 }
 
 static hr_status put_in_order(hr_sweep *sweep, const char *input, hr_error *error)
@@ -109,7 +110,7 @@ static hr_status keep_point(walk *w)
 
 static hr_status visit(walk *w, size_t depth);
 
-/* The rest of the axes, with this one at `value`. */
+/* Visits the remaining axes with this one at `value`. */
 static hr_status descend(walk *w, size_t depth, int64_t value)
 {
   if (++w->visits > VISITS_MAX)

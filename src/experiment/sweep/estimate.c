@@ -1,4 +1,4 @@
-/* How long a sweep takes, so that nobody starts an hour's work for a quick look. */
+/* Estimates how long a sweep takes. */
 #include "base/error.h"
 #include "experiment/sweep/sweep.h"
 
@@ -30,10 +30,10 @@ hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *po
   return status;
 }
 
-/* What one configuration takes. docs/measuring.md: warming up lasts until samples agree, on a GPU 120 ms; then at least
- * 10 samples, until the interval is narrow or the time limit is over. A processor is shared with other programs, so
- * that its interval takes longer. Held against, on an H200 in bf16: 7.1 s for 12 points of fig31, 7.6 s for 12 of
- * fig47; on two cores of a Sapphire Rapids Xeon: 10 s for the 14 points of fig7a, 16 s for the 32 of fig16;
+/* Time for one configuration. docs/measuring.md: warm-up until samples agree, on a GPU 120 ms; then at least 10
+ * samples, until the confidence interval is narrow or the time limit is over. A CPU is shared with other programs, so
+ * that it needs more samples. Compared with measured times, on an H200 in bf16: 7.1 s for 12 points of fig31, 7.6 s for
+ * 12 of fig47; on two cores of a Sapphire Rapids Xeon: 10 s for the 14 points of fig7a, 16 s for the 32 of fig16;
  * 2026-11-21. */
 static double measuring_ns(double run_ns, bool gpu)
 {
@@ -46,9 +46,9 @@ static double measuring_ns(double run_ns, bool gpu)
   return prepare_ns + fmax(warm_up_ns, 2 * run_ns) + fmax(sampling_ns, (double)options.samples_min * run_ns);
 }
 
-#define LAYER_OPERATORS 13 /* about: four or five products, two of attention, norms, softmax, … */
+#define LAYER_OPERATORS 13 /* about: four or five GEMMs, two batched GEMMs of attention, norms, softmax, … */
 
-/* A layer's operators are measured one by one, then all as one. */
+/* A layer's operators are measured one by one, then all together. */
 static double point_ns(const hr_sweep_point *point, double run_ns, bool gpu)
 {
   if (point->kind != HR_SWEEP_LAYER)
@@ -56,7 +56,7 @@ static double point_ns(const hr_sweep_point *point, double run_ns, bool gpu)
   return LAYER_OPERATORS * measuring_ns(run_ns / LAYER_OPERATORS, gpu) + measuring_ns(run_ns, gpu);
 }
 
-/* The probe before the first point, and a GPU's clock that is to settle. */
+/* The probe before the first point, and the time in which a GPU's clock settles. */
 static double beginning_ns(bool gpu)
 {
   return gpu ? 4.5e9 : 1.5e9;

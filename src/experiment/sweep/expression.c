@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEPTH_MAX 24 /* of brackets within each other */
+#define DEPTH_MAX 24 /* of nested brackets */
 
 typedef struct parser {
   const char *at;
@@ -74,11 +74,11 @@ static hr_status parse_name(parser *p)
 
 static hr_status parse_sum(parser *p);
 
-/* What follows "(", to its ")". */
+/* Parses what follows "(", up to its ")". */
 static hr_status parse_nested(parser *p)
 {
   if (p->depth == DEPTH_MAX)
-    return wrong(p->why, HR_ERROR_INVALID, "has more than %d brackets within each other", DEPTH_MAX);
+    return wrong(p->why, HR_ERROR_INVALID, "has more than %d nested brackets", DEPTH_MAX);
   p->depth++;
   hr_status status = parse_sum(p);
   p->depth--;
@@ -123,7 +123,7 @@ static hr_status parse_product(parser *p)
   return status;
 }
 
-/* A sign may stand before the first product. */
+/* A sign may precede the first term. */
 static hr_status parse_sum(parser *p)
 {
   skip_spaces(p);

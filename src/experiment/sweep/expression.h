@@ -1,7 +1,7 @@
 /* Whole numbers computed from names: "b * a", "32768 / a", "2 * power - power / 64 * 64".
  *
  * The language is + - * / % ( ), decimal integers and names; docs/sweeps.md documents it. Everything is 64 bits and
- * checked: no result wraps around. Division cuts towards zero, as C's does. */
+ * checked: no result wraps around. Division truncates towards zero, as in C. */
 #ifndef HR_EXPERIMENT_SWEEP_EXPRESSION_H
 #define HR_EXPERIMENT_SWEEP_EXPRESSION_H
 
@@ -14,9 +14,9 @@
 #define HR_EXPRESSION_WHY_SIZE 160
 
 typedef enum hr_expression_op {
-  HR_EXPRESSION_OP_NUMBER, /* puts a number on the stack */
-  HR_EXPRESSION_OP_NAME,   /* puts the value of a name on the stack */
-  HR_EXPRESSION_OP_ADD,    /* the others take two numbers from the stack and put one there */
+  HR_EXPRESSION_OP_NUMBER, /* pushes a number */
+  HR_EXPRESSION_OP_NAME,   /* pushes the value of a name */
+  HR_EXPRESSION_OP_ADD,    /* the others pop two numbers and push one */
   HR_EXPRESSION_OP_SUBTRACT,
   HR_EXPRESSION_OP_MULTIPLY,
   HR_EXPRESSION_OP_DIVIDE,
@@ -35,16 +35,16 @@ typedef struct hr_expression {
   uint32_t uses; /* bit i: the name of index i occurs */
 } hr_expression;
 
-/** The expression that is one number. */
+/** An expression of one number. */
 hr_expression hr_expression_number(int64_t number);
 
-/** Reads an expression over `count` names (at most HR_EXPRESSION_NAMES_MAX). On failure HR_ERROR_INVALID, with what is
- *  wrong in `why`: `expected a number, a name or "(" at "* 3"`. */
+/** Reads an expression over `count` names (at most HR_EXPRESSION_NAMES_MAX). On failure HR_ERROR_INVALID with the
+ *  reason in `why`: `expected a number, a name or "(" at "* 3"`. */
 hr_status hr_expression_parse(const char *text, const char *const *names, size_t count, hr_expression *expression,
                               char why[HR_EXPRESSION_WHY_SIZE]);
 
 /** Computes it; values[i] is the value of the name of index i. HR_ERROR_OVERFLOW beyond 64 bits, HR_ERROR_INVALID for a
- *  division by zero, with the words in `why`. */
+ *  division by zero, with the reason in `why`. */
 hr_status hr_expression_value(const hr_expression *expression, const int64_t *values, int64_t *value,
                               char why[HR_EXPRESSION_WHY_SIZE]);
 

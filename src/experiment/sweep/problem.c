@@ -1,4 +1,4 @@
-/* What a point is: the sizes of its problem, one row each. */
+/* The problem of a point: its kind and sizes. */
 #include "base/error.h"
 #include "base/names.h"
 #include "experiment/sweep/sweep.h"
@@ -27,7 +27,7 @@ static const hr_problem_field attention_fields[] = {
     {"k_heads", true, 0}, {"v_heads", true, 0}, {"qk_dim", true, 0},          {"v_dim", true, 0},
     {"causal", false, 1}, {"window", false, 0}, {"implementation", false, 0}, {0},
 };
-/* The letters of the short form; v only matters to what stands outside the layer. */
+/* The letters of the short form without v, which no operator of a layer depends on. */
 static const hr_problem_field layer_fields[] = {
     {"h", true, 0}, {"a", true, 0}, {"b", true, 0}, {"s", true, 0}, {"t", false, 1}, {"fused", false, 0}, {0},
 };
@@ -66,7 +66,7 @@ static hr_status make_gemm(const int64_t *sizes, hr_dtype dtype, hr_sweep_point 
   return hr_gemm_check(gemm, error);
 }
 
-/* The families of kernels that compute attention in one way; 0: the best kernel. */
+/* Kernel families of the attention implementations; 0: the best kernel. */
 static const char *const implementations[] = {"", "attention_naive", "attention_materialized", "attention_blocked",
                                               "attention_flash"};
 #define IMPLEMENTATIONS (int64_t)(sizeof implementations / sizeof *implementations)
@@ -88,7 +88,7 @@ static hr_status make_attention(const int64_t *sizes, hr_dtype dtype, hr_sweep_p
   return hr_attention_check(attention, error);
 }
 
-/* Through the short form, so that a layer here is the layer of `headroom describe '{"h":…}'`. */
+/* Goes through the short form, so that the layer is that of `headroom describe '{"h":…}'`. */
 static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
 {
   char text[256];
@@ -103,7 +103,7 @@ static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point
   return hr_workload_check(&point->workload, &point->model, error);
 }
 
-/* In the words of the store. */
+/* Writes the problem as the store does. */
 static void write_problem(hr_sweep_point *point)
 {
   hr_result row = hr_result_default();

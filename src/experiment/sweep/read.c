@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The objects in which a field is looked for, the first that has it counts: what a CPU has instead, the one sweep, the
- * template that it shares with others. */
+/* The objects that may have a field, by precedence: the CPU's variant, the sweep, the template that it shares with
+ * others. */
 typedef struct layers {
   const json_t *objects[4];
   const char *input;
@@ -48,7 +48,7 @@ static hr_status read_text(const layers *from, const char *field, char *to, size
   return HR_OK;
 }
 
-/* A sweep file that has a field nobody knows does not mean what its writer thinks. */
+/* Unknown fields are errors: the file would not mean what its author thinks. */
 static hr_status check_fields(const json_t *object, const char *input, const char *path, const char *const *names,
                               size_t count, hr_error *error)
 {
@@ -161,7 +161,7 @@ static hr_status read_texts(const layers *from, hr_sweep *sweep)
   return read_text(from, "series", sweep->series_label, sizeof sweep->series_label);
 }
 
-/* The title may name axes, too; those of the first point. */
+/* The title may name axes; it gets their values at the first point. */
 static hr_status read_title(const layers *from, hr_sweep *sweep)
 {
   char label[sizeof sweep->title], why[HR_EXPRESSION_WHY_SIZE];
@@ -170,7 +170,7 @@ static hr_status read_title(const layers *from, hr_sweep *sweep)
   return status == HR_OK ? HR_OK : hr_fail(from->error, status, "%s: title: %s", from->input, why);
 }
 
-/* Every point is made once, so that whoever holds the sweep knows that each of them can be. */
+/* Makes every point once, so that each point of a sweep that was read is valid. */
 static hr_status check_points(const layers *from, const hr_sweep *sweep)
 {
   for (size_t i = 0; i < sweep->point_count; i++) {

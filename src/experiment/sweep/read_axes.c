@@ -83,7 +83,7 @@ static hr_status allocate(const reader *r, hr_axis *axis, size_t count)
   return axis->values ? HR_OK : no_memory(r);
 }
 
-/* A value that is there twice would be one row with two points. */
+/* A value that occurs twice would give two points one row. */
 static hr_status add_value(const reader *r, hr_axis *axis, const char *path, size_t index, int64_t value)
 {
   for (size_t i = 0; i < index; i++) {
@@ -129,7 +129,7 @@ static hr_status read_case(const reader *r, const json_t *one, size_t index)
   return HR_OK;
 }
 
-/* The axis "case" counts them; every other field of a case is an axis that it sets. */
+/* The axis "case" numbers the cases; every other field of a case is an axis that it sets. */
 static hr_status read_cases(const reader *r, const json_t *cases)
 {
   size_t count = json_array_size(cases);
@@ -222,7 +222,7 @@ static hr_status read_axis(const reader *r, hr_axis *axis, const json_t *value)
   return HR_OK;
 }
 
-/* Names first, so that an expression may name an axis that stands further below. */
+/* Names are read first, so that an expression may name a later axis. */
 static hr_status add_names(const reader *r, const json_t *const *objects, size_t count)
 {
   for (size_t i = 0; i < count; i++) {
@@ -249,7 +249,7 @@ hr_status hr_read_axes(hr_sweep *sweep, const json_t *cases, const json_t *const
   const reader r = {.sweep = sweep, .input = input, .error = error};
   if (cases)
     HR_TRY(read_cases(&r, cases));
-  size_t first = sweep->axis_count; /* after those of the cases */
+  size_t first = sweep->axis_count; /* after the axes of the cases */
   HR_TRY(add_names(&r, objects, count));
   for (size_t i = first; i < sweep->axis_count; i++) {
     const json_t *value = NULL;

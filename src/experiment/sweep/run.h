@@ -1,10 +1,10 @@
-/* What running a sweep and reading its rows share: which row a point has. */
+/* The row of a point, for running a sweep and for finding its rows. */
 #ifndef HR_EXPERIMENT_SWEEP_RUN_H
 #define HR_EXPERIMENT_SWEEP_RUN_H
 
 #include <headroom/sweep.h>
 
-/** What all rows of a run have in common; *hardware is the device as detected. */
+/** The fields that all rows of a run share; *hardware is the device as detected. */
 hr_result hr_sweep_base_row(const hr_sweep *sweep, const hr_device *device, const hr_sweep_options *options,
                             hr_hardware *hardware);
 

@@ -1,4 +1,4 @@
-/* A sweep as it is kept: axes with their expressions, the points that they give, the expressions of the problem. */
+/* A sweep in memory: axes, the points that they give, and the expressions of the problem's sizes. */
 #ifndef HR_EXPERIMENT_SWEEP_SWEEP_H
 #define HR_EXPERIMENT_SWEEP_SWEEP_H
 
@@ -41,10 +41,10 @@ struct hr_sweep {
   char name[48], figure[16], title[160], source[160], note[512], x_label[64], y_label[64];
   char series_label[128]; /* with {axis} in it */
   bool x_log2;
-  size_t x; /* index of the axis along the picture */
+  size_t x; /* index of the axis that is the abscissa */
   size_t axis_count;
   hr_axis axes[HR_SWEEP_AXES_MAX];
-  size_t order[HR_SWEEP_AXES_MAX]; /* an axis after those that it names */
+  size_t order[HR_SWEEP_AXES_MAX]; /* each axis after those that it depends on */
   size_t case_count;               /* 0: no cases; else axis 0 is "case" */
   char (*case_names)[48];          /* owned */
   hr_sweep_kind kind;
@@ -56,11 +56,11 @@ struct hr_sweep {
   char (*series)[128]; /* owned */
 };
 
-/** Puts the axes in order and lists the points and series; `input` is how messages call the file. */
+/** Sorts the axes and lists points and series; `input` is the file's name in messages. */
 hr_status hr_sweep_enumerate(hr_sweep *sweep, const char *input, hr_error *error);
 
-/** Writes `label` with every {axis} replaced by its value (a case's by its name). HR_ERROR_INVALID with the words in
- *  `why` for a name that is no axis, a bracket left open, or a text that does not fit. */
+/** Writes `label` with every {axis} replaced by its value (a case's by its name). HR_ERROR_INVALID with the
+ *  reason in `why` for a name that is no axis, a missing "}", or a text that does not fit. */
 hr_status hr_sweep_fill_label(const hr_sweep *sweep, const char *label, const int64_t *values, char *to, size_t size,
                               char why[HR_EXPRESSION_WHY_SIZE]);
 

@@ -1,4 +1,4 @@
-/* The rows of a sweep, found again in the store. */
+/* Finds the rows of a sweep in the store. */
 #include "base/error.h"
 #include "base/names.h"
 #include "experiment/sweep/run.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Points by a hash of their axes: a store may have as many rows as a sweep has points, and neither is small. */
+/* Points are found by a hash of their axes: stores and sweeps have thousands of rows and points. */
 typedef struct place {
   uint64_t hash;
   size_t index;
@@ -49,7 +49,7 @@ static size_t first_place(const finder *f, uint64_t hash)
   return low;
 }
 
-/* Whether a row is what the run would write for one of its points, as far as that does not depend on the point. */
+/* Whether a row agrees with the run in the fields that all its points share. */
 static bool same_run(const hr_result *row, const hr_result *base)
 {
   return strcmp(row->product, base->product) == 0 && row->threads == base->threads &&
@@ -75,7 +75,7 @@ static int take_row(void *context, const hr_result *row)
       continue;
     hr_sweep_row *to = &f->rows[index];
     f->found += !to->found;
-    to->found = true; /* a later row takes the place of an earlier one */
+    to->found = true; /* a later row replaces an earlier one */
     to->measurement = row->measurement;
     to->ceiling_share = row->ceiling_share;
     hr_copy_text(to->date, sizeof to->date, row->date);

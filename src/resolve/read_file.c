@@ -1,4 +1,4 @@
-#include "resolve/read.h"
+#include "resolve/read_file.h"
 
 #include "base/error.h"
 #include "base/json.h"
@@ -16,8 +16,8 @@ static hr_status too_large(const char *name, hr_error *error)
                  HR_JSON_BYTES_MAX >> 20);
 }
 
-/* Only what ends: regular files and pipes. A pipe is opened without waiting, so that one without a writer is empty
- * rather than a hang, and then read with waiting. */
+/* Opens regular files and pipes, which end. A pipe is opened non-blocking, so that a pipe without a writer is empty
+ * rather than a hang, and then read blocking. */
 static hr_status check_kind(int file, const char *name, hr_error *error)
 {
   struct stat about;

@@ -1,4 +1,4 @@
-/* Which points of a sweep, and in which order. */
+/* Chooses points of a sweep and their order. */
 #include "base/error.h"
 #include "experiment/sweep/sweep.h"
 
@@ -9,7 +9,7 @@ hr_sweep_choice hr_sweep_choice_default(void)
   return (hr_sweep_choice){.struct_size = sizeof(hr_sweep_choice), .shard = 1, .shards = 1, .seed = 1};
 }
 
-/* All indices, series after series, each in the order of the file. starts[i] is where series i begins. */
+/* All indices, sorted by series, within a series in the order of the file. starts[i] is the place of series i. */
 static void by_series(const hr_sweep *sweep, size_t *indices, size_t *starts)
 {
   for (size_t i = 0; i < sweep->point_count; i++)
@@ -18,19 +18,19 @@ static void by_series(const hr_sweep *sweep, size_t *indices, size_t *starts)
     starts[i + 1] += starts[i];
   for (size_t i = 0; i < sweep->point_count; i++)
     indices[starts[sweep->point_series[i]]++] = i;
-  for (size_t i = sweep->series_count; i > 0; i--) /* each start has moved to the next one's */
+  for (size_t i = sweep->series_count; i > 0; i--) /* each start has advanced to the next series */
     starts[i] = starts[i - 1];
   starts[0] = 0;
 }
 
-/* How many of the first `before` of `all` places are taken when `take` are spread evenly over all. */
+/* Of `take` places spread evenly over `all`: how many are among the first `before`. */
 static size_t spread(size_t before, size_t all, size_t take)
 {
   return all ? (size_t)((uint64_t)before * take / all) : 0;
 }
 
-/* Keeps `points` of the indices, at least one of each series as far as they reach and the rest by its length, from the
- * first to the last of the series. Returns how many. */
+/* Keeps `points` of the indices: if possible one of each series, the rest in proportion to the series' lengths, spread
+ * from the first to the last of a series. Returns how many. */
 static size_t thin(const hr_sweep *sweep, const size_t *indices, const size_t *starts, size_t points, size_t *kept)
 {
   size_t series = sweep->series_count, count = 0;
@@ -60,7 +60,7 @@ static uint64_t next_random(uint64_t *state)
 static void shuffle(size_t *indices, size_t count, uint64_t seed)
 {
   for (size_t i = count; i > 1; i--) {
-    uint64_t random, most = UINT64_MAX - UINT64_MAX % i; /* beyond it some places would come up more often */
+    uint64_t random, most = UINT64_MAX - UINT64_MAX % i; /* larger numbers would favour some places */
     do
       random = next_random(&seed);
     while (random >= most);
