@@ -118,8 +118,10 @@ const char *cli_hint(const hr_error *error, const char *name, const char *where)
 int cli_load_model(const cli_run *run, hr_model *model);
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload);
-hr_dtype cli_dtype(const cli_run *run,
-                   const hr_hardware *hardware); /* as asked for, else what the device usually runs */
+
+/** --dtype, else hr_hardware_usual_dtype(). Prints a note if that is not bf16, or if the device computes in another
+ *  format than the one asked for; --quiet omits it. */
+hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware);
 int cli_check_measure(const cli_run *run); /* that --measure is there where another option is for measuring alone */
 int cli_check_table(const cli_run *run);   /* that --table goes with CSV */
 int cli_check_kernel(const cli_run *run);  /* that there is one of the name asked for, or of its family */

@@ -5,11 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static hr_dtype dtype_of(const cli_run *run)
-{
-  return run->given[CLI_OPTION_dtype] ? run->options.dtype : HR_BF16;
-}
-
 /* Processes of a launcher share what --shard leaves them. */
 static hr_sweep_choice make_choice(const cli_run *run, const cli_ranks *ranks)
 {
@@ -58,7 +53,8 @@ static int list(const cli_run *run)
   hr_sweep_choice choice = make_choice(run, &alone);
   hr_status status = hr_sweep_catalog(hardware.kind == HR_HARDWARE_CPU, &sweeps, &count, &error);
   if (status == HR_OK)
-    status = hr_report_sweeps(output.stream, &output.options, sweeps, count, &choice, &hardware, dtype_of(run), &error);
+    status = hr_report_sweeps(output.stream, &output.options, sweeps, count, &choice, &hardware,
+                              cli_dtype(run, &hardware), &error);
   hr_sweep_catalog_free(sweeps, count);
   return cli_output_close(&output, status, &error);
 }
@@ -74,6 +70,7 @@ typedef struct sweep_job {
   hr_hardware rates; /* of the device, probed once for all sweeps */
   hr_sweep_options options;
   cli_progress progress;
+  bool timed; /* a point of the sweeps has a time */
 } sweep_job;
 
 static void write_left(char *to, size_t size, double seconds)
@@ -133,11 +130,21 @@ static int open_device(const cli_run *run, sweep_job *job)
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
+/* One note for all processes of a launcher. */
+static void choose_dtype(const cli_run *run, sweep_job *job)
+{
+  hr_hardware hardware = hr_hardware_default();
+  cli_run first = *run;
+  first.options.quiet = first.options.quiet || job->ranks.rank > 0;
+  if (hr_device_detect(job->device, &hardware, NULL) != HR_OK) /* the reference device has no rates */
+    snprintf(hardware.name, sizeof hardware.name, "%s", hr_device_name(job->device));
+  job->options.dtype = cli_dtype(&first, &hardware);
+}
+
 static hr_sweep_options make_options(const cli_run *run, sweep_job *job)
 {
   hr_sweep_options options = hr_sweep_options_default();
   options.choice = make_choice(run, &job->ranks);
-  options.dtype = dtype_of(run);
   options.again = run->options.again;
   options.warm = run->options.warm;
   options.kernel = run->options.kernel;
@@ -165,7 +172,16 @@ static void say_how_it_ended(const sweep_job *job, const hr_sweep_progress *now,
              hr_sweep_describe(job->sweep).name, who, now->done, now->total, hr_store_path(job->store));
 }
 
-static hr_status write_rows(const sweep_job *job, const cli_output *output, hr_error *error)
+static bool any_time(const hr_sweep_row *rows, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (rows[i].found && rows[i].measurement.samples > 0)
+      return true;
+  }
+  return false;
+}
+
+static hr_status write_rows(sweep_job *job, const cli_output *output, hr_error *error)
 {
   hr_sweep_row *rows;
   int64_t found;
@@ -174,6 +190,7 @@ static hr_status write_rows(const sweep_job *job, const cli_output *output, hr_e
     return status;
   status = hr_report_sweep(output->stream, &output->options, job->sweep, rows, hr_device_name(job->device),
                            job->options.dtype, error);
+  job->timed = job->timed || any_time(rows, hr_sweep_describe(job->sweep).point_count);
   free(rows);
   return status;
 }
@@ -254,9 +271,13 @@ static int run_sweeps(const cli_run *run, sweep_job *job, const sweep_list *list
   }
   if (!prints)
     return code == CLI_GO_ON ? EXIT_FINE : code;
-  if (code == CLI_GO_ON)
-    return cli_output_close(&output, written, &error);
-  cli_output_discard(&output);
+  if (code != CLI_GO_ON) {
+    cli_output_discard(&output);
+    return code;
+  }
+  code = cli_output_close(&output, written, &error);
+  if (code == EXIT_FINE && !job->timed && job->ranks.size == 1) /* mpirun would end the other processes */
+    return cli_fail(EXIT_UNSUPPORTED, "sweep: no point has a time; the status of each says why");
   return code;
 }
 
@@ -304,6 +325,8 @@ int cli_sweep(const cli_run *run)
     code = open_device(run, &job);
   if (code == CLI_GO_ON)
     code = load(run, job.device, &sweeps);
+  if (code == CLI_GO_ON)
+    choose_dtype(run, &job);
   if (code == CLI_GO_ON)
     code = cli_open_store(run, HR_STORE_WRITE, &job.store);
   if (code == CLI_GO_ON)

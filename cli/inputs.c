@@ -82,7 +82,16 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
 
 hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware)
 {
-  return run->given[CLI_OPTION_dtype] ? run->options.dtype : hr_hardware_usual_dtype(hardware);
+  bool given = run->given[CLI_OPTION_dtype];
+  hr_dtype dtype = given ? run->options.dtype : hr_hardware_usual_dtype(hardware);
+  hr_dtype computed = hr_hardware_compute_dtype(hardware, dtype);
+  if (computed != dtype && !run->options.quiet)
+    cli_fail(0, "note: %s has no %s instructions: operands are stored in %s and computed in %s", hardware->name,
+             hr_dtype_name(dtype), hr_dtype_name(dtype), hr_dtype_name(computed));
+  if (!given && dtype != HR_BF16 && !run->options.quiet)
+    cli_fail(0, "note: %s has no bf16 instructions: the number format is %s (--dtype chooses another)", hardware->name,
+             hr_dtype_name(dtype));
+  return dtype;
 }
 
 int cli_check_measure(const cli_run *run)

@@ -131,10 +131,17 @@ HR_API bool hr_hardware_has_alias(const char *text, size_t length, const char *n
 /** HR_OK when the numbers can be predicted with; HR_ERROR_INVALID naming the member otherwise. */
 HR_API hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error);
 
-/** The format to assume where nobody names one: bf16 where the device has a rate for it, else fp16, else fp32. */
+/** The default number format of a device: bf16 if it has a matrix rate for bf16, else fp16, else fp32. Use it wherever
+ *  the user names no format; the headroom command does. */
 HR_API hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware);
 
-/** Rate of the library's best product in FLOP/s: dense rate × library share. 0 if the device lacks the format. */
+/** The format in which GEMMs and attention with operands of `dtype` are computed, whose rate bounds them. It is
+ *  `dtype`, except for fp16 and bf16 on a CPU without instructions for them: operands are stored in 16 bits, widened on
+ *  load and computed in fp32. */
+HR_API hr_dtype hr_hardware_compute_dtype(const hr_hardware *hardware, hr_dtype dtype);
+
+/** Rate of the library's best GEMM with operands of `dtype`, in FLOP/s: dense rate × library share of the format that
+ *  it is computed in (hr_hardware_compute_dtype()). 0 if the device cannot compute in it. */
 HR_API double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype);
 
 /** The instruction ceiling of a kind (docs/measuring.md): the fastest of its loops; 0 if none was measured. `dtype`

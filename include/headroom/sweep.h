@@ -122,14 +122,15 @@ HR_API hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_po
                                   hr_error *error);
 
 /** About how long measuring the chosen points takes on a device, in ns: preparing, warming up, checking and sampling
- *  each. Points that the device does not support cost nothing. Errors of hr_sweep_order(). */
+ *  each. Points that the device does not support cost nothing; NAN if no point can be predicted. Errors of
+ *  hr_sweep_order(). */
 HR_API hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice, const hr_hardware *hardware,
                                    hr_dtype dtype, double *time_ns, hr_error *error);
 
 typedef struct hr_sweep_options {
   size_t struct_size;     /* sizeof(hr_sweep_options), set by hr_sweep_options_default() */
   hr_sweep_choice choice; /* its seed is also that of the data, and every row has it */
-  hr_dtype dtype;         /* default bf16 */
+  hr_dtype dtype;         /* default bf16; hr_hardware_usual_dtype() has the device's */
   bool again;             /* measure what has a row already, too; both rows are kept */
   bool warm;              /* the same data again and again, rather than cold caches */
   bool probe;             /* measure the ceilings first, of which rows then have their share */

@@ -69,8 +69,12 @@ static hr_status write_text(const hr_document *document, hr_sweep *const *sweeps
     return HR_OK;
   fprintf(document->out, "\n");
   char text[256];
-  snprintf(text, sizeof text, "%zu points; about %.0f minutes in all on %s in %s, from predicted times.", sum->points,
-           ceil(sum->time_ns / 60e9), hardware->name, hr_dtype_name(dtype));
+  if (isnan(sum->time_ns))
+    snprintf(text, sizeof text, "%zu points; no time is estimated, because %s has no matrix rate for %s.", sum->points,
+             hardware->name, hr_dtype_name(dtype));
+  else
+    snprintf(text, sizeof text, "%zu points; about %.0f minutes in all on %s in %s, from predicted times.", sum->points,
+             ceil(sum->time_ns / 60e9), hardware->name, hr_dtype_name(dtype));
   hr_put_paragraph(document, text);
   return HR_OK;
 }
@@ -83,11 +87,15 @@ hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, hr_sweep
   if (!costs)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out for the list of sweeps");
   hr_status status = HR_OK;
+  bool estimated = false;
   for (size_t i = 0; i < count && status == HR_OK; i++) {
     status = measure_cost(sweeps[i], choice, hardware, dtype, &costs[i], error);
     sum.points += costs[i].points;
-    sum.time_ns += costs[i].time_ns;
+    sum.time_ns += isnan(costs[i].time_ns) ? 0 : costs[i].time_ns;
+    estimated = estimated || !isnan(costs[i].time_ns);
   }
+  if (!estimated)
+    sum.time_ns = (double)NAN;
   hr_document document;
   if (status == HR_OK)
     status = hr_document_begin(&document, out, options, error);

@@ -112,6 +112,9 @@ sweep batch.db -q --points 8 -f json | grep -q '"found": 8' || say "JSON counts 
 sweep batch.db -q --points 8 -o kept.md -f markdown && expect "Markdown goes to a file" grep -q '^| n = 16' kept.md
 
 # ---- points without a time ----
+cat > near.json <<'END'
+{"name": "near", "x": "m", "axes": {"m": [4, 8]}, "problem": {"kind": "gemm", "m": "m", "n": 16, "k": 16}}
+END
 cat > large.json <<'END'
 {"name": "large", "x": "m", "axes": {"m": [4, 1024, 2048]}, "problem": {"kind": "gemm", "m": "m", "n": 512, "k": 512}}
 END
@@ -126,11 +129,23 @@ expect "those alone are tried anew without their rows" grep -q '1 measured, 1 of
 expect "one is told as one" grep -q '^timeout       1 point, at 2048: ' table
 
 # ---- operators without a time: weights of 512 GiB and more ----
-"$H" layer '{"h":524288,"a":4096,"L":1,"v":51200,"mlp":"gelu"}' -b 1 --phase decode --context 128 --dtype bf16 \
+"$H" layer '{"h":524288,"a":4096,"L":1,"v":51200,"mlp":"gelu"}' -b 1 --phase decode --context 128 \
   --budget 0.5 --db operators.db > table 2> note || say "a layer with operators too large ends"
 kept() { "$H" results list --db operators.db -f csv "$@" | tail -n +2 | wc -l; }
 expect "operators without a time are rows, too" test "$(kept --status out_of_memory)" = 4
 expect "beside those with one and the whole" test "$(kept)" = 13
+
+# ---- the number format, which a device may lack ----
+"$H" sweep fig24 --points 1 --db default.db > table 2> note || say "a sweep runs in the default format of the processor"
+expect "and its point has a time" grep -q '1 measured, 0 of them failed' note
+"$H" sweep list | grep -q ' 0 ns' && say "sweep list estimates a time"
+"$H" sweep list --dtype fp8 > table 2> note || say "sweep list takes a format that the device lacks"
+expect "and says that no time is estimated" grep -q 'no time is estimated, because cpu has no matrix rate for fp8' table
+"$H" sweep near.json --dtype fp8 --db none.db > table 2> errors
+expect "a sweep in which no point runs exits with 4" test $? = 4
+expect "and says so" grep -q 'no point has a time' errors
+HEADROOM_CPU_MASK=avx2 "$H" sweep near.json --dtype bf16 --db none.db > table 2> errors
+expect "GEMMs in bf16 without AVX-512 as well" test $? = 4
 
 # ---- several, one after the other ----
 cat > two.json <<'END'

@@ -236,11 +236,35 @@ static void a_device_without_bf16_is_asked_about_in_the_next_best_format(void **
   assert_int_equal(hr_hardware_usual_dtype(&hardware), HR_BF16);
 }
 
+/* A CPU without bf16 instructions widens operands and computes in fp32; a GPU without them computes nothing. */
+static void a_cpu_without_16_bit_instructions_computes_in_fp32(void **state)
+{
+  (void)state;
+  hr_hardware cpu = hr_hardware_default();
+  cpu.kind = HR_HARDWARE_CPU;
+  cpu.dense_flops_per_s[HR_FP32] = 400e9;
+  cpu.library_share[HR_FP32] = 0.5;
+  cpu.ceiling_count = 1;
+  cpu.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .per_s = 300e9};
+  assert_int_equal(hr_hardware_usual_dtype(&cpu), HR_FP32);
+  assert_int_equal(hr_hardware_compute_dtype(&cpu, HR_BF16), HR_FP32);
+  assert_int_equal(hr_hardware_compute_dtype(&cpu, HR_FP8_E4M3), HR_FP8_E4M3);
+  assert_true(hr_hardware_library_flops_per_s(&cpu, HR_FP16) == 200e9);
+  assert_true(hr_hardware_library_flops_per_s(&cpu, HR_FP8_E4M3) == 0);
+  assert_true(fabs(hr_hardware_ceiling_share(&cpu, HR_BF16, 150e9) - 0.5) < 1e-12);
+  cpu.dense_flops_per_s[HR_BF16] = 800e9;
+  assert_int_equal(hr_hardware_compute_dtype(&cpu, HR_BF16), HR_BF16);
+  cpu.kind = HR_HARDWARE_GPU;
+  assert_int_equal(hr_hardware_compute_dtype(&cpu, HR_FP16), HR_FP16);
+  assert_true(hr_hardware_library_flops_per_s(&cpu, HR_FP16) == 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_share_is_of_the_fastest_instruction_of_the_format),
       cmocka_unit_test(a_device_without_bf16_is_asked_about_in_the_next_best_format),
+      cmocka_unit_test(a_cpu_without_16_bit_instructions_computes_in_fp32),
       cmocka_unit_test(every_shipped_device_reads_and_is_named_as_its_file),
       cmocka_unit_test(every_figure_of_every_device_has_a_source),
       cmocka_unit_test(well_known_rates_are_right),

@@ -25,10 +25,18 @@ hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware)
   return hardware->dense_flops_per_s[HR_FP16] > 0 ? HR_FP16 : HR_FP32;
 }
 
+hr_dtype hr_hardware_compute_dtype(const hr_hardware *hardware, hr_dtype dtype)
+{
+  bool short_float = dtype == HR_FP16 || dtype == HR_BF16;
+  bool widened = short_float && hardware->kind == HR_HARDWARE_CPU && !(hardware->dense_flops_per_s[dtype] > 0);
+  return widened ? HR_FP32 : dtype;
+}
+
 double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype)
 {
   if ((unsigned)dtype >= HR_DTYPE_COUNT)
     return 0;
+  dtype = hr_hardware_compute_dtype(hardware, dtype);
   double share = hardware->library_share[dtype];
   return hardware->dense_flops_per_s[dtype] * (share > 0 ? share : LIBRARY_SHARE_UNKNOWN);
 }
@@ -46,6 +54,9 @@ double hr_hardware_ceiling(const hr_hardware *hardware, hr_ceiling_kind kind, hr
 
 double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dtype, double flops_per_s)
 {
+  if ((unsigned)dtype >= HR_DTYPE_COUNT)
+    return (double)NAN;
+  dtype = hr_hardware_compute_dtype(hardware, dtype);
   double loop = hr_hardware_ceiling(hardware, HR_CEILING_PRODUCT, dtype);
   if (!(loop > 0))
     return (double)NAN;

@@ -20,12 +20,14 @@ hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *f
   *flops_per_s = hr_hardware_library_flops_per_s(hardware, dtype);
   if (*flops_per_s > 0)
     return HR_OK;
-  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s", hardware->name, hr_dtype_name(dtype));
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s; its default is %s", hardware->name,
+                 hr_dtype_name(dtype), hr_dtype_name(hr_hardware_usual_dtype(hardware)));
 }
 
 double hr_predict_peak(const hr_hardware *hardware, hr_dtype dtype)
 {
-  return fmax(hardware->dense_flops_per_s[dtype], hr_hardware_library_flops_per_s(hardware, dtype));
+  return fmax(hardware->dense_flops_per_s[hr_hardware_compute_dtype(hardware, dtype)],
+              hr_hardware_library_flops_per_s(hardware, dtype));
 }
 
 double hr_overlap(double a_ns, double b_ns)

@@ -81,6 +81,6 @@ hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice
   }
   free(indices);
   if (status == HR_OK)
-    *time_ns = sum_ns;
+    *time_ns = sum_ns > 0 || count == 0 ? sum_ns : (double)NAN;
   return status;
 }
