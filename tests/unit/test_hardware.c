@@ -180,7 +180,7 @@ static void a_device_file_that_cannot_be_is_refused_by_field(void **state)
   refused("multiprocessors", "\"4\"", "toy.json: multiprocessors: expected a positive integer, found \"4\"");
   refused("kind", "\"tpu\"", "toy.json: kind: expected one of gpu, cpu, found \"tpu\"");
   refused("dense_flops_per_s", "3", "toy.json: dense_flops_per_s: expected an object with a number for each format");
-  refused("dense_flops_per_s", "{\"bf17\": 1}", "toy.json: dense_flops_per_s: \"bf17\" is no number format");
+  refused("dense_flops_per_s", "{\"bf17\": 1}", "toy.json: dense_flops_per_s: \"bf17\" is not a number format");
   refused("dense_flops_per_s", "{\"bf16\": -1}",
           "toy.json: dense_flops_per_s.bf16: expected a number from 0 to 1e+21, found -1");
   refused("bandwidth_bytes_per_s", "0", "toy.json: bandwidth_bytes_per_s: expected 1 to 1e+18, found 0");
@@ -196,7 +196,7 @@ static void a_device_file_that_cannot_be_is_refused_by_field(void **state)
   refused("ceilings", "[{\"kind\": \"speed\"}]",
           "toy.json: ceilings[0].kind: expected one of product, exp, read, copy, found \"speed\"");
   refused("ceilings", "[{\"kind\": \"product\", \"dtype\": \"bf17\"}]",
-          "toy.json: ceilings[0].dtype: \"bf17\" is no number format");
+          "toy.json: ceilings[0].dtype: \"bf17\" is not a number format");
   refused("ceilings", "[{\"kind\": \"exp\", \"instruction\": \"ex2\"}]", "toy.json: ceilings[0].per_s: is missing");
   refused("ceilings", "[{\"kind\": \"exp\", \"instruction\": \"ex2\", \"per_s\": 0}]",
           "toy.json: ceilings: per_s: expected 1000 to 1e+21, found 0");

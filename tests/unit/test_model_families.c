@@ -342,7 +342,7 @@ static void a_family_is_known_by_its_architecture_where_model_type_is_missing(vo
   static const char text[] = "{\"architectures\":[\"LlamaForCausalLM\"]," SIZES "}";
   assert_string_equal(read_model(text).family, "llama");
   test_notes notes = read_notes(text);
-  assert_string_equal(notes.text, "config.json: model_type: is missing, taken as \"llama\" from architectures\n");
+  assert_string_equal(notes.text, "config.json: model_type: is missing, \"llama\" is assumed from architectures\n");
 }
 
 static void what_is_ignored_or_guessed_is_noted(void **state)
@@ -353,8 +353,8 @@ static void what_is_ignored_or_guessed_is_noted(void **state)
                                 "\"sliding_window\":null,\"head_dim\":null,\"torch_dtype\":\"bfloat16\","
                                 "\"_comment\":\"mine\",\"nothing\":null,\"quantization_config\":{},\"two\\nlines\":1}");
   assert_string_equal(notes.text,
-                      "config.json: max_position_embeddings: is missing, taken as 131072, its documented default\n"
-                      "config.json: num_key_value_heads: is missing, taken as 8, its documented default\n"
+                      "config.json: max_position_embeddings: is missing, its documented default 131072 is assumed\n"
+                      "config.json: num_key_value_heads: is missing, its documented default 8 is assumed\n"
                       "config.json: field \"quantization_config\" is ignored\n"
                       "config.json: field \"two?lines\" is ignored\n");
 }

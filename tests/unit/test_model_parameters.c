@@ -186,7 +186,7 @@ static void a_member_out_of_range_is_named(void **state)
   model = good;
   model.qk_norm = (hr_qk_norm)9;
   assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "qk_norm: 9 is no kind of q/k norm");
+  assert_string_equal(error.message, "qk_norm: 9 is not a kind of Q/K norm");
 }
 
 static void the_default_model_has_no_sizes_and_cannot_exist(void **state)

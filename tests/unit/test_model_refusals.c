@@ -15,30 +15,30 @@ static void each_kind_of_model_is_refused_by_the_field_that_tells(void **state)
   const struct {
     const char *fields, *message;
   } cases[] = {
-      {"\"model_type\":\"mixtral\",\"num_local_experts\":8", "num_local_experts: 8 tells of a mixture of experts"},
-      {"\"model_type\":\"llama\",\"num_experts\":2", "num_experts: 2 tells of a mixture of experts"},
+      {"\"model_type\":\"mixtral\",\"num_local_experts\":8", "num_local_experts: 8 means a mixture of experts"},
+      {"\"model_type\":\"llama\",\"num_experts\":2", "num_experts: 2 means a mixture of experts"},
       {"\"model_type\":\"deepseek_v3\",\"n_routed_experts\":256,\"kv_lora_rank\":512",
-       "n_routed_experts: 256 tells of a mixture of experts"},
+       "n_routed_experts: 256 means a mixture of experts"},
       {"\"model_type\":\"llama\",\"moe_intermediate_size\":1408",
-       "moe_intermediate_size: 1408 tells of a mixture of experts"},
-      {"\"model_type\":\"llama\",\"moe\":true", "moe: true tells of a mixture of experts"},
-      {"\"model_type\":\"dbrx\"", "model_type: \"dbrx\" tells of a mixture of experts"},
-      {"\"model_type\":\"minicpm3\",\"kv_lora_rank\":256", "kv_lora_rank: 256 tells of latent attention (MLA)"},
-      {"\"model_type\":\"llama\",\"q_lora_rank\":1536", "q_lora_rank: 1536 tells of latent attention (MLA)"},
-      {"\"model_type\":\"mamba\",\"state_size\":16", "state_size: 16 tells of a state-space model"},
-      {"\"ssm_cfg\":{\"layer\":\"Mamba2\"}", "ssm_cfg: an object tells of a state-space model"},
-      {"\"model_type\":\"mamba2\"", "model_type: \"mamba2\" tells of a state-space model"},
+       "moe_intermediate_size: 1408 means a mixture of experts"},
+      {"\"model_type\":\"llama\",\"moe\":true", "moe: true means a mixture of experts"},
+      {"\"model_type\":\"dbrx\"", "model_type: \"dbrx\" means a mixture of experts"},
+      {"\"model_type\":\"minicpm3\",\"kv_lora_rank\":256", "kv_lora_rank: 256 means latent attention (MLA)"},
+      {"\"model_type\":\"llama\",\"q_lora_rank\":1536", "q_lora_rank: 1536 means latent attention (MLA)"},
+      {"\"model_type\":\"mamba\",\"state_size\":16", "state_size: 16 means a state-space model"},
+      {"\"ssm_cfg\":{\"layer\":\"Mamba2\"}", "ssm_cfg: an object means a state-space model"},
+      {"\"model_type\":\"mamba2\"", "model_type: \"mamba2\" means a state-space model"},
       {"\"model_type\":\"recurrent_gemma\",\"block_types\":[\"recurrent\",\"attention\"]",
-       "block_types: a list tells of a hybrid of attention and recurrent layers"},
+       "block_types: a list means a hybrid of attention and recurrent layers"},
       {"\"model_type\":\"jamba\",\"mamba_d_state\":16",
-       "mamba_d_state: 16 tells of a hybrid of attention and recurrent layers"},
-      {"\"model_type\":\"rwkv\"", "model_type: \"rwkv\" tells of a recurrent model"},
-      {"\"model_type\":\"t5\",\"is_encoder_decoder\":true", "is_encoder_decoder: true tells of an encoder-decoder"},
-      {"\"model_type\":\"bart\"", "model_type: \"bart\" tells of an encoder-decoder"},
-      {"\"model_type\":\"gpt2\",\"add_cross_attention\":true", "add_cross_attention: true tells of an encoder-decoder"},
-      {"\"model_type\":\"bert\"", "model_type: \"bert\" tells of an encoder without a decoder"},
+       "mamba_d_state: 16 means a hybrid of attention and recurrent layers"},
+      {"\"model_type\":\"rwkv\"", "model_type: \"rwkv\" means a recurrent model"},
+      {"\"model_type\":\"t5\",\"is_encoder_decoder\":true", "is_encoder_decoder: true means an encoder-decoder"},
+      {"\"model_type\":\"bart\"", "model_type: \"bart\" means an encoder-decoder"},
+      {"\"model_type\":\"gpt2\",\"add_cross_attention\":true", "add_cross_attention: true means an encoder-decoder"},
+      {"\"model_type\":\"bert\"", "model_type: \"bert\" means an encoder without a decoder"},
       {"\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":2560}",
-       "text_config: an object tells of a multimodal wrapper around a language model"},
+       "text_config: an object means a multimodal wrapper around a language model"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[600], message[600];
@@ -64,7 +64,7 @@ static void an_unknown_family_is_told_which_are_known(void **state)
   const char *text = "{\"model_type\":\"new\\u001b[31m\"," SIZES "}";
   assert_int_equal(hr_model_from_json(text, strlen(text), "c.json", NULL, NULL, &model, &error), HR_ERROR_UNSUPPORTED);
   assert_non_null(strstr(error.message,
-                         "c.json: model_type: \"new?[31m\" is not a family that Headroom reads; of a dense decoder"));
+                         "c.json: model_type: \"new?[31m\" is not a family that Headroom reads; for a dense decoder"));
   assert_non_null(strstr(error.message, "; families: gpt2, "));
   assert_non_null(strstr(error.message, ", olmo2, sigma"));
   text = "{\"architectures\":[\"OtherForCausalLM\"]," SIZES "}";
@@ -248,7 +248,7 @@ static void other_fields_have_their_types_too(void **state)
   assert_llama_field("hidden_size", "68", "68 is not a multiple of num_attention_heads, 8");
   assert_refused("{\"model_type\":7}", HR_ERROR_INVALID, "config.json: model_type: expected a string, found 7");
   assert_refused("{\"hidden_size\":7}", HR_ERROR_INVALID,
-                 "config.json: model_type: is missing; a short form would have \"h\" and \"a\" instead");
+                 "config.json: model_type: is missing; the short form has \"h\" and \"a\" instead");
   assert_refused("{\"model_type\":\"gpt_neox\",\"rotary_pct\":1.5," SIZES "}", HR_ERROR_INVALID,
                  "config.json: rotary_pct: expected a number from 0 to 1, found 1.5");
 }
@@ -267,7 +267,7 @@ static void lists_of_layers_must_fit_the_layers(void **state)
   assert_refused("{\"model_type\":\"mistral\",\"layer_types\":[\"full_attention\"]," SIZES "}", HR_ERROR_INVALID,
                  "config.json: layer_types: has 1 kinds for 12 layers");
   assert_refused("{\"model_type\":\"mistral\",\"layer_types\":7," SIZES "}", HR_ERROR_INVALID,
-                 "config.json: layer_types: expected a list with one kind a layer");
+                 "config.json: layer_types: expected a list with one kind per layer");
 }
 
 static void the_short_form_has_errors_of_its_own(void **state)
@@ -280,7 +280,7 @@ static void the_short_form_has_errors_of_its_own(void **state)
       {"{\"h\":2560,\"a\":32,\"L\":32}", "v: is missing"},
       {"{\"h\":\"2560\",\"a\":32,\"L\":32,\"v\":50257}", "h: expected a positive integer, found \"2560\""},
       {"{\"h\":2560,\"a\":48,\"L\":32,\"v\":50257}",
-       "h: 2560 is not a multiple of a, 48; give head_dim if that is meant"},
+       "h: 2560 is not a multiple of a, 48; give head_dim if this is intended"},
       {"{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"kv_heads\":5}", "kv_heads: 5 does not divide a, 32"},
       {"{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"k_heads\":5}", "k_heads: 5 does not divide a, 32"},
       {"{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"v_heads\":64}", "v_heads: 64 does not divide a, 32"},

@@ -442,10 +442,10 @@ static void sums_too_large_to_count_name_the_operator(void **state)
   static hr_operators operators;
   hr_error error;
   assert_int_equal(hr_operators_list(&model, &workload, &operators, &error), HR_ERROR_OVERFLOW);
-  assert_string_equal(error.message, "embedding: its operations or bytes do not fit into 63 bits");
+  assert_string_equal(error.message, "embedding: its FLOPs or bytes do not fit into 63 bits");
   workload.batch = 1, workload.sequence = (int64_t)1 << 31; /* linear maps fit, the square of scores does not */
   assert_int_equal(hr_operators_list(&model, &workload, &operators, &error), HR_ERROR_OVERFLOW);
-  assert_string_equal(error.message, "attention_score: its operations or bytes do not fit into 63 bits");
+  assert_string_equal(error.message, "attention_score: its FLOPs or bytes do not fit into 63 bits");
 }
 
 static void an_operator_is_named_with_its_pass(void **state)

@@ -99,13 +99,13 @@ static void three_parts_sum_to_the_step(void **state)
     workload.tensor_parallel = 1 + (int64_t)(i % 5);
     workload.pipeline_stages = 1 + (int64_t)(i % 3);
     int64_t p = workload.pipeline_stages;
-    static hr_search_predictor costs;
-    costs.hardware = &hardware;
-    costs.workload = &workload;
-    double layer_ns = hr_search_part_ns(&costs, &model, HR_SEARCH_PART_ATTENTION) +
-                      hr_search_part_ns(&costs, &model, HR_SEARCH_PART_MLP);
-    double sum_ns =
-        (double)((model.layers + p - 1) / p * p) * layer_ns + hr_search_part_ns(&costs, &model, HR_SEARCH_PART_OUTSIDE);
+    static hr_search_predictor predictor;
+    predictor.hardware = &hardware;
+    predictor.workload = &workload;
+    double layer_ns = hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_ATTENTION) +
+                      hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_MLP);
+    double sum_ns = (double)((model.layers + p - 1) / p * p) * layer_ns +
+                    hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_OUTSIDE);
     assert_true(fabs(sum_ns / step_ns(&hardware, &model, &workload) - 1) < 1e-12);
   }
 }
@@ -118,22 +118,22 @@ static void a_part_depends_only_on_its_own_sizes(void **state)
   hr_model model = sigma_1_5b(), other = model;
   hr_workload workload = hr_workload_default(&model);
   workload.phase = HR_PHASE_TRAIN;
-  static hr_search_predictor costs;
-  costs.hardware = &hardware;
-  costs.workload = &workload;
+  static hr_search_predictor predictor;
+  predictor.hardware = &hardware;
+  predictor.workload = &workload;
   other.mlp_width = 1000;
   other.vocabulary = 1000;
-  assert_true(hr_search_part_ns(&costs, &model, HR_SEARCH_PART_ATTENTION) ==
-              hr_search_part_ns(&costs, &other, HR_SEARCH_PART_ATTENTION));
+  assert_true(hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_ATTENTION) ==
+              hr_search_part_ns(&predictor, &other, HR_SEARCH_PART_ATTENTION));
   other.mlp_width = model.mlp_width;
   other.q_heads = other.k_heads = other.v_heads = 16;
   other.qk_dim = other.v_dim = other.rotary_dim = 128;
-  assert_true(hr_search_part_ns(&costs, &model, HR_SEARCH_PART_MLP) ==
-              hr_search_part_ns(&costs, &other, HR_SEARCH_PART_MLP));
+  assert_true(hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_MLP) ==
+              hr_search_part_ns(&predictor, &other, HR_SEARCH_PART_MLP));
   other.vocabulary = model.vocabulary;
   other.mlp_width = 1000;
-  assert_true(hr_search_part_ns(&costs, &model, HR_SEARCH_PART_OUTSIDE) ==
-              hr_search_part_ns(&costs, &other, HR_SEARCH_PART_OUTSIDE));
+  assert_true(hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_OUTSIDE) ==
+              hr_search_part_ns(&predictor, &other, HR_SEARCH_PART_OUTSIDE));
 }
 
 static void a_search_fixed_to_the_model_finds_the_model(void **state)

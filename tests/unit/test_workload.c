@@ -47,7 +47,7 @@ static void an_impossible_size_is_named(void **state)
   workload = hr_workload_default(&model);
   workload.pipeline_stages = 33;
   assert_int_equal(hr_workload_check(&workload, &model, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "pipeline_stages: 33 stages need as many layers, the model has 32");
+  assert_string_equal(error.message, "pipeline_stages: 33 stages need at least as many layers, the model has 32");
   workload = hr_workload_default(&model);
   workload.dtype = HR_DTYPE_COUNT;
   assert_int_equal(hr_workload_check(&workload, &model, &error), HR_ERROR_INVALID);

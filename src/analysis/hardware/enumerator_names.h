@@ -1,4 +1,4 @@
-/* The words that a device file has for the enumerators of headroom/hardware.h, in their order. */
+/* Names of the enumerators of headroom/hardware.h in device files, in enumerator order. */
 #ifndef HR_ANALYSIS_HARDWARE_ENUMERATOR_NAMES_H
 #define HR_ANALYSIS_HARDWARE_ENUMERATOR_NAMES_H
 

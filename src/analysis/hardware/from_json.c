@@ -107,7 +107,7 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
   return HR_OK;
 }
 
-/* An object with one number a format; formats that it does not name stay 0. */
+/* An object with one number per format; missing formats stay 0. */
 static hr_status read_by_dtype(const hr_json_reader *reader, const char *field, double most, bool required,
                                double *values)
 {
@@ -125,7 +125,7 @@ static hr_status read_by_dtype(const hr_json_reader *reader, const char *field, 
   {
     hr_dtype dtype;
     if (hr_dtype_parse(key, &dtype) != HR_OK)
-      return hr_json_fail(reader, field, HR_ERROR_INVALID, "\"%.40s\" is no number format", key);
+      return hr_json_fail(reader, field, HR_ERROR_INVALID, "\"%.40s\" is not a number format", key);
     HR_TRY(hr_json_number(&inner, key, 0, most, &values[dtype]));
   }
   return HR_OK;
@@ -133,7 +133,7 @@ static hr_status read_by_dtype(const hr_json_reader *reader, const char *field, 
 
 typedef hr_status (*read_row_fn)(const hr_json_reader *row, hr_hardware *hardware, size_t index);
 
-/* A list of at most `most` objects, each read by `read_row`. A missing list has none. */
+/* A list of at most `most` objects, each read by `read_row`. A missing list is empty. */
 static hr_status read_rows(const hr_json_reader *reader, const char *field, size_t most, read_row_fn read_row,
                            hr_hardware *hardware, size_t *count)
 {
@@ -191,7 +191,7 @@ static hr_status read_ceiling(const hr_json_reader *row, hr_hardware *hardware, 
     const char *name = NULL;
     HR_TRY(hr_json_string_or(row, "dtype", NULL, &name));
     if (hr_dtype_parse(name, &ceiling->dtype) != HR_OK)
-      return hr_json_fail(row, "dtype", HR_ERROR_INVALID, "\"%.40s\" is no number format", name);
+      return hr_json_fail(row, "dtype", HR_ERROR_INVALID, "\"%.40s\" is not a number format", name);
   }
   HR_TRY(read_text(row, "instruction", ceiling->instruction, sizeof ceiling->instruction));
   HR_TRY(hr_json_number(row, "per_s", 0, 1e21, &ceiling->per_s));

@@ -8,10 +8,11 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Where nobody has measured a device's library: large bf16 products reach 0.72 to 0.87 of the datasheet on A100,
+/* For a device whose library nobody has measured: large bf16 GEMMs reach 0.72 to 0.87 of the datasheet on A100,
  * H100 and H200 (mamf-finder, ml-engineering book, 2024-2025, and data/results/published). */
 #define LIBRARY_SHARE_UNKNOWN 0.75
-#define LIBRARY_SHARE_MOST 100 /* a CPU's dense rate stands on the clock that the system tells, which may be any */
+#define LIBRARY_SHARE_MOST \
+  100 /* a CPU's dense rate is computed from the clock that the system reports, which may be wrong */
 
 hr_hardware hr_hardware_default(void)
 {
@@ -79,13 +80,13 @@ static hr_status out_of_range(hr_error *error, const char *member, double value,
   return hr_fail(error, HR_ERROR_INVALID, "%s: expected %g to %g, found %g", member, least, most, value);
 }
 
-/* `!(a && b)` rather than `a || b`, so that NaN is refused. */
+/* `!(a && b)` instead of `a || b`, so that NaN is refused. */
 static hr_status check_range(const char *member, double value, double least, double most, hr_error *error)
 {
   return !(value >= least && value <= most) ? out_of_range(error, member, value, least, most) : HR_OK;
 }
 
-/* A figure that 0 leaves out; one too small to divide by is refused, so that every time is finite. */
+/* 0 means not given. Other values must be large enough to divide by, so that every time is finite. */
 static hr_status check_optional(const char *member, double value, double least, double most, hr_error *error)
 {
   return value == 0 ? HR_OK : check_range(member, value, least, most, error);
@@ -154,7 +155,7 @@ static hr_status check_ceilings(const hr_hardware *hardware, hr_error *error)
   for (size_t i = 0; i < hardware->ceiling_count; i++) {
     const hr_ceiling *c = &hardware->ceilings[i];
     if ((unsigned)c->kind >= HR_CEILING_KIND_COUNT || (unsigned)c->dtype >= HR_DTYPE_COUNT)
-      return hr_fail(error, HR_ERROR_INVALID, "ceilings: row %zu is of no kind or format that there is", i);
+      return hr_fail(error, HR_ERROR_INVALID, "ceilings: row %zu has an unknown kind or format", i);
     HR_TRY(check_range("ceilings: per_s", c->per_s, 1e3, 1e21, error));
     HR_TRY(check_optional("ceilings: core_per_s", c->core_per_s, 1e3, 1e21, error));
     HR_TRY(check_optional("ceilings: clock_hz", c->clock_hz, 1e6, 1e12, error));

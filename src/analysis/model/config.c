@@ -47,7 +47,7 @@ hr_status hr_config_size(hr_config *config, const char *field, const char *other
 hr_status hr_config_size_or(hr_config *config, const char *field, int64_t fallback, int64_t *value)
 {
   if (!hr_json_has(&config->json, field))
-    hr_config_note(config, "%s: is missing, taken as %" PRId64 ", its documented default", field, fallback);
+    hr_config_note(config, "%s: is missing, its documented default %" PRId64 " is assumed", field, fallback);
   return hr_config_size_derived(config, field, fallback, value);
 }
 
@@ -69,7 +69,7 @@ hr_status hr_config_text(hr_config *config, const char *field, const char *fallb
   return hr_json_string_or(&config->json, field, fallback, value);
 }
 
-/* The family's own name of a field, the base class's as second. */
+/* The base class's name of a field, or NULL if the family has the same. */
 static const char *other_name(const char *own, const char *standard)
 {
   return strcmp(own, standard) == 0 ? NULL : standard;
@@ -88,7 +88,7 @@ hr_status hr_config_sizes(hr_config *config, const hr_config_names *names, int64
   return hr_config_size_or(config, positions, default_positions, &model->max_positions);
 }
 
-/* The name under which heads or hidden stood, for messages. */
+/* The name that the configuration uses for a size, for messages. */
 static const char *name_used(const hr_config *config, const char *own, const char *standard)
 {
   return hr_json_has(&config->json, own) ? own : standard;
@@ -128,7 +128,7 @@ hr_status hr_config_head_dim(hr_config *config, const hr_config_names *names, co
   return HR_OK;
 }
 
-/* Newer configurations keep everything about rotation in an object of its own. */
+/* Newer configurations keep the rotary parameters in an object. */
 static hr_json_reader rotary_parameters(hr_config *config)
 {
   hr_config_mark(config, "rope_parameters");
@@ -210,7 +210,7 @@ hr_status hr_config_layer_types(hr_config *config, hr_model *model, bool *found)
     return HR_OK;
   const json_t *list = json_object_get(config->json.object, field);
   if (!json_is_array(list))
-    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "expected a list with one kind a layer");
+    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "expected a list with one kind per layer");
   if ((int64_t)json_array_size(list) != model->layers)
     return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "has %zu kinds for %" PRId64 " layers",
                         json_array_size(list), model->layers);

@@ -1,39 +1,9 @@
-/* From the text of a config.json to a model: which family it is, what is refused, what is noted. */
+/* Reads a config.json: finds the family, refuses models that are not covered, reads the fields, checks the result. */
 #include "analysis/model/families.h"
 #include "analysis/model/parameters.h"
 #include "base/names.h"
 
 #include <string.h>
-
-static const hr_family rows[] = {
-#define HR_FAMILY(model_type, architecture, reader, description) {model_type, architecture, reader, description},
-#include "analysis/model/families.inc"
-#undef HR_FAMILY
-};
-
-const hr_family *hr_families(size_t *count)
-{
-  *count = sizeof rows / sizeof *rows;
-  return rows;
-}
-
-static const hr_family *find_by_model_type(const char *model_type)
-{
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (strcmp(rows[i].model_type, model_type) == 0)
-      return &rows[i];
-  }
-  return NULL;
-}
-
-static const hr_family *find_by_architecture(const char *architecture)
-{
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    if (strcmp(rows[i].architecture, architecture) == 0)
-      return &rows[i];
-  }
-  return NULL;
-}
 
 /* The first of "architectures", NULL if there is none. */
 static const char *first_architecture(const hr_config *config)
@@ -41,7 +11,7 @@ static const char *first_architecture(const hr_config *config)
   return json_string_value(json_array_get(json_object_get(config->json.object, "architectures"), 0));
 }
 
-/* A model of the same layers but without the map to logits has fewer parameters than are counted here. */
+/* A model of the same layers without the logits' weights has fewer parameters than are counted here. */
 static void note_other_head(const hr_config *config)
 {
   const char *architecture = first_architecture(config);
@@ -54,7 +24,7 @@ static hr_status find_family(hr_config *config, const hr_family **family)
   if (hr_json_has(&config->json, "model_type")) {
     const char *model_type;
     HR_TRY(hr_config_text(config, "model_type", NULL, &model_type));
-    *family = find_by_model_type(model_type);
+    *family = hr_family_of_type(model_type);
     if (!*family)
       return hr_refuse_model_type(config, "model_type", model_type);
     note_other_head(config);
@@ -63,11 +33,11 @@ static hr_status find_family(hr_config *config, const hr_family **family)
   const char *architecture = first_architecture(config);
   if (!architecture)
     return hr_json_fail(&config->json, "model_type", HR_ERROR_INVALID,
-                        "is missing; a short form would have \"h\" and \"a\" instead");
-  *family = find_by_architecture(architecture);
+                        "is missing; the short form has \"h\" and \"a\" instead");
+  *family = hr_family_of_architecture(architecture);
   if (!*family)
     return hr_refuse_model_type(config, "architectures", architecture);
-  hr_config_note(config, "model_type: is missing, taken as \"%s\" from architectures", (*family)->model_type);
+  hr_config_note(config, "model_type: is missing, \"%s\" is assumed from architectures", (*family)->model_type);
   return HR_OK;
 }
 
@@ -80,14 +50,14 @@ static hr_status read_model(hr_config *config, hr_model *model)
   const hr_family *family = NULL;
   HR_TRY(hr_refuse_by_field(config));
   HR_TRY(find_family(config, &family));
-  /* The analyzer cannot see across files that a refusal is never HR_OK. */
+  /* The analyzer cannot see that hr_refuse_model_type() never returns HR_OK. */
   hr_copy_text(model->family, sizeof model->family,
                family->model_type); /* NOLINT(clang-analyzer-core.NullDereference) */
   return family->read(config, model);
 }
 
-/* What no field alone could show: the sizes together. */
-static hr_status check_whole(const hr_config *config, const hr_model *model)
+/* Sizes that are valid one by one may not fit each other. */
+static hr_status check_model(const hr_config *config, const hr_model *model)
 {
   hr_error problem;
   hr_status status = hr_model_check(model, &problem);
@@ -108,7 +78,7 @@ hr_status hr_model_from_json(const char *text, size_t length, const char *name, 
   hr_copy_text(read.name, sizeof read.name, name);
   hr_status status = read_model(&config, &read);
   if (status == HR_OK)
-    status = check_whole(&config, &read);
+    status = check_model(&config, &read);
   if (status == HR_OK) {
     hr_config_note_unknown_fields(&config);
     *model = read;

@@ -4,8 +4,8 @@
 #include "analysis/model/parameters.h"
 #include "base/error.h"
 
-/* The model as the most loaded device sees it: its share of the heads, the MLP, the vocabulary and the layers. */
-static hr_model share_of_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
+/* The part of the model on the most loaded device: its heads, MLP columns, vocabulary rows and layers. */
+static hr_model part_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   hr_model share = *model;
   share.q_heads = shard->q_heads;
@@ -17,38 +17,36 @@ static hr_model share_of_device(const hr_model *model, const hr_workload *worklo
   return share;
 }
 
-/* Parameters on the most loaded device. Of several stages the fullest is taken to have ⌈L/p⌉ layers and the larger end:
- * the embedding with its positions, or the logits (which then need a table of their own even where it is tied). */
+/* Parameters on the most loaded device. With several stages, that is ⌈L/p⌉ layers and the larger end of the pipeline:
+ * the embedding with its positions, or the logits (whose stage needs its own copy of a tied table). */
 static hr_status parameters_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
                                       int64_t *count, hr_error *error)
 {
-  hr_model share = share_of_device(model, workload, shard);
+  hr_model share = part_on_device(model, workload, shard);
   hr_parameters all;
   HR_TRY(hr_count_parameters(&share, &all, error));
   *count = all.total;
   if (workload->pipeline_stages == 1)
     return HR_OK;
-  /* Each of these was counted above, so they fit. */
+  /* Each term was counted above, so none overflows. */
   int64_t norm = model->norm_weight ? model->hidden * (model->norm_bias ? 2 : 1) : 0;
   int64_t final_norm = model->final_norm ? norm : 0, embedding_norm = model->embedding_norm ? norm : 0;
   int64_t table = shard->vocabulary * shard->embedding_dim;
-  int64_t projection = (all.embedding - table) / 2; /* one of two: into the layers, out of them */
+  int64_t projection = (all.embedding - table) / 2; /* one of two: before the layers, after them */
   int64_t first = table + projection + all.position + embedding_norm;
   int64_t last = (model->tied_embeddings ? table : 0) + projection + all.logit + final_norm;
   *count = all.attention + all.mlp + all.norm - final_norm - embedding_norm + hr_max64(first, last);
   return HR_OK;
 }
 
-/* Mixed-precision Adam keeps an fp32 copy of the weights, a mean and a variance; weights that have 32 bits or more need
- * no copy. */
+/* Mixed-precision Adam keeps an fp32 copy of the weights, a mean and a variance; fp32 weights need no copy. */
 static int64_t optimizer_bytes_per_parameter(hr_dtype dtype)
 {
   return hr_dtype_bytes(dtype) < 4 ? 12 : 8;
 }
 
-/* One forward, one backward (1F1B): the first of p stages has begun p microbatches before it ends one; the last has one
- * in flight, with the logits. */
-static hr_checked64 kept_activations(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
+/* 1F1B schedule: the first of p stages has p microbatches in flight; the last has one, with the logits. */
+static hr_checked64 saved_activations(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   int64_t stages = workload->pipeline_stages;
   hr_checked64 layers = hr_times(hr_saved_by_layer(model, workload, shard), hr_ceil_div(model->layers, stages));
@@ -69,7 +67,7 @@ static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload,
                            shard->kv_len);
 }
 
-/* K and V of one token in all layers, each head once, however many devices hold it. */
+/* K and V of one token in all layers; a head that several devices hold counts once. */
 static hr_checked64 cache_per_token(const hr_model *model, const hr_workload *workload)
 {
   hr_checked64 k = hr_times(hr_checked(model->k_heads), model->qk_dim);
@@ -100,7 +98,7 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
       {train ? weights : none, &result.gradient_bytes, "gradients"},
       {train ? hr_times(hr_checked(parameters), optimizer_bytes_per_parameter(workload->dtype)) : none,
        &result.optimizer_bytes, "optimizer state"},
-      {train ? kept_activations(model, workload, &shard) : hr_peak_activation_bytes(model, workload, &shard),
+      {train ? saved_activations(model, workload, &shard) : hr_peak_activation_bytes(model, workload, &shard),
        &result.activation_bytes, "activations"},
       {kv_cache(model, workload, &shard), &result.kv_cache_bytes, "KV cache"},
   };
@@ -117,7 +115,7 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
   return HR_OK;
 }
 
-/* Whether `batch` sequences fit; bytes beyond counting do not. The model and the workload have been checked. */
+/* Whether `batch` sequences fit; an overflow does not. The model and the workload have been checked. */
 static bool fits(const hr_model *model, const hr_workload *workload, int64_t batch, int64_t capacity_bytes)
 {
   hr_memory memory = {0};
@@ -134,7 +132,7 @@ hr_status hr_memory_largest_batch(const hr_model *model, const hr_workload *work
   one.batch = 1;
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(&one, model, error));
-  int64_t low = 0, high = 1; /* `low` fits (nothing always does), `high` does not once the first loop ends */
+  int64_t low = 0, high = 1; /* invariant after the first loop: `low` fits, `high` does not */
   while (high <= HR_WORKLOAD_SIZE_MAX && fits(model, workload, high, capacity_bytes)) {
     low = high;
     high *= 2;

@@ -81,13 +81,13 @@ hr_status hr_model_check(const hr_model *model, hr_error *error)
   HR_TRY(check_divides("v_heads", model->v_heads, model->q_heads, error));
   HR_TRY(check_at_most("window_layers", model->window_layers, "layers", model->layers, error));
   HR_TRY(check_at_most("rotary_dim", model->rotary_dim, "qk_dim", model->qk_dim, error));
-  HR_TRY(check_at_most("layer_norms", model->layer_norms, "the most that a layer has", 4, error));
+  HR_TRY(check_at_most("layer_norms", model->layer_norms, "the most that a layer can have", 4, error));
   if ((unsigned)model->positions > HR_POSITIONS_ALIBI)
-    return hr_fail(error, HR_ERROR_INVALID, "positions: %d is no kind of positions", (int)model->positions);
+    return hr_fail(error, HR_ERROR_INVALID, "positions: %d is not a kind of positions", (int)model->positions);
   if ((unsigned)model->norm > HR_NORM_RMS)
-    return hr_fail(error, HR_ERROR_INVALID, "norm: %d is no kind of norm", (int)model->norm);
+    return hr_fail(error, HR_ERROR_INVALID, "norm: %d is not a kind of norm", (int)model->norm);
   if ((unsigned)model->qk_norm > HR_QK_NORM_FULL)
-    return hr_fail(error, HR_ERROR_INVALID, "qk_norm: %d is no kind of q/k norm", (int)model->qk_norm);
+    return hr_fail(error, HR_ERROR_INVALID, "qk_norm: %d is not a kind of Q/K norm", (int)model->qk_norm);
   hr_parameters parameters;
   return hr_count_parameters(model, &parameters, error);
 }

@@ -1,7 +1,7 @@
 #include "analysis/model/operator_builder.h"
 
-/* A step lists an operator once a pass at most; attention's three may stand twice (layers with and without a
- * window). */
+/* A step lists each operator at most once per pass; score, softmax and attention over value may be listed twice (layers
+ * with and without a window). */
 _Static_assert(HR_OPERATORS_MAX >= 3 * HR_OPERATOR_ID_COUNT + 6, "the longest step fits the list");
 
 static const bool in_layer[] = {
@@ -36,7 +36,7 @@ void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator
 {
   hr_operator *op = hr_append_operator(builder, id, kind, pass, count);
   hr_dtype dtype = builder->workload->dtype;
-  /* Whichever operand is shared, the largest count is that of the products. */
+  /* The operand that is not shared has one matrix per GEMM of the batch. */
   int64_t batch = hr_max64(p->matrices_a, hr_max64(p->matrices_b, p->matrices_c));
   op->gemm = (hr_gemm){.struct_size = sizeof(hr_gemm),
                        .m = p->m,

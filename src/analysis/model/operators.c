@@ -1,7 +1,6 @@
-/* The operators of a step, one small function each, in the order in which a step runs them.
+/* The operators of a step, one function each, in the order in which a step runs them.
  *
- * Sizes: Anthony et al. 2024 (arXiv 2401.14489), Table II, for unequal K and V heads; docs/operators.md has them
- * all. */
+ * Sizes: Anthony et al. 2024 (arXiv 2401.14489), Table II, for unequal K and V heads: docs/operators.md. */
 #include "analysis/model/operator_builder.h"
 
 #include "base/error.h"
@@ -11,7 +10,7 @@ static hr_checked64 rows_of(const hr_operator_builder *builder, int64_t columns)
   return hr_times(hr_checked(builder->shard.rows), columns);
 }
 
-/* A linear map y = x Wᵀ of `rows` tokens. */
+/* A linear layer y = x Wᵀ over `rows` tokens. */
 static void linear(hr_operator_builder *builder, hr_operator_id id, int64_t count, int64_t rows, int64_t outputs,
                    int64_t inputs)
 {
@@ -25,7 +24,7 @@ static void layer_linear(hr_operator_builder *builder, hr_operator_id id, int64_
   linear(builder, id, builder->model->layers, builder->shard.rows, outputs, inputs);
 }
 
-/* An operator that streams `elements` so many times forward and so many times backward. */
+/* An operator that reads or writes `elements` so many times forward and backward. */
 static void memory(hr_operator_builder *builder, hr_operator_id id, int64_t count, hr_checked64 elements,
                    int64_t forward_moves, int64_t backward_moves)
 {
@@ -33,14 +32,14 @@ static void memory(hr_operator_builder *builder, hr_operator_id id, int64_t coun
                     hr_times(elements, backward_moves));
 }
 
-/* Reads x and writes y; backward reads x and dy and writes dx. The weights are too small to count. */
+/* Reads x, writes y; backward reads x and dy, writes dx. The weights are negligible. */
 static void norm(hr_operator_builder *builder, hr_operator_id id, int64_t count, int64_t width)
 {
   memory(builder, id, count, rows_of(builder, width), 2, 3);
 }
 
-/* Reads a row of the table for each token and writes it; learned positions are read once for all sequences. Backward
- * reads the gradient and adds it to the rows of the table's. */
+/* Reads and writes one table row per token; learned positions are read once for all sequences. Backward reads the
+ * gradient and adds it to the rows of the table's gradient. */
 static void embedding(hr_operator_builder *builder)
 {
   const hr_model *model = builder->model;
@@ -56,8 +55,8 @@ static void embedding(hr_operator_builder *builder)
     linear(builder, HR_OP_EMBEDDING_PROJECTION_IN, 1, builder->shard.rows, model->hidden, builder->shard.embedding_dim);
 }
 
-/* One product for Q, K and V. With an augmented Q (SIGMA, Table 7) its two maps stand alone: the first one's result is
- * held whole by every device, so q_rank is not split, and the second is split over the heads. */
+/* One GEMM for Q, K and V. An augmented Q (SIGMA, Table 7) is two GEMMs of its own: every device holds the whole result
+ * of the first, so q_rank is not split; the second is split over the heads. */
 static void qkv_transform(hr_operator_builder *builder)
 {
   const hr_shard *shard = &builder->shard;
@@ -89,86 +88,8 @@ static void rotary(hr_operator_builder *builder)
   memory(builder, HR_OP_ROTARY, model->layers, elements, 2, 2);
 }
 
-/* Scores, softmax and over-value through memory, over the whole q_len × kv_len rectangle. */
-static void unfused_attention(hr_operator_builder *builder, int64_t count, int64_t kv_len)
-{
-  const hr_model *model = builder->model;
-  const hr_shard *shard = &builder->shard;
-  int64_t q_len = shard->q_len, batch = builder->workload->batch; /* below 2^40, and so are the heads: see the checks */
-  hr_checked64 q = hr_times(hr_checked(batch), shard->q_heads);
-  hr_checked64 k = hr_times(hr_checked(batch), shard->k_heads);
-  hr_checked64 v = hr_times(hr_checked(batch), shard->v_heads);
-  if (q.overflow || k.overflow || v.overflow) {
-    builder->overflow = true;
-    builder->overflow_id = HR_OP_ATTENTION_SCORE;
-    return;
-  }
-  hr_gemm_sizes score = {.m = q_len,
-                         .n = kv_len,
-                         .k = model->qk_dim,
-                         .transpose_b = true,
-                         .matrices_a = q.value,
-                         .matrices_b = k.value,
-                         .matrices_c = q.value};
-  hr_gemm_sizes over_value = {
-      .m = q_len, .n = model->v_dim, .k = kv_len, .matrices_a = q.value, .matrices_b = v.value, .matrices_c = q.value};
-  hr_checked64 scores = hr_times(hr_times(q, q_len), kv_len);
-  hr_append_gemm(builder, HR_OP_ATTENTION_SCORE, HR_KIND_BMM, HR_PASS_FORWARD, count, &score);
-  /* Reads and writes the scores; backward reads P and dP and writes dS. */
-  memory(builder, HR_OP_SOFTMAX, count, scores, 2, 3);
-  hr_append_gemm(builder, HR_OP_ATTENTION_OVER_VALUE, HR_KIND_BMM, HR_PASS_FORWARD, count, &over_value);
-}
-
-static void fused_attention(hr_operator_builder *builder, int64_t count, int64_t kv_len, int64_t window)
-{
-  const hr_shard *shard = &builder->shard;
-  hr_operator *op = hr_append_operator(builder, HR_OP_ATTENTION, HR_KIND_ATTENTION, HR_PASS_FORWARD, count);
-  hr_attention *a = &op->attention;
-  *a = hr_attention_default();
-  a->batch = builder->workload->batch;
-  a->q_len = shard->q_len;
-  a->kv_len = kv_len;
-  a->q_heads = shard->q_heads;
-  /* A degree that does not divide the heads can leave query heads that K or V heads do not divide (32 over 8 on 3
-   * devices: 11 over 3). A kernel needs equal groups, so more K or V heads are then held. */
-  a->k_heads = hr_divisor_at_least(shard->q_heads, shard->k_heads);
-  a->v_heads = hr_divisor_at_least(shard->q_heads, shard->v_heads);
-  a->qk_dim = builder->model->qk_dim;
-  a->v_dim = builder->model->v_dim;
-  a->dtype = builder->workload->dtype;
-  a->window = window;
-  if (hr_attention_flops(a, &op->flops) != HR_OK || hr_attention_bytes(a, &op->bytes) != HR_OK) {
-    builder->overflow_id = builder->overflow ? builder->overflow_id : HR_OP_ATTENTION;
-    builder->overflow = true;
-  }
-}
-
-/* Layers with a sliding window stand apart where it changes their sizes: in decode they read `window` keys of the
- * cache, and a fused kernel skips what lies outside. Unfused scores are computed for the whole square and masked. */
-static void attention(hr_operator_builder *builder)
-{
-  const hr_model *model = builder->model;
-  bool decode = builder->workload->phase == HR_PHASE_DECODE;
-  bool fused = builder->workload->attention == HR_ATTENTION_FUSED;
-  int64_t kv_len = builder->shard.kv_len;
-  bool window_counts = (decode || fused) && model->window > 0 && model->window < kv_len;
-  int64_t windowed = window_counts ? hr_min64(model->window_layers, model->layers) : 0;
-  int64_t full = model->layers - windowed;
-  int64_t windowed_kv_len = decode ? hr_min64(model->window, kv_len) : kv_len;
-
-  if (full > 0 && fused)
-    fused_attention(builder, full, kv_len, 0);
-  else if (full > 0)
-    unfused_attention(builder, full, kv_len);
-  if (windowed > 0 && fused)
-    fused_attention(builder, windowed, windowed_kv_len, decode ? 0 : model->window);
-  else if (windowed > 0)
-    unfused_attention(builder, windowed, windowed_kv_len);
-}
-
-/* The message is the activations of all tokens; in training the gradients of a branch's input are summed the same way.
- * A parallel block sums both branches at once, but has two inputs to sum in the backward pass where it has two
- * norms. */
+/* The message is the activations of all tokens; training also reduces the gradients of each branch's input. A parallel
+ * block reduces both branches at once, but with two norms it has two input gradients to reduce. */
 static void all_reduce(hr_operator_builder *builder, hr_operator_id id, int64_t inputs)
 {
   hr_checked64 message = rows_of(builder, builder->model->hidden);
@@ -190,7 +111,7 @@ static void attention_block(hr_operator_builder *builder)
   qkv_transform(builder);
   qk_norm(builder);
   rotary(builder);
-  attention(builder);
+  hr_append_attention(builder);
   layer_linear(builder, HR_OP_LINEAR_PROJECTION, model->hidden, builder->shard.o_columns);
   if (!model->parallel_block)
     all_reduce(builder, HR_OP_ATTENTION_ALL_REDUCE, 1);
@@ -200,7 +121,7 @@ static void attention_block(hr_operator_builder *builder)
     residual(builder, HR_OP_ATTENTION_RESIDUAL, 2);
 }
 
-/* Reads up (and gate) and writes their combination; backward also reads the gradient and writes one for each input. */
+/* Reads up (and gate), writes the result; backward also reads the gradient and writes one per input. */
 static void activation(hr_operator_builder *builder)
 {
   int64_t inputs = builder->model->mlp_gated ? 2 : 1;
@@ -245,7 +166,7 @@ static hr_status sum_up(hr_operators *operators, hr_error *error)
       bytes = hr_plus(bytes, hr_times(hr_checked(op->bytes), op->count));
   }
   if (flops.overflow || bytes.overflow)
-    return hr_fail(error, HR_ERROR_OVERFLOW, "the step's operations or bytes do not fit into 63 bits");
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the FLOPs or bytes of the step do not fit into 63 bits");
   operators->flops = flops.value;
   operators->bytes = bytes.value;
   return HR_OK;
@@ -255,7 +176,7 @@ hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, 
                             hr_error *error)
 {
   HR_NEED(error, model, workload, operators);
-  hr_operator_builder builder; /* not cleared: the search builds a hundred thousand of these a second */
+  hr_operator_builder builder; /* not cleared: a search builds a hundred thousand per second */
   builder.model = model;
   builder.workload = workload;
   builder.to = operators;
@@ -272,7 +193,7 @@ hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, 
   if (!builder.overflow && workload->phase == HR_PHASE_TRAIN)
     hr_append_backward(&builder);
   if (builder.overflow)
-    return hr_fail(error, HR_ERROR_OVERFLOW, "%s: its operations or bytes do not fit into 63 bits",
+    return hr_fail(error, HR_ERROR_OVERFLOW, "%s: its FLOPs or bytes do not fit into 63 bits",
                    hr_operator_id_name(builder.overflow_id));
   return sum_up(operators, error);
 }

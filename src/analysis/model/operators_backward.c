@@ -1,7 +1,7 @@
-/* The backward pass of each operator, from its forward one. */
+/* Derives the backward operators from the forward ones. */
 #include "analysis/model/operator_builder.h"
 
-/* How many different matrices the second operand has: weights and V or K heads may be shared by several products. */
+/* Number of distinct matrices of the second operand: query heads may share K or V heads. */
 static int64_t second_operand_matrices(const hr_operator_builder *builder, const hr_operator *forward)
 {
   const hr_shard *shard = &builder->shard;
@@ -12,12 +12,12 @@ static int64_t second_operand_matrices(const hr_operator_builder *builder, const
   }
 }
 
-/* C = A B: the gradient of A is dC Bᵀ, that of B is Aᵀ dC, each stored as its operand is.
+/* C = A B: dA = dC Bᵀ and dB = Aᵀ dC, each stored like its operand.
  *
  *   linear y = x Wᵀ, W stored [n, k]:   dX = dY W,    dW = dYᵀ X     (m, k, n) and (n, k, m)
  *   score  S = Q Kᵀ, K stored [kv, d]:  dQ = dS K,    dK = dSᵀ Q
- *   value  O = P V,  V stored [kv, d]:  dP = dO Vᵀ,   dV = Pᵀ dO */
-static void append_product_gradients(hr_operator_builder *builder, const hr_operator *forward)
+ *   AOV    O = P V,   V stored [kv, d]:  dP = dO Vᵀ,   dV = Pᵀ dO */
+static void append_gemm_gradients(hr_operator_builder *builder, const hr_operator *forward)
 {
   const hr_gemm *g = &forward->gemm;
   int64_t shared = second_operand_matrices(builder, forward);
@@ -39,9 +39,10 @@ static void append_product_gradients(hr_operator_builder *builder, const hr_oper
   hr_append_gemm(builder, forward->id, forward->kind, HR_PASS_WGRAD, forward->count, &second);
 }
 
-/* The fused backward computes the scores again, then the four gradients: five products where the forward has two, three
- * over qk_dim (S, dQ, dK) and two over v_dim (dP, dV); 2.5 times the forward where the two are equal. It reads Q, K, V,
- * O and dO and writes dQ, dK and dV: twice the forward's bytes. Source: Dao 2023 (arXiv 2307.08691), section 3.1.2. */
+/* The fused backward pass recomputes the scores and then computes four gradients: five GEMMs where the forward pass has
+ * two, three over qk_dim (S, dQ, dK) and two over v_dim (dP, dV); 2.5 times the forward FLOPs if qk_dim = v_dim. It
+ * reads Q, K, V, O and dO and writes dQ, dK and dV: twice the forward bytes. Source: Dao 2023 (arXiv 2307.08691),
+ * section 3.1.2. */
 static void append_attention_backward(hr_operator_builder *builder, const hr_operator *forward)
 {
   hr_operator *op = hr_append_operator(builder, forward->id, HR_KIND_ATTENTION, HR_PASS_DGRAD, forward->count);
@@ -49,7 +50,7 @@ static void append_attention_backward(hr_operator_builder *builder, const hr_ope
   op->attention = *a;
   int64_t entries = 0;
   if (hr_attention_entries(a, &entries) != HR_OK)
-    return; /* the forward operator has noted it */
+    return; /* the forward operator has recorded the overflow */
   hr_checked64 per_entry = hr_plus(hr_times(hr_checked(a->qk_dim), 3), hr_times(hr_checked(a->v_dim), 2));
   hr_checked64 flops = hr_times(hr_times(hr_times(hr_times(per_entry, 2), entries), a->q_heads), a->batch);
   hr_set_figure(builder, op, flops, &op->flops);
@@ -62,7 +63,7 @@ void hr_append_backward(hr_operator_builder *builder)
     const hr_operator *forward = &builder->to->items[i];
     switch (forward->kind) {
     case HR_KIND_GEMM:
-    case HR_KIND_BMM: append_product_gradients(builder, forward); break;
+    case HR_KIND_BMM: append_gemm_gradients(builder, forward); break;
     case HR_KIND_ATTENTION: append_attention_backward(builder, forward); break;
     case HR_KIND_MEMORY:
     case HR_KIND_COMMUNICATION:

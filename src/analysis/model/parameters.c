@@ -1,9 +1,9 @@
-/* Parameters by part, counted map by map as the published checkpoints hold them. */
+/* Parameters by part, counted weight by weight as the published checkpoints store them. */
 #include "analysis/model/parameters.h"
 #include "base/checked.h"
 #include "base/error.h"
 
-/* A linear map from `in` to `out` features. */
+/* A linear layer from `in` to `out` features. */
 static hr_checked64 linear(hr_checked64 in, hr_checked64 out, bool bias)
 {
   hr_checked64 weight = hr_times(in, out.value);
@@ -11,7 +11,7 @@ static hr_checked64 linear(hr_checked64 in, hr_checked64 out, bool bias)
   return bias ? hr_plus(weight, out) : weight;
 }
 
-/* All heads side by side. */
+/* Width of all heads together. */
 static hr_checked64 heads_width(int64_t heads, int64_t dim)
 {
   return hr_times(hr_checked(heads), dim);
@@ -22,7 +22,7 @@ static hr_checked64 attention_of_a_layer(const hr_model *m)
   hr_checked64 hidden = hr_checked(m->hidden);
   hr_checked64 q_width = heads_width(m->q_heads, m->qk_dim);
   hr_checked64 q = linear(hidden, q_width, m->q_bias);
-  if (m->q_rank > 0) { /* two maps: hidden → q_rank → q_width; the bias is the second's */
+  if (m->q_rank > 0) { /* two linear layers: hidden → q_rank → q_width; the second has the bias */
     hr_checked64 down = linear(hidden, hr_checked(m->q_rank), false);
     q = hr_plus(down, linear(hr_checked(m->q_rank), q_width, m->q_bias));
   }

@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 
-/* value · numerator / denominator where that is a positive integer that fits, else 0. */
+/* value · numerator / denominator if that is a positive integer that fits, else 0. */
 static int64_t exact_ratio(int64_t value, int64_t numerator, int64_t denominator)
 {
   hr_checked64 product = hr_times(hr_checked(value), numerator);
@@ -14,7 +14,7 @@ static int64_t scaled_heads(int64_t heads, int64_t q_heads, int64_t new_q_heads)
   return heads == 1 ? 1 : exact_ratio(heads, new_q_heads, q_heads);
 }
 
-/* q_heads · dim stays the same share of hidden. */
+/* Keeps the ratio of q_heads · dim to hidden. */
 static int64_t scaled_dim(const hr_model *model, int64_t dim, int64_t hidden, int64_t q_heads)
 {
   hr_checked64 width = hr_times(hr_checked(model->q_heads), dim);

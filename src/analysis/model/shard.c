@@ -29,7 +29,7 @@ hr_status hr_shard_sizes(const hr_model *model, const hr_workload *workload, hr_
   for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
     if (hr_checked_take(hr_times(hr_checked(products[i].a), products[i].b), products[i].product) != HR_OK)
       return hr_fail(error, HR_ERROR_OVERFLOW, "%s do not fit into 63 bits",
-                     i == 0 ? "the tokens of a step (batch × sequence)" : "the columns of the heads");
+                     i == 0 ? "the tokens of a step (batch × sequence)" : "heads × head size");
   }
   shard->logit_rows = last_token_only ? workload->batch : shard->rows;
   return HR_OK;

@@ -1,30 +1,30 @@
-/* What tensor parallelism leaves to the most loaded device. */
+/* Sizes on one device of a tensor-parallel group. */
 #ifndef HR_ANALYSIS_MODEL_SHARD_H
 #define HR_ANALYSIS_MODEL_SHARD_H
 
 #include <headroom/model.h>
 #include <headroom/workload.h>
 
-/** Sizes on the most loaded device of a tensor-parallel group. The hidden size of activations is never split.
- *  Source: Anthony et al. 2024, Table II (the t in its sizes); a division that leaves a rest rounds up. */
+/** Sizes on the most loaded device of a tensor-parallel group; divisions by t round up. The hidden size of activations
+ *  is never split. Source: Anthony et al. 2024, Table II (the t in its sizes). */
 typedef struct hr_shard {
-  int64_t rows;       /* tokens that pass the linear maps: b·s, or b in decode */
-  int64_t logit_rows; /* tokens that get logits: all, or b in prefill and decode */
-  int64_t q_len;      /* queries of a sequence: s, or 1 in decode */
-  int64_t kv_len;     /* keys of a sequence in a layer without window: s, or the context in decode */
+  int64_t rows;       /* rows of the linear layers: b·s, or b in decode */
+  int64_t logit_rows; /* rows of the logits: as above, but b in prefill */
+  int64_t q_len;      /* s, or 1 in decode */
+  int64_t kv_len;     /* of a layer without window: s, or the context in decode */
   int64_t q_heads;
-  int64_t k_heads, v_heads;                           /* at least 1: fewer heads than devices are replicated */
-  int64_t q_columns, k_columns, v_columns, o_columns; /* heads × head size of Q, K, V and of the result O */
+  int64_t k_heads, v_heads;                           /* at least 1: heads are replicated where t exceeds them */
+  int64_t q_columns, k_columns, v_columns, o_columns; /* heads × head size of Q, K, V and O */
   int64_t mlp_width;
   int64_t vocabulary;
   int64_t embedding_dim; /* width of the token embedding, not split */
 } hr_shard;
 
-/** Fills *shard. The model and the workload have been checked; HR_ERROR_OVERFLOW if b·s or a head count × head size
- *  does not fit. */
+/** Fills *shard. The model and the workload have been checked. HR_ERROR_OVERFLOW if b·s or heads × head size does not
+ *  fit. */
 hr_status hr_shard_sizes(const hr_model *model, const hr_workload *workload, hr_shard *shard, hr_error *error);
 
-/** The least divisor of q_heads that is at least `heads` (1 ≤ heads ≤ q_heads). */
+/** The smallest divisor of q_heads that is at least `heads` (1 ≤ heads ≤ q_heads). */
 int64_t hr_divisor_at_least(int64_t q_heads, int64_t heads);
 
 #endif

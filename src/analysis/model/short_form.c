@@ -1,7 +1,7 @@
 /* Headroom's short form: a shape in one line, with the letters of Anthony et al. 2024 (arXiv 2401.14489), Table I.
  *
- * The model behind it is the paper's: learned positions of s rows, a tied embedding, LayerNorm before attention and
- * MLP, a bias on every map and none of the norms after the last layer, so that P = 12h²L + 13hL + (v + s)h exactly. */
+ * It describes the paper's model: learned positions of s rows, tied embeddings, LayerNorm before attention and MLP, a
+ * bias on every linear layer and no final norm, so that P = 12h²L + 13hL + (v + s)h exactly. */
 #include "analysis/model/families.h"
 #include "analysis/model/parameters.h"
 #include "base/names.h"
@@ -32,7 +32,7 @@ static hr_status read_heads(hr_config *config, hr_model *model)
                         model->v_heads, model->q_heads);
   if (head_dim == 0 && model->hidden % model->q_heads != 0)
     return hr_json_fail(&config->json, "h", HR_ERROR_INVALID,
-                        "%" PRId64 " is not a multiple of a, %" PRId64 "; give head_dim if that is meant",
+                        "%" PRId64 " is not a multiple of a, %" PRId64 "; give head_dim if this is intended",
                         model->hidden, model->q_heads);
   model->qk_dim = model->v_dim = head_dim > 0 ? head_dim : model->hidden / model->q_heads;
   return HR_OK;
@@ -48,7 +48,7 @@ static hr_status read_mlp(hr_config *config, hr_model *model)
                         kind);
   hr_copy_text(model->activation, sizeof model->activation, model->mlp_gated ? "silu" : "gelu");
   model->mlp_bias = !model->mlp_gated;
-  /* 8h/3 taken literally: whether that is a good width is for the advice to say. */
+  /* 8h/3 literally, even where it is a slow width: the rule mlp_width reports that. */
   int64_t width = model->mlp_gated ? model->hidden * 8 / 3 : model->hidden * 4;
   HR_TRY(hr_config_size_derived(config, "d_ff", width, &model->mlp_width));
   if (model->mlp_width > HR_MODEL_SIZE_MAX)
@@ -72,7 +72,7 @@ hr_status hr_read_short_form(hr_config *config, hr_model *model)
   HR_TRY(hr_config_size_derived(config, "t", 0, &model->default_tensor_parallel));
   HR_TRY(hr_config_size_derived(config, "p", 0, &model->default_pipeline_stages));
   if (model->default_sequence == 0)
-    hr_config_note(config, "s: is missing, the position table is taken to have 2048 rows");
+    hr_config_note(config, "s: is missing, a position table of 2048 rows is assumed");
   model->max_positions = model->default_sequence > 0 ? model->default_sequence : 2048;
   hr_config_learned(model, 0);
   hr_config_attention_bias(model, true, true);

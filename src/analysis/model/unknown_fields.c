@@ -1,9 +1,9 @@
-/* Which fields of a configuration nobody read, and which of those are not worth a word. */
+/* Reports the fields of a configuration that no reader used, except those that never affect the shape. */
 #include "analysis/model/config.h"
 
 #include <string.h>
 
-/* Fields that say nothing about shape: tokens, initial values, dropout, training and generation options, versions. */
+/* Fields that never affect the shape: tokens, initial values, dropout, training and generation options, versions. */
 static const char *const irrelevant[] = {
     "activation_dropout",
     "apply_residual_connection_post_layernorm",
@@ -139,7 +139,7 @@ void hr_config_note_unknown_fields(const hr_config *config)
         is_in(config->read, config->read_count, name))
       continue;
     char found[80];
-    json_t *as_text = json_string(name); /* printed by the rules of values: short, on one line */
+    json_t *as_text = json_string(name); /* prints the name short and on one line */
     hr_json_found(as_text, found, sizeof found);
     json_decref(as_text);
     hr_config_note(config, "field %s is ignored", found);

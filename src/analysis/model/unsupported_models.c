@@ -1,4 +1,4 @@
-/* What Headroom does not cover, recognised by the field that says so. */
+/* Models that Headroom does not cover, recognised by their fields and model types. */
 #include "analysis/model/families.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@ static const char encoder_only[] = "an encoder without a decoder";
 static const char recurrent[] = "a recurrent model";
 static const char multimodal[] = "a multimodal wrapper around a language model";
 
-/* A field speaks when its value is true, a number above `above`, a text, or a list or object that is not empty. */
+/* A field counts as set when its value is true, a number above `above`, or a text, list or object that is not empty. */
 typedef struct field_row {
   const char *field;
   double above;
@@ -117,7 +117,7 @@ static const type_row type_rows[] = {
     {"qwen2_5_vl", multimodal},
 };
 
-static bool speaks(const json_t *value, double above)
+static bool is_set(const json_t *value, double above)
 {
   switch (value ? json_typeof(value) : JSON_NULL) {
   case JSON_INTEGER:
@@ -135,7 +135,7 @@ static bool speaks(const json_t *value, double above)
 static hr_status refuse(const hr_config *config, const char *field, const char *found, const char *what)
 {
   return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
-                      "%s tells of %s; Headroom covers dense decoder-only transformers", found, what);
+                      "%s means %s; Headroom covers dense decoder-only transformers", found, what);
 }
 
 hr_status hr_refuse_by_field(hr_config *config)
@@ -144,7 +144,7 @@ hr_status hr_refuse_by_field(hr_config *config)
     const field_row *row = &field_rows[i];
     hr_config_mark(config, row->field);
     const json_t *value = json_object_get(config->json.object, row->field);
-    if (speaks(value, row->above)) {
+    if (is_set(value, row->above)) {
       char found[64];
       hr_json_found(value, found, sizeof found);
       return refuse(config, row->field, found, row->what);
@@ -168,7 +168,7 @@ static void list_families(char *text, size_t size)
   }
 }
 
-/* A size by the first of its names that is there and can be one; 0: none is. */
+/* The first of the named fields that is a positive integer; 0 if none is. */
 static int64_t find_size(const hr_config *config, const char *const names[3])
 {
   for (size_t i = 0; i < 3 && names[i]; i++) {
@@ -179,7 +179,7 @@ static int64_t find_size(const hr_config *config, const char *const names[3])
   return 0;
 }
 
-/* {"h":64,"a":8,"L":12,"v":1000,"d_ff":256} from fields that most families have, "" where h, a, L or v is not found. */
+/* {"h":64,"a":8,"L":12,"v":1000,"d_ff":256} from fields that most families have; "" if h, a, L or v is missing. */
 static void suggest_short_form(const hr_config *config, char *text, size_t size)
 {
   static const struct {
@@ -222,7 +222,7 @@ hr_status hr_refuse_model_type(const hr_config *config, const char *field, const
   suggest_short_form(config, form, sizeof form);
   return hr_fail(
       config->json.error, HR_ERROR_UNSUPPORTED,
-      "%s: %s: %s is not a family that Headroom reads; of a dense decoder give the short form (docs/models.md)"
+      "%s: %s: %s is not a family that Headroom reads; for a dense decoder, give the short form (docs/models.md)"
       "%s%s%s; families: %s",
       config->json.input, field, found, form[0] ? ", here " : "", form,
       form[0] ? " and \"mlp\":\"swiglu\" if its MLP is gated" : "", known);

@@ -12,12 +12,12 @@ static const char *const forms[] = {"unfused", "fused"};
 #define PHASE_COUNT (sizeof phases / sizeof *phases)
 #define FORM_COUNT (sizeof forms / sizeof *forms)
 
-static int64_t first_positive(int64_t said, int64_t otherwise)
+static int64_t positive_or(int64_t value, int64_t fallback)
 {
-  return said > 0 ? said : otherwise;
+  return value > 0 ? value : fallback;
 }
 
-/* The GPT-2 generation (learned positions, one map up) was trained with dropout, what came after it without. */
+/* The GPT-2 generation (learned positions, ungated MLP) was trained with dropout, later models without. */
 static bool usual_dropout(const hr_model *model)
 {
   return model->positions == HR_POSITIONS_LEARNED && !model->mlp_gated;
@@ -26,18 +26,18 @@ static bool usual_dropout(const hr_model *model)
 hr_workload hr_workload_default(const hr_model *model)
 {
   int64_t longest = model->max_positions > 0 ? hr_min64(2048, model->max_positions) : 2048;
-  int64_t sequence = first_positive(model->default_sequence, longest);
+  int64_t sequence = positive_or(model->default_sequence, longest);
   return (hr_workload){
       .struct_size = sizeof(hr_workload),
       .phase = HR_PHASE_FORWARD,
       .attention = HR_ATTENTION_UNFUSED,
       .dtype = HR_BF16,
       .dropout = usual_dropout(model),
-      .batch = first_positive(model->default_batch, 4),
+      .batch = positive_or(model->default_batch, 4),
       .sequence = sequence,
       .context = sequence,
-      .tensor_parallel = first_positive(model->default_tensor_parallel, 1),
-      .pipeline_stages = first_positive(model->default_pipeline_stages, 1),
+      .tensor_parallel = positive_or(model->default_tensor_parallel, 1),
+      .pipeline_stages = positive_or(model->default_pipeline_stages, 1),
   };
 }
 
@@ -56,11 +56,11 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
   HR_NEED(error, workload, model);
   HR_TRY(hr_check_struct_size("hr_workload", workload->struct_size, sizeof(hr_workload), error));
   if ((unsigned)workload->phase >= PHASE_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "phase: %d is no phase", (int)workload->phase);
+    return hr_fail(error, HR_ERROR_INVALID, "phase: %d is not a phase", (int)workload->phase);
   if ((unsigned)workload->attention >= FORM_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "attention: %d is neither unfused nor fused", (int)workload->attention);
   if (hr_dtype_bytes(workload->dtype) == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)workload->dtype);
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)workload->dtype);
   HR_TRY(check_size("batch", workload->batch, error));
   if (workload->phase == HR_PHASE_DECODE)
     HR_TRY(check_size("context", workload->context, error));
@@ -70,7 +70,7 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
   HR_TRY(check_size("pipeline_stages", workload->pipeline_stages, error));
   if (workload->pipeline_stages > model->layers)
     return hr_fail(error, HR_ERROR_INVALID,
-                   "pipeline_stages: %" PRId64 " stages need as many layers, the model has %" PRId64,
+                   "pipeline_stages: %" PRId64 " stages need at least as many layers, the model has %" PRId64,
                    workload->pipeline_stages, model->layers);
   return HR_OK;
 }

@@ -1,4 +1,4 @@
-/* The time of a fused attention kernel: the scores never leave the chip. */
+/* The time of a fused attention kernel, which keeps the scores on the chip. */
 #include "analysis/predict/terms.h"
 
 #include "base/checked.h"
@@ -7,14 +7,14 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Rows of queries and columns of keys that such kernels work on at a time, on every recent device. */
-#define BLOCK_ROWS 128
-#define BLOCK_COLUMNS 128
-/* Rows of a matrix instruction: a decode step multiplies so many, however few queries share a key head. */
+/* Rows of a Q tile and of a K/V tile of such kernels, on every recent device. */
+#define Q_TILE 128
+#define KV_TILE 128
+/* Rows of a matrix instruction: a decode step computes this many, even if fewer query heads share a key head. */
 #define INSTRUCTION_ROWS 64
-/* Head sizes are padded to multiples of this. */
+/* Head sizes are padded to a multiple of this. */
 #define HEAD_GRANULE 16
-/* Where a device's data has no figure for fused attention: FlashAttention-2 reaches 0.5 to 0.73 of an A100's 312
+/* For a device without figures for fused attention: FlashAttention-2 reaches 0.5 to 0.73 of an A100's 312
  * TFLOP/s forward and 0.5 to 0.6 backward (Dao 2023, arXiv 2307.08691, section 4), where the library reaches 0.87. */
 #define FORWARD_SHARE_UNKNOWN 0.6
 #define BACKWARD_SHARE_UNKNOWN 0.5
@@ -30,42 +30,42 @@ static hr_attention_share share_of(const hr_hardware *hardware, int64_t head_dim
   return share;
 }
 
-/* Operations of one score entry with both heads padded. */
+/* FLOPs of one score entry with both head sizes padded. */
 static double entry_flops(const hr_attention *a)
 {
   return 2.0 * (double)(hr_round_up(a->qk_dim, HEAD_GRANULE) + hr_round_up(a->v_dim, HEAD_GRANULE));
 }
 
-/* Score entries of one head that are computed: rows rounded up to blocks, and on each edge of the mask half of the
- * blocks that the edge crosses. */
+/* Score entries of one head that a kernel computes: whole Q tiles and, on each edge of the mask, half of the tiles that
+ * the edge crosses. */
 static double computed_entries(const hr_attention *a, double entries)
 {
-  double rows = (double)hr_round_up(a->q_len, BLOCK_ROWS), whole = rows * (double)hr_round_up(a->kv_len, BLOCK_COLUMNS);
+  double rows = (double)hr_round_up(a->q_len, Q_TILE), whole = rows * (double)hr_round_up(a->kv_len, KV_TILE);
   double edges = a->mask == HR_MASK_NONE ? 0 : a->window > 0 && a->window < a->kv_len ? 2 : 1;
-  double padded = entries * rows / (double)a->q_len + edges * rows * (BLOCK_ROWS + BLOCK_COLUMNS) / 4.0;
+  double padded = entries * rows / (double)a->q_len + edges * rows * (Q_TILE + KV_TILE) / 4.0;
   return fmin(padded, whole);
 }
 
-/* Blocks of rows, one a slot. Without a mask all take equally long and the last wave may run half empty; with one the
- * long blocks go first and the short ones fill the gaps, so that only the longest block bounds the time from below. */
-static double by_row_blocks_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
-                               hr_prediction *p)
+/* One Q tile per slot. Without a mask all tiles take equally long and the last wave may be partly empty. With a mask
+ * the long tiles run first and the short ones fill the gaps, so only the longest tile bounds the time from below. */
+static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
+                         hr_prediction *p)
 {
   double slots = (double)hardware->multiprocessors;
-  double row_blocks = (double)hr_ceil_div(a->q_len, BLOCK_ROWS);
-  double blocks = row_blocks * (double)a->q_heads * (double)a->batch;
+  double q_tiles = (double)hr_ceil_div(a->q_len, Q_TILE);
+  double blocks = q_tiles * (double)a->q_heads * (double)a->batch;
   double share = share_of(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
   double slot_rate = rate * share / slots / 1e9;
-  double columns = (double)hr_round_up(a->kv_len, BLOCK_COLUMNS);
+  double columns = (double)hr_round_up(a->kv_len, KV_TILE);
   if (a->window > 0)
-    columns = fmin(columns, (double)hr_round_up(a->window, BLOCK_COLUMNS) + BLOCK_COLUMNS);
-  double longest_ns = columns * BLOCK_ROWS * entry_flops(a) / slot_rate + hardware->attention_block_ns;
+    columns = fmin(columns, (double)hr_round_up(a->window, KV_TILE) + KV_TILE);
+  double longest_ns = columns * Q_TILE * entry_flops(a) / slot_rate + hardware->attention_block_ns;
   double work = computed_entries(a, entries) * entry_flops(a) * (double)a->q_heads * (double)a->batch;
   double filled_ns = work / (slot_rate * slots) + blocks / slots * hardware->attention_block_ns;
   double waves = ceil(blocks / slots);
   double busy_ns = fmax(a->mask == HR_MASK_NONE ? waves * filled_ns * slots / blocks : filled_ns, longest_ns);
-  p->tile_m = BLOCK_ROWS;
-  p->tile_n = BLOCK_COLUMNS;
+  p->tile_m = Q_TILE;
+  p->tile_n = KV_TILE;
   p->tiles = (int64_t)blocks;
   p->waves = (int64_t)waves;
   p->splits = 1;
@@ -76,10 +76,10 @@ static double by_row_blocks_ns(const hr_hardware *hardware, const hr_attention *
   return fmax(busy_ns, p->matrix_ns);
 }
 
-/* A few queries over many keys: query heads that share a key head are rows of one block, and the keys are split so that
- * every slot has work. */
-static double by_key_splits_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
-                               hr_prediction *p)
+/* Split-KV for few queries over many keys: the query heads that share a K head form one Q tile, and the keys are split
+ * so that every slot has work. */
+static double split_kv_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
+                          hr_prediction *p)
 {
   int64_t groups = hr_max64(a->k_heads, a->v_heads), rows = a->q_heads / groups * a->q_len;
   double padded_rows = (double)hr_round_up(rows, INSTRUCTION_ROWS);
@@ -87,18 +87,18 @@ static double by_key_splits_ns(const hr_hardware *hardware, const hr_attention *
   double work = entries / (double)a->q_len * padded_rows * (double)groups * (double)a->batch * entry_flops(a);
   double busy_ns = fmax(work / (rate * share) * 1e9, p->matrix_ns);
   p->tile_m = (int64_t)padded_rows;
-  p->tile_n = BLOCK_COLUMNS;
+  p->tile_n = KV_TILE;
   p->tile_waste = 1 - (double)rows / padded_rows;
   p->tile_ns = busy_ns - p->matrix_ns;
   return busy_ns;
 }
 
-static hr_status check_countable(const hr_attention *a, hr_error *error)
+static hr_status check_predictable(const hr_attention *a, hr_error *error)
 {
   HR_TRY(hr_attention_check(a, error));
   if (a->variable_lengths)
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
-                   "variable lengths are known at the run alone, so that they have no prediction");
+                   "variable lengths are only known at run time, so they have no prediction");
   if (a->q_len == 0 || a->kv_len == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "q_len %" PRId64 " and kv_len %" PRId64 " leave nothing to predict",
                    a->q_len, a->kv_len);
@@ -109,7 +109,7 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
                                hr_error *error)
 {
   HR_NEED(error, hardware, attention, prediction);
-  HR_TRY(check_countable(attention, error));
+  HR_TRY(check_predictable(attention, error));
   HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, attention->dtype, &rate, error));
@@ -118,19 +118,18 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
   HR_TRY(hr_attention_flops(attention, &flops));
   HR_TRY(hr_attention_bytes(attention, &bytes));
 
-  hr_prediction rows = {.launch_ns = hardware->launch_ns};
-  rows.matrix_ns = (double)flops / rate * 1e9;
-  rows.memory_ns = hr_transfer_ns(hardware, (double)bytes, 0);
-  hr_prediction splits = rows;
-  splits.launch_ns = fmax(hardware->attention_launch_ns, hardware->launch_ns);
+  hr_prediction tiled = {.launch_ns = hardware->launch_ns};
+  tiled.matrix_ns = (double)flops / rate * 1e9;
+  tiled.memory_ns = hr_transfer_ns(hardware, (double)bytes, 0);
+  hr_prediction split_kv = tiled;
+  split_kv.launch_ns = fmax(hardware->attention_launch_ns, hardware->launch_ns);
   double peak = hr_predict_peak(hardware, attention->dtype);
-  double rows_ns = hr_overlap(by_row_blocks_ns(hardware, attention, (double)entries, rate, &rows), rows.memory_ns);
-  hr_prediction_finish(hardware, rows_ns, (double)flops, peak, &rows);
-  double splits_ns =
-      hr_overlap(by_key_splits_ns(hardware, attention, (double)entries, rate, &splits), splits.memory_ns);
-  hr_prediction_finish(hardware, splits_ns, (double)flops, peak, &splits);
-  bool few_rows = attention->q_len < BLOCK_ROWS;
-  *prediction = few_rows && splits.time_ns < rows.time_ns ? splits : rows;
+  double tiled_ns = hr_overlap(q_tiles_ns(hardware, attention, (double)entries, rate, &tiled), tiled.memory_ns);
+  hr_prediction_finish(hardware, tiled_ns, (double)flops, peak, &tiled);
+  double split_ns = hr_overlap(split_kv_ns(hardware, attention, (double)entries, rate, &split_kv), split_kv.memory_ns);
+  hr_prediction_finish(hardware, split_ns, (double)flops, peak, &split_kv);
+  bool few_queries = attention->q_len < Q_TILE;
+  *prediction = few_queries && split_kv.time_ns < tiled.time_ns ? split_kv : tiled;
   return HR_OK;
 }
 
@@ -138,14 +137,14 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
                                         hr_error *error)
 {
   const hr_attention *a = &op->attention;
-  HR_TRY(check_countable(a, error));
+  HR_TRY(check_predictable(a, error));
   HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, a->dtype, &rate, error));
   int64_t entries = 0;
   HR_TRY(hr_attention_entries(a, &entries));
   double share = share_of(hardware, hr_max64(a->qk_dim, a->v_dim)).backward_share;
-  double blocks = (double)hr_ceil_div(a->kv_len, BLOCK_COLUMNS) * (double)a->q_heads * (double)a->batch;
+  double blocks = (double)hr_ceil_div(a->kv_len, KV_TILE) * (double)a->q_heads * (double)a->batch;
   double padding = entry_flops(a) / (2.0 * (double)(a->qk_dim + a->v_dim));
 
   hr_prediction p = {.launch_ns = hardware->launch_ns};

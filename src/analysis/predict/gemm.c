@@ -1,4 +1,5 @@
-/* The time of a matrix product: tiles, waves, alignment, memory, launch. */
+/* The time of a GEMM: tile and wave quantization, split-K, alignment, memory, launch. docs/prediction.md has the
+ * model. */
 #include "analysis/predict/terms.h"
 
 #include "base/checked.h"
@@ -6,47 +7,47 @@
 
 #include <math.h>
 
-/* A split of k has at least so many bytes of each row: shorter ones spend more on their start than on the product. */
+/* Split-K: each split has at least so many bytes of each row; shorter ones cost more to start than they compute. */
 #define SPLIT_BYTES_LEAST 2048
-/* Partial results of a split are added up through the last-level cache, about this much faster than memory. */
+/* Split-K: partial results are reduced through the last-level cache, which is about this much faster than memory. */
 #define REDUCTION_SPEED 2.0
-/* A product of one row (or column) needs no matrix units: every thread multiplies what it reads. Share of the fp32 rate
- * that such a kernel reaches: half, as loads and conversions take issue slots too. */
-#define VECTOR_RATE_SHARE 0.5
-/* Bytes from which on loads take a whole vector. Below, such kernels reach this share of the bandwidth; an H200 showed
+/* GEMV: a GEMM of one row or column needs no matrix units. Such a kernel reaches this share of the fp32 rate, because
+ * loads and conversions take issue slots too. */
+#define GEMV_RATE_SHARE 0.5
+/* GEMV: below this alignment, loads are narrower than a vector and reach this share of the bandwidth; an H200 reached
  * 0.4 to 0.8 (data/results/h200/products.csv, m = 1). */
 #define VECTOR_BYTES 16
-#define VECTOR_NARROW_SHARE 0.6
-/* The tile that alignment shares are said of. */
+#define GEMV_NARROW_SHARE 0.6
+/* The tile that alignment shares refer to. */
 #define REFERENCE_TILE_M 128.0
 #define REFERENCE_TILE_N 256.0
 
-/* Alignments are looked at up to a cache line: no device cares beyond it. */
-#define ALIGNMENT_MOST 128
+/* A cache line: no device gains from more alignment. */
+#define ALIGNMENT_MAX 128
 
-/* What does not depend on the tile. */
-typedef struct posed {
+/* The terms that do not depend on the tile. */
+typedef struct gemm_problem {
   const hr_hardware *hardware;
   const hr_gemm *gemm;
   int64_t slots, element_bytes;
-  int64_t depth_step;        /* k is worked off in steps of so many elements */
+  int64_t depth_step;        /* elements of k per step */
   double slot_ns_per_flop;   /* of one slot at the library's rate */
-  double slot_ns_per_stored; /* of one element of the result: the part of its store that shows */
-  double alignment_share;    /* of a reference tile; 1: aligned */
-} posed;
+  double slot_ns_per_stored; /* per element of the result: the part of its store that compute does not hide */
+  double alignment_share;    /* of the reference tile; 1: aligned */
+} gemm_problem;
 
-/* One way to lay tiles over the result. */
-typedef struct layout {
+/* The result cut into tiles of one shape, and its time. */
+typedef struct tiling {
   hr_tile tile;
   int64_t tiles, splits, waves;
   double slot_ns;      /* one tile of one split on one slot, aligned */
   double slowdown;     /* by misalignment, at least 1 */
-  double reduction_ns; /* adding up the splits */
+  double reduction_ns; /* of the splits */
   double total_ns;
-} layout;
+} tiling;
 
-/* Narrow loads make the loads the limit: a tile's time then grows with its edge, not with its area, so that small tiles
- * lose more. */
+/* Misaligned operands need narrow loads, which then bound a tile: its time grows with its edge instead of its area, so
+ * small tiles lose more. */
 static double slowdown_of(hr_tile tile, double alignment_share)
 {
   double edge = (double)(tile.m + tile.n) / ((double)tile.m * (double)tile.n);
@@ -54,10 +55,10 @@ static double slowdown_of(hr_tile tile, double alignment_share)
   return 1 + (1 / alignment_share - 1) * (edge / reference);
 }
 
-static layout lay_out(const posed *problem, hr_tile tile)
+static tiling make_tiling(const gemm_problem *problem, hr_tile tile)
 {
   const hr_gemm *gemm = problem->gemm;
-  layout way = {.tile = tile, .splits = 1};
+  tiling way = {.tile = tile, .splits = 1};
   way.tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
   int64_t depth = gemm->k;
   if (way.tiles * 2 <= problem->slots && problem->hardware->kind == HR_HARDWARE_GPU) {
@@ -79,26 +80,26 @@ static layout lay_out(const posed *problem, hr_tile tile)
   return way;
 }
 
-static layout best_layout(const posed *problem)
+static tiling best_tiling(const gemm_problem *problem)
 {
-  layout best = {.total_ns = INFINITY};
+  tiling best = {.total_ns = INFINITY};
   for (size_t i = 0; i < problem->hardware->tile_count; i++) {
-    layout way = lay_out(problem, problem->hardware->tiles[i]);
+    tiling way = make_tiling(problem, problem->hardware->tiles[i]);
     if (way.total_ns < best.total_ns)
       best = way;
   }
   return best;
 }
 
-/* Bytes in the largest power of two that divides a dimension. */
+/* The largest power of two that divides a dimension, in bytes. */
 static int64_t alignment_of(int64_t size, int64_t element_bytes)
 {
-  return hr_min64(hr_power_of_two_in(size, ALIGNMENT_MOST) * element_bytes, ALIGNMENT_MOST);
+  return hr_min64(hr_power_of_two_in(size, ALIGNMENT_MAX) * element_bytes, ALIGNMENT_MAX);
 }
 
-/* The same of an operand: of where its rows and batches begin. Rows that begin well do not help where they end badly:
- * cuBLASLt takes no better algorithm for a row of 4097 padded to 4104, but for A transposed, whose rows lie along m
- * (H200, docs/gpu.md). */
+/* The alignment of an operand's rows and matrices. Padding the leading dimension helps only where the rows are aligned
+ * in length, too: cuBLASLt chooses no better algorithm for rows of 4097 padded to 4104, except for a transposed A,
+ * whose rows run along m (H200, docs/gpu.md). */
 static int64_t operand_alignment(hr_matrix matrix, bool along_m, int64_t element_bytes)
 {
   int64_t alignment = alignment_of(matrix.leading_dimension, element_bytes);
@@ -117,7 +118,7 @@ static const hr_alignment_class *class_of(const hr_hardware *hardware, int64_t b
   return &hardware->alignments[i];
 }
 
-/* Sets the alignments of a prediction and returns the share that they leave. */
+/* Sets the alignments of a prediction and returns the share of full speed at that alignment. */
 static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p)
 {
   int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
@@ -137,10 +138,10 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
               result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
-/* Bytes read from memory. Where neither operand of a product fits into half of the last-level cache, the result is made
- * in squares and each reads the rows and columns that cross it: a square is what the slots make at once or, if that is
- * larger, what keeps its operands in the cache. */
-static double traffic_bytes(const hr_hardware *hardware, const hr_gemm *gemm, const layout *way, double loaded_bytes)
+/* Bytes read from memory. If neither operand fits into half of the last-level cache, the result is computed in squares,
+ * each of which reads the rows and columns that cross it. A square is one wave of tiles or, if larger, the square whose
+ * operands stay in the cache. */
+static double traffic_bytes(const hr_hardware *hardware, const hr_gemm *gemm, const tiling *way, double loaded_bytes)
 {
   double row_bytes = (double)gemm->k * (double)hr_dtype_bytes(gemm->dtype);
   double m = (double)gemm->m, n = (double)gemm->n, cache = (double)hardware->l2_bytes / 2;
@@ -152,14 +153,14 @@ static double traffic_bytes(const hr_hardware *hardware, const hr_gemm *gemm, co
   return fmax(loaded_bytes, m * n / (rows * columns) * (rows + columns) * row_bytes);
 }
 
-/* Power is shared: when part of the slots idle, the others clock higher. Power goes with the cube of the clock, so the
- * clock rises by the cube root of what is saved, until its own limit. */
+/* Multiprocessors share the power: if some idle, the others clock higher. Power grows with the cube of the clock, so
+ * the clock rises by the cube root of the saved share, up to its own limit. */
 static double clock_rise(const hr_hardware *hardware, double matrix_ns, double total_ns)
 {
   return hardware->boost > 1 ? fmin(hardware->boost, cbrt(total_ns / matrix_ns)) : 1;
 }
 
-static void set_layout(const posed *problem, const layout *way, hr_prediction *p)
+static void set_tiling(const gemm_problem *problem, const tiling *way, hr_prediction *p)
 {
   const hr_gemm *gemm = problem->gemm;
   double units = (double)way->tiles * (double)way->splits, slots = (double)problem->slots;
@@ -185,11 +186,10 @@ static void set_layout(const posed *problem, const layout *way, hr_prediction *p
   p->tile_ns += way->reduction_ns;
 }
 
-/* A product of one row: the large operand is read once and nothing else counts. */
-static double vector_kernel_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr_prediction *p,
-                               hr_prediction *vector)
+/* A GEMM of one row or column: only reading the large operand counts. */
+static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr_prediction *p, hr_prediction *vector)
 {
-  double rate = hardware->dense_flops_per_s[HR_FP32] * VECTOR_RATE_SHARE;
+  double rate = hardware->dense_flops_per_s[HR_FP32] * GEMV_RATE_SHARE;
   if (hr_min64(gemm->m, gemm->n) > 1 || !(rate > 0))
     return INFINITY;
   double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
@@ -199,13 +199,13 @@ static double vector_kernel_ns(const hr_hardware *hardware, const hr_gemm *gemm,
       vector->alignment_loss = 0;
   vector->tile_m = vector->tile_n = vector->tiles = vector->waves = vector->splits = 0;
   if (p->alignment < VECTOR_BYTES)
-    vector->memory_ns /= VECTOR_NARROW_SHARE;
+    vector->memory_ns /= GEMV_NARROW_SHARE;
   return hr_overlap(vector->matrix_ns + vector->tile_ns, vector->memory_ns);
 }
 
-static posed pose(const hr_hardware *hardware, const hr_gemm *gemm, double rate, double share)
+static gemm_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, double rate, double share)
 {
-  posed problem = {.hardware = hardware, .gemm = gemm, .alignment_share = share};
+  gemm_problem problem = {.hardware = hardware, .gemm = gemm, .alignment_share = share};
   problem.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   problem.depth_step = hr_max64(1, hardware->tile_k_bytes / problem.element_bytes);
@@ -226,14 +226,14 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
 
   hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->product_launch_ns)};
   p.matrix_ns = flops / rate * 1e9;
-  posed problem = pose(hardware, gemm, rate, set_alignments(hardware, gemm, batched, &p));
-  layout way = best_layout(&problem);
-  set_layout(&problem, &way, &p);
+  gemm_problem problem = make_problem(hardware, gemm, rate, set_alignments(hardware, gemm, batched, &p));
+  tiling way = best_tiling(&problem);
+  set_tiling(&problem, &way, &p);
   p.memory_ns = hr_transfer_ns(hardware, traffic_bytes(hardware, gemm, &way, loaded_bytes), hardware->load_share) +
                 hr_transfer_ns(hardware, stored * (double)problem.element_bytes, hardware->store_share);
   double busy_ns = hr_overlap(p.matrix_ns + p.tile_ns + p.wave_ns + p.alignment_ns, p.memory_ns);
   hr_prediction vector;
-  double vector_ns = vector_kernel_ns(hardware, gemm, &p, &vector);
+  double vector_ns = gemv_ns(hardware, gemm, &p, &vector);
   if (vector_ns < busy_ns) {
     p = vector;
     busy_ns = vector_ns;

@@ -1,12 +1,12 @@
-/* Any operator of a step. */
+/* Dispatch by kind of operator; memory-bound operators and all-reduces. */
 #include "analysis/predict/terms.h"
 
 #include "base/error.h"
 
 #include <math.h>
 
-static hr_status predict_product(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
-                                 hr_prediction *prediction, hr_error *error)
+static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
+                              hr_prediction *prediction, hr_error *error)
 {
   (void)tensor_parallel;
   HR_TRY(hr_gemm_check(&op->gemm, error));
@@ -25,7 +25,7 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
   return hr_predict_attention_backward(hardware, op, prediction, error);
 }
 
-/* Kernels that reduce over rows or compute much an element reach less of the bandwidth than a copy. */
+/* Kernels that reduce over rows or compute much per element reach less bandwidth than a copy. */
 static double memory_share(const hr_hardware *hardware, hr_operator_id id)
 {
   switch (id) {
@@ -54,7 +54,7 @@ static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *
   return HR_OK;
 }
 
-/* Ranks on one CPU exchange through its memory: every byte is written by one and read by another. */
+/* Ranks on one CPU exchange through its memory: one writes every byte, another reads it. */
 static double link_bytes_per_s(const hr_hardware *hardware)
 {
   if (hardware->interconnect_bytes_per_s > 0 || hardware->kind != HR_HARDWARE_CPU)
@@ -71,7 +71,7 @@ static hr_status predict_all_reduce(const hr_hardware *hardware, const hr_operat
   double rate = link_bytes_per_s(hardware), sent = 0;
   if (tensor_parallel > 1) {
     if (!(rate > 0))
-      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no interconnect figure, which tensor parallelism needs",
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no interconnect rate, which tensor parallelism needs",
                      hardware->name);
     sent = 2.0 * (double)(tensor_parallel - 1) / (double)tensor_parallel * (double)op->bytes;
     p.memory_ns = sent / rate * 1e9;
@@ -87,8 +87,8 @@ typedef hr_status (*predict_fn)(const hr_hardware *hardware, const hr_operator *
                                 hr_prediction *prediction, hr_error *error);
 
 static const predict_fn by_kind[] = {
-    [HR_KIND_GEMM] = predict_product,
-    [HR_KIND_BMM] = predict_product,
+    [HR_KIND_GEMM] = predict_gemm,
+    [HR_KIND_BMM] = predict_gemm,
     [HR_KIND_ATTENTION] = predict_attention,
     [HR_KIND_MEMORY] = predict_memory,
     [HR_KIND_COMMUNICATION] = predict_all_reduce,
@@ -99,6 +99,6 @@ hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op
 {
   HR_NEED(error, hardware, op, prediction);
   if ((unsigned)op->kind >= sizeof by_kind / sizeof *by_kind)
-    return hr_fail(error, HR_ERROR_INVALID, "kind: %d is no operator kind", (int)op->kind);
+    return hr_fail(error, HR_ERROR_INVALID, "kind: %d is not an operator kind", (int)op->kind);
   return by_kind[op->kind](hardware, op, tensor_parallel, prediction, error);
 }

@@ -1,9 +1,9 @@
-/* A whole step: every operator as often as it runs. */
+/* A step: every operator times its executions. */
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
 
-/* Every stage of a pipeline waits for the one with the most layers. */
+/* Every pipeline stage waits for the one with the most layers. */
 static double layer_stretch(int64_t layers, int64_t stages)
 {
   return (double)hr_round_up(layers, stages) / (double)layers;

@@ -40,15 +40,15 @@ double hr_transfer_ns(const hr_hardware *hardware, double bytes, double share)
   return bytes * 1e9 / (hardware->bandwidth_bytes_per_s * (share > 0 ? share : hardware->bandwidth_share));
 }
 
-/* The largest part of the time, or what wastes more than it. A misalignment counts from a quarter of the useful time
- * on: below, saying "matrix" is the better advice. */
+/* The largest term of the time, or the loss that exceeds it. Misalignment binds only from a quarter of the useful time
+ * on: below that, "matrix" is the better advice. */
 static hr_bound binding(const hr_prediction *p)
 {
-  double quantization_ns = p->tile_ns - p->store_ns + p->wave_ns; /* stores are memory's, whoever waits for them */
-  double product_ns = p->matrix_ns + quantization_ns + p->alignment_ns;
+  double quantization_ns = p->tile_ns - p->store_ns + p->wave_ns; /* stores are memory time */
+  double compute_ns = p->matrix_ns + quantization_ns + p->alignment_ns;
   if (p->launch_ns >= p->time_ns / 2)
     return HR_BOUND_LAUNCH;
-  if (p->memory_ns >= product_ns)
+  if (p->memory_ns >= compute_ns)
     return HR_BOUND_MEMORY;
   if (p->alignment_ns > quantization_ns && p->alignment_ns > p->matrix_ns / 4)
     return HR_BOUND_ALIGNMENT;

@@ -93,9 +93,9 @@ typedef struct picking {
   hr_search_point *picked;
 } picking;
 
-/* Takes a point unless two of its hidden, layers and heads are there, or one that is hardly another shape, or
+/* Picks a point unless two of its hidden, layers and heads have been picked, or one with nearly the same parameters, or
  * `of_hidden` of its hidden size. */
-static void take(picking *pick, const hr_search_point *point, size_t of_hidden)
+static void pick_point(picking *pick, const hr_search_point *point, size_t of_hidden)
 {
   size_t alike = 0, hidden = 0;
   for (size_t i = 0; i < pick->count; i++) {
@@ -126,11 +126,11 @@ size_t hr_search_pick(const hr_search_front *front, const hr_search_pool *pool, 
   if (from_front > of_front)
     from_front = of_front;
   for (size_t i = 0; i < from_front; i++)
-    take(&pick, &front->points[from_front == 1 ? 0 : i * (of_front - 1) / (from_front - 1)], limit);
+    pick_point(&pick, &front->points[from_front == 1 ? 0 : i * (of_front - 1) / (from_front - 1)], limit);
   size_t of_pool = no_slower(pool->points, pool->count, slowest_ns), of_hidden = limit / 4 > 2 ? limit / 4 : 2;
   for (size_t i = 0; i < of_pool; i++)
-    take(&pick, &pool->points[i], of_hidden);
+    pick_point(&pick, &pool->points[i], of_hidden);
   for (size_t i = 0; i < of_pool && pick.count < limit; i++)
-    take(&pick, &pool->points[i], limit);
+    pick_point(&pick, &pool->points[i], limit);
   return pick.count;
 }

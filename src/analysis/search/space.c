@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* "Near the model's own": hidden and layers within a third, the MLP's ratio to hidden within a quarter. */
+/* Default ranges: hidden and layers 3/4 to 4/3 of the model's, the MLP's ratio to hidden 4/5 to 5/4. */
 #define NEAR_LESS 0.75
 #define NEAR_MORE (4.0 / 3)
 #define MLP_LESS 0.8
@@ -58,7 +58,7 @@ static int64_t or_near(int64_t option, int64_t own, double share)
   return option > 0 ? option : hr_max64((int64_t)((double)own * share), 1);
 }
 
-/* 64 a device, or 8 where that would leave fewer than eight values. */
+/* 64 per device, or 8 if that would leave fewer than eight values. */
 static int64_t step_for(int64_t option, int64_t least, int64_t most, int64_t t)
 {
   if (option > 0)
@@ -66,7 +66,7 @@ static int64_t step_for(int64_t option, int64_t least, int64_t most, int64_t t)
   return (most - least) / (64 * t) >= 8 ? 64 * t : 8 * t;
 }
 
-/* The model's own value first, then outwards by distance, the smaller before the larger. */
+/* The model's own value first, then by distance from it; of equal distances the smaller first. */
 static hr_status list_hidden(const hr_search_options *options, hr_search_space *space, hr_error *error)
 {
   int64_t own = space->model->hidden, t = space->workload->tensor_parallel;
@@ -75,7 +75,7 @@ static hr_status list_hidden(const hr_search_options *options, hr_search_space *
   int64_t down = hr_min64(own - 1, most) / step * step, up = hr_round_up(hr_max64(own + 1, least), step);
   if (most > least && (most - least) / step >= HR_SEARCH_HIDDEN_MAX)
     return hr_fail(error, HR_ERROR_INVALID,
-                   "hidden_step: %" PRId64 " leaves more than %d sizes between %" PRId64 " and %" PRId64, step,
+                   "hidden_step: %" PRId64 " gives more than %d sizes between %" PRId64 " and %" PRId64, step,
                    HR_SEARCH_HIDDEN_MAX, least, most);
   if (own >= least && own <= most)
     space->hidden[space->hidden_count++] = own;
@@ -108,7 +108,7 @@ static void add_head_dim(hr_search_space *space, int64_t dim)
     space->head_dims[space->head_dim_count++] = dim;
 }
 
-/* Multiples of 8, the least that any matrix unit likes; of more than 8 where the range is very wide. */
+/* Multiples of 8, the smallest granule of any matrix unit; coarser if the range is very wide. */
 static void list_head_dims(const hr_search_options *options, hr_search_space *space)
 {
   int64_t own = space->model->qk_dim;

@@ -1,14 +1,14 @@
-/* The shapes that a search may try: bounds with all defaults filled in, and a shape made from its numbers. */
+/* The search space: bounds with all defaults filled in, and the model of a point. */
 #ifndef HR_ANALYSIS_SEARCH_SPACE_H
 #define HR_ANALYSIS_SEARCH_SPACE_H
 
 #include <headroom/search.h>
 
-/** A shape by the numbers that the search varies. */
+/** A shape as the sizes that the search varies. */
 typedef struct hr_search_point {
   double time_ns;
   int64_t parameters;
-  int64_t useful; /* parameters less those of the rows that pad the vocabulary */
+  int64_t useful; /* parameters without the rows that pad the vocabulary */
   int64_t hidden, heads, layers, mlp_width, vocabulary;
 } hr_search_point;
 
@@ -16,33 +16,33 @@ typedef struct hr_search_point {
 #define HR_SEARCH_VOCABULARIES_MAX 3
 #define HR_SEARCH_HEAD_DIMS_MAX 1024
 
-/** Bounds, all set. Values are inclusive. */
+/** Bounds, all set and inclusive. */
 typedef struct hr_search_space {
   const hr_model *model;
   const hr_workload *workload;
-  int64_t parameters, parameters_least, parameters_most; /* of the model; of the band */
+  int64_t parameters, parameters_least, parameters_most; /* of the model; limits of the band */
   size_t hidden_count;
   int64_t hidden[HR_SEARCH_HIDDEN_MAX]; /* nearest to the model's own first */
   int64_t layers_min, layers_max, layers_step;
   int64_t heads_min, heads_max;
   size_t head_dim_count;
   int64_t head_dims[HR_SEARCH_HEAD_DIMS_MAX]; /* ascending: multiples of 8, the bounds, and the model's own */
-  int64_t mlp_min, mlp_max, mlp_step; /* mlp_min or mlp_max 0: in proportion to hidden, see hr_search_mlp_bounds() */
+  int64_t mlp_min, mlp_max, mlp_step;         /* min or max 0: in proportion to hidden, see hr_search_mlp_bounds() */
   size_t vocabulary_count;
   int64_t vocabularies[HR_SEARCH_VOCABULARIES_MAX];
   int64_t query_heads_per_kv; /* 0: the model's own ratio */
   bool require_divisible;
 } hr_search_space;
 
-/** Fills the bounds. HR_ERROR_INVALID naming the option that cannot be. Keeps pointers to `model` and `workload`. */
+/** Fills the bounds. HR_ERROR_INVALID names the invalid option. Keeps pointers to `model` and `workload`. */
 hr_status hr_search_space_make(const hr_model *model, const hr_workload *workload, const hr_search_options *options,
                                hr_search_space *space, hr_error *error);
 
 /** The MLP widths allowed at a hidden size. */
 void hr_search_mlp_bounds(const hr_search_space *space, int64_t hidden, int64_t *least, int64_t *most);
 
-/** The model with `hidden`, heads of `head_dim` and everything that follows; MLP, vocabulary and layers as they are.
- *  False where a constraint forbids it or no whole number of heads comes out. */
+/** The model with `hidden`, heads of `head_dim` and the sizes that depend on them; MLP, vocabulary and layers
+ *  unchanged. False if a constraint forbids the shape or the number of heads would not be an integer. */
 bool hr_search_with_heads(const hr_search_space *space, int64_t hidden, int64_t head_dim, hr_model *model);
 
 /** The model of a point. */

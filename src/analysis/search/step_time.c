@@ -1,6 +1,6 @@
 #include "analysis/search/step_time.h"
 
-/* Operators of a layer stand in the order in which they run: those from the second norm on are the MLP's. */
+/* Operator ids are in execution order: from the second norm on, a layer's operators belong to the MLP. */
 static hr_search_part part_of(const hr_operator *op)
 {
   if (!op->in_layer)
@@ -8,17 +8,17 @@ static hr_search_part part_of(const hr_operator *op)
   return op->id >= HR_OP_MLP_NORM ? HR_SEARCH_PART_MLP : HR_SEARCH_PART_ATTENTION;
 }
 
-double hr_search_part_ns(hr_search_predictor *costs, const hr_model *model, hr_search_part part)
+double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, hr_search_part part)
 {
-  if (hr_operators_list(model, costs->workload, &costs->operators, NULL) != HR_OK)
+  if (hr_operators_list(model, predictor->workload, &predictor->operators, NULL) != HR_OK)
     return -1;
   double time_ns = 0;
-  for (size_t i = 0; i < costs->operators.count; i++) {
-    const hr_operator *op = &costs->operators.items[i];
+  for (size_t i = 0; i < predictor->operators.count; i++) {
+    const hr_operator *op = &predictor->operators.items[i];
     hr_prediction prediction;
     if (part_of(op) != part)
       continue;
-    if (hr_predict_operator(costs->hardware, op, costs->workload->tensor_parallel, &prediction, NULL) != HR_OK)
+    if (hr_predict_operator(predictor->hardware, op, predictor->workload->tensor_parallel, &prediction, NULL) != HR_OK)
       return -1;
     time_ns += (double)op->count * prediction.time_ns;
   }

@@ -1,4 +1,4 @@
-/* The predicted time of a step in three parts that vary independently, so that each is predicted once:
+/* The predicted time of a step as three parts that vary independently, so that a search predicts each part once:
  *
  *   step = layers · (attention part + MLP part) + outside part
  *
@@ -11,14 +11,14 @@
 
 typedef enum hr_search_part { HR_SEARCH_PART_ATTENTION, HR_SEARCH_PART_MLP, HR_SEARCH_PART_OUTSIDE } hr_search_part;
 
-/** What the parts are predicted with. `operators` is working space. */
+/** The device and workload to predict for. `operators` is scratch space. */
 typedef struct hr_search_predictor {
   const hr_hardware *hardware;
   const hr_workload *workload;
   hr_operators operators;
 } hr_search_predictor;
 
-/** Time of a part, ns: of one layer, or of everything outside the layers. Negative where it cannot be predicted. */
-double hr_search_part_ns(hr_search_predictor *costs, const hr_model *model, hr_search_part part);
+/** Time of a part of one layer, or of everything outside the layers, in ns; negative if it cannot be predicted. */
+double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, hr_search_part part);
 
 #endif

@@ -3,12 +3,12 @@
 
 hr_status hr_read_bloom(hr_config *config, hr_model *model)
 {
-  const char *hidden = hr_json_has(&config->json, "n_embed") ? "n_embed" : "hidden_size"; /* both are in use */
+  const char *hidden = hr_json_has(&config->json, "n_embed") ? "n_embed" : "hidden_size"; /* both names are in use */
   const hr_config_names names = {"n_layer", hidden, "n_head", "seq_length"};
   HR_TRY(hr_config_sizes(config, &names, 2048, model));
   HR_TRY(hr_config_kv_heads(config, &names, NULL, 0, model));
   HR_TRY(hr_config_head_dim(config, &names, NULL, 0, model));
-  hr_config_mark(config, "n_inner"); /* the class ignores it: the MLP is always four times as wide */
+  hr_config_mark(config, "n_inner"); /* the class ignores it: the MLP width is always 4h */
   HR_TRY(hr_config_mlp(config, "intermediate_size", 4 * model->hidden, "hidden_act", "gelu", model));
   model->positions = HR_POSITIONS_ALIBI;
   model->embedding_norm = true;

@@ -2,7 +2,7 @@
  * architecture"): grouped heads, a parallel block with two norms. falcon-rw: ALiBi, sequential, biases. */
 #include "analysis/model/families.h"
 
-/* Both generations of names are in use. */
+/* Old and new configurations name the sizes differently. */
 static const hr_config_names *names_of(const hr_config *config)
 {
   static const hr_config_names old = {"n_layer", "hidden_size", "n_head", "max_position_embeddings"};

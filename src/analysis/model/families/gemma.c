@@ -1,4 +1,4 @@
-/* Gemma 1 and 2: heads whose size does not follow from hidden, GeGLU, tied embeddings. */
+/* Gemma 1 and 2: a head size independent of hidden, GeGLU, tied embeddings. */
 #include "analysis/model/families.h"
 
 static hr_status read_common(hr_config *config, int64_t kv_default, hr_model *model)

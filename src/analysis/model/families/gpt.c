@@ -18,7 +18,7 @@ hr_status hr_read_gpt2(hr_config *config, hr_model *model)
   return hr_config_tied(config, true, model);
 }
 
-/* One entry a layer is "local" (a window) or "global". */
+/* Each entry is "local" (with a window) or "global", one per layer. */
 static hr_status count_local(hr_config *config, const char *field, const json_t *kinds, int64_t times, int64_t *layers,
                              int64_t *local)
 {
@@ -64,12 +64,12 @@ hr_status hr_read_gpt_neo(hr_config *config, hr_model *model)
   HR_TRY(hr_config_mlp(config, "intermediate_size", 4 * model->hidden, "activation_function", "gelu_new", model));
   HR_TRY(hr_config_size_or(config, "window_size", 256, &model->window));
   hr_config_mark(config, "attention_types");
-  hr_config_mark(config, "attention_layers"); /* the same, written out */
+  hr_config_mark(config, "attention_layers"); /* the same, expanded */
   if (hr_json_has(&config->json, "attention_types")) {
     HR_TRY(read_attention_types(config, model));
   } else {
     model->window_layers = model->layers / 2;
-    hr_config_note(config, "attention_types: is missing, every second layer is taken to be local");
+    hr_config_note(config, "attention_types: is missing, every second layer is assumed to be local");
   }
   if (model->window_layers == 0)
     model->window = 0;

@@ -1,10 +1,10 @@
-/* Llama and its closest kin: llama, mistral, qwen2, qwen3. RMS norms before attention and MLP, rotary positions, a
+/* The Llama line: llama, mistral, qwen2, qwen3. RMS norms before attention and MLP, rotary positions, a
  * gated MLP without biases; they differ in biases, q/k norms and windows. */
 #include "analysis/model/families.h"
 
 #include "base/checked.h"
 
-/* What all four share. Defaults are those of the family's documented configuration class. */
+/* The fields of all four. Defaults are those of the documented configuration class. */
 static hr_status read_common(hr_config *config, int64_t default_positions, int64_t kv_default, int64_t head_dim_default,
                              hr_model *model)
 {
@@ -37,7 +37,7 @@ hr_status hr_read_mistral(hr_config *config, hr_model *model)
   return hr_config_layer_types(config, model, &listed);
 }
 
-/* Qwen's window is off unless asked for, and then leaves the first max_window_layers layers alone. */
+/* Qwen's window is off by default; if on, the first max_window_layers layers have none. */
 static hr_status read_qwen_window(hr_config *config, hr_model *model)
 {
   bool is_used, listed;

@@ -1,5 +1,5 @@
-/* SIGMA's DiffQKV attention, by Headroom's own names for the columns of its Table 7 (arXiv 2501.13629): K may have
- * fewer and smaller heads than V, and Q is made by two maps, hidden → augmented_q_dim → heads. */
+/* SIGMA's DiffQKV attention, with Headroom's names for the columns of Table 7 (arXiv 2501.13629): K may have fewer and
+ * smaller heads than V, and Q is two linear layers, hidden → augmented_q_dim → heads. */
 #include "analysis/model/families.h"
 
 #include <inttypes.h>

@@ -1,0 +1,33 @@
+#include "analysis/model/families.h"
+
+#include <string.h>
+
+static const hr_family rows[] = {
+#define HR_FAMILY(model_type, architecture, reader, description) {model_type, architecture, reader, description},
+#include "analysis/model/families.inc"
+#undef HR_FAMILY
+};
+
+const hr_family *hr_families(size_t *count)
+{
+  *count = sizeof rows / sizeof *rows;
+  return rows;
+}
+
+const hr_family *hr_family_of_type(const char *model_type)
+{
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (strcmp(rows[i].model_type, model_type) == 0)
+      return &rows[i];
+  }
+  return NULL;
+}
+
+const hr_family *hr_family_of_architecture(const char *architecture)
+{
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (strcmp(rows[i].architecture, architecture) == 0)
+      return &rows[i];
+  }
+  return NULL;
+}
