@@ -5,7 +5,8 @@
  * a processor, where others take cores and memory for seconds at a time, one thread has the work, in an eighth of it,
  * which still lies beyond the caches, and the time is what the thread had a core for. */
 #include "base/error.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/context.h"
+#include "runtime/cuda/driver/timing.h"
 #include "runtime/measure/statistics.h"
 
 #include "runtime/device/plan.h"

@@ -1,5 +1,5 @@
-/* cuBLASLt's interface (runtime/cuda/gemm/cublaslt.h): products of the emulated GPU, summed in fp32 one term after the
- * other. */
+/* cuBLASLt's interface (runtime/cuda/driver/cublaslt.h): GEMMs of the emulated GPU, summed in fp32 one term after
+ * the other. */
 #include "machine.h"
 #include "memory.h"
 
@@ -9,7 +9,7 @@
 
 #define _Alignas alignas
 extern "C" {
-#include "runtime/cuda/gemm/cublaslt.h"
+#include "runtime/cuda/driver/cublaslt.h"
 
 #define DECLARE(name, parameters) lt_result name parameters;
 HR_CUBLASLT_LIST(DECLARE)

@@ -2,7 +2,7 @@
  * blocks, and how measuring deals with a device that has a clock of its own. */
 #include "test.h"
 
-#include "runtime/cuda/gemm/cublaslt.h"
+#include "runtime/cuda/gemm/algorithm.h"
 #include "runtime/device/library.h"
 #include "runtime/measure/subject.h"
 
@@ -83,22 +83,22 @@ static void an_algorithm_is_described_as_seen_from_the_row_major_product(void **
   chosen.algorithm.data[LT_CONFIG_STAGES] = 35;
   chosen.algorithm.data[7] = 3;
   char text[128];
-  hr_cublaslt_describe(&lt, &chosen, false, text, sizeof text);
+  hr_algorithm_describe(&lt, &chosen, false, text, sizeof text);
   assert_string_equal(text, "algo 66, tile 128x256, stages 64xauto, cluster 1x2, split-k 2, waves 1.50");
   chosen.algorithm.data[LT_CONFIG_TILE] = 513;
   chosen.algorithm.data[LT_CONFIG_STAGES] = 0;
   chosen.algorithm.data[7] = 0;
-  hr_cublaslt_describe(&lt, &chosen, false, text, sizeof text);
+  hr_algorithm_describe(&lt, &chosen, false, text, sizeof text);
   assert_string_equal(text, "algo 66, tile 256x256, stages auto, cluster auto, split-k 2, waves 1.50");
   chosen.algorithm.data[LT_CONFIG_TILE] = 60000; /* of a version to come */
   chosen.algorithm.data[LT_CONFIG_STAGES] = 29;
   chosen.algorithm.data[7] = 999;
-  hr_cublaslt_describe(&lt, &chosen, false, text, sizeof text);
+  hr_algorithm_describe(&lt, &chosen, false, text, sizeof text);
   assert_string_equal(text, "algo 66, tile no. 60000, stages no. 29, cluster no. 999, split-k 2, waves 1.50");
-  hr_cublaslt_describe(&lt, &chosen, true, text, sizeof text);
+  hr_algorithm_describe(&lt, &chosen, true, text, sizeof text);
   assert_non_null(strstr(text, "split-k 2 rounded,"));
   chosen.algorithm.data[LT_CONFIG_SPLIT_K] = (uint32_t)-1;
-  hr_cublaslt_describe(&lt, &chosen, false, text, sizeof text);
+  hr_algorithm_describe(&lt, &chosen, false, text, sizeof text);
   assert_non_null(strstr(text, "split-k auto,"));
 }
 
@@ -117,8 +117,8 @@ static void parts_of_a_sum_are_rounded_where_they_are_kept_in_the_format_of_the_
     lt_heuristic chosen = {.waves = 1};
     chosen.algorithm.data[LT_CONFIG_SPLIT_K] = (uint32_t)cases[i].split;
     chosen.algorithm.data[LT_CONFIG_REDUCTION] = cases[i].reduction;
-    assert_int_equal(hr_cublaslt_rounded_parts(&lt, &chosen), cases[i].rounded);
-    assert_int_equal(hr_cublaslt_parts(&lt, &chosen), cases[i].parts);
+    assert_int_equal(hr_algorithm_rounded_split_k(&lt, &chosen), cases[i].rounded);
+    assert_int_equal(hr_algorithm_split_k(&lt, &chosen), cases[i].parts);
   }
 }
 

@@ -1,122 +1,33 @@
-/* An NVIDIA GPU as a device: its libraries are loaded when it is opened, by name "cuda:N". */
+/* An NVIDIA GPU as a device "cuda:N". Its libraries are loaded when it is opened. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "runtime/cuda/ceilings/ceilings.h"
 #include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/context.h"
+#include "runtime/cuda/driver/module.h"
+#include "runtime/cuda/driver/timing.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define CAPABILITY_LEAST 70 /* Volta: the first with matrix units */
-
-hr_status hr_cuda_enter(const hr_cuda *cuda, hr_error *error)
-{
-  return HR_CU(&cuda->driver, cuCtxPushCurrent_v2, (cuda->context), error);
-}
-
-void hr_cuda_leave(const hr_cuda *cuda)
-{
-  cu_context popped;
-  cuda->driver.cuCtxPopCurrent_v2(&popped);
-}
-
 static void close_cuda(hr_device *device)
 {
   hr_cuda *cuda = device->state;
-  const hr_driver *driver = &cuda->driver;
-  if (cuda->context && hr_cuda_enter(cuda, NULL) == HR_OK) {
-    if (cuda->stream)
-      driver->cuStreamSynchronize(cuda->stream);
-    if (cuda->lt)
-      cuda->cublaslt.cublasLtDestroy(cuda->lt);
-    hr_cuda_modules_free(cuda);
-    if (cuda->start)
-      driver->cuEventDestroy_v2(cuda->start);
-    if (cuda->end)
-      driver->cuEventDestroy_v2(cuda->end);
-    if (cuda->stream)
-      driver->cuStreamDestroy_v2(cuda->stream);
-    hr_cuda_leave(cuda);
-  }
-  if (cuda->context)
-    driver->cuDevicePrimaryCtxRelease_v2(cuda->device);
-  hr_nvml_close(&cuda->nvml);
-  hr_cublaslt_close(&cuda->cublaslt);
-  hr_nvrtc_close(&cuda->nvrtc);
-  hr_driver_close(&cuda->driver);
-  free(cuda->modules);
+  hr_modules_free(cuda, cuda->modules);
+  hr_cuda_close(cuda);
   free(cuda);
-}
-
-static hr_status find_device(hr_cuda *cuda, const char *name, hr_error *error)
-{
-  int count = 0, major = 0, minor = 0;
-  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetCount, (&count), error));
-  long ordinal = strtol(name + strlen("cuda:"), NULL, 10);
-  if (ordinal >= count)
-    return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s: this machine has %d CUDA device%s", name, count,
-                   count == 1 ? ", cuda:0" : "s");
-  HR_TRY(HR_CU(&cuda->driver, cuDeviceGet, (&cuda->device, (int)ordinal), error));
-  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetAttribute, (&major, CU_CAPABILITY_MAJOR, cuda->device), error));
-  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetAttribute, (&minor, CU_CAPABILITY_MINOR, cuda->device), error));
-  cuda->capability = 10 * major + minor;
-  if (cuda->capability < CAPABILITY_LEAST)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: compute capability %d.%d has no matrix units", name, major, minor);
-  return HR_OK;
-}
-
-static hr_status make_stream(hr_cuda *cuda, hr_error *error)
-{
-  HR_TRY(HR_CU(&cuda->driver, cuStreamCreate, (&cuda->stream, CU_STREAM_NON_BLOCKING), error));
-  HR_TRY(HR_CU(&cuda->driver, cuEventCreate, (&cuda->start, 0), error));
-  return HR_CU(&cuda->driver, cuEventCreate, (&cuda->end, 0), error);
-}
-
-/* What is missing of these does without: kernels say so, `headroom devices` says why. */
-static hr_status open_others(hr_cuda *cuda, hr_error *error)
-{
-  char bus[32];
-  if (hr_nvml_open(&cuda->nvml, NULL) == HR_OK &&
-      (cuda->driver.cuDeviceGetPCIBusId(bus, sizeof bus, cuda->device) != CU_SUCCESS ||
-       cuda->nvml.nvmlDeviceGetHandleByPciBusId_v2(bus, &cuda->watched) != NVML_SUCCESS))
-    cuda->watched = NULL;
-  hr_nvrtc_open(&cuda->nvrtc, NULL);
-  if (hr_cublaslt_open(&cuda->cublaslt, NULL) != HR_OK)
-    return HR_OK;
-  return HR_LT(&cuda->cublaslt, cublasLtCreate, (&cuda->lt), error);
-}
-
-static hr_status open_parts(hr_device *device, hr_cuda *cuda, hr_error *error)
-{
-  int l2 = 0;
-  HR_TRY(find_device(cuda, device->name, error));
-  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetAttribute, (&l2, CU_L2_BYTES, cuda->device), error));
-  device->cache_bytes = (size_t)l2;
-  HR_TRY(HR_CU(&cuda->driver, cuDevicePrimaryCtxRetain, (&cuda->context, cuda->device), error));
-  HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status = make_stream(cuda, error);
-  if (status == HR_OK)
-    status = open_others(cuda, error);
-  hr_cuda_leave(cuda);
-  return status;
 }
 
 static hr_status open_cuda(hr_device *device, hr_error *error)
 {
   hr_cuda *cuda = calloc(1, sizeof *cuda);
-  if (!cuda)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open it", device->name);
-  hr_error reason = {.message = ""};
-  hr_status status = hr_driver_open(&cuda->driver, &reason);
-  if (status != HR_OK) {
+  if (!cuda || !(cuda->modules = hr_modules_create())) {
     free(cuda);
-    return hr_fail(error, status, "%s: %s", device->name, reason.message);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open it", device->name);
   }
   device->threads = 1;
   device->state = cuda;
-  hr_cache_folder(cuda->cache_folder);
-  cuda->modules = hr_cuda_modules_create();
-  status = cuda->modules ? open_parts(device, cuda, error)
-                         : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open it", device->name);
+  hr_status status = hr_cuda_open(cuda, device->name, &device->cache_bytes, error);
   if (status != HR_OK)
     close_cuda(device);
   return status;
@@ -184,7 +95,7 @@ static void release(hr_device *device, void *data, size_t bytes)
   hr_cuda_leave(cuda);
 }
 
-/* Waits for what was started in the context that is current; a kernel that went wrong is told here. */
+/* Waits for work that was queued in the current context, and leaves it; an error of a kernel shows here. */
 static hr_status finish(const hr_cuda *cuda, hr_status started, hr_error *error)
 {
   hr_status status = started;

@@ -1,11 +1,13 @@
-/* What the chip is doing, from NVML. */
+/* Clocks, power, temperature and throttle reasons of the GPU, from NVML. */
 #include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/context.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Reasons that slow the clock below what work alone would have. Source: NVML's nvmlClocksThrottleReason constants. */
+/* Throttle reasons: the clock is lower than the load alone would have it. Source: NVML's nvmlClocksThrottleReason
+ * constants. */
 static const struct {
   unsigned long long bit;
   const char *name;
@@ -24,23 +26,23 @@ static void add_reason(hr_conditions *c, const char *name)
 static double clock_hz(const hr_cuda *cuda, int clock)
 {
   unsigned mhz = 0;
-  return cuda->nvml.nvmlDeviceGetClockInfo(cuda->watched, clock, &mhz) == NVML_SUCCESS ? mhz * 1e6 : (double)NAN;
+  return cuda->nvml.nvmlDeviceGetClockInfo(cuda->nvml_device, clock, &mhz) == NVML_SUCCESS ? mhz * 1e6 : (double)NAN;
 }
 
 void hr_cuda_conditions(const hr_device *device, hr_conditions *c)
 {
   const hr_cuda *cuda = device->state;
-  if (!cuda->watched)
+  if (!cuda->nvml_device)
     return;
   unsigned milliwatts = 0, celsius = 0;
   unsigned long long throttled = 0;
   c->clock_hz = clock_hz(cuda, NVML_CLOCK_SM);
   c->memory_clock_hz = clock_hz(cuda, NVML_CLOCK_MEMORY);
-  if (cuda->nvml.nvmlDeviceGetPowerUsage(cuda->watched, &milliwatts) == NVML_SUCCESS)
+  if (cuda->nvml.nvmlDeviceGetPowerUsage(cuda->nvml_device, &milliwatts) == NVML_SUCCESS)
     c->power_w = milliwatts * 1e-3;
-  if (cuda->nvml.nvmlDeviceGetTemperature(cuda->watched, NVML_TEMPERATURE_GPU, &celsius) == NVML_SUCCESS)
+  if (cuda->nvml.nvmlDeviceGetTemperature(cuda->nvml_device, NVML_TEMPERATURE_GPU, &celsius) == NVML_SUCCESS)
     c->temperature_c = celsius;
-  if (cuda->nvml.nvmlDeviceGetCurrentClocksThrottleReasons(cuda->watched, &throttled) != NVML_SUCCESS)
+  if (cuda->nvml.nvmlDeviceGetCurrentClocksThrottleReasons(cuda->nvml_device, &throttled) != NVML_SUCCESS)
     return;
   for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
     if (throttled & reasons[i].bit)

@@ -1,13 +1,13 @@
-/* A GPU as numbers to predict from, without measuring: what the driver says, and the rates of its architecture. */
+/* hr_hardware of a GPU without measuring: the driver's attributes and the nominal rates of its architecture. */
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/context.h"
 
 #include <string.h>
 
-/* Dense operations of one multiprocessor per clock. Sources: the makers' architecture papers: V100, Turing, A100
- * (table 2), GA102, Ada, H100 (table 2), Blackwell. fp32 and fp64 are those of the plain units, fp64 on data-centre
- * parts those of the matrix units. */
+/* Dense FLOPs per clock and multiprocessor. Sources: NVIDIA's architecture whitepapers: V100, Turing, A100 (table 2),
+ * GA102, Ada, H100 (table 2), Blackwell. fp32 and fp64 run on CUDA cores, fp64 of data-centre parts on Tensor Cores. */
 typedef struct architecture {
   int capability;
   const char *name;
@@ -33,15 +33,15 @@ static const architecture architectures[] = {
      {[HR_FP64] = 4, [HR_FP32] = 256, [HR_TF32] = 512, [HR_FP16] = 1024, [HR_BF16] = 1024, [HR_FP8_E4M3] = 2048}},
 };
 
-/* Blocks as cuBLAS picks them on all of these; the shares are assumptions, as in the files of data/hardware that only
- * have a data sheet. */
+/* Thread block tiles that cuBLAS picks on all of these architectures; the shares of the peak rate are assumptions, as
+ * in those files of data/hardware that are known from a data sheet only. */
 static const hr_tile tiles[] = {{128, 256, 1.0}, {256, 128, 1.0}, {128, 128, 0.9},
                                 {64, 128, 0.7},  {128, 64, 0.7},  {64, 64, 0.5}};
 
-#define ERROR_BAND 0.6 /* as for devices whose data sheet alone is known, docs/hardware.md */
+#define ERROR_BAND 0.6 /* as for other devices known from a data sheet only, docs/hardware.md */
 #define LAUNCH_NS 2500
 
-/* The last row that the device is not older than. */
+/* The newest architecture that is not newer than the device. */
 static const architecture *architecture_of(int capability)
 {
   const architecture *found = &architectures[0];
@@ -52,11 +52,11 @@ static const architecture *architecture_of(int capability)
   return found;
 }
 
-/* Attributes that a driver does not know are 0. */
+/* 0 if the driver does not know the attribute. */
 static int64_t attribute(const hr_cuda *cuda, int which)
 {
-  int value = 0;
-  return cuda->driver.cuDeviceGetAttribute(&value, which, cuda->device) == CU_SUCCESS ? value : 0;
+  int64_t value = 0;
+  return hr_cuda_attribute(cuda, which, &value, NULL) == HR_OK ? value : 0;
 }
 
 hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_error *error)
@@ -75,7 +75,7 @@ hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_erro
   h.clock_hz = (double)attribute(cuda, CU_CLOCK_KHZ) * 1e3;
   for (int i = 0; i < HR_DTYPE_COUNT; i++)
     h.dense_flops_per_s[i] = (double)design->per_clock[i] * h.clock_hz * (double)h.multiprocessors;
-  /* Two transfers per clock of the memory, as the driver counts them. */
+  /* Double data rate: two transfers per memory clock. */
   h.bandwidth_bytes_per_s =
       2 * (double)attribute(cuda, CU_MEMORY_CLOCK_KHZ) * 1e3 * (double)attribute(cuda, CU_MEMORY_BUS_BITS) / 8;
   h.bandwidth_share = 0.9;

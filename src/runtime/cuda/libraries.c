@@ -1,6 +1,10 @@
-/* Which of the libraries are on this machine. Each is opened, asked for its version and closed again. */
+/* Which of the CUDA libraries this machine has. Each is opened, asked for its version and closed again. */
 #include "base/names.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/cublaslt.h"
+#include "runtime/cuda/driver/driver.h"
+#include "runtime/cuda/driver/nvml.h"
+#include "runtime/cuda/driver/nvrtc.h"
+#include "runtime/device/device.h"
 
 #include <stdio.h>
 
@@ -35,7 +39,7 @@ static void look_for_cublaslt(hr_library *library)
 {
   hr_cublaslt lt;
   hr_error error = {.message = ""};
-  put(library, "cuBLASLt", "products on cuda:N");
+  put(library, "cuBLASLt", "GEMM on cuda:N");
   if (!note(library, hr_cublaslt_open(&lt, &error), &error))
     return;
   hr_cublaslt_version(&lt, library->version, sizeof library->version);

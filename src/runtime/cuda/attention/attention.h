@@ -2,7 +2,7 @@
 #ifndef HR_RUNTIME_CUDA_ATTENTION_ATTENTION_H
 #define HR_RUNTIME_CUDA_ATTENTION_ATTENTION_H
 
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/module.h"
 #include "runtime/device/attention.h"
 
 /** The parameter of the programs: attention_call of kernels/attention.cuh, member by member. */

@@ -1,7 +1,9 @@
 /* What kernels/ceilings.cu reaches: its loops run until the clock has settled under their load. */
+#include "runtime/cuda/ceilings/ceilings.h"
 #include "base/error.h"
 #include "base/names.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/module.h"
+#include "runtime/cuda/driver/timing.h"
 
 #include <headroom/buffer.h>
 
@@ -212,16 +214,16 @@ hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_watch *watch, hr_
 {
   const hr_cuda *cuda = device->state;
   job j = {.cuda = cuda, .watch = watch};
-  hr_hardware hardware;
+  int64_t multiprocessors = 0;
   hr_buffer *sums = NULL, *took = NULL;
-  HR_TRY(hr_cuda_detect(device, &hardware, error));
-  size_t threads = (size_t)hardware.multiprocessors * THREADS * BLOCKS_MOST;
+  HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
+  size_t threads = (size_t)multiprocessors * THREADS * BLOCKS_MOST;
   HR_TRY(hr_buffer_create(device, threads * sizeof(float), &sums, error));
   hr_status status = hr_buffer_create(device, 2 * sizeof(unsigned long long), &took, error);
   if (status == HR_OK) {
     j.sums = (cu_address)(uintptr_t)hr_buffer_data(sums);
     j.took = (cu_address)(uintptr_t)hr_buffer_data(took);
-    status = measure_all(device, hardware.multiprocessors, &j, ceilings, count, error);
+    status = measure_all(device, multiprocessors, &j, ceilings, count, error);
   }
   hr_buffer_free(sums);
   hr_buffer_free(took);

@@ -1,33 +1,52 @@
-/* Programs on the device: built when they are first needed, loaded once. */
+#include "runtime/cuda/driver/module.h"
+
 #include "base/error.h"
 #include "base/names.h"
-#include "runtime/cuda/cuda.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-hr_modules *hr_cuda_modules_create(void)
+/* A module on the device, by the members of its hr_program. */
+typedef struct loaded_module {
+  const char *source;
+  hr_dtype dtype;
+  char defines[HR_DEFINES_SIZE];
+  cu_module module;
+} loaded_module;
+
+struct hr_modules {
+  pthread_mutex_t mutex; /* held while a module is looked up or loaded */
+  size_t count, capacity;
+  loaded_module *loaded;
+};
+
+hr_modules *hr_modules_create(void)
 {
   hr_modules *modules = calloc(1, sizeof *modules);
-  if (modules && pthread_mutex_init(&modules->gate, NULL) != 0) {
+  if (modules && pthread_mutex_init(&modules->mutex, NULL) != 0) {
     free(modules);
     return NULL;
   }
   return modules;
 }
 
-void hr_cuda_modules_free(const hr_cuda *cuda)
+void hr_modules_free(const hr_cuda *cuda, hr_modules *modules)
 {
-  hr_modules *modules = cuda->modules;
-  for (size_t i = 0; i < modules->count; i++)
-    cuda->driver.cuModuleUnload(modules->loaded[i].module);
+  if (!modules)
+    return;
+  if (modules->count > 0 && hr_cuda_enter(cuda, NULL) == HR_OK) {
+    cuda->driver.cuStreamSynchronize(cuda->stream); /* no kernel is running any more */
+    for (size_t i = 0; i < modules->count; i++)
+      cuda->driver.cuModuleUnload(modules->loaded[i].module);
+    hr_cuda_leave(cuda);
+  }
   free(modules->loaded);
-  modules->loaded = NULL;
-  modules->count = modules->capacity = 0;
-  pthread_mutex_destroy(&modules->gate);
+  pthread_mutex_destroy(&modules->mutex);
+  free(modules);
 }
 
-static hr_status load(const hr_cuda *cuda, hr_loaded_module *wanted, hr_error *error)
+static hr_status load(const hr_cuda *cuda, loaded_module *wanted, hr_error *error)
 {
   hr_program program = {.source = wanted->source, .dtype = wanted->dtype, .defines = wanted->defines};
   char *image = NULL;
@@ -44,7 +63,7 @@ static bool make_room(hr_modules *modules)
   if (modules->count < modules->capacity)
     return true;
   size_t capacity = modules->capacity ? 2 * modules->capacity : 16;
-  hr_loaded_module *larger = realloc(modules->loaded, capacity * sizeof *larger);
+  loaded_module *larger = realloc(modules->loaded, capacity * sizeof *larger);
   if (!larger)
     return false;
   modules->loaded = larger;
@@ -52,12 +71,12 @@ static bool make_room(hr_modules *modules)
   return true;
 }
 
-/* With the gate held and the context current. Sets wanted->module. */
-static hr_status find_or_load(const hr_cuda *cuda, hr_loaded_module *wanted, hr_error *error)
+/* Sets wanted->module. The mutex is held and the context current. */
+static hr_status find_or_load(const hr_cuda *cuda, loaded_module *wanted, hr_error *error)
 {
   hr_modules *modules = cuda->modules;
   for (size_t i = 0; i < modules->count; i++) {
-    const hr_loaded_module *loaded = &modules->loaded[i];
+    const loaded_module *loaded = &modules->loaded[i];
     if (strcmp(loaded->source, wanted->source) == 0 && loaded->dtype == wanted->dtype &&
         strcmp(loaded->defines, wanted->defines) == 0) {
       wanted->module = loaded->module;
@@ -65,7 +84,7 @@ static hr_status find_or_load(const hr_cuda *cuda, hr_loaded_module *wanted, hr_
     }
   }
   if (!make_room(modules))
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to load another program");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to load another module");
   HR_TRY(load(cuda, wanted, error));
   modules->loaded[modules->count++] = *wanted;
   return HR_OK;
@@ -77,10 +96,10 @@ hr_status hr_cuda_function(const hr_cuda *cuda, const char *source, hr_dtype dty
   if (!cuda->nvrtc.handle)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "NVRTC is not here (`headroom devices` says how to get it)");
   if (!hr_program_takes(dtype))
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s.cu is not made for %s", source, hr_dtype_name(dtype));
-  hr_loaded_module wanted = {.source = source, .dtype = dtype};
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s.cu cannot be compiled for %s", source, hr_dtype_name(dtype));
+  loaded_module wanted = {.source = source, .dtype = dtype};
   hr_copy_text(wanted.defines, sizeof wanted.defines, defines ? defines : "");
-  pthread_mutex_lock(&cuda->modules->gate);
+  pthread_mutex_lock(&cuda->modules->mutex);
   hr_status status = hr_cuda_enter(cuda, error);
   if (status == HR_OK) {
     status = find_or_load(cuda, &wanted, error);
@@ -88,6 +107,17 @@ hr_status hr_cuda_function(const hr_cuda *cuda, const char *source, hr_dtype dty
       status = HR_CU(&cuda->driver, cuModuleGetFunction, (function, wanted.module, name), error);
     hr_cuda_leave(cuda);
   }
-  pthread_mutex_unlock(&cuda->modules->gate);
+  pthread_mutex_unlock(&cuda->modules->mutex);
+  return status;
+}
+
+hr_status hr_cuda_function_shared(const hr_cuda *cuda, const char *source, hr_dtype dtype, const char *defines,
+                                  const char *name, size_t shared_bytes, cu_function *function, hr_error *error)
+{
+  HR_TRY(hr_cuda_function(cuda, source, dtype, defines, name, function, error));
+  HR_TRY(hr_cuda_enter(cuda, error));
+  hr_status status =
+      HR_CU(&cuda->driver, cuFuncSetAttribute, (*function, CU_FUNCTION_SHARED_MOST, (int)shared_bytes), error);
+  hr_cuda_leave(cuda);
   return status;
 }

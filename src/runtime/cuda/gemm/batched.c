@@ -20,7 +20,7 @@ static hr_status make_layout(const hr_cublaslt *lt, hr_dtype dtype, int64_t rows
   return HR_LT(lt, cublasLtMatrixLayoutSetAttribute, (*layout, LT_LAYOUT_BATCH_STRIDE, &stride, sizeof stride), error);
 }
 
-/* As in gemm.c: row-major C = A B is asked for as column-major Cᵀ = Bᵀ Aᵀ. */
+/* As in gemm.c: row-major C = A B is computed as column-major Cᵀ = Bᵀ Aᵀ. */
 static hr_status describe(const hr_cublaslt *lt, hr_batched *p, hr_error *error)
 {
   int compute = p->dtype == HR_TF32 ? LT_COMPUTE_32F_FAST_TF32 : LT_COMPUTE_32F;
@@ -34,7 +34,7 @@ static hr_status describe(const hr_cublaslt *lt, hr_batched *p, hr_error *error)
   return make_layout(lt, p->result, p->m, p->n, p->ldc, p->batch, p->c_stride, &p->third, error);
 }
 
-/* Parts of split sums are not to be rounded to 16 bits. */
+/* Split-K partial sums must not be rounded to 16 bits. */
 static hr_status choose(const hr_cuda *cuda, hr_batched *p, hr_error *error)
 {
   const hr_cublaslt *lt = &cuda->cublaslt;
@@ -62,15 +62,15 @@ static hr_status choose(const hr_cuda *cuda, hr_batched *p, hr_error *error)
   if (status == HR_OK && found == 1)
     return HR_OK;
   return hr_fail(error, HR_ERROR_UNSUPPORTED,
-                 "cuBLASLt has no algorithm for %" PRId64 " %s products of %" PRId64 " × %" PRId64 " × %" PRId64
+                 "cuBLASLt has no algorithm for a batched GEMM of %" PRId64 " %s %" PRId64 " × %" PRId64 " × %" PRId64
                  " (%s)",
                  p->batch, hr_dtype_name(p->dtype), p->m, p->n, p->k, reason.message);
 }
 
-hr_status hr_batched_prepare(const hr_cuda *cuda, hr_batched *product, hr_error *error)
+hr_status hr_batched_prepare(const hr_cuda *cuda, hr_batched *batched, hr_error *error)
 {
-  HR_TRY(describe(&cuda->cublaslt, product, error));
-  return choose(cuda, product, error);
+  HR_TRY(describe(&cuda->cublaslt, batched, error));
+  return choose(cuda, batched, error);
 }
 
 void hr_batched_free(const hr_cuda *cuda, hr_batched *p)

@@ -1,33 +1,34 @@
-/* Products through cuBLASLt, by the algorithm that its heuristic puts first, which is what frameworks run, or by one of
- * those that it puts next.
+/* GEMM and batched GEMM through cuBLASLt: by the first algorithm of its heuristic, which is what frameworks run, or by
+ * one of the next.
  *
- * cuBLASLt counts column-major. A row-major C [m, n] is the column-major Cᵀ [n, m], so that it is asked for
- * Cᵀ = Bᵀ Aᵀ: its first operand is our B, its second our A, and neither is moved. */
+ * cuBLASLt is column-major. A row-major C [m, n] is the column-major Cᵀ [n, m], so that it computes Cᵀ = Bᵀ Aᵀ: its
+ * first operand is our B, its second our A, and neither is copied. */
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/context.h"
+#include "runtime/cuda/gemm/algorithm.h"
 #include "runtime/device/plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WORKSPACE_BYTES ((size_t)32 << 20) /* what cuBLAS's documentation advises for Hopper, and PyTorch gives */
-#define HOPPER_NARROW 128                  /* products of fp8 that are added up before the sum goes to fp32 */
-#define ADDRESS_ALIGNMENT 16               /* that algorithms may count on at most */
-#define CHOICES_MOST 1000                  /* algorithms to ask for; cuBLASLt has some tens for a product */
-#define ALIGNMENT_MOST 256                 /* bytes; more makes no difference to cuBLASLt */
+#define WORKSPACE_BYTES ((size_t)32 << 20) /* cuBLAS's documentation recommends it for Hopper; PyTorch's default */
+#define HOPPER_NARROW 128                  /* fp8 products that are added up before the sum is added in fp32 */
+#define ADDRESS_ALIGNMENT 16               /* bytes; algorithms assume no more */
+#define CHOICES_MOST 1000                  /* algorithms to ask for; cuBLASLt has some tens for a GEMM */
+#define ALIGNMENT_MOST 256                 /* bytes; cuBLASLt does not use more */
 
-typedef struct product {
+typedef struct gemm_plan {
   const hr_cuda *cuda;
   hr_gemm gemm;
   lt_description description;
   lt_layout first, second, added, result;
   lt_heuristic chosen;
   hr_summation summation;
-} product;
+} gemm_plan;
 
-/* How cuBLASLt calls a format, what sums are in, and the first compute capability that multiplies it. */
+/* cuBLASLt's data type and compute type of a dtype, and the first compute capability with such a GEMM. */
 typedef struct format {
   int type, compute, capability;
 } format;
@@ -72,7 +73,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return false;
 }
 
-/* A matrix of ours, rows × columns row-major, as a column-major columns × rows. */
+/* Our row-major matrix, rows × columns, as a column-major one, columns × rows. */
 static hr_status make_layout(const hr_cublaslt *lt, int type, const hr_matrix *matrix, int64_t batch, lt_layout *layout,
                              hr_error *error)
 {
@@ -86,7 +87,7 @@ static hr_status make_layout(const hr_cublaslt *lt, int type, const hr_matrix *m
   return HR_LT(lt, cublasLtMatrixLayoutSetAttribute, (*layout, LT_LAYOUT_BATCH_STRIDE, &stride, sizeof stride), error);
 }
 
-static hr_status describe_product(product *p, const hr_gemm *g, hr_error *error)
+static hr_status describe_matmul(gemm_plan *p, const hr_gemm *g, hr_error *error)
 {
   const hr_cublaslt *lt = &p->cuda->cublaslt;
   const format *f = &formats[g->dtype];
@@ -99,14 +100,15 @@ static hr_status describe_product(product *p, const hr_gemm *g, hr_error *error)
                error));
   HR_TRY(make_layout(lt, f->type, &b, g->batch, &p->first, error));
   HR_TRY(make_layout(lt, f->type, &a, g->batch, &p->second, error));
-  /* What would be added to an fp8 result has to be of 16 bits; nothing is added. */
+  /* cuBLASLt wants a 16-bit C beside an fp8 D; beta is 0. */
   HR_TRY(make_layout(lt, g->dtype == HR_FP8_E4M3 ? LT_R_16BF : f->type, &c, g->batch, &p->added, error));
   return make_layout(lt, f->type, &c, g->batch, &p->result, error);
 }
 
-/* cuBLASLt takes operands to begin at multiples of 256 bytes and reads from a layout how its rows are aligned, but not
- * how its batches are, which matters where they are less so than the rows: heads side by side. */
-static hr_status tell_alignment(const hr_cublaslt *lt, lt_preference preference, const hr_gemm *g, hr_error *error)
+/* cuBLASLt assumes operands aligned to 256 bytes and reads the alignment of rows from a layout's leading dimension, but
+ * not the alignment of a batch stride. It has to be set where the batch stride is less aligned than the rows
+ * (interleaved heads). */
+static hr_status set_alignment(const hr_cublaslt *lt, lt_preference preference, const hr_gemm *g, hr_error *error)
 {
   const hr_matrix operands[] = {hr_gemm_b(g), hr_gemm_a(g), hr_gemm_c(g), hr_gemm_c(g)};
   const int64_t element = (int64_t)hr_dtype_bytes(g->dtype);
@@ -121,16 +123,16 @@ static hr_status tell_alignment(const hr_cublaslt *lt, lt_preference preference,
   return HR_OK;
 }
 
-/* Matrix units multiply so many elements at once and cut the sum that they add these to; a tf32 has 4 bytes. Volta and
- * Turing take 8 bytes, Ampere and Ada 16, Hopper 32 (Fasi et al. 2021, PeerJ Computer Science 7:e330, for the first
- * three; docs/measuring.md measures Hopper's). */
-static hr_summation summation_of(const product *p, hr_dtype dtype)
+/* Tensor Cores truncate their accumulator each time they add the products of so many elements to it; a tf32 has 4
+ * bytes. Volta and Turing: 8 bytes, Ampere and Ada: 16, Hopper: 32 (Fasi et al. 2021, PeerJ Computer Science 7:e330,
+ * for the first three; docs/measuring.md measures Hopper's). */
+static hr_summation summation_of(const gemm_plan *p, hr_dtype dtype)
 {
   const hr_cublaslt *lt = &p->cuda->cublaslt;
   int bytes = p->cuda->capability >= 90 ? 32 : p->cuda->capability >= 80 ? 16 : 8;
-  hr_summation summation = {.parts = hr_cublaslt_parts(lt, &p->chosen)};
+  hr_summation summation = {.parts = hr_algorithm_split_k(lt, &p->chosen)};
   if (formats[dtype].type != LT_R_32F)
-    summation.rounded_parts = hr_cublaslt_rounded_parts(lt, &p->chosen);
+    summation.rounded_parts = hr_algorithm_rounded_split_k(lt, &p->chosen);
   if (dtype == HR_FP8_E4M3)
     summation.narrow = p->cuda->capability == 90 ? HOPPER_NARROW : 0;
   else if (dtype != HR_FP32)
@@ -138,8 +140,8 @@ static hr_summation summation_of(const product *p, hr_dtype dtype)
   return summation;
 }
 
-/* The `most` algorithms that the heuristic puts first; *found is at least 1. */
-static hr_status find(const product *p, int most, lt_heuristic *algorithms, int *found, hr_error *error)
+/* The first `most` algorithms of the heuristic; *found is at least 1. */
+static hr_status find(const gemm_plan *p, int most, lt_heuristic *algorithms, int *found, hr_error *error)
 {
   const hr_cublaslt *lt = &p->cuda->cublaslt;
   const hr_gemm *g = &p->gemm;
@@ -151,7 +153,7 @@ static hr_status find(const product *p, int most, lt_heuristic *algorithms, int 
   hr_status status = HR_LT(lt, cublasLtMatmulPreferenceSetAttribute,
                            (preference, LT_PREFERENCE_WORKSPACE_BYTES, &workspace, sizeof workspace), &reason);
   if (status == HR_OK)
-    status = tell_alignment(lt, preference, g, &reason);
+    status = set_alignment(lt, preference, g, &reason);
   if (status == HR_OK)
     status = HR_LT(
         lt, cublasLtMatmulAlgoGetHeuristic,
@@ -162,12 +164,12 @@ static hr_status find(const product *p, int most, lt_heuristic *algorithms, int 
     status = HR_ERROR_UNSUPPORTED;
   if (status != HR_OK)
     return hr_fail(error, status,
-                   "cuBLASLt has no algorithm for this %s product of %" PRId64 " × %" PRId64 " × %" PRId64 " (%s)",
+                   "cuBLASLt has no algorithm for this %s GEMM of %" PRId64 " × %" PRId64 " × %" PRId64 " (%s)",
                    hr_dtype_name(g->dtype), g->m, g->n, g->k, reason.message);
   return HR_OK;
 }
 
-static void take(product *p, const lt_heuristic *algorithm, size_t *workspace_bytes)
+static void take(gemm_plan *p, const lt_heuristic *algorithm, size_t *workspace_bytes)
 {
   p->chosen = *algorithm;
   p->summation = summation_of(p, p->gemm.dtype);
@@ -177,7 +179,7 @@ static void take(product *p, const lt_heuristic *algorithm, size_t *workspace_by
 static hr_status choose(void *state, int64_t choice, int64_t most, int64_t *found, size_t *workspace_bytes,
                         hr_error *error)
 {
-  product *p = state;
+  gemm_plan *p = state;
   int count = 0;
   if (most > CHOICES_MOST)
     return hr_fail(error, HR_ERROR_INVALID, "choices: expected at most %d, found %" PRId64, CHOICES_MOST, most);
@@ -190,7 +192,7 @@ static hr_status choose(void *state, int64_t choice, int64_t most, int64_t *foun
     hr_cuda_leave(p->cuda);
   }
   if (status == HR_OK && choice >= count)
-    status = hr_fail(error, HR_ERROR_NOT_FOUND, "cuBLASLt's heuristic has %d algorithms for this product", count);
+    status = hr_fail(error, HR_ERROR_NOT_FOUND, "cuBLASLt's heuristic has %d algorithms for this GEMM", count);
   if (status == HR_OK) {
     take(p, &algorithms[choice], workspace_bytes);
     *found = count;
@@ -201,7 +203,7 @@ static hr_status choose(void *state, int64_t choice, int64_t most, int64_t *foun
 
 static void release(void *state)
 {
-  product *p = state;
+  gemm_plan *p = state;
   const hr_cublaslt *lt = &p->cuda->cublaslt;
   lt_layout layouts[] = {p->first, p->second, p->added, p->result};
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
@@ -215,13 +217,13 @@ static void release(void *state)
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  product *p = state;
+  gemm_plan *p = state;
   p->cuda = device->state;
   p->gemm = problem->gemm;
   lt_heuristic algorithm;
   int found;
   HR_TRY(hr_cuda_enter(p->cuda, error));
-  hr_status status = describe_product(p, &problem->gemm, error);
+  hr_status status = describe_matmul(p, &problem->gemm, error);
   if (status == HR_OK)
     status = find(p, 1, &algorithm, &found, error);
   hr_cuda_leave(p->cuda);
@@ -237,7 +239,7 @@ static bool aligned(const void *address)
 
 static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
 {
-  const product *p = plan->state;
+  const gemm_plan *p = plan->state;
   const float one = 1, zero = 0;
   const void *added = plan->problem.dtype == HR_FP8_E4M3 ? NULL : output;
   if (!aligned(inputs[0]) || !aligned(inputs[1]) || !aligned(output))
@@ -254,17 +256,17 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
 
 static hr_summation summation(const void *state)
 {
-  const product *p = state;
+  const gemm_plan *p = state;
   return p->summation;
 }
 
 static void describe(const void *state, char *text, size_t size)
 {
-  const product *p = state;
-  hr_cublaslt_describe(&p->cuda->cublaslt, &p->chosen, p->summation.rounded_parts > 0, text, size);
+  const gemm_plan *p = state;
+  hr_algorithm_describe(&p->cuda->cublaslt, &p->chosen, p->summation.rounded_parts > 0, text, size);
 }
 
-const hr_kernel_functions hr_kernel_gemm_cublaslt = {.state_bytes = sizeof(product),
+const hr_kernel_functions hr_kernel_gemm_cublaslt = {.state_bytes = sizeof(gemm_plan),
                                                      .supports = supports,
                                                      .prepare = prepare,
                                                      .run = run,

@@ -4,7 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/module.h"
 #include "runtime/device/plan.h"
 
 #include <inttypes.h>

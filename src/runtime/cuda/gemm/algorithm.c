@@ -1,64 +1,16 @@
-#include "runtime/cuda/gemm/cublaslt.h"
-
-#include "base/error.h"
-#include "runtime/device/library.h"
+#include "runtime/cuda/gemm/algorithm.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#define SPLITS_MOST 64 /* taken where the number is the kernel's own choice */
+#define SPLIT_K_MOST 64 /* assumed where the kernel itself chooses the split */
 
-static const hr_library_source source = {
-    .title = "cuBLASLt",
-    .files = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", "libcublasLt.so",
-              "/usr/local/cuda/lib64/libcublasLt.so"},
-    .how_to_get = "install the CUDA toolkit's libcublas, or add the folder that has it (such as nvidia/cu13/lib or "
-                  "nvidia/cublas/lib of a Python environment) to LD_LIBRARY_PATH",
-};
-
-static const hr_symbol symbols[] = {{"cublasLtGetVersion", offsetof(hr_cublaslt, cublasLtGetVersion)},
-                                    {"cublasLtGetStatusString", offsetof(hr_cublaslt, cublasLtGetStatusString)},
-#define HR_CUBLASLT_SYMBOL(name, parameters) {#name, offsetof(hr_cublaslt, name)},
-                                    HR_CUBLASLT_LIST(HR_CUBLASLT_SYMBOL)
-#undef HR_CUBLASLT_SYMBOL
-};
-
-hr_status hr_cublaslt_open(hr_cublaslt *lt, hr_error *error)
-{
-  *lt = (hr_cublaslt){.handle = NULL};
-  return hr_library_open(&source, symbols, sizeof symbols / sizeof *symbols, lt, &lt->handle, error);
-}
-
-void hr_cublaslt_close(hr_cublaslt *lt)
-{
-  hr_library_close(lt->handle);
-  lt->handle = NULL;
-}
-
-/* 130002 is 13.0.2; before 12 the major number counted thousands (11111 is 11.11.1). */
-void hr_cublaslt_version(const hr_cublaslt *lt, char *text, size_t size)
-{
-  size_t version = lt->cublasLtGetVersion();
-  size_t unit = version >= 100000 ? 10000 : 1000;
-  snprintf(text, size, "%zu.%zu.%zu", version / unit, version % unit / 100, version % 100);
-}
-
-hr_status hr_cublaslt_check(const hr_cublaslt *lt, lt_result result, const char *call, hr_error *error)
-{
-  if (result == LT_SUCCESS)
-    return HR_OK;
-  hr_status status = result == LT_ALLOC_FAILED    ? HR_ERROR_OUT_OF_MEMORY
-                     : result == LT_NOT_SUPPORTED ? HR_ERROR_UNSUPPORTED
-                                                  : HR_ERROR_BACKEND;
-  return hr_fail(error, status, "%s: %s", call, lt->cublasLtGetStatusString(result));
-}
-
-/* Blocks by cuBLASLt's number for them (cublasLtMatmulTile_t), rows × columns of a column-major result. */
+/* Thread block tiles by cublasLtMatmulTile_t, rows × columns of a column-major result. */
 static const uint16_t tiles[][2] = {
-#include "runtime/cuda/gemm/cublaslt_tiles.inc"
+#include "runtime/cuda/gemm/cublaslt_tile_names.inc"
 };
 
-/* Depth × count by number (cublasLtMatmulStages_t). */
+/* k of a stage × number of stages, by cublasLtMatmulStages_t. */
 static const char *const stages[] = {
     NULL,    "16x1",  "16x2",   "16x3",    "16x4",    "16x5",    "16x6",     "32x1",     "32x2",     "32x3",
     "32x4",  "32x5",  "32x6",   "64x1",    "64x2",    "64x3",    "64x4",     "64x5",     "64x6",     "128x1",
@@ -66,7 +18,7 @@ static const char *const stages[] = {
     NULL,    "8x3",   "8xauto", "16xauto", "32xauto", "64xauto", "128xauto", "256xauto", "768xauto",
 };
 
-/* Blocks of a cluster by number from 2 on (cublasLtClusterShape_t); the third size is always 1. */
+/* Thread blocks of a cluster by cublasLtClusterShape_t from 2 on; the third size is always 1. */
 static const uint8_t clusters[][2] = {
     {1, 1},  {2, 1},  {4, 1}, {1, 2}, {2, 2}, {4, 2},  {1, 4},  {2, 4},  {4, 4},  {8, 1},  {1, 8},  {8, 2},  {2, 8},
     {16, 1}, {1, 16}, {3, 1}, {5, 1}, {6, 1}, {7, 1},  {9, 1},  {10, 1}, {11, 1}, {12, 1}, {13, 1}, {14, 1}, {15, 1},
@@ -74,7 +26,7 @@ static const uint8_t clusters[][2] = {
     {1, 6},  {2, 6},  {1, 7}, {2, 7}, {1, 9}, {1, 10}, {1, 11}, {1, 12}, {1, 13}, {1, 14}, {1, 15},
 };
 
-/* Attributes of 4 bytes, and of 2; 0 where this version does not know them. */
+/* An attribute of 4 or 2 bytes; 0 if this version of cuBLASLt does not know it. */
 static uint32_t config(const hr_cublaslt *lt, const lt_algorithm *algorithm, int attribute, size_t bytes)
 {
   uint32_t wide = 0;
@@ -86,7 +38,7 @@ static uint32_t config(const hr_cublaslt *lt, const lt_algorithm *algorithm, int
   return bytes == sizeof wide ? wide : narrow;
 }
 
-/* What stands for a number that has no name here: 0 leaves the choice to the kernel. */
+/* Text for a number that has no name here; 0 leaves the choice to the kernel. */
 static void number_text(uint32_t number, char text[32])
 {
   if (number == 0)
@@ -95,28 +47,28 @@ static void number_text(uint32_t number, char text[32])
     snprintf(text, 32, "no. %" PRIu32, number);
 }
 
-/* The parts that k is split into; below 1 where the kernel chooses. */
+/* The split-K count; below 1 where the kernel chooses. */
 static int32_t splits(const hr_cublaslt *lt, const lt_algorithm *algorithm)
 {
   return (int32_t)config(lt, algorithm, LT_CONFIG_SPLIT_K, 4);
 }
 
-int64_t hr_cublaslt_parts(const hr_cublaslt *lt, const lt_heuristic *chosen)
+int64_t hr_algorithm_split_k(const hr_cublaslt *lt, const lt_heuristic *chosen)
 {
   int32_t parts = splits(lt, &chosen->algorithm);
   return parts > 1 ? parts : 1;
 }
 
-int64_t hr_cublaslt_rounded_parts(const hr_cublaslt *lt, const lt_heuristic *chosen)
+int64_t hr_algorithm_rounded_split_k(const hr_cublaslt *lt, const lt_heuristic *chosen)
 {
   const uint32_t in_output_type = LT_REDUCTION_IN_PLACE | LT_REDUCTION_OUTPUT_TYPE;
   int32_t parts = splits(lt, &chosen->algorithm);
   if (parts == 1 || !(config(lt, &chosen->algorithm, LT_CONFIG_REDUCTION, 4) & in_output_type))
     return 0;
-  return parts > 1 ? parts : SPLITS_MOST;
+  return parts > 1 ? parts : SPLIT_K_MOST;
 }
 
-void hr_cublaslt_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, bool rounded, char *text, size_t size)
+void hr_algorithm_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, bool rounded, char *text, size_t size)
 {
   uint32_t id = config(lt, &chosen->algorithm, LT_CONFIG_ID, 4),
            tile = config(lt, &chosen->algorithm, LT_CONFIG_TILE, 4);

@@ -1,12 +1,12 @@
-/* The part of cuBLASLt that is used; types, constants and entry points as its documentation gives them. */
-#ifndef HR_RUNTIME_CUDA_GEMM_CUBLASLT_H
-#define HR_RUNTIME_CUDA_GEMM_CUBLASLT_H
+/* The part of cuBLASLt that is used: types, constants and entry points as in its documentation. */
+#ifndef HR_RUNTIME_CUDA_DRIVER_CUBLASLT_H
+#define HR_RUNTIME_CUDA_DRIVER_CUBLASLT_H
 
 #include "runtime/cuda/driver/driver.h"
 
 typedef int lt_result;
 typedef struct lt_handle_st *lt_handle;
-typedef struct lt_description_st *lt_description; /* of a product */
+typedef struct lt_description_st *lt_description; /* of a matmul */
 typedef struct lt_layout_st *lt_layout;           /* of a matrix */
 typedef struct lt_preference_st *lt_preference;
 
@@ -101,15 +101,5 @@ hr_status hr_cublaslt_check(const hr_cublaslt *lt, lt_result result, const char 
 
 /** As HR_CU(). */
 #define HR_LT(lt, name, arguments, error) hr_cublaslt_check(lt, (lt)->name arguments, #name, error)
-
-/** How many parts an algorithm splits k into; 1 also where the kernel chooses. */
-int64_t hr_cublaslt_parts(const hr_cublaslt *lt, const lt_heuristic *chosen);
-
-/** How many parts of a sum an algorithm keeps in the result's format, rather than in fp32, before they are added up. */
-int64_t hr_cublaslt_rounded_parts(const hr_cublaslt *lt, const lt_heuristic *chosen);
-
-/** Says of an algorithm what can be said: "algo 66, tile 128x256, stages 64xauto, cluster 2x1x1, split-k 1, waves
- *  1.94". The tile is m × n of the row-major product; `rounded` adds that the parts of a split sum are. */
-void hr_cublaslt_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, bool rounded, char *text, size_t size);
 
 #endif

@@ -1,19 +1,17 @@
-/* Times by the GPU's own clock. */
+#include "runtime/cuda/driver/timing.h"
+
 #include "base/error.h"
-#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/context.h"
 
-#include <headroom/buffer.h>
-
-#include <math.h>
 #include <stdlib.h>
 
-/* Runs shorter than this are preceded by one that is not timed: while it runs, the host hands in the start event, the
- * timed run and the end event, so that its own pace is not measured. */
+/* A run shorter than this is preceded by an untimed one. While that one executes, the host queues the start event, the
+ * timed run and the end event, so that the host's launch latency is not measured. */
 #define LEAD_NS 1e6
 
-/* What is kept from one sample of a subject to the next. */
+/* State kept from one sample of a subject to the next. */
 typedef struct recording {
-  cu_graph_exec graph; /* of the runs of a group, between two records of the events; NULL until there is one */
+  cu_graph_exec graph; /* the captured runs of a group between the two event records; NULL until captured */
   double last_ns;
 } recording;
 
@@ -48,7 +46,7 @@ static hr_status record_runs(const hr_cuda *cuda, hr_run_fn run, void *context, 
   return HR_CU(driver, cuEventRecordWithFlags, (cuda->end, cuda->stream, CU_EVENT_RECORD_EXTERNAL), error);
 }
 
-/* Captures `count` runs as a graph, and launches it once, which moves it to the device. */
+/* Captures `count` runs as a graph, and launches it once, which uploads it to the device. */
 static hr_status make_graph(const hr_cuda *cuda, hr_run_fn run, void *context, int64_t count, recording *kept,
                             hr_error *error)
 {
@@ -56,7 +54,8 @@ static hr_status make_graph(const hr_cuda *cuda, hr_run_fn run, void *context, i
   cu_graph graph = NULL;
   HR_TRY(HR_CU(driver, cuStreamBeginCapture_v2, (cuda->stream, CU_CAPTURE_THREAD_LOCAL), error));
   hr_status status = record_runs(cuda, run, context, count, error);
-  cu_result ended = driver->cuStreamEndCapture(cuda->stream, &graph); /* in any case: the stream is used again */
+  cu_result ended =
+      driver->cuStreamEndCapture(cuda->stream, &graph); /* also after an error: the stream is used again */
   if (status == HR_OK)
     status = hr_driver_check(driver, ended, "cuStreamEndCapture", error);
   if (status == HR_OK)
@@ -101,51 +100,4 @@ void hr_cuda_forget(hr_device *device, void *recorded)
     hr_cuda_leave(cuda);
   }
   free(kept);
-}
-
-#define COPY_BYTES ((size_t)1 << 30) /* far beyond any cache */
-#define COPY_ROUNDS 10
-
-typedef struct copy_job {
-  const hr_cuda *cuda;
-  cu_address to, from;
-  size_t bytes;
-} copy_job;
-
-static hr_status copy_once(void *context, hr_error *error)
-{
-  const copy_job *job = context;
-  return HR_CU(&job->cuda->driver, cuMemcpyDtoDAsync_v2, (job->to, job->from, job->bytes, job->cuda->stream), error);
-}
-
-static hr_status best_copy(hr_device *device, copy_job *job, double *bytes_per_s, hr_error *error)
-{
-  void *kept = NULL;
-  double best_ns = INFINITY, time_ns = 0;
-  hr_status status = HR_OK;
-  for (int round = 0; round < COPY_ROUNDS && status == HR_OK; round++) {
-    status = hr_cuda_time_runs(device, copy_once, job, 1, &kept, &time_ns, error);
-    best_ns = fmin(best_ns, time_ns);
-  }
-  hr_cuda_forget(device, kept);
-  if (status == HR_OK)
-    *bytes_per_s = 2.0 * (double)job->bytes / best_ns * 1e9;
-  return status;
-}
-
-hr_status hr_cuda_copy_rate(hr_device *device, double *bytes_per_s, hr_error *error)
-{
-  size_t quarter = hr_device_memory_available(device) / 4;
-  copy_job job = {.cuda = device->state, .bytes = quarter < COPY_BYTES ? quarter : COPY_BYTES};
-  hr_buffer *from = NULL, *to = NULL;
-  HR_TRY(hr_buffer_create(device, job.bytes, &from, error));
-  hr_status status = hr_buffer_create(device, job.bytes, &to, error);
-  if (status == HR_OK) {
-    job.from = (cu_address)(uintptr_t)hr_buffer_data(from);
-    job.to = (cu_address)(uintptr_t)hr_buffer_data(to);
-    status = best_copy(device, &job, bytes_per_s, error);
-  }
-  hr_buffer_free(from);
-  hr_buffer_free(to);
-  return status;
 }

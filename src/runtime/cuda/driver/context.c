@@ -1,0 +1,124 @@
+#include "runtime/cuda/driver/context.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CAPABILITY_LEAST 70 /* Volta: the first with Tensor Cores */
+
+hr_status hr_cuda_enter(const hr_cuda *cuda, hr_error *error)
+{
+  return HR_CU(&cuda->driver, cuCtxPushCurrent_v2, (cuda->context), error);
+}
+
+void hr_cuda_leave(const hr_cuda *cuda)
+{
+  cu_context popped;
+  cuda->driver.cuCtxPopCurrent_v2(&popped);
+}
+
+hr_status hr_cuda_attribute(const hr_cuda *cuda, int attribute, int64_t *value, hr_error *error)
+{
+  int found = 0;
+  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetAttribute, (&found, attribute, cuda->device), error));
+  *value = found;
+  return HR_OK;
+}
+
+hr_status hr_cuda_launch(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
+                         size_t shared_bytes, void **parameters, hr_error *error)
+{
+  return HR_CU(
+      &cuda->driver, cuLaunchKernel,
+      (function, (unsigned)blocks, 1, 1, threads, 1, 1, (unsigned)shared_bytes, cuda->stream, parameters, NULL), error);
+}
+
+static hr_status find_device(hr_cuda *cuda, const char *name, hr_error *error)
+{
+  int count = 0;
+  int64_t major = 0, minor = 0;
+  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetCount, (&count), error));
+  long ordinal = strtol(name + strlen("cuda:"), NULL, 10);
+  if (ordinal >= count)
+    return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s: this machine has %d CUDA device%s", name, count,
+                   count == 1 ? ", cuda:0" : "s");
+  HR_TRY(HR_CU(&cuda->driver, cuDeviceGet, (&cuda->device, (int)ordinal), error));
+  HR_TRY(hr_cuda_attribute(cuda, CU_CAPABILITY_MAJOR, &major, error));
+  HR_TRY(hr_cuda_attribute(cuda, CU_CAPABILITY_MINOR, &minor, error));
+  cuda->capability = (int)(10 * major + minor);
+  if (cuda->capability < CAPABILITY_LEAST)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: compute capability %d.%d has no Tensor Cores", name, (int)major,
+                   (int)minor);
+  return HR_OK;
+}
+
+static hr_status make_stream(hr_cuda *cuda, hr_error *error)
+{
+  HR_TRY(HR_CU(&cuda->driver, cuStreamCreate, (&cuda->stream, CU_STREAM_NON_BLOCKING), error));
+  HR_TRY(HR_CU(&cuda->driver, cuEventCreate, (&cuda->start, 0), error));
+  return HR_CU(&cuda->driver, cuEventCreate, (&cuda->end, 0), error);
+}
+
+/* A missing library is no error here: kernels that need it say so, `headroom devices` says why it is missing. */
+static hr_status open_optional_libraries(hr_cuda *cuda, hr_error *error)
+{
+  char bus[32];
+  if (hr_nvml_open(&cuda->nvml, NULL) == HR_OK &&
+      (cuda->driver.cuDeviceGetPCIBusId(bus, sizeof bus, cuda->device) != CU_SUCCESS ||
+       cuda->nvml.nvmlDeviceGetHandleByPciBusId_v2(bus, &cuda->nvml_device) != NVML_SUCCESS))
+    cuda->nvml_device = NULL;
+  hr_nvrtc_open(&cuda->nvrtc, NULL);
+  if (hr_cublaslt_open(&cuda->cublaslt, NULL) != HR_OK)
+    return HR_OK;
+  return HR_LT(&cuda->cublaslt, cublasLtCreate, (&cuda->lt), error);
+}
+
+hr_status hr_cuda_open(hr_cuda *cuda, const char *name, size_t *l2_bytes, hr_error *error)
+{
+  hr_error reason = {.message = ""};
+  hr_status status = hr_driver_open(&cuda->driver, &reason);
+  if (status != HR_OK)
+    return hr_fail(error, status, "%s: %s", name, reason.message);
+  int64_t l2 = 0;
+  hr_cache_folder(cuda->cache_folder);
+  HR_TRY(find_device(cuda, name, error));
+  HR_TRY(hr_cuda_attribute(cuda, CU_L2_BYTES, &l2, error));
+  *l2_bytes = (size_t)l2;
+  HR_TRY(HR_CU(&cuda->driver, cuDevicePrimaryCtxRetain, (&cuda->context, cuda->device), error));
+  HR_TRY(hr_cuda_enter(cuda, error));
+  status = make_stream(cuda, error);
+  if (status == HR_OK)
+    status = open_optional_libraries(cuda, error);
+  hr_cuda_leave(cuda);
+  return status;
+}
+
+static void close_context(hr_cuda *cuda)
+{
+  const hr_driver *driver = &cuda->driver;
+  if (hr_cuda_enter(cuda, NULL) == HR_OK) {
+    if (cuda->stream)
+      driver->cuStreamSynchronize(cuda->stream);
+    if (cuda->lt)
+      cuda->cublaslt.cublasLtDestroy(cuda->lt);
+    if (cuda->start)
+      driver->cuEventDestroy_v2(cuda->start);
+    if (cuda->end)
+      driver->cuEventDestroy_v2(cuda->end);
+    if (cuda->stream)
+      driver->cuStreamDestroy_v2(cuda->stream);
+    hr_cuda_leave(cuda);
+  }
+  driver->cuDevicePrimaryCtxRelease_v2(cuda->device);
+}
+
+void hr_cuda_close(hr_cuda *cuda)
+{
+  if (cuda->context)
+    close_context(cuda);
+  hr_nvml_close(&cuda->nvml);
+  hr_cublaslt_close(&cuda->cublaslt);
+  hr_nvrtc_close(&cuda->nvrtc);
+  hr_driver_close(&cuda->driver);
+}

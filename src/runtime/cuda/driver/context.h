@@ -1,0 +1,51 @@
+/* An open GPU: the loaded libraries, the device's primary context and the stream that all work is queued on. */
+#ifndef HR_RUNTIME_CUDA_DRIVER_CONTEXT_H
+#define HR_RUNTIME_CUDA_DRIVER_CONTEXT_H
+
+#include "runtime/cuda/driver/cache.h"
+#include "runtime/cuda/driver/cublaslt.h"
+#include "runtime/cuda/driver/driver.h"
+#include "runtime/cuda/driver/nvml.h"
+#include "runtime/cuda/driver/nvrtc.h"
+
+/** hr_device.state of a CUDA device. Immutable after open, except for the contents of `modules`. Libraries other than
+ *  the driver may be closed (handle NULL).
+ *
+ *  The context is the device's primary context, which the other libraries of the process share; every function pushes
+ *  it and pops it again, so that the caller's own current context stays. */
+typedef struct hr_cuda {
+  hr_driver driver;
+  hr_cublaslt cublaslt;
+  hr_nvrtc nvrtc;
+  hr_nvml nvml;
+  nvml_device nvml_device; /* NULL: NVML does not know the device */
+  cu_device device;
+  cu_context context;
+  cu_stream stream;
+  cu_event start, end; /* of timed runs */
+  lt_handle lt;        /* NULL: no cuBLASLt */
+  int capability;      /* 90: compute capability 9.0 */
+  char cache_folder[HR_CACHE_PATH_SIZE];
+  struct hr_modules *modules; /* driver/module.h; owned by whoever opened the context */
+} hr_cuda;
+
+/** Opens the device called `name` ("cuda:N") into the zeroed *cuda, and sets *l2_bytes. After an error *cuda has to be
+ *  closed, too. HR_ERROR_UNAVAILABLE without a driver or such a device, HR_ERROR_UNSUPPORTED for one that is too
+ *  old. */
+hr_status hr_cuda_open(hr_cuda *cuda, const char *name, size_t *l2_bytes, hr_error *error);
+
+/** Waits for the stream and releases everything but `modules`, which have to be freed before. */
+void hr_cuda_close(hr_cuda *cuda);
+
+/** Makes the device's context current; pair with hr_cuda_leave(). */
+hr_status hr_cuda_enter(const hr_cuda *cuda, hr_error *error);
+void hr_cuda_leave(const hr_cuda *cuda);
+
+/** Reads a device attribute of driver.h (CU_MULTIPROCESSORS …). */
+hr_status hr_cuda_attribute(const hr_cuda *cuda, int attribute, int64_t *value, hr_error *error);
+
+/** Queues one kernel of `blocks` × 1 × 1 thread blocks on the stream, in the device's context. */
+hr_status hr_cuda_launch(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
+                         size_t shared_bytes, void **parameters, hr_error *error);
+
+#endif
