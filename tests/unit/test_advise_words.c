@@ -1,4 +1,4 @@
-/* What findings say is so, in words that fit the shape, the device and the phase. */
+/* The sentences of findings fit the shape, the device and the phase. */
 #include "test.h"
 
 #include "advice.h"
@@ -30,13 +30,13 @@ static void fewer_heads_say_how_many_kv_heads_come_with_them(void **state)
   hr_advice_free(advice);
 }
 
-static void the_heads_that_do_not_split_are_the_ones_spoken_of(void **state)
+static void the_finding_names_the_heads_that_do_not_split(void **state)
 {
   (void)state;
   hr_model model = shipped_model("phi-3-medium-4k"); /* 40 query heads split over 4 devices, 10 KV heads do not */
   hr_advice *advice = advise_at("h200", &model, 4, HR_BF16);
   const hr_finding *finding = found(advice, "batch_heads_per_device");
-  assert_non_null(strstr(finding->why, "3 K heads where the average is 2.50")); /* ⌈10/4⌉ = 3 */
+  assert_non_null(strstr(finding->why, "3 K heads, against 2.50 on average")); /* ⌈10/4⌉ = 3 */
   assert_int_equal(finding->workload.tensor_parallel, 2);
   hr_advice_free(advice);
 }
@@ -89,7 +89,7 @@ static void a_suggested_number_of_stages_still_fits_the_memory(void **state)
 
 /* Yi-34B: 7 query heads to a KV head, so that no number of heads near 7168 is divisible by 6 along with its KV
  * heads. */
-static void six_devices_without_a_shape_nearby_are_not_called_void(void **state)
+static void six_devices_without_a_nearby_shape_are_infeasible(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
@@ -115,7 +115,7 @@ static void an_unknown_node_is_not_one_of_zero_devices(void **state)
   hr_advice_free(advice);
 }
 
-static void a_group_larger_than_a_node_is_told_that_links_are_slower(void **state)
+static void a_group_larger_than_a_node_gets_a_warning_of_slower_links(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -127,7 +127,7 @@ static void a_group_larger_than_a_node_is_told_that_links_are_slower(void **stat
   hr_advice_free(advice);
 }
 
-static void augmented_q_is_among_the_products_that_t_divides(void **state)
+static void augmented_q_is_among_the_gemms_that_t_divides(void **state)
 {
   (void)state;
   hr_model model = sigma_1_5b();
@@ -152,7 +152,7 @@ static void tiles_that_memory_hides_are_no_loss(void **state)
       assert_true(advice->step.predictions[i].tile_waste > 0.9);
     }
   }
-  assert_non_null(strstr(found(advice, "tile_quantization")->why, "the most that tile quantization costs is"));
+  assert_non_null(strstr(found(advice, "tile_quantization")->why, "tile quantization costs at most"));
   hr_advice_free(advice);
 }
 
@@ -168,11 +168,11 @@ static void alignment_is_no_reason_where_the_size_is_not_aligned(void **state)
   const hr_finding *finding = found(advice, "vocabulary_alignment");
   assert_true(finding->void_on_device);
   assert_null(strstr(finding->why, "from 16 bytes"));
-  assert_non_null(strstr(finding->why, "it hardly counts in this step"));
+  assert_non_null(strstr(finding->why, "the loss is negligible in this step"));
   hr_advice_free(advice);
 }
 
-static void a_larger_batch_of_decode_is_told_its_latency(void **state)
+static void a_larger_batch_of_decode_states_its_latency(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -181,7 +181,7 @@ static void a_larger_batch_of_decode_is_told_its_latency(void **state)
   workload.phase = HR_PHASE_DECODE;
   workload.context = 2048;
   hr_advice *advice = advise_under(&hardware, &model, &workload);
-  assert_non_null(strstr(found(advice, "microbatch")->why, "each sequence then waits"));
+  assert_non_null(strstr(found(advice, "microbatch")->why, "a sequence then waits"));
   hr_advice_free(advice);
 }
 
@@ -206,16 +206,16 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(fewer_heads_say_how_many_kv_heads_come_with_them),
-      cmocka_unit_test(the_heads_that_do_not_split_are_the_ones_spoken_of),
+      cmocka_unit_test(the_finding_names_the_heads_that_do_not_split),
       cmocka_unit_test(a_suggested_t_still_fits_the_memory),
       cmocka_unit_test(a_suggested_number_of_stages_still_fits_the_memory),
-      cmocka_unit_test(six_devices_without_a_shape_nearby_are_not_called_void),
+      cmocka_unit_test(six_devices_without_a_nearby_shape_are_infeasible),
       cmocka_unit_test(an_unknown_node_is_not_one_of_zero_devices),
-      cmocka_unit_test(a_group_larger_than_a_node_is_told_that_links_are_slower),
-      cmocka_unit_test(augmented_q_is_among_the_products_that_t_divides),
+      cmocka_unit_test(a_group_larger_than_a_node_gets_a_warning_of_slower_links),
+      cmocka_unit_test(augmented_q_is_among_the_gemms_that_t_divides),
       cmocka_unit_test(tiles_that_memory_hides_are_no_loss),
       cmocka_unit_test(alignment_is_no_reason_where_the_size_is_not_aligned),
-      cmocka_unit_test(a_larger_batch_of_decode_is_told_its_latency),
+      cmocka_unit_test(a_larger_batch_of_decode_states_its_latency),
       cmocka_unit_test(a_slow_device_has_rates_that_are_not_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

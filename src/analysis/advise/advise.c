@@ -45,8 +45,8 @@ static bool combines(const hr_advice *advice, const hr_finding *finding)
   return false;
 }
 
-/* A finding before another: the more severe, then the higher gain. Equal ones keep the order of the rules. */
-static bool stands_before(const hr_finding *a, const hr_finding *b)
+/* The order of findings: by severity, then gain; equal ones keep the order of the rules. */
+static bool sorts_before(const hr_finding *a, const hr_finding *b)
 {
   if (a->severity != b->severity)
     return a->severity > b->severity;
@@ -58,13 +58,13 @@ static void sort_findings(hr_advice *advice)
   for (size_t i = 1; i < advice->finding_count; i++) {
     hr_finding moved = advice->findings[i];
     size_t place = i;
-    for (; place > 0 && stands_before(&moved, &advice->findings[place - 1]); place--)
+    for (; place > 0 && sorts_before(&moved, &advice->findings[place - 1]); place--)
       advice->findings[place] = advice->findings[place - 1];
     advice->findings[place] = moved;
   }
 }
 
-/* The members of a model that combining rules change. */
+/* The members of a model that combinable rules change. */
 static const size_t combined_members[] = {
     offsetof(hr_model, vocabulary), offsetof(hr_model, q_heads),   offsetof(hr_model, k_heads),
     offsetof(hr_model, v_heads),    offsetof(hr_model, qk_dim),    offsetof(hr_model, v_dim),
@@ -76,7 +76,8 @@ static int64_t *member(hr_model *model, size_t offset)
   return (int64_t *)(void *)((char *)model + offset);
 }
 
-/* Moves a finding's changes into `combined`; false, and nothing moved, if another finding changed the same already. */
+/* Merges a finding's changes into `combined`. Returns false and merges nothing if another finding changed the same
+ * member. */
 static bool merge_change(hr_model *combined, const hr_model *base, const hr_model *change)
 {
   hr_model merged = *combined, original = *base, suggested = *change;
@@ -99,8 +100,8 @@ static void append(char *text, size_t size, const char *part)
     snprintf(text + used, size - used, "%s%s", used ? ", " : "", part);
 }
 
-/* The products whose size a change touches. Both lists have the same operators, as combining rules add none. */
-static hr_operator_set changed_products(const hr_step *before, const hr_step *after)
+/* The operators whose size a change affects. Both lists have the same operators: combinable rules add none. */
+static hr_operator_set changed_operators(const hr_step *before, const hr_step *after)
 {
   hr_operator_set changed = 0;
   for (size_t i = 0; i < before->operators.count && i < after->operators.count; i++) {
@@ -114,42 +115,54 @@ static hr_operator_set changed_products(const hr_step *before, const hr_step *af
   return changed;
 }
 
-/* Takes findings by gain, each only if it makes the whole faster, and suggests them together if there are two. */
+typedef struct combination {
+  hr_model model;
+  int merged; /* number of findings */
+  char current[96], suggested[192];
+} combination;
+
+/* Merges findings in order, each only if it makes the step faster. */
+static combination merge_findings(hr_advice_context *context)
+{
+  const hr_advice *advice = context->advice;
+  hr_trial best = {.time_ns = 0};
+  combination all = {.model = advice->model};
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    const hr_finding *finding = &advice->findings[i];
+    hr_model with = all.model;
+    hr_trial trial;
+    if (!combines(advice, finding) || !merge_change(&with, &advice->model, &finding->model))
+      continue;
+    if (!hr_evaluate(context, &with, NULL, &trial) || (all.merged && trial.net_gain <= best.net_gain))
+      continue;
+    all.model = with;
+    best = trial;
+    all.merged++;
+    append(all.current, sizeof all.current, finding->current);
+    append(all.suggested, sizeof all.suggested, finding->suggested);
+  }
+  return all;
+}
+
 static void combine(hr_advice_context *context)
 {
   static const hr_rule_row row = {
       {"combined", "all compatible suggestions together", "the findings above"}, NULL, false};
   hr_advice *advice = context->advice;
-  hr_trial best = {.time_ns = 0};
-  hr_model model = advice->model;
-  char current[96] = "", suggested[192] = "";
-  int taken = 0;
-  for (size_t i = 0; i < advice->finding_count; i++) {
-    const hr_finding *finding = &advice->findings[i];
-    hr_model with = model;
-    hr_trial trial;
-    if (!combines(advice, finding) || !merge_change(&with, &advice->model, &finding->model))
-      continue;
-    if (!hr_evaluate(context, &with, NULL, &trial) || (taken && trial.net_gain <= best.net_gain))
-      continue;
-    model = with;
-    best = trial;
-    taken++;
-    append(current, sizeof current, finding->current);
-    append(suggested, sizeof suggested, finding->suggested);
-  }
-  if (taken < 2 || !hr_evaluate(context, &model, NULL, &best))
+  combination all = merge_findings(context);
+  hr_trial trial;
+  if (all.merged < 2 || !hr_evaluate(context, &all.model, NULL, &trial))
     return;
-  hr_operator_set changed = changed_products(&advice->step, &context->after);
+  hr_operator_set changed = changed_operators(&advice->step, &context->after);
   context->rule = &row;
-  hr_finding *finding = hr_add_suggestion(context, &best, changed, 0, current, suggested,
-                                          "%d changes together take the step from %s to %s", taken,
-                                          hr_format_time(advice->step.time_ns).text, hr_format_time(best.time_ns).text);
+  hr_finding *finding = hr_add_suggestion(
+      context, &trial, changed, 0, all.current, all.suggested, "%d changes together reduce the step from %s to %s",
+      all.merged, hr_format_time(advice->step.time_ns).text, hr_format_time(trial.time_ns).text);
   if (!finding)
     return;
   advice->combined = *finding;
   advice->has_combined = true;
-  advice->finding_count--; /* it stands beside the list, not in it */
+  advice->finding_count--; /* it is advice->combined, not part of the list */
 }
 
 static hr_status apply_rules(hr_advice_context *context, hr_error *error)

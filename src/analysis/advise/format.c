@@ -4,64 +4,57 @@
 #include "base/quantity.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 hr_text32 hr_format_time(double time_ns)
 {
-  hr_text32 said;
-  hr_write_time(said.text, sizeof said.text, time_ns);
-  return said;
+  hr_text32 result;
+  hr_write_time(result.text, sizeof result.text, time_ns);
+  return result;
 }
 
 hr_text32 hr_format_bytes(double bytes)
 {
-  hr_text32 said;
-  hr_write_bytes(said.text, sizeof said.text, bytes);
-  return said;
+  hr_text32 result;
+  hr_write_bytes(result.text, sizeof result.text, bytes);
+  return result;
 }
 
 hr_text32 hr_format_gain(double gain)
 {
-  hr_text32 said;
-  hr_write_gain(said.text, sizeof said.text, gain);
-  return said;
+  hr_text32 result;
+  hr_write_gain(result.text, sizeof result.text, gain);
+  return result;
 }
 
 hr_text32 hr_format_rate(const hr_step *step, hr_operator_set operators)
 {
-  hr_text32 said;
-  double flops = 0, time_ns = 0;
-  for (size_t i = 0; i < step->operators.count; i++) {
-    const hr_operator *op = &step->operators.items[i];
-    if (operators & HR_OPERATOR_BIT(op->id)) {
-      flops += (double)op->count * (double)op->flops;
-      time_ns += (double)op->count * step->predictions[i].time_ns;
-    }
-  }
-  hr_write_rate(said.text, sizeof said.text, time_ns > 0 ? flops / time_ns * 1e9 : 0, "FLOP/s");
-  return said;
+  hr_text32 result;
+  hr_write_rate(result.text, sizeof result.text, hr_flops_per_s_of(step, operators), "FLOP/s");
+  return result;
 }
 
 hr_text32 hr_format_divisibility(int64_t size)
 {
-  hr_text32 said;
+  hr_text32 result;
   int64_t power = hr_power_of_two_in(size, 64);
   if (power == 1)
-    snprintf(said.text, sizeof said.text, "odd");
+    snprintf(result.text, sizeof result.text, "odd");
   else
-    snprintf(said.text, sizeof said.text, "divisible by %d but not %d", (int)power, (int)(2 * power));
-  return said;
+    snprintf(result.text, sizeof result.text, "divisible by %d but not %d", (int)power, (int)(2 * power));
+  return result;
 }
 
 hr_text192 hr_format_text(const char *format, ...)
 {
-  hr_text192 said;
+  hr_text192 result;
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(said.text, sizeof said.text, format, arguments);
+  vsnprintf(result.text, sizeof result.text, format, arguments);
   va_end(arguments);
-  return said;
+  return result;
 }
 
 hr_text192 hr_format_heads(const hr_model *model)
@@ -73,4 +66,27 @@ hr_text192 hr_format_heads(const hr_model *model)
   if (k != model->q_heads)
     return hr_format_text("%s, %" PRId64 " KV head%s", heads.text, k, k == 1 ? "" : "s");
   return heads;
+}
+
+/* The smallest alignment in bytes at which plain (or batched) GEMMs reach 90% of full speed. */
+static int64_t near_full_speed_bytes(const hr_hardware *hardware, bool batched)
+{
+  for (size_t i = 0; i < hardware->alignment_count; i++) {
+    const hr_alignment_class *row = &hardware->alignments[i];
+    double plain = row->result_share > 0 ? fmin(row->gemm_share, row->result_share) : row->gemm_share;
+    if ((batched ? row->bmm_share : plain) >= 0.9)
+      return row->bytes;
+  }
+  return 1;
+}
+
+hr_text192 hr_explain_no_loss(const hr_hardware *hardware, int64_t size, hr_dtype dtype, bool batched)
+{
+  int64_t fast = near_full_speed_bytes(hardware, batched);
+  if (hr_power_of_two_in(size, 128) * (int64_t)hr_dtype_bytes(dtype) < fast)
+    return hr_format_text("the loss is negligible in this step");
+  hr_text192 from =
+      fast > 1 ? hr_format_text("from %" PRId64 "-byte alignment on", fast) : hr_format_text("at any alignment");
+  return hr_format_text("%s GEMMs reach 90%% of full speed on this device %s", batched ? "batched" : "plain",
+                        from.text);
 }

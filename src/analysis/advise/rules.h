@@ -1,8 +1,9 @@
-/* The functions of the rows of advise_rules.inc. */
+/* The function of each row of advise_rules.inc. */
 #ifndef HR_ANALYSIS_ADVISE_RULES_H
 #define HR_ANALYSIS_ADVISE_RULES_H
 
-#include "analysis/advise/context.h"
+#include "analysis/advise/findings.h"
+#include "analysis/advise/format.h"
 
 #define HR_RULE(name, combines, summary, source) void hr_rule_##name(hr_advice_context *context);
 #include "analysis/advise/advise_rules.inc"

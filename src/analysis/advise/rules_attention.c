@@ -1,4 +1,4 @@
-/* Rules about how a layer is put together: fused attention, parallel blocks. */
+/* Rules about the structure of a layer: fused attention, parallel layers. */
 #include "analysis/advise/rules.h"
 
 #include <inttypes.h>
@@ -19,25 +19,26 @@ void hr_rule_fused_attention(hr_advice_context *context)
   hr_trial trial;
   workload.attention = HR_ATTENTION_FUSED;
   if (!hr_evaluate(context, NULL, &workload, &trial)) {
-    hr_add_satisfied(context, parts, "unfused attention", "a fused kernel cannot be predicted on %s",
+    hr_add_satisfied(context, parts, "unfused attention", "the time of a fused kernel cannot be predicted on %s",
                      advice->hardware.name);
     return;
   }
   hr_text32 after = hr_format_time(hr_time_of(&context->after, &advice->model, stages, parts | fused));
   if (!hr_is_worthwhile(&trial)) {
-    hr_add_not_applicable(context, parts, "unfused attention",
-                          "score, softmax and over-value take %s one by one and %s in one kernel: %s of the step",
-                          hr_format_time(before_ns).text, after.text, hr_format_gain(trial.gain).text);
+    hr_add_not_applicable(
+        context, parts, "unfused attention",
+        "score, softmax and attention over value (AOV) take %s as separate kernels and %s fused (%s of the step)",
+        hr_format_time(before_ns).text, after.text, hr_format_gain(trial.gain).text);
     return;
   }
-  hr_add_suggestion(
-      context, &trial, parts | fused, 0, "unfused attention", "fused attention",
-      "score, softmax and over-value move the scores through memory and take %s (%.0f%% of the step); one "
-      "fused kernel takes %s",
-      hr_format_time(before_ns).text, share, after.text);
+  hr_add_suggestion(context, &trial, parts | fused, 0, "unfused attention", "fused attention",
+                    "score, softmax and attention over value (AOV) move the scores through memory and take %s (%.0f%% "
+                    "of the step); one "
+                    "fused kernel takes %s",
+                    hr_format_time(before_ns).text, share, after.text);
 }
 
-/* One norm and one all-reduce then serve both halves of the layer (PaLM, GPT-J). */
+/* Parallel layers share one norm and one all-reduce (PaLM, GPT-J). */
 void hr_rule_parallel_layers(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
@@ -65,10 +66,10 @@ void hr_rule_parallel_layers(hr_advice_context *context)
   hr_text32 after = hr_format_time(hr_time_of(&context->after, &changed, stages, norm));
   if (!hr_is_worthwhile(&trial)) {
     hr_add_not_applicable(context, norm, "sequential layers",
-                          "%s take %s one after the other and %s side by side: %s of the step", parts, before.text,
-                          after.text, hr_format_gain(trial.gain).text);
+                          "%s take %s in sequential layers and %s in parallel ones (%s of the step)", parts,
+                          before.text, after.text, hr_format_gain(trial.gain).text);
     return;
   }
   hr_add_suggestion(context, &trial, norm, 0, "sequential layers", "parallel layers (one norm for attention and MLP)",
-                    "%s take %s; with attention and MLP side by side %s", parts, before.text, after.text);
+                    "%s take %s; with attention and MLP in parallel %s", parts, before.text, after.text);
 }

@@ -1,4 +1,4 @@
-/* Rules about the attention heads: their size, their number, and how many of them share a K and V head. */
+/* Rules about the attention heads: their size, their number, and the K and V heads that they share. */
 #include "analysis/advise/rules.h"
 #include "analysis/model/reshape.h"
 #include "base/checked.h"
@@ -6,10 +6,10 @@
 #include <headroom/memory.h>
 #include <inttypes.h>
 
-/* Larger heads are rarely supported by fused kernels and rarely trained; a model that has them may keep them. */
+/* Fused kernels rarely support larger heads and few models have them; such a model may keep them. */
 #define HEAD_DIM_LARGEST 128
 
-/* The model with heads of `dim` at the same hidden size, if whole ones come out that t devices can share evenly. */
+/* The model with heads of `dim` at the same hidden size; false unless t divides a whole number of them. */
 static bool with_head_dim(const hr_advice *advice, int64_t dim, hr_model *changed)
 {
   const hr_model *model = &advice->model;
@@ -31,8 +31,8 @@ static hr_trial best_head_dim(hr_advice_context *context, int64_t least, int64_t
   return best;
 }
 
-/* Suggests the trial, or says that it would not help. */
-static void answer_heads(hr_advice_context *context, const hr_trial *best, const char *reason)
+/* Suggests the trial, or reports that the rule is not applicable. */
+static void report_heads(hr_advice_context *context, const hr_trial *best, const char *reason)
 {
   const hr_advice *advice = context->advice;
   const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
@@ -46,12 +46,12 @@ static void answer_heads(hr_advice_context *context, const hr_trial *best, const
   hr_text32 rate = hr_format_rate(&advice->step, matmuls), new_rate = hr_format_rate(&context->after, matmuls);
   if (!hr_is_worthwhile(best)) {
     hr_add_not_applicable(context, matmuls, current.text,
-                          "%s, but attention's products take %s as they are and %s with %s: %s of the step", reason,
-                          before.text, after.text, suggested.text, hr_format_gain(best->gain).text);
+                          "%s, but attention's GEMMs take %s, and %s with %s (%s of the step)", reason, before.text,
+                          after.text, suggested.text, hr_format_gain(best->gain).text);
     return;
   }
   hr_add_suggestion(context, best, matmuls, HR_OPERATOR_BIT(HR_OP_SOFTMAX), current.text, suggested.text,
-                    "%s: attention's products run at %s (%s), with %" PRId64 " heads of %" PRId64 " at %s (%s)", reason,
+                    "%s: attention's GEMMs run at %s (%s), with %" PRId64 " heads of %" PRId64 " at %s (%s)", reason,
                     rate.text, before.text, best->model.q_heads, best->model.qk_dim, new_rate.text, after.text);
 }
 
@@ -69,18 +69,20 @@ void hr_rule_head_size(hr_advice_context *context)
   hr_trial best = best_head_dim(context, 64, most, 64);
   if (best.time_ns <= 0)
     best = best_head_dim(context, 48, most, 8);
-  hr_text192 reason = hr_format_text("the head size h/a = %" PRId64 " is %s", model->qk_dim,
-                                     model->qk_dim % 64 ? hr_format_divisibility(model->qk_dim).text : "not that of V");
+  hr_text192 reason = model->qk_dim % 64 ? hr_format_text("the head size h/a = %" PRId64 " is %s", model->qk_dim,
+                                                          hr_format_divisibility(model->qk_dim).text)
+                                         : hr_format_text("the head size of V, %" PRId64 ", is %s", model->v_dim,
+                                                          hr_format_divisibility(model->v_dim).text);
   if (best.time_ns <= 0) {
     int64_t t = advice->workload.tensor_parallel;
-    hr_text192 sharing = t > 1 ? hr_format_text(" that %" PRId64 " devices can share", t) : hr_format_text("%s", "");
+    hr_text192 sharing = t > 1 ? hr_format_text(" that %" PRId64 " devices can split", t) : hr_format_text("%s", "");
     hr_add_satisfied(context, matmuls, hr_format_heads(model).text,
                      "%s, but no other number of heads%s divides h = %" PRId64
                      " better: the hidden size would have to change",
                      reason.text, sharing.text, model->hidden);
     return;
   }
-  answer_heads(context, &best, reason.text);
+  report_heads(context, &best, reason.text);
 }
 
 void hr_rule_fewer_heads(hr_advice_context *context)
@@ -90,27 +92,27 @@ void hr_rule_fewer_heads(hr_advice_context *context)
   const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
   hr_text192 current = hr_format_heads(model);
   if (model->qk_dim >= HEAD_DIM_LARGEST) {
-    hr_add_satisfied(context, matmuls, current.text, "heads of %" PRId64 " are as large as fused kernels like them",
+    hr_add_satisfied(context, matmuls, current.text, "a head size of %" PRId64 " already suits fused kernels",
                      model->qk_dim);
     return;
   }
   if (model->qk_dim % 64 != 0) {
-    hr_add_satisfied(context, matmuls, current.text,
-                     "the head size %" PRId64 " is no multiple of 64 in the first place: see head_size", model->qk_dim);
+    hr_add_satisfied(context, matmuls, current.text, "the head size %" PRId64 " is not a multiple of 64: see head_size",
+                     model->qk_dim);
     return;
   }
   hr_model changed;
   hr_trial trial;
   if (!with_head_dim(advice, HEAD_DIM_LARGEST, &changed) || !hr_evaluate(context, &changed, NULL, &trial)) {
     hr_add_satisfied(context, matmuls, current.text,
-                     "%" PRId64 " heads cannot be joined in pairs on %" PRId64 " devices", model->q_heads,
-                     advice->workload.tensor_parallel);
+                     "%" PRId64 " heads of %" PRId64 " do not make heads of 128 that %" PRId64 " devices can split",
+                     model->q_heads, model->qk_dim, advice->workload.tensor_parallel);
     return;
   }
-  hr_text192 reason =
-      hr_format_text("%" PRId64 " heads make %" PRId64 " tables of scores, %" PRId64 " larger ones would make %" PRId64,
-                     model->q_heads, model->q_heads, changed.q_heads, changed.q_heads);
-  answer_heads(context, &trial, reason.text);
+  hr_text192 reason = hr_format_text("%" PRId64 " heads compute %" PRId64 " score matrices, %" PRId64
+                                     " larger heads would compute %" PRId64,
+                                     model->q_heads, model->q_heads, changed.q_heads, changed.q_heads);
+  report_heads(context, &trial, reason.text);
 }
 
 static int64_t cache_bytes_per_token(const hr_advice *advice, const hr_model *model)
@@ -119,7 +121,7 @@ static int64_t cache_bytes_per_token(const hr_advice *advice, const hr_model *mo
   return hr_memory_estimate(model, &advice->workload, &memory, NULL) == HR_OK ? memory.kv_cache_bytes_per_token : 0;
 }
 
-/* Gain of a decode step over a cache as long as the sequence (in decode: the context that was asked for). */
+/* Gain of a decode step with a context as long as the sequence (in decode: the requested context). */
 static double decode_gain(hr_advice_context *context, const hr_model *changed)
 {
   const hr_advice *advice = context->advice;
@@ -149,17 +151,17 @@ static void suggest_kv_heads(hr_advice_context *context, const hr_model *changed
   hr_trial trial;
   if (hr_evaluate(context, changed, NULL, &trial) && trial.gain >= HR_GAIN_LEAST)
     hr_add_suggestion(context, &trial, main, hr_attention_matmuls(&advice->step), current.text, suggested.text,
-                      "%s: the KV cache falls from %" PRId64 " to %" PRId64
-                      " bytes a token and a decode step gains %.1f%%",
+                      "%s: with fewer, the KV cache shrinks from %" PRId64 " to %" PRId64
+                      " bytes per token and a decode step gains %.1f%%",
                       reason, before, after, 100 * gain);
   else
     hr_add_not_applicable(context, main, current.text,
-                          "%s; fewer would take the KV cache from %" PRId64 " to %" PRId64
-                          " bytes a token (%.1f%% of a decode step), but this step gains nothing",
+                          "%s; with fewer, the KV cache would shrink from %" PRId64 " to %" PRId64
+                          " bytes per token (a decode step gains %.1f%%), but this step gains nothing",
                           reason, before, after, 100 * gain);
 }
 
-/* Four query heads to a K/V head is what Llama 3 8B and Mistral 7B have; others where 4 does not divide. */
+/* Four query heads per K/V head, as in Llama 3 8B and Mistral 7B; other ratios where 4 does not divide. */
 void hr_rule_kv_heads(hr_advice_context *context)
 {
   static const int64_t groups[] = {4, 2, 8, 3, 5, 6, 7};
@@ -180,12 +182,12 @@ void hr_rule_kv_heads(hr_advice_context *context)
   changed.k_heads = model->k_heads / 2;
   if (advice->workload.phase == HR_PHASE_DECODE && model->k_heads == model->v_heads && model->k_heads % 2 == 0 &&
       hr_heads_split(&changed, t)) {
-    suggest_kv_heads(context, &changed, "K needs fewer heads than V (DiffQKV)");
+    suggest_kv_heads(context, &changed, "K can have fewer heads than V (DiffQKV)");
     return;
   }
   hr_add_satisfied(context, hr_attention_matmuls(&advice->step),
                    hr_format_text("%" PRId64 " K and %" PRId64 " V heads", model->k_heads, model->v_heads).text,
                    "%" PRId64 " query heads use %" PRId64 " K and %" PRId64 " V heads: the KV cache takes %" PRId64
-                   " bytes a token",
+                   " bytes per token",
                    model->q_heads, model->k_heads, model->v_heads, cache_bytes_per_token(advice, model));
 }

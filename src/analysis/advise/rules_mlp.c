@@ -1,4 +1,4 @@
-/* The width of the MLP: a brute-force search near the one wanted. */
+/* The width of the MLP: a brute-force search near the usual one. */
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 
@@ -10,16 +10,15 @@
   (HR_OPERATOR_BIT(HR_OP_MLP_UP) | HR_OPERATOR_BIT(HR_OP_MLP_GATE) | HR_OPERATOR_BIT(HR_OP_MLP_DOWN) | \
    HR_OPERATOR_BIT(HR_OP_ACTIVATION))
 
-/* The search looks this far to both sides, as a share of the width and so of the MLP's parameters. */
-#define WINDOW 0.03
-/* A width whose MLP runs within this share of the best one's rate counts as one of the best: predictions are no
- * finer. */
+/* The search covers this range to both sides, as a share of the width. */
+#define RANGE 0.03
+/* A width counts as one of the best if its rate is within this share of the best rate; predictions are no finer. */
 #define AMONG_BEST 0.03
-/* So does one that few others beat. */
+/* So does a width that at most this share of the others beats. */
 #define FEW_FASTER 0.02
 #define WIDTHS_MAX 4096
 
-/* Width elements computed a ns by the products and the activation of a layer's MLP; 0 where it cannot be predicted. */
+/* Width per ns of the GEMMs and the activation of a layer's MLP; 0 if they cannot be predicted. */
 static double rate_at(hr_advice_context *context, int64_t width)
 {
   const hr_advice *advice = context->advice;
@@ -42,20 +41,19 @@ static double rate_at(hr_advice_context *context, int64_t width)
 }
 
 typedef struct width_search {
-  double wanted;          /* 8h/3, 4h, or the model's own width where that is far from both */
-  int64_t looked, faster; /* widths looked at, and those of a higher rate than the model's own */
-  double rate, best_rate; /* of the model's own width; of the best multiple of 64 a device */
-  int64_t suggested;      /* the nearest to the own width that is nearly as fast as the best */
+  double usual;           /* 8h/3 or 4h; the model's own width if that is far from it */
+  int64_t tried, faster;  /* number of widths tried, and of those with a higher rate than the model's own */
+  double rate, best_rate; /* of the model's own width; of the best multiple of 64·t */
+  int64_t suggested;      /* the width nearest to the model's own that is nearly as fast as the best */
 } width_search;
 
-static double wanted_width(const hr_model *model)
+static double usual_width(const hr_model *model)
 {
-  double usual = (model->mlp_gated ? 8.0 / 3 : 4.0) * (double)model->hidden;
-  return fabs((double)model->mlp_width / usual - 1) <= WINDOW ? usual : (double)model->mlp_width;
+  double width = (model->mlp_gated ? 8.0 / 3 : 4.0) * (double)model->hidden;
+  return fabs((double)model->mlp_width / width - 1) <= RANGE ? width : (double)model->mlp_width;
 }
 
-static void look_for_nearest(hr_advice_context *context, width_search *search, int64_t least, int64_t most,
-                             int64_t step)
+static void find_nearest(hr_advice_context *context, width_search *search, int64_t least, int64_t most, int64_t step)
 {
   int64_t own = context->advice->model.mlp_width;
   for (int64_t width = hr_round_up(least, step); width <= most; width += step)
@@ -71,16 +69,16 @@ static width_search search_widths(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   int64_t t = advice->workload.tensor_parallel;
-  width_search search = {.wanted = wanted_width(&advice->model)};
-  int64_t least = hr_max64((int64_t)(search.wanted * (1 - WINDOW)), 1);
-  int64_t most = (int64_t)(search.wanted * (1 + WINDOW));
+  width_search search = {.usual = usual_width(&advice->model)};
+  int64_t least = hr_max64((int64_t)(search.usual * (1 - RANGE)), 1);
+  int64_t most = (int64_t)(search.usual * (1 + RANGE));
   int64_t step = hr_round_up(hr_ceil_div(most - least + 1, WIDTHS_MAX), t);
   search.rate = rate_at(context, advice->model.mlp_width);
   for (int64_t width = hr_round_up(least, step); width <= most; width += step) {
-    search.looked++;
+    search.tried++;
     search.faster += rate_at(context, width) > search.rate * (1 + 1e-9);
   }
-  look_for_nearest(context, &search, least, most, hr_round_up(step, 64 * t));
+  find_nearest(context, &search, least, most, hr_round_up(step, 64 * t));
   return search;
 }
 
@@ -93,12 +91,12 @@ void hr_rule_mlp_width(hr_advice_context *context)
       hr_format_text("MLP width %" PRId64 " (%.3f h)", width, (double)width / (double)advice->model.hidden);
   width_search search = search_widths(context);
   bool among_best =
-      search.rate >= search.best_rate * (1 - AMONG_BEST) || (double)search.faster < FEW_FASTER * (double)search.looked;
+      search.rate >= search.best_rate * (1 - AMONG_BEST) || (double)search.faster < FEW_FASTER * (double)search.tried;
   if (search.suggested == 0 || among_best) {
     hr_add_satisfied(context, gemms, current.text,
-                     "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64 " widths within 3%% of %.0f, %.1f%% "
-                     "from the best multiple of 64",
-                     width, search.faster + 1, search.looked, search.wanted,
+                     "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
+                     " widths within 3%% of %.0f; the best multiple of 64 is %.1f%% faster",
+                     width, search.faster + 1, search.tried, search.usual,
                      search.suggested ? 100 * fmax(search.best_rate / search.rate - 1, 0) : 0.0);
     return;
   }
@@ -113,15 +111,15 @@ void hr_rule_mlp_width(hr_advice_context *context)
     hr_add_not_applicable(
         context, gemms, current.text,
         "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64 " within 3%% of %.0f, but the step takes "
-        "%s with it and %s with %" PRId64,
-        width, search.faster + 1, search.looked, search.wanted, hr_format_time(advice->step.time_ns).text,
+        "%s, and %s with %" PRId64,
+        width, search.faster + 1, search.tried, search.usual, hr_format_time(advice->step.time_ns).text,
         hr_format_time(trial.time_ns).text, search.suggested);
     return;
   }
   hr_add_suggestion(
       context, &trial, gemms, 0, current.text, hr_format_text("MLP width %" PRId64, search.suggested).text,
       "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
-      " within 3%% of %.0f: the MLP's products take %s (%s), with %" PRId64 " %s (%s)",
-      width, search.faster + 1, search.looked, search.wanted, before.text, hr_format_rate(&advice->step, gemms).text,
+      " within 3%% of %.0f: the MLP's GEMMs take %s (%s), with %" PRId64 " %s (%s)",
+      width, search.faster + 1, search.tried, search.usual, before.text, hr_format_rate(&advice->step, gemms).text,
       search.suggested, after.text, hr_format_rate(&context->after, gemms).text);
 }

@@ -1,4 +1,4 @@
-/* Rules about how many tokens a step works on. */
+/* Rules about the number of tokens per step. */
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 
@@ -13,8 +13,8 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
   int64_t s = workload->sequence, tokens = hr_tokens_per_step(workload);
   if (workload->phase == HR_PHASE_DECODE) {
     hr_add_satisfied(context, matmuls, hr_format_text("%" PRId64 " tokens a step", tokens).text,
-                     "a decode step has one token of each of %" PRId64 " sequences and a context that grows by one: "
-                     "there is no length to choose",
+                     "a decode step computes one token for each of %" PRId64 " sequences: "
+                     "there is no sequence length to choose",
                      tokens);
     return;
   }
@@ -33,8 +33,7 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
     return;
   if (!hr_is_worthwhile(&trial)) {
     hr_add_not_applicable(context, matmuls, current.text,
-                          "s = %" PRId64
-                          " is not a multiple of 64, but %s: a token takes %s as it is and %s with s = %" PRId64,
+                          "s = %" PRId64 " is not a multiple of 64, but %s: a token takes %s, and %s with s = %" PRId64,
                           s, hr_explain_no_loss(&advice->hardware, s, workload->dtype, true).text,
                           hr_format_time(advice->step.time_ns / (double)tokens).text,
                           hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text, changed.sequence);
@@ -46,7 +45,7 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
                     changed.sequence, hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text);
 }
 
-static void answer_does_not_fit(hr_advice_context *context, int64_t largest, int64_t capacity)
+static void report_does_not_fit(hr_advice_context *context, int64_t largest, int64_t capacity)
 {
   const hr_advice *advice = context->advice;
   hr_text192 current =
@@ -63,11 +62,11 @@ static void answer_does_not_fit(hr_advice_context *context, int64_t largest, int
     hr_evaluate(context, NULL, &changed, &trial);
   }
   hr_add_infeasible(context, trial.time_ns > 0 ? &trial : NULL, hr_weight_gemms(&advice->step), current.text,
-                    suggested.text, "the step needs %s on a device, of which %s are usable: it does not fit",
+                    suggested.text, "the step does not fit: it needs %s per device, %s are usable",
                     hr_format_bytes((double)memory.total_bytes).text, hr_format_bytes((double)capacity).text);
 }
 
-/* The smallest batch from which doubling brings less than half a percent, up to the largest that fits. */
+/* The smallest batch whose gain is within half a percent of the best, up to the largest that fits. */
 static hr_trial useful_batch(hr_advice_context *context, int64_t largest)
 {
   hr_trial best = {.time_ns = 0}, chosen = {.time_ns = 0};
@@ -97,23 +96,24 @@ void hr_rule_microbatch(hr_advice_context *context)
   int64_t largest = 0;
   hr_text192 current = hr_format_text("b = %" PRId64, workload->batch);
   if (capacity <= 0 || hr_memory_largest_batch(&advice->model, workload, capacity, &largest, NULL) != HR_OK) {
-    hr_add_satisfied(context, gemms, current.text, "the device's memory is not known, so neither is what fits");
+    hr_add_satisfied(context, gemms, current.text,
+                     "the device's memory is unknown, so the largest batch that fits is unknown");
     return;
   }
   if (largest < workload->batch) {
-    answer_does_not_fit(context, largest, capacity);
+    report_does_not_fit(context, largest, capacity);
     return;
   }
   hr_trial trial = useful_batch(context, largest);
   if (!hr_is_worthwhile(&trial)) {
     hr_add_satisfied(context, gemms, current.text,
-                     "up to b = %" PRId64 " fits, but a token gains nothing beyond b = %" PRId64, largest,
+                     "up to b = %" PRId64 " fits, but batches above b = %" PRId64 " gain nothing per token", largest,
                      workload->batch);
     return;
   }
   hr_text192 latency = hr_format_text("%s", "");
   if (workload->phase == HR_PHASE_DECODE)
-    latency = hr_format_text("; each sequence then waits %s for its next token instead of %s",
+    latency = hr_format_text("; a sequence then waits %s for its next token instead of %s",
                              hr_format_time(trial.time_ns).text, hr_format_time(advice->step.time_ns).text);
   hr_add_suggestion(context, &trial, gemms, 0, current.text, hr_format_text("b = %" PRId64, trial.workload.batch).text,
                     "up to b = %" PRId64 " fits into %s; a token takes %s at b = %" PRId64 " and %s at b = %" PRId64

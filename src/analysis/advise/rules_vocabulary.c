@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-/* Megatron pads to multiples that each device's part inherits, so the granule grows with t. */
+/* Each device's part has to be a multiple of 64, so the granule grows with t, as in Megatron's padding. */
 void hr_rule_vocabulary_alignment(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
@@ -24,7 +24,7 @@ void hr_rule_vocabulary_alignment(hr_advice_context *context)
     padded.vocabulary = hr_round_up(vocabulary, multiple * t);
     hr_keep_better(context, &padded, NULL, &best);
   }
-  hr_trial shown; /* the step in context->after is that of the best again */
+  hr_trial shown; /* restores the best step in context->after */
   if (best.time_ns <= 0 || !hr_evaluate(context, &best.model, NULL, &shown))
     return;
   double after_ns = hr_time_of(&context->after, &best.model, best.workload.pipeline_stages, logit);
@@ -32,9 +32,8 @@ void hr_rule_vocabulary_alignment(hr_advice_context *context)
     hr_text192 reason =
         hr_explain_no_loss(&advice->hardware, hr_ceil_div(vocabulary, t), advice->workload.dtype, false);
     hr_add_not_applicable(context, logit, current.text,
-                          "%" PRId64
-                          " is not a multiple of 64%s, but %s: the logits take %s as they are and %s with %" PRId64
-                          ", %s of the step",
+                          "%" PRId64 " is not a multiple of 64%s, but %s: the logits take %s, and %s with %" PRId64
+                          " (%s of the step)",
                           vocabulary, t > 1 ? " on each device" : "", reason.text, hr_format_time(before_ns).text,
                           hr_format_time(after_ns).text, best.model.vocabulary, hr_format_gain(best.gain).text);
     return;

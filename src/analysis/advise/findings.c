@@ -1,0 +1,148 @@
+#include "analysis/advise/findings.h"
+
+#include "base/names.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void append_operator(char *text, size_t size, hr_operator_id id)
+{
+  size_t used = strlen(text);
+  const char *name = hr_operator_id_name(id);
+  if (used + strlen(name) + 2 <= size)
+    snprintf(text + used, size - used, "%s%s", used ? " " : "", name);
+}
+
+static void name_operators(char *text, size_t size, hr_operator_set main, hr_operator_set others)
+{
+  text[0] = '\0';
+  for (int id = 0; id < HR_OPERATOR_ID_COUNT; id++) {
+    if (main & HR_OPERATOR_BIT(id))
+      append_operator(text, size, (hr_operator_id)id);
+  }
+  for (int id = 0; id < HR_OPERATOR_ID_COUNT; id++) {
+    if (others & ~main & HR_OPERATOR_BIT(id))
+      append_operator(text, size, (hr_operator_id)id);
+  }
+}
+
+static hr_finding *add_finding(hr_advice_context *context, hr_operator_set main, hr_operator_set others,
+                               const char *current, const char *suggested, const char *why, va_list arguments)
+{
+  hr_advice *advice = context->advice;
+  if (advice->finding_count == HR_FINDINGS_MAX)
+    return NULL;
+  hr_finding *finding = &advice->findings[advice->finding_count++];
+  *finding = (hr_finding){.rule = context->rule->rule.name,
+                          .source = context->rule->rule.source,
+                          .model = advice->model,
+                          .workload = advice->workload,
+                          .main_operators = main,
+                          .measured_gain = NAN,
+                          .measured_operator_gain = NAN};
+  name_operators(finding->operators, sizeof finding->operators, hr_operators_present(&advice->step, main),
+                 hr_operators_present(&advice->step, others));
+  hr_copy_text(finding->current, sizeof finding->current, current);
+  hr_copy_text(finding->suggested, sizeof finding->suggested, suggested);
+  char sentence[1024];
+  vsnprintf(sentence, sizeof sentence, why, arguments);
+  hr_copy_text(finding->why, sizeof finding->why, sentence);
+  return finding;
+}
+
+void hr_add_satisfied(hr_advice_context *context, hr_operator_set operators, const char *current, const char *why, ...)
+{
+  va_list arguments;
+  va_start(arguments, why);
+  add_finding(context, operators, 0, current, "", why, arguments);
+  va_end(arguments);
+}
+
+void hr_add_not_applicable(hr_advice_context *context, hr_operator_set operators, const char *current, const char *why,
+                           ...)
+{
+  va_list arguments;
+  va_start(arguments, why);
+  hr_finding *finding = add_finding(context, operators, 0, current, "", why, arguments);
+  va_end(arguments);
+  if (finding)
+    finding->void_on_device = true;
+}
+
+static hr_severity severity_of(const hr_trial *trial)
+{
+  if (trial->net_gain >= HR_GAIN_HIGH)
+    return HR_SEVERITY_HIGH;
+  if (trial->net_gain >= HR_GAIN_MEDIUM)
+    return HR_SEVERITY_MEDIUM;
+  return trial->gain >= HR_GAIN_LEAST ? HR_SEVERITY_LOW : HR_SEVERITY_NONE;
+}
+
+/* Time before / time after − 1 per token, like the gain of the step; 0 if the change removes the operators. */
+static double operator_gain(hr_advice_context *context, const hr_trial *trial, hr_operator_set operators)
+{
+  const hr_advice *advice = context->advice;
+  hr_trial again;
+  if (!hr_evaluate(context, &trial->model, &trial->workload, &again))
+    return 0;
+  double before = hr_time_of(&advice->step, &advice->model, advice->workload.pipeline_stages, operators);
+  double after = hr_time_of(&context->after, &trial->model, trial->workload.pipeline_stages, operators);
+  if (before <= 0 || after <= 0)
+    return 0;
+  return hr_device_time_per_token(before, &advice->workload) / hr_device_time_per_token(after, &trial->workload) - 1;
+}
+
+static void set_change(hr_advice_context *context, hr_finding *finding, const hr_trial *trial, hr_operator_set main)
+{
+  finding->has_change = true;
+  finding->model = trial->model;
+  finding->workload = trial->workload;
+  finding->parameter_change = trial->parameter_change;
+  finding->predicted_gain = trial->gain;
+  finding->predicted_operator_gain = operator_gain(context, trial, main);
+  finding->severity = severity_of(trial);
+}
+
+hr_finding *hr_add_suggestion(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
+                              hr_operator_set others, const char *current, const char *suggested, const char *why, ...)
+{
+  va_list arguments;
+  va_start(arguments, why);
+  hr_finding *finding = add_finding(context, main, others, current, suggested, why, arguments);
+  va_end(arguments);
+  if (finding)
+    set_change(context, finding, trial, main);
+  return finding;
+}
+
+hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
+                              const char *current, const char *suggested, const char *why, ...)
+{
+  va_list arguments;
+  va_start(arguments, why);
+  hr_finding *finding = add_finding(context, main, 0, current, suggested, why, arguments);
+  va_end(arguments);
+  if (!finding)
+    return NULL;
+  if (trial)
+    set_change(context, finding, trial, main);
+  finding->severity = HR_SEVERITY_HIGH;
+  return finding;
+}
+
+bool hr_already_suggested(const hr_advice_context *context, const hr_trial *trial)
+{
+  const hr_advice *advice = context->advice;
+  const hr_model *own = &advice->model;
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    const hr_finding *finding = &advice->findings[i];
+    bool vocabulary = finding->model.vocabulary != own->vocabulary && trial->model.vocabulary != own->vocabulary;
+    bool width = finding->model.mlp_width != own->mlp_width && trial->model.mlp_width != own->mlp_width;
+    bool batch = finding->workload.batch != advice->workload.batch && trial->workload.batch != advice->workload.batch;
+    if (finding->has_change && (vocabulary || width || batch))
+      return true;
+  }
+  return false;
+}

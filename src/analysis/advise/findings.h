@@ -1,0 +1,29 @@
+/* The findings that a rule can add. Severity, gains and names of operators are filled in. */
+#ifndef HR_ANALYSIS_ADVISE_FINDINGS_H
+#define HR_ANALYSIS_ADVISE_FINDINGS_H
+
+#include "analysis/advise/context.h"
+#include "analysis/advise/operator_set.h"
+
+/** The shape satisfies the rule: severity none. `operators` may be 0. */
+void hr_add_satisfied(hr_advice_context *context, hr_operator_set operators, const char *current, const char *why, ...)
+    HR_PRINTF(4, 5);
+
+/** The shape breaks the rule, but the rule does not apply to this device: severity none. */
+void hr_add_not_applicable(hr_advice_context *context, hr_operator_set operators, const char *current, const char *why,
+                           ...) HR_PRINTF(4, 5);
+
+/** Suggests the trial. The operator gain is that of `main` together; `others` are also listed. The severity follows
+ *  from the net gain. Returns the finding, NULL if the list is full. */
+hr_finding *hr_add_suggestion(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
+                              hr_operator_set others, const char *current, const char *suggested, const char *why, ...)
+    HR_PRINTF(7, 8);
+
+/** The shape cannot run as requested: severity high. `trial` is a shape that can, or NULL. */
+hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
+                              const char *current, const char *suggested, const char *why, ...) HR_PRINTF(6, 7);
+
+/** Whether an earlier finding already changes the vocabulary, MLP width or batch that the trial changes. */
+bool hr_already_suggested(const hr_advice_context *context, const hr_trial *trial);
+
+#endif
