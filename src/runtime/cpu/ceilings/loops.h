@@ -19,7 +19,7 @@ typedef struct hr_cpu_loop {
   hr_read_loop read;
 } hr_cpu_loop;
 
-/** The loops in fp32, for each width of vector.h: its floats, then the vectors of sums and the chains of exponentials
+/** The loops in fp32, for each width of simd.h: its floats, then the vectors of sums and the chains of exponentials
  *  that go on side by side. Of 16 registers, with AVX-512 32, four hold constants of the sums. Only what the processor
  *  has may be called. */
 #define HR_LOOP_WIDTHS(ROW) ROW(portable, 4, 11, 4) ROW(avx2, 8, 12, 6) ROW(avx512, 16, 24, 12)

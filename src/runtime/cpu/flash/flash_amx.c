@@ -33,14 +33,12 @@
 #if defined(__x86_64__)
 
 #include "runtime/cpu/simd/amx_tiles.h"
-#include "runtime/cpu/simd/flash_vector_avx512.h"
-#include "runtime/cpu/simd/flash_vector_bf16.h"
 
 #define CHUNK 512
 #define STEP 512
 #define PART 64 /* keys whose scores are there at a time */
 #define TILE_ROWS 32
-#define DEGREE 4
+#define WEIGHT_EXP2 simd_exp2_for_bf16
 #define PANEL 2
 #define PAIR 2
 #define KEY_GROUP 32
@@ -71,9 +69,9 @@ static __attribute__((noinline)) void raise_base(hr_flash_step *step, int row, i
   float factor = before - base < -126 ? 0 : ldexpf(1, (int)(before - base));
   float *total = step->total + row * HR_FLASH_LANES_MAX;
   uint16_t *weights = (uint16_t *)step->p + row * P_STRIDE;
-  vector_store(total, vector_load(total) * vector_set(factor));
-  for (int at = 0; at < key; at += LANES)
-    vector_store_pairs(weights + at, vector_load_bf16(weights + at) * vector_set(factor));
+  simd_store(total, simd_load(total) * simd_set1(factor));
+  for (int at = 0; at < key; at += SIMD_LANES)
+    simd_store_bf16(weights + at, simd_f32_from_bf16(simd_load_u16(weights + at)) * simd_set1(factor));
   step->factor[row] *= factor;
   step->scaled = true;
   step->base[row] = base;
@@ -98,23 +96,23 @@ static __attribute__((noinline)) void finish_scores(const hr_flash_step *step, i
   int first = step->first[row] - key, end = step->end[row] - key, keys = keys_from(step, key);
   if (step->scores->softcap > 0 || step->scores->alibi)
     adjust_scores(step, row, s, key, key + keys);
-  for (int j = 0; j < keys; j += LANES)
-    if (first > j || end < j + LANES)
-      vector_store(s + j, vector_between(vector_load(s + j), first - j, end - j));
+  for (int j = 0; j < keys; j += SIMD_LANES)
+    if (first > j || end < j + SIMD_LANES)
+      simd_store(s + j, hide_outside(simd_load(s + j), first - j, end - j));
 }
 
-static inline __attribute__((always_inline)) vector largest_of(const float *s, int keys)
+static inline __attribute__((always_inline)) simd_f32 largest_of(const float *s, int keys)
 {
-  vector a = vector_load(s), b = vector_load(s + LANES);
+  simd_f32 a = simd_load(s), b = simd_load(s + SIMD_LANES);
   for (int j = BLOCK; j < keys; j += BLOCK) {
-    a = vector_larger(vector_load(s + j), a);
-    b = vector_larger(vector_load(s + j + LANES), b);
+    a = simd_max(simd_load(s + j), a);
+    b = simd_max(simd_load(s + j + SIMD_LANES), b);
   }
-  return vector_larger(a, b);
+  return simd_max(a, b);
 }
 
 static inline __attribute__((always_inline)) void weigh_row(hr_flash_step *step, int row, int key, int keys,
-                                                            vector scale, bool adjust)
+                                                            simd_f32 scale, bool adjust)
 {
   float *s = scores_of(step, key) + row * S_STRIDE, *sums = step->total + row * HR_FLASH_LANES_MAX;
   uint16_t *weights = (uint16_t *)step->p + row * P_STRIDE + key;
@@ -124,18 +122,18 @@ static inline __attribute__((always_inline)) void weigh_row(hr_flash_step *step,
   }
   if (adjust || step->first[row] > key || step->end[row] < key + keys)
     finish_scores(step, row, key, s);
-  vector most = largest_of(s, keys);
-  if (vector_any_above_zero(vector_multiply_add(most, scale, vector_set(step->shift[row]))))
-    raise_base(step, row, key, vector_largest(most));
-  vector add = vector_set(step->shift[row]), total = vector_load(sums), other = vector_set(0);
+  simd_f32 most = largest_of(s, keys);
+  if (simd_less(simd_set1(0), simd_fma(most, scale, simd_set1(step->shift[row]))) != 0)
+    raise_base(step, row, key, simd_reduce_max(most));
+  simd_f32 add = simd_set1(step->shift[row]), total = simd_load(sums), other = simd_set1(0);
   for (int j = 0; j < keys; j += BLOCK) {
-    vector p = power_of_two(vector_multiply_add(vector_load(s + j), scale, add));
-    vector q = power_of_two(vector_multiply_add(vector_load(s + j + LANES), scale, add));
-    vector_store_two(weights + j, p, q);
+    simd_f32 p = WEIGHT_EXP2(simd_fma(simd_load(s + j), scale, add));
+    simd_f32 q = WEIGHT_EXP2(simd_fma(simd_load(s + j + SIMD_LANES), scale, add));
+    simd_store_bf16_two(weights + j, p, q);
     total = total + p;
     other = other + q;
   }
-  vector_store(sums, total + other);
+  simd_store(sums, total + other);
 }
 
 /* The rows of a part that have no weights yet. */
@@ -143,7 +141,7 @@ typedef struct weighing {
   hr_flash_step *step;
   int key, keys, row, rows;
   bool adjust;
-  vector scale;
+  simd_f32 scale;
 } weighing;
 
 /* Of the first part that has none; no step, no rows. */
@@ -158,7 +156,7 @@ static weighing begin_weighing(hr_flash_step *step)
                     .keys = keys_from(step, step->weighed),
                     .rows = step->rows,
                     .adjust = step->scores->softcap > 0 || step->scores->alibi,
-                    .scale = vector_set(step->scores->to_log2)};
+                    .scale = simd_set1(step->scores->to_log2)};
 }
 
 static void finish_weighing(weighing *w)
@@ -176,8 +174,8 @@ static void scale_sums(const hr_flash_step *step)
 {
   for (int row = 0; row < step->rows && step->scaled && !step->fresh; row++) {
     float *o = step->o + row * step->values;
-    for (int64_t d = 0; d < step->values; d += LANES)
-      vector_store(o + d, vector_load(o + d) * vector_set(step->factor[row]));
+    for (int64_t d = 0; d < step->values; d += SIMD_LANES)
+      simd_store(o + d, simd_load(o + d) * simd_set1(step->factor[row]));
   }
 }
 

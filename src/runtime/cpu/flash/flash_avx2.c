@@ -4,13 +4,9 @@
  *
  * On a core of an AMD EPYC (Zen 5), November 2026, one thread, head size 128, length 1024: 95 to 97 GFLOP/s, causal 92
  * to 97, where two multiply-adds of 8 floats a cycle would be 119. */
-#include "runtime/cpu/flash/flash.h"
-
-#include "runtime/cpu/simd/flash_vector_avx2.h"
-
 #define VERSION hr_flash_avx2
 #define PANEL 2
 #define PAIR 1
-#define DEGREE 6
+#define WEIGHT_EXP2 simd_exp2
 #define TILE 6
 #include "runtime/cpu/flash/gemm_body.h"

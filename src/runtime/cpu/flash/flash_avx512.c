@@ -12,13 +12,9 @@
  * GFLOP/s, 80% of 181; causal 138 (76%). Length 512, causal: blocks that leave out keys that none of their rows sees
  * are 8% faster than whole tiles. Tried on both and no better: blocks of 12 rows by 2 vectors (143 on the Xeon), 64
  * keys at a time (140). */
-#include "runtime/cpu/flash/flash.h"
-
-#include "runtime/cpu/simd/flash_vector_avx512.h"
-
 #define VERSION hr_flash_avx512
 #define PANEL 4
 #define PAIR 1
-#define DEGREE 6
+#define WEIGHT_EXP2 simd_exp2
 #define TILE 6
 #include "runtime/cpu/flash/gemm_body.h"

@@ -7,14 +7,9 @@
  * score is 1.07 ns of products and 0.08 ns of exponential.
  * There, one thread, processor time beside other programs, head size 128, length 1024: 346 GFLOP/s, 73% of the products
  * alone, 78% of the sum of both; causal 316 to 319; head size 64: 307 to 312, causal 286. */
-#include "runtime/cpu/flash/flash.h"
-
-#include "runtime/cpu/simd/flash_vector_avx512.h"
-#include "runtime/cpu/simd/flash_vector_bf16.h"
-
 #define VERSION hr_flash_avx512_bf16
 #define PANEL 4
 #define PAIR 2
-#define DEGREE 4
+#define WEIGHT_EXP2 simd_exp2_for_bf16
 #define TILE 6
 #include "runtime/cpu/flash/gemm_body.h"

@@ -4,13 +4,9 @@
  *
  * On a core of an AMD EPYC (Zen 5), November 2026, one thread, head size 64, length 1024, compiled for plain x86-64,
  * which has no fused multiply-add: 23.6 GFLOP/s. */
-#include "runtime/cpu/flash/flash.h"
-
-#include "runtime/cpu/simd/flash_vector_portable.h"
-
 #define VERSION hr_flash_portable
 #define PANEL 2
 #define PAIR 1
-#define DEGREE 6
+#define WEIGHT_EXP2 simd_exp2
 #define TILE 4
 #include "runtime/cpu/flash/gemm_body.h"

@@ -1,24 +1,22 @@
-/* Template: a version whose products are by vectors. Included after a flash_vector_*.h (and flash_vector_bf16.h, with
- * pairs) by a version, which defines before
- *   VERSION         its hr_flash_version
- *   PANEL, PAIR     as flash_rows.h says
- *   DEGREE          likewise
- *   TILE            rows of a block in registers: TILE × PANEL accumulators, PANEL of B and one of A
+/* Template: a version whose GEMMs are FMAs of vectors. A version defines before it includes this
+ *   VERSION              its hr_flash_version
+ *   PANEL, PAIR, WEIGHT_EXP2   as in rows_body.h
+ *   TILE                 rows of a block in registers: TILE × PANEL accumulators, PANEL vectors of B and one of A
  */
 #define CHUNK 128
 #define STEP 128
 #define TILE_ROWS 48
-#define KEY_GROUP LANES
+#define KEY_GROUP SIMD_LANES
 #include "runtime/cpu/flash/rows_body.h"
 #include "runtime/cpu/flash/softmax_body.h"
 
 /* sum + a · b of words, a the same in all lanes. */
-static inline vector multiply_words(vector sum, vector a, vector b)
+static inline simd_f32 multiply_words(simd_f32 sum, simd_f32 a, simd_f32 b)
 {
 #if PAIR == 1
-  return vector_multiply_add(a, b, sum);
+  return simd_fma(a, b, sum);
 #else
-  return vector_multiply_pairs(sum, a, b);
+  return simd_dot_bf16(sum, a, b);
 #endif
 }
 
@@ -29,24 +27,24 @@ static inline __attribute__((always_inline)) void block(int rows, int vectors, c
                                                         const word *b, int64_t depth, float *c, int64_t c_stride,
                                                         const float *factor)
 {
-  vector sums[TILE][PANEL];
+  simd_f32 sums[TILE][PANEL];
 #pragma GCC unroll 8
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++) {
-      sums[i][j] = vector_set(0);
+      sums[i][j] = simd_set1(0);
       if (factor)
-        sums[i][j] = vector_load(c + i * c_stride + j * LANES) * vector_set(factor[i]);
+        sums[i][j] = simd_load(c + i * c_stride + j * SIMD_LANES) * simd_set1(factor[i]);
     }
 #pragma GCC unroll 1
   for (int64_t w = 0; w < depth; w++) {
-    vector columns[PANEL];
+    simd_f32 columns[PANEL];
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++)
-      columns[j] = vector_load((const float *)b + w * PANEL_LANES + j * LANES);
+      columns[j] = simd_load((const float *)b + w * PANEL_LANES + j * SIMD_LANES);
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++) {
-      vector row = vector_set(a[i * a_stride + w]);
+      simd_f32 row = simd_set1(a[i * a_stride + w]);
 #pragma GCC unroll 4
       for (int j = 0; j < vectors; j++)
         sums[i][j] = multiply_words(sums[i][j], row, columns[j]);
@@ -56,7 +54,7 @@ static inline __attribute__((always_inline)) void block(int rows, int vectors, c
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < vectors; j++)
-      vector_store(c + i * c_stride + j * LANES, sums[i][j]);
+      simd_store(c + i * c_stride + j * SIMD_LANES, sums[i][j]);
 }
 
 /* What a product is of: rows of A and C, and a panel or the last vectors of one. */
@@ -77,7 +75,7 @@ static inline __attribute__((always_inline)) void multiply_block(int rows, int r
     return;
   }
   for (int j = 0; j < vectors; j++)
-    block(rows, 1, a, p->a_stride, p->b + j * LANES, depth, c + j * LANES, p->c_stride, factor);
+    block(rows, 1, a, p->a_stride, p->b + j * SIMD_LANES, depth, c + j * SIMD_LANES, p->c_stride, factor);
 }
 
 /* How many rows the next block takes: TILE, 2 or 1. */
@@ -105,7 +103,7 @@ static void multiply_scores(const hr_flash_step *step)
     for (int row = 0, rows; row < step->rows; row += rows) {
       rows = block_rows(step->rows - row);
       int seen_here = (int)hr_min64(needed_keys(step, row + rows - 1) - key, columns);
-      int vectors = (int)hr_ceil_div(hr_max64(seen_here, 0), LANES);
+      int vectors = (int)hr_ceil_div(hr_max64(seen_here, 0), SIMD_LANES);
       if (rows == TILE)
         multiply_block(TILE, row, vectors, &p, step->depth, NULL);
       else if (rows == 2)
@@ -122,7 +120,7 @@ static void multiply_values(const hr_flash_step *step)
   const float *factor = step->fresh ? NULL : step->factor;
   const word *weights = PAIR == 1 ? (const word *)step->s : (const word *)step->p;
   for (int64_t d = 0; d < step->values; d += PANEL_LANES) {
-    int vectors = (int)hr_min64(PANEL_LANES, step->values - d) / LANES;
+    int vectors = (int)hr_min64(PANEL_LANES, step->values - d) / SIMD_LANES;
     product p = {weights, (const word *)step->v + d * (CHUNK / PAIR) + step->first_key / PAIR * PANEL_LANES,
                  STEP / PAIR, step->values, step->o + d};
     for (int row = 0, rows; row < step->rows; row += rows) {
@@ -148,7 +146,7 @@ static void attend(hr_flash_step *step, hr_flash_step *next)
 
 const hr_flash_version VERSION = {.lanes = PANEL_LANES,
                                   .key_group = KEY_GROUP,
-                                  .value_group = LANES,
+                                  .value_group = SIMD_LANES,
                                   .pair = PAIR,
                                   .depth_group = 1,
                                   .tile_rows = TILE_ROWS,

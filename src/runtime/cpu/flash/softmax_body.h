@@ -1,11 +1,11 @@
 /* Template: softmax of a step's rows, all scores of the step being there; included after flash_rows.h. */
 
-static inline void store_weights(const hr_flash_step *step, int row, int key, vector p)
+static inline void store_weights(const hr_flash_step *step, int row, int key, simd_f32 p)
 {
 #if PAIR == 1
-  vector_store(step->s + row * STEP + key, p);
+  simd_store(step->s + row * STEP + key, p);
 #else
-  vector_store_pairs((uint16_t *)step->p + row * STEP + key, p);
+  simd_store_bf16((uint16_t *)step->p + row * STEP + key, p);
 #endif
 }
 
@@ -21,8 +21,8 @@ static inline seen seen_by(const hr_flash_step *step, int row)
             .end = step->end[row] < step->keys ? step->end[row] : step->keys};
   if (k.first >= k.end)
     return (seen){0, 0, 0, 0};
-  k.from = k.first / LANES * LANES;
-  k.to = (k.end + LANES - 1) / LANES * LANES;
+  k.from = k.first / SIMD_LANES * SIMD_LANES;
+  k.to = (k.end + SIMD_LANES - 1) / SIMD_LANES * SIMD_LANES;
   return k;
 }
 
@@ -34,24 +34,24 @@ static inline void finish_scores(const hr_flash_step *step, int row, seen k)
   if (step->scores->softcap > 0 || step->scores->alibi)
     adjust_scores(step, row, s + k.from, k.from, k.to);
   if (k.first > k.from)
-    vector_store(s + k.from, vector_between(vector_load(s + k.from), k.first - k.from, LANES));
+    simd_store(s + k.from, hide_outside(simd_load(s + k.from), k.first - k.from, SIMD_LANES));
   if (k.end < k.to)
-    vector_store(s + k.to - LANES, vector_between(vector_load(s + k.to - LANES), 0, k.end - k.to + LANES));
+    simd_store(s + k.to - SIMD_LANES, hide_outside(simd_load(s + k.to - SIMD_LANES), 0, k.end - k.to + SIMD_LANES));
 }
 
 static inline float largest_of(const float *s, int from, int to)
 {
-  vector a = vector_set(-__builtin_inff()), b = a, c = a, d = a;
+  simd_f32 a = simd_set1(-__builtin_inff()), b = a, c = a, d = a;
   int j = from;
-  for (; j + 4 * LANES <= to; j += 4 * LANES) {
-    a = vector_larger(vector_load(s + j), a);
-    b = vector_larger(vector_load(s + j + LANES), b);
-    c = vector_larger(vector_load(s + j + 2 * LANES), c);
-    d = vector_larger(vector_load(s + j + 3 * LANES), d);
+  for (; j + 4 * SIMD_LANES <= to; j += 4 * SIMD_LANES) {
+    a = simd_max(simd_load(s + j), a);
+    b = simd_max(simd_load(s + j + SIMD_LANES), b);
+    c = simd_max(simd_load(s + j + 2 * SIMD_LANES), c);
+    d = simd_max(simd_load(s + j + 3 * SIMD_LANES), d);
   }
-  for (; j < to; j += LANES)
-    a = vector_larger(vector_load(s + j), a);
-  return vector_largest(vector_larger(vector_larger(a, b), vector_larger(c, d)));
+  for (; j < to; j += SIMD_LANES)
+    a = simd_max(simd_load(s + j), a);
+  return simd_reduce_max(simd_max(simd_max(a, b), simd_max(c, d)));
 }
 
 /* The base, the factor for o and l, and what is added to a scaled score: −base, but 0 while no score is above −inf. */
@@ -65,8 +65,8 @@ static inline void raise_largest(const hr_flash_step *step, int row)
   finish_scores(step, row, k);
   float before = step->base[row], largest = largest_of(step->s + row * STEP, k.from, k.to) * step->scores->to_log2;
   if (largest > before) {
-    float factor[LANES];
-    vector_store(factor, exact_power_of_two(vector_set(before - largest)));
+    float factor[SIMD_LANES];
+    simd_store(factor, simd_exp2(simd_set1(before - largest)));
     step->factor[row] = factor[0];
     step->base[row] = largest;
   }
@@ -79,27 +79,27 @@ static inline void weigh(const hr_flash_step *step, int row)
   seen k = seen_by(step, row);
   const float *s = step->s + row * STEP;
   float *sums = step->total + row * HR_FLASH_LANES_MAX;
-  vector scale = vector_set(step->scores->to_log2), add = vector_set(step->shift[row]), none = vector_set(0);
-  vector total = vector_load(sums) * vector_set(step->factor[row]), other = none;
+  simd_f32 scale = simd_set1(step->scores->to_log2), add = simd_set1(step->shift[row]), none = simd_set1(0);
+  simd_f32 total = simd_load(sums) * simd_set1(step->factor[row]), other = none;
   int j = 0;
-  for (; j < k.from; j += LANES)
+  for (; j < k.from; j += SIMD_LANES)
     store_weights(step, row, j, none);
-  for (; j + 2 * LANES <= k.to; j += 2 * LANES) {
-    vector p = power_of_two(vector_multiply_add(vector_load(s + j), scale, add));
-    vector q = power_of_two(vector_multiply_add(vector_load(s + j + LANES), scale, add));
+  for (; j + 2 * SIMD_LANES <= k.to; j += 2 * SIMD_LANES) {
+    simd_f32 p = WEIGHT_EXP2(simd_fma(simd_load(s + j), scale, add));
+    simd_f32 q = WEIGHT_EXP2(simd_fma(simd_load(s + j + SIMD_LANES), scale, add));
     store_weights(step, row, j, p);
-    store_weights(step, row, j + LANES, q);
+    store_weights(step, row, j + SIMD_LANES, q);
     total = total + p;
     other = other + q;
   }
-  for (; j < k.to; j += LANES) {
-    vector p = power_of_two(vector_multiply_add(vector_load(s + j), scale, add));
+  for (; j < k.to; j += SIMD_LANES) {
+    simd_f32 p = WEIGHT_EXP2(simd_fma(simd_load(s + j), scale, add));
     store_weights(step, row, j, p);
     total = total + p;
   }
-  for (; j < step->keys; j += LANES)
+  for (; j < step->keys; j += SIMD_LANES)
     store_weights(step, row, j, none);
-  vector_store(sums, total + other);
+  simd_store(sums, total + other);
 }
 
 /* Scores become weights. All rows' largest come first: each ends in one number that the row's weights wait for. */

@@ -76,7 +76,7 @@ struct hr_scores_version {
   void (*narrow)(hr_dtype dtype, const float *from, float factor, int64_t count, void *to);
 };
 
-/** One for each width of vector.h. Only what the processor has may be called. */
+/** One for each width of simd.h. Only what the processor has may be called. */
 extern const hr_scores_version hr_scores_portable, hr_scores_avx2, hr_scores_avx512;
 
 #endif

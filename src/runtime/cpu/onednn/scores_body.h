@@ -1,46 +1,47 @@
-/* Rows of scores in the vectors of vector.h; included once for each width, with SCORES_VERSION as the name of the
+/* Rows of scores in the vectors of simd.h; included once for each width, with SCORES_VERSION as the name of the
  * version. */
 #include "runtime/cpu/onednn/scores.h"
+#include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/exp.h"
 
 #include <math.h>
 
 /* exp(x) of x ≤ 0; 0 below −87, where it would be a denormal number, which products take a hundred cycles for. */
-HR_INLINE hr_floats weight_of(hr_floats x)
+HR_INLINE simd_f32 weight_of(simd_f32 x)
 {
-  return hr_unless_below(hr_exp_negative(x), x, -87.0f);
+  return simd_zero_where(simd_less(x, simd_set1(-87.0f)), simd_exp_negative(x));
 }
 
 static float exponentials(float *row, int64_t count, float largest)
 {
-  hr_pair sum = {hr_all(0), hr_all(0)};
-  for (int64_t at = 0; at < count; at += HR_PAIR) {
-    int64_t span = count - at < HR_PAIR ? count - at : HR_PAIR;
-    hr_pair s = hr_load_span(HR_FP32, row, at, span), e = {weight_of(s.a - largest), weight_of(s.b - largest)};
-    if (span < HR_PAIR)
-      e = hr_first(HR_FP32, e, span, 0);
-    hr_store_span(HR_FP32, row, at, e, span, false);
+  simd_pair sum = {simd_set1(0), simd_set1(0)};
+  for (int64_t at = 0; at < count; at += SIMD_PAIR) {
+    int64_t span = count - at < SIMD_PAIR ? count - at : SIMD_PAIR;
+    simd_pair s = simd_load_span(HR_FP32, row, at, span), e = {weight_of(s.a - largest), weight_of(s.b - largest)};
+    if (span < SIMD_PAIR)
+      e = simd_fill_from(HR_FP32, e, span, 0);
+    simd_store_span(HR_FP32, row, at, e, span, false);
     sum.a += e.a;
     sum.b += e.b;
   }
-  return hr_sum_of(sum.a + sum.b);
+  return simd_reduce_add(sum.a + sum.b);
 }
 
 /* row[i] *= factor; returns the largest. A NaN is never that. */
 static float scale_row(float *row, int64_t count, float factor)
 {
-  hr_pair most = {hr_all(-INFINITY), hr_all(-INFINITY)};
-  for (int64_t at = 0; at < count; at += HR_PAIR) {
-    int64_t span = count - at < HR_PAIR ? count - at : HR_PAIR;
-    hr_pair v = hr_load_span(HR_FP32, row, at, span);
-    v = (hr_pair){v.a * factor, v.b * factor};
-    hr_store_span(HR_FP32, row, at, v, span, false);
-    if (span < HR_PAIR)
-      v = hr_first(HR_FP32, v, span, -INFINITY);
-    most.a = hr_larger(v.a, most.a);
-    most.b = hr_larger(v.b, most.b);
+  simd_pair most = {simd_set1(-INFINITY), simd_set1(-INFINITY)};
+  for (int64_t at = 0; at < count; at += SIMD_PAIR) {
+    int64_t span = count - at < SIMD_PAIR ? count - at : SIMD_PAIR;
+    simd_pair v = simd_load_span(HR_FP32, row, at, span);
+    v = (simd_pair){v.a * factor, v.b * factor};
+    simd_store_span(HR_FP32, row, at, v, span, false);
+    if (span < SIMD_PAIR)
+      v = simd_fill_from(HR_FP32, v, span, -INFINITY);
+    most.a = simd_max(v.a, most.a);
+    most.b = simd_max(v.b, most.b);
   }
-  return hr_largest_of(hr_larger(most.a, most.b));
+  return simd_reduce_max(simd_max(most.a, most.b));
 }
 
 /* Scale, cap and bias of the keys that are seen; returns the largest. */
@@ -81,15 +82,15 @@ static void widen(hr_dtype dtype, const void *from, int64_t count, float *to)
 {
   const uint16_t *in = from;
   int64_t i = 0;
-  for (; dtype == HR_FP16 && i + HR_LANES <= count; i += HR_LANES) {
-    hr_halves halves;
+  for (; dtype == HR_FP16 && i + SIMD_LANES <= count; i += SIMD_LANES) {
+    simd_u16 halves;
     memcpy(&halves, in + i, sizeof halves);
-    hr_put(to + i, hr_widen_fp16(halves), false);
+    simd_put(to + i, simd_f32_from_fp16(halves), false);
   }
   if (dtype == HR_FP16 && i < count) {
-    hr_halves halves = {0};
+    simd_u16 halves = {0};
     memcpy(&halves, in + i, (size_t)(count - i) * sizeof *in);
-    hr_floats floats = hr_widen_fp16(halves);
+    simd_f32 floats = simd_f32_from_fp16(halves);
     memcpy(to + i, &floats, (size_t)(count - i) * sizeof *to);
   }
   for (; dtype == HR_BF16 && i < count; i++) {
@@ -100,29 +101,25 @@ static void widen(hr_dtype dtype, const void *from, int64_t count, float *to)
     memcpy(to, from, (size_t)count * sizeof *to);
 }
 
-HR_INLINE hr_halves narrow_vector(hr_dtype dtype, hr_floats v)
+HR_INLINE simd_u16 narrow_vector(hr_dtype dtype, simd_f32 v)
 {
-  if (dtype == HR_FP16)
-    return hr_narrow_fp16(v);
-  hr_words nan = (hr_words)(((hr_words)v & 0x7fffffffu) > 0x7f800000u);
-  hr_words rounded = hr_round_bf16(v) >> 16;
-  return __builtin_convertvector((nan & 0x7fc0) | (~nan & rounded), hr_halves);
+  return dtype == HR_FP16 ? simd_fp16_from_f32(v) : simd_bf16_from_f32(v);
 }
 
 /* Each vector is read before its result, which takes half of its place or less, is written. */
 HR_INLINE void narrow_to_halves(hr_dtype dtype, const float *from, float factor, int64_t count, char *to)
 {
   int64_t i = 0;
-  hr_floats v;
-  hr_halves halves;
-  for (; i + HR_LANES <= count; i += HR_LANES) {
+  simd_f32 v;
+  simd_u16 halves;
+  for (; i + SIMD_LANES <= count; i += SIMD_LANES) {
     memcpy(&v, from + i, sizeof v);
     halves = narrow_vector(dtype, v * factor);
     memcpy(to + 2 * i, &halves, sizeof halves);
   }
   if (i == count)
     return;
-  v = hr_all(0);
+  v = simd_set1(0);
   memcpy(&v, from + i, (size_t)(count - i) * sizeof *from);
   halves = narrow_vector(dtype, v * factor);
   memcpy(to + 2 * i, &halves, (size_t)(count - i) * 2);

@@ -21,7 +21,7 @@ typedef void (*hr_rowwise_fn)(const hr_rowwise_job *job, int64_t first, int64_t 
 
 typedef const hr_rowwise_fn hr_rowwise_table[HR_ROWWISE_COUNT][HR_DTYPE_COUNT]; /* NULL: not this format */
 
-/** One for each width of vector.h. Only what the processor has may be called. */
+/** One for each width of simd.h. Only what the processor has may be called. */
 extern hr_rowwise_table hr_rowwise_avx512, hr_rowwise_avx2, hr_rowwise_portable;
 
 /** Whether rows do not matter to the operation. */

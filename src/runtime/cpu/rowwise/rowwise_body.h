@@ -1,4 +1,4 @@
-/* Operations on rows in the vectors of vector.h; included once for each width, with ROWWISE_TABLE as the name of the
+/* Operations on rows in the vectors of simd.h; included once for each width, with ROWWISE_TABLE as the name of the
  * table.
  *
  * Each input comes from memory once: a row of a softmax or a norm is kept as floats in `scratch`, which stays in the
@@ -9,6 +9,7 @@
  * the next row, computes this one and writes the one before; softmax gained a quarter to a half, long rows of RMS norm
  * a fifth. Without asking for what is read AHEAD such walks lost as much where rows are long. */
 #include "runtime/cpu/rowwise/rowwise.h"
+#include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/exp.h"
 
 #include <math.h>
@@ -21,8 +22,8 @@
 HR_INLINE int64_t first_span(hr_dtype dtype, const void *out, int64_t at, bool stream)
 {
   uintptr_t element = dtype == HR_FP32 ? 4 : 2, address = (uintptr_t)out + (uintptr_t)at * element;
-  int64_t head = stream ? (int64_t)(-address % sizeof(hr_floats) / element) : 0;
-  return head > 0 ? head : HR_PAIR;
+  int64_t head = stream ? (int64_t)(-address % sizeof(simd_f32) / element) : 0;
+  return head > 0 ? head : SIMD_PAIR;
 }
 
 HR_INLINE int64_t lesser(int64_t a, int64_t b)
@@ -34,27 +35,27 @@ HR_INLINE int64_t lesser(int64_t a, int64_t b)
 
 /* x Φ(x). Φ(x) − 1/2 ≈ x P(x²) / Q(x²) within 5.7e-8 on [-5.2, 5.2], fitted for the least largest error; beyond, Φ is 1
  * and 0 to what the fit is worth. */
-HR_INLINE hr_floats gelu_of(hr_floats x)
+HR_INLINE simd_f32 gelu_of(simd_f32 x)
 {
-  hr_floats c = hr_smaller(hr_all(5.2f), hr_larger(hr_all(-5.2f), x)), s = c * c;
-  hr_floats p = hr_fma(hr_all(5.83048387e-6f), s, hr_all(3.136874934e-4f));
-  hr_floats q = hr_fma(hr_all(5.011518177e-7f), s, hr_all(1.125123512e-4f));
-  p = hr_fma(p, s, hr_all(5.515165739e-3f));
-  q = hr_fma(q, s, hr_all(2.700523279e-3f));
-  p = hr_fma(p, s, hr_all(4.954353967e-2f));
-  q = hr_fma(q, s, hr_all(3.730993652e-2f));
-  p = hr_fma(p, s, hr_all(0.3989419238f));
-  q = hr_fma(q, s, hr_all(0.2908480799f));
-  q = hr_fma(q, s, hr_all(1.0f));
-  return x * hr_unless_below(hr_fma(c, p / q, hr_all(0.5f)), x, -5.2f);
+  simd_f32 c = simd_min(simd_set1(5.2f), simd_max(simd_set1(-5.2f), x)), s = c * c;
+  simd_f32 p = simd_fma(simd_set1(5.83048387e-6f), s, simd_set1(3.136874934e-4f));
+  simd_f32 q = simd_fma(simd_set1(5.011518177e-7f), s, simd_set1(1.125123512e-4f));
+  p = simd_fma(p, s, simd_set1(5.515165739e-3f));
+  q = simd_fma(q, s, simd_set1(2.700523279e-3f));
+  p = simd_fma(p, s, simd_set1(4.954353967e-2f));
+  q = simd_fma(q, s, simd_set1(3.730993652e-2f));
+  p = simd_fma(p, s, simd_set1(0.3989419238f));
+  q = simd_fma(q, s, simd_set1(0.2908480799f));
+  q = simd_fma(q, s, simd_set1(1.0f));
+  return x * simd_zero_where(simd_less(x, simd_set1(-5.2f)), simd_fma(c, p / q, simd_set1(0.5f)));
 }
 
-HR_INLINE hr_floats element_of(hr_dtype dtype, hr_rowwise_operation operation, hr_floats x, hr_floats z)
+HR_INLINE simd_f32 element_of(hr_dtype dtype, hr_rowwise_operation operation, simd_f32 x, simd_f32 z)
 {
   if (operation == HR_ROWWISE_GELU)
     return gelu_of(x);
   if (operation == HR_ROWWISE_SWIGLU)
-    return x / (1.0f + (dtype == HR_FP32 ? hr_exp(-x) : hr_exp_coarse(-x))) * z;
+    return x / (1.0f + (dtype == HR_FP32 ? simd_exp(-x) : simd_exp_for_16_bits(-x))) * z;
   return x + z;
 }
 
@@ -62,13 +63,13 @@ HR_INLINE void by_element(hr_dtype dtype, hr_rowwise_operation operation, const 
                           int64_t last)
 {
   int64_t end = first + first_span(dtype, j->output, first, j->stream);
-  for (int64_t at = first; at < last; at = end, end += HR_PAIR) {
+  for (int64_t at = first; at < last; at = end, end += SIMD_PAIR) {
     int64_t count = lesser(end, last) - at;
-    hr_pair x = hr_load_span(dtype, j->inputs[0], at, count), z = x;
+    simd_pair x = simd_load_span(dtype, j->inputs[0], at, count), z = x;
     if (operation != HR_ROWWISE_GELU)
-      z = hr_load_span(dtype, j->inputs[1], at, count);
-    hr_pair y = {element_of(dtype, operation, x.a, z.a), element_of(dtype, operation, x.b, z.b)};
-    hr_store_span(dtype, j->output, at, y, count, j->stream);
+      z = simd_load_span(dtype, j->inputs[1], at, count);
+    simd_pair y = {element_of(dtype, operation, x.a, z.a), element_of(dtype, operation, x.b, z.b)};
+    simd_store_span(dtype, j->output, at, y, count, j->stream);
   }
 }
 
@@ -88,16 +89,16 @@ HR_INLINE int64_t seen_by(const hr_rowwise *r, int64_t row)
 
 HR_INLINE float largest_in(hr_dtype dtype, const void *x, int64_t seen, int64_t head)
 {
-  hr_pair most = {hr_all(-INFINITY), hr_all(-INFINITY)};
-  for (int64_t at = 0, end = head; at < seen; at = end, end += HR_PAIR) {
+  simd_pair most = {simd_set1(-INFINITY), simd_set1(-INFINITY)};
+  for (int64_t at = 0, end = head; at < seen; at = end, end += SIMD_PAIR) {
     int64_t count = lesser(end, seen) - at;
-    hr_pair v = hr_load_span(dtype, x, at, count);
-    if (count < HR_PAIR)
-      v = hr_first(dtype, v, count, -INFINITY);
-    most.a = hr_larger(v.a, most.a); /* a NaN is passed over, and makes the sum one */
-    most.b = hr_larger(v.b, most.b);
+    simd_pair v = simd_load_span(dtype, x, at, count);
+    if (count < SIMD_PAIR)
+      v = simd_fill_from(dtype, v, count, -INFINITY);
+    most.a = simd_max(v.a, most.a); /* a NaN is passed over, and makes the sum one */
+    most.b = simd_max(v.b, most.b);
   }
-  return hr_largest_of(hr_larger(most.a, most.b));
+  return simd_reduce_max(simd_max(most.a, most.b));
 }
 
 /* Asks for a span that is needed soon: the processor works on one row while the next is on its way. */
@@ -105,48 +106,48 @@ HR_INLINE void prefetch_span(hr_dtype dtype, const void *from, int64_t at)
 {
   const char *elements = (const char *)from + at * (dtype == HR_FP32 ? 4 : 2);
   __builtin_prefetch(elements);
-  if (sizeof(hr_floats) == 64 && dtype == HR_FP32)
+  if (sizeof(simd_f32) == 64 && dtype == HR_FP32)
     __builtin_prefetch(elements + 64);
 }
 
 /* e^(v − most), which is 1 at most. */
-HR_INLINE hr_pair exponentials_of(hr_dtype dtype, hr_pair v, float most)
+HR_INLINE simd_pair exponentials_of(hr_dtype dtype, simd_pair v, float most)
 {
-  hr_floats a = v.a - most, b = v.b - most;
-  if (dtype == HR_FP32 || HR_LANES < 16)
-    return (hr_pair){hr_exp_negative(a), hr_exp_negative(b)};
-  return (hr_pair){hr_exp_coarse(a), hr_exp_coarse(b)};
+  simd_f32 a = v.a - most, b = v.b - most;
+  if (dtype == HR_FP32 || SIMD_LANES < 16)
+    return (simd_pair){simd_exp_negative(a), simd_exp_negative(b)};
+  return (simd_pair){simd_exp_for_16_bits(a), simd_exp_for_16_bits(b)};
 }
 
 /* Writes e^(x − most) to `to`, 0 to fill the last span, and returns the sum. */
 HR_INLINE float exponentials(hr_dtype dtype, const void *x, int64_t seen, int64_t head, float most, int64_t ahead,
                              float *to)
 {
-  hr_pair sum = {hr_all(0), hr_all(0)};
-  for (int64_t at = 0, end = head; at < seen; at = end, end += HR_PAIR, to += HR_PAIR) {
+  simd_pair sum = {simd_set1(0), simd_set1(0)};
+  for (int64_t at = 0, end = head; at < seen; at = end, end += SIMD_PAIR, to += SIMD_PAIR) {
     int64_t count = lesser(end, seen) - at;
-    hr_pair v = hr_load_span(dtype, x, at, count), e = exponentials_of(dtype, v, most);
+    simd_pair v = simd_load_span(dtype, x, at, count), e = exponentials_of(dtype, v, most);
     prefetch_span(dtype, x, at + ahead);
-    if (count < HR_PAIR)
-      e = hr_first(dtype, e, count, 0);
-    hr_store_pair(HR_FP32, to, 0, e, false);
+    if (count < SIMD_PAIR)
+      e = simd_fill_from(dtype, e, count, 0);
+    simd_store_pair(HR_FP32, to, 0, e, false);
     sum.a += e.a;
     sum.b += e.b;
   }
-  return hr_sum_of(sum.a + sum.b);
+  return simd_reduce_add(sum.a + sum.b);
 }
 
 /* The first `seen` exponentials times `scale`, and zeros behind them. */
 HR_INLINE void write_exponentials(hr_dtype dtype, const float *e, int64_t seen, float scale, void *out, int64_t columns,
                                   int64_t head, bool stream)
 {
-  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, e += HR_PAIR) {
-    hr_pair y = {hr_all(0), hr_all(0)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += SIMD_PAIR, e += SIMD_PAIR) {
+    simd_pair y = {simd_set1(0), simd_set1(0)};
     if (at < seen) {
-      y = hr_load_pair(HR_FP32, e, 0);
-      y = (hr_pair){y.a * scale, y.b * scale};
+      y = simd_load_pair(HR_FP32, e, 0);
+      y = (simd_pair){y.a * scale, y.b * scale};
     }
-    hr_store_span(dtype, out, at, y, lesser(end, columns) - at, stream);
+    simd_store_span(dtype, out, at, y, lesser(end, columns) - at, stream);
   }
 }
 
@@ -154,7 +155,7 @@ HR_INLINE void write_exponentials(hr_dtype dtype, const float *e, int64_t seen, 
 HR_INLINE bool are_in_step(hr_dtype dtype, const hr_rowwise_job *j)
 {
   size_t row = (size_t)j->rows->columns * (dtype == HR_FP32 ? 4 : 2);
-  return j->rows->period == 0 && (!j->stream || row % sizeof(hr_floats) == 0);
+  return j->rows->period == 0 && (!j->stream || row % sizeof(simd_f32) == 0);
 }
 
 /* What a walk over a row of a softmax finds. */
@@ -168,26 +169,26 @@ typedef struct softmax_row {
 HR_INLINE softmax_row softmax_walk(hr_dtype dtype, const void *next, const void *x, float most, float *scratch,
                                    float scale, void *out, int64_t columns, int64_t head, bool stream)
 {
-  hr_pair sum = {hr_all(0), hr_all(0)}, largest = {hr_all(-INFINITY), hr_all(-INFINITY)};
-  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, scratch += HR_PAIR) {
+  simd_pair sum = {simd_set1(0), simd_set1(0)}, largest = {simd_set1(-INFINITY), simd_set1(-INFINITY)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += SIMD_PAIR, scratch += SIMD_PAIR) {
     int64_t count = lesser(end, columns) - at;
-    hr_pair y = hr_load_pair(HR_FP32, scratch, 0), v = hr_load_span(dtype, x, at, count);
-    hr_pair w = hr_load_span(dtype, next, at, count);
-    hr_pair e = exponentials_of(dtype, v, most);
+    simd_pair y = simd_load_pair(HR_FP32, scratch, 0), v = simd_load_span(dtype, x, at, count);
+    simd_pair w = simd_load_span(dtype, next, at, count);
+    simd_pair e = exponentials_of(dtype, v, most);
     prefetch_span(dtype, next, at + AHEAD);
-    if (count < HR_PAIR) {
-      e = hr_first(dtype, e, count, 0);
-      w = hr_first(dtype, w, count, -INFINITY);
+    if (count < SIMD_PAIR) {
+      e = simd_fill_from(dtype, e, count, 0);
+      w = simd_fill_from(dtype, w, count, -INFINITY);
     }
-    y = (hr_pair){y.a * scale, y.b * scale};
-    hr_store_pair(HR_FP32, scratch, 0, e, false);
-    hr_store_span(dtype, out, at, y, count, stream);
+    y = (simd_pair){y.a * scale, y.b * scale};
+    simd_store_pair(HR_FP32, scratch, 0, e, false);
+    simd_store_span(dtype, out, at, y, count, stream);
     sum.a += e.a;
     sum.b += e.b;
-    largest.a = hr_larger(w.a, largest.a);
-    largest.b = hr_larger(w.b, largest.b);
+    largest.a = simd_max(w.a, largest.a);
+    largest.b = simd_max(w.b, largest.b);
   }
-  return (softmax_row){hr_largest_of(hr_larger(largest.a, largest.b)), hr_sum_of(sum.a + sum.b)};
+  return (softmax_row){simd_reduce_max(simd_max(largest.a, largest.b)), simd_reduce_add(sum.a + sum.b)};
 }
 
 /* The first row's exponentials, and then in each walk those of the next. */
@@ -230,28 +231,28 @@ HR_INLINE void softmax(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, i
 /* Writes the row as floats to `to` and returns its sum, or with `squares` that of its squares. */
 HR_INLINE float widen_and_sum(hr_dtype dtype, const void *x, int64_t columns, int64_t head, bool squares, float *to)
 {
-  hr_pair sum = {hr_all(0), hr_all(0)};
-  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, to += HR_PAIR) {
-    hr_pair v = hr_load_span(dtype, x, at, lesser(end, columns) - at); /* 0 beyond the end */
-    hr_store_pair(HR_FP32, to, 0, v, false);
-    sum.a = squares ? hr_fma(v.a, v.a, sum.a) : sum.a + v.a;
-    sum.b = squares ? hr_fma(v.b, v.b, sum.b) : sum.b + v.b;
+  simd_pair sum = {simd_set1(0), simd_set1(0)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += SIMD_PAIR, to += SIMD_PAIR) {
+    simd_pair v = simd_load_span(dtype, x, at, lesser(end, columns) - at); /* 0 beyond the end */
+    simd_store_pair(HR_FP32, to, 0, v, false);
+    sum.a = squares ? simd_fma(v.a, v.a, sum.a) : sum.a + v.a;
+    sum.b = squares ? simd_fma(v.b, v.b, sum.b) : sum.b + v.b;
   }
-  return hr_sum_of(sum.a + sum.b);
+  return simd_reduce_add(sum.a + sum.b);
 }
 
 HR_INLINE float squares_around(hr_dtype dtype, const float *x, int64_t columns, int64_t head, float mean)
 {
-  hr_pair sum = {hr_all(0), hr_all(0)};
-  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, x += HR_PAIR) {
+  simd_pair sum = {simd_set1(0), simd_set1(0)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += SIMD_PAIR, x += SIMD_PAIR) {
     int64_t count = lesser(end, columns) - at;
-    hr_pair v = hr_load_pair(HR_FP32, x, 0), d = {v.a - mean, v.b - mean};
-    if (count < HR_PAIR)
-      d = hr_first(dtype, d, count, 0);
-    sum.a = hr_fma(d.a, d.a, sum.a);
-    sum.b = hr_fma(d.b, d.b, sum.b);
+    simd_pair v = simd_load_pair(HR_FP32, x, 0), d = {v.a - mean, v.b - mean};
+    if (count < SIMD_PAIR)
+      d = simd_fill_from(dtype, d, count, 0);
+    sum.a = simd_fma(d.a, d.a, sum.a);
+    sum.b = simd_fma(d.b, d.b, sum.b);
   }
-  return hr_sum_of(sum.a + sum.b);
+  return simd_reduce_add(sum.a + sum.b);
 }
 
 /* What becomes of a row: (x − mean) scale · weight + bias. */
@@ -273,24 +274,24 @@ HR_INLINE float norm_walk(hr_dtype dtype, bool rms, const hr_rowwise_job *j, nor
                           void *out, int64_t head, float *scratch)
 {
   const int64_t columns = j->rows->columns;
-  hr_pair sum = {hr_all(0), hr_all(0)};
-  for (int64_t at = 0, end = head; at < columns; at = end, end += HR_PAIR, scratch += HR_PAIR) {
+  simd_pair sum = {simd_set1(0), simd_set1(0)};
+  for (int64_t at = 0, end = head; at < columns; at = end, end += SIMD_PAIR, scratch += SIMD_PAIR) {
     int64_t count = lesser(end, columns) - at;
-    hr_pair x = hr_load_pair(HR_FP32, scratch, 0), weight = hr_load_span(dtype, j->inputs[1], at, count);
-    hr_pair y = {(x.a - how.mean) * how.scale, (x.b - how.mean) * how.scale}, bias = {hr_all(0), hr_all(0)};
+    simd_pair x = simd_load_pair(HR_FP32, scratch, 0), weight = simd_load_span(dtype, j->inputs[1], at, count);
+    simd_pair y = {(x.a - how.mean) * how.scale, (x.b - how.mean) * how.scale}, bias = {simd_set1(0), simd_set1(0)};
     if (!rms)
-      bias = hr_load_span(dtype, j->inputs[2], at, count);
-    y = (hr_pair){hr_fma(y.a, weight.a, bias.a), hr_fma(y.b, weight.b, bias.b)};
+      bias = simd_load_span(dtype, j->inputs[2], at, count);
+    y = (simd_pair){simd_fma(y.a, weight.a, bias.a), simd_fma(y.b, weight.b, bias.b)};
     prefetch_span(dtype, next, at + (take ? AHEAD : 0));
     if (take) {
-      hr_pair v = hr_load_span(dtype, next, at, count); /* 0 beyond the end */
-      hr_store_pair(HR_FP32, scratch, 0, v, false);
-      sum.a = rms ? hr_fma(v.a, v.a, sum.a) : sum.a + v.a;
-      sum.b = rms ? hr_fma(v.b, v.b, sum.b) : sum.b + v.b;
+      simd_pair v = simd_load_span(dtype, next, at, count); /* 0 beyond the end */
+      simd_store_pair(HR_FP32, scratch, 0, v, false);
+      sum.a = rms ? simd_fma(v.a, v.a, sum.a) : sum.a + v.a;
+      sum.b = rms ? simd_fma(v.b, v.b, sum.b) : sum.b + v.b;
     }
-    hr_store_span(dtype, out, at, y, count, j->stream);
+    simd_store_span(dtype, out, at, y, count, j->stream);
   }
-  return hr_sum_of(sum.a + sum.b);
+  return simd_reduce_add(sum.a + sum.b);
 }
 
 HR_INLINE void norm(hr_dtype dtype, bool rms, const hr_rowwise_job *j, int64_t first, int64_t last, float *scratch)
@@ -318,22 +319,22 @@ HR_INLINE void rotary(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, in
   const int64_t columns = r->columns, half = columns / 2;
   const size_t element = dtype == HR_FP32 ? 4 : 2;
   const bool whole_lines =
-                 (size_t)half * element % sizeof(hr_floats) == 0 && (uintptr_t)j->output % sizeof(hr_floats) == 0,
+                 (size_t)half * element % sizeof(simd_f32) == 0 && (uintptr_t)j->output % sizeof(simd_f32) == 0,
              stream = j->stream && whole_lines;
   for (int64_t row = first; row < last; row++) {
     const void *x = row_of(dtype, j->inputs[0], row, columns);
     const void *table = row_of(dtype, j->inputs[1], row / r->group % r->period, columns);
     void *out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
-    for (int64_t at = 0; at < half; at += HR_PAIR) {
-      int64_t count = lesser(HR_PAIR, half - at);
-      hr_pair u = hr_load_span(dtype, x, at, count), v = hr_load_span(dtype, x, half + at, count);
-      hr_pair c = hr_load_span(dtype, table, at, count), s = hr_load_span(dtype, table, half + at, count);
+    for (int64_t at = 0; at < half; at += SIMD_PAIR) {
+      int64_t count = lesser(SIMD_PAIR, half - at);
+      simd_pair u = simd_load_span(dtype, x, at, count), v = simd_load_span(dtype, x, half + at, count);
+      simd_pair c = simd_load_span(dtype, table, at, count), s = simd_load_span(dtype, table, half + at, count);
       prefetch_span(dtype, x, at + AHEAD);
       prefetch_span(dtype, x, half + at + AHEAD);
-      hr_pair left = {hr_fma(u.a, c.a, -(v.a * s.a)), hr_fma(u.b, c.b, -(v.b * s.b))};
-      hr_pair right = {hr_fma(v.a, c.a, u.a * s.a), hr_fma(v.b, c.b, u.b * s.b)};
-      hr_store_span(dtype, out, at, left, count, stream);
-      hr_store_span(dtype, out, half + at, right, count, stream);
+      simd_pair left = {simd_fma(u.a, c.a, -(v.a * s.a)), simd_fma(u.b, c.b, -(v.b * s.b))};
+      simd_pair right = {simd_fma(v.a, c.a, u.a * s.a), simd_fma(v.b, c.b, u.b * s.b)};
+      simd_store_span(dtype, out, at, left, count, stream);
+      simd_store_span(dtype, out, half + at, right, count, stream);
     }
   }
 }
@@ -352,7 +353,7 @@ HR_INLINE void run_rows(hr_rowwise_operation operation, hr_dtype dtype, const hr
   else
     by_element(dtype, operation, j, first, last);
   if (j->stream)
-    hr_stream_end();
+    simd_stream_fence();
 }
 
 #define OPERATION(enumerator, name, inputs, sentence) \
