@@ -123,7 +123,7 @@ HR_INLINE simd_f32 simd_zero_where(simd_mask mask, simd_f32 x)
 HR_INLINE simd_f32 simd_ldexp(simd_f32 a, simd_f32 n)
 {
   simd_u32 biased = (simd_u32)(n + 12582912.0f) - 0x4b400000u + 256, first = biased >> 1, second = biased - first;
-  return a * (simd_f32)((first + (127 - 128)) << 23) * (simd_f32)((second + (127 - 128)) << 23);
+  return a * (simd_f32)((first - 1) << 23) * (simd_f32)((second - 1) << 23); /* bias 127 of the 128 in each */
 }
 
 /* Where 2^x is a normal number; a NaN becomes a number, so that no conversion meets it. */
