@@ -113,10 +113,10 @@ static const hr_cpu_loop loops[] = {
     {HR_CEILING_PRODUCT, HR_BF16, "avx512_bf16", "vdpbf16ps zmm", products_bf16, 2 * 2.0 * 16 * SUMS_BF16, NULL},
     {HR_CEILING_PRODUCT, HR_BF16, "amx_bf16", "tdpbf16ps", products_amx, 4 * 2.0 * 16 * 16 * 32, NULL},
 #endif
-    EXPONENTIALS(portable, NULL, "degree 5, 4 floats"),
+    EXPONENTIALS(portable, NULL, "degree 6, 4 floats"),
 #if defined(__x86_64__)
-    EXPONENTIALS(avx2, "avx2", "degree 5, ymm"),
-    EXPONENTIALS(avx512, "avx512", "degree 5, zmm"),
+    EXPONENTIALS(avx2, "avx2", "degree 6, ymm"),
+    EXPONENTIALS(avx512, "avx512", "degree 6, zmm"),
 #endif
     READS(portable, NULL, "16 byte loads"),
 #if defined(__x86_64__)

@@ -1,15 +1,13 @@
-/* What an instruction reaches at most, in the vectors of simd.h; included once for each width, with LOOP(name) as
- * what something is called there.
+/* Template: the rate that one instruction, or 2^x, reaches with all operands in registers. Included once for each
+ * instruction set, with LOOP(name) as the set's name for `name`.
  *
- * Sums of products stretch a value and shrink it again, x = t x + c and x = (x − c) / t by turns, in as many registers
- * as there are: independent of each other, and neither settling nor growing, so that bits keep changing as they do in a
- * model's products.
+ * FMAs: x = t x + c and x = (x − c) / t alternate, in as many registers as there are. The chains are independent and
+ * neither settle nor grow, so that bits keep changing as they do in a model's GEMMs.
  *
- * Exponentials are 2^x as an attention kernel needs it: n = round(x), a polynomial of degree 5 in x − n on [-1/2, 1/2],
- * scaled by 2^n; relative error below 2.4e-7 (tests/unit/test_cpu_ceilings.c). Each takes the last one's negative
- * result, so that 2^-x runs on in (0, 1]. */
+ * Exponentials: simd_exp2(), which flash attention in fp32 weighs its scores by. Each takes the last one's negative
+ * result, so that 2^-x stays in (0, 1]. */
 #include "runtime/cpu/ceilings/loops.h"
-#include "runtime/cpu/simd/simd.h"
+#include "runtime/cpu/simd/exp.h"
 
 #define SUMS LOOP(loop_sums)
 #define CHAINS LOOP(loop_chains)
@@ -51,31 +49,6 @@ float LOOP(products)(int64_t steps)
   return hr_loop_sum(values, SIMD_LANES * SUMS);
 }
 
-/* y 2^n for y in [1/2, 2] and n, rounded by simd_round(), in [-125, 0]: simd_ldexp() goes further than is needed here, and
- * takes longer where there is no instruction for it. */
-HR_INLINE simd_f32 scale(simd_f32 y, simd_f32 n)
-{
-#if SIMD_LANES == 16
-  return simd_ldexp(y, n);
-#else
-  const float magic = 12582912.0f; /* 1.5 · 2^23: the low bits of the sum are n */
-  return (simd_f32)((simd_u32)y + ((simd_u32)(n + magic) << 23));
-#endif
-}
-
-/* The polynomial for 2^f on [-1/2, 1/2] of degree 5 with the least relative error (Remez), 7.5e-8 before its
- * coefficients are rounded. */
-HR_INLINE simd_f32 exp2_of(simd_f32 x)
-{
-  simd_f32 n = simd_round(x), f = x - n;
-  simd_f32 p = simd_fma(simd_set1(0.00132764725f), f, simd_set1(0.00967554096f));
-  p = simd_fma(p, f, simd_set1(0.0555071309f));
-  p = simd_fma(p, f, simd_set1(0.240221202f));
-  p = simd_fma(p, f, simd_set1(0.693146944f));
-  p = simd_fma(p, f, simd_set1(1.0f));
-  return scale(p, n);
-}
-
 float LOOP(exponentials)(int64_t steps)
 {
   simd_f32 x[CHAINS];
@@ -87,7 +60,7 @@ float LOOP(exponentials)(int64_t steps)
   for (int64_t step = 0; step < steps; step++) {
 #pragma GCC unroll 24
     for (int i = 0; i < CHAINS; i++)
-      x[i] = exp2_of(-x[i]);
+      x[i] = simd_exp2(-x[i]);
   }
 #pragma GCC unroll 24
   for (int i = 0; i < CHAINS; i++)
