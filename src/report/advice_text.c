@@ -1,15 +1,17 @@
-/* An advice as people read it, in a terminal or in Markdown. */
-#include "report/advice.h"
+#include "report/advice_text.h"
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
-#include "report/text.h"
+#include "report/confirmation.h"
+#include "report/findings.h"
+#include "report/inputs.h"
+#include "report/lines.h"
+#include "report/operators.h"
 
 #include <inttypes.h>
 #include <math.h>
-
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
 
 static const hr_style severity_styles[] = {[HR_SEVERITY_NONE] = HR_STYLE_DIM,
                                            [HR_SEVERITY_LOW] = HR_STYLE_CYAN,
@@ -18,30 +20,30 @@ static const hr_style severity_styles[] = {[HR_SEVERITY_NONE] = HR_STYLE_DIM,
 
 static hr_style severity_style(hr_severity severity)
 {
-  return (unsigned)severity < COUNT_OF(severity_styles) ? severity_styles[severity] : HR_STYLE_PLAIN;
+  return (unsigned)severity < HR_COUNT_OF(severity_styles) ? severity_styles[severity] : HR_STYLE_PLAIN;
 }
 
-static void put_step(const hr_document *document, const hr_advice *advice, int64_t parameters)
+static void print_step(const hr_document *document, const hr_advice *advice, int64_t parameters)
 {
   const hr_step *step = &advice->step;
   char count[HR_NUMBER_SIZE], brief[HR_NUMBER_SIZE], time[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE];
-  hr_put_model(document, &advice->model);
+  hr_print_model(document, &advice->model);
   hr_write_count(count, sizeof count, parameters);
   hr_write_short(brief, sizeof brief, (double)parameters);
-  hr_put_field(document, "parameters", "%s (%s)", count, brief);
-  hr_put_hardware(document, &advice->hardware);
-  hr_put_workload(document, &advice->workload);
+  hr_print_field(document, "parameters", "%s (%s)", count, brief);
+  hr_print_hardware(document, &advice->hardware);
+  hr_print_workload(document, &advice->workload);
   hr_write_time(time, sizeof time, step->time_ns);
   hr_write_time(low, sizeof low, step->low_ns);
   hr_write_time(high, sizeof high, step->high_ns);
   char tokens[HR_NUMBER_SIZE];
   double percent = 100 * step->model_efficiency;
   hr_write_count(tokens, sizeof tokens, (int64_t)step->tokens_per_s);
-  hr_put_field(document, "step", "%s predicted (%s … %s), %s tokens/s, %.*f%% of the peak rate", time, low, high,
-               tokens, percent < 0.95 ? 2 : 0, percent);
+  hr_print_field(document, "step", "%s predicted (%s … %s), %s tokens/s, %.*f%% of the peak rate", time, low, high,
+                 tokens, percent < 0.95 ? 2 : 0, percent);
 }
 
-/* A line of gains, "parameters +0.1%,  operator +540%,  step +12.3%", that goes on below where the width ends. */
+/* "parameters +0.1%,  operator +540%,  step +12.3%", continued on the next line if the terminal is too narrow. */
 typedef struct gain_line {
   const hr_document *document;
   int indent, column;
@@ -54,7 +56,7 @@ static gain_line begin_gains(const hr_document *document, int indent)
   return (gain_line){.document = document, .indent = indent, .column = indent};
 }
 
-static void put_part(gain_line *line, const char *name, const char *value, hr_style style)
+static void print_part(gain_line *line, const char *name, const char *value, hr_style style)
 {
   FILE *out = line->document->out;
   int width = line->document->options->width, columns = hr_display_width(name) + 1 + hr_display_width(value);
@@ -73,20 +75,20 @@ static void put_part(gain_line *line, const char *name, const char *value, hr_st
   line->begun = true;
 }
 
-static void put_gain(gain_line *line, const char *name, double gain)
+static void print_gain(gain_line *line, const char *name, double gain)
 {
   char text[HR_NUMBER_SIZE];
   hr_write_gain(text, sizeof text, gain);
   if (isfinite(gain))
-    put_part(line, name, text, HR_STYLE_PLAIN);
+    print_part(line, name, text, HR_STYLE_PLAIN);
 }
 
-/* The gain that counts, in colour. */
-static void put_step_gain(gain_line *line, const char *name, double gain)
+/* The gain of the whole step, in colour. */
+static void print_step_gain(gain_line *line, const char *name, double gain)
 {
   char text[HR_NUMBER_SIZE];
   hr_write_gain(text, sizeof text, gain);
-  put_part(line, name, text, gain == 0 ? HR_STYLE_PLAIN : gain > 0 ? HR_STYLE_GREEN : HR_STYLE_RED);
+  print_part(line, name, text, gain == 0 ? HR_STYLE_PLAIN : gain > 0 ? HR_STYLE_GREEN : HR_STYLE_RED);
 }
 
 static const hr_confirmed *confirmed_of(const hr_confirmation *confirmation, size_t finding)
@@ -98,121 +100,121 @@ static const hr_confirmed *confirmed_of(const hr_confirmation *confirmation, siz
   return NULL;
 }
 
-/* "measured: step +0.8%,  between +0.7% and +0.9%,  operator +11.4%"; at another size than the one asked for, that size
- * and what is predicted there, as the finding's own prediction is of another. */
-static void put_measured_gains(gain_line *line, const hr_finding *f, const hr_confirmation *confirmation,
-                               const hr_confirmed *c)
+/* "measured: step +0.8%,  between +0.7% and +0.9%,  operator +11.4%". If the measured size is smaller than the size
+ * asked for, also that size and the gain predicted there: the finding's own prediction is of the size asked for. */
+static void print_measured_gains(gain_line *line, const hr_finding *f, const hr_confirmation *confirmation,
+                                 const hr_confirmed *c)
 {
   char name[96] = "measured: step", low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], interval[2 * HR_NUMBER_SIZE + 8];
   if (confirmation->reduced)
     snprintf(name, sizeof name, "measured at %" PRId64 " × %" PRId64 " tokens: step", confirmation->batch,
              confirmation->sequence);
-  put_step_gain(line, name, f->measured_gain);
+  print_step_gain(line, name, f->measured_gain);
   hr_write_gain(low, sizeof low, c->measured_gain_low);
   hr_write_gain(high, sizeof high, c->measured_gain_high);
   snprintf(interval, sizeof interval, "%s and %s", low, high);
-  put_part(line, "between", interval, HR_STYLE_PLAIN);
+  print_part(line, "between", interval, HR_STYLE_PLAIN);
   if (confirmation->reduced)
-    put_gain(line, "predicted there", c->predicted_gain);
-  put_gain(line, "operator", f->measured_operator_gain);
+    print_gain(line, "predicted there", c->predicted_gain);
+  print_gain(line, "operator", f->measured_operator_gain);
 }
 
-static void put_gains(const hr_document *document, const hr_finding *f, const hr_confirmation *confirmation,
-                      size_t finding, int indent)
+static void print_gains(const hr_document *document, const hr_finding *f, const hr_confirmation *confirmation,
+                        size_t finding, int indent)
 {
   gain_line line = begin_gains(document, indent);
-  put_gain(&line, "parameters", f->parameter_change);
-  put_gain(&line, "operator", f->predicted_operator_gain);
-  put_step_gain(&line, "step", f->predicted_gain);
+  print_gain(&line, "parameters", f->parameter_change);
+  print_gain(&line, "operator", f->predicted_operator_gain);
+  print_step_gain(&line, "step", f->predicted_gain);
   fprintf(document->out, "\n");
   const hr_confirmed *confirmed = confirmed_of(confirmation, finding);
   if (!confirmed || !isfinite(f->measured_gain))
     return;
   line = begin_gains(document, indent);
-  put_measured_gains(&line, f, confirmation, confirmed);
+  print_measured_gains(&line, f, confirmation, confirmed);
   fprintf(document->out, "\n");
 }
 
 #define FINDING_INDENT 8
 
-static void put_indented(const hr_document *document, const char *text)
+static void print_indented(const hr_document *document, const char *text)
 {
   char clean[640];
   hr_copy_text(clean, sizeof clean, text);
   fprintf(document->out, "%*s", FINDING_INDENT, "");
-  hr_text_wrap(document->out, clean, FINDING_INDENT, FINDING_INDENT, document->options->width);
+  hr_wrap_text(document->out, clean, FINDING_INDENT, FINDING_INDENT, document->options->width);
 }
 
-static void tell_finding(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation,
-                         size_t index)
+static void print_finding(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation,
+                          size_t index)
 {
   const hr_finding *f = &advice->findings[index];
   static const char *const words[] = {"none", "low", "MEDIUM", "HIGH"};
-  const char *word = f->void_on_device ? "void" : (unsigned)f->severity < COUNT_OF(words) ? words[f->severity] : "?";
+  const char *word = f->void_on_device ? "void" : (unsigned)f->severity < HR_COUNT_OF(words) ? words[f->severity] : "?";
   fprintf(document->out, "\n");
   hr_style_begin(document->out, document->options, severity_style(f->severity));
   fprintf(document->out, "%-*s", FINDING_INDENT, word);
   hr_style_end(document->out, document->options, severity_style(f->severity));
   char title[256];
   snprintf(title, sizeof title, "%s%s%s", f->rule, f->operators[0] ? ": " : "", f->operators);
-  hr_text_wrap(document->out, title, FINDING_INDENT, FINDING_INDENT, document->options->width);
-  put_indented(document, f->why);
+  hr_wrap_text(document->out, title, FINDING_INDENT, FINDING_INDENT, document->options->width);
+  print_indented(document, f->why);
   if (f->suggested[0]) {
     char change[320];
     snprintf(change, sizeof change, "%s%s%s", f->current, f->current[0] ? " → " : "", f->suggested);
-    put_indented(document, change);
+    print_indented(document, change);
   }
   if (f->has_change)
-    put_gains(document, f, confirmation, index, FINDING_INDENT);
+    print_gains(document, f, confirmation, index, FINDING_INDENT);
   if (document->options->verbose && f->source) {
     hr_style_begin(document->out, document->options, HR_STYLE_DIM);
     char source[320];
     snprintf(source, sizeof source, "Source: %s", f->source);
-    put_indented(document, source);
+    print_indented(document, source);
     hr_style_end(document->out, document->options, HR_STYLE_DIM);
   }
 }
 
-static hr_status tell_findings(const hr_document *document, const hr_advice *advice,
-                               const hr_confirmation *confirmation, hr_error *error)
+static hr_status print_findings(const hr_document *document, const hr_advice *advice,
+                                const hr_confirmation *confirmation, hr_error *error)
 {
-  size_t told = 0;
+  size_t shown = 0;
   for (size_t i = 0; i < advice->finding_count; i++)
-    told += hr_finding_is_told(&advice->findings[i], document->options);
-  hr_put_heading(document, "Findings");
-  if (told == 0) {
-    hr_put_paragraph(document, "Nothing to gain: every rule is satisfied or does not matter here. See -v for each.");
+    shown += hr_finding_is_shown(&advice->findings[i], document->options);
+  hr_print_heading(document, "Findings");
+  if (shown == 0) {
+    hr_print_paragraph(document, "Nothing to gain: every rule is satisfied or does not matter here. See -v for each.");
     return HR_OK;
   }
   if (document->options->format == HR_FORMAT_MARKDOWN)
-    return hr_put_table(document, hr_finding_table(advice, document->options), error);
+    return hr_print_table(document, hr_finding_table(advice, document->options), error);
   for (size_t i = 0; i < advice->finding_count; i++) {
-    if (hr_finding_is_told(&advice->findings[i], document->options))
-      tell_finding(document, advice, confirmation, i);
+    if (hr_finding_is_shown(&advice->findings[i], document->options))
+      print_finding(document, advice, confirmation, i);
   }
   return HR_OK;
 }
 
-static void tell_combined(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation)
+static void print_combined(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation)
 {
   if (!advice->has_combined)
     return;
-  hr_put_heading(document, "All compatible changes together");
-  hr_put_paragraph(document, advice->combined.why);
+  hr_print_heading(document, "All compatible changes together");
+  hr_print_paragraph(document, advice->combined.why);
   if (advice->combined.suggested[0])
-    hr_put_paragraph(document, advice->combined.suggested);
+    hr_print_paragraph(document, advice->combined.suggested);
   hr_finding gains = advice->combined;
-  gains.predicted_operator_gain = gains.measured_operator_gain = NAN; /* of which operator would not be clear */
-  put_gains(document, &gains, confirmation, SIZE_MAX, 0);
+  gains.predicted_operator_gain = gains.measured_operator_gain = NAN; /* they would not say of which operator */
+  print_gains(document, &gains, confirmation, SIZE_MAX, 0);
 }
 
-/* Times are shown whatever their status; a doubt about them belongs beside them. */
-static void tell_doubts(const hr_document *document, const hr_confirmation *confirmation)
+/* The table shows times whatever their status; this tells how many are doubtful. */
+static void print_doubts(const hr_document *document, const hr_confirmation *confirmation)
 {
   size_t doubtful = 0;
   const char *reason = "";
   for (size_t i = 0; i < confirmation->count; i++) {
-    const hr_measurement *worse = hr_worse_of(&confirmation->rows[i].comparison);
+    const hr_measurement *worse = hr_worse_measurement(&confirmation->rows[i].comparison);
     if (worse->status != HR_OK && ++doubtful == 1)
       reason = worse->reason;
   }
@@ -221,40 +223,41 @@ static void tell_doubts(const hr_document *document, const hr_confirmation *conf
   char text[320];
   snprintf(text, sizeof text, "%zu of %zu comparisons did not settle or have no time; the first: %s", doubtful,
            confirmation->count, reason);
-  hr_put_paragraph(document, text);
+  hr_print_paragraph(document, text);
 }
 
-static hr_status tell_measured(const hr_document *document, const hr_advice *advice,
-                               const hr_confirmation *confirmation, hr_error *error)
+static hr_status print_measured(const hr_document *document, const hr_advice *advice,
+                                const hr_confirmation *confirmation, hr_error *error)
 {
   if (!confirmation)
     return HR_OK;
-  hr_put_heading(document, "Measured on %s at %" PRId64 " × %" PRId64 " tokens%s", advice->hardware.name,
-                 confirmation->batch, confirmation->sequence, confirmation->complete ? "" : " (stopped early)");
+  hr_print_heading(document, "Measured on %s at %" PRId64 " × %" PRId64 " tokens%s", advice->hardware.name,
+                   confirmation->batch, confirmation->sequence, confirmation->complete ? "" : " (stopped early)");
   if (confirmation->note[0])
-    hr_put_paragraph(document, confirmation->note);
+    hr_print_paragraph(document, confirmation->note);
   if (confirmation->count == 0) {
-    hr_put_paragraph(document, confirmation->complete ? "No finding changes a product, a softmax or a fused attention."
-                                                      : "Nothing was measured by then.");
+    hr_print_paragraph(document, confirmation->complete
+                                     ? "No finding changes a product, a softmax or a fused attention."
+                                     : "Nothing was measured by then.");
     return HR_OK;
   }
-  HR_TRY(hr_put_table(document, hr_measured_table(advice, confirmation), error));
-  tell_doubts(document, confirmation);
-  hr_put_heading(document, "Gains at this size");
-  return hr_put_table(document, hr_confirmed_table(advice, confirmation), error);
+  HR_TRY(hr_print_table(document, hr_comparison_table(advice, confirmation), error));
+  print_doubts(document, confirmation);
+  hr_print_heading(document, "Gains at this size");
+  return hr_print_table(document, hr_confirmed_table(advice, confirmation), error);
 }
 
-hr_status hr_tell_advice(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation,
-                         int64_t parameters, hr_error *error)
+hr_status hr_print_advice(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation,
+                          int64_t parameters, hr_error *error)
 {
   const hr_step *step = &advice->step;
-  put_step(document, advice, parameters);
-  hr_put_heading(document, document->options->verbose ? "Operators of the step" : "Matrix products of the step");
-  HR_TRY(hr_put_table(
+  print_step(document, advice, parameters);
+  hr_print_heading(document, document->options->verbose ? "Operators of the step" : "Matrix products of the step");
+  HR_TRY(hr_print_table(
       document,
       hr_operator_table(&step->operators, step, &advice->model, &advice->workload, !document->options->verbose),
       error));
-  HR_TRY(tell_findings(document, advice, confirmation, error));
-  tell_combined(document, advice, confirmation);
-  return tell_measured(document, advice, confirmation, error);
+  HR_TRY(print_findings(document, advice, confirmation, error));
+  print_combined(document, advice, confirmation);
+  return print_measured(document, advice, confirmation, error);
 }

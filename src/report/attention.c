@@ -1,29 +1,12 @@
-/* One attention call: what each kernel of a device makes of it. */
-#include "report/document.h"
-
+/* `attention`: one call, predicted, and measured with each kernel of a device. */
 #include "base/error.h"
-#include "report/text.h"
+#include "base/quantity.h"
+#include "report/inputs.h"
+#include "report/measurement.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-static const hr_column columns[] = {
-    {"kernel", "kernel", HR_CELL_TEXT, 0},
-    {"measured_ns", "time", HR_CELL_TIME, 0},
-    {"measured_low_ns", NULL, HR_CELL_TIME, 0},
-    {"measured_high_ns", NULL, HR_CELL_TIME, 0},
-    {"flops_per_s", "rate", HR_CELL_FLOPS_RATE, 0},
-    {"ceiling_share", "of ceiling", HR_CELL_SHARE, 1},
-    {"workspace_bytes", "workspace", HR_CELL_BYTES, 2},
-    {"peak_bytes", "peak memory", HR_CELL_BYTES, 0},
-    {"max_error", "max error", HR_CELL_NUMBER, 3},
-    {"rows_checked", NULL, HR_CELL_COUNT, 0},
-    {"samples", NULL, HR_CELL_COUNT, 0},
-    {"configuration", NULL, HR_CELL_TEXT, 0},
-    {"status", "status", HR_CELL_TEXT, 0},
-    {"reason", NULL, HR_CELL_TEXT, 0},
-};
 
 typedef struct attention_report {
   const hr_attention *attention;
@@ -34,78 +17,98 @@ typedef struct attention_report {
   size_t count;
 } attention_report;
 
-static bool has_time(const hr_measurement *m)
+typedef struct run_row {
+  const char *kernel;
+  hr_measurement m;
+  double ceiling_share;
+} run_row;
+
+static void bytes(const void *member, hr_cell *cell)
 {
-  return m->samples > 0;
+  const double *count = member;
+  if (!isnan(*count))
+    hr_cell_set_count(cell, (int64_t)*count);
 }
 
-/* Bytes are counts, or not known. */
-static void put_bytes(hr_table *table, double bytes)
-{
-  if (isnan(bytes))
-    hr_put_none(table);
-  else
-    hr_put_count(table, (int64_t)bytes);
-}
-
-static void put_run(hr_table *table, const attention_report *r, const hr_kernel_measurement *run)
-{
-  const hr_measurement *m = &run->measurement;
-  bool timed = has_time(m);
-  hr_put_text(table, run->kernel);
-  hr_put(table, timed ? m->median_ns : NAN);
-  hr_put(table, timed ? m->median_low_ns : NAN);
-  hr_put(table, timed ? m->median_high_ns : NAN);
-  hr_put(table, timed ? m->flops_per_s : NAN);
-  hr_put(table, timed ? hr_hardware_ceiling_share(r->hardware, r->attention->dtype, m->flops_per_s) : NAN);
-  put_bytes(table, m->workspace_bytes);
-  put_bytes(table, m->peak_bytes);
-  hr_put(table, m->max_error);
-  hr_put_count(table, m->rows_checked);
-  hr_put_count(table, m->samples);
-  hr_put_text(table, m->configuration[0] ? m->configuration : NULL);
-  hr_put_text(table, hr_status_name(m->status));
-  hr_table_style(table, m->status == HR_OK ? HR_STYLE_GREEN : HR_STYLE_YELLOW);
-  hr_put_text(table, m->reason[0] ? m->reason : NULL);
-}
+#define RUN(member) HR_MEMBER(run_row, member)
+static const hr_column columns[] = {
+    {"kernel", "kernel", HR_PLAIN, 0, RUN(kernel)},
+    {"measured_ns", "time", HR_TIME, 0, RUN(m.median_ns)},
+    {"measured_low_ns", NULL, HR_TIME, 0, RUN(m.median_low_ns)},
+    {"measured_high_ns", NULL, HR_TIME, 0, RUN(m.median_high_ns)},
+    {"flops_per_s", "rate", HR_FLOPS_RATE, 0, RUN(m.flops_per_s)},
+    {"ceiling_share", "of ceiling", HR_SHARE, 1, RUN(ceiling_share)},
+    {"workspace_bytes", "workspace", HR_BYTES, 2, HR_COMPUTED_OF(COUNT, bytes, run_row, m.workspace_bytes)},
+    {"peak_bytes", "peak memory", HR_BYTES, 0, HR_COMPUTED_OF(COUNT, bytes, run_row, m.peak_bytes)},
+    {"max_error", "max error", HR_PLAIN, 3, RUN(m.max_error)},
+    {"rows_checked", NULL, HR_PLAIN, 0, RUN(m.rows_checked)},
+    {"samples", NULL, HR_PLAIN, 0, RUN(m.samples)},
+    {"configuration", NULL, HR_PLAIN, 0, HR_OPTIONAL(run_row, m.configuration)},
+    {"status", "status", HR_PLAIN, 0, RUN(m.status)},
+    {"reason", NULL, HR_PLAIN, 0, HR_OPTIONAL(run_row, m.reason)},
+};
 
 static hr_table *run_table(const attention_report *r)
 {
-  hr_table *table = hr_table_create(columns, sizeof columns / sizeof *columns);
-  for (size_t i = 0; i < r->count; i++)
-    put_run(table, r, &r->runs[i]);
+  hr_table *table = HR_TABLE(columns, run_row);
+  for (size_t i = 0; i < r->count; i++) {
+    run_row row = {.kernel = r->runs[i].kernel, .m = hr_known_measurement(&r->runs[i].measurement)};
+    row.ceiling_share = hr_hardware_ceiling_share(r->hardware, r->attention->dtype, row.m.flops_per_s);
+    hr_table_add(table, &row);
+  }
   return table;
 }
 
-static void put_strides_json(hr_json json, const char *key, hr_strides strides)
+static void is_causal(const void *member, hr_cell *cell)
 {
-  hr_json object = hr_json_put_object(json, key);
-  hr_json_put_count(object, "batch", strides.batch);
-  hr_json_put_count(object, "row", strides.row);
-  hr_json_put_count(object, "head", strides.head);
+  hr_cell_set_flag(cell, *(const hr_mask *)member == HR_MASK_CAUSAL);
 }
 
-static void put_attention_json(hr_json json, const attention_report *r)
+#define REPORT(member) HR_MEMBER(attention_report, member)
+#define ATTENTION HR_THROUGH(attention_report, attention)
+#define CALL(member)                                                       \
+  {                                                                        \
+#member, NULL, HR_PLAIN, 0, ATTENTION, HR_MEMBER(hr_attention, member) \
+  }
+static const hr_column call_fields[] = {
+    CALL(batch),
+    CALL(q_len),
+    CALL(kv_len),
+    CALL(q_heads),
+    CALL(k_heads),
+    CALL(v_heads),
+    CALL(qk_dim),
+    CALL(v_dim),
+    CALL(window),
+    {"flops", NULL, HR_FLOPS, 0, REPORT(flops)},
+    {"bytes", NULL, HR_BYTES, 0, REPORT(bytes)},
+    CALL(dtype),
+    {"causal", NULL, HR_PLAIN, 0, ATTENTION, HR_COMPUTED_OF(FLAG, is_causal, hr_attention, mask)},
+    CALL(scale),
+    CALL(softcap),
+    CALL(alibi),
+};
+
+static const hr_column stride_fields[] = {
+    HR_FIELD(hr_strides, batch),
+    HR_FIELD(hr_strides, row),
+    HR_FIELD(hr_strides, head),
+};
+
+static void put_strides(hr_json json, const char *key, const hr_attention *attention, hr_attention_operand operand)
 {
-  const hr_attention *a = r->attention;
-  hr_json attention = hr_json_put_object(json, "attention");
-  const struct {
-    const char *key;
-    int64_t value;
-  } counts[] = {{"batch", a->batch},     {"q_len", a->q_len},     {"kv_len", a->kv_len}, {"q_heads", a->q_heads},
-                {"k_heads", a->k_heads}, {"v_heads", a->v_heads}, {"qk_dim", a->qk_dim}, {"v_dim", a->v_dim},
-                {"window", a->window},   {"flops", r->flops},     {"bytes", r->bytes}};
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-    hr_json_put_count(attention, counts[i].key, counts[i].value);
-  hr_json_put_text(attention, "dtype", hr_dtype_name(a->dtype));
-  hr_json_put_flag(attention, "causal", a->mask == HR_MASK_CAUSAL);
-  hr_json_put_number(attention, "scale", (double)a->scale);
-  hr_json_put_number(attention, "softcap", (double)a->softcap);
-  hr_json_put_flag(attention, "alibi", a->alibi);
-  put_strides_json(attention, "q_strides", hr_attention_strides(a, HR_OPERAND_Q));
-  put_strides_json(attention, "k_strides", hr_attention_strides(a, HR_OPERAND_K));
-  put_strides_json(attention, "v_strides", hr_attention_strides(a, HR_OPERAND_V));
-  put_strides_json(attention, "o_strides", hr_attention_strides(a, HR_OPERAND_O));
+  hr_strides strides = hr_attention_strides(attention, operand);
+  hr_json_put_fields(hr_json_put_object(json, key), stride_fields, HR_COUNT_OF(stride_fields), &strides);
+}
+
+static void put_call(hr_json json, const attention_report *r)
+{
+  hr_json call = hr_json_put_object(json, "attention");
+  hr_json_put_fields(call, call_fields, HR_COUNT_OF(call_fields), r);
+  put_strides(call, "q_strides", r->attention, HR_OPERAND_Q);
+  put_strides(call, "k_strides", r->attention, HR_OPERAND_K);
+  put_strides(call, "v_strides", r->attention, HR_OPERAND_V);
+  put_strides(call, "o_strides", r->attention, HR_OPERAND_O);
 }
 
 static hr_status write_json(FILE *out, const attention_report *r, hr_error *error)
@@ -114,13 +117,13 @@ static hr_status write_json(FILE *out, const attention_report *r, hr_error *erro
   hr_json json = hr_json_document("attention", &failed);
   hr_json_put_text(json, "device", r->hardware->name);
   hr_json_put_hardware(json, r->hardware);
-  put_attention_json(json, r);
+  put_call(json, r);
   hr_json_put_number(json, "predicted_ns", r->prediction ? r->prediction->time_ns : NAN);
   hr_json_put_table(json, "kernels", run_table(r));
   return hr_json_write(out, json, error);
 }
 
-/* The layout whose strides these are; other strides have no name. */
+/* The name of the layout that has these strides, else "strided". */
 static const char *layout_of(const hr_attention *attention)
 {
   for (hr_layout layout = HR_LAYOUT_BSHD; layout < HR_LAYOUT_COUNT; layout++) {
@@ -136,7 +139,7 @@ static const char *layout_of(const hr_attention *attention)
   return "strided";
 }
 
-static void tell_problem(const hr_document *document, const attention_report *r)
+static void print_problem(const hr_document *document, const attention_report *r)
 {
   const hr_attention *a = r->attention;
   char work[HR_NUMBER_SIZE], bytes[HR_NUMBER_SIZE], extras[160] = "";
@@ -147,43 +150,43 @@ static void tell_problem(const hr_document *document, const attention_report *r)
     used += (size_t)snprintf(extras + used, sizeof extras - used, ", soft cap %g", (double)a->softcap);
   if (a->scale != 0)
     snprintf(extras + used, sizeof extras - used, ", scale %g", (double)a->scale);
-  hr_put_field(document, "attention",
-               "batch %" PRId64 ", q %" PRId64 ", kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64
-               ", head sizes %" PRId64 "/%" PRId64 ", %s, %s, %s%s%s",
-               a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim, layout_of(a),
-               hr_dtype_name(a->dtype), a->mask == HR_MASK_CAUSAL ? "causal" : "no mask", extras,
-               a->alibi ? ", ALiBi" : "");
-  hr_put_hardware(document, r->hardware);
+  hr_print_field(document, "attention",
+                 "batch %" PRId64 ", q %" PRId64 ", kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64
+                 ", head sizes %" PRId64 "/%" PRId64 ", %s, %s, %s%s%s",
+                 a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim, layout_of(a),
+                 hr_dtype_name(a->dtype), a->mask == HR_MASK_CAUSAL ? "causal" : "no mask", extras,
+                 a->alibi ? ", ALiBi" : "");
+  hr_print_hardware(document, r->hardware);
   hr_write_rate(work, sizeof work, (double)r->flops, "FLOP");
   hr_write_bytes(bytes, sizeof bytes, (double)r->bytes);
-  hr_put_field(document, "work", "%s in the scores that the mask leaves, %s of Q, K, V and O", work, bytes);
+  hr_print_field(document, "work", "%s in the scores that the mask leaves, %s of Q, K, V and O", work, bytes);
 }
 
-/* Or why there is none. */
-static void tell_prediction(const hr_document *document, const attention_report *r)
+/* The prediction, or why there is none. */
+static void print_prediction(const hr_document *document, const attention_report *r)
 {
   char time[HR_NUMBER_SIZE];
   hr_prediction none;
   hr_error why;
   if (!r->prediction) {
     if (hr_predict_attention(r->hardware, r->attention, &none, &why) != HR_OK)
-      hr_put_field(document, "predicted", "no: %s", why.message);
+      hr_print_field(document, "predicted", "no: %s", why.message);
     return;
   }
   hr_write_time(time, sizeof time, r->prediction->time_ns);
-  hr_put_field(document, "predicted", "%s, bound by %s, for a kernel that keeps the scores on the chip", time,
-               hr_bound_name(r->prediction->bound_by));
+  hr_print_field(document, "predicted", "%s, bound by %s, for a kernel that keeps the scores on the chip", time,
+                 hr_bound_name(r->prediction->bound_by));
 }
 
-/* Why a kernel has no time, or a doubtful one. */
-static void tell_reasons(const hr_document *document, const attention_report *r)
+/* Why kernels have no time, or a doubtful one. */
+static void print_reasons(const hr_document *document, const attention_report *r)
 {
   for (size_t i = 0; i < r->count; i++) {
     const hr_measurement *m = &r->runs[i].measurement;
     const char *kernel = r->runs[i].kernel;
     bool named = strncmp(m->reason, kernel, strlen(kernel)) == 0;
     if (m->reason[0])
-      hr_put_field(document, hr_status_name(m->status), "%s%s%s", named ? "" : kernel, named ? "" : ": ", m->reason);
+      hr_print_field(document, hr_status_name(m->status), "%s%s%s", named ? "" : kernel, named ? "" : ": ", m->reason);
   }
 }
 
@@ -191,13 +194,13 @@ static hr_status write_text(const hr_document *document, const attention_report 
 {
   bool csv = document->options->format == HR_FORMAT_CSV;
   if (!csv) {
-    tell_problem(document, r);
-    tell_prediction(document, r);
-    hr_put_heading(document, "Kernels");
+    print_problem(document, r);
+    print_prediction(document, r);
+    hr_print_heading(document, "Kernels");
   }
-  HR_TRY(hr_put_table(document, run_table(r), error));
+  HR_TRY(hr_print_table(document, run_table(r), error));
   if (!csv)
-    tell_reasons(document, r);
+    print_reasons(document, r);
   return HR_OK;
 }
 

@@ -1,28 +1,9 @@
-/* The three ceilings of a device side by side: its data sheet, its instructions, its library. */
+/* The ceilings of a device side by side: its data sheet, its instructions, its library. */
 #include "report/ceilings.h"
 
-#include "report/text.h"
+#include "base/quantity.h"
 
 #include <math.h>
-#include <stdio.h>
-
-static const hr_column columns[] = {
-    {NULL, "of", HR_CELL_TEXT, 0},      {NULL, "data sheet", HR_CELL_TEXT, 0}, {NULL, "instruction", HR_CELL_TEXT, 0},
-    {NULL, "library", HR_CELL_TEXT, 0}, {NULL, "one core", HR_CELL_TEXT, 2},   {NULL, "by", HR_CELL_TEXT, 1},
-    {NULL, "clock", HR_CELL_TEXT, 3},
-};
-
-static const char *unit_of(hr_ceiling_kind kind)
-{
-  return kind == HR_CEILING_PRODUCT ? "FLOP/s" : kind == HR_CEILING_EXP ? "exp/s" : "B/s";
-}
-
-static void put_rate(hr_table *table, double per_s, hr_ceiling_kind kind)
-{
-  char text[HR_NUMBER_SIZE];
-  hr_write_rate(text, sizeof text, per_s, unit_of(kind));
-  hr_put_text(table, per_s > 0 ? text : NULL);
-}
 
 static double datasheet_of(const hr_hardware *hardware, const hr_ceiling *c)
 {
@@ -31,7 +12,7 @@ static double datasheet_of(const hr_hardware *hardware, const hr_ceiling *c)
   return c->kind == HR_CEILING_EXP || hardware->kind != HR_HARDWARE_GPU ? 0 : hardware->bandwidth_bytes_per_s;
 }
 
-/* 0 where it was only estimated. */
+/* 0 if the library's rate is only estimated. */
 static double library_of(const hr_hardware *hardware, const hr_ceiling *c)
 {
   if (hardware->calibration < HR_CALIBRATION_PUBLISHED)
@@ -41,26 +22,70 @@ static double library_of(const hr_hardware *hardware, const hr_ceiling *c)
   return c->kind == HR_CEILING_COPY ? hardware->bandwidth_bytes_per_s * hardware->bandwidth_share : 0;
 }
 
-static void put_row(hr_table *table, const hr_hardware *hardware, const hr_ceiling *c)
+typedef struct ceiling_row {
+  const hr_ceiling *ceiling;
+  const char *dtype; /* NULL unless it is of GEMMs */
+  char subject[32], datasheet[HR_NUMBER_SIZE], instruction[HR_NUMBER_SIZE], library[HR_NUMBER_SIZE];
+  char core[HR_NUMBER_SIZE], clock[HR_NUMBER_SIZE];
+} ceiling_row;
+
+static void positive(const void *member, hr_cell *cell)
 {
-  char what[32], clock[HR_NUMBER_SIZE];
-  snprintf(what, sizeof what, "%s%s", c->kind == HR_CEILING_PRODUCT ? hr_dtype_name(c->dtype) : "",
-           c->kind == HR_CEILING_PRODUCT ? " products" : hr_ceiling_kind_name(c->kind));
-  hr_put_text(table, what);
-  put_rate(table, datasheet_of(hardware, c), c->kind);
-  put_rate(table, c->per_s, c->kind);
-  put_rate(table, library_of(hardware, c), c->kind);
-  put_rate(table, c->core_per_s, c->kind);
-  hr_put_text(table, c->instruction);
-  snprintf(clock, sizeof clock, "%.0f MHz", c->clock_hz * 1e-6);
-  hr_put_text(table, c->clock_hz > 0 ? clock : NULL);
+  const double *number = member;
+  hr_cell_set_number(cell, *number > 0 ? *number : (double)NAN);
+}
+
+static void kind(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, hr_ceiling_kind_name(*(const hr_ceiling_kind *)member));
+}
+
+#define CEILING HR_THROUGH(ceiling_row, ceiling)
+#define SHOWN(member) HR_OPTIONAL(ceiling_row, member)
+static const hr_column columns[] = {
+    {"kind", NULL, HR_PLAIN, 0, CEILING, HR_COMPUTED_OF(TEXT, kind, hr_ceiling, kind)},
+    {"dtype", NULL, HR_PLAIN, 0, HR_MEMBER(ceiling_row, dtype)},
+    {"instruction", NULL, HR_PLAIN, 0, CEILING, HR_MEMBER(hr_ceiling, instruction)},
+    {"per_s", NULL, HR_PLAIN, 0, CEILING, HR_MEMBER(hr_ceiling, per_s)},
+    {"core_per_s", NULL, HR_PLAIN, 0, CEILING, HR_COMPUTED_OF(NUMBER, positive, hr_ceiling, core_per_s)},
+    {"clock_hz", NULL, HR_PLAIN, 0, CEILING, HR_COMPUTED_OF(NUMBER, positive, hr_ceiling, clock_hz)},
+    {NULL, "of", HR_PLAIN, 0, SHOWN(subject)},
+    {NULL, "data sheet", HR_PLAIN, 0, SHOWN(datasheet)},
+    {NULL, "instruction", HR_PLAIN, 0, SHOWN(instruction)},
+    {NULL, "library", HR_PLAIN, 0, SHOWN(library)},
+    {NULL, "one core", HR_PLAIN, 2, SHOWN(core)},
+    {NULL, "by", HR_PLAIN, 1, CEILING, HR_MEMBER(hr_ceiling, instruction)},
+    {NULL, "clock", HR_PLAIN, 3, SHOWN(clock)},
+};
+
+static void write_rate(char to[HR_NUMBER_SIZE], const hr_ceiling *c, double per_s)
+{
+  const char *unit = c->kind == HR_CEILING_PRODUCT ? "FLOP/s" : c->kind == HR_CEILING_EXP ? "exp/s" : "B/s";
+  if (per_s > 0)
+    hr_write_rate(to, HR_NUMBER_SIZE, per_s, unit);
+}
+
+static ceiling_row row_of(const hr_hardware *hardware, const hr_ceiling *c)
+{
+  ceiling_row row = {.ceiling = c, .dtype = c->kind == HR_CEILING_PRODUCT ? hr_dtype_name(c->dtype) : NULL};
+  snprintf(row.subject, sizeof row.subject, "%s%s", row.dtype ? row.dtype : hr_ceiling_kind_name(c->kind),
+           row.dtype ? " products" : "");
+  write_rate(row.datasheet, c, datasheet_of(hardware, c));
+  write_rate(row.instruction, c, c->per_s);
+  write_rate(row.library, c, library_of(hardware, c));
+  write_rate(row.core, c, c->core_per_s);
+  if (c->clock_hz > 0)
+    snprintf(row.clock, sizeof row.clock, "%.0f MHz", c->clock_hz * 1e-6);
+  return row;
 }
 
 hr_table *hr_ceiling_table(const hr_hardware *hardware)
 {
-  hr_table *table = hr_table_create(columns, sizeof columns / sizeof *columns);
-  for (size_t i = 0; i < hardware->ceiling_count; i++)
-    put_row(table, hardware, &hardware->ceilings[i]);
+  hr_table *table = HR_TABLE(columns, ceiling_row);
+  for (size_t i = 0; i < hardware->ceiling_count; i++) {
+    ceiling_row row = row_of(hardware, &hardware->ceilings[i]);
+    hr_table_add(table, &row);
+  }
   return table;
 }
 
@@ -81,22 +106,4 @@ bool hr_ceiling_words(const hr_hardware *hardware, char line[HR_CEILING_WORDS])
       "clock was higher: %.2f GHz at least",
       hardware->name, hardware->clock_hz * 1e-9, hardware->clock_hz * most * 1e-9);
   return true;
-}
-
-void hr_json_put_ceilings(hr_json document, const hr_hardware *hardware)
-{
-  json_t *list = json_array();
-  hr_json_put(document, "ceilings", list);
-  for (size_t i = 0; list && i < hardware->ceiling_count; i++) {
-    const hr_ceiling *c = &hardware->ceilings[i];
-    hr_json row = {json_object(), document.failed};
-    hr_json_put_text(row, "kind", hr_ceiling_kind_name(c->kind));
-    hr_json_put_text(row, "dtype", c->kind == HR_CEILING_PRODUCT ? hr_dtype_name(c->dtype) : NULL);
-    hr_json_put_text(row, "instruction", c->instruction);
-    hr_json_put_number(row, "per_s", c->per_s);
-    hr_json_put_number(row, "core_per_s", c->core_per_s > 0 ? c->core_per_s : (double)NAN);
-    hr_json_put_number(row, "clock_hz", c->clock_hz > 0 ? c->clock_hz : (double)NAN);
-    if (json_array_append_new(list, row.object) != 0)
-      *document.failed = true;
-  }
 }

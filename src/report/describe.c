@@ -1,7 +1,9 @@
-#include "report/document.h"
-
+/* `describe`: parameters, memory and operators of a model. */
 #include "base/error.h"
-#include "report/text.h"
+#include "base/quantity.h"
+#include "report/inputs.h"
+#include "report/lines.h"
+#include "report/operators.h"
 
 #include <inttypes.h>
 
@@ -25,6 +27,19 @@ static hr_status gather(description *d, hr_error *error)
   return HR_OK;
 }
 
+#define FIELD(member) HR_FIELD(hr_parameters, member)
+static const hr_column part_fields[] = {
+    FIELD(embedding), FIELD(position), FIELD(attention), FIELD(mlp), FIELD(norm), FIELD(logit),
+};
+#undef FIELD
+
+#define FIELD(member) HR_FIELD(hr_memory, member)
+static const hr_column memory_fields[] = {
+    FIELD(weight_bytes),     FIELD(gradient_bytes), FIELD(optimizer_bytes),
+    FIELD(activation_bytes), FIELD(kv_cache_bytes), FIELD(total_bytes),
+};
+#undef FIELD
+
 static hr_status write_json(const description *d, FILE *out, hr_error *error)
 {
   bool failed;
@@ -33,17 +48,12 @@ static hr_status write_json(const description *d, FILE *out, hr_error *error)
   hr_json_put_workload(json, d->workload);
   hr_json_put_count(json, "parameters", d->parameters.total);
   hr_json_put_count(json, "parameters_excluding_embeddings", d->parameters.excluding_embeddings);
-  hr_json parts = hr_json_put_object(json, "parameters_by_part");
-  hr_json_put_count(parts, "embedding", d->parameters.embedding);
-  hr_json_put_count(parts, "position", d->parameters.position);
-  hr_json_put_count(parts, "attention", d->parameters.attention);
-  hr_json_put_count(parts, "mlp", d->parameters.mlp);
-  hr_json_put_count(parts, "norm", d->parameters.norm);
-  hr_json_put_count(parts, "logit", d->parameters.logit);
+  hr_json_put_fields(hr_json_put_object(json, "parameters_by_part"), part_fields, HR_COUNT_OF(part_fields),
+                     &d->parameters);
   hr_json_put_count(json, "flops", d->operators.flops);
   hr_json_put_count(json, "bytes", d->operators.bytes);
   hr_json_put_count(json, "kv_cache_bytes_per_token", d->memory.kv_cache_bytes_per_token);
-  hr_json_put_memory(json, &d->memory);
+  hr_json_put_fields(hr_json_put_object(json, "memory"), memory_fields, HR_COUNT_OF(memory_fields), &d->memory);
   hr_json_put_text(json, "device", d->hardware ? d->hardware->name : NULL);
   hr_json_put(json, "largest_batch", d->hardware ? json_integer(d->largest_batch) : json_null());
   hr_json_put_table(json, "operators", hr_operator_table(&d->operators, NULL, d->model, d->workload, false));
@@ -59,19 +69,17 @@ typedef struct part {
 static void write_parts(char *to, size_t size, const part *parts, size_t count,
                         void (*write)(char *to, size_t size, double value))
 {
-  size_t used = 0;
   to[0] = '\0';
   for (size_t i = 0; i < count; i++) {
     char value[HR_NUMBER_SIZE];
     if (parts[i].value == 0)
       continue;
     write(value, sizeof value, (double)parts[i].value);
-    int written = snprintf(to + used, size - used, "%s%s %s", used ? ", " : "", parts[i].name, value);
-    used += written > 0 ? (size_t)written : 0;
+    hr_append_item(to, size, "%s %s", parts[i].name, value);
   }
 }
 
-static void put_parameters(const hr_document *document, const hr_parameters *p)
+static void print_parameters(const hr_document *document, const hr_parameters *p)
 {
   const part parts[] = {{"attention", p->attention}, {"MLP", p->mlp},
                         {"norms", p->norm},          {"embedding", p->embedding},
@@ -80,12 +88,12 @@ static void put_parameters(const hr_document *document, const hr_parameters *p)
   hr_write_count(total, sizeof total, p->total);
   hr_write_short(brief, sizeof brief, (double)p->total);
   hr_write_count(rest, sizeof rest, p->excluding_embeddings);
-  hr_put_field(document, "parameters", "%s (%s), %s outside the embeddings", total, brief, rest);
-  write_parts(line, sizeof line, parts, sizeof parts / sizeof *parts, hr_write_short);
-  hr_put_field(document, "", "%s", line);
+  hr_print_field(document, "parameters", "%s (%s), %s outside the embeddings", total, brief, rest);
+  write_parts(line, sizeof line, parts, HR_COUNT_OF(parts), hr_write_short);
+  hr_print_field(document, "", "%s", line);
 }
 
-static void put_memory(const hr_document *document, const description *d)
+static void print_memory(const hr_document *document, const description *d)
 {
   const hr_memory *m = &d->memory;
   const part parts[] = {{"weights", m->weight_bytes},
@@ -94,34 +102,34 @@ static void put_memory(const hr_document *document, const description *d)
                         {"activations", m->activation_bytes},
                         {"KV cache", m->kv_cache_bytes}};
   char line[256], bytes[HR_NUMBER_SIZE];
-  write_parts(line, sizeof line, parts, sizeof parts / sizeof *parts, hr_write_bytes);
+  write_parts(line, sizeof line, parts, HR_COUNT_OF(parts), hr_write_bytes);
   hr_write_bytes(bytes, sizeof bytes, (double)m->total_bytes);
-  hr_put_field(document, "memory", "%s a device: %s", bytes, line);
+  hr_print_field(document, "memory", "%s a device: %s", bytes, line);
   hr_write_bytes(bytes, sizeof bytes, (double)m->kv_cache_bytes_per_token);
-  hr_put_field(document, "KV cache", "%s a token", bytes);
+  hr_print_field(document, "KV cache", "%s a token", bytes);
   if (d->hardware && d->largest_batch == 0)
-    hr_put_field(document, "fits", "not even a batch of 1 fits %s", d->hardware->name);
+    hr_print_field(document, "fits", "not even a batch of 1 fits %s", d->hardware->name);
   else if (d->hardware)
-    hr_put_field(document, "fits", "a batch of up to %" PRId64 " on %s", d->largest_batch, d->hardware->name);
+    hr_print_field(document, "fits", "a batch of up to %" PRId64 " on %s", d->largest_batch, d->hardware->name);
 }
 
 static hr_status write_text(const description *d, const hr_document *document, hr_error *error)
 {
   char work[HR_NUMBER_SIZE], traffic[HR_NUMBER_SIZE];
   if (document->options->format != HR_FORMAT_CSV) {
-    hr_put_model(document, d->model);
-    put_parameters(document, &d->parameters);
+    hr_print_model(document, d->model);
+    print_parameters(document, &d->parameters);
     if (d->hardware)
-      hr_put_hardware(document, d->hardware);
-    hr_put_workload(document, d->workload);
+      hr_print_hardware(document, d->hardware);
+    hr_print_workload(document, d->workload);
     hr_write_rate(work, sizeof work, (double)d->operators.flops, "FLOP");
     hr_write_bytes(traffic, sizeof traffic, (double)d->operators.bytes);
-    hr_put_field(document, "step", "%s in matrix products, %s moved at least", work, traffic);
-    put_memory(document, d);
-    hr_put_heading(document, document->options->verbose ? "Operators of a step" : "Matrix products of a step");
+    hr_print_field(document, "step", "%s in matrix products, %s moved at least", work, traffic);
+    print_memory(document, d);
+    hr_print_heading(document, document->options->verbose ? "Operators of a step" : "Matrix products of a step");
   }
-  bool products_only = document->options->format != HR_FORMAT_CSV && !document->options->verbose;
-  return hr_put_table(document, hr_operator_table(&d->operators, NULL, d->model, d->workload, products_only), error);
+  bool gemms_only = document->options->format != HR_FORMAT_CSV && !document->options->verbose;
+  return hr_print_table(document, hr_operator_table(&d->operators, NULL, d->model, d->workload, gemms_only), error);
 }
 
 hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,

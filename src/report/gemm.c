@@ -1,244 +1,172 @@
-#include "report/document.h"
-
+/* `gemm`: one GEMM, predicted and measured. */
 #include "base/error.h"
-#include "report/text.h"
+#include "base/quantity.h"
+#include "report/inputs.h"
+#include "report/lines.h"
+#include "report/measurement.h"
 #include "shape/strides.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-static const hr_column columns[] = {
-    {"device", "device", HR_CELL_TEXT, 0},
-    {"m", "m", HR_CELL_COUNT, 0},
-    {"n", "n", HR_CELL_COUNT, 0},
-    {"k", "k", HR_CELL_COUNT, 0},
-    {"batch", "batch", HR_CELL_COUNT, 0},
-    {"dtype", "dtype", HR_CELL_TEXT, 0},
-    {"transpose_a", "Aᵀ", HR_CELL_FLAG, 0},
-    {"transpose_b", "Bᵀ", HR_CELL_FLAG, 0},
-    {"flops", "work", HR_CELL_FLOPS, 0},
-    {"bytes", "bytes", HR_CELL_BYTES, 0},
-    {"predicted_ns", "predicted", HR_CELL_TIME, 0},
-    {"predicted_low_ns", NULL, HR_CELL_TIME, 0},
-    {"predicted_high_ns", NULL, HR_CELL_TIME, 0},
-    {"bound_by", "bound by", HR_CELL_TEXT, 0},
-    {"efficiency", "of peak", HR_CELL_SHARE, 0},
-    {"matrix_ns", NULL, HR_CELL_TIME, 0},
-    {"tile_ns", NULL, HR_CELL_TIME, 0},
-    {"wave_ns", NULL, HR_CELL_TIME, 0},
-    {"alignment_ns", NULL, HR_CELL_TIME, 0},
-    {"memory_ns", NULL, HR_CELL_TIME, 0},
-    {"launch_ns", NULL, HR_CELL_TIME, 0},
-    {"tile_waste", "tile waste", HR_CELL_SHARE, 0},
-    {"wave_waste", "wave waste", HR_CELL_SHARE, 0},
-    {"alignment_loss", "alignment loss", HR_CELL_SHARE, 0},
-    {"alignment", "aligned", HR_CELL_BYTES, 0},
-    {"tile_m", NULL, HR_CELL_COUNT, 0},
-    {"tile_n", NULL, HR_CELL_COUNT, 0},
-    {"tiles", NULL, HR_CELL_COUNT, 0},
-    {"waves", NULL, HR_CELL_COUNT, 0},
-    {"measured_ns", "measured", HR_CELL_TIME, 0},
-    {"measured_low_ns", NULL, HR_CELL_TIME, 0},
-    {"measured_high_ns", NULL, HR_CELL_TIME, 0},
-    {"measured_flops_per_s", "rate", HR_CELL_FLOPS_RATE, 0},
-    {"samples", NULL, HR_CELL_COUNT, 0},
-    {"kernel", "kernel", HR_CELL_TEXT, 0},
-    {"status", NULL, HR_CELL_TEXT, 0},
-    {"configuration", NULL, HR_CELL_TEXT, 0},
-    {"clock_hz", NULL, HR_CELL_NUMBER, 0},
-    {"latency_ns", NULL, HR_CELL_TIME, 0},
-    {"lda", NULL, HR_CELL_COUNT, 0},
-    {"ldb", NULL, HR_CELL_COUNT, 0},
-    {"ldc", NULL, HR_CELL_COUNT, 0},
-    {"stride_a", NULL, HR_CELL_COUNT, 0},
-    {"stride_b", NULL, HR_CELL_COUNT, 0},
-    {"stride_c", NULL, HR_CELL_COUNT, 0},
-    {"ceiling_share", NULL, HR_CELL_SHARE, 0},
-};
-
 typedef struct gemm_report {
   const hr_gemm *gemm;
+  hr_matrix a, b, c;
   int64_t flops, bytes;
   const hr_hardware *hardware;
   const hr_prediction *prediction;
-  const hr_measurement *measurement; /* may be NULL */
+  const hr_measurement *measurement; /* NULL: not measured */
+  double ceiling_share;
 } gemm_report;
 
-static bool has_time(const hr_measurement *measurement)
+#define REPORT(member) HR_MEMBER(gemm_report, member), .section = "gemm"
+#define GEMM(member) HR_THROUGH(gemm_report, gemm), HR_MEMBER(hr_gemm, member), .section = "gemm"
+#define PREDICTION(member) \
+  HR_THROUGH(gemm_report, prediction), HR_MEMBER(hr_prediction, member), .section = "prediction"
+#define MEASUREMENT(member) \
+  HR_THROUGH(gemm_report, measurement), HR_OPTIONAL(hr_measurement, member), .section = "measurement"
+#define CONDITIONS(member) \
+  HR_THROUGH(gemm_report, measurement), HR_OPTIONAL(hr_measurement, conditions.member), .section = "conditions"
+
+/* In the order of the JSON, whose objects are the sections. */
+static const hr_column fields[] = {
+    {"device", "device", HR_PLAIN, 0, HR_THROUGH(gemm_report, hardware), HR_MEMBER(hr_hardware, name)},
+    {"m", "m", HR_PLAIN, 0, GEMM(m)},
+    {"n", "n", HR_PLAIN, 0, GEMM(n)},
+    {"k", "k", HR_PLAIN, 0, GEMM(k)},
+    {"batch", "batch", HR_PLAIN, 0, GEMM(batch)},
+    {"dtype", "dtype", HR_PLAIN, 0, GEMM(dtype)},
+    {"transpose_a", "Aᵀ", HR_PLAIN, 0, GEMM(transpose_a)},
+    {"transpose_b", "Bᵀ", HR_PLAIN, 0, GEMM(transpose_b)},
+    {"flops", "work", HR_FLOPS, 0, REPORT(flops)},
+    {"bytes", "bytes", HR_BYTES, 0, REPORT(bytes)},
+    {"lda", NULL, HR_PLAIN, 0, REPORT(a.leading_dimension)},
+    {"ldb", NULL, HR_PLAIN, 0, REPORT(b.leading_dimension)},
+    {"ldc", NULL, HR_PLAIN, 0, REPORT(c.leading_dimension)},
+    {"stride_a", NULL, HR_PLAIN, 0, REPORT(a.batch_stride)},
+    {"stride_b", NULL, HR_PLAIN, 0, REPORT(b.batch_stride)},
+    {"stride_c", NULL, HR_PLAIN, 0, REPORT(c.batch_stride)},
+
+    {"bound_by", "bound by", HR_PLAIN, 0, PREDICTION(bound_by)},
+    {"predicted_ns", "predicted", HR_TIME, 0, PREDICTION(time_ns)},
+    {"predicted_low_ns", NULL, HR_TIME, 0, PREDICTION(low_ns)},
+    {"predicted_high_ns", NULL, HR_TIME, 0, PREDICTION(high_ns)},
+    {"efficiency", "of peak", HR_SHARE, 0, PREDICTION(efficiency)},
+    {"matrix_ns", NULL, HR_TIME, 0, PREDICTION(matrix_ns)},
+    {"tile_ns", NULL, HR_TIME, 0, PREDICTION(tile_ns)},
+    {"wave_ns", NULL, HR_TIME, 0, PREDICTION(wave_ns)},
+    {"alignment_ns", NULL, HR_TIME, 0, PREDICTION(alignment_ns)},
+    {"memory_ns", NULL, HR_TIME, 0, PREDICTION(memory_ns)},
+    {"launch_ns", NULL, HR_TIME, 0, PREDICTION(launch_ns)},
+    {"tile_waste", "tile waste", HR_SHARE, 0, PREDICTION(tile_waste)},
+    {"wave_waste", "wave waste", HR_SHARE, 0, PREDICTION(wave_waste)},
+    {"alignment_loss", "alignment loss", HR_SHARE, 0, PREDICTION(alignment_loss)},
+    {"tile_m", NULL, HR_PLAIN, 0, PREDICTION(tile_m)},
+    {"tile_n", NULL, HR_PLAIN, 0, PREDICTION(tile_n)},
+    {"tiles", NULL, HR_PLAIN, 0, PREDICTION(tiles)},
+    {"waves", NULL, HR_PLAIN, 0, PREDICTION(waves)},
+    {"m_alignment", NULL, HR_BYTES, 0, PREDICTION(m_alignment)},
+    {"n_alignment", NULL, HR_BYTES, 0, PREDICTION(n_alignment)},
+    {"k_alignment", NULL, HR_BYTES, 0, PREDICTION(k_alignment)},
+    {"alignment", "aligned", HR_BYTES, 0, PREDICTION(alignment)},
+
+    {"status", NULL, HR_PLAIN, 0, MEASUREMENT(status)},
+    {"reason", NULL, HR_PLAIN, 0, MEASUREMENT(reason)},
+    {"kernel", "kernel", HR_PLAIN, 0, MEASUREMENT(kernel)},
+    {"configuration", NULL, HR_PLAIN, 0, MEASUREMENT(configuration)},
+    {"choice", NULL, HR_PLAIN, 0, MEASUREMENT(choice)},
+    {"choices", NULL, HR_PLAIN, 0, MEASUREMENT(choices)},
+    {"choice_speedup", NULL, HR_PLAIN, 0, MEASUREMENT(choice_speedup)},
+    {"samples", NULL, HR_PLAIN, 0, MEASUREMENT(samples)},
+    {"discarded", NULL, HR_PLAIN, 0, MEASUREMENT(discarded)},
+    {"min_ns", NULL, HR_TIME, 0, MEASUREMENT(min_ns)},
+    {"p10_ns", NULL, HR_TIME, 0, MEASUREMENT(p10_ns)},
+    {"measured_ns", "measured", HR_TIME, 0, MEASUREMENT(median_ns), .json = "median_ns"},
+    {"mean_ns", NULL, HR_TIME, 0, MEASUREMENT(mean_ns)},
+    {"p90_ns", NULL, HR_TIME, 0, MEASUREMENT(p90_ns)},
+    {"max_ns", NULL, HR_TIME, 0, MEASUREMENT(max_ns)},
+    {"stddev_ns", NULL, HR_TIME, 0, MEASUREMENT(stddev_ns)},
+    {"measured_low_ns", NULL, HR_TIME, 0, MEASUREMENT(median_low_ns), .json = "median_low_ns"},
+    {"measured_high_ns", NULL, HR_TIME, 0, MEASUREMENT(median_high_ns), .json = "median_high_ns"},
+    {"latency_ns", NULL, HR_TIME, 0, MEASUREMENT(latency_ns)},
+    {"measured_flops_per_s", "rate", HR_FLOPS_RATE, 0, MEASUREMENT(flops_per_s), .json = "flops_per_s"},
+    {"bytes_per_s", NULL, HR_BYTES_RATE, 0, MEASUREMENT(bytes_per_s)},
+    {"ceiling_share", NULL, HR_SHARE, 0, HR_MEMBER(gemm_report, ceiling_share), .section = "measurement"},
+    {"warm", NULL, HR_PLAIN, 0, MEASUREMENT(warm)},
+    {"buffer_sets", NULL, HR_PLAIN, 0, MEASUREMENT(buffer_sets)},
+    {"workspace_bytes", NULL, HR_BYTES, 0, MEASUREMENT(workspace_bytes)},
+    {"peak_bytes", NULL, HR_BYTES, 0, MEASUREMENT(peak_bytes)},
+    {"max_error", NULL, HR_PLAIN, 0, MEASUREMENT(max_error)},
+    {"rows_checked", NULL, HR_PLAIN, 0, MEASUREMENT(rows_checked)},
+    {"clock_hz", NULL, HR_PLAIN, 0, CONDITIONS(clock_hz)},
+    {"memory_clock_hz", NULL, HR_PLAIN, 0, CONDITIONS(memory_clock_hz)},
+    {"power_w", NULL, HR_PLAIN, 0, CONDITIONS(power_w)},
+    {"temperature_c", NULL, HR_PLAIN, 0, CONDITIONS(temperature_c)},
+    {"throttled_by", NULL, HR_PLAIN, 0, CONDITIONS(throttled_by)},
+};
+
+/* The columns of CSV and Markdown, whose order is stable, too. */
+static const char *const table_keys[] = {
+    "device",
+    "m",
+    "n",
+    "k",
+    "batch",
+    "dtype",
+    "transpose_a",
+    "transpose_b",
+    "flops",
+    "bytes",
+    "predicted_ns",
+    "predicted_low_ns",
+    "predicted_high_ns",
+    "bound_by",
+    "efficiency",
+    "matrix_ns",
+    "tile_ns",
+    "wave_ns",
+    "alignment_ns",
+    "memory_ns",
+    "launch_ns",
+    "tile_waste",
+    "wave_waste",
+    "alignment_loss",
+    "alignment",
+    "tile_m",
+    "tile_n",
+    "tiles",
+    "waves",
+    "measured_ns",
+    "measured_low_ns",
+    "measured_high_ns",
+    "measured_flops_per_s",
+    "samples",
+    "kernel",
+    "status",
+    "configuration",
+    "clock_hz",
+    "latency_ns",
+    "lda",
+    "ldb",
+    "ldc",
+    "stride_a",
+    "stride_b",
+    "stride_c",
+    "ceiling_share",
+};
+
+static hr_status write_table(const hr_document *document, const gemm_report *r, hr_error *error)
 {
-  return measurement && measurement->samples > 0;
+  hr_column columns[HR_COUNT_OF(table_keys)] = {{NULL}};
+  hr_columns_select(fields, HR_COUNT_OF(fields), table_keys, HR_COUNT_OF(table_keys), columns);
+  hr_table *table = HR_TABLE(columns, gemm_report);
+  hr_table_add(table, r);
+  return hr_print_table(document, table, error);
 }
 
-static double ceiling_share(const gemm_report *r)
+static void put_section(hr_json json, const char *section, const gemm_report *r)
 {
-  return has_time(r->measurement) ? hr_hardware_ceiling_share(r->hardware, r->gemm->dtype, r->measurement->flops_per_s)
-                                  : (double)NAN;
-}
-
-static void put_measurement(hr_table *table, const hr_measurement *m)
-{
-  hr_put(table, has_time(m) ? m->median_ns : NAN);
-  hr_put(table, has_time(m) ? m->median_low_ns : NAN);
-  hr_put(table, has_time(m) ? m->median_high_ns : NAN);
-  hr_put(table, has_time(m) ? m->flops_per_s : NAN);
-  if (m)
-    hr_put_count(table, m->samples);
-  else
-    hr_put_none(table);
-  hr_put_text(table, m && m->kernel[0] ? m->kernel : NULL);
-  hr_put_text(table, m ? hr_status_name(m->status) : NULL);
-  hr_put_text(table, m && m->configuration[0] ? m->configuration : NULL);
-  hr_put(table, has_time(m) ? m->conditions.clock_hz : NAN);
-  hr_put(table, has_time(m) ? m->latency_ns : NAN);
-}
-
-static hr_table *one_row(const gemm_report *r)
-{
-  const hr_prediction *p = r->prediction;
-  hr_table *table = hr_table_create(columns, sizeof columns / sizeof *columns);
-  hr_put_text(table, r->hardware->name);
-  hr_put_count(table, r->gemm->m);
-  hr_put_count(table, r->gemm->n);
-  hr_put_count(table, r->gemm->k);
-  hr_put_count(table, r->gemm->batch);
-  hr_put_text(table, hr_dtype_name(r->gemm->dtype));
-  hr_put_flag(table, r->gemm->transpose_a);
-  hr_put_flag(table, r->gemm->transpose_b);
-  hr_put_count(table, r->flops);
-  hr_put_count(table, r->bytes);
-  hr_put(table, p->time_ns);
-  hr_put(table, p->low_ns);
-  hr_put(table, p->high_ns);
-  hr_put_text(table, hr_bound_name(p->bound_by));
-  const double shares[] = {p->efficiency, p->matrix_ns, p->tile_ns,    p->wave_ns,    p->alignment_ns,
-                           p->memory_ns,  p->launch_ns, p->tile_waste, p->wave_waste, p->alignment_loss};
-  for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-    hr_put(table, shares[i]);
-  const int64_t counts[] = {p->alignment, p->tile_m, p->tile_n, p->tiles, p->waves};
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-    hr_put_count(table, counts[i]);
-  put_measurement(table, r->measurement);
-  const hr_matrix a = hr_gemm_a(r->gemm), b = hr_gemm_b(r->gemm), c = hr_gemm_c(r->gemm);
-  const int64_t strides[] = {a.leading_dimension, b.leading_dimension, c.leading_dimension,
-                             a.batch_stride,      b.batch_stride,      c.batch_stride};
-  for (size_t i = 0; i < sizeof strides / sizeof *strides; i++)
-    hr_put_count(table, strides[i]);
-  hr_put(table, ceiling_share(r));
-  return table;
-}
-
-static void put_conditions_json(hr_json measurement, const hr_measurement *m)
-{
-  const hr_conditions *c = &m->conditions;
-  hr_json conditions = hr_json_put_object(measurement, "conditions");
-  hr_json_put_number(conditions, "clock_hz", has_time(m) ? c->clock_hz : NAN);
-  hr_json_put_number(conditions, "memory_clock_hz", has_time(m) ? c->memory_clock_hz : NAN);
-  hr_json_put_number(conditions, "power_w", has_time(m) ? c->power_w : NAN);
-  hr_json_put_number(conditions, "temperature_c", has_time(m) ? c->temperature_c : NAN);
-  hr_json_put_text(conditions, "throttled_by", c->throttled_by[0] ? c->throttled_by : NULL);
-}
-
-static void put_measurement_json(hr_json document, const gemm_report *r)
-{
-  const hr_measurement *m = r->measurement;
-  if (!m) {
-    hr_json_put(document, "measurement", json_null());
-    return;
-  }
-  hr_json json = hr_json_put_object(document, "measurement");
-  hr_json_put_text(json, "status", hr_status_name(m->status));
-  hr_json_put_text(json, "reason", m->reason[0] ? m->reason : NULL);
-  hr_json_put_text(json, "kernel", m->kernel[0] ? m->kernel : NULL);
-  hr_json_put_text(json, "configuration", m->configuration[0] ? m->configuration : NULL);
-  hr_json_put_count(json, "choice", m->choice);
-  hr_json_put_count(json, "choices", m->choices);
-  hr_json_put_number(json, "choice_speedup", m->choice > 0 ? m->choice_speedup : NAN);
-  hr_json_put_count(json, "samples", m->samples);
-  hr_json_put_count(json, "discarded", m->discarded);
-  const struct {
-    const char *key;
-    double value;
-  } times[] = {{"min_ns", m->min_ns},
-               {"p10_ns", m->p10_ns},
-               {"median_ns", m->median_ns},
-               {"mean_ns", m->mean_ns},
-               {"p90_ns", m->p90_ns},
-               {"max_ns", m->max_ns},
-               {"stddev_ns", m->stddev_ns},
-               {"median_low_ns", m->median_low_ns},
-               {"median_high_ns", m->median_high_ns},
-               {"latency_ns", m->latency_ns},
-               {"flops_per_s", m->flops_per_s},
-               {"bytes_per_s", m->bytes_per_s}};
-  for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-    hr_json_put_number(json, times[i].key, has_time(m) ? times[i].value : NAN);
-  hr_json_put_number(json, "ceiling_share", ceiling_share(r));
-  hr_json_put_flag(json, "warm", m->warm);
-  hr_json_put_count(json, "buffer_sets", m->buffer_sets);
-  hr_json_put_number(json, "workspace_bytes", m->workspace_bytes);
-  hr_json_put_number(json, "peak_bytes", m->peak_bytes);
-  hr_json_put_number(json, "max_error", m->max_error);
-  hr_json_put_count(json, "rows_checked", m->rows_checked);
-  put_conditions_json(json, m);
-}
-
-static void put_gemm_json(hr_json json, const gemm_report *r)
-{
-  const hr_gemm *g = r->gemm;
-  hr_json gemm = hr_json_put_object(json, "gemm");
-  hr_json_put_count(gemm, "m", g->m);
-  hr_json_put_count(gemm, "n", g->n);
-  hr_json_put_count(gemm, "k", g->k);
-  hr_json_put_count(gemm, "batch", g->batch);
-  hr_json_put_text(gemm, "dtype", hr_dtype_name(g->dtype));
-  hr_json_put_flag(gemm, "transpose_a", g->transpose_a);
-  hr_json_put_flag(gemm, "transpose_b", g->transpose_b);
-  hr_json_put_count(gemm, "flops", r->flops);
-  hr_json_put_count(gemm, "bytes", r->bytes);
-  const hr_matrix a = hr_gemm_a(g), b = hr_gemm_b(g), c = hr_gemm_c(g);
-  hr_json_put_count(gemm, "lda", a.leading_dimension);
-  hr_json_put_count(gemm, "ldb", b.leading_dimension);
-  hr_json_put_count(gemm, "ldc", c.leading_dimension);
-  hr_json_put_count(gemm, "stride_a", a.batch_stride);
-  hr_json_put_count(gemm, "stride_b", b.batch_stride);
-  hr_json_put_count(gemm, "stride_c", c.batch_stride);
-}
-
-static void put_prediction_json(hr_json json, const hr_prediction *p)
-{
-  hr_json prediction = hr_json_put_object(json, "prediction");
-  hr_json_put_text(prediction, "bound_by", hr_bound_name(p->bound_by));
-  const struct {
-    const char *key;
-    double value;
-  } numbers[] = {{"predicted_ns", p->time_ns},
-                 {"predicted_low_ns", p->low_ns},
-                 {"predicted_high_ns", p->high_ns},
-                 {"efficiency", p->efficiency},
-                 {"matrix_ns", p->matrix_ns},
-                 {"tile_ns", p->tile_ns},
-                 {"wave_ns", p->wave_ns},
-                 {"alignment_ns", p->alignment_ns},
-                 {"memory_ns", p->memory_ns},
-                 {"launch_ns", p->launch_ns},
-                 {"tile_waste", p->tile_waste},
-                 {"wave_waste", p->wave_waste},
-                 {"alignment_loss", p->alignment_loss}};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    hr_json_put_number(prediction, numbers[i].key, numbers[i].value);
-  const struct {
-    const char *key;
-    int64_t value;
-  } counts[] = {{"tile_m", p->tile_m},
-                {"tile_n", p->tile_n},
-                {"tiles", p->tiles},
-                {"waves", p->waves},
-                {"m_alignment", p->m_alignment},
-                {"n_alignment", p->n_alignment},
-                {"k_alignment", p->k_alignment},
-                {"alignment", p->alignment}};
-  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-    hr_json_put_count(prediction, counts[i].key, counts[i].value);
+  hr_json_put_section(json, section, fields, HR_COUNT_OF(fields), r);
 }
 
 static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
@@ -247,111 +175,143 @@ static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
   hr_json json = hr_json_document("gemm", &failed);
   hr_json_put_text(json, "device", r->hardware->name);
   hr_json_put_hardware(json, r->hardware);
-  put_gemm_json(json, r);
-  put_prediction_json(json, r->prediction);
-  put_measurement_json(json, r);
+  put_section(hr_json_put_object(json, "gemm"), "gemm", r);
+  put_section(hr_json_put_object(json, "prediction"), "prediction", r);
+  if (!r->measurement) {
+    hr_json_put(json, "measurement", json_null());
+    return hr_json_write(out, json, error);
+  }
+  hr_json measurement = hr_json_put_object(json, "measurement");
+  put_section(measurement, "measurement", r);
+  put_section(hr_json_put_object(measurement, "conditions"), "conditions", r);
   return hr_json_write(out, json, error);
 }
 
-static void tell_times(const hr_document *document, const hr_prediction *p)
-{
-  const struct {
-    const char *what;
-    double time_ns;
-  } parts[] = {{"useful products", p->matrix_ns}, {"tiles", p->tile_ns},    {"waves", p->wave_ns},
-               {"alignment", p->alignment_ns},    {"memory", p->memory_ns}, {"launch", p->launch_ns}};
-  char line[512] = "";
-  size_t used = 0;
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    char time[HR_NUMBER_SIZE];
-    if (fabs(parts[i].time_ns) < 0.005) /* what rounding leaves of nothing */
-      continue;
-    hr_write_time(time, sizeof time, parts[i].time_ns);
-    int written = snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "", parts[i].what, time);
-    used += written > 0 ? (size_t)written : 0;
-  }
-  hr_put_field(document, "parts", "%s (memory overlaps with the rest)", line);
-}
+/* ---- for people ---- */
 
-static void tell_measurement(const hr_document *document, const gemm_report *r)
+static void print_problem(const hr_document *document, const gemm_report *r)
 {
-  const hr_measurement *m = r->measurement;
-  if (!m)
-    return;
-  if (m->status != HR_OK)
-    hr_put_field(document, "measured", "%s%s%s", hr_status_sentence(m->status), m->reason[0] ? ": " : "", m->reason);
-  if (!has_time(m))
-    return;
-  char median[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], rate[HR_NUMBER_SIZE], share[HR_NUMBER_SIZE];
-  hr_write_time(median, sizeof median, m->median_ns);
-  hr_write_time(low, sizeof low, m->median_low_ns);
-  hr_write_time(high, sizeof high, m->median_high_ns);
-  hr_write_rate(rate, sizeof rate, m->flops_per_s, "FLOP/s");
-  hr_put_field(document, "measured", "%s median (%s %s to %s), %s, %" PRId64 " sample%s, %s caches, %s", median,
-               hr_interval_words(m), low, high, rate, m->samples, m->samples == 1 ? "" : "s", m->warm ? "warm" : "cold",
-               m->kernel);
-  if (isfinite(m->latency_ns)) {
-    hr_write_time(median, sizeof median, m->latency_ns);
-    hr_put_field(document, "alone", "%s, from the call until it is over", median);
-  }
-  hr_write_share(share, sizeof share, ceiling_share(r));
-  if (isfinite(ceiling_share(r)))
-    hr_put_field(document, "of ceiling", "%s of what the device's instructions reach", share);
-  if (m->configuration[0])
-    hr_put_field(document, "algorithm", "%s", m->configuration);
-  if (m->choices > 1 && !isnan(m->choice_speedup))
-    hr_put_field(document, "autotuned", "%.3f times as fast as the library's first choice", m->choice_speedup);
-  const hr_conditions *c = &m->conditions;
-  if (!isnan(c->clock_hz))
-    hr_put_field(document, "conditions", "%.0f MHz, %.0f W, %.0f °C%s%s", c->clock_hz * 1e-6, c->power_w,
-                 c->temperature_c, c->throttled_by[0] ? ", clock held down by: " : "", c->throttled_by);
-}
-
-static void write_text(const hr_document *document, const gemm_report *r)
-{
-  const hr_prediction *p = r->prediction;
   const hr_gemm *g = r->gemm;
-  char work[HR_NUMBER_SIZE], bytes[HR_NUMBER_SIZE], time[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE],
-      rate[HR_NUMBER_SIZE], tile[HR_NUMBER_SIZE], wave[HR_NUMBER_SIZE], loss[HR_NUMBER_SIZE];
+  char work[HR_NUMBER_SIZE], bytes[HR_NUMBER_SIZE], strides[160];
   hr_write_rate(work, sizeof work, (double)r->flops, "FLOP");
   hr_write_bytes(bytes, sizeof bytes, (double)r->bytes);
-  char strides[160];
   hr_gemm_write_strides(g, strides, sizeof strides);
-  hr_put_field(document, "product",
-               "m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64 ", %s%s%s%s%s; %s, %s", g->m, g->n, g->k,
-               g->batch, hr_dtype_name(g->dtype), g->transpose_a ? ", A transposed" : "",
-               g->transpose_b ? ", B transposed" : "", strides[0] ? "," : "", strides, work, bytes);
-  hr_put_hardware(document, r->hardware);
+  hr_print_field(document, "product",
+                 "m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64 ", %s%s%s%s%s; %s, %s", g->m, g->n, g->k,
+                 g->batch, hr_dtype_name(g->dtype), g->transpose_a ? ", A transposed" : "",
+                 g->transpose_b ? ", B transposed" : "", strides[0] ? "," : "", strides, work, bytes);
+}
+
+static void print_time(const hr_document *document, const gemm_report *r)
+{
+  const hr_prediction *p = r->prediction;
+  char time[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], rate[HR_NUMBER_SIZE];
   hr_write_time(time, sizeof time, p->time_ns);
   hr_write_time(low, sizeof low, p->low_ns);
   hr_write_time(high, sizeof high, p->high_ns);
   hr_write_rate(rate, sizeof rate, (double)r->flops / p->time_ns * 1e9, "FLOP/s");
-  hr_put_field(document, "predicted", "%s (%s … %s), %s, %.0f%% of the peak rate, bound by %s", time, low, high, rate,
-               100 * p->efficiency, hr_bound_name(p->bound_by));
-  tell_times(document, p);
+  hr_print_field(document, "predicted", "%s (%s … %s), %s, %.0f%% of the peak rate, bound by %s", time, low, high, rate,
+                 100 * p->efficiency, hr_bound_name(p->bound_by));
+}
+
+static void print_parts(const hr_document *document, const hr_prediction *p)
+{
+  const struct {
+    const char *name;
+    double time_ns;
+  } parts[] = {{"useful products", p->matrix_ns}, {"tiles", p->tile_ns},    {"waves", p->wave_ns},
+               {"alignment", p->alignment_ns},    {"memory", p->memory_ns}, {"launch", p->launch_ns}};
+  char line[512] = "";
+  for (size_t i = 0; i < HR_COUNT_OF(parts); i++) {
+    char time[HR_NUMBER_SIZE];
+    if (fabs(parts[i].time_ns) < 0.005) /* a rounding error */
+      continue;
+    hr_write_time(time, sizeof time, parts[i].time_ns);
+    hr_append_item(line, sizeof line, "%s %s", parts[i].name, time);
+  }
+  hr_print_field(document, "parts", "%s (memory overlaps with the rest)", line);
+}
+
+static void print_quantization(const hr_document *document, const hr_prediction *p)
+{
+  char tile[HR_NUMBER_SIZE], wave[HR_NUMBER_SIZE], loss[HR_NUMBER_SIZE];
   hr_write_share(tile, sizeof tile, p->tile_waste);
   hr_write_share(wave, sizeof wave, p->wave_waste);
   hr_write_share(loss, sizeof loss, p->alignment_loss);
   if (p->tile_m > 0)
-    hr_put_field(document, "tiles",
-                 "%" PRId64 " of %" PRId64 "×%" PRId64 " in %" PRId64 " wave%s; %s of their area and "
-                 "%s of the slots are wasted",
-                 p->tiles, p->tile_m, p->tile_n, p->waves, p->waves == 1 ? "" : "s", tile, wave);
-  hr_put_field(document, "alignment",
-               "m to %" PRId64 ", n to %" PRId64 ", k to %" PRId64 " bytes; the contiguous ones to "
-               "%" PRId64 ", which loses %s",
-               p->m_alignment, p->n_alignment, p->k_alignment, p->alignment, loss);
-  tell_measurement(document, r);
+    hr_print_field(document, "tiles",
+                   "%" PRId64 " of %" PRId64 "×%" PRId64 " in %" PRId64 " wave%s; %s of their area and "
+                   "%s of the slots are wasted",
+                   p->tiles, p->tile_m, p->tile_n, p->waves, p->waves == 1 ? "" : "s", tile, wave);
+  hr_print_field(document, "alignment",
+                 "m to %" PRId64 ", n to %" PRId64 ", k to %" PRId64 " bytes; the contiguous ones to "
+                 "%" PRId64 ", which loses %s",
+                 p->m_alignment, p->n_alignment, p->k_alignment, p->alignment, loss);
+}
+
+static void print_median(const hr_document *document, const hr_measurement *m)
+{
+  char median[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], rate[HR_NUMBER_SIZE];
+  hr_write_time(median, sizeof median, m->median_ns);
+  hr_write_time(low, sizeof low, m->median_low_ns);
+  hr_write_time(high, sizeof high, m->median_high_ns);
+  hr_write_rate(rate, sizeof rate, m->flops_per_s, "FLOP/s");
+  hr_print_field(document, "measured", "%s median (%s %s to %s), %s, %" PRId64 " sample%s, %s caches, %s", median,
+                 hr_interval_words(m), low, high, rate, m->samples, m->samples == 1 ? "" : "s",
+                 m->warm ? "warm" : "cold", m->kernel);
+}
+
+static void print_measurement(const hr_document *document, const gemm_report *r)
+{
+  const hr_measurement *m = r->measurement;
+  char latency[HR_NUMBER_SIZE], share[HR_NUMBER_SIZE];
+  if (m->status != HR_OK)
+    hr_print_field(document, "measured", "%s%s%s", hr_status_sentence(m->status), m->reason[0] ? ": " : "", m->reason);
+  if (m->samples == 0)
+    return;
+  print_median(document, m);
+  hr_write_time(latency, sizeof latency, m->latency_ns);
+  if (isfinite(m->latency_ns))
+    hr_print_field(document, "alone", "%s, from the call until it is over", latency);
+  hr_write_share(share, sizeof share, r->ceiling_share);
+  if (isfinite(r->ceiling_share))
+    hr_print_field(document, "of ceiling", "%s of what the device's instructions reach", share);
+  if (m->configuration[0])
+    hr_print_field(document, "algorithm", "%s", m->configuration);
+  if (m->choices > 1 && !isnan(m->choice_speedup))
+    hr_print_field(document, "autotuned", "%.3f times as fast as the library's first choice", m->choice_speedup);
+  const hr_conditions *c = &m->conditions;
+  if (!isnan(c->clock_hz))
+    hr_print_field(document, "conditions", "%.0f MHz, %.0f W, %.0f °C%s%s", c->clock_hz * 1e-6, c->power_w,
+                   c->temperature_c, c->throttled_by[0] ? ", clock held down by: " : "", c->throttled_by);
+}
+
+static void write_text(const hr_document *document, const gemm_report *r)
+{
+  print_problem(document, r);
+  hr_print_hardware(document, r->hardware);
+  print_time(document, r);
+  print_parts(document, r->prediction);
+  print_quantization(document, r->prediction);
+  if (r->measurement)
+    print_measurement(document, r);
 }
 
 hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm, const hr_hardware *hardware,
                          const hr_prediction *prediction, const hr_measurement *measurement, hr_error *error)
 {
   HR_NEED(error, out, options, gemm, hardware, prediction);
-  gemm_report r = {.gemm = gemm, .hardware = hardware, .prediction = prediction, .measurement = measurement};
+  gemm_report r = {.gemm = gemm, .hardware = hardware, .prediction = prediction, .ceiling_share = (double)NAN};
   HR_TRY(hr_gemm_check(gemm, error));
   HR_TRY(hr_gemm_flops(gemm, &r.flops));
   HR_TRY(hr_gemm_bytes(gemm, &r.bytes));
+  r.a = hr_gemm_a(gemm), r.b = hr_gemm_b(gemm), r.c = hr_gemm_c(gemm);
+  hr_measurement known;
+  if (measurement) {
+    known = hr_known_measurement(measurement);
+    r.measurement = &known;
+    r.ceiling_share = hr_hardware_ceiling_share(hardware, gemm->dtype, known.flops_per_s);
+  }
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
   hr_status status = HR_OK;
@@ -360,6 +320,6 @@ hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_g
   else if (options->format == HR_FORMAT_TABLE)
     write_text(&document, &r);
   else
-    status = hr_put_table(&document, one_row(&r), error);
+    status = write_table(&document, &r, error);
   return hr_document_end(&document, status, error);
 }

@@ -1,12 +1,10 @@
-/* The JSON of the structs that several documents share. docs/json.md describes every key. */
-#include "report/document.h"
+#include "report/json.h"
 
 #include "base/error.h"
 #include "base/names.h"
-#include "report/ceilings.h"
-#include "report/text.h"
 
 #include <math.h>
+#include <string.h>
 
 hr_json hr_json_document(const char *command, bool *failed)
 {
@@ -53,9 +51,64 @@ hr_json hr_json_put_object(hr_json json, const char *key)
   return (hr_json){json_object_get(json.object, key), json.failed};
 }
 
+hr_json hr_json_append_object(hr_json json, json_t *list)
+{
+  json_t *object = json_object();
+  if (json_array_append_new(list, object) != 0) {
+    *json.failed = true;
+    object = NULL;
+  }
+  return (hr_json){object, json.failed};
+}
+
+static json_t *value_of(const hr_cell *cell)
+{
+  switch (cell->type) {
+  case HR_CELL_NONE: break;
+  case HR_CELL_TEXT: return json_string(cell->text);
+  case HR_CELL_COUNT: return json_integer(cell->count);
+  case HR_CELL_NUMBER: return json_real(cell->number);
+  case HR_CELL_FLAG: return json_boolean(cell->flag);
+  }
+  return json_null();
+}
+
+static void put_cell(hr_json json, const hr_column *column, const hr_cell *cell)
+{
+  const char *key = column->json ? column->json : column->key;
+  if (key)
+    hr_json_put(json, key, value_of(cell));
+}
+
+void hr_json_put_fields(hr_json json, const hr_column *columns, size_t count, const void *row)
+{
+  for (size_t i = 0; i < count; i++) {
+    hr_cell cell;
+    hr_column_read(&columns[i], row, &cell);
+    put_cell(json, &columns[i], &cell);
+  }
+}
+
+void hr_json_put_section(hr_json json, const char *section, const hr_column *columns, size_t count, const void *row)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (columns[i].section && strcmp(columns[i].section, section) == 0)
+      hr_json_put_fields(json, &columns[i], 1, row);
+  }
+}
+
 void hr_json_put_table(hr_json json, const char *key, hr_table *table)
 {
-  hr_json_put(json, key, hr_table_json(table));
+  json_t *list = hr_table_is_complete(table) ? json_array() : NULL;
+  hr_json_put(json, key, list);
+  for (size_t row = 0; list && row < hr_table_rows(table); row++) {
+    hr_json object = hr_json_append_object(json, list);
+    for (size_t i = 0; i < hr_table_width(table); i++) {
+      hr_cell cell;
+      hr_table_read(table, row, i, &cell);
+      put_cell(object, hr_table_column(table, i), &cell);
+    }
+  }
   hr_table_free(table);
 }
 
@@ -69,105 +122,4 @@ hr_status hr_json_write(FILE *out, hr_json document, hr_error *error)
     fputc('\n', out);
   json_decref(document.object);
   return status;
-}
-
-#define NAME_OF(names, value) hr_name_of(names, sizeof(names) / sizeof *(names), (int)(value))
-
-static const char *const positions[] = {[HR_POSITIONS_NONE] = "none",
-                                        [HR_POSITIONS_LEARNED] = "learned",
-                                        [HR_POSITIONS_ROTARY] = "rotary",
-                                        [HR_POSITIONS_ALIBI] = "alibi"};
-static const char *const norms[] = {[HR_NORM_LAYER] = "layer", [HR_NORM_RMS] = "rms"};
-static const char *const qk_norms[] = {[HR_QK_NORM_NONE] = "none",
-                                       [HR_QK_NORM_SHARED] = "shared",
-                                       [HR_QK_NORM_PER_HEAD] = "per_head",
-                                       [HR_QK_NORM_FULL] = "full"};
-
-void hr_json_put_model(hr_json document, const hr_model *model)
-{
-  hr_json json = hr_json_put_object(document, "model");
-  hr_json_put_text(json, "name", model->name);
-  hr_json_put_text(json, "family", model->family);
-  hr_json_put_count(json, "layers", model->layers);
-  hr_json_put_count(json, "hidden", model->hidden);
-  hr_json_put_count(json, "vocabulary", model->vocabulary);
-  hr_json_put_count(json, "max_positions", model->max_positions);
-  hr_json_put_count(json, "q_heads", model->q_heads);
-  hr_json_put_count(json, "k_heads", model->k_heads);
-  hr_json_put_count(json, "v_heads", model->v_heads);
-  hr_json_put_count(json, "qk_dim", model->qk_dim);
-  hr_json_put_count(json, "v_dim", model->v_dim);
-  hr_json_put_count(json, "q_rank", model->q_rank);
-  hr_json_put_count(json, "window", model->window);
-  hr_json_put_count(json, "window_layers", model->window_layers);
-  hr_json_put_count(json, "mlp_width", model->mlp_width);
-  hr_json_put_flag(json, "mlp_gated", model->mlp_gated);
-  hr_json_put_text(json, "activation", model->activation);
-  hr_json_put_flag(json, "parallel_block", model->parallel_block);
-  hr_json_put_text(json, "positions", NAME_OF(positions, model->positions));
-  hr_json_put_count(json, "rotary_dim", model->rotary_dim);
-  hr_json_put_text(json, "norm", NAME_OF(norms, model->norm));
-  hr_json_put_text(json, "qk_norm", NAME_OF(qk_norms, model->qk_norm));
-  hr_json_put_flag(json, "tied_embeddings", model->tied_embeddings);
-}
-
-void hr_json_put_workload(hr_json document, const hr_workload *workload)
-{
-  hr_json json = hr_json_put_object(document, "workload");
-  hr_json_put_text(json, "phase", hr_phase_name(workload->phase));
-  hr_json_put_text(json, "attention", hr_attention_form_name(workload->attention));
-  hr_json_put_text(json, "dtype", hr_dtype_name(workload->dtype));
-  hr_json_put_count(json, "batch", workload->batch);
-  hr_json_put_count(json, "sequence", workload->sequence);
-  hr_json_put(json, "context", workload->phase == HR_PHASE_DECODE ? json_integer(workload->context) : json_null());
-  hr_json_put_count(json, "tensor_parallel", workload->tensor_parallel);
-  hr_json_put_count(json, "pipeline_stages", workload->pipeline_stages);
-}
-
-void hr_json_put_hardware(hr_json document, const hr_hardware *hardware)
-{
-  if (!hardware) {
-    hr_json_put(document, "hardware", json_null());
-    return;
-  }
-  hr_json json = hr_json_put_object(document, "hardware");
-  hr_json_put_text(json, "name", hardware->name);
-  hr_json_put_text(json, "product", hardware->product);
-  hr_json_put_text(json, "architecture", hardware->architecture);
-  hr_json_put_text(json, "kind", hardware->kind == HR_HARDWARE_GPU ? "gpu" : "cpu");
-  hr_json_put_text(json, "calibration", hr_calibration_name(hardware->calibration));
-  hr_json_put_number(json, "error_band", hardware->error_band);
-  hr_json_put_count(json, "multiprocessors", hardware->multiprocessors);
-  hr_json_put_number(json, "clock_hz", hardware->clock_hz);
-  hr_json dense = hr_json_put_object(json, "dense_flops_per_s");
-  hr_json library = hr_json_put_object(json, "library_flops_per_s");
-  for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
-    if (hardware->dense_flops_per_s[dtype] <= 0)
-      continue;
-    hr_json_put_number(dense, hr_dtype_name((hr_dtype)dtype), hardware->dense_flops_per_s[dtype]);
-    hr_json_put_number(library, hr_dtype_name((hr_dtype)dtype),
-                       hr_hardware_library_flops_per_s(hardware, (hr_dtype)dtype));
-  }
-  hr_json_put_number(json, "bandwidth_bytes_per_s", hardware->bandwidth_bytes_per_s);
-  hr_json_put_number(json, "bandwidth_share", hardware->bandwidth_share);
-  hr_json_put_count(json, "memory_bytes", hardware->memory_bytes);
-  hr_json_put_count(json, "l2_bytes", hardware->l2_bytes);
-  hr_json_put_count(json, "shared_bytes", hardware->shared_bytes);
-  hr_json_put_number(json, "launch_ns", hardware->launch_ns);
-  hr_json_put_count(json, "devices_per_node", hardware->devices_per_node);
-  hr_json_put_number(json, "interconnect_bytes_per_s", hardware->interconnect_bytes_per_s);
-  hr_json_put_ceilings(json, hardware);
-  hr_json_put_count(json, "numa_nodes", hardware->numa_nodes);
-  hr_json_put_text(json, "placement", hardware->placement[0] ? hardware->placement : NULL);
-}
-
-void hr_json_put_memory(hr_json document, const hr_memory *memory)
-{
-  hr_json json = hr_json_put_object(document, "memory");
-  hr_json_put_count(json, "weight_bytes", memory->weight_bytes);
-  hr_json_put_count(json, "gradient_bytes", memory->gradient_bytes);
-  hr_json_put_count(json, "optimizer_bytes", memory->optimizer_bytes);
-  hr_json_put_count(json, "activation_bytes", memory->activation_bytes);
-  hr_json_put_count(json, "kv_cache_bytes", memory->kv_cache_bytes);
-  hr_json_put_count(json, "total_bytes", memory->total_bytes);
 }

@@ -1,105 +1,104 @@
-/* One layer: its operators with their shares, predicted beside measured, and their sum against the whole. */
-#include "report/document.h"
-
+/* `layer`: the operators of one layer, predicted and measured, and their sum against the whole. */
 #include "base/error.h"
 #include "base/names.h"
-#include "report/text.h"
+#include "base/quantity.h"
+#include "report/inputs.h"
+#include "report/lines.h"
+#include "report/measurement.h"
+#include "report/operators.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-static const hr_column columns[] = {
-    {"name", "operator", HR_CELL_TEXT, 0},
-    {"part", NULL, HR_CELL_TEXT, 0},
-    {"pass", NULL, HR_CELL_TEXT, 0},
-    {NULL, "size", HR_CELL_TEXT, 3},
-    {"problem", NULL, HR_CELL_TEXT, 0},
-    {"flops", NULL, HR_CELL_FLOPS, 0},
-    {"bytes", NULL, HR_CELL_BYTES, 0},
-    {"predicted_ns", "predicted", HR_CELL_TIME, 0},
-    {"measured_ns", "measured", HR_CELL_TIME, 0},
-    {"measured_low_ns", NULL, HR_CELL_TIME, 0},
-    {"measured_high_ns", NULL, HR_CELL_TIME, 0},
-    {"time_ns", NULL, HR_CELL_TIME, 0},
-    {"share", "share", HR_CELL_SHARE, 0},
-    {"source", NULL, HR_CELL_TEXT, 0},
-    {"flops_per_s", "rate", HR_CELL_FLOPS_RATE, 2},
-    {"bytes_per_s", "bandwidth", HR_CELL_BYTES_RATE, 2},
-    {"ceiling_share", "of ceiling", HR_CELL_SHARE, 1},
-    {"samples", NULL, HR_CELL_COUNT, 0},
-    {"kernel", NULL, HR_CELL_TEXT, 0},
-    {"configuration", NULL, HR_CELL_TEXT, 0},
-    {"status", "status", HR_CELL_TEXT, 0},
-    {"reason", NULL, HR_CELL_TEXT, 0},
-};
-
-static const char *text_or_none(const char *text)
+static const char *text_or_null(const char *text)
 {
   return text[0] ? text : NULL;
 }
 
-/* What was run, as the store says it; NULL of what nothing was run for. */
-static const char *problem_of(const hr_layer_row *row, char *to, size_t size)
+typedef struct layer_row {
+  hr_layer_row row; /* what was not measured is NAN */
+  double ceiling_share;
+} layer_row;
+
+/* What was run, as the store names it; empty if nothing was. */
+static void problem(const void *row, hr_cell *cell)
 {
-  hr_write_operator_problem(to, size, &row->op);
-  if (row->rows.struct_size > 0) {
-    hr_result result = hr_result_default();
-    hr_result_set_rowwise(&result, &row->rows);
-    hr_copy_text(to, size, result.problem);
+  const hr_layer_row *r = row;
+  if (r->rows.struct_size == 0) {
+    hr_operator_problem_cell(&r->op, cell);
+    return;
   }
-  return text_or_none(to);
+  hr_result result = hr_result_default();
+  hr_result_set_rowwise(&result, &r->rows);
+  hr_cell_set_text(cell, result.problem);
 }
 
-static double ceiling_share(const hr_layer_row *row, const hr_hardware *hardware)
+static void share(const void *member, hr_cell *cell)
 {
-  hr_dtype dtype = row->op.kind == HR_KIND_ATTENTION ? row->op.attention.dtype : row->op.gemm.dtype;
-  return row->measured && row->op.flops > 0 ? hr_hardware_ceiling_share(hardware, dtype, row->measurement.flops_per_s)
-                                            : (double)NAN;
+  const double *share = member;
+  hr_cell_set_number(cell, *share);
+  cell->style = *share >= 0.1 ? HR_STYLE_BOLD : HR_STYLE_PLAIN;
 }
 
-static void put_row(hr_table *table, const hr_layer_row *row, const hr_hardware *hardware)
+static void source(const void *measured, hr_cell *cell)
 {
-  const hr_measurement *m = &row->measurement;
-  char name[48], size[96], problem[512];
-  bool products = row->op.flops > 0;
-  hr_operator_name(&row->op, name, sizeof name);
-  hr_put_text(table, name);
-  hr_put_text(table, hr_layer_part_name(row->part));
-  hr_put_text(table, hr_pass_name(row->op.pass));
-  hr_write_operator_size(size, sizeof size, &row->op);
-  hr_put_text(table, size);
-  hr_put_text(table, problem_of(row, problem, sizeof problem));
-  hr_put_count(table, row->op.flops);
-  hr_put_count(table, row->op.bytes);
-  hr_put(table, row->prediction.time_ns);
-  hr_put(table, row->measured ? m->median_ns : NAN);
-  hr_put(table, row->measured ? m->median_low_ns : NAN);
-  hr_put(table, row->measured ? m->median_high_ns : NAN);
-  hr_put(table, row->time_ns);
-  hr_put(table, row->share);
-  hr_table_style(table, row->share >= 0.1 ? HR_STYLE_BOLD : HR_STYLE_PLAIN);
-  hr_put_text(table, row->measured ? "measured" : "predicted");
-  hr_put(table, row->measured && products ? m->flops_per_s : NAN);
-  hr_put(table, row->measured && !products ? m->bytes_per_s : NAN);
-  hr_put(table, ceiling_share(row, hardware));
-  hr_put_count(table, m->samples);
-  hr_put_text(table, text_or_none(m->kernel));
-  hr_put_text(table, text_or_none(m->configuration));
-  hr_put_text(table, hr_status_name(m->status));
-  hr_table_style(table, m->status == HR_OK ? HR_STYLE_GREEN : HR_STYLE_YELLOW);
-  hr_put_text(table, text_or_none(m->reason));
+  hr_cell_set_text(cell, *(const bool *)measured ? "measured" : "predicted");
+}
+
+#define ROW(member) HR_OPTIONAL(layer_row, row.member)
+static const hr_column columns[] = {
+    {"name", "operator", HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, hr_operator_name_cell, layer_row, row.op)},
+    {"part", NULL, HR_PLAIN, 0, ROW(part)},
+    {"pass", NULL, HR_PLAIN, 0, ROW(op.pass)},
+    {NULL, "size", HR_PLAIN, 3, HR_COMPUTED_OF(TEXT, hr_operator_size_cell, layer_row, row.op)},
+    {"problem", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, problem, layer_row, row)},
+    {"flops", NULL, HR_FLOPS, 0, ROW(op.flops)},
+    {"bytes", NULL, HR_BYTES, 0, ROW(op.bytes)},
+    {"predicted_ns", "predicted", HR_TIME, 0, ROW(prediction.time_ns)},
+    {"measured_ns", "measured", HR_TIME, 0, ROW(measurement.median_ns)},
+    {"measured_low_ns", NULL, HR_TIME, 0, ROW(measurement.median_low_ns)},
+    {"measured_high_ns", NULL, HR_TIME, 0, ROW(measurement.median_high_ns)},
+    {"time_ns", NULL, HR_TIME, 0, ROW(time_ns)},
+    {"share", "share", HR_SHARE, 0, HR_COMPUTED_OF(NUMBER, share, layer_row, row.share)},
+    {"source", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, source, layer_row, row.measured)},
+    {"flops_per_s", "rate", HR_FLOPS_RATE, 2, ROW(measurement.flops_per_s)},
+    {"bytes_per_s", "bandwidth", HR_BYTES_RATE, 2, ROW(measurement.bytes_per_s)},
+    {"ceiling_share", "of ceiling", HR_SHARE, 1, HR_MEMBER(layer_row, ceiling_share)},
+    {"samples", NULL, HR_PLAIN, 0, ROW(measurement.samples)},
+    {"kernel", NULL, HR_PLAIN, 0, ROW(measurement.kernel)},
+    {"configuration", NULL, HR_PLAIN, 0, ROW(measurement.configuration)},
+    {"status", "status", HR_PLAIN, 0, ROW(measurement.status)},
+    {"reason", NULL, HR_PLAIN, 0, ROW(measurement.reason)},
+};
+
+/* GEMMs and attention have a rate in FLOP/s, other operators one in B/s. */
+static layer_row row_of(const hr_layer_row *from, const hr_hardware *hardware)
+{
+  layer_row to = {.row = *from};
+  hr_measurement *m = &to.row.measurement;
+  if (!from->measured)
+    hr_clear_times(m);
+  if (from->op.flops > 0)
+    m->bytes_per_s = (double)NAN;
+  else
+    m->flops_per_s = (double)NAN;
+  hr_dtype dtype = from->op.kind == HR_KIND_ATTENTION ? from->op.attention.dtype : from->op.gemm.dtype;
+  to.ceiling_share = hr_hardware_ceiling_share(hardware, dtype, m->flops_per_s);
+  return to;
 }
 
 static hr_table *row_table(const hr_layer *layer, const hr_hardware *hardware)
 {
-  hr_table *table = hr_table_create(columns, sizeof columns / sizeof *columns);
-  for (size_t i = 0; i < layer->count; i++)
-    put_row(table, &layer->rows[i], hardware);
+  hr_table *table = HR_TABLE(columns, layer_row);
+  for (size_t i = 0; i < layer->count; i++) {
+    layer_row row = row_of(&layer->rows[i], hardware);
+    hr_table_add(table, &row);
+  }
   return table;
 }
 
-/* The sum of what the whole consists of; NAN where there is no whole. */
+/* The time of the whole over the sum of its operators; NAN if the whole was not measured. */
 static double whole_over_sum(const hr_layer *layer)
 {
   return layer->whole.samples > 0 ? layer->whole.median_ns / layer->measured_ns : (double)NAN;
@@ -111,7 +110,7 @@ static void put_whole_json(hr_json document, const hr_layer *layer)
   bool timed = m->samples > 0;
   hr_json whole = hr_json_put_object(document, "whole");
   hr_json_put_text(whole, "status", hr_status_name(m->status));
-  hr_json_put_text(whole, "reason", text_or_none(m->reason));
+  hr_json_put_text(whole, "reason", text_or_null(m->reason));
   hr_json_put_count(whole, "operators", timed ? layer->measured_count : 0);
   hr_json_put_number(whole, "measured_ns", timed ? m->median_ns : NAN);
   hr_json_put_number(whole, "measured_low_ns", timed ? m->median_low_ns : NAN);
@@ -130,7 +129,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_hardware 
   hr_json_put_model(json, model);
   hr_json_put_workload(json, &layer->workload);
   hr_json_put_flag(json, "reduced", layer->reduced);
-  hr_json_put_text(json, "note", text_or_none(layer->note));
+  hr_json_put_text(json, "note", text_or_null(layer->note));
   hr_json_put_flag(json, "complete", layer->complete);
   hr_json_put_count(json, "flops", layer->flops);
   hr_json_put_number(json, "sum_ns", layer->sum_ns);
@@ -144,31 +143,35 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_hardware 
   return hr_json_write(out, json, error);
 }
 
-/* "linear maps 70.1%, attention's products 12.3%, …", the largest first. */
-static void tell_shares(const hr_document *document, const hr_layer *layer)
+/* The part with the longest time of those not yet `listed`. */
+static hr_layer_part longest_part(const hr_layer *layer, const bool listed[HR_PART_COUNT])
 {
-  char line[512] = "";
-  size_t used = 0;
-  bool told[HR_PART_COUNT] = {false};
-  for (int i = 0; i < HR_PART_COUNT; i++) {
-    int largest = -1;
-    for (int part = 0; part < HR_PART_COUNT; part++) {
-      if (!told[part] && (largest < 0 || layer->part_ns[part] > layer->part_ns[largest]))
-        largest = part;
-    }
-    told[largest] = true;
-    if (!(layer->part_ns[largest] > 0))
-      break;
-    char share[HR_NUMBER_SIZE];
-    hr_write_share(share, sizeof share, layer->part_ns[largest] / layer->sum_ns);
-    int written = snprintf(line + used, sizeof line - used, "%s%s %s", used ? ", " : "",
-                           hr_layer_part_words((hr_layer_part)largest), share);
-    used += written > 0 ? (size_t)written : 0;
+  int longest = -1;
+  for (int part = 0; part < HR_PART_COUNT; part++) {
+    if (!listed[part] && (longest < 0 || layer->part_ns[part] > layer->part_ns[longest]))
+      longest = part;
   }
-  hr_put_field(document, "shares", "%s", line);
+  return (hr_layer_part)longest;
 }
 
-static void tell_sum(const hr_document *document, const hr_layer *layer)
+/* "linear maps 70.1%, attention's products 12.3%, …", the largest first. */
+static void print_shares(const hr_document *document, const hr_layer *layer)
+{
+  char line[512] = "";
+  bool listed[HR_PART_COUNT] = {false};
+  for (int i = 0; i < HR_PART_COUNT; i++) {
+    hr_layer_part part = longest_part(layer, listed);
+    char share[HR_NUMBER_SIZE];
+    listed[part] = true;
+    if (!(layer->part_ns[part] > 0))
+      break;
+    hr_write_share(share, sizeof share, layer->part_ns[part] / layer->sum_ns);
+    hr_append_item(line, sizeof line, "%s %s", hr_layer_part_words(part), share);
+  }
+  hr_print_field(document, "shares", "%s", line);
+}
+
+static void print_sum(const hr_document *document, const hr_layer *layer)
 {
   char sum[HR_NUMBER_SIZE], predicted[HR_NUMBER_SIZE], open[HR_NUMBER_SIZE], rate[HR_NUMBER_SIZE];
   hr_write_time(sum, sizeof sum, layer->sum_ns);
@@ -176,14 +179,14 @@ static void tell_sum(const hr_document *document, const hr_layer *layer)
   hr_write_time(open, sizeof open, layer->sum_ns - layer->measured_ns);
   hr_write_rate(rate, sizeof rate, (double)layer->flops / layer->sum_ns * 1e9, "FLOP/s");
   if (layer->measured_count == (int64_t)layer->count)
-    hr_put_field(document, "sum", "%s, %s in its products; predicted %s", sum, rate, predicted);
+    hr_print_field(document, "sum", "%s, %s in its products; predicted %s", sum, rate, predicted);
   else
-    hr_put_field(document, "sum",
-                 "%s, of which %s is only predicted (what has no measured time below); all predicted: %s", sum, open,
-                 predicted);
+    hr_print_field(document, "sum",
+                   "%s, of which %s is only predicted (what has no measured time below); all predicted: %s", sum, open,
+                   predicted);
 }
 
-static void tell_whole(const hr_document *document, const hr_hardware *hardware, const hr_layer *layer)
+static void print_whole(const hr_document *document, const hr_hardware *hardware, const hr_layer *layer)
 {
   const hr_measurement *m = &layer->whole;
   const char *how = hardware->kind == HR_HARDWARE_GPU ? "as one captured graph" : "run one after another";
@@ -191,31 +194,40 @@ static void tell_whole(const hr_document *document, const hr_hardware *hardware,
   hr_write_time(whole, sizeof whole, m->median_ns);
   hr_write_time(sum, sizeof sum, layer->measured_ns);
   if (m->samples > 0)
-    hr_put_field(document, "whole", "%s %s; %.3f of the sum of these %" PRId64 " operators, %s%s%s", whole, how,
-                 whole_over_sum(layer), layer->measured_count, sum, m->status != HR_OK ? "; " : "",
-                 m->status != HR_OK ? m->reason : "");
+    hr_print_field(document, "whole", "%s %s; %.3f of the sum of these %" PRId64 " operators, %s%s%s", whole, how,
+                   whole_over_sum(layer), layer->measured_count, sum, m->status != HR_OK ? "; " : "",
+                   m->status != HR_OK ? m->reason : "");
   else
-    hr_put_field(document, "whole", "%s%s%s", hr_status_sentence(m->status), m->reason[0] ? ": " : "", m->reason);
+    hr_print_field(document, "whole", "%s%s%s", hr_status_sentence(m->status), m->reason[0] ? ": " : "", m->reason);
 }
 
-/* Each reason once, with the operators that it holds for. */
-static void tell_reasons(const hr_document *document, const hr_layer *layer)
+static const char *reason_of(const hr_layer *layer, size_t row)
+{
+  return layer->rows[row].measurement.reason;
+}
+
+static bool was_printed(const hr_layer *layer, size_t row)
+{
+  for (size_t i = 0; i < row; i++) {
+    if (strcmp(reason_of(layer, i), reason_of(layer, row)) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Each reason once, after the operators that have it. */
+static void print_reasons(const hr_document *document, const hr_layer *layer)
 {
   for (size_t i = 0; i < layer->count; i++) {
-    const char *reason = layer->rows[i].measurement.reason;
     char line[1024] = "", name[48];
-    size_t used = 0;
-    bool before = false;
-    for (size_t k = 0; k < layer->count; k++) {
-      if (!reason[0] || strcmp(layer->rows[k].measurement.reason, reason) != 0)
-        continue;
-      before = before || k < i;
+    if (!reason_of(layer, i)[0] || was_printed(layer, i))
+      continue;
+    for (size_t k = i; k < layer->count; k++) {
       hr_operator_name(&layer->rows[k].op, name, sizeof name);
-      if (used + sizeof name + 2 < sizeof line)
-        used += (size_t)snprintf(line + used, sizeof line - used, "%s%s", used ? ", " : "", name);
+      if (strcmp(reason_of(layer, k), reason_of(layer, i)) == 0)
+        hr_append_item(line, sizeof line, "%s", name);
     }
-    if (reason[0] && !before)
-      hr_put_field(document, hr_status_name(layer->rows[i].measurement.status), "%s: %s", line, reason);
+    hr_print_field(document, hr_status_name(layer->rows[i].measurement.status), "%s: %s", line, reason_of(layer, i));
   }
 }
 
@@ -223,18 +235,18 @@ static hr_status write_text(const hr_document *document, const hr_model *model, 
                             const hr_layer *layer, hr_error *error)
 {
   if (document->options->format != HR_FORMAT_CSV) {
-    hr_put_model(document, model);
-    hr_put_hardware(document, hardware);
-    hr_put_workload(document, &layer->workload);
+    hr_print_model(document, model);
+    hr_print_hardware(document, hardware);
+    hr_print_workload(document, &layer->workload);
     if (layer->note[0])
-      hr_put_field(document, "size", "%s", layer->note);
-    tell_shares(document, layer);
-    tell_sum(document, layer);
-    tell_whole(document, hardware, layer);
-    tell_reasons(document, layer);
-    hr_put_heading(document, "Operators of one layer");
+      hr_print_field(document, "size", "%s", layer->note);
+    print_shares(document, layer);
+    print_sum(document, layer);
+    print_whole(document, hardware, layer);
+    print_reasons(document, layer);
+    hr_print_heading(document, "Operators of one layer");
   }
-  return hr_put_table(document, row_table(layer, hardware), error);
+  return hr_print_table(document, row_table(layer, hardware), error);
 }
 
 hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,

@@ -1,66 +1,31 @@
-/* The table of a step's operators, which `describe` and `advise` share. */
-#include "report/document.h"
+#include "report/operators.h"
 
 #include "base/checked.h"
 #include "base/names.h"
-#include "report/text.h"
-
-#include <headroom/store.h>
+#include "base/quantity.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-static const hr_column operator_columns[] = {
-    {"name", "operator", HR_CELL_TEXT, 0}, {"kind", NULL, HR_CELL_TEXT, 0},
-    {"pass", NULL, HR_CELL_TEXT, 0},       {NULL, "m×n×k", HR_CELL_TEXT, 0},
-    {"m", NULL, HR_CELL_COUNT, 0},         {"n", NULL, HR_CELL_COUNT, 0},
-    {"k", NULL, HR_CELL_COUNT, 0},         {"batch", NULL, HR_CELL_COUNT, 0},
-    {"count", "runs", HR_CELL_COUNT, 5},   {"flops", "work", HR_CELL_FLOPS, 0},
-    {"bytes", "bytes", HR_CELL_BYTES, 4},  {NULL, "of all work", HR_CELL_SHARE, 6},
-};
+/* ---- sizes of an operator ---- */
 
-static const hr_column predicted_columns[] = {
-    {"name", "operator", HR_CELL_TEXT, 0},
-    {"kind", NULL, HR_CELL_TEXT, 0},
-    {"pass", NULL, HR_CELL_TEXT, 0},
-    {NULL, "m×n×k", HR_CELL_TEXT, 0},
-    {"m", NULL, HR_CELL_COUNT, 0},
-    {"n", NULL, HR_CELL_COUNT, 0},
-    {"k", NULL, HR_CELL_COUNT, 0},
-    {"batch", NULL, HR_CELL_COUNT, 0},
-    {"count", "runs", HR_CELL_COUNT, 4},
-    {"flops", NULL, HR_CELL_FLOPS, 0},
-    {"bytes", NULL, HR_CELL_BYTES, 0},
-    {"predicted_ns", "time each", HR_CELL_TIME, 1},
-    {"predicted_low_ns", NULL, HR_CELL_TIME, 0},
-    {"predicted_high_ns", NULL, HR_CELL_TIME, 0},
-    {"share", "of step", HR_CELL_SHARE, 0},
-    {"bound_by", "bound by", HR_CELL_TEXT, 0},
-    {"efficiency", "of peak", HR_CELL_SHARE, 2},
-    {"tile_waste", "tile waste", HR_CELL_SHARE, 5},
-    {"wave_waste", "wave waste", HR_CELL_SHARE, 5},
-    {"alignment", "aligned", HR_CELL_BYTES, 3},
-    {"alignment_loss", "align. loss", HR_CELL_SHARE, 6},
-    {"tile_m", NULL, HR_CELL_COUNT, 0},
-    {"tile_n", NULL, HR_CELL_COUNT, 0},
-    {"tiles", NULL, HR_CELL_COUNT, 0},
-    {"waves", NULL, HR_CELL_COUNT, 0},
-};
-
-#define COUNT_OF(array) (sizeof(array) / sizeof *(array))
-
-static bool is_product(const hr_operator *op)
+static bool is_gemm(const hr_operator *op)
 {
   return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
+}
+
+static bool is_attention(const hr_operator *op)
+{
+  return op->kind == HR_KIND_ATTENTION;
 }
 
 void hr_write_operator_size(char *to, size_t size, const hr_operator *op)
 {
   const hr_attention *a = &op->attention;
-  if (op->kind == HR_KIND_ATTENTION) {
+  if (is_attention(op)) {
     snprintf(to, size, "%" PRId64 "×%" PRId64 "×%" PRId64 " ×%" PRId64, a->q_len, a->kv_len, a->qk_dim,
              a->batch * a->q_heads);
-  } else if (is_product(op)) {
+  } else if (is_gemm(op)) {
     int used = snprintf(to, size, "%" PRId64 "×%" PRId64 "×%" PRId64, op->gemm.m, op->gemm.n, op->gemm.k);
     if (op->gemm.batch != 1 && used > 0 && (size_t)used < size)
       snprintf(to + used, size - (size_t)used, " ×%" PRId64, op->gemm.batch);
@@ -69,97 +34,195 @@ void hr_write_operator_size(char *to, size_t size, const hr_operator *op)
   }
 }
 
-void hr_put_operator_sizes(hr_table *table, const hr_operator *op)
-{
-  const hr_attention *a = &op->attention;
-  bool fused = op->kind == HR_KIND_ATTENTION;
-  const int64_t sizes[] = {fused ? a->q_len : op->gemm.m, fused ? a->kv_len : op->gemm.n,
-                           fused ? a->qk_dim : op->gemm.k, fused ? a->batch * a->q_heads : op->gemm.batch};
-  for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-    if (fused || is_product(op))
-      hr_put_count(table, sizes[i]);
-    else
-      hr_put_none(table);
-  }
-}
-
 void hr_write_operator_problem(char *to, size_t size, const hr_operator *op)
 {
   hr_result result = hr_result_default();
-  if (is_product(op))
+  if (is_gemm(op))
     hr_result_set_gemm(&result, &op->gemm);
-  else if (op->kind == HR_KIND_ATTENTION)
+  else if (is_attention(op))
     hr_result_set_attention(&result, &op->attention);
-  hr_copy_text(to, size, is_product(op) || op->kind == HR_KIND_ATTENTION ? result.problem : "");
+  hr_copy_text(to, size, is_gemm(op) || is_attention(op) ? result.problem : "");
 }
 
-/* Of a fused attention v_dim is told by its own bytes. */
-static void put_sizes(hr_table *table, const hr_operator *op, bool bytes_follow)
+void hr_operator_name_cell(const void *op, hr_cell *cell)
+{
+  char name[48];
+  hr_operator_name(op, name, sizeof name);
+  hr_cell_set_text(cell, name);
+}
+
+void hr_operator_size_cell(const void *op, hr_cell *cell)
 {
   char size[96];
   hr_write_operator_size(size, sizeof size, op);
-  hr_put_text(table, op->flops == 0 && bytes_follow ? "" : size);
-  hr_put_operator_sizes(table, op);
+  hr_cell_set_text(cell, size);
 }
 
-static void put_prediction(hr_table *table, const hr_operator *op, const hr_prediction *p, double share)
+void hr_operator_problem_cell(const void *op, hr_cell *cell)
 {
-  bool fused_or_product = is_product(op) || op->kind == HR_KIND_ATTENTION;
-  hr_put(table, p->time_ns);
-  hr_put(table, p->low_ns);
-  hr_put(table, p->high_ns);
-  hr_put(table, share);
-  hr_table_style(table, share >= 0.1 ? HR_STYLE_BOLD : HR_STYLE_PLAIN);
-  hr_put_text(table, hr_bound_name(p->bound_by));
-  hr_put(table, p->efficiency);
-  hr_put(table, fused_or_product ? p->tile_waste : NAN);
-  hr_put(table, fused_or_product ? p->wave_waste : NAN);
-  if (is_product(op))
-    hr_put_count(table, p->alignment);
-  else
-    hr_put_none(table);
-  hr_put(table, is_product(op) ? p->alignment_loss : NAN);
-  if (is_product(op) && p->alignment_loss >= 0.1)
-    hr_table_style(table, HR_STYLE_YELLOW);
-  hr_put_count(table, p->tile_m);
-  hr_put_count(table, p->tile_n);
-  hr_put_count(table, p->tiles);
-  hr_put_count(table, p->waves);
+  char problem[512];
+  hr_write_operator_problem(problem, sizeof problem, op);
+  hr_cell_set_text(cell, problem[0] ? problem : NULL);
 }
+
+static void set_size(hr_cell *cell, const hr_operator *op, int64_t of_gemm, int64_t of_attention)
+{
+  if (is_attention(op))
+    hr_cell_set_count(cell, of_attention);
+  else if (is_gemm(op))
+    hr_cell_set_count(cell, of_gemm);
+}
+
+void hr_operator_m_cell(const void *member, hr_cell *cell)
+{
+  const hr_operator *op = member;
+  set_size(cell, op, op->gemm.m, op->attention.q_len);
+}
+
+void hr_operator_n_cell(const void *member, hr_cell *cell)
+{
+  const hr_operator *op = member;
+  set_size(cell, op, op->gemm.n, op->attention.kv_len);
+}
+
+void hr_operator_k_cell(const void *member, hr_cell *cell)
+{
+  const hr_operator *op = member;
+  set_size(cell, op, op->gemm.k, op->attention.qk_dim);
+}
+
+void hr_operator_batch_cell(const void *member, hr_cell *cell)
+{
+  const hr_operator *op = member;
+  set_size(cell, op, op->gemm.batch, op->attention.batch * op->attention.q_heads);
+}
+
+/* ---- the table ---- */
+
+typedef struct operator_row {
+  const hr_operator *op;
+  hr_prediction prediction; /* what does not apply to the operator is NAN */
+  double share;             /* of the step's time as predicted, else of its FLOPs */
+} operator_row;
+
+/* Without FLOPs the size is the bytes, which have a column of their own. */
+static void gemm_size(const void *member, hr_cell *cell)
+{
+  const hr_operator *op = member;
+  if (op->flops > 0)
+    hr_operator_size_cell(op, cell);
+  else
+    hr_cell_set_text(cell, "");
+}
+
+static void share(const void *row, hr_cell *cell)
+{
+  const operator_row *r = row;
+  hr_cell_set_number(cell, r->share);
+  cell->style = r->share >= 0.1 ? HR_STYLE_BOLD : HR_STYLE_PLAIN;
+}
+
+static void alignment(const void *row, hr_cell *cell)
+{
+  const operator_row *r = row;
+  if (is_gemm(r->op))
+    hr_cell_set_count(cell, r->prediction.alignment);
+}
+
+static void alignment_loss(const void *member, hr_cell *cell)
+{
+  const double *loss = member;
+  hr_cell_set_number(cell, *loss);
+  cell->style = *loss >= 0.1 ? HR_STYLE_YELLOW : HR_STYLE_PLAIN;
+}
+
+#define OP HR_THROUGH(operator_row, op)
+#define PREDICTION(member) HR_MEMBER(operator_row, prediction.member)
+
+#define IDENTITY_COLUMNS(size)                                                     \
+  {"name", "operator", HR_PLAIN, 0, OP, HR_COMPUTED(TEXT, hr_operator_name_cell)}, \
+      {"kind", NULL, HR_PLAIN, 0, OP, HR_MEMBER(hr_operator, kind)},               \
+      {"pass", NULL, HR_PLAIN, 0, OP, HR_MEMBER(hr_operator, pass)},               \
+      {NULL, "m×n×k", HR_PLAIN, 0, OP, HR_COMPUTED(TEXT, size)},                   \
+      {"m", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(COUNT, hr_operator_m_cell)},        \
+      {"n", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(COUNT, hr_operator_n_cell)},        \
+      {"k", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(COUNT, hr_operator_k_cell)},        \
+  {                                                                                \
+    "batch", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(COUNT, hr_operator_batch_cell)     \
+  }
+
+static const hr_column operator_columns[] = {
+    IDENTITY_COLUMNS(gemm_size),
+    {"count", "runs", HR_PLAIN, 5, OP, HR_MEMBER(hr_operator, count)},
+    {"flops", "work", HR_FLOPS, 0, OP, HR_MEMBER(hr_operator, flops)},
+    {"bytes", "bytes", HR_BYTES, 4, OP, HR_MEMBER(hr_operator, bytes)},
+    {NULL, "of all work", HR_SHARE, 6, HR_MEMBER(operator_row, share)},
+};
+
+static const hr_column predicted_columns[] = {
+    IDENTITY_COLUMNS(hr_operator_size_cell),
+    {"count", "runs", HR_PLAIN, 4, OP, HR_MEMBER(hr_operator, count)},
+    {"flops", NULL, HR_FLOPS, 0, OP, HR_MEMBER(hr_operator, flops)},
+    {"bytes", NULL, HR_BYTES, 0, OP, HR_MEMBER(hr_operator, bytes)},
+    {"predicted_ns", "time each", HR_TIME, 1, PREDICTION(time_ns)},
+    {"predicted_low_ns", NULL, HR_TIME, 0, PREDICTION(low_ns)},
+    {"predicted_high_ns", NULL, HR_TIME, 0, PREDICTION(high_ns)},
+    {"share", "of step", HR_SHARE, 0, HR_COMPUTED(NUMBER, share)},
+    {"bound_by", "bound by", HR_PLAIN, 0, PREDICTION(bound_by)},
+    {"efficiency", "of peak", HR_SHARE, 2, PREDICTION(efficiency)},
+    {"tile_waste", "tile waste", HR_SHARE, 5, PREDICTION(tile_waste)},
+    {"wave_waste", "wave waste", HR_SHARE, 5, PREDICTION(wave_waste)},
+    {"alignment", "aligned", HR_BYTES, 3, HR_COMPUTED(COUNT, alignment)},
+    {"alignment_loss", "align. loss", HR_SHARE, 6,
+     HR_COMPUTED_OF(NUMBER, alignment_loss, operator_row, prediction.alignment_loss)},
+    {"tile_m", NULL, HR_PLAIN, 0, PREDICTION(tile_m)},
+    {"tile_n", NULL, HR_PLAIN, 0, PREDICTION(tile_n)},
+    {"tiles", NULL, HR_PLAIN, 0, PREDICTION(tiles)},
+    {"waves", NULL, HR_PLAIN, 0, PREDICTION(waves)},
+};
 
 /* Layers count as p·⌈layers / p⌉ in a step's time: see hr_step. */
-static double share_of_step(const hr_operator *op, const hr_step *step, size_t index, const hr_model *model,
-                            const hr_workload *workload)
+static double share_of_step(const hr_operator *op, const hr_prediction *prediction, const hr_step *step,
+                            const hr_model *model, const hr_workload *workload)
 {
   double executions = (double)op->count;
   int64_t stages = workload->pipeline_stages;
   if (op->in_layer && model->layers > 0)
     executions *= (double)(stages * hr_ceil_div(model->layers, stages)) / (double)model->layers;
-  return executions * step->predictions[index].time_ns / step->time_ns;
+  return executions * prediction->time_ns / step->time_ns;
+}
+
+static double share_of_flops(const hr_operator *op, const hr_operators *operators)
+{
+  return operators->flops > 0 ? (double)op->count * (double)op->flops / (double)operators->flops : (double)NAN;
+}
+
+/* Tiles are those of GEMMs and of fused attention, alignment is that of GEMMs. */
+static hr_prediction applicable(const hr_operator *op, const hr_prediction *prediction)
+{
+  hr_prediction p = *prediction;
+  if (!is_gemm(op))
+    p.alignment_loss = (double)NAN;
+  if (!is_gemm(op) && !is_attention(op))
+    p.tile_waste = p.wave_waste = (double)NAN;
+  return p;
 }
 
 hr_table *hr_operator_table(const hr_operators *operators, const hr_step *step, const hr_model *model,
-                            const hr_workload *workload, bool products_only)
+                            const hr_workload *workload, bool gemms_only)
 {
-  hr_table *table = step ? hr_table_create(predicted_columns, COUNT_OF(predicted_columns))
-                         : hr_table_create(operator_columns, COUNT_OF(operator_columns));
+  hr_table *table = step ? HR_TABLE(predicted_columns, operator_row) : HR_TABLE(operator_columns, operator_row);
   for (size_t i = 0; i < operators->count; i++) {
-    const hr_operator *op = &operators->items[i];
-    if (products_only && op->flops == 0)
+    operator_row row = {.op = &operators->items[i]};
+    if (gemms_only && row.op->flops == 0)
       continue;
-    char name[48];
-    hr_operator_name(op, name, sizeof name);
-    hr_put_text(table, name);
-    hr_put_text(table, hr_operator_kind_name(op->kind));
-    hr_put_text(table, hr_pass_name(op->pass));
-    put_sizes(table, op, !step);
-    hr_put_count(table, op->count);
-    hr_put_count(table, op->flops);
-    hr_put_count(table, op->bytes);
-    if (step)
-      put_prediction(table, op, &step->predictions[i], share_of_step(op, step, i, model, workload));
-    else
-      hr_put(table, operators->flops > 0 ? (double)op->count * (double)op->flops / (double)operators->flops : NAN);
+    if (step) {
+      row.prediction = applicable(row.op, &step->predictions[i]);
+      row.share = share_of_step(row.op, &step->predictions[i], step, model, workload);
+    } else {
+      row.share = share_of_flops(row.op, operators);
+    }
+    hr_table_add(table, &row);
   }
   return table;
 }

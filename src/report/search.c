@@ -1,45 +1,38 @@
-#include "report/document.h"
-
+/* `search`: the faster shapes found. */
 #include "base/error.h"
-#include "report/text.h"
+#include "base/quantity.h"
+#include "report/inputs.h"
 
+static void gain(const void *member, hr_cell *cell)
+{
+  const double *value = member;
+  hr_cell_set_number(cell, *value);
+  cell->style = *value > 0 ? HR_STYLE_GREEN : HR_STYLE_PLAIN;
+}
+
+#define SHAPE(member) HR_MEMBER(hr_search_shape, member)
 static const hr_column shape_columns[] = {
-    {"hidden", "hidden", HR_CELL_COUNT, 0},
-    {"layers", "layers", HR_CELL_COUNT, 0},
-    {"heads", "heads", HR_CELL_COUNT, 0},
-    {"k_heads", "K heads", HR_CELL_COUNT, 5},
-    {"v_heads", "V heads", HR_CELL_COUNT, 5},
-    {"head_dim", "head size", HR_CELL_COUNT, 4},
-    {"v_dim", NULL, HR_CELL_COUNT, 0},
-    {"mlp_width", "MLP width", HR_CELL_COUNT, 0},
-    {"vocabulary", "vocabulary", HR_CELL_COUNT, 0},
-    {"parameters", "parameters", HR_CELL_COUNT, 3},
-    {"parameter_change", "change", HR_CELL_GAIN, 1},
-    {"step_time_ns", "step", HR_CELL_TIME, 2},
-    {"predicted_gain", "gain", HR_CELL_GAIN, 0},
-    {"pareto", "Pareto", HR_CELL_FLAG, 6},
+    {"hidden", "hidden", HR_PLAIN, 0, SHAPE(model.hidden)},
+    {"layers", "layers", HR_PLAIN, 0, SHAPE(model.layers)},
+    {"heads", "heads", HR_PLAIN, 0, SHAPE(model.q_heads)},
+    {"k_heads", "K heads", HR_PLAIN, 5, SHAPE(model.k_heads)},
+    {"v_heads", "V heads", HR_PLAIN, 5, SHAPE(model.v_heads)},
+    {"head_dim", "head size", HR_PLAIN, 4, SHAPE(model.qk_dim)},
+    {"v_dim", NULL, HR_PLAIN, 0, SHAPE(model.v_dim)},
+    {"mlp_width", "MLP width", HR_PLAIN, 0, SHAPE(model.mlp_width)},
+    {"vocabulary", "vocabulary", HR_PLAIN, 0, SHAPE(model.vocabulary)},
+    {"parameters", "parameters", HR_PLAIN, 3, SHAPE(parameters)},
+    {"parameter_change", "change", HR_GAIN, 1, SHAPE(parameter_change)},
+    {"step_time_ns", "step", HR_TIME, 2, SHAPE(step_time_ns)},
+    {"predicted_gain", "gain", HR_GAIN, 0, HR_COMPUTED_OF(NUMBER, gain, hr_search_shape, predicted_gain)},
+    {"pareto", "Pareto", HR_PLAIN, 6, SHAPE(pareto)},
 };
 
 static hr_table *shape_table(const hr_search_result *result)
 {
-  hr_table *table = hr_table_create(shape_columns, sizeof shape_columns / sizeof *shape_columns);
-  for (size_t i = 0; i < result->count; i++) {
-    const hr_search_shape *s = &result->shapes[i];
-    const hr_model *m = &s->model;
-    const int64_t sizes[] = {m->hidden, m->layers, m->q_heads, m->k_heads, m->v_heads};
-    for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++)
-      hr_put_count(table, sizes[j]);
-    hr_put_count(table, m->qk_dim);
-    hr_put_count(table, m->v_dim);
-    hr_put_count(table, m->mlp_width);
-    hr_put_count(table, m->vocabulary);
-    hr_put_count(table, s->parameters);
-    hr_put(table, s->parameter_change);
-    hr_put(table, s->step_time_ns);
-    hr_put(table, s->predicted_gain);
-    hr_table_style(table, s->predicted_gain > 0 ? HR_STYLE_GREEN : HR_STYLE_PLAIN);
-    hr_put_flag(table, s->pareto);
-  }
+  hr_table *table = HR_TABLE(shape_columns, hr_search_shape);
+  for (size_t i = 0; i < result->count; i++)
+    hr_table_add(table, &result->shapes[i]);
   return table;
 }
 
@@ -64,20 +57,20 @@ static hr_status write_text(const hr_document *document, const hr_model *model, 
                             const hr_hardware *hardware, const hr_search_result *result, hr_error *error)
 {
   char time[HR_NUMBER_SIZE], parameters[HR_NUMBER_SIZE], evaluated[HR_NUMBER_SIZE];
-  hr_put_model(document, model);
+  hr_print_model(document, model);
   hr_write_count(parameters, sizeof parameters, result->base_parameters);
-  hr_put_field(document, "parameters", "%s", parameters);
-  hr_put_hardware(document, hardware);
-  hr_put_workload(document, workload);
+  hr_print_field(document, "parameters", "%s", parameters);
+  hr_print_hardware(document, hardware);
+  hr_print_workload(document, workload);
   hr_write_time(time, sizeof time, result->base_time_ns);
-  hr_put_field(document, "step", "%s predicted, as it is", time);
+  hr_print_field(document, "step", "%s predicted, as it is", time);
   hr_write_count(evaluated, sizeof evaluated, (int64_t)result->evaluated);
-  hr_put_field(document, "searched", "%s shapes%s", evaluated,
-               result->complete ? "" : ", not all of them: stopped by the limit or by the user");
-  hr_put_heading(document, "Shapes, fastest first");
+  hr_print_field(document, "searched", "%s shapes%s", evaluated,
+                 result->complete ? "" : ", not all of them: stopped by the limit or by the user");
+  hr_print_heading(document, "Shapes, fastest first");
   if (result->count > 0)
-    return hr_put_table(document, shape_table(result), error);
-  hr_put_paragraph(document, "No shape lies within the bounds.");
+    return hr_print_table(document, shape_table(result), error);
+  hr_print_paragraph(document, "No shape lies within the bounds.");
   return HR_OK;
 }
 
@@ -92,7 +85,7 @@ hr_status hr_report_search(FILE *out, const hr_report_options *options, const hr
   if (options->format == HR_FORMAT_JSON)
     status = write_json(out, model, workload, hardware, result, error);
   else if (options->format == HR_FORMAT_CSV)
-    status = hr_put_table(&document, shape_table(result), error);
+    status = hr_print_table(&document, shape_table(result), error);
   else
     status = write_text(&document, model, workload, hardware, result, error);
   return hr_document_end(&document, status, error);

@@ -1,191 +1,195 @@
-/* One sweep: its points with what was measured of them. */
-#include "report/document.h"
-
+/* `sweep NAME`: the points of a sweep with their measurements. */
 #include "base/error.h"
-#include "report/text.h"
+#include "base/quantity.h"
+#include "report/document.h"
+#include "report/json.h"
+#include "report/operators.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-static const hr_column point_columns[] = {
-    {"series", "line", HR_CELL_TEXT, 0},
-    {"x", NULL, HR_CELL_COUNT, 0},
-    {NULL, "x", HR_CELL_TEXT, 0},
-    {"axes", NULL, HR_CELL_TEXT, 0},
-    {"problem", NULL, HR_CELL_TEXT, 0},
-    {NULL, "size", HR_CELL_TEXT, 3},
-    {"status", "status", HR_CELL_TEXT, 0},
-    {"reason", NULL, HR_CELL_TEXT, 0},
-    {"median_ns", "time", HR_CELL_TIME, 0},
-    {"median_low_ns", NULL, HR_CELL_TIME, 0},
-    {"median_high_ns", NULL, HR_CELL_TIME, 0},
-    {NULL, "±", HR_CELL_SHARE, 2},
-    {"flops_per_s", "rate", HR_CELL_FLOPS_RATE, 0},
-    {"ceiling_share", "of ceiling", HR_CELL_SHARE, 4},
-    {"bytes_per_s", NULL, HR_CELL_BYTES_RATE, 0},
-    {"samples", NULL, HR_CELL_COUNT, 0},
-    {"kernel", "kernel", HR_CELL_TEXT, 1},
-    {"date", NULL, HR_CELL_TEXT, 0},
-    {"mean_ns", NULL, HR_CELL_TIME, 0},
-    {"stddev_ns", NULL, HR_CELL_TIME, 0},
-    {"min_ns", NULL, HR_CELL_TIME, 0},
-    {"workspace_bytes", NULL, HR_CELL_NUMBER, 0},
-    {"peak_bytes", NULL, HR_CELL_NUMBER, 0},
-};
+typedef struct point_row {
+  hr_sweep_point point;
+  hr_sweep_row measured;
+} point_row;
 
-/* For people, of sweeps that compare ways of computing attention: the columns that such tables usually have, and
- * ours. */
-static const hr_column attention_columns[] = {
-    {NULL, "Kernel", HR_CELL_TEXT, 0}, {NULL, "Tier", HR_CELL_TEXT, 0},     {NULL, "Q_N", HR_CELL_TEXT, 0},
-    {NULL, "K_N", HR_CELL_TEXT, 0},    {NULL, "head_dim", HR_CELL_TEXT, 0}, {NULL, "heads", HR_CELL_TEXT, 0},
-    {NULL, "batch", HR_CELL_TEXT, 0},  {NULL, "avg_ms", HR_CELL_TEXT, 0},   {NULL, "std_ms", HR_CELL_TEXT, 0},
-    {NULL, "min_ms", HR_CELL_TEXT, 0}, {NULL, "TFLOP/s", HR_CELL_TEXT, 0},  {NULL, "peak memory", HR_CELL_TEXT, 0},
-};
+/* ---- the points of any sweep ---- */
 
-#define ATTENTION_PREFIX "attention_"
-
-static void write_size(char *to, size_t size, const hr_sweep_point *point)
+static void size(const void *row, hr_cell *cell)
 {
+  const hr_sweep_point *point = row;
   hr_operator op = {.kind = point->kind == HR_SWEEP_ATTENTION ? HR_KIND_ATTENTION
                             : point->kind == HR_SWEEP_BMM     ? HR_KIND_BMM
                                                               : HR_KIND_GEMM,
                     .gemm = point->gemm,
                     .attention = point->attention};
   if (point->kind == HR_SWEEP_LAYER)
-    snprintf(to, size, "h %" PRId64 ", a %" PRId64, point->model.hidden, point->model.q_heads);
+    hr_cell_format(cell, "h %" PRId64 ", a %" PRId64, point->model.hidden, point->model.q_heads);
   else
-    hr_write_operator_size(to, size, &op);
+    hr_operator_size_cell(&op, cell);
 }
 
-/* Half the width of the interval of the median, as a share of it. */
-static double spread(const hr_measurement *m)
+/* Half the width of the median's interval over the median. */
+static void spread(const void *member, hr_cell *cell)
 {
-  if (m->samples < 2)
-    return (double)NAN;
-  return (m->median_high_ns - m->median_low_ns) / 2 / m->median_ns;
+  const hr_measurement *m = member;
+  if (m->samples >= 2)
+    hr_cell_set_number(cell, (m->median_high_ns - m->median_low_ns) / 2 / m->median_ns);
 }
 
-static void put_point(hr_table *table, const hr_sweep_point *point, const hr_sweep_row *row)
+#define POINT(member) HR_MEMBER(point_row, point.member)
+#define MEASURED(member) HR_OPTIONAL(point_row, measured.measurement.member)
+static const hr_column point_columns[] = {
+    {"series", "line", HR_PLAIN, 0, HR_OPTIONAL(point_row, point.series)},
+    {"x", NULL, HR_PLAIN, 0, POINT(x)},
+    {NULL, "x", HR_PLAIN, 0, POINT(x_name)},
+    {"axes", NULL, HR_PLAIN, 0, POINT(axes)},
+    {"problem", NULL, HR_PLAIN, 0, POINT(problem)},
+    {NULL, "size", HR_PLAIN, 3, HR_COMPUTED_OF(TEXT, size, point_row, point)},
+    {"status", "status", HR_PLAIN, 0, MEASURED(status)},
+    {"reason", NULL, HR_PLAIN, 0, MEASURED(reason)},
+    {"median_ns", "time", HR_TIME, 0, MEASURED(median_ns)},
+    {"median_low_ns", NULL, HR_TIME, 0, MEASURED(median_low_ns)},
+    {"median_high_ns", NULL, HR_TIME, 0, MEASURED(median_high_ns)},
+    {NULL, "±", HR_SHARE, 2, HR_COMPUTED_OF(NUMBER, spread, point_row, measured.measurement)},
+    {"flops_per_s", "rate", HR_FLOPS_RATE, 0, MEASURED(flops_per_s)},
+    {"ceiling_share", "of ceiling", HR_SHARE, 4, HR_MEMBER(point_row, measured.ceiling_share)},
+    {"bytes_per_s", NULL, HR_BYTES_RATE, 0, MEASURED(bytes_per_s)},
+    {"samples", NULL, HR_PLAIN, 0, MEASURED(samples)},
+    {"kernel", "kernel", HR_PLAIN, 1, MEASURED(kernel)},
+    {"date", NULL, HR_PLAIN, 0, HR_MEMBER(point_row, measured.date)},
+    {"mean_ns", NULL, HR_TIME, 0, MEASURED(mean_ns)},
+    {"stddev_ns", NULL, HR_TIME, 0, MEASURED(stddev_ns)},
+    {"min_ns", NULL, HR_TIME, 0, MEASURED(min_ns)},
+    {"workspace_bytes", NULL, HR_BYTES, 0, MEASURED(workspace_bytes)},
+    {"peak_bytes", NULL, HR_BYTES, 0, MEASURED(peak_bytes)},
+};
+
+/* ---- sweeps that compare attention kernels, for people: the columns that such tables usually have, and ours ---- */
+
+#define ATTENTION_PREFIX "attention_"
+
+static void kernel_family(const void *row, hr_cell *cell)
 {
-  const hr_measurement *m = &row->measurement;
-  char size[160];
-  write_size(size, sizeof size, point);
-  hr_put_text(table, point->series[0] ? point->series : NULL);
-  hr_put_count(table, point->x);
-  hr_put_text(table, point->x_name);
-  hr_put_text(table, point->axes);
-  hr_put_text(table, point->problem);
-  hr_put_text(table, size);
-  hr_put_text(table, hr_status_name(m->status));
-  hr_table_style(table, m->status == HR_OK ? HR_STYLE_GREEN : HR_STYLE_YELLOW);
-  hr_put_text(table, m->reason[0] ? m->reason : NULL);
-  hr_put(table, m->median_ns);
-  hr_put(table, m->median_low_ns);
-  hr_put(table, m->median_high_ns);
-  hr_put(table, spread(m));
-  hr_put(table, m->flops_per_s);
-  hr_put(table, row->ceiling_share);
-  hr_put(table, m->bytes_per_s);
-  hr_put_count(table, m->samples);
-  hr_put_text(table, m->kernel[0] ? m->kernel : NULL);
-  hr_put_text(table, row->date);
-  hr_put(table, m->mean_ns);
-  hr_put(table, m->stddev_ns);
-  hr_put(table, m->min_ns);
-  hr_put(table, m->workspace_bytes);
-  hr_put(table, m->peak_bytes);
+  hr_cell_set_text(cell, ((const point_row *)row)->point.kernel + strlen(ATTENTION_PREFIX));
 }
 
-static void put_formatted(hr_table *table, const char *format, ...) HR_PRINTF(2, 3);
-
-static void put_formatted(hr_table *table, const char *format, ...)
+static void head_dim(const void *row, hr_cell *cell)
 {
-  char text[128];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  hr_put_text(table, text);
+  const hr_attention *a = &((const point_row *)row)->point.attention;
+  if (a->qk_dim == a->v_dim)
+    hr_cell_format(cell, "%" PRId64, a->qk_dim);
+  else
+    hr_cell_format(cell, "%" PRId64 "/%" PRId64, a->qk_dim, a->v_dim);
 }
 
-/* Milliseconds; where there are none, why. */
-static void put_ms(hr_table *table, const hr_measurement *m, double time_ns)
+static void heads(const void *row, hr_cell *cell)
 {
-  char why[64];
+  const hr_attention *a = &((const point_row *)row)->point.attention;
+  if (a->q_heads == a->k_heads && a->q_heads == a->v_heads)
+    hr_cell_format(cell, "%" PRId64, a->q_heads);
+  else
+    hr_cell_format(cell, "%" PRId64 "/%" PRId64 "/%" PRId64, a->q_heads, a->k_heads, a->v_heads);
+}
+
+/* "XS-seq128-hd64-8h-4b"; the last word of the line's name is the tier: "flash XS". */
+static void tier(const void *row, hr_cell *cell)
+{
+  const point_row *r = row;
+  const char *word = strrchr(r->point.series, ' ');
+  hr_cell dims, head_counts;
+  head_dim(row, &dims);
+  heads(row, &head_counts);
+  hr_cell_format(cell, "%s-seq%" PRId64 "-hd%s-%sh-%" PRId64 "b", word ? word + 1 : r->point.series,
+                 r->point.attention.q_len, dims.text, head_counts.text, r->point.attention.batch);
+}
+
+static void plain_count(const void *member, hr_cell *cell)
+{
+  hr_cell_format(cell, "%" PRId64, *(const int64_t *)member);
+}
+
+/* Milliseconds, or why there are none. */
+static void set_ms(hr_cell *cell, const hr_measurement *m, double time_ns)
+{
   if (m->samples > 0) {
-    put_formatted(table, "%.4f", time_ns * 1e-6);
+    hr_cell_format(cell, "%.4f", time_ns * 1e-6);
     return;
   }
-  snprintf(why, sizeof why, "%s", hr_status_name(m->status));
-  for (char *at = why; (at = strchr(at, '_'));)
+  hr_cell_set_text(cell, hr_status_name(m->status));
+  for (char *at = cell->text; (at = strchr(at, '_'));)
     *at = ' ';
-  hr_put_text(table, why);
-  hr_table_style(table, HR_STYLE_YELLOW);
+  cell->style = HR_STYLE_YELLOW;
 }
 
-static void put_memory(hr_table *table, const hr_measurement *m)
+static void mean_ms(const void *member, hr_cell *cell)
 {
-  char text[HR_NUMBER_SIZE];
-  double bytes = isnan(m->peak_bytes) ? m->workspace_bytes : m->peak_bytes;
-  if (m->samples > 0 && !isnan(bytes)) {
-    hr_write_bytes(text, sizeof text, bytes);
-    hr_put_text(table, text);
-  } else {
-    hr_put_none(table);
-  }
+  set_ms(cell, member, ((const hr_measurement *)member)->mean_ns);
 }
 
-/* The line's last word is the tier: "flash XS". */
-static void put_attention(hr_table *table, const hr_sweep_point *point, const hr_sweep_row *row)
+static void stddev_ms(const void *member, hr_cell *cell)
 {
-  const hr_attention *a = &point->attention;
-  const hr_measurement *m = &row->measurement;
-  const char *tier = strrchr(point->series, ' ');
-  char heads[80], dims[48];
-  bool equal = a->q_heads == a->k_heads && a->q_heads == a->v_heads;
-  snprintf(heads, sizeof heads, equal ? "%" PRId64 : "%" PRId64 "/%" PRId64 "/%" PRId64, a->q_heads, a->k_heads,
-           a->v_heads);
-  snprintf(dims, sizeof dims, a->qk_dim == a->v_dim ? "%" PRId64 : "%" PRId64 "/%" PRId64, a->qk_dim, a->v_dim);
-  hr_put_text(table, point->kernel + strlen(ATTENTION_PREFIX));
-  put_formatted(table, "%s-seq%" PRId64 "-hd%s-%sh-%" PRId64 "b", tier ? tier + 1 : point->series, a->q_len, dims,
-                heads, a->batch);
-  put_formatted(table, "%" PRId64, a->q_len);
-  put_formatted(table, "%" PRId64, a->kv_len);
-  hr_put_text(table, dims);
-  hr_put_text(table, heads);
-  put_formatted(table, "%" PRId64, a->batch);
-  put_ms(table, m, m->mean_ns);
-  put_ms(table, m, m->stddev_ns);
-  put_ms(table, m, m->min_ns);
+  set_ms(cell, member, ((const hr_measurement *)member)->stddev_ns);
+}
+
+static void min_ms(const void *member, hr_cell *cell)
+{
+  set_ms(cell, member, ((const hr_measurement *)member)->min_ns);
+}
+
+static void tflops(const void *member, hr_cell *cell)
+{
+  const hr_measurement *m = member;
   if (m->samples > 0)
-    put_formatted(table, "%.3g", m->flops_per_s * 1e-12);
-  else
-    hr_put_none(table);
-  put_memory(table, m);
+    hr_cell_format(cell, "%.3g", m->flops_per_s * 1e-12);
 }
 
-/* The points that have a row, in the order of the file. */
-static hr_status fill_table(hr_table *table, bool for_people, const hr_sweep *sweep, const hr_sweep_row *rows,
-                            hr_dtype dtype, hr_error *error)
+static void memory(const void *member, hr_cell *cell)
+{
+  const hr_measurement *m = member;
+  double bytes = isnan(m->peak_bytes) ? m->workspace_bytes : m->peak_bytes;
+  char text[HR_NUMBER_SIZE];
+  hr_write_bytes(text, sizeof text, bytes);
+  if (m->samples > 0 && !isnan(bytes))
+    hr_cell_set_text(cell, text);
+}
+
+#define SIZE(member) HR_COMPUTED_OF(TEXT, plain_count, point_row, point.attention.member)
+#define FROM_MEASUREMENT(function) HR_COMPUTED_OF(TEXT, function, point_row, measured.measurement)
+static const hr_column attention_columns[] = {
+    {NULL, "Kernel", HR_PLAIN, 0, HR_COMPUTED(TEXT, kernel_family)},
+    {NULL, "Tier", HR_PLAIN, 0, HR_COMPUTED(TEXT, tier)},
+    {NULL, "Q_N", HR_PLAIN, 0, SIZE(q_len)},
+    {NULL, "K_N", HR_PLAIN, 0, SIZE(kv_len)},
+    {NULL, "head_dim", HR_PLAIN, 0, HR_COMPUTED(TEXT, head_dim)},
+    {NULL, "heads", HR_PLAIN, 0, HR_COMPUTED(TEXT, heads)},
+    {NULL, "batch", HR_PLAIN, 0, SIZE(batch)},
+    {NULL, "avg_ms", HR_PLAIN, 0, FROM_MEASUREMENT(mean_ms)},
+    {NULL, "std_ms", HR_PLAIN, 0, FROM_MEASUREMENT(stddev_ms)},
+    {NULL, "min_ms", HR_PLAIN, 0, FROM_MEASUREMENT(min_ms)},
+    {NULL, "TFLOP/s", HR_PLAIN, 0, FROM_MEASUREMENT(tflops)},
+    {NULL, "peak memory", HR_PLAIN, 0, FROM_MEASUREMENT(memory)},
+};
+
+/* ---- the document ---- */
+
+/* Adds the points that have a row, in the order of the file. */
+static hr_status fill_table(hr_table *table, const hr_sweep *sweep, const hr_sweep_row *rows, hr_dtype dtype,
+                            hr_error *error)
 {
   size_t count = hr_sweep_describe(sweep).point_count;
   for (size_t i = 0; i < count; i++) {
-    hr_sweep_point point;
+    point_row row = {.measured = rows[i]};
     if (!rows[i].found)
       continue;
-    HR_TRY(hr_sweep_point_at(sweep, i, dtype, &point, error));
-    if (for_people)
-      put_attention(table, &point, &rows[i]);
-    else
-      put_point(table, &point, &rows[i]);
+    HR_TRY(hr_sweep_point_at(sweep, i, dtype, &row.point, error));
+    hr_table_add(table, &row);
   }
   return HR_OK;
 }
 
-/* Whether every point names a way of computing attention, and the table is for people. */
+/* Whether every point names an attention kernel, and the table is for people. */
 static bool compares_attention(const hr_sweep *sweep, const hr_report_options *options, hr_dtype dtype)
 {
   hr_sweep_point point;
@@ -198,7 +202,7 @@ static bool compares_attention(const hr_sweep *sweep, const hr_report_options *o
   return people && about.kind == HR_SWEEP_ATTENTION;
 }
 
-static int64_t found_of(const hr_sweep *sweep, const hr_sweep_row *rows)
+static int64_t count_found(const hr_sweep *sweep, const hr_sweep_row *rows)
 {
   int64_t found = 0;
   for (size_t i = 0; i < hr_sweep_describe(sweep).point_count; i++)
@@ -206,29 +210,30 @@ static int64_t found_of(const hr_sweep *sweep, const hr_sweep_row *rows)
   return found;
 }
 
+#define ABOUT(member) HR_OPTIONAL_FIELD(hr_sweep_about, member)
+static const hr_column about_fields[] = {
+    ABOUT(name), ABOUT(figure), ABOUT(title),   ABOUT(source),  ABOUT(note),
+    ABOUT(kind), ABOUT(x),      ABOUT(x_label), ABOUT(y_label),
+};
+
 static hr_status write_json(FILE *out, const hr_sweep *sweep, const hr_sweep_row *rows, hr_table *table,
                             const char *device, hr_dtype dtype, hr_error *error)
 {
   bool failed;
   hr_sweep_about about = hr_sweep_describe(sweep);
   hr_json json = hr_json_document("sweep", &failed);
-  const struct {
-    const char *key, *text;
-  } texts[] = {{"name", about.name},     {"figure", about.figure},       {"title", about.title},
-               {"source", about.source}, {"note", about.note},           {"kind", hr_sweep_kind_name(about.kind)},
-               {"x", about.x},           {"x_label", about.x_label},     {"y_label", about.y_label},
-               {"device", device},       {"dtype", hr_dtype_name(dtype)}};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    hr_json_put_text(json, texts[i].key, texts[i].text[0] ? texts[i].text : NULL);
+  hr_json_put_fields(json, about_fields, HR_COUNT_OF(about_fields), &about);
+  hr_json_put_text(json, "device", device[0] ? device : NULL);
+  hr_json_put_text(json, "dtype", hr_dtype_name(dtype));
   hr_json_put_flag(json, "x_log2", about.x_log2);
   hr_json_put_count(json, "points", (int64_t)about.point_count);
-  hr_json_put_count(json, "found", found_of(sweep, rows));
+  hr_json_put_count(json, "found", count_found(sweep, rows));
   hr_json_put_table(json, "rows", table);
   return hr_json_write(out, json, error);
 }
 
-/* Why points have no time, or a doubtful one: of each status how many, and the first one's reason. */
-static void tell_reasons(const hr_document *document, const hr_sweep *sweep, const hr_sweep_row *rows, hr_dtype dtype)
+/* For each status but ok: how many points have it, and the reason of the first. */
+static void print_reasons(const hr_document *document, const hr_sweep *sweep, const hr_sweep_row *rows, hr_dtype dtype)
 {
   size_t points = hr_sweep_describe(sweep).point_count;
   for (int status = HR_OK + 1; status < HR_STATUS_COUNT; status++) {
@@ -242,9 +247,9 @@ static void tell_reasons(const hr_document *document, const hr_sweep *sweep, con
     if (count == 0 || hr_sweep_point_at(sweep, first, dtype, &point, NULL) != HR_OK)
       continue;
     const char *reason = rows[first].measurement.reason;
-    hr_put_field(document, hr_status_name((hr_status)status), "%zu point%s, %s%s%s%s%s%s", count, count == 1 ? "" : "s",
-                 count == 1 ? "" : "the first ", point.series, point.series[0] ? " at " : "at ", point.x_name,
-                 reason[0] ? ": " : "", reason);
+    hr_print_field(document, hr_status_name((hr_status)status), "%zu point%s, %s%s%s%s%s%s", count,
+                   count == 1 ? "" : "s", count == 1 ? "" : "the first ", point.series,
+                   point.series[0] ? " at " : "at ", point.x_name, reason[0] ? ": " : "", reason);
   }
 }
 
@@ -253,19 +258,19 @@ static hr_status write_text(const hr_document *document, const hr_sweep *sweep, 
 {
   hr_sweep_about about = hr_sweep_describe(sweep);
   if (document->options->format != HR_FORMAT_CSV) {
-    hr_put_field(document, "sweep", "%s%s%s", about.name, about.title[0] ? ": " : "", about.title);
+    hr_print_field(document, "sweep", "%s%s%s", about.name, about.title[0] ? ": " : "", about.title);
     if (about.source[0])
-      hr_put_field(document, "source", "%s", about.source);
+      hr_print_field(document, "source", "%s", about.source);
     if (about.note[0])
-      hr_put_field(document, "note", "%s", about.note);
-    hr_put_field(document, "x", "%s%s%s%s", about.x, about.x_label[0] ? " (" : "", about.x_label,
-                 about.x_label[0] ? ")" : "");
-    hr_put_field(document, "device", "%s, %s", device, hr_dtype_name(dtype));
-    hr_put_field(document, "points", "%" PRId64 " of %zu have a row", found_of(sweep, rows), about.point_count);
-    tell_reasons(document, sweep, rows, dtype);
-    hr_put_heading(document, "Rows");
+      hr_print_field(document, "note", "%s", about.note);
+    hr_print_field(document, "x", "%s%s%s%s", about.x, about.x_label[0] ? " (" : "", about.x_label,
+                   about.x_label[0] ? ")" : "");
+    hr_print_field(document, "device", "%s, %s", device, hr_dtype_name(dtype));
+    hr_print_field(document, "points", "%" PRId64 " of %zu have a row", count_found(sweep, rows), about.point_count);
+    print_reasons(document, sweep, rows, dtype);
+    hr_print_heading(document, "Rows");
   }
-  return hr_put_table(document, table, error);
+  return hr_print_table(document, table, error);
 }
 
 hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep *sweep, const hr_sweep_row *rows,
@@ -274,10 +279,9 @@ hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_
   HR_NEED(error, out, options, sweep, rows, device);
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
-  bool people = compares_attention(sweep, options, dtype);
-  hr_table *table = people ? hr_table_create(attention_columns, sizeof attention_columns / sizeof *attention_columns)
-                           : hr_table_create(point_columns, sizeof point_columns / sizeof *point_columns);
-  hr_status status = fill_table(table, people, sweep, rows, dtype, error);
+  hr_table *table = compares_attention(sweep, options, dtype) ? HR_TABLE(attention_columns, point_row)
+                                                              : HR_TABLE(point_columns, point_row);
+  hr_status status = fill_table(table, sweep, rows, dtype, error);
   if (status != HR_OK)
     hr_table_free(table);
   else if (options->format == HR_FORMAT_JSON)

@@ -1,10 +1,11 @@
 #include "test.h"
 
 #include "base/names.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "report/ceilings.h"
-#include "report/table.h"
-#include "report/text.h"
+#include "report/json.h"
+#include "report/lines.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -119,19 +120,37 @@ static void lines_break_at_spaces_and_long_words_where_they_must(void **state)
 {
   (void)state;
   const char *next;
-  assert_int_equal(hr_text_line("the vocabulary", 7, &next), 3);
+  assert_int_equal(hr_wrap_length("the vocabulary", 7, &next), 3);
   assert_string_equal(next, "vocabulary");
-  assert_int_equal(hr_text_line("vocabulary", 4, &next), 4);
+  assert_int_equal(hr_wrap_length("vocabulary", 4, &next), 4);
   assert_string_equal(next, "bulary");
-  assert_int_equal(hr_text_line("fits", 4, &next), 4);
+  assert_int_equal(hr_wrap_length("fits", 4, &next), 4);
   assert_string_equal(next, "");
 }
 
-static const hr_column columns[] = {{"name", "name", HR_CELL_TEXT, 0},
-                                    {"count", "runs", HR_CELL_COUNT, 2},
-                                    {"time_ns", "time", HR_CELL_TIME, 0},
-                                    {"hidden", NULL, HR_CELL_FLAG, 0},
-                                    {NULL, "shown", HR_CELL_TEXT, 1}};
+typedef struct test_row {
+  const char *name;
+  int64_t count;
+  double time_ns;
+  bool hidden;
+  const char *shown;
+} test_row;
+
+/* Empty for a count of 0. */
+static void count_or_none(const void *member, hr_cell *cell)
+{
+  if (*(const int64_t *)member != 0)
+    hr_cell_set_count(cell, *(const int64_t *)member);
+}
+
+static const hr_column columns[] = {
+    {"name", "name", HR_PLAIN, 0, HR_MEMBER(test_row, name)},
+    {"count", "runs", HR_PLAIN, 2, HR_COMPUTED_OF(COUNT, count_or_none, test_row, count)},
+    {"time_ns", "time", HR_TIME, 0, HR_MEMBER(test_row, time_ns)},
+    {"hidden", NULL, HR_PLAIN, 0, HR_MEMBER(test_row, hidden)},
+    {NULL, "shown", HR_PLAIN, 1, HR_MEMBER(test_row, shown)}};
+
+static const test_row two_rows[] = {{"a, \"quoted\"|name", 1234, 12400, true, "µ"}, {"b", 0, NAN, false, NULL}};
 
 /* A table of two rows as `options` says; the caller frees it. */
 static char *written(const hr_report_options *options)
@@ -140,18 +159,10 @@ static char *written(const hr_report_options *options)
   size_t length;
   hr_error error = {.status = HR_OK};
   FILE *out = open_memstream(&text, &length);
-  hr_table *table = hr_table_create(columns, sizeof columns / sizeof *columns);
+  hr_table *table = HR_TABLE(columns, test_row);
   assert_non_null(table);
-  hr_put_text(table, "a, \"quoted\"|name");
-  hr_put_count(table, 1234);
-  hr_put(table, 12400);
-  hr_put_flag(table, true);
-  hr_put_text(table, "µ");
-  hr_put_text(table, "b");
-  hr_put_none(table);
-  hr_put(table, NAN);
-  hr_put_flag(table, false);
-  hr_put_text(table, NULL);
+  hr_table_add(table, &two_rows[0]);
+  hr_table_add(table, &two_rows[1]);
   assert_ok(hr_table_write(table, out, options, &error), error);
   hr_table_free(table);
   fclose(out);
@@ -202,6 +213,58 @@ static void markdown_escapes_what_would_end_a_cell(void **state)
   free(text);
 }
 
+static void a_column_follows_a_pointer_and_is_empty_where_that_is_null(void **state)
+{
+  typedef struct pointing_row {
+    const test_row *to;
+  } pointing_row;
+  static const hr_column column = {
+      "count", "runs", HR_PLAIN, 0, HR_THROUGH(pointing_row, to), HR_MEMBER(test_row, count)};
+  (void)state;
+  hr_cell cell;
+  hr_column_read(&column, &(pointing_row){&two_rows[0]}, &cell);
+  assert_int_equal(cell.type, HR_CELL_COUNT);
+  assert_int_equal(cell.count, 1234);
+  hr_column_read(&column, &(pointing_row){NULL}, &cell);
+  assert_int_equal(cell.type, HR_CELL_NONE);
+}
+
+static void an_optional_text_is_null_where_it_is_empty(void **state)
+{
+  typedef struct text_row {
+    char text[8];
+    hr_status status;
+  } text_row;
+  static const hr_column as_it_is = {"text", NULL, HR_PLAIN, 0, HR_MEMBER(text_row, text)};
+  static const hr_column optional = {"text", NULL, HR_PLAIN, 0, HR_OPTIONAL(text_row, text)};
+  static const hr_column status = {"status", NULL, HR_PLAIN, 0, HR_MEMBER(text_row, status)};
+  (void)state;
+  hr_cell cell;
+  const text_row row = {"", HR_ERROR_NOISY};
+  hr_column_read(&as_it_is, &row, &cell);
+  assert_int_equal(cell.type, HR_CELL_TEXT);
+  hr_column_read(&optional, &row, &cell);
+  assert_int_equal(cell.type, HR_CELL_NONE);
+  hr_column_read(&status, &row, &cell);
+  assert_string_equal(cell.text, "noisy");
+  assert_int_equal(cell.style, HR_STYLE_YELLOW);
+}
+
+static void json_has_the_key_of_json_where_it_differs(void **state)
+{
+  static const hr_column fields[] = {
+      {"measured_ns", NULL, HR_TIME, 0, HR_MEMBER(test_row, time_ns), .section = "times", .json = "median_ns"},
+      {"count", NULL, HR_PLAIN, 0, HR_MEMBER(test_row, count), .section = "counts"}};
+  (void)state;
+  bool failed = false;
+  hr_json json = {json_object(), &failed};
+  hr_json_put_section(json, "times", fields, 2, &two_rows[0]);
+  assert_false(failed);
+  assert_int_equal(json_object_size(json.object), 1);
+  assert_true(json_real_value(json_object_get(json.object, "median_ns")) == 12400);
+  json_decref(json.object);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -215,6 +278,9 @@ int main(void)
       cmocka_unit_test(rates_above_a_cpus_data_sheet_are_put_down_to_its_clock),
       cmocka_unit_test(a_table_aligns_numbers_to_the_right),
       cmocka_unit_test(a_narrow_table_loses_its_least_column_first),
+      cmocka_unit_test(a_column_follows_a_pointer_and_is_empty_where_that_is_null),
+      cmocka_unit_test(an_optional_text_is_null_where_it_is_empty),
+      cmocka_unit_test(json_has_the_key_of_json_where_it_differs),
       cmocka_unit_test(markdown_escapes_what_would_end_a_cell),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

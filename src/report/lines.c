@@ -1,10 +1,11 @@
-#include "report/text.h"
+#include "report/lines.h"
 
 #include "base/utf8.h"
 
+#include <stdarg.h>
 #include <string.h>
 
-size_t hr_text_line(const char *text, int columns, const char **next)
+size_t hr_wrap_length(const char *text, int columns, const char **next)
 {
   size_t end = 0, space = 0;
   int used = 0;
@@ -24,19 +25,34 @@ size_t hr_text_line(const char *text, int columns, const char **next)
   return end;
 }
 
-void hr_text_wrap(FILE *out, const char *text, int column, int indent, int width)
+#define NARROWEST 20 /* columns that wrapping needs */
+
+void hr_wrap_text(FILE *out, const char *text, int column, int indent, int width)
 {
-  if (width <= 0 || width - indent < 20) {
+  if (width <= 0 || width - indent < NARROWEST) {
     fprintf(out, "%s\n", text);
     return;
   }
   for (int start = column; *text || start == column; start = indent) {
     const char *next;
-    size_t length = hr_text_line(text, width - start, &next);
+    size_t length = hr_wrap_length(text, width - start, &next);
     fprintf(out, "%.*s\n", (int)length, text);
     text = next;
     if (!*text)
       return;
     fprintf(out, "%*s", indent, "");
   }
+}
+
+void hr_append_item(char *line, size_t size, const char *format, ...)
+{
+  size_t used = strlen(line);
+  if (used > 0) {
+    snprintf(line + used, size - used, ", ");
+    used = strlen(line);
+  }
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line + used, size - used, format, arguments);
+  va_end(arguments);
 }

@@ -1,0 +1,48 @@
+#include "report/findings.h"
+
+#include <math.h>
+#include <string.h>
+
+static void main_operator(const void *row, hr_cell *cell)
+{
+  const hr_finding *f = row;
+  hr_cell_format(cell, "%.*s", (int)strcspn(f->operators, " "), f->operators);
+}
+
+#define FINDING(member) HR_MEMBER(hr_finding, member)
+#define OPTIONAL(member) HR_OPTIONAL(hr_finding, member)
+static const hr_column columns[] = {
+    {"rule", "rule", HR_PLAIN, 0, FINDING(rule)},
+    {"severity", "severity", HR_PLAIN, 0, FINDING(severity)},
+    {"void_on_device", NULL, HR_PLAIN, 0, FINDING(void_on_device)},
+    {"operator", "operator", HR_PLAIN, 0, HR_COMPUTED(TEXT, main_operator), .optional = true},
+    {"operators", NULL, HR_PLAIN, 0, OPTIONAL(operators)},
+    {"why", "why", HR_PLAIN, 0, FINDING(why)},
+    {"current", "now", HR_PLAIN, 0, OPTIONAL(current)},
+    {"suggested", "change to", HR_PLAIN, 0, OPTIONAL(suggested)},
+    {"parameter_change", "parameters", HR_GAIN, 0, FINDING(parameter_change)},
+    {"predicted_operator_gain", "operator gain", HR_GAIN, 0, FINDING(predicted_operator_gain)},
+    {"predicted_gain", "step gain", HR_GAIN, 0, FINDING(predicted_gain)},
+    {"measured_operator_gain", "operator gain, measured", HR_GAIN, 0, FINDING(measured_operator_gain)},
+    {"measured_gain", "step gain, measured", HR_GAIN, 0, FINDING(measured_gain)},
+    {"source", NULL, HR_PLAIN, 0, OPTIONAL(source)},
+};
+
+bool hr_finding_is_shown(const hr_finding *finding, const hr_report_options *options)
+{
+  bool for_people = options->format == HR_FORMAT_TABLE || options->format == HR_FORMAT_MARKDOWN;
+  return !for_people || options->verbose || finding->severity > HR_SEVERITY_NONE;
+}
+
+hr_table *hr_finding_table(const hr_advice *advice, const hr_report_options *options)
+{
+  hr_table *table = HR_TABLE(columns, hr_finding);
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    hr_finding f = advice->findings[i];
+    if (!f.has_change)
+      f.parameter_change = f.predicted_operator_gain = f.predicted_gain = (double)NAN;
+    if (hr_finding_is_shown(&f, options))
+      hr_table_add(table, &f);
+  }
+  return table;
+}

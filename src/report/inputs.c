@@ -1,0 +1,195 @@
+#include "report/inputs.h"
+
+#include "base/names.h"
+#include "base/quantity.h"
+#include "report/ceilings.h"
+#include "report/lines.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define NAME_OF(names, value) hr_name_of(names, HR_COUNT_OF(names), (int)(value))
+
+/* ---- model ---- */
+
+static void positions(const void *member, hr_cell *cell)
+{
+  static const char *const names[] = {[HR_POSITIONS_NONE] = "none",
+                                      [HR_POSITIONS_LEARNED] = "learned",
+                                      [HR_POSITIONS_ROTARY] = "rotary",
+                                      [HR_POSITIONS_ALIBI] = "alibi"};
+  hr_cell_set_text(cell, NAME_OF(names, *(const hr_positions *)member));
+}
+
+static void norm(const void *member, hr_cell *cell)
+{
+  static const char *const names[] = {[HR_NORM_LAYER] = "layer", [HR_NORM_RMS] = "rms"};
+  hr_cell_set_text(cell, NAME_OF(names, *(const hr_norm *)member));
+}
+
+static void qk_norm(const void *member, hr_cell *cell)
+{
+  static const char *const names[] = {[HR_QK_NORM_NONE] = "none",
+                                      [HR_QK_NORM_SHARED] = "shared",
+                                      [HR_QK_NORM_PER_HEAD] = "per_head",
+                                      [HR_QK_NORM_FULL] = "full"};
+  hr_cell_set_text(cell, NAME_OF(names, *(const hr_qk_norm *)member));
+}
+
+#define FIELD(member) HR_FIELD(hr_model, member)
+#define NAMED(member)                                                          \
+  {                                                                            \
+#member, NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, member, hr_model, member) \
+  }
+static const hr_column model_fields[] = {
+    FIELD(name),          FIELD(family),     FIELD(layers),          FIELD(hidden),        FIELD(vocabulary),
+    FIELD(max_positions), FIELD(q_heads),    FIELD(k_heads),         FIELD(v_heads),       FIELD(qk_dim),
+    FIELD(v_dim),         FIELD(q_rank),     FIELD(window),          FIELD(window_layers), FIELD(mlp_width),
+    FIELD(mlp_gated),     FIELD(activation), FIELD(parallel_block),  NAMED(positions),     FIELD(rotary_dim),
+    NAMED(norm),          NAMED(qk_norm),    FIELD(tied_embeddings),
+};
+#undef FIELD
+#undef NAMED
+
+void hr_json_put_model(hr_json document, const hr_model *model)
+{
+  hr_json_put_fields(hr_json_put_object(document, "model"), model_fields, HR_COUNT_OF(model_fields), model);
+}
+
+static const char *plural(int64_t count)
+{
+  return count == 1 ? "" : "s";
+}
+
+/* "32 query heads of 80", with K, V heads where they differ. */
+static void write_heads(char *to, size_t size, const hr_model *model)
+{
+  char values[48] = "";
+  if (model->v_dim != model->qk_dim)
+    snprintf(values, sizeof values, " (values %" PRId64 ")", model->v_dim);
+  to[0] = '\0';
+  hr_append_item(to, size, "%" PRId64 " head%s of %" PRId64 "%s", model->q_heads, plural(model->q_heads), model->qk_dim,
+                 values);
+  if (model->k_heads != model->v_heads)
+    hr_append_item(to, size, "%" PRId64 " K head%s, %" PRId64 " V head%s", model->k_heads, plural(model->k_heads),
+                   model->v_heads, plural(model->v_heads));
+  else if (model->k_heads != model->q_heads)
+    hr_append_item(to, size, "%" PRId64 " KV head%s", model->k_heads, plural(model->k_heads));
+}
+
+void hr_print_model(const hr_document *document, const hr_model *model)
+{
+  char heads[160], vocabulary[HR_NUMBER_SIZE];
+  write_heads(heads, sizeof heads, model);
+  hr_write_count(vocabulary, sizeof vocabulary, model->vocabulary);
+  hr_print_field(document, "model", "%s", model->name);
+  hr_print_field(
+      document, "shape", "%s: %" PRId64 " layer%s, hidden %" PRId64 ", %s, MLP %" PRId64 " (%s%s%s), vocabulary %s%s",
+      strcmp(model->family, "short") == 0 ? "short form" : model->family, model->layers, plural(model->layers),
+      model->hidden, heads, model->mlp_width, model->mlp_gated ? "gated " : "", model->activation,
+      model->parallel_block ? ", beside the attention" : "", vocabulary, model->tied_embeddings ? " (tied)" : "");
+}
+
+/* ---- workload ---- */
+
+static void context_length(const void *row, hr_cell *cell)
+{
+  const hr_workload *workload = row;
+  if (workload->phase == HR_PHASE_DECODE)
+    hr_cell_set_count(cell, workload->context);
+}
+
+#define FIELD(member) HR_FIELD(hr_workload, member)
+static const hr_column workload_fields[] = {
+    FIELD(phase),           FIELD(attention),       FIELD(dtype),
+    FIELD(batch),           FIELD(sequence),        {"context", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, context_length)},
+    FIELD(tensor_parallel), FIELD(pipeline_stages),
+};
+#undef FIELD
+
+void hr_json_put_workload(hr_json document, const hr_workload *workload)
+{
+  hr_json_put_fields(hr_json_put_object(document, "workload"), workload_fields, HR_COUNT_OF(workload_fields), workload);
+}
+
+void hr_print_workload(const hr_document *document, const hr_workload *workload)
+{
+  char length[96];
+  if (workload->phase == HR_PHASE_DECODE)
+    snprintf(length, sizeof length, "1 token over %" PRId64, workload->context);
+  else
+    snprintf(length, sizeof length, "%" PRId64 " tokens", workload->sequence);
+  char devices[96] = "";
+  int64_t t = workload->tensor_parallel, p = workload->pipeline_stages;
+  if (t != 1 || p != 1)
+    snprintf(devices, sizeof devices, ", tensor parallel %" PRId64 ", pipeline stages %" PRId64, t, p);
+  hr_print_field(document, "workload", "%s in %s, %" PRId64 " × %s, attention %s%s", hr_phase_name(workload->phase),
+                 hr_dtype_name(workload->dtype), workload->batch, length, hr_attention_form_name(workload->attention),
+                 devices);
+}
+
+/* ---- hardware ---- */
+
+static void hardware_kind(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, *(const hr_hardware_kind *)member == HR_HARDWARE_GPU ? "gpu" : "cpu");
+}
+
+#define FIELD(member) HR_FIELD(hr_hardware, member)
+static const hr_column identity_fields[] = {
+    FIELD(name),
+    FIELD(product),
+    FIELD(architecture),
+    {"kind", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, hardware_kind, hr_hardware, kind)},
+    FIELD(calibration),
+    FIELD(error_band),
+    FIELD(multiprocessors),
+    FIELD(clock_hz),
+};
+static const hr_column memory_fields[] = {
+    FIELD(bandwidth_bytes_per_s), FIELD(bandwidth_share), FIELD(memory_bytes),     FIELD(l2_bytes),
+    FIELD(shared_bytes),          FIELD(launch_ns),       FIELD(devices_per_node), FIELD(interconnect_bytes_per_s),
+};
+static const hr_column host_fields[] = {
+    FIELD(numa_nodes),
+    HR_OPTIONAL_FIELD(hr_hardware, placement),
+};
+#undef FIELD
+
+static void put_rates(hr_json json, const hr_hardware *hardware)
+{
+  hr_json dense = hr_json_put_object(json, "dense_flops_per_s");
+  hr_json library = hr_json_put_object(json, "library_flops_per_s");
+  for (hr_dtype dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
+    if (hardware->dense_flops_per_s[dtype] <= 0)
+      continue;
+    hr_json_put_number(dense, hr_dtype_name(dtype), hardware->dense_flops_per_s[dtype]);
+    hr_json_put_number(library, hr_dtype_name(dtype), hr_hardware_library_flops_per_s(hardware, dtype));
+  }
+}
+
+void hr_json_put_hardware(hr_json document, const hr_hardware *hardware)
+{
+  if (!hardware) {
+    hr_json_put(document, "hardware", json_null());
+    return;
+  }
+  hr_json json = hr_json_put_object(document, "hardware");
+  hr_json_put_fields(json, identity_fields, HR_COUNT_OF(identity_fields), hardware);
+  put_rates(json, hardware);
+  hr_json_put_fields(json, memory_fields, HR_COUNT_OF(memory_fields), hardware);
+  hr_json_put_table(json, "ceilings", hr_ceiling_table(hardware));
+  hr_json_put_fields(json, host_fields, HR_COUNT_OF(host_fields), hardware);
+}
+
+void hr_print_hardware(const hr_document *document, const hr_hardware *hardware)
+{
+  static const char *const rates[] = {[HR_CALIBRATION_ESTIMATED] = "rates estimated",
+                                      [HR_CALIBRATION_DATASHEET] = "rates from the datasheet",
+                                      [HR_CALIBRATION_PUBLISHED] = "rates from published measurements",
+                                      [HR_CALIBRATION_MEASURED] = "rates measured"};
+  char memory[HR_NUMBER_SIZE];
+  hr_write_bytes(memory, sizeof memory, (double)hardware->memory_bytes);
+  hr_print_field(document, "device", "%s: %s, %s, %s", hardware->name, hardware->product, memory,
+                 NAME_OF(rates, hardware->calibration));
+}

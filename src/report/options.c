@@ -1,0 +1,36 @@
+/* Options of reports, and the names of their formats. */
+#include <headroom/report.h>
+
+#include "base/error.h"
+#include "base/names.h"
+
+static const char *const format_names[] = {
+    [HR_FORMAT_TABLE] = "table", [HR_FORMAT_JSON] = "json", [HR_FORMAT_CSV] = "csv", [HR_FORMAT_MARKDOWN] = "markdown"};
+
+hr_status hr_format_parse(const char *name, hr_format *format)
+{
+  HR_NEED(NULL, name, format);
+  int value;
+  hr_status status = hr_name_find(format_names, sizeof format_names / sizeof *format_names, name, &value);
+  if (status == HR_OK)
+    *format = (hr_format)value;
+  return status;
+}
+
+static const char *const csv_names[] = {
+    [HR_CSV_FINDINGS] = "findings", [HR_CSV_OPERATORS] = "operators", [HR_CSV_MEASUREMENTS] = "measurements"};
+
+hr_status hr_csv_table_parse(const char *name, hr_csv_table *table)
+{
+  HR_NEED(NULL, name, table);
+  int value;
+  hr_status status = hr_name_find(csv_names, sizeof csv_names / sizeof *csv_names, name, &value);
+  if (status == HR_OK)
+    *table = (hr_csv_table)value;
+  return status;
+}
+
+hr_report_options hr_report_options_default(void)
+{
+  return (hr_report_options){.struct_size = sizeof(hr_report_options), .format = HR_FORMAT_TABLE};
+}

@@ -1,0 +1,132 @@
+/* `results list`: rows of the store. CSV and JSON have the columns of the store. */
+#include "base/error.h"
+#include "base/names.h"
+#include "report/document.h"
+#include "report/json.h"
+#include "runtime/store/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void short_id(const void *row, hr_cell *cell)
+{
+  hr_cell_format(cell, "%.8s", ((const hr_result *)row)->id);
+}
+
+/* To the minute: "2026-01-31 23:59". */
+static void minute(const void *row, hr_cell *cell)
+{
+  hr_cell_format(cell, "%.16s", ((const hr_result *)row)->date);
+  char *separator = strchr(cell->text, 'T');
+  if (separator)
+    *separator = ' ';
+}
+
+/* "1024×4096×2560 ×32", "4 × q 128 kv 2048, heads 32/4/16 of 128"; else the problem as it is stored. */
+static void size(const void *row, hr_cell *cell)
+{
+  const hr_result *result = row;
+  const hr_gemm *g = &result->gemm;
+  const hr_attention *a = &result->attention;
+  char extra[32] = "";
+  if (result->kind == HR_RESULT_GEMM) {
+    if (g->batch != 1)
+      snprintf(extra, sizeof extra, " ×%" PRId64, g->batch);
+    hr_cell_format(cell, "%" PRId64 "×%" PRId64 "×%" PRId64 "%s", g->m, g->n, g->k, extra);
+  } else if (result->kind == HR_RESULT_ATTENTION) {
+    if (a->v_dim != a->qk_dim)
+      snprintf(extra, sizeof extra, "/%" PRId64, a->v_dim);
+    hr_cell_format(
+        cell, "%" PRId64 " × q %" PRId64 " kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64 " of %" PRId64 "%s",
+        a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, extra);
+  } else {
+    hr_cell_set_text(cell, result->problem);
+  }
+}
+
+static void number_format(const void *row, hr_cell *cell)
+{
+  const hr_result *result = row;
+  if (result->kind != HR_RESULT_OTHER)
+    hr_cell_set_text(cell,
+                     hr_dtype_name(result->kind == HR_RESULT_GEMM ? result->gemm.dtype : result->attention.dtype));
+}
+
+static void device(const void *row, hr_cell *cell)
+{
+  const hr_result *result = row;
+  hr_cell_set_text(cell, result->product[0] ? result->product : result->device);
+}
+
+#define RESULT(member) HR_OPTIONAL(hr_result, member)
+static const hr_column columns[] = {
+    {NULL, "id", HR_PLAIN, 0, HR_COMPUTED(TEXT, short_id)},
+    {NULL, "date", HR_PLAIN, 4, HR_COMPUTED(TEXT, minute)},
+    {NULL, "sweep", HR_PLAIN, 3, RESULT(sweep)},
+    {NULL, "series", HR_PLAIN, 8, RESULT(series)},
+    {NULL, "of", HR_PLAIN, 5, RESULT(kind)},
+    {NULL, "size", HR_PLAIN, 0, HR_COMPUTED(TEXT, size)},
+    {NULL, "format", HR_PLAIN, 2, HR_COMPUTED(TEXT, number_format)},
+    {NULL, "device", HR_PLAIN, 6, HR_COMPUTED(TEXT, device), .optional = true},
+    {NULL, "kernel", HR_PLAIN, 7, RESULT(measurement.kernel)},
+    {NULL, "time", HR_TIME, 0, RESULT(measurement.median_ns)},
+    {NULL, "rate", HR_FLOPS_RATE, 0, RESULT(measurement.flops_per_s)},
+    {NULL, "of ceiling", HR_SHARE, 9, RESULT(ceiling_share)},
+    {NULL, "status", HR_PLAIN, 0, RESULT(measurement.status)},
+};
+
+static int add_row(void *context, const hr_result *result)
+{
+  hr_table_add(context, result);
+  return 0;
+}
+
+static hr_status write_table(const hr_document *document, hr_store *store, const hr_result_filter *filter,
+                             hr_error *error)
+{
+  hr_table *table = HR_TABLE(columns, hr_result);
+  hr_status status = hr_store_query(store, filter, add_row, table, error);
+  if (status == HR_OK && (hr_table_rows(table) > 0 || document->options->format != HR_FORMAT_TABLE))
+    return hr_print_table(document, table, error);
+  if (status == HR_OK)
+    hr_print_paragraph(document, "No row of the store is like that.");
+  hr_table_free(table);
+  return status;
+}
+
+static int add_json(void *context, const hr_result *result)
+{
+  return json_array_append_new(context, hr_result_json(result));
+}
+
+static hr_status write_json(FILE *out, hr_store *store, const hr_result_filter *filter, hr_error *error)
+{
+  bool failed;
+  hr_json document = hr_json_document("results", &failed);
+  hr_json_put_text(document, "store", hr_store_path(store));
+  json_t *list = json_array();
+  hr_status status = hr_store_query(store, filter, add_json, list, error);
+  if (status == HR_ERROR_INTERRUPTED) {
+    json_decref(list);
+    list = NULL; /* hr_json_write() reports it */
+  } else if (status != HR_OK) {
+    json_decref(list);
+    json_decref(document.object);
+    return status;
+  }
+  hr_json_put(document, "results", list);
+  return hr_json_write(out, document, error);
+}
+
+hr_status hr_report_results(FILE *out, const hr_report_options *options, hr_store *store,
+                            const hr_result_filter *filter, hr_error *error)
+{
+  HR_NEED(error, out, options, store);
+  hr_document document;
+  if (options->format == HR_FORMAT_CSV)
+    return hr_store_export(store, filter, HR_STORE_CSV, out, error);
+  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, store, filter, error)
+                                                       : write_table(&document, store, filter, error);
+  return hr_document_end(&document, status, error);
+}

@@ -1,0 +1,106 @@
+/* Tables as CSV (RFC 4180, but lines end with a line feed alone) and as Markdown. */
+#include "report/table.h"
+
+#include "base/error.h"
+#include "base/quantity.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- Markdown ---- */
+
+static void write_markdown_cell(FILE *out, const char *text)
+{
+  fprintf(out, " ");
+  for (; *text; text++)
+    fprintf(out, strchr("|\\`*<", *text) ? "\\%c" : "%c", *text);
+  fprintf(out, " |");
+}
+
+static void write_markdown(const hr_table *table, FILE *out)
+{
+  size_t width = hr_table_width(table);
+  fprintf(out, "|");
+  for (size_t i = 0; i < width; i++) {
+    if (hr_table_column(table, i)->title)
+      write_markdown_cell(out, hr_table_column(table, i)->title);
+  }
+  fprintf(out, "\n|");
+  for (size_t i = 0; i < width; i++) {
+    if (hr_table_column(table, i)->title)
+      fprintf(out, hr_column_is_left(hr_table_column(table, i)) ? " --- |" : " ---: |");
+  }
+  fprintf(out, "\n");
+  for (size_t row = 0; row < hr_table_rows(table); row++) {
+    fprintf(out, "|");
+    for (size_t i = 0; i < width; i++) {
+      hr_cell cell;
+      char buffer[HR_NUMBER_SIZE];
+      if (hr_table_column(table, i)->title)
+        write_markdown_cell(out, hr_table_show(table, row, i, &cell, buffer, sizeof buffer));
+    }
+    fprintf(out, "\n");
+  }
+}
+
+/* ---- CSV ---- */
+
+static void write_csv_text(FILE *out, const char *text)
+{
+  if (!strpbrk(text, ",\"\r\n")) {
+    fputs(text, out);
+    return;
+  }
+  fputc('"', out);
+  for (; *text; text++)
+    fprintf(out, *text == '"' ? "\"\"" : "%c", *text);
+  fputc('"', out);
+}
+
+static void write_csv_cell(FILE *out, const hr_cell *cell)
+{
+  switch (cell->type) {
+  case HR_CELL_NONE: break;
+  case HR_CELL_TEXT: write_csv_text(out, cell->text); break;
+  case HR_CELL_COUNT: fprintf(out, "%" PRId64, cell->count); break;
+  case HR_CELL_NUMBER: fprintf(out, "%.15g", cell->number); break;
+  case HR_CELL_FLAG: fputs(cell->flag ? "true" : "false", out); break;
+  }
+}
+
+static void write_csv(const hr_table *table, FILE *out)
+{
+  const char *separator = "";
+  for (size_t i = 0; i < hr_table_width(table); i++) {
+    if (hr_table_column(table, i)->key) {
+      fprintf(out, "%s%s", separator, hr_table_column(table, i)->key);
+      separator = ",";
+    }
+  }
+  fputc('\n', out);
+  for (size_t row = 0; row < hr_table_rows(table); row++) {
+    separator = "";
+    for (size_t i = 0; i < hr_table_width(table); i++) {
+      if (!hr_table_column(table, i)->key)
+        continue;
+      hr_cell cell;
+      hr_table_read(table, row, i, &cell);
+      fputs(separator, out);
+      separator = ",";
+      write_csv_cell(out, &cell);
+    }
+    fputc('\n', out);
+  }
+}
+
+hr_status hr_table_write(const hr_table *table, FILE *out, const hr_report_options *options, hr_error *error)
+{
+  if (!hr_table_is_complete(table))
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing the report");
+  switch (options->format) {
+  case HR_FORMAT_CSV: write_csv(table, out); break;
+  case HR_FORMAT_MARKDOWN: write_markdown(table, out); break;
+  default: hr_table_write_aligned(table, out, options); break;
+  }
+  return HR_OK;
+}
