@@ -1,4 +1,4 @@
-/* What the shared library shows to the outside, and the version of this interface. */
+/* Attributes of the public functions. */
 #ifndef HEADROOM_EXPORT_H
 #define HEADROOM_EXPORT_H
 
@@ -9,10 +9,5 @@
 #define HR_API
 #define HR_PRINTF(format_index, first_argument)
 #endif
-
-#define HR_VERSION_MAJOR 0
-#define HR_VERSION_MINOR 1
-#define HR_VERSION_PATCH 0
-#define HR_VERSION "0.1.0"
 
 #endif

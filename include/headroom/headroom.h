@@ -26,6 +26,7 @@
 #include <headroom/status.h>
 #include <headroom/store.h>
 #include <headroom/sweep.h>
+#include <headroom/version.h>
 #include <headroom/workload.h>
 
 #endif

@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "base/names.h"
 
+#include <headroom/version.h>
+
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +15,7 @@ hr_json hr_json_document(const char *command, bool *failed)
   char schema[48];
   snprintf(schema, sizeof schema, "headroom.%s/1", command);
   hr_json_put_text(json, "schema", schema);
-  hr_json_put_text(json, "version", HR_VERSION);
+  hr_json_put_text(json, "version", hr_version());
   return json;
 }
 

@@ -17,8 +17,8 @@ pc=$(find "$prefix" -name headroom.pc)
 [ -n "$pc" ] || fail 'no headroom.pc was installed'
 lib=$(cd "$(dirname "$pc")/.." && pwd)
 export PKG_CONFIG_PATH=${pc%/*}
-version=$(sed -n 's/^#define HR_VERSION "\(.*\)"/\1/p' "$prefix/include/headroom/export.h")
-[ "$(pkg-config --modversion headroom)" = "$version" ] || fail "headroom.pc gives version $(pkg-config --modversion headroom), export.h $version"
+version=$(sed -n 's/^#define HR_VERSION "\(.*\)"/\1/p' "$prefix/include/headroom/version.h")
+[ "$(pkg-config --modversion headroom)" = "$version" ] || fail "headroom.pc gives version $(pkg-config --modversion headroom), version.h $version"
 
 soname=$(objdump -p "$lib/libheadroom.so" | awk '$1 == "SONAME" { print $2 }')
 [[ $soname =~ ^libheadroom\.so\.[0-9] ]] || fail "the library's SONAME is \"$soname\""

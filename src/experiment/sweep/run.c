@@ -8,7 +8,6 @@
 #include "runtime/device/clock.h"
 #include "runtime/device/plan.h"
 
-#include <headroom/export.h>
 #include <headroom/layer.h>
 
 #include <math.h>

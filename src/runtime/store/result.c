@@ -3,6 +3,8 @@
 #include "runtime/store/fields.h"
 #include "shape/strides.h"
 
+#include <headroom/version.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -181,6 +183,6 @@ hr_status hr_result_stamp(hr_result *result, hr_error *error)
   write_date(result->date, sizeof result->date);
   gethostname(host, sizeof host - 1);
   hr_copy_text(result->host, sizeof result->host, host);
-  hr_copy_text(result->program, sizeof result->program, HR_VERSION);
+  hr_copy_text(result->program, sizeof result->program, hr_version());
   return HR_OK;
 }

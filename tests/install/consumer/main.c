@@ -12,7 +12,7 @@ int main(void)
   (void)hr_catalog_models(&models);
   /* 2·8192·7680·2560 */
   if (hr_gemm_flops(&gemm, &flops) != HR_OK || flops != INT64_C(322122547200) ||
-      strcmp(hr_status_name(HR_OK), "ok") != 0)
+      strcmp(hr_status_name(HR_OK), "ok") != 0 || strcmp(hr_version(), HR_VERSION) != 0)
     return 1;
   printf("%s %d\n", HR_VERSION, models > 0);
   return 0;

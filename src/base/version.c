@@ -1,0 +1,11 @@
+#include <headroom/version.h>
+
+const char *hr_version(void)
+{
+  return HR_VERSION;
+}
+
+int hr_version_number(void)
+{
+  return HR_VERSION_NUMBER;
+}
