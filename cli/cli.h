@@ -70,8 +70,10 @@ typedef struct cli_command {
   const char *arguments;
   unsigned groups;
   const char *summary;
-  int (*run)(const cli_run *run);
 } cli_command;
+
+/** Runs a command. Returns the exit code. */
+typedef int (*cli_command_fn)(const cli_run *run);
 
 /** A command with its command line, read. */
 struct cli_run {
@@ -83,33 +85,49 @@ struct cli_run {
   const char **arguments; /* NULL-terminated */
 };
 
-/** The commands, in the order of commands.inc. */
-const cli_command *cli_commands(size_t *count);
+/* ---- commands.c ---- */
 
-/** The command of this name, NULL if there is none. */
+/** The command of this name; NULL if there is none. */
 const cli_command *cli_find_command(const char *name);
+
+/** Its row in commands.inc, from 0. */
+size_t cli_command_index(const cli_command *command);
+
+/** Prints that there is no such command, with similar names. Returns EXIT_USAGE. */
+int cli_unknown_command(const char *name);
+
+/** The list of commands. */
+void cli_print_summary(FILE *out);
+
+/* ---- errors.c ---- */
 
 /** Writes one line to standard error, "headroom: …", and returns `code`. Control characters become '?'. */
 int cli_fail(int code, const char *format, ...) HR_PRINTF(2, 3);
 
-/** The exit code of a failure of the library; prints its message. */
+/** Prints the message of a failed call of the library. Returns the exit code. */
 int cli_fail_status(hr_status status, const hr_error *error);
 
-/** Prints the list of commands to standard output. Returns an exit code. */
-int cli_print_summary(void);
-
-/** "Go on", where an exit code is returned otherwise. */
-#define CLI_GO_ON (-1)
-
-/** Reads the command line (argv[0] is the command's name) and runs the command, or prints its help. Returns the exit
- *  code. */
-int cli_run_command(const cli_command *command, int argc, const char **argv);
-
-/** Flushes what was printed to a standard stream. Returns EXIT_FINE, or EXIT_OUTPUT with the message printed. */
+/** Flushes a standard stream. Returns EXIT_FINE, or EXIT_OUTPUT after printing why. */
 int cli_flush(FILE *out);
 
-/** A strict positive integer within SIZE_MOST; `what` is how the message calls it. */
+/* ---- options.c ---- */
+
+/** Returned by functions that may end the command with an exit code: the command continues. */
+#define CLI_GO_ON (-1)
+
+/** Reads the command line (argv[0] is the command's name) and calls `function`, or prints the command's help. Returns
+ *  the exit code. */
+int cli_run_command(const cli_command *command, cli_command_fn function, int argc, const char **argv);
+
+/** Prints the options of a command to standard output. Returns the exit code. */
+int cli_print_help(const cli_command *command);
+
+/* ---- values.c ---- */
+
+/** Reads a positive integer up to SIZE_MOST. Messages call it `what`. */
 int cli_read_size(const char *what, const char *text, int64_t *value);
+
+/* ---- inputs.c ---- */
 
 /* Where to look when a name is not known: `where` if the message names no other and it is no path. */
 const char *cli_hint(const hr_error *error, const char *name, const char *where);

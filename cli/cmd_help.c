@@ -38,8 +38,10 @@ static const struct {
 
 int cli_help(const cli_run *run)
 {
-  if (run->argument_count == 0)
-    return cli_print_summary();
+  if (run->argument_count == 0) {
+    cli_print_summary(stdout);
+    return cli_flush(stdout);
+  }
   if (run->argument_count > 1)
     return cli_fail(EXIT_USAGE, "help: expected one topic, found \"%s\" after \"%s\"", run->arguments[1],
                     run->arguments[0]);
@@ -51,6 +53,5 @@ int cli_help(const cli_run *run)
   const cli_command *command = cli_find_command(topic);
   if (!command)
     return cli_fail(EXIT_USAGE, "help: there is no topic \"%s\"; see headroom help", topic);
-  const char *argv[] = {topic, "--help", NULL};
-  return cli_run_command(command, 2, argv);
+  return cli_print_help(command);
 }

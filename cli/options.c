@@ -1,174 +1,14 @@
 /* The command line: options.inc as popt's tables, and strict values. */
 #include "groups.h"
+#include "values.h"
 
-#include <inttypes.h>
 #include <popt.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct option_row option_row;
-typedef int (*value_reader)(const option_row *row, const char *text, void *value);
-
-struct option_row {
-  unsigned groups;
-  const char *name;
-  char letter;
-  value_reader read;
-  size_t offset; /* of the member of cli_options */
-  double least, most;
-  const char *argument, *help;
-};
-
-static int wrong(const option_row *row, const char *expected, const char *text)
-{
-  return cli_fail(EXIT_USAGE, "--%s: expected %s, found \"%s\"", row->name, expected, text);
-}
-
-/* Digits only: no sign, no space, nothing behind. What is too large for 64 bits becomes the largest. */
-static bool read_integer(const char *text, int64_t *value)
-{
-  if (text[0] == '\0' || strspn(text, "0123456789") != strlen(text))
-    return false;
-  *value = strtoll(text, NULL, 10);
-  return true;
-}
-
-static int read_FLAG(const option_row *row, const char *text, void *value)
-{
-  (void)row;
-  (void)text;
-  *(bool *)value = true;
-  return CLI_GO_ON;
-}
-
-static int read_TEXT(const option_row *row, const char *text, void *value)
-{
-  if (text[0] == '\0')
-    return wrong(row, "a name", text);
-  *(const char **)value = text;
-  return CLI_GO_ON;
-}
-
-static int read_INTEGER(const option_row *row, const char *text, void *value)
-{
-  int64_t number;
-  if (!read_integer(text, &number) || (double)number < row->least)
-    return wrong(row, row->least < 1 ? "an integer of at least 0" : "a positive integer", text);
-  if ((double)number > row->most)
-    return cli_fail(EXIT_USAGE, "--%s: expected an integer of at most %.0f, found %s", row->name, row->most, text);
-  *(int64_t *)value = number;
-  return CLI_GO_ON;
-}
-
-static int read_NUMBER(const option_row *row, const char *text, void *value)
-{
-  char *end;
-  bool plain = text[0] != '\0' && strspn(text, "0123456789.eE+-") == strlen(text) && strchr("0123456789.", text[0]);
-  double number = strtod(text, &end);
-  if (plain && *end == '\0' && number >= row->least && number <= row->most) {
-    *(double *)value = number;
-    return CLI_GO_ON;
-  }
-  char expected[64];
-  snprintf(expected, sizeof expected, "a number from %g to %g", row->least, row->most);
-  return wrong(row, expected, text);
-}
-
-/* MIN:MAX, MIN:MAX:STEP where the option's argument says so, or one value. */
-static int read_RANGE(const option_row *row, const char *text, void *value)
-{
-  char copy[80];
-  int64_t numbers[3] = {0, 0, 0};
-  int count = 0, most = strstr(row->argument, "STEP") ? 3 : 2;
-  snprintf(copy, sizeof copy, "%s", text);
-  bool good = strlen(text) < sizeof copy;
-  for (char *part = copy; good && part;) {
-    char *colon = strchr(part, ':');
-    if (colon)
-      *colon++ = '\0';
-    good = count < most && read_integer(part, &numbers[count]) && numbers[count] >= 1 &&
-           (double)numbers[count] <= row->most;
-    count++;
-    part = colon;
-  }
-  if (count == 1)
-    numbers[1] = numbers[0];
-  if (!good || numbers[0] > numbers[1]) {
-    char expected[64];
-    snprintf(expected, sizeof expected, "%s of positive integers", row->argument);
-    return wrong(row, expected, text);
-  }
-  *(cli_range *)value = (cli_range){numbers[0], numbers[1], numbers[2]};
-  return CLI_GO_ON;
-}
-
-/* I/N with 1 ≤ I ≤ N. */
-static int read_SHARD(const option_row *row, const char *text, void *value)
-{
-  char index[24], *slash = strchr(text, '/');
-  cli_shard shard = {0, 0};
-  size_t length = slash ? (size_t)(slash - text) : sizeof index;
-  snprintf(index, sizeof index, "%.*s", (int)(length < sizeof index ? length : 0), text);
-  if (!slash || !read_integer(index, &shard.index) || !read_integer(slash + 1, &shard.count) || shard.index < 1 ||
-      shard.index > shard.count || shard.count > SHARDS_MOST)
-    return wrong(row, shard.count > SHARDS_MOST ? "I/N with N of at most a million" : "I/N with 1 <= I <= N", text);
-  *(cli_shard *)value = shard;
-  return CLI_GO_ON;
-}
-
-static int read_choice(const option_row *row, const char *text, hr_status status)
-{
-  char expected[96];
-  snprintf(expected, sizeof expected, "one of %s", row->argument);
-  return status == HR_OK ? CLI_GO_ON : wrong(row, expected, text);
-}
-
-static int read_PHASE(const option_row *row, const char *text, void *value)
-{
-  return read_choice(row, text, hr_phase_parse(text, value));
-}
-
-static int read_ATTENTION(const option_row *row, const char *text, void *value)
-{
-  return read_choice(row, text, hr_attention_form_parse(text, value));
-}
-
-static int read_LAYOUT(const option_row *row, const char *text, void *value)
-{
-  return read_choice(row, text, hr_layout_parse(text, value));
-}
-
-static int read_DTYPE(const option_row *row, const char *text, void *value)
-{
-  return read_choice(row, text, hr_dtype_parse(text, value));
-}
-
-static int read_FORMAT(const option_row *row, const char *text, void *value)
-{
-  return read_choice(row, text, hr_format_parse(text, value));
-}
-
-static int read_CSV(const option_row *row, const char *text, void *value)
-{
-  return read_choice(row, text, hr_csv_table_parse(text, value));
-}
-
-static int read_COLOR(const option_row *row, const char *text, void *value)
-{
-  static const char *const names[] = {
-      [CLI_COLOR_AUTO] = "auto", [CLI_COLOR_ALWAYS] = "always", [CLI_COLOR_NEVER] = "never"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (strcmp(text, names[i]) == 0) {
-      *(cli_color *)value = (cli_color)i;
-      return CLI_GO_ON;
-    }
-  }
-  return read_choice(row, text, HR_ERROR_NOT_FOUND);
-}
-
-static const option_row rows[] = {
+static const cli_option_row rows[] = {
 #define CLI_OPTION(groups, member, name, letter, kind, least, most, argument, help) \
-  {groups, name, letter, read_##kind, offsetof(cli_options, member), least, most, argument, help},
+  {groups, name, letter, cli_read_##kind, offsetof(cli_options, member), least, most, argument, help},
 #include "options.inc"
 #undef CLI_OPTION
 };
@@ -187,7 +27,7 @@ static const char *const headings[CLI_GROUP_COUNT] = {
 };
 
 /* The first group of the command that the option is in, CLI_GROUP_COUNT if none. */
-static int group_of(const option_row *row, unsigned groups)
+static int group_of(const cli_option_row *row, unsigned groups)
 {
   int group = 0;
   while (group < CLI_GROUP_COUNT && (row->groups & groups & (1u << group)) == 0)
@@ -292,7 +132,7 @@ static int read_all(cli_run *run, poptContext context)
 {
   int value;
   while ((value = poptGetNextOpt(context)) > 0) {
-    const option_row *row = &rows[value - 1];
+    const cli_option_row *row = &rows[value - 1];
     char *text = row->argument ? poptGetOptArg(context) : NULL;
     free(run->texts[value - 1]);
     run->texts[value - 1] = text; /* members may point into it */
@@ -309,54 +149,60 @@ static int read_all(cli_run *run, poptContext context)
   return CLI_GO_ON;
 }
 
-static int run_with(cli_run *run, poptContext context)
+static int run_with(cli_run *run, cli_command_fn function, poptContext context)
 {
   static const char *nothing[] = {NULL};
   const char **left = poptGetArgs(context);
   run->arguments = left ? left : nothing;
   while (run->arguments[run->argument_count])
     run->argument_count++;
-  return run->command->run(run);
+  return function(run);
 }
 
-static int print_help(poptContext context, const cli_command *command, FILE *out)
+/* popt's context of a command with its tables, which live as long. NULL: memory ran out. */
+static poptContext open_context(option_tables *tables, char *name, size_t size, const cli_command *command, int argc,
+                                const char **argv)
+{
+  fill_tables(tables, command);
+  snprintf(name, size, "headroom %s", command->name);
+  argv[0] = name; /* the usage line of the help shows it */
+  return poptGetContext("headroom", argc, argv, tables->groups, 0);
+}
+
+static int print_help(poptContext context, const cli_command *command)
 {
   char usage[64];
   snprintf(usage, sizeof usage, "[OPTION...]%s%s", command->arguments[0] ? " " : "", command->arguments);
   poptSetOtherOptionHelp(context, usage);
-  fprintf(out, "headroom %s: %s\n\n", command->name, command->summary);
-  poptPrintHelp(context, out, 0);
-  return cli_flush(out);
+  printf("headroom %s: %s\n\n", command->name, command->summary);
+  poptPrintHelp(context, stdout, 0);
+  return cli_flush(stdout);
 }
 
-int cli_run_command(const cli_command *command, int argc, const char **argv)
+int cli_print_help(const cli_command *command)
+{
+  option_tables tables;
+  char name[48];
+  const char *argv[] = {NULL, NULL};
+  poptContext context = open_context(&tables, name, sizeof name, command, 1, argv);
+  int code = context ? print_help(context, command) : cli_fail(EXIT_OUTPUT, "memory ran out");
+  poptFreeContext(context);
+  return code;
+}
+
+int cli_run_command(const cli_command *command, cli_command_fn function, int argc, const char **argv)
 {
   option_tables tables;
   char name[48];
   cli_run run = {.command = command};
-  fill_tables(&tables, command);
-  snprintf(name, sizeof name, "headroom %s", command->name);
-  argv[0] = name; /* the help's usage line shows it */
-  poptContext context = poptGetContext("headroom", argc, argv, tables.groups, 0);
+  poptContext context = open_context(&tables, name, sizeof name, command, argc, argv);
   if (!context)
     return cli_fail(EXIT_OUTPUT, "memory ran out");
   int code = read_all(&run, context);
   if (code == CLI_GO_ON)
-    code = run.options.help ? print_help(context, command, stdout) : run_with(&run, context);
+    code = run.options.help ? print_help(context, command) : run_with(&run, function, context);
   poptFreeContext(context);
   for (int i = 0; i < CLI_OPTION_COUNT; i++)
     free(run.texts[i]);
   return code;
-}
-
-int cli_read_size(const char *what, const char *text, int64_t *value)
-{
-  int64_t number;
-  if (!read_integer(text, &number) || number < 1)
-    return cli_fail(EXIT_USAGE, "%s: expected a positive integer, found \"%s\"", what, text);
-  if (number > SIZE_MOST)
-    return cli_fail(EXIT_USAGE, "%s: expected an integer of at most %" PRId64 ", found %s", what, (int64_t)SIZE_MOST,
-                    text);
-  *value = number;
-  return CLI_GO_ON;
 }

@@ -1,0 +1,48 @@
+/* The list of commands, without the functions that run them (main.c). */
+#include "groups.h"
+
+#include <string.h>
+
+static const cli_command commands[] = {
+#define CLI_COMMAND(name, arguments, groups, summary) {#name, arguments, groups, summary},
+#include "commands.inc"
+#undef CLI_COMMAND
+};
+
+#define COMMAND_COUNT (sizeof commands / sizeof *commands)
+
+const cli_command *cli_find_command(const char *name)
+{
+  for (size_t i = 0; i < COMMAND_COUNT; i++) {
+    if (strcmp(commands[i].name, name) == 0)
+      return &commands[i];
+  }
+  return NULL;
+}
+
+size_t cli_command_index(const cli_command *command)
+{
+  return (size_t)(command - commands);
+}
+
+int cli_unknown_command(const char *name)
+{
+  const char *names[COMMAND_COUNT];
+  char near[160];
+  for (size_t i = 0; i < COMMAND_COUNT; i++)
+    names[i] = commands[i].name;
+  hr_suggest_names(name, names, COMMAND_COUNT, near, sizeof near);
+  return cli_fail(EXIT_USAGE, "there is no command %s%s", name, near[0] ? near : "; see headroom help");
+}
+
+void cli_print_summary(FILE *out)
+{
+  fprintf(out, "Usage: headroom COMMAND [OPTION...]\n\n"
+               "How fast a transformer's shape runs on a device, why, and which nearby shape is faster.\n\n");
+  for (size_t i = 0; i < COMMAND_COUNT; i++)
+    fprintf(out, "  %-11s%s\n", commands[i].name, commands[i].summary);
+  fprintf(out, "\nMODEL is a config.json, a directory with one, a name from `headroom help models`,\n"
+               "- for standard input, or a short form such as\n"
+               "'{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"s\":2048,\"b\":4}'.\n\n"
+               "`headroom COMMAND --help` lists a command's options.\n");
+}

@@ -1,0 +1,165 @@
+/* Strict values of options: each reader takes the whole text or refuses it. */
+#include "values.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int wrong(const cli_option_row *row, const char *expected, const char *text)
+{
+  return cli_fail(EXIT_USAGE, "--%s: expected %s, found \"%s\"", row->name, expected, text);
+}
+
+/* Digits only: no sign, no space, nothing behind. What is too large for 64 bits becomes the largest. */
+static bool read_integer(const char *text, int64_t *value)
+{
+  if (text[0] == '\0' || strspn(text, "0123456789") != strlen(text))
+    return false;
+  *value = strtoll(text, NULL, 10);
+  return true;
+}
+
+int cli_read_FLAG(const cli_option_row *row, const char *text, void *value)
+{
+  (void)row;
+  (void)text;
+  *(bool *)value = true;
+  return CLI_GO_ON;
+}
+
+int cli_read_TEXT(const cli_option_row *row, const char *text, void *value)
+{
+  if (text[0] == '\0')
+    return wrong(row, "a name", text);
+  *(const char **)value = text;
+  return CLI_GO_ON;
+}
+
+int cli_read_INTEGER(const cli_option_row *row, const char *text, void *value)
+{
+  int64_t number;
+  if (!read_integer(text, &number) || (double)number < row->least)
+    return wrong(row, row->least < 1 ? "an integer of at least 0" : "a positive integer", text);
+  if ((double)number > row->most)
+    return cli_fail(EXIT_USAGE, "--%s: expected an integer of at most %.0f, found %s", row->name, row->most, text);
+  *(int64_t *)value = number;
+  return CLI_GO_ON;
+}
+
+int cli_read_NUMBER(const cli_option_row *row, const char *text, void *value)
+{
+  char *end;
+  bool plain = text[0] != '\0' && strspn(text, "0123456789.eE+-") == strlen(text) && strchr("0123456789.", text[0]);
+  double number = strtod(text, &end);
+  if (plain && *end == '\0' && number >= row->least && number <= row->most) {
+    *(double *)value = number;
+    return CLI_GO_ON;
+  }
+  char expected[64];
+  snprintf(expected, sizeof expected, "a number from %g to %g", row->least, row->most);
+  return wrong(row, expected, text);
+}
+
+/* MIN:MAX, MIN:MAX:STEP where the option's argument says so, or one value. */
+int cli_read_RANGE(const cli_option_row *row, const char *text, void *value)
+{
+  char copy[80];
+  int64_t numbers[3] = {0, 0, 0};
+  int count = 0, most = strstr(row->argument, "STEP") ? 3 : 2;
+  snprintf(copy, sizeof copy, "%s", text);
+  bool good = strlen(text) < sizeof copy;
+  for (char *part = copy; good && part;) {
+    char *colon = strchr(part, ':');
+    if (colon)
+      *colon++ = '\0';
+    good = count < most && read_integer(part, &numbers[count]) && numbers[count] >= 1 &&
+           (double)numbers[count] <= row->most;
+    count++;
+    part = colon;
+  }
+  if (count == 1)
+    numbers[1] = numbers[0];
+  if (!good || numbers[0] > numbers[1]) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "%s of positive integers", row->argument);
+    return wrong(row, expected, text);
+  }
+  *(cli_range *)value = (cli_range){numbers[0], numbers[1], numbers[2]};
+  return CLI_GO_ON;
+}
+
+/* I/N with 1 ≤ I ≤ N. */
+int cli_read_SHARD(const cli_option_row *row, const char *text, void *value)
+{
+  char index[24], *slash = strchr(text, '/');
+  cli_shard shard = {0, 0};
+  size_t length = slash ? (size_t)(slash - text) : sizeof index;
+  snprintf(index, sizeof index, "%.*s", (int)(length < sizeof index ? length : 0), text);
+  if (!slash || !read_integer(index, &shard.index) || !read_integer(slash + 1, &shard.count) || shard.index < 1 ||
+      shard.index > shard.count || shard.count > SHARDS_MOST)
+    return wrong(row, shard.count > SHARDS_MOST ? "I/N with N of at most a million" : "I/N with 1 <= I <= N", text);
+  *(cli_shard *)value = shard;
+  return CLI_GO_ON;
+}
+
+static int read_choice(const cli_option_row *row, const char *text, hr_status status)
+{
+  char expected[96];
+  snprintf(expected, sizeof expected, "one of %s", row->argument);
+  return status == HR_OK ? CLI_GO_ON : wrong(row, expected, text);
+}
+
+int cli_read_PHASE(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_phase_parse(text, value));
+}
+
+int cli_read_ATTENTION(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_attention_form_parse(text, value));
+}
+
+int cli_read_LAYOUT(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_layout_parse(text, value));
+}
+
+int cli_read_DTYPE(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_dtype_parse(text, value));
+}
+
+int cli_read_FORMAT(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_format_parse(text, value));
+}
+
+int cli_read_CSV(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_csv_table_parse(text, value));
+}
+
+int cli_read_COLOR(const cli_option_row *row, const char *text, void *value)
+{
+  static const char *const names[] = {
+      [CLI_COLOR_AUTO] = "auto", [CLI_COLOR_ALWAYS] = "always", [CLI_COLOR_NEVER] = "never"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (strcmp(text, names[i]) == 0) {
+      *(cli_color *)value = (cli_color)i;
+      return CLI_GO_ON;
+    }
+  }
+  return read_choice(row, text, HR_ERROR_NOT_FOUND);
+}
+
+int cli_read_size(const char *what, const char *text, int64_t *value)
+{
+  int64_t number;
+  if (!read_integer(text, &number) || number < 1)
+    return cli_fail(EXIT_USAGE, "%s: expected a positive integer, found \"%s\"", what, text);
+  if (number > SIZE_MOST)
+    return cli_fail(EXIT_USAGE, "%s: expected an integer of at most %" PRId64 ", found %s", what, (int64_t)SIZE_MOST,
+                    text);
+  *value = number;
+  return CLI_GO_ON;
+}
