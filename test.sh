@@ -70,6 +70,7 @@ fi
 if [ -n "$long" ]; then
   suite clang
   check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
+  check levels env HEADROOM_TEST=thorough ctest --preset debug -L levels -j "$jobs"
   check tidy scripts/tidy.sh
   check valgrind tests/structure/valgrind.sh build/debug
   check fuzz tests/fuzz/run.sh 60

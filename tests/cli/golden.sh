@@ -1,6 +1,6 @@
 #!/bin/sh
 # golden.sh COMMAND: runs every line of cases.txt and compares exit code, output and errors with tests/golden.
-# UPDATE=1 writes the golden files instead.
+# UPDATE=1 writes the golden files instead. ONLY=REGEX runs the cases whose names match.
 set -u
 H=$(realpath "$1")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -16,6 +16,7 @@ count=0
 while IFS= read -r line; do
   case $line in '' | '#'*) continue ;; esac
   name=${line%%:*}
+  [ -z "${ONLY:-}" ] || echo "$name" | grep -qE "$ONLY" || continue
   shell_line=${line#*: }
   (eval "$shell_line") > "$found/out" 2> "$found/err" < /dev/null
   code=$?
