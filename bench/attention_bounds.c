@@ -5,7 +5,7 @@
  * the rates just before and after that run, and what counts is the median. Causal products are counted without masked
  * entries. */
 #include "base/error.h"
-#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/ceilings/ceilings.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/statistics.h"
 

@@ -16,27 +16,27 @@
 #define TWO_SOCKETS "package:2 numanode:1 core:2 pu:2" /* processors 0 1 | 2 3 || 4 5 | 6 7 */
 #define THREADS_MOST 8
 
-static hr_placement placement_on(const char *machine, int threads, hr_topology *topology)
+static hr_affinity affinity_on(const char *machine, int threads, hr_topology *topology)
 {
   hr_error error;
-  hr_placement placement;
+  hr_affinity affinity;
   setenv("HWLOC_SYNTHETIC", machine, 1);
   assert_ok(hr_topology_read(topology, &error), error);
   unsetenv("HWLOC_SYNTHETIC");
-  assert_ok(hr_placement_make(topology, threads, &placement, &error), error);
-  return placement;
+  assert_ok(hr_affinity_choose(topology, threads, &affinity, &error), error);
+  return affinity;
 }
 
 static void expect_places(const char *machine, int threads, const char *const *processors)
 {
   hr_topology topology;
-  hr_placement placement = placement_on(machine, threads, &topology);
+  hr_affinity affinity = affinity_on(machine, threads, &topology);
   for (int i = 0; i < threads; i++) {
     char text[64];
-    hwloc_bitmap_list_snprintf(text, sizeof text, placement.places[i]);
+    hwloc_bitmap_list_snprintf(text, sizeof text, affinity.places[i]);
     assert_string_equal(text, processors[i]);
   }
-  hr_placement_free(&placement);
+  hr_affinity_free(&affinity);
   hr_topology_free(&topology);
 }
 
@@ -53,11 +53,11 @@ static void a_thread_has_a_core_and_second_processors_come_last(void **state)
 static void expect_text(const char *machine, int threads, const char *expected)
 {
   hr_topology topology;
-  hr_placement placement = placement_on(machine, threads, &topology);
+  hr_affinity affinity = affinity_on(machine, threads, &topology);
   char text[192];
-  hr_placement_describe(&placement, text, sizeof text);
+  hr_affinity_describe(&affinity, text, sizeof text);
   assert_string_equal(text, expected);
-  hr_placement_free(&placement);
+  hr_affinity_free(&affinity);
   hr_topology_free(&topology);
 }
 
@@ -134,12 +134,12 @@ static void threads_have_a_core_each_and_the_caller_keeps_its_binding(void **sta
   hr_error error;
   assert_ok(hr_device_open("cpu", 0, &device, &error), error);
   const hr_cpu *cpu = device->state;
-  if (!hr_placement_bound(&cpu->placement) || device->threads < 2) {
+  if (!hr_affinity_bound(&cpu->affinity) || device->threads < 2) {
     hr_device_close(device);
     skip();
   }
-  hr_team *team = NULL;
-  assert_ok(hr_cpu_team(device, &team, &error), error);
+  hr_thread_pool *pool = NULL;
+  assert_ok(hr_cpu_thread_pool(device, &pool, &error), error);
   int own = device->threads - 1;
   for (int looks = 0; bound_threads(&before) < own && looks < 10000; looks++)
     sched_yield(); /* until the members have begun */
@@ -163,15 +163,15 @@ static void a_caller_that_may_not_run_there_is_not_moved(void **state)
   hr_error error;
   assert_ok(hr_device_open("cpu", 0, &device, &error), error);
   const hr_cpu *cpu = device->state;
-  if (!hr_placement_bound(&cpu->placement) || device->threads < 2) {
+  if (!hr_affinity_bound(&cpu->affinity) || device->threads < 2) {
     hr_device_close(device);
     skip();
   }
-  int other = hwloc_bitmap_first(cpu->placement.places[1]);
+  int other = hwloc_bitmap_first(cpu->affinity.places[1]);
   CPU_ZERO(&last);
   CPU_SET((size_t)other, &last);
   assert_int_equal(sched_setaffinity(0, sizeof last, &last), 0);
-  hr_placement_lead(&cpu->placement);
+  hr_affinity_move_caller(&cpu->affinity);
   assert_int_equal(sched_getcpu(), other);
   assert_int_equal(sched_getaffinity(0, sizeof after, &after), 0);
   assert_true(CPU_EQUAL(&last, &after));
@@ -194,15 +194,15 @@ static void rounds_have_their_places(void **state)
   hr_error error;
   assert_ok(hr_device_open("cpu", 0, &device, &error), error);
   const hr_cpu *cpu = device->state;
-  if (!hr_placement_bound(&cpu->placement) || device->threads > THREADS_MOST) {
+  if (!hr_affinity_bound(&cpu->affinity) || device->threads > THREADS_MOST) {
     hr_device_close(device);
     skip();
   }
   int processors[THREADS_MOST];
   double round_ns[2];
-  assert_ok(hr_rounds_run(device->threads, &cpu->placement, note_processor, processors, 2, round_ns, &error), error);
+  assert_ok(hr_rounds_run(device->threads, &cpu->affinity, note_processor, processors, 2, round_ns, &error), error);
   for (int i = 1; i < device->threads; i++)
-    assert_true(hwloc_bitmap_isset(cpu->placement.places[i], (unsigned)processors[i]));
+    assert_true(hwloc_bitmap_isset(cpu->affinity.places[i], (unsigned)processors[i]));
   hr_device_close(device);
 }
 

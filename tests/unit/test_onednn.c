@@ -22,11 +22,11 @@ static void a_file_that_is_named_and_missing_is_an_error_of_opening(void **state
 static void a_library_that_is_no_onednn_is_told_from_one(void **state)
 {
   (void)state;
-  hr_dnnl dnnl;
+  hr_onednn_api api;
   hr_error error = {.message = ""};
   setenv("HEADROOM_ONEDNN", "libc.so.6", 1);
-  assert_int_equal(hr_dnnl_open(&dnnl, &error), HR_ERROR_UNAVAILABLE);
-  assert_null(dnnl.handle);
+  assert_int_equal(hr_onednn_load(&api, &error), HR_ERROR_UNAVAILABLE);
+  assert_null(api.handle);
   assert_non_null(
       strstr(error.message, "HEADROOM_ONEDNN (libc.so.6) has no dnnl_engine_create: it is too old or another library"));
   unsetenv("HEADROOM_ONEDNN");
@@ -36,19 +36,19 @@ static void a_library_that_is_no_onednn_is_told_from_one(void **state)
 static void the_entry_points_are_those_of_the_version(void **state)
 {
   (void)state;
-  hr_dnnl dnnl;
+  hr_onednn_api api;
   hr_error error = {.message = ""};
-  if (hr_dnnl_open(&dnnl, &error) != HR_OK) {
+  if (hr_onednn_load(&api, &error) != HR_OK) {
     print_message("%s\n", error.message);
     skip();
   }
-  assert_in_range(dnnl.version.major, 2, 3);
-  assert_int_equal(dnnl.dnnl_matmul_primitive_desc_create != NULL, dnnl.version.major >= 3);
-  assert_int_equal(dnnl.dnnl_memory_desc_init_by_strides != NULL, dnnl.version.major < 3);
-  assert_true(dnnl.omp_get_max_threads() >= 1);
-  hr_dnnl_close(&dnnl);
-  assert_null(dnnl.handle);
-  hr_dnnl_close(&dnnl);
+  assert_in_range(api.version.major, 2, 3);
+  assert_int_equal(api.dnnl_matmul_primitive_desc_create != NULL, api.version.major >= 3);
+  assert_int_equal(api.dnnl_memory_desc_init_by_strides != NULL, api.version.major < 3);
+  assert_true(api.openmp.omp_get_max_threads() >= 1);
+  hr_onednn_unload(&api);
+  assert_null(api.handle);
+  hr_onednn_unload(&api);
 }
 
 /* oneDNN 2.7 divides by what 32 bits keep of 2^32. */

@@ -1,4 +1,4 @@
-/* The CPU's team of threads: every share of the work is done once, whoever runs it. */
+/* The CPU's pool of threads: every share of the work is done once, whoever runs it. */
 #include "test.h"
 
 #include "runtime/cpu/host/thread_pool.h"
@@ -12,7 +12,7 @@ typedef struct job {
   atomic_int next;
   atomic_int done[SHARES];
   atomic_int members; /* bit of each that took part */
-  hr_team *team;
+  hr_thread_pool *pool;
 } job;
 
 static void work(void *context, int member)
@@ -33,27 +33,27 @@ static void every_share_is_done_once_with_any_number_of_threads(void **state)
 {
   (void)state;
   for (int threads = 1; threads <= 7; threads += 2) {
-    hr_team *team = NULL;
+    hr_thread_pool *pool = NULL;
     hr_error error;
-    assert_ok(hr_team_create(threads, NULL, &team, &error), error);
+    assert_ok(hr_thread_pool_create(threads, NULL, &pool, &error), error);
     for (int run = 0; run < 200; run++) {
       job j = {.next = 0};
-      hr_team_run(team, work, &j);
+      hr_thread_pool_run(pool, work, &j);
       assert_done_once(&j);
       assert_true(j.members & 1);
       assert_true(j.members < 1 << threads);
     }
-    hr_team_free(team);
+    hr_thread_pool_free(pool);
   }
 }
 
 static void *run_many(void *argument)
 {
-  hr_team *team = argument;
+  hr_thread_pool *pool = argument;
   int wrong = 0;
   for (int run = 0; run < 100; run++) {
     job j = {.next = 0};
-    hr_team_run(team, work, &j);
+    hr_thread_pool_run(pool, work, &j);
     for (int i = 0; i < SHARES; i++)
       wrong += j.done[i] != 1;
   }
@@ -63,25 +63,25 @@ static void *run_many(void *argument)
 static void several_callers_may_use_one_team_at_once(void **state)
 {
   (void)state;
-  hr_team *team = NULL;
+  hr_thread_pool *pool = NULL;
   hr_error error;
-  assert_ok(hr_team_create(3, NULL, &team, &error), error);
+  assert_ok(hr_thread_pool_create(3, NULL, &pool, &error), error);
   pthread_t callers[4];
   for (int i = 0; i < 4; i++)
-    assert_int_equal(pthread_create(&callers[i], NULL, run_many, team), 0);
+    assert_int_equal(pthread_create(&callers[i], NULL, run_many, pool), 0);
   for (int i = 0; i < 4; i++) {
     void *wrong = NULL;
     pthread_join(callers[i], &wrong);
     assert_null(wrong);
   }
-  hr_team_free(team);
+  hr_thread_pool_free(pool);
 }
 
 static void run_inside(void *context, int member)
 {
   job *j = context;
   if (member == 0)
-    hr_team_run(j->team, work, j);
+    hr_thread_pool_run(j->pool, work, j);
 }
 
 static void a_member_that_runs_the_team_works_alone(void **state)
@@ -89,11 +89,11 @@ static void a_member_that_runs_the_team_works_alone(void **state)
   (void)state;
   hr_error error;
   job j = {.next = 0};
-  assert_ok(hr_team_create(2, NULL, &j.team, &error), error);
-  hr_team_run(j.team, run_inside, &j);
+  assert_ok(hr_thread_pool_create(2, NULL, &j.pool, &error), error);
+  hr_thread_pool_run(j.pool, run_inside, &j);
   assert_done_once(&j);
   assert_int_equal(j.members, 1);
-  hr_team_free(j.team);
+  hr_thread_pool_free(j.pool);
 }
 
 int main(void)

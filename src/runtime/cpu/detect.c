@@ -78,7 +78,7 @@ static int64_t memory_bytes(const hr_topology *topology)
 hr_status hr_cpu_detect(const hr_device *device, hr_hardware *hardware, hr_error *error)
 {
   (void)error;
-  const hr_cpu *cpu = device->state;
+  const hr_cpu *cpu = hr_cpu_of(device);
   const hr_topology *topology = &cpu->topology;
   hr_hardware h = {.struct_size = sizeof h, .kind = HR_HARDWARE_CPU, .calibration = HR_CALIBRATION_ESTIMATED};
   hr_copy_text(h.name, sizeof h.name, device->name);
@@ -96,8 +96,8 @@ hr_status hr_cpu_detect(const hr_device *device, hr_hardware *hardware, hr_error
   h.l2_bytes = topology->cache_bytes;
   h.shared_bytes = topology->core_cache_bytes;
   h.launch_ns = 2000; /* a library call that wakes the other threads */
-  h.numa_nodes = hwloc_bitmap_weight(cpu->placement.nodes);
-  hr_placement_describe(&cpu->placement, h.placement, sizeof h.placement);
+  h.numa_nodes = hwloc_bitmap_weight(cpu->affinity.nodes);
+  hr_affinity_describe(&cpu->affinity, h.placement, sizeof h.placement);
   h.tile_count = sizeof tiles / sizeof *tiles;
   memcpy(h.tiles, tiles, sizeof tiles);
   h.alignment_count = sizeof alignments / sizeof *alignments;

@@ -1,9 +1,8 @@
 /* Streaming reads and copies by all threads, each from and to memory of its own, larger together than any cache. */
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/cpu/ceilings/loops.h"
+#include "runtime/cpu/ceilings/ceilings.h"
 #include "runtime/cpu/ceilings/rounds.h"
-#include "runtime/cpu/cpu.h"
 #include "runtime/device/host.h"
 
 #include <headroom/buffer.h>
@@ -57,7 +56,7 @@ static size_t slab_bytes(const hr_device *device)
 
 hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *error)
 {
-  const hr_cpu *cpu = device->state;
+  const hr_cpu *cpu = hr_cpu_of(device);
   stream s = {.slab = slab_bytes(device)};
   size_t bytes = s.slab * (size_t)device->threads;
   double round_ns[ROUNDS];
@@ -67,7 +66,7 @@ hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *err
   if (status == HR_OK) {
     s.from = hr_buffer_data(from);
     s.to = hr_buffer_data(to);
-    status = hr_rounds_run(device->threads, &cpu->placement, copy_round, &s, ROUNDS, round_ns, error);
+    status = hr_rounds_run(device->threads, &cpu->affinity, copy_round, &s, ROUNDS, round_ns, error);
   }
   if (status == HR_OK)
     *bytes_per_s = 2.0 * (double)bytes / best_of(round_ns) * 1e9;
@@ -78,14 +77,14 @@ hr_status hr_cpu_copy_rate(hr_device *device, double *bytes_per_s, hr_error *err
 
 hr_status hr_cpu_read_rate(hr_device *device, hr_read_loop read, int threads, double *bytes_per_s, hr_error *error)
 {
-  const hr_cpu *cpu = device->state;
+  const hr_cpu *cpu = hr_cpu_of(device);
   stream s = {.slab = slab_bytes(device) / 64 * 64, .read = read};
   size_t bytes = s.slab * (size_t)threads;
   double round_ns[ROUNDS];
   hr_buffer *from = NULL;
   HR_TRY(hr_buffer_create(device, bytes, &from, error));
   s.from = hr_buffer_data(from);
-  hr_status status = hr_rounds_run(threads, &cpu->placement, read_round, &s, ROUNDS, round_ns, error);
+  hr_status status = hr_rounds_run(threads, &cpu->affinity, read_round, &s, ROUNDS, round_ns, error);
   if (status == HR_OK)
     *bytes_per_s = (double)bytes / best_of(round_ns) * 1e9;
   hr_buffer_free(from);

@@ -1,8 +1,8 @@
 /* What the loops of loops.c reach here: each by one thread alone, then by all of the device's. */
+#include "runtime/cpu/ceilings/ceilings.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/cpu/ceilings/rounds.h"
-#include "runtime/cpu/cpu.h"
 #include "runtime/device/clock.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ hr_status hr_cpu_time_loop(const hr_cpu *cpu, const hr_cpu_loop *loop, int threa
   double start = hr_clock_ns();
   work(&j, 0, 0);
   j.steps = (int64_t)(STEPS_FIRST * fmin(fmax(ROUND_NS / (hr_clock_ns() - start), 1), 1e5));
-  hr_status status = hr_rounds_run(threads, &cpu->placement, work, &j, rounds, round_ns, error);
+  hr_status status = hr_rounds_run(threads, &cpu->affinity, work, &j, rounds, round_ns, error);
   for (int i = 0; i < rounds; i++)
     best_ns = fmin(best_ns, round_ns[i]);
   if (status == HR_OK)
@@ -58,7 +58,7 @@ static hr_status measure_loop(hr_device *device, const hr_cpu_loop *loop, hr_cei
     else if (loop->read)
       HR_TRY(hr_cpu_read_rate(device, loop->read, threads, per_s, error));
     else
-      HR_TRY(hr_cpu_time_loop(device->state, loop, threads, HR_CPU_ROUNDS_MAX, per_s, error));
+      HR_TRY(hr_cpu_time_loop(hr_cpu_of(device), loop, threads, HR_CPU_ROUNDS_MAX, per_s, error));
   }
   c.per_s = fmax(c.per_s, c.core_per_s); /* other programs had the other cores */
   *ceiling = c;
@@ -83,7 +83,7 @@ hr_status hr_cpu_measure_ceilings(hr_device *device, const hr_watch *watch, hr_c
   size_t loop_count;
   const hr_cpu_loop *loops = hr_cpu_loops(&loop_count);
   for (size_t i = 0; i < loop_count && *count < HR_CEILINGS_MAX; i++) {
-    if (left_out(device->state, &loops[i], loops + loop_count))
+    if (left_out(hr_cpu_of(device), &loops[i], loops + loop_count))
       continue;
     HR_TRY(hr_watch_ask(watch, (double)i / (double)loop_count, loops[i].instruction, error));
     HR_TRY(measure_loop(device, &loops[i], &ceilings[*count], error));

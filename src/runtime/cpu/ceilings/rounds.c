@@ -7,19 +7,19 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-typedef struct team {
+typedef struct pool {
   pthread_mutex_t gate; /* held until it is known whether every thread could be started */
   bool abandoned;
   pthread_barrier_t barrier;
-  const hr_placement *placement;
+  const hr_affinity *affinity;
   hr_round_fn work;
   void *context;
   int rounds;
   double *round_ns;
-} team;
+} pool;
 
 typedef struct member {
-  team *team;
+  pool *pool;
   pthread_t thread;
   int index;
 } member;
@@ -27,16 +27,16 @@ typedef struct member {
 static void *go_round(void *argument)
 {
   const member *m = argument;
-  team *t = m->team;
+  pool *t = m->pool;
   pthread_mutex_lock(&t->gate); /* NOLINT(clang-analyzer-core.NonNullParamChecker): there is a thread at least */
   bool abandoned = t->abandoned;
   pthread_mutex_unlock(&t->gate);
   if (abandoned)
     return NULL;
   if (m->index == 0)
-    hr_placement_lead(t->placement);
+    hr_affinity_move_caller(t->affinity);
   else
-    hr_placement_bind(t->placement, m->index);
+    hr_affinity_bind(t->affinity, m->index);
   for (int round = 0; round < t->rounds; round++) {
     pthread_barrier_wait(&t->barrier);
     double start = hr_clock_ns();
@@ -50,12 +50,12 @@ static void *go_round(void *argument)
 
 /* A barrier short of a thread would never open, so that all wait at the gate until it is known that nobody is
  * missing. */
-static int start_members(team *t, member *members, int threads)
+static int start_members(pool *t, member *members, int threads)
 {
   int started = 1;
   pthread_mutex_lock(&t->gate);
   for (int i = 0; i < threads; i++)
-    members[i] = (member){.team = t, .index = i};
+    members[i] = (member){.pool = t, .index = i};
   while (started < threads && pthread_create(&members[started].thread, NULL, go_round, &members[started]) == 0)
     started++;
   t->abandoned = started < threads;
@@ -63,10 +63,10 @@ static int start_members(team *t, member *members, int threads)
   return started;
 }
 
-hr_status hr_rounds_run(int threads, const hr_placement *placement, hr_round_fn work, void *context, int rounds,
+hr_status hr_rounds_run(int threads, const hr_affinity *affinity, hr_round_fn work, void *context, int rounds,
                         double *round_ns, hr_error *error)
 {
-  team t = {.placement = placement, .work = work, .context = context, .rounds = rounds};
+  pool t = {.affinity = affinity, .work = work, .context = context, .rounds = rounds};
   t.round_ns = round_ns;
   member *members = calloc((size_t)threads, sizeof *members);
   if (!members)

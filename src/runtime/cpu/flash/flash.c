@@ -1,12 +1,12 @@
-/* Flash attention on the CPU: items shared out to the team, and an item's way over the keys. The arithmetic is in the
+/* Flash attention on the CPU: items shared out to the pool, and an item's way over the keys. The arithmetic is in the
  * versions (flash.h). */
 #include "runtime/cpu/flash/flash.h"
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/cpu/cpu.h"
 #include "runtime/cpu/flash/blocks.h"
 #include "runtime/cpu/flash/plan.h"
+#include "runtime/cpu/host/host.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -352,7 +352,7 @@ hr_status hr_flash_run(const hr_plan *plan, const hr_attention_arguments *argume
   (void)error;
   const hr_flash_plan *f = plan->state;
   flash_run run = {.kernel = f, .problem = &plan->problem.attention, .arguments = arguments, .workspace = workspace};
-  hr_team_run(f->team, work, &run);
+  hr_thread_pool_run(f->pool, work, &run);
   return HR_OK;
 }
 
@@ -382,11 +382,10 @@ hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const h
 {
   const hr_attention *t = &problem->attention;
   hr_flash_plan *f = state;
-  HR_TRY(hr_cpu_team(device, &f->team, error));
+  HR_TRY(hr_cpu_thread_pool(device, &f->pool, error));
   float scale = t->scale != 0 ? t->scale : (float)(1 / sqrt((double)t->qk_dim));
   f->version = version;
-  const hr_cpu *cpu = device->state;
-  f->blocks = hr_flash_cut(t, version, device->threads, cpu->topology.core_cache_bytes);
+  f->blocks = hr_flash_cut(t, version, device->threads, hr_cpu_of(device)->topology.core_cache_bytes);
   f->negate = scale < 0;
   f->scores = score_rules(t, fabsf(scale));
   f->q = hr_attention_strides(t, HR_OPERAND_Q);

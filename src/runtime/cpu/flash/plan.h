@@ -2,9 +2,9 @@
 #ifndef HR_RUNTIME_CPU_FLASH_PLAN_H
 #define HR_RUNTIME_CPU_FLASH_PLAN_H
 
-#include "runtime/cpu/cpu.h"
 #include "runtime/cpu/flash/blocks.h"
 #include "runtime/cpu/flash/flash.h"
+#include "runtime/cpu/host/thread_pool.h"
 #include "runtime/device/plan.h"
 
 /** The state of a plan. */
@@ -14,7 +14,7 @@ typedef struct hr_flash_plan {
   hr_flash_scores scores;
   bool negate; /* Q: the scale is negative, and to_log2 is not */
   hr_strides q, k, v, o;
-  hr_team *team;
+  hr_thread_pool *pool;
 } hr_flash_plan;
 
 /** As hr_kernel_functions.prepare, of an hr_flash_plan. */

@@ -32,7 +32,7 @@ static bool may_bind(hwloc_topology_t hwloc)
   return may;
 }
 
-static void find_reason(const hr_topology *topology, hr_placement *p)
+static void find_reason(const hr_topology *topology, hr_affinity *p)
 {
   const char *word = users_word();
   if (word)
@@ -46,7 +46,7 @@ static void find_reason(const hr_topology *topology, hr_placement *p)
 }
 
 /* A core each; with more threads than cores a processor each, the first of every core before the second of any. */
-static bool find_places(const hr_topology *topology, hr_placement *p)
+static bool find_places(const hr_topology *topology, hr_affinity *p)
 {
   p->places = calloc((size_t)p->threads, sizeof(hwloc_cpuset_t));
   int at = 0, before = -1;
@@ -70,10 +70,10 @@ static bool find_places(const hr_topology *topology, hr_placement *p)
   return at == p->threads;
 }
 
-void hr_placement_give_up(hr_placement *placement, const char *why)
+void hr_affinity_disable(hr_affinity *affinity, const char *why)
 {
-  if (hr_placement_bound(placement))
-    hr_copy_text(placement->unbound, sizeof placement->unbound, why);
+  if (hr_affinity_bound(affinity))
+    hr_copy_text(affinity->unbound, sizeof affinity->unbound, why);
 }
 
 /* hwloc_cpuset_to_nodeset() would do, but for an assertion in its header that a library must not have. */
@@ -86,65 +86,65 @@ static void find_nodes(const hr_topology *topology, hwloc_nodeset_t nodes)
 }
 
 /* Whether the system places pages as asked: containers often refuse it. */
-static bool may_interleave(const hr_placement *p)
+static bool may_interleave(const hr_affinity *p)
 {
   size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
   void *page = hwloc_alloc(p->hwloc, bytes);
-  bool may = page && hr_placement_interleave(p, page, bytes);
+  bool may = page && hr_affinity_interleave(p, page, bytes);
   if (page)
     hwloc_free(p->hwloc, page, bytes);
   return may;
 }
 
-bool hr_placement_interleave(const hr_placement *p, void *data, size_t bytes)
+bool hr_affinity_interleave(const hr_affinity *p, void *data, size_t bytes)
 {
   return hwloc_set_area_membind(p->hwloc, data, bytes, p->nodes, HWLOC_MEMBIND_INTERLEAVE, HWLOC_MEMBIND_BYNODESET) ==
          0;
 }
 
-static int node_count(const hr_placement *p)
+static int node_count(const hr_affinity *p)
 {
   return hwloc_bitmap_weight(p->nodes);
 }
 
-hr_status hr_placement_make(const hr_topology *topology, int threads, hr_placement *placement, hr_error *error)
+hr_status hr_affinity_choose(const hr_topology *topology, int threads, hr_affinity *affinity, hr_error *error)
 {
-  hr_placement p = {
+  hr_affinity p = {
       .hwloc = topology->hwloc, .threads = threads, .cores = topology->cores, .nodes = hwloc_bitmap_alloc()};
   find_reason(topology, &p);
   if (!p.nodes || !find_places(topology, &p)) {
-    hr_placement_free(&p);
+    hr_affinity_free(&p);
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for the places of %d threads", threads);
   }
   find_nodes(topology, p.nodes);
   p.interleaved = node_count(&p) > 1 && may_interleave(&p);
-  *placement = p;
+  *affinity = p;
   return HR_OK;
 }
 
-bool hr_placement_bound(const hr_placement *placement)
+bool hr_affinity_bound(const hr_affinity *affinity)
 {
-  return !placement->unbound[0];
+  return !affinity->unbound[0];
 }
 
-void hr_placement_free(hr_placement *placement)
+void hr_affinity_free(hr_affinity *affinity)
 {
-  for (int i = 0; placement->places && i < placement->threads; i++)
-    hwloc_bitmap_free(placement->places[i]);
-  free(placement->places);
-  hwloc_bitmap_free(placement->nodes);
-  *placement = (hr_placement){.hwloc = NULL};
+  for (int i = 0; affinity->places && i < affinity->threads; i++)
+    hwloc_bitmap_free(affinity->places[i]);
+  free(affinity->places);
+  hwloc_bitmap_free(affinity->nodes);
+  *affinity = (hr_affinity){.hwloc = NULL};
 }
 
-void hr_placement_bind(const hr_placement *p, int index)
+void hr_affinity_bind(const hr_affinity *p, int index)
 {
-  if (p && hr_placement_bound(p) && index < p->threads)
+  if (p && hr_affinity_bound(p) && index < p->threads)
     hwloc_set_cpubind(p->hwloc, p->places[index], HWLOC_CPUBIND_THREAD);
 }
 
-void hr_placement_lead(const hr_placement *p)
+void hr_affinity_move_caller(const hr_affinity *p)
 {
-  if (!p || !hr_placement_bound(p) || p->threads < 2)
+  if (!p || !hr_affinity_bound(p) || p->threads < 2)
     return;
   int processor = sched_getcpu();
   if (processor < 0 || hwloc_bitmap_isset(p->places[0], (unsigned)processor))
@@ -157,10 +157,10 @@ void hr_placement_lead(const hr_placement *p)
   hwloc_bitmap_free(own);
 }
 
-void hr_placement_describe(const hr_placement *p, char *text, size_t size)
+void hr_affinity_describe(const hr_affinity *p, char *text, size_t size)
 {
   char threads[160];
-  if (hr_placement_bound(p))
+  if (hr_affinity_bound(p))
     snprintf(threads, sizeof threads, "bound one to a %s", p->threads > p->cores ? "processor" : "core");
   else
     snprintf(threads, sizeof threads, "not bound: %s", p->unbound);

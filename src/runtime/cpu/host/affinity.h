@@ -1,4 +1,4 @@
-/* Where the device's threads and memory lie: threads bound one to a core, pages in turn on the memory nodes in use. */
+/* Affinity of the device's threads and memory: threads bound one to a core, pages interleaved over NUMA nodes. */
 #ifndef HR_RUNTIME_CPU_HOST_AFFINITY_H
 #define HR_RUNTIME_CPU_HOST_AFFINITY_H
 
@@ -6,40 +6,40 @@
 
 #include <stddef.h>
 
-typedef struct hr_placement {
+typedef struct hr_affinity {
   hwloc_topology_t hwloc; /* borrowed */
-  hwloc_cpuset_t *places; /* [threads]; processors that are each one's, where threads are bound */
-  hwloc_nodeset_t nodes;  /* memory nodes of the cores that may be used */
+  hwloc_cpuset_t *places; /* [threads]; the processors of each thread, where threads are bound */
+  hwloc_nodeset_t nodes;  /* NUMA nodes of the cores that may be used */
   int threads, cores;
-  bool interleaved;  /* pages of a buffer go round the nodes */
+  bool interleaved;  /* pages of a buffer are interleaved over the nodes */
   char unbound[128]; /* why threads are not bound; "" where they are */
-} hr_placement;
+} hr_affinity;
 
-/** Finds a place for each of `threads` threads among the processors that `topology` leaves, cores before their second
- *  processors. They are bound where they take every core and the system allows it, unless the user has told OpenMP
- *  where to put threads: which of the cores to take where some are left over is not for one process to say, since
- *  another may come to the same answer. *placement borrows `topology`'s handle. HR_ERROR_OUT_OF_MEMORY. */
-hr_status hr_placement_make(const hr_topology *topology, int threads, hr_placement *placement, hr_error *error);
+/** Chooses processors for each of `threads` threads among those of `topology`, every core before the second processor
+ *  of any. Threads are bound if they take every core and the system allows it, unless the user has set OpenMP's
+ *  affinity variables. With cores to spare they are not bound: another process might choose the same cores. *affinity
+ *  borrows `topology`'s handle. HR_ERROR_OUT_OF_MEMORY. */
+hr_status hr_affinity_choose(const hr_topology *topology, int threads, hr_affinity *affinity, hr_error *error);
+void hr_affinity_free(hr_affinity *affinity); /* an all-zero one is allowed */
+
 /** Whether threads are bound. */
-bool hr_placement_bound(const hr_placement *placement);
+bool hr_affinity_bound(const hr_affinity *affinity);
 
-/** Leaves threads unbound, as `why` says. */
-void hr_placement_give_up(hr_placement *placement, const char *why);
+/** Leaves threads unbound; `why` is the reason given. */
+void hr_affinity_disable(hr_affinity *affinity, const char *why);
 
-void hr_placement_free(hr_placement *placement); /* one that is all zero is allowed */
+/** Binds the calling thread, one of the device's own, to the processors of thread `index`, permanently. Does nothing if
+ *  `affinity` is NULL or threads are not bound. */
+void hr_affinity_bind(const hr_affinity *affinity, int index);
 
-/** Binds the calling thread to the place of thread `index`, for good: for threads that are the device's own. Does
- *  nothing where `placement` is NULL or threads are not bound. */
-void hr_placement_bind(const hr_placement *placement, int index);
+/** Moves the calling thread to the processors of thread 0 if it runs elsewhere and its own affinity mask, which is left
+ *  unchanged, includes them. A few nanoseconds if it runs there already. */
+void hr_affinity_move_caller(const hr_affinity *affinity);
 
-/** Moves the calling thread to the place of thread 0, if it runs elsewhere and its own binding, which stays what it
- *  was, includes that place. Costs a few nanoseconds where it is there already. */
-void hr_placement_lead(const hr_placement *placement);
-
-/** Has the pages of an area go round the nodes. False where the system refuses. */
-bool hr_placement_interleave(const hr_placement *placement, void *data, size_t bytes);
+/** Interleaves the pages of an area over the nodes. False if the system refuses. */
+bool hr_affinity_interleave(const hr_affinity *affinity, void *data, size_t bytes);
 
 /** "threads bound one to a core; 2 NUMA nodes, pages in turn on each" */
-void hr_placement_describe(const hr_placement *placement, char *text, size_t size);
+void hr_affinity_describe(const hr_affinity *affinity, char *text, size_t size);
 
 #endif

@@ -11,7 +11,7 @@
 /* How often a member looks for the next run before it sleeps: some 20 µs, about what waking it costs. */
 #define LOOKS 600
 
-struct hr_team {
+struct hr_thread_pool {
   pthread_mutex_t running; /* held by the one whose run it is */
   pthread_mutex_t lock;    /* of what follows */
   pthread_cond_t started, finished;
@@ -19,12 +19,12 @@ struct hr_team {
   bool open;       /* members may still join this run */
   bool leaving;
   int active; /* members, without the caller, that are at work */
-  hr_team_fn work;
+  hr_thread_pool_fn work;
   void *context;
-  const hr_placement *placement;
+  const hr_affinity *affinity;
   int threads; /* that exist, without the caller */
   struct member {
-    hr_team *team;
+    hr_thread_pool *pool;
     pthread_t thread;
     int index;
   } members[];
@@ -37,112 +37,112 @@ static void pause_briefly(void)
 #endif
 }
 
-static void look_for(hr_team *team, unsigned seen)
+static void look_for(hr_thread_pool *pool, unsigned seen)
 {
-  for (int i = 0; i < LOOKS && atomic_load_explicit(&team->run, memory_order_relaxed) == seen; i++)
+  for (int i = 0; i < LOOKS && atomic_load_explicit(&pool->run, memory_order_relaxed) == seen; i++)
     pause_briefly();
 }
 
 static void *member_main(void *argument)
 {
   struct member *member = argument;
-  hr_team *team = member->team;
+  hr_thread_pool *pool = member->pool;
   unsigned seen = 0;
-  hr_placement_bind(team->placement, member->index);
+  hr_affinity_bind(pool->affinity, member->index);
   for (;;) {
-    look_for(team, seen);
-    pthread_mutex_lock(&team->lock);
-    while (team->run == seen && !team->leaving)
-      pthread_cond_wait(&team->started, &team->lock);
-    seen = team->run;
-    bool leaving = team->leaving, joins = team->open;
-    hr_team_fn work = team->work;
-    void *context = team->context;
-    team->active += joins;
-    pthread_mutex_unlock(&team->lock);
+    look_for(pool, seen);
+    pthread_mutex_lock(&pool->lock);
+    while (pool->run == seen && !pool->leaving)
+      pthread_cond_wait(&pool->started, &pool->lock);
+    seen = pool->run;
+    bool leaving = pool->leaving, joins = pool->open;
+    hr_thread_pool_fn work = pool->work;
+    void *context = pool->context;
+    pool->active += joins;
+    pthread_mutex_unlock(&pool->lock);
     if (leaving)
       return NULL;
     if (!joins)
       continue;
     work(context, member->index);
-    pthread_mutex_lock(&team->lock);
-    if (--team->active == 0)
-      pthread_cond_signal(&team->finished);
-    pthread_mutex_unlock(&team->lock);
+    pthread_mutex_lock(&pool->lock);
+    if (--pool->active == 0)
+      pthread_cond_signal(&pool->finished);
+    pthread_mutex_unlock(&pool->lock);
   }
 }
 
-static int start_members(hr_team *team, int threads)
+static int start_members(hr_thread_pool *pool, int threads)
 {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); /* a signal is for the program's own threads */
   int status = 0;
-  while (status == 0 && team->threads < threads - 1) {
-    struct member *member = &team->members[team->threads];
-    *member = (struct member){.team = team, .index = team->threads + 1};
+  while (status == 0 && pool->threads < threads - 1) {
+    struct member *member = &pool->members[pool->threads];
+    *member = (struct member){.pool = pool, .index = pool->threads + 1};
     status = pthread_create(&member->thread, NULL, member_main, member);
-    team->threads += status == 0;
+    pool->threads += status == 0;
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return status;
 }
 
-hr_status hr_team_create(int threads, const hr_placement *placement, hr_team **team, hr_error *error)
+hr_status hr_thread_pool_create(int threads, const hr_affinity *affinity, hr_thread_pool **pool, hr_error *error)
 {
-  hr_team *created = calloc(1, sizeof *created + (size_t)threads * sizeof *created->members);
+  hr_thread_pool *created = calloc(1, sizeof *created + (size_t)threads * sizeof *created->members);
   if (!created)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for %d threads", threads);
-  created->placement = placement;
+  created->affinity = affinity;
   pthread_mutex_init(&created->running, NULL);
   pthread_mutex_init(&created->lock, NULL);
   pthread_cond_init(&created->started, NULL);
   pthread_cond_init(&created->finished, NULL);
   if (start_members(created, threads) != 0) {
     int started = created->threads + 1;
-    hr_team_free(created);
+    hr_thread_pool_free(created);
     return hr_fail(error, HR_ERROR_BACKEND, "cpu: only %d of %d threads could be started", started, threads);
   }
-  *team = created;
+  *pool = created;
   return HR_OK;
 }
 
-void hr_team_free(hr_team *team)
+void hr_thread_pool_free(hr_thread_pool *pool)
 {
-  if (!team)
+  if (!pool)
     return;
-  pthread_mutex_lock(&team->lock);
-  team->leaving = true;
-  pthread_cond_broadcast(&team->started);
-  pthread_mutex_unlock(&team->lock);
-  for (int i = 0; i < team->threads; i++)
-    pthread_join(team->members[i].thread, NULL);
-  pthread_cond_destroy(&team->finished);
-  pthread_cond_destroy(&team->started);
-  pthread_mutex_destroy(&team->lock);
-  pthread_mutex_destroy(&team->running);
-  free(team);
+  pthread_mutex_lock(&pool->lock);
+  pool->leaving = true;
+  pthread_cond_broadcast(&pool->started);
+  pthread_mutex_unlock(&pool->lock);
+  for (int i = 0; i < pool->threads; i++)
+    pthread_join(pool->members[i].thread, NULL);
+  pthread_cond_destroy(&pool->finished);
+  pthread_cond_destroy(&pool->started);
+  pthread_mutex_destroy(&pool->lock);
+  pthread_mutex_destroy(&pool->running);
+  free(pool);
 }
 
-void hr_team_run(hr_team *team, hr_team_fn work, void *context)
+void hr_thread_pool_run(hr_thread_pool *pool, hr_thread_pool_fn work, void *context)
 {
-  if (team->threads == 0 || pthread_mutex_trylock(&team->running) != 0) {
+  if (pool->threads == 0 || pthread_mutex_trylock(&pool->running) != 0) {
     work(context, 0);
     return;
   }
-  hr_placement_lead(team->placement);
-  pthread_mutex_lock(&team->lock);
-  team->work = work;
-  team->context = context;
-  team->open = true;
-  team->run++;
-  pthread_cond_broadcast(&team->started);
-  pthread_mutex_unlock(&team->lock);
+  hr_affinity_move_caller(pool->affinity);
+  pthread_mutex_lock(&pool->lock);
+  pool->work = work;
+  pool->context = context;
+  pool->open = true;
+  pool->run++;
+  pthread_cond_broadcast(&pool->started);
+  pthread_mutex_unlock(&pool->lock);
   work(context, 0);
-  pthread_mutex_lock(&team->lock);
-  team->open = false; /* who has not come by now has nothing left to do */
-  while (team->active > 0)
-    pthread_cond_wait(&team->finished, &team->lock);
-  pthread_mutex_unlock(&team->lock);
-  pthread_mutex_unlock(&team->running);
+  pthread_mutex_lock(&pool->lock);
+  pool->open = false; /* who has not come by now has nothing left to do */
+  while (pool->active > 0)
+    pthread_cond_wait(&pool->finished, &pool->lock);
+  pthread_mutex_unlock(&pool->lock);
+  pthread_mutex_unlock(&pool->running);
 }

@@ -2,7 +2,7 @@
  * multiplied, turned into weights and multiplied with V while it is in the cache, and divided by its sums at the end. A
  * thread works on one block alone, by oneDNN's products on one thread.
  *
- *   member of the team: S [rows, ld] fp32, P in its place | R [rows, v_dim] fp32 | oneDNN's scratch | copies of Q, K, V
+ *   member of the pool: S [rows, ld] fp32, P in its place | R [rows, v_dim] fp32 | oneDNN's scratch | copies of Q, K, V
  *   S = Q[block] · K[: end]ᵀ → exp(s − largest) → R = P · V[: end] → O[block] = R / sums
  *
  * oneDNN makes each product for its sizes. Under a causal mask the keys behind a block's last row are left out, in
@@ -12,6 +12,7 @@
  * threads, not with q_len. */
 #include "base/checked.h"
 #include "base/error.h"
+#include "runtime/cpu/host/host.h"
 #include "runtime/cpu/onednn/gemm.h"
 #include "runtime/cpu/onednn/scores.h"
 
@@ -35,7 +36,7 @@ typedef struct products {
 typedef struct blocked {
   hr_scores scores;
   hr_onednn *onednn;
-  hr_team *team;
+  hr_thread_pool *pool;
   int64_t rows, few_rows; /* of a block; of a sequence's last block, or up to so many where lengths differ. 0: none */
   int64_t ld, blocks;     /* blocks of a sequence */
   int64_t sizes, keys[SIZES_MOST]; /* what products are made for, rising */
@@ -184,11 +185,11 @@ static void release(void *state)
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  const hr_cpu *cpu = device->state;
+  const hr_cpu *cpu = hr_cpu_of(device);
   blocked *f = state;
   f->scores = hr_scores_make(&problem->attention, &cpu->isa);
   f->onednn = cpu->onednn;
-  HR_TRY(hr_cpu_team(device, &f->team, error));
+  HR_TRY(hr_cpu_thread_pool(device, &f->pool, error));
   if (problem->attention.q_len == 0)
     return HR_OK;
   choose_rows(f);
@@ -293,7 +294,7 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void 
 {
   const blocked *f = plan->state;
   work w = {.f = f, .arguments = x, .workspace = workspace};
-  hr_team_run(f->team, run_blocks, &w);
+  hr_thread_pool_run(f->pool, run_blocks, &w);
   int failed = atomic_load(&w.failed);
   return failed == HR_OK ? HR_OK : hr_fail(error, (hr_status)failed, "%s", w.error.message);
 }

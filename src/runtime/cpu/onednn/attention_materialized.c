@@ -14,6 +14,7 @@
  * memory and the time of sequences that are all so long. */
 #include "base/checked.h"
 #include "base/error.h"
+#include "runtime/cpu/host/host.h"
 #include "runtime/cpu/onednn/gemm.h"
 #include "runtime/cpu/onednn/scores.h"
 
@@ -26,7 +27,7 @@
 typedef struct materialized {
   hr_scores scores;
   hr_onednn *onednn;
-  hr_team *team;
+  hr_thread_pool *pool;
   int threads;
   hr_matmul *score, *value; /* NULL where there is nothing to multiply */
   int64_t ld;
@@ -140,7 +141,7 @@ static void release(void *state)
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  const hr_cpu *cpu = device->state;
+  const hr_cpu *cpu = hr_cpu_of(device);
   const hr_attention *a = &problem->attention;
   materialized *m = state;
   m->scores = hr_scores_make(a, &cpu->isa);
@@ -154,7 +155,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
     overflow = overflow || operand_bytes(a, which, sizeof(float)).overflow;
   if (overflow)
     return fit_no_memory(a, error);
-  HR_TRY(hr_cpu_team(device, &m->team, error));
+  HR_TRY(hr_cpu_thread_pool(device, &m->pool, error));
   if (scores.value == 0)
     return HR_OK;
   HR_TRY(hr_scores_find_way(&m->scores, make_products, m, error));
@@ -280,10 +281,10 @@ static void write_no_rows(void *context, int member)
   walk_rows(context, write_no_row);
 }
 
-static void run_walk(const materialized *m, const hr_attention_arguments *x, void *workspace, hr_team_fn work)
+static void run_walk(const materialized *m, const hr_attention_arguments *x, void *workspace, hr_thread_pool_fn work)
 {
   walk w = {.m = m, .arguments = x, .workspace = workspace};
-  hr_team_run(m->team, work, &w);
+  hr_thread_pool_run(m->pool, work, &w);
 }
 
 static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void *workspace, hr_error *error)

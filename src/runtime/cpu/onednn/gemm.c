@@ -1,15 +1,15 @@
-/* Matrix products by oneDNN, which is loaded at run time. `describe` and `create_matmul` are all that differs between
- * its API 2 (Debian 12) and 3.
+/* GEMMs by oneDNN, which is loaded at run time. Its API 2 (Debian 12) and API 3 differ only in describe() and
+ * create_matmul().
  *
- * Threads: oneDNN takes OpenMP's count of the calling thread, both when a primitive is made and when it runs. It is set
- * around each call and put back, so that the caller's own OpenMP code sees no change. The threads themselves are bound
- * when a primitive is made, as they are the maker's from then on, and let go when the device is closed. */
+ * Threads: oneDNN reads the calling thread's OpenMP thread count when a primitive is created and when it runs. The
+ * count is set around each call and restored, so that the caller's own OpenMP code sees no change. The OpenMP threads
+ * are bound when a primitive is created, and unbound when the device is closed. */
 #include "runtime/cpu/onednn/gemm.h"
 
 #include "base/error.h"
 #include "base/names.h"
-#include "runtime/cpu/onednn/loader.h"
-#include "runtime/cpu/onednn/openmp.h"
+#include "runtime/cpu/host/host.h"
+#include "runtime/cpu/onednn/engine.h"
 #include "runtime/device/plan.h"
 
 #include <inttypes.h>
@@ -17,110 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void hr_cpu_library(hr_library *library)
-{
-  hr_dnnl dnnl;
-  hr_error error = {.message = ""};
-  *library = (hr_library){.name = "oneDNN", .device = "cpu", .purpose = "products on cpu"};
-  library->status = hr_dnnl_open(&dnnl, &error);
-  hr_copy_text(library->detail, sizeof library->detail, error.message);
-  if (library->status != HR_OK)
-    return;
-  snprintf(library->version, sizeof library->version, "%d.%d.%d", dnnl.version.major, dnnl.version.minor,
-           dnnl.version.patch);
-  hr_dnnl_close(&dnnl);
-}
-
-struct hr_onednn {
-  hr_dnnl api;
-  dnnl_engine_t engine;
-  dnnl_stream_t stream;
-  const hr_placement *placement;
-  atomic_bool bound; /* OpenMP's threads, some time */
-};
-
-static hr_status check(dnnl_status_t status, const char *what, hr_error *error)
-{
-  switch (status) {
-  case DNNL_SUCCESS: return HR_OK;
-  case DNNL_UNIMPLEMENTED: return hr_fail(error, HR_ERROR_UNSUPPORTED, "oneDNN has no %s of this kind here", what);
-  case DNNL_OUT_OF_MEMORY: return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "oneDNN: no memory for a %s", what);
-  default: return hr_fail(error, HR_ERROR_BACKEND, "oneDNN: %s failed with status %d", what, status);
-  }
-}
-
-static int enter_threads(const hr_onednn *onednn, int threads)
-{
-  int before = onednn->api.omp_get_max_threads();
-  if (before != threads)
-    onednn->api.omp_set_num_threads(threads);
-  return before;
-}
-
-static void leave_threads(const hr_onednn *onednn, int threads, int before)
-{
-  if (before != threads)
-    onednn->api.omp_set_num_threads(before);
-}
-
-void hr_onednn_close(hr_onednn *onednn)
-{
-  if (!onednn)
-    return;
-  if (onednn->bound)
-    hr_openmp_unbind(&onednn->api, onednn->placement);
-  if (onednn->stream)
-    onednn->api.dnnl_stream_destroy(onednn->stream);
-  if (onednn->engine)
-    onednn->api.dnnl_engine_destroy(onednn->engine);
-  hr_dnnl_close(&onednn->api);
-  free(onednn);
-}
-
-/* oneDNN takes such a limit only before its first product in a process; later ones keep that. */
-static void limit_instructions(const hr_onednn *onednn, const hr_isa *isa)
-{
-  if (isa->masked)
-    onednn->api.dnnl_set_max_cpu_isa(isa->avx512_bf16 ? DNNL_ISA_AVX512_BF16
-                                     : isa->avx512    ? DNNL_ISA_AVX512
-                                     : isa->avx2      ? DNNL_ISA_AVX2
-                                                      : DNNL_ISA_SSE41);
-}
-
-static hr_status make_stream(hr_onednn *onednn, hr_error *error)
-{
-  HR_TRY(check(onednn->api.dnnl_engine_create(&onednn->engine, DNNL_CPU, 0), "CPU engine", error));
-  return check(onednn->api.dnnl_stream_create(&onednn->stream, onednn->engine, DNNL_STREAM_DEFAULT), "stream", error);
-}
-
-bool hr_onednn_binds(const hr_onednn *onednn)
-{
-  return onednn->api.GOMP_parallel;
-}
-
-hr_status hr_onednn_open(const hr_isa *isa, const hr_placement *placement, hr_onednn **onednn, hr_error *error)
-{
-  hr_onednn *opened = calloc(1, sizeof *opened);
-  if (!opened)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory to open oneDNN");
-  *onednn = NULL;
-  hr_error reason = {.message = ""};
-  hr_status status = hr_dnnl_open(&opened->api, &reason);
-  if (status != HR_OK) { /* where nobody asked for one `headroom devices` says why */
-    free(opened);
-    return hr_dnnl_named() ? hr_fail(error, status, "%s", reason.message) : HR_OK;
-  }
-  opened->placement = placement;
-  limit_instructions(opened, isa);
-  status = make_stream(opened, error);
-  if (status == HR_OK)
-    *onednn = opened;
-  else
-    hr_onednn_close(opened);
-  return status;
-}
-
-/* What a matmul is made of: A, B, C. */
+/* Operands: A, B, C. */
 struct hr_matmul {
   hr_onednn *onednn;
   int threads;
@@ -128,7 +25,7 @@ struct hr_matmul {
   dnnl_primitive_desc_t description; /* keeps that of the scratchpad alive */
   void *operands[3];                 /* in API 2 each points into `held` */
   const void *scratch;
-  _Alignas(16) char held[3][HR_DNNL_OPERAND_BYTES];
+  _Alignas(16) char held[3][HR_ONEDNN_OPERAND_BYTES];
 };
 
 /* Arrays as long as oneDNN says that they are. */
@@ -146,7 +43,7 @@ static places places_of(const hr_tensor *t)
 
 static dnnl_status_t describe(hr_matmul *m, int index, const hr_tensor *t)
 {
-  const hr_dnnl *api = &m->onednn->api;
+  const hr_onednn_api *api = &m->onednn->api;
   int type = t->dtype == HR_BF16 ? DNNL_BF16 : DNNL_F32;
   places p = places_of(t);
   if (api->dnnl_memory_desc_create_with_strides)
@@ -157,21 +54,21 @@ static dnnl_status_t describe(hr_matmul *m, int index, const hr_tensor *t)
 
 static void forget(hr_matmul *m, int index)
 {
-  const hr_dnnl *api = &m->onednn->api;
+  const hr_onednn_api *api = &m->onednn->api;
   if (m->operands[index] && api->dnnl_memory_desc_destroy) /* plain bytes in API 2 */
     api->dnnl_memory_desc_destroy(m->operands[index]);
 }
 
 static dnnl_status_t create_matmul(hr_matmul *m, dnnl_primitive_attr_t attributes)
 {
-  const hr_dnnl *api = &m->onednn->api;
+  const hr_onednn_api *api = &m->onednn->api;
   dnnl_engine_t engine = m->onednn->engine;
   if (api->dnnl_matmul_primitive_desc_create)
     return api->dnnl_matmul_primitive_desc_create(&m->description, engine, m->operands[0], m->operands[1], NULL,
                                                   m->operands[2], attributes);
-  _Alignas(16) char product[HR_DNNL_PRODUCT_BYTES];
-  dnnl_status_t status = api->dnnl_matmul_desc_init(product, m->operands[0], m->operands[1], NULL, m->operands[2]);
-  return status == DNNL_SUCCESS ? api->dnnl_primitive_desc_create(&m->description, product, attributes, engine, NULL)
+  _Alignas(16) char matmul[HR_ONEDNN_MATMUL_BYTES];
+  dnnl_status_t status = api->dnnl_matmul_desc_init(matmul, m->operands[0], m->operands[1], NULL, m->operands[2]);
+  return status == DNNL_SUCCESS ? api->dnnl_primitive_desc_create(&m->description, matmul, attributes, engine, NULL)
                                 : status;
 }
 
@@ -188,7 +85,7 @@ void hr_matmul_free(hr_matmul *m)
   free(m);
 }
 
-/* It counts in 32 bits within, and divides by what is left of a larger size. */
+/* oneDNN counts in 32 bits within, and divides by what is left of a larger size. */
 static hr_status check_sizes(const hr_tensor tensors[3], hr_error *error)
 {
   for (int i = 0; i < 3; i++) {
@@ -208,7 +105,7 @@ static hr_status describe_operands(hr_matmul *m, const hr_tensor tensors[3], hr_
     if (status == DNNL_INVALID_ARGUMENTS) /* the sizes have been checked: it is the strides */
       return hr_fail(error, HR_ERROR_UNSUPPORTED,
                      "oneDNN takes no operand whose batches overlap or do not lie whole within its rows");
-    HR_TRY(check(status, "memory layout", error));
+    HR_TRY(hr_onednn_check(status, "memory layout", error));
   }
   return HR_OK;
 }
@@ -218,7 +115,7 @@ static hr_status describe_operands(hr_matmul *m, const hr_tensor tensors[3], hr_
 static hr_status refuse_plain_loops(const hr_matmul *m, hr_dtype dtype, hr_error *error)
 {
   const char *implementation = "";
-  const hr_dnnl *api = &m->onednn->api;
+  const hr_onednn_api *api = &m->onednn->api;
   api->dnnl_primitive_desc_query(m->description, DNNL_QUERY_IMPLEMENTATION, 0, (void *)&implementation);
   if (implementation && strncmp(implementation, "ref", 3) == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "oneDNN %d.%d has only plain loops (%s) for this %s product here",
@@ -228,17 +125,17 @@ static hr_status refuse_plain_loops(const hr_matmul *m, hr_dtype dtype, hr_error
 
 static hr_status build(hr_matmul *m, const hr_tensor tensors[3], hr_error *error)
 {
-  const hr_dnnl *api = &m->onednn->api;
+  const hr_onednn_api *api = &m->onednn->api;
   HR_TRY(check_sizes(tensors, error));
   HR_TRY(describe_operands(m, tensors, error));
   dnnl_primitive_attr_t attributes;
-  HR_TRY(check(api->dnnl_primitive_attr_create(&attributes), "attribute", error));
+  HR_TRY(hr_onednn_check(api->dnnl_primitive_attr_create(&attributes), "attribute", error));
   api->dnnl_primitive_attr_set_scratchpad_mode(attributes, DNNL_SCRATCHPAD_USER);
-  hr_status status = check(create_matmul(m, attributes), "matmul", error);
+  hr_status status = hr_onednn_check(create_matmul(m, attributes), "matmul", error);
   api->dnnl_primitive_attr_destroy(attributes);
   HR_TRY(status);
   HR_TRY(refuse_plain_loops(m, tensors[0].dtype, error));
-  HR_TRY(check(api->dnnl_primitive_create(&m->primitive, m->description), "matmul", error));
+  HR_TRY(hr_onednn_check(api->dnnl_primitive_create(&m->primitive, m->description), "matmul", error));
   m->scratch = api->dnnl_primitive_desc_query_md(m->description, DNNL_QUERY_SCRATCHPAD, 0);
   return HR_OK;
 }
@@ -251,12 +148,12 @@ hr_status hr_matmul_create(hr_onednn *onednn, int threads, const hr_tensor tenso
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for a plan");
   m->onednn = onednn;
   m->threads = threads;
-  int before = enter_threads(onednn, threads);
+  int before = hr_openmp_set_threads(&onednn->api.openmp, threads);
   hr_status status = build(m, tensors, error);
-  leave_threads(onednn, threads, before);
+  hr_openmp_set_threads(&onednn->api.openmp, before);
   if (threads > 1) {
     onednn->bound = true;
-    hr_openmp_bind(&onednn->api, onednn->placement);
+    hr_openmp_bind(&onednn->api.openmp, onednn->affinity);
   }
   if (status != HR_OK) {
     hr_matmul_free(m);
@@ -294,27 +191,27 @@ hr_status hr_matmul_run(const hr_matmul *m, const void *a, const void *b, void *
                                           {DNNL_ARG_DST, memories[2]},
                                           {DNNL_ARG_SCRATCHPAD, memories[3]}};
     if (m->threads > 1)
-      hr_placement_lead(m->onednn->placement);
-    int before = enter_threads(m->onednn, m->threads);
+      hr_affinity_move_caller(m->onednn->affinity);
+    int before = hr_openmp_set_threads(&m->onednn->api.openmp, m->threads);
     status = m->onednn->api.dnnl_primitive_execute(m->primitive, m->onednn->stream, memories[3] ? 4 : 3, arguments);
     if (status == DNNL_SUCCESS)
       status = m->onednn->api.dnnl_stream_wait(m->onednn->stream);
-    leave_threads(m->onednn, m->threads, before);
+    hr_openmp_set_threads(&m->onednn->api.openmp, before);
   }
   for (int i = 0; i < 4; i++) {
     if (memories[i])
       m->onednn->api.dnnl_memory_destroy(memories[i]);
   }
-  return check(status, "run of a matmul", error);
+  return hr_onednn_check(status, "run of a matmul", error);
 }
 
-/* ---- products as kernels ---- */
+/* ---- GEMM kernels ---- */
 
-typedef struct product {
+typedef struct gemm_plan {
   hr_matmul *matmul;
-} product;
+} gemm_plan;
 
-/* The batch in front where there is one. A batch of one beside those of the others is what oneDNN calls broadcast. */
+/* A batch dimension comes first. A batch of 1 is broadcast to the batch of the other operands. */
 static hr_tensor make_operand(const hr_gemm *g, hr_matrix matrix, bool transposed)
 {
   hr_tensor result = {.dtype = g->dtype, .rank = g->batch > 1 ? 3 : 2};
@@ -333,29 +230,28 @@ static hr_tensor make_operand(const hr_gemm *g, hr_matrix matrix, bool transpose
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  const hr_cpu *cpu = device->state;
   const hr_gemm *g = &problem->gemm;
   const hr_tensor tensors[3] = {make_operand(g, hr_gemm_a(g), g->transpose_a),
                                 make_operand(g, hr_gemm_b(g), g->transpose_b), make_operand(g, hr_gemm_c(g), false)};
-  product *p = state;
-  HR_TRY(hr_matmul_create(cpu->onednn, device->threads, tensors, &p->matmul, error));
+  gemm_plan *p = state;
+  HR_TRY(hr_matmul_create(hr_cpu_of(device)->onednn, device->threads, tensors, &p->matmul, error));
   *workspace_bytes = hr_matmul_workspace_bytes(p->matmul);
   return HR_OK;
 }
 
 static hr_status run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
 {
-  const product *p = plan->state;
+  const gemm_plan *p = plan->state;
   return hr_matmul_run(p->matmul, inputs[0], inputs[1], output, workspace, error);
 }
 
 static void release(void *state)
 {
-  product *p = state;
+  gemm_plan *p = state;
   hr_matmul_free(p->matmul);
 }
 
 const hr_kernel_functions hr_kernel_gemm_onednn_fp32 = {
-    .state_bytes = sizeof(product), .prepare = prepare, .run = run, .release = release};
+    .state_bytes = sizeof(gemm_plan), .prepare = prepare, .run = run, .release = release};
 const hr_kernel_functions hr_kernel_gemm_onednn_bf16 = {
-    .state_bytes = sizeof(product), .prepare = prepare, .run = run, .release = release};
+    .state_bytes = sizeof(gemm_plan), .prepare = prepare, .run = run, .release = release};

@@ -4,6 +4,8 @@
 #ifndef HR_RUNTIME_CPU_ONEDNN_LOADER_H
 #define HR_RUNTIME_CPU_ONEDNN_LOADER_H
 
+#include "runtime/cpu/host/openmp.h"
+
 #include <headroom/status.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,11 +36,11 @@ typedef struct dnnl_version_t { /* its beginning */
 
 /* In API 2 these are structs that the caller holds, of 696 and 2800 bytes in version 2.6; in API 3 an operand's
  * description is an object of the library. */
-#define HR_DNNL_OPERAND_BYTES 1024
-#define HR_DNNL_PRODUCT_BYTES 8192
+#define HR_ONEDNN_OPERAND_BYTES 1024
+#define HR_ONEDNN_MATMUL_BYTES 8192
 
 /* One row an entry point: name, parameters. Of both APIs. `void *` is the description of an operand. */
-#define HR_DNNL_LIST(ROW)                                                                                     \
+#define HR_ONEDNN_LIST(ROW)                                                                                   \
   ROW(dnnl_engine_create, (dnnl_engine_t * engine, int kind, size_t index))                                   \
   ROW(dnnl_engine_destroy, (dnnl_engine_t engine))                                                            \
   ROW(dnnl_stream_create, (dnnl_stream_t * stream, dnnl_engine_t engine, unsigned flags))                     \
@@ -57,14 +59,14 @@ typedef struct dnnl_version_t { /* its beginning */
   ROW(dnnl_memory_destroy, (dnnl_memory_t memory))                                                            \
   ROW(dnnl_set_max_cpu_isa, (int isa))
 
-#define HR_DNNL_2_LIST(ROW)                                                                                  \
+#define HR_ONEDNN_2_LIST(ROW)                                                                                \
   ROW(dnnl_memory_desc_init_by_strides,                                                                      \
       (void *operand, int rank, const dnnl_dims_t sizes, int type, const dnnl_dims_t strides))               \
   ROW(dnnl_matmul_desc_init, (void *product, const void *a, const void *b, const void *bias, const void *c)) \
   ROW(dnnl_primitive_desc_create, (dnnl_primitive_desc_t * description, const void *product,                 \
                                    dnnl_primitive_attr_t attributes, dnnl_engine_t engine, const void *forward))
 
-#define HR_DNNL_3_LIST(ROW)                                                                                       \
+#define HR_ONEDNN_3_LIST(ROW)                                                                                     \
   ROW(dnnl_memory_desc_create_with_strides,                                                                       \
       (void **operand, int rank, const dnnl_dims_t sizes, int type, const dnnl_dims_t strides))                   \
   ROW(dnnl_memory_desc_destroy, (void *operand))                                                                  \
@@ -72,30 +74,26 @@ typedef struct dnnl_version_t { /* its beginning */
       (dnnl_primitive_desc_t * description, dnnl_engine_t engine, const void *a, const void *b, const void *bias, \
        const void *c, dnnl_primitive_attr_t attributes))
 
-typedef struct hr_dnnl {
+typedef struct hr_onednn_api {
   void *handle;
   dnnl_version_t version;
   const dnnl_version_t *(*dnnl_version)(void);
   size_t (*dnnl_memory_desc_get_size)(const void *operand);
   const void *(*dnnl_primitive_desc_query_md)(dnnl_primitive_desc_t description, int what, int index);
-  int (*omp_get_max_threads)(void); /* of the OpenMP that this oneDNN was loaded with */
-  void (*omp_set_num_threads)(int threads);
-  int (*omp_get_thread_num)(void);
-  /* What gcc compiles a parallel region to; NULL where the OpenMP library has none. */
-  void (*GOMP_parallel)(void (*work)(void *), void *context, unsigned threads, unsigned flags);
-#define HR_DNNL_MEMBER(name, parameters) dnnl_status_t(*name) parameters;
-  HR_DNNL_LIST(HR_DNNL_MEMBER)
-  HR_DNNL_2_LIST(HR_DNNL_MEMBER) /* NULL in API 3 */
-  HR_DNNL_3_LIST(HR_DNNL_MEMBER) /* NULL in API 2 */
-#undef HR_DNNL_MEMBER
-} hr_dnnl;
+  hr_openmp openmp; /* of the OpenMP library that this oneDNN was loaded with */
+#define HR_ONEDNN_MEMBER(name, parameters) dnnl_status_t(*name) parameters;
+  HR_ONEDNN_LIST(HR_ONEDNN_MEMBER)
+  HR_ONEDNN_2_LIST(HR_ONEDNN_MEMBER) /* NULL in API 3 */
+  HR_ONEDNN_3_LIST(HR_ONEDNN_MEMBER) /* NULL in API 2 */
+#undef HR_ONEDNN_MEMBER
+} hr_onednn_api;
 
 /** The file that the environment variable HEADROOM_ONEDNN names; NULL: none. */
-const char *hr_dnnl_named(void);
+const char *hr_onednn_named_file(void);
 
 /** Loads that file, or else libdnnl.so.3 or libdnnl.so.2, whichever is there and threads by OpenMP: otherwise its
- *  threads could not be counted out. HR_ERROR_UNAVAILABLE with what is missing; *dnnl is then closed. */
-hr_status hr_dnnl_open(hr_dnnl *dnnl, hr_error *error);
-void hr_dnnl_close(hr_dnnl *dnnl); /* a closed one is allowed */
+ *  threads could not be counted out. HR_ERROR_UNAVAILABLE with what is missing; *api is then closed. */
+hr_status hr_onednn_load(hr_onednn_api *api, hr_error *error);
+void hr_onednn_unload(hr_onednn_api *api); /* a closed one is allowed */
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "runtime/cpu/cpu.h"
+#include "runtime/cpu/host/host.h"
 #include "runtime/device/plan.h"
 
 #include <stdatomic.h>
@@ -15,7 +15,7 @@
 
 typedef struct rowwise_plan {
   hr_rowwise_fn work;
-  hr_team *team;
+  hr_thread_pool *pool;
   int threads;
   int64_t parts, count, grain; /* rows or elements; a part is a multiple of `grain` of them */
   int64_t scratch_floats;      /* of a thread */
@@ -37,7 +37,7 @@ static hr_status prepare(hr_rowwise_table *table, hr_device *device, const hr_pr
   const hr_rowwise *r = &problem->rows;
   const bool by_element = hr_rowwise_by_element(r->operation);
   rowwise_plan *p = state;
-  HR_TRY(hr_cpu_team(device, &p->team, error));
+  HR_TRY(hr_cpu_thread_pool(device, &p->pool, error));
   int64_t bytes = bytes_of(problem);
   p->work = (*table)[r->operation][r->dtype];
   p->count = by_element ? r->rows * r->columns : r->rows;
@@ -80,7 +80,7 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
   if (p->threads == 1)
     work(&run, 0);
   else
-    hr_team_run(p->team, work, &run);
+    hr_thread_pool_run(p->pool, work, &run);
   return HR_OK;
 }
 
