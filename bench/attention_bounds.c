@@ -1,9 +1,8 @@
-/* How near attention on the CPU comes to what bounds it: a line a problem, with its share of the sum bound, the time of
- * all products and then of all exponentials at the rates of the loops that `headroom devices --probe` runs.
+/* How near attention on the CPU comes to its bounds: one line a problem, with its share of the sum bound, the time of
+ * all GEMMs followed by all exponentials at the rates of the loops of `headroom devices --probe`.
  *   attention_bounds [THREADS] [DTYPE] [KERNEL]
- * A shared machine's rates change by the second, so kernel and loops take turns on as many threads, every share is of
- * the rates just before and after that run, and what counts is the median. Causal products are counted without masked
- * entries. */
+ * A shared machine's rates change by the second. So kernel and loops are interleaved on as many threads, every share
+ * uses the rates just before and after its run, and the median counts. Causal FLOPs count unmasked scores only. */
 #include "base/error.h"
 #include "runtime/cpu/ceilings/ceilings.h"
 #include "runtime/device/clock.h"

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Holds Headroom's attention on the CPU against PyTorch's scaled_dot_product_attention.
+"""Compares Headroom's attention on the CPU with PyTorch's scaled_dot_product_attention.
 
     attention_cpu_vs_torch.py LIBHEADROOM [--threads N] [--dtype bf16|fp32] [--dims 64,128] [--lengths 512,1024]
                               [--masks all,causal] [--minutes M] [--pairs N] [--output FILE.csv] [--markdown]
 
 Needs PyTorch (from PyPI) and a shared libheadroom. Both work on the same tensors [batch, heads, length, dim] in one
-process with as many threads, by turns, A B A B, each after a pause in which the other's threads stop looking for work
-(OpenMP's look for some milliseconds, and would have taken the cores). The ratio, PyTorch's time over Headroom's, is
+process with as many threads, interleaved (A B A B), each after a pause in which the other's threads stop spinning
+(OpenMP's spin for some milliseconds and would occupy the cores). The ratio, PyTorch's time over Headroom's, is
 formed pair by pair and its median reported. PyTorch gets K and V expanded to the query heads beforehand, untimed, or its
 own enable_gqa, whichever is faster. Before that, rows of both results are compared with float64.
 
 The grid: head dim 64 and 128, lengths 512 to 4096, causal and not; heads 12 (dim 64) or 16 (dim 128), 32/8/8 and 32/4/16.
 
-Two rates bound a kernel: products, and exponentials. Both are the instruction ceilings that hr_device_probe() measures,
-here and now, on as many threads. `sum` is the time of the products and then of the exponentials; a kernel that overlaps
-them may beat it, and none beats the larger of the two, `either`. Causal products are counted without masked entries.
+Two rates bound a kernel: GEMMs and exponentials. Both are the instruction ceilings that hr_device_probe() measures,
+here and now, on as many threads. `sum` is the time of the GEMMs followed by the exponentials; a kernel that overlaps
+them may beat it, and none beats the larger of the two, `either`. Causal FLOPs count unmasked scores only.
 
 Exits with 1 where a result is wrong.
 """

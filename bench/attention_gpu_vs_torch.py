@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Holds Headroom's attention on a CUDA GPU against PyTorch's scaled_dot_product_attention, backends cudnn and flash.
+"""Compares Headroom's attention on a CUDA GPU with PyTorch's scaled_dot_product_attention, backends cudnn and flash.
 
     attention_gpu_vs_torch.py LIBHEADROOM [--output FILE.csv] [--quick] [--kernel NAME] [--grid peers|fig12]
 
 Needs PyTorch and a shared libheadroom (docs/gpu.md says how to get one for a bare machine). All three work on the same
-tensors, [batch, length, heads, dim] in memory, in one stream of one process, by turns: A B C A B C. Each turn is a captured
+tensors, [batch, length, heads, dim] in memory, in one stream of one process, interleaved: A B C A B C. Each turn is a captured
 graph of as many calls as take about 0.4 ms, over sets of tensors that together are twice the L2, so that everything is met
 cold. A backend's ratio, its time over Headroom's, is formed turn by turn; its median is reported with a 95% confidence
 interval. Before that, rows of all results are compared with float64, and Headroom's output is poisoned first.

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Which library multiplies fastest on this CPU: builds of oneDNN, PyTorch (with the oneDNN in it), and the MKL in PyTorch.
+"""Which library has the fastest GEMM on this CPU: builds of oneDNN, PyTorch (with the oneDNN in it), and the MKL in PyTorch.
 
     cpu_libraries.py --onednn /usr/lib/x86_64-linux-gnu/libdnnl.so.2 --onednn ./libdnnl.so.3 [--threads N]
 
-Each product C[M,N] = A[M,K] B, with B stored as [N,K] as a linear layer's weights are, is run by all libraries by turns.
-Each library has a process of its own, as two of them in one disturb each other, with its own threads, which sleep while
-the others have theirs; operands and results are in memory that all share. A turn is as many runs as take 20 ms, the
-first of them not timed. What is printed is the median rate, and the median, turn by turn, of the first library's time over
-each one's. Samples of the rows of every result are checked against float64 first.
+Each GEMM C[M,N] = A[M,K] B, with B stored as [N,K] as a linear layer's weights are, runs in all libraries, interleaved.
+Each library has its own process, as two in one disturb each other, and its own threads, which sleep while others run;
+operands and results are in shared memory. A turn is as many runs as take 20 ms, the first of them not timed. The script
+prints the median rate, and the median of the pairwise ratios of the first library's time to each one's. Samples of the rows of every result are checked against float64 first.
 
 Needs PyTorch (pip install torch). An oneDNN of API 2 is Debian 12's libdnnl2; one of API 3 with OpenMP is in PyPI's
 onednn-cpu-gomp.

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures what changes of shape gain for a whole forward step on a CUDA GPU, for holding predicted gains against.
+"""Measures the gains of shape changes for a whole forward step on a CUDA GPU, to compare predicted gains with.
 
     gains_torch.py --output gains.csv            on the machine with the GPU: needs PyTorch only
     gains_torch.py --compare gains.csv HEADROOM  anywhere: the same pairs as predicted by `headroom advise`
 
-A pair is a shape as it is and as changed. Both run in one process, interleaved (A B A B); the ratio is formed pair by
+A pair is a present and a changed shape. Both run in one process, interleaved (A B A B); the ratio is formed pair by
 pair and its median reported with a 95% confidence interval. A step is L times a layer and once the logits, written as
-Megatron-LM and GPT-NeoX lay it out ([s, b, h], strided batched products, one QKV product), in bf16 without dropout.
+Megatron-LM and GPT-NeoX lay it out ([s, b, h], strided batched GEMMs, one QKV GEMM), in bf16 without dropout.
 """
 import argparse
 import csv

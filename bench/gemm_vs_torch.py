@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Holds Headroom's products on a CUDA GPU against those of PyTorch: torch.nn.functional.linear and torch.bmm.
+"""Compares Headroom's GEMMs on a CUDA GPU with those of PyTorch: torch.nn.functional.linear and torch.bmm.
 
     gemm_vs_torch.py LIBHEADROOM [--output FILE.csv] [--kernels]
 
 Needs PyTorch and a shared libheadroom (docs/gpu.md says how to get one for a bare machine). Both work on the same
-tensors, in one stream of one process, by turns: A B A B. Each turn is a captured graph of as many products as take
+tensors, in one stream of one process, interleaved: A B A B. Each turn is a captured graph of as many GEMMs as take
 about 0.4 ms, over sets of tensors that together are twice the L2, into outputs of their own, so that everything is met
 cold. The ratio, Headroom's time over PyTorch's, is formed pair by pair; its median is reported with a 95% confidence
 interval. Before that a sample of the rows of both results is compared with float64, and the results with each other.
 
-The products are those of known models: forward, and as the backward pass has them; sizes that are multiples of 64 and
-such that are multiples of nothing; few rows, as in decoding; scores and over-values of several head sizes. fp8 is left
-out, as neither linear nor bmm multiplies it.
+The GEMMs are those of known models: forward and backward; sizes that are multiples of 64, and odd ones; few rows, as in
+decoding; score and attention over value of several head sizes. fp8 is left out, as neither linear nor bmm takes it.
 
 Exits with 1 where a result is wrong, the ratio's geometric mean is above 1.02, or one is above 1.10.
 """

@@ -2,8 +2,8 @@
  *
  *   prediction_accuracy [DEVICE [FILE.csv …]]      default: h200 and the files of data/results
  *
- * For each file and kind of kernel: the geometric mean of the errors, their bias, the 90th percentile and the worst;
- * rows that fitted the device's constants and rows that were held out apart. */
+ * For each file and kind of kernel: the geometric mean of the errors, their bias, the 90th percentile and the worst,
+ * with rows that fitted the device's constants and held-out rows apart. */
 #include "unit/measured.h"
 
 typedef struct group {

@@ -1,9 +1,9 @@
-/* How near the operations on rows come to a copy: a line an operation and a row's length, in GB/s and as a share.
+/* How near row-wise operations come to a copy: one line an operation and row length, in GB/s and as a share.
  *   rowwise_rates [DEVICE] [DTYPES] [OPERATIONS] [LENGTHS] [KERNEL]    cuda:0 "bf16 fp32" "softmax rotary" "4096 50257"
- * Operation and copy of as many bytes take turns, and what counts is the median of the ratios. On a GPU the times are
- * the device's own, tensors take 512 MiB, far beyond the L2, and sampled rows are first compared with the reference. On
- * a processor, where others take cores and memory for seconds at a time, one thread has the work, in an eighth of it,
- * which still lies beyond the caches, and the time is what the thread had a core for. */
+ * Operation and copy of as many bytes are interleaved; the median of the ratios counts. On a GPU times are the
+ * device's own, tensors take 512 MiB, far beyond the L2, and sampled rows are first compared with the reference. On a
+ * CPU, where other programs take cores and memory for seconds at a time, one thread does the work, on an eighth of the
+ * bytes, still beyond the caches, and its CPU time counts. */
 #include "base/error.h"
 #include "runtime/cuda/driver/context.h"
 #include "runtime/cuda/driver/timing.h"

@@ -159,7 +159,7 @@ def draw_lines(axes, sweep, rows, stopped):
 
 
 def draw_peers(axes, sweep, peers):
-    """The sweep's calls by turns with others: rows of bench/attention_gpu_vs_torch.py."""
+    """The sweep's calls interleaved with others: rows of bench/attention_gpu_vs_torch.py."""
     place = {"h": lambda row: int(row["q_heads"]) * int(row["qk_dim"]), "s": lambda row: int(row["length"])}[sweep["x"]]
     names = (("headroom_tflops", "Headroom", "tab:blue"), ("cudnn_tflops", "cuDNN", "tab:orange"),
              ("flash_tflops", "FlashAttention-2", "tab:red"))
@@ -167,7 +167,7 @@ def draw_peers(axes, sweep, peers):
         for dtype in sorted({row["dtype"] for row in peers}):
             points = sorted((place(row), float(row[column])) for row in peers if row["dtype"] == dtype and row[column])
             if points:
-                axes.plot(*zip(*points), linestyle="--", linewidth=1.1, color=colour, label=f"{name}, {dtype}, by turns")
+                axes.plot(*zip(*points), linestyle="--", linewidth=1.1, color=colour, label=f"{name}, {dtype}, interleaved")
 
 
 def draw_published(axes, points, device_markers):

@@ -1,8 +1,8 @@
-/* Two attention kernels by turns, on the same operands: a line a call, with both times and the ratio of the second to
- * the first.
- *   attention_by_turns KERNEL KERNEL [DTYPES [LENGTHS [DEVICE]]]      "bf16 tf32", "2048 16384", …
- * Times are the device's own; what counts is the median of the ratios. Sampled rows of both are compared with the
- * float64 reference first. */
+/* Compares two attention kernels, interleaved on the same operands: one line a call, with both times and the ratio of
+ * the second to the first.
+ *   attention_interleaved KERNEL KERNEL [DTYPES [LENGTHS [DEVICE]]]      "bf16 tf32", "2048 16384", …
+ * Times are the device's own; the median of the ratios counts. Sampled rows of both are first compared with the
+ * float64 reference. */
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/device/plan.h"
@@ -162,16 +162,16 @@ int main(int argc, char **argv)
   hr_device *device;
   hr_error error;
   if (argc < 3) {
-    fprintf(stderr, "attention_by_turns KERNEL KERNEL [DTYPES [LENGTHS [DEVICE]]]\n");
+    fprintf(stderr, "attention_interleaved KERNEL KERNEL [DTYPES [LENGTHS [DEVICE]]]\n");
     return 2;
   }
   const char *dtypes = argc > 3 ? argv[3] : "bf16", *lengths = argc > 4 ? argv[4] : "2048 4096 8192 16384";
   if (hr_device_open(argc > 5 ? argv[5] : "cuda:0", 0, &device, &error) != HR_OK) {
-    fprintf(stderr, "attention_by_turns: %s\n", error.message);
+    fprintf(stderr, "attention_interleaved: %s\n", error.message);
     return 1;
   }
   if (!device->backend->time_runs) {
-    fprintf(stderr, "attention_by_turns: %s has no clock of its own\n", device->name);
+    fprintf(stderr, "attention_interleaved: %s has no clock of its own\n", device->name);
     hr_device_close(device);
     return 1;
   }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times the products of transformers on a CUDA GPU through PyTorch, for holding predictions against.
+"""Times the operators of transformers on a CUDA GPU through PyTorch, to compare predictions with.
 
-    products_torch.py [--seconds N] [--output FILE]
+    operators_torch.py [--seconds N] [--output FILE]
 
-Writes CSV: one row a product, its median with a 95% confidence interval in ns. Rules as in docs/measuring.md: fresh
+Writes CSV: one row an operator, its median with a 95% confidence interval in ns. Rules as in docs/measuring.md: fresh
 uniform data, cold L2 (input sets rotate), medians, short kernels in captured graphs, a sample of every result checked
-against float64. The list of shapes is in this file: alignment of n and k, waves, the products of known models in
-forward, dgrad and wgrad, few rows as in decoding, batched products over head sizes, pointwise kernels, and fused
+against float64. The list of shapes is in this file: alignment of n and k, waves, the GEMMs of known models in
+forward, dgrad and wgrad, few rows as in decoding, batched GEMMs over head sizes, pointwise kernels, and fused
 attention. The order is shuffled by a fixed seed so that drift does not look like a trend.
 """
 import argparse
@@ -191,7 +191,7 @@ def measure(row, dtype, limit_s):
 
 def provenance():
     return (f"# {torch.cuda.get_device_name()}, driver {driver()}, CUDA {torch.version.cuda}, PyTorch {torch.__version__}, "
-            f"cuBLAS through torch.matmul and torch.bmm, {datetime.date.today()}; medians, cold L2, bench/products_torch.py")
+            f"cuBLAS through torch.matmul and torch.bmm, {datetime.date.today()}; medians, cold L2, bench/operators_torch.py")
 
 
 def driver():
@@ -206,7 +206,7 @@ def main():
     parser.add_argument("--output", default="-", help="CSV file (default: standard output)")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
-        sys.exit("products_torch.py: no CUDA GPU here")
+        sys.exit("operators_torch.py: no CUDA GPU here")
     rows = shapes()
     random.Random(1).shuffle(rows)
     hot = uniform(8192, 8192)

@@ -1,12 +1,12 @@
-/* How far products are off over k: what the bound of the check (hr_gemm_error_bound) is held against.
- *   product_errors [DEVICE] [M N]
+/* Measures the errors of GEMMs over k, to compare the bound of the check (hr_gemm_error_bound) with.
+ *   gemm_errors [DEVICE] [M N]
  *
- * One row a format and a length of the sum. Errors are in units of 2⁻²⁴ · ‖products‖₂:
+ * One row a format and k. Errors are in units of 2⁻²⁴ · ‖products‖₂:
  *   max, rms   of elements spread over the result; with fp16, bf16 and fp8 mostly the rounding of the result
- *   rms~0      of the elements nearest to 0 of 16 rows, where that rounding is small: the sum's own error
+ *   rms~0      of the elements nearest to 0 of 16 rows, where that rounding is small: the accumulation's own error
  *   drift      least-squares factor of the exact value in the error of the spread elements, in 2⁻²⁴: below 0 where
- *              sums are cut rather than rounded
- *   bound      the largest share of the bound that one of all these took: above 1 the check would say wrong_result */
+ *              accumulators are truncated rather than rounded
+ *   bound      the largest share of the bound that an element took: above 1 the check would report wrong_result */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/device/number.h"
@@ -177,7 +177,7 @@ static int run(hr_device *device, int64_t m, int64_t n)
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes && status == HR_OK; i++)
     status = show_dtype(&p, dtypes[i], &error);
   if (status != HR_OK)
-    fprintf(stderr, "product_errors: %s\n", error.message);
+    fprintf(stderr, "gemm_errors: %s\n", error.message);
   free(p.a_row);
   free(p.b_row);
   free(p.c_row);
@@ -193,7 +193,7 @@ int main(int argc, char **argv)
   if (m < 1 || n < 1 || m > 1 << 20 || n > 1 << 20)
     return 2;
   if (hr_device_open(argc > 1 ? argv[1] : "cuda:0", 0, &device, &error) != HR_OK) {
-    fprintf(stderr, "product_errors: %s\n", error.message);
+    fprintf(stderr, "gemm_errors: %s\n", error.message);
     return 1;
   }
   int code = run(device, m, n);
