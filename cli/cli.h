@@ -119,10 +119,12 @@ int cli_flush(FILE *out);
  *  the exit code. */
 int cli_run_command(const cli_command *command, cli_command_fn function, int argc, const char **argv);
 
+/* ---- option_help.c ---- */
+
 /** Prints the options of a command to standard output. Returns the exit code. */
 int cli_print_help(const cli_command *command);
 
-/* ---- values.c ---- */
+/* ---- option_table.c ---- */
 
 /** Reads a positive integer up to SIZE_MOST. Messages call it `what`. */
 int cli_read_size(const char *what, const char *text, int64_t *value);
@@ -159,6 +161,9 @@ typedef struct cli_output {
 
 /** Opens --output or standard output and fills `options` from the command line. CLI_GO_ON or an exit code. */
 int cli_output_open(const cli_run *run, cli_output *output);
+
+/** Columns of the terminal at a file descriptor; elsewhere $COLUMNS, or `otherwise`. */
+int cli_width(int file, int otherwise);
 
 /** Ends the output. `status` is the report's; the file is only replaced when it is HR_OK. Returns an exit code. */
 int cli_output_close(cli_output *output, hr_status status, const hr_error *error);

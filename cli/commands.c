@@ -38,11 +38,12 @@ int cli_unknown_command(const char *name)
 void cli_print_summary(FILE *out)
 {
   fprintf(out, "Usage: headroom COMMAND [OPTION...]\n\n"
-               "How fast a transformer's shape runs on a device, why, and which nearby shape is faster.\n\n");
+               "Predicts and measures how fast a transformer's shape runs on a device, says what\n"
+               "limits it, and finds faster shapes.\n\n");
   for (size_t i = 0; i < COMMAND_COUNT; i++)
     fprintf(out, "  %-11s%s\n", commands[i].name, commands[i].summary);
-  fprintf(out, "\nMODEL is a config.json, a directory with one, a name from `headroom help models`,\n"
-               "- for standard input, or a short form such as\n"
+  fprintf(out, "\nMODEL is a config.json, a directory with one, a name from\n"
+               "`headroom help models`, - for standard input, or a short form such as\n"
                "'{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"s\":2048,\"b\":4}'.\n\n"
                "`headroom COMMAND --help` lists a command's options.\n");
 }

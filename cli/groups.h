@@ -1,26 +1,26 @@
-/* Groups of options. A command has those that its row in commands.inc names; help shows them in this order. */
+/* Groups of options. A command has the groups in its row of commands.inc; help shows them in this order. */
 #ifndef CLI_GROUPS_H
 #define CLI_GROUPS_H
 
 #include "cli.h"
 
 /* One row a group: enumerator, bit, heading in the help. */
-#define CLI_GROUP_LIST(ROW)             \
-  ROW(GROUP_DEVICE, 0, "Device:")       \
-  ROW(GROUP_WORKLOAD, 1, "Workload:")   \
-  ROW(GROUP_DTYPE, 2, "Numbers:")       \
-  ROW(GROUP_GEMM, 3, "Product:")        \
-  ROW(GROUP_ATTENTION, 4, "Attention:") \
-  ROW(GROUP_SEARCH, 5, "Search:")       \
-  ROW(GROUP_MEASURE, 6, "Measuring:")   \
-  ROW(GROUP_TIMING, 7, "Measuring:")    \
-  ROW(GROUP_ADVISE, 8, "Findings:")     \
-  ROW(GROUP_PROBE, 9, "Probing:")       \
-  ROW(GROUP_LIST, 10, "Names:")         \
-  ROW(GROUP_SWEEP, 11, "Sweep:")        \
-  ROW(GROUP_ROWS, 12, "Rows:")          \
-  ROW(GROUP_STORE, 13, "Store:")        \
-  ROW(GROUP_COMMON, 14, "Result:")
+#define CLI_GROUP_LIST(ROW)              \
+  ROW(GROUP_DEVICE, 0, "Device:")        \
+  ROW(GROUP_WORKLOAD, 1, "Workload:")    \
+  ROW(GROUP_DTYPE, 2, "Number format:")  \
+  ROW(GROUP_GEMM, 3, "GEMM:")            \
+  ROW(GROUP_ATTENTION, 4, "Attention:")  \
+  ROW(GROUP_SEARCH, 5, "Search:")        \
+  ROW(GROUP_MEASURE, 6, "Measuring:")    \
+  ROW(GROUP_TIMING, 7, "Measuring:")     \
+  ROW(GROUP_ADVISE, 8, "Findings:")      \
+  ROW(GROUP_PROBE, 9, "Probing:")        \
+  ROW(GROUP_LIST, 10, "Names:")          \
+  ROW(GROUP_SWEEP, 11, "Sweep:")         \
+  ROW(GROUP_ROWS, 12, "Choice of rows:") \
+  ROW(GROUP_STORE, 13, "Store:")         \
+  ROW(GROUP_COMMON, 14, "Output:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,

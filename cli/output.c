@@ -11,7 +11,7 @@
 #define WIDTH_ELSEWHERE 120
 #define WIDTH_LEAST 40
 
-static int width_of(int file)
+int cli_width(int file, int otherwise)
 {
   struct winsize size;
   int64_t columns;
@@ -21,7 +21,7 @@ static int width_of(int file)
   else if (told && told[0] && strspn(told, "0123456789") == strlen(told) && strlen(told) < 6)
     columns = strtol(told, NULL, 10);
   else
-    columns = WIDTH_ELSEWHERE;
+    columns = otherwise;
   return columns < WIDTH_LEAST ? WIDTH_LEAST : (int)columns;
 }
 
@@ -121,7 +121,7 @@ int cli_output_open(const cli_run *run, cli_output *output)
   options->verbose = run->options.verbose;
   int file = fileno(output->stream);
   options->colour = wants_colour(run, file);
-  options->width = width_of(file);
+  options->width = cli_width(file, WIDTH_ELSEWHERE);
   return CLI_GO_ON;
 }
 

@@ -1,6 +1,6 @@
-# `cmake --install`: the command with its page and completions; the library with its headers, headroom.pc and the CMake
-# package. Everything is found relative to where it lies, so that the prefix may be moved. A portable build installs
-# the command alone: its library would drag the static libraries along.
+# `cmake --install`: the command with its manual page, completions and documents; the library with its headers,
+# headroom.pc and the CMake package. All paths are relative, so that the prefix may be moved. A portable build installs
+# no library, because that would need the static libraries that it was linked with.
 include(CMakePackageConfigHelpers)
 
 # Before 1.0 a minor version may break the interface, and says so in the library's name.
@@ -16,17 +16,16 @@ if(TARGET headroom_command)
   install(TARGETS headroom_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# What the page and the completions are called when installed is what their shells look for.
-function(install_if_there file destination name)
-  if(EXISTS ${PROJECT_SOURCE_DIR}/${file})
-    install(FILES ${file} DESTINATION ${destination} RENAME ${name})
-  endif()
-endfunction()
-install_if_there(docs/man/headroom.1 ${CMAKE_INSTALL_MANDIR}/man1 headroom.1)
-install_if_there(completions/headroom.bash ${CMAKE_INSTALL_DATADIR}/bash-completion/completions headroom)
-install_if_there(completions/headroom.zsh ${CMAKE_INSTALL_DATADIR}/zsh/site-functions _headroom)
-install_if_there(completions/headroom.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d headroom.fish)
+# Under the names that man and the shells look for.
+set(generated ${PROJECT_BINARY_DIR}/generated)
+install(FILES ${generated}/headroom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${generated}/headroom.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        RENAME headroom)
+install(FILES ${generated}/headroom.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _headroom)
+install(FILES ${generated}/headroom.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)
 
 if(HEADROOM_PORTABLE)
   return()

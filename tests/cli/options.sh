@@ -1,44 +1,74 @@
 #!/bin/sh
-# options.sh COMMAND SOURCE-DIRECTORY: every command and option of the help is in the man page, docs/cli.md and the three
-# completions, and nothing there is invented.
+# options.sh COMMAND SOURCE-DIRECTORY GENERATED-DIRECTORY: every command and option of the help is in docs/cli.md, which
+# names no other; the generated completions and manual page have them all and are well formed.
 set -u
-H=$1
+H=$(realpath "$1")
 root=$2
+made=$3
 failed=0
 say() {
   echo "$1"
   failed=$((failed + 1))
 }
+has() { command -v "$1" > /dev/null; }
+
+# ---- the generated files are well formed ----
+bash -n "$made/headroom.bash" || say "headroom.bash has an error"
+! has zsh || zsh -n "$made/headroom.zsh" || say "headroom.zsh has an error"
+! has fish || fish -n "$made/headroom.fish" || say "headroom.fish has an error"
+if has man; then
+  warnings=$(man --warnings -l "$made/headroom.1" 2>&1 > /dev/null)
+  [ -z "$warnings" ] || say "man: $warnings"
+fi
+if has mandoc; then
+  mandoc -T lint -W warning "$made/headroom.1" | grep -v 'missing date' && say "mandoc has warnings"
+fi
+grep -n '@[A-Z]*@' "$made/headroom.1" && say "the manual page has a place that was not filled"
+grep -q "\"$("$H" --version)\"" "$made/headroom.1" || say "the manual page is of another version"
+
+# ---- they and docs/cli.md have every command and option ----
+man=$(sed -e 's/\\-/-/g' -e 's/\\f[BIR]//g' "$made/headroom.1")
 commands=$("$H" help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
 [ "$(echo "$commands" | wc -w)" -ge 7 ] || say "headroom help lists fewer commands than there are"
-# The man page without its escapes: \- and \fB.
-man=$(sed -e 's/\\-/-/g' -e 's/\\f[BIR]//g' "$root/docs/man/headroom.1")
-grep -q "\"$("$H" --version)\"" "$root/docs/man/headroom.1" || say "the man page is of another version"
 all=" "
 for command in $commands; do
-  for file in docs/cli.md completions/headroom.bash completions/headroom.zsh completions/headroom.fish; do
-    grep -q "\b$command\b" "$root/$file" || say "$file does not name the command $command"
+  for file in "$root/docs/cli.md" "$made/headroom.bash" "$made/headroom.zsh" "$made/headroom.fish"; do
+    grep -q "\b$command\b" "$file" || say "$file does not name the command $command"
   done
-  echo "$man" | grep -q "\.B $command\$" || say "the man page does not name the command $command"
+  echo "$man" | grep -q "\.B $command\$" || say "the manual page does not name the command $command"
   options=$("$H" "$command" --help | sed -n 's/^  \(-., \|    \)--\([a-z-]*\).*/\2/p')
   [ -n "$options" ] || say "headroom $command --help shows no options"
-  # Of bash, the list that the completion itself gives.
-  bash_options=" $(bash -c ". '$root/completions/headroom.bash'; echo \$(_headroom_options $command)") "
+  # What each shell is told of this command.
+  bash_options=$(bash -c ". '$made/headroom.bash'; _headroom_options $command" | tr ' ' '\n' | sed 's/^--//' | sort)
+  zsh_options=$(sed -n "/^    $command)/,/;;/p" "$made/headroom.zsh" | sed -n "s/^ *'\((-. \)\{0,1\}--\([a-z-]*\).*/\2/p" | sort)
+  fish_options=$(sed -n "s/.*__headroom_uses $command' -l \([a-z-]*\).*/\1/p" "$made/headroom.fish" | sort)
+  sorted=$(echo "$options" | sort)
+  for shell in bash zsh fish; do
+    eval "found=\$${shell}_options"
+    [ "$found" = "$sorted" ] || say "$shell completes other options of $command: $(echo $found)"
+  done
   for option in $options; do
     all="$all$option "
-    echo "$man" | grep -q -e "--$option\b" || say "the man page lacks --$option"
+    echo "$man" | grep -q -e "--$option\b" || say "the manual page lacks --$option"
     grep -q -e "--$option\b" "$root/docs/cli.md" || say "docs/cli.md lacks --$option"
-    grep -q -e "--$option\b" "$root/completions/headroom.zsh" || say "headroom.zsh lacks --$option"
-    grep -q -e "-l $option\b" "$root/completions/headroom.fish" || say "headroom.fish lacks --$option"
-    case $bash_options in *" --$option "*) ;; *) say "headroom.bash lacks --$option of $command" ;; esac
-  done
-  for option in $bash_options; do
-    echo "$options" | grep -qx -e "${option#--}" || say "headroom.bash has $option for $command, which it lacks"
   done
 done
-documented=$(echo "$man" | grep -o -e '--[a-z][a-z-]*' | sort -u)
-for option in $documented $(grep __headroom_add "$root/completions/headroom.fish" | grep -o -e ' -l [a-z-]*' | sed 's/ -l /--/' | sort -u); do
-  case "$all version " in *" ${option#--} "*) ;; *) say "$option is documented, but no command has it" ;; esac
+for option in $(echo "$man" | grep -o -e '--[a-z][a-z-]*' | sort -u); do
+  case "$all version " in *" ${option#--} "*) ;; *) say "the manual page has $option, which no command has" ;; esac
 done
+
+# ---- bash completes ----
+# complete WORD...: what bash offers for the last word
+complete() {
+  PATH=$(dirname "$H"):$PATH bash -c '. "$0"; COMP_WORDS=(headroom "$@"); COMP_CWORD=$#; compopt() { :; }; _headroom
+    echo ${COMPREPLY[@]}' "$made/headroom.bash" "$@"
+}
+[ "$(complete des)" = describe ] || say "bash completes a command"
+[ "$(complete gemm --transp)" = "--transpose-a --transpose-b" ] || say "bash completes an option"
+[ "$(complete layer --phase pre)" = prefill ] || say "bash completes a value"
+[ "$(complete layer -d h20)" = h200 ] || say "bash completes a device: $(complete layer -d h20)"
+[ "$(complete describe gpt2-m)" = gpt2-medium ] || say "bash completes a model: $(complete describe gpt2-m)"
+[ "$(complete results del)" = delete ] || say "bash completes an action"
+
 [ "$failed" -eq 0 ] && echo "all options are documented"
 [ "$failed" -eq 0 ]

@@ -53,4 +53,13 @@ if [ -x "$build/headroom" ]; then
     [ -s "$prefix/$file" ] || fail "$file is not installed"
   done
 fi
+docs=$prefix/share/doc/headroom
+for page in "$here"/../../docs/*.md; do
+  [ -s "$docs/$(basename "$page")" ] || fail "$(basename "$page") is not installed"
+done
+# Links between the installed pages lead to installed files.
+grep -ohE '\]\([A-Za-z0-9_./-]+\.(md|svg|png)' "$docs"/[a-z]*.md | sed 's/^](//' | sort -u | while read -r link; do
+  case $link in ../*) continue ;; esac
+  [ -s "$docs/$link" ] || { echo "$link is linked, but not installed"; exit 1; }
+done || fail 'documents are missing'
 echo "installed, moved and used: $version, $soname"

@@ -1,5 +1,7 @@
-/* Strict values of options: each reader takes the whole text or refuses it. */
-#include "values.h"
+/* The options as rows, with strict readers of their values: each takes the whole text or refuses it. */
+#include "option_table.h"
+
+#include "groups.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@ static bool read_integer(const char *text, int64_t *value)
   return true;
 }
 
-int cli_read_FLAG(const cli_option_row *row, const char *text, void *value)
+static int read_FLAG(const cli_option_row *row, const char *text, void *value)
 {
   (void)row;
   (void)text;
@@ -27,7 +29,7 @@ int cli_read_FLAG(const cli_option_row *row, const char *text, void *value)
   return CLI_GO_ON;
 }
 
-int cli_read_TEXT(const cli_option_row *row, const char *text, void *value)
+static int read_TEXT(const cli_option_row *row, const char *text, void *value)
 {
   if (text[0] == '\0')
     return wrong(row, "a name", text);
@@ -35,7 +37,7 @@ int cli_read_TEXT(const cli_option_row *row, const char *text, void *value)
   return CLI_GO_ON;
 }
 
-int cli_read_INTEGER(const cli_option_row *row, const char *text, void *value)
+static int read_INTEGER(const cli_option_row *row, const char *text, void *value)
 {
   int64_t number;
   if (!read_integer(text, &number) || (double)number < row->least)
@@ -46,7 +48,7 @@ int cli_read_INTEGER(const cli_option_row *row, const char *text, void *value)
   return CLI_GO_ON;
 }
 
-int cli_read_NUMBER(const cli_option_row *row, const char *text, void *value)
+static int read_NUMBER(const cli_option_row *row, const char *text, void *value)
 {
   char *end;
   bool plain = text[0] != '\0' && strspn(text, "0123456789.eE+-") == strlen(text) && strchr("0123456789.", text[0]);
@@ -61,7 +63,7 @@ int cli_read_NUMBER(const cli_option_row *row, const char *text, void *value)
 }
 
 /* MIN:MAX, MIN:MAX:STEP where the option's argument says so, or one value. */
-int cli_read_RANGE(const cli_option_row *row, const char *text, void *value)
+static int read_RANGE(const cli_option_row *row, const char *text, void *value)
 {
   char copy[80];
   int64_t numbers[3] = {0, 0, 0};
@@ -89,7 +91,7 @@ int cli_read_RANGE(const cli_option_row *row, const char *text, void *value)
 }
 
 /* I/N with 1 ≤ I ≤ N. */
-int cli_read_SHARD(const cli_option_row *row, const char *text, void *value)
+static int read_SHARD(const cli_option_row *row, const char *text, void *value)
 {
   char index[24], *slash = strchr(text, '/');
   cli_shard shard = {0, 0};
@@ -109,37 +111,37 @@ static int read_choice(const cli_option_row *row, const char *text, hr_status st
   return status == HR_OK ? CLI_GO_ON : wrong(row, expected, text);
 }
 
-int cli_read_PHASE(const cli_option_row *row, const char *text, void *value)
+static int read_PHASE(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_phase_parse(text, value));
 }
 
-int cli_read_ATTENTION(const cli_option_row *row, const char *text, void *value)
+static int read_ATTENTION(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_attention_form_parse(text, value));
 }
 
-int cli_read_LAYOUT(const cli_option_row *row, const char *text, void *value)
+static int read_LAYOUT(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_layout_parse(text, value));
 }
 
-int cli_read_DTYPE(const cli_option_row *row, const char *text, void *value)
+static int read_DTYPE(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_dtype_parse(text, value));
 }
 
-int cli_read_FORMAT(const cli_option_row *row, const char *text, void *value)
+static int read_FORMAT(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_format_parse(text, value));
 }
 
-int cli_read_CSV(const cli_option_row *row, const char *text, void *value)
+static int read_CSV(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_csv_table_parse(text, value));
 }
 
-int cli_read_COLOR(const cli_option_row *row, const char *text, void *value)
+static int read_COLOR(const cli_option_row *row, const char *text, void *value)
 {
   static const char *const names[] = {
       [CLI_COLOR_AUTO] = "auto", [CLI_COLOR_ALWAYS] = "always", [CLI_COLOR_NEVER] = "never"};
@@ -162,4 +164,19 @@ int cli_read_size(const char *what, const char *text, int64_t *value)
                     text);
   *value = number;
   return CLI_GO_ON;
+}
+
+const cli_option_row cli_option_rows[CLI_OPTION_COUNT] = {
+#define CLI_OPTION(groups, member, name, letter, kind, least, most, argument, help) \
+  {groups, name, letter, read_##kind, offsetof(cli_options, member), least, most, argument, help},
+#include "options.inc"
+#undef CLI_OPTION
+};
+
+int cli_group_of(const cli_option_row *row, unsigned groups)
+{
+  int group = 0;
+  while (group < CLI_GROUP_COUNT && (row->groups & groups & (1u << group)) == 0)
+    group++;
+  return group;
 }

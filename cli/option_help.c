@@ -1,0 +1,115 @@
+/* The options of a command as text: `headroom COMMAND --help`. */
+#include "groups.h"
+#include "option_table.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define WIDTH_ELSEWHERE 80
+#define HELP_COLUMN 28
+
+static const char *const headings[CLI_GROUP_COUNT] = {
+#define CLI_GROUP(enumerator, bit, heading) [bit] = heading,
+    CLI_GROUP_LIST(CLI_GROUP)
+#undef CLI_GROUP
+};
+
+/* Whether a part of a help text is "NAME: …". */
+static bool is_part_of(const char *part, const char *name)
+{
+  size_t length = strlen(name);
+  return strncmp(part, name, length) == 0 && strncmp(part + length, ": ", 2) == 0;
+}
+
+static bool is_part_of_any(const char *part)
+{
+  static const char *const names[] = {
+#define CLI_COMMAND(name, arguments, groups, summary) #name,
+#include "commands.inc"
+#undef CLI_COMMAND
+      "else"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (is_part_of(part, names[i]))
+      return true;
+  }
+  return false;
+}
+
+static const char *next_part(const char *part)
+{
+  const char *end = strstr(part, "; ");
+  return end ? end + 2 : NULL;
+}
+
+/* The parts of a help text between "; " that this command says: those without a name, and its own or that of "else". */
+static void select_parts(const char *help, const char *command, char *text, size_t size)
+{
+  const char *own = "else";
+  for (const char *part = help; part; part = next_part(part))
+    own = is_part_of(part, command) ? command : own;
+  size_t used = 0;
+  text[0] = '\0';
+  for (const char *part = help, *next; part; part = next) {
+    next = next_part(part);
+    bool named = is_part_of_any(part);
+    if (named && !is_part_of(part, own))
+      continue;
+    const char *words = named ? part + strlen(own) + 2 : part;
+    int length = next ? (int)(next - words) - 2 : (int)strlen(words);
+    if (used < size)
+      used += (size_t)snprintf(text + used, size - used, "%s%.*s", used > 0 ? "; " : "", length, words);
+  }
+}
+
+/* Writes words from column HELP_COLUMN on; `column` is where the line stands. */
+static void print_wrapped(const char *text, int column, int width)
+{
+  while (*text) {
+    int length = (int)strcspn(text, " ");
+    bool first = column <= HELP_COLUMN;
+    if (column < HELP_COLUMN)
+      column += printf("%*s", HELP_COLUMN - column, "");
+    if (!first && column + 1 + length > width) {
+      printf("\n%*s", HELP_COLUMN, "");
+      column = HELP_COLUMN;
+      first = true;
+    }
+    column += printf("%s%.*s", first ? "" : " ", length, text);
+    text += length;
+    text += strspn(text, " ");
+  }
+  printf("\n");
+}
+
+static void print_option(const cli_option_row *row, const char *command, int width)
+{
+  char help[240], letter[8] = "    ";
+  select_parts(row->help, command, help, sizeof help);
+  if (row->letter)
+    snprintf(letter, sizeof letter, "-%c, ", row->letter);
+  int column = printf("  %s--%s%s%s", letter, row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+  if (column > HELP_COLUMN - 2) {
+    printf("\n");
+    column = 0;
+  }
+  print_wrapped(help, column, width);
+}
+
+int cli_print_help(const cli_command *command)
+{
+  int width = cli_width(STDOUT_FILENO, WIDTH_ELSEWHERE) - 1;
+  printf("headroom %s: %s\n\nUsage: headroom %s [OPTION...]%s%s\n", command->name, command->summary, command->name,
+         command->arguments[0] ? " " : "", command->arguments);
+  for (int group = 0; group < CLI_GROUP_COUNT; group++) {
+    bool headed = false;
+    for (int i = 0; i < CLI_OPTION_COUNT; i++) {
+      if (cli_group_of(&cli_option_rows[i], command->groups) != group)
+        continue;
+      if (!headed)
+        printf("\n%s\n", headings[group]);
+      headed = true;
+      print_option(&cli_option_rows[i], command->name, width);
+    }
+  }
+  return cli_flush(stdout);
+}
