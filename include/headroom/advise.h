@@ -1,4 +1,4 @@
-/* What to change about a shape, and what it gains. Thread safety: an hr_advice belongs to one caller. */
+/* Suggestions to change a shape, with their gains. Thread safety: an hr_advice belongs to one caller. */
 #ifndef HEADROOM_ADVISE_H
 #define HEADROOM_ADVISE_H
 
@@ -9,29 +9,29 @@ extern "C" {
 #endif
 
 typedef enum hr_severity {
-  HR_SEVERITY_NONE,   /* looked at: nothing to gain here, or the rule is void on this device */
-  HR_SEVERITY_LOW,    /* the step gains less than 2%, or only what its lost parameters would gain anyway */
+  HR_SEVERITY_NONE,   /* the rule is satisfied, or not applicable to this device */
+  HR_SEVERITY_LOW,    /* the step gains less than 2%, or only what its removed parameters explain */
   HR_SEVERITY_MEDIUM, /* 2% to 10% */
-  HR_SEVERITY_HIGH    /* 10% and more, or the shape cannot run as asked */
+  HR_SEVERITY_HIGH    /* 10% and more, or the shape cannot run as requested */
 } hr_severity;
 
-/** One thing that a rule found. */
+/** One finding of a rule. */
 typedef struct hr_finding {
   const char *rule;   /* "vocabulary_alignment"; static storage */
-  const char *source; /* where the rule comes from; static storage */
+  const char *source; /* source of the rule; static storage */
   hr_severity severity;
-  bool void_on_device; /* the device's data show that the rule does not hold there; `why` says so */
-  char operators[128]; /* names of the operators concerned that the step has, separated by spaces; main ones first */
-  uint64_t main_operators; /* bit i: number i of hr_operator_id is a main one, of the step or of the suggestion */
+  bool void_on_device;     /* the rule is not applicable to the device; `why` gives the reason */
+  char operators[128];     /* operators concerned that the step has, separated by spaces; main ones first */
+  uint64_t main_operators; /* bit i: number i of hr_operator_id is a main operator, of the step or of the suggestion */
   char why[384];           /* one sentence with the numbers */
   char current[96];        /* "vocabulary 50257" */
   char suggested[192];     /* "vocabulary 50304 (pad by 47)"; empty: nothing to change */
-  bool has_change;         /* `model` and `workload` are the suggestion as a shape */
+  bool has_change;         /* `model` and `workload` are the suggested shape */
   hr_model model;
   hr_workload workload;
   double parameter_change;        /* new / old − 1 */
   double predicted_operator_gain; /* time before / time after − 1 of the main operators together, per token */
-  double predicted_gain;          /* the same of the whole step; where t changes, per token and device */
+  double predicted_gain;          /* the same of the whole step; if t changes, per token and device */
   double measured_gain;           /* of the whole step, set by hr_confirm(); NAN: not measured */
   double measured_operator_gain;  /* of the main operators; NAN: not measured */
 } hr_finding;
@@ -42,15 +42,15 @@ typedef struct hr_advice {
   hr_hardware hardware;
   hr_model model;
   hr_workload workload;
-  hr_step step; /* as it is */
+  hr_step step; /* the original one */
   size_t finding_count;
-  hr_finding findings[HR_FINDINGS_MAX]; /* most severe first, then highest gain; void and satisfied ones last */
-  bool has_combined; /* two or more suggestions that leave batch, devices and the kind of layer alone, together */
+  hr_finding findings[HR_FINDINGS_MAX]; /* most severe first, then highest gain */
+  bool has_combined; /* `combined` merges two or more suggestions that keep batch, devices and kind of layer */
   hr_finding combined;
 } hr_advice;
 
-/** Applies every rule to the shape. On HR_OK the caller owns *advice and gives it back with hr_advice_free().
- *  Errors of hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; *advice is then untouched. Deterministic. */
+/** Applies every rule to the shape. On HR_OK the caller owns *advice and frees it with hr_advice_free(). Errors of
+ *  hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; *advice is then untouched. Deterministic. */
 HR_API hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                            hr_advice **advice, hr_error *error);
 
@@ -65,7 +65,7 @@ typedef struct hr_rule {
   const char *name, *summary, *source;
 } hr_rule;
 
-/** The rules, in the order in which they are applied; *count is how many. Static storage. */
+/** The rules in the order of application; *count is their number. Static storage. */
 HR_API const hr_rule *hr_rules(size_t *count);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Predicted gains against measured ones. Thread safety: one confirmation at a time for a device. */
+/* Compares predicted gains with measured ones. Thread safety: one confirmation at a time per device. */
 #ifndef HEADROOM_CONFIRM_H
 #define HEADROOM_CONFIRM_H
 
@@ -11,32 +11,31 @@ extern "C" {
 
 #define HR_CONFIRMATION_REPLACED_MAX 3
 
-/** One operator as a finding suggests it, and what the model has in its place. Times are of one execution. */
+/** One operator before and after the suggested change. Times are of one execution. */
 typedef struct hr_confirmation_row {
   size_t finding;      /* index into advice->findings; SIZE_MAX: the combined suggestion */
-  size_t before_count; /* 1; where fused attention replaces unfused 3: score, softmax and over-value, run as one */
+  size_t before_count; /* 1; 3 where fused attention replaces score, softmax and attention over value, run as one */
   hr_operator before[HR_CONFIRMATION_REPLACED_MAX], after;
   double predicted_before_ns, predicted_after_ns; /* at the measured size */
-  double token_ratio; /* tokens a device, after over before: what makes a ratio of times one a token */
+  double token_ratio; /* tokens per device, after over before: converts a ratio of times to one per token */
   hr_comparison comparison;
 } hr_confirmation_row;
 
-/** A finding with both of its gains at the size that was measured. (hr_finding.predicted_gain is at the size that was
- *  asked for; where that was too large to measure, the two differ.) Gains are as hr_finding has them; NAN: none. */
+/** Predicted and measured gain of a finding at the measured size. (hr_finding.predicted_gain is at the requested size;
+ *  if that was too large to measure, the two differ.) Gains as in hr_finding; NAN: none. */
 typedef struct hr_confirmed {
   size_t finding; /* index into advice->findings; SIZE_MAX: the combined suggestion */
   double predicted_gain, predicted_operator_gain;
   double measured_gain, measured_operator_gain;
-  double measured_gain_low,
-      measured_gain_high; /* with every ratio at the end of its interval that is worse or better */
-  hr_status status;       /* HR_OK, or why there is no measured gain */
-  char reason[224];       /* the detail when status is not HR_OK; otherwise what the gain leaves out, mostly nothing */
+  double measured_gain_low, measured_gain_high; /* with every ratio at the worse or better end of its interval */
+  hr_status status;                             /* HR_OK, or why there is no measured gain */
+  char reason[224]; /* the detail if status is not HR_OK; otherwise what the gain omits, usually "" */
 } hr_confirmed;
 
 typedef struct hr_confirmation {
-  int64_t batch, sequence; /* the sizes measured at; for decode `sequence` is the context */
-  bool reduced;            /* smaller than asked for, because of memory or time */
-  char note[256];          /* says so in a sentence; empty when nothing was reduced */
+  int64_t batch, sequence; /* the measured sizes; in decode `sequence` is the context */
+  bool reduced;            /* smaller than requested, because of memory or time */
+  char note[256];          /* the reduction in a sentence; "" if not reduced */
   bool complete;           /* false: stopped by the caller */
   size_t count;
   hr_confirmation_row *rows; /* owned by the confirmation */
@@ -44,22 +43,25 @@ typedef struct hr_confirmation {
   hr_confirmed *findings;    /* owned by the confirmation; in the order of advice->findings */
 } hr_confirmation;
 
-/** Measures every product, softmax and forward call of fused attention that a finding changes, as it is and as
- *  suggested, interleaved, on `device`, and sets measured_gain and measured_operator_gain of the findings. A pair is
- *  measured once for all findings that have it; the time as suggested is the time as it is over the ratio of the pair,
- *  so that a drift of the machine cancels out. Fused attention runs in the best kernel that keeps the scores on the
- *  chip ("attention_flash"); where it replaces score, softmax and over-value, these are its other half, run as one.
- *  What no finding changes of all these is measured alone. Other operators without a product (norms, residuals),
- *  all-reduces, and the backward passes of softmax and fused attention, which no kernel computes, enter with their
- *  predicted time, and so does an unchanged softmax or fused attention that the device has no kernel for. There is no
- *  measured gain, and a reason, where nothing that is measured changes, where the backward pass of a fused attention
- *  does, and where something has no time.
+/** Measures the operators that a finding changes on `device`, original and suggested shape interleaved, and sets
+ *  measured_gain and measured_operator_gain of the findings.
  *
- *  `device` is the one that advice->hardware describes. `budget_ns`: about how long it may take in all; 0: one minute.
- *  Where the asked size is too large for that or for the memory that is free, batch and then sequence are halved.
- *  `progress` may be NULL; when it stops the work, the function returns HR_OK with complete = false. The caller owns
- *  *confirmation and gives it back with hr_confirmation_free(). Errors of hr_predict_step() and
- *  HR_ERROR_OUT_OF_MEMORY; what goes wrong with one operator is in its row. */
+ *  Measured are GEMMs, softmax and the forward pass of fused attention: as a pair if a finding changes them, alone
+ *  otherwise. A pair that several findings share is measured once. The suggested time is the original time over the
+ *  ratio of the pair, so that drift of the machine cancels out. Fused attention runs in the best kernel that keeps the
+ *  scores on the chip ("attention_flash"); if it replaces score, softmax and attention over value, these three run as
+ *  one.
+ *
+ *  Enter with their predicted time: other memory-bound operators (norms, residuals), all-reduces, the backward passes
+ *  of softmax and fused attention, which no kernel computes, and an unchanged softmax or fused attention without a
+ *  kernel. A finding has no measured gain, but a reason, if it changes nothing that is measured, if it changes the
+ *  backward pass of fused attention, or if a measurement fails.
+ *
+ *  `device` is the one that advice->hardware describes. `budget_ns`: approximate total time; 0: one minute. If the
+ *  requested size exceeds it or the free memory, batch and then sequence are halved. `progress` may be NULL; if it
+ *  stops the work, the function returns HR_OK with complete = false. The caller owns *confirmation and frees it with
+ *  hr_confirmation_free(). Errors of hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; errors of one operator are in its
+ *  row. */
 HR_API hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_progress_fn progress,
                             void *context, hr_confirmation **confirmation, hr_error *error);
 

@@ -1,4 +1,4 @@
-/* A device as numbers: what predictions are made from, whether it came from a data file or from a probe.
+/* A device as numbers, the input of predictions, from a data file or from a probe.
  *
  * Thread safety: hr_hardware is a value; the functions are pure (no device, no file). */
 #ifndef HEADROOM_HARDWARE_H
@@ -14,10 +14,10 @@ extern "C" {
 
 typedef enum hr_hardware_kind { HR_HARDWARE_GPU, HR_HARDWARE_CPU } hr_hardware_kind;
 
-/** Where the rates come from, and so how far a prediction may be off. */
+/** The source of the rates, which determines the error of a prediction. */
 typedef enum hr_calibration {
-  HR_CALIBRATION_ESTIMATED, /* not even the maker's: instruction set × cores × clock */
-  HR_CALIBRATION_DATASHEET, /* nobody has measured: rates are the maker's */
+  HR_CALIBRATION_ESTIMATED, /* instruction set × cores × clock */
+  HR_CALIBRATION_DATASHEET, /* not measured: the vendor's rates */
   HR_CALIBRATION_PUBLISHED, /* library rates and alignment classes from published measurements */
   HR_CALIBRATION_MEASURED   /* measured by Headroom or with the same care on such a device */
 } hr_calibration;
@@ -27,15 +27,15 @@ typedef enum hr_calibration {
 #define HR_ATTENTION_SHARES_MAX 10
 #define HR_CEILINGS_MAX 16
 
-/** Speed of a product whose contiguous dimensions are multiples of `bytes` but not of the next larger class. */
+/** Speed of GEMMs whose contiguous dimensions are multiples of `bytes` but not of the next larger class. */
 typedef struct hr_alignment_class {
   int64_t bytes;       /* a power of two */
-  double gemm_share;   /* of the rate of the best class, in tiles of 128 × 256: plain products */
-  double bmm_share;    /* the same for batched products */
-  double result_share; /* plain products whose operands are of the best class, but not the result; 0: gemm_share */
+  double gemm_share;   /* of the rate of the best class, in tiles of 128 × 256: plain GEMMs */
+  double bmm_share;    /* the same for batched GEMMs */
+  double result_share; /* plain GEMMs whose operands are of the best class, but not the result; 0: gemm_share */
 } hr_alignment_class;
 
-/** A block of the result that one multiprocessor (one core of a CPU) computes at a time. */
+/** A tile of the result that one multiprocessor (one core of a CPU) computes at a time. */
 typedef struct hr_tile {
   int64_t m, n;
   double share; /* of the library's best rate that this tile reaches when every slot is busy */
@@ -44,25 +44,25 @@ typedef struct hr_tile {
 /** Speed of the fused attention kernel for heads of at most `head_dim` elements (the larger of qk_dim and v_dim). */
 typedef struct hr_attention_share {
   int64_t head_dim;
-  double forward_share, backward_share; /* of the library's best product, long sequences without a mask */
+  double forward_share, backward_share; /* of the library's best GEMM, long sequences without a mask */
 } hr_attention_share;
 
-/** What is counted by an hr_ceiling. */
+/** What an hr_ceiling counts. */
 typedef enum hr_ceiling_kind {
-  HR_CEILING_PRODUCT, /* FLOP/s of products of a format whose operands stay on the chip */
+  HR_CEILING_PRODUCT, /* FLOP/s of a format with operands on the chip */
   HR_CEILING_EXP,     /* fp32 exponentials per second */
   HR_CEILING_READ,    /* bytes per second read from memory */
   HR_CEILING_COPY     /* bytes per second, read and written */
 } hr_ceiling_kind;
 
-/** What a loop over one instruction reached: nothing made of this instruction is faster. */
+/** The rate of a loop over one instruction: an upper bound for kernels built on it. */
 typedef struct hr_ceiling {
   hr_ceiling_kind kind;
-  hr_dtype dtype;       /* of products; HR_FP32 otherwise */
+  hr_dtype dtype;       /* of HR_CEILING_PRODUCT; HR_FP32 otherwise */
   char instruction[32]; /* "wgmma", "vfmadd213ps zmm"; of an exponential on a CPU also its polynomial */
   double per_s;         /* of all multiprocessors or cores */
   double core_per_s;    /* of one core alone; 0: not measured, as on a GPU */
-  double clock_hz;      /* of the multiprocessors meanwhile; 0: not known */
+  double clock_hz;      /* of the multiprocessors during the loop; 0: unknown */
 } hr_ceiling;
 
 typedef struct hr_hardware {
@@ -77,58 +77,58 @@ typedef struct hr_hardware {
   int64_t multiprocessors;                  /* SMs, compute units or cores */
   int64_t blocks_per_multiprocessor;        /* matrix tiles in flight on each */
   double clock_hz;                          /* boost clock */
-  double dense_flops_per_s[HR_DTYPE_COUNT]; /* datasheet, without sparsity; 0: the device has no such units. Of this
-                                               machine's CPU: instruction set × cores × the clock that the system
-                                               tells */
-  double library_share[HR_DTYPE_COUNT];     /* best library product / dense rate; 0: not known, 0.75 is assumed. Above 1
-                                               where a probed CPU runs at a higher clock than the system tells */
+  double dense_flops_per_s[HR_DTYPE_COUNT]; /* datasheet, without sparsity; 0: the device has no such units. For
+                                               this machine's CPU: instruction set × cores × the clock that the
+                                               system reports */
+  double library_share[HR_DTYPE_COUNT];     /* best library GEMM / dense rate; 0: unknown, 0.75 is assumed. Above 1 if
+                                               a probed CPU runs at a higher clock than the system reports */
 
   double bandwidth_bytes_per_s; /* main memory, datasheet */
   double bandwidth_share;       /* a streaming copy reaches this share of it */
-  double load_share;            /* of the bandwidth: a product reading its operands; 0: as bandwidth_share */
-  double store_share;           /* of the bandwidth: a product writing its result; 0: as bandwidth_share */
+  double load_share;            /* of the bandwidth: a GEMM reading its operands; 0: as bandwidth_share */
+  double store_share;           /* of the bandwidth: a GEMM writing its result; 0: as bandwidth_share */
   int64_t memory_bytes;
   int64_t l2_bytes;                                   /* last-level cache */
   int64_t shared_bytes;                               /* shared memory (LDS) of a multiprocessor; CPU: L2 of a core */
   double softmax_share, norm_share, activation_share; /* of the bandwidth, of these kernels; 0: as bandwidth_share */
-  double store_exposed;       /* part of the time of writing a result that its multiplications do not hide; 0 … 1 */
-  double boost;               /* largest rise of the clock when few multiprocessors are busy, against the clock of
-                                   large products, which power limits; 0: none */
-  double launch_ns;           /* the shortest kernel: time from one to the next in a stream */
-  double product_launch_ns;   /* the shortest product; 0: as launch_ns */
-  double attention_launch_ns; /* the shortest decoding attention, its combining included; 0: as launch_ns */
-  double attention_block_ns;  /* what a block of rows of fused attention takes beside its products */
-  int64_t tile_k_bytes;       /* the depth k is worked off in steps of so many bytes; 0: no steps */
+  double store_exposed;       /* part of the time to write a result that compute does not hide; 0 … 1 */
+  double boost;               /* largest rise of the clock when few multiprocessors are busy, relative to the clock of
+                                   large GEMMs, which power limits; 0: none */
+  double launch_ns;           /* the shortest kernel: interval between kernels in a stream */
+  double product_launch_ns;   /* the shortest GEMM; 0: as launch_ns */
+  double attention_launch_ns; /* the shortest decode attention with its combine step; 0: as launch_ns */
+  double attention_block_ns;  /* overhead of one Q tile of fused attention */
+  int64_t tile_k_bytes;       /* step along k; 0: none */
 
   size_t alignment_count;
   hr_alignment_class alignments[HR_ALIGNMENTS_MAX]; /* ascending bytes; the last is full speed */
   size_t tile_count;
   hr_tile tiles[HR_TILES_MAX];
-  size_t attention_count;                                 /* 0: fused attention is taken to reach 0.6 */
+  size_t attention_count;                                 /* 0: a share of 0.6 is assumed */
   hr_attention_share attentions[HR_ATTENTION_SHARES_MAX]; /* ascending head_dim */
 
-  int64_t devices_per_node;        /* usual count; 0: not said */
+  int64_t devices_per_node;        /* usual count; 0: not given */
   double interconnect_bytes_per_s; /* one direction, of one device to its node; 0: none */
 
-  size_t ceiling_count; /* 0: nobody has measured them */
+  size_t ceiling_count; /* 0: not measured */
   hr_ceiling ceilings[HR_CEILINGS_MAX];
 
-  int64_t numa_nodes;  /* of this machine's CPU: memory nodes of the cores that may be used; 0: not told */
-  char placement[192]; /* of this machine's CPU, a phrase: where its threads and memory lie; "": not told */
+  int64_t numa_nodes;  /* of this machine's CPU: NUMA nodes of the usable cores; 0: unknown */
+  char placement[192]; /* of this machine's CPU, a phrase: placement of its threads and memory; "": unknown */
 } hr_hardware;
 
-/** All zero but for struct_size. */
+/** All zero except struct_size. */
 HR_API hr_hardware hr_hardware_default(void);
 
-/** Reads a device file (data/hardware, docs/hardware.md) from `length` bytes of text. `name` is how messages call the
- *  input. Errors: HR_ERROR_UNREADABLE, HR_ERROR_INVALID naming the field. *hardware is written only on HR_OK. */
+/** Reads a device file (data/hardware, docs/hardware.md) from `length` bytes of text. `name` stands for the input in
+ *  messages. Errors: HR_ERROR_UNREADABLE, HR_ERROR_INVALID naming the field. *hardware is written only on HR_OK. */
 HR_API hr_status hr_hardware_from_json(const char *text, size_t length, const char *name, hr_hardware *hardware,
                                        hr_error *error);
 
-/** Whether a device file lists `name` among its "aliases", case aside. False for a text that is no device file. */
+/** Whether a device file lists `name` among its "aliases", ignoring case. False if the text is not a device file. */
 HR_API bool hr_hardware_has_alias(const char *text, size_t length, const char *name);
 
-/** HR_OK when the numbers can be predicted with; HR_ERROR_INVALID naming the member otherwise. */
+/** HR_OK if a prediction can use the numbers; otherwise HR_ERROR_INVALID naming the member. */
 HR_API hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error);
 
 /** The default number format of a device: bf16 if it has a matrix rate for bf16, else fp16, else fp32. Use it wherever
@@ -145,11 +145,11 @@ HR_API hr_dtype hr_hardware_compute_dtype(const hr_hardware *hardware, hr_dtype 
 HR_API double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype);
 
 /** The instruction ceiling of a kind (docs/measuring.md): the fastest of its loops; 0 if none was measured. `dtype`
- *  matters for products alone. */
+ *  applies to HR_CEILING_PRODUCT only. */
 HR_API double hr_hardware_ceiling(const hr_hardware *hardware, hr_ceiling_kind kind, hr_dtype dtype);
 
-/** Share of the instruction ceiling that products of `flops_per_s` reach; NAN where it was not measured. Where the
- *  library's best product is faster than the loop, as on a machine that other programs use, it is the ceiling. */
+/** Share of the instruction ceiling that a GEMM of `flops_per_s` reaches; NAN if not measured. If the library's best
+ *  GEMM is faster than the loop, as on a machine that other programs use, it is the ceiling. */
 HR_API double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dtype, double flops_per_s);
 
 /** "product", "exp", "read", "copy". Static storage. */

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* One row an operator: enumerator, name, whether it runs once a layer. In the order in which a step runs them. */
+/* One row per operator, in execution order: enumerator, name, whether it runs in each layer. */
 #define HR_OPERATOR_LIST(ROW)                                            \
   ROW(HR_OP_EMBEDDING, "embedding", false)                               \
   ROW(HR_OP_EMBEDDING_NORM, "embedding_norm", false)                     \
@@ -53,17 +53,17 @@ typedef enum hr_operator_id {
 
 typedef enum hr_operator_kind {
   HR_KIND_GEMM,         /* `gemm`, batch 1 */
-  HR_KIND_BMM,          /* `gemm`, batch > 1 by nature (one product a head) */
+  HR_KIND_BMM,          /* `gemm`, batched: one GEMM per head */
   HR_KIND_ATTENTION,    /* `attention` */
   HR_KIND_MEMORY,       /* norms, softmax, rotary, activation, residual, embedding: bytes only */
   HR_KIND_COMMUNICATION /* all-reduce over the tensor-parallel group: bytes of the message */
 } hr_operator_kind;
 
-/** Which part of a step. For the two batched products of attention, dgrad is the gradient of the first operand and
- *  wgrad that of the second. For operators without products, dgrad is their whole backward pass. */
+/** The part of a training step. For the batched GEMMs of attention, dgrad is the gradient of the first operand and
+ *  wgrad that of the second. For operators without a GEMM, dgrad is the whole backward pass. */
 typedef enum hr_pass { HR_PASS_FORWARD, HR_PASS_DGRAD, HR_PASS_WGRAD } hr_pass;
 
-/** One operator on one device. Every figure is of one execution; a step runs it `count` times. */
+/** One operator on one device. Figures are per execution; a step executes it `count` times. */
 typedef struct hr_operator {
   hr_operator_id id;
   hr_operator_kind kind;
@@ -72,8 +72,8 @@ typedef struct hr_operator {
   int64_t count;          /* executions in a step, all layers together */
   hr_gemm gemm;           /* HR_KIND_GEMM and HR_KIND_BMM */
   hr_attention attention; /* HR_KIND_ATTENTION */
-  int64_t flops;          /* products only; 0 for memory operators */
-  int64_t bytes;          /* read and written at least once; an all-reduce: the message */
+  int64_t flops;          /* 0 for memory and communication operators */
+  int64_t bytes;          /* minimum traffic: operands and results once; of an all-reduce the message */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 96
@@ -86,13 +86,13 @@ typedef struct hr_operators {
   int64_t bytes; /* of the step without communication: Σ count · bytes */
 } hr_operators;
 
-/** Lists what one step runs on the most loaded device of the tensor-parallel group.
+/** Lists the operators of one step on the most loaded device of the tensor-parallel group.
  *
- *  Sizes as in Anthony et al. 2024, Table II, generalised to unequal K and V heads: with b·s rows,
- *  qkv_transform is (b·s, h) × (h, (a·d_qk + a_k·d_qk + a_v·d_v) / t), attention_score is b·a/t products
- *  (s, d_qk) × (d_qk, s), attention_over_value b·a/t products (s, s) × (s, d_v), linear_projection
- *  (b·s, a·d_v / t) × (a·d_v / t, h). Splits round up; K and V heads fewer than t are held once by each device.
- *  Unfused products count the whole s × s square, as the paper does; the fused operator counts unmasked entries.
+ *  Sizes as in Anthony et al. 2024, Table II, generalized to unequal K and V heads: with b·s rows,
+ *  qkv_transform is (b·s, h) × (h, (a·d_qk + a_k·d_qk + a_v·d_v) / t), attention_score is b·a/t GEMMs
+ *  (s, d_qk) × (d_qk, s), attention_over_value b·a/t GEMMs (s, s) × (s, d_v), linear_projection
+ *  (b·s, a·d_v / t) × (a·d_v / t, h). Divisions by t round up; each device holds at least one K and V head.
+ *  Unfused attention counts the whole s × s square, as the paper does; the fused operator counts unmasked entries.
  *  Bytes count a shared K or V head once. Errors: those of hr_model_check() and hr_workload_check(), and
  *  HR_ERROR_OVERFLOW. *operators is then undefined. */
 HR_API hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, hr_operators *operators,

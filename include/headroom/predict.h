@@ -1,4 +1,4 @@
-/* Predicted times, with the reason. Thread safety: values; pure functions; nothing is allocated. */
+/* Predicted times and their terms. Thread safety: values; pure functions; nothing is allocated. */
 #ifndef HEADROOM_PREDICT_H
 #define HEADROOM_PREDICT_H
 
@@ -9,13 +9,13 @@
 extern "C" {
 #endif
 
-/** What a time is made of, and which part binds. */
+/** The term that binds a time. */
 typedef enum hr_bound {
   HR_BOUND_MATRIX,       /* the matrix units at the library's rate */
   HR_BOUND_MEMORY,       /* main memory bandwidth */
-  HR_BOUND_LAUNCH,       /* shorter than a launch */
-  HR_BOUND_ALIGNMENT,    /* matrix units slowed by misaligned operands, more than by anything else */
-  HR_BOUND_QUANTIZATION, /* tiles and waves waste more than half of the slots */
+  HR_BOUND_LAUNCH,       /* the launch is at least half of the time */
+  HR_BOUND_ALIGNMENT,    /* misaligned operands */
+  HR_BOUND_QUANTIZATION, /* tiles and waves add more than the useful time */
   HR_BOUND_INTERCONNECT  /* links between devices */
 } hr_bound;
 
@@ -25,40 +25,39 @@ typedef struct hr_prediction {
   hr_bound bound_by;
   double efficiency; /* share of the datasheet rate (of the bandwidth, for memory operators); 0 … 1 */
 
-  /* Parts in ns. The time is at least the largest; how they overlap is said at hr_predict_gemm(). */
-  double matrix_ns;    /* useful operations at the library's rate, nothing wasted */
-  double tile_ns;      /* added by tiles that reach over the edge, by the tile being a slower one, and by stores */
-  double store_ns;     /* the part of tile_ns that is writing the result, which is memory's time as well */
-  double wave_ns;      /* added by slots that are empty in the last wave */
+  /* Terms in ns. The time is at least the largest; hr_predict_gemm() defines how they overlap. */
+  double matrix_ns;    /* useful FLOPs at the library's rate */
+  double tile_ns;      /* added by the parts of tiles beyond the edge, by slower tiles, and by stores */
+  double store_ns;     /* the part of tile_ns that writes the result, which is also memory time */
+  double wave_ns;      /* added by empty slots in the last wave */
   double alignment_ns; /* added by misaligned operands */
   double memory_ns;    /* bytes over bandwidth */
   double launch_ns;
 
-  double tile_waste;      /* share of the tiles' area that lies outside the result; 0 … 1 */
+  double tile_waste;      /* share of the tiles' area outside the result; 0 … 1 */
   double wave_waste;      /* share of the slots that are empty over all waves; 0 … 1 */
-  double alignment_loss;  /* share of the product's time that misalignment takes; 0 … 1 */
-  int64_t tile_m, tile_n; /* the tile assumed; 0 where there is none */
+  double alignment_loss;  /* share of the compute time that misalignment takes; 0 … 1 */
+  int64_t tile_m, tile_n; /* the assumed tile; 0 if none */
   int64_t tiles, waves;
-  int64_t splits; /* k is split so many ways to fill the slots; 1: not split, 0: no tiles */
+  int64_t splits;                                /* split-K factor that fills the slots; 1: not split, 0: no tiles */
   int64_t m_alignment, n_alignment, k_alignment; /* largest power of two dividing each size, bytes, at most 128 */
-  int64_t alignment; /* the least over the contiguous dimensions of A, B and C: what sets the class, bytes */
+  int64_t alignment; /* the smallest over the contiguous dimensions of A, B and C, which selects the class; bytes */
 } hr_prediction;
 
-/** Time of a product. docs/prediction.md has each step with its reason and its accuracy.
+/** Time of a GEMM. docs/prediction.md explains the model and its accuracy.
  *
- *  For each tile of the device: tiles = ⌈m/tm⌉·⌈n/tn⌉·batch, waves = ⌈tiles·splits / slots⌉, and the matrix time is
- *  that many full waves at the library's rate × the tile's share, with the stores that do not hide; the tile with the
- *  least is taken. A clock that rises when slots idle makes up for part of the waste, the alignment class slows the
- *  rest down. matrix, tile, wave and alignment_ns add up to the product's time p; with memory's time m the whole is
- *  (p³ + m³)^⅓ + launch: the larger, and a quarter of it more where both are equal.
- *  Source: roofline with the quantizations of Anthony et al. 2024, section III-B. The alignment class is set by the
- *  dimensions that lie contiguous in memory (hr_gemm's transposes say which).
- *  HR_ERROR_UNSUPPORTED if the device has no rate for the format; errors of hr_gemm_check(). */
+ *  For each tile of the device: tiles = ⌈m/tm⌉·⌈n/tn⌉·batch, waves = ⌈tiles·splits / slots⌉, and the compute time is
+ *  that many full waves at the library's rate × the tile's share, plus the exposed stores; the fastest tile is chosen.
+ *  A higher clock when slots idle recovers part of the waste, the alignment class slows down the rest. matrix, tile,
+ *  wave and alignment_ns sum to the compute time p; with the memory time m the result is (p³ + m³)^⅓ + launch. Source:
+ *  roofline with the quantizations of Anthony et al. 2024, section III-B. The contiguous dimensions select the
+ *  alignment class (hr_gemm's transposes determine them). HR_ERROR_UNSUPPORTED if the device has no rate for the
+ *  format; errors of hr_gemm_check(). */
 HR_API hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction,
                                  hr_error *error);
 
-/** Time of a fused attention kernel: both products at the library's rate × the share that fused kernels reach at this
- *  head size, quantized by row blocks, or its memory traffic. Errors as hr_predict_gemm(). */
+/** Time of a fused attention kernel: both GEMMs at the library's rate × the share that fused kernels reach at this head
+ *  size, quantized by Q tiles, overlapped with the memory traffic. Errors as hr_predict_gemm(). */
 HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention,
                                       hr_prediction *prediction, hr_error *error);
 
@@ -67,11 +66,11 @@ HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_atte
 HR_API hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
                                      hr_prediction *prediction, hr_error *error);
 
-/** A step: its operators, each predicted, and their sum. */
+/** A step: its operators with their predictions, and the sum. */
 typedef struct hr_step {
   hr_operators operators;
   hr_prediction predictions[HR_OPERATORS_MAX]; /* of one execution, same index as operators.items */
-  double time_ns; /* Σ executions · time. With p stages each runs as long as the fullest: layers count as
+  double time_ns; /* Σ executions · time. With p stages, each takes as long as the largest: layers count as
                               p·⌈layers/p⌉ */
   double low_ns, high_ns;
   double layer_time_ns;    /* of one layer */

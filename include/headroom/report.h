@@ -23,7 +23,7 @@ typedef enum hr_format { HR_FORMAT_TABLE, HR_FORMAT_JSON, HR_FORMAT_CSV, HR_FORM
 /** Reads "table", "json", "csv" or "markdown". HR_ERROR_NOT_FOUND for any other; *format is then untouched. */
 HR_API hr_status hr_format_parse(const char *name, hr_format *format);
 
-/** Which table of an advice CSV has: a CSV document is one table. */
+/** The table of an advice as CSV; a CSV document has one table. */
 typedef enum hr_csv_table { HR_CSV_FINDINGS, HR_CSV_OPERATORS, HR_CSV_MEASUREMENTS } hr_csv_table;
 
 /** Reads "findings", "operators" or "measurements". HR_ERROR_NOT_FOUND for any other; *table is then untouched. */
@@ -34,7 +34,7 @@ typedef struct hr_report_options {
   hr_format format;
   bool colour;      /* ANSI colours in tables */
   int width;        /* columns of the terminal; 0: do not wrap */
-  bool verbose;     /* satisfied and void rules too, all operators */
+  bool verbose;     /* also satisfied and not applicable rules, all operators */
   hr_csv_table csv; /* of hr_report_advice() */
 } hr_report_options;
 
@@ -44,12 +44,12 @@ HR_API hr_report_options hr_report_options_default(void);
 /* Each function writes one complete document to `out` and returns HR_ERROR_OUTPUT if the stream reports an error,
  * HR_ERROR_OUT_OF_MEMORY, or HR_OK. It does not close the stream. */
 
-/** `describe`: the model, its parameters and memory, the operators of the step; where `hardware` is not NULL also what
- *  fits there. */
+/** `describe`: the model, its parameters and memory, the operators of the step and, if `hardware` is not NULL, the
+ *  batch that fits on it. */
 HR_API hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
                                        const hr_workload *workload, const hr_hardware *hardware, hr_error *error);
 
-/** `advise`: the step as predicted, the findings, and where `confirmation` is not NULL what was measured. */
+/** `advise`: the predicted step, the findings and, if `confirmation` is not NULL, the measurements. */
 HR_API hr_status hr_report_advice(FILE *out, const hr_report_options *options, const hr_advice *advice,
                                   const hr_confirmation *confirmation, hr_error *error);
 
@@ -58,29 +58,29 @@ HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, c
                                   const hr_workload *workload, const hr_hardware *hardware,
                                   const hr_search_result *result, hr_error *error);
 
-/** `gemm`: one product, predicted and, where `measurement` is not NULL, measured. */
+/** `gemm`: one GEMM, predicted and, if `measurement` is not NULL, measured. */
 HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm,
                                 const hr_hardware *hardware, const hr_prediction *prediction,
                                 const hr_measurement *measurement, hr_error *error);
 
-/** `layer`: the operators of one layer with their shares of its time, measured where they could be; their sum against
- *  the whole. */
+/** `layer`: the operators of one layer with their shares of its time, measured if possible, and their sum against the
+ *  whole. */
 HR_API hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,
                                  const hr_hardware *hardware, const hr_layer *layer, hr_error *error);
 
-/** A kernel and what was measured of it, which may be why it cannot run. */
+/** A kernel and its measurement, whose status may be the reason why it cannot run. */
 typedef struct hr_kernel_measurement {
   const char *kernel;
   hr_measurement measurement;
 } hr_kernel_measurement;
 
-/** `attention`: one call and `count` kernels that were measured on it; `prediction` may be NULL. HR_ERROR_UNSUPPORTED
- *  for variable lengths. */
+/** `attention`: one call and the measurements of `count` kernels; `prediction` may be NULL. HR_ERROR_UNSUPPORTED for
+ *  variable lengths. */
 HR_API hr_status hr_report_attention(FILE *out, const hr_report_options *options, const hr_attention *attention,
                                      const hr_hardware *hardware, const hr_prediction *prediction,
                                      const hr_kernel_measurement *runs, size_t count, hr_error *error);
 
-/** A device of this machine: whether it can be used, in a sentence, and what it is. */
+/** A device of this machine: whether it is usable, with a sentence, and its description. */
 typedef struct hr_device_report {
   const char *name;
   hr_status status;
@@ -88,8 +88,8 @@ typedef struct hr_device_report {
   const hr_hardware *hardware; /* NULL unless status is HR_OK */
 } hr_device_report;
 
-/** `devices`: what this machine has, then the devices known by name; below them, unless it is CSV, `library_count`
- *  libraries of hr_libraries() (0: none). */
+/** `devices`: the devices of this machine, then the devices known by name and, except in CSV, `library_count` libraries
+ *  of hr_libraries() (0: none). */
 HR_API hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_device_report *devices,
                                    size_t count, const hr_library *libraries, size_t library_count, hr_error *error);
 
@@ -98,24 +98,24 @@ HR_API hr_status hr_report_devices(FILE *out, const hr_report_options *options, 
 HR_API hr_status hr_report_results(FILE *out, const hr_report_options *options, hr_store *store,
                                    const hr_result_filter *filter, hr_error *error);
 
-/** `results show`: all that is known of one row. */
+/** `results show`: every column of one row. */
 HR_API hr_status hr_report_result(FILE *out, const hr_report_options *options, const hr_result *result,
                                   hr_error *error);
 
-/** `results import` and `merge`: what came from each of `count` files. */
+/** `results import` and `merge`: the changes from each of `count` files. */
 HR_API hr_status hr_report_changes(FILE *out, const hr_report_options *options, const char *const *names,
                                    const hr_store_change *changes, size_t count, hr_error *error);
 
-/** `kernels`: the kernel tables, each with whether this machine runs it and why not. */
+/** `kernels`: the kernel tables, with the reason if this machine cannot run a kernel. */
 HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);
 
-/** `sweep list`: the sweeps with their points as chosen, and about how long each takes on `hardware`. */
+/** `sweep list`: the sweeps with their chosen points and the estimated time on `hardware`. */
 HR_API hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, hr_sweep *const *sweeps, size_t count,
                                   const hr_sweep_choice *choice, const hr_hardware *hardware, hr_dtype dtype,
                                   hr_error *error);
 
-/** `sweep NAME`: what was measured of a sweep; `rows` as hr_sweep_rows() gives them, `device` as it is called. Points
- *  without a row are left out. */
+/** `sweep NAME`: the measurements of a sweep; `rows` from hr_sweep_rows(), `device` for display. Points without a row
+ *  are omitted. */
 HR_API hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep *sweep,
                                  const hr_sweep_row *rows, const char *device, hr_dtype dtype, hr_error *error);
 

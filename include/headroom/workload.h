@@ -1,4 +1,4 @@
-/* What is run on a model: sizes of the batch, parallelism, phase. Thread safety: a value; pure functions. */
+/* The workload of a model: phase, batch, sequence, parallelism. Thread safety: a value; pure functions. */
 #ifndef HEADROOM_WORKLOAD_H
 #define HEADROOM_WORKLOAD_H
 
@@ -10,19 +10,19 @@ extern "C" {
 #endif
 
 typedef enum hr_phase {
-  HR_PHASE_FORWARD, /* all tokens, logits for each */
-  HR_PHASE_TRAIN,   /* forward, and for each product the gradients of its input (dgrad) and weight (wgrad) */
+  HR_PHASE_FORWARD, /* all tokens, with logits for each */
+  HR_PHASE_TRAIN,   /* forward, and for each GEMM the gradients of its input (dgrad) and weight (wgrad) */
   HR_PHASE_PREFILL, /* all tokens into the KV cache, logits for the last token of each sequence */
-  HR_PHASE_DECODE   /* one new token a sequence over `context` cached ones */
+  HR_PHASE_DECODE   /* one new token per sequence, with `context` tokens in the KV cache */
 } hr_phase;
 
-/** Whether the scores go through memory. */
+/** Whether the scores are written to memory. */
 typedef enum hr_attention_form {
-  HR_ATTENTION_UNFUSED, /* score, softmax and over-value one by one, as the tables of Anthony et al. 2024 */
+  HR_ATTENTION_UNFUSED, /* score, softmax and attention over value as separate operators, as in Anthony et al. 2024 */
   HR_ATTENTION_FUSED    /* one kernel that keeps the scores on the chip */
 } hr_attention_form;
 
-/** No size of a workload may pass this, so that sums of a few sizes never overflow. */
+/** The largest size of a workload; sums of a few sizes never overflow. */
 #define HR_WORKLOAD_SIZE_MAX ((int64_t)1 << 40)
 
 /** One step of one device of a tensor-parallel group. */
@@ -31,10 +31,10 @@ typedef struct hr_workload {
   hr_phase phase;
   hr_attention_form attention;
   hr_dtype dtype;
-  bool dropout;            /* train: after softmax, projection and MLP. Adds to the activations kept, not to the time */
-  int64_t batch;           /* [b] sequences in a microbatch */
-  int64_t sequence;        /* [s] tokens in a sequence; decode ignores it */
-  int64_t context;         /* tokens in the KV cache, the new one included; decode only */
+  bool dropout;     /* train: after softmax, projection and MLP; adds to the saved activations, not to the time */
+  int64_t batch;    /* [b] sequences in a microbatch */
+  int64_t sequence; /* [s] tokens in a sequence; decode ignores it */
+  int64_t context;  /* tokens in the KV cache, the new one included; decode only */
   int64_t tensor_parallel; /* [t] */
   int64_t pipeline_stages; /* [p] */
 } hr_workload;
@@ -43,16 +43,16 @@ typedef struct hr_workload {
  *  max_positions, t = p = 1, context = s; dropout for models of the GPT-2 generation (learned positions, plain MLP). */
 HR_API hr_workload hr_workload_default(const hr_model *model);
 
-/** HR_OK when every size is positive, within 2^40, and p is at most the number of layers; otherwise HR_ERROR_INVALID
- *  naming the member. Decode does not look at `sequence`, the others not at `context`. A t that does not divide the
- *  heads is allowed: the most loaded device is then described. */
+/** HR_OK if every size is positive and at most 2^40, and p is at most the number of layers; otherwise HR_ERROR_INVALID
+ *  naming the member. Decode ignores `sequence`, the other phases `context`. A t that does not divide the heads is
+ *  allowed: figures are then those of the most loaded device. */
 HR_API hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error);
 
 /** Names as on the command line: "forward", "train", "prefill", "decode"; "unfused", "fused". Static storage. */
 HR_API const char *hr_phase_name(hr_phase phase);
 HR_API const char *hr_attention_form_name(hr_attention_form form); /* see hr_phase_name() */
 
-/** Reads such a name. HR_ERROR_NOT_FOUND for any other; the result is then untouched. */
+/** Reads such a name. HR_ERROR_NOT_FOUND for any other; the output is then untouched. */
 HR_API hr_status hr_phase_parse(const char *name, hr_phase *phase);
 HR_API hr_status hr_attention_form_parse(const char *name, hr_attention_form *form); /* see hr_phase_parse() */
 

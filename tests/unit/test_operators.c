@@ -443,7 +443,7 @@ static void sums_too_large_to_count_name_the_operator(void **state)
   hr_error error;
   assert_int_equal(hr_operators_list(&model, &workload, &operators, &error), HR_ERROR_OVERFLOW);
   assert_string_equal(error.message, "embedding: its FLOPs or bytes do not fit into 63 bits");
-  workload.batch = 1, workload.sequence = (int64_t)1 << 31; /* linear maps fit, the square of scores does not */
+  workload.batch = 1, workload.sequence = (int64_t)1 << 31; /* linear layers fit, the square of scores does not */
   assert_int_equal(hr_operators_list(&model, &workload, &operators, &error), HR_ERROR_OVERFLOW);
   assert_string_equal(error.message, "attention_score: its FLOPs or bytes do not fit into 63 bits");
 }
