@@ -154,7 +154,7 @@ static hr_layer_part longest_part(const hr_layer *layer, const bool listed[HR_PA
   return (hr_layer_part)longest;
 }
 
-/* "linear maps 70.1%, attention's products 12.3%, …", the largest first. */
+/* "linear layers 70.1%, attention 12.3%, …", the largest first. */
 static void print_shares(const hr_document *document, const hr_layer *layer)
 {
   char line[512] = "";

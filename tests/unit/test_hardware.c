@@ -73,7 +73,7 @@ static void every_figure_of_every_device_has_a_source(void **state)
   }
 }
 
-/* Dense rates in TFLOP/s without sparsity, GB/s and multiprocessors as the datasheets have them. */
+/* Dense rates in TFLOP/s without sparsity, GB/s and multiprocessors, from the datasheets. */
 static void well_known_rates_are_right(void **state)
 {
   (void)state;
@@ -112,7 +112,7 @@ static void well_known_rates_are_right(void **state)
   }
 }
 
-static void no_two_devices_answer_to_one_name(void **state)
+static void no_two_devices_share_a_name(void **state)
 {
   (void)state;
   static const char *const typed[] = {"a100", "H100", "v100", "rtx4090", "spr", "mi250x-gcd"};
@@ -132,7 +132,7 @@ static void no_two_devices_answer_to_one_name(void **state)
   assert_false(hr_hardware_has_alias("[", 1, "a100"));
 }
 
-static void an_unknown_library_share_is_taken_as_three_quarters(void **state)
+static void an_unknown_library_share_is_assumed_to_be_three_quarters(void **state)
 {
   (void)state;
   hr_hardware hardware = hr_hardware_default();
@@ -171,7 +171,7 @@ static void refused(const char *field, const char *value, const char *expected)
   json_decref(root);
 }
 
-static void a_device_file_that_cannot_be_is_refused_by_field(void **state)
+static void an_invalid_device_file_is_refused_by_field(void **state)
 {
   (void)state;
   refused(NULL, NULL, NULL);
@@ -225,7 +225,7 @@ static void a_share_is_of_the_fastest_instruction_of_the_format(void **state)
   assert_true(fabs(hr_hardware_ceiling_share(&hardware, HR_BF16, 400e9) - 0.5) < 1e-12);
 }
 
-static void a_device_without_bf16_is_asked_about_in_the_next_best_format(void **state)
+static void a_device_without_bf16_has_the_next_best_format_as_default(void **state)
 {
   (void)state;
   hr_hardware hardware = hr_hardware_default();
@@ -263,14 +263,14 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_share_is_of_the_fastest_instruction_of_the_format),
-      cmocka_unit_test(a_device_without_bf16_is_asked_about_in_the_next_best_format),
+      cmocka_unit_test(a_device_without_bf16_has_the_next_best_format_as_default),
       cmocka_unit_test(a_cpu_without_16_bit_instructions_computes_in_fp32),
       cmocka_unit_test(every_shipped_device_reads_and_is_named_as_its_file),
       cmocka_unit_test(every_figure_of_every_device_has_a_source),
       cmocka_unit_test(well_known_rates_are_right),
-      cmocka_unit_test(no_two_devices_answer_to_one_name),
-      cmocka_unit_test(an_unknown_library_share_is_taken_as_three_quarters),
-      cmocka_unit_test(a_device_file_that_cannot_be_is_refused_by_field),
+      cmocka_unit_test(no_two_devices_share_a_name),
+      cmocka_unit_test(an_unknown_library_share_is_assumed_to_be_three_quarters),
+      cmocka_unit_test(an_invalid_device_file_is_refused_by_field),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

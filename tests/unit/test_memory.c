@@ -21,7 +21,7 @@ static hr_workload in_phase(const hr_model *model, hr_phase phase)
 }
 
 /* Korthikanti et al. 2022, equations 1 and 2: sbh(34 + 5as/h) bytes a layer, on t devices sbh(10 + 24/t + 5as/(ht)). */
-static void a_layer_of_the_papers_model_keeps_what_korthikanti_counts(void **state)
+static void a_layer_of_the_papers_model_saves_what_korthikanti_counts(void **state)
 {
   (void)state;
   srand(2);
@@ -43,7 +43,7 @@ static void a_layer_of_the_papers_model_keeps_what_korthikanti_counts(void **sta
 
 /* Llama-3-8B at b 1, s 4096, fused, bf16: a token keeps 2·(4h + Q 4096 + K 1024 + V 1024 + O 4096 + 3·14336) bytes and
  * 4·32 of the rows' sums: 2·(16384 + 10240 + 43008) + 128 = 139392. */
-static void a_layer_with_grouped_heads_and_a_gate_keeps_its_own_widths(void **state)
+static void a_layer_with_grouped_heads_and_a_gate_saves_its_own_widths(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
@@ -75,7 +75,7 @@ static void weights_gradients_and_adam_take_two_two_and_twelve_bytes(void **stat
 }
 
 /* 16 of 32 layers of 12h² + 13h, and the larger end: table and positions, against a copy of the table and a norm. */
-static void the_fullest_stage_has_its_layers_and_the_larger_end(void **state)
+static void the_most_loaded_stage_has_its_layers_and_the_larger_end(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -102,7 +102,7 @@ static void tensor_parallelism_splits_matrices_but_not_norms(void **state)
   assert_int_equal(estimated(&model, &workload).weight_bytes, 2 * (32 * layer + 25152 * h + 2048 * h + 2 * h));
 }
 
-static void the_first_of_p_stages_keeps_p_microbatches(void **state)
+static void the_first_of_p_stages_saves_p_microbatches(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -114,7 +114,7 @@ static void the_first_of_p_stages_keeps_p_microbatches(void **state)
 }
 
 /* 10·2^32 tokens of 2^40 / 15 logits in fp32 are beyond counting, though the first stage's activations are not. */
-static void a_last_stage_too_large_to_count_is_not_passed_over_for_the_first(void **state)
+static void a_last_stage_that_overflows_is_an_error_even_if_the_first_does_not(void **state)
 {
   (void)state;
   hr_model model = paper_model(64, 1, 16, HR_WORKLOAD_SIZE_MAX - 1);
@@ -163,7 +163,7 @@ static void a_window_bounds_the_cache_of_its_layers(void **state)
 
 /* Llama-3-8B at b·s = 8192, fused: the residual stream, and beside it the activation's h + 3·14336 columns; unfused the
  * scores of 4 · 32 heads, read and written, beside Q, K, V and O. */
-static void without_a_backward_pass_only_the_busiest_operator_lives(void **state)
+static void without_a_backward_pass_only_the_largest_operator_is_live(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
@@ -216,16 +216,16 @@ static void the_largest_batch_of_an_endless_device_is_bounded(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_layer_of_the_papers_model_keeps_what_korthikanti_counts),
-      cmocka_unit_test(a_layer_with_grouped_heads_and_a_gate_keeps_its_own_widths),
+      cmocka_unit_test(a_layer_of_the_papers_model_saves_what_korthikanti_counts),
+      cmocka_unit_test(a_layer_with_grouped_heads_and_a_gate_saves_its_own_widths),
       cmocka_unit_test(weights_gradients_and_adam_take_two_two_and_twelve_bytes),
-      cmocka_unit_test(the_fullest_stage_has_its_layers_and_the_larger_end),
+      cmocka_unit_test(the_most_loaded_stage_has_its_layers_and_the_larger_end),
       cmocka_unit_test(tensor_parallelism_splits_matrices_but_not_norms),
-      cmocka_unit_test(the_first_of_p_stages_keeps_p_microbatches),
-      cmocka_unit_test(a_last_stage_too_large_to_count_is_not_passed_over_for_the_first),
+      cmocka_unit_test(the_first_of_p_stages_saves_p_microbatches),
+      cmocka_unit_test(a_last_stage_that_overflows_is_an_error_even_if_the_first_does_not),
       cmocka_unit_test(a_token_of_llama_3_8b_takes_131072_bytes_of_cache),
       cmocka_unit_test(a_window_bounds_the_cache_of_its_layers),
-      cmocka_unit_test(without_a_backward_pass_only_the_busiest_operator_lives),
+      cmocka_unit_test(without_a_backward_pass_only_the_largest_operator_is_live),
       cmocka_unit_test(the_largest_batch_is_the_last_that_fits),
       cmocka_unit_test(the_largest_batch_of_an_endless_device_is_bounded),
   };

@@ -1,4 +1,4 @@
-/* What is particular to each family, read from its fields. */
+/* The particulars of each family, read from its fields. */
 #include "reading.h"
 
 /* The fields that most families share: 12 layers of 64, 8 heads, an MLP of 256, 1000 tokens. */
@@ -54,7 +54,7 @@ static void gptj_is_a_parallel_block_with_one_norm_and_a_logit_bias(void **state
   assert_int_equal(m.rotary_dim, 4);
 }
 
-static void gpt_neox_is_parallel_with_two_norms_unless_told_otherwise(void **state)
+static void gpt_neox_is_parallel_with_two_norms_by_default(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"gpt_neox\",\"rotary_pct\":0.25," SIZES "}");
@@ -175,7 +175,7 @@ static void mistral_has_its_window_in_every_layer_unless_it_is_null(void **state
   assert_int_equal(m.k_heads, 8);
 }
 
-static void qwen2_has_biases_on_q_k_v_and_a_window_only_if_asked_for(void **state)
+static void qwen2_has_biases_on_q_k_v_and_a_window_only_if_enabled(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"qwen2\",\"num_key_value_heads\":2,\"use_sliding_window\":false,"
@@ -345,7 +345,7 @@ static void a_family_is_known_by_its_architecture_where_model_type_is_missing(vo
   assert_string_equal(notes.text, "config.json: model_type: is missing, \"llama\" is assumed from architectures\n");
 }
 
-static void what_is_ignored_or_guessed_is_noted(void **state)
+static void ignored_and_assumed_fields_are_noted(void **state)
 {
   (void)state;
   test_notes notes = read_notes("{\"model_type\":\"mistral\",\"num_hidden_layers\":12,\"hidden_size\":64,"
@@ -359,7 +359,7 @@ static void what_is_ignored_or_guessed_is_noted(void **state)
                       "config.json: field \"two?lines\" is ignored\n");
 }
 
-static void a_complete_configuration_is_read_without_a_word(void **state)
+static void a_complete_configuration_is_read_without_notes(void **state)
 {
   (void)state;
   assert_string_equal(read_notes("{\"model_type\":\"llama\",\"transformers_version\":\"4.40.0\",\"bos_token_id\":1,"
@@ -399,7 +399,7 @@ int main(void)
       cmocka_unit_test(gpt2_understands_the_names_of_the_base_class),
       cmocka_unit_test(gpt_neo_has_windows_where_attention_types_says_local),
       cmocka_unit_test(gptj_is_a_parallel_block_with_one_norm_and_a_logit_bias),
-      cmocka_unit_test(gpt_neox_is_parallel_with_two_norms_unless_told_otherwise),
+      cmocka_unit_test(gpt_neox_is_parallel_with_two_norms_by_default),
       cmocka_unit_test(opt_has_two_more_position_rows_and_may_leave_out_the_final_norm),
       cmocka_unit_test(bloom_is_alibi_with_a_norm_after_the_embedding),
       cmocka_unit_test(falcon_7b_shares_one_key_head_and_one_norm),
@@ -408,7 +408,7 @@ int main(void)
       cmocka_unit_test(falcons_first_names_are_read_too),
       cmocka_unit_test(llama_reads_grouped_heads_biases_and_head_sizes),
       cmocka_unit_test(mistral_has_its_window_in_every_layer_unless_it_is_null),
-      cmocka_unit_test(qwen2_has_biases_on_q_k_v_and_a_window_only_if_asked_for),
+      cmocka_unit_test(qwen2_has_biases_on_q_k_v_and_a_window_only_if_enabled),
       cmocka_unit_test(qwen3_normalises_each_heads_q_and_k),
       cmocka_unit_test(gemma_is_tied_with_heads_of_256),
       cmocka_unit_test(gemma2_has_four_norms_and_a_window_on_every_other_layer),
@@ -421,8 +421,8 @@ int main(void)
       cmocka_unit_test(the_short_form_reads_every_letter),
       cmocka_unit_test(the_short_form_needs_only_four_letters),
       cmocka_unit_test(a_family_is_known_by_its_architecture_where_model_type_is_missing),
-      cmocka_unit_test(what_is_ignored_or_guessed_is_noted),
-      cmocka_unit_test(a_complete_configuration_is_read_without_a_word),
+      cmocka_unit_test(ignored_and_assumed_fields_are_noted),
+      cmocka_unit_test(a_complete_configuration_is_read_without_notes),
       cmocka_unit_test(another_head_is_noted),
       cmocka_unit_test(a_long_name_is_cut_and_stays_on_one_line),
   };

@@ -31,7 +31,7 @@ static void gpt2_has_124439808_parameters_part_by_part(void **state)
   assert_int_equal(p.excluding_embeddings, 85056000); /* 28348416 + 56669184 + 38400 */
 }
 
-static void llama_3_8b_has_grouped_heads_and_an_untied_output_map(void **state)
+static void llama_3_8b_has_grouped_heads_and_untied_logits(void **state)
 {
   (void)state;
   hr_parameters p = read_parameters(
@@ -189,7 +189,7 @@ static void a_member_out_of_range_is_named(void **state)
   assert_string_equal(error.message, "qk_norm: 9 is not a kind of Q/K norm");
 }
 
-static void the_default_model_has_no_sizes_and_cannot_exist(void **state)
+static void the_default_model_has_no_sizes_and_is_invalid(void **state)
 {
   (void)state;
   hr_model model = hr_model_default();
@@ -202,7 +202,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_short_form_has_exactly_the_papers_parameters),
       cmocka_unit_test(gpt2_has_124439808_parameters_part_by_part),
-      cmocka_unit_test(llama_3_8b_has_grouped_heads_and_an_untied_output_map),
+      cmocka_unit_test(llama_3_8b_has_grouped_heads_and_untied_logits),
       cmocka_unit_test(sigma_1_5b_has_1486_million_parameters_outside_embeddings),
       cmocka_unit_test(sigmas_halved_keys_shrink_q_and_k_but_not_v),
       cmocka_unit_test(gemma_2_has_four_norms_and_heads_wider_than_hidden),
@@ -211,7 +211,7 @@ int main(void)
       cmocka_unit_test(a_count_that_does_not_fit_is_an_overflow),
       cmocka_unit_test(parts_that_fit_may_still_overflow_together),
       cmocka_unit_test(a_member_out_of_range_is_named),
-      cmocka_unit_test(the_default_model_has_no_sizes_and_cannot_exist),
+      cmocka_unit_test(the_default_model_has_no_sizes_and_is_invalid),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What Headroom does not cover is refused, and what cannot be is an error: one line with the input and the field. */
+/* Models that are not covered, and invalid ones, are refused with one line that names the input and the field. */
 #include "reading.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
   "\"max_position_embeddings\":512"
 #define COVERED "; Headroom covers dense decoder-only transformers"
 
-static void each_kind_of_model_is_refused_by_the_field_that_tells(void **state)
+static void each_kind_of_model_is_refused_by_its_field(void **state)
 {
   (void)state;
   const struct {
@@ -56,7 +56,7 @@ static void fields_of_other_kinds_that_are_off_refuse_nothing(void **state)
              "\"ssm_cfg\":{},\"moe_layer_freq\":[],\"text_config\":null," SIZES "}");
 }
 
-static void an_unknown_family_is_told_which_are_known(void **state)
+static void an_unknown_family_gets_the_list_of_families(void **state)
 {
   (void)state;
   hr_model model;
@@ -72,7 +72,7 @@ static void an_unknown_family_is_told_which_are_known(void **state)
   assert_non_null(strstr(error.message, "c.json: architectures: \"OtherForCausalLM\" is not a family"));
 }
 
-static void an_unknown_family_is_told_its_short_form_which_is_read(void **state)
+static void an_unknown_family_gets_a_short_form_that_is_valid(void **state)
 {
   (void)state;
   const struct {
@@ -145,7 +145,7 @@ static void text_that_is_no_json_object_is_unreadable(void **state)
     assert_unreadable(cases[i].text, strlen(cases[i].text), cases[i].beginning);
 }
 
-static void a_number_too_large_for_any_field_is_told_by_its_field(void **state)
+static void a_number_too_large_for_any_field_is_reported_by_its_field(void **state)
 {
   (void)state;
   const struct {
@@ -211,7 +211,7 @@ static void assert_llama_field(const char *field, const char *value, const char 
   assert_refused(text, HR_ERROR_INVALID, expected);
 }
 
-static void a_size_that_cannot_be_is_named_with_what_stands_there(void **state)
+static void an_invalid_size_is_named_with_its_value(void **state)
 {
   (void)state;
   static const char *const required[] = {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size",
@@ -297,7 +297,7 @@ static void the_short_form_has_errors_of_its_own(void **state)
   }
 }
 
-static void sizes_whose_products_do_not_fit_are_an_overflow(void **state)
+static void sizes_whose_multiplication_overflows_are_an_error(void **state)
 {
   (void)state;
   assert_refused("{\"h\":100000000000,\"a\":1,\"L\":1,\"v\":1}", HR_ERROR_OVERFLOW,
@@ -306,7 +306,7 @@ static void sizes_whose_products_do_not_fit_are_an_overflow(void **state)
                  "config.json: the parameters of attention do not fit into 63 bits");
 }
 
-/* Whatever the text is cut to, the answer is a model or one line. */
+/* A truncated text gives a model or a one-line error. */
 static void a_configuration_cut_anywhere_is_an_error_in_one_line(void **state)
 {
   (void)state;
@@ -324,21 +324,21 @@ static void a_configuration_cut_anywhere_is_an_error_in_one_line(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_kind_of_model_is_refused_by_the_field_that_tells),
+      cmocka_unit_test(each_kind_of_model_is_refused_by_its_field),
       cmocka_unit_test(fields_of_other_kinds_that_are_off_refuse_nothing),
-      cmocka_unit_test(an_unknown_family_is_told_which_are_known),
-      cmocka_unit_test(an_unknown_family_is_told_its_short_form_which_is_read),
+      cmocka_unit_test(an_unknown_family_gets_the_list_of_families),
+      cmocka_unit_test(an_unknown_family_gets_a_short_form_that_is_valid),
       cmocka_unit_test(a_layer_of_another_kind_is_refused),
       cmocka_unit_test(text_that_is_no_json_object_is_unreadable),
-      cmocka_unit_test(a_number_too_large_for_any_field_is_told_by_its_field),
+      cmocka_unit_test(a_number_too_large_for_any_field_is_reported_by_its_field),
       cmocka_unit_test(nesting_without_end_is_unreadable),
       cmocka_unit_test(a_zero_byte_does_not_end_the_text),
       cmocka_unit_test(more_text_than_a_configuration_may_have_is_unreadable),
-      cmocka_unit_test(a_size_that_cannot_be_is_named_with_what_stands_there),
+      cmocka_unit_test(an_invalid_size_is_named_with_its_value),
       cmocka_unit_test(other_fields_have_their_types_too),
       cmocka_unit_test(lists_of_layers_must_fit_the_layers),
       cmocka_unit_test(the_short_form_has_errors_of_its_own),
-      cmocka_unit_test(sizes_whose_products_do_not_fit_are_an_overflow),
+      cmocka_unit_test(sizes_whose_multiplication_overflows_are_an_error),
       cmocka_unit_test(a_configuration_cut_anywhere_is_an_error_in_one_line),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ static size_t products_in(const hr_operators *operators)
 }
 
 /* Table II at b 4, s 2048, h 2560, a 32, v 50257: b·s = 8192, h/a = 80, 3h = 7680, 4h = 10240, b·a = 128. */
-static void gpt3_2_7b_has_the_products_of_table_ii(void **state)
+static void gpt3_2_7b_has_the_gemms_of_table_ii(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -101,7 +101,7 @@ static void tensor_parallelism_splits_heads_width_and_vocabulary(void **state)
 }
 
 /* 32 query heads over 8 K/V heads of 128: Q 4096 + K 1024 + V 1024 = 6144 columns. */
-static void grouped_heads_make_the_qkv_product_narrower(void **state)
+static void grouped_heads_make_the_qkv_gemm_narrower(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
@@ -124,7 +124,7 @@ static void grouped_heads_make_the_qkv_product_narrower(void **state)
 }
 
 /* SIGMA 1.5B: Q through 3072, 32 · 64 = 2048 columns; K 4 · 64 = 256; V 16 · 64 = 1024. b·s = 8192. */
-static void an_augmented_query_is_two_products(void **state)
+static void an_augmented_query_is_two_gemms(void **state)
 {
   (void)state;
   hr_model model = sigma_1_5b();
@@ -181,7 +181,7 @@ static void training_has_three_times_the_forward_flops(void **state)
 }
 
 /* dX[m,k] = dY[m,n] W[n,k], dW[n,k] = dYᵀ X; dQ = dS K, dK = dSᵀ Q; dP = dO Vᵀ, dV = Pᵀ dO. */
-static void gradients_are_products_of_the_right_shape(void **state)
+static void gradients_are_gemms_of_the_right_shape(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
@@ -294,7 +294,7 @@ static void a_sliding_window_shortens_decode_and_the_fused_kernel(void **state)
   assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->gemm.n, 1000);
 }
 
-static void layers_with_and_without_a_window_are_listed_apart(void **state)
+static void layers_with_and_without_a_window_are_listed_separately(void **state)
 {
   (void)state;
   hr_model model = mistral_7b();
@@ -465,18 +465,18 @@ static void an_operator_is_named_with_its_pass(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(gpt3_2_7b_has_the_products_of_table_ii),
+      cmocka_unit_test(gpt3_2_7b_has_the_gemms_of_table_ii),
       cmocka_unit_test(tensor_parallelism_splits_heads_width_and_vocabulary),
-      cmocka_unit_test(grouped_heads_make_the_qkv_product_narrower),
-      cmocka_unit_test(an_augmented_query_is_two_products),
+      cmocka_unit_test(grouped_heads_make_the_qkv_gemm_narrower),
+      cmocka_unit_test(an_augmented_query_is_two_gemms),
       cmocka_unit_test(forward_flops_are_the_papers_closed_form),
       cmocka_unit_test(training_has_three_times_the_forward_flops),
-      cmocka_unit_test(gradients_are_products_of_the_right_shape),
+      cmocka_unit_test(gradients_are_gemms_of_the_right_shape),
       cmocka_unit_test(the_backward_pass_runs_after_the_forward_one_in_reverse),
       cmocka_unit_test(prefill_makes_logits_for_the_last_token_alone),
       cmocka_unit_test(decode_reads_the_cache_of_one_token_a_sequence),
       cmocka_unit_test(a_sliding_window_shortens_decode_and_the_fused_kernel),
-      cmocka_unit_test(layers_with_and_without_a_window_are_listed_apart),
+      cmocka_unit_test(layers_with_and_without_a_window_are_listed_separately),
       cmocka_unit_test(fused_attention_counts_entries_below_the_diagonal),
       cmocka_unit_test(a_degree_that_does_not_divide_describes_the_most_loaded_device),
       cmocka_unit_test(memory_operators_count_what_they_read_and_write),

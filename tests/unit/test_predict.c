@@ -31,7 +31,7 @@ static hr_prediction predict(const hr_hardware *hardware, int64_t m, int64_t n, 
 
 #define assert_near(value, expected) assert_true(fabs((value) - (expected)) <= 1e-6 * fabs((double)(expected)) + 1e-12)
 
-static void a_tile_more_than_there_are_slots_takes_a_second_wave(void **state)
+static void one_tile_more_than_slots_takes_a_second_wave(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
@@ -50,7 +50,7 @@ static void a_tile_more_than_there_are_slots_takes_a_second_wave(void **state)
   assert_near(over.wave_ns, (1 - 109.0 / 216) * over.time_ns);
 }
 
-static void a_cpu_above_the_clock_it_tells_is_held_against_its_best_product(void **state)
+static void a_cpu_above_its_reported_clock_is_compared_with_its_best_gemm(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
@@ -141,7 +141,7 @@ static void strides_set_the_alignment_where_they_are_worse_than_the_sizes(void *
   assert_int_equal(alignment_with(40, 0, 0, true), 16); /* which padding mends */
 }
 
-static void few_tiles_of_a_long_product_are_split_along_k(void **state)
+static void few_tiles_of_a_long_gemm_are_split_along_k(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
@@ -156,7 +156,7 @@ static void few_tiles_of_a_long_product_are_split_along_k(void **state)
   assert_int_equal(predict(&hardware, 128, 256, 54 * 1024, 1).splits, 1);
 }
 
-static void a_product_of_few_rows_is_bound_by_reading_its_weights(void **state)
+static void a_gemm_of_few_rows_is_bound_by_reading_its_weights(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
@@ -183,7 +183,7 @@ static void an_operand_that_all_batches_share_is_read_once(void **state)
   assert_float_equal(shared.memory_ns, 2176, 1e-6); /* 2·(10·(4·16 + 4·8) + 16·8) */
 }
 
-static void a_tiny_product_is_bound_by_its_launch(void **state)
+static void a_tiny_gemm_is_bound_by_its_launch(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
@@ -227,15 +227,15 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_operand_that_all_batches_share_is_read_once),
-      cmocka_unit_test(a_tile_more_than_there_are_slots_takes_a_second_wave),
-      cmocka_unit_test(a_cpu_above_the_clock_it_tells_is_held_against_its_best_product),
+      cmocka_unit_test(one_tile_more_than_slots_takes_a_second_wave),
+      cmocka_unit_test(a_cpu_above_its_reported_clock_is_compared_with_its_best_gemm),
       cmocka_unit_test(a_row_over_the_tile_edge_pays_for_a_whole_tile),
       cmocka_unit_test(parts_add_up_to_the_matrix_time),
       cmocka_unit_test(the_contiguous_dimensions_set_the_alignment),
       cmocka_unit_test(strides_set_the_alignment_where_they_are_worse_than_the_sizes),
-      cmocka_unit_test(few_tiles_of_a_long_product_are_split_along_k),
-      cmocka_unit_test(a_product_of_few_rows_is_bound_by_reading_its_weights),
-      cmocka_unit_test(a_tiny_product_is_bound_by_its_launch),
+      cmocka_unit_test(few_tiles_of_a_long_gemm_are_split_along_k),
+      cmocka_unit_test(a_gemm_of_few_rows_is_bound_by_reading_its_weights),
+      cmocka_unit_test(a_tiny_gemm_is_bound_by_its_launch),
       cmocka_unit_test(a_format_without_units_is_unsupported),
       cmocka_unit_test(a_ring_all_reduce_moves_twice_its_message_less_a_share),
   };

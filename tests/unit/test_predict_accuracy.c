@@ -50,7 +50,7 @@ static void expect(const char *what, double value, double most)
 #define MEASURED HEADROOM_SOURCE_DIR "/data/results/h200/products.csv"
 #define PUBLISHED HEADROOM_SOURCE_DIR "/data/results/published/h200.csv"
 
-static void products_held_out_of_the_fit_are_predicted_within_7_percent_in_the_mean(void **state)
+static void held_out_gemms_are_predicted_within_7_percent_in_the_mean(void **state)
 {
   (void)state;
   read_errors(MEASURED, is_product, true, 250);
@@ -58,7 +58,7 @@ static void products_held_out_of_the_fit_are_predicted_within_7_percent_in_the_m
   expect("nine of ten", measured_within(&errors, 0.9), measured_hardware("h200").error_band);
 }
 
-static void large_products_held_out_are_predicted_within_5_percent_in_the_mean(void **state)
+static void large_held_out_gemms_are_predicted_within_5_percent_in_the_mean(void **state)
 {
   (void)state;
   read_errors(MEASURED, is_large_product, true, 110);
@@ -67,14 +67,14 @@ static void large_products_held_out_are_predicted_within_5_percent_in_the_mean(v
   expect("worst", measured_within(&errors, 1), 0.35);
 }
 
-static void attention_held_out_is_predicted_within_6_percent_in_the_mean(void **state)
+static void held_out_attention_is_predicted_within_6_percent_in_the_mean(void **state)
 {
   (void)state;
   read_errors(MEASURED, is_attention, true, 12);
   expect("mean", measured_mean(&errors), 0.06);
 }
 
-static void products_of_another_session_are_predicted_within_8_percent_in_the_mean(void **state)
+static void gemms_of_another_session_are_predicted_within_8_percent_in_the_mean(void **state)
 {
   (void)state;
   read_errors(PUBLISHED, is_product, false, 130);
@@ -82,7 +82,7 @@ static void products_of_another_session_are_predicted_within_8_percent_in_the_me
   expect("worst", measured_within(&errors, 1), 0.35);
 }
 
-static void decoding_attention_is_predicted_within_10_percent_in_the_mean(void **state)
+static void decode_attention_is_predicted_within_10_percent_in_the_mean(void **state)
 {
   (void)state;
   read_errors(PUBLISHED, is_decode, false, 45);
@@ -92,11 +92,11 @@ static void decoding_attention_is_predicted_within_10_percent_in_the_mean(void *
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(products_held_out_of_the_fit_are_predicted_within_7_percent_in_the_mean),
-      cmocka_unit_test(large_products_held_out_are_predicted_within_5_percent_in_the_mean),
-      cmocka_unit_test(attention_held_out_is_predicted_within_6_percent_in_the_mean),
-      cmocka_unit_test(products_of_another_session_are_predicted_within_8_percent_in_the_mean),
-      cmocka_unit_test(decoding_attention_is_predicted_within_10_percent_in_the_mean),
+      cmocka_unit_test(held_out_gemms_are_predicted_within_7_percent_in_the_mean),
+      cmocka_unit_test(large_held_out_gemms_are_predicted_within_5_percent_in_the_mean),
+      cmocka_unit_test(held_out_attention_is_predicted_within_6_percent_in_the_mean),
+      cmocka_unit_test(gemms_of_another_session_are_predicted_within_8_percent_in_the_mean),
+      cmocka_unit_test(decode_attention_is_predicted_within_10_percent_in_the_mean),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

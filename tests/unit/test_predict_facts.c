@@ -1,4 +1,4 @@
-/* What is known about real devices must come out of their predictions, and nothing impossible may. */
+/* Predictions reproduce known facts about real devices, and nothing impossible. */
 #include "test.h"
 
 #include "unit/measured.h"
@@ -45,7 +45,7 @@ static void the_shapes_of_figure_1_come_in_its_order_and_near_its_ratios(void **
     assert_true(all[i] > 1 / (1 + a100.error_band) && all[i] < 1 + a100.error_band);
 }
 
-/* Anthony et al. 2024, figures 7 and 21 to 47: of batched products with head sizes near one another, those with the
+/* Anthony et al. 2024, figures 7 and 21 to 47: of batched GEMMs with head sizes near one another, those with the
  * larger power of two are the faster. 65 = 5·13, 66 = 2·33, 68 = 4·17, 72 = 8·9, 80 = 16·5, 96 = 32·3, 128. */
 static void head_sizes_with_larger_powers_of_two_are_faster_on_an_a100(void **state)
 {
@@ -65,7 +65,7 @@ static void head_sizes_with_larger_powers_of_two_are_faster_on_an_a100(void **st
 
 /* One H200: 8192 × 2560 × 50257 runs at 107 TFLOP/s, 50304 at 692; 8192 × 4096 × 10922 at 278, 10928 at 711, 11008 at
  * 726: a multiple of 8 elements is enough, one of 64 gains little more. */
-static void on_an_h200_sixteen_bytes_are_enough_for_plain_products(void **state)
+static void on_an_h200_sixteen_bytes_are_enough_for_plain_gemms(void **state)
 {
   (void)state;
   hr_hardware h200 = measured_hardware("h200");
@@ -101,7 +101,7 @@ static hr_gemm random_gemm(void)
   return gemm;
 }
 
-static void no_product_is_faster_than_the_datasheet_or_takes_forever(void **state)
+static void no_gemm_is_faster_than_the_datasheet_or_takes_forever(void **state)
 {
   (void)state;
   for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
@@ -199,7 +199,7 @@ static void unfused_scores_of_small_heads_are_bound_by_memory(void **state)
   assert_true(p.store_ns > 0 && p.store_ns <= p.tile_ns);
 }
 
-/* Each product has two gradients of its size; a fused attention five products for two. */
+/* Each GEMM has two gradients of its size; the fused attention backward has five GEMMs, the forward two. */
 static void training_takes_about_three_forward_passes(void **state)
 {
   (void)state;
@@ -236,8 +236,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_shapes_of_figure_1_come_in_its_order_and_near_its_ratios),
       cmocka_unit_test(head_sizes_with_larger_powers_of_two_are_faster_on_an_a100),
-      cmocka_unit_test(on_an_h200_sixteen_bytes_are_enough_for_plain_products),
-      cmocka_unit_test(no_product_is_faster_than_the_datasheet_or_takes_forever),
+      cmocka_unit_test(on_an_h200_sixteen_bytes_are_enough_for_plain_gemms),
+      cmocka_unit_test(no_gemm_is_faster_than_the_datasheet_or_takes_forever),
       cmocka_unit_test(padding_the_outputs_is_never_predicted_to_cost_more_than_it_adds),
       cmocka_unit_test(a_longer_depth_never_takes_less_time),
       cmocka_unit_test(decoding_is_bound_by_reading_the_cache_and_gains_from_fewer_heads),

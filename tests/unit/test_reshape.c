@@ -46,7 +46,7 @@ static void shared_heads_keep_their_ratio_and_a_single_one_stays_single(void **s
   assert_int_equal(changed.v_heads, 8);
 }
 
-static void heads_that_would_not_be_whole_are_refused(void **state)
+static void fractional_heads_are_refused(void **state)
 {
   (void)state;
   hr_model model = llama3_8b(), changed = gpt3_2_7b();
@@ -74,7 +74,7 @@ int main(void)
       cmocka_unit_test(fewer_heads_at_the_same_width_are_larger),
       cmocka_unit_test(heads_keep_the_count_of_parameters_without_norms_on_them),
       cmocka_unit_test(shared_heads_keep_their_ratio_and_a_single_one_stays_single),
-      cmocka_unit_test(heads_that_would_not_be_whole_are_refused),
+      cmocka_unit_test(fractional_heads_are_refused),
       cmocka_unit_test(augmented_q_follows_the_hidden_size_and_windows_the_depth),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

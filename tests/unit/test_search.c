@@ -59,7 +59,7 @@ static void gpt3_2_7b_finds_faster_shapes_with_heads_of_128(void **state)
   }
 }
 
-static void what_is_reported_is_what_the_predictor_says(void **state)
+static void reported_shapes_have_the_predictors_times(void **state)
 {
   (void)state;
   const char *const models[] = {"llama-3-8b", "gemma-2-9b", "sigma-1.5b", "gpt-neo-1.3b", "qwen3-8b"};
@@ -110,7 +110,7 @@ static void three_parts_sum_to_the_step(void **state)
   }
 }
 
-/* … and each part ignores what it is said to ignore. */
+/* Each part ignores the sizes that it does not depend on. */
 static void a_part_depends_only_on_its_own_sizes(void **state)
 {
   (void)state;
@@ -252,7 +252,7 @@ static int64_t useful(const hr_search_shape *shape, const hr_model *base)
   return parameters_of(&unpadded);
 }
 
-static void no_marked_shape_is_beaten_in_time_and_parameters(void **state)
+static void no_pareto_shape_is_dominated(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -270,7 +270,7 @@ static void no_marked_shape_is_beaten_in_time_and_parameters(void **state)
   hr_search_result_free(result);
 }
 
-static void the_list_is_not_twenty_times_the_same_shape(void **state)
+static void the_list_has_different_shapes(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -391,7 +391,7 @@ static hr_search_point point(double time_ns, int64_t parameters)
   return (hr_search_point){.time_ns = time_ns, .parameters = parameters, .useful = parameters, .hidden = parameters};
 }
 
-static void a_front_keeps_only_what_nothing_betters(void **state)
+static void a_front_keeps_only_points_that_nothing_dominates(void **state)
 {
   (void)state;
   static hr_search_front front;
@@ -428,20 +428,20 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gpt3_2_7b_finds_faster_shapes_with_heads_of_128),
-      cmocka_unit_test(what_is_reported_is_what_the_predictor_says),
+      cmocka_unit_test(reported_shapes_have_the_predictors_times),
       cmocka_unit_test(three_parts_sum_to_the_step),
       cmocka_unit_test(a_part_depends_only_on_its_own_sizes),
       cmocka_unit_test(a_search_fixed_to_the_model_finds_the_model),
       cmocka_unit_test(a_small_search_agrees_with_trying_everything),
       cmocka_unit_test(constraints_hold_for_every_shape),
-      cmocka_unit_test(no_marked_shape_is_beaten_in_time_and_parameters),
-      cmocka_unit_test(the_list_is_not_twenty_times_the_same_shape),
+      cmocka_unit_test(no_pareto_shape_is_dominated),
+      cmocka_unit_test(the_list_has_different_shapes),
       cmocka_unit_test(the_same_search_gives_the_same_shapes),
       cmocka_unit_test(a_stopped_search_keeps_what_it_has),
       cmocka_unit_test(a_search_stops_at_its_limit_of_shapes),
       cmocka_unit_test(an_enormous_space_ends),
       cmocka_unit_test(impossible_options_are_refused_by_name),
-      cmocka_unit_test(a_front_keeps_only_what_nothing_betters),
+      cmocka_unit_test(a_front_keeps_only_points_that_nothing_dominates),
       cmocka_unit_test(a_full_pool_keeps_the_fastest),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
