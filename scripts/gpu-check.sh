@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds, tests and measures on a machine with an NVIDIA GPU: one command, under 8 minutes, a short table last.
 #   gpu-check.sh                 builds here first (needs the packages of scripts/packages.sh)
-#   gpu-check.sh --built FOLDER  takes FOLDER/headroom and FOLDER/tests from a build made elsewhere, for bare machines;
-#                                libraries in FOLDER/lib are found
-# Fails if a step fails. The clocks of the GPU are left as they are.
+#   gpu-check.sh --built FOLDER  uses FOLDER/headroom, FOLDER/tests and FOLDER/lib of a build from elsewhere, for bare
+#                                machines
+# Fails if a step fails. Does not change the GPU's clocks.
 set -uo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 log=$(mktemp -d) || exit 1
@@ -18,7 +18,7 @@ export LD_LIBRARY_PATH=$built/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 failed=0
 table=""
-# attempt NAME LIMIT_S COMMAND…: runs it, keeps its output and its row of the table.
+# attempt NAME LIMIT_S COMMAND…: runs it, keeps its output and its row for the table.
 attempt() {
   local name=$1 limit=$2 start=$SECONDS code
   shift 2
@@ -29,8 +29,8 @@ attempt() {
   printf '%-32s %-12s %4d s' "$name" "$result" $((SECONDS - start)) >"$log/$name.row"
   return $code
 }
-# settle NAME: takes the row over; a failure shows the end of the output.
-settle() {
+# report NAME: adds the row to the table; prints the end of the output after a failure.
+report() {
   echo "== $1"
   table+=$(<"$log/$1.row")$'\n'
   case $(<"$log/$1.row") in *FAILED*)
@@ -39,26 +39,26 @@ settle() {
     ;;
   esac
 }
-# step: one attempt by itself.
+# step: one attempt in the foreground.
 step() {
   attempt "$@"
   local code=$?
-  settle "$1"
+  report "$1"
   return $code
 }
-# What need not run alone runs side by side.
-besides=()
+# in_background NAME LIMIT_S COMMAND…: an attempt that may run next to others; finish waits for all of them.
+running=()
 most=$((($(nproc) + 1) / 2 < 8 ? ($(nproc) + 1) / 2 : 8))
-beside() {
+in_background() {
   while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
-  besides+=("$1")
+  running+=("$1")
   attempt "$@" &
 }
-together() {
+finish() {
   local name
   wait
-  for name in "${besides[@]}"; do settle "$name"; done
-  besides=()
+  for name in "${running[@]}"; do report "$name"; done
+  running=()
 }
 skipped() {
   table+=$(printf '%-32s skipped: %s' "$1" "$2")$'\n'
@@ -75,24 +75,24 @@ step devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
 for test in test_device test_cuda test_attention_memory test_confirm_attention; do
   [ -x "$built/tests/$test" ] && step "$test" 120 "$built/tests/$test"
 done
-# Most of these wait for NVRTC or for the host's float64.
+# Most of these are bound by NVRTC or by float64 on the host.
 while IFS=, read -r kernel _ _ formats _; do
   [ -x "$built/tests/test_attention_kernels" ] || break
-  case $kernel in *_sm[0-9]*) read -ra shares <<<"$formats" ;; *) shares=("") ;; esac # which have most to compile
+  case $kernel in *_sm[0-9]*) read -ra shares <<<"$formats" ;; *) shares=("") ;; esac # these compile most
   for share in "${shares[@]}"; do
-    beside "test_$kernel${share:+-$share}" 240 env HEADROOM_TEST="thorough gpu $share" \
+    in_background "test_$kernel${share:+-$share}" 240 env HEADROOM_TEST="thorough gpu $share" \
       HEADROOM_TEST_KERNEL="$kernel" "$built/tests/test_attention_kernels"
   done
 done < <("$headroom" kernels -f csv | grep ',attention,cuda,')
 for test in test_gemm_kernels test_gemm_gpu test_cuda_programs; do
-  [ -x "$built/tests/$test" ] && beside "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
+  [ -x "$built/tests/$test" ] && in_background "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done
 for formats in "fp32 tf32" fp16 bf16 fp8; do
-  [ -x "$built/tests/test_rowwise_kernels" ] && beside "test_rowwise_kernels-${formats// /-}" 240 \
+  [ -x "$built/tests/test_rowwise_kernels" ] && in_background "test_rowwise_kernels-${formats// /-}" 240 \
     env HEADROOM_TEST="thorough gpu $formats" "$built/tests/test_rowwise_kernels"
 done
-together
-# These wait for the GPU, of which other processes would take slices; the large ones need up to 50 GB of it.
+finish
+# These are bound by the GPU, so they run alone; the large ones need up to 50 GB of its memory.
 for test in test_attention_edges test_attention_lengths test_attention_repeats test_attention_large; do
   [ -x "$built/tests/$test" ] && step "$test" 120 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done
@@ -102,19 +102,19 @@ if [ -n "$sanitizer" ]; then
   for test in test_rowwise_kernels test_attention_edges test_attention_repeats test_device; do
     [ -x "$built/tests/$test" ] || continue
     for tool in racecheck memcheck synccheck; do
-      beside "$tool-$test" 240 env HEADROOM_TEST="gpu few" "$sanitizer" --tool "$tool" --report-api-errors no \
+      in_background "$tool-$test" 240 env HEADROOM_TEST="gpu few" "$sanitizer" --tool "$tool" --report-api-errors no \
         --error-exitcode 9 "$built/tests/$test"
     done
   done
-  beside memcheck-product 120 "$sanitizer" --tool memcheck --error-exitcode 9 "$headroom" gemm 512 512 512 \
+  in_background memcheck-gemm 120 "$sanitizer" --tool memcheck --error-exitcode 9 "$headroom" gemm 512 512 512 \
     --device cuda:0 --measure --budget 0.1
-  together
+  finish
 else
   skipped compute-sanitizer "it is not installed"
 fi
 
-# product M N K OPTIONS…: one measured product as a row.
-product() {
+# gemm_row NAME M N K OPTIONS…: measures one GEMM and prints a row.
+gemm_row() {
   local name=$1
   shift
   "$headroom" gemm "$@" --device cuda:0 --measure -f csv >"$log/row" 2>"$log/row.error" ||
@@ -128,13 +128,13 @@ print(f'{sys.argv[1]:32} {time:10.1f} us {rate:8.1f} TFLOP/s  {row["status"]:6} 
 PYTHON
 }
 rows=$(
-  product 'bf16 4096^3' 4096 4096 4096 --transpose-b
-  product 'bf16 vocabulary 50257' 8192 50257 2560 --transpose-b
-  product 'bf16 vocabulary 50304' 8192 50304 2560 --transpose-b
-  product 'bf16 decode' 8 4096 4096 --transpose-b
-  product 'fp16 scores' 2048 2048 128 --batch-count 80 --transpose-b --dtype fp16
-  product 'tf32 4096^3' 4096 4096 4096 --transpose-b --dtype tf32
-  product 'fp8 4096^3' 4096 4096 4096 --transpose-b --dtype fp8
+  gemm_row 'bf16 4096^3' 4096 4096 4096 --transpose-b
+  gemm_row 'bf16 vocabulary 50257' 8192 50257 2560 --transpose-b
+  gemm_row 'bf16 vocabulary 50304' 8192 50304 2560 --transpose-b
+  gemm_row 'bf16 decode' 8 4096 4096 --transpose-b
+  gemm_row 'fp16 scores' 2048 2048 128 --batch-count 80 --transpose-b --dtype fp16
+  gemm_row 'tf32 4096^3' 4096 4096 4096 --transpose-b --dtype tf32
+  gemm_row 'fp8 4096^3' 4096 4096 4096 --transpose-b --dtype fp8
 )
 case $rows in *FAILED*) failed=1 ;; esac
 echo
