@@ -1,4 +1,4 @@
-/* What fuzz targets hold a result to: a broken promise ends the process, so that a fuzzer keeps the input. */
+/* Assertions of fuzz targets. A failure ends the process, so that a fuzzer keeps the input. */
 #ifndef HEADROOM_FUZZ_EXPECT_H
 #define HEADROOM_FUZZ_EXPECT_H
 

@@ -1,4 +1,4 @@
-/* Any bytes as a model's configuration: an error in words, or a model that can exist. */
+/* Any bytes as a model's configuration: a clear error, or a valid model. */
 #include "fuzz.h"
 #include "properties.h"
 

@@ -1,10 +1,10 @@
-/* Any bytes as a device file: an error in words, or a device that models can be predicted on. */
+/* Any bytes as a device file: a clear error, or a device that predictions can use. */
 #include "fuzz.h"
 #include "properties.h"
 
 #include "expect.h"
 
-/* Equal heads, gated MLP, odd sizes, on two devices: every kind of operator but a fused attention. */
+/* Equal heads, gated MLP, odd sizes, on two devices: every kind of operator except fused attention. */
 static hr_model some_model(void)
 {
   hr_model model = hr_model_default();

@@ -1,5 +1,4 @@
-/* Any bytes as kept measurements to import: an error in words and nothing kept, or rows that come back the same from an
- * export. */
+/* Any bytes as results to import: a clear error and no rows, or rows that an export returns unchanged. */
 #include "fuzz.h"
 #include "properties.h"
 
@@ -7,7 +6,7 @@
 
 #include <unistd.h>
 
-/* One store for all inputs, in memory where there is such a folder. */
+/* One store for all inputs, on a memory file system if there is one. */
 static hr_store *open_once(void)
 {
   static hr_store *store;

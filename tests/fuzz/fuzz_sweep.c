@@ -1,4 +1,4 @@
-/* Any bytes as a sweep file: an error in words, or points that can be predicted and an order of them. */
+/* Any bytes as a sweep file: a clear error, or points with an order that can be predicted. */
 #include "fuzz.h"
 #include "properties.h"
 

@@ -1,7 +1,7 @@
-/* What the bytes of an input say: a model, and how it is run.
+/* Decodes the bytes of an input into a model and a workload.
  *
  * The configuration ends at the first NUL; the bytes behind it choose the workload: phase, attention, dtype, dropout,
- * then b, s, context, t and p in 8 bytes each. What is missing stays as hr_workload_default() has it. */
+ * then b, s, context, t and p in 8 bytes each. Missing bytes leave the values of hr_workload_default(). */
 #ifndef HEADROOM_FUZZ_INPUT_H
 #define HEADROOM_FUZZ_INPUT_H
 

@@ -1,5 +1,5 @@
-/* Random models and workloads, likely and absurd, keep what promises.h says. A failure prints the promise; the seed is
- * fixed, so that it comes again. */
+/* The properties of properties.h hold for random models and workloads, likely and absurd. A failure prints the
+ * property; the seed is fixed, so that it can be reproduced. */
 #include "test.h"
 
 #include "properties.h"

@@ -4,7 +4,7 @@
 
 #include <headroom/predict.h>
 
-/** Bit i stands for number i of hr_operator_id. */
+/** Bit i is number i of hr_operator_id. */
 typedef uint64_t hr_operator_set;
 #define HR_OPERATOR_BIT(id) ((hr_operator_set)1 << (id))
 _Static_assert(HR_OPERATOR_ID_COUNT <= 64, "hr_operator_set has a bit for each operator");

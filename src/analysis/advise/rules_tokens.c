@@ -12,7 +12,7 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
   const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
   int64_t s = workload->sequence, tokens = hr_tokens_per_step(workload);
   if (workload->phase == HR_PHASE_DECODE) {
-    hr_add_satisfied(context, matmuls, hr_format_text("%" PRId64 " tokens a step", tokens).text,
+    hr_add_satisfied(context, matmuls, hr_format_text("%" PRId64 " tokens per step", tokens).text,
                      "a decode step computes one token for each of %" PRId64 " sequences: "
                      "there is no sequence length to choose",
                      tokens);

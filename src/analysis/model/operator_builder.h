@@ -27,7 +27,7 @@ typedef struct hr_gemm_sizes {
 
 /** Appends a GEMM; its batch size is the largest number of matrices. */
 void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass, int64_t count,
-                    const hr_gemm_sizes *product);
+                    const hr_gemm_sizes *sizes);
 
 /** Appends a memory-bound operator that reads and writes so many elements forward and in its backward pass. */
 void hr_append_traffic(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, int64_t count,

@@ -14,9 +14,9 @@ static hr_checked64 rows_of(const hr_operator_builder *builder, int64_t columns)
 static void linear(hr_operator_builder *builder, hr_operator_id id, int64_t count, int64_t rows, int64_t outputs,
                    int64_t inputs)
 {
-  hr_gemm_sizes product = {
+  hr_gemm_sizes sizes = {
       .m = rows, .n = outputs, .k = inputs, .transpose_b = true, .matrices_a = 1, .matrices_b = 1, .matrices_c = 1};
-  hr_append_gemm(builder, id, HR_KIND_GEMM, HR_PASS_FORWARD, count, &product);
+  hr_append_gemm(builder, id, HR_KIND_GEMM, HR_PASS_FORWARD, count, &sizes);
 }
 
 static void layer_linear(hr_operator_builder *builder, hr_operator_id id, int64_t outputs, int64_t inputs)
