@@ -1,6 +1,7 @@
-/* Results as text: tables for people, JSON, CSV and Markdown for programs and pages.
+/* Reports: results as tables for a terminal, JSON, CSV or Markdown.
  *
- * docs/json.md documents the JSON, which is stable. Thread safety: each call writes to its own stream only. */
+ * docs/json.md documents the JSON, which is stable; CSV has the same keys. Thread safety: a call writes to its own
+ * stream only. */
 #ifndef HEADROOM_REPORT_H
 #define HEADROOM_REPORT_H
 
@@ -23,7 +24,7 @@ typedef enum hr_format { HR_FORMAT_TABLE, HR_FORMAT_JSON, HR_FORMAT_CSV, HR_FORM
 /** Reads "table", "json", "csv" or "markdown". HR_ERROR_NOT_FOUND for any other; *format is then untouched. */
 HR_API hr_status hr_format_parse(const char *name, hr_format *format);
 
-/** The table of an advice as CSV; a CSV document has one table. */
+/** Which table of an advice becomes CSV: a CSV document is one table. */
 typedef enum hr_csv_table { HR_CSV_FINDINGS, HR_CSV_OPERATORS, HR_CSV_MEASUREMENTS } hr_csv_table;
 
 /** Reads "findings", "operators" or "measurements". HR_ERROR_NOT_FOUND for any other; *table is then untouched. */
@@ -32,24 +33,25 @@ HR_API hr_status hr_csv_table_parse(const char *name, hr_csv_table *table);
 typedef struct hr_report_options {
   size_t struct_size; /* sizeof(hr_report_options), set by hr_report_options_default() */
   hr_format format;
-  bool colour;      /* ANSI colours in tables */
-  int width;        /* columns of the terminal; 0: do not wrap */
-  bool verbose;     /* also satisfied and not applicable rules, all operators */
-  hr_csv_table csv; /* of hr_report_advice() */
+  bool colour;      /* ANSI colours in tables for a terminal */
+  int width;        /* columns of the terminal; 0: unlimited */
+  bool verbose;     /* also rules that hold or do not apply, and operators without FLOPs */
+  hr_csv_table csv; /* for hr_report_advice() */
 } hr_report_options;
 
-/** A plain table of unlimited width. */
+/** A table without colours, of unlimited width. */
 HR_API hr_report_options hr_report_options_default(void);
 
-/* Each function writes one complete document to `out` and returns HR_ERROR_OUTPUT if the stream reports an error,
- * HR_ERROR_OUT_OF_MEMORY, or HR_OK. It does not close the stream. */
+/* Each function writes one complete document to `out` and flushes it, but does not close it. It returns HR_OK,
+ * HR_ERROR_OUTPUT if the stream reports an error, HR_ERROR_INVALID for a NULL argument or options of another version,
+ * or HR_ERROR_OUT_OF_MEMORY. */
 
-/** `describe`: the model, its parameters and memory, the operators of the step and, if `hardware` is not NULL, the
- *  batch that fits on it. */
+/** `describe`: the model, its parameters and memory, and the operators of a step. With `hardware`, which may be NULL,
+ *  also the largest batch that fits. */
 HR_API hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
                                        const hr_workload *workload, const hr_hardware *hardware, hr_error *error);
 
-/** `advise`: the predicted step, the findings and, if `confirmation` is not NULL, the measurements. */
+/** `advise`: the predicted step, the findings, and the measurements of `confirmation`, which may be NULL. */
 HR_API hr_status hr_report_advice(FILE *out, const hr_report_options *options, const hr_advice *advice,
                                   const hr_confirmation *confirmation, hr_error *error);
 
@@ -58,43 +60,43 @@ HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, c
                                   const hr_workload *workload, const hr_hardware *hardware,
                                   const hr_search_result *result, hr_error *error);
 
-/** `gemm`: one GEMM, predicted and, if `measurement` is not NULL, measured. */
+/** `gemm`: one GEMM, predicted and measured. `measurement` may be NULL. */
 HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm,
                                 const hr_hardware *hardware, const hr_prediction *prediction,
                                 const hr_measurement *measurement, hr_error *error);
 
-/** `layer`: the operators of one layer with their shares of its time, measured if possible, and their sum against the
- *  whole. */
+/** `layer`: the operators of one layer with their times, measured or else predicted, and their shares of the sum; the
+ *  measured time of the whole layer. */
 HR_API hr_status hr_report_layer(FILE *out, const hr_report_options *options, const hr_model *model,
                                  const hr_hardware *hardware, const hr_layer *layer, hr_error *error);
 
-/** A kernel and its measurement, whose status may be the reason why it cannot run. */
+/** A kernel and its measurement, whose status may say that the kernel cannot run. */
 typedef struct hr_kernel_measurement {
   const char *kernel;
   hr_measurement measurement;
 } hr_kernel_measurement;
 
-/** `attention`: one call and the measurements of `count` kernels; `prediction` may be NULL. HR_ERROR_UNSUPPORTED for
- *  variable lengths. */
+/** `attention`: one call, measured with `count` kernels. `prediction` may be NULL. HR_ERROR_UNSUPPORTED for variable
+ *  lengths. */
 HR_API hr_status hr_report_attention(FILE *out, const hr_report_options *options, const hr_attention *attention,
                                      const hr_hardware *hardware, const hr_prediction *prediction,
                                      const hr_kernel_measurement *runs, size_t count, hr_error *error);
 
-/** A device of this machine: whether it is usable, with a sentence, and its description. */
+/** A device: its data, or why it cannot be used. */
 typedef struct hr_device_report {
   const char *name;
   hr_status status;
-  const char *detail;
+  const char *detail;          /* a sentence about the status; may be NULL */
   const hr_hardware *hardware; /* NULL unless status is HR_OK */
 } hr_device_report;
 
-/** `devices`: the devices of this machine, then the devices known by name and, except in CSV, `library_count` libraries
- *  of hr_libraries() (0: none). */
+/** `devices`: a table of devices; then, except in CSV, their ceilings, why some cannot be used, and `library_count`
+ *  libraries of hr_libraries(). */
 HR_API hr_status hr_report_devices(FILE *out, const hr_report_options *options, const hr_device_report *devices,
                                    size_t count, const hr_library *libraries, size_t library_count, hr_error *error);
 
-/** `results list`: the rows of `filter` (NULL: all). CSV and JSON have every column (docs/results.md). Also errors of
- *  hr_store_query(). */
+/** `results list`: the rows that match `filter` (NULL: all). CSV and JSON have every column (docs/results.md). Also
+ *  errors of hr_store_query(). */
 HR_API hr_status hr_report_results(FILE *out, const hr_report_options *options, hr_store *store,
                                    const hr_result_filter *filter, hr_error *error);
 
@@ -102,20 +104,20 @@ HR_API hr_status hr_report_results(FILE *out, const hr_report_options *options, 
 HR_API hr_status hr_report_result(FILE *out, const hr_report_options *options, const hr_result *result,
                                   hr_error *error);
 
-/** `results import` and `merge`: the changes from each of `count` files. */
+/** `results import` and `merge`: how many rows were added from each of `count` files. */
 HR_API hr_status hr_report_changes(FILE *out, const hr_report_options *options, const char *const *names,
                                    const hr_store_change *changes, size_t count, hr_error *error);
 
-/** `kernels`: the kernel tables, with the reason if this machine cannot run a kernel. */
+/** `kernels`: the kernels of all devices, and whether each runs on this machine or why not. Opens the devices. */
 HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);
 
-/** `sweep list`: the sweeps with their chosen points and the estimated time on `hardware`. */
+/** `sweep list`: the sweeps, how many points `choice` takes from each, and the estimated time on `hardware`. */
 HR_API hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, hr_sweep *const *sweeps, size_t count,
                                   const hr_sweep_choice *choice, const hr_hardware *hardware, hr_dtype dtype,
                                   hr_error *error);
 
-/** `sweep NAME`: the measurements of a sweep; `rows` from hr_sweep_rows(), `device` for display. Points without a row
- *  are omitted. */
+/** `sweep NAME`: the measured points of a sweep. `rows` is from hr_sweep_rows(); `device` is the device's name. Points
+ *  without a row are left out. */
 HR_API hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep *sweep,
                                  const hr_sweep_row *rows, const char *device, hr_dtype dtype, hr_error *error);
 

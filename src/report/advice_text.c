@@ -150,7 +150,7 @@ static void print_finding(const hr_document *document, const hr_advice *advice, 
 {
   const hr_finding *f = &advice->findings[index];
   static const char *const words[] = {"none", "low", "MEDIUM", "HIGH"};
-  const char *word = f->void_on_device ? "void" : (unsigned)f->severity < HR_COUNT_OF(words) ? words[f->severity] : "?";
+  const char *word = f->void_on_device ? "n/a" : (unsigned)f->severity < HR_COUNT_OF(words) ? words[f->severity] : "?";
   fprintf(document->out, "\n");
   hr_style_begin(document->out, document->options, severity_style(f->severity));
   fprintf(document->out, "%-*s", FINDING_INDENT, word);
@@ -183,7 +183,7 @@ static hr_status print_findings(const hr_document *document, const hr_advice *ad
     shown += hr_finding_is_shown(&advice->findings[i], document->options);
   hr_print_heading(document, "Findings");
   if (shown == 0) {
-    hr_print_paragraph(document, "Nothing to gain: every rule is satisfied or does not matter here. See -v for each.");
+    hr_print_paragraph(document, "Nothing to gain: no rule finds anything to change. -v shows each rule.");
     return HR_OK;
   }
   if (document->options->format == HR_FORMAT_MARKDOWN)
@@ -236,9 +236,8 @@ static hr_status print_measured(const hr_document *document, const hr_advice *ad
   if (confirmation->note[0])
     hr_print_paragraph(document, confirmation->note);
   if (confirmation->count == 0) {
-    hr_print_paragraph(document, confirmation->complete
-                                     ? "No finding changes a product, a softmax or a fused attention."
-                                     : "Nothing was measured by then.");
+    hr_print_paragraph(document, confirmation->complete ? "No finding changes a GEMM, a softmax or fused attention."
+                                                        : "Nothing was measured before it stopped.");
     return HR_OK;
   }
   HR_TRY(hr_print_table(document, hr_comparison_table(advice, confirmation), error));
@@ -252,7 +251,7 @@ hr_status hr_print_advice(const hr_document *document, const hr_advice *advice, 
 {
   const hr_step *step = &advice->step;
   print_step(document, advice, parameters);
-  hr_print_heading(document, document->options->verbose ? "Operators of the step" : "Matrix products of the step");
+  hr_print_heading(document, document->options->verbose ? "Operators of the step" : "GEMMs and attention of the step");
   HR_TRY(hr_print_table(
       document,
       hr_operator_table(&step->operators, step, &advice->model, &advice->workload, !document->options->verbose),

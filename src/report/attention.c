@@ -159,7 +159,7 @@ static void print_problem(const hr_document *document, const attention_report *r
   hr_print_hardware(document, r->hardware);
   hr_write_rate(work, sizeof work, (double)r->flops, "FLOP");
   hr_write_bytes(bytes, sizeof bytes, (double)r->bytes);
-  hr_print_field(document, "work", "%s in the scores that the mask leaves, %s of Q, K, V and O", work, bytes);
+  hr_print_field(document, "work", "%s for unmasked scores, %s of Q, K, V and O", work, bytes);
 }
 
 /* The prediction, or why there is none. */
@@ -170,11 +170,11 @@ static void print_prediction(const hr_document *document, const attention_report
   hr_error why;
   if (!r->prediction) {
     if (hr_predict_attention(r->hardware, r->attention, &none, &why) != HR_OK)
-      hr_print_field(document, "predicted", "no: %s", why.message);
+      hr_print_field(document, "predicted", "none: %s", why.message);
     return;
   }
   hr_write_time(time, sizeof time, r->prediction->time_ns);
-  hr_print_field(document, "predicted", "%s, bound by %s, for a kernel that keeps the scores on the chip", time,
+  hr_print_field(document, "predicted", "%s, bound by %s, for a fused kernel (scores stay on chip)", time,
                  hr_bound_name(r->prediction->bound_by));
 }
 
@@ -214,7 +214,7 @@ hr_status hr_report_attention(FILE *out, const hr_report_options *options, const
   HR_TRY(hr_attention_check(attention, error));
   hr_document document;
   if (hr_attention_flops(attention, &r.flops) != HR_OK || hr_attention_bytes(attention, &r.bytes) != HR_OK)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "variable lengths are known at the run alone");
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "variable lengths are known only when the kernel runs");
   HR_TRY(hr_document_begin(&document, out, options, error));
   hr_status status = options->format == HR_FORMAT_JSON ? write_json(out, &r, error) : write_text(&document, &r, error);
   return hr_document_end(&document, status, error);

@@ -69,7 +69,7 @@ static ceiling_row row_of(const hr_hardware *hardware, const hr_ceiling *c)
 {
   ceiling_row row = {.ceiling = c, .dtype = c->kind == HR_CEILING_PRODUCT ? hr_dtype_name(c->dtype) : NULL};
   snprintf(row.subject, sizeof row.subject, "%s%s", row.dtype ? row.dtype : hr_ceiling_kind_name(c->kind),
-           row.dtype ? " products" : "");
+           row.dtype ? " matmul" : "");
   write_rate(row.datasheet, c, datasheet_of(hardware, c));
   write_rate(row.instruction, c, c->per_s);
   write_rate(row.library, c, library_of(hardware, c));
@@ -89,7 +89,7 @@ hr_table *hr_ceiling_table(const hr_hardware *hardware)
   return table;
 }
 
-bool hr_ceiling_words(const hr_hardware *hardware, char line[HR_CEILING_WORDS])
+bool hr_ceiling_clock_note(const hr_hardware *hardware, char line[HR_CEILING_NOTE_SIZE])
 {
   double most = 1;
   for (size_t i = 0; i < hardware->ceiling_count; i++) {
@@ -100,10 +100,9 @@ bool hr_ceiling_words(const hr_hardware *hardware, char line[HR_CEILING_WORDS])
   }
   if (hardware->kind != HR_HARDWARE_CPU || most < 1.005)
     return false;
-  snprintf(
-      line, HR_CEILING_WORDS,
-      "The data sheet of %s is its instruction set at the %.2f GHz that the system tells. Rates above it show that the "
-      "clock was higher: %.2f GHz at least",
-      hardware->name, hardware->clock_hz * 1e-9, hardware->clock_hz * most * 1e-9);
+  snprintf(line, HR_CEILING_NOTE_SIZE,
+           "The data sheet rates of %s are computed from its instruction set and the %.2f GHz that the system reports. "
+           "Rates above them show that the clock was higher: at least %.2f GHz",
+           hardware->name, hardware->clock_hz * 1e-9, hardware->clock_hz * most * 1e-9);
   return true;
 }

@@ -8,9 +8,9 @@
  *  table, which the caller frees. */
 hr_table *hr_ceiling_table(const hr_hardware *hardware);
 
-#define HR_CEILING_WORDS 256
+#define HR_CEILING_NOTE_SIZE 256
 
 /** Writes what rates above a CPU's data sheet say about its clock. False if no rate is above it. */
-bool hr_ceiling_words(const hr_hardware *hardware, char line[HR_CEILING_WORDS]);
+bool hr_ceiling_clock_note(const hr_hardware *hardware, char line[HR_CEILING_NOTE_SIZE]);
 
 #endif

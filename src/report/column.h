@@ -9,7 +9,7 @@
 
 /** How people see a number: 12400 ns as "12.4 µs". CSV and JSON have the number itself. */
 typedef enum hr_unit {
-  HR_PLAIN, /* text, flags, counts ("50,257"), and numbers of three digits */
+  HR_PLAIN, /* no unit: text, flags, counts ("50,257"), numbers with three digits */
   HR_TIME,  /* ns */
   HR_BYTES,
   HR_FLOPS,
@@ -21,7 +21,8 @@ typedef enum hr_unit {
 
 #define HR_CELL_TEXT_SIZE 4096 /* the longest text is a path */
 
-/** A value read from a row. It owns nothing: text is in the cell itself, cut if too long and fit to print. */
+/** A value read from a row. It owns nothing: its text is in the cell itself, cleaned of control characters and cut if
+ *  too long. */
 typedef struct hr_cell {
   enum { HR_CELL_NONE, HR_CELL_TEXT, HR_CELL_COUNT, HR_CELL_NUMBER, HR_CELL_FLAG } type;
   hr_style style;
@@ -69,12 +70,12 @@ typedef struct hr_column {
   const char *key;   /* in CSV and JSON; NULL: for people only */
   const char *title; /* in tables and Markdown; NULL: for programs only */
   hr_unit unit;
-  int drop; /* a table too wide for the terminal loses the columns of the highest number first; 0: never */
+  int drop; /* if the terminal is too narrow, columns with the highest number are dropped first; 0: never */
 
   /* Where the value is; set by the macros below. */
   hr_member_type type;
   size_t offset;  /* of the member in the row, or in the struct that the row points to */
-  bool indirect;  /* the row has a pointer to that struct; NULL: the cell is empty */
+  bool indirect;  /* the row points to the struct; if that pointer is NULL, the cell is empty */
   size_t pointer; /* offset of this pointer */
   bool optional;  /* an empty text is null */
   void (*compute)(const void *member, hr_cell *cell); /* NULL: the member as it is */

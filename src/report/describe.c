@@ -104,11 +104,11 @@ static void print_memory(const hr_document *document, const description *d)
   char line[256], bytes[HR_NUMBER_SIZE];
   write_parts(line, sizeof line, parts, HR_COUNT_OF(parts), hr_write_bytes);
   hr_write_bytes(bytes, sizeof bytes, (double)m->total_bytes);
-  hr_print_field(document, "memory", "%s a device: %s", bytes, line);
+  hr_print_field(document, "memory", "%s per device: %s", bytes, line);
   hr_write_bytes(bytes, sizeof bytes, (double)m->kv_cache_bytes_per_token);
-  hr_print_field(document, "KV cache", "%s a token", bytes);
+  hr_print_field(document, "KV cache", "%s per token", bytes);
   if (d->hardware && d->largest_batch == 0)
-    hr_print_field(document, "fits", "not even a batch of 1 fits %s", d->hardware->name);
+    hr_print_field(document, "fits", "not even a batch of 1 on %s", d->hardware->name);
   else if (d->hardware)
     hr_print_field(document, "fits", "a batch of up to %" PRId64 " on %s", d->largest_batch, d->hardware->name);
 }
@@ -124,9 +124,9 @@ static hr_status write_text(const description *d, const hr_document *document, h
     hr_print_workload(document, d->workload);
     hr_write_rate(work, sizeof work, (double)d->operators.flops, "FLOP");
     hr_write_bytes(traffic, sizeof traffic, (double)d->operators.bytes);
-    hr_print_field(document, "step", "%s in matrix products, %s moved at least", work, traffic);
+    hr_print_field(document, "step", "%s in GEMMs and attention, at least %s moved", work, traffic);
     print_memory(document, d);
-    hr_print_heading(document, document->options->verbose ? "Operators of a step" : "Matrix products of a step");
+    hr_print_heading(document, document->options->verbose ? "Operators of a step" : "GEMMs and attention of a step");
   }
   bool gemms_only = document->options->format != HR_FORMAT_CSV && !document->options->verbose;
   return hr_print_table(document, hr_operator_table(&d->operators, NULL, d->model, d->workload, gemms_only), error);

@@ -105,7 +105,7 @@ static const hr_column fields[] = {
     {"throttled_by", NULL, HR_PLAIN, 0, CONDITIONS(throttled_by)},
 };
 
-/* The columns of CSV and Markdown, whose order is stable, too. */
+/* The columns of CSV and Markdown, in their order. */
 static const char *const table_keys[] = {
     "device",
     "m",
@@ -196,9 +196,8 @@ static void print_problem(const hr_document *document, const gemm_report *r)
   hr_write_rate(work, sizeof work, (double)r->flops, "FLOP");
   hr_write_bytes(bytes, sizeof bytes, (double)r->bytes);
   hr_gemm_write_strides(g, strides, sizeof strides);
-  hr_print_field(document, "product",
-                 "m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64 ", %s%s%s%s%s; %s, %s", g->m, g->n, g->k,
-                 g->batch, hr_dtype_name(g->dtype), g->transpose_a ? ", A transposed" : "",
+  hr_print_field(document, "GEMM", "m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64 ", %s%s%s%s%s; %s, %s",
+                 g->m, g->n, g->k, g->batch, hr_dtype_name(g->dtype), g->transpose_a ? ", A transposed" : "",
                  g->transpose_b ? ", B transposed" : "", strides[0] ? "," : "", strides, work, bytes);
 }
 
@@ -219,8 +218,8 @@ static void print_parts(const hr_document *document, const hr_prediction *p)
   const struct {
     const char *name;
     double time_ns;
-  } parts[] = {{"useful products", p->matrix_ns}, {"tiles", p->tile_ns},    {"waves", p->wave_ns},
-               {"alignment", p->alignment_ns},    {"memory", p->memory_ns}, {"launch", p->launch_ns}};
+  } parts[] = {{"useful FLOPs", p->matrix_ns}, {"tiles", p->tile_ns},    {"waves", p->wave_ns},
+               {"alignment", p->alignment_ns}, {"memory", p->memory_ns}, {"launch", p->launch_ns}};
   char line[512] = "";
   for (size_t i = 0; i < HR_COUNT_OF(parts); i++) {
     char time[HR_NUMBER_SIZE];
@@ -272,10 +271,10 @@ static void print_measurement(const hr_document *document, const gemm_report *r)
   print_median(document, m);
   hr_write_time(latency, sizeof latency, m->latency_ns);
   if (isfinite(m->latency_ns))
-    hr_print_field(document, "alone", "%s, from the call until it is over", latency);
+    hr_print_field(document, "latency", "%s for one run alone, launch included", latency);
   hr_write_share(share, sizeof share, r->ceiling_share);
   if (isfinite(r->ceiling_share))
-    hr_print_field(document, "of ceiling", "%s of what the device's instructions reach", share);
+    hr_print_field(document, "of ceiling", "%s of the instruction ceiling", share);
   if (m->configuration[0])
     hr_print_field(document, "algorithm", "%s", m->configuration);
   if (m->choices > 1 && !isnan(m->choice_speedup))
@@ -283,7 +282,7 @@ static void print_measurement(const hr_document *document, const gemm_report *r)
   const hr_conditions *c = &m->conditions;
   if (!isnan(c->clock_hz))
     hr_print_field(document, "conditions", "%.0f MHz, %.0f W, %.0f °C%s%s", c->clock_hz * 1e-6, c->power_w,
-                   c->temperature_c, c->throttled_by[0] ? ", clock held down by: " : "", c->throttled_by);
+                   c->temperature_c, c->throttled_by[0] ? ", clock limited by: " : "", c->throttled_by);
 }
 
 static void write_text(const hr_document *document, const gemm_report *r)

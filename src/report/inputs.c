@@ -87,7 +87,7 @@ void hr_print_model(const hr_document *document, const hr_model *model)
       document, "shape", "%s: %" PRId64 " layer%s, hidden %" PRId64 ", %s, MLP %" PRId64 " (%s%s%s), vocabulary %s%s",
       strcmp(model->family, "short") == 0 ? "short form" : model->family, model->layers, plural(model->layers),
       model->hidden, heads, model->mlp_width, model->mlp_gated ? "gated " : "", model->activation,
-      model->parallel_block ? ", beside the attention" : "", vocabulary, model->tied_embeddings ? " (tied)" : "");
+      model->parallel_block ? ", parallel to attention" : "", vocabulary, model->tied_embeddings ? " (tied)" : "");
 }
 
 /* ---- workload ---- */

@@ -38,7 +38,7 @@ static const hr_column columns[] = {
     {"name", "kernel", HR_PLAIN, 0, INFO, HR_MEMBER(hr_kernel_info, name)},
     {"operation", "operation", HR_PLAIN, 0, INFO, HR_MEMBER(hr_kernel_info, operation)},
     {"device", "device", HR_PLAIN, 0, INFO, HR_MEMBER(hr_kernel_info, device)},
-    {"dtypes", "formats", HR_PLAIN, 3, INFO, HR_MEMBER(hr_kernel_info, dtypes)},
+    {"dtypes", "dtypes", HR_PLAIN, 3, INFO, HR_MEMBER(hr_kernel_info, dtypes)},
     {"needs", NULL, HR_PLAIN, 0, INFO, HR_OPTIONAL(hr_kernel_info, needs)},
     {"runs", "runs here", HR_PLAIN, 0, HR_COMPUTED(FLAG, runs)},
     {"why", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, why), .optional = true},

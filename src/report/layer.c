@@ -179,17 +179,16 @@ static void print_sum(const hr_document *document, const hr_layer *layer)
   hr_write_time(open, sizeof open, layer->sum_ns - layer->measured_ns);
   hr_write_rate(rate, sizeof rate, (double)layer->flops / layer->sum_ns * 1e9, "FLOP/s");
   if (layer->measured_count == (int64_t)layer->count)
-    hr_print_field(document, "sum", "%s, %s in its products; predicted %s", sum, rate, predicted);
+    hr_print_field(document, "sum", "%s, %s in GEMMs and attention; predicted %s", sum, rate, predicted);
   else
-    hr_print_field(document, "sum",
-                   "%s, of which %s is only predicted (what has no measured time below); all predicted: %s", sum, open,
-                   predicted);
+    hr_print_field(document, "sum", "%s, of which %s is predicted because it was not measured; predicted in all: %s",
+                   sum, open, predicted);
 }
 
 static void print_whole(const hr_document *document, const hr_hardware *hardware, const hr_layer *layer)
 {
   const hr_measurement *m = &layer->whole;
-  const char *how = hardware->kind == HR_HARDWARE_GPU ? "as one captured graph" : "run one after another";
+  const char *how = hardware->kind == HR_HARDWARE_GPU ? "as one CUDA graph" : "run one after another";
   char whole[HR_NUMBER_SIZE], sum[HR_NUMBER_SIZE];
   hr_write_time(whole, sizeof whole, m->median_ns);
   hr_write_time(sum, sizeof sum, layer->measured_ns);

@@ -64,9 +64,9 @@ static const hr_column columns[] = {
     {NULL, "date", HR_PLAIN, 4, HR_COMPUTED(TEXT, minute)},
     {NULL, "sweep", HR_PLAIN, 3, RESULT(sweep)},
     {NULL, "series", HR_PLAIN, 8, RESULT(series)},
-    {NULL, "of", HR_PLAIN, 5, RESULT(kind)},
+    {NULL, "operation", HR_PLAIN, 5, RESULT(kind)},
     {NULL, "size", HR_PLAIN, 0, HR_COMPUTED(TEXT, size)},
-    {NULL, "format", HR_PLAIN, 2, HR_COMPUTED(TEXT, number_format)},
+    {NULL, "dtype", HR_PLAIN, 2, HR_COMPUTED(TEXT, number_format)},
     {NULL, "device", HR_PLAIN, 6, HR_COMPUTED(TEXT, device), .optional = true},
     {NULL, "kernel", HR_PLAIN, 7, RESULT(measurement.kernel)},
     {NULL, "time", HR_TIME, 0, RESULT(measurement.median_ns)},
@@ -89,7 +89,7 @@ static hr_status write_table(const hr_document *document, hr_store *store, const
   if (status == HR_OK && (hr_table_rows(table) > 0 || document->options->format != HR_FORMAT_TABLE))
     return hr_print_table(document, table, error);
   if (status == HR_OK)
-    hr_print_paragraph(document, "No row of the store is like that.");
+    hr_print_paragraph(document, "No row of the store matches.");
   hr_table_free(table);
   return status;
 }

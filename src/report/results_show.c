@@ -54,7 +54,7 @@ static void of_library(const void *row, hr_cell *cell)
   char share[HR_NUMBER_SIZE];
   hr_write_share(share, sizeof share, r->library_share);
   if (isfinite(r->library_share))
-    hr_cell_format(cell, "%s of the library's best product", share);
+    hr_cell_format(cell, "%s of the library's best GEMM", share);
 }
 
 static void set_reading(hr_cell *cell, double value, const char *unit)

@@ -17,7 +17,7 @@ static const hr_column shape_columns[] = {
     {"heads", "heads", HR_PLAIN, 0, SHAPE(model.q_heads)},
     {"k_heads", "K heads", HR_PLAIN, 5, SHAPE(model.k_heads)},
     {"v_heads", "V heads", HR_PLAIN, 5, SHAPE(model.v_heads)},
-    {"head_dim", "head size", HR_PLAIN, 4, SHAPE(model.qk_dim)},
+    {"head_dim", "head dim", HR_PLAIN, 4, SHAPE(model.qk_dim)},
     {"v_dim", NULL, HR_PLAIN, 0, SHAPE(model.v_dim)},
     {"mlp_width", "MLP width", HR_PLAIN, 0, SHAPE(model.mlp_width)},
     {"vocabulary", "vocabulary", HR_PLAIN, 0, SHAPE(model.vocabulary)},
@@ -63,14 +63,14 @@ static hr_status write_text(const hr_document *document, const hr_model *model, 
   hr_print_hardware(document, hardware);
   hr_print_workload(document, workload);
   hr_write_time(time, sizeof time, result->base_time_ns);
-  hr_print_field(document, "step", "%s predicted, as it is", time);
+  hr_print_field(document, "step", "%s predicted for the model as it is", time);
   hr_write_count(evaluated, sizeof evaluated, (int64_t)result->evaluated);
   hr_print_field(document, "searched", "%s shapes%s", evaluated,
                  result->complete ? "" : ", not all of them: stopped by the limit or by the user");
   hr_print_heading(document, "Shapes, fastest first");
   if (result->count > 0)
     return hr_print_table(document, shape_table(result), error);
-  hr_print_paragraph(document, "No shape lies within the bounds.");
+  hr_print_paragraph(document, "No shape is within the bounds.");
   return HR_OK;
 }
 

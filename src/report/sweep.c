@@ -41,7 +41,7 @@ static void spread(const void *member, hr_cell *cell)
 #define POINT(member) HR_MEMBER(point_row, point.member)
 #define MEASURED(member) HR_OPTIONAL(point_row, measured.measurement.member)
 static const hr_column point_columns[] = {
-    {"series", "line", HR_PLAIN, 0, HR_OPTIONAL(point_row, point.series)},
+    {"series", "series", HR_PLAIN, 0, HR_OPTIONAL(point_row, point.series)},
     {"x", NULL, HR_PLAIN, 0, POINT(x)},
     {NULL, "x", HR_PLAIN, 0, POINT(x_name)},
     {"axes", NULL, HR_PLAIN, 0, POINT(axes)},

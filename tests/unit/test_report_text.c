@@ -63,7 +63,7 @@ static void a_unit_changes_where_the_rounded_number_would_need_four_digits(void 
 static void rates_above_a_cpus_data_sheet_are_put_down_to_its_clock(void **state)
 {
   (void)state;
-  char line[HR_CEILING_WORDS];
+  char line[HR_CEILING_NOTE_SIZE];
   hr_hardware hardware = hr_hardware_default();
   hardware.kind = HR_HARDWARE_CPU;
   hardware.calibration = HR_CALIBRATION_MEASURED;
@@ -73,13 +73,13 @@ static void rates_above_a_cpus_data_sheet_are_put_down_to_its_clock(void **state
   hardware.library_share[HR_FP32] = 0.9;
   hardware.ceilings[hardware.ceiling_count++] =
       (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .instruction = "fma", .per_s = 100e9};
-  assert_false(hr_ceiling_words(&hardware, line));
+  assert_false(hr_ceiling_clock_note(&hardware, line));
   hardware.ceilings[0].per_s = 150e9; /* 1.5 times the data sheet: at least 3 GHz */
-  assert_true(hr_ceiling_words(&hardware, line));
-  assert_non_null(strstr(line, "cpu is its instruction set at the 2.00 GHz"));
-  assert_non_null(strstr(line, "3.00 GHz at least"));
+  assert_true(hr_ceiling_clock_note(&hardware, line));
+  assert_non_null(strstr(line, "computed from its instruction set and the 2.00 GHz"));
+  assert_non_null(strstr(line, "at least 3.00 GHz"));
   hardware.kind = HR_HARDWARE_GPU;
-  assert_false(hr_ceiling_words(&hardware, line));
+  assert_false(hr_ceiling_clock_note(&hardware, line));
 }
 
 static void a_small_change_is_not_called_none(void **state)
