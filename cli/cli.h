@@ -1,4 +1,4 @@
-/* The command: what its files share. It uses only the public interface of the library. */
+/* Shared by the files of the command, which uses only the public interface of the library. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -13,17 +13,17 @@ enum {
   EXIT_FINDINGS = 1,    /* --strict and a finding of severity high */
   EXIT_USAGE = 2,       /* the command line, also a device that does not exist */
   EXIT_INPUT = 3,       /* a model or a file that cannot be read or is wrong */
-  EXIT_UNSUPPORTED = 4, /* what Headroom does not cover or this machine does not have */
+  EXIT_UNSUPPORTED = 4, /* not covered by Headroom, not on this machine, or nothing could be measured */
   EXIT_OUTPUT = 5,      /* the result cannot be written, or memory ran out */
   EXIT_INTERRUPTED = 130
 };
 
-/** MIN:MAX:STEP of an option; 0 where it was not given. */
+/** MIN:MAX:STEP of an option; 0 if not given. */
 typedef struct cli_range {
   int64_t min, max, step;
 } cli_range;
 
-/** I/N of an option; 0 where it was not given. */
+/** I/N of an option; 0 if not given. */
 typedef struct cli_shard {
   int64_t index, count;
 } cli_shard;
@@ -48,7 +48,7 @@ typedef cli_color cli_COLOR;
 #define SHARDS_MOST 1000000
 #define SIZE_MOST 1099511627776 /* 2^40, the library's own limit */
 
-/** What the command line says. A member that was not given is zero; given[] tells a given zero from none. */
+/** The options of the command line. Those not given are zero; cli_run.given[] distinguishes a given zero. */
 typedef struct cli_options {
 #define CLI_OPTION(group, member, long_name, short_name, kind, least, most, argument, help) cli_##kind member;
 #include "options.inc"
@@ -131,10 +131,10 @@ int cli_read_size(const char *what, const char *text, int64_t *value);
 
 /* ---- inputs.c ---- */
 
-/* Where to look when a name is not known: `where` if the message names no other and it is no path. */
+/* `where` to look for a name that is not known; "" if the message suggests another, or the name is a path. */
 const char *cli_hint(const hr_error *error, const char *name, const char *where);
 
-/* What several commands do first. Each returns CLI_GO_ON or an exit code, with the message printed. */
+/* Each returns CLI_GO_ON, or an exit code after printing why. */
 int cli_load_model(const cli_run *run, hr_model *model);
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload);
@@ -142,15 +142,15 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
 /** --dtype, else hr_hardware_usual_dtype(). Prints a note if that is not bf16, or if the device computes in another
  *  format than the one asked for; --quiet omits it. */
 hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware);
-int cli_check_measure(const cli_run *run); /* that --measure is there where another option is for measuring alone */
-int cli_check_table(const cli_run *run);   /* that --table goes with CSV */
-int cli_check_kernel(const cli_run *run);  /* that there is one of the name asked for, or of its family */
+int cli_check_measure(const cli_run *run);                                    /* options that need --measure */
+int cli_check_table(const cli_run *run);                                      /* --table needs CSV */
+int cli_check_kernel(const cli_run *run);                                     /* --kernel is a kernel or a family */
 int cli_open_own_device(const cli_run *run, hr_device **device);              /* for --measure */
 int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store); /* --db, or the default one */
 
 /* ---- output.c ---- */
 
-/** Where the result goes. A file is written beside its target and renamed at the end, so that it is old or new. */
+/** Where the result goes. A file is written next to its target and renamed at the end, so that it is complete. */
 typedef struct cli_output {
   FILE *stream;
   const char *name; /* for messages */
@@ -168,16 +168,16 @@ int cli_width(int file, int otherwise);
 /** Ends the output. `status` is the report's; the file is only replaced when it is HR_OK. Returns an exit code. */
 int cli_output_close(cli_output *output, hr_status status, const hr_error *error);
 
-/** Ends an output that nothing was written to; the target stays as it was. */
+/** Ends an output without a result; the target stays as it was. */
 void cli_output_discard(cli_output *output);
 
 /* ---- ranks.c ---- */
 
-/** Which of several processes this is, as mpirun or srun say in the environment; 1 of 1 alone. */
+/** Which of several processes this is, from the variables of mpirun or srun; rank 0 of 1 without them. */
 typedef struct cli_ranks {
   int64_t rank, size; /* rank from 0 */
   int64_t local_rank; /* among those on this machine */
-  int64_t local_size; /* how many these are; 0: not told */
+  int64_t local_size; /* how many these are; 0: not known */
 } cli_ranks;
 
 cli_ranks cli_find_ranks(void);
@@ -191,16 +191,16 @@ typedef struct cli_progress {
   double idle_s; /* of a sweep: when its points began, after the start */
 } cli_progress;
 
-/** Ctrl-C and its like set a flag from now on; a second one ends the process. */
+/** From now on SIGINT, SIGTERM and SIGHUP set a flag; a second one ends the process. */
 void cli_catch_signals(void);
 bool cli_interrupted(void);
 
 cli_progress cli_progress_begin(const cli_run *run);
 
-/** An hr_progress_fn whose context is a cli_progress: a line on a terminal, from the second second on. */
+/** An hr_progress_fn whose context is a cli_progress: a line on a terminal, after the first second. */
 int cli_progress_report(void *context, double done, const char *what);
 
-/** For lines of one's own: whether it is time for one, and writing it. Seconds are since the beginning. */
+/** Parts of cli_progress_report() for other lines. Seconds are since cli_progress_begin(). */
 double cli_progress_seconds(const cli_progress *progress);
 bool cli_progress_due(const cli_progress *progress);
 void cli_progress_show(cli_progress *progress, const char *line);
@@ -208,7 +208,7 @@ void cli_progress_show(cli_progress *progress, const char *line);
 /** For hr_measure_options.cancelled. */
 int cli_cancelled(void *context);
 
-/** hr_resolve_probed() with a line about it, which Ctrl-C ends. */
+/** hr_resolve_probed() with a progress line; Ctrl-C ends it. */
 hr_status cli_probe(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error);
 
 /** Removes the line. */

@@ -1,6 +1,6 @@
 #include "cli.h"
 
-/* What an advice is made from and, with --measure, held against. */
+/* The inputs of an advice and, with --measure, the device that confirms it. */
 typedef struct advise_work {
   hr_model model;
   hr_workload workload;
@@ -8,7 +8,7 @@ typedef struct advise_work {
   hr_device *device; /* NULL unless measuring */
 } advise_work;
 
-/* With --measure the device is probed first, so that predictions stand on its own rates. */
+/* With --measure predictions use the measured rates of the device. */
 static int probe(const cli_run *run, advise_work *work)
 {
   int code = cli_open_own_device(run, &work->device);

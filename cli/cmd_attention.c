@@ -16,7 +16,7 @@ static int make_attention(const cli_run *run, hr_attention *a)
   const cli_options *o = &run->options;
   hr_error error = {.status = HR_OK};
   if (run->argument_count > 0)
-    return cli_fail(EXIT_USAGE, "attention: takes options alone, found \"%s\"", run->arguments[0]);
+    return cli_fail(EXIT_USAGE, "attention: expected no argument, found \"%s\"", run->arguments[0]);
   *a = hr_attention_default();
   a->batch = or_else(o->batch, 1);
   a->q_heads = or_else(o->q_heads, 1);
@@ -48,7 +48,7 @@ typedef struct attention_job {
   size_t count;
 } attention_job;
 
-/* The device's kernels for attention, or the one that was asked for. */
+/* The device's attention kernels, or those of --kernel. */
 static int choose_kernels(const cli_run *run, attention_job *job)
 {
   size_t count;
@@ -56,7 +56,7 @@ static int choose_kernels(const cli_run *run, attention_job *job)
   const char *device = hr_device_name(job->device), *asked = run->options.kernel;
   job->runs = calloc(count, sizeof *job->runs);
   if (!job->runs)
-    return cli_fail(EXIT_OUTPUT, "no memory for %zu kernels", count);
+    return cli_fail(EXIT_OUTPUT, "memory ran out for %zu kernels", count);
   for (size_t i = 0; i < count; i++) {
     size_t kind = strlen(kernels[i].device);
     bool here = strncmp(device, kernels[i].device, kind) == 0 && (device[kind] == '\0' || device[kind] == ':');
@@ -64,9 +64,9 @@ static int choose_kernels(const cli_run *run, attention_job *job)
       job->runs[job->count++].kernel = kernels[i].name;
   }
   if (job->count == 0)
-    return asked ? cli_fail(EXIT_USAGE, "--kernel: %s has no kernel for attention called \"%s\"; see headroom kernels",
-                            device, asked)
-                 : cli_fail(EXIT_UNSUPPORTED, "attention: %s has no kernel for it", device);
+    return asked ? cli_fail(EXIT_USAGE, "--kernel: %s has no attention kernel \"%s\"; see headroom kernels", device,
+                            asked)
+                 : cli_fail(EXIT_UNSUPPORTED, "attention: %s has no attention kernel", device);
   return CLI_GO_ON;
 }
 
@@ -81,8 +81,8 @@ static hr_status keep(const attention_job *job, const hr_kernel_measurement *one
   return hr_store_append(job->store, &result, error);
 }
 
-/* Each kernel in turn; what was measured before an interruption stays. A store that takes no more rows ends nothing:
- * *not_kept is its first error. */
+/* Measures each kernel; an interruption keeps those before it. If the store refuses a row, measuring continues and
+ * *not_kept is the first error. */
 static hr_status measure(const cli_run *run, attention_job *job, hr_error *not_kept, hr_error *error)
 {
   hr_measure_options options = hr_measure_options_default();
@@ -137,7 +137,7 @@ static int run_job(const cli_run *run, attention_job *job, cli_output *output)
   return code == EXIT_FINE && !any_time(job) ? EXIT_UNSUPPORTED : code;
 }
 
-/* The store before anything is measured, so that nothing is measured in vain. */
+/* Opens the store before measuring, so that no measurement is lost. */
 static int open_job(const cli_run *run, attention_job *job)
 {
   int code = make_attention(run, &job->attention);
@@ -162,7 +162,7 @@ int cli_attention(const cli_run *run)
   if (code == CLI_GO_ON)
     code = run_job(run, &job, &output);
   free(job.runs);
-  hr_store_abandon(job.store); /* leaves no new file where nothing was kept */
+  hr_store_abandon(job.store); /* removes a new file without rows */
   hr_device_close(job.device);
   return code;
 }

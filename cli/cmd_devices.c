@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The devices of this machine that are always asked for. */
+/* The devices of this machine that are always listed. */
 static const char *const own_devices[] = {"cpu", "cuda:0"};
 
 #define OWN_COUNT (sizeof own_devices / sizeof *own_devices)
 
-/* A row of the report with the storage that it points to. */
+/* The storage that a row of the report points to. */
 typedef struct device_entry {
   hr_hardware hardware;
   hr_error error;
@@ -42,7 +42,7 @@ static hr_status probe(const cli_run *run, const char *name, hr_hardware *hardwa
   return status;
 }
 
-/* The status is in the list too, but for one that Ctrl-C kept from being there. */
+/* Adds a device with its status; none if Ctrl-C came meanwhile. */
 static hr_status add(const cli_run *run, device_list *list, const char *name, bool measured)
 {
   device_entry *entry = &list->entries[list->count];
@@ -63,7 +63,7 @@ static bool is_own(const char *name)
   return strcmp(name, "cpu") == 0 || strncmp(name, "cuda", 4) == 0 || strcmp(name, "reference") == 0;
 }
 
-/* Up to the one at which Ctrl-C came, if it did. */
+/* All devices; Ctrl-C ends the list early. */
 static int add_all(const cli_run *run, device_list *list)
 {
   size_t count;
@@ -77,14 +77,14 @@ static int add_all(const cli_run *run, device_list *list)
   return CLI_GO_ON;
 }
 
-/* The named ones; the first that cannot be had is an error. */
+/* The devices of the command line; the first failure is an error. */
 static int add_named(const cli_run *run, device_list *list)
 {
   for (int i = 0; i < run->argument_count; i++) {
     const char *name = run->arguments[i];
     const hr_error *error = &list->entries[list->count].error;
     if (run->options.probe && !is_own(name))
-      cli_fail(0, "note: %s: is known by its data; only a device of this machine can be probed", name);
+      cli_fail(0, "note: %s is a device of the catalogue; only devices of this machine can be probed", name);
     hr_status status = add(run, list, name, run->options.probe && is_own(name));
     if (status == HR_ERROR_INTERRUPTED && list->count > 0)
       return CLI_GO_ON;
@@ -94,6 +94,24 @@ static int add_named(const cli_run *run, device_list *list)
       return cli_fail_status(status, error);
   }
   return CLI_GO_ON;
+}
+
+/* Without names also the libraries. */
+static int report(const cli_run *run, const device_list *list)
+{
+  cli_output output;
+  int code = cli_output_open(run, &output);
+  if (code != CLI_GO_ON)
+    return code;
+  hr_error error = {.status = HR_OK};
+  hr_library libraries[HR_LIBRARIES_MAX];
+  size_t library_count = 0;
+  if (run->argument_count == 0)
+    hr_libraries(NULL, libraries, &library_count);
+  hr_status status =
+      hr_report_devices(output.stream, &output.options, list->reports, list->count, libraries, library_count, &error);
+  code = cli_output_close(&output, status, &error);
+  return code == EXIT_FINE && cli_interrupted() ? EXIT_INTERRUPTED : code;
 }
 
 int cli_devices(const cli_run *run)
@@ -110,25 +128,10 @@ int cli_devices(const cli_run *run)
   int code = CLI_GO_ON;
   if (!list.reports || !list.entries)
     code = cli_fail(EXIT_OUTPUT, "memory ran out");
-  else if (run->argument_count > 0)
-    code = add_named(run, &list);
   else
-    code = add_all(run, &list);
-  cli_output output;
+    code = run->argument_count > 0 ? add_named(run, &list) : add_all(run, &list);
   if (code == CLI_GO_ON)
-    code = cli_output_open(run, &output);
-  if (code == CLI_GO_ON) {
-    hr_error error = {.status = HR_OK};
-    hr_library libraries[HR_LIBRARIES_MAX];
-    size_t library_count = 0;
-    if (run->argument_count == 0)
-      hr_libraries(NULL, libraries, &library_count);
-    hr_status status =
-        hr_report_devices(output.stream, &output.options, list.reports, list.count, libraries, library_count, &error);
-    code = cli_output_close(&output, status, &error);
-    if (code == EXIT_FINE && cli_interrupted())
-      code = EXIT_INTERRUPTED;
-  }
+    code = report(run, &list);
   free(list.reports);
   free(list.entries);
   return code;

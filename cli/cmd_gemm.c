@@ -1,6 +1,6 @@
 #include "cli.h"
 
-/* M N K behind the options, or --m --n --k, but each size once. */
+/* M N K as arguments or as --m --n --k, each size once. */
 static int read_sizes(const cli_run *run, hr_gemm *gemm)
 {
   const struct {
@@ -44,7 +44,7 @@ static int make_gemm(const cli_run *run, hr_gemm *gemm)
   return hr_gemm_check(gemm, &error) == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "gemm: %s", error.message);
 }
 
-/* What is measured with, and where it goes; both NULL without --measure, the store also without --save. */
+/* Both NULL without --measure; the store also without --save. */
 typedef struct gemm_job {
   hr_device *device;
   hr_store *store;
@@ -100,7 +100,7 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
     }
     product->dtype = cli_dtype(run, &hardware);
   }
-  /* Once the device is known the prediction is there nevertheless. */
+  /* After an interruption the prediction is reported, if the device was probed. */
   bool interrupted = status == HR_ERROR_INTERRUPTED && hardware.struct_size > 0;
   hr_prediction prediction;
   if (status == HR_OK || interrupted)
@@ -120,7 +120,7 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
   return code;
 }
 
-/* Opens what the options ask for; the store before anything is measured, so that nothing is measured in vain. */
+/* Opens the store before measuring, so that no measurement is lost. */
 static int open_job(const cli_run *run, gemm_job *job)
 {
   bool save = run->options.save || run->options.db;
@@ -144,7 +144,7 @@ int cli_gemm(const cli_run *run)
     code = cli_output_open(run, &output);
   if (code == CLI_GO_ON)
     code = gemm(run, &product, &job, &output);
-  hr_store_abandon(job.store); /* leaves no new file where nothing was kept */
+  hr_store_abandon(job.store); /* removes a new file without rows */
   hr_device_close(job.device);
   return code;
 }

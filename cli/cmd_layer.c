@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-/* What is measured, and where it goes; `store` is NULL without --save. */
+/* The layer, the device and the store, which is NULL without --save. */
 typedef struct layer_job {
   hr_model model;
   hr_workload workload;
@@ -71,7 +71,7 @@ static hr_status keep_whole(const layer_job *job, const hr_result *blank, const 
   return hr_store_append(job->store, &result, error);
 }
 
-/* What was given to the device, with its time or why it has none; what there is no problem for is no result. */
+/* Stores each operator that was tried, with its time or status, and the whole layer. */
 static hr_status keep(const layer_job *job, const hr_layer *layer, hr_error *error)
 {
   const hr_result blank = blank_row(job);
@@ -111,8 +111,7 @@ static int measure(const cli_run *run, const layer_job *job, cli_output *output)
   return code;
 }
 
-/* The store is opened before anything is measured, so that nothing is measured in vain. The device is probed, so that
- * predictions stand on its own rates. */
+/* Opens the store before measuring, so that no measurement is lost. Predictions use the probed rates. */
 static int open_job(const cli_run *run, layer_job *job)
 {
   int code = cli_load_model(run, &job->model);
@@ -141,7 +140,7 @@ int cli_layer(const cli_run *run)
     code = cli_output_open(run, &output);
   if (code == CLI_GO_ON)
     code = measure(run, &job, &output);
-  hr_store_abandon(job.store); /* leaves no new file where nothing was kept */
+  hr_store_abandon(job.store); /* removes a new file without rows */
   hr_device_close(job.device);
   return code;
 }

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `headroom results ACTION`: one row an action. What follows it is an id (show, delete) or files (import, merge). */
+/* `headroom results ACTION`: one row an action, with the number of its arguments: an id or files. */
 typedef struct action {
   const char *name;
-  int least, most; /* how many arguments follow */
+  int least, most; /* number of arguments */
   const char *expected;
   int (*run)(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments);
 } action;
@@ -33,10 +33,12 @@ static const action actions[] = {
 
 /* ---- list, show, export ---- */
 
-static int list(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments)
+typedef hr_status (*write_rows)(const cli_run *run, hr_store *store, const hr_result_filter *filter,
+                                const cli_output *output, hr_error *error);
+
+/* Opens the store and the output for `write`. */
+static int write_from_store(const cli_run *run, const hr_result_filter *filter, write_rows write)
 {
-  (void)count;
-  (void)arguments;
   hr_store *store;
   cli_output output;
   int code = cli_open_store(run, HR_STORE_READ, &store);
@@ -45,11 +47,25 @@ static int list(const cli_run *run, const hr_result_filter *filter, int count, c
   code = cli_output_open(run, &output);
   if (code == CLI_GO_ON) {
     hr_error error = {.status = HR_OK};
-    hr_status status = hr_report_results(output.stream, &output.options, store, filter, &error);
+    hr_status status = write(run, store, filter, &output, &error);
     code = cli_output_close(&output, status, &error);
   }
   hr_store_close(store);
   return code;
+}
+
+static hr_status write_list(const cli_run *run, hr_store *store, const hr_result_filter *filter,
+                            const cli_output *output, hr_error *error)
+{
+  (void)run;
+  return hr_report_results(output->stream, &output->options, store, filter, error);
+}
+
+static int list(const cli_run *run, const hr_result_filter *filter, int count, const char **arguments)
+{
+  (void)count;
+  (void)arguments;
+  return write_from_store(run, filter, write_list);
 }
 
 static int keep_row(void *context, const hr_result *result)
@@ -58,7 +74,7 @@ static int keep_row(void *context, const hr_result *result)
   return 0;
 }
 
-/* The one row that `id` is, or the beginning of the id of. */
+/* The one row whose id begins with `id`. */
 static int find_row(hr_store *store, const char *id, hr_result *result)
 {
   hr_error error = {.status = HR_OK};
@@ -67,9 +83,9 @@ static int find_row(hr_store *store, const char *id, hr_result *result)
   int64_t count = 0;
   hr_status status = hr_store_count(store, &filter, &count, &error);
   if (status == HR_OK && count > 1)
-    return cli_fail(EXIT_USAGE, "id: %s is the beginning of %" PRId64 " rows; give more of it", id, count);
+    return cli_fail(EXIT_USAGE, "id: %" PRId64 " rows have an id that begins with %s; give more digits", count, id);
   if (status == HR_OK && count == 0)
-    return cli_fail(EXIT_INPUT, "%s: there is no row %s", hr_store_path(store), id);
+    return cli_fail(EXIT_INPUT, "%s: no row has the id %s", hr_store_path(store), id);
   if (status == HR_OK)
     status = hr_store_query(store, &filter, keep_row, result, &error);
   if (status == HR_ERROR_INVALID)
@@ -112,20 +128,9 @@ static int export(const cli_run *run, const hr_result_filter *filter, int count,
 {
   (void)count;
   (void)arguments;
-  hr_store *store;
-  cli_output output;
   if (run->given[CLI_OPTION_format] && run->options.format == HR_FORMAT_TABLE)
     return cli_fail(EXIT_USAGE, "results export: --format is csv (the default), json (JSON Lines) or markdown");
-  int code = cli_open_store(run, HR_STORE_READ, &store);
-  if (code != CLI_GO_ON)
-    return code;
-  code = cli_output_open(run, &output);
-  if (code == CLI_GO_ON) {
-    hr_error error = {.status = HR_OK};
-    code = cli_output_close(&output, write_export(run, store, filter, &output, &error), &error);
-  }
-  hr_store_close(store);
-  return code;
+  return write_from_store(run, filter, write_export);
 }
 
 /* ---- import, merge ---- */
@@ -146,7 +151,7 @@ static hr_status import_one(hr_store *store, const char *path, hr_store_change *
 
 typedef hr_status (*take_one)(hr_store *store, const char *path, hr_store_change *change, hr_error *error);
 
-/* The store, or where there is none one of our own until something has been taken: what is refused leaves no file. */
+/* The store; if it does not exist a scratch store, so that a refused file does not create it. */
 static int open_to_take(const cli_run *run, hr_store **store, bool *scratch)
 {
   hr_store *there;
@@ -165,16 +170,16 @@ static int keep_scratch(const cli_run *run, hr_store *scratch)
   if (code != CLI_GO_ON)
     return code;
   hr_status status = hr_store_copy(store, scratch, NULL, &error);
-  hr_store_abandon(store); /* without its rows there is to be no store */
+  hr_store_abandon(store); /* removes a new store if the rows could not be copied */
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
-/* The files that a call takes, one after the other, each all or none. */
+/* The files of an import or a merge, in order, each added completely or not at all. */
 typedef struct taking {
   int count, taken;
   const char **paths;
   hr_store_change *changes;
-  hr_status status; /* of the one that was not taken; `error` says more */
+  hr_status status; /* of the file that was refused, with its `error` */
   hr_error error;
 } taking;
 
@@ -195,7 +200,7 @@ static int take_files(const cli_run *run, taking *t, take_one take)
   return code;
 }
 
-/* What came, even if a later file could not be taken. */
+/* Reports the files that were added, even if a later one was refused. */
 static int report_taken(const cli_run *run, const taking *t)
 {
   cli_output output;
@@ -253,8 +258,8 @@ static int delete_rows(const cli_run *run, hr_store *store, const hr_result_filt
   int64_t count = 0;
   hr_status status = hr_store_count(store, filter, &count, &error);
   if (status == HR_OK && !filter->id && !run->options.yes)
-    return cli_fail(EXIT_USAGE, "results delete: this would delete %" PRId64 " row%s%s; say --yes, or give an id",
-                    count, plural(count), has_filter(filter) ? "" : ", all there are");
+    return cli_fail(EXIT_USAGE, "results delete: this would delete %" PRId64 " row%s%s; add --yes, or give an id",
+                    count, plural(count), has_filter(filter) ? "" : ", all of the store");
   if (status == HR_OK)
     status = hr_store_delete(store, filter, &count, &error);
   if (status != HR_OK)
@@ -269,12 +274,13 @@ static int delete (const cli_run *run, const hr_result_filter *filter, int count
   hr_store *store, *reader;
   hr_result result;
   hr_result_filter chosen = *filter;
-  int code = cli_open_store(run, HR_STORE_READ, &reader); /* one that is not there is not to be created */
+  int code = cli_open_store(run, HR_STORE_READ, &reader); /* fails if it does not exist; writing would create it */
   if (code != CLI_GO_ON)
     return code;
   if (count > 0)
-    code = has_filter(filter) ? cli_fail(EXIT_USAGE, "results delete: give an id or filters, not both")
-                              : find_row(reader, arguments[0], &result);
+    code = has_filter(filter)
+               ? cli_fail(EXIT_USAGE, "results delete: expected an id or options that choose rows, not both")
+               : find_row(reader, arguments[0], &result);
   hr_store_close(reader);
   chosen.id = count > 0 ? result.id : NULL;
   if (code == CLI_GO_ON)

@@ -50,7 +50,7 @@ static int search(const cli_run *run, const hr_model *model, const hr_workload *
     status = hr_report_search(output->stream, &output->options, model, workload, hardware, result, &error);
   int code = cli_output_close(output, status, &error);
   if (code == EXIT_INPUT && status == HR_ERROR_INVALID)
-    code = EXIT_USAGE; /* impossible bounds: the model itself was checked before */
+    code = EXIT_USAGE; /* impossible bounds; the model was checked before */
   if (code == EXIT_FINE && !result->complete && cli_interrupted())
     code = EXIT_INTERRUPTED;
   hr_search_result_free(result);
@@ -60,7 +60,7 @@ static int search(const cli_run *run, const hr_model *model, const hr_workload *
 int cli_search(const cli_run *run)
 {
   if (run->options.keep_vocabulary && run->options.vocab_multiple > 0)
-    return cli_fail(EXIT_USAGE, "--vocab-multiple: cannot go with --keep-vocabulary");
+    return cli_fail(EXIT_USAGE, "--vocab-multiple: cannot be combined with --keep-vocabulary");
   hr_model model;
   hr_hardware hardware;
   hr_workload workload;

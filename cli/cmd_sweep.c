@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Processes of a launcher share what --shard leaves them. */
+/* Processes of a launcher divide the share of --shard. */
 static hr_sweep_choice make_choice(const cli_run *run, const cli_ranks *ranks)
 {
   hr_sweep_choice choice = hr_sweep_choice_default();
@@ -13,7 +13,8 @@ static hr_sweep_choice make_choice(const cli_run *run, const cli_ranks *ranks)
   choice.shard = ranks->rank + 1;
   choice.shards = ranks->size;
   if (run->given[CLI_OPTION_shard]) {
-    choice.shard = run->options.shard.index + ranks->rank * run->options.shard.count; /* every count-th of the order */
+    choice.shard =
+        run->options.shard.index + ranks->rank * run->options.shard.count; /* every count-th point of the order */
     choice.shards = run->options.shard.count * ranks->size;
   }
   if (run->given[CLI_OPTION_seed])
@@ -61,7 +62,6 @@ static int list(const cli_run *run)
 
 /* ---- running ---- */
 
-/* What a run holds. */
 typedef struct sweep_job {
   cli_ranks ranks;
   hr_sweep *sweep;
@@ -103,14 +103,13 @@ static int report(void *context, const hr_sweep_progress *now)
     snprintf(noisy, sizeof noisy, "  %" PRId64 " noisy", now->noisy);
   snprintf(line, sizeof line, "[%s]  %" PRId64 "/%" PRId64 "  %.2g/s%s%s%s%s%s  %s", bar, now->done, now->total, rate,
            left[0] ? "  " : "", left, left[0] ? " left" : "", failed, noisy,
-           now->probing ? "first: what the device reaches" : now->what);
+           now->probing ? "probing the device" : now->what);
   cli_progress_show(progress, line);
   return cli_interrupted();
 }
 
-/* Each process of a machine takes a GPU of its own where none is named: "cuda". A launcher that shows each process only
- * its own GPU calls that one number 0. On the CPU each takes its part of the cores, unless it is told how many
- * threads. */
+/* Under a launcher, "cuda" is the GPU of the process's local rank, unless the launcher shows each process one GPU only,
+ * which is then number 0. On the CPU the processes of a machine divide its cores, unless --threads is given. */
 static int open_device(const cli_run *run, sweep_job *job)
 {
   const char *name = run->options.device ? run->options.device : "cpu";
@@ -160,15 +159,14 @@ static void say_how_it_ended(const sweep_job *job, const hr_sweep_progress *now,
 {
   char who[64] = "";
   if (job->ranks.size > 1)
-    snprintf(who, sizeof who, " (rank %" PRId64 " of 0 to %" PRId64 ")", job->ranks.rank, job->ranks.size - 1);
+    snprintf(who, sizeof who, " (rank %" PRId64 " of %" PRId64 ")", job->ranks.rank, job->ranks.size);
   if (ended)
-    cli_fail(0,
-             "note: %s%s: %" PRId64 " measured, %" PRId64 " of them failed, %" PRId64 " noisy; %" PRId64
-             " were there; in %s",
-             hr_sweep_describe(job->sweep).name, who, now->measured, now->failed, now->noisy, now->skipped,
-             hr_store_path(job->store));
+    cli_fail(
+        0, "note: %s%s: %" PRId64 " measured (%" PRId64 " failed, %" PRId64 " noisy), %" PRId64 " stored before, in %s",
+        hr_sweep_describe(job->sweep).name, who, now->measured, now->failed, now->noisy, now->skipped,
+        hr_store_path(job->store));
   else
-    cli_fail(0, "note: %s%s: stopped; %" PRId64 " of %" PRId64 " points are in %s, the same command goes on",
+    cli_fail(0, "note: %s%s: stopped; %" PRId64 " of %" PRId64 " points are in %s; the same command continues",
              hr_sweep_describe(job->sweep).name, who, now->done, now->total, hr_store_path(job->store));
 }
 
@@ -200,7 +198,8 @@ static int measure(const cli_run *run, sweep_job *job)
   hr_error error = {.status = HR_OK};
   hr_sweep_progress outcome = {.total = 0};
   job->progress = cli_progress_begin(run);
-  job->progress.enabled = job->progress.enabled && job->ranks.rank == 0; /* of lines over each other none is read */
+  job->progress.enabled =
+      job->progress.enabled && job->ranks.rank == 0; /* lines of several processes would overwrite each other */
   hr_status status =
       hr_sweep_run(job->sweep, job->device, job->store, &job->options, report, &job->progress, &outcome, &error);
   cli_progress_end(&job->progress);
@@ -211,17 +210,18 @@ static int measure(const cli_run *run, sweep_job *job)
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
-/* Sweeps by their names, or all; smaller sizes where the device is no GPU. */
+/* The sweeps to run. On a CPU they have smaller sizes. */
 typedef struct sweep_list {
   hr_sweep **sweeps;
   size_t count;
 } sweep_list;
 
-/* What helps whoever meant a file: "gqa.jsn". */
+/* A hint if a file was meant, such as "gqa.jsn". */
 static const char *sweep_hint(const hr_error *error, const char *name)
 {
   bool file = access(name, F_OK) == 0 || (strchr(name, '.') && !strchr(name, '/'));
-  return file ? "; a file's name ends in .json, or has a / in it" : cli_hint(error, name, "; see headroom sweep list");
+  return file ? "; the name of a sweep file ends in .json or has a /"
+              : cli_hint(error, name, "; see headroom sweep list");
 }
 
 static int load_named(const cli_run *run, bool small, sweep_list *list)
@@ -229,7 +229,7 @@ static int load_named(const cli_run *run, bool small, sweep_list *list)
   hr_error error = {.status = HR_OK};
   list->sweeps = calloc((size_t)run->argument_count, sizeof *list->sweeps);
   if (!list->sweeps)
-    return cli_fail(EXIT_OUTPUT, "no memory for %d sweeps", run->argument_count);
+    return cli_fail(EXIT_OUTPUT, "memory ran out for %d sweeps", run->argument_count);
   for (int i = 0; i < run->argument_count; i++) {
     hr_status status = hr_sweep_load(run->arguments[i], small, &list->sweeps[i], &error);
     if (status == HR_ERROR_NOT_FOUND)
@@ -251,7 +251,7 @@ static int load(const cli_run *run, const hr_device *device, sweep_list *list)
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
-/* Of several processes the first prints what is there; the others are not done at the same time. */
+/* Of several processes only the first prints the rows, those that exist when it ends. */
 static int run_sweeps(const cli_run *run, sweep_job *job, const sweep_list *list)
 {
   cli_output output;
@@ -277,27 +277,27 @@ static int run_sweeps(const cli_run *run, sweep_job *job, const sweep_list *list
   }
   code = cli_output_close(&output, written, &error);
   if (code == EXIT_FINE && !job->timed && job->ranks.size == 1) /* mpirun would end the other processes */
-    return cli_fail(EXIT_UNSUPPORTED, "sweep: no point has a time; the status of each says why");
+    return cli_fail(EXIT_UNSUPPORTED, "sweep: no point has a time; its status says why");
   return code;
 }
 
-/* One document holds one sweep; tables can follow each other. */
+/* JSON and CSV hold one sweep; tables can follow each other. */
 static int check_arguments(const cli_run *run)
 {
   if (run->argument_count < 1)
-    return cli_fail(EXIT_USAGE,
-                    "sweep: expected sweeps of `headroom sweep list`, sweep files, or the word list or all");
+    return cli_fail(EXIT_USAGE, "sweep: expected names from `headroom sweep list`, sweep files, `all` or `list`");
   bool several = run->argument_count > 1 || strcmp(run->arguments[0], "all") == 0;
   for (int i = 0; i < run->argument_count && run->argument_count > 1; i++) {
     if (strcmp(run->arguments[i], "list") == 0 || strcmp(run->arguments[i], "all") == 0)
-      return cli_fail(EXIT_USAGE, "sweep: the word %s stands alone", run->arguments[i]);
+      return cli_fail(EXIT_USAGE, "sweep: %s takes no other name", run->arguments[i]);
   }
   if (several && (run->options.format == HR_FORMAT_JSON || run->options.format == HR_FORMAT_CSV))
-    return cli_fail(EXIT_USAGE, "--format: json and csv are of one sweep; headroom results export has the rows of all");
+    return cli_fail(EXIT_USAGE,
+                    "--format: json and csv hold one sweep; headroom results export writes the rows of all");
   return CLI_GO_ON;
 }
 
-/* mpirun gives the processes a terminal of its own, whatever its own output goes to: colours would end in files. */
+/* mpirun gives each process a terminal, even if its own output goes to a file. */
 static cli_run plain_output(const cli_run *run)
 {
   cli_run plain = *run;
@@ -331,7 +331,7 @@ int cli_sweep(const cli_run *run)
     code = cli_open_store(run, HR_STORE_WRITE, &job.store);
   if (code == CLI_GO_ON)
     code = run_sweeps(run, &job, &sweeps);
-  hr_store_abandon(job.store); /* leaves no new file where nothing was kept */
+  hr_store_abandon(job.store); /* removes a new file without rows */
   hr_sweep_catalog_free(sweeps.sweeps, sweeps.count);
   hr_device_close(job.device);
   return code;

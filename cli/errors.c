@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* A message stays on one line and cannot steer the terminal, whatever is in a name. */
+/* Replaces control characters: a message is one line and cannot control the terminal. */
 static void clean(char *text)
 {
   for (unsigned char *c = (unsigned char *)text; *c; c++) {

@@ -1,10 +1,10 @@
-/* What several commands do first: the model, the device, the workload. */
+/* Inputs that commands share: model, device, workload, number format, kernel, store. */
 #include "cli.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define KERNELS_MOST 64 /* to suggest one of */
+#define KERNELS_MOST 64 /* of which similar names are suggested */
 
 static void print_note(void *context, const char *message)
 {
@@ -21,7 +21,8 @@ const char *cli_hint(const hr_error *error, const char *name, const char *where)
 int cli_load_model(const cli_run *run, hr_model *model)
 {
   if (run->argument_count == 0)
-    return cli_fail(EXIT_USAGE, "%s: expected a model: a config.json, a directory or a name of `headroom help models`",
+    return cli_fail(EXIT_USAGE,
+                    "%s: expected a model: a config.json, a directory, or a name from `headroom help models`",
                     run->command->name);
   if (run->argument_count > 1)
     return cli_fail(EXIT_USAGE, "%s: expected one model, found \"%s\" after \"%s\"", run->command->name,
@@ -66,17 +67,17 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   if (run->given[CLI_OPTION_attention])
     workload->attention = options->attention;
   if (run->given[CLI_OPTION_dtype])
-    workload->dtype = options->dtype; /* describe needs no device; the others settle it by cli_dtype() */
+    workload->dtype = options->dtype; /* commands with a device replace it by cli_dtype() */
   if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
-    return cli_fail(EXIT_USAGE, "--context: only a step of --phase decode has a KV cache to read");
+    return cli_fail(EXIT_USAGE, "--context: needs --phase decode");
   hr_error error = {.status = HR_OK};
   hr_status status = hr_workload_check(workload, model, &error);
   if (status != HR_OK)
     return cli_fail(EXIT_USAGE, "%s", error.message);
   int64_t tokens = workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence;
   if (model->max_positions > 0 && tokens > model->max_positions)
-    cli_fail(0, "note: %" PRId64 " tokens are more than the %" PRId64 " positions of %s", tokens, model->max_positions,
-             model->name);
+    cli_fail(0, "note: %s has %" PRId64 " positions, but the workload has %" PRId64 " tokens", model->name,
+             model->max_positions, tokens);
   return CLI_GO_ON;
 }
 
@@ -112,7 +113,7 @@ int cli_check_measure(const cli_run *run)
 int cli_check_table(const cli_run *run)
 {
   if (run->given[CLI_OPTION_csv] && run->options.format != HR_FORMAT_CSV)
-    return cli_fail(EXIT_USAGE, "--table: needs --format csv; the other formats have all tables");
+    return cli_fail(EXIT_USAGE, "--table: needs --format csv; the other formats write every table");
   return CLI_GO_ON;
 }
 
@@ -145,12 +146,12 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
   hr_hardware hardware;
   hr_error unknown = {.status = HR_OK};
   if (status == HR_ERROR_NOT_FOUND && hr_resolve_hardware(name, &hardware, &unknown) == HR_OK)
-    return cli_fail(
-        EXIT_UNSUPPORTED,
-        "--device: %s is known by its data only; to measure, a device of this machine is needed, such as cpu", name);
+    return cli_fail(EXIT_UNSUPPORTED,
+                    "--device: %s is a device of the catalogue; measuring needs one of this machine, such as cpu",
+                    name);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_USAGE, "--device: %s%s", unknown.message, cli_hint(&unknown, name, "; see headroom devices"));
-  if (status == HR_ERROR_INVALID) /* more threads than cores, a word of the environment */
+  if (status == HR_ERROR_INVALID) /* --threads, or HEADROOM_CPU_MASK */
     return cli_fail(EXIT_USAGE, "%s", error.message);
   return cli_fail_status(status, &error);
 }

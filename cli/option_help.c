@@ -41,7 +41,7 @@ static const char *next_part(const char *part)
   return end ? end + 2 : NULL;
 }
 
-/* The parts of a help text between "; " that this command says: those without a name, and its own or that of "else". */
+/* The parts of a help text that apply to a command: those without a name, and its own or else that of "else". */
 static void select_parts(const char *help, const char *command, char *text, size_t size)
 {
   const char *own = "else";
@@ -61,7 +61,7 @@ static void select_parts(const char *help, const char *command, char *text, size
   }
 }
 
-/* Writes words from column HELP_COLUMN on; `column` is where the line stands. */
+/* Prints words from column HELP_COLUMN on, when `column` characters of the line are printed. */
 static void print_wrapped(const char *text, int column, int width)
 {
   while (*text) {

@@ -1,4 +1,4 @@
-/* The options as rows, with strict readers of their values: each takes the whole text or refuses it. */
+/* The options as rows, with readers of their values: each accepts the whole text or refuses it. */
 #include "option_table.h"
 
 #include "groups.h"
@@ -12,7 +12,7 @@ static int wrong(const cli_option_row *row, const char *expected, const char *te
   return cli_fail(EXIT_USAGE, "--%s: expected %s, found \"%s\"", row->name, expected, text);
 }
 
-/* Digits only: no sign, no space, nothing behind. What is too large for 64 bits becomes the largest. */
+/* Digits only. A number beyond 64 bits becomes the largest. */
 static bool read_integer(const char *text, int64_t *value)
 {
   if (text[0] == '\0' || strspn(text, "0123456789") != strlen(text))
@@ -62,7 +62,7 @@ static int read_NUMBER(const cli_option_row *row, const char *text, void *value)
   return wrong(row, expected, text);
 }
 
-/* MIN:MAX, MIN:MAX:STEP where the option's argument says so, or one value. */
+/* MIN:MAX, or MIN:MAX:STEP if the option's argument has STEP, or one value. */
 static int read_RANGE(const cli_option_row *row, const char *text, void *value)
 {
   char copy[80];

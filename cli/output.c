@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Text for a file or a pipe is wrapped to this, as a terminal's would be to its width. */
+/* Width of text for a file or a pipe. */
 #define WIDTH_ELSEWHERE 120
 #define WIDTH_LEAST 40
 
@@ -25,7 +25,7 @@ int cli_width(int file, int otherwise)
   return columns < WIDTH_LEAST ? WIDTH_LEAST : (int)columns;
 }
 
-/* See https://no-color.org: any value but the empty one says no. */
+/* See https://no-color.org: any value but the empty one disables colours. */
 static bool wants_colour(const cli_run *run, int file)
 {
   if (run->options.color != CLI_COLOR_AUTO)
@@ -39,7 +39,7 @@ static int cannot_write(const cli_output *output, const char *reason)
   return cli_fail(EXIT_OUTPUT, "%s: %s", output->name, reason);
 }
 
-/* The mode of a file that is replaced, else what the process would give a new one. */
+/* The mode of the file that is replaced, else that of a new file. */
 static mode_t mode_for(const char *target)
 {
   struct stat about;
@@ -73,7 +73,7 @@ static int open_beside(cli_output *output, const char *path)
   return output->stream ? CLI_GO_ON : cannot_write(output, strerror(errno));
 }
 
-/* Whether it begins as SQLite's files do: a store is nothing to be replaced by a table by a slip. */
+/* Whether it is an SQLite file: a store is not replaced by a table. */
 static bool is_database(const char *path)
 {
   char begin[16];
@@ -88,7 +88,7 @@ static int open_file(cli_output *output, const char *path)
 {
   struct stat about;
   if (stat(path, &about) == 0 && S_ISREG(about.st_mode) && is_database(path))
-    return cannot_write(output, "is a database, such as a store of results, and is not replaced");
+    return cannot_write(output, "is a database, such as a store, and is not replaced");
   if (stat(path, &about) != 0 || S_ISREG(about.st_mode))
     return open_beside(output, path);
   output->stream = fopen(path, "w"); /* a device or a pipe */
@@ -132,7 +132,7 @@ void cli_output_discard(cli_output *output)
   release(output);
 }
 
-/* Closes the stream; returns 0 or the system's reason. */
+/* Closes the stream; returns 0 or errno. */
 static int end_stream(cli_output *output)
 {
   errno = 0;

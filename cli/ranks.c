@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The variables of a launcher. Slurm sets SLURM_NTASKS also for a batch script that runs once, outside of any step:
- * only a step has SLURM_STEP_NUM_TASKS. */
+/* The variables of launchers. Slurm sets SLURM_NTASKS also for a batch script outside of a step; only a step has
+ * SLURM_STEP_NUM_TASKS. */
 static const struct {
   const char *rank, *size, *local_rank, *local_size;
 } launchers[] = {
@@ -12,8 +12,7 @@ static const struct {
     {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"},
 };
 
-/* Digits, up to what a count of processes may be. Slurm writes "4(x2),3" for nodes with 4, 4 and 3 tasks; what follows
- * the first number is passed over. */
+/* Up to six digits. Slurm writes "4(x2),3" for nodes with 4, 4 and 3 tasks; only the first number is read. */
 static bool read_variable(const char *name, int64_t *value)
 {
   const char *text = getenv(name);

@@ -43,7 +43,7 @@ expect 0 layer "$tiny" --budget 0.3
 grep -q ' unsupported$' "$folder/out" && say "each operator of a layer has a kernel"
 echo '{"name": "near", "x": "m", "axes": {"m": [8]}, "problem": {"kind": "gemm", "m": "m", "n": 16, "k": 16}}' > "$folder/near.json"
 expect 0 sweep near.json --db sweep.db
-grep -q '1 measured, 0 of them failed' "$folder/errors" || say "a sweep runs in the processor's default format"
+grep -q '1 measured (0 failed' "$folder/errors" || say "a sweep runs in the processor's default format"
 
 # ---- 16-bit formats are predicted and attention runs in them ----
 for format in bf16 fp16; do

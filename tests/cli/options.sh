@@ -70,5 +70,14 @@ complete() {
 [ "$(complete describe gpt2-m)" = gpt2-medium ] || say "bash completes a model: $(complete describe gpt2-m)"
 [ "$(complete results del)" = delete ] || say "bash completes an action"
 
+# ---- fish completes, if it is there ----
+fish_completes() {
+  PATH=$(dirname "$H"):$PATH fish --no-config -c "source '$made/headroom.fish'; complete -C '$1'" | cut -f1 | tr '\n' ' '
+}
+if has fish; then
+  [ "$(fish_completes 'headroom describe --pha')" = '--phase ' ] || say "fish completes an option"
+  [ "$(fish_completes 'headroom layer gpt2-m')" = 'gpt2-medium ' ] || say "fish completes a model"
+fi
+
 [ "$failed" -eq 0 ] && echo "all options are documented"
 [ "$failed" -eq 0 ]

@@ -48,7 +48,7 @@ for task in 0 1; do
     "$H" $sweep -d cpu --db slurm.db > task.$task 2> note.$task || expect "task $task ends" false
 done
 expect "two tasks of srun are everything" test "$(rows slurm.db) $(points slurm.db)" = "30 30"
-expect "a task says which it is" grep -q 'rank 1 of 0 to 1' note.1
+expect "a task says which it is" grep -q 'rank 1 of 2' note.1
 expect "tasks of one machine share its cores alike" \
   test "$("$H" results export --db slurm.db -f json | grep -o '"threads": *[0-9]*' | sort -u | wc -l)" = 1
 
@@ -65,7 +65,7 @@ expect "three ranks end well" test $? = 0
 expect "three ranks measure each point once" test "$(rows shared.db) $(points shared.db)" = "30 30"
 expect "one of them prints a table" test "$(grep -c 'of 30 have a row' out)" = 1
 expect "without the colours of mpirun's terminal" test "$(grep -c "$(printf '\033')" out)" = 0
-expect "every line of the ranks is whole" test "$(grep -c '^headroom: note: many (rank [012] of 0 to 2): ' errors)" = 3
+expect "every line of the ranks is whole" test "$(grep -c '^headroom: note: many (rank [012] of 3): ' errors)" = 3
 
 # ---- a store for each, merged ----
 $run sh -c "\"$H\" $sweep -q --db rank\$OMPI_COMM_WORLD_RANK.db" > /dev/null 2> errors
