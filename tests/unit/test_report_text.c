@@ -1,10 +1,10 @@
+/* Numbers, widths and lines of text in reports. */
 #include "test.h"
 
 #include "base/names.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
 #include "report/ceilings.h"
-#include "report/json.h"
 #include "report/lines.h"
 
 #include <math.h>
@@ -128,143 +128,6 @@ static void lines_break_at_spaces_and_long_words_where_they_must(void **state)
   assert_string_equal(next, "");
 }
 
-typedef struct test_row {
-  const char *name;
-  int64_t count;
-  double time_ns;
-  bool hidden;
-  const char *shown;
-} test_row;
-
-/* Empty for a count of 0. */
-static void count_or_none(const void *member, hr_cell *cell)
-{
-  if (*(const int64_t *)member != 0)
-    hr_cell_set_count(cell, *(const int64_t *)member);
-}
-
-static const hr_column columns[] = {
-    {"name", "name", HR_PLAIN, 0, HR_MEMBER(test_row, name)},
-    {"count", "runs", HR_PLAIN, 2, HR_COMPUTED_OF(COUNT, count_or_none, test_row, count)},
-    {"time_ns", "time", HR_TIME, 0, HR_MEMBER(test_row, time_ns)},
-    {"hidden", NULL, HR_PLAIN, 0, HR_MEMBER(test_row, hidden)},
-    {NULL, "shown", HR_PLAIN, 1, HR_MEMBER(test_row, shown)}};
-
-static const test_row two_rows[] = {{"a, \"quoted\"|name", 1234, 12400, true, "µ"}, {"b", 0, NAN, false, NULL}};
-
-/* A table of two rows as `options` says; the caller frees it. */
-static char *written(const hr_report_options *options)
-{
-  char *text = NULL;
-  size_t length;
-  hr_error error = {.status = HR_OK};
-  FILE *out = open_memstream(&text, &length);
-  hr_table *table = HR_TABLE(columns, test_row);
-  assert_non_null(table);
-  hr_table_add(table, &two_rows[0]);
-  hr_table_add(table, &two_rows[1]);
-  assert_ok(hr_table_write(table, out, options, &error), error);
-  hr_table_free(table);
-  fclose(out);
-  return text;
-}
-
-static void csv_has_values_and_quotes_as_rfc_4180_says(void **state)
-{
-  (void)state;
-  hr_report_options options = hr_report_options_default();
-  options.format = HR_FORMAT_CSV;
-  char *text = written(&options);
-  assert_string_equal(text, "name,count,time_ns,hidden\n\"a, \"\"quoted\"\"|name\",1234,12400,true\nb,,,false\n");
-  free(text);
-}
-
-static void a_table_aligns_numbers_to_the_right(void **state)
-{
-  (void)state;
-  hr_report_options options = hr_report_options_default();
-  char *text = written(&options);
-  assert_string_equal(text, "name               runs     time  shown\n"
-                            "a, \"quoted\"|name  1,234  12.4 µs  µ\n"
-                            "b                     -        -  -\n");
-  free(text);
-}
-
-static void a_narrow_table_loses_its_least_column_first(void **state)
-{
-  (void)state;
-  hr_report_options options = hr_report_options_default();
-  options.width = 34;
-  char *text = written(&options);
-  assert_string_equal(text, "name                 time  shown\n"
-                            "a, \"quoted\"|name  12.4 µs  µ\n"
-                            "b                       -  -\n");
-  free(text);
-}
-
-static void markdown_escapes_what_would_end_a_cell(void **state)
-{
-  (void)state;
-  hr_report_options options = hr_report_options_default();
-  options.format = HR_FORMAT_MARKDOWN;
-  char *text = written(&options);
-  assert_non_null(strstr(text, "| a, \"quoted\"\\|name | 1,234 | 12.4 µs | µ |\n"));
-  assert_non_null(strstr(text, "| --- | ---: | ---: | --- |\n"));
-  free(text);
-}
-
-static void a_column_follows_a_pointer_and_is_empty_where_that_is_null(void **state)
-{
-  typedef struct pointing_row {
-    const test_row *to;
-  } pointing_row;
-  static const hr_column column = {
-      "count", "runs", HR_PLAIN, 0, HR_THROUGH(pointing_row, to), HR_MEMBER(test_row, count)};
-  (void)state;
-  hr_cell cell;
-  hr_column_read(&column, &(pointing_row){&two_rows[0]}, &cell);
-  assert_int_equal(cell.type, HR_CELL_COUNT);
-  assert_int_equal(cell.count, 1234);
-  hr_column_read(&column, &(pointing_row){NULL}, &cell);
-  assert_int_equal(cell.type, HR_CELL_NONE);
-}
-
-static void an_optional_text_is_null_where_it_is_empty(void **state)
-{
-  typedef struct text_row {
-    char text[8];
-    hr_status status;
-  } text_row;
-  static const hr_column as_it_is = {"text", NULL, HR_PLAIN, 0, HR_MEMBER(text_row, text)};
-  static const hr_column optional = {"text", NULL, HR_PLAIN, 0, HR_OPTIONAL(text_row, text)};
-  static const hr_column status = {"status", NULL, HR_PLAIN, 0, HR_MEMBER(text_row, status)};
-  (void)state;
-  hr_cell cell;
-  const text_row row = {"", HR_ERROR_NOISY};
-  hr_column_read(&as_it_is, &row, &cell);
-  assert_int_equal(cell.type, HR_CELL_TEXT);
-  hr_column_read(&optional, &row, &cell);
-  assert_int_equal(cell.type, HR_CELL_NONE);
-  hr_column_read(&status, &row, &cell);
-  assert_string_equal(cell.text, "noisy");
-  assert_int_equal(cell.style, HR_STYLE_YELLOW);
-}
-
-static void json_has_the_key_of_json_where_it_differs(void **state)
-{
-  static const hr_column fields[] = {
-      {"measured_ns", NULL, HR_TIME, 0, HR_MEMBER(test_row, time_ns), .section = "times", .json = "median_ns"},
-      {"count", NULL, HR_PLAIN, 0, HR_MEMBER(test_row, count), .section = "counts"}};
-  (void)state;
-  bool failed = false;
-  hr_json json = {json_object(), &failed};
-  hr_json_put_section(json, "times", fields, 2, &two_rows[0]);
-  assert_false(failed);
-  assert_int_equal(json_object_size(json.object), 1);
-  assert_true(json_real_value(json_object_get(json.object, "median_ns")) == 12400);
-  json_decref(json.object);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -274,14 +137,7 @@ int main(void)
       cmocka_unit_test(text_width_is_of_the_terminal_not_of_the_bytes),
       cmocka_unit_test(what_is_not_text_cannot_steer_a_terminal),
       cmocka_unit_test(lines_break_at_spaces_and_long_words_where_they_must),
-      cmocka_unit_test(csv_has_values_and_quotes_as_rfc_4180_says),
       cmocka_unit_test(rates_above_a_cpus_data_sheet_are_put_down_to_its_clock),
-      cmocka_unit_test(a_table_aligns_numbers_to_the_right),
-      cmocka_unit_test(a_narrow_table_loses_its_least_column_first),
-      cmocka_unit_test(a_column_follows_a_pointer_and_is_empty_where_that_is_null),
-      cmocka_unit_test(an_optional_text_is_null_where_it_is_empty),
-      cmocka_unit_test(json_has_the_key_of_json_where_it_differs),
-      cmocka_unit_test(markdown_escapes_what_would_end_a_cell),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
