@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "runtime/device/number.h"
 #include "runtime/device/plan.h"
-#include "runtime/measure/subject.h"
+#include "runtime/measure/error_bounds.h"
 #include "runtime/reference/reference.h"
 
 #include <headroom/buffer.h>

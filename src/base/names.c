@@ -62,12 +62,12 @@ static void clean(char *text, bool (*unwanted)(uint32_t character))
   *to = '\0';
 }
 
-void hr_one_line(char *text)
+void hr_replace_unprintable(char *text)
 {
   clean(text, steers_a_terminal);
 }
 
-void hr_whole_characters(char *text)
+void hr_replace_invalid_utf8(char *text)
 {
   clean(text, never);
 }
@@ -79,5 +79,5 @@ void hr_copy_text(char *to, size_t size, const char *from)
     length = size - 1;
   memcpy(to, from, length);
   to[length] = '\0';
-  hr_one_line(to);
+  hr_replace_unprintable(to);
 }

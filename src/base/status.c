@@ -43,7 +43,7 @@ hr_status(hr_fail)(hr_error *error, hr_status status, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
-    hr_one_line(error->message);
+    hr_replace_unprintable(error->message);
     error->status = status;
   }
   return status;

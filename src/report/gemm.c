@@ -4,7 +4,7 @@
 #include "report/inputs.h"
 #include "report/lines.h"
 #include "report/measurement.h"
-#include "shape/strides.h"
+#include "shape/gemm_strides.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -195,7 +195,7 @@ static void print_problem(const hr_document *document, const gemm_report *r)
   char work[HR_NUMBER_SIZE], bytes[HR_NUMBER_SIZE], strides[160];
   hr_write_rate(work, sizeof work, (double)r->flops, "FLOP");
   hr_write_bytes(bytes, sizeof bytes, (double)r->bytes);
-  hr_gemm_write_strides(g, strides, sizeof strides);
+  hr_gemm_format_strides(g, strides, sizeof strides);
   hr_print_field(document, "GEMM", "m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64 ", %s%s%s%s%s; %s, %s",
                  g->m, g->n, g->k, g->batch, hr_dtype_name(g->dtype), g->transpose_a ? ", A transposed" : "",
                  g->transpose_b ? ", B transposed" : "", strides[0] ? "," : "", strides, work, bytes);

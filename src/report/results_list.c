@@ -3,7 +3,7 @@
 #include "base/names.h"
 #include "report/document.h"
 #include "report/json.h"
-#include "runtime/store/text.h"
+#include "runtime/store/format.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "report/document.h"
 #include "report/json.h"
 #include "report/measurement.h"
-#include "runtime/store/text.h"
+#include "runtime/store/format.h"
 
 #include <inttypes.h>
 #include <math.h>

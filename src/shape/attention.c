@@ -2,7 +2,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "shape/layout.h"
+#include "shape/attention_strides.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -198,7 +198,7 @@ static hr_status check_totals(const hr_attention *a, hr_error *error)
 static hr_status check_scores(const hr_attention *a, hr_error *error)
 {
   if (a->mask != HR_MASK_NONE && a->mask != HR_MASK_CAUSAL)
-    return hr_fail(error, HR_ERROR_INVALID, "mask: %d is none", (int)a->mask);
+    return hr_fail(error, HR_ERROR_INVALID, "mask: %d is not in the list", (int)a->mask);
   if (a->window < 0 || (a->window > 0 && a->mask != HR_MASK_CAUSAL))
     return hr_fail(error, HR_ERROR_INVALID, "window: %" PRId64 " needs a causal mask and at least 1 key", a->window);
   if (!isfinite(a->scale))

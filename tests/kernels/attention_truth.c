@@ -1,7 +1,7 @@
 #include "attention_truth.h"
 
 #include "runtime/device/number.h"
-#include "runtime/measure/subject.h"
+#include "runtime/measure/error_bounds.h"
 
 #include <math.h>
 #include <stdlib.h>

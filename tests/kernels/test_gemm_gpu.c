@@ -1,7 +1,7 @@
 /* What a GPU's library does with products beside its first choice: every algorithm, split sums, long sums. */
 #include "gemm_product.h"
 
-#include "runtime/measure/subject.h"
+#include "runtime/measure/error_bounds.h"
 
 #include <headroom/measure.h>
 

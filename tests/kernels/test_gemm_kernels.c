@@ -2,7 +2,7 @@
  * and sign: awkward sizes, all transposes, batches, strides, poisoned outputs, infinities and NaN. */
 #include "gemm_product.h"
 
-#include "runtime/measure/subject.h"
+#include "runtime/measure/error_bounds.h"
 
 #include <headroom/buffer.h>
 #include <headroom/measure.h>

@@ -4,10 +4,11 @@
 
 #include "runtime/device/number.h"
 #include "runtime/device/plan.h"
-#include "runtime/measure/subject.h"
+#include "runtime/measure/error_bounds.h"
 #include "runtime/reference/reference.h"
 
 #include <headroom/buffer.h>
+#include <headroom/measure.h>
 
 #include <math.h>
 #include <stdlib.h>

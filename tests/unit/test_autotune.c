@@ -234,7 +234,7 @@ static void a_plan_takes_any_choice_and_refuses_what_there_is_not(void **state)
   assert_int_equal(hr_plan_gemm_choice(*state, &gemm, "tunable", 3, 3, &plan, &error), HR_ERROR_INVALID);
   assert_string_equal(error.message, "choice: expected 0 to 2, found 3");
   assert_int_equal(hr_plan_gemm_choice(*state, &gemm, "plain", 1, 2, &plan, &error), HR_ERROR_NOT_FOUND);
-  assert_string_equal(error.message, "plain: knows one configuration, there is no choice 1");
+  assert_string_equal(error.message, "plain: has one configuration, found choice 1");
   assert_null(plan);
   assert_int_equal(prepared, released);
 }

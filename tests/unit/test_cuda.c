@@ -4,7 +4,9 @@
 
 #include "runtime/cuda/gemm/algorithm.h"
 #include "runtime/device/library.h"
-#include "runtime/measure/subject.h"
+#include "runtime/measure/error_bounds.h"
+#include "runtime/measure/runner.h"
+#include "runtime/measure/settle.h"
 
 #include <math.h>
 #include <string.h>
@@ -150,14 +152,14 @@ static void a_recording_runs_over_every_set_equally_often(void **state)
   (void)state;
   const hr_backend recording = {.name = "recording", .time_runs = no_time}, plain = {.name = "plain"};
   hr_device device = {.backend = &recording};
-  hr_subject subject = {.device = &device, .sets = 7, .group = 1};
-  hr_subject_group(&subject, 10);
-  assert_int_equal(subject.group, 14);
-  hr_subject_group(&subject, 3);
-  assert_int_equal(subject.group, 7);
+  hr_runner runner = {.device = &device, .sets = 7, .group = 1};
+  hr_runner_set_group(&runner, 10);
+  assert_int_equal(runner.group, 14);
+  hr_runner_set_group(&runner, 3);
+  assert_int_equal(runner.group, 7);
   device.backend = &plain; /* goes on where the last sample stopped */
-  hr_subject_group(&subject, 10);
-  assert_int_equal(subject.group, 10);
+  hr_runner_set_group(&runner, 10);
+  assert_int_equal(runner.group, 10);
 }
 
 static void a_clock_is_throttled_when_it_is_held_well_below_where_it_settled(void **state)

@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "runtime/device/number.h"
-#include "runtime/measure/subject.h"
+#include "runtime/measure/error_bounds.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* Measuring, with kernels of the test's own in place of fast ones: no time is looked at. */
 #include "measure_doubles.h"
 
+#include "runtime/measure/check.h"
 #include "runtime/measure/problem_list.h"
-#include "runtime/measure/subject.h"
 
 static void a_right_kernel_is_checked_and_timed(void **state)
 {
@@ -78,15 +78,15 @@ static void of_a_devices_own_memory_the_check_copies_what_the_sampled_rows_need(
 static hr_status check_once(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_measurement *m,
                             hr_error *error)
 {
-  hr_subject subject;
+  hr_runner runner;
   hr_problem problem = hr_gemm_problem(gemm);
   hr_measure_options options = brief(kernel);
   options.warm = true; /* one set is enough */
   *m = (hr_measurement){.rows_checked = 0};
-  hr_status status = hr_subject_open(device, &problem, &options, &subject, error);
+  hr_status status = hr_runner_open(device, &problem, &options, &runner, error);
   if (status == HR_OK)
-    status = hr_subject_check(&subject, options.seed, m, error);
-  hr_subject_close(&subject);
+    status = hr_runner_check(&runner, options.seed, m, error);
+  hr_runner_close(&runner);
   return status;
 }
 
@@ -121,13 +121,13 @@ static void every_row_of_a_small_result_is_checked_and_none_twice(void **state)
     gemm.m = rows;
     hr_measurement m = {.rows_checked = 0};
     hr_error error;
-    hr_subject subject;
+    hr_runner runner;
     hr_problem problem = hr_gemm_problem(&gemm);
     hr_measure_options options = brief("right");
-    assert_ok(hr_subject_open(*state, &problem, &options, &subject, &error), error);
-    assert_ok(hr_subject_check(&subject, 1, &m, &error), error);
+    assert_ok(hr_runner_open(*state, &problem, &options, &runner, &error), error);
+    assert_ok(hr_runner_check(&runner, 1, &m, &error), error);
     assert_int_equal(m.rows_checked, rows < 16 ? rows : 16);
-    hr_subject_close(&subject);
+    hr_runner_close(&runner);
     bool seen[40] = {false};
     for (int64_t i = 0; i < m.rows_checked; i++) {
       int64_t row = hr_sampled_row(rows, m.rows_checked, i, 1);

@@ -23,8 +23,8 @@ static hr_status copy_rate(hr_device *device, double *bytes_per_s, hr_error *err
   return HR_OK;
 }
 
-static hr_status measure_ceilings(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
-                                  hr_error *error)
+static hr_status measure_ceilings(hr_device *device, const hr_progress_range *watch, hr_ceiling *ceilings,
+                                  size_t *count, hr_error *error)
 {
   (void)device, (void)watch, (void)error;
   ceilings[0] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_FP32, .per_s = FP32_FLOPS_PER_S};

@@ -1,7 +1,7 @@
 #include "test.h"
 
+#include "runtime/measure/runner.h"
 #include "runtime/measure/statistics.h"
-#include "runtime/measure/subject.h"
 
 #include <headroom/buffer.h>
 

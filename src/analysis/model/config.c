@@ -26,7 +26,7 @@ void hr_config_note(const hr_config *config, const char *format, ...)
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   snprintf(message, sizeof message, "%s: %s", config->json.input, text);
-  hr_one_line(message);
+  hr_replace_unprintable(message);
   config->note(config->note_context, message);
 }
 

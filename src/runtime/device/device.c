@@ -25,9 +25,9 @@ hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware, hr_er
   return device->backend->detect(device, hardware, error);
 }
 
-hr_status hr_watch_ask(const hr_watch *watch, double done, const char *what, hr_error *error)
+hr_status hr_progress_range_report(const hr_progress_range *range, double done, const char *what, hr_error *error)
 {
-  if (watch->progress && watch->progress(watch->context, watch->first + watch->share * done, what) != 0)
+  if (range->progress && range->progress(range->context, range->first + range->share * done, what) != 0)
     return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
   return HR_OK;
 }

@@ -1,4 +1,4 @@
-/* One problem of any operation, and the operands that it has. */
+/* One problem of any operation, and its operands. */
 #ifndef HR_RUNTIME_DEVICE_PROBLEM_H
 #define HR_RUNTIME_DEVICE_PROBLEM_H
 
@@ -13,7 +13,10 @@ typedef enum hr_operation {
   HR_OPERATION_COUNT
 } hr_operation;
 
-/** One problem of any kind; `operation` says which member holds. */
+/** "gemm", "attention", "rowwise", as in hr_kernel_info.operation; "unknown" outside the list. */
+const char *hr_operation_name(hr_operation operation);
+
+/** `operation` says which of the last three members is valid. */
 typedef struct hr_problem {
   hr_operation operation;
   hr_dtype dtype;
@@ -22,17 +25,16 @@ typedef struct hr_problem {
   hr_rowwise rows;
 } hr_problem;
 
-/** The problem of a product, of an attention call, of an operation on rows. */
 hr_problem hr_gemm_problem(const hr_gemm *gemm);
 hr_problem hr_attention_problem(const hr_attention *attention);
 hr_problem hr_rowwise_problem(const hr_rowwise *rows);
 
 #define HR_OPERANDS_MAX 5
 
-/** Operands of a problem, inputs first, the output last: A, B, C or Q, K, V, O, with ALiBi Q, K, V, slopes, O, or what
- *  an operation on rows has. `bytes` reach from the first element to behind the last, with the gaps that strides leave.
- *  The problem has been checked, so that the sizes fit. Attention of variable lengths, whose offsets are of no number
- *  format, has no operands here. */
+/** Inputs first, output last: A, B, C of a GEMM; Q, K, V, O of attention, with ALiBi Q, K, V, slopes, O; inputs and
+ *  output of a row-wise operation. `bytes` is from the first element to the end of the last, gaps between strides
+ *  included. The problem has been checked, so that the sizes fit. Offsets of variable lengths are not among the
+ *  operands, since they are no numbers of a dtype. */
 typedef struct hr_operands {
   size_t count;
   size_t bytes[HR_OPERANDS_MAX];

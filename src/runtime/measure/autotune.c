@@ -1,9 +1,10 @@
-/* The fastest of the configurations that a kernel thinks best. All work on the subject's own buffers, so that what
+/* The fastest of the configurations that a kernel thinks best. All work on the runner's own buffers, so that what
  * differs is the configuration alone, and by turns, so that a drifting clock favours none. */
+#include "runtime/measure/autotune.h"
+
 #include "base/error.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/statistics.h"
-#include "runtime/measure/subject.h"
 
 #include <headroom/buffer.h>
 
@@ -14,7 +15,7 @@
 #define WARM_UP_NS 100e6 /* at most, by turns, where the clock depends on what ran */
 
 typedef struct candidate {
-  hr_subject subject;  /* its plan, recording and group are its own; all else is the tuned subject's */
+  hr_runner runner;    /* its plan, recording and group are its own; all else is the tuned runner's */
   bool failed, passed; /* passed over: it is not the best */
   hr_error failure;
   int64_t count;
@@ -23,7 +24,7 @@ typedef struct candidate {
 
 typedef struct tuning {
   const hr_measure_options *options;
-  hr_subject *subject;
+  hr_runner *runner;
   candidate *candidates;
   int64_t count;
 } tuning;
@@ -31,32 +32,32 @@ typedef struct tuning {
 /* A plan for each choice, and one workspace that is enough for any: they run one after the other. */
 static hr_status make_plans(tuning *t, hr_error *error)
 {
-  hr_subject *subject = t->subject;
+  hr_runner *runner = t->runner;
   size_t workspace = 0;
   for (int64_t i = 0; i < t->count; i++) {
     candidate *c = &t->candidates[i];
-    c->subject = *subject;
-    c->subject.plan = NULL;
-    hr_status status = hr_plan_create(subject->device, &subject->problem, hr_plan_kernel(subject->plan),
-                                      &c->subject.plan, &c->failure);
+    c->runner = *runner;
+    c->runner.plan = NULL;
+    hr_status status =
+        hr_plan_create(runner->device, &runner->problem, hr_plan_kernel(runner->plan), &c->runner.plan, &c->failure);
     if (status == HR_OK)
-      status = hr_plan_choose(c->subject.plan, i, t->options->autotune, &c->failure);
+      status = hr_plan_choose(c->runner.plan, i, t->options->autotune, &c->failure);
     c->failed = status != HR_OK;
-    if (!c->failed && hr_plan_workspace_bytes(c->subject.plan) > workspace)
-      workspace = hr_plan_workspace_bytes(c->subject.plan);
+    if (!c->failed && hr_plan_workspace_bytes(c->runner.plan) > workspace)
+      workspace = hr_plan_workspace_bytes(c->runner.plan);
   }
-  hr_buffer_free(subject->workspace);
-  subject->workspace = NULL;
+  hr_buffer_free(runner->workspace);
+  runner->workspace = NULL;
   if (workspace > 0)
-    HR_TRY(hr_buffer_create(subject->device, workspace, &subject->workspace, error));
+    HR_TRY(hr_buffer_create(runner->device, workspace, &runner->workspace, error));
   for (int64_t i = 0; i < t->count; i++)
-    t->candidates[i].subject.workspace = subject->workspace;
+    t->candidates[i].runner.workspace = runner->workspace;
   return HR_OK;
 }
 
 static void sample(candidate *c, double *time_ns)
 {
-  c->failed = hr_subject_sample(&c->subject, time_ns, &c->failure) != HR_OK;
+  c->failed = hr_runner_sample(&c->runner, time_ns, &c->failure) != HR_OK;
 }
 
 /* The first run of each loads its code; then groups, where runs are short. */
@@ -65,11 +66,11 @@ static hr_status begin_each(tuning *t, hr_error *error)
   for (int64_t i = 0; i < t->count; i++) {
     candidate *c = &t->candidates[i];
     double first_ns = 0;
-    HR_TRY(hr_measure_ask(t->options, error));
+    HR_TRY(hr_measure_check_cancelled(t->options, error));
     if (!c->failed)
-      c->failed = hr_subject_first_sample(&c->subject, t->options, &first_ns, &c->failure) != HR_OK;
+      c->failed = hr_runner_first_sample(&c->runner, t->options, &first_ns, &c->failure) != HR_OK;
     if (!c->failed)
-      c->failed = hr_subject_choose_group(&c->subject, first_ns, &c->failure) != HR_OK;
+      c->failed = hr_runner_choose_group(&c->runner, first_ns, &c->failure) != HR_OK;
   }
   return HR_OK;
 }
@@ -81,7 +82,7 @@ static hr_status sample_by_turns(tuning *t, bool keep, int rounds, double limit_
     for (int64_t i = 0; i < t->count; i++) {
       candidate *c = &t->candidates[i];
       double time_ns = 0;
-      HR_TRY(hr_measure_ask(t->options, error));
+      HR_TRY(hr_measure_check_cancelled(t->options, error));
       if (c->failed || c->passed)
         continue;
       sample(c, &time_ns);
@@ -96,7 +97,7 @@ static hr_status time_all(tuning *t, hr_error *error)
 {
   HR_TRY(make_plans(t, error));
   HR_TRY(begin_each(t, error));
-  if (t->subject->device->backend->settle_ns > 0)
+  if (t->runner->device->backend->settle_ns > 0)
     HR_TRY(sample_by_turns(t, false, INT32_MAX, fmin(WARM_UP_NS, t->options->time_limit_ns), error));
   return sample_by_turns(t, true, ROUNDS_MOST, t->options->time_limit_ns, error);
 }
@@ -138,25 +139,25 @@ static hr_status compare_with_first(tuning *t, candidate *best, hr_measurement *
 /* Hands the best candidate's plan over and drops the others. */
 static void end_all(tuning *t, candidate *best)
 {
-  const hr_device *device = t->subject->device;
+  const hr_device *device = t->runner->device;
   if (best) {
-    hr_plan_free(t->subject->plan);
-    t->subject->plan = best->subject.plan;
-    best->subject.plan = NULL;
+    hr_plan_free(t->runner->plan);
+    t->runner->plan = best->runner.plan;
+    best->runner.plan = NULL;
   }
   for (int64_t i = 0; i < t->count; i++) {
     if (device->backend->forget)
-      device->backend->forget(t->subject->device, t->candidates[i].subject.recording);
-    hr_plan_free(t->candidates[i].subject.plan);
+      device->backend->forget(t->runner->device, t->candidates[i].runner.recording);
+    hr_plan_free(t->candidates[i].runner.plan);
   }
   free(t->candidates);
 }
 
-hr_status hr_subject_autotune(hr_subject *subject, const hr_measure_options *options, hr_measurement *measurement,
-                              hr_error *error)
+hr_status hr_runner_autotune(hr_runner *runner, const hr_measure_options *options, hr_measurement *measurement,
+                             hr_error *error)
 {
-  HR_TRY(hr_plan_choose(subject->plan, 0, options->autotune, error));
-  tuning t = {.options = options, .subject = subject, .count = hr_plan_choices(subject->plan)};
+  HR_TRY(hr_plan_choose(runner->plan, 0, options->autotune, error));
+  tuning t = {.options = options, .runner = runner, .count = hr_plan_choices(runner->plan)};
   measurement->choice = measurement->choices = 1;
   measurement->choice_speedup = 1;
   if (t.count == 1)
@@ -174,6 +175,6 @@ hr_status hr_subject_autotune(hr_subject *subject, const hr_measure_options *opt
     status = hr_fail(error, t.candidates[0].failure.status, "%s", t.candidates[0].failure.message);
   }
   end_all(&t, best);
-  size_t result = subject->operands.count - 1;
-  return status == HR_OK ? hr_buffer_poison(subject->buffers[result], subject->problem.dtype, error) : status;
+  size_t result = runner->operands.count - 1;
+  return status == HR_OK ? hr_buffer_poison(runner->buffers[result], runner->problem.dtype, error) : status;
 }

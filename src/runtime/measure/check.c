@@ -1,10 +1,12 @@
 /* A kernel's result against the float64 reference, on a sample of rows, and of long products' rows on a sample of
  * columns. docs/measuring.md says which. */
+#include "runtime/measure/check.h"
+
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/device/host.h"
 #include "runtime/device/number.h"
-#include "runtime/measure/subject.h"
+#include "runtime/measure/error_bounds.h"
 #include "runtime/reference/reference.h"
 
 #include <headroom/buffer.h>
@@ -109,7 +111,7 @@ static void *reserve(size_t bytes)
   return image == MAP_FAILED ? NULL : image;
 }
 
-static hr_status begin_host_set(const hr_subject *s, host_set *host, hr_error *error)
+static hr_status begin_host_set(const hr_runner *s, host_set *host, hr_error *error)
 {
   for (size_t i = 0; i < s->operands.count; i++) {
     host->operands[i] = hr_buffer_data(s->buffers[i]);
@@ -123,7 +125,7 @@ static hr_status begin_host_set(const hr_subject *s, host_set *host, hr_error *e
   return HR_OK;
 }
 
-static void end_host_set(const hr_subject *s, host_set *host)
+static void end_host_set(const hr_runner *s, host_set *host)
 {
   for (size_t i = 0; i < s->operands.count; i++) {
     if (host->images[i])
@@ -132,7 +134,7 @@ static void end_host_set(const hr_subject *s, host_set *host)
 }
 
 /* A part of operand i. The one that came over last is there already. */
-static hr_status fetch(const hr_subject *s, host_set *host, size_t i, part wanted, hr_error *error)
+static hr_status fetch(const hr_runner *s, host_set *host, size_t i, part wanted, hr_error *error)
 {
   const part *here = &host->here[i];
   if (!host->images[i] || (here->offset == wanted.offset && here->bytes == wanted.bytes))
@@ -147,7 +149,7 @@ static hr_status fetch(const hr_subject *s, host_set *host, size_t i, part wante
 }
 
 /* Part `index` of `parts` equal ones of operand i. */
-static part equal_part(const hr_subject *s, size_t i, int64_t index, int64_t parts)
+static part equal_part(const hr_runner *s, size_t i, int64_t index, int64_t parts)
 {
   size_t bytes = s->operands.bytes[i] / (size_t)parts;
   return (part){bytes * (size_t)index, bytes};
@@ -172,7 +174,7 @@ static part columns_of_b(const hr_gemm *g, const sample *of, int64_t batch, int6
   return rows_of(g, b, batch, column, of->width);
 }
 
-static hr_status fetch_for_product(const hr_subject *s, host_set *host, const sample *of, int64_t row, int64_t column,
+static hr_status fetch_for_product(const hr_runner *s, host_set *host, const sample *of, int64_t row, int64_t column,
                                    hr_error *error)
 {
   const hr_gemm *g = &s->problem.gemm;
@@ -200,7 +202,7 @@ static int64_t row_start(const hr_problem *p, const sample *of, int64_t row)
 }
 
 /* What the reference reads for a range of a row of the result, and that row. */
-static hr_status fetch_for_range(const hr_subject *s, host_set *host, const sample *of, int64_t row, int64_t column,
+static hr_status fetch_for_range(const hr_runner *s, host_set *host, const sample *of, int64_t row, int64_t column,
                                  hr_error *error)
 {
   size_t last = s->operands.count - 1;
@@ -215,7 +217,7 @@ static hr_status fetch_for_range(const hr_subject *s, host_set *host, const samp
   return HR_OK;
 }
 
-static void reference_attention(const hr_subject *s, const host_set *host, int64_t row, double *scratch,
+static void reference_attention(const hr_runner *s, const host_set *host, int64_t row, double *scratch,
                                 hr_reference_query *query)
 {
   const hr_attention *a = &s->problem.attention;
@@ -242,7 +244,7 @@ static void reference_product(const hr_gemm *g, const host_set *host, const samp
 }
 
 /* Of attention also what rounding errors are reckoned from. */
-static void reference_range(const hr_subject *s, const host_set *host, const sample *of, int64_t row, int64_t column,
+static void reference_range(const hr_runner *s, const host_set *host, const sample *of, int64_t row, int64_t column,
                             double *scratch, hr_reference_query *query)
 {
   const hr_problem *p = &s->problem;
@@ -266,7 +268,7 @@ static double bound_of(const hr_plan *plan, const hr_reference_query *query, int
              : hr_gemm_error_bound(p->dtype, p->gemm.k, &plan->summation, reference, norm);
 }
 
-static hr_status check_range(const hr_subject *s, host_set *host, const sample *of, int64_t row, int64_t column,
+static hr_status check_range(const hr_runner *s, host_set *host, const sample *of, int64_t row, int64_t column,
                              double *scratch, hr_measurement *m, hr_error *error)
 {
   double *expected = scratch + of->scratch;
@@ -288,7 +290,7 @@ static hr_status check_range(const hr_subject *s, host_set *host, const sample *
   return HR_OK;
 }
 
-static hr_status check_row(const hr_subject *s, host_set *host, const sample *of, int64_t index, double *scratch,
+static hr_status check_row(const hr_runner *s, host_set *host, const sample *of, int64_t index, double *scratch,
                            hr_measurement *m, hr_error *error)
 {
   int64_t row = hr_sampled_row(of->rows, of->count, index, of->seed);
@@ -300,7 +302,7 @@ static hr_status check_row(const hr_subject *s, host_set *host, const sample *of
 
 /* By how much the memory that a device says is free has fallen, which is what the driver and libraries took, too. It is
  * given out in large pages, so that of a small workspace only what was asked for may be known. */
-static double taken_of_device(const hr_subject *s)
+static double taken_of_device(const hr_runner *s)
 {
   size_t after = hr_device_memory_available(s->device);
   if (s->free_before == 0 || after == 0)
@@ -309,12 +311,12 @@ static double taken_of_device(const hr_subject *s)
 }
 
 /* The first run, and what it took beyond the operands. */
-static hr_status run_first(hr_subject *s, hr_measurement *m, hr_error *error)
+static hr_status run_first(hr_runner *s, hr_measurement *m, hr_error *error)
 {
   const hr_backend *backend = s->device->backend;
   size_t before = backend->own_memory ? 0 : hr_host_peak_begin();
   s->next = 0;
-  HR_TRY(hr_subject_run(s, error));
+  HR_TRY(hr_runner_run(s, error));
   if (backend->own_memory && backend->wait)
     HR_TRY(backend->wait(s->device, error));
   if (backend->own_memory)
@@ -324,7 +326,7 @@ static hr_status run_first(hr_subject *s, hr_measurement *m, hr_error *error)
   return HR_OK;
 }
 
-hr_status hr_subject_check(hr_subject *s, uint64_t seed, hr_measurement *m, hr_error *error)
+hr_status hr_runner_check(hr_runner *s, uint64_t seed, hr_measurement *m, hr_error *error)
 {
   sample of = sample_of(&s->problem, seed);
   HR_TRY(run_first(s, m, error));

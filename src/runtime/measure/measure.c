@@ -1,17 +1,18 @@
-/* The course of a measurement: open, check, warm up, sample until settled. One subject or two by turns. */
+/* The course of a measurement: open, check, warm up, sample until settled. One runner or two by turns. */
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/device/clock.h"
+#include "runtime/measure/autotune.h"
+#include "runtime/measure/check.h"
 #include "runtime/measure/problem_list.h"
 #include "runtime/measure/sampling.h"
+#include "runtime/measure/settle.h"
 #include "runtime/measure/statistics.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
-#define SHORT_NS 20e3    /* below this a run is timed in groups */
-#define GROUP_NS 100e3   /* which last at least so long */
 #define LONG_NS 20e6     /* a sequence of problems this long is started while it runs, without a graph */
 #define WARM_UP_NS 200e6 /* at most, after the first run */
 #define SINKING_NS 120e6 /* always, where the clock depends on what ran: 60 to 120 ms an H200 needs after any rest */
@@ -76,40 +77,25 @@ hr_measurement hr_no_measurement(hr_status status, const char *reason)
 static hr_status check_first_run(hr_timing *timing, const hr_measure_options *o, double *first_ns, hr_error *error)
 {
   if (o->check)
-    HR_TRY(hr_subject_check(&timing->subject, o->seed, timing->result, error));
-  return hr_subject_first_sample(&timing->subject, o, first_ns, error);
+    HR_TRY(hr_runner_check(&timing->runner, o->seed, timing->result, error));
+  return hr_runner_first_sample(&timing->runner, o, first_ns, error);
 }
 
-/* Groups of runs are as long as GROUP_NS; a median of a few settles how many that is. The first run may be slow; ten
- * times too slow it is not. */
-hr_status hr_subject_choose_group(hr_subject *subject, double first_ns, hr_error *error)
-{
-  double times[WARM_UP_GROUP];
-  if (first_ns >= 10 * SHORT_NS)
-    return HR_OK;
-  for (int i = 0; i < WARM_UP_GROUP; i++)
-    HR_TRY(hr_subject_sample(subject, &times[i], error));
-  double typical = hr_median_of(times, WARM_UP_GROUP).value;
-  if (typical < SHORT_NS)
-    hr_subject_group(subject, (int64_t)ceil(GROUP_NS / fmax(typical, 10)));
-  return HR_OK;
-}
-
-static hr_status warm_up(hr_subject *subject, const hr_measure_options *o, double first_ns, hr_error *error)
+static hr_status warm_up(hr_runner *runner, const hr_measure_options *o, double first_ns, hr_error *error)
 {
   double start = hr_clock_ns(), before = 0;
   /* While the host prepared and checked, the chip rested: two groups may agree before its clock sinks. */
-  bool clock_sinks = subject->device->backend->settle_ns > 0;
+  bool clock_sinks = runner->device->backend->settle_ns > 0;
   double most = clock_sinks ? SINKING_NS : WARM_UP_NS;
-  HR_TRY(hr_subject_choose_group(subject, first_ns, error));
-  if (subject->then && subject->group == 1 && first_ns < LONG_NS && subject->device->backend->time_runs)
-    hr_subject_group(subject, 2); /* a group is one graph, where launches are not waited for */
+  HR_TRY(hr_runner_choose_group(runner, first_ns, error));
+  if (runner->then && runner->group == 1 && first_ns < LONG_NS && runner->device->backend->time_runs)
+    hr_runner_set_group(runner, 2); /* a group is one graph, where launches are not waited for */
   while (hr_clock_ns() - start < most) {
     double times[WARM_UP_GROUP];
     int64_t count = 0;
     while (count < WARM_UP_GROUP && (count == 0 || hr_clock_ns() - start < most)) {
-      HR_TRY(hr_measure_ask(o, error));
-      HR_TRY(hr_subject_sample(subject, &times[count++], error));
+      HR_TRY(hr_measure_check_cancelled(o, error));
+      HR_TRY(hr_runner_sample(runner, &times[count++], error));
     }
     double now = hr_median_of(times, count).value;
     if (fabs(now - before) <= WARM_UP_AGREES * now && !clock_sinks)
@@ -129,17 +115,16 @@ static hr_status open_and_run(hr_timing *timing, hr_device *device, const hr_pro
   o.kernel = sequence->kernel ? sequence->kernel : o.kernel;
   *timing->result = hr_no_measurement(HR_OK, "");
   timing->result->warm = o.warm;
-  hr_status status =
-      hr_subject_open_sequence(device, sequence->problems, sequence->count, &o, &timing->subject, reason);
+  hr_status status = hr_runner_open_sequence(device, sequence->problems, sequence->count, &o, &timing->runner, reason);
   if (status == HR_OK && one && o.autotune > 1)
-    status = hr_subject_autotune(&timing->subject, &o, timing->result, reason);
-  if (timing->subject.plan && one) {
-    hr_copy_text(timing->result->kernel, sizeof timing->result->kernel, hr_plan_kernel(timing->subject.plan));
+    status = hr_runner_autotune(&timing->runner, &o, timing->result, reason);
+  if (timing->runner.plan && one) {
+    hr_copy_text(timing->result->kernel, sizeof timing->result->kernel, hr_plan_kernel(timing->runner.plan));
     hr_copy_text(timing->result->configuration, sizeof timing->result->configuration,
-                 hr_plan_configuration(timing->subject.plan));
-    timing->result->workspace_bytes = (double)hr_plan_workspace_bytes(timing->subject.plan);
+                 hr_plan_configuration(timing->runner.plan));
+    timing->result->workspace_bytes = (double)hr_plan_workspace_bytes(timing->runner.plan);
   }
-  timing->result->buffer_sets = status == HR_OK ? timing->subject.sets : 0;
+  timing->result->buffer_sets = status == HR_OK ? timing->runner.sets : 0;
   return status == HR_OK ? check_first_run(timing, &o, first_ns, reason) : status;
 }
 
@@ -152,7 +137,7 @@ static hr_status begin(hr_timing *timing, hr_device *device, const hr_problem_li
   if (status == HR_OK && !(timing->samples = malloc((size_t)o->samples_max * sizeof *timing->samples)))
     status = hr_fail(&reason, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " samples", o->samples_max);
   if (status == HR_OK)
-    status = warm_up(&timing->subject, o, first_ns, &reason);
+    status = warm_up(&timing->runner, o, first_ns, &reason);
   timing->timed = status == HR_OK;
   return hr_timing_note(timing, status, &reason, error);
 }
@@ -160,7 +145,7 @@ static hr_status begin(hr_timing *timing, hr_device *device, const hr_problem_li
 static void end(hr_timing *timing)
 {
   free(timing->samples);
-  hr_subject_close(&timing->subject);
+  hr_runner_close(&timing->runner);
 }
 
 static hr_status problem_flops(const hr_problem *p, int64_t *flops)
@@ -178,10 +163,10 @@ static hr_status problem_bytes(const hr_problem *p, int64_t *bytes)
 }
 
 /* Of all that a run consists of; 0 where nobody counts them or they do not fit. */
-static double sum_of(const hr_subject *subject, hr_status (*figure_of)(const hr_problem *p, int64_t *figure))
+static double sum_of(const hr_runner *runner, hr_status (*figure_of)(const hr_problem *p, int64_t *figure))
 {
   double sum = 0;
-  for (const hr_subject *s = subject; s; s = s->then) {
+  for (const hr_runner *s = runner; s; s = s->then) {
     int64_t figure = 0;
     if (figure_of(&s->problem, &figure) != HR_OK)
       return 0;
@@ -195,7 +180,7 @@ static void close_result(hr_timing *timing, const hr_sampling *s)
   if (!timing->timed || s->count < 1)
     return;
   hr_measurement *m = timing->result;
-  double flops = sum_of(&timing->subject, problem_flops), bytes = sum_of(&timing->subject, problem_bytes);
+  double flops = sum_of(&timing->runner, problem_flops), bytes = sum_of(&timing->runner, problem_bytes);
   hr_statistics(s->scratch, hr_sampling_gather(s, timing->samples), m);
   m->discarded = s->count - m->samples;
   m->conditions = s->conditions;
@@ -209,36 +194,36 @@ static void close_result(hr_timing *timing, const hr_sampling *s)
 /* Groups hide what it takes to start a run and to learn of its end: so short runs are timed alone, too. */
 static hr_status time_alone(hr_timing *timing, const hr_measure_options *o, hr_error *error)
 {
-  if (!timing->timed || timing->subject.group == 1 || !(timing->result->median_ns < SHORT_NS))
+  if (!timing->timed || timing->runner.group == 1 || !(timing->result->median_ns < HR_SHORT_RUN_NS))
     return HR_OK;
   hr_error reason = {.message = ""};
-  return hr_timing_note(timing, hr_subject_latency(&timing->subject, o, &timing->result->latency_ns, &reason), &reason,
+  return hr_timing_note(timing, hr_runner_latency(&timing->runner, o, &timing->result->latency_ns, &reason), &reason,
                         error);
 }
 
 /* Times one sequence, or two by turns. Where one of two has no time the other is timed alone. `ratio` may be NULL. */
-static hr_status measure(hr_device *device, const hr_problem_list *const *sequences, int subjects,
+static hr_status measure(hr_device *device, const hr_problem_list *const *sequences, int runners,
                          const hr_measure_options *options, hr_measurement **results, hr_median *ratio, hr_error *error)
 {
   hr_measure_options o = options ? *options : hr_measure_options_default();
   HR_TRY(check_options(&o, error));
-  hr_timing timings[2] = {{.result = results[0]}, {.result = subjects == 2 ? results[1] : NULL}};
+  hr_timing timings[2] = {{.result = results[0]}, {.result = runners == 2 ? results[1] : NULL}};
   hr_sampling s;
   hr_status status = hr_sampling_make(&s, &o, error);
   if (status == HR_OK)
     status = hr_device_settle(device, &o, error);
-  for (int i = 0; i < subjects && status == HR_OK; i++)
+  for (int i = 0; i < runners && status == HR_OK; i++)
     status = begin(&timings[i], device, sequences[i], &o, error);
-  if (status == HR_OK && subjects == 2)
+  if (status == HR_OK && runners == 2)
     status = hr_sampling_warm_up_pair(timings, &o, error);
   if (status == HR_OK)
-    status = hr_sampling_run(&s, timings, subjects, error);
+    status = hr_sampling_run(&s, timings, runners, error);
   if (status == HR_OK && ratio && timings[0].timed && timings[1].timed && s.count > 0)
     *ratio = hr_median_of(s.scratch, hr_sampling_gather(&s, s.watched));
-  for (int i = 0; i < subjects; i++) {
+  for (int i = 0; i < runners; i++) {
     if (status == HR_OK)
       close_result(&timings[i], &s);
-    if (status == HR_OK && subjects == 1)
+    if (status == HR_OK && runners == 1)
       status = time_alone(&timings[i], &o, error);
     end(&timings[i]);
   }

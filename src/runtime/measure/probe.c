@@ -2,9 +2,10 @@
  * reaches, what a call costs. */
 #include "base/error.h"
 #include "runtime/device/clock.h"
-#include "runtime/measure/subject.h"
+#include "runtime/measure/settle.h"
 
 #include <headroom/measure.h>
+#include <headroom/plan.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,24 +21,24 @@ static const int64_t sizes[] = {256, 512, 1024, 2048, 4096};
 /* The probe that is under way. */
 typedef struct probing {
   hr_device *device;
-  hr_watch watch;
-  double done; /* of the watch's part */
+  hr_progress_range range;
+  double done; /* of the range's part */
   const char *what;
 } probing;
 
 static int is_stopped(void *context)
 {
   const probing *p = context;
-  return hr_watch_ask(&p->watch, p->done, p->what, NULL) != HR_OK;
+  return hr_progress_range_report(&p->range, p->done, p->what, NULL) != HR_OK;
 }
 
 static hr_status go_on(probing *p, double first, double end, const char *what, hr_error *error)
 {
-  p->watch.first = first;
-  p->watch.share = end - first;
+  p->range.first = first;
+  p->range.share = end - first;
   p->done = 0;
   p->what = what;
-  return hr_watch_ask(&p->watch, 0, what, error);
+  return hr_progress_range_report(&p->range, 0, what, error);
 }
 
 static hr_measure_options quick(probing *p)
@@ -203,7 +204,7 @@ static hr_status probe_ceilings(const probing *p, hr_hardware *hardware, hr_erro
   size_t count = 0;
   if (!device->backend->measure_ceilings)
     return HR_OK;
-  hr_status status = device->backend->measure_ceilings(device, &p->watch, hardware->ceilings, &count, &reason);
+  hr_status status = device->backend->measure_ceilings(device, &p->range, hardware->ceilings, &count, &reason);
   hardware->ceiling_count = status == HR_OK ? count : 0;
   return status == HR_OK || status == HR_ERROR_UNSUPPORTED ? HR_OK : hr_fail(error, status, "%s", reason.message);
 }
@@ -226,7 +227,7 @@ hr_status hr_device_probe(hr_device *device, hr_progress_fn progress, void *cont
                           hr_error *error)
 {
   HR_NEED(error, device, hardware);
-  probing p = {.device = device, .watch = {.progress = progress, .context = context}};
+  probing p = {.device = device, .range = {.progress = progress, .context = context}};
   double found = 0;
   bool measured = true;
   hr_hardware probed;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/device/clock.h"
+#include "runtime/measure/settle.h"
 #include "runtime/measure/statistics.h"
 
 #include <inttypes.h>
@@ -64,21 +65,21 @@ void hr_sampling_free(hr_sampling *s)
   free(s->disturbed);
 }
 
-/* What the stopping rule looks at: the times of one subject, or the ratios of a pair. */
-static void note_sample(hr_timing *timings, int subjects, int64_t at, double *watched)
+/* What the stopping rule looks at: the times of one runner, or the ratios of a pair. */
+static void note_sample(hr_timing *timings, int runners, int64_t at, double *watched)
 {
-  bool pair = subjects == 2 && timings[0].timed && timings[1].timed;
-  const hr_timing *first = timings[0].timed || subjects == 1 ? &timings[0] : &timings[1];
+  bool pair = runners == 2 && timings[0].timed && timings[1].timed;
+  const hr_timing *first = timings[0].timed || runners == 1 ? &timings[0] : &timings[1];
   watched[at] = pair ? timings[0].samples[at] / timings[1].samples[at] : first->samples[at];
 }
 
-static hr_status sample_round(hr_timing *timings, int subjects, int64_t at, hr_error *error)
+static hr_status sample_round(hr_timing *timings, int runners, int64_t at, hr_error *error)
 {
-  for (int i = 0; i < subjects; i++) {
+  for (int i = 0; i < runners; i++) {
     if (!timings[i].timed)
       continue;
     hr_error reason = {.message = ""};
-    hr_status status = hr_subject_sample(&timings[i].subject, &timings[i].samples[at], &reason);
+    hr_status status = hr_runner_sample(&timings[i].runner, &timings[i].samples[at], &reason);
     HR_TRY(hr_timing_note(&timings[i], status, &reason, error));
   }
   return HR_OK;
@@ -86,20 +87,20 @@ static hr_status sample_round(hr_timing *timings, int subjects, int64_t at, hr_e
 
 hr_status hr_sampling_warm_up_pair(hr_timing pair[2], const hr_measure_options *o, hr_error *error)
 {
-  const hr_device *device = pair[0].subject.device;
+  const hr_device *device = pair[0].runner.device;
   double start = hr_clock_ns();
   if (device->backend->settle_ns <= 0)
     return HR_OK;
   while (pair[0].timed && pair[1].timed && hr_clock_ns() - start < WARM_UP_PAIR_NS) {
-    HR_TRY(hr_measure_ask(o, error));
+    HR_TRY(hr_measure_check_cancelled(o, error));
     HR_TRY(sample_round(pair, 2, 0, error));
   }
   return HR_OK;
 }
 
-static bool any_timed(const hr_timing *timings, int subjects)
+static bool any_timed(const hr_timing *timings, int runners)
 {
-  return timings[0].timed || (subjects == 2 && timings[1].timed);
+  return timings[0].timed || (runners == 2 && timings[1].timed);
 }
 
 /* A stretch of sampling at whose end it is asked whether the threads had the cores to themselves. */
@@ -170,19 +171,19 @@ static bool precise(const hr_sampling *s)
 
 /* Samples by turns until what is watched is precise enough, disturbed samples not counted. The rule is asked after
  * samples_min and then each time a tenth more samples are there, so that asking costs nothing against sampling. */
-static hr_status sample_all(hr_timing *timings, int subjects, hr_sampling *s, hr_error *error)
+static hr_status sample_all(hr_timing *timings, int runners, hr_sampling *s, hr_error *error)
 {
   const hr_measure_options *o = s->options;
-  const hr_device *device = timings[0].subject.device;
-  double start = hr_clock_ns(), limit = o->time_limit_ns * subjects;
+  const hr_device *device = timings[0].runner.device;
+  double start = hr_clock_ns(), limit = o->time_limit_ns * runners;
   int64_t ask_at = o->samples_min;
   block current = begin_block(device, 0);
-  while (any_timed(timings, subjects)) {
-    HR_TRY(hr_measure_ask(o, error));
-    HR_TRY(sample_round(timings, subjects, s->count, error));
-    if (!any_timed(timings, subjects))
+  while (any_timed(timings, runners)) {
+    HR_TRY(hr_measure_check_cancelled(o, error));
+    HR_TRY(sample_round(timings, runners, s->count, error));
+    if (!any_timed(timings, runners))
       break;
-    note_sample(timings, subjects, s->count++, s->watched);
+    note_sample(timings, runners, s->count++, s->watched);
     double now = hr_clock_ns();
     bool last = s->count >= o->samples_max || now - start >= limit;
     if (!last && now - current.start_ns < BLOCK_NS)
@@ -200,15 +201,15 @@ static hr_status sample_all(hr_timing *timings, int subjects, hr_sampling *s, hr
   return HR_OK;
 }
 
-hr_status hr_sampling_run(hr_sampling *s, hr_timing *timings, int subjects, hr_error *error)
+hr_status hr_sampling_run(hr_sampling *s, hr_timing *timings, int runners, hr_error *error)
 {
-  const hr_device *device = timings[0].subject.device;
+  const hr_device *device = timings[0].runner.device;
   hr_conditions warm;
   hr_device_conditions(device, &warm);
   for (int retakes = 0; retakes <= RETAKES_MOST; retakes++) {
     s->count = s->clean = 0;
     s->waiting = 0;
-    HR_TRY(sample_all(timings, subjects, s, error));
+    HR_TRY(sample_all(timings, runners, s, error));
     hr_device_conditions(device, &s->conditions);
     s->throttled = hr_device_throttled(device, &warm, &s->conditions);
     if (!s->throttled)

@@ -1,12 +1,12 @@
-/* Samples of a measurement: of one subject, or of two by turns, until they are precise enough. */
+/* Samples of a measurement: of one runner, or of two by turns, until they are precise enough. */
 #ifndef HR_RUNTIME_SAMPLING_H
 #define HR_RUNTIME_SAMPLING_H
 
-#include "runtime/measure/subject.h"
+#include "runtime/measure/runner.h"
 
-/** A subject on its way through a measurement. */
+/** A runner on its way through a measurement. */
 typedef struct hr_timing {
-  hr_subject subject;
+  hr_runner runner;
   hr_measurement *result;
   double *samples; /* samples_max */
   bool timed;      /* result->status is still HR_OK: there is something to time */
@@ -19,7 +19,7 @@ hr_status hr_timing_note(hr_timing *timing, hr_status status, const hr_error *re
 /** What the sampling of one measurement goes by. */
 typedef struct hr_sampling {
   const hr_measure_options *options;
-  double *watched, *scratch; /* samples_max each; watched: times of one subject, or ratios of a pair */
+  double *watched, *scratch; /* samples_max each; watched: times of one runner, or ratios of a pair */
   bool *disturbed;           /* samples_max: taken while others had the cores */
   int64_t count, clean;      /* clean: those that are not disturbed */
   double waiting;            /* largest share of waiting among the blocks of samples */
@@ -35,9 +35,9 @@ void hr_sampling_free(hr_sampling *sampling);
  *  as in a step; begun at the clock of the second, the ratio would depend on the order. */
 hr_status hr_sampling_warm_up_pair(hr_timing pair[2], const hr_measure_options *options, hr_error *error);
 
-/** Samples one or two subjects by turns, again, a few times, where the chip held its clock down meanwhile.
+/** Samples one or two runners by turns, again, a few times, where the chip held its clock down meanwhile.
  *  HR_ERROR_INTERRUPTED if the options say so. */
-hr_status hr_sampling_run(hr_sampling *sampling, hr_timing *timings, int subjects, hr_error *error);
+hr_status hr_sampling_run(hr_sampling *sampling, hr_timing *timings, int runners, hr_error *error);
 
 /** Copies the samples that count to sampling->scratch and says how many they are: those that nobody disturbed, or all
  *  where these are too few to say something. */

@@ -1,7 +1,9 @@
 /* Clocks: a chip that comes from idle runs faster for a while than it can for long. */
+#include "runtime/measure/settle.h"
+
 #include "base/error.h"
 #include "runtime/device/clock.h"
-#include "runtime/measure/subject.h"
+#include "runtime/measure/runner.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,12 +11,12 @@
 #define PRODUCT_SIZE 8192    /* large enough to draw the most power that products draw */
 #define THROTTLED_SHARE 0.95 /* of the settled clock */
 
-static hr_status work(hr_subject *subject, const hr_measure_options *o, double for_ns, hr_error *error)
+static hr_status work(hr_runner *runner, const hr_measure_options *o, double for_ns, hr_error *error)
 {
   double start = hr_clock_ns(), time_ns;
   while (hr_clock_ns() - start < for_ns) {
-    HR_TRY(hr_measure_ask(o, error));
-    if (hr_subject_sample(subject, &time_ns, NULL) != HR_OK)
+    HR_TRY(hr_measure_check_cancelled(o, error));
+    if (hr_runner_sample(runner, &time_ns, NULL) != HR_OK)
       return HR_OK;
   }
   return HR_OK;
@@ -33,12 +35,12 @@ hr_status hr_device_settle(hr_device *device, const hr_measure_options *options,
   static const hr_dtype dtypes[] = {HR_BF16, HR_FP16}; /* the first that the device multiplies */
   hr_status status = HR_OK, opened = HR_ERROR_UNSUPPORTED;
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes && opened == HR_ERROR_UNSUPPORTED; i++) {
-    hr_subject subject;
+    hr_runner runner;
     problem.dtype = problem.gemm.dtype = dtypes[i];
-    opened = hr_subject_open(device, &problem, &warm, &subject, NULL);
+    opened = hr_runner_open(device, &problem, &warm, &runner, NULL);
     if (opened == HR_OK)
-      status = work(&subject, options, device->backend->settle_ns, error);
-    hr_subject_close(&subject);
+      status = work(&runner, options, device->backend->settle_ns, error);
+    hr_runner_close(&runner);
   }
   HR_TRY(status);
   hr_conditions now;

@@ -1,7 +1,7 @@
 #include "base/error.h"
+#include "runtime/store/c_locale.h"
 #include "runtime/store/database.h"
-#include "runtime/store/numerals.h"
-#include "runtime/store/text.h"
+#include "runtime/store/format.h"
 
 #include <errno.h>
 
@@ -26,8 +26,8 @@ hr_status hr_store_export(hr_store *store, const hr_result_filter *filter, hr_st
                           hr_error *error)
 {
   HR_NEED(error, store, out);
-  hr_numerals numerals = {0};
-  HR_TRY(hr_numerals_begin(&numerals, error));
+  hr_c_locale locale = {0};
+  HR_TRY(hr_c_locale_begin(&locale, error));
   bool csv = format == HR_STORE_CSV;
   if (csv)
     hr_csv_head(out);
@@ -35,7 +35,7 @@ hr_status hr_store_export(hr_store *store, const hr_result_filter *filter, hr_st
   hr_status status = hr_store_query(store, filter, csv ? write_csv : write_json_line, out, error);
   int flushed = fflush(out), reason = errno;
   char text[HR_REASON_SIZE];
-  hr_numerals_end(&numerals);
+  hr_c_locale_end(&locale);
   if (status == HR_ERROR_INTERRUPTED && !ferror(out))
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing");
   if (status == HR_ERROR_INTERRUPTED || (status == HR_OK && (flushed != 0 || ferror(out))))

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/kernel_names.h"
 #include "base/names.h"
+#include "runtime/store/result.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -157,7 +158,7 @@ static bool put_text(const hr_field *field, const hr_value *value, char *member,
     return false;
   }
   memcpy(member, value->text, length + 1);
-  hr_whole_characters(member);
+  hr_replace_invalid_utf8(member);
   return true;
 }
 
@@ -387,7 +388,7 @@ void hr_result_normalise(hr_result *result)
     if (!field->of[result->kind])
       continue;
     if (field->kind == HR_FIELD_TEXT)
-      hr_whole_characters(member);
+      hr_replace_invalid_utf8(member);
     else if ((field->kind == HR_FIELD_NUMBER || field->kind == HR_FIELD_CELSIUS) && !isfinite(*(double *)member))
       *(double *)member = (double)NAN;
   }

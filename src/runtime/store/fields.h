@@ -73,12 +73,6 @@ size_t hr_result_from_values(const hr_value values[HR_FIELDS], hr_result *result
 /** The field of this name, NULL if there is none. */
 const hr_field *hr_field_find(const char *name);
 
-/** Writes gemm's or attention's canonical text to `problem`; leaves that of other rows. */
-void hr_result_name_problem(hr_result *result);
-
-/** Whether the text is a date as rows have it, or where `whole` is false the beginning of one, at least the year. */
-bool hr_is_date(const char *text, bool whole);
-
 /** Whether the row can be stored: every text ends, counts, times and rates are not negative, a percentile of the times
  *  is not above the next, enumerators are known, and unless there is no id, id and date have their form. The message
  *  begins with the column. */

@@ -1,91 +1,10 @@
 #include "runtime/store/import.h"
 
 #include "base/error.h"
-#include "runtime/store/numerals.h"
+#include "runtime/store/c_locale.h"
+#include "runtime/store/open.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-hr_status hr_import_fail(const hr_import *import, const char *format, ...)
-{
-  char message[320];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(message, sizeof message, format, arguments);
-  va_end(arguments);
-  return hr_fail(import->error, HR_ERROR_UNREADABLE, "%s: line %" PRId64 ": %s", import->name, import->line, message);
-}
-
-hr_status hr_import_no_memory(const hr_import *import)
-{
-  return hr_fail(import->error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", import->name);
-}
-
-/* Returns false at the end of the input. *length is HR_RECORD_MAX + 1 if the line is longer than HR_RECORD_MAX. */
-static bool read_line(FILE *in, char *line, size_t *length)
-{
-  int byte;
-  *length = 0;
-  while ((byte = getc(in)) != EOF && byte != '\n') {
-    line[(*length)++] = (char)byte;
-    if (*length > HR_RECORD_MAX)
-      return true;
-  }
-  return byte != EOF || *length > 0;
-}
-
-hr_status hr_import_lines(hr_import *import, hr_import_line_fn take, void *context)
-{
-  size_t length;
-  char *line = malloc(HR_RECORD_MAX + 1);
-  hr_status status = line ? HR_OK : hr_import_no_memory(import);
-  for (int64_t number = 1; status == HR_OK && read_line(import->in, line, &length); number++) {
-    if (!import->continues)
-      import->line = number;
-    status = length > HR_RECORD_MAX ? hr_import_fail(import, "has more than %zu bytes", HR_RECORD_MAX)
-                                    : take(import, context, line, length);
-  }
-  free(line);
-  return status;
-}
-
-/* A row needs its problem and its status: a default would be a measurement of another problem. */
-static hr_status check_complete(const hr_import *import, const hr_value values[HR_FIELDS], const hr_result *row)
-{
-  for (int i = HR_FIELD_operation; i <= HR_FIELD_v_dim; i++) {
-    bool optional = i == HR_FIELD_problem && row->kind != HR_RESULT_OTHER;
-    if (hr_fields[i].of[row->kind] && !optional && values[i].type == HR_VALUE_NONE)
-      return hr_import_fail(import, "%s: is missing", hr_fields[i].name);
-  }
-  if (values[HR_FIELD_status].type == HR_VALUE_NONE)
-    return hr_import_fail(import, "status: is missing");
-  hr_error error = {.status = HR_OK};
-  if (row->id[0] && hr_result_check(row, &error) != HR_OK)
-    return hr_import_fail(import, "%s", error.message);
-  return HR_OK;
-}
-
-hr_status hr_import_row(hr_import *import, const hr_value values[HR_FIELDS])
-{
-  hr_result row;
-  char why[160];
-  size_t wrong = hr_result_from_values(values, &row, why, sizeof why);
-  if (wrong < HR_FIELDS)
-    return hr_import_fail(import, "%s: %s", hr_fields[wrong].name, why);
-  HR_TRY(check_complete(import, values, &row));
-  if (!row.id[0]) { /* stamp it, but keep the input's date, host and program */
-    hr_result stamped = row;
-    HR_TRY(hr_result_stamp(&stamped, import->error));
-    memcpy(row.id, stamped.id, sizeof row.id);
-    if (!row.date[0])
-      memcpy(row.date, stamped.date, sizeof row.date);
-    HR_TRY(check_complete(import, values, &row));
-  }
-  return hr_store_take(import->store, &row, &import->change, import->error);
-}
 
 /* Skips a byte order mark, which spreadsheets write. */
 static int first_byte(FILE *in)
@@ -117,15 +36,15 @@ hr_status hr_store_import(hr_store *store, FILE *in, const char *name, hr_store_
 {
   HR_NEED(error, store, in, name);
   hr_import import = {.store = store, .in = in, .name = name, .line = 1, .error = error};
-  hr_numerals numerals = {0};
-  HR_TRY(hr_numerals_begin(&numerals, error));
+  hr_c_locale locale = {0};
+  HR_TRY(hr_c_locale_begin(&locale, error));
   hr_status status = hr_store_begin(store, error);
   if (status == HR_OK) {
     errno = 0;
     status = check_stream(&import, read_any(&import));
-    status = hr_store_end(store, status, error);
+    status = hr_store_transaction_end(store, status, error);
   }
-  hr_numerals_end(&numerals);
+  hr_c_locale_end(&locale);
   if (status == HR_OK && change)
     *change = import.change;
   return status;

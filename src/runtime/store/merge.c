@@ -1,5 +1,7 @@
+/* Copying the rows of one store into another. */
 #include "base/error.h"
-#include "runtime/store/database.h"
+#include "runtime/store/append.h"
+#include "runtime/store/open.h"
 
 #include <sys/stat.h>
 
@@ -15,7 +17,7 @@ static int take(void *context, const hr_result *result)
   merging *m = context;
   hr_result row = *result;
   hr_error reason = {.status = HR_OK};
-  m->status = hr_store_take(m->into, &row, &m->change, &reason);
+  m->status = hr_store_insert(m->into, &row, &m->change, &reason);
   if (m->status == HR_ERROR_INVALID)
     hr_fail(m->error, m->status, "%s: row %s: %s", m->from->path, row.id, reason.message);
   else if (m->status != HR_OK)
@@ -42,7 +44,7 @@ hr_status hr_store_copy(hr_store *store, hr_store *from, hr_store_change *change
       status = m.status;
     else if (status != HR_OK)
       hr_fail(error, status, "%s", reading.message);
-    status = hr_store_end(store, status, error);
+    status = hr_store_transaction_end(store, status, error);
   }
   if (status == HR_OK && change)
     *change = m.change;

@@ -1,7 +1,9 @@
+/* Rows: defaults, the problem as text, id and date. */
+#include "runtime/store/result.h"
+
 #include "base/error.h"
 #include "base/names.h"
-#include "runtime/store/fields.h"
-#include "shape/strides.h"
+#include "shape/gemm_strides.h"
 
 #include <headroom/version.h>
 
@@ -53,7 +55,7 @@ hr_result hr_result_default(void)
 static void name_gemm(const hr_gemm *g, char *to, size_t size)
 {
   char strides[160];
-  hr_gemm_write_strides(g, strides, sizeof strides);
+  hr_gemm_format_strides(g, strides, sizeof strides);
   snprintf(to, size, "gemm m=%" PRId64 " n=%" PRId64 " k=%" PRId64 " batch=%" PRId64 " dtype=%s ta=%d tb=%d%s", g->m,
            g->n, g->k, g->batch, hr_dtype_name(g->dtype), g->transpose_a, g->transpose_b, strides);
 }

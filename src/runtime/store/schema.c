@@ -1,39 +1,12 @@
+/* The tables of a store, and bringing those of an older version up to date. */
+#include "runtime/store/schema.h"
+
 #include "base/error.h"
-#include "runtime/store/database.h"
 
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* "Hres": tells our files from those of other programs that use SQLite. */
+/* "Hres": distinguishes stores from the SQLite files of other programs. */
 #define APPLICATION_ID 0x48726573
-
-void hr_sql_add(hr_sql *sql, const char *format, ...)
-{
-  char part[512];
-  va_list arguments;
-  va_start(arguments, format);
-  int length = vsnprintf(part, sizeof part, format, arguments);
-  va_end(arguments);
-  if (length < 0 || (size_t)length >= sizeof part)
-    sql->failed = true;
-  if (sql->failed)
-    return;
-  size_t needed = sql->length + (size_t)length + 1;
-  if (needed > sql->capacity) {
-    size_t capacity = 2 * needed + 1024;
-    char *text = realloc(sql->text, capacity);
-    if (!text) {
-      sql->failed = true;
-      return;
-    }
-    sql->text = text;
-    sql->capacity = capacity;
-  }
-  memcpy(sql->text + sql->length, part, (size_t)length + 1);
-  sql->length += (size_t)length;
-}
 
 static const char *column_type(const hr_field *field)
 {
@@ -61,7 +34,7 @@ static void add_creation(hr_sql *sql)
              APPLICATION_ID);
 }
 
-/* From each version to the next: its columns. What is more than new columns goes here, too. */
+/* Adds the columns of every later version. A change that is more than new columns belongs here, too. */
 static void add_migration(hr_sql *sql, int from)
 {
   for (int version = from + 1; version <= HR_STORE_VERSION; version++) {
@@ -80,11 +53,11 @@ static hr_status read_integer(hr_store *store, const char *sql, int *value, hr_e
   if (code == SQLITE_ROW)
     *value = sqlite3_column_int(statement, 0);
   sqlite3_finalize(statement);
-  return code == SQLITE_ROW ? HR_OK : hr_store_failed(store, code, false, error);
+  return code == SQLITE_ROW ? HR_OK : hr_store_fail(store, code, false, error);
 }
 
-/* *empty: a database without anything in it, as a killed creation leaves it. */
-static hr_status look(hr_store *store, bool *empty, hr_error *error)
+/* Reads the version. *empty: the database has no tables, as a killed creation leaves it. */
+static hr_status read_version(hr_store *store, bool *empty, hr_error *error)
 {
   int application = 0, tables = 0;
   HR_TRY(read_integer(store, "PRAGMA user_version", &store->version, error));
@@ -94,25 +67,26 @@ static hr_status look(hr_store *store, bool *empty, hr_error *error)
   if (!*empty && (application != APPLICATION_ID || store->version < 1))
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is a database of another program", store->path);
   if (store->version > HR_STORE_VERSION)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: is of version %d, written by a newer Headroom; this one knows %d",
-                   store->path, store->version, HR_STORE_VERSION);
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "%s: has version %d, written by a newer Headroom; this one reads up to %d", store->path,
+                   store->version, HR_STORE_VERSION);
   return HR_OK;
 }
 
-/* All of it as it was at one moment: another process may be creating the tables. */
-static hr_status look_at_once(hr_store *store, bool *empty, hr_error *error)
+/* In one transaction, since another process may be creating the tables. */
+static hr_status read_version_at_once(hr_store *store, bool *empty, hr_error *error)
 {
   HR_TRY(hr_store_execute(store, "BEGIN", false, error));
-  hr_status status = look(store, empty, error);
+  hr_status status = read_version(store, empty, error);
   sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL); /* nothing was written */
   return status;
 }
 
-/* Inside a transaction, so that of two processes one creates and the other finds it done. */
+/* Called inside a transaction, so that of two processes one creates the tables and the other finds them. */
 static hr_status create_or_migrate(hr_store *store, hr_error *error)
 {
   bool empty;
-  HR_TRY(look(store, &empty, error));
+  HR_TRY(read_version(store, &empty, error));
   if (!empty && store->version == HR_STORE_VERSION)
     return HR_OK;
   hr_sql sql = {.text = NULL};
@@ -130,13 +104,13 @@ static hr_status create_or_migrate(hr_store *store, hr_error *error)
 hr_status hr_store_prepare_tables(hr_store *store, bool writing, hr_error *error)
 {
   bool empty;
-  HR_TRY(look_at_once(store, &empty, error));
+  HR_TRY(read_version_at_once(store, &empty, error));
   if (!writing && empty)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing has been stored there yet", store->path);
   if (!writing || (!empty && store->version == HR_STORE_VERSION))
     return HR_OK;
-  HR_TRY(hr_store_begin(store, error));
-  HR_TRY(hr_store_end(store, create_or_migrate(store, error), error));
+  HR_TRY(hr_store_transaction_begin(store, error));
+  HR_TRY(hr_store_transaction_end(store, create_or_migrate(store, error), error));
   store->version = HR_STORE_VERSION;
   return HR_OK;
 }

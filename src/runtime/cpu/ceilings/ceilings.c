@@ -77,15 +77,15 @@ static bool left_out(const hr_cpu *cpu, const hr_cpu_loop *loop, const hr_cpu_lo
   return false;
 }
 
-hr_status hr_cpu_measure_ceilings(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
-                                  hr_error *error)
+hr_status hr_cpu_measure_ceilings(hr_device *device, const hr_progress_range *range, hr_ceiling *ceilings,
+                                  size_t *count, hr_error *error)
 {
   size_t loop_count;
   const hr_cpu_loop *loops = hr_cpu_loops(&loop_count);
   for (size_t i = 0; i < loop_count && *count < HR_CEILINGS_MAX; i++) {
     if (left_out(hr_cpu_of(device), &loops[i], loops + loop_count))
       continue;
-    HR_TRY(hr_watch_ask(watch, (double)i / (double)loop_count, loops[i].instruction, error));
+    HR_TRY(hr_progress_range_report(range, (double)i / (double)loop_count, loops[i].instruction, error));
     HR_TRY(measure_loop(device, &loops[i], &ceilings[*count], error));
     ++*count;
   }

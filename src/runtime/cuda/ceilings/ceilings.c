@@ -70,7 +70,7 @@ static bool taken_over(size_t index, int capability)
 
 typedef struct job {
   const hr_cuda *cuda;
-  const hr_watch *watch;
+  const hr_progress_range *range;
   double done; /* of all loops and streams */
   const char *what;
   cu_function function;
@@ -125,7 +125,7 @@ static hr_status time_loop(hr_device *device, job *j, double *step_ns, hr_error 
   if (status == HR_OK && time_ns > 0)
     j->steps = (long long)fmin(fmax(1024 * CHUNK_NS / time_ns, 1024), 1e9);
   for (int i = 0; i < CHUNKS && status == HR_OK; i++) {
-    status = hr_watch_ask(j->watch, j->done, j->what, error);
+    status = hr_progress_range_report(j->range, j->done, j->what, error);
     if (status == HR_OK)
       status = hr_cuda_time_runs(device, launch_loop, j, 1, &kept, &times[i], error);
   }
@@ -201,19 +201,19 @@ static hr_status measure_all(hr_device *device, int64_t multiprocessors, job *j,
       continue;
     j->done = (double)i / (double)steps;
     j->what = loops[i].instruction;
-    HR_TRY(hr_watch_ask(j->watch, j->done, j->what, error)); /* before a program is compiled */
+    HR_TRY(hr_progress_range_report(j->range, j->done, j->what, error)); /* before a program is compiled */
     HR_TRY(measure_loop(device, &loops[i], multiprocessors, j, &ceilings[*count], error));
     ++*count;
   }
-  HR_TRY(hr_watch_ask(j->watch, (double)(steps - 1) / (double)steps, "streams", error));
+  HR_TRY(hr_progress_range_report(j->range, (double)(steps - 1) / (double)steps, "streams", error));
   return measure_streams(device, multiprocessors, j, ceilings, count, error);
 }
 
-hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
-                                   hr_error *error)
+hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_progress_range *range, hr_ceiling *ceilings,
+                                   size_t *count, hr_error *error)
 {
   const hr_cuda *cuda = device->state;
-  job j = {.cuda = cuda, .watch = watch};
+  job j = {.cuda = cuda, .range = range};
   int64_t multiprocessors = 0;
   hr_buffer *sums = NULL, *took = NULL;
   HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &multiprocessors, error));

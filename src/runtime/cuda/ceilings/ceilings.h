@@ -4,8 +4,8 @@
 
 #include "runtime/device/device.h"
 
-hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_watch *watch, hr_ceiling *ceilings, size_t *count,
-                                   hr_error *error);
+hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_progress_range *range, hr_ceiling *ceilings,
+                                   size_t *count, hr_error *error);
 
 /** Bytes read plus bytes written per second by the driver's device-to-device copy. */
 hr_status hr_cuda_copy_rate(hr_device *device, double *bytes_per_s, hr_error *error);

@@ -1,4 +1,4 @@
-#include "shape/strides.h"
+#include "shape/gemm_strides.h"
 
 #include "base/checked.h"
 
@@ -30,7 +30,7 @@ static void add_operand(text *t, char letter, hr_matrix matrix, int64_t batch, b
     add(t, "stride_", letter, matrix.batch_stride);
 }
 
-void hr_gemm_write_strides(const hr_gemm *gemm, char *to, size_t size)
+void hr_gemm_format_strides(const hr_gemm *gemm, char *to, size_t size)
 {
   text t = {to, size};
   to[0] = '\0';

@@ -1,9 +1,10 @@
-#include "runtime/measure/subject.h"
+#include "runtime/measure/runner.h"
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "runtime/device/clock.h"
+#include "runtime/measure/statistics.h"
 
 #include <headroom/buffer.h>
 
@@ -11,10 +12,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define AT_MOST_DELAYED 10.0         /* times as long as alone a run takes beside other programs */
-#define SET_ALIGNMENT ((int64_t)256) /* what a library on a GPU may take for granted */
+#define MAX_DELAY 10.0               /* other programs may make the first run this many times slower */
+#define SET_ALIGNMENT ((int64_t)256) /* of each operand; libraries on a GPU may rely on it */
+#define GROUP_NS 100e3               /* least duration of a group of short runs */
+#define GROUP_SAMPLES 5              /* from whose median the group is chosen */
+#define LATENCY_RUNS 100
 
-hr_status hr_measure_ask(const hr_measure_options *options, hr_error *error)
+hr_status hr_measure_check_cancelled(const hr_measure_options *options, hr_error *error)
 {
   if (options->cancelled && options->cancelled(options->context))
     return hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
@@ -28,7 +32,7 @@ int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes)
 }
 
 /* The bytes of one set. */
-static size_t lay_out(hr_subject *s)
+static size_t lay_out(hr_runner *s)
 {
   size_t set_bytes = 0;
   for (size_t i = 0; i < s->operands.count; i++) {
@@ -48,10 +52,10 @@ static hr_status lacks(hr_error *error, const char *what, double needed, const c
 
 /* How many sets rotate, the same of all that run together; and the refusal of what does not fit before anything is
  * allocated. */
-static hr_status choose_sets(hr_subject *first, const hr_measure_options *options, hr_error *error)
+static hr_status choose_sets(hr_runner *first, const hr_measure_options *options, hr_error *error)
 {
   size_t set_bytes = 0, workspaces = 0;
-  for (hr_subject *s = first; s; s = s->then) {
+  for (hr_runner *s = first; s; s = s->then) {
     set_bytes += lay_out(s);
     workspaces += hr_plan_workspace_bytes(s->plan);
   }
@@ -63,7 +67,7 @@ static hr_status choose_sets(hr_subject *first, const hr_measure_options *option
   int64_t sets = options->warm ? 1 : hr_buffer_sets(set_bytes, device->cache_bytes);
   if (most > 0)
     sets = hr_min64(sets, most);
-  for (hr_subject *s = first; s; s = s->then)
+  for (hr_runner *s = first; s; s = s->then)
     s->sets = sets;
   double needed = (double)set_bytes * (double)sets + (double)workspaces;
   double available = (double)hr_device_memory_available(device) * 15 / 16;
@@ -74,12 +78,12 @@ static hr_status choose_sets(hr_subject *first, const hr_measure_options *option
 }
 
 /* The operand that is of no format and no chance: ALiBi's slopes. */
-static bool is_slopes(const hr_subject *s, size_t operand)
+static bool is_slopes(const hr_runner *s, size_t operand)
 {
   return s->problem.operation == HR_OPERATION_ATTENTION && s->problem.attention.alibi && operand == 3;
 }
 
-static hr_status write_slopes(hr_subject *s, size_t operand, hr_error *error)
+static hr_status write_slopes(hr_runner *s, size_t operand, hr_error *error)
 {
   char *sets = calloc((size_t)s->sets, s->stride[operand]);
   if (!sets)
@@ -91,7 +95,7 @@ static hr_status write_slopes(hr_subject *s, size_t operand, hr_error *error)
   return status;
 }
 
-static hr_status make_buffers(hr_subject *s, uint64_t seed, hr_error *error)
+static hr_status make_buffers(hr_runner *s, uint64_t seed, hr_error *error)
 {
   for (size_t i = 0; i < s->operands.count; i++) {
     HR_TRY(hr_buffer_create(s->device, s->stride[i] * (size_t)s->sets, &s->buffers[i], error));
@@ -118,7 +122,7 @@ static hr_status check_can_be_timed(const hr_attention *a, hr_error *error)
   return HR_OK;
 }
 
-static hr_status plan(hr_subject *s, const hr_problem *problem, const hr_measure_options *options, hr_error *error)
+static hr_status plan(hr_runner *s, const hr_problem *problem, const hr_measure_options *options, hr_error *error)
 {
   if (problem->operation == HR_OPERATION_ATTENTION)
     HR_TRY(check_can_be_timed(&problem->attention, error));
@@ -127,35 +131,35 @@ static hr_status plan(hr_subject *s, const hr_problem *problem, const hr_measure
   return hr_plan_create(s->device, problem, options->kernel, &s->plan, error);
 }
 
-hr_status hr_subject_open_sequence(hr_device *device, const hr_problem *problems, size_t count,
-                                   const hr_measure_options *options, hr_subject *subject, hr_error *error)
+hr_status hr_runner_open_sequence(hr_device *device, const hr_problem *problems, size_t count,
+                                  const hr_measure_options *options, hr_runner *runner, hr_error *error)
 {
-  *subject = (hr_subject){.device = device, .group = 1};
-  hr_subject *last = subject;
+  *runner = (hr_runner){.device = device, .group = 1};
+  hr_runner *last = runner;
   for (size_t i = 0; i < count; i++) {
     if (i > 0) {
       last->then = malloc(sizeof *last);
       if (!last->then)
         return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a sequence of %zu", count);
       last = last->then;
-      *last = (hr_subject){.device = device, .group = 1};
+      *last = (hr_runner){.device = device, .group = 1};
     }
     HR_TRY(plan(last, &problems[i], options, error));
   }
-  HR_TRY(choose_sets(subject, options, error));
+  HR_TRY(choose_sets(runner, options, error));
   uint64_t seed = options->seed;
-  for (hr_subject *s = subject; s; s = s->then)
+  for (hr_runner *s = runner; s; s = s->then)
     HR_TRY(make_buffers(s, seed++, error));
   return HR_OK;
 }
 
-hr_status hr_subject_open(hr_device *device, const hr_problem *problem, const hr_measure_options *options,
-                          hr_subject *subject, hr_error *error)
+hr_status hr_runner_open(hr_device *device, const hr_problem *problem, const hr_measure_options *options,
+                         hr_runner *runner, hr_error *error)
 {
-  return hr_subject_open_sequence(device, problem, 1, options, subject, error);
+  return hr_runner_open_sequence(device, problem, 1, options, runner, error);
 }
 
-static void release(hr_subject *s)
+static void release(hr_runner *s)
 {
   for (size_t i = 0; i < HR_OPERANDS_MAX; i++)
     hr_buffer_free(s->buffers[i]);
@@ -163,19 +167,19 @@ static void release(hr_subject *s)
   hr_plan_free(s->plan);
 }
 
-void hr_subject_close(hr_subject *subject)
+void hr_runner_close(hr_runner *runner)
 {
-  if (subject->device && subject->device->backend->forget)
-    subject->device->backend->forget(subject->device, subject->recording);
-  release(subject);
-  for (hr_subject *s = subject->then, *then; s; s = then) {
+  if (runner->device && runner->device->backend->forget)
+    runner->device->backend->forget(runner->device, runner->recording);
+  release(runner);
+  for (hr_runner *s = runner->then, *then; s; s = then) {
     then = s->then;
     release(s);
     free(s);
   }
 }
 
-static hr_status run_one(hr_subject *s, hr_error *error)
+static hr_status run_one(hr_runner *s, hr_error *error)
 {
   void *addresses[HR_OPERANDS_MAX] = {NULL};
   for (size_t i = 0; i < s->operands.count; i++)
@@ -186,47 +190,85 @@ static hr_status run_one(hr_subject *s, hr_error *error)
                      s->workspace ? hr_buffer_data(s->workspace) : NULL, error);
 }
 
-hr_status hr_subject_run(hr_subject *subject, hr_error *error)
+hr_status hr_runner_run(hr_runner *runner, hr_error *error)
 {
-  for (hr_subject *s = subject; s; s = s->then)
+  for (hr_runner *s = runner; s; s = s->then)
     HR_TRY(run_one(s, error));
   return HR_OK;
 }
 
-void hr_subject_group(hr_subject *s, int64_t runs)
+void hr_runner_set_group(hr_runner *s, int64_t runs)
 {
   s->group = s->device->backend->time_runs ? hr_round_up(runs, s->sets) : runs;
 }
 
 static hr_status run_once(void *context, hr_error *error)
 {
-  return hr_subject_run(context, error);
+  return hr_runner_run(context, error);
 }
 
-hr_status hr_subject_sample(hr_subject *s, double *time_ns, hr_error *error)
+hr_status hr_runner_sample(hr_runner *s, double *time_ns, hr_error *error)
 {
   const hr_backend *backend = s->device->backend;
   if (backend->time_runs)
     return backend->time_runs(s->device, run_once, s, s->group, &s->recording, time_ns, error);
   double start = hr_clock_ns();
   for (int64_t i = 0; i < s->group; i++)
-    HR_TRY(hr_subject_run(s, error));
+    HR_TRY(hr_runner_run(s, error));
   *time_ns = (hr_clock_ns() - start) / (double)s->group;
   return HR_OK;
 }
 
-hr_status hr_subject_first_sample(hr_subject *s, const hr_measure_options *options, double *time_ns, hr_error *error)
+hr_status hr_runner_first_sample(hr_runner *s, const hr_measure_options *options, double *time_ns, hr_error *error)
 {
   double limit_ns = options->time_limit_ns;
-  HR_TRY(hr_subject_sample(s, time_ns, error));
-  for (int i = 0; i < 2 && *time_ns > limit_ns && *time_ns < AT_MOST_DELAYED * limit_ns; i++) {
+  HR_TRY(hr_runner_sample(s, time_ns, error));
+  for (int i = 0; i < 2 && *time_ns > limit_ns && *time_ns < MAX_DELAY * limit_ns; i++) {
     double again_ns;
-    HR_TRY(hr_measure_ask(options, error));
-    HR_TRY(hr_subject_sample(s, &again_ns, error));
+    HR_TRY(hr_measure_check_cancelled(options, error));
+    HR_TRY(hr_runner_sample(s, &again_ns, error));
     *time_ns = fmin(*time_ns, again_ns);
   }
   if (*time_ns > limit_ns)
     return hr_fail(error, HR_ERROR_TIMEOUT, "one run takes %.3g s, the limit is %.3g s", *time_ns * 1e-9,
                    limit_ns * 1e-9);
+  return HR_OK;
+}
+
+/* Short runs are timed in groups of at least GROUP_NS; the median of a few samples determines how many runs that is.
+ * The first run may be slow, but not ten times too slow. */
+hr_status hr_runner_choose_group(hr_runner *runner, double first_ns, hr_error *error)
+{
+  double times[GROUP_SAMPLES];
+  if (first_ns >= 10 * HR_SHORT_RUN_NS)
+    return HR_OK;
+  for (int i = 0; i < GROUP_SAMPLES; i++)
+    HR_TRY(hr_runner_sample(runner, &times[i], error));
+  double typical = hr_median_of(times, GROUP_SAMPLES).value;
+  if (typical < HR_SHORT_RUN_NS)
+    hr_runner_set_group(runner, (int64_t)ceil(GROUP_NS / fmax(typical, 10)));
+  return HR_OK;
+}
+
+/* One run with what groups of runs hide: the way to the device and back. */
+static hr_status time_one_run(hr_runner *s, double *time_ns, hr_error *error)
+{
+  double start = hr_clock_ns();
+  HR_TRY(hr_runner_run(s, error));
+  if (s->device->backend->wait)
+    HR_TRY(s->device->backend->wait(s->device, error));
+  *time_ns = hr_clock_ns() - start;
+  return HR_OK;
+}
+
+hr_status hr_runner_latency(hr_runner *runner, const hr_measure_options *options, double *latency_ns, hr_error *error)
+{
+  double start = hr_clock_ns(), times[LATENCY_RUNS];
+  int64_t count = 0;
+  while (count == 0 || (count < LATENCY_RUNS && hr_clock_ns() - start < options->time_limit_ns)) {
+    HR_TRY(hr_measure_check_cancelled(options, error));
+    HR_TRY(time_one_run(runner, &times[count++], error));
+  }
+  *latency_ns = hr_median_of(times, count).value;
   return HR_OK;
 }

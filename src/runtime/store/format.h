@@ -1,6 +1,6 @@
 /* Rows as text, with every column. Numbers are written as the thread's locale has it: "C" is for the caller to set. */
-#ifndef HR_RUNTIME_STORE_TEXT_H
-#define HR_RUNTIME_STORE_TEXT_H
+#ifndef HR_RUNTIME_STORE_FORMAT_H
+#define HR_RUNTIME_STORE_FORMAT_H
 
 #include <headroom/store.h>
 #include <jansson.h>

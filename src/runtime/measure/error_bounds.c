@@ -1,7 +1,8 @@
 /* What right kernels may be off by. docs/measuring.md has the formulas and their reasons. */
+#include "runtime/measure/error_bounds.h"
+
 #include "base/checked.h"
 #include "runtime/device/number.h"
-#include "runtime/measure/subject.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/store/text.h"
+#include "runtime/store/format.h"
 
 #include "runtime/store/fields.h"
 

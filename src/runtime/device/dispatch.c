@@ -1,0 +1,202 @@
+/* Dispatch: a plan gets the first kernel of the table that supports its problem, and the reasons why the kernels before
+ * it do not. */
+#include "runtime/device/plan.h"
+
+#include "base/error.h"
+#include "base/kernel_names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool needs_met(const hr_device *device, const hr_kernel_info *info, char *why, size_t why_size)
+{
+  char need[32];
+  for (const char *at = info->needs; *at; at += strcspn(at, " "), at += strspn(at, " ")) {
+    snprintf(need, sizeof need, "%.*s", (int)strcspn(at, " "), at);
+    if (!device->backend->has(device, need)) {
+      snprintf(why, why_size, "needs %s, which this machine or build lacks", need);
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool can_run(const hr_device *device, const hr_kernel *kernel, const hr_problem *problem, char *why,
+                    size_t why_size)
+{
+  if (strcmp(kernel->info->operation, hr_operation_name(problem->operation)) != 0) {
+    snprintf(why, why_size, "is a kernel for %s", kernel->info->operation);
+    return false;
+  }
+  if (!hr_has_word(kernel->info->dtypes, hr_dtype_name(problem->dtype))) {
+    snprintf(why, why_size, "takes %s, not %s", kernel->info->dtypes, hr_dtype_name(problem->dtype));
+    return false;
+  }
+  return needs_met(device, kernel->info, why, why_size) &&
+         (!kernel->functions->supports || kernel->functions->supports(device, problem, why, why_size));
+}
+
+bool hr_kernel_runs(const hr_device *device, const char *kernel, char *why, size_t why_size)
+{
+  char current[HR_KERNEL_NAME_SIZE];
+  hr_kernel_current_name(kernel, current);
+  for (size_t i = 0; i < device->kernel_count; i++) {
+    const hr_kernel_info *info = device->kernels[i].info;
+    if (strcmp(info->name, current) != 0)
+      continue;
+    if (strcmp(info->device, device->backend->name) == 0)
+      return needs_met(device, info, why, why_size);
+    snprintf(why, why_size, "runs on %s, not on %s", info->device, device->name);
+    return false;
+  }
+  snprintf(why, why_size, "no kernel is called \"%.64s\"", kernel);
+  return false;
+}
+
+static void add_reason(char *list, size_t size, const char *kernel, const char *why)
+{
+  size_t length = strlen(list);
+  if (length < size)
+    snprintf(list + length, size - length, "%s%s %.160s", length ? "; " : "", kernel, why);
+}
+
+bool hr_kernel_is(const hr_kernel_info *kernel, const char *name)
+{
+  char current[HR_KERNEL_NAME_SIZE];
+  hr_kernel_current_name(name, current);
+  size_t length = strlen(current);
+  return length > 0 && strncmp(kernel->name, current, length) == 0 &&
+         (kernel->name[length] == '\0' || kernel->name[length] == '_');
+}
+
+/* Whether `name` means one kernel rather than a family: a kernel of this device has that name, or one of another device
+ * has it and no family of this device. */
+static bool names_one_kernel(const hr_device *device, const char *name)
+{
+  bool elsewhere = false, family = false;
+  for (size_t i = 0; i < device->kernel_count; i++) {
+    const hr_kernel_info *info = device->kernels[i].info;
+    bool same = strcmp(info->name, name) == 0, here = strcmp(info->device, device->backend->name) == 0;
+    if (same && here)
+      return true;
+    elsewhere = elsewhere || same;
+    family = family || (here && hr_kernel_is(info, name));
+  }
+  return elsewhere && !family;
+}
+
+static hr_status prepare_named(hr_device *device, const hr_problem *problem, const char *name, hr_plan *plan,
+                               hr_error *error)
+{
+  for (size_t i = 0; i < device->kernel_count; i++) {
+    const hr_kernel *kernel = &device->kernels[i];
+    if (strcmp(kernel->info->name, name) != 0)
+      continue;
+    char why[160] = "";
+    if (strcmp(kernel->info->device, device->backend->name) != 0)
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s runs on %s, not on %s", name, kernel->info->device, device->name);
+    if (!can_run(device, kernel, problem, why, sizeof why))
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s %s", name, why);
+    return hr_plan_prepare(plan, device, kernel, problem, error);
+  }
+  return hr_fail(error, HR_ERROR_NOT_FOUND, "no kernel is called \"%.64s\"", name);
+}
+
+static bool is_family(const hr_device *device, const char *name)
+{
+  for (size_t i = 0; i < device->kernel_count; i++) {
+    if (hr_kernel_is(device->kernels[i].info, name))
+      return true;
+  }
+  return false;
+}
+
+/* Prepares the first kernel of the device (and of `family`, if not NULL) that supports the problem. A kernel whose
+ * preparation fails as "unsupported" is passed over, too: some libraries report it only then. */
+static hr_status prepare_best(hr_device *device, const hr_problem *problem, const char *family, hr_plan *plan,
+                              hr_error *error)
+{
+  for (size_t i = 0; i < device->kernel_count; i++) {
+    const hr_kernel *kernel = &device->kernels[i];
+    char why[160] = "";
+    if (strcmp(kernel->info->device, device->backend->name) != 0 ||
+        strcmp(kernel->info->operation, hr_operation_name(problem->operation)) != 0 ||
+        (family && !hr_kernel_is(kernel->info, family)))
+      continue;
+    if (!can_run(device, kernel, problem, why, sizeof why)) {
+      add_reason(plan->passed_over, sizeof plan->passed_over, kernel->info->name, why);
+      continue;
+    }
+    hr_error reason = {.message = ""};
+    hr_status status = hr_plan_prepare(plan, device, kernel, problem, &reason);
+    if (status == HR_OK)
+      return HR_OK;
+    if (status != HR_ERROR_UNSUPPORTED)
+      return hr_fail(error, status, "%s", reason.message);
+    add_reason(plan->passed_over, sizeof plan->passed_over, kernel->info->name, reason.message);
+  }
+  const char *reasons = plan->passed_over[0] ? plan->passed_over : "it has none for this operation";
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: no %s kernel for this problem: %.400s", device->name,
+                 family ? family : hr_operation_name(problem->operation), reasons);
+}
+
+hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const char *kernel, hr_plan **plan,
+                         hr_error *error)
+{
+  hr_plan *created = calloc(1, sizeof *created);
+  if (!created)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a plan");
+  char name[HR_KERNEL_NAME_SIZE] = "";
+  if (kernel)
+    hr_kernel_current_name(kernel, name);
+  bool one = kernel && (names_one_kernel(device, name) || !is_family(device, name));
+  hr_status status = one ? prepare_named(device, problem, name, created, error)
+                         : prepare_best(device, problem, kernel ? name : NULL, created, error);
+  if (status != HR_OK) {
+    free(created);
+    return status;
+  }
+  *plan = created;
+  return HR_OK;
+}
+
+hr_status hr_plan_gemm(hr_device *device, const hr_gemm *gemm, const char *kernel, hr_plan **plan, hr_error *error)
+{
+  HR_NEED(error, device, gemm, plan);
+  HR_TRY(hr_gemm_check(gemm, error));
+  hr_problem problem = hr_gemm_problem(gemm);
+  return hr_plan_create(device, &problem, kernel, plan, error);
+}
+
+hr_status hr_plan_gemm_choice(hr_device *device, const hr_gemm *gemm, const char *kernel, int64_t choice,
+                              int64_t choices, hr_plan **plan, hr_error *error)
+{
+  HR_NEED(error, device, gemm, plan);
+  hr_plan *created;
+  HR_TRY(hr_plan_gemm(device, gemm, kernel, &created, error));
+  hr_status status = hr_plan_choose(created, choice, choices, error);
+  if (status == HR_OK)
+    *plan = created;
+  else
+    hr_plan_free(created);
+  return status;
+}
+
+hr_status hr_plan_attention(hr_device *device, const hr_attention *attention, const char *kernel, hr_plan **plan,
+                            hr_error *error)
+{
+  HR_NEED(error, device, attention, plan);
+  HR_TRY(hr_attention_check(attention, error));
+  hr_problem problem = hr_attention_problem(attention);
+  return hr_plan_create(device, &problem, kernel, plan, error);
+}
+
+hr_status hr_plan_rowwise(hr_device *device, const hr_rowwise *rows, const char *kernel, hr_plan **plan,
+                          hr_error *error)
+{
+  HR_NEED(error, device, rows, plan);
+  HR_TRY(hr_rowwise_check(rows, error));
+  hr_problem problem = hr_rowwise_problem(rows);
+  return hr_plan_create(device, &problem, kernel, plan, error);
+}

@@ -1,0 +1,53 @@
+/* What a kernel implements. */
+#ifndef HR_RUNTIME_DEVICE_KERNEL_H
+#define HR_RUNTIME_DEVICE_KERNEL_H
+
+#include "runtime/device/device.h"
+#include "runtime/device/problem.h"
+
+#include <headroom/plan.h>
+
+/** How a kernel accumulates the products of an output element, for its error bound. All 0: sequentially, every partial
+ *  sum rounded to nearest. */
+typedef struct hr_summation {
+  int64_t parts;         /* split-K: k is split into this many sums of about the same length; 0 as 1 */
+  int64_t rounded_parts; /* how many of these are rounded to the output's dtype before they are combined; 0: all fp32 */
+  int64_t cut_every;     /* products between two truncations of an accumulator to fp32; 0: it is rounded instead */
+  int64_t narrow;        /* fp8: products accumulated in 14 bits before the sum is promoted to fp32; 0: all */
+} hr_summation;
+
+/** `state` is the kernel's own part of a plan: state_bytes bytes, all 0 until prepare fills them. `inputs` are 1 to 3
+ *  device addresses. An attention kernel has run_attention instead of run: its arguments have been checked (offsets
+ *  where the host can read them), and addresses of operands without rows may be NULL. */
+typedef struct hr_kernel_functions {
+  size_t state_bytes; /* 0: NULL is passed as the state */
+  /** Whether the kernel can run this problem, whose dtype its row lists; if not, `why` gives the reason. NULL: always. */
+  bool (*supports)(const hr_device *device, const hr_problem *problem, char *why, size_t why_size);
+  /** Fills the state and *workspace_bytes, which is 0 before. May be NULL. */
+  hr_status (*prepare)(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
+                       hr_error *error);
+  hr_status (*run)(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
+  hr_status (*run_attention)(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
+                             hr_error *error);
+  /** Frees what the state refers to, also after prepare failed. May be NULL. */
+  void (*release)(void *state);
+  /** Lists up to `most` configurations of a prepared problem, best first by the kernel's own estimate (*found of them,
+   *  at least 1), and switches to number `choice`, from 0, which is the one after prepare. HR_ERROR_NOT_FOUND if there
+   *  are fewer. NULL: there is one configuration. */
+  hr_status (*choose)(void *state, int64_t choice, int64_t most, int64_t *found, size_t *workspace_bytes,
+                      hr_error *error);
+  /** How a prepared kernel accumulates; NULL: every partial sum is rounded. */
+  hr_summation (*summation)(const void *state);
+  /** Describes the configuration of a prepared kernel; may be NULL. */
+  void (*describe)(const void *state, char *text, size_t size);
+} hr_kernel_functions;
+
+struct hr_kernel {
+  const hr_kernel_info *info;
+  const hr_kernel_functions *functions;
+};
+
+/** Whether `words` ("fp32 bf16"), separated by single spaces, contain `word`. */
+bool hr_has_word(const char *words, const char *word);
+
+#endif

@@ -1,0 +1,21 @@
+/* Largest rounding error of a correct kernel. docs/measuring-derivations.md has the formulas and their derivation. */
+#ifndef HR_RUNTIME_MEASURE_ERROR_BOUNDS_H
+#define HR_RUNTIME_MEASURE_ERROR_BOUNDS_H
+
+#include "runtime/device/plan.h"
+#include "runtime/reference/reference.h"
+
+/** Of one element of a GEMM. `reference` is the exact value, `norm` is from hr_reference_gemm_row(), `summation` from
+ *  the plan. */
+double hr_gemm_error_bound(hr_dtype dtype, int64_t k, const hr_summation *summation, double reference, double norm);
+
+/** Of one element of attention's output; `query` is from hr_reference_attention_row(). */
+double hr_attention_error_bound(const hr_attention *attention, const hr_reference_query *query, int64_t column);
+
+/** Of attention's log-sum-exp, where that is finite. */
+double hr_attention_lse_error_bound(const hr_attention *attention, const hr_reference_query *query);
+
+/** Of one element of a row-wise operation; `norm` is from hr_reference_rowwise_row(). */
+double hr_rowwise_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm);
+
+#endif
