@@ -1,4 +1,4 @@
-/* The models, devices and sweeps that ship inside the library. Thread safety: constant data. */
+/* The models, devices and sweeps that are built into the library. Thread safety: constant data. */
 #ifndef HEADROOM_CATALOG_H
 #define HEADROOM_CATALOG_H
 
@@ -9,21 +9,21 @@
 extern "C" {
 #endif
 
-/** One shipped file of data/models, data/hardware or data/sweeps. Static storage throughout. */
+/** One file of data/models, data/hardware or data/sweeps. All of it has static storage. */
 typedef struct hr_catalog_entry {
   const char *name; /* file name without ".json" */
   const char *text; /* the file's JSON, NUL-terminated */
   size_t length;    /* without the NUL */
 } hr_catalog_entry;
 
-/** The shipped models, by name; *count is how many. */
+/** The models, sorted by name; *count is their number. */
 HR_API const hr_catalog_entry *hr_catalog_models(size_t *count);
 
-/** The shipped devices, by name; *count is how many. */
+/** The devices, sorted by name; *count is their number. */
 HR_API const hr_catalog_entry *hr_catalog_hardware(size_t *count);
 
-/** The shipped files of sweeps, by name; *count is how many. A file may have several sweeps: hr_sweep_catalog() lists
- *  them one by one. */
+/** The files of sweeps, sorted by name; *count is their number. A file may have several sweeps, which
+ *  hr_sweep_catalog() lists one by one. */
 HR_API const hr_catalog_entry *hr_catalog_sweeps(size_t *count);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Number formats of matrix operands. Thread safety: pure functions. */
+/* Data types (number formats) of operands. Thread safety: pure functions. */
 #ifndef HEADROOM_DTYPE_H
 #define HEADROOM_DTYPE_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* One row a format: enumerator, name, bytes an element. tf32 is stored as fp32 and multiplied with 10 mantissa bits. */
+/* Enumerator, name, bytes per element. tf32 is stored as fp32 and multiplied with 10 mantissa bits. */
 #define HR_DTYPE_LIST(ROW) \
   ROW(HR_FP64, "fp64", 8)  \
   ROW(HR_FP32, "fp32", 4)  \
@@ -25,13 +25,13 @@ typedef enum hr_dtype {
       HR_DTYPE_COUNT
 } hr_dtype;
 
-/** The name of a format ("bf16"), "unknown" for a value outside the list. Static storage. */
+/** The name of a dtype ("bf16"); "unknown" for a value outside the list. Static storage. */
 HR_API const char *hr_dtype_name(hr_dtype dtype);
 
-/** Bytes an element takes in memory, 0 for a value outside the list. */
+/** Bytes per element; 0 for a value outside the list. */
 HR_API size_t hr_dtype_bytes(hr_dtype dtype);
 
-/** Reads a name ("bf16"). HR_ERROR_NOT_FOUND for any other; *dtype is then untouched. */
+/** Parses a name ("bf16"). HR_ERROR_NOT_FOUND, with *dtype untouched, for any other text. */
 HR_API hr_status hr_dtype_parse(const char *name, hr_dtype *dtype);
 
 #ifdef __cplusplus

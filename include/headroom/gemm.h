@@ -1,4 +1,4 @@
-/* Matrix products. Thread safety: hr_gemm is a value, the functions are pure. */
+/* GEMM problems. Thread safety: hr_gemm is a value, the functions are pure. */
 #ifndef HEADROOM_GEMM_H
 #define HEADROOM_GEMM_H
 
@@ -10,16 +10,15 @@
 extern "C" {
 #endif
 
-/** `batch` products C = A B of one size; accumulation is in fp32 (fp64 for fp64).
+/** A batched GEMM: `batch` times C = A B of one size, accumulated in fp32 (fp64 for fp64).
  *
  *  Shapes, row-major: A [m, k] (stored [k, m] if transpose_a), B [k, n] (stored [n, k] if transpose_b), C [m, n].
- *  A framework's linear layer y = x Wᵀ is m = tokens, k = inputs, n = outputs, transpose_b.
+ *  A framework's linear layer y = x Wᵀ has m = tokens, k = inputs, n = outputs and transpose_b.
  *
- *  Strides are in elements and 0 where nothing lies between: rows follow each other, and so do batches. A leading
- *  dimension is from one stored row to the next and at least as long as a row; nothing is read or written in the gap.
- *  Batches of C must not overlap: each begins behind the one before, or they lie side by side within the rows of ldc,
- *  as heads do in [tokens, heads, n]. Those of A and B may lie anyhow; a broadcast operand is one matrix that every
- *  batch reads. */
+ *  Strides are in elements; 0 means packed: rows are contiguous, and so are batches. A leading dimension is the
+ *  distance between stored rows, at least the length of a row; the gap is neither read nor written. Batches of C must
+ *  not overlap: each begins behind the previous one, or all are side by side within ldc, as heads are in [tokens,
+ *  heads, n]. Batches of A and B may overlap. A broadcast operand is one matrix that every batch reads. */
 typedef struct hr_gemm {
   size_t struct_size; /* sizeof(hr_gemm), set by hr_gemm_default() */
   int64_t m, n, k;
@@ -31,33 +30,33 @@ typedef struct hr_gemm {
   int64_t stride_a, stride_b, stride_c; /* from one batch to the next */
 } hr_gemm;
 
-/** A 1 × 1 × 1 product of one batch in bf16, nothing transposed. */
+/** 1 × 1 × 1, one batch, bf16, nothing transposed, packed. */
 HR_API hr_gemm hr_gemm_default(void);
 
-/** HR_OK when every size is at least 1, the format is known, the strides are as hr_gemm says and all element and
- *  operation counts fit 63 bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
+/** HR_OK if every size is at least 1, the dtype is in its list, the strides are as hr_gemm demands and all counts of
+ *  elements and operations fit 63 bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
 HR_API hr_status hr_gemm_check(const hr_gemm *gemm, hr_error *error);
 
 /** Floating-point operations, 2·m·n·k·batch. HR_ERROR_OVERFLOW if they do not fit; *flops is then untouched. */
 HR_API hr_status hr_gemm_flops(const hr_gemm *gemm, int64_t *flops);
 
-/** Bytes that must move at least once: A, B and C of every batch without their gaps, a broadcast operand once.
- *  HR_ERROR_OVERFLOW as above. */
+/** Least memory traffic in bytes: A, B and C of every batch without gaps, a broadcast operand once. HR_ERROR_OVERFLOW
+ *  as above. */
 HR_API hr_status hr_gemm_bytes(const hr_gemm *gemm, int64_t *bytes);
 
-/** How an operand is stored, with what hr_gemm leaves at 0 worked out. In elements. */
+/** Memory layout of an operand with all defaults resolved. In elements. */
 typedef struct hr_matrix {
   int64_t rows, columns;     /* as stored */
   int64_t leading_dimension; /* from one row to the next */
-  int64_t batch_stride;      /* from one batch to the next; 0: all read the same */
-  int64_t elements;          /* from the first to behind the last of all batches: what its memory has room for */
+  int64_t batch_stride;      /* from one batch to the next; 0: all batches read the same matrix */
+  int64_t elements;          /* from the first to the end of the last, of all batches: the size of its memory */
 } hr_matrix;
 
-/** A of a product that passes hr_gemm_check(). */
+/** A of a GEMM that passes hr_gemm_check(). */
 HR_API hr_matrix hr_gemm_a(const hr_gemm *gemm);
-/** B, as hr_gemm_a(). */
+/** B; as hr_gemm_a(). */
 HR_API hr_matrix hr_gemm_b(const hr_gemm *gemm);
-/** C, as hr_gemm_a(). */
+/** C; as hr_gemm_a(). */
 HR_API hr_matrix hr_gemm_c(const hr_gemm *gemm);
 
 #ifdef __cplusplus

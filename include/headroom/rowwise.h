@@ -1,5 +1,5 @@
-/* Operations on rows: what a layer does beside its products. Thread safety: hr_rowwise is a value, the functions are
- * pure. */
+/* Row-wise operations: softmax, norms, rotary embedding, activations, residual. Thread safety: hr_rowwise is a value,
+ * the functions are pure. */
 #ifndef HEADROOM_ROWWISE_H
 #define HEADROOM_ROWWISE_H
 
@@ -10,12 +10,12 @@
 extern "C" {
 #endif
 
-/* One row an operation: enumerator, name, number of inputs, what it is. x, y are [rows, columns], row-major, packed. */
+/* Enumerator, name, number of inputs, formula. x and y are [rows, columns], row-major, packed. */
 #define HR_ROWWISE_LIST(ROW)                                                                                          \
   ROW(HR_ROWWISE_SOFTMAX, "softmax", 1, "y = exp(x) / sum of exp(x) over the row")                                    \
   ROW(HR_ROWWISE_LAYER_NORM, "layer_norm", 3, "y = (x - mean) / sqrt(variance + 1e-5) weight + bias, [columns] each") \
   ROW(HR_ROWWISE_RMS_NORM, "rms_norm", 2, "y = x / sqrt(mean of squares + 1e-5) weight, [columns]")                   \
-  ROW(HR_ROWWISE_ROTARY, "rotary", 2, "columns i and i + columns/2 turned by an angle of a table [period, columns]")  \
+  ROW(HR_ROWWISE_ROTARY, "rotary", 2, "columns i and i + columns/2 rotated by an angle of a table [period, columns]") \
   ROW(HR_ROWWISE_GELU, "gelu", 1, "y = x (1 + erf(x / sqrt(2))) / 2")                                                 \
   ROW(HR_ROWWISE_SWIGLU, "swiglu", 2, "y = gate / (1 + exp(-gate)) up")                                               \
   ROW(HR_ROWWISE_RESIDUAL, "residual", 2, "y = x + z")
@@ -27,32 +27,32 @@ typedef enum hr_rowwise_operation {
       HR_ROWWISE_COUNT
 } hr_rowwise_operation;
 
-/** One call. Arithmetic is in fp32, inputs and the result are of one format. */
+/** One call. Arithmetic is in fp32; inputs and output have the same dtype. */
 typedef struct hr_rowwise {
   size_t struct_size; /* sizeof(hr_rowwise), set by hr_rowwise_default() */
   hr_rowwise_operation operation;
   int64_t rows, columns;
   hr_dtype dtype;
-  int64_t period; /* softmax: row r sees the first r % period + columns - period + 1 columns, the others are 0 (a causal
-                     mask over `period` queries); 0: all. rotary: rows of the table, at least 1 */
-  int64_t group;  /* rotary: row r is turned by row (r / group) % period of the table (heads share it); at least 1.
-                     The first half of a row of the table holds cosines, the second sines */
+  int64_t period; /* softmax: row r sees the first r % period + columns - period + 1 columns, the others become 0 (a
+                     causal mask over `period` queries); 0: all columns. rotary: rows of the table, at least 1 */
+  int64_t group;  /* rotary: row r uses row (r / group) % period of the table, which heads share; at least 1. The first
+                     half of a row of the table are cosines, the second sines */
 } hr_rowwise;
 
-/** A softmax of one row of one column in bf16. */
+/** Softmax of 1 × 1 in bf16. */
 HR_API hr_rowwise hr_rowwise_default(void);
 
-/** HR_OK when sizes are positive, rotary has an even number of columns and all counts fit 63 bits; HR_ERROR_INVALID or
- *  HR_ERROR_OVERFLOW with the field in `error`. */
+/** HR_OK if sizes are positive, rotary has an even number of columns and all counts fit 63 bits; otherwise
+ *  HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
 HR_API hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error);
 
-/** Bytes that must move at least once: every input and the result. HR_ERROR_OVERFLOW if they do not fit. */
+/** Least memory traffic in bytes: every input and the output once. HR_ERROR_OVERFLOW if it does not fit. */
 HR_API hr_status hr_rowwise_bytes(const hr_rowwise *rows, int64_t *bytes);
 
 /** "softmax"; "unknown" outside the list. Static storage. */
 HR_API const char *hr_rowwise_operation_name(hr_rowwise_operation operation);
 
-/** How many inputs it has, 1 to 3; 0 outside the list. */
+/** Number of inputs, 1 to 3; 0 outside the list. */
 HR_API int hr_rowwise_inputs(hr_rowwise_operation operation);
 
 #ifdef __cplusplus

@@ -1,12 +1,15 @@
 /* Status codes and error messages.
  *
- * Every function that can fail returns an hr_status and, where it takes an hr_error, leaves there one line that
- * says what was wrong and where. HR_ERROR_INVALID also comes, without being named at each function, of a pointer
- * that is NULL where the comment does not allow it ("hr_plan_gemm: device is NULL"), and of a struct whose
- * `struct_size` is not the library's: it was not begun with its hr_…_default(), or is of another version's header.
- * Functions that return no status have nothing to say so with: what they are given is there. An hr_error, an
- * hr_note_fn, an hr_progress_fn and a context may be NULL everywhere, and so may an array of 0 elements. Thread
- * safety: all functions here are pure; an hr_error belongs to one caller. */
+ * Every function that can fail returns an hr_status. If it takes an hr_error, it writes one line there that says what
+ * was wrong and where.
+ *
+ * Every function that returns a status may return HR_ERROR_INVALID for two reasons that its own comment does not
+ * repeat: a pointer is NULL where the comment does not allow it ("hr_plan_gemm: device is NULL"), or the `struct_size`
+ * of a struct is not the library's, since the struct was not initialised with its hr_…_default() or was compiled
+ * against another version's header. Functions that return no status require valid pointers. An hr_error, hr_note_fn,
+ * hr_progress_fn or context may be NULL everywhere, and so may an array of 0 elements.
+ *
+ * Thread safety: all functions here are pure; an hr_error belongs to one caller. */
 #ifndef HEADROOM_STATUS_H
 #define HEADROOM_STATUS_H
 
@@ -16,10 +19,10 @@
 extern "C" {
 #endif
 
-/* One row a status: enumerator, name as printed and stored, sentence. */
+/* Enumerator, name as printed and stored, sentence. */
 #define HR_STATUS_LIST(ROW)                                                                  \
   ROW(HR_OK, "ok", "no error")                                                               \
-  ROW(HR_ERROR_INVALID, "invalid", "an argument or a field has a value that cannot be")      \
+  ROW(HR_ERROR_INVALID, "invalid", "an argument or a field has an invalid value")            \
   ROW(HR_ERROR_UNREADABLE, "unreadable", "the input cannot be read or parsed")               \
   ROW(HR_ERROR_NOT_FOUND, "not_found", "nothing has that name")                              \
   ROW(HR_ERROR_UNSUPPORTED, "unsupported", "Headroom does not cover this")                   \
@@ -43,25 +46,26 @@ typedef enum hr_status {
 /** The name of a status ("out_of_memory"), "unknown" for a value outside the list. Static storage. */
 HR_API const char *hr_status_name(hr_status status);
 
-/** Reads a name ("out_of_memory"). HR_ERROR_NOT_FOUND for any other; *status is then untouched. */
+/** Parses a name ("out_of_memory"). HR_ERROR_NOT_FOUND, with *status untouched, for any other text. */
 HR_API hr_status hr_status_parse(const char *name, hr_status *status);
 
-/** One sentence about a status, without a full stop. Static storage. */
+/** Describes a status in one sentence without a full stop. Static storage. */
 HR_API const char *hr_status_sentence(hr_status status);
 
-/** The detail of a failure: one line, no trailing newline, cut at the size of the array.
- *  Functions that take an `hr_error *` accept NULL and write to it only when they fail. */
+/** The detail of a failure: one line without a trailing newline, truncated to the array. Functions write to it only
+ *  when they fail. */
 typedef struct hr_error {
   hr_status status;
   char message[512];
 } hr_error;
 
-/** Called with a remark that is no error (an ignored field, a guessed default). `message` lives until it returns. */
+/** Receives a remark that is not an error (an ignored field, an assumed default). `message` is valid during the
+ *  call. */
 typedef void (*hr_note_fn)(void *context, const char *message);
 
-/** Called now and then during long work. `done` runs from 0 to 1; `what` is the current step, valid until it returns.
- *  Return 0 to go on, anything else to stop: the function at work then returns HR_ERROR_INTERRUPTED, or HR_OK with
- *  what it has so far and `complete` false, as its own comment says. */
+/** Called repeatedly during long tasks. `done` grows from 0 to 1; `what` names the current step and is valid during the
+ *  call. Return 0 to continue. Any other value stops the task, which then returns HR_ERROR_INTERRUPTED, or HR_OK with
+ *  partial results and `complete` false, as its comment says. */
 typedef int (*hr_progress_fn)(void *context, double done, const char *what);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* Arithmetic on sizes that notices when a result does not fit into 63 bits. */
+/* Arithmetic on sizes that detects results above 63 bits. */
 #ifndef HR_BASE_CHECKED_H
 #define HR_BASE_CHECKED_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A sum or product that remembers whether any step of it overflowed. Start with hr_checked(value). */
+/** A number that remembers whether any step of its computation overflowed. Start with hr_checked(value). */
 typedef struct hr_checked64 {
   int64_t value;
   bool overflow;
@@ -32,7 +32,7 @@ static inline hr_checked64 hr_plus(hr_checked64 a, hr_checked64 b)
   return result;
 }
 
-/** The larger of two, which has overflowed if either has. */
+/** The larger of two; overflowed if either has. */
 static inline hr_checked64 hr_larger(hr_checked64 a, hr_checked64 b)
 {
   hr_checked64 result = a.value > b.value ? a : b;
@@ -40,7 +40,7 @@ static inline hr_checked64 hr_larger(hr_checked64 a, hr_checked64 b)
   return result;
 }
 
-/** Where `bytes` begin that are laid behind *end, at a multiple of 64; *end is then behind them. */
+/** Places a block of `bytes` at the first multiple of 64 from *end on and moves *end behind it. Returns its offset. */
 static inline size_t hr_place(hr_checked64 *end, hr_checked64 bytes)
 {
   hr_checked64 first = hr_plus(*end, hr_checked(63));
@@ -49,7 +49,7 @@ static inline size_t hr_place(hr_checked64 *end, hr_checked64 bytes)
   return (size_t)first.value;
 }
 
-/** Gives the value out, or HR_ERROR_OVERFLOW and leaves *value as it was. */
+/** Writes the result to *value. HR_ERROR_OVERFLOW leaves *value untouched. */
 static inline hr_status hr_checked_take(hr_checked64 result, int64_t *value)
 {
   if (result.overflow)
@@ -64,7 +64,7 @@ static inline int64_t hr_ceil_div(int64_t a, int64_t b)
   return a / b + (a % b != 0);
 }
 
-/** The next multiple of b at or above a, for a ≥ 0, b > 0; the caller knows that it fits. */
+/** The next multiple of b at or above a, for a ≥ 0, b > 0. Does not check for overflow. */
 static inline int64_t hr_round_up(int64_t a, int64_t b)
 {
   return hr_ceil_div(a, b) * b;

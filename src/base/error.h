@@ -1,4 +1,4 @@
-/* Reporting failures: one line that says what and where. */
+/* Reporting errors: a status and one line that says what is wrong and where. */
 #ifndef HR_BASE_ERROR_H
 #define HR_BASE_ERROR_H
 
@@ -9,18 +9,19 @@
 /** Writes the message to `error` (which may be NULL) and returns `status`. */
 hr_status hr_fail(hr_error *error, hr_status status, const char *format, ...) HR_PRINTF(3, 4);
 
-/** HR_ERROR_INVALID unless `found`, the first member of a public struct, is the size that this library knows: the
- *  struct was not begun with its hr_…_default(), or comes from another version's header. `name`: "hr_gemm". */
+/** HR_ERROR_INVALID unless `found`, the struct_size of a public struct, is `expected`: the struct was not initialised
+ *  with its hr_…_default(), or was compiled against another version's header. `name`: "hr_gemm". */
 hr_status hr_check_struct_size(const char *name, size_t found, size_t expected, hr_error *error);
 
-/** HR_ERROR_INVALID, "hr_plan_gemm: gemm is NULL": the index-th of `names`, "device, gemm, plan". */
+/** Fails with HR_ERROR_INVALID and "hr_plan_gemm: gemm is NULL"; `names` is "device, gemm, plan", of which the index-th
+ *  is NULL. */
 hr_status hr_fail_null(hr_error *error, const char *function, const char *names, size_t index);
 
-/** The system's words for an errno, written to `text`, which is returned. Unlike strerror() safe with threads. */
+/** Writes the system's message for an errno to `text` and returns it. Unlike strerror() it is thread-safe. */
 #define HR_REASON_SIZE 128
 const char *hr_reason(int number, char text[HR_REASON_SIZE]);
 
-#ifdef __clang_analyzer__ /* does not look into other files, and so would take a failure for a possible HR_OK */
+#ifdef __clang_analyzer__ /* it does not see other files, and would assume that a failure may return HR_OK */
 #define hr_fail(error, status, ...) ((void)hr_fail(error, status, __VA_ARGS__), (status))
 #endif
 
@@ -32,8 +33,9 @@ const char *hr_reason(int number, char text[HR_REASON_SIZE]);
       return status_;           \
   } while (0)
 
-/** Begins every public function that returns an hr_status: returns from it if one of these arguments is NULL. `error`
- *  is NULL where the function takes none. tests/structure/null_arguments.sh calls each of them. */
+/** Returns HR_ERROR_INVALID from the calling function if one of the arguments is NULL. Every public function that
+ *  returns an hr_status begins with it. `error` is NULL where the function takes none.
+ *  tests/structure/null_arguments.sh calls every public function with NULL. */
 #define HR_NEED(error, ...)                                                     \
   do {                                                                          \
     const void *const needed_[] = {__VA_ARGS__};                                \

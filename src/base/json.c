@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The string whose closing quote stands before `end`, "" if there is none. */
+/* The string whose closing quote is right before `end`; "" if there is none. */
 static void name_before(const char *text, size_t end, char *name, size_t size)
 {
   name[0] = '\0';
@@ -20,13 +20,13 @@ static void name_before(const char *text, size_t end, char *name, size_t size)
   if (length >= size) {
     length = size - 1;
     while (length > 0 && ((unsigned char)text[start + length] & 0xC0) == 0x80)
-      length--; /* no half characters */
+      length--; /* whole characters only */
   }
   memcpy(name, text + start, length);
   name[length] = '\0';
 }
 
-/* The name of the field whose value ends at `end`, "" if the value is in no field directly. */
+/* The name of the field whose value ends at `end`; "" if the value is not directly in a field. */
 static void field_before(const char *text, size_t end, char *field, size_t size)
 {
   field[0] = '\0';
@@ -40,15 +40,16 @@ static void field_before(const char *text, size_t end, char *field, size_t size)
   name_before(text, end, field, size);
 }
 
-/* Why the text is no JSON. A field that is there twice, and a number too large for any, are told by the field, too. */
-static hr_status unparsed(const char *text, size_t length, const char *input, json_error_t *problem, hr_error *error)
+/* Why the text is not JSON. For a repeated field and a number out of range the message names the field, too. */
+static hr_status fail_to_parse(const char *text, size_t length, const char *input, json_error_t *problem,
+                               hr_error *error)
 {
   char field[64] = "";
   size_t at = problem->position >= 0 && (size_t)problem->position < length ? (size_t)problem->position : length;
   enum json_error_code code = json_error_code(problem);
   if (code == json_error_duplicate_key) {
     name_before(text, at, field, sizeof field);
-    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: line %d: %s: is there twice", input, problem->line, field);
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: line %d: %s: is given twice", input, problem->line, field);
   }
   if (code == json_error_numeric_overflow && problem->position >= 0)
     field_before(text, at, field, sizeof field);
@@ -60,9 +61,9 @@ static hr_status unparsed(const char *text, size_t length, const char *input, js
 hr_status hr_json_parse(const char *text, size_t length, const char *input, json_t **root, hr_error *error)
 {
   if (length > HR_JSON_BYTES_MAX)
-    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %zu bytes, more than the %zu that a configuration may have", input,
-                   length, HR_JSON_BYTES_MAX);
-  if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) { /* the mark that some editors begin a file with */
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %zu bytes, more than the limit of %zu", input, length,
+                   HR_JSON_BYTES_MAX);
+  if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) { /* a byte order mark, which some editors write */
     text += 3;
     length -= 3;
   }
@@ -71,7 +72,7 @@ hr_status hr_json_parse(const char *text, size_t length, const char *input, json
   json_error_t problem;
   json_t *parsed = json_loadb(text, length, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &problem);
   if (!parsed)
-    return unparsed(text, length, input, &problem, error);
+    return fail_to_parse(text, length, input, &problem, error);
   if (!json_is_object(parsed)) {
     char found[64];
     hr_json_found(parsed, found, sizeof found);
@@ -108,7 +109,7 @@ void hr_json_found(const json_t *value, char *text, size_t size)
   case JSON_REAL: {
     snprintf(text, size, "%.10g", json_real_value(value));
     if (!strpbrk(text, ".e"))
-      hr_copy_text(text + strlen(text), size - strlen(text), ".0"); /* shows why 32.0 is no integer */
+      hr_copy_text(text + strlen(text), size - strlen(text), ".0"); /* 32.0 must not look like an integer */
     break;
   }
   case JSON_TRUE: snprintf(text, size, "true"); break;

@@ -1,6 +1,6 @@
-/* Reading JSON objects field by field, with errors that name the input, the field and what was found there.
+/* Reading JSON objects field by field, with errors that name the input, the field and the value found.
  *
- * Parsing is jansson's; this adds the limits and the messages. */
+ * jansson parses; the limits and the messages are added here. */
 #ifndef HR_BASE_JSON_H
 #define HR_BASE_JSON_H
 
@@ -10,12 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Parses one JSON object. Refuses more than HR_JSON_BYTES_MAX bytes, anything that is not UTF-8 JSON or not an object:
- *  HR_ERROR_UNREADABLE with the line. The caller gives *root back with json_decref(). */
+/** Parses one JSON object of at most HR_JSON_BYTES_MAX bytes. HR_ERROR_UNREADABLE, with the line, for anything else.
+ *  The caller owns *root and releases it with json_decref(). */
 #define HR_JSON_BYTES_MAX ((size_t)16 << 20)
 hr_status hr_json_parse(const char *text, size_t length, const char *input, json_t **root, hr_error *error);
 
-/** An object being read. `path` stands before field names in messages ("text_config."; "" at the top). */
+/** An object being read. `path` precedes field names in messages ("text_config."; "" at the top). */
 typedef struct hr_json_reader {
   const json_t *object;
   const char *input;
@@ -23,18 +23,19 @@ typedef struct hr_json_reader {
   hr_error *error;
 } hr_json_reader;
 
-/** Whether the field is there and not null. */
+/** Whether the field exists and is not null. */
 bool hr_json_has(const hr_json_reader *reader, const char *field);
 
 /** Reads an integer within [least, most]. A missing or null field is HR_ERROR_INVALID; so is a wrong type or range:
  *  `config.json: num_attention_heads: expected a positive integer, found "32"`. */
 hr_status hr_json_integer(const hr_json_reader *reader, const char *field, int64_t least, int64_t most, int64_t *value);
 
-/** The same, but a missing or null field leaves `fallback`. */
+/** The same, but a missing or null field gives `fallback`. */
 hr_status hr_json_integer_or(const hr_json_reader *reader, const char *field, int64_t least, int64_t most,
                              int64_t fallback, int64_t *value);
 
-/** Reads a finite number within [least, most]; the other three as their names say. Errors as hr_json_integer(). */
+/** Reads a finite number within [least, most]; hr_json_…_or() give `fallback` for a missing or null field. Errors as
+ *  hr_json_integer(). */
 hr_status hr_json_number(const hr_json_reader *reader, const char *field, double least, double most, double *value);
 hr_status hr_json_number_or(const hr_json_reader *reader, const char *field, double least, double most, double fallback,
                             double *value);
@@ -43,11 +44,11 @@ hr_status hr_json_boolean_or(const hr_json_reader *reader, const char *field, bo
 /** Reads a string; *value lives as long as the object. `fallback` NULL makes the field required. */
 hr_status hr_json_string_or(const hr_json_reader *reader, const char *field, const char *fallback, const char **value);
 
-/** Fails about a field: "<input>: <path><field>: <message>". Returns `status`. */
+/** Writes "<input>: <path><field>: <message>" to the reader's error and returns `status`. */
 hr_status hr_json_fail(const hr_json_reader *reader, const char *field, hr_status status, const char *format, ...)
     HR_PRINTF(4, 5);
 
-/** What stands in a field, for a message: `"32"`, `-1`, `null`, `a list`; cut to fit `size`. */
+/** Describes a value for a message: `"32"`, `-1`, `null`, `a list`; truncated to `size`. */
 void hr_json_found(const json_t *value, char *text, size_t size);
 
 #endif

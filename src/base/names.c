@@ -21,8 +21,8 @@ hr_status hr_name_find(const char *const *names, size_t count, const char *name,
   return HR_ERROR_NOT_FOUND;
 }
 
-/* The controls, line and paragraph separators, and what turns the direction of writing. */
-static bool steers_a_terminal(uint32_t character)
+/* Control characters, line and paragraph separators, and characters that change the direction of writing. */
+static bool is_unprintable(uint32_t character)
 {
   return character < 0x20 || (character >= 0x7F && character < 0xA0) || character == 0x2028 || character == 0x2029 ||
          (character >= 0x202A && character <= 0x202E) || (character >= 0x2066 && character <= 0x2069);
@@ -34,24 +34,24 @@ static bool never(uint32_t character)
   return false;
 }
 
-/* Whether the text ends within the character that begins here. */
-static bool is_cut(const char *text)
+/* Whether the text ends in the middle of the character that begins here. */
+static bool is_truncated(const char *text)
 {
   unsigned char first = (unsigned char)text[0];
-  size_t promised = first < 0xC2 || first > 0xF4 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2, there = 1;
-  while (there < promised && ((unsigned char)text[there] & 0xC0) == 0x80)
-    there++;
-  return there < promised && text[there] == '\0';
+  size_t length = first < 0xC2 || first > 0xF4 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2, present = 1;
+  while (present < length && ((unsigned char)text[present] & 0xC0) == 0x80)
+    present++;
+  return present < length && text[present] == '\0';
 }
 
-/* Replaces what is not UTF-8 and the characters that are `unwanted` by '?'. A last one that was cut is dropped. */
+/* Replaces bytes that are not UTF-8, and `unwanted` characters, by '?'. A truncated last character is dropped. */
 static void clean(char *text, bool (*unwanted)(uint32_t character))
 {
   char *to = text;
   for (const char *from = text; *from;) {
     uint32_t character = 0;
     size_t length = hr_utf8_decode(from, &character);
-    if (length == 0 && is_cut(from))
+    if (length == 0 && is_truncated(from))
       break;
     bool kept = length > 0 && !unwanted(character);
     length = length > 0 ? length : 1;
@@ -64,7 +64,7 @@ static void clean(char *text, bool (*unwanted)(uint32_t character))
 
 void hr_replace_unprintable(char *text)
 {
-  clean(text, steers_a_terminal);
+  clean(text, is_unprintable);
 }
 
 void hr_replace_invalid_utf8(char *text)

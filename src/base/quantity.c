@@ -29,7 +29,7 @@ static void write_scaled(char *to, size_t size, double value, const char *unit)
 }
 
 typedef struct scale {
-  double at_least; /* of the value with its unit, rounded as printed */
+  double at_least; /* smallest value, rounded as printed, that takes this unit */
   double divisor;
   const char *unit;
 } scale;
@@ -94,7 +94,7 @@ void hr_write_share(char *to, size_t size, double share)
     snprintf(to, size, "%.1f%%", 100 * share);
 }
 
-/* One decimal, but one significant digit below that: a vocabulary padded by 47 adds +0.005% parameters, not none. */
+/* One decimal, but at least one significant digit: a vocabulary padded by 47 rows adds +0.005% parameters, not 0%. */
 void hr_write_gain(char *to, size_t size, double gain)
 {
   double percent = 100 * gain, magnitude = fabs(percent);

@@ -52,8 +52,8 @@ hr_status(hr_fail)(hr_error *error, hr_status status, const char *format, ...)
 hr_status hr_check_struct_size(const char *name, size_t found, size_t expected, hr_error *error)
 {
   if (found != expected)
-    return hr_fail(error, HR_ERROR_INVALID, "%s: struct_size is %zu, expected %zu: begin with %s_default()", name,
-                   found, expected, name);
+    return hr_fail(error, HR_ERROR_INVALID, "%s: struct_size is %zu, expected %zu: initialise it with %s_default()",
+                   name, found, expected, name);
   return HR_OK;
 }
 
@@ -67,6 +67,6 @@ hr_status hr_fail_null(hr_error *error, const char *function, const char *names,
 const char *hr_reason(int number, char text[HR_REASON_SIZE])
 {
   if (strerror_r(number, text, HR_REASON_SIZE) != 0)
-    snprintf(text, HR_REASON_SIZE, "error %d of the system", number);
+    snprintf(text, HR_REASON_SIZE, "system error %d", number);
   return text;
 }

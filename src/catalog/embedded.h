@@ -1,4 +1,4 @@
-/* The tables that cmake/embed_script.cmake makes from data/. */
+/* Tables generated from data/ by cmake/embed_script.cmake. */
 #ifndef HR_CATALOG_EMBEDDED_H
 #define HR_CATALOG_EMBEDDED_H
 

@@ -160,8 +160,8 @@ hr_status hr_report_result(FILE *out, const hr_report_options *options, const hr
   hr_status outcome = HR_OK;
   HR_TRY(hr_document_begin(&document, out, options, error));
   if (options->format == HR_FORMAT_CSV) {
-    hr_csv_head(out);
-    hr_csv_row(out, result);
+    hr_csv_write_head(out);
+    hr_csv_write_row(out, result);
   } else if (options->format == HR_FORMAT_JSON) {
     outcome = write_json(out, result, error);
   } else {

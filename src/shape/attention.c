@@ -22,14 +22,14 @@ hr_attention hr_attention_default(void)
                         .mask = HR_MASK_CAUSAL};
 }
 
-/* 1 + 2 + … + n; the even one of n and n + 1 is halved first so that only the result can overflow. */
+/* 1 + 2 + … + n. The even one of n and n + 1 is halved first, so that only the result can overflow. */
 static hr_checked64 triangle(int64_t n)
 {
   return n % 2 == 0 ? hr_times(hr_checked(n / 2), n + 1) : hr_times(hr_checked((n + 1) / 2), n);
 }
 
-/* Causal rows see last_row - i keys fewer than the last one, which sees all kv_len (or the window); rows that would
- * see a negative count see none. */
+/* With a causal mask the last row sees all kv_len keys (or the window), and each row before it one key fewer, down to
+ * none. */
 static hr_checked64 entries_of(const hr_attention *attention, int64_t q_len, int64_t kv_len)
 {
   if (q_len == 0 || kv_len == 0)
@@ -39,7 +39,7 @@ static hr_checked64 entries_of(const hr_attention *attention, int64_t q_len, int
   int64_t most = kv_len;
   if (attention->window > 0)
     most = hr_min64(most, attention->window);
-  /* Row i (from the last, i = 0) sees min(kv_len - i, most) keys. */
+  /* Row i, counted from the last one (i = 0), sees min(kv_len - i, most) keys. */
   int64_t full_rows = hr_min64(q_len, kv_len - most + 1);
   int64_t rows_left = hr_min64(q_len - full_rows, most - 1);
   hr_checked64 entries = hr_times(hr_checked(full_rows), most);
@@ -48,7 +48,7 @@ static hr_checked64 entries_of(const hr_attention *attention, int64_t q_len, int
   return hr_plus(entries, tail);
 }
 
-/* Operations of `sequences` with so many entries in each head. */
+/* FLOPs of `sequences` sequences with `entries` score entries per head. */
 static hr_checked64 flops_of(const hr_attention *attention, hr_checked64 entries, int64_t sequences)
 {
   hr_checked64 per_entry = hr_times(hr_plus(hr_checked(attention->qk_dim), hr_checked(attention->v_dim)), 2);
@@ -123,7 +123,7 @@ hr_status hr_attention_lse_elements(const hr_attention *attention, int64_t *elem
   return hr_checked_take(hr_times(rows, attention->q_heads), elements);
 }
 
-/* The n heads of a power of two, every `step`-th of them. */
+/* `count` slopes of n heads, n a power of two: of every `step`-th head. */
 static void write_slopes(int64_t n, int64_t step, int64_t count, float *slopes)
 {
   for (int64_t i = 0; i < count; i++)
@@ -141,7 +141,7 @@ void hr_attention_alibi_slopes(int64_t q_heads, float *slopes)
 
 /* ---- the check ---- */
 
-#define SIZE_MOST ((int64_t)1 << 40) /* padded and multiplied by a kernel's blocks it still fits 63 bits */
+#define SIZE_MOST ((int64_t)1 << 40) /* leaves room for padding and tile sizes within 63 bits */
 
 static hr_status check_sizes(const hr_attention *a, hr_error *error)
 {
@@ -163,9 +163,9 @@ static hr_status check_sizes(const hr_attention *a, hr_error *error)
   return HR_OK;
 }
 
-/* With a row in each operand though there may be none, so that strides fit, too; and the rows of scores, with variable
- * lengths of sequences that are all the longest. */
-static bool fits(const hr_attention *a)
+/* Whether all counts fit. Empty operands count one row, so that their strides fit, too. The rows of scores are those of
+ * sequences that all have the largest length. */
+static bool counts_fit(const hr_attention *a)
 {
   hr_attention most = *a;
   most.q_len = hr_max64(1, a->q_len), most.kv_len = hr_max64(1, a->kv_len);
@@ -183,7 +183,7 @@ static hr_status check_divides(const char *name, int64_t heads, int64_t q_heads,
   return HR_OK;
 }
 
-/* Offsets are 32-bit numbers. */
+/* Offsets have 32 bits. */
 static hr_status check_totals(const hr_attention *a, hr_error *error)
 {
   int64_t most = a->variable_lengths ? INT32_MAX : 0, total = hr_max64(a->q_total, a->kv_total);
@@ -217,12 +217,13 @@ hr_status hr_attention_check(const hr_attention *attention, hr_error *error)
   HR_TRY(check_divides("k_heads", attention->k_heads, attention->q_heads, error));
   HR_TRY(check_divides("v_heads", attention->v_heads, attention->q_heads, error));
   if (hr_dtype_bytes(attention->dtype) == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)attention->dtype);
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)attention->dtype);
   HR_TRY(check_scores(attention, error));
   HR_TRY(check_totals(attention, error));
-  if (!fits(attention))
+  if (!counts_fit(attention))
     return hr_fail(error, HR_ERROR_OVERFLOW,
-                   "an attention of q_len %" PRId64 ", kv_len %" PRId64 " and %" PRId64 " heads is too large to count",
+                   "an attention call of q_len %" PRId64 ", kv_len %" PRId64 " and %" PRId64
+                   " heads is too large to count",
                    attention->q_len, attention->kv_len, attention->q_heads);
   return hr_attention_check_strides(attention, error);
 }

@@ -13,8 +13,8 @@ typedef struct hr_attention_sizes {
 
 hr_attention_sizes hr_attention_operand_sizes(const hr_attention *attention, hr_attention_operand which);
 
-/** HR_OK if strides are not negative, the bytes of every operand fit 63 bits and no two elements of O overlap; otherwise
- *  HR_ERROR_INVALID or HR_ERROR_OVERFLOW. The sizes have been checked. */
+/** HR_OK if strides are not negative, the bytes of every operand fit 63 bits and no two elements of O overlap;
+ *  otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW. The sizes have been checked. */
 hr_status hr_attention_check_strides(const hr_attention *attention, hr_error *error);
 
 #endif

@@ -10,9 +10,9 @@ hr_gemm hr_gemm_default(void)
   return (hr_gemm){.struct_size = sizeof(hr_gemm), .m = 1, .n = 1, .k = 1, .batch = 1, .dtype = HR_BF16};
 }
 
-/* An operand as hr_gemm has it, before 0 is worked out. */
+/* An operand as hr_gemm describes it, with strides that may be 0. */
 typedef struct operand {
-  char letter; /* small */
+  char letter; /* lower case */
   int64_t rows, columns, leading_dimension, batch_stride;
   bool broadcast;
 } operand;
@@ -46,7 +46,7 @@ static hr_checked64 batch_stride(const operand *o)
   return hr_times(hr_checked(o->rows), leading_dimension(o));
 }
 
-/* From the first element to behind the last, of one batch. */
+/* Elements of one batch, from the first to the end of the last. */
 static hr_checked64 extent(const operand *o)
 {
   return hr_plus(hr_times(hr_checked(o->rows - 1), leading_dimension(o)), hr_checked(o->columns));
@@ -82,8 +82,8 @@ static hr_checked64 gemm_flops(const hr_gemm *gemm)
   return hr_times(hr_times(hr_times(hr_times(hr_checked(2), gemm->m), gemm->n), gemm->k), gemm->batch);
 }
 
-/* Elements that differ: batches that overlap have no more than lie between the first and the last. */
-static hr_checked64 different(operand o, int64_t batch)
+/* Elements of all batches, each counted once: overlapping batches have at most as many as their extent. */
+static hr_checked64 distinct(operand o, int64_t batch)
 {
   hr_checked64 used = hr_times(hr_times(hr_checked(o.rows), o.columns), o.broadcast ? 1 : batch);
   hr_checked64 all = elements(&o, batch);
@@ -92,9 +92,9 @@ static hr_checked64 different(operand o, int64_t batch)
 
 static hr_checked64 gemm_bytes(const hr_gemm *gemm)
 {
-  hr_checked64 a = different(operand_a(gemm), gemm->batch);
-  hr_checked64 b = different(operand_b(gemm), gemm->batch);
-  hr_checked64 c = different(operand_c(gemm), gemm->batch);
+  hr_checked64 a = distinct(operand_a(gemm), gemm->batch);
+  hr_checked64 b = distinct(operand_b(gemm), gemm->batch);
+  hr_checked64 c = distinct(operand_c(gemm), gemm->batch);
   return hr_times(hr_plus(hr_plus(a, b), c), (int64_t)hr_dtype_bytes(gemm->dtype));
 }
 
@@ -134,7 +134,7 @@ static hr_status check_strides(operand o, hr_error *error)
   return HR_OK;
 }
 
-/* Apart: each batch of C behind the one before, or all of them within one leading dimension. */
+/* Batches of C do not overlap if each begins behind the previous one, or if all are side by side within ldc. */
 static hr_status check_overlap(const hr_gemm *g, hr_error *error)
 {
   operand c = operand_c(g);
@@ -162,14 +162,13 @@ hr_status hr_gemm_check(const hr_gemm *gemm, hr_error *error)
       return hr_fail(error, HR_ERROR_INVALID, "%s: expected at least 1, found %" PRId64, sizes[i].name, sizes[i].value);
   }
   if (hr_dtype_bytes(gemm->dtype) == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)gemm->dtype);
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)gemm->dtype);
   HR_TRY(check_strides(operand_a(gemm), error));
   HR_TRY(check_strides(operand_b(gemm), error));
   HR_TRY(check_strides(operand_c(gemm), error));
   if (gemm_flops(gemm).overflow || gemm_bytes(gemm).overflow || stored_bytes(gemm).overflow)
     return hr_fail(error, HR_ERROR_OVERFLOW,
-                   "a product of m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64
-                   " is too large to count%s",
+                   "a GEMM of m %" PRId64 ", n %" PRId64 ", k %" PRId64 ", batch %" PRId64 " is too large to count%s",
                    gemm->m, gemm->n, gemm->k, gemm->batch,
                    gemm_flops(gemm).overflow || gemm_bytes(gemm).overflow ? "" : " with these strides");
   return check_overlap(gemm, error);

@@ -36,7 +36,7 @@ int hr_rowwise_inputs(hr_rowwise_operation operation)
   return (unsigned)operation < HR_ROWWISE_COUNT ? inputs_of[operation] : 0;
 }
 
-/* Elements of all inputs and the result: tensors of the rows' size, rows of weights, a table. */
+/* Elements of all inputs and the output: tensors [rows, columns], weights [columns], a table [period, columns]. */
 static hr_checked64 elements(const hr_rowwise *r)
 {
   hr_checked64 tensor = hr_times(hr_checked(r->rows), r->columns), row = hr_checked(r->columns);
@@ -66,17 +66,17 @@ hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error)
   HR_TRY(hr_check_struct_size("hr_rowwise", rows->struct_size, sizeof(hr_rowwise), error));
   int64_t bytes;
   if ((unsigned)rows->operation >= HR_ROWWISE_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "operation: %d is no operation on rows", (int)rows->operation);
+    return hr_fail(error, HR_ERROR_INVALID, "operation: %d is not in the list of row-wise operations",
+                   (int)rows->operation);
   if (hr_dtype_bytes(rows->dtype) == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)rows->dtype);
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)rows->dtype);
   if (rows->rows < 1 || rows->columns < 1)
     return hr_fail(error, HR_ERROR_INVALID, "rows, columns: expected at least 1");
   if (rows->period < 0 || (rows->operation == HR_ROWWISE_ROTARY && (rows->period < 1 || rows->group < 1)))
     return hr_fail(error, HR_ERROR_INVALID, "period, group: expected at least 1");
   if (rows->operation == HR_ROWWISE_ROTARY && rows->columns % 2 != 0)
-    return hr_fail(error, HR_ERROR_INVALID, "columns: rotary turns pairs, and needs an even number of them");
-  if (hr_rowwise_bytes(rows, &bytes) != HR_OK ||
-      bytes > INT64_MAX / 8) /* the host keeps 8 bytes an element now and then */
+    return hr_fail(error, HR_ERROR_INVALID, "columns: rotary needs an even number");
+  if (hr_rowwise_bytes(rows, &bytes) != HR_OK || bytes > INT64_MAX / 8) /* the reference needs 8 bytes per element */
     return hr_fail(error, HR_ERROR_OVERFLOW, "rows × columns: the bytes do not fit 63 bits");
   return HR_OK;
 }

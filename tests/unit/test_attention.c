@@ -111,7 +111,7 @@ static void sizes_that_fit_no_63_bits_are_an_overflow(void **state)
   assert_ok(hr_attention_check(&a, &error), error);
   a.q_heads = a.k_heads = a.v_heads = (int64_t)1 << 24;
   assert_int_equal(hr_attention_check(&a, &error), HR_ERROR_OVERFLOW);
-  assert_string_equal(error.message, "an attention of q_len 0, kv_len 0 and 16777216 heads is too large to count");
+  assert_string_equal(error.message, "an attention call of q_len 0, kv_len 0 and 16777216 heads is too large to count");
 }
 
 /* Causal: 3 queries over 5 keys see 3 + 4 + 5, 2 over 2 see 1 + 2, 0 over 4 none. */

@@ -173,7 +173,7 @@ static void out_of_memory_is_a_result_whether_of_operands_or_of_workspace(void *
   gemm.m = gemm.n = gemm.k = 1 << 20; /* 3 · 2⁴⁰ · 4 bytes: 12 TiB */
   assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
   assert_int_equal(m.status, HR_ERROR_OUT_OF_MEMORY);
-  assert_non_null(strstr(m.reason, "operands and workspace take 12.0 TiB, free are "));
+  assert_non_null(strstr(m.reason, "operands and workspace take 12.0 TiB, free: "));
   assert_no_times(&m);
 }
 

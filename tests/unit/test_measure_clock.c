@@ -108,7 +108,7 @@ static void where_all_samples_are_disturbed_all_are_used_and_doubted(void **stat
   assert_int_equal(m.status, HR_ERROR_NOISY);
   assert_int_equal(m.discarded, 0);
   assert_true(m.median_ns > 0);
-  assert_non_null(strstr(m.reason, "others are at work"));
+  assert_non_null(strstr(m.reason, "other programs are running"));
 }
 
 static void what_the_system_does_not_tell_is_not_held_against_a_sample(void **state)
@@ -168,7 +168,7 @@ static void samples_of_a_throttled_clock_are_taken_again_three_times_at_most(voi
   hr_measurement m = measure_throttled(*state, "temperature", 0.9e9, 100);
   assert_int_equal(rounds_asked, 4);
   assert_int_equal(m.status, HR_ERROR_NOISY);
-  assert_non_null(strstr(m.reason, "held down to 900 MHz (temperature)"));
+  assert_non_null(strstr(m.reason, "throttled to 900 MHz (temperature)"));
   assert_true(m.median_ns > 0);
 }
 
@@ -180,7 +180,7 @@ static void the_power_that_the_work_itself_draws_is_no_disturbance(void **state)
   assert_true(m.conditions.clock_hz == 0.9e9);
   m = measure_throttled(*state, HR_POWER_CAP, 1e9, 100); /* the clock went down after the warm-up */
   assert_int_equal(rounds_asked, 4);
-  assert_non_null(strstr(m.reason, "held down to 900 MHz (power cap)"));
+  assert_non_null(strstr(m.reason, "throttled to 900 MHz (power cap)"));
   m = measure_throttled(*state, HR_POWER_CAP ", temperature", 0.9e9, 100);
   assert_int_equal(rounds_asked, 4);
 }

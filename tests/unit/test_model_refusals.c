@@ -189,7 +189,7 @@ static void more_text_than_a_configuration_may_have_is_unreadable(void **state)
   char *text = calloc(1, length);
   assert_non_null(text);
   assert_refused_bytes(text, length, HR_ERROR_UNREADABLE,
-                       "config.json: 16777217 bytes, more than the 16777216 that a configuration may have");
+                       "config.json: 16777217 bytes, more than the limit of 16777216");
   free(text);
 }
 

@@ -106,10 +106,10 @@ static void strides_that_cannot_be_are_named(void **state)
       {{.stride_a = 1, .stride_b = 1}, HR_OK, ""},
       {{.lda = INT64_MAX / 2},
        HR_ERROR_OVERFLOW,
-       "a product of m 3, n 5, k 7, batch 4 is too large to count with these strides"},
+       "a GEMM of m 3, n 5, k 7, batch 4 is too large to count with these strides"},
       {{.stride_c = INT64_MAX / 2},
        HR_ERROR_OVERFLOW,
-       "a product of m 3, n 5, k 7, batch 4 is too large to count with these strides"},
+       "a GEMM of m 3, n 5, k 7, batch 4 is too large to count with these strides"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     hr_gemm g = cases[i].g;

@@ -161,7 +161,7 @@ static void a_row_that_cannot_be_is_refused_with_its_field(void **state)
   hr_error error = {.status = HR_OK};
   hr_result row = some_result(1);
   memset(row.series, 'x', sizeof row.series);
-  assert_fails(hr_store_append(store, &row, &error), HR_ERROR_INVALID, error, "series: the text has no end");
+  assert_fails(hr_store_append(store, &row, &error), HR_ERROR_INVALID, error, "series: is not terminated");
   row = some_result(1);
   row.measurement.samples = -1;
   assert_fails(hr_store_append(store, &row, &error), HR_ERROR_INVALID, error, "samples: is negative");

@@ -30,7 +30,7 @@ static void what_is_no_store_is_told_in_one_line_and_left_alone(void **state)
                error, "No such file or directory");
   assert_fails(hr_store_open(*state, HR_STORE_WRITE, &store, &error), HR_ERROR_UNREADABLE, error, "is a directory");
   assert_fails(hr_store_open("/dev/zero", HR_STORE_WRITE, &store, &error), HR_ERROR_UNREADABLE, error,
-               "is no regular file");
+               "is not a regular file");
   assert_fails(hr_store_open("", HR_STORE_WRITE, &store, &error), HR_ERROR_INVALID, error, "empty");
 
   memset(text, 'x', sizeof text);
@@ -289,7 +289,7 @@ static void a_lock_that_is_not_let_go_of_is_said_and_may_be_tried_again(void **s
   hr_result row = some_result(2);
   bool found;
   assert_fails(hr_store_append(store, &row, &error), HR_ERROR_OUTPUT, error,
-               "is locked; another process has not let go of it for 0.03 s");
+               "is locked; another process has held it for 0.03 s");
   assert_fails(hr_store_has(store, &row, &found, &error), HR_ERROR_UNREADABLE, error, "is locked");
   assert_ok(hr_store_execute(holder, "COMMIT", true, &error), error);
   assert_ok(hr_store_append(store, &row, &error), error);
@@ -316,7 +316,7 @@ static int try_read_only(const char *folder, const char *path)
   if (count != 1)
     return 4;
   bool folder_told = chmod(path, 0666) == 0 && hr_store_open(path, HR_STORE_WRITE, &store, &error) == HR_ERROR_OUTPUT &&
-                     strstr(error.message, "rows cannot be written, as its folder cannot: Permission denied");
+                     strstr(error.message, "its folder cannot be written, which rows need: Permission denied");
   return folder_told ? 0 : 5;
 }
 

@@ -6,19 +6,19 @@
 #include <stdio.h>
 
 /* Sets struct_size to 0 and to one more than it is, and expects `call` to name the struct in a line. */
-#define REFUSED(name, value, call)                                                                            \
-  do {                                                                                                        \
-    const size_t sizes[] = {0, sizeof(name) + 1};                                                             \
-    for (size_t i_ = 0; i_ < 2; i_++) {                                                                       \
-      char line[160];                                                                                         \
-      (value).struct_size = sizes[i_];                                                                        \
-      snprintf(line, sizeof line, #name ": struct_size is %zu, expected %zu: begin with " #name "_default()", \
-               sizes[i_], sizeof(name));                                                                      \
-      assert_int_equal((call), HR_ERROR_INVALID);                                                             \
-      assert_string_equal(error.message, line);                                                               \
-    }                                                                                                         \
-    (value).struct_size = sizeof(name);                                                                       \
-    assert_ok((call), error);                                                                                 \
+#define REFUSED(name, value, call)                                                                                    \
+  do {                                                                                                                \
+    const size_t sizes[] = {0, sizeof(name) + 1};                                                                     \
+    for (size_t i_ = 0; i_ < 2; i_++) {                                                                               \
+      char line[160];                                                                                                 \
+      (value).struct_size = sizes[i_];                                                                                \
+      snprintf(line, sizeof line, #name ": struct_size is %zu, expected %zu: initialise it with " #name "_default()", \
+               sizes[i_], sizeof(name));                                                                              \
+      assert_int_equal((call), HR_ERROR_INVALID);                                                                     \
+      assert_string_equal(error.message, line);                                                                       \
+    }                                                                                                                 \
+    (value).struct_size = sizeof(name);                                                                               \
+    assert_ok((call), error);                                                                                         \
   } while (0)
 
 static void problems_say_their_size(void **state)

@@ -301,8 +301,8 @@ static void wrong_axes_are_refused_by_name(void **state)
   assert_refused("\"m\":[]", GEMM, HR_ERROR_INVALID, "sweep.json: axes.m: expected 1 to 4096 values, found 0");
   assert_refused("\"m\":[1,\"2\"]", GEMM, HR_ERROR_INVALID,
                  "sweep.json: axes.m: expected a list of integers, found \"2\"");
-  assert_refused("\"m\":[8,16,8]", GEMM, HR_ERROR_INVALID, "sweep.json: axes.m: 8 is there twice");
-  assert_refused("\"m\":[1],\n\"m\":[2]", GEMM, HR_ERROR_UNREADABLE, "sweep.json: line 2: m: is there twice");
+  assert_refused("\"m\":[8,16,8]", GEMM, HR_ERROR_INVALID, "sweep.json: axes.m: 8 is given twice");
+  assert_refused("\"m\":[1],\n\"m\":[2]", GEMM, HR_ERROR_UNREADABLE, "sweep.json: line 2: m: is given twice");
   assert_refused("\"m\":1.5", GEMM, HR_ERROR_INVALID,
                  "sweep.json: axes.m: expected an integer or an expression, found 1.5");
   assert_refused("\"M\":1", GEMM, HR_ERROR_INVALID,

@@ -67,7 +67,7 @@ static hr_status add_axis(const reader *r, const char *name, hr_axis_kind kind, 
                    "%s: axes: \"%.40s\" is no name: small letters, digits and _, a letter first, at most %d", r->input,
                    name, HR_AXIS_NAME_SIZE - 1);
   if (find_axis(r, name))
-    return hr_fail(r->error, HR_ERROR_INVALID, "%s: axes.%s: is there twice", r->input, name);
+    return hr_fail(r->error, HR_ERROR_INVALID, "%s: axes.%s: is given twice", r->input, name);
   if (sweep->axis_count == HR_SWEEP_AXES_MAX)
     return hr_fail(r->error, HR_ERROR_INVALID, "%s: axes: more than %d of them", r->input, HR_SWEEP_AXES_MAX);
   *axis = &sweep->axes[sweep->axis_count++];
@@ -88,7 +88,7 @@ static hr_status add_value(const reader *r, hr_axis *axis, const char *path, siz
 {
   for (size_t i = 0; i < index; i++) {
     if (axis->values[i] == value)
-      return hr_fail(r->error, HR_ERROR_INVALID, "%s: %s: %" PRId64 " is there twice", r->input, path, value);
+      return hr_fail(r->error, HR_ERROR_INVALID, "%s: %s: %" PRId64 " is given twice", r->input, path, value);
   }
   axis->values[index] = value;
   return HR_OK;

@@ -22,12 +22,11 @@ hr_key_range hr_attention_visible(const hr_attention *attention, int64_t q_len, 
   if (t->mask == HR_MASK_NONE)
     return (hr_key_range){0, kv_len};
   int64_t own = query + kv_len - q_len;
-  int64_t window = hr_min64(t->window, kv_len); /* a larger one sees no more, and could overflow */
+  int64_t window = hr_min64(t->window, kv_len); /* a larger window sees no more keys, and could overflow */
   return (hr_key_range){t->window > 0 ? hr_max64(0, own - window + 1) : 0, hr_max64(0, own + 1)};
 }
 
-/* The address of a row `rows` behind the first, in a sequence `batch` strides behind the first. NULL stays: an operand
- * without rows. */
+/* The address of row `rows` in sequence `batch`. NULL, the address of an operand without rows, stays NULL. */
 static const void *step(const hr_attention *t, const void *base, hr_attention_operand which, int64_t batch,
                         int64_t rows)
 {

@@ -1,20 +1,20 @@
-/* What attention kernels on the host share: where a sequence lies and which keys a query sees. */
+/* Shared by attention kernels on the host: addresses of a sequence, visible keys of a query, checks of arguments. */
 #ifndef HR_RUNTIME_ATTENTION_H
 #define HR_RUNTIME_ATTENTION_H
 
 #include "runtime/device/plan.h"
 
-/** One sequence of a call. Addresses are of row 0, head 0; strides, in elements, are the same for all sequences
- *  (hr_attention_strides()). */
+/** One sequence of a call. Addresses are of row 0, head 0; hr_attention_strides() gives the strides of all
+ *  sequences. */
 typedef struct hr_sequence {
   int64_t q_len, kv_len;
   const void *q, *k, *v;
   void *o;
-  float *lse;       /* of query 0, head 0; NULL if it is not wanted */
+  float *lse;       /* of query 0, head 0; NULL if not requested */
   int64_t lse_head; /* elements from one head to the next */
 } hr_sequence;
 
-/** Sequence `index` of 0 … batch − 1. The arguments have been checked. */
+/** Sequence `index`, 0 … batch − 1. The arguments have been checked. */
 hr_sequence hr_attention_sequence(const hr_attention *attention, const hr_attention_arguments *arguments,
                                   int64_t index);
 
@@ -23,17 +23,17 @@ typedef struct hr_key_range {
   int64_t first, end;
 } hr_key_range;
 
-/** What query `query` of a sequence sees: query i of q_len stands at position i + kv_len − q_len among the keys. */
+/** The keys that query `query` of a sequence sees. Query i of q_len has position i + kv_len − q_len among the keys. */
 hr_key_range hr_attention_visible(const hr_attention *attention, int64_t q_len, int64_t kv_len, int64_t query);
 
-/** The scale, 1 / √qk_dim written out. */
+/** The scale; 1 / √qk_dim if attention->scale is 0. */
 double hr_attention_scale(const hr_attention *attention);
 
-/** Whether every address that the problem needs is there: HR_ERROR_INVALID names the first that is not. */
+/** HR_ERROR_INVALID names the first address that the problem needs and that is NULL. */
 hr_status hr_attention_check_addresses(const hr_attention *attention, const hr_attention_arguments *arguments,
                                        hr_error *error);
 
-/** Whether the offsets, which the host can read, can be. */
+/** HR_ERROR_INVALID if the offsets, which the host can read, are not ascending or leave their range. */
 hr_status hr_attention_check_offsets(const hr_attention *attention, const hr_attention_arguments *arguments,
                                      hr_error *error);
 

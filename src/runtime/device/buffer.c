@@ -1,4 +1,4 @@
-/* Memory on a device. Values are made here, on the host, so that every device gets the same ones. */
+/* Memory on a device. Values are generated on the host, so that every device gets the same ones. */
 #include "runtime/device/device.h"
 
 #include "base/error.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_BYTES ((size_t)1 << 16) /* stays in the second-level cache between making and copying */
-#define NAN_BYTE 0xFF                 /* all bits set is a NaN in every format of the list */
+#define CHUNK_BYTES ((size_t)1 << 16) /* fits the L2 cache between generating and copying */
+#define NAN_BYTE 0xFF                 /* all bits set is a NaN in every dtype */
 
 struct hr_buffer {
   hr_device *device;
@@ -73,7 +73,7 @@ hr_status hr_buffer_read(const hr_buffer *buffer, void *to, size_t bytes, hr_err
 static hr_status check_dtype(hr_dtype dtype, hr_error *error)
 {
   if (hr_dtype_bytes(dtype) == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is no number format", (int)dtype);
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)dtype);
   return HR_OK;
 }
 
@@ -90,7 +90,7 @@ hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t see
   }
   char *chunk = malloc(CHUNK_BYTES);
   if (!chunk)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to make values in");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to generate values");
   hr_status status = HR_OK;
   for (size_t first = 0; first < total && status == HR_OK; first += CHUNK_BYTES / element) {
     size_t count = total - first < CHUNK_BYTES / element ? total - first : CHUNK_BYTES / element;
@@ -111,7 +111,7 @@ hr_status hr_buffer_poison(hr_buffer *buffer, hr_dtype dtype, hr_error *error)
     return backend->set_bytes(buffer->device, buffer->data, NAN_BYTE, buffer->bytes, error);
   char *chunk = malloc(CHUNK_BYTES);
   if (!chunk)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to make values in");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to generate values");
   memset(chunk, NAN_BYTE, CHUNK_BYTES);
   hr_status status = HR_OK;
   for (size_t first = 0; first < buffer->bytes && status == HR_OK; first += CHUNK_BYTES) {

@@ -1,10 +1,11 @@
-/* The clock that everything is timed by. */
+/* The host's clock. */
 #ifndef HR_RUNTIME_CLOCK_H
 #define HR_RUNTIME_CLOCK_H
 
 #include <time.h>
 
-/** Nanoseconds since some moment, at the rate of the machine's oscillator: no adjustment of the date touches it. */
+/** Nanoseconds since an arbitrary start, at the rate of the machine's oscillator; adjustments of the date do not change
+ *  it. */
 static inline double hr_clock_ns(void)
 {
   struct timespec now;

@@ -48,9 +48,9 @@ typedef struct hr_backend {
   hr_status (*set_bytes)(hr_device *device, void *to, unsigned char value, size_t bytes, hr_error *error);
   /** Writes `count` elements as hr_numbers_uniform() does. HR_ERROR_UNSUPPORTED or NULL: the host makes them. */
   hr_status (*fill_uniform)(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, size_t count, hr_error *error);
-  /** Time of one of `count` consecutive runs by the device's clock. NULL: runs are over when they return, and the host's
-   *  clock is used. *recording, NULL at first, belongs to the backend and is passed again with the same runs; once
-   *  `count` exceeds 1 it stays the same, and the runs of the first such call are repeated. */
+  /** Time of one of `count` consecutive runs by the device's clock. NULL: runs are over when they return, and the
+   *  host's clock is used. *recording, NULL at first, belongs to the backend and is passed again with the same runs;
+   *  once `count` exceeds 1 it stays the same, and the runs of the first such call are repeated. */
   hr_status (*time_runs)(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
                          double *time_ns, hr_error *error);
   /** Waits until all started runs are over. NULL: runs are over when they return. */

@@ -21,7 +21,8 @@ typedef struct hr_summation {
  *  where the host can read them), and addresses of operands without rows may be NULL. */
 typedef struct hr_kernel_functions {
   size_t state_bytes; /* 0: NULL is passed as the state */
-  /** Whether the kernel can run this problem, whose dtype its row lists; if not, `why` gives the reason. NULL: always. */
+  /** Whether the kernel can run this problem, whose dtype its row lists; if not, `why` gives the reason. NULL:
+   *  always. */
   bool (*supports)(const hr_device *device, const hr_problem *problem, char *why, size_t why_size);
   /** Fills the state and *workspace_bytes, which is 0 before. May be NULL. */
   hr_status (*prepare)(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,

@@ -5,9 +5,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* Once loaded these libraries stay (RTLD_NODELETE): they keep memory and threads of their own that closing does not
- * end, unloading oneDNN takes the code of OpenMP from under its threads, and unloading cuBLASLt and NVRTC leaves what a
- * leak checker then finds. */
+/* Libraries stay loaded after dlclose() (RTLD_NODELETE), since they keep memory and threads: unloading oneDNN would
+ * unmap the code of running OpenMP threads, and unloading cuBLASLt and NVRTC leaves leaks. */
 static void *open_first(const hr_library_source *source)
 {
   for (size_t i = 0; i < HR_LIBRARY_NAMES_MAX && source->files[i]; i++) {
@@ -18,13 +17,13 @@ static void *open_first(const hr_library_source *source)
   return NULL;
 }
 
-/* The loader's reason, without the name that it begins with. */
+/* The loader's message without the file name at its beginning. */
 static const char *why_not(const char *file)
 {
   const char *reason = dlerror();
   size_t length = strlen(file);
   if (!reason)
-    return "the loader does not say why";
+    return "the loader gives no reason";
   return strncmp(reason, file, length) == 0 && strncmp(reason + length, ": ", 2) == 0 ? reason + length + 2 : reason;
 }
 

@@ -6,7 +6,7 @@
 /* Formats narrower than float: sign, exponent, mantissa from the top bit down. */
 typedef struct narrow_format {
   int exponent_bits, mantissa_bits;
-  bool infinities; /* the largest exponent is for infinities and NaN; otherwise only all bits set is NaN */
+  bool infinities; /* the largest exponent is for infinities and NaN; false: only all bits set is NaN */
   double largest;
 } narrow_format;
 
@@ -35,7 +35,7 @@ static unsigned encode(const narrow_format *format, double value)
       return sign | infinity_bits;
     return sign | encode(format, format->largest);
   }
-  /* steps ≤ 2^(mantissa_bits + 1): a carry out of the mantissa goes into the exponent by itself. */
+  /* steps ≤ 2^(mantissa_bits + 1): a carry out of the mantissa increments the exponent. */
   unsigned mantissa = (unsigned)steps;
   if (mantissa < 1u << format->mantissa_bits)
     return sign | mantissa;
@@ -54,8 +54,8 @@ static float bf16_to_float(uint16_t bits)
   return float_of((uint32_t)bits << 16);
 }
 
-/* Exponent and mantissa moved to where float has them make a number too small by the difference of the biases,
- * subnormal ones, too. No branch, so that a row is read several at once. */
+/* With exponent and mantissa shifted to float's positions the value is too small by the difference of the biases, for
+ * subnormal numbers, too. Without a branch, so that the compiler vectorizes the loop over a row. */
 static float fp16_to_float(uint16_t bits)
 {
   uint32_t size = (bits & 0x7FFFu) << 13, sign = (bits & 0x8000u) << 16;
@@ -137,7 +137,7 @@ double hr_dtype_rounding_error(hr_dtype dtype, double value)
   return hr_dtype_rounding(dtype) * fmax(fabs(value), normal);
 }
 
-/* SplitMix64: the finaliser of a counter. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number
+/* SplitMix64's hash of a counter. Source: Steele, Lea and Flood, "Fast splittable pseudorandom number
  * generators", 2014. */
 static uint64_t mix(uint64_t counter)
 {
@@ -147,7 +147,7 @@ static uint64_t mix(uint64_t counter)
   return z ^ (z >> 31);
 }
 
-/* 25 random bits, the sign among them: exact in a float, so that every format rounds the same number. */
+/* 25 random bits including the sign: exact in a float, so that every dtype rounds the same number. */
 static float uniform(uint64_t key, size_t index)
 {
   uint64_t bits = mix(key + index / 2);
@@ -155,7 +155,7 @@ static float uniform(uint64_t key, size_t index)
   return (float)(half >> 7) * 0x1p-24f;
 }
 
-/* Rounds to nearest even; the value is no NaN. */
+/* Rounds to nearest even; not for NaN. */
 static uint16_t float_to_bf16(float value)
 {
   uint32_t bits;

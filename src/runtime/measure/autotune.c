@@ -1,5 +1,5 @@
-/* The fastest of the configurations that a kernel thinks best. All work on the runner's own buffers, so that what
- * differs is the configuration alone, and by turns, so that a drifting clock favours none. */
+/* Finds the fastest of a kernel's best configurations. All use the same buffers, so that only the configuration
+ * differs, and their samples are interleaved, so that a drifting clock favours none. */
 #include "runtime/measure/autotune.h"
 
 #include "base/error.h"
@@ -11,15 +11,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define ROUNDS_MOST 41   /* samples of each */
-#define WARM_UP_NS 100e6 /* at most, by turns, where the clock depends on what ran */
+#define ROUNDS_MAX 41    /* samples of each */
+#define WARM_UP_NS 100e6 /* limit; for devices whose clock depends on the load */
 
 typedef struct candidate {
-  hr_runner runner;    /* its plan, recording and group are its own; all else is the tuned runner's */
-  bool failed, passed; /* passed over: it is not the best */
+  hr_runner runner;     /* its plan, recording and group are its own; all else is the tuned runner's */
+  bool failed, skipped; /* skipped: not sampled in the comparison of the best with the first */
   hr_error failure;
   int64_t count;
-  double times[ROUNDS_MOST];
+  double times[ROUNDS_MAX];
 } candidate;
 
 typedef struct tuning {
@@ -29,7 +29,7 @@ typedef struct tuning {
   int64_t count;
 } tuning;
 
-/* A plan for each choice, and one workspace that is enough for any: they run one after the other. */
+/* Makes a plan for each choice, and one workspace that is large enough for any of them. */
 static hr_status make_plans(tuning *t, hr_error *error)
 {
   hr_runner *runner = t->runner;
@@ -60,7 +60,7 @@ static void sample(candidate *c, double *time_ns)
   c->failed = hr_runner_sample(&c->runner, time_ns, &c->failure) != HR_OK;
 }
 
-/* The first run of each loads its code; then groups, where runs are short. */
+/* Takes a first sample of each, which loads its code, and groups short runs. */
 static hr_status begin_each(tuning *t, hr_error *error)
 {
   for (int64_t i = 0; i < t->count; i++) {
@@ -75,7 +75,7 @@ static hr_status begin_each(tuning *t, hr_error *error)
   return HR_OK;
 }
 
-static hr_status sample_by_turns(tuning *t, bool keep, int rounds, double limit_ns, hr_error *error)
+static hr_status sample_interleaved(tuning *t, bool keep, int rounds, double limit_ns, hr_error *error)
 {
   double start = hr_clock_ns();
   for (int round = 0; round < rounds && (round == 0 || hr_clock_ns() - start < limit_ns); round++) {
@@ -83,7 +83,7 @@ static hr_status sample_by_turns(tuning *t, bool keep, int rounds, double limit_
       candidate *c = &t->candidates[i];
       double time_ns = 0;
       HR_TRY(hr_measure_check_cancelled(t->options, error));
-      if (c->failed || c->passed)
+      if (c->failed || c->skipped)
         continue;
       sample(c, &time_ns);
       if (!c->failed && keep)
@@ -98,8 +98,8 @@ static hr_status time_all(tuning *t, hr_error *error)
   HR_TRY(make_plans(t, error));
   HR_TRY(begin_each(t, error));
   if (t->runner->device->backend->settle_ns > 0)
-    HR_TRY(sample_by_turns(t, false, INT32_MAX, fmin(WARM_UP_NS, t->options->time_limit_ns), error));
-  return sample_by_turns(t, true, ROUNDS_MOST, t->options->time_limit_ns, error);
+    HR_TRY(sample_interleaved(t, false, INT32_MAX, fmin(WARM_UP_NS, t->options->time_limit_ns), error));
+  return sample_interleaved(t, true, ROUNDS_MAX, t->options->time_limit_ns, error);
 }
 
 static candidate *fastest(const tuning *t)
@@ -117,18 +117,18 @@ static candidate *fastest(const tuning *t)
   return best;
 }
 
-/* In samples of their own: those that made it the best flatter it. */
+/* Samples both again: the samples that chose the best are biased in its favour. */
 static hr_status compare_with_first(tuning *t, candidate *best, hr_measurement *m, hr_error *error)
 {
   candidate *first = &t->candidates[0];
-  double ratios[ROUNDS_MOST];
+  double ratios[ROUNDS_MAX];
   m->choice_speedup = best == first ? 1 : (double)NAN;
   if (best == first || first->failed)
     return HR_OK;
   for (int64_t i = 1; i < t->count; i++)
-    t->candidates[i].passed = &t->candidates[i] != best;
+    t->candidates[i].skipped = &t->candidates[i] != best;
   first->count = best->count = 0;
-  HR_TRY(sample_by_turns(t, true, ROUNDS_MOST, t->options->time_limit_ns, error));
+  HR_TRY(sample_interleaved(t, true, ROUNDS_MAX, t->options->time_limit_ns, error));
   for (int64_t i = 0; i < best->count && !first->failed; i++)
     ratios[i] = first->times[i] / best->times[i];
   if (!first->failed && !best->failed && best->count > 0)
@@ -136,7 +136,7 @@ static hr_status compare_with_first(tuning *t, candidate *best, hr_measurement *
   return HR_OK;
 }
 
-/* Hands the best candidate's plan over and drops the others. */
+/* Gives the best candidate's plan to the tuned runner and frees the others. */
 static void end_all(tuning *t, candidate *best)
 {
   const hr_device *device = t->runner->device;

@@ -1,5 +1,5 @@
-/* A kernel's result against the float64 reference, on a sample of rows, and of long products' rows on a sample of
- * columns. docs/measuring.md says which. */
+/* Compares a kernel's result with the float64 reference on a sample of rows, and in large GEMMs on a sample of their
+ * columns. docs/measuring.md describes the sample. */
 #include "runtime/measure/check.h"
 
 #include "base/checked.h"
@@ -16,18 +16,18 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define ROWS_MOST 16
-#define COLUMNS 32                       /* that are looked at together where a row is too long for all */
-#define LARGE ((size_t)1 << 26)          /* bytes from which on it is asked whether the host has them */
-#define COLUMNS_LEAST 8                  /* of each row */
-#define PRODUCTS_MOST ((int64_t)1 << 23) /* multiply-adds of the reference: some 10 ms, and as long to copy B's part */
+#define ROWS_MAX 16
+#define COLUMNS 32                      /* width of a range of columns */
+#define LARGE ((size_t)1 << 26)         /* bytes from which the host's free memory is checked first */
+#define COLUMNS_MIN 8                   /* per row */
+#define PRODUCTS_MAX ((int64_t)1 << 23) /* multiply-adds of the reference: 10 ms, and as long to copy the part of B */
 
-/* The result as rows, and what is looked at of each: `ranges` ranges of `width` columns, one of all where that is not
- * too much. */
+/* The sampled part of the result: `count` rows, and in each `ranges` ranges of `width` columns; one range is the whole
+ * row unless that is too much. */
 typedef struct sample {
   int64_t rows;          /* of the result */
   int64_t length;        /* of a row */
-  int64_t count;         /* rows that are looked at */
+  int64_t count;         /* sampled rows */
   int64_t ranges, width; /* of a row */
   size_t scratch;        /* doubles */
   uint64_t seed;
@@ -35,16 +35,16 @@ typedef struct sample {
 
 static sample whole_rows(int64_t rows, int64_t length, int64_t products, size_t scratch)
 {
-  int64_t count = hr_min64(ROWS_MOST, hr_max64(1, PRODUCTS_MOST / products));
+  int64_t count = hr_min64(ROWS_MAX, hr_max64(1, PRODUCTS_MAX / products));
   return (sample){
       .rows = rows, .length = length, .count = hr_min64(count, rows), .ranges = 1, .width = length, .scratch = scratch};
 }
 
-static sample sample_of_product(const hr_gemm *g)
+static sample sample_of_gemm(const hr_gemm *g)
 {
   sample result = {.rows = g->batch * g->m, .length = g->n, .scratch = hr_reference_gemm_scratch(g)};
-  result.count = hr_min64(ROWS_MOST, result.rows);
-  int64_t columns = hr_min64(g->n, hr_max64(COLUMNS_LEAST, PRODUCTS_MOST / result.count / g->k));
+  result.count = hr_min64(ROWS_MAX, result.rows);
+  int64_t columns = hr_min64(g->n, hr_max64(COLUMNS_MIN, PRODUCTS_MAX / result.count / g->k));
   result.width = columns == g->n ? g->n : hr_min64(COLUMNS, columns);
   result.ranges = columns / result.width;
   return result;
@@ -54,7 +54,7 @@ static sample sample_of(const hr_problem *p, uint64_t seed)
 {
   const hr_attention *a = &p->attention;
   sample result =
-      p->operation == HR_OPERATION_GEMM ? sample_of_product(&p->gemm)
+      p->operation == HR_OPERATION_GEMM ? sample_of_gemm(&p->gemm)
       : p->operation == HR_OPERATION_ROWWISE
           ? whole_rows(p->rows.rows, p->rows.columns, p->rows.columns * 16, hr_reference_rowwise_scratch(&p->rows))
           : whole_rows(a->batch * a->q_len * a->q_heads, a->v_dim, a->kv_len * (a->qk_dim + a->v_dim),
@@ -63,14 +63,14 @@ static sample sample_of(const hr_problem *p, uint64_t seed)
   return result;
 }
 
-/* Of `count` numbers the one that the seed draws for a row and a range. */
+/* A random number below `count`, determined by seed, row and range. */
 static int64_t drawn(uint64_t seed, int64_t row, int64_t range, int64_t count)
 {
-  uint64_t spread = (seed + (uint64_t)row + ROWS_MOST * (uint64_t)range) * 0x9E3779B97F4A7C15u;
+  uint64_t spread = (seed + (uint64_t)row + ROWS_MAX * (uint64_t)range) * 0x9E3779B97F4A7C15u;
   return (int64_t)((spread >> 16) % (uint64_t)count);
 }
 
-/* The last row, the first, and one of each of as many stretches between them as are left. */
+/* The last row, the first, and one random row of each of count − 2 equal stretches between them. */
 int64_t hr_sampled_row(int64_t rows, int64_t count, int64_t index, uint64_t seed)
 {
   if (index < 2)
@@ -81,8 +81,8 @@ int64_t hr_sampled_row(int64_t rows, int64_t count, int64_t index, uint64_t seed
   return 1 + first + drawn(seed, index, 0, length);
 }
 
-/* Where range `range` of the index-th row begins: one in each equal stretch of the row, at the very end of the last row
- * and at the very beginning of the first. */
+/* First column of range `range` in the index-th sampled row: a random one in each of `ranges` equal stretches, but the
+ * very end of the last row and the very beginning of the first. */
 static int64_t sampled_column(const sample *s, int64_t index, int64_t range)
 {
   int64_t stretch = s->length / s->ranges, room = stretch - s->width;
@@ -97,12 +97,12 @@ typedef struct part {
   size_t offset, bytes;
 } part;
 
-/* The operands of set 0 where the host can read them. Of a device's own memory only what the sampled rows need comes
- * over, to the place that it has in the whole operand: address space costs nothing, copying gigabytes does. */
+/* The operands of set 0, readable by the host. From a device's own memory only the parts that the sample needs are
+ * copied, each to its offset in a reserved image of the operand: address space is free, copying gigabytes is not. */
 typedef struct host_set {
   const void *operands[HR_OPERANDS_MAX];
-  void *images[HR_OPERANDS_MAX]; /* NULL where the device's memory is the host's */
-  part here[HR_OPERANDS_MAX];    /* of the operand, that came over last */
+  void *images[HR_OPERANDS_MAX]; /* NULL if the host can read the device's memory */
+  part here[HR_OPERANDS_MAX];    /* the part copied last */
 } host_set;
 
 static void *reserve(size_t bytes)
@@ -119,7 +119,7 @@ static hr_status begin_host_set(const hr_runner *s, host_set *host, hr_error *er
       continue;
     host->operands[i] = host->images[i] = reserve(s->operands.bytes[i]);
     if (!host->images[i])
-      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no room to check %.2f GiB in",
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no address space to check %.2f GiB",
                      (double)s->operands.bytes[i] * 0x1p-30);
   }
   return HR_OK;
@@ -133,14 +133,14 @@ static void end_host_set(const hr_runner *s, host_set *host)
   }
 }
 
-/* A part of operand i. The one that came over last is there already. */
+/* Copies a part of operand i unless it was copied last. */
 static hr_status fetch(const hr_runner *s, host_set *host, size_t i, part wanted, hr_error *error)
 {
   const part *here = &host->here[i];
   if (!host->images[i] || (here->offset == wanted.offset && here->bytes == wanted.bytes))
     return HR_OK;
   if (wanted.bytes > LARGE && wanted.bytes > hr_host_memory_available() / 16 * 15)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no %.2f GiB to check an operand in",
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "the host has no %.2f GiB to check an operand",
                    (double)wanted.bytes * 0x1p-30);
   HR_TRY(s->device->backend->read(s->device, (char *)host->images[i] + wanted.offset,
                                   (const char *)hr_buffer_data(s->buffers[i]) + wanted.offset, wanted.bytes, error));
@@ -148,14 +148,14 @@ static hr_status fetch(const hr_runner *s, host_set *host, size_t i, part wanted
   return HR_OK;
 }
 
-/* Part `index` of `parts` equal ones of operand i. */
+/* The index-th of `parts` equal parts of operand i. */
 static part equal_part(const hr_runner *s, size_t i, int64_t index, int64_t parts)
 {
   size_t bytes = s->operands.bytes[i] / (size_t)parts;
   return (part){bytes * (size_t)index, bytes};
 }
 
-/* `rows` rows of a matrix of a product, from row `row` of a batch on. */
+/* `rows` rows of a GEMM's matrix, from row `row` of a batch on. */
 static part rows_of(const hr_gemm *g, hr_matrix matrix, int64_t batch, int64_t row, int64_t rows)
 {
   size_t element = hr_dtype_bytes(g->dtype);
@@ -163,8 +163,8 @@ static part rows_of(const hr_gemm *g, hr_matrix matrix, int64_t batch, int64_t r
   return (part){(size_t)start * element, (size_t)((rows - 1) * matrix.leading_dimension + matrix.columns) * element};
 }
 
-/* What is read of B for `width` columns from `column` on. All of a batch, which then stays for the next range, where
- * columns do not lie together or where its rows together take as much. */
+/* The part of B for `width` columns from `column` on. It is all of a batch, and is reused for the next ranges, if
+ * columns are not contiguous or if the ranges of its rows add up to as much. */
 static part columns_of_b(const hr_gemm *g, const sample *of, int64_t batch, int64_t column)
 {
   hr_matrix b = hr_gemm_b(g);
@@ -174,8 +174,8 @@ static part columns_of_b(const hr_gemm *g, const sample *of, int64_t batch, int6
   return rows_of(g, b, batch, column, of->width);
 }
 
-static hr_status fetch_for_product(const hr_runner *s, host_set *host, const sample *of, int64_t row, int64_t column,
-                                   hr_error *error)
+static hr_status fetch_for_gemm(const hr_runner *s, host_set *host, const sample *of, int64_t row, int64_t column,
+                                hr_error *error)
 {
   const hr_gemm *g = &s->problem.gemm;
   int64_t batch = row / g->m;
@@ -186,7 +186,7 @@ static hr_status fetch_for_product(const hr_runner *s, host_set *host, const sam
   return fetch(s, host, 2, rows_of(g, hr_gemm_c(g), batch, row % g->m, 1), error);
 }
 
-/* The element that a row of the result begins with: of attention, rows are queries by heads. */
+/* Index of the first element of a row of the result. Rows of attention are queries by heads. */
 static int64_t row_start(const hr_problem *p, const sample *of, int64_t row)
 {
   if (p->operation == HR_OPERATION_ROWWISE)
@@ -201,13 +201,13 @@ static int64_t row_start(const hr_problem *p, const sample *of, int64_t row)
   return batch * strides.batch + query * strides.row + row % a->q_heads * strides.head;
 }
 
-/* What the reference reads for a range of a row of the result, and that row. */
+/* Copies what the reference reads for a range of a row of the result, and that row. */
 static hr_status fetch_for_range(const hr_runner *s, host_set *host, const sample *of, int64_t row, int64_t column,
                                  hr_error *error)
 {
   size_t last = s->operands.count - 1;
   if (s->problem.operation == HR_OPERATION_GEMM)
-    return fetch_for_product(s, host, of, row, column, error);
+    return fetch_for_gemm(s, host, of, row, column, error);
   size_t element = hr_dtype_bytes(s->problem.dtype), start = (size_t)row_start(&s->problem, of, row);
   HR_TRY(fetch(s, host, last, (part){start * element, (size_t)of->length * element}, error));
   for (size_t i = 0; i < last; i++) {
@@ -229,9 +229,9 @@ static void reference_attention(const hr_runner *s, const host_set *host, int64_
   hr_reference_attention_row(a, &arguments, batch, place, row % a->q_heads, scratch, query);
 }
 
-/* Some columns of a row of a product are a row of the product with as many columns of B. */
-static void reference_product(const hr_gemm *g, const host_set *host, const sample *of, int64_t row, int64_t column,
-                              double *scratch, hr_reference_query *query)
+/* A range of columns is computed as a row of the GEMM with only these columns of B. */
+static void reference_gemm(const hr_gemm *g, const host_set *host, const sample *of, int64_t row, int64_t column,
+                           double *scratch, hr_reference_query *query)
 {
   hr_gemm some = *g;
   hr_matrix b = hr_gemm_b(g);
@@ -243,7 +243,6 @@ static void reference_product(const hr_gemm *g, const host_set *host, const samp
                         scratch, query->out, query->norm);
 }
 
-/* Of attention also what rounding errors are reckoned from. */
 static void reference_range(const hr_runner *s, const host_set *host, const sample *of, int64_t row, int64_t column,
                             double *scratch, hr_reference_query *query)
 {
@@ -252,7 +251,7 @@ static void reference_range(const hr_runner *s, const host_set *host, const samp
   case HR_OPERATION_ROWWISE:
     hr_reference_rowwise_row(&p->rows, host->operands, row, scratch, query->out, query->norm);
     break;
-  case HR_OPERATION_GEMM: reference_product(&p->gemm, host, of, row, column, scratch, query); break;
+  case HR_OPERATION_GEMM: reference_gemm(&p->gemm, host, of, row, column, scratch, query); break;
   default: reference_attention(s, host, row, scratch, query);
   }
 }
@@ -283,8 +282,8 @@ static hr_status check_range(const hr_runner *s, host_set *host, const sample *o
     double off = fabs(found - expected[j]), bound = bound_of(s->plan, &query, j);
     if (!(off <= m->max_error))
       m->max_error = off;
-    if (!(off <= bound)) /* NaN too */
-      return hr_fail(error, HR_ERROR_WRONG_RESULT, "%s: row %" PRId64 ", column %" PRId64 ": %g, the reference has %g",
+    if (!(off <= bound)) /* also if NaN */
+      return hr_fail(error, HR_ERROR_WRONG_RESULT, "%s: row %" PRId64 ", column %" PRId64 ": %g, the reference is %g",
                      hr_plan_kernel(s->plan), row, column + j, found, expected[j]);
   }
   return HR_OK;
@@ -300,9 +299,9 @@ static hr_status check_row(const hr_runner *s, host_set *host, const sample *of,
   return HR_OK;
 }
 
-/* By how much the memory that a device says is free has fallen, which is what the driver and libraries took, too. It is
- * given out in large pages, so that of a small workspace only what was asked for may be known. */
-static double taken_of_device(const hr_runner *s)
+/* By how much the device's free memory fell: the workspace and what driver and libraries allocated. Memory is allocated
+ * in large pages, so that a small workspace may not show; then its own size counts. */
+static double device_memory_taken(const hr_runner *s)
 {
   size_t after = hr_device_memory_available(s->device);
   if (s->free_before == 0 || after == 0)
@@ -310,7 +309,7 @@ static double taken_of_device(const hr_runner *s)
   return fmax((double)s->free_before - (double)after, (double)hr_plan_workspace_bytes(s->plan));
 }
 
-/* The first run, and what it took beyond the operands. */
+/* The first run, and the memory it takes in addition to the operands. */
 static hr_status run_first(hr_runner *s, hr_measurement *m, hr_error *error)
 {
   const hr_backend *backend = s->device->backend;
@@ -320,7 +319,7 @@ static hr_status run_first(hr_runner *s, hr_measurement *m, hr_error *error)
   if (backend->own_memory && backend->wait)
     HR_TRY(backend->wait(s->device, error));
   if (backend->own_memory)
-    m->peak_bytes = taken_of_device(s);
+    m->peak_bytes = device_memory_taken(s);
   else
     m->peak_bytes = before > 0 ? hr_host_peak_since(before) : (double)NAN;
   return HR_OK;

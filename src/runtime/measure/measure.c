@@ -1,4 +1,4 @@
-/* The course of a measurement: open, check, warm up, sample until settled. One runner or two by turns. */
+/* A measurement: open, check, warm up, sample until precise. One sequence of problems, or two interleaved. */
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/device/clock.h"
@@ -13,12 +13,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define LONG_NS 20e6     /* a sequence of problems this long is started while it runs, without a graph */
-#define WARM_UP_NS 200e6 /* at most, after the first run */
-#define SINKING_NS 120e6 /* always, where the clock depends on what ran: 60 to 120 ms an H200 needs after any rest */
-#define WARM_UP_GROUP 5  /* samples whose medians are compared */
+#define LONG_NS 20e6        /* sequences this long hide their launches without a graph */
+#define WARM_UP_NS 200e6    /* limit, after the first run */
+#define CLOCK_FALL_NS 120e6 /* if the clock depends on the load: an H200 takes 60 to 120 ms after a rest */
+#define WARM_UP_GROUP 5     /* samples whose medians are compared */
 #define WARM_UP_AGREES 0.02
-#define SAMPLES_MOST ((int64_t)1000000)
+#define SAMPLES_LIMIT ((int64_t)1000000)
 
 hr_measure_options hr_measure_options_default(void)
 {
@@ -40,11 +40,11 @@ static hr_status check_options(const hr_measure_options *o, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "precision: expected more than 0");
   if (o->autotune < 0)
     return hr_fail(error, HR_ERROR_INVALID, "autotune: expected at least 0, found %" PRId64, o->autotune);
-  if (o->samples_min < 1 || o->samples_max < o->samples_min || o->samples_max > SAMPLES_MOST)
+  if (o->samples_min < 1 || o->samples_max < o->samples_min || o->samples_max > SAMPLES_LIMIT)
     return hr_fail(error, HR_ERROR_INVALID,
                    "samples: expected 1 ≤ samples_min ≤ samples_max ≤ %" PRId64 ", found "
                    "%" PRId64 " and %" PRId64,
-                   SAMPLES_MOST, o->samples_min, o->samples_max);
+                   SAMPLES_LIMIT, o->samples_min, o->samples_max);
   return HR_OK;
 }
 
@@ -84,12 +84,12 @@ static hr_status check_first_run(hr_timing *timing, const hr_measure_options *o,
 static hr_status warm_up(hr_runner *runner, const hr_measure_options *o, double first_ns, hr_error *error)
 {
   double start = hr_clock_ns(), before = 0;
-  /* While the host prepared and checked, the chip rested: two groups may agree before its clock sinks. */
-  bool clock_sinks = runner->device->backend->settle_ns > 0;
-  double most = clock_sinks ? SINKING_NS : WARM_UP_NS;
+  /* The chip was idle while the host prepared and checked: two groups may agree before its clock falls. */
+  bool clock_falls = runner->device->backend->settle_ns > 0;
+  double most = clock_falls ? CLOCK_FALL_NS : WARM_UP_NS;
   HR_TRY(hr_runner_choose_group(runner, first_ns, error));
   if (runner->then && runner->group == 1 && first_ns < LONG_NS && runner->device->backend->time_runs)
-    hr_runner_set_group(runner, 2); /* a group is one graph, where launches are not waited for */
+    hr_runner_set_group(runner, 2); /* a group is one graph, which hides the launches */
   while (hr_clock_ns() - start < most) {
     double times[WARM_UP_GROUP];
     int64_t count = 0;
@@ -98,14 +98,14 @@ static hr_status warm_up(hr_runner *runner, const hr_measure_options *o, double 
       HR_TRY(hr_runner_sample(runner, &times[count++], error));
     }
     double now = hr_median_of(times, count).value;
-    if (fabs(now - before) <= WARM_UP_AGREES * now && !clock_sinks)
+    if (fabs(now - before) <= WARM_UP_AGREES * now && !clock_falls)
       break;
     before = now;
   }
   return HR_OK;
 }
 
-/* What went wrong may be a result, for hr_timing_note(). */
+/* A failure may be a result: hr_timing_note() decides. */
 static hr_status open_and_run(hr_timing *timing, hr_device *device, const hr_problem_list *sequence,
                               const hr_measure_options *options, double *first_ns, hr_error *reason)
 {
@@ -151,7 +151,7 @@ static void end(hr_timing *timing)
 static hr_status problem_flops(const hr_problem *p, int64_t *flops)
 {
   if (p->operation == HR_OPERATION_ROWWISE)
-    return HR_OK; /* none that anybody counts */
+    return HR_OK; /* its FLOPs are not counted */
   return p->operation == HR_OPERATION_GEMM ? hr_gemm_flops(&p->gemm, flops) : hr_attention_flops(&p->attention, flops);
 }
 
@@ -162,7 +162,7 @@ static hr_status problem_bytes(const hr_problem *p, int64_t *bytes)
   return p->operation == HR_OPERATION_GEMM ? hr_gemm_bytes(&p->gemm, bytes) : hr_attention_bytes(&p->attention, bytes);
 }
 
-/* Of all that a run consists of; 0 where nobody counts them or they do not fit. */
+/* Sum over the problems of a run; 0 if one is not counted or does not fit. */
 static double sum_of(const hr_runner *runner, hr_status (*figure_of)(const hr_problem *p, int64_t *figure))
 {
   double sum = 0;
@@ -191,8 +191,8 @@ static void close_result(hr_timing *timing, const hr_sampling *s)
   hr_sampling_judge(s, m);
 }
 
-/* Groups hide what it takes to start a run and to learn of its end: so short runs are timed alone, too. */
-static hr_status time_alone(hr_timing *timing, const hr_measure_options *o, hr_error *error)
+/* Groups hide the latency of a run, so that short runs are also timed alone. */
+static hr_status measure_latency(hr_timing *timing, const hr_measure_options *o, hr_error *error)
 {
   if (!timing->timed || timing->runner.group == 1 || !(timing->result->median_ns < HR_SHORT_RUN_NS))
     return HR_OK;
@@ -201,7 +201,7 @@ static hr_status time_alone(hr_timing *timing, const hr_measure_options *o, hr_e
                         error);
 }
 
-/* Times one sequence, or two by turns. Where one of two has no time the other is timed alone. `ratio` may be NULL. */
+/* Times one sequence, or two interleaved. If one of two fails, the other is timed alone. `ratio` may be NULL. */
 static hr_status measure(hr_device *device, const hr_problem_list *const *sequences, int runners,
                          const hr_measure_options *options, hr_measurement **results, hr_median *ratio, hr_error *error)
 {
@@ -224,7 +224,7 @@ static hr_status measure(hr_device *device, const hr_problem_list *const *sequen
     if (status == HR_OK)
       close_result(&timings[i], &s);
     if (status == HR_OK && runners == 1)
-      status = time_alone(&timings[i], &o, error);
+      status = measure_latency(&timings[i], &o, error);
     end(&timings[i]);
   }
   hr_sampling_free(&s);

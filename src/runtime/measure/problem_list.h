@@ -1,4 +1,4 @@
-/* Several problems timed as one. */
+/* Timing a sequence of problems as one. */
 #ifndef HR_RUNTIME_MEASURE_PROBLEM_LIST_H
 #define HR_RUNTIME_MEASURE_PROBLEM_LIST_H
 
@@ -7,29 +7,29 @@
 
 #include <headroom/measure.h>
 
-/** Nothing measured, and why: every number is NAN, every count 0. */
+/** A measurement without a result: every number is NAN, every count 0. */
 hr_measurement hr_no_measurement(hr_status status, const char *reason);
 
-/** `count` problems (at least 1, each checked by its own hr_…_check()) that run one after the other as one. */
+/** `count` problems (at least 1, each checked by its hr_…_check()) that run one after the other. */
 typedef struct hr_problem_list {
   const hr_problem *problems;
   size_t count;
-  const char *kernel; /* as hr_measure_options.kernel, for these problems; NULL: what the options say */
+  const char *kernel; /* replaces hr_measure_options.kernel; NULL: the options' */
 } hr_problem_list;
 
-/** Times a sequence, each problem on buffers of its own: on a GPU, where all take less than 20 ms, as one captured
- *  graph, so that no launch is waited for. Of two or more the sets rotate together, nothing is compared with the
- *  reference (each alone has been), and `kernel` and `configuration` stay empty. Rates are of all FLOPs and bytes.
- *  Otherwise as hr_measure_gemm(). */
+/** Times a sequence, each problem on its own buffers. On a GPU a sequence of less than 20 ms runs as one captured
+ *  graph, which hides launches. With two or more problems the buffer sets rotate together, no result is checked
+ *  (measure each alone for that), and `kernel` and `configuration` stay empty. Rates count the FLOPs and bytes of all
+ *  problems. Otherwise as hr_measure_gemm(). */
 hr_status hr_measure_list(hr_device *device, const hr_problem_list *sequence, const hr_measure_options *options,
                           hr_measurement *measurement, hr_error *error);
 
-/** Times two sequences by turns, whatever their problems are. Otherwise as hr_measure_gemm_pair(). */
+/** Times two sequences interleaved. Otherwise as hr_measure_gemm_pair(). */
 hr_status hr_measure_list_pair(hr_device *device, const hr_problem_list *before, const hr_problem_list *after,
                                const hr_measure_options *options, hr_comparison *comparison, hr_error *error);
 
-/** Compares one problem's result as hr_measure_list() does and times the run after it, of a device that may not
- *  have settled: one sample, for who wants to know whether a problem runs, and about how long. No clock, no rates. */
+/** Checks one problem's result as hr_measure_gemm() does and times one run after that, on a device whose clock may not
+ *  have settled. It tells whether a problem runs and roughly how long; conditions and rates stay NAN. */
 hr_status hr_measure_first_run(hr_device *device, const hr_problem *problem, const hr_measure_options *options,
                                hr_measurement *measurement, hr_error *error);
 

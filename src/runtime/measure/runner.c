@@ -31,8 +31,8 @@ int64_t hr_buffer_sets(size_t set_bytes, size_t cache_bytes)
   return set_bytes >= apart || set_bytes == 0 ? 1 : (int64_t)((apart + set_bytes - 1) / set_bytes) + 1;
 }
 
-/* The bytes of one set. */
-static size_t lay_out(hr_runner *s)
+/* Computes the strides; returns the bytes of one set. */
+static size_t compute_strides(hr_runner *s)
 {
   size_t set_bytes = 0;
   for (size_t i = 0; i < s->operands.count; i++) {
@@ -42,7 +42,7 @@ static size_t lay_out(hr_runner *s)
   return set_bytes;
 }
 
-static hr_status lacks(hr_error *error, const char *what, double needed, const char *have, double bytes)
+static hr_status fail_too_large(hr_error *error, const char *what, double needed, const char *have, double bytes)
 {
   char most[HR_NUMBER_SIZE], asked[HR_NUMBER_SIZE];
   hr_write_bytes(asked, sizeof asked, needed);
@@ -50,20 +50,20 @@ static hr_status lacks(hr_error *error, const char *what, double needed, const c
   return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s %s, %s %s", what, asked, have, most);
 }
 
-/* How many sets rotate, the same of all that run together; and the refusal of what does not fit before anything is
- * allocated. */
+/* Chooses how many sets rotate, the same number for all problems of a sequence. Refuses what does not fit before
+ * anything is allocated. */
 static hr_status choose_sets(hr_runner *first, const hr_measure_options *options, hr_error *error)
 {
   size_t set_bytes = 0, workspaces = 0;
   for (hr_runner *s = first; s; s = s->then) {
-    set_bytes += lay_out(s);
+    set_bytes += compute_strides(s);
     workspaces += hr_plan_workspace_bytes(s->plan);
   }
   const hr_device *device = first->device;
   int64_t most = device->backend->sets_max;
   double limit = (double)options->memory_limit_bytes, one_set = (double)set_bytes + (double)workspaces;
   if (limit > 0 && one_set > limit)
-    return lacks(error, "operands and workspace take", one_set, "the limit is", limit);
+    return fail_too_large(error, "operands and workspace take", one_set, "the limit is", limit);
   int64_t sets = options->warm ? 1 : hr_buffer_sets(set_bytes, device->cache_bytes);
   if (most > 0)
     sets = hr_min64(sets, most);
@@ -72,12 +72,12 @@ static hr_status choose_sets(hr_runner *first, const hr_measure_options *options
   double needed = (double)set_bytes * (double)sets + (double)workspaces;
   double available = (double)hr_device_memory_available(device) * 15 / 16;
   if (needed > available)
-    return lacks(error, sets == 1 ? "operands and workspace take" : "the rotating sets of operands take", needed,
-                 "free are", available);
+    return fail_too_large(error, sets == 1 ? "operands and workspace take" : "the rotating sets of operands take",
+                          needed, "free:", available);
   return HR_OK;
 }
 
-/* The operand that is of no format and no chance: ALiBi's slopes. */
+/* ALiBi's slopes: fp32 whatever the dtype, and not random. */
 static bool is_slopes(const hr_runner *s, size_t operand)
 {
   return s->problem.operation == HR_OPERATION_ATTENTION && s->problem.attention.alibi && operand == 3;
@@ -114,8 +114,7 @@ static hr_status make_buffers(hr_runner *s, uint64_t seed, hr_error *error)
 static hr_status check_can_be_timed(const hr_attention *a, hr_error *error)
 {
   if (a->variable_lengths)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED,
-                   "variable lengths are known at the run alone, so that they are not timed");
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "variable lengths are given at the run, and cannot be timed");
   if (a->q_len == 0 || a->kv_len == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "q_len %" PRId64 " and kv_len %" PRId64 " leave nothing to time",
                    a->q_len, a->kv_len);

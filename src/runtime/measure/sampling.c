@@ -1,4 +1,4 @@
-/* The course of sampling: rounds, blocks of samples that nobody disturbed, when to stop, what is doubtful. */
+/* Sampling: rounds, blocks of undisturbed samples, the stopping rule, doubtful results. */
 #include "runtime/measure/sampling.h"
 
 #include "base/checked.h"
@@ -13,13 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WARM_UP_PAIR_NS 200e6 /* of two by turns */
-#define NOISY_FACTOR 10       /* an interval so many times wider than asked for is no result */
-#define BLOCK_NS 2e6          /* samples that are judged together last at least so long */
-#define WAITING_MOST 0.05     /* of the threads' time in a block of clean samples */
-#define RETAKES_MOST 3        /* of samples whose clock was held down */
+#define WARM_UP_PAIR_NS 200e6 /* of two, interleaved */
+#define NOISY_FACTOR 10       /* an interval this many times wider than requested is noisy */
+#define BLOCK_NS 2e6          /* least duration of samples that are judged together */
+#define WAITING_MAX 0.05      /* share of the threads' time in a clean block */
+#define RETAKES_MAX 3         /* of samples whose clock was throttled */
 
-/* What went wrong with a problem is a result; what is wrong with the question is an error of the call. */
+/* Failures of the problem are results; the others are errors of the call. */
 static bool is_result(hr_status status)
 {
   switch (status) {
@@ -65,7 +65,7 @@ void hr_sampling_free(hr_sampling *s)
   free(s->disturbed);
 }
 
-/* What the stopping rule looks at: the times of one runner, or the ratios of a pair. */
+/* Records what the stopping rule uses: the time of one runner, or the ratio of a pair. */
 static void note_sample(hr_timing *timings, int runners, int64_t at, double *watched)
 {
   bool pair = runners == 2 && timings[0].timed && timings[1].timed;
@@ -103,7 +103,7 @@ static bool any_timed(const hr_timing *timings, int runners)
   return timings[0].timed || (runners == 2 && timings[1].timed);
 }
 
-/* A stretch of sampling at whose end it is asked whether the threads had the cores to themselves. */
+/* Consecutive samples, after which the waiting time of the threads is read. */
 typedef struct block {
   int64_t first; /* index of its first sample */
   double start_ns, waited_ns;
@@ -120,7 +120,7 @@ static block begin_block(const hr_device *device, int64_t first)
   return (block){first, hr_clock_ns(), waited};
 }
 
-/* Share of the threads' time in the block that they were ready to run but had no core; NAN where that is not told. */
+/* Share of the block in which threads were ready to run but had no core; NAN if unknown. */
 static double waiting_share(const hr_device *device, const block *b)
 {
   double elapsed = hr_clock_ns() - b->start_ns;
@@ -130,7 +130,7 @@ static double waiting_share(const hr_device *device, const block *b)
 static void end_block(hr_sampling *s, const hr_device *device, const block *b)
 {
   double share = waiting_share(device, b);
-  bool disturbed = share > WAITING_MOST;
+  bool disturbed = share > WAITING_MAX;
   s->waiting = fmax(s->waiting, share);
   for (int64_t i = b->first; i < s->count; i++)
     s->disturbed[i] = disturbed;
@@ -138,13 +138,13 @@ static void end_block(hr_sampling *s, const hr_device *device, const block *b)
     s->clean += s->count - b->first;
 }
 
-/* Clean samples alone where there are enough of them to say something, all otherwise. */
+/* Whether there are enough clean samples to use them alone. */
 static bool clean_suffice(const hr_sampling *s)
 {
   return s->clean == s->count || s->clean >= hr_max64(s->options->samples_min, HR_SAMPLES_FOR_INTERVAL);
 }
 
-/* Copies those that count to s->scratch and says how many they are. */
+/* Copies samples to s->scratch and returns how many. */
 static int64_t gather_some(const hr_sampling *s, const double *samples, bool clean_only)
 {
   int64_t count = 0;
@@ -169,14 +169,14 @@ static bool precise(const hr_sampling *s)
   return hr_median_spread(&median) <= s->options->precision;
 }
 
-/* Samples by turns until what is watched is precise enough, disturbed samples not counted. The rule is asked after
- * samples_min and then each time a tenth more samples are there, so that asking costs nothing against sampling. */
+/* Samples until s->watched is precise enough; disturbed samples do not count. The stopping rule is evaluated after
+ * samples_min and then whenever the number of samples has grown by a tenth, so that its cost is negligible. */
 static hr_status sample_all(hr_timing *timings, int runners, hr_sampling *s, hr_error *error)
 {
   const hr_measure_options *o = s->options;
   const hr_device *device = timings[0].runner.device;
   double start = hr_clock_ns(), limit = o->time_limit_ns * runners;
-  int64_t ask_at = o->samples_min;
+  int64_t next_check = o->samples_min;
   block current = begin_block(device, 0);
   while (any_timed(timings, runners)) {
     HR_TRY(hr_measure_check_cancelled(o, error));
@@ -191,10 +191,10 @@ static hr_status sample_all(hr_timing *timings, int runners, hr_sampling *s, hr_
     end_block(s, device, &current);
     if (last)
       break;
-    if (s->clean >= ask_at) {
+    if (s->clean >= next_check) {
       if (precise(s))
         break;
-      ask_at = s->clean + hr_max64(1, s->clean / 10);
+      next_check = s->clean + hr_max64(1, s->clean / 10);
     }
     current = begin_block(device, s->count);
   }
@@ -206,7 +206,7 @@ hr_status hr_sampling_run(hr_sampling *s, hr_timing *timings, int runners, hr_er
   const hr_device *device = timings[0].runner.device;
   hr_conditions warm;
   hr_device_conditions(device, &warm);
-  for (int retakes = 0; retakes <= RETAKES_MOST; retakes++) {
+  for (int retakes = 0; retakes <= RETAKES_MAX; retakes++) {
     s->count = s->clean = 0;
     s->waiting = 0;
     HR_TRY(sample_all(timings, runners, s, error));
@@ -228,10 +228,11 @@ void hr_sampling_judge(const hr_sampling *s, hr_measurement *m)
     return;
   m->status = HR_ERROR_NOISY;
   if (s->throttled)
-    snprintf(m->reason, sizeof m->reason, "the clock was held down to %.0f MHz (%s)", s->conditions.clock_hz * 1e-6,
+    snprintf(m->reason, sizeof m->reason, "the clock was throttled to %.0f MHz (%s)", s->conditions.clock_hz * 1e-6,
              s->conditions.throttled_by);
   else if (disturbed)
-    snprintf(m->reason, sizeof m->reason, "others are at work: threads waited for a core up to %.0f%% of the time",
+    snprintf(m->reason, sizeof m->reason,
+             "other programs are running: threads waited for a core up to %.0f%% of the time",
              100 * fmin(s->waiting, 1));
   else if (few)
     snprintf(m->reason, sizeof m->reason, "%" PRId64 " sample%s within the limits; a 95%% interval needs %d",

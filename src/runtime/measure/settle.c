@@ -1,4 +1,3 @@
-/* Clocks: a chip that comes from idle runs faster for a while than it can for long. */
 #include "runtime/measure/settle.h"
 
 #include "base/error.h"
@@ -8,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#define PRODUCT_SIZE 8192    /* large enough to draw the most power that products draw */
+#define GEMM_SIZE 8192       /* large enough to draw the most power that GEMMs draw */
 #define THROTTLED_SHARE 0.95 /* of the settled clock */
 
 static hr_status work(hr_runner *runner, const hr_measure_options *o, double for_ns, hr_error *error)
@@ -27,12 +26,12 @@ hr_status hr_device_settle(hr_device *device, const hr_measure_options *options,
   if (device->settled || device->backend->settle_ns <= 0)
     return HR_OK;
   hr_problem problem = {.operation = HR_OPERATION_GEMM, .gemm = hr_gemm_default()};
-  problem.gemm.m = problem.gemm.n = problem.gemm.k = PRODUCT_SIZE;
+  problem.gemm.m = problem.gemm.n = problem.gemm.k = GEMM_SIZE;
   problem.gemm.transpose_b = true;
   hr_measure_options warm = *options;
   warm.warm = true;
   warm.kernel = NULL;
-  static const hr_dtype dtypes[] = {HR_BF16, HR_FP16}; /* the first that the device multiplies */
+  static const hr_dtype dtypes[] = {HR_BF16, HR_FP16}; /* the first that the device supports is used */
   hr_status status = HR_OK, opened = HR_ERROR_UNSUPPORTED;
   for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes && opened == HR_ERROR_UNSUPPORTED; i++) {
     hr_runner runner;

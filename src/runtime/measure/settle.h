@@ -11,9 +11,9 @@
  *  follows. */
 hr_status hr_device_settle(hr_device *device, const hr_measure_options *options, hr_error *error);
 
-/** Whether the chip now throttles its clock by more than 5% below the settled one. A power cap alone counts only against
- *  the clock that the same work had at the end of its warm-up (`warm`): some kernels draw more power than the one that
- *  the chip settled with. */
+/** Whether the chip now throttles its clock by more than 5% below the settled one. A power cap alone counts only
+ *  against the clock that the same work had at the end of its warm-up (`warm`): some kernels draw more power than the
+ *  one that the chip settled with. */
 bool hr_device_throttled(const hr_device *device, const hr_conditions *warm, const hr_conditions *now);
 
 #endif

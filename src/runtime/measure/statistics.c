@@ -11,7 +11,7 @@ static int ascending(const void *a, const void *b)
 
 int64_t hr_median_rank(int64_t n)
 {
-  double log_mass = -(double)n * log(2.0), below = 0; /* mass of i = 0, and Σ of the masses before i */
+  double log_mass = -(double)n * log(2.0), below = 0; /* log of the mass of i, and Σ of the masses before i */
   for (int64_t i = 0; i < n; i++) {
     below += exp(log_mass);
     if (below > 0.025)
@@ -47,7 +47,7 @@ double hr_median_spread(const hr_median *median)
   return fmax(median->high - median->value, median->value - median->low) / median->value;
 }
 
-/* The least sample that at least `share` of all are not above. */
+/* The smallest sample such that at least `share` of all samples are not above it. */
 static double quantile(const double *sorted, int64_t n, double share)
 {
   int64_t k = (int64_t)ceil(share * (double)n);

@@ -12,18 +12,18 @@ size_t hr_reference_attention_scratch(const hr_attention *attention)
   return (size_t)attention->kv_len + (size_t)attention->qk_dim + (size_t)hr_max64(attention->qk_dim, attention->v_dim);
 }
 
-/* One query on its way through the formula. */
-typedef struct looking {
+/* The computation of one query. */
+typedef struct query_row {
   const hr_attention *t;
   hr_sequence sequence;
   hr_key_range keys;
-  int64_t position; /* its own, among the keys */
-  double slope;     /* of ALiBi; 0 without */
+  int64_t position; /* of the query among the keys */
+  double slope;     /* of ALiBi; 0 without it */
   double *scores, *q_row, *kv_row;
-} looking;
+} query_row;
 
-/* scale · q · K[j], soft cap, ALiBi; the norm grows by what this key's products are. */
-static double score(const looking *x, int64_t key, double *norm)
+/* The score of one key: scale · q · K[j], soft cap, ALiBi. *norm becomes the largest norm of the keys so far. */
+static double score(const query_row *x, int64_t key, double *norm)
 {
   const hr_attention *t = x->t;
   double scale = hr_attention_scale(t), sum = 0, squares = 0;
@@ -39,8 +39,8 @@ static double score(const looking *x, int64_t key, double *norm)
   return t->alibi ? s + x->slope * (double)(key - x->position) : s;
 }
 
-/* scores[j − first]; returns the largest. A NaN is never the largest. */
-static double score_row(const looking *x, int64_t head, hr_reference_query *row)
+/* Fills scores[j − first] and returns the largest, ignoring NaN. */
+static double score_row(const query_row *x, int64_t head, hr_reference_query *row)
 {
   const hr_attention *t = x->t;
   hr_strides strides = hr_attention_strides(t, HR_OPERAND_K);
@@ -58,7 +58,7 @@ static double score_row(const looking *x, int64_t head, hr_reference_query *row)
   return largest;
 }
 
-static void add_values(const looking *x, int64_t head, double total, hr_reference_query *row)
+static void add_values(const query_row *x, int64_t head, double total, hr_reference_query *row)
 {
   const hr_attention *t = x->t;
   hr_strides strides = hr_attention_strides(t, HR_OPERAND_V);
@@ -77,7 +77,7 @@ static void add_values(const looking *x, int64_t head, double total, hr_referenc
 void hr_reference_attention_row(const hr_attention *t, const hr_attention_arguments *arguments, int64_t batch,
                                 int64_t q, int64_t head, double *scratch, hr_reference_query *row)
 {
-  looking x = {.t = t, .sequence = hr_attention_sequence(t, arguments, batch)};
+  query_row x = {.t = t, .sequence = hr_attention_sequence(t, arguments, batch)};
   x.keys = hr_attention_visible(t, x.sequence.q_len, x.sequence.kv_len, q);
   x.position = q + x.sequence.kv_len - x.sequence.q_len;
   x.slope = t->alibi ? (double)arguments->alibi_slopes[head] : 0;
@@ -93,7 +93,8 @@ void hr_reference_attention_row(const hr_attention *t, const hr_attention_argume
   hr_strides strides = hr_attention_strides(t, HR_OPERAND_Q);
   hr_numbers_load(t->dtype, x.sequence.q, (size_t)(q * strides.row + head * strides.head), (size_t)t->qk_dim, x.q_row);
   double largest = score_row(&x, head, row), total = 0, shifted = 0;
-  double shift = isinf(largest) ? 0 : largest; /* for the log-sum-exp, which is not NaN where all scores are −inf */
+  double shift =
+      isinf(largest) ? 0 : largest; /* for the log-sum-exp, which is −inf rather than NaN if all scores are −inf */
   for (int64_t j = 0; j < x.keys.end - x.keys.first; j++) {
     shifted += exp(x.scores[j] - shift);
     x.scores[j] = exp(x.scores[j] - largest);
@@ -142,8 +143,8 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *argument
 
 const hr_kernel_functions hr_kernel_attention_reference = {.prepare = prepare, .run_attention = run};
 
-/* The same among the kernels of the CPU. What would take it minutes is refused, since it is the last of the table. */
-#define NAIVE_PRODUCTS_MOST ((int64_t)1 << 30)
+/* The same as the CPU's last kernel. It refuses problems that would take minutes. */
+#define NAIVE_MULTIPLY_ADDS_MAX ((int64_t)1 << 30)
 
 static bool ends_in_seconds(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
@@ -152,7 +153,7 @@ static bool ends_in_seconds(const hr_device *device, const hr_problem *problem, 
   int64_t entries = 0;
   if (hr_attention_entries(t, &entries) == HR_OK &&
       (double)entries * (double)(t->qk_dim + t->v_dim) * (double)t->q_heads * (double)t->batch <=
-          (double)NAIVE_PRODUCTS_MOST)
+          (double)NAIVE_MULTIPLY_ADDS_MAX)
     return true;
   snprintf(why, why_size, "takes at most 2^30 multiply-adds, some seconds");
   return false;

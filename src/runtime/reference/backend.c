@@ -1,5 +1,5 @@
-/* The reference as a device: plain C on the host, one thread, every format. It is for checking, not for speed, and has
- * no rates to predict from. */
+/* The reference as a device: plain C on the host, one thread, every dtype. It is for checking results and has no rates
+ * for predictions. */
 #include "base/error.h"
 #include "runtime/device/host.h"
 
@@ -25,8 +25,7 @@ static bool has(const hr_device *device, const char *need)
 static hr_status detect(const hr_device *device, hr_hardware *hardware, hr_error *error)
 {
   (void)hardware;
-  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: is for checking results and has no speed to describe; see cpu",
-                 device->name);
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: is for checking results and has no rates; see cpu", device->name);
 }
 
 const hr_backend hr_backend_reference = {

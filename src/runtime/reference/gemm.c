@@ -23,7 +23,7 @@ static void load_a_row(const hr_gemm *g, const void *a, int64_t batch, int64_t r
     to[p] = hr_number_load(g->dtype, a, (size_t)(start + p * matrix.leading_dimension + row));
 }
 
-#define LANES 8 /* sums side by side, so that one addition does not wait for the one before */
+#define LANES 8 /* independent accumulators, so that additions need not wait for each other */
 
 static double dot(const double *a, const double *b, int64_t k, double *squares)
 {
@@ -47,7 +47,7 @@ static double dot(const double *a, const double *b, int64_t k, double *squares)
   return sum;
 }
 
-/* B [n, k]: each result is a dot product. */
+/* B is [n, k]: each element is a dot product. */
 static void row_times_transposed(const hr_gemm *g, const double *a_row, const void *b, int64_t batch, double *b_row,
                                  double *out, double *norm)
 {
@@ -62,7 +62,7 @@ static void row_times_transposed(const hr_gemm *g, const double *a_row, const vo
   }
 }
 
-/* B [k, n]: rows of B are added up. */
+/* B is [k, n]: scaled rows of B are accumulated. */
 static void row_times_plain(const hr_gemm *g, const double *a_row, const void *b, int64_t batch, double *b_row,
                             double *out, double *norm)
 {

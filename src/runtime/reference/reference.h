@@ -1,39 +1,39 @@
-/* The truth that kernels are held against: products, attention and operations on rows in float64, one row at a time.
+/* The reference that kernels are checked against: GEMM, attention and row-wise operations in float64, row by row.
  *
- * Slow and plain on purpose. Nothing is skipped: infinities and NaN go through the sums as IEEE 754 has them. */
+ * It is simple rather than fast. No term is skipped: infinities and NaN propagate as IEEE 754 defines. */
 #ifndef HR_RUNTIME_REFERENCE_H
 #define HR_RUNTIME_REFERENCE_H
 
 #include <headroom/plan.h>
 #include <stddef.h>
 
-/** Doubles of scratch that a row needs. */
+/** Size of a row's scratch memory, in doubles. */
 size_t hr_reference_gemm_scratch(const hr_gemm *gemm);
 size_t hr_reference_attention_scratch(const hr_attention *attention);
 size_t hr_reference_rowwise_scratch(const hr_rowwise *rows);
 
-/** Row `row` of product `batch`: out[n], and where `norm` is not NULL norm[j] = sqrt(Σ_p (A[row,p] · B[p,j])²), which
- *  rounding errors are in proportion to. `a`, `b` are all batches, as the product's strides say. */
+/** Row `row` of batch `batch` of a GEMM: out[n] and, unless `norm` is NULL, norm[j] = sqrt(Σ_p (A[row,p] · B[p,j])²),
+ *  to which rounding errors are proportional. `a` and `b` point to batch 0. */
 void hr_reference_gemm_row(const hr_gemm *gemm, const void *a, const void *b, int64_t batch, int64_t row,
                            double *scratch, double *out, double *norm);
 
-/** What the reference says of one query. */
+/** The reference for one query of one head. */
 typedef struct hr_reference_query {
   double *out;       /* [v_dim] */
-  double *norm;      /* [v_dim], Σ p · |V[., j]|, which rounding errors are in proportion to; NULL: not wanted */
-  double lse;        /* log-sum-exp; NaN where a visible score is NaN, +inf where one is +inf */
-  double largest;    /* largest |score| that is visible, −inf left out; 0 without any */
-  double score_norm; /* largest |scale| · sqrt(Σ_d (q[d] · k[d])²), which errors of scores are in proportion to */
+  double *norm;      /* [v_dim], Σ p · |V[., j]|, to which rounding errors are proportional; NULL: not wanted */
+  double lse;        /* log-sum-exp; NaN if a visible score is NaN, +inf if one is +inf */
+  double largest;    /* largest |score| of visible keys, −inf excluded; 0 if none */
+  double score_norm; /* largest |scale| · sqrt(Σ_d (q[d] · k[d])²), to which errors of scores are proportional */
 } hr_reference_query;
 
-/** Query `query` of head `head` of sequence `batch`; fills row->out and what else is wanted. Masked keys are not looked
- *  at, so that a NaN there does no harm; a query that sees no key gives zeros and −inf. A query whose visible scores
- *  hold a NaN, a +inf, or nothing but −inf gives NaN, as the formula does. */
+/** Query `query` of head `head` of sequence `batch`. Sets the members of *row; norm only if it is not NULL. Masked keys
+ *  are not read, so that NaN there has no effect. A query that sees no key gives zeros and −inf. A query whose visible
+ *  scores include NaN or +inf, or are all −inf, gives NaN, as the formula does. */
 void hr_reference_attention_row(const hr_attention *t, const hr_attention_arguments *arguments, int64_t batch,
                                 int64_t query, int64_t head, double *scratch, hr_reference_query *row);
 
-/** Row `row` of an operation on rows: out[columns] and norm[columns], the sizes that rounding errors are in proportion
- *  to. A softmax whose seen columns hold a NaN, a +inf, or nothing but −inf gives NaN, as the formula does. */
+/** Row `row` of a row-wise operation: out[columns] and norm[columns], to which rounding errors are proportional. A
+ *  softmax whose visible columns include NaN or +inf, or are all −inf, gives NaN, as the formula does. */
 void hr_reference_rowwise_row(const hr_rowwise *r, const void *const *inputs, int64_t row, double *scratch, double *out,
                               double *norm);
 

@@ -12,15 +12,15 @@ size_t hr_reference_rowwise_scratch(const hr_rowwise *r)
   return 3 * (size_t)r->columns;
 }
 
-/* Columns that row `row` of a softmax sees. */
-static int64_t seen_by(const hr_rowwise *r, int64_t row)
+/* Number of columns that row `row` of a softmax sees. */
+static int64_t visible_columns(const hr_rowwise *r, int64_t row)
 {
   return r->period > 0 ? row % r->period + r->columns - r->period + 1 : r->columns;
 }
 
 static void softmax(const hr_rowwise *r, int64_t row, const double *x, double *out, double *norm)
 {
-  int64_t seen = seen_by(r, row);
+  int64_t seen = visible_columns(r, row);
   double most = -INFINITY, sum = 0;
   for (int64_t i = 0; i < seen; i++)
     most = x[i] > most ? x[i] : most;

@@ -1,4 +1,4 @@
-/* Which devices and kernels there are: the one place that knows every backend. */
+/* The devices and kernels of this build: the only place that knows every backend. */
 #include "runtime/device/plan.h"
 
 #include "base/error.h"
@@ -48,8 +48,8 @@ void hr_libraries(const char *device, hr_library libraries[HR_LIBRARIES_MAX], si
 
 static const hr_backend *const backends[] = {&hr_backend_cpu, &hr_backend_cuda, &hr_backend_reference};
 
-/* The part of a name that says which kind of device: "cuda" of "cuda:1". "cuda" alone is its first; the other kinds
- * have one device. */
+/* Whether a device name is of this backend: "cuda:1" and "cuda", the first GPU, are of "cuda". The other backends have
+ * one device. */
 static bool names_backend(const char *name, const char *backend)
 {
   size_t length = strlen(backend);
@@ -69,8 +69,8 @@ static hr_status find_backend(const char *name, const hr_backend **backend, hr_e
       return HR_OK;
     }
   }
-  return hr_fail(error, HR_ERROR_NOT_FOUND, "\"%.40s\" is no device of this machine: expected cpu, reference or cuda:N",
-                 name);
+  return hr_fail(error, HR_ERROR_NOT_FOUND,
+                 "\"%.40s\" is not a device of this machine: expected cpu, reference or cuda:N", name);
 }
 
 static hr_status open_device(const char *name, int threads, int part, int parts, hr_device **device, hr_error *error)
@@ -79,7 +79,7 @@ static hr_status open_device(const char *name, int threads, int part, int parts,
   HR_TRY(find_backend(name, &backend, error));
   hr_device *opened = calloc(1, sizeof *opened);
   if (!opened)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open it", name);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open the device", name);
   opened->backend = backend;
   opened->settled_clock_hz = (double)NAN;
   opened->threads = threads;

@@ -49,7 +49,7 @@ hr_status hr_store_fail(const hr_store *store, int code, bool writing, hr_error 
                      code == SQLITE_READONLY_DBMOVED ? "was moved or removed meanwhile" : "is read-only", error);
   case SQLITE_BUSY:
   case SQLITE_LOCKED:
-    return hr_fail(error, status, "%s: is locked; another process has not let go of it for %g s", store->path,
+    return hr_fail(error, status, "%s: is locked; another process has held it for %g s", store->path,
                    store->patience_ms / 1e3);
   case SQLITE_NOTADB: return fail_with(store, HR_ERROR_UNREADABLE, "is not a store of results", error);
   case SQLITE_CORRUPT: return fail_with(store, HR_ERROR_UNREADABLE, "is damaged", error);

@@ -8,7 +8,7 @@
 static int write_csv(void *context, const hr_result *result)
 {
   FILE *out = context;
-  hr_csv_row(out, result);
+  hr_csv_write_row(out, result);
   return ferror(out);
 }
 
@@ -30,7 +30,7 @@ hr_status hr_store_export(hr_store *store, const hr_result_filter *filter, hr_st
   HR_TRY(hr_c_locale_begin(&locale, error));
   bool csv = format == HR_STORE_CSV;
   if (csv)
-    hr_csv_head(out);
+    hr_csv_write_head(out);
   errno = 0;
   hr_status status = hr_store_query(store, filter, csv ? write_csv : write_json_line, out, error);
   int flushed = fflush(out), reason = errno;

@@ -66,7 +66,7 @@ static const char *kind_name(int value)
   return hr_result_kind_name((hr_result_kind)value);
 }
 
-/* The enumerators of a kind of field: what stands in the file is the name. */
+/* The enumerators of a kind of field; the file has their names. */
 typedef struct enumeration {
   const char *(*name)(int value);
   int count;
@@ -257,14 +257,14 @@ static bool put_named(hr_field_kind kind, const hr_value *value, void *member, c
   return wrong(why, size, names->expected, value);
 }
 
-/* Sets the member; HR_VALUE_NONE leaves it. The row's kind has been set before the fields of one kind. */
+/* Sets the member; HR_VALUE_NONE leaves it. `operation`, which sets the row's kind, precedes the fields of one kind. */
 static bool put_field(const hr_field *field, const hr_value *value, hr_result *result, char *why, size_t why_size)
 {
   if (value->type == HR_VALUE_NONE)
     return true;
   if (!field->of[result->kind]) {
     char expected[64];
-    snprintf(expected, sizeof expected, "nothing in a row of operation %s", hr_result_kind_name(result->kind));
+    snprintf(expected, sizeof expected, "no value in a row of operation %s", hr_result_kind_name(result->kind));
     return wrong(why, why_size, expected, value);
   }
   void *member = (char *)result + field->offset[result->kind];
@@ -280,7 +280,7 @@ static bool put_field(const hr_field *field, const hr_value *value, hr_result *r
   }
 }
 
-/* Rows from before a kernel was renamed get its name of today. */
+/* Rows from before a kernel was renamed get its current name. */
 static void rename_kernels(hr_result *result)
 {
   hr_kernel_current_name(result->kernel_asked, result->kernel_asked);
@@ -325,8 +325,8 @@ static bool is_sound(const hr_field *field, const void *member)
   return value >= 0 && value < enumerations[field->kind].count;
 }
 
-/* The statistics of one set of times from the least to the greatest; what is not known is passed over. The mean is a
- * rounded sum, which may lie beyond equal times by the last bits. */
+/* Checks that the statistics of the times ascend; unknown ones are skipped. The tolerance is for the mean, whose
+ * rounding may put it outside a range of equal times. */
 static hr_status check_ascent(const hr_measurement *m, hr_error *error)
 {
   static const struct {
@@ -366,8 +366,8 @@ hr_status hr_result_check(const hr_result *result, hr_error *error)
     const hr_field *field = &hr_fields[i];
     if (field->of[result->kind] && !is_sound(field, (const char *)result + field->offset[result->kind]))
       return hr_fail(error, HR_ERROR_INVALID, "%s: %s", field->name,
-                     is_enumeration(field->kind)    ? "has a value that cannot be"
-                     : field->kind == HR_FIELD_TEXT ? "the text has no end"
+                     is_enumeration(field->kind)    ? "is not in its list"
+                     : field->kind == HR_FIELD_TEXT ? "is not terminated"
                                                     : "is negative");
   }
   HR_TRY(check_ascent(&result->measurement, error));

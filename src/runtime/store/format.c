@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The fewest digits that read back as the same number. */
+/* Writes the fewest digits that read back as the same number. */
 static void write_number(FILE *out, double number)
 {
   char text[40];
@@ -41,7 +41,7 @@ static void write_csv_value(FILE *out, const hr_value *value)
   }
 }
 
-void hr_csv_row(FILE *out, const hr_result *result)
+void hr_csv_write_row(FILE *out, const hr_result *result)
 {
   for (size_t i = 0; i < HR_FIELDS; i++) {
     hr_value value = hr_field_get(&hr_fields[i], result);
@@ -52,7 +52,7 @@ void hr_csv_row(FILE *out, const hr_result *result)
   fputc('\n', out);
 }
 
-void hr_csv_head(FILE *out)
+void hr_csv_write_head(FILE *out)
 {
   for (size_t i = 0; i < HR_FIELDS; i++)
     fprintf(out, "%s%s", i > 0 ? "," : "", hr_fields[i].name);
@@ -69,7 +69,7 @@ static json_t *json_value(const hr_value *value)
   case HR_VALUE_NUMBER: return json_real(value->number);
   case HR_VALUE_FLAG: return json_boolean(value->integer);
   case HR_VALUE_SEED: {
-    char text[24]; /* JSON's integers are often read as 63 bits */
+    char text[24]; /* many readers of JSON take integers of 63 bits only */
     if (value->integer >= 0)
       return json_integer(value->integer);
     snprintf(text, sizeof text, "%" PRIu64, (uint64_t)value->integer);

@@ -20,7 +20,7 @@ typedef struct hr_import {
 /** Fails with "<input>: line 7: <message>", HR_ERROR_UNREADABLE. */
 hr_status hr_import_fail(const hr_import *import, const char *format, ...) HR_PRINTF(2, 3);
 
-/** HR_ERROR_OUT_OF_MEMORY, with the input's name. */
+/** Fails with HR_ERROR_OUT_OF_MEMORY and the input's name. */
 hr_status hr_import_no_memory(const hr_import *import);
 
 /** Takes one line, which has no line end but may contain any byte; `context` is of the format. */

@@ -24,7 +24,7 @@ static hr_status check_folder(const char *path, hr_error *error)
   snprintf(folder, sizeof folder, "%.*s", length > 0 ? (int)length : 1, length > 0 ? path : ".");
   if (faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0)
     return HR_OK;
-  return hr_fail(error, HR_ERROR_OUTPUT, "%s: rows cannot be written, as its folder cannot: %s", path,
+  return hr_fail(error, HR_ERROR_OUTPUT, "%s: its folder cannot be written, which rows need: %s", path,
                  hr_reason(errno, reason));
 }
 
@@ -46,7 +46,7 @@ static hr_status check_file(const char *path, hr_store_mode mode, hr_error *erro
   if (S_ISDIR(about.st_mode))
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is a directory", path);
   if (!S_ISREG(about.st_mode))
-    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is no regular file", path);
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is not a regular file", path);
   if (mode == HR_STORE_READ && about.st_size == 0)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing has been stored there yet", path);
   return mode == HR_STORE_WRITE ? check_folder(path, error) : HR_OK;
@@ -90,7 +90,7 @@ hr_status hr_store_default_path(char *path, size_t size, hr_error *error)
     length = snprintf(path, size, "%s/.local/share/headroom/results.db", home);
   else
     return hr_fail(error, HR_ERROR_INVALID,
-                   "there is no place for results: neither XDG_DATA_HOME nor HOME is an absolute path; name a file");
+                   "no default place for results: neither XDG_DATA_HOME nor HOME is an absolute path; name a file");
   if (length < 0 || (size_t)length >= size)
     return hr_fail(error, HR_ERROR_INVALID, "XDG_DATA_HOME or HOME is longer than a path can be");
   return HR_OK;
@@ -129,12 +129,12 @@ static bool exists(const char *path)
 hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error)
 {
   HR_NEED(error, store);
-  char otherwise[4096];
+  char default_path[4096];
   if (!path) {
-    HR_TRY(hr_store_default_path(otherwise, sizeof otherwise, error));
+    HR_TRY(hr_store_default_path(default_path, sizeof default_path, error));
     if (mode == HR_STORE_WRITE)
-      HR_TRY(make_folders(otherwise, error));
-    path = otherwise;
+      HR_TRY(make_folders(default_path, error));
+    path = default_path;
   }
   if (mode != HR_STORE_SCRATCH)
     HR_TRY(check_file(path, mode, error));
@@ -196,8 +196,8 @@ hr_status hr_store_begin(hr_store *store, hr_error *error)
   return hr_store_transaction_begin(store, error);
 }
 
-/* No other process loses rows by this: none can write while the file is locked, and one that writes afterwards recreates
- * the file. Locking an empty file writes to it, which fails on a full disk. */
+/* No other process loses rows by this: none can write while the file is locked, and one that writes afterwards
+ * recreates the file. Locking an empty file writes to it, which fails on a full disk. */
 static void remove_without_rows(hr_store *store)
 {
   struct stat about;

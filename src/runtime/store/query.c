@@ -117,8 +117,8 @@ static hr_status read_row(hr_store *store, sqlite3_stmt *statement, hr_result *r
                  (long long)sqlite3_column_int64(statement, 0), hr_fields[wrong].name, why);
 }
 
-/* A query first lists the row numbers and then reads the rows one by one. So it holds no lock while the caller handles a
- * row: a reader that pauses, such as a pager, must not block writers. A row deleted meanwhile is skipped. */
+/* A query first lists the row numbers and then reads the rows one by one. So it holds no lock while the caller handles
+ * a row: a reader that pauses, such as a pager, must not block writers. A row deleted meanwhile is skipped. */
 typedef struct row_list {
   int64_t *numbers;
   size_t count, capacity;

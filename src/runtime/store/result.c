@@ -60,7 +60,7 @@ static void name_gemm(const hr_gemm *g, char *to, size_t size)
            g->n, g->k, g->batch, hr_dtype_name(g->dtype), g->transpose_a, g->transpose_b, strides);
 }
 
-/* Adds to the text what is there only where it is not the usual. */
+/* Appends to a text. */
 static void add(char *to, size_t size, const char *format, ...) HR_PRINTF(3, 4);
 
 static void add(char *to, size_t size, const char *format, ...)
@@ -133,7 +133,7 @@ static int two_digits(const char *text)
   return 10 * (text[0] - '0') + (text[1] - '0');
 }
 
-/* Of what is there of a date. */
+/* Checks the parts of a date that are given. */
 static bool is_in_calendar(const char *text, size_t length)
 {
   static const int days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
