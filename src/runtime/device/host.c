@@ -10,10 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#define HOST_ALIGNMENT ((size_t)4096) /* a page, so that no two buffers share one */
-
-/* Reads a number that stands alone in a file ("max" and missing files are absent). */
+/* Reads the number in a file; false for "max" and missing files. */
 static bool read_number(const char *path, uint64_t *value)
 {
   FILE *file = fopen(path, "re");
@@ -46,7 +45,7 @@ size_t hr_host_peak_begin(void)
   FILE *file = fopen("/proc/self/clear_refs", "we");
   if (!file)
     return 0;
-  bool cleared = fputs("5", file) >= 0; /* the peak alone: proc(5) */
+  bool cleared = fputs("5", file) >= 0; /* resets the peak only: proc(5) */
   cleared = fclose(file) == 0 && cleared;
   return cleared && read_keyed("/proc/self/status", "VmRSS:", &resident_kb) ? (size_t)resident_kb * 1024 : 0;
 }
@@ -59,8 +58,8 @@ double hr_host_peak_since(size_t before)
   return fmax(0, (double)peak_kb * 1024 - (double)before);
 }
 
-/* Where a controller's files are: "/sys/fs/cgroup/memory" (v1) or "/sys/fs/cgroup" (v2), and the process's path below
- * it as /proc/self/cgroup has it. */
+/* The folder of the process's group: the controller's, "/sys/fs/cgroup/memory" (v1) or "/sys/fs/cgroup" (v2), and the
+ * path below it from /proc/self/cgroup. */
 static bool cgroup_path(const char *controller, char *path, size_t size)
 {
   FILE *file = fopen("/proc/self/cgroup", "re");
@@ -87,7 +86,7 @@ typedef struct cgroup_files {
   const char *controller, *limit, *usage, *reclaimable;
 } cgroup_files;
 
-/* What is left under one group: page cache that nobody uses counts as free. */
+/* Limits *available to what one group leaves. Inactive page cache counts as free. */
 static void limit_by_group(const cgroup_files *files, const char *group, size_t *available)
 {
   char path[1024];
@@ -151,11 +150,11 @@ int hr_host_cpu_quota(void)
       quota = period = 0;
   }
   if (period == 0 || quota == 0 || quota / period > 1000000)
-    return 0; /* v1 says -1 for none, which reads as a huge number */
+    return 0; /* no quota is -1 in v1, which reads as a huge number */
   return (int)(quota / period + (quota % period != 0));
 }
 
-/* "time on a core, time waiting for one, slices", ns. */
+/* The file has: time on a core, time waiting for one (ns), time slices. */
 static bool read_wait(const char *task, uint64_t *waited)
 {
   char path[64];
@@ -194,20 +193,29 @@ size_t hr_host_device_memory(const hr_device *device)
   return hr_host_memory_available();
 }
 
+/* The page size: 4 KiB on x86-64, up to 64 KiB on aarch64. */
+static size_t page_bytes(void)
+{
+  long bytes = sysconf(_SC_PAGESIZE);
+  return bytes > 0 ? (size_t)bytes : 4096;
+}
+
+/* Buffers begin at a page and share none. */
 hr_status hr_host_allocate(hr_device *device, size_t bytes, void **data, hr_error *error)
 {
   size_t available = hr_host_memory_available();
-  available -= available / 16; /* left for everybody else */
+  available -= available / 16; /* left for other processes */
   char wanted[HR_NUMBER_SIZE], there[HR_NUMBER_SIZE];
   hr_write_bytes(wanted, sizeof wanted, (double)bytes);
   hr_write_bytes(there, sizeof there, (double)available);
   if (bytes > available)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: a buffer of %s, but %s are free", device->name, wanted, there);
-  size_t whole = (bytes + HOST_ALIGNMENT - 1) / HOST_ALIGNMENT * HOST_ALIGNMENT;
-  void *memory = aligned_alloc(HOST_ALIGNMENT, whole);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: a buffer of %s does not fit the free %s", device->name, wanted,
+                   there);
+  size_t page = page_bytes(), whole = (bytes + page - 1) / page * page;
+  void *memory = aligned_alloc(page, whole);
   if (!memory)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: a buffer of %s was refused", device->name, wanted);
-  madvise(memory, whole, MADV_DONTNEED); /* pages that something else had before count as taken only once written to */
+  madvise(memory, whole, MADV_DONTNEED); /* recycled pages count as resident only once written to */
   *data = memory;
   return HR_OK;
 }

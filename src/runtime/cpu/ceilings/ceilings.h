@@ -19,7 +19,7 @@ hr_status hr_cpu_time_loop(const hr_cpu *cpu, const hr_cpu_loop *loop, int threa
                            hr_error *error);
 
 /** hr_backend.measure_ceilings. */
-hr_status hr_cpu_measure_ceilings(hr_device *device, const hr_progress_range *watch, hr_ceiling *ceilings, size_t *count,
-                                  hr_error *error);
+hr_status hr_cpu_measure_ceilings(hr_device *device, const hr_progress_range *range, hr_ceiling *ceilings,
+                                  size_t *count, hr_error *error);
 
 #endif
