@@ -30,7 +30,7 @@ typedef struct hr_workload {
   size_t struct_size; /* sizeof(hr_workload), set by hr_workload_default() */
   hr_phase phase;
   hr_attention_form attention;
-  hr_dtype dtype;
+  hr_dtype dtype;   /* default bf16; hr_hardware_usual_dtype() has the default of a device */
   bool dropout;     /* train: after softmax, projection and MLP; adds to the saved activations, not to the time */
   int64_t batch;    /* [b] sequences in a microbatch */
   int64_t sequence; /* [s] tokens in a sequence; decode ignores it */
