@@ -53,7 +53,7 @@ static float as_float(uint32_t bits)
 }
 
 /* Intel's manual, TDPBF16PS: pair by pair, first elements before second ones; rows beyond the sums' become 0. */
-static void tile_multiply(int sums, int a, int b)
+static void tile_dpbf16ps(int sums, int a, int b)
 {
   for (int row = 0; row < 16; row++)
     for (int column = 0; column < 16; column++) {

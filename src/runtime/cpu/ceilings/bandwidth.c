@@ -1,4 +1,4 @@
-/* Streaming reads and copies by all threads, each from and to memory of its own, larger together than any cache. */
+/* Streaming reads and copies by all threads, each in its own memory, together larger than any cache. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cpu/ceilings/ceilings.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#define ROUNDS 8 /* the first brings the pages in and is not counted */
+#define ROUNDS 8 /* the first touches the pages and is not counted */
 #define SLAB_BYTES_LEAST ((int64_t)16 << 20)
 
 typedef struct stream {
@@ -26,7 +26,7 @@ static void copy_round(void *context, int index, int round)
   if (round == 0)
     memset(from, 1, s->slab);
   memcpy(to, from, s->slab);
-  from[round] = to[round + 1]; /* the copy is used, so that it is made */
+  from[round] = to[round + 1]; /* uses the copy, so that the compiler keeps it */
 }
 
 static void read_round(void *context, int index, int round)
@@ -46,7 +46,7 @@ static double best_of(const double *round_ns)
   return best_ns;
 }
 
-/* Twice the last-level cache on either side, within an eighth of what is free. */
+/* Twice the last-level cache for source and for destination, within an eighth of the free memory. */
 static size_t slab_bytes(const hr_device *device)
 {
   int64_t wanted = hr_max64(2 * (int64_t)device->cache_bytes / device->threads, SLAB_BYTES_LEAST);

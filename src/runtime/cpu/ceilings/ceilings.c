@@ -1,4 +1,4 @@
-/* What the loops of loops.c reach here: each by one thread alone, then by all of the device's. */
+/* Measures the ceiling loops: each on one thread alone, then on all of the device's. */
 #include "runtime/cpu/ceilings/ceilings.h"
 #include "base/error.h"
 #include "base/names.h"
@@ -8,13 +8,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define ROUND_NS 1.5e6 /* long against waking a thread, short against a time slice of the scheduler */
+#define ROUND_NS 1.5e6 /* long compared with waking a thread, short compared with a scheduler's time slice */
 #define STEPS_FIRST 2000
 
 typedef struct job {
   const hr_cpu_loop *loop;
   int64_t steps;
-  float *results; /* one a thread, a cache line apart: that they are kept keeps the loop */
+  float *results; /* one for each thread, a cache line apart; stored so that the compiler keeps the loop */
 } job;
 
 #define LINE_FLOATS 16
@@ -33,7 +33,7 @@ hr_status hr_cpu_time_loop(const hr_cpu *cpu, const hr_cpu_loop *loop, int threa
   job j = {.loop = loop, .steps = STEPS_FIRST, .results = calloc((size_t)threads * LINE_FLOATS, sizeof(float))};
   if (!j.results)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for threads");
-  work(&j, 0, 0); /* wakes the unit: some cores keep wide ones switched off */
+  work(&j, 0, 0); /* some cores power up wide units only when they are used */
   double start = hr_clock_ns();
   work(&j, 0, 0);
   j.steps = (int64_t)(STEPS_FIRST * fmin(fmax(ROUND_NS / (hr_clock_ns() - start), 1), 1e5));
@@ -65,8 +65,8 @@ static hr_status measure_loop(hr_device *device, const hr_cpu_loop *loop, hr_cei
   return HR_OK;
 }
 
-/* Of reads only the widest: the memory limits them all alike. */
-static bool left_out(const hr_cpu *cpu, const hr_cpu_loop *loop, const hr_cpu_loop *end)
+/* Of reads only the widest is measured: memory limits them all. */
+static bool is_skipped(const hr_cpu *cpu, const hr_cpu_loop *loop, const hr_cpu_loop *end)
 {
   if (loop->needs && !hr_isa_has(&cpu->isa, loop->needs))
     return true;
@@ -83,7 +83,7 @@ hr_status hr_cpu_measure_ceilings(hr_device *device, const hr_progress_range *ra
   size_t loop_count;
   const hr_cpu_loop *loops = hr_cpu_loops(&loop_count);
   for (size_t i = 0; i < loop_count && *count < HR_CEILINGS_MAX; i++) {
-    if (left_out(hr_cpu_of(device), &loops[i], loops + loop_count))
+    if (is_skipped(hr_cpu_of(device), &loops[i], loops + loop_count))
       continue;
     HR_TRY(hr_progress_range_report(range, (double)i / (double)loop_count, loops[i].instruction, error));
     HR_TRY(measure_loop(device, &loops[i], &ceilings[*count], error));

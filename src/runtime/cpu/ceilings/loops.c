@@ -1,4 +1,4 @@
-/* The table of the loops, and those over instructions for bf16. The others, in fp32, are in loops_body.h. */
+/* The table of ceiling loops, and the loops over bf16 instructions. The fp32 loops are in loops_body.h. */
 #include "runtime/cpu/ceilings/loops.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define SUMS_BF16 24
 
-/* Pairs of bf16 of about `value`, of either sign, so that sums stay near 0. */
+/* bf16 values of both signs, so that accumulators stay near 0. */
 static void begin_bf16(uint16_t *values, int count)
 {
   for (int i = 0; i < count; i++) {
@@ -33,7 +33,7 @@ __attribute__((target("avx512f,avx512bw,avx512bf16"))) static float products_bf1
   memcpy(a, values, sizeof a);
   memcpy(b, values + 2 * 32, sizeof b);
 #pragma GCC unroll 24
-  for (int i = 0; i < SUMS_BF16; i++) /* each other than the next, or the compiler computes only some */
+  for (int i = 0; i < SUMS_BF16; i++) /* all different, or the compiler would merge some */
     sums[i] = _mm512_set1_ps((float)i);
   for (int64_t step = 0; step < steps; step++) {
 #pragma GCC unroll 24
@@ -51,8 +51,9 @@ __attribute__((target("avx512f,avx512bw,avx512bf16"))) static float products_bf1
 
 /* ---- AMX: tiles of 16 rows of 64 bytes ---- */
 
-/* Sums in tiles 0 to 3 of rows of A in 4 and 5 and columns of B in 6 and 7, as a product of 32 × 32 keeps them; four,
- * because the next may begin after 16 cycles, but has its result after 52. Sums begin anew after 64 steps. */
+/* Accumulators in tiles 0 to 3, rows of A in 4 and 5, columns of B in 6 and 7, as in a GEMM of 32 × 32. Four chains,
+ * because a tile product has a throughput of 16 cycles and a latency of 52. Accumulators restart at 0 every 64
+ * steps. */
 static float products_amx(int64_t steps)
 {
   tile_palette palette = {.palette = 1};
@@ -75,10 +76,10 @@ static float products_amx(int64_t steps)
       tile_zero(2);
       tile_zero(3);
     }
-    tile_multiply(0, 4, 6);
-    tile_multiply(1, 4, 7);
-    tile_multiply(2, 5, 6);
-    tile_multiply(3, 5, 7);
+    tile_dpbf16ps(0, 4, 6);
+    tile_dpbf16ps(1, 4, 7);
+    tile_dpbf16ps(2, 5, 6);
+    tile_dpbf16ps(3, 5, 7);
   }
   tile_store(0, sums, 64);
   tile_store(1, sums + 1 * 16 * 16, 64);

@@ -1,4 +1,5 @@
-/* Loops over one instruction with all operands in registers or tiles, a version for each instruction set. */
+/* Ceiling loops: one instruction, or 2^x, with all operands in registers or tiles; memory reads. One version for each
+ * instruction set. */
 #ifndef HR_RUNTIME_CPU_CEILINGS_LOOPS_H
 #define HR_RUNTIME_CPU_CEILINGS_LOOPS_H
 
@@ -6,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Reads `bytes`, a multiple of 64, at an address that is one too; the result depends on each. */
+/** Reads `bytes`, a multiple of 64, from a 64-byte aligned address; the result depends on every byte. */
 typedef uint64_t (*hr_read_loop)(const void *from, size_t bytes);
 
 /** One version. `needs` is a word of hr_isa_has(), NULL for plain C. */
@@ -14,14 +15,13 @@ typedef struct hr_cpu_loop {
   hr_ceiling_kind kind;
   hr_dtype dtype;
   const char *needs, *instruction;
-  float (*run)(int64_t steps); /* the result depends on every step; NULL of reads */
+  float (*run)(int64_t steps); /* the result depends on every step; NULL for reads */
   double count;                /* operations in a step: FLOPs, exponentials */
   hr_read_loop read;
 } hr_cpu_loop;
 
-/** The loops in fp32, for each width of simd.h: its floats, then the vectors of sums and the chains of exponentials
- *  that go on side by side. Of 16 registers, with AVX-512 32, four hold constants of the sums. Only what the processor
- *  has may be called. */
+/** The fp32 loops of each instruction set: lanes, then the independent chains of FMAs and of exponentials. Of 16
+ *  registers, with AVX-512 32, four hold the FMAs' constants. The processor must have the instruction set. */
 #define HR_LOOP_WIDTHS(ROW) ROW(portable, 4, 11, 4) ROW(avx2, 8, 12, 6) ROW(avx512, 16, 24, 12)
 
 #define HR_LOOP_WIDTH(width, lanes, sums, chains)                                                       \
@@ -32,7 +32,7 @@ typedef struct hr_cpu_loop {
 HR_LOOP_WIDTHS(HR_LOOP_WIDTH)
 #undef HR_LOOP_WIDTH
 
-/** What makes a loop's result depend on all of its values. */
+/** Makes a loop's result depend on all of its values. */
 static inline float hr_loop_sum(const float *values, int count)
 {
   float sum = 0;

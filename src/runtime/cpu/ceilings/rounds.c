@@ -48,8 +48,8 @@ static void *go_round(void *argument)
   return NULL;
 }
 
-/* A barrier short of a thread would never open, so that all wait at the gate until it is known that nobody is
- * missing. */
+/* With a thread missing the barrier would never open, so all threads wait at the gate until every thread has
+ * started. */
 static int start_members(pool *t, member *members, int threads)
 {
   int started = 1;

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* What the packed Q and the sums of an item may take: half of the core's second-level cache, so that they, a chunk of K
- * and V and the scores of a tile stay there while the item walks over the keys. */
+/* Packed Q and o of an item take at most half of a core's L2, so that they, a chunk of K and V and the scores of a tile
+ * stay there while the item iterates over the keys. */
 #define ITEM_BYTES_LEAST ((int64_t)256 << 10)
 #define ITEM_BYTES_MOST ((int64_t)1 << 20)
 #define ITEM_ROWS 1024 /* packing costs a few percent from here on */
@@ -27,8 +27,8 @@ static void count_items(const hr_attention *t, hr_flash_blocks *b)
   b->items = t->batch * b->groups * b->head_parts * b->query_blocks;
 }
 
-/* Time in rows: the rounds of items that the busiest thread has, each with the packing of its K and V heads. Causal
- * items differ, longest first, so that half an item is what the last round loses. */
+/* Time, in rows: the items of the busiest thread, each with the packing of its K and V heads. Causal items differ in
+ * length, longest first, so that the last round loses half an item. */
 static double expected_rows(const hr_attention *t, const hr_flash_blocks *b, int pack_rows, int threads)
 {
   int64_t packed =
@@ -48,8 +48,9 @@ static int64_t fewer_heads(const hr_attention *t, int64_t heads)
   return heads > hr_min64(k_share, v_share) ? hr_min64(k_share, v_share) : heads / 2;
 }
 
-/* Large items pack K and V less often, small ones are shared out more evenly; many heads share what is packed, or few
- * heads have more queries each. All of that is tried, from what the cache holds downwards, and the quickest taken. */
+/* Large items pack K and V less often, small items balance the threads better; many heads share packed K and V, or few
+ * heads have more queries each. Tries all of these, from the size that the cache holds downwards, and takes the one
+ * with the least expected time. */
 static void choose_item(const hr_attention *t, const hr_flash_version *version, int threads, int64_t cache_bytes,
                         hr_flash_blocks *b)
 {
@@ -93,7 +94,7 @@ static void lay_out(const hr_flash_version *version, hr_flash_blocks *b)
   b->v = place(&end, 4 * hr_round_up(b->values, version->lanes) * version->chunk / version->pair);
   b->s = place(&end, 4 * (int64_t)version->score_floats);
   b->p = place(&end, 2 * (int64_t)version->weights);
-  b->slot_bytes = end + 64; /* so that slots of two threads share no line, whatever the workspace's alignment */
+  b->slot_bytes = end + 64; /* so that two threads' slots share no cache line, whatever the workspace's alignment */
 }
 
 hr_flash_blocks hr_flash_cut(const hr_attention *attention, const hr_flash_version *version, int threads,

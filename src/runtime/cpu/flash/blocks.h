@@ -1,4 +1,4 @@
-/* How a flash attention problem is cut into items, and where things lie in a thread's slot of the workspace. */
+/* Partition of a flash attention problem into work items, and the layout of a thread's slot of the workspace. */
 #ifndef HR_RUNTIME_CPU_FLASH_BLOCKS_H
 #define HR_RUNTIME_CPU_FLASH_BLOCKS_H
 
@@ -6,18 +6,18 @@
 
 #include <headroom/attention.h>
 
-/** Sizes that follow from the problem, the version and the number of threads. */
+/** Sizes, from the problem, the version and the number of threads. */
 typedef struct hr_flash_blocks {
   int64_t depth, values;               /* as in hr_flash_step */
-  int64_t groups, group_heads;         /* query heads that share no K or V head with those of another group */
-  int64_t item_heads, item_queries;    /* of an item, at most; its rows are the product */
-  int64_t head_parts, query_blocks;    /* items of a group and of a sequence */
+  int64_t groups, group_heads;         /* query heads that share no K or V head with another group */
+  int64_t item_heads, item_queries;    /* of an item, at most; its rows are item_heads · item_queries */
+  int64_t head_parts, query_blocks;    /* items of a group, and of a sequence */
   int64_t items;                       /* batch · groups · head_parts · query_blocks */
   size_t q, o, total, row, k, v, s, p; /* bytes from the slot's start; `row`: five arrays of item rows */
-  size_t slot_bytes;                   /* does not depend on the number of keys */
+  size_t slot_bytes;                   /* independent of the number of keys */
 } hr_flash_blocks;
 
-/** `cache_bytes`: of one core's second level; 0: not known. */
+/** `cache_bytes`: of one core's L2; 0: unknown. */
 hr_flash_blocks hr_flash_cut(const hr_attention *attention, const hr_flash_version *version, int threads,
                              int64_t cache_bytes);
 

@@ -1,5 +1,5 @@
-/* Flash attention on the CPU: items shared out to the pool, and an item's way over the keys. The arithmetic is in the
- * versions (flash.h). */
+/* Flash attention on the CPU: distributes items over the thread pool and iterates over the keys of an item. The
+ * arithmetic is in the versions (flash.h). */
 #include "runtime/cpu/flash/flash.h"
 
 #include "base/checked.h"
@@ -26,15 +26,15 @@ typedef struct flash_run {
   atomic_llong next; /* item */
 } flash_run;
 
-/* One item, and the arrays of its rows. Rows are dealt query by query within a segment, the query heads that have one
- * K head and one V head; so neighbours see nearly the same keys. */
+/* One item, and the arrays of its rows. A segment is the query heads with one K head and one V head. Within a segment
+ * rows are ordered query by query, so that neighbours see nearly the same keys. */
 typedef struct item {
   const flash_run *run;
   char *slot;
   int64_t batch, first_head, end_head, first_query, queries;
-  int64_t q_row, kv_row; /* of the sequence's first query and key in Q and K; not 0 with variable lengths only */
+  int64_t q_row, kv_row; /* of the sequence's first query and key in Q and K; 0 but for variable lengths */
   int64_t q_len, kv_len;
-  int32_t *first, *end; /* keys that a row sees */
+  int32_t *first, *end; /* visible keys of a row */
   int32_t *position;
   float *base, *slopes;
 } item;
@@ -53,7 +53,7 @@ static size_t offset(const hr_attention *t, hr_strides strides, int64_t batch, i
   return (size_t)at * hr_dtype_bytes(t->dtype);
 }
 
-/* Query i of q_len stands at position i + kv_len − q_len among the keys. */
+/* Query i of q_len has position i + kv_len − q_len among the keys. */
 static void set_visible(const item *it, int64_t query, int64_t row)
 {
   const hr_attention *t = it->run->problem;
@@ -67,9 +67,9 @@ static void set_visible(const item *it, int64_t query, int64_t row)
   it->position[row] = (int32_t)own;
 }
 
-#define QUERIES_AHEAD 8 /* whose rows are prefetched */
+#define QUERIES_AHEAD 8 /* prefetch distance */
 
-/* Of an operand with a row a query: the row that much further on. */
+/* Prefetches the row of Q or O that is QUERIES_AHEAD queries further on. */
 static void prefetch_row(const item *it, const char *row, hr_strides strides, int64_t query, int64_t dim)
 {
   int64_t element = (int64_t)hr_dtype_bytes(it->run->problem->dtype), stride = strides.row * element;
@@ -94,7 +94,7 @@ static void set_rows(item *it, int64_t head, int64_t end_head)
     }
 }
 
-/* Everything of the item before the first key. */
+/* Packs Q and initializes the rows. */
 static void begin(item *it)
 {
   const hr_flash_blocks *b = &it->run->kernel->blocks;
@@ -113,7 +113,7 @@ static void begin(item *it)
   }
 }
 
-/* Which keys of which heads are in the slot. */
+/* The keys and heads whose packed K and V are in the slot. */
 typedef struct packed {
   int64_t first_key;
   int keys;
@@ -137,24 +137,24 @@ static void pack(const item *it, int64_t head, packed *p)
   p->v_head = v_head;
 }
 
-/* A step with what it keeps per row. */
+/* A step and the arrays of its rows. */
 typedef struct kept_step {
   hr_flash_step step;
   int32_t first[HR_FLASH_TILE_ROWS_MAX], end[HR_FLASH_TILE_ROWS_MAX], position[HR_FLASH_TILE_ROWS_MAX];
   float factor[HR_FLASH_TILE_ROWS_MAX], shift[HR_FLASH_TILE_ROWS_MAX];
 } kept_step;
 
-/* The walk over a chunk: a step waits until the one after it is known. */
+/* Iteration over a chunk: a step waits until its successor is known. */
 typedef struct walk {
   packed chunk;
   kept_step steps[2];
-  int waiting; /* which of them, -1: none */
+  int waiting; /* index of the waiting step; -1: none */
 } walk;
 
 static void finish_steps(const item *it, walk *w)
 {
   if (w->waiting >= 0)
-    it->run->kernel->version->attend(&w->steps[w->waiting].step, NULL);
+    it->run->kernel->version->run_step(&w->steps[w->waiting].step, NULL);
   w->waiting = -1;
 }
 
@@ -162,14 +162,14 @@ static void take_step(const item *it, walk *w, int made)
 {
   const hr_flash_version *version = it->run->kernel->version;
   if (w->waiting >= 0)
-    version->attend(&w->steps[w->waiting].step, &w->steps[made].step);
-  else if (version->begin)
-    version->begin(&w->steps[made].step);
+    version->run_step(&w->steps[w->waiting].step, &w->steps[made].step);
+  else if (version->begin_step)
+    version->begin_step(&w->steps[made].step);
   w->waiting = made;
 }
 
-/* A tile from row `row` on against what its rows see of the keys from `from` to `end` of one step. Its first row sees
- * the first of all keys that the tile meets. */
+/* Adds the step of the tile from row `row` on and keys `from` … `end` − 1. The tile's first row sees the first of
+ * all its keys. */
 static void make_step(const item *it, walk *w, int64_t row, int rows, int64_t from, int64_t end)
 {
   const hr_flash_plan *f = it->run->kernel;
@@ -208,7 +208,7 @@ static void make_step(const item *it, walk *w, int64_t row, int rows, int64_t fr
   take_step(it, w, made);
 }
 
-/* The rows of a segment against a chunk. A tile's first row sees the first keys, its last row the last ones. */
+/* The rows of a segment and the keys of a chunk. A tile's first row sees the first keys, its last row the last ones. */
 static void walk_segment(const item *it, int64_t head, int64_t end_head, walk *w)
 {
   const hr_flash_version *version = it->run->kernel->version;
@@ -282,7 +282,7 @@ static void run_item(item *it)
   finish(it);
 }
 
-/* Later queries first, which see more keys where the mask is causal. False: a sequence that has no such queries. */
+/* Later queries first: with a causal mask they see more keys. False if the sequence has no such queries. */
 static bool find_item(const flash_run *run, int64_t index, item *it)
 {
   const hr_flash_blocks *b = &run->kernel->blocks;
@@ -308,8 +308,8 @@ static bool find_item(const flash_run *run, int64_t index, item *it)
   return it->queries > 0 && it->first_head < it->end_head;
 }
 
-/* Weights far below the largest, and their products, are denormal numbers or would be; they are taken as 0, because
- * each costs a processor some hundred cycles otherwise. Returns what to put back. */
+/* Weights far below the largest, and their products, can be denormal numbers, of which each costs some hundred cycles;
+ * they are flushed to 0. Returns the mode to restore. */
 static unsigned flush_denormals(void)
 {
 #if defined(__x86_64__)

@@ -1,33 +1,23 @@
 /* Flash attention, bf16 by AMX; softmax in fp32 by AVX-512.
  *
- *   tiles: 0 1 2 3 sums of 32 rows by 32 columns, 4 5 rows of Q or P, 6 7 columns of K or V: four loads to four
- *   products, 8 cycles each to 16. Tile of rows: 32; a step has 512 keys, whose scores are made 64 at a time, and
- *   beside them, row by row, the weights of the 64 before; o is loaded and stored once a step. A tile of rows meets K
- *   and V once, and loads them past the first-level cache, so that there Q, scores and weights stay: what is stored
- *   beside tile products costs most where its line has gone. A row's base is 2^8 above the largest score that it was
- *   set by, and rises again only when a score is above it: by whole powers of 2, which change no bit of what has been
- *   summed. So o is hardly ever scaled.
+ *   AMX tiles: 0 1   accumulators, 32 rows     4   Q or P, 16 rows      6 7   K or V, 16 columns each
+ *              2 3   × 32 columns              5   16 more rows
+ *              four loads (8 cycles each) for four tile products (16 cycles each)
+ *   Q tile:    32 rows × 512 keys, 34 KiB of weights; scores of 2 × 64 keys, 24 KiB
  *
- * Ceilings of a core of an Intel Xeon with AMX (a virtual one, November 2026): a tile product every 7.2 ns, which is
- * 16 cycles of its clock while tiles are at work, an exponential every 0.142 ns: 0.37 ns a score at head size 128.
- * Nanoseconds a score (1024 keys; causal; head size 64), by turns on three quiet cores: this 0.59, 0.73, 0.44, which
- * is 62, 49 and 56% of the two one after the other. Lost: weights and scores by turns 0.61, 0.75, 0.45 (a change from
- * tiles to vectors and back costs some 600 cycles, whatever they do), so with scores 128 or 256 keys at a time 0.64,
- * 512 0.66, with a tile product now and then among the weights 0.63 to 0.68, steps of 256 keys 0.65, of 128 0.72;
- * weights beside the products with V, too, 0.67; beside 128 keys' scores 0.65, 32 keys' 0.63; sums stored among the
- * first products of the next block 0.63; looking for overflow after the exponentials 0.60; Q in tiles, larger chunks
- * the same. All through the first-level cache and by turns 0.64, then with tiles of 64 rows 0.71, of 48 0.83, of 64 by
- * 16 columns 0.72 to 0.75.
+ * Scores are computed 64 keys at a time (a part). Between the tile products of a part, AVX-512 computes the weights of
+ * the part before, row by row. o is loaded and stored once a step. K and V are loaded past L1 (tileloaddt1), so that Q,
+ * scores and weights stay there: stores between tile products cost most where their line has left L1.
  *
- * Those are rows of a head side by side. Heads side by side in each token's row ([batch, length, heads, dim], the
- * default) cost more, as the processor does not foresee rows that lie kilobytes apart. Prefetching them
- * (flash.h) is 1.04 to 1.15 times as fast there on one thread, in the median 1.06 times on two. Lost, in
- * times as fast as without, by turns, medians of 20 calls on one and two threads: prefetching a tile's Q and O among
- * the weights, Q taken and O given tile by tile, 0.96 at 1024 keys, and for the next chunk's K and V, too, 0.92; the
- * last weights of a step beside the next one's scores even where parts are odd or short 1.00; a row's first base
- * without the general way 1.00; scores in blocks of 32 rows by 16 columns, so that sums are stored while the next
- * block's begin, 0.98, the same with V 0.94; scores, or scores and weights, in the order of tiles 1.00; chunks of
- * 1024 keys 0.98; a polynomial of degree 3 1.00. */
+ * A row's base is 2^8 above the largest score that set it. It rises only when a score exceeds it, by whole powers of 2,
+ * which are exact; so o is hardly ever rescaled.
+ *
+ * Bound: tile products and exponentials, one after the other: 0.37 ns a score at head size 128 (a core of a virtual
+ * Intel Xeon with AMX, November 2026: a tile product every 7.2 ns, an exponential every 0.142 ns). Reached at 1024
+ * keys: 0.59 ns (62%); causal 0.73 (49%); head size 64 0.44 (56%). Rows that lie kilobytes apart, as in [batch,
+ * length, heads, dim], are prefetched (flash.h): 1.04 to 1.15 times as fast on one thread.
+ *
+ * Log of what was tried: docs/attention-cpu.md. */
 #include "runtime/cpu/flash/flash.h"
 
 #if defined(__x86_64__)
@@ -36,7 +26,7 @@
 
 #define CHUNK 512
 #define STEP 512
-#define PART 64 /* keys whose scores are there at a time */
+#define PART 64 /* keys whose scores are computed at a time */
 #define TILE_ROWS 32
 #define WEIGHT_EXP2 simd_exp2_for_bf16
 #define PANEL 2
@@ -47,20 +37,20 @@
 #include <float.h>
 #include <math.h>
 
-#define BLOCK 32             /* rows and columns of the sums that the tiles hold at a time */
-#define S_STRIDE (PART + 32) /* floats, of a row of scores; a power of 2 is slower */
+#define BLOCK 32             /* rows and columns of the accumulators in tiles 0 to 3 */
+#define S_STRIDE (PART + 32) /* floats, of a row of scores; a power of 2 is slower (cache sets) */
 #define P_STRIDE (STEP + 32) /* bf16, of a row of weights */
-#define SPARE 8              /* what an exponent of 2 may grow by before the base rises again */
+#define SPARE 8              /* a score may exceed the one that set the base by 2^SPARE */
 
 /* ---- softmax ---- */
 
-/* While there is no score above −inf, the shift is such that any such score is one too large. */
+/* While all scores are −inf, the shift makes any larger score exceed the base. */
 static void set_shift(const hr_flash_step *step, int row)
 {
   step->shift[row] = step->base[row] < -FLT_MAX ? FLT_MAX : -step->base[row];
 }
 
-/* A row's base rises to a whole number, so that what has been weighed is scaled by a power of 2, which is exact. */
+/* Raises a row's base to a whole number, so that earlier weights are rescaled by a power of 2, exactly. */
 static __attribute__((noinline)) void raise_base(hr_flash_step *step, int row, int key, float largest)
 {
   float before = step->base[row], base = ceilf(largest * step->scores->to_log2) + SPARE;
@@ -73,12 +63,12 @@ static __attribute__((noinline)) void raise_base(hr_flash_step *step, int row, i
   for (int at = 0; at < key; at += SIMD_LANES)
     simd_store_bf16(weights + at, simd_f32_from_bf16(simd_load_u16(weights + at)) * simd_set1(factor));
   step->factor[row] *= factor;
-  step->scaled = true;
+  step->rescaled = true;
   step->base[row] = base;
   set_shift(step, row);
 }
 
-/* Where the scores of a part of a step are: of two parts one after the other, the first being weighed still. */
+/* The scores of a part, in one of two buffers: the weights of one part are computed with the scores of the next. */
 static inline float *scores_of(const hr_flash_step *step, int key)
 {
   return step->s + key / PART % 2 * TILE_ROWS * S_STRIDE;
@@ -90,8 +80,8 @@ static inline int keys_from(const hr_flash_step *step, int key)
   return step->keys - key < PART ? step->keys - key : PART;
 }
 
-/* Caps, biases, and −inf for keys that the row does not see. */
-static __attribute__((noinline)) void finish_scores(const hr_flash_step *step, int row, int key, float *s)
+/* Soft cap, ALiBi, and −inf for masked keys. */
+static __attribute__((noinline)) void modify_scores(const hr_flash_step *step, int row, int key, float *s)
 {
   int first = step->first[row] - key, end = step->end[row] - key, keys = keys_from(step, key);
   if (step->scores->softcap > 0 || step->scores->alibi)
@@ -101,7 +91,7 @@ static __attribute__((noinline)) void finish_scores(const hr_flash_step *step, i
       simd_store(s + j, hide_outside(simd_load(s + j), first - j, end - j));
 }
 
-static inline __attribute__((always_inline)) simd_f32 largest_of(const float *s, int keys)
+static inline __attribute__((always_inline)) simd_f32 row_max(const float *s, int keys)
 {
   simd_f32 a = simd_load(s), b = simd_load(s + SIMD_LANES);
   for (int j = BLOCK; j < keys; j += BLOCK) {
@@ -111,8 +101,8 @@ static inline __attribute__((always_inline)) simd_f32 largest_of(const float *s,
   return simd_max(a, b);
 }
 
-static inline __attribute__((always_inline)) void weigh_row(hr_flash_step *step, int row, int key, int keys,
-                                                            simd_f32 scale, bool adjust)
+static inline __attribute__((always_inline)) void compute_weights(hr_flash_step *step, int row, int key, int keys,
+                                                                  simd_f32 scale, bool adjust)
 {
   float *s = scores_of(step, key) + row * S_STRIDE, *sums = step->total + row * HR_FLASH_LANES_MAX;
   uint16_t *weights = (uint16_t *)step->p + row * P_STRIDE + key;
@@ -121,8 +111,8 @@ static inline __attribute__((always_inline)) void weigh_row(hr_flash_step *step,
     set_shift(step, row);
   }
   if (adjust || step->first[row] > key || step->end[row] < key + keys)
-    finish_scores(step, row, key, s);
-  simd_f32 most = largest_of(s, keys);
+    modify_scores(step, row, key, s);
+  simd_f32 most = row_max(s, keys);
   if (simd_less(simd_set1(0), simd_fma(most, scale, simd_set1(step->shift[row]))) != 0)
     raise_base(step, row, key, simd_reduce_max(most));
   simd_f32 add = simd_set1(step->shift[row]), total = simd_load(sums), other = simd_set1(0);
@@ -136,54 +126,52 @@ static inline __attribute__((always_inline)) void weigh_row(hr_flash_step *step,
   simd_store(sums, total + other);
 }
 
-/* The rows of a part that have no weights yet. */
-typedef struct weighing {
+/* Rows of a part whose weights are not computed yet. */
+typedef struct weights_job {
   hr_flash_step *step;
   int key, keys, row, rows;
   bool adjust;
   simd_f32 scale;
-} weighing;
+} weights_job;
 
-/* Of the first part that has none; no step, no rows. */
-static weighing begin_weighing(hr_flash_step *step)
+/* The first part without weights; no rows if there is none, or no step. */
+static weights_job begin_weights(hr_flash_step *step)
 {
-  if (!step || step->weighed >= step->keys)
-    return (weighing){0};
-  if (step->weighed == 0)
-    step->scaled = false;
-  return (weighing){.step = step,
-                    .key = step->weighed,
-                    .keys = keys_from(step, step->weighed),
-                    .rows = step->rows,
-                    .adjust = step->scores->softcap > 0 || step->scores->alibi,
-                    .scale = simd_set1(step->scores->to_log2)};
+  if (!step || step->weights_done >= step->keys)
+    return (weights_job){0};
+  if (step->weights_done == 0)
+    step->rescaled = false;
+  return (weights_job){.step = step,
+                       .key = step->weights_done,
+                       .keys = keys_from(step, step->weights_done),
+                       .rows = step->rows,
+                       .adjust = step->scores->softcap > 0 || step->scores->alibi,
+                       .scale = simd_set1(step->scores->to_log2)};
 }
 
-static void finish_weighing(weighing *w)
+static void finish_weights(weights_job *w)
 {
   if (w->keys == PART)
     for (; w->row < w->rows; w->row++)
-      weigh_row(w->step, w->row, w->key, PART, w->scale, w->adjust);
+      compute_weights(w->step, w->row, w->key, PART, w->scale, w->adjust);
   for (; w->row < w->rows; w->row++)
-    weigh_row(w->step, w->row, w->key, w->keys, w->scale, w->adjust);
+    compute_weights(w->step, w->row, w->key, w->keys, w->scale, w->adjust);
   if (w->step)
-    w->step->weighed = w->key + w->keys;
+    w->step->weights_done = w->key + w->keys;
 }
 
-static void scale_sums(const hr_flash_step *step)
+static void rescale_output(const hr_flash_step *step)
 {
-  for (int row = 0; row < step->rows && step->scaled && !step->fresh; row++) {
+  for (int row = 0; row < step->rows && step->rescaled && !step->fresh; row++) {
     float *o = step->o + row * step->values;
     for (int64_t d = 0; d < step->values; d += SIMD_LANES)
       simd_store(o + d, simd_load(o + d) * simd_set1(step->factor[row]));
   }
 }
 
-/* ---- products ---- */
+/* ---- GEMMs ---- */
 
-/* Tiles 0 1 and 2 3 are sums of 32 rows by 32 columns, 4 and 5 the rows' A, 6 and 7 the columns' B. */
-
-/* Tiles of `rows` rows, up to 32: of the second 16 of them 2, 3 and 5, of the first 0, 1 and 4. */
+/* Configures tiles for up to 32 rows: tiles 0, 1 and 4 have the first 16 of them, 2, 3 and 5 the others. */
 static void configure(int rows)
 {
   tile_palette palette = {.palette = 1};
@@ -196,14 +184,14 @@ static void configure(int rows)
   tile_configure(&palette);
 }
 
-/* C = A B, or C += A B, for up to 32 rows and 32 or 16 columns. Strides in bytes; of B it is that of a panel. */
-typedef struct product {
+/* C = A B, or C += A B, for up to 32 rows and 32 or 16 columns. Strides in bytes; B's is a panel's. */
+typedef struct gemm_call {
   const char *a, *b;
   char *c;
   int64_t a_stride, c_stride;
   int groups; /* of 16 words of depth */
   bool add, two_columns;
-} product;
+} gemm_call;
 
 #define B_STRIDE ((int64_t)4 * PANEL_LANES)
 
@@ -218,7 +206,7 @@ static inline __attribute__((always_inline)) void load_operands(bool two_rows, b
     tile_load(5, a + 16 * a_stride, a_stride);
 }
 
-static inline __attribute__((always_inline)) void begin_sums(bool two_rows, bool two_columns, const product *p)
+static inline __attribute__((always_inline)) void load_accumulators(bool two_rows, bool two_columns, const gemm_call *p)
 {
   if (!p->add) {
     tile_zero(0);
@@ -236,7 +224,8 @@ static inline __attribute__((always_inline)) void begin_sums(bool two_rows, bool
     tile_load(3, p->c + 16 * p->c_stride + 64, p->c_stride);
 }
 
-static inline __attribute__((always_inline)) void store_sums(bool two_rows, bool two_columns, const product *p)
+static inline __attribute__((always_inline)) void store_accumulators(bool two_rows, bool two_columns,
+                                                                     const gemm_call *p)
 {
   tile_store(0, p->c, p->c_stride);
   if (two_columns)
@@ -247,137 +236,138 @@ static inline __attribute__((always_inline)) void store_sums(bool two_rows, bool
     tile_store(3, p->c + 16 * p->c_stride + 64, p->c_stride);
 }
 
-static inline __attribute__((always_inline)) void weigh_beside(weighing *w)
+static inline __attribute__((always_inline)) void next_row_of_weights(weights_job *w)
 {
   if (w && w->row < w->rows)
-    weigh_row(w->step, w->row++, w->key, PART, w->scale, w->adjust);
+    compute_weights(w->step, w->row++, w->key, PART, w->scale, w->adjust);
 }
 
-/* `beside`: whole parts' weights, a row after each tile product; or NULL. */
-static inline __attribute__((always_inline)) void multiply(bool two_rows, bool two_columns, const product *p,
-                                                           weighing *beside)
+/* `job`: the weights of a whole part, one row after each tile product; or NULL. */
+static inline __attribute__((always_inline)) void gemm_tiles(bool two_rows, bool two_columns, const gemm_call *p,
+                                                             weights_job *job)
 {
   const char *a = p->a, *b = p->b;
-  begin_sums(two_rows, two_columns, p);
+  load_accumulators(two_rows, two_columns, p);
 #pragma GCC unroll 1
   for (int group = 0; group < p->groups; group++) {
     load_operands(two_rows, two_columns, a, p->a_stride, b);
-    tile_multiply(0, 4, 6);
-    weigh_beside(beside);
+    tile_dpbf16ps(0, 4, 6);
+    next_row_of_weights(job);
     if (two_columns)
-      tile_multiply(1, 4, 7);
-    weigh_beside(beside);
+      tile_dpbf16ps(1, 4, 7);
+    next_row_of_weights(job);
     if (two_rows)
-      tile_multiply(2, 5, 6);
-    weigh_beside(beside);
+      tile_dpbf16ps(2, 5, 6);
+    next_row_of_weights(job);
     if (two_rows && two_columns)
-      tile_multiply(3, 5, 7);
-    weigh_beside(beside);
+      tile_dpbf16ps(3, 5, 7);
+    next_row_of_weights(job);
     a += 64;
     b += 16 * B_STRIDE;
   }
-  store_sums(two_rows, two_columns, p);
+  store_accumulators(two_rows, two_columns, p);
 }
 
-static product score_product(const hr_flash_step *step, int key)
+static gemm_call score_gemm(const hr_flash_step *step, int key)
 {
   int64_t a_stride = 4 * step->depth;
-  return (product){.a = step->q,
-                   .b = (const char *)step->k + 4 * (step->first_key + key) * step->depth,
-                   .c = (char *)(scores_of(step, key) + key % PART),
-                   .a_stride = a_stride,
-                   .c_stride = 4 * S_STRIDE,
-                   .groups = (int)(step->depth / 16),
-                   .two_columns = true};
+  return (gemm_call){.a = step->q,
+                     .b = (const char *)step->k + 4 * (step->first_key + key) * step->depth,
+                     .c = (char *)(scores_of(step, key) + key % PART),
+                     .a_stride = a_stride,
+                     .c_stride = 4 * S_STRIDE,
+                     .groups = (int)(step->depth / 16),
+                     .two_columns = true};
 }
 
-static product value_product(const hr_flash_step *step, int64_t d)
+static gemm_call value_gemm(const hr_flash_step *step, int64_t d)
 {
-  return (product){.a = step->p,
-                   .b = (const char *)step->v + 4 * (d * (CHUNK / 2) + step->first_key / 2 * PANEL_LANES),
-                   .c = (char *)(step->o + d),
-                   .a_stride = 2 * P_STRIDE,
-                   .c_stride = 4 * step->values,
-                   .groups = step->keys / BLOCK,
-                   .add = !step->fresh,
-                   .two_columns = step->values - d > 16};
+  return (gemm_call){.a = step->p,
+                     .b = (const char *)step->v + 4 * (d * (CHUNK / 2) + step->first_key / 2 * PANEL_LANES),
+                     .c = (char *)(step->o + d),
+                     .a_stride = 2 * P_STRIDE,
+                     .c_stride = 4 * step->values,
+                     .groups = step->keys / BLOCK,
+                     .add = !step->fresh,
+                     .two_columns = step->values - d > 16};
 }
 
-/* Tiles must not reach beyond the last row, which is followed by another tile's rows. */
-static void multiply_score_block(const hr_flash_step *step, int key, weighing *w)
+/* AMX tiles must not reach beyond the last row: the rows behind it belong to another Q tile. */
+static void gemm_score_block(const hr_flash_step *step, int key, weights_job *w)
 {
-  product p = score_product(step, key);
+  gemm_call p = score_gemm(step, key);
   if (step->rows == BLOCK && w->keys == PART && w->row < w->rows)
-    multiply(true, true, &p, w);
+    gemm_tiles(true, true, &p, w);
   else if (step->rows > 16)
-    multiply(true, true, &p, NULL);
+    gemm_tiles(true, true, &p, NULL);
   else
-    multiply(false, true, &p, NULL);
+    gemm_tiles(false, true, &p, NULL);
 }
 
-static void multiply_value_block(const hr_flash_step *step, int64_t d)
+static void gemm_value_block(const hr_flash_step *step, int64_t d)
 {
-  product p = value_product(step, d);
+  gemm_call p = value_gemm(step, d);
   if (step->rows > 16 && p.two_columns)
-    multiply(true, true, &p, NULL);
+    gemm_tiles(true, true, &p, NULL);
   else if (step->rows > 16)
-    multiply(true, false, &p, NULL);
+    gemm_tiles(true, false, &p, NULL);
   else if (p.two_columns)
-    multiply(false, true, &p, NULL);
+    gemm_tiles(false, true, &p, NULL);
   else
-    multiply(false, false, &p, NULL);
+    gemm_tiles(false, false, &p, NULL);
 }
 
-static void multiply_values(const hr_flash_step *step)
+static void gemm_values(const hr_flash_step *step)
 {
   if (step->rows < BLOCK)
     configure(step->rows);
   for (int64_t d = 0; d < step->values; d += BLOCK)
-    multiply_value_block(step, d);
+    gemm_value_block(step, d);
   if (step->rows < BLOCK)
     configure(BLOCK);
 }
 
-/* The scores of a part, and beside them the weights of the part before, of this step or of the one before. */
-static void make_scores(const hr_flash_step *step, int key, hr_flash_step *weighed)
+/* The scores of a part, interleaved with the weights of the part before, which is of this step or of the previous
+ * one. */
+static void compute_scores(const hr_flash_step *step, int key, hr_flash_step *previous)
 {
-  weighing w = begin_weighing(weighed);
+  weights_job w = begin_weights(previous);
   if (step->rows < BLOCK)
     configure(step->rows);
   for (int end = key + keys_from(step, key); key < end; key += BLOCK)
-    multiply_score_block(step, key, &w);
+    gemm_score_block(step, key, &w);
   if (step->rows < BLOCK)
     configure(BLOCK);
-  finish_weighing(&w);
+  finish_weights(&w);
 }
 
-/* From the second part on; the last part's weights are left for later. */
-static void make_other_scores(hr_flash_step *step)
+/* Scores of the second part on; the last part's weights are computed later. */
+static void compute_later_scores(hr_flash_step *step)
 {
   for (int key = PART; key < step->keys; key += PART)
-    make_scores(step, key, step);
+    compute_scores(step, key, step);
 }
 
-static void begin(hr_flash_step *step)
+static void begin_step(hr_flash_step *step)
 {
-  make_scores(step, 0, NULL);
-  make_other_scores(step);
+  compute_scores(step, 0, NULL);
+  compute_later_scores(step);
 }
 
-/* The first scores of `next` take the place of the last but one of `step`, if that has an even number of parts. */
-static void attend(hr_flash_step *step, hr_flash_step *next)
+/* The first scores of `next` replace those of the last part but one of `step`, if that has an even number of parts. */
+static void run_step(hr_flash_step *step, hr_flash_step *next)
 {
   bool early = next && (step->keys + PART - 1) / PART % 2 == 0;
   if (early)
-    make_scores(next, 0, step);
-  weighing rest = begin_weighing(step);
-  finish_weighing(&rest);
-  scale_sums(step);
-  multiply_values(step);
+    compute_scores(next, 0, step);
+  weights_job rest = begin_weights(step);
+  finish_weights(&rest);
+  rescale_output(step);
+  gemm_values(step);
   if (next && !early)
-    make_scores(next, 0, NULL);
+    compute_scores(next, 0, NULL);
   if (next)
-    make_other_scores(next);
+    compute_later_scores(next);
 }
 
 static void enter(void)
@@ -399,10 +389,10 @@ const hr_flash_version hr_flash_amx = {.lanes = PANEL_LANES,
                                        .pack_q = pack_q,
                                        .pack_k = pack_k,
                                        .pack_v = pack_v,
-                                       .attend = attend,
-                                       .begin = begin,
+                                       .run_step = run_step,
+                                       .begin_step = begin_step,
                                        .finish = finish,
-                                       .exp2 = powers_of_two,
+                                       .exp2 = exp2_array,
                                        .enter = enter,
                                        .leave = tile_release};
 

@@ -1,12 +1,13 @@
-/* Flash attention, fp32 in AVX2; bf16 and fp16 are widened as they are packed.
+/* Flash attention, fp32 in AVX2; bf16 and fp16 are widened to fp32 as Q, K and V are packed.
  *
- *   registers: 6 rows × 2 vectors of sums, 2 of K or V, 1 of Q or P: 15 of 16.
+ *   registers: 6 rows × 2 vectors of accumulators, 2 of K or V, 1 of Q or P broadcast: 15 of 16
+ *   Q tile:    48 rows × 128 keys, 24 KiB of scores
  *
- * On a core of an AMD EPYC (Zen 5), November 2026, one thread, head size 128, length 1024: 95 to 97 GFLOP/s, causal 92
- * to 97, where two multiply-adds of 8 floats a cycle would be 119. */
+ * Bound: FMAs. One thread on an AMD EPYC (Zen 5), November 2026, head size 128, length 1024: 95 to 97 GFLOP/s (80% of
+ * 119, two 8-float FMAs a cycle); causal 92 to 97. */
 #define VERSION hr_flash_avx2
 #define PANEL 2
 #define PAIR 1
 #define WEIGHT_EXP2 simd_exp2
-#define TILE 6
+#define REGISTER_ROWS 6
 #include "runtime/cpu/flash/gemm_body.h"

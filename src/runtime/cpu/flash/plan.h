@@ -1,4 +1,4 @@
-/* What rows of the kernel table for flash attention have in common; they differ in their version. */
+/* Flash attention plans: the same for every row of the kernel table but for the version. */
 #ifndef HR_RUNTIME_CPU_FLASH_PLAN_H
 #define HR_RUNTIME_CPU_FLASH_PLAN_H
 
@@ -7,7 +7,7 @@
 #include "runtime/cpu/host/thread_pool.h"
 #include "runtime/device/plan.h"
 
-/** The state of a plan. */
+/** State of a plan. */
 typedef struct hr_flash_plan {
   const hr_flash_version *version;
   hr_flash_blocks blocks;
@@ -17,7 +17,7 @@ typedef struct hr_flash_plan {
   hr_thread_pool *pool;
 } hr_flash_plan;
 
-/** As hr_kernel_functions.prepare, of an hr_flash_plan. */
+/** As hr_kernel_functions.prepare; `state` is an hr_flash_plan. */
 hr_status hr_flash_prepare(hr_device *device, const hr_problem *problem, const hr_flash_version *version, void *state,
                            size_t *workspace_bytes, hr_error *error);
 

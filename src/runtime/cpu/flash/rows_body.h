@@ -15,9 +15,9 @@
 
 #define PANEL_LANES (PANEL * SIMD_LANES)
 
-typedef float word __attribute__((may_alias)); /* fp32 or a pair of bf16, moved about as it is */
+typedef float word __attribute__((may_alias)); /* fp32 or a pair of bf16, copied as it is */
 
-static void powers_of_two(float *x, int count)
+static void exp2_array(float *x, int count)
 {
   for (int i = 0; i < count; i += SIMD_LANES) {
     float lanes[SIMD_LANES] = {0};
@@ -50,13 +50,13 @@ static __attribute__((noinline)) simd_f32 load_partial(hr_dtype dtype, const voi
   return load_whole(dtype, bytes);
 }
 
-/* The first `count` elements from an address, as words; zeros behind them. */
+/* The first `count` elements, as words; zeros behind them. */
 HR_INLINE simd_f32 load_words(hr_dtype dtype, const void *from, int64_t count)
 {
   return count < (int64_t)SIMD_LANES * PAIR ? load_partial(dtype, from, count) : load_whole(dtype, from);
 }
 
-/* x with all signs turned. */
+/* x with the sign of every element flipped. */
 static inline simd_f32 negated(simd_f32 x)
 {
   return (simd_f32)((simd_u32)x ^ (PAIR == 2 ? 0x80008000U : 0x80000000U));
@@ -102,7 +102,7 @@ static inline void pack_k_block(hr_dtype dtype, const char *from, int64_t stride
       simd_store((float *)to + (word_at + i) * PANEL_LANES, rows[i]);
 }
 
-/* Prefetches the keys after a vector of them. */
+/* Prefetches the SIMD_LANES keys that follow those from `key` on. */
 static inline void prefetch_keys(const char *from, int64_t stride, int key, int keys, int64_t bytes)
 {
   int end = key + 2 * SIMD_LANES < keys ? key + 2 * SIMD_LANES : keys;
@@ -135,7 +135,7 @@ static void pack_v(hr_dtype dtype, const void *from, int64_t stride, int keys, i
   }
 }
 #else
-/* Word [j][d] has keys 2j and 2j + 1: the elements of both rows in turn. `key`: of the first row. */
+/* Word [j][d] holds element d of keys 2j and 2j + 1. `key` is the first of two rows. */
 static inline void pack_pairs(hr_dtype dtype, const char *from, int64_t stride, int key, int keys, int64_t dim,
                               float *to)
 {
@@ -152,7 +152,7 @@ static inline void pack_pairs(hr_dtype dtype, const char *from, int64_t stride, 
   }
 }
 
-/* Row by row, because a row's columns lie together and rows may lie pages apart. */
+/* Row by row: a row's columns are contiguous, while rows may be pages apart. */
 static void pack_v(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to)
 {
   int padded = (int)hr_ceil_div(keys, KEY_GROUP) * KEY_GROUP;
@@ -165,7 +165,7 @@ static void pack_v(hr_dtype dtype, const void *from, int64_t stride, int keys, i
 #endif
 
 /* tanh(y): near 0 the odd polynomial y + y³ p(y²), interpolated at Chebyshev's points, relative error 1.7e-8;
- * elsewhere 1 − 2 / (e^2y + 1), which beyond ±16 is ±1 in fp32. NaN stays, being the second operand. */
+ * elsewhere 1 − 2 / (e^2y + 1), which beyond ±16 is ±1 in fp32. NaN propagates as the second operand of min and max. */
 static inline simd_f32 tanh_of(simd_f32 y)
 {
   const float c[] = {-0x1.555552p-2F, 0x1.110e1cp-3F, -0x1.b9258ap-5F, 0x1.58048ep-6F, -0x1.8f8de4p-8F};

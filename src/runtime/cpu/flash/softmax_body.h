@@ -1,4 +1,4 @@
-/* Template: softmax of a step's rows, all scores of the step being there; included after flash_rows.h. */
+/* Template: online softmax of a step whose scores are all computed. Included after rows_body.h. */
 
 static inline void store_weights(const hr_flash_step *step, int row, int key, simd_f32 p)
 {
@@ -9,26 +9,25 @@ static inline void store_weights(const hr_flash_step *step, int row, int key, si
 #endif
 }
 
-/* Vectors of keys that a row sees some of; from == to: none. */
-typedef struct seen {
+/* The keys that a row sees, and the vectors that hold them; from == to: none. */
+typedef struct visible_range {
   int first, end; /* keys */
   int from, to;   /* whole vectors */
-} seen;
+} visible_range;
 
-static inline seen seen_by(const hr_flash_step *step, int row)
+static inline visible_range visible_keys(const hr_flash_step *step, int row)
 {
-  seen k = {.first = step->first[row] > 0 ? step->first[row] : 0,
-            .end = step->end[row] < step->keys ? step->end[row] : step->keys};
+  visible_range k = {.first = step->first[row] > 0 ? step->first[row] : 0,
+                     .end = step->end[row] < step->keys ? step->end[row] : step->keys};
   if (k.first >= k.end)
-    return (seen){0, 0, 0, 0};
+    return (visible_range){0, 0, 0, 0};
   k.from = k.first / SIMD_LANES * SIMD_LANES;
   k.to = (k.end + SIMD_LANES - 1) / SIMD_LANES * SIMD_LANES;
   return k;
 }
 
-/* Scores as they are weighed: with cap, biases, and −inf for keys that are not seen in the vectors of those that
- * are. */
-static inline void finish_scores(const hr_flash_step *step, int row, seen k)
+/* Applies soft cap and ALiBi, and sets masked keys to −inf in the vectors that hold a visible key. */
+static inline void modify_scores(const hr_flash_step *step, int row, visible_range k)
 {
   float *s = step->s + row * STEP;
   if (step->scores->softcap > 0 || step->scores->alibi)
@@ -39,7 +38,7 @@ static inline void finish_scores(const hr_flash_step *step, int row, seen k)
     simd_store(s + k.to - SIMD_LANES, hide_outside(simd_load(s + k.to - SIMD_LANES), 0, k.end - k.to + SIMD_LANES));
 }
 
-static inline float largest_of(const float *s, int from, int to)
+static inline float row_max(const float *s, int from, int to)
 {
   simd_f32 a = simd_set1(-__builtin_inff()), b = a, c = a, d = a;
   int j = from;
@@ -54,16 +53,17 @@ static inline float largest_of(const float *s, int from, int to)
   return simd_reduce_max(simd_max(simd_max(a, b), simd_max(c, d)));
 }
 
-/* The base, the factor for o and l, and what is added to a scaled score: −base, but 0 while no score is above −inf. */
-static inline void raise_largest(const hr_flash_step *step, int row)
+/* Updates the row's base (its largest score so far), the factor that rescales o and l, and the shift added to a scaled
+ * score: −base, but 0 while all scores are −inf. */
+static inline void update_max(const hr_flash_step *step, int row)
 {
-  seen k = seen_by(step, row);
+  visible_range k = visible_keys(step, row);
   step->factor[row] = 1;
   step->shift[row] = 0;
   if (k.from == k.to)
     return;
-  finish_scores(step, row, k);
-  float before = step->base[row], largest = largest_of(step->s + row * STEP, k.from, k.to) * step->scores->to_log2;
+  modify_scores(step, row, k);
+  float before = step->base[row], largest = row_max(step->s + row * STEP, k.from, k.to) * step->scores->to_log2;
   if (largest > before) {
     float factor[SIMD_LANES];
     simd_store(factor, simd_exp2(simd_set1(before - largest)));
@@ -73,10 +73,10 @@ static inline void raise_largest(const hr_flash_step *step, int row)
   step->shift[row] = step->base[row] == -__builtin_inff() ? 0 : -step->base[row];
 }
 
-/* Weights and their sum. Vectors of keys that the row does not see are not looked at: they weigh 0. */
-static inline void weigh(const hr_flash_step *step, int row)
+/* Weights and their sum. Vectors without a visible key are not read: their weights are 0. */
+static inline void compute_weights(const hr_flash_step *step, int row)
 {
-  seen k = seen_by(step, row);
+  visible_range k = visible_keys(step, row);
   const float *s = step->s + row * STEP;
   float *sums = step->total + row * HR_FLASH_LANES_MAX;
   simd_f32 scale = simd_set1(step->scores->to_log2), add = simd_set1(step->shift[row]), none = simd_set1(0);
@@ -102,11 +102,11 @@ static inline void weigh(const hr_flash_step *step, int row)
   simd_store(sums, total + other);
 }
 
-/* Scores become weights. All rows' largest come first: each ends in one number that the row's weights wait for. */
+/* All rows' maxima come first: each ends in a scalar that the row's weights depend on. */
 static inline void softmax(const hr_flash_step *step)
 {
   for (int row = 0; row < step->rows; row++)
-    raise_largest(step, row);
+    update_max(step, row);
   for (int row = 0; row < step->rows; row++)
-    weigh(step, row);
+    compute_weights(step, row);
 }

@@ -1,4 +1,4 @@
-/* Operations on rows on the CPU: shared among the threads by rows, or by elements where rows do not matter. */
+/* Row-wise operations on the CPU, distributed over the thread pool by rows, or by elements where rows do not matter. */
 #include "runtime/cpu/rowwise/rowwise.h"
 
 #include "base/checked.h"
@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define PART_BYTES ((int64_t)64 << 10) /* less is not worth waking a thread for */
-#define PARTS_PER_THREAD 8             /* so that a thread which comes late, or is slower, has less of the work */
+#define PART_BYTES ((int64_t)64 << 10) /* a smaller part is not worth waking a thread for */
+#define PARTS_PER_THREAD 8             /* so that a late or slow thread gets less of the work */
 #define LINE 64
 
 typedef struct rowwise_plan {
@@ -51,7 +51,7 @@ static hr_status prepare(hr_rowwise_table *table, hr_device *device, const hr_pr
   return HR_OK;
 }
 
-/* What the threads of a run share. */
+/* Shared by the threads of a run. */
 typedef struct rowwise_run {
   const rowwise_plan *plan;
   hr_rowwise_job job;
@@ -110,7 +110,7 @@ static hr_status prepare_avx512(hr_device *device, const hr_problem *problem, vo
   return prepare(&hr_rowwise_avx512, device, problem, state, workspace_bytes, error);
 }
 
-#else /* no processor here has these, so that nobody gets so far */
+#else /* never called: `needs` in kernels.inc excludes them */
 #define prepare_avx2 prepare_portable
 #define prepare_avx512 prepare_portable
 #endif

@@ -1,4 +1,4 @@
-/* What rows.c and the widths of rows_body.h agree on. */
+/* The interface between rowwise.c and the instances of rowwise_body.h. */
 #ifndef HR_RUNTIME_CPU_ROWWISE_ROWWISE_H
 #define HR_RUNTIME_CPU_ROWWISE_ROWWISE_H
 
@@ -15,16 +15,16 @@ typedef struct hr_rowwise_job {
 
 #define HR_ROWWISE_SCRATCH_MORE 128 /* floats of scratch beyond the columns of a row */
 
-/** Does rows first … last − 1, or elements where hr_rowwise_by_element(). `scratch` takes a row of floats, and
- *  HR_ROWWISE_SCRATCH_MORE. */
+/** Computes rows first … last − 1, or elements where hr_rowwise_by_element(). `scratch` has room for a row of floats
+ *  and HR_ROWWISE_SCRATCH_MORE. */
 typedef void (*hr_rowwise_fn)(const hr_rowwise_job *job, int64_t first, int64_t last, float *scratch);
 
 typedef const hr_rowwise_fn hr_rowwise_table[HR_ROWWISE_COUNT][HR_DTYPE_COUNT]; /* NULL: not this format */
 
-/** One for each width of simd.h. Only what the processor has may be called. */
+/** One for each instruction set; the processor must have it. */
 extern hr_rowwise_table hr_rowwise_avx512, hr_rowwise_avx2, hr_rowwise_portable;
 
-/** Whether rows do not matter to the operation. */
+/** Whether the operation is element by element, so that rows do not matter. */
 static inline bool hr_rowwise_by_element(hr_rowwise_operation operation)
 {
   return operation == HR_ROWWISE_GELU || operation == HR_ROWWISE_SWIGLU || operation == HR_ROWWISE_RESIDUAL;

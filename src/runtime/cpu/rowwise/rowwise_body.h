@@ -1,13 +1,13 @@
-/* Operations on rows in the vectors of simd.h; included once for each width, with ROWWISE_TABLE as the name of the
- * table.
+/* Template: row-wise operations on the vectors of simd.h. Included once for each instruction set, with ROWWISE_TABLE as
+ * the name of the table.
  *
- * Each input comes from memory once: a row of a softmax or a norm is kept as floats in `scratch`, which stays in the
- * first or second cache (a longer one comes from further away). Results too large for the caches are streamed past
- * them, as a copy of that size is by the C library: written the usual way each line would first be read.
+ * Bound: memory bandwidth. Each input is read from memory once: a row of a softmax or a norm is kept as fp32 in
+ * `scratch`, which stays in L1 or L2. Results too large for the caches are written with streaming stores, as a copy of
+ * that size is by the C library: an ordinary store would first read each line.
  *
- * Reading, arithmetic and writing of a row one after the other leave memory idle half of the time. So one walk reads
- * the next row, computes this one and writes the one before; softmax gained a quarter to a half, long rows of RMS norm
- * a fifth. Without asking for what is read AHEAD such walks lost as much where rows are long. */
+ * Reading, computing and writing a row one after the other leaves memory idle half of the time. So one loop reads the
+ * next row, computes this one and writes the previous one: softmax gained a quarter to a half, long rows of RMS norm a
+ * fifth. Without prefetches AHEAD such loops lost as much where rows are long. */
 #include "runtime/cpu/rowwise/rowwise.h"
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/exp.h"
@@ -17,8 +17,8 @@
 #define EPSILON 1e-5f
 #define AHEAD 1024 /* elements: far enough for memory, and near enough to stay in the first cache until then */
 
-/* Elements are walked in spans of a pair. The first is shorter where that brings the result to an address that can be
- * streamed to; the last takes what is left. In scratch each span has the place of a whole pair. */
+/* Loops go over spans of a pair of vectors. The first span is shorter where that aligns the result for streaming
+ * stores; the last takes the rest. In scratch each span occupies a whole pair. */
 HR_INLINE int64_t first_span(hr_dtype dtype, const void *out, int64_t at, bool stream)
 {
   uintptr_t element = dtype == HR_FP32 ? 4 : 2, address = (uintptr_t)out + (uintptr_t)at * element;
@@ -34,7 +34,7 @@ HR_INLINE int64_t lesser(int64_t a, int64_t b)
 /* ---- element by element ---- */
 
 /* x Φ(x). Φ(x) − 1/2 ≈ x P(x²) / Q(x²) within 5.7e-8 on [-5.2, 5.2], fitted for the least largest error; beyond, Φ is 1
- * and 0 to what the fit is worth. */
+ * and 0 within that error. */
 HR_INLINE simd_f32 gelu_of(simd_f32 x)
 {
   simd_f32 c = simd_min(simd_set1(5.2f), simd_max(simd_set1(-5.2f), x)), s = c * c;
@@ -80,7 +80,7 @@ HR_INLINE const void *row_of(hr_dtype dtype, const void *from, int64_t row, int6
   return (const char *)from + (size_t)(row * columns) * (dtype == HR_FP32 ? 4 : 2);
 }
 
-/* Columns that a row of a causal softmax sees; period 0: all. */
+/* Visible columns of a row of a causal softmax; period 0: all. */
 HR_INLINE int64_t seen_by(const hr_rowwise *r, int64_t row)
 {
   int64_t seen = r->period > 0 ? row % r->period + r->columns - r->period + 1 : r->columns;
@@ -95,13 +95,13 @@ HR_INLINE float largest_in(hr_dtype dtype, const void *x, int64_t seen, int64_t 
     simd_pair v = simd_load_span(dtype, x, at, count);
     if (count < SIMD_PAIR)
       v = simd_fill_from(dtype, v, count, -INFINITY);
-    most.a = simd_max(v.a, most.a); /* a NaN is passed over, and makes the sum one */
+    most.a = simd_max(v.a, most.a); /* a NaN is skipped here; the sum becomes NaN */
     most.b = simd_max(v.b, most.b);
   }
   return simd_reduce_max(simd_max(most.a, most.b));
 }
 
-/* Asks for a span that is needed soon: the processor works on one row while the next is on its way. */
+/* Prefetches a span that is needed soon. */
 HR_INLINE void prefetch_span(hr_dtype dtype, const void *from, int64_t at)
 {
   const char *elements = (const char *)from + at * (dtype == HR_FP32 ? 4 : 2);
@@ -119,7 +119,7 @@ HR_INLINE simd_pair exponentials_of(hr_dtype dtype, simd_pair v, float most)
   return (simd_pair){simd_exp_for_16_bits(a), simd_exp_for_16_bits(b)};
 }
 
-/* Writes e^(x − most) to `to`, 0 to fill the last span, and returns the sum. */
+/* Writes e^(x − most) to `to`, padded with 0 to whole spans, and returns the sum. */
 HR_INLINE float exponentials(hr_dtype dtype, const void *x, int64_t seen, int64_t head, float most, int64_t ahead,
                              float *to)
 {
@@ -151,23 +151,23 @@ HR_INLINE void write_exponentials(hr_dtype dtype, const float *e, int64_t seen, 
   }
 }
 
-/* Where neighbouring rows begin alike, so that one walk can be over several of them. */
-HR_INLINE bool are_in_step(hr_dtype dtype, const hr_rowwise_job *j)
+/* Whether all rows have the same alignment and length, so that one loop can handle several of them. */
+HR_INLINE bool can_pipeline(hr_dtype dtype, const hr_rowwise_job *j)
 {
   size_t row = (size_t)j->rows->columns * (dtype == HR_FP32 ? 4 : 2);
   return j->rows->period == 0 && (!j->stream || row % sizeof(simd_f32) == 0);
 }
 
-/* What a walk over a row of a softmax finds. */
+/* Maximum and sum of a softmax row. */
 typedef struct softmax_row {
   float most, sum;
 } softmax_row;
 
-/* One walk for three rows: the largest of `next` is looked for, while exponentials of `x`, whose largest is `most`,
- * take the place of those of the row before in `scratch`, which go to `out`. So memory is read and written while the
- * processor computes. */
-HR_INLINE softmax_row softmax_walk(hr_dtype dtype, const void *next, const void *x, float most, float *scratch,
-                                   float scale, void *out, int64_t columns, int64_t head, bool stream)
+/* One loop over three rows: it finds the maximum of `next`, replaces the previous row's exponentials in `scratch` by
+ * those of `x`, whose maximum is `most`, and writes the previous row's to `out`. So memory is read and written while
+ * the processor computes. */
+HR_INLINE softmax_row softmax_pipelined(hr_dtype dtype, const void *next, const void *x, float most, float *scratch,
+                                        float scale, void *out, int64_t columns, int64_t head, bool stream)
 {
   simd_pair sum = {simd_set1(0), simd_set1(0)}, largest = {simd_set1(-INFINITY), simd_set1(-INFINITY)};
   for (int64_t at = 0, end = head; at < columns; at = end, end += SIMD_PAIR, scratch += SIMD_PAIR) {
@@ -191,8 +191,9 @@ HR_INLINE softmax_row softmax_walk(hr_dtype dtype, const void *next, const void 
   return (softmax_row){simd_reduce_max(simd_max(largest.a, largest.b)), simd_reduce_add(sum.a + sum.b)};
 }
 
-/* The first row's exponentials, and then in each walk those of the next. */
-HR_INLINE void softmax_in_step(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last, float *scratch)
+/* Computes the first row's exponentials, then those of the next row in each loop. */
+HR_INLINE void softmax_rows_pipelined(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last,
+                                      float *scratch)
 {
   const int64_t columns = j->rows->columns;
   const void *x = row_of(dtype, j->inputs[0], first, columns);
@@ -205,7 +206,7 @@ HR_INLINE void softmax_in_step(hr_dtype dtype, const hr_rowwise_job *j, int64_t 
   for (int64_t row = first + 1; row < last; row++) {
     x = row_of(dtype, j->inputs[0], row, columns);
     const void *next = row_of(dtype, j->inputs[0], lesser(row + 1, last - 1), columns);
-    now = softmax_walk(dtype, next, x, now.most, scratch, 1 / now.sum, out, columns, head, j->stream);
+    now = softmax_pipelined(dtype, next, x, now.most, scratch, 1 / now.sum, out, columns, head, j->stream);
     out = (void *)(uintptr_t)row_of(dtype, j->output, row, columns);
   }
   write_exponentials(dtype, scratch, columns, 1 / now.sum, out, columns, head, j->stream);
@@ -214,8 +215,8 @@ HR_INLINE void softmax_in_step(hr_dtype dtype, const hr_rowwise_job *j, int64_t 
 HR_INLINE void softmax(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last, float *scratch)
 {
   const int64_t columns = j->rows->columns;
-  if (are_in_step(dtype, j) && first < last) {
-    softmax_in_step(dtype, j, first, last, scratch);
+  if (can_pipeline(dtype, j) && first < last) {
+    softmax_rows_pipelined(dtype, j, first, last, scratch);
     return;
   }
   for (int64_t row = first; row < last; row++) {
@@ -255,12 +256,12 @@ HR_INLINE float squares_around(hr_dtype dtype, const float *x, int64_t columns, 
   return simd_reduce_add(sum.a + sum.b);
 }
 
-/* What becomes of a row: (x − mean) scale · weight + bias. */
+/* y = (x − mean) · scale · weight + bias. */
 typedef struct norm_row {
   float mean, scale;
 } norm_row;
 
-/* `sum` is that of the row in scratch, with `rms` that of its squares. */
+/* `sum` is the sum of the row in scratch, with `rms` the sum of its squares. */
 HR_INLINE norm_row norm_of(hr_dtype dtype, bool rms, const float *scratch, float sum, int64_t columns, int64_t head)
 {
   float mean = rms ? 0 : sum / (float)columns;
@@ -268,10 +269,10 @@ HR_INLINE norm_row norm_of(hr_dtype dtype, bool rms, const float *scratch, float
   return (norm_row){mean, 1 / sqrtf(squares / (float)columns + EPSILON)};
 }
 
-/* Writes the row that is in scratch. With `take`, `next` takes its place there, and its sum is returned: one walk for
- * both, so that memory is read and written at once. Otherwise `next` is asked for. */
-HR_INLINE float norm_walk(hr_dtype dtype, bool rms, const hr_rowwise_job *j, norm_row how, bool take, const void *next,
-                          void *out, int64_t head, float *scratch)
+/* Writes the row in scratch. With `take`, replaces it there by `next` in the same loop, so that memory is read and
+ * written at once, and returns the sum of `next`; otherwise only prefetches `next`. */
+HR_INLINE float norm_pipelined(hr_dtype dtype, bool rms, const hr_rowwise_job *j, norm_row how, bool take,
+                               const void *next, void *out, int64_t head, float *scratch)
 {
   const int64_t columns = j->rows->columns;
   simd_pair sum = {simd_set1(0), simd_set1(0)};
@@ -297,19 +298,19 @@ HR_INLINE float norm_walk(hr_dtype dtype, bool rms, const hr_rowwise_job *j, nor
 HR_INLINE void norm(hr_dtype dtype, bool rms, const hr_rowwise_job *j, int64_t first, int64_t last, float *scratch)
 {
   const int64_t columns = j->rows->columns;
-  const bool in_step = are_in_step(dtype, j);
+  const bool pipelined = can_pipeline(dtype, j);
   float sum = 0;
   for (int64_t i = first; i < last; i++) {
     void *out = (void *)(uintptr_t)row_of(dtype, j->output, i, columns);
     const int64_t head = first_span(dtype, out, 0, j->stream);
     const void *next = row_of(dtype, j->inputs[0], i + 1, columns);
-    if (i == first || !in_step)
+    if (i == first || !pipelined)
       sum = widen_and_sum(dtype, row_of(dtype, j->inputs[0], i, columns), columns, head, rms, scratch);
     norm_row how = norm_of(dtype, rms, scratch, sum, columns, head);
-    if (in_step && i + 1 < last)
-      sum = norm_walk(dtype, rms, j, how, true, next, out, head, scratch);
+    if (pipelined && i + 1 < last)
+      sum = norm_pipelined(dtype, rms, j, how, true, next, out, head, scratch);
     else
-      norm_walk(dtype, rms, j, how, false, next, out, head, scratch);
+      norm_pipelined(dtype, rms, j, how, false, next, out, head, scratch);
   }
 }
 

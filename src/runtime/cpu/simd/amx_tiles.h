@@ -42,7 +42,7 @@ static inline void tile_release(void)
 #define tile_store(tile, to, stride) \
   __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"((void *)(to)), "r"((int64_t)(stride)) : "memory")
 /** sums += a · b: rows of pairs of bf16 by columns of pairs, fp32 sums. */
-#define tile_multiply(sums, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sums : :)
+#define tile_dpbf16ps(sums, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sums : :)
 
 #endif
 #endif
