@@ -1,5 +1,5 @@
-/* The CPU as numbers to predict from, without measuring: rates are instruction set × cores × clock, bandwidth a guess
- * by the number of cores. hr_device_probe() replaces both by measurements. */
+/* Estimates of the CPU's rates without measuring: instruction set × cores × clock, and a guess of bandwidth by the
+ * number of cores. hr_device_probe() replaces both by measurements. */
 #include "base/names.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/device/host.h"
@@ -9,13 +9,14 @@
 #include <string.h>
 
 #define CLOCK_UNKNOWN_HZ 2.5e9
-/* What a core draws from memory alone and what a socket gives at most: DDR4 and DDR5 servers lie around these. */
+/* Memory bandwidth of one core alone, and of a socket: typical of DDR4 and DDR5 servers. */
 #define CORE_BANDWIDTH 12e9
 #define SOCKET_BANDWIDTH 200e9
-/* Debian 12's oneDNN 2.6 reached 0.4 to 0.7 of such a rate in fp32 and 0.1 to 0.5 in bf16 on the machines tried. */
+/* Share of the peak that a GEMM library reaches: Debian 12's oneDNN 2.6 reached 0.4 to 0.7 in fp32 and 0.1 to 0.5 in
+ * bf16 on the machines tried. */
 #define LIBRARY_SHARE_FP32 0.6
 #define LIBRARY_SHARE_BF16 0.4
-/* A time is expected within a factor of three: clocks, memory channels and the library are all guessed. */
+/* Expected error of a predicted time: a factor of three, as clock, memory channels and library share are guesses. */
 #define ERROR_BAND 2.0
 
 static double read_khz(const char *path)
@@ -29,8 +30,7 @@ static double read_khz(const char *path)
   return khz;
 }
 
-/* The kernel's word on the highest clock, or else on the present one, which in a virtual machine is that of the time
- * stamp counter. */
+/* The highest clock by the kernel, or else the present one, which in a virtual machine is the time stamp counter's. */
 static double clock_hz(void)
 {
   double khz = read_khz("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
@@ -49,15 +49,15 @@ static double clock_hz(void)
   return mhz > 0 ? mhz * 1e6 : CLOCK_UNKNOWN_HZ;
 }
 
-/* How oneDNN's products slow down where a dimension is short. Rows: what is packed of B is reused by each row of A, so
- * that few rows pay for it. Columns: its kernels are 64 wide and cost little more at the edge down to 16. Shares are
- * from products of 512 × n × 512 and m × 512 × 512, fp32 and bf16, one thread of an AMD EPYC (Zen 5), oneDNN 2.6,
- * November 2026; other processors are taken to be alike. */
+/* How oneDNN's GEMMs slow down where a dimension is short. Rows: packed B is reused by each row of A, so few
+ * rows must pay for the packing. Columns: its kernels are 64 wide and cost little more at the edge, down to 16. Shares
+ * are from GEMMs of 512 × n × 512 and m × 512 × 512, fp32 and bf16, one thread of an AMD EPYC (Zen 5), oneDNN 2.6,
+ * November 2026; other processors are assumed alike. */
 static const hr_tile tiles[] = {{512, 64, 1.0},  {256, 64, 0.95}, {128, 64, 0.89}, {64, 64, 0.77}, {48, 64, 0.70},
                                 {32, 64, 0.56},  {16, 64, 0.39},  {8, 64, 0.26},   {4, 64, 0.15},  {1, 64, 0.04},
                                 {512, 16, 0.92}, {128, 16, 0.82}, {64, 16, 0.71},  {16, 16, 0.36}};
 
-/* Rows that do not begin at a cache line: the library packs its operands, and products of 1024 × 50257 × 768 and
+/* Rows that do not start at a cache line: the library packs its operands, and GEMMs of 1024 × 50257 × 768 and
  * 1024 × 4097 × 4096 took at most 1% longer than with 50304 and 4096 (bf16, both cores of the same processor). */
 static const hr_alignment_class alignments[] = {{1, 0.99, 0.99, 0.99}, {64, 1, 1, 1}};
 

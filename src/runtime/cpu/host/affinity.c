@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What users tell OpenMP libraries with where threads go. */
+/* Environment variables by which users set OpenMP's affinity. */
 static const char *const users_words[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
 
 static const char *users_word(void)
@@ -22,7 +22,7 @@ static const char *users_word(void)
   return NULL;
 }
 
-/* Binds the calling thread to what it is bound to already, which changes nothing and is refused where binding is. */
+/* Tests permission by setting the calling thread's affinity to its present value. */
 static bool may_bind(hwloc_topology_t hwloc)
 {
   hwloc_cpuset_t own = hwloc_bitmap_alloc();
@@ -45,7 +45,8 @@ static void find_reason(const hr_topology *topology, hr_affinity *p)
     hr_copy_text(p->unbound, sizeof p->unbound, "the system refuses it");
 }
 
-/* A core each; with more threads than cores a processor each, the first of every core before the second of any. */
+/* One core for each thread; with more threads than cores one processor each, the first of every core before the second
+ * of any. */
 static bool find_places(const hr_topology *topology, hr_affinity *p)
 {
   p->places = calloc((size_t)p->threads, sizeof(hwloc_cpuset_t));
@@ -76,7 +77,7 @@ void hr_affinity_disable(hr_affinity *affinity, const char *why)
     hr_copy_text(affinity->unbound, sizeof affinity->unbound, why);
 }
 
-/* hwloc_cpuset_to_nodeset() would do, but for an assertion in its header that a library must not have. */
+/* Not hwloc_cpuset_to_nodeset(): its header has an assertion, which a library must not contain. */
 static void find_nodes(const hr_topology *topology, hwloc_nodeset_t nodes)
 {
   for (hwloc_obj_t node = NULL; (node = hwloc_get_next_obj_by_type(topology->hwloc, HWLOC_OBJ_NUMANODE, node));) {
@@ -85,7 +86,7 @@ static void find_nodes(const hr_topology *topology, hwloc_nodeset_t nodes)
   }
 }
 
-/* Whether the system places pages as asked: containers often refuse it. */
+/* Whether the system allows memory binding: containers often refuse it. */
 static bool may_interleave(const hr_affinity *p)
 {
   size_t bytes = (size_t)sysconf(_SC_PAGESIZE);

@@ -8,21 +8,21 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* How often a member looks for the next run before it sleeps: some 20 µs, about what waking it costs. */
-#define LOOKS 600
+/* Polls before a thread sleeps: some 20 µs, about the cost of waking it. */
+#define POLLS 600
 
 struct hr_thread_pool {
-  pthread_mutex_t running; /* held by the one whose run it is */
-  pthread_mutex_t lock;    /* of what follows */
+  pthread_mutex_t running; /* held by the caller of the current run */
+  pthread_mutex_t lock;    /* protects the members below */
   pthread_cond_t started, finished;
-  atomic_uint run; /* counts runs; changed under the lock, looked at without */
+  atomic_uint run; /* counts runs; written under the lock, polled without */
   bool open;       /* members may still join this run */
   bool leaving;
-  int active; /* members, without the caller, that are at work */
+  int active; /* threads at work, without the caller */
   hr_thread_pool_fn work;
   void *context;
   const hr_affinity *affinity;
-  int threads; /* that exist, without the caller */
+  int threads; /* started, without the caller */
   struct member {
     hr_thread_pool *pool;
     pthread_t thread;
@@ -37,9 +37,9 @@ static void pause_briefly(void)
 #endif
 }
 
-static void look_for(hr_thread_pool *pool, unsigned seen)
+static void poll_for_run(hr_thread_pool *pool, unsigned seen)
 {
-  for (int i = 0; i < LOOKS && atomic_load_explicit(&pool->run, memory_order_relaxed) == seen; i++)
+  for (int i = 0; i < POLLS && atomic_load_explicit(&pool->run, memory_order_relaxed) == seen; i++)
     pause_briefly();
 }
 
@@ -50,7 +50,7 @@ static void *member_main(void *argument)
   unsigned seen = 0;
   hr_affinity_bind(pool->affinity, member->index);
   for (;;) {
-    look_for(pool, seen);
+    poll_for_run(pool, seen);
     pthread_mutex_lock(&pool->lock);
     while (pool->run == seen && !pool->leaving)
       pthread_cond_wait(&pool->started, &pool->lock);
@@ -76,7 +76,7 @@ static int start_members(hr_thread_pool *pool, int threads)
 {
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before); /* a signal is for the program's own threads */
+  pthread_sigmask(SIG_SETMASK, &all, &before); /* signals go to the program's own threads */
   int status = 0;
   while (status == 0 && pool->threads < threads - 1) {
     struct member *member = &pool->members[pool->threads];
@@ -140,7 +140,7 @@ void hr_thread_pool_run(hr_thread_pool *pool, hr_thread_pool_fn work, void *cont
   pthread_mutex_unlock(&pool->lock);
   work(context, 0);
   pthread_mutex_lock(&pool->lock);
-  pool->open = false; /* who has not come by now has nothing left to do */
+  pool->open = false; /* threads that have not joined by now find no work left */
   while (pool->active > 0)
     pthread_cond_wait(&pool->finished, &pool->lock);
   pthread_mutex_unlock(&pool->lock);

@@ -31,7 +31,7 @@ static void count_all(hr_topology *topology)
   topology->processors = hwloc_bitmap_weight(allowed);
   topology->cores = count_touched(hwloc, HWLOC_OBJ_CORE, allowed);
   if (topology->cores < 1 || topology->cores > topology->processors)
-    topology->cores = topology->processors; /* some virtual machines show no cores */
+    topology->cores = topology->processors; /* some virtual machines report no cores */
   topology->sockets = count_touched(hwloc, HWLOC_OBJ_PACKAGE, allowed);
   int64_t largest;
   topology->cache_bytes = sum_caches(hwloc, HWLOC_OBJ_L3CACHE, allowed, &largest);
@@ -56,7 +56,7 @@ hwloc_obj_t hr_topology_next_core(const hr_topology *topology, hwloc_obj_t core)
   return next_core(topology->hwloc, topology->allowed, core);
 }
 
-/* Processors of `count` cores from `first` on, of those that the mask touches. */
+/* Processors of `count` cores from `first` on, of the cores in the mask. */
 static void cores_from(hwloc_topology_t hwloc, hwloc_const_cpuset_t allowed, int first, int count, hwloc_cpuset_t set)
 {
   int at = 0;

@@ -7,13 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Counts are of what the process's affinity mask leaves. */
+/** Counts include only what the process's affinity mask allows. */
 typedef struct hr_topology {
   hwloc_topology_t hwloc; /* owned; NULL after hr_topology_free() */
   hwloc_cpuset_t allowed; /* owned; processors of the mask */
   int sockets, cores, processors;
-  int64_t cache_bytes;      /* all last-level caches together; 0: not told */
-  int64_t core_cache_bytes; /* second level of one core; 0: not told */
+  int64_t cache_bytes;      /* all last-level caches together; 0: unknown */
+  int64_t core_cache_bytes; /* L2 of one core; 0: unknown */
   int64_t memory_bytes;     /* of the machine */
 } hr_topology;
 

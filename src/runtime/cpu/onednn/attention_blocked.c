@@ -1,15 +1,16 @@
-/* Attention with a block of rows of scores in memory at a time, what a compiler makes of the formula: the block is
- * multiplied, turned into weights and multiplied with V while it is in the cache, and divided by its sums at the end. A
- * thread works on one block alone, by oneDNN's products on one thread.
+/* Attention with a block of rows of scores in memory at a time, as a compiler arranges the formula: the block is
+ * computed, turned into weights and multiplied by V while it is in the cache, and divided by its sums at the end.
+ * Each thread of the pool works on its own block, with single-threaded oneDNN GEMMs.
  *
- *   member of the pool: S [rows, ld] fp32, P in its place | R [rows, v_dim] fp32 | oneDNN's scratch | copies of Q, K, V
- *   S = Q[block] · K[: end]ᵀ → exp(s − largest) → R = P · V[: end] → O[block] = R / sums
+ *   memory of a thread: S [rows, ld] fp32, P in its place | R [rows, v_dim] fp32 | oneDNN's scratchpad | copies of
+ *  Q, K, V
+ *   S = Q[block] · K[: end]ᵀ → exp(s − max) → R = P · V[: end] → O[block] = R / sums
  *
- * oneDNN makes each product for its sizes. Under a causal mask the keys behind a block's last row are left out, in
- * steps: `end` is the next of up to 8 multiples. Where sequences differ in length a block's rows and keys are copied,
- * with zeros up to the next size, of which each is 3/4 or 2/3 of the one before. Copies are made too of what oneDNN
- * does not multiply, fp16 as fp32; at 128 rows to a block they cost a few percent. Memory grows with kv_len times the
- * threads, not with q_len. */
+ * oneDNN prepares each GEMM for its sizes. Under a causal mask the keys behind a block's last row are left out, in
+ * steps: `end` is the next of up to 8 multiples. With variable lengths a block's rows and keys are copied and
+ * padded with zeros to the next size, each 3/4 or 2/3 of the one before. Operands that oneDNN does not support are
+ * also copied, fp16 as fp32; at 128 rows a block these copies cost a few percent. Memory grows with kv_len times
+ * the threads, not with q_len. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cpu/host/host.h"
@@ -20,29 +21,29 @@
 #include <stdio.h>
 
 #define LINE 16                        /* floats in a cache line */
-#define BLOCK_BYTES ((int64_t)1 << 20) /* of scores: about what a core's own cache holds */
+#define BLOCK_BYTES ((int64_t)1 << 20) /* of scores: about a core's L2 */
 #define ROWS_LEAST 16
 #define ROWS_MOST 128
 #define STEPS_OF_A_MASK 8
 #define KEYS_OF_A_STEP 256
 #define SIZES_MOST 16
-#define KEYS_LEAST 32 /* less is not worth a product of its own */
+#define KEYS_LEAST 32 /* fewer are not worth a GEMM of their own */
 
-/* The two products of a block for one number of keys. */
-typedef struct products {
+/* The two GEMMs of a block for one number of keys. */
+typedef struct gemms {
   hr_matmul *score, *value;
-} products;
+} gemms;
 
 typedef struct blocked {
   hr_scores scores;
   hr_onednn *onednn;
   hr_thread_pool *pool;
-  int64_t rows, few_rows; /* of a block; of a sequence's last block, or up to so many where lengths differ. 0: none */
+  int64_t rows, few_rows; /* of a block; of a sequence's last block, with variable lengths of a short block. 0: none */
   int64_t ld, blocks;     /* blocks of a sequence */
-  int64_t sizes, keys[SIZES_MOST]; /* what products are made for, rising */
-  products whole[SIZES_MOST], few[SIZES_MOST];
-  size_t result, scratch, q, k, v; /* bytes from the beginning of a member's part, which is that of the scores */
-  size_t member_bytes;
+  int64_t sizes, keys[SIZES_MOST]; /* number of keys of each GEMM, ascending */
+  gemms whole[SIZES_MOST], few[SIZES_MOST];
+  size_t result, scratch, q, k, v; /* byte offsets in a thread's memory; the scores are at 0 */
+  size_t thread_bytes;
 } blocked;
 
 static hr_tensor matrix(hr_dtype dtype, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride)
@@ -58,7 +59,7 @@ static int64_t row_of(const blocked *f, hr_attention_operand operand)
   return operand == HR_OPERAND_V ? a->v_dim : a->qk_dim;
 }
 
-static hr_status make_products(const blocked *f, int64_t rows, int64_t keys, products *p, hr_error *error)
+static hr_status create_gemms(const blocked *f, int64_t rows, int64_t keys, gemms *p, hr_error *error)
 {
   const hr_attention *a = &f->scores.attention;
   hr_dtype factors = f->scores.factors;
@@ -73,30 +74,30 @@ static hr_status make_products(const blocked *f, int64_t rows, int64_t keys, pro
   return hr_matmul_create(f->onednn, 1, value, &p->value, error);
 }
 
-static void free_products(products *p)
+static void free_gemms(gemms *p)
 {
   hr_matmul_free(p->score);
   hr_matmul_free(p->value);
-  *p = (products){NULL, NULL};
+  *p = (gemms){NULL, NULL};
 }
 
-static void free_all_products(blocked *f)
+static void free_all_gemms(blocked *f)
 {
   for (int64_t i = 0; i < SIZES_MOST; i++) {
-    free_products(&f->whole[i]);
-    free_products(&f->few[i]);
+    free_gemms(&f->whole[i]);
+    free_gemms(&f->few[i]);
   }
 }
 
-/* As hr_scores_find_way() wants it. */
-static hr_status make_all_products(void *kernel, hr_error *error)
+/* Callback of hr_scores_choose_operands(). */
+static hr_status create_all_gemms(void *kernel, hr_error *error)
 {
   blocked *f = kernel;
-  free_all_products(f);
+  free_all_gemms(f);
   for (int64_t i = 0; i < f->sizes; i++) {
-    HR_TRY(make_products(f, f->rows, f->keys[i], &f->whole[i], error));
+    HR_TRY(create_gemms(f, f->rows, f->keys[i], &f->whole[i], error));
     if (f->few_rows > 0)
-      HR_TRY(make_products(f, f->few_rows, f->keys[i], &f->few[i], error));
+      HR_TRY(create_gemms(f, f->few_rows, f->keys[i], &f->few[i], error));
   }
   return HR_OK;
 }
@@ -113,7 +114,7 @@ static void choose_rows(blocked *f)
     f->few_rows = f->rows > ROWS_LEAST ? ROWS_LEAST : 0;
 }
 
-/* From the largest number of keys down to a few: 1, 3/4, 1/2, 3/8, 1/4 … of it. */
+/* Numbers of keys: 1, 3/4, 1/2, 3/8, 1/4 … of the largest. */
 static void choose_falling_sizes(blocked *f)
 {
   int64_t most = f->scores.attention.kv_len, found = 0, keys[SIZES_MOST];
@@ -132,7 +133,7 @@ static void choose_sizes(blocked *f)
 {
   const hr_attention *a = &f->scores.attention;
   f->sizes = 0;
-  if (a->kv_len == 0) /* rows without products */
+  if (a->kv_len == 0) /* no GEMMs */
     return;
   if (a->variable_lengths) {
     choose_falling_sizes(f);
@@ -169,7 +170,7 @@ static hr_status lay_out(blocked *f, int threads, size_t *workspace_bytes, hr_er
   f->q = hr_place(&end, hr_times(hr_checked(a->qk_dim), f->rows * element));
   f->k = hr_place(&end, hr_times(hr_times(hr_checked(a->qk_dim), a->kv_len), element));
   f->v = hr_place(&end, hr_times(hr_times(hr_checked(a->v_dim), a->kv_len), element));
-  f->member_bytes = hr_place(&end, hr_checked(0)); /* where the next member's part begins */
+  f->thread_bytes = hr_place(&end, hr_checked(0)); /* where the next thread's memory begins */
   hr_checked64 all = hr_times(end, threads);
   if (all.overflow)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "rows of %lld scores fit no memory", (long long)a->kv_len);
@@ -179,7 +180,7 @@ static hr_status lay_out(blocked *f, int threads, size_t *workspace_bytes, hr_er
 
 static void release(void *state)
 {
-  free_all_products(state);
+  free_all_gemms(state);
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
@@ -194,14 +195,14 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
     return HR_OK;
   choose_rows(f);
   choose_sizes(f);
-  HR_TRY(hr_scores_find_way(&f->scores, make_all_products, f, error));
+  HR_TRY(hr_scores_choose_operands(&f->scores, create_all_gemms, f, error));
   return lay_out(f, device->threads, workspace_bytes, error);
 }
 
 static void describe(const void *state, char *text, size_t size)
 {
   const blocked *f = state;
-  snprintf(text, size, "%lld rows at a time, %s", (long long)f->rows, hr_scores_way(&f->scores));
+  snprintf(text, size, "%lld rows at a time, %s", (long long)f->rows, hr_scores_describe_operands(&f->scores));
 }
 
 /* ---- the run ---- */
@@ -215,16 +216,16 @@ typedef struct work {
   hr_error error;
 } work;
 
-/* A block of rows of one head, and the memory of the member that works on it. */
+/* A block of rows of one head, and the memory of its thread. */
 typedef struct block {
   hr_sequence sequence;
   int64_t head, first, rows;
   char *memory;
 } block;
 
-/* An operand's rows from `first` on: where they lie, or copied to `place`, `all` of them. */
-static const void *bring(const blocked *f, const block *b, hr_attention_operand operand, int64_t first, int64_t rows,
-                         int64_t all, size_t place)
+/* An operand's rows from `first` on: in place, or copied to `place` and padded to `all` rows. */
+static const void *load_rows(const blocked *f, const block *b, hr_attention_operand operand, int64_t first,
+                             int64_t rows, int64_t all, size_t place)
 {
   const hr_attention *a = &f->scores.attention;
   int64_t share = operand == HR_OPERAND_Q   ? 1
@@ -246,36 +247,36 @@ static hr_status run_block(const work *w, const block *b, hr_error *error)
   const hr_sequence *s = &b->sequence;
   int64_t end = hr_attention_visible(a, s->q_len, s->kv_len, b->first + b->rows - 1).end, size = 0;
   for (int64_t i = 0; end <= 0 && i < b->rows; i++)
-    hr_scores_write_nothing(&f->scores, s, b->head, b->first + i);
+    hr_scores_write_masked(&f->scores, s, b->head, b->first + i);
   if (end <= 0)
     return HR_OK;
   while (f->keys[size] < end)
     size++;
   const bool few = b->rows <= f->few_rows;
-  const products *p = few ? &f->few[size] : &f->whole[size];
+  const gemms *p = few ? &f->few[size] : &f->whole[size];
   const int64_t keys = f->keys[size], there = hr_min64(keys, s->kv_len);
   float *scores = (float *)(void *)b->memory, *result = (float *)(void *)(b->memory + f->result);
   void *scratch = b->memory + f->scratch;
-  const void *q = bring(f, b, HR_OPERAND_Q, b->first, b->rows, few ? f->few_rows : f->rows, f->q);
-  const void *k = bring(f, b, HR_OPERAND_K, 0, there, keys, f->k);
-  const void *v = bring(f, b, HR_OPERAND_V, 0, there, keys, f->v);
+  const void *q = load_rows(f, b, HR_OPERAND_Q, b->first, b->rows, few ? f->few_rows : f->rows, f->q);
+  const void *k = load_rows(f, b, HR_OPERAND_K, 0, there, keys, f->k);
+  const void *v = load_rows(f, b, HR_OPERAND_V, 0, there, keys, f->v);
   float factors[ROWS_MOST]; /* 1 / sum of each row */
   HR_TRY(hr_matmul_run(p->score, q, k, scores, scratch, error));
   for (int64_t i = 0; i < b->rows; i++)
-    factors[i] = hr_scores_weigh(&f->scores, w->arguments, s, b->head, b->first + i, scores + i * f->ld, keys, false);
+    factors[i] = hr_scores_softmax(&f->scores, w->arguments, s, b->head, b->first + i, scores + i * f->ld, keys, false);
   HR_TRY(hr_matmul_run(p->value, scores, v, result, scratch, error));
   for (int64_t i = 0; i < b->rows; i++)
     hr_scores_write(&f->scores, s, b->head, b->first + i, result + i * a->v_dim, factors[i]);
   return HR_OK;
 }
 
-/* Blocks with many keys come first, so that none of them is left for the end. */
+/* Blocks with many keys come first, so that the threads finish together. */
 static void run_blocks(void *context, int member)
 {
   work *w = context;
   const blocked *f = w->f;
   const hr_attention *a = &f->scores.attention;
-  block b = {.memory = w->workspace + (size_t)member * f->member_bytes};
+  block b = {.memory = w->workspace + (size_t)member * f->thread_bytes};
   int64_t heads = a->batch * a->q_heads, index;
   while ((index = atomic_fetch_add(&w->next, 1)) < heads * f->blocks) {
     b.sequence = hr_attention_sequence(a, w->arguments, index % heads / a->q_heads);

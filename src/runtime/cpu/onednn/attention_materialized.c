@@ -1,17 +1,17 @@
-/* Attention with all scores in memory: S = Q Kᵀ as one batched product, a softmax over its rows, O = P V as another.
- * Two matrices of q × kv for every head is what it needs, one where P takes the place of S, as here; that it stops at
- * the memory's end is what it is there to show. Masked scores are computed and thrown away.
+/* Attention with all scores in memory: S = Q Kᵀ as one batched GEMM, softmax over its rows, O = P V as another. It
+ * needs one matrix of q_len × kv_len for every head (two if P did not replace S), and shows where that no longer
+ * fits. Masked scores are computed and discarded.
  *
  *     Q [batch, k_heads, q_heads / k_heads, q_len, qk_dim]
- *   × K [batch, k_heads, 1,                 qk_dim, kv_len]   read through its strides, shared by the group
+ *   × K [batch, k_heads, 1,                 qk_dim, kv_len]   transposed by strides, shared by the group
  *   → S [batch, q_heads, q_len, ld] fp32                     ld: kv_len rounded up to a cache line
- *   → P in its place, in the operands' format
+ *   → P in place, in the operands' format
  *   × V [batch, v_heads, 1, kv_len, v_dim]
  *   → O
  *
- * What oneDNN does not multiply is copied as [batch, heads, length, dim] first, fp16 as fp32, and O is copied out.
- * Where sequences differ in length they are filled up with zeros to the longest, as a batch is padded; that costs the
- * memory and the time of sequences that are all so long. */
+ * Operands that oneDNN does not support are first copied as [batch, heads, length, dim], fp16 as fp32, and O is copied
+ * out. Variable lengths are padded with zeros to the longest, as a batch is; that costs the memory and the time of
+ * sequences that are all as long. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cpu/host/host.h"
@@ -29,9 +29,9 @@ typedef struct materialized {
   hr_onednn *onednn;
   hr_thread_pool *pool;
   int threads;
-  hr_matmul *score, *value; /* NULL where there is nothing to multiply */
+  hr_matmul *score, *value; /* NULL if there are no scores */
   int64_t ld;
-  size_t scratch, q, k, v; /* bytes from the workspace's beginning, where the scores are; O takes the place of Q */
+  size_t scratch, q, k, v; /* byte offsets in the workspace; the scores are at 0, O replaces Q */
 } materialized;
 
 typedef struct operand {
@@ -48,7 +48,7 @@ static operand operand_of(const hr_attention *a, hr_attention_operand which)
                    .dim = which == HR_OPERAND_V || which == HR_OPERAND_O ? a->v_dim : a->qk_dim};
 }
 
-/* Heads in groups of `group`, as many to each group as the other factor has to share. */
+/* Heads in groups of `group`: each group shares one head of the other operand. */
 static hr_tensor tensor_of(const materialized *m, hr_attention_operand which, int64_t group, bool transposed)
 {
   const hr_attention *a = &m->scores.attention;
@@ -66,7 +66,7 @@ static hr_tensor tensor_of(const materialized *m, hr_attention_operand which, in
                      .strides = {s.batch, s.head * group, s.head, transposed ? 1 : s.row, transposed ? s.row : 1}};
 }
 
-/* The scores, or the weights that have taken their place. */
+/* The scores, or the weights that replaced them. */
 static hr_tensor scores_tensor(const materialized *m, int64_t groups, hr_dtype dtype)
 {
   const hr_attention *a = &m->scores.attention;
@@ -77,15 +77,15 @@ static hr_tensor scores_tensor(const materialized *m, int64_t groups, hr_dtype d
                      .strides = {a->q_heads * head, a->q_heads / groups * head, head, row, 1}};
 }
 
-static void free_products(materialized *m)
+static void free_gemms(materialized *m)
 {
   hr_matmul_free(m->score);
   hr_matmul_free(m->value);
   m->score = m->value = NULL;
 }
 
-/* As hr_scores_find_way() wants it. */
-static hr_status make_products(void *kernel, hr_error *error)
+/* Callback of hr_scores_choose_operands(). */
+static hr_status create_gemms(void *kernel, hr_error *error)
 {
   materialized *m = kernel;
   const hr_attention *a = &m->scores.attention;
@@ -93,7 +93,7 @@ static hr_status make_products(void *kernel, hr_error *error)
                               tensor_of(m, HR_OPERAND_K, 1, true), scores_tensor(m, a->k_heads, HR_FP32)};
   const hr_tensor second[3] = {scores_tensor(m, a->v_heads, m->scores.factors), tensor_of(m, HR_OPERAND_V, 1, false),
                                tensor_of(m, HR_OPERAND_O, a->q_heads / a->v_heads, false)};
-  free_products(m);
+  free_gemms(m);
   HR_TRY(hr_matmul_create(m->onednn, m->threads, first, &m->score, error));
   return hr_matmul_create(m->onednn, m->threads, second, &m->value, error);
 }
@@ -135,7 +135,7 @@ static hr_status lay_out(materialized *m, hr_checked64 scores, size_t *workspace
 
 static void release(void *state)
 {
-  free_products(state);
+  free_gemms(state);
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
@@ -150,7 +150,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   m->ld = hr_round_up(a->kv_len, LINE);
   hr_checked64 rows = hr_times(hr_times(hr_checked(a->batch), a->q_heads), a->q_len);
   hr_checked64 scores = hr_times(rows, m->ld * (int64_t)sizeof(float));
-  bool overflow = scores.overflow; /* with variable lengths more is copied than there is */
+  bool overflow = scores.overflow; /* with variable lengths the padded copies are larger than the operands */
   for (hr_attention_operand which = HR_OPERAND_Q; which <= HR_OPERAND_O; which++)
     overflow = overflow || operand_bytes(a, which, sizeof(float)).overflow;
   if (overflow)
@@ -158,28 +158,28 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   HR_TRY(hr_cpu_thread_pool(device, &m->pool, error));
   if (scores.value == 0)
     return HR_OK;
-  HR_TRY(hr_scores_find_way(&m->scores, make_products, m, error));
+  HR_TRY(hr_scores_choose_operands(&m->scores, create_gemms, m, error));
   return lay_out(m, scores, workspace_bytes, error);
 }
 
 static void describe(const void *state, char *text, size_t size)
 {
   const materialized *m = state;
-  snprintf(text, size, "%s", hr_scores_way(&m->scores));
+  snprintf(text, size, "%s", hr_scores_describe_operands(&m->scores));
 }
 
 /* ---- the run ---- */
 
-/* One walk over heads or rows, which members draw in turn. */
-typedef struct walk {
+/* One pass over heads or rows, which threads draw from a counter. */
+typedef struct pass {
   const materialized *m;
   const hr_attention_arguments *arguments;
   char *workspace;
   atomic_int_fast64_t next;
-} walk;
+} pass;
 
 /* Index: of all heads of Q, then K, then V. */
-static void pack_head(const walk *w, hr_attention_operand which, int64_t index, size_t place)
+static void pack_head(const pass *w, hr_attention_operand which, int64_t index, size_t place)
 {
   const materialized *m = w->m;
   const hr_attention *a = &m->scores.attention;
@@ -194,7 +194,7 @@ static void pack_head(const walk *w, hr_attention_operand which, int64_t index, 
 static void pack_heads(void *context, int member)
 {
   (void)member;
-  walk *w = context;
+  pass *w = context;
   const hr_attention *a = &w->m->scores.attention;
   int64_t q = a->batch * a->q_heads, k = q + a->batch * a->k_heads, v = k + a->batch * a->v_heads, index;
   while ((index = atomic_fetch_add(&w->next, 1)) < v) {
@@ -207,12 +207,12 @@ static void pack_heads(void *context, int member)
   }
 }
 
-typedef void (*row_fn)(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row);
+typedef void (*row_fn)(const pass *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row);
 
 #define ROWS_AT_A_TIME 16
 
-/* `row` counts those of all heads, [batch, q_heads, q_len]; queries that a shorter sequence lacks are left out. */
-static inline __attribute__((always_inline)) void walk_rows(walk *w, row_fn work)
+/* `row` counts over [batch, q_heads, q_len]; queries beyond a shorter sequence's end are skipped. */
+static inline __attribute__((always_inline)) void for_rows(pass *w, row_fn work)
 {
   const hr_attention *a = &w->m->scores.attention;
   int64_t count = a->batch * a->q_heads * a->q_len, first;
@@ -226,14 +226,14 @@ static inline __attribute__((always_inline)) void walk_rows(walk *w, row_fn work
   }
 }
 
-static void weigh_row(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
+static void softmax_row(const pass *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
 {
   const materialized *m = w->m;
   float *scores = (float *)(void *)w->workspace + row * m->ld;
-  hr_scores_weigh(&m->scores, w->arguments, sequence, head, query, scores, m->scores.attention.kv_len, true);
+  hr_scores_softmax(&m->scores, w->arguments, sequence, head, query, scores, m->scores.attention.kv_len, true);
 }
 
-static void write_row(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
+static void write_row(const pass *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
 {
   const materialized *m = w->m;
   const hr_attention *a = &m->scores.attention;
@@ -242,48 +242,48 @@ static void write_row(const walk *w, const hr_sequence *sequence, int64_t head, 
   hr_scores_write(&m->scores, sequence, head, query, from, seen.first < seen.end ? 1 : 0);
 }
 
-/* Weights of 0 have made NaN of the values' NaN and infinities. */
-static void clear_row_without_keys(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
+/* 0 · NaN and 0 · inf of V have made NaN of a masked row. */
+static void clear_masked_row(const pass *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
 {
   (void)row;
   hr_key_range seen = hr_attention_visible(&w->m->scores.attention, sequence->q_len, sequence->kv_len, query);
   if (seen.first >= seen.end)
-    hr_scores_write_nothing(&w->m->scores, sequence, head, query);
+    hr_scores_write_masked(&w->m->scores, sequence, head, query);
 }
 
-static void write_no_row(const walk *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
+static void write_masked_row(const pass *w, const hr_sequence *sequence, int64_t head, int64_t query, int64_t row)
 {
   (void)row;
-  hr_scores_write_nothing(&w->m->scores, sequence, head, query);
+  hr_scores_write_masked(&w->m->scores, sequence, head, query);
 }
 
-static void weigh_rows(void *context, int member)
+static void softmax_rows(void *context, int member)
 {
   (void)member;
-  walk_rows(context, weigh_row);
+  for_rows(context, softmax_row);
 }
 
 static void write_rows(void *context, int member)
 {
   (void)member;
-  walk_rows(context, write_row);
+  for_rows(context, write_row);
 }
 
-static void clear_rows_without_keys(void *context, int member)
+static void clear_masked_rows(void *context, int member)
 {
   (void)member;
-  walk_rows(context, clear_row_without_keys);
+  for_rows(context, clear_masked_row);
 }
 
-static void write_no_rows(void *context, int member)
+static void write_masked_rows(void *context, int member)
 {
   (void)member;
-  walk_rows(context, write_no_row);
+  for_rows(context, write_masked_row);
 }
 
-static void run_walk(const materialized *m, const hr_attention_arguments *x, void *workspace, hr_thread_pool_fn work)
+static void run_pass(const materialized *m, const hr_attention_arguments *x, void *workspace, hr_thread_pool_fn work)
 {
-  walk w = {.m = m, .arguments = x, .workspace = workspace};
+  pass w = {.m = m, .arguments = x, .workspace = workspace};
   hr_thread_pool_run(m->pool, work, &w);
 }
 
@@ -294,21 +294,21 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *x, void 
   const bool packed = m->scores.packed;
   char *memory = workspace;
   if (!m->score) {
-    run_walk(m, x, workspace, write_no_rows);
+    run_pass(m, x, workspace, write_masked_rows);
     return HR_OK;
   }
   if (packed)
-    run_walk(m, x, workspace, pack_heads);
+    run_pass(m, x, workspace, pack_heads);
   const void *q = packed ? memory + m->q : x->q, *k = packed ? memory + m->k : x->k;
   const void *v = packed ? memory + m->v : x->v;
   void *o = packed ? memory + m->q : x->o;
   HR_TRY(hr_matmul_run(m->score, q, k, memory, memory + m->scratch, error));
-  run_walk(m, x, workspace, weigh_rows);
+  run_pass(m, x, workspace, softmax_rows);
   HR_TRY(hr_matmul_run(m->value, memory, v, o, memory + m->scratch, error));
   if (packed)
-    run_walk(m, x, workspace, write_rows);
-  else if (a->mask == HR_MASK_CAUSAL && a->q_len > a->kv_len) /* only then is a row without keys */
-    run_walk(m, x, workspace, clear_rows_without_keys);
+    run_pass(m, x, workspace, write_rows);
+  else if (a->mask == HR_MASK_CAUSAL && a->q_len > a->kv_len) /* only then is a row fully masked */
+    run_pass(m, x, workspace, clear_masked_rows);
   return HR_OK;
 }
 

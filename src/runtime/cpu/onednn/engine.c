@@ -25,7 +25,8 @@ hr_status hr_onednn_check(dnnl_status_t status, const char *what, hr_error *erro
 {
   switch (status) {
   case DNNL_SUCCESS: return HR_OK;
-  case DNNL_UNIMPLEMENTED: return hr_fail(error, HR_ERROR_UNSUPPORTED, "oneDNN has no %s of this kind here", what);
+  case DNNL_UNIMPLEMENTED:
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "oneDNN supports no %s of this kind on this processor", what);
   case DNNL_OUT_OF_MEMORY: return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "oneDNN: no memory for a %s", what);
   default: return hr_fail(error, HR_ERROR_BACKEND, "oneDNN: %s failed with status %d", what, status);
   }

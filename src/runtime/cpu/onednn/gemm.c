@@ -104,22 +104,23 @@ static hr_status describe_operands(hr_matmul *m, const hr_tensor tensors[3], hr_
     dnnl_status_t status = describe(m, i, &tensors[i]);
     if (status == DNNL_INVALID_ARGUMENTS) /* the sizes have been checked: it is the strides */
       return hr_fail(error, HR_ERROR_UNSUPPORTED,
-                     "oneDNN takes no operand whose batches overlap or do not lie whole within its rows");
+                     "oneDNN supports no operand whose batches overlap or are interleaved with its rows");
     HR_TRY(hr_onednn_check(status, "memory layout", error));
   }
   return HR_OK;
 }
 
-/* oneDNN falls back to plain loops, tens of times slower, where it has no code for the processor. A time of those would
- * say nothing about the shape. */
-static hr_status refuse_plain_loops(const hr_matmul *m, hr_dtype dtype, hr_error *error)
+/* oneDNN falls back to reference loops, tens of times slower, where it has no code for the processor. Their time says
+ * nothing about the shape. */
+static hr_status refuse_reference_loops(const hr_matmul *m, hr_dtype dtype, hr_error *error)
 {
   const char *implementation = "";
   const hr_onednn_api *api = &m->onednn->api;
   api->dnnl_primitive_desc_query(m->description, DNNL_QUERY_IMPLEMENTATION, 0, (void *)&implementation);
   if (implementation && strncmp(implementation, "ref", 3) == 0)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "oneDNN %d.%d has only plain loops (%s) for this %s product here",
-                   api->version.major, api->version.minor, implementation, hr_dtype_name(dtype));
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "oneDNN %d.%d has only reference loops (%s) for this %s GEMM on this processor", api->version.major,
+                   api->version.minor, implementation, hr_dtype_name(dtype));
   return HR_OK;
 }
 
@@ -134,7 +135,7 @@ static hr_status build(hr_matmul *m, const hr_tensor tensors[3], hr_error *error
   hr_status status = hr_onednn_check(create_matmul(m, attributes), "matmul", error);
   api->dnnl_primitive_attr_destroy(attributes);
   HR_TRY(status);
-  HR_TRY(refuse_plain_loops(m, tensors[0].dtype, error));
+  HR_TRY(refuse_reference_loops(m, tensors[0].dtype, error));
   HR_TRY(hr_onednn_check(api->dnnl_primitive_create(&m->primitive, m->description), "matmul", error));
   m->scratch = api->dnnl_primitive_desc_query_md(m->description, DNNL_QUERY_SCRATCHPAD, 0);
   return HR_OK;
@@ -168,7 +169,7 @@ size_t hr_matmul_workspace_bytes(const hr_matmul *m)
   return m->scratch ? m->onednn->api.dnnl_memory_desc_get_size(m->scratch) : 0;
 }
 
-/* oneDNN wants an object around each address; making one is a small allocation of oneDNN's own. */
+/* oneDNN needs a memory object for each address; creating it is a small allocation within oneDNN. */
 static dnnl_status_t wrap_addresses(const hr_matmul *m, void *const *addresses, dnnl_memory_t *memories)
 {
   dnnl_status_t status = DNNL_SUCCESS;

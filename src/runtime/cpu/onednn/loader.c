@@ -40,8 +40,8 @@ static hr_status find_rest(hr_onednn_api *api, const hr_library_source *source, 
   HR_TRY(hr_library_require(api->handle, source, own, count, api, error));
   if (hr_library_require(api->handle, source, threads, COUNT_OF(threads), api, NULL) != HR_OK)
     return hr_fail(error, HR_ERROR_UNAVAILABLE,
-                   "%s (%s) does not thread by OpenMP, so that its threads cannot be counted out; " HOW_TO_GET,
-                   source->title, source->files[0]);
+                   "%s (%s) does not use OpenMP, so its number of threads cannot be set; " HOW_TO_GET, source->title,
+                   source->files[0]);
   if (hr_library_require(api->handle, source, regions, COUNT_OF(regions), api, NULL) != HR_OK)
     api->openmp.GOMP_parallel = NULL;
   return HR_OK;

@@ -1,6 +1,6 @@
-/* The part of oneDNN's C interface that is used: types, constants and entry points as its documentation gives them, so
- * that building needs no oneDNN, and one binary takes API 2 (Debian 12) as well as API 3. The two differ in how an
- * operand and a product are described; the constants here are the same in both. */
+/* The part of oneDNN's C interface that Headroom uses: types, constants and entry points from its documentation, so
+ * that building needs no oneDNN and one binary works with API 2 (Debian 12) and API 3. The two differ in how
+ * operands and matmuls are described; these constants are the same in both. */
 #ifndef HR_RUNTIME_CPU_ONEDNN_LOADER_H
 #define HR_RUNTIME_CPU_ONEDNN_LOADER_H
 
@@ -39,7 +39,7 @@ typedef struct dnnl_version_t { /* its beginning */
 #define HR_ONEDNN_OPERAND_BYTES 1024
 #define HR_ONEDNN_MATMUL_BYTES 8192
 
-/* One row an entry point: name, parameters. Of both APIs. `void *` is the description of an operand. */
+/* Entry points of both APIs: name, parameters. `void *` is a memory descriptor. */
 #define HR_ONEDNN_LIST(ROW)                                                                                   \
   ROW(dnnl_engine_create, (dnnl_engine_t * engine, int kind, size_t index))                                   \
   ROW(dnnl_engine_destroy, (dnnl_engine_t engine))                                                            \
@@ -88,11 +88,11 @@ typedef struct hr_onednn_api {
 #undef HR_ONEDNN_MEMBER
 } hr_onednn_api;
 
-/** The file that the environment variable HEADROOM_ONEDNN names; NULL: none. */
+/** The file that the environment variable HEADROOM_ONEDNN names, or NULL. */
 const char *hr_onednn_named_file(void);
 
-/** Loads that file, or else libdnnl.so.3 or libdnnl.so.2, whichever is there and threads by OpenMP: otherwise its
- *  threads could not be counted out. HR_ERROR_UNAVAILABLE with what is missing; *api is then closed. */
+/** Loads that file, or else libdnnl.so.3 or libdnnl.so.2, the first that exists and uses OpenMP, without which the
+ *  number of threads could not be set. HR_ERROR_UNAVAILABLE with the reason; *api is then closed. */
 hr_status hr_onednn_load(hr_onednn_api *api, hr_error *error);
 void hr_onednn_unload(hr_onednn_api *api); /* a closed one is allowed */
 

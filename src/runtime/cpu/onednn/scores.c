@@ -24,9 +24,10 @@ hr_scores hr_scores_make(const hr_attention *attention, const hr_isa *isa)
                      .version = version_for(isa)};
 }
 
-/* Of fp16, oneDNN has products where the processor has AVX512-FP16, at the rate of fp32 with sums in fp32. */
-hr_status hr_scores_find_way(hr_scores *s, hr_status (*make)(void *kernel, hr_error *error), void *kernel,
-                             hr_error *error)
+/* fp16 is never passed as it is: oneDNN has fp16 GEMMs only with AVX512-FP16, at the rate of fp32 with fp32
+ * accumulators. */
+hr_status hr_scores_choose_operands(hr_scores *s, hr_status (*make)(void *kernel, hr_error *error), void *kernel,
+                                    hr_error *error)
 {
   const struct {
     bool packed;
@@ -43,7 +44,7 @@ hr_status hr_scores_find_way(hr_scores *s, hr_status (*make)(void *kernel, hr_er
   return status;
 }
 
-const char *hr_scores_way(const hr_scores *s)
+const char *hr_scores_describe_operands(const hr_scores *s)
 {
   if (!s->packed)
     return "operands read in place";
@@ -72,8 +73,8 @@ static void write_lse(const hr_sequence *sequence, int64_t head, int64_t query, 
     sequence->lse[head * sequence->lse_head + query] = lse;
 }
 
-float hr_scores_weigh(const hr_scores *s, const hr_attention_arguments *arguments, const hr_sequence *sequence,
-                      int64_t head, int64_t query, float *row, int64_t columns, bool normalise)
+float hr_scores_softmax(const hr_scores *s, const hr_attention_arguments *arguments, const hr_sequence *sequence,
+                        int64_t head, int64_t query, float *row, int64_t columns, bool normalise)
 {
   const hr_attention *a = &s->attention;
   const hr_score_row how = {.seen = hr_attention_visible(a, sequence->q_len, sequence->kv_len, query),
@@ -111,7 +112,7 @@ void hr_scores_write(const hr_scores *s, const hr_sequence *sequence, int64_t he
     s->version->narrow(a->dtype, from, factor, a->v_dim, to);
 }
 
-void hr_scores_write_nothing(const hr_scores *s, const hr_sequence *sequence, int64_t head, int64_t query)
+void hr_scores_write_masked(const hr_scores *s, const hr_sequence *sequence, int64_t head, int64_t query)
 {
   hr_scores_write(s, sequence, head, query, NULL, 0);
   write_lse(sequence, head, query, -INFINITY);

@@ -1,5 +1,5 @@
-/* Attention around the two products that oneDNN makes: operands in a form that it multiplies, and softmax over rows of
- * scores that lie in memory. */
+/* Attention around oneDNN's two GEMMs: operands in a format and layout that oneDNN supports, and softmax over rows of
+ * scores in memory. */
 #ifndef HR_RUNTIME_CPU_ONEDNN_SCORES_H
 #define HR_RUNTIME_CPU_ONEDNN_SCORES_H
 
@@ -8,44 +8,44 @@
 
 typedef struct hr_scores_version hr_scores_version;
 
-/** One problem, and how its operands come to the products. */
+/** A problem, and how its operands are passed to the GEMMs. */
 typedef struct hr_scores {
   hr_attention attention;
   float scale;
   bool packed;      /* operands are copied by hr_scores_pack(), and O is written by hr_scores_write() */
-  hr_dtype factors; /* format of what is multiplied, weights too: HR_FP32 or HR_BF16 */
+  hr_dtype factors; /* format of the GEMMs' A and B, weights too: HR_FP32 or HR_BF16 */
   const hr_scores_version *version;
 } hr_scores;
 
-/** Chooses the version for the instruction set. Not packed, factors as they are. */
+/** Chooses the version for the instruction set. Not packed; factors in the operands' format. */
 hr_scores hr_scores_make(const hr_attention *attention, const hr_isa *isa);
 
-/** Finds the first way in which oneDNN takes the operands: where they lie; copied, which all strides and lengths can
- *  be; copied to fp32. `make` prepares the products of scores->packed and scores->factors, and has let go of those that
- *  it made before; HR_ERROR_UNSUPPORTED from it leads to the next way. */
-hr_status hr_scores_find_way(hr_scores *scores, hr_status (*make)(void *kernel, hr_error *error), void *kernel,
-                             hr_error *error);
+/** Finds the first way in which oneDNN accepts the operands: in place; copied, for any strides and lengths; copied to
+ *  fp32. `make` prepares the GEMMs of scores->packed and scores->factors after it has freed earlier ones; when it
+ *  returns HR_ERROR_UNSUPPORTED the next way is tried. */
+hr_status hr_scores_choose_operands(hr_scores *scores, hr_status (*make)(void *kernel, hr_error *error), void *kernel,
+                                    hr_error *error);
 
-/** What was found: "operands copied to fp32". Static storage. */
-const char *hr_scores_way(const hr_scores *scores);
+/** The way found: "operands copied to fp32". Static storage. */
+const char *hr_scores_describe_operands(const hr_scores *scores);
 
-/** Copies `rows` rows of `dim` elements that lie `stride` elements apart, in the format of the factors and without
- *  gaps, and zeros behind them until there are `all` rows. */
+/** Copies `rows` rows of `dim` elements, `stride` elements apart, to contiguous rows in the format of the factors, and
+ *  appends rows of zeros up to `all` rows. */
 void hr_scores_pack(const hr_scores *scores, const void *from, int64_t stride, int64_t dim, int64_t rows, int64_t all,
                     void *to);
 
-/** Turns products q · k, `columns` of them in `row`, into weights exp(s − largest), 0 where the query does not see the
- *  key; all divided by their sum if `normalise`. Weights that are not fp32 lie from the row's beginning on. Writes the
- *  log-sum-exp if it is wanted. Returns 1 / sum, 0 where nothing is seen. */
-float hr_scores_weigh(const hr_scores *scores, const hr_attention_arguments *arguments, const hr_sequence *sequence,
-                      int64_t head, int64_t query, float *row, int64_t columns, bool normalise);
+/** Replaces the `columns` products q · k in `row` by weights exp(s − max), 0 for masked keys; all divided by their sum
+ *  if `normalise`. Weights of 16 bits are stored from the row's start. Writes the log-sum-exp if the caller asked
+ *  for it. Returns 1 / sum, 0 if all keys are masked. */
+float hr_scores_softmax(const hr_scores *scores, const hr_attention_arguments *arguments, const hr_sequence *sequence,
+                        int64_t head, int64_t query, float *row, int64_t columns, bool normalise);
 
 /** Writes a row of O: from[i] · factor; zeros where the factor is 0, whatever `from` has. */
 void hr_scores_write(const hr_scores *scores, const hr_sequence *sequence, int64_t head, int64_t query,
                      const float *from, float factor);
 
-/** O and the log-sum-exp of a query that sees nothing. */
-void hr_scores_write_nothing(const hr_scores *scores, const hr_sequence *sequence, int64_t head, int64_t query);
+/** Writes O and the log-sum-exp of a query whose keys are all masked. */
+void hr_scores_write_masked(const hr_scores *scores, const hr_sequence *sequence, int64_t head, int64_t query);
 
 /** The address of a row of an operand in a sequence. */
 const void *hr_scores_row(const hr_scores *scores, hr_attention_operand operand, const hr_sequence *sequence,
@@ -53,21 +53,21 @@ const void *hr_scores_row(const hr_scores *scores, hr_attention_operand operand,
 
 /* ---- versions: scores_body.h ---- */
 
-/** What becomes of one row. */
+/** Parameters of one row. */
 typedef struct hr_score_row {
-  hr_key_range seen; /* within the row; the other weights are 0 */
+  hr_key_range seen; /* visible keys; the other weights are 0 */
   float scale, softcap;
   float slope;      /* of ALiBi, 0 without */
   int64_t position; /* of the query among the keys */
 } hr_score_row;
 
-/** Of a row's weights exp(s − largest). */
+/** Sum of a row's weights exp(s − max). */
 typedef struct hr_score_sum {
-  float sum, lse; /* 0 and −inf where nothing is seen; lse is the natural logarithm of Σ exp(s) */
+  float sum, lse; /* 0 and −inf if all keys are masked; lse is the natural logarithm of Σ exp(s) */
 } hr_score_sum;
 
 struct hr_scores_version {
-  /** Weights as hr_scores_weigh() makes them, in fp32. */
+  /** The weights of hr_scores_softmax(), in fp32. */
   hr_score_sum (*softmax)(const hr_score_row *how, float *row, int64_t columns, bool normalise);
   /** row[i] = exp(row[i] − largest); returns their sum. */
   float (*exponentials)(float *row, int64_t count, float largest);
@@ -76,7 +76,7 @@ struct hr_scores_version {
   void (*narrow)(hr_dtype dtype, const float *from, float factor, int64_t count, void *to);
 };
 
-/** One for each width of simd.h. Only what the processor has may be called. */
+/** One for each instruction set; the processor must have it. */
 extern const hr_scores_version hr_scores_portable, hr_scores_avx2, hr_scores_avx512;
 
 #endif

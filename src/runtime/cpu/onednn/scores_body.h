@@ -1,13 +1,13 @@
-/* Rows of scores in the vectors of simd.h; included once for each width, with SCORES_VERSION as the name of the
- * version. */
+/* Template: softmax over rows of scores on the vectors of simd.h. Included once for each instruction set, with
+ * SCORES_VERSION as the name of the version. */
 #include "runtime/cpu/onednn/scores.h"
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/exp.h"
 
 #include <math.h>
 
-/* exp(x) of x ≤ 0; 0 below −87, where it would be a denormal number, which products take a hundred cycles for. */
-HR_INLINE simd_f32 weight_of(simd_f32 x)
+/* exp(x) of x ≤ 0; 0 below −87, where it would be denormal: a GEMM spends some hundred cycles on a denormal. */
+HR_INLINE simd_f32 softmax_weight(simd_f32 x)
 {
   return simd_zero_where(simd_less(x, simd_set1(-87.0f)), simd_exp_negative(x));
 }
@@ -17,7 +17,8 @@ static float exponentials(float *row, int64_t count, float largest)
   simd_pair sum = {simd_set1(0), simd_set1(0)};
   for (int64_t at = 0; at < count; at += SIMD_PAIR) {
     int64_t span = count - at < SIMD_PAIR ? count - at : SIMD_PAIR;
-    simd_pair s = simd_load_span(HR_FP32, row, at, span), e = {weight_of(s.a - largest), weight_of(s.b - largest)};
+    simd_pair s = simd_load_span(HR_FP32, row, at, span),
+              e = {softmax_weight(s.a - largest), softmax_weight(s.b - largest)};
     if (span < SIMD_PAIR)
       e = simd_fill_from(HR_FP32, e, span, 0);
     simd_store_span(HR_FP32, row, at, e, span, false);
@@ -27,7 +28,7 @@ static float exponentials(float *row, int64_t count, float largest)
   return simd_reduce_add(sum.a + sum.b);
 }
 
-/* row[i] *= factor; returns the largest. A NaN is never that. */
+/* row[i] *= factor; returns the maximum, ignoring NaN. */
 static float scale_row(float *row, int64_t count, float factor)
 {
   simd_pair most = {simd_set1(-INFINITY), simd_set1(-INFINITY)};
@@ -44,7 +45,7 @@ static float scale_row(float *row, int64_t count, float factor)
   return simd_reduce_max(simd_max(most.a, most.b));
 }
 
-/* Scale, cap and bias of the keys that are seen; returns the largest. */
+/* Scale, soft cap and ALiBi of visible keys; returns the maximum. */
 static float finish_scores(const hr_score_row *how, float *row)
 {
   int64_t first = how->seen.first, end = how->seen.end;
@@ -106,7 +107,7 @@ HR_INLINE simd_u16 narrow_vector(hr_dtype dtype, simd_f32 v)
   return dtype == HR_FP16 ? simd_fp16_from_f32(v) : simd_bf16_from_f32(v);
 }
 
-/* Each vector is read before its result, which takes half of its place or less, is written. */
+/* In place: each vector is read before its result, half as long, is written. */
 HR_INLINE void narrow_to_halves(hr_dtype dtype, const float *from, float factor, int64_t count, char *to)
 {
   int64_t i = 0;

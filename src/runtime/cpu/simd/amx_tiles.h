@@ -1,4 +1,4 @@
-/* AMX: eight tiles of up to 16 rows of 64 bytes, and what works on them. Source: Intel's Software Developer's Manual,
+/* AMX: eight tiles of up to 16 rows of 64 bytes, and their instructions. Source: Intel's Software Developer's Manual,
  * volume 2, TDPBF16PS and so on. In assembly, because compilers do not see that a tile is read from memory that they
  * have just written. A test defines HR_TILES_EMULATED and gives functions of these names instead. */
 #ifndef HR_RUNTIME_CPU_SIMD_AMX_TILES_H
@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/** What a palette says: rows and bytes of a row of each tile. */
+/** A tile configuration: rows, and bytes of a row, of each tile. */
 typedef struct tile_palette {
   uint8_t palette, start_row, reserved[14];
   uint16_t row_bytes[16];
@@ -33,7 +33,7 @@ static inline void tile_release(void)
                    : "r"((const void *)(from)), "r"((int64_t)(stride)) \
                    : "memor"                                           \
                      "y")
-/** The same, of lines that will not be used again: they push nothing else out of the first-level cache. */
+/** The same with a non-temporal hint: the lines are not kept in L1. */
 #define tile_load_once(tile, from, stride)                             \
   __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile                \
                    :                                                   \
@@ -41,7 +41,7 @@ static inline void tile_release(void)
                    : "memory")
 #define tile_store(tile, to, stride) \
   __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"((void *)(to)), "r"((int64_t)(stride)) : "memory")
-/** sums += a · b: rows of pairs of bf16 by columns of pairs, fp32 sums. */
+/** sums += a · b: rows of pairs of bf16 by columns of pairs, fp32 accumulators. */
 #define tile_dpbf16ps(sums, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sums : :)
 
 #endif
