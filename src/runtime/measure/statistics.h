@@ -1,4 +1,4 @@
-/* Order statistics of samples. docs/measuring.md describes them. */
+/* Order statistics of samples. docs/measuring-derivations.md describes them. */
 #ifndef HR_RUNTIME_STATISTICS_H
 #define HR_RUNTIME_STATISTICS_H
 
