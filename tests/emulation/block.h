@@ -1,5 +1,5 @@
-/* What runs on the emulated GPU: threads as fibers of one host thread, in warps, blocks and clusters. Inside of the
- * driver. */
+/* State of the emulated GPU: threads as fibers of one host thread, in warps, blocks and clusters. Internal to the
+ * emulated driver. */
 #pragma once
 #include "machine.h"
 #include "races.h"
@@ -15,39 +15,39 @@ namespace emulation {
 
 struct block;
 
-/* A thread goes on when *count is no longer `is`. */
+/* A thread waits until *count differs from `is`. */
 struct waiting {
   const word64 *count;
   word64 is;
   const char *what;
 };
 
-/* A copy to shared memory that is on its way. */
+/* A pending cp.async. */
 struct copy {
   byte *to;
   const byte *from;
   unsigned bytes, taken;
-  bool delivered; /* before anybody waited for it */
+  bool delivered; /* completed before a thread waited for it */
 };
 
-/* A product of a warpgroup that is under way, a thread's part. */
-struct product {
+/* One thread's part of a pending WGMMA. */
+struct pending_wgmma {
   format type;
   unsigned columns;
-  bool across, adds;    /* across: the second factor runs across the depth */
-  word64 a, b;          /* descriptors */
-  unsigned *a_words[4]; /* the first factor in registers, else NULL */
+  bool across, adds;    /* across: B is MN-major */
+  word64 a, b;          /* matrix descriptors */
+  unsigned *a_words[4]; /* A in registers, else NULL */
   std::vector<float *> d;
-  std::vector<float> before; /* sums before it, which are NaN meanwhile */
+  std::vector<float> before; /* accumulators before it; NaN while a WGMMA that writes them is pending */
 };
 
-/* Where the registers of product `number` begin. */
+/* The first accumulator and A register of WGMMA `number`. */
 struct registers_used {
   word64 number;
-  const void *sums, *factors;
+  const void *accumulators, *a_registers;
 };
 
-/* A box on its way from shared memory. */
+/* A box that a pending TMA store reads. */
 struct store {
   const byte *from;
   unsigned bytes;
@@ -57,26 +57,26 @@ struct thread {
   waiting wait;
   void *stack_pointer;
   block *owner;
-  unsigned number; /* of the block: x fastest */
-  unsigned id;     /* of the cluster */
+  unsigned number; /* within the block: x fastest */
+  unsigned id;     /* within the cluster */
   uint3 index;
   bool over;
   knowledge known;
   word64 cluster_arrivals, cluster_waits;
   char *stack;
-  std::deque<std::vector<copy>> groups; /* committed, the oldest first */
-  std::vector<copy> open;               /* not yet */
-  std::deque<product> products;         /* the oldest first */
-  word64 products_begun, products_done;
-  std::deque<word64> product_groups; /* products_begun when each was committed */
-  std::deque<registers_used> used;   /* by products that were not waited for */
-  std::vector<const void *> touched; /* registers that were the program's since the last fence */
-  bool fenced;                       /* ever */
+  std::deque<std::vector<copy>> groups; /* committed cp.async groups, the oldest first */
+  std::vector<copy> open;               /* not yet committed */
+  std::deque<pending_wgmma> wgmmas;     /* pending, the oldest first */
+  word64 wgmmas_begun, wgmmas_done;
+  std::deque<word64> wgmma_groups;   /* wgmmas_begun at each commit */
+  std::deque<registers_used> used;   /* by WGMMAs that were not waited for */
+  std::vector<const void *> touched; /* registers that the program may have accessed since the last wgmma.fence */
+  bool fenced;                       /* whether it ever executed wgmma.fence */
   std::deque<store> stores;          /* the oldest first */
   word64 stores_begun, stores_committed;
 };
 
-/* Lanes that come together; the last of the mask does the work for all. */
+/* Lanes that meet; the last lane of the mask does the work for all. */
 struct meeting {
   unsigned mask, arrived;
   const char *what;
@@ -86,34 +86,34 @@ struct meeting {
 struct warp {
   block *owner;
   unsigned first, count; /* of the block's threads */
-  meeting meetings[4];   /* of different masks at a time */
-  word64 met;            /* meetings that are over */
-  unsigned laziness;     /* how often it is left out */
-  bool pauses;           /* its turn is over */
+  meeting meetings[4];   /* several, for different masks */
+  word64 met;            /* meetings that ended */
+  unsigned laziness;     /* how often the scheduler skips the warp */
+  bool pauses;           /* it gives way to other warps */
 };
 
 struct barrier_state {
   unsigned arrived, threads;
   word64 over;
-  knowledge known;                /* of those that have arrived */
-  std::vector<thread *> waiters;  /* that learn it when all have */
-  bool votes[2] = {false, false}; /* of this phase, and of the one before */
+  knowledge known;                /* of the threads that have arrived */
+  std::vector<thread *> waiters;  /* threads that acquire it when all have arrived */
+  bool votes[2] = {false, false}; /* of this phase and of the one before */
 };
 
-/* In shared memory: a phase is over when all arrivals and bytes have come. */
+/* An mbarrier in shared memory. A phase completes when all arrivals and bytes have come. */
 struct mbarrier {
   unsigned count, pending;
   int64_t bytes;
   word64 phases;
-  knowledge known, released; /* released: by the last phase */
-  bool published;            /* to the copy engine */
+  knowledge known, released; /* released: at the end of the last phase */
+  bool published;            /* fence.mbarrier_init was executed, so that TMA may use it */
 };
 
 struct cluster {
   std::vector<block *> blocks;
   unsigned arrived;
   word64 over;
-  knowledge known, released; /* of those that have arrived; by the last phase */
+  knowledge known, released; /* of the threads that have arrived; at the end of the last phase */
 };
 
 struct block {
@@ -123,28 +123,28 @@ struct block {
   byte *shared; /* SHARED_WINDOW bytes */
   std::vector<thread *> threads;
   std::vector<warp> warps;
-  unsigned left; /* threads that are not over */
+  unsigned left; /* threads that have not ended */
   barrier_state barriers[16];
   race_log *log;
   std::map<unsigned, mbarrier> mbarriers; /* by shared address */
 };
 
-/* The launch that runs. */
+/* The current launch. */
 struct launch {
   const kernel *program;
   dim3 grid, size;
-  unsigned shared_bytes, static_bytes; /* static: of all variables of the program */
+  unsigned shared_bytes, static_bytes; /* static: all __shared__ variables of the program */
   void **arguments;
 };
 
-/* What the machine is doing, of which there is one in a process. */
+/* State of the machine; one in a process. */
 struct machine {
   launch job;
-  thread *running; /* NULL: none, the scheduler is */
+  thread *running; /* NULL while the scheduler runs */
   void *scheduler; /* its stack pointer while a thread runs */
-  word64 events;   /* what may let another thread go on */
+  word64 events;   /* events that may let a waiting thread run */
   uint64_t random;
-  unsigned eagerness; /* of copies: percent that arrive before somebody waits for them */
+  unsigned eager_percent; /* percent of asynchronous operations that complete at once */
   bool failed;
   std::string problem;
 };
@@ -153,15 +153,15 @@ extern machine the;
 
 unsigned random_below(unsigned count);
 
-/** Runs all blocks; false with the.problem if something went wrong. */
+/** Runs all blocks; returns false and sets the.problem on an error. */
 bool run_grid(const launch &job);
 
-/** The calling thread stops until *count differs from `is`. */
+/** Blocks the calling thread until *count differs from `is`. */
 void wait_while(const word64 &count, word64 is, const char *what);
 
 warp &own_warp();
 
-/** The meeting of the lanes in `mask`; `work(lanes)` is done once, by the last. */
+/** The meeting of the lanes in `mask`; the last lane calls `work(lanes)` once. */
 meeting &join(unsigned mask, const char *what, void *mine, bool *last);
 void part(meeting &m, bool last);
 

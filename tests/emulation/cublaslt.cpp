@@ -1,5 +1,5 @@
-/* cuBLASLt's interface (runtime/cuda/driver/cublaslt.h): GEMMs of the emulated GPU, summed in fp32 one term after
- * the other. */
+/* cuBLASLt's interface (runtime/cuda/driver/cublaslt.h) on the emulated GPU: GEMMs that accumulate in fp32, one term
+ * after the other. */
 #include "machine.h"
 #include "memory.h"
 
@@ -40,7 +40,7 @@ struct lt_preference_st {
   uint32_t alignment[4];
 };
 
-/* ---- numbers ---- */
+/* ---- number formats ---- */
 
 static size_t size_of(int type)
 {
@@ -66,7 +66,7 @@ template <class T> static void store(void *to, size_t at, T value)
   memcpy((byte *)to + at * sizeof value, &value, sizeof value);
 }
 
-/* A factor as the matrix units see it: of tf32 the lower bits are cut off. */
+/* An element as Tensor Cores read it: the lower bits of tf32 are truncated. */
 static float number_at(int type, bool tf32, const void *from, size_t at)
 {
   switch (type) {
@@ -87,7 +87,7 @@ static void put_number(int type, void *to, size_t at, float value)
   }
 }
 
-/* ---- what a product is described with ---- */
+/* ---- descriptors ---- */
 
 template <class T> static lt_result make(T **made, T value)
 {
@@ -103,7 +103,7 @@ extern "C" size_t cublasLtGetVersion(void)
 extern "C" const char *cublasLtGetStatusString(lt_result result)
 {
   return result == NOT_SUPPORTED      ? "not supported"
-         : result == EXECUTION_FAILED ? "an operand does not lie in a buffer, or is not aligned as was said"
+         : result == EXECUTION_FAILED ? "an operand is outside of a buffer or misaligned"
                                       : "invalid value";
 }
 
@@ -184,9 +184,9 @@ lt_result cublasLtMatmulPreferenceSetAttribute(lt_preference preference, int att
   return SUCCESS;
 }
 
-/* ---- the product ---- */
+/* ---- the GEMM ---- */
 
-/* D and C are m × n, A m × k, B k × n when they are turned. */
+/* D and C are m × n, A is m × k and B is k × n after transposition. */
 struct sizes {
   uint64_t m, n, k;
 };
@@ -219,7 +219,7 @@ lt_result cublasLtMatmulAlgoGetHeuristic(lt_handle, lt_description description, 
   return SUCCESS;
 }
 
-/* One algorithm, of number 0; k is not split. */
+/* One algorithm, number 0, without split-K. */
 lt_result cublasLtMatmulAlgoConfigGetAttribute(const lt_algorithm *, int attribute, void *value, size_t bytes,
                                                size_t *written)
 {
@@ -248,14 +248,14 @@ static void multiply_one(const sizes &s, lt_description d, const void *a, lt_lay
 {
   bool tf32 = d->compute == LT_COMPUTE_32F_FAST_TF32;
   std::vector<float> left = take(a, a_layout, d->transposed[0], tf32, s.m, s.k);
-  std::vector<float> right = take(b, b_layout, d->transposed[1], tf32, s.k, s.n), sums(s.n);
+  std::vector<float> right = take(b, b_layout, d->transposed[1], tf32, s.k, s.n), accumulators(s.n);
   for (uint64_t row = 0; row < s.m; row++) {
-    sums.assign(s.n, 0);
+    accumulators.assign(s.n, 0);
     for (uint64_t i = 0; i < s.k; i++)
       for (uint64_t column = 0; column < s.n; column++)
-        sums[column] += left[row * s.k + i] * right[i * s.n + column];
+        accumulators[column] += left[row * s.k + i] * right[i * s.n + column];
     for (uint64_t column = 0; column < s.n; column++)
-      put_number(result_layout->type, result, column * (uint64_t)result_layout->leading + row, sums[column]);
+      put_number(result_layout->type, result, column * (uint64_t)result_layout->leading + row, accumulators[column]);
   }
 }
 

@@ -1,5 +1,5 @@
-/* CUDA's built-ins for programs that g++ or clang++ compiles: what NVRTC declares by itself. Included before a
- * program's first line, with little else, so that compiling stays quick. */
+/* CUDA's built-ins for programs that g++ or clang++ compiles: the declarations that NVRTC has built in. Included before
+ * a program's first line; it includes little itself, so that compilation stays fast. */
 #pragma once
 #include "machine.h"
 #include "ptx.h"
@@ -122,7 +122,7 @@ inline float __frcp_rn(float a)
   return 1 / a;
 }
 
-/* Divisors beyond 2^126 give 0. */
+/* Divisors beyond 2^126 give 0, as the GPU's fast division does. */
 inline float __fdividef(float a, float b)
 {
   if (__builtin_fabsf(b) > 0x1p126f)
@@ -169,7 +169,7 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift)
   return (unsigned)(((unsigned long long)high << 32 | low) << (shift & 31) >> 32);
 }
 
-/* ---- threads together ---- */
+/* ---- warp and block synchronization ---- */
 
 inline void __syncthreads()
 {
@@ -193,31 +193,30 @@ inline void __threadfence_block()
 template <class T> inline T __shfl_sync(unsigned mask, T value, int source, int width = 32)
 {
   int lane = (int)emulation::lane();
-  emulation::take_from_lane(mask, &value, sizeof value, lane / width * width + source % width, "__shfl_sync");
+  emulation::shuffle_lane(mask, &value, sizeof value, lane / width * width + source % width, "__shfl_sync");
   return value;
 }
 
 template <class T> inline T __shfl_xor_sync(unsigned mask, T value, int distance, int width = 32)
 {
   int lane = (int)emulation::lane(), source = lane ^ distance;
-  emulation::take_from_lane(mask, &value, sizeof value, source < lane / width * width + width ? source : lane,
-                            "__shfl_xor_sync");
+  emulation::shuffle_lane(mask, &value, sizeof value, source < lane / width * width + width ? source : lane,
+                          "__shfl_xor_sync");
   return value;
 }
 
 template <class T> inline T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32)
 {
   int lane = (int)emulation::lane(), source = lane - (int)distance;
-  emulation::take_from_lane(mask, &value, sizeof value, source >= lane / width * width ? source : lane,
-                            "__shfl_up_sync");
+  emulation::shuffle_lane(mask, &value, sizeof value, source >= lane / width * width ? source : lane, "__shfl_up_sync");
   return value;
 }
 
 template <class T> inline T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32)
 {
   int lane = (int)emulation::lane(), source = lane + (int)distance;
-  emulation::take_from_lane(mask, &value, sizeof value, source < lane / width * width + width ? source : lane,
-                            "__shfl_down_sync");
+  emulation::shuffle_lane(mask, &value, sizeof value, source < lane / width * width + width ? source : lane,
+                          "__shfl_down_sync");
   return value;
 }
 
@@ -234,7 +233,7 @@ inline bool __all_sync(unsigned mask, bool vote)
   return emulation::ballot(mask, !vote) == 0;
 }
 
-#define UNORDERED __attribute__((no_sanitize("thread"))) /* races.h does not look at it */
+#define UNORDERED __attribute__((no_sanitize("thread"))) /* not checked for races (races.h) */
 
 #define ATOMIC(NAME, EXPRESSION)                                   \
   template <class T, class U> UNORDERED inline T NAME(T *at, U by) \
@@ -288,8 +287,8 @@ template <class T> inline void __stcg(T *at, T value)
 
 namespace shared_memory {
 
-/* An array of shared memory whose size the launch gives: what translate.cpp makes of `extern __shared__ T name[]`. Not
- * in the namespace of functions that a program calls its own by the same name. */
+/* Dynamic shared memory: translate.cpp turns `extern __shared__ T name[]` into it. In a namespace of its own, because
+ * programs define functions with the same names as those of `emulation`. */
 template <class T> struct dynamic_array {
   operator T *() const
   {
@@ -305,12 +304,12 @@ template <class T> struct dynamic_array {
 
 namespace emulation {
 
-/* A __shared__ variable: TAG makes it one of its own. Its place is reserved when the program is loaded. */
+/* A __shared__ variable, identified by TAG. Its memory is reserved when the program is loaded. */
 template <class T, class TAG> struct static_variable {
   inline static const unsigned place = reserve_shared(sizeof(T), alignof(T) < 4 ? 4 : alignof(T));
 };
 
-/* A kernel's function by the addresses of its arguments, as launches give them. */
+/* Calls a kernel's function with the addresses of its arguments, as a launch passes them. */
 template <class F> struct caller;
 template <class... P> struct caller<void (*)(P...)> {
   template <void (*FUNCTION)(P...), size_t... I> static void run(void **arguments, std::index_sequence<I...>)

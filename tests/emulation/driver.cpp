@@ -1,6 +1,6 @@
-/* The CUDA driver's interface (driver/driver.h) over threads of the host: a device "cuda:0" whose work is done
- * when it is asked for. HEADROOM_EMULATED_CAPABILITY (90) is the compute capability, such as 80, with as much shared
- * memory as such GPUs have. */
+/* The CUDA driver's interface (driver/driver.h) over host threads: a device "cuda:0" that does all work synchronously.
+ * HEADROOM_EMULATED_CAPABILITY (90) is its compute capability, such as 80, and decides how much shared memory it
+ * has. */
 #include "block.h"
 #include "image.h"
 #include "memory.h"
@@ -32,7 +32,7 @@ using namespace emulation;
 constexpr cu_result INVALID_VALUE = 1, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, LAUNCH_FAILED = 719,
                     UNSUPPORTED = 801, SUCCESS = CU_SUCCESS, OUT_OF_MEMORY = CU_ERROR_OUT_OF_MEMORY;
 
-constexpr int MULTIPROCESSORS = 3; /* few, so that blocks of persistent grids get much to do */
+constexpr int MULTIPROCESSORS = 3; /* few, so that a block of a persistent grid processes many work items */
 constexpr int SHARED_USUAL = 48 << 10;
 
 struct cu_context_st {
@@ -63,7 +63,7 @@ struct cu_function_st {
 
 static cu_context_st context;
 
-/* Does it, or keeps it for a graph. */
+/* Does the work, or records it for a graph during capture. */
 static cu_result order(cu_stream stream, std::function<cu_result()> work)
 {
   if (!stream || !stream->captures)
@@ -95,7 +95,7 @@ cu_result cuGetErrorString(cu_result result, const char **text)
 {
   *text = result == LAUNCH_FAILED   ? the.problem.c_str()
           : result == OUT_OF_MEMORY ? "out of memory"
-          : result == UNSUPPORTED   ? "the emulation has none of it"
+          : result == UNSUPPORTED   ? "not supported by the emulation"
                                     : "invalid value";
   return SUCCESS;
 }
@@ -124,7 +124,7 @@ static int capability()
   return text && *text ? atoi(text) : 90;
 }
 
-/* Of a block, as the CUDA programming guide has it for compute capabilities. */
+/* Shared memory by compute capability, from the CUDA programming guide. */
 static int shared_most()
 {
   switch (capability()) {
@@ -239,7 +239,7 @@ cu_result cuMemsetD8Async(cu_address to, unsigned char value, size_t bytes, cu_s
   return order(stream, [=] { return memset((void *)to, value, bytes), SUCCESS; });
 }
 
-/* ---- streams, graphs, events: nothing is ever under way, and no time is measured ---- */
+/* ---- streams, graphs, events: all work is synchronous, and no time is measured ---- */
 
 cu_result cuStreamCreate(cu_stream *stream, unsigned)
 {
@@ -336,7 +336,7 @@ cu_result cuEventElapsedTime(float *ms, cu_event, cu_event)
 
 /* ---- modules and launches ---- */
 
-/* From a file that is gone as soon as it is loaded. */
+/* Loads the image from a temporary file, which is deleted right after loading. */
 static void *load_library(const char *library, size_t bytes)
 {
   char path[] = "/tmp/headroom-emulation-XXXXXX";
@@ -396,14 +396,14 @@ cu_result cuFuncSetAttribute(cu_function function, int attribute, int value)
   return SUCCESS;
 }
 
-/* What the driver refuses. */
+/* Returns the reason why the driver refuses a launch, or NULL. */
 static const char *refusal(const cu_function_st &f, const launch &job)
 {
   const dim3 &grid = job.grid, &size = job.size;
   const kernel &k = *f.program;
   unsigned threads = size.x * size.y * size.z;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || threads == 0)
-    return "a launch of nothing";
+    return "an empty grid or block";
   if (grid.x > 0x7FFFFFFF || grid.y > 0xFFFF || grid.z > 0xFFFF)
     return "too large a grid";
   if (size.x > 1024 || size.y > 1024 || size.z > 64 || threads > 1024)
@@ -413,9 +413,9 @@ static const char *refusal(const cu_function_st &f, const launch &job)
   if (job.shared_bytes > f.shared_most || job.shared_bytes + job.static_bytes > (unsigned)shared_most())
     return "more shared memory than the function was allowed";
   if (grid.x % k.cluster[0] != 0 || grid.y % k.cluster[1] != 0 || grid.z % k.cluster[2] != 0)
-    return "a grid of parts of clusters";
+    return "a grid that is not a multiple of the cluster";
   if (k.cluster[1] * k.cluster[2] != 1)
-    return "clusters that the emulation has not: they lie along x";
+    return "the emulation supports only clusters along x";
   return nullptr;
 }
 
@@ -440,7 +440,7 @@ cu_result cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y,
                          void **)
 {
   if (stream && stream->captures)
-    return UNSUPPORTED; /* a graph would need the arguments' sizes */
+    return UNSUPPORTED; /* a graph would need the sizes of the arguments */
   launch job = {function->program, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
                 shared_bytes,      function->static_bytes,   arguments};
   return run(*function, job);

@@ -1,5 +1,6 @@
-/* What the compiler has programs call: -fsanitize=thread for every access, and -fsanitize=alignment. Both without
- * their libraries: accesses are noted as races.h has it, must lie within a buffer, and be aligned. */
+/* Functions that compilers insert calls to: -fsanitize=thread for every memory access, -fsanitize=alignment for
+ * misaligned ones. These replace the sanitizers' libraries: an access is recorded (races.h) and must be inside a buffer
+ * and aligned. */
 #include "block.h"
 #include "memory.h"
 #include "races.h"
@@ -18,12 +19,12 @@ static void take_access(const void *data, unsigned bytes, bool writes)
     fail("%s %u bytes, %s", writes ? "writes" : "reads", bytes, memory_words(data).c_str());
 }
 
-/* What the compiler says of it. */
+/* The compiler's description of the access. */
 struct mismatch {
   const char *file;
   unsigned line, column;
   const void *type;
-  byte alignment, kind; /* alignment: of two, the power */
+  byte alignment, kind; /* alignment: log2 of it */
 };
 
 } // namespace emulation
@@ -47,7 +48,8 @@ HOOKS(16)
 #undef HOOK
 
 extern "C" {
-/* Of -fsanitize=alignment: an address is no multiple of what its type asks for, as a GPU would not forgive. */
+/* Called by -fsanitize=alignment for an address that is not a multiple of its type's alignment, which a GPU would
+ * refuse. */
 void __ubsan_handle_type_mismatch_v1(const emulation::mismatch *about, void *address)
 {
   if (address && emulation::the.running)

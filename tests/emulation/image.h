@@ -1,4 +1,4 @@
-/* What nvrtc.cpp gives and driver.cpp loads: this, then a shared library. */
+/* Header of an image: nvrtc.cpp writes it in front of a shared library, and driver.cpp reads it. */
 #pragma once
 #include <cstdint>
 

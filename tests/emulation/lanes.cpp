@@ -1,4 +1,4 @@
-/* What lanes of a warp do together, and barriers of blocks and clusters. */
+/* Warp-synchronous operations, and barriers of blocks and clusters. */
 #include "block.h"
 
 #include <cstring>
@@ -20,7 +20,7 @@ unsigned cluster_rank()
   return the.running->owner->rank;
 }
 
-/* Without lanes that a small block does not have. */
+/* Without the lanes that a small block does not have. */
 static unsigned own_lanes(unsigned mask)
 {
   unsigned count = own_warp().count;
@@ -64,11 +64,11 @@ void part(meeting &m, bool last)
     return;
   }
   const char *what = m.what;
-  while (m.arrived >> lane() & 1) /* a meeting of another mask may end before */
+  while (m.arrived >> lane() & 1) /* a meeting with another mask may end earlier */
     wait_while(w.met, w.met, what);
 }
 
-/* Lanes know then what the others know. */
+/* Afterwards every lane knows what the other lanes knew. */
 void meet_lanes(unsigned mask, const char *what)
 {
   thread *own = the.running;
@@ -86,7 +86,7 @@ void meet_lanes(unsigned mask, const char *what)
   });
 }
 
-void take_from_lane(unsigned mask, void *value, unsigned bytes, int lane, const char *what)
+void shuffle_lane(unsigned mask, void *value, unsigned bytes, int lane, const char *what)
 {
   struct taking {
     void *value;
@@ -161,8 +161,8 @@ void barrier(unsigned number, unsigned threads, bool waits)
   pause();
 }
 
-/* Nobody comes to the next phase before all have read the votes of this one, which are there till the one after it
- * ends. */
+/* No thread enters the next phase before all threads have read the votes of this one; they are kept until the next
+ * phase ends. */
 bool barrier_any(bool vote)
 {
   block &b = *the.running->owner;
@@ -194,7 +194,7 @@ void cluster_arrive()
   }
 }
 
-/* Until the phase is over that this thread's last arrival was in. */
+/* Waits until the phase of this thread's last arrival is complete. */
 void cluster_wait()
 {
   const cluster &c = *the.running->owner->owner;

@@ -1,5 +1,4 @@
-/* Blocks and their warps, which take turns in an order that changes from launch to launch: some warps far ahead of
- * others. */
+/* Scheduler of blocks and warps. The order differs from launch to launch, and some warps run far ahead of others. */
 #include "tensor.h"
 #include "threads.h"
 
@@ -12,8 +11,8 @@
 namespace emulation {
 
 constexpr size_t PAGE = 4096;
-constexpr unsigned RESIDENT_THREADS = 2048; /* of blocks that run at the same time, if there is more than one */
-constexpr unsigned CANARY_BYTES = 1024;     /* behind shared memory; looked at when the block is over */
+constexpr unsigned RESIDENT_THREADS = 2048; /* of blocks that run concurrently, if there is more than one */
+constexpr unsigned CANARY_BYTES = 1024;     /* guard bytes after shared memory, checked when the block ends */
 constexpr byte POISON = 0xFF;               /* NaN in every format, −1 as an integer */
 
 unsigned random_below(unsigned count)
@@ -26,7 +25,7 @@ unsigned random_below(unsigned count)
 
 /* ---- blocks ---- */
 
-/* Blocks that run at the same time, with what they need. */
+/* The blocks that run concurrently, with their state. */
 struct residents {
   std::vector<cluster *> clusters;
   std::vector<warp *> warps;
@@ -43,7 +42,7 @@ static byte *take_shared_memory()
     here.spare_memory.pop_back();
     return memory;
   }
-  /* Pages around the window belong to nobody. */
+  /* Pages around the shared memory window are not accessible. */
   byte *map = (byte *)mmap(nullptr, SHARED_WINDOW + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED || mprotect(map + PAGE, SHARED_WINDOW, PROT_READ | PROT_WRITE) != 0) {
     fputs("emulation: no memory for a block\n", stderr);
@@ -92,7 +91,7 @@ static block *begin_block(cluster &owner, unsigned rank, unsigned number)
   return b;
 }
 
-/* Clusters lie along x, as those of the programs do. */
+/* Clusters extend along x, as in all programs of the library. */
 static void begin_cluster(unsigned first_block, unsigned blocks)
 {
   cluster *c = new cluster();
@@ -136,10 +135,10 @@ static bool has_work(const thread &t)
   bool some = !t.open.empty();
   for (const std::vector<copy> &group : t.groups)
     some |= !group.empty();
-  return some || !t.products.empty() || !t.stores.empty();
+  return some || !t.wgmmas.empty() || !t.stores.empty();
 }
 
-/* What can be seen when all threads are over. */
+/* Checks of a block whose threads have all ended. */
 static bool check_block(const block &b)
 {
   char text[200];
@@ -147,28 +146,27 @@ static bool check_block(const block &b)
     if (*at != POISON) {
       snprintf(text, sizeof text, "block %u %u %u wrote %td bytes behind its shared memory", b.index.x, b.index.y,
                b.index.z, at - b.shared - shared_end());
-      return complain(text);
+      return report_error(text);
     }
   }
   for (const thread *t : b.threads) {
     if (has_work(*t)) {
-      snprintf(text, sizeof text, "block %u %u %u, thread %u ended with copies or products under way", b.index.x,
-               b.index.y, b.index.z, t->number);
-      return complain(text);
+      snprintf(text, sizeof text, "block %u %u %u, thread %u ended with cp.async, TMA or WGMMA operations pending",
+               b.index.x, b.index.y, b.index.z, t->number);
+      return report_error(text);
     }
   }
-  if (engine_works_for(b)) {
-    snprintf(text, sizeof text, "block %u %u %u ended with the copy engine at work for it", b.index.x, b.index.y,
-             b.index.z);
-    return complain(text);
+  if (tma_pending_for(b)) {
+    snprintf(text, sizeof text, "block %u %u %u ended with TMA copies pending", b.index.x, b.index.y, b.index.z);
+    return report_error(text);
   }
   std::string late = find_late_writes(b);
-  return late.empty() || complain(late);
+  return late.empty() || report_error(late);
 }
 
 /* ---- the scheduler ---- */
 
-/* Runs the lanes that can; false if there was none. */
+/* Runs the lanes that can run; false if none could. */
 static bool run_warp(warp &w)
 {
   bool ran = false;
@@ -182,7 +180,7 @@ static bool run_warp(warp &w)
   return ran;
 }
 
-/* Some turns for one warp; the launch has warps that drift apart, or all in step. */
+/* Several steps of one warp. Depending on the launch, warps drift apart or run in step. */
 static bool give_turns(warp &w, bool drifts)
 {
   unsigned turns = drifts ? 1 + random_below(64) : 1;
@@ -211,7 +209,7 @@ static std::string who_waits()
   return text;
 }
 
-/* One turn over all warps, in any order. False if none of them could go on. */
+/* One step of every warp, in random order. False if no warp could run. */
 static bool give_everyone_turns(bool drifts)
 {
   bool ran = false, skipped = false;
@@ -226,7 +224,7 @@ static bool give_everyone_turns(bool drifts)
     else
       ran |= give_turns(*w, drifts);
   }
-  if (!ran && skipped) { /* nobody is left out when the others cannot go on */
+  if (!ran && skipped) { /* do not skip warps when no other warp can run */
     for (warp *w : order)
       ran |= !the.failed && give_turns(*w, false);
   }
@@ -241,9 +239,9 @@ static bool run_residents(unsigned blocks, unsigned per_cluster, unsigned most)
     for (; begun < blocks && here.clusters.size() < most; begun += per_cluster)
       begin_cluster(begun, per_cluster);
     bool ran = give_everyone_turns(drifts);
-    if (!ran && !engine_works())
-      return complain("threads wait for each other: " + who_waits());
-    engine_go_on(ran ? the.eagerness / 4 + 5 : 100);
+    if (!ran && !tma_pending())
+      return report_error("threads wait for each other: " + who_waits());
+    tma_progress(ran ? the.eager_percent / 4 + 5 : 100);
     if (the.failed)
       return false;
     for (size_t i = 0; i < here.clusters.size();) {
@@ -269,7 +267,7 @@ bool run_grid(const launch &job)
   the.failed = false;
   the.running = nullptr;
   the.random = ++launches * 0xD1342543DE82EF95u;
-  the.eagerness = random_below(3) * 50;
+  the.eager_percent = random_below(3) * 50;
   blockDim = job.size;
   gridDim = job.grid;
   const unsigned *shape = job.program->cluster;
@@ -277,8 +275,8 @@ bool run_grid(const launch &job)
   fault_guard guard;
   bool good = run_residents(job.grid.x * job.grid.y * job.grid.z, per_cluster,
                             threads < RESIDENT_THREADS ? RESIDENT_THREADS / threads : 1);
-  engine_forget();
-  for (cluster *c : here.clusters) /* of a launch that failed */
+  tma_discard();
+  for (cluster *c : here.clusters) /* after a failed launch */
     end_cluster(c);
   here.clusters.clear();
   return good;

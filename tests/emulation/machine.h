@@ -1,9 +1,9 @@
-/* What a program meets when it runs on the emulated GPU: its threads' numbers, what waits for others, and the
- * instructions that need more than a thread. Programs include it through device.h; the emulated driver (libcuda.so.1)
- * has the other side. Functions without another word concern the thread that calls them.
+/* Interface between a program and the emulated GPU: thread indices, barriers, and the instructions that involve more
+ * than one thread. Programs include it through device.h; the emulated driver (libcuda.so.1) implements it. All
+ * functions act on the calling thread unless stated.
  *
- * Addresses of shared memory are numbers of 32 bits, as in PTX: offsets in the block's window, with the block's rank in
- * its cluster above (SHARED_RANK). */
+ * Shared memory addresses have 32 bits, as in PTX: the offset in the block's window, and above it the block's rank in
+ * its cluster (SHARED_RANK). */
 #pragma once
 
 struct uint3 {
@@ -25,15 +25,15 @@ typedef unsigned long long word64;
 constexpr unsigned SHARED_WINDOW = 1u << 18, SHARED_DYNAMIC_AT = 1024, SHARED_RANK = 24;
 constexpr int LANES = 32;
 
-/** Ends the launch: the driver's answer is an error with this text, the kernel's name, the block and the thread. */
+/** Ends the launch: the driver returns an error with this text, the kernel's name, the block and the thread. */
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- kernels of a program ---- */
 
 struct kernel {
-  const char *name; /* NULL: the end of a list */
+  const char *name; /* NULL ends the list */
   void (*run)(void **arguments);
-  unsigned most_threads; /* __launch_bounds__; 0: not said */
+  unsigned most_threads; /* __launch_bounds__; 0: none */
   unsigned cluster[3];   /* __cluster_dims__ */
 };
 
@@ -42,87 +42,88 @@ struct kernel {
 /** The dynamic shared memory of the block. */
 void *dynamic_shared();
 
-/** A place in every block's static shared memory; called once for each variable. */
+/** Reserves static shared memory in every block; called once for each variable. */
 unsigned reserve_shared(unsigned bytes, unsigned alignment);
 void *static_shared(unsigned place);
 
 unsigned shared_address(const void *data);
 
-/** The bytes at an address; fails where they are not the block's or not a multiple of `alignment` away from 0. */
+/** The bytes at an address; fails if they are outside of the block's shared memory or misaligned. */
 byte *shared_bytes(unsigned address, unsigned bytes, unsigned alignment, const char *what);
 
-/** The same for all blocks of the cluster. */
+/** The same for the shared memory of all blocks of the cluster. */
 byte *cluster_bytes(unsigned address, unsigned bytes, unsigned alignment, const char *what);
 
-/** Fails where `bytes` of the device's memory are not in one buffer, or not aligned. */
+/** Fails unless `bytes` of global memory are aligned and inside one buffer. */
 void check_global(const void *data, unsigned bytes, unsigned alignment, const char *what);
 
 unsigned cluster_rank();
 
-/* ---- threads that wait for each other ---- */
+/* ---- barriers and warp-synchronous operations ---- */
 
-/** The barrier of that number, from 0: `threads` arrive, those that wait go on together. */
+/** Named barrier `number`: bar.sync (`waits`) or bar.arrive for `threads` threads. */
 void barrier(unsigned number, unsigned threads, bool waits);
 
-/** Barrier 0 of all threads of the block; whether any of them votes for it. */
+/** __syncthreads_or(): barrier 0 of all threads of the block; true if any thread votes for it. */
 bool barrier_any(bool vote);
 void cluster_arrive();
 void cluster_wait();
 
-/** All lanes of `mask` meet; `what` is the same for all of them, or it is an error. */
+/** All lanes of `mask` meet; it is an error unless all pass the same `what`. */
 void meet_lanes(unsigned mask, const char *what);
 
-/** `value` becomes that of another lane of the warp. */
-void take_from_lane(unsigned mask, void *value, unsigned bytes, int lane, const char *what);
+/** Replaces `value` by that of another lane of the warp. */
+void shuffle_lane(unsigned mask, void *value, unsigned bytes, int lane, const char *what);
 
-/** Bit l: whether lane l says so; 0 for lanes that are not in the mask. */
+/** Bit l is the vote of lane l; 0 for lanes that are not in the mask. */
 unsigned ballot(unsigned mask, bool vote);
 
 unsigned lane();
 
-/** Now and then: other warps go on first. Where a thread has told others that they may. */
+/** Lets other warps run first, now and then. Called after a thread has signalled other threads. */
 void pause();
 
-/* ---- copies without registers (cp.async) ---- */
+/* ---- cp.async ---- */
 
-void copy_async(unsigned to, const void *from, unsigned bytes, unsigned taken);
-void copies_commit();
-void copies_wait(unsigned groups_left); /* ~0u: also for what is not committed */
+void cp_async(unsigned to, const void *from, unsigned bytes, unsigned taken);
+void cp_async_commit();
+void cp_async_wait(unsigned groups_left); /* ~0u: also uncommitted copies */
 
-/* ---- matrices ---- */
+/* ---- ldmatrix, stmatrix, mma.sync ---- */
 
 enum class format { f16, bf16, tf32, e4m3 };
 
-/** Rows of 8 × 8 numbers of 16 bits; lane l gives the address of row l % 8 of matrix l / 8. */
-void load_matrices(unsigned *const *to, unsigned count, unsigned address, bool transposed);
-void store_matrices(unsigned address, const unsigned *from, unsigned count, bool transposed);
+/** 8 × 8 matrices of 16-bit elements; lane l passes the address of row l % 8 of matrix l / 8. */
+void ldmatrix(unsigned *const *to, unsigned count, unsigned address, bool transposed);
+void stmatrix(unsigned address, const unsigned *from, unsigned count, bool transposed);
 
-/** d = a · b + c, of 16 × depth by depth × 8; depth is 32 bytes of the format. */
-void multiply(format type, float *const *d, const unsigned *a, const unsigned *b, const float *c);
+/** d = a · b + c, with a 16 × depth and b depth × 8; depth is 32 bytes of the format. */
+void mma(format type, float *const *d, const unsigned *a, const unsigned *b, const float *c);
 
-/* ---- barriers in shared memory and the copy engine (sm_90) ---- */
+/* ---- mbarriers and TMA (sm_90) ---- */
 
-void mbarrier_create(unsigned address, unsigned count);
-void mbarriers_publish();
+void mbarrier_init(unsigned address, unsigned count);
+void fence_mbarrier_init();
 void mbarrier_arrive(unsigned address, unsigned expected_bytes);
 bool mbarrier_try_wait(unsigned address, unsigned parity);
 
-/** A box of a tensor of four dimensions, from element first[0 … 3] on, and back. */
-void copy_box(unsigned to, const void *map, unsigned barrier, const int *first);
-void store_box(const void *map, unsigned from, const int *first);
-void stores_commit();
-void stores_wait(unsigned groups_left);
-void writes_publish();
+/** A TMA load or store of a box of a 4-dimensional tensor, from element first[0 … 3] on. */
+void tma_load(unsigned to, const void *map, unsigned barrier, const int *first);
+void tma_store(const void *map, unsigned from, const int *first);
+void tma_commit();
+void tma_wait(unsigned groups_left);
+void fence_proxy_async();
 
-/* ---- products of warpgroups (sm_90) ---- */
+/* ---- WGMMA (sm_90) ---- */
 
-/** d += a · b (adds) or d = a · b, 64 × 16 by 16 × columns, a in registers or by its descriptor. */
-void multiply_group(format type, unsigned columns, float *const *d, unsigned *const *a_words, word64 a, word64 b,
-                    bool adds, bool across);
-void products_fence();
-void products_commit();
-void products_wait(unsigned groups_left);
-void registers_change(unsigned count);
+/** d += a · b (adds) or d = a · b, with a 64 × 16 in registers or by its descriptor, and b 16 × columns; `across`: b is
+ *  MN-major. */
+void wgmma(format type, unsigned columns, float *const *d, unsigned *const *a_words, word64 a, word64 b, bool adds,
+           bool across);
+void wgmma_fence();
+void wgmma_commit();
+void wgmma_wait(unsigned groups_left);
+void setmaxnreg(unsigned count);
 
 /* ---- number formats ---- */
 

@@ -1,4 +1,4 @@
-/* The matrix units of a warp, and the number formats. Fragments as the PTX manual lays them out. */
+/* Tensor Cores (mma.sync), ldmatrix, stmatrix and the number formats. Fragments have the layouts of the PTX manual. */
 #include "block.h"
 
 #include <cmath>
@@ -22,7 +22,8 @@ static unsigned bits_of(float value)
   return bits;
 }
 
-/* `mantissa` bits of it, the exponent at most `most` and the smallest normal number 2^least; ties to even. */
+/* Rounds to `mantissa` bits, with an exponent of at most `most` and a smallest normal number of 2^least; ties to
+ * even. */
 static double rounded(double value, int mantissa, int least)
 {
   int exponent;
@@ -86,7 +87,7 @@ float from_e4m3(byte bits)
   return bits >> 7 ? -size : size;
 }
 
-/* What is larger becomes 448. */
+/* Larger values saturate at 448. */
 byte to_e4m3(float value)
 {
   byte sign = bits_of(value) >> 31 ? 0x80 : 0;
@@ -115,7 +116,7 @@ unsigned to_tf32(float value, bool ties_away)
 
 /* ---- matrices in shared memory ---- */
 
-void load_matrices(unsigned *const *to, unsigned count, unsigned address, bool transposed)
+void ldmatrix(unsigned *const *to, unsigned count, unsigned address, bool transposed)
 {
   struct loading {
     unsigned *const *to;
@@ -140,7 +141,7 @@ void load_matrices(unsigned *const *to, unsigned count, unsigned address, bool t
   });
 }
 
-void store_matrices(unsigned address, const unsigned *from, unsigned count, bool transposed)
+void stmatrix(unsigned address, const unsigned *from, unsigned count, bool transposed)
 {
   struct storing {
     const unsigned *from;
@@ -160,9 +161,9 @@ void store_matrices(unsigned address, const unsigned *from, unsigned count, bool
   });
 }
 
-/* ---- products ---- */
+/* ---- mma.sync ---- */
 
-/* Number i of a word as the matrix units see it: of tf32 the lower bits are cut off. */
+/* Element i of a register as Tensor Cores read it: the lower bits of tf32 are truncated. */
 template <format TYPE> static float number_in(unsigned word, int i)
 {
   switch (TYPE) {
@@ -180,11 +181,11 @@ struct multiplying {
   const float *c;
 };
 
-/* A word of a factor has `wide` numbers; columns of words are those of 32 bits. */
-template <format TYPE> static void multiply_warp(multiplying *const *lanes)
+/* A register of A or B holds `wide` elements; fragments are indexed in columns of 32-bit registers. */
+template <format TYPE> static void execute_warp(multiplying *const *lanes)
 {
   constexpr int wide = TYPE == format::tf32 ? 1 : TYPE == format::e4m3 ? 4 : 2, depth = 8 * wide;
-  float a[16][depth], b[depth][8], sums[16][8];
+  float a[16][depth], b[depth][8], accumulators[16][8];
   for (int t = 0; t < LANES; t++)
     for (int i = 0; i < wide; i++) {
       for (int e = 0; e < 4; e++)
@@ -194,25 +195,25 @@ template <format TYPE> static void multiply_warp(multiplying *const *lanes)
     }
   for (int t = 0; t < LANES; t++)
     for (int e = 0; e < 4; e++)
-      sums[t / 4 + e / 2 * 8][t % 4 * 2 + e % 2] = lanes[t]->c[e];
+      accumulators[t / 4 + e / 2 * 8][t % 4 * 2 + e % 2] = lanes[t]->c[e];
   for (int row = 0; row < 16; row++)
     for (int k = 0; k < depth; k++)
       for (int column = 0; column < 8; column++)
-        sums[row][column] += a[row][k] * b[k][column];
+        accumulators[row][column] += a[row][k] * b[k][column];
   for (int t = 0; t < LANES; t++)
     for (int e = 0; e < 4; e++)
-      *lanes[t]->d[e] = sums[t / 4 + e / 2 * 8][t % 4 * 2 + e % 2];
+      *lanes[t]->d[e] = accumulators[t / 4 + e / 2 * 8][t % 4 * 2 + e % 2];
 }
 
-void multiply(format type, float *const *d, const unsigned *a, const unsigned *b, const float *c)
+void mma(format type, float *const *d, const unsigned *a, const unsigned *b, const float *c)
 {
   multiplying mine = {d, a, b, c};
   together(~0u, "mma", mine, [&](multiplying *const *lanes) {
     switch (type) {
-    case format::f16: multiply_warp<format::f16>(lanes); break;
-    case format::bf16: multiply_warp<format::bf16>(lanes); break;
-    case format::tf32: multiply_warp<format::tf32>(lanes); break;
-    case format::e4m3: multiply_warp<format::e4m3>(lanes); break;
+    case format::f16: execute_warp<format::f16>(lanes); break;
+    case format::bf16: execute_warp<format::bf16>(lanes); break;
+    case format::tf32: execute_warp<format::tf32>(lanes); break;
+    case format::e4m3: execute_warp<format::e4m3>(lanes); break;
     }
   });
 }

@@ -8,7 +8,8 @@
 namespace emulation {
 
 constexpr size_t PAGE = 4096, ALIGNMENT = 256, POISONED_MOST = (size_t)256 << 20;
-constexpr size_t RESERVED = (size_t)1 << 40; /* addresses, not memory; none is given out twice before all have been */
+constexpr size_t RESERVED =
+    (size_t)1 << 40; /* of address space, not memory; no address is reused before all were used */
 constexpr byte POISON = 0xFF;
 
 struct buffer {
@@ -121,7 +122,7 @@ std::string memory_words(const void *address)
   return text;
 }
 
-/* Bytes between a buffer and its guard pages are nobody's. */
+/* Bytes between a buffer and its guard pages do not belong to it. */
 std::string memory_damage()
 {
   char text[120];

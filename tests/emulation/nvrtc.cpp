@@ -1,7 +1,7 @@
 /* NVRTC's interface over the host's C++ compiler: an image is a shared library of the host with its length in front.
  *
- * The build's are EMULATION_COMPILER, EMULATION_FLAGS and EMULATION_LINK_FLAGS, EMULATION_SOURCES (the folder of
- * device.h) and EMULATION_DRIVER (what libraries link). */
+ * CMake defines EMULATION_COMPILER, EMULATION_FLAGS and EMULATION_LINK_FLAGS, EMULATION_SOURCES (the folder of
+ * device.h) and EMULATION_DRIVER (the library to link with). */
 #include "image.h"
 #include "translate.h"
 
@@ -30,8 +30,8 @@ namespace {
 
 using emulation::image_header;
 
-/* HEADROOM_EMULATED_FAULT, two texts with FAULT_BETWEEN between them: where a program has the first it gets the
- * second, so that tests can see a mistake found. */
+/* HEADROOM_EMULATED_FAULT holds two texts with FAULT_BETWEEN between them: every occurrence of the first in a program
+ * is replaced by the second, so that tests can plant a mistake. */
 constexpr const char *FAULT_BETWEEN = "\n=>\n";
 
 std::string planted_fault()
@@ -82,7 +82,7 @@ void write_file(const std::string &path, const std::string &text)
     throw std::runtime_error("error: " + path + " cannot be written");
 }
 
-/* A folder of its own that goes with it. */
+/* A temporary folder that is deleted with the object. */
 struct scratch {
   std::string path;
 
@@ -99,14 +99,14 @@ struct scratch {
     run("rm -rf '" + path + "'");
   }
 
-  /* Whether the command succeeds. */
+  /* Runs a shell command; true if it succeeds. */
   static bool run(const std::string &command)
   {
     return system(command.c_str()) == 0;
   }
 };
 
-/* "--gpu-architecture=sm_90a" is __CUDA_ARCH__=900; -D as it is; the rest is for NVRTC. */
+/* "--gpu-architecture=sm_90a" becomes __CUDA_ARCH__=900; -D options are passed on; all others are ignored. */
 std::string definitions(int count, const char *const *options)
 {
   std::string text = " -D__CUDACC__ -D__CUDACC_RTC__ -D__device__= -D__host__= -D__forceinline__=inline"
@@ -160,8 +160,7 @@ const char *nvrtcGetErrorString(rtc_result result)
   return result == RTC_SUCCESS ? "success" : result == RTC_COMPILATION ? "compilation failed" : "failed";
 }
 
-/* Caches are keyed by the version: the second number stands for what programs are compiled with, and for what is
- * planted in them. */
+/* Caches are keyed by the version: its second number hashes the compiler, its flags and the planted mistake. */
 rtc_result nvrtcVersion(int *major, int *minor)
 {
   *major = 0;

@@ -1,7 +1,6 @@
-/* PTX instructions as functions: translate.cpp turns `asm("cvt.rn.f16.f32 %0, %1;" …)` into ptx::cvt_rn_f16_f32(…),
- * dots becoming underscores, with the operands in the instruction's order, {…} as list(…) and a shape (m16n8k16) as the
- * first argument. An instruction that is missing here is an error of the compiler with its name. What they do: PTX
- * manual. */
+/* PTX instructions as functions: translate.cpp turns `asm("cvt.rn.f16.f32 %0, %1;" …)` into ptx::cvt_rn_f16_f32(…).
+ * Dots become underscores, operands keep their order, {…} becomes list(…), and a shape (m16n8k16) is the first
+ * argument. An instruction that is missing here is a compiler error with its name. Semantics: PTX manual. */
 #pragma once
 #include "machine.h"
 
@@ -9,7 +8,7 @@ namespace ptx {
 
 using emulation::format;
 
-/* Registers in braces. */
+/* A vector of registers in braces. */
 template <class T, unsigned N> struct registers {
   T *at[N];
 };
@@ -22,7 +21,7 @@ template <class T, class... REST> inline registers<T, 1 + sizeof...(REST)> list(
 template <unsigned M, unsigned N, unsigned K> struct shape {
 };
 
-/* What an instruction writes to or reads from a register, whatever type the program has given that. */
+/* An operand that an instruction writes or reads as type V, whatever type the program gave its variable. */
 template <class T, class V> inline void put(T &to, V value)
 {
   static_assert(sizeof(T) == sizeof(V), "a register has another size than the instruction's type");
@@ -116,7 +115,7 @@ template <class A, class B, class C> inline void cvt_rn_satfinite_e4m3x2_f32(A &
   put(to, (unsigned short)(emulation::to_e4m3(get<float>(low)) | emulation::to_e4m3(get<float>(high)) << 8));
 }
 
-/* Of two numbers each; a NaN is the larger of none. */
+/* Packed pairs; max returns the other operand if one is NaN. */
 template <class A, class B, class C> inline void max_f16x2(A &to, const B &a, const C &b)
 {
   unsigned x = get<unsigned>(a), y = get<unsigned>(b), two = 0;
@@ -190,31 +189,31 @@ template <class P, class T> inline void st_global_v4_b32(P to, const registers<T
 
 inline void cp_async_cg_shared_global(unsigned to, const void *from, unsigned bytes)
 {
-  emulation::copy_async(to, from, bytes, bytes);
+  emulation::cp_async(to, from, bytes, bytes);
 }
 inline void cp_async_cg_shared_global(unsigned to, const void *from, unsigned bytes, unsigned taken)
 {
-  emulation::copy_async(to, from, bytes, taken);
+  emulation::cp_async(to, from, bytes, taken);
 }
 inline void cp_async_ca_shared_global(unsigned to, const void *from, unsigned bytes)
 {
-  emulation::copy_async(to, from, bytes, bytes);
+  emulation::cp_async(to, from, bytes, bytes);
 }
 inline void cp_async_ca_shared_global(unsigned to, const void *from, unsigned bytes, unsigned taken)
 {
-  emulation::copy_async(to, from, bytes, taken);
+  emulation::cp_async(to, from, bytes, taken);
 }
 inline void cp_async_commit_group()
 {
-  emulation::copies_commit();
+  emulation::cp_async_commit();
 }
 inline void cp_async_wait_group(unsigned left)
 {
-  emulation::copies_wait(left);
+  emulation::cp_async_wait(left);
 }
 inline void cp_async_wait_all()
 {
-  emulation::copies_wait(~0u);
+  emulation::cp_async_wait(~0u);
 }
 
 /* ---- clusters ---- */
@@ -242,26 +241,26 @@ template <class V> inline void st_shared__cluster_f32(unsigned to, const V &valu
   __builtin_memcpy(emulation::cluster_bytes(to, 4, 4, "st.shared::cluster"), &value, 4);
 }
 
-/* ---- matrices ---- */
+/* ---- ldmatrix, stmatrix, mma.sync ---- */
 
 template <class T> inline void ldmatrix_sync_aligned_m8n8_x4_shared_b16(const registers<T, 4> &to, unsigned row)
 {
-  emulation::load_matrices((unsigned *const *)to.at, 4, row, false);
+  emulation::ldmatrix((unsigned *const *)to.at, 4, row, false);
 }
 
 template <class T> inline void ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16(const registers<T, 4> &to, unsigned row)
 {
-  emulation::load_matrices((unsigned *const *)to.at, 4, row, true);
+  emulation::ldmatrix((unsigned *const *)to.at, 4, row, true);
 }
 
 template <class T> inline void ldmatrix_sync_aligned_m8n8_x2_shared_b16(const registers<T, 2> &to, unsigned row)
 {
-  emulation::load_matrices((unsigned *const *)to.at, 2, row, false);
+  emulation::ldmatrix((unsigned *const *)to.at, 2, row, false);
 }
 
 template <class T> inline void ldmatrix_sync_aligned_m8n8_x2_trans_shared_b16(const registers<T, 2> &to, unsigned row)
 {
-  emulation::load_matrices((unsigned *const *)to.at, 2, row, true);
+  emulation::ldmatrix((unsigned *const *)to.at, 2, row, true);
 }
 
 template <class T> inline void stmatrix_sync_aligned_m8n8_x4_shared_b16(unsigned row, const registers<T, 4> &from)
@@ -269,27 +268,27 @@ template <class T> inline void stmatrix_sync_aligned_m8n8_x4_shared_b16(unsigned
   unsigned words[4];
   for (int i = 0; i < 4; i++)
     words[i] = *from.at[i];
-  emulation::store_matrices(row, words, 4, false);
+  emulation::stmatrix(row, words, 4, false);
 }
 
 template <class D, class A, class B, class C>
-inline void multiply(format type, const registers<D, 4> &d, const registers<A, 4> &a, const registers<B, 2> &b,
-                     const registers<C, 4> &c)
+inline void mma(format type, const registers<D, 4> &d, const registers<A, 4> &a, const registers<B, 2> &b,
+                const registers<C, 4> &c)
 {
   unsigned left[4], right[2] = {*b.at[0], *b.at[1]};
-  float sums[4];
+  float accumulators[4];
   for (int i = 0; i < 4; i++) {
     left[i] = *a.at[i];
-    sums[i] = *c.at[i];
+    accumulators[i] = *c.at[i];
   }
-  emulation::multiply(type, d.at, left, right, sums);
+  emulation::mma(type, d.at, left, right, accumulators);
 }
 
 #define MMA(NAME, K, TYPE)                                                                                     \
   template <class D, class A, class B, class C>                                                                \
   inline void mma_sync_aligned_row_col_##NAME(shape<16, 8, K>, const D &d, const A &a, const B &b, const C &c) \
   {                                                                                                            \
-    multiply(TYPE, d, a, b, c);                                                                                \
+    mma(TYPE, d, a, b, c);                                                                                     \
   }
 MMA(f32_f16_f16_f32, 16, format::f16)
 MMA(f32_bf16_bf16_f32, 16, format::bf16)
@@ -297,7 +296,7 @@ MMA(f32_tf32_tf32_f32, 8, format::tf32)
 MMA(f32_e4m3_e4m3_f32, 32, format::e4m3)
 #undef MMA
 
-/* ---- barriers and the copy engine of sm_90 ---- */
+/* ---- mbarriers and TMA (sm_90) ---- */
 
 inline int nowhere()
 {
@@ -306,12 +305,12 @@ inline int nowhere()
 
 inline void mbarrier_init_shared__cta_b64(unsigned barrier, unsigned count)
 {
-  emulation::mbarrier_create(barrier, count);
+  emulation::mbarrier_init(barrier, count);
 }
 
 inline void fence_mbarrier_init_release_cluster()
 {
-  emulation::mbarriers_publish();
+  emulation::fence_mbarrier_init();
 }
 
 inline void mbarrier_arrive_shared__cta_b64(int, unsigned barrier)
@@ -343,93 +342,93 @@ inline void cp_async_bulk_tensor_4d_shared__cluster_global_tile_mbarrier__comple
     unsigned to, const void *map, const registers<int, 4> &first, unsigned barrier)
 {
   int at[4] = {*first.at[0], *first.at[1], *first.at[2], *first.at[3]};
-  emulation::copy_box(to, map, barrier, at);
+  emulation::tma_load(to, map, barrier, at);
 }
 
 inline void cp_async_bulk_tensor_4d_global_shared__cta_tile_bulk_group(const void *map, const registers<int, 4> &first,
                                                                        unsigned from)
 {
   int at[4] = {*first.at[0], *first.at[1], *first.at[2], *first.at[3]};
-  emulation::store_box(map, from, at);
+  emulation::tma_store(map, from, at);
 }
 
 inline void cp_async_bulk_commit_group()
 {
-  emulation::stores_commit();
+  emulation::tma_commit();
 }
 
 inline void cp_async_bulk_wait_group_read(unsigned left)
 {
-  emulation::stores_wait(left);
+  emulation::tma_wait(left);
 }
 
 inline void fence_proxy_async_shared__cta()
 {
-  emulation::writes_publish();
+  emulation::fence_proxy_async();
 }
 
 inline void prefetch_tensormap(const void *)
 {
 }
 
-/* ---- products of warpgroups ---- */
+/* ---- WGMMA ---- */
 
 inline void setmaxnreg_inc_sync_aligned_u32(unsigned count)
 {
-  emulation::registers_change(count);
+  emulation::setmaxnreg(count);
 }
 
 inline void setmaxnreg_dec_sync_aligned_u32(unsigned count)
 {
-  emulation::registers_change(count);
+  emulation::setmaxnreg(count);
 }
 
 inline void wgmma_fence_sync_aligned()
 {
-  emulation::products_fence();
+  emulation::wgmma_fence();
 }
 
 inline void wgmma_commit_group_sync_aligned()
 {
-  emulation::products_commit();
+  emulation::wgmma_commit();
 }
 
 inline void wgmma_wait_group_sync_aligned(unsigned left)
 {
-  emulation::products_wait(left);
+  emulation::wgmma_wait(left);
 }
 
-template <unsigned N, unsigned SUMS>
-inline void multiply_group(format type, const registers<float, SUMS> &d, unsigned long long a, unsigned long long b,
-                           bool adds, int turned_a, int turned_b)
+template <unsigned N, unsigned ACCUMULATORS>
+inline void wgmma(format type, const registers<float, ACCUMULATORS> &d, unsigned long long a, unsigned long long b,
+                  bool adds, int transposed_a, int transposed_b)
 {
-  static_assert(SUMS == N / 2, "a thread has half as many sums as there are columns");
-  if (turned_a)
-    emulation::fail("wgmma: the emulation knows a first factor along the depth");
-  emulation::multiply_group(type, N, d.at, nullptr, a, b, adds, turned_b);
+  static_assert(ACCUMULATORS == N / 2, "a thread has half as many accumulators as there are columns");
+  if (transposed_a)
+    emulation::fail("wgmma: the emulation supports A in shared memory only K-major");
+  emulation::wgmma(type, N, d.at, nullptr, a, b, adds, transposed_b);
 }
 
-template <unsigned N, unsigned SUMS, class A>
-inline void multiply_group(format type, const registers<float, SUMS> &d, const registers<A, 4> &a, unsigned long long b,
-                           bool adds, int turned_b)
+template <unsigned N, unsigned ACCUMULATORS, class A>
+inline void wgmma(format type, const registers<float, ACCUMULATORS> &d, const registers<A, 4> &a, unsigned long long b,
+                  bool adds, int transposed_b)
 {
-  static_assert(SUMS == N / 2, "a thread has half as many sums as there are columns");
-  emulation::multiply_group(type, N, d.at, (unsigned *const *)a.at, 0, b, adds, turned_b);
+  static_assert(ACCUMULATORS == N / 2, "a thread has half as many accumulators as there are columns");
+  emulation::wgmma(type, N, d.at, (unsigned *const *)a.at, 0, b, adds, transposed_b);
 }
 
-#define WGMMA(NAME, TYPE)                                                                                  \
-  template <unsigned N, class D>                                                                           \
-  inline void wgmma_mma_async_sync_aligned_##NAME(shape<64, N, 16>, const D &d, unsigned long long a,      \
-                                                  unsigned long long b, bool adds, int, int, int turned_a, \
-                                                  int turned_b)                                            \
-  {                                                                                                        \
-    multiply_group<N>(TYPE, d, a, b, adds, turned_a, turned_b);                                            \
-  }                                                                                                        \
-  template <unsigned N, class D, class A>                                                                  \
-  inline void wgmma_mma_async_sync_aligned_##NAME(shape<64, N, 16>, const D &d, const registers<A, 4> &a,  \
-                                                  unsigned long long b, bool adds, int, int, int turned_b) \
-  {                                                                                                        \
-    multiply_group<N>(TYPE, d, a, b, adds, turned_b);                                                      \
+#define WGMMA(NAME, TYPE)                                                                                      \
+  template <unsigned N, class D>                                                                               \
+  inline void wgmma_mma_async_sync_aligned_##NAME(shape<64, N, 16>, const D &d, unsigned long long a,          \
+                                                  unsigned long long b, bool adds, int, int, int transposed_a, \
+                                                  int transposed_b)                                            \
+  {                                                                                                            \
+    wgmma<N>(TYPE, d, a, b, adds, transposed_a, transposed_b);                                                 \
+  }                                                                                                            \
+  template <unsigned N, class D, class A>                                                                      \
+  inline void wgmma_mma_async_sync_aligned_##NAME(shape<64, N, 16>, const D &d, const registers<A, 4> &a,      \
+                                                  unsigned long long b, bool adds, int, int, int transposed_b) \
+  {                                                                                                            \
+    wgmma<N>(TYPE, d, a, b, adds, transposed_b);                                                               \
   }
 WGMMA(f32_f16_f16, format::f16)
 WGMMA(f32_bf16_bf16, format::bf16)

@@ -3,20 +3,20 @@
 
 namespace emulation {
 
-constexpr unsigned WORD = 2;   /* bytes that are looked at together: an element, or two of fp8 */
-constexpr unsigned CHUNK = 16; /* bytes that are fetched together */
+constexpr unsigned WORD = 2;   /* bytes tracked together: one 16-bit element, or two of fp8 */
+constexpr unsigned CHUNK = 16; /* bytes tracked together for asynchronous reads */
 
-/* Of a word: who wrote it last, and who has read it since. Masks say which of the bytes; threads that use other bytes
- * of it take the place of those before, who are forgotten, so that some races of single bytes go unseen. */
+/* The last writer and the readers since then of a word. Masks mark the bytes that were accessed. Threads that access
+ * other bytes of the word replace the earlier threads, so some races of single bytes stay undetected. */
 struct cell {
   uint32_t write_clock, read_clock;
-  uint16_t writer, reader; /* of the cluster; readers are of the block */
-  uint8_t written : 4, by_engine : 1, read;
-  uint16_t readers; /* index of their clocks, from 1; 0: there is one reader at most */
+  uint16_t writer, reader; /* numbers within the cluster; readers are of the block */
+  uint8_t written : 4, by_tma : 1, read;
+  uint16_t readers; /* index of the readers' clocks, from 1; 0: at most one reader */
 };
 
-/* The last fetch by a component. */
-struct fetch {
+/* The last asynchronous read by a component (a thread's TMA stores, a warp's WGMMAs). */
+struct async_read {
   unsigned component;
   uint32_t clock;
 };
@@ -25,7 +25,8 @@ struct race_log {
   std::vector<cell> cells;
   std::vector<vector_clock> readers;
   std::vector<uint16_t> spare_readers;
-  std::vector<std::vector<fetch>> fetches; /* by chunk, since it was written; empty before the first of them all */
+  std::vector<std::vector<async_read>>
+      async_reads; /* by chunk, since it was written; empty before the first asynchronous read */
   unsigned first, threads;
 };
 
@@ -39,7 +40,7 @@ race_log *begin_race_log(unsigned bytes, unsigned first, unsigned threads)
   log->cells.assign((bytes + WORD - 1) / WORD, cell{});
   log->readers.clear();
   log->spare_readers.clear();
-  for (std::vector<fetch> &chunk : log->fetches)
+  for (std::vector<async_read> &chunk : log->async_reads)
     chunk.clear();
   log->first = first;
   log->threads = threads;
@@ -101,22 +102,22 @@ uint32_t next_clock(thread &t)
   return t.known.clock[t.id];
 }
 
-void writes_publish()
+void fence_proxy_async()
 {
   thread &t = *the.running;
   learn_clock(t.known.published, t.known.clock);
   tick(t);
 }
 
-unsigned product_component()
+unsigned wgmma_component()
 {
   const thread &t = *the.running;
   return blocks_of_cluster() * threads_of_block() + t.owner->rank * warps_of_block() + t.number / LANES;
 }
 
-void know_products(uint32_t number)
+void know_wgmmas(uint32_t number)
 {
-  uint32_t &known = the.running->known.clock[product_component()];
+  uint32_t &known = the.running->known.clock[wgmma_component()];
   known = number > known ? number : known;
 }
 
@@ -128,7 +129,7 @@ bool knows_block(const block &b)
   return false;
 }
 
-/* ---- what is wrong ---- */
+/* ---- reporting a race ---- */
 
 /* "thread 5", "thread 5 of block 1 of the cluster" */
 static std::string name_of(unsigned id)
@@ -143,7 +144,7 @@ static std::string name_of(unsigned id)
   unsigned offset = at - SHARED_DYNAMIC_AT;
   std::string name = name_of(other);
   if (under_way)
-    fail("%s byte %u of shared memory while a copy to it is under way, of %s", what, offset, name.c_str());
+    fail("%s byte %u of shared memory while a copy to it is pending, of %s", what, offset, name.c_str());
   fail("%s byte %u of shared memory, which %s %s, with no barrier between", what, offset, name.c_str(), did);
 }
 
@@ -155,11 +156,11 @@ static void check_written(const cell &c, const thread &t, uint8_t mask, unsigned
     race(what, at, c.writer, "wrote", c.write_clock == UNDER_WAY);
 }
 
-/* For the copy engine and products: what threads wrote must have been published, too. */
+/* TMA and WGMMA (the async proxy) also need a fence.proxy.async after the threads' writes. */
 static void check_published(const cell &c, const thread &t, uint8_t mask, unsigned at, const char *what)
 {
   check_written(c, t, mask, at, what);
-  if (!(c.written & mask) || c.by_engine)
+  if (!(c.written & mask) || c.by_tma)
     return;
   if (c.writer >= t.known.published.size() || c.write_clock > t.known.published[c.writer])
     fail("%s byte %u of shared memory, which %s wrote, with no fence.proxy.async between", what, at - SHARED_DYNAMIC_AT,
@@ -181,25 +182,25 @@ static void check_not_read(const race_log &log, const cell &c, const thread &t, 
       race("writes", at, log.first + i, "reads", false);
 }
 
-static void check_not_fetched(race_log &log, const thread &t, unsigned at)
+static void check_no_async_read(race_log &log, const thread &t, unsigned at)
 {
-  if (log.fetches.empty())
+  if (log.async_reads.empty())
     return;
-  std::vector<fetch> &chunk = log.fetches[at / CHUNK];
+  std::vector<async_read> &chunk = log.async_reads[at / CHUNK];
   const unsigned threads = blocks_of_cluster() * threads_of_block();
-  for (const fetch &f : chunk) {
+  for (const async_read &f : chunk) {
     if (f.clock <= t.known.clock[f.component])
       continue;
     if (f.component < threads)
-      fail("writes byte %u of shared memory, which a store of a box of %s reads, that is not known to be over",
+      fail("writes byte %u of shared memory, which a TMA store of %s reads and may still be pending",
            at - SHARED_DYNAMIC_AT, name_of(f.component).c_str());
-    fail("writes byte %u of shared memory, which a product of warp %u reads, that is not known to be over",
+    fail("writes byte %u of shared memory, which a WGMMA of warp %u reads and may still be pending",
          at - SHARED_DYNAMIC_AT, (f.component - threads) % warps_of_block());
   }
   chunk.clear();
 }
 
-/* ---- words ---- */
+/* ---- accesses by threads ---- */
 
 static void forget_readers(race_log &log, cell &c)
 {
@@ -209,7 +210,7 @@ static void forget_readers(race_log &log, cell &c)
   c.read = 0;
 }
 
-/* Two readers that do not know of each other. */
+/* Two readers that are not ordered with each other. */
 static void add_reader(race_log &log, cell &c, const thread &t)
 {
   if (!c.readers) {
@@ -241,20 +242,19 @@ static void read_word(race_log &log, cell &c, const thread &t, uint8_t mask, uns
   c.read = mask;
 }
 
-static void write_word(race_log &log, cell &c, const thread &t, uint8_t mask, unsigned at, uint32_t clock,
-                       bool by_engine)
+static void write_word(race_log &log, cell &c, const thread &t, uint8_t mask, unsigned at, uint32_t clock, bool by_tma)
 {
-  by_engine ? check_published(c, t, mask, at, "a copy of a box writes") : check_written(c, t, mask, at, "writes");
+  by_tma ? check_published(c, t, mask, at, "a TMA load writes") : check_written(c, t, mask, at, "writes");
   check_not_read(log, c, t, mask, at);
-  check_not_fetched(log, t, at);
+  check_no_async_read(log, t, at);
   forget_readers(log, c);
   c.written = (c.writer == t.id && c.write_clock == clock ? c.written | mask : mask) & 15;
-  c.by_engine = by_engine;
+  c.by_tma = by_tma;
   c.writer = (uint16_t)t.id;
   c.write_clock = clock;
 }
 
-/* The block of the thread's cluster in whose window an address lies, its own as a rule. */
+/* The block of the thread's cluster whose shared memory holds an address; mostly the thread's own block. */
 static const block *block_at(const thread &t, const void *data)
 {
   for (unsigned i = 0; i < t.owner->owner->blocks.size(); i++) {
@@ -265,7 +265,7 @@ static const block *block_at(const thread &t, const void *data)
   return nullptr;
 }
 
-/* use(cell, mask, byte of the window) for the words of an access to shared memory. */
+/* Calls use(cell, mask, byte of the window) for the words of a shared memory access. */
 template <class USE> static void each_word(const thread &t, const void *data, unsigned bytes, USE use)
 {
   const block *b = block_at(t, data);
@@ -296,15 +296,15 @@ void note_write(const void *data, unsigned bytes)
   });
 }
 
-void note_departure(const void *data, unsigned bytes, bool by_engine)
+void note_async_write(const void *data, unsigned bytes, bool by_tma)
 {
   const thread &t = *the.running;
   each_word(t, data, bytes, [&](race_log &log, cell &c, uint8_t mask, unsigned at) {
-    write_word(log, c, t, mask, at, UNDER_WAY, by_engine);
+    write_word(log, c, t, mask, at, UNDER_WAY, by_tma);
   });
 }
 
-void note_arrival(const thread &t, const void *data, unsigned bytes, uint32_t clock)
+void note_async_write_done(const thread &t, const void *data, unsigned bytes, uint32_t clock)
 {
   each_word(t, data, bytes, [&](race_log &, cell &c, uint8_t, unsigned) {
     if (c.writer == t.id && c.write_clock == UNDER_WAY)
@@ -312,20 +312,20 @@ void note_arrival(const thread &t, const void *data, unsigned bytes, uint32_t cl
   });
 }
 
-/* ---- fetches ---- */
+/* ---- asynchronous reads ---- */
 
-static std::vector<fetch> &fetches_at(const void *data)
+static std::vector<async_read> &async_reads_at(const void *data)
 {
   const block &b = *the.running->owner;
-  std::vector<std::vector<fetch>> &fetches = b.log->fetches;
-  if (fetches.empty())
-    fetches.resize(SHARED_WINDOW / CHUNK);
-  return fetches[(size_t)((const byte *)data - b.shared) / CHUNK];
+  std::vector<std::vector<async_read>> &async_reads = b.log->async_reads;
+  if (async_reads.empty())
+    async_reads.resize(SHARED_WINDOW / CHUNK);
+  return async_reads[(size_t)((const byte *)data - b.shared) / CHUNK];
 }
 
-static void remember(std::vector<fetch> &chunk, unsigned component, uint32_t clock)
+static void remember(std::vector<async_read> &chunk, unsigned component, uint32_t clock)
 {
-  for (fetch &f : chunk) {
+  for (async_read &f : chunk) {
     if (f.component == component) {
       f.clock = clock;
       return;
@@ -334,19 +334,19 @@ static void remember(std::vector<fetch> &chunk, unsigned component, uint32_t clo
   chunk.push_back({component, clock});
 }
 
-void note_fetch(const void *data, unsigned bytes, unsigned component, uint32_t clock, const char *what)
+void note_async_read(const void *data, unsigned bytes, unsigned component, uint32_t clock, const char *what)
 {
   const thread &t = *the.running;
   each_word(t, data, bytes,
             [&](race_log &, const cell &c, uint8_t mask, unsigned at) { check_published(c, t, mask, at, what); });
-  remember(fetches_at(data), component, clock);
+  remember(async_reads_at(data), component, clock);
 }
 
-void note_fetched(const void *data, unsigned bytes)
+void note_async_read_done(const void *data, unsigned bytes)
 {
   const thread &t = *the.running;
   for (unsigned i = 0; i < bytes; i += CHUNK)
-    remember(fetches_at((const byte *)data + i), t.id, t.known.clock[t.id]);
+    remember(async_reads_at((const byte *)data + i), t.id, t.known.clock[t.id]);
 }
 
 /* ---- the end of a block ---- */

@@ -1,5 +1,5 @@
-/* Shared memory, and copies to it that are under way: most arrive as late as they may, some at once, so that both
- * reading too early and overwriting too early are seen. */
+/* Shared memory, and cp.async copies to it. Most copies complete as late as they may and some at once, so that both
+ * reading too early and overwriting too early are found. */
 #include "block.h"
 #include "memory.h"
 
@@ -17,7 +17,8 @@ void *dynamic_shared()
   return own_block().shared + SHARED_DYNAMIC_AT;
 }
 
-/* Programs ask when they are loaded, before they run: the driver counts for each what it reserves. */
+/* Static shared memory is reserved when a program is loaded, before it runs: the driver counts the bytes of each
+ * program. */
 unsigned reserved_bytes;
 
 unsigned reserve_shared(unsigned bytes, unsigned alignment)
@@ -77,7 +78,7 @@ byte *cluster_bytes(unsigned address, unsigned bytes, unsigned alignment, const 
   return bytes_of(*c.blocks[rank], address & (SHARED_WINDOW - 1), bytes, alignment, what);
 }
 
-/* ---- copies ---- */
+/* ---- cp.async ---- */
 
 static void deliver(const copy &c)
 {
@@ -85,7 +86,7 @@ static void deliver(const copy &c)
   memset(c.to + c.taken, 0, c.bytes - c.taken);
 }
 
-void copy_async(unsigned to, const void *from, unsigned bytes, unsigned taken)
+void cp_async(unsigned to, const void *from, unsigned bytes, unsigned taken)
 {
   if (bytes != 4 && bytes != 8 && bytes != 16)
     fail("cp.async of %u bytes", bytes);
@@ -94,32 +95,32 @@ void copy_async(unsigned to, const void *from, unsigned bytes, unsigned taken)
   if (taken > 0)
     check_global(from, taken, bytes, "cp.async");
   copy c = {shared_bytes(to, bytes, bytes, "cp.async"), (const byte *)from, bytes, taken, false};
-  note_departure(c.to, bytes, false);
-  c.delivered = random_below(100) < the.eagerness;
+  note_async_write(c.to, bytes, false);
+  c.delivered = random_below(100) < the.eager_percent;
   if (c.delivered)
     deliver(c);
   the.running->open.push_back(c);
 }
 
-/* The thread that waits has the bytes as if it had written them now. */
+/* After the wait, the bytes count as written by the thread that waited. */
 static void receive(const std::vector<copy> &copies)
 {
   const thread &t = *the.running;
   for (const copy &c : copies) {
     if (!c.delivered)
       deliver(c);
-    note_arrival(t, c.to, c.bytes, t.known.clock[t.id]);
+    note_async_write_done(t, c.to, c.bytes, t.known.clock[t.id]);
   }
 }
 
-void copies_commit()
+void cp_async_commit()
 {
   thread &t = *the.running;
   t.groups.push_back(std::move(t.open));
   t.open.clear();
 }
 
-void copies_wait(unsigned groups_left)
+void cp_async_wait(unsigned groups_left)
 {
   thread &t = *the.running;
   for (; !t.groups.empty() && (groups_left == ~0u || t.groups.size() > groups_left); t.groups.pop_front())

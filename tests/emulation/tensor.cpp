@@ -1,5 +1,5 @@
-/* Barriers in shared memory, and the copy engine, which copies boxes of tensors: at once, or some time later, but
- * before anybody's wait for it ends. */
+/* mbarriers, and TMA loads and stores. A TMA operation completes at once or some time later, but before a wait for it
+ * ends. */
 #include "tensor.h"
 #include "block.h"
 #include "memory.h"
@@ -9,7 +9,7 @@
 
 namespace emulation {
 
-/* ---- barriers ---- */
+/* ---- mbarriers ---- */
 
 static mbarrier &barrier_at(block &b, unsigned address, const char *what)
 {
@@ -24,8 +24,8 @@ static block &own_block()
   return *the.running->owner;
 }
 
-/* Whether the phase is over. */
-static void look_at(mbarrier &m)
+/* Completes the phase if all arrivals and bytes have come. */
+static void complete_phase(mbarrier &m)
 {
   if (m.pending > 0 || m.bytes != 0)
     return;
@@ -35,7 +35,7 @@ static void look_at(mbarrier &m)
   the.events++;
 }
 
-void mbarrier_create(unsigned address, unsigned count)
+void mbarrier_init(unsigned address, unsigned count)
 {
   shared_bytes(address, 8, 8, "mbarrier.init");
   if (count == 0 || own_block().mbarriers.count(address & (SHARED_WINDOW - 1)))
@@ -43,7 +43,7 @@ void mbarrier_create(unsigned address, unsigned count)
   own_block().mbarriers[address & (SHARED_WINDOW - 1)] = {count, count, 0, 0, {}, {}, false};
 }
 
-void mbarriers_publish()
+void fence_mbarrier_init()
 {
   for (auto &entry : own_block().mbarriers)
     entry.second.published = true;
@@ -59,7 +59,7 @@ void mbarrier_arrive(unsigned address, unsigned expected_bytes)
   m.bytes += expected_bytes;
   m.pending--;
   the.events++;
-  look_at(m);
+  complete_phase(m);
   pause();
 }
 
@@ -76,57 +76,57 @@ bool mbarrier_try_wait(unsigned address, unsigned parity)
   return true;
 }
 
-/* ---- what is on its way ---- */
+/* ---- pending TMA operations ---- */
 
-struct errand {
+struct tma_operation {
   thread *from;
-  word64 store; /* which of the thread's, from 1; 0: it loads */
+  word64 store; /* number of the thread's TMA store, from 1; 0: a load */
   std::function<void()> work;
 };
 
-static std::deque<errand> errands;
+static std::deque<tma_operation> tma_operations;
 
-bool engine_works()
+bool tma_pending()
 {
-  return !errands.empty();
+  return !tma_operations.empty();
 }
 
-void engine_forget()
+void tma_discard()
 {
-  errands.clear();
+  tma_operations.clear();
 }
 
-bool engine_works_for(const block &b)
+bool tma_pending_for(const block &b)
 {
-  for (const errand &e : errands)
+  for (const tma_operation &e : tma_operations)
     if (e.from->owner == &b)
       return true;
   return false;
 }
 
-void engine_go_on(unsigned percent)
+void tma_progress(unsigned percent)
 {
-  for (size_t i = errands.size(); i > 0; i--) {
-    errand e = std::move(errands.front());
-    errands.pop_front();
+  for (size_t i = tma_operations.size(); i > 0; i--) {
+    tma_operation e = std::move(tma_operations.front());
+    tma_operations.pop_front();
     if (random_below(100) < percent)
       e.work();
     else
-      errands.push_back(std::move(e));
+      tma_operations.push_back(std::move(e));
   }
 }
 
 static void send(word64 store, std::function<void()> work)
 {
-  if (random_below(100) < the.eagerness)
+  if (random_below(100) < the.eager_percent)
     work();
   else
-    errands.push_back({the.running, store, std::move(work)});
+    tma_operations.push_back({the.running, store, std::move(work)});
 }
 
-/* ---- boxes ---- */
+/* ---- TMA boxes ---- */
 
-/* Rows of 128 bytes are swizzled: 16 bytes go where the row's number within 8 says. */
+/* 128-byte swizzle: the 16-byte chunk's index is XORed with the row's number modulo 8. */
 unsigned swizzled(unsigned address)
 {
   return address ^ ((address >> 7 & 7) << 4);
@@ -140,7 +140,8 @@ static unsigned box_bytes(const tensor_description &t)
   return elements * t.element;
 }
 
-/* use(bytes in the block's window, bytes in the tensor or NULL, elements in the tensor) for every row of 16 bytes. */
+/* Calls use(bytes in the block's window, bytes in the tensor or NULL, elements in the tensor) for every 16-byte
+ * chunk. */
 template <class USE>
 static void each_chunk(byte *window, unsigned shared, const tensor_description &t, const int *first, USE use)
 {
@@ -179,19 +180,19 @@ static void check_boxes(const tensor_description &t, byte *window, unsigned shar
   });
 }
 
-void copy_box(unsigned to, const void *map, unsigned barrier, const int *first)
+void tma_load(unsigned to, const void *map, unsigned barrier, const int *first)
 {
-  tensor_description t = read_map(map, "a copy of a box");
+  tensor_description t = read_map(map, "a TMA load");
   block *b = &own_block();
   unsigned bytes = box_bytes(t), offset = to & (SHARED_WINDOW - 1);
   int at[4] = {first[0], first[1], first[2], first[3]};
-  shared_bytes(to, bytes, 128, "a copy of a box");
-  check_boxes(t, b->shared, offset, at, "a copy of a box");
-  mbarrier &m = barrier_at(*b, barrier, "a copy of a box");
+  shared_bytes(to, bytes, 128, "a TMA load");
+  check_boxes(t, b->shared, offset, at, "a TMA load");
+  mbarrier &m = barrier_at(*b, barrier, "a TMA load");
   if (!m.published)
-    fail("a copy of a box: its mbarrier was not published (fence.mbarrier_init)");
+    fail("a TMA load: its mbarrier was not published (fence.mbarrier_init)");
   thread *from = the.running;
-  note_departure(b->shared + offset, bytes, true);
+  note_async_write(b->shared + offset, bytes, true);
   uint32_t clock = next_clock(*from);
   send(0, [=, &m] {
     each_chunk(b->shared, offset, t, at, [&](byte *shared, const byte *from, unsigned elements) {
@@ -199,29 +200,29 @@ void copy_box(unsigned to, const void *map, unsigned barrier, const int *first)
       if (from)
         memcpy(shared, from, elements * t.element);
     });
-    note_arrival(*from, b->shared + offset, bytes, clock);
+    note_async_write_done(*from, b->shared + offset, bytes, clock);
     knowledge written = {vector_clock(from->id + 1, 0), {}};
     written.clock[from->id] = clock;
     learn(m.known, written);
     m.bytes -= bytes;
     the.events++;
-    look_at(m);
+    complete_phase(m);
   });
 }
 
-void store_box(const void *map, unsigned from, const int *first)
+void tma_store(const void *map, unsigned from, const int *first)
 {
-  tensor_description t = read_map(map, "a store of a box");
+  tensor_description t = read_map(map, "a TMA store");
   block *b = &own_block();
   unsigned offset = from & (SHARED_WINDOW - 1);
   int at[4] = {first[0], first[1], first[2], first[3]};
-  shared_bytes(from, box_bytes(t), 128, "a store of a box");
-  check_boxes(t, b->shared, offset, at, "a store of a box");
+  shared_bytes(from, box_bytes(t), 128, "a TMA store");
+  check_boxes(t, b->shared, offset, at, "a TMA store");
   thread &own = *the.running;
   own.stores.push_back({b->shared + offset, box_bytes(t)});
   own.stores_begun++;
   for (unsigned i = 0; i < box_bytes(t); i += 16)
-    note_fetch(b->shared + offset + i, 16, own.id, UNDER_WAY, "a store of a box reads");
+    note_async_read(b->shared + offset + i, 16, own.id, UNDER_WAY, "a TMA store reads");
   send(own.stores_begun, [=] {
     each_chunk(b->shared, offset, t, at, [&](const byte *shared, byte *to, unsigned elements) {
       if (to)
@@ -231,27 +232,27 @@ void store_box(const void *map, unsigned from, const int *first)
   });
 }
 
-void stores_commit()
+void tma_commit()
 {
   the.running->stores_committed = the.running->stores_begun;
 }
 
-/* All that this thread has committed; no program waits for some of it. */
-void stores_wait(unsigned groups_left)
+/* Waits for all stores that this thread has committed; the programs never wait for fewer. */
+void tma_wait(unsigned groups_left)
 {
   if (groups_left != 0)
-    fail("cp.async.bulk.wait_group %u: the emulation knows 0", groups_left);
+    fail("cp.async.bulk.wait_group %u: the emulation supports only 0", groups_left);
   thread &own = *the.running;
-  for (size_t i = errands.size(); i > 0; i--) {
-    errand e = std::move(errands.front());
-    errands.pop_front();
+  for (size_t i = tma_operations.size(); i > 0; i--) {
+    tma_operation e = std::move(tma_operations.front());
+    tma_operations.pop_front();
     if (e.store > 0 && e.store <= own.stores_committed && e.from == &own)
       e.work();
     else
-      errands.push_back(std::move(e));
+      tma_operations.push_back(std::move(e));
   }
   for (word64 left = own.stores_begun - own.stores_committed; own.stores.size() > left; own.stores.pop_front())
-    note_fetched(own.stores.front().from, own.stores.front().bytes);
+    note_async_read_done(own.stores.front().from, own.stores.front().bytes);
 }
 
 const char *describe_tensor(void *map, int type, unsigned rank, void *address, const uint64_t *dims,
@@ -261,7 +262,7 @@ const char *describe_tensor(void *map, int type, unsigned rank, void *address, c
   tensor_description t = {TENSOR_MAGIC, (byte *)address, {}, {}, {}, rank, 2};
   static_assert(sizeof t <= 128, "a tensor map has 128 bytes");
   if (rank != 4 || (type != 6 && type != 9) || interleave != 0 || swizzle != 3)
-    return "the emulation knows 4 dimensions of 16 bits, swizzled by 128 bytes";
+    return "the emulation supports only 4 dimensions of 16-bit elements with the 128-byte swizzle";
   if ((uintptr_t)address % 16 != 0)
     return "a tensor's address is not a multiple of 16";
   for (unsigned i = 0; i < rank; i++) {
@@ -276,7 +277,7 @@ const char *describe_tensor(void *map, int type, unsigned rank, void *address, c
     t.strides[i] = strides[i];
   }
   if (box[0] * t.element != 128)
-    return "the emulation knows boxes with rows of 128 bytes";
+    return "the emulation supports only boxes with rows of 128 bytes";
   memcpy(map, &t, sizeof t);
   return nullptr;
 }

@@ -1,5 +1,5 @@
-/* What the emulated GPU sees: small programs that are right, and the same with one mistake, which must end the launch
- * with words that say what and where. */
+/* Tests of the emulated GPU: small programs that are right, and the same programs with one mistake, which must end the
+ * launch with an error that names the mistake and its place. */
 #include "test.h"
 
 #include "runtime/cuda/driver/driver.h"
@@ -61,9 +61,9 @@ static rtc_result build(const gpu *g, const char *source, char **image, char log
   return result;
 }
 
-/* Runs `extern "C" __global__ void run(int *data, int *result)` with a block of COUNT threads, or a cluster of such
- * blocks where the body begins with CLUSTER, several times, as no two schedules are alike, and gives the last
- * status and the results. */
+/* Runs `extern "C" __global__ void run(int *data, int *result)` with a block of COUNT threads, or with a cluster of
+ * such blocks where the body begins with CLUSTER. Runs it several times, because every schedule differs. Returns the
+ * last status and the results. */
 #define CLUSTER "/* cluster */\n"
 static hr_status run(const gpu *g, const char *body, int results[COUNT], hr_error *error)
 {
@@ -105,7 +105,7 @@ static void assert_ends(const gpu *g, const char *body, const char *words)
   int results[COUNT];
   hr_error error = {.message = ""};
   if (run(g, body, results, &error) == HR_OK)
-    fail_msg("nothing was noticed of: %s", body);
+    fail_msg("no error was reported for: %s", body);
   if (!strstr(error.message, words) || !strstr(error.message, "kernel run"))
     fail_msg("expected \"%s\", found \"%s\"", words, error.message);
 }
@@ -161,7 +161,7 @@ static void syncwarp_orders_within_a_warp_and_shuffles_do_not(void **state)
               "with no barrier between");
 }
 
-static void threads_that_wait_for_ever_are_counted(void **state)
+static void a_deadlock_is_reported_with_the_number_of_threads(void **state)
 {
   assert_ends(*state, "if (threadIdx.x < 40)\n  __syncthreads();", "threads wait for each other: 40 at __syncthreads");
   assert_ends(*state,
@@ -174,7 +174,7 @@ static void threads_that_wait_for_ever_are_counted(void **state)
               "other lanes of the warp are at");
 }
 
-/* Each block writes to the other's memory. */
+/* Each block writes to the shared memory of the other. */
 #define BEGIN                                                                                        \
   CLUSTER "__shared__ float values[64];\n"                                                           \
           "unsigned rank, there, here = (unsigned)__cvta_generic_to_shared(values + threadIdx.x);\n" \
@@ -195,7 +195,7 @@ static void blocks_of_a_cluster_wait_for_each_other(void **state)
   assert_ends(*state, BEGIN ARRIVE ARRIVE WAIT, "arrive twice");
 }
 
-/* ---- copies ---- */
+/* ---- cp.async ---- */
 
 #define COPY                                                                                                 \
   "__shared__ __align__(16) int values[64];\n"                                                               \
@@ -210,7 +210,7 @@ static int same(int i)
   return i;
 }
 
-static void a_copy_is_there_when_it_was_waited_for(void **state)
+static void a_cp_async_is_complete_after_its_wait(void **state)
 {
   assert_runs(*state,
               COPY "asm volatile(\"cp.async.wait_group 0;\");\n"
@@ -221,17 +221,17 @@ static void a_copy_is_there_when_it_was_waited_for(void **state)
               COPY "asm volatile(\"cp.async.wait_group 1;\");\n"
                    "__syncthreads();\n"
                    "result[threadIdx.x] = values[threadIdx.x];",
-              "copy to it is under way");
+              "copy to it is pending");
   assert_ends(*state,
               COPY "asm volatile(\"cp.async.wait_group 0;\");\n"
                    "result[threadIdx.x] = values[63 - threadIdx.x];",
               "with no barrier between");
-  assert_ends(*state, COPY "result[threadIdx.x] = 0;", "ended with copies or products under way");
+  assert_ends(*state, COPY "result[threadIdx.x] = 0;", "ended with cp.async, TMA or WGMMA operations pending");
 }
 
-/* ---- addresses ---- */
+/* ---- global addresses ---- */
 
-static void what_lies_outside_of_a_buffer_is_not_touched(void **state)
+static void an_access_outside_of_a_buffer_is_an_error(void **state)
 {
   assert_ends(*state, "result[threadIdx.x] = data[threadIdx.x + 1];", "reads 4 bytes, 256 bytes behind the beginning");
   assert_ends(*state, "result[(int)threadIdx.x - 1] = 0;", "writes 4 bytes, ");
@@ -239,19 +239,19 @@ static void what_lies_outside_of_a_buffer_is_not_touched(void **state)
   assert_ends(*state, "result[threadIdx.x] = *(int *)(data == nullptr);", "no memory of the device");
 }
 
-static void vectors_lie_at_multiples_of_their_size(void **state)
+static void a_vector_at_a_misaligned_address_is_an_error(void **state)
 {
 #ifdef __clang__
-  print_message("clang does not look at the addresses of structs that it copies\n");
+  print_message("clang does not check the alignment of structs that it copies\n");
   skip();
 #endif
   assert_ends(*state, "int4 four = *(int4 *)(data + threadIdx.x % 2);\nresult[threadIdx.x] = four.x;",
               "which is not a multiple of 16");
 }
 
-/* ---- instructions ---- */
+/* ---- PTX ---- */
 
-static void an_instruction_that_is_not_known_is_named(void **state)
+static void an_unknown_instruction_is_named(void **state)
 {
   char log[2000], *image = NULL;
   assert_int_equal(build(*state,
@@ -268,12 +268,12 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_barrier_orders_what_threads_write_and_read),
       cmocka_unit_test(syncwarp_orders_within_a_warp_and_shuffles_do_not),
-      cmocka_unit_test(threads_that_wait_for_ever_are_counted),
+      cmocka_unit_test(a_deadlock_is_reported_with_the_number_of_threads),
       cmocka_unit_test(blocks_of_a_cluster_wait_for_each_other),
-      cmocka_unit_test(a_copy_is_there_when_it_was_waited_for),
-      cmocka_unit_test(what_lies_outside_of_a_buffer_is_not_touched),
-      cmocka_unit_test(vectors_lie_at_multiples_of_their_size),
-      cmocka_unit_test(an_instruction_that_is_not_known_is_named),
+      cmocka_unit_test(a_cp_async_is_complete_after_its_wait),
+      cmocka_unit_test(an_access_outside_of_a_buffer_is_an_error),
+      cmocka_unit_test(a_vector_at_a_misaligned_address_is_an_error),
+      cmocka_unit_test(an_unknown_instruction_is_named),
   };
   return cmocka_run_group_tests(tests, open_gpu, close_gpu);
 }

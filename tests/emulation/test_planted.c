@@ -1,5 +1,5 @@
-/* Mistakes in the GPU's kernels themselves that the emulated GPU must find: a barrier, a fence or a wait less, in a
- * copy of a program. Each problem is one whose program needs what is missing, and runs without the mistake. */
+/* Mistakes planted in the GPU kernels themselves, which the emulated GPU must find: a copy of a program lacks one
+ * barrier, fence or wait. Each problem needs the removed line, and runs without error in the unmodified program. */
 #include "test.h"
 
 #include <headroom/buffer.h>
@@ -10,19 +10,19 @@
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 typedef struct problem {
-  hr_rowwise_operation operation; /* of rows, where there are columns */
+  hr_rowwise_operation operation; /* of a row-wise problem, where columns > 0 */
   int64_t rows, columns;
-  const char *kernel; /* of attention */
+  const char *kernel; /* of an attention problem */
   int64_t qk_dim, v_dim;
   bool variable;
 } problem;
 
 typedef struct fault {
-  const char *right, *wrong; /* texts of the program */
-  const char *words;         /* of the error */
+  const char *right, *wrong; /* program text that is replaced, and its replacement */
+  const char *words;         /* of the expected error */
 } fault;
 
-/* ---- runs ---- */
+/* ---- running a problem ---- */
 
 enum { BUFFERS = 6 };
 
@@ -56,8 +56,8 @@ static hr_status run_rows(hr_device *device, const problem *p, hr_buffer *buffer
   return status;
 }
 
-/* Several tiles of keys, and more row tiles than the GPU has multiprocessors. With variable lengths sequences end
- * within a tile of keys. */
+/* Several K/V tiles, and more Q tiles than the GPU has multiprocessors. With variable lengths, sequences end within a
+ * K/V tile. */
 static hr_attention attention_of(const problem *p)
 {
   hr_attention a = hr_attention_default();
@@ -100,7 +100,7 @@ static hr_status run_attention(hr_device *device, const problem *p, hr_buffer *b
   return status;
 }
 
-/* On a device of its own, as programs stay with a device. */
+/* On a new device, because a device caches its programs. */
 static hr_status run(const problem *p, const char *right, const char *wrong, hr_error *error)
 {
   char text[1000];
@@ -118,7 +118,7 @@ static hr_status run(const problem *p, const char *right, const char *wrong, hr_
   return status;
 }
 
-/* Several launches, as no two schedules are alike. */
+/* Several launches, because every schedule differs. */
 static void check(const problem *p, const fault *faults, size_t count)
 {
   hr_error error;
@@ -128,15 +128,15 @@ static void check(const problem *p, const fault *faults, size_t count)
     for (int launch = 0; launch < 5 && status == HR_OK; launch++)
       status = run(p, faults[i].right, faults[i].wrong, &error);
     if (status == HR_OK)
-      fail_msg("nothing was noticed without: %s", faults[i].right);
+      fail_msg("no error was reported without: %s", faults[i].right);
     if (!strstr(error.message, faults[i].words))
       fail_msg("expected \"%s\", found \"%s\" without: %s", faults[i].words, error.message, faults[i].right);
   }
 }
 
-/* ---- rows ---- */
+/* ---- row-wise operations ---- */
 
-static void rows_in_clusters(void **state)
+static void a_row_over_a_cluster(void **state)
 {
   (void)state;
   static const fault faults[] = {
@@ -149,12 +149,12 @@ static void rows_in_clusters(void **state)
   check(&p, faults, LENGTH(faults));
 }
 
-static void rows_in_blocks(void **state)
+static void a_row_over_a_block(void **state)
 {
   (void)state;
   static const fault gather[] = {
       {"  } else if (PARTS > 1) {\n    __syncthreads();\n", "  } else if (PARTS > 1) {\n", "with no barrier between"}};
-  static const fault held[] = {{"    if (HELD > 0)\n      wait_for_copies();\n", "", "a copy to it is under way"}};
+  static const fault held[] = {{"    if (HELD > 0)\n      wait_for_copies();\n", "", "a copy to it is pending"}};
   static const fault staged[] = {
       {"  wait_for_copies();\n  __syncthreads();\n", "  wait_for_copies();\n", "with no barrier between"}};
   problem p = {.operation = HR_ROWWISE_LAYER_NORM, .rows = 3, .columns = 4096};
@@ -167,21 +167,21 @@ static void rows_in_blocks(void **state)
 
 /* ---- attention ---- */
 
-static void warps_that_share_rows(void **state)
+static void warps_that_share_a_q_tile(void **state)
 {
   (void)state;
   static const fault faults[] = {
       {"own[i][half];\n  __syncthreads();\n", "own[i][half];\n", "with no barrier between"},
       {"    copies_wait<0>();\n  __syncthreads();\n}", "    copies_wait<0>();\n}", "of shared memory"},
       {"copies_wait<0>();\n  if (!__syncthreads_or", "copies_wait<1>();\n  if (!__syncthreads_or",
-       "a copy to it is under way"},
+       "a copy to it is pending"},
   };
   problem p = {.kernel = "attention_flash_sm80", .qk_dim = 256, .v_dim = 256};
   check(&p, faults, LENGTH(faults));
 }
 
-/* O's rows are longer than Q's, and lie over those of other warps. */
-static void o_takes_the_place_of_q(void **state)
+/* Rows of O are longer than rows of Q, so they overlap the Q rows of other warps. */
+static void o_is_staged_in_the_memory_of_q(void **state)
 {
   (void)state;
   static const fault faults[] = {{"  __syncthreads(); /* Q's tile takes O */\n", "", "with no barrier between"}};
@@ -189,14 +189,14 @@ static void o_takes_the_place_of_q(void **state)
   check(&p, faults, LENGTH(faults));
 }
 
-static void products_of_warpgroups(void **state)
+static void wgmma_waits_and_fences(void **state)
 {
   (void)state;
   static const fault faults[] = {
       {"int tile = sp.end_tile - 1;\n  barrier_wait(barrier_of(K_FULL + t.stage), t.parity);\n",
        "int tile = sp.end_tile - 1;\n", "of shared memory, which"},
       {"products_wait<1>();\n  release(K_EMPTY + next.stage);\n",
-       "release(K_EMPTY + next.stage);\n  products_wait<1>();\n", "which a product of warp"},
+       "release(K_EMPTY + next.stage);\n  products_wait<1>();\n", "which a WGMMA of warp"},
       {"products_begin();\n  start_out(c, t.stage);\n  products_wait<0>();\n",
        "start_out(c, t.stage);\n  products_wait<0>();\n", "with no wgmma.fence"},
   };
@@ -204,7 +204,7 @@ static void products_of_warpgroups(void **state)
   check(&p, faults, LENGTH(faults));
 }
 
-static void stores_by_the_copy_engine(void **state)
+static void tma_stores(void **state)
 {
   (void)state;
   static const fault faults[] = {
@@ -212,17 +212,16 @@ static void stores_by_the_copy_engine(void **state)
       {"  writes_publish();\n  __syncwarp();\n  if (lane == 0) {", "  __syncwarp();\n  if (lane == 0) {",
        "with no fence.proxy.async between"},
       {"  writes_publish();\n  __syncwarp();\n  if (lane == 0) {", "  writes_publish();\n  if (lane == 0) {",
-       "a store of a box reads byte"},
-      {"  if (lane == 0)\n    stores_wait(); /* for those of the item before */\n", "",
-       "which a store of a box of thread"},
-      {"    stores_commit();\n", "", "a store of a box"},
-      {"  if (threadIdx.x % 32 == 0)\n    stores_wait();\n", "", "ended with copies"},
+       "a TMA store reads byte"},
+      {"  if (lane == 0)\n    stores_wait(); /* for those of the item before */\n", "", "which a TMA store of thread"},
+      {"    stores_commit();\n", "", "a TMA store"},
+      {"  if (threadIdx.x % 32 == 0)\n    stores_wait();\n", "", "ended with cp.async, TMA"},
   };
   problem p = {.kernel = "attention_flash_sm90", .qk_dim = 64, .v_dim = 64};
   check(&p, faults, LENGTH(faults));
 }
 
-static void values_that_threads_clear(void **state)
+static void values_that_threads_zero(void **state)
 {
   (void)state;
   static const fault faults[] = {
@@ -234,10 +233,10 @@ static void values_that_threads_clear(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_in_clusters),          cmocka_unit_test(rows_in_blocks),
-      cmocka_unit_test(warps_that_share_rows),     cmocka_unit_test(o_takes_the_place_of_q),
-      cmocka_unit_test(products_of_warpgroups),    cmocka_unit_test(stores_by_the_copy_engine),
-      cmocka_unit_test(values_that_threads_clear),
+      cmocka_unit_test(a_row_over_a_cluster),      cmocka_unit_test(a_row_over_a_block),
+      cmocka_unit_test(warps_that_share_a_q_tile), cmocka_unit_test(o_is_staged_in_the_memory_of_q),
+      cmocka_unit_test(wgmma_waits_and_fences),    cmocka_unit_test(tma_stores),
+      cmocka_unit_test(values_that_threads_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Threads as fibers of the host's thread, and how one ends that does what it must not. */
+/* Threads as fibers of one host thread, and the end of a thread that makes an error. */
 #include "threads.h"
 #include "memory.h"
 
@@ -18,7 +18,7 @@ constexpr size_t STACK_BYTES = 128 << 10, PAGE = 4096;
 
 /* ---- fibers ---- */
 
-/* Keeps the registers that a function has to keep on the stack, and changes stacks. */
+/* Saves the callee-saved registers on the stack and switches stacks. */
 extern "C" void emulation_switch(void **from, void *to);
 asm(R"(
   .text
@@ -56,7 +56,7 @@ static void make_current(thread &t)
   blockIdx = t.owner->index;
 }
 
-/* To the next lane of the warp that can run, or to the scheduler. */
+/* Switches to the next lane of the warp that can run, or to the scheduler. */
 static void leave()
 {
   thread &own = *the.running;
@@ -106,23 +106,23 @@ void begin_thread(thread &t, block &owner, unsigned number)
   t.wait = {nullptr, 0, nullptr};
   t.groups.clear();
   t.open.clear();
-  t.products.clear();
-  t.product_groups.clear();
-  t.products_begun = t.products_done = 0;
+  t.wgmmas.clear();
+  t.wgmma_groups.clear();
+  t.wgmmas_begun = t.wgmmas_done = 0;
   t.used.clear();
   t.touched.clear();
   t.fenced = false;
   t.stores.clear();
   t.stores_begun = t.stores_committed = 0;
   void **top = (void **)(t.stack + STACK_BYTES - 64);
-  *--top = nullptr; /* where run_thread() would return to; and it begins with the stack as a call leaves it */
+  *--top = nullptr; /* the return address of run_thread(), which is never used; aligns the stack as after a call */
   *--top = (void *)run_thread;
   for (int i = 0; i < 6; i++)
     *--top = nullptr;
   t.stack_pointer = top;
 }
 
-/* Until it waits or is over. */
+/* Runs the thread until it waits or ends. */
 void resume(thread &t)
 {
   make_current(t);
@@ -146,7 +146,7 @@ void pause()
   leave();
 }
 
-/* ---- what goes wrong ---- */
+/* ---- errors ---- */
 
 static void note_problem(const char *text)
 {
@@ -160,7 +160,7 @@ static void note_problem(const char *text)
   the.problem = std::string("kernel ") + the.job.program->name + where + ": " + text;
 }
 
-/* Only for threads: the scheduler has nowhere to go. */
+/* Only for threads: the scheduler cannot be unwound. */
 void fail(const char *format, ...)
 {
   char text[400];
@@ -173,13 +173,13 @@ void fail(const char *format, ...)
     leave();
 }
 
-bool complain(const std::string &text)
+bool report_error(const std::string &text)
 {
   note_problem(text.c_str());
   return false;
 }
 
-/* A page that nobody may touch: the thread that did is not gone on with. */
+/* A thread touched a guard page. It is not resumed. */
 static void on_fault(int number, siginfo_t *about, void *)
 {
   if (!the.running) {

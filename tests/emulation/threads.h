@@ -13,13 +13,13 @@ void begin_thread(thread &t, block &owner, unsigned number);
 
 bool can_run(const thread &t);
 
-/** Until it waits or is over; lanes behind it in its warp may run, too. */
+/** Runs the thread until it waits or ends; later lanes of its warp may run, too. */
 void resume(thread &t);
 
-/** Notes the launch's problem, with no thread to blame; false. */
-bool complain(const std::string &text);
+/** Sets the launch's error without a thread; returns false. */
+bool report_error(const std::string &text);
 
-/** While there is one, a thread that touches what it must not ends the launch. */
+/** While an object exists, a thread that touches a guard page ends the launch with an error. */
 struct fault_guard {
   struct sigaction before[2];
   stack_t stack_before;

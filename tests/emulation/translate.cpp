@@ -1,10 +1,11 @@
-/* Three things of CUDA C++ are not C++ with other names:
+/* Three constructs of CUDA C++ have no C++ counterpart:
  *
  *   asm("mov.u32 %0, %%x; @p add …" : "=r"(a) : "r"(b))   becomes   [&] { auto &&o0 = (a); … ptx::mov_u32(o0, …); }()
- *   extern __shared__ T name[];                           becomes   static const shared_memory::dynamic_array<T> name;
- *   __shared__ T name[n];                                 becomes   a reference to a place that every block has
+ *   extern __shared__ T name[];                           becomes   static const shared_memory::dynamic_array<T>
+ *   name;
+ *   __shared__ T name[n];                                 becomes   a reference to memory that every block has
  *   __global__ void kernel(…)                             is listed, with its __launch_bounds__ and __cluster_dims__
- */
+ * */
 #include "translate.h"
 
 #include <cctype>
@@ -30,7 +31,7 @@ static std::string trimmed(const std::string &text)
   return first == std::string::npos ? "" : text.substr(first, last - first + 1);
 }
 
-/* Behind a string or character literal that begins at `at`. */
+/* The position after the string or character literal that begins at `at`. */
 static size_t behind_literal(const std::string &text, size_t at)
 {
   char quote = text[at];
@@ -59,7 +60,7 @@ static size_t closing(const std::string &text, size_t open)
   misunderstood("brackets that do not close", text.substr(open));
 }
 
-/* Parts between separators that are in no bracket and no literal. */
+/* Splits at separators outside of brackets and literals. */
 static std::vector<std::string> split(const std::string &text, char separator)
 {
   std::vector<std::string> parts(1);
@@ -82,7 +83,7 @@ static std::vector<std::string> split(const std::string &text, char separator)
 
 /* ---- inline PTX ---- */
 
-/* The text of literals that stand side by side. */
+/* The text of adjacent string literals, joined. */
 static std::string literal_text(const std::string &source)
 {
   std::string text;
@@ -103,7 +104,7 @@ static std::string literal_text(const std::string &source)
   return text;
 }
 
-/* "f16x2" and "mma.sync.m16n8k16" as a function's name; what shape there is goes to `shape`. */
+/* "f16x2" and "mma.sync.m16n8k16" as a function's name; a shape in it is moved to `shape`. */
 static std::string function_of(const std::string &instruction, std::string &shape)
 {
   std::string name;
@@ -218,7 +219,7 @@ static std::string translate_ptx(const std::string &ptx)
   return result;
 }
 
-/* What stands between the brackets of asm(…). */
+/* Translates the text between the parentheses of asm(…). */
 static std::string translate_asm(const std::string &inside)
 {
   std::vector<std::string> parts = split(inside, ':');
@@ -233,7 +234,7 @@ static std::string translate_asm(const std::string &inside)
         misunderstood("an operand of asm", operand);
       bindings += "auto &&o" + std::to_string(count++) + " = " + operand.substr(open) + ";";
     }
-  std::string lines; /* so that what follows keeps its line */
+  std::string lines; /* keeps the line numbers of the text after it */
   for (char c : inside)
     lines += c == '\n' ? "\n" : "";
   return "[&] {" + bindings + translate_ptx(literal_text(parts[0])) + "}()" + lines;
@@ -241,7 +242,7 @@ static std::string translate_asm(const std::string &inside)
 
 /* ---- declarations ---- */
 
-/* `T name[n]` with attributes taken out: type, name and dimensions. */
+/* `T name[n]` without attributes: type, name and dimensions. */
 struct declaration {
   std::string type, name, dimensions;
 };
@@ -279,7 +280,7 @@ static std::string translate_shared(const std::string &text, bool is_extern)
          " = *(" + type + " *)emulation::static_shared(emulation::static_variable<" + type + ", " + tag + ">::place);";
 }
 
-/* `__launch_bounds__(most, …) __cluster_dims__(x, y, z) void name(` as an entry of the list of kernels. */
+/* Turns `__launch_bounds__(most, …) __cluster_dims__(x, y, z) void name(` into an entry of the list of kernels. */
 static std::string kernel_entry(const std::string &text, size_t at, size_t &name_at)
 {
   std::string most = "0", cluster[3] = {"1", "1", "1"};
