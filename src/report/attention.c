@@ -50,7 +50,7 @@ static const hr_column columns[] = {
 
 static hr_table *run_table(const attention_report *r)
 {
-  hr_table *table = HR_TABLE(columns, run_row);
+  hr_table *table = HR_TABLE_OF(columns, run_row);
   for (size_t i = 0; i < r->count; i++) {
     run_row row = {.kernel = r->runs[i].kernel, .m = hr_known_measurement(&r->runs[i].measurement)};
     row.ceiling_share = hr_hardware_ceiling_share(r->hardware, r->attention->dtype, row.m.flops_per_s);

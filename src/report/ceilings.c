@@ -81,7 +81,7 @@ static ceiling_row row_of(const hr_hardware *hardware, const hr_ceiling *c)
 
 hr_table *hr_ceiling_table(const hr_hardware *hardware)
 {
-  hr_table *table = HR_TABLE(columns, ceiling_row);
+  hr_table *table = HR_TABLE_OF(columns, ceiling_row);
   for (size_t i = 0; i < hardware->ceiling_count; i++) {
     ceiling_row row = row_of(hardware, &hardware->ceilings[i]);
     hr_table_add(table, &row);

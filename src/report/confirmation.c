@@ -147,7 +147,7 @@ static double gain_of(double ratio, const hr_confirmation_row *pair)
 
 hr_table *hr_comparison_table(const hr_advice *advice, const hr_confirmation *confirmation)
 {
-  hr_table *table = HR_TABLE(comparison_columns, comparison_row);
+  hr_table *table = HR_TABLE_OF(comparison_columns, comparison_row);
   for (size_t i = 0; i < confirmation->count; i++) {
     const hr_confirmation_row *pair = &confirmation->rows[i];
     const hr_comparison *c = &pair->comparison;
@@ -188,7 +188,7 @@ static const hr_column confirmed_columns[] = {
 
 hr_table *hr_confirmed_table(const hr_advice *advice, const hr_confirmation *confirmation)
 {
-  hr_table *table = HR_TABLE(confirmed_columns, confirmed_row);
+  hr_table *table = HR_TABLE_OF(confirmed_columns, confirmed_row);
   for (size_t i = 0; i < confirmation->finding_count; i++) {
     const hr_confirmed *confirmed = &confirmation->findings[i];
     hr_table_add(table, &(confirmed_row){rule_of(advice, confirmed->finding), confirmed});

@@ -40,7 +40,7 @@ static double rate_of(const hr_hardware *hardware, hr_dtype dtype)
 
 static hr_table *device_table(const hr_device_report *devices, size_t count)
 {
-  hr_table *table = HR_TABLE(device_columns, device_row);
+  hr_table *table = HR_TABLE_OF(device_columns, device_row);
   for (size_t i = 0; i < count; i++) {
     const hr_hardware *hardware = devices[i].hardware;
     device_row row = {
@@ -72,7 +72,7 @@ static const hr_column library_columns[] = {
 
 static hr_table *library_table(const hr_library *libraries, size_t count)
 {
-  hr_table *table = HR_TABLE(library_columns, library_row);
+  hr_table *table = HR_TABLE_OF(library_columns, library_row);
   for (size_t i = 0; i < count; i++) {
     library_row row = {.library = &libraries[i]};
     if (libraries[i].status == HR_OK)

@@ -36,7 +36,7 @@ bool hr_finding_is_shown(const hr_finding *finding, const hr_report_options *opt
 
 hr_table *hr_finding_table(const hr_advice *advice, const hr_report_options *options)
 {
-  hr_table *table = HR_TABLE(columns, hr_finding);
+  hr_table *table = HR_TABLE_OF(columns, hr_finding);
   for (size_t i = 0; i < advice->finding_count; i++) {
     hr_finding f = advice->findings[i];
     if (!f.has_change)

@@ -159,7 +159,7 @@ static hr_status write_table(const hr_document *document, const gemm_report *r, 
 {
   hr_column columns[HR_COUNT_OF(table_keys)] = {{.key = NULL}};
   hr_columns_select(fields, HR_COUNT_OF(fields), table_keys, HR_COUNT_OF(table_keys), columns);
-  hr_table *table = HR_TABLE(columns, gemm_report);
+  hr_table *table = HR_TABLE_OF(columns, gemm_report);
   hr_table_add(table, r);
   return hr_print_table(document, table, error);
 }

@@ -92,7 +92,7 @@ static kernel_row row_of(opened_devices *opened, const hr_kernel_info *kernel)
 static hr_table *kernel_table(opened_devices *opened)
 {
   *opened = (opened_devices){.count = 0};
-  hr_table *table = HR_TABLE(columns, kernel_row);
+  hr_table *table = HR_TABLE_OF(columns, kernel_row);
   size_t count;
   const hr_kernel_info *kernels = hr_kernels(&count);
   for (size_t i = 0; i < count; i++) {

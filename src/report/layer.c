@@ -90,7 +90,7 @@ static layer_row row_of(const hr_layer_row *from, const hr_hardware *hardware)
 
 static hr_table *row_table(const hr_layer *layer, const hr_hardware *hardware)
 {
-  hr_table *table = HR_TABLE(columns, layer_row);
+  hr_table *table = HR_TABLE_OF(columns, layer_row);
   for (size_t i = 0; i < layer->count; i++) {
     layer_row row = row_of(&layer->rows[i], hardware);
     hr_table_add(table, &row);

@@ -211,7 +211,7 @@ static hr_prediction applicable(const hr_operator *op, const hr_prediction *pred
 hr_table *hr_operator_table(const hr_operators *operators, const hr_step *step, const hr_model *model,
                             const hr_workload *workload, bool gemms_only)
 {
-  hr_table *table = step ? HR_TABLE(predicted_columns, operator_row) : HR_TABLE(operator_columns, operator_row);
+  hr_table *table = step ? HR_TABLE_OF(predicted_columns, operator_row) : HR_TABLE_OF(operator_columns, operator_row);
   for (size_t i = 0; i < operators->count; i++) {
     operator_row row = {.op = &operators->items[i]};
     if (gemms_only && row.op->flops == 0)

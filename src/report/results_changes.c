@@ -28,7 +28,7 @@ hr_status hr_report_changes(FILE *out, const hr_report_options *options, const c
   HR_NEED(error, out, options);
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
-  hr_table *table = HR_TABLE(columns, change_row);
+  hr_table *table = HR_TABLE_OF(columns, change_row);
   for (size_t i = 0; i < count; i++)
     hr_table_add(table, &(change_row){names[i], changes[i]});
   hr_status status =

@@ -30,7 +30,7 @@ static const hr_column shape_columns[] = {
 
 static hr_table *shape_table(const hr_search_result *result)
 {
-  hr_table *table = HR_TABLE(shape_columns, hr_search_shape);
+  hr_table *table = HR_TABLE_OF(shape_columns, hr_search_shape);
   for (size_t i = 0; i < result->count; i++)
     hr_table_add(table, &result->shapes[i]);
   return table;

@@ -279,8 +279,8 @@ hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_
   HR_NEED(error, out, options, sweep, rows, device);
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
-  hr_table *table = compares_attention(sweep, options, dtype) ? HR_TABLE(attention_columns, point_row)
-                                                              : HR_TABLE(point_columns, point_row);
+  hr_table *table = compares_attention(sweep, options, dtype) ? HR_TABLE_OF(attention_columns, point_row)
+                                                              : HR_TABLE_OF(point_columns, point_row);
   hr_status status = fill_table(table, sweep, rows, dtype, error);
   if (status != HR_OK)
     hr_table_free(table);

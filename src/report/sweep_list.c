@@ -96,7 +96,7 @@ hr_status hr_report_sweeps(FILE *out, const hr_report_options *options, hr_sweep
                            const hr_sweep_choice *choice, const hr_hardware *hardware, hr_dtype dtype, hr_error *error)
 {
   HR_NEED(error, out, options, choice, hardware);
-  sweep_list list = {.table = HR_TABLE(columns, sweep_row)};
+  sweep_list list = {.table = HR_TABLE_OF(columns, sweep_row)};
   hr_status status = fill_list(&list, sweeps, count, choice, hardware, dtype, error);
   hr_document document;
   if (status == HR_OK)

@@ -11,7 +11,7 @@ typedef struct hr_table hr_table;
 /** A table without rows. `columns` must outlive it. NULL when memory runs out, which all functions below accept: it is
  *  reported when the table is written. */
 hr_table *hr_table_create(const hr_column *columns, size_t count, size_t row_size);
-#define HR_TABLE(columns, row) hr_table_create(columns, HR_COUNT_OF(columns), sizeof(row))
+#define HR_TABLE_OF(columns, row) hr_table_create(columns, HR_COUNT_OF(columns), sizeof(row))
 void hr_table_free(hr_table *table);
 
 /** Adds a copy of a row. What the row points to must outlive the table. */

@@ -38,7 +38,7 @@ static char *written(const hr_report_options *options)
   size_t length;
   hr_error error = {.status = HR_OK};
   FILE *out = open_memstream(&text, &length);
-  hr_table *table = HR_TABLE(columns, test_row);
+  hr_table *table = HR_TABLE_OF(columns, test_row);
   assert_non_null(table);
   hr_table_add(table, &two_rows[0]);
   hr_table_add(table, &two_rows[1]);
