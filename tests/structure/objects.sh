@@ -11,7 +11,10 @@ export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$1"
 
-objects=$(find . -name '*.o' | sort | sed 's|^\./||')
+# Objects of sources that were moved or removed stay in a build folder.
+objects=$(find . -name '*.o' | sort | sed 's|^\./||' | while read -r object; do
+  [ ! -e "$here/../../src/${object%.o}" ] || echo "$object"
+done)
 [ -n "$objects" ] || { echo "no objects in $1"; exit 1; }
 
 # Rows "symbol FILE KIND NAME" and "data FILE SECTION NAME".
