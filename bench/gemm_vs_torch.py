@@ -36,7 +36,7 @@ GEOMETRIC_MEAN_MOST, RATIO_MOST = 1.02, 1.10
 COLUMNS = ["kind", "m", "n", "k", "batch", "transpose_a", "transpose_b", "dtype", "headroom_ns", "torch_ns", "ratio",
            "ratio_low", "ratio_high", "pairs", "headroom_error", "torch_error", "identical", "configuration"]
 
-# Format: its number in hr_dtype, PyTorch's type, a rate for reckoning, and what an element may be off: `unit` times the
+# Format: its number in hr_dtype, PyTorch's type, a rate for estimates, and what an element may be off: `unit` times the
 # result, and `unit` times `spread` times what a sum of k products of values in [-1, 1] comes to, √k / 3. In 16 bits the
 # library may round the parts of a split sum, as PyTorch allows unless told otherwise.
 FORMATS = {
