@@ -1,8 +1,8 @@
-/* What the first attention call of a shape waits for: NVRTC, and from then on the cache on disk.
+/* Start-up time of the first attention call of a shape: NVRTC, and from then on the cache on disk.
  *   attention_compile [ARCHITECTURE]     sm_90a if none is named; needs NVRTC
- * A row a kernel and a problem, in ms: compiling with the cache empty, finding the result in it afterwards, and with a
- * GPU a whole plan with the cache full: finding, loading onto the GPU, cuBLASLt's choice of algorithms. Of the last two
- * the median of 5. */
+ * One row per kernel and problem, in ms: compiling with an empty cache, reading the result from the cache, and with a
+ * GPU a whole plan with a full cache: reading, loading onto the GPU, cuBLASLt's heuristic. The last two are medians of
+ * 5. */
 #include "runtime/cuda/attention/attention.h"
 #include "runtime/cuda/driver/cache.h"
 #include "runtime/cuda/driver/program.h"
@@ -24,7 +24,7 @@
 
 typedef struct shape {
   int64_t qk_dim, v_dim;
-  bool causal, modified;
+  bool causal, score_mod;
 } shape;
 
 static const shape shapes[] = {{64, 64, false, false},  {64, 64, true, false},   {128, 128, false, false},
@@ -39,7 +39,7 @@ static hr_attention attention_of(const shape *s, hr_dtype dtype)
   a.q_heads = a.k_heads = a.v_heads = 16;
   a.qk_dim = s->qk_dim, a.v_dim = s->v_dim;
   a.mask = s->causal ? HR_MASK_CAUSAL : HR_MASK_NONE;
-  a.softcap = s->modified ? 30 : 0;
+  a.softcap = s->score_mod ? 30 : 0;
   return a;
 }
 
@@ -54,24 +54,24 @@ static void define_sm90(const hr_attention *a, char text[HR_DEFINES_SIZE])
 static void define_sm80(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
   hr_flash_sm80 tiles = hr_flash_sm80_choose(a, SHARED_MOST);
-  hr_flash_sm80_defines(&tiles, hr_cuda_attention_modified(a), true, text);
+  hr_flash_sm80_defines(&tiles, hr_cuda_attention_score_mod(a), true, text);
 }
 
 static void define_fp32(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
   hr_flash_fp32 tiles = hr_flash_fp32_choose(a, SHARED_MOST);
-  hr_flash_fp32_defines(&tiles, hr_cuda_attention_modified(a), true, text);
+  hr_flash_fp32_defines(&tiles, hr_cuda_attention_score_mod(a), true, text);
 }
 
-static void define_fused(const hr_attention *a, char text[HR_DEFINES_SIZE])
+static void define_blocked(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
   hr_blocked tiles = hr_blocked_choose(a, SHARED_MOST);
-  hr_blocked_defines(&tiles, a->dtype, hr_cuda_attention_modified(a), true, text);
+  hr_blocked_defines(&tiles, a->dtype, hr_cuda_attention_score_mod(a), true, text);
 }
 
 static void define_materialized(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "%s", hr_cuda_attention_modified(a) ? "HR_MODIFIED" : "");
+  snprintf(text, HR_DEFINES_SIZE, "%s", hr_cuda_attention_score_mod(a) ? "HR_SCORE_MOD" : "");
 }
 
 typedef struct kernel {
@@ -84,7 +84,7 @@ static const kernel kernels[] = {
     {"attention_flash_sm90", "attention_flash_sm90", HR_BF16, define_sm90},
     {"attention_flash_sm80", "attention_flash_sm80", HR_BF16, define_sm80},
     {"attention_flash_fp32", "attention_flash_fp32", HR_FP32, define_fp32},
-    {"attention_blocked_cublaslt", "attention_blocked", HR_BF16, define_fused},
+    {"attention_blocked_cublaslt", "attention_blocked", HR_BF16, define_blocked},
     {"attention_materialized_cublaslt", "attention_materialized", HR_BF16, define_materialized},
     {"attention_naive_cuda", "attention_naive", HR_BF16, hr_naive_cuda_defines},
 };
@@ -107,7 +107,7 @@ static void empty_folder(const char *folder)
 typedef struct bench {
   hr_nvrtc nvrtc;
   const char *architecture, *folder;
-  hr_device *kept; /* so that its context stays; NULL: no GPU */
+  hr_device *kept; /* keeps the context alive; NULL: no GPU */
   hr_error error;
 } bench;
 
@@ -118,7 +118,7 @@ static double build_ms(bench *b, const kernel *k, const hr_attention *a)
   hr_program program = {.source = k->source, .dtype = k->dtype, .defines = defines};
   snprintf(program.architecture, sizeof program.architecture, "%s", b->architecture);
   k->define(a, defines);
-  /* NVRTC keeps results of its own, by source and options, where a driver is: ask it for what it cannot know. */
+  /* With a driver NVRTC has its own cache, by source and options: ask for options that it cannot have. */
   snprintf(defines + strlen(defines), sizeof defines - strlen(defines), " HR_RUN_%ld", (long)getpid());
   double start_ns = hr_clock_ns();
   hr_status status = hr_program_build(&b->nvrtc, &program, b->folder, &image, &bytes, &b->error);
@@ -126,7 +126,7 @@ static double build_ms(bench *b, const kernel *k, const hr_attention *a)
   return status == HR_OK ? (hr_clock_ns() - start_ns) * 1e-6 : (double)NAN;
 }
 
-/* By a device that has no program loaded yet. */
+/* On a device without a loaded module. */
 static double plan_ms(bench *b, const kernel *k, const hr_attention *a)
 {
   hr_device *device = NULL;
@@ -142,7 +142,7 @@ static double plan_ms(bench *b, const kernel *k, const hr_attention *a)
   return time;
 }
 
-/* With the cache as it is. */
+/* The cache stays as it is. */
 static double median(bench *b, const kernel *k, const hr_attention *a,
                      double (*time_ms)(bench *, const kernel *, const hr_attention *))
 {
@@ -161,7 +161,7 @@ static bool measure(bench *b, const kernel *k, const shape *s)
   empty_folder(b->folder);
   double compiled = build_ms(b, k, &a), cached = median(b, k, &a, build_ms), planned = 0;
   printf("%-32s %-5s %3d %3d %-6s %-7s %9.0f %8.2f", k->name, hr_dtype_name(k->dtype), (int)s->qk_dim, (int)s->v_dim,
-         s->causal ? "causal" : "", s->modified ? "softcap" : "", compiled, cached);
+         s->causal ? "causal" : "", s->score_mod ? "softcap" : "", compiled, cached);
   if (b->kept) {
     plan_ms(b, k, &a);
     planned = median(b, k, &a, plan_ms);

@@ -140,7 +140,7 @@ static void a_row_over_a_cluster(void **state)
 {
   (void)state;
   static const fault faults[] = {
-      {"  if (BLOCKS > 1)\n    cluster_wait();\n", "", "cluster"},
+      {"  if (CLUSTER > 1)\n    cluster_wait();\n", "", "cluster"},
       {"    cluster_arrive();\n    cluster_wait();\n  } else", "    cluster_arrive();\n  } else",
        "with no barrier between"},
       {"    cluster_arrive();\n    cluster_wait();\n  } else", "    __syncthreads();\n  } else", "which thread"},
@@ -152,11 +152,12 @@ static void a_row_over_a_cluster(void **state)
 static void a_row_over_a_block(void **state)
 {
   (void)state;
-  static const fault gather[] = {
-      {"  } else if (PARTS > 1) {\n    __syncthreads();\n", "  } else if (PARTS > 1) {\n", "with no barrier between"}};
-  static const fault held[] = {{"    if (HELD > 0)\n      wait_for_copies();\n", "", "a copy to it is pending"}};
+  static const fault gather[] = {{"  } else if (WARP_COUNT > 1) {\n    __syncthreads();\n",
+                                  "  } else if (WARP_COUNT > 1) {\n", "with no barrier between"}};
+  static const fault held[] = {
+      {"    if (SHARED_PACKS > 0)\n      cp_async_wait_all();\n", "", "a copy to it is pending"}};
   static const fault staged[] = {
-      {"  wait_for_copies();\n  __syncthreads();\n", "  wait_for_copies();\n", "with no barrier between"}};
+      {"  cp_async_wait_all();\n  __syncthreads();\n", "  cp_async_wait_all();\n", "with no barrier between"}};
   problem p = {.operation = HR_ROWWISE_LAYER_NORM, .rows = 3, .columns = 4096};
   check(&p, gather, LENGTH(gather));
   p.operation = HR_ROWWISE_SOFTMAX, p.columns = 40960;
@@ -172,8 +173,8 @@ static void warps_that_share_a_q_tile(void **state)
   (void)state;
   static const fault faults[] = {
       {"own[i][half];\n  __syncthreads();\n", "own[i][half];\n", "with no barrier between"},
-      {"    copies_wait<0>();\n  __syncthreads();\n}", "    copies_wait<0>();\n}", "of shared memory"},
-      {"copies_wait<0>();\n  if (!__syncthreads_or", "copies_wait<1>();\n  if (!__syncthreads_or",
+      {"    cp_async_wait<0>();\n  __syncthreads();\n}", "    cp_async_wait<0>();\n}", "of shared memory"},
+      {"cp_async_wait<0>();\n  if (!__syncthreads_or", "cp_async_wait<1>();\n  if (!__syncthreads_or",
        "a copy to it is pending"},
   };
   problem p = {.kernel = "attention_flash_sm80", .qk_dim = 256, .v_dim = 256};
@@ -184,7 +185,7 @@ static void warps_that_share_a_q_tile(void **state)
 static void o_is_staged_in_the_memory_of_q(void **state)
 {
   (void)state;
-  static const fault faults[] = {{"  __syncthreads(); /* Q's tile takes O */\n", "", "with no barrier between"}};
+  static const fault faults[] = {{"  __syncthreads(); /* O replaces Q */\n", "", "with no barrier between"}};
   problem p = {.kernel = "attention_flash_sm80", .qk_dim = 96, .v_dim = 128};
   check(&p, faults, LENGTH(faults));
 }
@@ -193,12 +194,12 @@ static void wgmma_waits_and_fences(void **state)
 {
   (void)state;
   static const fault faults[] = {
-      {"int tile = sp.end_tile - 1;\n  barrier_wait(barrier_of(K_FULL + t.stage), t.parity);\n",
+      {"int tile = sp.end_tile - 1;\n  mbarrier_wait(mbarrier_at(K_FULL + t.stage), t.phase);\n",
        "int tile = sp.end_tile - 1;\n", "of shared memory, which"},
-      {"products_wait<1>();\n  release(K_EMPTY + next.stage);\n",
-       "release(K_EMPTY + next.stage);\n  products_wait<1>();\n", "which a WGMMA of warp"},
-      {"products_begin();\n  start_out(c, t.stage);\n  products_wait<0>();\n",
-       "start_out(c, t.stage);\n  products_wait<0>();\n", "with no wgmma.fence"},
+      {"wgmma_wait<1>();\n  release_stage(K_EMPTY + next.stage);\n",
+       "release_stage(K_EMPTY + next.stage);\n  wgmma_wait<1>();\n", "which a WGMMA of warp"},
+      {"wgmma_fence();\n  issue_pv(c, t.stage);\n  wgmma_wait<0>();\n", "issue_pv(c, t.stage);\n  wgmma_wait<0>();\n",
+       "with no wgmma.fence"},
   };
   problem p = {.kernel = "attention_flash_sm90", .qk_dim = 64, .v_dim = 64};
   check(&p, faults, LENGTH(faults));
@@ -208,14 +209,14 @@ static void tma_stores(void **state)
 {
   (void)state;
   static const fault faults[] = {
-      {"  barriers_publish();\n", "", "was not published"},
-      {"  writes_publish();\n  __syncwarp();\n  if (lane == 0) {", "  __syncwarp();\n  if (lane == 0) {",
+      {"  fence_mbarrier_init();\n", "", "was not published"},
+      {"  fence_proxy_async();\n  __syncwarp();\n  if (lane == 0) {", "  __syncwarp();\n  if (lane == 0) {",
        "with no fence.proxy.async between"},
-      {"  writes_publish();\n  __syncwarp();\n  if (lane == 0) {", "  writes_publish();\n  if (lane == 0) {",
+      {"  fence_proxy_async();\n  __syncwarp();\n  if (lane == 0) {", "  fence_proxy_async();\n  if (lane == 0) {",
        "a TMA store reads byte"},
-      {"  if (lane == 0)\n    stores_wait(); /* for those of the item before */\n", "", "which a TMA store of thread"},
-      {"    stores_commit();\n", "", "a TMA store"},
-      {"  if (threadIdx.x % 32 == 0)\n    stores_wait();\n", "", "ended with cp.async, TMA"},
+      {"  if (lane == 0)\n    tma_store_wait(); /* of the work item before */\n", "", "which a TMA store of thread"},
+      {"    tma_store_commit();\n", "", "a TMA store"},
+      {"  if (threadIdx.x % 32 == 0)\n    tma_store_wait();\n", "", "ended with cp.async, TMA"},
   };
   problem p = {.kernel = "attention_flash_sm90", .qk_dim = 64, .v_dim = 64};
   check(&p, faults, LENGTH(faults));
@@ -225,7 +226,7 @@ static void values_that_threads_zero(void **state)
 {
   (void)state;
   static const fault faults[] = {
-      {"  writes_publish();\n  __syncwarp();\n}", "  __syncwarp();\n}", "with no fence.proxy.async between"}};
+      {"  fence_proxy_async();\n  __syncwarp();\n}", "  __syncwarp();\n}", "with no fence.proxy.async between"}};
   problem p = {.kernel = "attention_flash_sm90", .qk_dim = 64, .v_dim = 64, .variable = true};
   check(&p, faults, LENGTH(faults));
 }

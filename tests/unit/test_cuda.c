@@ -1,5 +1,5 @@
-/* What of the CUDA backend needs no GPU: libraries that are missing or too old, the numbers that cuBLASLt gives to
- * blocks, and how measuring deals with a device that has a clock of its own. */
+/* The parts of the CUDA backend that need no GPU: missing or outdated libraries, names of cuBLASLt's tiles, and
+ * measuring with a device that has its own clock. */
 #include "test.h"
 
 #include "runtime/cuda/gemm/algorithm.h"

@@ -1,5 +1,5 @@
-/* The attention programs compile for head sizes, masks and alignments as problems have them, in tiles that fit the
- * shared memory of the GPUs they are for, and for every architecture that they run on. Needs NVRTC, and no GPU. */
+/* The attention programs compile for head sizes, masks and alignments of problems, with tiles that fit the shared
+ * memory of the GPUs they are for, and for every architecture that they run on. Needs NVRTC, but no GPU. */
 #include "programs.h"
 
 #include "runtime/cuda/attention/attention.h"
@@ -12,7 +12,7 @@ static const int64_t head_sizes[][2] = {{128, 128}, {64, 64}, {256, 256}, {192, 
 #define SHARED_MORE (163 << 10)
 #define SHARED_MOST (227 << 10)
 
-/* By turns; all, with HEADROOM_TEST=thorough. */
+/* Every third; all with HEADROOM_TEST=thorough. */
 static bool has_a_turn(const hr_nvrtc *nvrtc, size_t architecture, size_t turn)
 {
   return architecture < count_architectures(nvrtc) && (architecture == turn % 3 || test_asks_for("thorough"));
@@ -26,7 +26,7 @@ static void build_for_turns(const hr_nvrtc *nvrtc, const char *source, hr_dtype 
   }
 }
 
-/* tf32, whose program is the same for the most part, for one of the three. */
+/* tf32, whose program is mostly the same, for one of the three. */
 static void build_tiled(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, size_t turn)
 {
   static const size_t shared[] = {SHARED_LEAST, SHARED_MORE, SHARED_MOST};
@@ -41,7 +41,7 @@ static void build_tiled(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, s
   }
 }
 
-/* Whatever the head sizes, tiles are whole products and fit: of the pairs of warps, each has half of V's columns. */
+/* For all head sizes, tiles are whole mma tiles and fit; in a pair of warps each has half of V's columns. */
 static void tiles_for_every_gpu_fit_its_shared_memory(void **state)
 {
   (void)state;
@@ -55,13 +55,13 @@ static void tiles_for_every_gpu_fit_its_shared_memory(void **state)
         a.dtype = dtypes[i % 3];
         hr_flash_sm80 t = hr_flash_sm80_choose(&a, shared[i / 3]);
         assert_true(t.qk >= qk && t.qk < qk + 16 && t.v >= v && t.v <= 256 && t.shared_bytes <= shared[i / 3]);
-        assert_true(t.v % (16 * t.team) == 0 && t.columns % (16 * t.team) == 0 && t.warps % t.team == 0);
-        assert_true(t.team == 1 || t.stages == 1);
+        assert_true(t.v % (16 * t.row_warps) == 0 && t.kv_tile % (16 * t.row_warps) == 0 && t.warps % t.row_warps == 0);
+        assert_true(t.row_warps == 1 || t.stages == 1);
       }
 }
 
-/* In fp32 by turns with the format that has matrix units. */
-static void build_fused(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, size_t turn)
+/* Alternately in fp32 and in a dtype of the Tensor Cores. */
+static void build_blocked(const hr_nvrtc *nvrtc, hr_attention a, hr_dtype dtype, size_t turn)
 {
   char defines[HR_DEFINES_SIZE];
   for (size_t i = 0; i < 2; i++) {
@@ -96,13 +96,13 @@ static void attention_compiles_for_every_head_size_and_architecture(void **state
     hr_dtype dtype = i % 2 ? HR_FP16 : HR_BF16;
     build_tiled(&nvrtc, a, dtype, i);
     build_tiled(&nvrtc, a, HR_TF32, i + 1);
-    build_fused(&nvrtc, a, i % 2 ? HR_TF32 : dtype, i);
+    build_blocked(&nvrtc, a, i % 2 ? HR_TF32 : dtype, i);
     build_others(&nvrtc, a, dtype, i);
   }
   hr_nvrtc_close(&nvrtc);
 }
 
-/* A problem of attention_flash_sm90 beside head sizes. */
+/* A problem of attention_flash_sm90. */
 typedef struct hopper_call {
   int64_t qk_dim, v_dim, length, window;
   hr_mask mask;
@@ -142,7 +142,7 @@ static void the_hopper_program_compiles_for_pairs_masks_caps_and_lengths(void **
   hr_nvrtc_close(&nvrtc);
 }
 
-/* Every head size has a row of the table, and what is taken fits a block. */
+/* Every head size has a row of the table, and its tiles fit a block. */
 static void tiles_for_hopper_fit_its_shared_memory(void **state)
 {
   (void)state;
@@ -154,12 +154,12 @@ static void tiles_for_hopper_fit_its_shared_memory(void **state)
         call.variable_lengths = i / 4;
         hr_attention a = attention_of(&call);
         hr_flash_sm90 t = hr_flash_sm90_choose(&a);
-        assert_true(t.qk >= qk && t.v >= v && t.columns % 16 == 0 && t.stages >= 2 && t.q_stages >= 1);
-        assert_true(t.shared_bytes <= 227 << 10 && !(t.variable && t.out_apart));
+        assert_true(t.qk >= qk && t.v >= v && t.kv_tile % 16 == 0 && t.stages >= 2 && t.q_stages >= 1);
+        assert_true(t.shared_bytes <= 227 << 10 && !(t.varlen && t.stage_o));
       }
 }
 
-/* 132 multiprocessors with 2 blocks of 64 rows each: 264 places, an L2 of 50 MiB. */
+/* 132 multiprocessors with 2 blocks of 64 rows each: 264 slots, an L2 of 50 MiB. */
 static void causal_heads_go_in_even_bands_that_the_cache_holds(void **state)
 {
   (void)state;
@@ -182,8 +182,8 @@ static void causal_heads_go_in_even_bands_that_the_cache_holds(void **state)
   assert_int_equal(hr_cuda_attention_band(&a, 0, 264, 50 << 20), 1);
 }
 
-/* The first rows of a causal call with more rows than keys stand before the first key; so many keys back from there is
- * beyond what kernels reckon in. */
+/* The first rows of a causal call with more rows than keys have positions before the first key; a window that large,
+ * counted back from there, would overflow 32 bits. */
 static void a_window_larger_than_all_keys_does_not_overflow(void **state)
 {
   (void)state;
@@ -192,7 +192,7 @@ static void a_window_larger_than_all_keys_does_not_overflow(void **state)
   a.q_len = 300, a.kv_len = 100;
   for (int i = 0; i < 3; i++) {
     a.window = windows[i];
-    assert_int_equal(hr_cuda_attention_describe(&a, 64).window, 100);
+    assert_int_equal(hr_cuda_attention_call(&a, 64).window, 100);
     for (int64_t query = 0; query < a.q_len; query++) {
       hr_key_range seen = hr_attention_visible(&a, a.q_len, a.kv_len, query);
       assert_int_equal(seen.first, 0);

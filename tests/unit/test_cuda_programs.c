@@ -1,5 +1,5 @@
-/* The way from a kernel's source to machine code: every source compiles for every architecture that is promised, and
- * nothing that may happen to the cache on disk does harm. Needs NVRTC in part, and no GPU. */
+/* From a kernel's source to machine code: every program compiles for every supported architecture, and no state of the
+ * cache on disk does harm. Some tests need NVRTC; none needs a GPU. */
 #include "programs.h"
 
 #include "runtime/cuda/driver/cache.h"
@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Each source for each architecture in one format, by turns; fp8, which takes longest, where sources differ most. All,
- * with HEADROOM_TEST=thorough. */
+/* Each source for each architecture in one dtype; fp8, which takes longest, on one architecture. All of these with
+ * HEADROOM_TEST=thorough. */
 static bool has_a_turn(int number, int architecture, int dtype)
 {
   static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16};
@@ -48,7 +48,7 @@ static void every_program_compiles_for_every_architecture_and_format(void **stat
   hr_nvrtc_close(&nvrtc);
 }
 
-/* Lengths for each tier of row.cuh: part of a warp, a block, shared memory, more than that. */
+/* Lengths for each tiling of rowwise_registers.cuh: part of a warp, a block, shared memory, longer. */
 static const int64_t lengths[] = {1, 40, 129, 1024, 4099, 16384, 33001, 50257, 131072, 262145, (int64_t)1 << 32};
 
 static hr_rowwise rows_for(int operation, int64_t columns, hr_dtype dtype)
@@ -63,9 +63,8 @@ static hr_rowwise rows_for(int operation, int64_t columns, hr_dtype dtype)
   return r;
 }
 
-/* Every length in one operation and format, by turns; all, with HEADROOM_TEST=thorough. Architectures always take
- * turns. */
-static void rows_compile_however_they_are_cut(void **state)
+/* Every length in one operation and dtype; all of these with HEADROOM_TEST=thorough. Architectures alternate. */
+static void rows_compile_with_every_tiling(void **state)
 {
   (void)state;
   static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3};
@@ -79,15 +78,16 @@ static void rows_compile_however_they_are_cut(void **state)
       continue;
     int architecture = (length + format + operation) % (int)count_architectures(&nvrtc);
     hr_rowwise r = rows_for(operation, lengths[length], formats[format]);
-    hr_row_cut cut = hr_row_cut_choose(&r, length % 3 != 2, architecture == 0 ? 80 : 90, shared[architecture]);
-    hr_row_cut_defines(&r, &cut, defines);
-    build(&nvrtc, hr_row_source(r.operation), architectures[architecture], r.dtype, defines);
+    hr_rowwise_tiling tiling =
+        hr_rowwise_tiling_choose(&r, length % 3 != 2, architecture == 0 ? 80 : 90, shared[architecture]);
+    hr_rowwise_tiling_defines(&r, &tiling, defines);
+    build(&nvrtc, hr_rowwise_source(r.operation), architectures[architecture], r.dtype, defines);
   }
   hr_nvrtc_close(&nvrtc);
 }
 
-/* What a team keeps and holds covers the row or fills the registers and shared memory that it may have. */
-static void rows_are_cut_to_fit_the_multiprocessor(void **state)
+/* Packs in registers and shared memory cover the row, or fill both. */
+static void rowwise_tilings_fit_the_multiprocessor(void **state)
 {
   (void)state;
   static const size_t shared[] = {48 << 10, 99 << 10, 163 << 10, 227 << 10};
@@ -96,26 +96,26 @@ static void rows_are_cut_to_fit_the_multiprocessor(void **state)
       hr_rowwise r = rows_for(i % 4, columns, (const hr_dtype[]){HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3}[i / 4 % 4]);
       size_t most = shared[i / 16];
       int capability = i / 16 == 3 ? 90 : 80;
-      hr_row_cut cut = hr_row_cut_choose(&r, columns % 3 != 0, capability, most);
+      hr_rowwise_tiling tiling = hr_rowwise_tiling_choose(&r, columns % 3 != 0, capability, most);
       int64_t wide = 16 / (int64_t)hr_dtype_bytes(r.dtype);
-      int64_t packs = (columns + (cut.lie == HR_ROW_WHOLE ? 0 : 8 * wide - 1) + wide - 1) / wide;
-      assert_true(cut.lie != HR_ROW_WHOLE || columns % wide == 0);
-      assert_true(cut.threads * cut.teams >= 32 && cut.threads * cut.teams <= 1024);
-      assert_true(cut.threads % 32 == 0 || (cut.threads & (cut.threads - 1)) == 0);
-      assert_true(cut.resident >= 1 && cut.resident * cut.threads * cut.teams <= 2048);
-      assert_true((cut.shared_bytes + 1024) * (size_t)(cut.held > 0 ? cut.resident : 1) <= most);
-      if (cut.chunk > 0) { /* of whole packs, that shared memory holds */
-        assert_int_equal(cut.chunk % wide, 0);
-        assert_true(cut.shared_bytes >= (size_t)cut.chunk * (size_t)columns * hr_dtype_bytes(r.dtype));
-        assert_true(cut.blocks == 1 && cut.rows == 1 && !cut.shifted);
+      int64_t packs = (columns + (tiling.alignment == HR_ROWS_ALIGNED ? 0 : 8 * wide - 1) + wide - 1) / wide;
+      assert_true(tiling.alignment != HR_ROWS_ALIGNED || columns % wide == 0);
+      assert_true(tiling.threads * tiling.groups >= 32 && tiling.threads * tiling.groups <= 1024);
+      assert_true(tiling.threads % 32 == 0 || (tiling.threads & (tiling.threads - 1)) == 0);
+      assert_true(tiling.min_blocks >= 1 && tiling.min_blocks * tiling.threads * tiling.groups <= 2048);
+      assert_true((tiling.shared_bytes + 1024) * (size_t)(tiling.shared_packs > 0 ? tiling.min_blocks : 1) <= most);
+      if (tiling.staged_rows > 0) { /* of whole packs, that shared memory holds */
+        assert_int_equal(tiling.staged_rows % wide, 0);
+        assert_true(tiling.shared_bytes >= (size_t)tiling.staged_rows * (size_t)columns * hr_dtype_bytes(r.dtype));
+        assert_true(tiling.cluster == 1 && tiling.rows == 1 && !tiling.shifted);
         continue;
       }
-      assert_true(cut.teams == 1 || (cut.threads <= 32 && cut.held == 0 && cut.blocks == 1));
-      assert_true(cut.blocks == 1 || (capability == 90 && cut.blocks <= 8));
-      assert_int_equal(cut.shared_bytes, cut.held * cut.rows * cut.threads * 16);
-      assert_true(cut.shifted == (r.operation != HR_ROWWISE_SOFTMAX && columns % wide != 0));
-      bool full = cut.blocks == (capability == 90 ? 8 : 1);
-      assert_true(full || cut.blocks * cut.threads * (cut.kept + cut.held) >= packs);
+      assert_true(tiling.groups == 1 || (tiling.threads <= 32 && tiling.shared_packs == 0 && tiling.cluster == 1));
+      assert_true(tiling.cluster == 1 || (capability == 90 && tiling.cluster <= 8));
+      assert_int_equal(tiling.shared_bytes, tiling.shared_packs * tiling.rows * tiling.threads * 16);
+      assert_true(tiling.shifted == (r.operation != HR_ROWWISE_SOFTMAX && columns % wide != 0));
+      bool full = tiling.cluster == (capability == 90 ? 8 : 1);
+      assert_true(full || tiling.cluster * tiling.threads * (tiling.register_packs + tiling.shared_packs) >= packs);
     }
   }
 }
@@ -220,7 +220,7 @@ static void the_cache_is_for_its_user_alone(void **state)
   assert_int_equal(about.st_mode & 0777, 0600);
 }
 
-/* The entry with one byte changed, at each place, and cut at each length. */
+/* The entry with one byte changed, at each place, and tiling at each length. */
 static void a_damaged_or_truncated_entry_is_not_used(void **state)
 {
   const cache_fixture *f = *state;
@@ -271,7 +271,7 @@ static void an_entry_that_others_could_have_written_is_not_used(void **state)
   assert_false(kept(f));
 }
 
-/* Writers by turns with readers: a reader finds the whole image or none. */
+/* Readers beside concurrent writers: a reader finds the whole image or none. */
 static void writers_at_the_same_time_leave_a_whole_entry(void **state)
 {
   const cache_fixture *f = *state;
@@ -345,8 +345,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_program_compiles_for_every_architecture_and_format),
-      cmocka_unit_test(rows_compile_however_they_are_cut),
-      cmocka_unit_test(rows_are_cut_to_fit_the_multiprocessor),
+      cmocka_unit_test(rows_compile_with_every_tiling),
+      cmocka_unit_test(rowwise_tilings_fit_the_multiprocessor),
       cmocka_unit_test(a_list_of_definitions_that_is_too_long_is_refused),
       cmocka_unit_test(architectures_from_hopper_on_have_their_own_instructions),
       cmocka_unit_test_setup_teardown(an_image_is_found_again_by_its_key_and_by_no_other, make_cache, remove_cache),

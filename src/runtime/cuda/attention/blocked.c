@@ -1,9 +1,9 @@
-/* Attention with blocks of its scores in memory: S = Q Kᵀ by cuBLASLt, and kernels/attention_blocked.cu (exact fp32:
- * attention_blocked_fp32.cu) for the rest, which computes weights while it takes scores to the second product.
+/* Attention with blocks of its scores in memory: S = Q Kᵀ by cuBLASLt, then kernels/attention_blocked.cu (exact fp32:
+ * attention_blocked_fp32.cu), which computes P in registers on the way to P V.
  *
- * A score is written once and read once, 8 bytes, and nothing else is as large. Between two steps some 8 µs go by on an
- * H200, and blocks of SCORE_BYTES take 100 to 150 µs a step; with half of that all takes 4 to 13% longer, with a
- * quarter 15 to 30%. */
+ * A score is written once and read once, 8 bytes, more than everything else. On an H200 there are about 8 µs between
+ * two kernels, and a block of SCORE_BYTES takes 100 to 150 µs in each; with half of SCORE_BYTES a call takes 4 to 13%
+ * longer, with a quarter 15 to 30%. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/attention/scores.h"
@@ -12,24 +12,15 @@
 #include <stdio.h>
 
 #define SCORE_BYTES ((int64_t)512 << 20)
-#define PART_KEYS 256 /* at least, of a part: its sums are written and read, too */
-#define RESERVED 1024 /* bytes of shared memory that the driver takes of each block */
-
-/* As score_block of the programs. */
-typedef struct score_block {
-  cu_address scores, sums, states;
-  int32_t pitch;
-  int32_t first_head, heads;
-  int32_t first_row, rows, row_tiles;
-  int32_t parts, part_tiles;
-} score_block;
+#define SPLIT_KEYS_LEAST 256 /* of a split: its partial O is written and read, too */
+#define RESERVED 1024        /* bytes of shared memory that the driver takes of each block */
 
 typedef struct blocked {
   hr_cuda_scores s;
   hr_blocked tiles;
-  score_block block;             /* the first */
-  size_t sums, states, products; /* further parts of the workspace */
-  bool aligned;                  /* what `attention` counts on */
+  hr_score_block block;                            /* the first */
+  size_t partial_o, partial_stats, gemm_workspace; /* offsets in the workspace, after those of `s` */
+  bool aligned;                                    /* `attention` assumes aligned addresses */
   cu_function attention, combine;
 } blocked;
 
@@ -42,53 +33,51 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return hr_cuda_scores_supports(device, problem, why, why_size);
 }
 
-/* As S_PITCH, PITCH and the stages in the programs; with matrix units the stages take O in the end. */
 static size_t shared_bytes(const hr_blocked *t, hr_dtype dtype)
 {
-  int64_t element = (int64_t)hr_dtype_bytes(dtype), chunk = 16 / element, v = (t->v / chunk | 1) * chunk * element;
   if (dtype == HR_FP32)
-    return (size_t)(2 * 4 * (t->rows * (hr_round_up(t->columns, 32) + 4) + (int64_t)t->columns * t->v));
-  int64_t stage = 4 * (int64_t)t->rows * (t->columns + 8) + t->columns * v;
-  return (size_t)hr_max64(2 * stage, t->rows * v);
+    return (size_t)hr_blocked_fp32_bytes(t->v, t->kv_tile);
+  return (size_t)hr_blocked_bytes(t->v, t->q_rows, t->kv_tile, (int)hr_dtype_bytes(dtype));
 }
 
-/* A warp has 16 rows, or 32 where sums of O for these fit its registers: half as much of V is read from shared memory
- * then. More rows of a block instead, at 16 bits and head sizes above 128, gain 3 to 5% as V comes from the L2 half as
+/* A warp has 16 rows, or 32 where their accumulators of O fit its registers, which halves the shared memory reads of V.
+ * For 16-bit dtypes and head sizes above 128, more rows per block gain 3 to 5%, as V is read from the L2 half as
  * often. */
-static hr_blocked cut_of(hr_dtype dtype, int v)
+static hr_blocked tiles_of(hr_dtype dtype, int v)
 {
   if (dtype == HR_FP32)
-    return (hr_blocked){.rows = 64, .threads = 256, .columns = 64, .blocks = v <= 128 ? 2 : 1};
+    return (hr_blocked){.q_rows = 64, .threads = 256, .kv_tile = 64, .min_blocks = v <= 128 ? 2 : 1};
   if (v <= 128)
-    return (hr_blocked){.rows = 128, .threads = 128, .columns = dtype == HR_TF32 && v > 64 ? 32 : 64, .blocks = 2};
+    return (hr_blocked){
+        .q_rows = 128, .threads = 128, .kv_tile = dtype == HR_TF32 && v > 64 ? 32 : 64, .min_blocks = 2};
   if (dtype == HR_TF32)
-    return (hr_blocked){.rows = 64, .threads = 128, .columns = 32, .blocks = 2};
-  return (hr_blocked){.rows = 128, .threads = 256, .columns = 64, .blocks = 1};
+    return (hr_blocked){.q_rows = 64, .threads = 128, .kv_tile = 32, .min_blocks = 2};
+  return (hr_blocked){.q_rows = 128, .threads = 256, .kv_tile = 64, .min_blocks = 1};
 }
 
 hr_blocked hr_blocked_choose(const hr_attention *a, size_t shared_most)
 {
   int v = (int)hr_round_up(a->v_dim, 16);
-  hr_blocked t = cut_of(a->dtype, v);
+  hr_blocked t = tiles_of(a->dtype, v);
   t.v = v;
-  for (;; t.columns /= 2) {
+  for (;; t.kv_tile /= 2) {
     t.shared_bytes = shared_bytes(&t, a->dtype);
-    if ((size_t)t.blocks * (t.shared_bytes + RESERVED) <= shared_most + RESERVED)
+    if ((size_t)t.min_blocks * (t.shared_bytes + RESERVED) <= shared_most + RESERVED)
       return t;
-    if (t.columns == 16)
+    if (t.kv_tile == 16)
       break;
   }
-  t.blocks = 1;
+  t.min_blocks = 1;
   return t;
 }
 
-void hr_blocked_defines(const hr_blocked *t, hr_dtype dtype, bool modified, bool aligned, char text[HR_DEFINES_SIZE])
+void hr_blocked_defines(const hr_blocked *t, hr_dtype dtype, bool score_mod, bool aligned, char text[HR_DEFINES_SIZE])
 {
-  int used = snprintf(text, HR_DEFINES_SIZE, "HR_V=%d HR_COLUMNS=%d%s%s", t->v, t->columns,
-                      modified ? " HR_MODIFIED" : "", aligned ? " HR_ALIGNED" : "");
+  int used = snprintf(text, HR_DEFINES_SIZE, "HR_V=%d HR_KV_TILE=%d%s%s", t->v, t->kv_tile,
+                      score_mod ? " HR_SCORE_MOD" : "", aligned ? " HR_ALIGNED" : "");
   if (dtype != HR_FP32)
-    snprintf(text + used, HR_DEFINES_SIZE - (size_t)used, " HR_WARPS=%d HR_ROW_TILES=%d HR_BLOCKS=%d", t->threads / 32,
-             t->rows / (t->threads / 2), t->blocks);
+    snprintf(text + used, HR_DEFINES_SIZE - (size_t)used, " HR_WARPS=%d HR_M_TILES=%d HR_MIN_BLOCKS=%d",
+             t->threads / 32, t->q_rows / (t->threads / 2), t->min_blocks);
 }
 
 const char *hr_blocked_source(hr_dtype dtype)
@@ -96,13 +85,13 @@ const char *hr_blocked_source(hr_dtype dtype)
   return dtype == HR_FP32 ? "attention_blocked_fp32" : "attention_blocked";
 }
 
-/* As many row tiles as SCORE_BYTES hold, whole waves of `slots` if there are more, and the blocks as large as each
- * other. */
-static void cut_rows(blocked *f, int64_t slots)
+/* Blocks of as many Q tiles as SCORE_BYTES hold, of whole waves of `slots` if there are more than that, all of one
+ * size. */
+static void divide_rows(blocked *f, int64_t slots)
 {
   hr_cuda_scores *s = &f->s;
   const hr_attention *a = &s->a;
-  int64_t tile = f->tiles.rows, of_head = hr_ceil_div(a->q_len, tile), all = s->heads;
+  int64_t tile = f->tiles.q_rows, of_head = hr_ceil_div(a->q_len, tile), all = s->heads;
   int64_t most = hr_max64(1, SCORE_BYTES / (s->pitch * (int64_t)sizeof(float) * tile));
   if (most > slots)
     most -= most % slots;
@@ -117,56 +106,52 @@ static void cut_rows(blocked *f, int64_t slots)
   s->heads = heads;
 }
 
-/* Where row tiles leave multiprocessors idle, keys are dealt out to several blocks of threads. */
-static void cut_keys(blocked *f, int64_t slots)
+/* Split-KV: where Q tiles leave multiprocessors idle, several thread blocks share the keys of a Q tile. */
+static void divide_keys(blocked *f, int64_t slots)
 {
   const hr_cuda_scores *s = &f->s;
-  int64_t row_tiles = hr_ceil_div(s->rows, f->tiles.rows), key_tiles = hr_ceil_div(s->a.kv_len, f->tiles.columns);
-  int64_t parts = hr_min64(slots / (row_tiles * s->heads), s->a.kv_len / PART_KEYS);
-  int64_t part_tiles = hr_ceil_div(key_tiles, hr_max64(1, parts));
-  f->block = (score_block){.pitch = (int32_t)s->pitch,
-                           .heads = (int32_t)s->heads,
-                           .rows = (int32_t)s->rows,
-                           .row_tiles = (int32_t)row_tiles,
-                           .parts = (int32_t)hr_ceil_div(key_tiles, part_tiles),
-                           .part_tiles = (int32_t)part_tiles};
+  int64_t q_tiles = hr_ceil_div(s->rows, f->tiles.q_rows), kv_tiles = hr_ceil_div(s->a.kv_len, f->tiles.kv_tile);
+  int64_t splits = hr_min64(slots / (q_tiles * s->heads), s->a.kv_len / SPLIT_KEYS_LEAST);
+  int64_t split_tiles = hr_ceil_div(kv_tiles, hr_max64(1, splits));
+  f->block = (hr_score_block){.pitch = (int32_t)s->pitch,
+                              .heads = (int32_t)s->heads,
+                              .rows = (int32_t)s->rows,
+                              .q_tiles = (int32_t)q_tiles,
+                              .splits = (int32_t)hr_ceil_div(kv_tiles, split_tiles),
+                              .split_tiles = (int32_t)split_tiles};
 }
 
-static hr_status cut(blocked *f, hr_error *error)
+static hr_status divide(blocked *f, hr_error *error)
 {
   const hr_cuda *cuda = f->s.cuda;
-  int shared_most = 0, multiprocessors = 0;
-  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetAttribute, (&shared_most, CU_MAX_SHARED_OPTIN, cuda->device), error));
-  HR_TRY(HR_CU(&cuda->driver, cuDeviceGetAttribute, (&multiprocessors, CU_MULTIPROCESSORS, cuda->device), error));
-  f->tiles = hr_blocked_choose(&f->s.a, (size_t)shared_most);
-  int64_t slots = (int64_t)multiprocessors * f->tiles.blocks;
-  cut_rows(f, slots);
-  cut_keys(f, slots);
+  size_t shared_most = 0;
+  int64_t multiprocessors = 0;
+  HR_TRY(hr_cuda_attention_shared_most(cuda, &shared_most, error));
+  HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
+  f->tiles = hr_blocked_choose(&f->s.a, shared_most);
+  int64_t slots = multiprocessors * f->tiles.min_blocks;
+  divide_rows(f, slots);
+  divide_keys(f, slots);
   return HR_OK;
 }
 
 static void lay_out(blocked *f, size_t *workspace_bytes)
 {
-  const score_block *b = &f->block;
-  int64_t rows = b->parts == 1 ? 0 : (int64_t)b->parts * b->heads * b->row_tiles * f->tiles.rows;
-  f->sums = f->s.end;
-  f->states = f->sums + hr_cuda_scores_round(rows * f->tiles.v, sizeof(float));
-  f->products = f->states + hr_cuda_scores_round(rows * 2, sizeof(float));
-  *workspace_bytes = f->products + f->s.product.chosen.workspace_bytes + HR_CUDA_SCORES_ALIGNMENT;
+  const hr_score_block *b = &f->block;
+  int64_t rows = b->splits == 1 ? 0 : (int64_t)b->splits * b->heads * b->q_tiles * f->tiles.q_rows;
+  f->partial_o = f->s.end;
+  f->partial_stats = f->partial_o + hr_cuda_scores_round(rows * f->tiles.v, sizeof(float));
+  f->gemm_workspace = f->partial_stats + hr_cuda_scores_round(rows * 2, sizeof(float));
+  *workspace_bytes = f->gemm_workspace + f->s.gemm.chosen.workspace_bytes + HR_CUDA_SCORES_ALIGNMENT;
 }
 
 static hr_status find_function(const blocked *f, bool aligned, const char *name, cu_function *function, hr_error *error)
 {
   const hr_attention *a = &f->s.a;
-  const hr_cuda *cuda = f->s.cuda;
   char defines[HR_DEFINES_SIZE];
-  hr_blocked_defines(&f->tiles, a->dtype, hr_cuda_attention_modified(a), aligned, defines);
-  HR_TRY(hr_cuda_function(cuda, hr_blocked_source(a->dtype), a->dtype, defines, name, function, error));
-  HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status =
-      HR_CU(&cuda->driver, cuFuncSetAttribute, (*function, CU_FUNCTION_SHARED_MOST, (int)f->tiles.shared_bytes), error);
-  hr_cuda_leave(cuda);
-  return status;
+  hr_blocked_defines(&f->tiles, a->dtype, hr_cuda_attention_score_mod(a), aligned, defines);
+  return hr_cuda_function_shared(f->s.cuda, hr_blocked_source(a->dtype), a->dtype, defines, name, f->tiles.shared_bytes,
+                                 function, error);
 }
 
 static void release(void *state)
@@ -175,9 +160,9 @@ static void release(void *state)
   hr_cuda_scores_free(&f->s);
 }
 
-static hr_status prepare_parts(blocked *f, size_t *workspace_bytes, hr_error *error)
+static hr_status prepare_all(blocked *f, size_t *workspace_bytes, hr_error *error)
 {
-  HR_TRY(cut(f, error));
+  HR_TRY(divide(f, error));
   HR_TRY(hr_cuda_scores_prepare(&f->s, error));
   lay_out(f, workspace_bytes);
   f->aligned = hr_cuda_attention_aligned(&f->s.a);
@@ -190,34 +175,33 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
 {
   blocked *f = state;
   f->s = hr_cuda_scores_describe(device->state, &problem->attention);
-  return prepare_parts(f, workspace_bytes, error);
+  return prepare_all(f, workspace_bytes, error);
 }
 
-static hr_status run_block(const blocked *f, hr_cuda_attention *call, score_block *block, cu_address base,
+static hr_status run_block(const blocked *f, hr_attention_call *call, hr_score_block *block, cu_address base,
                            hr_error *error)
 {
-  const hr_cuda_scores *s = &f->s;
-  unsigned threads = (unsigned)f->tiles.threads, shared = (unsigned)f->tiles.shared_bytes;
-  unsigned blocks = (unsigned)(block->row_tiles * block->heads * block->parts);
+  const hr_cuda *cuda = f->s.cuda;
+  unsigned threads = (unsigned)f->tiles.threads;
+  int64_t blocks = (int64_t)block->q_tiles * block->heads * block->splits;
   void *parameters[] = {call, block};
-  HR_TRY(hr_cuda_scores_multiply(s, base, block->first_head, block->first_row, base + f->products, error));
-  HR_TRY(HR_CU(&s->cuda->driver, cuLaunchKernel,
-               (f->attention, blocks, 1, 1, threads, 1, 1, shared, s->cuda->stream, parameters, NULL), error));
-  if (block->parts == 1)
+  HR_TRY(hr_cuda_scores_gemm(&f->s, base, block->first_head, block->first_row, base + f->gemm_workspace, error));
+  HR_TRY(hr_cuda_launch(cuda, f->attention, blocks, threads, f->tiles.shared_bytes, parameters, error));
+  if (block->splits == 1)
     return HR_OK;
-  int64_t rows = (int64_t)block->heads * block->rows, warps = threads / 32; /* a row each */
-  return hr_cuda_scores_launch(s->cuda, f->combine, hr_ceil_div(rows, warps), threads, parameters, error);
+  int64_t rows = (int64_t)block->heads * block->rows, warps = threads / 32; /* a row per warp */
+  return hr_cuda_launch(cuda, f->combine, hr_ceil_div(rows, warps), threads, 0, parameters, error);
 }
 
 static hr_status run_blocks(const blocked *f, const hr_attention_arguments *arguments, cu_address base, hr_error *error)
 {
   const hr_cuda_scores *s = &f->s;
-  hr_cuda_attention call = s->call;
-  score_block block = f->block;
+  hr_attention_call call = s->call;
+  hr_score_block block = f->block;
   int64_t all = s->a.q_heads * s->a.batch;
-  hr_cuda_attention_address(&call, &s->a, arguments);
-  block.scores = base + s->scores, block.sums = base + f->sums, block.states = base + f->states;
-  HR_TRY(hr_cuda_scores_begin(s, arguments, base, error));
+  hr_cuda_attention_set_addresses(&call, &s->a, arguments);
+  block.scores = base + s->scores, block.partial_o = base + f->partial_o, block.partial_stats = base + f->partial_stats;
+  HR_TRY(hr_cuda_scores_pack_qk(s, arguments, base, error));
   for (int64_t head = 0; head < all; head += s->heads)
     for (int64_t row = 0; row < s->a.q_len; row += s->rows) {
       block.first_head = (int32_t)hr_min64(head, all - s->heads);
@@ -245,9 +229,9 @@ static void describe(const void *state, char *text, size_t size)
   const blocked *f = state;
   int used = snprintf(text, size, "scores of %" PRId64 " heads × %" PRId64 " rows at once, %.0f MB, tile %dx%d",
                       f->s.heads, f->s.rows, (double)f->s.heads * (double)f->s.rows * (double)f->s.pitch * 4e-6,
-                      f->tiles.rows, f->tiles.columns);
-  if (f->block.parts > 1 && used > 0 && (size_t)used < size)
-    snprintf(text + used, size - (size_t)used, ", keys in %d parts", f->block.parts);
+                      f->tiles.q_rows, f->tiles.kv_tile);
+  if (f->block.splits > 1 && used > 0 && (size_t)used < size)
+    snprintf(text + used, size - (size_t)used, ", split-KV %d", f->block.splits);
 }
 
 const hr_kernel_functions hr_kernel_attention_blocked_cublaslt = {.state_bytes = sizeof(blocked),

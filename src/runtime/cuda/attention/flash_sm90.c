@@ -1,22 +1,18 @@
-/* Attention by kernels/attention_flash_sm90.cu: how it is cut into tiles, the tensor maps of its copies, and its
- * launch. */
+/* Attention by kernels/attention_flash_sm90.cu: its tiles, tensor maps and launch. */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/attention/attention.h"
 
 #include <stdio.h>
 
-#define ROWS_LEAST 64
+#define Q_ROWS_LEAST 64
 #define COUNTER_BYTES 8
-#define SHARED_MOST ((size_t)227 << 10) /* of a block */
-#define PART_ROWS 64                    /* of a warpgroup */
-#define WARP_ROWS 16
-#define STAGES_KEYS 384                      /* that are copied ahead, where there is room */
+#define SHARED_MOST ((size_t)227 << 10)      /* of a block */
+#define STAGES_KEYS 384                      /* loaded ahead, if they fit */
 #define SHORT_MOST 1024                      /* keys, or rows of a head */
-#define PANEL 64                             /* columns of a box, 128 bytes */
 #define TENSOR_BYTES_MOST ((int64_t)1 << 40) /* strides of a tensor map are smaller */
 
-/* A parameter of the program, as `maps` there. */
+/* The second parameter of the program: TMA tensor maps. */
 typedef struct tensor_maps {
   cu_tensor_map q, k, v, o;
 } tensor_maps;
@@ -26,36 +22,25 @@ typedef struct launch {
   hr_flash_sm90 tiles;
   cu_function function;
   unsigned blocks;
-  cu_address counters; /* two ints, which a run leaves at 0; runs of a device follow each other on its one stream */
-  hr_cuda_attention call;
+  cu_address counters; /* two ints, 0 before and after a run; the runs of a device are serialized on its stream */
+  hr_attention_call call;
 } launch;
 
-static int panels(int dim)
-{
-  return (dim + PANEL - 1) / PANEL;
-}
-
-/* As in the program: stages of Q, O, stages of K and V, two items of 48 bytes, 8 bytes a barrier. */
 static size_t shared_bytes(const hr_flash_sm90 *t)
 {
-  int row = 2 * PANEL, part = PART_ROWS * row, q = panels(t->qk), o = panels(t->v);
-  int parts = t->q_stages * q + (t->out_apart ? o : 0);
-  int stage = t->columns * (panels(t->qk) + panels(t->v)) * row;
-  int barriers = 2 * t->q_stages * t->groups + 4 * t->stages + 5;
-  int bytes = t->groups * parts * part + t->stages * stage + 2 * 48 + 8 * barriers;
-  return (size_t)bytes;
+  return (size_t)hr_sm90_layout_of(t->qk, t->v, t->consumers, t->kv_tile, t->stages, t->q_stages, t->stage_o).bytes;
 }
 
-/* Best first: the first row that a problem fits is taken. Sums of O take v / 2 registers of a thread, scores columns /
- * 2 and weights columns / 4, of 240 with two warpgroups, 160 with three and 112 with four. By turns where that was
+/* The first row that fits a problem is taken. Registers of a thread: v / 2 accumulators of O, kv_tile / 2 of S and
+ * kv_tile / 4 of P, of 240 with two consumer warpgroups, 160 with three and 112 with four. Ping-pong where it was
  * faster on an H200 (docs/attention-hopper.md). */
 static const struct {
   int qk_most, v_most;
   bool causal;
   int64_t kv_most;
-  int groups, columns;
-  bool turns;
-} cuts[] = {
+  int consumers, kv_tile;
+  bool ping_pong;
+} tilings[] = {
     {64, 64, true, SHORT_MOST, 4, 64, false},    {64, 64, true, INT64_MAX, 3, 128, true},
     {64, 64, false, INT64_MAX, 3, 128, true},    {128, 128, true, INT64_MAX, 2, 128, false},
     {128, 128, false, INT64_MAX, 2, 128, true},  {192, 128, true, INT64_MAX, 2, 128, false},
@@ -67,28 +52,28 @@ static const struct {
     {256, 256, false, INT64_MAX, 2, 80, false},
 };
 
-/* Best first: what is taken is the first whose shared memory two stages of K and V fit beside. A second stage of Q
- * costs causal calls 2% at size 128, and gains others nothing to 2%. */
+/* The first row that leaves room for two stages of K and V is taken. A second stage of Q costs causal calls 2% at head
+ * size 128, and gains others 0 to 2%. */
 static const struct {
   int q_stages;
-  bool out_apart;
-} layouts[] = {{2, true}, {1, true}, {2, false}, {1, false}};
+  bool stage_o;
+} buffers[] = {{2, true}, {1, true}, {2, false}, {1, false}};
 
-/* Rows behind the last of a sequence may be another's, which stores from registers spare. */
-static bool layout_fits(const hr_flash_sm90 *t)
+/* Variable lengths: rows behind a sequence's last belong to the next, which TMA stores would overwrite. */
+static bool buffers_fit(const hr_flash_sm90 *t)
 {
-  return shared_bytes(t) <= SHARED_MOST && !(t->variable && t->out_apart) && !(t->causal && t->q_stages > 1);
+  return shared_bytes(t) <= SHARED_MOST && !(t->varlen && t->stage_o) && !(t->causal && t->q_stages > 1);
 }
 
-static void choose_layout(hr_flash_sm90 *t)
+static void choose_buffers(hr_flash_sm90 *t)
 {
   size_t i = 0;
   t->stages = 2;
   do {
-    t->q_stages = layouts[i].q_stages;
-    t->out_apart = layouts[i].out_apart;
-  } while (!layout_fits(t) && ++i < sizeof layouts / sizeof *layouts);
-  for (t->stages = STAGES_KEYS / t->columns; shared_bytes(t) > SHARED_MOST; t->stages--)
+    t->q_stages = buffers[i].q_stages;
+    t->stage_o = buffers[i].stage_o;
+  } while (!buffers_fit(t) && ++i < sizeof buffers / sizeof *buffers);
+  for (t->stages = STAGES_KEYS / t->kv_tile; shared_bytes(t) > SHARED_MOST; t->stages--)
     ;
   t->shared_bytes = shared_bytes(t);
 }
@@ -98,27 +83,29 @@ hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
   hr_flash_sm90 t = {.qk = (int)hr_round_up(a->qk_dim, 16), .v = (int)hr_round_up(a->v_dim, 16)};
   t.causal = a->mask == HR_MASK_CAUSAL;
   t.window = a->window > 0;
-  t.variable = a->variable_lengths;
-  t.modified = hr_cuda_attention_modified(a);
+  t.varlen = a->variable_lengths;
+  t.score_mod = hr_cuda_attention_score_mod(a);
   size_t i = 0;
-  while (t.qk > cuts[i].qk_most || t.v > cuts[i].v_most || t.causal != cuts[i].causal || a->kv_len > cuts[i].kv_most)
+  while (t.qk > tilings[i].qk_most || t.v > tilings[i].v_most || t.causal != tilings[i].causal ||
+         a->kv_len > tilings[i].kv_most)
     i++;
-  t.groups = cuts[i].groups;
-  t.columns = cuts[i].columns;
-  t.turns = cuts[i].turns;
-  choose_layout(&t);
+  t.consumers = tilings[i].consumers;
+  t.kv_tile = tilings[i].kv_tile;
+  t.ping_pong = tilings[i].ping_pong;
+  choose_buffers(&t);
   return t;
 }
 
 void hr_flash_sm90_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "HR_QK=%d HR_V=%d HR_GROUPS=%d HR_COLUMNS=%d HR_STAGES=%d HR_Q_STAGES=%d%s%s%s%s%s%s",
-           t->qk, t->v, t->groups, t->columns, t->stages, t->q_stages, t->out_apart ? " HR_OUT_APART" : "",
-           t->turns ? " HR_TURNS" : "", t->causal ? " HR_CAUSAL" : "", t->window ? " HR_WINDOW" : "",
-           t->variable ? " HR_VARIABLE" : "", t->modified ? " HR_MODIFIED" : "");
+  snprintf(text, HR_DEFINES_SIZE,
+           "HR_QK=%d HR_V=%d HR_CONSUMERS=%d HR_KV_TILE=%d HR_STAGES=%d HR_Q_STAGES=%d%s%s%s%s%s%s", t->qk, t->v,
+           t->consumers, t->kv_tile, t->stages, t->q_stages, t->stage_o ? " HR_STAGE_O" : "",
+           t->ping_pong ? " HR_PING_PONG" : "", t->causal ? " HR_CAUSAL" : "", t->window ? " HR_WINDOW" : "",
+           t->varlen ? " HR_VARLEN" : "", t->score_mod ? " HR_SCORE_MOD" : "");
 }
 
-/* Whether a tensor map can step by `stride` elements over `size` of them. */
+/* Whether a tensor map can have a dimension of `size` with this stride in elements. */
 static bool stride_fits(const hr_attention *a, int64_t stride, int64_t size)
 {
   return size == 1 || (stride > 0 && stride < TENSOR_BYTES_MOST / (int64_t)hr_dtype_bytes(a->dtype));
@@ -154,7 +141,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   else if (a->q_len == 0 || a->kv_len == 0 || !strides_fit(a))
     reason = "takes lengths and strides above 0, and strides below 2^40 bytes";
   if (!reason)
-    return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, ROWS_LEAST, why, why_size);
+    return hr_cuda_attention_dims_fit(a, why, why_size) && hr_cuda_attention_fits(a, Q_ROWS_LEAST, why, why_size);
   snprintf(why, why_size, "%s", reason);
   return false;
 }
@@ -168,7 +155,7 @@ static void release(void *state)
   }
 }
 
-/* In the context. */
+/* In the device's context. */
 static hr_status make_counters(launch *l, hr_error *error)
 {
   const hr_driver *driver = &l->cuda->driver;
@@ -177,14 +164,14 @@ static hr_status make_counters(launch *l, hr_error *error)
   return HR_CU(driver, cuStreamSynchronize, (l->cuda->stream), error);
 }
 
-/* Heads that are worked on at a time. Within a band all heads' last row tiles come first, then those before, so that
- * few heads are read from memory once, and many even out causal calls. The figures are those that were fastest on an
- * H200: 4 row tiles for each block, causal 8; of short sequences, where reading again costs most, a fifth and half of
- * the L2 for K and V, and a row tile for each block at least. */
-static int64_t band_heads(const hr_attention *a, int64_t row_tiles, int64_t blocks, size_t cache_bytes)
+/* Heads of a band, which are processed at a time: the last Q tiles of all its heads come first, then those before. In
+ * small bands K and V are read from memory once; large bands balance causal calls. Fastest on an H200: 4 Q tiles per
+ * block, 8 if causal; for short sequences, where reading again costs most, a fifth or half of the L2 for K and V; at
+ * least one Q tile per block. */
+static int64_t band_heads(const hr_attention *a, int64_t q_tiles, int64_t blocks, size_t cache_bytes)
 {
   bool causal = a->mask == HR_MASK_CAUSAL;
-  int64_t heads = (causal ? 8 : 4) * blocks / row_tiles, least = hr_ceil_div(blocks, row_tiles);
+  int64_t heads = (causal ? 8 : 4) * blocks / q_tiles, least = hr_ceil_div(blocks, q_tiles);
   double entry = (double)a->kv_len * (double)(a->k_heads * a->qk_dim + a->v_heads * a->v_dim) *
                  (double)hr_dtype_bytes(a->dtype) / (double)a->q_heads;
   if (a->q_len <= SHORT_MOST)
@@ -194,16 +181,16 @@ static int64_t band_heads(const hr_attention *a, int64_t row_tiles, int64_t bloc
 
 static hr_status prepare_launch(launch *l, const hr_attention *a, size_t cache_bytes, hr_error *error)
 {
-  int multiprocessors = 0;
+  int64_t multiprocessors = 0;
   char defines[HR_DEFINES_SIZE];
-  HR_TRY(HR_CU(&l->cuda->driver, cuDeviceGetAttribute, (&multiprocessors, CU_MULTIPROCESSORS, l->cuda->device), error));
+  HR_TRY(hr_cuda_attribute(l->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
   l->tiles = hr_flash_sm90_choose(a);
-  l->call = hr_cuda_attention_describe(a, PART_ROWS * l->tiles.groups);
-  l->call.band_heads = (int32_t)band_heads(a, l->call.row_tiles, multiprocessors, cache_bytes);
-  l->blocks = (unsigned)hr_min64(l->call.items, multiprocessors);
+  l->call = hr_cuda_attention_call(a, HR_SM90_GROUP_ROWS * l->tiles.consumers);
+  l->call.band_heads = (int32_t)band_heads(a, l->call.q_tiles, multiprocessors, cache_bytes);
+  l->blocks = (unsigned)hr_min64(l->call.work_items, multiprocessors);
   hr_flash_sm90_defines(&l->tiles, defines);
-  HR_TRY(hr_cuda_attention_function(l->cuda, "attention_flash_sm90", a->dtype, defines, l->tiles.shared_bytes,
-                                    &l->function, error));
+  HR_TRY(hr_cuda_function_shared(l->cuda, "attention_flash_sm90", a->dtype, defines, "attention", l->tiles.shared_bytes,
+                                 &l->function, error));
   HR_TRY(hr_cuda_enter(l->cuda, error));
   hr_status status = make_counters(l, error);
   hr_cuda_leave(l->cuda);
@@ -220,14 +207,14 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return prepare_launch(l, &problem->attention, device->cache_bytes, error);
 }
 
-/* A tensor map of [dim, heads, length, batch], the innermost first, for boxes of `rows` rows of one head. Strides of
- * dimensions of one element are not used, but have to look like strides. */
+/* A tensor map of [dim, heads, length, batch], innermost first, for boxes of `rows` rows of one head. The stride of a
+ * dimension of size 1 is not used, but has to be valid. */
 static hr_status describe_tensor(const hr_driver *driver, hr_dtype dtype, const void *address, hr_strides at,
                                  const int64_t sizes[4], int rows, cu_tensor_map *map, hr_error *error)
 {
   const int64_t elements[3] = {at.head, at.row, at.batch};
   uint64_t dims[4], strides[3];
-  uint32_t box[4] = {PANEL, 1, (uint32_t)rows, 1}, steps[4] = {1, 1, 1, 1};
+  uint32_t box[4] = {HR_SM90_PANEL, 1, (uint32_t)rows, 1}, steps[4] = {1, 1, 1, 1};
   for (int i = 0; i < 4; i++)
     dims[i] = (uint64_t)sizes[i];
   for (int i = 0; i < 3; i++)
@@ -238,7 +225,7 @@ static hr_status describe_tensor(const hr_driver *driver, hr_dtype dtype, const 
                error);
 }
 
-/* Sequences of different lengths are one entry of a batch. */
+/* Variable-length sequences are one batch entry. */
 static hr_status describe_tensors(const launch *l, const hr_attention *a, const hr_attention_arguments *x,
                                   tensor_maps *maps, hr_error *error)
 {
@@ -248,10 +235,10 @@ static hr_status describe_tensors(const launch *l, const hr_attention *a, const 
   int64_t keys = variable ? a->kv_total : a->kv_len;
   const int64_t q[] = {a->qk_dim, a->q_heads, rows, batch}, k[] = {a->qk_dim, a->k_heads, keys, batch};
   const int64_t v[] = {a->v_dim, a->v_heads, keys, batch}, o[] = {a->v_dim, a->q_heads, rows, batch};
-  HR_TRY(describe_tensor(driver, a->dtype, x->q, l->call.q_at, q, PART_ROWS, &maps->q, error));
-  HR_TRY(describe_tensor(driver, a->dtype, x->k, l->call.k_at, k, l->tiles.columns, &maps->k, error));
-  HR_TRY(describe_tensor(driver, a->dtype, x->v, l->call.v_at, v, l->tiles.columns, &maps->v, error));
-  return describe_tensor(driver, a->dtype, x->o, l->call.o_at, o, WARP_ROWS, &maps->o, error);
+  HR_TRY(describe_tensor(driver, a->dtype, x->q, l->call.q_at, q, HR_SM90_GROUP_ROWS, &maps->q, error));
+  HR_TRY(describe_tensor(driver, a->dtype, x->k, l->call.k_at, k, l->tiles.kv_tile, &maps->k, error));
+  HR_TRY(describe_tensor(driver, a->dtype, x->v, l->call.v_at, v, l->tiles.kv_tile, &maps->v, error));
+  return describe_tensor(driver, a->dtype, x->o, l->call.o_at, o, HR_SM90_STORE_ROWS, &maps->o, error);
 }
 
 static hr_status run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)
@@ -260,30 +247,30 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *argument
   const launch *l = plan->state;
   const hr_attention *a = &plan->problem.attention;
   if (!hr_cuda_attention_addresses_aligned(arguments))
-    return hr_cuda_attention_run_unaligned(l->cuda, a, hr_flash_sm80_cut, arguments, error);
+    return hr_cuda_attention_run_unaligned(l->cuda, a, hr_flash_sm80_configure, arguments, error);
   tensor_maps maps;
-  hr_cuda_attention call = l->call;
-  hr_cuda_attention_address(&call, a, arguments);
-  HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver makes tensor maps for the context that is current */
+  hr_attention_call call = l->call;
+  hr_cuda_attention_set_addresses(&call, a, arguments);
+  HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver encodes tensor maps for the current context */
   hr_status status = describe_tensors(l, a, arguments, &maps, error);
   hr_cuda_leave(l->cuda);
   HR_TRY(status);
   hr_cuda_attention_launch started = {.function = l->function,
                                       .blocks = l->blocks,
-                                      .threads = 128U * (unsigned)(l->tiles.groups + 1),
+                                      .threads = 128U * (unsigned)(l->tiles.consumers + 1),
                                       .shared_bytes = (unsigned)l->tiles.shared_bytes,
                                       .call = &call,
-                                      .maps = &maps};
-  return hr_cuda_attention_start(l->cuda, &started, error);
+                                      .tensor_maps = &maps};
+  return hr_cuda_attention_run_launch(l->cuda, &started, error);
 }
 
 static void describe(const void *state, char *text, size_t size)
 {
   const launch *l = state;
   const hr_flash_sm90 *t = &l->tiles;
-  snprintf(text, size, "tile %dx%d, head sizes %d and %d, %d stages, %d of Q%s%s, heads by %d", PART_ROWS * t->groups,
-           t->columns, t->qk, t->v, t->stages, t->q_stages, t->out_apart ? ", O copied" : "",
-           t->turns ? ", by turns" : "", l->call.band_heads);
+  snprintf(text, size, "tile %dx%d, head sizes %d and %d, %d stages, %d of Q%s%s, bands of %d heads",
+           HR_SM90_GROUP_ROWS * t->consumers, t->kv_tile, t->qk, t->v, t->stages, t->q_stages,
+           t->stage_o ? ", O staged" : "", t->ping_pong ? ", ping-pong" : "", l->call.band_heads);
 }
 
 const hr_kernel_functions hr_kernel_attention_flash_sm90 = {.state_bytes = sizeof(launch),

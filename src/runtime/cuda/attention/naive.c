@@ -1,17 +1,14 @@
-/* Attention by kernels/attention_naive.cu: the definition in float64. */
+/* Attention by kernels/attention_naive.cu: its definition, in float64. */
 #include "base/checked.h"
 #include "runtime/cuda/attention/attention.h"
 
 #include <stdio.h>
 
-#define ROWS 32
-#define KEYS 32
-#define THREADS 256
-#define PRODUCTS_MOST ((int64_t)1 << 40)
+#define MULTIPLY_ADDS_MOST ((int64_t)1 << 40)
 
 void hr_naive_cuda_defines(const hr_attention *a, char text[HR_DEFINES_SIZE])
 {
-  snprintf(text, HR_DEFINES_SIZE, "HR_COLUMNS=%d", (int)hr_ceil_div(a->v_dim, 32));
+  snprintf(text, HR_DEFINES_SIZE, "HR_V_PER_LANE=%d", (int)hr_ceil_div(a->v_dim, 32));
 }
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
@@ -23,21 +20,23 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   int64_t entries = 0;
   if (hr_attention_entries(a, &entries) != HR_OK ||
       (double)entries * (double)(a->qk_dim + a->v_dim) * (double)a->q_heads * (double)a->batch >
-          (double)PRODUCTS_MOST) {
+          (double)MULTIPLY_ADDS_MOST) {
     snprintf(why, why_size, "takes at most 2^40 multiply-adds, about a second");
     return false;
   }
-  return hr_cuda_attention_fits(a, ROWS, why, why_size);
+  return hr_cuda_attention_fits(a, HR_NAIVE_ROWS, why, why_size);
 }
 
-/* Reads elements one by one, wherever they lie. */
-static hr_cuda_attention_cut cut(const hr_attention *a, size_t shared_most, bool aligned)
+/* Reads single elements of any alignment. */
+static hr_cuda_attention_config configure(const hr_attention *a, size_t shared_most, bool aligned)
 {
   (void)shared_most;
   (void)aligned;
-  hr_cuda_attention_cut c = {
-      .source = "attention_naive", .dtype = a->dtype == HR_TF32 ? HR_FP32 : a->dtype, .rows = ROWS, .threads = THREADS};
-  c.shared_bytes = (size_t)(ROWS * a->qk_dim * 8 + KEYS * (a->qk_dim | 1) * 4); /* as in the program */
+  hr_cuda_attention_config c = {.source = "attention_naive",
+                                .dtype = a->dtype == HR_TF32 ? HR_FP32 : a->dtype,
+                                .q_rows = HR_NAIVE_ROWS,
+                                .threads = 32 * HR_NAIVE_WARPS,
+                                .shared_bytes = (size_t)hr_naive_bytes((int)a->qk_dim)};
   hr_naive_cuda_defines(a, c.defines);
   return c;
 }
@@ -45,10 +44,10 @@ static hr_cuda_attention_cut cut(const hr_attention *a, size_t shared_most, bool
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
-  return hr_cuda_attention_prepare(device, problem, cut, state, workspace_bytes, error);
+  return hr_cuda_attention_prepare(device, problem, configure, state, workspace_bytes, error);
 }
 
-const hr_kernel_functions hr_kernel_attention_naive_cuda = {.state_bytes = sizeof(hr_cuda_attention_tiled),
+const hr_kernel_functions hr_kernel_attention_naive_cuda = {.state_bytes = sizeof(hr_cuda_attention_plan),
                                                             .supports = supports,
                                                             .prepare = prepare,
                                                             .run_attention = hr_cuda_attention_run};

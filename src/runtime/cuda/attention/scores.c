@@ -15,7 +15,7 @@ bool hr_cuda_scores_supports(const hr_device *device, const hr_problem *problem,
   const hr_attention *a = &problem->attention;
   const char *reason = NULL;
   if (a->variable_lengths)
-    reason = "takes one length for all sequences: its products are made for their sizes beforehand";
+    reason = "takes one length for all sequences: its GEMMs are prepared for their sizes";
   else if (a->q_len == 0 || a->kv_len == 0)
     reason = "takes lengths above 0";
   else if (a->q_heads * a->batch > BATCH_MOST)
@@ -30,11 +30,11 @@ hr_cuda_scores hr_cuda_scores_describe(const hr_cuda *cuda, const hr_attention *
 {
   return (hr_cuda_scores){.cuda = cuda,
                           .a = *a,
-                          .call = hr_cuda_attention_describe(a, 1),
+                          .call = hr_cuda_attention_call(a, 1),
                           .heads = a->q_heads * a->batch,
                           .rows = a->q_len,
-                          .qk = hr_round_up(a->qk_dim, HR_CUDA_SCORES_STEP),
-                          .pitch = hr_round_up(a->kv_len, HR_CUDA_SCORES_STEP)};
+                          .qk = hr_round_up(a->qk_dim, HR_CUDA_SCORES_PADDING),
+                          .pitch = hr_round_up(a->kv_len, HR_CUDA_SCORES_PADDING)};
 }
 
 int64_t hr_cuda_scores_heads(const hr_attention *a, int64_t heads)
@@ -59,40 +59,40 @@ cu_address hr_cuda_scores_base(const void *workspace)
          HR_CUDA_SCORES_ALIGNMENT;
 }
 
-/* Query heads that share a K head lie one after the other, so that their rows are rows of one product. */
-static void describe_product(hr_cuda_scores *s)
+/* Query heads that share a K head are adjacent, so that their rows are rows of one GEMM. */
+static void describe_gemm(hr_cuda_scores *s)
 {
   const hr_attention *a = &s->a;
   int64_t together = s->rows < a->q_len ? 1 : hr_min64(s->heads, a->q_heads / a->k_heads);
-  s->product = (hr_batched){.m = s->rows * together,
-                            .n = a->kv_len,
-                            .k = s->qk,
-                            .batch = s->heads / together,
-                            .b_transposed = true,
-                            .dtype = a->dtype,
-                            .result = HR_FP32,
-                            .lda = s->qk,
-                            .ldb = s->qk,
-                            .ldc = s->pitch,
-                            .a_stride = s->rows * together * s->qk,
-                            .b_stride = a->kv_len * s->qk,
-                            .c_stride = s->rows * together * s->pitch};
+  s->gemm = (hr_batched){.m = s->rows * together,
+                         .n = a->kv_len,
+                         .k = s->qk,
+                         .batch = s->heads / together,
+                         .b_transposed = true,
+                         .dtype = a->dtype,
+                         .result = HR_FP32,
+                         .lda = s->qk,
+                         .ldb = s->qk,
+                         .ldc = s->pitch,
+                         .a_stride = s->rows * together * s->qk,
+                         .b_stride = a->kv_len * s->qk,
+                         .c_stride = s->rows * together * s->pitch};
 }
 
 hr_status hr_cuda_scores_prepare(hr_cuda_scores *s, hr_error *error)
 {
   const hr_attention *a = &s->a;
   size_t element = hr_dtype_bytes(a->dtype);
-  const char *defines = hr_cuda_attention_modified(a) ? "HR_MODIFIED" : NULL;
+  const char *defines = hr_cuda_attention_score_mod(a) ? "HR_SCORE_MOD" : NULL;
   s->q = 0;
   s->k = s->q + hr_cuda_scores_round(a->q_heads * a->batch * a->q_len * s->qk, element);
   s->scores = s->k + hr_cuda_scores_round(a->k_heads * a->batch * a->kv_len * s->qk, element);
   s->end = s->scores + hr_cuda_scores_round(s->heads * s->rows * s->pitch, sizeof(float));
-  describe_product(s);
+  describe_gemm(s);
   HR_TRY(hr_cuda_function(s->cuda, "attention_materialized", a->dtype == HR_TF32 ? HR_FP32 : a->dtype, defines, "pack",
                           &s->pack, error));
   HR_TRY(hr_cuda_enter(s->cuda, error));
-  hr_status status = hr_batched_prepare(s->cuda, &s->product, error);
+  hr_status status = hr_batched_prepare(s->cuda, &s->gemm, error);
   hr_cuda_leave(s->cuda);
   return status;
 }
@@ -101,20 +101,13 @@ void hr_cuda_scores_free(hr_cuda_scores *s)
 {
   if (hr_cuda_enter(s->cuda, NULL) != HR_OK)
     return;
-  hr_batched_free(s->cuda, &s->product);
+  hr_batched_free(s->cuda, &s->gemm);
   hr_cuda_leave(s->cuda);
-}
-
-hr_status hr_cuda_scores_launch(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
-                                void **parameters, hr_error *error)
-{
-  return HR_CU(&cuda->driver, cuLaunchKernel,
-               (function, (unsigned)blocks, 1, 1, threads, 1, 1, 0, cuda->stream, parameters, NULL), error);
 }
 
 int64_t hr_cuda_scores_copy_blocks(int64_t elements)
 {
-  return hr_min64(hr_ceil_div(elements, COPY_THREADS * HR_CUDA_SCORES_STEP / 4), COPY_BLOCKS);
+  return hr_min64(hr_ceil_div(elements, COPY_THREADS * HR_CUDA_SCORES_PADDING / 4), COPY_BLOCKS);
 }
 
 hr_status hr_cuda_scores_pack(const hr_cuda_scores *s, const void *from, hr_strides at, int64_t heads, int64_t length,
@@ -124,25 +117,25 @@ hr_status hr_cuda_scores_pack(const hr_cuda_scores *s, const void *from, hr_stri
   int64_t all = heads * s->a.batch;
   int each = (int)heads, columns = (int)dim, padded = (int)width;
   void *parameters[] = {&source, &at, &to, &all, &each, &length, &columns, &padded};
-  return hr_cuda_scores_launch(s->cuda, s->pack, hr_cuda_scores_copy_blocks(all * length * width), COPY_THREADS,
-                               parameters, error);
+  return hr_cuda_launch(s->cuda, s->pack, hr_cuda_scores_copy_blocks(all * length * width), COPY_THREADS, 0, parameters,
+                        error);
 }
 
-hr_status hr_cuda_scores_begin(const hr_cuda_scores *s, const hr_attention_arguments *x, cu_address base,
-                               hr_error *error)
+hr_status hr_cuda_scores_pack_qk(const hr_cuda_scores *s, const hr_attention_arguments *x, cu_address base,
+                                 hr_error *error)
 {
   const hr_attention *a = &s->a;
   HR_TRY(hr_cuda_scores_pack(s, x->q, s->call.q_at, a->q_heads, a->q_len, a->qk_dim, s->qk, base + s->q, error));
   return hr_cuda_scores_pack(s, x->k, s->call.k_at, a->k_heads, a->kv_len, a->qk_dim, s->qk, base + s->k, error);
 }
 
-hr_status hr_cuda_scores_multiply(const hr_cuda_scores *s, cu_address base, int64_t head, int64_t row,
-                                  cu_address products, hr_error *error)
+hr_status hr_cuda_scores_gemm(const hr_cuda_scores *s, cu_address base, int64_t head, int64_t row,
+                              cu_address gemm_workspace, hr_error *error)
 {
   const hr_attention *a = &s->a;
   size_t element = hr_dtype_bytes(a->dtype);
   int64_t k_head = head / (a->q_heads / a->k_heads);
   cu_address q = base + s->q + (size_t)((head * a->q_len + row) * s->qk) * element;
   cu_address k = base + s->k + (size_t)(k_head * a->kv_len * s->qk) * element;
-  return hr_batched_run(s->cuda, &s->product, q, k, base + s->scores, products, error);
+  return hr_batched_run(s->cuda, &s->gemm, q, k, base + s->scores, gemm_workspace, error);
 }

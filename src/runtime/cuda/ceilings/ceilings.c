@@ -1,65 +1,66 @@
-/* What kernels/ceilings.cu reaches: its loops run until the clock has settled under their load. */
+/* Times the loops of kernels/ceilings.cu, each until the clock has settled under its load. */
 #include "runtime/cuda/ceilings/ceilings.h"
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/timing.h"
+#include "runtime/cuda/kernels/ceilings_layout.h"
 
 #include <headroom/buffer.h>
 
 #include <math.h>
 #include <stdlib.h>
 
-#define THREADS 256 /* as in ceilings.cu */
+#define THREADS HR_CEILINGS_THREADS
 #define CHUNK_NS 10e6
-#define CHUNKS 25 /* a quarter of a second: a power cap acts within the first tenth, and the later half counts */
+#define CHUNKS 25 /* a quarter of a second: a power cap acts within the first tenth; the second half counts */
 #define STREAM_BYTES ((size_t)1 << 30)
 #define STREAM_ROUNDS 12
-#define STREAM_BLOCKS 16 /* a multiprocessor */
-#define BLOCKS_MOST 8    /* of a row below */
+#define STREAM_BLOCKS 16 /* per multiprocessor */
+#define BLOCKS_MOST 8    /* of a loop below */
 
-/* From `capability` on, until another row of the same entry point and format takes over. */
+/* From `capability` on, until a later row of the same entry point and dtype. */
 typedef struct loop {
   int capability;
   const char *entry;
   hr_dtype dtype;
   hr_ceiling_kind kind;
   const char *instruction;
-  int blocks;   /* a multiprocessor */
-  double count; /* operations of a block in one step of its loop: 2 a product, 1 an exponential */
+  int blocks;   /* per multiprocessor */
+  double count; /* operations of a block in one step of its loop: 2 per multiply-add, 1 per exponential */
 } loop;
 
 #define WGMMA \
   (4 * 2.0 * 2 * 64 * 256 * 32)         /* 4 instructions of 2 warpgroups over 32 bytes of k; / bytes of an element */
 #define MMA (8 * 2.0 * 8 * 16 * 8 * 32) /* 8 instructions of 8 warps, the same */
 
-/* The formats that models use most first. Architectures: 8.0 Ampere, 8.9 Ada, 9.0 Hopper, 10.0 Blackwell, where
- * mma.sync is not the fastest there is and no loop for tcgen05 is here, 12.0 Blackwell without tcgen05. */
+/* Most used dtypes first. Architectures: 8.0 Ampere, 8.9 Ada, 9.0 Hopper, 10.0 Blackwell, where
+ * mma.sync is not the fastest instruction, but there is no loop with tcgen05, 12.0 Blackwell without tcgen05. */
 static const loop loops[] = {
-    {80, "products", HR_BF16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
-    {90, "products", HR_BF16, HR_CEILING_PRODUCT, "wgmma m64n256k16", 1, WGMMA / 2},
-    {100, "products", HR_BF16, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 2},
-    {80, "products", HR_FP16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
-    {90, "products", HR_FP16, HR_CEILING_PRODUCT, "wgmma m64n256k16", 1, WGMMA / 2},
-    {100, "products", HR_FP16, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 2},
-    {80, "products", HR_TF32, HR_CEILING_PRODUCT, "mma.sync m16n8k8", 2, MMA / 4},
-    {90, "products", HR_TF32, HR_CEILING_PRODUCT, "wgmma m64n256k8", 1, WGMMA / 4},
-    {100, "products", HR_TF32, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 4},
-    {89, "products", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync m16n8k32", 2, MMA},
-    {90, "products", HR_FP8_E4M3, HR_CEILING_PRODUCT, "wgmma m64n256k32", 1, WGMMA},
-    {100, "products", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA},
-    {120, "products", HR_BF16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
-    {120, "products", HR_FP16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
-    {120, "products", HR_TF32, HR_CEILING_PRODUCT, "mma.sync m16n8k8", 2, MMA / 4},
-    {120, "products", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync m16n8k32", 2, MMA},
-    {0, "products", HR_FP32, HR_CEILING_PRODUCT, "fma", 4, 2.0 * 64 * THREADS},
-    {0, "exponentials", HR_FP32, HR_CEILING_EXP, "ex2.approx", 8, 8.0 * THREADS},
+    {80, "gemm_loop", HR_BF16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
+    {90, "gemm_loop", HR_BF16, HR_CEILING_PRODUCT, "wgmma m64n256k16", 1, WGMMA / 2},
+    {100, "gemm_loop", HR_BF16, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 2},
+    {80, "gemm_loop", HR_FP16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
+    {90, "gemm_loop", HR_FP16, HR_CEILING_PRODUCT, "wgmma m64n256k16", 1, WGMMA / 2},
+    {100, "gemm_loop", HR_FP16, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 2},
+    {80, "gemm_loop", HR_TF32, HR_CEILING_PRODUCT, "mma.sync m16n8k8", 2, MMA / 4},
+    {90, "gemm_loop", HR_TF32, HR_CEILING_PRODUCT, "wgmma m64n256k8", 1, WGMMA / 4},
+    {100, "gemm_loop", HR_TF32, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA / 4},
+    {89, "gemm_loop", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync m16n8k32", 2, MMA},
+    {90, "gemm_loop", HR_FP8_E4M3, HR_CEILING_PRODUCT, "wgmma m64n256k32", 1, WGMMA},
+    {100, "gemm_loop", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync, not tcgen05", 2, MMA},
+    {120, "gemm_loop", HR_BF16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
+    {120, "gemm_loop", HR_FP16, HR_CEILING_PRODUCT, "mma.sync m16n8k16", 2, MMA / 2},
+    {120, "gemm_loop", HR_TF32, HR_CEILING_PRODUCT, "mma.sync m16n8k8", 2, MMA / 4},
+    {120, "gemm_loop", HR_FP8_E4M3, HR_CEILING_PRODUCT, "mma.sync m16n8k32", 2, MMA},
+    {0, "gemm_loop", HR_FP32, HR_CEILING_PRODUCT, "fma", 4, 2.0 * 2 * HR_CEILINGS_FMA_CHAINS *THREADS},
+    {0, "exponentials", HR_FP32, HR_CEILING_EXP, "ex2.approx", 8, (double)HR_CEILINGS_EXP_CHAINS *THREADS},
 };
 
 #define LOOP_COUNT (sizeof loops / sizeof *loops)
 
-/* Two rows are of the same if the entry point and the format are; the later is of the newer architecture. */
-static bool taken_over(size_t index, int capability)
+/* Whether a later row, of a newer architecture, has the same entry point and dtype. */
+static bool is_superseded(size_t index, int capability)
 {
   for (size_t i = index + 1; i < LOOP_COUNT; i++) {
     if (loops[i].dtype == loops[index].dtype && loops[i].kind == loops[index].kind && loops[i].capability <= capability)
@@ -75,7 +76,7 @@ typedef struct job {
   const char *what;
   cu_function function;
   unsigned blocks;
-  cu_address sums, took;
+  cu_address results, took;
   long long steps;
   cu_address from, to; /* of streams */
 } job;
@@ -89,7 +90,7 @@ static hr_status launch(const job *j, void **arguments, hr_error *error)
 static hr_status launch_loop(void *context, hr_error *error)
 {
   job *j = context;
-  void *arguments[] = {&j->steps, &j->sums, &j->took};
+  void *arguments[] = {&j->steps, &j->results, &j->took};
   return launch(j, arguments, error);
 }
 
@@ -106,7 +107,7 @@ static int by_size(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* The clock of the last run, by what its first block counted. */
+/* The clock of the last run, from the cycles and nanoseconds of its first block. */
 static hr_status read_clock(hr_device *device, const job *j, double *clock_hz, hr_error *error)
 {
   unsigned long long took[2] = {0, 0};
@@ -115,7 +116,7 @@ static hr_status read_clock(hr_device *device, const job *j, double *clock_hz, h
   return HR_OK;
 }
 
-/* `steps` are set so that a chunk takes CHUNK_NS; the median of the later half of the chunks counts. */
+/* `steps` are set so that a chunk takes CHUNK_NS; the result is the median of the second half of the chunks. */
 static hr_status time_loop(hr_device *device, job *j, double *step_ns, hr_error *error)
 {
   double times[CHUNKS], time_ns = 0;
@@ -195,9 +196,9 @@ static hr_status measure_streams(hr_device *device, int64_t multiprocessors, job
 static hr_status measure_all(hr_device *device, int64_t multiprocessors, job *j, hr_ceiling *ceilings, size_t *count,
                              hr_error *error)
 {
-  const size_t steps = LOOP_COUNT + 1; /* the streams are one */
+  const size_t steps = LOOP_COUNT + 1; /* the streams count as one */
   for (size_t i = 0; i < LOOP_COUNT; i++) {
-    if (taken_over(i, j->cuda->capability))
+    if (is_superseded(i, j->cuda->capability))
       continue;
     j->done = (double)i / (double)steps;
     j->what = loops[i].instruction;
@@ -215,17 +216,17 @@ hr_status hr_cuda_measure_ceilings(hr_device *device, const hr_progress_range *r
   const hr_cuda *cuda = device->state;
   job j = {.cuda = cuda, .range = range};
   int64_t multiprocessors = 0;
-  hr_buffer *sums = NULL, *took = NULL;
+  hr_buffer *results = NULL, *took = NULL;
   HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
   size_t threads = (size_t)multiprocessors * THREADS * BLOCKS_MOST;
-  HR_TRY(hr_buffer_create(device, threads * sizeof(float), &sums, error));
+  HR_TRY(hr_buffer_create(device, threads * sizeof(float), &results, error));
   hr_status status = hr_buffer_create(device, 2 * sizeof(unsigned long long), &took, error);
   if (status == HR_OK) {
-    j.sums = (cu_address)(uintptr_t)hr_buffer_data(sums);
+    j.results = (cu_address)(uintptr_t)hr_buffer_data(results);
     j.took = (cu_address)(uintptr_t)hr_buffer_data(took);
     status = measure_all(device, multiprocessors, &j, ceilings, count, error);
   }
-  hr_buffer_free(sums);
+  hr_buffer_free(results);
   hr_buffer_free(took);
   return status;
 }

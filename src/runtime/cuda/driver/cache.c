@@ -26,7 +26,7 @@ void hr_cache_folder(char folder[HR_CACHE_PATH_SIZE])
     folder[0] = '\0';
 }
 
-/* Ours, and not for others to write. */
+/* Owned by this user, and not writable by others. */
 static bool is_private(const struct stat *about)
 {
   return about->st_uid == geteuid() && (about->st_mode & (S_IWGRP | S_IWOTH)) == 0;
@@ -73,7 +73,7 @@ static bool write_all(int descriptor, const char *from, size_t bytes)
   return true;
 }
 
-/* The whole file if it is one to trust; the caller frees it. */
+/* The whole file if it is private and of a plausible size; the caller frees it. */
 static char *read_entry(int folder, const char *name, size_t *bytes)
 {
   int descriptor = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -93,7 +93,7 @@ static char *read_entry(int folder, const char *name, size_t *bytes)
   return text;
 }
 
-/* Header, key, image, one after the other. The header is text of a fixed length, filled up with spaces. */
+/* An entry is header, key, image. The header is text of a fixed length, padded with spaces. */
 static void write_header(char header[HEADER_SIZE + 1], size_t key_bytes, const char *image, size_t image_bytes)
 {
   memset(header, ' ', HEADER_SIZE + 1);
@@ -118,7 +118,7 @@ bool hr_cache_read(const char *folder, const char *key, char **image, size_t *by
   if (right) {
     const char *kept = entry + HEADER_SIZE + key_bytes;
     *bytes = entry_bytes - HEADER_SIZE - key_bytes;
-    write_header(header, key_bytes, kept, *bytes); /* as it would be for this key and this image */
+    write_header(header, key_bytes, kept, *bytes); /* the header that this key and image would have */
     right = memcmp(entry, header, HEADER_SIZE) == 0 && memcmp(entry + HEADER_SIZE, key, key_bytes) == 0;
     if (right)
       memmove(entry, kept, *bytes);
@@ -131,7 +131,7 @@ bool hr_cache_read(const char *folder, const char *key, char **image, size_t *by
   return true;
 }
 
-/* The folder and those above it that are missing. */
+/* Creates the folder and its missing parents. */
 static void make_folder(const char *folder)
 {
   char path[HR_CACHE_PATH_SIZE];
@@ -154,7 +154,7 @@ void hr_cache_write(const char *folder, const char *key, const char *image, size
   if (descriptor < 0)
     return;
   name_of(key, name);
-  /* Unique among processes and among threads; whoever renames last wins, and both are right. */
+  /* Unique among processes and threads; the last rename wins, and both files are valid. */
   snprintf(temporary, sizeof temporary, "%s.%ld.%p", name, (long)getpid(), (void *)&temporary);
   int file = openat(descriptor, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file >= 0) {

@@ -1,5 +1,5 @@
-/* The part of the CUDA driver's interface that is used: types, constants and entry points as its documentation gives
- * them, so that building needs no CUDA headers. */
+/* The part of the CUDA driver API that is used: types, constants and entry points as in its documentation, so that
+ * building needs no CUDA headers. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_DRIVER_H
 #define HR_RUNTIME_CUDA_DRIVER_DRIVER_H
 
@@ -33,9 +33,7 @@ enum {
   CU_SHARED_BYTES = 81
 };
 
-enum {
-  CU_FUNCTION_SHARED_MOST = 8
-}; /* CUfunction_attribute: bytes of dynamic shared memory that a launch may ask for */
+enum { CU_FUNCTION_SHARED_MOST = 8 }; /* CUfunction_attribute: limit of dynamic shared memory */
 
 enum { /* of cuTensorMapEncodeTiled: CUtensorMapDataType, Swizzle, L2promotion */
        CU_TENSOR_FP16 = 6,
@@ -51,10 +49,10 @@ typedef struct cu_tensor_map {
 enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_CAPTURE_THREAD_LOCAL = 1,
-  CU_EVENT_RECORD_EXTERNAL = 1 /* in a capture: a node of the graph that records the event */
+  CU_EVENT_RECORD_EXTERNAL = 1 /* in a capture: records the event by a node of the graph */
 };
 
-/* One row an entry point: name, parameters. */
+/* A row per entry point: name, parameters. */
 #define HR_DRIVER_LIST(ROW)                                                                                         \
   ROW(cuInit, (unsigned flags))                                                                                     \
   ROW(cuDriverGetVersion, (int *version))                                                                           \
@@ -100,7 +98,7 @@ enum {
       (cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
        unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments, void **extra))
 
-/* What drivers have from CUDA 12 on; NULL in older ones. */
+/* Entry points of CUDA 12 drivers; NULL in older ones. */
 #define HR_DRIVER_NEWER_LIST(ROW)                                                                                  \
   ROW(cuTensorMapEncodeTiled,                                                                                      \
       (cu_tensor_map * map, int type, uint32_t rank, void *address, const uint64_t *dims, const uint64_t *strides, \
@@ -108,7 +106,7 @@ enum {
 
 typedef struct hr_driver {
   void *handle;
-  int version; /* 13000: what CUDA the driver supports, 1000 · major + 10 · minor */
+  int version; /* 13000: the CUDA version of the driver, 1000 · major + 10 · minor */
 #define HR_DRIVER_MEMBER(name, parameters) cu_result(*name) parameters;
   HR_DRIVER_LIST(HR_DRIVER_MEMBER)
   HR_DRIVER_NEWER_LIST(HR_DRIVER_MEMBER)
@@ -119,7 +117,7 @@ typedef struct hr_driver {
 hr_status hr_driver_open(hr_driver *driver, hr_error *error);
 void hr_driver_close(hr_driver *driver);
 
-/** Turns the result of the call named `call` into a status with the driver's own words. */
+/** Turns the result of the call named `call` into a status with the driver's error text. */
 hr_status hr_driver_check(const hr_driver *driver, cu_result result, const char *call, hr_error *error);
 
 /** Calls an entry point and checks it: HR_CU(driver, cuMemFree_v2, (address), error). */

@@ -6,7 +6,7 @@
 static const hr_library_source source = {
     .title = "NVML",
     .files = {"libnvidia-ml.so.1"},
-    .how_to_get = "it comes with the driver; without it clocks and throttling are not watched",
+    .how_to_get = "it comes with the driver; without it clocks and throttling are not monitored",
 };
 
 static const hr_symbol symbols[] = {

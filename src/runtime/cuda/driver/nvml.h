@@ -1,4 +1,4 @@
-/* The part of NVML that is used: what the chip is doing while it is measured. */
+/* The part of NVML that is used: clocks, power, temperature and throttle reasons. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_NVML_H
 #define HR_RUNTIME_CUDA_DRIVER_NVML_H
 

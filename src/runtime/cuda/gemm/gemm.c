@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* cuBLAS's documentation recommends it for Hopper; PyTorch's default */
-#define HOPPER_NARROW 128                  /* fp8 products that are added up before the sum is added in fp32 */
+#define HOPPER_NARROW 128                  /* fp8 terms that are added up before their sum is added in fp32 */
 #define ADDRESS_ALIGNMENT 16               /* bytes; algorithms assume no more */
 #define CHOICES_MOST 1000                  /* algorithms to ask for; cuBLASLt has some tens for a GEMM */
 #define ALIGNMENT_MOST 256                 /* bytes; cuBLASLt does not use more */
@@ -29,11 +29,11 @@ typedef struct gemm_plan {
 } gemm_plan;
 
 /* cuBLASLt's data type and compute type of a dtype, and the first compute capability with such a GEMM. */
-typedef struct format {
+typedef struct lt_types {
   int type, compute, capability;
-} format;
+} lt_types;
 
-static const format formats[HR_DTYPE_COUNT] = {
+static const lt_types types_of[HR_DTYPE_COUNT] = {
     [HR_FP32] = {LT_R_32F, LT_COMPUTE_32F, 70},         [HR_TF32] = {LT_R_32F, LT_COMPUTE_32F_FAST_TF32, 80},
     [HR_FP16] = {LT_R_16F, LT_COMPUTE_32F, 70},         [HR_BF16] = {LT_R_16BF, LT_COMPUTE_32F, 80},
     [HR_FP8_E4M3] = {LT_R_8F_E4M3, LT_COMPUTE_32F, 89},
@@ -52,7 +52,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
 {
   const hr_cuda *cuda = device->state;
   const hr_gemm *g = &problem->gemm;
-  int capability = formats[problem->dtype].capability;
+  int capability = types_of[problem->dtype].capability;
   const char *reason = NULL;
   if (cuda->capability < capability)
     snprintf(why, why_size, "multiplies %s from compute capability %d.%d on, this GPU has %d.%d",
@@ -90,7 +90,7 @@ static hr_status make_layout(const hr_cublaslt *lt, int type, const hr_matrix *m
 static hr_status describe_matmul(gemm_plan *p, const hr_gemm *g, hr_error *error)
 {
   const hr_cublaslt *lt = &p->cuda->cublaslt;
-  const format *f = &formats[g->dtype];
+  const lt_types *f = &types_of[g->dtype];
   const hr_matrix a = hr_gemm_a(g), b = hr_gemm_b(g), c = hr_gemm_c(g);
   int32_t first = g->transpose_b ? LT_OP_T : LT_OP_N, second = g->transpose_a ? LT_OP_T : LT_OP_N;
   HR_TRY(HR_LT(lt, cublasLtMatmulDescCreate, (&p->description, f->compute, LT_R_32F), error));
@@ -131,7 +131,7 @@ static hr_summation summation_of(const gemm_plan *p, hr_dtype dtype)
   const hr_cublaslt *lt = &p->cuda->cublaslt;
   int bytes = p->cuda->capability >= 90 ? 32 : p->cuda->capability >= 80 ? 16 : 8;
   hr_summation summation = {.parts = hr_algorithm_split_k(lt, &p->chosen)};
-  if (formats[dtype].type != LT_R_32F)
+  if (types_of[dtype].type != LT_R_32F)
     summation.rounded_parts = hr_algorithm_rounded_split_k(lt, &p->chosen);
   if (dtype == HR_FP8_E4M3)
     summation.narrow = p->cuda->capability == 90 ? HOPPER_NARROW : 0;

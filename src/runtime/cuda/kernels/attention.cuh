@@ -1,35 +1,16 @@
-/* What the attention kernels share: the call, which keys a row sees, what happens to a score between the product and the
- * softmax, and rows that are computed one by one. The call's layout is that of hr_cuda_attention in attention.h.
+/* Parts that all attention kernels share: a head's operands, the keys that a row sees, and what happens to a score between Q Kᵀ
+ * and the softmax.
  *
- * HR_MODIFIED: scores are capped or biased, or the scale is negative, so that they are scaled before the softmax and not
- * inside of its exponent. */
+ * HR_SCORE_MOD: scores are capped or biased, or the scale is negative, so that they are scaled before the softmax and not inside
+ * its exponent. */
+#include "runtime/cuda/kernels/attention_layout.h"
 
 typedef long long int64;
+typedef hr_strides strides;
+typedef hr_attention_call attention_call;
 
 #define LOG2_E 1.4426950408889634f
 #define LN_2 0.6931471805599453f
-
-struct strides {
-  int64 batch, row, head; /* in elements */
-};
-
-struct attention_call {
-  const element *q, *k, *v;
-  element *o;
-  float *lse;                          /* NULL: not wanted */
-  const float *slopes;                 /* one a query head; NULL: no bias */
-  const int *q_offsets, *kv_offsets;   /* where each sequence begins, and the end; NULL: all are as long */
-  int *counters;                       /* of a persistent grid: items handed out, blocks that are done; 0 before and after */
-  strides q_at, k_at, v_at, o_at, lse_at;
-  int q_len, kv_len; /* of the longest */
-  int q_heads, k_group, v_group; /* groups: query heads that share a K head, a V head */
-  int qk_dim, v_dim;
-  int causal, window; /* window: keys to the left that a row sees, itself included; 0: all */
-  int row_tiles;      /* of a head */
-  int heads, items;   /* q_heads · batch; row tiles of all */
-  int band_heads;     /* heads whose row tiles are worked on at the same time */
-  float scale, cap;   /* cap 0: none */
-};
 
 /* One head of one sequence. */
 struct head_view {
@@ -54,7 +35,7 @@ __device__ inline head_view view_head(const attention_call &call, int batch, int
   head_view view = {};
   view.q_len = call.q_len;
   view.kv_len = call.kv_len;
-  if (call.q_offsets) { /* sequences of their own lengths, one after the other in one batch entry */
+  if (call.q_offsets) { /* variable lengths: sequences concatenated in one batch entry */
     entry = 0;
     q_first = call.q_offsets[batch];
     kv_first = call.kv_offsets[batch];
@@ -72,7 +53,7 @@ __device__ inline head_view view_head(const attention_call &call, int batch, int
   return view;
 }
 
-/* Row i of q_len stands at position i + kv_len − q_len among the keys. */
+/* Row i of q_len has position i + kv_len − q_len among the keys. */
 __device__ inline key_range keys_of_row(const attention_call &call, const head_view &view, int row)
 {
   int own = row + view.kv_len - view.q_len;
@@ -84,22 +65,22 @@ __device__ inline key_range keys_of_row(const attention_call &call, const head_v
   return keys;
 }
 
-/* From q · k to what the softmax is of, in units of softmax_factor(). */
-__device__ inline float modify_score(const attention_call &call, const head_view &view, float score, int row, int key)
+/* The softmax argument of a score q · k, before its multiplication by softmax_factor(). */
+__device__ inline float modify_score(const attention_call &call, const head_view &view, float compute_scores, int row, int key)
 {
-#ifdef HR_MODIFIED
-  score *= call.scale;
-  if (call.cap > 0)
-    score = call.cap * tanhf(score / call.cap);
+#ifdef HR_SCORE_MOD
+  compute_scores *= call.scale;
+  if (call.softcap > 0)
+    compute_scores = call.softcap * tanhf(compute_scores / call.softcap);
   if (call.slopes)
-    score += view.slope * (float)(key - (row + view.kv_len - view.q_len));
+    compute_scores += view.slope * (float)(key - (row + view.kv_len - view.q_len));
 #endif
-  return score;
+  return compute_scores;
 }
 
 __device__ inline float softmax_factor(const attention_call &call)
 {
-#ifdef HR_MODIFIED
+#ifdef HR_SCORE_MOD
   return LOG2_E;
 #else
   return call.scale * LOG2_E;

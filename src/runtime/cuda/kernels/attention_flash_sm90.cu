@@ -1,31 +1,34 @@
-/* Attention forward with an online softmax on Hopper's warpgroup products (sm_90a); fp16 and bf16.
+/* Attention forward with an online softmax on Hopper (sm_90a): WGMMA, TMA, warp specialization, ping-pong; fp16 and bf16.
  *
- *   block: HR_GROUPS × 64 query rows × the keys in tiles of HR_COLUMNS, right to left; one block a multiprocessor, which
- *   walks over row tiles of all heads
- *   ┌ warpgroups 0 … HR_GROUPS − 1, 64 rows each:
- *   │   S = Q Kᵀ (both from shared memory) → softmax in registers → O += P V (P from registers, V as it lies)
- *   └ the warpgroup behind them: a thread each that hands out row tiles and copies Q, that copies K, that copies V
+ *   persistent grid, one block per multiprocessor; Q tile: HR_CONSUMERS × 64 rows; K/V tiles of HR_KV_TILE keys, from right to left
+ *   ┌ consumer warpgroups 0 … HR_CONSUMERS − 1, 64 rows each
+ *   │   S = Q Kᵀ (WGMMA, both operands in shared memory) → online softmax in registers → O += P V (WGMMA, P in registers)
+ *   └ producer warpgroup: one warp schedules Q tiles and loads Q, one loads K, one loads V, all by TMA
  *
- * A warpgroup issues S of the next tile before P V of this one, and does the softmax of the next while both are under way;
- * it leaves out tiles that none of its rows sees. With HR_TURNS the warpgroups issue by turns, so that one is in its
- * softmax while another's products run. Blocks fetch row tiles from a counter, the longest first, which evens out causal
- * ones.
+ *   registers (setmaxnreg)   2 consumers: 240 + 24 of the producer    3: 160 + 32    4: 112 + 24
+ *   shared memory            Q, O, stages of K and V, work items, mbarriers (attention_layout.h); up to 227 KiB
  *
- * HR_CAUSAL, HR_WINDOW: which tiles a mask may cut. HR_OUT_APART: O goes through shared memory of its own, otherwise from
- * registers. HR_VARIABLE: sequences of different lengths lie behind each other. HR_MODIFIED: attention.cuh.
+ * A consumer issues S of the next tile before P V of this one, and does the online softmax of the next tile during both. It skips
+ * tiles that none of its rows sees. HR_PING_PONG: consumers issue their WGMMAs in turn, guarded by named barriers, so that one is in
+ * its softmax while another's WGMMAs run. Blocks fetch Q tiles from an atomic counter, the longest first, which balances causal calls.
  *
- * docs/attention-hopper.md says what was tried, and what lost. */
-#include "runtime/cuda/kernels/number.cuh"
-#include "runtime/cuda/kernels/hopper.cuh"
+ * HR_CAUSAL, HR_WINDOW: masks that may cut tiles. HR_STAGE_O: O is staged through its own shared memory buffer and stored by TMA,
+ * otherwise stored from registers. HR_VARLEN: variable-length sequences, concatenated. HR_SCORE_MOD: attention.cuh.
+ *
+ * Bound: WGMMA, 870 TFLOP/s under the power cap; one after the other with the exponentials 480 TFLOP/s at head size 64, 619 at 128,
+ * 723 at 256. H200, 2026-11-22, bf16, 16384 tokens: 549, 679 and 793 TFLOP/s (63, 78, 91% of WGMMA). Versions, and what was tried
+ * and lost: docs/attention-hopper.md. */
+#include "runtime/cuda/kernels/dtype.cuh"
+#include "runtime/cuda/kernels/ptx_sm90.cuh"
 #include "runtime/cuda/kernels/attention.cuh"
 #include "runtime/cuda/kernels/attention_tiles_sm90.cuh"
 
-#define THREADS (128 * (HR_GROUPS + 1))
+#define THREADS (128 * (HR_CONSUMERS + 1))
 
-#if HR_GROUPS == 4
+#if HR_CONSUMERS == 4
 #define PRODUCER_REGISTERS 24
 #define CONSUMER_REGISTERS 112
-#elif HR_GROUPS == 3
+#elif HR_CONSUMERS == 3
 #define PRODUCER_REGISTERS 32
 #define CONSUMER_REGISTERS 160
 #else
@@ -33,133 +36,133 @@
 #define CONSUMER_REGISTERS 240
 #endif
 
-/* A thread's share of 64 rows: rows t / 4 and t / 4 + 8 of its warp's 16, of every 8 columns 2 (t % 4) and the next. */
-struct consumer {
-  float scores[HR_COLUMNS / 2], out[HR_V / 2];
-  unsigned weights[HR_COLUMNS / 4]; /* scores after the softmax, in pairs of 16 bits */
-  float largest[2], sum[2], correction[2];
-  int group; /* warpgroup, from 0 */
+/* A thread's registers, its share of 64 rows: rows t / 4 and t / 4 + 8 of its warp's 16, of every 8 columns 2 (t % 4) and the next. */
+struct consumer_state {
+  float scores[HR_KV_TILE / 2], out[HR_V / 2];
+  unsigned p[HR_KV_TILE / 4]; /* P in pairs of 16 bits */
+  float row_max[2], row_sum[2], rescale[2];
+  int group; /* consumer warpgroup, from 0 */
 };
 
-/* What a warpgroup has to do with an item: its first row, tiles that some row sees, tiles that all rows see all of. */
-struct span {
-  int first_row, first_tile, end_tile, first_whole, end_whole;
-  float slope; /* of the head, with HR_MODIFIED */
+/* A consumer's part of a work item: its first row, K/V tiles that some row sees, tiles of which every row sees every key. */
+struct row_span {
+  int first_row, first_tile, end_tile, first_unmasked, end_unmasked;
+  float slope; /* of ALiBi, with HR_SCORE_MOD */
 };
 
-/* ---- between the threads of a warpgroup ---- */
+/* ---- synchronization ---- */
 
-/* One lane of each warp says that the warp has read a stage. */
-__device__ inline void release(int barrier)
+/* One lane of each warp arrives when its warp has read a stage. */
+__device__ inline void release_stage(int barrier)
 {
   if (threadIdx.x % 32 == 0)
-    barrier_arrive(barrier_of(barrier));
+    mbarrier_arrive(mbarrier_at(barrier));
 }
 
-/* Named barriers 1 … HR_GROUPS: a warpgroup's turn to issue products. */
-__device__ inline void wait_for_turn(const consumer &c)
+/* Ping-pong: named barrier 1 + g lets consumer g issue WGMMAs. */
+__device__ inline void ping_pong_wait(const consumer_state &c)
 {
-#ifdef HR_TURNS
-  named_wait(1 + c.group, 256);
+#ifdef HR_PING_PONG
+  named_barrier_sync(1 + c.group, 256);
 #endif
 }
 
-__device__ inline void pass_turn(const consumer &c)
+__device__ inline void ping_pong_signal(const consumer_state &c)
 {
-#ifdef HR_TURNS
-  named_arrive(1 + (c.group + 1) % HR_GROUPS, 256);
+#ifdef HR_PING_PONG
+  named_barrier_arrive(1 + (c.group + 1) % HR_CONSUMERS, 256);
 #endif
 }
 
-/* ---- products ---- */
+/* ---- WGMMAs ---- */
 
-/* Starts scores = Q Kᵀ. */
-__device__ inline void start_scores(consumer &c, unsigned q, unsigned stage)
+/* Issues S = Q Kᵀ. */
+__device__ inline void issue_qk(consumer_state &c, unsigned q, unsigned stage)
 {
   unsigned k = shared_address(shared) + K_AT + stage * K_BYTES;
 #pragma unroll
   for (int step = 0; step < HR_QK / 16; step++) {
-    unsigned long long a = describe_operand(q + step / 4 * Q_PANEL + step % 4 * 32, 1024, 0);
-    unsigned long long b = describe_operand(k + step / 4 * KV_PANEL + step % 4 * 32, 1024, 0);
-    WGMMA_SHARED(HR_COLUMNS, c.scores, a, b, step > 0);
+    unsigned long long a = matrix_descriptor(q + step / 4 * Q_PANEL + step % 4 * 32, 1024, 0);
+    unsigned long long b = matrix_descriptor(k + step / 4 * KV_PANEL + step % 4 * 32, 1024, 0);
+    WGMMA_SS(HR_KV_TILE, c.scores, a, b, step > 0);
   }
-  products_commit();
+  wgmma_commit();
 }
 
-/* Starts out += P V. */
-__device__ inline void start_out(consumer &c, unsigned stage)
+/* Issues O += P V. */
+__device__ inline void issue_pv(consumer_state &c, unsigned stage)
 {
   unsigned v = shared_address(shared) + V_AT + stage * V_BYTES;
 #pragma unroll
-  for (int step = 0; step < HR_COLUMNS / 16; step++) {
-    unsigned long long b = describe_operand(v + step * 16 * PANEL_ROW, 1024, KV_PANEL);
-    WGMMA_REGISTERS(HR_V, c.out, c.weights + 4 * step, b);
+  for (int step = 0; step < HR_KV_TILE / 16; step++) {
+    unsigned long long b = matrix_descriptor(v + step * 16 * PANEL_ROW, 1024, KV_PANEL);
+    WGMMA_RS(HR_V, c.out, c.p + 4 * step, b);
   }
-  products_commit();
+  wgmma_commit();
 }
 
-/* ---- softmax ---- */
+/* ---- online softmax ---- */
 
-__device__ inline int row_of(const span &sp, int half)
+__device__ inline int row_of(const row_span &sp, int half)
 {
   return sp.first_row + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4 + half * 8;
 }
 
-/* What the warpgroup sees of an item. */
-__device__ inline span look_at(const attention_call &call, const consumer &c, const work_item &item)
+/* A consumer's part of a work item. */
+__device__ inline row_span span_of(const attention_call &call, const consumer_state &c, const work_item &item)
 {
-  span sp;
+  row_span sp;
   sp.first_row = item.first_row + c.group * 64;
-  tile_range tiles = tiles_of_rows(call, item, sp.first_row, 64);
+  tile_range tiles = kv_tiles_of_rows(call, item, sp.first_row, 64);
   head_view view = lengths_of(item);
   sp.first_tile = tiles.first;
   sp.end_tile = tiles.end;
-  sp.first_whole = (keys_of_row(call, view, sp.first_row + 63).first + HR_COLUMNS - 1) / HR_COLUMNS;
-  sp.end_whole = keys_of_row(call, view, sp.first_row).end / HR_COLUMNS;
-#ifdef HR_MODIFIED
+  sp.first_unmasked = (keys_of_row(call, view, sp.first_row + 63).first + HR_KV_TILE - 1) / HR_KV_TILE;
+  sp.end_unmasked = keys_of_row(call, view, sp.first_row).end / HR_KV_TILE;
+#ifdef HR_SCORE_MOD
   sp.slope = call.slopes ? call.slopes[item.head] : 0;
 #endif
   return sp;
 }
 
-/* tanh to a relative error of 2^-19; tanhf() has branches, and 64 of it take NVRTC seconds. */
-__device__ inline float quick_tanh(float x)
+/* tanh to a relative error of 2^-19; tanhf() has branches, and 64 calls of it take NVRTC seconds. */
+__device__ inline float tanh_approx(float x)
 {
-  float e = power_of_two(x * (2 * LOG2_E)), square = x * x;
+  float e = exp2_approx(x * (2 * LOG2_E)), square = x * x;
   float inner = x * (1 + square * (-1.0f / 3 + square * (2.0f / 15 - square * (17.0f / 315))));
   return fabsf(x) < 0.125f ? inner : 1 - __fdividef(2, e + 1);
 }
 
-/* Caps and biases, as modify_score() has them. */
-__device__ inline void modify_scores(const attention_call &call, const work_item &item, const span &sp, consumer &c,
+/* Soft cap and ALiBi, as in modify_score(). */
+__device__ inline void modify_scores(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c,
                                      int tile)
 {
-#ifdef HR_MODIFIED
-  int first_key = tile * HR_COLUMNS + threadIdx.x % 4 * 2 - (item.kv_len - item.q_len);
-  float cap = call.cap, inverse = 1 / cap;
+#ifdef HR_SCORE_MOD
+  int first_key = tile * HR_KV_TILE + threadIdx.x % 4 * 2 - (item.kv_len - item.q_len);
+  float softcap = call.softcap, inverse = 1 / softcap;
 #pragma unroll
-  for (int i = 0; i < HR_COLUMNS / 2; i++) {
-    float score = c.scores[i] * call.scale;
-    if (cap > 0)
-      score = cap * quick_tanh(score * inverse);
-    c.scores[i] = score + sp.slope * (float)(first_key + i / 4 * 8 + i % 2 - row_of(sp, i / 2 % 2));
+  for (int i = 0; i < HR_KV_TILE / 2; i++) {
+    float compute_scores = c.scores[i] * call.scale;
+    if (softcap > 0)
+      compute_scores = softcap * tanh_approx(compute_scores * inverse);
+    c.scores[i] = compute_scores + sp.slope * (float)(first_key + i / 4 * 8 + i % 2 - row_of(sp, i / 2 % 2));
   }
 #endif
 }
 
-/* −∞ where a row does not see a key; nothing where all rows of the warpgroup see all keys of the tile. */
-__device__ inline void mask_scores(const attention_call &call, const work_item &item, const span &sp, consumer &c,
+/* Scores of keys that a row does not see become −∞; skipped if every row of the warpgroup sees every key of the tile. */
+__device__ inline void mask_scores(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c,
                                    int tile)
 {
-  if (tile >= sp.first_whole && tile < sp.end_whole)
+  if (tile >= sp.first_unmasked && tile < sp.end_unmasked)
     return;
-  int first_key = tile * HR_COLUMNS;
+  int first_key = tile * HR_KV_TILE;
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     key_range keys = keys_of_row(call, lengths_of(item), row_of(sp, half));
     int first = keys.first - first_key - threadIdx.x % 4 * 2, end = keys.end - first_key - threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int n = 0; n < HR_COLUMNS / 8; n++)
+    for (int n = 0; n < HR_KV_TILE / 8; n++)
 #pragma unroll
       for (int e = 0; e < 2; e++)
         if (n * 8 + e < first || n * 8 + e >= end)
@@ -167,68 +170,68 @@ __device__ inline void mask_scores(const attention_call &call, const work_item &
   }
 }
 
-/* Scores become 2^(factor · (score − largest)), sums follow, and `correction` is what earlier weights shrink by. */
-__device__ inline void soften(consumer &c, float factor)
+/* P = 2^(factor · (S − row maximum)); updates row maximum and row sum. `rescale` is the factor of earlier tiles. */
+__device__ inline void online_softmax(consumer_state &c, float factor)
 {
 #pragma unroll
   for (int half = 0; half < 2; half++) {
-    float before = c.largest[half], largest = before, sum = 0;
+    float before = c.row_max[half], row_max = before, sum = 0;
 #pragma unroll
-    for (int n = 0; n < HR_COLUMNS / 8; n++)
-      largest = fmaxf(largest, fmaxf(c.scores[n * 4 + half * 2], c.scores[n * 4 + half * 2 + 1]));
-    largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 1));
-    largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 2));
-    float base = largest == minus_infinity() ? 0 : largest * factor;
-    c.correction[half] = power_of_two(before * factor - base);
-    c.largest[half] = largest;
+    for (int n = 0; n < HR_KV_TILE / 8; n++)
+      row_max = fmaxf(row_max, fmaxf(c.scores[n * 4 + half * 2], c.scores[n * 4 + half * 2 + 1]));
+    row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 1));
+    row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 2));
+    float base = row_max == minus_infinity() ? 0 : row_max * factor;
+    c.rescale[half] = exp2_approx(before * factor - base);
+    c.row_max[half] = row_max;
 #pragma unroll
-    for (int n = 0; n < HR_COLUMNS / 8; n++)
+    for (int n = 0; n < HR_KV_TILE / 8; n++)
 #pragma unroll
       for (int e = 0; e < 2; e++) {
-        float weight = power_of_two(c.scores[n * 4 + half * 2 + e] * factor - base);
+        float weight = exp2_approx(c.scores[n * 4 + half * 2 + e] * factor - base);
         c.scores[n * 4 + half * 2 + e] = weight;
         sum += weight;
       }
-    c.sum[half] = c.sum[half] * c.correction[half] + sum;
+    c.row_sum[half] = c.row_sum[half] * c.rescale[half] + sum;
   }
 }
 
-/* The scores as the first operand of P V. */
-__device__ inline void round_weights(consumer &c)
+/* P as the A operand of P V. */
+__device__ inline void convert_p(consumer_state &c)
 {
 #pragma unroll
-  for (int i = 0; i < HR_COLUMNS / 4; i++)
-    c.weights[i] = pack_two(c.scores[2 * i], c.scores[2 * i + 1]);
+  for (int i = 0; i < HR_KV_TILE / 4; i++)
+    c.p[i] = pack_pair(c.scores[2 * i], c.scores[2 * i + 1]);
 }
 
-__device__ inline void correct_out(consumer &c)
+__device__ inline void rescale_out(consumer_state &c)
 {
 #pragma unroll
   for (int i = 0; i < HR_V / 2; i++)
-    c.out[i] *= c.correction[i / 2 % 2];
+    c.out[i] *= c.rescale[i / 2 % 2];
 }
 
-/* ---- the end of a row tile ---- */
+/* ---- epilogue ---- */
 
-/* Two results in a word. `inverse` 0, of a row without keys: 0 also where weights of 0 made NaN of NaN in V. */
-__device__ inline unsigned divide_two(float low, float high, float inverse)
+/* Two elements of O in a word. `inverse` 0 (a row without keys) gives 0 even where 0 · NaN of V made NaN. */
+__device__ inline unsigned scale_pair(float low, float high, float inverse)
 {
-  unsigned both = pack_two(low * inverse, high * inverse);
-#if defined(HR_CAUSAL) || defined(HR_VARIABLE) /* otherwise every row has keys */
+  unsigned both = pack_pair(low * inverse, high * inverse);
+#if defined(HR_CAUSAL) || defined(HR_VARLEN) /* otherwise every row has keys */
   both &= inverse == 0 ? 0u : ~0u;
 #endif
   return both;
 }
 
-#ifdef HR_OUT_APART
-/* A warp's 16 rows go through shared memory, from where the copy engine takes them. */
-__device__ inline void store_out(const maps &maps, const consumer &c, const work_item &item, const span &sp, unsigned to,
+#ifdef HR_STAGE_O
+/* A warp's 16 rows go through shared memory to a TMA store. */
+__device__ inline void store_o(const tensor_maps &tensor_maps, const consumer_state &c, const work_item &item, const row_span &sp, unsigned to,
                                  const float (&inverse)[2])
 {
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, row = lane % 16;
   to += warp * 16 * PANEL_ROW;
   if (lane == 0)
-    stores_wait(); /* for those of the item before */
+    tma_store_wait(); /* of the work item before */
   __syncwarp();
 #pragma unroll
   for (int n = 0; n < HR_V / 8; n += 2) {
@@ -236,29 +239,29 @@ __device__ inline void store_out(const maps &maps, const consumer &c, const work
     unsigned words[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
-      words[i] = divide_two(c.out[n * 4 + 2 * i], c.out[n * 4 + 2 * i + 1], inverse[i % 2]);
-    store_matrices(to + n / 8 * Q_PANEL + row * PANEL_ROW + chunk * 16, words[0], words[1], words[2], words[3]);
+      words[i] = scale_pair(c.out[n * 4 + 2 * i], c.out[n * 4 + 2 * i + 1], inverse[i % 2]);
+    stmatrix_x4(to + n / 8 * Q_PANEL + row * PANEL_ROW + chunk * 16, words[0], words[1], words[2], words[3]);
   }
-  writes_publish();
+  fence_proxy_async();
   __syncwarp();
   if (lane == 0) {
     if (sp.first_row + warp * 16 < item.q_len)
       for (int panel = 0; panel < PANELS(HR_V); panel++)
-        store_box(maps.o, to + panel * Q_PANEL, panel * 64, item.head, sp.first_row + warp * 16, item.batch);
-    stores_commit();
+        tma_store(tensor_maps.o, to + panel * Q_PANEL, panel * 64, item.head, sp.first_row + warp * 16, item.batch);
+    tma_store_commit();
   }
 }
 #else
-/* Neighbouring lanes exchange words of two products' columns, so that a row's four lanes write 32 bytes at once. */
-__device__ inline void store_row(const attention_call &call, const head_view &view, const consumer &c, const span &sp,
+/* Neighbouring lanes exchange words of two 8-column tiles, so that a row's four lanes write 32 bytes at once. */
+__device__ inline void store_o_row(const attention_call &call, const head_view &view, const consumer_state &c, const row_span &sp,
                                  int half, float inverse)
 {
   int row = row_of(sp, half), lane = threadIdx.x % 4;
   element *to = view.o + (int64)row * call.o_at.row + lane % 2 * 8 + lane / 2 * 4;
 #pragma unroll
   for (int n = 0; n < HR_V / 8; n += 2) {
-    const float *sums = c.out + n * 4 + half * 2;
-    unsigned a = divide_two(sums[0], sums[1], inverse), b = divide_two(sums[4], sums[5], inverse);
+    const float *o = c.out + n * 4 + half * 2;
+    unsigned a = scale_pair(o[0], o[1], inverse), b = scale_pair(o[4], o[5], inverse);
     unsigned got = __shfl_xor_sync(0xFFFFFFFFu, lane % 2 ? a : b, 1);
     if (row < view.q_len && n * 8 + lane % 2 * 8 < call.v_dim)
       *(uint2 *)(to + n * 8) = lane % 2 ? make_uint2(got, b) : make_uint2(a, got);
@@ -266,184 +269,184 @@ __device__ inline void store_row(const attention_call &call, const head_view &vi
 }
 #endif
 
-/* Divides by the sum of weights. A row without keys is 0; one whose every score is −∞ is NaN. */
-__device__ inline void finish(const attention_call &call, const maps &maps, const consumer &c, const work_item &item,
-                              const span &sp, unsigned out, float factor)
+/* Divides O by the row sum and stores it. A row without keys is 0; one whose every score is −∞ is NaN. */
+__device__ inline void epilogue(const attention_call &call, const tensor_maps &tensor_maps, const consumer_state &c, const work_item &item,
+                              const row_span &sp, unsigned out, float factor)
 {
   head_view view = view_head(call, item.batch, item.head);
   float inverse[2];
 #pragma unroll
   for (int half = 0; half < 2; half++) {
-    float sum = c.sum[half];
+    float sum = c.row_sum[half];
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 1);
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
     int row = row_of(sp, half);
     key_range keys = keys_of_row(call, view, row);
     inverse[half] = keys.first >= keys.end ? 0.0f : 1.0f / sum;
     if (view.lse && row < view.q_len && threadIdx.x % 4 == 0)
-      view.lse[row * call.lse_at.row] = (c.largest[half] * factor + log2f(sum)) * LN_2;
-#ifndef HR_OUT_APART
-    store_row(call, view, c, sp, half, inverse[half]);
+      view.lse[row * call.lse_at.row] = (c.row_max[half] * factor + log2f(sum)) * LN_2;
+#ifndef HR_STAGE_O
+    store_o_row(call, view, c, sp, half, inverse[half]);
 #endif
   }
-#ifdef HR_OUT_APART
-  store_out(maps, c, item, sp, out, inverse);
+#ifdef HR_STAGE_O
+  store_o(tensor_maps, c, item, sp, out, inverse);
 #endif
 }
 
 /* ---- the kernel ---- */
 
-__device__ inline void begin(consumer &c)
+__device__ inline void clear_accumulators(consumer_state &c)
 {
 #pragma unroll
   for (int i = 0; i < HR_V / 2; i++)
     c.out[i] = 0;
-  c.largest[0] = c.largest[1] = minus_infinity();
-  c.sum[0] = c.sum[1] = 0;
+  c.row_max[0] = c.row_max[1] = minus_infinity();
+  c.row_sum[0] = c.row_sum[1] = 0;
 }
 
-/* Tiles that no row of the warpgroup sees; in the first `turns` of them it passes its turn. Lanes wait each for itself: one
- * that comes late must have seen a stage full before its warp releases it, or it waits for ever if the stage is full again. */
-__device__ inline void skip_tiles(const consumer &c, tile_turn &t, int count, int turns)
+/* Releases tiles that no row of the warpgroup sees; in the first `turns` of them it takes part in the ping-pong. Every lane waits for
+ * itself: a late lane must have seen a stage full before its warp releases it, or it waits forever once the stage is full again. */
+__device__ inline void skip_tiles(const consumer_state &c, kv_pipeline &t, int count, int turns)
 {
 #pragma unroll 1
   for (int i = 0; i < count; i++) {
     if (i < turns) {
-      wait_for_turn(c);
-      pass_turn(c);
+      ping_pong_wait(c);
+      ping_pong_signal(c);
     }
-    barrier_wait(barrier_of(K_FULL + t.stage), t.parity);
+    mbarrier_wait(mbarrier_at(K_FULL + t.stage), t.phase);
     __syncwarp();
-    release(K_EMPTY + t.stage);
-    barrier_wait(barrier_of(V_FULL + t.stage), t.parity);
+    release_stage(K_EMPTY + t.stage);
+    mbarrier_wait(mbarrier_at(V_FULL + t.stage), t.phase);
     __syncwarp();
-    release(V_EMPTY + t.stage);
+    release_stage(V_EMPTY + t.stage);
     t.next();
   }
 }
 
-/* S of a tile beside P V of the one before (`t`), whose softmax is done; then the softmax of the tile. */
-template <bool CUT>
-__device__ inline void attend_tile(const attention_call &call, const work_item &item, const span &sp, consumer &c,
-                                   unsigned q, int q_empty, tile_turn &t, int tile, float factor)
+/* S of a tile beside P V of the tile before (`t`), whose softmax is done; then the softmax of the tile. */
+template <bool MASKED>
+__device__ inline void attend_tile(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c,
+                                   unsigned q, int q_empty, kv_pipeline &t, int tile, float factor)
 {
-  tile_turn next = t, before = t;
+  kv_pipeline next = t, before = t;
   next.next();
-  wait_for_turn(c);
-  products_begin();
-  start_scores(c, q, next.stage);
-  barrier_wait(barrier_of(V_FULL + t.stage), t.parity);
-  products_begin();
-  start_out(c, t.stage);
-  pass_turn(c);
-  products_wait<1>();
-  release(K_EMPTY + next.stage);
+  ping_pong_wait(c);
+  wgmma_fence();
+  issue_qk(c, q, next.stage);
+  mbarrier_wait(mbarrier_at(V_FULL + t.stage), t.phase);
+  wgmma_fence();
+  issue_pv(c, t.stage);
+  ping_pong_signal(c);
+  wgmma_wait<1>();
+  release_stage(K_EMPTY + next.stage);
   if (tile == sp.first_tile)
-    release(q_empty);
+    release_stage(q_empty);
   modify_scores(call, item, sp, c, tile);
-  if (CUT)
+  if (MASKED)
     mask_scores(call, item, sp, c, tile);
-  soften(c, factor);
+  online_softmax(c, factor);
   t = next;
   next.next();
-  if (tile > sp.first_tile) /* here, since the compiler moves the next wait up to the last branch before it */
-    barrier_wait(barrier_of(K_FULL + next.stage), next.parity);
-  products_wait<0>();
-  release(V_EMPTY + before.stage);
-  correct_out(c);
-  round_weights(c);
+  if (tile > sp.first_tile) /* here, as the compiler moves the next wait up to the last branch before it */
+    mbarrier_wait(mbarrier_at(K_FULL + next.stage), next.phase);
+  wgmma_wait<0>();
+  release_stage(V_EMPTY + before.stage);
+  rescale_out(c);
+  convert_p(c);
 }
 
-/* All tiles of an item that the warpgroup sees, which are some. */
-__device__ inline void attend(const attention_call &call, const work_item &item, const span &sp, consumer &c, unsigned q,
-                              int q_empty, tile_turn &t, float factor)
+/* All K/V tiles of a work item that the warpgroup sees, at least one. */
+__device__ inline void attend(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c, unsigned q,
+                              int q_empty, kv_pipeline &t, float factor)
 {
   int tile = sp.end_tile - 1;
-  barrier_wait(barrier_of(K_FULL + t.stage), t.parity);
-  products_begin();
-  start_scores(c, q, t.stage);
-  products_wait<0>();
-  release(K_EMPTY + t.stage);
+  mbarrier_wait(mbarrier_at(K_FULL + t.stage), t.phase);
+  wgmma_fence();
+  issue_qk(c, q, t.stage);
+  wgmma_wait<0>();
+  release_stage(K_EMPTY + t.stage);
   if (tile == sp.first_tile)
-    release(q_empty);
+    release_stage(q_empty);
   modify_scores(call, item, sp, c, tile);
   mask_scores(call, item, sp, c, tile);
-  soften(c, factor);
-  round_weights(c);
-  tile_turn next = t;
+  online_softmax(c, factor);
+  convert_p(c);
+  kv_pipeline next = t;
   next.next();
   if (tile > sp.first_tile)
-    barrier_wait(barrier_of(K_FULL + next.stage), next.parity);
+    mbarrier_wait(mbarrier_at(K_FULL + next.stage), next.phase);
   tile--;
-#if defined(HR_WINDOW) || defined(HR_MODIFIED) /* one loop, for less to compile */
+#if defined(HR_WINDOW) || defined(HR_SCORE_MOD) /* one loop, to compile less */
 #pragma unroll 1
   for (; tile >= sp.first_tile; tile--)
     attend_tile<true>(call, item, sp, c, q, q_empty, t, tile, factor);
 #else
 #ifdef HR_CAUSAL
 #pragma unroll 1
-  for (; tile >= sp.first_tile && tile >= sp.end_whole; tile--)
+  for (; tile >= sp.first_tile && tile >= sp.end_unmasked; tile--)
     attend_tile<true>(call, item, sp, c, q, q_empty, t, tile, factor);
 #endif
 #pragma unroll 1
   for (; tile >= sp.first_tile; tile--)
     attend_tile<false>(call, item, sp, c, q, q_empty, t, tile, factor);
 #endif
-  barrier_wait(barrier_of(V_FULL + t.stage), t.parity);
-  products_begin();
-  start_out(c, t.stage);
-  products_wait<0>();
-  release(V_EMPTY + t.stage);
+  mbarrier_wait(mbarrier_at(V_FULL + t.stage), t.phase);
+  wgmma_fence();
+  issue_pv(c, t.stage);
+  wgmma_wait<0>();
+  release_stage(V_EMPTY + t.stage);
   t.next();
 }
 
-__device__ inline void consume(const attention_call &call, const maps &maps)
+__device__ inline void consume(const attention_call &call, const tensor_maps &tensor_maps)
 {
-  consumer c;
+  consumer_state c;
   c.group = uniform(threadIdx.x / 128);
   float factor = softmax_factor(call);
-  tile_turn t = {0, 0};
-  q_turn q = {0, 0};
-  item_turn items = {0, 0};
-#ifdef HR_TURNS
-  if (c.group == HR_GROUPS - 1)
-    pass_turn(c);
+  kv_pipeline t = {0, 0};
+  q_pipeline q = {0, 0};
+  item_pipeline work_items = {0, 0};
+#ifdef HR_PING_PONG
+  if (c.group == HR_CONSUMERS - 1)
+    ping_pong_signal(c);
 #endif
 #pragma unroll 1
-  for (work_item item = take_item(call, items); item.batch >= 0; item = take_item(call, items)) {
-    int at = q.stage * HR_GROUPS + c.group, tiles = item.end_tile - item.first_tile;
-    span sp = look_at(call, c, item);
-    begin(c);
-    barrier_wait(barrier_of(Q_FULL + at), q.parity);
+  for (work_item item = receive_item(call, work_items); item.batch >= 0; item = receive_item(call, work_items)) {
+    int at = q.stage * HR_CONSUMERS + c.group, tiles = item.end_tile - item.first_tile;
+    row_span sp = span_of(call, c, item);
+    clear_accumulators(c);
+    mbarrier_wait(mbarrier_at(Q_FULL + at), q.phase);
     if (sp.first_tile < sp.end_tile) {
       skip_tiles(c, t, item.end_tile - sp.end_tile, tiles);
-      attend(call, item, sp, c, shared_address(shared) + at * Q_PART, Q_EMPTY + at, t, factor);
+      attend(call, item, sp, c, shared_address(shared) + at * Q_BYTES, Q_EMPTY + at, t, factor);
       skip_tiles(c, t, sp.first_tile - item.first_tile, tiles);
     } else {
       skip_tiles(c, t, tiles, tiles - 1);
       __syncwarp();
-      release(Q_EMPTY + at);
+      release_stage(Q_EMPTY + at);
     }
-    finish(call, maps, c, item, sp, shared_address(shared) + O_AT + c.group * O_PART, factor);
+    epilogue(call, tensor_maps, c, item, sp, shared_address(shared) + O_AT + c.group * O_BYTES, factor);
     q.next();
   }
-#ifdef HR_OUT_APART
+#ifdef HR_STAGE_O
   if (threadIdx.x % 32 == 0)
-    stores_wait();
+    tma_store_wait();
 #endif
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, 1) void attention(const __grid_constant__ attention_call call,
-                                                                   const __grid_constant__ maps maps)
+                                                                   const __grid_constant__ tensor_maps tensor_maps)
 {
   if (threadIdx.x == 0)
-    create_barriers();
+    init_mbarriers();
   __syncthreads();
-  if (threadIdx.x < 128 * HR_GROUPS) {
-    registers_take<CONSUMER_REGISTERS>();
-    consume(call, maps);
+  if (threadIdx.x < 128 * HR_CONSUMERS) {
+    warpgroup_reg_alloc<CONSUMER_REGISTERS>();
+    consume(call, tensor_maps);
   } else {
-    registers_give_back<PRODUCER_REGISTERS>();
-    produce(call, maps, threadIdx.x / 32 - 4 * HR_GROUPS);
+    warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
+    produce(call, tensor_maps, threadIdx.x / 32 - 4 * HR_CONSUMERS);
   }
 }

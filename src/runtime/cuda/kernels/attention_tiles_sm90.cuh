@@ -1,108 +1,111 @@
-/* What lies in the shared memory of attention_flash_sm90.cu, and the threads that fill it: which row tile of which head
- * comes next, and copies of Q, K and V by tiles into stages, ahead of the warpgroups that multiply.
+/* Warp specialization of attention_flash_sm90.cu: its shared memory and mbarriers, and the producer warps, which schedule Q tiles
+ * and load Q, K and V by TMA ahead of the consumer warpgroups.
  *
- * Tiles lie in panels of 64 columns, rows of 128 bytes swizzled as the copy engine and the products have it. Head sizes are
- * multiples of 8; the copy engine fills what a panel has beyond with zeros, and what a tensor has beyond its end. */
+ * hr_sm90_layout (attention_layout.h) has the shared memory: panels of 64 columns, 128-byte swizzle. Head sizes are multiples of 8;
+ * TMA fills a panel's other columns, and rows outside of the tensor, with zeros. */
 
-#define ROWS (64 * HR_GROUPS)
-#define PANELS(dim) (((dim) + 63) / 64)
+#ifdef HR_STAGE_O
+#define STAGE_O 1
+#else
+#define STAGE_O 0
+#endif
+#define LAYOUT hr_sm90_layout_of(HR_QK, HR_V, HR_CONSUMERS, HR_KV_TILE, HR_STAGES, HR_Q_STAGES, STAGE_O)
+
+#define ROWS (HR_SM90_GROUP_ROWS * HR_CONSUMERS)
+#define PANELS(dim) hr_sm90_panels(dim)
+#define PANEL_ROW HR_SM90_PANEL_ROW
+#define ITEM_STAGES HR_SM90_ITEM_STAGES
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
 
-/* Bytes. Q and O in parts of 64 rows, one a warpgroup; attention_flash_sm90.c reckons the same. */
-#define PANEL_ROW 128
-#define Q_PANEL (64 * PANEL_ROW)
-#define KV_PANEL (HR_COLUMNS * PANEL_ROW)
-#define Q_PART (PANELS(HR_QK) * Q_PANEL)
-#define O_PART (PANELS(HR_V) * Q_PANEL)
-#define K_BYTES (PANELS(HR_QK) * KV_PANEL)
-#define V_BYTES (PANELS(HR_V) * KV_PANEL)
-#define O_AT (HR_Q_STAGES * HR_GROUPS * Q_PART)
-#ifdef HR_OUT_APART
-#define K_AT (O_AT + HR_GROUPS * O_PART)
-#else
-#define K_AT O_AT
-#endif
-#define V_AT (K_AT + HR_STAGES * K_BYTES)
-#define ITEMS_AT (V_AT + HR_STAGES * V_BYTES)
-#define BARRIERS_AT (ITEMS_AT + ITEM_STAGES * ITEM_BYTES)
-
-#define ITEM_STAGES 2
-#define ITEM_BYTES 48
+enum { /* bytes */
+  Q_PANEL = LAYOUT.q_panel,
+  KV_PANEL = LAYOUT.kv_panel,
+  Q_BYTES = LAYOUT.q_bytes, /* of one consumer warpgroup */
+  O_BYTES = LAYOUT.o_bytes, /* of one consumer warpgroup */
+  K_BYTES = LAYOUT.k_bytes,
+  V_BYTES = LAYOUT.v_bytes,
+  O_AT = LAYOUT.o_at,
+  K_AT = LAYOUT.k_at,
+  V_AT = LAYOUT.v_at,
+  ITEMS_AT = LAYOUT.items_at,
+  BARRIERS_AT = LAYOUT.barriers_at
+};
 
 extern __shared__ __align__(1024) unsigned char shared[];
 
-struct maps {
+struct tensor_maps {
   tensor_map q, k, v, o;
 };
 
-/* ---- barriers ---- */
+/* ---- mbarriers: FULL when TMA has written a stage, EMPTY when its readers have released it ---- */
 
-enum barrier_name {
-  Q_FULL, /* of a stage and a warpgroup */
-  Q_EMPTY = Q_FULL + HR_Q_STAGES * HR_GROUPS,
-  K_FULL = Q_EMPTY + HR_Q_STAGES * HR_GROUPS,
+enum mbarrier_name {
+  Q_FULL, /* per stage and consumer warpgroup */
+  Q_EMPTY = Q_FULL + HR_Q_STAGES * HR_CONSUMERS,
+  K_FULL = Q_EMPTY + HR_Q_STAGES * HR_CONSUMERS,
   K_EMPTY = K_FULL + HR_STAGES,
   V_FULL = K_EMPTY + HR_STAGES,
   V_EMPTY = V_FULL + HR_STAGES,
-  V_LOADED = V_EMPTY + HR_STAGES, /* a tile of V that is not FULL before it is cleared */
+  V_LOADED = V_EMPTY + HR_STAGES, /* a V tile that has to be cleared before it is FULL */
   ITEM_FULL,
   ITEM_EMPTY = ITEM_FULL + ITEM_STAGES,
   BARRIERS = ITEM_EMPTY + ITEM_STAGES
 };
+static_assert(BARRIERS == LAYOUT.barriers, "mbarriers");
 
-__device__ inline unsigned barrier_of(int name) { return shared_address(shared) + BARRIERS_AT + 8 * name; }
+__device__ inline unsigned mbarrier_at(int name) { return shared_address(shared) + BARRIERS_AT + 8 * name; }
 
-/* Which stage a tile or an item takes, and the parity of its phase; counted over all of a block's work. */
-template <int STAGES> struct turn {
-  unsigned stage, parity;
+/* The stage of a tile or work item, and the parity of its mbarrier phase; it advances over all work of a block. */
+template <int STAGES> struct pipeline_state {
+  unsigned stage, phase;
   __device__ inline void next()
   {
     stage++;
     if (stage == STAGES) {
       stage = 0;
-      parity ^= 1;
+      phase ^= 1;
     }
   }
 };
-typedef turn<HR_STAGES> tile_turn;
-typedef turn<HR_Q_STAGES> q_turn;
-typedef turn<ITEM_STAGES> item_turn;
+typedef pipeline_state<HR_STAGES> kv_pipeline;
+typedef pipeline_state<HR_Q_STAGES> q_pipeline;
+typedef pipeline_state<ITEM_STAGES> item_pipeline;
 
-__device__ inline void create_barriers()
+__device__ inline void init_mbarriers()
 {
-  const int warps = 4 * HR_GROUPS, copying = 2; /* a lane of each consuming warp; the threads that copy K and V */
-  for (int i = 0; i < HR_Q_STAGES * HR_GROUPS; i++) {
-    barrier_create(barrier_of(Q_FULL + i), 1);
-    barrier_create(barrier_of(Q_EMPTY + i), 4);
+  const int warps = 4 * HR_CONSUMERS, producers = 2; /* a lane of each consumer warp; the producer warps of K and V */
+  for (int i = 0; i < HR_Q_STAGES * HR_CONSUMERS; i++) {
+    mbarrier_init(mbarrier_at(Q_FULL + i), 1);
+    mbarrier_init(mbarrier_at(Q_EMPTY + i), 4);
   }
   for (int i = 0; i < HR_STAGES; i++) {
-    barrier_create(barrier_of(K_FULL + i), 1);
-    barrier_create(barrier_of(V_FULL + i), 1);
-    barrier_create(barrier_of(K_EMPTY + i), warps);
-    barrier_create(barrier_of(V_EMPTY + i), warps);
+    mbarrier_init(mbarrier_at(K_FULL + i), 1);
+    mbarrier_init(mbarrier_at(V_FULL + i), 1);
+    mbarrier_init(mbarrier_at(K_EMPTY + i), warps);
+    mbarrier_init(mbarrier_at(V_EMPTY + i), warps);
   }
-  barrier_create(barrier_of(V_LOADED), 1);
+  mbarrier_init(mbarrier_at(V_LOADED), 1);
   for (int i = 0; i < ITEM_STAGES; i++) {
-    barrier_create(barrier_of(ITEM_FULL + i), 1);
-    barrier_create(barrier_of(ITEM_EMPTY + i), warps + copying);
+    mbarrier_init(mbarrier_at(ITEM_FULL + i), 1);
+    mbarrier_init(mbarrier_at(ITEM_EMPTY + i), warps + producers);
   }
-  barriers_publish();
+  fence_mbarrier_init();
 }
 
-/* ---- what there is to do ---- */
+/* ---- the tile scheduler ---- */
 
-/* One row tile of one head, and the tiles of keys that some row of it sees. */
+/* A Q tile of one head, and the K/V tiles that some of its rows see. */
 struct work_item {
-  int batch, head; /* batch −1: nothing is left */
+  int batch, head; /* batch −1: no work is left */
   int first_row, first_tile, end_tile;
   int q_len, kv_len;     /* of the sequence */
-  int q_first, kv_first; /* where the sequence begins in its entry of the tensors */
+  int q_first, kv_first; /* first row of the sequence in its batch entry */
 };
 
-/* The entry of the batch in tensors; sequences of different lengths lie behind each other in one. */
+/* The batch index in the tensors; variable-length sequences are concatenated in one batch entry. */
 __device__ inline int entry_of(const work_item &item)
 {
-#ifdef HR_VARIABLE
+#ifdef HR_VARLEN
   return 0;
 #else
   return item.batch;
@@ -114,7 +117,7 @@ __device__ inline void find_sequence(const attention_call &call, work_item &item
   item.q_first = item.kv_first = 0;
   item.q_len = call.q_len;
   item.kv_len = call.kv_len;
-#ifdef HR_VARIABLE
+#ifdef HR_VARLEN
   item.q_first = call.q_offsets[item.batch];
   item.kv_first = call.kv_offsets[item.batch];
   item.q_len = call.q_offsets[item.batch + 1] - item.q_first;
@@ -122,7 +125,7 @@ __device__ inline void find_sequence(const attention_call &call, work_item &item
 #endif
 }
 
-/* What keys_of_row() asks of a view. */
+/* The view that keys_of_row() needs. */
 __device__ inline head_view lengths_of(const work_item &item)
 {
   head_view view = {};
@@ -131,57 +134,57 @@ __device__ inline head_view lengths_of(const work_item &item)
   return view;
 }
 
-/* Tiles of keys, first … end − 1. */
+/* K/V tiles first … end − 1. */
 struct tile_range {
   int first, end;
 };
 
-/* Those that some of `rows` rows see. */
-__device__ inline tile_range tiles_of_rows(const attention_call &call, const work_item &item, int first_row, int rows)
+/* The K/V tiles that some of `rows` rows see. */
+__device__ inline tile_range kv_tiles_of_rows(const attention_call &call, const work_item &item, int first_row, int rows)
 {
   int last_row = min(first_row + rows, item.q_len) - 1;
   if (last_row < first_row)
     return {0, 0};
   head_view view = lengths_of(item);
-  return {keys_of_row(call, view, first_row).first / HR_COLUMNS,
-          (keys_of_row(call, view, last_row).end + HR_COLUMNS - 1) / HR_COLUMNS};
+  return {keys_of_row(call, view, first_row).first / HR_KV_TILE,
+          (keys_of_row(call, view, last_row).end + HR_KV_TILE - 1) / HR_KV_TILE};
 }
 
-/* Heads are taken in bands of about as many row tiles as are worked on at a time, so that K and V are still in the L2 when
- * they are read again; within a band the row tiles at the bottom, the longest of a causal call, come first. */
-__device__ inline work_item item_of(const attention_call &call, int index)
+/* Heads are processed in bands of about as many Q tiles as run at a time, so that K and V are still in the L2 when they are read
+ * again; in a band the last Q tiles, the longest of a causal call, come first. */
+__device__ inline work_item find_item(const attention_call &call, int index)
 {
-  int band_items = call.band_heads * call.row_tiles, band = index / band_items, rest = index % band_items;
+  int band_items = call.band_heads * call.q_tiles, band = index / band_items, rest = index % band_items;
   int heads = min(call.band_heads, call.heads - band * call.band_heads);
   int head = band * call.band_heads + rest % heads;
   work_item item;
   item.batch = head / call.q_heads;
   item.head = head % call.q_heads;
-  item.first_row = (call.row_tiles - 1 - rest / heads) * ROWS;
+  item.first_row = (call.q_tiles - 1 - rest / heads) * ROWS;
   find_sequence(call, item);
-  tile_range tiles = tiles_of_rows(call, item, item.first_row, ROWS);
+  tile_range tiles = kv_tiles_of_rows(call, item, item.first_row, ROWS);
   item.first_tile = tiles.first;
   item.end_tile = LARGER(tiles.first, tiles.end);
   return item;
 }
 
-/* ---- items are passed on: one thread works them out, which takes divisions, and all others read them ---- */
+/* ---- work items: one thread computes them, which takes divisions, and all other warps read them ---- */
 
-__device__ inline int4 *item_slot(unsigned stage) { return (int4 *)(shared + ITEMS_AT + stage * ITEM_BYTES); }
+__device__ inline int4 *item_slot(unsigned stage) { return (int4 *)(shared + ITEMS_AT + stage * HR_SM90_ITEM_BYTES); }
 
-__device__ inline void give_item(item_turn &t, const work_item &item)
+__device__ inline void publish_item(item_pipeline &t, const work_item &item)
 {
   int4 *slot = item_slot(t.stage);
-  barrier_wait(barrier_of(ITEM_EMPTY + t.stage), t.parity ^ 1);
+  mbarrier_wait(mbarrier_at(ITEM_EMPTY + t.stage), t.phase ^ 1);
   slot[0] = make_int4(item.batch, item.head, item.first_row, item.first_tile);
   slot[1] = make_int4(item.end_tile, item.q_len, item.kv_len, item.q_first);
   slot[2] = make_int4(item.kv_first, 0, 0, 0);
-  barrier_arrive(barrier_of(ITEM_FULL + t.stage));
+  mbarrier_arrive(mbarrier_at(ITEM_FULL + t.stage));
   t.next();
 }
 
-/* Lane 0 reads for its warp, which it can answer for when it arrives at a barrier; no branch, so that what all lanes have
- * then is known to be the same. */
+/* Lane 0, which also arrives at the mbarrier, reads for its warp. Predicated instead of a branch, so that the compiler knows the
+ * warp as converged. */
 __device__ inline int4 read_first_lane(const int4 *from)
 {
   int4 value;
@@ -197,14 +200,14 @@ __device__ inline int4 read_first_lane(const int4 *from)
   return value;
 }
 
-/* The same in all lanes, and known as that to the compiler: addresses of tiles then stay in the registers that products
- * take them from (12% of a call's time at head size 128). */
+/* Makes a value warp-uniform for the compiler: addresses of tiles then stay in uniform registers, from which WGMMA takes them (12% of
+ * a call's time at head size 128). */
 __device__ inline int uniform(int value) { return __shfl_sync(0xFFFFFFFFu, value, 0); }
 
-/* For a whole warp. */
-__device__ inline work_item take_item(const attention_call &call, item_turn &t)
+/* Called by a whole warp. */
+__device__ inline work_item receive_item(const attention_call &call, item_pipeline &t)
 {
-  barrier_wait(barrier_of(ITEM_FULL + t.stage), t.parity);
+  mbarrier_wait(mbarrier_at(ITEM_FULL + t.stage), t.phase);
   const int4 *slot = item_slot(t.stage);
   int4 a = read_first_lane(slot), b = read_first_lane(slot + 1);
   work_item item;
@@ -213,7 +216,7 @@ __device__ inline work_item take_item(const attention_call &call, item_turn &t)
   item.first_row = uniform(a.z);
   item.first_tile = uniform(a.w);
   item.end_tile = uniform(b.x);
-#ifdef HR_VARIABLE
+#ifdef HR_VARLEN
   int4 c = read_first_lane(slot + 2);
   item.q_len = uniform(b.y);
   item.kv_len = uniform(b.z);
@@ -223,29 +226,29 @@ __device__ inline work_item take_item(const attention_call &call, item_turn &t)
   find_sequence(call, item);
 #endif
   if (threadIdx.x % 32 == 0)
-    barrier_arrive(barrier_of(ITEM_EMPTY + t.stage));
+    mbarrier_arrive(mbarrier_at(ITEM_EMPTY + t.stage));
   t.next();
   return item;
 }
 
-/* ---- the producers ---- */
+/* ---- producer warps ---- */
 
-__device__ inline void copy_q(const tensor_map &map, const work_item &item, const q_turn &t)
+__device__ inline void load_q_tile(const tensor_map &map, const work_item &item, const q_pipeline &t)
 {
 #pragma unroll 1
-  for (int group = 0; group < HR_GROUPS; group++) {
-    int at = t.stage * HR_GROUPS + group;
-    unsigned barrier = barrier_of(Q_FULL + at), to = shared_address(shared) + at * Q_PART;
-    barrier_wait(barrier_of(Q_EMPTY + at), t.parity ^ 1);
-    barrier_expect(barrier, PANELS(HR_QK) * Q_PANEL);
+  for (int group = 0; group < HR_CONSUMERS; group++) {
+    int at = t.stage * HR_CONSUMERS + group;
+    unsigned barrier = mbarrier_at(Q_FULL + at), to = shared_address(shared) + at * Q_BYTES;
+    mbarrier_wait(mbarrier_at(Q_EMPTY + at), t.phase ^ 1);
+    mbarrier_arrive_expect_tx(barrier, PANELS(HR_QK) * Q_PANEL);
     for (int panel = 0; panel < PANELS(HR_QK); panel++)
-      copy_box(to + panel * Q_PANEL, map, barrier, panel * 64, item.head, item.q_first + item.first_row + group * 64,
+      tma_load(to + panel * Q_PANEL, map, barrier, panel * 64, item.head, item.q_first + item.first_row + group * 64,
                entry_of(item));
   }
 }
 
-/* The last block to get here leaves the counters as they were, for the next run. */
-__device__ inline void end_fetching(const attention_call &call)
+/* The last block that gets here resets the counters for the next run. */
+__device__ inline void reset_counters(const attention_call &call)
 {
   __threadfence();
   if (atomicAdd(call.counters + 1, 1) == gridDim.x - 1) {
@@ -254,93 +257,93 @@ __device__ inline void end_fetching(const attention_call &call)
   }
 }
 
-/* Fetches items, and copies Q. */
-__device__ inline void produce_items(const attention_call &call, const maps &maps)
+/* Fetches Q tiles from the counter, publishes them as work items and loads Q. */
+__device__ inline void produce_q(const attention_call &call, const tensor_maps &tensor_maps)
 {
-  item_turn items = {0, 0};
-  q_turn q = {0, 0};
-  prefetch_map(maps.q);
+  item_pipeline work_items = {0, 0};
+  q_pipeline q = {0, 0};
+  prefetch_tensor_map(tensor_maps.q);
   int index = blockIdx.x;
 #pragma unroll 1
-  for (int next; index < call.items; index = next) {
+  for (int next; index < call.work_items; index = next) {
     next = gridDim.x + atomicAdd(call.counters, 1);
-    work_item item = item_of(call, index);
-#ifdef HR_VARIABLE
+    work_item item = find_item(call, index);
+#ifdef HR_VARLEN
     if (item.first_row >= item.q_len) /* a sequence shorter than the longest */
       continue;
 #endif
-    give_item(items, item);
-    copy_q(maps.q, item, q);
+    publish_item(work_items, item);
+    load_q_tile(tensor_maps.q, item, q);
     q.next();
   }
   work_item none = {-1};
-  give_item(items, none);
-  end_fetching(call);
+  publish_item(work_items, none);
+  reset_counters(call);
 }
 
-/* Values of a tile that lie in the next sequence become 0: their weights are, but they may be NaN. By a warp. */
-__device__ inline void clear_values(unsigned char *tile, int rows, int lane)
+/* Zeroes the rows of a V tile that belong to the next sequence: their P is 0, but 0 · NaN is NaN. Called by a warp. */
+__device__ inline void clear_v_rows(unsigned char *tile, int rows, int lane)
 {
 #pragma unroll 1
   for (int panel = 0; panel < PANELS(HR_V); panel++)
 #pragma unroll 1
-    for (int i = rows * (PANEL_ROW / 16) + lane; i < HR_COLUMNS * (PANEL_ROW / 16); i += 32)
+    for (int i = rows * (PANEL_ROW / 16) + lane; i < HR_KV_TILE * (PANEL_ROW / 16); i += 32)
       ((uint4 *)(tile + panel * KV_PANEL))[i] = make_uint4(0, 0, 0, 0);
-  writes_publish();
+  fence_proxy_async();
   __syncwarp();
 }
 
-/* Copies K, or V, by a warp: tiles of `panels` panels to `tile_at`, as the barriers `full` and `empty` say. With CLEARS it
- * clears what lies behind a sequence. */
+/* Loads K or V by TMA: tiles of `panels` panels to the stages at `tile_at`, with the mbarriers `full` and `empty`. With CLEARS it
+ * zeroes rows behind the end of a sequence. Called by a warp. */
 template <bool CLEARS>
-__device__ inline void produce_tiles(const attention_call &call, const tensor_map &map, int panels, int tile_at, int full,
+__device__ inline void produce_kv(const attention_call &call, const tensor_map &map, int panels, int tile_at, int full,
                                      int empty, int group)
 {
-  tile_turn t = {0, 0};
-  item_turn items = {0, 0};
-  unsigned loaded_parity = 0;
+  kv_pipeline t = {0, 0};
+  item_pipeline work_items = {0, 0};
+  unsigned loaded_phase = 0;
   int lane = threadIdx.x % 32;
   if (lane == 0)
-    prefetch_map(map);
+    prefetch_tensor_map(map);
 #pragma unroll 1
-  for (work_item item = take_item(call, items); item.batch >= 0; item = take_item(call, items)) {
+  for (work_item item = receive_item(call, work_items); item.batch >= 0; item = receive_item(call, work_items)) {
     int head = item.head / group;
 #pragma unroll 1
     for (int tile = item.end_tile - 1; tile >= item.first_tile; tile--, t.next()) {
-      int rows = item.kv_len - tile * HR_COLUMNS, at = tile_at + t.stage * panels * KV_PANEL;
-      bool clears = CLEARS && rows < HR_COLUMNS;
-      unsigned barrier = barrier_of(clears ? V_LOADED : full + t.stage);
+      int rows = item.kv_len - tile * HR_KV_TILE, at = tile_at + t.stage * panels * KV_PANEL;
+      bool clears = CLEARS && rows < HR_KV_TILE;
+      unsigned barrier = mbarrier_at(clears ? V_LOADED : full + t.stage);
       if (lane == 0) {
-        barrier_wait(barrier_of(empty + t.stage), t.parity ^ 1);
-        barrier_expect(barrier, panels * KV_PANEL);
+        mbarrier_wait(mbarrier_at(empty + t.stage), t.phase ^ 1);
+        mbarrier_arrive_expect_tx(barrier, panels * KV_PANEL);
         for (int panel = 0; panel < panels; panel++)
-          copy_box(shared_address(shared) + at + panel * KV_PANEL, map, barrier, panel * 64, head,
-                   item.kv_first + tile * HR_COLUMNS, entry_of(item));
+          tma_load(shared_address(shared) + at + panel * KV_PANEL, map, barrier, panel * 64, head,
+                   item.kv_first + tile * HR_KV_TILE, entry_of(item));
       }
       __syncwarp();
       if (clears) {
-        barrier_wait(barrier, loaded_parity);
-        loaded_parity ^= 1;
-        clear_values(shared + at, rows, lane);
+        mbarrier_wait(barrier, loaded_phase);
+        loaded_phase ^= 1;
+        clear_v_rows(shared + at, rows, lane);
         if (lane == 0)
-          barrier_arrive(barrier_of(full + t.stage));
+          mbarrier_arrive(mbarrier_at(full + t.stage));
       }
     }
   }
 }
 
-/* Warps 0 … 3 behind the consumers. */
-__device__ inline void produce(const attention_call &call, const maps &maps, int warp)
+/* The producer warpgroup: warp 0 schedules and loads Q, warp 1 loads K, warp 2 loads V. */
+__device__ inline void produce(const attention_call &call, const tensor_maps &tensor_maps, int warp)
 {
-#ifdef HR_VARIABLE
+#ifdef HR_VARLEN
   const bool clears = true;
 #else
   const bool clears = false;
 #endif
   if (warp == 0 && threadIdx.x % 32 == 0)
-    produce_items(call, maps);
+    produce_q(call, tensor_maps);
   else if (warp == 1)
-    produce_tiles<false>(call, maps.k, PANELS(HR_QK), K_AT, K_FULL, K_EMPTY, call.k_group);
+    produce_kv<false>(call, tensor_maps.k, PANELS(HR_QK), K_AT, K_FULL, K_EMPTY, call.k_group);
   else if (warp == 2)
-    produce_tiles<clears>(call, maps.v, PANELS(HR_V), V_AT, V_FULL, V_EMPTY, call.v_group);
+    produce_kv<clears>(call, tensor_maps.v, PANELS(HR_V), V_AT, V_FULL, V_EMPTY, call.v_group);
 }

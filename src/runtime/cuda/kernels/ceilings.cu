@@ -1,27 +1,28 @@
-/* What the GPU's instructions reach when nothing has to be fetched: products of tiles that stay in shared memory or
- * registers, fp32 sums of products, exponentials, and what streams from and to memory. hr_device_probe() times them.
+/* Ceilings of the GPU: loops whose operands stay in registers or shared memory (Tensor Cores, fp32 FMA, exponentials), and streams
+ * from and to memory. hr_device_probe() times them.
  *
- *   products       Hopper: two warpgroups a block, each wgmma m64n256 over a row of 128 bytes of k, A (64 rows of its own)
- *                  and B (256 rows, shared) in shared memory with the 128 byte swizzle: 48 KiB, one block a
- *                  multiprocessor, held there by its 256 threads of 168 registers.
- *                  Elsewhere: mma.sync m16n8, 2 tiles of A by 4 of B a warp in registers. (Blackwell's tcgen05 is faster;
- *                  this is what its older instruction reaches.)
- *                  fp32: 32 values a thread, stretched and shrunk again by turns, which neither settle nor grow. Two
- *                  factors stay in place, so that a sum needs one new register: with three (rotations, u += t v and
- *                  v -= t u) an H200 reached 90% of what its clock allows.
- *   exponentials   8 chains of 2^-x a thread
- *   stream_read    16 bytes a thread and access, four in flight
- *   stream_copy    16 bytes a thread
+ *   gemm_loop      Hopper: WGMMA m64n256 by two warpgroups per block over a row of 128 bytes of k, A (64 rows per warpgroup) and B
+ *                  (256 rows, shared) in shared memory with the 128-byte swizzle: 48 KiB; 256 threads of 168 registers, so
+ *                  that one block fits a multiprocessor.
+ *                  Others: mma.sync m16n8, 2 tiles of A by 4 of B per warp in registers. (Blackwell's tcgen05 is faster; this is
+ *                  the rate of its older instruction.)
+ *                  fp32: FMAs on 32 values per thread, which are multiplied and divided alternately, so that they neither converge
+ *                  nor grow. Two operands stay in place, so that an FMA needs one new register: with three (rotations, u += t v
+ *                  and v -= t u) an H200 reached 90% of what its clock allows.
+ *   exponentials   8 chains of 2^-x per thread
+ *   stream_read    16 bytes per thread and access, four in flight
+ *   stream_copy    16 bytes per thread
  *
- * Bound by: the unit of each. Values are uniform in [-1, 1], as constants draw less power and run at a higher clock than a
- * model's; sums begin anew after 64 steps, as those of a product of some thousand do. The first block says how
- * many cycles and nanoseconds it took, which gives the clock under this load. */
-#include "runtime/cuda/kernels/number.cuh"
+ * Bound: the unit that each measures. Values are uniform in [-1, 1], as constants draw less power and run at a higher clock than a
+ * model's values; accumulators restart after 64 steps, as those of a GEMM with k of some thousand do. The first block writes its
+ * cycles and nanoseconds, which give the clock under this load. Figures: docs/gpu.md. */
+#include "runtime/cuda/kernels/ceilings_layout.h"
+#include "runtime/cuda/kernels/dtype.cuh"
 
-#define THREADS 256 /* as in ceilings.c */
-#define STEPS 64    /* after which sums begin anew */
+#define THREADS HR_CEILINGS_THREADS
+#define STEPS 64 /* after which accumulators restart */
 
-/* A value in [-1, 1) that follows from where it stands. */
+/* A value in [-1, 1) that depends on `at`. */
 __device__ inline float uniform(unsigned at)
 {
   unsigned z = at * 0x9E3779B9u + 0x85EBCA6Bu;
@@ -37,7 +38,7 @@ __device__ inline unsigned long long nanoseconds()
   return now;
 }
 
-/* What the first thread of all took, to `took`: cycles, nanoseconds. */
+/* Writes the cycles and nanoseconds of the grid's first thread to `took`. */
 struct stopwatch {
   unsigned long long cycles, ns;
   __device__ stopwatch() : cycles(clock64()), ns(nanoseconds()) {}
@@ -50,16 +51,16 @@ struct stopwatch {
   }
 };
 
-/* ---- products ---- */
+/* ---- Tensor Cores and FMA ---- */
 
 #if defined(HR_DTYPE_fp32)
 
-#define CHAINS 32
+#define CHAINS HR_CEILINGS_FMA_CHAINS
 #define STRETCH 1.37f
 #define ADDED 0.61f
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    products(long long loops, float *sums, unsigned long long *took)
+    gemm_loop(long long loops, float *results, unsigned long long *took)
 {
   float x[CHAINS];
   unsigned at = (blockIdx.x * THREADS + threadIdx.x) * CHAINS;
@@ -80,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   float sum = 0;
   for (int i = 0; i < CHAINS; i++)
     sum += x[i];
-  sums[blockIdx.x * THREADS + threadIdx.x] = sum;
+  results[blockIdx.x * THREADS + threadIdx.x] = sum;
 }
 
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -104,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #define D64(i) D16(i), D16(i + 16), D16(i + 32), D16(i + 48)
 
 /* d = a b, or d + a b where `add` is not 0. */
-__device__ inline void multiply(float (&d)[128], unsigned long long a, unsigned long long b, int add)
+__device__ inline void wgmma(float (&d)[128], unsigned long long a, unsigned long long b, int add)
 {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
@@ -122,16 +123,16 @@ __device__ inline void multiply(float (&d)[128], unsigned long long a, unsigned 
       : "l"(a), "l"(b), "r"(add));
 }
 
-/* Where rows of 128 bytes begin, swizzled in groups of 8 (PTX ISA, matrix descriptors of wgmma): the address in units of
- * 16 bytes, 1024 bytes from group to group, and in the two top bits the swizzle over 128 bytes. */
-__device__ inline unsigned long long describe(const void *rows)
+/* Matrix descriptor (PTX ISA, wgmma) of rows of 128 bytes, swizzled in groups of 8: the address in units of 16 bytes, 1024 bytes
+ * from group to group, and in the two top bits the 128-byte swizzle. */
+__device__ inline unsigned long long matrix_descriptor(const void *rows)
 {
   unsigned long long address = __cvta_generic_to_shared(rows);
   return (address & 0x3FFFF) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    products(long long loops, float *sums, unsigned long long *took)
+    gemm_loop(long long loops, float *results, unsigned long long *took)
 {
   __shared__ __align__(1024) unsigned char tiles[(2 * 64 + 256) * 128];
   element *values = (element *)tiles;
@@ -139,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     values[i] = from_float(uniform(blockIdx.x * (unsigned)sizeof tiles + i));
   asm volatile("fence.proxy.async;" ::: "memory");
   __syncthreads();
-  unsigned long long a = describe(tiles + 64 * 128 * (threadIdx.x / 128)), b = describe(tiles + 2 * 64 * 128);
+  unsigned long long a = matrix_descriptor(tiles + 64 * 128 * (threadIdx.x / 128)), b = matrix_descriptor(tiles + 2 * 64 * 128);
   float d[128];
   for (int i = 0; i < 128; i++)
     d[i] = 0;
@@ -148,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < 4; k++) /* 32 bytes of k each */
-      multiply(d, a + 2 * k, b + 2 * k, k > 0 || loop % STEPS != 0);
+      wgmma(d, a + 2 * k, b + 2 * k, k > 0 || loop % STEPS != 0);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
   }
@@ -157,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   float sum = 0;
   for (int i = 0; i < 128; i++)
     sum += d[i];
-  sums[blockIdx.x * THREADS + threadIdx.x] = sum;
+  results[blockIdx.x * THREADS + threadIdx.x] = sum;
 }
 
 #elif __CUDA_ARCH__ >= 890 || (__CUDA_ARCH__ >= 800 && !defined(HR_DTYPE_fp8))
@@ -188,7 +189,7 @@ __device__ inline unsigned pack(unsigned at)
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
-    products(long long loops, float *sums, unsigned long long *took)
+    gemm_loop(long long loops, float *results, unsigned long long *took)
 {
   unsigned a[ROWS][4], b[COLUMNS][2], at = (blockIdx.x * THREADS + threadIdx.x) * 64;
   float d[ROWS][COLUMNS][4];
@@ -216,17 +217,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
   float sum = 0;
   for (int i = 0; i < ROWS * COLUMNS * 4; i++)
     sum += d[i / COLUMNS / 4][i / 4 % COLUMNS][i % 4];
-  sums[blockIdx.x * THREADS + threadIdx.x] = sum;
+  results[blockIdx.x * THREADS + threadIdx.x] = sum;
 }
 
 #endif
 
 /* ---- exponentials ---- */
 
-#define EXPONENTIALS 8
+#define EXPONENTIALS HR_CEILINGS_EXP_CHAINS
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    exponentials(long long loops, float *sums, unsigned long long *took)
+    exponentials(long long loops, float *results, unsigned long long *took)
 {
   float x[EXPONENTIALS];
   for (int i = 0; i < EXPONENTIALS; i++)
@@ -242,15 +243,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   float sum = 0;
   for (int i = 0; i < EXPONENTIALS; i++)
     sum += x[i];
-  sums[blockIdx.x * THREADS + threadIdx.x] = sum;
+  results[blockIdx.x * THREADS + threadIdx.x] = sum;
 }
 
 /* ---- memory ---- */
 
-#define IN_FLIGHT 4 /* accesses of a thread; a block has 16 KiB in a row */
+#define IN_FLIGHT 4 /* accesses of a thread; a block reads 16 KiB in a row */
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    stream_read(const uint4 *from, long long count, float *sums, unsigned long long *took)
+    stream_read(const uint4 *from, long long count, float *results, unsigned long long *took)
 {
   long long step = (long long)gridDim.x * THREADS * IN_FLIGHT;
   long long at = (long long)blockIdx.x * THREADS * IN_FLIGHT + threadIdx.x;
@@ -268,11 +269,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   for (; at < count; at += THREADS) /* of the last block that has any */
     mixed ^= from[at].x ^ from[at].y ^ from[at].z ^ from[at].w;
   watch.stop(took);
-  sums[blockIdx.x * THREADS + threadIdx.x] = __uint_as_float(mixed);
+  results[blockIdx.x * THREADS + threadIdx.x] = __uint_as_float(mixed);
 }
 
-/* A thread an access, and as many blocks as that takes: on an H200 4.29 TB/s, where blocks that go on to another place
- * reached 3.9 to 4.1. */
+/* One access per thread, and as many blocks as needed: 4.29 TB/s on an H200, where grid-stride loops reached 3.9 to 4.1. */
 extern "C" __global__ void __launch_bounds__(THREADS) stream_copy(const uint4 *from, long long count, uint4 *to)
 {
   long long at = (long long)blockIdx.x * THREADS + threadIdx.x;

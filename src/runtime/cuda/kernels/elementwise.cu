@@ -1,7 +1,8 @@
-/* What needs no sum over a row: GELU, SwiGLU, residual, rotary embedding. */
-#include "runtime/cuda/kernels/pack.cuh"
+/* Row-wise operations without a reduction: GELU, SwiGLU, residual, rotary embedding. Bound: memory, but for GELU in 16 bits, which
+ * arithmetic bounds (88% of a copy; docs/rowwise.md). */
+#include "runtime/cuda/kernels/rowwise_pack.cuh"
 
-/* erff() is more arithmetic than an element of 16 bits takes to move, so that those have one that is off by 1.5e-7 at most.
+/* erff() takes longer than the transfer of a 16-bit element, so that 16-bit dtypes use an approximation with an error of 1.5e-7.
  * Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. */
 __device__ inline float error_function(float x)
 {
@@ -9,7 +10,7 @@ __device__ inline float error_function(float x)
     return erff(x);
   float size = fabsf(x), t = __fdividef(1.0f, 1.0f + 0.3275911f * size);
   float sum = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-  return copysignf(1.0f - sum * power_of_2(-size * size * LOG2_E), x);
+  return copysignf(1.0f - sum * exp2_approx(-size * size * LOG2_E), x);
 }
 
 struct gelu_of {
@@ -27,18 +28,18 @@ struct sum_of {
   __device__ float operator()(float x, float y) const { return x + y; }
 };
 
-/* The tensors as one row each: a row's length does not matter. */
+/* Treats each tensor as one row. */
 template <bool TWO, class VALUE> __device__ inline void each_element(const task &t, VALUE value)
 {
-  int64 count = t.rows * t.columns, stride = (int64)gridDim.x * blockDim.x * WIDE;
-  int64 at = ((int64)blockIdx.x * blockDim.x + threadIdx.x) * WIDE - offset_of(t.out);
+  int64 count = t.rows * t.columns, stride = (int64)gridDim.x * blockDim.x * PACK_ELEMENTS;
+  int64 at = ((int64)blockIdx.x * blockDim.x + threadIdx.x) * PACK_ELEMENTS - offset_of(t.out);
   for (; at < count; at += stride) {
-    pack x = load_anyhow(t.a, at, count), y = x;
+    pack x = load_unaligned(t.a, at, count), y = x;
     if (TWO)
-      y = load_anyhow(t.b, at, count);
-    float v[WIDE];
+      y = load_unaligned(t.b, at, count);
+    float v[PACK_ELEMENTS];
 #pragma unroll
-    for (int j = 0; j < WIDE; j++)
+    for (int j = 0; j < PACK_ELEMENTS; j++)
       v[j] = value(x.at(j), y.at(j));
     store_pack(t.out, at, count, v);
   }
@@ -48,7 +49,7 @@ template <int WIDTH> struct alignas(WIDTH * sizeof(element)) part {
   element at[WIDTH];
 };
 
-/* Columns i and i + columns/2 are turned by the angle whose cosine and sine are columns i and i + columns/2 of row
+/* Rotates columns i and i + columns/2 by the angle whose cosine and sine are columns i and i + columns/2 of row
  * (row / group) % period of the table b. */
 template <int WIDTH> __device__ inline void rotary_row(const task &t, int64 row)
 {
@@ -70,7 +71,7 @@ template <int WIDTH> __device__ inline void rotary_row(const task &t, int64 row)
   }
 }
 
-/* In accesses as wide as half a row and the addresses allow: 16, 4 or as many bytes as an element has. */
+/* Accesses of 16 or 4 bytes or one element, as half a row and the addresses allow. */
 __device__ inline void rotary_rows(const task &t)
 {
   int64 row = (int64)blockIdx.x * blockDim.y + threadIdx.y;

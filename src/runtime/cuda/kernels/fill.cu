@@ -1,9 +1,9 @@
-/* Uniform values in [-1, 1]: bit for bit those that hr_numbers_uniform() makes on the host.
+/* Uniform random values in [-1, 1], bit-identical to hr_numbers_uniform() on the host.
  *
  *   thread t: elements 2t and 2t + 1, from the two halves of one SplitMix64 number
  *
- * Bound by writing; a buffer of gigabytes is filled in milliseconds, where the host takes seconds. */
-#include "runtime/cuda/kernels/number.cuh"
+ * Bound: memory writes; gigabytes take milliseconds, where the host takes seconds. */
+#include "runtime/cuda/kernels/dtype.cuh"
 
 __device__ inline unsigned long long mix(unsigned long long counter)
 {

@@ -1,37 +1,38 @@
 /* Layer norm (HR_CENTRED = 1) and RMS norm (0) over rows.
  *
- *   y = (x − mean) / sqrt(mean of (x − mean)² + 1e-5) weight + bias; the mean is 0 in RMS norm, which has no bias. */
-#if HR_CHUNK
-#include "runtime/cuda/kernels/staged.cuh"
+ *   y = (x − mean) / sqrt(mean of (x − mean)² + 1e-5) weight + bias; the mean is 0 in RMS norm, which has no bias.
+ *   Bound: memory; rowwise_registers.cuh has the tiles and figures. */
+#if HR_STAGED_ROWS
+#include "runtime/cuda/kernels/rowwise_staged.cuh"
 #else
-#include "runtime/cuda/kernels/row.cuh"
+#include "runtime/cuda/kernels/rowwise_registers.cuh"
 #endif
 
 #define EPSILON 1e-5f
-/* Weights are fetched a step ahead of their use: in long rows they come from the L2 (+2 to 4% of a copy). Not where they must
- * be shifted, which takes the registers (−3%). */
-#define AHEAD (HR_LIE == 0 || HR_SHIFTED)
+/* Weights are loaded one step ahead of their use: in long rows they come from the L2 (+2 to 4% of a copy). Not where they have to be
+ * shifted, which needs the registers (−3%). */
+#define PREFETCH (HR_ALIGNMENT == HR_ROWS_ALIGNED || HR_SHIFTED)
 
-struct found {
+struct row_stats {
   float count, mean, squares; /* squares of x − mean */
 };
 
-/* Squares from the mean of all, by those from a mean of some. */
-__device__ inline float squares_from(float mean, const found &f)
+/* Sum of squared differences from the mean of all elements, by that from the mean of some. */
+__device__ inline float squares_from(float mean, const row_stats &f)
 {
   return HR_CENTRED ? f.squares + f.count * ((f.mean - mean) * (f.mean - mean)) : f.squares;
 }
 
-/* Of the values that a thread has, in one pass: it takes one of them from all, so that the difference of the sums loses no
- * more than the row's squares times their number and an epsilon. */
-__device__ inline void find(team &x, found (&own)[ROWS])
+/* Mean and squares of a thread's values in one pass: one of the values is subtracted from all, so that the difference of the sums
+ * loses no more than the row's squares times their number and an epsilon. */
+__device__ inline void find_stats(row_group &x, row_stats (&own)[ROWS])
 {
   float from[ROWS] = {}, sum[ROWS] = {}, squares[ROWS] = {};
   int count = 0;
 #pragma unroll
   for (int j = 0; j < ROWS && HR_CENTRED; j++)
-    from[j] = x.sample(j);
-  x.each([&](int j, float value) {
+    from[j] = x.any_value(j);
+  x.for_each([&](int j, float value) {
     value -= from[j];
     sum[j] += value;
     squares[j] += value * value;
@@ -48,48 +49,48 @@ __device__ inline void find(team &x, found (&own)[ROWS])
   }
 }
 
-__device__ inline found over_warp(const found &f)
+__device__ inline row_stats warp_reduce(const row_stats &f)
 {
   float count = COLUMNS, mean = 0;
   if (HR_CENTRED) {
-    if (PARTS > 1)
-      count = over_warp(f.count, add());
-    mean = count > 0 ? over_warp(f.count * f.mean, add()) / count : 0.0f;
+    if (WARP_COUNT > 1)
+      count = warp_reduce(f.count, sum_op());
+    mean = count > 0 ? warp_reduce(f.count * f.mean, sum_op()) / count : 0.0f;
   }
-  return {count, mean, over_warp(squares_from(mean, f), add())};
+  return {count, mean, warp_reduce(squares_from(mean, f), sum_op())};
 }
 
-__device__ inline void norm(team &x, const task &t)
+__device__ inline void norm(row_group &x, const task &t)
 {
   unit weight = {}, bias = {};
   auto fetch = [&](int i) {
     if (!x.has(i))
       return;
-    weight = x.shared_unit(t.b, i);
+    weight = x.weight_unit(t.b, i);
     if (HR_CENTRED)
-      bias = x.shared_unit(t.c, i);
+      bias = x.weight_unit(t.c, i);
   };
-  found own[ROWS];
-  find(x, own);
+  row_stats own[ROWS];
+  find_stats(x, own);
 #pragma unroll
   for (int j = 0; j < ROWS; j++)
-    own[j] = over_warp(own[j]);
-  if (AHEAD)
+    own[j] = warp_reduce(own[j]);
+  if (PREFETCH)
     fetch(x.has(0) ? 0 : 1);
-  found_by_warps<found> all = gather(own);
+  warp_stats<row_stats> all = exchange(own);
   float mean[ROWS] = {}, scale[ROWS];
 #pragma unroll
   for (int j = 0; j < ROWS; j++) {
     if (HR_CENTRED)
-      mean[j] = all.over(j, add(), [](const found &f) { return f.count * f.mean; }) * (1.0f / COLUMNS);
-    float squares = all.over(j, add(), [&](const found &f) { return squares_from(mean[j], f); });
+      mean[j] = all.reduce(j, sum_op(), [](const row_stats &f) { return f.count * f.mean; }) * (1.0f / COLUMNS);
+    float squares = all.reduce(j, sum_op(), [&](const row_stats &f) { return squares_from(mean[j], f); });
     scale[j] = rsqrtf(squares * (1.0f / COLUMNS) + EPSILON);
   }
-  x.each_unit(COLUMNS, [&](const unit(&p)[ROWS], int i) {
-    if (!AHEAD)
+  x.for_each_unit(COLUMNS, [&](const unit(&p)[ROWS], int i) {
+    if (!PREFETCH)
       fetch(i);
     unit w = weight, c = bias;
-    if (AHEAD)
+    if (PREFETCH)
       fetch(i + 1);
 #pragma unroll
     for (int j = 0; j < ROWS; j++) {
@@ -105,18 +106,18 @@ __device__ inline void norm(team &x, const task &t)
   });
 }
 
-ROW_ENTRY(norm_rows, norm)
+ROWWISE_KERNEL(norm_rows, norm)
 
 #if HR_SHIFTED
-/* The vectors b and c to out, as rows that begin anywhere in a pack have them: [vector, offset, SHIFTED_COLUMNS], zeros
- * around. */
+/* Copies the vectors b and c to out, once for every offset that a row may have in a pack: [vector, offset, SHIFTED_COLUMNS], padded
+ * with zeros. */
 extern "C" __global__ void shift_vectors PARAMETERS
 {
-  int64 at = (int64)blockIdx.x * blockDim.x + threadIdx.x, each = WIDE * (int64)SHIFTED_COLUMNS;
-  if (at >= (1 + HR_CENTRED) * each)
+  int64 at = (int64)blockIdx.x * blockDim.x + threadIdx.x, copy_elements = PACK_ELEMENTS * (int64)SHIFTED_COLUMNS;
+  if (at >= (1 + HR_CENTRED) * copy_elements)
     return;
-  int64 column = at % SHIFTED_COLUMNS - at % each / SHIFTED_COLUMNS;
-  const element *vector = at < each ? b : c;
+  int64 column = at % SHIFTED_COLUMNS - at % copy_elements / SHIFTED_COLUMNS;
+  const element *vector = at < copy_elements ? b : c;
   out[at] = column >= 0 && column < COLUMNS ? vector[column] : from_float(0.0f);
 }
 #endif

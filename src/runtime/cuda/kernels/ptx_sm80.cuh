@@ -1,8 +1,8 @@
-/* Instructions of compute capability 8.0: copies that do not pass through registers, loads of 8 × 8 matrices, and the
- * product of a 16 × 16 by a 16 × 8 matrix of 16-bit numbers, or of a 16 × 8 by an 8 × 8 matrix of tf32: in both formats 32
- * bytes of a row. Fragments are as the PTX manual lays them out: thread t of a warp has rows t / 4 and t / 4 + 8, columns
- * 2 (t % 4) and the next, of each 16 × 8 matrix of sums; of factors, columns in steps of 4 bytes where sums have them in
- * steps of two numbers. */
+/* PTX instructions of compute capability 8.0: cp.async, ldmatrix, mma.sync (m16n8k16 of 16-bit elements, m16n8k8 of tf32: 32 bytes
+ * of a row in both), ex2.approx.
+ *
+ * Fragments (PTX ISA): thread t of a warp has rows t / 4 and t / 4 + 8, columns 2 (t % 4) and the next, of each 16 × 8
+ * accumulator; of the operands, columns in steps of 4 bytes. */
 
 #if defined(HR_DTYPE_tf32)
 #define MMA_TYPE "tf32"
@@ -17,14 +17,14 @@
 
 __device__ inline unsigned shared_address(const void *data) { return (unsigned)__cvta_generic_to_shared(data); }
 
-/* 16 bytes from global to shared memory; zeros if not `there` (then `from` is not read). */
-__device__ inline void copy_async(unsigned to, const void *from, bool there)
+/* Copies 16 bytes from global to shared memory; writes zeros, and does not read `from`, if not `there`. */
+__device__ inline void cp_async_16(unsigned to, const void *from, bool there)
 {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 
-/* The same, if it is `wanted`; otherwise nothing is written. */
-__device__ inline void copy_async_if(bool wanted, unsigned to, const void *from, bool there)
+/* The same if `wanted`; otherwise nothing is written. */
+__device__ inline void cp_async_16_if(bool wanted, unsigned to, const void *from, bool there)
 {
   asm volatile("{\n"
                ".reg .pred wanted;\n"
@@ -35,19 +35,19 @@ __device__ inline void copy_async_if(bool wanted, unsigned to, const void *from,
                : "memory");
 }
 
-/* 4 bytes. */
-__device__ inline void copy_async_word(unsigned to, const void *from, bool there)
+/* The same with 4 bytes. */
+__device__ inline void cp_async_4(unsigned to, const void *from, bool there)
 {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(there ? 4 : 0) : "memory");
 }
 
-__device__ inline void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ inline void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/* Until at most `LEFT` of the groups that this thread committed are on their way. */
-template <int LEFT> __device__ inline void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
+/* Waits until at most LEFT of this thread's committed groups are in flight. */
+template <int LEFT> __device__ inline void cp_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
-/* Four 8 × 8 matrices; lane l gives the address of row l % 8 of matrix l / 8. */
-__device__ inline void load_matrices(unsigned (&to)[4], unsigned row)
+/* Loads four 8 × 8 matrices; lane l gives the address of row l % 8 of matrix l / 8. */
+__device__ inline void ldmatrix_x4(unsigned (&to)[4], unsigned row)
 {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -55,7 +55,7 @@ __device__ inline void load_matrices(unsigned (&to)[4], unsigned row)
                : "memory");
 }
 
-__device__ inline void load_transposed(unsigned (&to)[4], unsigned row)
+__device__ inline void ldmatrix_x4_trans(unsigned (&to)[4], unsigned row)
 {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -63,16 +63,16 @@ __device__ inline void load_transposed(unsigned (&to)[4], unsigned row)
                : "memory");
 }
 
-/* sums += a · b */
-__device__ inline void multiply_add(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
+/* accumulators += a · b */
+__device__ inline void mma_sync(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
 {
   asm volatile("mma.sync.aligned." MMA_SHAPE ".row.col.f32." MMA_TYPE "." MMA_TYPE ".f32 "
                "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* fp32 rounded to tf32, to nearest, rather than cut as the matrix units would. */
+/* Rounds fp32 to the nearest tf32; the Tensor Cores would truncate. */
 __device__ inline unsigned round_to_tf32(unsigned bits)
 {
   unsigned rounded;
@@ -84,8 +84,8 @@ __device__ inline unsigned round_to_tf32(unsigned bits)
   return rounded;
 }
 
-/* Two numbers in one word, `low` in the low half. */
-__device__ inline unsigned pack_two(float low, float high)
+/* Two 16-bit elements in one word, `low` in the low half. */
+__device__ inline unsigned pack_pair(float low, float high)
 {
   unsigned both;
 #if defined(HR_DTYPE_fp16)
@@ -97,7 +97,7 @@ __device__ inline unsigned pack_two(float low, float high)
 }
 
 /* 2^x; denormal results are 0. Relative error 2^-22 (PTX manual, ex2.approx). */
-__device__ inline float power_of_two(float x)
+__device__ inline float exp2_approx(float x)
 {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));

@@ -1,8 +1,8 @@
-/* One element of a number format in memory, and as a float. HR_DTYPE_… says which format a program is compiled for;
- * nothing is included, so that NVRTC alone is enough.
+/* Conversions between float and the dtype that a program is compiled for (HR_DTYPE_…). No CUDA header is included, so that NVRTC
+ * alone is enough.
  *
- * A word of 32 bits holds PER_WORD elements as they lie in memory: value_in() and word_of(). The largest of many is found in
- * words from LOWEST_WORD on: larger_words(most, word), and largest_in(most) at last. NaN is left out. */
+ * A word of 32 bits has PER_WORD elements in memory order: value_in() and word_of(). A maximum over words begins with LOWEST_WORD and
+ * continues with larger_words(most, word); largest_in(most) is its value. NaN is ignored. */
 
 #if defined(HR_DTYPE_fp32) || defined(HR_DTYPE_tf32)
 typedef float element;
@@ -76,8 +76,8 @@ __device__ inline float value_in(unsigned word, int i)
 #elif defined(HR_DTYPE_fp8)
 typedef unsigned char element;
 
-/* E4M3: 4 bits of exponent, 3 of mantissa, no infinity, all ones is NaN; what is larger becomes 448. fp16 has
- * all its values, so that instructions (from compute capability 8.9 on) go that way, two at a time. */
+/* E4M3: 4 bits of exponent, 3 of mantissa, no infinity, all ones is NaN; larger values become 448. fp16 represents all of its values,
+ * so that the instructions of compute capability 8.9 convert by way of fp16, two elements at a time. */
 #define PER_WORD 4
 
 __device__ inline unsigned bits_of(element value) { return value; }
@@ -107,7 +107,7 @@ __device__ inline unsigned short two_of(float low, float high)
 __device__ inline float to_float(element bits) { return value_in(bits, 0); }
 __device__ inline element from_float(float value) { return (element)two_of(value, 0.0f); }
 
-#define LOWEST_WORD 0xFC00FC00u /* the largest in two of fp16 */
+#define LOWEST_WORD 0xFC00FC00u /* the maximum is kept as two fp16 */
 __device__ inline unsigned larger_words(unsigned most, unsigned word)
 {
 #pragma unroll
@@ -125,7 +125,7 @@ __device__ inline unsigned word_of(const float *values)
   return two_of(values[0], values[1]) | (unsigned)two_of(values[2], values[3]) << 16;
 }
 #else
-/* A float's exponent is larger by 120. */
+/* The exponent bias of a float is larger by 120. */
 __device__ inline float to_float(element bits)
 {
   unsigned size = bits & 0x7F, sign = (unsigned)(bits & 0x80) << 24;
@@ -176,10 +176,10 @@ __device__ inline float largest_in(unsigned most)
 #endif
 
 #else
-#error "no number format was asked for"
+#error "no dtype is defined"
 #endif
 
-#ifdef PAIR /* the formats of 16 bits, two in a word, as PTX calls them */
+#ifdef PAIR /* 16-bit dtypes: the PTX name of two in a word */
 #define PER_WORD 2
 
 __device__ inline unsigned bits_of(element value) { return value; }

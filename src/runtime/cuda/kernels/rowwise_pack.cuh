@@ -1,10 +1,11 @@
-/* Packs: 16 bytes of a tensor in registers, what one access moves; and the parameters of operations on rows. */
-#include "runtime/cuda/kernels/number.cuh"
+/* Packs (16 bytes of a tensor in registers, one load or store) and the kernel parameters of row-wise operations. */
+#include "runtime/cuda/kernels/dtype.cuh"
+#include "runtime/cuda/kernels/rowwise_layout.h"
 
 typedef long long int64;
 
-#define PACK_BYTES 16
-#define WIDE (PACK_BYTES / (int)sizeof(element))
+#define PACK_BYTES HR_ROWWISE_PACK_BYTES
+#define PACK_ELEMENTS (PACK_BYTES / (int)sizeof(element))
 #define LOG2_E 1.4426950408889634f
 
 #define PARAMETERS                                                                                                \
@@ -21,7 +22,7 @@ struct task {
 __device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
 
 /* 2^x; results below 2^-126 are 0. */
-__device__ inline float power_of_2(float x)
+__device__ inline float exp2_approx(float x)
 {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -37,11 +38,11 @@ struct pack {
   __device__ uint4 words() const { return make_uint4(word[0], word[1], word[2], word[3]); }
   __device__ float at(int i) const { return value_in(word[i / PER_WORD], i % PER_WORD); }
 
-  /* As if it were changed: or the compiler keeps every value of a pass over a row as a float for the next, and spills. */
+  /* Tells the compiler that the pack changes; otherwise it keeps all values of a pass as floats for the next pass, and spills. */
   __device__ void pin() { asm volatile("" : "+r"(word[0]), "+r"(word[1]), "+r"(word[2]), "+r"(word[3])); }
 };
 
-/* Elements from the multiple of 16 bytes below to an address. */
+/* Elements from the multiple of 16 bytes at or below an address to it. */
 __device__ inline int offset_of(const element *at)
 {
   return (int)((size_t)at % PACK_BYTES) / (int)sizeof(element);
@@ -49,19 +50,19 @@ __device__ inline int offset_of(const element *at)
 
 __device__ inline pack load_aligned(const element *at) { return pack(*(const uint4 *)at); }
 
-/* The elements first ≤ j < last of the pack at `at`, from whatever address; the others are 0. */
+/* The elements first ≤ j < last of the pack at `at`, of any alignment; the others are 0. */
 __device__ inline pack load_elements(const element *at, int first, int last)
 {
   pack p(0, 0, 0, 0);
 #pragma unroll
-  for (int j = 0; j < WIDE; j++) {
+  for (int j = 0; j < PACK_ELEMENTS; j++) {
     if (j >= first && j < last)
       p.word[j / PER_WORD] |= bits_of(at[j]) << (32 / PER_WORD * (j % PER_WORD));
   }
   return p;
 }
 
-/* The pack that begins `elements` behind the beginning of one and ends in the next. */
+/* The pack that begins `elements` after the start of `one` and ends in `next`. */
 __device__ inline pack shifted(const pack &one, const pack &next, int elements)
 {
   int bytes = elements * (int)sizeof(element);
@@ -81,39 +82,39 @@ __device__ inline pack shifted(const pack &one, const pack &next, int elements)
   return pack(w[0], w[1], w[2], w[3]);
 }
 
-template <class INDEX> __device__ inline int within_pack(INDEX i) { return i < 0 ? 0 : i > WIDE ? WIDE : (int)i; }
+template <class INDEX> __device__ inline int clamp_to_pack(INDEX i) { return i < 0 ? 0 : i > PACK_ELEMENTS ? PACK_ELEMENTS : (int)i; }
 
-/* row[column …], as far as that is in 0 ≤ … < columns; row + column is a multiple of 16 bytes. */
-template <class INDEX> __device__ inline pack load_alike(const element *row, INDEX column, INDEX columns)
+/* row[column …] where 0 ≤ column < columns, otherwise 0; row + column is a multiple of 16 bytes. */
+template <class INDEX> __device__ inline pack load_base_aligned(const element *row, INDEX column, INDEX columns)
 {
-  if (column >= 0 && column + WIDE <= columns)
+  if (column >= 0 && column + PACK_ELEMENTS <= columns)
     return load_aligned(row + column);
-  return load_elements(row + column, within_pack(-column), within_pack(columns - column));
+  return load_elements(row + column, clamp_to_pack(-column), clamp_to_pack(columns - column));
 }
 
-/* The pack at any address, of elements that have others around them: two accesses and a shift. */
-__device__ inline pack load_inside(const element *at)
+/* The pack at an address of any alignment with readable elements around it: two loads and a shift. */
+__device__ inline pack load_interior(const element *at)
 {
   int off = offset_of(at);
-  return shifted(load_aligned(at - off), load_aligned(at - off + WIDE), off);
+  return shifted(load_aligned(at - off), load_aligned(at - off + PACK_ELEMENTS), off);
 }
 
-/* row[column …], as far as that is in 0 ≤ … < columns, from wherever. */
-template <class INDEX> __device__ inline pack load_anyhow(const element *row, INDEX column, INDEX columns)
+/* row[column …] where 0 ≤ column < columns, otherwise 0; any alignment. */
+template <class INDEX> __device__ inline pack load_unaligned(const element *row, INDEX column, INDEX columns)
 {
   const element *at = row + column;
   int off = offset_of(at);
   INDEX begin = column - off;
-  if (begin >= 0 && begin + (off > 0 ? 2 * WIDE : WIDE) <= columns) {
+  if (begin >= 0 && begin + (off > 0 ? 2 * PACK_ELEMENTS : PACK_ELEMENTS) <= columns) {
     pack one = load_aligned(at - off);
-    return off > 0 ? shifted(one, load_aligned(at - off + WIDE), off) : one;
+    return off > 0 ? shifted(one, load_aligned(at - off + PACK_ELEMENTS), off) : one;
   }
-  return load_elements(at, within_pack(-column), within_pack(columns - column));
+  return load_elements(at, clamp_to_pack(-column), clamp_to_pack(columns - column));
 }
 
-/* A pack at a multiple of 16 bytes. In so many words: the compiler takes a store of a uint4 apart where it has much else to
- * do, and rows of odd lengths then reach half of a copy. */
-__device__ inline void store_aligned(element *at, const float (&v)[WIDE])
+/* Stores a pack at a multiple of 16 bytes. By asm, as the compiler splits the store of a uint4 in large kernels, and rows of odd
+ * lengths then reach half of a copy. */
+__device__ inline void store_aligned(element *at, const float (&v)[PACK_ELEMENTS])
 {
   unsigned word[4];
 #pragma unroll
@@ -124,23 +125,23 @@ __device__ inline void store_aligned(element *at, const float (&v)[WIDE])
                : "memory");
 }
 
-/* row[column …] = v, as far as that is in 0 ≤ … < columns; row + column is a multiple of 16 bytes. */
+/* row[column …] = v where 0 ≤ column < columns; row + column is a multiple of 16 bytes. */
 template <class INDEX>
-__device__ inline void store_pack(element *row, INDEX column, INDEX columns, const float (&v)[WIDE])
+__device__ inline void store_pack(element *row, INDEX column, INDEX columns, const float (&v)[PACK_ELEMENTS])
 {
-  if (column >= 0 && column + WIDE <= columns) {
+  if (column >= 0 && column + PACK_ELEMENTS <= columns) {
     store_aligned(row + column, v);
     return;
   }
 #pragma unroll
-  for (int j = 0; j < WIDE; j++) {
+  for (int j = 0; j < PACK_ELEMENTS; j++) {
     if (column + j >= 0 && column + j < columns)
       row[column + j] = from_float(v[j]);
   }
 }
 
-/* 16 bytes to shared memory that pass no register; both at multiples of 16. Own copies are there after wait_for_copies(). */
-__device__ inline void copy_async(uint4 *to, const element *from)
+/* Copies 16 bytes to shared memory, both addresses multiples of 16; complete after cp_async_wait_all() of the same thread. */
+__device__ inline void cp_async_16(uint4 *to, const element *from)
 {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from)
@@ -150,7 +151,7 @@ __device__ inline void copy_async(uint4 *to, const element *from)
 #endif
 }
 
-__device__ inline void wait_for_copies()
+__device__ inline void cp_async_wait_all()
 {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");

@@ -1,34 +1,34 @@
-/* Instructions of compute capability 9.0: barriers in shared memory, copies of tiles by the copy engine, and matrix products
- * of a warpgroup (4 warps) whose operands lie in shared memory. As the PTX manual has them. */
+/* PTX instructions of compute capability 9.0 (sm_90a): mbarriers, named barriers, TMA (cp.async.bulk.tensor), stmatrix, register
+ * reallocation (setmaxnreg) and WGMMA (wgmma.mma_async), the matrix multiply of a warpgroup (4 warps). */
 
-#include "runtime/cuda/kernels/mma.cuh"
+#include "runtime/cuda/kernels/ptx_sm80.cuh"
 
 struct alignas(64) tensor_map {
   unsigned long long opaque[16];
 };
 
-/* ---- barriers: a phase is over when `count` arrivals and all expected bytes have come ---- */
+/* ---- mbarrier: a phase completes with `count` arrivals and all expected bytes ---- */
 
-__device__ inline void barrier_create(unsigned barrier, unsigned count)
+__device__ inline void mbarrier_init(unsigned barrier, unsigned count)
 {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
 }
 
-/* Makes created barriers known to the copy engine. */
-__device__ inline void barriers_publish() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+/* Makes initialized mbarriers visible to TMA. */
+__device__ inline void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
-__device__ inline void barrier_arrive(unsigned barrier)
+__device__ inline void mbarrier_arrive(unsigned barrier)
 {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-__device__ inline void barrier_expect(unsigned barrier, unsigned bytes)
+__device__ inline void mbarrier_arrive_expect_tx(unsigned barrier, unsigned bytes)
 {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 
-/* Until the phase of this parity is over; the phase before the first counts as one of parity 1. */
-__device__ inline void barrier_wait(unsigned barrier, unsigned parity)
+/* Waits until the phase of this parity is complete; the phase before the first has parity 1. */
+__device__ inline void mbarrier_wait(unsigned barrier, unsigned parity)
 {
   asm volatile("{\n"
                ".reg .pred over;\n"
@@ -39,22 +39,22 @@ __device__ inline void barrier_wait(unsigned barrier, unsigned parity)
                : "memory");
 }
 
-/* Named barriers: `threads` of them, waiting or only arriving. */
-__device__ inline void named_wait(int name, int threads)
+/* ---- named barriers of `threads` threads: sync waits, arrive does not ---- */
+__device__ inline void named_barrier_sync(int name, int threads)
 {
   asm volatile("bar.sync %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
 
-__device__ inline void named_arrive(int name, int threads)
+__device__ inline void named_barrier_arrive(int name, int threads)
 {
   asm volatile("bar.arrive %0, %1;" ::"r"(name), "r"(threads) : "memory");
 }
 
-/* ---- copies ---- */
+/* ---- TMA ---- */
 
-/* A box of a tensor of four dimensions, from element (x, y, z, w) on, to shared memory; its bytes count for `barrier`. What
- * lies outside of the tensor becomes 0. */
-__device__ inline void copy_box(unsigned to, const tensor_map &map, unsigned barrier, int x, int y, int z, int w)
+/* Loads a box of a 4D tensor from element (x, y, z, w) on to shared memory; its bytes count for `barrier`. Elements outside of the
+ * tensor become 0. */
+__device__ inline void tma_load(unsigned to, const tensor_map &map, unsigned barrier, int x, int y, int z, int w)
 {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
@@ -62,71 +62,71 @@ __device__ inline void copy_box(unsigned to, const tensor_map &map, unsigned bar
                : "memory");
 }
 
-/* The other way; waited for by the thread that commits. What lies outside of the tensor is not written. */
-__device__ inline void store_box(const tensor_map &map, unsigned from, int x, int y, int z, int w)
+/* Stores a box from shared memory; the committing thread waits for it. Elements outside of the tensor are not written. */
+__device__ inline void tma_store(const tensor_map &map, unsigned from, int x, int y, int z, int w)
 {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
                "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
                : "memory");
 }
 
-__device__ inline void stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ inline void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-/* Until shared memory may be written again. */
-__device__ inline void stores_wait() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+/* Waits until committed stores have read shared memory, so that it may be written again. */
+__device__ inline void tma_store_wait() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 
-/* Before the copy engine or a product reads what this thread has written. */
-__device__ inline void writes_publish() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/* Makes this thread's shared memory writes visible to TMA and WGMMA. */
+__device__ inline void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/* Four 8 × 8 matrices of 16-bit numbers from registers; lane l gives the address of row l % 8 of matrix l / 8. */
-__device__ inline void store_matrices(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d)
+/* Stores four 8 × 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8. */
+__device__ inline void stmatrix_x4(unsigned row, unsigned a, unsigned b, unsigned c, unsigned d)
 {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row), "r"(a), "r"(b), "r"(c),
                "r"(d)
                : "memory");
 }
 
-__device__ inline void prefetch_map(const tensor_map &map)
+__device__ inline void prefetch_tensor_map(const tensor_map &map)
 {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-/* ---- registers ---- */
+/* ---- register reallocation ---- */
 
-template <int COUNT> __device__ inline void registers_give_back()
+template <int COUNT> __device__ inline void warpgroup_reg_dealloc()
 {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-template <int COUNT> __device__ inline void registers_take()
+template <int COUNT> __device__ inline void warpgroup_reg_alloc()
 {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 
-/* ---- products ----
+/* ---- WGMMA ----
  *
- * A descriptor says where an operand of 16-bit numbers lies: rows of 128 bytes, 8 of them a swizzled block of 1024.
- * "major": the dimension that runs within a row. Along the depth (rows of A, columns of B as they are multiplied): `step`
- * bytes between blocks of 8 rows. Across it: `step` between blocks of 8 in depth, `jump` between panels of 64. */
+ * A matrix descriptor gives the location of a 16-bit operand in shared memory: rows of 128 bytes, 8 of them a swizzled block of 1024
+ * bytes. K-major operands: `stride` bytes between blocks of 8 rows. MN-major operands: `stride` bytes between blocks of 8 in k,
+ * `leading` bytes between panels of 64. */
 
-__device__ inline unsigned long long describe_operand(unsigned address, unsigned step, unsigned jump)
+__device__ inline unsigned long long matrix_descriptor(unsigned address, unsigned stride, unsigned leading)
 {
-  return (unsigned long long)((address & 0x3FFFF) >> 4) | (unsigned long long)(jump >> 4) << 16 |
-         (unsigned long long)(step >> 4) << 32 | 1ull << 62;
+  return (unsigned long long)((address & 0x3FFFF) >> 4) | (unsigned long long)(leading >> 4) << 16 |
+         (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
 }
 
-/* Orders what registers and shared memory held before the products that follow. */
-__device__ inline void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ inline void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+/* Orders earlier accesses to registers before the WGMMAs that follow. */
+__device__ inline void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-/* Until at most LEFT committed groups are under way. */
-template <int LEFT> __device__ inline void products_wait()
+/* Waits until at most LEFT committed groups are in flight. */
+template <int LEFT> __device__ inline void wgmma_wait()
 {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
-/* Lists of the sums of a product of 64 × N, a thread's N / 2: as the instruction names them, behind 5 other operands, and
- * as the compiler is told of them. */
+/* The accumulators of a 64 × N WGMMA, N / 2 per thread: as the instruction names them, behind 5 other operands, and as operands of
+ * the asm statement. */
 #define WGMMA_NAMES_16 "%5, %6, %7, %8, %9, %10, %11, %12"
 #define WGMMA_NAMES_32 WGMMA_NAMES_16 ", %13, %14, %15, %16, %17, %18, %19, %20"
 #define WGMMA_NAMES_48 WGMMA_NAMES_32 ", %21, %22, %23, %24, %25, %26, %27, %28"
@@ -161,29 +161,29 @@ template <int LEFT> __device__ inline void products_wait()
 #define WGMMA_SUMS_256(d) WGMMA_SUMS_240(d), "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
 
 #define WGMMA_NAMES(n) WGMMA_PASTE(WGMMA_NAMES_, n)
-#define WGMMA_SUMS(n, d) WGMMA_PASTE(WGMMA_SUMS_, n)(d)
+#define WGMMA_ACCUMULATORS(n, d) WGMMA_PASTE(WGMMA_SUMS_, n)(d)
 #define WGMMA_PASTE(a, b) WGMMA_PASTE_(a, b)
 #define WGMMA_PASTE_(a, b) a##b
 #define WGMMA_TEXT(n) WGMMA_TEXT_(n)
 #define WGMMA_TEXT_(n) #n
 
-/* d = a · b, or d += a · b: 64 × 16 by 16 × N, a and b both major along the depth in shared memory. The operands that the
- * instruction only reads are told as changed, so that they can stand first and have the same numbers for every N. */
-#define WGMMA_SHARED(n, d, a, b, add)                                                                              \
+/* d = a · b, or d += a · b: 64 × 16 by 16 × N, a and b both K-major in shared memory (SS). Operands that the instruction only reads
+ * are declared as changed, so that they come first and have the same numbers for every N. */
+#define WGMMA_SS(n, d, a, b, add)                                                                              \
   do {                                                                                                             \
     unsigned long long a_ = (a), b_ = (b);                                                                         \
     int add_ = (add), unused_ = 0;                                                                                 \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                                       \
                  "wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) "k16.f32." MMA_TYPE "." MMA_TYPE              \
                  " {" WGMMA_NAMES(n) "}, %0, %1, p, 1, 1, 0, 0;\n}"                                                 \
-                 : "+l"(a_), "+l"(b_), "+r"(add_), "+r"(unused_), "+r"(unused_), WGMMA_SUMS(n, d)::"memory");        \
+                 : "+l"(a_), "+l"(b_), "+r"(add_), "+r"(unused_), "+r"(unused_), WGMMA_ACCUMULATORS(n, d)::"memory");        \
   } while (0)
 
-/* d += a · b with a in registers, as four words of two numbers, and b major across the depth in shared memory. */
-#define WGMMA_REGISTERS(n, d, a, b)                                                                                 \
+/* d += a · b with a in registers (RS), four words of two elements, and b MN-major in shared memory. */
+#define WGMMA_RS(n, d, a, b)                                                                                 \
   do {                                                                                                             \
     unsigned long long b_ = (b);                                                                                   \
     asm volatile("wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) "k16.f32." MMA_TYPE "." MMA_TYPE              \
                  " {" WGMMA_NAMES(n) "}, {%1, %2, %3, %4}, %0, 1, 1, 1, 1;"                                          \
-                 : "+l"(b_), "+r"((a)[0]), "+r"((a)[1]), "+r"((a)[2]), "+r"((a)[3]), WGMMA_SUMS(n, d)::"memory");    \
+                 : "+l"(b_), "+r"((a)[0]), "+r"((a)[1]), "+r"((a)[2]), "+r"((a)[3]), WGMMA_ACCUMULATORS(n, d)::"memory");    \
   } while (0)
