@@ -19,12 +19,10 @@ done)
 
 # Rows "symbol FILE KIND NAME" and "data FILE SECTION NAME".
 facts() {
-  local object
-  for object in $objects; do
-    nm "$object" | awk -v file="$object" 'NF >= 2 { print "symbol", file, $(NF - 1), $NF }'
-    objdump -t "$object" | awk -v file="$object" '
-      $3 == "O" || $4 ~ /^\.(data|bss|tdata|tbss)/ { for (i = 2; i <= NF; i++) if ($i ~ /^(\.data|\.bss|\.tdata|\.tbss|\*COM\*)/) { print "data", file, $i, $NF; break } }'
-  done
+  nm -A $objects | awk '{ file = $0; sub(/:.*/, "", file); print "symbol", file, $(NF - 1), $NF }'
+  objdump -t $objects | awk '
+    /^[^ ].*: +file format/ { file = $0; sub(/:.*/, "", file); next }
+    $3 == "O" || $4 ~ /^\.(data|bss|tdata|tbss)/ { for (i = 2; i <= NF; i++) if ($i ~ /^(\.data|\.bss|\.tdata|\.tbss|\*COM\*)/) { print "data", file, $i, $NF; break } }'
 }
 
 facts | awk -v table="$here/edges.txt" -v exceptions="$here/objects_exceptions.txt" '

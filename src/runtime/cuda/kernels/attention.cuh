@@ -6,7 +6,7 @@
 #include "runtime/cuda/kernels/attention_layout.h"
 
 typedef long long int64;
-typedef hr_strides strides;
+typedef hr_layout_strides strides;
 typedef hr_attention_call attention_call;
 
 #define LOG2_E 1.4426950408889634f

@@ -8,7 +8,7 @@
 #define HR_LAYOUT_FUNCTION constexpr __device__ inline
 #define HR_LAYOUT_ASSERT(condition) static_assert(condition, #condition)
 typedef long long hr_layout_int64;
-struct hr_strides {
+struct hr_layout_strides {
   long long batch, row, head; /* in elements */
 };
 #else
@@ -18,6 +18,7 @@ struct hr_strides {
 #define HR_LAYOUT_FUNCTION static inline
 #define HR_LAYOUT_ASSERT(condition) _Static_assert(condition, #condition)
 typedef int64_t hr_layout_int64;
+typedef hr_strides hr_layout_strides;
 #endif
 
 /* ---- kernel parameters ---- */
@@ -33,7 +34,7 @@ typedef struct hr_attention_call {
   HR_DEVICE_POINTER(const int) q_offsets; /* first row of each sequence, and the end; NULL: sequences of one length */
   HR_DEVICE_POINTER(const int) kv_offsets;
   HR_DEVICE_POINTER(int) counters; /* of a persistent grid: work items fetched, blocks finished; 0 before and after */
-  hr_strides q_at, k_at, v_at, o_at, lse_at;
+  hr_layout_strides q_at, k_at, v_at, o_at, lse_at;
   int q_len, kv_len;             /* of the longest sequence */
   int q_heads, k_group, v_group; /* groups: query heads that share a K head, a V head */
   int qk_dim, v_dim;
