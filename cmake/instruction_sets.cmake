@@ -2,6 +2,7 @@
 # time, so that one build holds all of them. Such files, and their plain versions, are optimised in every build, because
 # without it they take minutes where tests give them seconds. Elsewhere than on x86-64 the sets are left out.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(headroom_levels portable avx2 avx512 avx512_bf16 avx512_fp16 amx_bf16) # of HEADROOM_CPU_MASK
   set(avx2_options -mavx2 -mfma -mf16c)
   set(avx512_options ${avx2_options} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
   set(avx512_bf16_options ${avx512_options} -mavx512bf16)

@@ -7,7 +7,11 @@
 #include <math.h>
 #include <string.h>
 
+#if defined(__aarch64__)
+static const char *const versions[] = {"portable", "neon"};
+#else
 static const char *const versions[] = {"portable", "avx2", "avx512"};
+#endif
 
 /* What the processor has of the versions up to this one. */
 static const hr_scores_version *version_of(const char *last)
