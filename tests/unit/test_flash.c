@@ -16,6 +16,8 @@ static const struct {
 #if defined(__x86_64__)
     {"avx2", &hr_flash_avx2, 2.5},      {"avx512", &hr_flash_avx512, 2.5}, {"avx512_bf16", &hr_flash_avx512_bf16, 52},
     {"avx512_bf16", &hr_flash_amx, 52},
+#elif defined(__aarch64__)
+    {"neon", &hr_flash_neon, 2.5},
 #endif
 };
 

@@ -113,16 +113,22 @@ static const hr_cpu_loop loops[] = {
     PRODUCTS(avx512, "avx512", "vfmadd213ps zmm"),
     {HR_CEILING_PRODUCT, HR_BF16, "avx512_bf16", "vdpbf16ps zmm", products_bf16, 2 * 2.0 * 16 * SUMS_BF16, NULL},
     {HR_CEILING_PRODUCT, HR_BF16, "amx_bf16", "tdpbf16ps", products_amx, 4 * 2.0 * 16 * 16 * 32, NULL},
+#elif defined(__aarch64__)
+    PRODUCTS(neon, "neon", "fmla 4s"),
 #endif
     EXPONENTIALS(portable, NULL, "degree 6, 4 floats"),
 #if defined(__x86_64__)
     EXPONENTIALS(avx2, "avx2", "degree 6, ymm"),
     EXPONENTIALS(avx512, "avx512", "degree 6, zmm"),
+#elif defined(__aarch64__)
+    EXPONENTIALS(neon, "neon", "degree 6, 4s"),
 #endif
     READS(portable, NULL, "16 byte loads"),
 #if defined(__x86_64__)
     READS(avx2, "avx2", "32 byte loads"),
     READS(avx512, "avx512", "64 byte loads"),
+#elif defined(__aarch64__)
+    READS(neon, "neon", "16 byte loads"),
 #endif
 };
 

@@ -21,8 +21,8 @@ typedef struct hr_cpu_loop {
 } hr_cpu_loop;
 
 /** The fp32 loops of each instruction set: lanes, then the independent chains of FMAs and of exponentials. Of 16
- *  registers, with AVX-512 32, four hold the FMAs' constants. The processor must have the instruction set. */
-#define HR_LOOP_WIDTHS(ROW) ROW(portable, 4, 11, 4) ROW(avx2, 8, 12, 6) ROW(avx512, 16, 24, 12)
+ *  registers, 32 with AVX-512 and NEON, four hold the FMAs' constants. The processor must have the instruction set. */
+#define HR_LOOP_WIDTHS(ROW) ROW(portable, 4, 11, 4) ROW(neon, 4, 24, 12) ROW(avx2, 8, 12, 6) ROW(avx512, 16, 24, 12)
 
 #define HR_LOOP_WIDTH(width, lanes, sums, chains)                                                       \
   enum { hr_loop_lanes_##width = lanes, hr_loop_sums_##width = sums, hr_loop_chains_##width = chains }; \

@@ -409,6 +409,9 @@ static void describe(const void *state, char *text, size_t size)
 #define hr_flash_avx512_bf16 hr_flash_portable
 #define hr_flash_amx hr_flash_portable
 #endif
+#if !defined(__aarch64__)
+#define hr_flash_neon hr_flash_portable
+#endif
 
 #define FLASH_KERNEL(name, version)                                                                           \
   static hr_status prepare_##version(hr_device *device, const hr_problem *problem, void *state, size_t *size, \
@@ -423,6 +426,7 @@ static void describe(const void *state, char *text, size_t size)
                                                           .describe = describe};
 
 FLASH_KERNEL(flash_portable, flash_portable)
+FLASH_KERNEL(flash_neon, flash_neon)
 FLASH_KERNEL(flash_avx2, flash_avx2)
 FLASH_KERNEL(flash_avx512, flash_avx512)
 FLASH_KERNEL(flash_avx512_bf16, flash_avx512_bf16)

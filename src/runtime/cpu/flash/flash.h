@@ -100,6 +100,8 @@ typedef struct hr_flash_version {
 extern const hr_flash_version hr_flash_portable;
 #if defined(__x86_64__)
 extern const hr_flash_version hr_flash_avx2, hr_flash_avx512, hr_flash_avx512_bf16, hr_flash_amx;
+#elif defined(__aarch64__)
+extern const hr_flash_version hr_flash_neon;
 #endif
 
 #endif

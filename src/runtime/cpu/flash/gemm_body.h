@@ -3,7 +3,12 @@
  *   PANEL, PAIR, WEIGHT_EXP2   as in rows_body.h
  *   REGISTER_ROWS              rows of the micro-kernel: REGISTER_ROWS × PANEL vectors of accumulators, PANEL of B and
  *                              one of A, broadcast
+ *   DEPTH_STEP                 words of a row of A loaded at once: 1, or SIMD_LANES with simd_load_factors() and
+ *                              REGISTER_ROWS vectors of A
  */
+#ifndef DEPTH_STEP
+#define DEPTH_STEP 1
+#endif
 #define CHUNK 128
 #define STEP 128
 #define TILE_ROWS 48
@@ -21,6 +26,21 @@ static inline simd_f32 fma_words(simd_f32 sum, simd_f32 a, simd_f32 b)
 #endif
 }
 
+/* DEPTH_STEP words of a row of A, by index: in memory, or in a vector whose lanes are factors of FMAs. */
+#if DEPTH_STEP == 1
+typedef const word *row_words;
+HR_INLINE row_words load_row(const word *a)
+{
+  return a;
+}
+#else
+typedef simd_f32 row_words;
+HR_INLINE row_words load_row(const word *a)
+{
+  return simd_load_factors(a);
+}
+#endif
+
 /* The micro-kernel: C = factor · C + A B for a few rows of A and the columns of a panel of B, over `depth` words; with
  * factor NULL, C = A B. */
 static inline __attribute__((always_inline)) void micro_kernel(int rows, int vectors, const word *a, int64_t a_stride,
@@ -37,17 +57,22 @@ static inline __attribute__((always_inline)) void micro_kernel(int rows, int vec
         acc[i][j] = simd_load(c + i * c_stride + j * SIMD_LANES) * simd_set1(factor[i]);
     }
 #pragma GCC unroll 1
-  for (int64_t w = 0; w < depth; w++) {
-    simd_f32 columns[PANEL];
-#pragma GCC unroll 4
-    for (int j = 0; j < vectors; j++)
-      columns[j] = simd_load((const float *)b + w * PANEL_LANES + j * SIMD_LANES);
+  for (int64_t w = 0; w < depth; w += DEPTH_STEP) {
+    row_words words[REGISTER_ROWS];
 #pragma GCC unroll 8
-    for (int i = 0; i < rows; i++) {
-      simd_f32 row = simd_set1(a[i * a_stride + w]);
+    for (int i = 0; i < rows; i++)
+      words[i] = load_row(a + i * a_stride + w);
+#pragma GCC unroll 4
+    for (int k = 0; k < DEPTH_STEP; k++) {
+      simd_f32 columns[PANEL];
 #pragma GCC unroll 4
       for (int j = 0; j < vectors; j++)
-        acc[i][j] = fma_words(acc[i][j], row, columns[j]);
+        columns[j] = simd_load((const float *)b + (w + k) * PANEL_LANES + j * SIMD_LANES);
+#pragma GCC unroll 8
+      for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < vectors; j++)
+          acc[i][j] = fma_words(acc[i][j], simd_set1(words[i][k]), columns[j]);
     }
   }
 #pragma GCC unroll 8
@@ -125,7 +150,7 @@ static void gemm_values(const hr_flash_step *step)
                    STEP / PAIR, step->values, step->o + d};
     for (int row = 0, rows; row < step->rows; row += rows) {
       rows = block_rows(step->rows - row);
-      int64_t depth = hr_ceil_div(needed_keys(step, row + rows - 1), PAIR);
+      int64_t depth = hr_round_up(hr_ceil_div(needed_keys(step, row + rows - 1), PAIR), DEPTH_STEP);
       if (rows == REGISTER_ROWS)
         gemm_block(REGISTER_ROWS, row, vectors, &p, depth, factor);
       else if (rows == 2)
@@ -148,7 +173,7 @@ const hr_flash_version VERSION = {.lanes = PANEL_LANES,
                                   .key_group = KEY_GROUP,
                                   .value_group = SIMD_LANES,
                                   .pair = PAIR,
-                                  .depth_group = 1,
+                                  .depth_group = DEPTH_STEP,
                                   .tile_rows = TILE_ROWS,
                                   .chunk = CHUNK,
                                   .step = STEP,

@@ -10,6 +10,9 @@ static const hr_scores_version *version_for(const hr_isa *isa)
     return &hr_scores_avx512;
   if (hr_isa_has(isa, "avx2"))
     return &hr_scores_avx2;
+#elif defined(__aarch64__)
+  if (hr_isa_has(isa, "neon"))
+    return &hr_scores_neon;
 #else
   (void)isa;
 #endif

@@ -77,6 +77,6 @@ struct hr_scores_version {
 };
 
 /** One for each instruction set; the processor must have it. */
-extern const hr_scores_version hr_scores_portable, hr_scores_avx2, hr_scores_avx512;
+extern const hr_scores_version hr_scores_portable, hr_scores_neon, hr_scores_avx2, hr_scores_avx512;
 
 #endif

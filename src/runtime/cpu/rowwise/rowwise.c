@@ -90,34 +90,24 @@ static void describe(const void *state, char *text, size_t size)
   snprintf(text, size, "%d thread%s%s", p->threads, p->threads == 1 ? "" : "s", p->stream ? ", streaming stores" : "");
 }
 
-static hr_status prepare_portable(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
-                                  hr_error *error)
-{
-  return prepare(&hr_rowwise_portable, device, problem, state, workspace_bytes, error);
-}
-
-#if defined(__x86_64__)
-
-static hr_status prepare_avx2(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
-                              hr_error *error)
-{
-  return prepare(&hr_rowwise_avx2, device, problem, state, workspace_bytes, error);
-}
-
-static hr_status prepare_avx512(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
-                                hr_error *error)
-{
-  return prepare(&hr_rowwise_avx512, device, problem, state, workspace_bytes, error);
-}
-
-#else /* never called: `needs` in kernels.inc excludes them */
-#define prepare_avx2 prepare_portable
-#define prepare_avx512 prepare_portable
+#if !defined(__x86_64__) /* never called: `needs` in kernels.inc excludes them */
+#define hr_rowwise_avx512 hr_rowwise_portable
+#define hr_rowwise_avx2 hr_rowwise_portable
+#endif
+#if !defined(__aarch64__)
+#define hr_rowwise_neon hr_rowwise_portable
 #endif
 
-const hr_kernel_functions hr_kernel_rowwise_cpu_avx512 = {
-    .state_bytes = sizeof(rowwise_plan), .prepare = prepare_avx512, .run = run, .describe = describe};
-const hr_kernel_functions hr_kernel_rowwise_cpu_avx2 = {
-    .state_bytes = sizeof(rowwise_plan), .prepare = prepare_avx2, .run = run, .describe = describe};
-const hr_kernel_functions hr_kernel_rowwise_cpu = {
-    .state_bytes = sizeof(rowwise_plan), .prepare = prepare_portable, .run = run, .describe = describe};
+#define ROWWISE_KERNEL(name, table)                                                                                   \
+  static hr_status prepare_##name(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes, \
+                                  hr_error *error)                                                                    \
+  {                                                                                                                   \
+    return prepare(&hr_##table, device, problem, state, workspace_bytes, error);                                      \
+  }                                                                                                                   \
+  const hr_kernel_functions hr_kernel_##name = {                                                                      \
+      .state_bytes = sizeof(rowwise_plan), .prepare = prepare_##name, .run = run, .describe = describe};
+
+ROWWISE_KERNEL(rowwise_cpu_avx512, rowwise_avx512)
+ROWWISE_KERNEL(rowwise_cpu_avx2, rowwise_avx2)
+ROWWISE_KERNEL(rowwise_cpu_neon, rowwise_neon)
+ROWWISE_KERNEL(rowwise_cpu, rowwise_portable)

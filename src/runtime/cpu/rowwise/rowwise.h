@@ -22,7 +22,7 @@ typedef void (*hr_rowwise_fn)(const hr_rowwise_job *job, int64_t first, int64_t 
 typedef const hr_rowwise_fn hr_rowwise_table[HR_ROWWISE_COUNT][HR_DTYPE_COUNT]; /* NULL: not this format */
 
 /** One for each instruction set; the processor must have it. */
-extern hr_rowwise_table hr_rowwise_avx512, hr_rowwise_avx2, hr_rowwise_portable;
+extern hr_rowwise_table hr_rowwise_avx512, hr_rowwise_avx2, hr_rowwise_neon, hr_rowwise_portable;
 
 /** Whether the operation is element by element, so that rows do not matter. */
 static inline bool hr_rowwise_by_element(hr_rowwise_operation operation)

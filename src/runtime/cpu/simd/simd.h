@@ -4,6 +4,7 @@
  *   header       lanes   compiled with
  *   avx512.h     16      AVX-512 F, BW, DQ, VL
  *   avx2.h        8      AVX2, FMA, F16C
+ *   neon.h        4      SIMD_NEON defined, aarch64
  *   portable.h    4      nothing but the compiler's vector extension
  *
  * Flash attention, the row-wise kernels, softmax around oneDNN's GEMMs and the ceiling loops are templates over these
@@ -79,6 +80,8 @@ HR_INLINE simd_f32 simd_set1(float x)
 #include "runtime/cpu/simd/avx512.h"
 #elif SIMD_LANES == 8
 #include "runtime/cpu/simd/avx2.h"
+#elif defined(SIMD_NEON)
+#include "runtime/cpu/simd/neon.h"
 #else
 #include "runtime/cpu/simd/portable.h"
 #endif

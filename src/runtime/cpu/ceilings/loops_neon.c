@@ -1,0 +1,3 @@
+/* loops_body.h for NEON. */
+#define LOOP(name) hr_##name##_neon
+#include "runtime/cpu/ceilings/loops_body.h" /* NOLINT(bugprone-suspicious-include) */

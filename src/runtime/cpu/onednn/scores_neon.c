@@ -1,0 +1,3 @@
+/* scores_body.h for NEON. */
+#define SCORES_VERSION hr_scores_neon
+#include "runtime/cpu/onednn/scores_body.h" /* NOLINT(bugprone-suspicious-include) */
