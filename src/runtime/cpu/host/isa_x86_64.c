@@ -78,8 +78,8 @@ static void read_brand(char *brand, size_t size)
 }
 
 /* Families and ranges of models by their makers' lists. `fma_width`: fp32 lanes that the core multiplies and adds in a
- * cycle, over all its ports: Zen 4 runs a 512-bit instruction as two halves, Zen 5 runs two whole ones. Sources: Intel's
- * and AMD's optimisation guides. */
+ * cycle, over all its ports: Zen 4 runs a 512-bit instruction as two halves, Zen 5 runs two whole ones. Sources:
+ * Intel's and AMD's optimisation guides. */
 typedef struct core_type {
   const char *vendor; /* the last word of the vendor string */
   unsigned family, first_model, last_model;
