@@ -2,8 +2,8 @@
 # Builds what is needed and runs every test: a debug build with warnings as errors, the same under the address and
 # undefined-behaviour sanitizers, and the portable command.
 #   ./test.sh           what every change must pass
-#   ./test.sh --long    also: a build with clang, clang-tidy over everything, valgrind, a minute of fuzzing, and GPU kernels
-#                       emulated in all sizes
+#   ./test.sh --long    also: a build with clang, clang-tidy over everything, valgrind, a minute of fuzzing, GPU kernels
+#                       emulated in all sizes, the aarch64 build under qemu, the portable command on Debian 11's C library
 # It installs what is missing with apt (and says so first). Ends with "N passed, N failed"; fails if any did.
 set -uo pipefail
 long=
@@ -69,6 +69,12 @@ else
 fi
 if [ -n "$long" ]; then
   suite clang
+  if [ "$(uname -m)" = x86_64 ]; then
+    check sysroots scripts/sysroot.sh build/sysroot-arm64 arm64
+    suite aarch64
+    check sysroots scripts/sysroot.sh build/sysroot-debian11 amd64 bullseye
+    suite portable-debian11
+  fi
   check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
   check levels env HEADROOM_TEST=thorough ctest --preset debug -L levels -j "$jobs"
   check tidy scripts/tidy.sh

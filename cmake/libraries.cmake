@@ -9,7 +9,7 @@ pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.13)
 pkg_check_modules(popt REQUIRED IMPORTED_TARGET popt)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc>=2.4)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3>=3.26)
-pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc>=2.5)
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc>=2.3)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash>=0.8)
 find_library(libcsv csv REQUIRED) # it has no pkg-config file
 find_path(libcsv_include csv.h REQUIRED)

@@ -24,6 +24,8 @@ long  | libclang-rt-14-dev | clang_runtime         | the fuzzer
 long  | clang-tidy   | clang-tidy                  | static analysis
 long  | clang-format-14 | clang-format-14          | the layout of the code
 long  | valgrind     | valgrind                    | memory errors without instrumentation
+long  | gcc-aarch64-linux-gnu | aarch64-linux-gnu-gcc | the cross compiler for arm64
+long  | qemu-user    | qemu-aarch64                | runs the tests of the build for arm64
 programs | python3-pip | pip3                  | brings NVRTC, which compiles programs for GPUs
 long  | python3-matplotlib | python:matplotlib | draws sweeps
 long  | openmpi-bin  | mpirun                      | several processes that share a sweep

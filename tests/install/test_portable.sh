@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# The portable command needs nothing but the C library, no newer one than 2.34 (Ubuntu 22.04 has 2.35, RHEL 9 2.34), and
-# works in an empty environment from another folder.
-#   test_portable.sh PATH_OF_THE_COMMAND
+# The portable command needs nothing but the C library, no newer one than it is said to, and works in an empty environment
+# from another folder.
+#   test_portable.sh COMMAND GLIBC_VERSION [SYSROOT]      SYSROOT: also runs it with the older C library in that folder
 set -euo pipefail
-command=$1
+command=$1 oldest=GLIBC_$2 sysroot=${3:-}
 needed=$(objdump -p "$command" | awk '$1 == "NEEDED" { print $2 }')
 extra=$(grep -vE '^(libc|libm|libpthread|libdl|librt|ld-linux-[a-z0-9-]*)\.so\.[0-9]+$' <<<"$needed" || true)
 [ -z "$extra" ] || { echo "it needs" $extra; exit 1; }
 
 newest=$(objdump -T "$command" | grep -oE 'GLIBC_[0-9]+\.[0-9]+' | sort -uV | tail -1)
-[ "$(printf '%s\n' "$newest" GLIBC_2.34 | sort -V | tail -1)" = GLIBC_2.34 ] || { echo "it needs $newest"; exit 1; }
+[ "$(printf '%s\n' "$newest" "$oldest" | sort -V | tail -1)" = "$oldest" ] || { echo "it needs $newest"; exit 1; }
 
+run=(env -i)
+if [ -n "$sysroot" ]; then
+  run+=("$sysroot/lib64/ld-linux-x86-64.so.2" --library-path "$sysroot/lib/x86_64-linux-gnu")
+fi
 cd /
-env -i "$command" --version
-env -i "$command" describe gpt2 >/dev/null
-echo "needs" $needed "and at least $newest"
+"${run[@]}" "$command" --version
+"${run[@]}" "$command" describe gpt2 >/dev/null
+"${run[@]}" "$command" attention --q-len 8 --dtype fp32 >/dev/null
+echo "needs" $needed "and at least $newest${sysroot:+; runs with $(basename "$(readlink -f "$sysroot/lib64/ld-linux-x86-64.so.2")")}"
