@@ -66,32 +66,40 @@ static hr_status mask_levels(hr_isa *isa, const char *last, hr_error *error)
   return HR_OK;
 }
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
-
-void hr_isa_detect(hr_isa *isa)
+static void detect(hr_isa *isa)
 {
+#if defined(__x86_64__)
+  hr_isa_detect_x86_64(isa);
+#elif defined(__aarch64__)
+  hr_isa_detect_aarch64(isa);
+#else
   hr_copy_text(isa->architecture, sizeof isa->architecture, "unknown");
+#endif
 }
 
-void hr_isa_estimate_rates(hr_isa *isa)
+static void estimate_rates(hr_isa *isa)
 {
+#if defined(__x86_64__)
+  hr_isa_estimate_rates_x86_64(isa);
+#elif defined(__aarch64__)
+  hr_isa_estimate_rates_aarch64(isa);
+#else
   isa->flops_per_cycle[HR_FP32] = 2.0 * 8; /* two 128-bit FMA units, as most 64-bit cores have at least */
   isa->flops_per_cycle[HR_FP64] = 2.0 * 4;
-}
-
 #endif
+}
 
 hr_status hr_isa_mask(hr_isa *isa, const char *last, hr_error *error)
 {
   if (last && last[0])
     HR_TRY(mask_levels(isa, last, error));
-  hr_isa_estimate_rates(isa);
+  estimate_rates(isa);
   return HR_OK;
 }
 
 hr_status hr_isa_read(hr_isa *isa, hr_error *error)
 {
   *isa = (hr_isa){.brand = ""};
-  hr_isa_detect(isa);
+  detect(isa);
   return hr_isa_mask(isa, getenv("HEADROOM_CPU_MASK"), error);
 }

@@ -73,7 +73,7 @@ static const char *name_by_capabilities(void)
   return first & CAPABILITY_ASIMDHP ? "aarch64-fp16" : "aarch64";
 }
 
-void hr_isa_detect(hr_isa *isa)
+void hr_isa_detect_aarch64(hr_isa *isa)
 {
   const core_type *type = find_core_type();
   isa->neon = getauxval(AT_HWCAP) & CAPABILITY_ASIMD;
@@ -82,7 +82,7 @@ void hr_isa_detect(hr_isa *isa)
 }
 
 /* fp16 and bf16 have no rate: the kernels widen both to fp32, and oneDNN's GEMM in bf16 needs AVX-512. */
-void hr_isa_estimate_rates(hr_isa *isa)
+void hr_isa_estimate_rates_aarch64(hr_isa *isa)
 {
   const core_type *type = find_core_type();
   int width = type ? type->fma_width : 8; /* two 128-bit pipes, as most cores of servers have at least */

@@ -4,10 +4,12 @@
 
 #include "runtime/cpu/host/isa.h"
 
-/** Sets the instruction sets, the brand and the architecture of a zeroed *isa. */
-void hr_isa_detect(hr_isa *isa);
+/** Set the instruction sets, the brand and the architecture of a zeroed *isa. */
+void hr_isa_detect_x86_64(hr_isa *isa);
+void hr_isa_detect_aarch64(hr_isa *isa);
 
-/** Sets flops_per_cycle from the core type and the instruction sets that are left. */
-void hr_isa_estimate_rates(hr_isa *isa);
+/** Set flops_per_cycle from the core type and the instruction sets that are left. */
+void hr_isa_estimate_rates_x86_64(hr_isa *isa);
+void hr_isa_estimate_rates_aarch64(hr_isa *isa);
 
 #endif

@@ -113,7 +113,7 @@ static const core_type *find_core_type(void)
 }
 
 /* Two FLOPs a multiply-add. An AMX tile multiplication is 16 × 16 × 32 multiply-adds in 16 cycles. */
-void hr_isa_estimate_rates(hr_isa *isa)
+void hr_isa_estimate_rates_x86_64(hr_isa *isa)
 {
   const core_type *type = find_core_type();
   int most = isa->avx512 ? 32 : isa->avx2 ? 16 : 4; /* what the instruction set allows, where no core is wider */
@@ -130,7 +130,7 @@ void hr_isa_estimate_rates(hr_isa *isa)
     rates[HR_BF16] = rates[HR_FP32] / 2; /* widened to fp32 on the way in: half the rate is an optimistic guess */
 }
 
-void hr_isa_detect(hr_isa *isa)
+void hr_isa_detect_x86_64(hr_isa *isa)
 {
   read_features(isa);
   read_brand(isa->brand, sizeof isa->brand);
