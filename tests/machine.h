@@ -1,4 +1,4 @@
-/* What this machine has to test on. */
+/* Opens the devices of this machine for tests. */
 #ifndef HEADROOM_TEST_MACHINE_H
 #define HEADROOM_TEST_MACHINE_H
 
@@ -6,7 +6,7 @@
 
 #include <headroom/plan.h>
 
-/** The first GPU, which the caller closes. Skips the test where there is none. */
+/** Opens the first GPU; the caller closes it. Skips the test where there is none. */
 static inline hr_device *open_gpu(void)
 {
   hr_device *device = NULL;
@@ -18,7 +18,8 @@ static inline hr_device *open_gpu(void)
   return device;
 }
 
-/** A device that runs the kernel, which the caller closes; NULL, with a line, where this machine has none. */
+/** Opens a device that runs the kernel; the caller closes it. Prints a line and returns NULL where this machine has
+ *  none. */
 static inline hr_device *open_for_kernel(const hr_kernel_info *kernel)
 {
   hr_device *device = NULL;

@@ -1,4 +1,4 @@
-/* What every unit test includes: cmocka with the headers that it wants before itself. */
+/* Included by every unit test: cmocka with the headers that it requires before it. */
 #ifndef HEADROOM_TEST_H
 #define HEADROOM_TEST_H
 
@@ -23,17 +23,16 @@
       fail_msg("%s: %s", #call, (error).message); \
   } while (0)
 
-/** Whether HEADROOM_TEST, words separated by spaces, asks for `what`: "thorough" is every size in every format, of
- *  which otherwise some take turns; "gpu" leaves out kernels of processors; "few" is what a sanitizer has time for;
- *  "required" fails where a kernel that was to be tested does not run on this machine. */
+/** Whether HEADROOM_TEST, words separated by spaces, contains `what`: "thorough" tests every size in every format, of
+ *  which otherwise each format gets a share; "gpu" skips CPU kernels; "few" limits the work to what fits under a
+ *  sanitizer; "required" fails where a kernel does not run on this machine. */
 static inline bool test_asks_for(const char *what)
 {
   const char *asked = getenv("HEADROOM_TEST");
   return asked && strstr(asked, what) != NULL;
 }
 
-/** With formats among the words of HEADROOM_TEST, whether `dtype` is none of them: so that processes can share the
- *  work. */
+/** Whether HEADROOM_TEST names formats, and `dtype` is none of them. Processes can so share the formats. */
 static inline bool test_leaves_out(hr_dtype dtype)
 {
   bool named = false;
@@ -42,7 +41,7 @@ static inline bool test_leaves_out(hr_dtype dtype)
   return named && !test_asks_for(hr_dtype_name(dtype));
 }
 
-/** Whether case `number` of a list is to be tried: all, or with HEADROOM_TEST_SHARE=n every nth. */
+/** Whether case `number` of a list is tested: all are, or with HEADROOM_TEST_SHARE=n every nth. */
 static inline bool test_takes(int64_t number)
 {
   const char *share = getenv("HEADROOM_TEST_SHARE");

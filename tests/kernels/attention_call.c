@@ -53,7 +53,7 @@ static void make_with_margins(hr_device *device, attention_array *array, size_t 
   array->data = (char *)hr_buffer_data(array->buffer) + array->margin;
 }
 
-/* `alignment` in bytes is what the array is aligned to, and no more than that. */
+/* The array is aligned to `alignment` bytes and to no larger power of two. */
 static void make_array(attention_call *c, int which, size_t bytes, size_t alignment)
 {
   attention_array *array = &c->arrays[which];
@@ -103,7 +103,7 @@ static void point_at(attention_call *c)
   x->kv_offsets = c->arrays[ARRAY_KV_OFFSETS].data;
 }
 
-/* Every second one lies where the allocator puts it, the others behind something that took that place before. */
+/* Every second array is at the address that the allocator returns, the others behind a spacer allocation. */
 static hr_buffer *move_array(attention_call *c, int which, const attention_array *old, uint64_t bits)
 {
   attention_array *array = &c->arrays[which];
@@ -165,7 +165,7 @@ int64_t attention_rows(const attention_call *c, int which)
   return c->a.batch * (query ? c->a.q_len : c->a.kv_len);
 }
 
-/* The place of [row][head][d] among the elements, gaps included. Worked out here and not by the library. */
+/* Index of element [row][head][d], gaps included. Computed here independently of the library. */
 static size_t place(const attention_call *c, int which, int64_t row, int64_t head, int64_t d)
 {
   const hr_attention *a = &c->a;
@@ -284,14 +284,14 @@ static void assert_poisoned(const attention_call *c, const attention_array *arra
     ptrdiff_t byte = (const char *)at - array->host;
     bool inside = byte >= 0 && byte < (ptrdiff_t)array->bytes;
     if (!inside && !array->buffer)
-      continue; /* only a page or less; looked at below */
+      continue; /* at most a page, which is compared below */
     if (*at != POISON && (!inside || !written[byte]))
       fail_msg("%s %s: byte %td of O, which is %s, was written", kernel, attention_words(c, text), byte,
                inside ? "a gap" : "outside");
   }
 }
 
-/* What lies between the array and its guard pages. */
+/* Checks the bytes between the array and its guard pages. */
 static void assert_slack(const attention_call *c, const attention_array *array, const char *kernel)
 {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -338,7 +338,7 @@ static void run_plan(attention_call *c, const hr_plan *plan)
   size_t bytes = hr_plan_workspace_bytes(plan);
   free_array(&c->arrays[ARRAY_WORK]);
   if (bytes > 0 && c->device->backend->own_memory) {
-    attention_array *work = &c->arrays[ARRAY_WORK]; /* aligned as a buffer's beginning is */
+    attention_array *work = &c->arrays[ARRAY_WORK]; /* aligned as the beginning of a buffer */
     work->map = malloc(work->map_bytes = work->bytes = bytes);
     memset(work->map, POISON, bytes);
     assert_ok(hr_buffer_create(c->device, bytes, &work->buffer, &error), error);
@@ -362,7 +362,7 @@ bool attention_run(attention_call *c, const char *kernel)
   hr_error error = {.message = ""};
   char text[512];
   hr_status status = hr_plan_attention(c->device, &c->a, kernel, &plan, &error);
-  if (status == HR_ERROR_UNSUPPORTED && c->device->backend->own_memory) { /* kernels of the CPU take everything */
+  if (status == HR_ERROR_UNSUPPORTED && c->device->backend->own_memory) { /* CPU kernels support every problem */
     if (strlen(error.message) < strlen(kernel) + 8)
       fail_msg("%s refuses without a sentence: \"%s\"", kernel, error.message);
     return false;
@@ -417,9 +417,9 @@ const char *attention_words(const attention_call *c, char text[512])
 
 bool attention_takes_long(const char *kernel, const hr_attention *a)
 {
-  int64_t products = a->batch * a->q_heads * a->q_len * a->kv_len * (a->qk_dim + a->v_dim);
+  int64_t multiply_adds = a->batch * a->q_heads * a->q_len * a->kv_len * (a->qk_dim + a->v_dim);
   bool slow = strcmp(kernel, "attention_reference") == 0 || strcmp(kernel, "attention_naive") == 0;
-  return slow && products > 100000;
+  return slow && multiply_adds > 100000;
 }
 
 int attention_turn(const char *kernel, hr_dtype dtype, int *turns)
@@ -437,7 +437,7 @@ int attention_turn(const char *kernel, hr_dtype dtype, int *turns)
   return turn;
 }
 
-/* HEADROOM_TEST_KERNEL is the name of one, or of a family. */
+/* HEADROOM_TEST_KERNEL is the name of a kernel or of a family. */
 static bool asked_for(const hr_kernel_info *kernel)
 {
   const char *name = getenv("HEADROOM_TEST_KERNEL");
@@ -446,7 +446,7 @@ static bool asked_for(const hr_kernel_info *kernel)
   return !test_asks_for("gpu") || strcmp(kernel->device, "cuda") == 0;
 }
 
-/* A name that is none's must not pass for a test that ran. */
+/* An unknown name must not count as a test that passed. */
 static void check_that_it_exists(const char *name)
 {
   size_t count;

@@ -1,5 +1,5 @@
-/* The AMX version of flash attention with its tiles in plain C, for processors that have AVX-512 with bf16 and no
- * AMX. */
+/* The AMX version of flash attention with tile instructions in plain C, for processors that have AVX-512 with bf16 but
+ * no AMX. */
 #include "attention_emulated_tiles.h"
 
 #if defined(__x86_64__)
@@ -52,7 +52,8 @@ static float as_float(uint32_t bits)
   return value;
 }
 
-/* Intel's manual, TDPBF16PS: pair by pair, first elements before second ones; rows beyond the sums' become 0. */
+/* Intel's manual, TDPBF16PS: pair by pair, the first elements before the second ones. Accumulator rows beyond the tile
+ * become 0. */
 static void tile_dpbf16ps(int sums, int a, int b)
 {
   for (int row = 0; row < 16; row++)

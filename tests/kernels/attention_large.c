@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define PART_ELEMENTS 1024 /* of O: enough for the comparison with a plain program */
+#define PART_ELEMENTS 1024 /* of O; enough for a meaningful largest error */
 
 typedef struct large {
   hr_device *device;
@@ -32,7 +32,7 @@ static int64_t length_of(const hr_attention *a, int which)
   return which == ARRAY_Q || which == ARRAY_O ? a->q_len : a->kv_len;
 }
 
-/* ---- making and running ---- */
+/* ---- creating and running ---- */
 
 static bool make(large *l, int which, size_t bytes)
 {
@@ -79,7 +79,7 @@ static void run(const large *l, const hr_plan *plan)
 
 /* ---- parts ---- */
 
-/* Rows first … of one head, as a call of their own. */
+/* Runs rows from `first` on of one head as a separate call. */
 static double *values_of(const large *l, int which, int64_t batch, int64_t head, int64_t first, int64_t rows)
 {
   const hr_attention *a = l->a;
@@ -115,7 +115,7 @@ static void fetch_results(const large *l, attention_call *c, int64_t batch, int6
   c->arguments.lse = hr_buffer_data(l->buffers[ARRAY_LSE]);
 }
 
-/* Of a causal call the part ends with the last key that its last row sees. */
+/* With a causal mask the part ends with the last key that its last row sees. */
 static void compare_part(const large *l, const char *kernel, int64_t batch, int64_t head, int64_t first)
 {
   const hr_attention *a = l->a;

@@ -7,22 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One query of one head, its keys and values. */
+/* One query of one head with its keys and values. */
 typedef struct lookup {
   const attention_call *c;
   int64_t batch, query, head, k_head, v_head;
   attention_place at;
-  double *scores; /* [kv_len], NaN: not seen */
+  double *scores; /* [kv_len], NaN where masked */
   float *plain_scores;
 } lookup;
 
-/* Errors over the rows that were looked at. */
+/* Errors over all compared rows. */
 typedef struct extent {
   double off, plain, result, norm;
   int64_t elements;
 } extent;
 
-/* Which K (or V) head a query head reads: heads are dealt out in runs of q_heads / heads. */
+/* The K (or V) head of a query head: each serves q_heads / heads consecutive query heads. */
 static int64_t dealt(int64_t q_heads, int64_t heads, int64_t head)
 {
   int64_t owner = 0;
@@ -37,7 +37,7 @@ static bool sees(const lookup *l, int64_t key)
   if (a->mask == HR_MASK_NONE)
     return true;
   int64_t from_the_end_query = l->at.q_len - 1 - l->query, from_the_end_key = l->at.kv_len - 1 - key;
-  int64_t back = from_the_end_key - from_the_end_query; /* 0: its own position */
+  int64_t back = from_the_end_key - from_the_end_query; /* 0: the key at the query's own position */
   return back >= 0 && (a->window == 0 || back < a->window);
 }
 
@@ -48,7 +48,7 @@ static double bias(const lookup *l, int64_t key)
   return (double)l->c->slopes[l->head] * (double)(key - l->query - (l->at.kv_len - l->at.q_len));
 }
 
-/* What a plain program multiplies: of tf32, 10 bits of mantissa, the rest cut off. */
+/* A GEMM input as a plain program reads it: tf32 keeps 10 bits of mantissa, truncated. */
 static float factor(hr_dtype dtype, float value)
 {
   uint32_t bits;
@@ -84,7 +84,7 @@ static void score(const lookup *l, int64_t key, hr_reference_query *exact)
   exact->score_norm = fmax(exact->score_norm, fabs(scale) * sqrt(squares));
 }
 
-/* Scores, and what they sum to: the natural logarithm of Σ exp. −inf where nothing is seen. */
+/* Computes scores and their log-sum-exp (natural logarithm); −inf if all keys are masked. */
 static double score_all(const lookup *l, hr_reference_query *exact, float *plain_largest)
 {
   double sum = 0, largest = -(double)INFINITY;
@@ -111,7 +111,7 @@ static float rounded(hr_dtype dtype, double value)
   return (float)hr_number_load(dtype, &bits, 0);
 }
 
-/* Fills `exact`, and `plain` with what the plain program has. */
+/* Fills `exact` with the float64 result and `plain` with that of the plain program. */
 static void work_out(const lookup *l, hr_reference_query *exact, float *plain)
 {
   const hr_attention *a = &l->c->a;
@@ -171,9 +171,9 @@ static void compare_query(const lookup *l, const char *kernel, const hr_referenc
   compare_lse(l, kernel, exact);
 }
 
-/* The plain program's largest error says something where many elements were rounded in many ways. fp32: a kernel's
- * exponential may be off by some roundings more than the C library's. In tf32 it cuts factors, so that kernels may cut
- * them or, which errs half as much, round. */
+/* Compares the largest error with the plain program's, which is meaningful over many elements. fp32: a kernel's
+ * exponential may have a few more rounding errors than the C library's. tf32: the plain program truncates inputs;
+ * kernels may truncate or round, which has half the error. */
 static void compare_with_plain(const attention_call *c, const char *kernel, const extent *all)
 {
   char text[512];
@@ -187,7 +187,7 @@ static void compare_with_plain(const attention_call *c, const char *kernel, cons
              all->off, all->plain, bound);
 }
 
-/* Query `index` of all, heads fastest; those of shorter sequences than q_len may not be there. */
+/* Query `index` of all, heads fastest. Sequences shorter than q_len lack some of them. */
 static bool find_query(const attention_call *c, int64_t index, lookup *l)
 {
   const hr_attention *a = &c->a;
@@ -201,7 +201,7 @@ static bool find_query(const attention_call *c, int64_t index, lookup *l)
   return l->query < l->at.q_len;
 }
 
-/* Rows that are not compared have at least been written: values are finite, and what stood there before is NaN. */
+/* Rows that are not compared must at least have been written: O was NaN before and must be finite. */
 static void assert_written(const attention_call *c, const char *kernel)
 {
   const hr_attention *a = &c->a;
@@ -217,10 +217,10 @@ static void assert_written(const attention_call *c, const char *kernel)
   }
 }
 
-void attention_compare(const attention_call *c, const char *kernel, int64_t products)
+void attention_compare(const attention_call *c, const char *kernel, int64_t multiply_adds)
 {
   const hr_attention *a = &c->a;
-  int64_t queries = a->batch * a->q_len * a->q_heads, most = products / ((a->kv_len + 1) * (a->qk_dim + a->v_dim));
+  int64_t queries = a->batch * a->q_len * a->q_heads, most = multiply_adds / ((a->kv_len + 1) * (a->qk_dim + a->v_dim));
   int64_t count = most < queries ? (most < 8 ? 8 : most) : queries;
   double *memory = calloc((size_t)(a->kv_len + 2 * a->v_dim + 1), sizeof *memory);
   float *floats = calloc((size_t)(a->kv_len + a->v_dim + 1), sizeof *floats);
@@ -245,13 +245,13 @@ void attention_compare(const attention_call *c, const char *kernel, int64_t prod
   free(floats);
 }
 
-bool attention_try(hr_device *device, const char *kernel, const attention_asked *asked, int64_t products)
+bool attention_try(hr_device *device, const char *kernel, const attention_asked *asked, int64_t multiply_adds)
 {
   attention_call call;
   attention_open(device, asked, &call);
   bool ran = attention_run(&call, kernel);
   if (ran)
-    attention_compare(&call, kernel, products);
+    attention_compare(&call, kernel, multiply_adds);
   attention_close(&call);
   return ran;
 }

@@ -1,4 +1,4 @@
-/* What every attention kernel promises beside numbers: NaN and infinities, nothing to see, the same bits each time. */
+/* Guarantees of every attention kernel other than accuracy: NaN and infinities, fully masked rows, determinism. */
 #include "attention_truth.h"
 
 #include "runtime/device/number.h"
@@ -18,9 +18,9 @@ static attention_asked small_call(hr_dtype dtype, int64_t q_len, int64_t kv_len)
   return asked;
 }
 
-/* ---- nothing to see ---- */
+/* ---- fully masked rows ---- */
 
-/* Queries that stand before the first key see none: the first q_len − kv_len. */
+/* Queries before the first key are fully masked: the first q_len − kv_len. */
 static void check_masked_rows(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   const int64_t lengths[][2] = {{5, 2}, {70, 3}, {200, 100}, {9, 0}};
@@ -48,7 +48,7 @@ static void a_query_that_sees_no_key_gives_zeros_and_minus_infinity(void **state
   attention_each_kernel(check_masked_rows);
 }
 
-/* Of sequences of 7 queries and 3 keys, whose queries 0 to 3 see none, and a third of 5 queries and no key. */
+/* Sequences of 7 queries and 3 keys, whose queries 0 to 3 see no key, and a third of 5 queries and no key. */
 static void assert_zeros(const attention_call *c, const char *kernel, int64_t batch, int64_t query, double value)
 {
   const bool sees_none = batch == 2 || query < 4;
@@ -63,7 +63,7 @@ static void assert_zeros(const attention_call *c, const char *kernel, int64_t ba
   }
 }
 
-/* Kernels multiply whole tiles, in which these queries' weights are 0, and 0 · NaN is NaN. */
+/* Kernels multiply whole tiles, in which the weights of these queries are 0, and 0 · NaN is NaN. */
 static void check_zeros_beside(hr_device *device, const char *kernel, hr_dtype dtype, double value)
 {
   const int32_t q_offsets[] = {0, 7, 14, 19}, kv_offsets[] = {0, 3, 6, 6};
@@ -126,7 +126,7 @@ static void lengths_may_be_zero(void **state)
 
 /* ---- NaN and infinities ---- */
 
-/* Key 5 of 40 is the one with something in it; head 1 of V is read by query heads 2 and 3. */
+/* Key 5 of 40 has the special value; V head 1 is read by query heads 2 and 3. */
 #define SPECIAL 5
 
 static void check_row(const attention_call *c, const char *kernel, int64_t query, int64_t head, double expected)
@@ -140,7 +140,7 @@ static void check_row(const attention_call *c, const char *kernel, int64_t query
   }
 }
 
-/* A NaN in K reaches all elements of the queries that see it, and no others: scores are masked, not multiplied. */
+/* A NaN in K reaches all elements of the queries that see it and no others: scores are masked, not multiplied. */
 static void check_nan_in_key(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   attention_asked asked = small_call(dtype, 40, 40);
@@ -163,8 +163,8 @@ static void a_nan_in_a_key_reaches_the_queries_that_see_it_and_no_others(void **
   attention_each_kernel(check_nan_in_key);
 }
 
-/* One in V reaches one column of the queries that see it; of those that do not, fast kernels may make NaN too, as the
- * contract says, but not of other heads and columns, and what is finite is right. */
+/* A NaN in V reaches one column of the queries that see it. Queries that do not see it may get NaN in fast kernels, as
+ * the contract says, but other heads and columns must not; finite results must be right. */
 static void check_special_value(hr_device *device, const char *kernel, hr_dtype dtype, double value)
 {
   attention_asked asked = small_call(dtype, 40, 40);
@@ -195,19 +195,19 @@ static void check_special_values(hr_device *device, const char *kernel, hr_dtype
   }
 }
 
-static void nan_and_infinity_in_a_value_reach_the_queries_that_see_it(void **state)
+static void a_nan_or_infinity_in_a_value_reaches_the_queries_that_see_it(void **state)
 {
   (void)state;
   attention_each_kernel(check_special_values);
 }
 
-/* Q is positive and K[5] has a −inf in one place: its score is −inf, so that its value is left out; where it is all
- * that a query sees, that is NaN. With +inf the score is +inf, and whoever sees it gets NaN. */
+/* Q is positive and K[5] has a −inf element: the score is −inf and the value is ignored; a query that sees only this
+ * key gets NaN. With +inf the score is +inf and every query that sees it gets NaN. */
 static void check_infinite_scores(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   for (int sign = -1; sign <= 1 && dtype != HR_FP8_E4M3; sign += 2) {
     attention_asked asked = small_call(dtype, 40, 40);
-    asked.a.window = 1 + SPECIAL; /* query 5 sees keys 0 to 5, query 10 keys 5 to 10, query 11 no longer key 5 */
+    asked.a.window = 1 + SPECIAL; /* query 5 sees keys 0 to 5, query 10 keys 5 to 10, query 11 does not see key 5 */
     attention_call c;
     attention_open(device, &asked, &c);
     for (int64_t i = 0; i < 40 * 4; i++)
@@ -226,7 +226,7 @@ static void check_infinite_scores(hr_device *device, const char *kernel, hr_dtyp
   }
 }
 
-/* All that query 0 sees is a score of −inf. */
+/* The only score that query 0 sees is −inf. */
 static void check_only_minus_infinity(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   if (dtype == HR_FP8_E4M3)
@@ -246,14 +246,14 @@ static void check_only_minus_infinity(hr_device *device, const char *kernel, hr_
   attention_close(&c);
 }
 
-static void infinite_scores_do_what_the_formula_does_with_them(void **state)
+static void infinite_scores_give_what_the_formula_gives(void **state)
 {
   (void)state;
   attention_each_kernel(check_infinite_scores);
   attention_each_kernel(check_only_minus_infinity);
 }
 
-/* Scores of hundreds: exponentials without the shift by the largest would not fit. */
+/* Scores of several hundred: the exponentials overflow unless the row maximum is subtracted. */
 static void check_large_scores(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   attention_asked asked = small_call(dtype, 33, 90);
@@ -262,7 +262,7 @@ static void check_large_scores(hr_device *device, const char *kernel, hr_dtype d
     attention_try(device, kernel, &asked, 1000000);
   asked.a.scale = 0;
   asked.a.alibi = true;
-  asked.a.mask = HR_MASK_NONE; /* keys behind the query have a positive bias */
+  asked.a.mask = HR_MASK_NONE; /* keys after the query have a positive bias */
   attention_try(device, kernel, &asked, 1000000);
 }
 
@@ -272,7 +272,7 @@ static void large_scores_do_not_overflow(void **state)
   attention_each_kernel(check_large_scores);
 }
 
-/* ---- the same bits ---- */
+/* ---- determinism ---- */
 
 static void run_again(attention_call *c, const char *kernel, void *o, void *lse)
 {
@@ -280,12 +280,13 @@ static void run_again(attention_call *c, const char *kernel, void *o, void *lse)
   if (memcmp(o, c->arrays[ARRAY_O].host, c->arrays[ARRAY_O].bytes) != 0 ||
       memcmp(lse, c->arrays[ARRAY_LSE].host, c->arrays[ARRAY_LSE].bytes) != 0) {
     char text[512];
-    fail_msg("%s %s: other bits with %d threads, or in another run", kernel, attention_words(c, text),
+    fail_msg("%s %s: results differ with %d threads, or in another run", kernel, attention_words(c, text),
              c->device->threads);
   }
 }
 
-/* oneDNN cuts a product by its threads, on some processors through the sums: its own threads are in this one alone. */
+/* oneDNN partitions a GEMM by its thread count, on some processors along k, so its own thread count is the only one
+ * tested. */
 static bool threads_change_bits(const char *kernel)
 {
   return strcmp(kernel, "attention_materialized_onednn") == 0;
@@ -342,9 +343,9 @@ static void runs_and_thread_counts_give_the_same_bits(void **state)
   attention_each_kernel(check_bits);
 }
 
-/* ---- addresses ---- */
+/* ---- alignment ---- */
 
-/* One operand, then all, away from where whole vectors can be read and boxes copied. */
+/* One operand, then all, at addresses that rule out vector loads and TMA. */
 static void check_addresses(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   static const int shifts[] = {1, 2, 4, 8};
@@ -361,14 +362,14 @@ static void check_addresses(hr_device *device, const char *kernel, hr_dtype dtyp
     }
 }
 
-static void operands_may_lie_at_any_element(void **state)
+static void operands_may_begin_at_any_element(void **state)
 {
   (void)state;
   attention_each_kernel(check_addresses);
 }
 
-/* Copies of odd sizes, behind which the next thread's part of the workspace begins; a cap and slopes take its scores
- * one by one, which the sanitizers see. */
+/* Odd sizes of the workspace's parts, so that the next thread's part begins at an odd offset. A cap and slopes access
+ * scores one by one, so that sanitizers see each access. */
 static void check_odd_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   const int32_t q_offsets[] = {0, 150, 301, 400}, kv_offsets[] = {0, 171, 300, 401};
@@ -390,7 +391,7 @@ static void odd_sizes_leave_every_thread_aligned_memory(void **state)
 
 /* ---- arguments ---- */
 
-static void what_is_missing_or_cannot_be_is_named(void **state)
+static void missing_and_invalid_arguments_are_named(void **state)
 {
   (void)state;
   hr_device *device = NULL;
@@ -446,13 +447,13 @@ int main(void)
       cmocka_unit_test(a_query_that_sees_no_key_gives_zeros_whatever_the_values_are),
       cmocka_unit_test(lengths_may_be_zero),
       cmocka_unit_test(a_nan_in_a_key_reaches_the_queries_that_see_it_and_no_others),
-      cmocka_unit_test(nan_and_infinity_in_a_value_reach_the_queries_that_see_it),
-      cmocka_unit_test(infinite_scores_do_what_the_formula_does_with_them),
+      cmocka_unit_test(a_nan_or_infinity_in_a_value_reaches_the_queries_that_see_it),
+      cmocka_unit_test(infinite_scores_give_what_the_formula_gives),
       cmocka_unit_test(large_scores_do_not_overflow),
       cmocka_unit_test(runs_and_thread_counts_give_the_same_bits),
-      cmocka_unit_test(operands_may_lie_at_any_element),
+      cmocka_unit_test(operands_may_begin_at_any_element),
       cmocka_unit_test(odd_sizes_leave_every_thread_aligned_memory),
-      cmocka_unit_test(what_is_missing_or_cannot_be_is_named),
+      cmocka_unit_test(missing_and_invalid_arguments_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

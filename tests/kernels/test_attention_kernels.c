@@ -1,10 +1,10 @@
-/* Every attention kernel of the table against the formula: the shapes that people run, those that break tiles, and
- * combinations of everything the problem can ask for. What lies around the arrays is watched throughout. */
+/* Every attention kernel of the table against the formula: common shapes, shapes that do not fill tiles, and
+ * combinations of all options of a problem. The memory around the arrays is checked throughout. */
 #include "attention_truth.h"
 
 #include <stdlib.h>
 
-#define PRODUCTS ((int64_t)800000) /* multiply-adds of the truth for one call */
+#define MULTIPLY_ADDS ((int64_t)800000) /* multiply-adds of the reference for one call */
 #define LENGTH(array) (int64_t)(sizeof(array) / sizeof *(array))
 
 static const int64_t heads[][3] = {{1, 1, 1},   {8, 8, 8},   {8, 1, 1},  {32, 8, 8},
@@ -44,7 +44,7 @@ static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype
       if (attention_takes_long(kernel, &asked.a))
         continue;
       asked.seed = (uint64_t)(h * 100 + d + 1);
-      ran += attention_try(device, kernel, &asked, PRODUCTS / 4);
+      ran += attention_try(device, kernel, &asked, MULTIPLY_ADDS / 4);
     }
   assert_true(ran > 0);
 }
@@ -66,7 +66,7 @@ static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
       asked.a.window = causal && i % 3 == 2 ? 65 : 0;
       asked.at_start = i % 2;
       asked.seed = (uint64_t)(i * 2 + causal + 1);
-      attention_try(device, kernel, &asked, PRODUCTS);
+      attention_try(device, kernel, &asked, MULTIPLY_ADDS);
     }
 }
 
@@ -76,7 +76,7 @@ static void every_kernel_agrees_with_the_formula_for_lengths_that_break_tiles(vo
   attention_each_kernel(check_lengths);
 }
 
-/* HEADROOM_TEST_SEED and HEADROOM_TEST_SAMPLES look elsewhere and longer. */
+/* HEADROOM_TEST_SEED and HEADROOM_TEST_SAMPLES select other and more combinations. */
 static int64_t from_environment(const char *name, int64_t otherwise)
 {
   const char *text = getenv(name);
@@ -92,8 +92,9 @@ static uint64_t seed_of_run(void)
 
 #define SIZES 32 /* 8, 16 … 256 */
 
-/* Each size for all of Q, K and V, and each beside another of V: 224 has 160. A GPU kernel has a program for each pair,
- * which takes a second to compile: of all pairs, half take turns in the formats, the others with the next seed. */
+/* Each size for all of Q, K and V, and each size of Q and K with another size of V: 224 has 160. A GPU kernel has a
+ * program for each pair, which takes a second to compile. So the pairs are distributed over the formats, and half of
+ * them are tested with one seed, the others with the next. */
 static void check_head_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   int turns, turn = attention_turn(kernel, dtype, &turns);
@@ -108,7 +109,7 @@ static void check_head_sizes(hr_device *device, const char *kernel, hr_dtype dty
     if (attention_takes_long(kernel, &asked.a))
       asked.a.q_len = 4, asked.a.kv_len = 5;
     if (test_takes(i))
-      attention_try(device, kernel, &asked, PRODUCTS / 4);
+      attention_try(device, kernel, &asked, MULTIPLY_ADDS / 4);
   }
 }
 
@@ -125,7 +126,7 @@ static int64_t pick(uint64_t *random, int64_t count)
   return (int64_t)(attention_random(random) % (uint64_t)count);
 }
 
-/* 1 … most, short ones as often as long ones. */
+/* 1 … most; short and long ones are equally frequent. */
 static int64_t pick_length(uint64_t *random, int64_t most)
 {
   return 1 + pick(random, 1 + pick(random, most));
@@ -145,7 +146,7 @@ static void pick_scores(hr_attention *a, uint64_t *random)
 
 #define SEQUENCES_MOST 6
 
-/* Sequences of all lengths, some empty, with rows before, behind and never between them. */
+/* Sequences of random lengths, some empty, with unused rows before and after them but not between them. */
 static void pick_sequences(attention_asked *asked, int32_t offsets[2][SEQUENCES_MOST + 1], uint64_t *random)
 {
   hr_attention *a = &asked->a;
@@ -196,7 +197,7 @@ static void check_combinations(hr_device *device, const char *kernel, hr_dtype d
     attention_asked asked;
     pick_call(&asked, offsets, dtype, &random);
     if (!attention_takes_long(kernel, &asked.a))
-      attention_try(device, kernel, &asked, PRODUCTS / 4);
+      attention_try(device, kernel, &asked, MULTIPLY_ADDS / 4);
   }
 }
 

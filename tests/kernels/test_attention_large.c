@@ -1,4 +1,4 @@
-/* Long sequences, and tensors of more elements than 32 bits count, for every attention kernel that takes them. */
+/* Long sequences, and tensors of more than 2^31 elements, for every attention kernel that supports them. */
 #include "attention_large.h"
 
 #define PARTS 6
@@ -24,7 +24,8 @@ static hr_attention attention_of(const shape *s, hr_dtype dtype, bool causal)
 static const shape long_shapes[] = {
     {1023, 1024, 2, 1, 2, 64}, {1024, 1023, 2, 2, 1, 128}, {4096, 4096, 1, 1, 1, 64}, {4224, 4224, 2, 1, 1, 128}};
 
-/* Each kernel in its formats, masks and shapes by turns; with HEADROOM_TEST=thorough in all. */
+/* The combinations of masks and shapes are distributed over a kernel's formats; with HEADROOM_TEST=thorough each format
+ * gets all. */
 static void check_long(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   int turns, turn = attention_turn(kernel, dtype, &turns);
@@ -46,8 +47,8 @@ static void long_sequences_give_what_the_formula_gives(void **state)
 
 /* ---- more than 2^31 elements ---- */
 
-/* Of Q and O; of K and V; of the scores, where a kernel keeps them. Where an element lies is reckoned alike in all
- * formats: each kernel in one. */
+/* More than 2^31 elements of Q and O; of K and V; of the scores, where a kernel stores them. Addresses are computed
+ * alike in all formats, so each kernel is tested in one. */
 static const shape huge_shapes[] = {
     {16500, 77, 1024, 1024, 1024, 128}, {77, 16500, 1024, 1024, 1024, 128}, {5900, 5900, 64, 8, 16, 64}};
 
@@ -67,12 +68,12 @@ static void check_huge(hr_device *device, const char *kernel, hr_dtype dtype)
   }
 }
 
-/* Gigabytes: on a GPU, with HEADROOM_TEST=thorough. */
+/* Needs gigabytes: only on a GPU and with HEADROOM_TEST=thorough. */
 static void tensors_of_more_than_2_to_the_31_elements_give_what_the_formula_gives(void **state)
 {
   (void)state;
   if (!test_asks_for("thorough")) {
-    print_message("HEADROOM_TEST=thorough tries them, on a GPU\n");
+    print_message("only with HEADROOM_TEST=thorough, on a GPU\n");
     skip();
   }
   attention_each_kernel(check_huge);

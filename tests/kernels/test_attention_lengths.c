@@ -1,10 +1,10 @@
-/* Every length from 1 to 300 for every attention kernel: its tiles end in all places. */
+/* Every length from 1 to 300 for every attention kernel, so that its last tile has every size. */
 #include "attention_truth.h"
 
 #define LENGTH_MOST 300
-#define PRODUCTS ((int64_t)100000) /* multiply-adds of the truth for one call */
+#define MULTIPLY_ADDS ((int64_t)100000) /* multiply-adds of the reference for one call */
 
-/* q_len and kv_len: alike, and one of them beside another, by turns. */
+/* q_len and kv_len: alternately equal, and one of them fixed. */
 static void pick_lengths(int64_t length, bool alike, bool causal, hr_attention *a)
 {
   uint64_t random = (uint64_t)(length * 2 + causal);
@@ -24,12 +24,12 @@ static void check_length(hr_device *device, const char *kernel, hr_dtype dtype, 
   a->q_heads = 2, a->k_heads = 1, a->v_heads = 2;
   a->qk_dim = a->v_dim = length % 3 ? 64 : 128;
   pick_lengths(length, alike, causal, a);
-  asked.at_start = length % 4 != 0; /* GPU kernels have another build for addresses that are odd */
+  asked.at_start = length % 4 != 0; /* GPU kernels have another build for unaligned addresses */
   if (!attention_takes_long(kernel, a))
-    attention_try(device, kernel, &asked, PRODUCTS);
+    attention_try(device, kernel, &asked, MULTIPLY_ADDS);
 }
 
-/* All lengths, the formats of a kernel by turns; of the four calls of each, one, and with HEADROOM_TEST=thorough
+/* All lengths, distributed over a kernel's formats. Of the four calls of each length one, with HEADROOM_TEST=thorough
  * all. */
 static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
 {

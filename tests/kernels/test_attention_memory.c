@@ -1,4 +1,4 @@
-/* What attention kernels take beside their operands, and that a limit to it holds. */
+/* Memory that attention kernels allocate in addition to their operands, and the limit on it. */
 #include "attention_call.h"
 
 #include "runtime/device/host.h"
@@ -19,7 +19,7 @@ static hr_attention call_of(hr_dtype dtype, int64_t q_len, int64_t kv_len)
   return a;
 }
 
-/* Workspace of a kernel; −1 where it refuses. */
+/* Workspace of a kernel in bytes; −1 if it refuses the problem. */
 static double workspace_of(hr_device *device, const char *kernel, const hr_attention *a)
 {
   hr_plan *plan = NULL;
@@ -46,7 +46,7 @@ static void check_workspace(hr_device *device, const char *kernel, hr_dtype dtyp
     return;
   if (begins_with(kernel, "attention_flash") && !(much == little && much <= device->threads * 4.0 * (1 << 20)))
     fail_msg("%s takes %g bytes for 1024 keys, %g for 262144 and %d threads", kernel, little, much, device->threads);
-  if (begins_with(kernel, "attention_materialized")) /* 8 heads, 4 bytes a score */
+  if (begins_with(kernel, "attention_materialized")) /* 8 heads, 4 bytes per score */
     assert_true(little >= 8.0 * 512 * 1024 * 4 && much >= 8.0 * 512 * 262144 * 4);
   if (begins_with(kernel, "attention_blocked") && device->backend->own_memory)
     assert_true(much < 8.0 * 512 * 262144 * 4 / 4);
@@ -56,13 +56,13 @@ static void check_workspace(hr_device *device, const char *kernel, hr_dtype dtyp
   }
 }
 
-static void flash_takes_the_same_for_any_number_of_keys_and_materialized_all_scores(void **state)
+static void flash_memory_does_not_depend_on_the_number_of_keys_and_materialized_stores_all_scores(void **state)
 {
   (void)state;
   attention_each_kernel(check_workspace);
 }
 
-/* Sizes that nothing has rows for; sequences that may be as long as all the memory there is. */
+/* Sizes that no operands exist for; sequences as long as all addressable memory. */
 static void check_largest(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   hr_attention calls[2] = {call_of(dtype, 0, 0), call_of(dtype, 1, ((int64_t)1 << 30) - 1)};
@@ -86,7 +86,7 @@ static void the_largest_sizes_overflow_nothing(void **state)
   attention_each_kernel(check_largest);
 }
 
-static void a_limit_is_held_before_anything_is_allocated(void **state)
+static void a_limit_is_enforced_before_anything_is_allocated(void **state)
 {
   (void)state;
   hr_device *device = NULL;
@@ -109,7 +109,7 @@ static void a_limit_is_held_before_anything_is_allocated(void **state)
   hr_device_close(device);
 }
 
-/* 24 MB that are there but were never touched count from then on; so does their being touched only in part. */
+/* 24 MB that were allocated but never touched count once they are touched, also if only in part. */
 static void the_peak_is_what_was_touched(void **state)
 {
   (void)state;
@@ -121,7 +121,7 @@ static void the_peak_is_what_was_touched(void **state)
   assert_ok(hr_buffer_create(device, bytes, &buffer, &error), error);
   size_t before = hr_host_peak_begin();
   if (before == 0) {
-    print_message("this system does not tell\n");
+    print_message("this system does not report memory use\n");
   } else {
     assert_true(hr_host_peak_since(before) < 4e6);
     memset(hr_buffer_data(buffer), 1, bytes / 2);
@@ -134,7 +134,7 @@ static void the_peak_is_what_was_touched(void **state)
   hr_device_close(device);
 }
 
-/* The first GPU; NULL, with a line, where there is none that runs the kernels. */
+/* Opens the first GPU that runs the kernels; prints a line and returns NULL if there is none. */
 static hr_device *open_gpu(void)
 {
   hr_device *device = NULL;
@@ -159,8 +159,8 @@ static void measure_on(hr_device *device, const char *kernel, int64_t limit, hr_
   assert_ok(hr_measure_attention(device, &a, &options, m, &error), error);
 }
 
-/* 8 heads of 1024 x 8192 scores are 268 MB. What else the driver takes for a program is some MB. */
-static void a_gpu_shows_the_scores_that_flash_does_not_have(void **state)
+/* 8 heads of 1024 x 8192 scores take 268 MB. The driver's memory for a program is some MB. */
+static void on_a_gpu_materialized_allocates_scores_and_flash_does_not(void **state)
 {
   (void)state;
   const double scores = 8.0 * 1024 * 8192 * 4;
@@ -179,7 +179,7 @@ static void a_gpu_shows_the_scores_that_flash_does_not_have(void **state)
   hr_device_close(device);
 }
 
-static void under_a_limit_materialized_stops_on_a_gpu_and_flash_goes_on(void **state)
+static void under_a_limit_on_a_gpu_materialized_is_refused_and_flash_runs(void **state)
 {
   (void)state;
   hr_measurement m;
@@ -197,12 +197,12 @@ static void under_a_limit_materialized_stops_on_a_gpu_and_flash_goes_on(void **s
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(flash_takes_the_same_for_any_number_of_keys_and_materialized_all_scores),
+      cmocka_unit_test(flash_memory_does_not_depend_on_the_number_of_keys_and_materialized_stores_all_scores),
       cmocka_unit_test(the_largest_sizes_overflow_nothing),
-      cmocka_unit_test(a_limit_is_held_before_anything_is_allocated),
+      cmocka_unit_test(a_limit_is_enforced_before_anything_is_allocated),
       cmocka_unit_test(the_peak_is_what_was_touched),
-      cmocka_unit_test(a_gpu_shows_the_scores_that_flash_does_not_have),
-      cmocka_unit_test(under_a_limit_materialized_stops_on_a_gpu_and_flash_goes_on),
+      cmocka_unit_test(on_a_gpu_materialized_allocates_scores_and_flash_does_not),
+      cmocka_unit_test(under_a_limit_on_a_gpu_materialized_is_refused_and_flash_runs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
-/* A kernel gives the same bits every time: with its operands elsewhere in memory, its blocks in another order, and NaN
+/* A kernel gives the same bits in every run: with its operands at other addresses, its blocks in another order, and NaN
  * in its workspace and results before. */
 #include "attention_call.h"
 
-/* Causal, so that row tiles are handed out by a counter where a kernel has one, and more of them than a GPU has
- * multiprocessors, so that blocks take several. */
+/* Causal, so that a kernel's atomic counter, if any, distributes the Q tiles; and more Q tiles than multiprocessors, so
+ * that blocks process several. */
 static attention_asked asked_of(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   attention_asked asked = {.a = hr_attention_default(), .seed = 9, .at_start = true};
@@ -18,7 +18,7 @@ static attention_asked asked_of(hr_device *device, const char *kernel, hr_dtype 
   return asked;
 }
 
-/* A thousand in the first format of a kernel, which decides as little as the others who comes first. */
+/* A thousand runs in the kernel's first format; the order of blocks does not depend on the format. */
 static int runs_of(const char *kernel, hr_dtype dtype, bool gpu)
 {
   int turns;
@@ -36,10 +36,10 @@ static void compare(const attention_call *c, const char *kernel, int run, const 
   const attention_array *arrays = c->arrays;
   for (size_t i = 0; i < arrays[ARRAY_O].bytes; i++) {
     if (arrays[ARRAY_O].host[i] != o[i])
-      fail_msg("%s %s: byte %zu of O has other bits in run %d", kernel, attention_words(c, text), i, run);
+      fail_msg("%s %s: byte %zu of O differs in run %d", kernel, attention_words(c, text), i, run);
   }
   if (memcmp(arrays[ARRAY_LSE].host, lse, arrays[ARRAY_LSE].bytes) != 0)
-    fail_msg("%s %s: the log-sum-exp has other bits in run %d", kernel, attention_words(c, text), run);
+    fail_msg("%s %s: the log-sum-exp differs in run %d", kernel, attention_words(c, text), run);
 }
 
 static char *copy_of(const attention_array *array)

@@ -1,5 +1,5 @@
-/* What the AMX version of flash attention does with its tiles, on processors without them: their last rows and columns,
- * what lies behind them, what stands in them from before. */
+/* Tile handling of the AMX version of flash attention, on processors without AMX: partial tiles, the memory after them,
+ * and values left from earlier tiles. */
 #include "attention_emulated_tiles.h"
 #include "attention_truth.h"
 
@@ -20,7 +20,7 @@ static const hr_kernel_functions functions = {
 static const hr_kernel_info info = {"attention_flash_amx_emulated", "attention", "cpu", "bf16", "avx512_bf16", ""};
 static const hr_kernel kernel = {&info, &functions};
 
-/* NULL where the processor lacks what the softmax needs. */
+/* NULL if the processor lacks the instructions of the softmax. */
 static hr_device *open_device(void)
 {
   hr_device *device = NULL;
@@ -47,7 +47,7 @@ static attention_asked asked_of(int64_t q_len, int64_t kv_len, const int64_t hea
   return asked;
 }
 
-/* 1 to 70 rows: less than a tile, one, two, a tile and a bit … ; keys and sizes around 16 and 32. */
+/* 1 to 70 rows: less than a tile, one tile, two tiles, a tile and a few rows; keys and head sizes around 16 and 32. */
 static void tiles_that_are_not_full_give_what_the_formula_gives(void **state)
 {
   (void)state;
@@ -63,7 +63,8 @@ static void tiles_that_are_not_full_give_what_the_formula_gives(void **state)
   hr_device_close(device);
 }
 
-/* A window of 40 in 700 keys: steps that begin and end within a group of keys, weights of others not left standing. */
+/* A window of 40 in 700 keys: steps begin and end within a group of keys, and weights of earlier steps must not
+ * remain. */
 static void weights_of_an_earlier_step_do_not_stay(void **state)
 {
   (void)state;
@@ -78,8 +79,8 @@ static void weights_of_an_earlier_step_do_not_stay(void **state)
   hr_device_close(device);
 }
 
-/* A key far above the many before it, by more than weights may grow: what has been weighed by then, in the same step
- * and in those before, counts a third as much as it does. */
+/* One key whose score exceeds those of the many before it by more than the lazy rescale allows: all earlier weights, of
+ * the same step and of earlier steps, must be rescaled to a third of its share. */
 static void a_score_that_rises_leaves_earlier_weights_their_share(void **state)
 {
   (void)state;
@@ -100,7 +101,7 @@ static void a_score_that_rises_leaves_earlier_weights_their_share(void **state)
   hr_device_close(device);
 }
 
-/* How queries are dealt to threads decides which steps overlap; results do not know. */
+/* The distribution of queries over threads decides which steps overlap; it must not change results. */
 static void thread_counts_give_the_same_bits(void **state)
 {
   (void)state;
@@ -112,7 +113,7 @@ static void thread_counts_give_the_same_bits(void **state)
     hr_device *device = open_device();
     if (!device)
       break;
-    device->threads = threads; /* what a plan cuts its work for */
+    device->threads = threads; /* a plan partitions its work for this number */
     attention_call call;
     attention_open(device, &asked, &call);
     assert_true(attention_run(&call, info.name));

@@ -1,5 +1,5 @@
-/* What a GPU's library does with products beside its first choice: every algorithm, split sums, long sums. */
-#include "gemm_product.h"
+/* GEMMs of a GPU's library beyond its first choice: every algorithm, split-K, large k. */
+#include "gemm_operands.h"
 
 #include "runtime/measure/error_bounds.h"
 
@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* By the sharper bound of uniform values, which knows that parts of a sum may be rounded. */
-static void assert_uniform_product(const char *what, const product *p, const hr_summation *summation)
+/* With the sharper error bound for uniform values, which allows for rounded split-K partial results. */
+static void assert_uniform_gemm(const char *what, const gemm_operands *p, const hr_summation *summation)
 {
   const hr_gemm *g = &p->gemm;
   for (int64_t batch = 0; batch < g->batch; batch++)
@@ -20,7 +20,7 @@ static void assert_uniform_product(const char *what, const product *p, const hr_
           exact += term;
           squares += term * term;
         }
-        double found = hr_number_load(g->dtype, p->c_values, place_of(g, 'c', batch, row, column));
+        double found = hr_number_load(g->dtype, p->c_values, element_index(g, 'c', batch, row, column));
         double bound = hr_gemm_error_bound(g->dtype, g->k, summation, exact, sqrt(squares));
         if (!(fabs(found - exact) <= bound))
           fail_msg("%s, m %d n %d k %d: [%d, %d, %d] is %g, exactly %g, allowed ±%g", what, (int)g->m, (int)g->n,
@@ -28,7 +28,7 @@ static void assert_uniform_product(const char *what, const product *p, const hr_
       }
 }
 
-/* All that cuBLASLt's heuristic knows for a product, not only what it puts first. */
+/* Every algorithm that cuBLASLt's heuristic returns for a GEMM, not only the first. */
 static void every_algorithm_that_a_gpu_can_be_tuned_with_is_right(void **state)
 {
   (void)state;
@@ -45,20 +45,21 @@ static void every_algorithm_that_a_gpu_can_be_tuned_with_is_right(void **state)
       choices = hr_plan_choices(plan);
       if (choice == 0)
         print_message("%s\n", hr_plan_configuration(plan));
-      product p;
-      make_product(device, &g, (uint64_t)(50 * choice), &p);
+      gemm_operands p;
+      make_operands(device, &g, (uint64_t)(50 * choice), &p);
       run_plan(device, plan, &p);
-      assert_uniform_product(hr_plan_configuration(plan), &p, &plan->summation);
+      assert_uniform_gemm(hr_plan_configuration(plan), &p, &plan->summation);
       hr_plan_free(plan);
-      free_product(&p);
+      free_operands(&p);
       checked++;
     }
   print_message("%d algorithms\n", (int)checked);
   hr_device_close(device);
 }
 
-/* Libraries split sums of which too few fill the GPU, and may round the parts: the check has to know. */
-static void products_that_a_gpu_splits_pass_their_check(void **state)
+/* Libraries use split-K for GEMMs whose tiles do not fill the GPU, and may round the partial results: the check must
+ * allow for that. */
+static void split_k_gemms_of_a_gpu_pass_their_check(void **state)
 {
   (void)state;
   hr_device *device = open_gpu();
@@ -86,8 +87,8 @@ static void products_that_a_gpu_splits_pass_their_check(void **state)
   hr_device_close(device);
 }
 
-/* Matrix units cut the sums that they add to, and enough tiles to fill the GPU keep cuBLASLt from splitting them. */
-static void long_sums_on_a_gpu_pass_their_check(void **state)
+/* Tensor Cores truncate their accumulators. Enough tiles to fill the GPU keep cuBLASLt from using split-K. */
+static void gemms_with_large_k_on_a_gpu_pass_their_check(void **state)
 {
   (void)state;
   hr_device *device = open_gpu();
@@ -111,8 +112,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_algorithm_that_a_gpu_can_be_tuned_with_is_right),
-      cmocka_unit_test(products_that_a_gpu_splits_pass_their_check),
-      cmocka_unit_test(long_sums_on_a_gpu_pass_their_check),
+      cmocka_unit_test(split_k_gemms_of_a_gpu_pass_their_check),
+      cmocka_unit_test(gemms_with_large_k_on_a_gpu_pass_their_check),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* Every GEMM kernel of the table against a product written out in float64, on values that are new each time in shape
- * and sign: awkward sizes, all transposes, batches, strides, poisoned outputs, infinities and NaN. */
-#include "gemm_product.h"
+/* Every GEMM kernel of the table against a GEMM in float64, with new random shapes and values each time: awkward sizes,
+ * all transposes, batches, strides, poisoned outputs, infinities and NaN. */
+#include "gemm_operands.h"
 
 #include "runtime/measure/error_bounds.h"
 
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs the kernel; false where this machine or the kernel says beforehand that it cannot. */
-static bool run_kernel(hr_device *device, const char *kernel, product *p)
+/* Runs the kernel; false if this machine or the kernel does not support the GEMM. */
+static bool run_kernel(hr_device *device, const char *kernel, gemm_operands *p)
 {
   hr_plan *plan = NULL;
   hr_error error = {.message = ""};
@@ -28,11 +28,11 @@ static bool run_kernel(hr_device *device, const char *kernel, product *p)
   return true;
 }
 
-/* A kernel sums k products in fp32 (u = 2⁻²⁴; fp64: 2⁻⁵³) in an order of its own: whatever the order, the sum is off by
- * at most k·u·Σ|a·b| to first order (Higham, Accuracy and Stability, 3.1), doubled here for the higher orders and for
- * instructions that round each product too. tf32 rounds both factors to 10 bits first, or cuts them. Matrix units add
- * products of fp8 with 14 bits (bounds.c). The result is then rounded to the format. This is the bound that holds for
- * any values; measuring uses a sharper one for uniform ones. */
+/* A kernel adds k terms in fp32 (u = 2⁻²⁴; fp64: 2⁻⁵³) in any order. Whatever the order, the error is at most
+ * k·u·Σ|a·b| to first order (Higham, Accuracy and Stability, 3.1). The bound is doubled for higher orders and for
+ * instructions that also round each term. tf32 first rounds both inputs to 10 bits, or truncates them. Tensor Cores add
+ * fp8 terms with 14 bits (bounds.c). The result is then rounded to the format. This bound holds for all values;
+ * measurements use a sharper one for uniform values. */
 static double worst_case_bound(hr_dtype dtype, int64_t k, double exact, double magnitude)
 {
   double u = dtype == HR_FP64 ? 0x1p-53 : dtype == HR_FP8_E4M3 ? 0x1p-14 : 0x1p-24;
@@ -40,7 +40,7 @@ static double worst_case_bound(hr_dtype dtype, int64_t k, double exact, double m
   return sum + hr_dtype_rounding_error(dtype, fabs(exact) + sum);
 }
 
-static void assert_product(const char *kernel, const product *p)
+static void assert_gemm(const char *kernel, const gemm_operands *p)
 {
   const hr_gemm *g = &p->gemm;
   for (int64_t batch = 0; batch < g->batch; batch++)
@@ -52,7 +52,7 @@ static void assert_product(const char *kernel, const product *p)
           exact += term;
           magnitude += fabs(term);
         }
-        double found = hr_number_load(g->dtype, p->c_values, place_of(g, 'c', batch, row, column));
+        double found = hr_number_load(g->dtype, p->c_values, element_index(g, 'c', batch, row, column));
         double bound = worst_case_bound(g->dtype, g->k, exact, magnitude);
         if (!(fabs(found - exact) <= bound))
           fail_msg("%s %s m %d n %d k %d batch %d transposes %d %d ld %d %d %d strides %d %d %d: [%d, %d, %d] is %g, "
@@ -77,11 +77,11 @@ static void each_kernel(void (*check)(hr_device *device, const hr_kernel_info *i
         check(device, &kernels[i], (hr_dtype)dtype);
     hr_device_close(device);
   }
-  assert_true(opened > 0 || test_asks_for("gpu")); /* the reference at least */
+  assert_true(opened > 0 || test_asks_for("gpu")); /* at least the reference */
 }
 
-/* Around vectors of 16 and 32, tiles of 64 and 128, and nothing at all; the last is for formats that want multiples of
- * 16. */
+/* Sizes around vectors of 16 and 32 and tiles of 64 and 128, and 0; the last are multiples of 16, for formats that need
+ * them. */
 static const int64_t sizes[][3] = {{1, 1, 1},     {1, 17, 3},    {3, 1, 17},    {17, 3, 1},    {2, 2, 64},
                                    {16, 32, 64},  {17, 33, 65},  {64, 64, 64},  {63, 65, 127}, {127, 130, 17},
                                    {130, 127, 3}, {128, 1, 130}, {1, 130, 128}, {5, 129, 257}, {48, 80, 272}};
@@ -98,18 +98,18 @@ static void check_sizes(hr_device *device, const hr_kernel_info *info, hr_dtype 
         g.batch = batch;
         g.dtype = dtype;
         g.transpose_a = transposes & 1, g.transpose_b = transposes >> 1;
-        product p;
-        make_product(device, &g, seed += 2, &p);
+        gemm_operands p;
+        make_operands(device, &g, seed += 2, &p);
         if (run_kernel(device, info->name, &p)) {
-          assert_product(info->name, &p);
+          assert_gemm(info->name, &p);
           ran++;
         }
-        free_product(&p);
+        free_operands(&p);
       }
   assert_true(ran > 0);
 }
 
-static void every_kernel_agrees_with_the_sum_written_out(void **state)
+static void every_kernel_agrees_with_a_gemm_in_float64(void **state)
 {
   (void)state;
   each_kernel(check_sizes);
@@ -125,7 +125,7 @@ static bool *used_elements(const hr_gemm *g, char operand, hr_matrix matrix)
   for (int64_t batch = 0; batch < g->batch; batch++)
     for (int64_t row = 0; row < rows; row++)
       for (int64_t column = 0; column < columns; column++) {
-        size_t place = place_of(g, operand, batch, row, column);
+        size_t place = element_index(g, operand, batch, row, column);
         assert_true(place < (size_t)matrix.elements);
         used[place] = true;
       }
@@ -144,8 +144,8 @@ static void poison_gaps(const hr_gemm *g, char operand, hr_matrix matrix, hr_buf
   free(used);
 }
 
-/* C: NaN where a result belongs, and in the gaps values that nothing may touch; a copy of all is returned. */
-static void *poison_result(product *p, uint64_t seed)
+/* C: NaN in the result elements, and values in the gaps that no kernel may change. Returns a copy of all elements. */
+static void *poison_result(gemm_operands *p, uint64_t seed)
 {
   const hr_gemm *g = &p->gemm;
   hr_error error;
@@ -161,7 +161,7 @@ static void *poison_result(product *p, uint64_t seed)
   return values;
 }
 
-static void assert_gaps_untouched(const char *kernel, const product *p, const void *before)
+static void assert_gaps_untouched(const char *kernel, const gemm_operands *p, const void *before)
 {
   const hr_gemm *g = &p->gemm;
   size_t element = hr_dtype_bytes(g->dtype);
@@ -172,7 +172,7 @@ static void assert_gaps_untouched(const char *kernel, const product *p, const vo
   free(used);
 }
 
-/* Ways to lay three operands out; `unit` is what every stride is a multiple of. */
+/* Memory layouts of the three operands; `unit` divides every stride. */
 static void gaps_in_rows(hr_gemm *g, int64_t unit)
 {
   g->lda = hr_gemm_a(g).columns + unit;
@@ -188,7 +188,7 @@ static void gaps_everywhere(hr_gemm *g, int64_t unit)
   g->stride_c = hr_gemm_c(g).batch_stride + 3 * unit;
 }
 
-/* Rows that begin at multiples of 16 elements whatever their length is: what padding a tensor does. */
+/* Rows begin at multiples of 16 elements whatever their length, as in padded tensors. */
 static void padded_rows(hr_gemm *g, int64_t unit)
 {
   (void)unit;
@@ -197,7 +197,7 @@ static void padded_rows(hr_gemm *g, int64_t unit)
   g->ldc = (g->n + 15) / 16 * 16;
 }
 
-/* Heads of [tokens, heads, size], with room for one more of them; rows begin at multiples of 16, batches do not. */
+/* Heads of [tokens, heads, size] with room for one more head; rows begin at multiples of 16, batches do not. */
 static void side_by_side(hr_gemm *g, int64_t unit)
 {
   (void)unit;
@@ -218,7 +218,7 @@ static void one_b_for_all(hr_gemm *g, int64_t unit)
   g->ldc = g->n + unit;
 }
 
-/* Each batch begins a little behind the one before. */
+/* Each batch begins a few elements after the one before. */
 static void overlapping_inputs(hr_gemm *g, int64_t unit)
 {
   g->stride_a = g->stride_b = unit;
@@ -244,25 +244,25 @@ static void check_strides(hr_device *device, const hr_kernel_info *info, hr_dtyp
           g.transpose_a = transposes & 1, g.transpose_b = transposes >> 1;
           arrangements[way](&g, dtype == HR_FP8_E4M3 ? 16 : 1);
           assert_ok(hr_gemm_check(&g, &error), error);
-          product p;
-          make_product(device, &g, seed += 3, &p);
+          gemm_operands p;
+          make_operands(device, &g, seed += 3, &p);
           poison_gaps(&g, 'a', hr_gemm_a(&g), p.a, p.a_values);
           poison_gaps(&g, 'b', hr_gemm_b(&g), p.b, p.b_values);
           void *before = poison_result(&p, seed + 2);
           if (run_kernel(device, info->name, &p)) {
-            assert_product(info->name, &p);
+            assert_gemm(info->name, &p);
             assert_gaps_untouched(info->name, &p, before);
             ran++;
           }
           free(before);
-          free_product(&p);
+          free_operands(&p);
         }
     if (ran == 0)
-      fail_msg("%s %s: took no product of arrangement %zu", info->name, hr_dtype_name(dtype), way);
+      fail_msg("%s %s: refused every GEMM of layout %zu", info->name, hr_dtype_name(dtype), way);
   }
 }
 
-static void strides_are_kept_to_and_gaps_neither_read_nor_written(void **state)
+static void strides_are_respected_and_gaps_neither_read_nor_written(void **state)
 {
   (void)state;
   each_kernel(check_strides);
@@ -280,13 +280,13 @@ static void check_measured(hr_device *device, size_t way)
   options.time_limit_ns = 5e6;
   assert_ok(hr_measure_gemm(device, &g, &options, &measured, &error), error);
   if (measured.status == HR_ERROR_WRONG_RESULT || measured.status == HR_ERROR_BACKEND)
-    fail_msg("%s, arrangement %zu: %s", hr_device_name(device), way / 2, measured.reason);
+    fail_msg("%s, layout %zu: %s", hr_device_name(device), way / 2, measured.reason);
   if (measured.status != HR_ERROR_UNSUPPORTED)
     assert_true(measured.rows_checked == 16);
 }
 
-/* The check of a measurement has to look where the strides say, also in a memory that the host cannot read. */
-static void products_with_strides_pass_the_check_of_a_measurement(void **state)
+/* The check of a measurement must use the strides, also in memory that the host cannot read. */
+static void strided_gemms_pass_the_check_of_a_measurement(void **state)
 {
   (void)state;
   static const char *const devices[] = {"reference", "cpu", "cuda:0"};
@@ -304,8 +304,8 @@ static void check_special(hr_device *device, const hr_kernel_info *info, hr_dtyp
 {
   hr_gemm g = hr_gemm_default();
   g.m = 5, g.n = 19, g.k = 33, g.dtype = dtype;
-  product p;
-  make_product(device, &g, 7, &p);
+  gemm_operands p;
+  make_operands(device, &g, 7, &p);
   hr_number_store(dtype, p.a_values, 1 * 33 + 4, (double)NAN); /* row 1 */
   bool infinities = dtype != HR_FP8_E4M3;
   if (infinities)
@@ -324,7 +324,7 @@ static void check_special(hr_device *device, const hr_kernel_info *info, hr_dtyp
         assert_true(isinf(with_infinity) && (with_infinity > 0) == (factor > 0));
     }
   }
-  free_product(&p);
+  free_operands(&p);
 }
 
 static void nan_and_infinity_reach_exactly_the_rows_that_they_are_in(void **state)
@@ -333,13 +333,13 @@ static void nan_and_infinity_reach_exactly_the_rows_that_they_are_in(void **stat
   each_kernel(check_special);
 }
 
-/* ---- one plan, several threads ---- */
+/* ---- concurrency ---- */
 
 #define THREADS 3
 
 typedef struct runner {
   const hr_plan *plan;
-  const product *p;
+  const gemm_operands *p;
   hr_buffer *result, *workspace;
   int runs_failed;
 } runner;
@@ -360,10 +360,10 @@ static void check_threads(hr_device *device, const hr_kernel_info *info, hr_dtyp
 {
   hr_gemm g = hr_gemm_default();
   g.m = 33, g.n = 50, g.k = 40, g.dtype = dtype;
-  product p;
+  gemm_operands p;
   hr_plan *plan = NULL;
   hr_error error;
-  make_product(device, &g, 9, &p);
+  make_operands(device, &g, 9, &p);
   if (hr_plan_gemm(device, &g, info->name, &plan, &error) == HR_OK) {
     runner runners[THREADS];
     pthread_t threads[THREADS];
@@ -381,16 +381,16 @@ static void check_threads(hr_device *device, const hr_kernel_info *info, hr_dtyp
       assert_int_equal(runners[i].runs_failed, 0);
       free(p.c_values);
       p.c_values = values_of(runners[i].result, hr_dtype_bytes(dtype) * 33 * 50);
-      assert_product(info->name, &p);
+      assert_gemm(info->name, &p);
       hr_buffer_free(runners[i].result);
       hr_buffer_free(runners[i].workspace);
     }
     hr_plan_free(plan);
   }
-  free_product(&p);
+  free_operands(&p);
 }
 
-static void a_plan_runs_in_several_threads_at_once(void **state)
+static void one_plan_runs_in_several_threads_at_once(void **state)
 {
   (void)state;
   each_kernel(check_threads);
@@ -399,11 +399,11 @@ static void a_plan_runs_in_several_threads_at_once(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_kernel_agrees_with_the_sum_written_out),
-      cmocka_unit_test(strides_are_kept_to_and_gaps_neither_read_nor_written),
-      cmocka_unit_test(products_with_strides_pass_the_check_of_a_measurement),
+      cmocka_unit_test(every_kernel_agrees_with_a_gemm_in_float64),
+      cmocka_unit_test(strides_are_respected_and_gaps_neither_read_nor_written),
+      cmocka_unit_test(strided_gemms_pass_the_check_of_a_measurement),
       cmocka_unit_test(nan_and_infinity_reach_exactly_the_rows_that_they_are_in),
-      cmocka_unit_test(a_plan_runs_in_several_threads_at_once),
+      cmocka_unit_test(one_plan_runs_in_several_threads_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ static void a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected(void 
   assert_ok(hr_device_open("cpu", 0, &device, &error), error);
   assert_ok(hr_device_detect(device, &detected, &error), error);
   hr_status status = hr_device_probe(device, NULL, NULL, &probed, &error);
-  if (status == HR_ERROR_UNAVAILABLE) { /* a machine without oneDNN, and no loops */
+  if (status == HR_ERROR_UNAVAILABLE) { /* a machine without oneDNN and without ceiling loops */
     print_message("%s\n", error.message);
     hr_device_close(device);
     skip();
@@ -26,14 +26,14 @@ static void a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected(void 
   assert_true(probed.bandwidth_bytes_per_s > 0);
   assert_true(probed.launch_ns > 0);
   assert_true(hr_hardware_library_flops_per_s(&probed, HR_FP32) > 0);
-  /* However fast the products were, the data sheet is what it was; 0 is a format without a kernel. */
+  /* Measured rates do not replace those of the data sheet; 0 is a format without a kernel. */
   for (int i = 0; i < HR_DTYPE_COUNT; i++)
     assert_true(probed.dense_flops_per_s[i] == detected.dense_flops_per_s[i] || probed.dense_flops_per_s[i] == 0);
   assert_true(probed.dense_flops_per_s[HR_FP32] > 0 && probed.library_share[HR_FP32] > 0);
   hr_device_close(device);
 }
 
-/* Of every format that its architecture has a loop for, with the clock that the loop ran at. */
+/* For every format that the architecture has a ceiling loop for, with the clock during the loop. */
 static void a_probed_gpu_has_a_ceiling_for_each_of_its_units(void **state)
 {
   (void)state;
@@ -65,7 +65,7 @@ static void the_reference_is_no_device_to_predict_for(void **state)
   hr_device_close(device);
 }
 
-/* Says stop the asked-th time, counted from 1, and fails if it is asked again. */
+/* Requests a stop at the asked-th call, counted from 1, and fails if called again. */
 typedef struct stopper {
   int asked, stop_at;
   double last_done;
@@ -80,8 +80,8 @@ static int stop_once(void *context, double done, const char *what)
   return ++s->asked == s->stop_at;
 }
 
-/* At the beginning, among the instructions, and from there on in ever larger steps to the last products. */
-static void a_probe_stops_wherever_its_caller_says_so(void **state)
+/* Stops at the beginning, among the instruction loops, and from there on in growing steps up to the last GEMMs. */
+static void a_probe_stops_whenever_its_caller_asks(void **state)
 {
   (void)state;
   hr_device *device;
@@ -93,7 +93,7 @@ static void a_probe_stops_wherever_its_caller_says_so(void **state)
     hr_hardware probed = {.struct_size = 0};
     status = hr_device_probe(device, stop_once, &s, &probed, &error);
     assert_true(tries < 20 && (status == HR_OK || status == HR_ERROR_INTERRUPTED));
-    assert_true((status == HR_OK) == (probed.struct_size > 0)); /* untouched otherwise */
+    assert_true((status == HR_OK) == (probed.struct_size > 0)); /* untouched on failure */
     if (status != HR_OK)
       assert_string_equal(error.message, "stopped by the caller");
     assert_true(stop_at > 3 || status == HR_ERROR_INTERRUPTED);
@@ -107,7 +107,7 @@ int main(void)
       cmocka_unit_test(a_probed_cpu_can_be_predicted_with_and_keeps_what_was_detected),
       cmocka_unit_test(a_probed_gpu_has_a_ceiling_for_each_of_its_units),
       cmocka_unit_test(the_reference_is_no_device_to_predict_for),
-      cmocka_unit_test(a_probe_stops_wherever_its_caller_says_so),
+      cmocka_unit_test(a_probe_stops_whenever_its_caller_asks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

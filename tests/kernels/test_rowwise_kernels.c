@@ -1,5 +1,5 @@
-/* Operations on rows: the reference against numbers worked by hand, every other kernel of the table against the
- * reference, in all formats and in lengths around what a thread, a warp and a block keep. */
+/* Row-wise operations: the reference against values computed by hand, and every other kernel of the table against the
+ * reference, in all formats and in lengths around those that a thread, a warp and a block hold. */
 #include "machine.h"
 
 #include "runtime/device/number.h"
@@ -41,7 +41,7 @@ static void assert_row(const hr_rowwise *r, int64_t row, const double *a, const 
   }
 }
 
-static void the_reference_agrees_with_numbers_worked_by_hand(void **state)
+static void the_reference_agrees_with_values_computed_by_hand(void **state)
 {
   (void)state;
   hr_rowwise r = rows_of(HR_ROWWISE_SOFTMAX, 1, 2);
@@ -64,10 +64,11 @@ static void the_reference_agrees_with_numbers_worked_by_hand(void **state)
 static void a_causal_softmax_sees_up_to_its_own_query(void **state)
 {
   (void)state;
-  hr_rowwise r = rows_of(HR_ROWWISE_SOFTMAX, 4, 3); /* two queries over three keys, twice: the last sees all */
+  hr_rowwise r =
+      rows_of(HR_ROWWISE_SOFTMAX, 4, 3); /* two queries, three keys, two sequences: the last query sees all */
   r.period = 2;
   double zeros[12] = {0};
-  zeros[2] = (double)NAN; /* behind the mask: not looked at */
+  zeros[2] = (double)NAN; /* masked, so it must be ignored */
   assert_row(&r, 0, zeros, NULL, NULL, (double[]){0.5, 0.5, 0});
   assert_row(&r, 3, zeros, NULL, NULL, (double[]){1.0 / 3, 1.0 / 3, 1.0 / 3});
   r = rows_of(HR_ROWWISE_SOFTMAX, 3, 1); /* three queries over one key: the first two see none */
@@ -109,8 +110,8 @@ static void impossible_sizes_are_refused_by_name(void **state)
 
 /* ---- the other kernels ---- */
 
-/* Inputs and the result in buffers of a device, each `skew` elements (of the result) and its own number behind the
- * buffer's beginning, and the result with GUARD elements behind it. */
+/* Inputs and the result in device buffers, each shifted by `skew` elements (of the result) and by its own number, with
+ * GUARD elements after the result. */
 #define GUARD 64
 
 typedef struct tensors {
@@ -184,7 +185,7 @@ static void compare(const char *kernel, const hr_rowwise *r, const tensors *t)
     for (size_t i = 0; i < columns; i++) {
       double found = hr_number_load(r->dtype, result, (size_t)row * columns + i);
       double bound = hr_rowwise_error_bound(r->dtype, r->columns, expected[i], norm[i]);
-      bool same = found == expected[i] || (isnan(found) && isnan(expected[i])); /* infinities too */
+      bool same = found == expected[i] || (isnan(found) && isnan(expected[i])); /* or both infinite */
       if (!same && !(fabs(found - expected[i]) <= bound))
         fail_msg("%s %s %s, %d rows of %d, period %d: [%d, %d] is %g, exactly %g, allowed ±%g", kernel,
                  hr_rowwise_operation_name(r->operation), hr_dtype_name(r->dtype), (int)r->rows, (int)columns,
@@ -194,7 +195,7 @@ static void compare(const char *kernel, const hr_rowwise *r, const tensors *t)
   free(scratch);
 }
 
-/* A NaN, infinities and a row of −∞ among the values; four rows at least, of two columns at least. */
+/* Puts a NaN, infinities and a row of −∞ among the values; needs at least four rows and two columns. */
 static void put_specials(const hr_rowwise *r, const tensors *t)
 {
   size_t columns = (size_t)r->columns;
@@ -207,7 +208,7 @@ static void put_specials(const hr_rowwise *r, const tensors *t)
   assert_ok(hr_buffer_write(t->buffers[0], t->values[0], t->bytes[0], &error), error);
 }
 
-/* Before and behind the result, everything is as it was. */
+/* The elements before and after the result must be unchanged. */
 static void assert_guarded(const tensors *t, const char *before, const hr_rowwise *r)
 {
   size_t last = t->count - 1, end = t->bytes[last] - GUARD * hr_dtype_bytes(r->dtype);
@@ -235,21 +236,21 @@ static void check_one(hr_device *device, const char *kernel, const hr_rowwise *r
   free_tensors(&t);
 }
 
-/* Around what a pack, a thread, part of a warp, a warp, a block and a cluster hold, aligned and not. */
+/* Lengths around those that a pack, a thread, part of a warp, a warp, a block and a cluster hold, aligned and not. */
 static const int64_t sizes[][2] = {
     {1, 1},     {1, 2},     {3, 64},     {5, 98},     {7, 99},     {70, 128},  {17, 513},  {17, 1000}, {6, 1025},
     {4, 2048},  {5, 2055},  {3, 4099},   {2, 8192},   {3, 8202},   {2, 16384}, {2, 16386}, {2, 32768}, {3, 32769},
     {2, 50257}, {2, 50258}, {3, 131072}, {2, 131073}, {1, 262145}, {700, 16},  {1100, 3},  {40, 33001}};
 
-/* Large tensors are tried in one format each, by turns; with HEADROOM_TEST=thorough in all. */
+/* Large tensors are distributed over the formats; with HEADROOM_TEST=thorough each format gets all. */
 #define LARGE 4096          /* elements */
-#define LONG_ON_A_CPU 20000 /* rows beyond are cut into nothing else there */
+#define LONG_ON_A_CPU 20000 /* longer rows take no other path on a CPU */
 
 typedef struct subject {
   hr_device *device;
   const char *kernel;
   hr_dtype dtype;
-  int turn, turns; /* which of the kernel's formats it is */
+  int turn, turns; /* index of the format among those of the kernel */
   int cases, seen;
 } subject;
 
@@ -288,15 +289,15 @@ static void check_sizes(subject *s, int operation)
     check_case(s, &r, NULL, false);
     if (operation != HR_ROWWISE_SOFTMAX)
       continue;
-    r.period = r.rows > r.columns ? r.rows : 2; /* the first rows may see nothing */
+    r.period = r.rows > r.columns ? r.rows : 2; /* the first rows may see no key */
     check_case(s, &r, NULL, false);
-    r.period = r.columns; /* the first row sees one */
+    r.period = r.columns; /* the first row sees one key */
     check_case(s, &r, NULL, false);
   }
 }
 
-/* Addresses that are multiples of an element only: all alike, each its own, and the result alone; the lengths are for a
- * part of a warp, a block, a cluster. */
+/* Addresses aligned to one element only: all operands alike, each with its own shift, and the result alone. The lengths
+ * are for a part of a warp, a block and a cluster. */
 static void check_addresses(subject *s, int operation)
 {
   static const size_t skews[][HR_OPERANDS_MAX] = {{1, 1, 1, 1}, {1, 2, 3, 7}, {5, 4, 6, 3}, {0, 0, 0, 1}, {3, 0, 0, 0}};
@@ -337,7 +338,7 @@ static void check_formats(hr_device *device, const hr_kernel_info *info)
       continue;
     }
     check_kernel(&s);
-    if (strcmp(info->device, "cpu") == 0) { /* results beyond the caches are written in another way */
+    if (strcmp(info->device, "cpu") == 0) { /* results larger than the caches use streaming stores */
       size_t cache_bytes = device->cache_bytes;
       device->cache_bytes = 0;
       check_kernel(&s);
@@ -363,9 +364,10 @@ static void every_kernel_agrees_with_the_reference(void **state)
   }
 }
 
-/* Of two columns 0 and −x the second is e^-x / (1 + e^-x), from 1/2 down to the denormal numbers: what the exponential
- * loses shows. In fp32 three roundings and its own error of 3 · 2^-24 make 6, and of denormal numbers one step; what is
- * rounded to 16 bits may have lost 5e-8 of its value for every unit of x before. */
+/* Of two columns 0 and −x, the second softmax value is e^-x / (1 + e^-x), from 1/2 down to the denormal numbers, so
+ * errors of the exponential are visible. fp32: three roundings and its own error of 3 · 2^-24 make 6, and one step of
+ * denormal numbers. Values rounded to 16 bits may have a relative error of 5e-8 for every unit of x before the
+ * rounding. */
 static double lost(hr_dtype dtype, double x, double exact)
 {
   double before = exact * 6 * 0x1p-24;
@@ -375,7 +377,7 @@ static double lost(hr_dtype dtype, double x, double exact)
 static void check_exponentials(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   enum { rows = 20000 };
-  static float x[2 * rows], y[2 * rows]; /* or numbers of 16 bits */
+  static float x[2 * rows], y[2 * rows]; /* of `dtype`; large enough for fp32 */
   for (size_t i = 0; i < rows; i++) {
     hr_number_store(dtype, x, 2 * i, 0.0);
     hr_number_store(dtype, x, 2 * i + 1, -104.5 * (double)i / rows);
@@ -399,7 +401,7 @@ static void check_exponentials(hr_device *device, const char *kernel, hr_dtype d
   free_tensors(&t);
 }
 
-static void exponentials_hold_their_error_to_the_smallest_numbers(void **state)
+static void exponentials_are_accurate_down_to_denormal_numbers(void **state)
 {
   (void)state;
   static const hr_dtype formats[] = {HR_FP32, HR_BF16, HR_FP16};
@@ -446,12 +448,12 @@ static void a_measurement_checks_and_counts_bytes(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_reference_agrees_with_numbers_worked_by_hand),
+      cmocka_unit_test(the_reference_agrees_with_values_computed_by_hand),
       cmocka_unit_test(a_causal_softmax_sees_up_to_its_own_query),
       cmocka_unit_test(heads_share_a_row_of_the_rotary_table),
       cmocka_unit_test(impossible_sizes_are_refused_by_name),
       cmocka_unit_test(every_kernel_agrees_with_the_reference),
-      cmocka_unit_test(exponentials_hold_their_error_to_the_smallest_numbers),
+      cmocka_unit_test(exponentials_are_accurate_down_to_denormal_numbers),
       cmocka_unit_test(a_measurement_checks_and_counts_bytes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

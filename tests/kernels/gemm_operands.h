@@ -1,6 +1,6 @@
-/* A product on a device and on the host, for tests that compare it with the sum written out. */
-#ifndef HR_TESTS_KERNELS_GEMM_PRODUCT_H
-#define HR_TESTS_KERNELS_GEMM_PRODUCT_H
+/* A GEMM with its operands on a device and on the host, for tests that compare it with a GEMM computed in float64. */
+#ifndef HR_TESTS_KERNELS_GEMM_OPERANDS_H
+#define HR_TESTS_KERNELS_GEMM_OPERANDS_H
 
 #include "machine.h"
 
@@ -11,11 +11,11 @@
 
 #include <stdlib.h>
 
-typedef struct product {
+typedef struct gemm_operands {
   hr_gemm gemm;
   hr_buffer *a, *b, *c;
-  void *a_values, *b_values, *c_values; /* the same on the host; C's once the kernel has run */
-} product;
+  void *a_values, *b_values, *c_values; /* copies on the host; C's after run_plan() */
+} gemm_operands;
 
 static inline size_t bytes_of(const hr_gemm *g, hr_matrix matrix)
 {
@@ -31,10 +31,10 @@ static inline void *values_of(const hr_buffer *buffer, size_t bytes)
   return values;
 }
 
-static inline void make_product(hr_device *device, const hr_gemm *g, uint64_t seed, product *p)
+static inline void make_operands(hr_device *device, const hr_gemm *g, uint64_t seed, gemm_operands *p)
 {
   hr_error error;
-  *p = (product){.gemm = *g};
+  *p = (gemm_operands){.gemm = *g};
   assert_ok(hr_buffer_create(device, bytes_of(g, hr_gemm_a(g)), &p->a, &error), error);
   assert_ok(hr_buffer_create(device, bytes_of(g, hr_gemm_b(g)), &p->b, &error), error);
   assert_ok(hr_buffer_create(device, bytes_of(g, hr_gemm_c(g)), &p->c, &error), error);
@@ -45,7 +45,7 @@ static inline void make_product(hr_device *device, const hr_gemm *g, uint64_t se
   p->b_values = values_of(p->b, bytes_of(g, hr_gemm_b(g)));
 }
 
-static inline void free_product(product *p)
+static inline void free_operands(gemm_operands *p)
 {
   free(p->a_values);
   free(p->b_values);
@@ -55,8 +55,8 @@ static inline void free_product(product *p)
   hr_buffer_free(p->c);
 }
 
-/* Where an element of the matrix as it is stored lies; written out here, as what is tested works it out, too. */
-static inline size_t place_of(const hr_gemm *g, char operand, int64_t batch, int64_t row, int64_t column)
+/* Index of an element in the stored matrix; computed here independently of the tested code. */
+static inline size_t element_index(const hr_gemm *g, char operand, int64_t batch, int64_t row, int64_t column)
 {
   int64_t rows = operand == 'b' ? g->k : g->m, columns = operand == 'a' ? g->k : g->n;
   int64_t leading = operand == 'a' ? g->lda : operand == 'b' ? g->ldb : g->ldc;
@@ -68,18 +68,18 @@ static inline size_t place_of(const hr_gemm *g, char operand, int64_t batch, int
   return (size_t)(batch * stride + (transposed ? column * leading + row : row * leading + column));
 }
 
-static inline double element_a(const product *p, int64_t batch, int64_t row, int64_t inner)
+static inline double element_a(const gemm_operands *p, int64_t batch, int64_t row, int64_t inner)
 {
-  return hr_number_load(p->gemm.dtype, p->a_values, place_of(&p->gemm, 'a', batch, row, inner));
+  return hr_number_load(p->gemm.dtype, p->a_values, element_index(&p->gemm, 'a', batch, row, inner));
 }
 
-static inline double element_b(const product *p, int64_t batch, int64_t inner, int64_t column)
+static inline double element_b(const gemm_operands *p, int64_t batch, int64_t inner, int64_t column)
 {
-  return hr_number_load(p->gemm.dtype, p->b_values, place_of(&p->gemm, 'b', batch, inner, column));
+  return hr_number_load(p->gemm.dtype, p->b_values, element_index(&p->gemm, 'b', batch, inner, column));
 }
 
-/* Runs a plan; C then is on the host, too. */
-static inline void run_plan(hr_device *device, hr_plan *plan, product *p)
+/* Runs a plan and copies C to the host. */
+static inline void run_plan(hr_device *device, hr_plan *plan, gemm_operands *p)
 {
   hr_buffer *workspace = NULL;
   hr_error error;
