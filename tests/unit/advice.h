@@ -1,4 +1,4 @@
-/* Advice on a device by name, and its findings by rule, for tests. */
+/* Advice for a device by name, and its findings by rule. */
 #ifndef HEADROOM_TEST_ADVICE_H
 #define HEADROOM_TEST_ADVICE_H
 

@@ -1,4 +1,4 @@
-/* A small shape, findings about it, and times given by hand: for tests of confirmation. */
+/* A small shape, findings about it, and times set by hand, for tests of the confirmation. */
 #ifndef HEADROOM_TEST_CONFIRM_FIXTURE_H
 #define HEADROOM_TEST_CONFIRM_FIXTURE_H
 
@@ -43,7 +43,7 @@ static inline hr_advice *make_advice(void)
   return advice;
 }
 
-/* Mainly about the operators of these names. */
+/* A finding whose main operators have these names. */
 static inline hr_finding *add_finding(hr_advice *advice, const char *operators)
 {
   hr_finding *finding = &advice->findings[advice->finding_count++];
@@ -97,7 +97,7 @@ static inline void set_times(hr_confirm_run *c, double alone_ns, double pair_ns,
     hr_confirm_job *job = &c->jobs[i];
     job->done = true;
     job->result.before.median_ns = job->pair ? pair_ns : alone_ns;
-    job->result.after.median_ns = 123456789; /* not what gains are formed from: it may have drifted */
+    job->result.after.median_ns = 123456789; /* not used for gains, because it may have drifted */
     job->result.ratio = ratio, job->result.ratio_low = low, job->result.ratio_high = high;
   }
 }

@@ -1,4 +1,4 @@
-/* Devices and models that ship, by name, for tests. */
+/* Shipped devices and models by name. */
 #ifndef HEADROOM_TEST_DEVICES_H
 #define HEADROOM_TEST_DEVICES_H
 

@@ -1,5 +1,4 @@
-/* Kernels of the tests' own in place of fast ones, for tests of measuring: what each makes of a run, and what the runs
- * saw. */
+/* Kernel doubles for tests of measuring: each behaves in its own way, and records what it was run with. */
 #ifndef HEADROOM_TEST_MEASURE_DOUBLES_H
 #define HEADROOM_TEST_MEASURE_DOUBLES_H
 
@@ -14,9 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-/* What the doubles saw. */
+/* Recorded by the doubles. */
 static int runs;
-static int turns; /* runs of another m than the one before */
+static int turns; /* runs whose m differs from the run before */
 static int64_t last_m;
 static int64_t order[4096];
 static const void *addresses[4096];
@@ -46,7 +45,7 @@ static hr_status run_right(const hr_plan *plan, const void *const *inputs, void 
   return reference()->run(plan, inputs, output, workspace, error);
 }
 
-/* Right but for the last element of the last row, off by what a lost product would make. */
+/* Right but for the last element of the last row, whose error is that of one missing term. */
 static hr_status run_wrong(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
                            hr_error *error)
 {
@@ -57,7 +56,7 @@ static hr_status run_wrong(const hr_plan *plan, const void *const *inputs, void 
   return status;
 }
 
-/* Forgets what a block of 128 columns adds to every row; right otherwise. */
+/* Misses the contribution of a block of 128 columns to every row; otherwise right. */
 static hr_status run_without_a_block(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
                                      hr_error *error)
 {
@@ -84,12 +83,12 @@ static hr_status run_slowly(const hr_plan *plan, const void *const *inputs, void
   return reference()->run(plan, inputs, output, workspace, error);
 }
 
-/* As if other programs had the processor at first. */
+/* The first runs are slow, as if other programs used the processor. */
 static hr_status run_hesitantly(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
                                 hr_error *error)
 {
   const struct timespec pause = {.tv_nsec = 200000000};
-  if (runs < 2) /* the one whose result is compared, and the first that is timed */
+  if (runs < 2) /* the checked run and the first timed one */
     nanosleep(&pause, NULL);
   return run_right(plan, inputs, output, workspace, error);
 }
@@ -153,7 +152,7 @@ static inline hr_gemm small(void)
   return gemm;
 }
 
-/* Options that any samples satisfy soon. */
+/* Options that stop after few samples. */
 static inline hr_measure_options brief(const char *kernel)
 {
   hr_measure_options options = hr_measure_options_default();
@@ -170,7 +169,7 @@ static inline void assert_no_times(const hr_measurement *m)
   assert_true(strlen(m->reason) > 0);
 }
 
-/** A test whose state is a device that has the doubles alone. */
+/** A test whose state is a device that has only the doubles as kernels. */
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_doubles, close_doubles)
 
 #endif

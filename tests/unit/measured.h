@@ -1,5 +1,5 @@
-/* Measured times of products, attention and pointwise kernels, and what the prediction makes of each. Read from the CSV
- * files in data/results (their first lines say how they were measured); used by a test and by bench/. */
+/* Measured times of GEMMs, attention and pointwise kernels, and the prediction for each. Read from the CSV files in
+ * data/results, whose first lines say how they were measured; used by a test and by bench/. */
 #ifndef HEADROOM_TEST_MEASURED_H
 #define HEADROOM_TEST_MEASURED_H
 
@@ -132,7 +132,7 @@ static inline double measured_attention_ns(const hr_hardware *hardware, const me
     op.pass = HR_PASS_DGRAD;
     if (hr_attention_flops(a, &op.flops) != HR_OK || hr_attention_bytes(a, &op.bytes) != HR_OK)
       return NAN;
-    op.flops = op.flops / 2 * 5; /* five products for the forward pass's two */
+    op.flops = op.flops / 2 * 5; /* five GEMMs for the forward pass's two */
     op.bytes *= 2;
   }
   return hr_predict_operator(hardware, &op, 1, &p, NULL) == HR_OK ? p.time_ns : NAN;
@@ -159,7 +159,7 @@ static inline double measured_pointwise_ns(const hr_hardware *hardware, const me
   return NAN;
 }
 
-/** Predicted time of a row in ns; NAN for a kind that is not known. */
+/** Predicted time of a row in ns; NAN for an unknown kind. */
 static inline double measured_predicted_ns(const hr_hardware *hardware, const measured *r)
 {
   if (strcmp(r->kind, "gemm") == 0 || strcmp(r->kind, "bmm") == 0)
@@ -203,7 +203,7 @@ static inline double measured_mean(const measured_errors *errors)
   return errors->count ? exp(sum / (double)errors->count) - 1 : 0;
 }
 
-/** The error that a share of the rows stays within; 1: the worst. Sorts. */
+/** The error that a share of the rows does not exceed; 1: the maximum. Sorts the factors. */
 static inline double measured_within(measured_errors *errors, double share)
 {
   if (errors->count == 0)

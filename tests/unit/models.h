@@ -1,4 +1,4 @@
-/* Shapes that several tests stand on, written out by hand so that they do not depend on the reader. */
+/* Shapes used by several tests, written by hand so that they do not depend on the JSON reader. */
 #ifndef HEADROOM_TEST_MODELS_H
 #define HEADROOM_TEST_MODELS_H
 

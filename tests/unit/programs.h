@@ -1,4 +1,4 @@
-/* What the tests that compile GPU programs share. */
+/* Shared by the tests that compile GPU programs. */
 #ifndef HR_TESTS_UNIT_PROGRAMS_H
 #define HR_TESTS_UNIT_PROGRAMS_H
 
@@ -13,7 +13,7 @@
 
 static const char *const architectures[] = {"sm_80", "sm_90a", "sm_100a"};
 
-/** Skips the test where there is none. The caller closes it. */
+/** Opens NVRTC; the caller closes it. Skips the test where there is none. */
 static inline hr_nvrtc open_nvrtc(void)
 {
   hr_nvrtc nvrtc;
@@ -25,7 +25,7 @@ static inline hr_nvrtc open_nvrtc(void)
   return nvrtc;
 }
 
-/** The last came with NVRTC 12.8. */
+/** The last architectures need NVRTC 12.8. */
 static inline size_t count_architectures(const hr_nvrtc *nvrtc)
 {
   return 100 * nvrtc->major + nvrtc->minor < 1208 ? 2 : 3;

@@ -1,4 +1,4 @@
-/* Reading configurations in tests: a model or a failure from a text, and the notes that came with it. */
+/* Reads configurations in tests: a model or an error from a text, and its notes. */
 #ifndef HEADROOM_TEST_READING_H
 #define HEADROOM_TEST_READING_H
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/** All notes of one reading, one a line. */
+/** All notes of one read, one per line. */
 typedef struct test_notes {
   char text[4096];
 } test_notes;
@@ -21,7 +21,7 @@ static inline void keep_note(void *context, const char *message)
   snprintf(notes->text + used, sizeof notes->text - used, "%s\n", message);
 }
 
-/** The model that `text` describes; the test fails if it describes none. */
+/** The model that `text` describes; fails the test on an error. */
 static inline hr_model read_model(const char *text)
 {
   hr_model model;
@@ -30,7 +30,7 @@ static inline hr_model read_model(const char *text)
   return model;
 }
 
-/** Everything that was noted while reading `text`. */
+/** All notes of reading `text`. */
 static inline test_notes read_notes(const char *text)
 {
   test_notes notes = {.text = ""};
@@ -50,7 +50,7 @@ static inline hr_parameters read_parameters(const char *text)
   return parameters;
 }
 
-/** `text` fails with this status and exactly this message, and leaves the model alone. */
+/** Asserts that `text` fails with this status and exactly this message, and that the model is not changed. */
 static inline void assert_refused_bytes(const char *text, size_t length, hr_status status, const char *message)
 {
   hr_model model = {.layers = 77};

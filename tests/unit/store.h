@@ -1,4 +1,4 @@
-/* What the tests of the store share: a folder of their own, and rows. */
+/* Shared by the tests of the store: a temporary folder, and rows. */
 #ifndef HEADROOM_TEST_STORE_H
 #define HEADROOM_TEST_STORE_H
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/** A path in a new folder of this test; freed with remove_folder(). */
+/** Creates the test's temporary folder; remove_folder() deletes it. */
 static inline int make_folder(void **state)
 {
   char *folder = strdup("/tmp/headroom-test-XXXXXX");
@@ -45,7 +45,7 @@ static inline const char *path_in(void *const *state, const char *name, char pat
   return path;
 }
 
-/** A row as a measurement of a sweep makes it. */
+/** A row as a sweep's measurement creates it. */
 static inline hr_result some_result(int64_t m)
 {
   hr_result result = hr_result_default();
@@ -66,7 +66,7 @@ static inline hr_result some_result(int64_t m)
   return result;
 }
 
-/** Opens, or fails the test with the message. */
+/** Opens a store, or fails the test with the error's message. */
 static inline hr_store *open_store(const char *path, hr_store_mode mode)
 {
   hr_store *store = NULL;
@@ -99,7 +99,7 @@ static inline void append_row(hr_store *store, int64_t m)
   assert_ok(hr_store_append(store, &result, &error), error);
 }
 
-/** A call that must fail: with this status, and one line that has `words`. */
+/** Asserts that a call failed with this status and a one-line message that contains `words`. */
 #define assert_fails(call, expected, error, words)                                  \
   do {                                                                              \
     (error).message[0] = '\0';                                                      \
@@ -108,7 +108,7 @@ static inline void append_row(hr_store *store, int64_t m)
       fail_msg("expected \"%s\" in one line, found: %s", (words), (error).message); \
   } while (0)
 
-/** An hr_result_fn whose context is the last row that was found. */
+/** An hr_result_fn that copies each row to its context, so that the last one stays. */
 static inline int keep_row(void *context, const hr_result *result)
 {
   *(hr_result *)context = *result;

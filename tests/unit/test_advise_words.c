@@ -14,7 +14,7 @@ static hr_advice *advise_at(const char *name, const hr_model *model, int64_t t, 
   return advise_under(&hardware, model, &workload);
 }
 
-static void fewer_heads_say_how_many_kv_heads_come_with_them(void **state)
+static void a_finding_on_fewer_heads_names_the_number_of_kv_heads(void **state)
 {
   (void)state;
   hr_model model = shipped_model("llama-3.2-1b"); /* 32 heads of 64 over 8 KV heads: 4 query heads each */
@@ -54,8 +54,8 @@ static hr_hardware device_between(const hr_model *model, const hr_workload *smal
   return hardware;
 }
 
-/* 64 heads do not split over 3 devices; over 2 they would, but half of the model does not fit where a third of it
- * does. */
+/* 64 heads do not split over 3 devices. Over 2 they would, but half of the model does not fit into memory where a third
+ * of it does. */
 static void a_suggested_t_still_fits_the_memory(void **state)
 {
   (void)state;
@@ -87,9 +87,8 @@ static void a_suggested_number_of_stages_still_fits_the_memory(void **state)
   hr_advice_free(advice);
 }
 
-/* Yi-34B: 7 query heads to a KV head, so that no number of heads near 7168 is divisible by 6 along with its KV
- * heads. */
-static void six_devices_without_a_nearby_shape_are_infeasible(void **state)
+/* Yi-34B has 7 query heads per KV head, so no number of heads near 7168 is divisible by 6 along with its KV heads. */
+static void a_degree_of_six_without_a_nearby_shape_is_infeasible(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
@@ -103,7 +102,7 @@ static void six_devices_without_a_nearby_shape_are_infeasible(void **state)
   hr_advice_free(advice);
 }
 
-static void an_unknown_node_is_not_one_of_zero_devices(void **state)
+static void an_unknown_node_size_is_not_zero_devices(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -136,8 +135,8 @@ static void augmented_q_is_among_the_gemms_that_t_divides(void **state)
   hr_advice_free(advice);
 }
 
-/* Four rows: the weights' way from memory hides the tiles, of which 60 rows in 64 are empty. */
-static void tiles_that_memory_hides_are_no_loss(void **state)
+/* Four rows: the time to read the weights hides that of the tiles, whose rows are 60/64 empty. */
+static void padding_of_tiles_hidden_by_memory_time_is_not_a_loss(void **state)
 {
   (void)state;
   hr_model model = shipped_model("llama-2-13b");
@@ -156,8 +155,9 @@ static void tiles_that_memory_hides_are_no_loss(void **state)
   hr_advice_free(advice);
 }
 
-/* 50257 is odd, and one row of logits does not care. 16 bytes would be no reason: 2 are fewer. */
-static void alignment_is_no_reason_where_the_size_is_not_aligned(void **state)
+/* 50257 is odd, but one row of logits is not slowed down by that. An alignment of 16 bytes does not help either: the
+ * size has 2. */
+static void alignment_is_not_given_as_a_reason_where_it_costs_nothing(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -205,16 +205,16 @@ static void a_slow_device_has_rates_that_are_not_zero(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(fewer_heads_say_how_many_kv_heads_come_with_them),
+      cmocka_unit_test(a_finding_on_fewer_heads_names_the_number_of_kv_heads),
       cmocka_unit_test(the_finding_names_the_heads_that_do_not_split),
       cmocka_unit_test(a_suggested_t_still_fits_the_memory),
       cmocka_unit_test(a_suggested_number_of_stages_still_fits_the_memory),
-      cmocka_unit_test(six_devices_without_a_nearby_shape_are_infeasible),
-      cmocka_unit_test(an_unknown_node_is_not_one_of_zero_devices),
+      cmocka_unit_test(a_degree_of_six_without_a_nearby_shape_is_infeasible),
+      cmocka_unit_test(an_unknown_node_size_is_not_zero_devices),
       cmocka_unit_test(a_group_larger_than_a_node_gets_a_warning_of_slower_links),
       cmocka_unit_test(augmented_q_is_among_the_gemms_that_t_divides),
-      cmocka_unit_test(tiles_that_memory_hides_are_no_loss),
-      cmocka_unit_test(alignment_is_no_reason_where_the_size_is_not_aligned),
+      cmocka_unit_test(padding_of_tiles_hidden_by_memory_time_is_not_a_loss),
+      cmocka_unit_test(alignment_is_not_given_as_a_reason_where_it_costs_nothing),
       cmocka_unit_test(a_larger_batch_of_decode_states_its_latency),
       cmocka_unit_test(a_slow_device_has_rates_that_are_not_zero),
   };

@@ -1,4 +1,4 @@
-/* Where the CPU's threads and memory lie: on machines that hwloc makes up, and on this one. */
+/* Affinity of threads and memory on the CPU: on synthetic hwloc topologies and on this machine. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "test.h"
 
@@ -40,7 +40,7 @@ static void expect_places(const char *machine, int threads, const char *const *p
   hr_topology_free(&topology);
 }
 
-static void a_thread_has_a_core_and_second_processors_come_last(void **state)
+static void threads_fill_cores_before_second_hardware_threads(void **state)
 {
   (void)state;
   expect_places(TWO_SOCKETS, 1, (const char *const[]){"0-1"});
@@ -61,7 +61,7 @@ static void expect_text(const char *machine, int threads, const char *expected)
   hr_topology_free(&topology);
 }
 
-static void nodes_are_counted_and_what_is_not_bound_has_a_reason(void **state)
+static void numa_nodes_are_counted_and_unbound_threads_have_a_reason(void **state)
 {
   (void)state;
   expect_text(TWO_SOCKETS, 4,
@@ -70,7 +70,7 @@ static void nodes_are_counted_and_what_is_not_bound_has_a_reason(void **state)
   expect_text("core:2 pu:1", 1, "threads not bound: 1 of 2 cores are used; 1 NUMA node");
 }
 
-static void the_user_has_the_first_word(void **state)
+static void the_users_settings_take_precedence(void **state)
 {
   (void)state;
   setenv("OMP_PROC_BIND", "false", 1);
@@ -85,7 +85,7 @@ static void the_user_has_the_first_word(void **state)
   hr_device_close(device);
 }
 
-/* Threads of this process whose binding is not `whole`. */
+/* Number of threads of this process whose affinity mask is not `whole`. */
 static int bound_threads(const cpu_set_t *whole)
 {
   int bound = 0;
@@ -125,7 +125,7 @@ static void run_product(hr_device *device)
   hr_plan_free(plan);
 }
 
-static void threads_have_a_core_each_and_the_caller_keeps_its_binding(void **state)
+static void each_thread_has_a_core_and_the_caller_keeps_its_affinity(void **state)
 {
   (void)state;
   cpu_set_t before, after;
@@ -142,7 +142,7 @@ static void threads_have_a_core_each_and_the_caller_keeps_its_binding(void **sta
   assert_ok(hr_cpu_thread_pool(device, &pool, &error), error);
   int own = device->threads - 1;
   for (int looks = 0; bound_threads(&before) < own && looks < 10000; looks++)
-    sched_yield(); /* until the members have begun */
+    sched_yield(); /* until the pool's threads have started */
   assert_int_equal(bound_threads(&before), own);
   if (cpu->onednn) {
     run_product(device);
@@ -154,7 +154,7 @@ static void threads_have_a_core_each_and_the_caller_keeps_its_binding(void **sta
   assert_int_equal(bound_threads(&before), 0);
 }
 
-static void a_caller_that_may_not_run_there_is_not_moved(void **state)
+static void a_caller_with_another_affinity_mask_is_not_moved(void **state)
 {
   (void)state;
   cpu_set_t before, last, after;
@@ -179,7 +179,7 @@ static void a_caller_that_may_not_run_there_is_not_moved(void **state)
   hr_device_close(device);
 }
 
-/* Each thread, once it is bound, notes the one processor that it sees. */
+/* Each thread, once bound, records the one processor in its affinity mask. */
 static void note_processor(void *context, int index, int round)
 {
   int *processors = context;
@@ -187,7 +187,7 @@ static void note_processor(void *context, int index, int round)
   processors[index] = sched_getcpu();
 }
 
-static void rounds_have_their_places(void **state)
+static void each_round_has_fixed_affinity(void **state)
 {
   (void)state;
   hr_device *device = NULL;
@@ -212,12 +212,12 @@ int main(void)
   for (size_t i = 0; i < sizeof users_words / sizeof *users_words; i++)
     unsetenv(users_words[i]);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_thread_has_a_core_and_second_processors_come_last),
-      cmocka_unit_test(nodes_are_counted_and_what_is_not_bound_has_a_reason),
-      cmocka_unit_test(the_user_has_the_first_word),
-      cmocka_unit_test(threads_have_a_core_each_and_the_caller_keeps_its_binding),
-      cmocka_unit_test(a_caller_that_may_not_run_there_is_not_moved),
-      cmocka_unit_test(rounds_have_their_places),
+      cmocka_unit_test(threads_fill_cores_before_second_hardware_threads),
+      cmocka_unit_test(numa_nodes_are_counted_and_unbound_threads_have_a_reason),
+      cmocka_unit_test(the_users_settings_take_precedence),
+      cmocka_unit_test(each_thread_has_a_core_and_the_caller_keeps_its_affinity),
+      cmocka_unit_test(a_caller_with_another_affinity_mask_is_not_moved),
+      cmocka_unit_test(each_round_has_fixed_affinity),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

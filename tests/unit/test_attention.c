@@ -1,4 +1,4 @@
-/* Attention as a problem: strides, layouts, slopes, counts; numbers worked by hand. */
+/* Attention problems: strides, layouts, slopes and counts, against numbers computed by hand. */
 #include "test.h"
 
 #include <headroom/attention.h>
@@ -57,7 +57,7 @@ static void layouts_set_the_strides_that_they_name(void **state)
   assert_int_equal(hr_layout_parse("sbhd", &layout), HR_ERROR_NOT_FOUND);
 }
 
-static void strides_that_cannot_be_are_named(void **state)
+static void invalid_strides_are_named(void **state)
 {
   (void)state;
   hr_error error;
@@ -76,7 +76,7 @@ static void strides_that_cannot_be_are_named(void **state)
   assert_int_equal(hr_attention_check(&a, &error), HR_ERROR_OVERFLOW);
 }
 
-static void options_that_cannot_be_are_named(void **state)
+static void invalid_options_are_named(void **state)
 {
   (void)state;
   hr_error error;
@@ -97,8 +97,8 @@ static void options_that_cannot_be_are_named(void **state)
   assert_int_equal(span(&a, HR_OPERAND_Q), 0);
 }
 
-/* Also of what has no rows: strides and plans are made of its sizes all the same. */
-static void sizes_that_fit_no_63_bits_are_an_overflow(void **state)
+/* Also for problems without rows, because strides and plans are computed from their sizes too. */
+static void sizes_beyond_63_bits_are_an_overflow(void **state)
 {
   (void)state;
   hr_error error;
@@ -150,9 +150,9 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(layouts_set_the_strides_that_they_name),
-      cmocka_unit_test(strides_that_cannot_be_are_named),
-      cmocka_unit_test(options_that_cannot_be_are_named),
-      cmocka_unit_test(sizes_that_fit_no_63_bits_are_an_overflow),
+      cmocka_unit_test(invalid_strides_are_named),
+      cmocka_unit_test(invalid_options_are_named),
+      cmocka_unit_test(sizes_beyond_63_bits_are_an_overflow),
       cmocka_unit_test(sequences_of_variable_lengths_are_counted_one_by_one),
       cmocka_unit_test(slopes_are_those_of_the_paper),
   };

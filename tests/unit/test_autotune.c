@@ -1,5 +1,5 @@
-/* Configurations of a kernel of the test's own: which is taken, and what is said of it. No time is looked at, but a
- * configuration that rests for a millisecond is slower than one that does not. */
+/* Autotuning among the configurations of a kernel double: which one is chosen, and what is reported. Times are not
+ * compared, except that a configuration that sleeps for a millisecond is slower than one that does not. */
 #include "test.h"
 
 #include "base/error.h"
@@ -18,7 +18,7 @@ typedef enum behaviour { SLOW, FAST, BROKEN, IDLE, WANTING } behaviour;
 
 static behaviour behaviours[CHOICES];
 static int runs[CHOICES];
-static int turns, last; /* a turn: a run of another choice than the one before */
+static int turns, last; /* turns: runs of another choice than the run before */
 static int prepared, released;
 
 typedef struct tunable {
@@ -32,7 +32,7 @@ static const hr_kernel_functions *reference(void)
   return &hr_kernel_gemm_reference;
 }
 
-/* What the reference needs, and for later choices more. */
+/* The workspace of the reference, and more for later choices. */
 static size_t workspace_of(const hr_gemm *gemm, int64_t choice)
 {
   return (size_t)(gemm->k + (gemm->k > gemm->n ? gemm->k : gemm->n) + gemm->n + 64 * choice) * sizeof(double);
@@ -73,13 +73,13 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
 {
   const tunable *t = plan->state;
   const struct timespec rest = {.tv_nsec = 1000000};
-  memset(workspace, 0xFF, workspace_of(&t->gemm, t->choice)); /* as much as was asked for */
+  memset(workspace, 0xFF, workspace_of(&t->gemm, t->choice)); /* writes all of the requested workspace */
   runs[t->choice]++;
   turns += (int)t->choice != last;
   last = (int)t->choice;
   if (behaviours[t->choice] == BROKEN)
     return hr_fail(error, HR_ERROR_BACKEND, "algo %d: internal error", (int)t->choice);
-  if (behaviours[t->choice] == IDLE) /* and leaves there what others wrote */
+  if (behaviours[t->choice] == IDLE) /* leaves the result of the run before */
     return HR_OK;
   if (behaviours[t->choice] == SLOW)
     nanosleep(&rest, NULL);
@@ -170,20 +170,20 @@ static void the_fastest_is_checked_measured_and_named(void **state)
   assert_true(m.choice_speedup > 1);
 }
 
-static void only_as_many_are_timed_as_were_asked_for(void **state)
+static void only_the_requested_number_is_timed(void **state)
 {
   hr_measurement m = measure(*state, "tunable", 2, (const behaviour[]){SLOW, FAST, FAST, FAST});
   assert_string_equal(m.configuration, "algo 1, choice 2 of 2");
   assert_int_equal(runs[2] + runs[3], 0);
 }
 
-static void all_are_timed_by_turns(void **state)
+static void candidates_are_timed_interleaved(void **state)
 {
   measure(*state, "tunable", 4, (const behaviour[]){SLOW, SLOW, SLOW, SLOW});
   assert_true(turns > 4 * 10); /* 4 candidates of at least 10 rounds in 0.2 s, each resting for 1 ms */
 }
 
-static void those_that_fail_are_passed_over(void **state)
+static void choices_that_fail_are_skipped(void **state)
 {
   hr_measurement m = measure(*state, "tunable", 4, (const behaviour[]){WANTING, BROKEN, SLOW, FAST});
   assert_int_equal(m.status, HR_ERROR_UNSUPPORTED); /* the first cannot even be prepared */
@@ -197,7 +197,7 @@ static void those_that_fail_are_passed_over(void **state)
   assert_int_equal(m.samples, 0);
 }
 
-static void one_that_is_fast_as_it_does_nothing_is_a_wrong_result(void **state)
+static void a_choice_that_computes_nothing_is_a_wrong_result(void **state)
 {
   hr_measurement m = measure(*state, "tunable", 4, (const behaviour[]){SLOW, SLOW, IDLE, SLOW});
   assert_int_equal(m.status, HR_ERROR_WRONG_RESULT);
@@ -215,7 +215,7 @@ static void a_kernel_without_choices_is_measured_as_it_is(void **state)
   assert_true(m.choice_speedup == 1);
 }
 
-static void a_plan_takes_any_choice_and_refuses_what_there_is_not(void **state)
+static void a_plan_accepts_every_choice_and_refuses_unknown_ones(void **state)
 {
   hr_gemm gemm = small();
   hr_plan *plan = NULL;
@@ -269,12 +269,12 @@ int main(void)
   const struct CMUnitTest tests[] = {
       WITH_DOUBLE(without_autotune_the_first_is_measured_and_nothing_else_runs),
       WITH_DOUBLE(the_fastest_is_checked_measured_and_named),
-      WITH_DOUBLE(only_as_many_are_timed_as_were_asked_for),
-      WITH_DOUBLE(all_are_timed_by_turns),
-      WITH_DOUBLE(those_that_fail_are_passed_over),
-      WITH_DOUBLE(one_that_is_fast_as_it_does_nothing_is_a_wrong_result),
+      WITH_DOUBLE(only_the_requested_number_is_timed),
+      WITH_DOUBLE(candidates_are_timed_interleaved),
+      WITH_DOUBLE(choices_that_fail_are_skipped),
+      WITH_DOUBLE(a_choice_that_computes_nothing_is_a_wrong_result),
       WITH_DOUBLE(a_kernel_without_choices_is_measured_as_it_is),
-      WITH_DOUBLE(a_plan_takes_any_choice_and_refuses_what_there_is_not),
+      WITH_DOUBLE(a_plan_accepts_every_choice_and_refuses_unknown_ones),
       WITH_DOUBLE(tuning_can_be_stopped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,18 +1,18 @@
-/* Confirmation: how times of products become gains, on times given by hand; and its course, with a kernel of the test's
- * own. No measured time is looked at. */
+/* Confirmation: how times of GEMMs become gains, with times set by hand; and the run itself, with a kernel double. No
+ * measured time is compared. */
 #include "confirm_fixture.h"
 
 #include "experiment/budget.h"
 #include "runtime/device/plan.h"
 
-static void a_step_is_put_together_from_products_and_the_ratio_of_the_changed_one(void **state)
+static void a_step_is_the_sum_of_its_gemms_with_the_ratio_of_the_changed_one(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
   add_finding(advice, "logit")->model.vocabulary = 128;
   hr_confirm_run *c = choose(device, advice, 1e12);
-  /* qkv, score, softmax, over value, projection, up, down alone, and the logits as a pair */
+  /* qkv, score, softmax, attention over value, projection, up, down alone, and the logits as a pair */
   assert_int_equal(c->job_count, 8);
   assert_true(c->jobs[7].pair && c->jobs[7].before[0].gemm.n == 100 && c->jobs[7].after.gemm.n == 128);
   set_times(c, 1000, 5000, 2, 1.25, 2.5);
@@ -49,7 +49,7 @@ static void gains_of_a_changed_batch_are_per_token(void **state)
   free_all(c, advice, device);
 }
 
-static void layers_with_a_window_are_held_against_layers_with_a_window(void **state)
+static void layers_with_a_window_are_compared_with_layers_with_a_window(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
@@ -59,14 +59,14 @@ static void layers_with_a_window_are_held_against_layers_with_a_window(void **st
   hr_finding *finding = add_finding(advice, "logit");
   finding->model.vocabulary = 128;
   hr_confirm_run *c = choose(device, advice, 1e12);
-  /* qkv, score, softmax and over value of 64 and of 16 keys, projection, up, down; the logits, which alone change */
+  /* qkv, score, softmax and attention over value of 64 and of 16 keys, projection, up, down; only the logits change */
   assert_int_equal(c->job_count, 11);
   for (size_t i = 0; i < 11; i++)
     assert_true(c->jobs[i].pair == (i == 10));
   free_all(c, advice, device);
 }
 
-static void shared_heads_that_are_measured_apart_give_no_gain_of_their_products(void **state)
+static void heads_whose_sharing_is_not_measured_give_no_gain_of_their_gemms(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
@@ -92,7 +92,7 @@ static void shared_heads_that_are_measured_apart_give_no_gain_of_their_products(
   free_all(c, advice, device);
 }
 
-static void what_only_a_prediction_could_answer_has_no_measured_gain(void **state)
+static void a_change_that_is_only_predicted_has_no_measured_gain(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
@@ -112,7 +112,7 @@ static void what_only_a_prediction_could_answer_has_no_measured_gain(void **stat
   free_all(c, advice, device);
 }
 
-static void a_product_without_a_time_is_named_as_the_reason(void **state)
+static void a_gemm_without_a_time_is_named_as_the_reason(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
@@ -133,7 +133,7 @@ static void a_product_without_a_time_is_named_as_the_reason(void **state)
 
 /* ---- sizes ---- */
 
-/* An experiment that never fits, and the sizes that it was tried at. */
+/* An experiment that never fits, and the sizes that were tried. */
 typedef struct tried_sizes {
   size_t count;
   hr_workload sizes[8];
@@ -180,7 +180,7 @@ static void sizes_shrink_by_batch_first_and_keep_the_alignment_of_a_length(void 
   w.phase = HR_PHASE_FORWARD, w.batch = 3, w.sequence = 2047;
   /* all 63 mod 64 */
   const int64_t expected[][2] = {{3, 2047}, {2, 2047}, {1, 2047}, {1, 1023}, {1, 511}, {1, 255}, {1, 127}};
-  hr_budget_size size = choose_size(&tried, &w, 0, false); /* nothing fits: the smallest is taken */
+  hr_budget_size size = choose_size(&tried, &w, 0, false); /* nothing fits: the smallest size is chosen */
   assert_int_equal(tried.count, 7);
   for (size_t i = 0; i < 7; i++) {
     assert_int_equal(tried.sizes[i].batch, expected[i][0]);
@@ -195,7 +195,7 @@ static void sizes_shrink_by_batch_first_and_keep_the_alignment_of_a_length(void 
   assert_int_equal(size.workload.sequence, 2048);
 }
 
-static void a_size_that_is_to_be_kept_or_fits_is_not_made_smaller(void **state)
+static void a_fixed_or_fitting_size_is_not_made_smaller(void **state)
 {
   (void)state;
   hr_model model = hr_model_default();
@@ -207,7 +207,7 @@ static void a_size_that_is_to_be_kept_or_fits_is_not_made_smaller(void **state)
   assert_int_equal(tried.count, 1);
 }
 
-static void a_changed_size_shrinks_as_the_other_did(void **state)
+static void a_changed_size_shrinks_like_the_original_size(void **state)
 {
   (void)state;
   hr_model model = hr_model_default();
@@ -239,7 +239,7 @@ static void too_little_time_means_fewer_tokens_and_a_note(void **state)
   free_all(c, advice, device);
 }
 
-/* ---- the course ---- */
+/* ---- a run ---- */
 
 static int prepared;
 
@@ -272,13 +272,13 @@ static int stop_at_the_second(void *context, double done, const char *what)
 static int go_on(void *context, double done, const char *what)
 {
   double *before = context;
-  assert_true(done >= *before && done <= 1); /* never backwards */
+  assert_true(done >= *before && done <= 1); /* progress never decreases */
   assert_true(strlen(what) > 0);
   *before = done;
   return 0;
 }
 
-static void a_product_is_measured_once_for_all_findings(void **state)
+static void a_gemm_is_measured_once_for_all_findings(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
@@ -302,7 +302,7 @@ static void a_product_is_measured_once_for_all_findings(void **state)
   assert_true(isfinite(confirmation->findings[0].measured_gain));
   assert_true(advice->findings[0].measured_gain == confirmation->findings[0].measured_gain);
   assert_true(advice->findings[1].measured_gain == advice->combined.measured_gain);
-  /* The gain is formed as t / (t / ratio) - 1, which may be a rounding off. */
+  /* The gain is computed as t / (t / ratio) - 1, which may have a rounding error. */
   double ratio = confirmation->rows[0].comparison.ratio;
   assert_true(fabs(advice->findings[0].measured_operator_gain - (ratio - 1)) < 1e-9);
   hr_confirmation_free(confirmation);
@@ -348,17 +348,17 @@ static void an_advice_without_changes_confirms_nothing(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_step_is_put_together_from_products_and_the_ratio_of_the_changed_one),
+      cmocka_unit_test(a_step_is_the_sum_of_its_gemms_with_the_ratio_of_the_changed_one),
       cmocka_unit_test(gains_of_a_changed_batch_are_per_token),
-      cmocka_unit_test(layers_with_a_window_are_held_against_layers_with_a_window),
-      cmocka_unit_test(shared_heads_that_are_measured_apart_give_no_gain_of_their_products),
-      cmocka_unit_test(what_only_a_prediction_could_answer_has_no_measured_gain),
-      cmocka_unit_test(a_product_without_a_time_is_named_as_the_reason),
+      cmocka_unit_test(layers_with_a_window_are_compared_with_layers_with_a_window),
+      cmocka_unit_test(heads_whose_sharing_is_not_measured_give_no_gain_of_their_gemms),
+      cmocka_unit_test(a_change_that_is_only_predicted_has_no_measured_gain),
+      cmocka_unit_test(a_gemm_without_a_time_is_named_as_the_reason),
       cmocka_unit_test(sizes_shrink_by_batch_first_and_keep_the_alignment_of_a_length),
-      cmocka_unit_test(a_size_that_is_to_be_kept_or_fits_is_not_made_smaller),
-      cmocka_unit_test(a_changed_size_shrinks_as_the_other_did),
+      cmocka_unit_test(a_fixed_or_fitting_size_is_not_made_smaller),
+      cmocka_unit_test(a_changed_size_shrinks_like_the_original_size),
       cmocka_unit_test(too_little_time_means_fewer_tokens_and_a_note),
-      cmocka_unit_test(a_product_is_measured_once_for_all_findings),
+      cmocka_unit_test(a_gemm_is_measured_once_for_all_findings),
       cmocka_unit_test(a_stopped_confirmation_keeps_what_it_has_and_says_so),
       cmocka_unit_test(an_advice_without_changes_confirms_nothing),
   };

@@ -1,5 +1,5 @@
-/* Confirmation of findings that change fused attention: how measured calls become gains, on times given by hand, and
- * the course, with kernels of the test's own and with this machine's. No measured time is looked at. */
+/* Confirmation of findings that change fused attention: how measured calls become gains, with times set by hand; and
+ * the run itself, with kernel doubles and with this machine's kernels. No measured time is compared. */
 #include "confirm_fixture.h"
 #include "machine.h"
 
@@ -39,7 +39,7 @@ static hr_measurement failed(hr_status status, const char *reason)
 
 /* ---- gains ---- */
 
-static void a_changed_call_takes_its_time_over_the_ratio_of_the_pair(void **state)
+static void the_time_of_a_changed_call_is_divided_by_the_ratio_of_the_pair(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
@@ -87,14 +87,14 @@ static void an_unchanged_call_is_timed_alone_for_all_findings(void **state)
   free_all(c, advice, device);
 }
 
-static void one_call_in_place_of_several_is_held_against_all_of_them(void **state)
+static void one_call_that_replaces_several_is_compared_with_all_of_them(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
   make_fused(&add_finding(advice, "attention_score softmax attention_over_value attention")->workload);
   hr_confirm_run *c = choose(device, advice, 1e12);
-  /* qkv, score, softmax, over value, projection, up, down, logits alone, and the pair */
+  /* qkv, score, softmax, attention over value, projection, up, down, logits alone, and the pair */
   assert_int_equal(c->job_count, 9);
   const hr_confirm_job *pair = job_of_attention(c, true);
   assert_ptr_equal(pair, &c->jobs[8]);
@@ -109,12 +109,13 @@ static void one_call_in_place_of_several_is_held_against_all_of_them(void **stat
   /* 2 layers · 7 · 1000 + logits 1000; after: 3 · 1000 over 4 are 750. */
   double rest = predicted_rest(&c->before), rest_after = predicted_rest(&c->after);
   assert_near(confirmed.measured_gain, (15000 + rest) / (2 * 4750 + 1000 + rest_after) - 1);
-  assert_near(confirmed.measured_operator_gain, 3.0); /* the ratio, as one takes the place of the others */
+  assert_near(confirmed.measured_operator_gain, 3.0); /* the ratio, because one call replaces the others */
   free_all(c, advice, device);
 }
 
-/* Unfused, the squares of layers with a window and without are the same; fused they are calls of two kinds. */
-static void each_kind_of_layer_is_a_call_of_its_own(void **state)
+/* Unfused, the score GEMMs of layers with and without a window are the same; fused, the layers need two different
+ * calls. */
+static void each_kind_of_layer_is_a_separate_call(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
@@ -138,7 +139,7 @@ static void a_changed_backward_pass_has_no_measured_gain(void **state)
   add_larger_heads(advice);
   add_finding(advice, "logit")->model.vocabulary = 128;
   hr_confirm_run *c = choose(device, advice, 1e12);
-  assert_non_null(job_of_attention(c, true)); /* the forward pass has its row */
+  assert_non_null(job_of_attention(c, true)); /* the forward pass has its job */
   set_times(c, 1000, 5000, 2, 2, 2);
   hr_confirmed confirmed;
   hr_error error;
@@ -147,11 +148,11 @@ static void a_changed_backward_pass_has_no_measured_gain(void **state)
   assert_int_equal(confirmed.status, HR_ERROR_UNSUPPORTED);
   assert_non_null(strstr(confirmed.reason, "backward pass of fused attention"));
   assert_ok(hr_confirm_gains(c, &c->subjects[1], &confirmed, &error), error);
-  assert_true(isfinite(confirmed.measured_gain)); /* it stays as it is, and enters as predicted */
+  assert_true(isfinite(confirmed.measured_gain)); /* it is unchanged and is used as predicted */
   free_all(c, advice, device);
 }
 
-static void a_call_without_a_kernel_is_the_reason_only_of_findings_that_change_it(void **state)
+static void a_call_without_a_kernel_is_the_reason_only_for_findings_that_change_it(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
@@ -174,7 +175,7 @@ static void a_call_without_a_kernel_is_the_reason_only_of_findings_that_change_i
   assert_true(isfinite(confirmed.measured_gain)); /* the attention as predicted, before and after */
   pair->result.before = failed(HR_ERROR_OUT_OF_MEMORY, "too big");
   assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);
-  assert_true(isnan(confirmed.measured_gain)); /* it has a kernel, so that a prediction is no stand-in */
+  assert_true(isnan(confirmed.measured_gain)); /* it has a kernel, so that a prediction does not replace its time */
   assert_string_equal(confirmed.reason, "attention: too big");
   pair->result.before = (hr_measurement){.median_ns = 5000};
   pair->result.after = failed(HR_ERROR_TIMEOUT, "too slow");
@@ -184,7 +185,7 @@ static void a_call_without_a_kernel_is_the_reason_only_of_findings_that_change_i
   free_all(c, advice, device);
 }
 
-/* ---- the course ---- */
+/* ---- a run ---- */
 
 extern const hr_kernel_functions hr_kernel_gemm_reference, hr_kernel_attention_reference, hr_kernel_rowwise_reference;
 
@@ -236,10 +237,10 @@ static void calls_run_in_the_best_kernel_that_keeps_the_scores_on_the_chip(void 
   close_all(confirmation, advice, device);
 }
 
-static void where_no_kernel_does_so_the_finding_says_why_it_has_no_gain(void **state)
+static void without_such_a_kernel_the_finding_has_a_reason_instead_of_a_gain(void **state)
 {
   (void)state;
-  hr_device *device = open_reference(); /* with its own kernels: the reference alone */
+  hr_device *device = open_reference(); /* its only kernel is the reference */
   hr_advice *advice = make_advice();
   make_fused(&add_finding(advice, "attention_score")->workload);
   add_finding(advice, "logit")->model.vocabulary = 128;
@@ -261,8 +262,8 @@ static void assert_timed_on_the_chip(const hr_measurement *m)
   assert_true(m->rows_checked > 0);
 }
 
-/* Products are a library's, which may be missing: then they are the reason. An emulated GPU captures no launches, so
- * that it has no graph of several operators. */
+/* GEMMs need a library, which may be missing: then it is the reason. An emulated GPU captures no launches, so that it
+ * has no graph of several operators. */
 static void assert_measured_or_excused(const hr_confirmed *confirmed)
 {
   assert_true((confirmed->status == HR_OK) == (bool)isfinite(confirmed->measured_gain));
@@ -271,7 +272,7 @@ static void assert_measured_or_excused(const hr_confirmed *confirmed)
     fail_msg("%s", confirmed->reason);
 }
 
-/* Takes the device over. */
+/* Closes the device. */
 static void confirm_here(hr_device *device)
 {
   hr_advice *advice = make_advice();
@@ -316,14 +317,14 @@ static void changes_of_attention_are_confirmed_on_this_gpu(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_changed_call_takes_its_time_over_the_ratio_of_the_pair),
+      cmocka_unit_test(the_time_of_a_changed_call_is_divided_by_the_ratio_of_the_pair),
       cmocka_unit_test(an_unchanged_call_is_timed_alone_for_all_findings),
-      cmocka_unit_test(one_call_in_place_of_several_is_held_against_all_of_them),
-      cmocka_unit_test(each_kind_of_layer_is_a_call_of_its_own),
+      cmocka_unit_test(one_call_that_replaces_several_is_compared_with_all_of_them),
+      cmocka_unit_test(each_kind_of_layer_is_a_separate_call),
       cmocka_unit_test(a_changed_backward_pass_has_no_measured_gain),
-      cmocka_unit_test(a_call_without_a_kernel_is_the_reason_only_of_findings_that_change_it),
+      cmocka_unit_test(a_call_without_a_kernel_is_the_reason_only_for_findings_that_change_it),
       cmocka_unit_test(calls_run_in_the_best_kernel_that_keeps_the_scores_on_the_chip),
-      cmocka_unit_test(where_no_kernel_does_so_the_finding_says_why_it_has_no_gain),
+      cmocka_unit_test(without_such_a_kernel_the_finding_has_a_reason_instead_of_a_gain),
       cmocka_unit_test(changes_of_attention_are_confirmed_on_this_processor),
       cmocka_unit_test(changes_of_attention_are_confirmed_on_this_gpu),
   };

@@ -1,4 +1,5 @@
-/* The instruction sets that may be used, and the loops that stand for them. Rates are not tested: machines differ. */
+/* Instruction set masks, and the ceiling loops of each instruction set. Rates are not tested, because they depend on
+ * the machine. */
 #include "test.h"
 
 #include "runtime/cpu/ceilings/loops.h"
@@ -24,7 +25,7 @@ static size_t level_count(void)
   return count;
 }
 
-static void a_mask_keeps_what_it_names_and_what_stands_before(void **state)
+static void a_mask_allows_the_named_instruction_set_and_all_below_it(void **state)
 {
   (void)state;
   hr_error error;
@@ -42,7 +43,7 @@ static void a_mask_keeps_what_it_names_and_what_stands_before(void **state)
     assert_false(hr_isa_has(&isa, hr_isa_level(i)));
 }
 
-static void a_mask_gives_nothing_that_the_processor_lacks(void **state)
+static void a_mask_allows_nothing_that_the_processor_lacks(void **state)
 {
   (void)state;
   hr_isa isa = {.avx2 = true, .neon = true};
@@ -59,7 +60,7 @@ static void a_mask_gives_nothing_that_the_processor_lacks(void **state)
   assert_true(hr_isa_has(&isa, hr_isa_level(levels - 1)));
 }
 
-static void a_word_that_is_no_instruction_set_is_refused_by_name(void **state)
+static void an_unknown_instruction_set_is_refused_by_name(void **state)
 {
   (void)state;
   static const char *const words[] = {"avx", "AVX2", "sse", "avx2,avx512", "1"};
@@ -105,7 +106,7 @@ static hr_isa here(void)
   return isa;
 }
 
-/* What n exponentials make of the loops' first values: x = 2^-x, in double. */
+/* The sum after n steps from the loops' initial values: x = 2^-x, in double. */
 static double exponentials(int64_t steps, int values)
 {
   double sum = 0;
@@ -118,9 +119,9 @@ static double exponentials(int64_t steps, int values)
   return sum;
 }
 
-/* The error of a step shrinks in the next, as the slope of 2^-x is below 0.7: a sum is off by less than its values
- * times 2.4e-7 / (1 − 0.7), and one step shows the polynomial alone. */
-static void exponentials_are_those_of_the_library_to_a_few_units_of_the_last_place(void **state)
+/* The error of a step shrinks in the next one, because the slope of 2^-x is below 0.7. So the error of a sum is below
+ * 2.4e-7 / (1 − 0.7) times its values, and one step shows the polynomial's error alone. */
+static void exponentials_agree_with_the_c_library_within_a_few_ulp(void **state)
 {
   (void)state;
   size_t count;
@@ -132,13 +133,13 @@ static void exponentials_are_those_of_the_library_to_a_few_units_of_the_last_pla
     int values = (int)loops[i].count;
     for (int64_t steps = 1; steps <= 20; steps++) {
       double expected = exponentials(steps, values), got = loops[i].run(steps);
-      assert_true(fabs(got - expected) < 8e-7 * expected + 1e-6 * values); /* and the sum in fp32 */
+      assert_true(fabs(got - expected) < 8e-7 * expected + 1e-6 * values); /* and of the sum in fp32 */
     }
   }
 }
 
-/* Stretched and shrunk again, or products of the same numbers, which are linear in the steps. */
-static void products_are_done_as_often_as_asked(void **state)
+/* The loops multiply and divide alternately, or accumulate the same terms, so the result is linear in the steps. */
+static void gemm_loops_run_the_requested_number_of_steps(void **state)
 {
   (void)state;
   size_t count;
@@ -201,12 +202,12 @@ static void the_probe_measures_a_ceiling_for_each_loop_that_can_run(void **state
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_mask_keeps_what_it_names_and_what_stands_before),
-      cmocka_unit_test(a_mask_gives_nothing_that_the_processor_lacks),
-      cmocka_unit_test(a_word_that_is_no_instruction_set_is_refused_by_name),
+      cmocka_unit_test(a_mask_allows_the_named_instruction_set_and_all_below_it),
+      cmocka_unit_test(a_mask_allows_nothing_that_the_processor_lacks),
+      cmocka_unit_test(an_unknown_instruction_set_is_refused_by_name),
       cmocka_unit_test(the_device_opens_with_the_mask_of_the_environment),
-      cmocka_unit_test(exponentials_are_those_of_the_library_to_a_few_units_of_the_last_place),
-      cmocka_unit_test(products_are_done_as_often_as_asked),
+      cmocka_unit_test(exponentials_agree_with_the_c_library_within_a_few_ulp),
+      cmocka_unit_test(gemm_loops_run_the_requested_number_of_steps),
       cmocka_unit_test(a_read_depends_on_every_word),
       cmocka_unit_test(the_probe_measures_a_ceiling_for_each_loop_that_can_run),
   };

@@ -73,7 +73,7 @@ static lt_result known_config(const lt_algorithm *algorithm, int attribute, void
   return LT_SUCCESS;
 }
 
-static void an_algorithm_is_described_as_seen_from_the_row_major_product(void **state)
+static void an_algorithm_is_described_for_the_row_major_gemm(void **state)
 {
   (void)state;
   const hr_cublaslt lt = {.cublasLtMatmulAlgoConfigGetAttribute = known_config};
@@ -104,7 +104,7 @@ static void an_algorithm_is_described_as_seen_from_the_row_major_product(void **
   assert_non_null(strstr(text, "split-k auto,"));
 }
 
-static void parts_of_a_sum_are_rounded_where_they_are_kept_in_the_format_of_the_result(void **state)
+static void split_k_parts_are_rounded_where_they_are_stored_in_the_format_of_the_result(void **state)
 {
   (void)state;
   const hr_cublaslt lt = {.cublasLtMatmulAlgoConfigGetAttribute = known_config};
@@ -124,7 +124,7 @@ static void parts_of_a_sum_are_rounded_where_they_are_kept_in_the_format_of_the_
   }
 }
 
-static void parts_that_were_rounded_may_be_off_by_as_much(void **state)
+static void rounded_split_k_parts_widen_the_error_bound(void **state)
 {
   (void)state;
   /* 4 parts of a sum of norm 16 in bf16: 8 · 2⁻⁸ · √4 · 16 = 1; fp32 sums of 1024 add 8 · 2⁻²⁴ · 36 · 16 = 0.00027, and
@@ -147,7 +147,7 @@ static hr_status no_time(hr_device *device, hr_run_fn run, void *context, int64_
   return HR_OK;
 }
 
-static void a_recording_runs_over_every_set_equally_often(void **state)
+static void a_graph_uses_every_buffer_set_equally_often(void **state)
 {
   (void)state;
   const hr_backend recording = {.name = "recording", .time_runs = no_time}, plain = {.name = "plain"};
@@ -162,7 +162,7 @@ static void a_recording_runs_over_every_set_equally_often(void **state)
   assert_int_equal(runner.group, 10);
 }
 
-static void a_clock_is_throttled_when_it_is_held_well_below_where_it_settled(void **state)
+static void a_clock_is_throttled_when_it_is_well_below_the_settled_clock(void **state)
 {
   (void)state;
   hr_device device = {.settled_clock_hz = 1500e6};
@@ -186,11 +186,11 @@ int main(void)
       cmocka_unit_test(a_library_that_is_missing_is_named_with_how_to_get_it),
       cmocka_unit_test(a_library_without_an_entry_point_is_too_old),
       cmocka_unit_test(every_library_has_a_version_or_says_what_is_missing),
-      cmocka_unit_test(an_algorithm_is_described_as_seen_from_the_row_major_product),
-      cmocka_unit_test(parts_that_were_rounded_may_be_off_by_as_much),
-      cmocka_unit_test(parts_of_a_sum_are_rounded_where_they_are_kept_in_the_format_of_the_result),
-      cmocka_unit_test(a_recording_runs_over_every_set_equally_often),
-      cmocka_unit_test(a_clock_is_throttled_when_it_is_held_well_below_where_it_settled),
+      cmocka_unit_test(an_algorithm_is_described_for_the_row_major_gemm),
+      cmocka_unit_test(rounded_split_k_parts_widen_the_error_bound),
+      cmocka_unit_test(split_k_parts_are_rounded_where_they_are_stored_in_the_format_of_the_result),
+      cmocka_unit_test(a_graph_uses_every_buffer_set_equally_often),
+      cmocka_unit_test(a_clock_is_throttled_when_it_is_well_below_the_settled_clock),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

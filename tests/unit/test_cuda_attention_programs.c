@@ -7,7 +7,7 @@
 /* qk_dim, v_dim */
 static const int64_t head_sizes[][2] = {{128, 128}, {64, 64}, {256, 256}, {192, 128}, {7, 19}};
 
-/* Shared memory of a block: 163 KiB in GPUs like the A100, 99 in others of that generation, 227 from Hopper on. */
+/* Shared memory of a block: 163 KiB on GPUs like the A100, 99 on others of that generation, 227 from Hopper on. */
 #define SHARED_LEAST (99 << 10)
 #define SHARED_MORE (163 << 10)
 #define SHARED_MOST (227 << 10)
@@ -160,7 +160,7 @@ static void tiles_for_hopper_fit_its_shared_memory(void **state)
 }
 
 /* 132 multiprocessors with 2 blocks of 64 rows each: 264 slots, an L2 of 50 MiB. */
-static void causal_heads_go_in_even_bands_that_the_cache_holds(void **state)
+static void causal_heads_are_grouped_in_even_bands_that_fit_the_l2(void **state)
 {
   (void)state;
   hr_attention a = hr_attention_default();
@@ -208,7 +208,7 @@ int main(void)
       cmocka_unit_test(the_hopper_program_compiles_for_pairs_masks_caps_and_lengths),
       cmocka_unit_test(tiles_for_every_gpu_fit_its_shared_memory),
       cmocka_unit_test(tiles_for_hopper_fit_its_shared_memory),
-      cmocka_unit_test(causal_heads_go_in_even_bands_that_the_cache_holds),
+      cmocka_unit_test(causal_heads_are_grouped_in_even_bands_that_fit_the_l2),
       cmocka_unit_test(a_window_larger_than_all_keys_does_not_overflow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,7 @@ static void rows_compile_with_every_tiling(void **state)
 {
   (void)state;
   static const hr_dtype formats[] = {HR_BF16, HR_FP32, HR_FP16, HR_FP8_E4M3};
-  static const size_t shared[] = {163 << 10, 227 << 10, 227 << 10}; /* as the architectures give a block */
+  static const size_t shared[] = {163 << 10, 227 << 10, 227 << 10}; /* of a block on each architecture */
   hr_nvrtc nvrtc = open_nvrtc();
   char defines[HR_DEFINES_SIZE];
   int count = (int)(sizeof lengths / sizeof *lengths);
@@ -133,7 +133,7 @@ static void a_list_of_definitions_that_is_too_long_is_refused(void **state)
   assert_non_null(strstr(error.message, "too many or too long definitions"));
 }
 
-static void architectures_from_hopper_on_have_their_own_instructions(void **state)
+static void architectures_from_hopper_on_use_their_specific_instructions(void **state)
 {
   (void)state;
   char text[16];
@@ -210,7 +210,7 @@ static void an_image_is_found_again_by_its_key_and_by_no_other(void **state)
   hr_cache_write("/proc/nowhere", key, image_kept, sizeof image_kept);
 }
 
-static void the_cache_is_for_its_user_alone(void **state)
+static void the_cache_is_readable_by_its_user_only(void **state)
 {
   const cache_fixture *f = *state;
   struct stat about;
@@ -220,7 +220,7 @@ static void the_cache_is_for_its_user_alone(void **state)
   assert_int_equal(about.st_mode & 0777, 0600);
 }
 
-/* The entry with one byte changed, at each place, and tiling at each length. */
+/* The entry with one byte changed, at each place, and truncated at each length. */
 static void a_damaged_or_truncated_entry_is_not_used(void **state)
 {
   const cache_fixture *f = *state;
@@ -253,7 +253,7 @@ static void an_entry_that_others_could_have_written_is_not_used(void **state)
   assert_int_equal(chmod(f->folder, 0777), 0);
   assert_false(kept(f));
   assert_int_equal(chmod(f->folder, 0700), 0);
-  if (geteuid() == 0) { /* only root can give a file away */
+  if (geteuid() == 0) { /* only root can change a file's owner */
     assert_int_equal(chown(f->entry, 12345, 12345), 0);
     assert_false(kept(f));
     assert_int_equal(chown(f->entry, 0, 0), 0);
@@ -267,7 +267,7 @@ static void an_entry_that_others_could_have_written_is_not_used(void **state)
   assert_int_equal(symlink(elsewhere, f->entry), 0);
   assert_false(kept(f));
   assert_int_equal(unlink(f->entry), 0);
-  assert_int_equal(mkfifo(f->entry, 0600), 0); /* must not be waited for */
+  assert_int_equal(mkfifo(f->entry, 0600), 0); /* must not block */
   assert_false(kept(f));
 }
 
@@ -311,7 +311,7 @@ static void a_program_is_taken_from_the_cache_and_rebuilt_when_that_is_damaged(v
   assert_int_equal(stat(f->entry, &before), 0);
   assert_ok(hr_program_build(&nvrtc, &program, f->folder, &second, &second_bytes, &error), error);
   assert_int_equal(stat(f->entry, &after), 0);
-  assert_int_equal(after.st_ino, before.st_ino); /* read, not written anew */
+  assert_int_equal(after.st_ino, before.st_ino); /* read, not written again */
   assert_int_equal(second_bytes, first_bytes);
   assert_memory_equal(second, first, first_bytes);
   free(second);
@@ -332,7 +332,7 @@ static void the_folder_follows_the_environment(void **state)
   setenv("XDG_CACHE_HOME", "/var/caches", 1);
   hr_cache_folder(folder);
   assert_string_equal(folder, "/var/caches/headroom");
-  setenv("XDG_CACHE_HOME", "relative", 1); /* the specification says to ignore it */
+  setenv("XDG_CACHE_HOME", "relative", 1); /* the specification says to ignore relative paths */
   hr_cache_folder(folder);
   assert_string_equal(folder, "/somebody/.cache/headroom");
   unsetenv("XDG_CACHE_HOME");
@@ -348,9 +348,9 @@ int main(void)
       cmocka_unit_test(rows_compile_with_every_tiling),
       cmocka_unit_test(rowwise_tilings_fit_the_multiprocessor),
       cmocka_unit_test(a_list_of_definitions_that_is_too_long_is_refused),
-      cmocka_unit_test(architectures_from_hopper_on_have_their_own_instructions),
+      cmocka_unit_test(architectures_from_hopper_on_use_their_specific_instructions),
       cmocka_unit_test_setup_teardown(an_image_is_found_again_by_its_key_and_by_no_other, make_cache, remove_cache),
-      cmocka_unit_test_setup_teardown(the_cache_is_for_its_user_alone, make_cache, remove_cache),
+      cmocka_unit_test_setup_teardown(the_cache_is_readable_by_its_user_only, make_cache, remove_cache),
       cmocka_unit_test_setup_teardown(a_damaged_or_truncated_entry_is_not_used, make_cache, remove_cache),
       cmocka_unit_test_setup_teardown(an_entry_that_others_could_have_written_is_not_used, make_cache, remove_cache),
       cmocka_unit_test_setup_teardown(writers_at_the_same_time_leave_a_whole_entry, make_cache, remove_cache),

@@ -19,7 +19,7 @@ static hr_device *open_device(const char *name)
   return device;
 }
 
-static void a_device_that_is_not_there_is_told_from_one_that_cannot_be(void **state)
+static void a_missing_device_and_an_invalid_name_are_different_errors(void **state)
 {
   (void)state;
   hr_device *device = NULL;
@@ -36,7 +36,7 @@ static void a_device_that_is_not_there_is_told_from_one_that_cannot_be(void **st
   hr_device_close(NULL);
 }
 
-static void the_cpu_describes_itself_in_numbers_that_can_be_predicted_with(void **state)
+static void the_cpus_detected_hardware_is_valid_for_predictions(void **state)
 {
   (void)state;
   hr_device *device = open_device("cpu");
@@ -49,7 +49,7 @@ static void the_cpu_describes_itself_in_numbers_that_can_be_predicted_with(void 
   assert_int_equal(hardware.calibration, HR_CALIBRATION_ESTIMATED);
   assert_true(hardware.product[0] && hardware.architecture[0]);
   assert_true(hardware.multiprocessors >= 1 && hardware.dense_flops_per_s[HR_FP32] > 0);
-  assert_true(hardware.memory_bytes > 0 && hardware.error_band >= 1); /* a guess says that it is one */
+  assert_true(hardware.memory_bytes > 0 && hardware.error_band >= 1); /* an estimated clock is reported as such */
   hr_device_close(device);
 }
 
@@ -65,7 +65,7 @@ static void fewer_threads_are_fewer_multiprocessors(void **state)
   hr_device_close(device);
 }
 
-static void the_reference_has_no_speed(void **state)
+static void the_reference_has_no_rates(void **state)
 {
   (void)state;
   hr_device *device = open_device("reference");
@@ -104,7 +104,7 @@ static void buffers_are_aligned_filled_and_bounded(void **state)
   hr_device_close(device);
 }
 
-static void memory_that_is_not_there_is_refused_and_not_promised(void **state)
+static void more_memory_than_there_is_is_refused(void **state)
 {
   (void)state;
   hr_device *device = open_device("cpu");
@@ -118,7 +118,7 @@ static void memory_that_is_not_there_is_refused_and_not_promised(void **state)
   hr_device_close(device);
 }
 
-static void rows_of_the_kernel_table_are_whole_and_have_names_of_their_own(void **state)
+static void rows_of_the_kernel_table_are_complete_and_have_unique_names(void **state)
 {
   (void)state;
   size_t count;
@@ -139,7 +139,7 @@ static void rows_of_the_kernel_table_are_whole_and_have_names_of_their_own(void 
   }
 }
 
-static void a_kernel_says_where_it_runs_and_why_not(void **state)
+static void a_kernel_reports_whether_it_runs_and_why_not(void **state)
 {
   (void)state;
   hr_device *device = open_device("reference");
@@ -152,7 +152,7 @@ static void a_kernel_says_where_it_runs_and_why_not(void **state)
   hr_device_close(device);
 }
 
-static void a_problem_without_a_kernel_says_what_each_lacks(void **state)
+static void a_problem_without_a_kernel_lists_the_reason_of_each(void **state)
 {
   (void)state;
   hr_device *device = open_device("cpu");
@@ -171,7 +171,7 @@ static void a_problem_without_a_kernel_says_what_each_lacks(void **state)
   hr_device_close(device);
 }
 
-/* ---- dispatch, with a table of the test's own ---- */
+/* ---- dispatch, with a kernel table of this test ---- */
 
 static bool only_even_m(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
@@ -180,12 +180,12 @@ static bool only_even_m(const hr_device *device, const hr_problem *problem, char
   return problem->gemm.m % 2 == 0;
 }
 
-/* A kernel that has built a part of its state when it finds out. */
+/* A kernel that fails after it has allocated a part of its state. */
 typedef struct late_state {
   void *built;
 } late_state;
 
-static void *released; /* what the last state had built when it was released */
+static void *released; /* the state that the last failed kernel released */
 
 static void release_late(void *kernel_state)
 {
@@ -228,7 +228,7 @@ static const hr_kernel_functions plain = {.run = run_nothing};
 static const hr_kernel table[] = {
     {&infos[0], &even}, {&infos[1], &plain}, {&infos[2], &late}, {&infos[3], &plain}, {&infos[4], &plain}};
 
-static void dispatch_takes_the_first_that_can_and_says_why_the_better_cannot(void **state)
+static void dispatch_takes_the_first_kernel_that_can_run_and_reports_why_better_ones_cannot(void **state)
 {
   (void)state;
   hr_device *device = open_device("reference");
@@ -250,7 +250,7 @@ static void dispatch_takes_the_first_that_can_and_says_why_the_better_cannot(voi
                       "best needs an even m; needy needs a_unit_that_nobody_has, which this machine or build lacks; "
                       "late found out too late");
   assert_ptr_equal(released, device);
-  assert_int_equal(hr_plan_workspace_bytes(plan), 0); /* not what the late one wanted */
+  assert_int_equal(hr_plan_workspace_bytes(plan), 0); /* not that of the kernel that failed late */
   const void *address = &gemm;
   assert_int_equal(hr_plan_run_gemm(plan, address, NULL, &gemm, NULL, &error), HR_ERROR_INVALID);
   hr_attention_arguments arguments = hr_attention_arguments_default();
@@ -263,7 +263,7 @@ static void dispatch_takes_the_first_that_can_and_says_why_the_better_cannot(voi
   hr_device_close(device);
 }
 
-static void a_family_of_kernels_is_named_by_its_beginning(void **state)
+static void a_prefix_of_a_kernel_name_selects_its_family(void **state)
 {
   (void)state;
   const hr_kernel_info info = {.name = "attention_flash_avx512"};
@@ -286,8 +286,8 @@ static void a_family_of_kernels_is_named_by_its_beginning(void **state)
   hr_device_close(device);
 }
 
-/* "naive" is a kernel of the CPU, and here the family of "naive_here". */
-static void a_name_that_another_device_has_is_a_family_here(void **state)
+/* "naive" is a kernel of the CPU, and on this device the family of "naive_here". */
+static void a_kernel_name_of_another_device_may_be_a_family_of_this_one(void **state)
 {
   (void)state;
   static const hr_kernel_info names[] = {{"naive_here", "gemm", "reference", "fp32", "", "of a family"},
@@ -309,7 +309,7 @@ static void a_name_that_another_device_has_is_a_family_here(void **state)
   hr_device_close(device);
 }
 
-static void a_device_whose_runs_are_over_when_they_return_has_no_stream(void **state)
+static void a_synchronous_device_has_no_stream(void **state)
 {
   (void)state;
   const char *names[] = {"cpu", "reference"};
@@ -356,19 +356,19 @@ static void a_gpu_fills_buffers_with_the_values_of_the_host(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_device_that_is_not_there_is_told_from_one_that_cannot_be),
-      cmocka_unit_test(the_cpu_describes_itself_in_numbers_that_can_be_predicted_with),
+      cmocka_unit_test(a_missing_device_and_an_invalid_name_are_different_errors),
+      cmocka_unit_test(the_cpus_detected_hardware_is_valid_for_predictions),
       cmocka_unit_test(fewer_threads_are_fewer_multiprocessors),
-      cmocka_unit_test(the_reference_has_no_speed),
+      cmocka_unit_test(the_reference_has_no_rates),
       cmocka_unit_test(buffers_are_aligned_filled_and_bounded),
-      cmocka_unit_test(memory_that_is_not_there_is_refused_and_not_promised),
-      cmocka_unit_test(rows_of_the_kernel_table_are_whole_and_have_names_of_their_own),
-      cmocka_unit_test(a_kernel_says_where_it_runs_and_why_not),
-      cmocka_unit_test(a_problem_without_a_kernel_says_what_each_lacks),
-      cmocka_unit_test(dispatch_takes_the_first_that_can_and_says_why_the_better_cannot),
-      cmocka_unit_test(a_family_of_kernels_is_named_by_its_beginning),
-      cmocka_unit_test(a_name_that_another_device_has_is_a_family_here),
-      cmocka_unit_test(a_device_whose_runs_are_over_when_they_return_has_no_stream),
+      cmocka_unit_test(more_memory_than_there_is_is_refused),
+      cmocka_unit_test(rows_of_the_kernel_table_are_complete_and_have_unique_names),
+      cmocka_unit_test(a_kernel_reports_whether_it_runs_and_why_not),
+      cmocka_unit_test(a_problem_without_a_kernel_lists_the_reason_of_each),
+      cmocka_unit_test(dispatch_takes_the_first_kernel_that_can_run_and_reports_why_better_ones_cannot),
+      cmocka_unit_test(a_prefix_of_a_kernel_name_selects_its_family),
+      cmocka_unit_test(a_kernel_name_of_another_device_may_be_a_family_of_this_one),
+      cmocka_unit_test(a_synchronous_device_has_no_stream),
       cmocka_unit_test(a_gpu_fills_buffers_with_the_values_of_the_host),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

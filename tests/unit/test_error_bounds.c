@@ -1,4 +1,5 @@
-/* The bound of the check against sums as matrix units add them up: in float32, cut towards zero after every step. */
+/* The error bound of the check against simulated Tensor Core sums: accumulated in fp32 and truncated after every
+ * step. */
 #include "test.h"
 
 #include "runtime/device/number.h"
@@ -7,20 +8,20 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define STEP 16 /* products at a time */
-#define TILE 64 /* products that a kernel has at hand at once, and may forget together */
+#define STEP 16 /* terms per step */
+#define TILE 64 /* terms that a kernel loads together, and may lose together */
 #define ELEMENTS 64
 
-/* Of the sums of one length: how many are beyond the bound, and the most of it that any takes. */
+/* Over the sums of one length: how many exceed the bound, and the largest share of the bound. */
 typedef struct outcome {
   int beyond;
   double share;
 } outcome;
 
 typedef struct sums {
-  int64_t k, parts, step;  /* step 0: every product is added by itself and rounded */
-  int64_t lost_from, lost; /* products that are forgotten */
-  hr_summation said;       /* what the bound is told */
+  int64_t k, parts, step;  /* step 0: every term is added separately and rounded */
+  int64_t lost_from, lost; /* terms that are left out */
+  hr_summation said;       /* passed to the bound */
 } sums;
 
 static float cut(double sum)
@@ -34,7 +35,7 @@ static bool is_lost(const sums *s, int64_t p)
   return p >= s->lost_from && p < s->lost_from + s->lost;
 }
 
-/* Products first to last of one element. */
+/* Adds terms first to last of one element. */
 static float add_up(const sums *s, const float *a, const float *b, int64_t first, int64_t last)
 {
   float sum = 0;
@@ -93,7 +94,7 @@ static sums cut_sums(int64_t k)
   return (sums){.k = k, .parts = 1, .step = STEP, .said = {.parts = 1, .cut_every = STEP}};
 }
 
-static void sums_that_are_cut_pass_at_every_length(void **state)
+static void truncated_sums_pass_at_every_length(void **state)
 {
   (void)state;
   for (int64_t k = 1 << 8; k <= 1 << 20; k *= 4) {
@@ -104,22 +105,22 @@ static void sums_that_are_cut_pass_at_every_length(void **state)
   }
 }
 
-/* 2^20 products in 65536 cuts: the drift's deviation is 0.42 · 65536 = 27500 of u·norm, while a random walk of so many
- * roundings stays below 8 · (1024 + 4) = 8200. */
-static void sums_that_are_cut_are_beyond_what_rounding_explains(void **state)
+/* 2^20 terms with 65536 truncations: the drift's deviation is 0.42 · 65536 = 27500 of u·norm, whereas a random walk of
+ * so many roundings stays below 8 · (1024 + 4) = 8200. */
+static void truncated_sums_exceed_the_bound_for_rounded_ones(void **state)
 {
   (void)state;
   sums s = cut_sums(1 << 20);
   s.said.cut_every = 0;
   assert_true(try_sums(&s).beyond > ELEMENTS / 4);
-  s.step = 0; /* and sums that are rounded stay within */
+  s.step = 0; /* rounded sums stay within the bound */
   outcome found = try_sums(&s);
   assert_int_equal(found.beyond, 0);
   assert_true(found.share < 0.3);
 }
 
-/* In 16 parts the chains are 16 times shorter, and so is the drift. */
-static void parts_of_a_sum_pass_the_narrower_bound_that_they_have(void **state)
+/* With 16 split-K parts the chains are 16 times shorter, and so is the drift. */
+static void split_k_sums_pass_their_narrower_bound(void **state)
 {
   (void)state;
   sums s = {.k = 1 << 20, .parts = 16, .step = STEP, .said = {.parts = 16, .cut_every = STEP}};
@@ -127,13 +128,13 @@ static void parts_of_a_sum_pass_the_narrower_bound_that_they_have(void **state)
   assert_true(hr_gemm_error_bound(HR_FP32, s.k, &s.said, 0, 1) < hr_gemm_error_bound(HR_FP32, s.k, &whole, 0, 1) / 10);
   outcome found = try_sums(&s);
   assert_int_equal(found.beyond, 0);
-  s.parts = 1; /* a kernel that does not split is beyond it */
+  s.parts = 1; /* a kernel without split-K exceeds it */
   assert_true(try_sums(&s).beyond > 0);
 }
 
-/* 8 · 2⁻²⁴ · (√k + 4 + 0.42 k/16) · √k/3, the norm of k products of uniform values being √k/3: 0.080 for k = 65536,
- * where a product is 1/4 on average. */
-static void one_lost_product_is_seen_up_to_sums_of_65536(void **state)
+/* 8 · 2⁻²⁴ · (√k + 4 + 0.42 k/16) · √k/3, where √k/3 is the norm of k products of uniform values: 0.080 for k = 65536,
+ * where a term is 1/4 on average. */
+static void one_lost_term_is_detected_up_to_k_of_65536(void **state)
 {
   (void)state;
   for (int64_t k = 1 << 8; k <= 1 << 16; k *= 4) {
@@ -146,9 +147,9 @@ static void one_lost_product_is_seen_up_to_sums_of_65536(void **state)
   }
 }
 
-/* 64 products add up to 64 / 9 squared on average, a deviation of 2.7; the bound of k = 2^20 is 4.6, so that about one
- * element in twelve is beyond it. */
-static void a_lost_tile_is_seen_up_to_sums_of_a_million(void **state)
+/* 64 terms have a variance of 64 / 9, a deviation of 2.7; the bound for k = 2^20 is 4.6, which about one element in
+ * twelve exceeds. */
+static void a_lost_tile_is_detected_up_to_k_of_a_million(void **state)
 {
   (void)state;
   for (int64_t k = 1 << 10; k <= 1 << 20; k *= 4) {
@@ -161,11 +162,11 @@ static void a_lost_tile_is_seen_up_to_sums_of_a_million(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(sums_that_are_cut_pass_at_every_length),
-      cmocka_unit_test(sums_that_are_cut_are_beyond_what_rounding_explains),
-      cmocka_unit_test(parts_of_a_sum_pass_the_narrower_bound_that_they_have),
-      cmocka_unit_test(one_lost_product_is_seen_up_to_sums_of_65536),
-      cmocka_unit_test(a_lost_tile_is_seen_up_to_sums_of_a_million),
+      cmocka_unit_test(truncated_sums_pass_at_every_length),
+      cmocka_unit_test(truncated_sums_exceed_the_bound_for_rounded_ones),
+      cmocka_unit_test(split_k_sums_pass_their_narrower_bound),
+      cmocka_unit_test(one_lost_term_is_detected_up_to_k_of_65536),
+      cmocka_unit_test(a_lost_tile_is_detected_up_to_k_of_a_million),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
