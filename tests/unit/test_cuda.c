@@ -61,7 +61,7 @@ static void every_library_has_a_version_or_says_what_is_missing(void **state)
   }
 }
 
-/* An algorithm as cuBLASLt would describe it. */
+/* An algorithm as cuBLASLt describes it. */
 static lt_result known_config(const lt_algorithm *algorithm, int attribute, void *value, size_t bytes, size_t *written)
 {
   uint32_t wide = (uint32_t)algorithm->data[attribute < 8 ? attribute : 7];
@@ -92,7 +92,7 @@ static void an_algorithm_is_described_for_the_row_major_gemm(void **state)
   chosen.algorithm.data[7] = 0;
   hr_algorithm_describe(&lt, &chosen, false, text, sizeof text);
   assert_string_equal(text, "algo 66, tile 256x256, stages auto, cluster auto, split-k 2, waves 1.50");
-  chosen.algorithm.data[LT_CONFIG_TILE] = 60000; /* of a version to come */
+  chosen.algorithm.data[LT_CONFIG_TILE] = 60000; /* of a future version */
   chosen.algorithm.data[LT_CONFIG_STAGES] = 29;
   chosen.algorithm.data[7] = 999;
   hr_algorithm_describe(&lt, &chosen, false, text, sizeof text);
@@ -127,14 +127,14 @@ static void split_k_parts_are_rounded_where_they_are_stored_in_the_format_of_the
 static void rounded_split_k_parts_widen_the_error_bound(void **state)
 {
   (void)state;
-  /* 4 parts of a sum of norm 16 in bf16: 8 · 2⁻⁸ · √4 · 16 = 1; fp32 sums of 1024 add 8 · 2⁻²⁴ · 36 · 16 = 0.00027, and
-   * the result, of about 1, is rounded by 2⁻⁸ or a little more. */
+  /* 4 split-K parts of a sum of norm 16 in bf16: 8 · 2⁻⁸ · √4 · 16 = 1; fp32 accumulation of 1024 terms adds 8 · 2⁻²⁴ ·
+   * 36 · 16 = 0.00027, and the result, of about 1, is rounded by 2⁻⁸ or slightly more. */
   const hr_summation whole_sum = {0}, four = {.parts = 4, .rounded_parts = 4}, many = {.rounded_parts = 64};
   double whole = hr_gemm_error_bound(HR_BF16, 1024, &whole_sum, 0, 16);
   double parts = hr_gemm_error_bound(HR_BF16, 1024, &four, 0, 16);
   assert_true(whole < 0.001);
   assert_true(parts > 1.0 && parts < 1.01);
-  /* No more parts than products: 2 of norm 1 are off by 8 · 2⁻⁸ · √2 = 0.0442. */
+  /* At most one part per term: 2 of norm 1 have an error of 8 · 2⁻⁸ · √2 = 0.0442. */
   parts = hr_gemm_error_bound(HR_BF16, 2, &many, 0, 1);
   assert_true(parts > 0.0441 && parts < 0.0446);
 }
@@ -157,7 +157,7 @@ static void a_graph_uses_every_buffer_set_equally_often(void **state)
   assert_int_equal(runner.group, 14);
   hr_runner_set_group(&runner, 3);
   assert_int_equal(runner.group, 7);
-  device.backend = &plain; /* goes on where the last sample stopped */
+  device.backend = &plain; /* continues where the last sample stopped */
   hr_runner_set_group(&runner, 10);
   assert_int_equal(runner.group, 10);
 }

@@ -1,4 +1,4 @@
-/* Inside flash attention on the CPU: its exponential and what it keeps in memory. */
+/* Internals of flash attention on the CPU: its exponential and its memory. */
 #include "test.h"
 
 #include "runtime/cpu/flash/blocks.h"
@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-/* Errors in units of 2^-24, half of what fp32 resolves at 1, relative. */
+/* Errors in units of 2^-24 (half the spacing of fp32 at 1), relative. */
 static const struct {
-  const char *needs; /* NULL: nothing */
+  const char *needs; /* required instruction set; NULL: none */
   const hr_flash_version *version;
   double allowed;
 } versions[] = {
@@ -46,7 +46,7 @@ static double worst_error(const hr_flash_version *version)
   return worst;
 }
 
-static void powers_of_two_are_as_exact_as_the_format_of_the_weights_needs(void **state)
+static void powers_of_two_are_as_accurate_as_the_format_of_the_weights_needs(void **state)
 {
   (void)state;
   for (size_t i = 0; i < VERSION_COUNT; i++) {
@@ -58,7 +58,7 @@ static void powers_of_two_are_as_exact_as_the_format_of_the_weights_needs(void *
   }
 }
 
-static void powers_of_two_know_infinities_and_nan(void **state)
+static void powers_of_two_of_infinities_and_nan_are_right(void **state)
 {
   (void)state;
   for (size_t i = 0; i < VERSION_COUNT; i++) {
@@ -81,7 +81,7 @@ static hr_attention shape(int64_t kv_len, const int64_t heads[3], int64_t dim)
   return a;
 }
 
-static void a_thread_keeps_four_mebibytes_at_most_however_many_keys_there_are(void **state)
+static void a_thread_uses_at_most_four_mebibytes_whatever_the_number_of_keys(void **state)
 {
   (void)state;
   const int64_t heads[][3] = {{12, 12, 12}, {32, 8, 8}, {32, 4, 16}, {71, 1, 1}, {12, 3, 4}};
@@ -95,7 +95,7 @@ static void a_thread_keeps_four_mebibytes_at_most_however_many_keys_there_are(vo
       }
 }
 
-static void every_query_of_every_head_is_in_an_item(void **state)
+static void every_query_of_every_head_is_in_one_work_item(void **state)
 {
   (void)state;
   const int64_t heads[][3] = {{1, 1, 1}, {32, 4, 16}, {71, 1, 1}, {12, 3, 4}};
@@ -113,10 +113,10 @@ static void every_query_of_every_head_is_in_an_item(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(powers_of_two_are_as_exact_as_the_format_of_the_weights_needs),
-      cmocka_unit_test(powers_of_two_know_infinities_and_nan),
-      cmocka_unit_test(a_thread_keeps_four_mebibytes_at_most_however_many_keys_there_are),
-      cmocka_unit_test(every_query_of_every_head_is_in_an_item),
+      cmocka_unit_test(powers_of_two_are_as_accurate_as_the_format_of_the_weights_needs),
+      cmocka_unit_test(powers_of_two_of_infinities_and_nan_are_right),
+      cmocka_unit_test(a_thread_uses_at_most_four_mebibytes_whatever_the_number_of_keys),
+      cmocka_unit_test(every_query_of_every_head_is_in_one_work_item),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ static void an_unknown_library_share_is_assumed_to_be_three_quarters(void **stat
   assert_true(hr_hardware_library_flops_per_s(&hardware, HR_FP64) == 0);
 }
 
-/* A whole valid file, in which one field is replaced or removed. */
+/* A complete valid file in which one field is replaced or removed. */
 static void refused(const char *field, const char *value, const char *expected)
 {
   json_t *root = json_pack("{s:s,s:s,s:s,s:s,s:s,s:f,s:i,s:{s:f},s:f,s:f,s:I,s:f,s:[{s:i,s:i,s:f}]}", "name", "toy",
@@ -202,7 +202,7 @@ static void an_invalid_device_file_is_refused_by_field(void **state)
           "toy.json: ceilings: per_s: expected 1000 to 1e+21, found 0");
 }
 
-/* Of several loops the fastest is the ceiling; a library that was measured to be faster takes its place. */
+/* The fastest of several ceiling loops is the ceiling; a library that was measured to be faster replaces it. */
 static void a_share_is_of_the_fastest_instruction_of_the_format(void **state)
 {
   (void)state;
@@ -220,7 +220,7 @@ static void a_share_is_of_the_fastest_instruction_of_the_format(void **state)
   assert_true(hr_hardware_ceiling(&hardware, HR_CEILING_READ, HR_FP32) == 0);
   assert_true(hr_hardware_ceiling_share(&hardware, HR_FP32, 100e9) == 0.5);
   assert_true(isnan(hr_hardware_ceiling_share(&hardware, HR_FP16, 100e9)));
-  hardware.calibration = HR_CALIBRATION_MEASURED; /* the library's 300e9 is no estimate then */
+  hardware.calibration = HR_CALIBRATION_MEASURED; /* so the library's 300e9 is not an estimate */
   assert_true(fabs(hr_hardware_ceiling_share(&hardware, HR_FP32, 100e9) - 1.0 / 3) < 1e-12);
   assert_true(fabs(hr_hardware_ceiling_share(&hardware, HR_BF16, 400e9) - 0.5) < 1e-12);
 }
@@ -236,7 +236,7 @@ static void a_device_without_bf16_has_the_next_best_format_as_default(void **sta
   assert_int_equal(hr_hardware_usual_dtype(&hardware), HR_BF16);
 }
 
-/* A CPU without bf16 instructions widens operands and computes in fp32; a GPU without them computes nothing. */
+/* A CPU without bf16 instructions widens operands and computes in fp32; a GPU without them does not support bf16. */
 static void a_cpu_without_16_bit_instructions_computes_in_fp32(void **state)
 {
   (void)state;

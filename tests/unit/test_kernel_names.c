@@ -1,4 +1,4 @@
-/* Kernels that were renamed. */
+/* Former names of kernels. */
 #include "test.h"
 
 #include "base/kernel_names.h"
@@ -11,19 +11,19 @@ static void assert_current(const char *name, const char *current)
   assert_string_equal(text, current);
 }
 
-static void a_former_name_becomes_that_of_today(void **state)
+static void a_former_name_is_replaced_by_the_current_one(void **state)
 {
   (void)state;
   assert_current("attention_fused", "attention_blocked");
   assert_current("attention_fused_onednn", "attention_blocked_onednn");
   assert_current("rows_cpu_avx2", "rowwise_cpu_avx2");
   assert_current("rows", "rowwise");
-  assert_current("rowscpu", "rowscpu"); /* no family: no underscore behind it */
+  assert_current("rowscpu", "rowscpu"); /* no family, because no underscore follows */
   assert_current("gemm_onednn_fp32", "gemm_onednn_fp32");
   assert_current("", "");
 }
 
-static void a_name_too_long_is_cut_at_its_end(void **state)
+static void a_name_too_long_is_truncated(void **state)
 {
   (void)state;
   char text[HR_KERNEL_NAME_SIZE];
@@ -31,7 +31,7 @@ static void a_name_too_long_is_cut_at_its_end(void **state)
   assert_string_equal(text, "rowwise_0123456789012345678901234567890123456789012345678901234");
 }
 
-static void each_current_name_leads_back_to_its_former_one(void **state)
+static void each_current_name_has_its_former_one(void **state)
 {
   (void)state;
   char text[HR_KERNEL_NAME_SIZE] = "attention_blocked_cublaslt";
@@ -41,7 +41,7 @@ static void each_current_name_leads_back_to_its_former_one(void **state)
   assert_string_equal(text, "attention_flash_sm90");
 }
 
-/* A former name that is a kernel's of today would hide that kernel. */
+/* A former name that is also a current name would hide that kernel. */
 static void no_kernel_has_a_former_name(void **state)
 {
   (void)state;
@@ -68,9 +68,9 @@ static void a_plan_is_found_by_a_former_name(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_former_name_becomes_that_of_today),
-      cmocka_unit_test(a_name_too_long_is_cut_at_its_end),
-      cmocka_unit_test(each_current_name_leads_back_to_its_former_one),
+      cmocka_unit_test(a_former_name_is_replaced_by_the_current_one),
+      cmocka_unit_test(a_name_too_long_is_truncated),
+      cmocka_unit_test(each_current_name_has_its_former_one),
       cmocka_unit_test(no_kernel_has_a_former_name),
       cmocka_unit_test(a_plan_is_found_by_a_former_name),
   };

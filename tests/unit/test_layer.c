@@ -1,5 +1,5 @@
-/* One layer operator by operator: which problem each is, and the course of measuring with the reference as the device.
- * No measured time is looked at. */
+/* One layer, operator by operator: the problem of each operator, and the run of the measurement on the reference
+ * device. No measured time is compared. */
 #include "devices.h"
 
 #include "experiment/operator_problem.h"
@@ -52,7 +52,7 @@ static hr_workload small_workload(const hr_model *model)
   return workload;
 }
 
-static void every_operator_without_products_is_the_operation_on_rows_that_it_is(void **state)
+static void every_operator_without_gemms_is_its_rowwise_operation(void **state)
 {
   (void)state;
   hr_model model = shipped_model("llama-2-7b"); /* h 4096, 32 heads of 128, MLP 11008, RMS norms, rotary, gated */
@@ -89,16 +89,16 @@ static void masks_and_angles_follow_the_positions(void **state)
   assert_int_equal(problem.rows.period, 128); /* row r is query r % 128 */
   assert_ok(problem_of(&model, &w, HR_OP_ROTARY, HR_PASS_FORWARD, &problem, &error), error);
   assert_int_equal(problem.rows.period, 128);
-  assert_int_equal(problem.rows.group, 64); /* 32 + 32 heads are turned alike */
+  assert_int_equal(problem.rows.group, 64); /* 32 + 32 heads are rotated by the same angles */
   w.phase = HR_PHASE_DECODE;
   w.context = 1000;
   assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWWISE_SOFTMAX, 64, 1000); /* 2 · 32 heads, one query each */
   assert_ok(problem_of(&model, &w, HR_OP_SOFTMAX, HR_PASS_FORWARD, &problem, &error), error);
-  assert_int_equal(problem.rows.period, 1); /* which sees all */
+  assert_int_equal(problem.rows.period, 1); /* which sees all keys */
   assert_rows(&model, &w, HR_OP_ATTENTION_NORM, HR_ROWWISE_RMS_NORM, 2, 4096);
 }
 
-static void what_no_kernel_is_for_says_so(void **state)
+static void an_operator_without_a_kernel_says_so(void **state)
 {
   (void)state;
   hr_model model = shipped_model("llama-2-7b");
@@ -114,12 +114,13 @@ static void what_no_kernel_is_for_says_so(void **state)
   assert_non_null(strstr(error.message, "backward"));
   assert_ok(problem_of(&model, &w, HR_OP_MLP_UP, HR_PASS_WGRAD, &problem, &error), error);
   assert_int_equal(problem.operation, HR_OPERATION_GEMM);
-  model = shipped_model("falcon-7b"); /* attention and MLP are added in one sum of three */
+  model =
+      shipped_model("falcon-7b"); /* attention and MLP are added to the residual in one operation with three inputs */
   w = small_workload(&model);
   assert_int_equal(problem_of(&model, &w, HR_OP_MLP_RESIDUAL, HR_PASS_FORWARD, &problem, &error), HR_ERROR_UNSUPPORTED);
 }
 
-/* ---- the course ---- */
+/* ---- a run ---- */
 
 /* h = 64 with 4 heads of 16, MLP 256: small enough for the reference. */
 static const char small_model[] = "{\"h\":64,\"a\":4,\"L\":2,\"v\":100,\"s\":32,\"b\":1,\"t\":2,\"mlp\":\"gelu\"}";
@@ -154,7 +155,7 @@ static void end(course *c)
   hr_device_close(c->device);
 }
 
-static void shares_add_up_and_what_has_no_kernel_keeps_its_predicted_time(void **state)
+static void shares_add_up_and_operators_without_a_kernel_keep_their_predicted_time(void **state)
 {
   (void)state;
   course c = measure(small_model, 2, NULL);
@@ -188,7 +189,7 @@ static void shares_add_up_and_what_has_no_kernel_keeps_its_predicted_time(void *
   assert_true(fabs(parts / times - 1) < 1e-9);
   assert_true(layer->sum_ns == times && layer->measured_ns == measured);
   assert_int_equal(layer->measured_count, count);
-  assert_int_equal(count, layer->count - 2); /* two all-reduces */
+  assert_int_equal(count, layer->count - 2); /* all but two all-reduces */
   assert_true(layer->whole.samples > 0 && layer->whole.median_ns > 0);
   assert_true(layer->complete && !layer->reduced);
   end(&c);
@@ -202,7 +203,7 @@ static int stop(void *context, double done, const char *what)
   return 1;
 }
 
-static void a_stopped_layer_is_told_from_a_measured_one(void **state)
+static void a_stopped_layer_differs_from_a_measured_one(void **state)
 {
   (void)state;
   course c = measure(small_model, 1, stop);
@@ -217,10 +218,10 @@ static void a_stopped_layer_is_told_from_a_measured_one(void **state)
   end(&c);
 }
 
-static void an_operator_without_a_time_was_tried_and_has_no_number(void **state)
+static void an_operator_that_failed_has_no_time(void **state)
 {
   (void)state;
-  /* MLP 2^39: up and down have 2^39 · 64 weights of 4 bytes, 128 TiB; the activation moves 4 TiB a token */
+  /* MLP 2^39: up and down have 2^39 · 64 weights of 4 bytes, 128 TiB; the activation moves 4 TiB per token */
   course c = measure("{\"h\":64,\"a\":4,\"L\":1,\"v\":100,\"s\":1,\"b\":1,\"d_ff\":549755813888}", 1, NULL);
   int64_t tried = 0;
   for (size_t i = 0; i < c.layer->count; i++) {
@@ -246,7 +247,7 @@ static void a_layer_too_large_for_the_time_is_measured_at_fewer_tokens(void **st
   end(&c);
 }
 
-static void who_wants_the_whole_alone_is_told_at_once_that_there_is_none(void **state)
+static void a_layer_that_must_be_whole_fails_at_its_first_operator_without_a_time(void **state)
 {
   (void)state;
   course c = {.hardware = device("xeon-sapphire-rapids")};
@@ -256,10 +257,11 @@ static void who_wants_the_whole_alone_is_told_at_once_that_there_is_none(void **
   c.workload = hr_workload_default(&c.model);
   hr_layer_options options = hr_layer_options_default();
   options.whole_only = true;
-  options.budget_ns = 1; /* no reason to measure fewer tokens */
+  options.budget_ns = 1; /* time is no reason to measure fewer tokens */
   assert_ok(hr_layer_measure(c.device, &c.hardware, &c.model, &c.workload, &options, &c.layer, &error), error);
   bool missing = false;
-  for (size_t i = 0; i < c.layer->count; i++) { /* t = 2: the first all-reduce has no time, nor has what follows */
+  for (size_t i = 0; i < c.layer->count;
+       i++) { /* t = 2: the first all-reduce has no time, nor have the operators after it */
     const hr_layer_row *row = &c.layer->rows[i];
     missing = missing || row->op.kind == HR_KIND_COMMUNICATION;
     assert_int_equal(row->measured, !missing);
@@ -272,7 +274,7 @@ static void who_wants_the_whole_alone_is_told_at_once_that_there_is_none(void **
   end(&c);
 }
 
-static void of_layers_with_and_without_a_window_the_commoner_is_measured(void **state)
+static void the_more_frequent_kind_of_layer_is_measured(void **state)
 {
   (void)state;
   hr_model model = shipped_model("gemma-2-2b"); /* 13 of 26 layers see 4096 tokens */
@@ -300,7 +302,7 @@ static void of_layers_with_and_without_a_window_the_commoner_is_measured(void **
   end(&c);
 }
 
-static void a_sequence_is_timed_as_one_of_all_its_work(void **state)
+static void a_sequence_is_timed_as_one_run_with_all_its_work(void **state)
 {
   (void)state;
   hr_device *device;
@@ -348,12 +350,12 @@ static void assert_says(const char *text, const char *words)
     fail_msg("\"%s\" is not in:\n%s", words, text);
 }
 
-static void reports_mark_what_is_only_predicted(void **state)
+static void reports_mark_predicted_times(void **state)
 {
   (void)state;
   course c = measure(small_model, 2, NULL);
   hr_layer *layer = c.layer;
-  for (size_t i = 0; i < layer->count; i++) { /* times that a test can know */
+  for (size_t i = 0; i < layer->count; i++) { /* fixed times, so that the report can be compared */
     layer->rows[i].measurement.status = layer->rows[i].measured ? HR_OK : HR_ERROR_UNSUPPORTED;
     layer->rows[i].share = 1.0 / (double)layer->count;
   }
@@ -381,17 +383,17 @@ static void reports_mark_what_is_only_predicted(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_operator_without_products_is_the_operation_on_rows_that_it_is),
+      cmocka_unit_test(every_operator_without_gemms_is_its_rowwise_operation),
       cmocka_unit_test(masks_and_angles_follow_the_positions),
-      cmocka_unit_test(what_no_kernel_is_for_says_so),
-      cmocka_unit_test(shares_add_up_and_what_has_no_kernel_keeps_its_predicted_time),
-      cmocka_unit_test(a_stopped_layer_is_told_from_a_measured_one),
-      cmocka_unit_test(an_operator_without_a_time_was_tried_and_has_no_number),
+      cmocka_unit_test(an_operator_without_a_kernel_says_so),
+      cmocka_unit_test(shares_add_up_and_operators_without_a_kernel_keep_their_predicted_time),
+      cmocka_unit_test(a_stopped_layer_differs_from_a_measured_one),
+      cmocka_unit_test(an_operator_that_failed_has_no_time),
       cmocka_unit_test(a_layer_too_large_for_the_time_is_measured_at_fewer_tokens),
-      cmocka_unit_test(who_wants_the_whole_alone_is_told_at_once_that_there_is_none),
-      cmocka_unit_test(of_layers_with_and_without_a_window_the_commoner_is_measured),
-      cmocka_unit_test(a_sequence_is_timed_as_one_of_all_its_work),
-      cmocka_unit_test(reports_mark_what_is_only_predicted),
+      cmocka_unit_test(a_layer_that_must_be_whole_fails_at_its_first_operator_without_a_time),
+      cmocka_unit_test(the_more_frequent_kind_of_layer_is_measured),
+      cmocka_unit_test(a_sequence_is_timed_as_one_run_with_all_its_work),
+      cmocka_unit_test(reports_mark_predicted_times),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

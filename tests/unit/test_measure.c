@@ -1,4 +1,4 @@
-/* Measuring, with kernels of the test's own in place of fast ones: no time is looked at. */
+/* Measuring, with kernel doubles: no measured time is compared. */
 #include "measure_doubles.h"
 
 #include "runtime/measure/check.h"
@@ -11,7 +11,7 @@ static void a_right_kernel_is_checked_and_timed(void **state)
   hr_measurement m;
   hr_error error;
   assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
-  assert_true(m.status == HR_OK || m.status == HR_ERROR_NOISY); /* noisy: others had the cores */
+  assert_true(m.status == HR_OK || m.status == HR_ERROR_NOISY); /* noisy: other programs used the cores */
   assert_string_equal(m.kernel, "right");
   assert_true(m.samples + m.discarded >= options.samples_min);
   assert_int_equal(m.rows_checked, 6);
@@ -25,7 +25,7 @@ static void a_right_kernel_is_checked_and_timed(void **state)
 static void a_wrong_kernel_is_a_wrong_result_and_never_a_time(void **state)
 {
   hr_gemm gemm = small();
-  const char *const kernels[] = {"wrong", "idle"}; /* one element off; nothing written over the poison */
+  const char *const kernels[] = {"wrong", "idle"}; /* one wrong element; a result that is never written */
   const hr_dtype dtypes[] = {HR_FP32, HR_BF16};
   for (int i = 0; i < 4; i++) {
     hr_measure_options options = brief(kernels[i % 2]);
@@ -39,7 +39,7 @@ static void a_wrong_kernel_is_a_wrong_result_and_never_a_time(void **state)
   }
 }
 
-/* A device whose memory the host cannot read in place: only what is copied may be looked at. */
+/* A device whose memory the host cannot access: only copies may be read. */
 static size_t copied;
 
 static hr_status count_and_copy(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error)
@@ -50,7 +50,7 @@ static hr_status count_and_copy(hr_device *device, void *to, const void *from, s
   return HR_OK;
 }
 
-static void of_a_devices_own_memory_the_check_copies_what_the_sampled_rows_need(void **state)
+static void from_device_memory_the_check_copies_only_what_the_sampled_rows_need(void **state)
 {
   hr_device *device = *state;
   const hr_backend *own = device->backend;
@@ -81,7 +81,7 @@ static hr_status check_once(hr_device *device, const hr_gemm *gemm, const char *
   hr_runner runner;
   hr_problem problem = hr_gemm_problem(gemm);
   hr_measure_options options = brief(kernel);
-  options.warm = true; /* one set is enough */
+  options.warm = true; /* one buffer set is enough */
   *m = (hr_measurement){.rows_checked = 0};
   hr_status status = hr_runner_open(device, &problem, &options, &runner, error);
   if (status == HR_OK)
@@ -90,9 +90,9 @@ static hr_status check_once(hr_device *device, const hr_gemm *gemm, const char *
   return status;
 }
 
-/* A row of 5000 elements of 4096 products is 20 million, of which 2^23 are looked at: 64 ranges of 32 columns, one in
- * each 78, the last at the end. */
-static void of_rows_that_are_too_long_ranges_of_columns_are_looked_at(void **state)
+/* A row of 5000 elements with 4096 terms each is 20 million, of which 2^23 are checked: 64 ranges of 32 columns, one in
+ * each 78 columns, the last at the end. */
+static void of_very_long_rows_ranges_of_columns_are_checked(void **state)
 {
   hr_device *device = *state;
   const hr_backend *own = device->backend;
@@ -138,10 +138,10 @@ static void every_row_of_a_small_result_is_checked_and_none_twice(void **state)
   }
 }
 
-/* The formula of docs/measuring-derivations.md, worked out by hand: of 100 rows 98 lie between, 14 stretches of 7; of
- * seed 1 and row 5 (1 + 5) · 0x9E3779B97F4A7C15 is 0xB54CDA58FBBEE87E in 64 bits, without its last 16 bits
- * 0xB54CDA58FBBE, a multiple of 7: row 1 + 3 · 7 + 0. */
-static void which_rows_are_looked_at_follows_from_the_seed(void **state)
+/* The formula of docs/measuring.md, computed by hand: of 100 rows, 98 lie between the first and the last, in 14
+ * stretches of 7. For seed 1 and row 5, (1 + 5) · 0x9E3779B97F4A7C15 is 0xB54CDA58FBBEE87E in 64 bits; without its last
+ * 16 bits, 0xB54CDA58FBBE is a multiple of 7: row 1 + 3 · 7 + 0. */
+static void the_seed_decides_which_rows_are_checked(void **state)
 {
   (void)state;
   assert_int_equal(hr_sampled_row(100, 16, 0, 1), 99);
@@ -149,7 +149,7 @@ static void which_rows_are_looked_at_follows_from_the_seed(void **state)
   assert_int_equal(hr_sampled_row(100, 16, 5, 1), 22);
 }
 
-static void unchecked_means_unchecked(void **state)
+static void a_measurement_without_the_check_reads_no_result(void **state)
 {
   hr_gemm gemm = small();
   hr_measure_options options = brief("wrong");
@@ -160,7 +160,7 @@ static void unchecked_means_unchecked(void **state)
   assert_true(m.samples > 0 && m.rows_checked == 0 && isnan(m.max_error));
 }
 
-static void out_of_memory_is_a_result_whether_of_operands_or_of_workspace(void **state)
+static void out_of_memory_for_operands_or_workspace_is_a_status(void **state)
 {
   hr_gemm gemm = small();
   hr_measure_options options = brief("hungry");
@@ -189,7 +189,7 @@ static void a_run_beyond_the_time_limit_is_a_timeout(void **state)
   assert_no_times(&m);
 }
 
-static void a_first_run_that_was_held_up_is_no_timeout(void **state)
+static void a_slow_first_run_is_not_a_timeout(void **state)
 {
   hr_gemm gemm = small();
   hr_measure_options options = brief("hesitant"); /* the first takes 200 ms, the others microseconds */
@@ -201,7 +201,7 @@ static void a_first_run_that_was_held_up_is_no_timeout(void **state)
   assert_true(m.samples > 0);
 }
 
-static void what_a_library_fails_at_is_told_in_its_words(void **state)
+static void an_error_of_a_library_is_reported_in_its_words(void **state)
 {
   hr_gemm gemm = small();
   hr_measure_options options = brief("broken");
@@ -222,7 +222,7 @@ static void an_operation_without_a_kernel_is_unsupported(void **state)
   assert_no_times(&m);
 }
 
-static void impossible_questions_are_errors_of_the_call(void **state)
+static void invalid_options_are_errors_of_the_call(void **state)
 {
   hr_gemm gemm = small();
   hr_measurement m;
@@ -251,7 +251,7 @@ static void samples_that_never_settle_are_noisy(void **state)
   assert_ok(hr_measure_gemm(*state, &gemm, &options, &m, &error), error);
   assert_int_equal(m.status, HR_ERROR_NOISY);
   assert_int_equal(m.samples + m.discarded, 7);
-  assert_true(m.median_ns > 0); /* doubtful, but there */
+  assert_true(m.median_ns > 0); /* doubtful, but reported */
 }
 
 static void too_few_samples_for_an_interval_are_noisy(void **state)
@@ -319,10 +319,10 @@ static void cold_runs_rotate_among_the_sets_and_warm_ones_do_not(void **state)
   assert_int_equal(distinct_addresses(0, 100), 1);
 }
 
-static void pairs_go_by_turns(void **state)
+static void pairs_are_interleaved(void **state)
 {
   hr_gemm a = small(), b = small();
-  a.m = b.m = 100, a.n = b.n = 100, a.k = b.k = 60; /* long enough not to be run in groups */
+  a.m = b.m = 100, a.n = b.n = 100, a.k = b.k = 60; /* long enough not to be grouped */
   b.m = 101;
   hr_measure_options options = brief("right");
   options.samples_min = options.samples_max = 12;
@@ -338,11 +338,11 @@ static void pairs_go_by_turns(void **state)
   assert_true(c.ratio > 0 && c.ratio_low <= c.ratio && c.ratio <= c.ratio_high);
 }
 
-static void a_sequence_and_another_go_by_turns_each_by_its_own_kernel(void **state)
+static void two_sequences_are_interleaved_each_with_its_own_kernels(void **state)
 {
   hr_gemm gemm = small();
   hr_problem problems[3];
-  gemm.n = 100, gemm.k = 60; /* long enough not to be run in groups */
+  gemm.n = 100, gemm.k = 60; /* long enough not to be grouped */
   for (int i = 0; i < 3; i++) {
     gemm.m = 100 + i;
     problems[i] = hr_gemm_problem(&gemm);
@@ -369,7 +369,7 @@ static void a_sequence_and_another_go_by_turns_each_by_its_own_kernel(void **sta
   assert_int_equal(c.after.status, HR_ERROR_WRONG_RESULT);
 }
 
-static void a_pair_runs_by_turns_before_it_is_timed_where_the_clock_depends_on_what_ran(void **state)
+static void a_pair_warms_up_interleaved_where_the_clock_depends_on_the_load(void **state)
 {
   hr_device *device = *state;
   const hr_backend *plain = device->backend;
@@ -395,7 +395,7 @@ static void a_pair_runs_by_turns_before_it_is_timed_where_the_clock_depends_on_w
   assert_int_equal(c.before.samples + c.before.discarded, 12);
 }
 
-static void where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time(void **state)
+static void if_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time(void **state)
 {
   hr_gemm a = small(), b = small();
   b.m = 1 << 20, b.n = 1 << 20, b.k = 1 << 20;
@@ -414,25 +414,25 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(a_right_kernel_is_checked_and_timed),
       TEST(a_wrong_kernel_is_a_wrong_result_and_never_a_time),
-      TEST(of_a_devices_own_memory_the_check_copies_what_the_sampled_rows_need),
-      TEST(of_rows_that_are_too_long_ranges_of_columns_are_looked_at),
+      TEST(from_device_memory_the_check_copies_only_what_the_sampled_rows_need),
+      TEST(of_very_long_rows_ranges_of_columns_are_checked),
       TEST(every_row_of_a_small_result_is_checked_and_none_twice),
-      TEST(which_rows_are_looked_at_follows_from_the_seed),
-      TEST(unchecked_means_unchecked),
-      TEST(out_of_memory_is_a_result_whether_of_operands_or_of_workspace),
+      TEST(the_seed_decides_which_rows_are_checked),
+      TEST(a_measurement_without_the_check_reads_no_result),
+      TEST(out_of_memory_for_operands_or_workspace_is_a_status),
       TEST(a_run_beyond_the_time_limit_is_a_timeout),
-      TEST(a_first_run_that_was_held_up_is_no_timeout),
-      TEST(what_a_library_fails_at_is_told_in_its_words),
+      TEST(a_slow_first_run_is_not_a_timeout),
+      TEST(an_error_of_a_library_is_reported_in_its_words),
       TEST(an_operation_without_a_kernel_is_unsupported),
-      TEST(impossible_questions_are_errors_of_the_call),
+      TEST(invalid_options_are_errors_of_the_call),
       TEST(samples_that_never_settle_are_noisy),
       TEST(too_few_samples_for_an_interval_are_noisy),
       TEST(the_caller_can_stop),
       TEST(cold_runs_rotate_among_the_sets_and_warm_ones_do_not),
-      TEST(pairs_go_by_turns),
-      TEST(a_sequence_and_another_go_by_turns_each_by_its_own_kernel),
-      TEST(a_pair_runs_by_turns_before_it_is_timed_where_the_clock_depends_on_what_ran),
-      TEST(where_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time),
+      TEST(pairs_are_interleaved),
+      TEST(two_sequences_are_interleaved_each_with_its_own_kernels),
+      TEST(a_pair_warms_up_interleaved_where_the_clock_depends_on_the_load),
+      TEST(if_one_of_a_pair_fails_there_is_no_ratio_but_the_other_has_its_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,14 @@
-/* Measuring, as far as it looks at a clock: waits, cores that others have, and a chip whose clock is held down. All of
- * them are the tests' own, and no time is looked at. */
+/* Measuring as far as it depends on clocks: waiting, cores used by other programs, and a throttled GPU clock. All of
+ * them are doubles, and no measured time is compared. */
 #include "measure_doubles.h"
 
-/* ---- runs alone ---- */
+/* ---- single runs ---- */
 
 #define WAIT_NS 2000000
 
 static int waits, runs_between_waits_most, runs_before_wait;
 
-/* A device that tells late that a run is over. */
+/* A device that reports the end of a run late. */
 static hr_status wait_long(hr_device *device, hr_error *error)
 {
   (void)device, (void)error;
@@ -55,13 +55,13 @@ static void a_run_that_is_not_timed_in_groups_has_no_latency(void **state)
   assert_int_equal(waits, 0);
 }
 
-/* ---- other programs, as a scheduler that the test writes itself tells of them ---- */
+/* ---- other programs, in a scheduler file that the test writes ---- */
 
 static double always_waiting(const hr_device *device)
 {
   (void)device;
   static double waited;
-  return waited += 1e12; /* far more between two calls than can have gone by */
+  return waited += 1e12; /* far more than can have passed between two calls */
 }
 
 static int calls_of_waited;
@@ -93,7 +93,7 @@ static hr_measurement measure_under(hr_device *device, double (*waited_ns)(const
   return m;
 }
 
-static void samples_taken_while_others_had_the_cores_are_left_out(void **state)
+static void samples_taken_while_other_programs_used_the_cores_are_discarded(void **state)
 {
   calls_of_waited = 0;
   hr_measurement m = measure_under(*state, waiting_at_first);
@@ -102,7 +102,7 @@ static void samples_taken_while_others_had_the_cores_are_left_out(void **state)
   assert_true(m.samples >= 10);
 }
 
-static void where_all_samples_are_disturbed_all_are_used_and_doubted(void **state)
+static void if_all_samples_are_disturbed_all_are_used_and_the_result_is_noisy(void **state)
 {
   hr_measurement m = measure_under(*state, always_waiting);
   assert_int_equal(m.status, HR_ERROR_NOISY);
@@ -111,17 +111,17 @@ static void where_all_samples_are_disturbed_all_are_used_and_doubted(void **stat
   assert_non_null(strstr(m.reason, "other programs are running"));
 }
 
-static void what_the_system_does_not_tell_is_not_held_against_a_sample(void **state)
+static void without_scheduler_statistics_no_sample_is_discarded(void **state)
 {
   hr_measurement m = measure_under(*state, unknown);
   assert_int_equal(m.status, HR_OK);
   assert_int_equal(m.discarded, 0);
-  assert_true(m.samples < 1000); /* precise enough long before the most that may be taken */
+  assert_true(m.samples < 1000); /* precise enough long before the maximum number of samples */
 }
 
-/* ---- a clock that is held down ---- */
+/* ---- a throttled clock ---- */
 
-static int rounds_throttled, rounds_asked; /* asked first at the end of the warm-up, as round -1 */
+static int rounds_throttled, rounds_asked; /* first asked at the end of the warm-up, as round -1 */
 static double warm_hz;
 static const char *throttled_by;
 
@@ -133,7 +133,7 @@ static void hold_down_at_first(const hr_device *device, hr_conditions *condition
   strcpy(conditions->throttled_by, held ? throttled_by : "");
 }
 
-/* On a device that settled at 1 GHz. */
+/* On a device whose settled clock is 1 GHz. */
 static hr_measurement measure_throttled(hr_device *device, const char *by, double warm, int rounds)
 {
   hr_backend backend = *device->backend;
@@ -156,14 +156,14 @@ static hr_measurement measure_throttled(hr_device *device, const char *by, doubl
   return m;
 }
 
-static void samples_of_a_throttled_clock_are_taken_again_three_times_at_most(void **state)
+static void samples_of_a_throttled_clock_are_repeated_at_most_three_times(void **state)
 {
   for (int rounds = 0; rounds <= 3; rounds++) {
     hr_measurement m = measure_throttled(*state, "temperature", 0.9e9, rounds);
     assert_int_equal(rounds_asked, rounds + 1);
     assert_true(m.status == HR_OK || !strstr(m.reason, "clock"));
     assert_true(m.conditions.clock_hz == 1e9);
-    assert_int_equal(m.samples + m.discarded, 6); /* of the last round alone */
+    assert_int_equal(m.samples + m.discarded, 6); /* of the last round only */
   }
   hr_measurement m = measure_throttled(*state, "temperature", 0.9e9, 100);
   assert_int_equal(rounds_asked, 4);
@@ -172,13 +172,13 @@ static void samples_of_a_throttled_clock_are_taken_again_three_times_at_most(voi
   assert_true(m.median_ns > 0);
 }
 
-static void the_power_that_the_work_itself_draws_is_no_disturbance(void **state)
+static void throttling_by_the_works_own_power_is_not_a_disturbance(void **state)
 {
   hr_measurement m = measure_throttled(*state, HR_POWER_CAP, 0.9e9, 100);
   assert_int_equal(rounds_asked, 1);
   assert_true(m.status == HR_OK || !strstr(m.reason, "clock"));
   assert_true(m.conditions.clock_hz == 0.9e9);
-  m = measure_throttled(*state, HR_POWER_CAP, 1e9, 100); /* the clock went down after the warm-up */
+  m = measure_throttled(*state, HR_POWER_CAP, 1e9, 100); /* the clock dropped after the warm-up */
   assert_int_equal(rounds_asked, 4);
   assert_non_null(strstr(m.reason, "throttled to 900 MHz (power cap)"));
   m = measure_throttled(*state, HR_POWER_CAP ", temperature", 0.9e9, 100);
@@ -190,11 +190,11 @@ int main(void)
   const struct CMUnitTest tests[] = {
       TEST(a_short_run_is_also_timed_alone_until_it_is_over),
       TEST(a_run_that_is_not_timed_in_groups_has_no_latency),
-      TEST(samples_taken_while_others_had_the_cores_are_left_out),
-      TEST(where_all_samples_are_disturbed_all_are_used_and_doubted),
-      TEST(what_the_system_does_not_tell_is_not_held_against_a_sample),
-      TEST(samples_of_a_throttled_clock_are_taken_again_three_times_at_most),
-      TEST(the_power_that_the_work_itself_draws_is_no_disturbance),
+      TEST(samples_taken_while_other_programs_used_the_cores_are_discarded),
+      TEST(if_all_samples_are_disturbed_all_are_used_and_the_result_is_noisy),
+      TEST(without_scheduler_statistics_no_sample_is_discarded),
+      TEST(samples_of_a_throttled_clock_are_repeated_at_most_three_times),
+      TEST(throttling_by_the_works_own_power_is_not_a_disturbance),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

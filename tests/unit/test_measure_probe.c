@@ -1,4 +1,4 @@
-/* A probe under load: what other programs keep a product from is no property of the device. */
+/* Probing under load: a GEMM that other programs delay says nothing about the device. */
 #include "measure_doubles.h"
 
 #include <headroom/hardware.h>
@@ -32,7 +32,7 @@ static hr_status measure_ceilings(hr_device *device, const hr_progress_range *wa
   return HR_OK;
 }
 
-/* Products of bf16 take longer than a probe waits for one; those of fp32 are over at once. */
+/* bf16 GEMMs take longer than a probe waits for one; fp32 GEMMs end at once. */
 static hr_status run_bf16_late(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,
                                hr_error *error)
 {
@@ -43,7 +43,7 @@ static hr_status run_bf16_late(const hr_plan *plan, const void *const *inputs, v
   return HR_OK;
 }
 
-static void a_format_whose_products_end_too_late_keeps_its_estimate(void **state)
+static void a_format_whose_gemms_end_too_late_keeps_its_estimate(void **state)
 {
   static const hr_kernel_functions late = {.prepare = prepare, .run = run_bf16_late};
   static const hr_kernel_info info = {"late", "gemm", "reference", "fp32 bf16", "", "a"};
@@ -63,7 +63,7 @@ static void a_format_whose_products_end_too_late_keeps_its_estimate(void **state
   device->backend = own;
   assert_true(probed.dense_flops_per_s[HR_BF16] == 2 * FP32_FLOPS_PER_S);
   assert_true(probed.library_share[HR_BF16] == 0.5);
-  assert_int_equal(probed.calibration, hr_hardware_default().calibration); /* not all is measured */
+  assert_int_equal(probed.calibration, hr_hardware_default().calibration); /* not every rate is measured */
   assert_int_equal(hr_hardware_usual_dtype(&probed), HR_BF16);
   assert_true(probed.dense_flops_per_s[HR_FP32] == FP32_FLOPS_PER_S);
   assert_true(probed.library_share[HR_FP32] != 0.5);
@@ -72,7 +72,7 @@ static void a_format_whose_products_end_too_late_keeps_its_estimate(void **state
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      TEST(a_format_whose_products_end_too_late_keeps_its_estimate),
+      TEST(a_format_whose_gemms_end_too_late_keeps_its_estimate),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ static void a_layer_of_the_papers_model_saves_what_korthikanti_counts(void **sta
 }
 
 /* Llama-3-8B at b 1, s 4096, fused, bf16: a token keeps 2·(4h + Q 4096 + K 1024 + V 1024 + O 4096 + 3·14336) bytes and
- * 4·32 of the rows' sums: 2·(16384 + 10240 + 43008) + 128 = 139392. */
+ * 4·32 for the rows' log-sum-exp: 2·(16384 + 10240 + 43008) + 128 = 139392. */
 static void a_layer_with_grouped_heads_and_a_gate_saves_its_own_widths(void **state)
 {
   (void)state;
@@ -89,8 +89,8 @@ static void the_most_loaded_stage_has_its_layers_and_the_larger_end(void **state
   assert_int_equal(estimated(&model, &workload).weight_bytes, 2 * (7 * (12 * h * h + 13 * h) + v * h + 2 * h));
 }
 
-/* On 2 devices a layer's matrices are halved: 6h². Of the biases those of QKV and up are (3h + 4h)/2, those of the
- * projection and down (2h) stand on each, as do the norms' 4h. */
+/* On 2 devices a layer's matrices are halved: 6h². The biases of QKV and up are split, (3h + 4h)/2; those of the
+ * projection and down (2h) are on each device, as are the norms' 4h. */
 static void tensor_parallelism_splits_matrices_but_not_norms(void **state)
 {
   (void)state;
@@ -113,7 +113,7 @@ static void the_first_of_p_stages_saves_p_microbatches(void **state)
   assert_int_equal(estimated(&model, &workload).activation_bytes, 4 * (8 * layer + s * b * h));
 }
 
-/* 10·2^32 tokens of 2^40 / 15 logits in fp32 are beyond counting, though the first stage's activations are not. */
+/* 10·2^32 tokens of 2^40 / 15 logits in fp32 overflow, though the first stage's activations do not. */
 static void a_last_stage_that_overflows_is_an_error_even_if_the_first_does_not(void **state)
 {
   (void)state;
@@ -161,8 +161,8 @@ static void a_window_bounds_the_cache_of_its_layers(void **state)
   assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 32 * layer_token * 1000);
 }
 
-/* Llama-3-8B at b·s = 8192, fused: the residual stream, and beside it the activation's h + 3·14336 columns; unfused the
- * scores of 4 · 32 heads, read and written, beside Q, K, V and O. */
+/* Llama-3-8B at b·s = 8192, fused: the residual stream, and also the activation's h + 3·14336 columns; unfused the
+ * scores of 4 · 32 heads, read and written, and Q, K, V and O. */
 static void without_a_backward_pass_only_the_largest_operator_is_live(void **state)
 {
   (void)state;
@@ -185,7 +185,7 @@ static void the_largest_batch_is_the_last_that_fits(void **state)
     for (int64_t wanted = 1; wanted < 40; wanted += 3) {
       workload.batch = wanted;
       int64_t bytes = estimated(&model, &workload).total_bytes, batch = -1;
-      workload.batch = 0; /* is not looked at */
+      workload.batch = 0; /* is ignored */
       assert_int_equal(hr_memory_largest_batch(&model, &workload, bytes, &batch, NULL), HR_OK);
       assert_int_equal(batch, wanted);
       assert_int_equal(hr_memory_largest_batch(&model, &workload, bytes - 1, &batch, NULL), HR_OK);
@@ -203,7 +203,7 @@ static void the_largest_batch_of_an_endless_device_is_bounded(void **state)
   int64_t batch = -1;
   assert_int_equal(hr_memory_largest_batch(&model, &workload, INT64_MAX, &batch, NULL), HR_OK);
   assert_int_equal(batch, HR_WORKLOAD_SIZE_MAX);
-  workload.sequence = HR_WORKLOAD_SIZE_MAX; /* the scores of one sequence are beyond counting */
+  workload.sequence = HR_WORKLOAD_SIZE_MAX; /* the scores of one sequence overflow */
   assert_int_equal(hr_memory_largest_batch(&model, &workload, INT64_MAX, &batch, NULL), HR_OK);
   assert_int_equal(batch, 0);
   hr_error error;

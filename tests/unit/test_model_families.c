@@ -1,7 +1,7 @@
-/* The particulars of each family, read from its fields. */
+/* The properties of each family, read from its fields. */
 #include "reading.h"
 
-/* The fields that most families share: 12 layers of 64, 8 heads, an MLP of 256, 1000 tokens. */
+/* The fields that most families share: 12 layers, hidden size 64, 8 heads, an MLP of 256, 1000 tokens. */
 #define SIZES                                                                                                       \
   "\"num_hidden_layers\":12,\"hidden_size\":64,\"num_attention_heads\":8,\"intermediate_size\":256,\"vocab_size\":" \
   "1000,"                                                                                                           \
@@ -22,7 +22,7 @@ static void gpt2_is_learned_positions_biases_and_tied_embeddings(void **state)
   assert_false(m.mlp_gated || m.parallel_block || m.logit_bias);
 }
 
-static void gpt2_understands_the_names_of_the_base_class(void **state)
+static void gpt2_accepts_the_field_names_of_the_base_class(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"gpt2\"," SIZES "}");
@@ -132,7 +132,7 @@ static void falcon_rw_is_sequential_with_alibi_and_biases(void **state)
   assert_false(m.parallel_block);
 }
 
-static void falcons_first_names_are_read_too(void **state)
+static void the_former_names_of_falcon_are_read_too(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"RefinedWeb\",\"hidden_size\":64,\"n_layer\":12,\"n_head\":8,"
@@ -368,7 +368,7 @@ static void a_complete_configuration_is_read_without_notes(void **state)
                       "");
 }
 
-static void another_head_is_noted(void **state)
+static void an_output_head_of_another_kind_is_noted(void **state)
 {
   (void)state;
   assert_string_equal(
@@ -377,7 +377,7 @@ static void another_head_is_noted(void **state)
       "the same shape\n");
 }
 
-static void a_long_name_is_cut_and_stays_on_one_line(void **state)
+static void a_long_name_is_truncated_and_stays_on_one_line(void **state)
 {
   (void)state;
   char name[300];
@@ -396,7 +396,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(gpt2_is_learned_positions_biases_and_tied_embeddings),
-      cmocka_unit_test(gpt2_understands_the_names_of_the_base_class),
+      cmocka_unit_test(gpt2_accepts_the_field_names_of_the_base_class),
       cmocka_unit_test(gpt_neo_has_windows_where_attention_types_says_local),
       cmocka_unit_test(gptj_is_a_parallel_block_with_one_norm_and_a_logit_bias),
       cmocka_unit_test(gpt_neox_is_parallel_with_two_norms_by_default),
@@ -405,7 +405,7 @@ int main(void)
       cmocka_unit_test(falcon_7b_shares_one_key_head_and_one_norm),
       cmocka_unit_test(falcon_40b_groups_its_heads_and_has_two_norms),
       cmocka_unit_test(falcon_rw_is_sequential_with_alibi_and_biases),
-      cmocka_unit_test(falcons_first_names_are_read_too),
+      cmocka_unit_test(the_former_names_of_falcon_are_read_too),
       cmocka_unit_test(llama_reads_grouped_heads_biases_and_head_sizes),
       cmocka_unit_test(mistral_has_its_window_in_every_layer_unless_it_is_null),
       cmocka_unit_test(qwen2_has_biases_on_q_k_v_and_a_window_only_if_enabled),
@@ -423,8 +423,8 @@ int main(void)
       cmocka_unit_test(a_family_is_known_by_its_architecture_where_model_type_is_missing),
       cmocka_unit_test(ignored_and_assumed_fields_are_noted),
       cmocka_unit_test(a_complete_configuration_is_read_without_notes),
-      cmocka_unit_test(another_head_is_noted),
-      cmocka_unit_test(a_long_name_is_cut_and_stays_on_one_line),
+      cmocka_unit_test(an_output_head_of_another_kind_is_noted),
+      cmocka_unit_test(a_long_name_is_truncated_and_stays_on_one_line),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Parameter counts worked out by hand, part by part, and the paper's closed form. */
+/* Parameter counts computed by hand, part by part, and the paper's closed form. */
 #include "reading.h"
 
 static void the_short_form_has_exactly_the_papers_parameters(void **state)

@@ -1,4 +1,4 @@
-/* Models that are not covered, and invalid ones, are refused with one line that names the input and the field. */
+/* Unsupported and invalid models are refused with one line that names the input and the field. */
 #include "reading.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void each_kind_of_model_is_refused_by_its_field(void **state)
   }
 }
 
-static void fields_of_other_kinds_that_are_off_refuse_nothing(void **state)
+static void disabled_fields_of_unsupported_kinds_are_accepted(void **state)
 {
   (void)state;
   read_model("{\"model_type\":\"llama\",\"num_local_experts\":1,\"num_experts\":0,\"n_routed_experts\":null,"
@@ -111,7 +111,7 @@ static void a_layer_of_another_kind_is_refused(void **state)
       "sliding_attention are covered");
 }
 
-/* `text` is unreadable, and the message begins so; how the parser goes on is its own affair. */
+/* `text` is unreadable, and the message has this beginning; the rest is the parser's text. */
 static void assert_unreadable(const char *text, size_t length, const char *beginning)
 {
   hr_model model;
@@ -122,7 +122,7 @@ static void assert_unreadable(const char *text, size_t length, const char *begin
   assert_null(strchr(error.message, '\n'));
 }
 
-static void text_that_is_no_json_object_is_unreadable(void **state)
+static void text_other_than_a_json_object_is_unreadable(void **state)
 {
   (void)state;
   const struct {
@@ -153,7 +153,7 @@ static void a_number_too_large_for_any_field_is_reported_by_its_field(void **sta
   } cases[] = {
       {"{\"h\": 1,\n \"hidden_size\": 9223372036854775808}", "config.json: hidden_size: line 2: "},
       {"{\"hidden_size\" : -1e999}", "config.json: hidden_size: line 1: "},
-      {"{\"hidden_size\" : [1, 1e999]}", "config.json: line 1: "}, /* in a list: the line must do */
+      {"{\"hidden_size\" : [1, 1e999]}", "config.json: line 1: "}, /* in a list: the line number is enough */
       {"1e999", "config.json: line 1: "},
       {":1e999", "config.json: line 1: "},
   };
@@ -161,7 +161,7 @@ static void a_number_too_large_for_any_field_is_reported_by_its_field(void **sta
     assert_unreadable(cases[i].text, strlen(cases[i].text), cases[i].beginning);
 }
 
-static void nesting_without_end_is_unreadable(void **state)
+static void unlimited_nesting_is_unreadable(void **state)
 {
   (void)state;
   enum { DEPTH = 1000000 };
@@ -193,7 +193,7 @@ static void more_text_than_a_configuration_may_have_is_unreadable(void **state)
   free(text);
 }
 
-/* A field of a llama configuration that is otherwise right. */
+/* A field of a llama configuration that is otherwise valid. */
 static void assert_llama_field(const char *field, const char *value, const char *message)
 {
   static const char *const fields[][2] = {{"num_hidden_layers", "12"},  {"hidden_size", "64"},
@@ -313,7 +313,7 @@ static void a_configuration_cut_anywhere_is_an_error_in_one_line(void **state)
   static const char text[] =
       "{\"model_type\": \"falcon\", \"new_decoder_architecture\": true, \"num_kv_heads\": 2, " SIZES "}";
   for (size_t length = 0; length < sizeof text - 1; length++) {
-    char *cut = malloc(length + 1); /* its own block, so that the address sanitizer sees a read beyond it */
+    char *cut = malloc(length + 1); /* a separate allocation, so that the address sanitizer sees a read past the end */
     assert_non_null(cut);
     memcpy(cut, text, length);
     assert_unreadable(cut, length, "config.json: ");
@@ -325,13 +325,13 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_kind_of_model_is_refused_by_its_field),
-      cmocka_unit_test(fields_of_other_kinds_that_are_off_refuse_nothing),
+      cmocka_unit_test(disabled_fields_of_unsupported_kinds_are_accepted),
       cmocka_unit_test(an_unknown_family_gets_the_list_of_families),
       cmocka_unit_test(an_unknown_family_gets_a_short_form_that_is_valid),
       cmocka_unit_test(a_layer_of_another_kind_is_refused),
-      cmocka_unit_test(text_that_is_no_json_object_is_unreadable),
+      cmocka_unit_test(text_other_than_a_json_object_is_unreadable),
       cmocka_unit_test(a_number_too_large_for_any_field_is_reported_by_its_field),
-      cmocka_unit_test(nesting_without_end_is_unreadable),
+      cmocka_unit_test(unlimited_nesting_is_unreadable),
       cmocka_unit_test(a_zero_byte_does_not_end_the_text),
       cmocka_unit_test(more_text_than_a_configuration_may_have_is_unreadable),
       cmocka_unit_test(an_invalid_size_is_named_with_its_value),

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Totals as the published checkpoints hold them (gpt3-*: the closed form of Anthony et al. 2024; sigma-*: worked out in
+/* Totals of the published checkpoints (gpt3-*: the closed form of Anthony et al. 2024; sigma-*: computed in
  * test_model_parameters.c). */
 static const struct {
   const char *name;
@@ -180,7 +180,7 @@ static void every_family_has_a_shipped_model(void **state)
   const hr_family *family = hr_families(&families);
   for (size_t f = 0; f < families; f++) {
     if (strncmp(family[f].model_type, "RefinedWeb", 10) == 0)
-      continue; /* falcon's first names: the published files have the new one by now */
+      continue; /* falcon's former names: the published files use the new one */
     bool found = false;
     for (size_t i = 0; i < count && !found; i++) {
       hr_model model;

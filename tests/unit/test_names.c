@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/names.h"
 
-static void a_message_cannot_steer_a_terminal(void **state)
+static void a_message_cannot_contain_control_characters(void **state)
 {
   (void)state;
   hr_error error;
@@ -15,7 +15,7 @@ static void a_message_cannot_steer_a_terminal(void **state)
   assert_string_equal(error.message, "gpt?2?");
 }
 
-static void what_is_not_utf8_is_replaced(void **state)
+static void invalid_utf8_is_replaced(void **state)
 {
   (void)state;
   const char *const texts[][2] = {
@@ -26,7 +26,7 @@ static void what_is_not_utf8_is_replaced(void **state)
       {"a\xed\xa0\x80.", "a???."},                    /* half of a surrogate pair */
       {"a\xf4\x90\x80\x80.", "a????."},               /* beyond U+10FFFF */
       {"\xbb.", "?."},                                /* begins in the middle */
-      {"\xf0\x9f\x98\x80 ok", "\xf0\x9f\x98\x80 ok"}, /* four bytes, as they are */
+      {"\xf0\x9f\x98\x80 ok", "\xf0\x9f\x98\x80 ok"}, /* four bytes, unchanged */
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     char text[16];
@@ -54,8 +54,8 @@ static void a_text_too_long_ends_with_a_whole_character(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_message_cannot_steer_a_terminal),
-      cmocka_unit_test(what_is_not_utf8_is_replaced),
+      cmocka_unit_test(a_message_cannot_contain_control_characters),
+      cmocka_unit_test(invalid_utf8_is_replaced),
       cmocka_unit_test(a_text_too_long_ends_with_a_whole_character),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ static void every_number_of_a_format_survives_a_round_trip(void **state)
   }
 }
 
-/* Bit patterns worked out from the formats' definitions. */
+/* Bit patterns derived from the definitions of the formats. */
 static void known_bits_have_known_values(void **state)
 {
   (void)state;
@@ -63,7 +63,7 @@ static void rounding_is_to_nearest_and_ties_go_to_even(void **state)
   assert_int_equal(store_bits(HR_BF16, -0.0), 0x8000);
 }
 
-static void rounding_errors_stay_within_what_is_said(void **state)
+static void rounding_errors_stay_within_the_documented_bound(void **state)
 {
   (void)state;
   const hr_dtype dtypes[] = {HR_FP16, HR_BF16, HR_FP8_E4M3};
@@ -74,7 +74,7 @@ static void rounding_errors_stay_within_what_is_said(void **state)
     }
 }
 
-static void fp8_stops_at_its_largest_number(void **state)
+static void fp8_saturates_at_its_largest_number(void **state)
 {
   (void)state;
   assert_true(hr_dtype_saturate(HR_FP8_E4M3, 448) == 448 && hr_dtype_saturate(HR_FP8_E4M3, -1e9) == -448);
@@ -88,7 +88,7 @@ static void uniform_values_fill_their_interval_and_follow_the_seed(void **state)
   float values[4096], again[4096], others[4096];
   hr_numbers_uniform(HR_FP32, 1, 0, 4096, values);
   hr_numbers_uniform(HR_FP32, 2, 0, 4096, others);
-  hr_numbers_uniform(HR_FP32, 1, 0, 1001, again); /* in two parts, cut at an odd place */
+  hr_numbers_uniform(HR_FP32, 1, 0, 1001, again); /* in two parts, split at an odd index */
   hr_numbers_uniform(HR_FP32, 1, 1001, 4096 - 1001, again + 1001);
   assert_memory_equal(values, again, sizeof values);
   double sum = 0, squares = 0, product = 0;
@@ -128,8 +128,8 @@ int main(void)
       cmocka_unit_test(every_number_of_a_format_survives_a_round_trip),
       cmocka_unit_test(known_bits_have_known_values),
       cmocka_unit_test(rounding_is_to_nearest_and_ties_go_to_even),
-      cmocka_unit_test(rounding_errors_stay_within_what_is_said),
-      cmocka_unit_test(fp8_stops_at_its_largest_number),
+      cmocka_unit_test(rounding_errors_stay_within_the_documented_bound),
+      cmocka_unit_test(fp8_saturates_at_its_largest_number),
       cmocka_unit_test(uniform_values_fill_their_interval_and_follow_the_seed),
       cmocka_unit_test(formats_round_the_same_sequence),
   };

@@ -1,4 +1,4 @@
-/* Which oneDNN is loaded, and what is said where there is none. */
+/* Which oneDNN is loaded, and the messages if there is none. */
 #include "test.h"
 
 #include "runtime/cpu/onednn/loader.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void a_file_that_is_named_and_missing_is_an_error_of_opening(void **state)
+static void a_missing_library_file_is_an_error_when_opening(void **state)
 {
   (void)state;
   hr_device *device = NULL;
@@ -19,7 +19,7 @@ static void a_file_that_is_named_and_missing_is_an_error_of_opening(void **state
   unsetenv("HEADROOM_ONEDNN");
 }
 
-static void a_library_that_is_no_onednn_is_told_from_one(void **state)
+static void a_library_other_than_onednn_is_refused(void **state)
 {
   (void)state;
   hr_onednn_api api;
@@ -32,7 +32,7 @@ static void a_library_that_is_no_onednn_is_told_from_one(void **state)
   unsetenv("HEADROOM_ONEDNN");
 }
 
-/* Either API has the entry points of its own, and none of the other. */
+/* Each API version has its own entry points and none of the other. */
 static void the_entry_points_are_those_of_the_version(void **state)
 {
   (void)state;
@@ -51,7 +51,7 @@ static void the_entry_points_are_those_of_the_version(void **state)
   hr_onednn_unload(&api);
 }
 
-/* oneDNN 2.7 divides by what 32 bits keep of 2^32. */
+/* oneDNN 2.7 divides by 2^32 truncated to 32 bits. */
 static void sizes_of_more_than_31_bits_are_refused(void **state)
 {
   (void)state;
@@ -80,8 +80,8 @@ static void sizes_of_more_than_31_bits_are_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_file_that_is_named_and_missing_is_an_error_of_opening),
-      cmocka_unit_test(a_library_that_is_no_onednn_is_told_from_one),
+      cmocka_unit_test(a_missing_library_file_is_an_error_when_opening),
+      cmocka_unit_test(a_library_other_than_onednn_is_refused),
       cmocka_unit_test(the_entry_points_are_those_of_the_version),
       cmocka_unit_test(sizes_of_more_than_31_bits_are_refused),
   };

@@ -119,7 +119,7 @@ static void grouped_heads_make_the_qkv_gemm_narrower(void **state)
       {HR_OP_LOGIT, HR_PASS_FORWARD, 4096, 128256, 4096, 1, 1, false, true},
   };
   ASSERT_PRODUCTS(&operators, rows);
-  /* Q and the scores stand once a query head, K once a K head: 2·(32·4096·128 + 8·4096·128 + 32·4096²). */
+  /* Q and the scores have one matrix per query head, K one per K head: 2·(32·4096·128 + 8·4096·128 + 32·4096²). */
   assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->bytes, 1115684864);
 }
 
@@ -140,7 +140,7 @@ static void an_augmented_query_is_two_gemms(void **state)
   ASSERT_PRODUCTS(&operators, rows);
   assert_null(hr_operators_find(&operators, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD));
   workload.tensor_parallel =
-      8; /* the narrow result is whole on each device; 4 key heads stand on 8 devices once each */
+      8; /* the narrow result is replicated on each device; with 4 key heads on 8 devices, each has one */
   operators = listed(&model, &workload);
   assert_int_equal(found(&operators, HR_OP_Q_DOWN, HR_PASS_FORWARD)->gemm.n, 3072);
   assert_int_equal(found(&operators, HR_OP_Q_UP, HR_PASS_FORWARD)->gemm.n, 256);
@@ -274,7 +274,7 @@ static void a_sliding_window_shortens_decode_and_the_fused_kernel(void **state)
   hr_model model = mistral_7b();
   hr_workload workload = hr_workload_default(&model);
   workload.batch = 1, workload.sequence = 16384, workload.context = 16384;
-  hr_operators operators = listed(&model, &workload); /* the square is computed whole, then masked */
+  hr_operators operators = listed(&model, &workload); /* all scores are computed, then masked */
   assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->gemm.n, 16384);
 
   workload.attention = HR_ATTENTION_FUSED;
@@ -417,7 +417,7 @@ static void a_parallel_block_has_one_norm_one_residual_and_one_message(void **st
   assert_int_equal(found(&operators, HR_OP_MLP_RESIDUAL, HR_PASS_FORWARD)->bytes, 167772160);
 }
 
-/* OPT 350M: tokens of 512 numbers are mapped to 1024 and back. */
+/* OPT 350M: embeddings of 512 elements are projected to 1024 and back. */
 static void a_narrow_embedding_is_projected_in_and_out(void **state)
 {
   (void)state;
@@ -433,7 +433,7 @@ static void a_narrow_embedding_is_projected_in_and_out(void **state)
   ASSERT_PRODUCTS(&operators, rows);
 }
 
-static void sums_too_large_to_count_name_the_operator(void **state)
+static void counts_that_overflow_name_the_operator(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -482,7 +482,7 @@ int main(void)
       cmocka_unit_test(memory_operators_count_what_they_read_and_write),
       cmocka_unit_test(a_parallel_block_has_one_norm_one_residual_and_one_message),
       cmocka_unit_test(a_narrow_embedding_is_projected_in_and_out),
-      cmocka_unit_test(sums_too_large_to_count_name_the_operator),
+      cmocka_unit_test(counts_that_overflow_name_the_operator),
       cmocka_unit_test(an_operator_is_named_with_its_pass),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

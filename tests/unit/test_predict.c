@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* 108 slots of 1 TFLOP/s, one tile shape, no overheads: times can be worked out by hand. */
+/* 108 slots of 1 TFLOP/s, one tile shape, no overheads, so that times can be computed by hand. */
 static hr_hardware toy(void)
 {
   hr_hardware hardware = hr_hardware_default();
@@ -12,7 +12,7 @@ static hr_hardware toy(void)
   hardware.blocks_per_multiprocessor = 1;
   hardware.dense_flops_per_s[HR_BF16] = 108e12;
   hardware.library_share[HR_BF16] = 1;
-  hardware.bandwidth_bytes_per_s = 1e18; /* memory never binds unless a test says so */
+  hardware.bandwidth_bytes_per_s = 1e18; /* memory is never the bound unless a test changes it */
   hardware.bandwidth_share = 1;
   hardware.tile_count = 1;
   hardware.tiles[0] = (hr_tile){128, 256, 1};
@@ -57,7 +57,7 @@ static void a_cpu_above_its_reported_clock_is_compared_with_its_best_gemm(void *
   hardware.library_share[HR_BF16] = 2; /* 216 TFLOP/s measured where 108 were expected */
   hr_prediction slow = predict(&hardware, 128 * 109, 256, 1024, 1);
   assert_near(slow.time_ns, 67108.864);
-  assert_near(slow.efficiency, 109.0 / 216); /* of what was measured: of the dense rate it would be more than all */
+  assert_near(slow.efficiency, 109.0 / 216); /* of the measured rate; relative to the dense rate it would exceed 1 */
 }
 
 static void a_row_over_the_tile_edge_pays_for_a_whole_tile(void **state)
@@ -122,7 +122,7 @@ static int64_t alignment_with(int64_t lda, int64_t ldc, int64_t stride_b, bool t
 {
   hr_hardware hardware = toy();
   hr_gemm gemm = hr_gemm_default();
-  gemm.m = transpose_a ? 33 : 64, gemm.n = 64, gemm.k = 64, gemm.batch = 2; /* 128 bytes where nothing else is said */
+  gemm.m = transpose_a ? 33 : 64, gemm.n = 64, gemm.k = 64, gemm.batch = 2; /* 128 bytes unless a test changes a size */
   gemm.transpose_a = transpose_a;
   gemm.lda = lda, gemm.ldc = ldc, gemm.stride_b = stride_b;
   hr_prediction p;
@@ -130,7 +130,7 @@ static int64_t alignment_with(int64_t lda, int64_t ldc, int64_t stride_b, bool t
   return p.alignment;
 }
 
-static void strides_set_the_alignment_where_they_are_worse_than_the_sizes(void **state)
+static void strides_set_the_alignment_if_they_are_worse_than_the_sizes(void **state)
 {
   (void)state;
   assert_int_equal(alignment_with(0, 0, 0, false), 128);
@@ -138,21 +138,20 @@ static void strides_set_the_alignment_where_they_are_worse_than_the_sizes(void *
   assert_int_equal(alignment_with(0, 66, 0, false), 4);
   assert_int_equal(alignment_with(0, 0, 64 * 64 + 1, false), 2);
   assert_int_equal(alignment_with(0, 0, 0, true), 2);   /* rows of A along m = 33 */
-  assert_int_equal(alignment_with(40, 0, 0, true), 16); /* which padding mends */
+  assert_int_equal(alignment_with(40, 0, 0, true), 16); /* which padding improves */
 }
 
 static void few_tiles_of_a_long_gemm_are_split_along_k(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
-  /* One tile and 108 free slots; a split has at least 2 KiB, 1024 elements, of k: min(108 / 1, 54) and min(108,
-   * 216). */
+  /* One tile and 108 free slots; a split has at least 2 KiB of k, 1024 elements: min(108 / 1, 54) and min(108, 216). */
   assert_int_equal(predict(&hardware, 128, 256, 54 * 1024, 1).splits, 54);
   hr_prediction p = predict(&hardware, 128, 256, 216 * 1024, 1);
   assert_int_equal(p.splits, 108);
   assert_int_equal(p.waves, 1);
   assert_true(p.time_ns < 2 * p.matrix_ns);
-  hardware.kind = HR_HARDWARE_CPU; /* there the k loop stays in one core */
+  hardware.kind = HR_HARDWARE_CPU; /* a CPU core computes the whole k loop */
   assert_int_equal(predict(&hardware, 128, 256, 54 * 1024, 1).splits, 1);
 }
 
@@ -193,7 +192,7 @@ static void a_tiny_gemm_is_bound_by_its_launch(void **state)
   assert_true(p.time_ns >= 3000 && p.time_ns < 6000);
 }
 
-static void a_format_without_units_is_unsupported(void **state)
+static void a_format_without_a_rate_is_unsupported(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
@@ -232,11 +231,11 @@ int main(void)
       cmocka_unit_test(a_row_over_the_tile_edge_pays_for_a_whole_tile),
       cmocka_unit_test(parts_add_up_to_the_matrix_time),
       cmocka_unit_test(the_contiguous_dimensions_set_the_alignment),
-      cmocka_unit_test(strides_set_the_alignment_where_they_are_worse_than_the_sizes),
+      cmocka_unit_test(strides_set_the_alignment_if_they_are_worse_than_the_sizes),
       cmocka_unit_test(few_tiles_of_a_long_gemm_are_split_along_k),
       cmocka_unit_test(a_gemm_of_few_rows_is_bound_by_reading_its_weights),
       cmocka_unit_test(a_tiny_gemm_is_bound_by_its_launch),
-      cmocka_unit_test(a_format_without_units_is_unsupported),
+      cmocka_unit_test(a_format_without_a_rate_is_unsupported),
       cmocka_unit_test(a_ring_all_reduce_moves_twice_its_message_less_a_share),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Predictions against measurements. They are deterministic, so that bounds on their error are tests like any other; the
- * bounds are those that docs/prediction.md states. bench/prediction_accuracy prints the whole table. */
+/* Predictions against measurements. Predictions are deterministic, so bounds on their error are ordinary tests; the
+ * bounds are those of docs/prediction.md. bench/prediction_accuracy prints the whole table. */
 #include "test.h"
 
 #include "unit/measured.h"

@@ -1,4 +1,4 @@
-/* Predictions reproduce known facts about real devices, and nothing impossible. */
+/* Predictions reproduce known facts about real devices, and never exceed physical limits. */
 #include "test.h"
 
 #include "unit/measured.h"
@@ -45,8 +45,8 @@ static void the_shapes_of_figure_1_come_in_its_order_and_near_its_ratios(void **
     assert_true(all[i] > 1 / (1 + a100.error_band) && all[i] < 1 + a100.error_band);
 }
 
-/* Anthony et al. 2024, figures 7 and 21 to 47: of batched GEMMs with head sizes near one another, those with the
- * larger power of two are the faster. 65 = 5·13, 66 = 2·33, 68 = 4·17, 72 = 8·9, 80 = 16·5, 96 = 32·3, 128. */
+/* Anthony et al. 2024, figures 7 and 21 to 47: of batched GEMMs with similar head sizes, those divisible by a larger
+ * power of two are faster. 65 = 5·13, 66 = 2·33, 68 = 4·17, 72 = 8·9, 80 = 16·5, 96 = 32·3, 128. */
 static void head_sizes_with_larger_powers_of_two_are_faster_on_an_a100(void **state)
 {
   (void)state;
@@ -64,7 +64,7 @@ static void head_sizes_with_larger_powers_of_two_are_faster_on_an_a100(void **st
 }
 
 /* One H200: 8192 × 2560 × 50257 runs at 107 TFLOP/s, 50304 at 692; 8192 × 4096 × 10922 at 278, 10928 at 711, 11008 at
- * 726: a multiple of 8 elements is enough, one of 64 gains little more. */
+ * 726: a multiple of 8 elements is enough, one of 64 gains little. */
 static void on_an_h200_sixteen_bytes_are_enough_for_plain_gemms(void **state)
 {
   (void)state;
@@ -96,7 +96,7 @@ static hr_gemm random_gemm(void)
   hr_gemm gemm = hr_gemm_default();
   gemm.m = random_size(200000), gemm.n = random_size(200000), gemm.k = random_size(200000);
   gemm.batch = random_size(4) > 2 ? random_size(512) : 1;
-  gemm.dtype = HR_FP16; /* every device has it */
+  gemm.dtype = HR_FP16; /* every device supports it */
   gemm.transpose_a = random_size(4) > 1, gemm.transpose_b = random_size(4) > 1;
   return gemm;
 }
@@ -127,8 +127,8 @@ static void no_gemm_is_faster_than_the_datasheet_or_takes_forever(void **state)
   }
 }
 
-/* Padding a linear layer's outputs to the next multiple of 64 never costs more than the work it adds, and a tenth: the
- * padded result may need a tile or a wave more. */
+/* Padding a linear layer's outputs to the next multiple of 64 is predicted to cost at most the added work and another
+ * tenth, because the padded result may need one more tile or wave. */
 static void padding_the_outputs_is_never_predicted_to_cost_more_than_it_adds(void **state)
 {
   (void)state;
@@ -145,7 +145,7 @@ static void padding_the_outputs_is_never_predicted_to_cost_more_than_it_adds(voi
   }
 }
 
-static void a_longer_depth_never_takes_less_time(void **state)
+static void a_larger_k_never_takes_less_time(void **state)
 {
   (void)state;
   hr_hardware h200 = measured_hardware("h200");
@@ -239,7 +239,7 @@ int main(void)
       cmocka_unit_test(on_an_h200_sixteen_bytes_are_enough_for_plain_gemms),
       cmocka_unit_test(no_gemm_is_faster_than_the_datasheet_or_takes_forever),
       cmocka_unit_test(padding_the_outputs_is_never_predicted_to_cost_more_than_it_adds),
-      cmocka_unit_test(a_longer_depth_never_takes_less_time),
+      cmocka_unit_test(a_larger_k_never_takes_less_time),
       cmocka_unit_test(decoding_is_bound_by_reading_the_cache_and_gains_from_fewer_heads),
       cmocka_unit_test(a_causal_mask_halves_long_attention_and_nothing_beats_the_datasheet),
       cmocka_unit_test(unfused_scores_of_small_heads_are_bound_by_memory),

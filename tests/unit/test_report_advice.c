@@ -1,4 +1,4 @@
-/* The report of an advice as people read it. */
+/* The text report of an advice. */
 #include "test.h"
 
 #include "advice.h"
@@ -31,7 +31,7 @@ static char *told(const hr_advice *advice, const hr_confirmation *confirmation)
   return told_in(advice, confirmation, 0);
 }
 
-static void gains_go_on_below_in_a_narrow_terminal(void **state)
+static void gains_wrap_in_a_narrow_terminal(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -44,7 +44,7 @@ static void gains_go_on_below_in_a_narrow_terminal(void **state)
   hr_advice_free(advice);
 }
 
-static void measured_gains_say_how_sure_they_are_and_at_which_size(void **state)
+static void measured_gains_have_an_interval_and_their_size(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -71,7 +71,7 @@ static void measured_gains_say_how_sure_they_are_and_at_which_size(void **state)
 }
 
 /* 4 · 2048 tokens of 32 heads of 80; fused, with 8 heads of K and V. */
-static void a_call_in_place_of_products_is_told_as_what_it_replaces(void **state)
+static void a_call_that_replaces_gemms_is_reported_with_them(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b(), changed = model;
@@ -88,7 +88,7 @@ static void a_call_in_place_of_products_is_told_as_what_it_replaces(void **state
                                         *hr_operators_find(unfused, HR_OP_SOFTMAX, HR_PASS_FORWARD),
                                         *hr_operators_find(unfused, HR_OP_ATTENTION_OVER_VALUE, HR_PASS_FORWARD)},
                              .after = *hr_operators_find(&fused, HR_OP_ATTENTION, HR_PASS_FORWARD),
-                             .token_ratio = 2, /* as if of twice the tokens */
+                             .token_ratio = 2, /* as if it processed twice the tokens */
                              .predicted_before_ns = 3e6,
                              .predicted_after_ns = 1.5e6,
                              .comparison = {.before = {.samples = 10, .median_ns = 3e6},
@@ -112,7 +112,7 @@ static void a_call_in_place_of_products_is_told_as_what_it_replaces(void **state
   hr_advice_free(advice);
 }
 
-static void of_a_pair_the_half_without_a_time_is_told(void **state)
+static void of_a_pair_the_half_without_a_time_is_reported(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -139,7 +139,7 @@ static void of_a_pair_the_half_without_a_time_is_told(void **state)
   hr_advice_free(advice);
 }
 
-static void a_small_share_of_the_peak_is_not_said_to_be_none(void **state)
+static void a_small_share_of_the_peak_is_not_shown_as_zero(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -159,11 +159,11 @@ static void a_small_share_of_the_peak_is_not_said_to_be_none(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(gains_go_on_below_in_a_narrow_terminal),
-      cmocka_unit_test(measured_gains_say_how_sure_they_are_and_at_which_size),
-      cmocka_unit_test(a_call_in_place_of_products_is_told_as_what_it_replaces),
-      cmocka_unit_test(of_a_pair_the_half_without_a_time_is_told),
-      cmocka_unit_test(a_small_share_of_the_peak_is_not_said_to_be_none),
+      cmocka_unit_test(gains_wrap_in_a_narrow_terminal),
+      cmocka_unit_test(measured_gains_have_an_interval_and_their_size),
+      cmocka_unit_test(a_call_that_replaces_gemms_is_reported_with_them),
+      cmocka_unit_test(of_a_pair_the_half_without_a_time_is_reported),
+      cmocka_unit_test(a_small_share_of_the_peak_is_not_shown_as_zero),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

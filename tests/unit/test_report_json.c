@@ -1,4 +1,4 @@
-/* The JSON that scripts rely on: every key of docs/json.md is there and of its type. */
+/* The JSON output that scripts rely on: every key of docs/json.md exists and has its type. */
 #include "test.h"
 
 #include <headroom/headroom.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key and what it may hold: i integer, r number, s string, b boolean, o object, a non-empty list, n null. */
+/* A key and its type: i integer, r number, s string, b boolean, o object, a non-empty list, n null. */
 typedef struct key_row {
   const char *key, *types;
 } key_row;
@@ -104,7 +104,7 @@ static const key_row predicted_operator_keys[] = {{"name", "s"},
                                                   {"tiles", "i"},
                                                   {"waves", "i"}};
 
-/* What was loaded for a test, and the document that a report wrote about it. */
+/* The inputs of a test, and the document that a report wrote about them. */
 typedef struct fixture {
   hr_hardware hardware;
   hr_model model;
@@ -128,7 +128,7 @@ static void begin(fixture *f, const char *model)
   assert_non_null(f->out);
 }
 
-/* Parses what was written; the caller decrefs. */
+/* Parses the output; the caller decrefs. */
 static json_t *end(fixture *f, const char *schema)
 {
   fclose(f->out);
@@ -274,7 +274,7 @@ static const key_row confirmed_keys[] = {{"rule", "s"},
                                          {"status", "s"},
                                          {"reason", "sn"}};
 
-/* A confirmation as measuring would fill it, of the first finding's main operator. */
+/* A confirmation of the first finding's main operator, as a measurement fills it. */
 static hr_confirmation made_up(hr_confirmation_row *row, hr_confirmed *confirmed, const hr_advice *advice)
 {
   *confirmed = (hr_confirmed){.finding = SIZE_MAX,
@@ -291,7 +291,7 @@ static hr_confirmation made_up(hr_confirmation_row *row, hr_confirmed *confirmed
   row->after = row->before[0];
   row->comparison.ratio = 1.75;
   row->comparison.ratio_low = 1.5;
-  row->comparison.ratio_high = NAN; /* must not break the document */
+  row->comparison.ratio_high = NAN; /* must not make the document invalid */
   row->comparison.before.samples = 10;
   row->comparison.before.median_ns = 2.1e6;
   return (hr_confirmation){.batch = 1,

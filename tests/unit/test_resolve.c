@@ -74,7 +74,7 @@ static void write_file(const folder *made, const char *text, size_t length)
   assert_int_equal(fclose(file), 0);
 }
 
-static void a_directory_stands_for_its_configuration_and_names_the_model(void **state)
+static void a_directory_is_read_by_its_configuration_and_names_the_model(void **state)
 {
   static const char text[] = "{\"h\":64,\"a\":4,\"L\":2,\"v\":100}";
   folder *made = *state;
@@ -94,7 +94,7 @@ static void a_file_beyond_the_limit_is_refused_without_reading_it(void **state)
   hr_model model;
   hr_error error = {.status = HR_OK};
   write_file(made, "{", 1);
-  assert_int_equal(truncate(made->file, (off_t)1 << 40), 0); /* 1 TiB of nothing */
+  assert_int_equal(truncate(made->file, (off_t)1 << 40), 0); /* a sparse file of 1 TiB */
   assert_int_equal(hr_resolve_model(made->path, NULL, NULL, &model, &error), HR_ERROR_UNREADABLE);
   assert_non_null(strstr(error.message, "more than 16 MiB"));
 }
@@ -109,7 +109,7 @@ static void bytes_after_a_nul_are_not_lost(void **state)
   assert_int_equal(hr_resolve_model(made->path, NULL, NULL, &model, &error), HR_ERROR_UNREADABLE);
 }
 
-static void names_that_cannot_be_are_errors(void **state)
+static void invalid_names_are_errors(void **state)
 {
   (void)state;
   hr_model model;
@@ -143,12 +143,12 @@ int main(void)
       cmocka_unit_test(one_wrong_letter_is_a_distance_of_one),
       cmocka_unit_test(very_long_names_are_compared_by_their_beginning),
       cmocka_unit_test(suggestions_come_nearest_first_and_at_most_three),
-      cmocka_unit_test_setup_teardown(a_directory_stands_for_its_configuration_and_names_the_model, make_folder,
+      cmocka_unit_test_setup_teardown(a_directory_is_read_by_its_configuration_and_names_the_model, make_folder,
                                       remove_folder),
       cmocka_unit_test_setup_teardown(a_file_beyond_the_limit_is_refused_without_reading_it, make_folder,
                                       remove_folder),
       cmocka_unit_test_setup_teardown(bytes_after_a_nul_are_not_lost, make_folder, remove_folder),
-      cmocka_unit_test(names_that_cannot_be_are_errors),
+      cmocka_unit_test(invalid_names_are_errors),
       cmocka_unit_test(case_of_a_built_in_name_does_not_matter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* A shipped model is also found by the name of the public repository that it is from. */
+/* A shipped model is also found under the name of its public repository. */
 #include "test.h"
 
 #include <headroom/catalog.h>
@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "Organisation/Name" out of "_source": "https://huggingface.co/Organisation/Name/blob/…"; false if it is from
- * elsewhere. */
+/* "Organisation/Name" from "_source": "https://huggingface.co/Organisation/Name/blob/…"; false for other sources. */
 static bool published_name(const hr_catalog_entry *entry, char *name, size_t size)
 {
   static const char address[] = "https://huggingface.co/";

@@ -1,4 +1,4 @@
-/* What a row says of where it was measured. */
+/* Fields of a result that describe where it was measured. */
 #include "test.h"
 
 #include <headroom/store.h>
@@ -29,7 +29,7 @@ static void a_row_of_the_cpu_names_its_product_threads_and_library(void **state)
   assert_int_equal(strncmp(result.libraries, "oneDNN ", 7) == 0, libraries[0].status == HR_OK);
 }
 
-static void a_share_is_of_what_was_probed_and_never_of_an_estimate(void **state)
+static void a_share_is_relative_to_a_probed_rate_and_never_to_an_estimate(void **state)
 {
   (void)state;
   hr_hardware hardware = hr_hardware_default();
@@ -46,7 +46,7 @@ static void a_share_is_of_what_was_probed_and_never_of_an_estimate(void **state)
 
   assert_true(isnan(result.ceiling_share));
 
-  hardware.ceiling_count = 1; /* measured even where the library never settled */
+  hardware.ceiling_count = 1; /* measured even where the library's rate is not */
   hardware.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_PRODUCT, .dtype = HR_BF16, .per_s = 80e12};
   hardware.calibration = HR_CALIBRATION_ESTIMATED;
   hr_result_set_measurement(&result, &measurement, &hardware);
@@ -69,7 +69,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_row_of_the_cpu_names_its_product_threads_and_library),
-      cmocka_unit_test(a_share_is_of_what_was_probed_and_never_of_an_estimate),
+      cmocka_unit_test(a_share_is_relative_to_a_probed_rate_and_never_to_an_estimate),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The softmax between the products of attention: its exponential, and what it makes of a row. */
+/* The softmax between the GEMMs of attention: its exponential, and its results for a row. */
 #include "test.h"
 
 #include "runtime/cpu/onednn/scores.h"
@@ -13,7 +13,7 @@ static const char *const versions[] = {"portable", "neon"};
 static const char *const versions[] = {"portable", "avx2", "avx512"};
 #endif
 
-/* What the processor has of the versions up to this one. */
+/* The versions up to this one that the processor can run. */
 static const hr_scores_version *version_of(const char *last)
 {
   hr_attention a = hr_attention_default();
@@ -25,7 +25,7 @@ static const hr_scores_version *version_of(const char *last)
 }
 
 /* Every 251st float from −0 to −87: about 4.4 million. */
-static void exponentials_are_good_to_four_roundings(void **state)
+static void exponentials_have_at_most_four_rounding_errors(void **state)
 {
   (void)state;
   for (size_t v = 0; v < sizeof versions / sizeof *versions; v++) {
@@ -57,8 +57,8 @@ static void exponentials_of_infinity_and_nan_are_right(void **state)
   }
 }
 
-/* Scores log 1, log 3 between keys that are not seen: weights 1/3 and 1, or a quarter and three. */
-static void what_is_not_seen_weighs_nothing(void **state)
+/* Scores log 1, log 3 between masked keys: weights 1/3 and 1, or a quarter and three quarters. */
+static void masked_keys_have_weight_zero(void **state)
 {
   (void)state;
   for (size_t v = 0; v < sizeof versions / sizeof *versions; v++) {
@@ -82,8 +82,9 @@ static bool same_number(hr_dtype dtype, const void *a, const void *b, size_t i)
   return x == y || (isnan(x) && isnan(y));
 }
 
-/* All 65536 numbers of a format, at counts that end within a vector, and back; halves between two of them too. */
-static void every_number_is_widened_and_narrowed_as_it_is(void **state)
+/* All 65536 values of a format are widened and narrowed, at counts that end within a vector; and the midpoints between
+ * two values. */
+static void widening_and_narrowing_keeps_every_value(void **state)
 {
   (void)state;
   static uint16_t all[65536], back[65536];
@@ -108,8 +109,9 @@ static void every_number_is_widened_and_narrowed_as_it_is(void **state)
     }
 }
 
-/* Floats of all exponents with random significands, in place as the weights of a row are, against hr_number_store(). */
-static void numbers_are_rounded_to_nearest_where_they_lie(void **state)
+/* Floats of all exponents with random significands, converted in place as a row's weights are, against
+ * hr_number_store(). */
+static void numbers_are_rounded_to_nearest_in_place(void **state)
 {
   (void)state;
   const hr_dtype dtypes[] = {HR_FP16, HR_BF16};
@@ -136,11 +138,11 @@ static void numbers_are_rounded_to_nearest_where_they_lie(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(exponentials_are_good_to_four_roundings),
+      cmocka_unit_test(exponentials_have_at_most_four_rounding_errors),
       cmocka_unit_test(exponentials_of_infinity_and_nan_are_right),
-      cmocka_unit_test(what_is_not_seen_weighs_nothing),
-      cmocka_unit_test(every_number_is_widened_and_narrowed_as_it_is),
-      cmocka_unit_test(numbers_are_rounded_to_nearest_where_they_lie),
+      cmocka_unit_test(masked_keys_have_weight_zero),
+      cmocka_unit_test(widening_and_narrowing_keeps_every_value),
+      cmocka_unit_test(numbers_are_rounded_to_nearest_in_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

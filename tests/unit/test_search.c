@@ -84,7 +84,7 @@ static void reported_shapes_have_the_predictors_times(void **state)
   }
 }
 
-/* The sum that makes the search fast is the step itself, for every kind of model, phase and split. */
+/* The fast sum of parts in the search equals the predicted step, for every kind of model, phase and split. */
 static void three_parts_sum_to_the_step(void **state)
 {
   (void)state;
@@ -157,7 +157,7 @@ static void a_search_fixed_to_the_model_finds_the_model(void **state)
   hr_search_result_free(result);
 }
 
-/* All shapes of a small space one by one, by the public functions alone. */
+/* All shapes of a small space one by one, through the public functions only. */
 typedef struct brute {
   uint64_t count;
   double fastest_ns;
@@ -188,7 +188,7 @@ static brute try_all(const hr_hardware *hardware, const hr_model *model, const h
   return result;
 }
 
-static void a_small_search_agrees_with_trying_everything(void **state)
+static void a_small_search_agrees_with_exhaustive_search(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -244,7 +244,7 @@ static void constraints_hold_for_every_shape(void **state)
   hr_search_result_free(result);
 }
 
-/* Parameters without the rows that pad the vocabulary. */
+/* Parameters without the padding rows of the vocabulary. */
 static int64_t useful(const hr_search_shape *shape, const hr_model *base)
 {
   hr_model unpadded = shape->model;
@@ -432,7 +432,7 @@ int main(void)
       cmocka_unit_test(three_parts_sum_to_the_step),
       cmocka_unit_test(a_part_depends_only_on_its_own_sizes),
       cmocka_unit_test(a_search_fixed_to_the_model_finds_the_model),
-      cmocka_unit_test(a_small_search_agrees_with_trying_everything),
+      cmocka_unit_test(a_small_search_agrees_with_exhaustive_search),
       cmocka_unit_test(constraints_hold_for_every_shape),
       cmocka_unit_test(no_pareto_shape_is_dominated),
       cmocka_unit_test(the_list_has_different_shapes),

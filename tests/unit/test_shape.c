@@ -7,7 +7,7 @@ static void a_product_has_2mnk_operations(void **state)
 {
   (void)state;
   hr_gemm gemm = hr_gemm_default();
-  gemm.m = 8192, gemm.n = 7680, gemm.k = 2560; /* the QKV product of GPT-3 2.7B at b·s = 4·2048 */
+  gemm.m = 8192, gemm.n = 7680, gemm.k = 2560; /* the QKV GEMM of GPT-3 2.7B at b·s = 4·2048 */
   int64_t flops = 0, bytes = 0;
   assert_int_equal(hr_gemm_flops(&gemm, &flops), HR_OK);
   assert_int_equal(flops, 322122547200); /* 2·8192·7680·2560 */
@@ -73,7 +73,7 @@ static void gaps_move_no_bytes_and_a_broadcast_operand_moves_once(void **state)
   assert_int_equal(hr_gemm_bytes(&g, &bytes), HR_OK);
   assert_int_equal(bytes, 358); /* 2·(4·(21 + 15) + 35) */
   g.broadcast_b = false;
-  g.stride_b = 5; /* rows of B that follow each other: 3·5 + 35 elements are all there are */
+  g.stride_b = 5; /* overlapping rows of B: 3·5 + 35 elements in all */
   assert_int_equal(hr_gemm_bytes(&g, &bytes), HR_OK);
   assert_int_equal(bytes, 388); /* 2·(4·(21 + 15) + 50) */
 }
@@ -121,7 +121,7 @@ static void strides_that_cannot_be_are_named(void **state)
   }
 }
 
-/* The definition: query i of q_len sees key j of kv_len. */
+/* The definition: whether query i of q_len sees key j of kv_len. */
 static int64_t entries_by_definition(const hr_attention *a)
 {
   int64_t entries = 0;

@@ -32,7 +32,7 @@ static void ranks_of_many_samples_do_not_underflow(void **state)
   }
 }
 
-static void samples_are_summed_up_by_their_order(void **state)
+static void samples_are_summarized_by_order_statistics(void **state)
 {
   (void)state;
   double samples[] = {70, 10, 30, 20, 100, 50, 40, 90, 80, 60}; /* 10 … 100 */
@@ -66,17 +66,17 @@ static void an_outlier_moves_the_mean_but_not_the_interval(void **state)
   assert_true(m.mean_ns > 90000);
 }
 
-static void the_spread_is_that_of_the_farther_side(void **state)
+static void the_spread_is_that_of_the_wider_side(void **state)
 {
   (void)state;
   hr_median median = {.value = 100, .low = 99, .high = 104};
   assert_true(fabs(hr_median_spread(&median) - 0.04) < 1e-12);
 }
 
-static void cold_sets_put_twice_the_cache_between_two_uses(void **state)
+static void cold_sets_move_twice_the_cache_between_two_uses(void **state)
 {
   (void)state;
-  assert_int_equal(hr_buffer_sets(64, 0), 1);      /* no cache told */
+  assert_int_equal(hr_buffer_sets(64, 0), 1);      /* cache size not known */
   assert_int_equal(hr_buffer_sets(2000, 1000), 1); /* as large as both caches' worth */
   assert_int_equal(hr_buffer_sets(1999, 1000), 3); /* 2 others: 3998 bytes ≥ 2000 */
   assert_int_equal(hr_buffer_sets(1000, 1000), 3); /* 2 others: 2000 */
@@ -88,11 +88,11 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(ranks_around_the_median_are_those_of_the_sign_test),
       cmocka_unit_test(ranks_of_many_samples_do_not_underflow),
-      cmocka_unit_test(samples_are_summed_up_by_their_order),
+      cmocka_unit_test(samples_are_summarized_by_order_statistics),
       cmocka_unit_test(one_sample_is_its_own_interval),
       cmocka_unit_test(an_outlier_moves_the_mean_but_not_the_interval),
-      cmocka_unit_test(the_spread_is_that_of_the_farther_side),
-      cmocka_unit_test(cold_sets_put_twice_the_cache_between_two_uses),
+      cmocka_unit_test(the_spread_is_that_of_the_wider_side),
+      cmocka_unit_test(cold_sets_move_twice_the_cache_between_two_uses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

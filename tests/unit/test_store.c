@@ -1,9 +1,9 @@
-/* The store's rows: what is appended is there, found, chosen and deleted as it was asked for. */
+/* Rows of the store: appended rows are found, filtered and deleted. */
 #include "store.h"
 
 #include "runtime/store/database.h"
 
-static void an_appended_row_comes_back_whole_after_reopening(void **state)
+static void an_appended_row_is_read_back_after_reopening(void **state)
 {
   char path[256];
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -89,26 +89,26 @@ static const char *problem_of(const hr_gemm *gemm, hr_result *row)
   return row->problem;
 }
 
-static void products_that_lie_alike_in_memory_are_one_problem(void **state)
+static void gemms_with_the_same_memory_layout_are_one_problem(void **state)
 {
   (void)state;
   hr_result row = hr_result_default();
   hr_gemm g = hr_gemm_default();
   g.m = 3, g.n = 5, g.k = 7;
-  g.lda = 7, g.stride_a = 99; /* what 0 means, and between the one batch and none */
+  g.lda = 7, g.stride_a = 99; /* the values that 0 stands for, and a batch stride without a second batch */
   assert_string_equal(problem_of(&g, &row), "gemm m=3 n=5 k=7 batch=1 dtype=bf16 ta=0 tb=0");
   g.batch = 4, g.lda = 8, g.stride_a = 24, g.ldc = 20, g.stride_c = 5, g.broadcast_b = true;
   assert_string_equal(problem_of(&g, &row),
                       "gemm m=3 n=5 k=7 batch=4 dtype=bf16 ta=0 tb=0 lda=8 broadcast_b=1 ldc=20 stride_c=5");
   g = hr_gemm_default();
-  g.k = 7, g.batch = 4, g.lda = 100; /* one row: it is only where the next batch begins */
+  g.k = 7, g.batch = 4, g.lda = 100; /* one row, so that lda only gives the distance of the batches */
   assert_string_equal(problem_of(&g, &row), "gemm m=1 n=1 k=7 batch=4 dtype=bf16 ta=0 tb=0 stride_a=100");
   g.m = g.n = g.k = g.batch = INT64_C(1) << 40;
   g.lda = g.ldb = g.ldc = g.stride_a = g.stride_b = g.stride_c = (INT64_C(1) << 40) + 1;
   assert_true(strlen(problem_of(&g, &row)) < sizeof row.problem - 1);
 }
 
-static void attention_and_other_rows_keep_what_they_are_of(void **state)
+static void attention_and_other_rows_keep_their_problems(void **state)
 {
   char path[256];
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -139,7 +139,7 @@ static void attention_and_other_rows_keep_what_they_are_of(void **state)
   hr_store_close(store);
 }
 
-static void what_is_no_utf8_or_not_finite_is_mended_rather_than_refused(void **state)
+static void invalid_utf8_and_non_finite_numbers_are_corrected_rather_than_refused(void **state)
 {
   char path[256];
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -154,7 +154,7 @@ static void what_is_no_utf8_or_not_finite_is_mended_rather_than_refused(void **s
   hr_store_close(store);
 }
 
-static void a_row_that_cannot_be_is_refused_with_its_field(void **state)
+static void an_invalid_row_is_refused_with_its_field(void **state)
 {
   char path[256];
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -235,7 +235,7 @@ static int append_while_reading(void *context, const hr_result *result)
   return 0;
 }
 
-static void a_reader_that_takes_its_time_keeps_no_writer_out(void **state)
+static void a_slow_reader_does_not_block_writers(void **state)
 {
   char path[256];
   hr_store *writer = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -256,8 +256,8 @@ static void cover(bool *covered, size_t at, size_t size)
     covered[i] = true;
 }
 
-/* Bytes that no column holds are padding, of which there are never 8 in a row. So a member that is added to a row or a
- * measurement, but to no column, is noticed. */
+/* Padding bytes belong to no column, and there are never 8 of them in a row. So the test detects a new member of
+ * hr_result or hr_measurement that has no column. */
 static void every_member_of_a_row_has_a_column(void **state)
 {
   (void)state;
@@ -285,15 +285,15 @@ static void every_member_of_a_row_has_a_column(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      IN_FOLDER(an_appended_row_comes_back_whole_after_reopening),
+      IN_FOLDER(an_appended_row_is_read_back_after_reopening),
       IN_FOLDER(a_point_is_found_whatever_its_status_and_other_points_are_not),
       IN_FOLDER(a_point_that_has_a_row_gets_no_new_one),
-      cmocka_unit_test(products_that_lie_alike_in_memory_are_one_problem),
-      IN_FOLDER(attention_and_other_rows_keep_what_they_are_of),
-      IN_FOLDER(what_is_no_utf8_or_not_finite_is_mended_rather_than_refused),
-      IN_FOLDER(a_row_that_cannot_be_is_refused_with_its_field),
+      cmocka_unit_test(gemms_with_the_same_memory_layout_are_one_problem),
+      IN_FOLDER(attention_and_other_rows_keep_their_problems),
+      IN_FOLDER(invalid_utf8_and_non_finite_numbers_are_corrected_rather_than_refused),
+      IN_FOLDER(an_invalid_row_is_refused_with_its_field),
       IN_FOLDER(filters_choose_rows_and_deleting_takes_only_those),
-      IN_FOLDER(a_reader_that_takes_its_time_keeps_no_writer_out),
+      IN_FOLDER(a_slow_reader_does_not_block_writers),
       cmocka_unit_test(every_member_of_a_row_has_a_column),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Processes that are killed, and processes that write at once. */
+/* Processes that are killed, and processes that write concurrently. */
 #include "store.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Appends rows m = first, first + 1, … until `count` are there or it is killed, and tells each that is done as a byte
+/* Appends rows m = first, first + 1, … until there are `count` or it is killed; reports each committed row with a byte
  * in the pipe. Children must not run cmocka's assertions. */
 static void append_and_tell(const char *path, int64_t first, int64_t count, int tell)
 {
@@ -41,7 +41,7 @@ static int64_t drain(int pipe_end)
   return total;
 }
 
-/* Lets a child write for a while and kills it. Returns how many rows it has told. */
+/* Lets a child write for a while and kills it. Returns the number of rows that it reported. */
 static int64_t run_and_kill(const char *path, int64_t first, long after_ns)
 {
   int ends[2];
@@ -53,7 +53,7 @@ static int64_t run_and_kill(const char *path, int64_t first, long after_ns)
   }
   close(ends[1]);
   char byte;
-  assert_int_equal(read(ends[0], &byte, 1), 1); /* it is under way */
+  assert_int_equal(read(ends[0], &byte, 1), 1); /* the first row is committed */
   const struct timespec pause = {.tv_nsec = after_ns};
   nanosleep(&pause, NULL);
   assert_int_equal(kill(child, SIGKILL), 0);
@@ -82,7 +82,7 @@ static void every_row_that_was_acknowledged_survives_kill_9(void **state)
   hr_error error = {.status = HR_OK};
   for (int i = 0; i < 20; i++) {
     first[i] = 1 + i * (ROWS_MAX / 20);
-    told[i] = run_and_kill(path, first[i], 1000000 + i * 731000); /* at ever other moments of a commit */
+    told[i] = run_and_kill(path, first[i], 1000000 + i * 731000); /* at varying moments of a commit */
     assert_true(told[i] < ROWS_MAX / 20);
   }
   hr_store *store = open_store(path, HR_STORE_READ);
@@ -91,12 +91,12 @@ static void every_row_that_was_acknowledged_survives_kill_9(void **state)
   for (int i = 0; i < 20; i++) {
     for (int64_t row = 0; row < told[i]; row++)
       assert_true(seen[first[i] + row]);
-    assert_false(seen[first[i] + told[i] + 1]); /* at most the one that was under way is there unacknowledged */
+    assert_false(seen[first[i] + told[i] + 1]); /* at most the row in progress is there unacknowledged */
   }
   free(seen);
 }
 
-static void a_row_half_written_by_a_killed_process_does_not_hinder_a_reader(void **state)
+static void a_row_half_written_by_a_killed_process_does_not_block_a_reader(void **state)
 {
   char path[256];
   path_in(state, "a.db", path);
@@ -111,13 +111,13 @@ static void a_row_half_written_by_a_killed_process_does_not_hinder_a_reader(void
 #define WRITERS 3
 #define ROWS_EACH 40
 
-static void writers_at_once_lose_no_row(void **state)
+static void concurrent_writers_lose_no_row(void **state)
 {
   char path[256];
   path_in(state, "a.db", path);
   pid_t children[WRITERS];
   for (int i = 0; i < WRITERS; i++) {
-    children[i] = fork(); /* the file is not there yet: they also create it at once */
+    children[i] = fork(); /* the file does not exist yet, so they also create it concurrently */
     if (children[i] == 0)
       append_and_tell(path, 1 + i * ROWS_EACH, ROWS_EACH, -1);
   }
@@ -130,7 +130,7 @@ static void writers_at_once_lose_no_row(void **state)
   assert_int_equal(count_in_file(path), WRITERS * ROWS_EACH);
 }
 
-/* Tells each row that was added. */
+/* Reports each row that it added. */
 static void append_new_and_tell(const char *path, int tell)
 {
   hr_store *store;
@@ -152,7 +152,7 @@ static void append_new_and_tell(const char *path, int tell)
   _exit(0);
 }
 
-static void of_writers_of_the_same_points_one_adds_each(void **state)
+static void concurrent_writers_of_the_same_points_add_each_once(void **state)
 {
   char path[256];
   path_in(state, "a.db", path);
@@ -204,9 +204,9 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(every_row_that_was_acknowledged_survives_kill_9),
-      IN_FOLDER(a_row_half_written_by_a_killed_process_does_not_hinder_a_reader),
-      IN_FOLDER(writers_at_once_lose_no_row),
-      IN_FOLDER(of_writers_of_the_same_points_one_adds_each),
+      IN_FOLDER(a_row_half_written_by_a_killed_process_does_not_block_a_reader),
+      IN_FOLDER(concurrent_writers_lose_no_row),
+      IN_FOLDER(concurrent_writers_of_the_same_points_add_each_once),
       IN_FOLDER(a_killed_writer_does_not_stop_the_other),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

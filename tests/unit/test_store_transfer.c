@@ -1,4 +1,4 @@
-/* Export, import and merge: the same rows, exactly, and no input that breaks them. */
+/* Export, import and merge: the same rows, exactly, and no input that damages them. */
 #include "store.h"
 
 #include "runtime/store/fields.h"
@@ -54,7 +54,7 @@ static void assert_same_row(const hr_result *a, const hr_result *b)
   }
 }
 
-/* By date and then order of entry, which an export keeps. */
+/* By date and then by insertion, which an export keeps. */
 static void assert_same_rows(hr_store *a, hr_store *b)
 {
   row_array *first = all_rows(a), *second = all_rows(b);
@@ -67,7 +67,7 @@ static void assert_same_rows(hr_store *a, hr_store *b)
 
 /* ---- random rows ---- */
 
-/* A small generator of our own: the same rows on every machine. */
+/* A small random number generator, for the same rows on every machine. */
 static uint64_t next_random(uint64_t *state)
 {
   *state ^= *state << 13;
@@ -139,7 +139,7 @@ static int descending(const void *a, const void *b)
   return (x < y) - (x > y);
 }
 
-/* Some of the times are not known; each of the others is at least what its neighbour below is. */
+/* Some of the times are unknown; each other time is at least its predecessor. */
 static void put_in_order(hr_measurement *m)
 {
   double *const places[] = {&m->max_ns,    &m->p90_ns,        &m->median_high_ns, &m->mean_ns,
@@ -199,7 +199,7 @@ static FILE *exported(hr_store *store, hr_store_format format)
   return file;
 }
 
-static void importing_what_was_exported_gives_the_same_rows_to_the_last_bit(void **state)
+static void importing_an_export_gives_the_same_rows_to_the_last_bit(void **state)
 {
   char path[256];
   hr_error error = {.status = HR_OK};
@@ -212,7 +212,7 @@ static void importing_what_was_exported_gives_the_same_rows_to_the_last_bit(void
     assert_int_equal(change.added, 100);
     assert_int_equal(change.present, 0);
     assert_same_rows(store, copy);
-    rewind(file); /* and once more: nothing is doubled */
+    rewind(file); /* and again: no row is duplicated */
     assert_ok(hr_store_import(copy, file, "rows", &change, &error), error);
     assert_int_equal(change.added, 0);
     assert_int_equal(change.present, 100);
@@ -282,7 +282,7 @@ static void an_export_to_a_full_disk_is_an_error(void **state)
 
 /* ---- merging ---- */
 
-static void merging_adds_what_is_new_and_doubles_nothing(void **state)
+static void merging_adds_new_rows_and_duplicates_none(void **state)
 {
   char path[256], other_path[256];
   hr_error error = {.status = HR_OK};
@@ -351,7 +351,7 @@ static void columns_may_be_few_and_in_any_order(void **state)
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
   hr_error error = {.status = HR_OK};
   static const char *const texts[] = {
-      HEAD ROW ROW,                                                        /* without an id both are new */
+      HEAD ROW ROW,                                                        /* without an id both are new rows */
       "\xef\xbb\xbf" HEAD "\"gemm\",bf16,1,2,3,4,false,true,\"ok\"\n" ROW, /* as spreadsheets write it */
       "k,operation,dtype,batch,m,n,status,transpose_a,transpose_b\r\n4,gemm,bf16,1,2,3,ok,false,true\r\n\r\n"
       "4,gemm,bf16,1,2,3,ok,false,true",
@@ -370,7 +370,7 @@ static void columns_may_be_few_and_in_any_order(void **state)
     assert_int_equal(strlen(rows->rows[i].date), 24);
   }
   assert_true(rows->rows[7].measurement.conditions.power_w == 700);
-  assert_true(rows->rows[7].measurement.conditions.temperature_c == -3.5); /* the one number that may be negative */
+  assert_true(rows->rows[7].measurement.conditions.temperature_c == -3.5); /* the only number that may be negative */
   free(rows);
   hr_store_close(store);
 }
@@ -427,7 +427,7 @@ static const wrong_input wrong_inputs[] = {
     {"{" JSON_ROW ",\"seed\":\"18446744073709551616\"}", "seed: expected an integer of at most 64 bits"},
 };
 
-static void a_wrong_line_is_named_and_nothing_of_the_input_is_kept(void **state)
+static void an_invalid_line_is_named_and_no_row_of_the_input_is_kept(void **state)
 {
   char path[256];
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -448,7 +448,7 @@ static void a_wrong_line_is_named_and_nothing_of_the_input_is_kept(void **state)
   hr_store_close(store);
 }
 
-static void a_text_too_long_is_refused_rather_than_cut(void **state)
+static void a_text_too_long_is_refused_rather_than_truncated(void **state)
 {
   char path[256], text[600];
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -476,8 +476,9 @@ static void a_line_without_end_is_refused(void **state)
   hr_store_close(store);
 }
 
-/* Some bytes of a good export changed, cut out or doubled: an error in one line or rows that can be exported again. */
-static void damaged_exports_are_errors_or_rows_never_a_crash(void **state)
+/* Some bytes of a valid export changed, removed or duplicated: an error in one line, or rows that can be exported
+ * again. */
+static void damaged_exports_give_errors_or_rows_and_never_a_crash(void **state)
 {
   char path[256];
   hr_error error = {.status = HR_OK};
@@ -513,17 +514,17 @@ static void damaged_exports_are_errors_or_rows_never_a_crash(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      IN_FOLDER(importing_what_was_exported_gives_the_same_rows_to_the_last_bit),
+      IN_FOLDER(importing_an_export_gives_the_same_rows_to_the_last_bit),
       IN_FOLDER(numbers_have_a_point_whatever_the_locale),
       IN_FOLDER(a_filter_exports_its_rows_alone),
       IN_FOLDER(an_export_to_a_full_disk_is_an_error),
-      IN_FOLDER(merging_adds_what_is_new_and_doubles_nothing),
+      IN_FOLDER(merging_adds_new_rows_and_duplicates_none),
       IN_FOLDER(a_scratch_store_is_no_file_and_can_be_copied_into_one),
       IN_FOLDER(columns_may_be_few_and_in_any_order),
-      IN_FOLDER(a_wrong_line_is_named_and_nothing_of_the_input_is_kept),
-      IN_FOLDER(a_text_too_long_is_refused_rather_than_cut),
+      IN_FOLDER(an_invalid_line_is_named_and_no_row_of_the_input_is_kept),
+      IN_FOLDER(a_text_too_long_is_refused_rather_than_truncated),
       IN_FOLDER(a_line_without_end_is_refused),
-      IN_FOLDER(damaged_exports_are_errors_or_rows_never_a_crash),
+      IN_FOLDER(damaged_exports_give_errors_or_rows_and_never_a_crash),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static void assert_refused(const char *text, hr_status status, const char *messa
   assert_int_equal(value, 77);
 }
 
-static void products_bind_before_sums_and_both_from_the_left(void **state)
+static void multiplication_binds_before_addition_and_both_associate_to_the_left(void **state)
 {
   (void)state;
   assert_int_equal(value_of("2 + 3 * 4"), 14);
@@ -50,8 +50,8 @@ static void names_have_the_values_of_their_axes(void **state)
 {
   (void)state;
   assert_int_equal(value_of("a * head_dim"), 1440); /* 20 · 72 */
-  assert_int_equal(value_of("32768 / a"), 1638);    /* 1638.4, cut */
-  /* The step of the figures from a = 64 on: twice the power of two, but 64 for 64. */
+  assert_int_equal(value_of("32768 / a"), 1638);    /* 1638.4, truncated */
+  /* The step of the figures from a = 64 on: twice the power of two, or 64 for 64. */
   assert_int_equal(value_of("2 * power - power / 64 * 64"), 16);
   hr_expression expression;
   char why[HR_EXPRESSION_WHY_SIZE];
@@ -59,7 +59,7 @@ static void names_have_the_values_of_their_axes(void **state)
   assert_int_equal(expression.uses, 1 << 2 | 1 << 0);
 }
 
-static void division_cuts_towards_zero(void **state)
+static void division_truncates_towards_zero(void **state)
 {
   (void)state;
   assert_int_equal(value_of("(-7) / 2"), -3);
@@ -88,15 +88,15 @@ static void division_by_zero_is_refused(void **state)
   assert_refused("5 % (a - 20)", HR_ERROR_INVALID, "5 % 0: division by zero");
 }
 
-static void a_name_that_is_no_axis_is_refused(void **state)
+static void an_unknown_axis_is_refused(void **state)
 {
   (void)state;
   assert_refused("a * heads", HR_ERROR_INVALID, "there is no axis \"heads\"");
-  assert_refused("head", HR_ERROR_INVALID, "there is no axis \"head\""); /* the beginning of one is none */
+  assert_refused("head", HR_ERROR_INVALID, "there is no axis \"head\""); /* a prefix of an axis name */
   assert_refused("head_dim2", HR_ERROR_INVALID, "there is no axis \"head_dim2\"");
 }
 
-static void what_is_no_expression_is_refused_where_it_goes_wrong(void **state)
+static void an_invalid_expression_is_refused_with_the_position_of_the_error(void **state)
 {
   (void)state;
   assert_refused("", HR_ERROR_INVALID, "expected a number, a name or \"(\" at its end");
@@ -133,13 +133,13 @@ static void length_and_depth_have_limits(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(products_bind_before_sums_and_both_from_the_left),
+      cmocka_unit_test(multiplication_binds_before_addition_and_both_associate_to_the_left),
       cmocka_unit_test(names_have_the_values_of_their_axes),
-      cmocka_unit_test(division_cuts_towards_zero),
+      cmocka_unit_test(division_truncates_towards_zero),
       cmocka_unit_test(a_result_that_does_not_fit_is_an_overflow_and_never_wraps_around),
       cmocka_unit_test(division_by_zero_is_refused),
-      cmocka_unit_test(a_name_that_is_no_axis_is_refused),
-      cmocka_unit_test(what_is_no_expression_is_refused_where_it_goes_wrong),
+      cmocka_unit_test(an_unknown_axis_is_refused),
+      cmocka_unit_test(an_invalid_expression_is_refused_with_the_position_of_the_error),
       cmocka_unit_test(length_and_depth_have_limits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

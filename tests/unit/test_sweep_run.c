@@ -1,5 +1,5 @@
-/* Running a sweep into a store: rows, going on, shares, what cannot be measured, stopping. On the reference device,
- * whose time nobody asks about. */
+/* Running a sweep into a store: rows, resuming, shards, points that cannot be measured, stopping. On the reference
+ * device; no measured time is compared. */
 #include "test.h"
 
 #include <headroom/store.h>
@@ -50,7 +50,7 @@ static hr_sweep *read_text(const char *text)
   return sweep;
 }
 
-/* 2 lines of 6 small products. */
+/* 2 lines of 6 small GEMMs. */
 #define SMALL                                                                                      \
   "{\"name\":\"small\",\"x\":\"m\",\"axes\":{\"n\":[1,2],\"m\":{\"from\":1,\"to\":6,\"step\":1}}," \
   "\"series\":\"n = {n}\",\"problem\":{\"kind\":\"gemm\",\"m\":\"m\",\"n\":\"n\",\"k\":4}}"
@@ -65,7 +65,7 @@ static hr_sweep_options quick(void)
 
 typedef struct watcher {
   int64_t stop_after;
-  char seen[64][64]; /* the problems in their order */
+  char seen[64][64]; /* the problems in order */
   size_t count;
 } watcher;
 
@@ -119,7 +119,7 @@ static void autotuned_points_are_points_of_their_own(void **state)
   assert_int_equal(run(f, sweep, &plain, NULL).skipped, 12);
   hr_result row = last_row(f);
   assert_int_equal(row.autotune, 4);
-  assert_int_equal(row.measurement.choices, 1); /* the reference knows one way */
+  assert_int_equal(row.measurement.choices, 1); /* the reference has one choice */
 
   hr_sweep_row *rows;
   int64_t found = 0;
@@ -137,7 +137,7 @@ static void autotuned_points_are_points_of_their_own(void **state)
   hr_sweep_free(sweep);
 }
 
-static void every_point_becomes_a_row_that_says_what_it_is(void **state)
+static void every_point_becomes_a_row_with_its_problem(void **state)
 {
   fixture *f = *state;
   hr_sweep *sweep = read_text(SMALL);
@@ -161,7 +161,7 @@ static void every_point_becomes_a_row_that_says_what_it_is(void **state)
   assert_string_equal(row.device, "reference");
   assert_int_equal(row.kind, HR_RESULT_GEMM);
   assert_int_equal(row.gemm.m, point.x);
-  assert_int_equal(row.seed, 7); /* of the order as well */
+  assert_int_equal(row.seed, 7); /* which also decides the order */
   free(indices);
   hr_sweep_free(sweep);
 }
@@ -186,7 +186,7 @@ static void points_are_measured_in_the_order_that_the_seed_gives(void **state)
   hr_sweep_free(sweep);
 }
 
-static void a_run_goes_on_where_another_was_stopped_and_measures_nothing_twice(void **state)
+static void a_run_resumes_a_stopped_one_and_measures_nothing_twice(void **state)
 {
   fixture *f = *state;
   hr_sweep *sweep = read_text(SMALL);
@@ -206,12 +206,12 @@ static void a_run_goes_on_where_another_was_stopped_and_measures_nothing_twice(v
   assert_int_equal(outcome.skipped, 12);
   assert_int_equal(rows_in(f), 12);
 
-  options.again = true; /* keeps both */
+  options.again = true; /* keeps both rows */
   outcome = run(f, sweep, &options, NULL);
   assert_int_equal(outcome.measured, 12);
   assert_int_equal(rows_in(f), 24);
   options.again = false;
-  options.warm = true; /* another question */
+  options.warm = true; /* a different measurement */
   outcome = run(f, sweep, &options, NULL);
   assert_int_equal(outcome.measured, 12);
   options.dtype = HR_FP64;
@@ -220,7 +220,7 @@ static void a_run_goes_on_where_another_was_stopped_and_measures_nothing_twice(v
   hr_sweep_free(sweep);
 }
 
-/* Another handle on the store runs the sweep while the first point is looked at or, later, timed. */
+/* A second handle on the store runs the sweep while the first point is looked up or, later, timed. */
 typedef struct other_process {
   fixture *f;
   const hr_sweep *sweep;
@@ -244,7 +244,7 @@ static int run_other(void *context, const hr_sweep_progress *now)
   return 0;
 }
 
-static void what_another_process_stores_in_the_meantime_gets_no_second_row(void **state)
+static void a_point_stored_by_another_process_in_the_meantime_gets_no_second_row(void **state)
 {
   fixture *f = *state;
   hr_sweep *sweep = read_text(SMALL);
@@ -281,7 +281,7 @@ static void shards_fill_one_store_together(void **state)
   hr_sweep_free(sweep);
 }
 
-static void a_point_too_large_is_recorded_as_out_of_memory_and_the_sweep_goes_on(void **state)
+static void a_point_too_large_is_recorded_as_out_of_memory_and_the_sweep_continues(void **state)
 {
   fixture *f = *state;
   /* m = 2^44 elements of k = 1 in fp32: 64 TiB */
@@ -333,7 +333,7 @@ static void a_layer_is_recorded_as_unsupported_with_the_reason(void **state)
   for (int i = 0; i < 3; i++) {
     assert_int_equal(rows[i].measurement.status, HR_ERROR_UNSUPPORTED);
     assert_true(rows[i].measurement.reason[0] != '\0');
-    assert_true(isnan(rows[i].measurement.median_ns)); /* never a 0 */
+    assert_true(isnan(rows[i].measurement.median_ns)); /* never 0 */
   }
   free(rows);
   hr_sweep_free(sweep);
@@ -394,13 +394,13 @@ static void a_store_that_cannot_be_written_ends_the_sweep_and_keeps_its_rows(voi
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      IN_A_FOLDER(every_point_becomes_a_row_that_says_what_it_is),
+      IN_A_FOLDER(every_point_becomes_a_row_with_its_problem),
       IN_A_FOLDER(autotuned_points_are_points_of_their_own),
       IN_A_FOLDER(points_are_measured_in_the_order_that_the_seed_gives),
-      IN_A_FOLDER(a_run_goes_on_where_another_was_stopped_and_measures_nothing_twice),
-      IN_A_FOLDER(what_another_process_stores_in_the_meantime_gets_no_second_row),
+      IN_A_FOLDER(a_run_resumes_a_stopped_one_and_measures_nothing_twice),
+      IN_A_FOLDER(a_point_stored_by_another_process_in_the_meantime_gets_no_second_row),
       IN_A_FOLDER(shards_fill_one_store_together),
-      IN_A_FOLDER(a_point_too_large_is_recorded_as_out_of_memory_and_the_sweep_goes_on),
+      IN_A_FOLDER(a_point_too_large_is_recorded_as_out_of_memory_and_the_sweep_continues),
       IN_A_FOLDER(a_point_that_takes_longer_than_the_limit_is_recorded_as_timeout),
       IN_A_FOLDER(a_layer_is_recorded_as_unsupported_with_the_reason),
       IN_A_FOLDER(attention_points_are_measured_as_attention),

@@ -1,4 +1,4 @@
-/* The CPU's pool of threads: every share of the work is done once, whoever runs it. */
+/* The CPU's thread pool: every share of the work is executed once, by whichever thread. */
 #include "test.h"
 
 #include "runtime/cpu/host/thread_pool.h"
@@ -11,7 +11,7 @@
 typedef struct job {
   atomic_int next;
   atomic_int done[SHARES];
-  atomic_int members; /* bit of each that took part */
+  atomic_int members; /* one bit for each thread that took part */
   hr_thread_pool *pool;
 } job;
 
@@ -60,7 +60,7 @@ static void *run_many(void *argument)
   return wrong ? argument : NULL;
 }
 
-static void several_callers_may_use_one_team_at_once(void **state)
+static void several_callers_may_use_one_pool_at_once(void **state)
 {
   (void)state;
   hr_thread_pool *pool = NULL;
@@ -84,7 +84,7 @@ static void run_inside(void *context, int member)
     hr_thread_pool_run(j->pool, work, j);
 }
 
-static void a_member_that_runs_the_team_works_alone(void **state)
+static void a_pool_thread_that_uses_the_pool_works_alone(void **state)
 {
   (void)state;
   hr_error error;
@@ -100,8 +100,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_share_is_done_once_with_any_number_of_threads),
-      cmocka_unit_test(several_callers_may_use_one_team_at_once),
-      cmocka_unit_test(a_member_that_runs_the_team_works_alone),
+      cmocka_unit_test(several_callers_may_use_one_pool_at_once),
+      cmocka_unit_test(a_pool_thread_that_uses_the_pool_works_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

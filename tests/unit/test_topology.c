@@ -1,4 +1,4 @@
-/* Processes of one machine that measure side by side: each has cores of its own. */
+/* Processes that measure concurrently on one machine: each has its own cores. */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include "test.h"
 
@@ -8,7 +8,7 @@
 
 #define PARTS 3
 
-/* Opens a part, notes what the thread may then run on, and gives the process its own mask back. */
+/* Opens a part, records the affinity mask of the thread, and restores the process's own mask. */
 static int open_part(int part, int parts, const cpu_set_t *before, cpu_set_t *bound)
 {
   hr_device *device = NULL;
@@ -21,7 +21,7 @@ static int open_part(int part, int parts, const cpu_set_t *before, cpu_set_t *bo
   return threads;
 }
 
-static void parts_of_a_machine_are_alike_and_apart(void **state)
+static void parts_of_a_machine_are_equal_and_disjoint(void **state)
 {
   (void)state;
   cpu_set_t before, bound[PARTS], all;
@@ -35,15 +35,15 @@ static void parts_of_a_machine_are_alike_and_apart(void **state)
       CPU_OR(&all, &all, &bound[part]);
       processors += CPU_COUNT(&bound[part]);
     }
-    bool whole = CPU_COUNT(&bound[0]) < CPU_COUNT(&before); /* the mask was the machine's, and has been divided */
-    if (whole && parts <= CPU_COUNT(&before) / 2)           /* two processors to a core at most */
+    bool whole = CPU_COUNT(&bound[0]) < CPU_COUNT(&before); /* the mask was the machine's and has been divided */
+    if (whole && parts <= CPU_COUNT(&before) / 2)           /* at most two hardware threads per core */
       assert_int_equal(CPU_COUNT(&all), processors);
     CPU_AND(&all, &all, &before);
     assert_true(CPU_COUNT(&all) >= 1);
   }
 }
 
-/* A launcher that bound a process meant it. */
+/* A smaller mask was set by a launcher on purpose. */
 static void a_mask_smaller_than_the_machine_stays(void **state)
 {
   (void)state;
@@ -62,7 +62,7 @@ static void a_mask_smaller_than_the_machine_stays(void **state)
   assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
-static void a_part_that_is_none_is_refused(void **state)
+static void an_invalid_part_is_refused(void **state)
 {
   (void)state;
   hr_device *device = NULL;
@@ -75,9 +75,9 @@ static void a_part_that_is_none_is_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(parts_of_a_machine_are_alike_and_apart),
+      cmocka_unit_test(parts_of_a_machine_are_equal_and_disjoint),
       cmocka_unit_test(a_mask_smaller_than_the_machine_stays),
-      cmocka_unit_test(a_part_that_is_none_is_refused),
+      cmocka_unit_test(an_invalid_part_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

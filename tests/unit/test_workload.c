@@ -66,7 +66,7 @@ static void decode_needs_a_context_and_no_sequence(void **state)
   assert_int_equal(hr_workload_check(&workload, &model, NULL), HR_OK);
 }
 
-static void every_name_is_read_back(void **state)
+static void every_name_is_parsed(void **state)
 {
   (void)state;
   for (int i = HR_PHASE_FORWARD; i <= HR_PHASE_DECODE; i++) {
@@ -89,7 +89,7 @@ int main(void)
       cmocka_unit_test(defaults_come_from_the_model),
       cmocka_unit_test(an_impossible_size_is_named),
       cmocka_unit_test(decode_needs_a_context_and_no_sequence),
-      cmocka_unit_test(every_name_is_read_back),
+      cmocka_unit_test(every_name_is_parsed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
