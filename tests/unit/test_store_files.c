@@ -1,4 +1,4 @@
-/* The store's file: whatever is wrong with it is said in one line without losing a row. */
+/* The store's file: every error about it is one line, and no row is lost. */
 #include "store.h"
 
 #include "runtime/store/database.h"
@@ -19,7 +19,7 @@ static void write_file(const char *path, const void *bytes, size_t size)
   assert_int_equal(fclose(file), 0);
 }
 
-static void what_is_no_store_is_told_in_one_line_and_left_alone(void **state)
+static void a_file_other_than_a_store_is_an_error_in_one_line_and_not_changed(void **state)
 {
   char path[256], text[4096];
   hr_store *store = NULL;
@@ -45,7 +45,7 @@ static void what_is_no_store_is_told_in_one_line_and_left_alone(void **state)
   assert_null(store);
 }
 
-static void an_empty_file_is_nothing_to_read_but_may_be_filled(void **state)
+static void an_empty_file_cannot_be_read_but_may_be_written(void **state)
 {
   char path[256];
   hr_store *store = NULL;
@@ -58,7 +58,7 @@ static void an_empty_file_is_nothing_to_read_but_may_be_filled(void **state)
   assert_int_equal(count_in_file(path), 1);
 }
 
-/* Runs SQL on a file, as another program would. */
+/* Runs SQL on a file, as another program might. */
 static void run_sql(const char *path, const char *sql)
 {
   sqlite3 *database;
@@ -69,7 +69,7 @@ static void run_sql(const char *path, const char *sql)
   sqlite3_close(database);
 }
 
-static void a_database_of_another_program_is_left_alone(void **state)
+static void a_database_of_another_program_is_not_changed(void **state)
 {
   char path[256];
   hr_store *store = NULL;
@@ -79,7 +79,7 @@ static void a_database_of_another_program_is_left_alone(void **state)
     assert_fails(hr_store_open(path, mode, &store, &error), HR_ERROR_UNREADABLE, error, "of another program");
 }
 
-static void a_store_of_a_newer_version_is_refused_and_left_alone(void **state)
+static void a_store_of_a_newer_version_is_refused_and_not_changed(void **state)
 {
   char path[256];
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -118,7 +118,7 @@ static void a_damaged_file_is_an_error_and_no_crash(void **state)
   hr_store_close(store);
 }
 
-static void a_value_that_cannot_be_is_damage_with_its_row_and_column(void **state)
+static void an_invalid_value_is_reported_as_damage_with_its_row_and_column(void **state)
 {
   char path[256];
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -133,7 +133,7 @@ static void a_value_that_cannot_be_is_damage_with_its_row_and_column(void **stat
 
 /* ---- files that cannot be written ---- */
 
-static void a_full_disk_is_said_and_keeps_every_row(void **state)
+static void a_full_disk_is_reported_and_keeps_every_row(void **state)
 {
   char path[256];
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -151,7 +151,7 @@ static void a_full_disk_is_said_and_keeps_every_row(void **state)
   assert_non_null(strstr(error.message, "the disk is full; the rows before are kept"));
   assert_int_equal(count_rows(store), kept);
   sqlite3_exec(store->database, "PRAGMA max_page_count = 1000000", NULL, NULL, NULL);
-  append_row(store, 5000); /* there is room again */
+  append_row(store, 5000); /* there is space again */
   assert_int_equal(count_rows(store), kept + 1);
   hr_store_close(store);
   assert_int_equal(count_in_file(path), kept + 1);
@@ -194,7 +194,7 @@ static void an_abandoned_store_is_removed_only_if_it_is_new_and_has_no_row(void 
   hr_store_abandon(NULL);
 }
 
-static void a_store_that_another_process_abandons_is_made_anew_with_the_first_row(void **state)
+static void a_store_removed_by_another_process_is_created_again_with_the_first_row(void **state)
 {
   char path[256];
   hr_store *maker = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -202,7 +202,7 @@ static void a_store_that_another_process_abandons_is_made_anew_with_the_first_ro
   hr_store_abandon(maker);
   assert_int_equal(access(path, F_OK), -1);
   append_row(first, 1);
-  append_row(second, 2); /* into the file that is there now */
+  append_row(second, 2); /* into the file that exists now */
   append_row(first, 3);
   assert_int_equal(count_rows(second), 3);
   hr_store_close(first);
@@ -210,7 +210,7 @@ static void a_store_that_another_process_abandons_is_made_anew_with_the_first_ro
   assert_int_equal(count_in_file(path), 3);
 }
 
-static void so_it_is_with_rows_that_are_imported(void **state)
+static void an_import_also_creates_a_removed_store_again(void **state)
 {
   char path[256], from[256];
   hr_store *other = open_store(path_in(state, "b.db", from), HR_STORE_WRITE);
@@ -225,7 +225,7 @@ static void so_it_is_with_rows_that_are_imported(void **state)
   assert_int_equal(count_in_file(path), 1);
 }
 
-static void abandoning_does_not_remove_the_file_that_took_the_place(void **state)
+static void abandoning_does_not_remove_a_file_that_replaced_the_store(void **state)
 {
   char path[256];
   hr_store *maker = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -250,7 +250,7 @@ static void a_store_that_is_removed_while_it_is_open_takes_no_row(void **state)
   hr_store_close(store);
 }
 
-static void a_limit_on_the_size_of_files_is_said_and_keeps_every_row(void **state)
+static void a_limit_on_file_sizes_is_reported_and_keeps_every_row(void **state)
 {
   char path[256];
   hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -277,7 +277,7 @@ static void a_limit_on_the_size_of_files_is_said_and_keeps_every_row(void **stat
   assert_int_equal(count_in_file(path), kept + 1);
 }
 
-static void a_lock_that_is_not_let_go_of_is_said_and_may_be_tried_again(void **state)
+static void a_lock_that_is_not_released_is_reported_and_may_be_retried(void **state)
 {
   char path[256];
   hr_store *holder = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
@@ -298,7 +298,7 @@ static void a_lock_that_is_not_let_go_of_is_said_and_may_be_tried_again(void **s
   hr_store_close(holder);
 }
 
-/* In a child without root's rights, to whom modes mean nothing. Exit code 0 when all is as expected. */
+/* Runs in a child without root's rights, because root ignores file modes. Exit code 0 if everything is as expected. */
 static int try_read_only(const char *folder, const char *path)
 {
   hr_store *store = NULL;
@@ -339,7 +339,7 @@ static void a_read_only_file_can_be_read_and_is_not_written(void **state)
 
 /* ---- versions ---- */
 
-/* A file as version 1 wrote it: without what came later. */
+/* A file as version 1 wrote it: without the columns added later. */
 static void write_version_1(const char *path)
 {
   run_sql(path,
@@ -386,7 +386,7 @@ static void check_row_of_version_1(hr_store *store)
   assert_false(found);
 }
 
-static void a_file_of_version_1_is_read_as_it_is_and_migrated_when_written(void **state)
+static void a_file_of_version_1_is_read_unchanged_and_migrated_when_written(void **state)
 {
   char path[256];
   hr_error error = {.status = HR_OK};
@@ -424,7 +424,7 @@ static void a_migration_that_cannot_be_finished_leaves_the_old_version(void **st
   hr_store *store = NULL;
   hr_error error = {.status = HR_OK};
   write_version_1(path_in(state, "a.db", path));
-  run_sql(path, "ALTER TABLE results ADD COLUMN latency_ns REAL"); /* which version 2 wants to add */
+  run_sql(path, "ALTER TABLE results ADD COLUMN latency_ns REAL"); /* which version 2 adds */
   assert_int_not_equal(hr_store_open(path, HR_STORE_WRITE, &store, &error), HR_OK);
   store = open_store(path, HR_STORE_READ);
   assert_int_equal(store->version, 1);
@@ -432,7 +432,7 @@ static void a_migration_that_cannot_be_finished_leaves_the_old_version(void **st
   hr_store_close(store);
 }
 
-/* ---- where it is ---- */
+/* ---- location ---- */
 
 static void the_default_file_is_below_xdg_data_home_then_home(void **state)
 {
@@ -443,7 +443,7 @@ static void the_default_file_is_below_xdg_data_home_then_home(void **state)
   setenv("XDG_DATA_HOME", "/data", 1);
   assert_ok(hr_store_default_path(path, sizeof path, &error), error);
   assert_string_equal(path, "/data/headroom/results.db");
-  setenv("XDG_DATA_HOME", "relative", 1); /* which the specification says to ignore */
+  setenv("XDG_DATA_HOME", "relative", 1); /* the specification says to ignore relative paths */
   assert_ok(hr_store_default_path(path, sizeof path, &error), error);
   assert_string_equal(path, "/somewhere/.local/share/headroom/results.db");
   unsetenv("XDG_DATA_HOME");
@@ -453,7 +453,7 @@ static void the_default_file_is_below_xdg_data_home_then_home(void **state)
                "neither XDG_DATA_HOME nor HOME");
 }
 
-static void the_default_folder_is_made_for_the_user_alone(void **state)
+static void the_default_folder_is_accessible_to_its_user_only(void **state)
 {
   char path[256], file[300];
   setenv("XDG_DATA_HOME", path_in(state, "deep", path), 1);
@@ -470,7 +470,7 @@ static void the_default_folder_is_made_for_the_user_alone(void **state)
 }
 
 /* attention_fused_onednn became attention_blocked_onednn. */
-static void rows_of_a_renamed_kernel_are_read_and_found_by_its_name_of_today(void **state)
+static void rows_of_a_renamed_kernel_are_read_and_found_by_its_current_name(void **state)
 {
   char path[256];
   hr_error error = {.status = HR_OK};
@@ -500,27 +500,27 @@ static void rows_of_a_renamed_kernel_are_read_and_found_by_its_name_of_today(voi
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      IN_FOLDER(what_is_no_store_is_told_in_one_line_and_left_alone),
-      IN_FOLDER(an_empty_file_is_nothing_to_read_but_may_be_filled),
-      IN_FOLDER(a_database_of_another_program_is_left_alone),
-      IN_FOLDER(a_store_of_a_newer_version_is_refused_and_left_alone),
+      IN_FOLDER(a_file_other_than_a_store_is_an_error_in_one_line_and_not_changed),
+      IN_FOLDER(an_empty_file_cannot_be_read_but_may_be_written),
+      IN_FOLDER(a_database_of_another_program_is_not_changed),
+      IN_FOLDER(a_store_of_a_newer_version_is_refused_and_not_changed),
       IN_FOLDER(a_damaged_file_is_an_error_and_no_crash),
-      IN_FOLDER(a_value_that_cannot_be_is_damage_with_its_row_and_column),
-      IN_FOLDER(a_full_disk_is_said_and_keeps_every_row),
+      IN_FOLDER(an_invalid_value_is_reported_as_damage_with_its_row_and_column),
+      IN_FOLDER(a_full_disk_is_reported_and_keeps_every_row),
       IN_FOLDER(a_new_store_that_cannot_be_written_leaves_no_file),
       IN_FOLDER(an_abandoned_store_is_removed_only_if_it_is_new_and_has_no_row),
-      IN_FOLDER(a_store_that_another_process_abandons_is_made_anew_with_the_first_row),
-      IN_FOLDER(so_it_is_with_rows_that_are_imported),
-      IN_FOLDER(abandoning_does_not_remove_the_file_that_took_the_place),
+      IN_FOLDER(a_store_removed_by_another_process_is_created_again_with_the_first_row),
+      IN_FOLDER(an_import_also_creates_a_removed_store_again),
+      IN_FOLDER(abandoning_does_not_remove_a_file_that_replaced_the_store),
       IN_FOLDER(a_store_that_is_removed_while_it_is_open_takes_no_row),
-      IN_FOLDER(a_limit_on_the_size_of_files_is_said_and_keeps_every_row),
-      IN_FOLDER(a_lock_that_is_not_let_go_of_is_said_and_may_be_tried_again),
+      IN_FOLDER(a_limit_on_file_sizes_is_reported_and_keeps_every_row),
+      IN_FOLDER(a_lock_that_is_not_released_is_reported_and_may_be_retried),
       IN_FOLDER(a_read_only_file_can_be_read_and_is_not_written),
-      IN_FOLDER(a_file_of_version_1_is_read_as_it_is_and_migrated_when_written),
+      IN_FOLDER(a_file_of_version_1_is_read_unchanged_and_migrated_when_written),
       IN_FOLDER(a_migration_that_cannot_be_finished_leaves_the_old_version),
       cmocka_unit_test(the_default_file_is_below_xdg_data_home_then_home),
-      IN_FOLDER(rows_of_a_renamed_kernel_are_read_and_found_by_its_name_of_today),
-      IN_FOLDER(the_default_folder_is_made_for_the_user_alone),
+      IN_FOLDER(rows_of_a_renamed_kernel_are_read_and_found_by_its_current_name),
+      IN_FOLDER(the_default_folder_is_accessible_to_its_user_only),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,12 @@
-/* Every public struct that says its size is refused with another one: zeroed by hand, or of another version. */
+/* Every public struct with a struct_size is refused if that is wrong: zeroed by hand, or of another version. */
 #include "test.h"
 
 #include <headroom/headroom.h>
 
 #include <stdio.h>
 
-/* Sets struct_size to 0 and to one more than it is, and expects `call` to name the struct in a line. */
+/* Sets struct_size to 0 and to one more than its value, and expects `call` to fail with a line that names the
+ * struct. */
 #define REFUSED(name, value, call)                                                                                    \
   do {                                                                                                                \
     const size_t sizes[] = {0, sizeof(name) + 1};                                                                     \
@@ -107,7 +108,7 @@ static void what_is_measured_says_its_size(void **state)
   char *memory = hr_buffer_data(workspace);
   REFUSED(hr_attention_arguments, arguments, hr_plan_run_attention(plan, &arguments, memory, &error));
 
-  /* Beside them: a workspace that does not begin where the plan needs it. */
+  /* In addition: a workspace that is not aligned as the plan needs. */
   assert_int_equal(hr_plan_run_attention(plan, &arguments, memory + 32, &error), HR_ERROR_INVALID);
   assert_non_null(strstr(error.message, "workspace: expected an address that is a multiple of 64"));
   assert_ok(hr_plan_run_attention(plan, &arguments, memory + 64, &error), error);

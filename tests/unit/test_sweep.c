@@ -1,4 +1,4 @@
-/* Sweeps: the files of the catalogue, what a file may say, which points there are and in which order. */
+/* Sweeps: the catalogue's files, what a file may contain, its points and their order. */
 #include "test.h"
 
 #include <headroom/sweep.h>
@@ -47,10 +47,10 @@ static void assert_refused(const char *axes, const char *problem, hr_status stat
 
 #define GEMM "\"kind\":\"gemm\",\"m\":\"m\",\"n\":64,\"k\":64"
 
-static void a_product_lies_in_memory_as_the_file_says(void **state)
+static void a_gemm_has_the_memory_layout_of_the_file(void **state)
 {
   (void)state;
-  /* The scores of a heads that lie side by side in [s, a, d]. */
+  /* The scores of interleaved heads in [s, a, d]. */
   static const char text[] =
       "{\"name\":\"heads\",\"x\":\"s\",\"axes\":{\"a\":4,\"d\":80,\"s\":[64]},\"problem\":{\"kind\":\"bmm\",\"batch\":"
       "\"a\","
@@ -70,7 +70,7 @@ static void a_product_lies_in_memory_as_the_file_says(void **state)
 
 /* ---- the catalogue ---- */
 
-/* Every figure of the paper that is a measurement of shapes: 3 and 4 are drawings, 13 needs a serving framework. */
+/* Every figure of the paper that measures shapes: 3 and 4 are drawings, 13 needs a serving framework. */
 static const char *const figures[] = {"1",   "2",   "5a", "5b", "5c", "6a", "6b", "6c", "6d", "7a", "7b",  "8",   "9",
                                       "10a", "10b", "11", "12", "14", "15", "16", "17", "18", "19", "20a", "20b", "21",
                                       "22",  "23",  "24", "25", "26", "27", "28", "29", "30", "31", "32",  "33",  "34",
@@ -85,7 +85,8 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
     assert_int_equal(count, 1 + sizeof figures / sizeof *figures);
-    assert_string_equal(hr_sweep_describe(sweeps[0]).name, "attention-forward"); /* the one that is no figure of it */
+    assert_string_equal(hr_sweep_describe(sweeps[0]).name,
+                        "attention-forward"); /* the only one that is not a figure of the paper */
     for (size_t i = 0; i + 1 < count; i++) {
       hr_sweep_about about = hr_sweep_describe(sweeps[i + 1]);
       char name[16];
@@ -102,7 +103,7 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
   }
 }
 
-static void a_point_of_attention_names_the_kernels_that_it_is_of(void **state)
+static void a_point_of_attention_names_its_kernels(void **state)
 {
   (void)state;
   hr_sweep *sweep = load("attention-forward", false);
@@ -161,13 +162,13 @@ static void figures_have_the_points_counted_by_hand(void **state)
   }
 }
 
-/* 24 is the key-query score at a = 20, 36 the attention over values at a = 12, with b = 4 and s = 2048. */
-static void figure_24_is_the_score_of_20_heads_and_36_the_values_of_12(void **state)
+/* Figure 24 is the attention score at a = 20, figure 36 attention over value at a = 12, with b = 4 and s = 2048. */
+static void figure_24_is_the_score_of_20_heads_and_figure_36_attention_over_value_of_12(void **state)
 {
   (void)state;
   hr_sweep *sweep = load("fig24", false);
   assert_string_equal(hr_sweep_describe(sweep).title, "Attention Key Query Score, a=20");
-  hr_sweep_point point = point_of(sweep, 80); /* the lines have 26 points each: number 3 of the fourth, 8 + 2·64 */
+  hr_sweep_point point = point_of(sweep, 80); /* the lines have 26 points each: point 3 of the fourth line, 8 + 2·64 */
   assert_string_equal(point.series, "h/a = 8");
   assert_string_equal(point.axes, "a=20 b=4 s=2048 h_max=32768 power=8 head_dim=136 h=2720");
   assert_int_equal(point.x, 2720);
@@ -236,7 +237,7 @@ static bool has_line(const char *name, const char *series)
   return found;
 }
 
-/* So that a picture can lay the one over the other. */
+/* So that a plot can show both. */
 static void published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are(void **state)
 {
   (void)state;
@@ -270,9 +271,9 @@ static void published_points_are_on_lines_of_the_catalogue_and_say_how_exact_the
   assert_true(points > 100);
 }
 
-/* ---- what a file may say ---- */
+/* ---- contents of a file ---- */
 
-static void axes_may_stand_in_any_order_and_name_each_other(void **state)
+static void axes_may_be_in_any_order_and_refer_to_each_other(void **state)
 {
   (void)state;
   hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"h\",\"axes\":{\"h\":\"a * d\",\"d\":{\"from\":\"a\",\"to\":20,"
@@ -287,7 +288,7 @@ static void axes_may_stand_in_any_order_and_name_each_other(void **state)
   hr_sweep_free(sweep);
 }
 
-static void axes_that_go_in_a_circle_are_refused_by_name(void **state)
+static void circular_axes_are_refused_by_name(void **state)
 {
   (void)state;
   assert_refused("\"m\":\"a\",\"a\":\"b + 1\",\"b\":\"a\"", GEMM, HR_ERROR_INVALID,
@@ -295,7 +296,7 @@ static void axes_that_go_in_a_circle_are_refused_by_name(void **state)
   assert_refused("\"m\":\"m\"", GEMM, HR_ERROR_INVALID, "sweep.json: axes: depend on each other in a cycle: m needs m");
 }
 
-static void wrong_axes_are_refused_by_name(void **state)
+static void invalid_axes_are_refused_by_name(void **state)
 {
   (void)state;
   assert_refused("\"m\":[]", GEMM, HR_ERROR_INVALID, "sweep.json: axes.m: expected 1 to 4096 values, found 0");
@@ -322,7 +323,7 @@ static void wrong_axes_are_refused_by_name(void **state)
                  "sweep.json: x: there is no axis \"m\"");
 }
 
-/* The whole file. */
+/* A complete file. */
 static void assert_file_refused(const char *text, const char *which, const char *message)
 {
   hr_sweep *sweep = NULL;
@@ -333,7 +334,7 @@ static void assert_file_refused(const char *text, const char *which, const char 
   assert_null(sweep);
 }
 
-static void a_sweep_without_name_or_x_is_told_what_is_missing(void **state)
+static void a_sweep_without_name_or_x_is_refused_with_the_missing_field(void **state)
 {
   (void)state;
   assert_file_refused("{\"name\":\"s\",\"axes\":{\"m\":[8]},\"problem\":{" GEMM "}}", NULL,
@@ -342,7 +343,7 @@ static void a_sweep_without_name_or_x_is_told_what_is_missing(void **state)
                       "sweep.json: name: is missing");
 }
 
-static void cases_have_a_name_each_of_its_own(void **state)
+static void cases_have_unique_names(void **state)
 {
   (void)state;
   assert_file_refused("{\"name\":\"s\",\"x\":\"case\",\"cases\":[{\"name\":\"A\",\"m\":1},{\"name\":\"A\",\"m\":2}],"
@@ -350,7 +351,7 @@ static void cases_have_a_name_each_of_its_own(void **state)
                       NULL, "sweep.json: cases[1]: there is a case \"A\" before");
 }
 
-static void several_sweeps_are_a_list_and_have_a_name_each(void **state)
+static void several_sweeps_are_a_list_and_each_has_a_name(void **state)
 {
   (void)state;
   assert_file_refused("{\"sweeps\":[]}", NULL, "sweep.json: sweeps: expected a list of sweeps, found none in it");
@@ -366,10 +367,10 @@ static void absurdly_many_points_are_refused_at_once(void **state)
   (void)state;
   assert_refused("\"m\":{\"from\":1,\"to\":100001,\"step\":1}", GEMM, HR_ERROR_INVALID,
                  "sweep.json: axes: give more than 100000 points");
-  /* No point at all, but 10^18 values to look at. */
+  /* No valid point, but 10^18 combinations to enumerate. */
   assert_refused("\"m\":{\"from\":1,\"to\":1000000000,\"step\":1},\"n\":{\"from\":2,\"to\":1,\"step\":1}", GEMM,
                  HR_ERROR_INVALID, "sweep.json: axes: take too long to list");
-  /* A range that ends where 64 bits do. */
+  /* A range that ends at the largest 64-bit integer. */
   hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"e\",\"axes\":{\"e\":{\"from\":9223372036854775806,"
                               "\"to\":9223372036854775807,\"step\":1}},\"problem\":{\"kind\":\"gemm\",\"m\":1,\"n\":1,"
                               "\"k\":1}}");
@@ -377,7 +378,7 @@ static void absurdly_many_points_are_refused_at_once(void **state)
   hr_sweep_free(sweep);
 }
 
-static void wrong_problems_are_refused_by_their_field_or_point(void **state)
+static void invalid_problems_are_refused_by_their_field_or_point(void **state)
 {
   (void)state;
   assert_refused("\"m\":1", "\"kind\":\"conv\"", HR_ERROR_INVALID,
@@ -389,7 +390,7 @@ static void wrong_problems_are_refused_by_their_field_or_point(void **state)
                  "sweep.json: s: point 2 (m=0): m: expected at least 1, found 0");
 }
 
-static void unknown_fields_are_refused_so_that_a_slip_is_seen(void **state)
+static void unknown_fields_are_refused(void **state)
 {
   (void)state;
   const char *text = "{\"name\":\"s\",\"x\":\"m\",\"axis\":{\"m\":1},\"problem\":{" GEMM "}}";
@@ -422,7 +423,7 @@ static void a_sweep_of_several_replaces_axes_of_the_template_and_the_cpu_those_o
   assert_string_equal(error.message, "f: has no sweep \"tow\"; did you mean two?");
 }
 
-static void a_name_that_is_no_sweep_is_answered_with_near_ones(void **state)
+static void an_unknown_sweep_is_refused_with_similar_names(void **state)
 {
   (void)state;
   hr_sweep *sweep = NULL;
@@ -431,7 +432,7 @@ static void a_name_that_is_no_sweep_is_answered_with_near_ones(void **state)
   assert_string_equal(error.message, "there is no sweep \"fig5\"; did you mean fig5a, fig5b or fig5c?");
 }
 
-/* ---- which points, and in which order ---- */
+/* ---- points and their order ---- */
 
 static size_t order_of(const hr_sweep *sweep, hr_sweep_choice choice, size_t **indices)
 {
@@ -441,7 +442,7 @@ static size_t order_of(const hr_sweep *sweep, hr_sweep_choice choice, size_t **i
   return count;
 }
 
-static void shards_are_everything_together_and_share_no_point(void **state)
+static void shards_cover_all_points_and_share_none(void **state)
 {
   (void)state;
   hr_sweep *sweep = load("fig24", false);
@@ -487,7 +488,7 @@ static void the_order_is_shuffled_and_the_same_for_the_same_seed(void **state)
     in_place += first[i] == i;
     rising += i > 0 && first[i] > first[i - 1];
   }
-  assert_true(in_place < 8);       /* one is to be expected */
+  assert_true(in_place < 8);       /* one is expected */
   assert_in_range(rising, 20, 43); /* of 63 */
   free(first);
   free(again);
@@ -511,7 +512,7 @@ static void a_thinned_sweep_keeps_each_line_from_its_first_point_to_its_last(voi
     of_series[point_of(sweep, indices[i]).series_index]++;
   }
   for (size_t i = 0; i < 7; i++) {
-    assert_in_range(of_series[i], 4, 6); /* 35 over 7 lines of about one length */
+    assert_in_range(of_series[i], 4, 6); /* 35 over 7 lines of about the same length */
     assert_true(has[26 * i]);
     assert_true(has[i < 6 ? 26 * i + 25 : 180]);
   }
@@ -547,26 +548,26 @@ static void a_shard_beyond_the_count_is_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_product_lies_in_memory_as_the_file_says),
+      cmocka_unit_test(a_gemm_has_the_memory_layout_of_the_file),
       cmocka_unit_test(the_catalogue_has_every_figure_under_its_number_and_in_their_order),
-      cmocka_unit_test(a_point_of_attention_names_the_kernels_that_it_is_of),
+      cmocka_unit_test(a_point_of_attention_names_its_kernels),
       cmocka_unit_test(figures_have_the_points_counted_by_hand),
-      cmocka_unit_test(figure_24_is_the_score_of_20_heads_and_36_the_values_of_12),
+      cmocka_unit_test(figure_24_is_the_score_of_20_heads_and_figure_36_attention_over_value_of_12),
       cmocka_unit_test(each_line_of_the_attention_figures_has_its_largest_power_of_two),
       cmocka_unit_test(figure_1_is_a_layer_of_each_named_model),
       cmocka_unit_test(published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are),
-      cmocka_unit_test(axes_may_stand_in_any_order_and_name_each_other),
-      cmocka_unit_test(axes_that_go_in_a_circle_are_refused_by_name),
-      cmocka_unit_test(wrong_axes_are_refused_by_name),
-      cmocka_unit_test(a_sweep_without_name_or_x_is_told_what_is_missing),
-      cmocka_unit_test(cases_have_a_name_each_of_its_own),
-      cmocka_unit_test(several_sweeps_are_a_list_and_have_a_name_each),
+      cmocka_unit_test(axes_may_be_in_any_order_and_refer_to_each_other),
+      cmocka_unit_test(circular_axes_are_refused_by_name),
+      cmocka_unit_test(invalid_axes_are_refused_by_name),
+      cmocka_unit_test(a_sweep_without_name_or_x_is_refused_with_the_missing_field),
+      cmocka_unit_test(cases_have_unique_names),
+      cmocka_unit_test(several_sweeps_are_a_list_and_each_has_a_name),
       cmocka_unit_test(absurdly_many_points_are_refused_at_once),
-      cmocka_unit_test(wrong_problems_are_refused_by_their_field_or_point),
-      cmocka_unit_test(unknown_fields_are_refused_so_that_a_slip_is_seen),
+      cmocka_unit_test(invalid_problems_are_refused_by_their_field_or_point),
+      cmocka_unit_test(unknown_fields_are_refused),
       cmocka_unit_test(a_sweep_of_several_replaces_axes_of_the_template_and_the_cpu_those_of_both),
-      cmocka_unit_test(a_name_that_is_no_sweep_is_answered_with_near_ones),
-      cmocka_unit_test(shards_are_everything_together_and_share_no_point),
+      cmocka_unit_test(an_unknown_sweep_is_refused_with_similar_names),
+      cmocka_unit_test(shards_cover_all_points_and_share_none),
       cmocka_unit_test(the_order_is_shuffled_and_the_same_for_the_same_seed),
       cmocka_unit_test(a_thinned_sweep_keeps_each_line_from_its_first_point_to_its_last),
       cmocka_unit_test(a_shard_beyond_the_count_is_refused),
