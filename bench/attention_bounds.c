@@ -1,8 +1,9 @@
-/* How near attention on the CPU comes to its bounds: one line a problem, with its share of the sum bound, the time of
- * all GEMMs followed by all exponentials at the rates of the loops of `headroom devices --probe`.
+/* How close attention on the CPU comes to its bounds: one line per problem, with its share of the sum bound, the time
+ * of all GEMMs followed by all exponentials at the rates of the ceiling loops of `headroom devices --probe`.
  *   attention_bounds [THREADS] [DTYPE] [KERNEL]
- * A shared machine's rates change by the second. So kernel and loops are interleaved on as many threads, every share
- * uses the rates just before and after its run, and the median counts. Causal FLOPs count unmasked scores only. */
+ * The rates of a shared machine change every second. So kernel and loops are interleaved on the same number of threads,
+ * each share uses the rates just before and after its run, and the median is reported. Causal FLOPs count unmasked
+ * scores only. */
 #include "base/error.h"
 #include "runtime/cpu/ceilings/ceilings.h"
 #include "runtime/device/clock.h"
@@ -16,7 +17,7 @@
 #include <string.h>
 
 #define TURNS 21
-#define ROUNDS 3 /* of a loop, the best counts: 1.5 ms each */
+#define ROUNDS 3 /* of a loop, 1.5 ms each; the best counts */
 
 static const int64_t dims[] = {128, 64}, lengths[] = {1024, 2048, 4096};
 static const int64_t heads[][3] = {{16, 16, 16}, {32, 8, 8}, {32, 4, 16}};
@@ -35,7 +36,7 @@ static int fail(const hr_error *error)
   return 1;
 }
 
-/* The last that the processor has is the best. */
+/* The last instruction set that the processor has is the best. */
 static const hr_cpu_loop *find_loop(const hr_cpu *cpu, hr_ceiling_kind kind, hr_dtype dtype)
 {
   size_t count;
@@ -95,7 +96,7 @@ static hr_status make(turns *t, const hr_attention *a, const char *kernel, hr_er
   return hr_buffer_create(t->device, hr_plan_workspace_bytes(t->plan) + 64, &t->operands[4], error);
 }
 
-/* Sorts them, too. */
+/* Also sorts the samples. */
 static double median(double *x)
 {
   return hr_median_of(x, TURNS).value;

@@ -176,7 +176,7 @@ static bool measure(bench *b, const kernel *k, const shape *s)
 static bool open_bench(bench *b, const char *base)
 {
   char folder[HR_CACHE_PATH_SIZE];
-  setenv("XDG_CACHE_HOME", base, 1); /* this program's alone, and gone afterwards */
+  setenv("XDG_CACHE_HOME", base, 1); /* used by this program only, and deleted at the end */
   hr_cache_folder(folder);
   b->folder = strdup(folder);
   if (!b->folder || hr_nvrtc_open(&b->nvrtc, &b->error) != HR_OK)

@@ -5,9 +5,9 @@
                               [--masks all,causal] [--minutes M] [--pairs N] [--output FILE.csv] [--markdown]
 
 Needs PyTorch (from PyPI) and a shared libheadroom. Both work on the same tensors [batch, heads, length, dim] in one
-process with as many threads, interleaved (A B A B), each after a pause in which the other's threads stop spinning
+process with the same number of threads, interleaved (A B A B), each after a pause in which the other's threads stop spinning
 (OpenMP's spin for some milliseconds and would occupy the cores). The ratio, PyTorch's time over Headroom's, is
-formed pair by pair and its median reported. PyTorch gets K and V expanded to the query heads beforehand, untimed, or its
+computed per pair, and its median is reported. PyTorch gets K and V expanded to the query heads beforehand, untimed, or its
 own enable_gqa, whichever is faster. Before that, rows of both results are compared with float64.
 
 The grid: head dim 64 and 128, lengths 512 to 4096, causal and not; heads 12 (dim 64) or 16 (dim 128), 32/8/8 and 32/4/16.
@@ -77,7 +77,7 @@ class Headroom:
             sys.exit(f"{name}: {self.error.message.decode()}")
 
     def ceilings(self, dtype):
-        """FLOP/s of products and exponentials per second."""
+        """GEMM rate in FLOP/s and exponentials per second."""
         hardware = ctypes.create_string_buffer(1 << 16)  # hr_hardware is smaller
         self.call("hr_device_probe", self.device, None, None, hardware)
         return [self.library.hr_hardware_ceiling(hardware, kind, number) for kind, number in ((0, dtype), (1, 1))]
@@ -124,7 +124,7 @@ def seconds(run):
 
 
 def torch_forms(q, k, v, causal, out):
-    """The ways PyTorch has for these heads; each leaves its result in out[0]."""
+    """Functions for PyTorch's variants of these heads; each stores its result in out[0]."""
     wide_k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
     wide_v = v.repeat_interleave(q.shape[1] // v.shape[1], 1)
 

@@ -5,9 +5,9 @@
 
 Needs PyTorch and a shared libheadroom (docs/gpu.md says how to get one for a bare machine). All three work on the same
 tensors, [batch, length, heads, dim] in memory, in one stream of one process, interleaved: A B C A B C. Each turn is a captured
-graph of as many calls as take about 0.4 ms, over sets of tensors that together are twice the L2, so that everything is met
-cold. A backend's ratio, its time over Headroom's, is formed turn by turn; its median is reported with a 95% confidence
-interval. Before that, rows of all results are compared with float64, and Headroom's output is poisoned first.
+graph of as many calls as take about 0.4 ms, over sets of tensors that together are twice the L2, so that all
+operands are cold. A backend's ratio, its time over Headroom's, is computed per turn; its median is reported with a 95%
+confidence interval. Before that, rows of all results are compared with float64, and Headroom's output is poisoned first.
 
 The grid: 16384 tokens of hidden size 2048 with heads of 64, 128 and 256, causal and not; grouped queries (32 heads of Q, 8 of
 K and V), DiffQKV (32 of Q, 4 of K, 16 of V), and 12 heads of 64 in batches of 4. Where PyTorch wants as many heads of K as
@@ -61,7 +61,7 @@ def grid(quick):
 
 
 def figure_12(quick):
-    """As data/sweeps/flash-attention.json has it."""
+    """The call of data/sweeps/flash-attention.json."""
     return [call("fig12", 2048, (128, 128, 128), d, 1, batch=4) for d in range(16 if quick else 8, 257, 16 if quick else 8)]
 
 
@@ -146,7 +146,7 @@ def empty_output(row):
 
 
 def ways(row):
-    """To how many heads K and V may be repeated for PyTorch; with fewer than Q has, enable_gqa is wanted."""
+    """Numbers of heads that K and V may be repeated to for PyTorch; fewer than Q's need enable_gqa."""
     most = max(row["k_heads"], row["v_heads"])
     return sorted({most, row["q_heads"]})
 
@@ -164,7 +164,7 @@ def run_torch(backend, row, q, k, v):
 
 
 def quickest(backend, row, inputs):
-    """The way that takes the least time, or None where the backend refuses all."""
+    """The fastest variant, or None if the backend refuses all."""
     best, best_ms = None, math.inf
     for heads in ways(row):
         tensors = expressed(row, inputs, heads)
@@ -184,7 +184,7 @@ def quickest(backend, row, inputs):
 
 
 def worst_error(row, inputs, out):
-    """Largest error of some queries of all heads, in units of what is allowed: two roundings of the result's magnitude."""
+    """Largest error of some queries of all heads, in units of the allowed error: two roundings of the result's magnitude."""
     q, k, v = (t[-1].double() for t in inputs)
     at = torch.randint(0, row["length"], (6,), device="cuda")
     at[0], at[1] = 0, row["length"] - 1
@@ -211,7 +211,7 @@ def check(row, plan, inputs, theirs):
 
 
 def record(row, plan, theirs, sets, stream):
-    """A graph of each contender's calls, and how many calls there are in one."""
+    """A graph of each contender's calls, and the number of calls in a graph."""
     count = max(len(sets), min(16, math.ceil(TURN_S / (plan.flops / 500e12))))
     outputs = [empty_output(row) for _ in sets]
     graphs = [common.capture(lambda i: plan.run(*sets[i % len(sets)], outputs[i % len(sets)]), count, stream)]
@@ -223,7 +223,7 @@ def record(row, plan, theirs, sets, stream):
 
 
 def sample(graphs, rounds):
-    """Times in ms of `rounds` rounds of turns, handed in at once; the first round leads in and is not kept."""
+    """Times in ms of `rounds` rounds of turns, all submitted at once; the first round is a warm-up and is dropped."""
     n = len(graphs)
     events = [torch.cuda.Event(enable_timing=True) for _ in range(n * (rounds + 1) + 1)]
     events[0].record()
@@ -272,7 +272,7 @@ def provenance():
     return (f"# {torch.cuda.get_device_name()}, driver {common.driver()}, CUDA {torch.version.cuda}, PyTorch "
             f"{torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {datetime.date.today()}; interleaved turns, cold "
             "L2, bench/attention_gpu_vs_torch.py\n"
-            "# errors are in units of what is allowed; ratios are PyTorch's time over Headroom's\n")
+            "# errors are in units of the allowed error; ratios are PyTorch's time over Headroom's\n")
 
 
 def mean_of(rows, column):
@@ -315,7 +315,7 @@ def main():
                 rows.append(compare(row, headroom))
                 r = rows[-1]
                 writer.writerow(r)
-                file.flush()  # what is there stays if the rest is cut off
+                file.flush()  # keeps the rows so far if the run is stopped
                 print(label(row), f"{r['headroom_us']:>8} us {r['headroom_tflops']:>6} TFLOP/s",
                       *(f" {name} {r[name + '_tflops']:>6} ({r[name + '_ratio']})" for name in BACKENDS
                         if name + "_ratio" in r), flush=True)

@@ -1,8 +1,8 @@
-/* Compares two attention kernels, interleaved on the same operands: one line a call, with both times and the ratio of
+/* Compares two attention kernels, interleaved on the same operands: one line per call, with both times and the ratio of
  * the second to the first.
  *   attention_interleaved KERNEL KERNEL [DTYPES [LENGTHS [DEVICE]]]      "bf16 tf32", "2048 16384", …
- * Times are the device's own; the median of the ratios counts. Sampled rows of both are first compared with the
- * float64 reference. */
+ * Times are measured on the device; the median of the ratios is reported. Sampled rows of both are first compared with
+ * the float64 reference. */
 #include "base/error.h"
 #include "base/names.h"
 #include "runtime/device/plan.h"
@@ -84,7 +84,7 @@ static hr_status make(turns *t, const hr_attention *a, char **kernels, hr_error 
 
 static hr_status take_turns(turns *t, double times[2][PAIRS], double *ratios, hr_error *error)
 {
-  for (int i = -1; i < PAIRS; i++) { /* the first brings pages and programs in */
+  for (int i = -1; i < PAIRS; i++) { /* the first pair is a warm-up */
     double time_ns[2];
     for (int k = 0; k < 2; k++)
       HR_TRY(t->device->backend->time_runs(t->device, run, &t->of[k], 1, &t->of[k].recording, &time_ns[k], error));
@@ -109,7 +109,7 @@ static void release(turns *t)
 
 static void print(const turns *t, const hr_attention *a, double times[2][PAIRS], double *ratios)
 {
-  double ratio = hr_median_of(ratios, PAIRS).value; /* sorts them, too */
+  double ratio = hr_median_of(ratios, PAIRS).value; /* also sorts them */
   printf("%-4s batch %" PRId64 " heads %2" PRId64 "/%2" PRId64 "/%2" PRId64 " d %3" PRId64 " s %5" PRId64 "%s",
          hr_dtype_name(a->dtype), a->batch, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->q_len,
          a->mask == HR_MASK_CAUSAL ? " causal" : "       ");
@@ -121,7 +121,7 @@ static void print(const turns *t, const hr_attention *a, double times[2][PAIRS],
   fflush(stdout);
 }
 
-/* What a kernel cannot do, or memory does not hold, is a line, too. */
+/* Prints a line also for calls that a kernel does not support or that do not fit into memory. */
 static void compare(hr_device *device, const hr_attention *a, char **kernels)
 {
   hr_error error = {.message = ""};

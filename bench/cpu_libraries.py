@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Which library has the fastest GEMM on this CPU: builds of oneDNN, PyTorch (with the oneDNN in it), and the MKL in PyTorch.
+"""Which library has the fastest GEMM on this CPU: builds of oneDNN, PyTorch (with its oneDNN), and the MKL in PyTorch.
 
     cpu_libraries.py --onednn /usr/lib/x86_64-linux-gnu/libdnnl.so.2 --onednn ./libdnnl.so.3 [--threads N]
 
 Each GEMM C[M,N] = A[M,K] B, with B stored as [N,K] as a linear layer's weights are, runs in all libraries, interleaved.
-Each library has its own process, as two in one disturb each other, and its own threads, which sleep while others run;
-operands and results are in shared memory. A turn is as many runs as take 20 ms, the first of them not timed. The script
-prints the median rate, and the median of the pairwise ratios of the first library's time to each one's. Samples of the rows of every result are checked against float64 first.
+Each library has its own process, because two in one process disturb each other, and its own threads, which sleep while
+others run; operands and results are in shared memory. A turn is as many runs as take 20 ms, the first of them not
+timed. The script prints the median rate, and the median of the pairwise ratios of the first library's time to each
+one's. Samples of the rows of every result are checked against float64 first.
 
 Needs PyTorch (pip install torch). An oneDNN of API 2 is Debian 12's libdnnl2; one of API 3 with OpenMP is in PyPI's
 onednn-cpu-gomp.
@@ -36,7 +37,7 @@ TURN_S = 0.02
 # ---- workers: one library each ----
 
 class OneDNN:
-    """A build of oneDNN by its file. API 2 fills descriptions that the caller holds, API 3 makes its own."""
+    """A build of oneDNN, loaded from its file. API 2 fills descriptors of the caller, API 3 allocates its own."""
 
     def __init__(self, path, threads):
         self.library = ctypes.CDLL(path)
@@ -62,7 +63,7 @@ class OneDNN:
             self.call("dnnl_memory_desc_create_with_strides", ctypes.byref(description), arguments[0], arguments[1],
                       arguments[2], arguments[3])
             return description
-        description = ctypes.create_string_buffer(8192)  # more than the structure has
+        description = ctypes.create_string_buffer(8192)  # larger than the structure
         self.call("dnnl_memory_desc_init_by_strides", description, *arguments)
         return description
 
@@ -117,7 +118,7 @@ class PyTorch:
 
 
 class MKL:
-    """Of PyTorch's wheel, which exports the bf16 product; its result is fp32. (PyTorch's fp32 products are MKL's.)"""
+    """MKL in PyTorch's wheel, which exports the bf16 GEMM; its result is fp32. (PyTorch's fp32 GEMMs are MKL's.)"""
 
     def __init__(self, _, threads):
         import torch
@@ -136,7 +137,7 @@ class MKL:
 
 
 class Memory:
-    """A, B and C one after another in a file that all processes map; C has room for fp32."""
+    """A, B and C one after another in a file that all processes map; C is large enough for fp32."""
 
     def __init__(self, path, shape, dtype):
         self.shape, self.dtype = shape, dtype
@@ -164,7 +165,7 @@ class Memory:
 
 
 def work(kind, path, threads):
-    """Obeys lines: a product and its file, then "turn"s. Answers each with one line."""
+    """Reads commands: a GEMM and its file, then "turn"s. Answers each with one line."""
     try:
         library = {"onednn": OneDNN, "torch": PyTorch, "mkl": MKL}[kind](path, threads)
     except (AttributeError, OSError) as error:
@@ -213,7 +214,7 @@ class Worker:
 
 
 def check(torch, worker, memory):
-    """Whole rows, wherever they fall: fp32 sums, and the rounding of a bf16 result."""
+    """Checks random whole rows: allows for fp32 accumulation and the rounding of a bf16 result."""
     a, b, c = memory.tensors(torch, worker.wide)
     for _ in range(8):
         at = tuple(random.randrange(s) for s in a.shape[:-1])

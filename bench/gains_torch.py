@@ -4,8 +4,8 @@
     gains_torch.py --output gains.csv            on the machine with the GPU: needs PyTorch only
     gains_torch.py --compare gains.csv HEADROOM  anywhere: the same pairs as predicted by `headroom advise`
 
-A pair is a present and a changed shape. Both run in one process, interleaved (A B A B); the ratio is formed pair by
-pair and its median reported with a 95% confidence interval. A step is L times a layer and once the logits, written as
+A pair is an original and a changed shape. Both run in one process, interleaved (A B A B); the ratio is computed
+per pair, and its median is reported with a 95% confidence interval. A step is L times a layer and once the logits, written as
 Megatron-LM and GPT-NeoX lay it out ([s, b, h], strided batched GEMMs, one QKV GEMM), in bf16 without dropout.
 """
 import argparse
@@ -136,7 +136,7 @@ def measure(arguments):
             before, after = full(base), full(dict(base, **change))
             time_a, time_b = timer(before, attention, torch), timer(after, attention, torch)
             begin = time.monotonic()
-            while time.monotonic() - begin < 0.5:  # until the clock is what this work's power leaves
+            while time.monotonic() - begin < 0.5:  # until the clock has settled for this load
                 time_a(), time_b()
             per_token = before["b"] * before["s"] / (after["b"] * after["s"])
             a, b = [], []

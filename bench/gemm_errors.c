@@ -1,12 +1,12 @@
-/* Measures the errors of GEMMs over k, to compare the bound of the check (hr_gemm_error_bound) with.
+/* Measures the errors of GEMMs over k, to compare them with the bound of the check (hr_gemm_error_bound).
  *   gemm_errors [DEVICE] [M N]
  *
- * One row a format and k. Errors are in units of 2⁻²⁴ · ‖products‖₂:
+ * One row per format and k. Errors are in units of 2⁻²⁴ · ‖terms‖₂:
  *   max, rms   of elements spread over the result; with fp16, bf16 and fp8 mostly the rounding of the result
  *   rms~0      of the elements nearest to 0 of 16 rows, where that rounding is small: the accumulation's own error
  *   drift      least-squares factor of the exact value in the error of the spread elements, in 2⁻²⁴: below 0 where
  *              accumulators are truncated rather than rounded
- *   bound      the largest share of the bound that an element took: above 1 the check would report wrong_result */
+ *   bound      the largest share of the bound over all elements: above 1 the check would report wrong_result */
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/device/number.h"
@@ -27,14 +27,14 @@
 #define SMALL 128  /* elements nearest to 0 */
 #define UNIT 0x1p-24
 
-typedef struct product {
+typedef struct gemm_run {
   hr_device *device;
   hr_gemm gemm;
   hr_plan *plan;
   hr_buffer *a, *b, *c, *workspace;
   void *a_row, *b_row, *c_row; /* on the host */
   double *scratch;
-} product;
+} gemm_run;
 
 typedef struct errors {
   double max, squares, with_exact, exact_squares, share;
@@ -46,7 +46,7 @@ typedef struct element {
   double found;
 } element;
 
-static hr_status make_product(product *p, hr_error *error)
+static hr_status make_product(gemm_run *p, hr_error *error)
 {
   hr_device *device = p->device;
   hr_gemm *g = &p->gemm;
@@ -65,7 +65,7 @@ static hr_status make_product(product *p, hr_error *error)
                           p->workspace ? hr_buffer_data(p->workspace) : NULL, error);
 }
 
-static void free_product(product *p)
+static void free_product(gemm_run *p)
 {
   hr_plan_free(p->plan);
   hr_buffer_free(p->a);
@@ -74,8 +74,8 @@ static void free_product(product *p)
   hr_buffer_free(p->workspace);
 }
 
-/* Row `row` of a buffer of rows of `length` elements. */
-static hr_status fetch_row(const product *p, const hr_buffer *from, int64_t row, int64_t length, void *to,
+/* Copies row `row` of a buffer whose rows have `length` elements. */
+static hr_status fetch_row(const gemm_run *p, const hr_buffer *from, int64_t row, int64_t length, void *to,
                            hr_error *error)
 {
   size_t bytes = (size_t)length * hr_dtype_bytes(p->gemm.dtype);
@@ -83,8 +83,8 @@ static hr_status fetch_row(const product *p, const hr_buffer *from, int64_t row,
                                   error);
 }
 
-/* The row of A is there. */
-static hr_status add_element(const product *p, const element *e, errors *sum, hr_error *error)
+/* Adds the error of one element; its row of A is already in p->a_row. */
+static hr_status add_element(const gemm_run *p, const element *e, errors *sum, hr_error *error)
 {
   double exact, norm;
   hr_gemm one = p->gemm;
@@ -110,8 +110,8 @@ static int by_size(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Of one row: `spread` elements at equal distances, and as many that are nearest to 0. */
-static hr_status add_row(const product *p, int64_t row, int64_t spread, int64_t small, errors *at_large,
+/* Of one row: `spread` equidistant elements, and as many of those nearest to 0. */
+static hr_status add_row(const gemm_run *p, int64_t row, int64_t spread, int64_t small, errors *at_large,
                          errors *near_zero, hr_error *error)
 {
   const hr_gemm *g = &p->gemm;
@@ -131,10 +131,10 @@ static hr_status add_row(const product *p, int64_t row, int64_t spread, int64_t 
   return status;
 }
 
-static hr_status show_product(product *p, hr_error *error)
+static hr_status show_product(gemm_run *p, hr_error *error)
 {
   errors at_large = {0}, near_zero = {0};
-  int64_t rows = hr_min64(ROWS, p->gemm.m), share = hr_max64(1, p->gemm.k >> 19); /* long sums cost the host time */
+  int64_t rows = hr_min64(ROWS, p->gemm.m), share = hr_max64(1, p->gemm.k >> 19); /* a large k takes long on the host */
   HR_TRY(make_product(p, error));
   for (int64_t i = 0; i < rows; i++)
     HR_TRY(add_row(p, i * p->gemm.m / rows, hr_min64(SPREAD / rows / share, p->gemm.n),
@@ -147,7 +147,7 @@ static hr_status show_product(product *p, hr_error *error)
   return HR_OK;
 }
 
-static hr_status show_dtype(product *p, hr_dtype dtype, hr_error *error)
+static hr_status show_dtype(gemm_run *p, hr_dtype dtype, hr_error *error)
 {
   hr_status status = HR_OK;
   for (int64_t k = K_LEAST; k <= K_MOST && status == HR_OK; k *= 2) {
@@ -164,7 +164,7 @@ static hr_status show_dtype(product *p, hr_dtype dtype, hr_error *error)
 static int run(hr_device *device, int64_t m, int64_t n)
 {
   static const hr_dtype dtypes[] = {HR_BF16, HR_FP16, HR_TF32, HR_FP32, HR_FP8_E4M3};
-  product p = {.device = device, .gemm = hr_gemm_default()};
+  gemm_run p = {.device = device, .gemm = hr_gemm_default()};
   hr_error error = {.message = "no memory"};
   p.gemm.m = m, p.gemm.n = n, p.gemm.transpose_b = true;
   p.a_row = malloc((size_t)K_MOST * sizeof(float));

@@ -5,8 +5,8 @@
 
 Needs PyTorch and a shared libheadroom (docs/gpu.md says how to get one for a bare machine). Both work on the same
 tensors, in one stream of one process, interleaved: A B A B. Each turn is a captured graph of as many GEMMs as take
-about 0.4 ms, over sets of tensors that together are twice the L2, into outputs of their own, so that everything is met
-cold. The ratio, Headroom's time over PyTorch's, is formed pair by pair; its median is reported with a 95% confidence
+about 0.4 ms, over sets of tensors that together are twice the L2, into separate outputs, so that all operands are
+cold. The ratio, Headroom's time over PyTorch's, is computed per pair; its median is reported with a 95% confidence
 interval. Before that a sample of the rows of both results is compared with float64, and the results with each other.
 
 The GEMMs are those of known models: forward and backward; sizes that are multiples of 64, and odd ones; few rows, as in
@@ -36,9 +36,9 @@ GEOMETRIC_MEAN_MOST, RATIO_MOST = 1.02, 1.10
 COLUMNS = ["kind", "m", "n", "k", "batch", "transpose_a", "transpose_b", "dtype", "headroom_ns", "torch_ns", "ratio",
            "ratio_low", "ratio_high", "pairs", "headroom_error", "torch_error", "identical", "configuration"]
 
-# Format: its number in hr_dtype, PyTorch's type, a rate for estimates, and what an element may be off: `unit` times the
-# result, and `unit` times `spread` times what a sum of k products of values in [-1, 1] comes to, √k / 3. In 16 bits the
-# library may round the parts of a split sum, as PyTorch allows unless told otherwise.
+# Format: its number in hr_dtype, PyTorch's type, an estimated rate, and the allowed error of an element: `unit` times the
+# result, and `unit` times `spread` times the typical sum of k products of values in [-1, 1], √k / 3. In 16 bits the
+# library may round split-K partial results, which PyTorch allows by default.
 FORMATS = {
     "fp32": (1, torch.float32, 40e12, 2.0**-24, lambda k: 8 * math.sqrt(k)),
     "tf32": (2, torch.float32, 300e12, 2.0**-10, lambda k: 8),
@@ -57,12 +57,12 @@ def linear(m, n, k, dtype="bf16"):
 
 
 def dgrad(m, n, k, dtype="bf16"):
-    """What linear(m, n, k) hands back to its input."""
+    """dgrad: the gradient of linear(m, n, k) with respect to its input."""
     return product("dgrad", m, k, n, dtype=dtype)
 
 
 def wgrad(m, n, k, dtype="bf16"):
-    """What linear(m, n, k) hands to its weight."""
+    """wgrad: the gradient of linear(m, n, k) with respect to its weight."""
     return product("wgrad", n, k, m, transpose_a=1, dtype=dtype)
 
 
@@ -92,7 +92,7 @@ SHAPES = [
     # few rows
     linear(1, 4096, 4096), linear(1, 50257, 2560), linear(8, 4096, 4096), linear(32, 11008, 4096),
     linear(128, 6144, 4096),
-    # attention: heads of 80, 128 and 64, and of sizes that align badly; one row against a cache
+    # attention: heads of 80, 128 and 64, and of badly aligned sizes; one query against a cache
     score(2048, 80, 128), score(2048, 128, 80), score(2048, 64, 160), score(2048, 100, 128), over_value(2048, 80, 128),
     over_value(2048, 128, 80), over_value(2048, 127, 80), value_grad(2048, 128, 80), score(1, 128, 256, keys=1001),
     over_value(1, 128, 256, keys=4096),
@@ -197,7 +197,7 @@ def empty_output(row):
 
 
 def worst_error(row, inputs, out):
-    """Largest error of some rows, the last one among them, in units of what is allowed."""
+    """Largest error of some rows, the last one among them, in units of the allowed error."""
     a, b = as_multiplied(row, *inputs)
     if row["batch"] > 1:
         a, b, out = a[-1], b[-1], out[-1]
@@ -211,7 +211,7 @@ def worst_error(row, inputs, out):
 
 
 def check(row, plan, inputs):
-    """Both results against float64; returns both errors and how many elements are the same to the bit."""
+    """Both results against float64; returns both errors and how many elements are bitwise equal."""
     ours = empty_output(row).fill_(math.nan)
     plan.run(*inputs, ours)
     theirs = run_torch(row, *inputs)
@@ -226,12 +226,12 @@ def check(row, plan, inputs):
 def capture(run, count, stream):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-        kept = [run(i) for i in range(count)]  # outputs that live on are outputs of their own
+        kept = [run(i) for i in range(count)]  # keeping the outputs alive makes them separate buffers
     return graph, kept
 
 
 def turns(row, plan, sets, stream):
-    """A graph of Headroom's products and one of PyTorch's, and how many there are in each."""
+    """A graph of Headroom's GEMMs and one of PyTorch's, and the number of GEMMs in each."""
     _, torch_type, rate, _, _ = FORMATS[row["dtype"]]
     out_bytes = row["batch"] * row["m"] * row["n"] * torch_type.itemsize
     in_bytes = sum(t.numel() * t.element_size() for t in sets[0])
@@ -245,8 +245,8 @@ def turns(row, plan, sets, stream):
 
 
 def sample(graphs, pairs):
-    """Times of `pairs` pairs of turns in ms. All are handed in at once, so that the GPU never waits for the host; the
-    first pair leads in and is not kept."""
+    """Times of `pairs` pairs of turns in ms. All are submitted at once, so that the GPU never waits for the host; the
+    first pair is a warm-up and is dropped."""
     events = [torch.cuda.Event(enable_timing=True) for _ in range(2 * pairs + 3)]
     events[0].record()
     for i, event in enumerate(events[1:]):
@@ -287,7 +287,7 @@ def compare(row, headroom):
 
 
 def print_kernels(row, headroom):
-    """Which kernels both start, as PyTorch's profiler names them."""
+    """The kernels that both launch, as PyTorch's profiler names them."""
     plan, inputs, out = headroom.plan(row), operands(row), empty_output(row)
     torch.backends.cuda.matmul.allow_tf32 = row["dtype"] == "tf32"
     for name, run in (("headroom", lambda: plan.run(*inputs, out)), ("torch", lambda: run_torch(row, *inputs))):
@@ -307,7 +307,7 @@ def provenance():
     return (f"# {torch.cuda.get_device_name()}, driver {driver()}, CUDA {torch.version.cuda}, PyTorch "
             f"{torch.__version__}, both through the cuBLAS of PyTorch, {datetime.date.today()}; interleaved pairs, cold "
             "L2, bench/gemm_vs_torch.py\n"
-            "# errors are in units of what is allowed; ratio is Headroom's time over PyTorch's\n")
+            "# errors are in units of the allowed error; ratio is Headroom's time over PyTorch's\n")
 
 
 def label(row):

@@ -3,7 +3,7 @@
 
     operators_torch.py [--seconds N] [--output FILE]
 
-Writes CSV: one row an operator, its median with a 95% confidence interval in ns. Rules as in docs/measuring.md: fresh
+Writes CSV: one row per operator, its median with a 95% confidence interval in ns. Rules as in docs/measuring.md: fresh
 uniform data, cold L2 (input sets rotate), medians, short kernels in captured graphs, a sample of every result checked
 against float64. The list of shapes is in this file: alignment of n and k, waves, the GEMMs of known models in
 forward, dgrad and wgrad, few rows as in decoding, batched GEMMs over head sizes, pointwise kernels, and fused
@@ -28,7 +28,7 @@ COLUMNS = ["kind", "m", "n", "k", "batch", "transpose_a", "transpose_b", "dtype"
 
 
 def linear(m, n, k):
-    """y = x W^T as a framework's linear layer runs it."""
+    """y = x W^T, a framework's linear layer."""
     return dict(kind="gemm", m=m, n=n, k=k, batch=1, transpose_a=0, transpose_b=1)
 
 
@@ -92,7 +92,7 @@ def uniform(*size, dtype=torch.bfloat16):
 
 
 def operands(row, dtype):
-    """One set of inputs and the function that runs the product on them."""
+    """One set of inputs and the function that runs the operator on them."""
     m, n, k, batch, kind = row["m"], row["n"], row["k"], row["batch"], row["kind"]
     if kind == "gemm":
         a = uniform(k, m, dtype=dtype).t() if row["transpose_a"] else uniform(m, k, dtype=dtype)
@@ -120,7 +120,7 @@ def operands(row, dtype):
 
 
 def worst_error(row, inputs, run):
-    """Largest error of a sample of rows against float64, relative to what the format allows; products only."""
+    """Largest error of a sample of rows against float64, relative to the error that the format allows; GEMMs only."""
     if row["kind"] not in ("gemm", "bmm"):
         return math.nan
     a, b = inputs
@@ -148,7 +148,7 @@ def graph_of(run, sets, count):
 def sample(graph, count, limit_s):
     """Times of one launch in ns, until the median's interval is within 0.5% or the limit is over.
 
-    Each shape first runs for SETTLE_S, so that the clock is the one that its own power draw leaves."""
+    Each shape first runs for SETTLE_S, so that the clock has settled for its power draw."""
     start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     begin = time.monotonic()
     while time.monotonic() - begin < SETTLE_S:

@@ -39,7 +39,7 @@ def by_headroom(command, path):
 
 
 def random_config(family, rng):
-    """A small model whose every optional switch is thrown at random."""
+    """A small model with every optional switch set at random."""
     heads = rng.choice([2, 4, 6, 8])
     kv = rng.choice([k for k in (1, 2, 4, 8) if heads % k == 0])
     size = rng.choice([8, 16, 24])

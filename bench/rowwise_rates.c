@@ -1,9 +1,10 @@
-/* How near row-wise operations come to a copy: one line an operation and row length, in GB/s and as a share.
+/* How close row-wise operations come to the rate of a copy: one line per operation and row length, in GB/s and as a
+ * share.
  *   rowwise_rates [DEVICE] [DTYPES] [OPERATIONS] [LENGTHS] [KERNEL]    cuda:0 "bf16 fp32" "softmax rotary" "4096 50257"
- * Operation and copy of as many bytes are interleaved; the median of the ratios counts. On a GPU times are the
- * device's own, tensors take 512 MiB, far beyond the L2, and sampled rows are first compared with the reference. On a
- * CPU, where other programs take cores and memory for seconds at a time, one thread does the work, on an eighth of the
- * bytes, still beyond the caches, and its CPU time counts. */
+ * The operation and a copy of the same number of bytes are interleaved; the median of the ratios is reported. On a GPU
+ * times are measured on the device, tensors take 512 MiB, far more than the L2, and sampled rows are first compared
+ * with the reference. On a CPU, where other programs use cores and memory for seconds at a time, one thread processes
+ * an eighth of the bytes, still more than the caches, and its CPU time is used. */
 #include "base/error.h"
 #include "runtime/cuda/driver/context.h"
 #include "runtime/cuda/driver/timing.h"
@@ -32,7 +33,7 @@ typedef struct turns {
   hr_buffer *operands[5]; /* inputs, result, workspace */
   hr_buffer *from, *to;   /* of the copy */
   size_t copied;
-  void *recordings[2]; /* the backend's, of operation and copy */
+  void *recordings[2]; /* graphs of the operation and of the copy */
 } turns;
 
 static int fail(const hr_error *error)
@@ -56,7 +57,7 @@ static hr_status run_copy(void *context, hr_error *error)
   void *to = hr_buffer_data(t->to), *from = hr_buffer_data(t->from);
   if (!t->gpu) {
     memcpy(to, from, t->copied);
-    ((char *)from)[0] = ((char *)to)[1]; /* the copy is used, so that it is made */
+    ((char *)from)[0] = ((char *)to)[1]; /* uses the result, so that the compiler keeps the copy */
     return HR_OK;
   }
   const hr_cuda *cuda = t->device->state;
@@ -87,7 +88,7 @@ static hr_status time_run(turns *t, hr_run_fn run, void **recording, double *tim
 static hr_status take_turns(turns *t, double *times, double *ratios, hr_error *error)
 {
   double operation_ns = 0, copy_ns = 0;
-  for (int i = -1; i < PAIRS; i++) { /* the first brings pages and programs in */
+  for (int i = -1; i < PAIRS; i++) { /* the first pair is a warm-up */
     HR_TRY(time_run(t, run_operation, &t->recordings[0], &operation_ns, error));
     HR_TRY(time_run(t, run_copy, &t->recordings[1], &copy_ns, error));
     if (i >= 0) {
@@ -125,7 +126,7 @@ static void release(turns *t)
 
 static void print(const turns *t, const hr_rowwise *rows, int64_t bytes, double *times, double *ratios)
 {
-  double ns = hr_median_of(times, PAIRS).value, ratio = hr_median_of(ratios, PAIRS).value; /* sorts them, too */
+  double ns = hr_median_of(times, PAIRS).value, ratio = hr_median_of(ratios, PAIRS).value; /* also sorts them */
   printf("%-10s %-4s %8lld x %-6lld %9.1f us %7.1f GB/s %5.1f%% of a copy (%.1f to %.1f)  %s %s\n",
          hr_rowwise_operation_name(rows->operation), hr_dtype_name(rows->dtype), (long long)rows->rows,
          (long long)rows->columns, ns * 1e-3, (double)bytes / ns, 100 * ratio, 100 * ratios[0], 100 * ratios[PAIRS - 1],
@@ -133,7 +134,7 @@ static void print(const turns *t, const hr_rowwise *rows, int64_t bytes, double 
   fflush(stdout);
 }
 
-/* A wrong result is fast too; a sixty-fourth of the rows is computed by the same program. */
+/* A wrong result may be fast too; the same program computes a sixty-fourth of the rows for the comparison. */
 static hr_status check(hr_device *device, const hr_rowwise *all, const char *kernel, hr_error *error)
 {
   hr_rowwise fewer = *all, *rows = &fewer;
@@ -169,7 +170,7 @@ static int compare(hr_device *device, bool gpu, const hr_rowwise *rows, const ch
   return status == HR_OK ? 0 : fail(&error);
 }
 
-/* What is asked for of the lengths and operations, in words; all where nothing is said. */
+/* The requested operations, lengths and kernel, as words; NULL: all. */
 typedef struct asked {
   const char *operations, *lengths, *kernel;
 } asked;
@@ -201,7 +202,7 @@ static int compare_lengths(hr_device *device, bool gpu, hr_dtype dtype, const as
       rows.period = operation == HR_ROWWISE_ROTARY ? 2048 : 0;
       rows.group = 32;
       if (asks_for(what->operations, hr_rowwise_operation_name(rows.operation)) && asks_for_length(what, *length) &&
-          hr_rowwise_check(&rows, &error) == HR_OK) /* no rotary of an odd length */
+          hr_rowwise_check(&rows, &error) == HR_OK) /* excludes rotary of an odd length */
         code = compare(device, gpu, &rows, what->kernel);
     }
   }

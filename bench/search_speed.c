@@ -1,9 +1,9 @@
-/* How many shapes a search looks at in a second, on one core.
+/* How many shapes a search evaluates per second on one core.
  *
  *   cmake --build --preset release --target search_speed && build/release/bench/search_speed
  *
- * Searches near shipped models over a space wide enough to take a while, and prints shapes, seconds and shapes a
- * second of each. Times are of the processor, so other work on the machine does not count. */
+ * Searches near shipped models over a space wide enough to take a while, and prints the shapes, seconds and shapes per
+ * second of each. Uses CPU time, so other programs on the machine have no effect. */
 #include <headroom/headroom.h>
 
 #include <stdio.h>
