@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Draws the modules of tests/structure/edges.txt into ARCHITECTURE.md, between the two "diagram" marks: one line a
-# level, a module standing above all that it may use. Each module names what it uses directly; what those use comes along.
+# Draws the modules of tests/structure/edges.txt into ARCHITECTURE.md, between the two "diagram" marks: one line per
+# level, each module above all modules that it may use. A module lists its direct dependencies only.
 #   diagram.sh            rewrites the block
 #   diagram.sh --check    fails if the block is stale
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws sweeps from exported rows: one SVG a sweep, as data/sweeps labels it.
+"""Draws sweeps from exported rows: one SVG per sweep, labelled by data/sweeps.
 
     headroom results export --sweep fig7a -o rows.csv
     scripts/draw_sweeps.py rows.csv -o docs/figures [--sweep fig7a ...] [--dtype bf16 ...] [--series XS] [--peers peers.csv]
@@ -36,7 +36,7 @@ PUBLISHED_COLUMNS = ("sweep", "x", "tflops_per_s", "accuracy", "device")
 
 
 def read_sweeps():
-    """Name -> what its file says of it, with what all sweeps of the file share."""
+    """Name -> the sweep's fields in its file, merged with the fields that all sweeps of the file share."""
     sweeps = {}
     for path in sorted((TOP / "data/sweeps").glob("*.json")):
         shared = json.loads(path.read_text())
@@ -51,7 +51,7 @@ def fail(path, line, message):
 
 
 class Lines:
-    """The lines of a file that are no remarks; `number` is of the last one."""
+    """The lines of a file without comments; `number` is that of the last line."""
 
     def __init__(self, file):
         self.file, self.number = file, 0
@@ -63,7 +63,7 @@ class Lines:
 
 
 def read_rows(paths, columns):
-    """The rows of CSV files, which have the columns; "place" is where each comes from."""
+    """The rows of CSV files that have all columns; "place" is the origin of each row."""
     rows = []
     for path in paths:
         try:
@@ -96,7 +96,7 @@ def check_number(row, column, text):
 
 
 def check_row(sweep, row):
-    """What is drawn of a row can be drawn."""
+    """Checks that the values of a row that are plotted are valid."""
     if row["status"] == "ok" and row["flops_per_s"]:
         check_number(row, "flops_per_s", row["flops_per_s"])
     place = check_number(row, f"axes: {sweep['x']}", axis_values(row).get(sweep["x"], ""))
@@ -269,8 +269,8 @@ def main():
         path = options.output / f"{name}.svg"
         own = [row for row in rows if row["sweep"] == name]
         points = [point for point in published if point["sweep"] == name]
-        beside = [row for row in peers if row["tier"] == name]
-        print(path if draw(sweeps[name], own, points, beside, path) else
+        peer_rows = [row for row in peers if row["tier"] == name]
+        print(path if draw(sweeps[name], own, points, peer_rows, path) else
               f"{name}: nothing to draw: of {len(own)} rows none has the status ok")
 
 

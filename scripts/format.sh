@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lays out all C files as .clang-format says; needs clang-format 14, because versions differ.
+# Formats all C and C++ files with .clang-format; needs clang-format 14, because versions differ.
 #   format.sh            rewrites the files
 #   format.sh --check    fails, showing the first differences, if a file would change
 set -euo pipefail
@@ -13,8 +13,8 @@ if [ "${1:-}" != --check ]; then
 fi
 stale=0
 for file in "${files[@]}"; do
-  clang-format-14 "$file" | diff -u --label "$file" --label 'as scripts/format.sh would have it' "$file" - | head -20
+  clang-format-14 "$file" | diff -u --label "$file" --label 'formatted by scripts/format.sh' "$file" - | head -20
   [ "${PIPESTATUS[1]}" = 0 ] || stale=$((stale + 1))
 done
-echo "$stale of ${#files[@]} files would change; scripts/format.sh does it"
+echo "$stale of ${#files[@]} files would change; run scripts/format.sh"
 [ $stale = 0 ]

@@ -18,8 +18,8 @@ export LD_LIBRARY_PATH=$built/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
 failed=0
 table=""
-# attempt NAME LIMIT_S COMMAND…: runs it, keeps its output and its row for the table.
-attempt() {
+# run_with_limit NAME LIMIT_S COMMAND…: runs a command with a time limit; keeps its output and its row for the table.
+run_with_limit() {
   local name=$1 limit=$2 start=$SECONDS code
   shift 2
   timeout "$limit" "$@" >"$log/$name" 2>&1
@@ -39,62 +39,62 @@ report() {
     ;;
   esac
 }
-# step: one attempt in the foreground.
-step() {
-  attempt "$@"
+# run NAME LIMIT_S COMMAND…: runs a command in the foreground and reports it.
+run() {
+  run_with_limit "$@"
   local code=$?
   report "$1"
   return $code
 }
-# in_background NAME LIMIT_S COMMAND…: an attempt that may run next to others; finish waits for all of them.
+# run_in_background NAME LIMIT_S COMMAND…: runs a command next to others; wait_and_report waits for all of them.
 running=()
 most=$((($(nproc) + 1) / 2 < 8 ? ($(nproc) + 1) / 2 : 8))
-in_background() {
+run_in_background() {
   while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
   running+=("$1")
-  attempt "$@" &
+  run_with_limit "$@" &
 }
-finish() {
+wait_and_report() {
   local name
   wait
   for name in "${running[@]}"; do report "$name"; done
   running=()
 }
-skipped() {
+report_skipped() {
   table+=$(printf '%-32s skipped: %s' "$1" "$2")$'\n'
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || { echo "no NVIDIA driver here"; exit 4; }
 date -u +%F
 if [ $# = 0 ]; then
-  step build 240 bash -c 'cd "$0" && cmake --preset debug && cmake --build --preset debug' "$top" || exit 1
+  run build 240 bash -c 'cd "$0" && cmake --preset debug && cmake --build --preset debug' "$top" || exit 1
 fi
 headroom=$built/headroom
 
-step devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
+run devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
 for test in test_device test_cuda test_attention_memory test_confirm_attention; do
-  [ -x "$built/tests/$test" ] && step "$test" 120 "$built/tests/$test"
+  [ -x "$built/tests/$test" ] && run "$test" 120 "$built/tests/$test"
 done
 # Most of these are bound by NVRTC or by float64 on the host.
 while IFS=, read -r kernel _ _ formats _; do
   [ -x "$built/tests/test_attention_kernels" ] || break
   case $kernel in *_sm[0-9]*) read -ra shares <<<"$formats" ;; *) shares=("") ;; esac # these compile most
   for share in "${shares[@]}"; do
-    in_background "test_$kernel${share:+-$share}" 240 env HEADROOM_TEST="thorough gpu $share" \
+    run_in_background "test_$kernel${share:+-$share}" 240 env HEADROOM_TEST="thorough gpu $share" \
       HEADROOM_TEST_KERNEL="$kernel" "$built/tests/test_attention_kernels"
   done
 done < <("$headroom" kernels -f csv | grep ',attention,cuda,')
 for test in test_gemm_kernels test_gemm_gpu test_cuda_programs; do
-  [ -x "$built/tests/$test" ] && in_background "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
+  [ -x "$built/tests/$test" ] && run_in_background "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done
 for formats in "fp32 tf32" fp16 bf16 fp8; do
-  [ -x "$built/tests/test_rowwise_kernels" ] && in_background "test_rowwise_kernels-${formats// /-}" 240 \
+  [ -x "$built/tests/test_rowwise_kernels" ] && run_in_background "test_rowwise_kernels-${formats// /-}" 240 \
     env HEADROOM_TEST="thorough gpu $formats" "$built/tests/test_rowwise_kernels"
 done
-finish
+wait_and_report
 # These are bound by the GPU, so they run alone; the large ones need up to 50 GB of its memory.
 for test in test_attention_edges test_attention_lengths test_attention_repeats test_attention_large; do
-  [ -x "$built/tests/$test" ] && step "$test" 120 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
+  [ -x "$built/tests/$test" ] && run "$test" 120 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
@@ -102,15 +102,15 @@ if [ -n "$sanitizer" ]; then
   for test in test_rowwise_kernels test_attention_edges test_attention_repeats test_device; do
     [ -x "$built/tests/$test" ] || continue
     for tool in racecheck memcheck synccheck; do
-      in_background "$tool-$test" 240 env HEADROOM_TEST="gpu few" "$sanitizer" --tool "$tool" --report-api-errors no \
+      run_in_background "$tool-$test" 240 env HEADROOM_TEST="gpu few" "$sanitizer" --tool "$tool" --report-api-errors no \
         --error-exitcode 9 "$built/tests/$test"
     done
   done
-  in_background memcheck-gemm 120 "$sanitizer" --tool memcheck --error-exitcode 9 "$headroom" gemm 512 512 512 \
+  run_in_background memcheck-gemm 120 "$sanitizer" --tool memcheck --error-exitcode 9 "$headroom" gemm 512 512 512 \
     --device cuda:0 --measure --budget 0.1
-  finish
+  wait_and_report
 else
-  skipped compute-sanitizer "it is not installed"
+  report_skipped compute-sanitizer "it is not installed"
 fi
 
 # gemm_row NAME M N K OPTIONS…: measures one GEMM and prints a row.

@@ -1,7 +1,7 @@
-# Sourced by quickstart.sh and test.sh: what Headroom needs from the system, and installing what is absent.
+# Sourced by quickstart.sh and test.sh: the Debian packages that Headroom needs, and their installation.
 
-# One row each: group | Debian package | how to see that it is there | what it is for
-# "there" is a command on the PATH, pkg:NAME for pkg-config, file:PATH below an include folder, or python:NAME for Python.
+# One row per package: group | Debian package | probe | purpose
+# A probe is a command on the PATH, pkg:NAME for pkg-config, file:PATH below an include folder, or python:NAME for Python.
 packages_table='
 build | gcc          | cc                          | the C compiler
 build | libc6-dev    | file:stdio.h                | the C library to build against
@@ -15,18 +15,18 @@ build | libsqlite3-dev | pkg:sqlite3              | keeps results
 build | libcsv-dev   | file:csv.h                  | reads and writes CSV
 build | libutf8proc-dev | pkg:libutf8proc         | decodes UTF-8, knows the width of characters
 build | libxxhash-dev | pkg:libxxhash             | hashes cache keys and the points of a sweep
-build | libdnnl-dev  | file:oneapi/dnnl/dnnl.h     | oneDNN: matrix products on the CPU
-test  | g++          | c++                         | tries the headers as C++, compiles programs for GPUs where they are emulated
+build | libdnnl-dev  | file:oneapi/dnnl/dnnl.h     | oneDNN: GEMMs on the CPU
+test  | g++          | c++                         | compiles the headers as C++, and GPU programs for the emulated GPU
 test  | libcmocka-dev | pkg:cmocka                 | runs the unit tests
 test  | git          | git                         | lists the files to check
 long  | clang        | clang                       | the second compiler, and the fuzzer
 long  | libclang-rt-14-dev | clang_runtime         | the fuzzer
 long  | clang-tidy   | clang-tidy                  | static analysis
-long  | clang-format-14 | clang-format-14          | the layout of the code
+long  | clang-format-14 | clang-format-14          | formats the code
 long  | valgrind     | valgrind                    | memory errors without instrumentation
 long  | gcc-aarch64-linux-gnu | aarch64-linux-gnu-gcc | the cross compiler for arm64
 long  | qemu-user    | qemu-aarch64                | runs the tests of the build for arm64
-programs | python3-pip | pip3                  | brings NVRTC, which compiles programs for GPUs
+programs | python3-pip | pip3                  | downloads NVRTC, which compiles GPU programs
 long  | python3-matplotlib | python:matplotlib | draws sweeps
 long  | openmpi-bin  | mpirun                      | several processes that share a sweep
 '
@@ -46,7 +46,7 @@ package_present() { # PROBE
   esac
 }
 
-# install_packages GROUP…: says what is absent and why it is wanted, and installs it with apt. Silent when all is there.
+# install_packages GROUP…: lists missing packages with their purpose and installs them with apt. Silent if none is missing.
 install_packages() {
   local group package probe why names=() lines=
   while IFS='|' read -r group package probe why; do
@@ -91,7 +91,7 @@ apt_quietly() { # [SUDO…] -- ARGUMENT…
   return $status
 }
 
-# build_preset PRESET: configures once and builds what changed, with output only if that fails.
+# build_preset PRESET: configures once and builds incrementally; prints output only on failure.
 build_preset() {
   local log=build/$1.log
   mkdir -p build

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Rewrites tests/structure/exported-symbols.txt from the debug build's library. A line that disappears is a break for
+# Rewrites tests/structure/exported-symbols.txt from the debug build's library. A removed line breaks the ABI for
 # users of the library.
 set -euo pipefail
 cd "$(dirname "$0")/.."
