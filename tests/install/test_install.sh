@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a build into a prefix with a space in its name, moves the prefix, and uses it as a stranger would: through
-# pkg-config and through find_package, in C and in C++; the command with an empty environment.
+# Installs a build into a prefix with a space in its name, moves the prefix, and uses it from another project: through
+# pkg-config and through find_package, in C and in C++. Runs the command with an empty environment.
 #   test_install.sh BUILD_FOLDER CMAKE C_COMPILER CXX_COMPILER
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,7 +24,7 @@ soname=$(objdump -p "$lib/libheadroom.so" | awk '$1 == "SONAME" { print $2 }')
 [[ $soname =~ ^libheadroom\.so\.[0-9] ]] || fail "the library's SONAME is \"$soname\""
 [ -e "$lib/$soname" ] || fail "$soname is not installed"
 
-check_output() { # NAME COMMAND…: the consumer prints the version, and 1 for models being there
+check_output() { # NAME COMMAND…: the consumer prints the version, and 1 if there are models
   local name=$1 found
   shift
   found=$("$@") || fail "$name: exit $?"
@@ -47,7 +47,7 @@ check_output 'C++, find_package' "$work/build/consumer_cxx"
 
 if [ -x "$build/headroom" ]; then
   [ -x "$prefix/bin/headroom" ] || fail 'the command is not installed'
-  (cd / && env -i "$prefix/bin/headroom" --version) | grep -qF "$version" || fail 'the installed command does not give its version'
+  (cd / && env -i "$prefix/bin/headroom" --version) | grep -qF "$version" || fail 'the installed command does not print its version'
   for file in share/man/man1/headroom.1 share/bash-completion/completions/headroom share/zsh/site-functions/_headroom \
     share/fish/vendor_completions.d/headroom.fish; do
     [ -s "$prefix/$file" ] || fail "$file is not installed"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The portable command needs nothing but the C library, no newer one than it is said to, and works in an empty environment
+# The portable command needs only the C library, at most of the stated version, and works in an empty environment
 # from another folder.
 #   test_portable.sh COMMAND GLIBC_VERSION [SYSROOT]      SYSROOT: also runs it with the older C library in that folder
 set -euo pipefail

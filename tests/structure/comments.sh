@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails on a public function that has no comment above it or beside it.
+# Fails on a public function without a comment above it or on its line.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/../.."

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 cd "${1:-$here/../..}"
 
 find src $(ls -d cli 2>/dev/null) -name '*.[ch]' -o -name '*.inc' -o -name '*.cu' | LC_ALL=C sort | xargs awk -v table="$here/edges.txt" '
-  # The module a path lies in: the longest row of the table that begins it.
+  # The module of a path: the longest row of the table that is a prefix of the path.
   function module_of(path,    m, best) {
     best = ""
     for (m in known) if (index(path "/", m "/") == 1 && length(m) > length(best)) best = m
@@ -29,7 +29,7 @@ find src $(ls -d cli 2>/dev/null) -name '*.[ch]' -o -name '*.inc' -o -name '*.cu
     files++
     path = FILENAME; sub(/^src\//, "", path)
     from = module_of(path)
-    if (from == "") complain("lies in no module of " table)
+    if (from == "") complain("belongs to no module of " table)
   }
   /^[ \t]*#[ \t]*include[ \t]*"/ {
     edges++
@@ -41,7 +41,7 @@ find src $(ls -d cli 2>/dev/null) -name '*.[ch]' -o -name '*.inc' -o -name '*.cu
     }
     if (target !~ /\//) { complain("\"" target "\" does not say its folder; write it from src/ on"); next }
     to = module_of(target)
-    if (to == "") complain("\"" target "\" lies in no module of " table)
+    if (to == "") complain("\"" target "\" belongs to no module of " table)
     else if (to != from && !((from, to) in allowed)) complain(from " may not include " to " (\"" target "\")")
   }
   END {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails on a link between pages of the repository that leads nowhere, and on a path in backquotes that does not exist.
-# Paths of things that a reader is told to make are written with NAME in them, or stand here:
+# Fails on a broken link between pages of the repository, and on a path in backquotes that does not exist.
+# Paths that a reader creates contain NAME, or are listed here:
 to_be_made='src/analysis/model/families/orion.c'
 set -euo pipefail
 export LC_ALL=C

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every public function that returns an hr_status refuses NULL for each pointer that it needs, before anything else, with
-# HR_ERROR_INVALID and a line that names function and argument. A program made of the headers calls each of them, with
-# one needed pointer NULL and what the others point at being nothing.
+# HR_ERROR_INVALID and a line that names function and argument. A program generated from the headers calls each of them,
+# with one needed pointer NULL and the others pointing to zeros.
 #   null_arguments.sh C_COMPILER LIBRARY
 set -euo pipefail
 export LC_ALL=C
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# Pointers that may be NULL: of every function, and of one.
+# Pointers that may be NULL: in every function, and in one.
 optional='error note context progress
 hr_plan_gemm.kernel hr_plan_gemm_choice.kernel hr_plan_attention.kernel hr_plan_rowwise.kernel
 hr_plan_run_gemm.a hr_plan_run_gemm.b hr_plan_run_gemm.c hr_plan_run_gemm.workspace
@@ -23,7 +23,7 @@ hr_store_open.path hr_store_query.filter hr_store_count.filter hr_store_delete.f
 hr_store_copy.change hr_store_merge.change hr_store_export.filter hr_store_import.change
 hr_sweep_from_json.which hr_sweep_run.outcome'
 
-# "name: parameter, parameter, …" a line
+# Prints lines "name: parameter, parameter, …"
 declarations() {
   cat include/headroom/*.h | sed -e 's:/\*.*\*/::' -e '/\/\*/,/\*\//d' | tr '\n' ' ' | grep -o 'HR_API hr_status *hr_[a-z_0-9]*([^;]*);' |
     sed -e 's/HR_API hr_status *//' -e 's/  */ /g' -e 's/(/: /' -e 's/);$//'

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Reads the compiled objects of the library, where nothing hides behind a macro or a public header:
+# Checks the compiled objects of the library, which show calls that macros and public headers hide from a grep:
 #   - a module calls only the modules that edges.txt allows it;
-#   - analysis/, shape/, base/ and catalog/ touch no file, clock, environment, device or stream;
+#   - analysis/, shape/, base/ and catalog/ use no file, clock, environment, device or stream;
 #   - nothing in the library ends the process, prints to standard streams, or uses a function with hidden state;
 #   - there are no mutable globals.
-# Exceptions stand in objects_exceptions.txt with their reason.
+# objects_exceptions.txt lists exceptions with their reasons.
 #   objects.sh FOLDER_OF_OBJECTS        (…/headroom_objects.dir/src)
 set -euo pipefail
 export LC_ALL=C
@@ -66,7 +66,7 @@ facts | awk -v table="$here/edges.txt" -v exceptions="$here/objects_exceptions.t
     for (i = 1; i <= row; i++) {
       if (row_kind[i] == "T") continue
       from = module_of(row_file[i]); name = row_name[i]
-      if (from == "") { complain(row_file[i], name, "lies in no module of edges.txt"); continue }
+      if (from == "") { complain(row_file[i], name, "belongs to no module of edges.txt"); continue }
       if (name in never) complain(row_file[i], name, "uses " name "(), which a library must not")
       if ((name in impure) && from ~ /^(analysis|shape|base|catalog)/) complain(row_file[i], name, from " is pure, but uses " name "()")
       if (name in home) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The shared library exports what the public headers declare, nothing more and nothing less, and the same as before.
+# The shared library exports exactly the functions that the public headers declare and exported-symbols.txt lists.
 #   symbols.sh --print LIBRARY
 #   symbols.sh LIBRARY
 set -euo pipefail
@@ -18,6 +18,6 @@ failed=0
 difference=$(diff <(declared) <(exported "$1")) || {
   echo 'headers (<) and library (>) differ:'; grep '^[<>]' <<<"$difference"; failed=1; }
 difference=$(diff tests/structure/exported-symbols.txt <(exported "$1")) || {
-  echo 'before (<) and now (>); if it is meant: scripts/update_symbols.sh'; grep '^[<>]' <<<"$difference"; failed=1; }
+  echo 'before (<) and now (>); if intended: scripts/update_symbols.sh'; grep '^[<>]' <<<"$difference"; failed=1; }
 [ $failed = 1 ] || echo "$(exported "$1" | wc -l) symbols"
 exit $failed

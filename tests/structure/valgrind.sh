@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The command under valgrind: no invalid access, no use of uninitialised memory, nothing lost.
+# Runs the command under valgrind: no invalid access, no use of uninitialised memory, no leak.
 #   valgrind.sh BUILD_FOLDER
 set -euo pipefail
 build=$1

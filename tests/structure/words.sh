@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails on what does not belong in the repository: paths of one machine, work left undone, stray white space, files
-# without a last newline, large or binary files. Data for the tests of bad input is exempt.
+# Fails on paths of one machine, unfinished work, trailing white space, files without a final newline, and large or
+# binary files. Data for the tests of bad input is exempt.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/../.."
@@ -13,7 +13,7 @@ complain() {
     failed=1
   fi
 }
-# This file and the corpora are left out: it names the words, they are meant to be odd.
+# Excludes this file, which contains the words, and the corpora, whose content is odd on purpose.
 list() { git ls-files -z "$@" ':!tests/structure/words.sh' ':!tests/fuzz/corpus' ':!tests/cli/input' ':!LICENSE'; }
 
 complain 'a path of one machine' "$(list | xargs -0 grep -nIE '(^|[^A-Za-z0-9_.}])/(work|home|Users)/' -- || true)"
