@@ -1,5 +1,5 @@
 #!/bin/sh
-# behaviour.sh COMMAND: what a golden file cannot hold: terminals, signals, files that must stay whole.
+# behaviour.sh COMMAND: tests that golden files cannot express: terminals, signals, files that must stay intact.
 set -u
 H=$(realpath "$1")
 folder=$(mktemp -d)
@@ -24,10 +24,10 @@ expect_code() {
   found=$?
   [ "$found" -eq "$code" ] || { echo "not so: $fact: exit code $found rather than $code"; failed=$((failed + 1)); }
 }
-# Containers may have no terminals to give; what needs one is then left out, and said to be.
+# Containers may have no pseudoterminals; tests that need one are then skipped with a message.
 terminals=yes
 script -qec true /dev/null < /dev/null > script.log 2>&1 || terminals=
-# on_terminal COLUMNS COMMAND-LINE: the output as a terminal of this width gets it
+# on_terminal COLUMNS COMMAND-LINE: the output on a terminal of this width
 on_terminal() {
   script -qec "stty cols $1 rows 40; $2" /dev/null < /dev/null | tr -d '\r'
 }
@@ -60,7 +60,7 @@ colours_and_width() {
 # ---- files ----
 echo old > kept
 expect_code "a model that does not exist" 3 "$H" describe nonsense -o kept 2> errors
-expect "a failed run leaves the old file whole" grep -qx old kept
+expect "a failed run leaves the old file intact" grep -qx old kept
 "$H" describe gpt2 -o kept
 expect "the file is replaced" grep -q gpt2 kept
 chmod 640 kept
@@ -69,7 +69,7 @@ expect "the file keeps its mode" test "$(stat -c %a kept)" = 640
 ln -s kept link
 "$H" describe opt-125m -o link
 expect "a link is written through" sh -c "test -L link && grep -q opt-125m kept"
-expect "nothing is left beside the files" test "$(ls | grep -c '\.......$')" -eq 0
+expect "no temporary file is left" test "$(ls | grep -c '\.......$')" -eq 0
 mkdir locked
 if [ "$(id -u)" -ne 0 ]; then
   chmod 500 locked
@@ -78,27 +78,27 @@ if [ "$(id -u)" -ne 0 ]; then
   expect_code "a file that cannot be read" 3 "$H" describe ./kept 2> errors
   chmod 640 kept
   expect_code "a store in a folder that cannot be written" 5 "$H" results import --db locked/x.db a.csv 2> errors
-  expect "is told why" grep -q 'locked/x.db: .*Permission denied' errors
+  expect "an unwritable store has a reason" grep -q 'locked/x.db: .*Permission denied' errors
   chmod 000 locked
   expect_code "a folder that cannot be looked into" 3 "$H" describe ./locked 2> errors
-  expect "is told why" grep -q 'locked/config.json: Permission denied' errors
+  expect "an unreadable configuration has a reason" grep -q 'locked/config.json: Permission denied' errors
   chmod 700 locked
 fi
 expect_code "a full disk" 5 sh -c "'$H' describe -f json gpt2 > /dev/full" 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1
 
-# Notes are written while the file is open, to what takes the place of standard errors.
+# Notes are written while the output file is open, which must not get the file descriptor of the closed stderr.
 "$H" sweep fig24 --points 1 --db closed.db -o closed 2>&-
-expect "a file is not standard errors where these are closed" sh -c "grep -q '^sweep' closed && ! grep -q note: closed"
+expect "with stderr closed, notes do not go to the output file" sh -c "grep -q '^sweep' closed && ! grep -q note: closed"
 expect_code "standard output that is closed" 5 sh -c "'$H' describe gpt2 >&-" 2> errors
 expect_code "standard input that is closed" 3 sh -c "'$H' describe - <&-" 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1
 
 # ---- what depends on the machine ----
 expect_code "more threads than cores" 2 "$H" attention --q-len 8 --threads 60000 2> errors
-expect "is told" grep -q '^headroom: threads: 60000, but this process may use' errors
+expect "too many threads are an error" grep -q '^headroom: threads: 60000, but this process may use' errors
 HEADROOM_CPU_MASK=sse9 expect_code "an instruction set that there is not" 2 "$H" attention --q-len 8 2> errors
-expect "is told" grep -q '^headroom: HEADROOM_CPU_MASK: expected portable' errors
+expect "an invalid mask is an error" grep -q '^headroom: HEADROOM_CPU_MASK: expected portable' errors
 
 HEADROOM_ONEDNN=/nowhere.so "$H" kernels > kernels
 expect "what all kernels of a device lack is said once" test "$(grep -c 'nowhere.so' kernels)" -eq 1
@@ -107,7 +107,7 @@ expect "what all kernels of a device lack is said once" test "$(grep -c 'nowhere
 "$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
 "$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
 expect "each measurement is a row" test "$("$H" results list -f csv --db kept.db | wc -l)" -eq 3
-expect_code "a store that cannot be is told before measuring" 3 "$H" gemm 64 64 64 --measure --db . > out 2> errors
+expect_code "an invalid store is an error before measuring" 3 "$H" gemm 64 64 64 --measure --db . > out 2> errors
 expect "and nothing else is printed" test ! -s out
 XDG_DATA_HOME=$folder/data "$H" gemm 64 64 64 --measure --budget 0.2 --save > out 2> errors
 expect "--save makes the default store" test -f data/headroom/results.db
@@ -126,10 +126,10 @@ XDG_DATA_HOME=$folder/none expect_code "an import into the default store that is
 expect "no store is left behind" test ! -e new.db -a ! -e none
 expect_code "an import of which a part is refused" 3 "$H" results import --db new.db a.csv nonsense.csv > out 2> errors
 expect "the other part is kept" test "$("$H" results list -f csv --db new.db | wc -l)" -eq 3
-expect_code "a store is not replaced by what is written" 5 "$H" results export --db kept.db -o kept.db 2> errors
+expect_code "an export does not replace its own store" 5 "$H" results export --db kept.db -o kept.db 2> errors
 expect "one line about it" test "$(wc -l < errors)" -eq 1
 expect "its rows are there" test "$("$H" results list -f csv --db kept.db | wc -l)" -eq 3
-# Rows already there leave less of the page than the kernels' rows take, however short those are: with times or without.
+# The existing rows leave less space in the page than the new rows take, with or without times.
 cp kept.db full.db
 expect_code "there is no room for all rows" 5 sh -c "ulimit -f 48; trap '' XFSZ; '$H' attention --q-len 8 --budget 0.2 --db full.db > out" 2> errors
 expect "those before it are kept" test "$("$H" results list -f csv --db full.db | wc -l)" -ge 2
@@ -155,7 +155,7 @@ expect "a reader that leaves is no error" test -z "$("$H" describe -f json gpt2 
 (trap '' PIPE; "$H" describe -v -f json llama-2-70b 2> errors | true)
 expect "nor where the signal is ignored" test ! -s errors
 
-# A search that takes minutes when nobody stops it.
+# A search that takes minutes unless it is stopped.
 long="$H search -d h200 llama-2-70b --param-band 0.9 --hidden 1024:20480:8 --mlp-width 1024:65536:8 -n 2"
 long="$long --max-shapes 1000000000000"
 # In the foreground, as timeout signals its group as well otherwise, and a second signal kills.
@@ -165,7 +165,7 @@ expect "Ctrl-C ends it" test $code -eq 130
 expect "with what it has" grep -q "Shapes, fastest first" interrupted
 expect "and says that it is not all" grep -q "not all of them" interrupted
 expect "without an error" test ! -s errors
-# Each begins with seconds of measuring the device.
+# Each first measures the device for seconds.
 for command in 'devices --probe cpu' 'devices --probe' 'gemm --measure 64 64 64' 'attention --q-len 16' \
   'advise --measure gpt2' 'layer gpt2' 'sweep fig24 --db stopped.db'; do
   timeout --foreground -s INT --preserve-status 0.4 "$H" $command > interrupted 2> errors

@@ -38,7 +38,7 @@ for command in $commands; do
   echo "$man" | grep -q "\.B $command\$" || say "the manual page does not name the command $command"
   options=$("$H" "$command" --help | sed -n 's/^  \(-., \|    \)--\([a-z-]*\).*/\2/p')
   [ -n "$options" ] || say "headroom $command --help shows no options"
-  # What each shell is told of this command.
+  # The options that each shell completes for this command.
   bash_options=$(bash -c ". '$made/headroom.bash'; _headroom_options $command" | tr ' ' '\n' | sed 's/^--//' | sort)
   zsh_options=$(sed -n "/^    $command)/,/;;/p" "$made/headroom.zsh" | sed -n "s/^ *'\((-. \)\{0,1\}--\([a-z-]*\).*/\2/p" | sort)
   fish_options=$(sed -n "s/.*__headroom_uses $command' -l \([a-z-]*\).*/\1/p" "$made/headroom.fish" | sort)

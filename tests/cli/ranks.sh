@@ -84,7 +84,7 @@ launcher=$!
 expect "rows appear" wait_for_rows killed.db 4
 kill -9 "$(cat pid1)"
 wait $launcher
-expect "mpirun tells of a killed rank" test $? != 0
+expect "mpirun reports a killed rank" test $? != 0
 expect "what was measured is kept" test "$(rows killed.db)" -ge 4
 expect "it was not over" test "$(rows killed.db)" -lt 240
 $run "$H" $slow --db killed.db > out 2> errors

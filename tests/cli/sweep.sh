@@ -126,14 +126,14 @@ expect "and the table says how many, which and why" \
 "$H" results delete --db large.db --status out_of_memory --yes > deleted
 "$H" sweep large.json -d reference --dtype fp32 --time-limit 0.001 --points 2 --db large.db > table 2> note
 expect "those alone are tried anew without their rows" grep -q '1 measured (1 failed, 0 noisy), 1 stored before' note
-expect "one is told as one" grep -q '^timeout       1 point, at 2048: ' table
+expect "one timeout is reported in the singular" grep -q '^timeout       1 point, at 2048: ' table
 
 # ---- operators without a time: weights of 512 GiB and more ----
 "$H" layer '{"h":524288,"a":4096,"L":1,"v":51200,"mlp":"gelu"}' -b 1 --phase decode --context 128 \
   --budget 0.5 --db operators.db > table 2> note || say "a layer with operators too large ends"
 kept() { "$H" results list --db operators.db -f csv "$@" | tail -n +2 | wc -l; }
 expect "operators without a time are rows, too" test "$(kept --status out_of_memory)" = 4
-expect "beside those with one and the whole" test "$(kept)" = 13
+expect "in addition to the rows with a time and the whole layer" test "$(kept)" = 13
 
 # ---- the number format, which a device may lack ----
 "$H" sweep fig24 --points 1 --db default.db > table 2> note || say "a sweep runs in the default format of the processor"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets with clang and runs each for so many seconds: run.sh SECONDS [TARGET…]
-# What a target breaks on is left in build/fuzz/found/<target>; after the fix it belongs in corpus/.
+# An input that makes a target fail is left in build/fuzz/found/<target>; after the fix it belongs in corpus/.
 set -euo pipefail
 seconds=${1:?usage: run.sh SECONDS [TARGET...]}
 shift
@@ -21,7 +21,7 @@ fuzz() { # TARGET
   [ "$1" != hardware ] || inputs=hardware data=hardware
   [ "$1" != results ] || inputs=results data=none
   [ "$1" != sweep ] || inputs=sweep data=sweeps
-  local learned=build/fuzz/learned/$1 found=build/fuzz/found/$1 # what is learned starts the next run
+  local learned=build/fuzz/learned/$1 found=build/fuzz/found/$1 # the learned corpus is the start of the next run
   mkdir -p "$learned" "$found"
   local seeds=("$learned" tests/fuzz/corpus/$inputs)
   [ ! -d data/$data ] || seeds+=(data/$data)

@@ -205,7 +205,7 @@ static void a_good_model_gets_no_suggestion_of_another_shape(void **state)
       bool of_the_run = finding->workload.batch != advice->workload.batch ||
                         finding->workload.attention != advice->workload.attention;
       if (finding->severity >= HR_SEVERITY_MEDIUM && !of_the_run)
-        fail_msg("%s is told: %s: %s", models[i], finding->rule, finding->why);
+        fail_msg("%s gets: %s: %s", models[i], finding->rule, finding->why);
     }
     assert_false(advice->has_combined);
     hr_advice_free(advice);
