@@ -206,7 +206,7 @@ def check(row, plan, inputs, theirs):
     for name, heads in theirs.items():
         errors[name] = worst_error(row, inputs, run_torch(BACKENDS[name], row, *expressed(row, inputs, heads)))
     if max(errors.values()) > 1:
-        raise RuntimeError(f"wrong result, in units of what is allowed: {errors}")
+        raise RuntimeError(f"wrong result, in units of the allowed error: {errors}")
     return errors
 
 

@@ -171,7 +171,7 @@ int main(int argc, char **argv)
     return 1;
   }
   if (!device->backend->time_runs) {
-    fprintf(stderr, "attention_interleaved: %s has no clock of its own\n", device->name);
+    fprintf(stderr, "attention_interleaved: %s has no device clock\n", device->name);
     hr_device_close(device);
     return 1;
   }

@@ -46,7 +46,7 @@ typedef struct element {
   double found;
 } element;
 
-static hr_status make_product(gemm_run *p, hr_error *error)
+static hr_status make_gemm(gemm_run *p, hr_error *error)
 {
   hr_device *device = p->device;
   hr_gemm *g = &p->gemm;
@@ -65,7 +65,7 @@ static hr_status make_product(gemm_run *p, hr_error *error)
                           p->workspace ? hr_buffer_data(p->workspace) : NULL, error);
 }
 
-static void free_product(gemm_run *p)
+static void free_gemm(gemm_run *p)
 {
   hr_plan_free(p->plan);
   hr_buffer_free(p->a);
@@ -131,11 +131,11 @@ static hr_status add_row(const gemm_run *p, int64_t row, int64_t spread, int64_t
   return status;
 }
 
-static hr_status show_product(gemm_run *p, hr_error *error)
+static hr_status show_gemm(gemm_run *p, hr_error *error)
 {
   errors at_large = {0}, near_zero = {0};
   int64_t rows = hr_min64(ROWS, p->gemm.m), share = hr_max64(1, p->gemm.k >> 19); /* a large k takes long on the host */
-  HR_TRY(make_product(p, error));
+  HR_TRY(make_gemm(p, error));
   for (int64_t i = 0; i < rows; i++)
     HR_TRY(add_row(p, i * p->gemm.m / rows, hr_min64(SPREAD / rows / share, p->gemm.n),
                    hr_min64(SMALL / rows / share, p->gemm.n), &at_large, &near_zero, error));
@@ -155,8 +155,8 @@ static hr_status show_dtype(gemm_run *p, hr_dtype dtype, hr_error *error)
     p->gemm.k = k;
     p->plan = NULL;
     p->a = p->b = p->c = p->workspace = NULL;
-    status = show_product(p, error);
-    free_product(p);
+    status = show_gemm(p, error);
+    free_gemm(p);
   }
   return status == HR_ERROR_UNSUPPORTED ? HR_OK : status;
 }

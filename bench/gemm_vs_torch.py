@@ -219,7 +219,7 @@ def check(row, plan, inputs):
         raise RuntimeError("Headroom left elements unwritten")
     errors = worst_error(row, inputs, ours), worst_error(row, inputs, theirs)
     if max(errors) > 1:
-        raise RuntimeError(f"wrong result: {errors[0]:.3g} (Headroom), {errors[1]:.3g} (PyTorch) of what is allowed")
+        raise RuntimeError(f"wrong result: {errors[0]:.3g} (Headroom), {errors[1]:.3g} (PyTorch) in units of the allowed error")
     return *errors, (ours == theirs).float().mean().item()
 
 
