@@ -58,12 +58,12 @@ static void make_array(attention_call *c, int which, size_t bytes, size_t alignm
 {
   attention_array *array = &c->arrays[which];
   array->bytes = bytes > 0 ? bytes : alignment;
-  bool shifted = c->asked.shifts && which <= ARRAY_O;
-  size_t shift = shifted ? (size_t)c->asked.shifts[which] * alignment : 0;
+  bool shifted = c->setup.shifts && which <= ARRAY_O;
+  size_t shift = shifted ? (size_t)c->setup.shifts[which] * alignment : 0;
   if (c->device->backend->own_memory)
-    make_with_margins(c->device, array, shifted || c->asked.at_start ? shift : alignment);
+    make_with_margins(c->device, array, shifted || c->setup.at_start ? shift : alignment);
   else
-    make_guarded(array, alignment, shifted || c->asked.at_start, shift);
+    make_guarded(array, alignment, shifted || c->setup.at_start, shift);
 }
 
 static void send(attention_array *array)
@@ -197,7 +197,7 @@ static double *make_operand(attention_call *c, int which)
   char *packed = malloc(count * element + 1);
   double *values = malloc(count * sizeof *values + 1);
   assert_true(packed && values);
-  hr_numbers_uniform(c->a.dtype, c->asked.seed * 4 + (uint64_t)which, 0, count, packed);
+  hr_numbers_uniform(c->a.dtype, c->setup.seed * 4 + (uint64_t)which, 0, count, packed);
   hr_numbers_load(c->a.dtype, packed, 0, count, values);
   for (int64_t i = 0; i < rows * heads; i++)
     memcpy(c->arrays[which].host + place(c, which, i / heads, i % heads, 0) * element,
@@ -220,7 +220,7 @@ static void make_floats(attention_call *c)
 {
   int64_t lse = 0;
   assert_int_equal(hr_attention_lse_elements(&c->a, &lse), HR_OK);
-  if (!c->asked.no_lse)
+  if (!c->setup.no_lse)
     make_array(c, ARRAY_LSE, (size_t)lse * sizeof(float), sizeof(float));
   if (!c->a.alibi)
     return;
@@ -236,20 +236,20 @@ static void make_offsets(attention_call *c)
   size_t bytes = (size_t)(c->a.batch + 1) * sizeof(int32_t);
   make_array(c, ARRAY_Q_OFFSETS, bytes, sizeof(int32_t));
   make_array(c, ARRAY_KV_OFFSETS, bytes, sizeof(int32_t));
-  memcpy(c->arrays[ARRAY_Q_OFFSETS].host, c->asked.q_offsets, bytes);
-  memcpy(c->arrays[ARRAY_KV_OFFSETS].host, c->asked.kv_offsets, bytes);
+  memcpy(c->arrays[ARRAY_Q_OFFSETS].host, c->setup.q_offsets, bytes);
+  memcpy(c->arrays[ARRAY_KV_OFFSETS].host, c->setup.kv_offsets, bytes);
 }
 
-void attention_open(hr_device *device, const attention_asked *asked, attention_call *c)
+void attention_open(hr_device *device, const attention_setup *setup, attention_call *c)
 {
   hr_error error;
-  *c = (attention_call){.device = device, .a = asked->a, .asked = *asked};
+  *c = (attention_call){.device = device, .a = setup->a, .setup = *setup};
   c->arguments = hr_attention_arguments_default();
   c->slopes = calloc((size_t)c->a.q_heads, sizeof *c->slopes);
-  if (asked->layout != HR_LAYOUT_BSHD)
-    assert_ok(hr_attention_set_layout(&c->a, asked->layout, &error), error);
+  if (setup->layout != HR_LAYOUT_BSHD)
+    assert_ok(hr_attention_set_layout(&c->a, setup->layout, &error), error);
   else
-    make_gaps(&c->a, asked->gap);
+    make_gaps(&c->a, setup->gap);
   assert_ok(hr_attention_check(&c->a, &error), error);
   c->q = make_operand(c, ARRAY_Q);
   c->k = make_operand(c, ARRAY_K);
@@ -310,7 +310,7 @@ static void assert_slack(const attention_call *c, const attention_array *array, 
 static bool in_a_sequence(const attention_call *c, int64_t row)
 {
   for (int64_t b = 0; c->a.variable_lengths && b < c->a.batch; b++) {
-    if (row >= c->asked.q_offsets[b] && row < c->asked.q_offsets[b + 1])
+    if (row >= c->setup.q_offsets[b] && row < c->setup.q_offsets[b + 1])
       return true;
   }
   return !c->a.variable_lengths;
@@ -382,7 +382,7 @@ attention_place attention_place_of(const attention_call *c, int64_t batch)
   const hr_attention *a = &c->a;
   if (!a->variable_lengths)
     return (attention_place){batch * a->q_len, a->q_len, batch * a->kv_len, a->kv_len};
-  const int32_t *q = c->asked.q_offsets + batch, *kv = c->asked.kv_offsets + batch;
+  const int32_t *q = c->setup.q_offsets + batch, *kv = c->setup.kv_offsets + batch;
   return (attention_place){q[0], q[1] - q[0], kv[0], kv[1] - kv[0]};
 }
 
@@ -394,7 +394,7 @@ double attention_result(const attention_call *c, int64_t row, int64_t head, int6
 double attention_lse(const attention_call *c, int64_t batch, int64_t query, int64_t head)
 {
   const hr_attention *a = &c->a;
-  int64_t at = a->variable_lengths ? head * a->q_total + c->asked.q_offsets[batch] + query
+  int64_t at = a->variable_lengths ? head * a->q_total + c->setup.q_offsets[batch] + query
                                    : (batch * a->q_heads + head) * a->q_len + query;
   float value;
   memcpy(&value, c->arrays[ARRAY_LSE].host + (size_t)at * sizeof value, sizeof value);
@@ -410,8 +410,8 @@ const char *attention_words(const attention_call *c, char text[512])
            "%s%s",
            hr_dtype_name(a->dtype), a->batch, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, a->v_dim, a->q_len,
            a->kv_len, a->mask == HR_MASK_CAUSAL ? " causal" : "", a->window, (double)a->scale, (double)a->softcap,
-           a->alibi ? " alibi" : "", a->variable_lengths ? " variable lengths" : "", hr_layout_name(c->asked.layout),
-           c->asked.gap, c->asked.seed, c->asked.part_of ? ", part of " : "", c->asked.part_of ? c->asked.part_of : "");
+           a->alibi ? " alibi" : "", a->variable_lengths ? " variable lengths" : "", hr_layout_name(c->setup.layout),
+           c->setup.gap, c->setup.seed, c->setup.part_of ? ", part of " : "", c->setup.part_of ? c->setup.part_of : "");
   return text;
 }
 

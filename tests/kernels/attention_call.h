@@ -21,7 +21,7 @@ typedef struct attention_array {
 } attention_array;
 
 /** Options of a test in addition to the problem. */
-typedef struct attention_asked {
+typedef struct attention_setup {
   hr_attention a; /* strides of 0; attention_open() sets them */
   int64_t gap;    /* elements added to every minimal stride */
   hr_layout layout;
@@ -31,7 +31,7 @@ typedef struct attention_asked {
   const int32_t *q_offsets, *kv_offsets; /* with variable lengths */
   uint64_t seed;
   const char *part_of; /* for messages: the problem that this call is a part of; NULL: none */
-} attention_asked;
+} attention_setup;
 
 enum {
   ARRAY_Q,
@@ -49,7 +49,7 @@ enum {
 typedef struct attention_call {
   hr_device *device;
   hr_attention a;
-  attention_asked asked;
+  attention_setup setup;
   double *q, *k, *v; /* [row][head][dim] without gaps: the values as stored */
   float *slopes;
   attention_array arrays[ARRAY_COUNT];
@@ -57,7 +57,7 @@ typedef struct attention_call {
 } attention_call;
 
 /** Creates all arrays but the workspace. Call attention_close() also after a failure. */
-void attention_open(hr_device *device, const attention_asked *asked, attention_call *call);
+void attention_open(hr_device *device, const attention_setup *setup, attention_call *call);
 void attention_close(attention_call *call);
 
 /** Moves every array to newly allocated memory, if possible at another address, with the same values. `random` decides

@@ -119,13 +119,13 @@ static void fetch_results(const large *l, attention_call *c, int64_t batch, int6
 static void compare_part(const large *l, const char *kernel, int64_t batch, int64_t head, int64_t first)
 {
   const hr_attention *a = l->a;
-  attention_call c = {.device = l->device, .a = *a, .asked.seed = l->seed};
+  attention_call c = {.device = l->device, .a = *a, .setup.seed = l->seed};
   char whole[512], part[640];
-  c.asked.a = *a;
+  c.setup.a = *a;
   attention_words(&c, whole);
   snprintf(part, sizeof part, "rows from %" PRId64 " of head %" PRId64 " of sequence %" PRId64 " of: %s", first, head,
            batch, whole);
-  c.asked.part_of = part;
+  c.setup.part_of = part;
   c.a.batch = c.a.q_heads = c.a.k_heads = c.a.v_heads = 1;
   c.a.q_len = (PART_ELEMENTS - 1) / a->v_dim + 1;
   if (c.a.q_len > a->q_len - first)

@@ -228,7 +228,7 @@ void attention_compare(const attention_call *c, const char *kernel, int64_t mult
   lookup l = {.scores = memory, .plain_scores = floats};
   hr_reference_query exact = {.out = memory + a->kv_len, .norm = memory + a->kv_len + a->v_dim};
   extent all = {0};
-  uint64_t random = c->asked.seed;
+  uint64_t random = c->setup.seed;
   if (count < queries)
     assert_written(c, kernel);
   for (int64_t i = 0; i < count && queries > 0; i++) {
@@ -245,10 +245,10 @@ void attention_compare(const attention_call *c, const char *kernel, int64_t mult
   free(floats);
 }
 
-bool attention_try(hr_device *device, const char *kernel, const attention_asked *asked, int64_t multiply_adds)
+bool attention_try(hr_device *device, const char *kernel, const attention_setup *setup, int64_t multiply_adds)
 {
   attention_call call;
-  attention_open(device, asked, &call);
+  attention_open(device, setup, &call);
   bool ran = attention_run(&call, kernel);
   if (ran)
     attention_compare(&call, kernel, multiply_adds);

@@ -12,6 +12,6 @@
 void attention_compare(const attention_call *call, const char *kernel, int64_t multiply_adds);
 
 /** Runs and compares; false if the kernel refuses the problem. */
-bool attention_try(hr_device *device, const char *kernel, const attention_asked *asked, int64_t multiply_adds);
+bool attention_try(hr_device *device, const char *kernel, const attention_setup *setup, int64_t multiply_adds);
 
 #endif

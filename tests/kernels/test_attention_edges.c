@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static attention_asked small_call(hr_dtype dtype, int64_t q_len, int64_t kv_len)
+static attention_setup small_call(hr_dtype dtype, int64_t q_len, int64_t kv_len)
 {
-  attention_asked asked = {.a = hr_attention_default(), .seed = 50};
-  asked.a.dtype = dtype;
-  asked.a.q_len = q_len, asked.a.kv_len = kv_len;
-  asked.a.q_heads = 4, asked.a.k_heads = 1, asked.a.v_heads = 2;
-  asked.a.qk_dim = 24, asked.a.v_dim = 40;
-  return asked;
+  attention_setup setup = {.a = hr_attention_default(), .seed = 50};
+  setup.a.dtype = dtype;
+  setup.a.q_len = q_len, setup.a.kv_len = kv_len;
+  setup.a.q_heads = 4, setup.a.k_heads = 1, setup.a.v_heads = 2;
+  setup.a.qk_dim = 24, setup.a.v_dim = 40;
+  return setup;
 }
 
 /* ---- fully masked rows ---- */
@@ -25,13 +25,13 @@ static void check_masked_rows(hr_device *device, const char *kernel, hr_dtype dt
 {
   const int64_t lengths[][2] = {{5, 2}, {70, 3}, {200, 100}, {9, 0}};
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-    attention_asked asked = small_call(dtype, lengths[i][0], lengths[i][1]);
+    attention_setup setup = small_call(dtype, lengths[i][0], lengths[i][1]);
     attention_call c;
-    attention_open(device, &asked, &c);
+    attention_open(device, &setup, &c);
     if (attention_run(&c, kernel)) {
       for (int64_t query = 0; query < lengths[i][0]; query++)
         for (int64_t head = 0; head < 4; head++)
-          for (int64_t d = 0; d < asked.a.v_dim; d++) {
+          for (int64_t d = 0; d < setup.a.v_dim; d++) {
             double found = attention_result(&c, query, head, d);
             bool sees_none = query < lengths[i][0] - lengths[i][1];
             assert_true(isfinite(found) && (!sees_none || found == 0));
@@ -68,13 +68,13 @@ static void check_zeros_beside(hr_device *device, const char *kernel, hr_dtype d
 {
   const int32_t q_offsets[] = {0, 7, 14, 19}, kv_offsets[] = {0, 3, 6, 6};
   for (int variable = 0; variable <= 1; variable++) {
-    attention_asked asked = small_call(dtype, 7, 3);
+    attention_setup setup = small_call(dtype, 7, 3);
     attention_call c;
-    asked.a.batch = variable ? 3 : 2;
-    asked.a.variable_lengths = variable;
-    asked.a.q_total = variable ? 19 : 0, asked.a.kv_total = variable ? 6 : 0;
-    asked.q_offsets = q_offsets, asked.kv_offsets = kv_offsets;
-    attention_open(device, &asked, &c);
+    setup.a.batch = variable ? 3 : 2;
+    setup.a.variable_lengths = variable;
+    setup.a.q_total = variable ? 19 : 0, setup.a.kv_total = variable ? 6 : 0;
+    setup.q_offsets = q_offsets, setup.kv_offsets = kv_offsets;
+    attention_open(device, &setup, &c);
     for (int64_t i = 0; i < 6 * c.a.v_heads * c.a.v_dim; i++)
       attention_set(&c, ARRAY_V, i / c.a.v_dim / c.a.v_heads, i / c.a.v_dim % c.a.v_heads, i % c.a.v_dim, value);
     if (attention_run(&c, kernel)) {
@@ -101,20 +101,20 @@ static void a_query_that_sees_no_key_gives_zeros_whatever_the_values_are(void **
 static void check_empty(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   for (int mask = HR_MASK_NONE; mask <= HR_MASK_CAUSAL; mask++) {
-    attention_asked asked = small_call(dtype, 0, 7);
-    asked.a.mask = (hr_mask)mask;
-    attention_try(device, kernel, &asked, 1000);
-    asked = small_call(dtype, 3, 0);
-    asked.a.mask = (hr_mask)mask;
-    attention_try(device, kernel, &asked, 1000);
+    attention_setup setup = small_call(dtype, 0, 7);
+    setup.a.mask = (hr_mask)mask;
+    attention_try(device, kernel, &setup, 1000);
+    setup = small_call(dtype, 3, 0);
+    setup.a.mask = (hr_mask)mask;
+    attention_try(device, kernel, &setup, 1000);
     const int32_t none[] = {0, 0, 0, 0}, some[] = {0, 4, 4, 9};
-    asked = small_call(dtype, 5, 5);
-    asked.a.mask = (hr_mask)mask;
-    asked.a.variable_lengths = true, asked.a.batch = 3;
-    asked.q_offsets = some, asked.a.q_total = 9, asked.kv_offsets = none;
-    attention_try(device, kernel, &asked, 1000);
-    asked.kv_offsets = some, asked.a.kv_total = 9, asked.q_offsets = none, asked.a.q_total = 0;
-    attention_try(device, kernel, &asked, 1000);
+    setup = small_call(dtype, 5, 5);
+    setup.a.mask = (hr_mask)mask;
+    setup.a.variable_lengths = true, setup.a.batch = 3;
+    setup.q_offsets = some, setup.a.q_total = 9, setup.kv_offsets = none;
+    attention_try(device, kernel, &setup, 1000);
+    setup.kv_offsets = some, setup.a.kv_total = 9, setup.q_offsets = none, setup.a.q_total = 0;
+    attention_try(device, kernel, &setup, 1000);
   }
 }
 
@@ -143,9 +143,9 @@ static void check_row(const attention_call *c, const char *kernel, int64_t query
 /* A NaN in K reaches all elements of the queries that see it and no others: scores are masked, not multiplied. */
 static void check_nan_in_key(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  attention_asked asked = small_call(dtype, 40, 40);
+  attention_setup setup = small_call(dtype, 40, 40);
   attention_call c;
-  attention_open(device, &asked, &c);
+  attention_open(device, &setup, &c);
   attention_set(&c, ARRAY_K, SPECIAL, 0, 3, (double)NAN);
   if (attention_run(&c, kernel)) {
     for (int64_t query = 0; query < 40; query++)
@@ -167,9 +167,9 @@ static void a_nan_in_a_key_reaches_the_queries_that_see_it_and_no_others(void **
  * the contract says, but other heads and columns must not; finite results must be right. */
 static void check_special_value(hr_device *device, const char *kernel, hr_dtype dtype, double value)
 {
-  attention_asked asked = small_call(dtype, 40, 40);
+  attention_setup setup = small_call(dtype, 40, 40);
   attention_call c;
-  attention_open(device, &asked, &c);
+  attention_open(device, &setup, &c);
   attention_set(&c, ARRAY_V, SPECIAL, 1, 2, value);
   if (attention_run(&c, kernel)) {
     for (int64_t query = 0; query < 40; query++)
@@ -206,10 +206,10 @@ static void a_nan_or_infinity_in_a_value_reaches_the_queries_that_see_it(void **
 static void check_infinite_scores(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   for (int sign = -1; sign <= 1 && dtype != HR_FP8_E4M3; sign += 2) {
-    attention_asked asked = small_call(dtype, 40, 40);
-    asked.a.window = 1 + SPECIAL; /* query 5 sees keys 0 to 5, query 10 keys 5 to 10, query 11 does not see key 5 */
+    attention_setup setup = small_call(dtype, 40, 40);
+    setup.a.window = 1 + SPECIAL; /* query 5 sees keys 0 to 5, query 10 keys 5 to 10, query 11 does not see key 5 */
     attention_call c;
-    attention_open(device, &asked, &c);
+    attention_open(device, &setup, &c);
     for (int64_t i = 0; i < 40 * 4; i++)
       attention_set(&c, ARRAY_Q, i / 4, i % 4, 3, 0.5);
     attention_set(&c, ARRAY_K, SPECIAL, 0, 3, sign * (double)INFINITY);
@@ -231,9 +231,9 @@ static void check_only_minus_infinity(hr_device *device, const char *kernel, hr_
 {
   if (dtype == HR_FP8_E4M3)
     return;
-  attention_asked asked = small_call(dtype, 40, 40);
+  attention_setup setup = small_call(dtype, 40, 40);
   attention_call c;
-  attention_open(device, &asked, &c);
+  attention_open(device, &setup, &c);
   for (int64_t head = 0; head < 4; head++)
     attention_set(&c, ARRAY_Q, 0, head, 3, 0.5);
   attention_set(&c, ARRAY_K, 0, 0, 3, -(double)INFINITY);
@@ -256,14 +256,14 @@ static void infinite_scores_give_what_the_formula_gives(void **state)
 /* Scores of several hundred: the exponentials overflow unless the row maximum is subtracted. */
 static void check_large_scores(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  attention_asked asked = small_call(dtype, 33, 90);
-  asked.a.scale = 60;
+  attention_setup setup = small_call(dtype, 33, 90);
+  setup.a.scale = 60;
   if (dtype == HR_FP32 || dtype == HR_FP64)
-    attention_try(device, kernel, &asked, 1000000);
-  asked.a.scale = 0;
-  asked.a.alibi = true;
-  asked.a.mask = HR_MASK_NONE; /* keys after the query have a positive bias */
-  attention_try(device, kernel, &asked, 1000000);
+    attention_try(device, kernel, &setup, 1000000);
+  setup.a.scale = 0;
+  setup.a.alibi = true;
+  setup.a.mask = HR_MASK_NONE; /* keys after the query have a positive bias */
+  attention_try(device, kernel, &setup, 1000000);
 }
 
 static void large_scores_do_not_overflow(void **state)
@@ -292,11 +292,11 @@ static bool threads_change_bits(const char *kernel)
   return strcmp(kernel, "attention_materialized_onednn") == 0;
 }
 
-static void check_bits_of(hr_device *device, const char *kernel, attention_asked asked)
+static void check_bits_of(hr_device *device, const char *kernel, attention_setup setup)
 {
   static const int thread_counts[] = {1, 2, 3, 7};
   attention_call c;
-  attention_open(device, &asked, &c);
+  attention_open(device, &setup, &c);
   if (attention_run(&c, kernel)) {
     void *o = malloc(c.arrays[ARRAY_O].bytes), *lse = malloc(c.arrays[ARRAY_LSE].bytes);
     memcpy(o, c.arrays[ARRAY_O].host, c.arrays[ARRAY_O].bytes);
@@ -309,7 +309,7 @@ static void check_bits_of(hr_device *device, const char *kernel, attention_asked
         break; /* more threads than processors */
       c.device = other;
       if (threads_change_bits(kernel))
-        attention_try(other, kernel, &asked, 300000);
+        attention_try(other, kernel, &setup, 300000);
       else
         run_again(&c, kernel, o, lse);
       c.device = device;
@@ -324,17 +324,17 @@ static void check_bits_of(hr_device *device, const char *kernel, attention_asked
 static void check_bits(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   const int32_t q_offsets[] = {0, 9, 9, 100, 250}, kv_offsets[] = {0, 11, 31, 200, 217};
-  attention_asked asked = small_call(dtype, 150, 170);
-  asked.a.batch = 2;
-  const bool slow = attention_takes_long(kernel, &asked.a); /* plain C */
+  attention_setup setup = small_call(dtype, 150, 170);
+  setup.a.batch = 2;
+  const bool slow = attention_takes_long(kernel, &setup.a); /* plain C */
   if (slow)
-    asked = small_call(dtype, 9, 11);
-  check_bits_of(device, kernel, asked);
-  asked.a.variable_lengths = true;
-  asked.a.batch = slow ? 1 : 4;
-  asked.a.q_total = slow ? 9 : 250, asked.a.kv_total = slow ? 11 : 217;
-  asked.q_offsets = q_offsets, asked.kv_offsets = kv_offsets;
-  check_bits_of(device, kernel, asked);
+    setup = small_call(dtype, 9, 11);
+  check_bits_of(device, kernel, setup);
+  setup.a.variable_lengths = true;
+  setup.a.batch = slow ? 1 : 4;
+  setup.a.q_total = slow ? 9 : 250, setup.a.kv_total = slow ? 11 : 217;
+  setup.q_offsets = q_offsets, setup.kv_offsets = kv_offsets;
+  check_bits_of(device, kernel, setup);
 }
 
 static void runs_and_thread_counts_give_the_same_bits(void **state)
@@ -354,11 +354,11 @@ static void check_addresses(hr_device *device, const char *kernel, hr_dtype dtyp
       int moved[4];
       for (int operand = 0; operand < 4; operand++)
         moved[operand] = which == 4 || which == operand ? shifts[i] : 0;
-      attention_asked asked = small_call(dtype, 21, 75);
-      asked.shifts = moved;
-      asked.seed = (uint64_t)which * 10 + i;
-      if (!attention_takes_long(kernel, &asked.a) || i == 0)
-        attention_try(device, kernel, &asked, 100000);
+      attention_setup setup = small_call(dtype, 21, 75);
+      setup.shifts = moved;
+      setup.seed = (uint64_t)which * 10 + i;
+      if (!attention_takes_long(kernel, &setup.a) || i == 0)
+        attention_try(device, kernel, &setup, 100000);
     }
 }
 
@@ -373,14 +373,14 @@ static void operands_may_begin_at_any_element(void **state)
 static void check_odd_sizes(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   const int32_t q_offsets[] = {0, 150, 301, 400}, kv_offsets[] = {0, 171, 300, 401};
-  attention_asked asked = small_call(dtype, 151, 171);
-  asked.a.qk_dim = 23, asked.a.v_dim = 41;
-  asked.a.softcap = 20, asked.a.alibi = true;
-  asked.a.batch = 3, asked.a.variable_lengths = true;
-  asked.a.q_total = 400, asked.a.kv_total = 401;
-  asked.q_offsets = q_offsets, asked.kv_offsets = kv_offsets;
-  if (!attention_takes_long(kernel, &asked.a))
-    attention_try(device, kernel, &asked, 300000);
+  attention_setup setup = small_call(dtype, 151, 171);
+  setup.a.qk_dim = 23, setup.a.v_dim = 41;
+  setup.a.softcap = 20, setup.a.alibi = true;
+  setup.a.batch = 3, setup.a.variable_lengths = true;
+  setup.a.q_total = 400, setup.a.kv_total = 401;
+  setup.q_offsets = q_offsets, setup.kv_offsets = kv_offsets;
+  if (!attention_takes_long(kernel, &setup.a))
+    attention_try(device, kernel, &setup, 300000);
 }
 
 static void odd_sizes_leave_every_thread_aligned_memory(void **state)
@@ -397,14 +397,14 @@ static void missing_and_invalid_arguments_are_named(void **state)
   hr_device *device = NULL;
   hr_plan *plan = NULL;
   hr_error error;
-  attention_asked asked = small_call(HR_FP32, 4, 4);
-  asked.a.alibi = asked.a.variable_lengths = true;
-  asked.a.batch = 2, asked.a.q_total = 6, asked.a.kv_total = 6;
+  attention_setup setup = small_call(HR_FP32, 4, 4);
+  setup.a.alibi = setup.a.variable_lengths = true;
+  setup.a.batch = 2, setup.a.q_total = 6, setup.a.kv_total = 6;
   const int32_t right[] = {0, 2, 6}, too_long[] = {0, 5, 6}, beyond[] = {1, 4, 7}, falling[] = {3, 2, 6};
-  asked.q_offsets = asked.kv_offsets = right;
+  setup.q_offsets = setup.kv_offsets = right;
   attention_call c;
   assert_ok(hr_device_open("reference", 0, &device, &error), error);
-  attention_open(device, &asked, &c);
+  attention_open(device, &setup, &c);
   assert_ok(hr_plan_attention(device, &c.a, NULL, &plan, &error), error);
   void *workspace = aligned_alloc(64, (hr_plan_workspace_bytes(plan) + 63) / 64 * 64);
   assert_ok(hr_plan_run_attention(plan, &c.arguments, workspace, &error), error);

@@ -14,16 +14,16 @@ static const int64_t dims[][2] = {{32, 64},   {128, 256}, {64, 64},   {80, 80}, 
 static const int64_t lengths[][2] = {{1, 1},     {64, 128},  {128, 192}, {239, 1},    {799, 3},    {113, 203},
                                      {108, 256}, {384, 256}, {640, 128}, {1023, 130}, {130, 1024}, {1, 1000}};
 
-static attention_asked plain_call(const int64_t h[3], const int64_t d[2], const int64_t l[2], hr_dtype dtype)
+static attention_setup plain_call(const int64_t h[3], const int64_t d[2], const int64_t l[2], hr_dtype dtype)
 {
-  attention_asked asked = {.a = hr_attention_default(), .seed = 1};
-  hr_attention *a = &asked.a;
+  attention_setup setup = {.a = hr_attention_default(), .seed = 1};
+  hr_attention *a = &setup.a;
   a->dtype = dtype;
   a->mask = HR_MASK_NONE;
   a->q_heads = h[0], a->k_heads = h[1], a->v_heads = h[2];
   a->qk_dim = d[0], a->v_dim = d[1];
   a->q_len = l[0], a->kv_len = l[1];
-  return asked;
+  return setup;
 }
 
 /* ---- shapes ---- */
@@ -34,17 +34,17 @@ static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype
   for (int64_t h = 0; h < LENGTH(heads); h++)
     for (int64_t d = 0; d < LENGTH(dims); d++) {
       const int64_t length[] = {h % 2 ? 19 : 3, d % 2 ? 37 : 70};
-      attention_asked asked = plain_call(heads[h], dims[d], length, dtype);
-      asked.a.mask = (h + d) % 3 ? HR_MASK_CAUSAL : HR_MASK_NONE;
-      asked.at_start = (h + d) % 2;
+      attention_setup setup = plain_call(heads[h], dims[d], length, dtype);
+      setup.a.mask = (h + d) % 3 ? HR_MASK_CAUSAL : HR_MASK_NONE;
+      setup.at_start = (h + d) % 2;
       if (!test_takes(h * LENGTH(dims) + d))
         continue;
-      if (attention_takes_long(kernel, &asked.a))
-        asked.a.q_len = 2, asked.a.kv_len = 3;
-      if (attention_takes_long(kernel, &asked.a))
+      if (attention_takes_long(kernel, &setup.a))
+        setup.a.q_len = 2, setup.a.kv_len = 3;
+      if (attention_takes_long(kernel, &setup.a))
         continue;
-      asked.seed = (uint64_t)(h * 100 + d + 1);
-      ran += attention_try(device, kernel, &asked, MULTIPLY_ADDS / 4);
+      setup.seed = (uint64_t)(h * 100 + d + 1);
+      ran += attention_try(device, kernel, &setup, MULTIPLY_ADDS / 4);
     }
   assert_true(ran > 0);
 }
@@ -59,14 +59,14 @@ static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   for (int64_t i = 0; i < LENGTH(lengths); i++)
     for (int causal = 0; causal < 2; causal++) {
-      attention_asked asked = plain_call(heads[i % 2 ? 0 : 6], dims[i % 4 == 1 ? 2 : i % 4], lengths[i], dtype);
-      if (attention_takes_long(kernel, &asked.a) || !test_takes(i * 2 + causal))
+      attention_setup setup = plain_call(heads[i % 2 ? 0 : 6], dims[i % 4 == 1 ? 2 : i % 4], lengths[i], dtype);
+      if (attention_takes_long(kernel, &setup.a) || !test_takes(i * 2 + causal))
         continue;
-      asked.a.mask = causal ? HR_MASK_CAUSAL : HR_MASK_NONE;
-      asked.a.window = causal && i % 3 == 2 ? 65 : 0;
-      asked.at_start = i % 2;
-      asked.seed = (uint64_t)(i * 2 + causal + 1);
-      attention_try(device, kernel, &asked, MULTIPLY_ADDS);
+      setup.a.mask = causal ? HR_MASK_CAUSAL : HR_MASK_NONE;
+      setup.a.window = causal && i % 3 == 2 ? 65 : 0;
+      setup.at_start = i % 2;
+      setup.seed = (uint64_t)(i * 2 + causal + 1);
+      attention_try(device, kernel, &setup, MULTIPLY_ADDS);
     }
 }
 
@@ -102,14 +102,14 @@ static void check_head_sizes(hr_device *device, const char *kernel, hr_dtype dty
        i += 2 * turns) {
     const int64_t h[] = {2, 1, 2}, of_v = i < SIZES ? i : (5 * i + 12) % SIZES;
     const int64_t d[] = {8 * (i % SIZES + 1), 8 * (of_v + 1)}, length[] = {70, i % 3 ? 100 : 40};
-    attention_asked asked = plain_call(h, d, length, dtype);
-    asked.a.mask = i % 2 ? HR_MASK_CAUSAL : HR_MASK_NONE;
-    asked.at_start = i % 8 != 7;
-    asked.seed = (uint64_t)i + 1;
-    if (attention_takes_long(kernel, &asked.a))
-      asked.a.q_len = 4, asked.a.kv_len = 5;
+    attention_setup setup = plain_call(h, d, length, dtype);
+    setup.a.mask = i % 2 ? HR_MASK_CAUSAL : HR_MASK_NONE;
+    setup.at_start = i % 8 != 7;
+    setup.seed = (uint64_t)i + 1;
+    if (attention_takes_long(kernel, &setup.a))
+      setup.a.q_len = 4, setup.a.kv_len = 5;
     if (test_takes(i))
-      attention_try(device, kernel, &asked, MULTIPLY_ADDS / 4);
+      attention_try(device, kernel, &setup, MULTIPLY_ADDS / 4);
   }
 }
 
@@ -147,9 +147,9 @@ static void pick_scores(hr_attention *a, uint64_t *random)
 #define SEQUENCES_MOST 6
 
 /* Sequences of random lengths, some empty, with unused rows before and after them but not between them. */
-static void pick_sequences(attention_asked *asked, int32_t offsets[2][SEQUENCES_MOST + 1], uint64_t *random)
+static void pick_sequences(attention_setup *setup, int32_t offsets[2][SEQUENCES_MOST + 1], uint64_t *random)
 {
-  hr_attention *a = &asked->a;
+  hr_attention *a = &setup->a;
   a->variable_lengths = true;
   a->batch = 1 + pick(random, SEQUENCES_MOST);
   for (int which = 0; which < 2; which++) {
@@ -161,11 +161,11 @@ static void pick_sequences(attention_asked *asked, int32_t offsets[2][SEQUENCES_
     int64_t total = offsets[which][a->batch] + pick(random, 3);
     *(which == 0 ? &a->q_total : &a->kv_total) = total;
   }
-  asked->q_offsets = offsets[0];
-  asked->kv_offsets = offsets[1];
+  setup->q_offsets = offsets[0];
+  setup->kv_offsets = offsets[1];
 }
 
-static void pick_call(attention_asked *asked, int32_t offsets[2][SEQUENCES_MOST + 1], hr_dtype dtype, uint64_t *random)
+static void pick_call(attention_setup *setup, int32_t offsets[2][SEQUENCES_MOST + 1], hr_dtype dtype, uint64_t *random)
 {
   const int64_t mosts[] = {12, 150, 150, 400}, most = mosts[pick(random, 4)];
   const int64_t length[] = {pick_length(random, most), pick_length(random, most)};
@@ -173,19 +173,19 @@ static void pick_call(attention_asked *asked, int32_t offsets[2][SEQUENCES_MOST 
   int64_t even[] = {16 * (1 + pick(random, 16)), 16 * (1 + pick(random, 16))};
   const int64_t *const sizes[] = {dims[pick(random, LENGTH(dims))], odd, even};
   const int64_t *d = sizes[pick(random, 3)];
-  *asked = plain_call(heads[pick(random, LENGTH(heads))], d, length, dtype);
-  asked->seed = attention_random(random) >> 32;
-  asked->a.batch = 1 + pick(random, 3);
-  pick_scores(&asked->a, random);
-  asked->at_start = pick(random, 2);
-  asked->no_lse = pick(random, 4) == 0;
-  asked->gap = pick(random, 2) ? pick(random, 9) : 0;
+  *setup = plain_call(heads[pick(random, LENGTH(heads))], d, length, dtype);
+  setup->seed = attention_random(random) >> 32;
+  setup->a.batch = 1 + pick(random, 3);
+  pick_scores(&setup->a, random);
+  setup->at_start = pick(random, 2);
+  setup->no_lse = pick(random, 4) == 0;
+  setup->gap = pick(random, 2) ? pick(random, 9) : 0;
   if (pick(random, 4) == 0)
-    asked->layout = HR_LAYOUT_BHSD;
+    setup->layout = HR_LAYOUT_BHSD;
   if (pick(random, 6) == 0)
-    asked->layout = HR_LAYOUT_PACKED_QKV, asked->a.q_len = asked->a.kv_len;
-  if (asked->layout != HR_LAYOUT_PACKED_QKV && pick(random, 3) == 0)
-    pick_sequences(asked, offsets, random);
+    setup->layout = HR_LAYOUT_PACKED_QKV, setup->a.q_len = setup->a.kv_len;
+  if (setup->layout != HR_LAYOUT_PACKED_QKV && pick(random, 3) == 0)
+    pick_sequences(setup, offsets, random);
 }
 
 static void check_combinations(hr_device *device, const char *kernel, hr_dtype dtype)
@@ -194,10 +194,10 @@ static void check_combinations(hr_device *device, const char *kernel, hr_dtype d
   int64_t samples = from_environment("HEADROOM_TEST_SAMPLES", 80);
   for (int64_t i = 0; i < samples; i++) {
     int32_t offsets[2][SEQUENCES_MOST + 1];
-    attention_asked asked;
-    pick_call(&asked, offsets, dtype, &random);
-    if (!attention_takes_long(kernel, &asked.a))
-      attention_try(device, kernel, &asked, MULTIPLY_ADDS / 4);
+    attention_setup setup;
+    pick_call(&setup, offsets, dtype, &random);
+    if (!attention_takes_long(kernel, &setup.a))
+      attention_try(device, kernel, &setup, MULTIPLY_ADDS / 4);
   }
 }
 

@@ -16,17 +16,17 @@ static void pick_lengths(int64_t length, bool alike, bool causal, hr_attention *
 
 static void check_length(hr_device *device, const char *kernel, hr_dtype dtype, int64_t length, bool alike, bool causal)
 {
-  attention_asked asked = {.a = hr_attention_default(), .seed = (uint64_t)(length * 4 + alike * 2 + causal)};
-  hr_attention *a = &asked.a;
+  attention_setup setup = {.a = hr_attention_default(), .seed = (uint64_t)(length * 4 + alike * 2 + causal)};
+  hr_attention *a = &setup.a;
   a->dtype = dtype;
   a->mask = causal ? HR_MASK_CAUSAL : HR_MASK_NONE;
   a->batch = 2;
   a->q_heads = 2, a->k_heads = 1, a->v_heads = 2;
   a->qk_dim = a->v_dim = length % 3 ? 64 : 128;
   pick_lengths(length, alike, causal, a);
-  asked.at_start = length % 4 != 0; /* GPU kernels have another build for unaligned addresses */
+  setup.at_start = length % 4 != 0; /* GPU kernels have another build for unaligned addresses */
   if (!attention_takes_long(kernel, a))
-    attention_try(device, kernel, &asked, MULTIPLY_ADDS);
+    attention_try(device, kernel, &setup, MULTIPLY_ADDS);
 }
 
 /* All lengths, distributed over a kernel's formats. Of the four calls of each length one, with HEADROOM_TEST=thorough

@@ -110,7 +110,7 @@ static void a_limit_is_enforced_before_anything_is_allocated(void **state)
 }
 
 /* 24 MB that were allocated but never touched count once they are touched, also if only in part. */
-static void the_peak_is_what_was_touched(void **state)
+static void the_peak_counts_touched_memory_only(void **state)
 {
   (void)state;
   const size_t bytes = 24000000;
@@ -200,7 +200,7 @@ int main(void)
       cmocka_unit_test(flash_memory_does_not_depend_on_the_number_of_keys_and_materialized_stores_all_scores),
       cmocka_unit_test(the_largest_sizes_overflow_nothing),
       cmocka_unit_test(a_limit_is_enforced_before_anything_is_allocated),
-      cmocka_unit_test(the_peak_is_what_was_touched),
+      cmocka_unit_test(the_peak_counts_touched_memory_only),
       cmocka_unit_test(on_a_gpu_materialized_allocates_scores_and_flash_does_not),
       cmocka_unit_test(under_a_limit_on_a_gpu_materialized_is_refused_and_flash_runs),
   };

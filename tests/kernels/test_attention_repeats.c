@@ -4,10 +4,10 @@
 
 /* Causal, so that a kernel's atomic counter, if any, distributes the Q tiles; and more Q tiles than multiprocessors, so
  * that blocks process several. */
-static attention_asked asked_of(hr_device *device, const char *kernel, hr_dtype dtype)
+static attention_setup asked_of(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  attention_asked asked = {.a = hr_attention_default(), .seed = 9, .at_start = true};
-  hr_attention *a = &asked.a;
+  attention_setup setup = {.a = hr_attention_default(), .seed = 9, .at_start = true};
+  hr_attention *a = &setup.a;
   bool gpu = device->backend->own_memory;
   a->dtype = dtype;
   a->q_len = gpu ? 200 : 150, a->kv_len = test_asks_for("few") ? 210 : 250;
@@ -15,7 +15,7 @@ static attention_asked asked_of(hr_device *device, const char *kernel, hr_dtype 
   a->qk_dim = a->v_dim = 16;
   if (attention_takes_long(kernel, a))
     a->q_len = 9, a->kv_len = 11;
-  return asked;
+  return setup;
 }
 
 /* A thousand runs in the kernel's first format; the order of blocks does not depend on the format. */
@@ -52,13 +52,13 @@ static char *copy_of(const attention_array *array)
 
 static void check_repeats(hr_device *device, const char *kernel, hr_dtype dtype)
 {
-  attention_asked asked = asked_of(device, kernel, dtype);
+  attention_setup setup = asked_of(device, kernel, dtype);
   int runs = runs_of(kernel, dtype, device->backend->own_memory), moved = 0;
   uint64_t random = 1;
   attention_call c;
   if (runs == 0)
     return;
-  attention_open(device, &asked, &c);
+  attention_open(device, &setup, &c);
   if (attention_run(&c, kernel)) {
     char *o = copy_of(&c.arrays[ARRAY_O]), *lse = copy_of(&c.arrays[ARRAY_LSE]);
     for (int run = 1; run < runs; run++) {

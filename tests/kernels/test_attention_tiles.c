@@ -36,15 +36,15 @@ static hr_device *open_device(void)
   return NULL;
 }
 
-static attention_asked asked_of(int64_t q_len, int64_t kv_len, const int64_t heads[3], int64_t qk_dim, int64_t v_dim)
+static attention_setup asked_of(int64_t q_len, int64_t kv_len, const int64_t heads[3], int64_t qk_dim, int64_t v_dim)
 {
-  attention_asked asked = {.a = hr_attention_default()};
-  hr_attention *a = &asked.a;
+  attention_setup setup = {.a = hr_attention_default()};
+  hr_attention *a = &setup.a;
   a->q_len = q_len, a->kv_len = kv_len, a->qk_dim = qk_dim, a->v_dim = v_dim;
   a->q_heads = heads[0], a->k_heads = heads[1], a->v_heads = heads[2];
   a->mask = (q_len + v_dim) % 2 ? HR_MASK_CAUSAL : HR_MASK_NONE;
-  asked.seed = (uint64_t)(q_len * 1000 + kv_len + qk_dim + v_dim);
-  return asked;
+  setup.seed = (uint64_t)(q_len * 1000 + kv_len + qk_dim + v_dim);
+  return setup;
 }
 
 /* 1 to 70 rows: less than a tile, one tile, two tiles, a tile and a few rows; keys and head sizes around 16 and 32. */
@@ -57,8 +57,8 @@ static void tiles_that_are_not_full_give_what_the_formula_gives(void **state)
   for (size_t r = 0; device && r < sizeof rows / sizeof *rows; r++)
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
       const int64_t *d = dims[(r + k) % 4];
-      attention_asked asked = asked_of(rows[r], keys[k], heads[(r + k / 2) % 2], d[0], d[1]);
-      assert_true(attention_try(device, info.name, &asked, 1 << 20));
+      attention_setup setup = asked_of(rows[r], keys[k], heads[(r + k / 2) % 2], d[0], d[1]);
+      assert_true(attention_try(device, info.name, &setup, 1 << 20));
     }
   hr_device_close(device);
 }
@@ -71,10 +71,10 @@ static void weights_of_an_earlier_step_do_not_stay(void **state)
   static const int64_t heads[3] = {2, 1, 2};
   hr_device *device = open_device();
   for (int64_t window = 1; device && window < 700; window += 39) {
-    attention_asked asked = asked_of(130, 700, heads, 64, 64);
-    asked.a.mask = HR_MASK_CAUSAL;
-    asked.a.window = window;
-    assert_true(attention_try(device, info.name, &asked, 1 << 20));
+    attention_setup setup = asked_of(130, 700, heads, 64, 64);
+    setup.a.mask = HR_MASK_CAUSAL;
+    setup.a.window = window;
+    assert_true(attention_try(device, info.name, &setup, 1 << 20));
   }
   hr_device_close(device);
 }
@@ -87,9 +87,9 @@ static void a_score_that_rises_leaves_earlier_weights_their_share(void **state)
   static const int64_t heads[3] = {1, 1, 1}, high[] = {40, 255, 300, 511, 599};
   hr_device *device = open_device();
   for (size_t i = 0; device && i < sizeof high / sizeof *high; i++) {
-    attention_asked asked = asked_of(110, 600, heads, 64, 64);
+    attention_setup setup = asked_of(110, 600, heads, 64, 64);
     attention_call call;
-    attention_open(device, &asked, &call);
+    attention_open(device, &setup, &call);
     for (int64_t key = 0; key < 600; key++)
       attention_set(&call, ARRAY_K, key, 0, 0, key == high[i] ? 8 : 0);
     for (int64_t row = 0; row < 110; row++) /* scores of 8 to 10 times 8, over √64: 11.5 to 14.4 in base 2 */
@@ -106,8 +106,8 @@ static void thread_counts_give_the_same_bits(void **state)
 {
   (void)state;
   static const int64_t heads[3] = {4, 2, 2};
-  attention_asked asked = asked_of(333, 700, heads, 64, 80);
-  asked.a.mask = HR_MASK_CAUSAL;
+  attention_setup setup = asked_of(333, 700, heads, 64, 80);
+  setup.a.mask = HR_MASK_CAUSAL;
   char *first = NULL;
   for (int threads = 1; threads <= 64; threads *= 4) {
     hr_device *device = open_device();
@@ -115,7 +115,7 @@ static void thread_counts_give_the_same_bits(void **state)
       break;
     device->threads = threads; /* a plan partitions its work for this number */
     attention_call call;
-    attention_open(device, &asked, &call);
+    attention_open(device, &setup, &call);
     assert_true(attention_run(&call, info.name));
     size_t bytes = call.arrays[ARRAY_O].bytes;
     if (!first) {
