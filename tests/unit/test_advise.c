@@ -105,7 +105,7 @@ static void the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not(void **
 }
 
 /* 10928 = 683 · 16: Hopper needs 16 bytes, and reaches 711 TFLOP/s there against 726 at 11008. */
-static void a_width_of_a_multiple_of_16_is_left_alone_on_hopper(void **state)
+static void a_width_of_a_multiple_of_16_gets_no_suggestion_on_hopper(void **state)
 {
   (void)state;
   hr_model model = llama_2_7b(10928);
@@ -149,7 +149,7 @@ static void six_devices_cannot_split_gpt3_2_7b(void **state)
   hr_advice_free(advice);
 }
 
-static void a_model_made_for_six_devices_is_discussed_and_left_alone(void **state)
+static void a_model_made_for_six_devices_gets_findings_but_no_other_shape(void **state)
 {
   (void)state;
   hr_model model = paper_model(2304, 18, 40, 50304); /* 2304 = 6 · 384 */
@@ -427,10 +427,10 @@ int main(void)
       cmocka_unit_test(the_variants_of_figure_1_come_in_its_order),
       cmocka_unit_test(all_variants_of_figure_1_get_20_heads_suggested),
       cmocka_unit_test(the_width_11008_is_among_the_best_near_8h_3_and_10922_is_not),
-      cmocka_unit_test(a_width_of_a_multiple_of_16_is_left_alone_on_hopper),
+      cmocka_unit_test(a_width_of_a_multiple_of_16_gets_no_suggestion_on_hopper),
       cmocka_unit_test(the_vocabulary_rule_does_not_apply_where_16_bytes_are_enough),
       cmocka_unit_test(six_devices_cannot_split_gpt3_2_7b),
-      cmocka_unit_test(a_model_made_for_six_devices_is_discussed_and_left_alone),
+      cmocka_unit_test(a_model_made_for_six_devices_gets_findings_but_no_other_shape),
       cmocka_unit_test(layers_that_stages_do_not_divide_cost_as_much_as_the_largest_stage),
       cmocka_unit_test(a_prime_number_of_layers_gets_another_depth_suggested),
       cmocka_unit_test(a_good_model_gets_no_suggestion_of_another_shape),

@@ -311,7 +311,7 @@ static void a_gemm_is_measured_once_for_all_findings(void **state)
   hr_device_close(device);
 }
 
-static void a_stopped_confirmation_keeps_what_it_has_and_says_so(void **state)
+static void a_stopped_confirmation_keeps_its_results_and_says_so(void **state)
 {
   (void)state;
   hr_device *device = open_reference();
@@ -359,7 +359,7 @@ int main(void)
       cmocka_unit_test(a_changed_size_shrinks_like_the_original_size),
       cmocka_unit_test(too_little_time_means_fewer_tokens_and_a_note),
       cmocka_unit_test(a_gemm_is_measured_once_for_all_findings),
-      cmocka_unit_test(a_stopped_confirmation_keeps_what_it_has_and_says_so),
+      cmocka_unit_test(a_stopped_confirmation_keeps_its_results_and_says_so),
       cmocka_unit_test(an_advice_without_changes_confirms_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static hr_workload in_phase(const hr_model *model, hr_phase phase)
 }
 
 /* Korthikanti et al. 2022, equations 1 and 2: sbh(34 + 5as/h) bytes a layer, on t devices sbh(10 + 24/t + 5as/(ht)). */
-static void a_layer_of_the_papers_model_saves_what_korthikanti_counts(void **state)
+static void activations_of_the_papers_model_match_korthikanti(void **state)
 {
   (void)state;
   srand(2);
@@ -216,7 +216,7 @@ static void the_largest_batch_of_an_endless_device_is_bounded(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_layer_of_the_papers_model_saves_what_korthikanti_counts),
+      cmocka_unit_test(activations_of_the_papers_model_match_korthikanti),
       cmocka_unit_test(a_layer_with_grouped_heads_and_a_gate_saves_its_own_widths),
       cmocka_unit_test(weights_gradients_and_adam_take_two_two_and_twelve_bytes),
       cmocka_unit_test(the_most_loaded_stage_has_its_layers_and_the_larger_end),

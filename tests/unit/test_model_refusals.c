@@ -270,7 +270,7 @@ static void lists_of_layers_must_fit_the_layers(void **state)
                  "config.json: layer_types: expected a list with one kind per layer");
 }
 
-static void the_short_form_has_errors_of_its_own(void **state)
+static void the_short_form_has_its_own_errors(void **state)
 {
   (void)state;
   const struct {
@@ -307,7 +307,7 @@ static void sizes_whose_multiplication_overflows_are_an_error(void **state)
 }
 
 /* A truncated text gives a model or a one-line error. */
-static void a_configuration_cut_anywhere_is_an_error_in_one_line(void **state)
+static void a_configuration_truncated_anywhere_is_an_error_in_one_line(void **state)
 {
   (void)state;
   static const char text[] =
@@ -337,9 +337,9 @@ int main(void)
       cmocka_unit_test(an_invalid_size_is_named_with_its_value),
       cmocka_unit_test(other_fields_have_their_types_too),
       cmocka_unit_test(lists_of_layers_must_fit_the_layers),
-      cmocka_unit_test(the_short_form_has_errors_of_its_own),
+      cmocka_unit_test(the_short_form_has_its_own_errors),
       cmocka_unit_test(sizes_whose_multiplication_overflows_are_an_error),
-      cmocka_unit_test(a_configuration_cut_anywhere_is_an_error_in_one_line),
+      cmocka_unit_test(a_configuration_truncated_anywhere_is_an_error_in_one_line),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void a_table_aligns_numbers_to_the_right(void **state)
   free(text);
 }
 
-static void a_narrow_table_loses_its_least_column_first(void **state)
+static void a_narrow_table_drops_its_least_important_column_first(void **state)
 {
   (void)state;
   hr_report_options options = hr_report_options_default();
@@ -81,7 +81,7 @@ static void a_narrow_table_loses_its_least_column_first(void **state)
   free(text);
 }
 
-static void markdown_escapes_what_would_end_a_cell(void **state)
+static void markdown_escapes_cell_separators(void **state)
 {
   (void)state;
   hr_report_options options = hr_report_options_default();
@@ -92,7 +92,7 @@ static void markdown_escapes_what_would_end_a_cell(void **state)
   free(text);
 }
 
-static void a_column_follows_a_pointer_and_is_empty_where_that_is_null(void **state)
+static void a_column_follows_a_pointer_and_is_empty_if_it_is_null(void **state)
 {
   typedef struct pointing_row {
     const test_row *to;
@@ -108,7 +108,7 @@ static void a_column_follows_a_pointer_and_is_empty_where_that_is_null(void **st
   assert_int_equal(cell.type, HR_CELL_NONE);
 }
 
-static void an_optional_text_is_null_where_it_is_empty(void **state)
+static void an_empty_optional_text_is_null(void **state)
 {
   typedef struct text_row {
     char text[8];
@@ -129,7 +129,7 @@ static void an_optional_text_is_null_where_it_is_empty(void **state)
   assert_int_equal(cell.style, HR_STYLE_YELLOW);
 }
 
-static void json_has_the_key_of_json_where_it_differs(void **state)
+static void json_uses_its_own_key_if_it_differs(void **state)
 {
   static const hr_column fields[] = {
       {"measured_ns", NULL, HR_TIME, 0, HR_MEMBER(test_row, time_ns), .section = "times", .json = "median_ns"},
@@ -149,11 +149,11 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(csv_has_values_and_quotes_as_rfc_4180_says),
       cmocka_unit_test(a_table_aligns_numbers_to_the_right),
-      cmocka_unit_test(a_narrow_table_loses_its_least_column_first),
-      cmocka_unit_test(a_column_follows_a_pointer_and_is_empty_where_that_is_null),
-      cmocka_unit_test(an_optional_text_is_null_where_it_is_empty),
-      cmocka_unit_test(json_has_the_key_of_json_where_it_differs),
-      cmocka_unit_test(markdown_escapes_what_would_end_a_cell),
+      cmocka_unit_test(a_narrow_table_drops_its_least_important_column_first),
+      cmocka_unit_test(a_column_follows_a_pointer_and_is_empty_if_it_is_null),
+      cmocka_unit_test(an_empty_optional_text_is_null),
+      cmocka_unit_test(json_uses_its_own_key_if_it_differs),
+      cmocka_unit_test(markdown_escapes_cell_separators),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static void a_unit_changes_where_the_rounded_number_would_need_four_digits(void 
   CHECK_WRITER(hr_write_short, counts);
 }
 
-static void rates_above_a_cpus_data_sheet_are_put_down_to_its_clock(void **state)
+static void rates_above_a_cpus_data_sheet_are_attributed_to_its_clock(void **state)
 {
   (void)state;
   char line[HR_CEILING_NOTE_SIZE];
@@ -82,7 +82,7 @@ static void rates_above_a_cpus_data_sheet_are_put_down_to_its_clock(void **state
   assert_false(hr_ceiling_clock_note(&hardware, line));
 }
 
-static void a_small_change_is_not_called_none(void **state)
+static void a_small_change_is_not_shown_as_none(void **state)
 {
   /* 47 rows of 2560 on 2,651,548,160 parameters are 4.5e-5 */
   static const written_row gains[] = {{0.182, "+18.2%"},  {5.4, "+540%"},      {-0.12, "-12.0%"},
@@ -92,7 +92,7 @@ static void a_small_change_is_not_called_none(void **state)
   CHECK_WRITER(hr_write_gain, gains);
 }
 
-static void text_width_is_of_the_terminal_not_of_the_bytes(void **state)
+static void text_width_counts_terminal_columns_not_bytes(void **state)
 {
   (void)state;
   assert_int_equal(hr_display_width("12.4 µs"), 7);
@@ -102,7 +102,7 @@ static void text_width_is_of_the_terminal_not_of_the_bytes(void **state)
   assert_int_equal(hr_display_width("\xFF"), 1);
 }
 
-static void what_is_not_text_cannot_steer_a_terminal(void **state)
+static void control_characters_and_invalid_utf8_are_replaced(void **state)
 {
   (void)state;
   char clean[64];
@@ -116,7 +116,7 @@ static void what_is_not_text_cannot_steer_a_terminal(void **state)
   assert_string_equal(clean, "ab"); /* cut before a character, not inside it */
 }
 
-static void lines_break_at_spaces_and_long_words_where_they_must(void **state)
+static void lines_break_at_spaces_and_within_words_that_are_too_long(void **state)
 {
   (void)state;
   const char *next;
@@ -133,11 +133,11 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(counts_have_thousands_separators),
       cmocka_unit_test(a_unit_changes_where_the_rounded_number_would_need_four_digits),
-      cmocka_unit_test(a_small_change_is_not_called_none),
-      cmocka_unit_test(text_width_is_of_the_terminal_not_of_the_bytes),
-      cmocka_unit_test(what_is_not_text_cannot_steer_a_terminal),
-      cmocka_unit_test(lines_break_at_spaces_and_long_words_where_they_must),
-      cmocka_unit_test(rates_above_a_cpus_data_sheet_are_put_down_to_its_clock),
+      cmocka_unit_test(a_small_change_is_not_shown_as_none),
+      cmocka_unit_test(text_width_counts_terminal_columns_not_bytes),
+      cmocka_unit_test(control_characters_and_invalid_utf8_are_replaced),
+      cmocka_unit_test(lines_break_at_spaces_and_within_words_that_are_too_long),
+      cmocka_unit_test(rates_above_a_cpus_data_sheet_are_attributed_to_its_clock),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -309,7 +309,7 @@ static int stop_at_half(void *context, double done, const char *what)
   return done >= 0.5;
 }
 
-static void a_stopped_search_keeps_what_it_has(void **state)
+static void a_stopped_search_keeps_its_results_so_far(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
@@ -437,7 +437,7 @@ int main(void)
       cmocka_unit_test(no_pareto_shape_is_dominated),
       cmocka_unit_test(the_list_has_different_shapes),
       cmocka_unit_test(the_same_search_gives_the_same_shapes),
-      cmocka_unit_test(a_stopped_search_keeps_what_it_has),
+      cmocka_unit_test(a_stopped_search_keeps_its_results_so_far),
       cmocka_unit_test(a_search_stops_at_its_limit_of_shapes),
       cmocka_unit_test(an_enormous_space_ends),
       cmocka_unit_test(impossible_options_are_refused_by_name),

@@ -3,7 +3,7 @@
 #include <headroom/attention.h>
 #include <headroom/gemm.h>
 
-static void a_product_has_2mnk_operations(void **state)
+static void a_gemm_has_2mnk_flops(void **state)
 {
   (void)state;
   hr_gemm gemm = hr_gemm_default();
@@ -15,7 +15,7 @@ static void a_product_has_2mnk_operations(void **state)
   assert_int_equal(bytes, 207093760); /* 2·(8192·2560 + 2560·7680 + 8192·7680) */
 }
 
-static void a_product_too_large_to_count_is_an_overflow(void **state)
+static void a_gemm_too_large_to_count_is_an_overflow(void **state)
 {
   (void)state;
   hr_gemm gemm = hr_gemm_default();
@@ -36,7 +36,7 @@ static void a_size_of_zero_is_named(void **state)
   assert_string_equal(error.message, "n: expected at least 1, found 0");
 }
 
-static void strides_that_are_left_out_are_packed_ones(void **state)
+static void omitted_strides_are_packed(void **state)
 {
   (void)state;
   hr_gemm g = hr_gemm_default();
@@ -78,7 +78,7 @@ static void gaps_move_no_bytes_and_a_broadcast_operand_moves_once(void **state)
   assert_int_equal(bytes, 388); /* 2·(4·(21 + 15) + 50) */
 }
 
-static void strides_that_cannot_be_are_named(void **state)
+static void invalid_strides_are_named(void **state)
 {
   (void)state;
   const struct {
@@ -169,12 +169,12 @@ static void heads_that_do_not_divide_are_named(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_product_has_2mnk_operations),
-      cmocka_unit_test(a_product_too_large_to_count_is_an_overflow),
+      cmocka_unit_test(a_gemm_has_2mnk_flops),
+      cmocka_unit_test(a_gemm_too_large_to_count_is_an_overflow),
       cmocka_unit_test(a_size_of_zero_is_named),
-      cmocka_unit_test(strides_that_are_left_out_are_packed_ones),
+      cmocka_unit_test(omitted_strides_are_packed),
       cmocka_unit_test(gaps_move_no_bytes_and_a_broadcast_operand_moves_once),
-      cmocka_unit_test(strides_that_cannot_be_are_named),
+      cmocka_unit_test(invalid_strides_are_named),
       cmocka_unit_test(masked_entries_are_counted_as_the_definition_counts_them),
       cmocka_unit_test(heads_that_do_not_divide_are_named),
   };

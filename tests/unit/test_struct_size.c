@@ -22,7 +22,7 @@
     assert_ok((call), error);                                                                                         \
   } while (0)
 
-static void problems_say_their_size(void **state)
+static void problems_with_another_size_are_refused(void **state)
 {
   (void)state;
   hr_error error;
@@ -35,7 +35,7 @@ static void problems_say_their_size(void **state)
   REFUSED(hr_attention, attention, hr_attention_check(&attention, &error));
 }
 
-static void shapes_and_devices_say_their_size(void **state)
+static void shapes_and_devices_with_another_size_are_refused(void **state)
 {
   (void)state;
   hr_error error;
@@ -49,7 +49,7 @@ static void shapes_and_devices_say_their_size(void **state)
   REFUSED(hr_hardware, hardware, hr_hardware_check(&hardware, &error));
 }
 
-static void options_say_their_size(void **state)
+static void options_with_another_size_are_refused(void **state)
 {
   (void)state;
   hr_error error;
@@ -83,7 +83,7 @@ static void options_say_their_size(void **state)
   REFUSED(hr_result_filter, filter, hr_result_filter_check(&filter, &error));
 }
 
-static void what_is_measured_says_its_size(void **state)
+static void measurements_with_another_size_are_refused(void **state)
 {
   (void)state;
   hr_error error;
@@ -120,10 +120,10 @@ static void what_is_measured_says_its_size(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(problems_say_their_size),
-      cmocka_unit_test(shapes_and_devices_say_their_size),
-      cmocka_unit_test(options_say_their_size),
-      cmocka_unit_test(what_is_measured_says_its_size),
+      cmocka_unit_test(problems_with_another_size_are_refused),
+      cmocka_unit_test(shapes_and_devices_with_another_size_are_refused),
+      cmocka_unit_test(options_with_another_size_are_refused),
+      cmocka_unit_test(measurements_with_another_size_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

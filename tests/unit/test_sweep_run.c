@@ -107,7 +107,7 @@ static hr_result last_row(fixture *f)
   return result;
 }
 
-static void autotuned_points_are_points_of_their_own(void **state)
+static void autotuned_points_are_separate_points(void **state)
 {
   fixture *f = *state;
   hr_sweep *sweep = read_text(SMALL);
@@ -395,7 +395,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       IN_A_FOLDER(every_point_becomes_a_row_with_its_problem),
-      IN_A_FOLDER(autotuned_points_are_points_of_their_own),
+      IN_A_FOLDER(autotuned_points_are_separate_points),
       IN_A_FOLDER(points_are_measured_in_the_order_that_the_seed_gives),
       IN_A_FOLDER(a_run_resumes_a_stopped_one_and_measures_nothing_twice),
       IN_A_FOLDER(a_point_stored_by_another_process_in_the_meantime_gets_no_second_row),
