@@ -1,4 +1,12 @@
-/* Included by every unit test: cmocka with the headers that it requires before it. */
+/* Included by every unit test: cmocka with the headers that it requires before it.
+ *
+ * Environment variables of the tests:
+ *   HEADROOM_TEST                 words separated by spaces, see test_asks_for(); names of formats: only these
+ *   HEADROOM_TEST_SHARE           n: every nth case of a list
+ *   HEADROOM_TEST_KERNEL          one attention kernel, or a family of them
+ *   HEADROOM_TEST_SAMPLES, _SEED  number and choice of the random attention calls
+ *   HEADROOM_EMULATED_CAPABILITY  compute capability of the emulated GPU, such as 80
+ *   HEADROOM_EMULATED_FAULT       a mistake planted in programs for the emulated GPU (emulation/nvrtc.cpp) */
 #ifndef HEADROOM_TEST_H
 #define HEADROOM_TEST_H
 
