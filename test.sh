@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds what is needed and runs every test: a debug build with warnings as errors, the same under the address and
 # undefined-behaviour sanitizers, and the portable command.
 #   ./test.sh           what every change must pass
@@ -10,7 +11,7 @@ long=
 case ${1:-} in
 '') ;;
 --long) long=1 ;;
--h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+-h | --help) sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
 *) echo "test.sh: unknown argument $1 (try --help)" >&2; exit 2 ;;
 esac
 cd "$(dirname "$0")" || exit 1

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How close attention on the CPU comes to its bounds: one line per problem, with its share of the sum bound, the time
  * of all GEMMs followed by all exponentials at the rates of the ceiling loops of `headroom devices --probe`.
  *   attention_bounds [THREADS] [DTYPE] [KERNEL]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares Headroom's attention on the CPU with PyTorch's scaled_dot_product_attention.
 
     attention_cpu_vs_torch.py LIBHEADROOM [--threads N] [--dtype bf16|fp32] [--dims 64,128] [--lengths 512,1024]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares Headroom's attention on a CUDA GPU with PyTorch's scaled_dot_product_attention, backends cudnn and flash.
 
     attention_gpu_vs_torch.py LIBHEADROOM [--output FILE.csv] [--quick] [--kernel NAME] [--grid peers|fig12]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compares two attention kernels, interleaved on the same operands: one line per call, with both times and the ratio of
  * the second to the first.
  *   attention_interleaved KERNEL KERNEL [DTYPES [LENGTHS [DEVICE]]]      "bf16 tf32", "2048 16384", …

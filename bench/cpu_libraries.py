@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Which library has the fastest GEMM on this CPU: builds of oneDNN, PyTorch (with its oneDNN), and the MKL in PyTorch.
 
     cpu_libraries.py --onednn /usr/lib/x86_64-linux-gnu/libdnnl.so.2 --onednn ./libdnnl.so.3 [--threads N]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures the gains of shape changes for a whole forward step on a CUDA GPU, to compare predicted gains with.
 
     gains_torch.py --output gains.csv            on the machine with the GPU: needs PyTorch only

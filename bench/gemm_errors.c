@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measures the errors of GEMMs over k, to compare them with the bound of the check (hr_gemm_error_bound).
  *   gemm_errors [DEVICE] [M N]
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares Headroom's GEMMs on a CUDA GPU with those of PyTorch: torch.nn.functional.linear and torch.bmm.
 
     gemm_vs_torch.py LIBHEADROOM [--output FILE.csv] [--kernels]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Times the operators of transformers on a CUDA GPU through PyTorch, to compare predictions with.
 
     operators_torch.py [--seconds N] [--output FILE]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Counts the parameters of models twice: by `headroom describe` and by building them with Hugging Face transformers.
 
     parameters_vs_transformers.py HEADROOM [CONFIG.json ...]     default: data/models/*.json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints how far predictions for a shipped device are from measured times.
  *
  *   prediction_accuracy [DEVICE [FILE.csv …]]      default: h200 and the files of data/results

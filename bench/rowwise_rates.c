@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How close row-wise operations come to the rate of a copy: one line per operation and row length, in GB/s and as a
  * share.
  *   rowwise_rates [DEVICE] [DTYPES] [OPERATIONS] [LENGTHS] [KERNEL]    cuda:0 "bf16 fp32" "softmax rotary" "4096 50257"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How many shapes a search evaluates per second on one core.
  *
  *   cmake --build --preset release --target search_speed && build/release/bench/search_speed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the command, which uses only the public interface of the library. */
 #ifndef CLI_H
 #define CLI_H

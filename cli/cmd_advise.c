@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 
 /* The inputs of an advice and, with --measure, the device that confirms it. */

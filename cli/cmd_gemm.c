@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 
 /* M N K as arguments or as --m --n --k, each size once. */

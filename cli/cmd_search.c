@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 
 static void set_range(int64_t *min, int64_t *max, int64_t *step, const cli_range *range)

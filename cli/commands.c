@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The list of commands, without the functions that run them (main.c). */
 #include "groups.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Messages on standard error and the exit codes that go with them. */
 #include "cli.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of options. A command has the groups in its row of commands.inc; help shows them in this order. */
 #ifndef CLI_GROUPS_H
 #define CLI_GROUPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Inputs that commands share: model, device, workload, number format, kernel, store. */
 #include "cli.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of a command as text: `headroom COMMAND --help`. */
 #include "groups.h"
 #include "option_table.h"

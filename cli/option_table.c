@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options as rows, with readers of their values: each accepts the whole text or refuses it. */
 #include "option_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of options.inc as rows. */
 #ifndef CLI_OPTION_TABLE_H
 #define CLI_OPTION_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the command line with popt. */
 #include "groups.h"
 #include "option_table.h"

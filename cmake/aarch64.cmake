@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Toolchain: cross build for aarch64 with Debian's compiler, against the libraries that scripts/sysroot.sh fetches; tests
 # run under qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)

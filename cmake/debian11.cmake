@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Toolchain: this machine's compiler against Debian 11's C library and archives, which scripts/sysroot.sh fetches, so that
 # the portable command runs on systems that old.
 set(CMAKE_LIBRARY_ARCHITECTURE x86_64-linux-gnu)

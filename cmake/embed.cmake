@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # headroom_embed(<variable> <table> <folder> <ending>): makes a C file with every file of <folder> with that ending as a
 # table of hr_catalog_entry named hr_embedded_<table>, and puts the C file's path into <variable>.
 function(headroom_embed variable table folder ending)

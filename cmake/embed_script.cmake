@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Run at build time by headroom_embed(): writes the files as byte arrays, which have no length limit as literals do.
 file(GLOB files ${folder}/*.${ending})
 list(SORT files)

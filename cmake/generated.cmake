@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Made from the tables of the command (cli/commands.inc, cli/options.inc): completions for three shells and the manual
 # page, in the build's folder `generated`.
 find_program(awk_command awk REQUIRED)

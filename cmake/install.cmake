@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # `cmake --install`: the command with its manual page, completions and documents; the library with its headers,
 # headroom.pc and the CMake package. All paths are relative, so that the prefix may be moved. A portable build installs
 # no library, because that would need the static libraries that it was linked with.

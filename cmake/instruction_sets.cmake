@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A source whose name ends in an instruction set is compiled for that set alone; what the processor can do is asked at run
 # time, so that one build holds all of them. Such files, and their plain versions, are optimised in every build, because
 # without it they take minutes where tests give them seconds. Sets of other processor families are left out.

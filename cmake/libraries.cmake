@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The libraries Headroom stands on. `headroom_libraries` is what the library links, `popt_library` what the command does.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in for libudev in a portable build, where Debian has no static one.
  *
  * hwloc asks udev for the vendors of disks only, which Headroom never looks at. A NULL context is udev's own way of

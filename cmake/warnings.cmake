@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The flags of every target of the project.
 add_library(headroom_warnings INTERFACE)
 target_compile_options(headroom_warnings INTERFACE -Wall -Wextra -Wshadow -Wvla

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Draws the modules of tests/structure/edges.txt into ARCHITECTURE.md, between the two "diagram" marks: one line per
 # level, each module above all modules that it may use. A module lists its direct dependencies only.
 #   diagram.sh            rewrites the block

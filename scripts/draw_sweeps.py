@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Draws sweeps from exported rows: one SVG per sweep, labelled by data/sweeps.
 
     headroom results export --sweep fig7a -o rows.csv

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Formats all C and C++ files with .clang-format; needs clang-format 14, because versions differ.
 #   format.sh            rewrites the files
 #   format.sh --check    fails, showing the first differences, if a file would change

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds, tests and measures on a machine with an NVIDIA GPU: one command, under 8 minutes, a short table last.
 #   gpu-check.sh                 builds here first (needs the packages of scripts/packages.sh)
 #   gpu-check.sh --built FOLDER  uses FOLDER/headroom, FOLDER/tests and FOLDER/lib of a build from elsewhere, for bare
@@ -12,7 +13,7 @@ trap 'rm -rf "$log"' EXIT
 case "${1:-}" in
   "") built=$top/build/debug ;;
   --built) built=$(cd "${2:?--built needs a folder}" && pwd) || exit 2 ;;
-  *) sed -n '2,6p' "$0" | cut -c3-; exit 2 ;;
+  *) sed -n '3,7p' "$0" | cut -c3-; exit 2 ;;
 esac
 export LD_LIBRARY_PATH=$built/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 

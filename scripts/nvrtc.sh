@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Downloads NVRTC, the compiler of GPU programs, unless the system has it, so that tests compile programs without a GPU.
 #   nvrtc.sh     prints its folder, for LD_LIBRARY_PATH; empty if the system has NVRTC
 # It comes from PyPI as nvidia-cuda-nvrtc (58 MB) into build/nvrtc and is kept. Fails with one line on stderr.
 set -euo pipefail
-case ${1:-} in -h | --help) sed -n '2,4s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '3,5s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sourced by quickstart.sh and test.sh: the Debian packages that Headroom needs, and their installation.
 
 # One row per package: group | Debian package | probe | purpose
@@ -27,7 +28,7 @@ long  | valgrind     | valgrind                    | memory errors without instr
 long  | gcc-aarch64-linux-gnu | aarch64-linux-gnu-gcc | the cross compiler for arm64
 long  | qemu-user    | qemu-aarch64                | runs the tests of the build for arm64
 programs | python3-pip | pip3                  | downloads NVRTC, which compiles GPU programs
-long  | python3-matplotlib | python:matplotlib | draws sweeps
+test  | python3-matplotlib | python:matplotlib | draws sweeps
 long  | openmpi-bin  | mpirun                      | several processes that share a sweep
 '
 

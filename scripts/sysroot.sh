@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Makes a folder with the C library and the libraries that Headroom links, from Debian's packages, for the toolchain
 # files cmake/aarch64.cmake and cmake/debian11.cmake.
 #   scripts/sysroot.sh FOLDER ARCHITECTURE [SUITE]      SUITE: bullseye, for example; left out, this machine's own

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Static analysis with the checks of .clang-tidy; findings are errors.
 #   tidy.sh [FILE…]      default: all sources of the library and the command
 set -euo pipefail

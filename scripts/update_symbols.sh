@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Rewrites tests/structure/exported-symbols.txt from the debug build's library. A removed line breaks the ABI for
 # users of the library.
 set -euo pipefail

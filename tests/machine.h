@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opens the devices of this machine for tests. */
 #ifndef HEADROOM_TEST_MACHINE_H
 #define HEADROOM_TEST_MACHINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Included by every unit test: cmocka with the headers that it requires before it.
  *
  * Environment variables of the tests:

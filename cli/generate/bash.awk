@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes the completion for bash: awk -f rows.awk -f bash.awk TABLES
 function options_line(c,    o, line) {
   for (o = 1; o <= option_count; o++)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes the completion for fish: awk -f rows.awk -f fish.awk TABLES
 function quoted(text) {
   gsub(/\\/, "\\\\", text)

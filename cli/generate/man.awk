@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Fills @VERSION@, @SYNOPSIS@, @COMMANDS@ and @OPTIONS@ of the manual page's template:
 #   awk -v template=headroom.1.in -v version=0.1.0 -f rows.awk -f man.awk TABLES
 function roff(text) {

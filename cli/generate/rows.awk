@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Reads the tables of the command from groups.h, commands.inc, options.inc and headroom/status.h, for the scripts that
 # write the completions and the manual page. POSIX awk.
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes the completion for zsh: awk -f rows.awk -f zsh.awk TABLES
 function quoted(text) {
   gsub(/'/, "'\\''", text)

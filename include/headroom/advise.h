@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Suggestions to change a shape, with their gains. Thread safety: an hr_advice belongs to one caller. */
 #ifndef HEADROOM_ADVISE_H
 #define HEADROOM_ADVISE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention problems. Thread safety: hr_attention is a value, the functions are pure. */
 #ifndef HEADROOM_ATTENTION_H
 #define HEADROOM_ATTENTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory on a device.
  *
  * Thread safety: one thread at a time may use a buffer; several threads may use different buffers of one device. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The models, devices and sweeps that are built into the library. Thread safety: constant data. */
 #ifndef HEADROOM_CATALOG_H
 #define HEADROOM_CATALOG_H

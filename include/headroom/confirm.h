@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compares predicted gains with measured ones. Thread safety: one confirmation at a time per device. */
 #ifndef HEADROOM_CONFIRM_H
 #define HEADROOM_CONFIRM_H

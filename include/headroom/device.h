@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Devices of this machine: opening and describing them. <headroom/buffer.h> is memory on a device, <headroom/plan.h>
  * kernels.
  *

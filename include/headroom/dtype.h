@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Data types (number formats) of operands. Thread safety: pure functions. */
 #ifndef HEADROOM_DTYPE_H
 #define HEADROOM_DTYPE_H

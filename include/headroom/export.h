@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes of the public functions. */
 #ifndef HEADROOM_EXPORT_H
 #define HEADROOM_EXPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM problems. Thread safety: hr_gemm is a value, the functions are pure. */
 #ifndef HEADROOM_GEMM_H
 #define HEADROOM_GEMM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A device as numbers, the input of predictions, from a data file or from a probe.
  *
  * Thread safety: hr_hardware is a value; the functions are pure (no device, no file). */

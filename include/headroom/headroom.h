@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* All of Headroom's public interface. */
 #ifndef HEADROOM_HEADROOM_H
 #define HEADROOM_HEADROOM_H

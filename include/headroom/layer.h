@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One layer of a model, operator by operator: predicted and measured. Thread safety: one layer at a time per device. */
 #ifndef HEADROOM_LAYER_H
 #define HEADROOM_LAYER_H

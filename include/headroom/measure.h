@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timing kernels: fresh random data, cold caches, a check against the reference, medians with confidence intervals.
  *
  * docs/measuring.md specifies every number. Thread safety: one measurement at a time per device. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes that a model needs on a device. Thread safety: values; pure functions. */
 #ifndef HEADROOM_MEMORY_H
 #define HEADROOM_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shape of a decoder-only transformer, and its reader.
  *
  * Thread safety: hr_model is a value; the functions are pure (no file, no environment). */

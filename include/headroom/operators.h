@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operators that a step of a model runs. Thread safety: values; pure functions; nothing is allocated. */
 #ifndef HEADROOM_OPERATORS_H
 #define HEADROOM_OPERATORS_H

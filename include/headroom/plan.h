@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels, and plans: a problem prepared for one kernel of a device, which can be run repeatedly.
  *
  * Thread safety: an hr_plan is immutable; several threads may run it at the same time, each with its own workspace. */

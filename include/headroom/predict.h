@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Predicted times and their terms. Thread safety: values; pure functions; nothing is allocated. */
 #ifndef HEADROOM_PREDICT_H
 #define HEADROOM_PREDICT_H

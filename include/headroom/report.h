@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reports: results as tables for a terminal, JSON, CSV or Markdown.
  *
  * docs/json.md documents the JSON, which is stable; CSV has the same keys. Thread safety: a call writes to its own

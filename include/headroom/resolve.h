@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Resolves a name, file or directory that a user types to a model or a device.
  *
  * Thread safety: the functions keep no state. */

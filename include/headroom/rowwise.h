@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Row-wise operations: softmax, norms, rotary embedding, activations, residual. Thread safety: hr_rowwise is a value,
  * the functions are pure. */
 #ifndef HEADROOM_ROWWISE_H

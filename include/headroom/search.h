@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Search for faster shapes near a model. Thread safety: an hr_search_result belongs to one caller. */
 #ifndef HEADROOM_SEARCH_H
 #define HEADROOM_SEARCH_H

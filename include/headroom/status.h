@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Status codes and error messages.
  *
  * Every function that can fail returns an hr_status. If it takes an hr_error, it writes one line there that says what

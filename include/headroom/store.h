@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Results of measurements, one row each, in an SQLite file.
  *
  * A row is on disk when hr_store_append() returns; a process that is killed loses at most the row that it was writing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sweeps: figures as data, with axes, the problem of each point, and the series of the picture.
  *
  * docs/sweeps.md describes the file format. Thread safety: an hr_sweep is immutable; one run at a time per device. */

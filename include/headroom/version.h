@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The version of the interface at compile time, and of the library at run time. Semantic versioning: before 1.0 a minor
  * version may break the interface, and the library's name (SONAME) then changes. Thread safety: pure functions. */
 #ifndef HEADROOM_VERSION_H

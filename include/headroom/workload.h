@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The workload of a model: phase, batch, sequence, parallelism. Thread safety: a value; pure functions. */
 #ifndef HEADROOM_WORKLOAD_H
 #define HEADROOM_WORKLOAD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic on sizes that detects results above 63 bits. */
 #ifndef HR_BASE_CHECKED_H
 #define HR_BASE_CHECKED_H

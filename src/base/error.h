@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reporting errors: a status and one line that says what is wrong and where. */
 #ifndef HR_BASE_ERROR_H
 #define HR_BASE_ERROR_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading JSON objects field by field, with errors that name the input, the field and the value found.
  *
  * jansson parses; the limits and the messages are added here. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Aliases of renamed kernels, which old stores and scripts still use.
  *
  * A row of kernel_names.inc renames a kernel or a family (the beginning of a name up to an underscore). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables from enumerators to names and back. */
 #ifndef HR_BASE_NAMES_H
 #define HR_BASE_NAMES_H

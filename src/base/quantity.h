@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers with their units as people read them. */
 #ifndef HR_BASE_QUANTITY_H
 #define HR_BASE_QUANTITY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Suggests names that a user may have meant. */
 #ifndef HR_BASE_SUGGEST_H
 #define HR_BASE_SUGGEST_H

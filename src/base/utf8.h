@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* UTF-8 text: decoding and width on a terminal. Thread safety: pure functions. */
 #ifndef HR_BASE_UTF8_H
 #define HR_BASE_UTF8_H

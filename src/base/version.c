@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/version.h>
 
 const char *hr_version(void)

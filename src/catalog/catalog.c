@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "catalog/embedded.h"
 
 const hr_catalog_entry *hr_catalog_models(size_t *count)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables generated from data/ by cmake/embed_script.cmake. */
 #ifndef HR_CATALOG_EMBEDDED_H
 #define HR_CATALOG_EMBEDDED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "experiment/budget.h"
 
 #include "base/checked.h"

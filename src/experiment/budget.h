@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The budget of an experiment: the largest workload that fits a time and the free memory, what measuring an operator
  * costs, and how long it may sample. */
 #ifndef HR_EXPERIMENT_BUDGET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From an operator of a step to the problem that a kernel solves. */
 #include "experiment/operator_problem.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "experiment/progress.h"
 
 int hr_progress_cancelled(void *progress)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The progress of an experiment: reports it to the caller and remembers that the caller stopped it. */
 #ifndef HR_EXPERIMENT_PROGRESS_H
 #define HR_EXPERIMENT_PROGRESS_H

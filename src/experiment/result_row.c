@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The row of a result in the store: its device, the device's rates, and a measurement. */
 #include <headroom/store.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `advise`: the predicted step, the findings, and the measurements that confirm them. */
 #include "base/error.h"
 #include "report/advice_text.h"

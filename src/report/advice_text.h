@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An advice as people read it. */
 #ifndef HR_REPORT_ADVICE_TEXT_H
 #define HR_REPORT_ADVICE_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `attention`: one call, predicted, and measured with each kernel of a device. */
 #include "base/error.h"
 #include "base/quantity.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The ceilings of a device side by side: its data sheet, its instructions, its library. */
 #include "report/ceilings.h"
 

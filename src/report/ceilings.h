@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Instruction ceilings in reports. */
 #ifndef HR_REPORT_CEILINGS_H
 #define HR_REPORT_CEILINGS_H

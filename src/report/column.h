@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Columns of reports. A column is bound once to the value it shows, a member of the row or a function of it; terminal,
  * Markdown, CSV and JSON are all written from that one list. */
 #ifndef HR_REPORT_COLUMN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The measurements that confirm an advice, in reports. */
 #ifndef HR_REPORT_CONFIRMATION_H
 #define HR_REPORT_CONFIRMATION_H

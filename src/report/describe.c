@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `describe`: parameters, memory and operators of a model. */
 #include "base/error.h"
 #include "base/quantity.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `devices`: the devices that are known, their ceilings, and the libraries found at run time. */
 #include "base/error.h"
 #include "report/ceilings.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The frame of every report: where it goes, and the lines, headings and tables it is made of. */
 #ifndef HR_REPORT_DOCUMENT_H
 #define HR_REPORT_DOCUMENT_H

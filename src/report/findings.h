@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Findings of an advice in reports. */
 #ifndef HR_REPORT_FINDINGS_H
 #define HR_REPORT_FINDINGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `gemm`: one GEMM, predicted and measured. */
 #include "base/error.h"
 #include "base/quantity.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a report is about, a model, a device and a workload, as lines at its head and as objects of its JSON. */
 #ifndef HR_REPORT_INPUTS_H
 #define HR_REPORT_INPUTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Building the JSON document of a report. docs/json.md has every key. */
 #ifndef HR_REPORT_JSON_H
 #define HR_REPORT_JSON_H

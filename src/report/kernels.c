@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `kernels`: the kernel tables, and whether this machine can run each kernel. */
 #include "base/error.h"
 #include "report/document.h"

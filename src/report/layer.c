@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `layer`: the operators of one layer, predicted and measured, and their sum against the whole. */
 #include "base/error.h"
 #include "base/names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of text: wrapping to the width of a terminal, and lists within a line. */
 #ifndef HR_REPORT_LINES_H
 #define HR_REPORT_LINES_H

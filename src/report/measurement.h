@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measurements in reports. */
 #ifndef HR_REPORT_MEASUREMENT_H
 #define HR_REPORT_MEASUREMENT_H

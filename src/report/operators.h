@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Operators of a step in reports. */
 #ifndef HR_REPORT_OPERATORS_H
 #define HR_REPORT_OPERATORS_H

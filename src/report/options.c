@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of reports, and the names of their formats. */
 #include <headroom/report.h>
 

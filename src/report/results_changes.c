@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `results import` and `merge`: how many rows came from each file. */
 #include "base/error.h"
 #include "report/document.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `results list`: rows of the store. CSV and JSON have the columns of the store. */
 #include "base/error.h"
 #include "base/names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `results show`: everything about one row of the store. */
 #include "base/error.h"
 #include "base/quantity.h"

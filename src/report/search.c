@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `search`: the faster shapes found. */
 #include "base/error.h"
 #include "base/quantity.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Colours of a terminal. */
 #ifndef HR_REPORT_STYLE_H
 #define HR_REPORT_STYLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sweep NAME`: the points of a sweep with their measurements. */
 #include "base/error.h"
 #include "base/quantity.h"

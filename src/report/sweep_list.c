@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sweep list`: the sweeps, with the points that a choice leaves of each and how long they take. */
 #include "base/error.h"
 #include "report/document.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables: rows of one type, read through a list of columns and written in every format. */
 #ifndef HR_REPORT_TABLE_H
 #define HR_REPORT_TABLE_H

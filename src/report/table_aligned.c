@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables for a terminal: columns aligned, the least important ones dropped and the last one wrapped to fit. */
 #include "report/table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tables as CSV (RFC 4180, but lines end with a line feed alone) and as Markdown. */
 #include "report/table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "resolve/read_file.h"
 
 #include "base/error.h"

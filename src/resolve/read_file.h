@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading whole files with a limit. */
 #ifndef HR_RESOLVE_READ_FILE_H
 #define HR_RESOLVE_READ_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Named layouts of attention's operands. */
 #include "base/checked.h"
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shape/attention_strides.h"
 
 #include "base/checked.h"

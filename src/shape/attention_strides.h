@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory layout of attention's operands. */
 #ifndef HR_SHAPE_ATTENTION_STRIDES_H
 #define HR_SHAPE_ATTENTION_STRIDES_H

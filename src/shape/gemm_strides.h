@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The strides of a GEMM as text. */
 #ifndef HR_SHAPE_GEMM_STRIDES_H
 #define HR_SHAPE_GEMM_STRIDES_H

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # behaviour.sh COMMAND: tests that golden files cannot express: terminals, signals, files that must stay intact.
 set -u
 H=$(realpath "$1")

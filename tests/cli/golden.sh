@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # golden.sh COMMAND: runs every line of cases.txt and compares exit code, output and errors with tests/golden.
 # UPDATE=1 writes the golden files instead. ONLY=REGEX runs the cases whose names match.
 set -u

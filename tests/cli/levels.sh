@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # levels.sh COMMAND SOURCE-DIRECTORY LEVEL: the command as on a processor with no more than this instruction set.
 # Skipped (exit code 77) if this machine lacks it. HEADROOM_TEST=thorough runs the other suites whole at this level.
 set -u

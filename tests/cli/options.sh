@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # options.sh COMMAND SOURCE-DIRECTORY GENERATED-DIRECTORY: every command and option of the help is in docs/cli.md, which
 # names no other; the generated completions and manual page have them all and are well formed.
 set -u

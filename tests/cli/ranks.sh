@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # ranks.sh COMMAND: a sweep shared by processes of a real mpirun on the CPU, and by the variables of srun.
 set -u
 H=$(realpath "$1")

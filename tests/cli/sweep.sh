@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # sweep.sh COMMAND: sweeps that are killed, stopped, shared and damaged, as their user meets them.
 set -u
 H=$(realpath "$1")

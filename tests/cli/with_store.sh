@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # with_store.sh LINE: runs a shell line in a new folder that has a store of inputs/results.jsonl, which is also the default.
 # $H is the command, $inputs the folder of inputs.
 inputs=$(cd "$(dirname "$0")" && pwd)/inputs

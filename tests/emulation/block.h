@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* State of the emulated GPU: threads as fibers of one host thread, in warps, blocks and clusters. Internal to the
  * emulated driver. */
 #pragma once

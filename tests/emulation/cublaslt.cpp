@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cuBLASLt's interface (runtime/cuda/driver/cublaslt.h) on the emulated GPU: GEMMs that accumulate in fp32, one term
  * after the other. */
 #include "machine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA's built-ins for programs that g++ or clang++ compiles: the declarations that NVRTC has built in. Included before
  * a program's first line; it includes little itself, so that compilation stays fast. */
 #pragma once

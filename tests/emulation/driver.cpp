@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA driver's interface (driver/driver.h) over host threads: a device "cuda:0" that does all work synchronously.
  * HEADROOM_EMULATED_CAPABILITY (90) is its compute capability, such as 80, and decides how much shared memory it
  * has. */

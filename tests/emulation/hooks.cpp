@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that compilers insert calls to: -fsanitize=thread for every memory access, -fsanitize=alignment for
  * misaligned ones. These replace the sanitizers' libraries: an access is recorded (races.h) and must be inside a buffer
  * and aligned. */

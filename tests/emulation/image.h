@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Header of an image: nvrtc.cpp writes it in front of a shared library, and driver.cpp reads it. */
 #pragma once
 #include <cstdint>

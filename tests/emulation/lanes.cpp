@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Warp-synchronous operations, and barriers of blocks and clusters. */
 #include "block.h"
 

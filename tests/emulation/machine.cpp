@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Scheduler of blocks and warps. The order differs from launch to launch, and some warps run far ahead of others. */
 #include "tensor.h"
 #include "threads.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Interface between a program and the emulated GPU: thread indices, barriers, and the instructions that involve more
  * than one thread. Programs include it through device.h; the emulated driver (libcuda.so.1) implements it. All
  * functions act on the calling thread unless stated.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor Cores (mma.sync), ldmatrix, stmatrix and the number formats. Fragments have the layouts of the PTX manual. */
 #include "block.h"
 

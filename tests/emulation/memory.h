@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Global memory of the emulated GPU: host buffers, each between guard pages. */
 #pragma once
 #include <cstddef>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVRTC's interface over the host's C++ compiler: an image is a shared library of the host with its length in front.
  *
  * CMake defines EMULATION_COMPILER, EMULATION_FLAGS and EMULATION_LINK_FLAGS, EMULATION_SOURCES (the folder of

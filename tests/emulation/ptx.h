@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* PTX instructions as functions: translate.cpp turns `asm("cvt.rn.f16.f32 %0, %1;" …)` into ptx::cvt_rn_f16_f32(…).
  * Dots become underscores, operands keep their order, {…} becomes list(…), and a shape (m16n8k16) is the first
  * argument. An instruction that is missing here is a compiler error with its name. Semantics: PTX manual. */

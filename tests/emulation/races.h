@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Detects accesses to shared memory that no barrier orders. Programs are compiled with hooks (hooks.cpp). Each thread
  * has a vector clock; each word records the threads that wrote and read it last (FastTrack: Flanagan and Freund, PLDI
  * 2009). Barriers, __syncwarp, mbarriers and waits for a thread's own copies order accesses; shuffles and mma.sync do

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs a test program against the emulated GPU instead of a real one: its kernels' programs are compiled by the host's C++
 # compiler and run on the CPU.
 #   run.sh BUILD PROGRAM [WHAT [SHARE]]     run.sh build/debug test_attention_edges attention_flash_sm80

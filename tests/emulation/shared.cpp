@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared memory, and cp.async copies to it. Most copies complete as late as they may and some at once, so that both
  * reading too early and overwriting too early are found. */
 #include "block.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mbarriers, and TMA loads and stores. A TMA operation completes at once or some time later, but before a wait for it
  * ends. */
 #include "tensor.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* TMA, as the driver and the scheduler see it. */
 #pragma once
 #include "machine.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of the emulated GPU: small programs that are right, and the same programs with one mistake, which must end the
  * launch with an error that names the mistake and its place. */
 #include "test.h"

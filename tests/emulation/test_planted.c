@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Mistakes planted in the GPU kernels themselves, which the emulated GPU must find: a copy of a program lacks one
  * barrier, fence or wait. Each problem needs the removed line, and runs without error in the unmodified program. */
 #include "test.h"

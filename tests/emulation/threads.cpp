@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads as fibers of one host thread, and the end of a thread that makes an error. */
 #include "threads.h"
 #include "memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Threads as the scheduler sees them. */
 #pragma once
 #include "block.h"

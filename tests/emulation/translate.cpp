@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Three constructs of CUDA C++ have no C++ counterpart:
  *
  *   asm("mov.u32 %0, %%x; @p add …" : "=r"(a) : "r"(b))   becomes   [&] { auto &&o0 = (a); … ptx::mov_u32(o0, …); }()

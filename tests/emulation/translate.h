@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Translates preprocessed CUDA C++ to C++ for a host compiler, over device.h. */
 #pragma once
 #include <string>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* WGMMA: each warp of the warpgroup computes 16 rows. A WGMMA is executed at once, or not before a thread waits for it.
  * Until then its accumulators are NaN; A and B are read when it is executed, from shared memory and registers. */
 #include "block.h"

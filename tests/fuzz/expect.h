@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Assertions of fuzz targets. A failure ends the process, so that a fuzzer keeps the input. */
 #ifndef HEADROOM_FUZZ_EXPECT_H
 #define HEADROOM_FUZZ_EXPECT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a model's configuration: a clear error, or a valid model. */
 #include "fuzz.h"
 #include "properties.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A configuration and a workload (input.h) through description and prediction. */
 #include "fuzz.h"
 #include "input.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a device file: a clear error, or a device that predictions can use. */
 #include "fuzz.h"
 #include "properties.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as results to import: a clear error and no rows, or rows that an export returns unchanged. */
 #include "fuzz.h"
 #include "properties.h"

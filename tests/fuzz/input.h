@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes the bytes of an input into a model and a workload.
  *
  * The configuration ends at the first NUL; the bytes behind it choose the workload: phase, attention, dtype, dropout,

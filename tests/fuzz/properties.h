@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Properties that hold for any model and workload, valid or absurd. A violation ends the process. */
 #ifndef HEADROOM_FUZZ_PROPERTIES_H
 #define HEADROOM_FUZZ_PROPERTIES_H

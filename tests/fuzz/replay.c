@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a fuzz target over files and folders of inputs, once each: the corpus as an ordinary test, with any compiler.
  * Each input is a copy of exactly its size, so that a sanitizer sees a read beyond it. */
 #include "fuzz.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the fuzz targets with clang and runs each for so many seconds: run.sh SECONDS [TARGET…]
 # An input that makes a target fail is left in build/fuzz/found/<target>; after the fix it belongs in corpus/.
 set -euo pipefail

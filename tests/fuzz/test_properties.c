@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The properties of properties.h hold for random models and workloads, likely and absurd. A failure prints the
  * property; the seed is fixed, so that it can be reproduced. */
 #include "test.h"

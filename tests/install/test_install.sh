@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs a build into a prefix with a space in its name, moves the prefix, and uses it from another project: through
 # pkg-config and through find_package, in C and in C++. Runs the command with an empty environment.
 #   test_install.sh BUILD_FOLDER CMAKE C_COMPILER CXX_COMPILER

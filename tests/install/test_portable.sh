@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The portable command needs only the C library, at most of the stated version, and works in an empty environment
 # from another folder.
 #   test_portable.sh COMMAND GLIBC_VERSION [SYSROOT]      SYSROOT: also runs it with the older C library in that folder

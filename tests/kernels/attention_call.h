@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention calls of the kernel tests: new random values, gaps, guard pages, poison. */
 #ifndef HR_TEST_ATTENTION_CALL_H
 #define HR_TEST_ATTENTION_CALL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The AMX version of flash attention with tile instructions in plain C, for processors that have AVX-512 with bf16 but
  * no AMX. */
 #include "attention_emulated_tiles.h"

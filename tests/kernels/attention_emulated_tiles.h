@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #ifndef HR_TEST_ATTENTION_EMULATED_TILES_H
 #define HR_TEST_ATTENTION_EMULATED_TILES_H
 

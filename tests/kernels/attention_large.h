@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention calls whose operands are too large for a second copy: filled on the device and compared in parts. */
 #ifndef HR_TEST_ATTENTION_LARGE_H
 #define HR_TEST_ATTENTION_LARGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A GEMM with its operands on a device and on the host, for tests that compare it with a GEMM computed in float64. */
 #ifndef HR_TESTS_KERNELS_GEMM_OPERANDS_H
 #define HR_TESTS_KERNELS_GEMM_OPERANDS_H

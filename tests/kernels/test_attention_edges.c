@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Guarantees of every attention kernel other than accuracy: NaN and infinities, fully masked rows, determinism. */
 #include "attention_truth.h"
 

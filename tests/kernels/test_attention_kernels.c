@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every attention kernel of the table against the formula: common shapes, shapes that do not fill tiles, and
  * combinations of all options of a problem. The memory around the arrays is checked throughout. */
 #include "attention_truth.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Long sequences, and tensors of more than 2^31 elements, for every attention kernel that supports them. */
 #include "attention_large.h"
 

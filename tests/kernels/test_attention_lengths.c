@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every length from 1 to 300 for every attention kernel, so that its last tile has every size. */
 #include "attention_truth.h"
 

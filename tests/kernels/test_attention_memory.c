@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that attention kernels allocate in addition to their operands, and the limit on it. */
 #include "attention_call.h"
 

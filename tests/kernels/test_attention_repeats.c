@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel gives the same bits in every run: with its operands at other addresses, its blocks in another order, and NaN
  * in its workspace and results before. */
 #include "attention_call.h"

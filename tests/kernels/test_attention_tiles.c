@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tile handling of the AMX version of flash attention, on processors without AMX: partial tiles, the memory after them,
  * and values left from earlier tiles. */
 #include "attention_emulated_tiles.h"

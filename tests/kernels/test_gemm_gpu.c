@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMMs of a GPU's library beyond its first choice: every algorithm, split-K, large k. */
 #include "gemm_operands.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every GEMM kernel of the table against a GEMM in float64, with new random shapes and values each time: awkward sizes,
  * all transposes, batches, strides, poisoned outputs, infinities and NaN. */
 #include "gemm_operands.h"

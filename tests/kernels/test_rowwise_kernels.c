@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Row-wise operations: the reference against values computed by hand, and every other kernel of the table against the
  * reference, in all formats and in lengths around those that a thread, a warp and a block hold. */
 #include "machine.h"

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs test_draw_sweeps.py with a Python that has matplotlib. Exit code 77: skipped, because there is none.
 for python in python3 /usr/bin/python3; do
   "$python" -c 'import matplotlib' 2> /dev/null && exec "$python" "$(dirname "$0")/test_draw_sweeps.py"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scripts/draw_sweeps.py draws what sweeps.csv has, and says of what cannot be drawn where it stands."""
 import pathlib
 import subprocess

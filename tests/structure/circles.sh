@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fails if files call each other in a circle: A calls a function of B, and B, perhaps through others, one of A. It reads the
 # compiled objects of the library or of the command.
 #   circles.sh FOLDER_OF_OBJECTS        (…/headroom_objects.dir/src, …/headroom_command.dir/cli)

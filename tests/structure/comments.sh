@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fails on a public function without a comment above it or on its line.
 set -euo pipefail
 export LC_ALL=C

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Compiles every public header alone, twice over, as C17 and as C++17, without a warning; and checks that headroom.h
 # includes them all.
 #   headers.sh C_COMPILER CXX_COMPILER

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fails on an #include that the table of edges does not allow.
 #   include_edges.sh [SOURCE_ROOT]
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fails on a broken link between pages of the repository, and on a path in backquotes that does not exist.
 # Paths that a reader creates contain NAME, or are listed here:
 to_be_made='src/analysis/model/families/orion.c'

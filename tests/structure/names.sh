@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fails if a name means two things: a type or function that is defined twice, a type and a function of one name, or a
 # macro of a header that is such a name in capitals (HR_TRY beside hr_try). It reads every hr_ and cli_ name of src, cli
 # and include, and the types of headers; other names belong to their file. Macros that make the rows of a table (.inc) are

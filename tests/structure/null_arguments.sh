@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Every public function that returns an hr_status refuses NULL for each pointer that it needs, before anything else, with
 # HR_ERROR_INVALID and a line that names function and argument. A program generated from the headers calls each of them,
 # with one needed pointer NULL and the others pointing to zeros.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Checks the compiled objects of the library, which show calls that macros and public headers hide from a grep:
 #   - a module calls only the modules that edges.txt allows it;
 #   - analysis/, shape/, base/ and catalog/ use no file, clock, environment, device or stream;

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The shared library exports exactly the functions that the public headers declare and exported-symbols.txt lists.
 #   symbols.sh --print LIBRARY
 #   symbols.sh LIBRARY

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs the command under valgrind: no invalid access, no use of uninitialised memory, no leak.
 #   valgrind.sh BUILD_FOLDER
 set -euo pipefail

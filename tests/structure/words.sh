@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fails on paths of one machine, unfinished work, trailing white space, files without a final newline, and large or
 # binary files. Data for the tests of bad input is exempt.
 set -euo pipefail
@@ -18,6 +19,11 @@ list() { git ls-files -z "$@" ':!tests/structure/words.sh' ':!tests/fuzz/corpus'
 
 complain 'a path of one machine' "$(list | xargs -0 grep -nIE '(^|[^A-Za-z0-9_.}])/(work|home|Users)/' -- || true)"
 complain 'work left undone' "$(list | xargs -0 grep -nIwE 'TODO|FIXME|XXX|HACK' -- || true)"
+# Private words where the field has its own; data that was measured or stored keeps the words of its day.
+complain 'a private word (GEMM, TMA, WGMMA, interleaved, attention over value, compute, reports)' "$(list ':!data/results' ':!CHANGELOG.md' |
+  xargs -0 grep -nIiwE 'copy engine|warpgroup products?|reckon(s|ed|ing)?|by turns|tells? of|(is|are) told|has no more to say|over-values?' -- || true)"
+complain 'no SPDX line at the beginning' "$(git ls-files '*.c' '*.h' '*.cpp' '*.cu' '*.cuh' '*.inc' '*.sh' '*.py' '*.cmake' '*.awk' '*CMakeLists.txt' |
+  while IFS= read -r file; do head -2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"; done)"
 complain 'white space at the end of a line' "$(list ':!tests/golden' ':!tests/cli' | xargs -0 grep -nIE '[ 	]+$' -- || true)"
 complain 'over 120 columns in C' "$(list 'include/*.h' '*.[ch]' '*.cpp' | LC_ALL=C.UTF-8 xargs -0 grep -nIE '^.{121}' -- || true)"
 complain 'a tab in C' "$(list '*.c' '*.h' '*.inc' | xargs -0 grep -nI $'\t' -- || true)"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Advice for a device by name, and its findings by rule. */
 #ifndef HEADROOM_TEST_ADVICE_H
 #define HEADROOM_TEST_ADVICE_H

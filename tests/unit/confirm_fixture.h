@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small shape, findings about it, and times set by hand, for tests of the confirmation. */
 #ifndef HEADROOM_TEST_CONFIRM_FIXTURE_H
 #define HEADROOM_TEST_CONFIRM_FIXTURE_H

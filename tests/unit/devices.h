@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shipped devices and models by name. */
 #ifndef HEADROOM_TEST_DEVICES_H
 #define HEADROOM_TEST_DEVICES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel doubles for tests of measuring: each behaves in its own way, and records what it was run with. */
 #ifndef HEADROOM_TEST_MEASURE_DOUBLES_H
 #define HEADROOM_TEST_MEASURE_DOUBLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measured times of GEMMs, attention and pointwise kernels, and the prediction for each. Read from the CSV files in
  * data/results, whose first lines say how they were measured; used by a test and by bench/. */
 #ifndef HEADROOM_TEST_MEASURED_H

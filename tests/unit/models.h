@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shapes used by several tests, written by hand so that they do not depend on the JSON reader. */
 #ifndef HEADROOM_TEST_MODELS_H
 #define HEADROOM_TEST_MODELS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the tests that compile GPU programs. */
 #ifndef HR_TESTS_UNIT_PROGRAMS_H
 #define HR_TESTS_UNIT_PROGRAMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads configurations in tests: a model or an error from a text, and its notes. */
 #ifndef HEADROOM_TEST_READING_H
 #define HEADROOM_TEST_READING_H

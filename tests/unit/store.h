@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the tests of the store: a temporary folder, and rows. */
 #ifndef HEADROOM_TEST_STORE_H
 #define HEADROOM_TEST_STORE_H

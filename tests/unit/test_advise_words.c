@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The sentences of findings fit the shape, the device and the phase. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Affinity of threads and memory on the CPU: on synthetic hwloc topologies and on this machine. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "test.h"

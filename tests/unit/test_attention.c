@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention problems: strides, layouts, slopes and counts, against numbers computed by hand. */
 #include "test.h"
 

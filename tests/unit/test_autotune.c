@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Autotuning among the configurations of a kernel double: which one is chosen, and what is reported. Times are not
  * compared, except that a configuration that sleeps for a millisecond is slower than one that does not. */
 #include "test.h"

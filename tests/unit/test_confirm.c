@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Confirmation: how times of GEMMs become gains, with times set by hand; and the run itself, with a kernel double. No
  * measured time is compared. */
 #include "confirm_fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Instruction set masks, and the ceiling loops of each instruction set. Rates are not tested, because they depend on
  * the machine. */
 #include "test.h"

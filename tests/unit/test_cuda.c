@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the CUDA backend that need no GPU: missing or outdated libraries, names of cuBLASLt's tiles, and
  * measuring with a device that has its own clock. */
 #include "test.h"

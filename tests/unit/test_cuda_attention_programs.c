@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The attention programs compile for head sizes, masks and alignments of problems, with tiles that fit the shared
  * memory of the GPUs they are for, and for every architecture that they run on. Needs NVRTC, but no GPU. */
 #include "programs.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The error bound of the check against simulated Tensor Core sums: accumulated in fp32 and truncated after every
  * step. */
 #include "test.h"

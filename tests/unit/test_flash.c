@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Internals of flash attention on the CPU: its exponential and its memory. */
 #include "test.h"
 

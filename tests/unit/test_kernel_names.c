@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Former names of kernels. */
 #include "test.h"
 

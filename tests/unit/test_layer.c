@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One layer, operator by operator: the problem of each operator, and the run of the measurement on the reference
  * device. No measured time is compared. */
 #include "devices.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measuring, with kernel doubles: no measured time is compared. */
 #include "measure_doubles.h"
 

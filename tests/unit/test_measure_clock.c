@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measuring as far as it depends on clocks: waiting, cores used by other programs, and a throttled GPU clock. All of
  * them are doubles, and no measured time is compared. */
 #include "measure_doubles.h"

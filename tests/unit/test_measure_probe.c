@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Probing under load: a GEMM that other programs delay says nothing about the device. */
 #include "measure_doubles.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The properties of each family, read from its fields. */
 #include "reading.h"
 

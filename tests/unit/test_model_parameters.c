@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameter counts computed by hand, part by part, and the paper's closed form. */
 #include "reading.h"
 

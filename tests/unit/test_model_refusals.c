@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Unsupported and invalid models are refused with one line that names the input and the field. */
 #include "reading.h"
 

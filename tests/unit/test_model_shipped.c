@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every model of data/models/, and its parameters to the last digit. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which oneDNN is loaded, and the messages if there is none. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Predictions against measurements. Predictions are deterministic, so bounds on their error are ordinary tests; the
  * bounds are those of docs/prediction.md. bench/prediction_accuracy prints the whole table. */
 #include "test.h"

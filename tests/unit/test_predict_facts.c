@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Predictions reproduce known facts about real devices, and never exceed physical limits. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON output that scripts rely on: every key of docs/json.md exists and has its type. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Columns of reports, and tables in every format. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers, widths and lines of text in reports. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A shipped model is also found under the name of its public repository. */
 #include "test.h"
 

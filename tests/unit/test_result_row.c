@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fields of a result that describe where it was measured. */
 #include "test.h"
 

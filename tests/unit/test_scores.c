@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The softmax between the GEMMs of attention: its exponential, and its results for a row. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of the store: appended rows are found, filtered and deleted. */
 #include "store.h"
 

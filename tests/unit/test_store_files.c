@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The store's file: every error about it is one line, and no row is lost. */
 #include "store.h"
 

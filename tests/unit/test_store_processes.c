@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that are killed, and processes that write concurrently. */
 #include "store.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Export, import and merge: the same rows, exactly, and no input that damages them. */
 #include "store.h"
 

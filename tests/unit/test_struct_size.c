@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Every public struct with a struct_size is refused if that is wrong: zeroed by hand, or of another version. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sweeps: the catalogue's files, what a file may contain, its points and their order. */
 #include "test.h"
 

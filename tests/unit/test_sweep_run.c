@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Running a sweep into a store: rows, resuming, shards, points that cannot be measured, stopping. On the reference
  * device; no measured time is compared. */
 #include "test.h"

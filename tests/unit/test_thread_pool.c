@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU's thread pool: every share of the work is executed once, by whichever thread. */
 #include "test.h"
 

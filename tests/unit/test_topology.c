@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that measure concurrently on one machine: each has its own cores. */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include "test.h"

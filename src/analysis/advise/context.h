@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The input of a rule, and the trial of a changed shape. docs/rules.md explains how to write a rule. */
 #ifndef HR_ANALYSIS_ADVISE_CONTEXT_H
 #define HR_ANALYSIS_ADVISE_CONTEXT_H

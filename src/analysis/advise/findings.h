@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The findings that a rule can add. Severity, gains and names of operators are filled in. */
 #ifndef HR_ANALYSIS_ADVISE_FINDINGS_H
 #define HR_ANALYSIS_ADVISE_FINDINGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes, times and rates as text for findings. */
 #ifndef HR_ANALYSIS_ADVISE_FORMAT_H
 #define HR_ANALYSIS_ADVISE_FORMAT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sets of operators, and their time and rate in a step. */
 #ifndef HR_ANALYSIS_ADVISE_OPERATOR_SET_H
 #define HR_ANALYSIS_ADVISE_OPERATOR_SET_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The function of each row of advise_rules.inc. */
 #ifndef HR_ANALYSIS_ADVISE_RULES_H
 #define HR_ANALYSIS_ADVISE_RULES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the structure of a layer: fused attention, parallel layers. */
 #include "analysis/advise/rules.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the attention heads: their size, their number, and the K and V heads that they share. */
 #include "analysis/advise/rules.h"
 #include "analysis/model/reshape.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The width of the MLP: a brute-force search near the usual one. */
 #include "analysis/advise/rules.h"
 #include "base/checked.h"

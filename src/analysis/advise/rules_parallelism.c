@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about splitting a model over devices: heads per device, the tensor-parallel degree, pipeline stages. */
 #include "analysis/advise/rules.h"
 #include "analysis/model/reshape.h"

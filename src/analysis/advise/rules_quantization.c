@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about tile and wave quantization.
  *
  * Both take the operator that loses most and vary the one size that changes its tiles: the MLP's width, the vocabulary,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the number of tokens per step. */
 #include "analysis/advise/rules.h"
 #include "base/checked.h"

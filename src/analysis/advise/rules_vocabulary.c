@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the vocabulary and the logits. */
 #include "analysis/advise/rules.h"
 #include "base/checked.h"

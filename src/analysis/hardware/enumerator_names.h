@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of the enumerators of headroom/hardware.h in device files, in enumerator order. */
 #ifndef HR_ANALYSIS_HARDWARE_ENUMERATOR_NAMES_H
 #define HR_ANALYSIS_HARDWARE_ENUMERATOR_NAMES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device files: data/hardware/<name>.json, described in docs/hardware.md. */
 #include <headroom/hardware.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Activations, after Korthikanti et al. 2022 (arXiv 2205.05198), sections 4.1 and 4.2.
  *
  * A layer saves sbh(34 + 5as/h) bytes in fp16, on t devices sbh(10 + 24/t + 5as/(ht)):

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of the activations and of the KV cache on one device. `shard` holds the sizes of `workload`. */
 #ifndef HR_ANALYSIS_MODEL_ACTIVATION_MEMORY_H
 #define HR_ANALYSIS_MODEL_ACTIVATION_MEMORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/model/config.h"
 
 #include "analysis/model/parameters.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of config.json fields that the families share.
  *
  * Each function reads one field or a group of fields, marks them as read (unread fields are reported at the end), and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The model families. Each is a row of families.inc and a function that fills an hr_model from its config.json. */
 #ifndef HR_ANALYSIS_MODEL_FAMILIES_H
 #define HR_ANALYSIS_MODEL_FAMILIES_H

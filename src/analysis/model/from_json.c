@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a config.json: finds the family, refuses models that are not covered, reads the fields, checks the result. */
 #include "analysis/model/families.h"
 #include "analysis/model/parameters.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/memory.h>
 
 #include "analysis/model/activation_memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/model/operator_builder.h"
 
 /* A step lists each operator at most once per pass; score, softmax and attention over value may be listed twice (layers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Builds the operator list of a step. Every multiplication of sizes is checked; nothing is allocated. */
 #ifndef HR_ANALYSIS_MODEL_OPERATOR_BUILDER_H
 #define HR_ANALYSIS_MODEL_OPERATOR_BUILDER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The operators of a step, one function each, in the order in which a step runs them.
  *
  * Sizes: Anthony et al. 2024 (arXiv 2401.14489), Table II, for unequal K and V heads: docs/operators.md. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The attention operators of a layer. Sizes: docs/operators.md. */
 #include "analysis/model/operator_builder.h"
 

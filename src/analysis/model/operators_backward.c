@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Derives the backward operators from the forward ones. */
 #include "analysis/model/operator_builder.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters by part, counted weight by weight as the published checkpoints store them. */
 #include "analysis/model/parameters.h"
 #include "base/checked.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parameter counts of a model whose sizes have been checked. */
 #ifndef HR_ANALYSIS_MODEL_PARAMETERS_H
 #define HR_ANALYSIS_MODEL_PARAMETERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/model/reshape.h"
 
 #include "base/checked.h"

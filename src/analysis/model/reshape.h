@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Changes a model's shape together with the sizes that depend on the change. */
 #ifndef HR_ANALYSIS_MODEL_RESHAPE_H
 #define HR_ANALYSIS_MODEL_RESHAPE_H

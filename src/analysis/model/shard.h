@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes on one device of a tensor-parallel group. */
 #ifndef HR_ANALYSIS_MODEL_SHARD_H
 #define HR_ANALYSIS_MODEL_SHARD_H

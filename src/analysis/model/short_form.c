@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Headroom's short form: a shape in one line, with the letters of Anthony et al. 2024 (arXiv 2401.14489), Table I.
  *
  * It describes the paper's model: learned positions of s rows, tied embeddings, LayerNorm before attention and MLP, a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reports the fields of a configuration that no reader used, except those that never affect the shape. */
 #include "analysis/model/config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Models that Headroom does not cover, recognised by their fields and model types. */
 #include "analysis/model/families.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a fused attention kernel, which keeps the scores on the chip. */
 #include "analysis/predict/terms.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The time of a GEMM: tile and wave quantization, split-K, alignment, memory, launch. docs/prediction.md has the
  * model. */
 #include "analysis/predict/terms.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch by kind of operator; memory-bound operators and all-reduces. */
 #include "analysis/predict/terms.h"
 

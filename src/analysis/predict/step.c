@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A step: every operator times its executions. */
 #include "analysis/predict/terms.h"
 #include "base/checked.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Terms that the predictions of GEMMs, attention and other operators share. */
 #ifndef HR_ANALYSIS_PREDICT_TERMS_H
 #define HR_ANALYSIS_PREDICT_TERMS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shapes that a search keeps, in bounded memory: a Pareto front and the fastest shapes. */
 #ifndef HR_ANALYSIS_SEARCH_CANDIDATES_H
 #define HR_ANALYSIS_SEARCH_CANDIDATES_H

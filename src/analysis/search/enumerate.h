@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Enumerates the search space and collects the best shapes. */
 #ifndef HR_ANALYSIS_SEARCH_ENUMERATE_H
 #define HR_ANALYSIS_SEARCH_ENUMERATE_H

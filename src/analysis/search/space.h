@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The search space: bounds with all defaults filled in, and the model of a point. */
 #ifndef HR_ANALYSIS_SEARCH_SPACE_H
 #define HR_ANALYSIS_SEARCH_SPACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/step_time.h"
 
 /* Operator ids are in execution order: from the second norm on, a layer's operators belong to the MLP. */

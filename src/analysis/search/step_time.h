@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The predicted time of a step as three parts that vary independently, so that a search predicts each part once:
  *
  *   step = layers · (attention part + MLP part) + outside part

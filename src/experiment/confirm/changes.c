@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compares a changed step with the present one: which operators stay, and which replace which. */
 #include "experiment/confirm/jobs.h"
 

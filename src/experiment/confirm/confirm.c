@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Confirms findings: chooses what to time, times it within the budget, computes the gains. */
 #include "experiment/confirm/jobs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From measured times to gains of operators and of the step. */
 #include "experiment/confirm/jobs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Collects the jobs of a confirmation and chooses the size at which they are timed. */
 #include "experiment/confirm/jobs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The jobs of a confirmation: operators and pairs of operators to time, and the gains that follow from their times. */
 #ifndef HR_EXPERIMENT_CONFIRM_JOBS_H
 #define HR_EXPERIMENT_CONFIRM_JOBS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measures one layer: chooses the size, times each operator within the budget, then the whole layer. */
 #include <headroom/layer.h>
 

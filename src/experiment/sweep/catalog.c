@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds sweeps by name, in the built-in catalogue and in files. */
 #include "base/error.h"
 #include "base/json.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists the points of the axes: nested loops over the axes, sorted by their dependencies. */
 #include "base/error.h"
 #include "experiment/sweep/sweep.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Estimates how long a sweep takes. */
 #include "base/error.h"
 #include "experiment/sweep/sweep.h"

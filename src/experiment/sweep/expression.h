@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whole numbers computed from names: "b * a", "32768 / a", "2 * power - power / 64 * 64".
  *
  * The language is + - * / % ( ), decimal integers and names; docs/sweeps.md documents it. Everything is 64 bits and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Chooses points of a sweep and their order. */
 #include "base/error.h"
 #include "experiment/sweep/sweep.h"

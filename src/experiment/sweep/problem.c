@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The problem of a point: its kind and sizes. */
 #include "base/error.h"
 #include "base/names.h"

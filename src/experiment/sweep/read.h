@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sweep files: one sweep, or a template with several that differ in a few axes. */
 #ifndef HR_EXPERIMENT_SWEEP_READ_H
 #define HR_EXPERIMENT_SWEEP_READ_H

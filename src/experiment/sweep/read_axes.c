@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "experiment/sweep/read_axes.h"
 
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The axes of a sweep file: lists, ranges, expressions, and cases, which set several axes together. */
 #ifndef HR_EXPERIMENT_SWEEP_READ_AXES_H
 #define HR_EXPERIMENT_SWEEP_READ_AXES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a sweep: measures its points and appends a row to the store for each. */
 #include "experiment/sweep/run.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The row of a point, for running a sweep and for finding its rows. */
 #ifndef HR_EXPERIMENT_SWEEP_RUN_H
 #define HR_EXPERIMENT_SWEEP_RUN_H

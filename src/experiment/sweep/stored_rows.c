@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the rows of a sweep in the store. */
 #include "base/error.h"
 #include "base/names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A sweep in memory: axes, the points that they give, and the expressions of the problem's sizes. */
 #ifndef HR_EXPERIMENT_SWEEP_SWEEP_H
 #define HR_EXPERIMENT_SWEEP_SWEEP_H

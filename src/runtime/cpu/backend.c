@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU as a device: host memory, kernels of its own and oneDNN's GEMMs, topology by CPUID and hwloc. */
 #include "base/error.h"
 #include "runtime/cpu/ceilings/ceilings.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU backend, on top of its modules. */
 #ifndef HR_RUNTIME_CPU_H
 #define HR_RUNTIME_CPU_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Estimates of the CPU's rates without measuring: instruction set × cores × clock, and a guess of bandwidth by the
  * number of cores. hr_device_probe() replaces both by measurements. */
 #include "base/names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An NVIDIA GPU as a device "cuda:N". Its libraries are loaded when it is opened. */
 #include "base/error.h"
 #include "base/quantity.h"

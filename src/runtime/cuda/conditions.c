@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clocks, power, temperature and throttle reasons of the GPU, from NVML. */
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/context.h"

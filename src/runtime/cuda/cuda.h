@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the CUDA backend's hr_backend that stand on top of its folders. */
 #ifndef HR_RUNTIME_CUDA_CUDA_H
 #define HR_RUNTIME_CUDA_CUDA_H

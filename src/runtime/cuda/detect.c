@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hr_hardware of a GPU without measuring: the driver's attributes and the nominal rates of its architecture. */
 #include "base/error.h"
 #include "base/names.h"

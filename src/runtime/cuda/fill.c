@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Uniform random values for buffers, generated on the device by kernels/fill.cu. */
 #include "base/checked.h"
 #include "base/error.h"

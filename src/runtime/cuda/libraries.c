@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which of the CUDA libraries this machine has. Each is opened, asked for its version and closed again. */
 #include "base/names.h"
 #include "runtime/cuda/driver/cublaslt.h"

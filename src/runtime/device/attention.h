@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by attention kernels on the host: addresses of a sequence, visible keys of a query, checks of arguments. */
 #ifndef HR_RUNTIME_ATTENTION_H
 #define HR_RUNTIME_ATTENTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory on a device. Values are generated on the host, so that every device gets the same ones. */
 #include "runtime/device/device.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The host's clock. */
 #ifndef HR_RUNTIME_CLOCK_H
 #define HR_RUNTIME_CLOCK_H

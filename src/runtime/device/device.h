@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a backend implements, and the state of a device. */
 #ifndef HR_RUNTIME_DEVICE_DEVICE_H
 #define HR_RUNTIME_DEVICE_DEVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch: a plan gets the first kernel of the table that supports its problem, and the reasons why the kernels before
  * it do not. */
 #include "runtime/device/plan.h"

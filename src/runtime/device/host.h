@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The host as a device: shared by the CPU and reference backends. */
 #ifndef HR_RUNTIME_HOST_H
 #define HR_RUNTIME_HOST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a kernel implements. */
 #ifndef HR_RUNTIME_DEVICE_KERNEL_H
 #define HR_RUNTIME_DEVICE_KERNEL_H

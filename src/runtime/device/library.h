@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared libraries that are opened at run time, so that one binary runs with and without them. */
 #ifndef HR_RUNTIME_LIBRARY_H
 #define HR_RUNTIME_LIBRARY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A problem prepared for one kernel, and its runs. */
 #include "runtime/device/attention.h"
 

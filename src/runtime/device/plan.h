@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A plan: a problem prepared for one kernel of a device. */
 #ifndef HR_RUNTIME_DEVICE_PLAN_H
 #define HR_RUNTIME_DEVICE_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One problem of any operation, and its operands. */
 #ifndef HR_RUNTIME_DEVICE_PROBLEM_H
 #define HR_RUNTIME_DEVICE_PROBLEM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the fastest of a kernel's best configurations. All use the same buffers, so that only the configuration
  * differs, and their samples are interleaved, so that a drifting clock favours none. */
 #include "runtime/measure/autotune.h"

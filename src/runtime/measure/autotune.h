@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Choosing the fastest configuration of a kernel by timing. */
 #ifndef HR_RUNTIME_MEASURE_AUTOTUNE_H
 #define HR_RUNTIME_MEASURE_AUTOTUNE_H

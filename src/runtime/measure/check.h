@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Comparing a kernel's result with the float64 reference. */
 #ifndef HR_RUNTIME_MEASURE_CHECK_H
 #define HR_RUNTIME_MEASURE_CHECK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/measure/error_bounds.h"
 
 #include "base/checked.h"

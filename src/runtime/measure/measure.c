@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A measurement: open, check, warm up, sample until precise. One sequence of problems, or two interleaved. */
 #include "base/error.h"
 #include "base/names.h"

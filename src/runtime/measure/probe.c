@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Probing a device for a few seconds: instruction ceilings, the library's GEMM rates, copy bandwidth, launch cost. */
 #include "base/error.h"
 #include "runtime/device/clock.h"

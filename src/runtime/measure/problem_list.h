@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Timing a sequence of problems as one. */
 #ifndef HR_RUNTIME_MEASURE_PROBLEM_LIST_H
 #define HR_RUNTIME_MEASURE_PROBLEM_LIST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A problem that is ready to be timed: its plan, and as many sets of buffers as keep the caches cold. */
 #ifndef HR_RUNTIME_MEASURE_RUNNER_H
 #define HR_RUNTIME_MEASURE_RUNNER_H

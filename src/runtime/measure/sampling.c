@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sampling: rounds, blocks of undisturbed samples, the stopping rule, doubtful results. */
 #include "runtime/measure/sampling.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The samples of a measurement: of one runner, or of two interleaved, until they are precise enough. */
 #ifndef HR_RUNTIME_SAMPLING_H
 #define HR_RUNTIME_SAMPLING_H

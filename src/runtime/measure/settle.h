@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clocks: bringing a device to the clock that it can sustain, and noticing when it falls below. */
 #ifndef HR_RUNTIME_MEASURE_SETTLE_H
 #define HR_RUNTIME_MEASURE_SETTLE_H

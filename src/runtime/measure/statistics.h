@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Order statistics of samples. docs/measuring-derivations.md describes them. */
 #ifndef HR_RUNTIME_STATISTICS_H
 #define HR_RUNTIME_STATISTICS_H

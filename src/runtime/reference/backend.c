@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reference as a device: plain C on the host, one thread, every dtype. It is for checking results and has no rates
  * for predictions. */
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/checked.h"
 #include "runtime/device/number.h"
 #include "runtime/device/plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The reference that kernels are checked against: GEMM, attention and row-wise operations in float64, row by row.
  *
  * It is simple rather than fast. No term is skipped: infinities and NaN propagate as IEEE 754 defines. */

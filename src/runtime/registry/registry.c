@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The devices and kernels of this build: the only place that knows every backend. */
 #include "runtime/device/plan.h"
 

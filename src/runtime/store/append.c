@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adding rows, and looking whether a point has one. */
 #include "runtime/store/append.h"
 

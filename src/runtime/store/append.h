@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Adding the rows of an import or a merge. */
 #ifndef HR_RUNTIME_STORE_APPEND_H
 #define HR_RUNTIME_STORE_APPEND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers are written and read with a decimal point, whatever the locale of the process. Call begin before the first
  * number and end after the last; only the calling thread's locale changes. */
 #ifndef HR_RUNTIME_STORE_C_LOCALE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The SQLite database of a store: its handle, errors, statements and transactions.
  *
  * The journal is a rollback journal rather than a write-ahead log: the latter needs memory shared by all processes that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The columns of a row, and their values between hr_result, the database and text. */
 #ifndef HR_RUNTIME_STORE_FIELDS_H
 #define HR_RUNTIME_STORE_FIELDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The formats of an import. */
 #ifndef HR_RUNTIME_STORE_IMPORT_H
 #define HR_RUNTIME_STORE_IMPORT_H

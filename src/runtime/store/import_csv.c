@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows from CSV. libcsv finds the fields; here are the limits, the line numbers and what a field means. */
 #include "runtime/store/import.h"
 

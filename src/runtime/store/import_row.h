@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Importing rows from text: what the two formats share. */
 #ifndef HR_RUNTIME_STORE_IMPORT_ROW_H
 #define HR_RUNTIME_STORE_IMPORT_ROW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copying the rows of one store into another. */
 #include "base/error.h"
 #include "runtime/store/append.h"

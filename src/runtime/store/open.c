@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Opening, closing and removing the file of a store. */
 #include "runtime/store/open.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing to a store whose file another process may have removed as abandoned. */
 #ifndef HR_RUNTIME_STORE_OPEN_H
 #define HR_RUNTIME_STORE_OPEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading, counting and deleting the rows that a filter selects. */
 #include "base/error.h"
 #include "runtime/store/database.h"

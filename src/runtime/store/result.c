@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows: defaults, the problem as text, id and date. */
 #include "runtime/store/result.h"
 

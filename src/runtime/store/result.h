@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The problem and the date of a row as text. */
 #ifndef HR_RUNTIME_STORE_RESULT_H
 #define HR_RUNTIME_STORE_RESULT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of a store, and bringing those of an older version up to date. */
 #include "runtime/store/schema.h"
 

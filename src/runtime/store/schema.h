@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of a store. */
 #ifndef HR_RUNTIME_STORE_SCHEMA_H
 #define HR_RUNTIME_STORE_SCHEMA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The smallest program that uses an installed Headroom; compiled as C and as C++. */
 #include <headroom/headroom.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Falcon: three shapes of one class. 7B: one K and V head, a parallel block with one norm. 40B ("new decoder
  * architecture"): grouped heads, a parallel block with two norms. falcon-rw: ALiBi, sequential, biases. */
 #include "analysis/model/families.h"

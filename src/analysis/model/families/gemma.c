@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Gemma 1 and 2: a head size independent of hidden, GeGLU, tied embeddings. */
 #include "analysis/model/families.h"
 

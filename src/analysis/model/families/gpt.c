@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The GPT line: gpt2, gpt_neo, gptj, gpt_neox. */
 #include "analysis/model/families.h"
 

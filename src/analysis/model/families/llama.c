@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The Llama line: llama, mistral, qwen2, qwen3. RMS norms before attention and MLP, rotary positions, a
  * gated MLP without biases; they differ in biases, q/k norms and windows. */
 #include "analysis/model/families.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* OLMo 1 (norms without parameters) and OLMo 2 (norms after attention and MLP, and over all of Q and of K). */
 #include "analysis/model/families.h"
 

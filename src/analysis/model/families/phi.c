@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Phi-1, 1.5 and 2 (phi) and Phi-3 (phi3): two different shapes under one name. */
 #include "analysis/model/families.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* SIGMA's DiffQKV attention, with Headroom's names for the columns of Table 7 (arXiv 2501.13629): K may have fewer and
  * smaller heads than V, and Q is two linear layers, hidden → augmented_q_dim → heads. */
 #include "analysis/model/families.h"

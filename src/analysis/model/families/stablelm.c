@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* StableLM 3B and StableLM 2. */
 #include "analysis/model/families.h"
 

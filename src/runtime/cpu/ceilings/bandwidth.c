@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streaming reads and copies by all threads, each in its own memory, together larger than any cache. */
 #include "base/checked.h"
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measures the ceiling loops: each on one thread alone, then on all of the device's. */
 #include "runtime/cpu/ceilings/ceilings.h"
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measured ceilings of the CPU: instruction rates, 2^x, memory reads and copies. */
 #ifndef HR_RUNTIME_CPU_CEILINGS_CEILINGS_H
 #define HR_RUNTIME_CPU_CEILINGS_CEILINGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of ceiling loops, and the loops over bf16 instructions. The fp32 loops are in loops_body.h. */
 #include "runtime/cpu/ceilings/loops.h"
 

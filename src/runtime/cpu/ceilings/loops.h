@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ceiling loops: one instruction, or 2^x, with all operands in registers or tiles; memory reads. One version for each
  * instruction set. */
 #ifndef HR_RUNTIME_CPU_CEILINGS_LOOPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Template: the rate that one instruction, or 2^x, reaches with all operands in registers. Included once for each
  * instruction set, with LOOP(name) as the set's name for `name`.
  *

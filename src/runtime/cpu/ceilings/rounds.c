@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cpu/ceilings/rounds.h"
 
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a function on all threads at once, in rounds with barriers between them. */
 #ifndef HR_RUNTIME_CPU_CEILINGS_ROUNDS_H
 #define HR_RUNTIME_CPU_CEILINGS_ROUNDS_H

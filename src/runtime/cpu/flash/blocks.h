@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Partition of a flash attention problem into work items, and the layout of a thread's slot of the workspace. */
 #ifndef HR_RUNTIME_CPU_FLASH_BLOCKS_H
 #define HR_RUNTIME_CPU_FLASH_BLOCKS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flash attention on the CPU: distributes items over the thread pool and iterates over the keys of an item. The
  * arithmetic is in the versions (flash.h). */
 #include "runtime/cpu/flash/flash.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flash attention on the CPU: the interface between the common part (flash.c) and the versions, one for each
  * instruction set.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flash attention, bf16 by AMX; softmax in fp32 by AVX-512.
  *
  *   AMX tiles: 0 1   accumulators, 32 rows     4   Q or P, 16 rows      6 7   K or V, 16 columns each

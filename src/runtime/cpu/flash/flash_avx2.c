@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flash attention, fp32 in AVX2; bf16 and fp16 are widened to fp32 as Q, K and V are packed.
  *
  *   registers: 6 rows × 2 vectors of accumulators, 2 of K or V, 1 of Q or P broadcast: 15 of 16

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flash attention, fp32 in AVX-512; bf16 and fp16 are widened to fp32 as Q, K and V are packed.
  *
  *   registers: 6 rows × 4 vectors of accumulators, 4 of K or V, 1 of Q or P broadcast: 29 of 32.

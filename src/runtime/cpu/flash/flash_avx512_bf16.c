@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flash attention, bf16 by AVX-512's dot products of pairs (vdpbf16ps); softmax in fp32.
  *
  *   registers and Q tile as in flash_avx512.c. A 32-bit word is a pair: of Q and K two elements of a head, of P and V

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flash attention, fp32 in NEON; bf16 and fp16 are widened as they are packed.
  *
  *   registers: 8 rows × 2 vectors of accumulators, 8 of Q or P, 2 of K or V: 26 of 32.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flash attention in the compiler's vector extension, for any processor; bf16 and fp16 are widened to fp32 as Q, K and
  * V are packed.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Template: a version whose GEMMs are FMAs of vectors. A version defines before it includes this
  *   VERSION                    its hr_flash_version
  *   PANEL, PAIR, WEIGHT_EXP2   as in rows_body.h

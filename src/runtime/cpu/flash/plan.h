@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Flash attention plans: the same for every row of the kernel table but for the version. */
 #ifndef HR_RUNTIME_CPU_FLASH_PLAN_H
 #define HR_RUNTIME_CPU_FLASH_PLAN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Template: packing Q, K and V, 2^x, and finishing rows of O. A version defines before it includes this
  *   CHUNK, STEP     keys of a chunk and of a step
  *   PANEL           lanes of a panel, in vectors

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Template: online softmax of a step whose scores are all computed. Included after rows_body.h. */
 
 static inline void store_weights(const hr_flash_step *step, int row, int key, simd_f32 p)

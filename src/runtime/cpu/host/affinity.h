@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Affinity of the device's threads and memory: threads bound one to a core, pages interleaved over NUMA nodes. */
 #ifndef HR_RUNTIME_CPU_HOST_AFFINITY_H
 #define HR_RUNTIME_CPU_HOST_AFFINITY_H

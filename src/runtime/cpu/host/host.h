@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An opened CPU: what its kernels share. */
 #ifndef HR_RUNTIME_CPU_HOST_HOST_H
 #define HR_RUNTIME_CPU_HOST_HOST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The processor's name, instruction sets and FLOPs per cycle: by CPUID on x86-64, by HWCAP and MIDR on aarch64. */
 #ifndef HR_RUNTIME_CPU_HOST_ISA_H
 #define HR_RUNTIME_CPU_HOST_ISA_H

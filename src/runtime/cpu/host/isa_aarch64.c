@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* isa_machine.h for aarch64, by the kernel's HWCAP bits and the core's MIDR. */
 #if defined(__aarch64__)
 

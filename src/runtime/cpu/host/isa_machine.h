@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a processor family implements for isa.c: one file a family, isa_x86_64.c and isa_aarch64.c. */
 #ifndef HR_RUNTIME_CPU_HOST_ISA_MACHINE_H
 #define HR_RUNTIME_CPU_HOST_ISA_MACHINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* isa_machine.h for x86-64, by CPUID. */
 #if defined(__x86_64__)
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The OpenMP library that oneDNN runs its GEMMs on: how many threads, and where they run. */
 #ifndef HR_RUNTIME_CPU_HOST_OPENMP_H
 #define HR_RUNTIME_CPU_HOST_OPENMP_H

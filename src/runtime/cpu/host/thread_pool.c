@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cpu/host/thread_pool.h"
 
 #include "base/error.h"

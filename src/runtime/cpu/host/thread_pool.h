@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread pool: runs start no thread and allocate nothing. */
 #ifndef HR_RUNTIME_CPU_HOST_THREAD_POOL_H
 #define HR_RUNTIME_CPU_HOST_THREAD_POOL_H

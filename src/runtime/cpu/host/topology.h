@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets, cores, caches and memory that this process may use, by hwloc. */
 #ifndef HR_RUNTIME_CPU_HOST_TOPOLOGY_H
 #define HR_RUNTIME_CPU_HOST_TOPOLOGY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention with a block of rows of scores in memory at a time, as a compiler arranges the formula: the block is
  * computed, turned into weights and multiplied by V while it is in the cache, and divided by its sums at the end.
  * Each thread of the pool works on its own block, with single-threaded oneDNN GEMMs.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention with all scores in memory: S = Q Kᵀ as one batched GEMM, softmax over its rows, O = P V as another. It
  * needs one matrix of q_len × kv_len for every head (two if P did not replace S), and shows where that no longer
  * fits. Masked scores are computed and discarded.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oneDNN's engine and stream of an opened device. */
 #ifndef HR_RUNTIME_CPU_ONEDNN_ENGINE_H
 #define HR_RUNTIME_CPU_ONEDNN_ENGINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMMs by oneDNN, which is loaded at run time. Its API 2 (Debian 12) and API 3 differ only in describe() and
  * create_matmul().
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMMs by oneDNN, for the kernels that are made of them. */
 #ifndef HR_RUNTIME_CPU_ONEDNN_GEMM_H
 #define HR_RUNTIME_CPU_ONEDNN_GEMM_H

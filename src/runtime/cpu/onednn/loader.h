@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of oneDNN's C interface that Headroom uses: types, constants and entry points from its documentation, so
  * that building needs no oneDNN and one binary works with API 2 (Debian 12) and API 3. The two differ in how
  * operands and matmuls are described; these constants are the same in both. */

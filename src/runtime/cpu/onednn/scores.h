@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention around oneDNN's two GEMMs: operands in a format and layout that oneDNN supports, and softmax over rows of
  * scores in memory. */
 #ifndef HR_RUNTIME_CPU_ONEDNN_SCORES_H

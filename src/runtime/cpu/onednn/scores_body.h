@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Template: softmax over rows of scores on the vectors of simd.h. Included once for each instruction set, with
  * SCORES_VERSION as the name of the version. */
 #include "runtime/cpu/onednn/scores.h"

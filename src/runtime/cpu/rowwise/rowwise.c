@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Row-wise operations on the CPU, distributed over the thread pool by rows, or by elements where rows do not matter. */
 #include "runtime/cpu/rowwise/rowwise.h"
 

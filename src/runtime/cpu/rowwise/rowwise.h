@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The interface between rowwise.c and the instances of rowwise_body.h. */
 #ifndef HR_RUNTIME_CPU_ROWWISE_ROWWISE_H
 #define HR_RUNTIME_CPU_ROWWISE_ROWWISE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Template: row-wise operations on the vectors of simd.h. Included once for each instruction set, with ROWWISE_TABLE as
  * the name of the table.
  *

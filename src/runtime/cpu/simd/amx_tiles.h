@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* AMX: eight tiles of up to 16 rows of 64 bytes, and their instructions. Source: Intel's Software Developer's Manual,
  * volume 2, TDPBF16PS and so on. In assembly, because compilers do not see that a tile is read from memory that they
  * have just written. A test defines HR_TILES_EMULATED and gives functions of these names instead. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simd.h's primitives in AVX2, FMA and F16C: 8 lanes. Included by simd.h. */
 #include <immintrin.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simd.h's primitives in AVX-512: 16 lanes, masks in registers of their own. Included by simd.h. */
 #include <immintrin.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bf16 in AVX-512 registers, a pair in each 32-bit lane (AVX512_BF16). Included after simd.h. */
 #ifndef HR_RUNTIME_CPU_SIMD_AVX512_BF16_H
 #define HR_RUNTIME_CPU_SIMD_AVX512_BF16_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of the formats of <headroom/dtype.h> in memory, loaded and stored as fp32 a pair of vectors at a time.
  *
  * Of bf16, vector `a` of a pair has the even elements and `b` the odd ones, so that a 32-bit word of memory is taken

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exp() and exp2() of a vector in fp32. */
 #ifndef HR_RUNTIME_CPU_SIMD_EXP_H
 #define HR_RUNTIME_CPU_SIMD_EXP_H

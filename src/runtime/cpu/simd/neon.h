@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simd.h's primitives in NEON: 4 lanes. Included by simd.h. fp16 is converted by instructions of every aarch64 core;
  * fp16 and bf16 arithmetic are not used. */
 #include <arm_neon.h>

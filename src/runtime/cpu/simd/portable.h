@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simd.h's primitives in the compiler's vector extension: 4 lanes of any processor. Included by simd.h. */
 
 HR_INLINE simd_f32 simd_select(simd_u32 mask, simd_f32 a, simd_f32 b)

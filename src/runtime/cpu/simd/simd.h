@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One vector of fp32 lanes, as wide as the instruction set that the including file is compiled for
  * (cmake/instruction_sets.cmake):
  *

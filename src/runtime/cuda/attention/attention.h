@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Host code that the CUDA attention kernels share: the call, how a program is configured for a problem, and its
  * launch. */
 #ifndef HR_RUNTIME_CUDA_ATTENTION_ATTENTION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention with blocks of its scores in memory: S = Q Kᵀ by cuBLASLt, then kernels/attention_blocked.cu (exact fp32:
  * attention_blocked_fp32.cu), which computes P in registers on the way to P V.
  *

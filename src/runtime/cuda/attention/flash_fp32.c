@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention by kernels/attention_flash_fp32.cu: exact fp32, also for tf32, which it exceeds in precision. */
 #include "base/checked.h"
 #include "runtime/cuda/attention/attention.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention by kernels/attention_flash_sm80.cu: its tiles and configuration. */
 #include "base/checked.h"
 #include "runtime/cuda/attention/attention.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention by kernels/attention_flash_sm90.cu: its tiles, tensor maps and launch. */
 #include "base/checked.h"
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention with all scores in memory: S = Q Kᵀ and O = P V are batched GEMMs of cuBLASLt, with a softmax between them
  * (kernels/attention_materialized.cu). It holds q × kv fp32 scores for every head at once, and so shows where memory
  * runs out. */

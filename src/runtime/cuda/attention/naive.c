@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention by kernels/attention_naive.cu: its definition, in float64. */
 #include "base/checked.h"
 #include "runtime/cuda/attention/attention.h"

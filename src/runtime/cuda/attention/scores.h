@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The first steps of attention with scores in memory: Q and K packed head by head, and S = Q Kᵀ by cuBLASLt, block by
  * block, in fp32, unscaled. Masked scores are computed, too. */
 #ifndef HR_RUNTIME_CUDA_ATTENTION_SCORES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Times the loops of kernels/ceilings.cu, each until the clock has settled under its load. */
 #include "runtime/cuda/ceilings/ceilings.h"
 #include "base/error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Measured ceilings of a GPU: hr_backend.measure_ceilings and copy_rate. */
 #ifndef HR_RUNTIME_CUDA_CEILINGS_CEILINGS_H
 #define HR_RUNTIME_CUDA_CEILINGS_CEILINGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "runtime/cuda/ceilings/ceilings.h"
 #include "runtime/cuda/driver/context.h"

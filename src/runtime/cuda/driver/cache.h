@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Cache of compiled kernels on disk.
  *
  * An entry may be damaged, truncated, or written by others or by two processes at a time. It is used only if it belongs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An open GPU: the loaded libraries, the device's primary context and the stream that all work is queued on. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_CONTEXT_H
 #define HR_RUNTIME_CUDA_DRIVER_CONTEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of cuBLASLt that is used: types, constants and entry points as in its documentation. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_CUBLASLT_H
 #define HR_RUNTIME_CUDA_DRIVER_CUBLASLT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the CUDA driver API that is used: types, constants and entry points as in its documentation, so that
  * building needs no CUDA headers. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_DRIVER_H

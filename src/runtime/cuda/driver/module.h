@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels on the device: compiled, or read from the cache, when they are first needed, and loaded once. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_MODULE_H
 #define HR_RUNTIME_CUDA_DRIVER_MODULE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of NVML that is used: clocks, power, temperature and throttle reasons. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_NVML_H
 #define HR_RUNTIME_CUDA_DRIVER_NVML_H

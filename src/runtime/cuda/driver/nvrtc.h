@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The part of NVRTC that is used: CUDA C to machine code, without a GPU or a toolkit. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_NVRTC_H
 #define HR_RUNTIME_CUDA_DRIVER_NVRTC_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Compiles the embedded programs of kernels/ by NVRTC, or takes them from the cache on disk. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_PROGRAM_H
 #define HR_RUNTIME_CUDA_DRIVER_PROGRAM_H

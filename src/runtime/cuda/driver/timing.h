@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Run times from the GPU's own event timer. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_TIMING_H
 #define HR_RUNTIME_CUDA_DRIVER_TIMING_H

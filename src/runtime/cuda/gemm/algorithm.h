@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about an algorithm that cuBLASLt's heuristic returned. */
 #ifndef HR_RUNTIME_CUDA_GEMM_ALGORITHM_H
 #define HR_RUNTIME_CUDA_GEMM_ALGORITHM_H

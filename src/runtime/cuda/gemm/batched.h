@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Batched GEMM through cuBLASLt whose result may have another dtype than the operands: attention with scores in memory
  * needs Q Kᵀ in fp32. */
 #ifndef HR_RUNTIME_CUDA_GEMM_BATCHED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GEMM and batched GEMM through cuBLASLt: by the first algorithm of its heuristic, which is what frameworks run, or by
  * one of the next.
  *

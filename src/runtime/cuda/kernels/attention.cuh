@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts that all attention kernels share: a head's operands, the keys that a row sees, and what happens to a score between Q Kᵀ
  * and the softmax.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention whose scores a library GEMM has written to memory, unscaled, in fp32: mask, softmax and P V in one pass, so that P is
  * never in memory and scores are read once.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention_blocked.cu in exact fp32, on CUDA cores: P replaces the scores in the tile that they were copied to. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/ptx_sm80.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention forward with an online softmax in exact fp32, on CUDA cores; compute capability 8.0 and newer.
  *
  *   block: 256 threads as 16 × 16; Q tile of 64 rows × K/V tiles of HR_KV_TILE keys, from right to left

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention forward with an online softmax by mma.sync on Tensor Cores; compute capability 8.0 and newer; fp16, bf16 and tf32.
  *
  *   block: HR_WARPS warps with Q tiles of 16 · HR_M_TILES rows each × K/V tiles of HR_KV_TILE keys, from right to left

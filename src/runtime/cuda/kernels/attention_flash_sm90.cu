@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention forward with an online softmax on Hopper (sm_90a): WGMMA, TMA, warp specialization, ping-pong; fp16 and bf16.
  *
  *   persistent grid, one block per multiprocessor; Q tile: HR_CONSUMERS × 64 rows; K/V tiles of HR_KV_TILE keys, from right to left

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Layouts that the host code and the attention kernels share: kernel parameters and shared memory. C includes this
  * header, and NVRTC compiles it into every attention program. */
 #ifndef HR_RUNTIME_CUDA_KERNELS_ATTENTION_LAYOUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of attention with all scores in memory, around two cuBLASLt GEMMs: pack Q, K and V, softmax over rows of scores, unpack O.
  * Head h is query head h % q_heads of sequence h / q_heads.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Attention by its definition, in float64: row maximum, then P, row sum and O. It computes every score twice, as it keeps none. It is
  * the reference to compare with on a GPU, and takes everything that hr_attention describes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The online softmax between Q Kᵀ and P V of attention_tiles_sm80.cuh: the K/V tiles that a Q tile sees, masks, P relative to a base
  * that follows the row maximum lazily, for one warp or a pair of warps per row, and the epilogue.
  *

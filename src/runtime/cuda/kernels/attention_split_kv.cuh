@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of scores in memory, and split-KV: the K/V tiles of a Q tile are divided among several thread blocks, each of which
  * writes an O that is not normalized, and combine_row() makes a row of O of these partial results. The program defines
  * THREADS, ROWS (of a Q tile) and HR_V. */

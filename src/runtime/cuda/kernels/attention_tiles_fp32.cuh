@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of the exact fp32 attention kernels, on CUDA cores: 256 threads as 16 × 16 process 64 query rows and HR_KV_TILE keys.
  *
  *   thread (x, y): rows y, y + 16, y + 32, y + 48; of S the keys x, x + 16, …; of O columns x · ADJACENT … of every 16 · ADJACENT

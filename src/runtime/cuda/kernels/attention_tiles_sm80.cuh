@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles of attention_flash_sm80.cu and attention_blocked.cu: their cp.async copies to shared memory and their GEMMs by mma.sync,
  * which takes 32 bytes of a row at a time (16 elements of 16 bits, 8 of tf32).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Warp specialization of attention_flash_sm90.cu: its shared memory and mbarriers, and the producer warps, which schedule Q tiles
  * and load Q, K and V by TMA ahead of the consumer warpgroups.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ceilings of the GPU: loops whose operands stay in registers or shared memory (Tensor Cores, fp32 FMA, exponentials), and streams
  * from and to memory. hr_device_probe() times them.
  *

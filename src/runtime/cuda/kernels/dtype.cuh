@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Conversions between float and the dtype that a program is compiled for (HR_DTYPE_…). No CUDA header is included, so that NVRTC
  * alone is enough.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Row-wise operations without a reduction: GELU, SwiGLU, residual, rotary embedding. Bound: memory, but for GELU in 16 bits, which
  * arithmetic bounds (88% of a copy; docs/rowwise.md). */
 #include "runtime/cuda/kernels/rowwise_pack.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Uniform random values in [-1, 1], bit-identical to hr_numbers_uniform() on the host.
  *
  *   thread t: elements 2t and 2t + 1, from the two halves of one SplitMix64 number

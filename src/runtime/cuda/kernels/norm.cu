@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Layer norm (HR_CENTRED = 1) and RMS norm (0) over rows.
  *
  *   y = (x − mean) / sqrt(mean of (x − mean)² + 1e-5) weight + bias; the mean is 0 in RMS norm, which has no bias.

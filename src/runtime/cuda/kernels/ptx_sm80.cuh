@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* PTX instructions of compute capability 8.0: cp.async, ldmatrix, mma.sync (m16n8k16 of 16-bit elements, m16n8k8 of tf32: 32 bytes
  * of a row in both), ex2.approx.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* PTX instructions of compute capability 9.0 (sm_90a): mbarriers, named barriers, TMA (cp.async.bulk.tensor), stmatrix, register
  * reallocation (setmaxnreg) and WGMMA (wgmma.mma_async), the matrix multiply of a warpgroup (4 warps). */
 

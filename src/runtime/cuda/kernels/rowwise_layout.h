@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Constants that rowwise.c and the row-wise kernels share. C includes this header, and NVRTC compiles it into the
  * kernels. */
 #ifndef HR_RUNTIME_CUDA_KERNELS_ROWWISE_LAYOUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions over the threads of a row: shuffles, then the results of the warps through shared memory, in a cluster through distributed
  * shared memory. THREADS of a row in a block, CLUSTER blocks of a row, ROWS at a time. */
 #include "runtime/cuda/kernels/rowwise_pack.cuh"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Row-wise operations whose rows stay in registers and shared memory. A tensor is [rows, COLUMNS], packed; its address needs no more
  * alignment than an element.
  *

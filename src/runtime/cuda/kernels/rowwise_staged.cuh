@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Short rows that are not whole packs, staged through shared memory: a block loads STAGED_ROWS rows, which are whole packs together,
  * as they are in memory; THREADS of a warp take a row from there word by word, keep it as floats and write the result in its place;
  * then the block stores the rows. With partial packs at both ends rowwise_registers.cuh would reach 54 to 70% of a copy.

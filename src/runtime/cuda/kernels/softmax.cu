@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax over rows, with or without a causal mask.
  *
  *   y = 2^((x − max) log2 e) / sum. Packs stay in registers in their dtype, so that every exponential is computed twice; as floats

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Row-wise operations by kernels/softmax.cu, norm.cu and elementwise.cu: tiling and launches. */
 #include "runtime/cuda/rowwise/rowwise.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How the programs softmax.cu and norm.cu are compiled for a problem. */
 #ifndef HR_RUNTIME_CUDA_ROWWISE_ROWWISE_H
 #define HR_RUNTIME_CUDA_ROWWISE_ROWWISE_H
