@@ -82,6 +82,7 @@ struct cli_run {
   cli_options options;
   bool given[CLI_OPTION_COUNT];
   char *texts[CLI_OPTION_COUNT]; /* the arguments, which text members point to */
+  bool probe;                    /* measure a device's rates before a measurement: not with HEADROOM_PROBE=0 */
   int argument_count;
   const char **arguments; /* NULL-terminated */
 };
@@ -211,6 +212,9 @@ int cli_cancelled(void *context);
 
 /** hr_resolve_probed() with a progress line; Ctrl-C ends it. */
 hr_status cli_probe(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error);
+
+/** The rates of an open device: probed, or with HEADROOM_PROBE=0 as hr_resolve_hardware() knows them. */
+hr_status cli_rates(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error);
 
 /** Removes the line. */
 void cli_progress_end(cli_progress *progress);

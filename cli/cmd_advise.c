@@ -16,7 +16,7 @@ static int probe(const cli_run *run, advise_work *work)
   if (code != CLI_GO_ON)
     return code;
   hr_error error = {.status = HR_OK};
-  hr_status status = cli_probe(run, work->device, &work->hardware, &error);
+  hr_status status = cli_rates(run, work->device, &work->hardware, &error);
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 

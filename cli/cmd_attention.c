@@ -118,7 +118,7 @@ static int run_job(const cli_run *run, attention_job *job, cli_output *output)
 {
   hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
   hr_prediction prediction;
-  hr_status status = cli_probe(run, job->device, &job->hardware, &error);
+  hr_status status = cli_rates(run, job->device, &job->hardware, &error);
   if (status != HR_OK)
     return cli_output_close(output, status, &error);
   job->attention.dtype = cli_dtype(run, &job->hardware);

@@ -74,7 +74,7 @@ static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, h
   options.cancelled = cli_cancelled;
   if (run->options.budget > 0)
     options.time_limit_ns = run->options.budget * 1e9;
-  hr_status status = cli_probe(run, device, hardware, error);
+  hr_status status = cli_rates(run, device, hardware, error);
   if (status != HR_OK)
     return status;
   gemm->dtype = cli_dtype(run, hardware);

@@ -125,7 +125,7 @@ static int open_job(const cli_run *run, layer_job *job)
   if (code != CLI_GO_ON)
     return code;
   hr_error error = {.status = HR_OK};
-  hr_status status = cli_probe(run, job->device, &job->hardware, &error);
+  hr_status status = cli_rates(run, job->device, &job->hardware, &error);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
   job->workload.dtype = cli_dtype(run, &job->hardware);

@@ -150,7 +150,7 @@ static hr_sweep_options make_options(const cli_run *run, sweep_job *job)
   options.kernel = run->options.kernel;
   options.autotune = run->options.autotune;
   options.memory_limit_bytes = run->options.memory_limit << 20;
-  options.probe = true;
+  options.probe = run->probe;
   options.rates = &job->rates;
   options.time_limit_ns = run->options.time_limit * 1e9;
   return options;

@@ -61,6 +61,15 @@ static int read_all(cli_run *run, poptContext context)
   return CLI_GO_ON;
 }
 
+static int read_environment(cli_run *run)
+{
+  const char *value = getenv("HEADROOM_PROBE");
+  run->probe = !value || strcmp(value, "0") != 0;
+  if (run->probe && value && value[0] && strcmp(value, "1") != 0)
+    return cli_fail(EXIT_USAGE, "HEADROOM_PROBE: expected 0 or 1, found \"%.40s\"", value);
+  return CLI_GO_ON;
+}
+
 static int run_with(cli_run *run, cli_command_fn function, poptContext context)
 {
   static const char *nothing[] = {NULL};
@@ -79,7 +88,9 @@ int cli_run_command(const cli_command *command, cli_command_fn function, int arg
   poptContext context = poptGetContext("headroom", argc, argv, table, 0);
   if (!context)
     return cli_fail(EXIT_OUTPUT, "memory ran out");
-  int code = read_all(&run, context);
+  int code = read_environment(&run);
+  if (code == CLI_GO_ON)
+    code = read_all(&run, context);
   if (code == CLI_GO_ON)
     code = run.options.help ? cli_print_help(command) : run_with(&run, function, context);
   poptFreeContext(context);

@@ -89,6 +89,12 @@ void cli_progress_end(cli_progress *progress)
   progress->shown = false;
 }
 
+hr_status cli_rates(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error)
+{
+  return run->probe ? cli_probe(run, device, hardware, error)
+                    : hr_resolve_hardware(hr_device_name(device), hardware, error);
+}
+
 hr_status cli_probe(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error)
 {
   cli_progress progress = cli_progress_begin(run);

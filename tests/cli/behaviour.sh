@@ -7,7 +7,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 unset NO_COLOR COLUMNS
-export LC_ALL=C TERM=xterm
+export LC_ALL=C TERM=xterm HEADROOM_PROBE=0
 failed=0
 
 # expect FACT CONDITION...
@@ -89,7 +89,7 @@ expect_code "a full disk" 5 sh -c "'$H' describe -f json gpt2 > /dev/full" 2> er
 expect "one line about it" test "$(wc -l < errors)" -eq 1
 
 # Notes are written while the output file is open, which must not get the file descriptor of the closed stderr.
-"$H" sweep fig24 --points 1 --db closed.db -o closed 2>&-
+"$H" sweep fig24 --points 1 --warm --db closed.db -o closed 2>&-
 expect "with stderr closed, notes do not go to the output file" sh -c "grep -q '^sweep' closed && ! grep -q note: closed"
 expect_code "standard output that is closed" 5 sh -c "'$H' describe gpt2 >&-" 2> errors
 expect_code "standard input that is closed" 3 sh -c "'$H' describe - <&-" 2> errors
@@ -98,6 +98,8 @@ expect "one line about it" test "$(wc -l < errors)" -eq 1
 # ---- what depends on the machine ----
 expect_code "more threads than cores" 2 "$H" attention --q-len 8 --threads 60000 2> errors
 expect "too many threads are an error" grep -q '^headroom: threads: 60000, but this process may use' errors
+HEADROOM_PROBE=2 expect_code "neither a probe nor none" 2 "$H" gemm 8 8 8 --measure 2> errors
+expect "an invalid wish is an error" grep -qx 'headroom: HEADROOM_PROBE: expected 0 or 1, found "2"' errors
 HEADROOM_CPU_MASK=sse9 expect_code "an instruction set that there is not" 2 "$H" attention --q-len 8 2> errors
 expect "an invalid mask is an error" grep -q '^headroom: HEADROOM_CPU_MASK: expected portable' errors
 
@@ -105,12 +107,14 @@ HEADROOM_ONEDNN=/nowhere.so "$H" kernels > kernels
 expect "what all kernels of a device lack is said once" test "$(grep -c 'nowhere.so' kernels)" -eq 1
 
 # ---- the store ----
-"$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
-"$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
+HEADROOM_PROBE=1 "$H" gemm 64 64 64 --measure --budget 0.2 --db kept.db > out 2> errors
+expect "a measurement is compared with probed rates" grep -q '^device .*, rates measured$' out
+"$H" gemm 64 64 64 --measure --warm --budget 0.2 --db kept.db > out 2> errors
+expect "HEADROOM_PROBE=0 leaves the probe out" grep -q '^device .*, rates estimated$' out
 expect "each measurement is a row" test "$("$H" results list -f csv --db kept.db | wc -l)" -eq 3
 expect_code "an invalid store is an error before measuring" 3 "$H" gemm 64 64 64 --measure --db . > out 2> errors
 expect "and nothing else is printed" test ! -s out
-XDG_DATA_HOME=$folder/data "$H" gemm 64 64 64 --measure --budget 0.2 --save > out 2> errors
+XDG_DATA_HOME=$folder/data "$H" gemm 64 64 64 --measure --warm --budget 0.2 --save > out 2> errors
 expect "--save makes the default store" test -f data/headroom/results.db
 "$H" results export --db kept.db > a.csv
 "$H" results import --db copy.db - < a.csv > out
@@ -132,7 +136,7 @@ expect "one line about it" test "$(wc -l < errors)" -eq 1
 expect "its rows are there" test "$("$H" results list -f csv --db kept.db | wc -l)" -eq 3
 # The existing rows leave less space in the page than the new rows take, with or without times.
 cp kept.db full.db
-expect_code "there is no room for all rows" 5 sh -c "ulimit -f 48; trap '' XFSZ; '$H' attention --q-len 8 --budget 0.2 --db full.db > out" 2> errors
+expect_code "there is no room for all rows" 5 sh -c "ulimit -f 48; trap '' XFSZ; '$H' attention --q-len 8 --warm --budget 0.2 --db full.db > out" 2> errors
 expect "those before it are kept" test "$("$H" results list -f csv --db full.db | wc -l)" -ge 2
 expect "what was measured is shown" grep -q attention_naive out
 expect "one line about it" grep -qx "headroom: full.db: .*" errors
@@ -169,7 +173,7 @@ expect "without an error" test ! -s errors
 # Each first measures the device for seconds.
 for command in 'devices --probe cpu' 'devices --probe' 'gemm --measure 64 64 64' 'attention --q-len 16' \
   'advise --measure gpt2' 'layer gpt2' 'sweep fig24 --db stopped.db'; do
-  timeout --foreground -s INT --preserve-status 0.4 "$H" $command > interrupted 2> errors
+  HEADROOM_PROBE=1 timeout --foreground -s INT --preserve-status 0.4 "$H" $command > interrupted 2> errors
   expect "Ctrl-C ends $command while it probes" test $? -eq 130
   expect "with nothing that was not measured" test ! -s interrupted -a ! -e stopped.db
 done

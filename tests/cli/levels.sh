@@ -13,7 +13,7 @@ avx2) has avx2 ;;
 avx512) has avx512vl && has avx512bw && has avx512dq ;;
 *) has "$level" ;;
 esac || { echo "left out: this processor has no $level"; exit 77; }
-export HEADROOM_CPU_MASK="$level" LC_ALL=C
+export HEADROOM_CPU_MASK="$level" LC_ALL=C HEADROOM_PROBE=0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
@@ -40,10 +40,10 @@ done
 expect 0 gemm 64 64 64
 expect 0 sweep list
 grep -qw '0 ns' "$folder/out" && say "sweep list estimates a time"
-expect 0 layer "$tiny" --budget 0.3
+expect 0 layer "$tiny" --warm --budget 0.3
 grep -q ' unsupported$' "$folder/out" && say "each operator of a layer has a kernel"
 echo '{"name": "near", "x": "m", "axes": {"m": [8]}, "problem": {"kind": "gemm", "m": "m", "n": 16, "k": 16}}' > "$folder/near.json"
-expect 0 sweep near.json --db sweep.db
+expect 0 sweep near.json --warm --db sweep.db
 grep -q '1 measured (0 failed' "$folder/errors" || say "a sweep runs in the processor's default format"
 
 # ---- 16-bit formats are predicted and attention runs in them ----
@@ -53,7 +53,7 @@ for format in bf16 fp16; do
   done
   expect 0 gemm 64 64 64 --dtype $format
 done
-expect 0 attention --q-len 64 --dtype bf16 --kernel attention_flash_portable
+expect 0 attention --q-len 64 --dtype bf16 --kernel attention_flash_portable --warm
 expect 4 gemm 64 64 64 --dtype fp8
 grep -q 'no matrix rate for fp8' "$folder/errors" || say "a format that the processor lacks is named"
 
