@@ -279,6 +279,7 @@ static void check_measured(hr_device *device, size_t way)
   arrangements[way / 2](&g, 4);
   hr_measure_options options = hr_measure_options_default();
   options.time_limit_ns = 5e6;
+  options.warm = true;
   assert_ok(hr_measure_gemm(device, &g, &options, &measured, &error), error);
   if (measured.status == HR_ERROR_WRONG_RESULT || measured.status == HR_ERROR_BACKEND)
     fail_msg("%s, layout %zu: %s", hr_device_name(device), way / 2, measured.reason);
