@@ -3,15 +3,16 @@
 # Builds what is needed and runs every test: a debug build with warnings as errors, the same under the address and
 # undefined-behaviour sanitizers, and the portable command.
 #   ./test.sh           what every change must pass
-#   ./test.sh --long    also: a build with clang, clang-tidy over everything, valgrind, a minute of fuzzing, GPU kernels
-#                       emulated in all sizes, the aarch64 build under qemu, the portable command on Debian 11's C library
+#   ./test.sh --long    also: all kernel cases under the sanitizers, a build with clang, clang-tidy over everything,
+#                       valgrind, a minute of fuzzing, GPU kernels emulated in all sizes, the aarch64 build under qemu,
+#                       the portable command on Debian 11's C library
 # It installs what is missing with apt (and says so first). Ends with "N passed, N failed"; fails if any did.
 set -uo pipefail
 long=
 case ${1:-} in
 '') ;;
 --long) long=1 ;;
--h | --help) sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+-h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
 *) echo "test.sh: unknown argument $1 (try --help)" >&2; exit 2 ;;
 esac
 cd "$(dirname "$0")" || exit 1
@@ -42,7 +43,7 @@ check() { # NAME COMMAND…
 suite() { # PRESET
   local from=$SECONDS results=build/$1/tests.log total bad
   build_preset "$1" || { fail "building $1"; return; }
-  ctest --preset "$1" -j "$jobs" --no-tests=error >"$results" 2>&1 </dev/null
+  ctest --preset "$1" -j $((jobs + 1)) --no-tests=error >"$results" 2>&1 </dev/null
   local status=$?
   bad=$(sed -n 's/.* tests passed, \([0-9]*\) tests\{0,1\} failed out of [0-9]*$/\1/p' "$results")
   total=$(sed -n 's/.* failed out of \([0-9]*\)$/\1/p' "$results")
@@ -76,6 +77,7 @@ if [ -n "$long" ]; then
     check sysroots scripts/sysroot.sh build/sysroot-debian11 amd64 bullseye
     suite portable-debian11
   fi
+  check sanitized env HEADROOM_TEST=whole ctest --preset asan -R '^test_(attention|rowwise)' -j "$jobs"
   check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
   check levels env HEADROOM_TEST=thorough ctest --preset debug -L levels -j "$jobs"
   check tidy scripts/tidy.sh
