@@ -8,6 +8,7 @@
 #include <headroom/buffer.h>
 #include <headroom/catalog.h>
 #include <headroom/confirm.h>
+#include <headroom/decode.h>
 #include <headroom/device.h>
 #include <headroom/dtype.h>
 #include <headroom/export.h>

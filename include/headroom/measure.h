@@ -6,6 +6,7 @@
 #define HEADROOM_MEASURE_H
 
 #include <headroom/attention.h>
+#include <headroom/decode.h>
 #include <headroom/device.h>
 #include <headroom/gemm.h>
 #include <headroom/rowwise.h>
@@ -71,6 +72,11 @@ HR_API hr_status hr_measure_gemm(hr_device *device, const hr_gemm *gemm, const h
  *  keys, have the status HR_ERROR_UNSUPPORTED. */
 HR_API hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
                                       const hr_measure_options *options, hr_measurement *measurement, hr_error *error);
+
+/** Times one decode call, all of whose sequences have kv_len tokens, on pages in random order; returns as
+ *  hr_measure_gemm() does. A call without keys has the status HR_ERROR_UNSUPPORTED. */
+HR_API hr_status hr_measure_decode(hr_device *device, const hr_decode *decode, const hr_measure_options *options,
+                                   hr_measurement *measurement, hr_error *error);
 
 /** Times one row-wise operation; returns as hr_measure_gemm() does, with flops_per_s NAN. */
 HR_API hr_status hr_measure_rowwise(hr_device *device, const hr_rowwise *rows, const hr_measure_options *options,

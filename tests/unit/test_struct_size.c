@@ -34,6 +34,8 @@ static void problems_with_another_size_are_refused(void **state)
   REFUSED(hr_rowwise, rows, hr_rowwise_check(&rows, &error));
   hr_attention attention = hr_attention_default();
   REFUSED(hr_attention, attention, hr_attention_check(&attention, &error));
+  hr_decode decode = hr_decode_default();
+  REFUSED(hr_decode, decode, hr_decode_check(&decode, &error));
 }
 
 static void shapes_and_devices_with_another_size_are_refused(void **state)

@@ -201,3 +201,12 @@ hr_status hr_plan_rowwise(hr_device *device, const hr_rowwise *rows, const char 
   hr_problem problem = hr_rowwise_problem(rows);
   return hr_plan_create(device, &problem, kernel, plan, error);
 }
+
+hr_status hr_plan_decode(hr_device *device, const hr_decode *decode, const char *kernel, hr_plan **plan,
+                         hr_error *error)
+{
+  HR_NEED(error, device, decode, plan);
+  HR_TRY(hr_decode_check(decode, error));
+  hr_problem problem = hr_decode_problem(decode);
+  return hr_plan_create(device, &problem, kernel, plan, error);
+}

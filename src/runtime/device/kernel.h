@@ -18,8 +18,9 @@ typedef struct hr_summation {
 } hr_summation;
 
 /** `state` is the kernel's own part of a plan: state_bytes bytes, all 0 until prepare fills them. `inputs` are 1 to 3
- *  device addresses. An attention kernel has run_attention instead of run: its arguments have been checked (offsets
- *  where the host can read them), and addresses of operands without rows may be NULL. */
+ *  device addresses. An attention or decode kernel has run_attention or run_decode instead of run: its arguments have
+ *  been checked (offsets, lengths and pages where the host can read them), and addresses of operands without rows may
+ *  be NULL. */
 typedef struct hr_kernel_functions {
   size_t state_bytes; /* 0: NULL is passed as the state */
   /** Whether the kernel can run this problem, whose dtype its row lists; if not, `why` gives the reason. NULL:
@@ -31,6 +32,7 @@ typedef struct hr_kernel_functions {
   hr_status (*run)(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
   hr_status (*run_attention)(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
                              hr_error *error);
+  hr_status (*run_decode)(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error);
   /** Frees what the state refers to, also after prepare failed. May be NULL. */
   void (*release)(void *state);
   /** Lists up to `most` configurations of a prepared problem, best first by the kernel's own estimate (*found of them,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A problem prepared for one kernel, and its runs. */
 #include "runtime/device/attention.h"
+#include "runtime/device/decode.h"
 
 #include "base/error.h"
 
@@ -102,8 +103,30 @@ size_t hr_plan_workspace_bytes(const hr_plan *plan)
   return plan->workspace_bytes;
 }
 
+hr_decode_arguments hr_plan_decode_arguments(const hr_plan *plan, const void *const *inputs, void *output)
+{
+  hr_decode_arguments arguments = hr_decode_arguments_default();
+  hr_operands operands = hr_problem_operands(&plan->problem);
+  arguments.q = inputs[0];
+  arguments.k = inputs[1];
+  if (!plan->problem.decode.latent)
+    arguments.v = inputs[2];
+  for (size_t i = 2; i + 1 < operands.count; i++) {
+    if (operands.kinds[i] == HR_OPERAND_PAGES)
+      arguments.pages = inputs[i];
+    else if (operands.kinds[i] == HR_OPERAND_SINKS)
+      arguments.sinks = inputs[i];
+  }
+  arguments.o = output;
+  return arguments;
+}
+
 hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
 {
+  if (plan->problem.operation == HR_OPERATION_DECODE) {
+    hr_decode_arguments decode = hr_plan_decode_arguments(plan, inputs, output);
+    return plan->kernel->functions->run_decode(plan, &decode, workspace, error);
+  }
   if (plan->problem.operation != HR_OPERATION_ATTENTION)
     return plan->kernel->functions->run(plan, inputs, output, workspace, error);
   hr_attention_arguments arguments = hr_attention_arguments_default();
@@ -149,6 +172,18 @@ hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_argument
   if (!plan->device->backend->own_memory)
     HR_TRY(hr_attention_check_offsets(attention, arguments, error));
   return plan->kernel->functions->run_attention(plan, arguments, workspace, error);
+}
+
+hr_status hr_plan_run_decode(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace,
+                             hr_error *error)
+{
+  HR_NEED(error, plan, arguments);
+  HR_TRY(check_run(plan, HR_OPERATION_DECODE, true, workspace, error));
+  HR_TRY(hr_check_struct_size("hr_decode_arguments", arguments->struct_size, sizeof *arguments, error));
+  HR_TRY(hr_decode_check_addresses(&plan->problem.decode, arguments, error));
+  if (!plan->device->backend->own_memory)
+    HR_TRY(hr_decode_check_tables(&plan->problem.decode, arguments, error));
+  return plan->kernel->functions->run_decode(plan, arguments, workspace, error);
 }
 
 hr_status hr_plan_run_rowwise(const hr_plan *plan, const void *const *inputs, void *output, void *workspace,

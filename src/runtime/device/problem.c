@@ -5,7 +5,7 @@
 
 const char *hr_operation_name(hr_operation operation)
 {
-  static const char *const names[HR_OPERATION_COUNT] = {"gemm", "attention", "rowwise"};
+  static const char *const names[HR_OPERATION_COUNT] = {"gemm", "attention", "rowwise", "decode"};
   return hr_name_of(names, HR_OPERATION_COUNT, (int)operation);
 }
 
@@ -14,16 +14,16 @@ static hr_operands rowwise_operands(const hr_rowwise *r)
 {
   size_t row = (size_t)r->columns * hr_dtype_bytes(r->dtype), tensor = (size_t)r->rows * row;
   switch (r->operation) {
-  case HR_ROWWISE_LAYER_NORM: return (hr_operands){4, {tensor, row, row, tensor}};
-  case HR_ROWWISE_RMS_NORM: return (hr_operands){3, {tensor, row, tensor}};
-  case HR_ROWWISE_ROTARY: return (hr_operands){3, {tensor, (size_t)r->period * row, tensor}};
+  case HR_ROWWISE_LAYER_NORM: return (hr_operands){.count = 4, .bytes = {tensor, row, row, tensor}};
+  case HR_ROWWISE_RMS_NORM: return (hr_operands){.count = 3, .bytes = {tensor, row, tensor}};
+  case HR_ROWWISE_ROTARY: return (hr_operands){.count = 3, .bytes = {tensor, (size_t)r->period * row, tensor}};
   case HR_ROWWISE_SWIGLU:
-  case HR_ROWWISE_RESIDUAL: return (hr_operands){3, {tensor, tensor, tensor}};
+  case HR_ROWWISE_RESIDUAL: return (hr_operands){.count = 3, .bytes = {tensor, tensor, tensor}};
   case HR_ROWWISE_SOFTMAX:
   case HR_ROWWISE_GELU:
   case HR_ROWWISE_COUNT: break;
   }
-  return (hr_operands){2, {tensor, tensor}};
+  return (hr_operands){.count = 2, .bytes = {tensor, tensor}};
 }
 
 /* Bytes of an operand, gaps between strides included. An empty operand counts one element: buffers are not empty. */
@@ -40,8 +40,41 @@ static hr_operands attention_operands(const hr_attention *a)
   size_t q = attention_operand(a, HR_OPERAND_Q), k = attention_operand(a, HR_OPERAND_K);
   size_t v = attention_operand(a, HR_OPERAND_V), o = attention_operand(a, HR_OPERAND_O);
   if (a->alibi)
-    return (hr_operands){5, {q, k, v, (size_t)a->q_heads * sizeof(float), o}};
-  return (hr_operands){4, {q, k, v, o}};
+    return (hr_operands){
+        .count = 5, .bytes = {q, k, v, (size_t)a->q_heads * sizeof(float), o}, .kinds = {[3] = HR_OPERAND_SLOPES}};
+  return (hr_operands){.count = 4, .bytes = {q, k, v, o}};
+}
+
+static void add(hr_operands *operands, hr_operand_kind kind, int64_t elements, size_t element_bytes)
+{
+  operands->bytes[operands->count] = (size_t)elements * element_bytes;
+  operands->kinds[operands->count++] = kind;
+}
+
+static int64_t query_elements(const hr_decode *d, hr_strides s, int64_t dim)
+{
+  return (d->batch - 1) * s.batch + (d->q_len - 1) * s.row + (d->q_heads - 1) * s.head + dim;
+}
+
+static int64_t cache_elements(const hr_decode *d, hr_kv_strides s, int64_t heads, int64_t dim)
+{
+  return (d->page_count - 1) * s.page + (d->page_size - 1) * s.token + (heads - 1) * s.head + dim;
+}
+
+static hr_operands decode_operands(const hr_decode *d)
+{
+  hr_operands operands = {.count = 0};
+  size_t element = hr_dtype_bytes(d->dtype);
+  add(&operands, HR_OPERAND_NUMBERS, query_elements(d, hr_decode_q_strides(d), d->qk_dim), element);
+  add(&operands, HR_OPERAND_NUMBERS, cache_elements(d, hr_decode_k_strides(d), d->k_heads, d->qk_dim), element);
+  if (!d->latent)
+    add(&operands, HR_OPERAND_NUMBERS, cache_elements(d, hr_decode_v_strides(d), d->v_heads, d->v_dim), element);
+  if (d->table_pitch > 1)
+    add(&operands, HR_OPERAND_PAGES, d->batch * d->table_pitch, sizeof(int32_t));
+  if (d->sinks)
+    add(&operands, HR_OPERAND_SINKS, d->q_heads, sizeof(float));
+  add(&operands, HR_OPERAND_NUMBERS, query_elements(d, hr_decode_o_strides(d), d->v_dim), element);
+  return operands;
 }
 
 hr_problem hr_gemm_problem(const hr_gemm *gemm)
@@ -59,6 +92,11 @@ hr_problem hr_rowwise_problem(const hr_rowwise *rows)
   return (hr_problem){.operation = HR_OPERATION_ROWWISE, .dtype = rows->dtype, .rows = *rows};
 }
 
+hr_problem hr_decode_problem(const hr_decode *decode)
+{
+  return (hr_problem){.operation = HR_OPERATION_DECODE, .dtype = decode->dtype, .decode = *decode};
+}
+
 hr_operands hr_problem_operands(const hr_problem *problem)
 {
   size_t element = hr_dtype_bytes(problem->dtype);
@@ -66,8 +104,10 @@ hr_operands hr_problem_operands(const hr_problem *problem)
     return rowwise_operands(&problem->rows);
   if (problem->operation == HR_OPERATION_ATTENTION)
     return attention_operands(&problem->attention);
+  if (problem->operation == HR_OPERATION_DECODE)
+    return decode_operands(&problem->decode);
   const hr_gemm *g = &problem->gemm;
-  return (hr_operands){3,
-                       {element * (size_t)hr_gemm_a(g).elements, element * (size_t)hr_gemm_b(g).elements,
-                        element * (size_t)hr_gemm_c(g).elements}};
+  return (hr_operands){.count = 3,
+                       .bytes = {element * (size_t)hr_gemm_a(g).elements, element * (size_t)hr_gemm_b(g).elements,
+                                 element * (size_t)hr_gemm_c(g).elements}};
 }

@@ -51,15 +51,26 @@ static sample sample_of_gemm(const hr_gemm *g)
   return result;
 }
 
-static sample sample_of(const hr_problem *p, uint64_t seed)
+static sample sample_of_operation(const hr_problem *p)
 {
   const hr_attention *a = &p->attention;
-  sample result =
-      p->operation == HR_OPERATION_GEMM ? sample_of_gemm(&p->gemm)
-      : p->operation == HR_OPERATION_ROWWISE
-          ? whole_rows(p->rows.rows, p->rows.columns, p->rows.columns * 16, hr_reference_rowwise_scratch(&p->rows))
-          : whole_rows(a->batch * a->q_len * a->q_heads, a->v_dim, a->kv_len * (a->qk_dim + a->v_dim),
-                       hr_reference_attention_scratch(a));
+  const hr_decode *d = &p->decode;
+  switch (p->operation) {
+  case HR_OPERATION_GEMM: return sample_of_gemm(&p->gemm);
+  case HR_OPERATION_ROWWISE:
+    return whole_rows(p->rows.rows, p->rows.columns, p->rows.columns * 16, hr_reference_rowwise_scratch(&p->rows));
+  case HR_OPERATION_DECODE:
+    return whole_rows(d->batch * d->q_len * d->q_heads, d->v_dim, d->kv_len * (d->qk_dim + d->v_dim),
+                      hr_reference_decode_scratch(d));
+  default:
+    return whole_rows(a->batch * a->q_len * a->q_heads, a->v_dim, a->kv_len * (a->qk_dim + a->v_dim),
+                      hr_reference_attention_scratch(a));
+  }
+}
+
+static sample sample_of(const hr_problem *p, uint64_t seed)
+{
+  sample result = sample_of_operation(p);
   result.seed = seed;
   return result;
 }
@@ -187,7 +198,14 @@ static hr_status fetch_for_gemm(const hr_runner *s, host_set *host, const sample
   return fetch(s, host, 2, rows_of(g, hr_gemm_c(g), batch, row % g->m, 1), error);
 }
 
-/* Index of the first element of a row of the result. Rows of attention are queries by heads. */
+/* Index of the first element of a row of attention's or decode's result; rows are sequences by queries by heads. */
+static int64_t query_start(hr_strides strides, int64_t q_len, int64_t q_heads, int64_t row)
+{
+  int64_t query = row / q_heads % q_len, batch = row / q_heads / q_len;
+  return batch * strides.batch + query * strides.row + row % q_heads * strides.head;
+}
+
+/* Index of the first element of a row of the result. */
 static int64_t row_start(const hr_problem *p, const sample *of, int64_t row)
 {
   if (p->operation == HR_OPERATION_ROWWISE)
@@ -196,10 +214,10 @@ static int64_t row_start(const hr_problem *p, const sample *of, int64_t row)
     hr_matrix c = hr_gemm_c(&p->gemm);
     return row / p->gemm.m * c.batch_stride + row % p->gemm.m * c.leading_dimension;
   }
+  if (p->operation == HR_OPERATION_DECODE)
+    return query_start(hr_decode_o_strides(&p->decode), p->decode.q_len, p->decode.q_heads, row);
   const hr_attention *a = &p->attention;
-  hr_strides strides = hr_attention_strides(a, HR_OPERAND_O);
-  int64_t query = row / a->q_heads % a->q_len, batch = row / a->q_heads / a->q_len;
-  return batch * strides.batch + query * strides.row + row % a->q_heads * strides.head;
+  return query_start(hr_attention_strides(a, HR_OPERAND_O), a->q_len, a->q_heads, row);
 }
 
 /* Copies what the reference reads for a range of a row of the result, and that row. */
@@ -230,6 +248,15 @@ static void reference_attention(const hr_runner *s, const host_set *host, int64_
   hr_reference_attention_row(a, &arguments, batch, place, row % a->q_heads, scratch, query);
 }
 
+static void reference_decode(const hr_runner *s, const host_set *host, int64_t row, double *scratch,
+                             hr_reference_query *query)
+{
+  const hr_decode *d = &s->problem.decode;
+  hr_decode_arguments arguments = hr_plan_decode_arguments(s->plan, host->operands, NULL);
+  int64_t place = row / d->q_heads % d->q_len, sequence = row / d->q_heads / d->q_len;
+  hr_reference_decode_row(d, &arguments, sequence, place, row % d->q_heads, scratch, query);
+}
+
 /* A range of columns is computed as a row of the GEMM with only these columns of B. */
 static void reference_gemm(const hr_gemm *g, const host_set *host, const sample *of, int64_t row, int64_t column,
                            double *scratch, hr_reference_query *query)
@@ -253,6 +280,7 @@ static void reference_range(const hr_runner *s, const host_set *host, const samp
     hr_reference_rowwise_row(&p->rows, host->operands, row, scratch, query->out, query->norm);
     break;
   case HR_OPERATION_GEMM: reference_gemm(&p->gemm, host, of, row, column, scratch, query); break;
+  case HR_OPERATION_DECODE: reference_decode(s, host, row, scratch, query); break;
   default: reference_attention(s, host, row, scratch, query);
   }
 }
@@ -261,7 +289,9 @@ static double bound_of(const hr_plan *plan, const hr_reference_query *query, int
 {
   const hr_problem *p = &plan->problem;
   if (p->operation == HR_OPERATION_ATTENTION)
-    return hr_attention_error_bound(&p->attention, query, column);
+    return hr_attention_error_bound(p->dtype, p->attention.qk_dim, query, column);
+  if (p->operation == HR_OPERATION_DECODE)
+    return hr_attention_error_bound(p->dtype, p->decode.qk_dim, query, column);
   double reference = query->out[column], norm = query->norm[column];
   return p->operation == HR_OPERATION_ROWWISE
              ? hr_rowwise_error_bound(p->dtype, p->rows.columns, reference, norm)

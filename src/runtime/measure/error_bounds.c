@@ -62,30 +62,31 @@ static double attention_sum_rounding(hr_dtype dtype)
 
 /* Error of a score: of its dot product, and of scale, soft cap and ALiBi slope. It is the relative error of the score's
  * exponential, and that of the softmax denominator. */
-static double score_error(const hr_attention *a, const hr_reference_query *query)
+static double score_error(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query)
 {
   const hr_summation rounded = {0};
-  double rounding = attention_sum_rounding(a->dtype);
-  double error = accumulation_error(rounding, a->qk_dim, &rounded, query->score_norm) + 4 * rounding * query->largest;
-  if (a->dtype == HR_TF32)
+  double rounding = attention_sum_rounding(dtype);
+  double error = accumulation_error(rounding, qk_dim, &rounded, query->score_norm) + 4 * rounding * query->largest;
+  if (dtype == HR_TF32)
     error += DEVIATIONS * 0x1p-11 * query->score_norm; /* as in a GEMM */
   return error;
 }
 
 /* Softmax weights may be rounded to the dtype before P·V, and the output once more. Exponentials in fp32 are assumed to
  * be accurate to 64 roundings. */
-double hr_attention_error_bound(const hr_attention *a, const hr_reference_query *query, int64_t column)
+double hr_attention_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query, int64_t column)
 {
-  double relative = 2 * hr_dtype_rounding(a->dtype) + 64 * attention_sum_rounding(a->dtype) + 2 * score_error(a, query);
-  if (a->dtype == HR_TF32)
+  double relative =
+      2 * hr_dtype_rounding(dtype) + 64 * attention_sum_rounding(dtype) + 2 * score_error(dtype, qk_dim, query);
+  if (dtype == HR_TF32)
     relative += 2 * 0x1p-10; /* weights and V are truncated to 10 bits */
-  return relative * query->norm[column] + hr_dtype_rounding_error(a->dtype, query->out[column]);
+  return relative * query->norm[column] + hr_dtype_rounding_error(dtype, query->out[column]);
 }
 
-double hr_attention_lse_error_bound(const hr_attention *a, const hr_reference_query *query)
+double hr_attention_lse_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query)
 {
-  double rounding = a->dtype == HR_FP8_E4M3 ? FP8_SUM_ROUNDING : hr_dtype_rounding(HR_FP32); /* it is fp32 */
-  return 64 * rounding * (1 + fabs(query->lse)) + score_error(a, query);
+  double rounding = dtype == HR_FP8_E4M3 ? FP8_SUM_ROUNDING : hr_dtype_rounding(HR_FP32); /* it is fp32 */
+  return 64 * rounding * (1 + fabs(query->lse)) + score_error(dtype, qk_dim, query);
 }
 
 /* Functions in fp32 are assumed to be accurate to 64 roundings; sums over a row are as in a GEMM. */

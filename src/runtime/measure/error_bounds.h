@@ -10,11 +10,12 @@
  *  the plan. */
 double hr_gemm_error_bound(hr_dtype dtype, int64_t k, const hr_summation *summation, double reference, double norm);
 
-/** Of one element of attention's output; `query` is from hr_reference_attention_row(). */
-double hr_attention_error_bound(const hr_attention *attention, const hr_reference_query *query, int64_t column);
+/** Of one element of O in attention and decode; `query` is from hr_reference_attention_row() or
+ *  hr_reference_decode_row(). */
+double hr_attention_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query, int64_t column);
 
-/** Of attention's log-sum-exp, where that is finite. */
-double hr_attention_lse_error_bound(const hr_attention *attention, const hr_reference_query *query);
+/** Of the log-sum-exp, where that is finite. */
+double hr_attention_lse_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query);
 
 /** Of one element of a row-wise operation; `norm` is from hr_reference_rowwise_row(). */
 double hr_rowwise_error_bound(hr_dtype dtype, int64_t columns, double reference, double norm);

@@ -151,16 +151,22 @@ static void end(hr_timing *timing)
 
 static hr_status problem_flops(const hr_problem *p, int64_t *flops)
 {
-  if (p->operation == HR_OPERATION_ROWWISE)
-    return HR_OK; /* its FLOPs are not counted */
-  return p->operation == HR_OPERATION_GEMM ? hr_gemm_flops(&p->gemm, flops) : hr_attention_flops(&p->attention, flops);
+  switch (p->operation) {
+  case HR_OPERATION_GEMM: return hr_gemm_flops(&p->gemm, flops);
+  case HR_OPERATION_ATTENTION: return hr_attention_flops(&p->attention, flops);
+  case HR_OPERATION_DECODE: return hr_decode_flops(&p->decode, flops);
+  default: return HR_OK; /* those of row-wise operations are not counted */
+  }
 }
 
 static hr_status problem_bytes(const hr_problem *p, int64_t *bytes)
 {
-  if (p->operation == HR_OPERATION_ROWWISE)
-    return hr_rowwise_bytes(&p->rows, bytes);
-  return p->operation == HR_OPERATION_GEMM ? hr_gemm_bytes(&p->gemm, bytes) : hr_attention_bytes(&p->attention, bytes);
+  switch (p->operation) {
+  case HR_OPERATION_GEMM: return hr_gemm_bytes(&p->gemm, bytes);
+  case HR_OPERATION_ATTENTION: return hr_attention_bytes(&p->attention, bytes);
+  case HR_OPERATION_DECODE: return hr_decode_bytes(&p->decode, bytes);
+  default: return hr_rowwise_bytes(&p->rows, bytes);
+  }
 }
 
 /* Sum over the problems of a run; 0 if one is not counted or does not fit. */
@@ -272,6 +278,14 @@ hr_status hr_measure_attention(hr_device *device, const hr_attention *attention,
   HR_NEED(error, device, attention, measurement);
   HR_TRY(hr_attention_check(attention, error));
   return measure_one(device, hr_attention_problem(attention), options, measurement, error);
+}
+
+hr_status hr_measure_decode(hr_device *device, const hr_decode *decode, const hr_measure_options *options,
+                            hr_measurement *measurement, hr_error *error)
+{
+  HR_NEED(error, device, decode, measurement);
+  HR_TRY(hr_decode_check(decode, error));
+  return measure_one(device, hr_decode_problem(decode), options, measurement, error);
 }
 
 hr_status hr_measure_rowwise(hr_device *device, const hr_rowwise *rows, const hr_measure_options *options,

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "runtime/device/clock.h"
+#include "runtime/device/number.h"
 #include "runtime/measure/statistics.h"
 
 #include <headroom/buffer.h>
@@ -78,20 +79,43 @@ static hr_status choose_sets(hr_runner *first, const hr_measure_options *options
   return HR_OK;
 }
 
-/* ALiBi's slopes: fp32 whatever the dtype, and not random. */
-static bool is_slopes(const hr_runner *s, size_t operand)
+/* ---- operands that are not random numbers of the problem's dtype; the same in all sets ---- */
+
+/* A page table whose pages are in random order (Fisher and Yates). */
+static void make_pages(const hr_decode *d, uint64_t seed, int32_t *pages)
 {
-  return s->problem.operation == HR_OPERATION_ATTENTION && s->problem.attention.alibi && operand == 3;
+  uint64_t state = hr_numbers_key(seed);
+  int64_t count = d->batch * d->table_pitch;
+  for (int64_t i = 0; i < count; i++)
+    pages[i] = (int32_t)(i % d->page_count);
+  for (int64_t i = hr_min64(count, d->page_count) - 1; i > 0; i--) {
+    state = state * 6364136223846793005u + 1442695040888963407u; /* Knuth's linear congruential generator */
+    int64_t j = (int64_t)((state >> 33) % (uint64_t)(i + 1));
+    int32_t page = pages[i];
+    pages[i] = pages[j];
+    pages[j] = page;
+  }
 }
 
-static hr_status write_slopes(hr_runner *s, size_t operand, hr_error *error)
+static void make_table(const hr_runner *s, size_t operand, uint64_t seed, void *to)
 {
-  char *sets = calloc((size_t)s->sets, s->stride[operand]);
+  switch (s->operands.kinds[operand]) {
+  case HR_OPERAND_SLOPES: hr_attention_alibi_slopes(s->problem.attention.q_heads, to); break;
+  case HR_OPERAND_SINKS: hr_numbers_uniform(HR_FP32, seed, 0, (size_t)s->problem.decode.q_heads, to); break;
+  case HR_OPERAND_PAGES: make_pages(&s->problem.decode, seed, to); break;
+  default: break;
+  }
+}
+
+static hr_status write_tables(hr_runner *s, size_t operand, uint64_t seed, hr_error *error)
+{
+  size_t bytes = (size_t)s->sets * s->stride[operand];
+  char *sets = calloc(1, bytes);
   if (!sets)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " sets of slopes", s->sets);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " sets of tables", s->sets);
   for (int64_t i = 0; i < s->sets; i++)
-    hr_attention_alibi_slopes(s->problem.attention.q_heads, (float *)(void *)(sets + (size_t)i * s->stride[operand]));
-  hr_status status = hr_buffer_write(s->buffers[operand], sets, (size_t)s->sets * s->stride[operand], error);
+    make_table(s, operand, seed, sets + (size_t)i * s->stride[operand]);
+  hr_status status = hr_buffer_write(s->buffers[operand], sets, bytes, error);
   free(sets);
   return status;
 }
@@ -100,8 +124,8 @@ static hr_status make_buffers(hr_runner *s, uint64_t seed, hr_error *error)
 {
   for (size_t i = 0; i < s->operands.count; i++) {
     HR_TRY(hr_buffer_create(s->device, s->stride[i] * (size_t)s->sets, &s->buffers[i], error));
-    if (is_slopes(s, i))
-      HR_TRY(write_slopes(s, i, error));
+    if (s->operands.kinds[i] != HR_OPERAND_NUMBERS)
+      HR_TRY(write_tables(s, i, seed * HR_OPERANDS_MAX + i, error));
     else if (i + 1 < s->operands.count)
       HR_TRY(hr_buffer_fill_uniform(s->buffers[i], s->problem.dtype, seed * HR_OPERANDS_MAX + i, error));
     else
@@ -126,6 +150,8 @@ static hr_status plan(hr_runner *s, const hr_problem *problem, const hr_measure_
 {
   if (problem->operation == HR_OPERATION_ATTENTION)
     HR_TRY(check_can_be_timed(&problem->attention, error));
+  if (problem->operation == HR_OPERATION_DECODE && problem->decode.kv_len == 0)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 leaves nothing to time");
   s->problem = *problem;
   s->operands = hr_problem_operands(problem);
   return hr_plan_create(s->device, problem, options->kernel, &s->plan, error);

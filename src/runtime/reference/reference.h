@@ -5,13 +5,14 @@
 #ifndef HR_RUNTIME_REFERENCE_H
 #define HR_RUNTIME_REFERENCE_H
 
-#include <headroom/plan.h>
+#include <headroom/decode.h>
 #include <stddef.h>
 
 /** Size of a row's scratch memory, in doubles. */
 size_t hr_reference_gemm_scratch(const hr_gemm *gemm);
 size_t hr_reference_attention_scratch(const hr_attention *attention);
 size_t hr_reference_rowwise_scratch(const hr_rowwise *rows);
+size_t hr_reference_decode_scratch(const hr_decode *decode);
 
 /** Row `row` of batch `batch` of a GEMM: out[n] and, unless `norm` is NULL, norm[j] = sqrt(Σ_p (A[row,p] · B[p,j])²),
  *  to which rounding errors are proportional. `a` and `b` point to batch 0. */
@@ -32,6 +33,10 @@ typedef struct hr_reference_query {
  *  scores include NaN or +inf, or are all −inf, gives NaN, as the formula does. */
 void hr_reference_attention_row(const hr_attention *t, const hr_attention_arguments *arguments, int64_t batch,
                                 int64_t query, int64_t head, double *scratch, hr_reference_query *row);
+
+/** Query `query` of head `head` of sequence `sequence` of a decode call; otherwise as hr_reference_attention_row(). */
+void hr_reference_decode_row(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence, int64_t query,
+                             int64_t head, double *scratch, hr_reference_query *row);
 
 /** Row `row` of a row-wise operation: out[columns] and norm[columns], to which rounding errors are proportional. A
  *  softmax whose visible columns include NaN or +inf, or are all −inf, gives NaN, as the formula does. */

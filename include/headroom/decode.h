@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decode attention: the queries of new tokens against a KV cache.
+ *
+ * Thread safety: hr_decode is a value, and functions of it are pure. Plans: see <headroom/plan.h>. */
+#ifndef HEADROOM_DECODE_H
+#define HEADROOM_DECODE_H
+
+#include <headroom/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HR_DECODE_Q_LEN_MAX 16
+
+/** Memory layout of K or V in a cache, in elements: head h of token t of page p begins at p·page + t·token + h·head;
+ *  its elements are contiguous. All three 0: [page, token, head, dim], as vLLM's FlashAttention backend and FlashInfer
+ *  ("NHD") have it. FlashInfer's "HND" has head = page_size·dim, token = dim. With K and V side by side in one
+ *  allocation, [page, 2, …], `page` counts both. */
+typedef struct hr_kv_strides {
+  int64_t page, token, head;
+} hr_kv_strides;
+
+/** One decode call. For each sequence b of the batch, with length L[b], query i of q_len is that of token
+ *  L[b] − q_len + i, whose K and V are in the cache already:
+ *
+ *    S[j] = scale · Q[i] · K[j];  with a soft cap: softcap · tanh(S[j] / softcap)
+ *    visible: j ≤ L[b] − q_len + i, and with a window the last `window` of these keys
+ *    O[i] = Σ_j exp(S[j]) V[j] / (Σ_j exp(S[j]) + exp(sink[head]))         the sum over visible j; sinks only if set
+ *
+ *  Shapes: Q [batch, q_len, q_heads, qk_dim], O [batch, q_len, q_heads, v_dim]; strides give other layouts. Query head
+ *  h reads K head h / (q_heads / k_heads) and V head h / (q_heads / v_heads) (SIGMA, arXiv 2501.13629, section 2).
+ *
+ *  The cache: K [pages, page_size, k_heads, qk_dim] and V [pages, page_size, v_heads, v_dim], or as k_strides and
+ *  v_strides say. Token t of sequence b is token t % page_size of page table[b][t / page_size]. A contiguous cache is
+ *  one page per sequence, of page_size ≥ kv_len tokens.
+ *
+ *  Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1, absorbed form): with `latent`, k_heads = v_heads = 1
+ *  and V[j] is the first v_dim elements of K[j], so that the cache has no V; v_dim ≤ qk_dim.
+ *
+ *  Sinks (gpt-oss, arXiv 2508.10925): a score per query head that takes part in the softmax without a V.
+ *
+ *  Log-sum-exp, if requested at the run: log of the denominator, natural logarithm, fp32, packed
+ *  [batch, q_len, q_heads].
+ *
+ *  A query that sees no key has O = 0 and log-sum-exp −inf (with sinks, the sink). Tokens from L[b] on are never part
+ *  of a result, whatever their memory contains: also NaN and infinities. NaN and infinities of visible tokens propagate
+ *  as <headroom/attention.h> says. */
+typedef struct hr_decode {
+  size_t struct_size; /* sizeof(hr_decode), set by hr_decode_default() */
+  int64_t batch;      /* sequences */
+  int64_t q_len;      /* queries per sequence, 1 to HR_DECODE_Q_LEN_MAX */
+  int64_t kv_len;     /* most tokens of a sequence, the new ones included; may be 0 */
+  int64_t q_heads, k_heads, v_heads;
+  int64_t qk_dim, v_dim;
+  hr_dtype dtype;      /* of Q, O and the cache */
+  int64_t page_size;   /* tokens of a page */
+  int64_t page_count;  /* pages of the cache; page numbers are below */
+  int64_t table_pitch; /* pages from one row of the page table to the next; at least those of kv_len tokens */
+  int64_t window;      /* most keys that a query sees, up to its own; 0: all */
+  float scale;         /* 0: 1 / sqrt(qk_dim) */
+  float softcap;       /* 0: none */
+  bool sinks;          /* are passed to the run */
+  bool latent;         /* V is part of K */
+  hr_strides q_strides, o_strides; /* all 0: packed */
+  hr_kv_strides k_strides, v_strides;
+} hr_decode;
+
+/** One sequence of one token, one head of 64, bf16, one page of one token. */
+HR_API hr_decode hr_decode_default(void);
+
+/** Sets page_size, page_count and table_pitch from batch and kv_len: pages of `page_size` tokens, as many as all
+ *  sequences fill at their longest; 0: contiguous, one page per sequence. HR_ERROR_INVALID for a negative size;
+ *  HR_ERROR_OVERFLOW. */
+HR_API hr_status hr_decode_set_pages(hr_decode *decode, int64_t page_size, hr_error *error);
+
+/** HR_OK if sizes are positive and at most 2^40 (lengths below 2^31), 1 ≤ q_len ≤ HR_DECODE_Q_LEN_MAX, K and V heads
+ *  divide the query heads, table_pitch covers kv_len, strides are not negative, no two elements of O overlap, and all
+ *  counts fit 63 bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
+HR_API hr_status hr_decode_check(const hr_decode *decode, hr_error *error);
+
+/** Strides with the defaults resolved. The problem has passed hr_decode_check(). */
+HR_API hr_strides hr_decode_q_strides(const hr_decode *decode);
+
+/** The same of O. */
+HR_API hr_strides hr_decode_o_strides(const hr_decode *decode);
+
+/** The same of K. */
+HR_API hr_kv_strides hr_decode_k_strides(const hr_decode *decode);
+
+/** The same of V; with `latent`, those of K. */
+HR_API hr_kv_strides hr_decode_v_strides(const hr_decode *decode);
+
+/** Floating-point operations if all sequences have kv_len tokens: 2·(qk_dim + v_dim) per query head and visible key.
+ *  HR_ERROR_OVERFLOW. */
+HR_API hr_status hr_decode_flops(const hr_decode *decode, int64_t *flops);
+
+/** Least memory traffic in bytes if all sequences have kv_len tokens: Q and O, and K and V of each token that a query
+ *  sees, once per K head and V head. HR_ERROR_OVERFLOW. */
+HR_API hr_status hr_decode_bytes(const hr_decode *decode, int64_t *bytes);
+
+/** The operands of a run: device addresses, owned by the caller. */
+typedef struct hr_decode_arguments {
+  size_t struct_size; /* sizeof(hr_decode_arguments), set by hr_decode_arguments_default() */
+  const void *q;
+  const void *k, *v;      /* page 0 of the cache; with `latent`, v is not read. May be NULL if kv_len is 0 */
+  void *o;                /* every element is written, gaps between strides are not */
+  float *lse;             /* NULL: not requested */
+  const int32_t *lengths; /* [batch], 0 to kv_len: tokens of each sequence, the new ones included. NULL: all kv_len */
+  const int32_t *pages;   /* [batch, table_pitch]: the page table. NULL: sequence b has pages b·table_pitch and on */
+  const float *sinks;     /* [q_heads]; read only with `sinks` */
+} hr_decode_arguments;
+
+/** All NULL. */
+HR_API hr_decode_arguments hr_decode_arguments_default(void);
+
+/** Prepares a decode call as hr_plan_gemm() does; errors of hr_decode_check() instead of hr_gemm_check(). */
+HR_API hr_status hr_plan_decode(hr_device *device, const hr_decode *decode, const char *kernel, hr_plan **plan,
+                                hr_error *error);
+
+/** Runs a decode plan. `workspace` and asynchrony as hr_plan_run_gemm(). HR_ERROR_INVALID, before anything runs, for a
+ *  missing address, a workspace that is not aligned, a plan of another operation, or a length or page out of range
+ *  where the host can read them (on a GPU they are trusted); HR_ERROR_BACKEND. */
+HR_API hr_status hr_plan_run_decode(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace,
+                                    hr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/device/decode.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+double hr_decode_scale(const hr_decode *decode)
+{
+  return decode->scale != 0 ? (double)decode->scale : 1.0 / sqrt((double)decode->qk_dim);
+}
+
+/* ---- sequences ---- */
+
+int64_t hr_decode_length(const hr_decode *decode, const hr_decode_arguments *arguments, int64_t sequence)
+{
+  return arguments->lengths ? arguments->lengths[sequence] : decode->kv_len;
+}
+
+int64_t hr_decode_page(const hr_decode *decode, const hr_decode_arguments *arguments, int64_t sequence, int64_t token)
+{
+  int64_t place = sequence * decode->table_pitch + token / decode->page_size;
+  return arguments->pages ? arguments->pages[place] : place;
+}
+
+int64_t hr_decode_token(const hr_decode *decode, const hr_decode_arguments *arguments, const hr_kv_strides *strides,
+                        int64_t sequence, int64_t token)
+{
+  return hr_decode_page(decode, arguments, sequence, token) * strides->page +
+         token % decode->page_size * strides->token;
+}
+
+hr_key_range hr_decode_visible(const hr_decode *decode, int64_t length, int64_t query)
+{
+  int64_t end = hr_max64(0, length - decode->q_len + query + 1);
+  return (hr_key_range){decode->window > 0 ? hr_max64(0, end - decode->window) : 0, end};
+}
+
+hr_key_range hr_decode_range(const hr_decode *decode, int64_t length)
+{
+  return (hr_key_range){hr_decode_visible(decode, length, 0).first, length};
+}
+
+/* ---- checks ---- */
+
+hr_status hr_decode_check_addresses(const hr_decode *decode, const hr_decode_arguments *arguments, hr_error *error)
+{
+  const hr_decode *d = decode;
+  const hr_decode_arguments *x = arguments;
+  const struct {
+    const char *name;
+    const void *address;
+    bool needed;
+  } addresses[] = {{"q", x->q, true},
+                   {"k", x->k, d->kv_len > 0},
+                   {"v", x->v, d->kv_len > 0 && !d->latent},
+                   {"o", x->o, true},
+                   {"sinks", x->sinks, d->sinks}};
+  for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+    if (addresses[i].needed && !addresses[i].address)
+      return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", addresses[i].name);
+  }
+  return HR_OK;
+}
+
+static hr_status check_pages(const hr_decode *d, const hr_decode_arguments *x, int64_t sequence, hr_error *error)
+{
+  int64_t length = hr_decode_length(d, x, sequence);
+  if (length < 0 || length > d->kv_len)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "lengths: sequence %" PRId64 " has %" PRId64 " tokens, expected 0 to %" PRId64, sequence, length,
+                   d->kv_len);
+  for (int64_t token = 0; token < length; token += d->page_size) {
+    int64_t page = hr_decode_page(d, x, sequence, token);
+    if (page < 0 || page >= d->page_count)
+      return hr_fail(error, HR_ERROR_INVALID,
+                     "pages: token %" PRId64 " of sequence %" PRId64 " is on page %" PRId64 ", expected 0 to %" PRId64,
+                     token, sequence, page, d->page_count - 1);
+  }
+  return HR_OK;
+}
+
+hr_status hr_decode_check_tables(const hr_decode *decode, const hr_decode_arguments *arguments, hr_error *error)
+{
+  for (int64_t b = 0; b < decode->batch; b++)
+    HR_TRY(check_pages(decode, arguments, b, error));
+  return HR_OK;
+}
+
+/* ---- work ---- */
+
+hr_decode_unit hr_decode_units(const hr_decode *decode)
+{
+  int64_t k_group = decode->q_heads / decode->k_heads, v_group = decode->q_heads / decode->v_heads;
+  int64_t a = k_group, b = v_group;
+  while (b > 0) { /* Euclid's algorithm */
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  int64_t heads = k_group / a * v_group; /* the least common multiple */
+  return (hr_decode_unit){decode->q_heads / heads, heads, heads / k_group, heads / v_group};
+}
+
+int64_t hr_decode_splits(int64_t groups, int64_t keys, int64_t slots, int64_t tile, int64_t cost, int64_t most)
+{
+  int64_t tiles = hr_ceil_div(keys, tile), best = 1;
+  double least = (double)INFINITY;
+  for (int64_t n = 1; n <= hr_min64(most, tiles); n++) {
+    double time = (double)hr_ceil_div(groups * n, slots) * (double)(hr_ceil_div(tiles, n) * tile + cost);
+    if (time < least) {
+      least = time;
+      best = n;
+    }
+  }
+  return best;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by decode kernels: sequences and their pages, visible keys, checks of arguments, splits of the keys. */
+#ifndef HR_RUNTIME_DEVICE_DECODE_H
+#define HR_RUNTIME_DEVICE_DECODE_H
+
+#include "runtime/device/attention.h"
+
+#include <headroom/decode.h>
+
+/** Tokens of sequence `sequence`. */
+int64_t hr_decode_length(const hr_decode *decode, const hr_decode_arguments *arguments, int64_t sequence);
+
+/** The page that holds token `token` of a sequence. */
+int64_t hr_decode_page(const hr_decode *decode, const hr_decode_arguments *arguments, int64_t sequence, int64_t token);
+
+/** Elements from the cache's start to head 0 of a token. `strides`: hr_decode_k_strides() or that of V. */
+int64_t hr_decode_token(const hr_decode *decode, const hr_decode_arguments *arguments, const hr_kv_strides *strides,
+                        int64_t sequence, int64_t token);
+
+/** The keys that query `query` of a sequence of `length` tokens sees. */
+hr_key_range hr_decode_visible(const hr_decode *decode, int64_t length, int64_t query);
+
+/** The keys that any query of a sequence of `length` tokens sees. */
+hr_key_range hr_decode_range(const hr_decode *decode, int64_t length);
+
+/** The scale; 1 / √qk_dim if decode->scale is 0. */
+double hr_decode_scale(const hr_decode *decode);
+
+/** HR_ERROR_INVALID names the first address that the problem needs and that is NULL. */
+hr_status hr_decode_check_addresses(const hr_decode *decode, const hr_decode_arguments *arguments, hr_error *error);
+
+/** HR_ERROR_INVALID if lengths or pages, which the host can read, leave their range. */
+hr_status hr_decode_check_tables(const hr_decode *decode, const hr_decode_arguments *arguments, hr_error *error);
+
+/* ---- work ---- */
+
+/** Query heads that are computed together: the fewest whose K heads and V heads nobody else needs, so that each is read
+ *  once. */
+typedef struct hr_decode_unit {
+  int64_t count;   /* units of a sequence */
+  int64_t q_heads; /* of a unit */
+  int64_t k_heads, v_heads;
+} hr_decode_unit;
+
+hr_decode_unit hr_decode_units(const hr_decode *decode);
+
+/** Into how many splits, 1 to `most`, the `keys` keys of a sequence are divided, for `groups` groups of query heads and
+ *  `slots` workers that run at a time: the number with the least waves(groups · n / slots) · (keys / n + cost), where
+ *  `cost` is what a split costs in keys; the smallest if several are equal. Each split has at least `tile` keys. */
+int64_t hr_decode_splits(int64_t groups, int64_t keys, int64_t slots, int64_t tile, int64_t cost, int64_t most);
+
+#endif

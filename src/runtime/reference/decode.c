@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/device/decode.h"
+#include "base/checked.h"
+#include "runtime/device/number.h"
+#include "runtime/reference/reference.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+size_t hr_reference_decode_scratch(const hr_decode *decode)
+{
+  return (size_t)decode->kv_len + (size_t)decode->qk_dim + (size_t)hr_max64(decode->qk_dim, decode->v_dim);
+}
+
+/* The computation of one query of one head. */
+typedef struct query_row {
+  const hr_decode *d;
+  const hr_decode_arguments *arguments;
+  int64_t sequence, head;
+  hr_key_range keys;
+  double *scores, *q_row, *kv_row;
+} query_row;
+
+/* Loads the row of one token's K or V head. */
+static void load_token(const query_row *x, const void *cache, hr_kv_strides strides, int64_t head, int64_t token,
+                       int64_t dim)
+{
+  int64_t at = hr_decode_token(x->d, x->arguments, &strides, x->sequence, token) + head * strides.head;
+  hr_numbers_load(x->d->dtype, cache, (size_t)at, (size_t)dim, x->kv_row);
+}
+
+static double score(const query_row *x, double *norm)
+{
+  double scale = hr_decode_scale(x->d), softcap = (double)x->d->softcap, sum = 0, squares = 0;
+  for (int64_t i = 0; i < x->d->qk_dim; i++) {
+    double product = x->q_row[i] * x->kv_row[i];
+    sum += product;
+    squares += product * product;
+  }
+  *norm = fmax(*norm, fabs(scale) * sqrt(squares));
+  return softcap > 0 ? softcap * tanh(scale * sum / softcap) : scale * sum;
+}
+
+/* Fills scores[j − first] and returns the largest, ignoring NaN. */
+static double score_row(const query_row *x, hr_reference_query *row)
+{
+  const hr_decode *d = x->d;
+  int64_t k_head = x->head / (d->q_heads / d->k_heads);
+  double largest = -(double)INFINITY;
+  for (int64_t j = x->keys.first; j < x->keys.end; j++) {
+    load_token(x, x->arguments->k, hr_decode_k_strides(d), k_head, j, d->qk_dim);
+    double s = score(x, &row->score_norm);
+    x->scores[j - x->keys.first] = s;
+    largest = fmax(largest, s);
+    if (s != -(double)INFINITY)
+      row->largest = fmax(row->largest, fabs(s));
+  }
+  return largest;
+}
+
+static void add_values(const query_row *x, double total, hr_reference_query *row)
+{
+  const hr_decode *d = x->d;
+  int64_t v_head = x->head / (d->q_heads / d->v_heads);
+  const void *v = d->latent ? x->arguments->k : x->arguments->v;
+  for (int64_t j = x->keys.first; j < x->keys.end; j++) {
+    load_token(x, v, hr_decode_v_strides(d), v_head, j, d->v_dim);
+    double weight = x->scores[j - x->keys.first] / total;
+    for (int64_t i = 0; i < d->v_dim; i++)
+      row->out[i] += weight * x->kv_row[i];
+    for (int64_t i = 0; row->norm && i < d->v_dim; i++)
+      row->norm[i] += weight * fabs(x->kv_row[i]);
+  }
+}
+
+static void load_query(const query_row *x, int64_t query)
+{
+  hr_strides s = hr_decode_q_strides(x->d);
+  size_t at = (size_t)(x->sequence * s.batch + query * s.row + x->head * s.head);
+  hr_numbers_load(x->d->dtype, x->arguments->q, at, (size_t)x->d->qk_dim, x->q_row);
+}
+
+void hr_reference_decode_row(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence, int64_t query,
+                             int64_t head, double *scratch, hr_reference_query *row)
+{
+  query_row x = {.d = d, .arguments = arguments, .sequence = sequence, .head = head};
+  x.keys = hr_decode_visible(d, hr_decode_length(d, arguments, sequence), query);
+  x.scores = scratch, x.q_row = x.scores + d->kv_len, x.kv_row = x.q_row + d->qk_dim;
+  memset(row->out, 0, (size_t)d->v_dim * sizeof *row->out);
+  if (row->norm)
+    memset(row->norm, 0, (size_t)d->v_dim * sizeof *row->norm);
+  row->largest = row->score_norm = 0;
+  double sink = d->sinks ? (double)arguments->sinks[head] : -(double)INFINITY;
+  row->lse = sink;
+  if (x.keys.first >= x.keys.end)
+    return;
+
+  load_query(&x, query);
+  double largest = fmax(score_row(&x, row), sink);
+  double shift = isinf(largest) ? 0 : largest; /* for the log-sum-exp, which is −inf if all scores are −inf */
+  double total = d->sinks ? exp(sink - largest) : 0, shifted = d->sinks ? exp(sink - shift) : 0;
+  for (int64_t j = 0; j < x.keys.end - x.keys.first; j++) {
+    shifted += exp(x.scores[j] - shift);
+    x.scores[j] = exp(x.scores[j] - largest);
+    total += x.scores[j];
+  }
+  row->lse = shift + log(shifted);
+  add_values(&x, total, row);
+}
+
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
+                         hr_error *error)
+{
+  (void)device;
+  (void)state;
+  (void)error;
+  const hr_decode *d = &problem->decode;
+  *workspace_bytes = (hr_reference_decode_scratch(d) + (size_t)d->v_dim) * sizeof(double);
+  return HR_OK;
+}
+
+static void run_query(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence, int64_t query,
+                      int64_t head, double *scratch)
+{
+  hr_strides s = hr_decode_o_strides(d);
+  hr_reference_query row = {.out = scratch + hr_reference_decode_scratch(d)};
+  hr_reference_decode_row(d, arguments, sequence, query, head, scratch, &row);
+  size_t at = (size_t)(sequence * s.batch + query * s.row + head * s.head);
+  for (int64_t i = 0; i < d->v_dim; i++)
+    hr_number_store(d->dtype, arguments->o, at + (size_t)i, row.out[i]);
+  if (arguments->lse)
+    arguments->lse[(sequence * d->q_len + query) * d->q_heads + head] = (float)row.lse;
+}
+
+static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+{
+  (void)error;
+  const hr_decode *d = &plan->problem.decode;
+  for (int64_t sequence = 0; sequence < d->batch; sequence++)
+    for (int64_t query = 0; query < d->q_len; query++)
+      for (int64_t head = 0; head < d->q_heads; head++)
+        run_query(d, arguments, sequence, query, head, workspace);
+  return HR_OK;
+}
+
+const hr_kernel_functions hr_kernel_decode_reference = {.prepare = prepare, .run_decode = run};
+
+/* The same as the CPU's last kernel. It refuses problems that would take minutes. */
+#define NAIVE_MULTIPLY_ADDS_MAX ((int64_t)1 << 30)
+
+static bool ends_in_seconds(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+{
+  (void)device;
+  int64_t flops = 0;
+  if (hr_decode_flops(&problem->decode, &flops) == HR_OK && flops / 2 <= NAIVE_MULTIPLY_ADDS_MAX)
+    return true;
+  snprintf(why, why_size, "takes at most 2^30 multiply-adds, some seconds");
+  return false;
+}
+
+const hr_kernel_functions hr_kernel_decode_naive = {.supports = ends_in_seconds, .prepare = prepare, .run_decode = run};

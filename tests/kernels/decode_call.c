@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "decode_call.h"
+
+#include "base/checked.h"
+#include "runtime/device/kernel.h"
+#include "runtime/device/number.h"
+#include "runtime/device/plan.h"
+#include "runtime/device/problem.h"
+#include "runtime/measure/error_bounds.h"
+
+#include <headroom/buffer.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GUARD 256 /* bytes before and behind O */
+#define POISON 0xFF
+
+/* Host copies of a call's operands. `tokens`: K and V of each sequence in order, packed. */
+typedef struct call {
+  const decode_setup *setup;
+  hr_operands operands;
+  void *images[HR_OPERANDS_MAX]; /* as on the device */
+  size_t o;                      /* index of O */
+  char *k_tokens, *v_tokens;     /* [batch][kv_len][heads][dim] */
+  int32_t *pages;
+  float *sinks, *lse;
+  hr_buffer *buffers[HR_OPERANDS_MAX + 3]; /* and log-sum-exp, lengths, pages */
+} call;
+
+static void *poisoned(size_t bytes)
+{
+  void *image = malloc(bytes);
+  assert_non_null(image);
+  return memset(image, POISON, bytes);
+}
+
+static int64_t length_of(const decode_setup *s, int64_t sequence)
+{
+  return s->lengths ? s->lengths[sequence] : s->d.kv_len;
+}
+
+/* ---- operands ---- */
+
+static void make_pages(call *c)
+{
+  const hr_decode *d = &c->setup->d;
+  int64_t count = d->batch * d->table_pitch;
+  uint64_t state = c->setup->seed;
+  int32_t *order = malloc((size_t)d->page_count * sizeof *order);
+  assert_non_null(order);
+  assert_true(count <= d->page_count);
+  for (int64_t i = 0; i < d->page_count; i++)
+    order[i] = (int32_t)i;
+  for (int64_t i = d->page_count - 1; i > 0 && c->setup->shuffled; i--) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    int64_t j = (int64_t)((state >> 33) % (uint64_t)(i + 1));
+    int32_t page = order[i];
+    order[i] = order[j];
+    order[j] = page;
+  }
+  c->pages = malloc((size_t)count * sizeof *c->pages);
+  assert_non_null(c->pages);
+  memcpy(c->pages, order, (size_t)count * sizeof *c->pages);
+  free(order);
+}
+
+/* Random tokens in order, written to their places in the cache, which is NaN elsewhere. */
+static char *make_tokens(const call *c, uint64_t seed, int64_t heads, int64_t dim, hr_kv_strides s, char *cache)
+{
+  const hr_decode *d = &c->setup->d;
+  size_t element = hr_dtype_bytes(d->dtype), row = (size_t)dim * element;
+  size_t elements = (size_t)(d->batch * d->kv_len * heads * dim);
+  char *tokens = malloc(elements * element + 1);
+  assert_non_null(tokens);
+  hr_numbers_uniform(d->dtype, seed, 0, elements, tokens);
+  for (int64_t b = 0; b < d->batch; b++)
+    for (int64_t t = 0; t < length_of(c->setup, b); t++)
+      for (int64_t h = 0; h < heads; h++) {
+        int64_t page = c->pages[b * d->table_pitch + t / d->page_size];
+        int64_t to = page * s.page + t % d->page_size * s.token + h * s.head;
+        memcpy(cache + (size_t)to * element, tokens + (size_t)((b * d->kv_len + t) * heads + h) * row, row);
+      }
+  return tokens;
+}
+
+/* Sets one element of the last token of each sequence, in the list and in the cache. */
+static void set_special(const call *c, double value, int64_t heads, int64_t dim, hr_kv_strides s, char *tokens,
+                        char *cache)
+{
+  const hr_decode *d = &c->setup->d;
+  for (int64_t b = 0; b < d->batch; b++) {
+    int64_t t = length_of(c->setup, b) - 1;
+    if (t < 0)
+      continue;
+    int64_t page = c->pages[b * d->table_pitch + t / d->page_size];
+    hr_number_store(d->dtype, tokens, (size_t)((b * d->kv_len + t) * heads * dim), value);
+    hr_number_store(d->dtype, cache, (size_t)(page * s.page + t % d->page_size * s.token), value);
+  }
+}
+
+static void make_queries(call *c)
+{
+  const hr_decode *d = &c->setup->d;
+  hr_strides s = hr_decode_q_strides(d);
+  size_t element = hr_dtype_bytes(d->dtype);
+  for (int64_t b = 0; b < d->batch; b++)
+    for (int64_t q = 0; q < d->q_len; q++)
+      for (int64_t h = 0; h < d->q_heads; h++) {
+        int64_t row = (b * d->q_len + q) * d->q_heads + h;
+        hr_numbers_uniform(d->dtype, c->setup->seed + 1, (size_t)(row * d->qk_dim), (size_t)d->qk_dim,
+                           (char *)c->images[0] + (size_t)(b * s.batch + q * s.row + h * s.head) * element);
+      }
+}
+
+static void make_images(call *c)
+{
+  const hr_decode *d = &c->setup->d;
+  c->operands = hr_problem_operands(&(hr_problem){.operation = HR_OPERATION_DECODE, .dtype = d->dtype, .decode = *d});
+  c->o = c->operands.count - 1;
+  c->operands.bytes[c->o] += 2 * GUARD;
+  for (size_t i = 0; i < c->operands.count; i++)
+    c->images[i] = poisoned(c->operands.bytes[i]);
+  make_pages(c);
+  make_queries(c);
+  hr_kv_strides k = hr_decode_k_strides(d), v = hr_decode_v_strides(d);
+  c->k_tokens = make_tokens(c, c->setup->seed + 2, d->k_heads, d->qk_dim, k, c->images[1]);
+  if (c->setup->special == DECODE_NAN_IN_K)
+    set_special(c, (double)NAN, d->k_heads, d->qk_dim, k, c->k_tokens, c->images[1]);
+  if (!d->latent) {
+    c->v_tokens = make_tokens(c, c->setup->seed + 3, d->v_heads, d->v_dim, v, c->images[2]);
+    if (c->setup->special == DECODE_INFINITY_IN_V)
+      set_special(c, (double)INFINITY, d->v_heads, d->v_dim, v, c->v_tokens, c->images[2]);
+  }
+  for (size_t i = 2; i < c->o; i++) {
+    if (c->operands.kinds[i] == HR_OPERAND_SINKS) {
+      c->sinks = c->images[i];
+      hr_numbers_uniform(HR_FP32, c->setup->seed + 4, 0, (size_t)d->q_heads, c->sinks);
+    }
+  }
+}
+
+/* ---- the run ---- */
+
+static hr_buffer *upload(hr_device *device, const void *from, size_t bytes)
+{
+  hr_buffer *buffer = NULL;
+  hr_error error;
+  assert_ok(hr_buffer_create(device, bytes > 0 ? bytes : 1, &buffer, &error), error);
+  if (bytes > 0)
+    assert_ok(hr_buffer_write(buffer, from, bytes, &error), error);
+  return buffer;
+}
+
+static hr_decode_arguments make_arguments(call *c, hr_device *device, const hr_plan *plan)
+{
+  const hr_decode *d = &c->setup->d;
+  const void *inputs[HR_OPERANDS_MAX];
+  size_t rows = (size_t)(d->batch * d->q_len * d->q_heads);
+  for (size_t i = 0; i < c->operands.count; i++) {
+    c->buffers[i] = upload(device, c->images[i], c->operands.bytes[i]);
+    inputs[i] = hr_buffer_data(c->buffers[i]);
+  }
+  hr_decode_arguments x = hr_plan_decode_arguments(plan, inputs, (char *)hr_buffer_data(c->buffers[c->o]) + GUARD);
+  c->lse = poisoned(rows * sizeof *c->lse);
+  c->buffers[c->o + 1] = upload(device, c->lse, rows * sizeof *c->lse);
+  x.lse = hr_buffer_data(c->buffers[c->o + 1]);
+  if (c->setup->lengths) {
+    c->buffers[c->o + 2] = upload(device, c->setup->lengths, (size_t)d->batch * sizeof *c->setup->lengths);
+    x.lengths = hr_buffer_data(c->buffers[c->o + 2]);
+  }
+  x.pages = NULL;
+  if (c->setup->shuffled) { /* also where each sequence has one page, which measurements do not shuffle */
+    c->buffers[c->o + 3] = upload(device, c->pages, (size_t)(d->batch * d->table_pitch) * sizeof *c->pages);
+    x.pages = hr_buffer_data(c->buffers[c->o + 3]);
+  }
+  return x;
+}
+
+static bool run(call *c, hr_device *device, const char *kernel)
+{
+  hr_plan *plan = NULL;
+  hr_buffer *workspace = NULL;
+  hr_error error;
+  hr_status status = hr_plan_decode(device, &c->setup->d, kernel, &plan, &error);
+  if (status == HR_ERROR_UNSUPPORTED)
+    return false;
+  assert_ok(status, error);
+  hr_decode_arguments x = make_arguments(c, device, plan);
+  if (hr_plan_workspace_bytes(plan) > 0) {
+    assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
+    assert_ok(hr_buffer_poison(workspace, HR_FP32, &error), error);
+  }
+  assert_ok(hr_plan_run_decode(plan, &x, workspace ? hr_buffer_data(workspace) : NULL, &error), error);
+  assert_ok(hr_buffer_read(c->buffers[c->o], c->images[c->o], c->operands.bytes[c->o], &error), error);
+  size_t rows = (size_t)(c->setup->d.batch * c->setup->d.q_len * c->setup->d.q_heads);
+  assert_ok(hr_buffer_read(c->buffers[c->o + 1], c->lse, rows * sizeof *c->lse, &error), error);
+  hr_plan_free(plan);
+  hr_buffer_free(workspace);
+  return true;
+}
+
+/* ---- the comparison ---- */
+
+typedef struct row_place {
+  int64_t sequence, query, head;
+} row_place;
+
+static char *o_row(const call *c, row_place at)
+{
+  const hr_decode *d = &c->setup->d;
+  hr_strides s = hr_decode_o_strides(d);
+  int64_t offset = at.sequence * s.batch + at.query * s.row + at.head * s.head;
+  return (char *)c->images[c->o] + GUARD + (size_t)offset * hr_dtype_bytes(d->dtype);
+}
+
+/* The same sequence as one attention call. */
+static void reference_row(const call *c, row_place at, double *scratch, hr_reference_query *row)
+{
+  const hr_decode *d = &c->setup->d;
+  hr_attention a = hr_attention_default();
+  a.q_len = d->q_len, a.kv_len = length_of(c->setup, at.sequence);
+  a.q_heads = d->q_heads, a.k_heads = d->k_heads, a.v_heads = d->v_heads;
+  a.qk_dim = d->qk_dim, a.v_dim = d->v_dim;
+  a.dtype = d->dtype;
+  a.window = d->window;
+  a.scale = d->scale, a.softcap = d->softcap;
+  a.q_strides = hr_decode_q_strides(d);
+  if (d->latent)
+    a.v_strides = (hr_strides){.batch = 1, .row = d->qk_dim, .head = d->qk_dim};
+  size_t element = hr_dtype_bytes(d->dtype);
+  size_t before = (size_t)(at.sequence * d->kv_len) * element;
+  hr_attention_arguments x = hr_attention_arguments_default();
+  x.q = (char *)c->images[0] + (size_t)(at.sequence * a.q_strides.batch) * element;
+  x.k = c->k_tokens + before * (size_t)(d->k_heads * d->qk_dim);
+  x.v = d->latent ? x.k : c->v_tokens + before * (size_t)(d->v_heads * d->v_dim);
+  hr_reference_attention_row(&a, &x, 0, at.query, at.head, scratch, row);
+  if (!d->sinks)
+    return;
+  double sink = (double)c->sinks[at.head], larger = fmax(sink, row->lse);
+  double lse = isnan(row->lse) ? row->lse : larger + log(exp(sink - larger) + exp(row->lse - larger));
+  double share = isinf(row->lse) ? 1 : exp(row->lse - lse);
+  for (int64_t i = 0; i < d->v_dim; i++)
+    row->out[i] *= share, row->norm[i] *= share;
+  row->lse = lse;
+}
+
+static bool near(double found, double expected, double bound)
+{
+  if (!isfinite(expected))
+    return isnan(expected) ? isnan(found) : isnan(found) || found == expected;
+  return fabs(found - expected) <= bound;
+}
+
+static void compare_row(const call *c, const char *kernel, row_place at, double *scratch, hr_reference_query *row)
+{
+  const hr_decode *d = &c->setup->d;
+  reference_row(c, at, scratch, row);
+  char *o = o_row(c, at);
+  for (int64_t i = 0; i < d->v_dim; i++) {
+    double found = hr_number_load(d->dtype, o, (size_t)i);
+    double bound = isfinite(row->out[i]) ? hr_attention_error_bound(d->dtype, d->qk_dim, row, i) : 0;
+    if (!near(found, row->out[i], bound))
+      fail_msg("%s %s: q %" PRId64 " heads %" PRId64 "/%" PRId64 "/%" PRId64 " dims %" PRId64 "/%" PRId64
+               " pages of %" PRId64 ", window %" PRId64 ", sinks %d, soft cap %g, scale %g: sequence %" PRId64
+               " of %" PRId64 " tokens, query %" PRId64 ", head %" PRId64 ", column %" PRId64 ": %g, expected %g ± %g",
+               kernel, hr_dtype_name(d->dtype), d->q_len, d->q_heads, d->k_heads, d->v_heads, d->qk_dim, d->v_dim,
+               d->page_size, d->window, d->sinks, (double)d->softcap, (double)d->scale, at.sequence,
+               length_of(c->setup, at.sequence), at.query, at.head, i, found, row->out[i], bound);
+  }
+  double lse = (double)c->lse[(at.sequence * d->q_len + at.query) * d->q_heads + at.head];
+  double bound = isfinite(row->lse) ? hr_attention_lse_error_bound(d->dtype, d->qk_dim, row) : 0;
+  if (!near(lse, row->lse, bound))
+    fail_msg("%s %s: sequence %" PRId64 ", query %" PRId64 ", head %" PRId64 ": log-sum-exp %g, expected %g ± %g",
+             kernel, hr_dtype_name(d->dtype), at.sequence, at.query, at.head, lse, row->lse, bound);
+}
+
+/* Clears the rows of O and then expects poison everywhere. */
+static void check_gaps(const call *c, const char *kernel)
+{
+  const hr_decode *d = &c->setup->d;
+  size_t row = (size_t)d->v_dim * hr_dtype_bytes(d->dtype);
+  for (int64_t b = 0; b < d->batch; b++)
+    for (int64_t q = 0; q < d->q_len; q++)
+      for (int64_t h = 0; h < d->q_heads; h++)
+        memset(o_row(c, (row_place){b, q, h}), POISON, row);
+  const unsigned char *image = c->images[c->o];
+  for (size_t i = 0; i < c->operands.bytes[c->o]; i++)
+    if (image[i] != POISON)
+      fail_msg("%s: byte %zu of %zu, which is no result, was written", kernel, i, c->operands.bytes[c->o]);
+}
+
+static void compare(const call *c, const char *kernel, int64_t multiply_adds)
+{
+  const hr_decode *d = &c->setup->d;
+  int64_t rows = d->batch * d->q_len * d->q_heads, cost = hr_max64(1, d->kv_len * (d->qk_dim + d->v_dim));
+  int64_t step = hr_max64(1, rows / hr_max64(2, multiply_adds / cost));
+  double *scratch =
+      calloc((size_t)(d->kv_len + d->qk_dim + hr_max64(d->qk_dim, d->v_dim) + 2 * d->v_dim), sizeof *scratch);
+  assert_non_null(scratch);
+  hr_reference_query row = {.out = scratch + d->kv_len + d->qk_dim + hr_max64(d->qk_dim, d->v_dim)};
+  row.norm = row.out + d->v_dim;
+  for (int64_t i = 0; i < rows; i += i + 1 < rows && i + step >= rows ? rows - 1 - i : step)
+    compare_row(c, kernel, (row_place){i / d->q_heads / d->q_len, i / d->q_heads % d->q_len, i % d->q_heads}, scratch,
+                &row);
+  free(scratch);
+  check_gaps(c, kernel);
+}
+
+bool decode_try(hr_device *device, const char *kernel, const decode_setup *setup, int64_t multiply_adds)
+{
+  call c = {.setup = setup};
+  hr_error error;
+  assert_ok(hr_decode_check(&setup->d, &error), error);
+  make_images(&c);
+  bool ran = run(&c, device, kernel);
+  if (ran)
+    compare(&c, kernel, multiply_adds);
+  for (size_t i = 0; i < c.operands.count; i++)
+    free(c.images[i]);
+  for (size_t i = 0; i < sizeof c.buffers / sizeof *c.buffers; i++)
+    hr_buffer_free(c.buffers[i]);
+  free(c.k_tokens);
+  free(c.v_tokens);
+  free(c.pages);
+  free(c.lse);
+  return ran;
+}
+
+void decode_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))
+{
+  size_t count, opened = 0;
+  const hr_kernel_info *kernels = hr_kernels(&count);
+  const char *asked = getenv("HEADROOM_TEST_KERNEL");
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(kernels[i].operation, "decode") != 0 || (asked && !hr_kernel_is(&kernels[i], asked)) ||
+        (test_asks_for("gpu") && strcmp(kernels[i].device, "cuda") != 0))
+      continue;
+    hr_device *device = open_for_kernel(&kernels[i]);
+    opened += device != NULL;
+    for (int dtype = 0; device && dtype < HR_DTYPE_COUNT; dtype++)
+      if (hr_has_word(kernels[i].dtypes, hr_dtype_name((hr_dtype)dtype)) && !test_leaves_out((hr_dtype)dtype))
+        check(device, kernels[i].name, (hr_dtype)dtype);
+    hr_device_close(device);
+  }
+  assert_true(opened > 0 || test_asks_for("gpu"));
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A decode call on a device, compared with attention over the same tokens in order, without cache and pages. */
+#ifndef HR_TEST_DECODE_CALL_H
+#define HR_TEST_DECODE_CALL_H
+
+#include "machine.h"
+
+#include <headroom/decode.h>
+
+typedef enum decode_special {
+  DECODE_FINITE,
+  DECODE_NAN_IN_K,      /* of the last token of each sequence */
+  DECODE_INFINITY_IN_V, /* the same */
+  DECODE_SPECIALS
+} decode_special;
+
+typedef struct decode_setup {
+  hr_decode d;
+  const int32_t *lengths; /* [d.batch]; NULL: all kv_len */
+  bool shuffled;          /* the page table is passed, in random order; otherwise NULL */
+  decode_special special;
+  uint64_t seed;
+} decode_setup;
+
+/** Runs the call and compares O and log-sum-exp: as many rows as take `multiply_adds` multiply-adds of the reference,
+ *  at least the first and the last. Everything in the cache that is no token's (behind a sequence's end, unused pages,
+ *  gaps) is NaN, O is poisoned, and gaps of O must stay. Returns false if the kernel refuses the problem; fails the
+ *  test with the wrong element. */
+bool decode_try(hr_device *device, const char *kernel, const decode_setup *setup, int64_t multiply_adds);
+
+/** Calls `check` for each decode kernel that this machine has and each of its formats. HEADROOM_TEST_KERNEL: one
+ *  kernel. */
+void decode_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype));
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every decode kernel of the table: heads and head sizes, lengths around pages and splits, layouts of caches, masks,
+ * and random combinations. */
+#include "decode_call.h"
+
+#include "base/checked.h"
+
+#include <stdlib.h>
+
+#define MULTIPLY_ADDS ((int64_t)400000) /* of the reference for one call */
+#define LENGTH(array) (int64_t)(sizeof(array) / sizeof *(array))
+
+static const int64_t heads[][3] = {{1, 1, 1},   {8, 8, 8},   {8, 1, 1},  {32, 8, 8}, {16, 2, 8},
+                                   {32, 4, 16}, {32, 16, 4}, {12, 3, 6}, {12, 4, 6}, {71, 1, 1}};
+static const int64_t dims[][2] = {{64, 64},   {128, 128}, {32, 64},   {128, 64}, {80, 80}, {96, 96},
+                                  {100, 100}, {192, 128}, {256, 256}, {64, 128}, {8, 24}};
+
+static decode_setup plain_call(const int64_t h[3], const int64_t dim[2], int64_t kv_len, hr_dtype dtype)
+{
+  decode_setup setup = {.d = hr_decode_default(), .seed = 1};
+  hr_decode *d = &setup.d;
+  d->dtype = dtype;
+  d->kv_len = kv_len;
+  d->q_heads = h[0], d->k_heads = h[1], d->v_heads = h[2];
+  d->qk_dim = dim[0], d->v_dim = dim[1];
+  return setup;
+}
+
+static void set_pages(decode_setup *setup, int64_t page_size)
+{
+  hr_error error;
+  assert_ok(hr_decode_set_pages(&setup->d, page_size, &error), error);
+  setup->shuffled = page_size > 0;
+}
+
+/* ---- shapes ---- */
+
+static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  int64_t ran = 0;
+  for (int64_t h = 0; h < LENGTH(heads); h++)
+    for (int64_t i = 0; i < LENGTH(dims); i++) {
+      if (!test_takes(h * LENGTH(dims) + i))
+        continue;
+      decode_setup setup = plain_call(heads[h], dims[i], 37 + 11 * i, dtype);
+      setup.d.batch = 1 + h % 2;
+      setup.d.q_len = i % 3 == 2 ? 3 : 1;
+      setup.seed = (uint64_t)(h * 100 + i + 1);
+      set_pages(&setup, h % 2 ? 16 : 0);
+      ran += decode_try(device, kernel, &setup, MULTIPLY_ADDS / 4);
+    }
+  assert_true(ran > 0);
+}
+
+static void every_kernel_agrees_with_attention_for_all_heads_and_dims(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_heads_and_dims);
+}
+
+/* ---- lengths ---- */
+
+static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static const int32_t lengths[] = {0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 300, 511, 513};
+  static const int64_t page_sizes[] = {0, 16, 32, 64, 256, 5};
+  for (int64_t p = 0; p < LENGTH(page_sizes); p++)
+    for (int64_t q_len = 1; q_len <= HR_DECODE_Q_LEN_MAX; q_len += 5) {
+      if (!test_takes(p * 4 + q_len / 5))
+        continue;
+      decode_setup setup = plain_call(heads[5], (const int64_t[]){64, 64}, 513, dtype);
+      setup.d.q_heads = 8, setup.d.k_heads = 1 + p % 2, setup.d.v_heads = 4;
+      setup.d.batch = LENGTH(lengths);
+      setup.d.q_len = q_len;
+      setup.lengths = lengths;
+      setup.seed = (uint64_t)(p * 10 + q_len);
+      set_pages(&setup, page_sizes[p]);
+      decode_try(device, kernel, &setup, 4 * MULTIPLY_ADDS);
+    }
+}
+
+static void every_kernel_agrees_with_attention_in_ragged_batches(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_lengths);
+}
+
+/* A single sequence that a kernel splits, and a length next to every multiple of a tile. */
+static void check_splits(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static const int64_t lengths[] = {1000, 2047, 2048, 2049, 4099, 8191};
+  for (int64_t i = 0; i < LENGTH(lengths); i++) {
+    if (!test_takes(i))
+      continue;
+    decode_setup setup = plain_call(heads[i % 3 + 2], dims[i % 2], lengths[i], dtype);
+    setup.seed = (uint64_t)i + 1;
+    set_pages(&setup, i % 2 ? 16 : 0);
+    decode_try(device, kernel, &setup, MULTIPLY_ADDS);
+  }
+}
+
+static void every_kernel_agrees_with_attention_over_long_contexts(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_splits);
+}
+
+/* ---- what other caches look like ---- */
+
+static void check_layouts(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  enum { HND, K_BESIDE_V, GAPS, LAYOUTS };
+  for (int layout = 0; layout < LAYOUTS; layout++) {
+    decode_setup setup = plain_call(heads[3], dims[0], 100, dtype);
+    hr_decode *d = &setup.d;
+    d->batch = 3, d->q_len = 2;
+    set_pages(&setup, 16);
+    int64_t k = d->qk_dim, token = d->k_heads * k, page = d->page_size * token;
+    switch (layout) {
+    case HND: d->k_strides = d->v_strides = (hr_kv_strides){.page = page, .token = k, .head = d->page_size * k}; break;
+    case K_BESIDE_V: d->k_strides = d->v_strides = (hr_kv_strides){.page = 2 * page, .token = token, .head = k}; break;
+    default:
+      d->k_strides = (hr_kv_strides){.page = page * 2 + 24, .token = token + 8, .head = k};
+      d->v_strides = (hr_kv_strides){.page = page * 2 + 9, .token = token + 3, .head = k}; /* no alignment */
+      d->q_strides = (hr_strides){.batch = 3 * d->q_heads * (k + 1), .row = d->q_heads * (k + 1), .head = k + 1};
+      d->o_strides = (hr_strides){.batch = 3 * d->q_heads * (k + 5), .row = d->q_heads * (k + 5), .head = k + 5};
+    }
+    d->page_count += 3;
+    decode_try(device, kernel, &setup, MULTIPLY_ADDS);
+  }
+}
+
+static void every_kernel_agrees_with_attention_in_all_layouts(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_layouts);
+}
+
+/* ---- latent attention ---- */
+
+static void check_latent(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static const int64_t sizes[][3] = {{16, 576, 512}, {128, 576, 512}, {5, 40, 24}};
+  for (int64_t i = 0; i < LENGTH(sizes); i++) {
+    decode_setup setup =
+        plain_call((const int64_t[]){sizes[i][0], 1, 1}, (const int64_t[]){sizes[i][1], sizes[i][2]}, 150, dtype);
+    setup.d.latent = true;
+    setup.d.batch = 2;
+    setup.d.q_len = i == 1 ? 1 : 2;
+    set_pages(&setup, i == 2 ? 0 : 64);
+    decode_try(device, kernel, &setup, MULTIPLY_ADDS);
+  }
+}
+
+static void every_kernel_that_takes_latent_attention_agrees_with_it(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_latent);
+}
+
+/* ---- combinations ---- */
+
+static uint64_t next(uint64_t *state)
+{
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return *state >> 33;
+}
+
+static int64_t drawn(uint64_t *state, int64_t first, int64_t last)
+{
+  return first + (int64_t)(next(state) % (uint64_t)(last - first + 1));
+}
+
+#define BATCH_MOST 4
+
+static decode_setup random_call(uint64_t seed, hr_dtype dtype, int32_t lengths[BATCH_MOST])
+{
+  uint64_t r = seed * 0x9E3779B97F4A7C15u;
+  decode_setup setup = plain_call(heads[drawn(&r, 0, LENGTH(heads) - 1)], dims[drawn(&r, 0, LENGTH(dims) - 1)],
+                                  drawn(&r, 1, drawn(&r, 0, 3) ? 300 : 3000), dtype);
+  hr_decode *d = &setup.d;
+  d->batch = drawn(&r, 1, BATCH_MOST);
+  d->q_len = drawn(&r, 0, 1) ? 1 : drawn(&r, 1, HR_DECODE_Q_LEN_MAX);
+  d->window = drawn(&r, 0, 2) ? 0 : drawn(&r, 1, d->kv_len + 5);
+  d->softcap = drawn(&r, 0, 2) ? 0 : 0.5f;
+  d->scale = drawn(&r, 0, 2) ? 0 : drawn(&r, 0, 1) ? 0.7f : -0.1f;
+  d->sinks = drawn(&r, 0, 2) == 0;
+  setup.special = drawn(&r, 0, 3) ? DECODE_FINITE : (decode_special)drawn(&r, 0, DECODE_SPECIALS - 1);
+  if (dtype == HR_FP8_E4M3)
+    setup.special = DECODE_FINITE; /* which has no infinity */
+  for (int64_t b = 0; b < d->batch; b++)
+    lengths[b] = (int32_t)drawn(&r, 0, d->kv_len);
+  setup.lengths = drawn(&r, 0, 1) ? lengths : NULL;
+  setup.seed = seed;
+  static const int64_t page_sizes[] = {0, 16, 32, 256, 7};
+  set_pages(&setup, page_sizes[drawn(&r, 0, LENGTH(page_sizes) - 1)]);
+  return setup;
+}
+
+static int64_t from_environment(const char *name, int64_t otherwise)
+{
+  const char *text = getenv(name);
+  return text ? strtol(text, NULL, 10) : otherwise;
+}
+
+static void check_combinations(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  int32_t lengths[BATCH_MOST];
+  int64_t seed = from_environment("HEADROOM_TEST_SEED", 1), samples = from_environment("HEADROOM_TEST_SAMPLES", 80);
+  for (int64_t i = 0; i < samples; i++) {
+    decode_setup setup = random_call((uint64_t)(seed * 100000 + i), dtype, lengths);
+    decode_try(device, kernel, &setup, MULTIPLY_ADDS / 2);
+  }
+}
+
+static void every_kernel_agrees_with_attention_for_combinations(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_combinations);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_kernel_agrees_with_attention_for_all_heads_and_dims),
+      cmocka_unit_test(every_kernel_agrees_with_attention_in_ragged_batches),
+      cmocka_unit_test(every_kernel_agrees_with_attention_over_long_contexts),
+      cmocka_unit_test(every_kernel_agrees_with_attention_in_all_layouts),
+      cmocka_unit_test(every_kernel_that_takes_latent_attention_agrees_with_it),
+      cmocka_unit_test(every_kernel_agrees_with_attention_for_combinations),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

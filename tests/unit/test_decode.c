@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decode problems: counts, checks, pages; how the work is divided; a measurement. */
+#include "machine.h"
+
+#include "runtime/device/decode.h"
+
+#include <headroom/measure.h>
+
+#include <string.h>
+
+/* ---- counts ---- */
+
+static hr_decode sigma(int64_t kv_len)
+{
+  hr_decode d = hr_decode_default();
+  d.batch = 2, d.kv_len = kv_len;
+  d.q_heads = 32, d.k_heads = 4, d.v_heads = 16;
+  hr_error error;
+  assert_ok(hr_decode_set_pages(&d, 16, &error), error);
+  return d;
+}
+
+static void bytes_count_each_k_and_v_head_once(void **state)
+{
+  (void)state;
+  hr_decode d = sigma(1000);
+  int64_t bytes, flops;
+  assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * 2 * (1000 * (4 + 16) * 64 + 32 * 128));
+  assert_int_equal(hr_decode_flops(&d, &flops), HR_OK);
+  assert_int_equal(flops, (int64_t)2 * 2 * 128 * 32 * 1000);
+  d.window = 100, d.q_len = 3; /* the queries see 100 keys each, 102 together */
+  assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * 2 * (102 * (4 + 16) * 64 + 3 * 32 * 128));
+  assert_int_equal(hr_decode_flops(&d, &flops), HR_OK);
+  assert_int_equal(flops, (int64_t)2 * 2 * 128 * 32 * 300);
+}
+
+/* SIGMA's claim, arXiv 2501.13629, section 2.2: 4 K heads instead of 16 save 37.5% of the traffic. */
+static void fewer_k_heads_save_what_the_paper_says(void **state)
+{
+  (void)state;
+  hr_decode less = sigma(32768), standard = less;
+  standard.k_heads = 16;
+  int64_t bytes, standard_bytes;
+  assert_int_equal(hr_decode_bytes(&less, &bytes), HR_OK);
+  assert_int_equal(hr_decode_bytes(&standard, &standard_bytes), HR_OK);
+  double saved = 1 - (double)bytes / (double)standard_bytes;
+  assert_true(saved > 0.3745 && saved <= 0.375);
+}
+
+static void a_latent_cache_has_no_v(void **state)
+{
+  (void)state;
+  hr_decode d = hr_decode_default();
+  d.kv_len = d.page_size = 100;
+  d.q_heads = 128, d.qk_dim = 576, d.v_dim = 512;
+  d.latent = true;
+  int64_t bytes;
+  hr_error error;
+  assert_ok(hr_decode_check(&d, &error), error);
+  assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * (100 * 576 + 128 * (576 + 512)));
+}
+
+static void pages_hold_all_sequences(void **state)
+{
+  (void)state;
+  hr_decode d = sigma(33);
+  hr_error error;
+  assert_int_equal(d.page_size, 16);
+  assert_int_equal(d.table_pitch, 3);
+  assert_int_equal(d.page_count, 6);
+  assert_ok(hr_decode_set_pages(&d, 0, &error), error);
+  assert_int_equal(d.page_size, 33);
+  assert_int_equal(d.page_count, 2);
+  assert_int_equal(hr_decode_set_pages(&d, -1, &error), HR_ERROR_INVALID);
+}
+
+/* ---- refusals ---- */
+
+static void assert_refused(hr_decode d, hr_status status, const char *words)
+{
+  hr_error error = {.message = ""};
+  assert_int_equal(hr_decode_check(&d, &error), status);
+  if (!strstr(error.message, words))
+    fail_msg("\"%s\" does not contain \"%s\"", error.message, words);
+}
+
+static void impossible_calls_are_refused_by_name(void **state)
+{
+  (void)state;
+  hr_decode d = sigma(100);
+  d.q_len = 17;
+  assert_refused(d, HR_ERROR_INVALID, "q_len: expected 1 to 16, found 17");
+  d = sigma(100);
+  d.k_heads = 5;
+  assert_refused(d, HR_ERROR_INVALID, "q_heads 32 is not a multiple of k_heads 5");
+  d = sigma(100);
+  d.table_pitch = 6;
+  assert_refused(d, HR_ERROR_INVALID, "table_pitch: 6 pages of 16 tokens do not hold kv_len 100");
+  d = sigma(100);
+  d.latent = true;
+  assert_refused(d, HR_ERROR_INVALID, "latent: expected one K head");
+  d = sigma(100);
+  d.softcap = -1;
+  assert_refused(d, HR_ERROR_INVALID, "softcap");
+  d = sigma(100);
+  d.v_strides.token = -1;
+  assert_refused(d, HR_ERROR_INVALID, "v_strides");
+  d = sigma(100);
+  d.o_strides = (hr_strides){.batch = 1, .row = 1, .head = 1};
+  assert_refused(d, HR_ERROR_INVALID, "o_strides");
+  d = sigma(100);
+  d.qk_dim = (int64_t)1 << 40;
+  d.page_count = INT32_MAX;
+  assert_refused(d, HR_ERROR_OVERFLOW, "");
+}
+
+static void lengths_and_pages_out_of_range_are_refused(void **state)
+{
+  (void)state;
+  hr_decode d = sigma(40);
+  int32_t lengths[] = {40, 7}, pages[] = {5, 4, 3, 2, 1, 0};
+  hr_decode_arguments x = hr_decode_arguments_default();
+  hr_error error;
+  x.lengths = lengths, x.pages = pages;
+  assert_ok(hr_decode_check_tables(&d, &x, &error), error);
+  lengths[1] = 41;
+  assert_int_equal(hr_decode_check_tables(&d, &x, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "lengths: sequence 1 has 41 tokens, expected 0 to 40");
+  lengths[1] = 7, pages[2] = 6;
+  assert_int_equal(hr_decode_check_tables(&d, &x, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "pages: token 32 of sequence 0 is on page 6, expected 0 to 5");
+  pages[2] = 3, pages[5] = -9; /* behind the 7 tokens of sequence 1 */
+  assert_ok(hr_decode_check_tables(&d, &x, &error), error);
+}
+
+/* ---- work ---- */
+
+static void a_unit_has_whole_k_and_v_heads(void **state)
+{
+  (void)state;
+  static const int64_t cases[][7] = {/* heads, then a unit's count and heads */
+                                     {32, 32, 32, 32, 1, 1, 1}, {32, 8, 8, 8, 4, 1, 1}, {32, 4, 16, 4, 8, 1, 4},
+                                     {32, 16, 4, 4, 8, 4, 1},   {12, 4, 6, 2, 6, 2, 3}, {71, 1, 1, 1, 71, 1, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int64_t *c = cases[i];
+    hr_decode d = hr_decode_default();
+    d.q_heads = c[0], d.k_heads = c[1], d.v_heads = c[2];
+    hr_decode_unit unit = hr_decode_units(&d);
+    assert_int_equal(unit.count, c[3]);
+    assert_int_equal(unit.q_heads, c[4]);
+    assert_int_equal(unit.k_heads, c[5]);
+    assert_int_equal(unit.v_heads, c[6]);
+  }
+}
+
+static void splits_fill_the_workers_and_no_more(void **state)
+{
+  (void)state;
+  assert_int_equal(hr_decode_splits(1000, 4096, 264, 64, 64, 256), 1); /* enough groups */
+  assert_int_equal(hr_decode_splits(64, 4096, 264, 64, 64, 256), 4);   /* 256 of 264 */
+  assert_int_equal(hr_decode_splits(8, 65536, 264, 64, 64, 256), 32);  /* of 1024 tiles */
+  assert_int_equal(hr_decode_splits(1, 100, 264, 64, 64, 256), 2);     /* no more than tiles */
+  assert_int_equal(hr_decode_splits(1, 65536, 264, 64, 64, 16), 16);   /* no more than `most` */
+  assert_int_equal(hr_decode_splits(1, 0, 264, 64, 64, 256), 1);
+}
+
+/* ---- a measurement ---- */
+
+static void a_decode_call_is_timed_and_checked(void **state)
+{
+  (void)state;
+  hr_device *device;
+  hr_error error;
+  hr_measurement m;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  hr_decode d = sigma(60);
+  d.dtype = HR_FP32, d.sinks = true;
+  hr_measure_options options = hr_measure_options_default();
+  options.time_limit_ns = 50e6;
+  options.warm = true;
+  for (int latent = 0; latent < 2; latent++) {
+    d.latent = latent;
+    if (latent)
+      d.k_heads = d.v_heads = 1;
+    assert_ok(hr_measure_decode(device, &d, &options, &m, &error), error);
+    if (m.status != HR_OK && m.status != HR_ERROR_NOISY)
+      fail_msg("%s", m.reason);
+    assert_int_equal(m.rows_checked, 16);
+    assert_true(m.bytes_per_s > 0 && m.flops_per_s > 0);
+  }
+  d.kv_len = 0;
+  assert_ok(hr_measure_decode(device, &d, &options, &m, &error), error);
+  assert_int_equal(m.status, HR_ERROR_UNSUPPORTED);
+  hr_device_close(device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bytes_count_each_k_and_v_head_once),
+      cmocka_unit_test(fewer_k_heads_save_what_the_paper_says),
+      cmocka_unit_test(a_latent_cache_has_no_v),
+      cmocka_unit_test(pages_hold_all_sequences),
+      cmocka_unit_test(impossible_calls_are_refused_by_name),
+      cmocka_unit_test(lengths_and_pages_out_of_range_are_refused),
+      cmocka_unit_test(a_unit_has_whole_k_and_v_heads),
+      cmocka_unit_test(splits_fill_the_workers_and_no_more),
+      cmocka_unit_test(a_decode_call_is_timed_and_checked),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
