@@ -8,6 +8,7 @@
 #define HEADROOM_STORE_H
 
 #include <headroom/attention.h>
+#include <headroom/decode.h>
 #include <headroom/gemm.h>
 #include <headroom/measure.h>
 #include <headroom/rowwise.h>
@@ -17,15 +18,17 @@
 extern "C" {
 #endif
 
-/** What was measured: a GEMM, an attention call, or something described by its text only (a softmax, a layer). */
+/** What was measured: a GEMM, an attention call, a decode call, or something described by its text only (a softmax, a
+ *  layer). */
 typedef enum hr_result_kind {
   HR_RESULT_GEMM,
   HR_RESULT_ATTENTION,
+  HR_RESULT_DECODE,
   HR_RESULT_OTHER,
   HR_RESULT_KIND_COUNT
 } hr_result_kind;
 
-/** "gemm", "attention", "other". Static storage. */
+/** "gemm", "attention", "decode", "other". Static storage. */
 HR_API const char *hr_result_kind_name(hr_result_kind kind);
 
 /** One row. Texts are UTF-8. What is unknown is "" in texts, NAN in numbers and 0 in counts. */
@@ -40,6 +43,7 @@ typedef struct hr_result {
   hr_result_kind kind;
   hr_gemm gemm;           /* valid if kind is HR_RESULT_GEMM */
   hr_attention attention; /* valid if kind is HR_RESULT_ATTENTION */
+  hr_decode decode;       /* valid if kind is HR_RESULT_DECODE */
   /* canonical text: "gemm m=1 n=1 k=1 batch=1 dtype=bf16 ta=0 tb=1", then strides that are not packed: " lda=8".
    * Derived from the members above; for HR_RESULT_OTHER the caller writes it */
   char problem[512];
@@ -68,6 +72,9 @@ HR_API void hr_result_set_gemm(hr_result *result, const hr_gemm *gemm);
 
 /** Sets kind, attention and problem. */
 HR_API void hr_result_set_attention(hr_result *result, const hr_attention *attention);
+
+/** Sets kind, decode and problem. */
+HR_API void hr_result_set_decode(hr_result *result, const hr_decode *decode);
 
 /** Sets kind (HR_RESULT_OTHER) and problem: "rows softmax rows=1 columns=1 dtype=bf16". */
 HR_API void hr_result_set_rowwise(hr_result *result, const hr_rowwise *rows);

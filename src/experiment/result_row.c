@@ -50,13 +50,22 @@ void hr_result_set_device(hr_result *result, const hr_device *device, const hr_h
   name_libraries(result, device->backend->name);
 }
 
+static hr_dtype dtype_of(const hr_result *result)
+{
+  switch (result->kind) {
+  case HR_RESULT_GEMM: return result->gemm.dtype;
+  case HR_RESULT_DECODE: return result->decode.dtype;
+  default: return result->attention.dtype;
+  }
+}
+
 void hr_result_set_measurement(hr_result *result, const hr_measurement *measurement, const hr_hardware *hardware)
 {
   result->measurement = *measurement;
   result->library_share = result->ceiling_share = (double)NAN;
   if (!hardware || measurement->samples == 0 || result->kind == HR_RESULT_OTHER)
     return;
-  hr_dtype dtype = result->kind == HR_RESULT_GEMM ? result->gemm.dtype : result->attention.dtype;
+  hr_dtype dtype = dtype_of(result);
   result->ceiling_share = hr_hardware_ceiling_share(hardware, dtype, measurement->flops_per_s);
   if (hardware->calibration != HR_CALIBRATION_MEASURED)
     return;

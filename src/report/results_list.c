@@ -23,34 +23,53 @@ static void minute(const void *row, hr_cell *cell)
     *separator = ' ';
 }
 
-/* "1024×4096×2560 ×32", "4 × q 128 kv 2048, heads 32/4/16 of 128"; else the problem as it is stored. */
+/* "4 × q 128 kv 2048, heads 32/4/16 of 128". */
+static void size_of_call(const hr_attention *a, hr_cell *cell)
+{
+  char v_dim[32] = "";
+  if (a->v_dim != a->qk_dim)
+    snprintf(v_dim, sizeof v_dim, "/%" PRId64, a->v_dim);
+  hr_cell_format(
+      cell, "%" PRId64 " × q %" PRId64 " kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64 " of %" PRId64 "%s",
+      a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, v_dim);
+}
+
+/* "1024×4096×2560 ×32", an attention or decode call as above, else the problem as it is stored. */
 static void size(const void *row, hr_cell *cell)
 {
   const hr_result *result = row;
   const hr_gemm *g = &result->gemm;
-  const hr_attention *a = &result->attention;
-  char extra[32] = "";
-  if (result->kind == HR_RESULT_GEMM) {
-    if (g->batch != 1)
-      snprintf(extra, sizeof extra, " ×%" PRId64, g->batch);
-    hr_cell_format(cell, "%" PRId64 "×%" PRId64 "×%" PRId64 "%s", g->m, g->n, g->k, extra);
-  } else if (result->kind == HR_RESULT_ATTENTION) {
-    if (a->v_dim != a->qk_dim)
-      snprintf(extra, sizeof extra, "/%" PRId64, a->v_dim);
-    hr_cell_format(
-        cell, "%" PRId64 " × q %" PRId64 " kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64 " of %" PRId64 "%s",
-        a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->v_heads, a->qk_dim, extra);
-  } else {
-    hr_cell_set_text(cell, result->problem);
+  const hr_decode *d = &result->decode;
+  char batch[32] = "";
+  if (g->batch != 1)
+    snprintf(batch, sizeof batch, " ×%" PRId64, g->batch);
+  switch (result->kind) {
+  case HR_RESULT_GEMM: hr_cell_format(cell, "%" PRId64 "×%" PRId64 "×%" PRId64 "%s", g->m, g->n, g->k, batch); break;
+  case HR_RESULT_ATTENTION: size_of_call(&result->attention, cell); break;
+  case HR_RESULT_DECODE:
+    size_of_call(&(hr_attention){.batch = d->batch,
+                                 .q_len = d->q_len,
+                                 .kv_len = d->kv_len,
+                                 .q_heads = d->q_heads,
+                                 .k_heads = d->k_heads,
+                                 .v_heads = d->v_heads,
+                                 .qk_dim = d->qk_dim,
+                                 .v_dim = d->v_dim},
+                 cell);
+    break;
+  default: hr_cell_set_text(cell, result->problem);
   }
 }
 
 static void number_format(const void *row, hr_cell *cell)
 {
   const hr_result *result = row;
-  if (result->kind != HR_RESULT_OTHER)
-    hr_cell_set_text(cell,
-                     hr_dtype_name(result->kind == HR_RESULT_GEMM ? result->gemm.dtype : result->attention.dtype));
+  switch (result->kind) {
+  case HR_RESULT_GEMM: hr_cell_set_text(cell, hr_dtype_name(result->gemm.dtype)); break;
+  case HR_RESULT_ATTENTION: hr_cell_set_text(cell, hr_dtype_name(result->attention.dtype)); break;
+  case HR_RESULT_DECODE: hr_cell_set_text(cell, hr_dtype_name(result->decode.dtype)); break;
+  default: break;
+  }
 }
 
 static void device(const void *row, hr_cell *cell)

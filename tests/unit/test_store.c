@@ -140,6 +140,49 @@ static void attention_and_other_rows_keep_their_problems(void **state)
   hr_store_close(store);
 }
 
+static hr_decode some_decode(void)
+{
+  hr_decode d = hr_decode_default();
+  hr_error error;
+  d.batch = 8, d.kv_len = 4096;
+  d.q_heads = 32, d.k_heads = 4, d.v_heads = 16;
+  assert_ok(hr_decode_set_pages(&d, 16, &error), error);
+  return d;
+}
+
+static void decode_rows_keep_their_problem(void **state)
+{
+  char path[256];
+  hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
+  hr_error error = {.status = HR_OK};
+  hr_result row = hr_result_default(), read;
+  hr_decode d = some_decode();
+  d.window = 128, d.sinks = d.latent = true, d.softcap = 0.5f;
+  d.k_strides = (hr_kv_strides){.page = 3, .token = 2, .head = 1};
+  hr_result_set_decode(&row, &d);
+  assert_ok(hr_store_append(store, &row, &error), error);
+  assert_ok(hr_store_query(store, NULL, keep_row, &read, &error), error);
+  assert_int_equal(read.kind, HR_RESULT_DECODE);
+  assert_memory_equal(&read.decode, &d, sizeof d);
+  assert_string_equal(read.problem, row.problem);
+  hr_store_close(store);
+}
+
+static void decode_calls_of_other_caches_are_other_problems(void **state)
+{
+  (void)state;
+  hr_result row = hr_result_default();
+  hr_decode d = some_decode();
+  hr_result_set_decode(&row, &d);
+  assert_string_equal(row.problem, "decode batch=8 q_len=1 kv_len=4096 q_heads=32 k_heads=4 v_heads=16 qk_dim=64 "
+                                   "v_dim=64 dtype=bf16 page_size=16");
+  d.page_count += 2, d.window = 5, d.sinks = true;
+  d.v_strides = (hr_kv_strides){.page = 9, .token = 8, .head = 7};
+  hr_result_set_decode(&row, &d);
+  assert_string_equal(row.problem, "decode batch=8 q_len=1 kv_len=4096 q_heads=32 k_heads=4 v_heads=16 qk_dim=64 "
+                                   "v_dim=64 dtype=bf16 page_size=16 pages=2050 pitch=256 window=5 sinks=1 v=9,8,7");
+}
+
 static void invalid_utf8_and_non_finite_numbers_are_corrected_rather_than_refused(void **state)
 {
   char path[256];
@@ -266,6 +309,7 @@ static void every_member_of_a_row_has_a_column(void **state)
   cover(covered, offsetof(hr_result, struct_size), sizeof(size_t));
   cover(covered, offsetof(hr_result, gemm.struct_size), sizeof(size_t));
   cover(covered, offsetof(hr_result, attention.struct_size), sizeof(size_t));
+  cover(covered, offsetof(hr_result, decode.struct_size), sizeof(size_t));
   for (size_t i = 0; i < HR_FIELDS; i++) {
     for (int kind = 0; kind < HR_RESULT_KIND_COUNT; kind++) {
       if (hr_fields[i].of[kind])
@@ -291,6 +335,8 @@ int main(void)
       IN_FOLDER(a_point_that_has_a_row_gets_no_new_one),
       cmocka_unit_test(gemms_with_the_same_memory_layout_are_one_problem),
       IN_FOLDER(attention_and_other_rows_keep_their_problems),
+      IN_FOLDER(decode_rows_keep_their_problem),
+      cmocka_unit_test(decode_calls_of_other_caches_are_other_problems),
       IN_FOLDER(invalid_utf8_and_non_finite_numbers_are_corrected_rather_than_refused),
       IN_FOLDER(an_invalid_row_is_refused_with_its_field),
       IN_FOLDER(filters_choose_rows_and_deleting_takes_only_those),

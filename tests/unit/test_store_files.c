@@ -419,6 +419,23 @@ static void a_file_of_version_1_is_read_unchanged_and_migrated_when_written(void
   hr_store_close(store);
 }
 
+static void a_migrated_file_takes_rows_of_every_kind(void **state)
+{
+  char path[256];
+  hr_error error = {.status = HR_OK};
+  write_version_1(path_in(state, "a.db", path));
+  hr_store *store = open_store(path, HR_STORE_WRITE);
+  hr_result row = hr_result_default(), read;
+  hr_decode d = hr_decode_default();
+  d.kv_len = 100, d.sinks = true;
+  assert_ok(hr_decode_set_pages(&d, 16, &error), error);
+  hr_result_set_decode(&row, &d);
+  assert_ok(hr_store_append(store, &row, &error), error);
+  assert_ok(hr_store_query(store, NULL, keep_row, &read, &error), error);
+  assert_memory_equal(&read.decode, &d, sizeof d);
+  hr_store_close(store);
+}
+
 static void a_migration_that_cannot_be_finished_leaves_the_old_version(void **state)
 {
   char path[256];
@@ -518,6 +535,7 @@ int main(void)
       IN_FOLDER(a_lock_that_is_not_released_is_reported_and_may_be_retried),
       IN_FOLDER(a_read_only_file_can_be_read_and_is_not_written),
       IN_FOLDER(a_file_of_version_1_is_read_unchanged_and_migrated_when_written),
+      IN_FOLDER(a_migrated_file_takes_rows_of_every_kind),
       IN_FOLDER(a_migration_that_cannot_be_finished_leaves_the_old_version),
       cmocka_unit_test(the_default_file_is_below_xdg_data_home_then_home),
       IN_FOLDER(rows_of_a_renamed_kernel_are_read_and_found_by_its_current_name),

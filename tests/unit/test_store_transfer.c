@@ -391,7 +391,7 @@ static const wrong_input wrong_inputs[] = {
     {HEAD "gemm,bf17,1,2,3,4,false,true,ok\n", "dtype: expected a number format, found \"bf17\""},
     {HEAD "gemm,bf16,1,2,3,4,0,true,ok\n", "transpose_a: expected true or false, found \"0\""},
     {HEAD "gemm,bf16,1,2,3,,false,true,ok\n", "k: is missing"},
-    {HEAD "conv,bf16,1,2,3,4,false,true,ok\n", "operation: expected gemm, attention or other, found \"conv\""},
+    {HEAD "conv,bf16,1,2,3,4,false,true,ok\n", "operation: expected gemm, attention, decode or other, found \"conv\""},
     {HEAD "attention,bf16,1,2,3,4,false,true,ok\n",
      "m: expected no value in a row of operation attention, found \"2\""},
     {HEAD "gemm,bf16,1,2,3,4,false,true,fine\n", "status: expected a status, found \"fine\""},
@@ -414,6 +414,11 @@ static const wrong_input wrong_inputs[] = {
     {"{" JSON_ROW ",\"min_ns\":4,\"mean_ns\":3.5}", "line 1: mean_ns: is 3.5, less than min_ns, which is 4"},
     {"{" JSON_ROW ",\"samples\":-1}", "line 1: samples: expected a count of at least 0, found -1"},
     {"{" JSON_ROW ",\"min_ns\":NaN}", "line 1: "},
+    {"{" JSON_ROW ",\"page_size\":16}", "page_size: expected no value in a row of operation gemm, found 16"},
+    {"{\"operation\":\"decode\",\"status\":\"ok\",\"dtype\":\"bf16\",\"batch\":1,\"q_len\":1,\"kv_len\":8,\"q_heads\":"
+     "1,"
+     "\"k_heads\":1,\"v_heads\":1,\"qk_dim\":64,\"v_dim\":64,\"page_count\":1,\"table_pitch\":1}",
+     "page_size: is missing"},
     {"| id | date |\n| --- | --- |\n", "rows: line 1: is a table in Markdown"},
     {"{\n  \"schema\": \"headroom.results/1\"\n}\n", "rows: line 1: is a JSON document of several lines"},
     {"{\"", "line 1: "},

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/kernel_names.h"
 #include "base/names.h"
+#include "runtime/store/enumeration.h"
 #include "runtime/store/result.h"
 
 #include <errno.h>
@@ -15,96 +16,45 @@
 #define SIZE_OF(member) sizeof(((hr_result *)0)->member)
 #define AT(member) offsetof(hr_result, member)
 
+#define IN(kind, member) [HR_RESULT_##kind] = AT(member)
+#define OF(kind) [HR_RESULT_##kind] = true
+
 const hr_field hr_fields[HR_FIELDS] = {
-#define HR_FIELD(since, kind, column, member) \
-  {since, HR_FIELD_##kind, #column, {true, true, true}, {AT(member), AT(member), AT(member)}, SIZE_OF(member)},
+#define HR_FIELD(since, kind, column, member)                                        \
+  {since,                                                                            \
+   HR_FIELD_##kind,                                                                  \
+   #column,                                                                          \
+   {OF(GEMM), OF(ATTENTION), OF(DECODE), OF(OTHER)},                                 \
+   {IN(GEMM, member), IN(ATTENTION, member), IN(DECODE, member), IN(OTHER, member)}, \
+   SIZE_OF(member)},
+#define HR_FIELD_PROBLEM(since, kind, column, member)                                   \
+  {since,                                                                               \
+   HR_FIELD_##kind,                                                                     \
+   #column,                                                                             \
+   {OF(GEMM), OF(ATTENTION), OF(DECODE)},                                               \
+   {IN(GEMM, gemm.member), IN(ATTENTION, attention.member), IN(DECODE, decode.member)}, \
+   SIZE_OF(gemm.member)},
 #define HR_FIELD_GEMM(since, kind, column, member) \
-  {since, HR_FIELD_##kind, #column, {true, false, false}, {AT(member), 0, 0}, SIZE_OF(member)},
+  {since, HR_FIELD_##kind, #column, {OF(GEMM)}, {IN(GEMM, gemm.member)}, SIZE_OF(gemm.member)},
 #define HR_FIELD_ATTENTION(since, kind, column, member) \
-  {since, HR_FIELD_##kind, #column, {false, true, false}, {0, AT(member), 0}, SIZE_OF(member)},
-#define HR_FIELD_BOTH(since, kind, column, gemm_member, attention_member) \
-  {since,                                                                 \
-   HR_FIELD_##kind,                                                       \
-   #column,                                                               \
-   {true, true, false},                                                   \
-   {AT(gemm_member), AT(attention_member), 0},                            \
-   SIZE_OF(gemm_member)},
+  {since, HR_FIELD_##kind, #column, {OF(ATTENTION)}, {IN(ATTENTION, attention.member)}, SIZE_OF(attention.member)},
+#define HR_FIELD_DECODE(since, kind, column, member) \
+  {since, HR_FIELD_##kind, #column, {OF(DECODE)}, {IN(DECODE, decode.member)}, SIZE_OF(decode.member)},
+#define HR_FIELD_BOTH(since, kind, column, member)               \
+  {since,                                                        \
+   HR_FIELD_##kind,                                              \
+   #column,                                                      \
+   {OF(ATTENTION), OF(DECODE)},                                  \
+   {IN(ATTENTION, attention.member), IN(DECODE, decode.member)}, \
+   SIZE_OF(attention.member)},
 #include "runtime/store/fields.inc"
 #undef HR_FIELD
+#undef HR_FIELD_PROBLEM
 #undef HR_FIELD_GEMM
 #undef HR_FIELD_ATTENTION
+#undef HR_FIELD_DECODE
 #undef HR_FIELD_BOTH
 };
-
-static const char *const kind_names[HR_RESULT_KIND_COUNT] = {"gemm", "attention", "other"};
-static const char *const mask_names[] = {[HR_MASK_NONE] = "none", [HR_MASK_CAUSAL] = "causal"};
-#define MASK_COUNT (int)(sizeof mask_names / sizeof *mask_names)
-
-const char *hr_result_kind_name(hr_result_kind kind)
-{
-  return hr_name_of(kind_names, HR_RESULT_KIND_COUNT, (int)kind);
-}
-
-/* ---- enumerators ---- */
-
-static const char *dtype_name(int value)
-{
-  return hr_dtype_name((hr_dtype)value);
-}
-
-static const char *mask_name(int value)
-{
-  return hr_name_of(mask_names, MASK_COUNT, value);
-}
-
-static const char *status_name(int value)
-{
-  return hr_status_name((hr_status)value);
-}
-
-static const char *kind_name(int value)
-{
-  return hr_result_kind_name((hr_result_kind)value);
-}
-
-/* The enumerators of a kind of field; the file has their names. */
-typedef struct enumeration {
-  const char *(*name)(int value);
-  int count;
-  const char *expected;
-} enumeration;
-
-static const enumeration enumerations[] = {
-    [HR_FIELD_DTYPE] = {dtype_name, HR_DTYPE_COUNT, "a number format"},
-    [HR_FIELD_MASK] = {mask_name, MASK_COUNT, "none or causal"},
-    [HR_FIELD_STATUS] = {status_name, HR_STATUS_COUNT, "a status"},
-    [HR_FIELD_KIND] = {kind_name, HR_RESULT_KIND_COUNT, "gemm, attention or other"},
-};
-
-static bool is_enumeration(hr_field_kind kind)
-{
-  return kind >= HR_FIELD_DTYPE;
-}
-
-static int get_enumerator(hr_field_kind kind, const void *member)
-{
-  switch (kind) {
-  case HR_FIELD_DTYPE: return (int)*(const hr_dtype *)member;
-  case HR_FIELD_MASK: return (int)*(const hr_mask *)member;
-  case HR_FIELD_STATUS: return (int)*(const hr_status *)member;
-  default: return (int)*(const hr_result_kind *)member;
-  }
-}
-
-static void put_enumerator(hr_field_kind kind, void *member, int value)
-{
-  switch (kind) {
-  case HR_FIELD_DTYPE: *(hr_dtype *)member = (hr_dtype)value; break;
-  case HR_FIELD_MASK: *(hr_mask *)member = (hr_mask)value; break;
-  case HR_FIELD_STATUS: *(hr_status *)member = (hr_status)value; break;
-  default: *(hr_result_kind *)member = (hr_result_kind)value; break;
-  }
-}
 
 /* ---- from a row ---- */
 
@@ -128,7 +78,7 @@ hr_value hr_field_get(const hr_field *field, const hr_result *result)
   case HR_FIELD_SEED: return (hr_value){.type = HR_VALUE_SEED, .integer = (int64_t) * (const uint64_t *)member};
   default:
     return (hr_value){.type = HR_VALUE_TEXT,
-                      .text = enumerations[field->kind].name(get_enumerator(field->kind, member))};
+                      .text = hr_enumeration_of(field->kind)->name(hr_enumerator_get(field->kind, member))};
   }
 }
 
@@ -248,10 +198,10 @@ static bool put_seed(const hr_value *value, uint64_t *member, char *why, size_t 
 
 static bool put_named(hr_field_kind kind, const hr_value *value, void *member, char *why, size_t size)
 {
-  const enumeration *names = &enumerations[kind];
+  const hr_enumeration *names = hr_enumeration_of(kind);
   for (int i = 0; value->type == HR_VALUE_TEXT && i < names->count; i++) {
     if (strcmp(names->name(i), value->text) == 0) {
-      put_enumerator(kind, member, i);
+      hr_enumerator_put(kind, member, i);
       return true;
     }
   }
@@ -320,10 +270,11 @@ static bool is_sound(const hr_field *field, const void *member)
     return *(const int64_t *)member >= 0;
   if (field->kind == HR_FIELD_NUMBER)
     return !(*(const double *)member < 0);
-  if (!is_enumeration(field->kind))
+  const hr_enumeration *names = hr_enumeration_of(field->kind);
+  if (!names)
     return true;
-  int value = get_enumerator(field->kind, member);
-  return value >= 0 && value < enumerations[field->kind].count;
+  int value = hr_enumerator_get(field->kind, member);
+  return value >= 0 && value < names->count;
 }
 
 /* Checks that the statistics of the times ascend; unknown ones are skipped. The tolerance is for the mean, whose
@@ -361,13 +312,13 @@ hr_status hr_result_check(const hr_result *result, hr_error *error)
 {
   HR_TRY(hr_check_struct_size("hr_result", result->struct_size, sizeof(hr_result), error));
   if ((unsigned)result->kind >= HR_RESULT_KIND_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "operation: expected gemm, attention or other, found %d",
+    return hr_fail(error, HR_ERROR_INVALID, "operation: expected gemm, attention, decode or other, found %d",
                    (int)result->kind);
   for (size_t i = 0; i < HR_FIELDS; i++) {
     const hr_field *field = &hr_fields[i];
     if (field->of[result->kind] && !is_sound(field, (const char *)result + field->offset[result->kind]))
       return hr_fail(error, HR_ERROR_INVALID, "%s: %s", field->name,
-                     is_enumeration(field->kind)    ? "is not in its list"
+                     hr_enumeration_of(field->kind) ? "is not in its list"
                      : field->kind == HR_FIELD_TEXT ? "is not terminated"
                                                     : "is negative");
   }

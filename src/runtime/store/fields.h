@@ -6,7 +6,7 @@
 #include <headroom/store.h>
 
 /** Version of the store's tables, written to the file. A file with a larger one is from a newer program. */
-#define HR_STORE_VERSION 6
+#define HR_STORE_VERSION 7
 
 typedef enum hr_field_kind {
   HR_FIELD_TEXT,
@@ -33,13 +33,17 @@ typedef struct hr_field {
 
 enum {
 #define HR_FIELD(since, kind, column, member) HR_FIELD_##column,
+#define HR_FIELD_PROBLEM(since, kind, column, member) HR_FIELD_##column,
 #define HR_FIELD_GEMM(since, kind, column, member) HR_FIELD_##column,
 #define HR_FIELD_ATTENTION(since, kind, column, member) HR_FIELD_##column,
-#define HR_FIELD_BOTH(since, kind, column, gemm_member, attention_member) HR_FIELD_##column,
+#define HR_FIELD_DECODE(since, kind, column, member) HR_FIELD_##column,
+#define HR_FIELD_BOTH(since, kind, column, member) HR_FIELD_##column,
 #include "runtime/store/fields.inc"
 #undef HR_FIELD
+#undef HR_FIELD_PROBLEM
 #undef HR_FIELD_GEMM
 #undef HR_FIELD_ATTENTION
+#undef HR_FIELD_DECODE
 #undef HR_FIELD_BOTH
   HR_FIELDS
 };

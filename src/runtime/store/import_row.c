@@ -52,11 +52,17 @@ hr_status hr_import_lines(hr_import *import, hr_import_line_fn take, void *conte
   return status;
 }
 
+static bool is_size(int field)
+{
+  return (field >= HR_FIELD_operation && field <= HR_FIELD_v_dim) ||
+         (field >= HR_FIELD_page_size && field <= HR_FIELD_table_pitch);
+}
+
 /* A row needs its problem and its status: a default would be a measurement of another problem. */
 static hr_status check_complete(const hr_import *import, const hr_value values[HR_FIELDS], const hr_result *row)
 {
-  for (int i = HR_FIELD_operation; i <= HR_FIELD_v_dim; i++) {
-    bool optional = i == HR_FIELD_problem && row->kind != HR_RESULT_OTHER;
+  for (int i = 0; i < HR_FIELDS; i++) {
+    bool optional = !is_size(i) || (i == HR_FIELD_problem && row->kind != HR_RESULT_OTHER);
     if (hr_fields[i].of[row->kind] && !optional && values[i].type == HR_VALUE_NONE)
       return hr_import_fail(import, "%s: is missing", hr_fields[i].name);
   }

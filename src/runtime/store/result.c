@@ -23,6 +23,7 @@ hr_result hr_result_default(void)
   hr_result result = {.struct_size = sizeof(hr_result), .kind = HR_RESULT_GEMM};
   result.gemm = hr_gemm_default();
   result.attention = hr_attention_default();
+  result.decode = hr_decode_default();
   const double unknown = (double)NAN;
   hr_measurement *m = &result.measurement;
   double *numbers[] = {&m->min_ns,
@@ -73,6 +74,12 @@ static void add(char *to, size_t size, const char *format, ...)
   va_end(arguments);
 }
 
+static void add_strides(char *to, size_t size, char operand, int64_t outer, int64_t row, int64_t head)
+{
+  if (outer != 0 || row != 0 || head != 0)
+    add(to, size, " %c=%" PRId64 ",%" PRId64 ",%" PRId64, operand, outer, row, head);
+}
+
 static void name_attention(const hr_attention *a, char *to, size_t size)
 {
   snprintf(to, size,
@@ -89,11 +96,43 @@ static void name_attention(const hr_attention *a, char *to, size_t size)
   if (a->variable_lengths)
     add(to, size, " q_total=%" PRId64 " kv_total=%" PRId64, a->q_total, a->kv_total);
   const hr_strides *const strides[] = {&a->q_strides, &a->k_strides, &a->v_strides, &a->o_strides};
-  for (size_t i = 0; i < 4; i++) {
-    const hr_strides *s = strides[i];
-    if (s->batch != 0 || s->row != 0 || s->head != 0)
-      add(to, size, " %c=%" PRId64 ",%" PRId64 ",%" PRId64, "qkvo"[i], s -> batch, s -> row, s -> head);
-  }
+  for (size_t i = 0; i < 4; i++)
+    add_strides(to, size, "qkvo"[i], strides[i] -> batch, strides[i] -> row, strides[i] -> head);
+}
+
+/* Pages in canonical form: "page_size=16", then the rest of the cache if it is not what all sequences fill. */
+static void add_pages(const hr_decode *d, char *to, size_t size)
+{
+  hr_decode filled = *d;
+  add(to, size, " page_size=%" PRId64, d->page_size);
+  bool same = hr_decode_set_pages(&filled, d->page_size, NULL) == HR_OK && filled.page_count == d->page_count &&
+              filled.table_pitch == d->table_pitch;
+  if (!same)
+    add(to, size, " pages=%" PRId64 " pitch=%" PRId64, d->page_count, d->table_pitch);
+}
+
+static void name_decode(const hr_decode *d, char *to, size_t size)
+{
+  snprintf(to, size,
+           "decode batch=%" PRId64 " q_len=%" PRId64 " kv_len=%" PRId64 " q_heads=%" PRId64 " k_heads=%" PRId64
+           " v_heads=%" PRId64 " qk_dim=%" PRId64 " v_dim=%" PRId64 " dtype=%s",
+           d->batch, d->q_len, d->kv_len, d->q_heads, d->k_heads, d->v_heads, d->qk_dim, d->v_dim,
+           hr_dtype_name(d->dtype));
+  add_pages(d, to, size);
+  if (d->window != 0)
+    add(to, size, " window=%" PRId64, d->window);
+  if (d->scale != 0)
+    add(to, size, " scale=%a", (double)d->scale);
+  if (d->softcap != 0)
+    add(to, size, " softcap=%a", (double)d->softcap);
+  if (d->sinks)
+    add(to, size, " sinks=1");
+  if (d->latent)
+    add(to, size, " latent=1");
+  add_strides(to, size, 'q', d->q_strides.batch, d->q_strides.row, d->q_strides.head);
+  add_strides(to, size, 'k', d->k_strides.page, d->k_strides.token, d->k_strides.head);
+  add_strides(to, size, 'v', d->v_strides.page, d->v_strides.token, d->v_strides.head);
+  add_strides(to, size, 'o', d->o_strides.batch, d->o_strides.row, d->o_strides.head);
 }
 
 void hr_result_name_problem(hr_result *result)
@@ -102,6 +141,8 @@ void hr_result_name_problem(hr_result *result)
     name_gemm(&result->gemm, result->problem, sizeof result->problem);
   else if (result->kind == HR_RESULT_ATTENTION)
     name_attention(&result->attention, result->problem, sizeof result->problem);
+  else if (result->kind == HR_RESULT_DECODE)
+    name_decode(&result->decode, result->problem, sizeof result->problem);
 }
 
 void hr_result_set_gemm(hr_result *result, const hr_gemm *gemm)
@@ -115,6 +156,13 @@ void hr_result_set_attention(hr_result *result, const hr_attention *attention)
 {
   result->kind = HR_RESULT_ATTENTION;
   result->attention = *attention;
+  hr_result_name_problem(result);
+}
+
+void hr_result_set_decode(hr_result *result, const hr_decode *decode)
+{
+  result->kind = HR_RESULT_DECODE;
+  result->decode = *decode;
   hr_result_name_problem(result);
 }
 

@@ -5,7 +5,7 @@
 
 #include <headroom/store.h>
 
-/** Writes the canonical text of a GEMM or an attention call to `problem`; leaves that of other rows. */
+/** Writes the canonical text of a GEMM, an attention call or a decode call to `problem`; leaves that of other rows. */
 void hr_result_name_problem(hr_result *result);
 
 /** Whether the text is a date as rows have it ("2026-01-31T23:59:59.123Z") or, unless `whole`, the beginning of one, at

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/store/enumeration.h"
+
+#include "base/names.h"
+
+static const char *const kind_names[HR_RESULT_KIND_COUNT] = {"gemm", "attention", "decode", "other"};
+static const char *const mask_names[] = {[HR_MASK_NONE] = "none", [HR_MASK_CAUSAL] = "causal"};
+#define MASK_COUNT (int)(sizeof mask_names / sizeof *mask_names)
+
+const char *hr_result_kind_name(hr_result_kind kind)
+{
+  return hr_name_of(kind_names, HR_RESULT_KIND_COUNT, (int)kind);
+}
+
+static const char *dtype_name(int value)
+{
+  return hr_dtype_name((hr_dtype)value);
+}
+
+static const char *mask_name(int value)
+{
+  return hr_name_of(mask_names, MASK_COUNT, value);
+}
+
+static const char *status_name(int value)
+{
+  return hr_status_name((hr_status)value);
+}
+
+static const char *kind_name(int value)
+{
+  return hr_result_kind_name((hr_result_kind)value);
+}
+
+static const hr_enumeration enumerations[] = {
+    [HR_FIELD_DTYPE] = {dtype_name, HR_DTYPE_COUNT, "a number format"},
+    [HR_FIELD_MASK] = {mask_name, MASK_COUNT, "none or causal"},
+    [HR_FIELD_STATUS] = {status_name, HR_STATUS_COUNT, "a status"},
+    [HR_FIELD_KIND] = {kind_name, HR_RESULT_KIND_COUNT, "gemm, attention, decode or other"},
+};
+
+const hr_enumeration *hr_enumeration_of(hr_field_kind kind)
+{
+  return kind >= HR_FIELD_DTYPE ? &enumerations[kind] : NULL;
+}
+
+int hr_enumerator_get(hr_field_kind kind, const void *member)
+{
+  switch (kind) {
+  case HR_FIELD_DTYPE: return (int)*(const hr_dtype *)member;
+  case HR_FIELD_MASK: return (int)*(const hr_mask *)member;
+  case HR_FIELD_STATUS: return (int)*(const hr_status *)member;
+  default: return (int)*(const hr_result_kind *)member;
+  }
+}
+
+void hr_enumerator_put(hr_field_kind kind, void *member, int value)
+{
+  switch (kind) {
+  case HR_FIELD_DTYPE: *(hr_dtype *)member = (hr_dtype)value; break;
+  case HR_FIELD_MASK: *(hr_mask *)member = (hr_mask)value; break;
+  case HR_FIELD_STATUS: *(hr_status *)member = (hr_status)value; break;
+  default: *(hr_result_kind *)member = (hr_result_kind)value; break;
+  }
+}
