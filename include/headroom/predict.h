@@ -3,6 +3,7 @@
 #ifndef HEADROOM_PREDICT_H
 #define HEADROOM_PREDICT_H
 
+#include <headroom/decode.h>
 #include <headroom/hardware.h>
 #include <headroom/operators.h>
 
@@ -61,6 +62,13 @@ HR_API hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gem
  *  size, quantized by Q tiles, overlapped with the memory traffic. Errors as hr_predict_gemm(). */
 HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention,
                                       hr_prediction *prediction, hr_error *error);
+
+/** Time of a decode call all of whose sequences have kv_len tokens, as hr_predict_attention() predicts the call without
+ *  a cache: split-KV (Dao et al. 2023, "Flash-Decoding for long-context inference"), whose memory time is
+ *  hr_decode_bytes() at the streaming bandwidth. A page table, a soft cap and sinks cost nothing.
+ *  HR_ERROR_UNSUPPORTED also for kv_len 0; errors of hr_decode_check() instead of hr_gemm_check(). */
+HR_API hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
+                                   hr_error *error);
 
 /** Time of one execution of any operator. An all-reduce of B bytes over t devices takes 2·(t−1)/t · B / link rate
  *  (ring); `tensor_parallel` is t. Errors as hr_predict_gemm(). */

@@ -223,6 +223,41 @@ static void a_ring_all_reduce_moves_twice_its_message_less_a_share(void **state)
   assert_near(p.time_ns, 0);
 }
 
+static void a_decode_call_takes_as_long_as_attention_without_a_cache(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_error error;
+  hr_decode d = hr_decode_default();
+  hr_attention a = hr_attention_default();
+  hr_prediction decode, attention;
+  hardware.bandwidth_bytes_per_s = 1e12;
+  hardware.launch_ns = 2000, hardware.attention_launch_ns = 5000;
+  d.batch = a.batch = 8, d.q_len = a.q_len = 4, d.kv_len = a.kv_len = 4096;
+  d.q_heads = a.q_heads = 32, d.k_heads = a.k_heads = 4, d.v_heads = a.v_heads = 16;
+  assert_ok(hr_decode_set_pages(&d, 16, &error), error);
+  assert_ok(hr_predict_decode(&hardware, &d, &decode, &error), error);
+  assert_ok(hr_predict_attention(&hardware, &a, &attention, &error), error);
+  assert_near(decode.time_ns, attention.time_ns);
+  assert_int_equal(decode.bound_by, attention.bound_by);
+}
+
+static void latent_attention_reads_its_one_k_head_once(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_error error;
+  hr_decode d = hr_decode_default();
+  hr_prediction p;
+  hardware.bandwidth_bytes_per_s = 1e12;
+  d.batch = 4, d.kv_len = 1000, d.q_heads = 16, d.qk_dim = 576, d.v_dim = 512, d.latent = true;
+  assert_ok(hr_decode_set_pages(&d, 64, &error), error);
+  assert_ok(hr_predict_decode(&hardware, &d, &p, &error), error);
+  assert_near(p.memory_ns, 4747.264); /* 4·(1000·576 + 16·(576 + 512))·2 bytes at 1000 a ns */
+  d.kv_len = 0;
+  assert_int_equal(hr_predict_decode(&hardware, &d, &p, &error), HR_ERROR_UNSUPPORTED);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -237,6 +272,8 @@ int main(void)
       cmocka_unit_test(a_gemm_of_few_rows_is_bound_by_reading_its_weights),
       cmocka_unit_test(a_tiny_gemm_is_bound_by_its_launch),
       cmocka_unit_test(a_format_without_a_rate_is_unsupported),
+      cmocka_unit_test(a_decode_call_takes_as_long_as_attention_without_a_cache),
+      cmocka_unit_test(latent_attention_reads_its_one_k_head_once),
       cmocka_unit_test(a_ring_all_reduce_moves_twice_its_message_less_a_share),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

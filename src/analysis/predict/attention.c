@@ -106,6 +106,30 @@ static hr_status check_predictable(const hr_attention *a, hr_error *error)
   return HR_OK;
 }
 
+/* What a call computes and moves. */
+typedef struct call_work {
+  int64_t entries; /* of the scores of one query head of one sequence */
+  int64_t flops, bytes;
+} call_work;
+
+/* Q tiles, or for few queries split-KV if that is faster. */
+static void predict_call(const hr_hardware *hardware, const hr_attention *a, const call_work *work, double rate,
+                         hr_prediction *prediction)
+{
+  double entries = (double)work->entries, flops = (double)work->flops, peak = hr_predict_peak(hardware, a->dtype);
+  hr_prediction tiled = {.launch_ns = hardware->launch_ns};
+  tiled.matrix_ns = flops / rate * 1e9;
+  tiled.memory_ns = hr_transfer_ns(hardware, (double)work->bytes, 0);
+  hr_prediction split_kv = tiled;
+  split_kv.launch_ns = fmax(hardware->attention_launch_ns, hardware->launch_ns);
+  double tiled_ns = hr_overlap(q_tiles_ns(hardware, a, entries, rate, &tiled), tiled.memory_ns);
+  hr_prediction_finish(hardware, tiled_ns, flops, peak, &tiled);
+  double split_ns = hr_overlap(split_kv_ns(hardware, a, entries, rate, &split_kv), split_kv.memory_ns);
+  hr_prediction_finish(hardware, split_ns, flops, peak, &split_kv);
+  bool few_queries = a->q_len < Q_TILE;
+  *prediction = few_queries && split_kv.time_ns < tiled.time_ns ? split_kv : tiled;
+}
+
 hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention, hr_prediction *prediction,
                                hr_error *error)
 {
@@ -114,23 +138,42 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
   HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, attention->dtype, &rate, error));
-  int64_t entries = 0, flops = 0, bytes = 0;
-  HR_TRY(hr_attention_entries(attention, &entries));
-  HR_TRY(hr_attention_flops(attention, &flops));
-  HR_TRY(hr_attention_bytes(attention, &bytes));
+  call_work work = {0};
+  HR_TRY(hr_attention_entries(attention, &work.entries));
+  HR_TRY(hr_attention_flops(attention, &work.flops));
+  HR_TRY(hr_attention_bytes(attention, &work.bytes));
+  predict_call(hardware, attention, &work, rate, prediction);
+  return HR_OK;
+}
 
-  hr_prediction tiled = {.launch_ns = hardware->launch_ns};
-  tiled.matrix_ns = (double)flops / rate * 1e9;
-  tiled.memory_ns = hr_transfer_ns(hardware, (double)bytes, 0);
-  hr_prediction split_kv = tiled;
-  split_kv.launch_ns = fmax(hardware->attention_launch_ns, hardware->launch_ns);
-  double peak = hr_predict_peak(hardware, attention->dtype);
-  double tiled_ns = hr_overlap(q_tiles_ns(hardware, attention, (double)entries, rate, &tiled), tiled.memory_ns);
-  hr_prediction_finish(hardware, tiled_ns, (double)flops, peak, &tiled);
-  double split_ns = hr_overlap(split_kv_ns(hardware, attention, (double)entries, rate, &split_kv), split_kv.memory_ns);
-  hr_prediction_finish(hardware, split_ns, (double)flops, peak, &split_kv);
-  bool few_queries = attention->q_len < Q_TILE;
-  *prediction = few_queries && split_kv.time_ns < tiled.time_ns ? split_kv : tiled;
+/* The decode call as one of attention, for its sizes. */
+static hr_attention attention_of(const hr_decode *d)
+{
+  hr_attention a = hr_attention_default();
+  a.batch = d->batch, a.q_len = d->q_len, a.kv_len = d->kv_len;
+  a.q_heads = d->q_heads, a.k_heads = d->k_heads, a.v_heads = d->v_heads;
+  a.qk_dim = d->qk_dim, a.v_dim = d->v_dim;
+  a.dtype = d->dtype;
+  a.window = d->window;
+  return a;
+}
+
+hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
+                            hr_error *error)
+{
+  HR_NEED(error, hardware, decode, prediction);
+  HR_TRY(hr_decode_check(decode, error));
+  if (decode->kv_len == 0)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 leaves nothing to predict");
+  HR_TRY(hr_predict_check_hardware(hardware, error));
+  double rate = 0;
+  HR_TRY(hr_predict_rate(hardware, decode->dtype, &rate, error));
+  call_work work = {0};
+  HR_TRY(hr_decode_flops(decode, &work.flops));
+  HR_TRY(hr_decode_bytes(decode, &work.bytes));
+  work.entries = work.flops / (2 * (decode->qk_dim + decode->v_dim)) / decode->q_heads / decode->batch;
+  const hr_attention call = attention_of(decode);
+  predict_call(hardware, &call, &work, rate, prediction);
   return HR_OK;
 }
 
