@@ -12,16 +12,17 @@
   ROW(GROUP_DTYPE, 2, "Number format:")  \
   ROW(GROUP_GEMM, 3, "GEMM:")            \
   ROW(GROUP_ATTENTION, 4, "Attention:")  \
-  ROW(GROUP_SEARCH, 5, "Search:")        \
-  ROW(GROUP_MEASURE, 6, "Measuring:")    \
-  ROW(GROUP_TIMING, 7, "Measuring:")     \
-  ROW(GROUP_ADVISE, 8, "Findings:")      \
-  ROW(GROUP_PROBE, 9, "Probing:")        \
-  ROW(GROUP_LIST, 10, "Names:")          \
-  ROW(GROUP_SWEEP, 11, "Sweep:")         \
-  ROW(GROUP_ROWS, 12, "Choice of rows:") \
-  ROW(GROUP_STORE, 13, "Store:")         \
-  ROW(GROUP_COMMON, 14, "Output:")
+  ROW(GROUP_DECODE, 5, "Decode:")        \
+  ROW(GROUP_SEARCH, 6, "Search:")        \
+  ROW(GROUP_MEASURE, 7, "Measuring:")    \
+  ROW(GROUP_TIMING, 8, "Measuring:")     \
+  ROW(GROUP_ADVISE, 9, "Findings:")      \
+  ROW(GROUP_PROBE, 10, "Probing:")       \
+  ROW(GROUP_LIST, 11, "Names:")          \
+  ROW(GROUP_SWEEP, 12, "Sweep:")         \
+  ROW(GROUP_ROWS, 13, "Choice of rows:") \
+  ROW(GROUP_STORE, 14, "Store:")         \
+  ROW(GROUP_COMMON, 15, "Output:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -29,6 +30,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 15
+#define CLI_GROUP_COUNT 16
 
 #endif

@@ -83,6 +83,11 @@ HR_API hr_status hr_report_attention(FILE *out, const hr_report_options *options
                                      const hr_hardware *hardware, const hr_prediction *prediction,
                                      const hr_kernel_measurement *runs, size_t count, hr_error *error);
 
+/** `decode`: one call, measured with `count` kernels. `prediction` may be NULL. Also errors of hr_decode_check(). */
+HR_API hr_status hr_report_decode(FILE *out, const hr_report_options *options, const hr_decode *decode,
+                                  const hr_hardware *hardware, const hr_prediction *prediction,
+                                  const hr_kernel_measurement *runs, size_t count, hr_error *error);
+
 /** A device: its data, or why it cannot be used. */
 typedef struct hr_device_report {
   const char *name;

@@ -3,11 +3,11 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "report/inputs.h"
+#include "report/kernel_runs.h"
 #include "report/measurement.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 typedef struct attention_report {
   const hr_attention *attention;
@@ -24,13 +24,6 @@ typedef struct run_row {
   double ceiling_share;
 } run_row;
 
-static void bytes(const void *member, hr_cell *cell)
-{
-  const double *count = member;
-  if (!isnan(*count))
-    hr_cell_set_count(cell, (int64_t)*count);
-}
-
 #define RUN(member) HR_MEMBER(run_row, member)
 static const hr_column columns[] = {
     {"kernel", "kernel", HR_PLAIN, 0, RUN(kernel)},
@@ -39,8 +32,8 @@ static const hr_column columns[] = {
     {"measured_high_ns", NULL, HR_TIME, 0, RUN(m.median_high_ns)},
     {"flops_per_s", "rate", HR_FLOPS_RATE, 0, RUN(m.flops_per_s)},
     {"ceiling_share", "of ceiling", HR_SHARE, 1, RUN(ceiling_share)},
-    {"workspace_bytes", "workspace", HR_BYTES, 2, HR_COMPUTED_OF(COUNT, bytes, run_row, m.workspace_bytes)},
-    {"peak_bytes", "peak memory", HR_BYTES, 0, HR_COMPUTED_OF(COUNT, bytes, run_row, m.peak_bytes)},
+    {"workspace_bytes", "workspace", HR_BYTES, 2, HR_COMPUTED_OF(COUNT, hr_whole_cell, run_row, m.workspace_bytes)},
+    {"peak_bytes", "peak memory", HR_BYTES, 0, HR_COMPUTED_OF(COUNT, hr_whole_cell, run_row, m.peak_bytes)},
     {"max_error", "max error", HR_PLAIN, 3, RUN(m.max_error)},
     {"rows_checked", NULL, HR_PLAIN, 0, RUN(m.rows_checked)},
     {"samples", NULL, HR_PLAIN, 0, RUN(m.samples)},
@@ -90,16 +83,10 @@ static const hr_column call_fields[] = {
     CALL(alibi),
 };
 
-static const hr_column stride_fields[] = {
-    HR_FIELD(hr_strides, batch),
-    HR_FIELD(hr_strides, row),
-    HR_FIELD(hr_strides, head),
-};
-
 static void put_strides(hr_json json, const char *key, const hr_attention *attention, hr_attention_operand operand)
 {
   hr_strides strides = hr_attention_strides(attention, operand);
-  hr_json_put_fields(hr_json_put_object(json, key), stride_fields, HR_COUNT_OF(stride_fields), &strides);
+  hr_json_put_strides(json, key, &strides);
 }
 
 static void put_call(hr_json json, const attention_report *r)
@@ -179,18 +166,6 @@ static void print_prediction(const hr_document *document, const attention_report
                  hr_bound_name(r->prediction->bound_by));
 }
 
-/* Why kernels have no time, or a doubtful one. */
-static void print_reasons(const hr_document *document, const attention_report *r)
-{
-  for (size_t i = 0; i < r->count; i++) {
-    const hr_measurement *m = &r->runs[i].measurement;
-    const char *kernel = r->runs[i].kernel;
-    bool named = strncmp(m->reason, kernel, strlen(kernel)) == 0;
-    if (m->reason[0])
-      hr_print_field(document, hr_status_name(m->status), "%s%s%s", named ? "" : kernel, named ? "" : ": ", m->reason);
-  }
-}
-
 static hr_status write_text(const hr_document *document, const attention_report *r, hr_error *error)
 {
   bool csv = document->options->format == HR_FORMAT_CSV;
@@ -201,7 +176,7 @@ static hr_status write_text(const hr_document *document, const attention_report 
   }
   HR_TRY(hr_print_table(document, run_table(r), error));
   if (!csv)
-    print_reasons(document, r);
+    hr_print_reasons(document, r->runs, r->count);
   return HR_OK;
 }
 

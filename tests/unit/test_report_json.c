@@ -489,6 +489,45 @@ static void attention_has_the_documented_keys(void **state)
   json_decref(document);
 }
 
+static const key_row decode_keys[] = {{"schema", "s"}, {"version", "s"},       {"device", "s"}, {"hardware", "o"},
+                                      {"decode", "o"}, {"predicted_ns", "rn"}, {"kernels", "a"}};
+static const key_row decode_problem_keys[] = {
+    {"batch", "i"},     {"q_len", "i"},     {"kv_len", "i"},      {"q_heads", "i"},   {"k_heads", "i"},
+    {"v_heads", "i"},   {"qk_dim", "i"},    {"v_dim", "i"},       {"page_size", "i"}, {"page_count", "i"},
+    {"window", "i"},    {"flops", "i"},     {"table_pitch", "i"}, {"bytes", "i"},     {"dtype", "s"},
+    {"scale", "r"},     {"softcap", "r"},   {"sinks", "b"},       {"latent", "b"},    {"q_strides", "o"},
+    {"k_strides", "o"}, {"v_strides", "o"}, {"o_strides", "o"}};
+static const key_row decode_kernel_keys[] = {
+    {"kernel", "s"},           {"measured_ns", "rn"},   {"measured_low_ns", "rn"}, {"measured_high_ns", "rn"},
+    {"bytes_per_s", "rn"},     {"read_share", "rn"},    {"flops_per_s", "rn"},     {"ceiling_share", "rn"},
+    {"workspace_bytes", "in"}, {"peak_bytes", "in"},    {"max_error", "rn"},       {"rows_checked", "i"},
+    {"samples", "i"},          {"configuration", "sn"}, {"status", "s"},           {"reason", "sn"}};
+
+static void decode_has_the_documented_keys(void **state)
+{
+  (void)state;
+  fixture f;
+  begin(&f, "gpt2");
+  hr_decode decode = hr_decode_default();
+  decode.q_heads = 32, decode.k_heads = 4, decode.v_heads = 16;
+  f.hardware.ceilings[0] = (hr_ceiling){.kind = HR_CEILING_READ, .per_s = 4e12};
+  f.hardware.ceiling_count = 1;
+  hr_kernel_measurement runs[2] = {
+      {.kernel = "decode_one", .measurement = {.samples = 10, .median_ns = 1e3, .bytes_per_s = 3e12}},
+      {.kernel = "decode_two", .measurement = {.status = HR_ERROR_OUT_OF_MEMORY, .reason = "too large"}}};
+  assert_ok(hr_report_decode(f.out, &f.options, &decode, &f.hardware, NULL, runs, 2, &f.error), f.error);
+  json_t *document = end(&f, "headroom.decode/1");
+  CHECK_KEYS(document, "decode", decode_keys);
+  CHECK_KEYS(json_object_get(document, "decode"), "decode.decode", decode_problem_keys);
+  const json_t *kernels = json_object_get(document, "kernels");
+  assert_int_equal(json_array_size(kernels), 2);
+  for (size_t i = 0; i < 2; i++)
+    CHECK_KEYS(json_array_get(kernels, i), "decode.kernels[]", decode_kernel_keys);
+  assert_true(json_number_value(json_object_get(json_array_get(kernels, 0), "read_share")) == 0.75);
+  assert_true(json_is_null(json_object_get(json_array_get(kernels, 1), "read_share")));
+  json_decref(document);
+}
+
 static void devices_have_the_documented_keys(void **state)
 {
   static const key_row keys[] = {{"name", "s"}, {"status", "s"}, {"detail", "sn"}, {"hardware", "on"}};
@@ -559,6 +598,7 @@ int main(void)
       cmocka_unit_test(search_has_the_documented_keys),
       cmocka_unit_test(gemm_has_the_documented_keys),
       cmocka_unit_test(attention_has_the_documented_keys),
+      cmocka_unit_test(decode_has_the_documented_keys),
       cmocka_unit_test(devices_have_the_documented_keys),
       cmocka_unit_test(kernels_have_the_documented_keys),
       cmocka_unit_test(a_full_disk_is_an_error_of_the_output),

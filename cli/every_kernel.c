@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "every_kernel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int64_t cli_or_else(int64_t given, int64_t otherwise)
+{
+  return given > 0 ? given : otherwise;
+}
+
+typedef struct kernel_job {
+  const cli_call_kind *kind;
+  void *call;
+  hr_device *device; /* NULL: not opened */
+  hr_store *store;   /* NULL without --save */
+  hr_hardware hardware;
+  hr_kernel_measurement *runs;
+  size_t count;
+} kernel_job;
+
+/* The device's kernels for this kind of call, or those of --kernel. */
+static int choose_kernels(const cli_run *run, kernel_job *job)
+{
+  size_t count;
+  const hr_kernel_info *kernels = hr_kernels(&count);
+  const char *device = hr_device_name(job->device), *asked = run->options.kernel, *operation = job->kind->operation;
+  job->runs = calloc(count, sizeof *job->runs);
+  if (!job->runs)
+    return cli_fail(EXIT_OUTPUT, "memory ran out for %zu kernels", count);
+  for (size_t i = 0; i < count; i++) {
+    size_t kind = strlen(kernels[i].device);
+    bool here = strncmp(device, kernels[i].device, kind) == 0 && (device[kind] == '\0' || device[kind] == ':');
+    if (here && strcmp(kernels[i].operation, operation) == 0 && (!asked || hr_kernel_is(&kernels[i], asked)))
+      job->runs[job->count++].kernel = kernels[i].name;
+  }
+  if (job->count == 0)
+    return asked ? cli_fail(EXIT_USAGE, "--kernel: %s has no %s kernel \"%s\"; see headroom kernels", device, operation,
+                            asked)
+                 : cli_fail(EXIT_UNSUPPORTED, "%s: %s has no %s kernel", run->command->name, device, operation);
+  return CLI_GO_ON;
+}
+
+static hr_status keep(const kernel_job *job, const hr_kernel_measurement *one, hr_error *error)
+{
+  hr_result result = hr_result_default();
+  job->kind->set_result(&result, job->call);
+  hr_result_set_device(&result, job->device, &job->hardware);
+  hr_result_set_measurement(&result, &one->measurement, &job->hardware);
+  snprintf(result.kernel_asked, sizeof result.kernel_asked, "%s", one->kernel);
+  result.seed = hr_measure_options_default().seed;
+  return hr_store_append(job->store, &result, error);
+}
+
+/* Measures each kernel; an interruption keeps those before it. If the store refuses a row, measuring continues and
+ * *not_kept is the first error. */
+static hr_status measure(const cli_run *run, kernel_job *job, hr_error *not_kept, hr_error *error)
+{
+  hr_measure_options options = hr_measure_options_default();
+  options.warm = run->options.warm;
+  options.cancelled = cli_cancelled;
+  options.memory_limit_bytes = run->options.memory_limit << 20;
+  if (run->options.budget > 0)
+    options.time_limit_ns = run->options.budget * 1e9 / (double)job->count;
+  for (size_t i = 0; i < job->count; i++) {
+    options.kernel = job->runs[i].kernel;
+    hr_status status = job->kind->measure(job->device, job->call, &options, &job->runs[i].measurement, error);
+    if (status == HR_OK && job->store && not_kept->status == HR_OK)
+      keep(job, &job->runs[i], not_kept);
+    if (status != HR_OK) {
+      job->count = i;
+      return status;
+    }
+  }
+  return HR_OK;
+}
+
+static bool any_time(const kernel_job *job)
+{
+  for (size_t i = 0; i < job->count; i++) {
+    if (job->runs[i].measurement.samples > 0)
+      return true;
+  }
+  return false;
+}
+
+static int run_job(const cli_run *run, kernel_job *job, cli_output *output)
+{
+  hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
+  hr_prediction prediction;
+  hr_status status = cli_rates(run, job->device, &job->hardware, &error);
+  if (status != HR_OK)
+    return cli_output_close(output, status, &error);
+  job->kind->set_dtype(job->call, cli_dtype(run, &job->hardware));
+  status = measure(run, job, &not_kept, &error);
+  bool interrupted = status == HR_ERROR_INTERRUPTED;
+  bool predicted = job->kind->predict(&job->hardware, job->call, &prediction, NULL) == HR_OK;
+  if (status == HR_OK || (interrupted && job->count > 0))
+    status = job->kind->report(output->stream, &output->options, job->call, &job->hardware,
+                               predicted ? &prediction : NULL, job->runs, job->count, &error);
+  int code = cli_output_close(output, status, &error);
+  if (not_kept.status != HR_OK) {
+    int failure = cli_fail_status(not_kept.status, &not_kept);
+    code = code == EXIT_FINE ? failure : code;
+  }
+  if (code == EXIT_FINE && interrupted)
+    return EXIT_INTERRUPTED;
+  return code == EXIT_FINE && !any_time(job) ? EXIT_UNSUPPORTED : code;
+}
+
+/* Opens the store before measuring, so that no measurement is lost. */
+static int open_job(const cli_run *run, kernel_job *job)
+{
+  int code = cli_check_kernel(run);
+  if (code == CLI_GO_ON)
+    code = cli_open_own_device(run, &job->device);
+  if (code == CLI_GO_ON)
+    code = choose_kernels(run, job);
+  if (code == CLI_GO_ON && (run->options.save || run->options.db))
+    code = cli_open_store(run, HR_STORE_WRITE, &job->store);
+  return code;
+}
+
+int cli_measure_every_kernel(const cli_run *run, const cli_call_kind *kind, void *call)
+{
+  kernel_job job = {.kind = kind, .call = call};
+  cli_output output;
+  int code = open_job(run, &job);
+  if (code == CLI_GO_ON)
+    code = cli_output_open(run, &output);
+  if (code == CLI_GO_ON)
+    code = run_job(run, &job, &output);
+  free(job.runs);
+  hr_store_abandon(job.store); /* removes a new file without rows */
+  hr_device_close(job.device);
+  return code;
+}
