@@ -64,6 +64,34 @@ static void rounding_is_to_nearest_and_ties_go_to_even(void **state)
   assert_int_equal(store_bits(HR_BF16, -0.0), 0x8000);
 }
 
+/* Every format's numbers, the ties between neighbours, and their neighbours in float. */
+static void floats_are_stored_as_single_numbers_are(void **state)
+{
+  (void)state;
+  for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
+    if (hr_dtype_bytes((hr_dtype)dtype) != 2)
+      continue;
+    for (unsigned bits = 0; bits < 65536; bits++) {
+      double here = load_bits((hr_dtype)dtype, bits), next = load_bits((hr_dtype)dtype, bits + 1);
+      float tie = (float)((here + next) / 2),
+            floats[4] = {(float)here, tie, nextafterf(tie, 0), nextafterf(tie, 2 * tie)};
+      uint16_t stored[5] = {0xABCD};
+      hr_floats_store((hr_dtype)dtype, stored, 1, 4, floats);
+      assert_int_equal(stored[0], 0xABCD);
+      for (int i = 0; i < 4; i++) {
+        if (isnan(floats[i]))
+          assert_true(isnan(load_bits((hr_dtype)dtype, stored[i + 1])));
+        else
+          assert_int_equal(stored[i + 1], store_bits((hr_dtype)dtype, (double)floats[i]));
+      }
+    }
+  }
+  float numbers[2] = {1.5f, -0.0f};
+  float copied[2] = {0};
+  hr_floats_store(HR_FP32, copied, 0, 2, numbers);
+  assert_memory_equal(copied, numbers, sizeof numbers);
+}
+
 static void rounding_errors_stay_within_the_documented_bound(void **state)
 {
   (void)state;
@@ -129,6 +157,7 @@ int main(void)
       cmocka_unit_test(every_number_of_a_format_survives_a_round_trip),
       cmocka_unit_test(known_bits_have_known_values),
       cmocka_unit_test(rounding_is_to_nearest_and_ties_go_to_even),
+      cmocka_unit_test(floats_are_stored_as_single_numbers_are),
       cmocka_unit_test(rounding_errors_stay_within_the_documented_bound),
       cmocka_unit_test(fp8_saturates_at_its_largest_number),
       cmocka_unit_test(uniform_values_fill_their_interval_and_follow_the_seed),

@@ -115,6 +115,50 @@ void hr_number_store(hr_dtype dtype, void *to, size_t index, double value)
   }
 }
 
+static uint32_t bits_of(float value)
+{
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static uint16_t float_to_bf16(float value)
+{
+  uint32_t bits = bits_of(value);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
+    return (uint16_t)(bits >> 16 | 0x40);
+  return (uint16_t)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+static uint16_t float_to_fp16(float value)
+{
+  uint32_t sign = bits_of(value) >> 16 & 0x8000u, size = bits_of(value) & 0x7FFFFFFFu;
+  if (size >= 0x47800000u) /* 65536; infinity, NaN */
+    return (uint16_t)(sign | (size > 0x7F800000u ? 0x7E00u : 0x7C00u));
+  if (size < 0x38800000u) /* 2^-14: adding 1/2 rounds to a multiple of 2^-24, the smallest step */
+    return (uint16_t)(sign | (bits_of(float_of(size) + 0.5f) - bits_of(0.5f)));
+  return (uint16_t)(sign | (size - (112u << 23) + 0xFFF + (size >> 13 & 1)) >> 13);
+}
+
+void hr_floats_store(hr_dtype dtype, void *to, size_t first, size_t count, const float *from)
+{
+  switch (dtype) {
+  case HR_FP32:
+  case HR_TF32: memcpy((float *)to + first, from, count * sizeof *from); break;
+  case HR_BF16:
+    for (size_t i = 0; i < count; i++)
+      ((uint16_t *)to)[first + i] = float_to_bf16(from[i]);
+    break;
+  case HR_FP16:
+    for (size_t i = 0; i < count; i++)
+      ((uint16_t *)to)[first + i] = float_to_fp16(from[i]);
+    break;
+  default:
+    for (size_t i = 0; i < count; i++)
+      hr_number_store(dtype, to, first + i, (double)from[i]);
+  }
+}
+
 /* Mantissa bits, and the exponent of the smallest normal number. */
 static const struct {
   int mantissa_bits, exponent_least;
@@ -154,14 +198,6 @@ static float uniform(uint64_t key, size_t index)
   uint64_t bits = mix(key + index / 2);
   int32_t half = (int32_t)(index % 2 ? bits >> 32 : bits & 0xFFFFFFFFu);
   return (float)(half >> 7) * 0x1p-24f;
-}
-
-/* Rounds to nearest even; not for NaN. */
-static uint16_t float_to_bf16(float value)
-{
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return (uint16_t)((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
 uint64_t hr_numbers_key(uint64_t seed)

@@ -18,6 +18,9 @@ double hr_number_load(hr_dtype dtype, const void *from, size_t index);
  *  saturate at 448 and infinities become NaN. tf32 is stored as fp32. */
 void hr_number_store(hr_dtype dtype, void *to, size_t index, double value);
 
+/** Writes `count` elements from `first` on, as hr_number_store() does. */
+void hr_floats_store(hr_dtype dtype, void *to, size_t first, size_t count, const float *from);
+
 /** The value before it is rounded to a dtype: fp8 (E4M3) saturates at ±448, other dtypes leave it. */
 double hr_dtype_saturate(hr_dtype dtype, double value);
 
