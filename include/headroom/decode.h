@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decode attention: the queries of new tokens against a KV cache.
+/* Decode attention: the queries of new tokens against a KV cache, which may be the caller's own or that of
+ * <headroom/kv_cache.h>.
  *
  * Thread safety: hr_decode is a value, and functions of it are pure. Plans: see <headroom/plan.h>. */
 #ifndef HEADROOM_DECODE_H

@@ -14,6 +14,7 @@
 #include <headroom/export.h>
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
+#include <headroom/kv_cache.h>
 #include <headroom/layer.h>
 #include <headroom/measure.h>
 #include <headroom/memory.h>

@@ -86,6 +86,28 @@ static void options_with_another_size_are_refused(void **state)
   REFUSED(hr_result_filter, filter, hr_result_filter_check(&filter, &error));
 }
 
+static void caches_with_another_size_are_refused(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_device *device;
+  hr_kv_cache *cache = NULL;
+  int64_t slot;
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  hr_kv_cache_options options = hr_kv_cache_options_default();
+  REFUSED(hr_kv_cache_options, options,
+          (hr_kv_cache_free(cache), cache = NULL, hr_kv_cache_create(device, &options, &cache, &error)));
+  hr_kv_append append = hr_kv_append_default();
+  REFUSED(hr_kv_append, append, hr_kv_cache_append(cache, &append, &error));
+  assert_ok(hr_kv_cache_add(cache, &slot, &error), error);
+  hr_decode decode = hr_decode_default();
+  hr_decode_arguments arguments = hr_decode_arguments_default();
+  REFUSED(hr_decode, decode, hr_kv_cache_decode(cache, 1, &slot, &decode, &arguments, &error));
+  REFUSED(hr_decode_arguments, arguments, hr_kv_cache_decode(cache, 1, &slot, &decode, &arguments, &error));
+  hr_kv_cache_free(cache);
+  hr_device_close(device);
+}
+
 static void measurements_with_another_size_are_refused(void **state)
 {
   (void)state;
@@ -126,6 +148,7 @@ int main(void)
       cmocka_unit_test(problems_with_another_size_are_refused),
       cmocka_unit_test(shapes_and_devices_with_another_size_are_refused),
       cmocka_unit_test(options_with_another_size_are_refused),
+      cmocka_unit_test(caches_with_another_size_are_refused),
       cmocka_unit_test(measurements_with_another_size_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include "runtime/cpu/cpu.h"
 #include "runtime/cpu/onednn/engine.h"
 #include "runtime/device/host.h"
+#include "runtime/device/kv_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,4 +64,5 @@ const hr_backend hr_backend_cpu = {
     .release = hr_host_release,
     .write = hr_host_write,
     .read = hr_host_read,
+    .append_tokens = hr_host_append_tokens,
 };

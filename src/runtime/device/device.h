@@ -5,7 +5,8 @@
 
 #include <headroom/device.h>
 
-typedef struct hr_kernel hr_kernel; /* runtime/device/kernel.h */
+typedef struct hr_kernel hr_kernel;       /* runtime/device/kernel.h */
+typedef struct hr_kv_writes hr_kv_writes; /* runtime/device/kv_cache.h */
 
 /** Starts one run of something. */
 typedef hr_status (*hr_run_fn)(void *context, hr_error *error);
@@ -45,6 +46,10 @@ typedef struct hr_backend {
   void (*release)(hr_device *device, void *data, size_t bytes);
   hr_status (*write)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
   hr_status (*read)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
+  /** Queues a write behind the runs that were started, and returns once `from` may change. NULL: `write`. */
+  hr_status (*queue_write)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
+  /** Writes new tokens to a KV cache, as a run. Without tokens: only prepares to do so. NULL: no caches. */
+  hr_status (*append_tokens)(hr_device *device, const hr_kv_writes *writes, hr_error *error);
   /** Sets every byte. NULL: the host writes them. */
   hr_status (*set_bytes)(hr_device *device, void *to, unsigned char value, size_t bytes, hr_error *error);
   /** Writes `count` elements as hr_numbers_uniform() does. HR_ERROR_UNSUPPORTED or NULL: the host makes them. */

@@ -3,6 +3,7 @@
  * for predictions. */
 #include "base/error.h"
 #include "runtime/device/host.h"
+#include "runtime/device/kv_cache.h"
 
 static hr_status open_reference(hr_device *device, hr_error *error)
 {
@@ -41,4 +42,5 @@ const hr_backend hr_backend_reference = {
     .release = hr_host_release,
     .write = hr_host_write,
     .read = hr_host_read,
+    .append_tokens = hr_host_append_tokens,
 };

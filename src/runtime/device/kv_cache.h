@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A KV cache: its state, and the work that an append is for a backend. */
+#ifndef HR_RUNTIME_DEVICE_KV_CACHE_H
+#define HR_RUNTIME_DEVICE_KV_CACHE_H
+
+#include "runtime/device/device.h"
+
+#include <headroom/buffer.h>
+#include <headroom/kv_cache.h>
+
+/** An append that has been checked and whose pages have been taken. `list`, on the device, says where rows belong. Its
+ *  parts follow one another, S = append->count:
+ *
+ *    starts [S + 1]   first row of each sequence, and the end
+ *    positions [S]    of the sequence's first new token
+ *    places [S]       where in the list the sequence's page numbers begin
+ *    pages            of each sequence: from the page of its first new token to that of its last
+ *
+ *  so that row r of sequence s, at position p = positions[s] + r − starts[s], belongs to page
+ *  list[places[s] + p / page_size − positions[s] / page_size]. */
+struct hr_kv_writes {
+  const hr_kv_cache_options *options; /* with page_size and pages */
+  const hr_kv_append *append;         /* with k_row and v_row */
+  int64_t tokens;                     /* all new ones, below 2^31; 0: nothing is written */
+  void *k, *v;                        /* the cache; v is NULL with `latent` */
+  const int32_t *list;
+};
+
+/** hr_backend.append_tokens in host memory. */
+hr_status hr_host_append_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error);
+
+struct hr_kv_cache {
+  hr_device *device;
+  hr_kv_cache_options options;      /* page_size and pages are set in a contiguous cache, too */
+  int64_t pitch;                    /* pages of a slot at its longest */
+  int32_t *numbers;                 /* owns the arrays below */
+  int32_t *lengths;                 /* [slots]; −1: not in use */
+  int32_t *table;                   /* [slots, pitch] */
+  int32_t *free_pages, *free_slots; /* stacks */
+  int64_t free_page_count, free_slot_count;
+  int32_t *listed;   /* [slots] index of a slot in a list that is being checked */
+  int32_t *list;     /* of hr_kv_writes, on the host */
+  int32_t *uploaded; /* [slots, pitch] what device_table contains */
+  hr_buffer *k, *v;  /* v NULL with `latent` */
+  hr_buffer *device_list, *device_table, *device_lengths;
+};
+
+/** Pages that `tokens` tokens fill. */
+int64_t hr_kv_cache_pages_of(const hr_kv_cache *cache, int64_t tokens);
+
+/** HR_ERROR_INVALID unless slots[0] … slots[count − 1] are in use and differ. */
+hr_status hr_kv_cache_check_slots(const hr_kv_cache *cache, int64_t count, const int64_t *slots, hr_error *error);
+
+/** Changes the length of a slot, whose pages are taken from the pool, which has enough, or return to it. */
+void hr_kv_cache_resize(hr_kv_cache *cache, int64_t slot, int64_t length);
+
+/** Copies numbers to the device after the runs started before, without waiting for them. */
+hr_status hr_kv_cache_upload(const hr_kv_cache *cache, hr_buffer *to, int64_t first, const int32_t *from, int64_t count,
+                             hr_error *error);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Appends: checks, pages, the list of rows. Nothing changes before all checks have passed. */
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/device/kv_cache.h"
+
+#include <inttypes.h>
+
+#define ROW_MOST ((int64_t)1 << 40) /* elements between rows: the size of any operand fits 63 bits */
+
+hr_kv_append hr_kv_append_default(void)
+{
+  return (hr_kv_append){.struct_size = sizeof(hr_kv_append)};
+}
+
+/* ---- checks ---- */
+
+/* One of the operands, and where its rows are; sets *row if that is 0. */
+static hr_status check_rows(const hr_kv_cache_options *o, const char *name, const void *address, int64_t width,
+                            int64_t *row, hr_error *error)
+{
+  size_t element = hr_dtype_bytes(o->dtype);
+  *row = *row == 0 ? width : *row;
+  if (*row < width || *row > ROW_MOST)
+    return hr_fail(error, HR_ERROR_INVALID, "%s_row: expected at least %" PRId64 ", found %" PRId64, name, width, *row);
+  if (!address)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: an address is needed, found NULL", name);
+  if ((uintptr_t)address % element != 0)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected an address that is a multiple of %zu", name, element);
+  return HR_OK;
+}
+
+static hr_status check_rotary(const hr_kv_cache_options *o, const hr_kv_append *a, hr_error *error)
+{
+  if (a->rotary_dim == 0)
+    return HR_OK;
+  if (a->rotary_dim < 0 || a->rotary_dim > o->qk_dim || a->rotary_dim % 2 != 0)
+    return hr_fail(error, HR_ERROR_INVALID, "rotary_dim: expected an even number up to %" PRId64 ", found %" PRId64,
+                   o->qk_dim, a->rotary_dim);
+  if (a->rotary_first < 0 || a->rotary_first > o->qk_dim - a->rotary_dim)
+    return hr_fail(error, HR_ERROR_INVALID, "rotary_first: expected 0 to %" PRId64 ", found %" PRId64,
+                   o->qk_dim - a->rotary_dim, a->rotary_first);
+  if (a->pairs != HR_ROTARY_HALF_SPLIT && a->pairs != HR_ROTARY_INTERLEAVED)
+    return hr_fail(error, HR_ERROR_INVALID, "pairs: %d is no way to pair elements", (int)a->pairs);
+  const struct {
+    const char *name;
+    const float *address;
+  } tables[] = {{"cos", a->cos}, {"sin", a->sin}};
+  for (size_t i = 0; i < 2; i++) {
+    if (!tables[i].address || (uintptr_t)tables[i].address % sizeof(float) != 0)
+      return hr_fail(error, HR_ERROR_INVALID, "%s: an address that is a multiple of %zu is needed", tables[i].name,
+                     sizeof(float));
+  }
+  return HR_OK;
+}
+
+static int64_t new_tokens(const hr_kv_append *a, int64_t i)
+{
+  return a->tokens ? a->tokens[i] : 1;
+}
+
+/* A slot in use and its new tokens. */
+static hr_status check_growth(const hr_kv_cache *cache, const hr_kv_append *a, int64_t i, hr_error *error)
+{
+  int64_t slot = a->slots[i], length = cache->lengths[slot], tokens = new_tokens(a, i);
+  if (tokens < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "tokens: expected at least 0, found %" PRId64 " for slot %" PRId64, tokens,
+                   slot);
+  if (tokens > cache->options.tokens - length)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "slot %" PRId64 " has %" PRId64 " of at most %" PRId64 " tokens: %" PRId64 " more do not fit", slot,
+                   length, cache->options.tokens, tokens);
+  if (a->rotary_dim > 0 && tokens > 0 && length + tokens > a->positions)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "positions: slot %" PRId64 " reaches position %" PRId64 ", the tables have %" PRId64, slot,
+                   length + tokens - 1, a->positions);
+  return HR_OK;
+}
+
+static hr_status check_slots(const hr_kv_cache *cache, const hr_kv_append *a, int64_t *tokens, hr_error *error)
+{
+  if (a->count < 0 || a->count > cache->options.slots)
+    return hr_fail(error, HR_ERROR_INVALID, "count: expected 0 to %" PRId64 ", found %" PRId64, cache->options.slots,
+                   a->count);
+  if (a->count > 0 && !a->slots)
+    return hr_fail(error, HR_ERROR_INVALID, "slots: an address is needed, found NULL");
+  HR_TRY(hr_kv_cache_check_slots(cache, a->count, a->slots, error));
+  int64_t pages = 0, sum = 0;
+  for (int64_t i = 0; i < a->count; i++) {
+    HR_TRY(check_growth(cache, a, i, error));
+    int64_t length = cache->lengths[a->slots[i]], more = new_tokens(a, i);
+    pages += hr_kv_cache_pages_of(cache, length + more) - hr_kv_cache_pages_of(cache, length);
+    sum += more;
+  }
+  if (pages > cache->free_page_count)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY,
+                   "%" PRId64 " more pages are needed, %" PRId64 " of %" PRId64 " are free", pages,
+                   cache->free_page_count, cache->options.pages);
+  if (sum > INT32_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "tokens: %" PRId64 " together do not fit 31 bits", sum);
+  *tokens = sum;
+  return HR_OK;
+}
+
+static hr_status check_operands(const hr_kv_cache_options *o, hr_kv_append *a, hr_error *error)
+{
+  HR_TRY(check_rows(o, "k", a->k, o->k_heads * o->qk_dim, &a->k_row, error));
+  if (!o->latent)
+    HR_TRY(check_rows(o, "v", a->v, o->v_heads * o->v_dim, &a->v_row, error));
+  return check_rotary(o, a, error);
+}
+
+/* ---- work ---- */
+
+/* Writes the list of hr_kv_writes and returns its length. The slots have their new lengths already. */
+static int64_t make_list(const hr_kv_cache *cache, const hr_kv_append *a)
+{
+  int32_t *starts = cache->list, *positions = starts + a->count + 1, *places = positions + a->count;
+  int64_t end = 3 * a->count + 1, row = 0;
+  for (int64_t i = 0; i < a->count; i++) {
+    int64_t slot = a->slots[i], tokens = new_tokens(a, i), first = cache->lengths[slot] - tokens;
+    starts[i] = (int32_t)row;
+    positions[i] = (int32_t)first;
+    places[i] = (int32_t)end;
+    row += tokens;
+    int64_t last = tokens > 0 ? hr_kv_cache_pages_of(cache, first + tokens) : 0;
+    for (int64_t page = first / cache->options.page_size; page < last; page++)
+      cache->list[end++] = cache->table[slot * cache->pitch + page];
+  }
+  starts[a->count] = (int32_t)row;
+  return end;
+}
+
+static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens, hr_error *error)
+{
+  HR_TRY(hr_kv_cache_upload(cache, cache->device_list, 0, cache->list, make_list(cache, a), error));
+  hr_kv_writes writes = {.options = &cache->options,
+                         .append = a,
+                         .tokens = tokens,
+                         .k = hr_buffer_data(cache->k),
+                         .v = cache->v ? hr_buffer_data(cache->v) : NULL,
+                         .list = hr_buffer_data(cache->device_list)};
+  return cache->device->backend->append_tokens(cache->device, &writes, error);
+}
+
+static void resize(hr_kv_cache *cache, const hr_kv_append *a, int64_t sign)
+{
+  for (int64_t i = 0; i < a->count; i++)
+    hr_kv_cache_resize(cache, a->slots[i], cache->lengths[a->slots[i]] + sign * new_tokens(a, i));
+}
+
+hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, hr_error *error)
+{
+  HR_NEED(error, cache, append);
+  HR_TRY(hr_check_struct_size("hr_kv_append", append->struct_size, sizeof *append, error));
+  hr_kv_append a = *append;
+  int64_t tokens = 0;
+  HR_TRY(check_slots(cache, &a, &tokens, error));
+  if (tokens == 0)
+    return HR_OK;
+  HR_TRY(check_operands(&cache->options, &a, error));
+  resize(cache, &a, 1);
+  hr_status status = write_tokens(cache, &a, tokens, error);
+  if (status != HR_OK)
+    resize(cache, &a, -1);
+  return status;
+}
