@@ -6,6 +6,7 @@
 #define HEADROOM_SWEEP_H
 
 #include <headroom/attention.h>
+#include <headroom/decode.h>
 #include <headroom/device.h>
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
@@ -25,6 +26,7 @@ extern "C" {
   ROW(HR_SWEEP_GEMM, "gemm")           \
   ROW(HR_SWEEP_BMM, "bmm")             \
   ROW(HR_SWEEP_ATTENTION, "attention") \
+  ROW(HR_SWEEP_DECODE, "decode")       \
   ROW(HR_SWEEP_LAYER, "layer") /* a whole transformer layer, forward */
 
 typedef enum hr_sweep_kind {
@@ -34,7 +36,7 @@ typedef enum hr_sweep_kind {
       HR_SWEEP_KIND_COUNT
 } hr_sweep_kind;
 
-/** "gemm", "bmm", "attention", "layer". Static storage. */
+/** "gemm", "bmm", "attention", "decode", "layer". Static storage. */
 HR_API const char *hr_sweep_kind_name(hr_sweep_kind kind);
 
 typedef struct hr_sweep hr_sweep;
@@ -85,6 +87,7 @@ typedef struct hr_sweep_point {
   hr_sweep_kind kind;
   hr_gemm gemm;           /* gemm and bmm */
   hr_attention attention; /* attention */
+  hr_decode decode;       /* decode */
   hr_model model;         /* layer: one layer of the short form's model, under `workload` */
   hr_workload workload;
   char kernel[64]; /* attention: a family of kernels ("attention_flash"); "": the best */

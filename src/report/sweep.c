@@ -25,7 +25,11 @@ static void size(const void *row, hr_cell *cell)
                                                               : HR_KIND_GEMM,
                     .gemm = point->gemm,
                     .attention = point->attention};
-  if (point->kind == HR_SWEEP_LAYER)
+  const hr_decode *d = &point->decode;
+  if (point->kind == HR_SWEEP_DECODE)
+    hr_cell_format(cell, "q %" PRId64 " kv %" PRId64 " d %" PRId64 " ×%" PRId64, d->q_len, d->kv_len, d->qk_dim,
+                   d->batch * d->q_heads);
+  else if (point->kind == HR_SWEEP_LAYER)
     hr_cell_format(cell, "h %" PRId64 ", a %" PRId64, point->model.hidden, point->model.q_heads);
   else
     hr_operator_size_cell(&op, cell);

@@ -85,10 +85,11 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     size_t count;
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
-    assert_int_equal(count, 1 + sizeof figures / sizeof *figures);
-    assert_string_equal(hr_sweep_describe(sweeps[0]).name,
-                        "attention-forward"); /* the only one that is not a figure of the paper */
-    for (size_t i = 0; i + 1 < count; i++) {
+    assert_int_equal(count, 2 + sizeof figures / sizeof *figures);
+    /* Two sweeps are no figures of the paper. */
+    assert_string_equal(hr_sweep_describe(sweeps[0]).name, "attention-forward");
+    assert_string_equal(hr_sweep_describe(sweeps[count - 1]).name, "sigma-ket");
+    for (size_t i = 0; i + 2 < count; i++) {
       hr_sweep_about about = hr_sweep_describe(sweeps[i + 1]);
       char name[16];
       snprintf(name, sizeof name, "fig%s", figures[i]);
@@ -152,6 +153,7 @@ static void figures_have_the_points_counted_by_hand(void **state)
       {"fig8", 54, 7},
       {"attention-forward", 120, 24}, /* 4 ways, 6 tiers, 5 lengths */
       {"fig34", 68, 6},               /* to 32768: 21, 16, 12, 8, 6, 5 from a = 24 on */
+      {"sigma-ket", 24, 6},           /* 3 models, 2 batches, 4 prefixes */
   };
   for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
     hr_sweep *sweep = load(counted[i].name, false);
@@ -210,6 +212,17 @@ static void each_line_of_the_attention_figures_has_its_largest_power_of_two(void
     }
     hr_sweep_free(sweep);
   }
+}
+
+static void table_8_of_sigma_is_one_decode_call_of_each_model(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("sigma-ket", false);
+  hr_sweep_point point = point_of(sweep, 8); /* after those of the standard model */
+  assert_string_equal(point.series, "SIGMA, batch 1");
+  assert_string_equal(point.problem, "decode batch=1 q_len=1 kv_len=2054 q_heads=32 k_heads=4 v_heads=16 qk_dim=64 "
+                                     "v_dim=64 dtype=bf16 page_size=16");
+  hr_sweep_free(sweep);
 }
 
 static void figure_1_is_a_layer_of_each_named_model(void **state)
@@ -382,8 +395,9 @@ static void absurdly_many_points_are_refused_at_once(void **state)
 static void invalid_problems_are_refused_by_their_field_or_point(void **state)
 {
   (void)state;
-  assert_refused("\"m\":1", "\"kind\":\"conv\"", HR_ERROR_INVALID,
-                 "sweep.json: problem.kind: expected \"gemm\", \"bmm\", \"attention\" or \"layer\", found \"conv\"");
+  assert_refused(
+      "\"m\":1", "\"kind\":\"conv\"", HR_ERROR_INVALID,
+      "sweep.json: problem.kind: expected \"gemm\", \"bmm\", \"attention\", \"decode\" or \"layer\", found \"conv\"");
   assert_refused("\"m\":1", "\"kind\":\"gemm\",\"m\":\"m\",\"n\":1", HR_ERROR_INVALID,
                  "sweep.json: problem.k: is missing");
   assert_refused("\"m\":1", GEMM ",\"batch\":2", HR_ERROR_INVALID, "sweep.json: problem.batch: there is no such field");
@@ -555,6 +569,7 @@ int main(void)
       cmocka_unit_test(figures_have_the_points_counted_by_hand),
       cmocka_unit_test(figure_24_is_the_score_of_20_heads_and_figure_36_attention_over_value_of_12),
       cmocka_unit_test(each_line_of_the_attention_figures_has_its_largest_power_of_two),
+      cmocka_unit_test(table_8_of_sigma_is_one_decode_call_of_each_model),
       cmocka_unit_test(figure_1_is_a_layer_of_each_named_model),
       cmocka_unit_test(published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are),
       cmocka_unit_test(axes_may_be_in_any_order_and_refer_to_each_other),

@@ -356,6 +356,23 @@ static void attention_points_are_measured_as_attention(void **state)
   hr_sweep_free(sweep);
 }
 
+static void decode_points_are_measured_as_decode(void **state)
+{
+  fixture *f = *state;
+  hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"n\",\"axes\":{\"n\":[4,8]},\"problem\":{\"kind\":\"decode\","
+                              "\"batch\":2,\"kv_len\":\"n\",\"q_heads\":4,\"k_heads\":2,\"v_heads\":1,\"qk_dim\":8,"
+                              "\"v_dim\":4,\"page_size\":3,\"sinks\":true}}");
+  hr_sweep_options options = quick();
+  run(f, sweep, &options, NULL);
+  hr_result row = last_row(f);
+  assert_int_equal(row.kind, HR_RESULT_DECODE);
+  assert_int_equal(row.decode.v_heads, 1);
+  assert_int_equal(row.decode.page_size, 3);
+  assert_true(row.decode.sinks);
+  assert_true(row.measurement.median_ns > 0);
+  hr_sweep_free(sweep);
+}
+
 static void an_unknown_kernel_is_refused_before_anything_is_measured(void **state)
 {
   fixture *f = *state;
@@ -405,6 +422,7 @@ int main(void)
       IN_A_FOLDER(a_point_that_takes_longer_than_the_limit_is_recorded_as_timeout),
       IN_A_FOLDER(a_layer_is_recorded_as_unsupported_with_the_reason),
       IN_A_FOLDER(attention_points_are_measured_as_attention),
+      IN_A_FOLDER(decode_points_are_measured_as_decode),
       IN_A_FOLDER(an_unknown_kernel_is_refused_before_anything_is_measured),
       IN_A_FOLDER(a_store_that_cannot_be_written_ends_the_sweep_and_keeps_its_rows),
   };

@@ -24,8 +24,11 @@ hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *po
     free(step);
     return status;
   }
-  status = point->kind == HR_SWEEP_ATTENTION ? hr_predict_attention(hardware, &point->attention, &prediction, error)
-                                             : hr_predict_gemm(hardware, &point->gemm, &prediction, error);
+  switch (point->kind) {
+  case HR_SWEEP_ATTENTION: status = hr_predict_attention(hardware, &point->attention, &prediction, error); break;
+  case HR_SWEEP_DECODE: status = hr_predict_decode(hardware, &point->decode, &prediction, error); break;
+  default: status = hr_predict_gemm(hardware, &point->gemm, &prediction, error);
+  }
   if (status == HR_OK)
     *time_ns = prediction.time_ns;
   return status;

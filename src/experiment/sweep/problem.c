@@ -28,6 +28,21 @@ static const hr_problem_field attention_fields[] = {
     {"k_heads", true, 0}, {"v_heads", true, 0}, {"qk_dim", true, 0},          {"v_dim", true, 0},
     {"causal", false, 1}, {"window", false, 0}, {"implementation", false, 0}, {0},
 };
+static const hr_problem_field decode_fields[] = {
+    {"batch", true, 0},
+    {"q_len", false, 1},
+    {"kv_len", true, 0},
+    {"q_heads", true, 0},
+    {"k_heads", true, 0},
+    {"v_heads", true, 0},
+    {"qk_dim", true, 0},
+    {"v_dim", true, 0},
+    {"page_size", false, 16},
+    {"window", false, 0},
+    {"sinks", false, 0},
+    {"latent", false, 0},
+    {0},
+};
 /* The letters of the short form without v, which no operator of a layer depends on. */
 static const hr_problem_field layer_fields[] = {
     {"h", true, 0}, {"a", true, 0}, {"b", true, 0}, {"s", true, 0}, {"t", false, 1}, {"fused", false, 0}, {0},
@@ -36,10 +51,8 @@ static const hr_problem_field layer_fields[] = {
 const hr_problem_field *hr_problem_fields(hr_sweep_kind kind)
 {
   static const hr_problem_field *const fields[HR_SWEEP_KIND_COUNT] = {
-      [HR_SWEEP_GEMM] = gemm_fields,
-      [HR_SWEEP_BMM] = bmm_fields,
-      [HR_SWEEP_ATTENTION] = attention_fields,
-      [HR_SWEEP_LAYER] = layer_fields,
+      [HR_SWEEP_GEMM] = gemm_fields,     [HR_SWEEP_BMM] = bmm_fields,     [HR_SWEEP_ATTENTION] = attention_fields,
+      [HR_SWEEP_DECODE] = decode_fields, [HR_SWEEP_LAYER] = layer_fields,
   };
   return fields[kind];
 }
@@ -89,6 +102,21 @@ static hr_status make_attention(const int64_t *sizes, hr_dtype dtype, hr_sweep_p
   return hr_attention_check(attention, error);
 }
 
+static hr_status make_decode(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
+{
+  hr_decode *d = &point->decode;
+  int64_t *const members[] = {&d->batch,   &d->q_len,   &d->kv_len, &d->q_heads,
+                              &d->k_heads, &d->v_heads, &d->qk_dim, &d->v_dim};
+  for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+    *members[i] = sizes[i];
+  HR_TRY(hr_decode_set_pages(d, sizes[8], error));
+  d->dtype = dtype;
+  d->window = sizes[9];
+  d->sinks = sizes[10] != 0;
+  d->latent = sizes[11] != 0;
+  return hr_decode_check(d, error);
+}
+
 /* Goes through the short form, so that the layer is that of `headroom describe '{"h":…}'`. */
 static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point *point, hr_error *error)
 {
@@ -116,6 +144,8 @@ static void write_problem(hr_sweep_point *point)
              hr_attention_form_name(w->attention), hr_dtype_name(w->dtype));
   } else if (point->kind == HR_SWEEP_ATTENTION) {
     hr_result_set_attention(&row, &point->attention);
+  } else if (point->kind == HR_SWEEP_DECODE) {
+    hr_result_set_decode(&row, &point->decode);
   } else {
     hr_result_set_gemm(&row, &point->gemm);
   }
@@ -135,6 +165,8 @@ static hr_status make_problem(const hr_sweep *sweep, const int64_t *values, hr_d
   }
   if (sweep->kind == HR_SWEEP_ATTENTION)
     return make_attention(sizes, dtype, point, error);
+  if (sweep->kind == HR_SWEEP_DECODE)
+    return make_decode(sizes, dtype, point, error);
   if (sweep->kind == HR_SWEEP_LAYER)
     return make_layer(sizes, dtype, point, error);
   return make_gemm(sizes, dtype, point, error);
@@ -163,6 +195,7 @@ hr_status hr_sweep_point_at(const hr_sweep *sweep, size_t index, hr_dtype dtype,
                             .kind = sweep->kind,
                             .gemm = hr_gemm_default(),
                             .attention = hr_attention_default(),
+                            .decode = hr_decode_default(),
                             .model = hr_model_default(),
                             .x = values[sweep->x],
                             .series_index = sweep->point_series[index]};

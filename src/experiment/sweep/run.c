@@ -40,12 +40,14 @@ void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
 {
   hr_copy_text(result->series, sizeof result->series, point->series);
   hr_copy_text(result->axes, sizeof result->axes, point->axes);
-  if (point->kind == HR_SWEEP_ATTENTION || point->kind == HR_SWEEP_LAYER)
+  if (point->kind != HR_SWEEP_GEMM && point->kind != HR_SWEEP_BMM)
     result->autotune = 0; /* nothing there is chosen */
   if (point->kernel[0])
     hr_copy_text(result->kernel_asked, sizeof result->kernel_asked, point->kernel);
   if (point->kind == HR_SWEEP_ATTENTION) {
     hr_result_set_attention(result, &point->attention);
+  } else if (point->kind == HR_SWEEP_DECODE) {
+    hr_result_set_decode(result, &point->decode);
   } else if (point->kind == HR_SWEEP_LAYER) {
     result->kind = HR_RESULT_OTHER;
     hr_copy_text(result->problem, sizeof result->problem, point->problem);
@@ -142,6 +144,8 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
     options.kernel = point->kernel;
   if (point->kind == HR_SWEEP_ATTENTION)
     return hr_measure_attention(device, &point->attention, &options, measurement, error);
+  if (point->kind == HR_SWEEP_DECODE)
+    return hr_measure_decode(device, &point->decode, &options, measurement, error);
   return hr_measure_gemm(device, &point->gemm, &options, measurement, error);
 }
 
