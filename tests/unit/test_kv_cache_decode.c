@@ -75,8 +75,10 @@ static bool decode_step(const kv_model *m, const int64_t slots[2], int64_t q_len
   assert_ok(hr_kv_cache_decode(m->cache, 2, slots, &d, &x, &error), error);
   hr_plan *plan;
   hr_status planned = hr_plan_decode(m->device, &d, NULL, &plan, &error);
-  if (planned == HR_ERROR_UNSUPPORTED && strcmp(m->device->backend->name, "cuda") == 0)
+  if (planned == HR_ERROR_UNSUPPORTED && strcmp(m->device->backend->name, "cuda") == 0) {
+    print_message("%s\n", error.message);
     return false;
+  }
   assert_ok(planned, error);
   size_t element = hr_dtype_bytes(d.dtype), q_row = (size_t)(Q_HEADS * d.qk_dim) * element;
   size_t row = (size_t)(Q_HEADS * d.v_dim);

@@ -114,6 +114,17 @@ static hr_status write(hr_device *device, void *to, const void *from, size_t byt
                 error);
 }
 
+/* Memory of the host that is not page-locked is staged before the call returns (CUDA driver API, "API synchronization
+ * behavior"). */
+static hr_status queue_write(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error)
+{
+  const hr_cuda *cuda = device->state;
+  HR_TRY(hr_cuda_enter(cuda, error));
+  hr_status status = HR_CU(&cuda->driver, cuMemcpyHtoDAsync_v2, (address_of(to), from, bytes, cuda->stream), error);
+  hr_cuda_leave(cuda);
+  return status;
+}
+
 static hr_status read(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error)
 {
   const hr_cuda *cuda = device->state;
@@ -150,6 +161,8 @@ const hr_backend hr_backend_cuda = {
     .release = release,
     .write = write,
     .read = read,
+    .queue_write = queue_write,
+    .append_tokens = hr_cuda_append_tokens,
     .set_bytes = set_bytes,
     .fill_uniform = hr_cuda_fill_uniform,
     .time_runs = hr_cuda_time_runs,

@@ -9,6 +9,9 @@
 hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, size_t count,
                                hr_error *error);
 
+/** hr_backend.append_tokens (kv_cache.c). */
+hr_status hr_cuda_append_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error);
+
 /** hr_backend.detect (detect.c). */
 hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);
 

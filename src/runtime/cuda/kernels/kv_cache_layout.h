@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parameter of kv_cache_append.cu. C includes this header, and NVRTC compiles it into the kernel. */
+#ifndef HR_RUNTIME_CUDA_KERNELS_KV_CACHE_LAYOUT_H
+#define HR_RUNTIME_CUDA_KERNELS_KV_CACHE_LAYOUT_H
+
+#ifdef __CUDACC_RTC__
+#define HR_DEVICE_POINTER(type) type *
+#define HR_LAYOUT_ASSERT(condition) static_assert(condition, #condition)
+#else
+#include <stdint.h>
+#define HR_DEVICE_POINTER(type) uint64_t
+#define HR_LAYOUT_ASSERT(condition) _Static_assert(condition, #condition)
+#endif
+
+/** One append; sizes in elements. `list` is that of hr_kv_writes (runtime/device/kv_cache.h). */
+typedef struct hr_kv_append_call {
+  HR_DEVICE_POINTER(const element) k;
+  HR_DEVICE_POINTER(const element) v; /* NULL: none, the cache is latent */
+  HR_DEVICE_POINTER(element) k_cache;
+  HR_DEVICE_POINTER(element) v_cache;
+  HR_DEVICE_POINTER(const float) cos; /* [position, rotary_half] */
+  HR_DEVICE_POINTER(const float) sin;
+  HR_DEVICE_POINTER(const int) list;
+  long long k_row, v_row; /* from one new token to the next */
+  int tokens, sequences;
+  int page_size;
+  int k_width, v_width; /* of all heads of a token */
+  int qk_dim;
+  int rotary_first, rotary_half; /* pairs per head; 0: no rotary embedding */
+  int interleaved, padding;
+} hr_kv_append_call;
+
+HR_LAYOUT_ASSERT(sizeof(hr_kv_append_call) == 9 * 8 + 10 * 4);
+
+#endif

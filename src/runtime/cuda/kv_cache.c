@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launches kernels/kv_cache_append.cu. */
+#include "runtime/device/kv_cache.h"
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/cuda/driver/module.h"
+#include "runtime/cuda/kernels/kv_cache_layout.h"
+
+#define THREADS 128
+#define BLOCKS_MOST 16384 /* which loop */
+
+static uint64_t address_of(const void *data)
+{
+  return (uint64_t)(uintptr_t)data;
+}
+
+static hr_kv_append_call call_of(const hr_kv_writes *w)
+{
+  const hr_kv_cache_options *o = w->options;
+  const hr_kv_append *a = w->append;
+  return (hr_kv_append_call){.k = address_of(a->k),
+                             .v = w->v ? address_of(a->v) : 0,
+                             .k_cache = address_of(w->k),
+                             .v_cache = address_of(w->v),
+                             .cos = address_of(a->cos),
+                             .sin = address_of(a->sin),
+                             .list = address_of(w->list),
+                             .k_row = a->k_row,
+                             .v_row = a->v_row,
+                             .tokens = (int)w->tokens,
+                             .sequences = (int)a->count,
+                             .page_size = (int)o->page_size,
+                             .k_width = (int)(o->k_heads * o->qk_dim),
+                             .v_width = (int)(o->v_heads * o->v_dim),
+                             .qk_dim = (int)o->qk_dim,
+                             .rotary_first = (int)a->rotary_first,
+                             .rotary_half = (int)(a->rotary_dim / 2),
+                             .interleaved = a->pairs == HR_ROTARY_INTERLEAVED};
+}
+
+hr_status hr_cuda_append_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error)
+{
+  const hr_cuda *cuda = device->state;
+  cu_function function = NULL;
+  HR_TRY(hr_cuda_function(cuda, "kv_cache_append", writes->options->dtype, NULL, "append_tokens", &function, error));
+  if (writes->tokens == 0)
+    return HR_OK;
+  hr_kv_append_call call = call_of(writes);
+  void *arguments[] = {&call};
+  int64_t blocks = hr_min64(writes->tokens * (writes->v ? 2 : 1), BLOCKS_MOST);
+  HR_TRY(hr_cuda_enter(cuda, error));
+  hr_status status = hr_cuda_launch(cuda, function, blocks, THREADS, 0, arguments, error);
+  hr_cuda_leave(cuda);
+  return status;
+}
