@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "runtime/cpu/flash/blocks.h"
 #include "runtime/cpu/flash/plan.h"
+#include "runtime/cpu/host/denormals.h"
 #include "runtime/cpu/host/host.h"
 
 #include <inttypes.h>
@@ -309,33 +310,11 @@ static bool find_item(const flash_run *run, int64_t index, item *it)
   return it->queries > 0 && it->first_head < it->end_head;
 }
 
-/* Weights far below the largest, and their products, can be denormal numbers, of which each costs some hundred cycles;
- * they are flushed to 0. Returns the mode to restore. */
-static unsigned flush_denormals(void)
-{
-#if defined(__x86_64__)
-  unsigned before = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(before | 0x8000);
-  return before;
-#else
-  return 0;
-#endif
-}
-
-static void restore_denormals(unsigned before)
-{
-#if defined(__x86_64__)
-  __builtin_ia32_ldmxcsr(before);
-#else
-  (void)before;
-#endif
-}
-
 static void work(void *context, int member)
 {
   flash_run *run = context;
   const hr_flash_plan *f = run->kernel;
-  unsigned before = flush_denormals();
+  unsigned before = hr_cpu_flush_denormals();
   if (f->version->enter)
     f->version->enter();
   for (int64_t i; (i = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed)) < f->blocks.items;) {
@@ -345,7 +324,7 @@ static void work(void *context, int member)
   }
   if (f->version->leave)
     f->version->leave();
-  restore_denormals(before);
+  hr_cpu_restore_denormals(before);
 }
 
 hr_status hr_flash_run(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace, hr_error *error)

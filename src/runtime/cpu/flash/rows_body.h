@@ -165,27 +165,13 @@ static void pack_v(hr_dtype dtype, const void *from, int64_t stride, int keys, i
 }
 #endif
 
-/* tanh(y): near 0 the odd polynomial y + y³ p(y²), interpolated at Chebyshev's points, relative error 1.7e-8;
- * elsewhere 1 − 2 / (e^2y + 1), which beyond ±16 is ±1 in fp32. NaN propagates as the second operand of min and max. */
-static inline simd_f32 tanh_of(simd_f32 y)
-{
-  const float c[] = {-0x1.555552p-2F, 0x1.110e1cp-3F, -0x1.b9258ap-5F, 0x1.58048ep-6F, -0x1.8f8de4p-8F};
-  y = simd_max(simd_set1(-16), simd_min(simd_set1(16), y));
-  simd_f32 square = y * y, p = simd_set1(c[4]);
-  for (int i = 3; i >= 0; i--)
-    p = simd_fma(p, square, simd_set1(c[i]));
-  simd_f32 e = simd_exp2(y * simd_set1(2.8853900817779268F)); /* 2 / ln 2 */
-  simd_f32 far = simd_set1(1) - simd_set1(2) / (e + simd_set1(1));
-  return simd_select(simd_less(square, simd_set1(0.625F * 0.625F)), simd_fma(y * square, p, y), far);
-}
-
 static void adjust_scores(const hr_flash_step *step, int row, float *s, int from, int to)
 {
   const hr_flash_scores *scores = step->scores;
   for (int j = from; j < to; j += SIMD_LANES) {
     simd_f32 x = simd_load(s + j - from);
     if (scores->softcap > 0)
-      x = tanh_of(x * simd_set1(scores->softcap_scale)) * simd_set1(scores->softcap);
+      x = simd_tanh(x * simd_set1(scores->softcap_scale)) * simd_set1(scores->softcap);
     else
       x = x * simd_set1(scores->scale);
     if (scores->alibi) {

@@ -79,6 +79,15 @@ HR_INLINE float simd_reduce_add(simd_f32 x)
   return _mm512_reduce_add_ps(x);
 }
 
+HR_INLINE void simd_reduce_add_four(const simd_f32 x[4], float *to)
+{
+  __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(x[0], x[1]), _mm512_unpackhi_ps(x[0], x[1]));
+  __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(x[2], x[3]), _mm512_unpackhi_ps(x[2], x[3]));
+  __m512 all = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+  __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+  _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+}
+
 HR_INLINE float simd_reduce_max(simd_f32 x)
 {
   return _mm512_reduce_max_ps(x);

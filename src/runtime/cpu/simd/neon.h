@@ -48,6 +48,11 @@ HR_INLINE float simd_reduce_add(simd_f32 x)
   return vaddvq_f32(x);
 }
 
+HR_INLINE void simd_reduce_add_four(const simd_f32 x[4], float *to)
+{
+  vst1q_f32(to, vpaddq_f32(vpaddq_f32(x[0], x[1]), vpaddq_f32(x[2], x[3])));
+}
+
 HR_INLINE float simd_reduce_max(simd_f32 x)
 {
   return vmaxnmvq_f32(x);

@@ -41,6 +41,12 @@ HR_INLINE float simd_reduce_add(simd_f32 x)
   return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
+HR_INLINE void simd_reduce_add_four(const simd_f32 x[4], float *to)
+{
+  for (int i = 0; i < 4; i++)
+    to[i] = simd_reduce_add(x[i]);
+}
+
 HR_INLINE float simd_reduce_max(simd_f32 x)
 {
   float most = x[0];

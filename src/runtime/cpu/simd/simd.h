@@ -8,8 +8,8 @@
  *   neon.h        4      SIMD_NEON defined, aarch64
  *   portable.h    4      nothing but the compiler's vector extension
  *
- * Flash attention, the row-wise kernels, softmax around oneDNN's GEMMs and the ceiling loops are templates over these
- * primitives. Arithmetic and comparisons are the vector extension: a + b, a * scalar, (simd_u32)a >> 16.
+ * Flash attention, decode, the row-wise kernels, softmax around oneDNN's GEMMs and the ceiling loops are templates over
+ * these primitives. Arithmetic and comparisons are the vector extension: a + b, a * scalar, (simd_u32)a >> 16.
  *
  * A header for another instruction set defines, for SIMD_LANES lanes:
  *   simd_fma(a, b, c)       a · b + c
@@ -18,6 +18,7 @@
  *   simd_floor              at least for −128 ≤ x < 128
  *   simd_select(mask, a, b) a where the mask is set, elsewhere b
  *   simd_reduce_add, simd_reduce_max          over the lanes
+ *   simd_reduce_add_four(x, to)               of each of four vectors
  *   simd_f32_from_fp16, simd_fp16_from_f32    a vector of fp16 is a simd_u16; rounded to nearest, ties to even
  *   simd_stream, simd_stream_u16, simd_stream_fence    non-temporal stores to aligned addresses
  *   simd_transpose(rows)    SIMD_LANES rows become columns
