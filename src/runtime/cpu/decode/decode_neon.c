@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* decode_body.h for neon. */
+#define VERSION hr_split_neon
+#define TILE_ROWS 4
+#define TILE_PAIRS 2
+#include "runtime/cpu/decode/decode_body.h" /* NOLINT(bugprone-suspicious-include) */

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/cpu/decode/task.h"
+
+#include "base/checked.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LN_2 0.6931471805599453
+
+/* A group of a sequence: query heads first_head … end_head − 1. Query row (head − first_head) · q_len + query. */
+typedef struct task {
+  const hr_split_run *run;
+  char *slot;
+  int64_t sequence, group, length;
+  int64_t first_unit, units, first_head;
+} task;
+
+/* Some keys: addresses of their head 0, and which of them each query sees. */
+typedef struct key_block {
+  const char *k[HR_SPLIT_BLOCK], *v[HR_SPLIT_BLOCK];
+  int keys, first[HR_DECODE_Q_LEN_MAX], end[HR_DECODE_Q_LEN_MAX];
+} key_block;
+
+static hr_split_sums sums_at(const task *t, char *at)
+{
+  const hr_split_cut *c = &t->run->plan->cut;
+  int64_t rows = t->units * c->unit_rows, padded = hr_round_up(rows, HR_SPLIT_PAD);
+  float *floats = (float *)(void *)at;
+  return (hr_split_sums){
+      .rows = rows, .pitch = c->o_pitch, .base = floats, .total = floats + padded, .o = floats + 2 * padded};
+}
+
+static void clear(const hr_split_sums *sums)
+{
+  for (int64_t row = 0; row < sums->rows; row++)
+    sums->base[row] = -(float)INFINITY;
+  memset(sums->total, 0, (size_t)sums->rows * sizeof(float));
+  memset(sums->o, 0, (size_t)(sums->rows * sums->pitch) * sizeof(float));
+}
+
+static void load_queries(const task *t)
+{
+  const hr_split_plan *p = t->run->plan;
+  const hr_decode *d = t->run->problem;
+  float *to = (float *)(void *)(t->slot + p->cut.q);
+  for (int64_t head = 0; head < t->units * p->cut.unit.q_heads; head++)
+    for (int64_t query = 0; query < d->q_len; query++, to += p->cut.q_pitch) {
+      int64_t at = t->sequence * p->q.batch + query * p->q.row + (t->first_head + head) * p->q.head;
+      p->version->load(d->dtype, (const char *)t->run->arguments->q + (size_t)at * hr_dtype_bytes(d->dtype), d->qk_dim,
+                       to);
+    }
+}
+
+/* ---- keys ---- */
+
+static void find_tokens(const task *t, const void *cache, const hr_kv_strides *strides, int64_t first, int keys,
+                        const char **to)
+{
+  const hr_decode *d = t->run->problem;
+  size_t element = hr_dtype_bytes(d->dtype), step = (size_t)strides->token * element;
+  const char *at = NULL;
+  for (int64_t i = 0, left = 0; i < keys; i++, left--, at += step) {
+    if (left == 0) {
+      at = (const char *)cache +
+           (size_t)hr_decode_token(d, t->run->arguments, strides, t->sequence, first + i) * element;
+      left = d->page_size - (first + i) % d->page_size;
+    }
+    to[i] = at;
+  }
+}
+
+static void find_keys(const task *t, int64_t first, int64_t end, key_block *block)
+{
+  const hr_decode *d = t->run->problem;
+  const hr_decode_arguments *x = t->run->arguments;
+  block->keys = (int)(end - first);
+  find_tokens(t, x->k, &t->run->plan->k, first, block->keys, block->k);
+  find_tokens(t, d->latent ? x->k : x->v, &t->run->plan->v, first, block->keys, block->v);
+  for (int64_t query = 0; query < d->q_len; query++) {
+    hr_key_range seen = hr_decode_visible(d, t->length, query);
+    block->first[query] = (int)hr_min64(hr_max64(seen.first - first, 0), block->keys);
+    block->end[query] = (int)hr_min64(hr_max64(seen.end - first, 0), block->keys);
+  }
+}
+
+static hr_split_rows k_rows(const task *t, const key_block *block, int64_t head)
+{
+  int64_t element = (int64_t)hr_dtype_bytes(t->run->problem->dtype);
+  return (hr_split_rows){block->k, head * t->run->plan->k.head * element, t->run->problem->qk_dim * element,
+                         block->keys};
+}
+
+static hr_split_rows v_rows(const task *t, const key_block *block, int64_t head)
+{
+  int64_t element = (int64_t)hr_dtype_bytes(t->run->problem->dtype);
+  return (hr_split_rows){block->v, head * t->run->plan->v.head * element, t->run->problem->v_dim * element,
+                         block->keys};
+}
+
+static const hr_split_rows none;
+
+/* ---- a unit and a block ---- */
+
+/* Each step prefetches what the next one reads: the heads of K, those of V, then K of the next unit or block. V of a
+ * latent cache has been read as K. */
+static void run_unit(const task *t, int64_t unit, const key_block *block, const hr_split_rows *next,
+                     const hr_split_sums *sums)
+{
+  const hr_split_plan *p = t->run->plan;
+  const hr_decode *d = t->run->problem;
+  const hr_split_cut *c = &p->cut;
+  int64_t row = unit * c->unit_rows, k_head = (t->first_unit + unit) * c->unit.k_heads;
+  int64_t v_head = (t->first_unit + unit) * c->unit.v_heads;
+  hr_split_step whole = {.dtype = d->dtype,
+                         .rows = c->unit_rows,
+                         .q_len = d->q_len,
+                         .first = block->first,
+                         .end = block->end,
+                         .dim = d->qk_dim,
+                         .q = (float *)(void *)(t->slot + c->q) + row * c->q_pitch,
+                         .s = (float *)(void *)(t->slot + c->s),
+                         .o = sums->o + row * c->o_pitch,
+                         .base = sums->base + row,
+                         .total = sums->total + row,
+                         .factor = (float *)(void *)(t->slot + c->factor),
+                         .scratch = (float *)(void *)(t->slot + c->scratch)};
+  hr_split_step step = whole;
+  step.rows = c->unit_rows / c->unit.k_heads;
+  for (int64_t i = 0; i < c->unit.k_heads;
+       i++, step.q += step.rows * c->q_pitch, step.s += step.rows * HR_SPLIT_BLOCK) {
+    step.from = k_rows(t, block, k_head + i);
+    step.ahead = i + 1 < c->unit.k_heads ? k_rows(t, block, k_head + i + 1)
+                 : d->latent             ? none
+                                         : v_rows(t, block, v_head);
+    p->version->multiply(&step);
+  }
+  p->version->online_softmax(&whole, &p->scores);
+  step = whole;
+  step.rows = c->unit_rows / c->unit.v_heads;
+  step.dim = d->v_dim;
+  for (int64_t i = 0; i < c->unit.v_heads; i++) {
+    step.from = v_rows(t, block, v_head + i);
+    step.ahead = i + 1 < c->unit.v_heads ? v_rows(t, block, v_head + i + 1) : *next;
+    p->version->add_values(&step);
+    step.s += step.rows * HR_SPLIT_BLOCK, step.o += step.rows * c->o_pitch, step.factor += step.rows;
+  }
+}
+
+/* Sums over the keys of split number `split`. */
+static void run_split(const task *t, int64_t split, const hr_split_sums *sums)
+{
+  hr_key_range keys = hr_decode_range(t->run->problem, t->length);
+  int64_t end = hr_min64(keys.end, (split + 1) * HR_SPLIT_KEYS), k_heads = t->run->plan->cut.unit.k_heads;
+  key_block blocks[2];
+  clear(sums);
+  int64_t at = hr_max64(keys.first, split * HR_SPLIT_KEYS), now = 0;
+  if (at < end)
+    find_keys(t, at, hr_min64(end, (at / HR_SPLIT_BLOCK + 1) * HR_SPLIT_BLOCK), &blocks[0]);
+  while (at < end) {
+    const key_block *block = &blocks[now];
+    at += block->keys;
+    now = !now;
+    if (at < end)
+      find_keys(t, at, hr_min64(end, at + HR_SPLIT_BLOCK), &blocks[now]);
+    for (int64_t unit = 0; unit < t->units; unit++) {
+      hr_split_rows next = unit + 1 < t->units ? k_rows(t, block, (t->first_unit + unit + 1) * k_heads)
+                           : at < end          ? k_rows(t, &blocks[now], t->first_unit * k_heads)
+                                               : none;
+      run_unit(t, unit, block, &next, sums);
+    }
+  }
+}
+
+/* ---- results ---- */
+
+/* Where all scores are −inf, the denominator is 0, so that O is NaN and the log-sum-exp −inf. */
+static void finish_row(const task *t, const hr_split_sums *sums, int64_t row)
+{
+  const hr_split_plan *p = t->run->plan;
+  const hr_decode *d = t->run->problem;
+  const hr_decode_arguments *x = t->run->arguments;
+  int64_t head = t->first_head + row / d->q_len, query = row % d->q_len;
+  int64_t at = t->sequence * p->o.batch + query * p->o.row + head * p->o.head;
+  char *o = (char *)x->o + (size_t)at * hr_dtype_bytes(d->dtype);
+  hr_key_range seen = hr_decode_visible(d, t->length, query);
+  double sink = d->sinks ? (double)x->sinks[head] : -(double)INFINITY, lse = sink;
+  if (seen.first < seen.end) {
+    double base = (double)sums->base[row] * LN_2, larger = fmax(base, sink), shift = isinf(larger) ? 0 : larger;
+    double weight = exp(base - shift), total = (double)sums->total[row] * weight + exp(sink - shift);
+    p->version->store(d->dtype, sums->o + row * sums->pitch, (float)(weight / total), d->v_dim, o);
+    lse = shift + log(total);
+  } else {
+    memset(o, 0, (size_t)d->v_dim * hr_dtype_bytes(d->dtype));
+  }
+  if (x->lse)
+    x->lse[(t->sequence * d->q_len + query) * d->q_heads + head] = (float)lse;
+}
+
+static void finish(const task *t, const hr_split_sums *sums)
+{
+  for (int64_t row = 0; row < sums->rows; row++)
+    finish_row(t, sums, row);
+}
+
+/* ---- tasks ---- */
+
+static atomic_int_fast64_t *counter(const hr_split_run *run, int64_t group)
+{
+  return (atomic_int_fast64_t *)(void *)(run->workspace + run->plan->cut.done) + group;
+}
+
+/* The sums that task number `split` of a group stores. */
+static hr_split_sums stored(const task *t, int64_t split)
+{
+  const hr_split_cut *c = &t->run->plan->cut;
+  int64_t group = t->sequence * c->groups + t->group;
+  return sums_at(t, t->run->workspace + c->stored + (size_t)(group * c->splits + split) * c->sums_bytes);
+}
+
+static void run_all_splits(const task *t, hr_split_range splits)
+{
+  const hr_split_plan *p = t->run->plan;
+  hr_split_sums sums = sums_at(t, t->slot + p->cut.sums), part = sums_at(t, t->slot + p->cut.part);
+  clear(&sums);
+  for (int64_t i = 0; i < splits.count; i++) {
+    run_split(t, splits.first + i, &part);
+    p->version->merge(&sums, &part);
+  }
+  finish(t, &sums);
+}
+
+static void run_one_split(const task *t, hr_split_range splits, int64_t split)
+{
+  const hr_split_plan *p = t->run->plan;
+  hr_split_sums part = stored(t, split);
+  run_split(t, splits.first + split, &part);
+  atomic_int_fast64_t *done = counter(t->run, t->sequence * p->cut.groups + t->group);
+  if (atomic_fetch_add_explicit(done, 1, memory_order_acq_rel) + 1 < splits.count)
+    return;
+  hr_split_sums sums = sums_at(t, t->slot + p->cut.sums);
+  clear(&sums);
+  for (int64_t i = 0; i < splits.count; i++) {
+    part = stored(t, i);
+    p->version->merge(&sums, &part);
+  }
+  finish(t, &sums);
+}
+
+int64_t hr_split_tasks(const hr_split_run *run)
+{
+  return run->problem->batch * run->plan->cut.groups * run->plan->cut.splits;
+}
+
+void hr_split_begin(const hr_split_run *run)
+{
+  const hr_split_cut *c = &run->plan->cut;
+  for (int64_t group = 0; c->splits > 1 && group < run->problem->batch * c->groups; group++)
+    atomic_init(counter(run, group), 0);
+}
+
+void hr_split_task(const hr_split_run *run, int64_t index, int thread)
+{
+  const hr_split_cut *c = &run->plan->cut;
+  int64_t group = index / c->splits, split = index % c->splits;
+  task t = {.run = run, .slot = run->workspace + (size_t)thread * c->slot_bytes};
+  t.sequence = group / c->groups;
+  t.group = group % c->groups;
+  t.length = hr_decode_length(run->problem, run->arguments, t.sequence);
+  hr_split_range splits = hr_split_range_of(run->problem, t.length);
+  if (c->splits > 1 && split >= splits.count)
+    return;
+  t.first_unit = t.group * c->group_units;
+  t.units = hr_min64(c->group_units, c->unit.count - t.first_unit);
+  t.first_head = t.first_unit * c->unit.q_heads;
+  load_queries(&t);
+  if (c->splits > 1)
+    run_one_split(&t, splits, split);
+  else
+    run_all_splits(&t, splits);
+}

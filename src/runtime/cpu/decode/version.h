@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decode attention on the CPU: the interface between the common part (decode.c, task.c) and the versions, one for each
+ * instruction set.
+ *
+ * Vectors of Q, O and of scratch memory are fp32 in the element order of simd_load_pair() and padded with zeros to
+ * HR_SPLIT_PAD. */
+#ifndef HR_RUNTIME_CPU_DECODE_VERSION_H
+#define HR_RUNTIME_CPU_DECODE_VERSION_H
+
+#include <headroom/decode.h>
+
+#define HR_SPLIT_BLOCK 128           /* keys whose scores are in memory at a time */
+#define HR_SPLIT_PAD 32              /* elements */
+#define HR_SPLIT_SCRATCH_KEYS 4      /* K rows that are widened at a time */
+#define HR_SPLIT_SCRATCH_VALUES 8192 /* floats: a block of V, some columns of it */
+
+/** Rows of a cache: `bytes` bytes from `offset` behind each address on. */
+typedef struct hr_split_rows {
+  const char *const *at; /* NULL: none */
+  int64_t offset, bytes;
+  int keys;
+} hr_split_rows;
+
+/** From a product Q·K to an exponent of 2: product · scale, or with a soft cap tanh(product · scale) · softcap. */
+typedef struct hr_split_scores {
+  float scale, softcap;
+} hr_split_scores;
+
+/** Query rows that share a K or V head, and a block of keys. Query row r sees keys first[r % q_len] … end[r % q_len]
+ *  − 1 of the block. */
+typedef struct hr_split_step {
+  hr_dtype dtype;
+  int64_t rows, q_len;
+  const int *first, *end;
+  hr_split_rows from, ahead; /* rows of K or V, and those that are prefetched meanwhile */
+  int64_t dim;               /* elements of a row of K or V */
+  const float *q;            /* [rows][qk_dim, padded] */
+  float *s;                  /* [rows][HR_SPLIT_BLOCK] products, then weights */
+  float *o;                  /* [rows][v_dim, padded] */
+  float *base, *total;       /* [rows] exponent of 2 whose weight is 1, −inf at first; the sum of weights */
+  float *factor;             /* [rows] rescales o */
+  float *scratch;
+} hr_split_step;
+
+/** The sums of `rows` query rows over some keys, as in hr_split_step. */
+typedef struct hr_split_sums {
+  int64_t rows, pitch; /* pitch: floats of a row of o */
+  float *base, *total, *o;
+} hr_split_sums;
+
+typedef struct hr_split_version {
+  /** A row of Q, widened. */
+  void (*load)(hr_dtype dtype, const void *from, int64_t dim, float *to);
+  /** s = products of Q and K. */
+  void (*multiply)(const hr_split_step *step);
+  /** s becomes weights; base, total and factor follow. */
+  void (*online_softmax)(const hr_split_step *step, const hr_split_scores *scores);
+  /** o = o · factor + weights · V. Only keys that a query row sees take part in it. */
+  void (*add_values)(const hr_split_step *step);
+  /** Adds `more` to `sums`. To empty sums (base −inf, others 0) it adds exactly. */
+  void (*merge)(const hr_split_sums *sums, const hr_split_sums *more);
+  /** A row of O: o · share. */
+  void (*store)(hr_dtype dtype, const float *o, float share, int64_t dim, void *to);
+} hr_split_version;
+
+extern const hr_split_version hr_split_avx512, hr_split_avx2, hr_split_neon, hr_split_portable;
+
+#endif
