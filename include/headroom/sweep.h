@@ -50,7 +50,8 @@ typedef struct hr_sweep_about {
   const char *note;   /* choices where the source leaves something open */
   const char *x;      /* the axis of the picture */
   const char *x_label, *y_label;
-  bool x_log2; /* that axis has a logarithmic scale */
+  const char *baseline; /* the case that the other cases are compared with */
+  bool x_log2;          /* that axis has a logarithmic scale */
   hr_sweep_kind kind;
   size_t point_count;
   size_t series_count; /* lines of the picture; a single one has no name */

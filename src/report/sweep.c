@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `sweep NAME`: the points of a sweep with their measurements. */
+#include "experiment/sweep/sweep.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "report/document.h"
@@ -13,6 +14,7 @@
 typedef struct point_row {
   hr_sweep_point point;
   hr_sweep_row measured;
+  double change, bytes_change; /* of time and of bytes from the baseline; NAN: none */
 } point_row;
 
 /* ---- the points of any sweep ---- */
@@ -69,6 +71,22 @@ static const hr_column point_columns[] = {
     {"min_ns", NULL, HR_TIME, 0, MEASURED(min_ns)},
     {"workspace_bytes", NULL, HR_BYTES, 0, MEASURED(workspace_bytes)},
     {"peak_bytes", NULL, HR_BYTES, 0, MEASURED(peak_bytes)},
+    {"change", NULL, HR_GAIN, 0, HR_MEMBER(point_row, change)},
+    {"bytes_change", NULL, HR_GAIN, 0, HR_MEMBER(point_row, bytes_change)},
+};
+
+/* Of sweeps of decode calls, for people: memory bounds them. */
+static const hr_column decode_columns[] = {
+    {NULL, "series", HR_PLAIN, 0, HR_OPTIONAL(point_row, point.series)},
+    {NULL, "x", HR_PLAIN, 0, POINT(x_name)},
+    {NULL, "size", HR_PLAIN, 3, HR_COMPUTED_OF(TEXT, size, point_row, point)},
+    {NULL, "status", HR_PLAIN, 0, MEASURED(status)},
+    {NULL, "time", HR_TIME, 0, MEASURED(median_ns)},
+    {NULL, "±", HR_SHARE, 2, HR_COMPUTED_OF(NUMBER, spread, point_row, measured.measurement)},
+    {NULL, "rate", HR_BYTES_RATE, 0, MEASURED(bytes_per_s)},
+    {NULL, "change", HR_GAIN, 0, HR_MEMBER(point_row, change)},
+    {NULL, "of bytes", HR_GAIN, 0, HR_MEMBER(point_row, bytes_change)},
+    {NULL, "kernel", HR_PLAIN, 1, MEASURED(kernel)},
 };
 
 /* ---- sweeps that compare attention kernels, for people: the columns that such tables usually have, and ours ---- */
@@ -179,6 +197,36 @@ static const hr_column attention_columns[] = {
 
 /* ---- the document ---- */
 
+static double bytes_of(const hr_sweep_point *point)
+{
+  int64_t bytes = 0;
+  hr_status status = HR_ERROR_UNSUPPORTED;
+  switch (point->kind) {
+  case HR_SWEEP_GEMM:
+  case HR_SWEEP_BMM: status = hr_gemm_bytes(&point->gemm, &bytes); break;
+  case HR_SWEEP_ATTENTION: status = hr_attention_bytes(&point->attention, &bytes); break;
+  case HR_SWEEP_DECODE: status = hr_decode_bytes(&point->decode, &bytes); break;
+  default: break; /* a layer's are not counted */
+  }
+  return status == HR_OK ? (double)bytes : (double)NAN;
+}
+
+static hr_status compare(const hr_sweep *sweep, const hr_sweep_row *rows, hr_dtype dtype, point_row *row,
+                         hr_error *error)
+{
+  size_t base = hr_sweep_baseline(sweep, row->point.index);
+  hr_sweep_point point;
+  row->change = row->bytes_change = (double)NAN;
+  if (base == SIZE_MAX)
+    return HR_OK;
+  HR_TRY(hr_sweep_point_at(sweep, base, dtype, &point, error));
+  row->bytes_change = bytes_of(&row->point) / bytes_of(&point) - 1;
+  const hr_measurement *m = &row->measured.measurement, *of_base = &rows[base].measurement;
+  if (rows[base].found && of_base->samples > 0 && m->samples > 0)
+    row->change = m->median_ns / of_base->median_ns - 1;
+  return HR_OK;
+}
+
 /* Adds the points that have a row, in the order of the file. */
 static hr_status fill_table(hr_table *table, const hr_sweep *sweep, const hr_sweep_row *rows, hr_dtype dtype,
                             hr_error *error)
@@ -189,9 +237,15 @@ static hr_status fill_table(hr_table *table, const hr_sweep *sweep, const hr_swe
     if (!rows[i].found)
       continue;
     HR_TRY(hr_sweep_point_at(sweep, i, dtype, &row.point, error));
+    HR_TRY(compare(sweep, rows, dtype, &row, error));
     hr_table_add(table, &row);
   }
   return HR_OK;
+}
+
+static bool is_for_people(const hr_report_options *options)
+{
+  return options->format == HR_FORMAT_TABLE || options->format == HR_FORMAT_MARKDOWN;
 }
 
 /* Whether every point names an attention kernel, and the table is for people. */
@@ -199,7 +253,7 @@ static bool compares_attention(const hr_sweep *sweep, const hr_report_options *o
 {
   hr_sweep_point point;
   hr_sweep_about about = hr_sweep_describe(sweep);
-  bool people = options->format == HR_FORMAT_TABLE || options->format == HR_FORMAT_MARKDOWN;
+  bool people = is_for_people(options);
   for (size_t i = 0; people && i < about.point_count; i++) {
     if (hr_sweep_point_at(sweep, i, dtype, &point, NULL) != HR_OK || !point.kernel[0])
       return false;
@@ -218,7 +272,7 @@ static int64_t count_found(const hr_sweep *sweep, const hr_sweep_row *rows)
 #define ABOUT(member) HR_OPTIONAL_FIELD(hr_sweep_about, member)
 static const hr_column about_fields[] = {
     ABOUT(name), ABOUT(figure), ABOUT(title),   ABOUT(source),  ABOUT(note),
-    ABOUT(kind), ABOUT(x),      ABOUT(x_label), ABOUT(y_label),
+    ABOUT(kind), ABOUT(x),      ABOUT(x_label), ABOUT(y_label), ABOUT(baseline),
 };
 
 static hr_status write_json(FILE *out, const hr_sweep *sweep, const hr_sweep_row *rows, hr_table *table,
@@ -270,6 +324,8 @@ static hr_status write_text(const hr_document *document, const hr_sweep *sweep, 
       hr_print_field(document, "note", "%s", about.note);
     hr_print_field(document, "x", "%s%s%s%s", about.x, about.x_label[0] ? " (" : "", about.x_label,
                    about.x_label[0] ? ")" : "");
+    if (about.baseline[0])
+      hr_print_field(document, "change", "of time, and of bytes, from %s at the same x", about.baseline);
     hr_print_field(document, "device", "%s, %s", device, hr_dtype_name(dtype));
     hr_print_field(document, "points", "%" PRId64 " of %zu have a row", count_found(sweep, rows), about.point_count);
     print_reasons(document, sweep, rows, dtype);
@@ -278,14 +334,22 @@ static hr_status write_text(const hr_document *document, const hr_sweep *sweep, 
   return hr_print_table(document, table, error);
 }
 
+static hr_table *create_table(const hr_sweep *sweep, const hr_report_options *options, hr_dtype dtype)
+{
+  if (compares_attention(sweep, options, dtype))
+    return HR_TABLE_OF(attention_columns, point_row);
+  if (hr_sweep_describe(sweep).kind == HR_SWEEP_DECODE && is_for_people(options))
+    return HR_TABLE_OF(decode_columns, point_row);
+  return HR_TABLE_OF(point_columns, point_row);
+}
+
 hr_status hr_report_sweep(FILE *out, const hr_report_options *options, const hr_sweep *sweep, const hr_sweep_row *rows,
                           const char *device, hr_dtype dtype, hr_error *error)
 {
   HR_NEED(error, out, options, sweep, rows, device);
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
-  hr_table *table = compares_attention(sweep, options, dtype) ? HR_TABLE_OF(attention_columns, point_row)
-                                                              : HR_TABLE_OF(point_columns, point_row);
+  hr_table *table = create_table(sweep, options, dtype);
   hr_status status = fill_table(table, sweep, rows, dtype, error);
   if (status != HR_OK)
     hr_table_free(table);

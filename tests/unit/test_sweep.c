@@ -2,7 +2,7 @@
 /* Sweeps: the catalogue's files, what a file may contain, its points and their order. */
 #include "test.h"
 
-#include <headroom/sweep.h>
+#include "experiment/sweep/sweep.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -225,6 +225,19 @@ static void table_8_of_sigma_is_one_decode_call_of_each_model(void **state)
   hr_sweep_free(sweep);
 }
 
+static void points_are_compared_with_those_of_the_baseline_at_the_same_axes(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("sigma-ket", false); /* 8 points of each case: 2 batches, 4 prefixes */
+  assert_string_equal(hr_sweep_describe(sweep).baseline, "STD");
+  for (size_t i = 0; i < 24; i++)
+    assert_true(hr_sweep_baseline(sweep, i) == (i < 8 ? SIZE_MAX : i % 8));
+  hr_sweep_free(sweep);
+  sweep = load("attention-forward", false);
+  assert_true(hr_sweep_baseline(sweep, 9) == SIZE_MAX);
+  hr_sweep_free(sweep);
+}
+
 static void figure_1_is_a_layer_of_each_named_model(void **state)
 {
   (void)state;
@@ -357,9 +370,12 @@ static void a_sweep_without_name_or_x_is_refused_with_the_missing_field(void **s
                       "sweep.json: name: is missing");
 }
 
-static void cases_have_unique_names(void **state)
+static void cases_have_unique_names_and_baselines_are_cases(void **state)
 {
   (void)state;
+  assert_file_refused("{\"name\":\"s\",\"x\":\"case\",\"baseline\":\"B\",\"cases\":[{\"name\":\"A\",\"m\":1}],"
+                      "\"problem\":{" GEMM "}}",
+                      NULL, "sweep.json: baseline: there is no case \"B\"");
   assert_file_refused("{\"name\":\"s\",\"x\":\"case\",\"cases\":[{\"name\":\"A\",\"m\":1},{\"name\":\"A\",\"m\":2}],"
                       "\"problem\":{" GEMM "}}",
                       NULL, "sweep.json: cases[1]: there is a case \"A\" before");
@@ -570,13 +586,14 @@ int main(void)
       cmocka_unit_test(figure_24_is_the_score_of_20_heads_and_figure_36_attention_over_value_of_12),
       cmocka_unit_test(each_line_of_the_attention_figures_has_its_largest_power_of_two),
       cmocka_unit_test(table_8_of_sigma_is_one_decode_call_of_each_model),
+      cmocka_unit_test(points_are_compared_with_those_of_the_baseline_at_the_same_axes),
       cmocka_unit_test(figure_1_is_a_layer_of_each_named_model),
       cmocka_unit_test(published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are),
       cmocka_unit_test(axes_may_be_in_any_order_and_refer_to_each_other),
       cmocka_unit_test(circular_axes_are_refused_by_name),
       cmocka_unit_test(invalid_axes_are_refused_by_name),
       cmocka_unit_test(a_sweep_without_name_or_x_is_refused_with_the_missing_field),
-      cmocka_unit_test(cases_have_unique_names),
+      cmocka_unit_test(cases_have_unique_names_and_baselines_are_cases),
       cmocka_unit_test(several_sweeps_are_a_list_and_each_has_a_name),
       cmocka_unit_test(absurdly_many_points_are_refused_at_once),
       cmocka_unit_test(invalid_problems_are_refused_by_their_field_or_point),

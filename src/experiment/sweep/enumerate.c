@@ -178,6 +178,29 @@ hr_status hr_sweep_enumerate(hr_sweep *sweep, const char *input, hr_error *error
   return HR_OK;
 }
 
+static bool same_but_case(const hr_sweep *sweep, const int64_t *a, const int64_t *b)
+{
+  for (size_t i = 1; i < sweep->axis_count; i++) {
+    hr_axis_kind kind = sweep->axes[i].kind;
+    if ((kind == HR_AXIS_LIST || kind == HR_AXIS_RANGE) && a[i] != b[i])
+      return false;
+  }
+  return true;
+}
+
+size_t hr_sweep_baseline(const hr_sweep *sweep, size_t index)
+{
+  const int64_t *values = sweep->points + index * sweep->axis_count;
+  if (!sweep->compared || (size_t)values[0] == sweep->baseline)
+    return SIZE_MAX;
+  for (size_t i = 0; i < sweep->point_count; i++) {
+    const int64_t *other = sweep->points + i * sweep->axis_count;
+    if ((size_t)other[0] == sweep->baseline && same_but_case(sweep, values, other))
+      return i;
+  }
+  return SIZE_MAX;
+}
+
 static hr_status write_value(const hr_sweep *sweep, const char *name, size_t length, const int64_t *values, char *to,
                              size_t size, size_t *used, char *why)
 {

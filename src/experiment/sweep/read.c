@@ -74,8 +74,9 @@ static hr_status check_object(const json_t *object, const char *input, const cha
 }
 
 /* Fields of one sweep, then those that only a file may have, and those below "cpu". */
-static const char *const sweep_fields[] = {"name", "figure", "title",   "source",  "note",   "axes", "cases", "problem",
-                                           "x",    "series", "x_label", "y_label", "x_log2", "cpu",  "sweeps"};
+static const char *const sweep_fields[] = {"name",   "figure",   "title", "source", "note",    "axes",
+                                           "cases",  "problem",  "x",     "series", "x_label", "y_label",
+                                           "x_log2", "baseline", "cpu",   "sweeps"};
 #define FILE_FIELDS (sizeof sweep_fields / sizeof *sweep_fields)
 static const char *const small_fields[] = {"axes", "cases", "note"};
 
@@ -145,6 +146,19 @@ static hr_status read_x(const layers *from, hr_sweep *sweep)
   return hr_fail(from->error, HR_ERROR_INVALID, "%s: x: there is no axis \"%s\"", from->input, name);
 }
 
+static hr_status read_baseline(const layers *from, hr_sweep *sweep)
+{
+  char name[sizeof *sweep->case_names];
+  HR_TRY(read_text(from, "baseline", name, sizeof name));
+  for (size_t i = 0; i < sweep->case_count && !sweep->compared; i++) {
+    sweep->compared = name[0] && strcmp(sweep->case_names[i], name) == 0;
+    sweep->baseline = i;
+  }
+  if (name[0] && !sweep->compared)
+    return hr_fail(from->error, HR_ERROR_INVALID, "%s: baseline: there is no case \"%s\"", from->input, name);
+  return HR_OK;
+}
+
 static hr_status read_texts(const layers *from, hr_sweep *sweep)
 {
   HR_TRY(read_text(from, "name", sweep->name, sizeof sweep->name));
@@ -191,6 +205,7 @@ static hr_status read_all(const layers *from, bool small, hr_sweep *sweep)
   const json_t *axes[] = {json_object_get(from->objects[3], "axes"), json_object_get(from->objects[2], "axes"),
                           json_object_get(from->objects[1], "axes"), json_object_get(from->objects[0], "axes")};
   HR_TRY(hr_read_axes(sweep, find(from, "cases"), axes, small ? 4 : 2, from->input, from->error));
+  HR_TRY(read_baseline(from, sweep));
   HR_TRY(read_x(from, sweep));
   HR_TRY(read_problem(from, sweep));
   HR_TRY(hr_sweep_enumerate(sweep, from->input, from->error));
@@ -266,6 +281,7 @@ hr_sweep_about hr_sweep_describe(const hr_sweep *sweep)
                           .x = sweep->axes[sweep->x].name,
                           .x_label = sweep->x_label,
                           .y_label = sweep->y_label,
+                          .baseline = sweep->compared ? sweep->case_names[sweep->baseline] : "",
                           .x_log2 = sweep->x_log2,
                           .kind = sweep->kind,
                           .point_count = sweep->point_count,

@@ -48,6 +48,8 @@ struct hr_sweep {
   size_t order[HR_SWEEP_AXES_MAX]; /* each axis after those that it depends on */
   size_t case_count;               /* 0: no cases; else axis 0 is "case" */
   char (*case_names)[48];          /* owned */
+  bool compared;                   /* with the case `baseline` */
+  size_t baseline;
   hr_sweep_kind kind;
   hr_expression fields[HR_SWEEP_FIELDS_MAX]; /* in the order of hr_problem_fields() */
   size_t point_count;
@@ -59,6 +61,10 @@ struct hr_sweep {
 
 /** Sorts the axes and lists points and series; `input` is the file's name in messages. */
 hr_status hr_sweep_enumerate(hr_sweep *sweep, const char *input, hr_error *error);
+
+/** The point of the case `baseline` whose other axes, as far as they are lists and ranges, have the values of a point;
+ *  SIZE_MAX if there is none, and for points of that case. */
+size_t hr_sweep_baseline(const hr_sweep *sweep, size_t index);
 
 /** Writes `label` with every {axis} replaced by its value (a case's by its name). HR_ERROR_INVALID with the
  *  reason in `why` for a name that is no axis, a missing "}", or a text that does not fit. */
