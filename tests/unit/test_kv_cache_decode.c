@@ -188,11 +188,39 @@ static void problem_and_addresses_stay_as_sequences_grow(void **state)
   each_device(decode_twice);
 }
 
+/* ---- a GPU's tables ---- */
+
+static void queue_numbers_of_many_counts(hr_device *device)
+{
+  static const size_t counts[] = {1, 1000, 1001, 8192, 8193}; /* one launch, several, a copy */
+  static int32_t from[8193], to[8195];
+  hr_error error;
+  for (size_t i = 0; i < sizeof counts / sizeof *counts && device->backend->queue_numbers; i++) {
+    for (size_t j = 0; j < counts[i]; j++)
+      from[j] = (int32_t)(j * j + i);
+    memset(to, 0xFF, sizeof to);
+    hr_buffer *buffer = kv_upload(device, to, sizeof to);
+    int32_t *address = (int32_t *)hr_buffer_data(buffer) + 1;
+    assert_ok(device->backend->queue_numbers(device, address, from, counts[i], &error), error);
+    assert_ok(hr_buffer_read(buffer, to, sizeof to, &error), error);
+    assert_memory_equal(to + 1, from, counts[i] * sizeof *from);
+    assert_true(to[0] == -1 && to[counts[i] + 1] == -1);
+    hr_buffer_free(buffer);
+  }
+}
+
+static void queued_numbers_arrive(void **state)
+{
+  (void)state;
+  each_device(queue_numbers_of_many_counts);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(decode_over_a_cache_gives_the_rows_of_prefill),
       cmocka_unit_test(problem_and_addresses_stay_as_sequences_grow),
+      cmocka_unit_test(queued_numbers_arrive),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NUMBERS_QUEUED_MOST 8192 /* more take longer by launches than by waiting and copying */
+
 static void close_cuda(hr_device *device)
 {
   hr_cuda *cuda = device->state;
@@ -114,15 +116,11 @@ static hr_status write(hr_device *device, void *to, const void *from, size_t byt
                 error);
 }
 
-/* Memory of the host that is not page-locked is staged before the call returns (CUDA driver API, "API synchronization
- * behavior"). */
-static hr_status queue_write(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error)
+static hr_status queue_numbers(hr_device *device, int32_t *to, const int32_t *from, size_t count, hr_error *error)
 {
-  const hr_cuda *cuda = device->state;
-  HR_TRY(hr_cuda_enter(cuda, error));
-  hr_status status = HR_CU(&cuda->driver, cuMemcpyHtoDAsync_v2, (address_of(to), from, bytes, cuda->stream), error);
-  hr_cuda_leave(cuda);
-  return status;
+  if (count <= NUMBERS_QUEUED_MOST)
+    return hr_cuda_put_numbers(device, to, from, count, error);
+  return write(device, to, from, count * sizeof *from, error);
 }
 
 static hr_status read(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error)
@@ -161,7 +159,7 @@ const hr_backend hr_backend_cuda = {
     .release = release,
     .write = write,
     .read = read,
-    .queue_write = queue_write,
+    .queue_numbers = queue_numbers,
     .append_tokens = hr_cuda_append_tokens,
     .set_bytes = set_bytes,
     .fill_uniform = hr_cuda_fill_uniform,

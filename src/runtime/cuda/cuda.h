@@ -9,6 +9,10 @@
 hr_status hr_cuda_fill_uniform(hr_device *device, void *to, hr_dtype dtype, uint64_t seed, size_t count,
                                hr_error *error);
 
+/** Writes numbers on the stream as parameters of launches: copied by the launch, whereas a copy from memory that is not
+ *  page-locked may wait for the stream (kv_cache.c). */
+hr_status hr_cuda_put_numbers(hr_device *device, int32_t *to, const int32_t *from, size_t count, hr_error *error);
+
 /** hr_backend.append_tokens (kv_cache.c). */
 hr_status hr_cuda_append_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error);
 

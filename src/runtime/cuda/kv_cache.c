@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches kernels/kv_cache_append.cu. */
+/* Launches kernels/kv_cache_append.cu and kv_cache_numbers.cu. */
 #include "runtime/device/kv_cache.h"
+
 #include "base/checked.h"
 #include "base/error.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/kernels/kv_cache_layout.h"
+#include <string.h>
 
 #define THREADS 128
 #define BLOCKS_MOST 16384 /* which loop */
@@ -44,13 +46,37 @@ hr_status hr_cuda_append_tokens(hr_device *device, const hr_kv_writes *writes, h
   const hr_cuda *cuda = device->state;
   cu_function function = NULL;
   HR_TRY(hr_cuda_function(cuda, "kv_cache_append", writes->options->dtype, NULL, "append_tokens", &function, error));
-  if (writes->tokens == 0)
-    return HR_OK;
+  if (writes->tokens == 0) /* a call that prepares: no append has to compile anything */
+    return hr_cuda_put_numbers(device, NULL, NULL, 0, error);
   hr_kv_append_call call = call_of(writes);
   void *arguments[] = {&call};
   int64_t blocks = hr_min64(writes->tokens * (writes->v ? 2 : 1), BLOCKS_MOST);
   HR_TRY(hr_cuda_enter(cuda, error));
   hr_status status = hr_cuda_launch(cuda, function, blocks, THREADS, 0, arguments, error);
+  hr_cuda_leave(cuda);
+  return status;
+}
+
+static hr_status put_some(const hr_cuda *cuda, cu_function function, int32_t *to, const int32_t *from, size_t count,
+                          hr_error *error)
+{
+  hr_put_numbers put = {.to = address_of(to), .count = (int)count};
+  void *arguments[] = {&put};
+  memcpy(put.numbers, from, count * sizeof *from);
+  return hr_cuda_launch(cuda, function, 1, THREADS, 0, arguments, error);
+}
+
+hr_status hr_cuda_put_numbers(hr_device *device, int32_t *to, const int32_t *from, size_t count, hr_error *error)
+{
+  const hr_cuda *cuda = device->state;
+  cu_function function = NULL;
+  HR_TRY(hr_cuda_function(cuda, "kv_cache_numbers", HR_FP32, NULL, "put_numbers", &function, error));
+  HR_TRY(hr_cuda_enter(cuda, error));
+  hr_status status = HR_OK;
+  for (size_t first = 0; first < count && status == HR_OK; first += HR_PUT_NUMBERS_MOST) {
+    size_t some = count - first < HR_PUT_NUMBERS_MOST ? count - first : HR_PUT_NUMBERS_MOST;
+    status = put_some(cuda, function, to + first, from + first, some, error);
+  }
   hr_cuda_leave(cuda);
   return status;
 }

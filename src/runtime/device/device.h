@@ -46,8 +46,9 @@ typedef struct hr_backend {
   void (*release)(hr_device *device, void *data, size_t bytes);
   hr_status (*write)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
   hr_status (*read)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
-  /** Queues a write behind the runs that were started, and returns once `from` may change. NULL: `write`. */
-  hr_status (*queue_write)(hr_device *device, void *to, const void *from, size_t bytes, hr_error *error);
+  /** Writes numbers behind the runs that were started, if there are few of them without waiting for these; `from` may
+   *  change afterwards. NULL: `write`. */
+  hr_status (*queue_numbers)(hr_device *device, int32_t *to, const int32_t *from, size_t count, hr_error *error);
   /** Writes new tokens to a KV cache, as a run. Without tokens: only prepares to do so. NULL: no caches. */
   hr_status (*append_tokens)(hr_device *device, const hr_kv_writes *writes, hr_error *error);
   /** Sets every byte. NULL: the host writes them. */

@@ -286,7 +286,8 @@ hr_status hr_kv_cache_upload(const hr_kv_cache *cache, hr_buffer *to, int64_t fi
                              hr_error *error)
 {
   const hr_backend *backend = cache->device->backend;
-  hr_status (*write)(hr_device *, void *, const void *, size_t, hr_error *) =
-      backend->queue_write ? backend->queue_write : backend->write;
-  return write(cache->device, (int32_t *)hr_buffer_data(to) + first, from, (size_t)count * sizeof *from, error);
+  int32_t *address = (int32_t *)hr_buffer_data(to) + first;
+  if (backend->queue_numbers)
+    return backend->queue_numbers(cache->device, address, from, (size_t)count, error);
+  return backend->write(cache->device, address, from, (size_t)count * sizeof *from, error);
 }

@@ -54,7 +54,7 @@ hr_status hr_kv_cache_check_slots(const hr_kv_cache *cache, int64_t count, const
 /** Changes the length of a slot, whose pages are taken from the pool, which has enough, or return to it. */
 void hr_kv_cache_resize(hr_kv_cache *cache, int64_t slot, int64_t length);
 
-/** Copies numbers to the device after the runs started before, without waiting for them. */
+/** Copies numbers to the device, after the runs started before; see hr_backend.queue_numbers. */
 hr_status hr_kv_cache_upload(const hr_kv_cache *cache, hr_buffer *to, int64_t first, const int32_t *from, int64_t count,
                              hr_error *error);
 

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define GAP_MOST 4096 /* numbers that are uploaded again rather than by another call */
+#define GAP_MOST 512 /* numbers that are uploaded again rather than by another call */
 
 /* Changed numbers of the uploaded table, which are uploaded together. */
 typedef struct changed_range {

@@ -17,7 +17,8 @@ extern const hr_catalog_entry hr_embedded_cuda_sources[], hr_embedded_cuda_heade
 #define HEADERS_MAX 32 /* a header beyond it is one that NVRTC does not find */
 
 static const char *const sources[] = {
-    "ceilings", "fill", "elementwise", "kv_cache_append", "attention_materialized", "attention_naive", NULL};
+    "ceilings",        "fill", "elementwise", "kv_cache_append", "kv_cache_numbers", "attention_materialized",
+    "attention_naive", NULL};
 
 const char *const *hr_program_sources(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameter of kv_cache_append.cu. C includes this header, and NVRTC compiles it into the kernel. */
+/* Parameters of kv_cache_append.cu and kv_cache_numbers.cu. C includes this header, and NVRTC compiles it into the
+ * kernels. */
 #ifndef HR_RUNTIME_CUDA_KERNELS_KV_CACHE_LAYOUT_H
 #define HR_RUNTIME_CUDA_KERNELS_KV_CACHE_LAYOUT_H
 
@@ -31,5 +32,16 @@ typedef struct hr_kv_append_call {
 } hr_kv_append_call;
 
 HR_LAYOUT_ASSERT(sizeof(hr_kv_append_call) == 9 * 8 + 10 * 4);
+
+enum { HR_PUT_NUMBERS_MOST = 1000 };
+
+/** Numbers for kv_cache_numbers.cu; a launch has 4096 bytes of parameters. */
+typedef struct hr_put_numbers {
+  HR_DEVICE_POINTER(int) to;
+  int count, padding;
+  int numbers[HR_PUT_NUMBERS_MOST];
+} hr_put_numbers;
+
+HR_LAYOUT_ASSERT(sizeof(hr_put_numbers) <= 4096);
 
 #endif
