@@ -51,6 +51,8 @@ static hr_status keep_row(const layer_job *job, const hr_result *blank, const hr
   char name[48];
   if (row->rows.struct_size > 0)
     hr_result_set_rowwise(&result, &row->rows);
+  else if (row->decode.struct_size > 0)
+    hr_result_set_decode(&result, &row->decode);
   else if (row->op.kind == HR_KIND_ATTENTION)
     hr_result_set_attention(&result, &row->op.attention);
   else

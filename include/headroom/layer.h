@@ -58,6 +58,7 @@ typedef struct hr_layer_row {
   hr_measurement measurement; /* status, if there is no time: HR_ERROR_UNSUPPORTED if the device has no kernel for
                                  the operator, HR_ERROR_INTERRUPTED if the caller stopped before it */
   hr_rowwise rows;            /* the row-wise operation that was run; rows.struct_size 0: none */
+  hr_decode decode;           /* the decode call that was run for fused attention; decode.struct_size 0: none */
   bool tried;                 /* the operator ran on the device; `measurement` has the outcome */
   bool measured;              /* time_ns is the measured median, otherwise the prediction */
   double time_ns;
@@ -84,7 +85,8 @@ typedef struct hr_layer {
  *
  *  Each operator has its own buffers with fresh values; shapes are those of hr_operators_list(). If layers differ (some
  *  have a sliding window), the most frequent kind is measured. An operator without a kernel enters the sum with its
- *  predicted time; its row says so. `hardware` is the result of hr_device_detect() or hr_device_probe() for `device`,
+ *  predicted time; its row says so. Fused attention of a decode step is a decode call against pages of 16 tokens where
+ *  the device has such kernels. `hardware` is the result of hr_device_detect() or hr_device_probe() for `device`,
  *  the input of the predictions. `options` NULL: the defaults. If the requested size exceeds the budget or the free
  *  memory, batch and then sequence are halved. If `progress` stops the work, the function returns HR_OK with complete =
  *  false. The caller owns *layer and frees it with hr_layer_free(). Errors of hr_predict_step() and

@@ -4,6 +4,10 @@
 
 #include "base/error.h"
 
+#include <headroom/decode.h>
+
+#define PAGE_TOKENS 16
+
 /* A memory operator as a row-wise operation; `moves`: reads and writes of each element, all together. */
 typedef struct rowwise_form {
   hr_rowwise_operation operation;
@@ -85,6 +89,31 @@ static hr_status attention_problem(const hr_operator *op, hr_problem *problem, h
   HR_TRY(hr_attention_check(&op->attention, error));
   *problem = hr_attention_problem(&op->attention);
   return HR_OK;
+}
+
+static hr_decode decode_of(const hr_attention *a)
+{
+  hr_decode d = hr_decode_default();
+  d.batch = a->batch, d.q_len = a->q_len, d.kv_len = a->kv_len;
+  d.q_heads = a->q_heads, d.k_heads = a->k_heads, d.v_heads = a->v_heads;
+  d.qk_dim = a->qk_dim, d.v_dim = a->v_dim;
+  d.dtype = a->dtype;
+  d.window = a->window;
+  return d;
+}
+
+bool hr_operator_take_decode(hr_device *device, const hr_workload *workload, hr_problem *problem)
+{
+  hr_plan *plan = NULL;
+  if (workload->phase != HR_PHASE_DECODE || problem->operation != HR_OPERATION_ATTENTION)
+    return false;
+  hr_decode decode = decode_of(&problem->attention);
+  bool taken = hr_decode_set_pages(&decode, PAGE_TOKENS, NULL) == HR_OK &&
+               hr_plan_decode(device, &decode, HR_DECODE_KERNELS, &plan, NULL) == HR_OK;
+  hr_plan_free(plan);
+  if (taken)
+    *problem = hr_decode_problem(&decode);
+  return taken;
 }
 
 hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,

@@ -16,4 +16,11 @@
 hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
                               hr_problem *problem, hr_error *error);
 
+/** The family of kernels for decode calls with which a step is measured. */
+#define HR_DECODE_KERNELS "decode_split"
+
+/** Makes the fused attention of a decode step a decode call against pages of 16 tokens, as serving engines have, if a
+ *  kernel of HR_DECODE_KERNELS on the device takes it; leaves other problems. Returns whether it did. */
+bool hr_operator_take_decode(hr_device *device, const hr_workload *workload, hr_problem *problem);
+
 #endif

@@ -26,12 +26,15 @@ typedef struct layer_row {
 static void problem(const void *row, hr_cell *cell)
 {
   const hr_layer_row *r = row;
-  if (r->rows.struct_size == 0) {
+  hr_result result = hr_result_default();
+  if (r->rows.struct_size > 0) {
+    hr_result_set_rowwise(&result, &r->rows);
+  } else if (r->decode.struct_size > 0) {
+    hr_result_set_decode(&result, &r->decode);
+  } else {
     hr_operator_problem_cell(&r->op, cell);
     return;
   }
-  hr_result result = hr_result_default();
-  hr_result_set_rowwise(&result, &r->rows);
   hr_cell_set_text(cell, result.problem);
 }
 

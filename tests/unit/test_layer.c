@@ -99,6 +99,41 @@ static void masks_and_angles_follow_the_positions(void **state)
   assert_rows(&model, &w, HR_OP_ATTENTION_NORM, HR_ROWWISE_RMS_NORM, 2, 4096);
 }
 
+static bool takes_decode(const char *name, const hr_workload *workload, hr_problem *problem)
+{
+  hr_device *device;
+  hr_error error;
+  assert_ok(hr_device_open(name, 1, &device, &error), error);
+  bool taken = hr_operator_take_decode(device, workload, problem);
+  hr_device_close(device);
+  return taken;
+}
+
+static void fused_attention_of_a_decode_step_is_a_decode_call_where_a_kernel_takes_it(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-2-70b"); /* 64 query heads, 8 K and V heads of 128 */
+  hr_workload w = small_workload(&model);
+  hr_problem problem;
+  hr_error error;
+  w.attention = HR_ATTENTION_FUSED;
+  assert_ok(problem_of(&model, &w, HR_OP_ATTENTION, HR_PASS_FORWARD, &problem, &error), error);
+  assert_false(takes_decode("cpu", &w, &problem)); /* not a decode step */
+  w.phase = HR_PHASE_DECODE;
+  w.context = 1000;
+  assert_ok(problem_of(&model, &w, HR_OP_ATTENTION, HR_PASS_FORWARD, &problem, &error), error);
+  assert_false(takes_decode("reference", &w, &problem)); /* which has no such kernel */
+  assert_int_equal(problem.operation, HR_OPERATION_ATTENTION);
+  assert_true(takes_decode("cpu", &w, &problem));
+  assert_int_equal(problem.operation, HR_OPERATION_DECODE);
+  assert_ok(hr_decode_check(&problem.decode, &error), error);
+  assert_int_equal(problem.decode.batch, 2);
+  assert_int_equal(problem.decode.kv_len, 1000);
+  assert_int_equal(problem.decode.q_heads, 64);
+  assert_int_equal(problem.decode.v_heads, 8);
+  assert_int_equal(problem.decode.table_pitch, 63);
+}
+
 static void an_operator_without_a_kernel_says_so(void **state)
 {
   (void)state;
@@ -386,6 +421,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_operator_without_gemms_is_its_rowwise_operation),
       cmocka_unit_test(masks_and_angles_follow_the_positions),
+      cmocka_unit_test(fused_attention_of_a_decode_step_is_a_decode_call_where_a_kernel_takes_it),
       cmocka_unit_test(an_operator_without_a_kernel_says_so),
       cmocka_unit_test(shares_add_up_and_operators_without_a_kernel_keep_their_predicted_time),
       cmocka_unit_test(a_stopped_layer_differs_from_a_measured_one),

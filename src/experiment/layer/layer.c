@@ -180,6 +180,15 @@ static hr_status choose_size(layer_run *l, hr_error *error)
   return HR_OK;
 }
 
+/* A plan may have to be compiled, so that this is left until the size is chosen. */
+static void take_decode_kernels(layer_run *l)
+{
+  for (size_t i = 0; i < l->layer->count; i++) {
+    if (l->refusals[i].status == HR_OK && hr_operator_take_decode(l->device, &l->layer->workload, &l->problems[i]))
+      l->layer->rows[i].decode = l->problems[i].decode;
+  }
+}
+
 /* ---- measuring ---- */
 
 static hr_measure_options options_of(layer_run *l, double limit_ns)
@@ -292,6 +301,7 @@ static hr_status measure_layer(layer_run *l, hr_error *error)
 {
   double start_ns = hr_clock_ns();
   HR_TRY(choose_size(l, error));
+  take_decode_kernels(l);
   HR_TRY(measure_rows(l, start_ns, error));
   add_up(l->layer);
   HR_TRY(measure_whole(l, start_ns, error));
