@@ -3,6 +3,9 @@
  * rotary embedding against float64, slots that come and go, errors that change nothing. */
 #include "kv_model.h"
 
+#include "base/error.h"
+#include "runtime/device/kv_cache.h"
+
 static const hr_dtype dtypes[] = {HR_FP32, HR_FP16, HR_BF16};
 
 /* ---- append ---- */
@@ -197,7 +200,7 @@ static void come_and_go(hr_device *device)
   m.rotary.rotary_dim = 8;
   kv_create(&m, device);
   random_state = 1;
-  for (int step = 0; step < 1000; step++) {
+  for (int step = 0; step < (test_asks_for("few") ? 100 : 1000); step++) {
     step_at_random(&m);
     if (step % 10 == 0)
       kv_expect(&m, random_below(m.o.slots));
@@ -303,6 +306,25 @@ static void refuse_slots(kv_model *m, const int64_t *slots)
   assert_memory_equal(&d, &before, sizeof d);
 }
 
+static hr_status refuse_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error)
+{
+  (void)device;
+  return hr_fail(error, HR_ERROR_BACKEND, "%d tokens are too many", (int)writes->tokens);
+}
+
+static void fail_in_the_backend(kv_model *m, const int64_t *slots)
+{
+  hr_error error;
+  const int64_t tokens[] = {20, 30};
+  const hr_backend *backend = m->device->backend;
+  hr_backend broken = *backend;
+  broken.append_tokens = refuse_tokens;
+  m->device->backend = &broken;
+  hr_status status = kv_append(m, 2, slots, tokens, 0, &error);
+  m->device->backend = backend;
+  fails(m, status, HR_ERROR_BACKEND, &error, "50 tokens are too many");
+}
+
 static void refuse_everywhere(hr_device *device)
 {
   hr_error error;
@@ -320,6 +342,7 @@ static void refuse_everywhere(hr_device *device)
   refuse_appends(&m, slots);
   refuse_operands(&m, slots);
   refuse_rotary(&m, slots);
+  fail_in_the_backend(&m, slots);
   refuse_slots(&m, slots);
   assert_ok(kv_append(&m, 2, slots, NULL, 0, &error), error);
   kv_expect(&m, 0);
