@@ -50,7 +50,8 @@ typedef struct hr_confirmation {
  *  Measured are GEMMs, softmax and the forward pass of fused attention: as a pair if a finding changes them, alone
  *  otherwise. A pair that several findings share is measured once. The suggested time is the original time over the
  *  ratio of the pair, so that drift of the machine cancels out. Fused attention runs in the best kernel that keeps the
- *  scores on the chip ("attention_flash"); if it replaces score, softmax and attention over value, these three run as
+ *  scores on the chip ("attention_flash"; in a decode step "decode_split", against pages of 16 tokens, where the device
+ *  has it); if it replaces score, softmax and attention over value, these three run as
  *  one.
  *
  *  Enter with their predicted time: other memory-bound operators (norms, residuals), all-reduces, the backward passes

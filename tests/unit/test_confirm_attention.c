@@ -188,7 +188,8 @@ static void a_call_without_a_kernel_is_the_reason_only_for_findings_that_change_
 
 /* ---- a run ---- */
 
-extern const hr_kernel_functions hr_kernel_gemm_reference, hr_kernel_attention_reference, hr_kernel_rowwise_reference;
+extern const hr_kernel_functions hr_kernel_gemm_reference, hr_kernel_attention_reference, hr_kernel_rowwise_reference,
+    hr_kernel_decode_reference;
 
 static const hr_kernel_info infos[] = {
     {"attention_naive_here", "attention", "reference", "fp32", "", "best here, but with scores in memory"},
@@ -235,6 +236,30 @@ static void calls_run_in_the_best_kernel_that_keeps_the_scores_on_the_chip(void 
   assert_true(row->comparison.after.rows_checked > 0);
   assert_true(row->comparison.ratio > 0);
   assert_true(isfinite(advice->findings[0].measured_gain));
+  close_all(confirmation, advice, device);
+}
+
+static void calls_of_a_decode_step_run_in_a_decode_kernel(void **state)
+{
+  (void)state;
+  static const hr_kernel_info decode = {"decode_split_here", "decode", "reference", "fp32", "", "the reference"};
+  const hr_kernel with_decode[] = {table[0], table[1], table[2], table[3], {&decode, &hr_kernel_decode_reference}};
+  hr_device *device = open_reference();
+  device->kernels = with_decode, device->kernel_count = 5;
+  hr_advice *advice = make_advice();
+  advice->workload.phase = HR_PHASE_DECODE, advice->workload.context = 64;
+  make_fused(&advice->workload);
+  add_larger_heads(advice);
+  hr_confirmation *confirmation = confirm(device, advice);
+  for (size_t i = 0; i < confirmation->count; i++) {
+    const hr_comparison *pair = &confirmation->rows[i].comparison;
+    if (confirmation->rows[i].after.id != HR_OP_ATTENTION)
+      continue;
+    assert_string_equal(pair->before.kernel, "decode_split_here");
+    assert_string_equal(pair->after.kernel, "decode_split_here");
+    assert_true(pair->after.rows_checked > 0);
+  }
+  assert_true(confirmation->count > 0);
   close_all(confirmation, advice, device);
 }
 
@@ -326,6 +351,7 @@ int main(void)
       cmocka_unit_test(a_changed_backward_pass_has_no_measured_gain),
       cmocka_unit_test(a_call_without_a_kernel_is_the_reason_only_for_findings_that_change_it),
       cmocka_unit_test(calls_run_in_the_best_kernel_that_keeps_the_scores_on_the_chip),
+      cmocka_unit_test(calls_of_a_decode_step_run_in_a_decode_kernel),
       cmocka_unit_test(without_such_a_kernel_the_finding_has_a_reason_instead_of_a_gain),
       cmocka_unit_test(changes_of_attention_are_confirmed_on_this_processor),
       cmocka_unit_test(changes_of_attention_are_confirmed_on_this_gpu),

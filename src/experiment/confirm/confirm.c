@@ -88,13 +88,15 @@ typedef struct side {
   hr_problem_list list;
 } side;
 
-static hr_status make_side(side *s, const hr_confirm_shape *shape, const hr_operator *operators, size_t count,
-                           hr_error *error)
+static hr_status make_side(side *s, hr_device *device, const hr_confirm_shape *shape, const hr_operator *operators,
+                           size_t count, hr_error *error)
 {
   for (size_t i = 0; i < count; i++)
     HR_TRY(hr_operator_problem(shape->model, shape->workload, &operators[i], &s->problems[i], error));
-  s->list =
-      (hr_problem_list){s->problems, count, operators[0].kind == HR_KIND_ATTENTION ? HR_FUSED_ATTENTION_KERNELS : NULL};
+  s->list = (hr_problem_list){.problems = s->problems, .count = count};
+  if (operators[0].kind == HR_KIND_ATTENTION)
+    s->list.kernel = hr_operator_take_decode(device, shape->workload, &s->problems[0]) ? HR_DECODE_KERNELS
+                                                                                       : HR_FUSED_ATTENTION_KERNELS;
   return HR_OK;
 }
 
@@ -107,9 +109,9 @@ static hr_status run_job(hr_confirm_run *c, hr_confirm_job *job, double limit_ns
   options.cancelled = hr_progress_cancelled;
   options.context = progress;
   side before, after;
-  HR_TRY(make_side(&before, &job->before_shape, job->before, job->before_count, error));
+  HR_TRY(make_side(&before, c->device, &job->before_shape, job->before, job->before_count, error));
   if (job->pair)
-    HR_TRY(make_side(&after, &job->after_shape, &job->after, 1, error));
+    HR_TRY(make_side(&after, c->device, &job->after_shape, &job->after, 1, error));
   HR_TRY(job->pair ? hr_measure_list_pair(c->device, &before.list, &after.list, &options, &job->result, error)
                    : hr_measure_list(c->device, &before.list, &options, &job->result.before, error));
   job->done = true;
