@@ -273,6 +273,10 @@ template <class T> inline T __ldg(const T *at)
 {
   return *at;
 }
+template <class T> inline T __ldcg(const T *at)
+{
+  return *at;
+}
 template <class T> inline T __ldcs(const T *at)
 {
   return *at;

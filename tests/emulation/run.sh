@@ -18,7 +18,7 @@ export LD_LIBRARY_PATH=$build/tests/emulation${LD_LIBRARY_PATH:+:$LD_LIBRARY_PAT
 export XDG_CACHE_HOME=$build/tests/emulation/cache
 export HEADROOM_TEST="${HEADROOM_TEST:-} gpu required"
 case ${3:-} in
-attention*) export HEADROOM_TEST_KERNEL=$3 ;;
+attention* | decode*) export HEADROOM_TEST_KERNEL=$3 ;;
 *) HEADROOM_TEST+=" ${3:-}" ;;
 esac
 export HEADROOM_TEST_SHARE=$share HEADROOM_TEST_SAMPLES=${HEADROOM_TEST_SAMPLES:-$((share > 100 ? 1 : share > 1 ? 3 : 80))}

@@ -17,6 +17,7 @@
 
 #define GUARD 256 /* bytes before and behind O */
 #define POISON 0xFF
+#define DEFINITION_FLOPS_MOST 2000000
 
 /* Host copies of a call's operands. `tokens`: K and V of each sequence in order, packed. */
 typedef struct call {
@@ -247,6 +248,12 @@ static void reference_row(const call *c, row_place at, double *scratch, hr_refer
   row->lse = lse;
 }
 
+/* An infinity in V of a token that a row does not see may turn its column into NaN: 0 · ∞. */
+static bool may_be_nan(const call *c, row_place at, int64_t column)
+{
+  return c->setup->special == DECODE_INFINITY_IN_V && column == 0 && at.query < c->setup->d.q_len - 1;
+}
+
 static bool near(double found, double expected, double bound)
 {
   if (!isfinite(expected))
@@ -262,7 +269,7 @@ static void compare_row(const call *c, const char *kernel, row_place at, double 
   for (int64_t i = 0; i < d->v_dim; i++) {
     double found = hr_number_load(d->dtype, o, (size_t)i);
     double bound = isfinite(row->out[i]) ? hr_attention_error_bound(d->dtype, d->qk_dim, row, i) : 0;
-    if (!near(found, row->out[i], bound))
+    if (!near(found, row->out[i], bound) && !(isnan(found) && may_be_nan(c, at, i)))
       fail_msg("%s %s: q %" PRId64 " heads %" PRId64 "/%" PRId64 "/%" PRId64 " dims %" PRId64 "/%" PRId64
                " pages of %" PRId64 ", window %" PRId64 ", sinks %d, soft cap %g, scale %g: sequence %" PRId64
                " of %" PRId64 " tokens, query %" PRId64 ", head %" PRId64 ", column %" PRId64 ": %g, expected %g ± %g",
@@ -309,11 +316,21 @@ static void compare(const call *c, const char *kernel, int64_t multiply_adds)
   check_gaps(c, kernel);
 }
 
+/* The definition is too slow for long contexts, of which it needs no test. */
+static bool takes_long(const char *kernel, const hr_decode *d)
+{
+  int64_t flops = 0;
+  bool slow = strcmp(kernel, "decode_naive") == 0 || strcmp(kernel, "decode_reference") == 0;
+  return slow && (hr_decode_flops(d, &flops) != HR_OK || flops > DEFINITION_FLOPS_MOST);
+}
+
 bool decode_try(hr_device *device, const char *kernel, const decode_setup *setup, int64_t multiply_adds)
 {
   call c = {.setup = setup};
   hr_error error;
   assert_ok(hr_decode_check(&setup->d, &error), error);
+  if (takes_long(kernel, &setup->d))
+    return false;
   make_images(&c);
   bool ran = run(&c, device, kernel);
   if (ran)
@@ -340,8 +357,10 @@ void decode_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_
       continue;
     hr_device *device = open_for_kernel(&kernels[i]);
     opened += device != NULL;
+    int64_t formats = 0;
     for (int dtype = 0; device && dtype < HR_DTYPE_COUNT; dtype++)
-      if (hr_has_word(kernels[i].dtypes, hr_dtype_name((hr_dtype)dtype)) && !test_leaves_out((hr_dtype)dtype))
+      if (hr_has_word(kernels[i].dtypes, hr_dtype_name((hr_dtype)dtype)) && !test_leaves_out((hr_dtype)dtype) &&
+          test_takes(formats++))
         check(device, kernels[i].name, (hr_dtype)dtype);
     hr_device_close(device);
   }

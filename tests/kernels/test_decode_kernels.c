@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#define MULTIPLY_ADDS ((int64_t)400000) /* of the reference for one call */
+#define MULTIPLY_ADDS ((int64_t)150000) /* of the reference for one call */
 #define LENGTH(array) (int64_t)(sizeof(array) / sizeof *(array))
 
 static const int64_t heads[][3] = {{1, 1, 1},   {8, 8, 8},   {8, 1, 1},  {32, 8, 8}, {16, 2, 8},
@@ -35,12 +35,18 @@ static void set_pages(decode_setup *setup, int64_t page_size)
 
 /* ---- shapes ---- */
 
+/* The cases are distributed over the formats; with HEADROOM_TEST=thorough each format gets all. */
+static bool has_a_turn(int64_t number, hr_dtype dtype)
+{
+  return (number + (int64_t)dtype) % 3 == 0 || test_asks_for("thorough");
+}
+
 static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   int64_t ran = 0;
   for (int64_t h = 0; h < LENGTH(heads); h++)
     for (int64_t i = 0; i < LENGTH(dims); i++) {
-      if (!test_takes(h * LENGTH(dims) + i))
+      if (!has_a_turn(h * 3 + i, dtype) || !test_takes(h * LENGTH(dims) + i))
         continue;
       decode_setup setup = plain_call(heads[h], dims[i], 37 + 11 * i, dtype);
       setup.d.batch = 1 + h % 2;
@@ -49,7 +55,7 @@ static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype
       set_pages(&setup, h % 2 ? 16 : 0);
       ran += decode_try(device, kernel, &setup, MULTIPLY_ADDS / 4);
     }
-  assert_true(ran > 0);
+  assert_true(ran > 0 || !test_takes(1));
 }
 
 static void every_kernel_agrees_with_attention_for_all_heads_and_dims(void **state)
@@ -66,7 +72,7 @@ static void check_lengths(hr_device *device, const char *kernel, hr_dtype dtype)
   static const int64_t page_sizes[] = {0, 16, 32, 64, 256, 5};
   for (int64_t p = 0; p < LENGTH(page_sizes); p++)
     for (int64_t q_len = 1; q_len <= HR_DECODE_Q_LEN_MAX; q_len += 5) {
-      if (!test_takes(p * 4 + q_len / 5))
+      if (!has_a_turn(p + q_len / 5, dtype) || !test_takes(p * 4 + q_len / 5))
         continue;
       decode_setup setup = plain_call(heads[5], (const int64_t[]){64, 64}, 513, dtype);
       setup.d.q_heads = 8, setup.d.k_heads = 1 + p % 2, setup.d.v_heads = 4;
@@ -111,6 +117,8 @@ static void check_layouts(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   enum { HND, K_BESIDE_V, GAPS, LAYOUTS };
   for (int layout = 0; layout < LAYOUTS; layout++) {
+    if (!test_takes(layout))
+      continue;
     decode_setup setup = plain_call(heads[3], dims[0], 100, dtype);
     hr_decode *d = &setup.d;
     d->batch = 3, d->q_len = 2;
@@ -206,7 +214,7 @@ static int64_t from_environment(const char *name, int64_t otherwise)
 static void check_combinations(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   int32_t lengths[BATCH_MOST];
-  int64_t seed = from_environment("HEADROOM_TEST_SEED", 1), samples = from_environment("HEADROOM_TEST_SAMPLES", 80);
+  int64_t seed = from_environment("HEADROOM_TEST_SEED", 1), samples = from_environment("HEADROOM_TEST_SAMPLES", 30);
   for (int64_t i = 0; i < samples; i++) {
     decode_setup setup = random_call((uint64_t)(seed * 100000 + i), dtype, lengths);
     decode_try(device, kernel, &setup, MULTIPLY_ADDS / 2);

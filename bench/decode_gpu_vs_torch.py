@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares Headroom's decode attention on a CUDA GPU with PyTorch's scaled_dot_product_attention, backends cudnn and flash.
+
+    decode_gpu_vs_torch.py LIBHEADROOM [--output FILE.csv] [--quick] [--kernel NAME]
+
+Needs PyTorch and a shared libheadroom (docs/gpu.md says how to get one for a bare machine). One token per sequence against
+a cache of bf16, contiguous and in pages of 16 tokens in random order. All run in one stream of one process, interleaved:
+A B C D A B C D. Each turn is a captured graph of as many calls as take about 1 ms, over sets of tensors that together are
+four times the L2, so that all operands are cold. A contender's ratio, its time over Headroom's with a contiguous cache, is
+computed per turn; its median is reported with a 95% confidence interval. Before that, rows of all results are compared with
+float64, and Headroom's output is poisoned first. Where PyTorch wants as many heads of K as of V, it gets them repeated
+beforehand, outside of the time.
+
+The bound is the bytes of K, V, Q and O at the rate at which this GPU reads 4 GiB in the same run. Exits with 1 where a
+result is wrong.
+"""
+import argparse
+import csv
+import ctypes
+import datetime
+import math
+import os
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+import attention_gpu_vs_torch as attention
+import gemm_vs_torch as common
+
+TURN_S, SETTLE_S, SAMPLE_S, TURNS_LEAST = 1e-3, 0.1, 0.3, 12
+PAGE = 16
+CONTENDERS = ("paged", "cudnn", "flash")
+COLUMNS = ["batch", "keys", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim", "kernel", "bound_us", "contiguous_us",
+           "contiguous_error"] + [f"{name}_{column}" for name in CONTENDERS
+                                  for column in ("us", "ratio", "low", "high", "error")] + ["turns", "configuration"]
+
+
+def call(batch, keys, heads, dim, v_dim=None):
+    return dict(batch=batch, keys=keys, q_heads=heads[0], k_heads=heads[1], v_heads=heads[2], qk_dim=dim,
+                v_dim=v_dim or dim)
+
+
+def grid(quick):
+    peers = [call(1, 2048, (32, 16, 16), 128), call(1, 2048, (32, 4, 4), 128), call(8, 4096, (32, 8, 8), 128),
+             call(16, 8192, (32, 8, 8), 128), call(64, 4096, (64, 8, 8), 128), call(1, 65536, (32, 8, 8), 128),
+             call(16, 32768, (32, 4, 16), 64)]
+    if quick:
+        return peers
+    sigma = [call(b, s, heads, 64) for b in (1, 16) for s in (2048, 4096, 16384, 32768)
+             for heads in ((32, 16, 16), (32, 4, 16))]
+    others = [call(16, 8192, (32, 32, 32), 128), call(16, 8192, (32, 1, 1), 128), call(16, 8192, (32, 8, 8), 64),
+              call(8, 8192, (16, 8, 8), 256), call(16, 8192, (32, 4, 16), 128), call(16, 32768, (32, 4, 16), 32, 64)]
+    return peers + sigma + others
+
+
+class KvStrides(ctypes.Structure):  # hr_kv_strides
+    _fields_ = [(name, ctypes.c_int64) for name in ("page", "token", "head")]
+
+
+class Decode(ctypes.Structure):  # hr_decode
+    _fields_ = [("struct_size", ctypes.c_size_t)] + \
+        [(name, ctypes.c_int64) for name in ("batch", "q_len", "kv_len", "q_heads", "k_heads", "v_heads", "qk_dim",
+                                             "v_dim")] + \
+        [("dtype", ctypes.c_int)] + \
+        [(name, ctypes.c_int64) for name in ("page_size", "page_count", "table_pitch", "window")] + \
+        [("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("sinks", ctypes.c_bool), ("latent", ctypes.c_bool),
+         ("q_strides", attention.Strides), ("o_strides", attention.Strides), ("k_strides", KvStrides),
+         ("v_strides", KvStrides)]
+
+
+class Arguments(ctypes.Structure):  # hr_decode_arguments
+    _fields_ = [("struct_size", ctypes.c_size_t)] + \
+        [(name, ctypes.c_void_p) for name in ("q", "k", "v", "o", "lse", "lengths", "pages", "sinks")]
+
+
+class Headroom(common.Headroom):
+    def __init__(self, path, kernel):
+        super().__init__(path)
+        library, address = self.library, ctypes.c_void_p
+        self.kernel = kernel.encode() if kernel else None
+        library.hr_decode_default.restype = Decode
+        library.hr_decode_arguments_default.restype = Arguments
+        library.hr_decode_set_pages.argtypes = [address, ctypes.c_int64, address]
+        library.hr_plan_kernel.restype, library.hr_plan_kernel.argtypes = ctypes.c_char_p, [address]
+        library.hr_plan_decode.argtypes = [address, address, ctypes.c_char_p, address, address]
+        library.hr_plan_run_decode.argtypes = [address] * 4
+        library.hr_decode_bytes.argtypes = [address, address]
+
+    def plan(self, row, page_size):
+        problem = self.library.hr_decode_default()
+        assert problem.struct_size == ctypes.sizeof(Decode)
+        for name in ("batch", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim"):
+            setattr(problem, name, row[name])
+        problem.kv_len = row["keys"]
+        self.check(self.library.hr_decode_set_pages(ctypes.byref(problem), page_size, ctypes.byref(self.error)))
+        return Plan(self, problem)
+
+
+class Plan(common.Plan):
+    def __init__(self, headroom, problem):
+        self.headroom, self.handle, self.workspace = headroom, ctypes.c_void_p(), None
+        library, size = headroom.library, ctypes.c_int64()
+        headroom.check(library.hr_plan_decode(headroom.device, ctypes.byref(problem), headroom.kernel,
+                                              ctypes.byref(self.handle), ctypes.byref(headroom.error)))
+        library.hr_decode_bytes(ctypes.byref(problem), ctypes.byref(size))
+        self.bytes = size.value
+        self.kernel = library.hr_plan_kernel(self.handle).decode()
+        self.configuration = library.hr_plan_configuration(self.handle).decode()
+        needed = library.hr_plan_workspace_bytes(self.handle)
+        if needed:
+            self.workspace = torch.empty(needed, dtype=torch.uint8, device="cuda")
+
+    def run(self, operands, o):
+        arguments = self.headroom.library.hr_decode_arguments_default()
+        arguments.q, arguments.k, arguments.v, arguments.o = (t.data_ptr() for t in (*operands[:3], o))
+        if len(operands) > 3:
+            arguments.pages = operands[3].data_ptr()
+        workspace = self.workspace.data_ptr() if self.workspace is not None else None
+        self.headroom.check(self.headroom.library.hr_plan_run_decode(
+            self.handle, ctypes.byref(arguments), workspace, ctypes.byref(self.headroom.error)))
+        return o
+
+
+def operands(row):
+    """Q of one token; K and V [batch, keys, heads, dim]."""
+    sizes = ((1, row["q_heads"], row["qk_dim"]), (row["keys"], row["k_heads"], row["qk_dim"]),
+             (row["keys"], row["v_heads"], row["v_dim"]))
+    return tuple(common.uniform(row["batch"], *size, dtype=torch.bfloat16) for size in sizes)
+
+
+def paged(row, inputs):
+    """The same K and V in pages in random order, and the page table."""
+    q, k, v = inputs
+    count = row["batch"] * row["keys"] // PAGE
+    order = torch.randperm(count, device="cuda")
+    places = torch.empty_like(order)
+    places[order] = torch.arange(count, device="cuda")
+    pages = [t.view(count, PAGE, *t.shape[2:])[order].contiguous() for t in (k, v)]
+    return q, *pages, places.to(torch.int32)
+
+
+def empty_output(row):
+    return torch.empty(row["batch"], 1, row["q_heads"], row["v_dim"], device="cuda", dtype=torch.bfloat16)
+
+
+def run_torch(backend, row, q, k, v):
+    return attention.run_torch(attention.BACKENDS[backend], dict(row, causal=False), q, k, v)
+
+
+def worst_error(row, inputs, out):
+    """Largest error of the last sequence, in units of the allowed error: two roundings of the result's magnitude."""
+    q, k, v = (t[-1].double() for t in inputs)
+    k, v = (t.repeat_interleave(row["q_heads"] // t.shape[1], 1) for t in (k, v))
+    weights = (torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(row["qk_dim"])).softmax(-1)
+    exact, size = (torch.einsum("hqk,khd->qhd", weights, t) for t in (v, v.abs()))
+    error = ((out[-1].double() - exact).abs() / (2 * 2.0**-8 * size)).max().item()
+    return math.inf if math.isnan(error) else error
+
+
+def read_rate():
+    """Bytes per second at which the GPU reads 4 GiB."""
+    data = torch.zeros(1 << 30, device="cuda", dtype=torch.int32)
+    best = math.inf
+    for _ in range(8):
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        events[0].record()
+        data.amax()
+        events[1].record()
+        torch.cuda.synchronize()
+        best = min(best, events[0].elapsed_time(events[1]))
+    return data.numel() * 4 / best * 1e3
+
+
+def contenders(row, plans, sets):
+    """Name, and the call for set i; what PyTorch refuses is left out."""
+    outputs = [empty_output(row) for _ in sets]
+    in_pages = [paged(row, inputs) for inputs in sets]
+    found = {"contiguous": lambda i: plans[0].run(sets[i], outputs[i]),
+             "paged": lambda i: plans[1].run(in_pages[i], outputs[i])}
+    heads = max(row["k_heads"], row["v_heads"])
+    tensors = [attention.expressed(row, inputs, heads) for inputs in sets]
+    for name in attention.BACKENDS:
+        try:
+            run_torch(name, row, *tensors[0])
+            found[name] = lambda i, name=name: run_torch(name, row, *tensors[i])
+        except RuntimeError:
+            pass
+    return found
+
+
+def check(row, calls, inputs):
+    errors = {}
+    for name, run in calls.items():
+        out = run(0)
+        if name in ("contiguous", "paged"):
+            out.fill_(math.nan)
+            out = run(0)
+        errors[name] = worst_error(row, inputs, out)
+    if max(errors.values()) > 1:
+        raise RuntimeError(f"wrong result, in units of the allowed error: {errors}")
+    return errors
+
+
+def compare(row, headroom, rate):
+    plans, inputs = [headroom.plan(row, page) for page in (0, PAGE)], operands(row)
+    set_bytes = sum(t.numel() * t.element_size() for t in inputs)
+    sets = [inputs] + [operands(row) for _ in range(4 * common.L2_BYTES // set_bytes)]
+    calls = contenders(row, plans, sets)
+    errors = check(row, calls, inputs)
+    count = max(len(sets), min(64, math.ceil(TURN_S / (plans[0].bytes / rate + 3e-6))))
+    graphs = [common.capture(lambda i: run(i % len(sets)), count, headroom.stream) for run in calls.values()]
+    begin = time.monotonic()
+    while time.monotonic() - begin < SETTLE_S:
+        settled = attention.sample(graphs, 2)
+    rounds, per_call, begin = [], max(2, min(50, int(30 / sum(settled[-1])))), time.monotonic()
+    while len(rounds) < TURNS_LEAST or time.monotonic() - begin < SAMPLE_S:
+        rounds += attention.sample(graphs, per_call)
+    result = dict(row, kernel=plans[0].kernel, configuration=plans[0].configuration, turns=len(rounds),
+                  bound_us=f"{plans[0].bytes / rate * 1e6:.2f}", contiguous_error=f"{errors['contiguous']:.3g}")
+    for i, name in enumerate(calls):
+        result[f"{name}_us"] = f"{common.median_interval([t[i] for t in rounds])[1] * 1e3 / count:.2f}"
+        if i > 0:
+            low, ratio, high = common.median_interval([t[i] / t[0] for t in rounds])
+            result |= {f"{name}_ratio": f"{ratio:.4f}", f"{name}_low": f"{low:.4f}", f"{name}_high": f"{high:.4f}",
+                       f"{name}_error": f"{errors[name]:.3g}"}
+    for plan in plans:
+        plan.free()
+    return result
+
+
+def label(row):
+    return (f"{row['batch']:>3} x {row['keys']:>5}  {row['q_heads']:>2}/{row['k_heads']}/{row['v_heads']} "
+            f"d {row['qk_dim']}/{row['v_dim']}")
+
+
+def provenance(rate):
+    return (f"# {torch.cuda.get_device_name()}, driver {common.driver()}, CUDA {torch.version.cuda}, PyTorch "
+            f"{torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {datetime.date.today()}; interleaved turns, cold "
+            f"L2, bench/decode_gpu_vs_torch.py; reads {rate * 1e-12:.3f} TB/s\n"
+            "# errors are in units of the allowed error; ratios are a contender's time over Headroom's, contiguous\n")
+
+
+def measure(arguments, headroom, file):
+    rate, wrong = read_rate(), 0
+    file.write(provenance(rate))
+    print(provenance(rate), end="")
+    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for row in grid(arguments.quick):
+        try:
+            r = compare(row, headroom, rate)
+            writer.writerow(r)
+            file.flush()  # keeps the rows so far if the run is stopped
+            print(f"{label(row):28} bound {r['bound_us']:>8} us, contiguous {r['contiguous_us']:>8}",
+                  *(f" {name} {r[name + '_us']:>8} ({r[name + '_ratio']})" for name in CONTENDERS if name + "_us" in r),
+                  f" {r['configuration']}", flush=True)
+        except (RuntimeError, torch.OutOfMemoryError) as problem:
+            wrong += 1
+            print(label(row), "FAILED:", problem, flush=True)
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library", metavar="LIBHEADROOM", help="path of libheadroom.so")
+    parser.add_argument("--output", default=os.devnull, help="CSV file")
+    parser.add_argument("--quick", action="store_true", help="part of the grid")
+    parser.add_argument("--kernel", help="a kernel by name rather than the one that dispatch takes")
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("decode_gpu_vs_torch.py: no CUDA GPU here")
+    torch.cuda.init()
+    headroom = Headroom(arguments.library, arguments.kernel)
+    with open(arguments.output, "w", newline="") as file, torch.cuda.stream(headroom.stream):
+        wrong = measure(arguments, headroom, file)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the CUDA decode kernels are configured for a problem. */
+#ifndef HR_RUNTIME_CUDA_DECODE_DECODE_H
+#define HR_RUNTIME_CUDA_DECODE_DECODE_H
+
+#include "runtime/cuda/driver/module.h"
+#include "runtime/cuda/kernels/decode_layout.h"
+#include "runtime/device/decode.h"
+
+/** What of a GPU decides a configuration. */
+typedef struct hr_decode_gpu {
+  int64_t multiprocessors;
+  size_t shared_most; /* bytes of a block */
+  size_t shared_of_multiprocessor;
+} hr_decode_gpu;
+
+/** Tiles and splits of decode_split.cu. */
+typedef struct hr_decode_split {
+  int qk, v;            /* head sizes, rounded up to 16 */
+  int heads;            /* query heads of a group */
+  int k_heads, v_heads; /* that they read */
+  int warps, stages;
+  int min_blocks; /* resident per multiprocessor */
+  int splits;
+  size_t shared_bytes;
+} hr_decode_split;
+
+/** Head sizes up to 256. The largest group of query heads that share K and V heads whose rows fit a Q tile and whose
+ *  heads' stages fit shared memory; if a K or V head is needed by several groups, they read it from the L2. */
+hr_decode_split hr_decode_split_choose(const hr_decode *decode, const hr_decode_gpu *gpu);
+void hr_decode_split_defines(const hr_decode_split *tiles, const hr_decode *decode, bool aligned,
+                             char text[HR_DEFINES_SIZE]);
+
+#endif

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decode attention by mma.sync on Tensor Cores with split-KV; compute capability 8.0 and newer; fp16 and bf16.
+ *
+ *   block: one group of query heads that share K and V heads × one split of the sequence's keys
+ *   warp:  every HR_WARPS-th chunk of 16 keys of the split, with its own cp.async stages: no barrier until the end
+ *   Q tile: 16 rows (query heads × queries) in registers; S = Q Kᵀ → mask → P in registers → O += P V
+ *   the warps' O are combined in shared memory, and the splits' O by the block of a group that finishes last
+ *
+ * K heads and V heads of a group are each read once. Where a row belongs to one of several K or V heads of the group, each
+ * head's product is computed for all rows and the rows that it belongs to take it.
+ *
+ * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise K and V are copied by element.
+ * HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP: scores are capped. decode_split.c chooses heads, warps, stages and splits; decode_layout.h has the shared memory.
+ *
+ * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/decode-gpu.md. */
+#include "runtime/cuda/kernels/dtype.cuh"
+#include "runtime/cuda/kernels/ptx_sm80.cuh"
+#include "runtime/cuda/kernels/decode_layout.h"
+
+typedef long long int64;
+typedef hr_decode_call decode_call;
+typedef hr_layout_kv_strides strides;
+
+#define LOG2_E 1.4426950408889634f
+#define LN_2 0.6931471805599453f
+#define ROWS HR_DECODE_ROWS
+#define KEYS HR_DECODE_KEYS
+#define USED_ROWS (HR_HEADS * HR_Q_LEN) /* of the Q tile */
+#define THREADS (32 * HR_WARPS)
+#define CHUNK 8 /* elements of one 16-byte copy */
+#define QK_PITCH hr_sm80_pitch(HR_QK, 2)
+#define V_PITCH hr_sm80_pitch(HR_V, 2)
+#define QK_STEPS (HR_QK / 16)
+#define O_TILES (HR_V / 8)
+#define LAYOUT hr_decode_layout_of(HR_QK, HR_V, HR_K_HEADS, HR_V_HEADS, HR_WARPS, HR_STAGES, 2)
+
+enum {
+  Q_SIZE = LAYOUT.q_size,
+  K_SIZE = LAYOUT.k_size,
+  V_SIZE = LAYOUT.v_size,
+  STAGE_SIZE = LAYOUT.stage_size,
+  O_PITCH = LAYOUT.o_pitch,
+  STATS_AT = LAYOUT.stats_at,
+  O_AT = LAYOUT.o_at
+};
+
+extern __shared__ __align__(16) element shared[];
+
+__device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
+
+/* ---- the work of a block ---- */
+
+struct block_work {
+  int sequence, head_block, split, group;
+  int first_head;         /* of the group */
+  int length;             /* of the sequence */
+  int first_key;          /* that any of its queries sees */
+  int chunk, chunk_end;   /* of this warp: the next one, and the end of the split */
+  const int *pages;       /* of the sequence; NULL: in order */
+  const element *k, *v;   /* of the group's first heads */
+};
+
+__device__ inline block_work find_work(const decode_call &call)
+{
+  block_work w;
+  int item = blockIdx.x / call.head_blocks;
+  w.head_block = blockIdx.x % call.head_blocks;
+  w.split = item % call.splits;
+  w.sequence = item / call.splits;
+  w.group = w.sequence * call.head_blocks + w.head_block;
+  w.first_head = w.head_block * HR_HEADS;
+  w.length = call.lengths ? call.lengths[w.sequence] : call.kv_len;
+  w.first_key = call.window > 0 ? max(0, w.length - HR_Q_LEN + 1 - call.window) : 0;
+  int first_chunk = w.first_key / KEYS, chunks = (w.length + KEYS - 1) / KEYS - first_chunk;
+  int per_split = (max(chunks, 0) + call.splits - 1) / call.splits;
+  w.chunk = first_chunk + w.split * per_split + threadIdx.x / 32;
+  w.chunk_end = first_chunk + min(chunks, (w.split + 1) * per_split);
+  w.pages = call.pages ? call.pages + (int64)w.sequence * call.table_pitch : nullptr;
+  w.k = call.k + w.first_head / call.k_group * call.k_at.head;
+  w.v = call.v + w.first_head / call.v_group * call.v_at.head;
+  return w;
+}
+
+/* A row of the Q tile is query row % HR_Q_LEN of head row / HR_Q_LEN of the group. */
+__device__ inline int row_head(const block_work &w, int row) { return w.first_head + row / HR_Q_LEN; }
+
+/* Keys first … end − 1 that a row sees. */
+struct key_range {
+  int first, end;
+};
+
+__device__ inline key_range keys_of_row(const decode_call &call, const block_work &w, int row)
+{
+  key_range keys;
+  keys.end = row < USED_ROWS ? max(0, w.length - HR_Q_LEN + row % HR_Q_LEN + 1) : 0;
+  keys.first = call.window > 0 ? max(0, keys.end - call.window) : 0;
+  return keys;
+}
+
+/* ---- copies ---- */
+
+/* This lane's key of a chunk: lanes 16 to 31 have those of lanes 0 to 15. With HR_CHUNK_IN_PAGE all keys of a chunk are on one page,
+ * and every lane has the first. */
+__device__ inline int lane_key(int chunk)
+{
+#ifdef HR_CHUNK_IN_PAGE
+  return chunk * KEYS;
+#else
+  return chunk * KEYS + threadIdx.x % KEYS;
+#endif
+}
+
+/* The page of this lane's key. */
+__device__ inline int load_page(const decode_call &call, const block_work &w, int chunk)
+{
+  int key = lane_key(chunk);
+  if (chunk >= w.chunk_end || key >= w.length)
+    return 0;
+  int place = call.table_pitch == 1 ? 0 : key / call.page_size;
+  return w.pages ? w.pages[place] : w.sequence * call.table_pitch + place;
+}
+
+__device__ inline int64 shuffle(int64 value, int lane)
+{
+  unsigned low = __shfl_sync(0xFFFFFFFFu, (unsigned)value, lane);
+  unsigned high = __shfl_sync(0xFFFFFFFFu, (unsigned)(value >> 32), lane);
+  return (int64)((unsigned long long)high << 32 | low);
+}
+
+/* The offset of key `key` of a chunk; `offset`: of this lane's key. */
+__device__ inline int64 key_offset(int64 offset, int key, int64 token_stride)
+{
+#ifdef HR_CHUNK_IN_PAGE
+  return offset + key * token_stride;
+#else
+  return shuffle(offset, key);
+#endif
+}
+
+/* Starts the copies of HEADS heads of a chunk's keys to tiles of KEYS × WIDTH; keys behind the end and columns behind `dim` become
+ * 0. */
+template <int WIDTH, int HEADS, int SIZE>
+__device__ inline void copy_keys(element *to, const element *from, int64 offset, const strides &at, int dim, int keys)
+{
+  constexpr int PITCH = hr_sm80_pitch(WIDTH, 2);
+#ifdef HR_ALIGNED
+  constexpr int CHUNKS = WIDTH / CHUNK;
+#pragma unroll
+  for (int i = 0; i < KEYS * CHUNKS / 32; i++) {
+    int place = i * 32 + threadIdx.x % 32, key = place / CHUNKS, column = place % CHUNKS * CHUNK;
+    const element *row = from + key_offset(offset, key, at.token) + column;
+#pragma unroll
+    for (int head = 0; head < HEADS; head++)
+      cp_async_16(shared_address(to + head * SIZE + key * PITCH + column), row + head * at.head,
+                  key < keys && column < dim);
+  }
+#else
+#pragma unroll 1
+  for (int i = threadIdx.x % 32; i < KEYS * WIDTH; i += 32) {
+    int key = i / WIDTH, column = i % WIDTH;
+    int64 row = key_offset(offset, key, at.token);
+    for (int head = 0; head < HEADS; head++)
+      to[head * SIZE + key * PITCH + column] =
+          key < keys && column < dim ? from[row + head * at.head + column] : (element)0;
+  }
+#endif
+}
+
+/* This warp's stage of its n-th chunk. */
+__device__ inline element *stage_of(int n) { return shared + Q_SIZE + (threadIdx.x / 32 * HR_STAGES + n % HR_STAGES) * STAGE_SIZE; }
+
+/* Starts the copies of a chunk, and commits them as a group, which is empty behind the split's end. */
+__device__ inline void copy_chunk(const decode_call &call, const block_work &w, element *stage, int chunk, int page)
+{
+  if (chunk < w.chunk_end) {
+    int keys = w.length - chunk * KEYS, key = lane_key(chunk);
+    int within = call.table_pitch == 1 ? key : key % call.page_size;
+    copy_keys<HR_QK, HR_K_HEADS, K_SIZE>(stage, w.k, page * call.k_at.page + within * call.k_at.token, call.k_at,
+                                         call.qk_dim, keys);
+    copy_keys<HR_V, HR_V_HEADS, V_SIZE>(stage + HR_K_HEADS * K_SIZE, w.v,
+                                        page * call.v_at.page + within * call.v_at.token, call.v_at, call.v_dim, keys);
+  }
+  cp_async_commit();
+}
+
+/* Q to shared memory, a warp per row; rows and columns that there are not become 0. */
+__device__ inline void load_q(const decode_call &call, const block_work &w)
+{
+#pragma unroll
+  for (int row = threadIdx.x / 32; row < ROWS; row += HR_WARPS) {
+    const element *from = call.q + w.sequence * call.q_at.batch + row % HR_Q_LEN * call.q_at.row + row_head(w, row) * call.q_at.head;
+    for (int column = threadIdx.x % 32; column < HR_QK; column += 32)
+      shared[row * QK_PITCH + column] = row < USED_ROWS && column < call.qk_dim ? from[column] : (element)0;
+  }
+}
+
+/* ---- GEMMs and softmax of a warp ---- */
+
+/* A thread has rows t / 4 and t / 4 + 8 (half 0 and 1): accumulators of O, and the base and the sum of its exponentials in base 2. */
+struct warp_state {
+  unsigned q[QK_STEPS][4];
+  float out[O_TILES][4];
+  float base[2], sum[2];
+  int k_head[2], v_head[2]; /* of the rows, within the group */
+  key_range keys[2];
+};
+
+__device__ inline warp_state start_warp(const decode_call &call, const block_work &w)
+{
+  warp_state s = {};
+  int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int step = 0; step < QK_STEPS; step++)
+    ldmatrix_x4(s.q[step], shared_address(shared + lane % 16 * QK_PITCH + step * 16 + lane / 16 * CHUNK));
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    int row = lane / 4 + 8 * half;
+    s.base[half] = minus_infinity();
+    s.k_head[half] = row / (USED_ROWS / HR_K_HEADS);
+    s.v_head[half] = row / (USED_ROWS / HR_V_HEADS);
+    s.keys[half] = keys_of_row(call, w, row);
+  }
+  return s;
+}
+
+/* Scores of 16 rows × 16 keys: [tile of 8 keys][2 · half + key within the pair]. */
+__device__ inline void mma_qk(const warp_state &s, const element *stage, float (&scores)[2][4])
+{
+  int lane = threadIdx.x % 32;
+  const element *from = stage + (lane % 8 + lane / 16 * 8) * QK_PITCH + lane / 8 % 2 * CHUNK;
+#pragma unroll
+  for (int head = 0; head < HR_K_HEADS; head++, from += K_SIZE) {
+    float found[2][4] = {};
+#pragma unroll
+    for (int step = 0; step < QK_STEPS; step++) {
+      unsigned k[4];
+      ldmatrix_x4(k, shared_address(from + step * 16));
+      mma_sync(found[0], s.q[step], k[0], k[1]);
+      mma_sync(found[1], s.q[step], k[2], k[3]);
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+      if (HR_K_HEADS == 1 || s.k_head[i % 4 / 2] == head)
+        scores[i / 4][i % 4] = found[i / 4][i % 4];
+  }
+}
+
+/* Scores to arguments of exponentials in base 2, −inf where a row does not see the key. */
+__device__ inline void scale_and_mask(const decode_call &call, const warp_state &s, int chunk, float (&scores)[2][4])
+{
+  float factor = call.scale * LOG2_E;
+  int first = chunk * KEYS + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 8; i++) {
+    int key = first + i / 4 * 8 + i % 2, half = i % 4 / 2;
+    float score = scores[i / 4][i % 4];
+#ifdef HR_SOFTCAP
+    score = call.softcap * tanhf(score * call.scale / call.softcap) * LOG2_E;
+#else
+    score *= factor;
+#endif
+    scores[i / 4][i % 4] = key >= s.keys[half].first && key < s.keys[half].end ? score : minus_infinity();
+  }
+}
+
+/* A base of −inf, while a row has seen no key, would make NaN of −inf − −inf. */
+__device__ inline float safe(float base) { return base == minus_infinity() ? 0.0f : base; }
+
+/* Exponentials of a chunk as an mma operand; O and the row sums are rescaled to the new base. */
+__device__ inline void softmax(warp_state &s, float (&scores)[2][4], unsigned (&p)[4])
+{
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    float *low = &scores[0][2 * half], *high = &scores[1][2 * half];
+    float most = fmaxf(fmaxf(low[0], low[1]), fmaxf(high[0], high[1]));
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
+    most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 2));
+    most = fmaxf(most, s.base[half]);
+    float rescale = exp2_approx(s.base[half] - safe(most));
+    s.base[half] = most;
+    for (int e = 0; e < 2; e++) {
+      low[e] = exp2_approx(low[e] - safe(most));
+      high[e] = exp2_approx(high[e] - safe(most));
+    }
+    s.sum[half] = s.sum[half] * rescale + (low[0] + low[1] + high[0] + high[1]);
+    p[half] = pack_pair(low[0], low[1]);
+    p[2 + half] = pack_pair(high[0], high[1]);
+    if (rescale != 1.0f)
+#pragma unroll
+      for (int n = 0; n < O_TILES; n++)
+        s.out[n][2 * half] *= rescale, s.out[n][2 * half + 1] *= rescale;
+  }
+}
+
+__device__ inline void add_rows(warp_state &s, int n, int head, const unsigned (&p)[4], unsigned v0, unsigned v1)
+{
+  if (HR_V_HEADS == 1) {
+    mma_sync(s.out[n], p, v0, v1);
+    return;
+  }
+  float added[4] = {s.out[n][0], s.out[n][1], s.out[n][2], s.out[n][3]};
+  mma_sync(added, p, v0, v1);
+#pragma unroll
+  for (int e = 0; e < 4; e++)
+    s.out[n][e] = s.v_head[e / 2] == head ? added[e] : s.out[n][e];
+}
+
+__device__ inline void mma_pv(warp_state &s, const element *stage, const unsigned (&p)[4])
+{
+  int lane = threadIdx.x % 32;
+  const element *from = stage + HR_K_HEADS * K_SIZE + lane % 16 * V_PITCH + lane / 16 * CHUNK;
+#pragma unroll
+  for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE)
+#pragma unroll
+    for (int n = 0; n < O_TILES; n += 2) {
+      unsigned v[4];
+      ldmatrix_x4_trans(v, shared_address(from + n * 8));
+      add_rows(s, n, head, p, v[0], v[1]);
+      add_rows(s, n + 1, head, p, v[2], v[3]);
+    }
+}
+
+/* All chunks of this warp. `page`: of its chunk HR_STAGES - 1. */
+__device__ inline void attend(const decode_call &call, block_work &w, warp_state &s, int page)
+{
+  for (int n = 0; w.chunk < w.chunk_end; n++, w.chunk += HR_WARPS) {
+    int ahead = w.chunk + (HR_STAGES - 1) * HR_WARPS;
+    copy_chunk(call, w, stage_of(n + HR_STAGES - 1), ahead, page);
+    page = load_page(call, w, ahead + HR_WARPS);
+    cp_async_wait<HR_STAGES - 1>();
+    __syncwarp();
+    float scores[2][4] = {};
+    unsigned p[4];
+    mma_qk(s, stage_of(n), scores);
+    scale_and_mask(call, s, w.chunk, scores);
+    softmax(s, scores, p);
+    mma_pv(s, stage_of(n), p);
+    __syncwarp();
+  }
+}
+
+/* ---- combining ---- */
+
+/* The base of a row's exponentials over all of its parts, and their sum. */
+struct row_total {
+  float base, sum;
+};
+
+/* The factor of a part with base `part_base` in a total with base `base`. */
+__device__ inline float factor_of(float part_base, float base) { return exp2_approx(part_base - safe(base)); }
+
+/* Shared memory; in the last block of a group the factors and totals are those of its splits. */
+__device__ inline float2 *warp_stats() { return (float2 *)((char *)shared + STATS_AT); }
+__device__ inline float *warp_o() { return (float *)((char *)shared + O_AT); }
+__device__ inline row_total *totals() { return (row_total *)shared; }
+__device__ inline float *factors() { return (float *)(totals() + ROWS); } /* [part][row] */
+
+/* Every warp's O, bases and sums to shared memory. */
+__device__ inline void store_warp(const warp_state &s)
+{
+  int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    int row = warp * ROWS + lane / 4 + 8 * half;
+    float sum = s.sum[half] + __shfl_xor_sync(0xFFFFFFFFu, s.sum[half], 1);
+    sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+    if (lane % 4 == 0)
+      warp_stats()[row] = make_float2(s.base[half], sum);
+#pragma unroll
+    for (int n = 0; n < O_TILES; n++)
+      *(float2 *)(warp_o() + row * O_PITCH + n * 8 + lane % 4 * 2) = make_float2(s.out[n][2 * half], s.out[n][2 * half + 1]);
+  }
+}
+
+/* From another block's store, which the L1 may not know, or from shared memory. */
+template <bool GLOBAL> __device__ inline float2 read_stats(const float2 *stats) { return GLOBAL ? __ldcg(stats) : *stats; }
+
+/* Totals and factors of the rows over `parts` parts, a warp per row. */
+template <bool GLOBAL> __device__ inline void total_parts(const float2 *stats, int parts)
+{
+  for (int row = threadIdx.x / 32; row < USED_ROWS; row += HR_WARPS) {
+    row_total t = {minus_infinity(), 0};
+    for (int part = threadIdx.x % 32; part < parts; part += 32)
+      t.base = fmaxf(t.base, read_stats<GLOBAL>(&stats[part * ROWS + row]).x);
+    for (int distance = 16; distance > 0; distance /= 2)
+      t.base = fmaxf(t.base, __shfl_xor_sync(0xFFFFFFFFu, t.base, distance));
+    for (int part = threadIdx.x % 32; part < parts; part += 32) {
+      float2 of_part = read_stats<GLOBAL>(&stats[part * ROWS + row]);
+      float factor = factor_of(of_part.x, t.base);
+      factors()[part * ROWS + row] = factor;
+      t.sum += of_part.y * factor;
+    }
+    for (int distance = 16; distance > 0; distance /= 2)
+      t.sum += __shfl_xor_sync(0xFFFFFFFFu, t.sum, distance);
+    if (threadIdx.x % 32 == 0)
+      totals()[row] = t;
+  }
+}
+
+__device__ inline void add_scaled(float4 &sum, float4 part, float factor)
+{
+  sum.x += part.x * factor;
+  sum.y += part.y * factor;
+  sum.z += part.z * factor;
+  sum.w += part.w * factor;
+}
+
+/* Writes four columns of O, and with the first ones the log-sum-exp. */
+__device__ inline void finish(const decode_call &call, const block_work &w, int row, int column, float4 out, row_total t)
+{
+  int head = row_head(w, row), query = row % HR_Q_LEN;
+  key_range keys = keys_of_row(call, w, row);
+  float inverse = 1;
+  if (call.sinks) {
+    float sink = call.sinks[head] * LOG2_E, base = fmaxf(t.base, sink);
+    inverse = factor_of(t.base, base);
+    t.sum = t.sum * inverse + exp2_approx(sink - base);
+    t.base = base;
+  }
+  inverse /= t.sum;
+  int64 at = w.sequence * call.o_at.batch + query * call.o_at.row + head * call.o_at.head;
+  const float all[4] = {out.x, out.y, out.z, out.w};
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    if (column + i < call.v_dim)
+      call.o[at + column + i] = from_float(keys.first >= keys.end ? 0.0f : all[i] * inverse);
+  if (call.lse && column == 0)
+    call.lse[((int64)w.sequence * HR_Q_LEN + query) * call.q_heads + head] = (t.base + log2f(t.sum)) * LN_2;
+}
+
+/* Adds the warps' rows; the result is O, or with several splits a part of it. */
+__device__ inline void combine_warps(const decode_call &call, const block_work &w)
+{
+  int64 part = ((int64)w.group * call.splits + w.split) * ROWS;
+  total_parts<false>(warp_stats(), HR_WARPS);
+  __syncthreads();
+  for (int i = threadIdx.x; i < USED_ROWS * HR_V / 4; i += THREADS) {
+    int row = i / (HR_V / 4), column = i % (HR_V / 4) * 4;
+    float4 out = {};
+#pragma unroll
+    for (int warp = 0; warp < HR_WARPS; warp++)
+      add_scaled(out, *(const float4 *)(warp_o() + (warp * ROWS + row) * O_PITCH + column), factors()[warp * ROWS + row]);
+    if (call.splits == 1) {
+      finish(call, w, row, column, out, totals()[row]);
+      continue;
+    }
+    *(float4 *)(call.partial_o + (part + row) * HR_V + column) = out;
+    if (column == 0)
+      call.partial_stats[part + row] = make_float2(totals()[row].base, totals()[row].sum);
+  }
+}
+
+#define COLUMNS (USED_ROWS * HR_V / 4) /* groups of four columns, of all rows */
+#define SHARERS (THREADS / COLUMNS > 1 ? THREADS / COLUMNS : 1) /* threads that share a group's splits */
+
+/* Sum over the sharers, in shared memory behind the factors. */
+__device__ inline float4 add_sharers(float4 out, int sharer)
+{
+  if (SHARERS == 1)
+    return out;
+  float4 *parts = (float4 *)(factors() + HR_DECODE_SPLITS_MOST * ROWS);
+  __syncthreads();
+  parts[threadIdx.x] = out;
+  __syncthreads();
+  for (int i = 1; sharer == 0 && i < SHARERS; i++)
+    add_scaled(out, parts[threadIdx.x + i], 1);
+  return out;
+}
+
+/* Adds the splits' rows, which other blocks have written. */
+__device__ inline void combine_splits(const decode_call &call, const block_work &w)
+{
+  int64 part = (int64)w.group * call.splits * ROWS;
+  total_parts<true>(call.partial_stats + part, call.splits);
+  __syncthreads();
+#pragma unroll 1
+  for (int first = 0; first < COLUMNS; first += THREADS / SHARERS) {
+    int sharer = threadIdx.x % SHARERS, i = first + threadIdx.x / SHARERS;
+    int row = i / (HR_V / 4), column = i % (HR_V / 4) * 4;
+    bool there = i < COLUMNS && threadIdx.x / SHARERS < THREADS / SHARERS;
+    const float *from = call.partial_o + (part + row) * HR_V + column;
+    float4 out = {};
+#pragma unroll 8
+    for (int split = there ? sharer : call.splits; split < call.splits; split += SHARERS)
+      add_scaled(out, __ldcg((const float4 *)(from + (int64)split * ROWS * HR_V)), factors()[split * ROWS + row]);
+    out = add_sharers(out, sharer);
+    if (there && sharer == 0)
+      finish(call, w, row, column, out, totals()[row]);
+  }
+}
+
+/* Whether this block is the last of its group to get here; the counter is 0 again after the last. */
+__device__ inline bool is_last(const decode_call &call, const block_work &w)
+{
+  __shared__ int finished;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    finished = atomicAdd(call.counters + w.group, 1);
+    if (finished == call.splits - 1)
+      call.counters[w.group] = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return finished == call.splits - 1;
+}
+
+extern "C" __global__ __launch_bounds__(THREADS, HR_MIN_BLOCKS) void decode(const decode_call call)
+{
+  block_work w = find_work(call);
+  int pages[HR_STAGES];
+#pragma unroll
+  for (int i = 0; i < HR_STAGES; i++)
+    pages[i] = load_page(call, w, w.chunk + i * HR_WARPS);
+#pragma unroll
+  for (int i = 0; i < HR_STAGES - 1; i++)
+    copy_chunk(call, w, stage_of(i), w.chunk + i * HR_WARPS, pages[i]);
+  load_q(call, w);
+  __syncthreads();
+  warp_state s = start_warp(call, w);
+  attend(call, w, s, pages[HR_STAGES - 1]);
+  cp_async_wait<0>();
+  __syncthreads(); /* O replaces Q and the stages */
+  store_warp(s);
+  __syncthreads();
+  combine_warps(call, w);
+  if (call.splits > 1 && is_last(call, w))
+    combine_splits(call, w);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decode program compiles for head sizes, groups and layouts of problems, and its tiles fit the shared memory of
+ * the GPUs that they are for. Needs NVRTC for the former, but no GPU. */
+#include "programs.h"
+
+#include "runtime/cuda/decode/decode.h"
+
+static const hr_decode_gpu gpus[] = {
+    {108, 163 << 10, 164 << 10}, {142, 99 << 10, 100 << 10}, {132, 227 << 10, 228 << 10}};
+
+/* q_heads, k_heads, v_heads */
+static const int64_t heads[][3] = {{1, 1, 1},   {32, 32, 32}, {32, 8, 8}, {32, 4, 16}, {32, 16, 4},
+                                   {32, 1, 32}, {32, 32, 1},  {12, 4, 6}, {71, 1, 1},  {128, 8, 16}};
+
+static hr_decode call_of(const int64_t h[3], int64_t qk_dim, int64_t v_dim)
+{
+  hr_decode d = hr_decode_default();
+  hr_error error;
+  d.kv_len = 4096;
+  d.q_heads = h[0], d.k_heads = h[1], d.v_heads = h[2];
+  d.qk_dim = qk_dim, d.v_dim = v_dim;
+  assert_ok(hr_decode_set_pages(&d, 16, &error), error);
+  return d;
+}
+
+static void check_tiles(const hr_decode *d, const hr_decode_gpu *gpu)
+{
+  hr_decode_split t = hr_decode_split_choose(d, gpu);
+  assert_true(t.shared_bytes <= gpu->shared_most &&
+              (size_t)t.min_blocks * (t.shared_bytes + 1024) <= gpu->shared_of_multiprocessor);
+  assert_true(t.stages >= 2 && t.warps >= 1 && t.splits >= 1 && t.splits <= HR_DECODE_SPLITS_MOST);
+  assert_true(t.heads * d->q_len <= HR_DECODE_ROWS && d->q_heads % t.heads == 0);
+  int64_t k_group = d->q_heads / d->k_heads, v_group = d->q_heads / d->v_heads;
+  for (int64_t first = 0; first < d->q_heads; first += t.heads) { /* a group's heads are those that the program reads */
+    int64_t last = first + t.heads - 1;
+    assert_int_equal(last / k_group - first / k_group + 1, t.k_heads);
+    assert_int_equal(last / v_group - first / v_group + 1, t.v_heads);
+  }
+}
+
+static void tiles_fit_every_gpu_and_hold_whole_heads(void **state)
+{
+  (void)state;
+  for (size_t h = 0; h < sizeof heads / sizeof *heads; h++)
+    for (int64_t qk = 1; qk <= 256; qk += 15)
+      for (int64_t v = 1; v <= 256; v += 17)
+        for (int64_t q_len = 1; q_len <= HR_DECODE_Q_LEN_MAX; q_len += 5)
+          for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++) {
+            hr_decode d = call_of(heads[h], qk, v);
+            d.q_len = q_len;
+            d.batch = i % 2 ? 1 : 100;
+            check_tiles(&d, &gpus[i]);
+          }
+}
+
+/* SIGMA's group: 8 query heads, one K head, four V heads. */
+static void k_and_v_heads_are_read_once(void **state)
+{
+  (void)state;
+  hr_decode d = call_of(heads[3], 64, 64);
+  hr_decode_split t = hr_decode_split_choose(&d, &gpus[2]);
+  assert_int_equal(t.heads, 8);
+  assert_int_equal(t.k_heads, 1);
+  assert_int_equal(t.v_heads, 4);
+}
+
+static void the_program_compiles_for_every_architecture(void **state)
+{
+  (void)state;
+  static const int64_t sizes[][2] = {{128, 128}, {64, 64}, {256, 256}, {7, 19}};
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  for (size_t i = 0; i < 4; i++)
+    for (size_t a = 0; a < count_architectures(&nvrtc); a++) {
+      hr_decode d = call_of(heads[1 + (i + a) % 4], sizes[i][0], sizes[i][1]);
+      d.softcap = i % 2 ? 1.0f : 0.0f;
+      d.page_size = a == 0 ? 5 : 16;
+      hr_decode_split t = hr_decode_split_choose(&d, &gpus[a]);
+      hr_decode_split_defines(&t, &d, i < 3, defines);
+      build(&nvrtc, "decode_split", architectures[a], i % 2 ? HR_FP16 : HR_BF16, defines);
+    }
+  hr_nvrtc_close(&nvrtc);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tiles_fit_every_gpu_and_hold_whole_heads),
+      cmocka_unit_test(k_and_v_heads_are_read_once),
+      cmocka_unit_test(the_program_compiles_for_every_architecture),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
