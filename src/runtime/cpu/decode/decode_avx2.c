@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_body.h for avx2. */
+/* decode_body.h for AVX2 and FMA. */
 #define VERSION hr_split_avx2
 #define TILE_ROWS 2
 #define TILE_PAIRS 2

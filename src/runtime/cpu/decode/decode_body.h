@@ -12,6 +12,7 @@
 
 #define BLOCK HR_SPLIT_BLOCK
 #define KEYS HR_SPLIT_SCRATCH_KEYS
+#define WIDEN_ROWS (4 * TILE_ROWS) /* more query rows read K and V widened once, fewer widen as they load */
 _Static_assert(HR_SPLIT_PAD % SIMD_PAIR == 0, "padded rows are whole pairs");
 _Static_assert(TILE_PAIRS *SIMD_PAIR *BLOCK <= HR_SPLIT_SCRATCH_VALUES, "scratch holds a block of V");
 
@@ -23,12 +24,29 @@ _Static_assert(TILE_PAIRS *SIMD_PAIR *BLOCK <= HR_SPLIT_SCRATCH_VALUES, "scratch
   default: statement(HR_FP16);      \
   }
 
-/* Prefetches row `key` into L2. */
-HR_INLINE void prefetch_row(const hr_split_rows *rows, int key)
+/* Rows that are prefetched into L2 bit by bit. */
+typedef struct prefetcher {
+  const hr_split_rows *rows;
+  int64_t key, byte;
+  int64_t lines; /* for each key that is computed meanwhile */
+} prefetcher;
+
+HR_INLINE prefetcher prefetch_during(const hr_split_rows *rows, int keys)
 {
-  const char *row = rows->at[key] + rows->offset;
-  for (int64_t at = 0; at < rows->bytes; at += 64)
-    __builtin_prefetch(row + at, 0, 2);
+  int64_t lines = rows->keys * hr_ceil_div(rows->bytes, 64);
+  return (prefetcher){.rows = rows, .lines = hr_ceil_div(lines, keys)};
+}
+
+HR_INLINE void prefetch(prefetcher *p, int64_t keys)
+{
+  for (int64_t lines = keys * p->lines; lines > 0 && p->key < p->rows->keys; lines--) {
+    __builtin_prefetch(p->rows->at[p->key] + p->rows->offset + p->byte, 0, 2);
+    p->byte += 64;
+    if (p->byte >= p->rows->bytes) {
+      p->byte = 0;
+      p->key++;
+    }
+  }
 }
 
 /* ---- widening ---- */
@@ -109,16 +127,16 @@ HR_INLINE void multiply_rows(hr_dtype dtype, const hr_split_step *step, const ch
 /* Products with K rows behind the last are those of the last. */
 HR_INLINE void multiply_block(hr_dtype dtype, const hr_split_step *step)
 {
-  const hr_split_rows *from = &step->from, *ahead = &step->ahead;
-  const bool wide = dtype != HR_FP32 && step->rows > TILE_ROWS;
+  const hr_split_rows *from = &step->from;
+  prefetcher ahead = prefetch_during(&step->ahead, from->keys), later = prefetch_during(&step->later, from->keys);
+  const bool wide = dtype != HR_FP32 && step->rows > WIDEN_ROWS;
   int64_t padded = hr_round_up(step->dim, HR_SPLIT_PAD);
   for (int key = 0; key < from->keys; key += KEYS) {
     const char *k[KEYS];
-    for (int j = 0; j < KEYS; j++) {
+    prefetch(&ahead, KEYS);
+    prefetch(&later, KEYS);
+    for (int j = 0; j < KEYS; j++)
       k[j] = from->at[hr_min64(key + j, from->keys - 1)] + from->offset;
-      if (ahead->at && key + j < ahead->keys)
-        prefetch_row(ahead, key + j);
-    }
     for (int j = 0; j < KEYS && wide; j++) {
       widen(dtype, k[j], step->dim, step->scratch + j * padded);
       k[j] = (const char *)(step->scratch + j * padded);
@@ -188,11 +206,11 @@ static void online_softmax(const hr_split_step *step, const hr_split_scores *sco
 typedef struct value_tile {
   const float *p; /* [rows][BLOCK] */
   float *o;
-  const float *factor; /* NULL: 1 */
-  const hr_split_rows *ahead;
-  int64_t pitch;     /* of o */
-  int64_t at, count; /* first column, and those of the last pair */
-  int first, end;    /* keys */
+  const float *factor;       /* NULL: 1 */
+  prefetcher *ahead, *later; /* NULL: none */
+  int64_t pitch;             /* of o */
+  int64_t at, count;         /* first column, and those of the last pair */
+  int first, end;            /* keys */
 } value_tile;
 
 HR_INLINE void add_tile(hr_dtype dtype, int rows, int pairs, const hr_split_rows *v, const value_tile *t)
@@ -210,8 +228,10 @@ HR_INLINE void add_tile(hr_dtype dtype, int rows, int pairs, const hr_split_rows
 #pragma GCC unroll 1
   for (int key = t->first; key < t->end; key++) {
     const char *row = v->at[key] + v->offset;
-    if (t->ahead && key < t->ahead->keys)
-      prefetch_row(t->ahead, key);
+    if (t->ahead) {
+      prefetch(t->ahead, 1);
+      prefetch(t->later, 1);
+    }
 #pragma GCC unroll 4
     for (int j = 0; j < pairs; j++) {
       simd_pair value = t->count == SIMD_PAIR ? simd_load_pair(dtype, row, t->at + j * SIMD_PAIR)
@@ -273,19 +293,21 @@ HR_INLINE void add_columns(hr_dtype dtype, const hr_split_step *step, int pairs,
 /* The columns from `at` on, from V itself, or widened where many query rows read them. */
 HR_INLINE void add_column_tile(hr_dtype dtype, const hr_split_step *step, int pairs, int64_t at, int64_t count)
 {
-  const bool wide = dtype != HR_FP32 && step->rows > TILE_ROWS;
+  const bool wide = dtype != HR_FP32 && step->rows > WIDEN_ROWS;
   value_tile t = {.pitch = hr_round_up(step->dim, HR_SPLIT_PAD), .at = at, .count = count};
-  t.ahead = at == 0 && step->ahead.at ? &step->ahead : NULL;
+  prefetcher ahead = prefetch_during(&step->ahead, step->from.keys),
+             later = prefetch_during(&step->later, step->from.keys);
+  if (at == 0)
+    t.ahead = &ahead, t.later = &later;
   if (!wide) {
     add_columns(dtype, step, pairs, &step->from, t, 0);
     return;
   }
   const char *rows[BLOCK];
-  int64_t width = (int64_t)pairs * SIMD_PAIR;
+  int64_t width = (int64_t)pairs * SIMD_PAIR, offset = step->from.offset + at * (int64_t)hr_dtype_bytes(dtype);
   for (int key = 0; key < step->from.keys; key++) {
     float *to = step->scratch + key * width;
-    const char *from = step->from.at[key] + step->from.offset + at * (int64_t)hr_dtype_bytes(dtype);
-    widen(dtype, from, count == SIMD_PAIR ? width : count, to);
+    widen(dtype, step->from.at[key] + offset, count == SIMD_PAIR ? width : count, to);
     rows[key] = (const char *)to;
   }
   hr_split_rows widened = {.at = rows, .keys = step->from.keys};

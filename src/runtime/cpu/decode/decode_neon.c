@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_body.h for neon. */
+/* decode_body.h for NEON. */
 #define VERSION hr_split_neon
 #define TILE_ROWS 4
 #define TILE_PAIRS 2

@@ -102,22 +102,48 @@ static const hr_split_rows none;
 
 /* ---- a unit and a block ---- */
 
-/* Each step prefetches what the next one reads: the heads of K, those of V, then K of the next unit or block. V of a
+/* What is prefetched while a unit is computed: what comes next (the heads of K, those of V, then `k`), and of the next
+ * block, where heads of a token are neighbours, the unit's share of the tokens with all heads of the group. V of a
  * latent cache has been read as K. */
-static void run_unit(const task *t, int64_t unit, const key_block *block, const hr_split_rows *next,
-                     const hr_split_sums *sums)
+typedef struct unit_ahead {
+  bool heads;      /* of this unit */
+  hr_split_rows k; /* of the next unit, or of the next block */
+  hr_split_rows later_k, later_v;
+} unit_ahead;
+
+/* `next`: the block behind, or NULL. The first block of a split has not been prefetched. */
+static unit_ahead plan_ahead(const task *t, int64_t unit, const key_block *block, const key_block *next, bool first)
 {
-  const hr_split_plan *p = t->run->plan;
-  const hr_decode *d = t->run->problem;
-  const hr_split_cut *c = &p->cut;
-  int64_t row = unit * c->unit_rows, k_head = (t->first_unit + unit) * c->unit.k_heads;
-  int64_t v_head = (t->first_unit + unit) * c->unit.v_heads;
-  hr_split_step whole = {.dtype = d->dtype,
+  const hr_split_cut *c = &t->run->plan->cut;
+  int64_t k_heads = c->unit.k_heads, v_heads = c->unit.v_heads;
+  const bool together = c->group_units > 1, last = unit + 1 == t->units;
+  unit_ahead ahead = {.heads = first || !together, .k = none, .later_k = none, .later_v = none};
+  if (ahead.heads && !last)
+    ahead.k = k_rows(t, block, (t->first_unit + unit + 1) * k_heads);
+  if (next && last && !together)
+    ahead.k = k_rows(t, next, t->first_unit * k_heads);
+  if (next && together) {
+    int64_t from = next->keys * unit / t->units, keys = next->keys * (unit + 1) / t->units - from;
+    ahead.later_k = k_rows(t, next, t->first_unit * k_heads);
+    ahead.later_v = v_rows(t, next, t->first_unit * v_heads);
+    ahead.later_k.at += from, ahead.later_v.at += from;
+    ahead.later_k.keys = ahead.later_v.keys = (int)keys;
+    ahead.later_k.bytes *= t->units * k_heads;
+    ahead.later_v.bytes *= t->units * v_heads;
+  }
+  return ahead;
+}
+
+/* All rows of a unit. */
+static hr_split_step unit_step(const task *t, int64_t unit, const key_block *block, const hr_split_sums *sums)
+{
+  const hr_split_cut *c = &t->run->plan->cut;
+  int64_t row = unit * c->unit_rows;
+  return (hr_split_step){.dtype = t->run->problem->dtype,
                          .rows = c->unit_rows,
-                         .q_len = d->q_len,
+                         .q_len = t->run->problem->q_len,
                          .first = block->first,
                          .end = block->end,
-                         .dim = d->qk_dim,
                          .q = (float *)(void *)(t->slot + c->q) + row * c->q_pitch,
                          .s = (float *)(void *)(t->slot + c->s),
                          .o = sums->o + row * c->o_pitch,
@@ -125,34 +151,61 @@ static void run_unit(const task *t, int64_t unit, const key_block *block, const 
                          .total = sums->total + row,
                          .factor = (float *)(void *)(t->slot + c->factor),
                          .scratch = (float *)(void *)(t->slot + c->scratch)};
-  hr_split_step step = whole;
-  step.rows = c->unit_rows / c->unit.k_heads;
-  for (int64_t i = 0; i < c->unit.k_heads;
-       i++, step.q += step.rows * c->q_pitch, step.s += step.rows * HR_SPLIT_BLOCK) {
-    step.from = k_rows(t, block, k_head + i);
-    step.ahead = i + 1 < c->unit.k_heads ? k_rows(t, block, k_head + i + 1)
-                 : d->latent             ? none
-                                         : v_rows(t, block, v_head);
-    p->version->multiply(&step);
+}
+
+static void multiply_heads(const task *t, int64_t unit, const key_block *block, const unit_ahead *ahead,
+                           hr_split_step step)
+{
+  const hr_decode *d = t->run->problem;
+  const hr_split_cut *c = &t->run->plan->cut;
+  int64_t heads = c->unit.k_heads, head = (t->first_unit + unit) * heads;
+  step.rows /= heads;
+  step.dim = d->qk_dim;
+  for (int64_t i = 0; i < heads; i++) {
+    step.from = k_rows(t, block, head + i);
+    step.ahead = none;
+    if (ahead->heads && i + 1 < heads)
+      step.ahead = k_rows(t, block, head + i + 1);
+    else if (ahead->heads && !d->latent)
+      step.ahead = v_rows(t, block, (t->first_unit + unit) * c->unit.v_heads);
+    step.later = i == 0 ? ahead->later_k : none;
+    t->run->plan->version->multiply(&step);
+    step.q += step.rows * c->q_pitch, step.s += step.rows * HR_SPLIT_BLOCK;
   }
-  p->version->online_softmax(&whole, &p->scores);
-  step = whole;
-  step.rows = c->unit_rows / c->unit.v_heads;
-  step.dim = d->v_dim;
-  for (int64_t i = 0; i < c->unit.v_heads; i++) {
-    step.from = v_rows(t, block, v_head + i);
-    step.ahead = i + 1 < c->unit.v_heads ? v_rows(t, block, v_head + i + 1) : *next;
-    p->version->add_values(&step);
+}
+
+static void add_heads(const task *t, int64_t unit, const key_block *block, const unit_ahead *ahead, hr_split_step step)
+{
+  const hr_split_cut *c = &t->run->plan->cut;
+  int64_t heads = c->unit.v_heads, head = (t->first_unit + unit) * heads;
+  step.rows /= heads;
+  step.dim = t->run->problem->v_dim;
+  for (int64_t i = 0; i < heads; i++) {
+    step.from = v_rows(t, block, head + i);
+    step.ahead = i + 1 == heads ? ahead->k : ahead->heads ? v_rows(t, block, head + i + 1) : none;
+    step.later = i == 0 ? ahead->later_v : none;
+    t->run->plan->version->add_values(&step);
     step.s += step.rows * HR_SPLIT_BLOCK, step.o += step.rows * c->o_pitch, step.factor += step.rows;
   }
+}
+
+static void run_unit(const task *t, int64_t unit, const key_block *block, const unit_ahead *ahead,
+                     const hr_split_sums *sums)
+{
+  const hr_split_plan *p = t->run->plan;
+  hr_split_step step = unit_step(t, unit, block, sums);
+  multiply_heads(t, unit, block, ahead, step);
+  p->version->online_softmax(&step, &p->scores);
+  add_heads(t, unit, block, ahead, step);
 }
 
 /* Sums over the keys of split number `split`. */
 static void run_split(const task *t, int64_t split, const hr_split_sums *sums)
 {
   hr_key_range keys = hr_decode_range(t->run->problem, t->length);
-  int64_t end = hr_min64(keys.end, (split + 1) * HR_SPLIT_KEYS), k_heads = t->run->plan->cut.unit.k_heads;
+  int64_t end = hr_min64(keys.end, (split + 1) * HR_SPLIT_KEYS);
   key_block blocks[2];
+  bool first = true;
   clear(sums);
   int64_t at = hr_max64(keys.first, split * HR_SPLIT_KEYS), now = 0;
   if (at < end)
@@ -164,11 +217,10 @@ static void run_split(const task *t, int64_t split, const hr_split_sums *sums)
     if (at < end)
       find_keys(t, at, hr_min64(end, at + HR_SPLIT_BLOCK), &blocks[now]);
     for (int64_t unit = 0; unit < t->units; unit++) {
-      hr_split_rows next = unit + 1 < t->units ? k_rows(t, block, (t->first_unit + unit + 1) * k_heads)
-                           : at < end          ? k_rows(t, &blocks[now], t->first_unit * k_heads)
-                                               : none;
-      run_unit(t, unit, block, &next, sums);
+      unit_ahead ahead = plan_ahead(t, unit, block, at < end ? &blocks[now] : NULL, first);
+      run_unit(t, unit, block, &ahead, sums);
     }
+    first = false;
   }
 }
 

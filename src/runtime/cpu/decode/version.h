@@ -9,16 +9,16 @@
 
 #include <headroom/decode.h>
 
-#define HR_SPLIT_BLOCK 128           /* keys whose scores are in memory at a time */
+#define HR_SPLIT_BLOCK 32            /* keys whose scores are in memory at a time */
 #define HR_SPLIT_PAD 32              /* elements */
 #define HR_SPLIT_SCRATCH_KEYS 4      /* K rows that are widened at a time */
-#define HR_SPLIT_SCRATCH_VALUES 8192 /* floats: a block of V, some columns of it */
+#define HR_SPLIT_SCRATCH_VALUES 2048 /* floats: a block of V, some columns of it */
 
 /** Rows of a cache: `bytes` bytes from `offset` behind each address on. */
 typedef struct hr_split_rows {
-  const char *const *at; /* NULL: none */
+  const char *const *at;
   int64_t offset, bytes;
-  int keys;
+  int keys; /* 0: none */
 } hr_split_rows;
 
 /** From a product Q·K to an exponent of 2: product · scale, or with a soft cap tanh(product · scale) · softcap. */
@@ -32,13 +32,14 @@ typedef struct hr_split_step {
   hr_dtype dtype;
   int64_t rows, q_len;
   const int *first, *end;
-  hr_split_rows from, ahead; /* rows of K or V, and those that are prefetched meanwhile */
-  int64_t dim;               /* elements of a row of K or V */
-  const float *q;            /* [rows][qk_dim, padded] */
-  float *s;                  /* [rows][HR_SPLIT_BLOCK] products, then weights */
-  float *o;                  /* [rows][v_dim, padded] */
-  float *base, *total;       /* [rows] exponent of 2 whose weight is 1, −inf at first; the sum of weights */
-  float *factor;             /* [rows] rescales o */
+  hr_split_rows from;         /* rows of K or V */
+  hr_split_rows ahead, later; /* those that are prefetched meanwhile */
+  int64_t dim;                /* elements of a row of K or V */
+  const float *q;             /* [rows][qk_dim, padded] */
+  float *s;                   /* [rows][HR_SPLIT_BLOCK] products, then weights */
+  float *o;                   /* [rows][v_dim, padded] */
+  float *base, *total;        /* [rows] exponent of 2 whose weight is 1, −inf at first; the sum of weights */
+  float *factor;              /* [rows] rescales o */
   float *scratch;
 } hr_split_step;
 
