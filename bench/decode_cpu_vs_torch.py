@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares Headroom's decode attention on the CPU with PyTorch's scaled_dot_product_attention and with the bandwidth.
+
+    decode_cpu_vs_torch.py LIBHEADROOM [--threads N] [--dtype bf16|fp32] [--pairs N] [--rows 1,2,…] [--output FILE.csv]
+                           [--kernel NAME] [--layouts torch,paged]
+
+Needs PyTorch (from PyPI) and a shared libheadroom. Both run in one process with the same number of threads, interleaved
+(A B A B), each after a pause in which the other's threads stop spinning. Tensors are rotated, so that no call finds its
+cache in a processor's: all copies together have at least --cold MiB. PyTorch gets K and V as [batch, heads, tokens, dim],
+which is what it is fast with, expanded to the query heads beforehand, untimed, or its own enable_gqa, whichever is
+faster. Headroom gets the same tensors (layout torch), or pages of 16 tokens in random order (layout paged).
+
+The bound is the time in which a loop reads K and V: torch.dot() of each with itself, as fp32 and on all threads, which is
+at least as fast as the reading loop of `headroom devices --probe`. It is the third of each round. `share` is the loop's
+time over Headroom's, the median of rounds. A result is compared with float64 for some heads. Exits with 1 where one is
+wrong.
+"""
+import argparse
+import csv
+import ctypes
+import datetime
+import math
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+FORMATS = {"fp32": (1, torch.float32, 2e-5), "bf16": (4, torch.bfloat16, 2e-2)}
+PAUSE_S = 0.012
+SHAPES = [  # batch, tokens, query, K and V heads, dim
+    (1, 8192, 32, 8, 8, 128), (1, 32768, 32, 8, 8, 128), (4, 8192, 32, 8, 8, 128), (1, 8192, 32, 32, 32, 128),
+    (1, 8192, 32, 16, 16, 64), (1, 8192, 32, 4, 16, 64), (1, 32768, 32, 4, 16, 64), (1, 8192, 64, 8, 8, 128),
+    (1, 2048, 32, 8, 8, 128), (16, 1024, 32, 8, 8, 128)]
+COLUMNS = ["dtype", "threads", "layout", "batch", "tokens", "heads", "dim", "kernel", "headroom_ms", "torch_ms", "ratio",
+           "pairs", "gb_per_s", "read_gb_per_s", "share", "error"]
+
+
+class Strides(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("batch", "row", "head")]
+
+
+class CacheStrides(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("page", "token", "head")]
+
+
+class Decode(ctypes.Structure):  # hr_decode
+    _fields_ = ([("struct_size", ctypes.c_size_t)]
+                + [(name, ctypes.c_int64) for name in ("batch", "q_len", "kv_len", "q_heads", "k_heads", "v_heads",
+                                                       "qk_dim", "v_dim")]
+                + [("dtype", ctypes.c_int)]
+                + [(name, ctypes.c_int64) for name in ("page_size", "page_count", "table_pitch", "window")]
+                + [("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("sinks", ctypes.c_bool),
+                   ("latent", ctypes.c_bool), ("q_strides", Strides), ("o_strides", Strides),
+                   ("k_strides", CacheStrides), ("v_strides", CacheStrides)])
+
+
+class Arguments(ctypes.Structure):  # hr_decode_arguments
+    _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in (
+        "q", "k", "v", "o", "lse", "lengths", "pages", "sinks")]
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
+
+
+class Headroom:
+    def __init__(self, path, threads):
+        self.library = library = ctypes.CDLL(path)
+        library.hr_decode_default.restype = Decode
+        library.hr_decode_arguments_default.restype = Arguments
+        library.hr_plan_kernel.restype = ctypes.c_char_p
+        library.hr_plan_workspace_bytes.restype = ctypes.c_size_t
+        if library.hr_decode_default().struct_size != ctypes.sizeof(Decode):
+            sys.exit("this libheadroom has another hr_decode than this script knows")
+        self.device, self.error = ctypes.c_void_p(), Error()
+        self.call("hr_device_open", b"cpu", threads, ctypes.byref(self.device))
+
+    def call(self, name, *arguments):
+        if getattr(self.library, name)(*arguments, ctypes.byref(self.error)) != 0:
+            sys.exit(f"{name}: {self.error.message.decode()}")
+
+    def plan(self, x, dtype, kernel, page):
+        """x: q [batch, heads, 1, dim], k and v [batch, heads, tokens, dim] or, with pages, [pages, page, heads, dim]."""
+        d = self.library.hr_decode_default()
+        d.batch, d.q_heads, d.q_len, d.qk_dim = x["q"].shape
+        d.k_heads, d.v_heads, d.kv_len, d.v_dim, d.dtype = x["k_heads"], x["v_heads"], x["tokens"], d.qk_dim, dtype
+        self.call("hr_decode_set_pages", ctypes.byref(d), page)
+        if not page:
+            d.k_strides = CacheStrides(d.k_heads * d.kv_len * d.qk_dim, d.qk_dim, d.kv_len * d.qk_dim)
+            d.v_strides = CacheStrides(d.v_heads * d.kv_len * d.qk_dim, d.qk_dim, d.kv_len * d.qk_dim)
+        plan = ctypes.c_void_p()
+        self.call("hr_plan_decode", self.device, ctypes.byref(d), kernel, ctypes.byref(plan))
+        work = torch.empty(self.library.hr_plan_workspace_bytes(plan) + 64, dtype=torch.uint8)
+        address = ctypes.c_void_p((work.data_ptr() + 63) // 64 * 64)
+
+        def run(y, keep=work):
+            a = self.library.hr_decode_arguments_default()
+            a.q, a.o = y["q"].data_ptr(), y["o"].data_ptr()
+            a.k, a.v = (y[name].data_ptr() for name in (("k_pages", "v_pages") if page else ("k", "v")))
+            if page:
+                a.pages = y["pages"].data_ptr()
+            self.call("hr_plan_run_decode", plan, ctypes.byref(a), address)
+        return plan, run
+
+
+def make(shape, dtype, page):
+    batch, tokens, q_heads, k_heads, v_heads, dim = shape
+    x = dict(q=torch.randn(batch, q_heads, 1, dim).to(dtype), k_heads=k_heads, v_heads=v_heads, tokens=tokens)
+    x["k"], x["v"] = (torch.randn(batch, n, tokens, dim).to(dtype) for n in (k_heads, v_heads))
+    x["o"] = torch.full_like(x["q"], math.nan)
+    if page:
+        count = tokens // page
+        x["pages"] = torch.randperm(batch * count).to(torch.int32)
+        for name, heads in (("k", k_heads), ("v", v_heads)):
+            paged = x[name].transpose(1, 2).reshape(batch * count, page, heads, dim)
+            x[name + "_pages"] = torch.empty(paged.shape, dtype=dtype)
+            x[name + "_pages"][x["pages"].long()] = paged
+    return x
+
+
+def error_of(x):
+    worst = 0.0
+    for head in range(0, x["q"].shape[1], 7):
+        k = x["k"][-1, head * x["k_heads"] // x["q"].shape[1]].double()
+        v = x["v"][-1, head * x["v_heads"] // x["q"].shape[1]].double()
+        weights = torch.softmax(k @ x["q"][-1, head, 0].double() / math.sqrt(k.shape[1]), 0)
+        off = (x["o"][-1, head, 0].double() - weights @ v).abs().max() / (weights @ v.abs()).max()
+        worst = max(worst, float(off)) if math.isfinite(float(off)) else math.inf
+    return worst
+
+
+def torch_forms(sets):
+    q_heads = sets[0]["q"].shape[1]
+    for x in sets:
+        x["wide_k"], x["wide_v"] = (x[n].repeat_interleave(q_heads // x[n].shape[1], 1) for n in ("k", "v"))
+    forms = [lambda x: F.scaled_dot_product_attention(x["q"], x["wide_k"], x["wide_v"])]
+    if sets[0]["k_heads"] == sets[0]["v_heads"] != q_heads:
+        forms.append(lambda x: F.scaled_dot_product_attention(x["q"], x["k"], x["v"], enable_gqa=True))
+    return forms
+
+
+def read(x):
+    for name in ("k", "v"):
+        numbers = x[name].reshape(-1).view(torch.float32)
+        torch.dot(numbers, numbers)
+
+
+def seconds(run, x):
+    time.sleep(PAUSE_S)
+    start = time.perf_counter()
+    run(x)
+    return time.perf_counter() - start
+
+
+def compare(headroom, options, shape, layout):
+    number, dtype, allowed = FORMATS[options.dtype]
+    page = 16 if layout == "paged" else 0
+    batch, tokens, q_heads, k_heads, v_heads, dim = shape
+    size = batch * tokens * (k_heads + v_heads) * dim * (2 if options.dtype == "bf16" else 4)
+    sets = [make(shape, dtype, page)]
+    while len(sets) < max(3, min(64, math.ceil(options.cold * 2 ** 20 / size))):
+        sets.append({name: x.clone() if torch.is_tensor(x) else x for name, x in sets[0].items()})
+    plan, ours = headroom.plan(sets[0], number, options.kernel, page)
+    forms = torch_forms(sets)
+    theirs = min(forms, key=lambda form: min(seconds(form, sets[i % 2]) for i in range(3)))
+    for x in sets:
+        ours(x)
+    error, rounds = max(error_of(x) for x in sets[:2]), []
+    for i in range(options.pairs):
+        rounds.append([seconds(run, sets[(i + n) % len(sets)]) for n, run in enumerate((ours, theirs, read))])
+    own, other, reading = (statistics.median(times) for times in zip(*rounds))
+    kernel = headroom.library.hr_plan_kernel(plan).decode()
+    headroom.library.hr_plan_free(plan)
+    row = dict(dtype=options.dtype, threads=options.threads, layout=layout, batch=batch, tokens=tokens, dim=dim,
+               heads=f"{q_heads}/{k_heads}/{v_heads}", kernel=kernel, headroom_ms=own * 1e3, torch_ms=other * 1e3,
+               ratio=statistics.median(b / a for a, b, _ in rounds), pairs=len(rounds), gb_per_s=size / own * 1e-9,
+               read_gb_per_s=size / reading * 1e-9, share=statistics.median(c / a for a, _, c in rounds), error=error)
+    return row, error <= allowed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--dtype", choices=FORMATS, default="bf16")
+    parser.add_argument("--kernel", type=str.encode, help="a name of `headroom kernels`; default: the best")
+    parser.add_argument("--layouts", default="torch")
+    parser.add_argument("--rows", help="numbers of shapes from 1 on; default: all")
+    parser.add_argument("--pairs", type=int, default=25)
+    parser.add_argument("--cold", type=int, default=1536, help="MiB")
+    parser.add_argument("--output", help="CSV")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(1)
+    headroom = Headroom(options.library, options.threads)
+    chosen = [int(x) - 1 for x in options.rows.split(",")] if options.rows else range(len(SHAPES))
+    rows, right = [], True
+    with torch.no_grad():
+        for layout in options.layouts.split(","):
+            for i in chosen:
+                row, good = compare(headroom, options, SHAPES[i], layout)
+                rows.append(row)
+                right = right and good
+                if not good:
+                    print(f"wrong: {row}")
+    print(f"{options.dtype}, {options.threads} threads, {rows[0]['kernel']}, PyTorch {torch.__version__}, "
+          f"{datetime.date.today()}")
+    print("| batch × tokens | heads | dim | layout | ms | GB/s | loop reads, GB/s | share | PyTorch, ms | times as fast |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for row in rows:
+        print(f"| {row['batch']} × {row['tokens']} | {row['heads']} | {row['dim']} | {row['layout']} "
+              f"| {row['headroom_ms']:.2f} | {row['gb_per_s']:.1f} | {row['read_gb_per_s']:.1f} | {row['share']:.0%} "
+              f"| {row['torch_ms']:.2f} | {row['ratio']:.2f} |")
+    if options.output:
+        with open(options.output, "w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
