@@ -17,7 +17,7 @@
 
 #define GUARD 256 /* bytes before and behind O */
 #define POISON 0xFF
-#define DEFINITION_FLOPS_MOST 2000000
+#define DEFINITION_FLOPS_MOST 600000
 
 /* Host copies of a call's operands. `tokens`: K and V of each sequence in order, packed. */
 typedef struct call {

@@ -214,7 +214,7 @@ static int64_t from_environment(const char *name, int64_t otherwise)
 static void check_combinations(hr_device *device, const char *kernel, hr_dtype dtype)
 {
   int32_t lengths[BATCH_MOST];
-  int64_t seed = from_environment("HEADROOM_TEST_SEED", 1), samples = from_environment("HEADROOM_TEST_SAMPLES", 30);
+  int64_t seed = from_environment("HEADROOM_TEST_SEED", 1), samples = from_environment("HEADROOM_TEST_SAMPLES", 16);
   for (int64_t i = 0; i < samples; i++) {
     decode_setup setup = random_call((uint64_t)(seed * 100000 + i), dtype, lengths);
     decode_try(device, kernel, &setup, MULTIPLY_ADDS / 2);
