@@ -326,6 +326,8 @@ template <class... P> struct caller<void (*)(P...)> {
   {
     run<FUNCTION>(arguments, std::index_sequence_for<P...>());
   }
+
+  inline static constexpr unsigned sizes[] = {sizeof(P)..., 0};
 };
 
 template <auto FUNCTION> void call(void **arguments)

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <functional>
+#include <memory>
 #include <unistd.h>
 
 #define _Alignas alignas
@@ -31,15 +32,17 @@ extern unsigned reserved_bytes;
 using namespace emulation;
 
 constexpr cu_result INVALID_VALUE = 1, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NOT_FOUND = 500, LAUNCH_FAILED = 719,
-                    UNSUPPORTED = 801, SUCCESS = CU_SUCCESS, OUT_OF_MEMORY = CU_ERROR_OUT_OF_MEMORY;
+                    INVALID_HANDLE = 400, CAPTURE_UNSUPPORTED = 900, SUCCESS = CU_SUCCESS,
+                    OUT_OF_MEMORY = CU_ERROR_OUT_OF_MEMORY;
 
 constexpr int MULTIPROCESSORS = 3; /* few, so that a block of a persistent grid processes many work items */
 constexpr int SHARED_USUAL = 48 << 10;
 
 struct cu_context_st {
-  int pushed;
+  int unused;
 };
 struct cu_stream_st {
+  cu_context owner; /* NULL: made without a current context */
   bool captures;
   std::vector<std::function<cu_result()>> captured;
 };
@@ -62,12 +65,25 @@ struct cu_function_st {
   unsigned static_bytes, shared_most;
 };
 
-static cu_context_st context;
+static cu_context_st primary;
+static thread_local std::vector<cu_context> contexts; /* the last one is current */
+
+static cu_context current()
+{
+  return contexts.empty() ? nullptr : contexts.back();
+}
+
+static bool is_default(cu_stream stream)
+{
+  return !stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
 
 /* Does the work, or records it for a graph during capture. */
 static cu_result order(cu_stream stream, std::function<cu_result()> work)
 {
-  if (!stream || !stream->captures)
+  if (!is_default(stream) && stream->owner && stream->owner != current())
+    return INVALID_HANDLE;
+  if (is_default(stream) || !stream->captures)
     return work();
   stream->captured.push_back(std::move(work));
   return SUCCESS;
@@ -94,10 +110,10 @@ cu_result cuGetErrorName(cu_result result, const char **name)
 
 cu_result cuGetErrorString(cu_result result, const char **text)
 {
-  *text = result == LAUNCH_FAILED   ? the.problem.c_str()
-          : result == OUT_OF_MEMORY ? "out of memory"
-          : result == UNSUPPORTED   ? "not supported by the emulation"
-                                    : "invalid value";
+  *text = result == LAUNCH_FAILED    ? the.problem.c_str()
+          : result == OUT_OF_MEMORY  ? "out of memory"
+          : result == INVALID_HANDLE ? "a stream of another context than the current one"
+                                     : "invalid value";
   return SUCCESS;
 }
 
@@ -169,7 +185,7 @@ cu_result cuDeviceGetPCIBusId(char *id, int size, cu_device)
 
 cu_result cuDevicePrimaryCtxRetain(cu_context *retained, cu_device)
 {
-  *retained = &context;
+  *retained = &primary;
   return SUCCESS;
 }
 
@@ -178,16 +194,47 @@ cu_result cuDevicePrimaryCtxRelease_v2(cu_device)
   return SUCCESS;
 }
 
-cu_result cuCtxPushCurrent_v2(cu_context)
+/* Tests make a context of their own by these two, which the backend does not use. */
+extern "C" cu_result cuCtxCreate_v2(cu_context *made, unsigned, cu_device)
 {
-  context.pushed++;
+  *made = new cu_context_st();
+  contexts.push_back(*made);
+  return SUCCESS;
+}
+
+extern "C" cu_result cuCtxDestroy_v2(cu_context context)
+{
+  if (current() == context)
+    contexts.pop_back();
+  delete context;
+  return SUCCESS;
+}
+
+extern "C" cu_result cuCtxGetCurrent(cu_context *context)
+{
+  *context = current();
+  return SUCCESS;
+}
+
+cu_result cuCtxPushCurrent_v2(cu_context context)
+{
+  contexts.push_back(context);
   return SUCCESS;
 }
 
 cu_result cuCtxPopCurrent_v2(cu_context *popped)
 {
-  *popped = &context;
-  return context.pushed-- > 0 ? SUCCESS : INVALID_CONTEXT;
+  if (contexts.empty())
+    return INVALID_CONTEXT;
+  *popped = contexts.back();
+  contexts.pop_back();
+  return SUCCESS;
+}
+
+cu_result cuCtxGetDevice(cu_device *device)
+{
+  *device = 0;
+  return current() ? SUCCESS : INVALID_CONTEXT;
 }
 
 /* ---- memory ---- */
@@ -245,6 +292,7 @@ cu_result cuMemsetD8Async(cu_address to, unsigned char value, size_t bytes, cu_s
 cu_result cuStreamCreate(cu_stream *stream, unsigned)
 {
   *stream = new cu_stream_st();
+  (*stream)->owner = current();
   return SUCCESS;
 }
 
@@ -254,13 +302,21 @@ cu_result cuStreamDestroy_v2(cu_stream stream)
   return SUCCESS;
 }
 
-cu_result cuStreamSynchronize(cu_stream)
+cu_result cuStreamGetCtx(cu_stream stream, cu_context *context)
 {
-  return SUCCESS;
+  *context = is_default(stream) ? current() : stream->owner;
+  return *context ? SUCCESS : INVALID_CONTEXT;
+}
+
+cu_result cuStreamSynchronize(cu_stream stream)
+{
+  return !is_default(stream) && stream->captures ? CAPTURE_UNSUPPORTED : SUCCESS;
 }
 
 cu_result cuStreamBeginCapture_v2(cu_stream stream, int)
 {
+  if (is_default(stream))
+    return CAPTURE_UNSUPPORTED;
   stream->captures = true;
   stream->captured.clear();
   return SUCCESS;
@@ -436,15 +492,39 @@ static cu_result run(const cu_function_st &f, const launch &job)
   return LAUNCH_FAILED;
 }
 
+/* A captured launch keeps the values of its arguments. */
+struct copied_arguments {
+  std::vector<void *> addresses;
+
+  copied_arguments(const unsigned *sizes, void **arguments)
+  {
+    for (size_t i = 0; sizes[i]; i++) {
+      addresses.push_back(aligned_alloc(64, (sizes[i] + 63) / 64 * 64)); /* as tensor maps are */
+      memcpy(addresses[i], arguments[i], sizes[i]);
+    }
+  }
+  ~copied_arguments()
+  {
+    for (void *address : addresses)
+      free(address);
+  }
+  copied_arguments(const copied_arguments &) = delete;
+};
+
 cu_result cuLaunchKernel(cu_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                          unsigned block_y, unsigned block_z, unsigned shared_bytes, cu_stream stream, void **arguments,
                          void **)
 {
-  if (stream && stream->captures)
-    return UNSUPPORTED; /* a graph would need the sizes of the arguments */
   launch job = {function->program, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z},
                 shared_bytes,      function->static_bytes,   arguments};
-  return run(*function, job);
+  if (is_default(stream) || !stream->captures)
+    return order(stream, [=] { return run(*function, job); });
+  auto copied = std::make_shared<copied_arguments>(function->program->sizes, arguments);
+  return order(stream, [=] {
+    launch replay = job;
+    replay.arguments = copied->addresses.data();
+    return run(*function, replay);
+  });
 }
 
 /* ---- tensor maps ---- */

@@ -302,8 +302,9 @@ static std::string kernel_entry(const std::string &text, size_t at, size_t &name
     }
     if (word != "__launch_bounds__" && word != "__cluster_dims__") {
       name_at = at;
-      return "{\"" + word + "\", emulation::call<&" + word + ">, (unsigned)(" + most + "), {(unsigned)(" + cluster[0] +
-             "), (unsigned)(" + cluster[1] + "), (unsigned)(" + cluster[2] + ")}},\n";
+      return "{\"" + word + "\", emulation::call<&" + word + ">, emulation::caller<decltype(&" + word +
+             ")>::sizes, (unsigned)(" + most + "), {(unsigned)(" + cluster[0] + "), (unsigned)(" + cluster[1] +
+             "), (unsigned)(" + cluster[2] + ")}},\n";
     }
     size_t close = closing(text, end);
     std::vector<std::string> values = split(text.substr(end + 1, close - end - 1), ',');

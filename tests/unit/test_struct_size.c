@@ -52,6 +52,16 @@ static void shapes_and_devices_with_another_size_are_refused(void **state)
   REFUSED(hr_hardware, hardware, hr_hardware_check(&hardware, &error));
 }
 
+static void device_options_with_another_size_are_refused(void **state)
+{
+  (void)state;
+  hr_error error;
+  hr_device *device = NULL;
+  hr_device_options options = hr_device_options_default();
+  REFUSED(hr_device_options, options, hr_device_open_with("reference", &options, &device, &error));
+  hr_device_close(device);
+}
+
 static void options_with_another_size_are_refused(void **state)
 {
   (void)state;
@@ -147,6 +157,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(problems_with_another_size_are_refused),
       cmocka_unit_test(shapes_and_devices_with_another_size_are_refused),
+      cmocka_unit_test(device_options_with_another_size_are_refused),
       cmocka_unit_test(options_with_another_size_are_refused),
       cmocka_unit_test(caches_with_another_size_are_refused),
       cmocka_unit_test(measurements_with_another_size_are_refused),

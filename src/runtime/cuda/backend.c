@@ -30,7 +30,7 @@ static hr_status open_cuda(hr_device *device, hr_error *error)
   }
   device->threads = 1;
   device->state = cuda;
-  hr_status status = hr_cuda_open(cuda, device->name, &device->cache_bytes, error);
+  hr_status status = hr_cuda_open(cuda, device, error);
   if (status != HR_OK)
     close_cuda(device);
   return status;

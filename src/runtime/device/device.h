@@ -85,6 +85,7 @@ struct hr_device {
   const hr_backend *backend;
   char name[32];
   int threads;              /* as requested; open() replaces 0 */
+  void *stream, *context;   /* the caller's, as in hr_device_options; NULL: none. For open() */
   int part, parts;          /* of the processes that share the machine; 0 of 1 if there is one */
   size_t cache_bytes;       /* last-level cache, set by open(); cold measurements exceed it */
   const hr_kernel *kernels; /* of all backends; those of other backends are skipped. Tests replace them */

@@ -74,16 +74,22 @@ static hr_status find_backend(const char *name, const hr_backend **backend, hr_e
                  "\"%.40s\" is not a device of this machine: expected cpu, reference or cuda:N", name);
 }
 
-static hr_status open_device(const char *name, int threads, int part, int parts, hr_device **device, hr_error *error)
+static hr_status open_device(const char *name, const hr_device_options *options, int part, int parts,
+                             hr_device **device, hr_error *error)
 {
   const hr_backend *backend = NULL;
   HR_TRY(find_backend(name, &backend, error));
+  if ((options->stream || options->context) && !backend->stream)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected no %s: only GPUs have one", name,
+                   options->stream ? "stream" : "context");
   hr_device *opened = calloc(1, sizeof *opened);
   if (!opened)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open the device", name);
   opened->backend = backend;
   opened->settled_clock_hz = (double)NAN;
-  opened->threads = threads;
+  opened->threads = options->threads;
+  opened->stream = options->stream;
+  opened->context = options->context;
   opened->part = part;
   opened->parts = parts;
   opened->kernels = kernels;
@@ -98,12 +104,26 @@ static hr_status open_device(const char *name, int threads, int part, int parts,
   return HR_OK;
 }
 
+hr_device_options hr_device_options_default(void)
+{
+  return (hr_device_options){.struct_size = sizeof(hr_device_options)};
+}
+
+hr_status hr_device_open_with(const char *name, const hr_device_options *options, hr_device **device, hr_error *error)
+{
+  HR_NEED(error, name, options, device);
+  HR_TRY(hr_check_struct_size("hr_device_options", options->struct_size, sizeof *options, error));
+  if (options->threads < 0)
+    return hr_fail(error, HR_ERROR_INVALID, "threads: expected at least 0, found %d", options->threads);
+  return open_device(name, options, 0, 1, device, error);
+}
+
 hr_status hr_device_open(const char *name, int threads, hr_device **device, hr_error *error)
 {
   HR_NEED(error, name, device);
-  if (threads < 0)
-    return hr_fail(error, HR_ERROR_INVALID, "threads: expected at least 0, found %d", threads);
-  return open_device(name, threads, 0, 1, device, error);
+  hr_device_options options = hr_device_options_default();
+  options.threads = threads;
+  return hr_device_open_with(name, &options, device, error);
 }
 
 hr_status hr_device_open_part(const char *name, int part, int parts, hr_device **device, hr_error *error)
@@ -111,5 +131,6 @@ hr_status hr_device_open_part(const char *name, int part, int parts, hr_device *
   HR_NEED(error, name, device);
   if (part < 0 || part >= parts)
     return hr_fail(error, HR_ERROR_INVALID, "part: expected 0 … parts − 1, found %d of %d", part, parts);
-  return open_device(name, 0, part, parts, device, error);
+  hr_device_options options = hr_device_options_default();
+  return open_device(name, &options, part, parts, device, error);
 }

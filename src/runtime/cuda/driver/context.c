@@ -54,9 +54,53 @@ static hr_status find_device(hr_cuda *cuda, const char *name, hr_error *error)
   return HR_OK;
 }
 
+/* Fails unless the caller's context, which is current, is of this GPU, and the caller's stream of this context. */
+static hr_status check_given(const hr_cuda *cuda, const char *name, cu_context context, cu_stream stream,
+                             hr_error *error)
+{
+  cu_device device = 0;
+  cu_context of_stream = context;
+  HR_TRY(HR_CU(&cuda->driver, cuCtxGetDevice, (&device), error));
+  if (device != cuda->device)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: the %s given is of another GPU, cuda:%d", name,
+                   stream ? "stream" : "context", device);
+  if (stream)
+    HR_TRY(HR_CU(&cuda->driver, cuStreamGetCtx, (stream, &of_stream), error));
+  if (of_stream != context)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: the stream given is not one of the context given", name);
+  return HR_OK;
+}
+
+static hr_status take_given(hr_cuda *cuda, const char *name, cu_context context, cu_stream stream, hr_error *error)
+{
+  if (stream == CU_STREAM_PER_THREAD)
+    return hr_fail(error, HR_ERROR_INVALID, "%s: expected a stream, found the per-thread default stream", name);
+  if (!context)
+    HR_TRY(HR_CU(&cuda->driver, cuStreamGetCtx, (stream, &context), error));
+  HR_TRY(HR_CU(&cuda->driver, cuCtxPushCurrent_v2, (context), error));
+  hr_status status = check_given(cuda, name, context, stream, error);
+  hr_cuda_leave(cuda);
+  HR_TRY(status);
+  cuda->context = context;
+  cuda->stream = stream;
+  return HR_OK;
+}
+
+static hr_status take_context(hr_cuda *cuda, const hr_device *device, hr_error *error)
+{
+  if (device->context || device->stream)
+    return take_given(cuda, device->name, device->context, device->stream, error);
+  HR_TRY(HR_CU(&cuda->driver, cuDevicePrimaryCtxRetain, (&cuda->context, cuda->device), error));
+  cuda->retained = true;
+  return HR_OK;
+}
+
 static hr_status make_stream(hr_cuda *cuda, hr_error *error)
 {
-  HR_TRY(HR_CU(&cuda->driver, cuStreamCreate, (&cuda->stream, CU_STREAM_NON_BLOCKING), error));
+  if (!cuda->stream) {
+    HR_TRY(HR_CU(&cuda->driver, cuStreamCreate, (&cuda->stream, CU_STREAM_NON_BLOCKING), error));
+    cuda->own_stream = true;
+  }
   HR_TRY(HR_CU(&cuda->driver, cuEventCreate, (&cuda->start, 0), error));
   return HR_CU(&cuda->driver, cuEventCreate, (&cuda->end, 0), error);
 }
@@ -75,18 +119,18 @@ static hr_status open_optional_libraries(hr_cuda *cuda, hr_error *error)
   return HR_LT(&cuda->cublaslt, cublasLtCreate, (&cuda->lt), error);
 }
 
-hr_status hr_cuda_open(hr_cuda *cuda, const char *name, size_t *l2_bytes, hr_error *error)
+hr_status hr_cuda_open(hr_cuda *cuda, hr_device *device, hr_error *error)
 {
   hr_error reason = {.message = ""};
   hr_status status = hr_driver_open(&cuda->driver, &reason);
   if (status != HR_OK)
-    return hr_fail(error, status, "%s: %s", name, reason.message);
+    return hr_fail(error, status, "%s: %s", device->name, reason.message);
   int64_t l2 = 0;
   hr_cache_folder(cuda->cache_folder);
-  HR_TRY(find_device(cuda, name, error));
+  HR_TRY(find_device(cuda, device->name, error));
   HR_TRY(hr_cuda_attribute(cuda, CU_L2_BYTES, &l2, error));
-  *l2_bytes = (size_t)l2;
-  HR_TRY(HR_CU(&cuda->driver, cuDevicePrimaryCtxRetain, (&cuda->context, cuda->device), error));
+  device->cache_bytes = (size_t)l2;
+  HR_TRY(take_context(cuda, device, error));
   HR_TRY(hr_cuda_enter(cuda, error));
   status = make_stream(cuda, error);
   if (status == HR_OK)
@@ -107,11 +151,12 @@ static void close_context(hr_cuda *cuda)
       driver->cuEventDestroy_v2(cuda->start);
     if (cuda->end)
       driver->cuEventDestroy_v2(cuda->end);
-    if (cuda->stream)
+    if (cuda->own_stream)
       driver->cuStreamDestroy_v2(cuda->stream);
     hr_cuda_leave(cuda);
   }
-  driver->cuDevicePrimaryCtxRelease_v2(cuda->device);
+  if (cuda->retained)
+    driver->cuDevicePrimaryCtxRelease_v2(cuda->device);
 }
 
 void hr_cuda_close(hr_cuda *cuda)

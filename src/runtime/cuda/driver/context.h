@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open GPU: the loaded libraries, the device's primary context and the stream that all work is queued on. */
+/* An open GPU: the loaded libraries, the context and the stream that all work is queued on. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_CONTEXT_H
 #define HR_RUNTIME_CUDA_DRIVER_CONTEXT_H
 
@@ -8,12 +8,13 @@
 #include "runtime/cuda/driver/driver.h"
 #include "runtime/cuda/driver/nvml.h"
 #include "runtime/cuda/driver/nvrtc.h"
+#include "runtime/device/device.h"
 
 /** hr_device.state of a CUDA device. Immutable after open, except for the contents of `modules`. Libraries other than
  *  the driver may be closed (handle NULL).
  *
- *  The context is the device's primary context, which the other libraries of the process share; every function pushes
- *  it and pops it again, so that the caller's own current context stays. */
+ *  The context is the caller's, or the device's primary context, which the other libraries of the process share; every
+ *  function pushes it and pops it again, so that the caller's own current context stays. */
 typedef struct hr_cuda {
   hr_driver driver;
   hr_cublaslt cublaslt;
@@ -23,6 +24,8 @@ typedef struct hr_cuda {
   cu_device device;
   cu_context context;
   cu_stream stream;
+  bool retained;       /* the primary context, which is released on closing */
+  bool own_stream;     /* which is destroyed on closing */
   cu_event start, end; /* of timed runs */
   lt_handle lt;        /* NULL: no cuBLASLt */
   int capability;      /* 90: compute capability 9.0 */
@@ -30,10 +33,10 @@ typedef struct hr_cuda {
   struct hr_modules *modules; /* driver/module.h; owned by whoever opened the context */
 } hr_cuda;
 
-/** Opens the device called `name` ("cuda:N") into the zeroed *cuda, and sets *l2_bytes. After an error *cuda has to be
- *  closed, too. HR_ERROR_UNAVAILABLE without a driver or such a device, HR_ERROR_UNSUPPORTED for one that is too
- *  old. */
-hr_status hr_cuda_open(hr_cuda *cuda, const char *name, size_t *l2_bytes, hr_error *error);
+/** Opens `device` ("cuda:N") with its stream and context, if the caller gave any, into the zeroed *cuda, and sets
+ *  device->cache_bytes. After an error *cuda has to be closed, too. HR_ERROR_UNAVAILABLE without a driver or such a
+ *  device, HR_ERROR_UNSUPPORTED for one that is too old, HR_ERROR_INVALID for a stream or context of another. */
+hr_status hr_cuda_open(hr_cuda *cuda, hr_device *device, hr_error *error);
 
 /** Waits for the stream and releases everything but `modules`, which have to be freed before. */
 void hr_cuda_close(hr_cuda *cuda);

@@ -47,6 +47,10 @@ typedef struct cu_tensor_map {
   _Alignas(64) uint64_t opaque[16];
 } cu_tensor_map;
 
+/* Handles that need no cuStreamCreate(): the default stream of the current context, and that of thread and context. */
+#define CU_STREAM_LEGACY ((cu_stream)0x1)
+#define CU_STREAM_PER_THREAD ((cu_stream)0x2)
+
 enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_CAPTURE_THREAD_LOCAL = 1,
@@ -69,6 +73,7 @@ enum {
   ROW(cuDevicePrimaryCtxRelease_v2, (cu_device device))                                                             \
   ROW(cuCtxPushCurrent_v2, (cu_context context))                                                                    \
   ROW(cuCtxPopCurrent_v2, (cu_context * context))                                                                   \
+  ROW(cuCtxGetDevice, (cu_device * device))                                                                         \
   ROW(cuMemGetInfo_v2, (size_t * available, size_t * total))                                                        \
   ROW(cuMemAlloc_v2, (cu_address * address, size_t bytes))                                                          \
   ROW(cuMemFree_v2, (cu_address address))                                                                           \
@@ -78,6 +83,7 @@ enum {
   ROW(cuMemsetD8Async, (cu_address to, unsigned char value, size_t bytes, cu_stream stream))                        \
   ROW(cuStreamCreate, (cu_stream * stream, unsigned flags))                                                         \
   ROW(cuStreamDestroy_v2, (cu_stream stream))                                                                       \
+  ROW(cuStreamGetCtx, (cu_stream stream, cu_context * context))                                                     \
   ROW(cuStreamSynchronize, (cu_stream stream))                                                                      \
   ROW(cuStreamBeginCapture_v2, (cu_stream stream, int mode))                                                        \
   ROW(cuStreamEndCapture, (cu_stream stream, cu_graph * graph))                                                     \

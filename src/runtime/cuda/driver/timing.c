@@ -83,6 +83,10 @@ hr_status hr_cuda_time_runs(hr_device *device, hr_run_fn run, void *context, int
                             double *time_ns, hr_error *error)
 {
   const hr_cuda *cuda = device->state;
+  if (count > 1 && cuda->stream == CU_STREAM_LEGACY)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "%s: short runs are measured as a captured graph, and the default stream cannot be captured",
+                   device->name);
   if (!*kept && !(*kept = calloc(1, sizeof(recording))))
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to time runs", device->name);
   HR_TRY(hr_cuda_enter(cuda, error));
