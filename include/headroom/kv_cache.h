@@ -98,11 +98,29 @@ typedef struct hr_kv_append {
 HR_API hr_kv_append hr_kv_append_default(void);
 
 /** Appends tokens to all of the slots or, after an error, to none. On a GPU the call starts the work, which follows the
- *  runs started before, and returns; it must not be part of a captured graph. HR_ERROR_INVALID for a slot that is not
- *  in use or is listed twice, a slot that would have more than `tokens` tokens, positions beyond the tables, a missing
- *  or misaligned address, and fields out of range; HR_ERROR_OUT_OF_MEMORY if the pool has too few pages;
- *  HR_ERROR_BACKEND. */
+ *  runs started before, and returns; it must not be captured in a graph (hr_kv_cache_write() may). HR_ERROR_INVALID for
+ *  a slot that is not in use or is listed twice, a slot that would have more than `tokens` tokens, positions beyond the
+ *  tables, a missing or misaligned address, and fields out of range; HR_ERROR_OUT_OF_MEMORY if the pool has too few
+ *  pages; HR_ERROR_BACKEND. */
 HR_API hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, hr_error *error);
+
+/* ---- appends in a captured graph ----
+ *
+ * hr_kv_cache_append() in two halves, so that a graph of a whole step is captured once and launched for every token:
+ *
+ *   hr_kv_cache_grow(), hr_kv_cache_decode()    each step, before the graph is launched
+ *   hr_kv_cache_write(), hr_plan_run_decode()   captured; see hr_device_open_with() */
+
+/** Takes room for new tokens, as hr_kv_cache_append() does, and lists their places on the device; what they contain is
+ *  undefined until they are written. Of *append it reads count, slots, tokens, rotary_dim and positions. Asynchrony and
+ *  errors as hr_kv_cache_append(). */
+HR_API hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, hr_error *error);
+
+/** Writes the tokens that the last hr_kv_cache_grow() took room for; of *append it reads all but count, slots and
+ *  tokens. A graph that captured it writes those of the last hr_kv_cache_grow() before its launch, which has to have as
+ *  many slots and as many new tokens in all as the one before the capture. HR_ERROR_INVALID if nothing has grown, or a
+ *  slot was removed or truncated since, and as hr_kv_cache_append() for the operands; HR_ERROR_BACKEND. */
+HR_API hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, hr_error *error);
 
 /** Describes a decode call of the slots listed, each at most once; sequence b of the batch is slots[b]. Of *decode it
  *  sets batch, kv_len, heads and sizes of K and V, dtype, pages, strides of K and V, and `latent`; of *arguments k, v,

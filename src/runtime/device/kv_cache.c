@@ -258,6 +258,7 @@ hr_status hr_kv_cache_remove(hr_kv_cache *cache, int64_t slot, hr_error *error)
   HR_NEED(error, cache);
   HR_TRY(check_slot(cache, slot, error));
   hr_kv_cache_resize(cache, slot, 0);
+  cache->grown = false;
   cache->lengths[slot] = -1;
   cache->free_slots[cache->free_slot_count++] = (int32_t)slot;
   return HR_OK;
@@ -279,6 +280,7 @@ hr_status hr_kv_cache_truncate(hr_kv_cache *cache, int64_t slot, int64_t length,
     return hr_fail(error, HR_ERROR_INVALID, "length: slot %" PRId64 " has %d tokens, found %" PRId64, slot,
                    cache->lengths[slot], length);
   hr_kv_cache_resize(cache, slot, length);
+  cache->grown = false;
   return HR_OK;
 }
 

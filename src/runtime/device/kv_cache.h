@@ -41,7 +41,10 @@ struct hr_kv_cache {
   int32_t *listed;   /* [slots] index of a slot in a list that is being checked */
   int32_t *list;     /* of hr_kv_writes, on the host */
   int32_t *uploaded; /* [slots, pitch] what device_table contains */
-  hr_buffer *k, *v;  /* v NULL with `latent` */
+  bool grown;        /* by hr_kv_cache_grow(), and not shortened since; then the next three say how */
+  int64_t grown_count, grown_tokens;
+  int64_t grown_length; /* of the longest slot that grew */
+  hr_buffer *k, *v;     /* v NULL with `latent` */
   hr_buffer *device_list, *device_table, *device_lengths;
 };
 

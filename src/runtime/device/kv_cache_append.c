@@ -131,12 +131,14 @@ static int64_t make_list(const hr_kv_cache *cache, const hr_kv_append *a)
   return end;
 }
 
-static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens, hr_error *error)
+/* The tokens of the last grow(). */
+static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, hr_error *error)
 {
-  HR_TRY(hr_kv_cache_upload(cache, cache->device_list, 0, cache->list, make_list(cache, a), error));
+  hr_kv_append listed = *a;
+  listed.count = cache->grown_count;
   hr_kv_writes writes = {.options = &cache->options,
-                         .append = a,
-                         .tokens = tokens,
+                         .append = &listed,
+                         .tokens = cache->grown_tokens,
                          .k = hr_buffer_data(cache->k),
                          .v = cache->v ? hr_buffer_data(cache->v) : NULL,
                          .list = hr_buffer_data(cache->device_list)};
@@ -149,6 +151,50 @@ static void resize(hr_kv_cache *cache, const hr_kv_append *a, int64_t sign)
     hr_kv_cache_resize(cache, a->slots[i], cache->lengths[a->slots[i]] + sign * new_tokens(a, i));
 }
 
+/* After all checks. */
+static hr_status grow(hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens, hr_error *error)
+{
+  resize(cache, a, 1);
+  hr_status status = hr_kv_cache_upload(cache, cache->device_list, 0, cache->list, make_list(cache, a), error);
+  if (status != HR_OK) {
+    resize(cache, a, -1);
+    return status;
+  }
+  cache->grown = true;
+  cache->grown_count = a->count;
+  cache->grown_tokens = tokens;
+  cache->grown_length = 0;
+  for (int64_t i = 0; i < a->count; i++)
+    if (new_tokens(a, i) > 0)
+      cache->grown_length = hr_max64(cache->grown_length, cache->lengths[a->slots[i]]);
+  return HR_OK;
+}
+
+hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append, hr_error *error)
+{
+  HR_NEED(error, cache, append);
+  HR_TRY(hr_check_struct_size("hr_kv_append", append->struct_size, sizeof *append, error));
+  int64_t tokens = 0;
+  HR_TRY(check_slots(cache, append, &tokens, error));
+  return grow(cache, append, tokens, error);
+}
+
+hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, hr_error *error)
+{
+  HR_NEED(error, cache, append);
+  HR_TRY(hr_check_struct_size("hr_kv_append", append->struct_size, sizeof *append, error));
+  if (!cache->grown)
+    return hr_fail(error, HR_ERROR_INVALID, "slots: nothing to write before hr_kv_cache_grow()");
+  if (cache->grown_tokens == 0)
+    return HR_OK;
+  hr_kv_append a = *append;
+  HR_TRY(check_operands(&cache->options, &a, error));
+  if (a.rotary_dim > 0 && a.positions < cache->grown_length)
+    return hr_fail(error, HR_ERROR_INVALID, "positions: expected at least %" PRId64 ", found %" PRId64,
+                   cache->grown_length, a.positions);
+  return write_tokens(cache, &a, error);
+}
+
 hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, hr_error *error)
 {
   HR_NEED(error, cache, append);
@@ -159,9 +205,11 @@ hr_status hr_kv_cache_append(hr_kv_cache *cache, const hr_kv_append *append, hr_
   if (tokens == 0)
     return HR_OK;
   HR_TRY(check_operands(&cache->options, &a, error));
-  resize(cache, &a, 1);
-  hr_status status = write_tokens(cache, &a, tokens, error);
-  if (status != HR_OK)
+  HR_TRY(grow(cache, &a, tokens, error));
+  hr_status status = write_tokens(cache, &a, error);
+  if (status != HR_OK) {
     resize(cache, &a, -1);
+    cache->grown = false;
+  }
   return status;
 }
