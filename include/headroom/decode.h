@@ -14,6 +14,43 @@ extern "C" {
 
 #define HR_DECODE_Q_LEN_MAX 16
 
+/** Elements of K and V in a cache. Enumerator, name. */
+#define HR_KV_FORMAT_LIST(ROW)                                                                                   \
+  ROW(HR_KV_UNQUANTIZED, "unquantized") /* hr_decode.dtype */                                                    \
+  ROW(HR_KV_FP8, "fp8")                 /* E4M3, as HR_FP8_E4M3: up to ±448, NaN, no infinity; times a scale */ \
+  ROW(HR_KV_INT8, "int8")               /* two's complement, times a scale */
+
+typedef enum hr_kv_format {
+#define HR_KV_FORMAT_ENUM(enumerator, name) enumerator,
+  HR_KV_FORMAT_LIST(HR_KV_FORMAT_ENUM)
+#undef HR_KV_FORMAT_ENUM
+      HR_KV_FORMAT_COUNT
+} hr_kv_format;
+
+/** What a scale of a quantized cache belongs to. Enumerator, name. */
+#define HR_KV_SCALES_LIST(ROW)                                                \
+  ROW(HR_KV_SCALE_HEAD, "head")   /* a K or V head, with all of its tokens */ \
+  ROW(HR_KV_SCALE_TOKEN, "token") /* one token's K or V head */
+
+typedef enum hr_kv_scales {
+#define HR_KV_SCALES_ENUM(enumerator, name) enumerator,
+  HR_KV_SCALES_LIST(HR_KV_SCALES_ENUM)
+#undef HR_KV_SCALES_ENUM
+      HR_KV_SCALES_COUNT
+} hr_kv_scales;
+
+/** The name of a format ("int8"); "unknown" outside the list. Static storage. */
+HR_API const char *hr_kv_format_name(hr_kv_format format);
+
+/** Parses it. HR_ERROR_NOT_FOUND, with *format untouched, for any other text. */
+HR_API hr_status hr_kv_format_parse(const char *name, hr_kv_format *format);
+
+/** The name of a kind of scales ("token"); "unknown" outside the list. Static storage. */
+HR_API const char *hr_kv_scales_name(hr_kv_scales scales);
+
+/** Parses it. HR_ERROR_NOT_FOUND, with *scales untouched, for any other text. */
+HR_API hr_status hr_kv_scales_parse(const char *name, hr_kv_scales *scales);
+
 /** Memory layout of K or V in a cache, in elements: head h of token t of page p begins at p·page + t·token + h·head;
  *  its elements are contiguous. All three 0: [page, token, head, dim], as vLLM's FlashAttention backend and FlashInfer
  *  ("NHD") have it. FlashInfer's "HND" has head = page_size·dim, token = dim. With K and V side by side in one
@@ -36,6 +73,12 @@ typedef struct hr_kv_strides {
  *  v_strides say. Token t of sequence b is token t % page_size of page table[b][t / page_size]. A contiguous cache is
  *  one page per sequence, of page_size ≥ kv_len tokens.
  *
+ *  A quantized cache, cache_format fp8 or int8, has elements of one byte, and K and V are scale · element. Scales are
+ *  fp32: k_scales [k_heads] and v_scales [v_heads]; with HR_KV_SCALE_TOKEN k_scales [pages, page_size, k_heads] and
+ *  v_scales [pages, page_size, v_heads], or as k_scale_strides and v_scale_strides say. Scales behind the elements of
+ *  each head, as vLLM has them, are strides of dim + 4 bytes and of dim / 4 + 1 floats. With a scale that is NaN all
+ *  elements are. With `latent`, V has the scales of K.
+ *
  *  Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1, absorbed form): with `latent`, k_heads = v_heads = 1
  *  and V[j] is the first v_dim elements of K[j], so that the cache has no V; v_dim ≤ qk_dim.
  *
@@ -54,7 +97,7 @@ typedef struct hr_decode {
   int64_t kv_len;     /* most tokens of a sequence, the new ones included; may be 0 */
   int64_t q_heads, k_heads, v_heads;
   int64_t qk_dim, v_dim;
-  hr_dtype dtype;      /* of Q, O and the cache */
+  hr_dtype dtype;      /* of Q, O and an unquantized cache */
   int64_t page_size;   /* tokens of a page */
   int64_t page_count;  /* pages of the cache; page numbers are below */
   int64_t table_pitch; /* pages from one row of the page table to the next; at least those of kv_len tokens */
@@ -65,6 +108,9 @@ typedef struct hr_decode {
   bool latent;         /* V is part of K */
   hr_strides q_strides, o_strides; /* all 0: packed */
   hr_kv_strides k_strides, v_strides;
+  hr_kv_format cache_format;                      /* default HR_KV_UNQUANTIZED */
+  hr_kv_scales cache_scales;                      /* of a quantized cache; default HR_KV_SCALE_HEAD */
+  hr_kv_strides k_scale_strides, v_scale_strides; /* with HR_KV_SCALE_TOKEN, in floats; all 0: [page, token, head] */
 } hr_decode;
 
 /** One sequence of one token, one head of 64, bf16, one page of one token. */
@@ -76,8 +122,9 @@ HR_API hr_decode hr_decode_default(void);
 HR_API hr_status hr_decode_set_pages(hr_decode *decode, int64_t page_size, hr_error *error);
 
 /** HR_OK if sizes are positive and at most 2^40 (lengths below 2^31), 1 ≤ q_len ≤ HR_DECODE_Q_LEN_MAX, K and V heads
- *  divide the query heads, table_pitch covers kv_len, strides are not negative, no two elements of O overlap, and all
- *  counts fit 63 bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
+ *  divide the query heads, table_pitch covers kv_len, strides are not negative, no two elements of O overlap, formats
+ *  are in their lists, and all counts fit 63 bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in
+ *  `error`. */
 HR_API hr_status hr_decode_check(const hr_decode *decode, hr_error *error);
 
 /** Strides with the defaults resolved. The problem has passed hr_decode_check(). */
@@ -92,12 +139,22 @@ HR_API hr_kv_strides hr_decode_k_strides(const hr_decode *decode);
 /** The same of V; with `latent`, those of K. */
 HR_API hr_kv_strides hr_decode_v_strides(const hr_decode *decode);
 
+/** Bytes of an element of K and V in the cache. */
+HR_API size_t hr_decode_cache_bytes(const hr_decode *decode);
+
+/** Where the scales of a quantized cache are, as the strides of K say where K is, in floats. Of HR_KV_SCALE_HEAD, page
+ *  and token are 0. The problem has passed hr_decode_check(). */
+HR_API hr_kv_strides hr_decode_k_scale_strides(const hr_decode *decode);
+
+/** The same of V; with `latent`, those of K. */
+HR_API hr_kv_strides hr_decode_v_scale_strides(const hr_decode *decode);
+
 /** Floating-point operations if all sequences have kv_len tokens: 2·(qk_dim + v_dim) per query head and visible key.
  *  HR_ERROR_OVERFLOW. */
 HR_API hr_status hr_decode_flops(const hr_decode *decode, int64_t *flops);
 
 /** Least memory traffic in bytes if all sequences have kv_len tokens: Q and O, and K and V of each token that a query
- *  sees, once per K head and V head. HR_ERROR_OVERFLOW. */
+ *  sees, once per K head and V head, with their scales. HR_ERROR_OVERFLOW. */
 HR_API hr_status hr_decode_bytes(const hr_decode *decode, int64_t *bytes);
 
 /** The operands of a run: device addresses, owned by the caller. */
@@ -110,6 +167,7 @@ typedef struct hr_decode_arguments {
   const int32_t *lengths; /* [batch], 0 to kv_len: tokens of each sequence, the new ones included. NULL: all kv_len */
   const int32_t *pages;   /* [batch, table_pitch]: the page table. NULL: sequence b has pages b·table_pitch and on */
   const float *sinks;     /* [q_heads]; read only with `sinks` */
+  const float *k_scales, *v_scales; /* of a quantized cache; with `latent`, v_scales is not read */
 } hr_decode_arguments;
 
 /** All NULL. */

@@ -31,6 +31,18 @@ hr_decode_arguments hr_decode_arguments_default(void)
   return (hr_decode_arguments){.struct_size = sizeof(hr_decode_arguments)};
 }
 
+/* ---- quantized caches ---- */
+
+static bool is_quantized(const hr_decode *d)
+{
+  return d->cache_format != HR_KV_UNQUANTIZED;
+}
+
+size_t hr_decode_cache_bytes(const hr_decode *decode)
+{
+  return is_quantized(decode) ? 1 : hr_dtype_bytes(decode->dtype);
+}
+
 /* ---- strides ---- */
 
 static hr_strides rows_of_heads(const hr_decode *d, hr_strides given, int64_t dim)
@@ -66,6 +78,22 @@ hr_kv_strides hr_decode_v_strides(const hr_decode *decode)
 {
   return decode->latent ? hr_decode_k_strides(decode)
                         : cached(decode, decode->v_strides, decode->v_heads, decode->v_dim);
+}
+
+static hr_kv_strides scales_at(const hr_decode *d, hr_kv_strides given, int64_t heads)
+{
+  return d->cache_scales == HR_KV_SCALE_HEAD ? (hr_kv_strides){.head = 1} : cached(d, given, heads, 1);
+}
+
+hr_kv_strides hr_decode_k_scale_strides(const hr_decode *decode)
+{
+  return scales_at(decode, decode->k_scale_strides, decode->k_heads);
+}
+
+hr_kv_strides hr_decode_v_scale_strides(const hr_decode *decode)
+{
+  return decode->latent ? hr_decode_k_scale_strides(decode)
+                        : scales_at(decode, decode->v_scale_strides, decode->v_heads);
 }
 
 /* ---- counts ---- */
@@ -113,9 +141,14 @@ static hr_checked64 decode_bytes(const hr_decode *d)
   count_visible(d, &pairs, &keys);
   hr_checked64 token = hr_plus(hr_times(hr_checked(d->k_heads), d->qk_dim),
                                d->latent ? hr_checked(0) : hr_times(hr_checked(d->v_heads), d->v_dim));
+  token = hr_times(token, (int64_t)hr_decode_cache_bytes(d));
+  int64_t scales = is_quantized(d) ? (d->k_heads + (d->latent ? 0 : d->v_heads)) * (int64_t)sizeof(float) : 0;
+  if (d->cache_scales == HR_KV_SCALE_TOKEN)
+    token = hr_plus(token, hr_checked(scales));
   hr_checked64 query = hr_times(hr_times(hr_checked(d->qk_dim + d->v_dim), d->q_heads), d->q_len);
-  hr_checked64 sequence = hr_plus(hr_times(token, keys), query);
-  return hr_times(hr_times(sequence, d->batch), (int64_t)hr_dtype_bytes(d->dtype));
+  query = hr_times(query, (int64_t)hr_dtype_bytes(d->dtype));
+  hr_checked64 all = hr_times(hr_plus(hr_times(token, keys), query), d->batch);
+  return d->cache_scales == HR_KV_SCALE_HEAD ? hr_plus(all, hr_checked(scales)) : all;
 }
 
 hr_status hr_decode_flops(const hr_decode *decode, int64_t *flops)
@@ -180,6 +213,10 @@ static hr_status check_numbers(const hr_decode *d, hr_error *error)
 {
   if (hr_dtype_bytes(d->dtype) == 0)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)d->dtype);
+  if ((unsigned)d->cache_format >= HR_KV_FORMAT_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "cache_format: %d is not a format", (int)d->cache_format);
+  if ((unsigned)d->cache_scales >= HR_KV_SCALES_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "cache_scales: %d is no kind of scales", (int)d->cache_scales);
   if (!isfinite(d->scale))
     return hr_fail(error, HR_ERROR_INVALID, "scale: expected a finite number, found %g", (double)d->scale);
   if (!isfinite(d->softcap) || d->softcap < 0)
@@ -206,15 +243,27 @@ static hr_checked64 cache_end(const hr_decode *d, hr_kv_strides s, int64_t heads
 }
 
 static hr_status check_cache_strides(const hr_decode *d, const char *name, hr_kv_strides s, int64_t heads, int64_t dim,
-                                     hr_error *error)
+                                     size_t element, hr_error *error)
 {
   if (s.page < 0 || s.token < 0 || s.head < 0)
     return hr_fail(error, HR_ERROR_INVALID, "%s: %" PRId64 ", %" PRId64 ", %" PRId64 " must not be negative", name,
                    s.page, s.token, s.head);
-  if (hr_times(cache_end(d, s, heads, dim), (int64_t)hr_dtype_bytes(d->dtype)).overflow)
+  if (hr_times(cache_end(d, s, heads, dim), (int64_t)element).overflow)
     return hr_fail(error, HR_ERROR_OVERFLOW, "%s: the bytes of %" PRId64 " pages do not fit 63 bits", name,
                    d->page_count);
   return HR_OK;
+}
+
+static hr_status check_all_cache_strides(const hr_decode *d, hr_error *error)
+{
+  size_t element = hr_decode_cache_bytes(d);
+  HR_TRY(check_cache_strides(d, "k_strides", hr_decode_k_strides(d), d->k_heads, d->qk_dim, element, error));
+  HR_TRY(check_cache_strides(d, "v_strides", hr_decode_v_strides(d), d->v_heads, d->v_dim, element, error));
+  if (!is_quantized(d))
+    return HR_OK;
+  hr_kv_strides k = hr_decode_k_scale_strides(d), v = hr_decode_v_scale_strides(d);
+  HR_TRY(check_cache_strides(d, "k_scale_strides", k, d->k_heads, 1, sizeof(float), error));
+  return check_cache_strides(d, "v_scale_strides", v, d->v_heads, 1, sizeof(float), error);
 }
 
 /* Q and O have the checks of an attention call. */
@@ -249,6 +298,5 @@ hr_status hr_decode_check(const hr_decode *decode, hr_error *error)
     return hr_fail(error, HR_ERROR_OVERFLOW, "page_size: a page of %" PRId64 " tokens does not fit 63 bits",
                    d->page_size);
   HR_TRY(check_query_strides(d, error));
-  HR_TRY(check_cache_strides(d, "k_strides", hr_decode_k_strides(d), d->k_heads, d->qk_dim, error));
-  return check_cache_strides(d, "v_strides", hr_decode_v_strides(d), d->v_heads, d->v_dim, error);
+  return check_all_cache_strides(d, error);
 }

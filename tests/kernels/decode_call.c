@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "runtime/device/kernel.h"
+#include "runtime/device/kv_format.h"
 #include "runtime/device/number.h"
 #include "runtime/device/plan.h"
 #include "runtime/device/problem.h"
@@ -19,13 +20,14 @@
 #define POISON 0xFF
 #define DEFINITION_FLOPS_MOST 600000
 
-/* Host copies of a call's operands. `tokens`: K and V of each sequence in order, packed. */
+/* Host copies of a call's operands. `tokens`: K and V of each sequence in order, packed, as numbers without scales. */
 typedef struct call {
   const decode_setup *setup;
   hr_operands operands;
   void *images[HR_OPERANDS_MAX]; /* as on the device */
   size_t o;                      /* index of O */
-  char *k_tokens, *v_tokens;     /* [batch][kv_len][heads][dim] */
+  double *queries;               /* [batch][q_len][q_heads][qk_dim] */
+  double *k_tokens, *v_tokens;   /* [batch][kv_len][heads][dim] */
   int32_t *pages;
   float *sinks, *lse;
   hr_buffer *buffers[HR_OPERANDS_MAX + 3]; /* and log-sum-exp, lengths, pages */
@@ -68,37 +70,112 @@ static void make_pages(call *c)
   free(order);
 }
 
-/* Random tokens in order, written to their places in the cache, which is NaN elsewhere. */
-static char *make_tokens(const call *c, uint64_t seed, int64_t heads, int64_t dim, hr_kv_strides s, char *cache)
+/* One of K and V: its elements, and the scales of a quantized cache, on the host. */
+typedef struct cached {
+  int64_t heads, dim;
+  hr_kv_strides at, scale_at;
+  char *elements;
+  float *scales;
+} cached;
+
+static void *scales_of(const call *c, hr_operand_kind kind)
+{
+  for (size_t i = 0; i < c->operands.count; i++)
+    if (c->operands.kinds[i] == kind)
+      return c->images[i];
+  return NULL;
+}
+
+static cached cached_of(const call *c, bool k)
 {
   const hr_decode *d = &c->setup->d;
-  size_t element = hr_dtype_bytes(d->dtype), row = (size_t)dim * element;
-  size_t elements = (size_t)(d->batch * d->kv_len * heads * dim);
-  char *tokens = malloc(elements * element + 1);
+  hr_operand_kind kind = k ? HR_OPERAND_K_SCALES : HR_OPERAND_V_SCALES;
+  cached x =
+      k ? (cached){d->k_heads, d->qk_dim, hr_decode_k_strides(d), hr_decode_k_scale_strides(d), c->images[1], NULL}
+        : (cached){d->v_heads, d->v_dim, hr_decode_v_strides(d), hr_decode_v_scale_strides(d), c->images[2], NULL};
+  x.scales = c->setup->inline_scales ? (float *)(void *)(x.elements + x.dim) : scales_of(c, kind);
+  return x;
+}
+
+static bool special_is_a_scale(const hr_decode *d)
+{
+  return d->cache_format != HR_KV_UNQUANTIZED && d->cache_scales == HR_KV_SCALE_TOKEN;
+}
+
+/* Where head 0 of a token is. */
+static int64_t place_of(const call *c, hr_kv_strides s, int64_t sequence, int64_t token)
+{
+  const hr_decode *d = &c->setup->d;
+  int64_t page = c->pages[sequence * d->table_pitch + token / d->page_size];
+  return page * s.page + token % d->page_size * s.token;
+}
+
+/* Random elements of a token's head; first: of the list of all tokens. */
+static void make_elements(const hr_decode *d, uint64_t seed, size_t first, size_t count, void *to)
+{
+  if (d->cache_format != HR_KV_INT8) {
+    hr_numbers_uniform(d->cache_format == HR_KV_FP8 ? HR_FP8_E4M3 : d->dtype, seed, first, count, to);
+    return;
+  }
+  for (size_t i = 0; i < count; i++) {
+    float random;
+    hr_numbers_uniform(HR_FP32, seed, first + i, 1, &random);
+    ((int8_t *)to)[i] = (int8_t)(random * 128); /* −128 is allowed, though no append writes it */
+  }
+}
+
+/* A random scale for a token's head, or for a head: of 2^-3 to 2, at elements of the order of 1. */
+static float make_scale(const hr_decode *d, uint64_t seed, size_t number)
+{
+  float random;
+  hr_numbers_uniform(HR_FP32, seed + 1000, number, 1, &random);
+  return exp2f(2 * random - 1) / (d->cache_format == HR_KV_INT8 ? 127 : 1);
+}
+
+/* Random tokens in order, written to their places in the cache, which is NaN elsewhere. */
+static double *make_tokens(const call *c, uint64_t seed, const cached *x)
+{
+  const hr_decode *d = &c->setup->d;
+  size_t element = hr_decode_cache_bytes(d), dim = (size_t)x->dim;
+  bool by_token = d->cache_scales == HR_KV_SCALE_TOKEN;
+  double *tokens = malloc((size_t)(d->batch * d->kv_len * x->heads * x->dim + 1) * sizeof *tokens);
   assert_non_null(tokens);
-  hr_numbers_uniform(d->dtype, seed, 0, elements, tokens);
   for (int64_t b = 0; b < d->batch; b++)
     for (int64_t t = 0; t < length_of(c->setup, b); t++)
-      for (int64_t h = 0; h < heads; h++) {
-        int64_t page = c->pages[b * d->table_pitch + t / d->page_size];
-        int64_t to = page * s.page + t % d->page_size * s.token + h * s.head;
-        memcpy(cache + (size_t)to * element, tokens + (size_t)((b * d->kv_len + t) * heads + h) * row, row);
+      for (int64_t h = 0; h < x->heads; h++) {
+        size_t number = (size_t)((b * d->kv_len + t) * x->heads + h),
+               at = (size_t)(place_of(c, x->at, b, t) + h * x->at.head);
+        make_elements(d, seed, number * dim, dim, x->elements + at * element);
+        hr_kv_elements_load(d->cache_format, d->dtype, x->elements, at, dim, tokens + number * dim);
+        if (d->cache_format == HR_KV_UNQUANTIZED)
+          continue;
+        float scale = make_scale(d, seed, by_token ? number : (size_t)h);
+        x->scales[place_of(c, x->scale_at, b, t) + h * x->scale_at.head] = scale;
+        for (size_t i = 0; i < dim; i++)
+          tokens[number * dim + i] *= (double)scale;
       }
   return tokens;
 }
 
-/* Sets one element of the last token of each sequence, in the list and in the cache. */
-static void set_special(const call *c, double value, int64_t heads, int64_t dim, hr_kv_strides s, char *tokens,
-                        char *cache)
+/* Makes one element of the last token of each sequence special, or its scale, in the list and in the cache. */
+static void set_special(const call *c, double value, const cached *x, double *tokens)
 {
   const hr_decode *d = &c->setup->d;
+  hr_dtype dtype = d->cache_format == HR_KV_FP8 ? HR_FP8_E4M3 : d->dtype;
   for (int64_t b = 0; b < d->batch; b++) {
     int64_t t = length_of(c->setup, b) - 1;
     if (t < 0)
       continue;
-    int64_t page = c->pages[b * d->table_pitch + t / d->page_size];
-    hr_number_store(d->dtype, tokens, (size_t)((b * d->kv_len + t) * heads * dim), value);
-    hr_number_store(d->dtype, cache, (size_t)(page * s.page + t % d->page_size * s.token), value);
+    double *token = tokens + (b * d->kv_len + t) * x->heads * x->dim;
+    if (special_is_a_scale(d)) {
+      x->scales[place_of(c, x->scale_at, b, t)] = (float)value;
+      for (int64_t i = 0; i < x->dim; i++)
+        token[i] *= value;
+      continue;
+    }
+    size_t at = (size_t)place_of(c, x->at, b, t);
+    hr_number_store(dtype, x->elements, at, value);
+    token[0] = hr_number_load(dtype, x->elements, at);
   }
 }
 
@@ -107,12 +184,15 @@ static void make_queries(call *c)
   const hr_decode *d = &c->setup->d;
   hr_strides s = hr_decode_q_strides(d);
   size_t element = hr_dtype_bytes(d->dtype);
+  c->queries = malloc((size_t)(d->batch * d->q_len * d->q_heads * d->qk_dim) * sizeof *c->queries);
+  assert_non_null(c->queries);
   for (int64_t b = 0; b < d->batch; b++)
     for (int64_t q = 0; q < d->q_len; q++)
       for (int64_t h = 0; h < d->q_heads; h++) {
-        int64_t row = (b * d->q_len + q) * d->q_heads + h;
-        hr_numbers_uniform(d->dtype, c->setup->seed + 1, (size_t)(row * d->qk_dim), (size_t)d->qk_dim,
-                           (char *)c->images[0] + (size_t)(b * s.batch + q * s.row + h * s.head) * element);
+        size_t first = (size_t)(((b * d->q_len + q) * d->q_heads + h) * d->qk_dim), dim = (size_t)d->qk_dim;
+        size_t at = (size_t)(b * s.batch + q * s.row + h * s.head);
+        hr_numbers_uniform(d->dtype, c->setup->seed + 1, first, dim, (char *)c->images[0] + at * element);
+        hr_numbers_load(d->dtype, c->images[0], at, dim, c->queries + first);
       }
 }
 
@@ -122,18 +202,20 @@ static void make_images(call *c)
   c->operands = hr_problem_operands(&(hr_problem){.operation = HR_OPERATION_DECODE, .dtype = d->dtype, .decode = *d});
   c->o = c->operands.count - 1;
   c->operands.bytes[c->o] += 2 * GUARD;
+  for (size_t i = 1; i < 3 && c->setup->inline_scales; i++)
+    c->operands.bytes[i] += sizeof(float); /* behind the last head */
   for (size_t i = 0; i < c->operands.count; i++)
     c->images[i] = poisoned(c->operands.bytes[i]);
   make_pages(c);
   make_queries(c);
-  hr_kv_strides k = hr_decode_k_strides(d), v = hr_decode_v_strides(d);
-  c->k_tokens = make_tokens(c, c->setup->seed + 2, d->k_heads, d->qk_dim, k, c->images[1]);
+  const cached k = cached_of(c, true), v = cached_of(c, false);
+  c->k_tokens = make_tokens(c, c->setup->seed + 2, &k);
   if (c->setup->special == DECODE_NAN_IN_K)
-    set_special(c, (double)NAN, d->k_heads, d->qk_dim, k, c->k_tokens, c->images[1]);
+    set_special(c, (double)NAN, &k, c->k_tokens);
   if (!d->latent) {
-    c->v_tokens = make_tokens(c, c->setup->seed + 3, d->v_heads, d->v_dim, v, c->images[2]);
+    c->v_tokens = make_tokens(c, c->setup->seed + 3, &v);
     if (c->setup->special == DECODE_INFINITY_IN_V)
-      set_special(c, (double)INFINITY, d->v_heads, d->v_dim, v, c->v_tokens, c->images[2]);
+      set_special(c, (double)INFINITY, &v, c->v_tokens);
   }
   for (size_t i = 2; i < c->o; i++) {
     if (c->operands.kinds[i] == HR_OPERAND_SINKS) {
@@ -165,6 +247,10 @@ static hr_decode_arguments make_arguments(call *c, hr_device *device, const hr_p
     inputs[i] = hr_buffer_data(c->buffers[i]);
   }
   hr_decode_arguments x = hr_plan_decode_arguments(plan, inputs, (char *)hr_buffer_data(c->buffers[c->o]) + GUARD);
+  if (c->setup->inline_scales) {
+    x.k_scales = (const float *)((const char *)x.k + d->qk_dim);
+    x.v_scales = (const float *)((const char *)x.v + d->v_dim);
+  }
   c->lse = poisoned(rows * sizeof *c->lse);
   c->buffers[c->o + 1] = upload(device, c->lse, rows * sizeof *c->lse);
   x.lse = hr_buffer_data(c->buffers[c->o + 1]);
@@ -217,7 +303,7 @@ static char *o_row(const call *c, row_place at)
   return (char *)c->images[c->o] + GUARD + (size_t)offset * hr_dtype_bytes(d->dtype);
 }
 
-/* The same sequence as one attention call. */
+/* The same sequence as one attention call, in fp64. */
 static void reference_row(const call *c, row_place at, double *scratch, hr_reference_query *row)
 {
   const hr_decode *d = &c->setup->d;
@@ -225,18 +311,16 @@ static void reference_row(const call *c, row_place at, double *scratch, hr_refer
   a.q_len = d->q_len, a.kv_len = length_of(c->setup, at.sequence);
   a.q_heads = d->q_heads, a.k_heads = d->k_heads, a.v_heads = d->v_heads;
   a.qk_dim = d->qk_dim, a.v_dim = d->v_dim;
-  a.dtype = d->dtype;
+  a.dtype = HR_FP64;
   a.window = d->window;
   a.scale = d->scale, a.softcap = d->softcap;
-  a.q_strides = hr_decode_q_strides(d);
   if (d->latent)
     a.v_strides = (hr_strides){.batch = 1, .row = d->qk_dim, .head = d->qk_dim};
-  size_t element = hr_dtype_bytes(d->dtype);
-  size_t before = (size_t)(at.sequence * d->kv_len) * element;
+  int64_t before = at.sequence * d->kv_len;
   hr_attention_arguments x = hr_attention_arguments_default();
-  x.q = (char *)c->images[0] + (size_t)(at.sequence * a.q_strides.batch) * element;
-  x.k = c->k_tokens + before * (size_t)(d->k_heads * d->qk_dim);
-  x.v = d->latent ? x.k : c->v_tokens + before * (size_t)(d->v_heads * d->v_dim);
+  x.q = c->queries + at.sequence * d->q_len * d->q_heads * d->qk_dim;
+  x.k = c->k_tokens + before * d->k_heads * d->qk_dim;
+  x.v = d->latent ? x.k : c->v_tokens + before * d->v_heads * d->v_dim;
   hr_reference_attention_row(&a, &x, 0, at.query, at.head, scratch, row);
   if (!d->sinks)
     return;
@@ -248,10 +332,12 @@ static void reference_row(const call *c, row_place at, double *scratch, hr_refer
   row->lse = lse;
 }
 
-/* An infinity in V of a token that a row does not see may turn its column into NaN: 0 · ∞. */
+/* An infinity in V of a token that a row does not see may turn its column into NaN: 0 · ∞. One among the scales may do
+ * so to all columns. */
 static bool may_be_nan(const call *c, row_place at, int64_t column)
 {
-  return c->setup->special == DECODE_INFINITY_IN_V && column == 0 && at.query < c->setup->d.q_len - 1;
+  const hr_decode *d = &c->setup->d;
+  return c->setup->special == DECODE_INFINITY_IN_V && (special_is_a_scale(d) || column == 0) && at.query < d->q_len - 1;
 }
 
 static bool near(double found, double expected, double bound)
@@ -339,6 +425,7 @@ bool decode_try(hr_device *device, const char *kernel, const decode_setup *setup
     free(c.images[i]);
   for (size_t i = 0; i < sizeof c.buffers / sizeof *c.buffers; i++)
     hr_buffer_free(c.buffers[i]);
+  free(c.queries);
   free(c.k_tokens);
   free(c.v_tokens);
   free(c.pages);

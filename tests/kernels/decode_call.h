@@ -9,7 +9,7 @@
 
 typedef enum decode_special {
   DECODE_FINITE,
-  DECODE_NAN_IN_K,      /* of the last token of each sequence */
+  DECODE_NAN_IN_K,      /* of the last token of each sequence: an element, or its scale where it has one */
   DECODE_INFINITY_IN_V, /* the same */
   DECODE_SPECIALS
 } decode_special;
@@ -18,6 +18,7 @@ typedef struct decode_setup {
   hr_decode d;
   const int32_t *lengths; /* [d.batch]; NULL: all kv_len */
   bool shuffled;          /* the page table is passed, in random order; otherwise NULL */
+  bool inline_scales;     /* behind the elements of each head; d has such strides */
   decode_special special;
   uint64_t seed;
 } decode_setup;

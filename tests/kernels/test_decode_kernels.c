@@ -33,6 +33,13 @@ static void set_pages(decode_setup *setup, int64_t page_size)
   setup->shuffled = page_size > 0;
 }
 
+/* Unquantized in two of six cases. */
+static void set_format(decode_setup *setup, int64_t number)
+{
+  setup->d.cache_format = (hr_kv_format)(number % HR_KV_FORMAT_COUNT);
+  setup->d.cache_scales = (hr_kv_scales)(number / HR_KV_FORMAT_COUNT % HR_KV_SCALES_COUNT);
+}
+
 /* ---- shapes ---- */
 
 /* The cases are distributed over the formats; with HEADROOM_TEST=thorough each format gets all. */
@@ -144,6 +151,41 @@ static void every_kernel_agrees_with_attention_in_all_layouts(void **state)
   decode_each_kernel(check_layouts);
 }
 
+/* ---- quantized caches ---- */
+
+/* Scales in their own memory: packed, with gaps; behind the elements of each head as vLLM has them. */
+static void check_scales(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  for (int64_t i = 0; i < 12; i++) {
+    if (!has_a_turn(i, dtype) || !test_takes(i))
+      continue;
+    decode_setup setup = plain_call(heads[i % 2 ? 5 : 3], dims[i % 4], 200 + i, dtype);
+    hr_decode *d = &setup.d;
+    d->batch = 2, d->q_len = 1 + i % 3;
+    setup.seed = (uint64_t)i + 1;
+    set_format(&setup, 1 + i % 2 + (i < 4 ? 0 : 3));
+    set_pages(&setup, i % 4 == 3 ? 0 : 16);
+    int64_t token = d->v_heads + 1, k_head = d->qk_dim + 4, v_head = d->v_dim + 4;
+    if (i >= 8) { /* dims[i % 4] are multiples of 4 */
+      setup.inline_scales = true;
+      d->k_strides = (hr_kv_strides){d->page_size * d->k_heads * k_head, d->k_heads * k_head, k_head};
+      d->v_strides = (hr_kv_strides){d->page_size * d->v_heads * v_head, d->v_heads * v_head, v_head};
+      d->k_scale_strides = (hr_kv_strides){d->k_strides.page / 4, d->k_strides.token / 4, d->k_strides.head / 4};
+      d->v_scale_strides = (hr_kv_strides){d->v_strides.page / 4, d->v_strides.token / 4, d->v_strides.head / 4};
+    } else if (i >= 6) {
+      d->k_scale_strides = (hr_kv_strides){.page = 1, .token = d->page_count, .head = d->page_count * d->page_size};
+      d->v_scale_strides = (hr_kv_strides){.page = d->page_size * token + 3, .token = token, .head = 1};
+    }
+    decode_try(device, kernel, &setup, MULTIPLY_ADDS);
+  }
+}
+
+static void every_kernel_that_takes_scales_agrees_with_attention(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_scales);
+}
+
 /* ---- latent attention ---- */
 
 static void check_latent(hr_device *device, const char *kernel, hr_dtype dtype)
@@ -155,6 +197,7 @@ static void check_latent(hr_device *device, const char *kernel, hr_dtype dtype)
     setup.d.latent = true;
     setup.d.batch = 2;
     setup.d.q_len = i == 1 ? 1 : 2;
+    set_format(&setup, i == 2 ? 1 + (int64_t)dtype : 0);
     set_pages(&setup, i == 2 ? 0 : 64);
     decode_try(device, kernel, &setup, MULTIPLY_ADDS);
   }
@@ -189,13 +232,15 @@ static decode_setup random_call(uint64_t seed, hr_dtype dtype, int32_t lengths[B
   hr_decode *d = &setup.d;
   d->batch = drawn(&r, 1, BATCH_MOST);
   d->q_len = drawn(&r, 0, 1) ? 1 : drawn(&r, 1, HR_DECODE_Q_LEN_MAX);
+  set_format(&setup, drawn(&r, 0, 1) ? 0 : drawn(&r, 0, 5));
   d->window = drawn(&r, 0, 2) ? 0 : drawn(&r, 1, d->kv_len + 5);
   d->softcap = drawn(&r, 0, 2) ? 0 : 0.5f;
   d->scale = drawn(&r, 0, 2) ? 0 : drawn(&r, 0, 1) ? 0.7f : -0.1f;
   d->sinks = drawn(&r, 0, 2) == 0;
   setup.special = drawn(&r, 0, 3) ? DECODE_FINITE : (decode_special)drawn(&r, 0, DECODE_SPECIALS - 1);
-  if (dtype == HR_FP8_E4M3)
-    setup.special = DECODE_FINITE; /* which has no infinity */
+  bool int8_elements = d->cache_format == HR_KV_INT8 && d->cache_scales == HR_KV_SCALE_HEAD;
+  if (dtype == HR_FP8_E4M3 || int8_elements)
+    setup.special = DECODE_FINITE; /* without infinity, or without any special number */
   for (int64_t b = 0; b < d->batch; b++)
     lengths[b] = (int32_t)drawn(&r, 0, d->kv_len);
   setup.lengths = drawn(&r, 0, 1) ? lengths : NULL;
@@ -234,6 +279,7 @@ int main(void)
       cmocka_unit_test(every_kernel_agrees_with_attention_in_ragged_batches),
       cmocka_unit_test(every_kernel_agrees_with_attention_over_long_contexts),
       cmocka_unit_test(every_kernel_agrees_with_attention_in_all_layouts),
+      cmocka_unit_test(every_kernel_that_takes_scales_agrees_with_attention),
       cmocka_unit_test(every_kernel_that_takes_latent_attention_agrees_with_it),
       cmocka_unit_test(every_kernel_agrees_with_attention_for_combinations),
   };

@@ -63,6 +63,52 @@ static void a_latent_cache_has_no_v(void **state)
   assert_int_equal(bytes, 2 * (100 * 576 + 128 * (576 + 512)));
 }
 
+static void a_quantized_cache_has_bytes_and_scales(void **state)
+{
+  (void)state;
+  hr_decode d = sigma(1000);
+  int64_t bytes;
+  d.cache_format = HR_KV_INT8;
+  assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * (1000 * (4 + 16) * 64 + 2 * 32 * 128) + 4 * (4 + 16));
+  d.cache_scales = HR_KV_SCALE_TOKEN;
+  assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * (1000 * (4 + 16) * (64 + 4) + 2 * 32 * 128));
+  d.k_heads = d.v_heads = 1, d.latent = true;
+  assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * (1000 * (64 + 4) + 2 * 32 * 128));
+}
+
+static void strides_of_scales_say_what_has_one(void **state)
+{
+  (void)state;
+  hr_decode d = sigma(1000); /* pages of 16 */
+  d.cache_format = HR_KV_FP8;
+  hr_kv_strides s = hr_decode_v_scale_strides(&d);
+  assert_true(s.page == 0 && s.token == 0 && s.head == 1);
+  d.cache_scales = HR_KV_SCALE_TOKEN;
+  s = hr_decode_v_scale_strides(&d);
+  assert_true(s.page == 16 * 16 && s.token == 16 && s.head == 1);
+  d.k_scale_strides = (hr_kv_strides){.page = 7, .token = 3};
+  s = hr_decode_k_scale_strides(&d);
+  assert_true(s.page == 7 && s.token == 3 && s.head == 0);
+}
+
+static void formats_have_names(void **state)
+{
+  (void)state;
+  hr_kv_format format = HR_KV_FORMAT_COUNT;
+  hr_kv_scales scales = HR_KV_SCALES_COUNT;
+  assert_string_equal(hr_kv_format_name(HR_KV_FP8), "fp8");
+  assert_string_equal(hr_kv_scales_name((hr_kv_scales)-1), "unknown");
+  assert_int_equal(hr_kv_format_parse("int8", &format), HR_OK);
+  assert_int_equal(hr_kv_scales_parse("token", &scales), HR_OK);
+  assert_true(format == HR_KV_INT8 && scales == HR_KV_SCALE_TOKEN);
+  assert_int_equal(hr_kv_format_parse("int4", &format), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_kv_scales_parse("", &scales), HR_ERROR_NOT_FOUND);
+  assert_true(format == HR_KV_INT8 && scales == HR_KV_SCALE_TOKEN);
+}
+
 static void pages_hold_all_sequences(void **state)
 {
   (void)state;
@@ -112,6 +158,18 @@ static void impossible_calls_are_refused_by_name(void **state)
   d.o_strides = (hr_strides){.batch = 1, .row = 1, .head = 1};
   assert_refused(d, HR_ERROR_INVALID, "o_strides");
   d = sigma(100);
+  d.cache_format = (hr_kv_format)3;
+  assert_refused(d, HR_ERROR_INVALID, "cache_format: 3 is not a format");
+  d = sigma(100);
+  d.cache_scales = (hr_kv_scales)-1;
+  assert_refused(d, HR_ERROR_INVALID, "cache_scales: -1 is no kind of scales");
+  d = sigma(100);
+  d.cache_format = HR_KV_FP8, d.cache_scales = HR_KV_SCALE_TOKEN;
+  d.v_scale_strides.page = -4;
+  assert_refused(d, HR_ERROR_INVALID, "v_scale_strides: -4, 0, 0 must not be negative");
+  d.v_scale_strides.page = INT64_MAX / 50;
+  assert_refused(d, HR_ERROR_OVERFLOW, "v_scale_strides");
+  d = sigma(100);
   d.qk_dim = (int64_t)1 << 40;
   d.page_count = INT32_MAX;
   assert_refused(d, HR_ERROR_OVERFLOW, "");
@@ -134,6 +192,27 @@ static void lengths_and_pages_out_of_range_are_refused(void **state)
   assert_string_equal(error.message, "pages: token 32 of sequence 0 is on page 6, expected 0 to 5");
   pages[2] = 3, pages[5] = -9; /* behind the 7 tokens of sequence 1 */
   assert_ok(hr_decode_check_tables(&d, &x, &error), error);
+}
+
+static void a_quantized_cache_needs_scales(void **state)
+{
+  (void)state;
+  hr_decode d = hr_decode_default();
+  float numbers[64] = {0};
+  hr_decode_arguments x = hr_decode_arguments_default();
+  hr_error error;
+  x.q = x.k = x.v = numbers, x.o = numbers;
+  assert_ok(hr_decode_check_addresses(&d, &x, &error), error);
+  d.cache_format = HR_KV_INT8;
+  assert_int_equal(hr_decode_check_addresses(&d, &x, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "k_scales: an address is needed, found NULL");
+  x.k_scales = numbers;
+  assert_int_equal(hr_decode_check_addresses(&d, &x, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "v_scales: an address is needed, found NULL");
+  d.latent = true;
+  assert_ok(hr_decode_check_addresses(&d, &x, &error), error);
+  d.latent = false, d.kv_len = 0, x.k_scales = NULL;
+  assert_ok(hr_decode_check_addresses(&d, &x, &error), error);
 }
 
 /* ---- work ---- */
@@ -191,6 +270,15 @@ static void a_decode_call_is_timed_and_checked(void **state)
     assert_int_equal(m.rows_checked, 16);
     assert_true(m.bytes_per_s > 0 && m.flops_per_s > 0);
   }
+  for (int i = 0; i < 4; i++) {
+    d.cache_format = i % 2 ? HR_KV_INT8 : HR_KV_FP8;
+    d.cache_scales = i < 2 ? HR_KV_SCALE_HEAD : HR_KV_SCALE_TOKEN;
+    d.latent = i == 3;
+    options.time_limit_ns = 5e6;
+    assert_ok(hr_measure_decode(device, &d, &options, &m, &error), error);
+    if (m.status != HR_OK && m.status != HR_ERROR_NOISY)
+      fail_msg("%s: %s", m.kernel, m.reason);
+  }
   d.kv_len = 0;
   assert_ok(hr_measure_decode(device, &d, &options, &m, &error), error);
   assert_int_equal(m.status, HR_ERROR_UNSUPPORTED);
@@ -203,9 +291,13 @@ int main(void)
       cmocka_unit_test(bytes_count_each_k_and_v_head_once),
       cmocka_unit_test(fewer_k_heads_save_what_the_paper_says),
       cmocka_unit_test(a_latent_cache_has_no_v),
+      cmocka_unit_test(a_quantized_cache_has_bytes_and_scales),
+      cmocka_unit_test(strides_of_scales_say_what_has_one),
+      cmocka_unit_test(formats_have_names),
       cmocka_unit_test(pages_hold_all_sequences),
       cmocka_unit_test(impossible_calls_are_refused_by_name),
       cmocka_unit_test(lengths_and_pages_out_of_range_are_refused),
+      cmocka_unit_test(a_quantized_cache_needs_scales),
       cmocka_unit_test(a_unit_has_whole_k_and_v_heads),
       cmocka_unit_test(splits_fill_the_workers_and_no_more),
       cmocka_unit_test(a_decode_call_is_timed_and_checked),

@@ -64,28 +64,36 @@ static void rounding_is_to_nearest_and_ties_go_to_even(void **state)
   assert_int_equal(store_bits(HR_BF16, -0.0), 0x8000);
 }
 
-/* Every format's numbers, the ties between neighbours, and their neighbours in float. */
+/* A format's numbers, the ties between neighbours, and their neighbours in float. */
+static void store_floats_of(hr_dtype dtype)
+{
+  unsigned element = (unsigned)hr_dtype_bytes(dtype), count = element == 1 ? 256 : 65536;
+  for (unsigned bits = 0; bits < count; bits++) {
+    double here = load_bits(dtype, bits), next = load_bits(dtype, bits + 1);
+    float tie = (float)((here + next) / 2),
+          floats[4] = {(float)here, tie, nextafterf(tie, 0), nextafterf(tie, 2 * tie)};
+    unsigned char stored[10] = {0xCD, 0xCD};
+    hr_floats_store(dtype, stored, 1, 4, floats);
+    assert_true(stored[0] == 0xCD && stored[element - 1] == 0xCD);
+    for (unsigned i = 0; i < 4; i++) {
+      unsigned low = stored[element * (i + 1)], found = element == 1 ? low : low | stored[element * (i + 1) + 1] * 256u;
+      if (isnan(floats[i]))
+        assert_true(isnan(load_bits(dtype, found)));
+      else
+        assert_int_equal(found, store_bits(dtype, (double)floats[i]));
+    }
+  }
+}
+
 static void floats_are_stored_as_single_numbers_are(void **state)
 {
   (void)state;
-  for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
-    if (hr_dtype_bytes((hr_dtype)dtype) != 2)
-      continue;
-    for (unsigned bits = 0; bits < 65536; bits++) {
-      double here = load_bits((hr_dtype)dtype, bits), next = load_bits((hr_dtype)dtype, bits + 1);
-      float tie = (float)((here + next) / 2),
-            floats[4] = {(float)here, tie, nextafterf(tie, 0), nextafterf(tie, 2 * tie)};
-      uint16_t stored[5] = {0xABCD};
-      hr_floats_store((hr_dtype)dtype, stored, 1, 4, floats);
-      assert_int_equal(stored[0], 0xABCD);
-      for (int i = 0; i < 4; i++) {
-        if (isnan(floats[i]))
-          assert_true(isnan(load_bits((hr_dtype)dtype, stored[i + 1])));
-        else
-          assert_int_equal(stored[i + 1], store_bits((hr_dtype)dtype, (double)floats[i]));
-      }
-    }
-  }
+  for (int dtype = 0; dtype < HR_DTYPE_COUNT; dtype++)
+    if (hr_dtype_bytes((hr_dtype)dtype) <= 2)
+      store_floats_of((hr_dtype)dtype);
+  unsigned char large[2];
+  hr_floats_store(HR_FP8_E4M3, large, 0, 2, (const float[]){-INFINITY, 1e9f});
+  assert_true(large[0] == 0xFF && large[1] == 0x7E);
   float numbers[2] = {1.5f, -0.0f};
   float copied[2] = {0};
   hr_floats_store(HR_FP32, copied, 0, 2, numbers);

@@ -49,6 +49,7 @@ hr_status hr_decode_check_addresses(const hr_decode *decode, const hr_decode_arg
 {
   const hr_decode *d = decode;
   const hr_decode_arguments *x = arguments;
+  bool quantized = d->cache_format != HR_KV_UNQUANTIZED;
   const struct {
     const char *name;
     const void *address;
@@ -57,6 +58,8 @@ hr_status hr_decode_check_addresses(const hr_decode *decode, const hr_decode_arg
                    {"k", x->k, d->kv_len > 0},
                    {"v", x->v, d->kv_len > 0 && !d->latent},
                    {"o", x->o, true},
+                   {"k_scales", x->k_scales, quantized && d->kv_len > 0},
+                   {"v_scales", x->v_scales, quantized && d->kv_len > 0 && !d->latent},
                    {"sinks", x->sinks, d->sinks}};
   for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
     if (addresses[i].needed && !addresses[i].address)

@@ -140,6 +140,18 @@ static uint16_t float_to_fp16(float value)
   return (uint16_t)(sign | (size - (112u << 23) + 0xFFF + (size >> 13 & 1)) >> 13);
 }
 
+/* Infinities become NaN, larger numbers 448. */
+static uint8_t float_to_fp8(float value)
+{
+  uint32_t sign = bits_of(value) >> 24 & 0x80u, size = bits_of(value) & 0x7FFFFFFFu;
+  if (size >= 0x7F800000u)
+    return (uint8_t)(sign | 0x7F);
+  if (size < 0x3C800000u) /* 2^-6: adding 2^14 rounds to a multiple of 2^-9, the smallest step */
+    return (uint8_t)(sign | (bits_of(float_of(size) + 0x1p14f) - bits_of(0x1p14f)));
+  uint32_t rounded = (size - (120u << 23) + 0x7FFFF + (size >> 20 & 1)) >> 20;
+  return (uint8_t)(sign | (rounded < 0x7E ? rounded : 0x7E));
+}
+
 void hr_floats_store(hr_dtype dtype, void *to, size_t first, size_t count, const float *from)
 {
   switch (dtype) {
@@ -152,6 +164,10 @@ void hr_floats_store(hr_dtype dtype, void *to, size_t first, size_t count, const
   case HR_FP16:
     for (size_t i = 0; i < count; i++)
       ((uint16_t *)to)[first + i] = float_to_fp16(from[i]);
+    break;
+  case HR_FP8_E4M3:
+    for (size_t i = 0; i < count; i++)
+      ((uint8_t *)to)[first + i] = float_to_fp8(from[i]);
     break;
   default:
     for (size_t i = 0; i < count; i++)

@@ -116,6 +116,10 @@ hr_decode_arguments hr_plan_decode_arguments(const hr_plan *plan, const void *co
       arguments.pages = inputs[i];
     else if (operands.kinds[i] == HR_OPERAND_SINKS)
       arguments.sinks = inputs[i];
+    else if (operands.kinds[i] == HR_OPERAND_K_SCALES)
+      arguments.k_scales = inputs[i];
+    else if (operands.kinds[i] == HR_OPERAND_V_SCALES)
+      arguments.v_scales = inputs[i];
   }
   arguments.o = output;
   return arguments;

@@ -61,14 +61,26 @@ static int64_t cache_elements(const hr_decode *d, hr_kv_strides s, int64_t heads
   return (d->page_count - 1) * s.page + (d->page_size - 1) * s.token + (heads - 1) * s.head + dim;
 }
 
+static void add_scales(hr_operands *operands, const hr_decode *d)
+{
+  hr_kv_strides k = hr_decode_k_scale_strides(d), v = hr_decode_v_scale_strides(d);
+  add(operands, HR_OPERAND_K_SCALES, cache_elements(d, k, d->k_heads, 1), sizeof(float));
+  if (!d->latent)
+    add(operands, HR_OPERAND_V_SCALES, cache_elements(d, v, d->v_heads, 1), sizeof(float));
+}
+
 static hr_operands decode_operands(const hr_decode *d)
 {
   hr_operands operands = {.count = 0};
-  size_t element = hr_dtype_bytes(d->dtype);
+  size_t element = hr_dtype_bytes(d->dtype), cached = hr_decode_cache_bytes(d);
+  bool quantized = d->cache_format != HR_KV_UNQUANTIZED;
+  hr_operand_kind cache = quantized ? HR_OPERAND_CACHE : HR_OPERAND_NUMBERS;
   add(&operands, HR_OPERAND_NUMBERS, query_elements(d, hr_decode_q_strides(d), d->qk_dim), element);
-  add(&operands, HR_OPERAND_NUMBERS, cache_elements(d, hr_decode_k_strides(d), d->k_heads, d->qk_dim), element);
+  add(&operands, cache, cache_elements(d, hr_decode_k_strides(d), d->k_heads, d->qk_dim), cached);
   if (!d->latent)
-    add(&operands, HR_OPERAND_NUMBERS, cache_elements(d, hr_decode_v_strides(d), d->v_heads, d->v_dim), element);
+    add(&operands, cache, cache_elements(d, hr_decode_v_strides(d), d->v_heads, d->v_dim), cached);
+  if (quantized)
+    add_scales(&operands, d);
   if (d->table_pitch > 1)
     add(&operands, HR_OPERAND_PAGES, d->batch * d->table_pitch, sizeof(int32_t));
   if (d->sinks)

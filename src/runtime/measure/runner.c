@@ -97,12 +97,25 @@ static void make_pages(const hr_decode *d, uint64_t seed, int32_t *pages)
   }
 }
 
+/* Scales with which K and V are of the order of 1. */
+static void make_scales(hr_kv_format format, uint64_t seed, size_t count, float *to)
+{
+  float unit = format == HR_KV_INT8 ? 1.0f / 127 : 1;
+  hr_numbers_uniform(HR_FP32, seed, 0, count, to);
+  for (size_t i = 0; i < count; i++)
+    to[i] = unit * (1 + to[i] / 2);
+}
+
 static void make_table(const hr_runner *s, size_t operand, uint64_t seed, void *to)
 {
   switch (s->operands.kinds[operand]) {
   case HR_OPERAND_SLOPES: hr_attention_alibi_slopes(s->problem.attention.q_heads, to); break;
   case HR_OPERAND_SINKS: hr_numbers_uniform(HR_FP32, seed, 0, (size_t)s->problem.decode.q_heads, to); break;
   case HR_OPERAND_PAGES: make_pages(&s->problem.decode, seed, to); break;
+  case HR_OPERAND_K_SCALES:
+  case HR_OPERAND_V_SCALES:
+    make_scales(s->problem.decode.cache_format, seed, s->operands.bytes[operand] / sizeof(float), to);
+    break;
   default: break;
   }
 }
@@ -120,11 +133,19 @@ static hr_status write_tables(hr_runner *s, size_t operand, uint64_t seed, hr_er
   return status;
 }
 
+/* The bytes of random floats serve as int8: three of four are uniform. */
+static hr_status fill_cache(hr_kv_format format, hr_buffer *buffer, uint64_t seed, hr_error *error)
+{
+  return hr_buffer_fill_uniform(buffer, format == HR_KV_INT8 ? HR_FP32 : HR_FP8_E4M3, seed, error);
+}
+
 static hr_status make_buffers(hr_runner *s, uint64_t seed, hr_error *error)
 {
   for (size_t i = 0; i < s->operands.count; i++) {
     HR_TRY(hr_buffer_create(s->device, s->stride[i] * (size_t)s->sets, &s->buffers[i], error));
-    if (s->operands.kinds[i] != HR_OPERAND_NUMBERS)
+    if (s->operands.kinds[i] == HR_OPERAND_CACHE)
+      HR_TRY(fill_cache(s->problem.decode.cache_format, s->buffers[i], seed * HR_OPERANDS_MAX + i, error));
+    else if (s->operands.kinds[i] != HR_OPERAND_NUMBERS)
       HR_TRY(write_tables(s, i, seed * HR_OPERANDS_MAX + i, error));
     else if (i + 1 < s->operands.count)
       HR_TRY(hr_buffer_fill_uniform(s->buffers[i], s->problem.dtype, seed * HR_OPERANDS_MAX + i, error));
@@ -210,7 +231,8 @@ static hr_status run_one(hr_runner *s, hr_error *error)
   void *addresses[HR_OPERANDS_MAX] = {NULL};
   for (size_t i = 0; i < s->operands.count; i++)
     addresses[i] = (char *)hr_buffer_data(s->buffers[i]) + (size_t)s->next * s->stride[i];
-  const void *inputs[HR_OPERANDS_MAX] = {addresses[0], addresses[1], addresses[2], addresses[3], addresses[4]};
+  const void *inputs[HR_OPERANDS_MAX] = {addresses[0], addresses[1], addresses[2], addresses[3],
+                                         addresses[4], addresses[5], addresses[6]};
   s->next = s->next + 1 < s->sets ? s->next + 1 : 0;
   return hr_plan_run(s->plan, inputs, addresses[s->operands.count - 1],
                      s->workspace ? hr_buffer_data(s->workspace) : NULL, error);

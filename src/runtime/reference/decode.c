@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/device/decode.h"
 #include "base/checked.h"
+#include "runtime/device/kv_format.h"
 #include "runtime/device/number.h"
 #include "runtime/reference/reference.h"
 
@@ -22,12 +23,41 @@ typedef struct query_row {
   double *scores, *q_row, *kv_row;
 } query_row;
 
-/* Loads the row of one token's K or V head. */
-static void load_token(const query_row *x, const void *cache, hr_kv_strides strides, int64_t head, int64_t token,
-                       int64_t dim)
+/* A K or V cache. */
+typedef struct cached_rows {
+  const void *elements;
+  const float *scales; /* of a quantized cache */
+  hr_kv_strides at, scale_at;
+  int64_t dim;
+} cached_rows;
+
+static cached_rows k_rows(const query_row *x)
 {
-  int64_t at = hr_decode_token(x->d, x->arguments, &strides, x->sequence, token) + head * strides.head;
-  hr_numbers_load(x->d->dtype, cache, (size_t)at, (size_t)dim, x->kv_row);
+  return (cached_rows){x->arguments->k, x->arguments->k_scales, hr_decode_k_strides(x->d),
+                       hr_decode_k_scale_strides(x->d), x->d->qk_dim};
+}
+
+static cached_rows v_rows(const query_row *x)
+{
+  cached_rows k = k_rows(x);
+  if (x->d->latent)
+    return (cached_rows){k.elements, k.scales, k.at, k.scale_at, x->d->v_dim};
+  return (cached_rows){x->arguments->v, x->arguments->v_scales, hr_decode_v_strides(x->d),
+                       hr_decode_v_scale_strides(x->d), x->d->v_dim};
+}
+
+/* Loads the row of one token's head. */
+static void load_token(const query_row *x, const cached_rows *rows, int64_t head, int64_t token)
+{
+  const hr_decode *d = x->d;
+  int64_t at = hr_decode_token(d, x->arguments, &rows->at, x->sequence, token) + head * rows->at.head;
+  hr_kv_elements_load(d->cache_format, d->dtype, rows->elements, (size_t)at, (size_t)rows->dim, x->kv_row);
+  if (d->cache_format == HR_KV_UNQUANTIZED)
+    return;
+  int64_t scale_at = hr_decode_token(d, x->arguments, &rows->scale_at, x->sequence, token) + head * rows->scale_at.head;
+  double scale = (double)rows->scales[scale_at];
+  for (int64_t i = 0; i < rows->dim; i++)
+    x->kv_row[i] *= scale;
 }
 
 static double score(const query_row *x, double *norm)
@@ -48,8 +78,9 @@ static double score_row(const query_row *x, hr_reference_query *row)
   const hr_decode *d = x->d;
   int64_t k_head = x->head / (d->q_heads / d->k_heads);
   double largest = -(double)INFINITY;
+  const cached_rows k = k_rows(x);
   for (int64_t j = x->keys.first; j < x->keys.end; j++) {
-    load_token(x, x->arguments->k, hr_decode_k_strides(d), k_head, j, d->qk_dim);
+    load_token(x, &k, k_head, j);
     double s = score(x, &row->score_norm);
     x->scores[j - x->keys.first] = s;
     largest = fmax(largest, s);
@@ -63,9 +94,9 @@ static void add_values(const query_row *x, double total, hr_reference_query *row
 {
   const hr_decode *d = x->d;
   int64_t v_head = x->head / (d->q_heads / d->v_heads);
-  const void *v = d->latent ? x->arguments->k : x->arguments->v;
+  const cached_rows v = v_rows(x);
   for (int64_t j = x->keys.first; j < x->keys.end; j++) {
-    load_token(x, v, hr_decode_v_strides(d), v_head, j, d->v_dim);
+    load_token(x, &v, v_head, j);
     double weight = x->scores[j - x->keys.first] / total;
     for (int64_t i = 0; i < d->v_dim; i++)
       row->out[i] += weight * x->kv_row[i];

@@ -19,6 +19,15 @@
 
 #define LOG2_E 1.4426950408889634
 
+static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+{
+  (void)device;
+  if (problem->decode.cache_format == HR_KV_UNQUANTIZED)
+    return true;
+  snprintf(why, why_size, "does not take quantized caches");
+  return false;
+}
+
 static hr_split_scores score_rules(const hr_decode *d)
 {
   double scale = hr_decode_scale(d), softcap = (double)d->softcap;
@@ -85,8 +94,11 @@ static void describe(const void *state, char *text, size_t size)
   {                                                                                                                   \
     return prepare(device, problem, &hr_##version, state, workspace_bytes, error);                                    \
   }                                                                                                                   \
-  const hr_kernel_functions hr_kernel_decode_##name = {                                                               \
-      .state_bytes = sizeof(hr_split_plan), .prepare = prepare_##name, .run_decode = run, .describe = describe};
+  const hr_kernel_functions hr_kernel_decode_##name = {.state_bytes = sizeof(hr_split_plan),                          \
+                                                       .supports = supports,                                          \
+                                                       .prepare = prepare_##name,                                     \
+                                                       .run_decode = run,                                             \
+                                                       .describe = describe};
 
 DECODE_KERNEL(split_avx512, split_avx512)
 DECODE_KERNEL(split_avx2, split_avx2)

@@ -109,6 +109,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   const char *reason = NULL;
   if (d->latent)
     reason = "does not take latent attention";
+  else if (d->cache_format != HR_KV_UNQUANTIZED)
+    reason = "does not take quantized caches";
   else if (d->qk_dim > DIM_MOST || d->v_dim > DIM_MOST)
     reason = "takes head sizes up to 256";
   else if (d->kv_len > INT32_MAX / 2 || d->batch > INT32_MAX / HR_DECODE_SPLITS_MOST / d->q_heads)
