@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "every_kernel.h"
 
+#include <string.h>
+
 #define HEAD_DIM 64
 #define LENGTH 1024
+#define DECODE_KERNELS "decode_split"
 
 static int make_attention(const cli_run *run, hr_attention *a)
 {
@@ -37,15 +40,36 @@ static void set_dtype(void *call, hr_dtype dtype)
   ((hr_attention *)call)->dtype = dtype;
 }
 
+/* ---- a decode step is also a call of the decode kernels, with the same operands as a contiguous cache ---- */
+
+static bool is_decode_kernel(const char *name)
+{
+  return strncmp(name, DECODE_KERNELS, strlen(DECODE_KERNELS)) == 0;
+}
+
+static bool also(const void *call, const hr_kernel_info *kernel)
+{
+  hr_decode decode;
+  return is_decode_kernel(kernel->name) && hr_decode_from_attention(call, &decode, NULL) == HR_OK;
+}
+
 static hr_status measure(hr_device *device, const void *call, const hr_measure_options *options,
                          hr_measurement *measurement, hr_error *error)
 {
-  return hr_measure_attention(device, call, options, measurement, error);
+  hr_decode decode;
+  if (!is_decode_kernel(options->kernel))
+    return hr_measure_attention(device, call, options, measurement, error);
+  hr_status status = hr_decode_from_attention(call, &decode, error);
+  return status == HR_OK ? hr_measure_decode(device, &decode, options, measurement, error) : status;
 }
 
-static void set_result(hr_result *result, const void *call)
+static void set_result(hr_result *result, const void *call, const char *kernel)
 {
-  hr_result_set_attention(result, call);
+  hr_decode decode;
+  if (is_decode_kernel(kernel) && hr_decode_from_attention(call, &decode, NULL) == HR_OK)
+    hr_result_set_decode(result, &decode);
+  else
+    hr_result_set_attention(result, call);
 }
 
 static hr_status predict(const hr_hardware *hardware, const void *call, hr_prediction *prediction, hr_error *error)
@@ -62,7 +86,7 @@ static hr_status report(FILE *out, const hr_report_options *options, const void 
 
 int cli_attention(const cli_run *run)
 {
-  static const cli_call_kind kind = {"attention", set_dtype, measure, set_result, predict, report};
+  static const cli_call_kind kind = {"attention", also, set_dtype, measure, set_result, predict, report};
   hr_attention attention;
   int code = make_attention(run, &attention);
   return code == CLI_GO_ON ? cli_measure_every_kernel(run, &kind, &attention) : code;

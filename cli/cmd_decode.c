@@ -51,8 +51,9 @@ static hr_status measure(hr_device *device, const void *call, const hr_measure_o
   return hr_measure_decode(device, call, options, measurement, error);
 }
 
-static void set_result(hr_result *result, const void *call)
+static void set_result(hr_result *result, const void *call, const char *kernel)
 {
+  (void)kernel;
   hr_result_set_decode(result, call);
 }
 
@@ -70,7 +71,7 @@ static hr_status report(FILE *out, const hr_report_options *options, const void 
 
 int cli_decode(const cli_run *run)
 {
-  static const cli_call_kind kind = {"decode", set_dtype, measure, set_result, predict, report};
+  static const cli_call_kind kind = {"decode", NULL, set_dtype, measure, set_result, predict, report};
   hr_decode decode;
   int code = make_decode(run, &decode);
   return code == CLI_GO_ON ? cli_measure_every_kernel(run, &kind, &decode) : code;

@@ -24,14 +24,16 @@ static int choose_kernels(const cli_run *run, kernel_job *job)
 {
   size_t count;
   const hr_kernel_info *kernels = hr_kernels(&count);
-  const char *device = hr_device_name(job->device), *asked = run->options.kernel, *operation = job->kind->operation;
+  const cli_call_kind *kind = job->kind;
+  const char *device = hr_device_name(job->device), *asked = run->options.kernel, *operation = kind->operation;
   job->runs = calloc(count, sizeof *job->runs);
   if (!job->runs)
     return cli_fail(EXIT_OUTPUT, "memory ran out for %zu kernels", count);
   for (size_t i = 0; i < count; i++) {
-    size_t kind = strlen(kernels[i].device);
-    bool here = strncmp(device, kernels[i].device, kind) == 0 && (device[kind] == '\0' || device[kind] == ':');
-    if (here && strcmp(kernels[i].operation, operation) == 0 && (!asked || hr_kernel_is(&kernels[i], asked)))
+    size_t length = strlen(kernels[i].device);
+    bool here = strncmp(device, kernels[i].device, length) == 0 && (device[length] == '\0' || device[length] == ':');
+    bool computes = strcmp(kernels[i].operation, operation) == 0 || (kind->also && kind->also(job->call, &kernels[i]));
+    if (here && computes && (!asked || hr_kernel_is(&kernels[i], asked)))
       job->runs[job->count++].kernel = kernels[i].name;
   }
   if (job->count == 0)
@@ -44,7 +46,7 @@ static int choose_kernels(const cli_run *run, kernel_job *job)
 static hr_status keep(const kernel_job *job, const hr_kernel_measurement *one, hr_error *error)
 {
   hr_result result = hr_result_default();
-  job->kind->set_result(&result, job->call);
+  job->kind->set_result(&result, job->call, one->kernel);
   hr_result_set_device(&result, job->device, &job->hardware);
   hr_result_set_measurement(&result, &one->measurement, &job->hardware);
   snprintf(result.kernel_asked, sizeof result.kernel_asked, "%s", one->kernel);

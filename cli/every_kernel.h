@@ -8,10 +8,12 @@
 /** A kind of call; `call` points to its struct. */
 typedef struct cli_call_kind {
   const char *operation; /* of its kernels, as in hr_kernel_info */
+  /** Whether a kernel of another operation computes the call, too; NULL: none does. */
+  bool (*also)(const void *call, const hr_kernel_info *kernel);
   void (*set_dtype)(void *call, hr_dtype dtype);
   hr_status (*measure)(hr_device *device, const void *call, const hr_measure_options *options,
                        hr_measurement *measurement, hr_error *error);
-  void (*set_result)(hr_result *result, const void *call);
+  void (*set_result)(hr_result *result, const void *call, const char *kernel);
   hr_status (*predict)(const hr_hardware *hardware, const void *call, hr_prediction *prediction, hr_error *error);
   hr_status (*report)(FILE *out, const hr_report_options *options, const void *call, const hr_hardware *hardware,
                       const hr_prediction *prediction, const hr_kernel_measurement *runs, size_t count,

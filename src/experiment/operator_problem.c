@@ -91,23 +91,14 @@ static hr_status attention_problem(const hr_operator *op, hr_problem *problem, h
   return HR_OK;
 }
 
-static hr_decode decode_of(const hr_attention *a)
-{
-  hr_decode d = hr_decode_default();
-  d.batch = a->batch, d.q_len = a->q_len, d.kv_len = a->kv_len;
-  d.q_heads = a->q_heads, d.k_heads = a->k_heads, d.v_heads = a->v_heads;
-  d.qk_dim = a->qk_dim, d.v_dim = a->v_dim;
-  d.dtype = a->dtype;
-  d.window = a->window;
-  return d;
-}
-
 bool hr_operator_take_decode(hr_device *device, const hr_workload *workload, hr_problem *problem)
 {
   hr_plan *plan = NULL;
-  if (workload->phase != HR_PHASE_DECODE || problem->operation != HR_OPERATION_ATTENTION)
+  hr_decode decode;
+  if (workload->phase != HR_PHASE_DECODE || problem->operation != HR_OPERATION_ATTENTION ||
+      hr_decode_from_attention(&problem->attention, &decode, NULL) != HR_OK)
     return false;
-  hr_decode decode = decode_of(&problem->attention);
+  decode.k_strides = decode.v_strides = (hr_kv_strides){0}; /* those of pages */
   bool taken = hr_decode_set_pages(&decode, PAGE_TOKENS, NULL) == HR_OK &&
                hr_plan_decode(device, &decode, HR_DECODE_KERNELS, &plan, NULL) == HR_OK;
   hr_plan_free(plan);

@@ -285,6 +285,59 @@ static void a_decode_call_is_timed_and_checked(void **state)
   hr_device_close(device);
 }
 
+/* ---- attention as decode ---- */
+
+static void an_attention_call_of_few_queries_is_a_decode_call(void **state)
+{
+  (void)state;
+  hr_attention a = hr_attention_default();
+  hr_decode d;
+  hr_error error;
+  a.batch = 3, a.q_len = 2, a.kv_len = 50;
+  a.q_heads = 8, a.k_heads = 2, a.v_heads = 4;
+  a.qk_dim = 32, a.v_dim = 64;
+  a.window = 7, a.softcap = 2, a.scale = 0.5F;
+  assert_ok(hr_attention_set_layout(&a, HR_LAYOUT_BHSD, &error), error);
+  assert_ok(hr_decode_from_attention(&a, &d, &error), error);
+  assert_true(d.batch == 3 && d.q_len == 2 && d.kv_len == 50 && d.window == 7 && d.softcap == 2 && d.scale == 0.5F);
+  assert_true(d.page_size == 50 && d.page_count == 3 && d.table_pitch == 1);
+  assert_true(d.k_strides.page == 2 * 50 * 32 && d.k_strides.head == 50 * 32 && d.k_strides.token == 32);
+  assert_true(d.v_strides.page == 4 * 50 * 64 && d.v_strides.head == 50 * 64 && d.v_strides.token == 64);
+  assert_true(d.q_strides.batch == 8 * 2 * 32 && d.o_strides.head == 2 * 64);
+  int64_t flops = 0, expected = 0;
+  assert_int_equal(hr_decode_flops(&d, &flops), HR_OK);
+  assert_int_equal(hr_attention_flops(&a, &expected), HR_OK);
+  assert_int_equal(flops, expected);
+}
+
+static void expect_no_decode(const hr_attention *a, const char *line)
+{
+  hr_decode d;
+  hr_error error;
+  assert_int_equal(hr_decode_from_attention(a, &d, &error), HR_ERROR_UNSUPPORTED);
+  assert_string_equal(error.message, line);
+}
+
+static void other_attention_calls_are_no_decode_calls(void **state)
+{
+  (void)state;
+  hr_attention a = hr_attention_default();
+  hr_decode d;
+  hr_error error;
+  a.kv_len = 50;
+  a.mask = HR_MASK_NONE;
+  assert_ok(hr_decode_from_attention(&a, &d, &error), error); /* one query sees all keys with and without a mask */
+  a.q_len = 2;
+  expect_no_decode(&a, "decode kernels take several queries only with a causal mask");
+  a.mask = HR_MASK_CAUSAL;
+  a.alibi = true;
+  expect_no_decode(&a, "decode kernels have no ALiBi");
+  a.q_len = 17;
+  expect_no_decode(&a, "decode kernels take 1 to 16 queries");
+  a.k_heads = 3;
+  assert_int_equal(hr_decode_from_attention(&a, &d, &error), HR_ERROR_INVALID);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -296,6 +349,8 @@ int main(void)
       cmocka_unit_test(formats_have_names),
       cmocka_unit_test(pages_hold_all_sequences),
       cmocka_unit_test(impossible_calls_are_refused_by_name),
+      cmocka_unit_test(an_attention_call_of_few_queries_is_a_decode_call),
+      cmocka_unit_test(other_attention_calls_are_no_decode_calls),
       cmocka_unit_test(lengths_and_pages_out_of_range_are_refused),
       cmocka_unit_test(a_quantized_cache_needs_scales),
       cmocka_unit_test(a_unit_has_whole_k_and_v_heads),
