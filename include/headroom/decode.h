@@ -84,6 +84,13 @@ typedef struct hr_kv_strides {
  *
  *  Sinks (gpt-oss, arXiv 2508.10925): a score per query head that takes part in the softmax without a V.
  *
+ *  Selective V (SIGMA, table 3, "Sel.V-top100"): with top_k > 0, a query head has V only of the top_k visible keys with
+ *  the largest S, or of all if it sees no more. Both sums and the log-sum-exp are over these keys alone, so that their
+ *  weights (and the sink's) add up to 1. Of equal S the earlier position is chosen first. NaN counts as larger than
+ *  +inf, so that it reaches O as it does without top_k. V of keys that are not chosen is never part of a result. Each
+ *  query head of each query chooses for itself; of a shared V head those rows are read that any of its query heads
+ *  chose.
+ *
  *  Log-sum-exp, if requested at the run: log of the denominator, natural logarithm, fp32, packed
  *  [batch, q_len, q_heads].
  *
@@ -102,6 +109,7 @@ typedef struct hr_decode {
   int64_t page_count;  /* pages of the cache; page numbers are below */
   int64_t table_pitch; /* pages from one row of the page table to the next; at least those of kv_len tokens */
   int64_t window;      /* most keys that a query sees, up to its own; 0: all */
+  int64_t top_k;       /* most keys of a query head whose V counts: selective V; 0: all */
   float scale;         /* 0: 1 / sqrt(qk_dim) */
   float softcap;       /* 0: none */
   bool sinks;          /* are passed to the run */
@@ -122,9 +130,9 @@ HR_API hr_decode hr_decode_default(void);
 HR_API hr_status hr_decode_set_pages(hr_decode *decode, int64_t page_size, hr_error *error);
 
 /** HR_OK if sizes are positive and at most 2^40 (lengths below 2^31), 1 ≤ q_len ≤ HR_DECODE_Q_LEN_MAX, K and V heads
- *  divide the query heads, table_pitch covers kv_len, strides are not negative, no two elements of O overlap, formats
- *  are in their lists, and all counts fit 63 bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in
- *  `error`. */
+ *  divide the query heads, top_k is 0 for latent attention, table_pitch covers kv_len, strides are not negative, no two
+ *  elements of O overlap, formats are in their lists, and all counts fit 63 bits; otherwise HR_ERROR_INVALID or
+ *  HR_ERROR_OVERFLOW with the field in `error`. */
 HR_API hr_status hr_decode_check(const hr_decode *decode, hr_error *error);
 
 /** The attention call as a decode call with the same operands in place: K and V are a contiguous cache. The log-sum-exp
@@ -155,12 +163,14 @@ HR_API hr_kv_strides hr_decode_k_scale_strides(const hr_decode *decode);
 /** The same of V; with `latent`, those of K. */
 HR_API hr_kv_strides hr_decode_v_scale_strides(const hr_decode *decode);
 
-/** Floating-point operations if all sequences have kv_len tokens: 2·(qk_dim + v_dim) per query head and visible key.
- *  HR_ERROR_OVERFLOW. */
+/** Floating-point operations if all sequences have kv_len tokens: 2·qk_dim per query head and visible key, and 2·v_dim
+ *  per query head and key whose V counts. HR_ERROR_OVERFLOW. */
 HR_API hr_status hr_decode_flops(const hr_decode *decode, int64_t *flops);
 
 /** Least memory traffic in bytes if all sequences have kv_len tokens: Q and O, and K and V of each token that a query
- *  sees, once per K head and V head, with their scales. HR_ERROR_OVERFLOW. */
+ *  sees, once per K head and V head, with their scales. With top_k the V rows of a V head are counted as if no two of
+ *  its query heads and queries chose the same key, at most all that they see. Rows are gathered, so that memory moves
+ *  whole sectors: what is counted moves if a row has 64 bytes or a multiple. HR_ERROR_OVERFLOW. */
 HR_API hr_status hr_decode_bytes(const hr_decode *decode, int64_t *bytes);
 
 /** The operands of a run: device addresses, owned by the caller. */

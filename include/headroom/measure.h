@@ -35,7 +35,7 @@ typedef struct hr_measure_options {
 /** The defaults above. */
 HR_API hr_measure_options hr_measure_options_default(void);
 
-/** A measurement. Times are in ns; times, rates and max_error are NAN where unknown. */
+/** A measurement. Times are in ns; times, rates and errors are NAN where unknown. */
 typedef struct hr_measurement {
   hr_status status; /* HR_OK, or why there is no time; HR_ERROR_NOISY: the time is doubtful */
   char reason[160]; /* the detail if status is not HR_OK */
@@ -61,6 +61,8 @@ typedef struct hr_measurement {
                              nothing was checked */
   double max_error;       /* largest |result − reference| over the checked rows */
   int64_t rows_checked;
+  double selection_error; /* of a decode call with top_k: how far that moves O from the result of all keys, on the
+                             measured data; norm of the difference over norm, of the checked rows in float64 */
 } hr_measurement;
 
 /** Times one GEMM. `options` NULL: the defaults. Returns HR_OK if *measurement is filled, whatever its status; other

@@ -115,40 +115,58 @@ hr_status hr_decode_set_pages(hr_decode *decode, int64_t page_size, hr_error *er
   return HR_OK;
 }
 
-/* Keys that the queries of one sequence of kv_len tokens see: all together (`pairs`), and how many different ones. */
-static void count_visible(const hr_decode *d, int64_t *pairs, int64_t *keys)
+/* Keys of one sequence of kv_len tokens. */
+typedef struct visible_keys {
+  int64_t pairs;  /* of queries and keys that they see */
+  int64_t chosen; /* pairs whose V counts, of one query head */
+  int64_t keys;   /* that any query sees */
+} visible_keys;
+
+static visible_keys count_visible(const hr_decode *d)
 {
   int64_t first = d->kv_len;
-  *pairs = 0;
+  visible_keys v = {0};
   for (int64_t i = 0; i < d->q_len; i++) {
     int64_t end = hr_max64(0, d->kv_len - d->q_len + i + 1), seen = d->window > 0 ? hr_min64(d->window, end) : end;
-    *pairs += seen;
+    v.pairs += seen;
+    v.chosen += d->top_k > 0 ? hr_min64(d->top_k, seen) : seen;
     first = seen > 0 ? hr_min64(first, end - seen) : first;
   }
-  *keys = d->kv_len - first;
+  v.keys = d->kv_len - first;
+  return v;
 }
 
 static hr_checked64 decode_flops(const hr_decode *d)
 {
-  int64_t pairs, keys;
-  count_visible(d, &pairs, &keys);
-  return hr_times(hr_times(hr_times(hr_checked(2 * (d->qk_dim + d->v_dim)), pairs), d->q_heads), d->batch);
+  visible_keys v = count_visible(d);
+  hr_checked64 head =
+      hr_plus(hr_times(hr_checked(2 * d->qk_dim), v.pairs), hr_times(hr_checked(2 * d->v_dim), v.chosen));
+  return hr_times(hr_times(head, d->q_heads), d->batch);
+}
+
+/* Rows of a V head that are read, at most. */
+static int64_t v_rows(const hr_decode *d, const visible_keys *v)
+{
+  hr_checked64 chosen = hr_times(hr_checked(v->chosen), d->q_heads / hr_max64(1, d->v_heads));
+  return d->top_k == 0 || chosen.overflow ? v->keys : hr_min64(v->keys, chosen.value);
 }
 
 static hr_checked64 decode_bytes(const hr_decode *d)
 {
-  int64_t pairs, keys;
-  count_visible(d, &pairs, &keys);
-  hr_checked64 token = hr_plus(hr_times(hr_checked(d->k_heads), d->qk_dim),
-                               d->latent ? hr_checked(0) : hr_times(hr_checked(d->v_heads), d->v_dim));
-  token = hr_times(token, (int64_t)hr_decode_cache_bytes(d));
-  int64_t scales = is_quantized(d) ? (d->k_heads + (d->latent ? 0 : d->v_heads)) * (int64_t)sizeof(float) : 0;
-  if (d->cache_scales == HR_KV_SCALE_TOKEN)
-    token = hr_plus(token, hr_checked(scales));
+  visible_keys v = count_visible(d);
+  int64_t element = (int64_t)hr_decode_cache_bytes(d), v_heads = d->latent ? 0 : d->v_heads;
+  hr_checked64 k = hr_times(hr_times(hr_checked(d->k_heads), d->qk_dim), element);
+  hr_checked64 values = hr_times(hr_times(hr_checked(v_heads), d->v_dim), element);
+  int64_t scale = is_quantized(d) ? (int64_t)sizeof(float) : 0;
+  if (d->cache_scales == HR_KV_SCALE_TOKEN) {
+    k = hr_plus(k, hr_checked(scale * d->k_heads));
+    values = hr_plus(values, hr_checked(scale * v_heads));
+  }
   hr_checked64 query = hr_times(hr_times(hr_checked(d->qk_dim + d->v_dim), d->q_heads), d->q_len);
   query = hr_times(query, (int64_t)hr_dtype_bytes(d->dtype));
-  hr_checked64 all = hr_times(hr_plus(hr_times(token, keys), query), d->batch);
-  return d->cache_scales == HR_KV_SCALE_HEAD ? hr_plus(all, hr_checked(scales)) : all;
+  hr_checked64 cache = hr_plus(hr_times(k, v.keys), hr_times(values, v_rows(d, &v)));
+  hr_checked64 all = hr_times(hr_plus(cache, query), d->batch);
+  return d->cache_scales == HR_KV_SCALE_HEAD ? hr_plus(all, hr_checked(scale * (d->k_heads + v_heads))) : all;
 }
 
 hr_status hr_decode_flops(const hr_decode *decode, int64_t *flops)
@@ -181,7 +199,8 @@ static hr_status check_sizes(const hr_decode *d, hr_error *error)
                {"page_size", d->page_size, 1, INT32_MAX},
                {"page_count", d->page_count, 1, INT32_MAX},
                {"table_pitch", d->table_pitch, 1, INT32_MAX},
-               {"window", d->window, 0, SIZE_MOST}};
+               {"window", d->window, 0, SIZE_MOST},
+               {"top_k", d->top_k, 0, SIZE_MOST}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
       return hr_fail(error, HR_ERROR_INVALID, "%s: expected %" PRId64 " to %" PRId64 ", found %" PRId64, sizes[i].name,
@@ -206,6 +225,10 @@ static hr_status check_heads(const hr_decode *d, hr_error *error)
                    "latent: expected one K head that begins with V, found %" PRId64 " K heads of %" PRId64
                    " and %" PRId64 " V heads of %" PRId64,
                    d->k_heads, d->qk_dim, d->v_heads, d->v_dim);
+  if (d->latent && d->top_k > 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "top_k: latent attention reads V with K, so that nothing is saved; expected 0, found %" PRId64,
+                   d->top_k);
   return HR_OK;
 }
 

@@ -76,6 +76,7 @@ typedef struct cached {
   hr_kv_strides at, scale_at;
   char *elements;
   float *scales;
+  bool whole; /* numbers: −1, 0, 1 */
 } cached;
 
 static void *scales_of(const call *c, hr_operand_kind kind)
@@ -90,9 +91,11 @@ static cached cached_of(const call *c, bool k)
 {
   const hr_decode *d = &c->setup->d;
   hr_operand_kind kind = k ? HR_OPERAND_K_SCALES : HR_OPERAND_V_SCALES;
-  cached x =
-      k ? (cached){d->k_heads, d->qk_dim, hr_decode_k_strides(d), hr_decode_k_scale_strides(d), c->images[1], NULL}
-        : (cached){d->v_heads, d->v_dim, hr_decode_v_strides(d), hr_decode_v_scale_strides(d), c->images[2], NULL};
+  cached x = k ? (cached){d->k_heads, d->qk_dim, hr_decode_k_strides(d), hr_decode_k_scale_strides(d), c->images[1],
+                          NULL,       false}
+               : (cached){d->v_heads, d->v_dim, hr_decode_v_strides(d), hr_decode_v_scale_strides(d), c->images[2],
+                          NULL,       false};
+  x.whole = k && c->setup->whole_numbers;
   x.scales = c->setup->inline_scales ? (float *)(void *)(x.elements + x.dim) : scales_of(c, kind);
   return x;
 }
@@ -110,11 +113,18 @@ static int64_t place_of(const call *c, hr_kv_strides s, int64_t sequence, int64_
   return page * s.page + token % d->page_size * s.token;
 }
 
+static void make_numbers(hr_dtype dtype, bool whole, uint64_t seed, size_t first, size_t count, void *to)
+{
+  hr_numbers_uniform(dtype, seed, first, count, to);
+  for (size_t i = 0; whole && i < count; i++)
+    hr_number_store(dtype, to, i, rint(hr_number_load(dtype, to, i)));
+}
+
 /* Random elements of a token's head; first: of the list of all tokens. */
-static void make_elements(const hr_decode *d, uint64_t seed, size_t first, size_t count, void *to)
+static void make_elements(const hr_decode *d, bool whole, uint64_t seed, size_t first, size_t count, void *to)
 {
   if (d->cache_format != HR_KV_INT8) {
-    hr_numbers_uniform(d->cache_format == HR_KV_FP8 ? HR_FP8_E4M3 : d->dtype, seed, first, count, to);
+    make_numbers(d->cache_format == HR_KV_FP8 ? HR_FP8_E4M3 : d->dtype, whole, seed, first, count, to);
     return;
   }
   for (size_t i = 0; i < count; i++) {
@@ -145,7 +155,7 @@ static double *make_tokens(const call *c, uint64_t seed, const cached *x)
       for (int64_t h = 0; h < x->heads; h++) {
         size_t number = (size_t)((b * d->kv_len + t) * x->heads + h),
                at = (size_t)(place_of(c, x->at, b, t) + h * x->at.head);
-        make_elements(d, seed, number * dim, dim, x->elements + at * element);
+        make_elements(d, x->whole, seed, number * dim, dim, x->elements + at * element);
         hr_kv_elements_load(d->cache_format, d->dtype, x->elements, at, dim, tokens + number * dim);
         if (d->cache_format == HR_KV_UNQUANTIZED)
           continue;
@@ -191,7 +201,8 @@ static void make_queries(call *c)
       for (int64_t h = 0; h < d->q_heads; h++) {
         size_t first = (size_t)(((b * d->q_len + q) * d->q_heads + h) * d->qk_dim), dim = (size_t)d->qk_dim;
         size_t at = (size_t)(b * s.batch + q * s.row + h * s.head);
-        hr_numbers_uniform(d->dtype, c->setup->seed + 1, first, dim, (char *)c->images[0] + at * element);
+        char *to = (char *)c->images[0] + at * element;
+        make_numbers(d->dtype, c->setup->whole_numbers, c->setup->seed + 1, first, dim, to);
         hr_numbers_load(d->dtype, c->images[0], at, dim, c->queries + first);
       }
 }
@@ -303,6 +314,23 @@ static char *o_row(const call *c, row_place at)
   return (char *)c->images[c->o] + GUARD + (size_t)offset * hr_dtype_bytes(d->dtype);
 }
 
+/* With top_k: the same tokens without pages, in fp64. Whole numbers leave no doubt about which keys are chosen. */
+static void selected_row(const call *c, row_place at, double *scratch, hr_reference_query *row, double *swapped)
+{
+  hr_decode d = c->setup->d;
+  hr_decode_arguments x = hr_decode_arguments_default();
+  hr_error error;
+  d.dtype = HR_FP64, d.cache_format = HR_KV_UNQUANTIZED;
+  d.q_strides = (hr_strides){0}, d.k_strides = d.v_strides = (hr_kv_strides){0};
+  assert_ok(hr_decode_set_pages(&d, 0, &error), error);
+  x.q = c->queries, x.k = c->k_tokens, x.v = c->v_tokens;
+  x.lengths = c->setup->lengths, x.sinks = c->sinks;
+  hr_reference_decode_row(&d, &x, at.sequence, at.query, at.head, scratch, row);
+  double score_error = hr_attention_score_error_bound(c->setup->d.dtype, d.qk_dim, row);
+  if (!c->setup->whole_numbers)
+    hr_reference_decode_swaps(&d, &x, at.sequence, at.query, at.head, score_error, row->lse, scratch, swapped);
+}
+
 /* The same sequence as one attention call, in fp64. */
 static void reference_row(const call *c, row_place at, double *scratch, hr_reference_query *row)
 {
@@ -350,17 +378,24 @@ static bool near(double found, double expected, double bound)
 static void compare_row(const call *c, const char *kernel, row_place at, double *scratch, hr_reference_query *row)
 {
   const hr_decode *d = &c->setup->d;
-  reference_row(c, at, scratch, row);
+  double *swapped = row->norm + d->v_dim; /* 0 without top_k */
+  if (d->top_k > 0)
+    selected_row(c, at, scratch, row, swapped);
+  else
+    reference_row(c, at, scratch, row);
   char *o = o_row(c, at);
   for (int64_t i = 0; i < d->v_dim; i++) {
     double found = hr_number_load(d->dtype, o, (size_t)i);
     double bound = isfinite(row->out[i]) ? hr_attention_error_bound(d->dtype, d->qk_dim, row, i) : 0;
-    if (!near(found, row->out[i], bound) && !(isnan(found) && may_be_nan(c, at, i)))
+    bool either = !isfinite(swapped[i]); /* an infinity of V may be chosen */
+    if (!either && !near(found, row->out[i], bound + swapped[i]) && !(isnan(found) && may_be_nan(c, at, i)))
       fail_msg("%s %s: q %" PRId64 " heads %" PRId64 "/%" PRId64 "/%" PRId64 " dims %" PRId64 "/%" PRId64
-               " pages of %" PRId64 ", window %" PRId64 ", sinks %d, soft cap %g, scale %g: sequence %" PRId64
-               " of %" PRId64 " tokens, query %" PRId64 ", head %" PRId64 ", column %" PRId64 ": %g, expected %g ± %g",
+               " pages of %" PRId64 ", window %" PRId64 ", top_k %" PRId64
+               ", sinks %d, soft cap %g, scale %g: sequence "
+               "%" PRId64 " of %" PRId64 " tokens, query %" PRId64 ", head %" PRId64 ", column %" PRId64
+               ": %g, expected %g ± %g",
                kernel, hr_dtype_name(d->dtype), d->q_len, d->q_heads, d->k_heads, d->v_heads, d->qk_dim, d->v_dim,
-               d->page_size, d->window, d->sinks, (double)d->softcap, (double)d->scale, at.sequence,
+               d->page_size, d->window, d->top_k, d->sinks, (double)d->softcap, (double)d->scale, at.sequence,
                length_of(c->setup, at.sequence), at.query, at.head, i, found, row->out[i], bound);
   }
   double lse = (double)c->lse[(at.sequence * d->q_len + at.query) * d->q_heads + at.head];
@@ -390,10 +425,9 @@ static void compare(const call *c, const char *kernel, int64_t multiply_adds)
   const hr_decode *d = &c->setup->d;
   int64_t rows = d->batch * d->q_len * d->q_heads, cost = hr_max64(1, d->kv_len * (d->qk_dim + d->v_dim));
   int64_t step = hr_max64(1, rows / hr_max64(2, multiply_adds / cost));
-  double *scratch =
-      calloc((size_t)(d->kv_len + d->qk_dim + hr_max64(d->qk_dim, d->v_dim) + 2 * d->v_dim), sizeof *scratch);
+  double *scratch = calloc(hr_reference_decode_scratch(d) + 3 * (size_t)d->v_dim, sizeof *scratch);
   assert_non_null(scratch);
-  hr_reference_query row = {.out = scratch + d->kv_len + d->qk_dim + hr_max64(d->qk_dim, d->v_dim)};
+  hr_reference_query row = {.out = scratch + hr_reference_decode_scratch(d)};
   row.norm = row.out + d->v_dim;
   for (int64_t i = 0; i < rows; i += i + 1 < rows && i + step >= rows ? rows - 1 - i : step)
     compare_row(c, kernel, (row_place){i / d->q_heads / d->q_len, i / d->q_heads % d->q_len, i % d->q_heads}, scratch,

@@ -20,6 +20,7 @@ typedef struct decode_setup {
   bool shuffled;          /* the page table is passed, in random order; otherwise NULL */
   bool inline_scales;     /* behind the elements of each head; d has such strides */
   decode_special special;
+  bool whole_numbers; /* Q and K are −1, 0 and 1: scores are exact, and many are equal */
   uint64_t seed;
 } decode_setup;
 

@@ -49,6 +49,43 @@ static void fewer_k_heads_save_what_the_paper_says(void **state)
   assert_true(saved > 0.3745 && saved <= 0.375);
 }
 
+/* 8 query heads share a K head, 2 a V head: V rows are at most twice top_k, or all. */
+static void selected_v_counts_as_if_no_head_chose_the_same(void **state)
+{
+  (void)state;
+  hr_decode d = sigma(1000);
+  int64_t bytes, flops;
+  d.top_k = 100;
+  assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * 2 * (1000 * 4 * 64 + 2 * 100 * 16 * 64 + 32 * 128));
+  assert_int_equal(hr_decode_flops(&d, &flops), HR_OK);
+  assert_int_equal(flops, (int64_t)2 * 2 * 32 * 64 * (1000 + 100));
+  d.top_k = 600; /* 1200 rows are no more than 1000 */
+  assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * 2 * (1000 * (4 + 16) * 64 + 32 * 128));
+  d.top_k = 100, d.q_len = 2, d.window = 50; /* each query chooses among 50 keys; together they see 51 */
+  assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * 2 * (51 * (4 + 16) * 64 + 2 * 32 * 128));
+  assert_int_equal(hr_decode_flops(&d, &flops), HR_OK);
+  assert_int_equal(flops, (int64_t)2 * 2 * 32 * 64 * (100 + 100));
+  d.top_k = (int64_t)1 << 40;
+  assert_int_equal(hr_decode_bytes(&d, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * 2 * (51 * (4 + 16) * 64 + 2 * 32 * 128));
+}
+
+static void a_call_that_sees_no_more_than_top_k_selects_nothing(void **state)
+{
+  (void)state;
+  hr_decode d = sigma(1000);
+  assert_false(hr_decode_selects(&d));
+  d.top_k = 999;
+  assert_true(hr_decode_selects(&d));
+  d.top_k = 1000;
+  assert_false(hr_decode_selects(&d));
+  d.top_k = 100, d.window = 100;
+  assert_false(hr_decode_selects(&d));
+}
+
 static void a_latent_cache_has_no_v(void **state)
 {
   (void)state;
@@ -148,6 +185,12 @@ static void impossible_calls_are_refused_by_name(void **state)
   d = sigma(100);
   d.latent = true;
   assert_refused(d, HR_ERROR_INVALID, "latent: expected one K head");
+  d = sigma(100);
+  d.top_k = -1;
+  assert_refused(d, HR_ERROR_INVALID, "top_k: expected 0 to 1099511627776, found -1");
+  d = sigma(100);
+  d.latent = true, d.k_heads = d.v_heads = 1, d.top_k = 10;
+  assert_refused(d, HR_ERROR_INVALID, "top_k: latent attention");
   d = sigma(100);
   d.softcap = -1;
   assert_refused(d, HR_ERROR_INVALID, "softcap");
@@ -343,6 +386,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bytes_count_each_k_and_v_head_once),
       cmocka_unit_test(fewer_k_heads_save_what_the_paper_says),
+      cmocka_unit_test(selected_v_counts_as_if_no_head_chose_the_same),
+      cmocka_unit_test(a_call_that_sees_no_more_than_top_k_selects_nothing),
       cmocka_unit_test(a_latent_cache_has_no_v),
       cmocka_unit_test(a_quantized_cache_has_bytes_and_scales),
       cmocka_unit_test(strides_of_scales_say_what_has_one),

@@ -157,7 +157,7 @@ static void decode_rows_keep_their_problem(void **state)
   hr_error error = {.status = HR_OK};
   hr_result row = hr_result_default(), read;
   hr_decode d = some_decode();
-  d.window = 128, d.sinks = d.latent = true, d.softcap = 0.5f;
+  d.window = 128, d.top_k = 100, d.sinks = d.latent = true, d.softcap = 0.5f;
   d.k_strides = (hr_kv_strides){.page = 3, .token = 2, .head = 1};
   hr_result_set_decode(&row, &d);
   assert_ok(hr_store_append(store, &row, &error), error);
@@ -176,11 +176,12 @@ static void decode_calls_of_other_caches_are_other_problems(void **state)
   hr_result_set_decode(&row, &d);
   assert_string_equal(row.problem, "decode batch=8 q_len=1 kv_len=4096 q_heads=32 k_heads=4 v_heads=16 qk_dim=64 "
                                    "v_dim=64 dtype=bf16 page_size=16");
-  d.page_count += 2, d.window = 5, d.sinks = true;
+  d.page_count += 2, d.window = 5, d.top_k = 3, d.sinks = true;
   d.v_strides = (hr_kv_strides){.page = 9, .token = 8, .head = 7};
   hr_result_set_decode(&row, &d);
   assert_string_equal(row.problem, "decode batch=8 q_len=1 kv_len=4096 q_heads=32 k_heads=4 v_heads=16 qk_dim=64 "
-                                   "v_dim=64 dtype=bf16 page_size=16 pages=2050 pitch=256 window=5 sinks=1 v=9,8,7");
+                                   "v_dim=64 dtype=bf16 page_size=16 pages=2050 pitch=256 window=5 top_k=3 sinks=1 "
+                                   "v=9,8,7");
 }
 
 static void invalid_utf8_and_non_finite_numbers_are_corrected_rather_than_refused(void **state)

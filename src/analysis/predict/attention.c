@@ -171,7 +171,10 @@ hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode
   call_work work = {0};
   HR_TRY(hr_decode_flops(decode, &work.flops));
   HR_TRY(hr_decode_bytes(decode, &work.bytes));
-  work.entries = work.flops / (2 * (decode->qk_dim + decode->v_dim)) / decode->q_heads / decode->batch;
+  hr_decode all = *decode; /* top_k leaves out V, not scores */
+  all.top_k = 0;
+  HR_TRY(hr_decode_flops(&all, &work.entries));
+  work.entries = work.entries / (2 * (decode->qk_dim + decode->v_dim)) / decode->q_heads / decode->batch;
   const hr_attention call = attention_of(decode);
   predict_call(hardware, &call, &work, rate, prediction);
   return HR_OK;

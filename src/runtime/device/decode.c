@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 double hr_decode_scale(const hr_decode *decode)
 {
@@ -41,6 +42,19 @@ hr_key_range hr_decode_visible(const hr_decode *decode, int64_t length, int64_t 
 hr_key_range hr_decode_range(const hr_decode *decode, int64_t length)
 {
   return (hr_key_range){hr_decode_visible(decode, length, 0).first, length};
+}
+
+bool hr_decode_selects(const hr_decode *decode)
+{
+  int64_t seen = decode->window > 0 ? hr_min64(decode->window, decode->kv_len) : decode->kv_len;
+  return decode->top_k > 0 && decode->top_k < seen;
+}
+
+bool hr_decode_cannot_select(const hr_decode *decode, char *why, size_t why_size)
+{
+  if (hr_decode_selects(decode))
+    snprintf(why, why_size, "does not select V (top_k %" PRId64 ")", decode->top_k);
+  return hr_decode_selects(decode);
 }
 
 /* ---- checks ---- */

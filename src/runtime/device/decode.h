@@ -23,6 +23,12 @@ hr_key_range hr_decode_visible(const hr_decode *decode, int64_t length, int64_t 
 /** The keys that any query of a sequence of `length` tokens sees. */
 hr_key_range hr_decode_range(const hr_decode *decode, int64_t length);
 
+/** Whether a query may see more keys than top_k: otherwise the call is one without top_k. */
+bool hr_decode_selects(const hr_decode *decode);
+
+/** For a kernel that reads V of every key: `why` is that it does not select V, if the call does; returns whether. */
+bool hr_decode_cannot_select(const hr_decode *decode, char *why, size_t why_size);
+
 /** The scale; 1 / √qk_dim if decode->scale is 0. */
 double hr_decode_scale(const hr_decode *decode);
 

@@ -5,9 +5,11 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "runtime/device/decode.h"
 #include "runtime/device/host.h"
 #include "runtime/device/number.h"
 #include "runtime/measure/error_bounds.h"
+#include "runtime/measure/selection.h"
 #include "runtime/reference/reference.h"
 
 #include <headroom/buffer.h>
@@ -21,6 +23,7 @@
 #define COLUMNS 32                      /* width of a range of columns */
 #define LARGE ((size_t)1 << 26)         /* bytes from which the host's free memory is checked first */
 #define COLUMNS_MIN 8                   /* per row */
+#define SELECTED_ROWS_MIN 8             /* rows of a call with top_k, for its selection_error */
 #define PRODUCTS_MAX ((int64_t)1 << 23) /* multiply-adds of the reference: 10 ms, and as long to copy the part of B */
 
 /* The sampled part of the result: `count` rows, and in each `ranges` ranges of `width` columns; one range is the whole
@@ -51,6 +54,14 @@ static sample sample_of_gemm(const hr_gemm *g)
   return result;
 }
 
+static sample sample_of_decode(const hr_decode *d)
+{
+  int64_t products = d->kv_len * (d->qk_dim + d->v_dim);
+  if (hr_decode_selects(d))
+    products = hr_min64(products, PRODUCTS_MAX / SELECTED_ROWS_MIN);
+  return whole_rows(d->batch * d->q_len * d->q_heads, d->v_dim, products, hr_reference_decode_scratch(d));
+}
+
 static sample sample_of_operation(const hr_problem *p)
 {
   const hr_attention *a = &p->attention;
@@ -59,9 +70,7 @@ static sample sample_of_operation(const hr_problem *p)
   case HR_OPERATION_GEMM: return sample_of_gemm(&p->gemm);
   case HR_OPERATION_ROWWISE:
     return whole_rows(p->rows.rows, p->rows.columns, p->rows.columns * 16, hr_reference_rowwise_scratch(&p->rows));
-  case HR_OPERATION_DECODE:
-    return whole_rows(d->batch * d->q_len * d->q_heads, d->v_dim, d->kv_len * (d->qk_dim + d->v_dim),
-                      hr_reference_decode_scratch(d));
+  case HR_OPERATION_DECODE: return sample_of_decode(d);
   default:
     return whole_rows(a->batch * a->q_len * a->q_heads, a->v_dim, a->kv_len * (a->qk_dim + a->v_dim),
                       hr_reference_attention_scratch(a));
@@ -285,6 +294,11 @@ static void reference_range(const hr_runner *s, const host_set *host, const samp
   }
 }
 
+static bool selects(const hr_runner *s)
+{
+  return s->problem.operation == HR_OPERATION_DECODE && s->problem.decode.top_k > 0;
+}
+
 static double bound_of(const hr_plan *plan, const hr_reference_query *query, int64_t column)
 {
   const hr_problem *p = &plan->problem;
@@ -301,16 +315,18 @@ static double bound_of(const hr_plan *plan, const hr_reference_query *query, int
 static hr_status check_range(const hr_runner *s, host_set *host, const sample *of, int64_t row, int64_t column,
                              double *scratch, hr_measurement *m, hr_error *error)
 {
-  double *expected = scratch + of->scratch;
+  double *expected = scratch + of->scratch, *swapped = expected + 2 * of->width;
   hr_reference_query query = {.out = expected, .norm = expected + of->width};
   HR_TRY(fetch_for_range(s, host, of, row, column, error));
   reference_range(s, host, of, row, column, scratch, &query);
+  if (selects(s))
+    hr_selection_swaps(s, host->operands, row, &query, scratch, swapped);
   const void *result = host->operands[s->operands.count - 1];
   int64_t start = row_start(&s->problem, of, row) + column;
   for (int64_t j = 0; j < of->width; j++) {
     double found = hr_number_load(s->problem.dtype, result, (size_t)(start + j));
     expected[j] = hr_dtype_saturate(s->problem.dtype, expected[j]);
-    double off = fabs(found - expected[j]), bound = bound_of(s->plan, &query, j);
+    double off = fabs(found - expected[j]), bound = bound_of(s->plan, &query, j) + swapped[j];
     if (!(off <= m->max_error))
       m->max_error = off;
     if (!(off <= bound)) /* also if NaN */
@@ -328,6 +344,15 @@ static hr_status check_row(const hr_runner *s, host_set *host, const sample *of,
     HR_TRY(check_range(s, host, of, row, sampled_column(of, index, range), scratch, m, error));
   m->rows_checked++;
   return HR_OK;
+}
+
+/* Of the rows that are checked. */
+static double selection_error(const hr_runner *s, const host_set *host, const sample *of, double *scratch)
+{
+  int64_t rows[ROWS_MAX];
+  for (int64_t i = 0; i < of->count; i++)
+    rows[i] = hr_sampled_row(of->rows, of->count, i, of->seed);
+  return hr_selection_error(s, host->operands, rows, of->count, scratch);
 }
 
 /* By how much the device's free memory fell: the workspace and what driver and libraries allocated. Memory is allocated
@@ -360,7 +385,7 @@ hr_status hr_runner_check(hr_runner *s, uint64_t seed, hr_measurement *m, hr_err
 {
   sample of = sample_of(&s->problem, seed);
   HR_TRY(run_first(s, m, error));
-  double *scratch = calloc(of.scratch + 2 * (size_t)of.width, sizeof *scratch);
+  double *scratch = calloc(of.scratch + 3 * (size_t)of.width, sizeof *scratch);
   if (!scratch)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to check rows of %" PRId64 " elements", of.length);
   m->max_error = 0;
@@ -368,6 +393,8 @@ hr_status hr_runner_check(hr_runner *s, uint64_t seed, hr_measurement *m, hr_err
   hr_status status = begin_host_set(s, &host, error);
   for (int64_t i = 0; i < of.count && status == HR_OK; i++)
     status = check_row(s, &host, &of, i, scratch, m, error);
+  if (status == HR_OK && selects(s))
+    m->selection_error = selection_error(s, &host, &of, scratch);
   end_host_set(s, &host);
   free(scratch);
   return status;

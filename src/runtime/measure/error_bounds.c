@@ -62,7 +62,7 @@ static double attention_sum_rounding(hr_dtype dtype)
 
 /* Error of a score: of its dot product, and of scale, soft cap and ALiBi slope. It is the relative error of the score's
  * exponential, and that of the softmax denominator. */
-static double score_error(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query)
+double hr_attention_score_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query)
 {
   const hr_summation rounded = {0};
   double rounding = attention_sum_rounding(dtype);
@@ -76,8 +76,8 @@ static double score_error(hr_dtype dtype, int64_t qk_dim, const hr_reference_que
  * be accurate to 64 roundings. */
 double hr_attention_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query, int64_t column)
 {
-  double relative =
-      2 * hr_dtype_rounding(dtype) + 64 * attention_sum_rounding(dtype) + 2 * score_error(dtype, qk_dim, query);
+  double relative = 2 * hr_dtype_rounding(dtype) + 64 * attention_sum_rounding(dtype) +
+                    2 * hr_attention_score_error_bound(dtype, qk_dim, query);
   if (dtype == HR_TF32)
     relative += 2 * 0x1p-10; /* weights and V are truncated to 10 bits */
   return relative * query->norm[column] + hr_dtype_rounding_error(dtype, query->out[column]);
@@ -86,7 +86,7 @@ double hr_attention_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_referen
 double hr_attention_lse_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query)
 {
   double rounding = dtype == HR_FP8_E4M3 ? FP8_SUM_ROUNDING : hr_dtype_rounding(HR_FP32); /* it is fp32 */
-  return 64 * rounding * (1 + fabs(query->lse)) + score_error(dtype, qk_dim, query);
+  return 64 * rounding * (1 + fabs(query->lse)) + hr_attention_score_error_bound(dtype, qk_dim, query);
 }
 
 /* Functions in fp32 are assumed to be accurate to 64 roundings; sums over a row are as in a GEMM. */

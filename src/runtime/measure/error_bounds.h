@@ -14,6 +14,9 @@ double hr_gemm_error_bound(hr_dtype dtype, int64_t k, const hr_summation *summat
  *  hr_reference_decode_row(). */
 double hr_attention_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query, int64_t column);
 
+/** Of a score of that query. */
+double hr_attention_score_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query);
+
 /** Of the log-sum-exp, where that is finite. */
 double hr_attention_lse_error_bound(hr_dtype dtype, int64_t qk_dim, const hr_reference_query *query);
 

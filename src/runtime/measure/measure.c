@@ -70,7 +70,8 @@ hr_measurement hr_no_measurement(hr_status status, const char *reason)
                       .bytes_per_s = none,
                       .workspace_bytes = none,
                       .peak_bytes = none,
-                      .max_error = none};
+                      .max_error = none,
+                      .selection_error = none};
   hr_copy_text(m.reason, sizeof m.reason, reason);
   return m;
 }

@@ -11,7 +11,9 @@
 
 size_t hr_reference_decode_scratch(const hr_decode *decode)
 {
-  return (size_t)decode->kv_len + (size_t)decode->qk_dim + (size_t)hr_max64(decode->qk_dim, decode->v_dim);
+  size_t row = (size_t)decode->qk_dim + (size_t)hr_max64(decode->qk_dim, decode->v_dim);
+  size_t chosen = hr_decode_selects(decode) ? (size_t)decode->kv_len + (size_t)decode->v_dim : 0;
+  return (size_t)decode->kv_len + row + chosen;
 }
 
 /* The computation of one query of one head. */
@@ -21,6 +23,8 @@ typedef struct query_row {
   int64_t sequence, head;
   hr_key_range keys;
   double *scores, *q_row, *kv_row;
+  int64_t chosen; /* keys whose V counts */
+  double *places; /* [chosen] their numbers, ascending, from keys.first; NULL: all visible keys */
 } query_row;
 
 /* A K or V cache. */
@@ -90,14 +94,34 @@ static double score_row(const query_row *x, hr_reference_query *row)
   return largest;
 }
 
-static void add_values(const query_row *x, double total, hr_reference_query *row)
+/* Leaves the scores of chosen keys only, in the order of the keys. */
+static void choose(query_row *x)
+{
+  int64_t count = x->keys.end - x->keys.first;
+  x->chosen = count;
+  if (x->d->top_k == 0 || x->d->top_k >= count)
+    return;
+  x->chosen = x->d->top_k;
+  x->places = x->kv_row + hr_max64(x->d->qk_dim, x->d->v_dim);
+  (void)hr_reference_choose(x->scores, count, x->chosen, x->places);
+  for (int64_t i = 0; i < x->chosen; i++)
+    x->scores[i] = x->scores[(int64_t)x->places[i]];
+}
+
+static void load_value(const query_row *x, int64_t place)
 {
   const hr_decode *d = x->d;
   int64_t v_head = x->head / (d->q_heads / d->v_heads);
   const cached_rows v = v_rows(x);
-  for (int64_t j = x->keys.first; j < x->keys.end; j++) {
-    load_token(x, &v, v_head, j);
-    double weight = x->scores[j - x->keys.first] / total;
+  load_token(x, &v, v_head, x->keys.first + place);
+}
+
+static void add_values(const query_row *x, double total, hr_reference_query *row)
+{
+  const hr_decode *d = x->d;
+  for (int64_t j = 0; j < x->chosen; j++) {
+    load_value(x, x->places ? (int64_t)x->places[j] : j);
+    double weight = x->scores[j] / total;
     for (int64_t i = 0; i < d->v_dim; i++)
       row->out[i] += weight * x->kv_row[i];
     for (int64_t i = 0; row->norm && i < d->v_dim; i++)
@@ -112,12 +136,19 @@ static void load_query(const query_row *x, int64_t query)
   hr_numbers_load(x->d->dtype, x->arguments->q, at, (size_t)x->d->qk_dim, x->q_row);
 }
 
-void hr_reference_decode_row(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence, int64_t query,
-                             int64_t head, double *scratch, hr_reference_query *row)
+static query_row row_of(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence, int64_t query,
+                        int64_t head, double *scratch)
 {
   query_row x = {.d = d, .arguments = arguments, .sequence = sequence, .head = head};
   x.keys = hr_decode_visible(d, hr_decode_length(d, arguments, sequence), query);
   x.scores = scratch, x.q_row = x.scores + d->kv_len, x.kv_row = x.q_row + d->qk_dim;
+  return x;
+}
+
+void hr_reference_decode_row(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence, int64_t query,
+                             int64_t head, double *scratch, hr_reference_query *row)
+{
+  query_row x = row_of(d, arguments, sequence, query, head, scratch);
   memset(row->out, 0, (size_t)d->v_dim * sizeof *row->out);
   if (row->norm)
     memset(row->norm, 0, (size_t)d->v_dim * sizeof *row->norm);
@@ -129,15 +160,52 @@ void hr_reference_decode_row(const hr_decode *d, const hr_decode_arguments *argu
 
   load_query(&x, query);
   double largest = fmax(score_row(&x, row), sink);
+  choose(&x);
   double shift = isinf(largest) ? 0 : largest; /* for the log-sum-exp, which is −inf if all scores are −inf */
   double total = d->sinks ? exp(sink - largest) : 0, shifted = d->sinks ? exp(sink - shift) : 0;
-  for (int64_t j = 0; j < x.keys.end - x.keys.first; j++) {
+  for (int64_t j = 0; j < x.chosen; j++) {
     shifted += exp(x.scores[j] - shift);
     x.scores[j] = exp(x.scores[j] - largest);
     total += x.scores[j];
   }
   row->lse = shift + log(shifted);
   add_values(&x, total, row);
+}
+
+/* The k largest of scores that are off by at most e are the same keys but for those within 2e of the k-th largest. Of
+ * these at most as many are exchanged as are chosen, or are left. Each weighs what the k-th largest does, within 4e. */
+void hr_reference_decode_swaps(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence,
+                               int64_t query, int64_t head, double score_error, double lse, double *scratch,
+                               double *swapped)
+{
+  query_row x = row_of(d, arguments, sequence, query, head, scratch);
+  int64_t count = x.keys.end - x.keys.first, chosen = 0, left = 0;
+  memset(swapped, 0, (size_t)d->v_dim * sizeof *swapped);
+  if (d->top_k == 0 || d->top_k >= count)
+    return;
+  hr_reference_query ignored = {0};
+  double *places = x.kv_row + hr_max64(d->qk_dim, d->v_dim), *most = places + d->kv_len, *least = swapped;
+  load_query(&x, query);
+  score_row(&x, &ignored);
+  double kth = hr_reference_choose(x.scores, count, d->top_k, places);
+  if (!isfinite(kth)) /* O is NaN, or exchanged keys weigh nothing */
+    return;
+  for (int64_t j = 0, next = 0; j < count; j++) {
+    bool is_chosen = next < d->top_k && (int64_t)places[next] == j;
+    next += is_chosen;
+    if (!(fabs(x.scores[j] - kth) <= 2 * score_error))
+      continue;
+    load_value(&x, j);
+    for (int64_t i = 0; i < d->v_dim; i++) {
+      least[i] = chosen + left == 0 ? x.kv_row[i] : fmin(least[i], x.kv_row[i]);
+      most[i] = chosen + left == 0 ? x.kv_row[i] : fmax(most[i], x.kv_row[i]);
+    }
+    chosen += is_chosen;
+    left += !is_chosen;
+  }
+  double weight = (double)hr_min64(chosen, left) * exp(kth - lse), off = expm1(8 * score_error);
+  for (int64_t i = 0; i < d->v_dim; i++)
+    swapped[i] = weight > 0 ? weight * (most[i] - least[i] + off * fmax(fabs(most[i]), fabs(least[i]))) : 0;
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,

@@ -8,6 +8,10 @@
 #include <headroom/decode.h>
 #include <stddef.h>
 
+/** Chooses the k largest of `count` scores, 1 ≤ k ≤ count: NaN before +inf, the earlier of equal ones. places[0] …
+ *  places[k − 1] are their indices, ascending; there is room for `count`. Returns the k-th largest. */
+double hr_reference_choose(const double *scores, int64_t count, int64_t k, double *places);
+
 /** Size of a row's scratch memory, in doubles. */
 size_t hr_reference_gemm_scratch(const hr_gemm *gemm);
 size_t hr_reference_attention_scratch(const hr_attention *attention);
@@ -34,9 +38,17 @@ typedef struct hr_reference_query {
 void hr_reference_attention_row(const hr_attention *t, const hr_attention_arguments *arguments, int64_t batch,
                                 int64_t query, int64_t head, double *scratch, hr_reference_query *row);
 
-/** Query `query` of head `head` of sequence `sequence` of a decode call; otherwise as hr_reference_attention_row(). */
+/** Query `query` of head `head` of sequence `sequence` of a decode call; otherwise as hr_reference_attention_row().
+ *  With top_k the log-sum-exp and the norm are those of the chosen keys, `largest` and `score_norm` of all visible
+ *  ones. */
 void hr_reference_decode_row(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence, int64_t query,
                              int64_t head, double *scratch, hr_reference_query *row);
+
+/** By how much each element of O may change if scores are off by up to `score_error`, so that with top_k other keys are
+ *  chosen: swapped[v_dim], all 0 without top_k or if no choice is that close. `lse` is the row's. */
+void hr_reference_decode_swaps(const hr_decode *d, const hr_decode_arguments *arguments, int64_t sequence,
+                               int64_t query, int64_t head, double score_error, double lse, double *scratch,
+                               double *swapped);
 
 /** Row `row` of a row-wise operation: out[columns] and norm[columns], to which rounding errors are proportional. A
  *  softmax whose visible columns include NaN or +inf, or are all −inf, gives NaN, as the formula does. */

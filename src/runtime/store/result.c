@@ -41,6 +41,7 @@ hr_result hr_result_default(void)
                        &m->workspace_bytes,
                        &m->peak_bytes,
                        &m->max_error,
+                       &m->selection_error,
                        &m->choice_speedup,
                        &result.ceiling_share,
                        &result.library_share,
@@ -121,6 +122,8 @@ static void name_decode(const hr_decode *d, char *to, size_t size)
   add_pages(d, to, size);
   if (d->window != 0)
     add(to, size, " window=%" PRId64, d->window);
+  if (d->top_k != 0)
+    add(to, size, " top_k=%" PRId64, d->top_k);
   if (d->scale != 0)
     add(to, size, " scale=%a", (double)d->scale);
   if (d->softcap != 0)

@@ -22,6 +22,8 @@
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
   (void)device;
+  if (hr_decode_cannot_select(&problem->decode, why, why_size))
+    return false;
   if (problem->decode.cache_format == HR_KV_UNQUANTIZED)
     return true;
   snprintf(why, why_size, "does not take quantized caches");

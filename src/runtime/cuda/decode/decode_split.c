@@ -107,6 +107,8 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   (void)device;
   const hr_decode *d = &problem->decode;
   const char *reason = NULL;
+  if (hr_decode_cannot_select(d, why, why_size))
+    return false;
   if (d->latent)
     reason = "does not take latent attention";
   else if (d->cache_format != HR_KV_UNQUANTIZED)
