@@ -27,6 +27,7 @@ static int make_decode(const cli_run *run, hr_decode *d)
   d->q_len = cli_or_else(o->q_len, 1);
   d->kv_len = cli_or_else(o->kv_len, LENGTH);
   d->window = o->window;
+  d->top_k = o->top_k;
   d->scale = (float)o->scale;
   d->softcap = (float)o->softcap;
   d->sinks = o->sinks;

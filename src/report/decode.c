@@ -38,6 +38,7 @@ static const hr_column columns[] = {
     {"peak_bytes", NULL, HR_BYTES, 0, HR_COMPUTED_OF(COUNT, hr_whole_cell, run_row, m.peak_bytes)},
     {"max_error", "max error", HR_PLAIN, 3, RUN(m.max_error)},
     {"rows_checked", NULL, HR_PLAIN, 0, RUN(m.rows_checked)},
+    {"selection_error", "error of top-k", HR_SHARE, 4, RUN(m.selection_error)},
     {"samples", NULL, HR_PLAIN, 0, RUN(m.samples)},
     {"configuration", NULL, HR_PLAIN, 0, HR_OPTIONAL(run_row, m.configuration)},
     {"status", "status", HR_PLAIN, 0, RUN(m.status)},
@@ -78,6 +79,7 @@ static const hr_column call_fields[] = {
     CALL(page_count),
     CALL(table_pitch),
     CALL(window),
+    CALL(top_k),
     {"flops", NULL, HR_FLOPS, 0, REPORT(flops)},
     {"bytes", NULL, HR_BYTES, 0, REPORT(bytes)},
     CALL(dtype),
@@ -129,6 +131,8 @@ static void write_extras(const hr_decode *d, char *to, size_t size)
   to[0] = '\0';
   if (d->window > 0)
     used += (size_t)snprintf(to + used, size - used, ", window %" PRId64, d->window);
+  if (d->top_k > 0)
+    used += (size_t)snprintf(to + used, size - used, ", V of the top %" PRId64, d->top_k);
   if (d->softcap > 0)
     used += (size_t)snprintf(to + used, size - used, ", soft cap %g", (double)d->softcap);
   if (d->scale != 0)
@@ -155,7 +159,10 @@ static void print_work(const hr_document *document, const decode_report *r)
   char work[HR_NUMBER_SIZE], bytes[HR_NUMBER_SIZE];
   hr_write_rate(work, sizeof work, (double)r->flops, "FLOP");
   hr_write_bytes(bytes, sizeof bytes, (double)r->bytes);
-  hr_print_field(document, "work", "%s, %s of Q, O and the visible K and V", work, bytes);
+  if (r->decode->top_k > 0)
+    hr_print_field(document, "work", "%s, at most %s of Q, O, the visible K and the chosen V", work, bytes);
+  else
+    hr_print_field(document, "work", "%s, %s of Q, O and the visible K and V", work, bytes);
 }
 
 /* The prediction, or why there is none. */

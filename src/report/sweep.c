@@ -73,6 +73,7 @@ static const hr_column point_columns[] = {
     {"peak_bytes", NULL, HR_BYTES, 0, MEASURED(peak_bytes)},
     {"change", NULL, HR_GAIN, 0, HR_MEMBER(point_row, change)},
     {"bytes_change", NULL, HR_GAIN, 0, HR_MEMBER(point_row, bytes_change)},
+    {"selection_error", NULL, HR_PLAIN, 0, MEASURED(selection_error)},
 };
 
 /* Of sweeps of decode calls, for people: memory bounds them. */
@@ -86,6 +87,7 @@ static const hr_column decode_columns[] = {
     {NULL, "rate", HR_BYTES_RATE, 0, MEASURED(bytes_per_s)},
     {NULL, "change", HR_GAIN, 0, HR_MEMBER(point_row, change)},
     {NULL, "of bytes", HR_GAIN, 0, HR_MEMBER(point_row, bytes_change)},
+    {NULL, "error of top-k", HR_SHARE, 0, MEASURED(selection_error)},
     {NULL, "kernel", HR_PLAIN, 1, MEASURED(kernel)},
 };
 

@@ -496,12 +496,13 @@ static const key_row decode_problem_keys[] = {
     {"v_heads", "i"},   {"qk_dim", "i"},    {"v_dim", "i"},       {"page_size", "i"}, {"page_count", "i"},
     {"window", "i"},    {"flops", "i"},     {"table_pitch", "i"}, {"bytes", "i"},     {"dtype", "s"},
     {"scale", "r"},     {"softcap", "r"},   {"sinks", "b"},       {"latent", "b"},    {"q_strides", "o"},
-    {"k_strides", "o"}, {"v_strides", "o"}, {"o_strides", "o"}};
+    {"k_strides", "o"}, {"v_strides", "o"}, {"o_strides", "o"},   {"top_k", "i"}};
 static const key_row decode_kernel_keys[] = {
     {"kernel", "s"},           {"measured_ns", "rn"},   {"measured_low_ns", "rn"}, {"measured_high_ns", "rn"},
     {"bytes_per_s", "rn"},     {"read_share", "rn"},    {"flops_per_s", "rn"},     {"ceiling_share", "rn"},
     {"workspace_bytes", "in"}, {"peak_bytes", "in"},    {"max_error", "rn"},       {"rows_checked", "i"},
-    {"samples", "i"},          {"configuration", "sn"}, {"status", "s"},           {"reason", "sn"}};
+    {"samples", "i"},          {"configuration", "sn"}, {"status", "s"},           {"reason", "sn"},
+    {"selection_error", "rn"}};
 
 static void decode_has_the_documented_keys(void **state)
 {

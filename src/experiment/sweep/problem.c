@@ -29,19 +29,13 @@ static const hr_problem_field attention_fields[] = {
     {"causal", false, 1}, {"window", false, 0}, {"implementation", false, 0}, {0},
 };
 static const hr_problem_field decode_fields[] = {
-    {"batch", true, 0},
-    {"q_len", false, 1},
-    {"kv_len", true, 0},
-    {"q_heads", true, 0},
-    {"k_heads", true, 0},
-    {"v_heads", true, 0},
-    {"qk_dim", true, 0},
-    {"v_dim", true, 0},
-    {"page_size", false, 16},
-    {"window", false, 0},
-    {"sinks", false, 0},
-    {"latent", false, 0},
-    {0},
+    {"batch", true, 0},       {"q_len", false, 1},
+    {"kv_len", true, 0},      {"q_heads", true, 0},
+    {"k_heads", true, 0},     {"v_heads", true, 0},
+    {"qk_dim", true, 0},      {"v_dim", true, 0},
+    {"page_size", false, 16}, {"window", false, 0},
+    {"sinks", false, 0},      {"latent", false, 0},
+    {"top_k", false, 0},      {0},
 };
 /* The letters of the short form without v, which no operator of a layer depends on. */
 static const hr_problem_field layer_fields[] = {
@@ -114,6 +108,7 @@ static hr_status make_decode(const int64_t *sizes, hr_dtype dtype, hr_sweep_poin
   d->window = sizes[9];
   d->sinks = sizes[10] != 0;
   d->latent = sizes[11] != 0;
+  d->top_k = sizes[12];
   return hr_decode_check(d, error);
 }
 
