@@ -85,11 +85,11 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     size_t count;
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
-    assert_int_equal(count, 2 + sizeof figures / sizeof *figures);
-    /* Two sweeps are no figures of the paper. */
+    assert_int_equal(count, 4 + sizeof figures / sizeof *figures);
+    /* Four sweeps are no figures of the paper. */
     assert_string_equal(hr_sweep_describe(sweeps[0]).name, "attention-forward");
     assert_string_equal(hr_sweep_describe(sweeps[count - 1]).name, "sigma-ket");
-    for (size_t i = 0; i + 2 < count; i++) {
+    for (size_t i = 0; i + 4 < count; i++) {
       hr_sweep_about about = hr_sweep_describe(sweeps[i + 1]);
       char name[16];
       snprintf(name, sizeof name, "fig%s", figures[i]);
@@ -154,6 +154,8 @@ static void figures_have_the_points_counted_by_hand(void **state)
       {"attention-forward", 120, 24}, /* 4 ways, 6 tiers, 5 lengths */
       {"fig34", 68, 6},               /* to 32768: 21, 16, 12, 8, 6, 5 from a = 24 on */
       {"sigma-ket", 24, 6},           /* 3 models, 2 batches, 4 prefixes */
+      {"sigma-ceet", 48, 4},          /* 2 models, 2 batches, 12 contexts */
+      {"sigma-ceet-q", 6, 3},         /* 3 layers, 2 batches */
   };
   for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
     hr_sweep *sweep = load(counted[i].name, false);
