@@ -22,12 +22,7 @@
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
   (void)device;
-  if (hr_decode_cannot_select(&problem->decode, why, why_size))
-    return false;
-  if (problem->decode.cache_format == HR_KV_UNQUANTIZED)
-    return true;
-  snprintf(why, why_size, "does not take quantized caches");
-  return false;
+  return !hr_decode_cannot_select(&problem->decode, why, why_size);
 }
 
 static hr_split_scores score_rules(const hr_decode *d)
@@ -51,6 +46,12 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_
   p->o = hr_decode_o_strides(d);
   p->k = hr_decode_k_strides(d);
   p->v = hr_decode_v_strides(d);
+  p->k_scales = hr_decode_k_scale_strides(d);
+  p->v_scales = hr_decode_v_scale_strides(d);
+  p->quantized = d->cache_format != HR_KV_UNQUANTIZED;
+  p->format = d->cache_format == HR_KV_FP8    ? HR_FP8_E4M3
+              : d->cache_format == HR_KV_INT8 ? (hr_dtype)HR_SPLIT_INT8
+                                              : d->dtype;
   *workspace_bytes = p->cut.bytes;
   return HR_OK;
 }

@@ -4,68 +4,21 @@
  *   TILE_ROWS    query rows that share a load: TILE_ROWS × 4 sums of Q·K, TILE_ROWS × 2 · TILE_PAIRS sums of P·V
  *   TILE_PAIRS   pairs of vectors of a V row */
 #include "base/checked.h"
+#include "runtime/cpu/decode/decode_load.h"
 #include "runtime/cpu/decode/version.h"
-#include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/exp.h"
 
 #include <string.h>
 
 #define BLOCK HR_SPLIT_BLOCK
 #define KEYS HR_SPLIT_SCRATCH_KEYS
-#define WIDEN_ROWS (4 * TILE_ROWS) /* more query rows read K and V widened once, fewer widen as they load */
 _Static_assert(HR_SPLIT_PAD % SIMD_PAIR == 0, "padded rows are whole pairs");
 _Static_assert(TILE_PAIRS *SIMD_PAIR *BLOCK <= HR_SPLIT_SCRATCH_VALUES, "scratch holds a block of V");
 
-/* Lets `statement` appear once for each format, which is then a constant. */
-#define FOR_DTYPE(dtype, statement) \
-  switch (dtype) {                  \
-  case HR_FP32: statement(HR_FP32); \
-  case HR_BF16: statement(HR_BF16); \
-  default: statement(HR_FP16);      \
-  }
-
-/* Rows that are prefetched into L2 bit by bit. */
-typedef struct prefetcher {
-  const hr_split_rows *rows;
-  int64_t key, byte;
-  int64_t lines; /* for each key that is computed meanwhile */
-} prefetcher;
-
-HR_INLINE prefetcher prefetch_during(const hr_split_rows *rows, int keys)
+/* Whether a row of K or V is widened to scratch memory once, and not by each tile of query rows that loads it. */
+HR_INLINE bool is_widened_first(hr_dtype dtype, int64_t rows)
 {
-  int64_t lines = rows->keys * hr_ceil_div(rows->bytes, 64);
-  return (prefetcher){.rows = rows, .lines = hr_ceil_div(lines, keys)};
-}
-
-HR_INLINE void prefetch(prefetcher *p, int64_t keys)
-{
-  for (int64_t lines = keys * p->lines; lines > 0 && p->key < p->rows->keys; lines--) {
-    __builtin_prefetch(p->rows->at[p->key] + p->rows->offset + p->byte, 0, 2);
-    p->byte += 64;
-    if (p->byte >= p->rows->bytes) {
-      p->byte = 0;
-      p->key++;
-    }
-  }
-}
-
-/* ---- widening ---- */
-
-HR_INLINE void widen(hr_dtype dtype, const void *from, int64_t dim, float *to)
-{
-  int64_t at = 0;
-  for (; at + SIMD_PAIR <= dim; at += SIMD_PAIR)
-    simd_store_pair(HR_FP32, to, at, simd_load_pair(dtype, from, at), false);
-  if (at < dim)
-    simd_store_pair(HR_FP32, to, at, simd_load_partial(dtype, from, at, dim - at), false);
-}
-
-static void load(hr_dtype dtype, const void *from, int64_t dim, float *to)
-{
-#define LOAD(format) return widen(format, from, dim, to)
-  memset(to, 0, (size_t)hr_round_up(dim, HR_SPLIT_PAD) * sizeof *to);
-  FOR_DTYPE(dtype, LOAD)
-#undef LOAD
+  return dtype != HR_FP32 && rows > (dtype == HR_FP8_E4M3 ? TILE_ROWS : 4 * TILE_ROWS);
 }
 
 /* ---- Q · K ---- */
@@ -80,7 +33,7 @@ HR_INLINE void multiply_pair(hr_dtype dtype, int rows, const char *const k[KEYS]
     query[i] = simd_load_pair(HR_FP32, q + i * pitch, at);
 #pragma GCC unroll 4
   for (int j = 0; j < KEYS; j++) {
-    simd_pair key = count == SIMD_PAIR ? simd_load_pair(dtype, k[j], at) : simd_load_partial(dtype, k[j], at, count);
+    simd_pair key = count == SIMD_PAIR ? load_pair(dtype, k[j], at) : load_partial(dtype, k[j], at, count);
 #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
       sums[i][j] = simd_fma(query[i].b, key.b, simd_fma(query[i].a, key.a, sums[i][j]));
@@ -129,7 +82,7 @@ HR_INLINE void multiply_block(hr_dtype dtype, const hr_split_step *step)
 {
   const hr_split_rows *from = &step->from;
   prefetcher ahead = prefetch_during(&step->ahead, from->keys), later = prefetch_during(&step->later, from->keys);
-  const bool wide = dtype != HR_FP32 && step->rows > WIDEN_ROWS;
+  const bool wide = is_widened_first(dtype, step->rows);
   int64_t padded = hr_round_up(step->dim, HR_SPLIT_PAD);
   for (int key = 0; key < from->keys; key += KEYS) {
     const char *k[KEYS];
@@ -148,10 +101,22 @@ HR_INLINE void multiply_block(hr_dtype dtype, const hr_split_step *step)
   }
 }
 
-static void multiply(const hr_split_step *step){
+static void multiply(const hr_split_step *step)
+{
 #define MULTIPLY(format) return multiply_block(format, step)
-    FOR_DTYPE(step->dtype, MULTIPLY)
+  FOR_FORMAT(step->dtype, MULTIPLY)
 #undef MULTIPLY
+}
+
+/* ---- scales of a quantized cache ---- */
+
+static void scale_keys(const hr_split_step *step, const float *scales)
+{
+  for (int64_t row = 0; row < step->rows; row++)
+    for (int key = 0; key < BLOCK; key += SIMD_LANES) {
+      float *s = step->s + row * BLOCK + key;
+      simd_store(s, simd_load(s) * simd_load(scales + key));
+    }
 }
 
 /* ---- softmax ---- */
@@ -234,8 +199,8 @@ HR_INLINE void add_tile(hr_dtype dtype, int rows, int pairs, const hr_split_rows
     }
 #pragma GCC unroll 4
     for (int j = 0; j < pairs; j++) {
-      simd_pair value = t->count == SIMD_PAIR ? simd_load_pair(dtype, row, t->at + j * SIMD_PAIR)
-                                              : simd_load_partial(dtype, row, t->at, t->count);
+      simd_pair value = t->count == SIMD_PAIR ? load_pair(dtype, row, t->at + j * SIMD_PAIR)
+                                              : load_partial(dtype, row, t->at, t->count);
 #pragma GCC unroll 8
       for (int i = 0; i < rows; i++) {
         simd_f32 weight = simd_set1(t->p[i * BLOCK + key]);
@@ -293,7 +258,7 @@ HR_INLINE void add_columns(hr_dtype dtype, const hr_split_step *step, int pairs,
 /* The columns from `at` on, from V itself, or widened where many query rows read them. */
 HR_INLINE void add_column_tile(hr_dtype dtype, const hr_split_step *step, int pairs, int64_t at, int64_t count)
 {
-  const bool wide = dtype != HR_FP32 && step->rows > WIDEN_ROWS;
+  const bool wide = is_widened_first(dtype, step->rows);
   value_tile t = {.pitch = hr_round_up(step->dim, HR_SPLIT_PAD), .at = at, .count = count};
   prefetcher ahead = prefetch_during(&step->ahead, step->from.keys),
              later = prefetch_during(&step->later, step->from.keys);
@@ -304,7 +269,8 @@ HR_INLINE void add_column_tile(hr_dtype dtype, const hr_split_step *step, int pa
     return;
   }
   const char *rows[BLOCK];
-  int64_t width = (int64_t)pairs * SIMD_PAIR, offset = step->from.offset + at * (int64_t)hr_dtype_bytes(dtype);
+  int64_t element = is_quantized(dtype) ? 1 : (int64_t)hr_dtype_bytes(dtype);
+  int64_t width = (int64_t)pairs * SIMD_PAIR, offset = step->from.offset + at * element;
   for (int key = 0; key < step->from.keys; key++) {
     float *to = step->scratch + key * width;
     widen(dtype, step->from.at[key] + offset, count == SIMD_PAIR ? width : count, to);
@@ -327,7 +293,7 @@ HR_INLINE void add_block(hr_dtype dtype, const hr_split_step *step)
 static void add_values(const hr_split_step *step)
 {
 #define ADD(format) return add_block(format, step)
-  FOR_DTYPE(step->dtype, ADD)
+  FOR_FORMAT(step->dtype, ADD)
 #undef ADD
 }
 
@@ -364,8 +330,10 @@ HR_INLINE void store_row(hr_dtype dtype, const float *o, float share, int64_t di
   }
 }
 
-static void store(hr_dtype dtype, const float *o, float share, int64_t dim, void *to)
+static void store(hr_dtype dtype, bool in_order, float *o, float share, int64_t dim, void *to)
 {
+  if (in_order && dtype == HR_BF16)
+    reorder(false, o, dim);
 #define STORE(format) return store_row(format, o, share, dim, to)
   FOR_DTYPE(dtype, STORE)
 #undef STORE
@@ -373,6 +341,7 @@ static void store(hr_dtype dtype, const float *o, float share, int64_t dim, void
 
 const hr_split_version VERSION = {.load = load,
                                   .multiply = multiply,
+                                  .scale_keys = scale_keys,
                                   .online_softmax = online_softmax,
                                   .add_values = add_values,
                                   .merge = merge,

@@ -19,6 +19,7 @@ typedef struct task {
 /* Some keys: addresses of their head 0, and which of them each query sees. */
 typedef struct key_block {
   const char *k[HR_SPLIT_BLOCK], *v[HR_SPLIT_BLOCK];
+  const char *k_scales[HR_SPLIT_BLOCK], *v_scales[HR_SPLIT_BLOCK]; /* of a quantized cache */
   int keys, first[HR_DECODE_Q_LEN_MAX], end[HR_DECODE_Q_LEN_MAX];
 } key_block;
 
@@ -47,18 +48,18 @@ static void load_queries(const task *t)
   for (int64_t head = 0; head < t->units * p->cut.unit.q_heads; head++)
     for (int64_t query = 0; query < d->q_len; query++, to += p->cut.q_pitch) {
       int64_t at = t->sequence * p->q.batch + query * p->q.row + (t->first_head + head) * p->q.head;
-      p->version->load(d->dtype, (const char *)t->run->arguments->q + (size_t)at * hr_dtype_bytes(d->dtype), d->qk_dim,
-                       to);
+      p->version->load(d->dtype, p->quantized,
+                       (const char *)t->run->arguments->q + (size_t)at * hr_dtype_bytes(d->dtype), d->qk_dim, to);
     }
 }
 
 /* ---- keys ---- */
 
-static void find_tokens(const task *t, const void *cache, const hr_kv_strides *strides, int64_t first, int keys,
-                        const char **to)
+static void find_tokens(const task *t, const void *cache, size_t element, const hr_kv_strides *strides, int64_t first,
+                        int keys, const char **to)
 {
   const hr_decode *d = t->run->problem;
-  size_t element = hr_dtype_bytes(d->dtype), step = (size_t)strides->token * element;
+  size_t step = (size_t)strides->token * element;
   const char *at = NULL;
   for (int64_t i = 0, left = 0; i < keys; i++, left--, at += step) {
     if (left == 0) {
@@ -70,13 +71,29 @@ static void find_tokens(const task *t, const void *cache, const hr_kv_strides *s
   }
 }
 
+static void find_scales(const task *t, int64_t first, key_block *block)
+{
+  const hr_decode_arguments *x = t->run->arguments;
+  const hr_split_plan *p = t->run->plan;
+  const float *v = t->run->problem->latent ? x->k_scales : x->v_scales;
+  find_tokens(t, x->k_scales, sizeof(float), &p->k_scales, first, block->keys, block->k_scales);
+  find_tokens(t, v, sizeof(float), &p->v_scales, first, block->keys, block->v_scales);
+  for (int i = 0; i < block->keys; i++) {
+    __builtin_prefetch(block->k_scales[i]);
+    __builtin_prefetch(block->v_scales[i]);
+  }
+}
+
 static void find_keys(const task *t, int64_t first, int64_t end, key_block *block)
 {
   const hr_decode *d = t->run->problem;
   const hr_decode_arguments *x = t->run->arguments;
+  size_t element = hr_decode_cache_bytes(d);
   block->keys = (int)(end - first);
-  find_tokens(t, x->k, &t->run->plan->k, first, block->keys, block->k);
-  find_tokens(t, d->latent ? x->k : x->v, &t->run->plan->v, first, block->keys, block->v);
+  find_tokens(t, x->k, element, &t->run->plan->k, first, block->keys, block->k);
+  find_tokens(t, d->latent ? x->k : x->v, element, &t->run->plan->v, first, block->keys, block->v);
+  if (t->run->plan->quantized)
+    find_scales(t, first, block);
   for (int64_t query = 0; query < d->q_len; query++) {
     hr_key_range seen = hr_decode_visible(d, t->length, query);
     block->first[query] = (int)hr_min64(hr_max64(seen.first - first, 0), block->keys);
@@ -86,14 +103,14 @@ static void find_keys(const task *t, int64_t first, int64_t end, key_block *bloc
 
 static hr_split_rows k_rows(const task *t, const key_block *block, int64_t head)
 {
-  int64_t element = (int64_t)hr_dtype_bytes(t->run->problem->dtype);
+  int64_t element = (int64_t)hr_decode_cache_bytes(t->run->problem);
   return (hr_split_rows){block->k, head * t->run->plan->k.head * element, t->run->problem->qk_dim * element,
                          block->keys};
 }
 
 static hr_split_rows v_rows(const task *t, const key_block *block, int64_t head)
 {
-  int64_t element = (int64_t)hr_dtype_bytes(t->run->problem->dtype);
+  int64_t element = (int64_t)hr_decode_cache_bytes(t->run->problem);
   return (hr_split_rows){block->v, head * t->run->plan->v.head * element, t->run->problem->v_dim * element,
                          block->keys};
 }
@@ -139,7 +156,7 @@ static hr_split_step unit_step(const task *t, int64_t unit, const key_block *blo
 {
   const hr_split_cut *c = &t->run->plan->cut;
   int64_t row = unit * c->unit_rows;
-  return (hr_split_step){.dtype = t->run->problem->dtype,
+  return (hr_split_step){.dtype = t->run->plan->format,
                          .rows = c->unit_rows,
                          .q_len = t->run->problem->q_len,
                          .first = block->first,
@@ -151,6 +168,17 @@ static hr_split_step unit_step(const task *t, int64_t unit, const key_block *blo
                          .total = sums->total + row,
                          .factor = (float *)(void *)(t->slot + c->factor),
                          .scratch = (float *)(void *)(t->slot + c->scratch)};
+}
+
+/* Multiplies the scores or weights of a K or V head by the scales of the block's keys, which begin at `at`. */
+static void scale_head(const task *t, const key_block *block, const char *const *at, int64_t head_stride, int64_t head,
+                       const hr_split_step *step)
+{
+  float scales[HR_SPLIT_BLOCK];
+  float factor = t->run->problem->cache_format == HR_KV_FP8 ? HR_SPLIT_FP8_SCALE : 1.0f;
+  for (int i = 0; i < HR_SPLIT_BLOCK; i++)
+    scales[i] = i < block->keys ? ((const float *)(const void *)at[i])[head * head_stride] * factor : 0;
+  t->run->plan->version->scale_keys(step, scales);
 }
 
 static void multiply_heads(const task *t, int64_t unit, const key_block *block, const unit_ahead *ahead,
@@ -170,6 +198,8 @@ static void multiply_heads(const task *t, int64_t unit, const key_block *block, 
       step.ahead = v_rows(t, block, (t->first_unit + unit) * c->unit.v_heads);
     step.later = i == 0 ? ahead->later_k : none;
     t->run->plan->version->multiply(&step);
+    if (t->run->plan->quantized)
+      scale_head(t, block, block->k_scales, t->run->plan->k_scales.head, head + i, &step);
     step.q += step.rows * c->q_pitch, step.s += step.rows * HR_SPLIT_BLOCK;
   }
 }
@@ -184,6 +214,8 @@ static void add_heads(const task *t, int64_t unit, const key_block *block, const
     step.from = v_rows(t, block, head + i);
     step.ahead = i + 1 == heads ? ahead->k : ahead->heads ? v_rows(t, block, head + i + 1) : none;
     step.later = i == 0 ? ahead->later_v : none;
+    if (t->run->plan->quantized)
+      scale_head(t, block, block->v_scales, t->run->plan->v_scales.head, head + i, &step);
     t->run->plan->version->add_values(&step);
     step.s += step.rows * HR_SPLIT_BLOCK, step.o += step.rows * c->o_pitch, step.factor += step.rows;
   }
@@ -240,7 +272,7 @@ static void finish_row(const task *t, const hr_split_sums *sums, int64_t row)
   if (seen.first < seen.end) {
     double base = (double)sums->base[row] * LN_2, larger = fmax(base, sink), shift = isinf(larger) ? 0 : larger;
     double weight = exp(base - shift), total = (double)sums->total[row] * weight + exp(sink - shift);
-    p->version->store(d->dtype, sums->o + row * sums->pitch, (float)(weight / total), d->v_dim, o);
+    p->version->store(d->dtype, p->quantized, sums->o + row * sums->pitch, (float)(weight / total), d->v_dim, o);
     lse = shift + log(total);
   } else {
     memset(o, 0, (size_t)d->v_dim * hr_dtype_bytes(d->dtype));

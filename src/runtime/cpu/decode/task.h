@@ -14,7 +14,9 @@ typedef struct hr_split_plan {
   hr_split_cut cut;
   hr_split_scores scores;
   hr_strides q, o;
-  hr_kv_strides k, v;
+  hr_kv_strides k, v, k_scales, v_scales;
+  bool quantized;
+  hr_dtype format; /* of K and V, or HR_SPLIT_INT8 */
   hr_thread_pool *pool;
 } hr_split_plan;
 

@@ -2,8 +2,8 @@
 /* Decode attention on the CPU: the interface between the common part (decode.c, task.c) and the versions, one for each
  * instruction set.
  *
- * Vectors of Q, O and of scratch memory are fp32 in the element order of simd_load_pair() and padded with zeros to
- * HR_SPLIT_PAD. */
+ * Vectors of Q, O and of scratch memory are fp32 and padded with zeros to HR_SPLIT_PAD. Their elements are in the order
+ * of simd_load_pair(), with a quantized cache in that of memory. */
 #ifndef HR_RUNTIME_CPU_DECODE_VERSION_H
 #define HR_RUNTIME_CPU_DECODE_VERSION_H
 
@@ -13,6 +13,10 @@
 #define HR_SPLIT_PAD 32              /* elements */
 #define HR_SPLIT_SCRATCH_KEYS 4      /* K rows that are widened at a time */
 #define HR_SPLIT_SCRATCH_VALUES 2048 /* floats: a block of V, some columns of it */
+
+/** Formats of K and V are those of hr_dtype and int8. Versions load fp8 divided by HR_SPLIT_FP8_SCALE. */
+#define HR_SPLIT_INT8 HR_DTYPE_COUNT
+#define HR_SPLIT_FP8_SCALE 256
 
 /** Rows of a cache: `bytes` bytes from `offset` behind each address on. */
 typedef struct hr_split_rows {
@@ -29,7 +33,7 @@ typedef struct hr_split_scores {
 /** Query rows that share a K or V head, and a block of keys. Query row r sees keys first[r % q_len] … end[r % q_len]
  *  − 1 of the block. */
 typedef struct hr_split_step {
-  hr_dtype dtype;
+  hr_dtype dtype; /* of K and V */
   int64_t rows, q_len;
   const int *first, *end;
   hr_split_rows from;         /* rows of K or V */
@@ -50,18 +54,20 @@ typedef struct hr_split_sums {
 } hr_split_sums;
 
 typedef struct hr_split_version {
-  /** A row of Q, widened. */
-  void (*load)(hr_dtype dtype, const void *from, int64_t dim, float *to);
+  /** A row of Q, widened. in_order: in the order of memory. */
+  void (*load)(hr_dtype dtype, bool in_order, const void *from, int64_t dim, float *to);
   /** s = products of Q and K. */
   void (*multiply)(const hr_split_step *step);
+  /** Multiplies s by scales[HR_SPLIT_BLOCK] of the keys. */
+  void (*scale_keys)(const hr_split_step *step, const float *scales);
   /** s becomes weights; base, total and factor follow. */
   void (*online_softmax)(const hr_split_step *step, const hr_split_scores *scores);
   /** o = o · factor + weights · V. Only keys that a query row sees take part in it. */
   void (*add_values)(const hr_split_step *step);
   /** Adds `more` to `sums`. To empty sums (base −inf, others 0) it adds exactly. */
   void (*merge)(const hr_split_sums *sums, const hr_split_sums *more);
-  /** A row of O: o · share. */
-  void (*store)(hr_dtype dtype, const float *o, float share, int64_t dim, void *to);
+  /** A row of O: o · share. May change the order of o. */
+  void (*store)(hr_dtype dtype, bool in_order, float *o, float share, int64_t dim, void *to);
 } hr_split_version;
 
 extern const hr_split_version hr_split_avx512, hr_split_avx2, hr_split_neon, hr_split_portable;
