@@ -42,6 +42,8 @@ typedef hr_phase cli_PHASE;
 typedef hr_attention_form cli_ATTENTION;
 typedef hr_dtype cli_DTYPE;
 typedef hr_layout cli_LAYOUT;
+typedef hr_kv_format cli_CACHE_FORMAT;
+typedef hr_kv_scales cli_SCALES;
 typedef hr_format cli_FORMAT;
 typedef hr_csv_table cli_CSV;
 typedef cli_color cli_COLOR;

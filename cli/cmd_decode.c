@@ -22,6 +22,8 @@ static int make_decode(const cli_run *run, hr_decode *d)
   hr_error error = {.status = HR_OK};
   if (run->argument_count > 0)
     return cli_fail(EXIT_USAGE, "decode: expected no argument, found \"%s\"", run->arguments[0]);
+  if (run->given[CLI_OPTION_scales] && o->cache_format == HR_KV_UNQUANTIZED)
+    return cli_fail(EXIT_USAGE, "decode: --scales needs --cache-format fp8 or int8");
   *d = hr_decode_default();
   d->batch = cli_or_else(o->batch, 1);
   d->q_len = cli_or_else(o->q_len, 1);
@@ -32,6 +34,8 @@ static int make_decode(const cli_run *run, hr_decode *d)
   d->softcap = (float)o->softcap;
   d->sinks = o->sinks;
   d->latent = o->latent;
+  d->cache_format = o->cache_format;
+  d->cache_scales = o->scales;
   set_heads(o, d);
   if (run->given[CLI_OPTION_dtype])
     d->dtype = o->dtype;

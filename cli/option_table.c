@@ -127,6 +127,16 @@ static int read_LAYOUT(const cli_option_row *row, const char *text, void *value)
   return read_choice(row, text, hr_layout_parse(text, value));
 }
 
+static int read_CACHE_FORMAT(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_kv_format_parse(text, value));
+}
+
+static int read_SCALES(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_kv_scales_parse(text, value));
+}
+
 static int read_DTYPE(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_dtype_parse(text, value));

@@ -46,6 +46,8 @@ void hr_cell_set_flag(hr_cell *cell, bool flag);
   TYPE(hr_bound, hr_bound_name)                              \
   TYPE(hr_calibration, hr_calibration_name)                  \
   TYPE(hr_dtype, hr_dtype_name)                              \
+  TYPE(hr_kv_format, hr_kv_format_name)                      \
+  TYPE(hr_kv_scales, hr_kv_scales_name)                      \
   TYPE(hr_layer_part, hr_layer_part_name)                    \
   TYPE(hr_operator_kind, hr_operator_kind_name)              \
   TYPE(hr_pass, hr_pass_name)                                \

@@ -87,6 +87,8 @@ static const hr_column call_fields[] = {
     CALL(softcap),
     CALL(sinks),
     CALL(latent),
+    CALL(cache_format),
+    CALL(cache_scales),
 };
 
 static void put_cache_strides(hr_json json, const char *key, const hr_kv_strides *strides)
@@ -109,6 +111,9 @@ static void put_call(hr_json json, const decode_report *r)
   put_cache_strides(call, "k_strides", &k);
   put_cache_strides(call, "v_strides", &v);
   hr_json_put_strides(call, "o_strides", &o);
+  hr_kv_strides k_scales = hr_decode_k_scale_strides(r->decode), v_scales = hr_decode_v_scale_strides(r->decode);
+  put_cache_strides(call, "k_scale_strides", &k_scales);
+  put_cache_strides(call, "v_scale_strides", &v_scales);
 }
 
 static hr_status write_json(FILE *out, const decode_report *r, hr_error *error)
@@ -140,18 +145,30 @@ static void write_extras(const hr_decode *d, char *to, size_t size)
   snprintf(to + used, size - used, "%s%s", d->sinks ? ", sinks" : "", d->latent ? ", latent (V is part of K)" : "");
 }
 
+/* "bf16", or "bf16, int8 cache with a scale per token and head". */
+static void write_formats(const hr_decode *d, char *to, size_t size)
+{
+  const char *of = d->cache_scales == HR_KV_SCALE_TOKEN ? "token and head" : "head";
+  if (d->cache_format == HR_KV_UNQUANTIZED)
+    snprintf(to, size, "%s", hr_dtype_name(d->dtype));
+  else
+    snprintf(to, size, "%s, %s cache with a scale per %s", hr_dtype_name(d->dtype), hr_kv_format_name(d->cache_format),
+             of);
+}
+
 static void print_problem(const hr_document *document, const decode_report *r)
 {
   const hr_decode *d = r->decode;
-  char pages[64] = "contiguous", extras[160];
+  char pages[64] = "contiguous", formats[96], extras[160];
   if (d->table_pitch > 1 || d->page_size < d->kv_len)
     snprintf(pages, sizeof pages, "pages of %" PRId64 " tokens", d->page_size);
+  write_formats(d, formats, sizeof formats);
   write_extras(d, extras, sizeof extras);
   hr_print_field(document, "decode",
                  "batch %" PRId64 ", q %" PRId64 ", kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64
                  ", head sizes %" PRId64 "/%" PRId64 ", %s, %s%s",
-                 d->batch, d->q_len, d->kv_len, d->q_heads, d->k_heads, d->v_heads, d->qk_dim, d->v_dim, pages,
-                 hr_dtype_name(d->dtype), extras);
+                 d->batch, d->q_len, d->kv_len, d->q_heads, d->k_heads, d->v_heads, d->qk_dim, d->v_dim, pages, formats,
+                 extras);
 }
 
 static void print_work(const hr_document *document, const decode_report *r)

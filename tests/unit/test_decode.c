@@ -317,6 +317,7 @@ static void a_decode_call_is_timed_and_checked(void **state)
     d.cache_format = i % 2 ? HR_KV_INT8 : HR_KV_FP8;
     d.cache_scales = i < 2 ? HR_KV_SCALE_HEAD : HR_KV_SCALE_TOKEN;
     d.latent = i == 3;
+    options.time_limit_ns = 5e6;
     assert_ok(hr_measure_decode(device, &d, &options, &m, &error), error);
     if (m.status != HR_OK && m.status != HR_ERROR_NOISY)
       fail_msg("%s: %s", m.kernel, m.reason);

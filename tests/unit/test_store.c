@@ -157,6 +157,8 @@ static void decode_rows_keep_their_problem(void **state)
   hr_error error = {.status = HR_OK};
   hr_result row = hr_result_default(), read;
   hr_decode d = some_decode();
+  d.cache_format = HR_KV_INT8, d.cache_scales = HR_KV_SCALE_TOKEN;
+  d.k_scale_strides = (hr_kv_strides){.page = 6, .token = 5, .head = 4};
   d.window = 128, d.top_k = 100, d.sinks = d.latent = true, d.softcap = 0.5f;
   d.k_strides = (hr_kv_strides){.page = 3, .token = 2, .head = 1};
   hr_result_set_decode(&row, &d);
@@ -182,6 +184,12 @@ static void decode_calls_of_other_caches_are_other_problems(void **state)
   assert_string_equal(row.problem, "decode batch=8 q_len=1 kv_len=4096 q_heads=32 k_heads=4 v_heads=16 qk_dim=64 "
                                    "v_dim=64 dtype=bf16 page_size=16 pages=2050 pitch=256 window=5 top_k=3 sinks=1 "
                                    "v=9,8,7");
+  d = some_decode();
+  d.cache_format = HR_KV_FP8, d.cache_scales = HR_KV_SCALE_TOKEN;
+  d.v_scale_strides = (hr_kv_strides){.page = 3, .token = 2, .head = 1};
+  hr_result_set_decode(&row, &d);
+  assert_string_equal(row.problem, "decode batch=8 q_len=1 kv_len=4096 q_heads=32 k_heads=4 v_heads=16 qk_dim=64 "
+                                   "v_dim=64 dtype=bf16 page_size=16 cache=fp8 scales=token v_scales=3,2,1");
 }
 
 static void invalid_utf8_and_non_finite_numbers_are_corrected_rather_than_refused(void **state)

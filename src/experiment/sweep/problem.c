@@ -29,13 +29,10 @@ static const hr_problem_field attention_fields[] = {
     {"causal", false, 1}, {"window", false, 0}, {"implementation", false, 0}, {0},
 };
 static const hr_problem_field decode_fields[] = {
-    {"batch", true, 0},       {"q_len", false, 1},
-    {"kv_len", true, 0},      {"q_heads", true, 0},
-    {"k_heads", true, 0},     {"v_heads", true, 0},
-    {"qk_dim", true, 0},      {"v_dim", true, 0},
-    {"page_size", false, 16}, {"window", false, 0},
-    {"sinks", false, 0},      {"latent", false, 0},
-    {"top_k", false, 0},      {0},
+    {"batch", true, 0},       {"q_len", false, 1},        {"kv_len", true, 0},        {"q_heads", true, 0},
+    {"k_heads", true, 0},     {"v_heads", true, 0},       {"qk_dim", true, 0},        {"v_dim", true, 0},
+    {"page_size", false, 16}, {"window", false, 0},       {"sinks", false, 0},        {"latent", false, 0},
+    {"top_k", false, 0},      {"cache_format", false, 0}, {"cache_scales", false, 0}, {0},
 };
 /* The letters of the short form without v, which no operator of a layer depends on. */
 static const hr_problem_field layer_fields[] = {
@@ -109,6 +106,12 @@ static hr_status make_decode(const int64_t *sizes, hr_dtype dtype, hr_sweep_poin
   d->sinks = sizes[10] != 0;
   d->latent = sizes[11] != 0;
   d->top_k = sizes[12];
+  if (sizes[13] < 0 || sizes[13] >= HR_KV_FORMAT_COUNT || sizes[14] < 0 || sizes[14] >= HR_KV_SCALES_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "cache_format, cache_scales: expected 0 to %d and 0 to %d, found %" PRId64 " and %" PRId64,
+                   HR_KV_FORMAT_COUNT - 1, HR_KV_SCALES_COUNT - 1, sizes[13], sizes[14]);
+  d->cache_format = (hr_kv_format)sizes[13];
+  d->cache_scales = (hr_kv_scales)sizes[14];
   return hr_decode_check(d, error);
 }
 

@@ -27,6 +27,16 @@ static const char *status_name(int value)
   return hr_status_name((hr_status)value);
 }
 
+static const char *kv_format_name(int value)
+{
+  return hr_kv_format_name((hr_kv_format)value);
+}
+
+static const char *kv_scales_name(int value)
+{
+  return hr_kv_scales_name((hr_kv_scales)value);
+}
+
 static const char *kind_name(int value)
 {
   return hr_result_kind_name((hr_result_kind)value);
@@ -36,6 +46,8 @@ static const hr_enumeration enumerations[] = {
     [HR_FIELD_DTYPE] = {dtype_name, HR_DTYPE_COUNT, "a number format"},
     [HR_FIELD_MASK] = {mask_name, MASK_COUNT, "none or causal"},
     [HR_FIELD_STATUS] = {status_name, HR_STATUS_COUNT, "a status"},
+    [HR_FIELD_KV_FORMAT] = {kv_format_name, HR_KV_FORMAT_COUNT, "unquantized, fp8 or int8"},
+    [HR_FIELD_KV_SCALES] = {kv_scales_name, HR_KV_SCALES_COUNT, "head or token"},
     [HR_FIELD_KIND] = {kind_name, HR_RESULT_KIND_COUNT, "gemm, attention, decode or other"},
 };
 
@@ -50,6 +62,8 @@ int hr_enumerator_get(hr_field_kind kind, const void *member)
   case HR_FIELD_DTYPE: return (int)*(const hr_dtype *)member;
   case HR_FIELD_MASK: return (int)*(const hr_mask *)member;
   case HR_FIELD_STATUS: return (int)*(const hr_status *)member;
+  case HR_FIELD_KV_FORMAT: return (int)*(const hr_kv_format *)member;
+  case HR_FIELD_KV_SCALES: return (int)*(const hr_kv_scales *)member;
   default: return (int)*(const hr_result_kind *)member;
   }
 }
@@ -60,6 +74,8 @@ void hr_enumerator_put(hr_field_kind kind, void *member, int value)
   case HR_FIELD_DTYPE: *(hr_dtype *)member = (hr_dtype)value; break;
   case HR_FIELD_MASK: *(hr_mask *)member = (hr_mask)value; break;
   case HR_FIELD_STATUS: *(hr_status *)member = (hr_status)value; break;
+  case HR_FIELD_KV_FORMAT: *(hr_kv_format *)member = (hr_kv_format)value; break;
+  case HR_FIELD_KV_SCALES: *(hr_kv_scales *)member = (hr_kv_scales)value; break;
   default: *(hr_result_kind *)member = (hr_result_kind)value; break;
   }
 }

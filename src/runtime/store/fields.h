@@ -6,7 +6,7 @@
 #include <headroom/store.h>
 
 /** Version of the store's tables, written to the file. A file with a larger one is from a newer program. */
-#define HR_STORE_VERSION 8
+#define HR_STORE_VERSION 9
 
 typedef enum hr_field_kind {
   HR_FIELD_TEXT,
@@ -19,6 +19,8 @@ typedef enum hr_field_kind {
   HR_FIELD_DTYPE,
   HR_FIELD_MASK,
   HR_FIELD_STATUS,
+  HR_FIELD_KV_FORMAT,
+  HR_FIELD_KV_SCALES,
   HR_FIELD_KIND
 } hr_field_kind;
 

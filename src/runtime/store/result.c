@@ -75,10 +75,10 @@ static void add(char *to, size_t size, const char *format, ...)
   va_end(arguments);
 }
 
-static void add_strides(char *to, size_t size, char operand, int64_t outer, int64_t row, int64_t head)
+static void add_strides(char *to, size_t size, const char *operand, int64_t outer, int64_t row, int64_t head)
 {
   if (outer != 0 || row != 0 || head != 0)
-    add(to, size, " %c=%" PRId64 ",%" PRId64 ",%" PRId64, operand, outer, row, head);
+    add(to, size, " %s=%" PRId64 ",%" PRId64 ",%" PRId64, operand, outer, row, head);
 }
 
 static void name_attention(const hr_attention *a, char *to, size_t size)
@@ -98,7 +98,8 @@ static void name_attention(const hr_attention *a, char *to, size_t size)
     add(to, size, " q_total=%" PRId64 " kv_total=%" PRId64, a->q_total, a->kv_total);
   const hr_strides *const strides[] = {&a->q_strides, &a->k_strides, &a->v_strides, &a->o_strides};
   for (size_t i = 0; i < 4; i++)
-    add_strides(to, size, "qkvo"[i], strides[i] -> batch, strides[i] -> row, strides[i] -> head);
+    add_strides(to, size, (const char *const[]){"q", "k", "v", "o"}[i], strides[i]->batch, strides[i]->row,
+                strides[i]->head);
 }
 
 /* Pages in canonical form: "page_size=16", then the rest of the cache if it is not what all sequences fill. */
@@ -110,6 +111,16 @@ static void add_pages(const hr_decode *d, char *to, size_t size)
               filled.table_pitch == d->table_pitch;
   if (!same)
     add(to, size, " pages=%" PRId64 " pitch=%" PRId64, d->page_count, d->table_pitch);
+}
+
+static void add_cache_format(const hr_decode *d, char *to, size_t size)
+{
+  if (d->cache_format == HR_KV_UNQUANTIZED)
+    return;
+  const hr_kv_strides *k = &d->k_scale_strides, *v = &d->v_scale_strides;
+  add(to, size, " cache=%s scales=%s", hr_kv_format_name(d->cache_format), hr_kv_scales_name(d->cache_scales));
+  add_strides(to, size, "k_scales", k->page, k->token, k->head);
+  add_strides(to, size, "v_scales", v->page, v->token, v->head);
 }
 
 static void name_decode(const hr_decode *d, char *to, size_t size)
@@ -124,6 +135,7 @@ static void name_decode(const hr_decode *d, char *to, size_t size)
     add(to, size, " window=%" PRId64, d->window);
   if (d->top_k != 0)
     add(to, size, " top_k=%" PRId64, d->top_k);
+  add_cache_format(d, to, size);
   if (d->scale != 0)
     add(to, size, " scale=%a", (double)d->scale);
   if (d->softcap != 0)
@@ -132,10 +144,10 @@ static void name_decode(const hr_decode *d, char *to, size_t size)
     add(to, size, " sinks=1");
   if (d->latent)
     add(to, size, " latent=1");
-  add_strides(to, size, 'q', d->q_strides.batch, d->q_strides.row, d->q_strides.head);
-  add_strides(to, size, 'k', d->k_strides.page, d->k_strides.token, d->k_strides.head);
-  add_strides(to, size, 'v', d->v_strides.page, d->v_strides.token, d->v_strides.head);
-  add_strides(to, size, 'o', d->o_strides.batch, d->o_strides.row, d->o_strides.head);
+  add_strides(to, size, "q", d->q_strides.batch, d->q_strides.row, d->q_strides.head);
+  add_strides(to, size, "k", d->k_strides.page, d->k_strides.token, d->k_strides.head);
+  add_strides(to, size, "v", d->v_strides.page, d->v_strides.token, d->v_strides.head);
+  add_strides(to, size, "o", d->o_strides.batch, d->o_strides.row, d->o_strides.head);
 }
 
 void hr_result_name_problem(hr_result *result)
