@@ -242,6 +242,26 @@ static void a_decode_call_takes_as_long_as_attention_without_a_cache(void **stat
   assert_int_equal(decode.bound_by, attention.bound_by);
 }
 
+static void a_cpu_pads_no_rows_of_a_decode_call(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_error error;
+  hr_decode d = hr_decode_default();
+  hr_prediction gpu, cpu;
+  hardware.dense_flops_per_s[HR_FP32] = 27e12, hardware.library_share[HR_FP32] = 1;
+  d.batch = 8, d.kv_len = 4096, d.q_heads = 32, d.k_heads = d.v_heads = 8;
+  assert_ok(hr_decode_set_pages(&d, 16, &error), error);
+  assert_ok(hr_predict_decode(&hardware, &d, &gpu, &error), error);
+  hardware.kind = HR_HARDWARE_CPU;
+  assert_ok(hr_predict_decode(&hardware, &d, &cpu, &error), error);
+  assert_int_equal(cpu.tile_m, 4);
+  assert_near(cpu.tile_waste, 0);
+  assert_near(cpu.tile_ns + cpu.matrix_ns, 8 * cpu.matrix_ns); /* half of 27 instead of 108 TFLOP/s */
+  assert_int_equal(gpu.tile_m, 64);
+  assert_near(gpu.tile_waste, 1 - 4 / 64.0);
+}
+
 static void latent_attention_reads_its_one_k_head_once(void **state)
 {
   (void)state;
@@ -273,6 +293,7 @@ int main(void)
       cmocka_unit_test(a_tiny_gemm_is_bound_by_its_launch),
       cmocka_unit_test(a_format_without_a_rate_is_unsupported),
       cmocka_unit_test(a_decode_call_takes_as_long_as_attention_without_a_cache),
+      cmocka_unit_test(a_cpu_pads_no_rows_of_a_decode_call),
       cmocka_unit_test(latent_attention_reads_its_one_k_head_once),
       cmocka_unit_test(a_ring_all_reduce_moves_twice_its_message_less_a_share),
   };

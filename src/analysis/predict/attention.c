@@ -13,6 +13,9 @@
 #define KV_TILE 128
 /* Rows of a matrix instruction: a decode step computes this many, even if fewer query heads share a key head. */
 #define INSTRUCTION_ROWS 64
+/* On a CPU vector units compute a decode step, in fp32 and without padded rows; the share of their rate that the kernels
+ * of this library reach with many query heads per K head (docs/decode.md). */
+#define CPU_DECODE_SHARE 0.5
 /* Head sizes are padded to a multiple of this. */
 #define HEAD_GRANULE 16
 /* For a device without figures for fused attention: FlashAttention-2 reaches 0.5 to 0.73 of an A100's 312
@@ -77,16 +80,27 @@ static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, dou
   return fmax(busy_ns, p->matrix_ns);
 }
 
+/* Rows of a split-KV kernel with padding, and the rate at which it computes them. */
+static double split_kv_rows(const hr_hardware *hardware, const hr_attention *a, int64_t rows, double *rate)
+{
+  double fp32_rate = 0;
+  if (hardware->kind == HR_HARDWARE_CPU && hr_predict_rate(hardware, HR_FP32, &fp32_rate, NULL) == HR_OK) {
+    *rate = fp32_rate * CPU_DECODE_SHARE;
+    return (double)rows;
+  }
+  *rate *= share_of(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
+  return (double)hr_round_up(rows, INSTRUCTION_ROWS);
+}
+
 /* Split-KV for few queries over many keys: the query heads that share a K head form one Q tile, and the keys are split
  * so that every slot has work. */
 static double split_kv_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
                           hr_prediction *p)
 {
   int64_t groups = hr_max64(a->k_heads, a->v_heads), rows = a->q_heads / groups * a->q_len;
-  double padded_rows = (double)hr_round_up(rows, INSTRUCTION_ROWS);
-  double share = share_of(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
+  double padded_rows = split_kv_rows(hardware, a, rows, &rate);
   double work = entries / (double)a->q_len * padded_rows * (double)groups * (double)a->batch * entry_flops(a);
-  double busy_ns = fmax(work / (rate * share) * 1e9, p->matrix_ns);
+  double busy_ns = fmax(work / rate * 1e9, p->matrix_ns);
   p->tile_m = (int64_t)padded_rows;
   p->tile_n = KV_TILE;
   p->tile_waste = 1 - (double)rows / padded_rows;
