@@ -277,15 +277,10 @@ static hr_decode_arguments make_arguments(call *c, hr_device *device, const hr_p
   return x;
 }
 
-static bool run(call *c, hr_device *device, const char *kernel)
+static void run(call *c, hr_device *device, const hr_plan *plan)
 {
-  hr_plan *plan = NULL;
   hr_buffer *workspace = NULL;
   hr_error error;
-  hr_status status = hr_plan_decode(device, &c->setup->d, kernel, &plan, &error);
-  if (status == HR_ERROR_UNSUPPORTED)
-    return false;
-  assert_ok(status, error);
   hr_decode_arguments x = make_arguments(c, device, plan);
   if (hr_plan_workspace_bytes(plan) > 0) {
     assert_ok(hr_buffer_create(device, hr_plan_workspace_bytes(plan), &workspace, &error), error);
@@ -295,9 +290,7 @@ static bool run(call *c, hr_device *device, const char *kernel)
   assert_ok(hr_buffer_read(c->buffers[c->o], c->images[c->o], c->operands.bytes[c->o], &error), error);
   size_t rows = (size_t)(c->setup->d.batch * c->setup->d.q_len * c->setup->d.q_heads);
   assert_ok(hr_buffer_read(c->buffers[c->o + 1], c->lse, rows * sizeof *c->lse, &error), error);
-  hr_plan_free(plan);
   hr_buffer_free(workspace);
-  return true;
 }
 
 /* ---- the comparison ---- */
@@ -451,10 +444,15 @@ bool decode_try(hr_device *device, const char *kernel, const decode_setup *setup
   assert_ok(hr_decode_check(&setup->d, &error), error);
   if (takes_long(kernel, &setup->d))
     return false;
+  hr_plan *plan = NULL;
+  hr_status status = hr_plan_decode(device, &setup->d, kernel, &plan, &error);
+  if (status == HR_ERROR_UNSUPPORTED)
+    return false;
+  assert_ok(status, error);
   make_images(&c);
-  bool ran = run(&c, device, kernel);
-  if (ran)
-    compare(&c, kernel, multiply_adds);
+  run(&c, device, plan);
+  hr_plan_free(plan);
+  compare(&c, kernel, multiply_adds);
   for (size_t i = 0; i < c.operands.count; i++)
     free(c.images[i]);
   for (size_t i = 0; i < sizeof c.buffers / sizeof *c.buffers; i++)
@@ -464,7 +462,7 @@ bool decode_try(hr_device *device, const char *kernel, const decode_setup *setup
   free(c.v_tokens);
   free(c.pages);
   free(c.lse);
-  return ran;
+  return true;
 }
 
 void decode_each_kernel(void (*check)(hr_device *device, const char *kernel, hr_dtype dtype))

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define MULTIPLY_ADDS ((int64_t)150000) /* of the reference for one call */
 #define LENGTH(array) (int64_t)(sizeof(array) / sizeof *(array))
@@ -62,7 +63,7 @@ static void check_heads_and_dims(hr_device *device, const char *kernel, hr_dtype
       set_pages(&setup, h % 2 ? 16 : 0);
       ran += decode_try(device, kernel, &setup, MULTIPLY_ADDS / 4);
     }
-  assert_true(ran > 0 || !test_takes(1));
+  assert_true(ran > 0 || !test_takes(1) || strstr(kernel, "_topk_")); /* which test_decode_topk.c runs */
 }
 
 static void every_kernel_agrees_with_attention_for_all_heads_and_dims(void **state)

@@ -320,6 +320,18 @@ static void merge(const hr_split_sums *sums, const hr_split_sums *more)
   }
 }
 
+static void at_least(const float *s, int64_t count, float bound, uint64_t *bits)
+{
+  for (int64_t word = 0; word < hr_ceil_div(count, 64); word++) {
+    uint64_t smaller = 0;
+    for (int lane = 0; lane < 64; lane += SIMD_LANES)
+      smaller |= (uint64_t)simd_bits(simd_less(simd_load(s + word * 64 + lane), simd_set1(bound))) << lane;
+    bits[word] = ~smaller;
+  }
+  if (count % 64 != 0)
+    bits[count / 64] &= ((uint64_t)1 << count % 64) - 1;
+}
+
 HR_INLINE void store_row(hr_dtype dtype, const float *o, float share, int64_t dim, void *to)
 {
   for (int64_t at = 0; at < dim; at += SIMD_PAIR) {
@@ -345,4 +357,5 @@ const hr_split_version VERSION = {.load = load,
                                   .online_softmax = online_softmax,
                                   .add_values = add_values,
                                   .merge = merge,
+                                  .at_least = at_least,
                                   .store = store};

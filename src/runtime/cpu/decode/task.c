@@ -259,32 +259,39 @@ static void run_split(const task *t, int64_t split, const hr_split_sums *sums)
 /* ---- results ---- */
 
 /* Where all scores are −inf, the denominator is 0, so that O is NaN and the log-sum-exp −inf. */
-static void finish_row(const task *t, const hr_split_sums *sums, int64_t row)
+void hr_split_finish_row(const hr_split_version *version, const hr_decode *d, const hr_decode_arguments *x,
+                         const hr_split_row *row)
 {
-  const hr_split_plan *p = t->run->plan;
-  const hr_decode *d = t->run->problem;
-  const hr_decode_arguments *x = t->run->arguments;
-  int64_t head = t->first_head + row / d->q_len, query = row % d->q_len;
-  int64_t at = t->sequence * p->o.batch + query * p->o.row + head * p->o.head;
+  hr_strides strides = hr_decode_o_strides(d);
+  int64_t at = row->sequence * strides.batch + row->query * strides.row + row->head * strides.head;
   char *o = (char *)x->o + (size_t)at * hr_dtype_bytes(d->dtype);
-  hr_key_range seen = hr_decode_visible(d, t->length, query);
-  double sink = d->sinks ? (double)x->sinks[head] : -(double)INFINITY, lse = sink;
+  hr_key_range seen = hr_decode_visible(d, hr_decode_length(d, x, row->sequence), row->query);
+  double sink = d->sinks ? (double)x->sinks[row->head] : -(double)INFINITY, lse = sink;
   if (seen.first < seen.end) {
-    double base = (double)sums->base[row] * LN_2, larger = fmax(base, sink), shift = isinf(larger) ? 0 : larger;
-    double weight = exp(base - shift), total = (double)sums->total[row] * weight + exp(sink - shift);
-    p->version->store(d->dtype, p->quantized, sums->o + row * sums->pitch, (float)(weight / total), d->v_dim, o);
+    double base = (double)row->base * LN_2, larger = fmax(base, sink), shift = isinf(larger) ? 0 : larger;
+    double weight = exp(base - shift), total = (double)row->total * weight + exp(sink - shift);
+    version->store(d->dtype, row->in_order, row->o, (float)(weight / total), d->v_dim, o);
     lse = shift + log(total);
   } else {
     memset(o, 0, (size_t)d->v_dim * hr_dtype_bytes(d->dtype));
   }
   if (x->lse)
-    x->lse[(t->sequence * d->q_len + query) * d->q_heads + head] = (float)lse;
+    x->lse[(row->sequence * d->q_len + row->query) * d->q_heads + row->head] = (float)lse;
 }
 
 static void finish(const task *t, const hr_split_sums *sums)
 {
-  for (int64_t row = 0; row < sums->rows; row++)
-    finish_row(t, sums, row);
+  const hr_decode *d = t->run->problem;
+  for (int64_t i = 0; i < sums->rows; i++) {
+    const hr_split_row row = {.sequence = t->sequence,
+                              .head = t->first_head + i / d->q_len,
+                              .query = i % d->q_len,
+                              .base = sums->base[i],
+                              .total = sums->total[i],
+                              .in_order = t->run->plan->quantized,
+                              .o = sums->o + i * sums->pitch};
+    hr_split_finish_row(t->run->plan->version, d, t->run->arguments, &row);
+  }
 }
 
 /* ---- tasks ---- */

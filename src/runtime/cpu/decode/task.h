@@ -28,6 +28,18 @@ typedef struct hr_split_run {
   atomic_llong next; /* task */
 } hr_split_run;
 
+/** The sums of one query row over all of its keys: exponent of 2 whose weight is 1, sum of weights, weights · V. */
+typedef struct hr_split_row {
+  int64_t sequence, head, query;
+  float base, total;
+  bool in_order; /* elements of o, as in hr_split_version.store */
+  float *o;      /* whose order may change */
+} hr_split_row;
+
+/** Writes a row of O and its log-sum-exp. */
+void hr_split_finish_row(const hr_split_version *version, const hr_decode *decode, const hr_decode_arguments *arguments,
+                         const hr_split_row *row);
+
 /** Task `index`, 0 … hr_split_tasks() − 1, by a thread. A split that the sequence does not have is no work. */
 void hr_split_task(const hr_split_run *run, int64_t index, int thread);
 

@@ -66,6 +66,9 @@ typedef struct hr_split_version {
   void (*add_values)(const hr_split_step *step);
   /** Adds `more` to `sums`. To empty sums (base −inf, others 0) it adds exactly. */
   void (*merge)(const hr_split_sums *sums, const hr_split_sums *more);
+  /** Bits of those of `count` floats that are not smaller than `bound`, NaN among them: 64 to a word. All floats of the
+   *  last word can be read. */
+  void (*at_least)(const float *s, int64_t count, float bound, uint64_t *bits);
   /** A row of O: o · share. May change the order of o. */
   void (*store)(hr_dtype dtype, bool in_order, float *o, float share, int64_t dim, void *to);
 } hr_split_version;

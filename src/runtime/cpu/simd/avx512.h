@@ -52,6 +52,11 @@ HR_INLINE simd_f32 simd_select(simd_mask mask, simd_f32 a, simd_f32 b)
   return _mm512_mask_blend_ps(mask, b, a);
 }
 
+HR_INLINE uint32_t simd_bits(simd_mask mask)
+{
+  return mask;
+}
+
 HR_INLINE simd_f32 simd_zero_where(simd_mask mask, simd_f32 x)
 {
   return _mm512_maskz_mov_ps((simd_mask)~mask, x);

@@ -17,6 +17,11 @@ HR_INLINE simd_f32 simd_load_factors(const void *from)
   return x;
 }
 
+HR_INLINE uint32_t simd_bits(simd_u32 mask)
+{
+  return vaddvq_u32(mask & (simd_u32){1, 2, 4, 8});
+}
+
 HR_INLINE simd_f32 simd_select(simd_u32 mask, simd_f32 a, simd_f32 b)
 {
   return vbslq_f32(mask, a, b);

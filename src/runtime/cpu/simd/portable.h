@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* simd.h's primitives in the compiler's vector extension: 4 lanes of any processor. Included by simd.h. */
 
+HR_INLINE uint32_t simd_bits(simd_u32 mask)
+{
+  simd_u32 bits = mask & (simd_u32){1, 2, 4, 8};
+  return bits[0] | bits[1] | bits[2] | bits[3];
+}
+
 HR_INLINE simd_f32 simd_select(simd_u32 mask, simd_f32 a, simd_f32 b)
 {
   return (simd_f32)((mask & (simd_u32)a) | (~mask & (simd_u32)b));

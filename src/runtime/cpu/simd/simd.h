@@ -17,6 +17,7 @@
  *   simd_round              to the nearest whole number, ties to even; at least for |x| < 2^22
  *   simd_floor              at least for −128 ≤ x < 128
  *   simd_select(mask, a, b) a where the mask is set, elsewhere b
+ *   simd_bits(mask)         bit i of lane i
  *   simd_reduce_add, simd_reduce_max          over the lanes
  *   simd_reduce_add_four(x, to)               of each of four vectors
  *   simd_f32_from_fp16, simd_fp16_from_f32    a vector of fp16 is a simd_u16; rounded to nearest, ties to even
