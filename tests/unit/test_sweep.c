@@ -85,11 +85,11 @@ static void the_catalogue_has_every_figure_under_its_number_and_in_their_order(v
     size_t count;
     hr_error error = {.status = HR_OK};
     assert_ok(hr_sweep_catalog(small, &sweeps, &count, &error), error);
-    assert_int_equal(count, 4 + sizeof figures / sizeof *figures);
-    /* Four sweeps are no figures of the paper. */
+    assert_int_equal(count, 5 + sizeof figures / sizeof *figures);
+    /* Five sweeps are no figures of the paper. */
     assert_string_equal(hr_sweep_describe(sweeps[0]).name, "attention-forward");
-    assert_string_equal(hr_sweep_describe(sweeps[count - 1]).name, "sigma-ket");
-    for (size_t i = 0; i + 4 < count; i++) {
+    assert_string_equal(hr_sweep_describe(sweeps[count - 1]).name, "sigma-sel-v");
+    for (size_t i = 0; i + 5 < count; i++) {
       hr_sweep_about about = hr_sweep_describe(sweeps[i + 1]);
       char name[16];
       snprintf(name, sizeof name, "fig%s", figures[i]);
@@ -156,6 +156,7 @@ static void figures_have_the_points_counted_by_hand(void **state)
       {"sigma-ket", 24, 6},           /* 3 models, 2 batches, 4 prefixes */
       {"sigma-ceet", 48, 4},          /* 2 models, 2 batches, 12 contexts */
       {"sigma-ceet-q", 6, 3},         /* 3 layers, 2 batches */
+      {"sigma-sel-v", 56, 8},         /* 7 choices of k, 2 batches, 4 prefixes */
   };
   for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
     hr_sweep *sweep = load(counted[i].name, false);
@@ -224,6 +225,20 @@ static void table_8_of_sigma_is_one_decode_call_of_each_model(void **state)
   assert_string_equal(point.series, "SIGMA, batch 1");
   assert_string_equal(point.problem, "decode batch=1 q_len=1 kv_len=2054 q_heads=32 k_heads=4 v_heads=16 qk_dim=64 "
                                      "v_dim=64 dtype=bf16 page_size=16");
+  hr_sweep_free(sweep);
+}
+
+static void selective_v_is_measured_for_100_keys_and_shares_of_the_context(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("sigma-sel-v", false); /* 8 points of each case: 2 batches, 4 prefixes */
+  static const int64_t top_k[] = {0, 100, 128, 512, 1024, 2048, 4096};
+  for (size_t i = 0; i < 7; i++) {
+    hr_sweep_point point = point_of(sweep, 8 * i + 1);
+    assert_string_equal(point.series, "8192 tokens, batch 1");
+    assert_int_equal(point.decode.kv_len, 8192);
+    assert_int_equal(point.decode.top_k, top_k[i]);
+  }
   hr_sweep_free(sweep);
 }
 
@@ -588,6 +603,7 @@ int main(void)
       cmocka_unit_test(figure_24_is_the_score_of_20_heads_and_figure_36_attention_over_value_of_12),
       cmocka_unit_test(each_line_of_the_attention_figures_has_its_largest_power_of_two),
       cmocka_unit_test(table_8_of_sigma_is_one_decode_call_of_each_model),
+      cmocka_unit_test(selective_v_is_measured_for_100_keys_and_shares_of_the_context),
       cmocka_unit_test(points_are_compared_with_those_of_the_baseline_at_the_same_axes),
       cmocka_unit_test(figure_1_is_a_layer_of_each_named_model),
       cmocka_unit_test(published_points_are_on_lines_of_the_catalogue_and_say_how_exact_they_are),
