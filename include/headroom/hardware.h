@@ -97,7 +97,8 @@ typedef struct hr_hardware {
                                    large GEMMs, which power limits; 0: none */
   double launch_ns;           /* the shortest kernel: interval between kernels in a stream */
   double product_launch_ns;   /* the shortest GEMM; 0: as launch_ns */
-  double attention_launch_ns; /* the shortest decode attention with its combine step; 0: as launch_ns */
+  double attention_launch_ns; /* the shortest split-KV attention of a framework; 0: as launch_ns */
+  double decode_launch_ns;    /* the shortest call of Headroom's decode kernels; 0: as attention_launch_ns */
   double attention_block_ns;  /* overhead of one Q tile of fused attention */
   int64_t tile_k_bytes;       /* step along k; 0: none */
 

@@ -63,9 +63,9 @@ HR_API hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gem
 HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention,
                                       hr_prediction *prediction, hr_error *error);
 
-/** Time of a decode call all of whose sequences have kv_len tokens, as hr_predict_attention() predicts the call without
- *  a cache: split-KV (Dao et al. 2023, "Flash-Decoding for long-context inference"), whose memory time is
- *  hr_decode_bytes() at the streaming bandwidth. A page table, a soft cap and sinks cost nothing.
+/** Time of a decode call by this library's kernels, all of whose sequences have kv_len tokens: split-KV (Dao et al.
+ *  2023, "Flash-Decoding for long-context inference"), whose memory time is hr_decode_bytes() at the streaming
+ *  bandwidth, and whose launch is hr_hardware.decode_launch_ns. A page table, a soft cap and sinks cost nothing.
  *  HR_ERROR_UNSUPPORTED also for kv_len 0; errors of hr_decode_check() instead of hr_gemm_check(). */
 HR_API hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
                                    hr_error *error);

@@ -136,7 +136,9 @@ static inline double measured_attention_ns(const hr_hardware *hardware, const me
     op.flops = op.flops / 2 * 5; /* five GEMMs for the forward pass's two */
     op.bytes *= 2;
   }
-  return hr_predict_operator(hardware, &op, 1, &p, NULL) == HR_OK ? p.time_ns : NAN;
+  hr_status status = op.pass == HR_PASS_FORWARD ? hr_predict_attention(hardware, a, &p, NULL)
+                                                : hr_predict_operator(hardware, &op, 1, &p, NULL);
+  return status == HR_OK ? p.time_ns : NAN;
 }
 
 static inline double measured_pointwise_ns(const hr_hardware *hardware, const measured *r)

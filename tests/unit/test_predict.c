@@ -223,23 +223,54 @@ static void a_ring_all_reduce_moves_twice_its_message_less_a_share(void **state)
   assert_near(p.time_ns, 0);
 }
 
-static void a_decode_call_takes_as_long_as_attention_without_a_cache(void **state)
+/* SIGMA's heads, 8 sequences of 4096 tokens. Bytes: 8·(4096·(4 + 16)·64 + 32·128)·2 = 83,951,616. FLOPs:
+ * 2·128·32·4096·8 = 268,435,456. */
+static hr_decode sigma_call(void)
+{
+  hr_decode d = hr_decode_default();
+  hr_error error;
+  d.batch = 8, d.kv_len = 4096;
+  d.q_heads = 32, d.k_heads = 4, d.v_heads = 16;
+  assert_ok(hr_decode_set_pages(&d, 16, &error), error);
+  return d;
+}
+
+static void a_decode_call_on_a_gpu_pads_the_rows_of_each_head(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
   hr_error error;
-  hr_decode d = hr_decode_default();
-  hr_attention a = hr_attention_default();
-  hr_prediction decode, attention;
+  hr_decode d = sigma_call();
+  hr_prediction p;
   hardware.bandwidth_bytes_per_s = 1e12;
   hardware.launch_ns = 2000, hardware.attention_launch_ns = 5000;
-  d.batch = a.batch = 8, d.q_len = a.q_len = 4, d.kv_len = a.kv_len = 4096;
-  d.q_heads = a.q_heads = 32, d.k_heads = a.k_heads = 4, d.v_heads = a.v_heads = 16;
-  assert_ok(hr_decode_set_pages(&d, 16, &error), error);
+  assert_ok(hr_predict_decode(&hardware, &d, &p, &error), error);
+  assert_near(p.launch_ns, 5000);
+  assert_near(p.memory_ns, 83951.616);
+  /* 8 rows of a K head and 2 of a V head take 16: 2 and 8 times the FLOPs of K and of V, 5 times all. 108 TFLOP/s, and
+   * 60% of them in fused attention. */
+  assert_near(p.matrix_ns, 268435456 / 108e3);
+  assert_near(p.matrix_ns + p.tile_ns, 5 * 268435456 / 108e3 / 0.6);
+  hardware.decode_launch_ns = 3000;
+  double before_ns = p.time_ns;
+  assert_ok(hr_predict_decode(&hardware, &d, &p, &error), error);
+  assert_near(p.time_ns, before_ns - 2000);
+}
+
+static void fused_attention_of_a_decode_step_is_a_decode_call(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_error error;
+  hr_decode d = sigma_call();
+  hr_prediction decode, step;
+  hr_operator op = {.id = HR_OP_ATTENTION, .kind = HR_KIND_ATTENTION, .count = 1, .attention = hr_attention_default()};
+  hardware.bandwidth_bytes_per_s = 1e12;
+  op.attention.batch = 8, op.attention.kv_len = 4096;
+  op.attention.q_heads = 32, op.attention.k_heads = 4, op.attention.v_heads = 16;
   assert_ok(hr_predict_decode(&hardware, &d, &decode, &error), error);
-  assert_ok(hr_predict_attention(&hardware, &a, &attention, &error), error);
-  assert_near(decode.time_ns, attention.time_ns);
-  assert_int_equal(decode.bound_by, attention.bound_by);
+  assert_ok(hr_predict_operator(&hardware, &op, 1, &step, &error), error);
+  assert_near(step.time_ns, decode.time_ns);
 }
 
 static void a_cpu_pads_no_rows_of_a_decode_call(void **state)
@@ -258,8 +289,8 @@ static void a_cpu_pads_no_rows_of_a_decode_call(void **state)
   assert_int_equal(cpu.tile_m, 4);
   assert_near(cpu.tile_waste, 0);
   assert_near(cpu.tile_ns + cpu.matrix_ns, 8 * cpu.matrix_ns); /* half of 27 instead of 108 TFLOP/s */
-  assert_int_equal(gpu.tile_m, 64);
-  assert_near(gpu.tile_waste, 1 - 4 / 64.0);
+  assert_int_equal(gpu.tile_m, 16);
+  assert_near(gpu.tile_waste, 1 - 4 / 16.0);
 }
 
 static void latent_attention_reads_its_one_k_head_once(void **state)
@@ -292,8 +323,9 @@ int main(void)
       cmocka_unit_test(a_gemm_of_few_rows_is_bound_by_reading_its_weights),
       cmocka_unit_test(a_tiny_gemm_is_bound_by_its_launch),
       cmocka_unit_test(a_format_without_a_rate_is_unsupported),
-      cmocka_unit_test(a_decode_call_takes_as_long_as_attention_without_a_cache),
+      cmocka_unit_test(a_decode_call_on_a_gpu_pads_the_rows_of_each_head),
       cmocka_unit_test(a_cpu_pads_no_rows_of_a_decode_call),
+      cmocka_unit_test(fused_attention_of_a_decode_step_is_a_decode_call),
       cmocka_unit_test(latent_attention_reads_its_one_k_head_once),
       cmocka_unit_test(a_ring_all_reduce_moves_twice_its_message_less_a_share),
   };

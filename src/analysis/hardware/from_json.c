@@ -97,6 +97,7 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
       {"product_launch_ns", 1e9, 0, &hardware->product_launch_ns},
       {"attention_block_ns", 1e9, 0, &hardware->attention_block_ns},
       {"attention_launch_ns", 1e9, 0, &hardware->attention_launch_ns},
+      {"decode_launch_ns", 1e9, 0, &hardware->decode_launch_ns},
       {"interconnect_bytes_per_s", 1e18, 0, &hardware->interconnect_bytes_per_s},
   };
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {

@@ -190,6 +190,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"product_launch_ns", hardware->product_launch_ns, 0, 1e9},
       {"attention_block_ns", hardware->attention_block_ns, 0, 1e9},
       {"attention_launch_ns", hardware->attention_launch_ns, 0, 1e9},
+      {"decode_launch_ns", hardware->decode_launch_ns, 0, 1e9},
       {"tile_k_bytes", (double)hardware->tile_k_bytes, 0, 1e6},
       {"devices_per_node", (double)hardware->devices_per_node, 0, 1e6},
   };

@@ -11,11 +11,8 @@
 /* Rows of a Q tile and of a K/V tile of such kernels, on every recent device. */
 #define Q_TILE 128
 #define KV_TILE 128
-/* Rows of a matrix instruction: a decode step computes this many, even if fewer query heads share a key head. */
+/* Rows of a matrix instruction: split-KV computes this many, even if fewer query heads share a K head. */
 #define INSTRUCTION_ROWS 64
-/* On a CPU vector units compute a decode step, in fp32 and without padded rows; the share of their rate that the kernels
- * of this library reach with many query heads per K head (docs/decode.md). */
-#define CPU_DECODE_SHARE 0.5
 /* Head sizes are padded to a multiple of this. */
 #define HEAD_GRANULE 16
 /* For a device without figures for fused attention: FlashAttention-2 reaches 0.5 to 0.73 of an A100's 312
@@ -23,7 +20,7 @@
 #define FORWARD_SHARE_UNKNOWN 0.6
 #define BACKWARD_SHARE_UNKNOWN 0.5
 
-static hr_attention_share share_of(const hr_hardware *hardware, int64_t head_dim)
+hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64_t head_dim)
 {
   hr_attention_share share = {0, FORWARD_SHARE_UNKNOWN, BACKWARD_SHARE_UNKNOWN};
   for (size_t i = 0; i < hardware->attention_count; i++) {
@@ -58,7 +55,7 @@ static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, dou
   double slots = (double)hardware->multiprocessors;
   double q_tiles = (double)hr_ceil_div(a->q_len, Q_TILE);
   double blocks = q_tiles * (double)a->q_heads * (double)a->batch;
-  double share = share_of(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
+  double share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
   double slot_rate = rate * share / slots / 1e9;
   double columns = (double)hr_round_up(a->kv_len, KV_TILE);
   if (a->window > 0)
@@ -80,27 +77,16 @@ static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, dou
   return fmax(busy_ns, p->matrix_ns);
 }
 
-/* Rows of a split-KV kernel with padding, and the rate at which it computes them. */
-static double split_kv_rows(const hr_hardware *hardware, const hr_attention *a, int64_t rows, double *rate)
-{
-  double fp32_rate = 0;
-  if (hardware->kind == HR_HARDWARE_CPU && hr_predict_rate(hardware, HR_FP32, &fp32_rate, NULL) == HR_OK) {
-    *rate = fp32_rate * CPU_DECODE_SHARE;
-    return (double)rows;
-  }
-  *rate *= share_of(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
-  return (double)hr_round_up(rows, INSTRUCTION_ROWS);
-}
-
 /* Split-KV for few queries over many keys: the query heads that share a K head form one Q tile, and the keys are split
  * so that every slot has work. */
 static double split_kv_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
                           hr_prediction *p)
 {
   int64_t groups = hr_max64(a->k_heads, a->v_heads), rows = a->q_heads / groups * a->q_len;
-  double padded_rows = split_kv_rows(hardware, a, rows, &rate);
+  double padded_rows = (double)hr_round_up(rows, INSTRUCTION_ROWS);
+  double share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
   double work = entries / (double)a->q_len * padded_rows * (double)groups * (double)a->batch * entry_flops(a);
-  double busy_ns = fmax(work / rate * 1e9, p->matrix_ns);
+  double busy_ns = fmax(work / (rate * share) * 1e9, p->matrix_ns);
   p->tile_m = (int64_t)padded_rows;
   p->tile_n = KV_TILE;
   p->tile_waste = 1 - (double)rows / padded_rows;
@@ -160,40 +146,6 @@ hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *
   return HR_OK;
 }
 
-/* The decode call as one of attention, for its sizes. */
-static hr_attention attention_of(const hr_decode *d)
-{
-  hr_attention a = hr_attention_default();
-  a.batch = d->batch, a.q_len = d->q_len, a.kv_len = d->kv_len;
-  a.q_heads = d->q_heads, a.k_heads = d->k_heads, a.v_heads = d->v_heads;
-  a.qk_dim = d->qk_dim, a.v_dim = d->v_dim;
-  a.dtype = d->dtype;
-  a.window = d->window;
-  return a;
-}
-
-hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
-                            hr_error *error)
-{
-  HR_NEED(error, hardware, decode, prediction);
-  HR_TRY(hr_decode_check(decode, error));
-  if (decode->kv_len == 0)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 leaves nothing to predict");
-  HR_TRY(hr_predict_check_hardware(hardware, error));
-  double rate = 0;
-  HR_TRY(hr_predict_rate(hardware, decode->dtype, &rate, error));
-  call_work work = {0};
-  HR_TRY(hr_decode_flops(decode, &work.flops));
-  HR_TRY(hr_decode_bytes(decode, &work.bytes));
-  hr_decode all = *decode; /* top_k leaves out V, not scores */
-  all.top_k = 0;
-  HR_TRY(hr_decode_flops(&all, &work.entries));
-  work.entries = work.entries / (2 * (decode->qk_dim + decode->v_dim)) / decode->q_heads / decode->batch;
-  const hr_attention call = attention_of(decode);
-  predict_call(hardware, &call, &work, rate, prediction);
-  return HR_OK;
-}
-
 hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                         hr_error *error)
 {
@@ -204,7 +156,7 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
   HR_TRY(hr_predict_rate(hardware, a->dtype, &rate, error));
   int64_t entries = 0;
   HR_TRY(hr_attention_entries(a, &entries));
-  double share = share_of(hardware, hr_max64(a->qk_dim, a->v_dim)).backward_share;
+  double share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim)).backward_share;
   double blocks = (double)hr_ceil_div(a->kv_len, KV_TILE) * (double)a->q_heads * (double)a->batch;
   double padding = entry_flops(a) / (2.0 * (double)(a->qk_dim + a->v_dim));
 

@@ -21,6 +21,10 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
                                    hr_prediction *prediction, hr_error *error)
 {
   (void)tensor_parallel;
+  hr_decode decode;
+  if (op->pass == HR_PASS_FORWARD && op->attention.q_len == 1 &&
+      hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK)
+    return hr_predict_decode(hardware, &decode, prediction, error);
   if (op->pass == HR_PASS_FORWARD)
     return hr_predict_attention(hardware, &op->attention, prediction, error);
   return hr_predict_attention_backward(hardware, op, prediction, error);

@@ -33,6 +33,9 @@ void hr_prediction_finish(const hr_hardware *hardware, double busy_ns, double us
 hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double loaded_bytes,
                                   hr_prediction *prediction, hr_error *error);
 
+/** Shares of fused attention for heads up to `head_dim`; estimates if the device has none. */
+hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64_t head_dim);
+
 /** The backward pass of fused attention, with the FLOPs and bytes of `op`. */
 hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                         hr_error *error);

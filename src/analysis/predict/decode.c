@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The time of a decode call by the decode kernels, which read each K and V head once. */
+#include "analysis/predict/terms.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <math.h>
+
+#define INSTRUCTION_ROWS 16 /* of mma.sync: fewer queries of a K or V head take as long */
+/* Of a CPU's fp32 rate: what the kernels of this library reach with many query heads per K head (docs/decode.md).
+ * Formats of 16 bits are widened, and every row is computed by itself. */
+#define CPU_SHARE 0.5
+
+/* The call's FLOPs with the rows of each K and V head padded to a multiple of `granule`. */
+static double padded_flops(const hr_decode *d, int64_t granule, double flops)
+{
+  int64_t k_rows = d->q_heads / d->k_heads * d->q_len, v_rows = d->q_heads / d->v_heads * d->q_len;
+  double k_share = (double)d->qk_dim / (double)(d->qk_dim + d->v_dim);
+  double k_padding = (double)hr_round_up(k_rows, granule) / (double)k_rows;
+  double v_padding = (double)hr_round_up(v_rows, granule) / (double)v_rows;
+  return flops * (k_share * k_padding + (1 - k_share) * v_padding);
+}
+
+/* Time of the arithmetic, where `rate` is that of the library's best GEMM. */
+static double busy_ns(const hr_hardware *hardware, const hr_decode *d, double flops, double rate, hr_prediction *p)
+{
+  double fp32_rate = 0, padded;
+  int64_t granule = INSTRUCTION_ROWS, rows = d->q_heads / d->k_heads * d->q_len;
+  if (hardware->kind == HR_HARDWARE_CPU && hr_predict_rate(hardware, HR_FP32, &fp32_rate, NULL) == HR_OK) {
+    rate = fp32_rate * CPU_SHARE;
+    granule = 1;
+  } else {
+    rate *= hr_predict_attention_share(hardware, hr_max64(d->qk_dim, d->v_dim)).forward_share;
+  }
+  padded = padded_flops(d, granule, flops);
+  p->tile_m = hr_round_up(rows, granule);
+  p->tile_waste = 1 - flops / padded;
+  return fmax(padded / rate * 1e9, p->matrix_ns);
+}
+
+hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
+                            hr_error *error)
+{
+  HR_NEED(error, hardware, decode, prediction);
+  HR_TRY(hr_decode_check(decode, error));
+  if (decode->kv_len == 0)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 leaves nothing to predict");
+  HR_TRY(hr_predict_check_hardware(hardware, error));
+  double rate = 0;
+  int64_t flops = 0, bytes = 0;
+  HR_TRY(hr_predict_rate(hardware, decode->dtype, &rate, error));
+  HR_TRY(hr_decode_flops(decode, &flops));
+  HR_TRY(hr_decode_bytes(decode, &bytes));
+  double other_ns = fmax(hardware->attention_launch_ns, hardware->launch_ns);
+  hr_prediction p = {.launch_ns = hardware->decode_launch_ns > 0 ? hardware->decode_launch_ns : other_ns};
+  p.matrix_ns = (double)flops / rate * 1e9;
+  p.memory_ns = hr_transfer_ns(hardware, (double)bytes, 0);
+  double compute_ns = busy_ns(hardware, decode, (double)flops, rate, &p);
+  p.tile_ns = compute_ns - p.matrix_ns;
+  hr_prediction_finish(hardware, hr_overlap(compute_ns, p.memory_ns), (double)flops,
+                       hr_predict_peak(hardware, decode->dtype), &p);
+  *prediction = p;
+  return HR_OK;
+}
