@@ -85,7 +85,8 @@ while IFS=, read -r kernel _ _ formats _; do
       HEADROOM_TEST_KERNEL="$kernel" "$built/tests/test_attention_kernels"
   done
 done < <("$headroom" kernels -f csv | grep ',attention,cuda,')
-for test in test_gemm_kernels test_gemm_gpu test_cuda_programs test_kv_cache test_kv_cache_decode; do
+for test in test_gemm_kernels test_gemm_gpu test_cuda_programs test_kv_cache test_kv_cache_quantized \
+  test_kv_cache_decode; do
   [ -x "$built/tests/$test" ] && run_in_background "$test" 240 env HEADROOM_TEST="thorough gpu" "$built/tests/$test"
 done
 for formats in "fp32 tf32" fp16 bf16 fp8; do
@@ -100,7 +101,8 @@ done
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
 if [ -n "$sanitizer" ]; then
-  for test in test_rowwise_kernels test_attention_edges test_attention_repeats test_device test_kv_cache; do
+  for test in test_rowwise_kernels test_attention_edges test_attention_repeats test_device test_kv_cache \
+    test_kv_cache_quantized; do
     [ -x "$built/tests/$test" ] || continue
     for tool in racecheck memcheck synccheck; do
       run_in_background "$tool-$test" 240 env HEADROOM_TEST="gpu few" "$sanitizer" --tool "$tool" --report-api-errors no \

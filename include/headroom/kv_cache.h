@@ -14,22 +14,35 @@ extern "C" {
 #define HR_KV_PAGE_MIN 16
 #define HR_KV_PAGE_MAX 256
 
+#define HR_KV_QUANTIZED_DIM_MAX 4096
+
 /** A cache of one layer. A slot is the place of one sequence. Memory: K [pages, page_size, k_heads, qk_dim] and
  *  V [pages, page_size, v_heads, v_dim]. A contiguous cache has one page of `tokens` tokens per slot. In a paged one
- *  slots take pages from the pool as they grow, and nothing is ever copied. */
+ *  slots take pages from the pool as they grow, and nothing is ever copied.
+ *
+ *  A quantized cache (hr_decode.cache_format) computes its elements in fp32, after the rotary embedding of K: value /
+ *  scale, rounded to nearest, ties to even. With HR_KV_SCALE_TOKEN, scales are [pages, page_size, k_heads] and
+ *  [pages, page_size, v_heads], and that of a token's head is its largest absolute value / 448 for fp8, / 127 for int8;
+ *  1 if that is below 2^-126, as for zeros, which makes all elements 0; NaN if the head has a NaN or an infinity. With
+ *  HR_KV_SCALE_HEAD larger values saturate at ±448 or ±127 times the scale; NaN and infinities become NaN in fp8, while
+ *  in int8, which has neither, NaN becomes 0 and infinities saturate. */
 typedef struct hr_kv_cache_options {
   size_t struct_size; /* sizeof(hr_kv_cache_options), set by hr_kv_cache_options_default() */
   int64_t k_heads, v_heads;
   int64_t qk_dim, v_dim;
-  hr_dtype dtype;    /* fp32, fp16 or bf16 */
-  int64_t page_size; /* tokens of a page, HR_KV_PAGE_MIN to HR_KV_PAGE_MAX; 0: contiguous */
-  int64_t slots;     /* most sequences */
-  int64_t tokens;    /* most tokens of a slot */
-  int64_t pages;     /* of the pool; 0: as many as all slots fill at their longest. Contiguous: 0 */
-  bool latent;       /* V is the first v_dim elements of K and takes no memory; see hr_decode.latent */
+  hr_dtype dtype;            /* fp32, fp16 or bf16: of new tokens, and of an unquantized cache */
+  int64_t page_size;         /* tokens of a page, HR_KV_PAGE_MIN to HR_KV_PAGE_MAX; 0: contiguous */
+  int64_t slots;             /* most sequences */
+  int64_t tokens;            /* most tokens of a slot */
+  int64_t pages;             /* of the pool; 0: as many as all slots fill at their longest. Contiguous: 0 */
+  bool latent;               /* V is the first v_dim elements of K and takes no memory; see hr_decode.latent */
+  hr_kv_format cache_format; /* with fp8 and int8, head sizes are at most HR_KV_QUANTIZED_DIM_MAX */
+  hr_kv_scales cache_scales;
+  const float *k_scales, *v_scales; /* with HR_KV_SCALE_HEAD: [k_heads], [v_heads] in the host's memory, normal and
+                                       positive, which are copied; NULL: all 1. With `latent`, v_scales is not read */
 } hr_kv_cache_options;
 
-/** One K and one V head of 64, bf16, pages of 16 tokens, one slot of up to 4096 tokens. */
+/** One K and one V head of 64, bf16, unquantized, pages of 16 tokens, one slot of up to 4096 tokens. */
 HR_API hr_kv_cache_options hr_kv_cache_options_default(void);
 
 typedef struct hr_kv_cache hr_kv_cache;
@@ -74,13 +87,13 @@ typedef enum hr_rotary_pairs {
 } hr_rotary_pairs;
 
 /** New tokens of several sequences. Rows are those of slots[0], then those of slots[1], and so on, N together:
- *  K [N, k_heads, qk_dim] and V [N, v_heads, v_dim], in the cache's number format. `slots` and `tokens` are in the
+ *  K [N, k_heads, qk_dim] and V [N, v_heads, v_dim], of the cache's `dtype`. `slots` and `tokens` are in the
  *  host's memory, the others are device addresses; all are the caller's.
  *
  *  Rotary embedding: pair i of elements rotary_first … rotary_first + rotary_dim − 1 of each K head, (x, y), becomes
  *  (x cos − y sin, y cos + x sin) with cos[p][i] and sin[p][i], where p is the token's position: the slot's length
  *  before the call for its first new token, and so on. It is computed in fp32 and rounded once. Other elements are
- *  copied. */
+ *  copied, or quantized. */
 typedef struct hr_kv_append {
   size_t struct_size;     /* sizeof(hr_kv_append), set by hr_kv_append_default() */
   int64_t count;          /* slots; may be 0 */
@@ -123,8 +136,8 @@ HR_API hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append
 HR_API hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, hr_error *error);
 
 /** Describes a decode call of the slots listed, each at most once; sequence b of the batch is slots[b]. Of *decode it
- *  sets batch, kv_len, heads and sizes of K and V, dtype, pages, strides of K and V, and `latent`; of *arguments k, v,
- *  lengths and pages. The caller sets the rest: q_len, q_heads, q, o, …
+ *  sets batch, kv_len, heads and sizes of K and V, dtype, pages, strides of K and V, `latent`, and format and scales of
+ *  the cache; of *arguments k, v, lengths, pages, k_scales and v_scales. The caller sets the rest: q_len, q_heads, q, …
  *
  *  kv_len is the cache's `tokens`, so that one plan serves as the sequences grow. A caller who wants plans for shorter
  *  sequences lowers it, but not below the longest of them.

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "runtime/device/decode.h"
 #include "runtime/device/device.h"
+#include "runtime/device/kv_format.h"
 #include "runtime/device/number.h"
 
 #include <headroom/buffer.h>
@@ -65,7 +66,25 @@ static inline hr_buffer *kv_table(const kv_model *m, double (*function)(double))
 /** The bytes of K or V of the whole cache. */
 static inline size_t kv_bytes(const kv_model *m, const hr_decode *d, bool k)
 {
-  return (size_t)(d->page_count * d->page_size) * kv_width(m, k) * hr_dtype_bytes(m->o.dtype);
+  return (size_t)(d->page_count * d->page_size) * kv_width(m, k) * hr_decode_cache_bytes(d);
+}
+
+/** Those of the scales of a quantized cache. */
+static inline size_t kv_scale_bytes(const kv_model *m, const hr_decode *d, bool k)
+{
+  size_t heads = (size_t)(k ? m->o.k_heads : m->o.v_heads);
+  bool of_tokens = m->o.cache_scales == HR_KV_SCALE_TOKEN;
+  return heads * sizeof(float) * (of_tokens ? (size_t)(d->page_count * d->page_size) : 1);
+}
+
+static inline void kv_fill_nan(const kv_model *m, const void *to, size_t bytes)
+{
+  hr_error error;
+  void *nan = malloc(bytes);
+  assert_non_null(nan);
+  memset(nan, 0xFF, bytes);
+  assert_ok(m->device->backend->write(m->device, (void *)(uintptr_t)to, nan, bytes, &error), error);
+  free(nan);
 }
 
 /** Fills the cache, which has no tokens, with NaN. */
@@ -77,15 +96,11 @@ static inline void kv_poison(kv_model *m)
   hr_decode_arguments x = hr_decode_arguments_default();
   assert_ok(hr_kv_cache_add(m->cache, &slot, &error), error);
   assert_ok(hr_kv_cache_decode(m->cache, 1, &slot, &d, &x, &error), error);
-  for (int k = 0; k < 2; k++) {
-    void *nan = malloc(kv_bytes(m, &d, k));
-    assert_non_null(nan);
-    memset(nan, 0xFF, kv_bytes(m, &d, k));
-    if (k || !m->o.latent)
-      assert_ok(
-          m->device->backend->write(m->device, (void *)(uintptr_t)(k ? x.k : x.v), nan, kv_bytes(m, &d, k), &error),
-          error);
-    free(nan);
+  bool scales = m->o.cache_format != HR_KV_UNQUANTIZED && m->o.cache_scales == HR_KV_SCALE_TOKEN;
+  for (int k = m->o.latent ? 1 : 0; k < 2; k++) {
+    kv_fill_nan(m, k ? x.k : x.v, kv_bytes(m, &d, k));
+    if (scales)
+      kv_fill_nan(m, k ? x.k_scales : x.v_scales, kv_scale_bytes(m, &d, k));
   }
   assert_ok(hr_kv_cache_remove(m->cache, slot, &error), error);
 }
@@ -203,28 +218,9 @@ static inline double kv_rotated(const kv_model *m, const double *row, int64_t he
   double x = first[split ? pair : 2 * pair], y = first[split ? pair + half : 2 * pair + 1];
   double angle = kv_angle(position, pair, half);
   double c = (double)(float)cos(angle), s = (double)(float)sin(angle), value = is_y ? y * c + x * s : x * c - y * s;
-  *bound = hr_dtype_rounding_error(m->o.dtype, value) * 1.001 + (fabs(x) + fabs(y)) * 0x1p-22;
+  bool rounded = m->o.cache_format == HR_KV_UNQUANTIZED;
+  *bound = (rounded ? hr_dtype_rounding_error(m->o.dtype, value) * 1.001 : 0) + (fabs(x) + fabs(y)) * 0x1p-22;
   return value;
-}
-
-static inline void kv_expect_row(const kv_model *m, bool k, int64_t slot, int64_t position, const void *cache,
-                                 int64_t at)
-{
-  int64_t dim = k ? m->o.qk_dim : m->o.v_dim;
-  size_t width = kv_width(m, k);
-  double expected[512], found[512];
-  char bits[512 * sizeof(float)];
-  assert_true(width <= 512);
-  hr_numbers_uniform(m->o.dtype, m->tokens[slot][position] + (k ? 0 : 1), 0, width, bits);
-  hr_numbers_load(m->o.dtype, bits, 0, width, expected);
-  hr_numbers_load(m->o.dtype, cache, (size_t)at, width, found);
-  for (int64_t i = 0; i < (int64_t)width; i++) {
-    double bound = 0, value = k ? kv_rotated(m, expected, i / dim, i % dim, position, &bound) : expected[i];
-    if (!(fabs(found[i] - value) <= bound))
-      fail_msg("%s %s, pages of %" PRId64 ": slot %" PRId64 ", token %" PRId64 ", element %" PRId64
-               ": %g, expected %g ± %g",
-               hr_dtype_name(m->o.dtype), k ? "K" : "V", m->o.page_size, slot, position, i, found[i], value, bound);
-  }
 }
 
 /* What the device has. The caller frees all of it. */
@@ -232,6 +228,75 @@ typedef struct kv_image {
   hr_decode d;
   hr_decode_arguments x; /* of host memory */
 } kv_image;
+
+/** The largest value of a quantized cache's elements. */
+static inline double kv_most(const kv_model *m)
+{
+  return m->o.cache_format == HR_KV_INT8 ? 127 : 448;
+}
+
+/* Checks the scale of a head, whose largest value is `most`, and returns what rounding to the format may change `value`
+ * by; *value saturates. */
+static inline double kv_quantization(const kv_model *m, double scale, double most, double bound, double *value)
+{
+  bool own = m->o.cache_scales == HR_KV_SCALE_TOKEN;
+  if (own && !(fabs(scale * kv_most(m) - most) <= most * 0x1p-20 + bound))
+    fail_msg("%s: scale %g of a largest value of %g", hr_kv_format_name(m->o.cache_format), scale, most);
+  double largest = scale * kv_most(m), rest = fabs(*value) * 0x1p-20 + bound;
+  if (fabs(*value) > largest)
+    *value = copysign(largest, *value);
+  if (m->o.cache_format == HR_KV_INT8)
+    return 0.5 * scale + rest;
+  return hr_dtype_rounding_error(HR_FP8_E4M3, *value / scale) * scale + rest;
+}
+
+static inline void kv_expect_element(const kv_model *m, const char *tensor, double found, double value, double bound)
+{
+  if (!(fabs(found - value) <= bound))
+    fail_msg("%s %s, %s, pages of %" PRId64 ": %s: %g, expected %g ± %g", hr_dtype_name(m->o.dtype),
+             hr_kv_format_name(m->o.cache_format), hr_kv_scales_name(m->o.cache_scales), m->o.page_size, tensor, found,
+             value, bound);
+}
+
+/* One head: `found` from the cache without its scale, which is 0 of an unquantized cache; `row` as appended. */
+static inline void kv_expect_head(const kv_model *m, bool k, const double *row, int64_t head, int64_t position,
+                                  const double *found, double scale)
+{
+  int64_t dim = k ? m->o.qk_dim : m->o.v_dim;
+  double values[512], bounds[512], most = 0, largest_bound = 0;
+  for (int64_t i = 0; i < dim; i++) {
+    bounds[i] = 0;
+    values[i] = k ? kv_rotated(m, row, head, i, position, &bounds[i]) : row[head * dim + i];
+    most = fmax(most, fabs(values[i]));
+    largest_bound = fmax(largest_bound, bounds[i]);
+  }
+  for (int64_t i = 0; i < dim; i++) {
+    double bound = scale == 0 ? bounds[i] : kv_quantization(m, scale, most, largest_bound, &values[i]);
+    kv_expect_element(m, k ? "K" : "V", found[i] * (scale == 0 ? 1 : scale), values[i], bound);
+  }
+}
+
+static inline void kv_expect_row(const kv_model *m, bool k, int64_t slot, const kv_image *image, int64_t b,
+                                 int64_t position)
+{
+  const hr_decode *d = &image->d;
+  int64_t dim = k ? m->o.qk_dim : m->o.v_dim, heads = k ? m->o.k_heads : m->o.v_heads;
+  hr_kv_strides at = k ? hr_decode_k_strides(d) : hr_decode_v_strides(d);
+  hr_kv_strides scale_at = k ? hr_decode_k_scale_strides(d) : hr_decode_v_scale_strides(d);
+  const float *scales = k ? image->x.k_scales : image->x.v_scales;
+  size_t width = kv_width(m, k);
+  double row[512], found[512];
+  char bits[512 * sizeof(float)];
+  assert_true(width <= 512);
+  hr_numbers_uniform(m->o.dtype, m->tokens[slot][position] + (k ? 0 : 1), 0, width, bits);
+  hr_numbers_load(m->o.dtype, bits, 0, width, row);
+  hr_kv_elements_load(m->o.cache_format, m->o.dtype, k ? image->x.k : image->x.v,
+                      (size_t)hr_decode_token(d, &image->x, &at, b, position), width, found);
+  for (int64_t head = 0; head < heads; head++) {
+    int64_t place = hr_decode_token(d, &image->x, &scale_at, b, position) + head * scale_at.head;
+    kv_expect_head(m, k, row, head, position, found + head * dim, scales ? (double)scales[place] : 0);
+  }
+}
 
 static inline void *kv_download(const kv_model *m, const void *from, size_t bytes)
 {
@@ -249,6 +314,10 @@ static inline kv_image kv_read(const kv_model *m, int64_t count, const int64_t *
   assert_ok(hr_kv_cache_decode(m->cache, count, slots, &image.d, &image.x, &error), error);
   image.x.k = kv_download(m, image.x.k, kv_bytes(m, &image.d, true));
   image.x.v = m->o.latent ? NULL : kv_download(m, image.x.v, kv_bytes(m, &image.d, false));
+  if (m->o.cache_format != HR_KV_UNQUANTIZED) {
+    image.x.k_scales = kv_download(m, image.x.k_scales, kv_scale_bytes(m, &image.d, true));
+    image.x.v_scales = m->o.latent ? NULL : kv_download(m, image.x.v_scales, kv_scale_bytes(m, &image.d, false));
+  }
   image.x.lengths = kv_download(m, image.x.lengths, (size_t)count * sizeof(int32_t));
   image.x.pages = kv_download(m, image.x.pages, (size_t)(count * image.d.table_pitch) * sizeof(int32_t));
   return image;
@@ -256,8 +325,9 @@ static inline kv_image kv_read(const kv_model *m, int64_t count, const int64_t *
 
 static inline void kv_image_free(kv_image *image)
 {
-  const void *const parts[] = {image->x.k, image->x.v, image->x.lengths, image->x.pages};
-  for (size_t i = 0; i < 4; i++)
+  const void *const parts[] = {image->x.k,     image->x.v,        image->x.lengths,
+                               image->x.pages, image->x.k_scales, image->x.v_scales};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     free((void *)(uintptr_t)parts[i]);
 }
 
@@ -271,15 +341,14 @@ static inline void kv_expect(const kv_model *m, int64_t first)
   if (count == 0)
     return;
   kv_image image = kv_read(m, count, slots);
-  hr_kv_strides k_at = hr_decode_k_strides(&image.d), v_at = hr_decode_v_strides(&image.d);
   hr_error error;
   assert_ok(hr_decode_check_tables(&image.d, &image.x, &error), error);
   for (int64_t b = 0; b < count; b++) {
     assert_int_equal(image.x.lengths[b], m->lengths[slots[b]]);
     for (int64_t t = 0; t < image.x.lengths[b]; t++) {
-      kv_expect_row(m, true, slots[b], t, image.x.k, hr_decode_token(&image.d, &image.x, &k_at, b, t));
+      kv_expect_row(m, true, slots[b], &image, b, t);
       if (!m->o.latent)
-        kv_expect_row(m, false, slots[b], t, image.x.v, hr_decode_token(&image.d, &image.x, &v_at, b, t));
+        kv_expect_row(m, false, slots[b], &image, b, t);
     }
   }
   kv_image_free(&image);

@@ -109,6 +109,8 @@ static void compare_with_prefill(const kv_model *m, int64_t slot, int64_t first,
   hr_device *reference;
   hr_error error;
   double *expected = calloc(RESULTS, sizeof *expected), bound = m->o.dtype == HR_FP32 ? 1e-5 : 3e-2;
+  if (m->o.cache_format != HR_KV_UNQUANTIZED) /* averages of numbers up to 1, each within 1/200 or 1/16 of itself */
+    bound = m->o.cache_format == HR_KV_INT8 ? 2e-2 : 6e-2;
   assert_non_null(expected);
   assert_ok(hr_device_open("reference", 1, &reference, &error), error);
   prefill(m, slot, reference, expected);
@@ -121,10 +123,14 @@ static void compare_with_prefill(const kv_model *m, int64_t slot, int64_t first,
 }
 
 /* Prompts, then steps of one token and of three, of which the last is rejected. */
-static void decode_two_slots(hr_device *device, hr_dtype dtype, int64_t page_size)
+static void decode_two_slots(hr_device *device, hr_dtype dtype, int64_t page_size, hr_kv_format format,
+                             hr_kv_scales scales)
 {
+  static const float head_scales[] = {1.0f / 127, 1.0f / 100, 1.0f / 90};
   kv_model m = three_slots(dtype, page_size);
   hr_error error;
+  m.o.cache_format = format, m.o.cache_scales = scales;
+  m.o.k_scales = m.o.v_scales = head_scales;
   m.o.tokens = 100;
   m.rotary.rotary_dim = 16;
   kv_create(&m, device);
@@ -151,7 +157,9 @@ static void decode_everywhere(hr_device *device)
 {
   static const hr_dtype dtypes[] = {HR_FP32, HR_FP16, HR_BF16};
   for (int i = 0; i < 6; i++)
-    decode_two_slots(device, dtypes[i % 3], i < 3 ? 0 : 16);
+    decode_two_slots(device, dtypes[i % 3], i < 3 ? 0 : 16, HR_KV_UNQUANTIZED, HR_KV_SCALE_HEAD);
+  for (int i = 0; i < 4; i++)
+    decode_two_slots(device, dtypes[i % 3], i % 3 ? 16 : 0, i % 2 ? HR_KV_INT8 : HR_KV_FP8, (hr_kv_scales)(i / 2));
 }
 
 static void decode_over_a_cache_gives_the_rows_of_prefill(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches kernels/kv_cache_append.cu and kv_cache_numbers.cu. */
+/* Launches kernels/kv_cache_append.cu, kv_cache_quantize.cu and kv_cache_numbers.cu. */
 #include "runtime/device/kv_cache.h"
 
 #include "base/checked.h"
@@ -25,6 +25,8 @@ static hr_kv_append_call call_of(const hr_kv_writes *w)
                              .v = w->v ? address_of(a->v) : 0,
                              .k_cache = address_of(w->k),
                              .v_cache = address_of(w->v),
+                             .k_scales = address_of(w->k_scales),
+                             .v_scales = address_of(w->v_scales),
                              .cos = address_of(a->cos),
                              .sin = address_of(a->sin),
                              .list = address_of(w->list),
@@ -36,16 +38,21 @@ static hr_kv_append_call call_of(const hr_kv_writes *w)
                              .k_width = (int)(o->k_heads * o->qk_dim),
                              .v_width = (int)(o->v_heads * o->v_dim),
                              .qk_dim = (int)o->qk_dim,
+                             .v_dim = (int)o->v_dim,
                              .rotary_first = (int)a->rotary_first,
                              .rotary_half = (int)(a->rotary_dim / 2),
-                             .interleaved = a->pairs == HR_ROTARY_INTERLEAVED};
+                             .interleaved = a->pairs == HR_ROTARY_INTERLEAVED,
+                             .int8 = o->cache_format == HR_KV_INT8,
+                             .token_scales = o->cache_scales == HR_KV_SCALE_TOKEN};
 }
 
 hr_status hr_cuda_append_tokens(hr_device *device, const hr_kv_writes *writes, hr_error *error)
 {
   const hr_cuda *cuda = device->state;
   cu_function function = NULL;
-  HR_TRY(hr_cuda_function(cuda, "kv_cache_append", writes->options->dtype, NULL, "append_tokens", &function, error));
+  bool quantized = writes->options->cache_format != HR_KV_UNQUANTIZED;
+  HR_TRY(hr_cuda_function(cuda, quantized ? "kv_cache_quantize" : "kv_cache_append", writes->options->dtype, NULL,
+                          "append_tokens", &function, error));
   if (writes->tokens == 0) /* a call that prepares: no append has to compile anything */
     return hr_cuda_put_numbers(device, NULL, NULL, 0, error);
   hr_kv_append_call call = call_of(writes);

@@ -8,62 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIM_MOST ((int64_t)1 << 20)
-
-hr_kv_cache_options hr_kv_cache_options_default(void)
-{
-  return (hr_kv_cache_options){.struct_size = sizeof(hr_kv_cache_options),
-                               .k_heads = 1,
-                               .v_heads = 1,
-                               .qk_dim = 64,
-                               .v_dim = 64,
-                               .dtype = HR_BF16,
-                               .page_size = 16,
-                               .slots = 1,
-                               .tokens = 4096};
-}
-
-/* ---- options ---- */
-
-static hr_status check_sizes(const hr_kv_cache_options *o, hr_error *error)
-{
-  bool paged = o->page_size != 0;
-  const struct {
-    const char *name;
-    int64_t value, least, most;
-  } sizes[] = {{"k_heads", o->k_heads, 1, DIM_MOST},
-               {"v_heads", o->v_heads, 1, DIM_MOST},
-               {"qk_dim", o->qk_dim, 1, DIM_MOST},
-               {"v_dim", o->v_dim, 1, DIM_MOST},
-               {"page_size", o->page_size, paged ? HR_KV_PAGE_MIN : 0, HR_KV_PAGE_MAX},
-               {"slots", o->slots, 1, INT32_MAX},
-               {"tokens", o->tokens, 1, INT32_MAX},
-               {"pages", o->pages, 0, paged ? INT32_MAX : 0}};
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
-      return hr_fail(error, HR_ERROR_INVALID, "%s: expected %" PRId64 " to %" PRId64 ", found %" PRId64, sizes[i].name,
-                     sizes[i].least, sizes[i].most, sizes[i].value);
-  }
-  return HR_OK;
-}
-
-static hr_status check_options(const hr_kv_cache_options *o, hr_error *error)
-{
-  HR_TRY(hr_check_struct_size("hr_kv_cache_options", o->struct_size, sizeof *o, error));
-  HR_TRY(check_sizes(o, error));
-  if (o->latent && (o->k_heads != 1 || o->v_heads != 1 || o->v_dim > o->qk_dim))
-    return hr_fail(error, HR_ERROR_INVALID,
-                   "latent: expected one K head that begins with V, found %" PRId64 " K heads of %" PRId64
-                   " and %" PRId64 " V heads of %" PRId64,
-                   o->k_heads, o->qk_dim, o->v_heads, o->v_dim);
-  if (hr_dtype_bytes(o->dtype) == 0)
-    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)o->dtype);
-  if (o->dtype != HR_FP32 && o->dtype != HR_FP16 && o->dtype != HR_BF16)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "dtype: a KV cache takes fp32, fp16 and bf16, not %s",
-                   hr_dtype_name(o->dtype));
-  return HR_OK;
-}
-
 /* Sets page_size and pages where they are 0. */
 static hr_status set_pages(hr_kv_cache *cache, hr_error *error)
 {
@@ -125,25 +69,54 @@ static hr_status create_numbers(hr_kv_cache *cache, hr_error *error)
   return HR_OK;
 }
 
-static hr_status create_rows(const hr_kv_cache *cache, const char *name, int64_t heads, int64_t dim, hr_buffer **buffer,
-                             hr_error *error)
+static hr_status create_rows(const hr_kv_cache *cache, const char *name, int64_t heads, int64_t dim, size_t element,
+                             hr_buffer **buffer, hr_error *error)
 {
   const hr_kv_cache_options *o = &cache->options;
   hr_checked64 row = hr_times(hr_checked(heads), dim);
-  hr_checked64 bytes = hr_times(hr_times(hr_times(row, o->pages), o->page_size), (int64_t)hr_dtype_bytes(o->dtype));
+  hr_checked64 bytes = hr_times(hr_times(hr_times(row, o->pages), o->page_size), (int64_t)element);
   if (bytes.overflow || row.value > INT32_MAX)
     return hr_fail(error, HR_ERROR_OVERFLOW, "%s: %" PRId64 " pages of %" PRId64 " tokens of %" PRId64 " × %" PRId64,
                    name, o->pages, o->page_size, heads, dim);
   return hr_buffer_create(cache->device, (size_t)bytes.value, buffer, error);
 }
 
+/* Uploads the scales of heads, 1 where `given` is NULL. */
+static hr_status upload_scales(hr_buffer *buffer, const float *given, int64_t heads, hr_error *error)
+{
+  float *scales = malloc((size_t)heads * sizeof *scales);
+  if (!scales)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the scales of a KV cache");
+  for (int64_t i = 0; i < heads; i++)
+    scales[i] = given ? given[i] : 1;
+  hr_status status = hr_buffer_write(buffer, scales, (size_t)heads * sizeof *scales, error);
+  free(scales);
+  return status;
+}
+
+static hr_status create_scales(const hr_kv_cache *cache, const char *name, int64_t heads, const float *given,
+                               hr_buffer **buffer, hr_error *error)
+{
+  const hr_kv_cache_options *o = &cache->options;
+  if (o->cache_format == HR_KV_UNQUANTIZED)
+    return HR_OK;
+  if (o->cache_scales == HR_KV_SCALE_TOKEN)
+    return create_rows(cache, name, heads, 1, sizeof(float), buffer, error);
+  HR_TRY(hr_buffer_create(cache->device, (size_t)heads * sizeof(float), buffer, error));
+  return upload_scales(*buffer, given, heads, error);
+}
+
 static hr_status create_buffers(hr_kv_cache *cache, hr_error *error)
 {
   const hr_kv_cache_options *o = &cache->options;
+  size_t element = o->cache_format == HR_KV_UNQUANTIZED ? hr_dtype_bytes(o->dtype) : 1;
   size_t slot_bytes = (size_t)o->slots * sizeof(int32_t), row_bytes = (size_t)cache->pitch * sizeof(int32_t);
-  HR_TRY(create_rows(cache, "K", o->k_heads, o->qk_dim, &cache->k, error));
-  if (!o->latent)
-    HR_TRY(create_rows(cache, "V", o->v_heads, o->v_dim, &cache->v, error));
+  HR_TRY(create_rows(cache, "K", o->k_heads, o->qk_dim, element, &cache->k, error));
+  HR_TRY(create_scales(cache, "scales of K", o->k_heads, o->k_scales, &cache->k_scales, error));
+  if (!o->latent) {
+    HR_TRY(create_rows(cache, "V", o->v_heads, o->v_dim, element, &cache->v, error));
+    HR_TRY(create_scales(cache, "scales of V", o->v_heads, o->v_scales, &cache->v_scales, error));
+  }
   HR_TRY(hr_buffer_create(cache->device, (size_t)list_size(cache) * sizeof(int32_t), &cache->device_list, error));
   HR_TRY(hr_buffer_create(cache->device, (size_t)o->slots * row_bytes, &cache->device_table, error));
   HR_TRY(hr_buffer_create(cache->device, slot_bytes, &cache->device_lengths, error));
@@ -173,13 +146,14 @@ hr_status hr_kv_cache_create(hr_device *device, const hr_kv_cache_options *optio
                              hr_error *error)
 {
   HR_NEED(error, device, options, cache);
-  HR_TRY(check_options(options, error));
+  HR_TRY(hr_kv_cache_check_options(options, error));
   hr_kv_cache *created = calloc(1, sizeof *created);
   if (!created)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a KV cache's description");
   created->device = device;
   created->options = *options;
   hr_status status = create(created, error);
+  created->options.k_scales = created->options.v_scales = NULL; /* the caller's */
   if (status != HR_OK) {
     hr_kv_cache_free(created);
     return status;
@@ -192,7 +166,13 @@ void hr_kv_cache_free(hr_kv_cache *cache)
 {
   if (!cache)
     return;
-  hr_buffer *const buffers[] = {cache->k, cache->v, cache->device_list, cache->device_table, cache->device_lengths};
+  hr_buffer *const buffers[] = {cache->k,
+                                cache->v,
+                                cache->k_scales,
+                                cache->v_scales,
+                                cache->device_list,
+                                cache->device_table,
+                                cache->device_lengths};
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
     hr_buffer_free(buffers[i]);
   free(cache->numbers);

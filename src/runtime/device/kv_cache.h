@@ -23,6 +23,7 @@ struct hr_kv_writes {
   const hr_kv_append *append;         /* with k_row and v_row */
   int64_t tokens;                     /* all new ones, below 2^31; 0: nothing is written */
   void *k, *v;                        /* the cache; v is NULL with `latent` */
+  float *k_scales, *v_scales;         /* of a quantized cache; they are written if each token has its own */
   const int32_t *list;
 };
 
@@ -43,10 +44,14 @@ struct hr_kv_cache {
   int32_t *uploaded; /* [slots, pitch] what device_table contains */
   bool grown;        /* by hr_kv_cache_grow(), and not shortened since; then the next three say how */
   int64_t grown_count, grown_tokens;
-  int64_t grown_length; /* of the longest slot that grew */
-  hr_buffer *k, *v;     /* v NULL with `latent` */
+  int64_t grown_length;           /* of the longest slot that grew */
+  hr_buffer *k, *v;               /* v NULL with `latent` */
+  hr_buffer *k_scales, *v_scales; /* of a quantized cache */
   hr_buffer *device_list, *device_table, *device_lengths;
 };
+
+/** Errors as hr_kv_cache_create() has them for options out of range. */
+hr_status hr_kv_cache_check_options(const hr_kv_cache_options *options, hr_error *error);
 
 /** Pages that `tokens` tokens fill. */
 int64_t hr_kv_cache_pages_of(const hr_kv_cache *cache, int64_t tokens);

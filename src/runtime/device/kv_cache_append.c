@@ -141,6 +141,8 @@ static hr_status write_tokens(const hr_kv_cache *cache, const hr_kv_append *a, h
                          .tokens = cache->grown_tokens,
                          .k = hr_buffer_data(cache->k),
                          .v = cache->v ? hr_buffer_data(cache->v) : NULL,
+                         .k_scales = cache->k_scales ? hr_buffer_data(cache->k_scales) : NULL,
+                         .v_scales = cache->v_scales ? hr_buffer_data(cache->v_scales) : NULL,
                          .list = hr_buffer_data(cache->device_list)};
   return cache->device->backend->append_tokens(cache->device, &writes, error);
 }

@@ -78,6 +78,9 @@ static void describe(const hr_kv_cache *cache, int64_t count, hr_decode *decode)
   decode->table_pitch = cache->pitch;
   decode->latent = o->latent;
   decode->k_strides = decode->v_strides = (hr_kv_strides){0};
+  decode->cache_format = o->cache_format;
+  decode->cache_scales = o->cache_scales;
+  decode->k_scale_strides = decode->v_scale_strides = (hr_kv_strides){0};
 }
 
 hr_status hr_kv_cache_decode(hr_kv_cache *cache, int64_t count, const int64_t *slots, hr_decode *decode,
@@ -94,6 +97,8 @@ hr_status hr_kv_cache_decode(hr_kv_cache *cache, int64_t count, const int64_t *s
   describe(cache, count, decode);
   arguments->k = hr_buffer_data(cache->k);
   arguments->v = cache->v ? hr_buffer_data(cache->v) : NULL;
+  arguments->k_scales = cache->k_scales ? hr_buffer_data(cache->k_scales) : NULL;
+  arguments->v_scales = cache->v_scales ? hr_buffer_data(cache->v_scales) : NULL;
   arguments->lengths = hr_buffer_data(cache->device_lengths);
   arguments->pages = hr_buffer_data(cache->device_table);
   return HR_OK;

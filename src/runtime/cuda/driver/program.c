@@ -16,9 +16,15 @@ extern const hr_catalog_entry hr_embedded_cuda_sources[], hr_embedded_cuda_heade
 #define OPTIONS_MAX 20
 #define HEADERS_MAX 32 /* a header beyond it is one that NVRTC does not find */
 
-static const char *const sources[] = {
-    "ceilings",        "fill", "elementwise", "kv_cache_append", "kv_cache_numbers", "attention_materialized",
-    "attention_naive", NULL};
+static const char *const sources[] = {"ceilings",
+                                      "fill",
+                                      "elementwise",
+                                      "kv_cache_append",
+                                      "kv_cache_quantize",
+                                      "kv_cache_numbers",
+                                      "attention_materialized",
+                                      "attention_naive",
+                                      NULL};
 
 const char *const *hr_program_sources(void)
 {

@@ -77,44 +77,26 @@ __device__ inline float value_in(unsigned word, int i)
 #elif defined(HR_DTYPE_fp8)
 typedef unsigned char element;
 
-/* E4M3: 4 bits of exponent, 3 of mantissa, no infinity, all ones is NaN; larger values become 448. fp16 represents all of its values,
- * so that the instructions of compute capability 8.9 convert by way of fp16, two elements at a time. */
+#include "runtime/cuda/kernels/fp8.cuh"
+
 #define PER_WORD 4
 
 __device__ inline unsigned bits_of(element value) { return value; }
+__device__ inline float to_float(element bits) { return fp8_to_float(bits); }
+__device__ inline element from_float(float value) { return fp8_from_float(value); }
 
 #if __CUDA_ARCH__ >= 890
-__device__ inline float half_in(unsigned two, int i)
-{
-  float value;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"((unsigned short)(two >> 16 * i)));
-  return value;
-}
-
 __device__ inline float value_in(unsigned word, int i)
 {
-  unsigned two;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"((unsigned short)(i < 2 ? word : word >> 16)));
-  return half_in(two, i % 2);
+  return half_in(halves_of((unsigned short)(i < 2 ? word : word >> 16)), i % 2);
 }
-
-__device__ inline unsigned short two_of(float low, float high)
-{
-  unsigned short two;
-  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(two) : "f"(high), "f"(low));
-  return two;
-}
-
-__device__ inline float to_float(element bits) { return value_in(bits, 0); }
-__device__ inline element from_float(float value) { return (element)two_of(value, 0.0f); }
 
 #define LOWEST_WORD 0xFC00FC00u /* the maximum is kept as two fp16 */
 __device__ inline unsigned larger_words(unsigned most, unsigned word)
 {
 #pragma unroll
   for (int half = 0; half < 2; half++) {
-    unsigned two;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(two) : "h"((unsigned short)(word >> 16 * half)));
+    unsigned two = halves_of((unsigned short)(word >> 16 * half));
     asm("max.f16x2 %0, %0, %1;" : "+r"(most) : "r"(two));
   }
   return most;
@@ -126,32 +108,6 @@ __device__ inline unsigned word_of(const float *values)
   return two_of(values[0], values[1]) | (unsigned)two_of(values[2], values[3]) << 16;
 }
 #else
-/* The exponent bias of a float is larger by 120. */
-__device__ inline float to_float(element bits)
-{
-  unsigned size = bits & 0x7F, sign = (unsigned)(bits & 0x80) << 24;
-  if (size == 0x7F)
-    return __uint_as_float(0x7FC00000u);
-  float value = size < 8 ? (float)size * 0x1p-9f : __uint_as_float((size + (120u << 3)) << 20);
-  return __uint_as_float(__float_as_uint(value) | sign);
-}
-
-/* To nearest, ties to even. */
-__device__ inline element from_float(float value)
-{
-  unsigned bits = __float_as_uint(value), sign = bits >> 24 & 0x80;
-  float size = fabsf(value);
-  if (size != size)
-    return (element)(sign | 0x7F);
-  if (size >= 448.0f)
-    return (element)(sign | 0x7E);
-  if (size < 0x1p-6f)
-    return (element)(sign | (unsigned)rintf(size * 0x1p9f));
-  bits &= 0x7FFFFFFFu;
-  unsigned rounded = (bits + 0x7FFFF + ((bits >> 20) & 1)) >> 20;
-  return (element)(sign | (rounded - (120u << 3)));
-}
-
 __device__ inline float value_in(unsigned word, int i) { return to_float((element)(word >> (8 * i))); }
 
 __device__ inline unsigned word_of(const float *values)

@@ -5,43 +5,13 @@
  *
  * Bound: memory, each new element is read and written once; below some hundred tokens the launch. */
 #include "runtime/cuda/kernels/dtype.cuh"
-#include "runtime/cuda/kernels/kv_cache_layout.h"
-
-typedef long long int64;
+#include "runtime/cuda/kernels/kv_cache_place.cuh"
 
 template <int COUNT, int BYTES> struct alignas(BYTES) part {
   element at[COUNT];
 };
 
 #define WIDE (16 / (int)sizeof(element)) /* elements of 16 bytes */
-
-/* ---- where a token belongs ---- */
-
-/* The last sequence that begins at or before a row, so that sequences without rows are skipped. */
-__device__ inline int sequence_of(const int *starts, int sequences, int row)
-{
-  if (row < sequences && starts[row] == row && starts[row + 1] > row)
-    return row; /* one token each, a decode step */
-  int low = 0, high = sequences;
-  while (high - low > 1) {
-    int middle = (low + high) / 2;
-    if (starts[middle] <= row)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
-}
-
-/* Tokens of the cache before that of `row`; *position is the token's within its sequence. */
-__device__ inline int64 place_of(const hr_kv_append_call &call, int row, int *position)
-{
-  const int *starts = call.list, *positions = starts + call.sequences + 1, *places = positions + call.sequences;
-  int s = sequence_of(starts, call.sequences, row), first = positions[s];
-  *position = first + row - starts[s];
-  int page = call.list[places[s] + *position / call.page_size - first / call.page_size];
-  return (int64)page * call.page_size + *position % call.page_size;
-}
 
 /* ---- rows ---- */
 
@@ -135,10 +105,10 @@ extern "C" __global__ void __launch_bounds__(128) append_tokens(hr_kv_append_cal
     int row = (int)(item / tensors), position;
     int64 place = place_of(call, row, &position);
     if (item % tensors == 1)
-      copy_row(call.v + row * call.v_row, call.v_cache + place * call.v_width, call.v_width);
+      copy_row(call.v + row * call.v_row, (element *)call.v_cache + place * call.v_width, call.v_width);
     else if (call.rotary_half > 0)
-      rotate_row(call, call.k + row * call.k_row, call.k_cache + place * call.k_width, position);
+      rotate_row(call, call.k + row * call.k_row, (element *)call.k_cache + place * call.k_width, position);
     else
-      copy_row(call.k + row * call.k_row, call.k_cache + place * call.k_width, call.k_width);
+      copy_row(call.k + row * call.k_row, (element *)call.k_cache + place * call.k_width, call.k_width);
   }
 }

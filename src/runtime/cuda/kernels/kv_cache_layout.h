@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of kv_cache_append.cu and kv_cache_numbers.cu. C includes this header, and NVRTC compiles it into the
+/* Parameters of kv_cache_append.cu, kv_cache_quantize.cu and kv_cache_numbers.cu. C includes this header, and NVRTC compiles it into the
  * kernels. */
 #ifndef HR_RUNTIME_CUDA_KERNELS_KV_CACHE_LAYOUT_H
 #define HR_RUNTIME_CUDA_KERNELS_KV_CACHE_LAYOUT_H
@@ -17,8 +17,10 @@
 typedef struct hr_kv_append_call {
   HR_DEVICE_POINTER(const element) k;
   HR_DEVICE_POINTER(const element) v; /* NULL: none, the cache is latent */
-  HR_DEVICE_POINTER(element) k_cache;
-  HR_DEVICE_POINTER(element) v_cache;
+  HR_DEVICE_POINTER(void) k_cache;
+  HR_DEVICE_POINTER(void) v_cache;
+  HR_DEVICE_POINTER(float) k_scales; /* of a quantized cache: of heads, or of tokens and heads */
+  HR_DEVICE_POINTER(float) v_scales;
   HR_DEVICE_POINTER(const float) cos; /* [position, rotary_half] */
   HR_DEVICE_POINTER(const float) sin;
   HR_DEVICE_POINTER(const int) list;
@@ -26,12 +28,14 @@ typedef struct hr_kv_append_call {
   int tokens, sequences;
   int page_size;
   int k_width, v_width; /* of all heads of a token */
-  int qk_dim;
+  int qk_dim, v_dim;
   int rotary_first, rotary_half; /* pairs per head; 0: no rotary embedding */
-  int interleaved, padding;
+  int interleaved;
+  int int8, token_scales; /* of a quantized cache: int8 rather than fp8, a scale per token */
+  int padding;
 } hr_kv_append_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_kv_append_call) == 9 * 8 + 10 * 4);
+HR_LAYOUT_ASSERT(sizeof(hr_kv_append_call) == 11 * 8 + 14 * 4);
 
 enum { HR_PUT_NUMBERS_MOST = 1000 };
 
