@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantized KV caches on the devices of this machine, with HEADROOM_TEST=gpu on the GPU alone: appended tokens within half
- * a step of float64, scales, special numbers, and decode calls over them. */
+/* Quantized KV caches on the devices of this machine, with HEADROOM_TEST=gpu on the GPU alone: appended tokens within
+ * half a step of float64, scales, special numbers. */
 #include "kv_model.h"
 
 static const float k_head_scales[] = {0.01f, 0.002f}, v_head_scales[] = {0.004f, 0.02f, 0.0005f}; /* some saturate */
