@@ -4,7 +4,9 @@
  *   sigma_elapsed [DEVICE [BATCH [PREFIX OUTPUT]]]      cuda:0 1 16384 4096
  * Prints CSV: what, model, batch, prefix, output, ns. "cache" is one layer and token: the append of K and V with rotary
  * embedding, and the tables of the decode call. "run" is all layers and tokens, "waiting" the part of it in which the
- * host waited for the device: without it, launches took all of the time. */
+ * host waited for the device at the end: without it, launches took all of the time. On a GPU a step is one CUDA graph,
+ * but for the tables of the cache. */
+#include "runtime/cuda/driver/context.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/device.h"
 #include "runtime/measure/statistics.h"
@@ -14,6 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define LAYERS 26
 #define HIDDEN 2048
@@ -43,6 +46,7 @@ typedef struct layer {
 
 typedef struct decoder {
   hr_device *device;
+  const hr_cuda *cuda; /* NULL: a CPU */
   const sigma_model *model;
   int64_t batch;
   layer layers[LAYERS];
@@ -139,6 +143,7 @@ static void fill_prefix(const decoder *d, layer *l, int64_t prefix)
 static void open_decoder(decoder *d, hr_device *device, const sigma_model *m, int64_t batch, int64_t tokens)
 {
   *d = (decoder){.device = device, .model = m, .batch = batch};
+  d->cuda = strcmp(device->backend->name, "cuda") == 0 ? device->state : NULL;
   d->hidden = filled(device, batch * HIDDEN, HR_BF16);
   d->augmented = filled(device, batch * AUGMENTED, HR_BF16);
   d->q = filled(device, batch * HEADS * DIM, HR_BF16);
@@ -189,12 +194,21 @@ static void make_q(const decoder *d, const layer *l)
     must(hr_plan_run_gemm(d->gemms[1], middle, hr_buffer_data(l->weights[1]), q, workspace, &error), &error);
 }
 
+static void wait_for(const decoder *d)
+{
+  char byte;
+  hr_error error;
+  must(hr_buffer_read(d->o, &byte, 1, &error), &error);
+}
+
 /* A plan for up to `length` tokens. */
 static void plan_attention(decoder *d, int64_t length)
 {
   hr_error error;
   hr_decode decode = d->layers[0].decode;
   decode.kv_len = length;
+  if (d->attend)
+    wait_for(d);
   hr_plan_free(d->attend);
   must(hr_plan_decode(d->device, &decode, NULL, &d->attend, &error), &error);
   grow_workspace(d, d->attend);
@@ -206,13 +220,6 @@ static void attend(const decoder *d, layer *l)
   l->arguments.q = hr_buffer_data(d->q);
   l->arguments.o = hr_buffer_data(d->o);
   must(hr_plan_run_decode(d->attend, &l->arguments, hr_buffer_data(d->workspace), &error), &error);
-}
-
-static void wait_for(const decoder *d)
-{
-  char byte;
-  hr_error error;
-  must(hr_buffer_read(d->o, &byte, 1, &error), &error);
 }
 
 /* ---- what is printed ---- */
@@ -259,25 +266,84 @@ static double time_caches(decoder *d)
   return hr_median_of(times, SAMPLES).value / LAYERS;
 }
 
-/* Generates `output` tokens; *waiting_ns is the time that the host waited for the device. */
-static double generate(decoder *d, int64_t prefix, int64_t output, double *waiting_ns)
+/* ---- whole outputs ---- */
+
+/* What of a step does not depend on the host's state, so that a graph of it serves every step. */
+static void start_step(decoder *d)
 {
   hr_error error;
+  for (int i = 0; i < LAYERS; i++) {
+    layer *l = &d->layers[i];
+    hr_kv_append a = new_tokens(d, l, NULL);
+    make_q(d, l);
+    must(hr_kv_cache_write(l->cache, &a, &error), &error);
+    attend(d, l);
+  }
+}
+
+static void make_room(decoder *d)
+{
+  hr_error error;
+  for (int i = 0; i < LAYERS; i++) {
+    layer *l = &d->layers[i];
+    hr_kv_append a = new_tokens(d, l, NULL);
+    must(hr_kv_cache_grow(l->cache, &a, &error), &error);
+    must(hr_kv_cache_decode(l->cache, d->batch, l->slots, &l->decode, &l->arguments, &error), &error);
+  }
+}
+
+/* A captured step replaces the one before; on a CPU there is none. */
+static void capture_step(decoder *d, cu_graph_exec *step)
+{
+  hr_error error;
+  cu_graph graph = NULL;
+  if (!d->cuda)
+    return;
+  const hr_driver *driver = &d->cuda->driver;
+  must(hr_cuda_enter(d->cuda, &error), &error);
+  must(HR_CU(driver, cuStreamBeginCapture_v2, (d->cuda->stream, CU_CAPTURE_THREAD_LOCAL), &error), &error);
+  start_step(d);
+  must(HR_CU(driver, cuStreamEndCapture, (d->cuda->stream, &graph), &error), &error);
+  if (*step)
+    driver->cuGraphExecDestroy(*step);
+  must(HR_CU(driver, cuGraphInstantiateWithFlags, (step, graph, 0), &error), &error);
+  driver->cuGraphDestroy(graph);
+  hr_cuda_leave(d->cuda);
+}
+
+static void run_step(decoder *d, cu_graph_exec step)
+{
+  hr_error error;
+  if (!step) {
+    start_step(d);
+    return;
+  }
+  must(hr_cuda_enter(d->cuda, &error), &error);
+  must(HR_CU(&d->cuda->driver, cuGraphLaunch, (step, d->cuda->stream), &error), &error);
+  hr_cuda_leave(d->cuda);
+}
+
+/* Generates `output` tokens; *waiting_ns is the time that the host waited for the device at the end. */
+static double generate(decoder *d, int64_t prefix, int64_t output, double *waiting_ns)
+{
+  cu_graph_exec step = NULL;
   double start = hr_clock_ns();
   for (int64_t token = 0; token < output; token++) {
-    if (token % BUCKET == 0)
+    bool first = token % BUCKET == 0;
+    if (first)
       plan_attention(d, prefix + (output - token < BUCKET ? output : token + BUCKET));
-    for (int i = 0; i < LAYERS; i++) {
-      layer *l = &d->layers[i];
-      make_q(d, l);
-      must(handle_cache(d, l, &error), &error);
-      attend(d, l);
-    }
+    make_room(d);
+    if (first)
+      capture_step(d, &step);
+    run_step(d, step);
   }
   double launched = hr_clock_ns();
   wait_for(d);
   *waiting_ns = hr_clock_ns() - launched;
-  return hr_clock_ns() - start;
+  double elapsed_ns = hr_clock_ns() - start;
+  if (step)
+    d->cuda->driver.cuGraphExecDestroy(step);
+  return elapsed_ns;
 }
 
 static void measure_model(hr_device *device, const sigma_model *m, int64_t batch, int64_t prefix, int64_t output)
