@@ -51,15 +51,17 @@ class Decode(ctypes.Structure):  # hr_decode
                 + [(name, ctypes.c_int64) for name in ("batch", "q_len", "kv_len", "q_heads", "k_heads", "v_heads",
                                                        "qk_dim", "v_dim")]
                 + [("dtype", ctypes.c_int)]
-                + [(name, ctypes.c_int64) for name in ("page_size", "page_count", "table_pitch", "window")]
+                + [(name, ctypes.c_int64) for name in ("page_size", "page_count", "table_pitch", "window", "top_k")]
                 + [("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("sinks", ctypes.c_bool),
-                   ("latent", ctypes.c_bool), ("q_strides", Strides), ("o_strides", Strides),
-                   ("k_strides", CacheStrides), ("v_strides", CacheStrides)])
+                   ("latent", ctypes.c_bool), ("batch_invariant", ctypes.c_bool), ("q_strides", Strides),
+                   ("o_strides", Strides), ("k_strides", CacheStrides), ("v_strides", CacheStrides),
+                   ("cache_format", ctypes.c_int), ("cache_scales", ctypes.c_int),
+                   ("k_scale_strides", CacheStrides), ("v_scale_strides", CacheStrides)])
 
 
 class Arguments(ctypes.Structure):  # hr_decode_arguments
     _fields_ = [("struct_size", ctypes.c_size_t)] + [(name, ctypes.c_void_p) for name in (
-        "q", "k", "v", "o", "lse", "lengths", "pages", "sinks")]
+        "q", "k", "v", "o", "lse", "lengths", "pages", "sinks", "k_scales", "v_scales")]
 
 
 class Error(ctypes.Structure):

@@ -34,6 +34,7 @@ static int make_decode(const cli_run *run, hr_decode *d)
   d->softcap = (float)o->softcap;
   d->sinks = o->sinks;
   d->latent = o->latent;
+  d->batch_invariant = o->batch_invariant;
   d->cache_format = o->cache_format;
   d->cache_scales = o->scales;
   set_heads(o, d);

@@ -94,6 +94,11 @@ typedef struct hr_kv_strides {
  *  Log-sum-exp, if requested at the run: log of the denominator, natural logarithm, fp32, packed
  *  [batch, q_len, q_heads].
  *
+ *  With batch_invariant O and log-sum-exp of a sequence have the same bits whatever else is in the batch and however
+ *  large it is, for the same kernel, device, kv_len, heads and formats. Kernels of CPUs always work so. On a GPU each
+ *  sequence is then divided as if it were alone, which costs large batches time (docs/decode-gpu.md). A run repeats its
+ *  bits without it, too.
+ *
  *  A query that sees no key has O = 0 and log-sum-exp −inf (with sinks, the sink). Tokens from L[b] on are never part
  *  of a result, whatever their memory contains: also NaN and infinities. NaN and infinities of visible tokens propagate
  *  as <headroom/attention.h> says. */
@@ -104,16 +109,17 @@ typedef struct hr_decode {
   int64_t kv_len;     /* most tokens of a sequence, the new ones included; may be 0 */
   int64_t q_heads, k_heads, v_heads;
   int64_t qk_dim, v_dim;
-  hr_dtype dtype;      /* of Q, O and an unquantized cache */
-  int64_t page_size;   /* tokens of a page */
-  int64_t page_count;  /* pages of the cache; page numbers are below */
-  int64_t table_pitch; /* pages from one row of the page table to the next; at least those of kv_len tokens */
-  int64_t window;      /* most keys that a query sees, up to its own; 0: all */
-  int64_t top_k;       /* most keys of a query head whose V counts: selective V; 0: all */
-  float scale;         /* 0: 1 / sqrt(qk_dim) */
-  float softcap;       /* 0: none */
-  bool sinks;          /* are passed to the run */
-  bool latent;         /* V is part of K */
+  hr_dtype dtype;       /* of Q, O and an unquantized cache */
+  int64_t page_size;    /* tokens of a page */
+  int64_t page_count;   /* pages of the cache; page numbers are below */
+  int64_t table_pitch;  /* pages from one row of the page table to the next; at least those of kv_len tokens */
+  int64_t window;       /* most keys that a query sees, up to its own; 0: all */
+  int64_t top_k;        /* most keys of a query head whose V counts: selective V; 0: all */
+  float scale;          /* 0: 1 / sqrt(qk_dim) */
+  float softcap;        /* 0: none */
+  bool sinks;           /* are passed to the run */
+  bool latent;          /* V is part of K */
+  bool batch_invariant; /* the same bits in every batch */
   hr_strides q_strides, o_strides; /* all 0: packed */
   hr_kv_strides k_strides, v_strides;
   hr_kv_format cache_format;                      /* default HR_KV_UNQUANTIZED */

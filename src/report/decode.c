@@ -89,6 +89,7 @@ static const hr_column call_fields[] = {
     CALL(latent),
     CALL(cache_format),
     CALL(cache_scales),
+    CALL(batch_invariant),
 };
 
 static void put_cache_strides(hr_json json, const char *key, const hr_kv_strides *strides)
@@ -142,7 +143,8 @@ static void write_extras(const hr_decode *d, char *to, size_t size)
     used += (size_t)snprintf(to + used, size - used, ", soft cap %g", (double)d->softcap);
   if (d->scale != 0)
     used += (size_t)snprintf(to + used, size - used, ", scale %g", (double)d->scale);
-  snprintf(to + used, size - used, "%s%s", d->sinks ? ", sinks" : "", d->latent ? ", latent (V is part of K)" : "");
+  snprintf(to + used, size - used, "%s%s%s", d->sinks ? ", sinks" : "", d->latent ? ", latent (V is part of K)" : "",
+           d->batch_invariant ? ", batch-invariant" : "");
 }
 
 /* "bf16", or "bf16, int8 cache with a scale per token and head". */

@@ -64,6 +64,20 @@ static void k_and_v_heads_are_read_once(void **state)
   assert_int_equal(t.v_heads, 4);
 }
 
+static void batch_invariant_work_is_divided_as_for_one_sequence(void **state)
+{
+  (void)state;
+  for (int64_t batch = 1; batch <= 128; batch *= 2)
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+      hr_decode d = call_of(heads[i], 64, 128);
+      d.kv_len = 4096, d.batch_invariant = true;
+      hr_decode_split one = hr_decode_split_choose(&d, &gpus[2]);
+      d.batch = batch;
+      hr_decode_split t = hr_decode_split_choose(&d, &gpus[2]);
+      assert_memory_equal(&t, &one, sizeof t);
+    }
+}
+
 static void the_program_compiles_for_every_architecture(void **state)
 {
   (void)state;
@@ -87,6 +101,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tiles_fit_every_gpu_and_hold_whole_heads),
       cmocka_unit_test(k_and_v_heads_are_read_once),
+      cmocka_unit_test(batch_invariant_work_is_divided_as_for_one_sequence),
       cmocka_unit_test(the_program_compiles_for_every_architecture),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

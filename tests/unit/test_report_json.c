@@ -492,12 +492,14 @@ static void attention_has_the_documented_keys(void **state)
 static const key_row decode_keys[] = {{"schema", "s"}, {"version", "s"},       {"device", "s"}, {"hardware", "o"},
                                       {"decode", "o"}, {"predicted_ns", "rn"}, {"kernels", "a"}};
 static const key_row decode_problem_keys[] = {
-    {"batch", "i"},        {"q_len", "i"},           {"kv_len", "i"},         {"q_heads", "i"},   {"k_heads", "i"},
-    {"v_heads", "i"},      {"qk_dim", "i"},          {"v_dim", "i"},          {"page_size", "i"}, {"page_count", "i"},
-    {"window", "i"},       {"flops", "i"},           {"table_pitch", "i"},    {"bytes", "i"},     {"dtype", "s"},
-    {"scale", "r"},        {"softcap", "r"},         {"sinks", "b"},          {"latent", "b"},    {"q_strides", "o"},
-    {"k_strides", "o"},    {"v_strides", "o"},       {"o_strides", "o"},      {"top_k", "i"},     {"cache_format", "s"},
-    {"cache_scales", "s"}, {"k_scale_strides", "o"}, {"v_scale_strides", "o"}};
+    {"batch", "i"},          {"q_len", "i"},        {"kv_len", "i"},          {"q_heads", "i"},
+    {"k_heads", "i"},        {"v_heads", "i"},      {"qk_dim", "i"},          {"v_dim", "i"},
+    {"page_size", "i"},      {"page_count", "i"},   {"window", "i"},          {"flops", "i"},
+    {"table_pitch", "i"},    {"bytes", "i"},        {"dtype", "s"},           {"scale", "r"},
+    {"softcap", "r"},        {"sinks", "b"},        {"latent", "b"},          {"q_strides", "o"},
+    {"k_strides", "o"},      {"v_strides", "o"},    {"o_strides", "o"},       {"top_k", "i"},
+    {"cache_format", "s"},   {"cache_scales", "s"}, {"k_scale_strides", "o"}, {"v_scale_strides", "o"},
+    {"batch_invariant", "b"}};
 static const key_row decode_kernel_keys[] = {
     {"kernel", "s"},           {"measured_ns", "rn"},   {"measured_low_ns", "rn"}, {"measured_high_ns", "rn"},
     {"bytes_per_s", "rn"},     {"read_share", "rn"},    {"flops_per_s", "rn"},     {"ceiling_share", "rn"},

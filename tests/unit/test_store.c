@@ -159,7 +159,7 @@ static void decode_rows_keep_their_problem(void **state)
   hr_decode d = some_decode();
   d.cache_format = HR_KV_INT8, d.cache_scales = HR_KV_SCALE_TOKEN;
   d.k_scale_strides = (hr_kv_strides){.page = 6, .token = 5, .head = 4};
-  d.window = 128, d.top_k = 100, d.sinks = d.latent = true, d.softcap = 0.5f;
+  d.window = 128, d.top_k = 100, d.sinks = d.latent = d.batch_invariant = true, d.softcap = 0.5f;
   d.k_strides = (hr_kv_strides){.page = 3, .token = 2, .head = 1};
   hr_result_set_decode(&row, &d);
   assert_ok(hr_store_append(store, &row, &error), error);

@@ -428,7 +428,7 @@ static void a_migrated_file_takes_rows_of_every_kind(void **state)
   hr_result row = hr_result_default(), read;
   hr_decode d = hr_decode_default();
   d.cache_format = HR_KV_FP8;
-  d.kv_len = 100, d.top_k = 7, d.sinks = true;
+  d.kv_len = 100, d.top_k = 7, d.sinks = true, d.batch_invariant = true;
   assert_ok(hr_decode_set_pages(&d, 16, &error), error);
   hr_result_set_decode(&row, &d);
   assert_ok(hr_store_append(store, &row, &error), error);

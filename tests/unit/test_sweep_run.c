@@ -362,14 +362,14 @@ static void decode_points_are_measured_as_decode(void **state)
   hr_sweep *sweep = read_text("{\"name\":\"s\",\"x\":\"n\",\"axes\":{\"n\":[4,8]},\"problem\":{\"kind\":\"decode\","
                               "\"batch\":2,\"kv_len\":\"n\",\"q_heads\":4,\"k_heads\":2,\"v_heads\":1,\"qk_dim\":8,"
                               "\"v_dim\":4,\"page_size\":3,\"sinks\":true,\"top_k\":\"n / 4\",\"cache_format\":2,"
-                              "\"cache_scales\":1}}");
+                              "\"cache_scales\":1,\"batch_invariant\":true}}");
   hr_sweep_options options = quick();
   run(f, sweep, &options, NULL);
   hr_result row = last_row(f);
   assert_int_equal(row.kind, HR_RESULT_DECODE);
   assert_int_equal(row.decode.v_heads, 1);
   assert_int_equal(row.decode.page_size, 3);
-  assert_true(row.decode.sinks);
+  assert_true(row.decode.sinks && row.decode.batch_invariant);
   assert_int_equal(row.decode.top_k, row.decode.kv_len / 4);
   assert_true(row.decode.cache_format == HR_KV_INT8 && row.decode.cache_scales == HR_KV_SCALE_TOKEN);
   assert_true(row.measurement.selection_error > 0);

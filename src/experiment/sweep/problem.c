@@ -29,10 +29,23 @@ static const hr_problem_field attention_fields[] = {
     {"causal", false, 1}, {"window", false, 0}, {"implementation", false, 0}, {0},
 };
 static const hr_problem_field decode_fields[] = {
-    {"batch", true, 0},       {"q_len", false, 1},        {"kv_len", true, 0},        {"q_heads", true, 0},
-    {"k_heads", true, 0},     {"v_heads", true, 0},       {"qk_dim", true, 0},        {"v_dim", true, 0},
-    {"page_size", false, 16}, {"window", false, 0},       {"sinks", false, 0},        {"latent", false, 0},
-    {"top_k", false, 0},      {"cache_format", false, 0}, {"cache_scales", false, 0}, {0},
+    {"batch", true, 0},
+    {"q_len", false, 1},
+    {"kv_len", true, 0},
+    {"q_heads", true, 0},
+    {"k_heads", true, 0},
+    {"v_heads", true, 0},
+    {"qk_dim", true, 0},
+    {"v_dim", true, 0},
+    {"page_size", false, 16},
+    {"window", false, 0},
+    {"sinks", false, 0},
+    {"latent", false, 0},
+    {"top_k", false, 0},
+    {"cache_format", false, 0},
+    {"cache_scales", false, 0},
+    {"batch_invariant", false, 0},
+    {0},
 };
 /* The letters of the short form without v, which no operator of a layer depends on. */
 static const hr_problem_field layer_fields[] = {
@@ -112,6 +125,7 @@ static hr_status make_decode(const int64_t *sizes, hr_dtype dtype, hr_sweep_poin
                    HR_KV_FORMAT_COUNT - 1, HR_KV_SCALES_COUNT - 1, sizes[13], sizes[14]);
   d->cache_format = (hr_kv_format)sizes[13];
   d->cache_scales = (hr_kv_scales)sizes[14];
+  d->batch_invariant = sizes[15] != 0;
   return hr_decode_check(d, error);
 }
 

@@ -144,6 +144,8 @@ static void name_decode(const hr_decode *d, char *to, size_t size)
     add(to, size, " sinks=1");
   if (d->latent)
     add(to, size, " latent=1");
+  if (d->batch_invariant)
+    add(to, size, " batch_invariant=1");
   add_strides(to, size, "q", d->q_strides.batch, d->q_strides.row, d->q_strides.head);
   add_strides(to, size, "k", d->k_strides.page, d->k_strides.token, d->k_strides.head);
   add_strides(to, size, "v", d->v_strides.page, d->v_strides.token, d->v_strides.head);

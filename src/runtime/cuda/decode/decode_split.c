@@ -82,6 +82,9 @@ static int choose_splits(const hr_decode_split *t, const hr_decode *d, const hr_
 
 hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *gpu)
 {
+  hr_decode alone = *d;
+  if (d->batch_invariant) /* the order of all sums follows from the tiles and splits */
+    alone.batch = 1, d = &alone;
   hr_decode_split t = {.qk = (int)hr_round_up(d->qk_dim, 16), .v = (int)hr_round_up(d->v_dim, 16)};
   int64_t heads = hr_min64(hr_decode_units(d).q_heads, HR_DECODE_ROWS);
   while (hr_decode_units(d).q_heads % heads != 0 || !choose_heads(&t, d, gpu, heads)) /* one head fits */
