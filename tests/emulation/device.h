@@ -275,6 +275,7 @@ template <class T> inline T __ldg(const T *at)
 }
 template <class T> inline T __ldcg(const T *at)
 {
+  emulation::check_global(at, sizeof(T), alignof(T), "ld.global.cg");
   return *at;
 }
 template <class T> inline T __ldcs(const T *at)

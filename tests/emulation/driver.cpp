@@ -447,6 +447,8 @@ cu_result cuModuleGetFunction(cu_function *function, cu_module module, const cha
 
 cu_result cuFuncSetAttribute(cu_function function, int attribute, int value)
 {
+  if (attribute == CU_FUNCTION_ANY_CLUSTER)
+    return SUCCESS;
   if (attribute != CU_FUNCTION_SHARED_MOST || value < 0 || value > shared_most())
     return INVALID_VALUE;
   function->shared_most = (unsigned)value;

@@ -178,14 +178,15 @@ bool barrier_any(bool vote)
   return s.votes[1];
 }
 
-void cluster_arrive()
+/* Whoever waits learns `known`. */
+static void arrive_at_cluster(const knowledge &known)
 {
   cluster &c = *the.running->owner->owner;
   if (the.running->cluster_arrivals > the.running->cluster_waits)
     fail("barrier.cluster.arrive twice, with no wait between");
   the.events++;
   the.running->cluster_arrivals++;
-  learn(c.known, the.running->known);
+  learn(c.known, known);
   tick(*the.running);
   if (++c.arrived == c.blocks.size() * the.running->owner->threads.size()) {
     c.arrived = 0;
@@ -193,6 +194,19 @@ void cluster_arrive()
     c.released = std::move(c.known);
     c.known = {};
   }
+}
+
+void cluster_arrive()
+{
+  arrive_at_cluster(the.running->known);
+}
+
+/* Others learn only that the thread has begun. */
+void cluster_arrive_relaxed()
+{
+  knowledge begun = {vector_clock(the.running->id + 1, 0), {}};
+  begun.clock[the.running->id] = 1;
+  arrive_at_cluster(begun);
 }
 
 /* Waits until the phase of this thread's last arrival is complete. */

@@ -69,6 +69,7 @@ void barrier(unsigned number, unsigned threads, bool waits);
 /** __syncthreads_or(): barrier 0 of all threads of the block; true if any thread votes for it. */
 bool barrier_any(bool vote);
 void cluster_arrive();
+void cluster_arrive_relaxed();
 void cluster_wait();
 
 /** All lanes of `mask` meet; it is an error unless all pass the same `what`. */
@@ -115,6 +116,9 @@ void tma_store(const void *map, unsigned from, const int *first);
 void tma_commit();
 void tma_wait(unsigned groups_left);
 void fence_proxy_async();
+
+/** st.async: a write to the shared memory of a block of the cluster, whose bytes count for an mbarrier there. */
+void store_async(unsigned to, const void *value, unsigned bytes, unsigned barrier);
 
 /* ---- WGMMA (sm_90) ---- */
 

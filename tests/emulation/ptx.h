@@ -227,6 +227,10 @@ inline void barrier_cluster_arrive_release_aligned()
 {
   emulation::cluster_arrive();
 }
+inline void barrier_cluster_arrive_relaxed_aligned()
+{
+  emulation::cluster_arrive_relaxed();
+}
 inline void barrier_cluster_wait_acquire_aligned()
 {
   emulation::cluster_wait();
@@ -240,6 +244,26 @@ template <class A> inline void mapa_shared__cluster_u32(A &to, unsigned address,
 template <class V> inline void st_shared__cluster_f32(unsigned to, const V &value)
 {
   __builtin_memcpy(emulation::cluster_bytes(to, 4, 4, "st.shared::cluster"), &value, 4);
+}
+
+template <unsigned N> inline void store_async(unsigned to, const registers<float, N> &from, unsigned barrier)
+{
+  float values[N];
+  for (unsigned i = 0; i < N; i++)
+    values[i] = *from.at[i];
+  emulation::store_async(to, values, sizeof values, barrier);
+}
+
+inline void st_async_shared__cluster_mbarrier__complete_tx__bytes_v4_f32(unsigned to, const registers<float, 4> &from,
+                                                                         unsigned barrier)
+{
+  store_async(to, from, barrier);
+}
+
+inline void st_async_shared__cluster_mbarrier__complete_tx__bytes_v2_f32(unsigned to, const registers<float, 2> &from,
+                                                                         unsigned barrier)
+{
+  store_async(to, from, barrier);
 }
 
 /* ---- ldmatrix, stmatrix, mma.sync ---- */

@@ -181,6 +181,35 @@ static void check_boxes(const tensor_description &t, byte *window, unsigned shar
   });
 }
 
+/* The published mbarrier that a load of `what` signals. */
+static mbarrier &load_barrier(block &b, unsigned barrier, const char *what)
+{
+  mbarrier &m = barrier_at(b, barrier, what);
+  if (!m.published)
+    fail("%s: its mbarrier was not published (fence.mbarrier_init)", what);
+  return m;
+}
+
+/* Writes `bytes` bytes to `to` by `deliver`, which then count for the mbarrier: TMA some time, otherwise at once, as
+ * the block may end before its stores to others arrive. */
+static void send_load(mbarrier &m, byte *to, unsigned bytes, bool by_tma, std::function<void()> deliver)
+{
+  thread *from = the.running;
+  note_async_write(to, bytes, by_tma);
+  uint32_t clock = next_clock(*from);
+  auto work = [=, &m] {
+    deliver();
+    note_async_write_done(*from, to, bytes, clock);
+    knowledge written = {vector_clock(from->id + 1, 0), {}};
+    written.clock[from->id] = clock;
+    learn(m.known, written);
+    m.bytes -= bytes;
+    the.events++;
+    complete_phase(m);
+  };
+  by_tma ? send(0, work) : work();
+}
+
 void tma_load(unsigned to, const void *map, unsigned barrier, const int *first)
 {
   tensor_description t = read_map(map, "a TMA load");
@@ -189,26 +218,28 @@ void tma_load(unsigned to, const void *map, unsigned barrier, const int *first)
   int at[4] = {first[0], first[1], first[2], first[3]};
   shared_bytes(to, bytes, 128, "a TMA load");
   check_boxes(t, b->shared, offset, at, "a TMA load");
-  mbarrier &m = barrier_at(*b, barrier, "a TMA load");
-  if (!m.published)
-    fail("a TMA load: its mbarrier was not published (fence.mbarrier_init)");
-  thread *from = the.running;
-  note_async_write(b->shared + offset, bytes, true);
-  uint32_t clock = next_clock(*from);
-  send(0, [=, &m] {
+  mbarrier &m = load_barrier(*b, barrier, "a TMA load");
+  send_load(m, b->shared + offset, bytes, true, [=] {
     each_chunk(b->shared, offset, t, at, [&](byte *shared, const byte *from, unsigned elements) {
       memset(shared, 0, 16);
       if (from)
         memcpy(shared, from, elements * t.element);
     });
-    note_async_write_done(*from, b->shared + offset, bytes, clock);
-    knowledge written = {vector_clock(from->id + 1, 0), {}};
-    written.clock[from->id] = clock;
-    learn(m.known, written);
-    m.bytes -= bytes;
-    the.events++;
-    complete_phase(m);
   });
+}
+
+void store_async(unsigned to, const void *value, unsigned bytes, unsigned barrier)
+{
+  const char *what = "st.async";
+  struct {
+    byte bytes[16];
+  } sent;
+  byte *at = cluster_bytes(to, bytes, bytes, what);
+  if (to >> SHARED_RANK != barrier >> SHARED_RANK)
+    fail("%s to block %u of the cluster, for an mbarrier of block %u", what, to >> SHARED_RANK, barrier >> SHARED_RANK);
+  memcpy(sent.bytes, value, bytes);
+  mbarrier &m = load_barrier(*own_block().owner->blocks[to >> SHARED_RANK], barrier, what);
+  send_load(m, at, bytes, false, [=] { memcpy(at, sent.bytes, bytes); });
 }
 
 void tma_store(const void *map, unsigned from, const int *first)

@@ -196,6 +196,41 @@ static void blocks_of_a_cluster_wait_for_each_other(void **state)
   assert_ends(*state, BEGIN ARRIVE ARRIVE WAIT, "arrive twice");
 }
 
+/* Each thread sends two floats to the other block, whose mbarrier expects those of all threads. */
+#define PREPARE(EXPECTED)                                                                                   \
+  CLUSTER "__shared__ double both[64];\n"                                                                   \
+          "__shared__ unsigned long long barrier;\n"                                                        \
+          "float (*values)[2] = (float (*)[2])both;\n"                                                      \
+          "unsigned rank, there, signal, here = (unsigned)__cvta_generic_to_shared(values[threadIdx.x]);\n" \
+          "unsigned own = (unsigned)__cvta_generic_to_shared(&barrier);\n"                                  \
+          "asm(\"mov.u32 %0, %%cluster_ctarank;\" : \"=r\"(rank));\n"                                       \
+          "asm(\"mapa.shared::cluster.u32 %0, %1, %2;\" : \"=r\"(there) : \"r\"(here), \"r\"(rank ^ 1));\n" \
+          "asm(\"mapa.shared::cluster.u32 %0, %1, %2;\" : \"=r\"(signal) : \"r\"(own), \"r\"(rank ^ 1));\n" \
+          "float value = data[threadIdx.x];\n"                                                              \
+          "if (threadIdx.x == 0) {\n"                                                                       \
+          "asm volatile(\"mbarrier.init.shared::cta.b64 [%0], 1;\" :: \"r\"(own));\n"                       \
+          "asm volatile(\"fence.mbarrier_init.release.cluster;\");\n"                                       \
+          "asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], " EXPECTED ";\" :: \"r\"(own));\n}\n"
+#define MEET           \
+  "__syncthreads();\n" \
+  "asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\");\n" WAIT
+#define SEND(BARRIER)                                                                                       \
+  "asm volatile(\"st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%2, %3}, [%1];\" :: " \
+  "\"r\"(there), \"r\"(" BARRIER "), \"f\"(value), \"f\"(value));\n"
+#define RECEIVE                                                                                                   \
+  "asm volatile(\"{\\n.reg .pred over;\\nagain:\\nmbarrier.try_wait.parity.shared::cta.b64 over, [%0], 0;\\n\"\n" \
+  "\"@!over bra again;\\n}\" :: \"r\"(own));\n"
+#define USE "result[threadIdx.x] = (int)values[63 - threadIdx.x][1];\n"
+
+static void what_a_block_sends_another_is_there_after_its_mbarrier(void **state)
+{
+  assert_runs(*state, PREPARE("512") MEET SEND("signal") RECEIVE USE, backwards);
+  assert_ends(*state, PREPARE("512") MEET SEND("signal") USE RECEIVE, "with no barrier between");
+  assert_ends(*state, PREPARE("512") "__syncthreads();\n" SEND("signal") RECEIVE USE, "may not have begun");
+  assert_ends(*state, PREPARE("520") MEET SEND("signal") RECEIVE USE, "at an mbarrier");
+  assert_ends(*state, PREPARE("512") MEET SEND("own") RECEIVE USE, "for an mbarrier of block");
+}
+
 /* ---- cp.async ---- */
 
 #define COPY                                                                                                 \
@@ -238,6 +273,7 @@ static void an_access_outside_of_a_buffer_is_an_error(void **state)
   assert_ends(*state, "result[(int)threadIdx.x - 1] = 0;", "writes 4 bytes, ");
   assert_ends(*state, "result[threadIdx.x] = data[1 << 28];", "no longer, a buffer's");
   assert_ends(*state, "result[threadIdx.x] = *(int *)(data == nullptr);", "no memory of the device");
+  assert_ends(*state, "__shared__ int value;\nresult[threadIdx.x] = __ldcg(&value);", "ld.global.cg of 4 bytes");
 }
 
 static void a_vector_at_a_misaligned_address_is_an_error(void **state)
@@ -271,6 +307,7 @@ int main(void)
       cmocka_unit_test(syncwarp_orders_within_a_warp_and_shuffles_do_not),
       cmocka_unit_test(a_deadlock_is_reported_with_the_number_of_threads),
       cmocka_unit_test(blocks_of_a_cluster_wait_for_each_other),
+      cmocka_unit_test(what_a_block_sends_another_is_there_after_its_mbarrier),
       cmocka_unit_test(a_cp_async_is_complete_after_its_wait),
       cmocka_unit_test(an_access_outside_of_a_buffer_is_an_error),
       cmocka_unit_test(a_vector_at_a_misaligned_address_is_an_error),
