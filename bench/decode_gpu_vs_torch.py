@@ -65,15 +65,18 @@ class Decode(ctypes.Structure):  # hr_decode
         [(name, ctypes.c_int64) for name in ("batch", "q_len", "kv_len", "q_heads", "k_heads", "v_heads", "qk_dim",
                                              "v_dim")] + \
         [("dtype", ctypes.c_int)] + \
-        [(name, ctypes.c_int64) for name in ("page_size", "page_count", "table_pitch", "window")] + \
+        [(name, ctypes.c_int64) for name in ("page_size", "page_count", "table_pitch", "window",
+                                             "top_k")] + \
         [("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("sinks", ctypes.c_bool), ("latent", ctypes.c_bool),
-         ("q_strides", attention.Strides), ("o_strides", attention.Strides), ("k_strides", KvStrides),
-         ("v_strides", KvStrides)]
+         ("batch_invariant", ctypes.c_bool), ("q_strides", attention.Strides), ("o_strides", attention.Strides),
+         ("k_strides", KvStrides), ("v_strides", KvStrides), ("cache_format", ctypes.c_int), ("cache_scales", ctypes.c_int),
+         ("k_scale_strides", KvStrides), ("v_scale_strides", KvStrides)]
 
 
 class Arguments(ctypes.Structure):  # hr_decode_arguments
     _fields_ = [("struct_size", ctypes.c_size_t)] + \
-        [(name, ctypes.c_void_p) for name in ("q", "k", "v", "o", "lse", "lengths", "pages", "sinks")]
+        [(name, ctypes.c_void_p) for name in ("q", "k", "v", "o", "lse", "lengths", "pages", "sinks",
+                                              "k_scales", "v_scales")]
 
 
 class Headroom(common.Headroom):
