@@ -69,8 +69,8 @@ class Decode(ctypes.Structure):  # hr_decode
                                              "top_k")] + \
         [("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("sinks", ctypes.c_bool), ("latent", ctypes.c_bool),
          ("batch_invariant", ctypes.c_bool), ("q_strides", attention.Strides), ("o_strides", attention.Strides),
-         ("k_strides", KvStrides), ("v_strides", KvStrides), ("cache_format", ctypes.c_int), ("cache_scales", ctypes.c_int),
-         ("k_scale_strides", KvStrides), ("v_scale_strides", KvStrides)]
+         ("k_strides", KvStrides), ("v_strides", KvStrides), ("cache_format", ctypes.c_int),
+         ("cache_scales", ctypes.c_int), ("k_scale_strides", KvStrides), ("v_scale_strides", KvStrides)]
 
 
 class Arguments(ctypes.Structure):  # hr_decode_arguments

@@ -6,7 +6,7 @@
 #include "runtime/cuda/decode/decode.h"
 
 static const hr_decode_gpu gpus[] = {
-    {108, 163 << 10, 164 << 10}, {142, 99 << 10, 100 << 10}, {132, 227 << 10, 228 << 10}};
+    {108, 163 << 10, 164 << 10, 1}, {142, 99 << 10, 100 << 10, 1}, {132, 227 << 10, 228 << 10, 16}};
 
 /* q_heads, k_heads, v_heads */
 static const int64_t heads[][3] = {{1, 1, 1},   {32, 32, 32}, {32, 8, 8}, {32, 4, 16}, {32, 16, 4},
@@ -28,6 +28,7 @@ static void check_tiles(const hr_decode *d, const hr_decode_gpu *gpu)
   hr_decode_split t = hr_decode_split_choose(d, gpu);
   assert_true(t.shared_bytes <= gpu->shared_most &&
               (size_t)t.min_blocks * (t.shared_bytes + 1024) <= gpu->shared_of_multiprocessor);
+  assert_true(t.cluster == 1 || (t.cluster == t.splits && t.cluster <= gpu->cluster_most));
   assert_true(t.stages >= 2 && t.warps >= 1 && t.splits >= 1 && t.splits <= HR_DECODE_SPLITS_MOST);
   assert_true(t.heads * d->q_len <= HR_DECODE_ROWS && d->q_heads % t.heads == 0);
   int64_t k_group = d->q_heads / d->k_heads, v_group = d->q_heads / d->v_heads;
@@ -78,6 +79,30 @@ static void batch_invariant_work_is_divided_as_for_one_sequence(void **state)
     }
 }
 
+/* On an H200. Clusters of 8 do not fit 16 groups: 14 of them run at a time. With 8 groups of long sequences they would
+ * leave half of the multiprocessors idle. */
+static void splits_of_few_short_groups_are_clusters(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t batch, kv_len, heads[3], dim;
+    int splits, cluster;
+  } calls[] = {
+      {1, 2048, {32, 16, 16}, 128, 4, 4}, {1, 2048, {32, 4, 4}, 128, 16, 16}, {8, 4096, {32, 8, 8}, 128, 2, 2},
+      {16, 8192, {32, 8, 8}, 128, 1, 1},  {64, 4096, {64, 8, 8}, 128, 1, 1},  {1, 65536, {32, 8, 8}, 128, 16, 1},
+      {16, 32768, {32, 4, 16}, 64, 2, 2}, {1, 128, {32, 8, 8}, 128, 1, 1},    {1, 0, {32, 8, 8}, 128, 1, 1}};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_decode d = call_of(calls[i].heads, calls[i].dim, calls[i].dim);
+    d.batch = calls[i].batch, d.kv_len = calls[i].kv_len;
+    hr_decode_split t = hr_decode_split_choose(&d, &gpus[2]);
+    assert_int_equal(t.splits, calls[i].splits);
+    assert_int_equal(t.cluster, calls[i].cluster);
+    hr_decode_gpu without = gpus[2];
+    without.cluster_most = 1;
+    assert_int_equal(hr_decode_split_choose(&d, &without).cluster, 1);
+  }
+}
+
 static void the_program_compiles_for_every_architecture(void **state)
 {
   (void)state;
@@ -89,6 +114,7 @@ static void the_program_compiles_for_every_architecture(void **state)
       hr_decode d = call_of(heads[1 + (i + a) % 4], sizes[i][0], sizes[i][1]);
       d.softcap = i % 2 ? 1.0f : 0.0f;
       d.page_size = a == 0 ? 5 : 16;
+      d.kv_len = i % 2 ? 4096 : 2048;
       hr_decode_split t = hr_decode_split_choose(&d, &gpus[a]);
       hr_decode_split_defines(&t, &d, i < 3, defines);
       build(&nvrtc, "decode_split", architectures[a], i % 2 ? HR_FP16 : HR_BF16, defines);
@@ -102,6 +128,7 @@ int main(void)
       cmocka_unit_test(tiles_fit_every_gpu_and_hold_whole_heads),
       cmocka_unit_test(k_and_v_heads_are_read_once),
       cmocka_unit_test(batch_invariant_work_is_divided_as_for_one_sequence),
+      cmocka_unit_test(splits_of_few_short_groups_are_clusters),
       cmocka_unit_test(the_program_compiles_for_every_architecture),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,16 +12,18 @@ typedef struct hr_decode_gpu {
   int64_t multiprocessors;
   size_t shared_most; /* bytes of a block */
   size_t shared_of_multiprocessor;
+  int cluster_most; /* blocks of a cluster; 1: none */
 } hr_decode_gpu;
 
 /** Tiles and splits of decode_split.cu. */
 typedef struct hr_decode_split {
   int qk, v;            /* head sizes, rounded up to 16 */
-  int heads;            /* query heads of a group */
+  int heads, rows;      /* query heads of a group; rows of the Q tile that they use */
   int k_heads, v_heads; /* that they read */
   int warps, stages;
   int min_blocks; /* resident per multiprocessor */
   int splits;
+  int cluster; /* splits if the blocks of a group are a cluster, otherwise 1 */
   size_t shared_bytes;
 } hr_decode_split;
 

@@ -27,12 +27,20 @@ hr_status hr_cuda_attribute(const hr_cuda *cuda, int attribute, int64_t *value, 
   return HR_OK;
 }
 
-hr_status hr_cuda_launch(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
-                         size_t shared_bytes, void **parameters, hr_error *error)
+hr_status hr_cuda_launch_grid(const hr_cuda *cuda, cu_function function, const unsigned grid[3], unsigned threads,
+                              size_t shared_bytes, void **parameters, hr_error *error)
 {
   return HR_CU(
       &cuda->driver, cuLaunchKernel,
-      (function, (unsigned)blocks, 1, 1, threads, 1, 1, (unsigned)shared_bytes, cuda->stream, parameters, NULL), error);
+      (function, grid[0], grid[1], grid[2], threads, 1, 1, (unsigned)shared_bytes, cuda->stream, parameters, NULL),
+      error);
+}
+
+hr_status hr_cuda_launch(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
+                         size_t shared_bytes, void **parameters, hr_error *error)
+{
+  const unsigned grid[3] = {(unsigned)blocks, 1, 1};
+  return hr_cuda_launch_grid(cuda, function, grid, threads, shared_bytes, parameters, error);
 }
 
 static hr_status find_device(hr_cuda *cuda, const char *name, hr_error *error)

@@ -52,4 +52,8 @@ hr_status hr_cuda_attribute(const hr_cuda *cuda, int attribute, int64_t *value, 
 hr_status hr_cuda_launch(const hr_cuda *cuda, cu_function function, int64_t blocks, unsigned threads,
                          size_t shared_bytes, void **parameters, hr_error *error);
 
+/** The same with a grid of three sizes. */
+hr_status hr_cuda_launch_grid(const hr_cuda *cuda, cu_function function, const unsigned grid[3], unsigned threads,
+                              size_t shared_bytes, void **parameters, hr_error *error);
+
 #endif

@@ -34,7 +34,18 @@ enum {
   CU_SHARED_BYTES = 81
 };
 
-enum { CU_FUNCTION_SHARED_MOST = 8 }; /* CUfunction_attribute: limit of dynamic shared memory */
+enum { /* CUfunction_attribute: limit of dynamic shared memory; clusters of more than 8 blocks */
+       CU_FUNCTION_SHARED_MOST = 8,
+       CU_FUNCTION_ANY_CLUSTER = 14
+};
+
+typedef struct cu_launch_config { /* CUlaunchConfig */
+  unsigned grid[3], block[3];
+  unsigned shared_bytes;
+  cu_stream stream;
+  void *attributes;
+  unsigned attribute_count;
+} cu_launch_config;
 
 enum { /* of cuTensorMapEncodeTiled: CUtensorMapDataType, Swizzle, L2promotion */
        CU_TENSOR_FP16 = 6,
@@ -107,6 +118,7 @@ enum {
 
 /* Entry points of CUDA 12 drivers; NULL in older ones. */
 #define HR_DRIVER_NEWER_LIST(ROW)                                                                                  \
+  ROW(cuOccupancyMaxActiveClusters, (int *count, cu_function function, const cu_launch_config *config))            \
   ROW(cuTensorMapEncodeTiled,                                                                                      \
       (cu_tensor_map * map, int type, uint32_t rank, void *address, const uint64_t *dims, const uint64_t *strides, \
        const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Combining the parts of decode_split.cu, which includes this file behind its warp_state: the O of a block's warps in shared
- * memory, and the O of a group's splits by the block that finishes last. */
+/* Combining the parts of decode_split.cu, which includes this file behind its warp_state: the O of a block's warps in
+ * shared memory, and the O of a group's splits: by the cluster's blocks, each some columns, which they send one
+ * another; or through global memory by the block that finishes last. */
 
 /* The base of a row's exponentials over all of its parts, and their sum. */
 struct row_total {
@@ -10,63 +11,26 @@ struct row_total {
 /* The factor of a part with base `part_base` in a total with base `base`. */
 __device__ inline float factor_of(float part_base, float base) { return exp2_approx(part_base - safe(base)); }
 
-/* Shared memory; in the last block of a group the factors and totals are those of its splits. */
-__device__ inline float2 *warp_stats() { return (float2 *)((char *)shared + STATS_AT); }
+__device__ inline float2 *warp_stats() { return (float2 *)shared; }
 __device__ inline float *warp_o() { return (float *)((char *)shared + O_AT); }
-__device__ inline row_total *totals() { return (row_total *)shared; }
-__device__ inline float *factors() { return (float *)(totals() + ROWS); } /* [part][row] */
 
 /* Every warp's O, bases and sums to shared memory. */
 __device__ inline void store_warp(const warp_state &s)
 {
   int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
-  for (int half = 0; half < 2; half++) {
-    int row = warp * ROWS + lane / 4 + 8 * half;
+  for (int half = 0; half < HALVES; half++) {
+    int row = lane / 4 + 8 * half, at = warp * ROWS + row;
     float sum = s.sum[half] + __shfl_xor_sync(0xFFFFFFFFu, s.sum[half], 1);
     sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
+    if (row >= USED_ROWS)
+      continue;
     if (lane % 4 == 0)
-      warp_stats()[row] = make_float2(s.base[half], sum);
+      warp_stats()[at] = make_float2(s.base[half], sum);
+    float2 *to = (float2 *)(warp_o() + at * O_PITCH) + lane % 4;
 #pragma unroll
     for (int n = 0; n < O_TILES; n++)
-      *(float2 *)(warp_o() + row * O_PITCH + n * 8 + lane % 4 * 2) = make_float2(s.out[n][2 * half], s.out[n][2 * half + 1]);
-  }
-}
-
-/* From another block's store, which the L1 may not know, or from shared memory. */
-template <bool GLOBAL> __device__ inline float2 read_stats(const float2 *stats) { return GLOBAL ? __ldcg(stats) : *stats; }
-
-/* Totals and factors of the rows over up to MOST parts, a warp per row. */
-template <int MOST, bool GLOBAL> __device__ inline void total_parts(const float2 *stats, int parts)
-{
-  constexpr int OF_LANE = (MOST + 31) / 32;
-  for (int row = threadIdx.x / 32; row < USED_ROWS; row += HR_WARPS) {
-    row_total t = {minus_infinity(), 0};
-    float2 own[OF_LANE];
-#pragma unroll
-    for (int i = 0; i < OF_LANE; i++) {
-      int part = threadIdx.x % 32 + 32 * i;
-      own[i] = part < parts ? read_stats<GLOBAL>(&stats[part * ROWS + row]) : make_float2(minus_infinity(), 0);
-    }
-#pragma unroll
-    for (int i = 0; i < OF_LANE; i++)
-      t.base = fmaxf(t.base, own[i].x);
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      t.base = fmaxf(t.base, __shfl_xor_sync(0xFFFFFFFFu, t.base, distance));
-#pragma unroll
-    for (int i = 0; i < OF_LANE; i++) {
-      int part = threadIdx.x % 32 + 32 * i;
-      float factor = factor_of(own[i].x, t.base);
-      if (part < parts)
-        factors()[part * ROWS + row] = factor;
-      t.sum += own[i].y * factor;
-    }
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2)
-      t.sum += __shfl_xor_sync(0xFFFFFFFFu, t.sum, distance);
-    if (threadIdx.x % 32 == 0)
-      totals()[row] = t;
+      to[n * 4] = make_float2(s.out[n][2 * half], s.out[n][2 * half + 1]);
   }
 }
 
@@ -79,7 +43,8 @@ __device__ inline void add_scaled(float4 &sum, float4 part, float factor)
 }
 
 /* Writes four columns of O, and with the first ones the log-sum-exp. */
-__device__ inline void finish(const decode_call &call, const block_work &w, int row, int column, float4 out, row_total t)
+__device__ inline void finish(const decode_call &call, const block_work &w, int row, int column, float4 out,
+                              row_total t)
 {
   int head = row_head(w, row), query = row % HR_Q_LEN;
   key_range keys = keys_of_row(call, w, row);
@@ -90,7 +55,7 @@ __device__ inline void finish(const decode_call &call, const block_work &w, int 
     t.sum = t.sum * inverse + exp2_approx(sink - base);
     t.base = base;
   }
-  inverse /= t.sum;
+  inverse = __fdividef(inverse, t.sum);
   int64 at = w.sequence * call.o_at.batch + query * call.o_at.row + head * call.o_at.head;
   const float all[4] = {out.x, out.y, out.z, out.w};
 #pragma unroll
@@ -101,94 +66,97 @@ __device__ inline void finish(const decode_call &call, const block_work &w, int 
     call.lse[((int64)w.sequence * HR_Q_LEN + query) * call.q_heads + head] = (t.base + log2f(t.sum)) * LN_2;
 }
 
-/* Adds the warps' rows; the result is O, or with several splits a part of it. */
-__device__ inline void combine_warps(const decode_call &call, const block_work &w)
+/* Four columns of a row's O over PARTS parts: part p has stats[p * ROWS] and o[p * pitch]. */
+template <int PARTS> __device__ inline float4 add_parts(const float2 *stats, const float *o, int pitch, row_total &t)
 {
-  int64 part = ((int64)w.group * call.splits + w.split) * ROWS;
-  total_parts<HR_WARPS, false>(warp_stats(), HR_WARPS);
-  __syncthreads();
-  for (int i = threadIdx.x; i < USED_ROWS * HR_V / 4; i += THREADS) {
-    int row = i / (HR_V / 4), column = i % (HR_V / 4) * 4;
-    float4 out = {};
+  float4 out = {};
+  t = {minus_infinity(), 0};
 #pragma unroll
-    for (int warp = 0; warp < HR_WARPS; warp++)
-      add_scaled(out, *(const float4 *)(warp_o() + (warp * ROWS + row) * O_PITCH + column), factors()[warp * ROWS + row]);
-    if (call.splits == 1) {
-      finish(call, w, row, column, out, totals()[row]);
-      continue;
-    }
-    *(float4 *)(call.partial_o + (part + row) * HR_V + column) = out;
-    if (column == 0)
-      call.partial_stats[part + row] = make_float2(totals()[row].base, totals()[row].sum);
+  for (int part = 0; part < PARTS; part++)
+    t.base = fmaxf(t.base, stats[part * ROWS].x);
+#pragma unroll
+  for (int part = 0; part < PARTS; part++) {
+    float2 own = stats[part * ROWS];
+    float factor = factor_of(own.x, t.base);
+    t.sum += own.y * factor;
+    add_scaled(out, *(const float4 *)(o + part * pitch), factor);
   }
-}
-
-#define COLUMNS (USED_ROWS * HR_V / 4) /* groups of four columns, of all rows */
-#define SHARERS (THREADS / COLUMNS > 1 ? THREADS / COLUMNS : 1) /* threads that share a group's splits */
-
-/* Sum over the sharers, in shared memory behind the factors. */
-__device__ inline float4 add_sharers(float4 out, int sharer)
-{
-  if (SHARERS == 1)
-    return out;
-  float4 *parts = (float4 *)(factors() + HR_DECODE_SPLITS_MOST * ROWS);
-  __syncthreads();
-  parts[threadIdx.x] = out;
-  __syncthreads();
-  for (int i = 1; sharer == 0 && i < SHARERS; i++)
-    add_scaled(out, parts[threadIdx.x + i], 1);
   return out;
 }
 
-/* Adds the splits' rows, which other blocks have written. The first loads do not wait for the factors. */
+#define OF_ROW (HR_V / 4) /* groups of four columns */
+#define COLUMNS (USED_ROWS * OF_ROW)
+
+#if HR_CLUSTER > 1
+#define IN_CLUSTERS __cluster_dims__(HR_CLUSTER, 1, 1)
+#define OWN_COLUMNS hr_decode_own_columns(USED_ROWS, HR_V, HR_CLUSTER)
+
+/* What the cluster's blocks send to this one: of each split the columns that this block adds, and the stats of all
+ * rows. */
+__device__ inline float4 *received_o(int split)
+{
+  return (float4 *)((char *)shared + RECEIVED_AT) + split * OWN_COLUMNS;
+}
+__device__ inline float2 *received_stats(int split)
+{
+  return (float2 *)((char *)shared + RECEIVED_STATS_AT) + split * ROWS;
+}
+__device__ inline unsigned received_barrier() { return shared_address((char *)shared + BARRIER_AT); }
+
+__device__ inline int columns_of_block(int block) { return max(0, min(OWN_COLUMNS, COLUMNS - block * OWN_COLUMNS)); }
+
+__device__ inline void begin_combine(const block_work &w)
+{
+  if (threadIdx.x == 0) {
+    mbarrier_init(received_barrier(), 1), fence_mbarrier_init();
+    mbarrier_arrive_expect_tx(received_barrier(), HR_CLUSTER * (columns_of_block(w.split) * 16 + USED_ROWS * 8));
+  }
+  __syncwarp();
+  cluster_arrive_relaxed();
+}
+
+/* Sends four columns to the block that adds them, and with a row's first ones its stats to all blocks. */
+__device__ inline void put_part(const decode_call &, const block_work &w, int i, float4 out, row_total t)
+{
+  unsigned columns = shared_address(received_o(w.split) + i % OWN_COLUMNS);
+  unsigned stats = shared_address(received_stats(w.split) + i / OF_ROW);
+  send_to_block(i / OWN_COLUMNS, columns, out, received_barrier());
+  if (i % OF_ROW == 0)
+#pragma unroll
+    for (int block = 0; block < HR_CLUSTER; block++)
+      send_to_block(block, stats, make_float2(t.base, t.sum), received_barrier());
+}
+
 __device__ inline void combine_splits(const decode_call &call, const block_work &w)
 {
-  constexpr int AHEAD = 8;
-  int64 part = (int64)w.group * call.splits * ROWS;
-  bool totals_known = false;
-#pragma unroll 1
-  for (int first = 0; first < COLUMNS; first += THREADS / SHARERS) {
-    int sharer = threadIdx.x % SHARERS, i = first + threadIdx.x / SHARERS;
-    int row = i / (HR_V / 4), column = i % (HR_V / 4) * 4;
-    bool there = i < COLUMNS && threadIdx.x / SHARERS < THREADS / SHARERS;
-    int end = there ? call.splits : 0;
-    const float *from = call.partial_o + (part + row) * HR_V + column;
-    float4 ahead[AHEAD], out = {};
-#pragma unroll
-    for (int n = 0; n < AHEAD; n++)
-      if (sharer + n * SHARERS < end)
-        ahead[n] = __ldcg((const float4 *)(from + (int64)(sharer + n * SHARERS) * ROWS * HR_V));
-    if (!totals_known) {
-      total_parts<HR_DECODE_SPLITS_MOST, true>(call.partial_stats + part, call.splits);
-      __syncthreads();
-      totals_known = true;
-    }
-#pragma unroll
-    for (int n = 0; n < AHEAD; n++)
-      if (sharer + n * SHARERS < end)
-        add_scaled(out, ahead[n], factors()[(sharer + n * SHARERS) * ROWS + row]);
-#pragma unroll 8
-    for (int split = sharer + AHEAD * SHARERS; split < end; split += SHARERS)
-      add_scaled(out, __ldcg((const float4 *)(from + (int64)split * ROWS * HR_V)), factors()[split * ROWS + row]);
-    out = add_sharers(out, sharer);
-    if (there && sharer == 0)
-      finish(call, w, row, column, out, totals()[row]);
+  mbarrier_wait(received_barrier(), 0);
+  for (int own = threadIdx.x; own < columns_of_block(w.split); own += THREADS) {
+    int i = w.split * OWN_COLUMNS + own, row = i / OF_ROW;
+    row_total t;
+    const float *columns = (const float *)(received_o(0) + own);
+    float4 out = add_parts<HR_CLUSTER>(received_stats(0) + row, columns, OWN_COLUMNS * 4, t);
+    finish(call, w, row, i % OF_ROW * 4, out, t);
   }
 }
 
-/* Whether this block is the last of its group to get here; the counter is 0 again after the last. The barriers carry the fences of
- * one thread over to the others. */
-__device__ inline bool is_last(const decode_call &call, const block_work &w)
+#else
+#define IN_CLUSTERS
+#include "runtime/cuda/kernels/decode_combine_global.cuh"
+#endif
+
+/* Adds the warps' rows; the result is O, or with several splits a part of it. */
+__device__ inline void combine_warps(const decode_call &call, const block_work &w)
 {
-  __shared__ int finished;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    finished = atomicAdd(call.counters + w.group, 1);
-    if (finished == call.splits - 1)
-      call.counters[w.group] = 0;
-    __threadfence();
+#if HR_CLUSTER > 1
+  cluster_wait(); /* all blocks have begun */
+#endif
+  for (int i = threadIdx.x; i < COLUMNS; i += THREADS) {
+    int row = i / OF_ROW, column = i % OF_ROW * 4;
+    row_total t;
+    float4 out = add_parts<HR_WARPS>(warp_stats() + row, warp_o() + row * O_PITCH + column, ROWS * O_PITCH, t);
+    if (HR_CLUSTER == 1 && call.splits == 1)
+      finish(call, w, row, column, out, t);
+    else
+      put_part(call, w, i, out, t);
   }
-  __syncthreads();
-  return finished == call.splits - 1;
 }

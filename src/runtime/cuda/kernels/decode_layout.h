@@ -18,7 +18,8 @@ typedef hr_kv_strides hr_layout_kv_strides;
 enum {
   HR_DECODE_ROWS = 16, /* of a Q tile: query heads × queries */
   HR_DECODE_KEYS = 16, /* that a warp processes at a time */
-  HR_DECODE_SPLITS_MOST = 128
+  HR_DECODE_SPLITS_MOST = 128,
+  HR_DECODE_CLUSTER_MOST = 16 /* splits that the blocks of a cluster combine */
 };
 
 /** One decode call; the parameter of decode_split. A group is a block of query heads of one sequence. */
@@ -37,43 +38,58 @@ typedef struct hr_decode_call {
   hr_layout_strides q_at, o_at;
   hr_layout_kv_strides k_at, v_at;
   int kv_len, q_heads;
-  int k_group, v_group; /* query heads that share a K head, a V head */
   int qk_dim, v_dim;
-  int head_blocks, splits; /* groups of a sequence; splits of a group's keys */
+  int splits; /* of a group's keys */
   int page_size, table_pitch;
+  int page_shift; /* page_size = 2^page_shift; −1: no power of 2 */
   int window;           /* 0: all keys */
   float scale, softcap; /* softcap 0: none */
 } hr_decode_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 11 * 8 + 4 * 24 + 13 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 11 * 8 + 4 * 24 + 11 * 4 + 4);
 
-/** Shared memory: Q | [warps][stages] of K and V of HR_DECODE_KEYS keys. Then, in their place, [rows] totals | [warps]
- *  [rows] factors | [warps][rows] base and sum | [warps][rows][v] of O. In the last block of a group [rows] totals |
- *  [splits][rows] factors | 4 floats of each thread. */
+/** Elements between rows of a tile of K or V: a multiple of 128 bytes, whose 16-byte chunks are swizzled. (Rows padded
+ *  to odd numbers of chunks made every copy of 128 bytes two writes, and reading 8% slower.) */
+HR_LAYOUT_FUNCTION int hr_decode_pitch(int dim)
+{
+  return (dim + 63) / 64 * 64;
+}
+
+/** Groups of four columns of O that each block of a cluster combines. */
+HR_LAYOUT_FUNCTION int hr_decode_own_columns(int rows, int v, int cluster)
+{
+  return (rows * v / 4 + cluster - 1) / cluster;
+}
+
+/** Shared memory: [warps][stages] of K and V of HR_DECODE_KEYS keys | in a cluster, what the blocks send: [splits]
+ *  [columns] of O | [splits][rows] base and sum | an mbarrier. After the last chunk, in the place of the stages:
+ *  [warps] [rows] base and sum | [warps][rows][v] of O. In the last block of a group [rows] totals | [splits][rows]
+ *  factors | 4 floats of each thread. */
 typedef struct hr_decode_layout {
-  int q_size, k_size, v_size; /* elements: of Q; of one K head, one V head of a stage */
-  int stage_size;             /* elements */
-  int o_pitch;                /* floats between rows of O */
-  int stats_at, o_at;         /* bytes */
+  int k_size, v_size; /* elements of one K head, one V head of a stage */
+  int stage_size;     /* elements */
+  int o_pitch;        /* floats between rows of O */
+  int o_at, received_at, received_stats_at, barrier_at;
   int bytes;
 } hr_decode_layout;
 
-HR_LAYOUT_FUNCTION hr_decode_layout hr_decode_layout_of(int qk, int v, int k_heads, int v_heads, int warps, int stages,
-                                                        int element_bytes)
+HR_LAYOUT_FUNCTION hr_decode_layout hr_decode_layout_of(int qk, int v, int rows, int k_heads, int v_heads, int warps,
+                                                        int stages, int cluster)
 {
   hr_decode_layout l = {0};
   int streams = 0, combined = 0, splits = (HR_DECODE_SPLITS_MOST * 4 + 8) * HR_DECODE_ROWS + warps * 32 * 16;
-  l.q_size = HR_DECODE_ROWS * hr_sm80_pitch(qk, element_bytes);
-  l.k_size = HR_DECODE_KEYS * hr_sm80_pitch(qk, element_bytes);
-  l.v_size = HR_DECODE_KEYS * hr_sm80_pitch(v, element_bytes);
+  l.k_size = HR_DECODE_KEYS * hr_decode_pitch(qk);
+  l.v_size = HR_DECODE_KEYS * hr_decode_pitch(v);
   l.stage_size = k_heads * l.k_size + v_heads * l.v_size;
   l.o_pitch = v + 4;
-  l.stats_at = HR_DECODE_ROWS * (8 + 4 * warps);
-  l.o_at = l.stats_at + warps * HR_DECODE_ROWS * 8;
-  streams = (l.q_size + warps * stages * l.stage_size) * element_bytes;
+  l.o_at = warps * HR_DECODE_ROWS * 8;
+  streams = warps * stages * l.stage_size * 2;
   combined = l.o_at + warps * HR_DECODE_ROWS * l.o_pitch * 4;
-  l.bytes = streams > combined ? streams : combined;
-  l.bytes = l.bytes > splits ? l.bytes : splits;
+  l.received_at = streams > combined ? streams : combined;
+  l.received_at = l.received_at > splits ? l.received_at : splits;
+  l.received_stats_at = l.received_at + cluster * hr_decode_own_columns(rows, v, cluster) * 16;
+  l.barrier_at = l.received_stats_at + cluster * HR_DECODE_ROWS * 8;
+  l.bytes = cluster > 1 ? l.barrier_at + 8 : l.received_at;
   return l;
 }
 

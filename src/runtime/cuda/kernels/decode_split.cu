@@ -6,15 +6,21 @@
  *   Q tile: 16 rows (query heads × queries) in registers; S = Q Kᵀ → mask → P in registers → O += P V
  *   the warps' O are combined in shared memory, and the splits' O by the block of a group that finishes last
  *
- * K heads and V heads of a group are each read once. Where a row belongs to one of several K or V heads of the group, each
- * head's product is computed for all rows and the rows that it belongs to take it.
+ * K heads and V heads of a group are each read once. Where a row belongs to one of several K or V heads of the group,
+ * each head's product is computed for all rows and the rows that it belongs to take it.
  *
- * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes; otherwise K and V are copied by element.
- * HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP: scores are capped. decode_split.c chooses heads, warps, stages and splits; decode_layout.h has the shared memory.
+ * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes, those of Q of 4; otherwise K and V are
+ * copied by element. HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP: scores are capped. HR_CLUSTER >
+ * 1: the splits of a group are a cluster of blocks, compute capability 9.0. decode_split.c chooses heads, warps, stages
+ * and splits; decode_layout.h has the shared memory.
  *
  * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/decode-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
+#if HR_CLUSTER > 1
+#include "runtime/cuda/kernels/ptx_sm90.cuh"
+#else
 #include "runtime/cuda/kernels/ptx_sm80.cuh"
+#endif
 #include "runtime/cuda/kernels/decode_layout.h"
 
 typedef long long int64;
@@ -26,25 +32,25 @@ typedef hr_layout_kv_strides strides;
 #define ROWS HR_DECODE_ROWS
 #define KEYS HR_DECODE_KEYS
 #define USED_ROWS (HR_HEADS * HR_Q_LEN) /* of the Q tile */
+#define HALVES (USED_ROWS > 8 ? 2 : 1)  /* of the Q tile, 8 rows, that are used */
 #define THREADS (32 * HR_WARPS)
 #define CHUNK 8 /* elements of one 16-byte copy */
-#define QK_PITCH hr_sm80_pitch(HR_QK, 2)
-#define V_PITCH hr_sm80_pitch(HR_V, 2)
 #define QK_STEPS (HR_QK / 16)
 #define O_TILES (HR_V / 8)
-#define LAYOUT hr_decode_layout_of(HR_QK, HR_V, HR_K_HEADS, HR_V_HEADS, HR_WARPS, HR_STAGES, 2)
+#define LAYOUT hr_decode_layout_of(HR_QK, HR_V, USED_ROWS, HR_K_HEADS, HR_V_HEADS, HR_WARPS, HR_STAGES, HR_CLUSTER)
 
 enum {
-  Q_SIZE = LAYOUT.q_size,
   K_SIZE = LAYOUT.k_size,
   V_SIZE = LAYOUT.v_size,
   STAGE_SIZE = LAYOUT.stage_size,
   O_PITCH = LAYOUT.o_pitch,
-  STATS_AT = LAYOUT.stats_at,
-  O_AT = LAYOUT.o_at
+  O_AT = LAYOUT.o_at,
+  RECEIVED_AT = LAYOUT.received_at,
+  RECEIVED_STATS_AT = LAYOUT.received_stats_at,
+  BARRIER_AT = LAYOUT.barrier_at
 };
 
-extern __shared__ __align__(16) element shared[];
+extern __shared__ __align__(128) element shared[];
 
 __device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
 
@@ -52,37 +58,35 @@ __device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); 
 
 struct block_work {
   int sequence, head_block, split, group;
-  int first_head;         /* of the group */
   int length;             /* of the sequence */
   int first_key;          /* that any of its queries sees */
   int chunk, chunk_end;   /* of this warp: the next one, and the end of the split */
-  const int *pages;       /* of the sequence; NULL: in order */
-  const element *k, *v;   /* of the group's first heads */
 };
 
+/* Grid: blocks of query heads, splits, sequences; in clusters splits, blocks of query heads, sequences. */
 __device__ inline block_work find_work(const decode_call &call)
 {
   block_work w;
-  int item = blockIdx.x / call.head_blocks;
-  w.head_block = blockIdx.x % call.head_blocks;
-  w.split = item % call.splits;
-  w.sequence = item / call.splits;
-  w.group = w.sequence * call.head_blocks + w.head_block;
-  w.first_head = w.head_block * HR_HEADS;
+#if HR_CLUSTER > 1
+  const int splits = HR_CLUSTER, head_blocks = gridDim.y;
+  w.split = blockIdx.x, w.head_block = blockIdx.y;
+#else
+  const int splits = call.splits, head_blocks = gridDim.x;
+  w.head_block = blockIdx.x, w.split = blockIdx.y;
+#endif
+  w.sequence = blockIdx.z;
+  w.group = w.sequence * head_blocks + w.head_block;
   w.length = call.lengths ? call.lengths[w.sequence] : call.kv_len;
   w.first_key = call.window > 0 ? max(0, w.length - HR_Q_LEN + 1 - call.window) : 0;
-  int first_chunk = w.first_key / KEYS, chunks = (w.length + KEYS - 1) / KEYS - first_chunk;
-  int per_split = (max(chunks, 0) + call.splits - 1) / call.splits;
+  int first_chunk = w.first_key / KEYS, chunks = max(0, (w.length + KEYS - 1) / KEYS - first_chunk);
+  int per_split = splits == 1 ? chunks : (chunks + splits - 1) / splits;
   w.chunk = first_chunk + w.split * per_split + threadIdx.x / 32;
   w.chunk_end = first_chunk + min(chunks, (w.split + 1) * per_split);
-  w.pages = call.pages ? call.pages + (int64)w.sequence * call.table_pitch : nullptr;
-  w.k = call.k + w.first_head / call.k_group * call.k_at.head;
-  w.v = call.v + w.first_head / call.v_group * call.v_at.head;
   return w;
 }
 
 /* A row of the Q tile is query row % HR_Q_LEN of head row / HR_Q_LEN of the group. */
-__device__ inline int row_head(const block_work &w, int row) { return w.first_head + row / HR_Q_LEN; }
+__device__ inline int row_head(const block_work &w, int row) { return w.head_block * HR_HEADS + row / HR_Q_LEN; }
 
 /* Keys first … end − 1 that a row sees. */
 struct key_range {
@@ -97,106 +101,12 @@ __device__ inline key_range keys_of_row(const decode_call &call, const block_wor
   return keys;
 }
 
-/* ---- copies ---- */
-
-/* This lane's key of a chunk: lanes 16 to 31 have those of lanes 0 to 15. With HR_CHUNK_IN_PAGE all keys of a chunk are on one page,
- * and every lane has the first. */
-__device__ inline int lane_key(int chunk)
-{
-#ifdef HR_CHUNK_IN_PAGE
-  return chunk * KEYS;
-#else
-  return chunk * KEYS + threadIdx.x % KEYS;
-#endif
-}
-
-/* The page of this lane's key. */
-__device__ inline int load_page(const decode_call &call, const block_work &w, int chunk)
-{
-  int key = lane_key(chunk);
-  if (chunk >= w.chunk_end || key >= w.length)
-    return 0;
-  int place = call.table_pitch == 1 ? 0 : key / call.page_size;
-  return w.pages ? w.pages[place] : w.sequence * call.table_pitch + place;
-}
-
-__device__ inline int64 shuffle(int64 value, int lane)
-{
-  unsigned low = __shfl_sync(0xFFFFFFFFu, (unsigned)value, lane);
-  unsigned high = __shfl_sync(0xFFFFFFFFu, (unsigned)(value >> 32), lane);
-  return (int64)((unsigned long long)high << 32 | low);
-}
-
-/* The offset of key `key` of a chunk; `offset`: of this lane's key. */
-__device__ inline int64 key_offset(int64 offset, int key, int64 token_stride)
-{
-#ifdef HR_CHUNK_IN_PAGE
-  return offset + key * token_stride;
-#else
-  return shuffle(offset, key);
-#endif
-}
-
-/* Starts the copies of HEADS heads of a chunk's keys to tiles of KEYS × WIDTH; keys behind the end and columns behind `dim` become
- * 0. */
-template <int WIDTH, int HEADS, int SIZE>
-__device__ inline void copy_keys(element *to, const element *from, int64 offset, const strides &at, int dim, int keys)
-{
-  constexpr int PITCH = hr_sm80_pitch(WIDTH, 2);
-#ifdef HR_ALIGNED
-  constexpr int CHUNKS = WIDTH / CHUNK;
-#pragma unroll
-  for (int i = 0; i < KEYS * CHUNKS / 32; i++) {
-    int place = i * 32 + threadIdx.x % 32, key = place / CHUNKS, column = place % CHUNKS * CHUNK;
-    const element *row = from + key_offset(offset, key, at.token) + column;
-#pragma unroll
-    for (int head = 0; head < HEADS; head++)
-      cp_async_16(shared_address(to + head * SIZE + key * PITCH + column), row + head * at.head,
-                  key < keys && column < dim);
-  }
-#else
-#pragma unroll 1
-  for (int i = threadIdx.x % 32; i < KEYS * WIDTH; i += 32) {
-    int key = i / WIDTH, column = i % WIDTH;
-    int64 row = key_offset(offset, key, at.token);
-    for (int head = 0; head < HEADS; head++)
-      to[head * SIZE + key * PITCH + column] =
-          key < keys && column < dim ? from[row + head * at.head + column] : (element)0;
-  }
-#endif
-}
-
-/* This warp's stage of its n-th chunk. */
-__device__ inline element *stage_of(int n) { return shared + Q_SIZE + (threadIdx.x / 32 * HR_STAGES + n % HR_STAGES) * STAGE_SIZE; }
-
-/* Starts the copies of a chunk, and commits them as a group, which is empty behind the split's end. */
-__device__ inline void copy_chunk(const decode_call &call, const block_work &w, element *stage, int chunk, int page)
-{
-  if (chunk < w.chunk_end) {
-    int keys = w.length - chunk * KEYS, key = lane_key(chunk);
-    int within = call.table_pitch == 1 ? key : key % call.page_size;
-    copy_keys<HR_QK, HR_K_HEADS, K_SIZE>(stage, w.k, page * call.k_at.page + within * call.k_at.token, call.k_at,
-                                         call.qk_dim, keys);
-    copy_keys<HR_V, HR_V_HEADS, V_SIZE>(stage + HR_K_HEADS * K_SIZE, w.v,
-                                        page * call.v_at.page + within * call.v_at.token, call.v_at, call.v_dim, keys);
-  }
-  cp_async_commit();
-}
-
-/* Q to shared memory, a warp per row; rows and columns that there are not become 0. */
-__device__ inline void load_q(const decode_call &call, const block_work &w)
-{
-#pragma unroll
-  for (int row = threadIdx.x / 32; row < ROWS; row += HR_WARPS) {
-    const element *from = call.q + w.sequence * call.q_at.batch + row % HR_Q_LEN * call.q_at.row + row_head(w, row) * call.q_at.head;
-    for (int column = threadIdx.x % 32; column < HR_QK; column += 32)
-      shared[row * QK_PITCH + column] = row < USED_ROWS && column < call.qk_dim ? from[column] : (element)0;
-  }
-}
+#include "runtime/cuda/kernels/decode_load.cuh"
 
 /* ---- GEMMs and softmax of a warp ---- */
 
-/* A thread has rows t / 4 and t / 4 + 8 (half 0 and 1): accumulators of O, and the base and the sum of its exponentials in base 2. */
+/* A thread has rows t / 4 and t / 4 + 8 (half 0 and 1): accumulators of O, and the base and the sum of its exponentials
+ * in base 2. */
 struct warp_state {
   unsigned q[QK_STEPS][4];
   float out[O_TILES][4];
@@ -205,16 +115,29 @@ struct warp_state {
   key_range keys[2];
 };
 
+/* Two neighbouring elements of a row of Q; 0 behind its end. */
+__device__ inline unsigned load_pair(const decode_call &call, const element *row, int column)
+{
+#ifdef HR_ALIGNED
+  return column < call.qk_dim ? *(const unsigned *)(row + column) : 0;
+#else
+  unsigned low = column < call.qk_dim ? row[column] : 0, high = column + 1 < call.qk_dim ? row[column + 1] : 0;
+  return low | high << 16;
+#endif
+}
+
 __device__ inline warp_state start_warp(const decode_call &call, const block_work &w)
 {
   warp_state s = {};
-  int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int step = 0; step < QK_STEPS; step++)
-    ldmatrix_x4(s.q[step], shared_address(shared + lane % 16 * QK_PITCH + step * 16 + lane / 16 * CHUNK));
+  for (int half = 0; half < HALVES; half++) {
+    int row = threadIdx.x % 32 / 4 + 8 * half;
+    int64 at = row % HR_Q_LEN * call.q_at.row + row_head(w, row) * call.q_at.head;
+    const element *q = call.q + w.sequence * call.q_at.batch + at;
 #pragma unroll
-  for (int half = 0; half < 2; half++) {
-    int row = lane / 4 + 8 * half;
+    for (int i = 0; i < 2 * QK_STEPS; i++)
+      if (row < USED_ROWS)
+        s.q[i / 2][half + i % 2 * 2] = load_pair(call, q, i * CHUNK + threadIdx.x % 4 * 2);
     s.base[half] = minus_infinity();
     s.k_head[half] = row / (USED_ROWS / HR_K_HEADS);
     s.v_head[half] = row / (USED_ROWS / HR_V_HEADS);
@@ -227,20 +150,20 @@ __device__ inline warp_state start_warp(const decode_call &call, const block_wor
 __device__ inline void mma_qk(const warp_state &s, const element *stage, float (&scores)[2][4])
 {
   int lane = threadIdx.x % 32;
-  const element *from = stage + (lane % 8 + lane / 16 * 8) * QK_PITCH + lane / 8 % 2 * CHUNK;
+  unsigned from = tile_row<HR_QK>(stage, lane % 8 + lane / 16 * 8), chunk = lane / 8 % 2;
 #pragma unroll
-  for (int head = 0; head < HR_K_HEADS; head++, from += K_SIZE) {
+  for (int head = 0; head < HR_K_HEADS; head++, from += K_SIZE * 2) {
     float found[2][4] = {};
 #pragma unroll
     for (int step = 0; step < QK_STEPS; step++) {
       unsigned k[4];
-      ldmatrix_x4(k, shared_address(from + step * 16));
+      ldmatrix_x4(k, tile_chunk(from, lane, step * 2 + chunk));
       mma_sync(found[0], s.q[step], k[0], k[1]);
       mma_sync(found[1], s.q[step], k[2], k[3]);
     }
 #pragma unroll
     for (int i = 0; i < 8; i++)
-      if (HR_K_HEADS == 1 || s.k_head[i % 4 / 2] == head)
+      if (i % 4 / 2 < HALVES && (HR_K_HEADS == 1 || s.k_head[i % 4 / 2] == head))
         scores[i / 4][i % 4] = found[i / 4][i % 4];
   }
 }
@@ -253,6 +176,8 @@ __device__ inline void scale_and_mask(const decode_call &call, const warp_state 
 #pragma unroll
   for (int i = 0; i < 8; i++) {
     int key = first + i / 4 * 8 + i % 2, half = i % 4 / 2;
+    if (half >= HALVES)
+      continue;
     float score = scores[i / 4][i % 4];
 #ifdef HR_SOFTCAP
     score = call.softcap * tanhf(score * call.scale / call.softcap) * LOG2_E;
@@ -269,8 +194,9 @@ __device__ inline float safe(float base) { return base == minus_infinity() ? 0.0
 /* Exponentials of a chunk as an mma operand; O and the row sums are rescaled to the new base. */
 __device__ inline void softmax(warp_state &s, float (&scores)[2][4], unsigned (&p)[4])
 {
+  p[1] = p[3] = 0;
 #pragma unroll
-  for (int half = 0; half < 2; half++) {
+  for (int half = 0; half < HALVES; half++) {
     float *low = &scores[0][2 * half], *high = &scores[1][2 * half];
     float most = fmaxf(fmaxf(low[0], low[1]), fmaxf(high[0], high[1]));
     most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFu, most, 1));
@@ -308,25 +234,25 @@ __device__ inline void add_rows(warp_state &s, int n, int head, const unsigned (
 __device__ inline void mma_pv(warp_state &s, const element *stage, const unsigned (&p)[4])
 {
   int lane = threadIdx.x % 32;
-  const element *from = stage + HR_K_HEADS * K_SIZE + lane % 16 * V_PITCH + lane / 16 * CHUNK;
+  unsigned from = tile_row<HR_V>(stage + HR_K_HEADS * K_SIZE, lane % 16), chunk = lane / 16;
 #pragma unroll
-  for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE)
+  for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE * 2)
 #pragma unroll
     for (int n = 0; n < O_TILES; n += 2) {
       unsigned v[4];
-      ldmatrix_x4_trans(v, shared_address(from + n * 8));
+      ldmatrix_x4_trans(v, tile_chunk(from, lane, n + chunk));
       add_rows(s, n, head, p, v[0], v[1]);
       add_rows(s, n + 1, head, p, v[2], v[3]);
     }
 }
 
-/* All chunks of this warp. `page`: of its chunk HR_STAGES - 1. */
-__device__ inline void attend(const decode_call &call, block_work &w, warp_state &s, int page)
+/* All chunks of this warp. `place`: of its chunk HR_STAGES - 1. */
+__device__ inline void attend(const decode_call &call, block_work &w, warp_state &s, chunk_place place)
 {
   for (int n = 0; w.chunk < w.chunk_end; n++, w.chunk += HR_WARPS) {
     int ahead = w.chunk + (HR_STAGES - 1) * HR_WARPS;
-    copy_chunk(call, w, stage_of(n + HR_STAGES - 1), ahead, page);
-    page = load_page(call, w, ahead + HR_WARPS);
+    load_chunk(call, w, stage_of(n + HR_STAGES - 1), ahead, place);
+    place = find_place(call, w, ahead + HR_WARPS);
     cp_async_wait<HR_STAGES - 1>();
     __syncwarp();
     float scores[2][4] = {};
@@ -341,25 +267,23 @@ __device__ inline void attend(const decode_call &call, block_work &w, warp_state
 
 #include "runtime/cuda/kernels/decode_combine.cuh"
 
-extern "C" __global__ __launch_bounds__(THREADS, HR_MIN_BLOCKS) void decode(const decode_call call)
+extern "C" __global__ IN_CLUSTERS __launch_bounds__(THREADS, HR_MIN_BLOCKS) void decode(const decode_call call)
 {
   block_work w = find_work(call);
-  int pages[HR_STAGES];
+  chunk_place places[HR_STAGES];
 #pragma unroll
   for (int i = 0; i < HR_STAGES; i++)
-    pages[i] = load_page(call, w, w.chunk + i * HR_WARPS);
+    places[i] = find_place(call, w, w.chunk + i * HR_WARPS);
 #pragma unroll
   for (int i = 0; i < HR_STAGES - 1; i++)
-    copy_chunk(call, w, stage_of(i), w.chunk + i * HR_WARPS, pages[i]);
-  load_q(call, w);
-  __syncthreads();
+    load_chunk(call, w, stage_of(i), w.chunk + i * HR_WARPS, places[i]);
+  begin_combine(w);
   warp_state s = start_warp(call, w);
-  attend(call, w, s, pages[HR_STAGES - 1]);
+  attend(call, w, s, places[HR_STAGES - 1]);
   cp_async_wait<0>();
-  __syncthreads(); /* O replaces Q and the stages */
+  __syncthreads(); /* O replaces the stages */
   store_warp(s);
   __syncthreads();
   combine_warps(call, w);
-  if (call.splits > 1 && is_last(call, w))
-    combine_splits(call, w);
+  combine_splits(call, w);
 }

@@ -40,6 +40,36 @@ __device__ inline void mbarrier_wait(unsigned barrier, unsigned parity)
                : "memory");
 }
 
+/* ---- clusters: their barrier, at which every thread arrives and waits, and stores to another block's shared memory,
+ * whose bytes count for an mbarrier there ---- */
+
+__device__ inline void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+__device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
+/* The address in block `block` of the cluster of what is at `address` in this one. */
+__device__ inline unsigned address_in_block(unsigned address, int block)
+{
+  unsigned there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));
+  return there;
+}
+
+__device__ inline void send_to_block(int block, unsigned to, float4 value, unsigned barrier)
+{
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%2, %3, %4, %5}, [%1];" ::"r"(
+                   address_in_block(to, block)),
+               "r"(address_in_block(barrier, block)), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+               : "memory");
+}
+
+__device__ inline void send_to_block(int block, unsigned to, float2 value, unsigned barrier)
+{
+  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%2, %3}, [%1];" ::"r"(
+                   address_in_block(to, block)),
+               "r"(address_in_block(barrier, block)), "f"(value.x), "f"(value.y)
+               : "memory");
+}
+
 /* ---- named barriers of `threads` threads: sync waits, arrive does not ---- */
 __device__ inline void named_barrier_sync(int name, int threads)
 {

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tiles and splits of kernels/decode_split.cu. */
+#include "base/checked.h"
+#include "runtime/cuda/decode/decode.h"
+
+#include <stdio.h>
+
+#define WARPS_OF_MULTIPROCESSOR 8
+#define STAGES_MOST 3
+#define RESERVED_BYTES 1024 /* of shared memory, that each block takes in addition */
+
+/* Times are in bytes that a block reads while all multiprocessors read; on an H200 34 kB are 1 µs. Combining costs as
+ * much time as reading SPLIT_COST_BYTES through global memory, CLUSTER_COST_BYTES in a cluster. Where clusters leave
+ * multiprocessors idle, their blocks need CLUSTER_TIME per byte. */
+#define SPLIT_COST_BYTES 98304
+#define CLUSTER_COST_BYTES 16384
+#define CLUSTER_TIME 0.65
+
+static size_t shared_bytes(const hr_decode_split *t)
+{
+  return (size_t)hr_decode_layout_of(t->qk, t->v, t->rows, t->k_heads, t->v_heads, t->warps, t->stages, t->cluster)
+      .bytes;
+}
+
+/* Whether groups of `heads` query heads begin and end at the bounds of K or V heads, or lie within one. */
+static bool heads_fit(int64_t heads, int64_t group)
+{
+  return heads % group == 0 || group % heads == 0;
+}
+
+/* Most stages that leave room for `blocks` blocks of a multiprocessor; false if there is none for two stages. */
+static bool choose_stages(hr_decode_split *t, const hr_decode_gpu *gpu, int blocks)
+{
+  size_t room = gpu->shared_of_multiprocessor / (size_t)blocks - RESERVED_BYTES;
+  for (t->stages = STAGES_MOST; t->stages >= 2; t->stages--) {
+    t->shared_bytes = shared_bytes(t);
+    if (t->shared_bytes <= room && t->shared_bytes <= gpu->shared_most)
+      return true;
+  }
+  return false;
+}
+
+/* On an H200 one block of 8 warps per multiprocessor was faster than two of 4, which have twice the splits to combine;
+ * two were faster where each multiprocessor gets several blocks in turn, since one streams while the other combines. */
+static bool choose_buffers(hr_decode_split *t, const hr_decode_gpu *gpu, int64_t groups)
+{
+  int blocks = groups > 2 * gpu->multiprocessors ? 2 : 1;
+  for (t->min_blocks = blocks; t->min_blocks >= 1; t->min_blocks--)
+    for (t->warps = WARPS_OF_MULTIPROCESSOR / t->min_blocks; t->warps >= 1; t->warps /= 2)
+      if (choose_stages(t, gpu, t->min_blocks))
+        return true;
+  return false;
+}
+
+static bool choose_heads(hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu, int64_t heads)
+{
+  int64_t k_group = d->q_heads / d->k_heads, v_group = d->q_heads / d->v_heads;
+  if (heads * d->q_len > HR_DECODE_ROWS || !heads_fit(heads, k_group) || !heads_fit(heads, v_group))
+    return false;
+  t->heads = (int)heads;
+  t->rows = (int)(heads * d->q_len);
+  t->k_heads = (int)hr_max64(1, heads / k_group);
+  t->v_heads = (int)hr_max64(1, heads / v_group);
+  return choose_buffers(t, gpu, d->batch * d->q_heads / heads);
+}
+
+/* Clusters of `size` blocks, one of them per multiprocessor, that run at a time: pairs are always found, larger ones
+ * leave some multiprocessors of a GPC out (an H200 takes 66, 30, 15 and 7 of 2, 4, 8 and 16). */
+static int64_t clusters_at_a_time(const hr_decode_gpu *gpu, int size)
+{
+  return size == 2 ? gpu->multiprocessors / 2 : gpu->multiprocessors * 9 / 10 / size;
+}
+
+/* Divides the keys of each group among the blocks of a cluster, which combine their splits without global memory, if
+ * that takes less than `least`; times are in keys that a block reads when all multiprocessors do. */
+static void choose_cluster(hr_decode_split *t, const hr_decode_gpu *gpu, int64_t groups, int64_t keys,
+                           int64_t key_bytes, double least)
+{
+  for (int size = 2; size <= gpu->cluster_most && keys >= (int64_t)size * t->warps * HR_DECODE_KEYS; size *= 2) {
+    double all = (double)(groups * keys) / (double)gpu->multiprocessors, own = CLUSTER_TIME * (double)keys / size;
+    double time = (all > own ? all : own) + CLUSTER_COST_BYTES / (double)key_bytes;
+    hr_decode_split clustered = *t;
+    clustered.cluster = clustered.splits = size;
+    clustered.shared_bytes = shared_bytes(&clustered);
+    if (groups > clusters_at_a_time(gpu, size) || time >= least || clustered.shared_bytes > gpu->shared_most)
+      continue;
+    *t = clustered;
+    least = time;
+  }
+}
+
+static void choose_splits(hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu)
+{
+  int64_t key_bytes = (t->k_heads * d->qk_dim + t->v_heads * d->v_dim) * (int64_t)hr_dtype_bytes(d->dtype);
+  int64_t cost = SPLIT_COST_BYTES / key_bytes, groups = d->batch * d->q_heads / t->heads;
+  hr_key_range range = hr_decode_range(d, d->kv_len);
+  int64_t keys = range.end - range.first;
+  t->splits = (int)hr_decode_splits(groups, keys, t->min_blocks * gpu->multiprocessors,
+                                    (int64_t)t->warps * HR_DECODE_KEYS, cost, HR_DECODE_SPLITS_MOST);
+  if (t->splits > 1 && t->min_blocks == 1)
+    choose_cluster(t, gpu, groups, keys, key_bytes, (double)(hr_ceil_div(keys, t->splits) + cost));
+}
+
+hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *gpu)
+{
+  hr_decode alone = *d;
+  if (d->batch_invariant) /* the order of all sums follows from the tiles and splits */
+    alone.batch = 1, d = &alone;
+  hr_decode_split t = {.qk = (int)hr_round_up(d->qk_dim, 16), .v = (int)hr_round_up(d->v_dim, 16), .cluster = 1};
+  int64_t heads = hr_min64(hr_decode_units(d).q_heads, HR_DECODE_ROWS);
+  while (hr_decode_units(d).q_heads % heads != 0 || !choose_heads(&t, d, gpu, heads)) /* one head fits */
+    heads--;
+  choose_splits(&t, d, gpu);
+  return t;
+}
+
+void hr_decode_split_defines(const hr_decode_split *t, const hr_decode *d, bool aligned, char text[HR_DEFINES_SIZE])
+{
+  bool in_page = d->page_size % HR_DECODE_KEYS == 0 || d->table_pitch == 1;
+  snprintf(text, HR_DEFINES_SIZE,
+           "HR_Q_LEN=%d HR_HEADS=%d HR_QK=%d HR_V=%d HR_K_HEADS=%d HR_V_HEADS=%d HR_K_GROUP=%d HR_V_GROUP=%d "
+           "HR_WARPS=%d HR_STAGES=%d HR_MIN_BLOCKS=%d HR_CLUSTER=%d%s%s%s",
+           (int)d->q_len, t->heads, t->qk, t->v, t->k_heads, t->v_heads, (int)(d->q_heads / d->k_heads),
+           (int)(d->q_heads / d->v_heads), t->warps, t->stages, t->min_blocks, t->cluster,
+           d->softcap > 0 ? " HR_SOFTCAP" : "", aligned ? " HR_ALIGNED" : "", in_page ? " HR_CHUNK_IN_PAGE" : "");
+}

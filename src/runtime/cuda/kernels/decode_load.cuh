@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads of K and V for decode_split.cu: where a chunk of keys is, and its copies to the stages of a warp. */
+
+/* ---- tiles in shared memory: KEYS rows of 128 bytes or a multiple, in which 16-byte chunks are swizzled ---- */
+
+/* The shared address of a row. */
+template <int WIDTH> __device__ inline unsigned tile_row(const element *tile, int row)
+{
+  return shared_address(tile) + row * (hr_decode_pitch(WIDTH) * 2);
+}
+
+/* The shared address of a chunk of row `row`, which begins at `begin`. */
+__device__ inline unsigned tile_chunk(unsigned begin, int row, int chunk) { return begin + ((chunk ^ row % 8) << 4); }
+
+/* This warp's stage of its n-th chunk. */
+__device__ inline element *stage_of(int n)
+{
+  return shared + (threadIdx.x / 32 * HR_STAGES + n % HR_STAGES) * STAGE_SIZE;
+}
+
+/* ---- where keys are ---- */
+
+/* This lane's key of a chunk: lanes 16 to 31 have those of lanes 0 to 15. With HR_CHUNK_IN_PAGE all keys of a chunk are
+ * on one page, and every lane has the first. */
+__device__ inline int lane_key(int chunk)
+{
+#ifdef HR_CHUNK_IN_PAGE
+  return chunk * KEYS;
+#else
+  return chunk * KEYS + threadIdx.x % KEYS;
+#endif
+}
+
+/* The page of this lane's key, and the key's number there. */
+struct chunk_place {
+  int page, token;
+};
+
+__device__ inline chunk_place find_place(const decode_call &call, const block_work &w, int chunk)
+{
+  int key = lane_key(chunk), place = 0;
+  if (call.table_pitch > 1)
+    place = call.page_shift >= 0 ? key >> call.page_shift : key / call.page_size;
+  chunk_place found = {w.sequence * call.table_pitch + place, key - place * call.page_size};
+  if (call.pages && chunk < w.chunk_end && key < w.length)
+    found.page = call.pages[(int64)w.sequence * call.table_pitch + place];
+  return found;
+}
+
+__device__ inline int64 shuffle(int64 value, int lane)
+{
+  unsigned low = __shfl_sync(0xFFFFFFFFu, (unsigned)value, lane);
+  unsigned high = __shfl_sync(0xFFFFFFFFu, (unsigned)(value >> 32), lane);
+  return (int64)((unsigned long long)high << 32 | low);
+}
+
+/* The offset of key `key` of a chunk; `offset`: of this lane's key. */
+__device__ inline int64 key_offset(int64 offset, int key, int64 token_stride)
+{
+#ifdef HR_CHUNK_IN_PAGE
+  return offset + key * token_stride;
+#else
+  return shuffle(offset, key);
+#endif
+}
+
+/* ---- copies ---- */
+
+/* Starts the copies of HEADS heads of a chunk's keys to tiles of KEYS × WIDTH; keys behind the end and columns behind
+ * `dim` become 0. */
+template <int WIDTH, int HEADS, int SIZE>
+__device__ inline void load_keys(element *to, const element *from, int64 offset, const strides &at, int dim, int keys)
+{
+#ifdef HR_ALIGNED
+  constexpr int CHUNKS = WIDTH / CHUNK;
+#pragma unroll
+  for (int i = 0; i < KEYS * CHUNKS / 32; i++) {
+    int place = i * 32 + threadIdx.x % 32, key = place / CHUNKS, chunk = place % CHUNKS;
+    const element *row = from + key_offset(offset, key, at.token) + chunk * CHUNK;
+    unsigned target = tile_chunk(tile_row<WIDTH>(to, key), key, chunk);
+#pragma unroll
+    for (int head = 0; head < HEADS; head++)
+      cp_async_16(target + head * SIZE * 2, row + head * at.head, key < keys && chunk * CHUNK < dim);
+  }
+#else
+#pragma unroll 1
+  for (int i = threadIdx.x % 32; i < KEYS * WIDTH; i += 32) {
+    int key = i / WIDTH, column = i % WIDTH;
+    int64 row = key_offset(offset, key, at.token);
+    int target = key * hr_decode_pitch(WIDTH) + (column / CHUNK ^ key % 8) * CHUNK + column % CHUNK;
+    for (int head = 0; head < HEADS; head++)
+      to[head * SIZE + target] = key < keys && column < dim ? from[row + head * at.head + column] : (element)0;
+  }
+#endif
+}
+
+/* Starts the copies of a chunk, and commits them as a group, which is empty behind the split's end. */
+__device__ inline void load_chunk(const decode_call &call, const block_work &w, element *stage, int chunk,
+                                  chunk_place place)
+{
+  if (chunk < w.chunk_end) {
+    int keys = w.length - chunk * KEYS, first_head = w.head_block * HR_HEADS;
+    int64 k_offset = place.page * call.k_at.page + place.token * call.k_at.token;
+    int64 v_offset = place.page * call.v_at.page + place.token * call.v_at.token;
+    load_keys<HR_QK, HR_K_HEADS, K_SIZE>(stage, call.k + first_head / HR_K_GROUP * call.k_at.head, k_offset, call.k_at,
+                                         call.qk_dim, keys);
+    load_keys<HR_V, HR_V_HEADS, V_SIZE>(stage + HR_K_HEADS * K_SIZE, call.v + first_head / HR_V_GROUP * call.v_at.head,
+                                        v_offset, call.v_at, call.v_dim, keys);
+  }
+  cp_async_commit();
+}
