@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* With batch_invariant a sequence has the same bits whatever else is in the batch: batches of ragged sequences, and each
- * of the sequences alone. */
+/* With batch_invariant a sequence has the same bits whatever else is in the batch: batches of ragged sequences, and
+ * each of the sequences alone. */
 #include "decode_call.h"
 
 #include <headroom/buffer.h>
