@@ -73,7 +73,8 @@ typedef struct hr_column {
   const char *key;   /* in CSV and JSON; NULL: for people only */
   const char *title; /* in tables and Markdown; NULL: for programs only */
   hr_unit unit;
-  int drop; /* if the terminal is too narrow, columns with the highest number are dropped first; 0: never */
+  int drop;  /* if the terminal is too narrow, columns with the highest number are dropped first; 0: never */
+  bool rare; /* people see it only in a table in which a row has a value */
 
   /* Where the value is; set by the macros below. */
   hr_member_type type;

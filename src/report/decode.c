@@ -38,7 +38,7 @@ static const hr_column columns[] = {
     {"peak_bytes", NULL, HR_BYTES, 0, HR_COMPUTED_OF(COUNT, hr_whole_cell, run_row, m.peak_bytes)},
     {"max_error", "max error", HR_PLAIN, 3, RUN(m.max_error)},
     {"rows_checked", NULL, HR_PLAIN, 0, RUN(m.rows_checked)},
-    {"selection_error", "error of top-k", HR_SHARE, 4, RUN(m.selection_error)},
+    {"selection_error", "error of top-k", HR_SHARE, 4, RUN(m.selection_error), .rare = true},
     {"samples", NULL, HR_PLAIN, 0, RUN(m.samples)},
     {"configuration", NULL, HR_PLAIN, 0, HR_OPTIONAL(run_row, m.configuration)},
     {"status", "status", HR_PLAIN, 0, RUN(m.status)},

@@ -87,7 +87,7 @@ static const hr_column decode_columns[] = {
     {NULL, "rate", HR_BYTES_RATE, 0, MEASURED(bytes_per_s)},
     {NULL, "change", HR_GAIN, 0, HR_MEMBER(point_row, change)},
     {NULL, "of bytes", HR_GAIN, 0, HR_MEMBER(point_row, bytes_change)},
-    {NULL, "error of top-k", HR_SHARE, 0, MEASURED(selection_error)},
+    {NULL, "error of top-k", HR_SHARE, 0, MEASURED(selection_error), .rare = true},
     {NULL, "kernel", HR_PLAIN, 1, MEASURED(kernel)},
 };
 

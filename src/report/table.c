@@ -67,6 +67,18 @@ const hr_column *hr_table_column(const hr_table *table, size_t column)
   return &table->columns[column];
 }
 
+bool hr_table_shows_column(const hr_table *table, size_t column)
+{
+  const hr_column *c = &table->columns[column];
+  bool known = !c->rare;
+  for (size_t row = 0; row < table->count && !known; row++) {
+    hr_cell cell;
+    hr_table_read(table, row, column, &cell);
+    known = cell.type != HR_CELL_NONE;
+  }
+  return c->title && known;
+}
+
 void hr_table_read(const hr_table *table, size_t row, size_t column, hr_cell *cell)
 {
   hr_column_read(&table->columns[column], table->rows + row * table->row_size, cell);

@@ -22,6 +22,9 @@ size_t hr_table_rows(const hr_table *table);
 size_t hr_table_width(const hr_table *table);
 const hr_column *hr_table_column(const hr_table *table, size_t column);
 
+/** Whether people see the column. */
+bool hr_table_shows_column(const hr_table *table, size_t column);
+
 /** Reads a cell. */
 void hr_table_read(const hr_table *table, size_t row, size_t column, hr_cell *cell);
 

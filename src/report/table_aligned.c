@@ -64,7 +64,7 @@ static table_layout fit(const hr_table *table, int width)
 {
   table_layout layout = {.count = hr_table_width(table) < COLUMNS_MAX ? hr_table_width(table) : COLUMNS_MAX};
   for (size_t i = 0; i < layout.count; i++) {
-    layout.widths[i] = hr_table_column(table, i)->title ? natural_width(table, i) : 0;
+    layout.widths[i] = hr_table_shows_column(table, i) ? natural_width(table, i) : 0;
     layout.kept[i] = layout.widths[i] > 0;
   }
   int excess = total_width(&layout) - width;

@@ -23,12 +23,12 @@ static void write_markdown(const hr_table *table, FILE *out)
   size_t width = hr_table_width(table);
   fprintf(out, "|");
   for (size_t i = 0; i < width; i++) {
-    if (hr_table_column(table, i)->title)
+    if (hr_table_shows_column(table, i))
       write_markdown_cell(out, hr_table_column(table, i)->title);
   }
   fprintf(out, "\n|");
   for (size_t i = 0; i < width; i++) {
-    if (hr_table_column(table, i)->title)
+    if (hr_table_shows_column(table, i))
       fprintf(out, hr_column_is_left(hr_table_column(table, i)) ? " --- |" : " ---: |");
   }
   fprintf(out, "\n");
@@ -37,7 +37,7 @@ static void write_markdown(const hr_table *table, FILE *out)
     for (size_t i = 0; i < width; i++) {
       hr_cell cell;
       char buffer[HR_NUMBER_SIZE];
-      if (hr_table_column(table, i)->title)
+      if (hr_table_shows_column(table, i))
         write_markdown_cell(out, hr_table_show(table, row, i, &cell, buffer, sizeof buffer));
     }
     fprintf(out, "\n");

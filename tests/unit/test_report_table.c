@@ -70,6 +70,33 @@ static void a_table_aligns_numbers_to_the_right(void **state)
   free(text);
 }
 
+/* The second row has no time. */
+static void a_rare_column_is_shown_where_a_row_has_a_value(void **state)
+{
+  (void)state;
+  static const hr_column rare[] = {{"name", "name", HR_PLAIN, 0, HR_MEMBER(test_row, name)},
+                                   {"time_ns", "time", HR_TIME, 0, HR_MEMBER(test_row, time_ns), .rare = true}};
+  static const hr_format formats[] = {HR_FORMAT_TABLE, HR_FORMAT_CSV, HR_FORMAT_MARKDOWN};
+  for (size_t i = 0; i < 3; i++) {
+    for (size_t first = 0; first < 2; first++) {
+      char *text = NULL;
+      size_t length;
+      hr_error error;
+      hr_report_options options = hr_report_options_default();
+      options.format = formats[i];
+      FILE *out = open_memstream(&text, &length);
+      hr_table *table = HR_TABLE_OF(rare, test_row);
+      for (size_t row = first; row < 2; row++)
+        hr_table_add(table, &two_rows[row]);
+      assert_ok(hr_table_write(table, out, &options, &error), error);
+      hr_table_free(table);
+      fclose(out);
+      assert_int_equal(strstr(text, "time") != NULL, first == 0 || formats[i] == HR_FORMAT_CSV);
+      free(text);
+    }
+  }
+}
+
 static void a_narrow_table_drops_its_least_important_column_first(void **state)
 {
   (void)state;
@@ -150,6 +177,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(csv_has_values_and_quotes_as_rfc_4180_says),
       cmocka_unit_test(a_table_aligns_numbers_to_the_right),
+      cmocka_unit_test(a_rare_column_is_shown_where_a_row_has_a_value),
       cmocka_unit_test(a_narrow_table_drops_its_least_important_column_first),
       cmocka_unit_test(a_column_follows_a_pointer_and_is_empty_if_it_is_null),
       cmocka_unit_test(an_empty_optional_text_is_null),
