@@ -73,7 +73,7 @@ fi
 headroom=$built/headroom
 
 run devices 60 "$headroom" devices cuda:0 && cat "$log/devices"
-for test in test_device test_device_stream test_device_graph test_cuda test_attention_memory test_confirm_attention; do
+for test in test_device test_device_stream test_device_graph test_decode test_cuda test_attention_memory test_confirm_attention; do
   [ -x "$built/tests/$test" ] && run "$test" 120 "$built/tests/$test"
 done
 # Most of these are bound by NVRTC or by float64 on the host.

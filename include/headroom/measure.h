@@ -27,6 +27,8 @@ typedef struct hr_measure_options {
   const char *kernel;   /* as in hr_plan_gemm(); NULL: the best */
   int64_t autotune;     /* for one problem: time this many of the configurations that the kernel estimates best,
                            interleaved, and measure the fastest. Default 0: the first configuration */
+  int decode_part; /* of a decode kernel of two launches, times 1: the splits alone, 2: their combination alone, without
+                      rates. Default 0: whole runs. A kernel of one launch is then HR_ERROR_UNSUPPORTED */
   int64_t memory_limit_bytes;      /* for one set of operands and the workspace; 0: no limit but the free memory */
   int (*cancelled)(void *context); /* polled between samples; nonzero ends with HR_ERROR_INTERRUPTED. May be NULL */
   void *context;

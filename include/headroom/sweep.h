@@ -91,7 +91,8 @@ typedef struct hr_sweep_point {
   hr_decode decode;       /* decode */
   hr_model model;         /* layer: one layer of the short form's model, under `workload` */
   hr_workload workload;
-  char kernel[64]; /* attention: a family of kernels ("attention_flash"); "": the best */
+  int decode_part; /* decode: hr_measure_options.decode_part */
+  char kernel[64]; /* attention, decode: a family of kernels ("attention_flash"); "": the best */
   int64_t x;       /* the value on the axis of the picture */
   char x_name[48]; /* the same for people: a case by its name */
   size_t series_index;

@@ -222,7 +222,8 @@ static hr_status compare(const hr_sweep *sweep, const hr_sweep_row *rows, hr_dty
   if (base == SIZE_MAX)
     return HR_OK;
   HR_TRY(hr_sweep_point_at(sweep, base, dtype, &point, error));
-  row->bytes_change = bytes_of(&row->point) / bytes_of(&point) - 1;
+  if (point.decode_part != 2) /* combining reads and writes the same whatever K and V are */
+    row->bytes_change = bytes_of(&row->point) / bytes_of(&point) - 1;
   const hr_measurement *m = &row->measured.measurement, *of_base = &rows[base].measurement;
   if (rows[base].found && of_base->samples > 0 && m->samples > 0)
     row->change = m->median_ns / of_base->median_ns - 1;

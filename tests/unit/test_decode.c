@@ -6,6 +6,7 @@
 
 #include <headroom/measure.h>
 
+#include <math.h>
 #include <string.h>
 
 /* ---- counts ---- */
@@ -327,6 +328,48 @@ static void a_decode_call_is_timed_and_checked(void **state)
   hr_device_close(device);
 }
 
+static void expect_part(hr_device *device, const char *kernel, int part, hr_status status)
+{
+  hr_error error;
+  hr_measurement m;
+  hr_decode d = sigma(600);
+  hr_measure_options options = hr_measure_options_default();
+  options.kernel = kernel;
+  options.decode_part = part;
+  options.time_limit_ns = 5e6;
+  options.samples_max = options.samples_min = 2;
+  assert_ok(hr_measure_decode(device, &d, &options, &m, &error), error);
+  if (m.status != status && !(status == HR_OK && m.status == HR_ERROR_NOISY))
+    fail_msg("%s, part %d: %s", kernel, part, m.reason);
+  assert_true(status != HR_OK || (m.median_ns > 0 && isnan(m.bytes_per_s) == (part > 0)));
+}
+
+static void a_kernel_of_one_launch_has_no_parts(void **state)
+{
+  (void)state;
+  hr_device *device;
+  hr_error error;
+  hr_measurement m;
+  hr_decode d = sigma(600);
+  hr_measure_options options = hr_measure_options_default();
+  assert_ok(hr_device_open("cpu", 1, &device, &error), error);
+  expect_part(device, "decode_split", 1, HR_ERROR_UNSUPPORTED);
+  options.decode_part = 3;
+  assert_int_equal(hr_measure_decode(device, &d, &options, &m, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "decode_part: expected 0, 1 or 2, found 3");
+  hr_device_close(device);
+}
+
+static void both_launches_of_a_decode_call_are_timed_apart(void **state)
+{
+  (void)state;
+  hr_device *gpu = open_gpu();
+  for (int part = 0; part < 3; part++)
+    expect_part(gpu, "decode_apart", part, HR_OK);
+  expect_part(gpu, "decode_split", 2, HR_ERROR_UNSUPPORTED);
+  hr_device_close(gpu);
+}
+
 /* ---- attention as decode ---- */
 
 static void an_attention_call_of_few_queries_is_a_decode_call(void **state)
@@ -400,6 +443,8 @@ int main(void)
       cmocka_unit_test(a_unit_has_whole_k_and_v_heads),
       cmocka_unit_test(splits_fill_the_workers_and_no_more),
       cmocka_unit_test(a_decode_call_is_timed_and_checked),
+      cmocka_unit_test(a_kernel_of_one_launch_has_no_parts),
+      cmocka_unit_test(both_launches_of_a_decode_call_are_timed_apart),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

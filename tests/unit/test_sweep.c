@@ -153,7 +153,7 @@ static void figures_have_the_points_counted_by_hand(void **state)
       {"fig8", 54, 7},
       {"attention-forward", 120, 24}, /* 4 ways, 6 tiers, 5 lengths */
       {"fig34", 68, 6},               /* to 32768: 21, 16, 12, 8, 6, 5 from a = 24 on */
-      {"sigma-ket", 24, 6},           /* 3 models, 2 batches, 4 prefixes */
+      {"sigma-ket", 96, 24},          /* 3 models, 2 batches, 4 parts, 4 prefixes */
       {"sigma-ceet", 48, 4},          /* 2 models, 2 batches, 12 contexts */
       {"sigma-ceet-q", 6, 3},         /* 3 layers, 2 batches */
       {"sigma-sel-v", 56, 8},         /* 7 choices of k, 2 batches, 4 prefixes */
@@ -221,8 +221,8 @@ static void table_8_of_sigma_is_one_decode_call_of_each_model(void **state)
 {
   (void)state;
   hr_sweep *sweep = load("sigma-ket", false);
-  hr_sweep_point point = point_of(sweep, 8); /* after those of the standard model */
-  assert_string_equal(point.series, "SIGMA, batch 1");
+  hr_sweep_point point = point_of(sweep, 32); /* after those of the standard model */
+  assert_string_equal(point.series, "SIGMA, batch 1, part 0");
   assert_string_equal(point.problem, "decode batch=1 q_len=1 kv_len=2054 q_heads=32 k_heads=4 v_heads=16 qk_dim=64 "
                                      "v_dim=64 dtype=bf16 page_size=16");
   hr_sweep_free(sweep);
@@ -231,7 +231,7 @@ static void table_8_of_sigma_is_one_decode_call_of_each_model(void **state)
 static void selective_v_is_measured_for_100_keys_and_shares_of_the_context(void **state)
 {
   (void)state;
-  hr_sweep *sweep = load("sigma-sel-v", false); /* 8 points of each case: 2 batches, 4 prefixes */
+  hr_sweep *sweep = load("sigma-sel-v", false); /* 32 points of each case: 2 batches, 4 parts, 4 prefixes */
   static const int64_t top_k[] = {0, 100, 128, 512, 1024, 2048, 4096};
   for (size_t i = 0; i < 7; i++) {
     hr_sweep_point point = point_of(sweep, 8 * i + 1);
@@ -242,13 +242,25 @@ static void selective_v_is_measured_for_100_keys_and_shares_of_the_context(void 
   hr_sweep_free(sweep);
 }
 
+static void parts_of_a_decode_call_are_those_of_a_kernel_with_two_launches(void **state)
+{
+  (void)state;
+  hr_sweep *sweep = load("sigma-ket", false);
+  for (size_t i = 0; i < 16; i++) { /* 4 prefixes of each part */
+    hr_sweep_point point = point_of(sweep, i);
+    assert_string_equal(point.kernel, i < 4 ? "" : "decode_apart");
+    assert_int_equal(point.decode_part, i < 8 ? 0 : (int)i / 4 - 1);
+  }
+  hr_sweep_free(sweep);
+}
+
 static void points_are_compared_with_those_of_the_baseline_at_the_same_axes(void **state)
 {
   (void)state;
-  hr_sweep *sweep = load("sigma-ket", false); /* 8 points of each case: 2 batches, 4 prefixes */
+  hr_sweep *sweep = load("sigma-ket", false); /* 32 points of each case: 2 batches, 4 parts, 4 prefixes */
   assert_string_equal(hr_sweep_describe(sweep).baseline, "STD");
-  for (size_t i = 0; i < 24; i++)
-    assert_true(hr_sweep_baseline(sweep, i) == (i < 8 ? SIZE_MAX : i % 8));
+  for (size_t i = 0; i < 96; i++)
+    assert_true(hr_sweep_baseline(sweep, i) == (i < 32 ? SIZE_MAX : i % 32));
   hr_sweep_free(sweep);
   sweep = load("attention-forward", false);
   assert_true(hr_sweep_baseline(sweep, 9) == SIZE_MAX);
@@ -603,6 +615,7 @@ int main(void)
       cmocka_unit_test(figure_24_is_the_score_of_20_heads_and_figure_36_attention_over_value_of_12),
       cmocka_unit_test(each_line_of_the_attention_figures_has_its_largest_power_of_two),
       cmocka_unit_test(table_8_of_sigma_is_one_decode_call_of_each_model),
+      cmocka_unit_test(parts_of_a_decode_call_are_those_of_a_kernel_with_two_launches),
       cmocka_unit_test(selective_v_is_measured_for_100_keys_and_shares_of_the_context),
       cmocka_unit_test(points_are_compared_with_those_of_the_baseline_at_the_same_axes),
       cmocka_unit_test(figure_1_is_a_layer_of_each_named_model),

@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define DECODE_OF_TWO_LAUNCHES "decode_apart" /* the family of such kernels */
+
 #define GEMM_FIELDS                                                                                     \
   {"m", true, 0}, {"n", true, 0}, {"k", true, 0}, {"transpose_a", false, 0}, {"transpose_b", false, 0}, \
       {"lda", false, 0}, {"ldb", false, 0},                                                             \
@@ -29,23 +31,15 @@ static const hr_problem_field attention_fields[] = {
     {"causal", false, 1}, {"window", false, 0}, {"implementation", false, 0}, {0},
 };
 static const hr_problem_field decode_fields[] = {
-    {"batch", true, 0},
-    {"q_len", false, 1},
-    {"kv_len", true, 0},
-    {"q_heads", true, 0},
-    {"k_heads", true, 0},
-    {"v_heads", true, 0},
-    {"qk_dim", true, 0},
-    {"v_dim", true, 0},
-    {"page_size", false, 16},
-    {"window", false, 0},
-    {"sinks", false, 0},
-    {"latent", false, 0},
-    {"top_k", false, 0},
-    {"cache_format", false, 0},
-    {"cache_scales", false, 0},
-    {"batch_invariant", false, 0},
-    {0},
+    {"batch", true, 0},         {"q_len", false, 1},
+    {"kv_len", true, 0},        {"q_heads", true, 0},
+    {"k_heads", true, 0},       {"v_heads", true, 0},
+    {"qk_dim", true, 0},        {"v_dim", true, 0},
+    {"page_size", false, 16},   {"window", false, 0},
+    {"sinks", false, 0},        {"latent", false, 0},
+    {"top_k", false, 0},        {"cache_format", false, 0},
+    {"cache_scales", false, 0}, {"batch_invariant", false, 0},
+    {"part", false, 0},         {0},
 };
 /* The letters of the short form without v, which no operator of a layer depends on. */
 static const hr_problem_field layer_fields[] = {
@@ -126,6 +120,11 @@ static hr_status make_decode(const int64_t *sizes, hr_dtype dtype, hr_sweep_poin
   d->cache_format = (hr_kv_format)sizes[13];
   d->cache_scales = (hr_kv_scales)sizes[14];
   d->batch_invariant = sizes[15] != 0;
+  if (sizes[16] < 0 || sizes[16] > 3)
+    return hr_fail(error, HR_ERROR_INVALID, "part: expected 0 to 3, found %" PRId64, sizes[16]);
+  if (sizes[16] > 0)
+    hr_copy_text(point->kernel, sizeof point->kernel, DECODE_OF_TWO_LAUNCHES);
+  point->decode_part = sizes[16] > 1 ? (int)sizes[16] - 1 : 0;
   return hr_decode_check(d, error);
 }
 

@@ -144,6 +144,7 @@ static hr_status measure(hr_device *device, const hr_hardware *hardware, const h
     options.kernel = point->kernel;
   if (point->kind == HR_SWEEP_ATTENTION)
     return hr_measure_attention(device, &point->attention, &options, measurement, error);
+  options.decode_part = point->decode_part;
   if (point->kind == HR_SWEEP_DECODE)
     return hr_measure_decode(device, &point->decode, &options, measurement, error);
   return hr_measure_gemm(device, &point->gemm, &options, measurement, error);

@@ -9,7 +9,7 @@
 
 #define HR_AXIS_NAME_SIZE 32
 #define HR_SWEEP_SERIES_MAX 256
-#define HR_SWEEP_FIELDS_MAX 16
+#define HR_SWEEP_FIELDS_MAX 18
 
 typedef enum hr_axis_kind {
   HR_AXIS_LIST,  /* these values, one after the other */

@@ -33,6 +33,10 @@ typedef struct hr_kernel_functions {
   hr_status (*run_attention)(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
                              hr_error *error);
   hr_status (*run_decode)(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error);
+  /** One launch of a decode kernel that has two: 1 the splits, 2 their combination, which reads what the last run left
+   *  in the workspace. HR_ERROR_UNSUPPORTED where the problem needs no second one. NULL: there is one launch. */
+  hr_status (*run_decode_part)(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, int part,
+                               hr_error *error);
   /** Frees what the state refers to, also after prepare failed. May be NULL. */
   void (*release)(void *state);
   /** Lists up to `most` configurations of a prepared problem, best first by the kernel's own estimate (*found of them,

@@ -125,6 +125,16 @@ hr_decode_arguments hr_plan_decode_arguments(const hr_plan *plan, const void *co
   return arguments;
 }
 
+hr_status hr_plan_run_part(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, int part,
+                           hr_error *error)
+{
+  const hr_kernel_functions *functions = plan->kernel->functions;
+  if (plan->problem.operation != HR_OPERATION_DECODE || !functions->run_decode_part)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has one launch", plan->kernel->info->name);
+  hr_decode_arguments decode = hr_plan_decode_arguments(plan, inputs, output);
+  return functions->run_decode_part(plan, &decode, workspace, part, error);
+}
+
 hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error)
 {
   if (plan->problem.operation == HR_OPERATION_DECODE) {

@@ -32,6 +32,11 @@ hr_status hr_plan_choose(hr_plan *plan, int64_t choice, int64_t choices, hr_erro
 /** The arguments of a decode plan, at the addresses of hr_problem_operands(). */
 hr_decode_arguments hr_plan_decode_arguments(const hr_plan *plan, const void *const *inputs, void *output);
 
+/** One launch of a decode plan as hr_kernel_functions.run_decode_part, at the addresses of hr_problem_operands().
+ *  HR_ERROR_UNSUPPORTED for plans of one launch. */
+hr_status hr_plan_run_part(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, int part,
+                           hr_error *error);
+
 /** Runs any plan on the addresses of hr_problem_operands(). */
 hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *output, void *workspace, hr_error *error);
 

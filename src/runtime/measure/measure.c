@@ -41,6 +41,8 @@ static hr_status check_options(const hr_measure_options *o, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "precision: expected more than 0");
   if (o->autotune < 0)
     return hr_fail(error, HR_ERROR_INVALID, "autotune: expected at least 0, found %" PRId64, o->autotune);
+  if (o->decode_part < 0 || o->decode_part > 2)
+    return hr_fail(error, HR_ERROR_INVALID, "decode_part: expected 0, 1 or 2, found %d", o->decode_part);
   if (o->samples_min < 1 || o->samples_max < o->samples_min || o->samples_max > SAMPLES_LIMIT)
     return hr_fail(error, HR_ERROR_INVALID,
                    "samples: expected 1 ≤ samples_min ≤ samples_max ≤ %" PRId64 ", found "
@@ -80,6 +82,10 @@ static hr_status check_first_run(hr_timing *timing, const hr_measure_options *o,
 {
   if (o->check)
     HR_TRY(hr_runner_check(&timing->runner, o->seed, timing->result, error));
+  if (o->decode_part > 0) { /* a whole run fills the workspace for the second launch */
+    HR_TRY(hr_runner_run(&timing->runner, error));
+    timing->runner.part = o->decode_part;
+  }
   return hr_runner_first_sample(&timing->runner, o, first_ns, error);
 }
 
@@ -192,9 +198,9 @@ static void close_result(hr_timing *timing, const hr_sampling *s)
   hr_statistics(s->scratch, hr_sampling_gather(s, timing->samples), m);
   m->discarded = s->count - m->samples;
   m->conditions = s->conditions;
-  if (flops > 0)
+  if (flops > 0 && timing->runner.part == 0)
     m->flops_per_s = flops / m->median_ns * 1e9;
-  if (bytes > 0)
+  if (bytes > 0 && timing->runner.part == 0)
     m->bytes_per_s = bytes / m->median_ns * 1e9;
   hr_sampling_judge(s, m);
 }

@@ -234,8 +234,9 @@ static hr_status run_one(hr_runner *s, hr_error *error)
   const void *inputs[HR_OPERANDS_MAX] = {addresses[0], addresses[1], addresses[2], addresses[3],
                                          addresses[4], addresses[5], addresses[6]};
   s->next = s->next + 1 < s->sets ? s->next + 1 : 0;
-  return hr_plan_run(s->plan, inputs, addresses[s->operands.count - 1],
-                     s->workspace ? hr_buffer_data(s->workspace) : NULL, error);
+  void *output = addresses[s->operands.count - 1], *workspace = s->workspace ? hr_buffer_data(s->workspace) : NULL;
+  return s->part > 0 ? hr_plan_run_part(s->plan, inputs, output, workspace, s->part, error)
+                     : hr_plan_run(s->plan, inputs, output, workspace, error);
 }
 
 hr_status hr_runner_run(hr_runner *runner, hr_error *error)

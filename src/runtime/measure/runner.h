@@ -21,6 +21,7 @@ typedef struct hr_runner {
   size_t free_before;                  /* free memory of an own_memory device before the workspace; 0: unknown */
   int64_t sets, next;                  /* next: the set that the next run uses */
   int64_t group;                       /* runs in one sample */
+  int part;                            /* the launch that a run consists of; 0: all */
   void *recording;                     /* the backend's, kept from sample to sample */
   struct hr_runner *then;              /* runs after this one as part of each run; owned; NULL: none */
 } hr_runner;

@@ -24,6 +24,7 @@ typedef struct hr_decode_split {
   int min_blocks; /* resident per multiprocessor */
   int splits;
   int cluster; /* splits if the blocks of a group are a cluster, otherwise 1 */
+  bool apart;  /* another launch combines the splits */
   size_t shared_bytes;
 } hr_decode_split;
 

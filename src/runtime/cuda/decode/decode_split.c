@@ -17,6 +17,7 @@ typedef struct launch {
   hr_decode_split tiles;
   bool aligned; /* strides_aligned() */
   cu_function function;
+  cu_function combine; /* the second launch of decode_apart; NULL: there is one */
   unsigned grid[3];
   cu_address counters; /* an int per group, 0 before and after a run; runs of a device are serialized on its stream */
   hr_decode_call call;
@@ -174,12 +175,15 @@ static hr_status prepare_splits(launch *l, const hr_decode *d, size_t *workspace
 }
 
 /* The program, with clusters that the device can hold: a part of a GPU has fewer multiprocessors in a GPC. */
-static hr_status choose(launch *l, const hr_decode *d, hr_error *error)
+static hr_status choose(launch *l, const hr_decode *d, bool apart, hr_error *error)
 {
   hr_decode_gpu gpu;
   HR_TRY(read_gpu(l->cuda, &gpu, error));
+  if (apart)
+    gpu.cluster_most = 1;
   for (;; gpu.cluster_most = l->tiles.cluster / 2) {
     l->tiles = hr_decode_split_choose(d, &gpu);
+    l->tiles.apart = apart;
     HR_TRY(find_function(l, d, l->aligned, &l->function, error));
     if (l->tiles.cluster == 1 || clusters_run(l))
       return HR_OK;
@@ -194,17 +198,21 @@ static void set_grid(launch *l, const hr_decode *d)
   l->grid[2] = (unsigned)d->batch;
 }
 
-static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
-                         hr_error *error)
+static hr_status prepare_launch(hr_device *device, const hr_decode *d, launch *l, bool apart, size_t *workspace_bytes,
+                                hr_error *error)
 {
-  launch *l = state;
-  const hr_decode *d = &problem->decode;
   l->cuda = device->state;
   l->aligned = strides_aligned(d);
-  HR_TRY(choose(l, d, error));
+  HR_TRY(choose(l, d, apart, error));
   l->call = make_call(d, &l->tiles);
   set_grid(l, d);
   return prepare_splits(l, d, workspace_bytes, error);
+}
+
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
+                         hr_error *error)
+{
+  return prepare_launch(device, &problem->decode, state, false, workspace_bytes, error);
 }
 
 static cu_address address_of(const void *data)
@@ -258,5 +266,61 @@ const hr_kernel_functions hr_kernel_decode_split_sm80 = {.state_bytes = sizeof(l
                                                          .supports = supports,
                                                          .prepare = prepare,
                                                          .run_decode = run,
+                                                         .release = release,
+                                                         .describe = describe};
+
+/* ---- split and combine as two launches, which can be timed apart ---- */
+
+static hr_status prepare_apart(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
+                               hr_error *error)
+{
+  launch *l = state;
+  const hr_decode *d = &problem->decode;
+  char defines[HR_DEFINES_SIZE];
+  HR_TRY(prepare_launch(device, d, l, true, workspace_bytes, error));
+  if (l->tiles.splits == 1)
+    return HR_OK;
+  hr_decode_split_defines(&l->tiles, d, l->aligned, defines);
+  return hr_cuda_function_shared(l->cuda, "decode_split", d->dtype, defines, "combine", l->tiles.shared_bytes,
+                                 &l->combine, error);
+}
+
+static hr_status combine(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+{
+  const launch *l = plan->state;
+  hr_decode_call call = l->call;
+  const unsigned grid[3] = {l->grid[0], 1, l->grid[2]};
+  set_addresses(&call, l, &plan->problem.decode, arguments, workspace);
+  void *parameters[] = {&call};
+  HR_TRY(hr_cuda_enter(l->cuda, error));
+  hr_status status = hr_cuda_launch_grid(l->cuda, l->combine, grid, 32U * (unsigned)l->tiles.warps,
+                                         l->tiles.shared_bytes, parameters, error);
+  hr_cuda_leave(l->cuda);
+  return status;
+}
+
+static hr_status run_apart(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+{
+  const launch *l = plan->state;
+  HR_TRY(run(plan, arguments, workspace, error));
+  return l->combine ? combine(plan, arguments, workspace, error) : HR_OK;
+}
+
+static hr_status run_part(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, int part,
+                          hr_error *error)
+{
+  const launch *l = plan->state;
+  if (part == 1)
+    return run(plan, arguments, workspace, error);
+  if (!l->combine)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "one split has nothing to combine");
+  return combine(plan, arguments, workspace, error);
+}
+
+const hr_kernel_functions hr_kernel_decode_apart_sm80 = {.state_bytes = sizeof(launch),
+                                                         .supports = supports,
+                                                         .prepare = prepare_apart,
+                                                         .run_decode = run_apart,
+                                                         .run_decode_part = run_part,
                                                          .release = release,
                                                          .describe = describe};

@@ -121,6 +121,8 @@ __device__ inline bool is_last(const decode_call &call, const block_work &w)
 
 __device__ inline void combine_splits(const decode_call &call, const block_work &w)
 {
+#ifndef HR_APART
   if (call.splits > 1 && is_last(call, w))
     add_splits(call, w);
+#endif
 }

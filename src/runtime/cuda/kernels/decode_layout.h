@@ -41,7 +41,7 @@ typedef struct hr_decode_call {
   int qk_dim, v_dim;
   int splits; /* of a group's keys */
   int page_size, table_pitch;
-  int page_shift; /* page_size = 2^page_shift; −1: no power of 2 */
+  int page_shift;       /* page_size = 2^page_shift; −1: no power of 2 */
   int window;           /* 0: all keys */
   float scale, softcap; /* softcap 0: none */
 } hr_decode_call;

@@ -287,3 +287,11 @@ extern "C" __global__ IN_CLUSTERS __launch_bounds__(THREADS, HR_MIN_BLOCKS) void
   combine_warps(call, w);
   combine_splits(call, w);
 }
+
+#ifdef HR_APART
+/* The second launch, of a block per group. */
+extern "C" __global__ __launch_bounds__(THREADS) void combine(const decode_call call)
+{
+  add_splits(call, find_work(call));
+}
+#endif
