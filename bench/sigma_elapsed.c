@@ -2,10 +2,11 @@
 /* What sweeps do not time of SIGMA's figures 3 to 6 (arXiv 2501.13629): the handling of the KV cache for a new token,
  * and whole outputs, token by token, with which scripts/sigma_elapsed.py compares its sums.
  *   sigma_elapsed [DEVICE [BATCH [PREFIX OUTPUT]]]      cuda:0 1 16384 4096
- * Prints CSV: what, model, batch, prefix, output, ns. "cache" is one layer and token: the append of K and V with rotary
- * embedding, and the tables of the decode call. "run" is all layers and tokens, "waiting" the part of it in which the
- * host waited for the device at the end: without it, launches took all of the time. On a GPU a step is one CUDA graph,
- * but for the tables of the cache. */
+ * Prints CSV: what, model, batch, prefix, output, ns. Of one layer and token are "cache" (the append of K and V with
+ * rotary embedding, and the tables of the decode call), "q", "attention" and "step" (Q, the write of K and V,
+ * attention), each of all layers in a row. "run" is all layers and tokens, "waiting" the part of it in which the host
+ * waited for the device at the end: without it, launches took all of the time. On a GPU a step is one CUDA graph, but
+ * for the tables of the cache. */
 #include "runtime/cuda/driver/context.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/device.h"
@@ -246,7 +247,26 @@ static hr_status handle_caches(void *context, hr_error *error)
   return HR_OK;
 }
 
-static double time_caches(decoder *d)
+static hr_status make_all_q(void *context, hr_error *error)
+{
+  const decoder *d = context;
+  (void)error;
+  for (int i = 0; i < LAYERS; i++)
+    make_q(d, &d->layers[i]);
+  return HR_OK;
+}
+
+static hr_status attend_all(void *context, hr_error *error)
+{
+  decoder *d = context;
+  (void)error;
+  for (int i = 0; i < LAYERS; i++)
+    attend(d, &d->layers[i]);
+  return HR_OK;
+}
+
+/* Median time of one layer's part; on a GPU all layers' launches are in one graph. */
+static double time_part(decoder *d, hr_run_fn part)
 {
   double times[SAMPLES];
   void *recording = NULL;
@@ -255,10 +275,10 @@ static double time_caches(decoder *d)
   for (int i = 0; i < SAMPLES; i++) {
     double start = hr_clock_ns();
     if (backend->time_runs) {
-      must(backend->time_runs(d->device, handle_caches, d, GROUP, &recording, &times[i], &error), &error);
+      must(backend->time_runs(d->device, part, d, GROUP, &recording, &times[i], &error), &error);
       continue;
     }
-    must(handle_caches(d, &error), &error);
+    must(part(d, &error), &error);
     times[i] = hr_clock_ns() - start;
   }
   if (backend->forget)
@@ -279,6 +299,13 @@ static void start_step(decoder *d)
     must(hr_kv_cache_write(l->cache, &a, &error), &error);
     attend(d, l);
   }
+}
+
+static hr_status whole_steps(void *context, hr_error *error)
+{
+  (void)error;
+  start_step(context);
+  return HR_OK;
 }
 
 static void make_room(decoder *d)
@@ -358,11 +385,14 @@ static void measure_model(hr_device *device, const sigma_model *m, int64_t batch
                             &error),
          &error);
   }
-  print_row(&d, "cache", prefix, 1, time_caches(&d));
+  print_row(&d, "cache", prefix, 1, time_part(&d, handle_caches));
   plan_attention(&d, prefix);
   make_q(&d, &d.layers[0]); /* what is compiled or loaded at the first run */
   attend(&d, &d.layers[0]);
   wait_for(&d);
+  print_row(&d, "q", prefix, 1, time_part(&d, make_all_q));
+  print_row(&d, "attention", prefix, 1, time_part(&d, attend_all));
+  print_row(&d, "step", prefix, 1, time_part(&d, whole_steps));
   if (output > 1) {
     double time_ns = generate(&d, prefix, output, &waiting_ns);
     print_row(&d, "run", prefix, output, time_ns);
