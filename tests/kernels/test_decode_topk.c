@@ -98,6 +98,24 @@ static void check_long(hr_device *device, const char *kernel, hr_dtype dtype)
   }
 }
 
+/* More keys than the shared memory of any GPU has room for. */
+static void check_very_long(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  if (!has_a_turn(0, dtype) || !test_takes(1))
+    return;
+  decode_setup setup = call_of(heads[0], dims[5], 60001, 700, dtype);
+  setup.d.q_heads = 2;
+  setup.whole_numbers = true;
+  set_pages(&setup, 16);
+  decode_try(device, kernel, &setup, MULTIPLY_ADDS);
+}
+
+static void every_kernel_selects_from_very_long_contexts(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_very_long);
+}
+
 static void every_kernel_selects_from_long_contexts(void **state)
 {
   (void)state;
@@ -193,6 +211,7 @@ int main(void)
       cmocka_unit_test(every_kernel_selects_for_all_heads_and_dims),
       cmocka_unit_test(every_kernel_selects_in_ragged_batches),
       cmocka_unit_test(every_kernel_selects_from_long_contexts),
+      cmocka_unit_test(every_kernel_selects_from_very_long_contexts),
       cmocka_unit_test(of_equal_scores_every_kernel_chooses_the_earlier),
       cmocka_unit_test(every_kernel_selects_in_combinations),
   };

@@ -4,7 +4,7 @@
 #define HR_RUNTIME_CUDA_DECODE_DECODE_H
 
 #include "runtime/cuda/driver/module.h"
-#include "runtime/cuda/kernels/decode_layout.h"
+#include "runtime/cuda/kernels/decode_topk_layout.h"
 #include "runtime/device/decode.h"
 
 /** What of a GPU decides a configuration. */
@@ -33,5 +33,20 @@ typedef struct hr_decode_split {
 hr_decode_split hr_decode_split_choose(const hr_decode *decode, const hr_decode_gpu *gpu);
 void hr_decode_split_defines(const hr_decode_split *tiles, const hr_decode *decode, bool aligned,
                              char text[HR_DEFINES_SIZE]);
+
+/** Sizes of decode_topk.cu. */
+typedef struct hr_decode_topk {
+  int qk, v;               /* head sizes, rounded up to 32 and to a power of two */
+  int tiles, score_blocks; /* Q tiles of a K head; blocks of a sequence's keys */
+  int splits;              /* of a query row's chosen keys */
+  int64_t pitch;           /* floats of a query row's scores */
+  bool in_shared;          /* a query row's scores fit shared memory */
+  size_t shared_bytes;     /* of topk_gather */
+} hr_decode_topk;
+
+/** Head sizes up to 256. */
+hr_decode_topk hr_decode_topk_choose(const hr_decode *decode, const hr_decode_gpu *gpu);
+void hr_decode_topk_defines(const hr_decode_topk *sizes, const hr_decode *decode, bool aligned,
+                            char text[HR_DEFINES_SIZE]);
 
 #endif

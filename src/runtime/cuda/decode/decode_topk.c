@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Selective V by kernels/decode_topk.cu: its sizes, workspace and launches. */
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/cuda/decode/decode.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#define DIM_MOST 256
+#define ALIGNMENT_BYTES 16
+#define SPLIT_BYTES ((int64_t)1 << 18) /* of gathered V, above which a row has several blocks */
+
+typedef struct launch {
+  const hr_cuda *cuda;
+  hr_decode_topk sizes;
+  bool aligned; /* strides and head sizes are multiples of 16 bytes */
+  cu_function score, gather;
+  int64_t score_blocks, rows;
+  cu_address
+      counters; /* an int per query row, 0 before and after a run; runs of a device are serialized on its stream */
+  hr_topk_call call;
+} launch;
+
+/* ---- sizes ---- */
+
+static int64_t keys_most(const hr_decode *d)
+{
+  return d->window > 0 ? hr_min64(d->kv_len, hr_min64(d->window, d->kv_len) + d->q_len) : d->kv_len;
+}
+
+/* A row's blocks all find its k-th score, so that more than the GPU runs at a time would cost more. */
+static int choose_splits(const hr_decode *d, const hr_decode_gpu *gpu)
+{
+  int64_t bytes = hr_min64(d->top_k, d->kv_len) * d->v_dim * (int64_t)hr_dtype_bytes(d->dtype);
+  int64_t rows = d->batch * d->q_heads * d->q_len;
+  return (int)hr_max64(1, hr_min64(gpu->multiprocessors / rows, bytes / SPLIT_BYTES));
+}
+
+hr_decode_topk hr_decode_topk_choose(const hr_decode *d, const hr_decode_gpu *gpu)
+{
+  hr_decode_topk t = {.qk = (int)hr_round_up(d->qk_dim, 32), .v = 8, .splits = choose_splits(d, gpu)};
+  while (t.v < d->v_dim)
+    t.v *= 2;
+  t.tiles = (int)hr_ceil_div(d->q_heads / d->k_heads * d->q_len, HR_TOPK_ROWS);
+  t.score_blocks = (int)hr_ceil_div(keys_most(d), HR_TOPK_SCORE_KEYS);
+  t.pitch = hr_round_up(keys_most(d), 64);
+  size_t fixed = (size_t)hr_topk_fixed_bytes(t.v), keys = (size_t)t.pitch * sizeof(uint32_t);
+  t.in_shared = fixed + keys <= gpu->shared_most;
+  t.shared_bytes = fixed + (t.in_shared ? keys : 0);
+  return t;
+}
+
+void hr_decode_topk_defines(const hr_decode_topk *t, const hr_decode *d, bool aligned, char text[HR_DEFINES_SIZE])
+{
+  snprintf(text, HR_DEFINES_SIZE, "HR_QK=%d HR_V=%d%s%s%s", t->qk, t->v, d->softcap > 0 ? " HR_SOFTCAP" : "",
+           aligned ? " HR_ALIGNED" : "", t->in_shared ? " HR_IN_SHARED" : "");
+}
+
+/* ---- the plan ---- */
+
+static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+{
+  (void)device;
+  const hr_decode *d = &problem->decode;
+  const char *reason = NULL;
+  if (!hr_decode_selects(d))
+    reason = "has nothing to select without a top_k that is smaller than the number of keys";
+  else if (d->cache_format != HR_KV_UNQUANTIZED)
+    reason = "does not take quantized caches";
+  else if (d->qk_dim > DIM_MOST || d->v_dim > DIM_MOST)
+    reason = "takes head sizes up to 256";
+  else if (d->kv_len > INT32_MAX / 4 || d->batch > INT32_MAX / 256 / d->q_heads)
+    reason = "takes lengths below 2^29 and fewer than 2^23 heads of all sequences";
+  if (reason)
+    snprintf(why, why_size, "%s", reason);
+  return !reason;
+}
+
+/* Whether head sizes and strides keep every row of Q, K and V at multiples of 16 bytes from its operand's address. */
+static bool strides_aligned(const hr_decode *d)
+{
+  int64_t step = ALIGNMENT_BYTES / (int64_t)hr_dtype_bytes(d->dtype);
+  hr_strides q = hr_decode_q_strides(d);
+  hr_kv_strides k = hr_decode_k_strides(d), v = hr_decode_v_strides(d);
+  const int64_t all[] = {q.batch, q.row, q.head, k.page, k.token, k.head, v.page, v.token, v.head, d->qk_dim, d->v_dim};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    if (all[i] % step != 0)
+      return false;
+  return true;
+}
+
+static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *error)
+{
+  int64_t most = 0;
+  HR_TRY(hr_cuda_attribute(cuda, CU_MULTIPROCESSORS, &gpu->multiprocessors, error));
+  HR_TRY(hr_cuda_attribute(cuda, CU_MAX_SHARED_OPTIN, &most, error));
+  gpu->shared_most = (size_t)most;
+  return HR_OK;
+}
+
+static hr_topk_call make_call(const hr_decode *d, const hr_decode_topk *t)
+{
+  double scale = hr_decode_scale(d);
+  return (hr_topk_call){.q_at = hr_decode_q_strides(d),
+                        .o_at = hr_decode_o_strides(d),
+                        .k_at = hr_decode_k_strides(d),
+                        .v_at = hr_decode_v_strides(d),
+                        .kv_len = (int32_t)d->kv_len,
+                        .q_len = (int32_t)d->q_len,
+                        .q_heads = (int32_t)d->q_heads,
+                        .k_heads = (int32_t)d->k_heads,
+                        .k_group = (int32_t)(d->q_heads / d->k_heads),
+                        .v_group = (int32_t)(d->q_heads / d->v_heads),
+                        .qk_dim = (int32_t)d->qk_dim,
+                        .v_dim = (int32_t)d->v_dim,
+                        .page_size = (int32_t)d->page_size,
+                        .table_pitch = (int32_t)d->table_pitch,
+                        .window = (int32_t)hr_min64(d->window, d->kv_len),
+                        .top_k = (int32_t)d->top_k,
+                        .score_blocks = t->score_blocks,
+                        .tiles = t->tiles,
+                        .splits = t->splits,
+                        .pitch = (int32_t)t->pitch,
+                        .scale = (float)fabs(scale),
+                        .softcap = d->softcap,
+                        .sign = scale < 0 ? -1.0f : 1.0f};
+}
+
+static hr_status find_functions(const launch *l, const hr_decode *d, bool aligned, cu_function *score,
+                                cu_function *gather, hr_error *error)
+{
+  char defines[HR_DEFINES_SIZE];
+  hr_decode_topk_defines(&l->sizes, d, aligned, defines);
+  HR_TRY(hr_cuda_function(l->cuda, "decode_topk", d->dtype, defines, "topk_score", score, error));
+  return hr_cuda_function_shared(l->cuda, "decode_topk", d->dtype, defines, "topk_gather", l->sizes.shared_bytes,
+                                 gather, error);
+}
+
+static void release(void *state)
+{
+  launch *l = state;
+  if (l->counters && hr_cuda_enter(l->cuda, NULL) == HR_OK) {
+    l->cuda->driver.cuMemFree_v2(l->counters);
+    hr_cuda_leave(l->cuda);
+  }
+}
+
+/* In the device's context. */
+static hr_status make_counters(launch *l, hr_error *error)
+{
+  const hr_driver *driver = &l->cuda->driver;
+  size_t bytes = (size_t)l->rows * sizeof(int32_t);
+  HR_TRY(HR_CU(driver, cuMemAlloc_v2, (&l->counters, bytes), error));
+  HR_TRY(HR_CU(driver, cuMemsetD8Async, (l->counters, 0, bytes, l->cuda->stream), error));
+  return HR_CU(driver, cuStreamSynchronize, (l->cuda->stream), error);
+}
+
+/* Offsets into the workspace. */
+typedef struct placement {
+  size_t scores, places, partial;
+} placement;
+
+static hr_status place(const launch *l, const hr_decode *d, placement *p, size_t *bytes, hr_error *error)
+{
+  hr_checked64 end = hr_checked(0), rows = hr_checked(l->rows);
+  int64_t all;
+  p->scores = hr_place(&end, hr_times(hr_times(rows, l->sizes.pitch), sizeof(float)));
+  p->places = hr_place(&end, hr_times(hr_times(rows, d->top_k), sizeof(int32_t)));
+  if (l->sizes.splits > 1)
+    p->partial = hr_place(&end, hr_times(hr_times(rows, l->sizes.splits), (l->sizes.v + 1) * (int64_t)sizeof(float)));
+  if (hr_checked_take(end, &all) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the workspace exceeds 63 bits");
+  *bytes = (size_t)all;
+  return HR_OK;
+}
+
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
+                         hr_error *error)
+{
+  launch *l = state;
+  const hr_decode *d = &problem->decode;
+  hr_decode_gpu gpu = {0};
+  placement places;
+  l->cuda = device->state;
+  HR_TRY(read_gpu(l->cuda, &gpu, error));
+  l->sizes = hr_decode_topk_choose(d, &gpu);
+  l->aligned = strides_aligned(d);
+  l->call = make_call(d, &l->sizes);
+  l->rows = d->batch * d->q_heads * d->q_len;
+  l->score_blocks = d->batch * d->k_heads * l->sizes.tiles * l->sizes.score_blocks;
+  if (l->score_blocks > INT32_MAX || l->rows > INT32_MAX / l->sizes.splits)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "decode_topk_sm80: more than 2^31 thread blocks");
+  HR_TRY(place(l, d, &places, workspace_bytes, error));
+  HR_TRY(find_functions(l, d, l->aligned, &l->score, &l->gather, error));
+  if (l->sizes.splits == 1)
+    return HR_OK;
+  HR_TRY(hr_cuda_enter(l->cuda, error));
+  hr_status status = make_counters(l, error);
+  hr_cuda_leave(l->cuda);
+  return status;
+}
+
+static cu_address address_of(const void *data)
+{
+  return (cu_address)(uintptr_t)data;
+}
+
+static hr_status set_addresses(hr_topk_call *call, const launch *l, const hr_decode *d, const hr_decode_arguments *x,
+                               void *workspace, hr_error *error)
+{
+  placement places = {0};
+  size_t bytes;
+  HR_TRY(place(l, d, &places, &bytes, error));
+  call->q = address_of(x->q);
+  call->k = address_of(x->k);
+  call->v = address_of(x->v);
+  call->o = address_of(x->o);
+  call->lse = address_of(x->lse);
+  call->lengths = address_of(x->lengths);
+  call->pages = address_of(x->pages);
+  call->sinks = d->sinks ? address_of(x->sinks) : 0;
+  call->counters = l->counters;
+  call->scores = address_of(workspace) + places.scores;
+  call->places = address_of(workspace) + places.places;
+  call->partial = address_of(workspace) + places.partial;
+  return HR_OK;
+}
+
+static hr_status launch_both(const launch *l, cu_function score, cu_function gather, hr_topk_call *call,
+                             hr_error *error)
+{
+  void *parameters[] = {call};
+  HR_TRY(hr_cuda_launch(l->cuda, score, l->score_blocks, 32U * HR_TOPK_SCORE_WARPS, 0, parameters, error));
+  return hr_cuda_launch(l->cuda, gather, l->rows * l->sizes.splits, HR_TOPK_THREADS, l->sizes.shared_bytes, parameters,
+                        error);
+}
+
+static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+{
+  const launch *l = plan->state;
+  const hr_decode *d = &plan->problem.decode;
+  hr_topk_call call = l->call;
+  cu_function score = l->score, gather = l->gather;
+  uintptr_t addresses = (uintptr_t)arguments->q | (uintptr_t)arguments->k | (uintptr_t)arguments->v;
+  HR_TRY(set_addresses(&call, l, d, arguments, workspace, error));
+  if (l->aligned && addresses % ALIGNMENT_BYTES != 0) /* compiled when it first happens */
+    HR_TRY(find_functions(l, d, false, &score, &gather, error));
+  HR_TRY(hr_cuda_enter(l->cuda, error));
+  hr_status status = launch_both(l, score, gather, &call, error);
+  hr_cuda_leave(l->cuda);
+  return status;
+}
+
+static void describe(const void *state, char *text, size_t size)
+{
+  const hr_decode_topk *t = &((const launch *)state)->sizes;
+  snprintf(text, size, "scores by %d keys, gathered V in %d splits, scores of a row in %s", HR_TOPK_SCORE_KEYS,
+           t->splits, t->in_shared ? "shared memory" : "memory");
+}
+
+const hr_kernel_functions hr_kernel_decode_topk_sm80 = {.state_bytes = sizeof(launch),
+                                                        .supports = supports,
+                                                        .prepare = prepare,
+                                                        .run_decode = run,
+                                                        .release = release,
+                                                        .describe = describe};
