@@ -131,6 +131,16 @@ inline float __fdividef(float a, float b)
   return a / b;
 }
 
+/** Selects four of the bytes of x (0 to 3) and y (4 to 7), by the nibbles of the selector. */
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
+{
+  unsigned long long bytes = (unsigned long long)y << 32 | x;
+  unsigned found = 0;
+  for (int i = 0; i < 4; i++)
+    found |= (unsigned)(bytes >> (selector >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
+  return found;
+}
+
 inline unsigned __float_as_uint(float value)
 {
   return __builtin_bit_cast(unsigned, value);

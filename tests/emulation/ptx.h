@@ -127,6 +127,16 @@ template <class A, class B, class C> inline void max_f16x2(A &to, const B &a, co
   put(to, two);
 }
 
+template <class A, class B, class C> inline void sub_f16x2(A &to, const B &a, const C &b)
+{
+  unsigned x = get<unsigned>(a), y = get<unsigned>(b), two = 0;
+  for (int i = 0; i < 32; i += 16)
+    two |= (unsigned)emulation::to_half(emulation::from_half((unsigned short)(x >> i)) -
+                                        emulation::from_half((unsigned short)(y >> i)))
+           << i;
+  put(to, two);
+}
+
 template <class A, class B, class C> inline void max_bf16x2(A &to, const B &a, const C &b)
 {
   unsigned x = get<unsigned>(a), y = get<unsigned>(b), two = 0;

@@ -20,6 +20,8 @@ typedef struct hr_decode_split {
   int qk, v;            /* head sizes, rounded up to 16 */
   int heads, rows;      /* query heads of a group; rows of the Q tile that they use */
   int k_heads, v_heads; /* that they read */
+  int element_bytes;    /* of K and V */
+  bool token_scales;    /* each key has its own */
   int warps, stages;
   int min_blocks; /* resident per multiprocessor */
   int splits;

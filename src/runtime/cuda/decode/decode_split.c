@@ -25,15 +25,14 @@ typedef struct launch {
 
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
-  (void)device;
   const hr_decode *d = &problem->decode;
   const char *reason = NULL;
   if (hr_decode_cannot_select(d, why, why_size))
     return false;
   if (d->latent)
     reason = "does not take latent attention";
-  else if (d->cache_format != HR_KV_UNQUANTIZED)
-    reason = "does not take quantized caches";
+  else if (d->cache_format == HR_KV_FP8 && ((const hr_cuda *)device->state)->capability < 89)
+    reason = "takes fp8 caches from compute capability 8.9 on";
   else if (d->qk_dim > DIM_MOST || d->v_dim > DIM_MOST)
     reason = "takes head sizes up to 256";
   else if (d->kv_len > INT32_MAX / 2 || d->batch > INT32_MAX / HR_DECODE_SPLITS_MOST / d->q_heads)
@@ -49,7 +48,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
  * those of Q at multiples of 4. */
 static bool strides_aligned(const hr_decode *d)
 {
-  int64_t step = ALIGNMENT_BYTES / (int64_t)hr_dtype_bytes(d->dtype);
+  int64_t step = ALIGNMENT_BYTES / (int64_t)hr_decode_cache_bytes(d);
   hr_kv_strides k = hr_decode_k_strides(d), v = hr_decode_v_strides(d);
   const int64_t all[] = {k.page, k.token, k.head, v.page, v.token, v.head, d->qk_dim, d->v_dim};
   hr_strides q = hr_decode_q_strides(d);
@@ -85,6 +84,8 @@ static hr_decode_call make_call(const hr_decode *d, const hr_decode_split *t)
                           .o_at = hr_decode_o_strides(d),
                           .k_at = hr_decode_k_strides(d),
                           .v_at = hr_decode_v_strides(d),
+                          .k_scale_at = hr_decode_k_scale_strides(d),
+                          .v_scale_at = hr_decode_v_scale_strides(d),
                           .kv_len = (int32_t)d->kv_len,
                           .q_heads = (int32_t)d->q_heads,
                           .qk_dim = (int32_t)d->qk_dim,
@@ -231,6 +232,8 @@ static void set_addresses(hr_decode_call *call, const launch *l, const hr_decode
   call->lengths = address_of(x->lengths);
   call->pages = address_of(x->pages);
   call->sinks = d->sinks ? address_of(x->sinks) : 0;
+  call->k_scales = address_of(x->k_scales);
+  call->v_scales = address_of(x->v_scales);
   call->counters = l->counters;
   call->partial_stats = address_of(workspace);
   call->partial_o = call->partial_stats + (uint64_t)partial_rows(l, d) * 2 * sizeof(float);

@@ -18,7 +18,8 @@
 
 static size_t shared_bytes(const hr_decode_split *t)
 {
-  return (size_t)hr_decode_layout_of(t->qk, t->v, t->rows, t->k_heads, t->v_heads, t->warps, t->stages, t->cluster)
+  return (size_t)hr_decode_layout_of(t->qk, t->v, t->rows, t->k_heads, t->v_heads, t->warps, t->stages, t->cluster,
+                                     t->element_bytes, t->token_scales)
       .bytes;
 }
 
@@ -91,7 +92,7 @@ static void choose_cluster(hr_decode_split *t, const hr_decode_gpu *gpu, int64_t
 
 static void choose_splits(hr_decode_split *t, const hr_decode *d, const hr_decode_gpu *gpu)
 {
-  int64_t key_bytes = (t->k_heads * d->qk_dim + t->v_heads * d->v_dim) * (int64_t)hr_dtype_bytes(d->dtype);
+  int64_t key_bytes = (t->k_heads * d->qk_dim + t->v_heads * d->v_dim) * (int64_t)hr_decode_cache_bytes(d);
   int64_t cost = SPLIT_COST_BYTES / key_bytes, groups = d->batch * d->q_heads / t->heads;
   hr_key_range range = hr_decode_range(d, d->kv_len);
   int64_t keys = range.end - range.first;
@@ -107,6 +108,8 @@ hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *
   if (d->batch_invariant) /* the order of all sums follows from the tiles and splits */
     alone.batch = 1, d = &alone;
   hr_decode_split t = {.qk = (int)hr_round_up(d->qk_dim, 16), .v = (int)hr_round_up(d->v_dim, 16), .cluster = 1};
+  t.element_bytes = (int)hr_decode_cache_bytes(d);
+  t.token_scales = d->cache_format != HR_KV_UNQUANTIZED && d->cache_scales == HR_KV_SCALE_TOKEN;
   int64_t heads = hr_min64(hr_decode_units(d).q_heads, HR_DECODE_ROWS);
   while (hr_decode_units(d).q_heads % heads != 0 || !choose_heads(&t, d, gpu, heads)) /* one head fits */
     heads--;
@@ -116,12 +119,13 @@ hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *
 
 void hr_decode_split_defines(const hr_decode_split *t, const hr_decode *d, bool aligned, char text[HR_DEFINES_SIZE])
 {
+  static const char *const cache_defines[HR_KV_FORMAT_COUNT] = {"", " HR_CACHE_FP8", " HR_CACHE_INT8"};
   bool in_page = d->page_size % HR_DECODE_KEYS == 0 || d->table_pitch == 1;
   snprintf(text, HR_DEFINES_SIZE,
            "HR_Q_LEN=%d HR_HEADS=%d HR_QK=%d HR_V=%d HR_K_HEADS=%d HR_V_HEADS=%d HR_K_GROUP=%d HR_V_GROUP=%d "
-           "HR_WARPS=%d HR_STAGES=%d HR_MIN_BLOCKS=%d HR_CLUSTER=%d%s%s%s%s",
+           "HR_WARPS=%d HR_STAGES=%d HR_MIN_BLOCKS=%d HR_CLUSTER=%d%s%s%s%s%s%s",
            (int)d->q_len, t->heads, t->qk, t->v, t->k_heads, t->v_heads, (int)(d->q_heads / d->k_heads),
            (int)(d->q_heads / d->v_heads), t->warps, t->stages, t->min_blocks, t->cluster,
            d->softcap > 0 ? " HR_SOFTCAP" : "", aligned ? " HR_ALIGNED" : "", in_page ? " HR_CHUNK_IN_PAGE" : "",
-           t->apart ? " HR_APART" : "");
+           t->apart ? " HR_APART" : "", cache_defines[d->cache_format], t->token_scales ? " HR_TOKEN_SCALES" : "");
 }

@@ -14,6 +14,24 @@ __device__ inline float factor_of(float part_base, float base) { return exp2_app
 __device__ inline float2 *warp_stats() { return (float2 *)shared; }
 __device__ inline float *warp_o() { return (float *)((char *)shared + O_AT); }
 
+/* A thread's columns of a row of O. */
+__device__ inline void store_row(const warp_state &s, int half, float *to)
+{
+  int lane = threadIdx.x % 32;
+#ifdef HR_QUANTIZED
+  float factor = s.out_factor[half];
+#pragma unroll
+  for (int n = 0; n < O_TILES; n += 2) /* the even and the odd dims of 16 */
+    *(float4 *)(to + n * 8 + lane % 4 * 4) =
+        make_float4(s.out[n][2 * half] * factor, s.out[n + 1][2 * half] * factor, s.out[n][2 * half + 1] * factor,
+                    s.out[n + 1][2 * half + 1] * factor);
+#else
+#pragma unroll
+  for (int n = 0; n < O_TILES; n++)
+    *(float2 *)(to + n * 8 + lane % 4 * 2) = make_float2(s.out[n][2 * half], s.out[n][2 * half + 1]);
+#endif
+}
+
 /* Every warp's O, bases and sums to shared memory. */
 __device__ inline void store_warp(const warp_state &s)
 {
@@ -27,10 +45,7 @@ __device__ inline void store_warp(const warp_state &s)
       continue;
     if (lane % 4 == 0)
       warp_stats()[at] = make_float2(s.base[half], sum);
-    float2 *to = (float2 *)(warp_o() + at * O_PITCH) + lane % 4;
-#pragma unroll
-    for (int n = 0; n < O_TILES; n++)
-      to[n * 4] = make_float2(s.out[n][2 * half], s.out[n][2 * half + 1]);
+    store_row(s, half, warp_o() + at * O_PITCH);
   }
 }
 

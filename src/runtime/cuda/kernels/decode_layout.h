@@ -25,18 +25,21 @@ enum {
 /** One decode call; the parameter of decode_split. A group is a block of query heads of one sequence. */
 typedef struct hr_decode_call {
   HR_DEVICE_POINTER(const element) q;
-  HR_DEVICE_POINTER(const element) k;
-  HR_DEVICE_POINTER(const element) v;
+  HR_DEVICE_POINTER(const void) k;
+  HR_DEVICE_POINTER(const void) v;
   HR_DEVICE_POINTER(element) o;
   HR_DEVICE_POINTER(float) lse;            /* NULL: not wanted */
   HR_DEVICE_POINTER(const int) lengths;    /* NULL: all kv_len */
   HR_DEVICE_POINTER(const int) pages;      /* NULL: in order */
   HR_DEVICE_POINTER(const float) sinks;    /* NULL: none */
+  HR_DEVICE_POINTER(const float) k_scales; /* of a quantized cache */
+  HR_DEVICE_POINTER(const float) v_scales;
   HR_DEVICE_POINTER(float) partial_o;      /* [group][split][row][HR_V], not normalized */
   HR_DEVICE_POINTER(float2) partial_stats; /* [group][split][row]: base, row sum */
   HR_DEVICE_POINTER(int) counters;         /* splits that have finished, of each group; 0 before and after */
   hr_layout_strides q_at, o_at;
   hr_layout_kv_strides k_at, v_at;
+  hr_layout_kv_strides k_scale_at, v_scale_at; /* in floats */
   int kv_len, q_heads;
   int qk_dim, v_dim;
   int splits; /* of a group's keys */
@@ -46,13 +49,13 @@ typedef struct hr_decode_call {
   float scale, softcap; /* softcap 0: none */
 } hr_decode_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 11 * 8 + 4 * 24 + 11 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_decode_call) == 13 * 8 + 6 * 24 + 11 * 4 + 4);
 
-/** Elements between rows of a tile of K or V: a multiple of 128 bytes, whose 16-byte chunks are swizzled. (Rows padded
+/** Bytes between rows of a tile of K or V: a multiple of 128, whose 16-byte chunks are swizzled. (Rows padded
  *  to odd numbers of chunks made every copy of 128 bytes two writes, and reading 8% slower.) */
-HR_LAYOUT_FUNCTION int hr_decode_pitch(int dim)
+HR_LAYOUT_FUNCTION int hr_decode_pitch(int dim, int element_bytes)
 {
-  return (dim + 63) / 64 * 64;
+  return (dim * element_bytes + 127) / 128 * 128;
 }
 
 /** Groups of four columns of O that each block of a cluster combines. */
@@ -61,29 +64,31 @@ HR_LAYOUT_FUNCTION int hr_decode_own_columns(int rows, int v, int cluster)
   return (rows * v / 4 + cluster - 1) / cluster;
 }
 
-/** Shared memory: [warps][stages] of K and V of HR_DECODE_KEYS keys | in a cluster, what the blocks send: [splits]
- *  [columns] of O | [splits][rows] base and sum | an mbarrier. After the last chunk, in the place of the stages:
- *  [warps] [rows] base and sum | [warps][rows][v] of O. In the last block of a group [rows] totals | [splits][rows]
- *  factors | 4 floats of each thread. */
+/** Shared memory, in bytes: [warps][stages] of K and V of HR_DECODE_KEYS keys, with the keys' scales | in a cluster,
+ *  what the blocks send: [splits][columns] of O | [splits][rows] base and sum | an mbarrier. After the last chunk, in
+ *  the place of the stages: [warps][rows] base and sum | [warps][rows][v] of O. In the last block of a group [rows]
+ *  totals | [splits][rows] factors | 4 floats of each thread. */
 typedef struct hr_decode_layout {
-  int k_size, v_size; /* elements of one K head, one V head of a stage */
-  int stage_size;     /* elements */
-  int o_pitch;        /* floats between rows of O */
+  int k_size, v_size; /* of one K head, one V head of a stage */
+  int scales_at;      /* in a stage: [k_heads][keys] of K, [v_heads][keys] of V */
+  int stage_size;
+  int o_pitch; /* floats between rows of O */
   int o_at, received_at, received_stats_at, barrier_at;
   int bytes;
 } hr_decode_layout;
 
 HR_LAYOUT_FUNCTION hr_decode_layout hr_decode_layout_of(int qk, int v, int rows, int k_heads, int v_heads, int warps,
-                                                        int stages, int cluster)
+                                                        int stages, int cluster, int element_bytes, int token_scales)
 {
   hr_decode_layout l = {0};
   int streams = 0, combined = 0, splits = (HR_DECODE_SPLITS_MOST * 4 + 8) * HR_DECODE_ROWS + warps * 32 * 16;
-  l.k_size = HR_DECODE_KEYS * hr_decode_pitch(qk);
-  l.v_size = HR_DECODE_KEYS * hr_decode_pitch(v);
-  l.stage_size = k_heads * l.k_size + v_heads * l.v_size;
+  l.k_size = HR_DECODE_KEYS * hr_decode_pitch(qk, element_bytes);
+  l.v_size = HR_DECODE_KEYS * hr_decode_pitch(v, element_bytes);
+  l.scales_at = k_heads * l.k_size + v_heads * l.v_size;
+  l.stage_size = l.scales_at + (token_scales ? ((k_heads + v_heads) * HR_DECODE_KEYS * 4 + 127) / 128 * 128 : 0);
   l.o_pitch = v + 4;
   l.o_at = warps * HR_DECODE_ROWS * 8;
-  streams = warps * stages * l.stage_size * 2;
+  streams = warps * stages * l.stage_size;
   combined = l.o_at + warps * HR_DECODE_ROWS * l.o_pitch * 4;
   l.received_at = streams > combined ? streams : combined;
   l.received_at = l.received_at > splits ? l.received_at : splits;

@@ -4,19 +4,23 @@
 /* ---- tiles in shared memory: KEYS rows of 128 bytes or a multiple, in which 16-byte chunks are swizzled ---- */
 
 /* The shared address of a row. */
-template <int WIDTH> __device__ inline unsigned tile_row(const element *tile, int row)
+template <int WIDTH> __device__ inline unsigned tile_row(const char *tile, int row)
 {
-  return shared_address(tile) + row * (hr_decode_pitch(WIDTH) * 2);
+  return shared_address(tile) + row * hr_decode_pitch(WIDTH, CACHED_BYTES);
 }
 
 /* The shared address of a chunk of row `row`, which begins at `begin`. */
 __device__ inline unsigned tile_chunk(unsigned begin, int row, int chunk) { return begin + ((chunk ^ row % 8) << 4); }
 
 /* This warp's stage of its n-th chunk. */
-__device__ inline element *stage_of(int n)
+__device__ inline char *stage_of(int n)
 {
-  return shared + (threadIdx.x / 32 * HR_STAGES + n % HR_STAGES) * STAGE_SIZE;
+  return (char *)shared + (threadIdx.x / 32 * HR_STAGES + n % HR_STAGES) * STAGE_SIZE;
 }
+
+/* The scales of a stage: [head][key]. */
+__device__ inline const float *k_scales_of(const char *stage) { return (const float *)(stage + SCALES_AT); }
+__device__ inline const float *v_scales_of(const char *stage) { return k_scales_of(stage) + HR_K_HEADS * KEYS; }
 
 /* ---- where keys are ---- */
 
@@ -69,43 +73,68 @@ __device__ inline int64 key_offset(int64 offset, int key, int64 token_stride)
 /* Starts the copies of HEADS heads of a chunk's keys to tiles of KEYS × WIDTH; keys behind the end and columns behind
  * `dim` become 0. */
 template <int WIDTH, int HEADS, int SIZE>
-__device__ inline void load_keys(element *to, const element *from, int64 offset, const strides &at, int dim, int keys)
+__device__ inline void load_keys(char *to, const cached *from, int64 offset, const strides &at, int dim, int keys)
 {
 #ifdef HR_ALIGNED
   constexpr int CHUNKS = WIDTH / CHUNK;
 #pragma unroll
-  for (int i = 0; i < KEYS * CHUNKS / 32; i++) {
+  for (int i = 0; i < (KEYS * CHUNKS + 31) / 32; i++) {
     int place = i * 32 + threadIdx.x % 32, key = place / CHUNKS, chunk = place % CHUNKS;
-    const element *row = from + key_offset(offset, key, at.token) + chunk * CHUNK;
+    const cached *row = from + key_offset(offset, key % KEYS, at.token) + chunk * CHUNK;
     unsigned target = tile_chunk(tile_row<WIDTH>(to, key), key, chunk);
 #pragma unroll
     for (int head = 0; head < HEADS; head++)
-      cp_async_16(target + head * SIZE * 2, row + head * at.head, key < keys && chunk * CHUNK < dim);
+      if (KEYS * CHUNKS % 32 == 0 || key < KEYS)
+        cp_async_16(target + head * SIZE, row + head * at.head, key < keys && chunk * CHUNK < dim);
   }
 #else
 #pragma unroll 1
   for (int i = threadIdx.x % 32; i < KEYS * WIDTH; i += 32) {
     int key = i / WIDTH, column = i % WIDTH;
     int64 row = key_offset(offset, key, at.token);
-    int target = key * hr_decode_pitch(WIDTH) + (column / CHUNK ^ key % 8) * CHUNK + column % CHUNK;
-    for (int head = 0; head < HEADS; head++)
-      to[head * SIZE + target] = key < keys && column < dim ? from[row + head * at.head + column] : (element)0;
+    int target = (column / CHUNK ^ key % 8) * CHUNK + column % CHUNK;
+    cached *tile = (cached *)(to + key * hr_decode_pitch(WIDTH, CACHED_BYTES)) + target;
+    for (int head = 0; head < HEADS; head++, tile += SIZE / CACHED_BYTES)
+      *tile = key < keys && column < dim ? from[row + head * at.head + column] : (cached)0;
   }
 #endif
 }
 
+#ifdef HR_TOKEN_SCALES
+/* Starts the copies of the scales of HEADS heads; those of keys behind the end become 0. */
+template <int HEADS>
+__device__ inline void load_scales(const float *to, const float *from, int64 offset, const strides &at, int keys)
+{
+#pragma unroll
+  for (int i = 0; i < (KEYS * HEADS + 31) / 32; i++) {
+    int place = i * 32 + threadIdx.x % 32, key = place % KEYS, head = place / KEYS;
+    const float *scale = from + key_offset(offset, key, at.token) + head * at.head;
+    if (head < HEADS)
+      cp_async_4(shared_address(to + head * KEYS + key), scale, key < keys);
+  }
+}
+#endif
+
 /* Starts the copies of a chunk, and commits them as a group, which is empty behind the split's end. */
-__device__ inline void load_chunk(const decode_call &call, const block_work &w, element *stage, int chunk,
+__device__ inline void load_chunk(const decode_call &call, const block_work &w, char *stage, int chunk,
                                   chunk_place place)
 {
   if (chunk < w.chunk_end) {
     int keys = w.length - chunk * KEYS, first_head = w.head_block * HR_HEADS;
     int64 k_offset = place.page * call.k_at.page + place.token * call.k_at.token;
     int64 v_offset = place.page * call.v_at.page + place.token * call.v_at.token;
-    load_keys<HR_QK, HR_K_HEADS, K_SIZE>(stage, call.k + first_head / HR_K_GROUP * call.k_at.head, k_offset, call.k_at,
+    load_keys<HR_QK, HR_K_HEADS, K_SIZE>(stage, (const cached *)call.k + first_head / HR_K_GROUP * call.k_at.head, k_offset, call.k_at,
                                          call.qk_dim, keys);
-    load_keys<HR_V, HR_V_HEADS, V_SIZE>(stage + HR_K_HEADS * K_SIZE, call.v + first_head / HR_V_GROUP * call.v_at.head,
+    load_keys<HR_V, HR_V_HEADS, V_SIZE>(stage + HR_K_HEADS * K_SIZE, (const cached *)call.v + first_head / HR_V_GROUP * call.v_at.head,
                                         v_offset, call.v_at, call.v_dim, keys);
+#ifdef HR_TOKEN_SCALES
+    load_scales<HR_K_HEADS>(k_scales_of(stage), call.k_scales + first_head / HR_K_GROUP * call.k_scale_at.head,
+                            place.page * call.k_scale_at.page + place.token * call.k_scale_at.token, call.k_scale_at,
+                            keys);
+    load_scales<HR_V_HEADS>(v_scales_of(stage), call.v_scales + first_head / HR_V_GROUP * call.v_scale_at.head,
+                            place.page * call.v_scale_at.page + place.token * call.v_scale_at.token, call.v_scale_at,
+                            keys);
+#endif
   }
   cp_async_commit();
 }

@@ -9,6 +9,8 @@
  * K heads and V heads of a group are each read once. Where a row belongs to one of several K or V heads of the group,
  * each head's product is computed for all rows and the rows that it belongs to take it.
  *
+ * HR_CACHE_FP8, HR_CACHE_INT8: K and V have one byte and scales (decode_quantized.cuh); HR_TOKEN_SCALES: each key has its
+ * own.
  * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes, those of Q of 4; otherwise K and V are
  * copied by element. HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP: scores are capped. HR_CLUSTER >
  * 1: the splits of a group are a cluster of blocks, compute capability 9.0. decode_split.c chooses heads, warps, stages
@@ -16,6 +18,12 @@
  *
  * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/decode-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
+#if defined(HR_CACHE_FP8) || defined(HR_CACHE_INT8)
+#define HR_QUANTIZED
+typedef unsigned char cached; /* an element of K and V */
+#else
+typedef element cached;
+#endif
 #if HR_CLUSTER > 1
 #include "runtime/cuda/kernels/ptx_sm90.cuh"
 #else
@@ -34,14 +42,22 @@ typedef hr_layout_kv_strides strides;
 #define USED_ROWS (HR_HEADS * HR_Q_LEN) /* of the Q tile */
 #define HALVES (USED_ROWS > 8 ? 2 : 1)  /* of the Q tile, 8 rows, that are used */
 #define THREADS (32 * HR_WARPS)
-#define CHUNK 8 /* elements of one 16-byte copy */
+#define CACHED_BYTES ((int)sizeof(cached))
+#define CHUNK (16 / CACHED_BYTES) /* elements of one 16-byte copy */
+#ifdef HR_TOKEN_SCALES
+#define TOKEN_SCALES 1
+#else
+#define TOKEN_SCALES 0
+#endif
 #define QK_STEPS (HR_QK / 16)
 #define O_TILES (HR_V / 8)
-#define LAYOUT hr_decode_layout_of(HR_QK, HR_V, USED_ROWS, HR_K_HEADS, HR_V_HEADS, HR_WARPS, HR_STAGES, HR_CLUSTER)
+#define LAYOUT hr_decode_layout_of(HR_QK, HR_V, USED_ROWS, HR_K_HEADS, HR_V_HEADS, HR_WARPS, HR_STAGES, HR_CLUSTER, \
+                                   CACHED_BYTES, TOKEN_SCALES)
 
 enum {
   K_SIZE = LAYOUT.k_size,
   V_SIZE = LAYOUT.v_size,
+  SCALES_AT = LAYOUT.scales_at,
   STAGE_SIZE = LAYOUT.stage_size,
   O_PITCH = LAYOUT.o_pitch,
   O_AT = LAYOUT.o_at,
@@ -113,7 +129,59 @@ struct warp_state {
   float base[2], sum[2];
   int k_head[2], v_head[2]; /* of the rows, within the group */
   key_range keys[2];
+#ifdef HR_QUANTIZED
+  float score_factor[2], out_factor[2]; /* of the rows */
+#endif
 };
+
+__device__ inline void add_rows(warp_state &s, int n, int head, const unsigned (&p)[4], unsigned v0, unsigned v1)
+{
+  if (HR_V_HEADS == 1) {
+    mma_sync(s.out[n], p, v0, v1);
+    return;
+  }
+  float added[4] = {s.out[n][0], s.out[n][1], s.out[n][2], s.out[n][3]};
+  mma_sync(added, p, v0, v1);
+#pragma unroll
+  for (int e = 0; e < 4; e++)
+    s.out[n][e] = s.v_head[e / 2] == head ? added[e] : s.out[n][e];
+}
+
+#ifdef HR_QUANTIZED
+#include "runtime/cuda/kernels/decode_quantized.cuh"
+#else
+
+/* The products of all rows and a head's keys; `from`: this lane's row of K. */
+__device__ inline void multiply_head(const warp_state &s, unsigned from, float (&found)[2][4])
+{
+  int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int step = 0; step < QK_STEPS; step++) {
+    unsigned k[4];
+    ldmatrix_x4(k, tile_chunk(from, lane, step * 2 + lane / 8 % 2));
+    mma_sync(found[0], s.q[step], k[0], k[1]);
+    mma_sync(found[1], s.q[step], k[2], k[3]);
+  }
+}
+
+__device__ inline float score_scale(const warp_state &, const char *, int, int) { return 1; }
+
+__device__ inline void mma_pv(warp_state &s, const char *stage, const float (&)[2][4], unsigned (&p)[4])
+{
+  int lane = threadIdx.x % 32;
+  unsigned from = tile_row<HR_V>(stage + HR_K_HEADS * K_SIZE, lane % 16), chunk = lane / 16;
+#pragma unroll
+  for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE)
+#pragma unroll
+    for (int n = 0; n < O_TILES; n += 2) {
+      unsigned v[4];
+      ldmatrix_x4_trans(v, tile_chunk(from, lane, n + chunk));
+      add_rows(s, n, head, p, v[0], v[1]);
+      add_rows(s, n + 1, head, p, v[2], v[3]);
+    }
+}
+
+#endif
 
 /* Two neighbouring elements of a row of Q; 0 behind its end. */
 __device__ inline unsigned load_pair(const decode_call &call, const element *row, int column)
@@ -123,6 +191,16 @@ __device__ inline unsigned load_pair(const decode_call &call, const element *row
 #else
   unsigned low = column < call.qk_dim ? row[column] : 0, high = column + 1 < call.qk_dim ? row[column + 1] : 0;
   return low | high << 16;
+#endif
+}
+
+/* The columns of this thread's pair i of a row of Q. */
+__device__ inline int column_of_pair(int i)
+{
+#ifdef HR_QUANTIZED
+  return i / 2 * 16 + threadIdx.x % 4 * 4 + i % 2 * 2;
+#else
+  return i * 8 + threadIdx.x % 4 * 2;
 #endif
 }
 
@@ -137,34 +215,35 @@ __device__ inline warp_state start_warp(const decode_call &call, const block_wor
 #pragma unroll
     for (int i = 0; i < 2 * QK_STEPS; i++)
       if (row < USED_ROWS)
-        s.q[i / 2][half + i % 2 * 2] = load_pair(call, q, i * CHUNK + threadIdx.x % 4 * 2);
+        s.q[i / 2][half + i % 2 * 2] = load_pair(call, q, column_of_pair(i));
     s.base[half] = minus_infinity();
     s.k_head[half] = row / (USED_ROWS / HR_K_HEADS);
     s.v_head[half] = row / (USED_ROWS / HR_V_HEADS);
     s.keys[half] = keys_of_row(call, w, row);
+#ifdef HR_QUANTIZED
+    s.score_factor[half] = scale_q(s.q, half), s.out_factor[half] = 1 / P_FACTOR;
+    if (!TOKEN_SCALES && row < USED_ROWS) {
+      s.score_factor[half] *= call.k_scales[row_head(w, row) / HR_K_GROUP];
+      s.out_factor[half] = call.v_scales[row_head(w, row) / HR_V_GROUP];
+    }
+#endif
   }
   return s;
 }
 
 /* Scores of 16 rows × 16 keys: [tile of 8 keys][2 · half + key within the pair]. */
-__device__ inline void mma_qk(const warp_state &s, const element *stage, float (&scores)[2][4])
+__device__ inline void mma_qk(const warp_state &s, const char *stage, float (&scores)[2][4])
 {
   int lane = threadIdx.x % 32;
-  unsigned from = tile_row<HR_QK>(stage, lane % 8 + lane / 16 * 8), chunk = lane / 8 % 2;
+  unsigned from = tile_row<HR_QK>(stage, lane % 8 + lane / 16 * 8);
 #pragma unroll
-  for (int head = 0; head < HR_K_HEADS; head++, from += K_SIZE * 2) {
+  for (int head = 0; head < HR_K_HEADS; head++, from += K_SIZE) {
     float found[2][4] = {};
-#pragma unroll
-    for (int step = 0; step < QK_STEPS; step++) {
-      unsigned k[4];
-      ldmatrix_x4(k, tile_chunk(from, lane, step * 2 + chunk));
-      mma_sync(found[0], s.q[step], k[0], k[1]);
-      mma_sync(found[1], s.q[step], k[2], k[3]);
-    }
+    multiply_head(s, from, found);
 #pragma unroll
     for (int i = 0; i < 8; i++)
       if (i % 4 / 2 < HALVES && (HR_K_HEADS == 1 || s.k_head[i % 4 / 2] == head))
-        scores[i / 4][i % 4] = found[i / 4][i % 4];
+        scores[i / 4][i % 4] = found[i / 4][i % 4] * score_scale(s, stage, head, i);
   }
 }
 
@@ -218,34 +297,6 @@ __device__ inline void softmax(warp_state &s, float (&scores)[2][4], unsigned (&
   }
 }
 
-__device__ inline void add_rows(warp_state &s, int n, int head, const unsigned (&p)[4], unsigned v0, unsigned v1)
-{
-  if (HR_V_HEADS == 1) {
-    mma_sync(s.out[n], p, v0, v1);
-    return;
-  }
-  float added[4] = {s.out[n][0], s.out[n][1], s.out[n][2], s.out[n][3]};
-  mma_sync(added, p, v0, v1);
-#pragma unroll
-  for (int e = 0; e < 4; e++)
-    s.out[n][e] = s.v_head[e / 2] == head ? added[e] : s.out[n][e];
-}
-
-__device__ inline void mma_pv(warp_state &s, const element *stage, const unsigned (&p)[4])
-{
-  int lane = threadIdx.x % 32;
-  unsigned from = tile_row<HR_V>(stage + HR_K_HEADS * K_SIZE, lane % 16), chunk = lane / 16;
-#pragma unroll
-  for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE * 2)
-#pragma unroll
-    for (int n = 0; n < O_TILES; n += 2) {
-      unsigned v[4];
-      ldmatrix_x4_trans(v, tile_chunk(from, lane, n + chunk));
-      add_rows(s, n, head, p, v[0], v[1]);
-      add_rows(s, n + 1, head, p, v[2], v[3]);
-    }
-}
-
 /* All chunks of this warp. `place`: of its chunk HR_STAGES - 1. */
 __device__ inline void attend(const decode_call &call, block_work &w, warp_state &s, chunk_place place)
 {
@@ -260,7 +311,7 @@ __device__ inline void attend(const decode_call &call, block_work &w, warp_state
     mma_qk(s, stage_of(n), scores);
     scale_and_mask(call, s, w.chunk, scores);
     softmax(s, scores, p);
-    mma_pv(s, stage_of(n), p);
+    mma_pv(s, stage_of(n), scores, p);
     __syncwarp();
   }
 }

@@ -8,7 +8,7 @@
 #if defined(HR_DTYPE_tf32)
 #define MMA_TYPE "tf32"
 #define MMA_SHAPE "m16n8k8"
-#elif defined(HR_DTYPE_fp16)
+#elif defined(HR_DTYPE_fp16) || defined(HR_QUANTIZED)
 #define MMA_TYPE "f16"
 #define MMA_SHAPE "m16n8k16"
 #else
@@ -89,7 +89,7 @@ __device__ inline unsigned round_to_tf32(unsigned bits)
 __device__ inline unsigned pack_pair(float low, float high)
 {
   unsigned both;
-#if defined(HR_DTYPE_fp16)
+#if defined(HR_DTYPE_fp16) || defined(HR_QUANTIZED)
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
 #else
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
