@@ -4,6 +4,7 @@
 #include "decode_call.h"
 
 #include "base/checked.h"
+#include "runtime/device/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,28 @@ static void check_splits(hr_device *device, const char *kernel, hr_dtype dtype)
     set_pages(&setup, i % 2 ? 16 : 0);
     decode_try(device, kernel, &setup, MULTIPLY_ADDS);
   }
+}
+
+/* One head of one sequence, so that the number of splits grows with the length: 1 to 133 units of work. */
+static void check_split_counts(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  bool all = test_asks_for("thorough");
+  int64_t unit = device->backend->own_memory ? 128 : 1024, ran = 0;
+  for (int64_t n = 1; n <= 133; n += all ? 1 : 44) {
+    if (!has_a_turn(n / 44, dtype) || !test_takes(n / 44))
+      continue;
+    decode_setup setup = plain_call(heads[0], dims[0], n * unit - n % 5, dtype);
+    setup.seed = (uint64_t)n;
+    set_pages(&setup, n % 2 ? 16 : 0);
+    ran += decode_try(device, kernel, &setup, 1);
+  }
+  assert_true(ran > 0 || !all || strstr(kernel, "_topk_"));
+}
+
+static void every_kernel_agrees_with_attention_for_all_numbers_of_splits(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_split_counts);
 }
 
 static void every_kernel_agrees_with_attention_over_long_contexts(void **state)
@@ -279,6 +302,7 @@ int main(void)
       cmocka_unit_test(every_kernel_agrees_with_attention_for_all_heads_and_dims),
       cmocka_unit_test(every_kernel_agrees_with_attention_in_ragged_batches),
       cmocka_unit_test(every_kernel_agrees_with_attention_over_long_contexts),
+      cmocka_unit_test(every_kernel_agrees_with_attention_for_all_numbers_of_splits),
       cmocka_unit_test(every_kernel_agrees_with_attention_in_all_layouts),
       cmocka_unit_test(every_kernel_that_takes_scales_agrees_with_attention),
       cmocka_unit_test(every_kernel_that_takes_latent_attention_agrees_with_it),
