@@ -353,12 +353,13 @@ static void reference_row(const call *c, row_place at, double *scratch, hr_refer
   row->lse = lse;
 }
 
-/* An infinity in V of a token that a row does not see may turn its column into NaN: 0 · ∞. One among the scales may do
- * so to all columns. */
+/* What is not finite in V of a token that a row does not see may turn its column into NaN: 0 · ∞. One among the scales
+ * may do so to all columns. */
 static bool may_be_nan(const call *c, row_place at, int64_t column)
 {
   const hr_decode *d = &c->setup->d;
-  return c->setup->special == DECODE_INFINITY_IN_V && (special_is_a_scale(d) || column == 0) && at.query < d->q_len - 1;
+  bool in_v = c->setup->special == (d->latent ? DECODE_NAN_IN_K : DECODE_INFINITY_IN_V);
+  return in_v && (special_is_a_scale(d) || column == 0) && at.query < d->q_len - 1;
 }
 
 static bool near(double found, double expected, double bound)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The decode program compiles for head sizes, groups and layouts of problems, and its tiles fit the shared memory of
+/* The decode programs compile for head sizes, groups and layouts of problems, and their tiles fit the shared memory of
  * the GPUs that they are for. Needs NVRTC for the former, but no GPU. */
 #include "programs.h"
 
 #include "runtime/cuda/decode/decode.h"
+#include "runtime/cuda/kernels/decode_latent_layout.h"
 
 static const hr_decode_gpu gpus[] = {
     {108, 163 << 10, 164 << 10, 1}, {142, 99 << 10, 100 << 10, 1}, {132, 227 << 10, 228 << 10, 16}};
@@ -132,6 +133,64 @@ static void the_program_compiles_for_every_architecture(void **state)
   hr_nvrtc_close(&nvrtc);
 }
 
+/* ---- latent attention ---- */
+
+static hr_decode latent_call(int64_t batch, int64_t q_heads, int64_t q_len)
+{
+  hr_decode d = call_of((const int64_t[]){q_heads, 1, 1}, 576, 512);
+  hr_error error;
+  d.latent = true;
+  d.batch = batch;
+  d.q_len = q_len;
+  assert_ok(hr_decode_set_pages(&d, 64, &error), error);
+  return d;
+}
+
+static void row_blocks_hold_all_heads_and_queries(void **state)
+{
+  (void)state;
+  for (int64_t heads_count = 1; heads_count <= 200; heads_count += 3)
+    for (int64_t q_len = 1; q_len <= HR_DECODE_Q_LEN_MAX; q_len++) {
+      hr_decode d = latent_call(7, heads_count, q_len);
+      hr_decode_latent t = hr_decode_latent_choose(&d, 132);
+      assert_true(t.heads * t.queries <= HR_LATENT_ROWS && t.head_blocks * t.heads >= heads_count);
+      assert_true(t.row_blocks % t.head_blocks == 0 && t.row_blocks / t.head_blocks * t.queries >= q_len);
+      assert_true(t.teams >= 1 && (t.teams == 1 || t.teams * t.row_blocks <= 132));
+      assert_true(t.shared_bytes <= (size_t)227 << 10);
+    }
+}
+
+/* 4096 keys are 32 pairs of tiles. With 128 heads 66 teams have two blocks each; 128 sequences: 64 teams have two whole
+ * sequences each, where 66 would share them and have 63 pairs instead of 64. 32 sequences: 64 teams have half a one. */
+static void teams_have_equal_shares_of_whole_sequences_if_that_costs_little(void **state)
+{
+  (void)state;
+  hr_decode d = latent_call(128, 128, 1);
+  assert_int_equal(hr_decode_latent_choose(&d, 132).teams, 64);
+  d.batch = 32;
+  assert_int_equal(hr_decode_latent_choose(&d, 132).teams, 64);
+  d.batch = 1;
+  assert_int_equal(hr_decode_latent_choose(&d, 132).teams, 32);
+}
+
+static void the_latent_program_compiles(void **state)
+{
+  (void)state;
+  hr_nvrtc nvrtc = open_nvrtc();
+  char defines[HR_DEFINES_SIZE];
+  hr_decode d = latent_call(128, 128, 1);
+  hr_decode_latent t = hr_decode_latent_choose(&d, 132);
+  hr_decode_latent_defines(&t, &d, defines);
+  build(&nvrtc, "decode_latent_sm90", "sm_90a", HR_BF16, defines);
+  if (test_asks_for("thorough")) {
+    d.page_size = 16, d.softcap = 1, d.qk_dim = 192, d.v_dim = 128, d.q_len = 3;
+    t = hr_decode_latent_choose(&d, 132);
+    hr_decode_latent_defines(&t, &d, defines);
+    build(&nvrtc, "decode_latent_sm90", "sm_90a", HR_FP16, defines);
+  }
+  hr_nvrtc_close(&nvrtc);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -140,6 +199,9 @@ int main(void)
       cmocka_unit_test(batch_invariant_work_is_divided_as_for_one_sequence),
       cmocka_unit_test(splits_of_few_short_groups_are_clusters),
       cmocka_unit_test(the_program_compiles_for_every_architecture),
+      cmocka_unit_test(row_blocks_hold_all_heads_and_queries),
+      cmocka_unit_test(teams_have_equal_shares_of_whole_sequences_if_that_costs_little),
+      cmocka_unit_test(the_latent_program_compiles),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,4 +51,19 @@ hr_decode_topk hr_decode_topk_choose(const hr_decode *decode, const hr_decode_gp
 void hr_decode_topk_defines(const hr_decode_topk *sizes, const hr_decode *decode, bool aligned,
                             char text[HR_DEFINES_SIZE]);
 
+/** Row blocks and teams of decode_latent_sm90.cu. */
+typedef struct hr_decode_latent {
+  int qk, v;          /* head sizes, rounded up */
+  int heads, queries; /* of a row block */
+  int head_blocks, row_blocks;
+  int teams;       /* of one thread block per row block; they share the batch's keys equally */
+  int box;         /* keys of a TMA copy */
+  bool half_boxes; /* TMA copies of half a tile instead of a panel of 64 columns */
+  size_t shared_bytes;
+} hr_decode_latent;
+
+/** Latent attention with head sizes up to 576 of K and 512 of V. */
+hr_decode_latent hr_decode_latent_choose(const hr_decode *decode, int64_t multiprocessors);
+void hr_decode_latent_defines(const hr_decode_latent *tiles, const hr_decode *decode, char text[HR_DEFINES_SIZE]);
+
 #endif

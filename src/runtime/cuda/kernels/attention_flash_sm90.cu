@@ -126,14 +126,6 @@ __device__ inline row_span span_of(const attention_call &call, const consumer_st
   return sp;
 }
 
-/* tanh to a relative error of 2^-19; tanhf() has branches, and 64 calls of it take NVRTC seconds. */
-__device__ inline float tanh_approx(float x)
-{
-  float e = exp2_approx(x * (2 * LOG2_E)), square = x * x;
-  float inner = x * (1 + square * (-1.0f / 3 + square * (2.0f / 15 - square * (17.0f / 315))));
-  return fabsf(x) < 0.125f ? inner : 1 - __fdividef(2, e + 1);
-}
-
 /* Soft cap and ALiBi, as in modify_score(). */
 __device__ inline void modify_scores(const attention_call &call, const work_item &item, const row_span &sp, consumer_state &c,
                                      int tile)

@@ -218,3 +218,13 @@ template <int LEFT> __device__ inline void wgmma_wait()
                  " {" WGMMA_NAMES(n) "}, {%1, %2, %3, %4}, %0, 1, 1, 1, 1;"                                          \
                  : "+l"(b_), "+r"((a)[0]), "+r"((a)[1]), "+r"((a)[2]), "+r"((a)[3]), WGMMA_ACCUMULATORS(n, d)::"memory");    \
   } while (0)
+
+/* d += a · b, a K-major and b MN-major in shared memory (SS). */
+#define WGMMA_SS_MN(n, d, a, b)                                                                                \
+  do {                                                                                                             \
+    unsigned long long a_ = (a), b_ = (b);                                                                         \
+    int unused_ = 0;                                                                                               \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" WGMMA_TEXT(n) "k16.f32." MMA_TYPE "." MMA_TYPE              \
+                 " {" WGMMA_NAMES(n) "}, %0, %1, 1, 1, 1, 0, 1;"                                                     \
+                 : "+l"(a_), "+l"(b_), "+r"(unused_), "+r"(unused_), "+r"(unused_), WGMMA_ACCUMULATORS(n, d)::"memory");     \
+  } while (0)
