@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares Headroom's decode attention on a CUDA GPU with PyTorch's scaled_dot_product_attention, backends cudnn and flash.
 
-    decode_gpu_vs_torch.py LIBHEADROOM [--output FILE.csv] [--quick] [--kernel NAME]
+    decode_gpu_vs_torch.py LIBHEADROOM [--output FILE.csv] [--quick] [--latent] [--kernel NAME]
 
 Needs PyTorch and a shared libheadroom (docs/gpu.md says how to get one for a bare machine). One token per sequence against
 a cache of bf16, contiguous and in pages of 16 tokens in random order. All run in one stream of one process, interleaved:
@@ -12,8 +12,11 @@ computed per turn; its median is reported with a 95% confidence interval. Before
 float64, and Headroom's output is poisoned first. Where PyTorch wants as many heads of K as of V, it gets them repeated
 beforehand, outside of the time.
 
-The bound is the bytes of K, V, Q and O at the rate at which this GPU reads 4 GiB in the same run. Exits with 1 where a
-result is wrong.
+--latent: latent attention (head sizes 576 and 512, one K head that V is part of) instead, in pages of 64 tokens. No backend of
+scaled_dot_product_attention takes it, so the contender is two batched GEMMs (torch.bmm) with a softmax between, in bf16.
+
+The bound is the bytes of K, V, Q and O at the rate at which this GPU reads 4 GiB in the same run, or for latent attention the
+FLOPs at the rate of a GEMM of 8192^3 in the same run, whichever takes longer. Exits with 1 where a result is wrong.
 """
 import argparse
 import csv
@@ -32,7 +35,8 @@ import gemm_vs_torch as common
 
 TURN_S, SETTLE_S, SAMPLE_S, TURNS_LEAST = 1e-3, 0.1, 0.3, 12
 PAGE = 16
-CONTENDERS = ("paged", "cudnn", "flash")
+LATENT_PAGE = 64
+CONTENDERS = ("paged", "cudnn", "flash", "bmm")
 COLUMNS = ["batch", "keys", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim", "kernel", "bound_us", "contiguous_us",
            "contiguous_error"] + [f"{name}_{column}" for name in CONTENDERS
                                   for column in ("us", "ratio", "low", "high", "error")] + ["turns", "configuration"]
@@ -43,7 +47,19 @@ def call(batch, keys, heads, dim, v_dim=None):
                 v_dim=v_dim or dim)
 
 
-def grid(quick):
+def latent_call(batch, keys, heads):
+    return dict(call(batch, keys, (heads, 1, 1), 576, 512), latent=True)
+
+
+def is_latent(row):
+    return row.get("latent", False)
+
+
+def grid(quick, latent):
+    if latent:
+        calls = [latent_call(128, 4096, 128), latent_call(32, 8192, 128), latent_call(128, 8192, 16)]
+        others = [latent_call(32, 4096, 128), latent_call(32, 8192, 16), latent_call(128, 4096, 64), latent_call(1, 32768, 128)]
+        return calls if quick else calls + others
     peers = [call(1, 2048, (32, 16, 16), 128), call(1, 2048, (32, 4, 4), 128), call(8, 4096, (32, 8, 8), 128),
              call(16, 8192, (32, 8, 8), 128), call(64, 4096, (64, 8, 8), 128), call(1, 65536, (32, 8, 8), 128),
              call(16, 32768, (32, 4, 16), 64)]
@@ -97,9 +113,14 @@ class Headroom(common.Headroom):
         assert problem.struct_size == ctypes.sizeof(Decode)
         for name in ("batch", "q_heads", "k_heads", "v_heads", "qk_dim", "v_dim"):
             setattr(problem, name, row[name])
-        problem.kv_len = row["keys"]
+        problem.kv_len, problem.latent = row["keys"], is_latent(row)
         self.check(self.library.hr_decode_set_pages(ctypes.byref(problem), page_size, ctypes.byref(self.error)))
         return Plan(self, problem)
+
+
+def row_pairs(problem):
+    """Pairs of a query and a key, of all heads."""
+    return problem.batch * problem.q_heads * problem.kv_len
 
 
 class Plan(common.Plan):
@@ -110,6 +131,7 @@ class Plan(common.Plan):
                                               ctypes.byref(self.handle), ctypes.byref(headroom.error)))
         library.hr_decode_bytes(ctypes.byref(problem), ctypes.byref(size))
         self.bytes = size.value
+        self.flops = 2 * row_pairs(problem) * (problem.qk_dim + problem.v_dim)
         self.kernel = library.hr_plan_kernel(self.handle).decode()
         self.configuration = library.hr_plan_configuration(self.handle).decode()
         needed = library.hr_plan_workspace_bytes(self.handle)
@@ -128,21 +150,27 @@ class Plan(common.Plan):
 
 
 def operands(row):
-    """Q of one token; K and V [batch, keys, heads, dim]."""
+    """Q of one token; K and V [batch, keys, heads, dim], V part of K for latent attention."""
     sizes = ((1, row["q_heads"], row["qk_dim"]), (row["keys"], row["k_heads"], row["qk_dim"]),
              (row["keys"], row["v_heads"], row["v_dim"]))
-    return tuple(common.uniform(row["batch"], *size, dtype=torch.bfloat16) for size in sizes)
+    tensors = tuple(common.uniform(row["batch"], *size, dtype=torch.bfloat16) for size in sizes[:2 if is_latent(row) else 3])
+    return tensors if len(tensors) == 3 else (*tensors, tensors[1][..., :row["v_dim"]])
+
+
+def page_of(row):
+    return LATENT_PAGE if is_latent(row) else PAGE
 
 
 def paged(row, inputs):
     """The same K and V in pages in random order, and the page table."""
     q, k, v = inputs
-    count = row["batch"] * row["keys"] // PAGE
+    page = page_of(row)
+    count = row["batch"] * row["keys"] // page
     order = torch.randperm(count, device="cuda")
     places = torch.empty_like(order)
     places[order] = torch.arange(count, device="cuda")
-    pages = [t.view(count, PAGE, *t.shape[2:])[order].contiguous() for t in (k, v)]
-    return q, *pages, places.to(torch.int32)
+    pages = [t.view(count, page, *t.shape[2:])[order].contiguous() for t in ((k,) if is_latent(row) else (k, v))]
+    return q, pages[0], pages[-1], places.to(torch.int32)
 
 
 def empty_output(row):
@@ -153,13 +181,20 @@ def run_torch(backend, row, q, k, v):
     return attention.run_torch(attention.BACKENDS[backend], dict(row, causal=False), q, k, v)
 
 
+def run_bmm(row, q, k, v):
+    scores = torch.bmm(q[:, 0], k[:, :, 0].mT) / math.sqrt(row["qk_dim"])
+    return torch.bmm(scores.softmax(-1), v[:, :, 0])[:, None]
+
+
 def worst_error(row, inputs, out):
     """Largest error of the last sequence, in units of the allowed error: two roundings of the result's magnitude."""
-    q, k, v = (t[-1].double() for t in inputs)
-    k, v = (t.repeat_interleave(row["q_heads"] // t.shape[1], 1) for t in (k, v))
+    q, k, v, out = (t[-1].double() for t in (*inputs[:3], out))
+    if is_latent(row):  # some of the heads
+        q, out = q[:, ::8], out[:, ::8]
+    k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
     weights = (torch.einsum("qhd,khd->hqk", q, k) / math.sqrt(row["qk_dim"])).softmax(-1)
     exact, size = (torch.einsum("hqk,khd->qhd", weights, t) for t in (v, v.abs()))
-    error = ((out[-1].double() - exact).abs() / (2 * 2.0**-8 * size)).max().item()
+    error = ((out - exact).abs() / (2 * 2.0**-8 * size)).max().item()
     return math.inf if math.isnan(error) else error
 
 
@@ -177,12 +212,28 @@ def read_rate():
     return data.numel() * 4 / best * 1e3
 
 
+def gemm_rate():
+    """FLOP/s of a GEMM of 8192^3 in bf16."""
+    a, b = (common.uniform(8192, 8192, dtype=torch.bfloat16) for _ in range(2))
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    for _ in range(3):
+        a @ b
+    events[0].record()
+    for _ in range(20):
+        a @ b
+    events[1].record()
+    torch.cuda.synchronize()
+    return 20 * 2 * 8192**3 / events[0].elapsed_time(events[1]) * 1e3
+
+
 def contenders(row, plans, sets):
     """Name, and the call for set i; what PyTorch refuses is left out."""
     outputs = [empty_output(row) for _ in sets]
     in_pages = [paged(row, inputs) for inputs in sets]
     found = {"contiguous": lambda i: plans[0].run(sets[i], outputs[i]),
              "paged": lambda i: plans[1].run(in_pages[i], outputs[i])}
+    if is_latent(row):
+        return found | {"bmm": lambda i: run_bmm(row, *sets[i])}
     heads = max(row["k_heads"], row["v_heads"])
     tensors = [attention.expressed(row, inputs, heads) for inputs in sets]
     for name in attention.BACKENDS:
@@ -207,13 +258,14 @@ def check(row, calls, inputs):
     return errors
 
 
-def compare(row, headroom, rate):
-    plans, inputs = [headroom.plan(row, page) for page in (0, PAGE)], operands(row)
-    set_bytes = sum(t.numel() * t.element_size() for t in inputs)
+def compare(row, headroom, rate, gemm):
+    plans, inputs = [headroom.plan(row, page) for page in (0, page_of(row))], operands(row)
+    set_bytes = sum(t.numel() * t.element_size() for t in inputs[:2 if is_latent(row) else 3])
+    bound = max(plans[0].bytes / rate, plans[0].flops / gemm)
     sets = [inputs] + [operands(row) for _ in range(4 * common.L2_BYTES // set_bytes)]
     calls = contenders(row, plans, sets)
     errors = check(row, calls, inputs)
-    count = max(len(sets), min(64, math.ceil(TURN_S / (plans[0].bytes / rate + 3e-6))))
+    count = max(len(sets), min(64, math.ceil(TURN_S / (bound + 3e-6))))
     graphs = [common.capture(lambda i: run(i % len(sets)), count, headroom.stream) for run in calls.values()]
     begin = time.monotonic()
     while time.monotonic() - begin < SETTLE_S:
@@ -221,8 +273,8 @@ def compare(row, headroom, rate):
     rounds, per_call, begin = [], max(2, min(50, int(30 / sum(settled[-1])))), time.monotonic()
     while len(rounds) < TURNS_LEAST or time.monotonic() - begin < SAMPLE_S:
         rounds += attention.sample(graphs, per_call)
-    result = dict(row, kernel=plans[0].kernel, configuration=plans[0].configuration, turns=len(rounds),
-                  bound_us=f"{plans[0].bytes / rate * 1e6:.2f}", contiguous_error=f"{errors['contiguous']:.3g}")
+    result = dict({name: row[name] for name in COLUMNS if name in row}, kernel=plans[0].kernel, configuration=plans[0].configuration, turns=len(rounds),
+                  bound_us=f"{bound * 1e6:.2f}", contiguous_error=f"{errors['contiguous']:.3g}")
     for i, name in enumerate(calls):
         result[f"{name}_us"] = f"{common.median_interval([t[i] for t in rounds])[1] * 1e3 / count:.2f}"
         if i > 0:
@@ -235,26 +287,27 @@ def compare(row, headroom, rate):
 
 
 def label(row):
-    return (f"{row['batch']:>3} x {row['keys']:>5}  {row['q_heads']:>2}/{row['k_heads']}/{row['v_heads']} "
+    return (f"{row['batch']:>3} x {row['keys']:>5}  {row['q_heads']:>3}/{row['k_heads']}/{row['v_heads']} "
             f"d {row['qk_dim']}/{row['v_dim']}")
 
 
-def provenance(rate):
+def provenance(rate, gemm):
     return (f"# {torch.cuda.get_device_name()}, driver {common.driver()}, CUDA {torch.version.cuda}, PyTorch "
             f"{torch.__version__}, cuDNN {torch.backends.cudnn.version()}, {datetime.date.today()}; interleaved turns, cold "
-            f"L2, bench/decode_gpu_vs_torch.py; reads {rate * 1e-12:.3f} TB/s\n"
+            f"L2, bench/decode_gpu_vs_torch.py; reads {rate * 1e-12:.3f} TB/s"
+            f"{'' if math.isinf(gemm) else f', GEMM {gemm * 1e-12:.0f} TFLOP/s'}\n"
             "# errors are in units of the allowed error; ratios are a contender's time over Headroom's, contiguous\n")
 
 
 def measure(arguments, headroom, file):
-    rate, wrong = read_rate(), 0
-    file.write(provenance(rate))
-    print(provenance(rate), end="")
+    rate, gemm, wrong = read_rate(), gemm_rate() if arguments.latent else math.inf, 0
+    file.write(provenance(rate, gemm))
+    print(provenance(rate, gemm), end="")
     writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    for row in grid(arguments.quick):
+    for row in grid(arguments.quick, arguments.latent):
         try:
-            r = compare(row, headroom, rate)
+            r = compare(row, headroom, rate, gemm)
             writer.writerow(r)
             file.flush()  # keeps the rows so far if the run is stopped
             print(f"{label(row):28} bound {r['bound_us']:>8} us, contiguous {r['contiguous_us']:>8}",
@@ -271,6 +324,7 @@ def main():
     parser.add_argument("library", metavar="LIBHEADROOM", help="path of libheadroom.so")
     parser.add_argument("--output", default=os.devnull, help="CSV file")
     parser.add_argument("--quick", action="store_true", help="part of the grid")
+    parser.add_argument("--latent", action="store_true", help="latent attention instead")
     parser.add_argument("--kernel", help="a kernel by name rather than the one that dispatch takes")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
