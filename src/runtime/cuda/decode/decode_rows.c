@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decode attention by kernels/decode_rows.cu: its blocks, splits and launch. */
+#include "base/checked.h"
+#include "base/error.h"
+#include "runtime/cuda/decode/decode.h"
+#include "runtime/cuda/kernels/decode_rows_layout.h"
+
+#include <stdio.h>
+
+#define SHARED_MOST 49152 /* bytes of a block that need no attribute */
+#define BLOCKS_OF_MULTIPROCESSOR 4
+#define SPLITS_MOST 128
+#define SPLIT_COST_KEYS 256 /* a split costs as much time as these keys of a block */
+
+typedef struct launch {
+  const hr_cuda *cuda;
+  int heads; /* of a block */
+  size_t shared_bytes;
+  cu_function decode, combine;
+  hr_decode_rows_call call;
+} launch;
+
+static int64_t rows_of(const hr_decode *d)
+{
+  return d->batch * d->q_len * d->q_heads;
+}
+
+/* Query heads of a block, that share a K head and a V head; 0 if shared memory does not hold one. */
+static int choose_heads(const hr_decode *d)
+{
+  int64_t k_group = d->q_heads / d->k_heads, v_group = d->q_heads / d->v_heads;
+  for (int heads = HR_DECODE_ROWS_HEADS_MOST; heads >= 1; heads--)
+    if (k_group % heads == 0 && v_group % heads == 0 && d->qk_dim + d->v_dim < SHARED_MOST &&
+        hr_decode_rows_bytes(heads, (int)d->qk_dim, (int)d->v_dim) <= SHARED_MOST)
+      return heads;
+  return 0;
+}
+
+static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
+{
+  (void)device;
+  const hr_decode *d = &problem->decode;
+  const char *reason = NULL;
+  if (hr_decode_cannot_select(d, why, why_size))
+    return false;
+  if (d->cache_format != HR_KV_UNQUANTIZED)
+    reason = "does not take quantized caches";
+  else if (choose_heads(d) == 0)
+    reason = "takes head sizes up to 11000 of K and V together";
+  else if (d->kv_len > INT32_MAX / 2 || d->batch > INT32_MAX / SPLITS_MOST / (d->q_heads * d->q_len))
+    reason = "takes lengths below 2^30 and fewer than 2^24 heads and queries of all sequences";
+  if (reason)
+    snprintf(why, why_size, "%s", reason);
+  return !reason;
+}
+
+static hr_decode_rows_call make_call(const hr_decode *d)
+{
+  return (hr_decode_rows_call){.q_at = hr_decode_q_strides(d),
+                               .o_at = hr_decode_o_strides(d),
+                               .k_at = hr_decode_k_strides(d),
+                               .v_at = hr_decode_v_strides(d),
+                               .q_len = (int32_t)d->q_len,
+                               .kv_len = (int32_t)d->kv_len,
+                               .q_heads = (int32_t)d->q_heads,
+                               .k_group = (int32_t)(d->q_heads / d->k_heads),
+                               .v_group = (int32_t)(d->q_heads / d->v_heads),
+                               .qk_dim = (int32_t)d->qk_dim,
+                               .v_dim = (int32_t)d->v_dim,
+                               .page_size = (int32_t)hr_min64(d->page_size, INT32_MAX),
+                               .table_pitch = (int32_t)d->table_pitch,
+                               .window = (int32_t)hr_min64(d->window, d->kv_len),
+                               .scale = (float)hr_decode_scale(d),
+                               .softcap = d->softcap};
+}
+
+static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
+                         hr_error *error)
+{
+  launch *l = state;
+  const hr_decode *d = &problem->decode;
+  int64_t multiprocessors = 0;
+  char defines[HR_DEFINES_SIZE];
+  l->cuda = device->state;
+  HR_TRY(hr_cuda_attribute(l->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
+  l->heads = choose_heads(d);
+  l->shared_bytes = (size_t)hr_decode_rows_bytes(l->heads, (int)d->qk_dim, (int)d->v_dim);
+  l->call = make_call(d);
+  hr_key_range range = hr_decode_range(d, d->kv_len);
+  int64_t rows =
+      d->batch_invariant ? d->q_len * d->q_heads : rows_of(d); /* the order of sums follows from the splits */
+  l->call.splits =
+      (int32_t)hr_decode_splits(rows / l->heads, range.end - range.first, BLOCKS_OF_MULTIPROCESSOR * multiprocessors,
+                                HR_DECODE_ROWS_KEYS, SPLIT_COST_KEYS, SPLITS_MOST);
+  snprintf(defines, sizeof defines, "HR_HEADS=%d", l->heads);
+  HR_TRY(hr_cuda_function(l->cuda, "decode_rows", d->dtype, defines, "decode", &l->decode, error));
+  HR_TRY(hr_cuda_function(l->cuda, "decode_rows", d->dtype, defines, "combine", &l->combine, error));
+  if (l->call.splits > 1)
+    *workspace_bytes = (size_t)(rows_of(d) * l->call.splits * (d->v_dim + 2)) * sizeof(float);
+  return HR_OK;
+}
+
+static cu_address address_of(const void *data)
+{
+  return (cu_address)(uintptr_t)data;
+}
+
+static hr_decode_rows_call set_addresses(const launch *l, const hr_decode *d, const hr_decode_arguments *x,
+                                         void *workspace)
+{
+  hr_decode_rows_call call = l->call;
+  call.q = address_of(x->q);
+  call.k = address_of(x->k);
+  call.v = address_of(d->latent ? x->k : x->v);
+  call.o = address_of(x->o);
+  call.lse = address_of(x->lse);
+  call.lengths = address_of(x->lengths);
+  call.pages = address_of(x->pages);
+  call.sinks = d->sinks ? address_of(x->sinks) : 0;
+  call.partial_stats = address_of(workspace);
+  call.partial_o = call.partial_stats + (uint64_t)(rows_of(d) * call.splits) * 2 * sizeof(float);
+  return call;
+}
+
+static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+{
+  const launch *l = plan->state;
+  const hr_decode *d = &plan->problem.decode;
+  hr_decode_rows_call call = set_addresses(l, d, arguments, workspace);
+  void *parameters[] = {&call};
+  HR_TRY(hr_cuda_enter(l->cuda, error));
+  hr_status status = hr_cuda_launch(l->cuda, l->decode, rows_of(d) / l->heads * call.splits, HR_DECODE_ROWS_THREADS,
+                                    l->shared_bytes, parameters, error);
+  if (status == HR_OK && call.splits > 1)
+    status = hr_cuda_launch(l->cuda, l->combine, rows_of(d), HR_DECODE_ROWS_THREADS, 0, parameters, error);
+  hr_cuda_leave(l->cuda);
+  return status;
+}
+
+static void describe(const void *state, char *text, size_t size)
+{
+  const launch *l = state;
+  snprintf(text, size, "%d query heads of a block, split-KV %d", l->heads, l->call.splits);
+}
+
+const hr_kernel_functions hr_kernel_decode_rows_cuda = {
+    .state_bytes = sizeof(launch), .supports = supports, .prepare = prepare, .run_decode = run, .describe = describe};
