@@ -8,7 +8,7 @@
 
 #include <headroom/attention.h>
 
-/** Why kernels have no time, or a doubtful one; a field each. */
+/** Why kernels have no time, or a doubtful one; a field for each reason. */
 void hr_print_reasons(const hr_document *document, const hr_kernel_measurement *runs, size_t count);
 
 /** The value of a COUNT column: a double that is a whole number, or NAN. */

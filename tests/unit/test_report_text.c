@@ -6,6 +6,7 @@
 #include "base/quantity.h"
 #include "base/utf8.h"
 #include "report/ceilings.h"
+#include "report/kernel_runs.h"
 #include "report/lines.h"
 
 #include <math.h>
@@ -129,6 +130,32 @@ static void lines_break_at_spaces_and_within_words_that_are_too_long(void **stat
   assert_string_equal(next, "");
 }
 
+static void kernels_with_the_same_reason_are_named_together(void **state)
+{
+  (void)state;
+  const hr_kernel_measurement runs[] = {
+      {.kernel = "a_one", .measurement = {.status = HR_ERROR_UNSUPPORTED, .reason = "a_one needs sm80"}},
+      {.kernel = "b", .measurement = {.status = HR_OK}},
+      {.kernel = "a", .measurement = {.status = HR_ERROR_UNSUPPORTED, .reason = "a needs sm80"}},
+      {.kernel = "c", .measurement = {.status = HR_ERROR_UNSUPPORTED, .reason = "c takes fp32"}},
+      {.kernel = "d", .measurement = {.status = HR_ERROR_TIMEOUT, .reason = "one run takes 1 s"}}};
+  char *text = NULL;
+  size_t length;
+  hr_error error;
+  hr_report_options options = hr_report_options_default();
+  hr_document document;
+  FILE *out = open_memstream(&text, &length);
+  assert_non_null(out);
+  assert_ok(hr_document_begin(&document, out, &options, &error), error);
+  hr_print_reasons(&document, runs, 5);
+  assert_ok(hr_document_end(&document, HR_OK, &error), error);
+  fclose(out);
+  assert_string_equal(text, "unsupported   a_one, a: needs sm80\n"
+                            "unsupported   c takes fp32\n"
+                            "timeout       d: one run takes 1 s\n");
+  free(text);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -138,6 +165,7 @@ int main(void)
       cmocka_unit_test(text_width_counts_terminal_columns_not_bytes),
       cmocka_unit_test(control_characters_and_invalid_utf8_are_replaced),
       cmocka_unit_test(lines_break_at_spaces_and_within_words_that_are_too_long),
+      cmocka_unit_test(kernels_with_the_same_reason_are_named_together),
       cmocka_unit_test(rates_above_a_cpus_data_sheet_are_attributed_to_its_clock),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
