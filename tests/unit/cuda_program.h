@@ -127,19 +127,24 @@ static inline void fill_call(call *c, const int64_t elements[4], uint64_t seed)
   assert_true(c->o_bytes <= BYTES_MOST);
 }
 
-/* Two sequences of up to 700 tokens, 8/2/4 heads of 64. */
-static inline call decode_call(hr_device *device, uint64_t seed)
+/* Sequences of up to 700 tokens; 4 query heads, one K head and two V heads of 64 for each of `groups`. */
+static inline call decode_call_of(hr_device *device, const char *kernel, int64_t batch, int64_t groups, uint64_t seed)
 {
   call c = {.device = device, .decodes = true};
   hr_decode d = hr_decode_default();
   hr_error error;
-  d.batch = 2, d.kv_len = 700;
-  d.q_heads = 8, d.k_heads = 2, d.v_heads = 4;
+  d.batch = batch, d.kv_len = 700;
+  d.q_heads = 4 * groups, d.k_heads = groups, d.v_heads = 2 * groups;
   assert_ok(hr_decode_set_pages(&d, 16, &error), error);
-  assert_ok(hr_plan_decode(device, &d, NULL, &c.plan, &error), error);
-  int64_t tokens = d.page_count * d.page_size * 64;
-  fill_call(&c, (int64_t[]){2 * 8 * 64, tokens * 2, tokens * 4, 2 * 8 * 64}, seed);
+  assert_ok(hr_plan_decode(device, &d, kernel, &c.plan, &error), error);
+  int64_t tokens = d.page_count * d.page_size * 64, q = batch * d.q_heads * 64;
+  fill_call(&c, (int64_t[]){q, tokens * d.k_heads, tokens * d.v_heads, q}, seed);
   return c;
+}
+
+static inline call decode_call(hr_device *device, uint64_t seed)
+{
+  return decode_call_of(device, NULL, 2, 2, seed);
 }
 
 /* 100 tokens, causal, 4/2/2 heads of 64. */
