@@ -147,6 +147,29 @@ static void of_equal_scores_every_kernel_chooses_the_earlier(void **state)
   decode_each_kernel(check_ties);
 }
 
+/* ---- quantized caches ---- */
+
+static void check_quantized(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  for (int64_t i = 0; i < 4; i++) {
+    if (!has_a_turn(i, dtype) || !test_takes(i))
+      continue;
+    decode_setup setup = call_of(heads[3], dims[i % 2], 700, 60, dtype);
+    setup.d.cache_format = i % 2 ? HR_KV_INT8 : HR_KV_FP8;
+    setup.d.cache_scales = i / 2 ? HR_KV_SCALE_TOKEN : HR_KV_SCALE_HEAD;
+    setup.d.batch = 2;
+    setup.seed = (uint64_t)i + 1;
+    set_pages(&setup, i == 3 ? 0 : 16);
+    decode_try(device, kernel, &setup, MULTIPLY_ADDS);
+  }
+}
+
+static void every_kernel_that_takes_quantized_caches_selects_from_them(void **state)
+{
+  (void)state;
+  decode_each_kernel(check_quantized);
+}
+
 /* ---- combinations ---- */
 
 static int64_t drawn(uint64_t *state, int64_t first, int64_t last)
@@ -213,6 +236,7 @@ int main(void)
       cmocka_unit_test(every_kernel_selects_from_long_contexts),
       cmocka_unit_test(every_kernel_selects_from_very_long_contexts),
       cmocka_unit_test(of_equal_scores_every_kernel_chooses_the_earlier),
+      cmocka_unit_test(every_kernel_that_takes_quantized_caches_selects_from_them),
       cmocka_unit_test(every_kernel_selects_in_combinations),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

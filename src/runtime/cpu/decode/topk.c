@@ -92,15 +92,10 @@ hr_status hr_topk_cut_make(const hr_decode *d, int threads, hr_topk_cut *cut, hr
 static bool supports(const hr_device *device, const hr_problem *problem, char *why, size_t why_size)
 {
   (void)device;
-  const hr_decode *d = &problem->decode;
-  const char *reason = NULL;
-  if (!hr_decode_selects(d))
-    reason = "has nothing to select without a top_k that is smaller than the number of keys";
-  else if (d->cache_format != HR_KV_UNQUANTIZED)
-    reason = "does not take quantized caches";
-  if (reason)
-    snprintf(why, why_size, "%s", reason);
-  return !reason;
+  if (hr_decode_selects(&problem->decode))
+    return true;
+  snprintf(why, why_size, "has nothing to select without a top_k that is smaller than the number of keys");
+  return false;
 }
 
 static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_split_version *version, void *state,
@@ -119,6 +114,12 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_
   p->o = hr_decode_o_strides(d);
   p->k = hr_decode_k_strides(d);
   p->v = hr_decode_v_strides(d);
+  p->k_scales = hr_decode_k_scale_strides(d);
+  p->v_scales = hr_decode_v_scale_strides(d);
+  p->quantized = d->cache_format != HR_KV_UNQUANTIZED;
+  p->format = d->cache_format == HR_KV_FP8    ? HR_FP8_E4M3
+              : d->cache_format == HR_KV_INT8 ? (hr_dtype)HR_SPLIT_INT8
+                                              : d->dtype;
   *workspace_bytes = p->cut.bytes;
   return HR_OK;
 }

@@ -32,7 +32,9 @@ typedef struct hr_topk_plan {
   hr_split_scores scores; /* of products with Q or, if the scale is negative, with −Q */
   bool negated;
   hr_strides q, o;
-  hr_kv_strides k, v;
+  hr_kv_strides k, v, k_scales, v_scales;
+  bool quantized;
+  hr_dtype format; /* of K and V, or HR_SPLIT_INT8 */
   hr_thread_pool *pool;
 } hr_topk_plan;
 
