@@ -51,6 +51,8 @@ static void tiles_fit_every_gpu_and_hold_whole_heads(void **state)
             hr_decode d = call_of(heads[h], qk, v);
             d.q_len = q_len;
             d.batch = i % 2 ? 1 : 100;
+            d.cache_format = (hr_kv_format)((qk + v) % HR_KV_FORMAT_COUNT);
+            d.cache_scales = (hr_kv_scales)(qk % HR_KV_SCALES_COUNT);
             check_tiles(&d, &gpus[i]);
           }
 }
@@ -127,7 +129,7 @@ static void the_program_compiles_for_every_architecture(void **state)
       d.kv_len = i % 2 ? 4096 : 2048;
       set_cache_format(&d, a, i);
       hr_decode_split t = hr_decode_split_choose(&d, &gpus[a]);
-      hr_decode_split_defines(&t, &d, i < 3, defines);
+      hr_decode_split_defines(&t, &d, (const int[]){16, 4, 16, 0}[i], defines);
       build(&nvrtc, "decode_split", architectures[a], i % 2 ? HR_FP16 : HR_BF16, defines);
     }
   hr_nvrtc_close(&nvrtc);

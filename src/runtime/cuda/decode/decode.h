@@ -33,7 +33,8 @@ typedef struct hr_decode_split {
 /** Head sizes up to 256. The largest group of query heads that share K and V heads whose rows fit a Q tile and whose
  *  heads' stages fit shared memory; if a K or V head is needed by several groups, they read it from the L2. */
 hr_decode_split hr_decode_split_choose(const hr_decode *decode, const hr_decode_gpu *gpu);
-void hr_decode_split_defines(const hr_decode_split *tiles, const hr_decode *decode, bool aligned,
+/** copy_bytes: of which rows of K and V are multiples, 16 or 4; 0: neither. */
+void hr_decode_split_defines(const hr_decode_split *tiles, const hr_decode *decode, int copy_bytes,
                              char text[HR_DEFINES_SIZE]);
 
 /** Sizes of decode_topk.cu. */

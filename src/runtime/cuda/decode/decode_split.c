@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #define DIM_MOST 256
-#define ALIGNMENT_BYTES 16
 #define Q_ALIGNMENT_BYTES 4
 #define CLUSTER_PORTABLE 8
 #define GRID_MOST 65535 /* blocks in the second and third direction */
@@ -15,7 +14,7 @@
 typedef struct launch {
   const hr_cuda *cuda;
   hr_decode_split tiles;
-  bool aligned; /* strides_aligned() */
+  int copy_bytes; /* copy_bytes_of() */
   cu_function function;
   cu_function combine; /* the second launch of decode_apart; NULL: there is one */
   unsigned grid[3];
@@ -44,18 +43,28 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   return !reason;
 }
 
-/* Whether head sizes and strides keep every row of K and V at multiples of 16 bytes from its operand's address, and
- * those of Q at multiples of 4. */
-static bool strides_aligned(const hr_decode *d)
+/* The most bytes, 16 or 4, of which head sizes and strides keep every row of K and V at multiples from its operand's
+ * address; 0: none, or rows of Q are not at multiples of 4. */
+static int copy_bytes_of(const hr_decode *d)
 {
-  int64_t step = ALIGNMENT_BYTES / (int64_t)hr_decode_cache_bytes(d);
+  int64_t element = (int64_t)hr_decode_cache_bytes(d), bits = 0;
   hr_kv_strides k = hr_decode_k_strides(d), v = hr_decode_v_strides(d);
   const int64_t all[] = {k.page, k.token, k.head, v.page, v.token, v.head, d->qk_dim, d->v_dim};
   hr_strides q = hr_decode_q_strides(d);
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    if (all[i] % step != 0)
-      return false;
-  return q.batch % 2 == 0 && q.row % 2 == 0 && q.head % 2 == 0;
+    bits |= all[i] * element;
+  if (q.batch % 2 != 0 || q.row % 2 != 0 || q.head % 2 != 0)
+    return 0;
+  return bits % 16 == 0 ? 16 : bits % 4 == 0 ? 4 : 0;
+}
+
+/* The same for operands at these addresses. */
+static int copy_bytes_at(int copy_bytes, const hr_decode_arguments *x)
+{
+  uintptr_t kv = (uintptr_t)x->k | (uintptr_t)x->v;
+  if ((uintptr_t)x->q % Q_ALIGNMENT_BYTES != 0 || kv % 4 != 0)
+    return 0;
+  return copy_bytes == 16 && kv % 16 != 0 ? 4 : copy_bytes;
 }
 
 static hr_status read_gpu(const hr_cuda *cuda, hr_decode_gpu *gpu, hr_error *error)
@@ -99,11 +108,11 @@ static hr_decode_call make_call(const hr_decode *d, const hr_decode_split *t)
                           .softcap = d->softcap};
 }
 
-static hr_status find_function(const launch *l, const hr_decode *d, bool aligned, cu_function *function,
+static hr_status find_function(const launch *l, const hr_decode *d, int copy_bytes, cu_function *function,
                                hr_error *error)
 {
   char defines[HR_DEFINES_SIZE];
-  hr_decode_split_defines(&l->tiles, d, aligned, defines);
+  hr_decode_split_defines(&l->tiles, d, copy_bytes, defines);
   HR_TRY(hr_cuda_function_shared(l->cuda, "decode_split", d->dtype, defines, "decode", l->tiles.shared_bytes, function,
                                  error));
   if (l->tiles.cluster <= CLUSTER_PORTABLE)
@@ -185,7 +194,7 @@ static hr_status choose(launch *l, const hr_decode *d, bool apart, hr_error *err
   for (;; gpu.cluster_most = l->tiles.cluster / 2) {
     l->tiles = hr_decode_split_choose(d, &gpu);
     l->tiles.apart = apart;
-    HR_TRY(find_function(l, d, l->aligned, &l->function, error));
+    HR_TRY(find_function(l, d, l->copy_bytes, &l->function, error));
     if (l->tiles.cluster == 1 || clusters_run(l))
       return HR_OK;
   }
@@ -203,7 +212,7 @@ static hr_status prepare_launch(hr_device *device, const hr_decode *d, launch *l
                                 hr_error *error)
 {
   l->cuda = device->state;
-  l->aligned = strides_aligned(d);
+  l->copy_bytes = copy_bytes_of(d);
   HR_TRY(choose(l, d, apart, error));
   l->call = make_call(d, &l->tiles);
   set_grid(l, d);
@@ -245,10 +254,10 @@ static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, 
   const hr_decode *d = &plan->problem.decode;
   hr_decode_call call = l->call;
   cu_function function = l->function;
-  uintptr_t kv = (uintptr_t)arguments->k | (uintptr_t)arguments->v, q = (uintptr_t)arguments->q;
+  int copy_bytes = copy_bytes_at(l->copy_bytes, arguments);
   set_addresses(&call, l, d, arguments, workspace);
-  if (l->aligned && (kv % ALIGNMENT_BYTES != 0 || q % Q_ALIGNMENT_BYTES != 0)) /* compiled when it first happens */
-    HR_TRY(find_function(l, d, false, &function, error));
+  if (copy_bytes != l->copy_bytes) /* compiled when it first happens */
+    HR_TRY(find_function(l, d, copy_bytes, &function, error));
   void *parameters[] = {&call};
   HR_TRY(hr_cuda_enter(l->cuda, error));
   hr_status status = hr_cuda_launch_grid(l->cuda, function, l->grid, 32U * (unsigned)l->tiles.warps,
@@ -283,7 +292,7 @@ static hr_status prepare_apart(hr_device *device, const hr_problem *problem, voi
   HR_TRY(prepare_launch(device, d, l, true, workspace_bytes, error));
   if (l->tiles.splits == 1)
     return HR_OK;
-  hr_decode_split_defines(&l->tiles, d, l->aligned, defines);
+  hr_decode_split_defines(&l->tiles, d, l->copy_bytes, defines);
   return hr_cuda_function_shared(l->cuda, "decode_split", d->dtype, defines, "combine", l->tiles.shared_bytes,
                                  &l->combine, error);
 }

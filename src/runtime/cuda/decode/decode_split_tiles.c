@@ -117,15 +117,18 @@ hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *
   return t;
 }
 
-void hr_decode_split_defines(const hr_decode_split *t, const hr_decode *d, bool aligned, char text[HR_DEFINES_SIZE])
+void hr_decode_split_defines(const hr_decode_split *t, const hr_decode *d, int copy_bytes, char text[HR_DEFINES_SIZE])
 {
   static const char *const cache_defines[HR_KV_FORMAT_COUNT] = {"", " HR_CACHE_FP8", " HR_CACHE_INT8"};
+  const char *aligned = copy_bytes == 16  ? " HR_ALIGNED HR_COPY_BYTES=16"
+                        : copy_bytes == 4 ? " HR_ALIGNED HR_COPY_BYTES=4"
+                                          : "";
   bool in_page = d->page_size % HR_DECODE_KEYS == 0 || d->table_pitch == 1;
   snprintf(text, HR_DEFINES_SIZE,
            "HR_Q_LEN=%d HR_HEADS=%d HR_QK=%d HR_V=%d HR_K_HEADS=%d HR_V_HEADS=%d HR_K_GROUP=%d HR_V_GROUP=%d "
            "HR_WARPS=%d HR_STAGES=%d HR_MIN_BLOCKS=%d HR_CLUSTER=%d%s%s%s%s%s%s",
            (int)d->q_len, t->heads, t->qk, t->v, t->k_heads, t->v_heads, (int)(d->q_heads / d->k_heads),
            (int)(d->q_heads / d->v_heads), t->warps, t->stages, t->min_blocks, t->cluster,
-           d->softcap > 0 ? " HR_SOFTCAP" : "", aligned ? " HR_ALIGNED" : "", in_page ? " HR_CHUNK_IN_PAGE" : "",
+           d->softcap > 0 ? " HR_SOFTCAP" : "", aligned, in_page ? " HR_CHUNK_IN_PAGE" : "",
            t->apart ? " HR_APART" : "", cache_defines[d->cache_format], t->token_scales ? " HR_TOKEN_SCALES" : "");
 }

@@ -70,22 +70,32 @@ __device__ inline int64 key_offset(int64 offset, int key, int64 token_stride)
 
 /* ---- copies ---- */
 
+#ifdef HR_ALIGNED
+__device__ inline void cp_async_piece(unsigned to, const void *from, bool there)
+{
+  if (HR_COPY_BYTES == 16)
+    cp_async_16(to, from, there);
+  else
+    cp_async_4(to, from, there);
+}
+#endif
+
 /* Starts the copies of HEADS heads of a chunk's keys to tiles of KEYS × WIDTH; keys behind the end and columns behind
  * `dim` become 0. */
 template <int WIDTH, int HEADS, int SIZE>
 __device__ inline void load_keys(char *to, const cached *from, int64 offset, const strides &at, int dim, int keys)
 {
 #ifdef HR_ALIGNED
-  constexpr int CHUNKS = WIDTH / CHUNK;
+  constexpr int PIECE = HR_COPY_BYTES / CACHED_BYTES, PIECES = WIDTH / PIECE;
 #pragma unroll
-  for (int i = 0; i < (KEYS * CHUNKS + 31) / 32; i++) {
-    int place = i * 32 + threadIdx.x % 32, key = place / CHUNKS, chunk = place % CHUNKS;
-    const cached *row = from + key_offset(offset, key % KEYS, at.token) + chunk * CHUNK;
-    unsigned target = tile_chunk(tile_row<WIDTH>(to, key), key, chunk);
+  for (int i = 0; i < (KEYS * PIECES + 31) / 32; i++) {
+    int place = i * 32 + threadIdx.x % 32, key = place / PIECES, column = place % PIECES * PIECE;
+    const cached *row = from + key_offset(offset, key % KEYS, at.token) + column;
+    unsigned target = tile_chunk(tile_row<WIDTH>(to, key), key, column / CHUNK) + column % CHUNK * CACHED_BYTES;
 #pragma unroll
     for (int head = 0; head < HEADS; head++)
-      if (KEYS * CHUNKS % 32 == 0 || key < KEYS)
-        cp_async_16(target + head * SIZE, row + head * at.head, key < keys && chunk * CHUNK < dim);
+      if (KEYS * PIECES % 32 == 0 || key < KEYS)
+        cp_async_piece(target + head * SIZE, row + head * at.head, key < keys && column < dim);
   }
 #else
 #pragma unroll 1

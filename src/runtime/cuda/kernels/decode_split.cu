@@ -10,11 +10,10 @@
  * each head's product is computed for all rows and the rows that it belongs to take it.
  *
  * HR_CACHE_FP8, HR_CACHE_INT8: K and V have one byte and scales (decode_quantized.cuh); HR_TOKEN_SCALES: each key has its
- * own.
- * HR_ALIGNED: addresses, strides and head sizes are multiples of 16 bytes, those of Q of 4; otherwise K and V are
- * copied by element. HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP: scores are capped. HR_CLUSTER >
- * 1: the splits of a group are a cluster of blocks, compute capability 9.0. decode_split.c chooses heads, warps, stages
- * and splits; decode_layout.h has the shared memory.
+ * own. HR_ALIGNED: addresses, strides and head sizes of K and V are multiples of HR_COPY_BYTES, 16 or 4, those of Q of 4;
+ * otherwise K and V are copied by element. HR_CHUNK_IN_PAGE: no chunk crosses the end of a page. HR_SOFTCAP: scores are
+ * capped. HR_CLUSTER > 1: the splits of a group are a cluster of blocks, compute capability 9.0. decode_split_tiles.c
+ * chooses heads, warps, stages and splits; decode_layout.h has the shared memory.
  *
  * Bound: memory bandwidth. Numbers, and what was tried and lost: docs/decode-gpu.md. */
 #include "runtime/cuda/kernels/dtype.cuh"
