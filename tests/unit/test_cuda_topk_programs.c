@@ -47,6 +47,9 @@ static void a_row_has_several_blocks_where_much_is_gathered(void **state)
     hr_decode d = call_of(cases[i][0], 32768, cases[i][1], 64, 64);
     assert_int_equal(hr_decode_topk_choose(&d, &gpus[2]).splits, cases[i][2]);
   }
+  hr_decode d = call_of(16, 32768, 16384, 64, 64);
+  d.batch_invariant = true; /* as for one sequence */
+  assert_int_equal(hr_decode_topk_choose(&d, &gpus[2]).splits, 4);
 }
 
 static void the_program_compiles_for_every_architecture(void **state)

@@ -34,7 +34,7 @@ static int64_t keys_most(const hr_decode *d)
 static int choose_splits(const hr_decode *d, const hr_decode_gpu *gpu)
 {
   int64_t bytes = hr_min64(d->top_k, d->kv_len) * d->v_dim * (int64_t)hr_dtype_bytes(d->dtype);
-  int64_t rows = d->batch * d->q_heads * d->q_len;
+  int64_t rows = (d->batch_invariant ? 1 : d->batch) * d->q_heads * d->q_len; /* the order of sums follows from it */
   return (int)hr_max64(1, hr_min64(gpu->multiprocessors / rows, bytes / SPLIT_BYTES));
 }
 
