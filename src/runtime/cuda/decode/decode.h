@@ -33,6 +33,9 @@ typedef struct hr_decode_split {
 /** Head sizes up to 256. The largest group of query heads that share K and V heads whose rows fit a Q tile and whose
  *  heads' stages fit shared memory; if a K or V head is needed by several groups, they read it from the L2. */
 hr_decode_split hr_decode_split_choose(const hr_decode *decode, const hr_decode_gpu *gpu);
+/** " HR_CACHE_FP8", " HR_CACHE_INT8", or "" of an unquantized cache. */
+const char *hr_decode_cache_define(const hr_decode *decode);
+
 /** copy_bytes: of which rows of K and V are multiples, 16 or 4; 0: neither. */
 void hr_decode_split_defines(const hr_decode_split *tiles, const hr_decode *decode, int copy_bytes,
                              char text[HR_DEFINES_SIZE]);

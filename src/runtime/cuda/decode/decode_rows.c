@@ -43,9 +43,7 @@ static bool supports(const hr_device *device, const hr_problem *problem, char *w
   const char *reason = NULL;
   if (hr_decode_cannot_select(d, why, why_size))
     return false;
-  if (d->cache_format != HR_KV_UNQUANTIZED)
-    reason = "does not take quantized caches";
-  else if (choose_heads(d) == 0)
+  if (choose_heads(d) == 0)
     reason = "takes head sizes up to 11000 of K and V together";
   else if (d->kv_len > INT32_MAX / 2 || d->batch > INT32_MAX / SPLITS_MOST / (d->q_heads * d->q_len))
     reason = "takes lengths below 2^30 and fewer than 2^24 heads and queries of all sequences";
@@ -60,6 +58,8 @@ static hr_decode_rows_call make_call(const hr_decode *d)
                                .o_at = hr_decode_o_strides(d),
                                .k_at = hr_decode_k_strides(d),
                                .v_at = hr_decode_v_strides(d),
+                               .k_scale_at = hr_decode_k_scale_strides(d),
+                               .v_scale_at = hr_decode_v_scale_strides(d),
                                .q_len = (int32_t)d->q_len,
                                .kv_len = (int32_t)d->kv_len,
                                .q_heads = (int32_t)d->q_heads,
@@ -92,7 +92,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   l->call.splits =
       (int32_t)hr_decode_splits(rows / l->heads, range.end - range.first, BLOCKS_OF_MULTIPROCESSOR * multiprocessors,
                                 HR_DECODE_ROWS_KEYS, SPLIT_COST_KEYS, SPLITS_MOST);
-  snprintf(defines, sizeof defines, "HR_HEADS=%d", l->heads);
+  snprintf(defines, sizeof defines, "HR_HEADS=%d%s", l->heads, hr_decode_cache_define(d));
   HR_TRY(hr_cuda_function(l->cuda, "decode_rows", d->dtype, defines, "decode", &l->decode, error));
   HR_TRY(hr_cuda_function(l->cuda, "decode_rows", d->dtype, defines, "combine", &l->combine, error));
   if (l->call.splits > 1)
@@ -117,6 +117,8 @@ static hr_decode_rows_call set_addresses(const launch *l, const hr_decode *d, co
   call.lengths = address_of(x->lengths);
   call.pages = address_of(x->pages);
   call.sinks = d->sinks ? address_of(x->sinks) : 0;
+  call.k_scales = address_of(x->k_scales);
+  call.v_scales = address_of(d->latent ? x->k_scales : x->v_scales);
   call.partial_stats = address_of(workspace);
   call.partial_o = call.partial_stats + (uint64_t)(rows_of(d) * call.splits) * 2 * sizeof(float);
   return call;

@@ -117,9 +117,14 @@ hr_decode_split hr_decode_split_choose(const hr_decode *d, const hr_decode_gpu *
   return t;
 }
 
+const char *hr_decode_cache_define(const hr_decode *d)
+{
+  static const char *const defines[HR_KV_FORMAT_COUNT] = {"", " HR_CACHE_FP8", " HR_CACHE_INT8"};
+  return defines[d->cache_format];
+}
+
 void hr_decode_split_defines(const hr_decode_split *t, const hr_decode *d, int copy_bytes, char text[HR_DEFINES_SIZE])
 {
-  static const char *const cache_defines[HR_KV_FORMAT_COUNT] = {"", " HR_CACHE_FP8", " HR_CACHE_INT8"};
   const char *aligned = copy_bytes == 16  ? " HR_ALIGNED HR_COPY_BYTES=16"
                         : copy_bytes == 4 ? " HR_ALIGNED HR_COPY_BYTES=4"
                                           : "";
@@ -130,5 +135,5 @@ void hr_decode_split_defines(const hr_decode_split *t, const hr_decode *d, int c
            (int)d->q_len, t->heads, t->qk, t->v, t->k_heads, t->v_heads, (int)(d->q_heads / d->k_heads),
            (int)(d->q_heads / d->v_heads), t->warps, t->stages, t->min_blocks, t->cluster,
            d->softcap > 0 ? " HR_SOFTCAP" : "", aligned, in_page ? " HR_CHUNK_IN_PAGE" : "",
-           t->apart ? " HR_APART" : "", cache_defines[d->cache_format], t->token_scales ? " HR_TOKEN_SCALES" : "");
+           t->apart ? " HR_APART" : "", hr_decode_cache_define(d), t->token_scales ? " HR_TOKEN_SCALES" : "");
 }

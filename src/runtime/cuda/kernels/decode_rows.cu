@@ -8,12 +8,33 @@
  *                      O += P V, a thread per column, O in shared memory
  *   splits are combined by a second kernel, in order
  *
+ * HR_CACHE_FP8, HR_CACHE_INT8: K and V have one byte and scales, which multiply scores and elements of V.
+ *
  * Bound: instructions; K and V are read again for every HR_HEADS heads and every query. */
 #include "runtime/cuda/kernels/dtype.cuh"
 #include "runtime/cuda/kernels/decode_rows_layout.h"
 
+#if defined(HR_CACHE_FP8) && !defined(HR_DTYPE_fp8)
+#include "runtime/cuda/kernels/fp8.cuh"
+#endif
+
 typedef long long int64;
 typedef hr_decode_rows_call rows_call;
+
+/* ---- elements of K and V ---- */
+
+#if defined(HR_CACHE_FP8)
+#define HR_QUANTIZED
+typedef unsigned char cached;
+__device__ inline float cached_to_float(cached value) { return fp8_to_float(value); }
+#elif defined(HR_CACHE_INT8)
+#define HR_QUANTIZED
+typedef signed char cached;
+__device__ inline float cached_to_float(cached value) { return (float)value; }
+#else
+typedef element cached;
+__device__ inline float cached_to_float(cached value) { return to_float(value); }
+#endif
 
 #define THREADS HR_DECODE_ROWS_THREADS
 #define WARPS (THREADS / 32)
@@ -26,7 +47,9 @@ __device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); 
 /* Shared memory (decode_rows_layout.h). */
 __device__ inline int64 *k_offsets() { return (int64 *)shared; }
 __device__ inline int64 *v_offsets() { return k_offsets() + KEYS; }
-__device__ inline float *q_row(const rows_call &call, int head) { return (float *)(v_offsets() + KEYS) + head * call.qk_dim; }
+__device__ inline float *k_scales() { return (float *)(v_offsets() + KEYS); }
+__device__ inline float *v_scales() { return k_scales() + KEYS; }
+__device__ inline float *q_row(const rows_call &call, int head) { return v_scales() + KEYS + head * call.qk_dim; }
 __device__ inline float *o_row(const rows_call &call, int head) { return q_row(call, HR_HEADS) + head * call.v_dim; }
 __device__ inline float *scores(const rows_call &call) { return o_row(call, HR_HEADS); }
 __device__ inline float *factors(const rows_call &call) { return scores(call) + KEYS * HR_HEADS; }
@@ -72,7 +95,7 @@ __device__ inline int64 row_of(const rows_call &call, const block_work &w, int h
   return ((int64)w.sequence * call.q_len + w.query) * call.q_heads + w.first_head + head;
 }
 
-/* Places of the chunk's keys. */
+/* Places of the chunk's keys, and their scales. */
 __device__ inline void find_keys(const rows_call &call, const block_work &w, int first, int count)
 {
   for (int i = threadIdx.x; i < count; i += THREADS) {
@@ -80,6 +103,11 @@ __device__ inline void find_keys(const rows_call &call, const block_work &w, int
     int64 page = call.pages ? call.pages[place] : place, token = (first + i) % call.page_size;
     k_offsets()[i] = page * call.k_at.page + token * call.k_at.token + w.first_head / call.k_group * call.k_at.head;
     v_offsets()[i] = page * call.v_at.page + token * call.v_at.token + w.first_head / call.v_group * call.v_at.head;
+#ifdef HR_QUANTIZED
+    const hr_layout_kv_strides &k_at = call.k_scale_at, &v_at = call.v_scale_at;
+    k_scales()[i] = call.k_scales[page * k_at.page + token * k_at.token + w.first_head / call.k_group * k_at.head];
+    v_scales()[i] = call.v_scales[page * v_at.page + token * v_at.token + w.first_head / call.v_group * v_at.head];
+#endif
   }
 }
 
@@ -100,16 +128,24 @@ __device__ inline float finished_score(const rows_call &call, float score)
   return call.softcap > 0 ? call.softcap * tanhf(score / call.softcap) : score;
 }
 
+#ifdef HR_QUANTIZED
+__device__ inline float score_scale(int key) { return k_scales()[key]; }
+__device__ inline float value_scale(int key) { return v_scales()[key]; }
+#else
+__device__ inline float score_scale(int) { return 1; }
+__device__ inline float value_scale(int) { return 1; }
+#endif
+
 __device__ inline void compute_scores(const rows_call &call, int count)
 {
   int lane = threadIdx.x % 32;
 #pragma unroll 1
   for (int key = threadIdx.x / 32; key < count; key += WARPS) {
-    const element *k = call.k + k_offsets()[key];
+    const cached *k = (const cached *)call.k + k_offsets()[key];
     float sums[HR_HEADS] = {};
 #pragma unroll 4
     for (int i = lane; i < call.qk_dim; i += 32) {
-      float value = to_float(k[i]);
+      float value = cached_to_float(k[i]);
 #pragma unroll
       for (int head = 0; head < HR_HEADS; head++)
         sums[head] += q_row(call, head)[i] * value;
@@ -120,7 +156,7 @@ __device__ inline void compute_scores(const rows_call &call, int count)
       for (int distance = 16; distance > 0; distance /= 2)
         sums[head] += __shfl_xor_sync(0xFFFFFFFFu, sums[head], distance);
       if (lane == 0)
-        scores(call)[key * HR_HEADS + head] = finished_score(call, sums[head]);
+        scores(call)[key * HR_HEADS + head] = finished_score(call, sums[head] * score_scale(key));
     }
   }
 }
@@ -169,7 +205,7 @@ __device__ inline void add_values(const rows_call &call, int count)
       sums[head] = o_row(call, head)[column] * factors(call)[head];
 #pragma unroll 8
     for (int key = 0; key < count; key++) {
-      float value = to_float(call.v[v_offsets()[key] + column]);
+      float value = cached_to_float(((const cached *)call.v)[v_offsets()[key] + column]) * value_scale(key);
 #pragma unroll
       for (int head = 0; head < HR_HEADS; head++)
         sums[head] += scores(call)[key * HR_HEADS + head] * value;

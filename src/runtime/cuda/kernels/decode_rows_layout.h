@@ -15,17 +15,20 @@ enum {
 /** One decode call; the parameter of decode_rows. Row r is head r % q_heads of query r / q_heads % q_len. */
 typedef struct hr_decode_rows_call {
   HR_DEVICE_POINTER(const element) q;
-  HR_DEVICE_POINTER(const element) k;
-  HR_DEVICE_POINTER(const element) v;
+  HR_DEVICE_POINTER(const void) k;
+  HR_DEVICE_POINTER(const void) v;
   HR_DEVICE_POINTER(element) o;
   HR_DEVICE_POINTER(float) lse;            /* NULL: not wanted */
   HR_DEVICE_POINTER(const int) lengths;    /* NULL: all kv_len */
   HR_DEVICE_POINTER(const int) pages;      /* NULL: in order */
   HR_DEVICE_POINTER(const float) sinks;    /* NULL: none */
+  HR_DEVICE_POINTER(const float) k_scales; /* of a quantized cache */
+  HR_DEVICE_POINTER(const float) v_scales;
   HR_DEVICE_POINTER(float) partial_o;      /* [row][split][v_dim], not normalized */
   HR_DEVICE_POINTER(float2) partial_stats; /* [row][split]: base, row sum */
   hr_layout_strides q_at, o_at;
   hr_layout_kv_strides k_at, v_at;
+  hr_layout_kv_strides k_scale_at, v_scale_at; /* in floats */
   int q_len, kv_len, q_heads;
   int k_group, v_group; /* query heads that share a K head, a V head */
   int qk_dim, v_dim;
@@ -35,12 +38,13 @@ typedef struct hr_decode_rows_call {
   float scale, softcap; /* softcap 0: none */
 } hr_decode_rows_call;
 
-HR_LAYOUT_ASSERT(sizeof(hr_decode_rows_call) == 10 * 8 + 4 * 24 + 13 * 4 + 4);
+HR_LAYOUT_ASSERT(sizeof(hr_decode_rows_call) == 12 * 8 + 6 * 24 + 13 * 4 + 4);
 
-/** Bytes of shared memory: offsets of the chunk's keys in K and V | Q | O | scores [key][head] | factors [head]. */
+/** Bytes of shared memory: offsets of the chunk's keys in K and V | their scales | Q | O | scores [key][head] | factors
+ *  [head]. */
 HR_LAYOUT_FUNCTION int hr_decode_rows_bytes(int heads, int qk_dim, int v_dim)
 {
-  return 2 * 8 * HR_DECODE_ROWS_KEYS + 4 * heads * (qk_dim + v_dim + HR_DECODE_ROWS_KEYS + 1);
+  return 2 * (8 + 4) * HR_DECODE_ROWS_KEYS + 4 * heads * (qk_dim + v_dim + HR_DECODE_ROWS_KEYS + 1);
 }
 
 #endif
