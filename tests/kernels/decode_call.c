@@ -238,14 +238,24 @@ static void make_images(call *c)
 
 /* ---- the run ---- */
 
-static hr_buffer *upload(hr_device *device, const void *from, size_t bytes)
+/* `offset` bytes behind the start of a buffer. */
+static hr_buffer *upload_at(hr_device *device, const void *from, size_t bytes, size_t offset)
 {
   hr_buffer *buffer = NULL;
   hr_error error;
-  assert_ok(hr_buffer_create(device, bytes > 0 ? bytes : 1, &buffer, &error), error);
+  size_t size = offset + bytes > 0 ? offset + bytes : 1;
+  char *image = poisoned(size);
   if (bytes > 0)
-    assert_ok(hr_buffer_write(buffer, from, bytes, &error), error);
+    memcpy(image + offset, from, bytes);
+  assert_ok(hr_buffer_create(device, size, &buffer, &error), error);
+  assert_ok(hr_buffer_write(buffer, image, size, &error), error);
+  free(image);
   return buffer;
+}
+
+static hr_buffer *upload(hr_device *device, const void *from, size_t bytes)
+{
+  return upload_at(device, from, bytes, 0);
 }
 
 static hr_decode_arguments make_arguments(call *c, hr_device *device, const hr_plan *plan)
@@ -254,8 +264,9 @@ static hr_decode_arguments make_arguments(call *c, hr_device *device, const hr_p
   const void *inputs[HR_OPERANDS_MAX];
   size_t rows = (size_t)(d->batch * d->q_len * d->q_heads);
   for (size_t i = 0; i < c->operands.count; i++) {
-    c->buffers[i] = upload(device, c->images[i], c->operands.bytes[i]);
-    inputs[i] = hr_buffer_data(c->buffers[i]);
+    size_t offset = c->setup->unaligned && i < 3 && i != c->o ? hr_dtype_bytes(d->dtype) : 0;
+    c->buffers[i] = upload_at(device, c->images[i], c->operands.bytes[i], offset);
+    inputs[i] = (const char *)hr_buffer_data(c->buffers[i]) + offset;
   }
   hr_decode_arguments x = hr_plan_decode_arguments(plan, inputs, (char *)hr_buffer_data(c->buffers[c->o]) + GUARD);
   if (c->setup->inline_scales) {

@@ -19,6 +19,7 @@ typedef struct decode_setup {
   const int32_t *lengths; /* [d.batch]; NULL: all kv_len */
   bool shuffled;          /* the page table is passed, in random order; otherwise NULL */
   bool inline_scales;     /* behind the elements of each head; d has such strides */
+  bool unaligned;         /* Q, K and V begin at addresses that are multiples of an element alone */
   decode_special special;
   bool whole_numbers; /* Q and K are −1, 0 and 1: scores are exact, and many are equal */
   uint64_t seed;

@@ -31,6 +31,7 @@ static decode_setup latent_call(int64_t i, hr_dtype dtype)
   d->softcap = i % 5 == 3 ? 0.5f : 0;
   d->scale = i % 6 == 5 ? -0.02f : 0;
   d->sinks = i % 4 == 1;
+  setup.unaligned = i == 6 || i == 8;
   setup.special = i == 10 ? DECODE_NAN_IN_K : DECODE_FINITE;
   setup.lengths = d->batch > 1 ? lengths : NULL;
   int64_t page_size = page_sizes[i % LENGTH(page_sizes)];

@@ -70,4 +70,9 @@ typedef struct hr_decode_latent {
 hr_decode_latent hr_decode_latent_choose(const hr_decode *decode, int64_t multiprocessors);
 void hr_decode_latent_defines(const hr_decode_latent *tiles, const hr_decode *decode, char text[HR_DEFINES_SIZE]);
 
+/** Runs a call without selection by decode_rows.cu, without a plan and a workspace, at addresses of any
+ *  alignment; compiles the program when it is first needed. Head sizes up to 1024. */
+hr_status hr_cuda_decode_run_unaligned(const hr_cuda *cuda, const hr_decode *decode,
+                                       const hr_decode_arguments *arguments, hr_error *error);
+
 #endif

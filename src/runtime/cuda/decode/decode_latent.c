@@ -91,7 +91,7 @@ void hr_decode_latent_defines(const hr_decode_latent *t, const hr_decode *d, cha
 static bool stride_fits(int64_t elements, hr_dtype dtype)
 {
   int64_t size = (int64_t)hr_dtype_bytes(dtype);
-  return elements >= 0 && elements < TENSOR_BYTES_MOST / size && elements * size % ALIGNMENT_BYTES == 0;
+  return elements > 0 && elements < TENSOR_BYTES_MOST / size && elements * size % ALIGNMENT_BYTES == 0;
 }
 
 /* Tensor maps and the stores of O need multiples of 16 bytes. */
@@ -123,7 +123,7 @@ static const char *refusal(const hr_cuda *cuda, const hr_decode *d)
   if (choose_box(d) < 8)
     return "takes pages of a multiple of 8 tokens";
   if (!strides_fit(d))
-    return "takes head sizes and strides that are multiples of 16 bytes";
+    return "takes head sizes and strides that are multiples of 16 bytes, above 0";
   if (d->kv_len == 0 || d->page_count > INT32_MAX || d->kv_len > INT32_MAX / 2 ||
       d->batch > INT32_MAX / hr_max64(d->q_heads * d->q_len, pairs_of(d)))
     return "takes lengths from 1 to 2^30 and fewer than 2^31 pages, heads and blocks of 128 keys of all sequences";
@@ -264,7 +264,7 @@ static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, 
   const hr_decode *d = &plan->problem.decode;
   uintptr_t addresses = (uintptr_t)arguments->q | (uintptr_t)arguments->k | (uintptr_t)arguments->o;
   if (addresses % ALIGNMENT_BYTES != 0)
-    return hr_fail(error, HR_ERROR_INVALID, "q, k, o: decode_latent_sm90 needs addresses that are multiples of 16");
+    return hr_cuda_decode_run_unaligned(l->cuda, d, arguments, error);
   hr_latent_call call = set_addresses(l, d, arguments, workspace);
   HR_TRY(hr_cuda_enter(l->cuda, error)); /* the driver encodes tensor maps for the current context */
   hr_status status = start(l, d, arguments, &call, error);

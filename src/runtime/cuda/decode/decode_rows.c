@@ -74,27 +74,34 @@ static hr_decode_rows_call make_call(const hr_decode *d)
                                .softcap = d->softcap};
 }
 
+/* Everything but the splits. */
+static hr_status prepare_launch(launch *l, const hr_cuda *cuda, const hr_decode *d, hr_error *error)
+{
+  char defines[HR_DEFINES_SIZE];
+  l->cuda = cuda;
+  l->heads = choose_heads(d);
+  l->shared_bytes = (size_t)hr_decode_rows_bytes(l->heads, (int)d->qk_dim, (int)d->v_dim);
+  l->call = make_call(d);
+  l->call.splits = 1;
+  snprintf(defines, sizeof defines, "HR_HEADS=%d%s", l->heads, hr_decode_cache_define(d));
+  HR_TRY(hr_cuda_function(cuda, "decode_rows", d->dtype, defines, "decode", &l->decode, error));
+  return hr_cuda_function(cuda, "decode_rows", d->dtype, defines, "combine", &l->combine, error);
+}
+
 static hr_status prepare(hr_device *device, const hr_problem *problem, void *state, size_t *workspace_bytes,
                          hr_error *error)
 {
   launch *l = state;
   const hr_decode *d = &problem->decode;
   int64_t multiprocessors = 0;
-  char defines[HR_DEFINES_SIZE];
-  l->cuda = device->state;
+  HR_TRY(prepare_launch(l, device->state, d, error));
   HR_TRY(hr_cuda_attribute(l->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
-  l->heads = choose_heads(d);
-  l->shared_bytes = (size_t)hr_decode_rows_bytes(l->heads, (int)d->qk_dim, (int)d->v_dim);
-  l->call = make_call(d);
   hr_key_range range = hr_decode_range(d, d->kv_len);
   int64_t rows =
       d->batch_invariant ? d->q_len * d->q_heads : rows_of(d); /* the order of sums follows from the splits */
   l->call.splits =
       (int32_t)hr_decode_splits(rows / l->heads, range.end - range.first, BLOCKS_OF_MULTIPROCESSOR * multiprocessors,
                                 HR_DECODE_ROWS_KEYS, SPLIT_COST_KEYS, SPLITS_MOST);
-  snprintf(defines, sizeof defines, "HR_HEADS=%d%s", l->heads, hr_decode_cache_define(d));
-  HR_TRY(hr_cuda_function(l->cuda, "decode_rows", d->dtype, defines, "decode", &l->decode, error));
-  HR_TRY(hr_cuda_function(l->cuda, "decode_rows", d->dtype, defines, "combine", &l->combine, error));
   if (l->call.splits > 1)
     *workspace_bytes = (size_t)(rows_of(d) * l->call.splits * (d->v_dim + 2)) * sizeof(float);
   return HR_OK;
@@ -124,10 +131,9 @@ static hr_decode_rows_call set_addresses(const launch *l, const hr_decode *d, co
   return call;
 }
 
-static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+static hr_status start(const launch *l, const hr_decode *d, const hr_decode_arguments *arguments, void *workspace,
+                       hr_error *error)
 {
-  const launch *l = plan->state;
-  const hr_decode *d = &plan->problem.decode;
   hr_decode_rows_call call = set_addresses(l, d, arguments, workspace);
   void *parameters[] = {&call};
   HR_TRY(hr_cuda_enter(l->cuda, error));
@@ -137,6 +143,19 @@ static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, 
     status = hr_cuda_launch(l->cuda, l->combine, rows_of(d), HR_DECODE_ROWS_THREADS, 0, parameters, error);
   hr_cuda_leave(l->cuda);
   return status;
+}
+
+static hr_status run(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace, hr_error *error)
+{
+  return start(plan->state, &plan->problem.decode, arguments, workspace, error);
+}
+
+hr_status hr_cuda_decode_run_unaligned(const hr_cuda *cuda, const hr_decode *decode,
+                                       const hr_decode_arguments *arguments, hr_error *error)
+{
+  launch l = {.cuda = NULL};
+  HR_TRY(prepare_launch(&l, cuda, decode, error));
+  return start(&l, decode, arguments, NULL, error);
 }
 
 static void describe(const void *state, char *text, size_t size)
