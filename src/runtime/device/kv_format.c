@@ -36,7 +36,7 @@ float hr_kv_row_scale(hr_kv_format format, const float *row, size_t count)
 static int8_t to_int8(float value)
 {
   float cut = value > INT8_MOST ? INT8_MOST : value < -INT8_MOST ? -INT8_MOST : value;
-  return isnan(cut) ? 0 : (int8_t)nearbyintf(cut);
+  return (int8_t)(isnan(cut) ? 0 : (int)nearbyintf(cut));
 }
 
 void hr_kv_quantize(hr_kv_format format, const float *row, size_t count, float scale, void *to)
