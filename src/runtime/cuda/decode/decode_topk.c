@@ -159,14 +159,14 @@ static hr_status make_counters(launch *l, hr_error *error)
 
 /* Offsets into the workspace. */
 typedef struct placement {
-  size_t scores, places, partial;
+  size_t keys, places, partial;
 } placement;
 
 static hr_status place(const launch *l, const hr_decode *d, placement *p, size_t *bytes, hr_error *error)
 {
   hr_checked64 end = hr_checked(0), rows = hr_checked(l->rows);
   int64_t all;
-  p->scores = hr_place(&end, hr_times(hr_times(rows, l->sizes.pitch), sizeof(float)));
+  p->keys = hr_place(&end, hr_times(hr_times(rows, l->sizes.pitch), sizeof(uint32_t)));
   p->places = hr_place(&end, hr_times(hr_times(rows, d->top_k), sizeof(int32_t)));
   if (l->sizes.splits > 1)
     p->partial = hr_place(&end, hr_times(hr_times(rows, l->sizes.splits), (l->sizes.v + 1) * (int64_t)sizeof(float)));
@@ -222,7 +222,7 @@ static hr_status set_addresses(hr_topk_call *call, const launch *l, const hr_dec
   call->pages = address_of(x->pages);
   call->sinks = d->sinks ? address_of(x->sinks) : 0;
   call->counters = l->counters;
-  call->scores = address_of(workspace) + places.scores;
+  call->keys = address_of(workspace) + places.keys;
   call->places = address_of(workspace) + places.places;
   call->partial = address_of(workspace) + places.partial;
   return HR_OK;

@@ -27,7 +27,7 @@ typedef hr_topk_call topk_call;
 #define LN_2 0.6931471805599453f
 #define ALL_LANES 0xFFFFFFFFu
 #define STEPS (HR_QK / 32)                        /* a lane's loads of a row of Q or K */
-#define TILES_AHEAD (STEPS >= 8 ? 1 : 8 / STEPS)  /* of 8 keys, loaded at a time */
+#define TILES_AHEAD (STEPS >= 8 ? 2 : 16 / STEPS) /* of 8 keys, loaded at a time */
 #define WARP_KEYS (HR_TOPK_SCORE_KEYS / HR_TOPK_SCORE_WARPS)
 #define WARPS (HR_TOPK_THREADS / 32)
 #define BINS (1 << HR_TOPK_DIGIT_BITS)
@@ -68,6 +68,8 @@ __device__ inline uint4 load_eight(const element *from, int count)
 #endif
   return words;
 }
+
+#include "runtime/cuda/kernels/decode_topk_select.cuh"
 
 /* ---- scores ---- */
 
@@ -116,7 +118,7 @@ extern "C" __global__ __launch_bounds__(32 * HR_TOPK_SCORE_WARPS) void topk_scor
   q_tile q;
   load_query(call, sequence, k_head, row, q.low);
   load_query(call, sequence, k_head, row + 8, q.high);
-  float *to = call.scores + (((int64)sequence * call.k_heads + k_head) * rows + row) * call.pitch - first + lane % 4 * 2;
+  unsigned *to = call.keys + (((int64)sequence * call.k_heads + k_head) * rows + row) * call.pitch - first + lane % 4 * 2;
   const element *from = call.k + k_head * call.k_at.head;
 #pragma unroll 1
   for (; key < end; key += 8 * TILES_AHEAD) {
@@ -132,14 +134,13 @@ extern "C" __global__ __launch_bounds__(32 * HR_TOPK_SCORE_WARPS) void topk_scor
       multiply(q, k[i], scores);
       int own = key + i * 8;
       if (own + lane % 4 * 2 < end && row < rows)
-        *(float2 *)(to + own) = make_float2(scores[0] * call.sign, scores[1] * call.sign);
+        *(uint2 *)(to + own) = make_uint2(key_of(scores[0] * call.sign), key_of(scores[1] * call.sign));
       if (own + lane % 4 * 2 < end && row + 8 < rows)
-        *(float2 *)(to + 8 * (int64)call.pitch + own) = make_float2(scores[2] * call.sign, scores[3] * call.sign);
+        *(uint2 *)(to + 8 * (int64)call.pitch + own) =
+            make_uint2(key_of(scores[2] * call.sign), key_of(scores[3] * call.sign));
     }
   }
 }
-
-#include "runtime/cuda/kernels/decode_topk_select.cuh"
 
 /* ---- the chosen keys ---- */
 
@@ -234,8 +235,10 @@ __device__ inline float add_warps(columns c)
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
     c.weights += __shfl_xor_sync(ALL_LANES, c.weights, distance);
-  for (int i = 0; lane < LANES_OF_ROW && i < 8; i++)
-    sums[warp * (HR_V + 1) + lane * 8 + i] = c.sums[i];
+#pragma unroll
+  for (int i = 0; i < 8; i++)
+    if (lane < LANES_OF_ROW)
+      sums[warp * (HR_V + 1) + lane * 8 + i] = c.sums[i];
   if (lane == 0)
     sums[warp * (HR_V + 1) + HR_V] = c.weights;
   __syncthreads();
@@ -289,8 +292,10 @@ extern "C" __global__ __launch_bounds__(HR_TOPK_THREADS) void topk_gather(const 
   row_work w = find_row(call);
   float base = minus_infinity(), own = 0;
   if (w.count > 0) {
-    base = exponent_of(call, score_of(largest_key(w)));
-    choice c = choose(w);
+    unsigned largest = 0;
+    load_keys(w);
+    choice c = choose(w, largest);
+    base = exponent_of(call, score_of(block_max(largest)));
     int share = (w.chosen + call.splits - 1) / call.splits;
     int first = min(w.chosen, w.split * share), end = min(w.chosen, first + share);
     list_chosen(call, w, c, first, end);

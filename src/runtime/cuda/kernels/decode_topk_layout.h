@@ -25,7 +25,7 @@ typedef struct hr_topk_call {
   HR_DEVICE_POINTER(const int) lengths; /* NULL: all kv_len */
   HR_DEVICE_POINTER(const int) pages;   /* NULL: in order */
   HR_DEVICE_POINTER(const float) sinks; /* NULL: none */
-  HR_DEVICE_POINTER(float) scores;      /* [row][pitch]: Q · K, negated if the scale is negative */
+  HR_DEVICE_POINTER(unsigned) keys;     /* [row][pitch]: scores as integers in their order */
   HR_DEVICE_POINTER(int) places;        /* [row][top_k]: chosen keys, from the first visible one on, ascending */
   HR_DEVICE_POINTER(float) partial;     /* [row][split][HR_V + 1]: weights · V, sum of weights */
   HR_DEVICE_POINTER(int) counters;      /* splits that have finished, of each row; 0 before and after */

@@ -14,7 +14,8 @@ struct row_work {
   int sequence, head, query;
   int first, count; /* keys that it sees */
   int chosen;       /* of them */
-  const float *scores;
+  const unsigned *keys; /* [count], in memory */
+  int skip;             /* keys from a multiple of 16 bytes to them */
 };
 
 __device__ inline row_work find_row(const topk_call &call)
@@ -29,7 +30,9 @@ __device__ inline row_work find_row(const topk_call &call)
   w.first = first_key(call, length, w.query);
   w.count = max(0, length - call.q_len + w.query + 1 - w.first);
   w.chosen = min(w.count, call.top_k);
-  w.scores = call.scores + (int64)w.row * call.pitch + (w.first - first_key(call, length, 0));
+  int before = w.first - first_key(call, length, 0); /* keys that another query of the sequence sees */
+  w.keys = call.keys + (int64)w.row * call.pitch + before;
+  w.skip = before % 4;
   return w;
 }
 
@@ -44,48 +47,41 @@ __device__ inline unsigned key_of(float score)
 
 __device__ inline float score_of(unsigned key) { return __uint_as_float(key >> 31 ? key & 0x7FFFFFFFu : ~key); }
 
-__device__ inline unsigned key_at(const row_work &w, int i)
+/* Copies the row's keys to shared memory, with HR_IN_SHARED. */
+__device__ inline void load_keys(const row_work &w)
 {
 #ifdef HR_IN_SHARED
-  return (words() + 64)[i];
-#else
-  return key_of(w.scores[i]);
+  for (int i = 4 * threadIdx.x; i < w.skip + w.count; i += 4 * HR_TOPK_THREADS)
+    cp_async_16(shared_address(words() + 64 + i), w.keys - w.skip + i, true);
+  cp_async_commit();
+  cp_async_wait<0>();
+  __syncthreads();
 #endif
 }
 
-/* The row's largest key, with HR_IN_SHARED after its keys were copied to shared memory. */
-__device__ inline unsigned largest_key(const row_work &w)
+__device__ inline unsigned key_at(const row_work &w, int i)
 {
-  constexpr int AHEAD = 16; /* loads under way */
-  unsigned most = 0;
-#pragma unroll 1
-  for (int first = threadIdx.x; first < w.count; first += AHEAD * HR_TOPK_THREADS) {
-    float scores[AHEAD];
-#pragma unroll
-    for (int n = 0; n < AHEAD; n++)
-      scores[n] = w.scores[min(first + n * HR_TOPK_THREADS, w.count - 1)];
-#pragma unroll
-    for (int n = 0; n < AHEAD; n++) {
-      unsigned key = key_of(scores[n]);
 #ifdef HR_IN_SHARED
-      if (first + n * HR_TOPK_THREADS < w.count)
-        (words() + 64)[first + n * HR_TOPK_THREADS] = key;
+  return (words() + 64 + w.skip)[i];
+#else
+  return w.keys[i];
 #endif
-      most = max(most, key);
-    }
-  }
+}
+
+__device__ inline unsigned block_max(unsigned value)
+{
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
-    most = max(most, __shfl_xor_sync(ALL_LANES, most, distance));
+    value = max(value, __shfl_xor_sync(ALL_LANES, value, distance));
   if (threadIdx.x % 32 == 0)
-    words()[threadIdx.x / 32] = most;
+    words()[threadIdx.x / 32] = value;
   __syncthreads();
-  most = words()[threadIdx.x % 32];
+  value = words()[threadIdx.x % 32];
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
-    most = max(most, __shfl_xor_sync(ALL_LANES, most, distance));
+    value = max(value, __shfl_xor_sync(ALL_LANES, value, distance));
   __syncthreads();
-  return most;
+  return value;
 }
 
 /* ---- selection ---- */
@@ -203,13 +199,22 @@ struct choice {
   unsigned key, place; /* chosen: larger keys, and of equal ones those whose ~place is at least `place`; if that is 0, all */
 };
 
-__device__ inline choice choose(const row_work &w)
+/* `largest` becomes the largest key that this thread sees. */
+__device__ inline choice choose(const row_work &w, unsigned &largest)
 {
-  if (w.chosen == w.count)
+  auto key = [&](int i) {
+    unsigned found = key_at(w, i);
+    largest = max(largest, found);
+    return found;
+  };
+  if (w.chosen == w.count) {
+    for (int i = threadIdx.x; i < w.count; i += HR_TOPK_THREADS)
+      key(i);
     return {1, 0};
-  threshold t = select(w.count, w.chosen, guess_bound(w), [&](int i) { return key_at(w, i); });
-  if (t.wanted == 0) /* the sample misled */
-    t = select(w.count, w.chosen, 1, [&](int i) { return key_at(w, i); });
+  }
+  threshold t = {};
+  for (unsigned lower = guess_bound(w); t.wanted == 0; lower = 1) /* again if the sample misled */
+    t = select(w.count, w.chosen, lower, key);
   if (t.equal == t.wanted)
     return {t.bound, 0};
   unsigned kth = t.bound;
@@ -228,7 +233,7 @@ template <bool TIES> __device__ inline bool is_chosen(const row_work &w, const c
 template <bool TIES> __device__ inline unsigned chosen_bits(const row_work &w, const choice &c, int first, int of_lane)
 {
   unsigned own = 0;
-#pragma unroll 4
+#pragma unroll 8
   for (int i = 0; i < of_lane; i++) {
     unsigned votes = __ballot_sync(ALL_LANES, is_chosen<TIES>(w, c, first + i * 32 + threadIdx.x % 32));
     own = threadIdx.x % 32 == i ? votes : own;
