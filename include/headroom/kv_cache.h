@@ -132,7 +132,8 @@ HR_API hr_status hr_kv_cache_grow(hr_kv_cache *cache, const hr_kv_append *append
 /** Writes the tokens that the last hr_kv_cache_grow() took room for; of *append it reads all but count, slots and
  *  tokens. A graph that captured it writes those of the last hr_kv_cache_grow() before its launch, which has to have as
  *  many slots and as many new tokens in all as the one before the capture. HR_ERROR_INVALID if nothing has grown, or a
- *  slot was removed or truncated since, and as hr_kv_cache_append() for the operands; HR_ERROR_BACKEND. */
+ *  slot was removed or truncated since (a captured graph cannot find that out: launched then, it may write to pages of
+ *  another slot), and as hr_kv_cache_append() for the operands; HR_ERROR_BACKEND. */
 HR_API hr_status hr_kv_cache_write(const hr_kv_cache *cache, const hr_kv_append *append, hr_error *error);
 
 /** Describes a decode call of the slots listed, each at most once; sequence b of the batch is slots[b]. Of *decode it

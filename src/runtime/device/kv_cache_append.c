@@ -157,6 +157,7 @@ static void resize(hr_kv_cache *cache, const hr_kv_append *a, int64_t sign)
 static hr_status grow(hr_kv_cache *cache, const hr_kv_append *a, int64_t tokens, hr_error *error)
 {
   resize(cache, a, 1);
+  cache->grown = false; /* the list is written over, even if the upload fails */
   hr_status status = hr_kv_cache_upload(cache, cache->device_list, 0, cache->list, make_list(cache, a), error);
   if (status != HR_OK) {
     resize(cache, a, -1);
