@@ -40,13 +40,14 @@ HR_API hr_device_options hr_device_options_default(void);
  *  - A stream that is being captured takes hr_plan_run_…(), hr_kv_cache_write() and nothing else: plans are made, and
  *    run once with operands of the same alignment, before. What is captured keeps the addresses of operands and
  *    workspace; the plan has to outlive the graph, and its runs, replayed or not, must not overlap in time.
- *  - The default stream of the context is 1 (cudaStreamLegacy), as NULL asks for a new one. It cannot be captured, and
- *    runs below 20 µs cannot be measured on it (HR_ERROR_UNSUPPORTED).
+ *  - The default stream of the context is 1 (cudaStreamLegacy), as NULL asks for a new one: a program that has it as 0,
+ *    as PyTorch has, passes 1. It cannot be captured, and runs below 20 µs cannot be measured on it
+ *    (HR_ERROR_UNSUPPORTED).
  *
  *  HR_ERROR_INVALID with the reason if a device other than "cuda:N" is given a stream or a context, if the stream
  *  belongs to another context or the context to another GPU, for the per-thread default stream (2), which is several,
- *  and for threads < 0; HR_ERROR_BACKEND if the driver
- *  refuses them, such as 1 without a context while none is current; errors of hr_device_open(). */
+ *  and for threads < 0; HR_ERROR_BACKEND if the driver refuses them, such as 1 without a context while none is current;
+ *  errors of hr_device_open(). */
 HR_API hr_status hr_device_open_with(const char *name, const hr_device_options *options, hr_device **device,
                                      hr_error *error);
 
