@@ -192,8 +192,8 @@ static void print_prediction(const hr_document *document, const decode_report *r
   hr_error why;
   if (r->prediction) {
     hr_write_time(time, sizeof time, r->prediction->time_ns);
-    hr_print_field(document, "predicted", "%s, bound by %s, with K and V read once", time,
-                   hr_bound_name(r->prediction->bound_by));
+    hr_print_field(document, "predicted", "%s, bound by %s, with K and %sV read once", time,
+                   hr_bound_name(r->prediction->bound_by), r->decode->top_k > 0 ? "the chosen " : "");
   } else if (hr_predict_decode(r->hardware, r->decode, &none, &why) != HR_OK) {
     hr_print_field(document, "predicted", "none: %s", why.message);
   }
