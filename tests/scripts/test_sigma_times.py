@@ -8,15 +8,15 @@ import unittest
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent.parent / "scripts/sigma_times.py"
 STD = "decode batch=1 q_len=1 kv_len=32774 q_heads=32 k_heads=16 v_heads=16 qk_dim=64 v_dim=64 dtype=bf16 page_size=16"
 SIGMA = STD.replace("k_heads=16", "k_heads=4")
-HEAD = "series,x,status,median_ns,problem,bytes_change\n"
-ROWS = HEAD + f""""STD, batch 1, part 0",32768,ok,30000,{STD},
-"STD, batch 1, part 1",32768,ok,34000,{STD},
-"STD, batch 1, part 2",32768,ok,31000,{STD},
-"STD, batch 1, part 3",32768,ok,4000,{STD},
-"STD, batch 16, part 0",32768,ok,400000,{STD.replace("batch=1 ", "batch=16 ")},
-"SIGMA, batch 1, part 0",32768,ok,24000,{SIGMA},-0.375
-"SIGMA, batch 1, part 2",32768,ok,21700,{SIGMA},-0.375
-"SIGMA, batch 16, part 0",32768,out_of_memory,,{SIGMA.replace("batch=1 ", "batch=16 ")},-0.375
+HEAD = "series,axes,status,median_ns,problem\n"
+ROWS = HEAD + f""""STD, batch 1, part 0",b=1 prefix=32768,ok,30000,{STD}
+"STD, batch 1, part 1",b=1 prefix=32768,ok,34000,{STD}
+"STD, batch 1, part 2",b=1 prefix=32768,ok,31000,{STD}
+"STD, batch 1, part 3",b=1 prefix=32768,ok,4000,{STD}
+"STD, batch 16, part 0",b=1 prefix=32768,ok,400000,{STD.replace("batch=1 ", "batch=16 ")}
+"SIGMA, batch 1, part 0",b=1 prefix=32768,ok,24000,{SIGMA}
+"SIGMA, batch 1, part 2",b=1 prefix=32768,ok,21700,{SIGMA}
+"SIGMA, batch 16, part 0",b=1 prefix=32768,out_of_memory,,{SIGMA.replace("batch=1 ", "batch=16 ")}
 """
 
 
@@ -38,8 +38,8 @@ class SigmaTimes(unittest.TestCase):
         ])
 
     def test_other_input_is_refused_in_one_line(self):
-        for text, words in (("", "has the column bytes_change"), ("a,b\n1,2\n", "has the column"),
-                            (HEAD + "fig24,1,ok,1,x,\n", "line 2: series: expected")):
+        for text, words in (("", "has the column axes"), ("a,b\n1,2\n", "has the column"),
+                            (HEAD + "fig24,a=1,ok,1,x\n", "line 2: series: expected")):
             refused = run(text)
             self.assertEqual(refused.returncode, 1)
             self.assertEqual(refused.stderr.count("\n"), 1)
