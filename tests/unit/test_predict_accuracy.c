@@ -90,48 +90,55 @@ static void decode_by_frameworks_is_predicted_within_10_percent_in_the_mean(void
   expect("mean", measured_mean(&errors), 0.10);
 }
 
-/* The members of a decode call by the columns of bench/decode_gpu_vs_torch.py. */
+/* Commas within quotes become semicolons. */
+static void hide_quoted_commas(char *line)
+{
+  bool quoted = false;
+  for (; *line; line++) {
+    quoted = quoted != (*line == '"');
+    *line = quoted && *line == ',' ? ';' : *line;
+  }
+}
+
 static void read_call(char **head, char **fields, int count, hr_decode *d)
 {
   const struct {
     const char *name;
     int64_t *member;
-  } columns[] = {{"batch", &d->batch},     {"keys", &d->kv_len},   {"q_heads", &d->q_heads}, {"k_heads", &d->k_heads},
+  } columns[] = {{"batch", &d->batch},     {"kv_len", &d->kv_len}, {"q_heads", &d->q_heads}, {"k_heads", &d->k_heads},
                  {"v_heads", &d->v_heads}, {"qk_dim", &d->qk_dim}, {"v_dim", &d->v_dim}};
   for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
     *columns[i].member = measured_integer(fields, count, measured_column(head, count, columns[i].name));
 }
 
-static void decode_by_our_kernels_is_predicted_within_10_percent_in_the_mean(void **state)
+static void decode_by_our_kernels_is_predicted_within_12_percent_in_the_mean(void **state)
 {
   (void)state;
-  char head_line[1024] = "", line[1024], *head[64], *fields[64];
+  char head_line[4096], line[4096], *head[128], *fields[128];
   const hr_hardware hardware = measured_hardware("h200");
-  FILE *file = fopen(HEADROOM_SOURCE_DIR "/data/results/h200/decode_gpu_vs_torch.csv", "r");
-  assert_non_null(file);
+  FILE *file = fopen(HEADROOM_SOURCE_DIR "/data/results/h200/sigma-ceet.csv", "r");
+  assert_true(file && fgets(head_line, sizeof head_line, file));
+  int columns = measured_split(head_line, head, 128);
+  int time = measured_column(head, columns, "median_ns"), operation = measured_column(head, columns, "operation");
   errors = (measured_errors){0};
   while (fgets(line, sizeof line, file)) {
-    if (line[0] == '#')
-      continue;
-    if (!head_line[0]) {
-      memcpy(head_line, line, sizeof line);
-      measured_split(head_line, head, 64);
-      continue;
-    }
+    hide_quoted_commas(line);
+    int count = measured_split(line, fields, 128);
     hr_decode d = hr_decode_default();
     hr_prediction p;
     hr_error error;
-    int count = measured_split(line, fields, 20); /* those before the configuration, which is quoted */
+    if (strcmp(fields[operation], "decode") != 0)
+      continue;
     read_call(head, fields, count, &d);
     assert_ok(hr_decode_set_pages(&d, 16, &error), error);
     assert_ok(hr_predict_decode(&hardware, &d, &p, &error), error);
-    double log_ratio = log(p.time_ns / 1e3 / strtod(fields[measured_column(head, count, "paged_us")], NULL));
+    double log_ratio = log(p.time_ns / strtod(fields[time], NULL));
     errors.bias += log_ratio;
     errors.logs[errors.count++] = fabs(log_ratio);
   }
   fclose(file);
-  assert_true(errors.count >= 25);
-  expect("mean", measured_mean(&errors), 0.10);
+  assert_int_equal(errors.count, 45);
+  expect("mean", measured_mean(&errors), 0.12);
 }
 
 int main(void)
@@ -142,7 +149,7 @@ int main(void)
       cmocka_unit_test(held_out_attention_is_predicted_within_6_percent_in_the_mean),
       cmocka_unit_test(gemms_of_another_session_are_predicted_within_8_percent_in_the_mean),
       cmocka_unit_test(decode_by_frameworks_is_predicted_within_10_percent_in_the_mean),
-      cmocka_unit_test(decode_by_our_kernels_is_predicted_within_10_percent_in_the_mean),
+      cmocka_unit_test(decode_by_our_kernels_is_predicted_within_12_percent_in_the_mean),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
