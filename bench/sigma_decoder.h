@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The attention of a decoder of SIGMA (arXiv 2501.13629), all layers: Q, the KV cache, attention, for sigma_elapsed.c. */
+/* The attention of a decoder of SIGMA (arXiv 2501.13629), all layers: Q, the KV cache, attention; for sigma_elapsed. */
 #ifndef HEADROOM_BENCH_SIGMA_DECODER_H
 #define HEADROOM_BENCH_SIGMA_DECODER_H
 
