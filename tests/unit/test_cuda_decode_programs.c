@@ -82,6 +82,28 @@ static void batch_invariant_work_is_divided_as_for_one_sequence(void **state)
     }
 }
 
+/* On an H200, in fp8: SIGMA's stages have five heads, 4096 tokens of 8 heads are 248 keys of a multiprocessor. */
+static void small_stages_of_long_contexts_have_more_warps(void **state)
+{
+  (void)state;
+  static const struct {
+    int64_t batch, kv_len, heads[3], dim;
+    int warps;
+  } calls[] = {{16, 8192, {32, 8, 8}, 128, 12},
+               {16, 8192, {32, 32, 32}, 128, 6},
+               {16, 8192, {32, 8, 8}, 256, 8},
+               {16, 8192, {32, 4, 16}, 64, 8},
+               {1, 4096, {32, 8, 8}, 128, 8}};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    hr_decode d = call_of(calls[i].heads, calls[i].dim, calls[i].dim);
+    d.batch = calls[i].batch, d.kv_len = calls[i].kv_len;
+    d.cache_format = HR_KV_FP8;
+    assert_int_equal(hr_decode_split_choose(&d, &gpus[2]).warps, calls[i].warps);
+    d.cache_format = HR_KV_UNQUANTIZED;
+    assert_true(hr_decode_split_choose(&d, &gpus[2]).warps <= 8);
+  }
+}
+
 /* On an H200. Clusters of 8 do not fit 16 groups: 14 of them run at a time. With 8 groups of long sequences they would
  * leave half of the multiprocessors idle. */
 static void splits_of_few_short_groups_are_clusters(void **state)
@@ -199,6 +221,7 @@ int main(void)
       cmocka_unit_test(tiles_fit_every_gpu_and_hold_whole_heads),
       cmocka_unit_test(k_and_v_heads_are_read_once),
       cmocka_unit_test(batch_invariant_work_is_divided_as_for_one_sequence),
+      cmocka_unit_test(small_stages_of_long_contexts_have_more_warps),
       cmocka_unit_test(splits_of_few_short_groups_are_clusters),
       cmocka_unit_test(the_program_compiles_for_every_architecture),
       cmocka_unit_test(row_blocks_hold_all_heads_and_queries),
