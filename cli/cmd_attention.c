@@ -74,7 +74,10 @@ static void set_result(hr_result *result, const void *call, const char *kernel)
 
 static hr_status predict(const hr_hardware *hardware, const void *call, hr_prediction *prediction, hr_error *error)
 {
-  return hr_predict_attention(hardware, call, prediction, error);
+  hr_decode decode;
+  return hr_decode_from_attention(call, &decode, NULL) == HR_OK
+             ? hr_predict_decode(hardware, &decode, prediction, error)
+             : hr_predict_attention(hardware, call, prediction, error);
 }
 
 static hr_status report(FILE *out, const hr_report_options *options, const void *call, const hr_hardware *hardware,
