@@ -57,6 +57,19 @@ __device__ inline void add_scaled(float4 &sum, float4 part, float factor)
   sum.w += part.w * factor;
 }
 
+/* Writes four columns, or those of them that there are. */
+__device__ inline void store_columns(const decode_call &call, element *to, int column, const float (&values)[4])
+{
+  if (column + 4 <= call.v_dim && (size_t)to % 8 == 0) {
+    *(uint2 *)to = make_uint2(word_of(values), word_of(values + 2));
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    if (column + i < call.v_dim)
+      to[i] = from_float(values[i]);
+}
+
 /* Writes four columns of O, and with the first ones the log-sum-exp. */
 __device__ inline void finish(const decode_call &call, const block_work &w, int row, int column, float4 out,
                               row_total t)
@@ -72,11 +85,11 @@ __device__ inline void finish(const decode_call &call, const block_work &w, int 
   }
   inverse = __fdividef(inverse, t.sum);
   int64 at = w.sequence * call.o_at.batch + query * call.o_at.row + head * call.o_at.head;
-  const float all[4] = {out.x, out.y, out.z, out.w};
+  float all[4] = {out.x, out.y, out.z, out.w};
 #pragma unroll
   for (int i = 0; i < 4; i++)
-    if (column + i < call.v_dim)
-      call.o[at + column + i] = from_float(keys.first >= keys.end ? 0.0f : all[i] * inverse);
+    all[i] = keys.first >= keys.end ? 0.0f : all[i] * inverse;
+  store_columns(call, call.o + at + column, column, all);
   if (call.lse && column == 0)
     call.lse[((int64)w.sequence * HR_Q_LEN + query) * call.q_heads + head] = (t.base + log2f(t.sum)) * LN_2;
 }
@@ -130,16 +143,14 @@ __device__ inline void begin_combine(const block_work &w)
   cluster_arrive_relaxed();
 }
 
-/* Sends four columns to the block that adds them, and with a row's first ones its stats to all blocks. */
+/* Sends four columns to the block that adds them, and the row's stats to all blocks, each thread to another. */
 __device__ inline void put_part(const decode_call &, const block_work &w, int i, float4 out, row_total t)
 {
   unsigned columns = shared_address(received_o(w.split) + i % OWN_COLUMNS);
   unsigned stats = shared_address(received_stats(w.split) + i / OF_ROW);
   send_to_block(i / OWN_COLUMNS, columns, out, received_barrier());
-  if (i % OF_ROW == 0)
-#pragma unroll
-    for (int block = 0; block < HR_CLUSTER; block++)
-      send_to_block(block, stats, make_float2(t.base, t.sum), received_barrier());
+  for (int block = i % OF_ROW; block < HR_CLUSTER; block += OF_ROW)
+    send_to_block(block, stats, make_float2(t.base, t.sum), received_barrier());
 }
 
 __device__ inline void combine_splits(const decode_call &call, const block_work &w)

@@ -4,7 +4,7 @@
  *   block: one group of query heads that share K and V heads × one split of the sequence's keys
  *   warp:  every HR_WARPS-th chunk of 16 keys of the split, with its own cp.async stages: no barrier until the end
  *   Q tile: 16 rows (query heads × queries) in registers; S = Q Kᵀ → mask → P in registers → O += P V
- *   the warps' O are combined in shared memory, and the splits' O by the block of a group that finishes last
+ *   the warps' O are combined in shared memory, and the splits' O by a cluster's blocks or by the last of a group's
  *
  * K heads and V heads of a group are each read once. Where a row belongs to one of several K or V heads of the group,
  * each head's product is computed for all rows and the rows that it belongs to take it.
@@ -48,6 +48,8 @@ typedef hr_layout_kv_strides strides;
 #else
 #define TOKEN_SCALES 0
 #endif
+#define AT_ONCE 4     /* ldmatrix before their first product: one takes as long as the other */
+#define PAGES_AHEAD 3 /* chunks whose page numbers are loaded before their copies start */
 #define QK_STEPS (HR_QK / 16)
 #define O_TILES (HR_V / 8)
 #define LAYOUT hr_decode_layout_of(HR_QK, HR_V, USED_ROWS, HR_K_HEADS, HR_V_HEADS, HR_WARPS, HR_STAGES, HR_CLUSTER, \
@@ -69,53 +71,7 @@ extern __shared__ __align__(128) element shared[];
 
 __device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }
 
-/* ---- the work of a block ---- */
-
-struct block_work {
-  int sequence, head_block, split, group;
-  int length;             /* of the sequence */
-  int first_key;          /* that any of its queries sees */
-  int chunk, chunk_end;   /* of this warp: the next one, and the end of the split */
-};
-
-/* Grid: blocks of query heads, splits, sequences; in clusters splits, blocks of query heads, sequences. */
-__device__ inline block_work find_work(const decode_call &call)
-{
-  block_work w;
-#if HR_CLUSTER > 1
-  const int splits = HR_CLUSTER, head_blocks = gridDim.y;
-  w.split = blockIdx.x, w.head_block = blockIdx.y;
-#else
-  const int splits = call.splits, head_blocks = gridDim.x;
-  w.head_block = blockIdx.x, w.split = blockIdx.y;
-#endif
-  w.sequence = blockIdx.z;
-  w.group = w.sequence * head_blocks + w.head_block;
-  w.length = call.lengths ? call.lengths[w.sequence] : call.kv_len;
-  w.first_key = call.window > 0 ? max(0, w.length - HR_Q_LEN + 1 - call.window) : 0;
-  int first_chunk = w.first_key / KEYS, chunks = max(0, (w.length + KEYS - 1) / KEYS - first_chunk);
-  int per_split = splits == 1 ? chunks : (chunks + splits - 1) / splits;
-  w.chunk = first_chunk + w.split * per_split + threadIdx.x / 32;
-  w.chunk_end = first_chunk + min(chunks, (w.split + 1) * per_split);
-  return w;
-}
-
-/* A row of the Q tile is query row % HR_Q_LEN of head row / HR_Q_LEN of the group. */
-__device__ inline int row_head(const block_work &w, int row) { return w.head_block * HR_HEADS + row / HR_Q_LEN; }
-
-/* Keys first … end − 1 that a row sees. */
-struct key_range {
-  int first, end;
-};
-
-__device__ inline key_range keys_of_row(const decode_call &call, const block_work &w, int row)
-{
-  key_range keys;
-  keys.end = row < USED_ROWS ? max(0, w.length - HR_Q_LEN + row % HR_Q_LEN + 1) : 0;
-  keys.first = call.window > 0 ? max(0, keys.end - call.window) : 0;
-  return keys;
-}
-
+#include "runtime/cuda/kernels/decode_work.cuh"
 #include "runtime/cuda/kernels/decode_load.cuh"
 
 /* ---- GEMMs and softmax of a warp ---- */
@@ -153,13 +109,18 @@ __device__ inline void add_rows(warp_state &s, int n, int head, const unsigned (
 /* The products of all rows and a head's keys; `from`: this lane's row of K. */
 __device__ inline void multiply_head(const warp_state &s, unsigned from, float (&found)[2][4])
 {
-  int lane = threadIdx.x % 32;
+  int lane = threadIdx.x % 32, chunk = lane / 8 % 2;
 #pragma unroll
-  for (int step = 0; step < QK_STEPS; step++) {
-    unsigned k[4];
-    ldmatrix_x4(k, tile_chunk(from, lane, step * 2 + lane / 8 % 2));
-    mma_sync(found[0], s.q[step], k[0], k[1]);
-    mma_sync(found[1], s.q[step], k[2], k[3]);
+  for (int first = 0; first < QK_STEPS; first += AT_ONCE) {
+    unsigned k[AT_ONCE][4];
+#pragma unroll
+    for (int i = 0; i < AT_ONCE && first + i < QK_STEPS; i++)
+      ldmatrix_x4(k[i], tile_chunk(from, lane, (first + i) * 2 + chunk));
+#pragma unroll
+    for (int i = 0; i < AT_ONCE && first + i < QK_STEPS; i++) {
+      mma_sync(found[0], s.q[first + i], k[i][0], k[i][1]);
+      mma_sync(found[1], s.q[first + i], k[i][2], k[i][3]);
+    }
   }
 }
 
@@ -172,11 +133,16 @@ __device__ inline void mma_pv(warp_state &s, const char *stage, const float (&)[
 #pragma unroll
   for (int head = 0; head < HR_V_HEADS; head++, from += V_SIZE)
 #pragma unroll
-    for (int n = 0; n < O_TILES; n += 2) {
-      unsigned v[4];
-      ldmatrix_x4_trans(v, tile_chunk(from, lane, n + chunk));
-      add_rows(s, n, head, p, v[0], v[1]);
-      add_rows(s, n + 1, head, p, v[2], v[3]);
+    for (int first = 0; first < O_TILES; first += 2 * AT_ONCE) {
+      unsigned v[AT_ONCE][4];
+#pragma unroll
+      for (int i = 0; i < AT_ONCE && first + 2 * i < O_TILES; i++)
+        ldmatrix_x4_trans(v[i], tile_chunk(from, lane, first + 2 * i + chunk));
+#pragma unroll
+      for (int i = 0; i < AT_ONCE && first + 2 * i < O_TILES; i++) {
+        add_rows(s, first + 2 * i, head, p, v[i][0], v[i][1]);
+        add_rows(s, first + 2 * i + 1, head, p, v[i][2], v[i][3]);
+      }
     }
 }
 
@@ -296,13 +262,17 @@ __device__ inline void softmax(warp_state &s, float (&scores)[2][4], unsigned (&
   }
 }
 
-/* All chunks of this warp. `place`: of its chunk HR_STAGES - 1. */
-__device__ inline void attend(const decode_call &call, block_work &w, warp_state &s, chunk_place place)
+/* All chunks of this warp. `places`: of its chunks from HR_STAGES - 1 on. */
+__device__ inline void attend(const decode_call &call, block_work &w, warp_state &s,
+                              chunk_place (&places)[PAGES_AHEAD])
 {
   for (int n = 0; w.chunk < w.chunk_end; n++, w.chunk += HR_WARPS) {
     int ahead = w.chunk + (HR_STAGES - 1) * HR_WARPS;
-    load_chunk(call, w, stage_of(n + HR_STAGES - 1), ahead, place);
-    place = find_place(call, w, ahead + HR_WARPS);
+    load_chunk(call, w, stage_of(n + HR_STAGES - 1), ahead, places[0]);
+#pragma unroll
+    for (int i = 0; i + 1 < PAGES_AHEAD; i++)
+      places[i] = places[i + 1];
+    places[PAGES_AHEAD - 1] = find_place(call, w, ahead + PAGES_AHEAD * HR_WARPS);
     cp_async_wait<HR_STAGES - 1>();
     __syncwarp();
     float scores[2][4] = {};
@@ -320,16 +290,20 @@ __device__ inline void attend(const decode_call &call, block_work &w, warp_state
 extern "C" __global__ IN_CLUSTERS __launch_bounds__(THREADS, HR_MIN_BLOCKS) void decode(const decode_call call)
 {
   block_work w = find_work(call);
-  chunk_place places[HR_STAGES];
+  chunk_place place = find_place(call, w, w.chunk), places[PAGES_AHEAD];
 #pragma unroll
-  for (int i = 0; i < HR_STAGES; i++)
-    places[i] = find_place(call, w, w.chunk + i * HR_WARPS);
+  for (int i = 0; i < HR_STAGES - 1; i++) { /* the next chunk's page is on its way while a chunk waits for its own */
+    chunk_place next = find_place(call, w, w.chunk + (i + 1) * HR_WARPS);
+    load_chunk(call, w, stage_of(i), w.chunk + i * HR_WARPS, place);
+    place = next;
+  }
+  places[0] = place;
 #pragma unroll
-  for (int i = 0; i < HR_STAGES - 1; i++)
-    load_chunk(call, w, stage_of(i), w.chunk + i * HR_WARPS, places[i]);
+  for (int i = 1; i < PAGES_AHEAD; i++)
+    places[i] = find_place(call, w, w.chunk + (HR_STAGES - 1 + i) * HR_WARPS);
   begin_combine(w);
   warp_state s = start_warp(call, w);
-  attend(call, w, s, places[HR_STAGES - 1]);
+  attend(call, w, s, places);
   cp_async_wait<0>();
   __syncthreads(); /* O replaces the stages */
   store_warp(s);
