@@ -32,7 +32,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __SANITIZE_ADDRESS__ /* which takes half a minute for a template in which every case is inlined */
+#define HR_INLINE static __attribute__((unused))
+#else
 #define HR_INLINE static inline __attribute__((always_inline, unused))
+#endif
 
 #if defined(__AVX512F__) && defined(__AVX512BW__)
 #define SIMD_LANES 16
