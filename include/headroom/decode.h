@@ -77,7 +77,8 @@ typedef struct hr_kv_strides {
  *  fp32: k_scales [k_heads] and v_scales [v_heads]; with HR_KV_SCALE_TOKEN k_scales [pages, page_size, k_heads] and
  *  v_scales [pages, page_size, v_heads], or as k_scale_strides and v_scale_strides say. Scales behind the elements of
  *  each head, as vLLM has them, are strides of dim + 4 bytes and of dim / 4 + 1 floats. With a scale that is NaN all
- *  elements are. With `latent`, V has the scales of K.
+ *  elements are. With `latent`, V has the scales of K. A kernel may keep a token's weight times its V scale in 16 bits,
+ *  which limits the range of v_scales (docs/decode-gpu.md).
  *
  *  Latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1, absorbed form): with `latent`, k_heads = v_heads = 1
  *  and V[j] is the first v_dim elements of K[j], so that the cache has no V; v_dim ≤ qk_dim.
