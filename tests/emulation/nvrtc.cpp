@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -54,12 +55,27 @@ void plant(std::string &text, unsigned &count)
   }
 }
 
+/* Adds the headers that `text` includes, and those that they include. */
+void find_included(const rtc_program_st &program, const std::string &text, std::set<std::string> &found)
+{
+  const std::string include = "#include \"";
+  for (size_t at = text.find(include); at != std::string::npos; at = text.find(include, at + 1)) {
+    size_t begin = at + include.size(), end = text.find('"', begin);
+    auto header = program.headers.find(text.substr(begin, end - begin));
+    if (header != program.headers.end() && found.insert(header->first).second)
+      find_included(program, header->second, found);
+  }
+}
+
 void plant_everywhere(rtc_program_st &program)
 {
   unsigned count = 0;
+  std::set<std::string> included;
+  find_included(program, program.source, included);
   plant(program.source, count);
   for (auto &[name, text] : program.headers)
-    plant(text, count);
+    if (included.count(name) > 0)
+      plant(text, count);
   if (count > 1)
     throw std::runtime_error("error: HEADROOM_EMULATED_FAULT has " + std::to_string(count) + " places in " +
                              program.name);
