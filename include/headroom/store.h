@@ -53,6 +53,7 @@ typedef struct hr_result {
   int64_t threads;            /* cores used; 0 on a GPU */
   char kernel_asked[64];      /* the kernel requested by name; "": the best one */
   int64_t autotune;           /* hr_measure_options.autotune */
+  int64_t decode_part;        /* hr_measure_options.decode_part */
   hr_measurement measurement; /* its status and reason are the row's */
   double ceiling_share,
       library_share; /* rate over the probed instruction ceiling, over the library's best GEMM; 0 … 1 */

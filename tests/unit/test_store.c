@@ -185,6 +185,11 @@ static void decode_calls_of_other_caches_are_other_problems(void **state)
                                    "v_dim=64 dtype=bf16 page_size=16 pages=2050 pitch=256 window=5 top_k=3 sinks=1 "
                                    "v=9,8,7");
   d = some_decode();
+  row.decode_part = 2;
+  hr_result_set_decode(&row, &d);
+  assert_string_equal(row.problem, "decode batch=8 q_len=1 kv_len=4096 q_heads=32 k_heads=4 v_heads=16 qk_dim=64 "
+                                   "v_dim=64 dtype=bf16 page_size=16 part=2");
+  row.decode_part = 0;
   d.cache_format = HR_KV_FP8, d.cache_scales = HR_KV_SCALE_TOKEN;
   d.v_scale_strides = (hr_kv_strides){.page = 3, .token = 2, .head = 1};
   hr_result_set_decode(&row, &d);

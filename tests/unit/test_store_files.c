@@ -430,10 +430,12 @@ static void a_migrated_file_takes_rows_of_every_kind(void **state)
   d.cache_format = HR_KV_FP8;
   d.kv_len = 100, d.top_k = 7, d.sinks = true, d.batch_invariant = true;
   assert_ok(hr_decode_set_pages(&d, 16, &error), error);
+  row.decode_part = 2;
   hr_result_set_decode(&row, &d);
   assert_ok(hr_store_append(store, &row, &error), error);
   assert_ok(hr_store_query(store, NULL, keep_row, &read, &error), error);
   assert_memory_equal(&read.decode, &d, sizeof d);
+  assert_int_equal(read.decode_part, 2);
   hr_store_close(store);
 }
 

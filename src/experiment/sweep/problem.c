@@ -156,6 +156,7 @@ static void write_problem(hr_sweep_point *point)
   } else if (point->kind == HR_SWEEP_ATTENTION) {
     hr_result_set_attention(&row, &point->attention);
   } else if (point->kind == HR_SWEEP_DECODE) {
+    row.decode_part = point->decode_part;
     hr_result_set_decode(&row, &point->decode);
   } else {
     hr_result_set_gemm(&row, &point->gemm);

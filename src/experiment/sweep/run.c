@@ -47,6 +47,7 @@ void hr_sweep_set_point(hr_result *result, const hr_sweep_point *point)
   if (point->kind == HR_SWEEP_ATTENTION) {
     hr_result_set_attention(result, &point->attention);
   } else if (point->kind == HR_SWEEP_DECODE) {
+    result->decode_part = point->decode_part;
     hr_result_set_decode(result, &point->decode);
   } else if (point->kind == HR_SWEEP_LAYER) {
     result->kind = HR_RESULT_OTHER;

@@ -123,7 +123,7 @@ static void add_cache_format(const hr_decode *d, char *to, size_t size)
   add_strides(to, size, "v_scales", v->page, v->token, v->head);
 }
 
-static void name_decode(const hr_decode *d, char *to, size_t size)
+static void name_decode(const hr_decode *d, int64_t part, char *to, size_t size)
 {
   snprintf(to, size,
            "decode batch=%" PRId64 " q_len=%" PRId64 " kv_len=%" PRId64 " q_heads=%" PRId64 " k_heads=%" PRId64
@@ -146,6 +146,8 @@ static void name_decode(const hr_decode *d, char *to, size_t size)
     add(to, size, " latent=1");
   if (d->batch_invariant)
     add(to, size, " batch_invariant=1");
+  if (part != 0)
+    add(to, size, " part=%" PRId64, part);
   add_strides(to, size, "q", d->q_strides.batch, d->q_strides.row, d->q_strides.head);
   add_strides(to, size, "k", d->k_strides.page, d->k_strides.token, d->k_strides.head);
   add_strides(to, size, "v", d->v_strides.page, d->v_strides.token, d->v_strides.head);
@@ -159,7 +161,7 @@ void hr_result_name_problem(hr_result *result)
   else if (result->kind == HR_RESULT_ATTENTION)
     name_attention(&result->attention, result->problem, sizeof result->problem);
   else if (result->kind == HR_RESULT_DECODE)
-    name_decode(&result->decode, result->problem, sizeof result->problem);
+    name_decode(&result->decode, result->decode_part, result->problem, sizeof result->problem);
 }
 
 void hr_result_set_gemm(hr_result *result, const hr_gemm *gemm)
