@@ -191,7 +191,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   l->rows = d->batch * d->q_heads * d->q_len;
   l->score_blocks = d->batch * d->k_heads * l->sizes.tiles * l->sizes.score_blocks;
   if (l->score_blocks > INT32_MAX || l->rows > INT32_MAX / l->sizes.splits)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "decode_topk_sm80: more than 2^31 thread blocks");
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "more than 2^31 thread blocks");
   HR_TRY(place(l, d, &places, workspace_bytes, error));
   HR_TRY(find_functions(l, d, l->aligned, &l->score, &l->gather, error));
   if (l->sizes.splits == 1)
