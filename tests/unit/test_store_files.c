@@ -419,6 +419,14 @@ static void a_file_of_version_1_is_read_unchanged_and_migrated_when_written(void
   hr_store_close(store);
 }
 
+/* The name of a problem has every member of it. */
+static void assert_same_decode(const hr_result *read, const hr_result *row)
+{
+  hr_result again = *read;
+  hr_result_set_decode(&again, &read->decode);
+  assert_string_equal(again.problem, row->problem);
+}
+
 static void a_migrated_file_takes_rows_of_every_kind(void **state)
 {
   char path[256];
@@ -434,7 +442,7 @@ static void a_migrated_file_takes_rows_of_every_kind(void **state)
   hr_result_set_decode(&row, &d);
   assert_ok(hr_store_append(store, &row, &error), error);
   assert_ok(hr_store_query(store, NULL, keep_row, &read, &error), error);
-  assert_memory_equal(&read.decode, &d, sizeof d);
+  assert_same_decode(&read, &row);
   assert_int_equal(read.decode_part, 2);
   hr_store_close(store);
 }
