@@ -52,11 +52,6 @@ static bool has(const hr_device *device, const char *need)
   return strncmp(need, "sm_", 3) == 0 && cuda->capability >= strtol(need + 3, NULL, 10);
 }
 
-static cu_address address_of(const void *data)
-{
-  return (cu_address)(uintptr_t)data;
-}
-
 static size_t memory_available(const hr_device *device)
 {
   const hr_cuda *cuda = device->state;
@@ -94,7 +89,7 @@ static void release(hr_device *device, void *data, size_t bytes)
   const hr_cuda *cuda = device->state;
   if (!data || hr_cuda_enter(cuda, NULL) != HR_OK)
     return;
-  cuda->driver.cuMemFree_v2(address_of(data));
+  cuda->driver.cuMemFree_v2(hr_cuda_address(data));
   hr_cuda_leave(cuda);
 }
 
@@ -112,8 +107,8 @@ static hr_status write(hr_device *device, void *to, const void *from, size_t byt
 {
   const hr_cuda *cuda = device->state;
   HR_TRY(hr_cuda_enter(cuda, error));
-  return finish(cuda, HR_CU(&cuda->driver, cuMemcpyHtoDAsync_v2, (address_of(to), from, bytes, cuda->stream), error),
-                error);
+  return finish(
+      cuda, HR_CU(&cuda->driver, cuMemcpyHtoDAsync_v2, (hr_cuda_address(to), from, bytes, cuda->stream), error), error);
 }
 
 static hr_status queue_numbers(hr_device *device, int32_t *to, const int32_t *from, size_t count, hr_error *error)
@@ -127,15 +122,15 @@ static hr_status read(hr_device *device, void *to, const void *from, size_t byte
 {
   const hr_cuda *cuda = device->state;
   HR_TRY(hr_cuda_enter(cuda, error));
-  return finish(cuda, HR_CU(&cuda->driver, cuMemcpyDtoHAsync_v2, (to, address_of(from), bytes, cuda->stream), error),
-                error);
+  return finish(
+      cuda, HR_CU(&cuda->driver, cuMemcpyDtoHAsync_v2, (to, hr_cuda_address(from), bytes, cuda->stream), error), error);
 }
 
 static hr_status set_bytes(hr_device *device, void *to, unsigned char value, size_t bytes, hr_error *error)
 {
   const hr_cuda *cuda = device->state;
   HR_TRY(hr_cuda_enter(cuda, error));
-  return finish(cuda, HR_CU(&cuda->driver, cuMemsetD8Async, (address_of(to), value, bytes, cuda->stream), error),
+  return finish(cuda, HR_CU(&cuda->driver, cuMemsetD8Async, (hr_cuda_address(to), value, bytes, cuda->stream), error),
                 error);
 }
 

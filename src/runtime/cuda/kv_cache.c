@@ -12,24 +12,19 @@
 #define THREADS 128
 #define BLOCKS_MOST 16384 /* which loop */
 
-static uint64_t address_of(const void *data)
-{
-  return (uint64_t)(uintptr_t)data;
-}
-
 static hr_kv_append_call call_of(const hr_kv_writes *w)
 {
   const hr_kv_cache_options *o = w->options;
   const hr_kv_append *a = w->append;
-  return (hr_kv_append_call){.k = address_of(a->k),
-                             .v = w->v ? address_of(a->v) : 0,
-                             .k_cache = address_of(w->k),
-                             .v_cache = address_of(w->v),
-                             .k_scales = address_of(w->k_scales),
-                             .v_scales = address_of(w->v_scales),
-                             .cos = address_of(a->cos),
-                             .sin = address_of(a->sin),
-                             .list = address_of(w->list),
+  return (hr_kv_append_call){.k = hr_cuda_address(a->k),
+                             .v = w->v ? hr_cuda_address(a->v) : 0,
+                             .k_cache = hr_cuda_address(w->k),
+                             .v_cache = hr_cuda_address(w->v),
+                             .k_scales = hr_cuda_address(w->k_scales),
+                             .v_scales = hr_cuda_address(w->v_scales),
+                             .cos = hr_cuda_address(a->cos),
+                             .sin = hr_cuda_address(a->sin),
+                             .list = hr_cuda_address(w->list),
                              .k_row = a->k_row,
                              .v_row = a->v_row,
                              .tokens = (int)w->tokens,
@@ -67,7 +62,7 @@ hr_status hr_cuda_append_tokens(hr_device *device, const hr_kv_writes *writes, h
 static hr_status put_some(const hr_cuda *cuda, cu_function function, int32_t *to, const int32_t *from, size_t count,
                           hr_error *error)
 {
-  hr_put_numbers put = {.to = address_of(to), .count = (int)count};
+  hr_put_numbers put = {.to = hr_cuda_address(to), .count = (int)count};
   void *arguments[] = {&put};
   memcpy(put.numbers, from, count * sizeof *from);
   return hr_cuda_launch(cuda, function, 1, THREADS, 0, arguments, error);

@@ -44,6 +44,12 @@ hr_key_range hr_decode_range(const hr_decode *decode, int64_t length)
   return (hr_key_range){hr_decode_visible(decode, length, 0).first, length};
 }
 
+int64_t hr_decode_keys_most(const hr_decode *decode)
+{
+  const hr_decode *d = decode;
+  return d->window > 0 ? hr_min64(d->kv_len, hr_min64(d->window, d->kv_len) + d->q_len) : d->kv_len;
+}
+
 bool hr_decode_selects(const hr_decode *decode)
 {
   int64_t seen = decode->window > 0 ? hr_min64(decode->window, decode->kv_len) : decode->kv_len;

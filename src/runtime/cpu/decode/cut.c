@@ -8,6 +8,15 @@
 #define GROUPS_PER_THREAD 32           /* of which each may be of another length */
 #define GROUP_BYTES ((int64_t)1 << 20) /* Q and O of a group, which stay in a core's cache */
 
+hr_dtype hr_split_format(const hr_decode *decode)
+{
+  switch (decode->cache_format) {
+  case HR_KV_FP8: return HR_FP8_E4M3;
+  case HR_KV_INT8: return (hr_dtype)HR_SPLIT_INT8;
+  default: return decode->dtype;
+  }
+}
+
 hr_split_range hr_split_range_of(const hr_decode *decode, int64_t length)
 {
   hr_key_range keys = hr_decode_range(decode, length);
@@ -57,7 +66,7 @@ hr_status hr_split_cut_make(const hr_decode *d, int threads, hr_split_cut *cut, 
   c.o_pitch = hr_round_up(d->v_dim, HR_SPLIT_PAD);
   if (hr_times(floats(c.unit_rows, c.q_pitch + 2 * c.o_pitch), 4 * c.unit.count).overflow)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the workspace exceeds 63 bits");
-  int64_t keys = d->window > 0 ? hr_min64(d->kv_len, hr_min64(d->window, d->kv_len) + d->q_len) : d->kv_len;
+  int64_t keys = hr_decode_keys_most(d);
   int64_t splits = hr_ceil_div(keys, HR_SPLIT_KEYS) + (d->window > 0); /* a window may begin within a split */
   c.group_units = choose_group_units(d, &c, hr_max64(1, splits), threads);
   c.groups = hr_ceil_div(c.unit.count, c.group_units);

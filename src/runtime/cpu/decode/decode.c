@@ -49,9 +49,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_
   p->k_scales = hr_decode_k_scale_strides(d);
   p->v_scales = hr_decode_v_scale_strides(d);
   p->quantized = d->cache_format != HR_KV_UNQUANTIZED;
-  p->format = d->cache_format == HR_KV_FP8    ? HR_FP8_E4M3
-              : d->cache_format == HR_KV_INT8 ? (hr_dtype)HR_SPLIT_INT8
-                                              : d->dtype;
+  p->format = hr_split_format(d);
   *workspace_bytes = p->cut.bytes;
   return HR_OK;
 }

@@ -37,7 +37,7 @@ typedef struct hr_split_row {
 } hr_split_row;
 
 /** Writes a row of O and its log-sum-exp. */
-void hr_split_finish_row(const hr_split_version *version, const hr_decode *decode, const hr_decode_arguments *arguments,
+void hr_split_finish_row(const hr_split_version *version, const hr_decode *d, const hr_decode_arguments *x,
                          const hr_split_row *row);
 
 /** Task `index`, 0 … hr_split_tasks() − 1, by a thread. A split that the sequence does not have is no work. */

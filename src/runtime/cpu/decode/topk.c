@@ -26,12 +26,6 @@
 
 /* ---- division ---- */
 
-/* Keys that the queries of a sequence see. */
-static int64_t keys_most(const hr_decode *d)
-{
-  return d->window > 0 ? hr_min64(d->kv_len, hr_min64(d->window, d->kv_len) + d->q_len) : d->kv_len;
-}
-
 /* Heads of a token that are neighbours in memory are read together. */
 static void divide(const hr_decode *d, int threads, hr_topk_cut *c)
 {
@@ -39,7 +33,7 @@ static void divide(const hr_decode *d, int threads, hr_topk_cut *c)
   int64_t head_bytes = c->k_rows * c->q_pitch * (int64_t)sizeof(float), wanted = (int64_t)TASKS_PER_THREAD * threads;
   c->heads = k.head < k.token ? hr_max64(1, hr_min64(d->k_heads, GROUP_BYTES / head_bytes)) : 1;
   c->groups = hr_ceil_div(d->k_heads, c->heads);
-  int64_t keys = keys_most(d), each = keys / hr_max64(1, wanted / hr_max64(1, d->batch * c->groups));
+  int64_t keys = hr_decode_keys_most(d), each = keys / hr_max64(1, wanted / hr_max64(1, d->batch * c->groups));
   c->keys = hr_min64(KEYS_MOST, hr_max64(KEYS_LEAST, each)) / HR_SPLIT_BLOCK * HR_SPLIT_BLOCK;
   c->splits = hr_max64(1, hr_ceil_div(keys, c->keys));
 }
@@ -73,7 +67,7 @@ hr_status hr_topk_cut_make(const hr_decode *d, int threads, hr_topk_cut *cut, hr
   hr_topk_cut c = {.k_rows = d->q_heads / d->k_heads * d->q_len};
   c.q_pitch = hr_round_up(d->qk_dim, HR_SPLIT_PAD);
   c.o_pitch = hr_round_up(d->v_dim, HR_SPLIT_PAD);
-  c.pitch = hr_round_up(keys_most(d), 64) + 64; /* a row begins anywhere, and whole words of 64 are read */
+  c.pitch = hr_round_up(hr_decode_keys_most(d), 64) + 64; /* a row begins anywhere, and whole words of 64 are read */
   if (hr_times(floats(c.k_rows, c.q_pitch + c.o_pitch), 4 * d->k_heads).overflow)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the workspace exceeds 63 bits");
   divide(d, threads, &c);
@@ -117,9 +111,7 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, const hr_
   p->k_scales = hr_decode_k_scale_strides(d);
   p->v_scales = hr_decode_v_scale_strides(d);
   p->quantized = d->cache_format != HR_KV_UNQUANTIZED;
-  p->format = d->cache_format == HR_KV_FP8    ? HR_FP8_E4M3
-              : d->cache_format == HR_KV_INT8 ? (hr_dtype)HR_SPLIT_INT8
-                                              : d->dtype;
+  p->format = hr_split_format(d);
   *workspace_bytes = p->cut.bytes;
   return HR_OK;
 }

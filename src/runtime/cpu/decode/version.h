@@ -75,4 +75,7 @@ typedef struct hr_split_version {
 
 extern const hr_split_version hr_split_avx512, hr_split_avx2, hr_split_neon, hr_split_portable;
 
+/** The format in which a version reads K and V: that of the cache, or HR_SPLIT_INT8. */
+hr_dtype hr_split_format(const hr_decode *decode);
+
 #endif

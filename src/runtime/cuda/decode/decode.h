@@ -52,8 +52,7 @@ typedef struct hr_decode_topk {
 
 /** Head sizes up to 256. */
 hr_decode_topk hr_decode_topk_choose(const hr_decode *decode, const hr_decode_gpu *gpu);
-void hr_decode_topk_defines(const hr_decode_topk *sizes, const hr_decode *decode, bool aligned,
-                            char text[HR_DEFINES_SIZE]);
+void hr_decode_topk_defines(const hr_decode_topk *t, const hr_decode *d, bool aligned, char text[HR_DEFINES_SIZE]);
 
 /** Row blocks and teams of decode_latent_sm90.cu. */
 typedef struct hr_decode_latent {

@@ -223,20 +223,15 @@ static hr_status describe_tensors(const launch *l, const hr_decode *d, const hr_
   return describe_k(l, d, x->k, maps, error);
 }
 
-static cu_address address_of(const void *data)
-{
-  return (cu_address)(uintptr_t)data;
-}
-
 static hr_latent_call set_addresses(const launch *l, const hr_decode *d, const hr_decode_arguments *x, void *workspace)
 {
   hr_latent_call call = l->call;
-  call.o = address_of(x->o);
-  call.lse = address_of(x->lse);
-  call.lengths = address_of(x->lengths);
-  call.pages = address_of(x->pages);
-  call.sinks = d->sinks ? address_of(x->sinks) : 0;
-  call.partial_stats = address_of(workspace);
+  call.o = hr_cuda_address(x->o);
+  call.lse = hr_cuda_address(x->lse);
+  call.lengths = hr_cuda_address(x->lengths);
+  call.pages = hr_cuda_address(x->pages);
+  call.sinks = d->sinks ? hr_cuda_address(x->sinks) : 0;
+  call.partial_stats = hr_cuda_address(workspace);
   call.partial_o = call.partial_stats + (uint64_t)partial_rows(&l->tiles) * 2 * sizeof(float);
   return call;
 }

@@ -225,26 +225,21 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return prepare_launch(device, &problem->decode, state, false, workspace_bytes, error);
 }
 
-static cu_address address_of(const void *data)
-{
-  return (cu_address)(uintptr_t)data;
-}
-
 static void set_addresses(hr_decode_call *call, const launch *l, const hr_decode *d, const hr_decode_arguments *x,
                           void *workspace)
 {
-  call->q = address_of(x->q);
-  call->k = address_of(x->k);
-  call->v = address_of(x->v);
-  call->o = address_of(x->o);
-  call->lse = address_of(x->lse);
-  call->lengths = address_of(x->lengths);
-  call->pages = address_of(x->pages);
-  call->sinks = d->sinks ? address_of(x->sinks) : 0;
-  call->k_scales = address_of(x->k_scales);
-  call->v_scales = address_of(x->v_scales);
+  call->q = hr_cuda_address(x->q);
+  call->k = hr_cuda_address(x->k);
+  call->v = hr_cuda_address(x->v);
+  call->o = hr_cuda_address(x->o);
+  call->lse = hr_cuda_address(x->lse);
+  call->lengths = hr_cuda_address(x->lengths);
+  call->pages = hr_cuda_address(x->pages);
+  call->sinks = d->sinks ? hr_cuda_address(x->sinks) : 0;
+  call->k_scales = hr_cuda_address(x->k_scales);
+  call->v_scales = hr_cuda_address(x->v_scales);
   call->counters = l->counters;
-  call->partial_stats = address_of(workspace);
+  call->partial_stats = hr_cuda_address(workspace);
   call->partial_o = call->partial_stats + (uint64_t)partial_rows(l, d) * 2 * sizeof(float);
 }
 

@@ -25,11 +25,6 @@ typedef struct launch {
 
 /* ---- sizes ---- */
 
-static int64_t keys_most(const hr_decode *d)
-{
-  return d->window > 0 ? hr_min64(d->kv_len, hr_min64(d->window, d->kv_len) + d->q_len) : d->kv_len;
-}
-
 /* A row's blocks all find its k-th score, so that more than the GPU runs at a time would cost more. */
 static int choose_splits(const hr_decode *d, const hr_decode_gpu *gpu)
 {
@@ -44,8 +39,8 @@ hr_decode_topk hr_decode_topk_choose(const hr_decode *d, const hr_decode_gpu *gp
   while (t.v < d->v_dim)
     t.v *= 2;
   t.tiles = (int)hr_ceil_div(d->q_heads / d->k_heads * d->q_len, HR_TOPK_ROWS);
-  t.score_blocks = (int)hr_ceil_div(keys_most(d), HR_TOPK_SCORE_KEYS);
-  t.pitch = hr_round_up(keys_most(d), 64);
+  t.score_blocks = (int)hr_ceil_div(hr_decode_keys_most(d), HR_TOPK_SCORE_KEYS);
+  t.pitch = hr_round_up(hr_decode_keys_most(d), 64);
   size_t fixed = (size_t)hr_topk_fixed_bytes(t.v), keys = (size_t)t.pitch * sizeof(uint32_t);
   t.in_shared = fixed + keys <= gpu->shared_most;
   t.shared_bytes = fixed + (t.in_shared ? keys : 0);
@@ -202,29 +197,24 @@ static hr_status prepare(hr_device *device, const hr_problem *problem, void *sta
   return status;
 }
 
-static cu_address address_of(const void *data)
-{
-  return (cu_address)(uintptr_t)data;
-}
-
 static hr_status set_addresses(hr_topk_call *call, const launch *l, const hr_decode *d, const hr_decode_arguments *x,
                                void *workspace, hr_error *error)
 {
   placement places = {0};
   size_t bytes;
   HR_TRY(place(l, d, &places, &bytes, error));
-  call->q = address_of(x->q);
-  call->k = address_of(x->k);
-  call->v = address_of(x->v);
-  call->o = address_of(x->o);
-  call->lse = address_of(x->lse);
-  call->lengths = address_of(x->lengths);
-  call->pages = address_of(x->pages);
-  call->sinks = d->sinks ? address_of(x->sinks) : 0;
+  call->q = hr_cuda_address(x->q);
+  call->k = hr_cuda_address(x->k);
+  call->v = hr_cuda_address(x->v);
+  call->o = hr_cuda_address(x->o);
+  call->lse = hr_cuda_address(x->lse);
+  call->lengths = hr_cuda_address(x->lengths);
+  call->pages = hr_cuda_address(x->pages);
+  call->sinks = d->sinks ? hr_cuda_address(x->sinks) : 0;
   call->counters = l->counters;
-  call->keys = address_of(workspace) + places.keys;
-  call->places = address_of(workspace) + places.places;
-  call->partial = address_of(workspace) + places.partial;
+  call->keys = hr_cuda_address(workspace) + places.keys;
+  call->places = hr_cuda_address(workspace) + places.places;
+  call->partial = hr_cuda_address(workspace) + places.partial;
   return HR_OK;
 }
 

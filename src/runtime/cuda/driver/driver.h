@@ -12,6 +12,13 @@
 typedef int cu_result;
 typedef int cu_device;
 typedef uint64_t cu_address;
+
+/** The driver's form of an address on the device. */
+static inline cu_address hr_cuda_address(const void *data)
+{
+  return (cu_address)(uintptr_t)data;
+}
+
 typedef struct cu_context_st *cu_context;
 typedef struct cu_stream_st *cu_stream;
 typedef struct cu_event_st *cu_event;
