@@ -22,9 +22,11 @@ const char *cli_hint(const hr_error *error, const char *name, const char *where)
 int cli_load_model(const cli_run *run, hr_model *model)
 {
   if (run->argument_count == 0)
-    return cli_fail(EXIT_USAGE,
-                    "%s: expected a model: a config.json, a directory, or a name from `headroom help models`",
-                    run->command->name);
+    return cli_fail(
+        EXIT_USAGE,
+        "%s: expected a model: a config.json, a directory, a name from `headroom help models`, or org/name in "
+        "the Hugging Face cache",
+        run->command->name);
   if (run->argument_count > 1)
     return cli_fail(EXIT_USAGE, "%s: expected one model, found \"%s\" after \"%s\"", run->command->name,
                     run->arguments[1], run->arguments[0]);

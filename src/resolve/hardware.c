@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device from a name or a file. */
+#include <headroom/resolve.h>
+
+#include <headroom/device.h>
+
+#include "base/error.h"
+#include "base/names.h"
+#include "resolve/entries.h"
+#include "resolve/read_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_own_device(const char *what)
+{
+  return strcmp(what, "cpu") == 0 || strcmp(what, "reference") == 0 || strcmp(what, "cuda") == 0 ||
+         strncmp(what, "cuda:", 5) == 0;
+}
+
+/* Takes constants from the built-in file of the product, found by the name that the driver reports, and keeps what
+ * differs between devices of one product. */
+static void know_product(hr_hardware *hardware)
+{
+  size_t count;
+  const hr_catalog_entry *files = hr_catalog_hardware(&count);
+  hr_hardware known;
+  for (size_t i = 0; i < count; i++) {
+    if (!hr_hardware_has_alias(files[i].text, files[i].length, hardware->product) ||
+        hr_hardware_from_json(files[i].text, files[i].length, files[i].name, &known, NULL) != HR_OK)
+      continue;
+    hr_copy_text(known.name, sizeof known.name, hardware->name);
+    hr_copy_text(known.product, sizeof known.product, hardware->product);
+    known.multiprocessors = hardware->multiprocessors;
+    known.memory_bytes = hardware->memory_bytes;
+    *hardware = known;
+    return;
+  }
+}
+
+hr_status hr_resolve_probed(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
+                            hr_error *error)
+{
+  HR_NEED(error, device, hardware);
+  hr_hardware probed;
+  HR_TRY(hr_device_probe(device, progress, context, &probed, error));
+  if (probed.kind != HR_HARDWARE_GPU) {
+    *hardware = probed;
+    return HR_OK;
+  }
+  hr_hardware known = probed;
+  know_product(&known);
+  for (int i = 0; i < HR_DTYPE_COUNT; i++) {
+    double rate = probed.dense_flops_per_s[i] * probed.library_share[i];
+    if (rate > 0 && known.dense_flops_per_s[i] > 0)
+      known.library_share[i] = rate / known.dense_flops_per_s[i];
+  }
+  double copy = probed.bandwidth_bytes_per_s * probed.bandwidth_share;
+  if (copy > known.bandwidth_bytes_per_s)
+    known.bandwidth_bytes_per_s = copy;
+  known.bandwidth_share = copy / known.bandwidth_bytes_per_s;
+  known.product_launch_ns = probed.launch_ns;
+  known.calibration = HR_CALIBRATION_MEASURED;
+  known.ceiling_count = probed.ceiling_count; /* measured on this device */
+  memcpy(known.ceilings, probed.ceilings, sizeof known.ceilings);
+  *hardware = known;
+  return HR_OK;
+}
+
+static hr_status hardware_of_machine(const char *what, hr_hardware *hardware, hr_error *error)
+{
+  hr_device *device;
+  HR_TRY(hr_device_open(what, 0, &device, error));
+  hr_status status = hr_device_detect(device, hardware, error);
+  hr_device_close(device);
+  if (status == HR_OK && hardware->kind == HR_HARDWARE_GPU)
+    know_product(hardware);
+  return status;
+}
+
+static hr_status hardware_from_file(const char *path, hr_hardware *hardware, hr_error *error)
+{
+  char *text;
+  size_t length;
+  HR_TRY(hr_read_file(path, path, &text, &length, error));
+  hr_status status = hr_hardware_from_json(text, length, path, hardware, error);
+  free(text);
+  return status;
+}
+
+/* Finds a built-in device by its name or by an alias of its file. */
+static const hr_catalog_entry *find_device(const hr_catalog_entry *known, size_t count, const char *what)
+{
+  const hr_catalog_entry *entry = hr_find_entry(known, count, what);
+  for (size_t i = 0; i < count && !entry; i++) {
+    if (hr_hardware_has_alias(known[i].text, known[i].length, what))
+      entry = &known[i];
+  }
+  return entry;
+}
+
+hr_status hr_resolve_hardware(const char *what, hr_hardware *hardware, hr_error *error)
+{
+  HR_NEED(error, what, hardware);
+  if (is_own_device(what))
+    return hardware_of_machine(what, hardware, error);
+  size_t count;
+  const hr_catalog_entry *known = hr_catalog_hardware(&count);
+  const hr_catalog_entry *entry = find_device(known, count, what);
+  if (entry)
+    return hr_hardware_from_json(entry->text, entry->length, entry->name, hardware, error);
+  if (strchr(what, '/') || hr_looks_like_path(what)) {
+    hr_status status = hardware_from_file(what, hardware, error);
+    return status == HR_ERROR_NOT_FOUND ? hr_fail(error, HR_ERROR_UNREADABLE, "%s: no such file", what) : status;
+  }
+  return hr_fail_not_found("device", what, known, count, error);
+}

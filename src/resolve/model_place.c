@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "resolve/model_place.h"
+
+#include "base/error.h"
+#include "base/names.h"
+#include "resolve/entries.h"
+#include "resolve/hub_cache.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+/* ---- shipped models ---- */
+
+/* Finds the model whose "_source" is the public repository `name`, with or without its organisation
+ * ("meta-llama/Llama-2-7b-hf"). */
+static const hr_catalog_entry *find_published(const hr_catalog_entry *models, size_t count, const char *name)
+{
+  char part[200];
+  int length = snprintf(part, sizeof part, "/%s/blob/", name);
+  if (length < 0 || (size_t)length >= sizeof part || !name[0])
+    return NULL;
+  for (size_t i = 0; i < count; i++) {
+    for (const char *at = strchr(models[i].text, '/'); at; at = strchr(at + 1, '/')) {
+      if (strncasecmp(at, part, (size_t)length) == 0)
+        return &models[i];
+    }
+  }
+  return NULL;
+}
+
+static const hr_catalog_entry *find_shipped(const char *what)
+{
+  size_t count;
+  const hr_catalog_entry *models = hr_catalog_models(&count);
+  const hr_catalog_entry *entry = hr_find_entry(models, count, what);
+  return entry ? entry : find_published(models, count, what);
+}
+
+static const hr_catalog_entry *find_shipped_of_any_organisation(const char *what)
+{
+  size_t count;
+  const hr_catalog_entry *models = hr_catalog_models(&count);
+  const char *slash = strchr(what, '/');
+  bool organisation = slash && slash != what && what[0] != '.' && !strchr(slash + 1, '/');
+  return organisation ? hr_find_entry(models, count, slash + 1) : NULL;
+}
+
+static bool place_shipped(const hr_catalog_entry *entry, hr_model_place *place)
+{
+  if (!entry)
+    return false;
+  place->kind = HR_PLACE_SHIPPED;
+  place->shipped = entry;
+  return true;
+}
+
+/* ---- the cache of the hub ---- */
+
+/* HR_ERROR_NOT_FOUND without a message if `what` cannot be a repository. */
+static hr_status find_cached(const char *what, hr_model_place *place, hr_error *error)
+{
+  hr_hub_name name;
+  if (hr_looks_like_path(what) || !hr_hub_name_parse(what, &name))
+    return HR_ERROR_NOT_FOUND;
+  HR_TRY(hr_hub_find_config(&name, place->file, sizeof place->file, error));
+  place->kind = HR_PLACE_FILE;
+  hr_copy_text(place->repository, sizeof place->repository, name.repository);
+  return HR_OK;
+}
+
+static hr_status find_by_name(const char *what, hr_model_place *place, hr_error *error)
+{
+  if (place_shipped(find_shipped(what), place))
+    return HR_OK;
+  hr_status status = find_cached(what, place, error);
+  if (status != HR_ERROR_NOT_FOUND)
+    return status;
+  place->guessed = place_shipped(find_shipped_of_any_organisation(what), place);
+  return place->guessed ? HR_OK : HR_ERROR_NOT_FOUND;
+}
+
+/* ---- files ---- */
+
+static bool is_weights(const char *what)
+{
+  return hr_ends_with(what, ".safetensors") || hr_ends_with(what, ".safetensors.index.json");
+}
+
+static bool is_there(const char *path, struct stat *about)
+{
+  return stat(path, about) == 0 || errno == EACCES; /* without permission: for the message of reading it */
+}
+
+/* Whether `what` is a file, or a directory with a configuration. */
+static bool find_file(const char *what, hr_model_place *place, bool *folder)
+{
+  struct stat about = {0};
+  bool exists = is_there(what, &about);
+  *folder = exists && S_ISDIR(about.st_mode);
+  const char *inside = !*folder ? "" : what[strlen(what) - 1] == '/' ? "config.json" : "/config.json";
+  int length = snprintf(place->file, sizeof place->file, "%s%s", what, inside);
+  place->kind = HR_PLACE_FILE;
+  place->named_weights = exists && !*folder && is_weights(what);
+  return exists && length > 0 && (size_t)length < sizeof place->file && (!*folder || is_there(place->file, &about));
+}
+
+/* The config.json beside a checkpoint. */
+static hr_status place_beside(const char *what, hr_model_place *place, hr_error *error)
+{
+  const char *slash = strrchr(what, '/');
+  int folder = slash ? (int)(slash - what) + 1 : 0;
+  int length = snprintf(place->file, sizeof place->file, "%.*sconfig.json", folder, what);
+  struct stat about;
+  if (length < 0 || (size_t)length >= sizeof place->file || !is_there(place->file, &about))
+    return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: there is no config.json beside it, which says what its tensors are",
+                   what);
+  return HR_OK;
+}
+
+static hr_status fail_not_found(const char *what, const hr_error *cached, hr_error *error)
+{
+  size_t count;
+  const hr_catalog_entry *models = hr_catalog_models(&count);
+  if (hr_looks_like_path(what))
+    return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: no such file or directory", what);
+  const char *slash = strrchr(what, '/');
+  if (!cached->message[0] || (!slash && !strchr(what, '@'))) /* a name without organisation is rarely a repository */
+    return hr_fail_not_found("model or file", slash && slash[1] ? slash + 1 : what, models, count, error);
+  char near[256];
+  hr_suggest_entries(slash ? slash + 1 : what, models, count, near, sizeof near);
+  return hr_fail(error, HR_ERROR_NOT_FOUND, "%s%s", cached->message, near);
+}
+
+hr_status hr_model_place_find(const char *what, hr_model_place *place, hr_error *error)
+{
+  memset(place, 0, sizeof *place);
+  if (what[0] == '{' || strcmp(what, "-") == 0) {
+    place->kind = what[0] == '{' ? HR_PLACE_TEXT : HR_PLACE_INPUT;
+    return HR_OK;
+  }
+  bool folder;
+  if (find_file(what, place, &folder))
+    return place->named_weights ? place_beside(what, place, error) : HR_OK;
+  hr_error cached = {.status = HR_OK};
+  hr_status status = find_by_name(what, place, &cached);
+  if (status == HR_OK)
+    return HR_OK;
+  if (status != HR_ERROR_NOT_FOUND)
+    return hr_fail(error, status, "%s", cached.message);
+  if (folder)
+    return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: the directory has no config.json", what);
+  return fail_not_found(what, &cached, error);
+}
