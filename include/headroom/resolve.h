@@ -19,8 +19,9 @@ extern "C" {
  *  3. a built-in name (hr_catalog_models()) or the name of its public repository ("Llama-2-7b-hf",
  *     "meta-llama/Llama-2-7b-hf"), ignoring case
  *  4. a repository in the local cache of the Hugging Face hub, "org/name" or "name": its config.json at the branch
- *     main, or of "org/name@revision" at a branch, tag or commit. The cache is $HF_HUB_CACHE, else $HUGGINGFACE_HUB_CACHE,
- *     $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub. Nothing is fetched
+ *     main, or of "org/name@revision" at a branch, tag or commit. The cache is $HF_HUB_CACHE, else
+ *     $HUGGINGFACE_HUB_CACHE, $HF_HOME/hub, $XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub. Nothing is
+ *     fetched
  *  5. a built-in name behind another organisation ("meta-llama/Llama-2-7b"), with a note
  *  The first that exists is taken. A built-in model comes before the cache, so that its name means the same on every
  *  machine; "@revision" always means the cache. Errors of hr_model_from_json(); HR_ERROR_NOT_FOUND with similar names
