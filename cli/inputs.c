@@ -162,6 +162,8 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
 int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store)
 {
   hr_error error = {.status = HR_OK};
-  hr_status status = hr_store_open(run->options.db, mode, store, &error);
+  hr_store_options options = hr_store_options_default();
+  options.cancelled = cli_cancelled;
+  hr_status status = hr_store_open_with(run->options.db, mode, &options, store, &error);
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }

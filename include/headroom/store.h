@@ -100,15 +100,32 @@ typedef enum hr_store_mode {
   HR_STORE_SCRATCH /* an empty, private and temporary store; the path is for messages only */
 } hr_store_mode;
 
+typedef struct hr_store_options {
+  size_t struct_size;              /* sizeof(hr_store_options), set by hr_store_options_default() */
+  int patience_ms;                 /* how long to wait for another process that has locked the file; default 10 s */
+  int (*cancelled)(void *context); /* polled in work on the file: reading, importing, merging, deleting, waiting for a
+                                      lock. Nonzero ends it with HR_ERROR_INTERRUPTED and changes nothing; a row that is
+                                      appended is still written if no lock stands against it. Default NULL */
+  void *context;
+} hr_store_options;
+
+/** The defaults above. */
+HR_API hr_store_options hr_store_options_default(void);
+
 /** The default path: $XDG_DATA_HOME/headroom/results.db, or $HOME/.local/share/headroom/results.db. Creates nothing.
  *  HR_ERROR_INVALID if neither variable is an absolute path or the path does not fit `size`. */
 HR_API hr_status hr_store_default_path(char *path, size_t size, hr_error *error);
 
 /** Opens a store. `path` NULL: the default path, whose folder HR_STORE_WRITE creates (mode 0700). The caller owns
  *  *store. HR_ERROR_NOT_FOUND: no such file (reading). HR_ERROR_UNREADABLE: a directory, not a database, a database of
- *  another program, an empty file (reading), a damaged file. HR_ERROR_UNSUPPORTED: written by a newer Headroom.
+ *  another program, a store with added views, triggers, tables or computed columns, an empty file (reading), a damaged
+ *  file. HR_ERROR_UNSUPPORTED: written by a newer Headroom.
  *  HR_ERROR_OUTPUT: cannot be created or written; then no new file is left. Messages begin with the path. */
 HR_API hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error);
+
+/** hr_store_open() with options. HR_ERROR_INTERRUPTED: options->cancelled() returned nonzero. */
+HR_API hr_status hr_store_open_with(const char *path, hr_store_mode mode, const hr_store_options *options,
+                                    hr_store **store, hr_error *error);
 
 /** Closes a store; NULL is allowed. */
 HR_API void hr_store_close(hr_store *store);

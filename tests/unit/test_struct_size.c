@@ -94,6 +94,11 @@ static void options_with_another_size_are_refused(void **state)
 
   hr_result_filter filter = hr_result_filter_default();
   REFUSED(hr_result_filter, filter, hr_result_filter_check(&filter, &error));
+
+  hr_store *store = NULL;
+  hr_store_options opening = hr_store_options_default();
+  REFUSED(hr_store_options, opening, hr_store_open_with("scratch", HR_STORE_SCRATCH, &opening, &store, &error));
+  hr_store_close(store);
 }
 
 static void caches_with_another_size_are_refused(void **state)

@@ -150,15 +150,23 @@ static hr_status try_append(hr_store *store, const hr_result *result, bool only_
   return hr_store_transaction_end(store, status, error);
 }
 
+static hr_status append_anywhere(hr_store *store, const hr_result *result, bool only_new, bool *found, bool *added,
+                                 hr_error *error)
+{
+  hr_status status = try_append(store, result, only_new, found, added, error);
+  if (status == HR_OK || !hr_store_was_abandoned(store))
+    return status;
+  HR_TRY(hr_store_recreate(store, error));
+  return try_append(store, result, only_new, found, added, error);
+}
+
 static hr_status append(hr_store *store, hr_result *result, bool only_new, bool *added, hr_error *error)
 {
   bool found;
   HR_TRY(make_storable(result, error));
-  hr_status status = try_append(store, result, only_new, &found, added, error);
-  if (status != HR_OK && hr_store_was_abandoned(store)) {
-    HR_TRY(hr_store_recreate(store, error));
-    status = try_append(store, result, only_new, &found, added, error);
-  }
+  store->finishing = true;
+  hr_status status = append_anywhere(store, result, only_new, &found, added, error);
+  store->finishing = false;
   HR_TRY(status);
   store->no_known_rows = false;
   return found || *added ? HR_OK

@@ -38,6 +38,11 @@ static hr_status fail_by_system(const hr_store *store, hr_status status, const c
                  number ? hr_reason(number, reason) : sqlite3_errmsg(store->database));
 }
 
+bool hr_store_is_cancelled(const hr_store *store)
+{
+  return store->cancelled && store->cancelled(store->context) != 0;
+}
+
 hr_status hr_store_fail(const hr_store *store, int code, bool writing, hr_error *error)
 {
   hr_status status = writing ? HR_ERROR_OUTPUT : HR_ERROR_UNREADABLE;
@@ -48,8 +53,11 @@ hr_status hr_store_fail(const hr_store *store, int code, bool writing, hr_error 
   case SQLITE_READONLY:
     return fail_with(store, HR_ERROR_OUTPUT,
                      code == SQLITE_READONLY_DBMOVED ? "was moved or removed meanwhile" : "is read-only", error);
+  case SQLITE_INTERRUPT: return fail_with(store, HR_ERROR_INTERRUPTED, "stopped by the caller", error);
   case SQLITE_BUSY:
   case SQLITE_LOCKED:
+    if (hr_store_is_cancelled(store))
+      return fail_with(store, HR_ERROR_INTERRUPTED, "stopped by the caller", error);
     return hr_fail(error, status, "%s: is locked; another process has held it for %g s", store->path,
                    store->patience_ms / 1e3);
   case SQLITE_NOTADB: return fail_with(store, HR_ERROR_UNREADABLE, "is not a store of results", error);
@@ -82,10 +90,13 @@ hr_status hr_store_transaction_begin(hr_store *store, hr_error *error)
 
 hr_status hr_store_transaction_end(hr_store *store, hr_status status, hr_error *error)
 {
+  bool before = store->finishing;
+  store->finishing = true;
   if (status == HR_OK)
     status = hr_store_execute(store, "COMMIT", true, error);
   if (status != HR_OK && !sqlite3_get_autocommit(store->database))
     sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
+  store->finishing = before;
   return status;
 }
 

@@ -14,8 +14,11 @@
 struct hr_store {
   sqlite3 *database;
   char *path;
-  int version; /* of the file; less than HR_STORE_VERSION only when reading */
-  int patience_ms;
+  int version;                     /* of the file; less than HR_STORE_VERSION only when reading */
+  int patience_ms, waited_ms;      /* for a lock: at most, so far */
+  int (*cancelled)(void *context); /* may be NULL */
+  void *context;
+  bool finishing;             /* what is being written is complete, and kept even if the caller stops */
   bool created;               /* by this handle */
   bool no_known_rows;         /* opened for writing, and this handle has not seen a row in the file */
   sqlite3_stmt *insert, *has; /* prepared at first use */
@@ -23,6 +26,9 @@ struct hr_store {
 
 /** Turns SQLite's last error `code` into a status and a message that begins with the path. */
 hr_status hr_store_fail(const hr_store *store, int code, bool writing, hr_error *error);
+
+/** Whether the caller wants to stop. */
+bool hr_store_is_cancelled(const hr_store *store);
 
 /** Executes statements without results. */
 hr_status hr_store_execute(hr_store *store, const char *sql, bool writing, hr_error *error);

@@ -58,7 +58,10 @@ hr_status hr_store_merge(hr_store *store, const char *from, hr_store_change *cha
   if (is_one_file(store->path, from))
     return hr_fail(error, HR_ERROR_INVALID, "%s: is the store that it is to be merged into", from);
   hr_store *other;
-  HR_TRY(hr_store_open(from, HR_STORE_READ, &other, error));
+  hr_store_options options = hr_store_options_default();
+  options.cancelled = store->cancelled;
+  options.context = store->context;
+  HR_TRY(hr_store_open_with(from, HR_STORE_READ, &options, &other, error));
   hr_status status = hr_store_copy(store, other, change, error);
   hr_store_close(other);
   return status;

@@ -3,6 +3,7 @@
 #include "runtime/store/open.h"
 
 #include "base/error.h"
+#include "runtime/store/defence.h"
 #include "runtime/store/schema.h"
 
 #include <errno.h>
@@ -72,8 +73,7 @@ static hr_status connect(hr_store *store, hr_store_mode mode, hr_error *error)
   if (code != SQLITE_OK)
     return hr_store_fail(store, code, writing, error);
   sqlite3_extended_result_codes(store->database, 1);
-  hr_store_set_patience(store, PATIENCE_MS);
-  HR_TRY(hr_store_execute(store, "PRAGMA trusted_schema = 0; PRAGMA temp_store = MEMORY", writing, error));
+  HR_TRY(hr_store_defend(store, error));
   HR_TRY(hr_store_prepare_tables(store, writing, error));
   if (writing && sqlite3_db_readonly(store->database, "main") == 1)
     return hr_store_fail(store, SQLITE_READONLY, true, error);
@@ -127,9 +127,23 @@ static bool exists(const char *path)
   return lstat(path, &about) == 0 || errno != ENOENT;
 }
 
+hr_store_options hr_store_options_default(void)
+{
+  return (hr_store_options){.struct_size = sizeof(hr_store_options), .patience_ms = PATIENCE_MS};
+}
+
 hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, hr_error *error)
 {
   HR_NEED(error, store);
+  const hr_store_options options = hr_store_options_default();
+  return hr_store_open_with(path, mode, &options, store, error);
+}
+
+hr_status hr_store_open_with(const char *path, hr_store_mode mode, const hr_store_options *options, hr_store **store,
+                             hr_error *error)
+{
+  HR_NEED(error, options, store);
+  HR_TRY(hr_check_struct_size("hr_store_options", options->struct_size, sizeof(hr_store_options), error));
   char default_path[4096];
   if (!path) {
     HR_TRY(hr_store_default_path(default_path, sizeof default_path, error));
@@ -142,6 +156,9 @@ hr_status hr_store_open(const char *path, hr_store_mode mode, hr_store **store, 
   hr_store *opened = calloc(1, sizeof *opened);
   if (opened) {
     opened->path = strdup(path);
+    opened->patience_ms = options->patience_ms;
+    opened->cancelled = options->cancelled;
+    opened->context = options->context;
     opened->created = mode == HR_STORE_WRITE && !exists(path);
   }
   hr_status status = opened && opened->path ? connect(opened, mode, error)
@@ -176,14 +193,19 @@ bool hr_store_was_abandoned(const hr_store *store)
 
 hr_status hr_store_recreate(hr_store *store, hr_error *error)
 {
-  hr_store created = {.path = store->path, .created = !exists(store->path)};
+  hr_store created = {.path = store->path,
+                      .patience_ms = store->patience_ms,
+                      .cancelled = store->cancelled,
+                      .context = store->context,
+                      .finishing = store->finishing,
+                      .created = !exists(store->path)};
   hr_status status = connect(&created, HR_STORE_WRITE, error);
   created.no_known_rows = true;
-  if (status == HR_OK)
-    hr_store_set_patience(&created, store->patience_ms);
   disconnect(status == HR_OK ? store : &created);
-  if (status == HR_OK)
+  if (status == HR_OK) {
     *store = created;
+    hr_store_set_handlers(store);
+  }
   return status;
 }
 
@@ -203,6 +225,7 @@ static void remove_without_rows(hr_store *store)
 {
   struct stat about;
   hr_store_set_patience(store, 0);
+  store->finishing = true;
   int locked = sqlite3_exec(store->database, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
   bool empty = stat(store->path, &about) == 0 && about.st_size == 0;
   bool ours = locked == SQLITE_OK ? empty || !has_rows(store) : empty && (locked & 0xFF) != SQLITE_BUSY;
@@ -235,5 +258,4 @@ const char *hr_store_path(const hr_store *store)
 void hr_store_set_patience(hr_store *store, int milliseconds)
 {
   store->patience_ms = milliseconds;
-  sqlite3_busy_timeout(store->database, milliseconds);
 }

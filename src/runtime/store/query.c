@@ -184,6 +184,8 @@ hr_status hr_store_query(hr_store *store, const hr_result_filter *filter, hr_res
     else if (code != SQLITE_DONE)
       status = hr_store_fail(store, code, false, error);
     sqlite3_reset(statement);
+    if (status == HR_OK && hr_store_is_cancelled(store))
+      status = hr_fail(error, HR_ERROR_INTERRUPTED, "%s: stopped by the caller", store->path);
     if (code == SQLITE_ROW && status == HR_OK && each(context, &result) != 0)
       status = hr_fail(error, HR_ERROR_INTERRUPTED, "stopped");
   }

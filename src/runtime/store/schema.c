@@ -3,6 +3,7 @@
 #include "runtime/store/schema.h"
 
 #include "base/error.h"
+#include "runtime/store/defence.h"
 
 #include <stdlib.h>
 
@@ -71,7 +72,7 @@ static hr_status read_version(hr_store *store, bool *empty, hr_error *error)
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
                    "%s: has version %d, written by a newer Headroom; this one reads up to %d", store->path,
                    store->version, HR_STORE_VERSION);
-  return HR_OK;
+  return *empty ? HR_OK : hr_store_check_objects(store, error);
 }
 
 /* In one transaction, since another process may be creating the tables. */
