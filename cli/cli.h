@@ -163,6 +163,9 @@ typedef struct cli_output {
   hr_report_options options;
 } cli_output;
 
+/** CLI_GO_ON unless --output names the file at `path` (may be NULL), which the command reads. */
+int cli_check_input(const cli_run *run, const char *path);
+
 /** Opens --output or standard output and fills `options` from the command line. CLI_GO_ON or an exit code. */
 int cli_output_open(const cli_run *run, cli_output *output);
 

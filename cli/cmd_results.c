@@ -218,6 +218,11 @@ static int report_taken(const cli_run *run, const taking *t)
 
 static int take_all(const cli_run *run, int count, const char **paths, take_one take)
 {
+  for (int i = 0; i < count; i++) {
+    int checked = cli_check_input(run, paths[i]);
+    if (checked != CLI_GO_ON)
+      return checked;
+  }
   taking t = {.count = count, .paths = paths, .status = HR_OK, .error = {.status = HR_OK}};
   t.changes = calloc((size_t)count, sizeof *t.changes);
   if (!t.changes)

@@ -225,6 +225,15 @@ static const char *sweep_hint(const hr_error *error, const char *name)
               : cli_hint(error, name, "; see headroom sweep list");
 }
 
+/* FILE or FILE#NAME. */
+static int check_file(const cli_run *run, const char *name)
+{
+  char path[4096];
+  const char *end = strrchr(name, '#');
+  snprintf(path, sizeof path, "%.*s", (int)(end ? (size_t)(end - name) : strlen(name)), name);
+  return cli_check_input(run, path);
+}
+
 static int load_named(const cli_run *run, bool small, sweep_list *list)
 {
   hr_error error = {.status = HR_OK};
@@ -232,6 +241,9 @@ static int load_named(const cli_run *run, bool small, sweep_list *list)
   if (!list->sweeps)
     return cli_fail(EXIT_OUTPUT, "memory ran out for %d sweeps", run->argument_count);
   for (int i = 0; i < run->argument_count; i++) {
+    int code = check_file(run, run->arguments[i]);
+    if (code != CLI_GO_ON)
+      return code;
     hr_status status = hr_sweep_load(run->arguments[i], small, &list->sweeps[i], &error);
     if (status == HR_ERROR_NOT_FOUND)
       return cli_fail(EXIT_INPUT, "%s%s", error.message, sweep_hint(&error, run->arguments[i]));

@@ -19,6 +19,15 @@ const char *cli_hint(const hr_error *error, const char *name, const char *where)
   return !helped ? where : "";
 }
 
+/* A model is a file, or a folder with a config.json. */
+static int check_model_file(const cli_run *run, const char *path)
+{
+  char config[4096];
+  int length = snprintf(config, sizeof config, "%s/config.json", path);
+  int code = cli_check_input(run, path);
+  return code == CLI_GO_ON && length > 0 && (size_t)length < sizeof config ? cli_check_input(run, config) : code;
+}
+
 int cli_load_model(const cli_run *run, hr_model *model)
 {
   if (run->argument_count == 0)
@@ -30,6 +39,9 @@ int cli_load_model(const cli_run *run, hr_model *model)
   if (run->argument_count > 1)
     return cli_fail(EXIT_USAGE, "%s: expected one model, found \"%s\" after \"%s\"", run->command->name,
                     run->arguments[1], run->arguments[0]);
+  int code = check_model_file(run, run->arguments[0]);
+  if (code != CLI_GO_ON)
+    return code;
   hr_error error = {.status = HR_OK};
   hr_note_fn note = run->options.verbose ? print_note : NULL;
   hr_status status = hr_resolve_model(run->arguments[0], note, NULL, model, &error);
@@ -43,6 +55,9 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
 {
   hr_error error = {.status = HR_OK};
   const char *name = run->options.device ? run->options.device : otherwise;
+  int code = cli_check_input(run, name);
+  if (code != CLI_GO_ON)
+    return code;
   hr_status status = hr_resolve_hardware(name, hardware, &error);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_USAGE, "--device: %s%s", error.message, cli_hint(&error, name, "; see headroom devices"));

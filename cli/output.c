@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "output_path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -53,13 +55,10 @@ static mode_t mode_for(const char *target)
 
 static int open_beside(cli_output *output, const char *path)
 {
-  char *resolved = realpath(path, NULL); /* a link is written through, not replaced */
-  output->target = resolved ? resolved : strdup(path);
-  size_t size = output->target ? strlen(output->target) + sizeof ".XXXXXX" : 0;
-  output->temporary = size ? malloc(size) : NULL;
+  output->target = cli_output_target(path);
+  output->temporary = output->target ? cli_temporary_beside(output->target) : NULL;
   if (!output->temporary)
-    return cannot_write(output, strerror(ENOMEM));
-  snprintf(output->temporary, size, "%s.XXXXXX", output->target);
+    return cannot_write(output, strerror(errno));
   int file = mkstemp(output->temporary);
   if (file < 0) {
     int reason = errno;
@@ -85,9 +84,26 @@ static bool is_database(const char *path)
   return is;
 }
 
+/* Writes on where the stream is, as a shell's redirection does. */
+static int open_descriptor(cli_output *output, int descriptor)
+{
+  if (descriptor == STDOUT_FILENO)
+    return CLI_GO_ON; /* the stream is set to it */
+  int flags = fcntl(descriptor, F_GETFL), file = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  output->stream = file >= 0 && (flags & O_ACCMODE) != O_RDONLY ? fdopen(file, "w") : NULL;
+  if (output->stream)
+    return CLI_GO_ON;
+  if (file >= 0)
+    close(file);
+  return cannot_write(output, file < 0 ? strerror(errno) : "is not open for writing");
+}
+
 static int open_file(cli_output *output, const char *path)
 {
   struct stat about;
+  int descriptor = cli_named_descriptor(path);
+  if (descriptor >= 0)
+    return open_descriptor(output, descriptor);
   if (stat(path, &about) == 0 && S_ISREG(about.st_mode) && is_database(path))
     return cannot_write(output, "is a database, such as a store, and is not replaced");
   if (stat(path, &about) != 0 || S_ISREG(about.st_mode))
@@ -103,6 +119,18 @@ static void release(cli_output *output)
   free(output->temporary);
   free(output->target);
   *output = (cli_output){.stream = NULL};
+}
+
+int cli_check_input(const cli_run *run, const char *path)
+{
+  const char *output = run->options.output;
+  struct stat in, out;
+  if (!output || !path || strcmp(output, "-") == 0 || cli_named_descriptor(output) >= 0)
+    return CLI_GO_ON;
+  if (stat(path, &in) != 0 || !S_ISREG(in.st_mode) || stat(output, &out) != 0 || in.st_dev != out.st_dev ||
+      in.st_ino != out.st_ino)
+    return CLI_GO_ON;
+  return cli_fail(EXIT_OUTPUT, "%s: is read by the command and is not replaced", output);
 }
 
 int cli_output_open(const cli_run *run, cli_output *output)
@@ -137,11 +165,24 @@ void cli_output_discard(cli_output *output)
 static int end_stream(cli_output *output)
 {
   errno = 0;
-  bool failed = ferror(output->stream) != 0;
-  int ended = output->stream == stdout ? fflush(stdout) : fclose(output->stream);
-  if (ended == 0 && !failed)
-    return 0;
-  return errno ? errno : EIO;
+  bool failed = ferror(output->stream) != 0 || fflush(output->stream) != 0;
+  if (!failed && output->temporary) /* or a crash after the rename could leave the target empty */
+    failed = fsync(fileno(output->stream)) != 0;
+  int reason = !failed ? 0 : errno ? errno : EIO;
+  if (output->stream != stdout && fclose(output->stream) != 0 && reason == 0)
+    reason = errno ? errno : EIO;
+  return reason;
+}
+
+/* Puts the temporary file into the target's place, durably. */
+static int replace_target(cli_output *output)
+{
+  if (rename(output->temporary, output->target) != 0)
+    return cannot_write(output, strerror(errno));
+  free(output->temporary);
+  output->temporary = NULL;
+  int reason = cli_sync_folder(output->target);
+  return reason == 0 ? EXIT_FINE : cannot_write(output, strerror(reason));
 }
 
 int cli_output_close(cli_output *output, hr_status status, const hr_error *error)
@@ -155,14 +196,8 @@ int cli_output_close(cli_output *output, hr_status status, const hr_error *error
   int reason = end_stream(output);
   if (code == EXIT_FINE && reason != 0)
     code = reason == EPIPE ? EXIT_OUTPUT : cannot_write(output, strerror(reason));
-  if (code == EXIT_FINE && output->temporary) {
-    if (rename(output->temporary, output->target) == 0) {
-      free(output->temporary);
-      output->temporary = NULL;
-    } else {
-      code = cannot_write(output, strerror(errno));
-    }
-  }
+  if (code == EXIT_FINE && output->temporary)
+    code = replace_target(output);
   release(output);
   return code;
 }

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# behaviour.sh COMMAND: tests that golden files cannot express: terminals, signals, files that must stay intact.
+# behaviour.sh COMMAND SOURCE: tests that golden files cannot express: terminals, signals, files that must stay intact.
 set -u
 H=$(realpath "$1")
+source=$(realpath "$2")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
@@ -70,7 +71,39 @@ expect "the file keeps its mode" test "$(stat -c %a kept)" = 640
 ln -s kept link
 "$H" describe opt-125m -o link
 expect "a link is written through" sh -c "test -L link && grep -q opt-125m kept"
-expect "no temporary file is left" test "$(ls | grep -c '\.......$')" -eq 0
+ln -s kept absent
+rm kept
+"$H" describe gpt2 -o absent
+expect "a link to a file that does not exist yet is written through, too" sh -c "test -L absent && grep -q gpt2 kept"
+long_name=$(printf '%0250d' 0)
+"$H" describe gpt2 -o "$long_name"
+expect "a name may be as long as names can be" grep -q gpt2 "$long_name"
+expect "no temporary file is left" test "$(ls -A | grep -c '^\.')" -eq 0
+echo before > log
+"$H" describe gpt2 -o /dev/stdout >> log
+"$H" describe opt-125m -o /dev/fd/3 3>> log
+expect "/dev/stdout and /dev/fd/3 go on where they are" sh -c "grep -qx before log && grep -q gpt2 log && grep -q opt-125m log"
+ln -s /dev/stdout to_stdout
+"$H" describe gpt2 -o to_stdout > out
+expect "a link to one does, too" sh -c "grep -q gpt2 out && test -L to_stdout"
+expect_code "a descriptor that is not open" 5 "$H" describe gpt2 -o /dev/fd/9 2> errors
+expect_code "one that is open for reading only" 5 "$H" describe gpt2 -o /dev/fd/3 3< log 2> errors
+expect "they have a reason" grep -qx 'headroom: /dev/fd/3: is not open for writing' errors
+printf '{"h":64,"a":4,"L":2,"v":100}' > own.json
+mkdir model
+cp own.json model/config.json
+cp "$source/data/hardware/h200.json" device.json
+cp "$source/data/sweeps/gemm.json" sweep.json
+ln own.json own_too
+expect_code "the model that is read is not replaced" 5 "$H" describe own.json -o own.json 2> errors
+expect "it has a reason" grep -qx 'headroom: own.json: is read by the command and is not replaced' errors
+expect_code "by another name" 5 "$H" describe own.json -o own_too 2> errors
+expect_code "of a folder" 5 "$H" describe model -o model/config.json 2> errors
+expect_code "nor the device" 5 "$H" describe own.json -d ./device.json -o device.json 2> errors
+expect_code "nor the sweep" 5 "$H" sweep ./sweep.json#gqa -o sweep.json 2> errors
+expect_code "nor an import" 5 "$H" results import own.json --db no.db -o own.json 2> errors
+expect "all are as they were" sh -c "cmp -s own.json model/config.json && cmp -s device.json '$source/data/hardware/h200.json' &&
+  cmp -s sweep.json '$source/data/sweeps/gemm.json'"
 mkdir locked
 if [ "$(id -u)" -ne 0 ]; then
   chmod 500 locked
