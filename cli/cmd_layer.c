@@ -15,6 +15,8 @@ typedef struct layer_job {
 static hr_layer_options make_options(const cli_run *run, cli_progress *progress)
 {
   hr_layer_options options = hr_layer_options_default();
+  if (run->given[CLI_OPTION_group])
+    options.group = (size_t)run->options.group;
   options.warm = run->options.warm;
   options.progress = cli_progress_report;
   options.context = progress;
@@ -35,17 +37,28 @@ static hr_result blank_row(const layer_job *job)
   return result;
 }
 
-static void name_point(hr_result *result, const hr_workload *w, const char *operator_name)
+/* " group=1" of a model whose layers differ. */
+static void write_group(char *to, size_t size, const layer_job *job, const hr_layer *layer)
 {
+  to[0] = '\0';
+  if (job->model.group_count > 1)
+    snprintf(to, size, " group=%zu", layer->group);
+}
+
+static void name_point(hr_result *result, const layer_job *job, const hr_layer *layer, const char *operator_name)
+{
+  const hr_workload *w = &layer->workload;
   bool decode = w->phase == HR_PHASE_DECODE;
+  char group[32];
+  write_group(group, sizeof group, job, layer);
   snprintf(result->axes, sizeof result->axes,
-           "attention=%s b=%" PRId64 " operator=%s phase=%s %s=%" PRId64 " t=%" PRId64,
-           hr_attention_form_name(w->attention), w->batch, operator_name, hr_phase_name(w->phase),
+           "attention=%s b=%" PRId64 "%s operator=%s phase=%s %s=%" PRId64 " t=%" PRId64,
+           hr_attention_form_name(w->attention), w->batch, group, operator_name, hr_phase_name(w->phase),
            decode ? "context" : "s", decode ? w->context : w->sequence, w->tensor_parallel);
 }
 
-static hr_status keep_row(const layer_job *job, const hr_result *blank, const hr_workload *workload,
-                          const hr_layer_row *row, hr_error *error)
+static hr_status keep_row(const layer_job *job, const hr_result *blank, const hr_layer *layer, const hr_layer_row *row,
+                          hr_error *error)
 {
   hr_result result = *blank;
   char name[48];
@@ -58,7 +71,7 @@ static hr_status keep_row(const layer_job *job, const hr_result *blank, const hr
   else
     hr_result_set_gemm(&result, &row->op.gemm);
   hr_operator_name(&row->op, name, sizeof name);
-  name_point(&result, workload, name);
+  name_point(&result, job, layer, name);
   hr_result_set_measurement(&result, &row->measurement, &job->hardware);
   return hr_store_append(job->store, &result, error);
 }
@@ -66,10 +79,12 @@ static hr_status keep_row(const layer_job *job, const hr_result *blank, const hr
 static hr_status keep_whole(const layer_job *job, const hr_result *blank, const hr_layer *layer, hr_error *error)
 {
   hr_result result = *blank;
+  char group[32];
   result.kind = HR_RESULT_OTHER;
-  name_point(&result, &layer->workload, "all");
-  snprintf(result.problem, sizeof result.problem, "layer model=%s operators=%" PRId64 " dtype=%s", job->model.name,
-           layer->measured_count, hr_dtype_name(layer->workload.dtype));
+  name_point(&result, job, layer, "all");
+  write_group(group, sizeof group, job, layer);
+  snprintf(result.problem, sizeof result.problem, "layer model=%s%s operators=%" PRId64 " dtype=%s", job->model.name,
+           group, layer->measured_count, hr_dtype_name(layer->workload.dtype));
   hr_result_set_measurement(&result, &layer->whole, &job->hardware);
   return hr_store_append(job->store, &result, error);
 }
@@ -81,7 +96,7 @@ static hr_status keep(const layer_job *job, const hr_layer *layer, hr_error *err
   hr_status status = HR_OK;
   for (size_t i = 0; i < layer->count && status == HR_OK; i++) {
     if (layer->rows[i].tried)
-      status = keep_row(job, &blank, &layer->workload, &layer->rows[i], error);
+      status = keep_row(job, &blank, layer, &layer->rows[i], error);
   }
   bool whole = layer->measured_count > 0 && layer->whole.status != HR_ERROR_INTERRUPTED;
   return status == HR_OK && whole ? keep_whole(job, &blank, layer, error) : status;
@@ -114,10 +129,21 @@ static int measure(const cli_run *run, const layer_job *job, cli_output *output)
   return code;
 }
 
+static int check_group(const cli_run *run, const hr_model *model)
+{
+  int64_t last = (int64_t)model->group_count - 1;
+  if (run->options.group > last)
+    return cli_fail(EXIT_USAGE, "--group: expected 0 to %" PRId64 ", the groups of layers of %s, found %" PRId64, last,
+                    model->name, run->options.group);
+  return CLI_GO_ON;
+}
+
 /* Opens the store before measuring, so that no measurement is lost. Predictions use the probed rates. */
 static int open_job(const cli_run *run, layer_job *job)
 {
   int code = cli_load_model(run, &job->model);
+  if (code == CLI_GO_ON)
+    code = check_group(run, &job->model);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &job->model, &job->workload);
   if (code == CLI_GO_ON)

@@ -14,15 +14,16 @@
   ROW(GROUP_ATTENTION, 4, "Attention:")  \
   ROW(GROUP_DECODE, 5, "Decode:")        \
   ROW(GROUP_SEARCH, 6, "Search:")        \
-  ROW(GROUP_MEASURE, 7, "Measuring:")    \
-  ROW(GROUP_TIMING, 8, "Measuring:")     \
-  ROW(GROUP_ADVISE, 9, "Findings:")      \
-  ROW(GROUP_PROBE, 10, "Probing:")       \
-  ROW(GROUP_LIST, 11, "Names:")          \
-  ROW(GROUP_SWEEP, 12, "Sweep:")         \
-  ROW(GROUP_ROWS, 13, "Choice of rows:") \
-  ROW(GROUP_STORE, 14, "Store:")         \
-  ROW(GROUP_COMMON, 15, "Output:")
+  ROW(GROUP_LAYER, 7, "Layer:")          \
+  ROW(GROUP_MEASURE, 8, "Measuring:")    \
+  ROW(GROUP_TIMING, 9, "Measuring:")     \
+  ROW(GROUP_ADVISE, 10, "Findings:")     \
+  ROW(GROUP_PROBE, 11, "Probing:")       \
+  ROW(GROUP_LIST, 12, "Names:")          \
+  ROW(GROUP_SWEEP, 13, "Sweep:")         \
+  ROW(GROUP_ROWS, 14, "Choice of rows:") \
+  ROW(GROUP_STORE, 15, "Store:")         \
+  ROW(GROUP_COMMON, 16, "Output:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -30,6 +31,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 16
+#define CLI_GROUP_COUNT 17
 
 #endif

@@ -35,8 +35,12 @@ HR_API const char *hr_layer_part_words(hr_layer_part part); /* see hr_layer_part
 /** The part of an operator; fused attention is HR_PART_ATTENTION. */
 HR_API hr_layer_part hr_layer_part_of(const hr_operator *op);
 
+/** Stands for the group of hr_model_main_group(). */
+#define HR_LAYER_MAIN_GROUP SIZE_MAX
+
 typedef struct hr_layer_options {
   size_t struct_size; /* sizeof(hr_layer_options), set by hr_layer_options_default() */
+  size_t group;       /* index in model->groups of the layer that is measured. Default HR_LAYER_MAIN_GROUP */
   double budget_ns;   /* approximate total time. Default one minute */
   bool warm;          /* as hr_measure_options */
   bool check;         /* as hr_measure_options. Default true */
@@ -50,7 +54,7 @@ typedef struct hr_layer_options {
 /** The defaults above. */
 HR_API hr_layer_options hr_layer_options_default(void);
 
-/** One operator of the layer. Times are of one execution; a layer has one of each. */
+/** One operator of the layer, which executes it once. */
 typedef struct hr_layer_row {
   hr_operator op;
   hr_layer_part part;
@@ -66,6 +70,7 @@ typedef struct hr_layer_row {
 } hr_layer_row;
 
 typedef struct hr_layer {
+  size_t group;         /* index in model->groups */
   hr_workload workload; /* as measured */
   bool reduced;         /* smaller than requested, because of memory or time */
   char note[256];       /* the reduction in a sentence; "" if not reduced */
@@ -83,14 +88,14 @@ typedef struct hr_layer {
 
 /** Times every operator of one layer alone, then all operators with a kernel in sequence as one.
  *
- *  Each operator has its own buffers with fresh values; shapes are those of hr_operators_list(). If layers differ (some
- *  have a sliding window), the most frequent kind is measured. An operator without a kernel enters the sum with its
- *  predicted time; its row says so. Fused attention of a decode step is a decode call against pages of 16 tokens where
- *  the device has such kernels. `hardware` is the result of hr_device_detect() or hr_device_probe() for `device`,
- *  the input of the predictions. `options` NULL: the defaults. If the requested size exceeds the budget or the free
- *  memory, batch and then sequence are halved. If `progress` stops the work, the function returns HR_OK with complete =
- *  false. The caller owns *layer and frees it with hr_layer_free(). Errors of hr_predict_step() and
- *  HR_ERROR_OUT_OF_MEMORY; errors of one operator are in its row. */
+ *  Each operator has its own buffers with fresh values; shapes are those of hr_operators_list() for a model all of
+ *  whose layers are of options->group. An operator without a kernel enters the sum with its predicted time; its row
+ *  says so. Fused attention of a decode step is a decode call against pages of 16 tokens where the device has such
+ *  kernels. `hardware` is the result of hr_device_detect() or hr_device_probe() for `device`, the input of the
+ *  predictions. `options` NULL: the defaults. If the requested size exceeds the budget or the free memory, batch and
+ *  then sequence are halved. If `progress` stops the work, the function returns HR_OK with complete = false. The caller
+ *  owns *layer and frees it with hr_layer_free(). HR_ERROR_INVALID for a group that the model lacks; errors of
+ *  hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; errors of one operator are in its row. */
 HR_API hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const hr_model *model,
                                   const hr_workload *workload, const hr_layer_options *options, hr_layer **layer,
                                   hr_error *error);

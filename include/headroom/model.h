@@ -31,54 +31,92 @@ typedef enum hr_qk_norm {
   HR_QK_NORM_FULL      /* over all heads together (OLMo 2): as many weights as per head */
 } hr_qk_norm;
 
-/** A model's shape, which determines its operators, parameters and memory. Sizes are elements; 0 means "none" where the
- *  comment says so. Letters in brackets are those of Anthony et al. 2024 (arXiv 2401.14489), Table I. */
+/** How `window` limits the keys of a query. */
+typedef enum hr_window_kind {
+  HR_WINDOW_SLIDING, /* the last `window` tokens, the query's own included */
+  HR_WINDOW_CHUNKED  /* those of the query's own chunk of `window` tokens (Llama 4) */
+} hr_window_kind;
+
+/** Softmax attention of a layer. Absent if q_heads is 0. */
+typedef struct hr_mixer_attention {
+  int64_t q_heads; /* [a] */
+  int64_t k_heads, v_heads;
+  int64_t qk_dim, v_dim; /* [h/a] head sizes of Q and K, and of V */
+  int64_t q_rank;        /* augmented Q: width between its two linear layers (SIGMA, Table 7); 0: one layer */
+  int64_t window;        /* in tokens; 0: all earlier tokens */
+  hr_window_kind window_kind;
+  int64_t rotary_dim; /* elements of each head that are rotated; 0: none */
+  hr_qk_norm qk_norm;
+  bool qk_norm_bias;
+  bool q_bias, k_bias, v_bias, output_bias; /* of the linear layers */
+  bool output_gate; /* each query head's output is multiplied by a sigmoid gate of its own columns (Qwen3-Next) */
+  bool sinks;       /* a learned logit for each query head in the softmax's sum (gpt-oss) */
+  bool shared_kv;   /* uses the K and V of an earlier layer: no K and V weights, no cache of its own (Gemma 3n) */
+} hr_mixer_attention;
+
+/** The feed-forward network of a layer without experts. Absent if width is 0. */
+typedef struct hr_ffn_dense {
+  int64_t width; /* [d_ff] */
+  bool gated;    /* gate and up (SwiGLU, GeGLU), not up alone */
+  bool bias;     /* of all its linear layers */
+} hr_ffn_dense;
+
+/** Equal layers: a mixer (attention) and a feed-forward network, either of which may be absent. Several mixers in one
+ *  layer read the same input, and their outputs are added. */
+typedef struct hr_layer_group {
+  int64_t count;       /* number of such layers, wherever they are in the model */
+  int64_t norms;       /* hidden-sized norms in a layer: 1 (shared by a parallel block), 2 or 4 (Gemma 2) */
+  bool parallel_block; /* mixer and feed-forward network read the same input, and their sum is added */
+  hr_mixer_attention attention;
+  hr_ffn_dense dense;
+} hr_layer_group;
+
+/** Most groups of a model. A group is about 200 bytes, and a model a value that is copied. */
+#define HR_LAYER_GROUPS_MAX 64
+
+/** A model's shape, which determines its operators, parameters and memory: what all layers share, and its layers as
+ *  groups of equal ones. Sizes are elements; 0 means "none" where the comment says so. Letters in brackets are those of
+ *  Anthony et al. 2024 (arXiv 2401.14489), Table I. */
 typedef struct hr_model {
   size_t struct_size; /* sizeof(hr_model), set by hr_model_default() */
   char name[96];      /* the caller's name, truncated if longer */
   char family[24];    /* "gpt2", "llama", … or "short" for the short form */
 
-  int64_t layers;        /* [L] */
   int64_t hidden;        /* [h] */
   int64_t vocabulary;    /* [v] rows of the token embedding */
   int64_t max_positions; /* longest sequence that the configuration allows; 0: not given */
-  int64_t q_heads;       /* [a] */
-  int64_t k_heads, v_heads;
-  int64_t qk_dim, v_dim; /* [h/a] head sizes of Q and K, and of V */
-  int64_t q_rank;        /* augmented Q: width between its two linear layers (SIGMA, Table 7); 0: one layer */
-  int64_t window;        /* sliding window in tokens; 0: none */
-  int64_t window_layers; /* number of layers with the window */
-
-  int64_t mlp_width;   /* [d_ff] */
-  bool mlp_gated;      /* gate and up (SwiGLU, GeGLU), not up alone */
-  char activation[24]; /* as the configuration names it */
-  bool parallel_block; /* attention and MLP read the same input, and their sum is added */
+  char activation[24];   /* as the configuration names it */
 
   hr_positions positions;
   int64_t position_rows; /* rows of the learned position table (OPT has two more than positions); 0: none */
-  int64_t rotary_dim;    /* elements of each head that are rotated; 0: none */
 
   hr_norm norm;
-  bool norm_bias;      /* LayerNorm with bias */
-  bool norm_weight;    /* false: norms have no parameters (OLMo 1) */
-  int64_t layer_norms; /* hidden-sized norms in a layer: 1 (shared by a parallel block), 2 or 4 (Gemma 2) */
+  bool norm_bias;   /* LayerNorm with bias */
+  bool norm_weight; /* false: norms have no parameters (OLMo 1) */
   bool final_norm;
   bool embedding_norm; /* a norm after the token embedding (BLOOM) */
-  hr_qk_norm qk_norm;
-  bool qk_norm_bias;
 
-  bool q_bias, k_bias, v_bias, output_bias; /* of the attention's linear layers */
-  bool mlp_bias;                            /* of all linear layers of the MLP */
-  bool logit_bias;                          /* of the logits (GPT-J, Phi) */
-  bool tied_embeddings;                     /* the logits reuse the token embedding */
-  int64_t embedding_dim;                    /* width of the token embedding if not `hidden` (OPT 350M); 0: hidden */
+  bool logit_bias;       /* of the logits (GPT-J, Phi) */
+  bool tied_embeddings;  /* the logits reuse the token embedding */
+  int64_t embedding_dim; /* width of the token embedding if not `hidden` (OPT 350M); 0: hidden */
 
   /* Defaults from the short form ("b", "s", "t", "p"); 0: not given. */
   int64_t default_batch, default_sequence, default_tensor_parallel, default_pipeline_stages;
+
+  size_t group_count; /* 1 to HR_LAYER_GROUPS_MAX, in the order of each group's first layer */
+  hr_layer_group groups[HR_LAYER_GROUPS_MAX];
 } hr_model;
 
-/** A model without sizes: two LayerNorms per layer and a final one, with weight and bias, everything else off. */
+/** A model without sizes and with one empty group of layers: two LayerNorms per layer and a final one, with weight and
+ *  bias, everything else off. */
 HR_API hr_model hr_model_default(void);
+
+/** [L] Layers of all groups together. `model` has been checked. */
+HR_API int64_t hr_model_layers(const hr_model *model);
+
+/** The group that stands for the model where one has to: of those with attention the one with the most layers, of a
+ *  model without attention the largest one; the first of equals. Points into *model. */
+HR_API const hr_layer_group *hr_model_main_group(const hr_model *model);
 
 /** Reads a Hugging Face config.json, or Headroom's short form, from `length` bytes of text.
  *  `name` stands for the input in messages ("config.json") and becomes model->name. `note`, if not NULL, is called for
@@ -88,8 +126,9 @@ HR_API hr_model hr_model_default(void);
 HR_API hr_status hr_model_from_json(const char *text, size_t length, const char *name, hr_note_fn note, void *context,
                                     hr_model *model, hr_error *error);
 
-/** HR_OK if the shape is valid: sizes positive and below 2^40, K and V heads dividing the query heads, all parameter
- *  counts within 63 bits. Otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW naming the member. */
+/** HR_OK if the shape is valid: sizes positive and below 2^40, K and V heads dividing the query heads, every group with
+ *  a mixer or a feed-forward network, all parameter counts within 63 bits. Otherwise HR_ERROR_INVALID or
+ *  HR_ERROR_OVERFLOW naming the member. */
 HR_API hr_status hr_model_check(const hr_model *model, hr_error *error);
 
 /** Parameters by part; sums over all layers. */

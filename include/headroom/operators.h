@@ -29,6 +29,7 @@ extern "C" {
   ROW(HR_OP_SOFTMAX, "softmax", true)                                    \
   ROW(HR_OP_ATTENTION_OVER_VALUE, "attention_over_value", true)          \
   ROW(HR_OP_ATTENTION, "attention", true)                                \
+  ROW(HR_OP_ATTENTION_GATE, "attention_gate", true)                      \
   ROW(HR_OP_LINEAR_PROJECTION, "linear_projection", true)                \
   ROW(HR_OP_ATTENTION_ALL_REDUCE, "attention_all_reduce", true)          \
   ROW(HR_OP_ATTENTION_POST_NORM, "attention_post_norm", true)            \
@@ -69,17 +70,20 @@ typedef struct hr_operator {
   hr_operator_id id;
   hr_operator_kind kind;
   hr_pass pass;
-  bool in_layer;          /* runs in each layer (count is layers, or those with or without a window) */
+  bool in_layer;          /* runs in layers: in all of them, or in those of some groups */
   int64_t count;          /* executions in a step, all layers together */
   hr_gemm gemm;           /* HR_KIND_GEMM and HR_KIND_BMM */
   hr_attention attention; /* HR_KIND_ATTENTION */
+  int64_t columns;        /* HR_KIND_MEMORY: elements of a row (hidden, keys, head size, …); else 0 */
   int64_t flops;          /* 0 for memory and communication operators */
   int64_t bytes;          /* minimum traffic: operands and results once; of an all-reduce the message */
 } hr_operator;
 
-#define HR_OPERATORS_MAX 96
+#define HR_OPERATORS_MAX 640
 
-/** The operators of a step, in order; forward ones first, then the backward ones. */
+/** The operators of a step, in order; forward ones first, then the backward ones. Equal operators of several groups of
+ *  layers are one, with their counts added; operators of different sizes follow each other under one id. About 250 KB:
+ *  for static or allocated memory rather than the stack of a small thread. */
 typedef struct hr_operators {
   size_t count;
   hr_operator items[HR_OPERATORS_MAX];
@@ -94,8 +98,9 @@ typedef struct hr_operators {
  *  (s, d_qk) × (d_qk, s), attention_over_value b·a/t GEMMs (s, s) × (s, d_v), linear_projection
  *  (b·s, a·d_v / t) × (a·d_v / t, h). Divisions by t round up; each device holds at least one K and V head.
  *  Unfused attention counts the whole s × s square, as the paper does; the fused operator counts unmasked entries.
- *  Bytes count a shared K or V head once. Errors: those of hr_model_check() and hr_workload_check(), and
- *  HR_ERROR_OVERFLOW. *operators is then undefined. */
+ *  Bytes count a shared K or V head once. Errors: those of hr_model_check() and hr_workload_check(),
+ *  HR_ERROR_OVERFLOW, and HR_ERROR_UNSUPPORTED if the layers differ so much that the list is too long. *operators is
+ *  then undefined. */
 HR_API hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, hr_operators *operators,
                                    hr_error *error);
 

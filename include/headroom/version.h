@@ -11,14 +11,14 @@ extern "C" {
 #endif
 
 #define HR_VERSION_MAJOR 0
-#define HR_VERSION_MINOR 1
+#define HR_VERSION_MINOR 2
 #define HR_VERSION_PATCH 0
-#define HR_VERSION "0.1.0"
+#define HR_VERSION "0.2.0"
 
 /** For comparisons: 10000 major + 100 minor + patch. */
 #define HR_VERSION_NUMBER (10000 * HR_VERSION_MAJOR + 100 * HR_VERSION_MINOR + HR_VERSION_PATCH)
 
-/** The version of the library that is linked, in the form of HR_VERSION ("0.1.0"). It differs from HR_VERSION where a
+/** The version of the library that is linked, in the form of HR_VERSION ("0.2.0"). It differs from HR_VERSION where a
  *  program was compiled with the headers of another version. Static storage. */
 HR_API const char *hr_version(void);
 

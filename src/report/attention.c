@@ -102,7 +102,7 @@ static void put_call(hr_json json, const attention_report *r)
 static hr_status write_json(FILE *out, const attention_report *r, hr_error *error)
 {
   bool failed;
-  hr_json json = hr_json_document("attention", &failed);
+  hr_json json = hr_json_document("attention/1", &failed);
   hr_json_put_text(json, "device", r->hardware->name);
   hr_json_put_hardware(json, r->hardware);
   put_call(json, r);

@@ -120,7 +120,7 @@ static void put_call(hr_json json, const decode_report *r)
 static hr_status write_json(FILE *out, const decode_report *r, hr_error *error)
 {
   bool failed;
-  hr_json json = hr_json_document("decode", &failed);
+  hr_json json = hr_json_document("decode/1", &failed);
   hr_json_put_text(json, "device", r->hardware->name);
   hr_json_put_hardware(json, r->hardware);
   put_call(json, r);

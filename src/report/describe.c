@@ -3,10 +3,12 @@
 #include "base/error.h"
 #include "base/quantity.h"
 #include "report/inputs.h"
+#include "report/layer_groups.h"
 #include "report/lines.h"
 #include "report/operators.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 typedef struct description {
   const hr_model *model;
@@ -44,7 +46,7 @@ static const hr_column memory_fields[] = {
 static hr_status write_json(const description *d, FILE *out, hr_error *error)
 {
   bool failed;
-  hr_json json = hr_json_document("describe", &failed);
+  hr_json json = hr_json_document("describe/2", &failed);
   hr_json_put_model(json, d->model);
   hr_json_put_workload(json, d->workload);
   hr_json_put_count(json, "parameters", d->parameters.total);
@@ -127,20 +129,37 @@ static hr_status write_text(const description *d, const hr_document *document, h
     hr_write_bytes(traffic, sizeof traffic, (double)d->operators.bytes);
     hr_print_field(document, "step", "%s in GEMMs and attention, at least %s moved", work, traffic);
     print_memory(document, d);
+    if (d->model->group_count > 1) {
+      hr_print_heading(document, "Layers");
+      HR_TRY(hr_print_table(document, hr_group_table(d->model), error));
+    }
     hr_print_heading(document, document->options->verbose ? "Operators of a step" : "GEMMs and attention of a step");
   }
   bool gemms_only = document->options->format != HR_FORMAT_CSV && !document->options->verbose;
   return hr_print_table(document, hr_operator_table(&d->operators, NULL, d->model, d->workload, gemms_only), error);
 }
 
+static hr_status write(const description *d, FILE *out, const hr_report_options *options, hr_error *error)
+{
+  hr_document document;
+  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_status status = options->format == HR_FORMAT_JSON ? write_json(d, out, error) : write_text(d, &document, error);
+  return hr_document_end(&document, status, error);
+}
+
 hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
                                 const hr_workload *workload, const hr_hardware *hardware, hr_error *error)
 {
   HR_NEED(error, out, options, model, workload);
-  description d = {.model = model, .workload = workload, .hardware = hardware};
-  HR_TRY(gather(&d, error));
-  hr_document document;
-  HR_TRY(hr_document_begin(&document, out, options, error));
-  hr_status status = options->format == HR_FORMAT_JSON ? write_json(&d, out, error) : write_text(&d, &document, error);
-  return hr_document_end(&document, status, error);
+  description *d = malloc(sizeof *d); /* too large for the stack of a small thread */
+  if (!d)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out for the operators of a step");
+  d->model = model;
+  d->workload = workload;
+  d->hardware = hardware;
+  hr_status status = gather(d, error);
+  if (status == HR_OK)
+    status = write(d, out, options, error);
+  free(d);
+  return status;
 }

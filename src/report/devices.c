@@ -153,7 +153,7 @@ static hr_status write_json(FILE *out, const hr_device_report *devices, size_t c
                             size_t library_count, hr_error *error)
 {
   bool failed;
-  hr_json json = hr_json_document("devices", &failed);
+  hr_json json = hr_json_document("devices/1", &failed);
   json_t *list = json_array();
   hr_json_put(json, "devices", list);
   for (size_t i = 0; list && i < count; i++) {

@@ -4,92 +4,10 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "report/ceilings.h"
-#include "report/lines.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #define NAME_OF(names, value) hr_name_of(names, HR_COUNT_OF(names), (int)(value))
-
-/* ---- model ---- */
-
-static void positions(const void *member, hr_cell *cell)
-{
-  static const char *const names[] = {[HR_POSITIONS_NONE] = "none",
-                                      [HR_POSITIONS_LEARNED] = "learned",
-                                      [HR_POSITIONS_ROTARY] = "rotary",
-                                      [HR_POSITIONS_ALIBI] = "alibi"};
-  hr_cell_set_text(cell, NAME_OF(names, *(const hr_positions *)member));
-}
-
-static void norm(const void *member, hr_cell *cell)
-{
-  static const char *const names[] = {[HR_NORM_LAYER] = "layer", [HR_NORM_RMS] = "rms"};
-  hr_cell_set_text(cell, NAME_OF(names, *(const hr_norm *)member));
-}
-
-static void qk_norm(const void *member, hr_cell *cell)
-{
-  static const char *const names[] = {[HR_QK_NORM_NONE] = "none",
-                                      [HR_QK_NORM_SHARED] = "shared",
-                                      [HR_QK_NORM_PER_HEAD] = "per_head",
-                                      [HR_QK_NORM_FULL] = "full"};
-  hr_cell_set_text(cell, NAME_OF(names, *(const hr_qk_norm *)member));
-}
-
-#define FIELD(member) HR_FIELD(hr_model, member)
-#define NAMED(member)                                                          \
-  {                                                                            \
-#member, NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, member, hr_model, member) \
-  }
-static const hr_column model_fields[] = {
-    FIELD(name),          FIELD(family),     FIELD(layers),          FIELD(hidden),        FIELD(vocabulary),
-    FIELD(max_positions), FIELD(q_heads),    FIELD(k_heads),         FIELD(v_heads),       FIELD(qk_dim),
-    FIELD(v_dim),         FIELD(q_rank),     FIELD(window),          FIELD(window_layers), FIELD(mlp_width),
-    FIELD(mlp_gated),     FIELD(activation), FIELD(parallel_block),  NAMED(positions),     FIELD(rotary_dim),
-    NAMED(norm),          NAMED(qk_norm),    FIELD(tied_embeddings),
-};
-#undef FIELD
-#undef NAMED
-
-void hr_json_put_model(hr_json document, const hr_model *model)
-{
-  hr_json_put_fields(hr_json_put_object(document, "model"), model_fields, HR_COUNT_OF(model_fields), model);
-}
-
-static const char *plural(int64_t count)
-{
-  return count == 1 ? "" : "s";
-}
-
-/* "32 query heads of 80", with K, V heads where they differ. */
-static void write_heads(char *to, size_t size, const hr_model *model)
-{
-  char values[48] = "";
-  if (model->v_dim != model->qk_dim)
-    snprintf(values, sizeof values, " (values %" PRId64 ")", model->v_dim);
-  to[0] = '\0';
-  hr_append_item(to, size, "%" PRId64 " head%s of %" PRId64 "%s", model->q_heads, plural(model->q_heads), model->qk_dim,
-                 values);
-  if (model->k_heads != model->v_heads)
-    hr_append_item(to, size, "%" PRId64 " K head%s, %" PRId64 " V head%s", model->k_heads, plural(model->k_heads),
-                   model->v_heads, plural(model->v_heads));
-  else if (model->k_heads != model->q_heads)
-    hr_append_item(to, size, "%" PRId64 " KV head%s", model->k_heads, plural(model->k_heads));
-}
-
-void hr_print_model(const hr_document *document, const hr_model *model)
-{
-  char heads[160], vocabulary[HR_NUMBER_SIZE];
-  write_heads(heads, sizeof heads, model);
-  hr_write_count(vocabulary, sizeof vocabulary, model->vocabulary);
-  hr_print_field(document, "model", "%s", model->name);
-  hr_print_field(
-      document, "shape", "%s: %" PRId64 " layer%s, hidden %" PRId64 ", %s, MLP %" PRId64 " (%s%s%s), vocabulary %s%s",
-      strcmp(model->family, "short") == 0 ? "short form" : model->family, model->layers, plural(model->layers),
-      model->hidden, heads, model->mlp_width, model->mlp_gated ? "gated " : "", model->activation,
-      model->parallel_block ? ", parallel to attention" : "", vocabulary, model->tied_embeddings ? " (tied)" : "");
-}
 
 /* ---- workload ---- */
 

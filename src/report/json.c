@@ -9,12 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-hr_json hr_json_document(const char *command, bool *failed)
+hr_json hr_json_document(const char *name, bool *failed)
 {
   *failed = false;
   hr_json json = {json_object(), failed};
   char schema[48];
-  snprintf(schema, sizeof schema, "headroom.%s/1", command);
+  snprintf(schema, sizeof schema, "headroom.%s", name);
   hr_json_put_text(json, "schema", schema);
   hr_json_put_text(json, "version", hr_version());
   return json;

@@ -13,8 +13,9 @@ typedef struct hr_json {
   bool *failed;
 } hr_json;
 
-/** The document of a command, with `schema` and `version`. The caller passes it to hr_json_write(). */
-hr_json hr_json_document(const char *command, bool *failed);
+/** A document with `schema` and `version`; `name` is that of the schema, a command and a number ("describe/2"), which
+ *  rises when a key changes or is removed. The caller passes it to hr_json_write(). */
+hr_json hr_json_document(const char *name, bool *failed);
 
 /** Adds a member and takes the reference to `value`; NULL fails the document. */
 void hr_json_put(hr_json json, const char *key, json_t *value);

@@ -129,7 +129,7 @@ static hr_status write_json(FILE *out, hr_error *error)
 {
   bool failed;
   opened_devices opened;
-  hr_json json = hr_json_document("kernels", &failed);
+  hr_json json = hr_json_document("kernels/1", &failed);
   hr_json_put_table(json, "kernels", kernel_table(&opened));
   return hr_json_write(out, json, error);
 }

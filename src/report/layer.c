@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "report/inputs.h"
+#include "report/layer_groups.h"
 #include "report/lines.h"
 #include "report/measurement.h"
 #include "report/operators.h"
@@ -127,10 +128,11 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_hardware 
                             hr_error *error)
 {
   bool failed;
-  hr_json json = hr_json_document("layer", &failed);
+  hr_json json = hr_json_document("layer/2", &failed);
   hr_json_put_text(json, "device", hardware->name);
   hr_json_put_hardware(json, hardware);
   hr_json_put_model(json, model);
+  hr_json_put_count(json, "group", (int64_t)layer->group);
   hr_json_put_workload(json, &layer->workload);
   hr_json_put_flag(json, "reduced", layer->reduced);
   hr_json_put_text(json, "note", text_or_null(layer->note));
@@ -234,11 +236,20 @@ static void print_reasons(const hr_document *document, const hr_layer *layer)
   }
 }
 
+static void print_group(const hr_document *document, const hr_model *model, size_t group)
+{
+  char text[512];
+  hr_write_group(text, sizeof text, &model->groups[group]);
+  hr_print_field(document, "layer", "of group %zu: %s", group, text);
+}
+
 static hr_status write_text(const hr_document *document, const hr_model *model, const hr_hardware *hardware,
                             const hr_layer *layer, hr_error *error)
 {
   if (document->options->format != HR_FORMAT_CSV) {
     hr_print_model(document, model);
+    if (model->group_count > 1)
+      print_group(document, model, layer->group);
     hr_print_hardware(document, hardware);
     hr_print_workload(document, &layer->workload);
     if (layer->note[0])

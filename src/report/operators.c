@@ -187,9 +187,9 @@ static double share_of_step(const hr_operator *op, const hr_prediction *predicti
                             const hr_model *model, const hr_workload *workload)
 {
   double executions = (double)op->count;
-  int64_t stages = workload->pipeline_stages;
-  if (op->in_layer && model->layers > 0)
-    executions *= (double)(stages * hr_ceil_div(model->layers, stages)) / (double)model->layers;
+  int64_t stages = workload->pipeline_stages, layers = hr_model_layers(model);
+  if (op->in_layer)
+    executions *= (double)(stages * hr_ceil_div(layers, stages)) / (double)layers;
   return executions * prediction->time_ns / step->time_ns;
 }
 

@@ -18,7 +18,7 @@ static const hr_column columns[] = {
 static hr_status write_json(FILE *out, hr_table *table, hr_error *error)
 {
   bool failed;
-  hr_json json = hr_json_document("results", &failed);
+  hr_json json = hr_json_document("results/1", &failed);
   hr_json_put_table(json, "changes", table);
   return hr_json_write(out, json, error);
 }

@@ -122,7 +122,7 @@ static int add_json(void *context, const hr_result *result)
 static hr_status write_json(FILE *out, hr_store *store, const hr_result_filter *filter, hr_error *error)
 {
   bool failed;
-  hr_json document = hr_json_document("results", &failed);
+  hr_json document = hr_json_document("results/1", &failed);
   hr_json_put_text(document, "store", hr_store_path(store));
   json_t *list = json_array();
   hr_status status = hr_store_query(store, filter, add_json, list, error);

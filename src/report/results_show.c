@@ -143,7 +143,7 @@ static const hr_column fields[] = {
 static hr_status write_json(FILE *out, const hr_result *result, hr_error *error)
 {
   bool failed;
-  hr_json document = hr_json_document("results", &failed);
+  hr_json document = hr_json_document("results/1", &failed);
   hr_json_put(document, "store", json_null());
   json_t *list = json_array();
   if (json_array_append_new(list, hr_result_json(result)) != 0) {

@@ -11,29 +11,40 @@ static void gain(const void *member, hr_cell *cell)
   cell->style = *value > 0 ? HR_STYLE_GREEN : HR_STYLE_PLAIN;
 }
 
-#define SHAPE(member) HR_MEMBER(hr_search_shape, member)
+/* Heads and MLP width are those of the main group of layers. */
+typedef struct shape_row {
+  const hr_search_shape *shape;
+  const hr_layer_group *main;
+  int64_t layers;
+} shape_row;
+
+#define OF_SHAPE HR_THROUGH(shape_row, shape)
+#define SHAPE(member) OF_SHAPE, HR_MEMBER(hr_search_shape, member)
+#define MAIN(member) HR_THROUGH(shape_row, main), HR_MEMBER(hr_layer_group, member)
 static const hr_column shape_columns[] = {
     {"hidden", "hidden", HR_PLAIN, 0, SHAPE(model.hidden)},
-    {"layers", "layers", HR_PLAIN, 0, SHAPE(model.layers)},
-    {"heads", "heads", HR_PLAIN, 0, SHAPE(model.q_heads)},
-    {"k_heads", "K heads", HR_PLAIN, 5, SHAPE(model.k_heads)},
-    {"v_heads", "V heads", HR_PLAIN, 5, SHAPE(model.v_heads)},
-    {"head_dim", "head dim", HR_PLAIN, 4, SHAPE(model.qk_dim)},
-    {"v_dim", NULL, HR_PLAIN, 0, SHAPE(model.v_dim)},
-    {"mlp_width", "MLP width", HR_PLAIN, 0, SHAPE(model.mlp_width)},
+    {"layers", "layers", HR_PLAIN, 0, HR_MEMBER(shape_row, layers)},
+    {"heads", "heads", HR_PLAIN, 0, MAIN(attention.q_heads)},
+    {"k_heads", "K heads", HR_PLAIN, 5, MAIN(attention.k_heads)},
+    {"v_heads", "V heads", HR_PLAIN, 5, MAIN(attention.v_heads)},
+    {"head_dim", "head dim", HR_PLAIN, 4, MAIN(attention.qk_dim)},
+    {"v_dim", NULL, HR_PLAIN, 0, MAIN(attention.v_dim)},
+    {"mlp_width", "MLP width", HR_PLAIN, 0, MAIN(dense.width)},
     {"vocabulary", "vocabulary", HR_PLAIN, 0, SHAPE(model.vocabulary)},
     {"parameters", "parameters", HR_PLAIN, 3, SHAPE(parameters)},
     {"parameter_change", "change", HR_GAIN, 1, SHAPE(parameter_change)},
     {"step_time_ns", "step", HR_TIME, 2, SHAPE(step_time_ns)},
-    {"predicted_gain", "gain", HR_GAIN, 0, HR_COMPUTED_OF(NUMBER, gain, hr_search_shape, predicted_gain)},
+    {"predicted_gain", "gain", HR_GAIN, 0, OF_SHAPE, HR_COMPUTED_OF(NUMBER, gain, hr_search_shape, predicted_gain)},
     {"pareto", "Pareto", HR_PLAIN, 6, SHAPE(pareto)},
 };
 
 static hr_table *shape_table(const hr_search_result *result)
 {
-  hr_table *table = HR_TABLE_OF(shape_columns, hr_search_shape);
-  for (size_t i = 0; i < result->count; i++)
-    hr_table_add(table, &result->shapes[i]);
+  hr_table *table = HR_TABLE_OF(shape_columns, shape_row);
+  for (size_t i = 0; i < result->count; i++) {
+    const hr_search_shape *shape = &result->shapes[i];
+    hr_table_add(table, &(shape_row){shape, hr_model_main_group(&shape->model), hr_model_layers(&shape->model)});
+  }
   return table;
 }
 
@@ -41,7 +52,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
                             const hr_search_result *result, hr_error *error)
 {
   bool failed;
-  hr_json json = hr_json_document("search", &failed);
+  hr_json json = hr_json_document("search/2", &failed);
   hr_json_put_text(json, "device", hardware->name);
   hr_json_put_hardware(json, hardware);
   hr_json_put_model(json, model);

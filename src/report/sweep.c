@@ -32,7 +32,7 @@ static void size(const void *row, hr_cell *cell)
     hr_cell_format(cell, "q %" PRId64 " kv %" PRId64 " d %" PRId64 " ×%" PRId64, d->q_len, d->kv_len, d->qk_dim,
                    d->batch * d->q_heads);
   else if (point->kind == HR_SWEEP_LAYER)
-    hr_cell_format(cell, "h %" PRId64 ", a %" PRId64, point->model.hidden, point->model.q_heads);
+    hr_cell_format(cell, "h %" PRId64 ", a %" PRId64, point->model.hidden, point->model.groups[0].attention.q_heads);
   else
     hr_operator_size_cell(&op, cell);
 }
@@ -283,7 +283,7 @@ static hr_status write_json(FILE *out, const hr_sweep *sweep, const hr_sweep_row
 {
   bool failed;
   hr_sweep_about about = hr_sweep_describe(sweep);
-  hr_json json = hr_json_document("sweep", &failed);
+  hr_json json = hr_json_document("sweep/1", &failed);
   hr_json_put_fields(json, about_fields, HR_COUNT_OF(about_fields), &about);
   hr_json_put_text(json, "device", device[0] ? device : NULL);
   hr_json_put_text(json, "dtype", hr_dtype_name(dtype));

@@ -48,7 +48,7 @@ static hr_status write_json(FILE *out, const sweep_list *list, const hr_hardware
                             hr_error *error)
 {
   bool failed;
-  hr_json json = hr_json_document("sweeps", &failed);
+  hr_json json = hr_json_document("sweeps/1", &failed);
   hr_json_put_text(json, "device", hardware->name);
   hr_json_put_text(json, "dtype", hr_dtype_name(dtype));
   hr_json_put_count(json, "points", (int64_t)list->points);

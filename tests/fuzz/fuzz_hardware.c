@@ -9,13 +9,14 @@
 static hr_model some_model(void)
 {
   hr_model model = hr_model_default();
-  model.layers = 3;
   model.hidden = 2560;
   model.vocabulary = 50257;
-  model.q_heads = model.k_heads = model.v_heads = 32;
-  model.qk_dim = model.v_dim = 80;
-  model.mlp_width = 6827;
-  model.mlp_gated = true;
+  hr_layer_group *layer = &model.groups[0];
+  layer->count = 3;
+  layer->attention.q_heads = layer->attention.k_heads = layer->attention.v_heads = 32;
+  layer->attention.qk_dim = layer->attention.v_dim = 80;
+  layer->dense.width = 6827;
+  layer->dense.gated = true;
   return model;
 }
 

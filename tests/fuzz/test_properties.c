@@ -26,32 +26,57 @@ static bool coin(void)
   return next_random() % 2;
 }
 
+static hr_mixer_attention likely_attention(const hr_model *model)
+{
+  hr_mixer_attention m = {.q_heads = 16 * between(1, 8), .k_heads = 1 << between(0, 4), .v_heads = 1 << between(0, 4)};
+  m.qk_dim = between(1, 256);
+  m.v_dim = coin() ? m.qk_dim : between(1, 256);
+  m.q_rank = coin() ? between(1, 8000) : 0;
+  m.window = coin() ? between(1, 5000) : 0;
+  m.window_kind = coin() ? HR_WINDOW_SLIDING : HR_WINDOW_CHUNKED;
+  m.rotary_dim = model->positions == HR_POSITIONS_ROTARY ? between(0, m.qk_dim) : 0;
+  m.qk_norm = (hr_qk_norm)between(0, HR_QK_NORM_FULL);
+  m.q_bias = coin();
+  m.output_gate = between(0, 3) == 0;
+  m.sinks = between(0, 3) == 0;
+  m.shared_kv = m.q_rank == 0 && between(0, 3) == 0;
+  return m;
+}
+
+static hr_ffn_dense likely_dense(void)
+{
+  return (hr_ffn_dense){.width = between(1, 60000), .gated = coin(), .bias = coin()};
+}
+
+/* Some of the later groups have no attention, or no feed-forward network. */
+static hr_layer_group likely_group(const hr_model *model, bool first)
+{
+  hr_layer_group layer = {.count = between(1, 128), .norms = between(0, 4), .parallel_block = coin()};
+  int64_t missing = first ? 0 : between(0, 7);
+  if (missing != 1)
+    layer.attention = likely_attention(model);
+  if (missing != 2)
+    layer.dense = likely_dense();
+  if (first)
+    layer.attention.shared_kv = false;
+  return layer;
+}
+
 static hr_model likely_model(void)
 {
   hr_model model = hr_model_default();
-  model.layers = between(1, 128);
-  model.k_heads = 1 << between(0, 4);
-  model.v_heads = 1 << between(0, 4);
-  model.q_heads = 16 * between(1, 8);
-  model.qk_dim = between(1, 256);
-  model.v_dim = coin() ? model.qk_dim : between(1, 256);
-  model.hidden = coin() ? model.q_heads * model.v_dim : between(1, 20000);
-  model.q_rank = coin() ? between(1, 8000) : 0;
-  model.vocabulary = between(1, 300000);
-  model.max_positions = between(0, 100000);
-  model.window = coin() ? between(1, 5000) : 0;
-  model.window_layers = model.window ? between(0, model.layers) : 0;
-  model.mlp_width = between(1, 60000);
-  model.mlp_gated = coin();
-  model.parallel_block = coin();
   model.positions = (hr_positions)between(0, HR_POSITIONS_ALIBI);
   model.position_rows = model.positions == HR_POSITIONS_LEARNED ? between(1, 5000) : 0;
-  model.rotary_dim = model.positions == HR_POSITIONS_ROTARY ? between(0, model.qk_dim) : 0;
+  model.group_count = coin() ? 1 : (size_t)between(2, coin() ? 4 : 8);
+  for (size_t i = 0; i < model.group_count; i++)
+    model.groups[i] = likely_group(&model, i == 0);
+  const hr_mixer_attention *attention = &model.groups[0].attention;
+  model.hidden = coin() ? attention->q_heads * attention->v_dim : between(1, 20000);
+  model.vocabulary = between(1, 300000);
+  model.max_positions = between(0, 100000);
   model.norm_weight = coin();
-  model.layer_norms = between(0, 4);
   model.final_norm = coin();
   model.embedding_norm = coin();
-  model.qk_norm = (hr_qk_norm)between(0, HR_QK_NORM_FULL);
   model.tied_embeddings = coin();
   model.logit_bias = coin();
   model.embedding_dim = coin() ? between(1, 4096) : 0;
@@ -69,7 +94,7 @@ static hr_workload likely_workload(const hr_model *model)
   workload.sequence = between(1, 20000);
   workload.context = between(1, 100000);
   workload.tensor_parallel = between(1, 16);
-  workload.pipeline_stages = between(1, model->layers);
+  workload.pipeline_stages = between(1, hr_model_layers(model));
   return workload;
 }
 
@@ -77,7 +102,7 @@ static void likely_models_are_described(void **state)
 {
   (void)state;
   seed = 20240126;
-  for (int i = 0; i < 20000; i++) {
+  for (int i = 0; i < 10000; i++) {
     hr_model model = likely_model();
     hr_workload workload = likely_workload(&model);
     hr_error error;
@@ -105,26 +130,26 @@ static void absurd_models_are_refused_or_described(void **state)
 {
   (void)state;
   seed = 20240127;
-  for (int i = 0; i < 100000; i++) {
+  for (int i = 0; i < 50000; i++) {
     hr_model model = likely_model();
     hr_workload workload = likely_workload(&model);
+    hr_layer_group *layer = &model.groups[between(0, (int64_t)model.group_count - 1)];
     int64_t *const sizes[] = {
-        &model.layers,
+        &layer->count,
         &model.hidden,
         &model.vocabulary,
         &model.max_positions,
-        &model.q_heads,
-        &model.k_heads,
-        &model.v_heads,
-        &model.qk_dim,
-        &model.v_dim,
-        &model.q_rank,
-        &model.window,
-        &model.window_layers,
-        &model.mlp_width,
+        &layer->attention.q_heads,
+        &layer->attention.k_heads,
+        &layer->attention.v_heads,
+        &layer->attention.qk_dim,
+        &layer->attention.v_dim,
+        &layer->attention.q_rank,
+        &layer->attention.window,
+        &layer->dense.width,
         &model.position_rows,
-        &model.rotary_dim,
-        &model.layer_norms,
+        &layer->attention.rotary_dim,
+        &layer->norms,
         &workload.batch,
         &workload.sequence,
         &model.embedding_dim,
@@ -157,7 +182,7 @@ static void enumerators_outside_their_lists_are_refused(void **state)
     hr_status status = hr_memory_estimate(&model, &workload, &memory, &error);
     assert_int_equal(status, HR_ERROR_INVALID);
     expect_clear_failure(status, &error);
-    model.qk_norm = (hr_qk_norm)outside[i];
+    model.groups[0].attention.qk_norm = (hr_qk_norm)outside[i];
     assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
   }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Advice for a device by name, and its findings by rule. */
+/* Advice for a device by name, its findings by rule, and what holds for all of them. */
 #ifndef HEADROOM_TEST_ADVICE_H
 #define HEADROOM_TEST_ADVICE_H
 
@@ -8,6 +8,7 @@
 #include "devices.h"
 
 #include <headroom/advise.h>
+#include <math.h>
 #include <string.h>
 
 static inline hr_workload workload_of(const hr_model *model, int64_t t)
@@ -43,6 +44,48 @@ static inline const hr_finding *found(const hr_advice *advice, const char *rule)
   }
   fail_msg("no finding of %s", rule);
   return NULL;
+}
+
+static inline double step_ns(const hr_advice *advice, const hr_model *model, const hr_workload *workload)
+{
+  static hr_step step;
+  hr_error error;
+  assert_ok(hr_predict_step(&advice->hardware, model, workload, &step, &error), error);
+  return step.time_ns;
+}
+
+/* Every rule has a finding, and every gain that is shown is what hr_predict_step() says about the suggestion, per token
+ * and device. */
+static inline void assert_findings_hold(const hr_advice *advice)
+{
+  size_t rules;
+  const hr_rule *table = hr_rules(&rules);
+  for (size_t i = 0; i < rules; i++)
+    found(advice, table[i].name);
+  double tokens = (double)advice->workload.batch * (double)advice->workload.sequence;
+  if (advice->workload.phase == HR_PHASE_DECODE)
+    tokens = (double)advice->workload.batch;
+  double before = advice->step.time_ns * (double)advice->workload.tensor_parallel / tokens;
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    const hr_finding *finding = &advice->findings[i];
+    hr_error error;
+    assert_true(strlen(finding->why) > 10 && strlen(finding->why) < sizeof finding->why - 1); /* not cut */
+    assert_null(strchr(finding->why, '\n'));
+    assert_true(isnan(finding->measured_gain));
+    assert_true(i == 0 || advice->findings[i - 1].severity >= finding->severity);
+    if (!finding->has_change)
+      continue;
+    assert_ok(hr_model_check(&finding->model, &error), error);
+    assert_true(finding->suggested[0] != '\0');
+    double new_tokens = advice->workload.phase == HR_PHASE_DECODE
+                            ? (double)finding->workload.batch
+                            : (double)finding->workload.batch * (double)finding->workload.sequence;
+    double after =
+        step_ns(advice, &finding->model, &finding->workload) * (double)finding->workload.tensor_parallel / new_tokens;
+    assert_true(fabs(before / after - 1 - finding->predicted_gain) < 1e-9);
+    if (finding->severity < HR_SEVERITY_HIGH)
+      assert_true(finding->predicted_gain >= 0);
+  }
 }
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "test.h"
 
+#include "models.h"
+
 #include "experiment/confirm/jobs.h"
 
 #include <headroom/catalog.h>

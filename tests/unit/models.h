@@ -8,33 +8,35 @@
 /** The transformer of Anthony et al. 2024: equal heads, a plain MLP of 4h, learned positions, tied embeddings. */
 static inline hr_model paper_model(int64_t hidden, int64_t heads, int64_t layers, int64_t vocabulary)
 {
+  int64_t head = hidden / heads;
+  hr_layer_group layer = {.count = layers,
+                          .norms = 2,
+                          .attention = {.q_heads = heads,
+                                        .k_heads = heads,
+                                        .v_heads = heads,
+                                        .qk_dim = head,
+                                        .v_dim = head,
+                                        .q_bias = true,
+                                        .k_bias = true,
+                                        .v_bias = true,
+                                        .output_bias = true},
+                          .dense = {.width = 4 * hidden, .bias = true}};
   return (hr_model){.struct_size = sizeof(hr_model),
                     .name = "paper",
                     .family = "short",
-                    .layers = layers,
                     .hidden = hidden,
                     .vocabulary = vocabulary,
                     .max_positions = 2048,
-                    .q_heads = heads,
-                    .k_heads = heads,
-                    .v_heads = heads,
-                    .qk_dim = hidden / heads,
-                    .v_dim = hidden / heads,
-                    .mlp_width = 4 * hidden,
                     .activation = "gelu",
                     .positions = HR_POSITIONS_LEARNED,
                     .position_rows = 2048,
                     .norm = HR_NORM_LAYER,
                     .norm_bias = true,
                     .norm_weight = true,
-                    .layer_norms = 2,
                     .final_norm = true,
-                    .q_bias = true,
-                    .k_bias = true,
-                    .v_bias = true,
-                    .output_bias = true,
-                    .mlp_bias = true,
-                    .tied_embeddings = true};
+                    .tied_embeddings = true,
+                    .group_count = 1,
+                    .groups = {layer}};
 }
 
 /** GPT-3 2.7B. */
@@ -46,27 +48,24 @@ static inline hr_model gpt3_2_7b(void)
 /** Meta-Llama-3-8B: 32 query heads over 8 K/V heads of 128, gated MLP, rotary. */
 static inline hr_model llama3_8b(void)
 {
+  hr_layer_group layer = {
+      .count = 32,
+      .norms = 2,
+      .attention = {.q_heads = 32, .k_heads = 8, .v_heads = 8, .qk_dim = 128, .v_dim = 128, .rotary_dim = 128},
+      .dense = {.width = 14336, .gated = true}};
   return (hr_model){.struct_size = sizeof(hr_model),
                     .name = "llama-3-8b",
                     .family = "llama",
-                    .layers = 32,
                     .hidden = 4096,
                     .vocabulary = 128256,
                     .max_positions = 8192,
-                    .q_heads = 32,
-                    .k_heads = 8,
-                    .v_heads = 8,
-                    .qk_dim = 128,
-                    .v_dim = 128,
-                    .mlp_width = 14336,
-                    .mlp_gated = true,
                     .activation = "silu",
                     .positions = HR_POSITIONS_ROTARY,
-                    .rotary_dim = 128,
                     .norm = HR_NORM_RMS,
                     .norm_weight = true,
-                    .layer_norms = 2,
-                    .final_norm = true};
+                    .final_norm = true,
+                    .group_count = 1,
+                    .groups = {layer}};
 }
 
 /** Mistral-7B-v0.1: as Llama-3-8B with a smaller vocabulary and a window of 4096 in every layer. */
@@ -75,8 +74,7 @@ static inline hr_model mistral_7b(void)
   hr_model model = llama3_8b();
   model.vocabulary = 32000;
   model.max_positions = 32768;
-  model.window = 4096;
-  model.window_layers = 32;
+  model.groups[0].attention.window = 4096;
   return model;
 }
 
@@ -84,14 +82,25 @@ static inline hr_model mistral_7b(void)
 static inline hr_model sigma_1_5b(void)
 {
   hr_model model = llama3_8b();
-  model.layers = 26;
+  hr_layer_group *layer = &model.groups[0];
   model.hidden = 2048;
-  model.k_heads = 4;
-  model.v_heads = 16;
-  model.qk_dim = model.v_dim = model.rotary_dim = 64;
-  model.q_rank = 3072;
-  model.mlp_width = 6144;
+  layer->count = 26;
+  layer->attention.k_heads = 4;
+  layer->attention.v_heads = 16;
+  layer->attention.qk_dim = layer->attention.v_dim = layer->attention.rotary_dim = 64;
+  layer->attention.q_rank = 3072;
+  layer->dense.width = 6144;
   return model;
+}
+
+/** Moves `count` layers of the first group to a group of their own with this window. */
+static inline void give_window(hr_model *model, int64_t count, int64_t window)
+{
+  hr_layer_group *layer = &model->groups[model->group_count++];
+  *layer = model->groups[0];
+  layer->count = count;
+  layer->attention.window = window;
+  model->groups[0].count -= count;
 }
 
 #endif

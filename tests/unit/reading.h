@@ -41,6 +41,15 @@ static inline test_notes read_notes(const char *text)
   return notes;
 }
 
+/** Number of layers with this window; 0: with none. */
+static inline int64_t layers_with_window(const hr_model *model, int64_t window)
+{
+  int64_t layers = 0;
+  for (size_t i = 0; i < model->group_count; i++)
+    layers += model->groups[i].attention.window == window ? model->groups[i].count : 0;
+  return layers;
+}
+
 /** Parameters of the model that `text` describes. */
 static inline hr_parameters read_parameters(const char *text)
 {
@@ -54,13 +63,13 @@ static inline hr_parameters read_parameters(const char *text)
 /** Asserts that `text` fails with this status and exactly this message, and that the model is not changed. */
 static inline void assert_refused_bytes(const char *text, size_t length, hr_status status, const char *message)
 {
-  hr_model model = {.layers = 77};
+  hr_model model = {.hidden = 77};
   hr_error error = {.message = ""};
   hr_status found = hr_model_from_json(text, length, "config.json", NULL, NULL, &model, &error);
   assert_string_equal(error.message, message);
   assert_int_equal(found, status);
   assert_int_equal(error.status, status);
-  assert_int_equal(model.layers, 77);
+  assert_int_equal(model.hidden, 77);
 }
 
 static inline void assert_refused(const char *text, hr_status status, const char *message)

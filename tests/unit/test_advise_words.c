@@ -94,7 +94,7 @@ static void a_degree_of_six_without_a_nearby_shape_is_infeasible(void **state)
   (void)state;
   hr_model model = llama3_8b();
   model.hidden = 7168;
-  model.q_heads = 56;
+  model.groups[0].attention.q_heads = 56;
   hr_advice *advice = advise_at("h200", &model, 6, HR_BF16);
   const hr_finding *finding = found(advice, "six_gpu_node");
   assert_int_equal(finding->severity, HR_SEVERITY_HIGH);

@@ -55,7 +55,7 @@ static void layers_with_a_window_are_compared_with_layers_with_a_window(void **s
   (void)state;
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
-  advice->model.window = 16, advice->model.window_layers = 1;
+  give_window(&advice->model, 1, 16);
   advice->workload.phase = HR_PHASE_DECODE, advice->workload.context = 64;
   hr_finding *finding = add_finding(advice, "logit");
   finding->model.vocabulary = 128;
@@ -67,6 +67,34 @@ static void layers_with_a_window_are_compared_with_layers_with_a_window(void **s
   free_all(c, advice, device);
 }
 
+/* Two groups of a layer each, with MLPs of 160 and 256; the finding makes the first as wide as the second, so that the
+ * changed step has one operator where the present one has two. */
+static void a_change_that_makes_layers_alike_is_compared_with_what_they_were(void **state)
+{
+  (void)state;
+  hr_device *device = open_reference();
+  hr_advice *advice = make_advice();
+  give_window(&advice->model, 1, 0);
+  advice->model.groups[0].dense.width = 160;
+  add_finding(advice, "mlp_up mlp_down")->model.groups[0].dense.width = 256;
+  hr_confirm_run *c = choose(device, advice, 1e12);
+  /* qkv, score, softmax, attention over value, projection, wide up and down and the logits alone; two pairs */
+  assert_int_equal(c->job_count, 10);
+  for (size_t i = 0; i < 10; i++)
+    assert_true(c->jobs[i].pair == (i >= 8));
+  assert_true(c->jobs[8].before[0].gemm.n == 160 && c->jobs[8].after.gemm.n == 256 && c->jobs[8].after.count == 2);
+  set_times(c, 1000, 800, 0.8, 0.8, 0.8);
+  hr_confirmed confirmed;
+  hr_error error;
+  assert_ok(hr_confirm_gains(c, &c->subjects[0], &confirmed, &error), error);
+  assert_int_equal(confirmed.status, HR_OK);
+  /* 2 layers · 5 · 1000 + 2 · (800 + 1000) + logits 1000; after: 800/0.8 = 1000 for each up and down */
+  double rest = predicted_rest(&c->before), rest_after = predicted_rest(&c->after);
+  assert_near(confirmed.measured_gain, (14600 + rest) / (15000 + rest_after) - 1);
+  assert_near(confirmed.measured_operator_gain, -0.1);
+  free_all(c, advice, device);
+}
+
 static void heads_whose_sharing_is_not_measured_give_no_gain_of_their_gemms(void **state)
 {
   (void)state;
@@ -75,7 +103,7 @@ static void heads_whose_sharing_is_not_measured_give_no_gain_of_their_gemms(void
   advice->workload.phase = HR_PHASE_DECODE, advice->workload.context = 64;
   for (int i = 0; i < 2; i++) {
     hr_finding *finding = add_finding(advice, i == 0 ? "attention_score attention_over_value" : "qkv_transform");
-    finding->model.k_heads = finding->model.v_heads = 2;
+    finding->model.groups[0].attention.k_heads = finding->model.groups[0].attention.v_heads = 2;
   }
   add_finding(advice, "logit")->model.vocabulary = 128;
   hr_confirm_run *c = choose(device, advice, 1e12);
@@ -98,7 +126,7 @@ static void a_change_that_is_only_predicted_has_no_measured_gain(void **state)
   (void)state;
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
-  add_finding(advice, "mlp_norm")->model.parallel_block = true;
+  add_finding(advice, "mlp_norm")->model.groups[0].parallel_block = true;
   add_finding(advice, "logit")->model.vocabulary = 128;
   hr_confirm_run *c = choose(device, advice, 1e12);
   set_times(c, 1000, 5000, 2, 2, 2);
@@ -352,6 +380,7 @@ int main(void)
       cmocka_unit_test(a_step_is_the_sum_of_its_gemms_with_the_ratio_of_the_changed_one),
       cmocka_unit_test(gains_of_a_changed_batch_are_per_token),
       cmocka_unit_test(layers_with_a_window_are_compared_with_layers_with_a_window),
+      cmocka_unit_test(a_change_that_makes_layers_alike_is_compared_with_what_they_were),
       cmocka_unit_test(heads_whose_sharing_is_not_measured_give_no_gain_of_their_gemms),
       cmocka_unit_test(a_change_that_is_only_predicted_has_no_measured_gain),
       cmocka_unit_test(a_gemm_without_a_time_is_named_as_the_reason),

@@ -15,9 +15,9 @@ static void make_fused(hr_workload *workload)
 static hr_finding *add_larger_heads(hr_advice *advice)
 {
   hr_finding *finding = add_finding(advice, "attention");
-  hr_model *model = &finding->model;
-  model->q_heads = model->k_heads = model->v_heads = 2;
-  model->qk_dim = model->v_dim = 32;
+  hr_mixer_attention *attention = &finding->model.groups[0].attention;
+  attention->q_heads = attention->k_heads = attention->v_heads = 2;
+  attention->qk_dim = attention->v_dim = 32;
   return finding;
 }
 
@@ -121,7 +121,7 @@ static void each_kind_of_layer_is_a_separate_call(void **state)
   (void)state;
   hr_device *device = open_reference();
   hr_advice *advice = make_advice();
-  advice->model.window = 16, advice->model.window_layers = 1;
+  give_window(&advice->model, 1, 16);
   make_fused(&add_finding(advice, "attention_score")->workload);
   hr_confirm_run *c = choose(device, advice, 1e12);
   assert_int_equal(c->job_count, 10);

@@ -12,18 +12,11 @@
 
 /* ---- operators as problems ---- */
 
-static hr_operators operators_of(const hr_model *model, const hr_workload *workload)
-{
-  hr_operators operators;
-  hr_error error;
-  assert_ok(hr_operators_list(model, workload, &operators, &error), error);
-  return operators;
-}
-
 static hr_status problem_of(const hr_model *model, const hr_workload *workload, hr_operator_id id, hr_pass pass,
                             hr_problem *problem, hr_error *error)
 {
-  hr_operators operators = operators_of(model, workload);
+  static hr_operators operators;
+  assert_ok(hr_operators_list(model, workload, &operators, error), *error);
   const hr_operator *op = hr_operators_find(&operators, id, pass);
   assert_non_null(op);
   return hr_operator_problem(model, workload, op, problem, error);
@@ -77,6 +70,8 @@ static void every_operator_without_gemms_is_its_rowwise_operation(void **state)
   model = shipped_model("olmo-2-7b");                                      /* 32 and 32 heads of 128, normed together */
   w = small_workload(&model);
   assert_rows(&model, &w, HR_OP_QK_NORM, HR_ROWWISE_RMS_NORM, 256, 8192);
+  model.groups[0].attention.k_heads = model.groups[0].attention.v_heads = 8;
+  assert_rows(&model, &w, HR_OP_QK_NORM, HR_ROWWISE_RMS_NORM, 256, 5120); /* (32 + 8) · 128 */
 }
 
 static void masks_and_angles_follow_the_positions(void **state)
@@ -91,6 +86,12 @@ static void masks_and_angles_follow_the_positions(void **state)
   assert_ok(problem_of(&model, &w, HR_OP_ROTARY, HR_PASS_FORWARD, &problem, &error), error);
   assert_int_equal(problem.rows.period, 128);
   assert_int_equal(problem.rows.group, 64); /* 32 + 32 heads are rotated by the same angles */
+  model.groups[0].attention.window = 64;
+  model.groups[0].attention.window_kind = HR_WINDOW_CHUNKED;
+  assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWWISE_SOFTMAX, 8192, 64); /* 2 · 2 chunks · 32 heads · 64 queries */
+  assert_ok(problem_of(&model, &w, HR_OP_SOFTMAX, HR_PASS_FORWARD, &problem, &error), error);
+  assert_int_equal(problem.rows.period, 64);
+  model.groups[0].attention.window = 0;
   w.phase = HR_PHASE_DECODE;
   w.context = 1000;
   assert_rows(&model, &w, HR_OP_SOFTMAX, HR_ROWWISE_SOFTMAX, 64, 1000); /* 2 · 32 heads, one query each */
@@ -310,31 +311,66 @@ static void a_layer_that_must_be_whole_fails_at_its_first_operator_without_a_tim
   end(&c);
 }
 
-static void the_more_frequent_kind_of_layer_is_measured(void **state)
+/* Gemma 2: 13 of 26 layers see 4096 tokens; here 20, of another width. */
+static hr_model model_of_two_groups(size_t *windowed)
 {
-  (void)state;
-  hr_model model = shipped_model("gemma-2-2b"); /* 13 of 26 layers see 4096 tokens */
-  model.window_layers = 20;
-  course c = {.hardware = device("xeon-sapphire-rapids"), .model = model};
-  hr_error error;
-  assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
-  c.workload = hr_workload_default(&model);
-  c.workload.phase = HR_PHASE_DECODE;
-  c.workload.batch = 1;
-  c.workload.context = 8192;
+  hr_model model = shipped_model("gemma-2-2b");
+  assert_int_equal(model.group_count, 2);
+  *windowed = model.groups[0].attention.window > 0 ? 0 : 1;
+  model.groups[*windowed].count = 20;
+  model.groups[*windowed].dense.width = 512;
+  model.groups[1 - *windowed].count = 6;
+  return model;
+}
+
+static hr_status measure_group(course *c, size_t group, hr_error *error)
+{
   hr_layer_options options = hr_layer_options_default();
   options.budget_ns = 1e15;
   options.progress = stop;
-  assert_ok(hr_layer_measure(c.device, &c.hardware, &model, &c.workload, &options, &c.layer, &error), error);
-  int found = 0;
-  for (size_t i = 0; i < c.layer->count; i++) {
-    const hr_layer_row *row = &c.layer->rows[i];
-    if (row->op.id == HR_OP_ATTENTION_SCORE && ++found)
-      assert_int_equal(row->op.gemm.n, 4096);
+  options.group = group;
+  return hr_layer_measure(c->device, &c->hardware, &c->model, &c->workload, &options, &c->layer, error);
+}
+
+static void assert_layer_of(const hr_layer *layer, int64_t keys, int64_t width)
+{
+  int scores = 0, ups = 0, norms = 0;
+  for (size_t i = 0; i < layer->count; i++) {
+    const hr_layer_row *row = &layer->rows[i];
+    norms += row->op.id == HR_OP_MLP_POST_NORM;
+    if (row->op.id == HR_OP_ATTENTION_SCORE && ++scores)
+      assert_int_equal(row->op.gemm.n, keys);
     if (row->op.id == HR_OP_SOFTMAX)
-      assert_int_equal(row->rows.columns, 4096);
+      assert_int_equal(row->rows.columns, keys);
+    if (row->op.id == HR_OP_MLP_UP && ++ups)
+      assert_int_equal(row->op.gemm.n, width);
   }
-  assert_int_equal(found, 1);
+  assert_true(scores == 1 && ups == 1 && norms == 1);
+}
+
+static void a_layer_is_of_the_main_group_or_of_the_one_that_is_named(void **state)
+{
+  (void)state;
+  size_t windowed;
+  course c = {.hardware = device("xeon-sapphire-rapids"), .model = model_of_two_groups(&windowed)};
+  hr_error error;
+  assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
+  c.workload = hr_workload_default(&c.model);
+  c.workload.phase = HR_PHASE_DECODE;
+  c.workload.batch = 1;
+  c.workload.context = 8192;
+  c.workload.pipeline_stages = 26; /* one for each layer of the model, more than a group has */
+  const size_t groups[] = {HR_LAYER_MAIN_GROUP, windowed, 1 - windowed};
+  for (size_t i = 0; i < 3; i++) {
+    assert_ok(measure_group(&c, groups[i], &error), error);
+    assert_int_equal(c.layer->group, i < 2 ? windowed : 1 - windowed);
+    assert_layer_of(c.layer, i < 2 ? 4096 : 8192, i < 2 ? 512 : 9216);
+    hr_layer_free(c.layer);
+  }
+  c.layer = NULL;
+  assert_int_equal(measure_group(&c, 2, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "group: expected 0 to 1, found 2");
+  assert_null(c.layer);
   end(&c);
 }
 
@@ -410,7 +446,7 @@ static void reports_mark_predicted_times(void **state)
   assert_says(text, "softmax,softmax,forward,rows softmax rows=64 columns=32 dtype=fp32 period=32 group=1,0,");
   free(text);
   text = report(&c, HR_FORMAT_JSON);
-  assert_says(text, "\"schema\": \"headroom.layer/1\"");
+  assert_says(text, "\"schema\": \"headroom.layer/2\"");
   assert_says(text, "\"over_sum\": 0.9");
   free(text);
   end(&c);
@@ -428,7 +464,7 @@ int main(void)
       cmocka_unit_test(an_operator_that_failed_has_no_time),
       cmocka_unit_test(a_layer_too_large_for_the_time_is_measured_at_fewer_tokens),
       cmocka_unit_test(a_layer_that_must_be_whole_fails_at_its_first_operator_without_a_time),
-      cmocka_unit_test(the_more_frequent_kind_of_layer_is_measured),
+      cmocka_unit_test(a_layer_is_of_the_main_group_or_of_the_one_that_is_named),
       cmocka_unit_test(a_sequence_is_timed_as_one_run_with_all_its_work),
       cmocka_unit_test(reports_mark_predicted_times),
   };

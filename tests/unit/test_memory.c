@@ -33,7 +33,7 @@ static void activations_of_the_papers_model_match_korthikanti(void **state)
     int64_t b = workload.batch = 1 + rand() % 8, s = workload.sequence = 1 + rand() % 4096;
     workload.tensor_parallel = t;
     int64_t three = estimated(&model, &workload).activation_bytes;
-    model.layers = 4;
+    model.groups[0].count = 4;
     int64_t four = estimated(&model, &workload).activation_bytes;
     assert_int_equal(four - three, 10 * s * b * h + 24 * s * b * h / t + 5 * a * s * s * b / t);
     /* Outside: the embedding's mask, inputs of the final norm and the logits, the logits in fp32 (section 4.3). */
@@ -156,7 +156,8 @@ static void a_window_bounds_the_cache_of_its_layers(void **state)
   workload.batch = 1, workload.context = 16384;
   const int64_t layer_token = (8 + 8) * 128 * 2;
   assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 32 * layer_token * 4096);
-  model.window_layers = 16;
+  model.groups[0].attention.window = 0;
+  give_window(&model, 16, 4096);
   assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 16 * layer_token * (4096 + 16384));
   workload.context = 1000;
   assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 32 * layer_token * 1000);

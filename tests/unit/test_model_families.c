@@ -13,21 +13,24 @@ static void gpt2_is_learned_positions_biases_and_tied_embeddings(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"gpt2\",\"n_inner\":null," GPT2_SIZES "}");
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
   assert_string_equal(m.family, "gpt2");
   assert_string_equal(m.name, "config.json");
   assert_string_equal(m.activation, "gelu_new");
   assert_int_equal(m.positions, HR_POSITIONS_LEARNED);
   assert_int_equal(m.position_rows, 512);
-  assert_int_equal(m.mlp_width, 256); /* n_inner null: 4·64 */
-  assert_true(m.q_bias && m.k_bias && m.v_bias && m.output_bias && m.mlp_bias && m.tied_embeddings && m.final_norm);
-  assert_false(m.mlp_gated || m.parallel_block || m.logit_bias);
+  assert_int_equal(mlp->width, 256); /* n_inner null: 4·64 */
+  assert_true(a->q_bias && a->k_bias && a->v_bias && a->output_bias && mlp->bias && m.tied_embeddings && m.final_norm);
+  assert_false(mlp->gated || layer->parallel_block || m.logit_bias);
 }
 
 static void gpt2_accepts_the_field_names_of_the_base_class(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"gpt2\"," SIZES "}");
-  assert_int_equal(m.layers, 12);
+  assert_int_equal(hr_model_layers(&m), 12);
   assert_int_equal(m.hidden, 64);
   assert_int_equal(m.max_positions, 512);
 }
@@ -38,50 +41,58 @@ static void gpt_neo_has_windows_where_attention_types_says_local(void **state)
   hr_model m = read_model("{\"model_type\":\"gpt_neo\",\"num_layers\":12,\"num_heads\":8,\"hidden_size\":64,"
                           "\"vocab_size\":1000,\"window_size\":128,"
                           "\"attention_types\":[[[\"global\",\"local\"],3],[[\"local\"],6]]}");
-  assert_int_equal(m.window, 128);
-  assert_int_equal(m.window_layers, 9); /* 3·1 + 6 */
-  assert_false(m.q_bias || m.k_bias || m.v_bias);
-  assert_true(m.output_bias && m.mlp_bias && m.tied_embeddings);
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
+  assert_int_equal(layers_with_window(&m, 128), 9); /* 3·1 + 6 */
+  assert_false(a->q_bias || a->k_bias || a->v_bias);
+  assert_true(a->output_bias && mlp->bias && m.tied_embeddings);
 }
 
 static void gptj_is_a_parallel_block_with_one_norm_and_a_logit_bias(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"gptj\",\"rotary_dim\":4," GPT2_SIZES "}");
-  assert_true(m.parallel_block && m.logit_bias && m.mlp_bias);
-  assert_false(m.tied_embeddings || m.q_bias || m.output_bias);
-  assert_int_equal(m.layer_norms, 1);
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
+  assert_true(layer->parallel_block && m.logit_bias && mlp->bias);
+  assert_false(m.tied_embeddings || a->q_bias || a->output_bias);
+  assert_int_equal(layer->norms, 1);
   assert_int_equal(m.positions, HR_POSITIONS_ROTARY);
-  assert_int_equal(m.rotary_dim, 4);
+  assert_int_equal(a->rotary_dim, 4);
 }
 
 static void gpt_neox_is_parallel_with_two_norms_by_default(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"gpt_neox\",\"rotary_pct\":0.25," SIZES "}");
-  assert_true(m.parallel_block && m.q_bias && m.output_bias);
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  assert_true(layer->parallel_block && a->q_bias && a->output_bias);
   assert_false(m.tied_embeddings);
-  assert_int_equal(m.layer_norms, 2);
-  assert_int_equal(m.rotary_dim, 2); /* a quarter of 64 / 8 */
+  assert_int_equal(layer->norms, 2);
+  assert_int_equal(a->rotary_dim, 2); /* a quarter of 64 / 8 */
   m = read_model("{\"model_type\":\"gpt_neox\",\"use_parallel_residual\":false,\"attention_bias\":false,"
                  "\"rope_parameters\":{\"partial_rotary_factor\":0.5}," SIZES "}");
-  assert_false(m.parallel_block || m.q_bias);
-  assert_int_equal(m.rotary_dim, 4);
+  assert_false(layer->parallel_block || a->q_bias);
+  assert_int_equal(a->rotary_dim, 4);
 }
 
 static void opt_has_two_more_position_rows_and_may_leave_out_the_final_norm(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"opt\",\"ffn_dim\":256," SIZES "}");
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
   assert_int_equal(m.position_rows, 514);
   assert_int_equal(m.max_positions, 512);
   assert_string_equal(m.activation, "relu");
-  assert_true(m.final_norm && m.tied_embeddings && m.q_bias && m.norm_weight);
+  assert_true(m.final_norm && m.tied_embeddings && a->q_bias && m.norm_weight);
   assert_int_equal(m.embedding_dim, 0);
   m = read_model("{\"model_type\":\"opt\",\"ffn_dim\":256,\"do_layer_norm_before\":false,\"enable_bias\":false,"
                  "\"layer_norm_elementwise_affine\":false,\"word_embed_proj_dim\":32," SIZES "}");
   assert_int_equal(m.embedding_dim, 32);
-  assert_false(m.final_norm || m.q_bias || m.mlp_bias || m.norm_weight || m.norm_bias);
+  assert_false(m.final_norm || a->q_bias || mlp->bias || m.norm_weight || m.norm_bias);
 }
 
 static void bloom_is_alibi_with_a_norm_after_the_embedding(void **state)
@@ -89,22 +100,27 @@ static void bloom_is_alibi_with_a_norm_after_the_embedding(void **state)
   (void)state;
   hr_model m = read_model("{\"model_type\":\"bloom\",\"n_embed\":64,\"n_layer\":12,\"n_head\":8,\"n_inner\":null,"
                           "\"vocab_size\":1000,\"seq_length\":2048}");
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
   assert_int_equal(m.positions, HR_POSITIONS_ALIBI);
   assert_int_equal(m.position_rows, 0);
   assert_int_equal(m.max_positions, 2048);
-  assert_true(m.embedding_norm && m.tied_embeddings && m.q_bias && m.mlp_bias);
-  assert_int_equal(m.mlp_width, 256);
+  assert_true(m.embedding_norm && m.tied_embeddings && a->q_bias && mlp->bias);
+  assert_int_equal(mlp->width, 256);
 }
 
 static void falcon_7b_shares_one_key_head_and_one_norm(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"falcon\",\"multi_query\":true,\"parallel_attn\":true," SIZES "}");
-  assert_int_equal(m.k_heads, 1);
-  assert_int_equal(m.v_heads, 1);
-  assert_int_equal(m.layer_norms, 1);
-  assert_true(m.parallel_block && m.tied_embeddings);
-  assert_false(m.q_bias || m.mlp_bias);
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
+  assert_int_equal(a->k_heads, 1);
+  assert_int_equal(a->v_heads, 1);
+  assert_int_equal(layer->norms, 1);
+  assert_true(layer->parallel_block && m.tied_embeddings);
+  assert_false(a->q_bias || mlp->bias);
   assert_int_equal(m.positions, HR_POSITIONS_ROTARY);
 }
 
@@ -113,12 +129,14 @@ static void falcon_40b_groups_its_heads_and_has_two_norms(void **state)
   (void)state;
   hr_model m = read_model("{\"model_type\":\"falcon\",\"new_decoder_architecture\":true,\"multi_query\":true,"
                           "\"num_kv_heads\":2," SIZES "}");
-  assert_int_equal(m.k_heads, 2);
-  assert_int_equal(m.layer_norms, 2);
-  assert_true(m.parallel_block);
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  assert_int_equal(a->k_heads, 2);
+  assert_int_equal(layer->norms, 2);
+  assert_true(layer->parallel_block);
   m = read_model("{\"model_type\":\"falcon\",\"new_decoder_architecture\":true,\"num_ln_in_parallel_attn\":1,"
                  "\"num_kv_heads\":2," SIZES "}");
-  assert_int_equal(m.layer_norms, 1); /* Falcon 2 11B */
+  assert_int_equal(layer->norms, 1); /* Falcon 2 11B */
 }
 
 static void falcon_rw_is_sequential_with_alibi_and_biases(void **state)
@@ -126,11 +144,14 @@ static void falcon_rw_is_sequential_with_alibi_and_biases(void **state)
   (void)state;
   hr_model m = read_model("{\"model_type\":\"falcon\",\"alibi\":true,\"bias\":true,\"multi_query\":false,"
                           "\"parallel_attn\":false," SIZES "}");
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
   assert_int_equal(m.positions, HR_POSITIONS_ALIBI);
-  assert_int_equal(m.k_heads, 8);
-  assert_int_equal(m.layer_norms, 2);
-  assert_true(m.q_bias && m.output_bias && m.mlp_bias);
-  assert_false(m.parallel_block);
+  assert_int_equal(a->k_heads, 8);
+  assert_int_equal(layer->norms, 2);
+  assert_true(a->q_bias && a->output_bias && mlp->bias);
+  assert_false(layer->parallel_block);
 }
 
 static void the_former_names_of_falcon_are_read_too(void **state)
@@ -138,42 +159,46 @@ static void the_former_names_of_falcon_are_read_too(void **state)
   (void)state;
   hr_model m = read_model("{\"model_type\":\"RefinedWeb\",\"hidden_size\":64,\"n_layer\":12,\"n_head\":8,"
                           "\"n_head_kv\":2,\"vocab_size\":1000,\"parallel_attn\":true}");
-  assert_int_equal(m.k_heads, 2);
-  assert_int_equal(m.layer_norms, 2);
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  assert_int_equal(a->k_heads, 2);
+  assert_int_equal(layer->norms, 2);
   m = read_model("{\"model_type\":\"RefinedWebModel\",\"hidden_size\":64,\"n_layer\":12,\"n_head\":8,"
                  "\"multi_query\":true,\"vocab_size\":1000,\"parallel_attn\":true}");
-  assert_int_equal(m.k_heads, 1);
-  assert_int_equal(m.layer_norms, 1);
+  assert_int_equal(a->k_heads, 1);
+  assert_int_equal(layer->norms, 1);
 }
 
 static void llama_reads_grouped_heads_biases_and_head_sizes(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"llama\"," SIZES "}");
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
   assert_int_equal(m.norm, HR_NORM_RMS);
-  assert_true(m.mlp_gated && m.norm_weight && m.final_norm);
-  assert_false(m.norm_bias || m.q_bias || m.mlp_bias || m.tied_embeddings || m.parallel_block);
-  assert_int_equal(m.k_heads, 8);
-  assert_int_equal(m.rotary_dim, 8);
+  assert_true(mlp->gated && m.norm_weight && m.final_norm);
+  assert_false(m.norm_bias || a->q_bias || mlp->bias || m.tied_embeddings || layer->parallel_block);
+  assert_int_equal(a->k_heads, 8);
+  assert_int_equal(a->rotary_dim, 8);
   m = read_model("{\"model_type\":\"llama\",\"num_key_value_heads\":2,\"attention_bias\":true,\"mlp_bias\":true,"
                  "\"head_dim\":16,\"tie_word_embeddings\":true," SIZES "}");
-  assert_int_equal(m.v_heads, 2);
-  assert_int_equal(m.qk_dim, 16);
-  assert_true(m.q_bias && m.output_bias && m.mlp_bias && m.tied_embeddings);
+  assert_int_equal(a->v_heads, 2);
+  assert_int_equal(a->qk_dim, 16);
+  assert_true(a->q_bias && a->output_bias && mlp->bias && m.tied_embeddings);
 }
 
 static void mistral_has_its_window_in_every_layer_unless_it_is_null(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"mistral\",\"sliding_window\":4096," SIZES "}");
-  assert_int_equal(m.window, 4096);
-  assert_int_equal(m.window_layers, 12);
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  assert_int_equal(layers_with_window(&m, 4096), 12);
   m = read_model("{\"model_type\":\"mistral\",\"sliding_window\":null," SIZES "}");
-  assert_int_equal(m.window, 0);
-  assert_int_equal(m.window_layers, 0);
+  assert_int_equal(layers_with_window(&m, 0), 12);
   m = read_model("{\"model_type\":\"mistral\"," SIZES "}"); /* the class's defaults */
-  assert_int_equal(m.window, 4096);
-  assert_int_equal(m.k_heads, 8);
+  assert_int_equal(layers_with_window(&m, 4096), 12);
+  assert_int_equal(a->k_heads, 8);
 }
 
 static void qwen2_has_biases_on_q_k_v_and_a_window_only_if_enabled(void **state)
@@ -181,35 +206,40 @@ static void qwen2_has_biases_on_q_k_v_and_a_window_only_if_enabled(void **state)
   (void)state;
   hr_model m = read_model("{\"model_type\":\"qwen2\",\"num_key_value_heads\":2,\"use_sliding_window\":false,"
                           "\"sliding_window\":4096,\"max_window_layers\":4," SIZES "}");
-  assert_true(m.q_bias && m.k_bias && m.v_bias);
-  assert_false(m.output_bias || m.mlp_bias || m.tied_embeddings);
-  assert_int_equal(m.window, 0);
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
+  assert_true(a->q_bias && a->k_bias && a->v_bias);
+  assert_false(a->output_bias || mlp->bias || m.tied_embeddings);
+  assert_int_equal(layers_with_window(&m, 0), 12);
   m = read_model("{\"model_type\":\"qwen2\",\"num_key_value_heads\":2,\"use_sliding_window\":true,"
                  "\"sliding_window\":4096,\"max_window_layers\":4," SIZES "}");
-  assert_int_equal(m.window, 4096);
-  assert_int_equal(m.window_layers, 8); /* layers 4 to 11 */
+  assert_int_equal(layers_with_window(&m, 4096), 8); /* layers 4 to 11 */
   m = read_model("{\"model_type\":\"qwen2\",\"num_key_value_heads\":2,\"use_sliding_window\":true,"
                  "\"sliding_window\":4096,\"max_window_layers\":12," SIZES "}");
-  assert_int_equal(m.window, 0);
+  assert_int_equal(layers_with_window(&m, 0), 12);
 }
 
 static void qwen3_normalises_each_heads_q_and_k(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"qwen3\",\"num_key_value_heads\":2,\"head_dim\":32," SIZES "}");
-  assert_int_equal(m.qk_norm, HR_QK_NORM_SHARED);
-  assert_int_equal(m.qk_dim, 32);
-  assert_false(m.q_bias || m.qk_norm_bias || m.tied_embeddings);
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  assert_int_equal(a->qk_norm, HR_QK_NORM_SHARED);
+  assert_int_equal(a->qk_dim, 32);
+  assert_false(a->q_bias || a->qk_norm_bias || m.tied_embeddings);
 }
 
 static void gemma_is_tied_with_heads_of_256(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"gemma\",\"num_key_value_heads\":1,\"hidden_act\":\"gelu\"," SIZES "}");
-  assert_true(m.tied_embeddings && m.mlp_gated);
-  assert_int_equal(m.qk_dim, 256);
-  assert_int_equal(m.k_heads, 1);
-  assert_int_equal(m.layer_norms, 2);
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
+  assert_true(m.tied_embeddings && mlp->gated);
+  assert_int_equal(a->qk_dim, 256);
+  assert_int_equal(a->k_heads, 1);
+  assert_int_equal(layer->norms, 2);
   assert_string_equal(m.activation, "gelu");
 }
 
@@ -221,9 +251,9 @@ static void gemma2_has_four_norms_and_a_window_on_every_other_layer(void **state
                  "\"hidden_act\":\"gelu\",\"hidden_activation\":\"gelu_pytorch_tanh\","
                  "\"num_hidden_layers\":11,\"hidden_size\":64,\"num_attention_heads\":8,"
                  "\"intermediate_size\":256,\"vocab_size\":1000,\"max_position_embeddings\":512}");
-  assert_int_equal(m.layer_norms, 4);
-  assert_int_equal(m.window, 4096);
-  assert_int_equal(m.window_layers, 6); /* 0, 2, …, 10 */
+  const hr_layer_group *layer = &m.groups[0];
+  assert_int_equal(layer->norms, 4);
+  assert_int_equal(layers_with_window(&m, 4096), 6); /* 0, 2, …, 10 */
   assert_true(m.tied_embeddings);
   assert_string_equal(m.activation, "gelu_pytorch_tanh");
 }
@@ -235,7 +265,8 @@ static void layer_types_say_which_layers_have_the_window(void **state)
                           "\"layer_types\":[\"full_attention\",\"full_attention\",\"sliding_attention\"],"
                           "\"num_hidden_layers\":3,\"hidden_size\":64,\"num_attention_heads\":8,"
                           "\"intermediate_size\":256,\"vocab_size\":1000,\"max_position_embeddings\":512}");
-  assert_int_equal(m.window_layers, 1);
+  assert_int_equal(layers_with_window(&m, 64), 1);
+  assert_int_equal(layers_with_window(&m, 0), 2);
 }
 
 static void phi_has_biases_everywhere_and_one_norm(void **state)
@@ -243,39 +274,48 @@ static void phi_has_biases_everywhere_and_one_norm(void **state)
   (void)state;
   hr_model m =
       read_model("{\"model_type\":\"phi\",\"partial_rotary_factor\":0.5,\"num_key_value_heads\":null," SIZES "}");
-  assert_true(m.parallel_block && m.q_bias && m.output_bias && m.mlp_bias && m.logit_bias && m.norm_bias);
-  assert_false(m.tied_embeddings || m.mlp_gated);
-  assert_int_equal(m.layer_norms, 1);
-  assert_int_equal(m.rotary_dim, 4);
-  assert_int_equal(m.qk_norm, HR_QK_NORM_NONE);
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
+  assert_true(layer->parallel_block && a->q_bias && a->output_bias && mlp->bias && m.logit_bias && m.norm_bias);
+  assert_false(m.tied_embeddings || mlp->gated);
+  assert_int_equal(layer->norms, 1);
+  assert_int_equal(a->rotary_dim, 4);
+  assert_int_equal(a->qk_norm, HR_QK_NORM_NONE);
   m = read_model("{\"model_type\":\"phi\",\"qk_layernorm\":true," SIZES "}");
-  assert_int_equal(m.qk_norm, HR_QK_NORM_SHARED);
-  assert_true(m.qk_norm_bias);
+  assert_int_equal(a->qk_norm, HR_QK_NORM_SHARED);
+  assert_true(a->qk_norm_bias);
 }
 
 static void phi3_is_gated_without_biases(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"phi3\",\"sliding_window\":2047,\"num_key_value_heads\":2," SIZES "}");
-  assert_true(m.mlp_gated);
-  assert_false(m.q_bias || m.logit_bias || m.parallel_block);
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
+  assert_true(mlp->gated);
+  assert_false(a->q_bias || m.logit_bias || layer->parallel_block);
   assert_int_equal(m.norm, HR_NORM_RMS);
-  assert_int_equal(m.window_layers, 12);
+  assert_int_equal(layers_with_window(&m, 2047), 12);
 }
 
 static void stablelm_is_layer_norm_with_a_gated_mlp(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"stablelm\",\"num_key_value_heads\":8,\"use_qkv_bias\":true," SIZES "}");
+  const hr_layer_group *layer = &m.groups[0];
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
   assert_int_equal(m.norm, HR_NORM_LAYER);
-  assert_true(m.norm_bias && m.mlp_gated && m.q_bias);
-  assert_false(m.output_bias || m.mlp_bias || m.parallel_block);
-  assert_int_equal(m.rotary_dim, 2);
+  assert_true(m.norm_bias && mlp->gated && a->q_bias);
+  assert_false(a->output_bias || mlp->bias || layer->parallel_block);
+  assert_int_equal(a->rotary_dim, 2);
   m = read_model("{\"model_type\":\"stablelm\",\"num_key_value_heads\":2,\"use_parallel_residual\":true,"
                  "\"qk_layernorm\":true," SIZES "}");
-  assert_true(m.parallel_block);
-  assert_int_equal(m.layer_norms, 1);
-  assert_int_equal(m.qk_norm, HR_QK_NORM_PER_HEAD);
+  assert_true(layer->parallel_block);
+  assert_int_equal(layer->norms, 1);
+  assert_int_equal(a->qk_norm, HR_QK_NORM_PER_HEAD);
 }
 
 static void starcoder2_is_plain_grouped_and_tied(void **state)
@@ -283,22 +323,25 @@ static void starcoder2_is_plain_grouped_and_tied(void **state)
   (void)state;
   hr_model m =
       read_model("{\"model_type\":\"starcoder2\",\"num_key_value_heads\":2,\"sliding_window\":4096," SIZES "}");
-  assert_true(m.tied_embeddings && m.q_bias && m.output_bias && m.mlp_bias && m.norm_bias);
-  assert_false(m.mlp_gated);
-  assert_int_equal(m.k_heads, 2);
-  assert_int_equal(m.window_layers, 12);
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
+  assert_true(m.tied_embeddings && a->q_bias && a->output_bias && mlp->bias && m.norm_bias);
+  assert_false(mlp->gated);
+  assert_int_equal(a->k_heads, 2);
+  assert_int_equal(layers_with_window(&m, 4096), 12);
 }
 
 static void olmo_has_norms_without_parameters_and_olmo2_norms_all_of_q(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"model_type\":\"olmo\"," SIZES "}");
+  const hr_mixer_attention *a = &m.groups[0].attention;
   assert_false(m.norm_weight || m.norm_bias);
   assert_int_equal(m.norm, HR_NORM_LAYER);
   m = read_model("{\"model_type\":\"olmo2\"," SIZES "}");
   assert_int_equal(m.norm, HR_NORM_RMS);
   assert_true(m.norm_weight);
-  assert_int_equal(m.qk_norm, HR_QK_NORM_FULL);
+  assert_int_equal(a->qk_norm, HR_QK_NORM_FULL);
 }
 
 static void the_short_form_reads_every_letter(void **state)
@@ -306,14 +349,16 @@ static void the_short_form_reads_every_letter(void **state)
   (void)state;
   hr_model m = read_model("{\"name\":\"mine\",\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"s\":2048,\"b\":4,\"t\":2,"
                           "\"p\":8,\"mlp\":\"swiglu\",\"k_heads\":4,\"v_heads\":16,\"head_dim\":64}");
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
   assert_string_equal(m.name, "mine");
   assert_string_equal(m.family, "short");
-  assert_int_equal(m.mlp_width, 6826); /* 8·2560/3 = 6826.67, rounded down */
-  assert_true(m.mlp_gated && m.tied_embeddings);
-  assert_false(m.mlp_bias || m.final_norm);
-  assert_int_equal(m.k_heads, 4);
-  assert_int_equal(m.v_heads, 16);
-  assert_int_equal(m.qk_dim, 64);
+  assert_int_equal(mlp->width, 6826); /* 8·2560/3 = 6826.67, rounded down */
+  assert_true(mlp->gated && m.tied_embeddings);
+  assert_false(mlp->bias || m.final_norm);
+  assert_int_equal(a->k_heads, 4);
+  assert_int_equal(a->v_heads, 16);
+  assert_int_equal(a->qk_dim, 64);
   assert_int_equal(m.position_rows, 2048);
   assert_int_equal(m.default_batch, 4);
   assert_int_equal(m.default_sequence, 2048);
@@ -325,16 +370,18 @@ static void the_short_form_needs_only_four_letters(void **state)
 {
   (void)state;
   hr_model m = read_model("{\"h\":2560,\"a\":20,\"L\":32,\"v\":50257}");
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_dense *mlp = &m.groups[0].dense;
   assert_string_equal(m.name, "config.json");
-  assert_int_equal(m.qk_dim, 128);
-  assert_int_equal(m.mlp_width, 10240);
-  assert_false(m.mlp_gated);
+  assert_int_equal(a->qk_dim, 128);
+  assert_int_equal(mlp->width, 10240);
+  assert_false(mlp->gated);
   assert_int_equal(m.default_batch, 0);
   assert_int_equal(m.default_sequence, 0);
   m = read_model("{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"d_ff\":6912,\"kv_heads\":8,\"mlp\":\"swiglu\"}");
-  assert_int_equal(m.mlp_width, 6912);
-  assert_int_equal(m.k_heads, 8);
-  assert_int_equal(m.v_heads, 8);
+  assert_int_equal(mlp->width, 6912);
+  assert_int_equal(a->k_heads, 8);
+  assert_int_equal(a->v_heads, 8);
 }
 
 static void a_family_is_known_by_its_architecture_where_model_type_is_missing(void **state)

@@ -67,9 +67,9 @@ static void sigmas_halved_keys_shrink_q_and_k_but_not_v(void **state)
   hr_model model = read_model(
       "{\"model_type\":\"sigma\",\"num_hidden_layers\":1,\"hidden_size\":2048,\"intermediate_size\":6144,"
       "\"num_attention_heads\":32,\"num_key_heads\":4,\"num_value_heads\":16,\"key_head_dim\":32,\"vocab_size\":100}");
-  assert_int_equal(model.qk_dim, 32);
-  assert_int_equal(model.v_dim, 64); /* 2048 / 32 */
-  assert_int_equal(model.q_rank, 0);
+  assert_int_equal(model.groups[0].attention.qk_dim, 32);
+  assert_int_equal(model.groups[0].attention.v_dim, 64); /* 2048 / 32 */
+  assert_int_equal(model.groups[0].attention.q_rank, 0);
   hr_parameters p;
   assert_int_equal(hr_model_parameters(&model, &p, NULL), HR_OK);
   /* Q 2048·32·32, K 2048·4·32, V 2048·16·64, out 32·64·2048 */
@@ -101,8 +101,8 @@ static void q_and_k_norms_count_one_head_or_all(void **state)
       {HR_QK_NORM_FULL, false, 240},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    model.qk_norm = cases[i].norm;
-    model.qk_norm_bias = cases[i].bias;
+    model.groups[0].attention.qk_norm = cases[i].norm;
+    model.groups[0].attention.qk_norm_bias = cases[i].bias;
     hr_parameters p;
     assert_int_equal(hr_model_parameters(&model, &p, NULL), HR_OK);
     assert_int_equal(p.norm, 3 * 2 * 2 * 64 + cases[i].parameters);
@@ -125,7 +125,7 @@ static void a_count_that_does_not_fit_is_an_overflow(void **state)
 {
   (void)state;
   hr_model model = read_model("{\"h\":64,\"a\":8,\"L\":3,\"v\":10,\"s\":4}");
-  model.mlp_width = model.hidden = ((int64_t)1 << 40) - 1;
+  model.groups[0].dense.width = model.hidden = ((int64_t)1 << 40) - 1;
   hr_parameters p = {.total = 5};
   hr_error error;
   assert_int_equal(hr_model_parameters(&model, &p, &error), HR_ERROR_OVERFLOW);
@@ -138,14 +138,14 @@ static void parts_that_fit_may_still_overflow_together(void **state)
 {
   (void)state;
   hr_model model = read_model("{\"h\":4,\"a\":1,\"L\":1,\"v\":10,\"s\":4}");
-  model.layers = ((int64_t)1 << 40) - 1;
-  model.q_heads = model.k_heads = model.v_heads = model.qk_dim = model.v_dim = 1;
+  model.groups[0] = (hr_layer_group){
+      .count = ((int64_t)1 << 40) - 1,
+      .norms = 2,
+      .attention = {.q_heads = 1, .k_heads = 1, .v_heads = 1, .qk_dim = 1, .v_dim = 1, .q_rank = (int64_t)1 << 21},
+      .dense = {.width = (int64_t)1 << 21}}; /* 2^40 layers of (1 + 1)·2^21: 2^62; and as much in Q */
   model.hidden = 1;
   model.position_rows = 1;
-  model.mlp_width = (int64_t)1 << 21; /* 2^40 layers of (1 + 1)·2^21 and biases: above 2^62 */
-  model.mlp_gated = false;
   model.norm_weight = false;
-  model.q_rank = (int64_t)1 << 21; /* and as much in Q */
   hr_error error;
   hr_parameters p;
   assert_int_equal(hr_model_parameters(&model, &p, &error), HR_ERROR_OVERFLOW);
@@ -160,19 +160,25 @@ static void a_member_out_of_range_is_named(void **state)
   assert_int_equal(hr_model_check(&good, &error), HR_OK);
 
   hr_model model = good;
-  model.layers = 0;
+  model.groups[0].count = 0;
   assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "layers: expected at least 1, found 0");
+  assert_string_equal(error.message, "groups[0]: count: expected at least 1, found 0");
 
   model = good;
-  model.v_heads = 3;
+  model.group_count = 0;
   assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "v_heads: 3 does not divide q_heads, 8");
+  assert_string_equal(error.message, "group_count: expected 1 to 64, found 0");
 
   model = good;
-  model.window_layers = 4;
+  model.groups[0].attention.v_heads = 3;
   assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "window_layers: 4 is more than layers, 3");
+  assert_string_equal(error.message, "groups[0]: attention.v_heads: 3 does not divide attention.q_heads, 8");
+
+  model = good;
+  model.groups[model.group_count++] = (hr_layer_group){.count = 1};
+  assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "groups[1]: has neither a mixer (attention.q_heads) nor a feed-forward network "
+                                     "(dense.width)");
 
   model = good;
   model.vocabulary = (int64_t)1 << 40;
@@ -180,14 +186,14 @@ static void a_member_out_of_range_is_named(void **state)
   assert_string_equal(error.message, "vocabulary: expected at most 1099511627775, found 1099511627776");
 
   model = good;
-  model.rotary_dim = 9; /* heads of 64 / 8 */
+  model.groups[0].attention.rotary_dim = 9; /* heads of 64 / 8 */
   assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "rotary_dim: 9 is more than qk_dim, 8");
+  assert_string_equal(error.message, "groups[0]: attention.rotary_dim: 9 is more than attention.qk_dim, 8");
 
   model = good;
-  model.qk_norm = (hr_qk_norm)9;
+  model.groups[0].attention.qk_norm = (hr_qk_norm)9;
   assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
-  assert_string_equal(error.message, "qk_norm: 9 is not a kind of Q/K norm");
+  assert_string_equal(error.message, "groups[0]: attention.qk_norm: 9 is not a kind of Q/K norm");
 }
 
 static void the_default_model_has_no_sizes_and_is_invalid(void **state)

@@ -6,12 +6,13 @@
 #include <headroom/operators.h>
 #include <stdlib.h>
 
-static hr_operators listed(const hr_model *model, const hr_workload *workload)
+/* Until the next call. */
+static const hr_operators *listed(const hr_model *model, const hr_workload *workload)
 {
   static hr_operators operators;
   hr_error error;
   assert_ok(hr_operators_list(model, workload, &operators, &error), error);
-  return operators;
+  return &operators;
 }
 
 static const hr_operator *found(const hr_operators *operators, hr_operator_id id, hr_pass pass)
@@ -62,7 +63,7 @@ static void gpt3_2_7b_has_the_gemms_of_table_ii(void **state)
   (void)state;
   hr_model model = gpt3_2_7b();
   hr_workload workload = hr_workload_default(&model);
-  hr_operators operators = listed(&model, &workload);
+  const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
       {HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD, 8192, 7680, 2560, 1, 32, false, true},
       {HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD, 2048, 2048, 80, 128, 32, false, true},
@@ -72,8 +73,8 @@ static void gpt3_2_7b_has_the_gemms_of_table_ii(void **state)
       {HR_OP_MLP_DOWN, HR_PASS_FORWARD, 8192, 2560, 10240, 1, 32, false, true},
       {HR_OP_LOGIT, HR_PASS_FORWARD, 8192, 50257, 2560, 1, 1, false, true},
   };
-  ASSERT_PRODUCTS(&operators, rows);
-  assert_int_equal(products_in(&operators), 7);
+  ASSERT_PRODUCTS(operators, rows);
+  assert_int_equal(products_in(operators), 7);
 }
 
 /* The same on 2 devices: 3h/2 = 3840, b·a/2 = 64, h/2 = 1280, 4h/2 = 5120, 50257/2 rounds up to 25129. */
@@ -83,7 +84,7 @@ static void tensor_parallelism_splits_heads_width_and_vocabulary(void **state)
   hr_model model = gpt3_2_7b();
   hr_workload workload = hr_workload_default(&model);
   workload.tensor_parallel = 2;
-  hr_operators operators = listed(&model, &workload);
+  const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
       {HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD, 8192, 3840, 2560, 1, 32, false, true},
       {HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD, 2048, 2048, 80, 64, 32, false, true},
@@ -93,12 +94,12 @@ static void tensor_parallelism_splits_heads_width_and_vocabulary(void **state)
       {HR_OP_MLP_DOWN, HR_PASS_FORWARD, 8192, 2560, 5120, 1, 32, false, true},
       {HR_OP_LOGIT, HR_PASS_FORWARD, 8192, 25129, 2560, 1, 1, false, true},
   };
-  ASSERT_PRODUCTS(&operators, rows);
+  ASSERT_PRODUCTS(operators, rows);
   /* Two messages a layer of b·s·h bf16 numbers: 8192·2560·2. */
-  const hr_operator *reduce = found(&operators, HR_OP_ATTENTION_ALL_REDUCE, HR_PASS_FORWARD);
+  const hr_operator *reduce = found(operators, HR_OP_ATTENTION_ALL_REDUCE, HR_PASS_FORWARD);
   assert_int_equal(reduce->bytes, 41943040);
   assert_int_equal(reduce->count, 32);
-  assert_int_equal(found(&operators, HR_OP_MLP_ALL_REDUCE, HR_PASS_FORWARD)->bytes, 41943040);
+  assert_int_equal(found(operators, HR_OP_MLP_ALL_REDUCE, HR_PASS_FORWARD)->bytes, 41943040);
 }
 
 /* 32 query heads over 8 K/V heads of 128: Q 4096 + K 1024 + V 1024 = 6144 columns. */
@@ -108,7 +109,7 @@ static void grouped_heads_make_the_qkv_gemm_narrower(void **state)
   hr_model model = llama3_8b();
   hr_workload workload = hr_workload_default(&model);
   workload.batch = 1, workload.sequence = 4096;
-  hr_operators operators = listed(&model, &workload);
+  const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
       {HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD, 4096, 6144, 4096, 1, 32, false, true},
       {HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD, 4096, 4096, 128, 32, 32, false, true},
@@ -119,9 +120,9 @@ static void grouped_heads_make_the_qkv_gemm_narrower(void **state)
       {HR_OP_MLP_DOWN, HR_PASS_FORWARD, 4096, 4096, 14336, 1, 32, false, true},
       {HR_OP_LOGIT, HR_PASS_FORWARD, 4096, 128256, 4096, 1, 1, false, true},
   };
-  ASSERT_PRODUCTS(&operators, rows);
+  ASSERT_PRODUCTS(operators, rows);
   /* Q and the scores have one matrix per query head, K one per K head: 2·(32·4096·128 + 8·4096·128 + 32·4096²). */
-  assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->bytes, 1115684864);
+  assert_int_equal(found(operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->bytes, 1115684864);
 }
 
 /* SIGMA 1.5B: Q through 3072, 32 · 64 = 2048 columns; K 4 · 64 = 256; V 16 · 64 = 1024. b·s = 8192. */
@@ -130,7 +131,7 @@ static void an_augmented_query_is_two_gemms(void **state)
   (void)state;
   hr_model model = sigma_1_5b();
   hr_workload workload = hr_workload_default(&model);
-  hr_operators operators = listed(&model, &workload);
+  const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
       {HR_OP_Q_DOWN, HR_PASS_FORWARD, 8192, 3072, 2048, 1, 26, false, true},
       {HR_OP_Q_UP, HR_PASS_FORWARD, 8192, 2048, 3072, 1, 26, false, true},
@@ -138,15 +139,15 @@ static void an_augmented_query_is_two_gemms(void **state)
       {HR_OP_V_TRANSFORM, HR_PASS_FORWARD, 8192, 1024, 2048, 1, 26, false, true},
       {HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD, 2048, 2048, 64, 128, 26, false, true},
   };
-  ASSERT_PRODUCTS(&operators, rows);
-  assert_null(hr_operators_find(&operators, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD));
+  ASSERT_PRODUCTS(operators, rows);
+  assert_null(hr_operators_find(operators, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD));
   workload.tensor_parallel =
       8; /* the narrow result is replicated on each device; with 4 key heads on 8 devices, each has one */
   operators = listed(&model, &workload);
-  assert_int_equal(found(&operators, HR_OP_Q_DOWN, HR_PASS_FORWARD)->gemm.n, 3072);
-  assert_int_equal(found(&operators, HR_OP_Q_UP, HR_PASS_FORWARD)->gemm.n, 256);
-  assert_int_equal(found(&operators, HR_OP_K_TRANSFORM, HR_PASS_FORWARD)->gemm.n, 64);
-  assert_int_equal(found(&operators, HR_OP_V_TRANSFORM, HR_PASS_FORWARD)->gemm.n, 128);
+  assert_int_equal(found(operators, HR_OP_Q_DOWN, HR_PASS_FORWARD)->gemm.n, 3072);
+  assert_int_equal(found(operators, HR_OP_Q_UP, HR_PASS_FORWARD)->gemm.n, 256);
+  assert_int_equal(found(operators, HR_OP_K_TRANSFORM, HR_PASS_FORWARD)->gemm.n, 64);
+  assert_int_equal(found(operators, HR_OP_V_TRANSFORM, HR_PASS_FORWARD)->gemm.n, 128);
 }
 
 static int64_t between(int64_t low, int64_t high)
@@ -164,8 +165,8 @@ static void forward_flops_are_the_papers_closed_form(void **state)
     hr_model model = paper_model(h, a, L, v);
     hr_workload workload = hr_workload_default(&model);
     int64_t b = workload.batch = between(1, 16), s = workload.sequence = between(1, 4096);
-    hr_operators operators = listed(&model, &workload);
-    assert_int_equal(operators.flops, L * (24 * b * s * h * h + 4 * b * s * s * h) + 2 * b * s * h * v);
+    const hr_operators *operators = listed(&model, &workload);
+    assert_int_equal(operators->flops, L * (24 * b * s * h * h + 4 * b * s * s * h) + 2 * b * s * h * v);
   }
 }
 
@@ -175,9 +176,9 @@ static void training_has_three_times_the_forward_flops(void **state)
   const hr_model models[] = {gpt3_2_7b(), llama3_8b(), mistral_7b(), sigma_1_5b()};
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
     hr_workload workload = hr_workload_default(&models[i]);
-    int64_t forward = listed(&models[i], &workload).flops;
+    int64_t forward = listed(&models[i], &workload)->flops;
     workload.phase = HR_PHASE_TRAIN;
-    assert_int_equal(listed(&models[i], &workload).flops, 3 * forward);
+    assert_int_equal(listed(&models[i], &workload)->flops, 3 * forward);
   }
 }
 
@@ -189,7 +190,7 @@ static void gradients_are_gemms_of_the_right_shape(void **state)
   hr_workload workload = hr_workload_default(&model);
   workload.phase = HR_PHASE_TRAIN;
   workload.batch = 1, workload.sequence = 4096;
-  hr_operators operators = listed(&model, &workload);
+  const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
       {HR_OP_QKV_TRANSFORM, HR_PASS_DGRAD, 4096, 4096, 6144, 1, 32, false, false},
       {HR_OP_QKV_TRANSFORM, HR_PASS_WGRAD, 6144, 4096, 4096, 1, 32, true, false},
@@ -202,9 +203,9 @@ static void gradients_are_gemms_of_the_right_shape(void **state)
       {HR_OP_LOGIT, HR_PASS_DGRAD, 4096, 4096, 128256, 1, 1, false, false},
       {HR_OP_LOGIT, HR_PASS_WGRAD, 128256, 4096, 4096, 1, 1, true, false},
   };
-  ASSERT_PRODUCTS(&operators, rows);
+  ASSERT_PRODUCTS(operators, rows);
   /* dK is written once for the four query heads that share it: 2·(32·4096² + 32·4096·128 + 8·4096·128). */
-  assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_WGRAD)->bytes, 1115684864);
+  assert_int_equal(found(operators, HR_OP_ATTENTION_SCORE, HR_PASS_WGRAD)->bytes, 1115684864);
 }
 
 static void the_backward_pass_runs_after_the_forward_one_in_reverse(void **state)
@@ -214,21 +215,21 @@ static void the_backward_pass_runs_after_the_forward_one_in_reverse(void **state
   hr_workload workload = hr_workload_default(&model);
   workload.phase = HR_PHASE_TRAIN;
   workload.tensor_parallel = 2;
-  hr_operators operators = listed(&model, &workload);
+  const hr_operators *operators = listed(&model, &workload);
   size_t forward = 0;
-  while (operators.items[forward].pass == HR_PASS_FORWARD)
+  while (operators->items[forward].pass == HR_PASS_FORWARD)
     forward++;
   size_t next = forward;
   for (size_t i = forward; i-- > 0;) {
-    const hr_operator *op = &operators.items[i];
-    assert_int_equal(operators.items[next].id, op->id);
-    assert_int_equal(operators.items[next].pass, HR_PASS_DGRAD);
-    assert_int_equal(operators.items[next].count, op->count);
-    assert_true(operators.items[next++].bytes > 0);
+    const hr_operator *op = &operators->items[i];
+    assert_int_equal(operators->items[next].id, op->id);
+    assert_int_equal(operators->items[next].pass, HR_PASS_DGRAD);
+    assert_int_equal(operators->items[next].count, op->count);
+    assert_true(operators->items[next++].bytes > 0);
     if (op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM)
-      assert_int_equal(operators.items[next++].pass, HR_PASS_WGRAD);
+      assert_int_equal(operators->items[next++].pass, HR_PASS_WGRAD);
   }
-  assert_int_equal(next, operators.count);
+  assert_int_equal(next, operators->count);
 }
 
 static void prefill_makes_logits_for_the_last_token_alone(void **state)
@@ -236,11 +237,11 @@ static void prefill_makes_logits_for_the_last_token_alone(void **state)
   (void)state;
   hr_model model = gpt3_2_7b();
   hr_workload workload = hr_workload_default(&model);
-  int64_t forward = listed(&model, &workload).flops;
+  int64_t forward = listed(&model, &workload)->flops;
   workload.phase = HR_PHASE_PREFILL;
-  hr_operators operators = listed(&model, &workload);
-  assert_int_equal(found(&operators, HR_OP_LOGIT, HR_PASS_FORWARD)->gemm.m, 4);
-  assert_int_equal(forward - operators.flops, 2LL * (8192 - 4) * 2560 * 50257);
+  const hr_operators *operators = listed(&model, &workload);
+  assert_int_equal(found(operators, HR_OP_LOGIT, HR_PASS_FORWARD)->gemm.m, 4);
+  assert_int_equal(forward - operators->flops, 2LL * (8192 - 4) * 2560 * 50257);
 }
 
 /* One token of each of 8 sequences over 4096 cached: K is 8·8 heads of 4096 · 128 bf16 numbers, 64 MiB. */
@@ -251,7 +252,7 @@ static void decode_reads_the_cache_of_one_token_a_sequence(void **state)
   hr_workload workload = hr_workload_default(&model);
   workload.phase = HR_PHASE_DECODE;
   workload.batch = 8, workload.context = 4096;
-  hr_operators operators = listed(&model, &workload);
+  const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
       {HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD, 8, 6144, 4096, 1, 32, false, true},
       {HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD, 1, 4096, 128, 256, 32, false, true},
@@ -259,12 +260,12 @@ static void decode_reads_the_cache_of_one_token_a_sequence(void **state)
       {HR_OP_MLP_DOWN, HR_PASS_FORWARD, 8, 4096, 14336, 1, 32, false, true},
       {HR_OP_LOGIT, HR_PASS_FORWARD, 8, 128256, 4096, 1, 1, false, true},
   };
-  ASSERT_PRODUCTS(&operators, rows);
+  ASSERT_PRODUCTS(operators, rows);
   /* 67108864 of K, 2·256·128 of Q, 2·256·4096 of scores */
-  assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->bytes, 67108864 + 65536 + 2097152);
+  assert_int_equal(found(operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->bytes, 67108864 + 65536 + 2097152);
   workload.attention = HR_ATTENTION_FUSED;
   operators = listed(&model, &workload);
-  const hr_operator *fused = found(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD);
+  const hr_operator *fused = found(operators, HR_OP_ATTENTION, HR_PASS_FORWARD);
   assert_int_equal(fused->bytes, 2 * 67108864 + 2 * 65536); /* K and V, Q and O */
   assert_int_equal(fused->flops, 2LL * 4096 * (128 + 128) * 32 * 8);
 }
@@ -275,41 +276,42 @@ static void a_sliding_window_shortens_decode_and_the_fused_kernel(void **state)
   hr_model model = mistral_7b();
   hr_workload workload = hr_workload_default(&model);
   workload.batch = 1, workload.sequence = 16384, workload.context = 16384;
-  hr_operators operators = listed(&model, &workload); /* all scores are computed, then masked */
-  assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->gemm.n, 16384);
+  const hr_operators *operators = listed(&model, &workload); /* all scores are computed, then masked */
+  assert_int_equal(found(operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->gemm.n, 16384);
 
   workload.attention = HR_ATTENTION_FUSED;
   operators = listed(&model, &workload);
-  assert_int_equal(found(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD)->attention.window, 4096);
+  assert_int_equal(found(operators, HR_OP_ATTENTION, HR_PASS_FORWARD)->attention.window, 4096);
   /* The first 4096 queries see 1 … 4096 keys, the others 4096: 4096·4097/2 + 12288·4096 entries. */
-  assert_int_equal(found(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD)->flops, 2LL * 58722304 * 256 * 32);
+  assert_int_equal(found(operators, HR_OP_ATTENTION, HR_PASS_FORWARD)->flops, 2LL * 58722304 * 256 * 32);
 
   workload.phase = HR_PHASE_DECODE;
   workload.attention = HR_ATTENTION_UNFUSED;
   operators = listed(&model, &workload);
-  const hr_operator *score = found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD);
+  const hr_operator *score = found(operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD);
   assert_int_equal(score->gemm.n, 4096);
   assert_int_equal(score->count, 32);
   workload.context = 1000; /* shorter than the window */
   operators = listed(&model, &workload);
-  assert_int_equal(found(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->gemm.n, 1000);
+  assert_int_equal(found(operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->gemm.n, 1000);
 }
 
 static void layers_with_and_without_a_window_are_listed_separately(void **state)
 {
   (void)state;
   hr_model model = mistral_7b();
-  model.window_layers = 12;
+  model.groups[0].attention.window = 0;
+  give_window(&model, 12, 4096);
   hr_workload workload = hr_workload_default(&model);
   workload.phase = HR_PHASE_DECODE;
   workload.context = 16384;
   for (int form = HR_ATTENTION_UNFUSED; form <= HR_ATTENTION_FUSED; form++) {
     workload.attention = (hr_attention_form)form;
-    hr_operators operators = listed(&model, &workload);
+    const hr_operators *operators = listed(&model, &workload);
     hr_operator_id id = form == HR_ATTENTION_FUSED ? HR_OP_ATTENTION : HR_OP_ATTENTION_SCORE;
     int64_t keys = 0, layers = 0;
-    for (size_t i = 0; i < operators.count; i++) {
-      const hr_operator *op = &operators.items[i];
+    for (size_t i = 0; i < operators->count; i++) {
+      const hr_operator *op = &operators->items[i];
       if (op->id != id)
         continue;
       layers += op->count;
@@ -329,14 +331,14 @@ static void fused_attention_counts_entries_below_the_diagonal(void **state)
   hr_workload workload = hr_workload_default(&model);
   workload.attention = HR_ATTENTION_FUSED;
   workload.phase = HR_PHASE_TRAIN;
-  hr_operators operators = listed(&model, &workload);
-  const hr_operator *forward = found(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD);
-  const hr_operator *backward = found(&operators, HR_OP_ATTENTION, HR_PASS_DGRAD);
+  const hr_operators *operators = listed(&model, &workload);
+  const hr_operator *forward = found(operators, HR_OP_ATTENTION, HR_PASS_FORWARD);
+  const hr_operator *backward = found(operators, HR_OP_ATTENTION, HR_PASS_DGRAD);
   assert_int_equal(forward->flops, 2LL * 2098176 * 160 * 128);
   assert_int_equal(2 * backward->flops, 5 * forward->flops);
   assert_int_equal(backward->bytes, 2 * forward->bytes);
-  assert_null(hr_operators_find(&operators, HR_OP_ATTENTION, HR_PASS_WGRAD));
-  assert_null(hr_operators_find(&operators, HR_OP_SOFTMAX, HR_PASS_FORWARD));
+  assert_null(hr_operators_find(operators, HR_OP_ATTENTION, HR_PASS_WGRAD));
+  assert_null(hr_operators_find(operators, HR_OP_SOFTMAX, HR_PASS_FORWARD));
 }
 
 static void a_degree_that_does_not_divide_describes_the_most_loaded_device(void **state)
@@ -345,12 +347,12 @@ static void a_degree_that_does_not_divide_describes_the_most_loaded_device(void 
   hr_model model = llama3_8b();
   hr_workload workload = hr_workload_default(&model);
   workload.tensor_parallel = 3; /* ⌈32/3⌉ = 11 query heads, ⌈8/3⌉ = 3 K/V heads; 11 is prime: the kernel gets 11 */
-  hr_operators operators = listed(&model, &workload);
-  assert_int_equal(found(&operators, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD)->gemm.n, (11 + 3 + 3) * 128);
-  assert_int_equal(found(&operators, HR_OP_MLP_UP, HR_PASS_FORWARD)->gemm.n, 4779);
+  const hr_operators *operators = listed(&model, &workload);
+  assert_int_equal(found(operators, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD)->gemm.n, (11 + 3 + 3) * 128);
+  assert_int_equal(found(operators, HR_OP_MLP_UP, HR_PASS_FORWARD)->gemm.n, 4779);
   workload.attention = HR_ATTENTION_FUSED;
   operators = listed(&model, &workload);
-  const hr_attention *attention = &found(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD)->attention;
+  const hr_attention *attention = &found(operators, HR_OP_ATTENTION, HR_PASS_FORWARD)->attention;
   assert_int_equal(hr_attention_check(attention, NULL), HR_OK);
   assert_int_equal(attention->q_heads, 11);
   assert_int_equal(attention->k_heads, 11);
@@ -382,7 +384,7 @@ static void memory_operators_count_what_they_read_and_write(void **state)
   hr_model model = llama3_8b();
   hr_workload workload = hr_workload_default(&model);
   workload.phase = HR_PHASE_TRAIN;
-  hr_operators operators = listed(&model, &workload);
+  const hr_operators *operators = listed(&model, &workload);
   const expected_bytes rows[] = {
       {HR_OP_EMBEDDING, 2 * x, 3 * x},
       {HR_OP_ATTENTION_NORM, 2 * x, 3 * x},
@@ -393,11 +395,11 @@ static void memory_operators_count_what_they_read_and_write(void **state)
       {HR_OP_MLP_RESIDUAL, 3 * x, 3 * x},
       {HR_OP_FINAL_NORM, 2 * x, 3 * x},
   };
-  assert_bytes(&operators, rows, sizeof rows / sizeof *rows);
-  model.qk_norm = HR_QK_NORM_SHARED;
+  assert_bytes(operators, rows, sizeof rows / sizeof *rows);
+  model.groups[0].attention.qk_norm = HR_QK_NORM_SHARED;
   operators = listed(&model, &workload);
   const expected_bytes qk_norm = {HR_OP_QK_NORM, 2 * (x + x / 4), 3 * (x + x / 4)};
-  assert_bytes(&operators, &qk_norm, 1);
+  assert_bytes(operators, &qk_norm, 1);
 }
 
 /* Falcon 7B: one norm feeds both branches, whose sum is added once; one message a layer. */
@@ -405,17 +407,17 @@ static void a_parallel_block_has_one_norm_one_residual_and_one_message(void **st
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  model.parallel_block = true;
-  model.layer_norms = 1;
+  model.groups[0].parallel_block = true;
+  model.groups[0].norms = 1;
   hr_workload workload = hr_workload_default(&model);
   workload.tensor_parallel = 2;
-  hr_operators operators = listed(&model, &workload);
-  assert_null(hr_operators_find(&operators, HR_OP_MLP_NORM, HR_PASS_FORWARD));
-  assert_null(hr_operators_find(&operators, HR_OP_ATTENTION_ALL_REDUCE, HR_PASS_FORWARD));
-  assert_null(hr_operators_find(&operators, HR_OP_ATTENTION_RESIDUAL, HR_PASS_FORWARD));
-  found(&operators, HR_OP_MLP_ALL_REDUCE, HR_PASS_FORWARD);
+  const hr_operators *operators = listed(&model, &workload);
+  assert_null(hr_operators_find(operators, HR_OP_MLP_NORM, HR_PASS_FORWARD));
+  assert_null(hr_operators_find(operators, HR_OP_ATTENTION_ALL_REDUCE, HR_PASS_FORWARD));
+  assert_null(hr_operators_find(operators, HR_OP_ATTENTION_RESIDUAL, HR_PASS_FORWARD));
+  found(operators, HR_OP_MLP_ALL_REDUCE, HR_PASS_FORWARD);
   /* reads three terms and writes their sum: 4·8192·2560·2 */
-  assert_int_equal(found(&operators, HR_OP_MLP_RESIDUAL, HR_PASS_FORWARD)->bytes, 167772160);
+  assert_int_equal(found(operators, HR_OP_MLP_RESIDUAL, HR_PASS_FORWARD)->bytes, 167772160);
 }
 
 /* OPT 350M: embeddings of 512 elements are projected to 1024 and back. */
@@ -425,13 +427,13 @@ static void a_narrow_embedding_is_projected_in_and_out(void **state)
   hr_model model = paper_model(1024, 16, 24, 50272);
   model.embedding_dim = 512;
   hr_workload workload = hr_workload_default(&model);
-  hr_operators operators = listed(&model, &workload);
+  const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
       {HR_OP_EMBEDDING_PROJECTION_IN, HR_PASS_FORWARD, 8192, 1024, 512, 1, 1, false, true},
       {HR_OP_EMBEDDING_PROJECTION_OUT, HR_PASS_FORWARD, 8192, 512, 1024, 1, 1, false, true},
       {HR_OP_LOGIT, HR_PASS_FORWARD, 8192, 50272, 512, 1, 1, false, true},
   };
-  ASSERT_PRODUCTS(&operators, rows);
+  ASSERT_PRODUCTS(operators, rows);
 }
 
 static void counts_that_overflow_name_the_operator(void **state)

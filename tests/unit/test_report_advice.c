@@ -78,10 +78,10 @@ static void a_call_that_replaces_gemms_is_reported_with_them(void **state)
   hr_model model = gpt3_2_7b(), changed = model;
   hr_advice *advice = advise("h200", &model);
   hr_workload workload = advice->workload;
-  hr_operators fused;
+  static hr_operators fused;
   hr_error error;
   workload.attention = HR_ATTENTION_FUSED;
-  changed.k_heads = changed.v_heads = 8;
+  changed.groups[0].attention.k_heads = changed.groups[0].attention.v_heads = 8;
   assert_ok(hr_operators_list(&changed, &workload, &fused, &error), error);
   const hr_operators *unfused = &advice->step.operators;
   hr_confirmation_row row = {.before_count = 3,

@@ -2,6 +2,8 @@
 /* The JSON output that scripts rely on: every key of docs/json.md exists and has its type. */
 #include "test.h"
 
+#include "json_keys.h"
+
 #include <headroom/headroom.h>
 
 #include <jansson.h>
@@ -10,50 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key and its type: i integer, r number, s string, b boolean, o object, a non-empty list, n null. */
-typedef struct key_row {
-  const char *key, *types;
-} key_row;
-
-static bool is_of(const json_t *value, char type)
-{
-  switch (type) {
-  case 'i': return json_is_integer(value);
-  case 'r': return json_is_number(value);
-  case 's': return json_is_string(value);
-  case 'b': return json_is_boolean(value);
-  case 'o': return json_is_object(value);
-  case 'a': return json_is_array(value) && json_array_size(value) > 0;
-  case 'e': return json_is_array(value); /* may be empty */
-  case 'n': return json_is_null(value);
-  default: return false;
-  }
-}
-
-static void check_keys(const json_t *object, const char *where, const key_row *rows, size_t count)
-{
-  if (!json_is_object(object))
-    fail_msg("%s is no object", where);
-  for (size_t i = 0; i < count; i++) {
-    const json_t *value = json_object_get(object, rows[i].key);
-    bool good = false;
-    for (const char *type = rows[i].types; value && *type; type++)
-      good = good || is_of(value, *type);
-    if (!good)
-      fail_msg("%s.%s is missing or not of type %s", where, rows[i].key, rows[i].types);
-  }
-  if (json_object_size(object) != count)
-    fail_msg("%s has %zu keys, docs/json.md %zu", where, json_object_size(object), count);
-}
-
-#define CHECK_KEYS(object, where, rows) check_keys(object, where, rows, sizeof(rows) / sizeof *(rows))
-
 static const key_row model_keys[] = {
-    {"name", "s"},          {"family", "s"},     {"layers", "i"},         {"hidden", "i"},        {"vocabulary", "i"},
-    {"max_positions", "i"}, {"q_heads", "i"},    {"k_heads", "i"},        {"v_heads", "i"},       {"qk_dim", "i"},
-    {"v_dim", "i"},         {"q_rank", "i"},     {"window", "i"},         {"window_layers", "i"}, {"mlp_width", "i"},
-    {"mlp_gated", "b"},     {"activation", "s"}, {"parallel_block", "b"}, {"positions", "s"},     {"rotary_dim", "i"},
-    {"norm", "s"},          {"qk_norm", "s"},    {"tied_embeddings", "b"}};
+    {"name", "s"},          {"family", "s"},     {"layers", "i"},          {"hidden", "i"},        {"vocabulary", "i"},
+    {"max_positions", "i"}, {"q_heads", "i"},    {"k_heads", "i"},         {"v_heads", "i"},       {"qk_dim", "i"},
+    {"v_dim", "i"},         {"q_rank", "i"},     {"window", "i"},          {"window_layers", "i"}, {"mlp_width", "i"},
+    {"mlp_gated", "b"},     {"activation", "s"}, {"parallel_block", "b"},  {"positions", "s"},     {"rotary_dim", "i"},
+    {"norm", "s"},          {"qk_norm", "s"},    {"tied_embeddings", "b"}, {"groups", "a"}};
 static const key_row workload_keys[] = {{"phase", "s"},           {"attention", "s"},      {"dtype", "s"},
                                         {"batch", "i"},           {"sequence", "i"},       {"context", "in"},
                                         {"tensor_parallel", "i"}, {"pipeline_stages", "i"}};
@@ -169,7 +133,7 @@ static void describe_has_the_documented_keys(void **state)
   fixture f;
   begin(&f, "gpt2");
   assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, &f.hardware, &f.error), f.error);
-  json_t *document = end(&f, "headroom.describe/1");
+  json_t *document = end(&f, "headroom.describe/2");
   CHECK_KEYS(document, "describe", keys);
   CHECK_KEYS(json_object_get(document, "model"), "model", model_keys);
   CHECK_KEYS(json_object_get(document, "workload"), "workload", workload_keys);
@@ -194,7 +158,7 @@ static void describe_without_a_device_says_null(void **state)
   fixture f;
   begin(&f, "gpt2");
   assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, NULL, &f.error), f.error);
-  json_t *document = end(&f, "headroom.describe/1");
+  json_t *document = end(&f, "headroom.describe/2");
   assert_true(json_is_null(json_object_get(document, "device")));
   assert_true(json_is_null(json_object_get(document, "largest_batch")));
   json_decref(document);
@@ -327,7 +291,7 @@ static void advise_has_the_documented_keys(void **state)
   begin(&f, PAPER_SHAPE);
   assert_ok(hr_advise(&f.hardware, &f.model, &f.workload, &advice, &f.error), f.error);
   assert_ok(hr_report_advice(f.out, &f.options, advice, NULL, &f.error), f.error);
-  json_t *document = end(&f, "headroom.advise/1");
+  json_t *document = end(&f, "headroom.advise/2");
   check_advice(document);
   assert_true(json_is_null(json_object_get(document, "measurement")));
   const json_t *first = json_array_get(json_object_get(document, "findings"), 0);
@@ -348,7 +312,7 @@ static void advise_with_a_measurement_has_the_documented_keys(void **state)
   advice->findings[0].measured_gain = 0.125;
   hr_confirmation confirmation = made_up(&row, &confirmed, advice);
   assert_ok(hr_report_advice(f.out, &f.options, advice, &confirmation, &f.error), f.error);
-  json_t *document = end(&f, "headroom.advise/1");
+  json_t *document = end(&f, "headroom.advise/2");
   check_advice(document);
   const json_t *measurement = json_object_get(document, "measurement");
   CHECK_KEYS(measurement, "measurement", measurement_keys);
@@ -394,7 +358,7 @@ static void search_has_the_documented_keys(void **state)
   begin(&f, PAPER_SHAPE);
   assert_ok(hr_search(&f.hardware, &f.model, &f.workload, &options, NULL, NULL, &result, &f.error), f.error);
   assert_ok(hr_report_search(f.out, &f.options, &f.model, &f.workload, &f.hardware, result, &f.error), f.error);
-  json_t *document = end(&f, "headroom.search/1");
+  json_t *document = end(&f, "headroom.search/2");
   CHECK_KEYS(document, "search", keys);
   size_t i;
   const json_t *shape;

@@ -8,14 +8,14 @@ static void fewer_heads_at_the_same_width_are_larger(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b(), changed;
-  model.rotary_dim = 20; /* Pythia rotates a quarter of each head of 80 */
+  model.groups[0].attention.rotary_dim = 20; /* Pythia rotates a quarter of each head of 80 */
   assert_true(hr_reshape_heads(&model, 2560, 20, &changed));
-  assert_int_equal(changed.q_heads, 20);
-  assert_int_equal(changed.k_heads, 20);
-  assert_int_equal(changed.v_heads, 20);
-  assert_int_equal(changed.qk_dim, 128); /* 32 · 80 / 20 */
-  assert_int_equal(changed.v_dim, 128);
-  assert_int_equal(changed.rotary_dim, 32); /* 20 · 128 / 80 */
+  assert_int_equal(changed.groups[0].attention.q_heads, 20);
+  assert_int_equal(changed.groups[0].attention.k_heads, 20);
+  assert_int_equal(changed.groups[0].attention.v_heads, 20);
+  assert_int_equal(changed.groups[0].attention.qk_dim, 128); /* 32 · 80 / 20 */
+  assert_int_equal(changed.groups[0].attention.v_dim, 128);
+  assert_int_equal(changed.groups[0].attention.rotary_dim, 32); /* 20 · 128 / 80 */
   assert_int_equal(changed.hidden, 2560);
 }
 
@@ -36,15 +36,15 @@ static void shared_heads_keep_their_ratio_and_a_single_one_stays_single(void **s
   (void)state;
   hr_model model = llama3_8b(), changed;
   assert_true(hr_reshape_heads(&model, 4096, 64, &changed)); /* 32 over 8 becomes 64 over 16 */
-  assert_int_equal(changed.k_heads, 16);
-  assert_int_equal(changed.qk_dim, 64);
-  model.k_heads = model.v_heads = 1;
+  assert_int_equal(changed.groups[0].attention.k_heads, 16);
+  assert_int_equal(changed.groups[0].attention.qk_dim, 64);
+  model.groups[0].attention.k_heads = model.groups[0].attention.v_heads = 1;
   assert_true(hr_reshape_heads(&model, 4096, 64, &changed));
-  assert_int_equal(changed.k_heads, 1);
+  assert_int_equal(changed.groups[0].attention.k_heads, 1);
   model = sigma_1_5b(); /* 4 K and 16 V heads under 32 */
   assert_true(hr_reshape_heads(&model, 2048, 16, &changed));
-  assert_int_equal(changed.k_heads, 2);
-  assert_int_equal(changed.v_heads, 8);
+  assert_int_equal(changed.groups[0].attention.k_heads, 2);
+  assert_int_equal(changed.groups[0].attention.v_heads, 8);
 }
 
 static void fractional_heads_are_refused(void **state)
@@ -56,17 +56,79 @@ static void fractional_heads_are_refused(void **state)
   assert_int_equal(changed.hidden, 2560);                     /* untouched */
 }
 
-static void augmented_q_follows_the_hidden_size_and_windows_the_depth(void **state)
+static void augmented_q_follows_the_hidden_size(void **state)
 {
   (void)state;
   hr_model model = sigma_1_5b(), changed;
   assert_true(hr_reshape_heads(&model, 2560, 40, &changed));
-  assert_int_equal(changed.q_rank, 3840); /* 3072 · 2560 / 2048 */
-  model.window = 4096;
-  model.window_layers = 13;
-  changed = hr_reshape_layers(&model, 30);
-  assert_int_equal(changed.layers, 30);
-  assert_int_equal(changed.window_layers, 15); /* half of them */
+  assert_int_equal(changed.groups[0].attention.q_rank, 3840); /* 3072 · 2560 / 2048 */
+}
+
+/* Llama 3 8B with `windowed` of its layers under a window of 4096, after the others. */
+static hr_model with_windows(int64_t windowed)
+{
+  hr_model model = llama3_8b();
+  model.group_count = 2;
+  model.groups[1] = model.groups[0];
+  model.groups[0].count -= windowed;
+  model.groups[1].count = windowed;
+  model.groups[1].attention.window = 4096;
+  return model;
+}
+
+static void every_group_keeps_its_share_of_the_layers(void **state)
+{
+  (void)state;
+  hr_model model = with_windows(16), changed = hr_reshape_layers(&model, 30);
+  assert_int_equal(changed.group_count, 2);
+  assert_int_equal(changed.groups[0].count, 15);
+  assert_int_equal(changed.groups[1].count, 15);
+  changed = hr_reshape_layers(&model, 7);
+  assert_int_equal(hr_model_layers(&changed), 7); /* 3.5 of each */
+  model = with_windows(24);
+  changed = hr_reshape_layers(&model, 22);
+  assert_int_equal(changed.groups[0].count, 6); /* 22 · 8/32 = 5.5 */
+  assert_int_equal(changed.groups[1].count, 16);
+}
+
+static void a_group_without_layers_goes(void **state)
+{
+  (void)state;
+  hr_model model = with_windows(1), changed = hr_reshape_layers(&model, 8);
+  assert_int_equal(changed.group_count, 1); /* 8/32 of a layer */
+  assert_int_equal(changed.groups[0].count, 8);
+  assert_int_equal(changed.groups[0].attention.window, 0);
+}
+
+static void heads_and_widths_of_other_groups_follow_in_proportion(void **state)
+{
+  (void)state;
+  hr_model model = with_windows(8), changed; /* the main group has 24 layers, 32 heads of 128 over 8 */
+  model.groups[1].attention.q_heads = 16;
+  model.groups[1].dense.width = 7168; /* half */
+  assert_true(hr_reshape_heads(&model, 4096, 64, &changed));
+  assert_int_equal(changed.groups[1].attention.q_heads, 32);
+  assert_int_equal(changed.groups[1].attention.k_heads, 16);
+  assert_int_equal(changed.groups[1].attention.qk_dim, 64);
+  hr_set_mlp_width(&model, 10000);
+  assert_int_equal(model.groups[0].dense.width, 10000);
+  assert_int_equal(model.groups[1].dense.width, 5000);
+  assert_true(hr_set_kv_heads(&model, 4, 2));
+  assert_int_equal(model.groups[1].attention.k_heads, 2);
+  assert_int_equal(model.groups[1].attention.v_heads, 1);
+  assert_false(hr_set_kv_heads(&model, 1, 1)); /* half a head in the other group */
+  assert_int_equal(model.groups[0].attention.k_heads, 4);
+}
+
+static void a_model_without_attention_keeps_its_heads_of_none(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b(), changed = gpt3_2_7b();
+  model.groups[0].attention = (hr_mixer_attention){0};
+  assert_false(hr_reshape_heads(&model, 2048, 16, &changed));
+  assert_int_equal(changed.hidden, 2560); /* untouched */
+  hr_set_mlp_width(&model, 9999);
+  assert_int_equal(model.groups[0].dense.width, 9999);
 }
 
 int main(void)
@@ -76,7 +138,11 @@ int main(void)
       cmocka_unit_test(heads_keep_the_count_of_parameters_without_norms_on_them),
       cmocka_unit_test(shared_heads_keep_their_ratio_and_a_single_one_stays_single),
       cmocka_unit_test(fractional_heads_are_refused),
-      cmocka_unit_test(augmented_q_follows_the_hidden_size_and_windows_the_depth),
+      cmocka_unit_test(augmented_q_follows_the_hidden_size),
+      cmocka_unit_test(every_group_keeps_its_share_of_the_layers),
+      cmocka_unit_test(a_group_without_layers_goes),
+      cmocka_unit_test(heads_and_widths_of_other_groups_follow_in_proportion),
+      cmocka_unit_test(a_model_without_attention_keeps_its_heads_of_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static void gpt3_2_7b_finds_faster_shapes_with_heads_of_128(void **state)
     assert_true(result->complete);
     assert_int_equal(result->base_parameters, parameters_of(&model));
     assert_true(result->count > 0 && result->count <= 20);
-    assert_int_equal(result->shapes[0].model.qk_dim, 128);
+    assert_int_equal(result->shapes[0].model.groups[0].attention.qk_dim, 128);
     assert_int_equal(result->shapes[0].model.vocabulary, 50304);
     assert_true(result->shapes[0].predicted_gain > 0.15);
     hr_search_result_free(result);
@@ -105,7 +105,7 @@ static void three_parts_sum_to_the_step(void **state)
     predictor.workload = &workload;
     double layer_ns = hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_ATTENTION) +
                       hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_MLP);
-    double sum_ns = (double)((model.layers + p - 1) / p * p) * layer_ns +
+    double sum_ns = (double)((hr_model_layers(&model) + p - 1) / p * p) * layer_ns +
                     hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_OUTSIDE);
     assert_true(fabs(sum_ns / step_ns(&hardware, &model, &workload) - 1) < 1e-12);
   }
@@ -122,17 +122,18 @@ static void a_part_depends_only_on_its_own_sizes(void **state)
   static hr_search_predictor predictor;
   predictor.hardware = &hardware;
   predictor.workload = &workload;
-  other.mlp_width = 1000;
+  hr_layer_group *layer = &other.groups[0];
+  layer->dense.width = 1000;
   other.vocabulary = 1000;
   assert_true(hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_ATTENTION) ==
               hr_search_part_ns(&predictor, &other, HR_SEARCH_PART_ATTENTION));
-  other.mlp_width = model.mlp_width;
-  other.q_heads = other.k_heads = other.v_heads = 16;
-  other.qk_dim = other.v_dim = other.rotary_dim = 128;
+  layer->dense.width = model.groups[0].dense.width;
+  layer->attention.q_heads = layer->attention.k_heads = layer->attention.v_heads = 16;
+  layer->attention.qk_dim = layer->attention.v_dim = layer->attention.rotary_dim = 128;
   assert_true(hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_MLP) ==
               hr_search_part_ns(&predictor, &other, HR_SEARCH_PART_MLP));
   other.vocabulary = model.vocabulary;
-  other.mlp_width = 1000;
+  layer->dense.width = 1000;
   assert_true(hr_search_part_ns(&predictor, &model, HR_SEARCH_PART_OUTSIDE) ==
               hr_search_part_ns(&predictor, &other, HR_SEARCH_PART_OUTSIDE));
 }
@@ -141,7 +142,7 @@ static void a_search_fixed_to_the_model_finds_the_model(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
-  model.mlp_width = 14330; /* on no grid of 64 or 8 */
+  model.groups[0].dense.width = 14330; /* on no grid of 64 or 8 */
   hr_search_options options = hr_search_options_default();
   options.hidden_min = options.hidden_max = 4096;
   options.layers_min = options.layers_max = 32;
@@ -151,7 +152,7 @@ static void a_search_fixed_to_the_model_finds_the_model(void **state)
   hr_search_result *result = search("h200", &model, &options);
   assert_int_equal(result->evaluated, 1);
   assert_int_equal(result->count, 1);
-  assert_int_equal(result->shapes[0].model.mlp_width, 14330);
+  assert_int_equal(result->shapes[0].model.groups[0].dense.width, 14330);
   assert_int_equal(result->shapes[0].model.hidden, 4096);
   assert_true(result->shapes[0].predicted_gain == 0);
   assert_true(result->shapes[0].pareto);
@@ -173,15 +174,16 @@ static brute try_all(const hr_hardware *hardware, const hr_model *model, const h
       for (int64_t layers = 30; layers <= 34; layers += 2)
         for (int64_t width = 9600; width <= 11008; width += 64) {
           hr_model shape = *model;
+          hr_mixer_attention *heads = &shape.groups[0].attention;
           if (hidden % dim != 0)
             continue;
           shape.hidden = hidden;
-          shape.q_heads = shape.k_heads = shape.v_heads = hidden / dim;
-          shape.qk_dim = shape.v_dim = dim;
-          shape.layers = layers;
-          shape.mlp_width = width;
+          heads->q_heads = heads->k_heads = heads->v_heads = hidden / dim;
+          heads->qk_dim = heads->v_dim = dim;
+          shape.groups[0].count = layers;
+          shape.groups[0].dense.width = width;
           shape.vocabulary = 50304;
-          if (llabs(parameters_of(&shape) - base) > (int64_t)(0.02 * (double)base) || shape.q_heads % 2 != 0)
+          if (llabs(parameters_of(&shape) - base) > (int64_t)(0.02 * (double)base) || heads->q_heads % 2 != 0)
             continue;
           result.count++;
           result.fastest_ns = fmin(result.fastest_ns, step_ns(hardware, &shape, workload));
@@ -234,12 +236,13 @@ static void constraints_hold_for_every_shape(void **state)
   for (size_t i = 0; i < result->count; i++) {
     const hr_model *shape = &result->shapes[i].model;
     assert_true(fabs(result->shapes[i].parameter_change) <= 0.01);
-    assert_int_equal(shape->q_heads, 2 * shape->k_heads);
-    assert_int_equal(shape->qk_dim, 128);
-    assert_int_equal(shape->q_heads % 4, 0);
+    const hr_mixer_attention *heads = &shape->groups[0].attention;
+    assert_int_equal(heads->q_heads, 2 * heads->k_heads);
+    assert_int_equal(heads->qk_dim, 128);
+    assert_int_equal(heads->q_heads % 4, 0);
     assert_int_equal(shape->hidden % 4, 0);
-    assert_int_equal(shape->mlp_width % 4, 0);
-    assert_int_equal(shape->layers % 3, 0);
+    assert_int_equal(shape->groups[0].dense.width % 4, 0);
+    assert_int_equal(shape->groups[0].count % 3, 0);
     assert_int_equal(shape->vocabulary, 129000);
   }
   hr_search_result_free(result);
@@ -271,6 +274,12 @@ static void no_pareto_shape_is_dominated(void **state)
   hr_search_result_free(result);
 }
 
+static bool is_alike(const hr_model *a, const hr_model *b)
+{
+  return a->hidden == b->hidden && hr_model_layers(a) == hr_model_layers(b) &&
+         a->groups[0].attention.q_heads == b->groups[0].attention.q_heads;
+}
+
 static void the_list_has_different_shapes(void **state)
 {
   (void)state;
@@ -280,9 +289,7 @@ static void the_list_has_different_shapes(void **state)
   for (size_t i = 0; i < result->count; i++) {
     size_t alike = 0;
     for (size_t j = 0; j < result->count; j++)
-      alike += result->shapes[i].model.hidden == result->shapes[j].model.hidden &&
-               result->shapes[i].model.layers == result->shapes[j].model.layers &&
-               result->shapes[i].model.q_heads == result->shapes[j].model.q_heads;
+      alike += is_alike(&result->shapes[i].model, &result->shapes[j].model);
     assert_true(alike <= 2);
   }
   hr_search_result_free(result);

@@ -275,7 +275,7 @@ static void figure_1_is_a_layer_of_each_named_model(void **state)
   for (size_t i = 0; i < 5; i++) {
     hr_sweep_point point = point_of(sweep, i);
     assert_int_equal(point.kind, HR_SWEEP_LAYER);
-    assert_int_equal(point.model.q_heads, heads[i]);
+    assert_int_equal(point.model.groups[0].attention.q_heads, heads[i]);
     assert_int_equal(point.model.hidden, i < 4 ? 2560 : 4096);
     assert_int_equal(point.workload.batch, 4);
     assert_int_equal(point.workload.sequence, 2048);

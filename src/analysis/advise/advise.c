@@ -65,32 +65,49 @@ static void sort_findings(hr_advice *advice)
   }
 }
 
-/* The members of a model that combinable rules change. */
-static const size_t combined_members[] = {
-    offsetof(hr_model, vocabulary), offsetof(hr_model, q_heads),   offsetof(hr_model, k_heads),
-    offsetof(hr_model, v_heads),    offsetof(hr_model, qk_dim),    offsetof(hr_model, v_dim),
-    offsetof(hr_model, rotary_dim), offsetof(hr_model, mlp_width),
+/* The members that combinable rules change: of a model, and of its groups of layers, whose number they keep. */
+static const size_t combined_members[] = {offsetof(hr_model, vocabulary)};
+static const size_t combined_layer_members[] = {
+    offsetof(hr_layer_group, attention.q_heads), offsetof(hr_layer_group, attention.k_heads),
+    offsetof(hr_layer_group, attention.v_heads), offsetof(hr_layer_group, attention.qk_dim),
+    offsetof(hr_layer_group, attention.v_dim),   offsetof(hr_layer_group, attention.rotary_dim),
+    offsetof(hr_layer_group, dense.width),
 };
 
-static int64_t *member(hr_model *model, size_t offset)
+static int64_t size_at(const void *owner, size_t offset)
 {
-  return (int64_t *)(void *)((char *)model + offset);
+  int64_t value;
+  memcpy(&value, (const char *)owner + offset, sizeof value);
+  return value;
 }
 
-/* Merges a finding's changes into `combined`. Returns false and merges nothing if another finding changed the same
- * member. */
+/* Copies the members that `change` has changed. False if `combined` has another value there already. */
+static bool merge_members(void *combined, const void *base, const void *change, const size_t *offsets, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    int64_t suggested = size_at(change, offsets[i]), original = size_at(base, offsets[i]);
+    if (suggested == original)
+      continue;
+    if (size_at(combined, offsets[i]) != original)
+      return false;
+    memcpy((char *)combined + offsets[i], &suggested, sizeof suggested);
+  }
+  return true;
+}
+
+/* Merges a finding's changes into `combined`. Returns false, and `combined` is of no use, if another finding changed
+ * the same member. */
 static bool merge_change(hr_model *combined, const hr_model *base, const hr_model *change)
 {
-  hr_model merged = *combined, original = *base, suggested = *change;
-  for (size_t i = 0; i < sizeof combined_members / sizeof *combined_members; i++) {
-    size_t offset = combined_members[i];
-    if (*member(&suggested, offset) == *member(&original, offset))
-      continue;
-    if (*member(&merged, offset) != *member(&original, offset))
+  const size_t members = sizeof combined_members / sizeof *combined_members;
+  const size_t layer_members = sizeof combined_layer_members / sizeof *combined_layer_members;
+  if (!merge_members(combined, base, change, combined_members, members))
+    return false;
+  for (size_t i = 0; i < base->group_count; i++) {
+    if (!merge_members(&combined->groups[i], &base->groups[i], &change->groups[i], combined_layer_members,
+                       layer_members))
       return false;
-    *member(&merged, offset) = *member(&suggested, offset);
   }
-  *combined = merged;
   return true;
 }
 
@@ -101,17 +118,23 @@ static void append(char *text, size_t size, const char *part)
     snprintf(text + used, size - used, "%s%s", used ? ", " : "", part);
 }
 
-/* The operators whose size a change affects. Both lists have the same operators: combinable rules add none. */
+static bool is_same_work(const hr_operator *a, const hr_operator *b)
+{
+  return a->id == b->id && a->pass == b->pass && a->gemm.m == b->gemm.m && a->gemm.n == b->gemm.n &&
+         a->gemm.k == b->gemm.k && a->gemm.batch == b->gemm.batch && a->attention.q_heads == b->attention.q_heads &&
+         a->attention.qk_dim == b->attention.qk_dim;
+}
+
+/* The operators that have another size after a change. */
 static hr_operator_set changed_operators(const hr_step *before, const hr_step *after)
 {
   hr_operator_set changed = 0;
-  for (size_t i = 0; i < before->operators.count && i < after->operators.count; i++) {
-    const hr_operator *old = &before->operators.items[i], *new = &after->operators.items[i];
-    bool gemm = old->gemm.m != new->gemm.m || old->gemm.n != new->gemm.n || old->gemm.k != new->gemm.k ||
-                old->gemm.batch != new->gemm.batch;
-    bool attention = old->attention.q_heads != new->attention.q_heads || old->attention.qk_dim != new->attention.qk_dim;
-    if (gemm || attention)
-      changed |= HR_OPERATOR_BIT(old->id);
+  for (size_t i = 0; i < before->operators.count; i++) {
+    size_t same = 0;
+    while (same < after->operators.count && !is_same_work(&before->operators.items[i], &after->operators.items[same]))
+      same++;
+    if (same == after->operators.count)
+      changed |= HR_OPERATOR_BIT(before->operators.items[i].id);
   }
   return changed;
 }
@@ -126,7 +149,7 @@ typedef struct combination {
 static combination merge_findings(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
-  hr_trial best = {.time_ns = 0};
+  double best_gain = 0;
   combination all = {.model = advice->model};
   for (size_t i = 0; i < advice->finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
@@ -134,10 +157,10 @@ static combination merge_findings(hr_advice_context *context)
     hr_trial trial;
     if (!combines(advice, finding) || !merge_change(&with, &advice->model, &finding->model))
       continue;
-    if (!hr_evaluate(context, &with, NULL, &trial) || (all.merged && trial.net_gain <= best.net_gain))
+    if (!hr_evaluate(context, &with, NULL, &trial) || (all.merged && trial.net_gain <= best_gain))
       continue;
     all.model = with;
-    best = trial;
+    best_gain = trial.net_gain;
     all.merged++;
     append(all.current, sizeof all.current, finding->current);
     append(all.suggested, sizeof all.suggested, finding->suggested);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/context.h"
 
+#include "analysis/model/reshape.h"
+
 #include <math.h>
 
 int64_t hr_tokens_per_step(const hr_workload *workload)
@@ -13,10 +15,28 @@ static bool divides_or_replicates(int64_t heads, int64_t tensor_parallel)
   return heads % tensor_parallel == 0 || tensor_parallel % heads == 0;
 }
 
+static bool splits(const hr_mixer_attention *heads, int64_t tensor_parallel)
+{
+  return heads->q_heads == 0 ||
+         (heads->q_heads % tensor_parallel == 0 && divides_or_replicates(heads->k_heads, tensor_parallel) &&
+          divides_or_replicates(heads->v_heads, tensor_parallel));
+}
+
+const hr_mixer_attention *hr_unsplit_heads(const hr_model *model, int64_t tensor_parallel)
+{
+  const hr_mixer_attention *main = hr_main_attention(model);
+  if (!splits(main, tensor_parallel))
+    return main;
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (!splits(&model->groups[i].attention, tensor_parallel))
+      return &model->groups[i].attention;
+  }
+  return NULL;
+}
+
 bool hr_heads_split(const hr_model *model, int64_t tensor_parallel)
 {
-  return model->q_heads % tensor_parallel == 0 && divides_or_replicates(model->k_heads, tensor_parallel) &&
-         divides_or_replicates(model->v_heads, tensor_parallel);
+  return !hr_unsplit_heads(model, tensor_parallel);
 }
 
 int64_t hr_usable_memory_bytes(const hr_hardware *hardware)

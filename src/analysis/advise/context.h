@@ -55,8 +55,12 @@ void hr_keep_better(hr_advice_context *context, const hr_model *model, const hr_
 /** Whether the trial gains enough to be suggested. */
 bool hr_is_worthwhile(const hr_trial *trial);
 
-/** Whether `heads` split evenly over t devices. K and V heads may also be fewer than t and replicated. */
+/** Whether the heads of every layer split evenly over t devices. K and V heads may also be fewer than t and
+ *  replicated. */
 bool hr_heads_split(const hr_model *model, int64_t tensor_parallel);
+
+/** The heads of a layer that do not split, of the main group if they do not; NULL if all split. Points into *model. */
+const hr_mixer_attention *hr_unsplit_heads(const hr_model *model, int64_t tensor_parallel);
 
 /** Memory of the device that a step may use: nine tenths; the rest is for the driver's context, workspaces and
  *  fragmentation. 0: unknown. */

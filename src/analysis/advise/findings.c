@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/findings.h"
 
+#include "analysis/model/reshape.h"
 #include "base/names.h"
 
 #include <math.h>
@@ -72,6 +73,24 @@ void hr_add_not_applicable(hr_advice_context *context, hr_operator_set operators
     finding->void_on_device = true;
 }
 
+bool hr_lacks_heads(hr_advice_context *context)
+{
+  if (hr_main_attention(&context->advice->model)->q_heads > 0)
+    return false;
+  hr_add_satisfied(context, 0, "no MHA, MQA or GQA",
+                   "the rule is about multi-head, multi-query and grouped-query attention, which no layer has");
+  return true;
+}
+
+bool hr_lacks_mlp(hr_advice_context *context)
+{
+  if (hr_main_dense(&context->advice->model)->width > 0)
+    return false;
+  hr_add_satisfied(context, 0, "no dense MLP",
+                   "the rule is about dense feed-forward networks, which the main layers do not have");
+  return true;
+}
+
 static hr_severity severity_of(const hr_trial *trial)
 {
   if (trial->net_gain >= HR_GAIN_HIGH)
@@ -137,10 +156,11 @@ bool hr_already_suggested(const hr_advice_context *context, const hr_trial *tria
 {
   const hr_advice *advice = context->advice;
   const hr_model *own = &advice->model;
+  int64_t own_width = hr_main_dense(own)->width;
   for (size_t i = 0; i < advice->finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     bool vocabulary = finding->model.vocabulary != own->vocabulary && trial->model.vocabulary != own->vocabulary;
-    bool width = finding->model.mlp_width != own->mlp_width && trial->model.mlp_width != own->mlp_width;
+    bool width = hr_main_dense(&finding->model)->width != own_width && hr_main_dense(&trial->model)->width != own_width;
     bool batch = finding->workload.batch != advice->workload.batch && trial->workload.batch != advice->workload.batch;
     if (finding->has_change && (vocabulary || width || batch))
       return true;

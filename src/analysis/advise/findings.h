@@ -14,6 +14,12 @@ void hr_add_satisfied(hr_advice_context *context, hr_operator_set operators, con
 void hr_add_not_applicable(hr_advice_context *context, hr_operator_set operators, const char *current, const char *why,
                            ...) HR_PRINTF(4, 5);
 
+/** Whether no layer has attention with heads of hr_mixer_attention, or whether the main layers have no dense
+ *  feed-forward network. The function then adds a finding that says so, severity none: a rule about such sizes has
+ *  nothing to add. */
+bool hr_lacks_heads(hr_advice_context *context);
+bool hr_lacks_mlp(hr_advice_context *context); /* see hr_lacks_heads() */
+
 /** Suggests the trial. The operator gain is that of `main` together; `others` are also listed. The severity follows
  *  from the net gain. Returns the finding, NULL if the list is full. */
 hr_finding *hr_add_suggestion(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/format.h"
 
+#include "analysis/model/reshape.h"
 #include "base/checked.h"
 #include "base/quantity.h"
 
@@ -58,15 +59,42 @@ hr_text192 hr_format_text(const char *format, ...)
   return result;
 }
 
+hr_text192 hr_format_share(int64_t layers, int64_t all)
+{
+  return layers < all ? hr_format_text(" in %" PRId64 " of %" PRId64 " layers", layers, all) : (hr_text192){""};
+}
+
+hr_text192 hr_format_layers_with_heads(const hr_model *model, const hr_mixer_attention *heads)
+{
+  int64_t layers = 0;
+  for (size_t i = 0; i < model->group_count; i++) {
+    const hr_mixer_attention *other = &model->groups[i].attention;
+    if (other->q_heads == heads->q_heads && other->k_heads == heads->k_heads && other->v_heads == heads->v_heads &&
+        other->qk_dim == heads->qk_dim && other->v_dim == heads->v_dim)
+      layers += model->groups[i].count;
+  }
+  return hr_format_share(layers, hr_model_layers(model));
+}
+
 hr_text192 hr_format_heads(const hr_model *model)
 {
-  int64_t k = model->k_heads, v = model->v_heads;
-  hr_text192 heads = hr_format_text("%" PRId64 " heads of %" PRId64, model->q_heads, model->qk_dim);
+  const hr_mixer_attention *main = hr_main_attention(model);
+  int64_t k = main->k_heads, v = main->v_heads;
+  hr_text192 layers = hr_format_layers_with_heads(model, main);
+  hr_text192 heads = hr_format_text("%" PRId64 " heads of %" PRId64, main->q_heads, main->qk_dim);
   if (k != v)
-    return hr_format_text("%s, %" PRId64 " K and %" PRId64 " V heads", heads.text, k, v);
-  if (k != model->q_heads)
-    return hr_format_text("%s, %" PRId64 " KV head%s", heads.text, k, k == 1 ? "" : "s");
-  return heads;
+    return hr_format_text("%s, %" PRId64 " K and %" PRId64 " V heads%s", heads.text, k, v, layers.text);
+  if (k != main->q_heads)
+    return hr_format_text("%s, %" PRId64 " KV head%s%s", heads.text, k, k == 1 ? "" : "s", layers.text);
+  return hr_format_text("%s%s", heads.text, layers.text);
+}
+
+hr_text192 hr_format_mlp_width(const hr_model *model)
+{
+  int64_t width = hr_main_dense(model)->width, layers = 0;
+  for (size_t i = 0; i < model->group_count; i++)
+    layers += model->groups[i].dense.width == width ? model->groups[i].count : 0;
+  return hr_format_text("MLP width %" PRId64 "%s", width, hr_format_share(layers, hr_model_layers(model)).text);
 }
 
 /* The smallest alignment in bytes at which plain (or batched) GEMMs reach 90% of full speed. */

@@ -21,8 +21,18 @@ typedef struct hr_text192 {
 } hr_text192;
 hr_text192 hr_format_text(const char *format, ...) HR_PRINTF(1, 2);
 
-/** "32 heads of 64"; with fewer K and V heads "32 heads of 64, 8 KV heads" or "…, 4 K and 16 V heads". */
+/** " in 24 of 32 layers"; "" if it is all of them. */
+hr_text192 hr_format_share(int64_t layers, int64_t all);
+
+/** The same of the layers whose attention has these heads and head sizes. */
+hr_text192 hr_format_layers_with_heads(const hr_model *model, const hr_mixer_attention *heads);
+
+/** Of the main layers: "32 heads of 64"; with fewer K and V heads "32 heads of 64, 8 KV heads" or "…, 4 K and 16 V
+ *  heads". Ends with hr_format_layers_with_heads(). */
 hr_text192 hr_format_heads(const hr_model *model);
+
+/** "MLP width 14336", of the main layers; followed by " in 24 of 32 layers" if others have another or none. */
+hr_text192 hr_format_mlp_width(const hr_model *model);
 
 /** The reason why a size that is not a multiple of 64 costs hardly anything: the device runs plain (or batched) GEMMs
  *  of this alignment at 90% of full speed or more, or else they take too little of the step. */

@@ -41,7 +41,8 @@ hr_operator_set hr_attention_matmuls(const hr_step *step)
 /* Every stage takes as long as the one with the most layers, see hr_step. */
 static double layer_factor(const hr_model *model, int64_t stages)
 {
-  return (double)(stages * hr_ceil_div(model->layers, stages)) / (double)model->layers;
+  int64_t layers = hr_model_layers(model);
+  return (double)(stages * hr_ceil_div(layers, stages)) / (double)layers;
 }
 
 double hr_time_of(const hr_step *step, const hr_model *model, int64_t pipeline_stages, hr_operator_set operators)

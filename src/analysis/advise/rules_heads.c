@@ -14,7 +14,8 @@
 static bool with_head_dim(const hr_advice *advice, int64_t dim, hr_model *changed)
 {
   const hr_model *model = &advice->model;
-  int64_t width = model->q_heads * model->qk_dim;
+  const hr_mixer_attention *own = hr_main_attention(model);
+  int64_t width = own->q_heads * own->qk_dim;
   int64_t t = advice->workload.tensor_parallel;
   if (width % dim != 0 || (width / dim) % t != 0)
     return false;
@@ -23,10 +24,11 @@ static bool with_head_dim(const hr_advice *advice, int64_t dim, hr_model *change
 
 static hr_trial best_head_dim(hr_advice_context *context, int64_t least, int64_t most, int64_t step)
 {
+  int64_t own = hr_main_attention(&context->advice->model)->qk_dim;
   hr_trial best = {.time_ns = 0};
   for (int64_t dim = least; dim <= most; dim += step) {
     hr_model changed;
-    if (dim != context->advice->model.qk_dim && with_head_dim(context->advice, dim, &changed))
+    if (dim != own && with_head_dim(context->advice, dim, &changed))
       hr_keep_better(context, &changed, NULL, &best);
   }
   return best;
@@ -38,6 +40,7 @@ static void report_heads(hr_advice_context *context, const hr_trial *best, const
   const hr_advice *advice = context->advice;
   const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
   int64_t stages = advice->workload.pipeline_stages;
+  const hr_mixer_attention *heads = hr_main_attention(&best->model);
   hr_text192 current = hr_format_heads(&advice->model), suggested = hr_format_heads(&best->model);
   hr_trial shown;
   if (!hr_evaluate(context, &best->model, NULL, &shown))
@@ -53,27 +56,52 @@ static void report_heads(hr_advice_context *context, const hr_trial *best, const
   }
   hr_add_suggestion(context, best, matmuls, HR_OPERATOR_BIT(HR_OP_SOFTMAX), current.text, suggested.text,
                     "%s: attention's GEMMs run at %s (%s), with %" PRId64 " heads of %" PRId64 " at %s (%s)", reason,
-                    rate.text, before.text, best->model.q_heads, best->model.qk_dim, new_rate.text, after.text);
+                    rate.text, before.text, heads->q_heads, heads->qk_dim, new_rate.text, after.text);
+}
+
+static bool is_even(const hr_mixer_attention *heads)
+{
+  return heads->qk_dim % 64 == 0 && heads->v_dim % 64 == 0;
+}
+
+/* The heads whose size is not a multiple of 64, of the main layers if theirs is not; NULL if all are. */
+static const hr_mixer_attention *uneven_heads(const hr_model *model)
+{
+  if (!is_even(hr_main_attention(model)))
+    return hr_main_attention(model);
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (!is_even(&model->groups[i].attention))
+      return &model->groups[i].attention;
+  }
+  return NULL;
+}
+
+static hr_text192 format_uneven(const hr_model *model, const hr_mixer_attention *heads)
+{
+  const char *name = heads->qk_dim % 64 ? "h/a =" : "of V,", *end = heads->qk_dim % 64 ? "" : ",";
+  int64_t size = heads->qk_dim % 64 ? heads->qk_dim : heads->v_dim;
+  return hr_format_text("the head size %s %" PRId64 "%s%s is %s", name, size,
+                        hr_format_layers_with_heads(model, heads).text, end, hr_format_divisibility(size).text);
 }
 
 void hr_rule_head_size(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
+  const hr_mixer_attention *main = hr_main_attention(model), *uneven = uneven_heads(model);
   const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
-  if (model->qk_dim % 64 == 0 && model->v_dim % 64 == 0) {
+  if (hr_lacks_heads(context))
+    return;
+  if (!uneven) {
     hr_add_satisfied(context, matmuls, hr_format_heads(model).text, "the head size %" PRId64 " is a multiple of 64",
-                     model->qk_dim);
+                     main->qk_dim);
     return;
   }
-  int64_t most = hr_max64(HEAD_DIM_LARGEST, hr_round_up(hr_min64(model->qk_dim, 1024), 64));
+  int64_t most = hr_max64(HEAD_DIM_LARGEST, hr_round_up(hr_min64(main->qk_dim, 1024), 64));
   hr_trial best = best_head_dim(context, 64, most, 64);
   if (best.time_ns <= 0)
     best = best_head_dim(context, 48, most, 8);
-  hr_text192 reason = model->qk_dim % 64 ? hr_format_text("the head size h/a = %" PRId64 " is %s", model->qk_dim,
-                                                          hr_format_divisibility(model->qk_dim).text)
-                                         : hr_format_text("the head size of V, %" PRId64 ", is %s", model->v_dim,
-                                                          hr_format_divisibility(model->v_dim).text);
+  hr_text192 reason = format_uneven(model, uneven);
   if (best.time_ns <= 0) {
     int64_t t = advice->workload.tensor_parallel;
     hr_text192 sharing = t > 1 ? hr_format_text(" that %" PRId64 " devices can split", t) : hr_format_text("%s", "");
@@ -89,17 +117,19 @@ void hr_rule_head_size(hr_advice_context *context)
 void hr_rule_fewer_heads(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
-  const hr_model *model = &advice->model;
+  const hr_mixer_attention *main = hr_main_attention(&advice->model);
   const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
-  hr_text192 current = hr_format_heads(model);
-  if (model->qk_dim >= HEAD_DIM_LARGEST) {
+  hr_text192 current = hr_format_heads(&advice->model);
+  if (hr_lacks_heads(context))
+    return;
+  if (main->qk_dim >= HEAD_DIM_LARGEST) {
     hr_add_satisfied(context, matmuls, current.text, "a head size of %" PRId64 " already suits fused kernels",
-                     model->qk_dim);
+                     main->qk_dim);
     return;
   }
-  if (model->qk_dim % 64 != 0) {
+  if (main->qk_dim % 64 != 0) {
     hr_add_satisfied(context, matmuls, current.text, "the head size %" PRId64 " is not a multiple of 64: see head_size",
-                     model->qk_dim);
+                     main->qk_dim);
     return;
   }
   hr_model changed;
@@ -107,12 +137,13 @@ void hr_rule_fewer_heads(hr_advice_context *context)
   if (!with_head_dim(advice, HEAD_DIM_LARGEST, &changed) || !hr_evaluate(context, &changed, NULL, &trial)) {
     hr_add_satisfied(context, matmuls, current.text,
                      "%" PRId64 " heads of %" PRId64 " do not make heads of 128 that %" PRId64 " devices can split",
-                     model->q_heads, model->qk_dim, advice->workload.tensor_parallel);
+                     main->q_heads, main->qk_dim, advice->workload.tensor_parallel);
     return;
   }
+  int64_t fewer = hr_main_attention(&changed)->q_heads;
   hr_text192 reason = hr_format_text("%" PRId64 " heads compute %" PRId64 " score matrices, %" PRId64
                                      " larger heads would compute %" PRId64,
-                                     model->q_heads, model->q_heads, changed.q_heads, changed.q_heads);
+                                     main->q_heads, main->q_heads, fewer, fewer);
   report_heads(context, &trial, reason.text);
 }
 
@@ -140,13 +171,15 @@ static void suggest_kv_heads(hr_advice_context *context, const hr_model *changed
 {
   const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
+  const hr_mixer_attention *old = hr_main_attention(model), *new = hr_main_attention(changed);
   hr_operator_set main = advice->workload.phase == HR_PHASE_DECODE
                              ? hr_attention_matmuls(&advice->step)
                              : HR_OPERATOR_BIT(HR_OP_QKV_TRANSFORM) | HR_OPERATOR_BIT(HR_OP_K_TRANSFORM) |
                                    HR_OPERATOR_BIT(HR_OP_V_TRANSFORM);
-  hr_text192 current = hr_format_text("%" PRId64 " K and %" PRId64 " V heads", model->k_heads, model->v_heads);
+  hr_text192 current = hr_format_text("%" PRId64 " K and %" PRId64 " V heads%s", old->k_heads, old->v_heads,
+                                      hr_format_layers_with_heads(model, old).text);
   hr_text192 suggested = hr_format_text("%" PRId64 " K and %" PRId64 " V heads for %" PRId64 " query heads",
-                                        changed->k_heads, changed->v_heads, changed->q_heads);
+                                        new->k_heads, new->v_heads, new->q_heads);
   double gain = decode_gain(context, changed);
   int64_t before = cache_bytes_per_token(advice, model), after = cache_bytes_per_token(advice, changed);
   hr_trial trial;
@@ -162,33 +195,67 @@ static void suggest_kv_heads(hr_advice_context *context, const hr_model *changed
                           reason, before, after, 100 * gain);
 }
 
-/* Four query heads per K/V head, as in Llama 3 8B and Mistral 7B; other ratios where 4 does not divide. */
-void hr_rule_kv_heads(hr_advice_context *context)
+static bool have_equal_sharing(const hr_model *model)
 {
-  static const int64_t groups[] = {4, 2, 8, 3, 5, 6, 7};
-  const hr_advice *advice = context->advice;
-  const hr_model *model = &advice->model;
-  int64_t t = advice->workload.tensor_parallel;
-  hr_model changed = *model;
-  if (model->k_heads == model->q_heads && model->v_heads == model->q_heads && model->q_heads > 1) {
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-      changed.k_heads = changed.v_heads = model->q_heads / groups[i];
-      if (model->q_heads % groups[i] != 0 || !hr_heads_split(&changed, t))
-        continue;
+  const hr_mixer_attention *main = hr_main_attention(model);
+  for (size_t i = 0; i < model->group_count; i++) {
+    const hr_mixer_attention *heads = &model->groups[i].attention;
+    if (heads->q_heads > 0 && (heads->q_heads / heads->k_heads != main->q_heads / main->k_heads ||
+                               heads->q_heads / heads->v_heads != main->q_heads / main->v_heads))
+      return false;
+  }
+  return true;
+}
+
+static bool with_kv_heads(const hr_advice *advice, int64_t k_heads, int64_t v_heads, hr_model *changed)
+{
+  *changed = advice->model;
+  return hr_set_kv_heads(changed, k_heads, v_heads) && hr_heads_split(changed, advice->workload.tensor_parallel);
+}
+
+/* Four query heads per K/V head, as in Llama 3 8B and Mistral 7B; other ratios where 4 does not divide. False if no
+ * ratio is possible. */
+static bool share_kv_heads(hr_advice_context *context)
+{
+  static const int64_t ratios[] = {4, 2, 8, 3, 5, 6, 7};
+  int64_t q_heads = hr_main_attention(&context->advice->model)->q_heads;
+  hr_model changed;
+  for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
+    int64_t kv_heads = q_heads / ratios[i];
+    if (q_heads % ratios[i] == 0 && with_kv_heads(context->advice, kv_heads, kv_heads, &changed)) {
       suggest_kv_heads(context, &changed, "each query head has its own K and V head");
-      return;
+      return true;
     }
   }
-  changed = *model;
-  changed.k_heads = model->k_heads / 2;
-  if (advice->workload.phase == HR_PHASE_DECODE && model->k_heads == model->v_heads && model->k_heads % 2 == 0 &&
-      hr_heads_split(&changed, t)) {
+  return false;
+}
+
+void hr_rule_kv_heads(hr_advice_context *context)
+{
+  const hr_advice *advice = context->advice;
+  const hr_model *model = &advice->model;
+  const hr_mixer_attention *heads = hr_main_attention(model);
+  if (hr_lacks_heads(context))
+    return;
+  int64_t q = heads->q_heads, k = heads->k_heads, v = heads->v_heads;
+  hr_text192 current =
+      hr_format_text("%" PRId64 " K and %" PRId64 " V heads%s", k, v, hr_format_layers_with_heads(model, heads).text);
+  if (!have_equal_sharing(model)) {
+    hr_add_satisfied(context, hr_attention_matmuls(&advice->step), current.text,
+                     "the layers differ in how many query heads share a K or V head, so no one change is tried: the KV "
+                     "cache takes %" PRId64 " bytes per token",
+                     cache_bytes_per_token(advice, model));
+    return;
+  }
+  if (k == q && v == q && q > 1 && share_kv_heads(context))
+    return;
+  hr_model changed;
+  if (advice->workload.phase == HR_PHASE_DECODE && k == v && k % 2 == 0 && with_kv_heads(advice, k / 2, v, &changed)) {
     suggest_kv_heads(context, &changed, "K can have fewer heads than V (DiffQKV)");
     return;
   }
-  hr_add_satisfied(context, hr_attention_matmuls(&advice->step),
-                   hr_format_text("%" PRId64 " K and %" PRId64 " V heads", model->k_heads, model->v_heads).text,
+  hr_add_satisfied(context, hr_attention_matmuls(&advice->step), current.text,
                    "%" PRId64 " query heads use %" PRId64 " K and %" PRId64 " V heads: the KV cache takes %" PRId64
                    " bytes per token",
-                   model->q_heads, model->k_heads, model->v_heads, cache_bytes_per_token(advice, model));
+                   q, k, v, cache_bytes_per_token(advice, model));
 }

@@ -15,24 +15,34 @@ static bool with_hidden(const hr_advice *advice, int64_t hidden, int64_t heads, 
   if (hidden < 1 || heads < 1 || !hr_reshape_heads(&advice->model, hidden, heads, changed))
     return false;
   double granule = 64.0 * (double)advice->workload.tensor_parallel;
-  double width = (double)advice->model.mlp_width * (double)hidden / (double)advice->model.hidden;
+  double width = (double)hr_main_dense(&advice->model)->width * (double)hidden / (double)advice->model.hidden;
   if (width > SIZE_MAX_OF_MODEL || granule > SIZE_MAX_OF_MODEL)
     return false;
-  changed->mlp_width = hr_max64((int64_t)(width / granule + 0.5), 1) * (int64_t)granule;
+  if (width > 0)
+    hr_set_mlp_width(changed, hr_max64((int64_t)(width / granule + 0.5), 1) * (int64_t)granule);
   return hr_heads_split(changed, advice->workload.tensor_parallel);
+}
+
+/* "h = 2560, 20 heads of 128, MLP width 10240" */
+static hr_text192 format_shape(const hr_model *model)
+{
+  hr_text192 heads = hr_format_heads(model), width = hr_format_mlp_width(model);
+  bool has_mlp = hr_main_dense(model)->width > 0;
+  return hr_format_text("h = %" PRId64 ", %s%s%s", model->hidden, heads.text, has_mlp ? ", " : "",
+                        has_mlp ? width.text : "");
 }
 
 /* Tries a hidden size with the same number of heads, and with heads of the same size, 128 and 64. */
 static void try_hidden(hr_advice_context *context, int64_t hidden, hr_trial *best)
 {
   const hr_advice *advice = context->advice;
-  const hr_model *model = &advice->model;
-  double width = (double)model->q_heads * (double)model->qk_dim * (double)hidden / (double)model->hidden;
-  int64_t dims[] = {model->qk_dim, 128, 64};
+  const hr_mixer_attention *heads = hr_main_attention(&advice->model);
+  double width = (double)heads->q_heads * (double)heads->qk_dim * (double)hidden / (double)advice->model.hidden;
+  int64_t dims[] = {heads->qk_dim, 128, 64};
   hr_model changed;
   if (width > SIZE_MAX_OF_MODEL)
     return;
-  if (with_hidden(advice, hidden, model->q_heads, &changed) && changed.qk_dim % 8 == 0)
+  if (with_hidden(advice, hidden, heads->q_heads, &changed) && hr_main_attention(&changed)->qk_dim % 8 == 0)
     hr_keep_better(context, &changed, NULL, best);
   for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
     if (with_hidden(advice, hidden, (int64_t)(width / (double)dims[i]), &changed))
@@ -50,6 +60,13 @@ void hr_rule_hidden_per_device(hr_advice_context *context)
     hr_add_satisfied(context, gemms, current.text, "h/t = %" PRId64 " is a multiple of 64", h / t);
     return;
   }
+  if (hr_main_attention(&advice->model)->q_heads == 0) {
+    hr_add_satisfied(context, gemms, current.text,
+                     "h/t = %.2f is not a multiple of 64, but other hidden sizes are tried only with multi-head, "
+                     "multi-query or grouped-query attention, which no layer has",
+                     (double)h / (double)t);
+    return;
+  }
   if (t % 3 == 0) {
     hr_add_satisfied(context, gemms, current.text, "h/t = %.2f is not a multiple of 64: see six_gpu_node",
                      (double)h / (double)t);
@@ -65,10 +82,7 @@ void hr_rule_hidden_per_device(hr_advice_context *context)
                           hr_explain_no_loss(&advice->hardware, hr_ceil_div(h, t), advice->workload.dtype, false).text);
     return;
   }
-  hr_add_suggestion(context, &best, gemms, 0, current.text,
-                    hr_format_text("h = %" PRId64 ", %s, MLP width %" PRId64, best.model.hidden,
-                                   hr_format_heads(&best.model).text, best.model.mlp_width)
-                        .text,
+  hr_add_suggestion(context, &best, gemms, 0, current.text, format_shape(&best.model).text,
                     "h/t = %.2f is not a multiple of 64: the step takes %s, with h = %" PRId64 " %s",
                     (double)h / (double)t, hr_format_time(advice->step.time_ns).text, best.model.hidden,
                     hr_format_time(best.time_ns).text);
@@ -81,12 +95,14 @@ static void try_hidden_for_six(hr_advice_context *context, int64_t hidden, int64
   const hr_advice *advice = context->advice;
   int64_t p = advice->workload.pipeline_stages;
   double ratio = (double)advice->model.hidden / (double)hidden;
-  double width = (double)advice->model.q_heads * (double)advice->model.qk_dim / ratio;
+  const hr_mixer_attention *heads = hr_main_attention(&advice->model);
+  double width = (double)heads->q_heads * (double)heads->qk_dim / ratio;
   hr_model changed;
   if (width > SIZE_MAX_OF_MODEL || !with_hidden(advice, hidden, (int64_t)(width / (double)dim), &changed) ||
-      changed.qk_dim != dim)
+      hr_main_attention(&changed)->qk_dim != dim)
     return;
-  int64_t layers = hr_max64((int64_t)((double)advice->model.layers * ratio * ratio / (double)p + 0.5), 1) * p;
+  int64_t layers =
+      hr_max64((int64_t)((double)hr_model_layers(&advice->model) * ratio * ratio / (double)p + 0.5), 1) * p;
   changed = hr_reshape_layers(&changed, layers);
   hr_keep_better(context, &changed, NULL, best);
 }
@@ -95,6 +111,7 @@ static void report_six(hr_advice_context *context, const char *current)
 {
   const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
+  int64_t own_heads = hr_main_attention(model)->q_heads;
   int64_t t = advice->workload.tensor_parallel, granule = 64 * t;
   const hr_operator_set gemms = hr_layer_gemms(&advice->step) | hr_attention_matmuls(&advice->step);
   hr_trial best = {.time_ns = 0};
@@ -108,7 +125,7 @@ static void report_six(hr_advice_context *context, const char *current)
     hr_add_infeasible(context, NULL, gemms, current, "another h and number of heads",
                       "h = %" PRId64 " and %" PRId64 " heads do not split over t = %" PRId64
                       ", and neither do the neighbouring hidden sizes with heads of 64 or 128 in the same groups",
-                      model->hidden, model->q_heads, t);
+                      model->hidden, own_heads, t);
     return;
   }
   if (best.time_ns <= 0 || (possible && !hr_is_worthwhile(&best))) {
@@ -119,19 +136,18 @@ static void report_six(hr_advice_context *context, const char *current)
     return;
   }
   hr_text192 suggested =
-      hr_format_text("h = %" PRId64 ", %s, MLP width %" PRId64 ", %" PRId64 " layers", best.model.hidden,
-                     hr_format_heads(&best.model).text, best.model.mlp_width, best.model.layers);
+      hr_format_text("%s, %" PRId64 " layers", format_shape(&best.model).text, hr_model_layers(&best.model));
   const char *why =
       "h = %" PRId64 " and %" PRId64 " heads over t = %" PRId64 " give a device %.2f columns and %.2f heads; a node "
       "of six needs h divisible by %" PRId64 ", which on 8 devices gives each %.2f columns and %.2f heads";
-  double on_eight = (double)best.model.hidden / 8, heads_on_eight = (double)best.model.q_heads / 8;
-  double share = (double)model->hidden / (double)t, heads = (double)model->q_heads / (double)t;
+  double on_eight = (double)best.model.hidden / 8, heads_on_eight = (double)hr_main_attention(&best.model)->q_heads / 8;
+  double share = (double)model->hidden / (double)t, heads = (double)own_heads / (double)t;
   if (possible)
-    hr_add_suggestion(context, &best, gemms, 0, current, suggested.text, why, model->hidden, model->q_heads, t, share,
-                      heads, granule, on_eight, heads_on_eight);
+    hr_add_suggestion(context, &best, gemms, 0, current, suggested.text, why, model->hidden, own_heads, t, share, heads,
+                      granule, on_eight, heads_on_eight);
   else
-    hr_add_infeasible(context, &best, gemms, current, suggested.text, why, model->hidden, model->q_heads, t, share,
-                      heads, granule, on_eight, heads_on_eight);
+    hr_add_infeasible(context, &best, gemms, current, suggested.text, why, model->hidden, own_heads, t, share, heads,
+                      granule, on_eight, heads_on_eight);
 }
 
 void hr_rule_six_gpu_node(hr_advice_context *context)
@@ -140,8 +156,10 @@ void hr_rule_six_gpu_node(hr_advice_context *context)
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, node = advice->hardware.devices_per_node;
   const hr_operator_set gemms = hr_layer_gemms(&advice->step);
-  hr_text192 current =
-      hr_format_text("h = %" PRId64 ", a = %" PRId64 ", t = %" PRId64, model->hidden, model->q_heads, t);
+  int64_t heads = hr_main_attention(model)->q_heads;
+  hr_text192 current = hr_format_text("h = %" PRId64 ", a = %" PRId64 ", t = %" PRId64, model->hidden, heads, t);
+  if (hr_lacks_heads(context))
+    return;
   if (t % 3 != 0 && (node == 0 || node % 6 != 0)) {
     hr_add_satisfied(context, gemms, current.text,
                      "t = %" PRId64 " is not a multiple of 3, so h need not "
@@ -153,13 +171,13 @@ void hr_rule_six_gpu_node(hr_advice_context *context)
     hr_add_satisfied(context, gemms, current.text,
                      "a node has %" PRId64 " devices: t = 6 would need h divisible by 384 (h = %" PRId64
                      " is%s) and heads divisible by 6 (%" PRId64 ")",
-                     node, model->hidden, model->hidden % 384 == 0 ? "" : " not", model->q_heads);
+                     node, model->hidden, model->hidden % 384 == 0 ? "" : " not", heads);
     return;
   }
   if (model->hidden % (64 * t) == 0 && hr_heads_split(model, t)) {
     hr_add_satisfied(context, gemms, current.text,
                      "h/t = %" PRId64 " is a multiple of 64 on %" PRId64 " devices; on 8, h/8 = %.2f and a/8 = %.2f",
-                     model->hidden / t, t, (double)model->hidden / 8, (double)model->q_heads / 8);
+                     model->hidden / t, t, (double)model->hidden / 8, (double)heads / 8);
     return;
   }
   report_six(context, current.text);

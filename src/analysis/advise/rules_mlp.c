@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The width of the MLP: a brute-force search near the usual one. */
 #include "analysis/advise/rules.h"
+#include "analysis/model/reshape.h"
 #include "base/checked.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@ static double rate_at(hr_advice_context *context, int64_t width)
   const hr_advice *advice = context->advice;
   hr_operators *operators = &context->after.operators;
   hr_model model = advice->model;
-  model.mlp_width = width;
+  hr_set_mlp_width(&model, width);
   if (hr_operators_list(&model, &advice->workload, operators, NULL) != HR_OK)
     return 0;
   double time_ns = 0;
@@ -50,13 +51,14 @@ typedef struct width_search {
 
 static double usual_width(const hr_model *model)
 {
-  double width = (model->mlp_gated ? 8.0 / 3 : 4.0) * (double)model->hidden;
-  return fabs((double)model->mlp_width / width - 1) <= RANGE ? width : (double)model->mlp_width;
+  const hr_ffn_dense *own = hr_main_dense(model);
+  double width = (own->gated ? 8.0 / 3 : 4.0) * (double)model->hidden;
+  return fabs((double)own->width / width - 1) <= RANGE ? width : (double)own->width;
 }
 
 static void find_nearest(hr_advice_context *context, width_search *search, int64_t least, int64_t most, int64_t step)
 {
-  int64_t own = context->advice->model.mlp_width;
+  int64_t own = hr_main_dense(&context->advice->model)->width;
   for (int64_t width = hr_round_up(least, step); width <= most; width += step)
     search->best_rate = fmax(search->best_rate, rate_at(context, width));
   for (int64_t width = hr_round_up(least, step); width <= most; width += step) {
@@ -74,7 +76,7 @@ static width_search search_widths(hr_advice_context *context)
   int64_t least = hr_max64((int64_t)(search.usual * (1 - RANGE)), 1);
   int64_t most = (int64_t)(search.usual * (1 + RANGE));
   int64_t step = hr_round_up(hr_ceil_div(most - least + 1, WIDTHS_MAX), t);
-  search.rate = rate_at(context, advice->model.mlp_width);
+  search.rate = rate_at(context, hr_main_dense(&advice->model)->width);
   for (int64_t width = hr_round_up(least, step); width <= most; width += step) {
     search.tried++;
     search.faster += rate_at(context, width) > search.rate * (1 + 1e-9);
@@ -86,10 +88,12 @@ static width_search search_widths(hr_advice_context *context)
 void hr_rule_mlp_width(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
-  int64_t width = advice->model.mlp_width, stages = advice->workload.pipeline_stages;
+  int64_t width = hr_main_dense(&advice->model)->width, stages = advice->workload.pipeline_stages;
   const hr_operator_set gemms = hr_operators_present(&advice->step, MLP_OPERATORS & ~HR_OPERATOR_BIT(HR_OP_ACTIVATION));
-  hr_text192 current =
-      hr_format_text("MLP width %" PRId64 " (%.3f h)", width, (double)width / (double)advice->model.hidden);
+  if (hr_lacks_mlp(context))
+    return;
+  hr_text192 current = hr_format_text("%s (%.3f h)", hr_format_mlp_width(&advice->model).text,
+                                      (double)width / (double)advice->model.hidden);
   width_search search = search_widths(context);
   bool among_best =
       search.rate >= search.best_rate * (1 - AMONG_BEST) || (double)search.faster < FEW_FASTER * (double)search.tried;
@@ -102,7 +106,7 @@ void hr_rule_mlp_width(hr_advice_context *context)
     return;
   }
   hr_model changed = advice->model;
-  changed.mlp_width = search.suggested;
+  hr_set_mlp_width(&changed, search.suggested);
   hr_trial trial;
   if (!hr_evaluate(context, &changed, NULL, &trial))
     return;
@@ -117,10 +121,10 @@ void hr_rule_mlp_width(hr_advice_context *context)
         hr_format_time(trial.time_ns).text, search.suggested);
     return;
   }
-  hr_add_suggestion(
-      context, &trial, gemms, 0, current.text, hr_format_text("MLP width %" PRId64, search.suggested).text,
-      "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
-      " within 3%% of %.0f: the MLP's GEMMs take %s (%s), with %" PRId64 " %s (%s)",
-      width, search.faster + 1, search.tried, search.usual, before.text, hr_format_rate(&advice->step, gemms).text,
-      search.suggested, after.text, hr_format_rate(&context->after, gemms).text);
+  hr_add_suggestion(context, &trial, gemms, 0, current.text, hr_format_mlp_width(&changed).text,
+                    "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
+                    " within 3%% of %.0f: the MLP's GEMMs take %s (%s), with %" PRId64 " %s (%s)",
+                    width, search.faster + 1, search.tried, search.usual, before.text,
+                    hr_format_rate(&advice->step, gemms).text, search.suggested, after.text,
+                    hr_format_rate(&context->after, gemms).text);
 }

@@ -32,14 +32,14 @@ static bool keeps_fitting(const hr_advice *advice, const hr_workload *workload)
 static int64_t splitting_degree(const hr_advice *advice)
 {
   hr_workload changed = advice->workload;
-  int64_t *degree = &changed.tensor_parallel, t = *degree;
+  int64_t *degree = &changed.tensor_parallel, t = *degree, heads = hr_main_attention(&advice->model)->q_heads;
   for (*degree = hr_min64(t - 1, DEGREES_MAX); *degree > 1; --*degree) {
     if (hr_heads_split(&advice->model, *degree) && keeps_fitting(advice, &changed))
       return *degree;
   }
   if (keeps_fitting(advice, &changed))
     return 1;
-  for (*degree = t + 1; *degree <= hr_min64(advice->model.q_heads, DEGREES_MAX); ++*degree) {
+  for (*degree = t + 1; *degree <= hr_min64(heads, DEGREES_MAX); ++*degree) {
     if (hr_heads_split(&advice->model, *degree))
       return *degree;
   }
@@ -48,12 +48,12 @@ static int64_t splitting_degree(const hr_advice *advice)
 
 /* "the most loaded device would have 10 query heads, 9.33 on average", for the first kind of heads that does not
  * split. */
-static hr_text192 format_most_loaded(const hr_model *model, int64_t t)
+static hr_text192 format_most_loaded(const hr_mixer_attention *layer, int64_t t)
 {
   const struct {
     int64_t count;
     const char *name;
-  } heads[] = {{model->q_heads, "query"}, {model->k_heads, "K"}, {model->v_heads, "V"}};
+  } heads[] = {{layer->q_heads, "query"}, {layer->k_heads, "K"}, {layer->v_heads, "V"}};
   size_t i = 0;
   while (i < 2 && heads[i].count % t == 0)
     i++;
@@ -67,10 +67,14 @@ void hr_rule_batch_heads_per_device(hr_advice_context *context)
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, b = advice->workload.batch;
   const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
-  hr_text192 current = hr_format_text("%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads, t = %" PRId64,
-                                      model->q_heads, model->k_heads, model->v_heads, t);
-  if (hr_heads_split(model, t)) {
-    int64_t heads_per_device = model->q_heads / t;
+  if (hr_lacks_heads(context))
+    return;
+  const hr_mixer_attention *unsplit = hr_unsplit_heads(model, t), *heads = unsplit ? unsplit : hr_main_attention(model);
+  hr_text192 counts = hr_format_text("%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads%s", heads->q_heads,
+                                     heads->k_heads, heads->v_heads, hr_format_layers_with_heads(model, heads).text);
+  hr_text192 current = hr_format_text("%s, t = %" PRId64, counts.text, t);
+  if (!unsplit) {
+    int64_t heads_per_device = heads->q_heads / t;
     hr_add_satisfied(context, matmuls, current.text,
                      "(b·a)/t = %.0f is an integer and every device has %" PRId64 " heads",
                      (double)b * (double)heads_per_device, heads_per_device);
@@ -82,9 +86,8 @@ void hr_rule_batch_heads_per_device(hr_advice_context *context)
   bool tried = hr_evaluate(context, NULL, &changed, &trial);
   hr_add_infeasible(context, tried ? &trial : NULL, matmuls, current.text,
                     hr_format_text("t = %" PRId64, changed.tensor_parallel).text,
-                    "%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads do not split over %" PRId64
-                    " devices: Megatron refuses this, and %s",
-                    model->q_heads, model->k_heads, model->v_heads, t, format_most_loaded(model, t).text);
+                    "%s do not split over %" PRId64 " devices: Megatron refuses this, and %s", counts.text, t,
+                    format_most_loaded(heads, t).text);
 }
 
 /* The smallest divisor of t over which the heads split and whose step fits; 0 if there is none. *needed is the memory
@@ -158,7 +161,7 @@ void hr_rule_tensor_parallel_small(hr_advice_context *context)
  * is none. */
 static int64_t dividing_stages(const hr_advice *advice)
 {
-  int64_t layers = advice->model.layers, p = advice->workload.pipeline_stages;
+  int64_t layers = hr_model_layers(&advice->model), p = advice->workload.pipeline_stages;
   hr_workload changed = advice->workload;
   for (int64_t distance = 1; distance <= hr_min64(hr_min64(p, layers), DEGREES_MAX); distance++) {
     changed.pipeline_stages = p - distance;
@@ -174,7 +177,7 @@ static int64_t dividing_stages(const hr_advice *advice)
 void hr_rule_pipeline_divides_layers(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
-  int64_t layers = advice->model.layers, p = advice->workload.pipeline_stages;
+  int64_t layers = hr_model_layers(&advice->model), p = advice->workload.pipeline_stages;
   const hr_operator_set gemms = hr_layer_gemms(&advice->step);
   hr_text192 current = hr_format_text("%" PRId64 " layers, p = %" PRId64, layers, p);
   if (p == 1) {
@@ -195,8 +198,8 @@ void hr_rule_pipeline_divides_layers(hr_advice_context *context)
     suggested = hr_format_text("p = %" PRId64 " (or %" PRId64 " layers)", stages, fullest * p);
   } else {
     model = hr_reshape_layers(&model, (fullest - 1) * p);
-    suggested =
-        hr_format_text("%" PRId64 " layers (or %" PRId64 " in the same time as now)", model.layers, fullest * p);
+    suggested = hr_format_text("%" PRId64 " layers (or %" PRId64 " in the same time as now)", hr_model_layers(&model),
+                               fullest * p);
   }
   if (!hr_evaluate(context, &model, &workload, &trial))
     return;

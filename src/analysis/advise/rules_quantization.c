@@ -4,6 +4,7 @@
  * Both take the operator that loses most and vary the one size that changes its tiles: the MLP's width, the vocabulary,
  * otherwise the microbatch (the rows of all other GEMMs). */
 #include "analysis/advise/rules.h"
+#include "analysis/model/reshape.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 
@@ -59,17 +60,25 @@ static bool is_mlp(hr_operator_id id)
   return id == HR_OP_MLP_UP || id == HR_OP_MLP_GATE || id == HR_OP_MLP_DOWN;
 }
 
+/* What this operator and pass loses in a step, in all its sizes. */
+static double loss_of(const hr_step *step, const hr_operator *which, loss_part part)
+{
+  double time_ns = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    if (op->id == which->id && op->pass == which->pass)
+      time_ns += (double)op->count * part(&step->predictions[i]);
+  }
+  return time_ns;
+}
+
 /* Whether the operator loses clearly less per token in the trial, whose step is in context->after. */
 static bool removes_loss(const hr_advice_context *context, const loss *worst, loss_part part, const hr_trial *trial)
 {
-  double after_ns = 0;
-  for (size_t i = 0; i < context->after.operators.count; i++) {
-    const hr_operator *op = &context->after.operators.items[i];
-    if (op->id == worst->op->id && op->pass == worst->op->pass)
-      after_ns += (double)op->count * part(&context->after.predictions[i]);
-  }
-  double before = worst->time_ns / (double)hr_tokens_per_step(&context->advice->workload);
-  return after_ns / (double)hr_tokens_per_step(&trial->workload) <= (1 - LOSS_REMOVED) * before;
+  const hr_advice *advice = context->advice;
+  double before = loss_of(&advice->step, worst->op, part) / (double)hr_tokens_per_step(&advice->workload);
+  double after = loss_of(&context->after, worst->op, part) / (double)hr_tokens_per_step(&trial->workload);
+  return after <= (1 - LOSS_REMOVED) * before;
 }
 
 /* Keeps the change in *best if it gains more and removes the loss. */
@@ -84,14 +93,16 @@ static void try_change(hr_advice_context *context, const loss *worst, loss_part 
 
 static hr_trial best_nearby_width(hr_advice_context *context, const loss *worst, loss_part part, int64_t granule)
 {
-  hr_model changed = context->advice->model;
+  const hr_model *model = &context->advice->model;
   hr_trial best = {.time_ns = 0};
-  int64_t own = changed.mlp_width;
+  int64_t own = hr_main_dense(model)->width;
   int64_t least = (int64_t)(0.97 * (double)own) / granule, most = (int64_t)(1.03 * (double)own) / granule;
   for (int64_t i = least; i <= most; i += 1 + (most - least) / WIDTHS_MAX) {
-    changed.mlp_width = i * granule;
-    if (i > 0 && changed.mlp_width != own)
-      try_change(context, worst, part, &changed, NULL, &best);
+    hr_model changed = *model;
+    if (i <= 0 || i * granule == own)
+      continue;
+    hr_set_mlp_width(&changed, i * granule);
+    try_change(context, worst, part, &changed, NULL, &best);
   }
   return best;
 }
@@ -136,8 +147,8 @@ static hr_trial best_nearby_size(hr_advice_context *context, const loss *worst, 
 static hr_text192 format_size(const hr_advice *advice, const hr_trial *trial, const hr_model *model,
                               const hr_workload *workload)
 {
-  if (trial->model.mlp_width != advice->model.mlp_width)
-    return hr_format_text("MLP width %" PRId64, model->mlp_width);
+  if (hr_main_dense(&trial->model)->width != hr_main_dense(&advice->model)->width)
+    return hr_format_mlp_width(model);
   if (trial->model.vocabulary != advice->model.vocabulary)
     return hr_format_text("vocabulary %" PRId64, model->vocabulary);
   return hr_format_text("b = %" PRId64, workload->batch);

@@ -3,11 +3,10 @@
 #ifndef HR_ANALYSIS_MODEL_ACTIVATION_MEMORY_H
 #define HR_ANALYSIS_MODEL_ACTIVATION_MEMORY_H
 
-#include "analysis/model/shard.h"
-#include "base/checked.h"
+#include "analysis/model/layer_kinds.h"
 
-/** Saved by one layer for its backward pass, per microbatch. */
-hr_checked64 hr_saved_by_layer(const hr_model *model, const hr_workload *workload, const hr_shard *shard);
+/** Saved by one layer for its backward pass, per microbatch. context->layer is the device's share. */
+hr_checked64 hr_saved_by_layer(const hr_layer_context *context);
 
 /** Saved before the first layer, and after the last layer. */
 hr_checked64 hr_saved_by_embedding(const hr_model *model, const hr_workload *workload, const hr_shard *shard);
@@ -16,9 +15,7 @@ hr_checked64 hr_saved_by_head(const hr_model *model, const hr_workload *workload
 /** The largest total of live activations when nothing is saved for a backward pass. */
 hr_checked64 hr_peak_activation_bytes(const hr_model *model, const hr_workload *workload, const hr_shard *shard);
 
-/** The KV cache of the whole batch for `stage_layers` layers with `tokens` per sequence (at most `window` in a layer
- *  with one). */
-hr_checked64 hr_kv_cache_bytes(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
-                               int64_t stage_layers, int64_t tokens);
+/** What one layer keeps of a sequence of `tokens` for decoding. `layer` is the device's share. */
+hr_checked64 hr_layer_cache_elements(const hr_layer_group *layer, int64_t tokens);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/model/config.h"
 
-#include "analysis/model/parameters.h"
+#include "analysis/model/sizes.h"
 #include "base/names.h"
 
 #include <inttypes.h>
@@ -79,9 +79,10 @@ static const char *other_name(const char *own, const char *standard)
 hr_status hr_config_sizes(hr_config *config, const hr_config_names *names, int64_t default_positions, hr_model *model)
 {
   const hr_config_names *standard = &hr_config_standard_names;
-  HR_TRY(hr_config_size(config, names->layers, other_name(names->layers, standard->layers), &model->layers));
+  HR_TRY(hr_config_size(config, names->layers, other_name(names->layers, standard->layers), &model->groups[0].count));
   HR_TRY(hr_config_size(config, names->hidden, other_name(names->hidden, standard->hidden), &model->hidden));
-  HR_TRY(hr_config_size(config, names->heads, other_name(names->heads, standard->heads), &model->q_heads));
+  HR_TRY(hr_config_size(config, names->heads, other_name(names->heads, standard->heads),
+                        &model->groups[0].attention.q_heads));
   HR_TRY(hr_config_size(config, "vocab_size", NULL, &model->vocabulary));
   const char *positions = names->positions;
   if (!hr_json_has(&config->json, positions) && hr_json_has(&config->json, standard->positions))
@@ -98,15 +99,16 @@ static const char *name_used(const hr_config *config, const char *own, const cha
 hr_status hr_config_kv_heads(hr_config *config, const hr_config_names *names, const char *field, int64_t fallback,
                              hr_model *model)
 {
-  int64_t kv_heads = model->q_heads;
+  int64_t kv_heads = model->groups[0].attention.q_heads;
   if (field && fallback > 0 && !hr_config_present(config, field))
     HR_TRY(hr_config_size_or(config, field, fallback, &kv_heads));
   else if (field)
-    HR_TRY(hr_config_size_derived(config, field, model->q_heads, &kv_heads));
-  if (model->q_heads % kv_heads != 0)
+    HR_TRY(hr_config_size_derived(config, field, model->groups[0].attention.q_heads, &kv_heads));
+  if (model->groups[0].attention.q_heads % kv_heads != 0)
     return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "%" PRId64 " does not divide %s, %" PRId64, kv_heads,
-                        name_used(config, names->heads, hr_config_standard_names.heads), model->q_heads);
-  model->k_heads = model->v_heads = kv_heads;
+                        name_used(config, names->heads, hr_config_standard_names.heads),
+                        model->groups[0].attention.q_heads);
+  model->groups[0].attention.k_heads = model->groups[0].attention.v_heads = kv_heads;
   return HR_OK;
 }
 
@@ -114,18 +116,18 @@ hr_status hr_config_head_dim(hr_config *config, const hr_config_names *names, co
                              hr_model *model)
 {
   const hr_config_names *standard = &hr_config_standard_names;
-  int64_t head_dim = model->hidden / model->q_heads;
+  int64_t head_dim = model->hidden / model->groups[0].attention.q_heads;
   if (field && fallback > 0)
     HR_TRY(hr_config_size_or(config, field, fallback, &head_dim));
   else if (field && hr_json_has(&config->json, field))
     HR_TRY(hr_config_size(config, field, NULL, &head_dim));
-  else if (model->hidden % model->q_heads != 0)
+  else if (model->hidden % model->groups[0].attention.q_heads != 0)
     return hr_json_fail(&config->json, name_used(config, names->hidden, standard->hidden), HR_ERROR_INVALID,
                         "%" PRId64 " is not a multiple of %s, %" PRId64, model->hidden,
-                        name_used(config, names->heads, standard->heads), model->q_heads);
+                        name_used(config, names->heads, standard->heads), model->groups[0].attention.q_heads);
   if (field)
     hr_config_mark(config, field);
-  model->qk_dim = model->v_dim = head_dim;
+  model->groups[0].attention.qk_dim = model->groups[0].attention.v_dim = head_dim;
   return HR_OK;
 }
 
@@ -152,7 +154,7 @@ hr_status hr_config_rotary(hr_config *config, const char *field, double fallback
       HR_TRY(hr_json_number_or(&config->json, field, 0.0, 1.0, fallback, &fraction));
   }
   model->positions = HR_POSITIONS_ROTARY;
-  model->rotary_dim = (int64_t)((double)model->qk_dim * fraction);
+  model->groups[0].attention.rotary_dim = (int64_t)((double)model->groups[0].attention.qk_dim * fraction);
   return HR_OK;
 }
 
@@ -166,9 +168,9 @@ hr_status hr_config_mlp(hr_config *config, const char *width_field, int64_t deri
                         const char *activation_default, hr_model *model)
 {
   if (derived > 0)
-    HR_TRY(hr_config_size_derived(config, width_field, derived, &model->mlp_width));
+    HR_TRY(hr_config_size_derived(config, width_field, derived, &model->groups[0].dense.width));
   else
-    HR_TRY(hr_config_size(config, width_field, NULL, &model->mlp_width));
+    HR_TRY(hr_config_size(config, width_field, NULL, &model->groups[0].dense.width));
   const char *activation;
   HR_TRY(hr_config_text(config, activation_field, activation_default, &activation));
   hr_copy_text(model->activation, sizeof model->activation, activation);
@@ -183,8 +185,8 @@ void hr_config_rms_norm(hr_model *model)
 
 void hr_config_attention_bias(hr_model *model, bool qkv, bool output)
 {
-  model->q_bias = model->k_bias = model->v_bias = qkv;
-  model->output_bias = output;
+  model->groups[0].attention.q_bias = model->groups[0].attention.k_bias = model->groups[0].attention.v_bias = qkv;
+  model->groups[0].attention.output_bias = output;
 }
 
 hr_status hr_config_tied(hr_config *config, bool fallback, hr_model *model)
@@ -195,42 +197,8 @@ hr_status hr_config_tied(hr_config *config, bool fallback, hr_model *model)
 hr_status hr_config_window(hr_config *config, const char *field, int64_t missing_default, hr_model *model)
 {
   if (missing_default > 0 && !hr_config_present(config, field))
-    HR_TRY(hr_config_size_or(config, field, missing_default, &model->window));
+    HR_TRY(hr_config_size_or(config, field, missing_default, &model->groups[0].attention.window));
   else
-    HR_TRY(hr_config_size_derived(config, field, 0, &model->window));
-  model->window_layers = model->window > 0 ? model->layers : 0;
-  return HR_OK;
-}
-
-hr_status hr_config_layer_types(hr_config *config, hr_model *model, bool *found)
-{
-  static const char field[] = "layer_types";
-  hr_config_mark(config, field);
-  *found = hr_json_has(&config->json, field);
-  if (!*found)
-    return HR_OK;
-  const json_t *list = json_object_get(config->json.object, field);
-  if (!json_is_array(list))
-    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "expected a list with one kind per layer");
-  if ((int64_t)json_array_size(list) != model->layers)
-    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "has %zu kinds for %" PRId64 " layers",
-                        json_array_size(list), model->layers);
-  int64_t windows = 0;
-  for (size_t i = 0; i < json_array_size(list); i++) {
-    const char *kind = json_string_value(json_array_get(list, i));
-    bool is_window = kind && strcmp(kind, "sliding_attention") == 0;
-    if (!is_window && (!kind || strcmp(kind, "full_attention") != 0)) {
-      char text[64];
-      hr_json_found(json_array_get(list, i), text, sizeof text);
-      return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
-                          "has a layer of kind %s; only full_attention and sliding_attention are covered", text);
-    }
-    windows += is_window;
-  }
-  if (windows > 0 && model->window == 0)
-    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "has sliding_attention but no sliding_window is given");
-  model->window_layers = windows;
-  if (windows == 0)
-    model->window = 0;
+    HR_TRY(hr_config_size_derived(config, field, 0, &model->groups[0].attention.window));
   return HR_OK;
 }

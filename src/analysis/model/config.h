@@ -82,11 +82,8 @@ void hr_config_attention_bias(hr_model *model, bool qkv, bool output);
 
 hr_status hr_config_tied(hr_config *config, bool fallback, hr_model *model);
 
-/** The sliding window's size, for all layers. `missing_default` replaces a missing field (0: no window). */
+/** The sliding window's size, for all layers (for some of them: analysis/model/config_layers.h). `missing_default`
+ *  replaces a missing field (0: no window). */
 hr_status hr_config_window(hr_config *config, const char *field, int64_t missing_default, hr_model *model);
-
-/** "layer_types", a list with one kind per layer: counts "sliding_attention" into window_layers. If the field is
- *  missing, *found is false and the model untouched. Kinds other than full and sliding attention are refused. */
-hr_status hr_config_layer_types(hr_config *config, hr_model *model, bool *found);
 
 #endif

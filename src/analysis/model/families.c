@@ -3,8 +3,13 @@
 
 #include <string.h>
 
+#define HR_GPT_NAMES                             \
+  {                                              \
+    "n_layer", "n_embd", "n_head", "n_positions" \
+  }
+
 static const hr_family rows[] = {
-#define HR_FAMILY(model_type, architecture, reader, description) {model_type, architecture, reader, description},
+#define HR_FAMILY(type, class, text, ...) {.model_type = type, .architecture = class, .description = text, __VA_ARGS__},
 #include "analysis/model/families.inc"
 #undef HR_FAMILY
 };

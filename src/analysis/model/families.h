@@ -1,23 +1,88 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The model families. Each is a row of families.inc and a function that fills an hr_model from its config.json. */
+/* The model families: one row of families.inc each. A row gives the names of the fields of config.json and what is
+ * usual where one is missing; hr_read_decoder() reads by it. What a row cannot say is a function of its own. */
 #ifndef HR_ANALYSIS_MODEL_FAMILIES_H
 #define HR_ANALYSIS_MODEL_FAMILIES_H
 
 #include "analysis/model/config.h"
 
-/** Sets the members of *model that differ from hr_model_default(), except name and family. */
-typedef hr_status (*hr_family_reader)(hr_config *config, hr_model *model);
+typedef struct hr_family hr_family;
 
-typedef struct hr_family {
+/** Sets the members of *model that differ from hr_model_default(), except name and family. */
+typedef hr_status (*hr_family_reader)(hr_config *config, const hr_family *family, hr_model *model);
+
+/** A choice: the field, if the row names one, else the value; the value is also that of a missing field. */
+typedef struct hr_choice_field {
+  const char *field;
+  bool value;
+} hr_choice_field;
+
+/** A size: the field's name (NULL: the base class's), and the value of a missing field (0: see the member). */
+typedef struct hr_size_field {
+  const char *field;
+  int64_t value;
+} hr_size_field;
+
+/** Members that a row leaves out are zero: they mean what the comment says of 0 or NULL. */
+struct hr_family {
   const char *model_type;   /* the value of config.json's "model_type" */
   const char *architecture; /* the value in "architectures" that means the same */
-  hr_family_reader read;
   const char *description;
-} hr_family;
 
-#define HR_FAMILY(model_type, architecture, reader, description) hr_status reader(hr_config *config, hr_model *model);
-#include "analysis/model/families.inc"
-#undef HR_FAMILY
+  hr_family_reader read;   /* NULL: hr_read_decoder() */
+  hr_family_reader finish; /* called at the end of hr_read_decoder(), before its layers become groups; NULL: nothing */
+
+  hr_config_names names;   /* of the sizes that every family has; NULL members: the base class's */
+  hr_size_field positions; /* of max_positions; only the value is used (0: 2048) */
+
+  hr_size_field kv_heads; /* "num_key_value_heads"; value 0: as many as query heads */
+  bool equal_heads;       /* there is no such field: as many as query heads */
+  hr_size_field head_dim; /* "head_dim"; value 0: hidden / q_heads */
+  bool derived_head_dim;  /* there is no such field: always hidden / q_heads */
+  hr_choice_field qkv_bias, output_bias;
+  hr_choice_field qk_norm; /* whether Q and K are normalized; how: qk_norm_kind */
+  hr_qk_norm qk_norm_kind;
+
+  hr_size_field mlp_width; /* "intermediate_size"; value 0: required, else the factor of hidden if it is missing */
+  const char *activation;  /* "hidden_act" */
+  const char *activation_default; /* "silu" */
+  bool plain_mlp;                 /* up and down; else gate, up and down */
+  hr_choice_field mlp_bias;
+
+  hr_choice_field parallel; /* attention and MLP in parallel */
+  int64_t norms;            /* norms of a layer; 0: 2 */
+  int64_t parallel_norms;   /* those of a parallel layer; 0: as `norms` */
+  bool layer_norm;          /* LayerNorm instead of RMS norms */
+  bool norm_without_bias;   /* of LayerNorm */
+
+  hr_positions position_kind;  /* HR_POSITIONS_NONE: rotary */
+  const char *rotary_fraction; /* the field with the rotated fraction of a head; NULL: the whole head */
+  double rotary_default;       /* its value if missing; 0: 1 */
+
+  hr_choice_field tied; /* "tie_word_embeddings" */
+  bool logit_bias;
+
+  hr_size_field window; /* field NULL: the family has no windows; value: if missing (0: none) */
+  hr_size_field
+      full_every; /* every n-th layer has no window if there are no "layer_types"; value 0: all layers have it */
+};
+
+/** Reads a decoder as its row says. */
+hr_status hr_read_decoder(hr_config *config, const hr_family *family, hr_model *model);
+
+hr_status hr_read_bloom(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_read_falcon(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_read_gpt_neo(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_read_opt(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_read_refined_web(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_read_sigma(hr_config *config, const hr_family *family, hr_model *model);
+
+hr_status hr_finish_gemma(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_gptj(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_olmo(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_phi(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_qwen(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_stablelm(hr_config *config, const hr_family *family, hr_model *model);
 
 /** All families, in the order of families.inc; *count is their number. */
 const hr_family *hr_families(size_t *count);
@@ -30,7 +95,7 @@ const hr_family *hr_family_of_architecture(const char *architecture);
 bool hr_is_short_form(const hr_config *config);
 hr_status hr_read_short_form(hr_config *config, hr_model *model);
 
-/** HR_ERROR_UNSUPPORTED, naming the field, if a field says that this is no dense decoder-only transformer. */
+/** HR_ERROR_UNSUPPORTED, naming the field, if a field says that this is no decoder that Headroom covers. */
 hr_status hr_refuse_by_field(hr_config *config);
 
 /** Always HR_ERROR_UNSUPPORTED: no family has this model_type. The message gives the reason for a known type, otherwise

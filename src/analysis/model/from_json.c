@@ -54,7 +54,7 @@ static hr_status read_model(hr_config *config, hr_model *model)
   /* The analyzer cannot see that hr_refuse_model_type() never returns HR_OK. */
   hr_copy_text(model->family, sizeof model->family,
                family->model_type); /* NOLINT(clang-analyzer-core.NullDereference) */
-  return family->read(config, model);
+  return (family->read ? family->read : hr_read_decoder)(config, family, model);
 }
 
 /* Sizes that are valid one by one may not fit each other. */

@@ -5,17 +5,36 @@
 #include "analysis/model/parameters.h"
 #include "base/error.h"
 
-/* The part of the model on the most loaded device: its heads, MLP columns, vocabulary rows and layers. */
-static hr_model part_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
+/* Sum of a figure over the layers of the pipeline stage with the heaviest ones: groups tell how many layers are equal,
+ * not where they are. */
+static hr_checked64 sum_of_stage(const hr_model *model, const hr_checked64 *of_group, int64_t stages)
 {
-  hr_model share = *model;
-  share.q_heads = shard->q_heads;
-  share.k_heads = shard->k_heads;
-  share.v_heads = shard->v_heads;
-  share.mlp_width = shard->mlp_width;
-  share.vocabulary = shard->vocabulary;
-  share.layers = hr_ceil_div(model->layers, workload->pipeline_stages);
-  return share;
+  bool taken[HR_LAYER_GROUPS_MAX] = {false};
+  int64_t left = hr_ceil_div(hr_model_layers(model), stages);
+  hr_checked64 sum = hr_checked(0);
+  for (size_t i = 0; i < model->group_count; i++) /* a figure that overflowed cannot be compared */
+    sum.overflow = sum.overflow || of_group[i].overflow;
+  while (left > 0 && !sum.overflow) {
+    size_t heaviest = model->group_count;
+    for (size_t i = 0; i < model->group_count; i++) {
+      if (!taken[i] && (heaviest == model->group_count || of_group[i].value > of_group[heaviest].value))
+        heaviest = i;
+    }
+    int64_t layers = hr_min64(left, model->groups[heaviest].count);
+    sum = hr_plus(sum, hr_times(of_group[heaviest], layers));
+    taken[heaviest] = true;
+    left -= layers;
+  }
+  return sum;
+}
+
+/* The part of the model on the most loaded device of the tensor-parallel group. */
+static void part_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard, hr_model *share)
+{
+  *share = *model;
+  share->vocabulary = shard->vocabulary;
+  for (size_t i = 0; i < model->group_count; i++)
+    share->groups[i] = hr_shard_layer(&model->groups[i], workload);
 }
 
 /* Parameters on the most loaded device. With several stages, that is ⌈L/p⌉ layers and the larger end of the pipeline:
@@ -23,12 +42,16 @@ static hr_model part_on_device(const hr_model *model, const hr_workload *workloa
 static hr_status parameters_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
                                       int64_t *count, hr_error *error)
 {
-  hr_model share = part_on_device(model, workload, shard);
+  hr_model share;
   hr_parameters all;
+  part_on_device(model, workload, shard, &share);
   HR_TRY(hr_count_parameters(&share, &all, error));
   *count = all.total;
   if (workload->pipeline_stages == 1)
     return HR_OK;
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
+  for (size_t i = 0; i < model->group_count; i++)
+    of_group[i] = hr_count_layer(&share, &share.groups[i]);
   /* Each term was counted above, so none overflows. */
   int64_t norm = model->norm_weight ? model->hidden * (model->norm_bias ? 2 : 1) : 0;
   int64_t final_norm = model->final_norm ? norm : 0, embedding_norm = model->embedding_norm ? norm : 0;
@@ -36,7 +59,7 @@ static hr_status parameters_on_device(const hr_model *model, const hr_workload *
   int64_t projection = (all.embedding - table) / 2; /* one of two: before the layers, after them */
   int64_t first = table + projection + all.position + embedding_norm;
   int64_t last = (model->tied_embeddings ? table : 0) + projection + all.logit + final_norm;
-  *count = all.attention + all.mlp + all.norm - final_norm - embedding_norm + hr_max64(first, last);
+  *count = sum_of_stage(model, of_group, workload->pipeline_stages).value + hr_max64(first, last);
   return HR_OK;
 }
 
@@ -50,7 +73,12 @@ static int64_t optimizer_bytes_per_parameter(hr_dtype dtype)
 static hr_checked64 saved_activations(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   int64_t stages = workload->pipeline_stages;
-  hr_checked64 layers = hr_times(hr_saved_by_layer(model, workload, shard), hr_ceil_div(model->layers, stages));
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
+  for (size_t i = 0; i < model->group_count; i++) {
+    hr_layer_group share = hr_shard_layer(&model->groups[i], workload);
+    of_group[i] = hr_saved_by_layer(&(hr_layer_context){model, workload, shard, &share});
+  }
+  hr_checked64 layers = sum_of_stage(model, of_group, stages);
   hr_checked64 embedding = hr_saved_by_embedding(model, workload, shard);
   hr_checked64 head = hr_saved_by_head(model, workload, shard);
   if (stages == 1)
@@ -64,16 +92,25 @@ static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload,
 {
   if (workload->phase != HR_PHASE_PREFILL && workload->phase != HR_PHASE_DECODE)
     return hr_checked(0);
-  return hr_kv_cache_bytes(model, workload, shard, hr_ceil_div(model->layers, workload->pipeline_stages),
-                           shard->kv_len);
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
+  for (size_t i = 0; i < model->group_count; i++) {
+    hr_layer_group share = hr_shard_layer(&model->groups[i], workload);
+    of_group[i] = hr_layer_cache_elements(&share, shard->kv_len);
+  }
+  hr_checked64 elements = sum_of_stage(model, of_group, workload->pipeline_stages);
+  return hr_times(hr_times(elements, workload->batch), (int64_t)hr_dtype_bytes(workload->dtype));
 }
 
-/* K and V of one token in all layers; a head that several devices hold counts once. */
+/* What one more token adds in all layers; a head that several devices hold counts once. */
 static hr_checked64 cache_per_token(const hr_model *model, const hr_workload *workload)
 {
-  hr_checked64 k = hr_times(hr_checked(model->k_heads), model->qk_dim);
-  hr_checked64 v = hr_times(hr_checked(model->v_heads), model->v_dim);
-  return hr_times(hr_times(hr_plus(k, v), model->layers), (int64_t)hr_dtype_bytes(workload->dtype));
+  hr_checked64 sum = hr_checked(0);
+  for (size_t i = 0; i < model->group_count; i++) {
+    const hr_layer_group *layer = &model->groups[i];
+    hr_checked64 one = hr_layer_cache_elements(layer, 1), two = hr_layer_cache_elements(layer, 2);
+    sum = hr_plus(sum, hr_times(hr_plus(two, hr_times(one, -1)), layer->count));
+  }
+  return hr_times(sum, (int64_t)hr_dtype_bytes(workload->dtype));
 }
 
 hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory, hr_error *error)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/model/operator_builder.h"
 
-/* A step lists each operator at most once per pass; score, softmax and attention over value may be listed twice (layers
- * with and without a window). */
-_Static_assert(HR_OPERATORS_MAX >= 3 * HR_OPERATOR_ID_COUNT + 6, "the longest step fits the list");
+#include <string.h>
 
 static const bool in_layer[] = {
 #define ROW(enumerator, name, runs_in_layer) runs_in_layer,
@@ -11,20 +9,34 @@ static const bool in_layer[] = {
 #undef ROW
 };
 
-hr_operator *hr_append_operator(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass,
-                                int64_t count)
+hr_operator *hr_append_operator(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass)
 {
-  hr_operator *op = &builder->to->items[builder->to->count++];
-  *op = (hr_operator){.id = id, .kind = kind, .pass = pass, .in_layer = in_layer[id], .count = count};
+  if (builder->to->count == HR_OPERATORS_MAX) { /* the list fails in the end; the last one takes what is too much */
+    builder->full = true;
+    builder->to->count--;
+  }
+  size_t at = builder->to->count++;
+  hr_operator *op = &builder->to->items[at];
+  *op = (hr_operator){.id = id,
+                      .kind = kind,
+                      .pass = pass,
+                      .in_layer = in_layer[id],
+                      .count = builder->layer ? builder->layer->count : 1};
+  builder->backward[at] = (hr_backward_facts){0, 1};
   return op;
+}
+
+void hr_record_overflow(hr_operator_builder *builder, hr_operator_id id)
+{
+  if (!builder->overflow)
+    builder->overflow_id = id;
+  builder->overflow = true;
 }
 
 void hr_set_figure(hr_operator_builder *builder, const hr_operator *op, hr_checked64 figure, int64_t *value)
 {
-  if (hr_checked_take(figure, value) == HR_OK || builder->overflow)
-    return;
-  builder->overflow = true;
-  builder->overflow_id = op->id;
+  if (hr_checked_take(figure, value) != HR_OK)
+    hr_record_overflow(builder, op->id);
 }
 
 static hr_checked64 elements(int64_t rows, int64_t columns, int64_t matrices)
@@ -32,10 +44,10 @@ static hr_checked64 elements(int64_t rows, int64_t columns, int64_t matrices)
   return hr_times(hr_times(hr_checked(rows), columns), matrices);
 }
 
-void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass, int64_t count,
+void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass,
                     const hr_gemm_sizes *p)
 {
-  hr_operator *op = hr_append_operator(builder, id, kind, pass, count);
+  hr_operator *op = hr_append_operator(builder, id, kind, pass);
   hr_dtype dtype = builder->workload->dtype;
   /* The operand that is not shared has one matrix per GEMM of the batch. */
   int64_t batch = hr_max64(p->matrices_a, hr_max64(p->matrices_b, p->matrices_c));
@@ -47,6 +59,7 @@ void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator
                        .dtype = dtype,
                        .transpose_a = p->transpose_a,
                        .transpose_b = p->transpose_b};
+  builder->backward[builder->to->count - 1].matrices_b = p->matrices_b;
   hr_checked64 flops = hr_times(hr_times(hr_times(hr_times(hr_checked(2), p->m), p->n), p->k), batch);
   hr_checked64 moved = hr_plus(hr_plus(elements(p->m, p->k, p->matrices_a), elements(p->k, p->n, p->matrices_b)),
                                elements(p->m, p->n, p->matrices_c));
@@ -54,13 +67,99 @@ void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator
   hr_set_figure(builder, op, hr_times(moved, (int64_t)hr_dtype_bytes(dtype)), &op->bytes);
 }
 
-void hr_append_traffic(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, int64_t count,
+void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t outputs, int64_t inputs)
+{
+  hr_gemm_sizes sizes = {
+      .m = rows, .n = outputs, .k = inputs, .transpose_b = true, .matrices_a = 1, .matrices_b = 1, .matrices_c = 1};
+  hr_append_gemm(builder, id, HR_KIND_GEMM, HR_PASS_FORWARD, &sizes);
+}
+
+void hr_append_traffic(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, int64_t columns,
                        hr_checked64 forward_elements, hr_checked64 backward_elements)
 {
   int64_t element_bytes = (int64_t)hr_dtype_bytes(builder->workload->dtype);
-  int64_t *backward = &builder->backward_bytes[builder->to->count];
-  hr_operator *op = hr_append_operator(builder, id, kind, HR_PASS_FORWARD, count);
-  *backward = 0;
+  hr_operator *op = hr_append_operator(builder, id, kind, HR_PASS_FORWARD);
+  op->columns = columns;
   hr_set_figure(builder, op, hr_times(forward_elements, element_bytes), &op->bytes);
-  hr_set_figure(builder, op, hr_times(backward_elements, element_bytes), backward);
+  hr_set_figure(builder, op, hr_times(backward_elements, element_bytes),
+                &builder->backward[builder->to->count - 1].bytes);
+}
+
+void hr_append_rowwise(hr_operator_builder *builder, hr_operator_id id, hr_checked64 rows, int64_t columns,
+                       int64_t forward_moves, int64_t backward_moves)
+{
+  hr_checked64 elements_moved = hr_times(rows, columns);
+  hr_append_traffic(builder, id, HR_KIND_MEMORY, columns, hr_times(elements_moved, forward_moves),
+                    hr_times(elements_moved, backward_moves));
+}
+
+void hr_append_norm(hr_operator_builder *builder, hr_operator_id id, hr_checked64 rows, int64_t columns)
+{
+  hr_append_rowwise(builder, id, rows, columns, 2, 3);
+}
+
+/* ---- operators of several groups ---- */
+
+static bool same_gemm(const hr_gemm *a, const hr_gemm *b)
+{
+  return a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch;
+}
+
+static bool same_attention(const hr_attention *a, const hr_attention *b)
+{
+  return a->batch == b->batch && a->q_len == b->q_len && a->kv_len == b->kv_len && a->q_heads == b->q_heads &&
+         a->k_heads == b->k_heads && a->v_heads == b->v_heads && a->qk_dim == b->qk_dim && a->v_dim == b->v_dim &&
+         a->window == b->window;
+}
+
+static bool same_operator(const hr_operator *a, const hr_operator *b)
+{
+  return a->id == b->id && a->kind == b->kind && a->flops == b->flops && a->bytes == b->bytes &&
+         a->columns == b->columns && same_gemm(&a->gemm, &b->gemm) && same_attention(&a->attention, &b->attention);
+}
+
+/* The index behind the last of the first `end` operators whose id is not larger. */
+static size_t place_of(const hr_operators *operators, size_t end, const hr_operator *op)
+{
+  while (end > 0 && operators->items[end - 1].id > op->id)
+    end--;
+  return end;
+}
+
+static void insert(hr_operator_builder *builder, size_t from, size_t to)
+{
+  hr_operator *items = builder->to->items;
+  hr_operator op = items[from];
+  hr_backward_facts facts = builder->backward[from];
+  memmove(&items[to + 1], &items[to], (from - to) * sizeof *items);
+  memmove(&builder->backward[to + 1], &builder->backward[to], (from - to) * sizeof *builder->backward);
+  items[to] = op;
+  builder->backward[to] = facts;
+}
+
+static void remove_at(hr_operator_builder *builder, size_t at)
+{
+  size_t behind = --builder->to->count - at;
+  memmove(&builder->to->items[at], &builder->to->items[at + 1], behind * sizeof *builder->to->items);
+  memmove(&builder->backward[at], &builder->backward[at + 1], behind * sizeof *builder->backward);
+}
+
+void hr_merge_operators(hr_operator_builder *builder, size_t first)
+{
+  size_t at = first;
+  while (at < builder->to->count) {
+    const hr_operator *op = &builder->to->items[at];
+    size_t place = place_of(builder->to, at, op), equal = place;
+    while (equal > 0 && builder->to->items[equal - 1].id == op->id &&
+           !same_operator(&builder->to->items[equal - 1], op))
+      equal--;
+    if (equal > 0 && builder->to->items[equal - 1].id == op->id) {
+      builder->to->items[equal - 1].count += op->count;
+      remove_at(builder, at);
+    } else {
+      if (place < at)
+        insert(builder, at, place);
+      at++;
+    }
+  }
 }

@@ -8,13 +8,21 @@
 
 #include <headroom/operators.h>
 
+/** What the backward pass of a forward operator needs beside the operator. */
+typedef struct hr_backward_facts {
+  int64_t bytes;      /* of a memory or communication operator's backward pass */
+  int64_t matrices_b; /* of a GEMM: distinct matrices of the second operand */
+} hr_backward_facts;
+
 typedef struct hr_operator_builder {
   const hr_model *model;
   const hr_workload *workload;
+  const hr_layer_group *layer; /* the group whose operators are appended: the device's share of a layer; NULL outside */
   hr_shard shard;
   hr_operators *to;
-  int64_t backward_bytes[HR_OPERATORS_MAX]; /* of memory and communication operators, same index as to->items */
-  bool overflow;                            /* a figure overflowed, the first one in `overflow_id` */
+  hr_backward_facts backward[HR_OPERATORS_MAX]; /* same index as to->items */
+  bool full;                                    /* more operators than the list holds */
+  bool overflow;                                /* a figure overflowed, the first one in `overflow_id` */
   hr_operator_id overflow_id;
 } hr_operator_builder;
 
@@ -26,23 +34,39 @@ typedef struct hr_gemm_sizes {
   bool transpose_a, transpose_b;
 } hr_gemm_sizes;
 
-/** Appends a GEMM; its batch size is the largest number of matrices. */
-void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass, int64_t count,
+/* Each function appends one operator, executed in every layer of builder->layer, once outside of layers. */
+
+/** A GEMM; its batch size is the largest number of matrices. */
+void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass,
                     const hr_gemm_sizes *sizes);
 
-/** Appends a memory-bound operator that reads and writes so many elements forward and in its backward pass. */
-void hr_append_traffic(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, int64_t count,
+/** A linear layer y = x Wᵀ over `rows` rows. */
+void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t outputs, int64_t inputs);
+
+/** A memory-bound or communication operator that reads and writes so many elements forward and in its backward pass;
+ *  `columns` is the length of a row. */
+void hr_append_traffic(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, int64_t columns,
                        hr_checked64 forward_elements, hr_checked64 backward_elements);
 
-/** Appends an operator whose figures the caller sets. */
-hr_operator *hr_append_operator(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass,
-                                int64_t count);
+/** A memory-bound operator over `rows` × `columns` elements that reads or writes each so many times. */
+void hr_append_rowwise(hr_operator_builder *builder, hr_operator_id id, hr_checked64 rows, int64_t columns,
+                       int64_t forward_moves, int64_t backward_moves);
+
+/** A norm: reads x, writes y; backward reads x and dy, writes dx. The weights are negligible. */
+void hr_append_norm(hr_operator_builder *builder, hr_operator_id id, hr_checked64 rows, int64_t columns);
+
+/** An operator whose figures the caller sets. */
+hr_operator *hr_append_operator(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass);
 
 /** Sets *value, a figure of `op`, or records the overflow. */
 void hr_set_figure(hr_operator_builder *builder, const hr_operator *op, hr_checked64 figure, int64_t *value);
 
-/** Appends the attention operators: score, softmax and attention over value, or the fused kernel. */
-void hr_append_attention(hr_operator_builder *builder);
+/** Records that a figure of this operator overflowed. */
+void hr_record_overflow(hr_operator_builder *builder, hr_operator_id id);
+
+/** Merges the operators from `first` on into those before them: equal ones add up, others go behind the last one whose
+ *  id is not larger, so that the list stays in execution order. */
+void hr_merge_operators(hr_operator_builder *builder, size_t first);
 
 /** Appends the backward pass of every operator so far, last one first. */
 void hr_append_backward(hr_operator_builder *builder);

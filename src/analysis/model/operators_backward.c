@@ -2,26 +2,14 @@
 /* Derives the backward operators from the forward ones. */
 #include "analysis/model/operator_builder.h"
 
-/* Number of distinct matrices of the second operand: query heads may share K or V heads. */
-static int64_t second_operand_matrices(const hr_operator_builder *builder, const hr_operator *forward)
-{
-  const hr_shard *shard = &builder->shard;
-  switch (forward->id) {
-  case HR_OP_ATTENTION_SCORE: return builder->workload->batch * shard->k_heads;
-  case HR_OP_ATTENTION_OVER_VALUE: return builder->workload->batch * shard->v_heads;
-  default: return forward->gemm.batch;
-  }
-}
-
 /* C = A B: dA = dC Bᵀ and dB = Aᵀ dC, each stored like its operand.
  *
  *   linear y = x Wᵀ, W stored [n, k]:   dX = dY W,    dW = dYᵀ X     (m, k, n) and (n, k, m)
  *   score  S = Q Kᵀ, K stored [kv, d]:  dQ = dS K,    dK = dSᵀ Q
  *   AOV    O = P V,   V stored [kv, d]:  dP = dO Vᵀ,   dV = Pᵀ dO */
-static void append_gemm_gradients(hr_operator_builder *builder, const hr_operator *forward)
+static void append_gemm_gradients(hr_operator_builder *builder, const hr_operator *forward, int64_t shared)
 {
   const hr_gemm *g = &forward->gemm;
-  int64_t shared = second_operand_matrices(builder, forward);
   hr_gemm_sizes first = {.m = g->m,
                          .n = g->k,
                          .k = g->n,
@@ -36,8 +24,8 @@ static void append_gemm_gradients(hr_operator_builder *builder, const hr_operato
                           .matrices_a = g->batch,
                           .matrices_b = g->batch,
                           .matrices_c = shared};
-  hr_append_gemm(builder, forward->id, forward->kind, HR_PASS_DGRAD, forward->count, &first);
-  hr_append_gemm(builder, forward->id, forward->kind, HR_PASS_WGRAD, forward->count, &second);
+  hr_append_gemm(builder, forward->id, forward->kind, HR_PASS_DGRAD, &first);
+  hr_append_gemm(builder, forward->id, forward->kind, HR_PASS_WGRAD, &second);
 }
 
 /* The fused backward pass recomputes the scores and then computes four gradients: five GEMMs where the forward pass has
@@ -46,7 +34,7 @@ static void append_gemm_gradients(hr_operator_builder *builder, const hr_operato
  * section 3.1.2. */
 static void append_attention_backward(hr_operator_builder *builder, const hr_operator *forward)
 {
-  hr_operator *op = hr_append_operator(builder, forward->id, HR_KIND_ATTENTION, HR_PASS_DGRAD, forward->count);
+  hr_operator *op = hr_append_operator(builder, forward->id, HR_KIND_ATTENTION, HR_PASS_DGRAD);
   const hr_attention *a = &forward->attention;
   op->attention = *a;
   int64_t entries = 0;
@@ -58,19 +46,28 @@ static void append_attention_backward(hr_operator_builder *builder, const hr_ope
   hr_set_figure(builder, op, hr_times(hr_checked(forward->bytes), 2), &op->bytes);
 }
 
+static void append_gradients(hr_operator_builder *builder, const hr_operator *forward, const hr_backward_facts *facts)
+{
+  switch (forward->kind) {
+  case HR_KIND_GEMM:
+  case HR_KIND_BMM: append_gemm_gradients(builder, forward, facts->matrices_b); break;
+  case HR_KIND_ATTENTION: append_attention_backward(builder, forward); break;
+  case HR_KIND_MEMORY:
+  case HR_KIND_COMMUNICATION: {
+    hr_operator *op = hr_append_operator(builder, forward->id, forward->kind, HR_PASS_DGRAD);
+    op->bytes = facts->bytes;
+    op->columns = forward->columns;
+    break;
+  }
+  }
+}
+
 void hr_append_backward(hr_operator_builder *builder)
 {
-  for (size_t i = builder->to->count; i-- > 0;) {
-    const hr_operator *forward = &builder->to->items[i];
-    switch (forward->kind) {
-    case HR_KIND_GEMM:
-    case HR_KIND_BMM: append_gemm_gradients(builder, forward); break;
-    case HR_KIND_ATTENTION: append_attention_backward(builder, forward); break;
-    case HR_KIND_MEMORY:
-    case HR_KIND_COMMUNICATION:
-      hr_append_operator(builder, forward->id, forward->kind, HR_PASS_DGRAD, forward->count)->bytes =
-          builder->backward_bytes[i];
-      break;
-    }
+  for (size_t i = builder->to->count; i-- > 0 && !builder->full;) {
+    size_t first = builder->to->count;
+    append_gradients(builder, &builder->to->items[i], &builder->backward[i]);
+    for (size_t j = first; j < builder->to->count; j++)
+      builder->to->items[j].count = builder->to->items[i].count;
   }
 }

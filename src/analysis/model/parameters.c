@@ -1,63 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parameters by part, counted weight by weight as the published checkpoints store them. */
 #include "analysis/model/parameters.h"
-#include "base/checked.h"
+#include "analysis/model/layer_kinds.h"
 #include "base/error.h"
 
-/* A linear layer from `in` to `out` features. */
-static hr_checked64 linear(hr_checked64 in, hr_checked64 out, bool bias)
+static hr_checked64 hidden_norms(const hr_model *m, int64_t norms)
 {
-  hr_checked64 weight = hr_times(in, out.value);
-  weight.overflow |= out.overflow;
-  return bias ? hr_plus(weight, out) : weight;
+  return hr_times(hr_times(hr_checked(m->hidden), (m->norm_weight ? 1 : 0) + (m->norm_weight && m->norm_bias)), norms);
 }
 
-/* Width of all heads together. */
-static hr_checked64 heads_width(int64_t heads, int64_t dim)
+static hr_layer_parameters count_layer(const hr_model *model, const hr_layer_group *layer)
 {
-  return hr_times(hr_checked(heads), dim);
-}
-
-static hr_checked64 attention_of_a_layer(const hr_model *m)
-{
-  hr_checked64 hidden = hr_checked(m->hidden);
-  hr_checked64 q_width = heads_width(m->q_heads, m->qk_dim);
-  hr_checked64 q = linear(hidden, q_width, m->q_bias);
-  if (m->q_rank > 0) { /* two linear layers: hidden → q_rank → q_width; the second has the bias */
-    hr_checked64 down = linear(hidden, hr_checked(m->q_rank), false);
-    q = hr_plus(down, linear(hr_checked(m->q_rank), q_width, m->q_bias));
+  hr_layer_parameters of_layer = {.norm = hidden_norms(model, layer->norms)};
+  for (size_t i = 0; i < hr_layer_kind_count(); i++) {
+    if (hr_layer_kind_at(i)->present(layer))
+      hr_layer_kind_at(i)->parameters(model, layer, &of_layer);
   }
-  hr_checked64 k = linear(hidden, heads_width(m->k_heads, m->qk_dim), m->k_bias);
-  hr_checked64 v = linear(hidden, heads_width(m->v_heads, m->v_dim), m->v_bias);
-  hr_checked64 output = linear(heads_width(m->q_heads, m->v_dim), hidden, m->output_bias);
-  return hr_plus(hr_plus(q, k), hr_plus(v, output));
+  return of_layer;
 }
 
-static hr_checked64 mlp_of_a_layer(const hr_model *m)
+hr_checked64 hr_count_layer(const hr_model *model, const hr_layer_group *layer)
 {
-  hr_checked64 hidden = hr_checked(m->hidden), width = hr_checked(m->mlp_width);
-  hr_checked64 up = linear(hidden, width, m->mlp_bias);
-  hr_checked64 gate = m->mlp_gated ? up : hr_checked(0);
-  return hr_plus(hr_plus(up, gate), linear(width, hidden, m->mlp_bias));
+  hr_layer_parameters of_layer = count_layer(model, layer);
+  return hr_plus(hr_plus(of_layer.attention, of_layer.mlp), of_layer.norm);
 }
 
-static hr_checked64 qk_norms_of_a_layer(const hr_model *m)
+/* Of all layers; the norms include those outside of layers. */
+static hr_layer_parameters count_layers(const hr_model *model)
 {
-  int64_t vectors[] = {
-      [HR_QK_NORM_NONE] = 0,
-      [HR_QK_NORM_SHARED] = 2,
-      [HR_QK_NORM_PER_HEAD] = m->q_heads + m->k_heads,
-      [HR_QK_NORM_FULL] = m->q_heads + m->k_heads,
-  };
-  hr_checked64 weights = hr_times(hr_checked(m->qk_dim), vectors[m->qk_norm]);
-  return m->qk_norm_bias ? hr_times(weights, 2) : weights;
-}
-
-static hr_checked64 norms(const hr_model *m)
-{
-  hr_checked64 each = hr_times(hr_checked(m->hidden), (m->norm_weight ? 1 : 0) + (m->norm_weight && m->norm_bias));
-  hr_checked64 in_layers = hr_times(hr_plus(hr_times(each, m->layer_norms), qk_norms_of_a_layer(m)), m->layers);
-  return hr_plus(in_layers, hr_times(each, m->final_norm + m->embedding_norm));
+  hr_layer_parameters sum = {.norm = hidden_norms(model, model->final_norm + model->embedding_norm)};
+  for (size_t i = 0; i < model->group_count; i++) {
+    int64_t count = model->groups[i].count;
+    hr_layer_parameters of_layer = count_layer(model, &model->groups[i]);
+    sum.attention = hr_plus(sum.attention, hr_times(of_layer.attention, count));
+    sum.mlp = hr_plus(sum.mlp, hr_times(of_layer.mlp, count));
+    sum.norm = hr_plus(sum.norm, hr_times(of_layer.norm, count));
+  }
+  return sum;
 }
 
 static hr_checked64 embedding(const hr_model *m)
@@ -79,6 +58,7 @@ static hr_checked64 logit(const hr_model *m)
 hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, hr_error *error)
 {
   hr_parameters counted;
+  hr_layer_parameters layers = count_layers(model);
   const struct {
     hr_checked64 count;
     int64_t *place;
@@ -86,9 +66,9 @@ hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, 
   } parts[] = {
       {embedding(model), &counted.embedding, "the token embedding"},
       {hr_times(hr_checked(model->position_rows), model->hidden), &counted.position, "the position table"},
-      {hr_times(attention_of_a_layer(model), model->layers), &counted.attention, "attention"},
-      {hr_times(mlp_of_a_layer(model), model->layers), &counted.mlp, "the MLP"},
-      {norms(model), &counted.norm, "the norms"},
+      {layers.attention, &counted.attention, "attention"},
+      {layers.mlp, &counted.mlp, "the MLP"},
+      {layers.norm, &counted.norm, "the norms"},
       {logit(model), &counted.logit, "the logits"},
   };
   hr_checked64 total = hr_checked(0);

@@ -3,12 +3,14 @@
 #ifndef HR_ANALYSIS_MODEL_PARAMETERS_H
 #define HR_ANALYSIS_MODEL_PARAMETERS_H
 
-#include <headroom/model.h>
+#include "base/checked.h"
 
-/** The largest size that a model may have. A size times the bytes of a format never overflows. */
-#define HR_MODEL_SIZE_MAX (((int64_t)1 << 40) - 1)
+#include <headroom/model.h>
 
 /** hr_model_parameters() without checking the sizes; HR_ERROR_OVERFLOW if a count does not fit into 63 bits. */
 hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, hr_error *error);
+
+/** Parameters of one layer, `layer->count` left out. */
+hr_checked64 hr_count_layer(const hr_model *model, const hr_layer_group *layer);
 
 #endif

@@ -15,44 +15,135 @@ static int64_t scaled_heads(int64_t heads, int64_t q_heads, int64_t new_q_heads)
   return heads == 1 ? 1 : exact_ratio(heads, new_q_heads, q_heads);
 }
 
-/* Keeps the ratio of q_heads · dim to hidden. */
-static int64_t scaled_dim(const hr_model *model, int64_t dim, int64_t hidden, int64_t q_heads)
+const hr_mixer_attention *hr_main_attention(const hr_model *model)
 {
-  hr_checked64 width = hr_times(hr_checked(model->q_heads), dim);
-  int64_t new_width = width.overflow ? 0 : exact_ratio(width.value, hidden, model->hidden);
+  return &hr_model_main_group(model)->attention;
+}
+
+const hr_ffn_dense *hr_main_dense(const hr_model *model)
+{
+  return &hr_model_main_group(model)->dense;
+}
+
+/* Keeps the ratio of q_heads · dim to hidden. */
+static int64_t scaled_dim(const hr_mixer_attention *own, int64_t dim, int64_t own_hidden, int64_t hidden,
+                          int64_t q_heads)
+{
+  hr_checked64 width = hr_times(hr_checked(own->q_heads), dim);
+  int64_t new_width = width.overflow ? 0 : exact_ratio(width.value, hidden, own_hidden);
   return exact_ratio(new_width, 1, q_heads);
 }
 
-bool hr_reshape_heads(const hr_model *model, int64_t hidden, int64_t q_heads, hr_model *changed)
+static bool reshape_attention(const hr_mixer_attention *own, int64_t own_hidden, int64_t hidden, int64_t q_heads,
+                              hr_mixer_attention *changed)
 {
-  hr_model shape = *model;
-  shape.hidden = hidden;
+  hr_mixer_attention shape = *own;
+  if (q_heads < 1)
+    return false;
   shape.q_heads = q_heads;
-  shape.k_heads = scaled_heads(model->k_heads, model->q_heads, q_heads);
-  shape.v_heads = scaled_heads(model->v_heads, model->q_heads, q_heads);
-  shape.qk_dim = scaled_dim(model, model->qk_dim, hidden, q_heads);
-  shape.v_dim = scaled_dim(model, model->v_dim, hidden, q_heads);
+  shape.k_heads = scaled_heads(own->k_heads, own->q_heads, q_heads);
+  shape.v_heads = scaled_heads(own->v_heads, own->q_heads, q_heads);
+  shape.qk_dim = scaled_dim(own, own->qk_dim, own_hidden, hidden, q_heads);
+  shape.v_dim = scaled_dim(own, own->v_dim, own_hidden, hidden, q_heads);
   if (shape.k_heads < 1 || shape.v_heads < 1 || shape.qk_dim < 1 || shape.v_dim < 1)
     return false;
   if (q_heads % shape.k_heads != 0 || q_heads % shape.v_heads != 0)
     return false;
-  if (model->rotary_dim > 0) {
-    double rotary = (double)model->rotary_dim * (double)shape.qk_dim / (double)model->qk_dim;
+  if (own->rotary_dim > 0) {
+    double rotary = (double)own->rotary_dim * (double)shape.qk_dim / (double)own->qk_dim;
     shape.rotary_dim = hr_min64(hr_max64((int64_t)rotary / 2 * 2, 2), shape.qk_dim);
   }
-  if (model->q_rank > 0 && hidden != model->hidden) {
-    double rank = (double)model->q_rank * (double)hidden / (double)model->hidden;
+  if (own->q_rank > 0 && hidden != own_hidden) {
+    double rank = (double)own->q_rank * (double)hidden / (double)own_hidden;
     shape.q_rank = hr_max64((int64_t)(rank / 64 + 0.5), 1) * 64;
   }
   *changed = shape;
   return true;
 }
 
+bool hr_reshape_heads(const hr_model *model, int64_t hidden, int64_t q_heads, hr_model *changed)
+{
+  int64_t own_heads = hr_main_attention(model)->q_heads;
+  if (own_heads < 1)
+    return false;
+  hr_model shape = *model;
+  shape.hidden = hidden;
+  for (size_t i = 0; i < model->group_count; i++) {
+    const hr_mixer_attention *own = &model->groups[i].attention;
+    if (own->q_heads > 0 &&
+        !reshape_attention(own, model->hidden, hidden, exact_ratio(own->q_heads, q_heads, own_heads),
+                           &shape.groups[i].attention))
+      return false;
+  }
+  *changed = shape;
+  return true;
+}
+
+static void drop_empty_groups(hr_model *model)
+{
+  size_t kept = 0;
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (model->groups[i].count > 0)
+      model->groups[kept++] = model->groups[i];
+  }
+  model->group_count = kept;
+}
+
 hr_model hr_reshape_layers(const hr_model *model, int64_t layers)
 {
   hr_model shape = *model;
-  shape.layers = layers;
-  double share = (double)model->window_layers / (double)model->layers;
-  shape.window_layers = hr_min64((int64_t)(share * (double)layers + 0.5), layers);
+  double own_layers = (double)hr_model_layers(model), before = 0;
+  int64_t given = 0; /* rounds the sums, so that the counts add up to `layers` */
+  for (size_t i = 0; i < model->group_count; i++) {
+    before += (double)model->groups[i].count;
+    int64_t sum = (int64_t)(before / own_layers * (double)layers + 0.5);
+    shape.groups[i].count = hr_min64(sum, layers) - given;
+    given += shape.groups[i].count;
+  }
+  drop_empty_groups(&shape);
   return shape;
+}
+
+bool hr_set_kv_heads(hr_model *model, int64_t k_heads, int64_t v_heads)
+{
+  const hr_mixer_attention main = *hr_main_attention(model);
+  hr_model changed = *model;
+  for (size_t i = 0; i < changed.group_count; i++) {
+    hr_mixer_attention *attention = &changed.groups[i].attention;
+    if (attention->q_heads == 0)
+      continue;
+    attention->k_heads = exact_ratio(k_heads, attention->q_heads, main.q_heads);
+    attention->v_heads = exact_ratio(v_heads, attention->q_heads, main.q_heads);
+    if (attention->k_heads < 1 || attention->v_heads < 1 || attention->q_heads % attention->k_heads != 0 ||
+        attention->q_heads % attention->v_heads != 0)
+      return false;
+  }
+  *model = changed;
+  return true;
+}
+
+void hr_set_mlp_width(hr_model *model, int64_t width)
+{
+  int64_t own = hr_main_dense(model)->width;
+  for (size_t i = 0; i < model->group_count; i++) {
+    hr_ffn_dense *dense = &model->groups[i].dense;
+    if (dense->width == own || own == 0)
+      dense->width = dense->width > 0 ? width : 0;
+    else if (dense->width > 0)
+      dense->width = hr_max64((int64_t)((double)dense->width * (double)width / (double)own + 0.5), 1);
+  }
+}
+
+bool hr_layers_share_sizes(const hr_model *model)
+{
+  const hr_layer_group *first = &model->groups[0];
+  for (size_t i = 0; i < model->group_count; i++) {
+    const hr_mixer_attention *a = &model->groups[i].attention, *b = &first->attention;
+    const hr_ffn_dense *dense = &model->groups[i].dense;
+    if (a->q_heads == 0 || dense->width == 0 || a->q_heads != b->q_heads || a->k_heads != b->k_heads ||
+        a->v_heads != b->v_heads || a->qk_dim != b->qk_dim || a->v_dim != b->v_dim ||
+        dense->width != first->dense.width || dense->gated != first->dense.gated)
+      return false;
+  }
+  return true;
 }

@@ -1,19 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes a model's shape together with the sizes that depend on the change. */
+/* Changes a model's shape together with the sizes that depend on the change. Where a model has several groups of
+ * layers, a change is stated for the main group (hr_model_main_group()), and the others follow in proportion. */
 #ifndef HR_ANALYSIS_MODEL_RESHAPE_H
 #define HR_ANALYSIS_MODEL_RESHAPE_H
 
 #include <headroom/model.h>
 
+/** The main group's attention and dense feed-forward network: all zeros where it has none. */
+const hr_mixer_attention *hr_main_attention(const hr_model *model);
+const hr_ffn_dense *hr_main_dense(const hr_model *model); /* see hr_main_attention() */
+
 /** The model with another hidden size and number of query heads.
  *
  *  These ratios are kept: q_heads · qk_dim to hidden, v_dim to qk_dim, K and V heads to query heads (a single K or V
  *  head stays single), rotary_dim to qk_dim (rounded down to an even number), q_rank to hidden (rounded to a multiple
- *  of 64). Layers and MLP width stay. Returns false and leaves *changed untouched if a head size or head count would
- *  not be an integer. `hidden` and `q_heads` are positive. */
+ *  of 64), the query heads of other groups to those of the main group. Layers and feed-forward widths stay. Returns
+ *  false and leaves *changed untouched if a head size or head count would not be an integer, or if the model has no
+ *  attention. `hidden` and `q_heads` are positive. */
 bool hr_reshape_heads(const hr_model *model, int64_t hidden, int64_t q_heads, hr_model *changed);
 
-/** The model with another number of layers. The share of layers with a window is kept, rounded. */
+/** The model with another number of layers: each group's share is kept, rounded; a group that is left without layers
+ *  goes. */
 hr_model hr_reshape_layers(const hr_model *model, int64_t layers);
+
+/** Gives every group with attention k_heads and v_heads, in proportion to its query heads where they differ from the
+ *  main group's. Returns false and leaves *model untouched if a group's heads would not be integers that divide its
+ *  query heads. */
+bool hr_set_kv_heads(hr_model *model, int64_t k_heads, int64_t v_heads);
+
+/** Gives the dense feed-forward networks `width`, in proportion where their widths differ from the main group's. */
+void hr_set_mlp_width(hr_model *model, int64_t width);
+
+/** Whether every group has attention and a dense feed-forward network, with the same heads, head sizes and width: the
+ *  shapes that a change of one heads count or width describes exactly. Windows and positions may differ. */
+bool hr_layers_share_sizes(const hr_model *model);
 
 #endif

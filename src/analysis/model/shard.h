@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes on one device of a tensor-parallel group. */
+/* Sizes on one device of a tensor-parallel group that all layers share; what the device has of a layer:
+ * analysis/model/layer_kinds.h. */
 #ifndef HR_ANALYSIS_MODEL_SHARD_H
 #define HR_ANALYSIS_MODEL_SHARD_H
 
@@ -13,16 +14,11 @@ typedef struct hr_shard {
   int64_t logit_rows; /* rows of the logits: as above, but b in prefill */
   int64_t q_len;      /* s, or 1 in decode */
   int64_t kv_len;     /* of a layer without window: s, or the context in decode */
-  int64_t q_heads;
-  int64_t k_heads, v_heads;                           /* at least 1: heads are replicated where t exceeds them */
-  int64_t q_columns, k_columns, v_columns, o_columns; /* heads × head size of Q, K, V and O */
-  int64_t mlp_width;
   int64_t vocabulary;
   int64_t embedding_dim; /* width of the token embedding, not split */
 } hr_shard;
 
-/** Fills *shard. The model and the workload have been checked. HR_ERROR_OVERFLOW if b·s or heads × head size does not
- *  fit. */
+/** Fills *shard. The model and the workload have been checked. HR_ERROR_OVERFLOW if b·s does not fit. */
 hr_status hr_shard_sizes(const hr_model *model, const hr_workload *workload, hr_shard *shard, hr_error *error);
 
 /** The smallest divisor of q_heads that is at least `heads` (1 ≤ heads ≤ q_heads). */

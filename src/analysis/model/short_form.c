@@ -4,7 +4,7 @@
  * It describes the paper's model: learned positions of s rows, tied embeddings, LayerNorm before attention and MLP, a
  * bias on every linear layer and no final norm, so that P = 12h²L + 13hL + (v + s)h exactly. */
 #include "analysis/model/families.h"
-#include "analysis/model/parameters.h"
+#include "analysis/model/sizes.h"
 #include "base/names.h"
 
 #include <inttypes.h>
@@ -18,24 +18,25 @@ bool hr_is_short_form(const hr_config *config)
 static hr_status read_heads(hr_config *config, hr_model *model)
 {
   int64_t kv_heads, head_dim = 0;
-  HR_TRY(hr_config_size(config, "a", NULL, &model->q_heads));
-  HR_TRY(hr_config_size_derived(config, "kv_heads", model->q_heads, &kv_heads));
-  HR_TRY(hr_config_size_derived(config, "k_heads", kv_heads, &model->k_heads));
-  HR_TRY(hr_config_size_derived(config, "v_heads", kv_heads, &model->v_heads));
+  HR_TRY(hr_config_size(config, "a", NULL, &model->groups[0].attention.q_heads));
+  HR_TRY(hr_config_size_derived(config, "kv_heads", model->groups[0].attention.q_heads, &kv_heads));
+  HR_TRY(hr_config_size_derived(config, "k_heads", kv_heads, &model->groups[0].attention.k_heads));
+  HR_TRY(hr_config_size_derived(config, "v_heads", kv_heads, &model->groups[0].attention.v_heads));
   HR_TRY(hr_config_size_derived(config, "head_dim", 0, &head_dim));
   const char *k_field = hr_json_has(&config->json, "k_heads") ? "k_heads" : "kv_heads";
   const char *v_field = hr_json_has(&config->json, "v_heads") ? "v_heads" : "kv_heads";
-  if (model->q_heads % model->k_heads != 0)
+  if (model->groups[0].attention.q_heads % model->groups[0].attention.k_heads != 0)
     return hr_json_fail(&config->json, k_field, HR_ERROR_INVALID, "%" PRId64 " does not divide a, %" PRId64,
-                        model->k_heads, model->q_heads);
-  if (model->q_heads % model->v_heads != 0)
+                        model->groups[0].attention.k_heads, model->groups[0].attention.q_heads);
+  if (model->groups[0].attention.q_heads % model->groups[0].attention.v_heads != 0)
     return hr_json_fail(&config->json, v_field, HR_ERROR_INVALID, "%" PRId64 " does not divide a, %" PRId64,
-                        model->v_heads, model->q_heads);
-  if (head_dim == 0 && model->hidden % model->q_heads != 0)
+                        model->groups[0].attention.v_heads, model->groups[0].attention.q_heads);
+  if (head_dim == 0 && model->hidden % model->groups[0].attention.q_heads != 0)
     return hr_json_fail(&config->json, "h", HR_ERROR_INVALID,
                         "%" PRId64 " is not a multiple of a, %" PRId64 "; give head_dim if this is intended",
-                        model->hidden, model->q_heads);
-  model->qk_dim = model->v_dim = head_dim > 0 ? head_dim : model->hidden / model->q_heads;
+                        model->hidden, model->groups[0].attention.q_heads);
+  model->groups[0].attention.qk_dim = model->groups[0].attention.v_dim =
+      head_dim > 0 ? head_dim : model->hidden / model->groups[0].attention.q_heads;
   return HR_OK;
 }
 
@@ -43,16 +44,16 @@ static hr_status read_mlp(hr_config *config, hr_model *model)
 {
   const char *kind;
   HR_TRY(hr_config_text(config, "mlp", "gelu", &kind));
-  model->mlp_gated = strcmp(kind, "swiglu") == 0;
-  if (!model->mlp_gated && strcmp(kind, "gelu") != 0)
+  model->groups[0].dense.gated = strcmp(kind, "swiglu") == 0;
+  if (!model->groups[0].dense.gated && strcmp(kind, "gelu") != 0)
     return hr_json_fail(&config->json, "mlp", HR_ERROR_INVALID, "expected \"gelu\" or \"swiglu\", found \"%.40s\"",
                         kind);
-  hr_copy_text(model->activation, sizeof model->activation, model->mlp_gated ? "silu" : "gelu");
-  model->mlp_bias = !model->mlp_gated;
+  hr_copy_text(model->activation, sizeof model->activation, model->groups[0].dense.gated ? "silu" : "gelu");
+  model->groups[0].dense.bias = !model->groups[0].dense.gated;
   /* 8h/3 literally, even where it is a slow width: the rule mlp_width reports that. */
-  int64_t width = model->mlp_gated ? model->hidden * 8 / 3 : model->hidden * 4;
-  HR_TRY(hr_config_size_derived(config, "d_ff", width, &model->mlp_width));
-  if (model->mlp_width > HR_MODEL_SIZE_MAX)
+  int64_t width = model->groups[0].dense.gated ? model->hidden * 8 / 3 : model->hidden * 4;
+  HR_TRY(hr_config_size_derived(config, "d_ff", width, &model->groups[0].dense.width));
+  if (model->groups[0].dense.width > HR_MODEL_SIZE_MAX)
     return hr_json_fail(&config->json, "h", HR_ERROR_INVALID, "%" PRId64 " is too large", model->hidden);
   return HR_OK;
 }
@@ -64,7 +65,7 @@ hr_status hr_read_short_form(hr_config *config, hr_model *model)
   if (name != model->name)
     hr_copy_text(model->name, sizeof model->name, name);
   HR_TRY(hr_config_size(config, "h", NULL, &model->hidden));
-  HR_TRY(hr_config_size(config, "L", NULL, &model->layers));
+  HR_TRY(hr_config_size(config, "L", NULL, &model->groups[0].count));
   HR_TRY(hr_config_size(config, "v", NULL, &model->vocabulary));
   HR_TRY(read_heads(config, model));
   HR_TRY(read_mlp(config, model));

@@ -21,7 +21,7 @@ static int64_t positive_or(int64_t value, int64_t fallback)
 /* The GPT-2 generation (learned positions, ungated MLP) was trained with dropout, later models without. */
 static bool usual_dropout(const hr_model *model)
 {
-  return model->positions == HR_POSITIONS_LEARNED && !model->mlp_gated;
+  return model->positions == HR_POSITIONS_LEARNED && !hr_model_main_group(model)->dense.gated;
 }
 
 hr_workload hr_workload_default(const hr_model *model)
@@ -69,10 +69,10 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
     HR_TRY(check_size("sequence", workload->sequence, error));
   HR_TRY(check_size("tensor_parallel", workload->tensor_parallel, error));
   HR_TRY(check_size("pipeline_stages", workload->pipeline_stages, error));
-  if (workload->pipeline_stages > model->layers)
+  if (workload->pipeline_stages > hr_model_layers(model))
     return hr_fail(error, HR_ERROR_INVALID,
                    "pipeline_stages: %" PRId64 " stages need at least as many layers, the model has %" PRId64,
-                   workload->pipeline_stages, model->layers);
+                   workload->pipeline_stages, hr_model_layers(model));
   return HR_OK;
 }
 

@@ -13,7 +13,8 @@ static double layer_stretch(int64_t layers, int64_t stages)
 static void sum_step(hr_step *step, const hr_model *model, const hr_workload *workload)
 {
   double layers_ns = 0, outside_ns = 0, low = 0, high = 0;
-  double stretch = layer_stretch(model->layers, workload->pipeline_stages);
+  int64_t layers = hr_model_layers(model);
+  double stretch = layer_stretch(layers, workload->pipeline_stages);
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];
     const hr_prediction *p = &step->predictions[i];
@@ -22,7 +23,7 @@ static void sum_step(hr_step *step, const hr_model *model, const hr_workload *wo
     low += executions * p->low_ns;
     high += executions * p->high_ns;
   }
-  step->layer_time_ns = layers_ns / (double)model->layers;
+  step->layer_time_ns = layers_ns / (double)layers;
   step->logit_time_ns = outside_ns;
   step->time_ns = layers_ns * stretch + outside_ns;
   step->low_ns = low;

@@ -1,51 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/enumerate.h"
 
+#include "analysis/model/reshape.h"
 #include "base/checked.h"
-#include "base/error.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Units of work between two calls of the progress callback. */
 #define PROGRESS_EVERY 4096
-
-/* Parameters as a function of layers L and MLP width f, exact: fixed + L · (layer + f · column). */
-typedef struct parameter_count {
-  int64_t fixed, layer, column;
-} parameter_count;
-
-/* A hidden size with its heads, and the figures that do not depend on layers and MLP width. */
-typedef struct hidden_and_heads {
-  hr_model model;
-  double attention_ns;
-  int64_t fixed; /* parameter_count.fixed with the model's own vocabulary */
-  parameter_count counts[HR_SEARCH_VOCABULARIES_MAX];
-} hidden_and_heads;
-
-static hr_status count_at(const hr_model *model, int64_t layers, int64_t mlp_width, int64_t *total)
-{
-  hr_model probe = *model;
-  hr_parameters parameters;
-  probe.layers = layers;
-  probe.window_layers = 0;
-  probe.mlp_width = mlp_width;
-  HR_TRY(hr_model_parameters(&probe, &parameters, NULL));
-  *total = parameters.total;
-  return HR_OK;
-}
-
-/* Counts are linear in L and in L·f, so three counts determine the coefficients. */
-static hr_status fit_parameters(const hr_model *model, parameter_count *count)
-{
-  int64_t one, deeper, wider;
-  HR_TRY(count_at(model, 1, 1, &one));
-  HR_TRY(count_at(model, 2, 1, &deeper));
-  HR_TRY(count_at(model, 1, 2, &wider));
-  count->column = wider - one;
-  count->layer = deeper - one - count->column;
-  count->fixed = one - count->layer - count->column;
-  return count->column > 0 && count->layer >= 0 ? HR_OK : HR_ERROR_INVALID;
-}
 
 static void report_progress(hr_search_state *state)
 {
@@ -64,16 +27,33 @@ static bool count_work(hr_search_state *state)
   return !state->stopped;
 }
 
-static double mlp_ns(hr_search_state *state, const hidden_and_heads *at, int64_t width)
+/* Of a layer with this kind of MLP. */
+static double kind_ns(hr_search_state *state, hr_search_heads *heads, size_t kind, int64_t width)
 {
-  hr_search_mlp_time *slot = &state->mlp_cache[(uint64_t)(width / state->space.mlp_step) % HR_SEARCH_MLP_CACHE];
-  if (slot->width != width) {
-    hr_model model = at->model;
-    model.mlp_width = width;
-    slot->time_ns = hr_search_part_ns(&state->predictor, &model, HR_SEARCH_PART_MLP);
-    slot->width = width;
+  const hr_search_mlp_kinds *kinds = &state->mlp_kinds;
+  uint64_t place = (uint64_t)(width / state->space.mlp_step) * kinds->count + kind;
+  int64_t key = width * HR_LAYER_GROUPS_MAX + (int64_t)kind;
+  hr_search_mlp_time *slot = &state->mlp_cache[place % HR_SEARCH_MLP_CACHE];
+  if (slot->key != key) {
+    slot->time_ns = hr_search_mlp_ns(&state->predictor, heads, kinds->group[kind], width);
+    slot->key = key;
   }
   return slot->time_ns;
+}
+
+/* Of a layer, the mean of all. */
+static double mlp_ns(hr_search_state *state, hr_search_heads *heads, const hr_search_depth *at, int64_t width)
+{
+  double time_ns = 0;
+  if (state->mlp_kinds.count == 1)
+    return kind_ns(state, heads, 0, width);
+  for (size_t kind = 0; kind < state->mlp_kinds.count; kind++) {
+    double of_kind = at->mlp_share[kind] > 0 ? kind_ns(state, heads, kind, width) : 0;
+    if (of_kind < 0)
+      return of_kind;
+    time_ns += at->mlp_share[kind] * of_kind;
+  }
+  return time_ns;
 }
 
 /* The fastest shapes of one hidden size, layers and heads: of all, and of those with at least the model's
@@ -82,10 +62,10 @@ typedef struct fastest {
   hr_search_point any, as_large;
 } fastest;
 
-static void evaluate(hr_search_state *state, const hidden_and_heads *at, const hr_search_point *shape,
-                     double outside_ns, fastest *best)
+static void evaluate(hr_search_state *state, hr_search_heads *heads, const hr_search_depth *at,
+                     const hr_search_point *shape, double outside_ns, fastest *best)
 {
-  double layer_ns = mlp_ns(state, at, shape->mlp_width);
+  double layer_ns = mlp_ns(state, heads, at, shape->mlp_width);
   int64_t stages = state->space.workload->pipeline_stages;
   if (layer_ns < 0 || !count_work(state))
     return;
@@ -106,123 +86,96 @@ static bool width_fits(const hr_search_space *space, int64_t width)
 }
 
 /* Evaluates the widths within the parameter band at this depth. */
-static void enumerate_widths(hr_search_state *state, const hidden_and_heads *at, size_t vocabulary, int64_t layers,
-                             fastest *best)
+static void enumerate_widths(hr_search_state *state, hr_search_heads *heads, size_t vocabulary,
+                             const hr_search_depth *at, fastest *best)
 {
   const hr_search_space *space = &state->space;
-  const parameter_count *count = &at->counts[vocabulary];
-  int64_t least, most, step = space->mlp_step, own = space->model->mlp_width;
-  hr_search_mlp_bounds(space, at->model.hidden, &least, &most);
-  double base = (double)count->fixed + (double)layers * (double)count->layer;
-  double column = (double)layers * (double)count->column;
+  int64_t fixed = heads->fixed_with[vocabulary], hidden = heads->model.hidden;
+  int64_t least, most, step = space->mlp_step, own = hr_main_dense(space->model)->width;
+  hr_search_mlp_bounds(space, hidden, &least, &most);
+  double base = (double)fixed + (double)at->layer, column = (double)at->column;
   double low = ((double)space->parameters_least - base) / column,
          high = ((double)space->parameters_most - base) / column;
   if (high < (double)least || low > (double)most)
     return;
   least = hr_max64(least, low > 1 ? (int64_t)low : 1);
   most = high < (double)most ? (int64_t)high + 1 : most;
-  hr_search_point point = {.hidden = at->model.hidden,
-                           .heads = at->model.q_heads,
-                           .layers = layers,
+  hr_search_point point = {.hidden = hidden,
+                           .heads = hr_main_attention(&heads->model)->q_heads,
+                           .layers = at->layers,
                            .vocabulary = space->vocabularies[vocabulary]};
-  bool own_next = at->model.hidden == space->model->hidden && own % step != 0 && own >= least && own <= most;
+  bool own_next = hidden == space->model->hidden && own % step != 0 && own >= least && own <= most;
   int64_t width = own_next ? own : hr_round_up(least, step);
   while (width <= most && !state->stopped) {
     point.mlp_width = width;
-    point.parameters = count->fixed + layers * (count->layer + width * count->column);
+    point.parameters = fixed + at->layer + width * at->column;
     if (point.parameters >= space->parameters_least && point.parameters <= space->parameters_most &&
         width_fits(space, width)) {
-      point.useful = point.parameters - (count->fixed - at->fixed);
-      evaluate(state, at, &point, state->outside_ns[vocabulary], best);
+      point.useful = point.parameters - (fixed - heads->fixed);
+      evaluate(state, heads, at, &point, state->outside_ns[vocabulary], best);
     }
     width = own_next ? hr_round_up(least, step) : width + step;
     own_next = false;
   }
 }
 
-/* If only some layers have a window, the mean attention time of a layer depends on the number of layers. */
-static bool attention_varies_with_depth(const hr_model *model)
-{
-  return model->window_layers > 0 && model->window_layers < model->layers;
-}
-
-static double attention_ns_at_depth(hr_search_state *state, const hidden_and_heads *at, int64_t layers)
-{
-  const hr_model *own = state->space.model;
-  hr_search_point point = {.hidden = at->model.hidden,
-                           .heads = at->model.q_heads,
-                           .layers = layers,
-                           .mlp_width = own->mlp_width,
-                           .vocabulary = own->vocabulary};
-  hr_model model = hr_search_model(&state->space, &point);
-  return hr_search_part_ns(&state->predictor, &model, HR_SEARCH_PART_ATTENTION);
-}
-
 /* The depths within the parameter band: from the widest MLP with the largest vocabulary to the narrowest MLP. */
-static void layer_bounds(const hr_search_space *space, const hidden_and_heads *at, int64_t *first, int64_t *last)
+static void layer_bounds(const hr_search_space *space, const hr_search_heads *at, int64_t *first, int64_t *last)
 {
-  const parameter_count *count = &at->counts[0];
   int64_t least_width, most_width;
   hr_search_mlp_bounds(space, at->model.hidden, &least_width, &most_width);
-  double narrow = (double)count->layer + (double)count->column * (double)least_width;
-  double deepest = ((double)space->parameters_most - (double)count->fixed) / narrow;
+  double narrow = INFINITY, wide = 0; /* the smallest and the largest layer */
+  for (size_t i = 0; i < at->model.group_count; i++) {
+    const hr_search_layer *count = &at->groups[i];
+    narrow = fmin(narrow, (double)count->layer + (double)count->column * (double)least_width);
+    wide = fmax(wide, (double)count->layer + (double)count->column * (double)most_width);
+  }
+  double deepest = ((double)space->parameters_most - (double)at->fixed_with[0]) / narrow;
   *last = deepest < (double)space->layers_max ? (int64_t)deepest + 1 : space->layers_max;
-  double wide = (double)count->layer + (double)count->column * (double)most_width;
-  double largest_fixed = (double)at->counts[space->vocabulary_count - 1].fixed;
+  double largest_fixed = (double)at->fixed_with[space->vocabulary_count - 1];
   double shallowest = ((double)space->parameters_least - largest_fixed) / wide;
   *first = shallowest > (double)space->layers_min ? (int64_t)shallowest : space->layers_min;
 }
 
-static void enumerate_layers(hr_search_state *state, hidden_and_heads *at)
+static void enumerate_depth(hr_search_state *state, hr_search_heads *heads, const hr_search_depth *at)
+{
+  fastest best = {{.time_ns = 0}, {.time_ns = 0}};
+  for (size_t i = 0; i < state->space.vocabulary_count; i++)
+    enumerate_widths(state, heads, i, at, &best);
+  if (best.any.time_ns > 0)
+    hr_search_pool_add(&state->pool, &best.any);
+  if (best.as_large.time_ns > 0 && best.as_large.mlp_width != best.any.mlp_width)
+    hr_search_pool_add(&state->pool, &best.as_large);
+}
+
+static void enumerate_layers(hr_search_state *state, hr_search_heads *heads)
 {
   const hr_search_space *space = &state->space;
   int64_t first, last;
-  layer_bounds(space, at, &first, &last);
+  layer_bounds(space, heads, &first, &last);
   for (int64_t layers = hr_round_up(hr_max64(first, 1), space->layers_step); layers <= last && !state->stopped;
        layers += space->layers_step) {
-    fastest best = {{.time_ns = 0}, {.time_ns = 0}};
+    hr_search_depth at;
     if (!count_work(state))
       return;
     if (layers > space->layers_max || layers < space->workload->pipeline_stages)
       continue;
-    if (attention_varies_with_depth(space->model))
-      at->attention_ns = attention_ns_at_depth(state, at, layers);
-    for (size_t i = 0; i < space->vocabulary_count && at->attention_ns >= 0; i++)
-      enumerate_widths(state, at, i, layers, &best);
-    if (best.any.time_ns > 0)
-      hr_search_pool_add(&state->pool, &best.any);
-    if (best.as_large.time_ns > 0 && best.as_large.mlp_width != best.any.mlp_width)
-      hr_search_pool_add(&state->pool, &best.as_large);
+    if (hr_search_mix_layers(heads, &state->mlp_kinds, layers, &at))
+      enumerate_depth(state, heads, &at);
   }
 }
 
-static bool prepare(hr_search_state *state, hidden_and_heads *at)
+static bool prepare_outside(hr_search_state *state, hr_model *model)
 {
-  const hr_search_space *space = &state->space;
-  at->attention_ns = hr_search_part_ns(&state->predictor, &at->model, HR_SEARCH_PART_ATTENTION);
-  for (size_t i = 0; i < space->vocabulary_count; i++) {
-    hr_model model = at->model;
-    model.vocabulary = space->vocabularies[i];
-    if (fit_parameters(&model, &at->counts[i]) != HR_OK)
-      return false;
+  const int64_t own = model->vocabulary;
+  bool known = true;
+  for (size_t i = 0; i < state->space.vocabulary_count && known; i++) {
+    model->vocabulary = state->space.vocabularies[i];
+    state->outside_ns[i] = hr_search_part_ns(&state->predictor, model, HR_SEARCH_PART_OUTSIDE);
+    known = state->outside_ns[i] >= 0;
   }
-  parameter_count own;
-  if (fit_parameters(&at->model, &own) != HR_OK)
-    return false;
-  at->fixed = own.fixed;
-  return at->attention_ns >= 0;
-}
-
-static bool prepare_outside(hr_search_state *state, const hr_model *model)
-{
-  for (size_t i = 0; i < state->space.vocabulary_count; i++) {
-    hr_model padded = *model;
-    padded.vocabulary = state->space.vocabularies[i];
-    state->outside_ns[i] = hr_search_part_ns(&state->predictor, &padded, HR_SEARCH_PART_OUTSIDE);
-    if (state->outside_ns[i] < 0)
-      return false;
-  }
-  return true;
+  model->vocabulary = own;
+  return known;
 }
 
 static void enumerate_heads(hr_search_state *state, int64_t hidden)
@@ -230,19 +183,20 @@ static void enumerate_heads(hr_search_state *state, int64_t hidden)
   const hr_search_space *space = &state->space;
   bool outside_known = false;
   for (size_t i = 0; i < space->head_dim_count && !state->stopped; i++) {
-    hidden_and_heads at;
-    if (!hr_search_with_heads(space, hidden, space->head_dims[i], &at.model))
+    hr_search_heads heads;
+    if (!hr_search_with_heads(space, hidden, space->head_dims[i], &heads.model))
       continue;
-    if (!outside_known && !prepare_outside(state, &at.model))
+    if (!outside_known && !prepare_outside(state, &heads.model))
       return;
     outside_known = true;
-    if (prepare(state, &at))
-      enumerate_layers(state, &at);
+    if (hr_search_fit_heads(&state->predictor, space, &heads))
+      enumerate_layers(state, &heads);
   }
 }
 
 void hr_search_enumerate(hr_search_state *state)
 {
+  hr_search_find_mlp_kinds(state->space.model, &state->mlp_kinds);
   for (size_t i = 0; i < state->space.hidden_count && !state->stopped; i++) {
     memset(state->mlp_cache, 0, sizeof state->mlp_cache);
     state->done = (double)i / (double)state->space.hidden_count;

@@ -4,13 +4,13 @@
 #define HR_ANALYSIS_SEARCH_ENUMERATE_H
 
 #include "analysis/search/candidates.h"
-#include "analysis/search/step_time.h"
+#include "analysis/search/layers.h"
 
 #define HR_SEARCH_MLP_CACHE 4096
 
-/** A cached time of the MLP part at one hidden size; the latest width that maps to an entry replaces it. */
+/** A cached time of the MLP part at one hidden size; the latest width and kind that map to an entry replace it. */
 typedef struct hr_search_mlp_time {
-  int64_t width;
+  int64_t key; /* width and kind; 0: none */
   double time_ns;
 } hr_search_mlp_time;
 
@@ -27,6 +27,7 @@ typedef struct hr_search_state {
   uint64_t evaluated;
   bool stopped; /* by the limit or by the caller */
 
+  hr_search_mlp_kinds mlp_kinds;
   hr_search_mlp_time mlp_cache[HR_SEARCH_MLP_CACHE];
   double outside_ns[HR_SEARCH_VOCABULARIES_MAX]; /* at the current hidden size */
   uint64_t work;

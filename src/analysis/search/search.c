@@ -37,7 +37,7 @@ static hr_status report_shape(const hr_search_state *state, const hr_search_poin
                               hr_search_shape *shape, hr_error *error)
 {
   hr_parameters parameters;
-  *shape = (hr_search_shape){.model = hr_search_model(&state->space, point)};
+  shape->model = hr_search_model(&state->space, point);
   HR_TRY(hr_predict_step(state->predictor.hardware, &shape->model, state->space.workload, step, error));
   HR_TRY(hr_model_parameters(&shape->model, &parameters, error));
   shape->parameters = parameters.total;

@@ -67,6 +67,29 @@ static int64_t step_for(int64_t option, int64_t least, int64_t most, int64_t t)
   return (most - least) / (64 * t) >= 8 ? 64 * t : 8 * t;
 }
 
+/* A search varies the heads of the main layers, the others in proportion, and one MLP width. */
+static hr_status check_layers(const hr_model *model, hr_error *error)
+{
+  int64_t width = hr_main_dense(model)->width;
+  if (hr_main_attention(model)->q_heads == 0)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "a search varies the heads of multi-head, multi-query or grouped-query attention, which no layer of "
+                   "%s has",
+                   model->name);
+  if (width == 0)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "a search varies the width of dense feed-forward networks, which the main layers of %s do not have",
+                   model->name);
+  for (size_t i = 0; i < model->group_count; i++) {
+    int64_t other = model->groups[i].dense.width;
+    if (other != 0 && other != width)
+      return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                     "a search varies one MLP width, but the layers of %s have %" PRId64 " and %" PRId64, model->name,
+                     width, other);
+  }
+  return HR_OK;
+}
+
 /* The model's own value first, then by distance from it; of equal distances the smaller first. */
 static hr_status list_hidden(const hr_search_options *options, hr_search_space *space, hr_error *error)
 {
@@ -112,7 +135,7 @@ static void add_head_dim(hr_search_space *space, int64_t dim)
 /* Multiples of 8, the smallest granule of any matrix unit; coarser if the range is very wide. */
 static void list_head_dims(const hr_search_options *options, hr_search_space *space)
 {
-  int64_t own = space->model->qk_dim;
+  int64_t own = hr_main_attention(space->model)->qk_dim;
   int64_t least = options->head_dim_min > 0 ? options->head_dim_min : hr_min64(64, own);
   int64_t most = options->head_dim_max > 0 ? options->head_dim_max : hr_max64(128, own);
   int64_t step = hr_round_up(hr_ceil_div(hr_max64(most - least, 1), HR_SEARCH_HEAD_DIMS_MAX - 8), 8);
@@ -148,6 +171,7 @@ hr_status hr_search_space_make(const hr_model *model, const hr_workload *workloa
   HR_TRY(check_options(options, error));
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));
+  HR_TRY(check_layers(model, error));
   space->model = model;
   space->workload = workload;
   space->hidden_count = space->vocabulary_count = space->head_dim_count = 0;
@@ -156,8 +180,8 @@ hr_status hr_search_space_make(const hr_model *model, const hr_workload *workloa
   list_vocabularies(options, space);
   space->require_divisible = options->require_divisible;
   space->query_heads_per_kv = options->query_heads_per_kv;
-  space->layers_min = or_near(options->layers_min, model->layers, NEAR_LESS);
-  space->layers_max = or_near(options->layers_max, model->layers, NEAR_MORE);
+  space->layers_min = or_near(options->layers_min, hr_model_layers(model), NEAR_LESS);
+  space->layers_max = or_near(options->layers_max, hr_model_layers(model), NEAR_MORE);
   space->layers_step = options->require_divisible ? workload->pipeline_stages : 1;
   space->heads_min = hr_max64(options->heads_min, 1);
   space->heads_max = options->heads_max > 0 ? options->heads_max : SIZE_MOST;
@@ -172,39 +196,46 @@ hr_status hr_search_space_make(const hr_model *model, const hr_workload *workloa
 
 void hr_search_mlp_bounds(const hr_search_space *space, int64_t hidden, int64_t *least, int64_t *most)
 {
-  double own = (double)space->model->mlp_width * (double)hidden / (double)space->model->hidden;
+  double own = (double)hr_main_dense(space->model)->width * (double)hidden / (double)space->model->hidden;
   *least = space->mlp_min > 0 ? space->mlp_min : hr_max64((int64_t)(own * MLP_LESS), 1);
   *most = space->mlp_max > 0 ? space->mlp_max : hr_max64((int64_t)(own * MLP_MORE), 1);
+}
+
+static bool heads_split(const hr_mixer_attention *heads, int64_t t)
+{
+  if (heads->q_heads == 0)
+    return true;
+  bool k_splits = heads->k_heads % t == 0 || t % heads->k_heads == 0;
+  bool v_splits = heads->v_heads % t == 0 || t % heads->v_heads == 0;
+  return heads->q_heads % t == 0 && k_splits && v_splits;
 }
 
 static bool divisible(const hr_search_space *space, const hr_model *model)
 {
   int64_t t = space->workload->tensor_parallel;
-  bool k_splits = model->k_heads % t == 0 || t % model->k_heads == 0;
-  bool v_splits = model->v_heads % t == 0 || t % model->v_heads == 0;
-  return model->q_heads % t == 0 && model->hidden % t == 0 && k_splits && v_splits;
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (!heads_split(&model->groups[i].attention, t))
+      return false;
+  }
+  return model->hidden % t == 0;
 }
 
 static bool with_heads(const hr_search_space *space, int64_t hidden, int64_t heads, hr_model *model)
 {
+  int64_t ratio = space->query_heads_per_kv;
   if (!hr_reshape_heads(space->model, hidden, heads, model))
     return false;
-  int64_t ratio = space->query_heads_per_kv;
-  if (ratio > 0) {
-    if (heads % ratio != 0)
-      return false;
-    model->k_heads = model->v_heads = heads / ratio;
-  }
-  return true;
+  return ratio == 0 || (heads % ratio == 0 && hr_set_kv_heads(model, heads / ratio, heads / ratio));
 }
 
 bool hr_search_with_heads(const hr_search_space *space, int64_t hidden, int64_t head_dim, hr_model *model)
 {
-  const hr_model *own = space->model;
+  const hr_mixer_attention *own = hr_main_attention(space->model);
+  int64_t own_hidden = space->model->hidden;
   hr_checked64 width = hr_times(hr_times(hr_checked(own->q_heads), own->qk_dim), hidden);
-  if (width.overflow || width.value % own->hidden != 0 || width.value / own->hidden % head_dim != 0)
+  if (width.overflow || width.value % own_hidden != 0 || width.value / own_hidden % head_dim != 0)
     return false;
-  int64_t heads = width.value / own->hidden / head_dim;
+  int64_t heads = width.value / own_hidden / head_dim;
   if (heads < space->heads_min || heads > space->heads_max || !with_heads(space, hidden, heads, model))
     return false;
   return !space->require_divisible || divisible(space, model);
@@ -214,8 +245,7 @@ hr_model hr_search_model(const hr_search_space *space, const hr_search_point *po
 {
   hr_model model = *space->model;
   with_heads(space, point->hidden, point->heads, &model);
-  model = hr_reshape_layers(&model, point->layers);
-  model.mlp_width = point->mlp_width;
+  hr_set_mlp_width(&model, point->mlp_width);
   model.vocabulary = point->vocabulary;
-  return model;
+  return hr_reshape_layers(&model, point->layers);
 }

@@ -35,7 +35,8 @@ typedef struct hr_search_space {
   bool require_divisible;
 } hr_search_space;
 
-/** Fills the bounds. HR_ERROR_INVALID names the invalid option. Keeps pointers to `model` and `workload`. */
+/** Fills the bounds. HR_ERROR_INVALID names the invalid option; HR_ERROR_UNSUPPORTED says why the model's layers cannot
+ *  be searched. Keeps pointers to `model` and `workload`. */
 hr_status hr_search_space_make(const hr_model *model, const hr_workload *workload, const hr_search_options *options,
                                hr_search_space *space, hr_error *error);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/step_time.h"
 
-/* Operator ids are in execution order: from the second norm on, a layer's operators belong to the MLP. */
+/* Operator ids are in execution order: from the second norm on, a layer's operators belong to the MLP, whatever their
+ * group. */
 static hr_search_part part_of(const hr_operator *op)
 {
   if (!op->in_layer)
@@ -23,5 +24,5 @@ double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, 
       return -1;
     time_ns += (double)op->count * prediction.time_ns;
   }
-  return part == HR_SEARCH_PART_OUTSIDE ? time_ns : time_ns / (double)model->layers;
+  return part == HR_SEARCH_PART_OUTSIDE ? time_ns : time_ns / (double)hr_model_layers(model);
 }

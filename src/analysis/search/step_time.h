@@ -4,7 +4,8 @@
  *   step = layers · (attention part + MLP part) + outside part
  *
  * The attention part depends on hidden and heads, the MLP part on hidden and MLP width, the outside part on hidden and
- * vocabulary. With p stages `layers` is p·⌈layers/p⌉, as in hr_predict_step(). */
+ * vocabulary. Where a model has several groups of layers, the parts of a layer are means, which also depend on the
+ * number of layers. With p stages `layers` is p·⌈layers/p⌉, as in hr_predict_step(). */
 #ifndef HR_ANALYSIS_SEARCH_STEP_TIME_H
 #define HR_ANALYSIS_SEARCH_STEP_TIME_H
 
@@ -19,7 +20,8 @@ typedef struct hr_search_predictor {
   hr_operators operators;
 } hr_search_predictor;
 
-/** Time of a part of one layer, or of everything outside the layers, in ns; negative if it cannot be predicted. */
+/** Time of a part of one layer, the mean of all, or of everything outside the layers, in ns; negative if it cannot be
+ *  predicted. */
 double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, hr_search_part part);
 
 #endif

@@ -143,9 +143,26 @@ static hr_status run_jobs(hr_confirm_run *c, hr_progress *progress, bool *comple
 
 /* ---- the result ---- */
 
-/* Adds a row for each timed operator that the subject changes. c->after is the subject's step. */
-static void add_rows(const hr_confirm_run *c, const hr_confirm_subject *subject, hr_confirmation *confirmation)
+static hr_status no_memory(hr_error *error)
 {
+  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the results");
+}
+
+/* Makes room for so many more rows. */
+static hr_status reserve_rows(hr_confirmation *confirmation, size_t count, hr_error *error)
+{
+  hr_confirmation_row *rows = realloc(confirmation->rows, (confirmation->count + count) * sizeof *rows);
+  if (!rows)
+    return no_memory(error);
+  confirmation->rows = rows;
+  return HR_OK;
+}
+
+/* Adds a row for each timed operator that the subject changes. c->after is the subject's step. */
+static hr_status add_rows(const hr_confirm_run *c, const hr_confirm_subject *subject, hr_confirmation *confirmation,
+                          hr_error *error)
+{
+  HR_TRY(reserve_rows(confirmation, c->after.operators.count, error));
   for (size_t i = 0; i < c->after.operators.count; i++) {
     const hr_operator *after = &c->after.operators.items[i];
     const hr_confirm_replaced before = hr_confirm_replaces(c, after);
@@ -164,6 +181,7 @@ static void add_rows(const hr_confirm_run *c, const hr_confirm_subject *subject,
       row->predicted_before_ns += c->before.predictions[before.items[at] - c->before.operators.items].time_ns;
     }
   }
+  return HR_OK;
 }
 
 static hr_status form_gains(hr_confirm_run *c, hr_confirmation *confirmation, hr_error *error)
@@ -174,7 +192,7 @@ static hr_status form_gains(hr_confirm_run *c, hr_confirmation *confirmation, hr
     c->subjects[i].source->measured_gain = confirmed->measured_gain;
     c->subjects[i].source->measured_operator_gain = confirmed->measured_operator_gain;
     confirmation->finding_count++;
-    add_rows(c, &c->subjects[i], confirmation);
+    HR_TRY(add_rows(c, &c->subjects[i], confirmation, error));
   }
   return HR_OK;
 }
@@ -187,17 +205,14 @@ static void note_size(const hr_confirm_run *c, hr_confirmation *confirmation)
       hr_budget_note(&c->advice->workload, &c->size, c->budget_ns, confirmation->note, sizeof confirmation->note);
 }
 
-/* There are at most as many rows as operators of all subjects. */
 static hr_status create_confirmation(const hr_confirm_run *c, hr_confirmation **confirmation, hr_error *error)
 {
   hr_confirmation *created = calloc(1, sizeof *created);
-  if (created) {
-    created->rows = calloc((c->subject_count + 1) * HR_OPERATORS_MAX, sizeof *created->rows);
+  if (created)
     created->findings = calloc(c->subject_count + 1, sizeof *created->findings);
-  }
-  if (!created || !created->rows || !created->findings) {
+  if (!created || !created->findings) {
     hr_confirmation_free(created);
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the results");
+    return no_memory(error);
   }
   *confirmation = created;
   return HR_OK;

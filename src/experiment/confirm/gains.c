@@ -64,7 +64,8 @@ static double time_after(const hr_confirm_run *c, const hr_operator *op, double 
 
 static double stretch_of(const hr_model *model, const hr_workload *workload)
 {
-  return (double)hr_round_up(model->layers, workload->pipeline_stages) / (double)model->layers;
+  int64_t layers = hr_model_layers(model);
+  return (double)hr_round_up(layers, workload->pipeline_stages) / (double)layers;
 }
 
 static bool is_main(const hr_finding *finding, hr_operator_id id)

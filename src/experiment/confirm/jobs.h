@@ -72,8 +72,8 @@ bool hr_confirm_is_timed(const hr_operator *op);
 /** Whether two operators are the same work. (changes.c) */
 bool hr_confirm_same(const hr_operator *a, const hr_operator *b);
 
-/** The operator of the list `in` that corresponds to `op` of the list `of`: the same id and pass and, if layers are of
- *  several kinds (with and without a sliding window), the same kind. NULL if none. (changes.c) */
+/** The operator of the list `in` that corresponds to `op` of the list `of`: the same id and pass and, if groups of
+ *  layers differ in it (with and without a sliding window), the same group's. NULL if none. (changes.c) */
 const hr_operator *hr_confirm_counterpart(const hr_operators *in, const hr_operators *of, const hr_operator *op);
 
 /** The operators of c->before that an operator of c->after replaces; count 0: none. (changes.c) */

@@ -51,7 +51,8 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   switch (op->id) {
   case HR_OP_SOFTMAX: return HR_PART_SOFTMAX;
   case HR_OP_ROTARY: return HR_PART_ROTARY;
-  case HR_OP_ACTIVATION: return HR_PART_ACTIVATION;
+  case HR_OP_ACTIVATION:
+  case HR_OP_ATTENTION_GATE: return HR_PART_ACTIVATION;
   case HR_OP_ATTENTION_RESIDUAL:
   case HR_OP_MLP_RESIDUAL: return HR_PART_RESIDUAL;
   default: return HR_PART_NORM;
@@ -60,14 +61,18 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
 
 hr_layer_options hr_layer_options_default(void)
 {
-  return (hr_layer_options){.struct_size = sizeof(hr_layer_options), .budget_ns = BUDGET_NS, .check = true, .seed = 1};
+  return (hr_layer_options){.struct_size = sizeof(hr_layer_options),
+                            .group = HR_LAYER_MAIN_GROUP,
+                            .budget_ns = BUDGET_NS,
+                            .check = true,
+                            .seed = 1};
 }
 
 /* One run of hr_layer_measure(). */
 typedef struct layer_run {
   hr_device *device;
   const hr_hardware *hardware;
-  const hr_model *model;
+  hr_model model; /* all layers are of the measured group */
   const hr_workload *asked;
   hr_layer_options options;
   hr_step step;
@@ -79,18 +84,27 @@ typedef struct layer_run {
 
 /* ---- what is measured ---- */
 
-/* Layers with and without a sliding window have operators of the same id and pass; the more frequent kind is
- * measured. */
-static bool is_rarer_kind(const hr_operators *operators, const hr_operator *op)
+/* The model with all its layers in one group, so that its step lists the operators of that group only. */
+static hr_model of_one_group(const hr_model *model, size_t group)
 {
-  for (size_t i = 0; i < operators->count; i++) {
-    const hr_operator *other = &operators->items[i];
-    if (other == op || other->id != op->id || other->pass != op->pass)
-      continue;
-    if (other->count > op->count || (other->count == op->count && other < op))
-      return true;
-  }
-  return false;
+  hr_model one = *model;
+  one.groups[0] = model->groups[group];
+  one.groups[0].count = hr_model_layers(model);
+  one.group_count = 1;
+  return one;
+}
+
+static hr_status choose_group(layer_run *l, const hr_model *model, hr_error *error)
+{
+  HR_TRY(hr_model_check(model, error));
+  size_t group = l->options.group;
+  if (group == HR_LAYER_MAIN_GROUP)
+    group = (size_t)(hr_model_main_group(model) - model->groups);
+  if (group >= model->group_count)
+    return hr_fail(error, HR_ERROR_INVALID, "group: expected 0 to %zu, found %zu", model->group_count - 1, group);
+  l->layer->group = group;
+  l->model = of_one_group(model, group);
+  return HR_OK;
 }
 
 static hr_status list_rows(void *context, const hr_workload *workload, hr_error *error)
@@ -100,17 +114,17 @@ static hr_status list_rows(void *context, const hr_workload *workload, hr_error 
   layer->workload = *workload;
   layer->count = 0;
   layer->flops = 0;
-  HR_TRY(hr_predict_step(l->hardware, l->model, &layer->workload, &l->step, error));
+  HR_TRY(hr_predict_step(l->hardware, &l->model, &layer->workload, &l->step, error));
   for (size_t i = 0; i < l->step.operators.count; i++) {
     const hr_operator *op = &l->step.operators.items[i];
-    if (!op->in_layer || is_rarer_kind(&l->step.operators, op))
+    if (!op->in_layer)
       continue;
     size_t at = layer->count++;
     hr_layer_row *row = &layer->rows[at];
     *row = (hr_layer_row){.op = *op, .part = hr_layer_part_of(op), .prediction = l->step.predictions[i]};
     layer->flops += op->flops; /* of a step with as many layers the sum fits */
     l->refusals[at] = (hr_error){.status = HR_OK};
-    hr_status status = hr_operator_problem(l->model, &layer->workload, op, &l->problems[at], &l->refusals[at]);
+    hr_status status = hr_operator_problem(&l->model, &layer->workload, op, &l->problems[at], &l->refusals[at]);
     l->refusals[at].status = status;
     if (status == HR_OK && l->problems[at].operation == HR_OPERATION_ROWWISE)
       row->rows = l->problems[at].rows;
@@ -297,9 +311,10 @@ static hr_status measure_whole(layer_run *l, double start_ns, hr_error *error)
   return status;
 }
 
-static hr_status measure_layer(layer_run *l, hr_error *error)
+static hr_status measure_layer(layer_run *l, const hr_model *model, hr_error *error)
 {
   double start_ns = hr_clock_ns();
+  HR_TRY(choose_group(l, model, error));
   HR_TRY(choose_size(l, error));
   take_decode_kernels(l);
   HR_TRY(measure_rows(l, start_ns, error));
@@ -327,12 +342,11 @@ hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const
   }
   l->device = device;
   l->hardware = hardware;
-  l->model = model;
   l->asked = workload;
   l->options = chosen;
   l->progress = (hr_progress){.report = chosen.progress, .context = chosen.context};
   l->layer = created;
-  hr_status status = measure_layer(l, error);
+  hr_status status = measure_layer(l, model, error);
   free(l);
   if (status != HR_OK) {
     free(created);

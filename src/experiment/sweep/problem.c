@@ -151,7 +151,7 @@ static void write_problem(hr_sweep_point *point)
     const hr_workload *w = &point->workload;
     snprintf(row.problem, sizeof row.problem,
              "layer h=%" PRId64 " a=%" PRId64 " b=%" PRId64 " s=%" PRId64 " t=%" PRId64 " attention=%s dtype=%s",
-             point->model.hidden, point->model.q_heads, w->batch, w->sequence, w->tensor_parallel,
+             point->model.hidden, point->model.groups[0].attention.q_heads, w->batch, w->sequence, w->tensor_parallel,
              hr_attention_form_name(w->attention), hr_dtype_name(w->dtype));
   } else if (point->kind == HR_SWEEP_ATTENTION) {
     hr_result_set_attention(&row, &point->attention);

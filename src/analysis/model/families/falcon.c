@@ -22,18 +22,18 @@ static hr_status read_heads(hr_config *config, const hr_config_names *names, boo
   HR_TRY(hr_config_kv_heads(config, names, new_decoder ? kv_field : NULL, 0, model));
   HR_TRY(hr_config_head_dim(config, names, NULL, 0, model));
   if (!new_decoder && multi_query)
-    model->k_heads = model->v_heads = 1;
+    model->groups[0].attention.k_heads = model->groups[0].attention.v_heads = 1;
   return HR_OK;
 }
 
 /* A parallel block has one norm, or with the new decoder two unless the configuration says otherwise. */
 static hr_status read_norms(hr_config *config, bool new_decoder, hr_model *model)
 {
-  HR_TRY(hr_config_flag(config, "parallel_attn", true, &model->parallel_block));
+  HR_TRY(hr_config_flag(config, "parallel_attn", true, &model->groups[0].parallel_block));
   hr_config_mark(config, "num_ln_in_parallel_attn");
   int64_t parallel_norms;
   HR_TRY(hr_json_integer_or(&config->json, "num_ln_in_parallel_attn", 1, 2, new_decoder ? 2 : 1, &parallel_norms));
-  model->layer_norms = model->parallel_block ? parallel_norms : 2;
+  model->groups[0].norms = model->groups[0].parallel_block ? parallel_norms : 2;
   return HR_OK;
 }
 
@@ -52,18 +52,20 @@ static hr_status read_falcon(hr_config *config, bool new_decoder, hr_model *mode
   else
     HR_TRY(hr_config_rotary(config, NULL, 1.0, model));
   hr_config_attention_bias(model, bias, bias);
-  model->mlp_bias = bias;
+  model->groups[0].dense.bias = bias;
   return hr_config_tied(config, true, model);
 }
 
-hr_status hr_read_falcon(hr_config *config, hr_model *model)
+hr_status hr_read_falcon(hr_config *config, const hr_family *family, hr_model *model)
 {
   bool new_decoder;
+  (void)family;
   HR_TRY(hr_config_flag(config, "new_decoder_architecture", false, &new_decoder));
   return read_falcon(config, new_decoder, model);
 }
 
-hr_status hr_read_refined_web(hr_config *config, hr_model *model)
+hr_status hr_read_refined_web(hr_config *config, const hr_family *family, hr_model *model)
 {
+  (void)family;
   return read_falcon(config, true, model);
 }

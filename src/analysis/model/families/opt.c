@@ -2,10 +2,11 @@
 /* OPT. */
 #include "analysis/model/families.h"
 
-hr_status hr_read_opt(hr_config *config, hr_model *model)
+hr_status hr_read_opt(hr_config *config, const hr_family *family, hr_model *model)
 {
   bool bias, norm_first, no_final_norm;
   int64_t embedding_dim;
+  (void)family;
   HR_TRY(hr_config_sizes(config, &hr_config_standard_names, 2048, model));
   HR_TRY(hr_config_kv_heads(config, &hr_config_standard_names, NULL, 0, model));
   HR_TRY(hr_config_head_dim(config, &hr_config_standard_names, NULL, 0, model));
@@ -20,6 +21,6 @@ hr_status hr_read_opt(hr_config *config, hr_model *model)
   model->embedding_dim = embedding_dim == model->hidden ? 0 : embedding_dim;
   hr_config_learned(model, 2); /* positions are counted from 2 */
   hr_config_attention_bias(model, bias, bias);
-  model->mlp_bias = bias;
+  model->groups[0].dense.bias = bias;
   return hr_config_tied(config, true, model);
 }

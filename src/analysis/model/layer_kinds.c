@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of kinds, and what is done to a layer for all of them. */
+#include "analysis/model/layer_kinds.h"
+
+#include "analysis/model/sizes.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const hr_layer_kind *const kinds[] = {
+    &hr_mixer_attention_kind,
+    &hr_ffn_dense_kind,
+};
+
+size_t hr_layer_kind_count(void)
+{
+  return sizeof kinds / sizeof *kinds;
+}
+
+const hr_layer_kind *hr_layer_kind_at(size_t index)
+{
+  return kinds[index];
+}
+
+static bool has(const hr_layer_group *layer, bool mixer)
+{
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (kinds[i]->is_mixer == mixer && kinds[i]->present(layer))
+      return true;
+  }
+  return false;
+}
+
+bool hr_has_mixer(const hr_layer_group *layer)
+{
+  return has(layer, true);
+}
+
+bool hr_has_ffn(const hr_layer_group *layer)
+{
+  return has(layer, false);
+}
+
+hr_layer_group hr_shard_layer(const hr_layer_group *layer, const hr_workload *workload)
+{
+  hr_layer_group share = *layer;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (kinds[i]->present(layer))
+      kinds[i]->shard(&share, workload);
+  }
+  return share;
+}
+
+/* ---- members ---- */
+
+/* Every size of a layer; none may be negative. */
+#define SIZE(member)                          \
+  {                                           \
+#member, offsetof(hr_layer_group, member) \
+  }
+static const struct {
+  const char *name;
+  size_t offset;
+} sizes[] = {
+    SIZE(norms),
+    SIZE(attention.q_heads),
+    SIZE(attention.k_heads),
+    SIZE(attention.v_heads),
+    SIZE(attention.qk_dim),
+    SIZE(attention.v_dim),
+    SIZE(attention.q_rank),
+    SIZE(attention.window),
+    SIZE(attention.rotary_dim),
+    SIZE(dense.width),
+};
+#undef SIZE
+
+/* Every choice of a layer. */
+#define CHOICE(member)                                                      \
+  {                                                                         \
+    offsetof(hr_layer_group, member), sizeof(((hr_layer_group *)0)->member) \
+  }
+static const struct {
+  size_t offset, size;
+} choices[] = {
+    CHOICE(parallel_block),
+    CHOICE(attention.window_kind),
+    CHOICE(attention.qk_norm),
+    CHOICE(attention.qk_norm_bias),
+    CHOICE(attention.q_bias),
+    CHOICE(attention.k_bias),
+    CHOICE(attention.v_bias),
+    CHOICE(attention.output_bias),
+    CHOICE(attention.output_gate),
+    CHOICE(attention.sinks),
+    CHOICE(attention.shared_kv),
+    CHOICE(dense.gated),
+    CHOICE(dense.bias),
+};
+#undef CHOICE
+
+static int64_t size_at(const hr_layer_group *layer, size_t offset)
+{
+  int64_t value;
+  memcpy(&value, (const char *)layer + offset, sizeof value);
+  return value;
+}
+
+bool hr_same_layer(const hr_layer_group *a, const hr_layer_group *b)
+{
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    if (size_at(a, sizes[i].offset) != size_at(b, sizes[i].offset))
+      return false;
+  }
+  for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+    if (memcmp((const char *)a + choices[i].offset, (const char *)b + choices[i].offset, choices[i].size) != 0)
+      return false;
+  }
+  return true;
+}
+
+bool hr_add_layers(hr_model *model, const hr_layer_group *layer)
+{
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (hr_same_layer(&model->groups[i], layer)) {
+      model->groups[i].count += layer->count;
+      return true;
+    }
+  }
+  if (model->group_count == HR_LAYER_GROUPS_MAX)
+    return false;
+  model->groups[model->group_count++] = *layer;
+  return true;
+}
+
+hr_status hr_check_layer(const hr_layer_group *layer, hr_error *error)
+{
+  HR_TRY(hr_check_range("count", layer->count, 1, error));
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    HR_TRY(hr_check_range(sizes[i].name, size_at(layer, sizes[i].offset), 0, error));
+  HR_TRY(hr_check_at_most("norms", layer->norms, "the most that a layer can have", 4, error));
+  if (!hr_has_mixer(layer) && !hr_has_ffn(layer))
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "has neither a mixer (attention.q_heads) nor a feed-forward network "
+                   "(dense.width)");
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (kinds[i]->present(layer))
+      HR_TRY(kinds[i]->check(layer, error));
+  }
+  return HR_OK;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kinds of mixers and feed-forward networks: one row of layer_kinds.c each, and one file that says what the kind
+ * adds to a layer. `layer` is the whole layer in check() and parameters(), and elsewhere what one device has of it
+ * (hr_shard_layer()). Thread safety: pure functions. */
+#ifndef HR_ANALYSIS_MODEL_LAYER_KINDS_H
+#define HR_ANALYSIS_MODEL_LAYER_KINDS_H
+
+#include "analysis/model/operator_builder.h"
+#include "base/checked.h"
+
+/** Parameters of a layer by part; a kind adds to them. Norms are those inside the kind, not the layer's own. */
+typedef struct hr_layer_parameters {
+  hr_checked64 attention, mlp, norm;
+} hr_layer_parameters;
+
+/** A layer's share of a device in a step. */
+typedef struct hr_layer_context {
+  const hr_model *model;
+  const hr_workload *workload;
+  const hr_shard *shard;
+  const hr_layer_group *layer;
+} hr_layer_context;
+
+typedef struct hr_layer_kind {
+  bool is_mixer; /* else a feed-forward network */
+
+  /** Whether the layer has one. The other functions are only called if it has. */
+  bool (*present)(const hr_layer_group *layer);
+
+  /** Sizes that do not fit each other; that each is within its range has been checked. */
+  hr_status (*check)(const hr_layer_group *layer, hr_error *error);
+
+  void (*parameters)(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *parameters);
+
+  /** Reduces the sizes to those of the most loaded device. */
+  void (*shard)(hr_layer_group *layer, const hr_workload *workload);
+
+  /** Appends the operators of builder->layer, builder->layer->count executions each. */
+  void (*operators)(hr_operator_builder *builder);
+
+  /** Bytes that a microbatch keeps for the backward pass, without the norms' and the kind's own hidden-sized input. */
+  hr_checked64 (*saved_bytes)(const hr_layer_context *context);
+
+  /** Elements that are live at once in the forward pass, without the residual stream. */
+  hr_checked64 (*live_elements)(const hr_layer_context *context);
+
+  /** Elements that a sequence of `tokens` keeps for decoding; a mixer's only. */
+  hr_checked64 (*cache_elements)(const hr_layer_group *layer, int64_t tokens);
+} hr_layer_kind;
+
+/** The kinds in the order in which a layer runs them, 0 to hr_layer_kind_count() − 1. Static storage. */
+size_t hr_layer_kind_count(void);
+const hr_layer_kind *hr_layer_kind_at(size_t index); /* see hr_layer_kind_count() */
+
+extern const hr_layer_kind hr_mixer_attention_kind;
+extern const hr_layer_kind hr_ffn_dense_kind;
+
+/** Whether the layer has a mixer, and whether it has a feed-forward network. */
+bool hr_has_mixer(const hr_layer_group *layer);
+bool hr_has_ffn(const hr_layer_group *layer); /* see hr_has_mixer() */
+
+/** What the most loaded device has of each layer of the group. */
+hr_layer_group hr_shard_layer(const hr_layer_group *layer, const hr_workload *workload);
+
+/** HR_ERROR_INVALID naming the member if the group's sizes are out of range or do not fit each other. */
+hr_status hr_check_layer(const hr_layer_group *layer, hr_error *error);
+
+/** Whether two layers are equal in everything but the count of their groups. */
+bool hr_same_layer(const hr_layer_group *a, const hr_layer_group *b);
+
+/** Adds layer->count layers: to the group of equal ones, or as a new group. Returns false if there are
+ *  HR_LAYER_GROUPS_MAX groups already. */
+bool hr_add_layers(hr_model *model, const hr_layer_group *layer);
+
+#endif

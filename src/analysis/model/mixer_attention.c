@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Softmax attention with K and V heads of its own: multi-head, multi-query, grouped-query, DiffQKV. Sizes:
+ * docs/operators.md. */
+#include "analysis/model/layer_kinds.h"
+#include "analysis/model/sizes.h"
+#include "base/error.h"
+
+static bool present(const hr_layer_group *layer)
+{
+  return layer->attention.q_heads > 0;
+}
+
+static hr_status check(const hr_layer_group *layer, hr_error *error)
+{
+  const hr_mixer_attention *m = &layer->attention;
+  HR_TRY(hr_check_range("attention.k_heads", m->k_heads, 1, error));
+  HR_TRY(hr_check_range("attention.v_heads", m->v_heads, 1, error));
+  HR_TRY(hr_check_range("attention.qk_dim", m->qk_dim, 1, error));
+  HR_TRY(hr_check_range("attention.v_dim", m->v_dim, 1, error));
+  HR_TRY(hr_check_divides("attention.k_heads", m->k_heads, "attention.q_heads", m->q_heads, error));
+  HR_TRY(hr_check_divides("attention.v_heads", m->v_heads, "attention.q_heads", m->q_heads, error));
+  HR_TRY(hr_check_at_most("attention.rotary_dim", m->rotary_dim, "attention.qk_dim", m->qk_dim, error));
+  if ((unsigned)m->window_kind > HR_WINDOW_CHUNKED)
+    return hr_fail(error, HR_ERROR_INVALID, "attention.window_kind: %d is not a kind of window", (int)m->window_kind);
+  if ((unsigned)m->qk_norm > HR_QK_NORM_FULL)
+    return hr_fail(error, HR_ERROR_INVALID, "attention.qk_norm: %d is not a kind of Q/K norm", (int)m->qk_norm);
+  return HR_OK;
+}
+
+/* ---- parameters ---- */
+
+/* Width of all heads together. */
+static hr_checked64 width_of(int64_t heads, int64_t dim)
+{
+  return hr_times(hr_checked(heads), dim);
+}
+
+static hr_checked64 q_parameters(const hr_model *model, const hr_mixer_attention *m)
+{
+  hr_checked64 hidden = hr_checked(model->hidden), width = width_of(m->q_heads, m->qk_dim);
+  if (m->output_gate) /* the gate's columns beside those of Q */
+    width = hr_plus(width, width_of(m->q_heads, m->v_dim));
+  if (m->q_rank == 0)
+    return hr_linear_parameters(hidden, width, m->q_bias);
+  /* Two linear layers: hidden → q_rank → width; the second has the bias. */
+  hr_checked64 rank = hr_checked(m->q_rank);
+  return hr_plus(hr_linear_parameters(hidden, rank, false), hr_linear_parameters(rank, width, m->q_bias));
+}
+
+static hr_checked64 norm_parameters(const hr_mixer_attention *m)
+{
+  int64_t heads = m->q_heads + (m->shared_kv ? 0 : m->k_heads);
+  int64_t vectors[] = {[HR_QK_NORM_NONE] = 0,
+                       [HR_QK_NORM_SHARED] = m->shared_kv ? 1 : 2,
+                       [HR_QK_NORM_PER_HEAD] = heads,
+                       [HR_QK_NORM_FULL] = heads};
+  hr_checked64 weights = hr_times(hr_checked(m->qk_dim), vectors[m->qk_norm]);
+  return m->qk_norm_bias ? hr_times(weights, 2) : weights;
+}
+
+static void parameters(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *to)
+{
+  const hr_mixer_attention *m = &layer->attention;
+  hr_checked64 hidden = hr_checked(model->hidden), sum = q_parameters(model, m);
+  if (!m->shared_kv) {
+    sum = hr_plus(sum, hr_linear_parameters(hidden, width_of(m->k_heads, m->qk_dim), m->k_bias));
+    sum = hr_plus(sum, hr_linear_parameters(hidden, width_of(m->v_heads, m->v_dim), m->v_bias));
+  }
+  sum = hr_plus(sum, hr_linear_parameters(width_of(m->q_heads, m->v_dim), hidden, m->output_bias));
+  to->attention = hr_plus(hr_plus(to->attention, sum), hr_checked(m->sinks ? m->q_heads : 0));
+  to->norm = hr_plus(to->norm, norm_parameters(m));
+}
+
+/* ---- one device ---- */
+
+static void shard(hr_layer_group *layer, const hr_workload *workload)
+{
+  int64_t t = workload->tensor_parallel;
+  layer->attention.q_heads = hr_ceil_div(layer->attention.q_heads, t);
+  layer->attention.k_heads = hr_ceil_div(layer->attention.k_heads, t); /* at least 1: replicated where t is larger */
+  layer->attention.v_heads = hr_ceil_div(layer->attention.v_heads, t);
+}
+
+/* ---- operators ---- */
+
+/* Columns of Q, K, V and O on the device. The check of the whole model's parameters has bounded them. */
+static int64_t q_columns(const hr_mixer_attention *m)
+{
+  return m->q_heads * m->qk_dim;
+}
+
+static int64_t k_columns(const hr_mixer_attention *m)
+{
+  return m->shared_kv ? 0 : m->k_heads * m->qk_dim;
+}
+
+static int64_t v_columns(const hr_mixer_attention *m)
+{
+  return m->shared_kv ? 0 : m->v_heads * m->v_dim;
+}
+
+static int64_t o_columns(const hr_mixer_attention *m)
+{
+  return m->q_heads * m->v_dim;
+}
+
+/* One GEMM for Q, K and V. An augmented Q (SIGMA, Table 7) is two GEMMs of its own: every device holds the whole result
+ * of the first, so q_rank is not split; the second is split over the heads. */
+static void qkv_transform(hr_operator_builder *builder, const hr_mixer_attention *m)
+{
+  int64_t hidden = builder->model->hidden, rows = builder->shard.rows;
+  int64_t q = q_columns(m) + (m->output_gate ? o_columns(m) : 0);
+  if (m->q_rank == 0) {
+    hr_append_linear(builder, HR_OP_QKV_TRANSFORM, rows, q + k_columns(m) + v_columns(m), hidden);
+    return;
+  }
+  hr_append_linear(builder, HR_OP_Q_DOWN, rows, m->q_rank, hidden);
+  hr_append_linear(builder, HR_OP_Q_UP, rows, q, m->q_rank);
+  if (m->shared_kv)
+    return;
+  hr_append_linear(builder, HR_OP_K_TRANSFORM, rows, k_columns(m), hidden);
+  hr_append_linear(builder, HR_OP_V_TRANSFORM, rows, v_columns(m), hidden);
+}
+
+/* Q and K of each token: norm and rotation. Heads are normalized one by one or all together. */
+static void prepare_heads(hr_operator_builder *builder, const hr_mixer_attention *m)
+{
+  int64_t heads = m->q_heads + (m->shared_kv ? 0 : m->k_heads);
+  hr_checked64 rows = hr_checked(builder->shard.rows), head_rows = hr_times(rows, heads);
+  if (m->qk_norm == HR_QK_NORM_FULL)
+    hr_append_norm(builder, HR_OP_QK_NORM, rows, q_columns(m) + k_columns(m));
+  else if (m->qk_norm != HR_QK_NORM_NONE)
+    hr_append_norm(builder, HR_OP_QK_NORM, head_rows, m->qk_dim);
+  if (builder->model->positions == HR_POSITIONS_ROTARY && m->rotary_dim > 0)
+    hr_append_rowwise(builder, HR_OP_ROTARY, head_rows, m->rotary_dim, 2, 2);
+}
+
+/* The attention calls of a device: of chunked attention each chunk is a sequence of its own. */
+typedef struct attention_call {
+  int64_t batch, q_len, kv_len, window;
+} attention_call;
+
+/* Scores, softmax and attention over value through memory, over the whole q_len × kv_len rectangle. */
+static void unfused_attention(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call)
+{
+  hr_checked64 q = hr_times(hr_checked(call->batch), m->q_heads); /* below 2^40 each: both were checked */
+  hr_checked64 k = hr_times(hr_checked(call->batch), m->k_heads);
+  hr_checked64 v = hr_times(hr_checked(call->batch), m->v_heads);
+  if (q.overflow || k.overflow || v.overflow) {
+    hr_record_overflow(builder, HR_OP_ATTENTION_SCORE);
+    return;
+  }
+  hr_gemm_sizes score = {.m = call->q_len,
+                         .n = call->kv_len,
+                         .k = m->qk_dim,
+                         .transpose_b = true,
+                         .matrices_a = q.value,
+                         .matrices_b = k.value,
+                         .matrices_c = q.value};
+  hr_gemm_sizes over_value = {.m = call->q_len,
+                              .n = m->v_dim,
+                              .k = call->kv_len,
+                              .matrices_a = q.value,
+                              .matrices_b = v.value,
+                              .matrices_c = q.value};
+  hr_append_gemm(builder, HR_OP_ATTENTION_SCORE, HR_KIND_BMM, HR_PASS_FORWARD, &score);
+  /* Reads and writes the scores; backward reads P and dP and writes dS. */
+  hr_append_rowwise(builder, HR_OP_SOFTMAX, hr_times(q, call->q_len), call->kv_len, 2, 3);
+  hr_append_gemm(builder, HR_OP_ATTENTION_OVER_VALUE, HR_KIND_BMM, HR_PASS_FORWARD, &over_value);
+}
+
+static void fused_attention(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call)
+{
+  hr_operator *op = hr_append_operator(builder, HR_OP_ATTENTION, HR_KIND_ATTENTION, HR_PASS_FORWARD);
+  hr_attention *a = &op->attention;
+  *a = hr_attention_default();
+  a->batch = call->batch;
+  a->q_len = call->q_len;
+  a->kv_len = call->kv_len;
+  a->q_heads = m->q_heads;
+  /* If t does not divide the heads, the K or V heads may not divide the query heads (32 and 8 on 3 devices: 11 and 3).
+   * A kernel needs groups of equal size, so the device then holds more K or V heads. */
+  a->k_heads = hr_divisor_at_least(m->q_heads, m->k_heads);
+  a->v_heads = hr_divisor_at_least(m->q_heads, m->v_heads);
+  a->qk_dim = m->qk_dim;
+  a->v_dim = m->v_dim;
+  a->dtype = builder->workload->dtype;
+  a->window = call->window;
+  if (hr_attention_flops(a, &op->flops) != HR_OK || hr_attention_bytes(a, &op->bytes) != HR_OK)
+    hr_record_overflow(builder, HR_OP_ATTENTION);
+}
+
+/* The whole chunks of a call over several, and the tokens behind them as a call of their own. */
+static int64_t split_chunks(const attention_call *whole, int64_t chunk, attention_call *chunks, attention_call *rest)
+{
+  *chunks = *rest = *whole;
+  chunks->batch = whole->batch * (whole->q_len / chunk); /* at most b·s, which was checked */
+  chunks->q_len = chunks->kv_len = chunk;
+  rest->q_len = rest->kv_len = whole->q_len % chunk;
+  return rest->q_len;
+}
+
+/* A window shortens what decode reads of the cache, and a fused kernel skips tiles outside it; unfused scores of a
+ * sliding window are computed and masked afterwards. */
+static void attend(hr_operator_builder *builder, const hr_mixer_attention *m)
+{
+  void (*append)(hr_operator_builder *, const hr_mixer_attention *, const attention_call *) =
+      builder->workload->attention == HR_ATTENTION_FUSED ? fused_attention : unfused_attention;
+  bool decode = builder->workload->phase == HR_PHASE_DECODE;
+  attention_call call = {
+      .batch = builder->workload->batch, .q_len = builder->shard.q_len, .kv_len = builder->shard.kv_len};
+  bool window_counts = m->window > 0 && m->window < call.kv_len;
+  if (window_counts && decode) {
+    call.kv_len = m->window;
+  } else if (window_counts && m->window_kind == HR_WINDOW_CHUNKED) {
+    attention_call chunks, rest;
+    if (split_chunks(&call, m->window, &chunks, &rest) > 0)
+      append(builder, m, &rest);
+    call = chunks;
+  } else if (window_counts && append == fused_attention) {
+    call.window = m->window;
+  }
+  append(builder, m, &call);
+}
+
+static void operators(hr_operator_builder *builder)
+{
+  const hr_mixer_attention *m = &builder->layer->attention;
+  qkv_transform(builder, m);
+  prepare_heads(builder, m);
+  attend(builder, m);
+  if (m->output_gate) /* reads O and the gate, writes O */
+    hr_append_rowwise(builder, HR_OP_ATTENTION_GATE, hr_checked(builder->shard.rows), o_columns(m), 3, 5);
+  hr_append_linear(builder, HR_OP_LINEAR_PROJECTION, builder->shard.rows, builder->model->hidden, o_columns(m));
+}
+
+/* ---- memory ---- */
+
+static hr_checked64 score_count(const hr_layer_context *c)
+{
+  const hr_mixer_attention *m = &c->layer->attention;
+  int64_t keys = c->shard->kv_len; /* of a chunk where chunks are sequences */
+  if (m->window_kind == HR_WINDOW_CHUNKED && m->window > 0)
+    keys = hr_min64(keys, m->window);
+  return hr_times(hr_times(hr_times(hr_checked(m->q_heads), c->workload->batch), c->shard->q_len), keys);
+}
+
+static hr_checked64 saved_scores(const hr_layer_context *c)
+{
+  int64_t element = (int64_t)hr_dtype_bytes(c->workload->dtype);
+  if (c->workload->attention == HR_ATTENTION_FUSED) /* the log-sum-exp of each row, in fp32 */
+    return hr_times(hr_times(hr_checked(c->layer->attention.q_heads), c->shard->rows), 4);
+  return hr_times(score_count(c), c->workload->dropout ? 2 * element + 1 : element);
+}
+
+/* Q, K, V and O; Q and K twice with a norm, the gate and its product. */
+static hr_checked64 saved_bytes(const hr_layer_context *c)
+{
+  const hr_mixer_attention *m = &c->layer->attention;
+  int64_t qk = q_columns(m) + k_columns(m), o = o_columns(m);
+  hr_checked64 columns = hr_checked(qk + v_columns(m) + o + m->q_rank);
+  if (m->qk_norm != HR_QK_NORM_NONE)
+    columns = hr_plus(columns, hr_checked(qk));
+  if (m->output_gate)
+    columns = hr_plus(columns, hr_times(hr_checked(o), 2));
+  hr_checked64 per_token = hr_times(columns, (int64_t)hr_dtype_bytes(c->workload->dtype));
+  return hr_plus(hr_times(per_token, c->shard->rows), saved_scores(c));
+}
+
+static hr_checked64 live_elements(const hr_layer_context *c)
+{
+  const hr_mixer_attention *m = &c->layer->attention;
+  bool fused = c->workload->attention == HR_ATTENTION_FUSED;
+  int64_t columns = q_columns(m) + k_columns(m) + v_columns(m) + o_columns(m) * (m->output_gate ? 2 : 1);
+  hr_checked64 scores = fused ? hr_checked(0) : hr_times(score_count(c), 2);
+  return hr_plus(hr_times(hr_checked(columns), c->shard->rows), scores);
+}
+
+static hr_checked64 cache_elements(const hr_layer_group *layer, int64_t tokens)
+{
+  const hr_mixer_attention *m = &layer->attention;
+  int64_t kept = m->window > 0 ? hr_min64(tokens, m->window) : tokens;
+  return hr_times(hr_checked(k_columns(m) + v_columns(m)), kept);
+}
+
+const hr_layer_kind hr_mixer_attention_kind = {
+    .is_mixer = true,
+    .present = present,
+    .check = check,
+    .parameters = parameters,
+    .shard = shard,
+    .operators = operators,
+    .saved_bytes = saved_bytes,
+    .live_elements = live_elements,
+    .cache_elements = cache_elements,
+};

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Searches near models whose layers differ. */
+#include "test.h"
+
+#include "analysis/model/reshape.h"
+#include "analysis/search/enumerate.h"
+#include "devices.h"
+#include "models.h"
+
+#include <headroom/search.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* GPT-3 2.7B with three kinds of layers: 20 whole ones, 8 of attention under a window with shared K and V heads, and 4
+ * of an MLP alone. */
+static hr_model mixture(void)
+{
+  hr_model model = gpt3_2_7b();
+  model.group_count = 3;
+  model.groups[1] = model.groups[2] = model.groups[0];
+  model.groups[0].count = 20;
+  model.groups[1].count = 8;
+  model.groups[1].attention.window = 512;
+  model.groups[1].attention.k_heads = model.groups[1].attention.v_heads = 8;
+  model.groups[1].dense = (hr_ffn_dense){.width = 0};
+  model.groups[2].count = 4;
+  model.groups[2].attention = (hr_mixer_attention){.q_heads = 0};
+  return model;
+}
+
+static int64_t parameters_of(const hr_model *model)
+{
+  hr_parameters parameters;
+  hr_error error;
+  assert_ok(hr_model_parameters(model, &parameters, &error), error);
+  return parameters.total;
+}
+
+static double step_ns(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload)
+{
+  static hr_step step;
+  hr_error error;
+  assert_ok(hr_predict_step(hardware, model, workload, &step, &error), error);
+  return step.time_ns;
+}
+
+/* All shapes of a small space one by one. */
+typedef struct brute {
+  uint64_t count;
+  double fastest_ns;
+} brute;
+
+static void try_one(const hr_hardware *hardware, const hr_model *shape, const hr_workload *workload, int64_t base,
+                    brute *result)
+{
+  if (llabs(parameters_of(shape) - base) > (int64_t)(0.02 * (double)base))
+    return;
+  result->count++;
+  result->fastest_ns = fmin(result->fastest_ns, step_ns(hardware, shape, workload));
+}
+
+static brute try_all(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload)
+{
+  brute result = {0, INFINITY};
+  for (int64_t hidden = 2432; hidden <= 2688; hidden += 64)
+    for (int64_t dim = 64; dim <= 128; dim += 8)
+      for (int64_t layers = 30; layers <= 34; layers++)
+        for (int64_t width = 9600; width <= 11008; width += 128) {
+          hr_model shape;
+          if (hidden % dim != 0 || !hr_reshape_heads(model, hidden, hidden / dim, &shape))
+            continue;
+          shape = hr_reshape_layers(&shape, layers);
+          hr_set_mlp_width(&shape, width);
+          shape.vocabulary = 50304;
+          try_one(hardware, &shape, workload, parameters_of(model), &result);
+        }
+  return result;
+}
+
+static void a_search_near_unequal_layers_agrees_with_exhaustive_search(void **state)
+{
+  (void)state;
+  hr_model model = mixture();
+  hr_hardware hardware = device("a100-sxm4-40gb");
+  hr_workload workload = hr_workload_default(&model);
+  hr_search_options options = hr_search_options_default();
+  options.hidden_min = 2432;
+  options.hidden_max = 2688;
+  options.hidden_step = 64;
+  options.layers_min = 30;
+  options.layers_max = 34;
+  options.mlp_width_min = 9600;
+  options.mlp_width_max = 11008;
+  options.mlp_step = 128;
+  options.vocabulary_multiple = 64;
+  hr_search_result *result;
+  hr_error error;
+  assert_ok(hr_search(&hardware, &model, &workload, &options, NULL, NULL, &result, &error), error);
+  brute all = try_all(&hardware, &model, &workload);
+  assert_true(all.count > 50);
+  assert_int_equal(result->evaluated, all.count);
+  assert_true(fabs(result->shapes[0].step_time_ns / all.fastest_ns - 1) < 1e-12);
+  for (size_t i = 0; i < result->count; i++) {
+    const hr_search_shape *shape = &result->shapes[i];
+    assert_true(shape->step_time_ns == step_ns(&hardware, &shape->model, &workload));
+    assert_int_equal(shape->parameters, parameters_of(&shape->model));
+    assert_int_equal(shape->model.group_count, 3);
+  }
+  hr_search_result_free(result);
+}
+
+/* The kinds of layers are mixed differently at each depth, which changes the mean of a layer. */
+static void the_sum_of_parts_is_the_step_at_every_depth(void **state)
+{
+  (void)state;
+  hr_model model = mixture();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+  hr_search_options options = hr_search_options_default();
+  hr_error error;
+  options.hidden_min = options.hidden_max = 2560;
+  options.mlp_step = 256;
+  hr_search_state *search = calloc(1, sizeof *search);
+  assert_non_null(search);
+  search->predictor.hardware = &hardware;
+  search->predictor.workload = &workload;
+  search->evaluations_max = 100000;
+  assert_ok(hr_search_space_make(&model, &workload, &options, &search->space, &error), error);
+  hr_search_enumerate(search);
+  assert_false(search->stopped);
+  assert_true(search->pool.count > 20);
+  for (size_t i = 0; i < search->pool.count; i++) {
+    const hr_search_point *point = &search->pool.points[i];
+    hr_model shape = hr_search_model(&search->space, point);
+    assert_int_equal(hr_model_layers(&shape), point->layers);
+    assert_int_equal(parameters_of(&shape), point->parameters);
+    assert_true(fabs(point->time_ns / step_ns(&hardware, &shape, &workload) - 1) < 1e-12);
+  }
+  free(search);
+}
+
+static void shared_heads_of_all_groups_get_the_ratio_asked_for(void **state)
+{
+  (void)state;
+  hr_model model = mixture();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+  workload.tensor_parallel = 2;
+  hr_search_options options = hr_search_options_default();
+  options.query_heads_per_kv = 2;
+  hr_search_result *result;
+  hr_error error;
+  assert_ok(hr_search(&hardware, &model, &workload, &options, NULL, NULL, &result, &error), error);
+  assert_true(result->count > 0);
+  for (size_t i = 0; i < result->count; i++) {
+    for (size_t j = 0; j < 2; j++) {
+      const hr_mixer_attention *heads = &result->shapes[i].model.groups[j].attention;
+      assert_int_equal(heads->q_heads, 2 * heads->k_heads);
+      assert_int_equal(heads->q_heads % 2, 0);
+    }
+  }
+  hr_search_result_free(result);
+}
+
+static void layers_that_a_search_cannot_vary_are_refused_by_their_reason(void **state)
+{
+  (void)state;
+  hr_model models[] = {mixture(), mixture(), mixture()};
+  models[0].groups[2].dense.width = 5120;
+  models[1].groups[0].attention = models[1].groups[1].attention = (hr_mixer_attention){.q_heads = 0};
+  models[1].groups[1].dense = models[1].groups[0].dense;
+  models[2].groups[0].dense.width = 0;
+  const char *const reasons[] = {"the layers of paper have 10240 and 5120", "which no layer of paper has",
+                                 "which the main layers of paper do not have"};
+  hr_hardware hardware = device("h200");
+  for (size_t i = 0; i < 3; i++) {
+    hr_workload workload = hr_workload_default(&models[i]);
+    hr_search_options options = hr_search_options_default();
+    hr_search_result *result = NULL;
+    hr_error error;
+    assert_int_equal(hr_search(&hardware, &models[i], &workload, &options, NULL, NULL, &result, &error),
+                     HR_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(error.message, reasons[i]));
+    assert_null(result);
+  }
+}
+
+/* Layers of few parameters make room for more of them than 63 bits can count of the others. */
+static void an_enormous_space_of_unequal_layers_ends(void **state)
+{
+  (void)state;
+  hr_model model = mixture();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+  hr_search_options options = hr_search_options_default();
+  options.parameter_band = 1;
+  options.layers_min = 1;
+  options.layers_max = (int64_t)1 << 40;
+  options.mlp_width_min = 1;
+  options.mlp_width_max = (int64_t)1 << 40;
+  options.mlp_step = 1;
+  options.evaluations_max = 5000;
+  hr_search_result *result;
+  hr_error error;
+  assert_ok(hr_search(&hardware, &model, &workload, &options, NULL, NULL, &result, &error), error);
+  assert_false(result->complete);
+  hr_search_result_free(result);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_search_near_unequal_layers_agrees_with_exhaustive_search),
+      cmocka_unit_test(the_sum_of_parts_is_the_step_at_every_depth),
+      cmocka_unit_test(shared_heads_of_all_groups_get_the_ratio_asked_for),
+      cmocka_unit_test(layers_that_a_search_cannot_vary_are_refused_by_their_reason),
+      cmocka_unit_test(an_enormous_space_of_unequal_layers_ends),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
