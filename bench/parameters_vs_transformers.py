@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the parameters of models twice: by `headroom describe` and by building them with Hugging Face transformers.
 
-    parameters_vs_transformers.py HEADROOM [CONFIG.json ...]     default: data/models/*.json
-    parameters_vs_transformers.py HEADROOM --random N            N random small configurations of every family
+    parameters_vs_transformers.py HEADROOM [CONFIG.json ...]           default: data/models/*.json
+    parameters_vs_transformers.py HEADROOM --random N [FAMILY ...]     N random small configurations of every family
 
-Needs `pip install torch transformers`; the models are built without memory for their weights (device "meta").
-Exits 1 if any count differs. Configurations that transformers does not know (short form, sigma) are left out.
+Totals count shared weights once; a mixture of experts is also compared in the parameters that one token uses. A
+configuration with a nested text_config is compared in its text part. Needs `pip install torch transformers`; the models
+are built without memory for their weights (device "meta"). What Headroom refuses is listed at the end, and what
+transformers cannot build (the short form, sigma, models with code of their own) is left out.
+Exits 1 if any count differs. bench/random_models.py is the table of random configurations: one row a family.
 """
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,110 +23,128 @@ import warnings
 import torch
 import transformers
 
+from random_models import FAMILIES, random_config
+
 warnings.filterwarnings("ignore")
-transformers.logging.set_verbosity_error()
+transformers.logging.set_verbosity(transformers.logging.CRITICAL)
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "data" / "models"
+NOT_OF_MODELS = {None, "sigma"}
+CHOSEN = ("num_experts_per_tok", "moe_k", "moe_topk")
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 
 
-def by_transformers(config):
-    fields = {key: value for key, value in config.items() if not key.startswith("_") and key != "model_type"}
+def first(config, names):
+    """The first of the fields that config has, as the configuration class names it."""
+    for name in names:
+        value = getattr(config, name, None)
+        if value:
+            return value[0] if isinstance(value, list) else value
+    return None
+
+
+def build(config):
+    """The model that the configuration's `architectures` names, else the causal language model of its model_type."""
+    name = (getattr(config, "architectures", None) or [""])[0]
+    chosen = getattr(transformers, name, None)
     with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(
-            transformers.AutoConfig.for_model(config["model_type"], **fields))
-    return sum(p.numel() for p in model.parameters())  # shared weights are counted once
+        if isinstance(getattr(chosen, "config_class", None), type):
+            return chosen(config)
+        return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def is_routed(name, parameter, experts):
+    """Whether a parameter belongs to experts among which the router chooses, all of a layer stored together."""
+    if re.search(r"\.(input_linear|output_linear)\.weight$", name):  # Granite, JetMoE: one matrix an expert
+        return parameter.dim() == 3 and parameter.shape[0] == experts
+    if ".experts.mlp." in name:  # DBRX: experts · width rows
+        return True
+    return ".experts." in name and parameter.shape[0] == experts
+
+
+def by_transformers(path):
+    """(total, active) parameters; active is None where no expert is left out."""
+    fields = json.loads(path.read_text())
+    for name in ("quantization_config", "auto_map"):
+        fields.pop(name, None)  # a model is counted by its shapes, with transformers' own code
+    with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
+        (pathlib.Path(folder) / "config.json").write_text(json.dumps(fields))
+        config = transformers.AutoConfig.from_pretrained(folder)
+    text = config.get_text_config()
+    model = build(text if isinstance(fields.get("text_config"), dict) else config)
+    details = getattr(text, "ffn_config", None)
+    chosen = first(text, CHOSEN) or getattr(details, "moe_top_k", None)
+    experts = first(text, EXPERTS) or getattr(details, "moe_num_experts", None)
+    total = idle = 0
+    for name, parameter in model.named_parameters():  # each shared weight once
+        total += parameter.numel()
+        if chosen and experts and is_routed(name, parameter, experts):
+            idle += parameter.numel() // experts * (experts - chosen)
+    return total, total - idle if idle else None
 
 
 def by_headroom(command, path):
+    """(total, active), or why Headroom refuses the configuration."""
     done = subprocess.run([command, "describe", "--format", "json", str(path)], capture_output=True, text=True)
     if done.returncode != 0:
-        return done.stderr.strip()
-    return json.loads(done.stdout)["parameters"]
+        return (done.stderr.strip().splitlines() or [f"status {done.returncode} without a message"])[-1]
+    document = json.loads(done.stdout)
+    return document["parameters"], document.get("active_parameters")
 
 
-def random_config(family, rng):
-    """A small model with every optional switch set at random."""
-    heads = rng.choice([2, 4, 6, 8])
-    kv = rng.choice([k for k in (1, 2, 4, 8) if heads % k == 0])
-    size = rng.choice([8, 16, 24])
-    h, layers, vocabulary, positions = heads * size, rng.randint(1, 4), rng.randint(50, 999), rng.choice([64, 128])
-    width = rng.choice([h * 4, h * 3 + 8])
-    coin = lambda: rng.random() < 0.5
-    llama = dict(hidden_size=h, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv,
-                 intermediate_size=width, vocab_size=vocabulary, max_position_embeddings=positions,
-                 tie_word_embeddings=coin())
-    gpt = dict(n_embd=h, n_layer=layers, n_head=heads, vocab_size=vocabulary, n_positions=positions)
-    rows = {
-        "gpt2": dict(gpt, n_inner=rng.choice([None, width]), tie_word_embeddings=coin()),
-        "gpt_neo": dict(hidden_size=h, num_layers=layers, num_heads=heads, vocab_size=vocabulary,
-                        max_position_embeddings=positions, intermediate_size=rng.choice([None, width]),
-                        attention_types=[[["global", "local"][:2], 1]] if layers == 2 else [[["global"], layers]]),
-        "gpt_neox": dict(hidden_size=h, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=width,
-                         vocab_size=vocabulary, tie_word_embeddings=coin(), use_parallel_residual=coin(),
-                         attention_bias=coin()),
-        "gptj": dict(gpt, rotary_dim=8, n_inner=rng.choice([None, width])),
-        "opt": dict(hidden_size=h, num_hidden_layers=layers, num_attention_heads=heads, ffn_dim=width,
-                    vocab_size=vocabulary, max_position_embeddings=positions, enable_bias=coin(),
-                    word_embed_proj_dim=rng.choice([h, h // 2]), do_layer_norm_before=coin(),
-                    layer_norm_elementwise_affine=coin()),
-        "bloom": dict(hidden_size=h, n_layer=layers, n_head=heads, vocab_size=vocabulary),
-        "falcon": dict(hidden_size=h, num_hidden_layers=layers, num_attention_heads=heads, vocab_size=vocabulary,
-                       bias=coin(), alibi=coin(), multi_query=coin(), parallel_attn=coin(),
-                       new_decoder_architecture=coin(), num_kv_heads=kv),
-        "llama": dict(llama, attention_bias=coin(), mlp_bias=coin()),
-        "mistral": dict(llama, head_dim=rng.choice([size, 32])),
-        "qwen2": llama,
-        "qwen3": dict(llama, head_dim=rng.choice([size, 32]), attention_bias=coin()),
-        "gemma": dict(llama, head_dim=rng.choice([size, 32]), attention_bias=coin()),
-        "gemma2": dict(llama, head_dim=rng.choice([size, 32]), attention_bias=coin()),
-        "phi": dict(llama, qk_layernorm=coin(), partial_rotary_factor=0.5),
-        "phi3": dict(llama, pad_token_id=0),
-        "stablelm": dict(llama, use_qkv_bias=coin(), qk_layernorm=coin(), use_parallel_residual=coin()),
-        "starcoder2": dict(llama, use_bias=coin()),
-        "olmo2": dict(llama, attention_bias=coin()),
-    }
-    return dict(rows[family], model_type=family)
+def random_paths(number, families, folder):
+    rng = random.Random(1)
+    for index in range(number):
+        for family in families or FAMILIES:
+            path = pathlib.Path(folder) / f"{family}-{index}.json"
+            path.write_text(json.dumps(random_config(family, rng)))
+            yield path
 
 
-FAMILIES = ["gpt2", "gpt_neo", "gpt_neox", "gptj", "opt", "bloom", "falcon", "llama", "mistral", "qwen2", "qwen3",
-            "gemma", "gemma2", "phi", "phi3", "stablelm", "starcoder2", "olmo2"]
-
-
-def configs(arguments):
+def paths(arguments, folder):
     if arguments[:1] == ["--random"]:
-        rng = random.Random(1)
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="headroom-"))
-        for number in range(int(arguments[1])):
-            for family in FAMILIES:
-                path = folder / f"{family}-{number}.json"
-                path.write_text(json.dumps(random_config(family, rng)))
-                yield path
+        return random_paths(int(arguments[1]), arguments[2:], folder)
+    return [pathlib.Path(path) for path in arguments] or sorted(MODELS.glob("*.json"))
+
+
+def compare(command, path, tally, refusals):
+    config = json.loads(path.read_text())
+    family = config.get("model_type")
+    if family in NOT_OF_MODELS:
+        tally["left out"] += 1
         return
-    yield from [pathlib.Path(path) for path in arguments] or sorted(MODELS.glob("*.json"))
+    found = by_headroom(command, path)
+    if isinstance(found, str):
+        tally["refused"] += 1
+        refusals.setdefault(family, []).append((path.name, found.replace(str(path), "CONFIG")))
+        return
+    try:
+        expected = by_transformers(path)
+    except Exception as problem:  # transformers refuses some combinations: nothing to compare
+        print(f"{path.name}: left out: transformers: {' '.join(str(problem).split())[:100]}")
+        tally["left out"] += 1
+        return
+    if found == expected:
+        tally["equal"] += 1
+        return
+    tally["different"] += 1
+    print(f"{path.name}: headroom {found[0]}, transformers {expected[0]}"
+          + (f"; active: headroom {found[1]}, transformers {expected[1]}" if found[1] != expected[1] else "")
+          + f"  {json.dumps(config)[:700]}")
 
 
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    same = different = left_out = 0
-    for path in configs(sys.argv[2:]):
-        config = json.loads(path.read_text())
-        if config.get("model_type") in (None, "sigma"):
-            left_out += 1
-            continue
-        try:
-            expected = by_transformers(config)
-        except Exception as problem:  # transformers refuses some random combinations: nothing to compare
-            print(f"{path.name}: left out: transformers: {str(problem).splitlines()[0][:100]}")
-            left_out += 1
-            continue
-        found = by_headroom(sys.argv[1], path)
-        if found == expected:
-            same += 1
-        else:
-            different += 1
-            print(f"{path.name}: headroom {found}, transformers {expected}  {json.dumps(config)[:600]}")
-    print(f"{same} equal, {different} different, {left_out} left out")
-    sys.exit(1 if different else 0)
+    tally = {"equal": 0, "different": 0, "refused": 0, "left out": 0}
+    refusals = {}
+    with tempfile.TemporaryDirectory(prefix="headroom-") as folder:
+        for path in paths(sys.argv[2:], folder):
+            compare(sys.argv[1], path, tally, refusals)
+    for family, rows in sorted(refusals.items()):
+        name, reason = rows[0]
+        print(f"refused: {family}: {len(rows)}; the first, {name}: {reason[:160]}")
+    print(", ".join(f"{count} {kind}" for kind, count in tally.items()))
+    sys.exit(1 if tally["different"] else 0)
 
 
 if __name__ == "__main__":
