@@ -90,7 +90,7 @@ static void count_note(void *context, const char *message)
 static int64_t layers_of(const char *what, hr_model *model)
 {
   hr_status status = hr_resolve_model(what, count_note, NULL, model, &last);
-  return status == HR_OK ? model->layers : -(int64_t)status;
+  return status == HR_OK ? hr_model_layers(model) : -(int64_t)status;
 }
 
 static void names_of_repositories_are_told_from_paths(void **state)
