@@ -35,7 +35,7 @@ typedef enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER } cli
 typedef bool cli_FLAG;
 typedef int64_t cli_INTEGER;
 typedef double cli_NUMBER;
-typedef const char *cli_TEXT;
+typedef const char *cli_TEXT; /* of argv */
 typedef cli_range cli_RANGE;
 typedef cli_shard cli_SHARD;
 typedef hr_phase cli_PHASE;
@@ -83,8 +83,7 @@ struct cli_run {
   const cli_command *command;
   cli_options options;
   bool given[CLI_OPTION_COUNT];
-  char *texts[CLI_OPTION_COUNT]; /* the arguments, which text members point to */
-  bool probe;                    /* measure a device's rates before a measurement: not with HEADROOM_PROBE=0 */
+  bool probe; /* measure a device's rates before a measurement: not with HEADROOM_PROBE=0 */
   int argument_count;
   const char **arguments; /* NULL-terminated */
 };
@@ -121,7 +120,7 @@ int cli_flush(FILE *out);
 
 /** Reads the command line (argv[0] is the command's name) and calls `function`, or prints the command's help. Returns
  *  the exit code. */
-int cli_run_command(const cli_command *command, cli_command_fn function, int argc, const char **argv);
+int cli_run_command(const cli_command *command, cli_command_fn function, int argc, char **argv);
 
 /* ---- option_help.c ---- */
 

@@ -45,5 +45,5 @@ int main(int argc, char **argv)
     return cli_unknown_command(name);
   signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then fails as on a full disk */
   cli_catch_signals();
-  return cli_run_command(command, functions[cli_command_index(command)], argc - 1, (const char **)(argv + 1));
+  return cli_run_command(command, functions[cli_command_index(command)], argc - 1, argv + 1);
 }

@@ -1,25 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the command line with popt. */
+/* Reads the command line with the C library's getopt_long(), which allocates nothing. */
 #include "groups.h"
 #include "option_table.h"
 
-#include <popt.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The options of a command for popt; their values are the index of the row plus 1. */
-static void fill_table(struct poptOption table[CLI_OPTION_COUNT + 1], const cli_command *command)
+#define LONG_OPTION 256 /* plus the index of the row; a letter stands for itself */
+
+/* The options of a command for getopt_long(). */
+typedef struct option_tables {
+  struct option names[CLI_OPTION_COUNT + 1];
+  char letters[2 * CLI_OPTION_COUNT + 2];
+} option_tables;
+
+static void fill_tables(option_tables *tables, const cli_command *command)
 {
-  const struct poptOption end = POPT_TABLEEND;
+  struct option *name = tables->names;
+  char *letter = tables->letters;
+  *letter++ = ':'; /* a missing argument is reported apart from an unknown option */
   for (int i = 0; i < CLI_OPTION_COUNT; i++) {
     const cli_option_row *row = &cli_option_rows[i];
-    if (cli_group_of(row, command->groups) < CLI_GROUP_COUNT)
-      *table++ = (struct poptOption){.longName = row->name,
-                                     .shortName = row->letter,
-                                     .argInfo = row->argument ? POPT_ARG_STRING : POPT_ARG_NONE,
-                                     .val = i + 1};
+    if (cli_group_of(row, command->groups) == CLI_GROUP_COUNT)
+      continue;
+    *name++ = (struct option){row->name, row->argument ? required_argument : no_argument, NULL, LONG_OPTION + i};
+    if (row->letter)
+      *letter++ = row->letter;
+    if (row->letter && row->argument)
+      *letter++ = ':';
   }
-  *table = end;
+  *name = (struct option){0};
+  *letter = '\0';
 }
 
 static int unknown_option(const cli_command *command, const char *option)
@@ -40,25 +52,62 @@ static int unknown_option(const cli_command *command, const char *option)
   return cli_fail(EXIT_USAGE, "%s: there is no option %s%s", command->name, option, near[0] ? near : "; see --help");
 }
 
-static int read_all(cli_run *run, poptContext context)
+static int row_of(const cli_command *command, int value)
 {
-  int value;
-  while ((value = poptGetNextOpt(context)) > 0) {
-    const cli_option_row *row = &cli_option_rows[value - 1];
-    char *text = row->argument ? poptGetOptArg(context) : NULL;
-    free(run->texts[value - 1]);
-    run->texts[value - 1] = text; /* members may point into it */
-    run->given[value - 1] = true;
-    int code = row->read(row, text ? text : "", (char *)&run->options + row->offset);
-    if (code != CLI_GO_ON)
-      return code;
+  int row = value >= LONG_OPTION ? value - LONG_OPTION : 0;
+  while (value < LONG_OPTION && (cli_option_rows[row].letter != value ||
+                                 cli_group_of(&cli_option_rows[row], command->groups) == CLI_GROUP_COUNT))
+    row++;
+  return row;
+}
+
+/* The option that getopt_long() refused or found no argument for; `value` is optopt. */
+static int wrong_option(const cli_command *command, int found, int value, const char *text)
+{
+  char letter[3] = {'-', (char)value, '\0'};
+  bool is_long = value == 0 || value >= LONG_OPTION;
+  if (found == ':')
+    return cli_fail(EXIT_USAGE, "%s: %s: missing argument", command->name, is_long ? text : letter);
+  if (value >= LONG_OPTION)
+    return cli_fail(EXIT_USAGE, "%s: %s: option does not take an argument", command->name, text);
+  return unknown_option(command, is_long ? text : letter);
+}
+
+/* getopt_long() accepts the beginning of a name; a later version may have another option that begins so. */
+static bool is_whole_name(const char *text, const char *name)
+{
+  size_t length = strlen(name);
+  return strncmp(text, "--", 2) == 0 && strncmp(text + 2, name, length) == 0 && strchr("=", text[2 + length]) != NULL;
+}
+
+static int read_option(cli_run *run, int found, const char *last, const char *before)
+{
+  int index = row_of(run->command, found);
+  const cli_option_row *row = &cli_option_rows[index];
+  const char *text = row->argument ? optarg : "";
+  bool separate = row->argument && text == last;
+  if (found >= LONG_OPTION && !is_whole_name(separate ? before : last, row->name))
+    return unknown_option(run->command, separate ? before : last);
+  if (found < LONG_OPTION && row->argument && !separate && text[0] == '=')
+    text++; /* -b=4 */
+  run->given[index] = true;
+  return row->read(row, text, (char *)&run->options + row->offset);
+}
+
+static int read_all(cli_run *run, int argc, char **argv)
+{
+  option_tables tables;
+  fill_tables(&tables, run->command);
+  opterr = 0;
+  int found, code = CLI_GO_ON;
+  while (code == CLI_GO_ON && (found = getopt_long(argc, argv, tables.letters, tables.names, NULL)) != -1) {
+    if (found == '?' || found == ':')
+      return wrong_option(run->command, found, optopt, argv[optind - 1]);
+    code = read_option(run, found, argv[optind - 1], optind > 1 ? argv[optind - 2] : "");
   }
-  if (value == POPT_ERROR_BADOPT)
-    return unknown_option(run->command, poptBadOption(context, 0));
-  if (value != -1)
-    return cli_fail(EXIT_USAGE, "%s: %s: %s", run->command->name, poptBadOption(context, POPT_BADOPTION_NOALIAS),
-                    poptStrerror(value));
-  return CLI_GO_ON;
+  run->arguments = (const char **)(argv + optind);
+  run->argument_count = argc - optind;
+  return code;
 }
 
 static int read_environment(cli_run *run)
@@ -70,31 +119,13 @@ static int read_environment(cli_run *run)
   return CLI_GO_ON;
 }
 
-static int run_with(cli_run *run, cli_command_fn function, poptContext context)
+int cli_run_command(const cli_command *command, cli_command_fn function, int argc, char **argv)
 {
-  static const char *nothing[] = {NULL};
-  const char **left = poptGetArgs(context);
-  run->arguments = left ? left : nothing;
-  while (run->arguments[run->argument_count])
-    run->argument_count++;
-  return function(run);
-}
-
-int cli_run_command(const cli_command *command, cli_command_fn function, int argc, const char **argv)
-{
-  struct poptOption table[CLI_OPTION_COUNT + 1];
   cli_run run = {.command = command};
-  fill_table(table, command);
-  poptContext context = poptGetContext("headroom", argc, argv, table, 0);
-  if (!context)
-    return cli_fail(EXIT_OUTPUT, "memory ran out");
   int code = read_environment(&run);
   if (code == CLI_GO_ON)
-    code = read_all(&run, context);
+    code = read_all(&run, argc, argv);
   if (code == CLI_GO_ON)
-    code = run.options.help ? cli_print_help(command) : run_with(&run, function, context);
-  poptFreeContext(context);
-  for (int i = 0; i < CLI_OPTION_COUNT; i++)
-    free(run.texts[i]);
+    code = run.options.help ? cli_print_help(command) : function(&run);
   return code;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The libraries Headroom stands on. `headroom_libraries` is what the library links, `popt_library` what the command does.
+# The libraries Headroom stands on: `headroom_libraries` is what the library links.
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 
@@ -7,7 +7,6 @@ if(HEADROOM_PORTABLE)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a) # the archives of what follows; the C library itself stays dynamic
 endif()
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.13)
-pkg_check_modules(popt REQUIRED IMPORTED_TARGET popt)
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc>=2.4)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3>=3.26)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc>=2.3)
@@ -19,7 +18,6 @@ add_library(headroom_libraries INTERFACE)
 target_link_libraries(headroom_libraries INTERFACE PkgConfig::jansson PkgConfig::hwloc PkgConfig::sqlite3
                       PkgConfig::utf8proc PkgConfig::xxhash ${libcsv} Threads::Threads ${CMAKE_DL_LIBS} m)
 target_include_directories(headroom_libraries SYSTEM INTERFACE ${libcsv_include})
-set(popt_library PkgConfig::popt)
 
 if(HEADROOM_PORTABLE)
   add_library(headroom_no_udev STATIC ${PROJECT_SOURCE_DIR}/cmake/no_udev.c)
