@@ -71,7 +71,10 @@ hr_status hr_json_parse(const char *text, size_t length, const char *input, json
   if (length == 0)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty", input);
   json_error_t problem;
-  json_t *parsed = json_loadb(text, length, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &problem);
+  bool out_of_memory;
+  json_t *parsed = hr_json_load(text, length, &problem, &out_of_memory);
+  if (out_of_memory)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", input);
   if (!parsed)
     return fail_to_parse(text, length, input, &problem, error);
   if (!json_is_object(parsed)) {

@@ -11,10 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Parses one JSON object of at most HR_JSON_BYTES_MAX bytes. HR_ERROR_UNREADABLE, with the line, for anything else.
+/** Parses one JSON object of at most HR_JSON_BYTES_MAX bytes. HR_ERROR_UNREADABLE, with the line, for anything else;
+ *  HR_ERROR_OUT_OF_MEMORY.
  *  The caller owns *root and releases it with json_decref(). */
 #define HR_JSON_BYTES_MAX ((size_t)16 << 20)
 hr_status hr_json_parse(const char *text, size_t length, const char *input, json_t **root, hr_error *error);
+
+/** Parses any JSON value; a repeated field is an error. A value that is returned is complete, and the caller owns it.
+ *  NULL: *problem says why, or *out_of_memory is set. */
+json_t *hr_json_load(const char *text, size_t length, json_error_t *problem, bool *out_of_memory);
 
 /** An object being read. `path` precedes field names in messages ("text_config."; "" at the top). */
 typedef struct hr_json_reader {

@@ -44,7 +44,10 @@ static hr_status take_line(hr_import *import, void *context, const char *line, s
     length--;
   if (length == 0)
     return HR_OK;
-  json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+  bool out_of_memory;
+  json_t *object = hr_json_load(line, length, &problem, &out_of_memory);
+  if (out_of_memory)
+    return hr_import_no_memory(import);
   if (!object && length == 1 && line[0] == '{')
     return hr_import_fail(import, "is a JSON document of several lines; JSON Lines are imported, a row a line");
   if (!object)
