@@ -46,7 +46,7 @@ bool hr_store_is_cancelled(const hr_store *store)
 hr_status hr_store_fail(const hr_store *store, int code, bool writing, hr_error *error)
 {
   hr_status status = writing ? HR_ERROR_OUTPUT : HR_ERROR_UNREADABLE;
-  switch (code & 0xFF) {
+  switch (code == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : code & 0xFF) {
   case SQLITE_FULL:
     return fail_with(store, HR_ERROR_OUTPUT,
                      store->version > 0 ? "the disk is full; the rows before are kept" : "the disk is full", error);
@@ -94,10 +94,18 @@ hr_status hr_store_transaction_end(hr_store *store, hr_status status, hr_error *
   store->finishing = true;
   if (status == HR_OK)
     status = hr_store_execute(store, "COMMIT", true, error);
-  if (status != HR_OK && !sqlite3_get_autocommit(store->database))
-    sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
+  if (status != HR_OK)
+    hr_store_rollback(store);
   store->finishing = before;
   return status;
+}
+
+void hr_store_rollback(hr_store *store)
+{
+  if (!store->rollback || sqlite3_get_autocommit(store->database))
+    return;
+  sqlite3_step(store->rollback);
+  sqlite3_reset(store->rollback);
 }
 
 /* ---- text of statements ---- */

@@ -21,6 +21,7 @@ struct hr_store {
   bool finishing;             /* what is being written is complete, and kept even if the caller stops */
   bool created;               /* by this handle */
   bool no_known_rows;         /* opened for writing, and this handle has not seen a row in the file */
+  sqlite3_stmt *rollback;     /* prepared when opening: ending a transaction must not need memory */
   sqlite3_stmt *insert, *has; /* prepared at first use */
 };
 
@@ -41,6 +42,9 @@ hr_status hr_store_transaction_begin(hr_store *store, hr_error *error);
 
 /** Commits if `status` is HR_OK, else rolls back. Returns `status`, or why the commit failed. */
 hr_status hr_store_transaction_end(hr_store *store, hr_status status, hr_error *error);
+
+/** Ends a transaction without writing anything; nothing if there is none. */
+void hr_store_rollback(hr_store *store);
 
 /** The text of a statement; `failed` once memory ran out. The caller frees `text`. */
 typedef struct hr_sql {

@@ -73,6 +73,7 @@ static hr_status connect(hr_store *store, hr_store_mode mode, hr_error *error)
   if (code != SQLITE_OK)
     return hr_store_fail(store, code, writing, error);
   sqlite3_extended_result_codes(store->database, 1);
+  HR_TRY(hr_store_prepare(store, "ROLLBACK", &store->rollback, error));
   HR_TRY(hr_store_defend(store, error));
   HR_TRY(hr_store_prepare_tables(store, writing, error));
   if (writing && sqlite3_db_readonly(store->database, "main") == 1)
@@ -174,6 +175,7 @@ hr_status hr_store_open_with(const char *path, hr_store_mode mode, const hr_stor
 
 static void disconnect(hr_store *store)
 {
+  sqlite3_finalize(store->rollback);
   sqlite3_finalize(store->insert);
   sqlite3_finalize(store->has);
   sqlite3_close(store->database);
@@ -191,6 +193,44 @@ bool hr_store_was_abandoned(const hr_store *store)
   return store->no_known_rows && has_moved(store);
 }
 
+/* No other process loses rows by this: none can write while the file is locked, and one that writes afterwards
+ * recreates the file. Locking an empty file writes to it, which fails on a full disk. */
+static void remove_without_rows(hr_store *store)
+{
+  struct stat about;
+  hr_store_set_patience(store, 0);
+  store->finishing = true;
+  int locked = sqlite3_exec(store->database, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
+  bool empty = stat(store->path, &about) == 0 && about.st_size == 0;
+  bool ours = locked == SQLITE_OK ? empty || !has_rows(store) : empty && (locked & 0xFF) != SQLITE_BUSY;
+  if (ours && !has_moved(store))
+    unlink(store->path);
+  hr_store_rollback(store);
+}
+
+/* The same for a file that SQLite created and then had no memory to open. The lock is SQLite's exclusive one.
+ * Source: sqlite.org/fileformat2.html, 1.4 "The Lock-Byte Page". */
+static void remove_unopened(const char *path)
+{
+  struct stat opened, named;
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0x40000000, .l_len = 512};
+  int file = open(path, O_RDWR | O_CLOEXEC);
+  if (file < 0)
+    return;
+  if (fcntl(file, F_SETLK, &lock) == 0 && fstat(file, &opened) == 0 && opened.st_size == 0 && stat(path, &named) == 0 &&
+      named.st_dev == opened.st_dev && named.st_ino == opened.st_ino)
+    unlink(path);
+  close(file);
+}
+
+static void remove_created(hr_store *store)
+{
+  if (store->database)
+    remove_without_rows(store);
+  else
+    remove_unopened(store->path);
+}
+
 hr_status hr_store_recreate(hr_store *store, hr_error *error)
 {
   hr_store created = {.path = store->path,
@@ -201,6 +241,8 @@ hr_status hr_store_recreate(hr_store *store, hr_error *error)
                       .created = !exists(store->path)};
   hr_status status = connect(&created, HR_STORE_WRITE, error);
   created.no_known_rows = true;
+  if (status != HR_OK && created.created)
+    remove_created(&created);
   disconnect(status == HR_OK ? store : &created);
   if (status == HR_OK) {
     *store = created;
@@ -214,30 +256,15 @@ hr_status hr_store_begin(hr_store *store, hr_error *error)
   HR_TRY(hr_store_transaction_begin(store, error));
   if (!hr_store_was_abandoned(store)) /* from now on it cannot be: removing the file takes a lock */
     return HR_OK;
-  sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
+  hr_store_rollback(store);
   HR_TRY(hr_store_recreate(store, error));
   return hr_store_transaction_begin(store, error);
 }
 
-/* No other process loses rows by this: none can write while the file is locked, and one that writes afterwards
- * recreates the file. Locking an empty file writes to it, which fails on a full disk. */
-static void remove_without_rows(hr_store *store)
-{
-  struct stat about;
-  hr_store_set_patience(store, 0);
-  store->finishing = true;
-  int locked = sqlite3_exec(store->database, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
-  bool empty = stat(store->path, &about) == 0 && about.st_size == 0;
-  bool ours = locked == SQLITE_OK ? empty || !has_rows(store) : empty && (locked & 0xFF) != SQLITE_BUSY;
-  if (ours && !has_moved(store))
-    unlink(store->path);
-  sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
-}
-
 void hr_store_abandon(hr_store *store)
 {
-  if (store && store->created && store->path && store->database)
-    remove_without_rows(store);
+  if (store && store->created && store->path)
+    remove_created(store);
   hr_store_close(store);
 }
 

@@ -48,10 +48,13 @@ static hr_status prepare_filtered(hr_store *store, const char *sql, const hr_res
   HR_TRY(hr_result_filter_check(f, error));
   HR_TRY(hr_store_prepare(store, sql, statement, error));
   const char *texts[] = {f->id, f->sweep, f->device, f->since, f->only_status ? hr_status_name(f->status) : NULL};
-  for (int i = 0; i < 5; i++)
-    sqlite3_bind_text(*statement, i + 1, texts[i], -1, SQLITE_STATIC); /* NULL binds NULL */
-  sqlite3_bind_int64(*statement, 6, f->last > 0 ? f->last : -1);
-  return HR_OK;
+  int code = sqlite3_bind_int64(*statement, 6, f->last > 0 ? f->last : -1);
+  for (int i = 0; i < 5 && code == SQLITE_OK; i++)
+    code = sqlite3_bind_text(*statement, i + 1, texts[i], -1, SQLITE_STATIC); /* NULL binds NULL */
+  if (code == SQLITE_OK)
+    return HR_OK;
+  sqlite3_finalize(*statement); /* a filter that is not bound selects every row */
+  return hr_store_fail(store, code, false, error);
 }
 
 /* Runs a filtered statement to its end; *value (may be NULL) is the integer of its only row, if it has one. */
@@ -86,6 +89,7 @@ hr_status hr_store_delete(hr_store *store, const hr_result_filter *filter, int64
   return HR_OK;
 }
 
+/* The text is NULL if memory ran out. */
 static hr_value column_value(sqlite3_stmt *statement, int at, const hr_field *field)
 {
   int type = sqlite3_column_type(statement, at);
@@ -97,8 +101,7 @@ static hr_value column_value(sqlite3_stmt *statement, int at, const hr_field *fi
     return (hr_value){.type = HR_VALUE_INTEGER, .integer = sqlite3_column_int64(statement, at)};
   if (type == SQLITE_FLOAT)
     return (hr_value){.type = HR_VALUE_NUMBER, .number = sqlite3_column_double(statement, at)};
-  const char *text = (const char *)sqlite3_column_text(statement, at);
-  return (hr_value){.type = HR_VALUE_TEXT, .text = text ? text : ""};
+  return (hr_value){.type = HR_VALUE_TEXT, .text = (const char *)sqlite3_column_text(statement, at)};
 }
 
 /* Columns 1 … of the statement are the fields of the file's version, in order. */
@@ -110,6 +113,8 @@ static hr_status read_row(hr_store *store, sqlite3_stmt *statement, hr_result *r
   for (size_t i = 0; i < HR_FIELDS; i++) {
     bool present = hr_fields[i].since <= store->version;
     values[i] = present ? column_value(statement, at++, &hr_fields[i]) : (hr_value){.type = HR_VALUE_NONE};
+    if (values[i].type == HR_VALUE_TEXT && !values[i].text)
+      return hr_store_fail(store, SQLITE_NOMEM, false, error);
   }
   size_t wrong = hr_result_from_values(values, result, why, sizeof why);
   if (wrong == HR_FIELDS)

@@ -80,7 +80,7 @@ static hr_status read_version_at_once(hr_store *store, bool *empty, hr_error *er
 {
   HR_TRY(hr_store_execute(store, "BEGIN", false, error));
   hr_status status = read_version(store, empty, error);
-  sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL); /* nothing was written */
+  hr_store_rollback(store); /* nothing was written */
   return status;
 }
 
