@@ -80,8 +80,11 @@ hr_status hr_sweep_estimate(const hr_sweep *sweep, const hr_sweep_choice *choice
     hr_sweep_point point;
     double run_ns;
     status = hr_sweep_point_at(sweep, indices[i], dtype, &point, error);
-    if (status == HR_OK && hr_sweep_predict(hardware, &point, &run_ns, NULL) == HR_OK)
+    hr_status predicted = status == HR_OK ? hr_sweep_predict(hardware, &point, &run_ns, error) : status;
+    if (predicted == HR_OK)
       sum_ns += point_ns(&point, run_ns, gpu) + (sum_ns > 0 ? 0 : beginning_ns(gpu));
+    else if (predicted == HR_ERROR_OUT_OF_MEMORY)
+      status = predicted; /* others: the point has no prediction */
   }
   free(indices);
   if (status == HR_OK)
