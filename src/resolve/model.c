@@ -8,6 +8,7 @@
 #include "resolve/model_place.h"
 #include "resolve/read_file.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,12 @@ static void name_from_path(const char *path, char *name, size_t size)
   const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
   char folder[HR_PATH_SIZE];
   snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-  char *resolved = realpath(folder, NULL);
+  char buffer[PATH_MAX]; /* memory that cannot be had must not change the name */
+  char *resolved = realpath(folder, buffer);
   const char *last = resolved ? strrchr(resolved, '/') : NULL;
   bool of_folder = strcmp(file, "config.json") == 0 && last && last[1];
   if (!of_folder || !hr_hub_name_of_folder(resolved, name, size))
     hr_copy_text(name, size, of_folder ? last + 1 : file);
-  free(resolved);
   char *ending = strrchr(name, '.');
   if (!of_folder && ending && ending > name && strcmp(ending, ".json") == 0)
     *ending = '\0';
