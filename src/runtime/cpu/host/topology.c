@@ -89,9 +89,9 @@ hr_status hr_topology_read(hr_topology *topology, hr_error *error)
     return hr_fail(error, HR_ERROR_BACKEND, "cpu: hwloc cannot read this machine's topology");
   }
   topology->allowed = hwloc_bitmap_alloc();
-  if (!topology->allowed || !allowed_processors(topology->hwloc, topology->allowed)) {
+  if (!topology->allowed || !allowed_processors(topology->hwloc, topology->allowed)) { /* copying a set takes memory */
     hr_topology_free(topology);
-    return hr_fail(error, HR_ERROR_BACKEND, "cpu: hwloc does not say which processors may be used");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: hwloc has no memory");
   }
   count_all(topology);
   return HR_OK;
