@@ -81,6 +81,7 @@ if [ -n "$long" ]; then
   check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
   check levels env HEADROOM_TEST=thorough ctest --preset debug -L levels -j "$jobs"
   check faults env HEADROOM_TEST=whole ctest --preset debug -R '^cli_faults$'
+  check torture env HEADROOM_TEST=whole ctest --preset debug -R '^cli_torture'
   check tidy scripts/tidy.sh
   check valgrind tests/structure/valgrind.sh build/debug
   check fuzz tests/fuzz/run.sh 60

@@ -1,0 +1,127 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# torture.sh COMMAND FAULTS [SAMPLES]: runs commands again and again; each time another allocation fails (FAULTS is
+# fail_allocations.c as a library), once alone and once with all later ones. A command then ends with exit code 5 and says
+# that memory ran out, or its output, its messages and the store are those of a run without the fault. A measurement
+# may also store `out_of_memory` as its result. SAMPLES of each command's allocations fail; "all" of them with
+# HEADROOM_TEST=whole. To see where: TORTURE_FAIL=N TORTURE_TRACE=1 LD_PRELOAD=FAULTS COMMAND…
+set -u
+H=$(realpath "$1")
+faults=$(realpath "$2")
+samples=${3:-6}
+[ "${HEADROOM_TEST:-}" != whole ] || samples=all
+inputs=$(cd "$(dirname "$0")/../cli/inputs" && pwd)
+folder=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # in memory: each row of a store waits for the disk
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+export LC_ALL=C HOME=$folder XDG_DATA_HOME=$folder/data HEADROOM_PROBE=0 OMP_WAIT_POLICY=passive
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0
+failed=0 runs=0
+
+cat > config.json <<'END'
+{"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000,
+ "num_key_value_heads": 8, "intermediate_size": 11008, "rope_theta": 10000.12345678901234, "rms_norm_eps": 0.00001}
+END
+cat > sweep.json <<'END'
+{"name": "small", "title": "Small products", "x": "m", "axes": {"m": [1, 2]}, "series": "all",
+ "problem": {"kind": "gemm", "m": "m", "n": 16, "k": 16}}
+END
+"$H" results import -q --db full.db "$inputs/results.jsonl" > made 2>&1 || { cat made; exit 1; }
+
+fail() {
+  echo "${words[*]}: allocation $n${after:+ and later}: $1: $(head -c 300 errors)"
+  failed=$((failed + 1))
+}
+
+# The parts of the outputs that are the same in each run, in `seen`.
+see_all() { cat out; }
+see_rows() { # of a CSV table whose first column names a kernel: kernel, whether it was right; none that had no memory
+  grep -v out_of_memory out | cut -d, -f1,10
+}
+see_points() { # of a sweep: its points, whatever became of them
+  cut -d, -f1-4 out
+}
+see_store() { # its rows; none if there is no file
+  [ ! -e new.db ] || "$H" results export --db new.db | tail -n +2 | cut -d, -f3-8
+}
+
+prepare() {
+  rm -rf new.db* data
+  [ ! -e "$start" ] || cp "$start" new.db
+}
+
+judge() {
+  [ ! -e new.db ] || [ -s new.db ] || fail "an empty store is left behind"
+  if [ $code = 5 ] || { [ $code = 4 ] && [ "$see" = see_rows ] && grep -q out_of_memory out; }; then
+    [ $code = 4 ] || grep -qi 'memory' errors || fail "exit code 5 for another reason"
+    [ "$start" = none ] && return
+    see_store > stored
+    if [ "$see" = see_points ]; then # what was measured before stays
+      ! grep -qvxFf stored_base stored || fail "the store has other rows"
+    else
+      cmp -s stored stored_before || cmp -s stored stored_base || fail "the store has some of the rows"
+    fi
+    return
+  fi
+  [ $code = "$base" ] || { fail "exit code $code"; return; }
+  $see > seen
+  cmp -s seen seen_base || { [ "$see" = see_rows ] && ! grep -qvxFf seen_base seen; } || fail "another result"
+  [ "$see" != see_all ] || cmp -s errors errors_base || fail "other messages"
+  [ "$start" = none ] && return
+  see_store > stored
+  cmp -s stored stored_base || fail "the store has other rows"
+}
+
+# torture START SEE OPTION…: the command with each fault; new.db is a copy of START; "new": it does not exist; "none": no store.
+torture() {
+  start=$1 see=$2
+  shift 2
+  words=("$@")
+  prepare
+  see_store > stored_before
+  TORTURE_COUNT=count LD_PRELOAD=$faults "$H" "$@" > out 2> errors < /dev/null
+  base=$?
+  cp errors errors_base
+  $see > seen_base
+  see_store > stored_base
+  local count step=1 first=1
+  count=$(< count)
+  [ "$count" -gt 20 ] || { echo "${words[*]}: only $count allocations were counted"; failed=$((failed + 1)); }
+  if [ "$samples" != all ]; then
+    step=$((count / samples + 1))
+    first=$((1 + RANDOM % step))
+  fi
+  for after in '' 1; do
+    for ((n = first; n <= count; n += step)); do
+      prepare
+      TORTURE_FAIL=$n TORTURE_AFTER=$after LD_PRELOAD=$faults "$H" "$@" > out 2> errors < /dev/null
+      code=$?
+      runs=$((runs + 1))
+      judge
+    done
+  done
+}
+
+RANDOM=${HEADROOM_TEST_SEED:-19}
+torture none see_all describe config.json
+torture none see_all describe config.json -f json
+torture none see_all describe llama-3-8b -f csv
+torture none see_all advise -d h200 llama-2-7b
+torture none see_all advise -d h200 llama-2-7b -f markdown
+torture none see_all advise -d h200 llama-2-7b -f json
+torture none see_all search -d h200 -n 3 --hidden 768 --heads 12 gpt2
+torture none see_all sweep list -d h200
+torture none see_all help models
+torture none see_all gemm 64 64 64 -d h200
+torture full.db see_all results list --db new.db
+torture full.db see_all results list --db new.db -f json --sweep fig24 --device H200 --since 2026-01 --status ok
+torture full.db see_all results show --db new.db 0a1b
+torture full.db see_all results export --db new.db
+torture full.db see_all results delete --db new.db 0a1b
+torture full.db see_all results import --db new.db "$inputs/results.jsonl"
+torture new see_all results import --db new.db "$inputs/results.jsonl"
+torture new see_all results merge --db new.db full.db
+torture none see_rows attention --heads 4 --k-heads 1 --q-len 9 --dtype fp32 --kernel attention_naive --warm --budget 0.02 -f csv
+torture new see_points sweep sweep.json -d reference --dtype fp32 --time-limit 0.001 --db new.db -f csv -q
+echo "$runs runs, $failed failures"
+[ "$failed" = 0 ]
