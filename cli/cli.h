@@ -156,6 +156,8 @@ int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store); /*
 /** Where the result goes. A file is written next to its target and renamed at the end, so that it is complete. */
 typedef struct cli_output {
   FILE *stream;
+  struct cli_stream *state; /* of the stream (output_stream.h) */
+  int file;
   const char *name; /* for messages */
   char *target;     /* the file to replace; NULL when written directly */
   char *temporary;
@@ -200,6 +202,10 @@ typedef struct cli_progress {
 /** From now on SIGINT, SIGTERM and SIGHUP set a flag; a second one ends the process. */
 void cli_catch_signals(void);
 bool cli_interrupted(void);
+
+/** While input is read, which may block and leaves nothing to finish, a signal ends the process with
+ *  EXIT_INTERRUPTED. */
+void cli_reading(bool begins);
 
 cli_progress cli_progress_begin(const cli_run *run);
 

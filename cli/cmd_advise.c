@@ -69,12 +69,15 @@ int cli_advise(const cli_run *run)
     code = cli_load_model(run, &work.model);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &work.model, &work.workload);
+  if (code == CLI_GO_ON && !run->options.measure)
+    code = cli_load_device(run, "cpu", &work.hardware);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
   if (code != CLI_GO_ON)
     return code;
-  code = run->options.measure ? probe(run, &work) : cli_load_device(run, "cpu", &work.hardware);
+  if (run->options.measure)
+    code = probe(run, &work);
   if (code == CLI_GO_ON) {
     work.workload.dtype = cli_dtype(run, &work.hardware);
     code = advise(run, &work, &output);

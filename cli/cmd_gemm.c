@@ -45,10 +45,10 @@ static int make_gemm(const cli_run *run, hr_gemm *gemm)
   return hr_gemm_check(gemm, &error) == HR_OK ? CLI_GO_ON : cli_fail(EXIT_USAGE, "gemm: %s", error.message);
 }
 
-/* Both NULL without --measure; the store also without --save. */
 typedef struct gemm_job {
-  hr_device *device;
-  hr_store *store;
+  hr_device *device;    /* NULL without --measure */
+  hr_store *store;      /* NULL without --save */
+  hr_hardware hardware; /* without --measure */
 } gemm_job;
 
 static hr_status keep(const cli_run *run, const gemm_job *job, const hr_gemm *gemm, const hr_hardware *hardware,
@@ -84,7 +84,7 @@ static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, h
 static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_output *output)
 {
   hr_error error = {.status = HR_OK}, not_kept = {.status = HR_OK};
-  hr_hardware hardware = {.struct_size = 0};
+  hr_hardware hardware = job->hardware; /* measuring sets it once the device was probed */
   hr_measurement measurement = {.status = HR_OK};
   hr_status status = HR_OK, kept = HR_OK;
   bool measured = false;
@@ -94,11 +94,6 @@ static int gemm(const cli_run *run, hr_gemm *product, const gemm_job *job, cli_o
     if (measured && job->store)
       kept = keep(run, job, product, &hardware, &measurement, &not_kept);
   } else {
-    int code = cli_load_device(run, "cpu", &hardware);
-    if (code != CLI_GO_ON) {
-      cli_output_discard(output);
-      return code;
-    }
     product->dtype = cli_dtype(run, &hardware);
   }
   /* After an interruption the prediction is reported, if the device was probed. */
@@ -128,8 +123,8 @@ static int open_job(const cli_run *run, gemm_job *job)
   int code = cli_check_measure(run);
   if (code == CLI_GO_ON)
     code = cli_check_kernel(run);
-  if (code == CLI_GO_ON && run->options.measure)
-    code = cli_open_own_device(run, &job->device);
+  if (code == CLI_GO_ON)
+    code = run->options.measure ? cli_open_own_device(run, &job->device) : cli_load_device(run, "cpu", &job->hardware);
   return code == CLI_GO_ON && save ? cli_open_store(run, HR_STORE_WRITE, &job->store) : code;
 }
 

@@ -2,9 +2,11 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* `headroom results ACTION`: one row an action, with the number of its arguments: an id or files. */
 typedef struct action {
@@ -136,10 +138,21 @@ static int export(const cli_run *run, const hr_result_filter *filter, int count,
 
 /* ---- import, merge ---- */
 
+/* A pipe is opened non-blocking, so that one without a writer is empty rather than a hang, and then read blocking. */
+static FILE *open_to_read(const char *path)
+{
+  int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  int flags = file >= 0 ? fcntl(file, F_GETFL) : -1;
+  FILE *in = flags >= 0 && fcntl(file, F_SETFL, flags & ~O_NONBLOCK) == 0 ? fdopen(file, "rb") : NULL;
+  if (!in && file >= 0)
+    close(file);
+  return in;
+}
+
 static hr_status import_one(hr_store *store, const char *path, hr_store_change *change, hr_error *error)
 {
   bool standard_input = strcmp(path, "-") == 0;
-  FILE *in = standard_input ? stdin : fopen(path, "rb");
+  FILE *in = standard_input ? stdin : open_to_read(path);
   if (!in) {
     snprintf(error->message, sizeof error->message, "%s: %s", path, strerror(errno));
     return HR_ERROR_UNREADABLE;
@@ -167,11 +180,12 @@ static int keep_scratch(const cli_run *run, hr_store *scratch)
 {
   hr_store *store;
   hr_error error = {.status = HR_OK};
-  int code = cli_open_store(run, HR_STORE_WRITE, &store);
-  if (code != CLI_GO_ON)
-    return code;
-  hr_status status = hr_store_copy(store, scratch, NULL, &error);
-  hr_store_abandon(store); /* removes a new store if the rows could not be copied */
+  hr_status status = hr_store_open(run->options.db, HR_STORE_WRITE, &store, &error);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  status =
+      hr_store_copy(store, scratch, NULL, &error); /* to its end, also after an interruption: this part is complete */
+  hr_store_abandon(store);                         /* removes a new store if the rows could not be copied */
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 

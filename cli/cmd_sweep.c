@@ -244,7 +244,9 @@ static int load_named(const cli_run *run, bool small, sweep_list *list)
     int code = check_file(run, run->arguments[i]);
     if (code != CLI_GO_ON)
       return code;
+    cli_reading(true);
     hr_status status = hr_sweep_load(run->arguments[i], small, &list->sweeps[i], &error);
+    cli_reading(false);
     if (status == HR_ERROR_NOT_FOUND)
       return cli_fail(EXIT_INPUT, "%s%s", error.message, sweep_hint(&error, run->arguments[i]));
     if (status != HR_OK)
@@ -281,6 +283,8 @@ static int run_sweeps(const cli_run *run, sweep_job *job, const sweep_list *list
       fputc('\n', output.stream);
     if (prints && code == CLI_GO_ON)
       written = write_rows(job, &output, &error);
+    if (prints)
+      fflush(output.stream); /* an interruption while the next sweep is measured leaves it */
   }
   if (!prints)
     return code == CLI_GO_ON ? EXIT_FINE : code;

@@ -44,7 +44,9 @@ int cli_load_model(const cli_run *run, hr_model *model)
     return code;
   hr_error error = {.status = HR_OK};
   hr_note_fn note = run->options.verbose ? print_note : NULL;
+  cli_reading(true);
   hr_status status = hr_resolve_model(run->arguments[0], note, NULL, model, &error);
+  cli_reading(false);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_INPUT, "%s%s", error.message,
                     cli_hint(&error, run->arguments[0], "; see headroom help models"));
@@ -58,7 +60,9 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
   int code = cli_check_input(run, name);
   if (code != CLI_GO_ON)
     return code;
+  cli_reading(true);
   hr_status status = hr_resolve_hardware(name, hardware, &error);
+  cli_reading(false);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_USAGE, "--device: %s%s", error.message, cli_hint(&error, name, "; see headroom devices"));
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 #include "output_path.h"
+#include "output_stream.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,6 +54,17 @@ static mode_t mode_for(const char *target)
   return 0666 & ~mask;
 }
 
+static int open_stream(cli_output *output, int file, bool owned)
+{
+  output->file = file;
+  output->stream = cli_stream_open(file, owned, &output->state);
+  if (output->stream)
+    return CLI_GO_ON;
+  if (owned)
+    close(file);
+  return cannot_write(output, strerror(ENOMEM));
+}
+
 static int open_beside(cli_output *output, const char *path)
 {
   output->target = cli_output_target(path);
@@ -67,10 +79,7 @@ static int open_beside(cli_output *output, const char *path)
     return cannot_write(output, strerror(reason));
   }
   fchmod(file, mode_for(output->target));
-  output->stream = fdopen(file, "w");
-  if (!output->stream)
-    close(file);
-  return output->stream ? CLI_GO_ON : cannot_write(output, strerror(errno));
+  return open_stream(output, file, true);
 }
 
 /* Whether it is an SQLite file: a store is not replaced by a table. */
@@ -88,14 +97,12 @@ static bool is_database(const char *path)
 static int open_descriptor(cli_output *output, int descriptor)
 {
   if (descriptor == STDOUT_FILENO)
-    return CLI_GO_ON; /* the stream is set to it */
-  int flags = fcntl(descriptor, F_GETFL), file = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-  output->stream = file >= 0 && (flags & O_ACCMODE) != O_RDONLY ? fdopen(file, "w") : NULL;
-  if (output->stream)
-    return CLI_GO_ON;
-  if (file >= 0)
-    close(file);
-  return cannot_write(output, file < 0 ? strerror(errno) : "is not open for writing");
+    return open_stream(output, STDOUT_FILENO, false);
+  int flags = fcntl(descriptor, F_GETFL);
+  if (flags >= 0 && (flags & O_ACCMODE) == O_RDONLY)
+    return cannot_write(output, "is not open for writing");
+  int file = fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  return file >= 0 ? open_stream(output, file, true) : cannot_write(output, strerror(errno));
 }
 
 static int open_file(cli_output *output, const char *path)
@@ -108,8 +115,10 @@ static int open_file(cli_output *output, const char *path)
     return cannot_write(output, "is a database, such as a store, and is not replaced");
   if (stat(path, &about) != 0 || S_ISREG(about.st_mode))
     return open_beside(output, path);
-  output->stream = fopen(path, "w"); /* a device or a pipe */
-  return output->stream ? CLI_GO_ON : cannot_write(output, strerror(errno));
+  int file = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC); /* a device or a pipe, which waits for a reader */
+  if (file < 0 && errno == EINTR && cli_interrupted())
+    return EXIT_INTERRUPTED;
+  return file >= 0 ? open_stream(output, file, true) : cannot_write(output, strerror(errno));
 }
 
 static void release(cli_output *output)
@@ -137,8 +146,8 @@ int cli_output_open(const cli_run *run, cli_output *output)
 {
   const char *path = run->options.output;
   bool to_file = path && strcmp(path, "-") != 0;
-  *output = (cli_output){.stream = stdout, .name = to_file ? path : "standard output"};
-  int code = to_file ? open_file(output, path) : CLI_GO_ON;
+  *output = (cli_output){.name = to_file ? path : "standard output"};
+  int code = to_file ? open_file(output, path) : open_stream(output, STDOUT_FILENO, false);
   if (code != CLI_GO_ON) {
     release(output);
     return code;
@@ -148,28 +157,28 @@ int cli_output_open(const cli_run *run, cli_output *output)
   options->format = run->options.format;
   options->csv = run->options.csv;
   options->verbose = run->options.verbose;
-  int file = fileno(output->stream);
-  options->colour = wants_colour(run, file);
-  options->width = cli_width(file, WIDTH_ELSEWHERE);
+  options->colour = wants_colour(run, output->file);
+  options->width = cli_width(output->file, WIDTH_ELSEWHERE);
   return CLI_GO_ON;
 }
 
 void cli_output_discard(cli_output *output)
 {
-  if (output->stream != stdout)
-    fclose(output->stream);
+  fclose(output->stream);
   release(output);
 }
 
-/* Closes the stream; returns 0 or errno. */
+/* Closes the stream; returns 0 or the errno of its first failure. */
 static int end_stream(cli_output *output)
 {
+  bool failed = fflush(output->stream) != 0;
+  int reason = cli_stream_error(output->state);
+  if (reason == 0 && failed)
+    reason = EIO;
+  if (reason == 0 && output->temporary && fsync(output->file) != 0) /* or a crash could leave the target empty */
+    reason = errno;
   errno = 0;
-  bool failed = ferror(output->stream) != 0 || fflush(output->stream) != 0;
-  if (!failed && output->temporary) /* or a crash after the rename could leave the target empty */
-    failed = fsync(fileno(output->stream)) != 0;
-  int reason = !failed ? 0 : errno ? errno : EIO;
-  if (output->stream != stdout && fclose(output->stream) != 0 && reason == 0)
+  if (fclose(output->stream) != 0 && reason == 0)
     reason = errno ? errno : EIO;
   return reason;
 }
@@ -185,17 +194,21 @@ static int replace_target(cli_output *output)
   return reason == 0 ? EXIT_FINE : cannot_write(output, strerror(reason));
 }
 
+/* Without a message if the reader has left or the user has interrupted. */
+static int failed_to_write(const cli_output *output, int reason, const char *otherwise)
+{
+  if (reason == EINTR)
+    return EXIT_INTERRUPTED;
+  return reason == EPIPE ? EXIT_OUTPUT : cannot_write(output, reason ? strerror(reason) : otherwise);
+}
+
 int cli_output_close(cli_output *output, hr_status status, const hr_error *error)
 {
-  int code = EXIT_FINE;
-  bool broken_pipe = status == HR_ERROR_OUTPUT && strcmp(error->message, strerror(EPIPE)) == 0;
-  if (status == HR_ERROR_OUTPUT)
-    code = broken_pipe ? EXIT_OUTPUT : cannot_write(output, error->message);
+  int code = EXIT_FINE, reason = end_stream(output);
+  if (status == HR_ERROR_OUTPUT || (status == HR_OK && reason != 0))
+    code = failed_to_write(output, reason, error->message);
   else if (status != HR_OK)
     code = cli_fail_status(status, error);
-  int reason = end_stream(output);
-  if (code == EXIT_FINE && reason != 0)
-    code = reason == EPIPE ? EXIT_OUTPUT : cannot_write(output, strerror(reason));
   if (code == EXIT_FINE && output->temporary)
     code = replace_target(output);
   release(output);

@@ -2,15 +2,25 @@
 #include "cli.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, reading;
 
 static void note_signal(int signal)
 {
   (void)signal;
+  if (reading)
+    _exit(EXIT_INTERRUPTED);
   interrupted = 1;
+}
+
+void cli_reading(bool begins)
+{
+  if (begins && interrupted) /* the signal came just before */
+    exit(EXIT_INTERRUPTED);
+  reading = begins;
 }
 
 void cli_catch_signals(void)

@@ -207,14 +207,15 @@ HR_API hr_status hr_store_merge(hr_store *store, const char *from, hr_store_chan
 typedef enum hr_store_format { HR_STORE_CSV, HR_STORE_JSON_LINES } hr_store_format;
 
 /** Writes the rows of `filter` (NULL: all) with every column; hr_store_import() restores them exactly. CSV: RFC 4180
- *  with a head of column names. JSON Lines: one object per line. HR_ERROR_OUTPUT if the stream fails; errors of
- *  hr_store_query(). */
+ *  with a head of column names. JSON Lines: one object per line. HR_ERROR_OUTPUT if the stream fails, also because a
+ *  signal interrupted a write (SA_RESTART prevents that); errors of hr_store_query(). */
 HR_API hr_status hr_store_export(hr_store *store, const hr_result_filter *filter, hr_store_format format, FILE *out,
                                  hr_error *error);
 
 /** Reads what hr_store_export() wrote, in either format, and adds the rows whose ids the store lacks, all or none.
  *  Columns may be missing or in another order; a row without an id gets one. `name` is the input's name in messages.
- *  *change may be NULL. HR_ERROR_UNREADABLE names the line and the column; errors of hr_store_append(). */
+ *  *change may be NULL. Signals that interrupt a read do not end it, unless the store's options say so.
+ *  HR_ERROR_UNREADABLE names the line and the column; errors of hr_store_append(). */
 HR_API hr_status hr_store_import(hr_store *store, FILE *in, const char *name, hr_store_change *change, hr_error *error);
 
 #ifdef __cplusplus

@@ -114,9 +114,16 @@ static hr_status write_table(const hr_document *document, hr_store *store, const
   return status;
 }
 
+typedef struct json_rows {
+  json_t *list;
+  bool failed; /* memory ran out */
+} json_rows;
+
 static int add_json(void *context, const hr_result *result)
 {
-  return json_array_append_new(context, hr_result_json(result));
+  json_rows *rows = context;
+  rows->failed = json_array_append_new(rows->list, hr_result_json(result)) != 0;
+  return rows->failed;
 }
 
 static hr_status write_json(FILE *out, hr_store *store, const hr_result_filter *filter, hr_error *error)
@@ -124,17 +131,18 @@ static hr_status write_json(FILE *out, hr_store *store, const hr_result_filter *
   bool failed;
   hr_json document = hr_json_document("results/1", &failed);
   hr_json_put_text(document, "store", hr_store_path(store));
-  json_t *list = json_array();
-  hr_status status = hr_store_query(store, filter, add_json, list, error);
-  if (status == HR_ERROR_INTERRUPTED) {
-    json_decref(list);
-    list = NULL; /* hr_json_write() reports it */
-  } else if (status != HR_OK) {
-    json_decref(list);
+  json_rows rows = {.list = json_array()};
+  hr_status status = hr_store_query(store, filter, add_json, &rows, error);
+  if (status != HR_OK && !rows.failed) {
+    json_decref(rows.list);
     json_decref(document.object);
     return status;
   }
-  hr_json_put(document, "results", list);
+  if (rows.failed) {
+    json_decref(rows.list);
+    rows.list = NULL; /* hr_json_write() reports it */
+  }
+  hr_json_put(document, "results", rows.list);
   return hr_json_write(out, document, error);
 }
 

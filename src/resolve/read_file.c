@@ -51,10 +51,11 @@ static hr_status read_all(int file, const char *name, char **text, size_t *lengt
         return HR_OK;
       }
       int number = errno;
+      if (number == EINTR)
+        continue;
       char reason[HR_REASON_SIZE];
       free(buffer);
-      return hr_fail(error, number == EINTR ? HR_ERROR_INTERRUPTED : HR_ERROR_UNREADABLE, "%s: %s", name,
-                     hr_reason(number, reason));
+      return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %s", name, hr_reason(number, reason));
     }
     used += (size_t)got;
     if (used > HR_JSON_BYTES_MAX) {

@@ -5,10 +5,14 @@
 
 #include <headroom/resolve.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void one_wrong_letter_is_a_distance_of_one(void **state)
@@ -138,6 +142,41 @@ static void case_of_a_built_in_name_does_not_matter(void **state)
   assert_string_equal(hardware.name, "h200");
 }
 
+static void do_nothing(int number)
+{
+  (void)number;
+}
+
+/* A child writes the model when the reader has been interrupted a few times. */
+static void signals_of_the_program_do_not_end_reading(void **state)
+{
+  (void)state;
+  int ends[2];
+  char path[32];
+  assert_int_equal(pipe(ends), 0);
+  snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+  pid_t child = fork();
+  if (child == 0) {
+    static const char model[] = "{\"h\":64,\"a\":4,\"L\":2,\"v\":100}";
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    _exit(write(ends[1], model, sizeof model - 1) < 0);
+  }
+  close(ends[1]);
+  struct sigaction handler = {.sa_handler = do_nothing}, before; /* without SA_RESTART */
+  const struct itimerval often = {{0, 5000}, {0, 5000}}, never = {{0, 0}, {0, 0}};
+  sigaction(SIGALRM, &handler, &before);
+  setitimer(ITIMER_REAL, &often, NULL);
+  hr_model model;
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_resolve_model(path, NULL, NULL, &model, &error);
+  setitimer(ITIMER_REAL, &never, NULL);
+  sigaction(SIGALRM, &before, NULL);
+  close(ends[0]);
+  waitpid(child, NULL, 0);
+  assert_ok(status, error);
+  assert_int_equal(model.hidden, 64);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -151,6 +190,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(bytes_after_a_nul_are_not_lost, make_folder, remove_folder),
       cmocka_unit_test(invalid_names_are_errors),
       cmocka_unit_test(case_of_a_built_in_name_does_not_matter),
+      cmocka_unit_test(signals_of_the_program_do_not_end_reading),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

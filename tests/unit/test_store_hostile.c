@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* fopencookie */
 /* Stores that somebody else made: what no store has is refused, and every wait and every loop over rows can be
  * stopped. */
 #include "store.h"
 
 #include "runtime/store/database.h"
+
+#include <errno.h>
 
 /* Runs SQL on a file, as another program might. */
 static void run_sql(const char *path, const char *sql)
@@ -255,6 +258,49 @@ static void a_wait_for_a_lock_stops_when_the_caller_wants_it(void **state)
   hr_store_close(store);
 }
 
+/* ---- signals of the program that uses the library ---- */
+
+typedef struct interrupted_input {
+  const char *text;
+  int interruptions; /* before the next byte */
+} interrupted_input;
+
+/* Reads a byte at a time, each after an interruption by a signal. */
+static ssize_t read_slowly(void *context, char *to, size_t size)
+{
+  interrupted_input *in = context;
+  if (in->interruptions-- > 0 && size > 0) {
+    errno = EINTR;
+    return -1;
+  }
+  in->interruptions = 1;
+  *to = *in->text;
+  in->text += *in->text != '\0';
+  return *to != '\0';
+}
+
+static void a_signal_ends_an_import_only_if_the_caller_stops(void **state)
+{
+  static const char rows[] = "operation,dtype,batch,m,n,k,transpose_a,transpose_b,status\n"
+                             "gemm,bf16,1,8,8,8,false,false,ok\n";
+  char path[256];
+  int left = -1;
+  hr_error error = {.status = HR_OK};
+  hr_store *store = open_stoppable(path_in(state, "a.db", path), HR_STORE_WRITE, &left);
+  for (int stops = 0; stops <= 1; stops++) {
+    interrupted_input input = {.text = rows, .interruptions = 1};
+    FILE *in = fopencookie(&input, "r", (cookie_io_functions_t){.read = read_slowly});
+    assert_non_null(in);
+    left = stops ? SOON : -1;
+    hr_status status = hr_store_import(store, in, "rows", NULL, &error);
+    fclose(in);
+    assert_int_equal(status, stops ? HR_ERROR_INTERRUPTED : HR_OK);
+    left = -1;
+    assert_int_equal(count_rows(store), 1);
+  }
+  hr_store_close(store);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
@@ -268,6 +314,7 @@ int main(void)
       IN_FOLDER(a_measured_row_is_stored_even_if_the_caller_stops),
       IN_FOLDER(an_abandoned_store_is_removed_even_if_the_caller_stops),
       IN_FOLDER(a_wait_for_a_lock_stops_when_the_caller_wants_it),
+      IN_FOLDER(a_signal_ends_an_import_only_if_the_caller_stops),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

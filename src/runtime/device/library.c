@@ -4,13 +4,24 @@
 #include "base/error.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
+
+/* Whether a path names something else than a file: opening a pipe would wait for a writer. */
+static bool is_no_file(const char *file)
+{
+  struct stat about;
+  return strchr(file, '/') && stat(file, &about) == 0 && !S_ISREG(about.st_mode);
+}
 
 /* Libraries stay loaded after dlclose() (RTLD_NODELETE), since they keep memory and threads: unloading oneDNN would
  * unmap the code of running OpenMP threads, and unloading cuBLASLt and NVRTC leaves leaks. */
 static void *open_first(const hr_library_source *source)
 {
   for (size_t i = 0; i < HR_LIBRARY_NAMES_MAX && source->files[i]; i++) {
+    if (is_no_file(source->files[i]))
+      continue;
     void *handle = dlopen(source->files[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (handle)
       return handle;
@@ -23,6 +34,8 @@ static const char *why_not(const char *file)
 {
   const char *reason = dlerror();
   size_t length = strlen(file);
+  if (is_no_file(file))
+    return "is not a regular file";
   if (!reason)
     return "the loader gives no reason";
   return strncmp(reason, file, length) == 0 && strncmp(reason + length, ": ", 2) == 0 ? reason + length + 2 : reason;

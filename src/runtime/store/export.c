@@ -6,21 +6,53 @@
 
 #include <errno.h>
 
+typedef struct exporting {
+  FILE *out;
+  int reason; /* errno of the write that failed */
+  bool no_memory;
+} exporting;
+
+static int note_failure(exporting *e)
+{
+  if (ferror(e->out) && e->reason == 0)
+    e->reason = errno ? errno : EIO;
+  return e->reason != 0 || e->no_memory;
+}
+
 static int write_csv(void *context, const hr_result *result)
 {
-  FILE *out = context;
-  hr_csv_write_row(out, result);
-  return ferror(out);
+  exporting *e = context;
+  hr_csv_write_row(e->out, result);
+  return note_failure(e);
 }
 
 static int write_json_line(void *context, const hr_result *result)
 {
-  FILE *out = context;
+  exporting *e = context;
   json_t *object = hr_result_json(result);
-  int failed = !object || json_dumpf(object, out, JSON_COMPACT) != 0;
+  bool written = object && json_dumpf(object, e->out, JSON_COMPACT) == 0 && fputc('\n', e->out) != EOF;
+  int stopped = note_failure(e);
+  e->no_memory = !written && !stopped;
   json_decref(object);
-  fputc('\n', out);
-  return failed || ferror(out);
+  return !written;
+}
+
+static hr_status export_all(hr_store *store, const hr_result_filter *filter, hr_store_format format, exporting *e,
+                            hr_error *error)
+{
+  bool csv = format == HR_STORE_CSV;
+  if (csv)
+    hr_csv_write_head(e->out);
+  hr_status status = hr_store_query(store, filter, csv ? write_csv : write_json_line, e, error);
+  char text[HR_REASON_SIZE];
+  if (e->no_memory)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing");
+  errno = 0;
+  fflush(e->out);
+  note_failure(e);
+  if (e->reason != 0)
+    return hr_fail(error, HR_ERROR_OUTPUT, "%s", hr_reason(e->reason, text));
+  return status;
 }
 
 hr_status hr_store_export(hr_store *store, const hr_result_filter *filter, hr_store_format format, FILE *out,
@@ -29,17 +61,8 @@ hr_status hr_store_export(hr_store *store, const hr_result_filter *filter, hr_st
   HR_NEED(error, store, out);
   hr_c_locale locale = {0};
   HR_TRY(hr_c_locale_begin(&locale, error));
-  bool csv = format == HR_STORE_CSV;
-  if (csv)
-    hr_csv_write_head(out);
-  errno = 0;
-  hr_status status = hr_store_query(store, filter, csv ? write_csv : write_json_line, out, error);
-  int flushed = fflush(out), reason = errno;
-  char text[HR_REASON_SIZE];
+  exporting e = {.out = out};
+  hr_status status = export_all(store, filter, format, &e, error);
   hr_c_locale_end(&locale);
-  if (status == HR_ERROR_INTERRUPTED && !ferror(out))
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing");
-  if (status == HR_ERROR_INTERRUPTED || (status == HR_OK && (flushed != 0 || ferror(out))))
-    return hr_fail(error, HR_ERROR_OUTPUT, "%s", reason ? hr_reason(reason, text) : "the output cannot be written");
   return status;
 }

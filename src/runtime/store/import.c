@@ -8,17 +8,17 @@
 #include <errno.h>
 
 /* Skips a byte order mark, which spreadsheets write. */
-static int first_byte(FILE *in)
+static int first_byte(const hr_import *import)
 {
-  int byte = getc(in);
-  if (byte == 0xEF && (byte = getc(in)) == 0xBB && (byte = getc(in)) == 0xBF)
-    byte = getc(in);
+  int byte = hr_import_byte(import);
+  if (byte == 0xEF && (byte = hr_import_byte(import)) == 0xBB && (byte = hr_import_byte(import)) == 0xBF)
+    byte = hr_import_byte(import);
   return byte;
 }
 
 static hr_status read_any(hr_import *import)
 {
-  int first = first_byte(import->in);
+  int first = first_byte(import);
   if (first == EOF)
     return hr_fail(import->error, HR_ERROR_UNREADABLE, "%s: is empty", import->name);
   ungetc(first, import->in);
@@ -28,8 +28,10 @@ static hr_status read_any(hr_import *import)
 static hr_status check_stream(const hr_import *import, hr_status status)
 {
   char reason[HR_REASON_SIZE];
-  if (!ferror(import->in))
+  if (!ferror(import->in) || status == HR_ERROR_INTERRUPTED)
     return status;
+  if (hr_store_is_cancelled(import->store))
+    return hr_import_stopped(import);
   return hr_fail(import->error, HR_ERROR_UNREADABLE, "%s: %s", import->name, hr_reason(errno ? errno : EIO, reason));
 }
 

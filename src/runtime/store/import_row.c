@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "runtime/store/append.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -24,12 +25,27 @@ hr_status hr_import_no_memory(const hr_import *import)
   return hr_fail(import->error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", import->name);
 }
 
+hr_status hr_import_stopped(const hr_import *import)
+{
+  return hr_fail(import->error, HR_ERROR_INTERRUPTED, "%s: stopped by the caller", import->name);
+}
+
+int hr_import_byte(const hr_import *import)
+{
+  for (;;) {
+    int byte = getc(import->in);
+    if (byte != EOF || !ferror(import->in) || errno != EINTR || hr_store_is_cancelled(import->store))
+      return byte;
+    clearerr(import->in); /* a signal of the program's own: nothing was read */
+  }
+}
+
 /* Returns false at the end of the input. *length is HR_RECORD_MAX + 1 if the line is longer than HR_RECORD_MAX. */
-static bool read_line(FILE *in, char *line, size_t *length)
+static bool read_line(const hr_import *import, char *line, size_t *length)
 {
   int byte;
   *length = 0;
-  while ((byte = getc(in)) != EOF && byte != '\n') {
+  while ((byte = hr_import_byte(import)) != EOF && byte != '\n') {
     line[(*length)++] = (char)byte;
     if (*length > HR_RECORD_MAX)
       return true;
@@ -42,11 +58,14 @@ hr_status hr_import_lines(hr_import *import, hr_import_line_fn take, void *conte
   size_t length;
   char *line = malloc(HR_RECORD_MAX + 1);
   hr_status status = line ? HR_OK : hr_import_no_memory(import);
-  for (int64_t number = 1; status == HR_OK && read_line(import->in, line, &length); number++) {
+  for (int64_t number = 1; status == HR_OK && read_line(import, line, &length); number++) {
     if (!import->continues)
       import->line = number;
-    status = length > HR_RECORD_MAX ? hr_import_fail(import, "has more than %zu bytes", HR_RECORD_MAX)
-                                    : take(import, context, line, length);
+    if (hr_store_is_cancelled(import->store))
+      status = hr_import_stopped(import);
+    else
+      status = length > HR_RECORD_MAX ? hr_import_fail(import, "has more than %zu bytes", HR_RECORD_MAX)
+                                      : take(import, context, line, length);
   }
   free(line);
   return status;

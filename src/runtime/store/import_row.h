@@ -24,6 +24,12 @@ hr_status hr_import_fail(const hr_import *import, const char *format, ...) HR_PR
 /** Fails with HR_ERROR_OUT_OF_MEMORY and the input's name. */
 hr_status hr_import_no_memory(const hr_import *import);
 
+/** Fails with HR_ERROR_INTERRUPTED and the input's name. */
+hr_status hr_import_stopped(const hr_import *import);
+
+/** The next byte, or EOF. A signal that interrupts the read does not end it unless the caller wants to stop. */
+int hr_import_byte(const hr_import *import);
+
 /** Takes one line, which has no line end but may contain any byte; `context` is of the format. */
 typedef hr_status (*hr_import_line_fn)(hr_import *import, void *context, const char *line, size_t length);
 
