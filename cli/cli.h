@@ -138,7 +138,8 @@ int cli_read_size(const char *what, const char *text, int64_t *value);
 const char *cli_hint(const hr_error *error, const char *name, const char *where);
 
 /* Each returns CLI_GO_ON, or an exit code after printing why. */
-int cli_load_model(const cli_run *run, hr_model *model);
+/* `checkpoint`: the one beside the configuration, without files if there is none; may be NULL. */
+int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint);
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload);
 

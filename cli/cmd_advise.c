@@ -66,7 +66,7 @@ int cli_advise(const cli_run *run)
   if (code == CLI_GO_ON)
     code = cli_check_table(run);
   if (code == CLI_GO_ON)
-    code = cli_load_model(run, &work.model);
+    code = cli_load_model(run, &work.model, NULL);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &work.model, &work.workload);
   if (code == CLI_GO_ON && !run->options.measure)

@@ -17,7 +17,8 @@ int cli_describe(const cli_run *run)
   hr_model model;
   hr_hardware hardware;
   hr_workload workload;
-  int code = cli_load_model(run, &model);
+  hr_checkpoint checkpoint;
+  int code = cli_load_model(run, &model, &checkpoint);
   if (code == CLI_GO_ON && run->options.device)
     code = cli_load_device(run, NULL, &hardware);
   if (code == CLI_GO_ON)
@@ -31,6 +32,6 @@ int cli_describe(const cli_run *run)
     return code;
   hr_error error = {.status = HR_OK};
   hr_status status = hr_report_description(output.stream, &output.options, &model, &workload,
-                                           run->options.device ? &hardware : NULL, &error);
+                                           run->options.device ? &hardware : NULL, &checkpoint, &error);
   return cli_output_close(&output, status, &error);
 }

@@ -141,7 +141,7 @@ static int check_group(const cli_run *run, const hr_model *model)
 /* Opens the store before measuring, so that no measurement is lost. Predictions use the probed rates. */
 static int open_job(const cli_run *run, layer_job *job)
 {
-  int code = cli_load_model(run, &job->model);
+  int code = cli_load_model(run, &job->model, NULL);
   if (code == CLI_GO_ON)
     code = check_group(run, &job->model);
   if (code == CLI_GO_ON)

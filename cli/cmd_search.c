@@ -65,7 +65,7 @@ int cli_search(const cli_run *run)
   hr_model model;
   hr_hardware hardware;
   hr_workload workload;
-  int code = cli_load_model(run, &model);
+  int code = cli_load_model(run, &model, NULL);
   if (code == CLI_GO_ON)
     code = cli_load_device(run, "cpu", &hardware);
   if (code == CLI_GO_ON)

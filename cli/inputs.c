@@ -28,7 +28,33 @@ static int check_model_file(const cli_run *run, const char *path)
   return code == CLI_GO_ON && length > 0 && (size_t)length < sizeof config ? cli_check_input(run, config) : code;
 }
 
-int cli_load_model(const cli_run *run, hr_model *model)
+/* Reads the checkpoint beside the configuration, and prints a line where it is of another model. Weights that have not
+ * been fetched do not keep a configuration from being used. */
+static int load_checkpoint(const cli_run *run, const hr_model *model, hr_checkpoint *checkpoint)
+{
+  const char *name = run->arguments[0];
+  hr_error error = {.status = HR_OK};
+  hr_status status = hr_resolve_checkpoint(name, checkpoint, &error);
+  bool named = strstr(name, ".safetensors") != NULL;
+  if (status == HR_ERROR_NOT_FOUND && !named) {
+    *checkpoint = (hr_checkpoint){0};
+    cli_fail(0, "note: the checkpoint is not read: %s", error.message);
+    return CLI_GO_ON;
+  }
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  if (checkpoint->files == 0)
+    return CLI_GO_ON;
+  hr_checkpoint_comparison comparison;
+  status = hr_checkpoint_compare(checkpoint, model, &comparison, &error);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  if (comparison.match == HR_CHECKPOINT_DIFFERENT)
+    cli_fail(0, "note: the checkpoint does not fit the configuration: it has %s", comparison.text);
+  return CLI_GO_ON;
+}
+
+int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint)
 {
   if (run->argument_count == 0)
     return cli_fail(
@@ -50,7 +76,10 @@ int cli_load_model(const cli_run *run, hr_model *model)
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_INPUT, "%s%s", error.message,
                     cli_hint(&error, run->arguments[0], "; see headroom help models"));
-  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  hr_checkpoint read;
+  return load_checkpoint(run, model, checkpoint ? checkpoint : &read);
 }
 
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware)

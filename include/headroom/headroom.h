@@ -7,6 +7,7 @@
 #include <headroom/attention.h>
 #include <headroom/buffer.h>
 #include <headroom/catalog.h>
+#include <headroom/checkpoint.h>
 #include <headroom/confirm.h>
 #include <headroom/decode.h>
 #include <headroom/device.h>

@@ -7,6 +7,7 @@
 #define HEADROOM_REPORT_H
 
 #include <headroom/advise.h>
+#include <headroom/checkpoint.h>
 #include <headroom/confirm.h>
 #include <headroom/layer.h>
 #include <headroom/measure.h>
@@ -48,9 +49,11 @@ HR_API hr_report_options hr_report_options_default(void);
  * or HR_ERROR_OUT_OF_MEMORY. */
 
 /** `describe`: the model, its parameters and memory, and the operators of a step. With `hardware`, which may be NULL,
- *  also the largest batch that fits. */
+ *  also the largest batch that fits; with `checkpoint`, which may be NULL or have no files, its bytes and formats, and
+ *  how it compares with the model. */
 HR_API hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
-                                       const hr_workload *workload, const hr_hardware *hardware, hr_error *error);
+                                       const hr_workload *workload, const hr_hardware *hardware,
+                                       const hr_checkpoint *checkpoint, hr_error *error);
 
 /** `advise`: the predicted step, the findings, and the measurements of `confirmation`, which may be NULL. */
 HR_API hr_status hr_report_advice(FILE *out, const hr_report_options *options, const hr_advice *advice,

@@ -5,6 +5,7 @@
 #ifndef HEADROOM_RESOLVE_H
 #define HEADROOM_RESOLVE_H
 
+#include <headroom/checkpoint.h>
 #include <headroom/device.h>
 #include <headroom/hardware.h>
 #include <headroom/model.h>
@@ -15,7 +16,7 @@ extern "C" {
 
 /** Reads a model from one of:
  *  1. text that begins with '{': the configuration itself; "-": standard input
- *  2. a file, or a directory with a config.json
+ *  2. a file, or a directory with a config.json; of a safetensors file or its index, the config.json beside it
  *  3. a built-in name (hr_catalog_models()) or the name of its public repository ("Llama-2-7b-hf",
  *     "meta-llama/Llama-2-7b-hf"), ignoring case
  *  4. a repository in the local cache of the Hugging Face hub, "org/name" or "name": its config.json at the branch
@@ -27,6 +28,15 @@ extern "C" {
  *  machine; "@revision" always means the cache. Errors of hr_model_from_json(); HR_ERROR_NOT_FOUND with similar names
  *  and how to fetch the configuration; HR_ERROR_UNREADABLE for a file over 16 MiB or a damaged cache. */
 HR_API hr_status hr_resolve_model(const char *what, hr_note_fn note, void *context, hr_model *model, hr_error *error);
+
+/** Reads the headers of the safetensors files beside the configuration that hr_resolve_model() takes for `what`:
+ *  model.safetensors, else the files that model.safetensors.index.json names, else model-00001-of-….safetensors; or the
+ *  file or index that `what` itself is, of a shard the whole checkpoint. The tensors' data are not read. Without such
+ *  files, and for a model that is not a file, checkpoint->files is 0. HR_ERROR_NOT_FOUND if files are missing or are
+ *  pointers of Git LFS; HR_ERROR_UNREADABLE for a file or index that breaks the format's rules, naming file and tensor;
+ *  HR_ERROR_OVERFLOW, HR_ERROR_OUT_OF_MEMORY, errors of finding `what`. Memory is bounded by the number of tensors, at
+ *  most 2^21, not by what a file claims. */
+HR_API hr_status hr_resolve_checkpoint(const char *what, hr_checkpoint *checkpoint, hr_error *error);
 
 /** Reads a device: a built-in name, a device file (a name with '/' or ending in ".json"), or a device of this machine,
  *  "cpu" or "cuda:N" (detected, not measured). HR_ERROR_NOT_FOUND with similar names; HR_ERROR_UNAVAILABLE if this

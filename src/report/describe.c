@@ -2,6 +2,7 @@
 /* `describe`: parameters, memory and operators of a model. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "report/checkpoint.h"
 #include "report/inputs.h"
 #include "report/layer_groups.h"
 #include "report/lines.h"
@@ -13,11 +14,13 @@
 typedef struct description {
   const hr_model *model;
   const hr_workload *workload;
-  const hr_hardware *hardware; /* may be NULL */
+  const hr_hardware *hardware;     /* may be NULL */
+  const hr_checkpoint *checkpoint; /* may be NULL */
   hr_parameters parameters;
   hr_memory memory;
   int64_t largest_batch; /* only with hardware */
   hr_operators operators;
+  hr_checkpoint_comparison comparison; /* only with a checkpoint */
 } description;
 
 static hr_status gather(description *d, hr_error *error)
@@ -27,6 +30,8 @@ static hr_status gather(description *d, hr_error *error)
   HR_TRY(hr_memory_estimate(d->model, d->workload, &d->memory, error));
   if (d->hardware)
     HR_TRY(hr_memory_largest_batch(d->model, d->workload, d->hardware->memory_bytes, &d->largest_batch, error));
+  if (d->checkpoint)
+    HR_TRY(hr_checkpoint_compare(d->checkpoint, d->model, &d->comparison, error));
   return HR_OK;
 }
 
@@ -53,6 +58,7 @@ static hr_status write_json(const description *d, FILE *out, hr_error *error)
   hr_json_put_count(json, "parameters_excluding_embeddings", d->parameters.excluding_embeddings);
   hr_json_put_fields(hr_json_put_object(json, "parameters_by_part"), part_fields, HR_COUNT_OF(part_fields),
                      &d->parameters);
+  hr_json_put_checkpoint(json, d->checkpoint, &d->comparison);
   hr_json_put_count(json, "flops", d->operators.flops);
   hr_json_put_count(json, "bytes", d->operators.bytes);
   hr_json_put_count(json, "kv_cache_bytes_per_token", d->memory.kv_cache_bytes_per_token);
@@ -122,6 +128,8 @@ static hr_status write_text(const description *d, const hr_document *document, h
   if (document->options->format != HR_FORMAT_CSV) {
     hr_print_model(document, d->model);
     print_parameters(document, &d->parameters);
+    if (d->checkpoint)
+      hr_print_checkpoint(document, d->checkpoint, &d->comparison);
     if (d->hardware)
       hr_print_hardware(document, d->hardware);
     hr_print_workload(document, d->workload);
@@ -148,7 +156,8 @@ static hr_status write(const description *d, FILE *out, const hr_report_options 
 }
 
 hr_status hr_report_description(FILE *out, const hr_report_options *options, const hr_model *model,
-                                const hr_workload *workload, const hr_hardware *hardware, hr_error *error)
+                                const hr_workload *workload, const hr_hardware *hardware,
+                                const hr_checkpoint *checkpoint, hr_error *error)
 {
   HR_NEED(error, out, options, model, workload);
   description *d = malloc(sizeof *d); /* too large for the stack of a small thread */
@@ -157,6 +166,7 @@ hr_status hr_report_description(FILE *out, const hr_report_options *options, con
   d->model = model;
   d->workload = workload;
   d->hardware = hardware;
+  d->checkpoint = checkpoint && checkpoint->files > 0 ? checkpoint : NULL;
   hr_status status = gather(d, error);
   if (status == HR_OK)
     status = write(d, out, options, error);

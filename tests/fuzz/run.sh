@@ -21,6 +21,7 @@ fuzz() { # TARGET
   local inputs=model data=models
   [ "$1" != hardware ] || inputs=hardware data=hardware
   [ "$1" != results ] || inputs=results data=none
+  [ "$1" != safetensors ] || inputs=safetensors data=none
   [ "$1" != sweep ] || inputs=sweep data=sweeps
   local learned=build/fuzz/learned/$1 found=build/fuzz/found/$1 # the learned corpus is the start of the next run
   mkdir -p "$learned" "$found"

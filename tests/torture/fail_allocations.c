@@ -33,8 +33,8 @@ static struct {
 } next;
 
 static atomic_long allocations;
-static _Thread_local bool paused; /* nothing fails or is counted */
-static long fail_at;              /* 0: none */
+static _Thread_local bool paused;       /* nothing fails or is counted */
+static long fail_at;                    /* 0: none */
 static bool started, fail_after, trace; /* before: what the loader and the sanitizers need to begin */
 
 /* What dlsym() itself allocates before it has found the functions; never freed. */

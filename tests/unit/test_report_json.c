@@ -118,6 +118,7 @@ static void describe_has_the_documented_keys(void **state)
                                  {"parameters", "i"},
                                  {"parameters_excluding_embeddings", "i"},
                                  {"parameters_by_part", "o"},
+                                 {"checkpoint", "n"},
                                  {"flops", "i"},
                                  {"bytes", "i"},
                                  {"kv_cache_bytes_per_token", "i"},
@@ -132,7 +133,7 @@ static void describe_has_the_documented_keys(void **state)
   (void)state;
   fixture f;
   begin(&f, "gpt2");
-  assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, &f.hardware, &f.error), f.error);
+  assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, &f.hardware, NULL, &f.error), f.error);
   json_t *document = end(&f, "headroom.describe/2");
   CHECK_KEYS(document, "describe", keys);
   CHECK_KEYS(json_object_get(document, "model"), "model", model_keys);
@@ -157,10 +158,36 @@ static void describe_without_a_device_says_null(void **state)
   (void)state;
   fixture f;
   begin(&f, "gpt2");
-  assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, NULL, &f.error), f.error);
+  assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, NULL, NULL, &f.error), f.error);
   json_t *document = end(&f, "headroom.describe/2");
   assert_true(json_is_null(json_object_get(document, "device")));
   assert_true(json_is_null(json_object_get(document, "largest_batch")));
+  json_decref(document);
+}
+
+static void describe_has_the_checkpoint_that_it_is_given(void **state)
+{
+  static const key_row keys[] = {{"files", "i"}, {"tensors", "i"},           {"elements", "i"},
+                                 {"bytes", "i"}, {"formats", "a"},           {"elements_by_part", "o"},
+                                 {"match", "s"}, {"compared_elements", "i"}, {"left_out", "a"},
+                                 {"text", "s"}};
+  static const key_row format[] = {{"format", "s"}, {"tensors", "i"}, {"elements", "i"}, {"bytes", "i"}};
+  (void)state;
+  fixture f;
+  begin(&f, "gpt2");
+  hr_checkpoint checkpoint = {.files = 1, .tensors = 2, .elements = 124439808 + 7, .bytes = 248879616 + 28};
+  checkpoint.format_tensors[HR_TENSOR_BF16] = checkpoint.format_tensors[HR_TENSOR_FP32] = 1;
+  checkpoint.part_elements[HR_CHECKPOINT_WEIGHTS] = checkpoint.format_elements[HR_TENSOR_BF16] = 124439808;
+  checkpoint.part_elements[HR_CHECKPOINT_BUFFERS] = checkpoint.format_elements[HR_TENSOR_FP32] = 7;
+  assert_ok(hr_report_description(f.out, &f.options, &f.model, &f.workload, NULL, &checkpoint, &f.error), f.error);
+  json_t *document = end(&f, "headroom.describe/2");
+  const json_t *object = json_object_get(document, "checkpoint");
+  CHECK_KEYS(object, "checkpoint", keys);
+  assert_int_equal(json_array_size(json_object_get(object, "formats")), 2);
+  CHECK_KEYS(json_array_get(json_object_get(object, "formats"), 0), "checkpoint.formats[]", format);
+  assert_string_equal(json_string_value(json_object_get(object, "match")), "equal_without");
+  assert_string_equal(json_string_value(json_array_get(json_object_get(object, "left_out"), 0)), "buffers");
+  assert_int_equal(json_integer_value(json_object_get(object, "compared_elements")), 124439808);
   json_decref(document);
 }
 
@@ -550,7 +577,8 @@ static void a_full_disk_is_an_error_of_the_output(void **state)
     FILE *full = fopen("/dev/full", "w");
     assert_non_null(full);
     f.options.format = (hr_format)format;
-    assert_int_equal(hr_report_description(full, &f.options, &f.model, &f.workload, NULL, &f.error), HR_ERROR_OUTPUT);
+    assert_int_equal(hr_report_description(full, &f.options, &f.model, &f.workload, NULL, NULL, &f.error),
+                     HR_ERROR_OUTPUT);
     assert_string_equal(f.error.message, "No space left on device");
     fclose(full);
   }
@@ -561,6 +589,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(describe_has_the_documented_keys),
       cmocka_unit_test(describe_without_a_device_says_null),
+      cmocka_unit_test(describe_has_the_checkpoint_that_it_is_given),
       cmocka_unit_test(advise_has_the_documented_keys),
       cmocka_unit_test(advise_with_a_measurement_has_the_documented_keys),
       cmocka_unit_test(search_has_the_documented_keys),

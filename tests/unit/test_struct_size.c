@@ -89,7 +89,7 @@ static void options_with_another_size_are_refused(void **state)
   hr_report_options report = hr_report_options_default();
   FILE *out = tmpfile();
   assert_non_null(out);
-  REFUSED(hr_report_options, report, hr_report_description(out, &report, &model, &workload, NULL, &error));
+  REFUSED(hr_report_options, report, hr_report_description(out, &report, &model, &workload, NULL, NULL, &error));
   fclose(out);
 
   hr_result_filter filter = hr_result_filter_default();
