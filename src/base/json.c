@@ -59,6 +59,25 @@ static hr_status fail_to_parse(const char *text, size_t length, const char *inpu
   return hr_fail(error, HR_ERROR_UNREADABLE, "%s: line %d: %s", input, problem->line, problem->text);
 }
 
+/* How many values a text has, if it is JSON: one follows each comma and each bracket that is not closed at once. */
+static size_t count_values(const char *text, size_t length)
+{
+  size_t count = 1;
+  bool quoted = false, opened = false;
+  for (size_t i = 0; i < length; i++) {
+    char c = text[i];
+    if (quoted) {
+      i += c == '\\';
+      quoted = c != '"';
+    } else if (!strchr(" \t\r\n", c)) {
+      count += c == ',' || (opened && c != ']' && c != '}');
+      opened = c == '[' || c == '{';
+      quoted = c == '"';
+    }
+  }
+  return count;
+}
+
 hr_status hr_json_parse(const char *text, size_t length, const char *input, json_t **root, hr_error *error)
 {
   if (length > HR_JSON_BYTES_MAX)
@@ -70,6 +89,9 @@ hr_status hr_json_parse(const char *text, size_t length, const char *input, json
   }
   if (length == 0)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty", input);
+  if (count_values(text, length) > HR_JSON_VALUES_MAX)
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: has more than %d values, which no configuration has", input,
+                   HR_JSON_VALUES_MAX);
   json_error_t problem;
   bool out_of_memory;
   json_t *parsed = hr_json_load(text, length, &problem, &out_of_memory);

@@ -11,10 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Parses one JSON object of at most HR_JSON_BYTES_MAX bytes. HR_ERROR_UNREADABLE, with the line, for anything else;
- *  HR_ERROR_OUT_OF_MEMORY.
- *  The caller owns *root and releases it with json_decref(). */
+/** Parses one JSON object of at most HR_JSON_BYTES_MAX bytes and HR_JSON_VALUES_MAX values, for which jansson takes up
+ *  to 230 bytes each. HR_ERROR_UNREADABLE, with the line, for anything else; HR_ERROR_OUT_OF_MEMORY. The caller owns
+ *  *root and releases it with json_decref(). */
 #define HR_JSON_BYTES_MAX ((size_t)16 << 20)
+#define HR_JSON_VALUES_MAX 1000000
 hr_status hr_json_parse(const char *text, size_t length, const char *input, json_t **root, hr_error *error);
 
 /** Parses any JSON value; a repeated field is an error. A value that is returned is complete, and the caller owns it.

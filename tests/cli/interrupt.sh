@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # interrupt.sh COMMAND: one Ctrl-C ends a command that waits, for a reader, a writer or a lock, with exit code 130 and
-# without a message; and nothing waits for the writer of a pipe that has none.
+# without a message; nothing waits for the writer of a pipe that has none, or takes long to read.
 set -u
 H=$(realpath "$1")
 folder=$(mktemp -d)
@@ -87,5 +87,11 @@ timeout 10 "$H" results import --db new.db ./pipe 2> errors
 grep -qx 'headroom: ./pipe: is empty' errors || not_so "it has a reason: $(cat errors)"
 HEADROOM_ONEDNN=./pipe timeout 10 "$H" kernels > out 2> errors || not_so "a pipe is not a library"
 grep -q 'pipe) cannot be loaded: is not a regular file' out || not_so "it has a reason: $(cat out)"
+
+# ---- long input ----
+awk 'BEGIN { printf "{\"sweeps\":["; for (i = 0; i < 60000; i++) printf "%s{\"name\":\"s%d\"}", i ? "," : "", i; print "]}" }' > many.json
+timeout 10 "$H" sweep ./many.json#none > out 2> errors
+[ $? -eq 3 ] || not_so "60,000 sweeps are read in linear time"
+grep -q 'many.json: has no sweep "none"' errors || not_so "they have a reason: $(cat errors)"
 [ "$failed" -eq 0 ] && echo "all as expected"
 [ "$failed" -eq 0 ]

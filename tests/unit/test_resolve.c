@@ -3,6 +3,7 @@
 
 #include "base/suggest.h"
 
+#include <headroom/model.h>
 #include <headroom/resolve.h>
 
 #include <signal.h>
@@ -142,6 +143,31 @@ static void case_of_a_built_in_name_does_not_matter(void **state)
   assert_string_equal(hardware.name, "h200");
 }
 
+/* A list of `count` zeros in an object, which together are count + 2 values. */
+static hr_status read_zeros(size_t count, hr_error *error)
+{
+  char *text = malloc(2 * count + 32);
+  assert_non_null(text);
+  size_t length = (size_t)sprintf(text, "{\"x\" : [ ");
+  for (size_t i = 0; i < count; i++)
+    length += (size_t)sprintf(text + length, i > 0 ? ",0" : "0");
+  length += (size_t)sprintf(text + length, "]}");
+  hr_model model;
+  hr_status status = hr_model_from_json(text, length, "zeros", NULL, NULL, &model, error);
+  free(text);
+  return status;
+}
+
+static void a_text_of_more_values_than_memory_should_hold_is_refused(void **state)
+{
+  (void)state;
+  hr_error error = {.status = HR_OK};
+  assert_int_not_equal(read_zeros(999998, &error), HR_OK);
+  assert_null(strstr(error.message, "values"));
+  assert_int_equal(read_zeros(999999, &error), HR_ERROR_UNREADABLE);
+  assert_string_equal(error.message, "zeros: has more than 1000000 values, which no configuration has");
+}
+
 static void do_nothing(int number)
 {
   (void)number;
@@ -190,6 +216,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(bytes_after_a_nul_are_not_lost, make_folder, remove_folder),
       cmocka_unit_test(invalid_names_are_errors),
       cmocka_unit_test(case_of_a_built_in_name_does_not_matter),
+      cmocka_unit_test(a_text_of_more_values_than_memory_should_hold_is_refused),
       cmocka_unit_test(signals_of_the_program_do_not_end_reading),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

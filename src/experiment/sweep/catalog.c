@@ -101,6 +101,20 @@ static hr_status not_named(const json_t *root, const char *input, const char *wh
   return status;
 }
 
+/* `names` is the set of those before, as the keys of an object. */
+static hr_status check_names(const json_t *root, const char *input, json_t *names, hr_error *error)
+{
+  size_t count = hr_sweep_file_count(root);
+  for (size_t i = 0; i < count; i++) {
+    const char *name = hr_sweep_file_name(root, i);
+    if (name && json_object_get(names, name))
+      return hr_fail(error, HR_ERROR_INVALID, "%s: sweeps[%zu]: there is a sweep \"%.80s\" before", input, i, name);
+    if (name && json_object_set_new(names, name, json_true()) != 0)
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", input);
+  }
+  return HR_OK;
+}
+
 /* Several sweeps of one file are a list; each has a name. */
 static hr_status check_sweeps(const json_t *root, const char *input, hr_error *error)
 {
@@ -110,16 +124,11 @@ static hr_status check_sweeps(const json_t *root, const char *input, hr_error *e
   if (sweeps && json_array_size(sweeps) == 0)
     return hr_fail(error, HR_ERROR_INVALID, "%s: sweeps: expected a list of sweeps, found %s", input,
                    json_is_array(sweeps) ? "none in it" : found);
-  size_t count = hr_sweep_file_count(root);
-  for (size_t i = 0; i < count; i++) {
-    const char *name = hr_sweep_file_name(root, i);
-    for (size_t j = 0; name && j < i; j++) {
-      const char *other = hr_sweep_file_name(root, j);
-      if (other && strcmp(name, other) == 0)
-        return hr_fail(error, HR_ERROR_INVALID, "%s: sweeps[%zu]: there is a sweep \"%.80s\" before", input, i, name);
-    }
-  }
-  return HR_OK;
+  json_t *names = json_object();
+  hr_status status = names ? check_names(root, input, names, error)
+                           : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", input);
+  json_decref(names);
+  return status;
 }
 
 static hr_status read_named(const json_t *root, const char *input, const char *which, bool small, hr_sweep **sweep,
