@@ -107,11 +107,14 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   } sizes[] = {{options->batch, &workload->batch},
                {options->seq, &workload->sequence},
                {options->tensor_parallel, &workload->tensor_parallel},
-               {options->pipeline_stages, &workload->pipeline_stages}};
+               {options->pipeline_stages, &workload->pipeline_stages},
+               {options->expert_parallel, &workload->expert_parallel}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     if (sizes[i].given > 0)
       *sizes[i].member = sizes[i].given;
   }
+  if (run->given[CLI_OPTION_expert_imbalance])
+    workload->expert_imbalance = options->expert_imbalance;
   workload->context = options->context > 0 ? options->context : workload->sequence;
   if (run->given[CLI_OPTION_phase])
     workload->phase = options->phase;

@@ -19,7 +19,8 @@ extern "C" {
   ROW(HR_PART_ROTARY, "rotary", "rotary")             \
   ROW(HR_PART_ACTIVATION, "activation", "activation") \
   ROW(HR_PART_RESIDUAL, "residual", "residuals")      \
-  ROW(HR_PART_COMMUNICATION, "communication", "all-reduces")
+  ROW(HR_PART_ROUTING, "routing", "routing")          \
+  ROW(HR_PART_COMMUNICATION, "communication", "communication")
 
 typedef enum hr_layer_part {
 #define HR_PART_ENUM(enumerator, name, words) enumerator,

@@ -61,6 +61,21 @@ typedef struct hr_ffn_dense {
   bool bias;     /* of all its linear layers */
 } hr_ffn_dense;
 
+/** A feed-forward network of routed experts, of which each token passes `active`, and of shared ones, which every token
+ *  passes. Absent if experts is 0. */
+typedef struct hr_ffn_experts {
+  int64_t experts;               /* routed experts of a layer */
+  int64_t active;                /* those that a token passes (top-k) */
+  int64_t width;                 /* of each routed expert */
+  int64_t groups, active_groups; /* a token's experts are of active_groups of so many equal groups; 0: of any */
+  int64_t shared_width;          /* of all shared experts together; 0: none */
+  int64_t held;                  /* routed experts on one device where they are spread; 0: all, as in every model */
+  bool gated;                    /* routed and shared experts have gate and up, not up alone */
+  bool bias, shared_bias;        /* of the linear layers of the routed and of the shared experts */
+  bool router_bias;              /* a parameter for each expert beside the router's weights */
+  bool shared_gate;              /* the shared experts' output is multiplied by a sigmoid gate of its own (Qwen2-MoE) */
+} hr_ffn_experts;
+
 /** Equal layers: a mixer (attention) and a feed-forward network, either of which may be absent. Several mixers in one
  *  layer read the same input, and their outputs are added. */
 typedef struct hr_layer_group {
@@ -69,6 +84,7 @@ typedef struct hr_layer_group {
   bool parallel_block; /* mixer and feed-forward network read the same input, and their sum is added */
   hr_mixer_attention attention;
   hr_ffn_dense dense;
+  hr_ffn_experts experts;
 } hr_layer_group;
 
 /** Most groups of a model. A group is about 200 bytes, and a model a value that is copied. */
@@ -138,7 +154,9 @@ typedef struct hr_parameters {
   int64_t embedding;            /* token embedding, with its projections if embedding_dim differs */
   int64_t position;             /* learned positions */
   int64_t attention, mlp, norm; /* of all layers with biases; norm includes the final and embedding norms */
+  int64_t experts;              /* of all routed experts; mlp has their routers and the shared experts */
   int64_t logit;                /* the untied output weights and the bias; 0 if tied and without bias */
+  int64_t active;               /* total without the routed experts that a token does not pass */
 } hr_parameters;
 
 /** Counts the parameters exactly, as the published checkpoint has them. Errors as hr_model_check(). */

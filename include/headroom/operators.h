@@ -35,6 +35,21 @@ extern "C" {
   ROW(HR_OP_ATTENTION_POST_NORM, "attention_post_norm", true)            \
   ROW(HR_OP_ATTENTION_RESIDUAL, "attention_residual", true)              \
   ROW(HR_OP_MLP_NORM, "mlp_norm", true)                                  \
+  ROW(HR_OP_ROUTER, "router", true)                                      \
+  ROW(HR_OP_ROUTER_TOP_K, "router_top_k", true)                          \
+  ROW(HR_OP_DISPATCH, "dispatch", true)                                  \
+  ROW(HR_OP_DISPATCH_ALL_TO_ALL, "dispatch_all_to_all", true)            \
+  ROW(HR_OP_EXPERT_UP, "expert_up", true)                                \
+  ROW(HR_OP_EXPERT_GATE, "expert_gate", true)                            \
+  ROW(HR_OP_EXPERT_ACTIVATION, "expert_activation", true)                \
+  ROW(HR_OP_EXPERT_DOWN, "expert_down", true)                            \
+  ROW(HR_OP_COMBINE_ALL_TO_ALL, "combine_all_to_all", true)              \
+  ROW(HR_OP_SHARED_UP, "shared_up", true)                                \
+  ROW(HR_OP_SHARED_GATE, "shared_gate", true)                            \
+  ROW(HR_OP_SHARED_ACTIVATION, "shared_activation", true)                \
+  ROW(HR_OP_SHARED_DOWN, "shared_down", true)                            \
+  ROW(HR_OP_SHARED_OUTPUT_GATE, "shared_output_gate", true)              \
+  ROW(HR_OP_COMBINE, "combine", true)                                    \
   ROW(HR_OP_MLP_UP, "mlp_up", true)                                      \
   ROW(HR_OP_MLP_GATE, "mlp_gate", true)                                  \
   ROW(HR_OP_ACTIVATION, "activation", true)                              \
@@ -54,11 +69,12 @@ typedef enum hr_operator_id {
 } hr_operator_id;
 
 typedef enum hr_operator_kind {
-  HR_KIND_GEMM,         /* `gemm`, batch 1 */
-  HR_KIND_BMM,          /* `gemm`, batched: one GEMM per head */
-  HR_KIND_ATTENTION,    /* `attention` */
-  HR_KIND_MEMORY,       /* norms, softmax, rotary, activation, residual, embedding: bytes only */
-  HR_KIND_COMMUNICATION /* all-reduce over the tensor-parallel group: bytes of the message */
+  HR_KIND_GEMM,          /* `gemm`, batch 1 */
+  HR_KIND_BMM,           /* `gemm`, batched: one GEMM per head */
+  HR_KIND_ATTENTION,     /* `attention` */
+  HR_KIND_MEMORY,        /* norms, softmax, rotary, activation, residual, embedding: bytes only */
+  HR_KIND_COMMUNICATION, /* all-reduce or all-to-all: bytes of the message */
+  HR_KIND_GROUPED_GEMM   /* `gemm`, batched: one GEMM for each expert that a token goes to; their m differ */
 } hr_operator_kind;
 
 /** The part of a training step. For the batched GEMMs of attention, dgrad is the gradient of the first operand and
@@ -72,9 +88,11 @@ typedef struct hr_operator {
   hr_pass pass;
   bool in_layer;          /* runs in layers: in all of them, or in those of some groups */
   int64_t count;          /* executions in a step, all layers together */
-  hr_gemm gemm;           /* HR_KIND_GEMM and HR_KIND_BMM */
+  hr_gemm gemm;           /* HR_KIND_GEMM, _BMM and _GROUPED_GEMM; of the last with the mean m (wgrad: k), rounded up */
   hr_attention attention; /* HR_KIND_ATTENTION */
   int64_t columns;        /* HR_KIND_MEMORY: elements of a row (hidden, keys, head size, …); else 0 */
+  int64_t rows;           /* of expert_*: tokens of all experts together; else 0 */
+  int64_t devices;        /* HR_KIND_COMMUNICATION: that take part; else 0 */
   int64_t flops;          /* 0 for memory and communication operators */
   int64_t bytes;          /* minimum traffic: operands and results once; of an all-reduce the message */
 } hr_operator;

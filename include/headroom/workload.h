@@ -38,15 +38,21 @@ typedef struct hr_workload {
   int64_t context;  /* tokens in the KV cache, the new one included; decode only */
   int64_t tensor_parallel; /* [t] */
   int64_t pipeline_stages; /* [p] */
+  int64_t expert_parallel; /* [e] devices that the routed experts of a layer are spread over, each whole on one device.
+                              1: every expert is split over the t devices. Otherwise a multiple of t that divides the
+                              experts: e / t tensor-parallel groups, each with a batch of its own, share the experts */
+  double expert_imbalance; /* [R] tokens of the most loaded device, with e = 1 expert, over the mean; 1: balanced */
 } hr_workload;
 
 /** Forward, unfused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
- *  max_positions, t = p = 1, context = s; dropout for models of the GPT-2 generation (learned positions, plain MLP). */
+ *  max_positions, t = p = e = R = 1, context = s; dropout for models of the GPT-2 generation (learned positions, plain
+ *  MLP). */
 HR_API hr_workload hr_workload_default(const hr_model *model);
 
-/** HR_OK if every size is positive and at most 2^40, and p is at most the number of layers; otherwise HR_ERROR_INVALID
- *  naming the member. Decode ignores `sequence`, the other phases `context`. A t that does not divide the heads is
- *  allowed: figures are then those of the most loaded device. */
+/** HR_OK if every size is positive and at most 2^40, p is at most the number of layers, and the experts of every layer
+ *  can be spread over e devices with the imbalance R; otherwise HR_ERROR_INVALID naming the member. Decode ignores
+ *  `sequence`, the other phases `context`. A t that does not divide the heads is allowed: figures are then those of the
+ *  most loaded device. */
 HR_API hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error);
 
 /** Names as on the command line: "forward", "train", "prefill", "decode"; "unfused", "fused". Static storage. */

@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 #include <headroom/decode.h>
+#include <inttypes.h>
 
 #define PAGE_TOKENS 16
 
@@ -30,7 +31,8 @@ static hr_status form_of(const hr_model *model, const hr_workload *workload, con
                          hr_error *error)
 {
   int64_t tokens = workload->batch * queries_of(workload), element = (int64_t)hr_dtype_bytes(workload->dtype);
-  int64_t moves = op->bytes / element / tokens / op->columns; /* if a token has one row */
+  int64_t rows = op->rows > 0 ? op->rows : tokens; /* if a token has one row */
+  int64_t moves = op->bytes / element / rows / op->columns;
   switch (op->id) {
   case HR_OP_ATTENTION_NORM:
   case HR_OP_ATTENTION_POST_NORM:
@@ -41,6 +43,8 @@ static hr_status form_of(const hr_model *model, const hr_workload *workload, con
     return HR_OK;
   case HR_OP_SOFTMAX: *form = (rowwise_form){HR_ROWWISE_SOFTMAX, 2}; return HR_OK;
   case HR_OP_ROTARY: *form = (rowwise_form){HR_ROWWISE_ROTARY, 2}; return HR_OK;
+  case HR_OP_EXPERT_ACTIVATION:
+  case HR_OP_SHARED_ACTIVATION:
   case HR_OP_ACTIVATION: /* reads the gate, too, if it has one */
     *form = (rowwise_form){moves == 3 ? HR_ROWWISE_SWIGLU : HR_ROWWISE_GELU, moves};
     return HR_OK;
@@ -100,6 +104,23 @@ bool hr_operator_take_decode(hr_device *device, const hr_workload *workload, hr_
   return taken;
 }
 
+bool hr_operator_has_equal_groups(const hr_operator *op)
+{
+  int64_t each = op->pass == HR_PASS_WGRAD ? op->gemm.k : op->gemm.m;
+  return op->kind == HR_KIND_GROUPED_GEMM && op->rows == each * op->gemm.batch;
+}
+
+static hr_status grouped_problem(const hr_operator *op, hr_problem *problem, hr_error *error)
+{
+  if (!hr_operator_has_equal_groups(op))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "no kernel for experts of unequal load: %" PRId64 " tokens over %" PRId64 " experts", op->rows,
+                   op->gemm.batch);
+  HR_TRY(hr_gemm_check(&op->gemm, error));
+  *problem = hr_gemm_problem(&op->gemm);
+  return HR_OK;
+}
+
 hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
                               hr_problem *problem, hr_error *error)
 {
@@ -109,6 +130,7 @@ hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload
     HR_TRY(hr_gemm_check(&op->gemm, error));
     *problem = hr_gemm_problem(&op->gemm);
     return HR_OK;
+  case HR_KIND_GROUPED_GEMM: return grouped_problem(op, problem, error);
   case HR_KIND_ATTENTION: return attention_problem(op, problem, error);
   case HR_KIND_MEMORY: return rowwise_problem(model, workload, op, problem, error);
   case HR_KIND_COMMUNICATION: break;

@@ -12,9 +12,13 @@
 #define HR_FUSED_ATTENTION_KERNELS "attention_flash"
 
 /** Translates an operator of the step of `workload`. HR_ERROR_UNSUPPORTED, with the reason, if no kernel computes it:
- *  the backward pass of row-wise operations and of attention, communication, a residual of three terms. */
+ *  the backward pass of row-wise operations and of attention, communication, a residual of three terms, a grouped
+ *  GEMM of experts with unequal numbers of tokens. */
 hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload, const hr_operator *op,
                               hr_problem *problem, hr_error *error);
+
+/** Whether it is a grouped GEMM whose experts have equally many tokens: a batched GEMM. */
+bool hr_operator_has_equal_groups(const hr_operator *op);
 
 /** The family of kernels for decode calls with which a step is measured. */
 #define HR_DECODE_KERNELS "decode_split"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `describe`: parameters, memory and operators of a model. */
+#include "analysis/model/ffn_experts.h"
+#include "analysis/model/layer_kinds.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "report/checkpoint.h"
@@ -35,9 +37,30 @@ static hr_status gather(description *d, hr_error *error)
   return HR_OK;
 }
 
+/* Of the most loaded expert. Where experts are spread, the device with the most tokens is the unit of the imbalance. */
+static double most_tokens(const description *d, double tokens_per_expert)
+{
+  return tokens_per_expert * (d->workload->expert_parallel > 1 ? 1 : d->workload->expert_imbalance);
+}
+
+/* The load of the first group with experts; false if there is none. */
+static bool load_of(const description *d, double *tokens_per_expert, hr_expert_load *load)
+{
+  for (size_t i = 0; i < d->model->group_count; i++) {
+    hr_layer_group share = hr_shard_layer(&d->model->groups[i], d->workload);
+    hr_shard shard;
+    if (share.experts.experts == 0 || hr_shard_sizes(d->model, d->workload, &shard, NULL) != HR_OK ||
+        hr_expert_load_of(&share.experts, d->workload, shard.rows, load) != HR_OK)
+      continue;
+    *tokens_per_expert = (double)load->rows / (double)load->hit;
+    return true;
+  }
+  return false;
+}
+
 #define FIELD(member) HR_FIELD(hr_parameters, member)
 static const hr_column part_fields[] = {
-    FIELD(embedding), FIELD(position), FIELD(attention), FIELD(mlp), FIELD(norm), FIELD(logit),
+    FIELD(embedding), FIELD(position), FIELD(attention), FIELD(mlp), FIELD(experts), FIELD(norm), FIELD(logit),
 };
 #undef FIELD
 
@@ -48,6 +71,20 @@ static const hr_column memory_fields[] = {
 };
 #undef FIELD
 
+static void put_load(hr_json json, const description *d)
+{
+  hr_expert_load load;
+  double tokens;
+  if (!load_of(d, &tokens, &load)) {
+    hr_json_put(json, "expert_load", json_null());
+    return;
+  }
+  hr_json object = hr_json_put_object(json, "expert_load");
+  hr_json_put_count(object, "experts_hit", load.hit);
+  hr_json_put_number(object, "tokens_per_expert", tokens);
+  hr_json_put_number(object, "most_tokens_per_expert", most_tokens(d, tokens));
+}
+
 static hr_status write_json(const description *d, FILE *out, hr_error *error)
 {
   bool failed;
@@ -56,11 +93,13 @@ static hr_status write_json(const description *d, FILE *out, hr_error *error)
   hr_json_put_workload(json, d->workload);
   hr_json_put_count(json, "parameters", d->parameters.total);
   hr_json_put_count(json, "parameters_excluding_embeddings", d->parameters.excluding_embeddings);
+  hr_json_put(json, "active_parameters", d->parameters.experts > 0 ? json_integer(d->parameters.active) : json_null());
   hr_json_put_fields(hr_json_put_object(json, "parameters_by_part"), part_fields, HR_COUNT_OF(part_fields),
                      &d->parameters);
   hr_json_put_checkpoint(json, d->checkpoint, &d->comparison);
   hr_json_put_count(json, "flops", d->operators.flops);
   hr_json_put_count(json, "bytes", d->operators.bytes);
+  put_load(json, d);
   hr_json_put_count(json, "kv_cache_bytes_per_token", d->memory.kv_cache_bytes_per_token);
   hr_json_put_fields(hr_json_put_object(json, "memory"), memory_fields, HR_COUNT_OF(memory_fields), &d->memory);
   hr_json_put_text(json, "device", d->hardware ? d->hardware->name : NULL);
@@ -91,8 +130,9 @@ static void write_parts(char *to, size_t size, const part *parts, size_t count,
 static void print_parameters(const hr_document *document, const hr_parameters *p)
 {
   const part parts[] = {{"attention", p->attention}, {"MLP", p->mlp},
-                        {"norms", p->norm},          {"embedding", p->embedding},
-                        {"positions", p->position},  {"logit map", p->logit}};
+                        {"experts", p->experts},     {"norms", p->norm},
+                        {"embedding", p->embedding}, {"positions", p->position},
+                        {"logit map", p->logit}};
   char total[HR_NUMBER_SIZE], brief[HR_NUMBER_SIZE], rest[HR_NUMBER_SIZE], line[256];
   hr_write_count(total, sizeof total, p->total);
   hr_write_short(brief, sizeof brief, (double)p->total);
@@ -100,6 +140,11 @@ static void print_parameters(const hr_document *document, const hr_parameters *p
   hr_print_field(document, "parameters", "%s (%s), %s outside the embeddings", total, brief, rest);
   write_parts(line, sizeof line, parts, HR_COUNT_OF(parts), hr_write_short);
   hr_print_field(document, "", "%s", line);
+  if (p->experts > 0) {
+    hr_write_count(total, sizeof total, p->active);
+    hr_write_short(brief, sizeof brief, (double)p->active);
+    hr_print_field(document, "active", "%s (%s) for each token", total, brief);
+  }
 }
 
 static void print_memory(const hr_document *document, const description *d)
@@ -122,6 +167,19 @@ static void print_memory(const hr_document *document, const description *d)
     hr_print_field(document, "fits", "a batch of up to %" PRId64 " on %s", d->largest_batch, d->hardware->name);
 }
 
+static void print_load(const hr_document *document, const description *d)
+{
+  hr_expert_load load;
+  double tokens;
+  if (!load_of(d, &tokens, &load))
+    return;
+  char most[48] = "";
+  if (most_tokens(d, tokens) > tokens)
+    snprintf(most, sizeof most, ", the most loaded one %.4g", most_tokens(d, tokens));
+  hr_print_field(document, "experts", "%" PRId64 " hit per layer and device, with %.4g token%s each%s", load.hit,
+                 tokens, tokens == 1 ? "" : "s", most);
+}
+
 static hr_status write_text(const description *d, const hr_document *document, hr_error *error)
 {
   char work[HR_NUMBER_SIZE], traffic[HR_NUMBER_SIZE];
@@ -136,6 +194,7 @@ static hr_status write_text(const description *d, const hr_document *document, h
     hr_write_rate(work, sizeof work, (double)d->operators.flops, "FLOP");
     hr_write_bytes(traffic, sizeof traffic, (double)d->operators.bytes);
     hr_print_field(document, "step", "%s in GEMMs and attention, at least %s moved", work, traffic);
+    print_load(document, d);
     print_memory(document, d);
     if (d->model->group_count > 1) {
       hr_print_heading(document, "Layers");

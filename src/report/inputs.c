@@ -4,6 +4,7 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "report/ceilings.h"
+#include "report/lines.h"
 
 #include <inttypes.h>
 
@@ -20,9 +21,11 @@ static void context_length(const void *row, hr_cell *cell)
 
 #define FIELD(member) HR_FIELD(hr_workload, member)
 static const hr_column workload_fields[] = {
-    FIELD(phase),           FIELD(attention),       FIELD(dtype),
-    FIELD(batch),           FIELD(sequence),        {"context", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, context_length)},
+    FIELD(phase),           FIELD(attention),
+    FIELD(dtype),           FIELD(batch),
+    FIELD(sequence),        {"context", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, context_length)},
     FIELD(tensor_parallel), FIELD(pipeline_stages),
+    FIELD(expert_parallel), FIELD(expert_imbalance),
 };
 #undef FIELD
 
@@ -38,13 +41,17 @@ void hr_print_workload(const hr_document *document, const hr_workload *workload)
     snprintf(length, sizeof length, "1 token over %" PRId64, workload->context);
   else
     snprintf(length, sizeof length, "%" PRId64 " tokens", workload->sequence);
-  char devices[96] = "";
+  char devices[192] = "";
   int64_t t = workload->tensor_parallel, p = workload->pipeline_stages;
   if (t != 1 || p != 1)
-    snprintf(devices, sizeof devices, ", tensor parallel %" PRId64 ", pipeline stages %" PRId64, t, p);
-  hr_print_field(document, "workload", "%s in %s, %" PRId64 " × %s, attention %s%s", hr_phase_name(workload->phase),
+    hr_append_item(devices, sizeof devices, "tensor parallel %" PRId64 ", pipeline stages %" PRId64, t, p);
+  if (workload->expert_parallel != 1)
+    hr_append_item(devices, sizeof devices, "expert parallel %" PRId64, workload->expert_parallel);
+  if (workload->expert_imbalance != 1)
+    hr_append_item(devices, sizeof devices, "expert imbalance %g", workload->expert_imbalance);
+  hr_print_field(document, "workload", "%s in %s, %" PRId64 " × %s, attention %s%s%s", hr_phase_name(workload->phase),
                  hr_dtype_name(workload->dtype), workload->batch, length, hr_attention_form_name(workload->attention),
-                 devices);
+                 devices[0] ? ", " : "", devices);
 }
 
 /* ---- hardware ---- */

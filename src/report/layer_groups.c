@@ -110,6 +110,32 @@ static void dense_details(char *to, size_t size, const void *member)
     hr_append_item(to, size, "gated");
 }
 
+/* ---- experts ---- */
+
+#define FIELD(member) HR_FIELD(hr_ffn_experts, member)
+static const hr_column expert_fields[] = {
+    FIELD(experts), FIELD(active), FIELD(width),       FIELD(groups),      FIELD(active_groups), FIELD(shared_width),
+    FIELD(gated),   FIELD(bias),   FIELD(shared_bias), FIELD(router_bias), FIELD(shared_gate),
+};
+#undef FIELD
+
+static void expert_sizes(char *to, size_t size, const void *member)
+{
+  const hr_ffn_experts *m = member;
+  hr_append_item(to, size, "%" PRId64 " of %" PRId64 " experts of %" PRId64, m->active, m->experts, m->width);
+  if (m->shared_width > 0)
+    hr_append_item(to, size, "shared %" PRId64, m->shared_width);
+}
+
+static void expert_details(char *to, size_t size, const void *member)
+{
+  const hr_ffn_experts *m = member;
+  if (m->gated)
+    hr_append_item(to, size, "gated");
+  if (m->groups > 1)
+    hr_append_item(to, size, "from %" PRId64 " of %" PRId64 " groups", m->active_groups, m->groups);
+}
+
 /* ---- the kinds ---- */
 
 static const struct {
@@ -125,6 +151,8 @@ static const struct {
      HR_COUNT_OF(attention_fields), attention_sizes, attention_details},
     {&hr_ffn_dense_kind, "dense", offsetof(hr_layer_group, dense), dense_fields, HR_COUNT_OF(dense_fields), dense_sizes,
      dense_details},
+    {&hr_ffn_experts_kind, "experts", offsetof(hr_layer_group, experts), expert_fields, HR_COUNT_OF(expert_fields),
+     expert_sizes, expert_details},
 };
 
 static const void *struct_of(const hr_layer_group *group, size_t kind)
@@ -239,7 +267,7 @@ static int64_t layer_parameters(const hr_model *model, const hr_layer_group *gro
   alone.groups[0].count = 1;
   alone.group_count = 1;
   hr_model_parameters(&alone, &parameters, NULL);
-  return parameters.attention + parameters.mlp + parameters.norm;
+  return parameters.attention + parameters.mlp + parameters.experts + parameters.norm;
 }
 
 hr_table *hr_group_table(const hr_model *model)

@@ -12,7 +12,7 @@
 
 static bool is_gemm(const hr_operator *op)
 {
-  return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
+  return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM || op->kind == HR_KIND_GROUPED_GEMM;
 }
 
 static bool is_attention(const hr_operator *op)

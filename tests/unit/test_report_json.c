@@ -18,9 +18,10 @@ static const key_row model_keys[] = {
     {"v_dim", "i"},         {"q_rank", "i"},     {"window", "i"},          {"window_layers", "i"}, {"mlp_width", "i"},
     {"mlp_gated", "b"},     {"activation", "s"}, {"parallel_block", "b"},  {"positions", "s"},     {"rotary_dim", "i"},
     {"norm", "s"},          {"qk_norm", "s"},    {"tied_embeddings", "b"}, {"groups", "a"}};
-static const key_row workload_keys[] = {{"phase", "s"},           {"attention", "s"},      {"dtype", "s"},
-                                        {"batch", "i"},           {"sequence", "i"},       {"context", "in"},
-                                        {"tensor_parallel", "i"}, {"pipeline_stages", "i"}};
+static const key_row workload_keys[] = {{"phase", "s"},           {"attention", "s"},       {"dtype", "s"},
+                                        {"batch", "i"},           {"sequence", "i"},        {"context", "in"},
+                                        {"tensor_parallel", "i"}, {"pipeline_stages", "i"}, {"expert_parallel", "i"},
+                                        {"expert_imbalance", "r"}};
 static const key_row hardware_keys[] = {{"name", "s"},
                                         {"product", "s"},
                                         {"architecture", "s"},
@@ -117,17 +118,19 @@ static void describe_has_the_documented_keys(void **state)
                                  {"workload", "o"},
                                  {"parameters", "i"},
                                  {"parameters_excluding_embeddings", "i"},
+                                 {"active_parameters", "n"},
                                  {"parameters_by_part", "o"},
                                  {"checkpoint", "n"},
                                  {"flops", "i"},
                                  {"bytes", "i"},
+                                 {"expert_load", "n"},
                                  {"kv_cache_bytes_per_token", "i"},
                                  {"memory", "o"},
                                  {"device", "s"},
                                  {"largest_batch", "i"},
                                  {"operators", "a"}};
-  static const key_row parts[] = {{"embedding", "i"}, {"position", "i"}, {"attention", "i"},
-                                  {"mlp", "i"},       {"norm", "i"},     {"logit", "i"}};
+  static const key_row parts[] = {{"embedding", "i"}, {"position", "i"}, {"attention", "i"}, {"mlp", "i"},
+                                  {"experts", "i"},   {"norm", "i"},     {"logit", "i"}};
   static const key_row memory[] = {{"weight_bytes", "i"},     {"gradient_bytes", "i"}, {"optimizer_bytes", "i"},
                                    {"activation_bytes", "i"}, {"kv_cache_bytes", "i"}, {"total_bytes", "i"}};
   (void)state;

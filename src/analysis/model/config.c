@@ -171,8 +171,13 @@ hr_status hr_config_mlp(hr_config *config, const char *width_field, int64_t deri
     HR_TRY(hr_config_size_derived(config, width_field, derived, &model->groups[0].dense.width));
   else
     HR_TRY(hr_config_size(config, width_field, NULL, &model->groups[0].dense.width));
+  return hr_config_activation(config, activation_field, activation_default, model);
+}
+
+hr_status hr_config_activation(hr_config *config, const char *field, const char *fallback, hr_model *model)
+{
   const char *activation;
-  HR_TRY(hr_config_text(config, activation_field, activation_default, &activation));
+  HR_TRY(hr_config_text(config, field, fallback, &activation));
   hr_copy_text(model->activation, sizeof model->activation, activation);
   return HR_OK;
 }

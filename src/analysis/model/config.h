@@ -74,6 +74,9 @@ void hr_config_learned(hr_model *model, int64_t extra);
 hr_status hr_config_mlp(hr_config *config, const char *width_field, int64_t derived, const char *activation_field,
                         const char *activation_default, hr_model *model);
 
+/** The activation alone. */
+hr_status hr_config_activation(hr_config *config, const char *field, const char *fallback, hr_model *model);
+
 /** RMS norms without bias. */
 void hr_config_rms_norm(hr_model *model);
 

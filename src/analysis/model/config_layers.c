@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Most layers that are looked at one by one; more than any model has, and few enough to go through in a moment. */
-#define DIFFERING_LAYERS_MAX 100000
-
 /* "full_attention, sliding_attention" */
 static void list_types(const hr_layer_pattern *pattern, char *text, size_t size)
 {
@@ -68,9 +65,9 @@ hr_status hr_config_layers(hr_config *config, const hr_layer_pattern *pattern, h
     hr_layer_group layer = pattern->types[0].layer;
     return add(config, model, &layer, pattern->layers);
   }
-  if (pattern->layers > DIFFERING_LAYERS_MAX)
+  if (pattern->layers > HR_DIFFERING_LAYERS_MAX)
     return hr_fail(config->json.error, HR_ERROR_INVALID, "%s: %" PRId64 " layers of several kinds are more than %d",
-                   config->json.input, pattern->layers, DIFFERING_LAYERS_MAX);
+                   config->json.input, pattern->layers, HR_DIFFERING_LAYERS_MAX);
   for (int64_t i = 0; i < pattern->layers; i++) {
     size_t type = 0;
     if (list)
@@ -79,7 +76,7 @@ hr_status hr_config_layers(hr_config *config, const hr_layer_pattern *pattern, h
       type = pattern->type_of(pattern->context, i);
     hr_layer_group layer = pattern->types[type].layer;
     if (pattern->change)
-      pattern->change(pattern->context, i, &layer);
+      pattern->change(pattern->change_context, i, &layer);
     HR_TRY(add(config, model, &layer, 1));
   }
   return HR_OK;

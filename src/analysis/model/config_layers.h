@@ -5,6 +5,9 @@
 
 #include "analysis/model/config.h"
 
+/** Most layers that are looked at one by one; more than any model has, and few enough to go through in a moment. */
+#define HR_DIFFERING_LAYERS_MAX 100000
+
 /** Most kinds that the layers of a family have. */
 #define HR_LAYER_TYPES_MAX 6
 
@@ -27,7 +30,7 @@ typedef struct hr_layer_pattern {
   /** Changes a layer beyond its type, as where only some layers have experts; NULL: nothing. */
   void (*change)(const void *context, int64_t index, hr_layer_group *layer);
 
-  const void *context;
+  const void *context, *change_context; /* of type_of() and of change() */
 } hr_layer_pattern;
 
 /** Replaces the groups of *model by those of the pattern. Fails if the list is not one, has another length or an

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a decoder by its family's row. */
-#include "analysis/model/config_layers.h"
+#include "analysis/model/config_experts.h"
 #include "analysis/model/families.h"
 
 static const char *name_or(const char *name, const char *usual)
@@ -43,9 +43,14 @@ static hr_status read_attention(hr_config *config, const hr_family *family, cons
 static hr_status read_mlp(hr_config *config, const hr_family *family, hr_model *model)
 {
   hr_ffn_dense *dense = &model->groups[0].dense;
+  const char *activation = name_or(family->activation, "hidden_act");
+  const char *usual = name_or(family->activation_default, "silu");
+  if (family->experts.count.field)
+    HR_TRY(hr_config_experts(config, &family->experts, model));
+  if (family->experts.count.field && hr_experts_everywhere(&family->experts))
+    return hr_config_activation(config, activation, usual, model);
   HR_TRY(hr_config_mlp(config, name_or(family->mlp_width.field, "intermediate_size"),
-                       family->mlp_width.value * model->hidden, name_or(family->activation, "hidden_act"),
-                       name_or(family->activation_default, "silu"), model));
+                       family->mlp_width.value * model->hidden, activation, usual, model));
   dense->gated = !family->plain_mlp;
   return read_choice(config, &family->mlp_bias, &dense->bias);
 }
@@ -84,18 +89,19 @@ static size_t type_by_period(const void *period, int64_t index)
   return (index + 1) % *(const int64_t *)period != 0;
 }
 
-static hr_status read_windows(hr_config *config, const hr_family *family, hr_model *model)
+static hr_status read_layers(hr_config *config, const hr_family *family, hr_model *model)
 {
   int64_t period = family->full_every.value;
+  hr_layer_pattern pattern = {.layers = model->groups[0].count, .type_count = 1, .types = {{"", model->groups[0]}}};
   if (!family->window.field)
-    return HR_OK;
+    return hr_config_apply(config, family, &pattern, hr_config_layers, model);
   HR_TRY(hr_config_window(config, family->window.field, family->window.value, model));
   if (family->full_every.field)
     HR_TRY(hr_config_size_derived(config, family->full_every.field, period, &period));
-  hr_layer_pattern pattern = hr_window_pattern(model);
+  pattern = hr_window_pattern(model);
   pattern.type_of = period > 0 ? type_by_period : NULL;
   pattern.context = &period;
-  return hr_config_windows(config, &pattern, model);
+  return hr_config_apply(config, family, &pattern, hr_config_windows, model);
 }
 
 hr_status hr_read_decoder(hr_config *config, const hr_family *family, hr_model *model)
@@ -110,5 +116,5 @@ hr_status hr_read_decoder(hr_config *config, const hr_family *family, hr_model *
   model->logit_bias = family->logit_bias;
   if (family->finish)
     HR_TRY(family->finish(config, family, model));
-  return read_windows(config, family, model);
+  return family->own_layers ? HR_OK : read_layers(config, family, model);
 }

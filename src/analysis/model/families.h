@@ -23,6 +23,32 @@ typedef struct hr_size_field {
   int64_t value;
 } hr_size_field;
 
+/** The fields of a family's experts. NULL and 0 mean: no such field. */
+typedef struct hr_expert_fields {
+  hr_size_field count;      /* routed experts of a layer; field NULL: the family has none. Value 0: required */
+  const char *count_alias;  /* another name of the same field */
+  hr_size_field active;     /* those of a token: "num_experts_per_tok"; value 0: required */
+  const char *active_alias; /* another name of the same field */
+  hr_size_field width;      /* "moe_intermediate_size"; value 0: required */
+
+  hr_size_field shared; /* shared experts; the values are those of a missing field */
+  hr_size_field
+      shared_width; /* width of one of them, or of all if `shared` has no field; field NULL: the routed one's */
+  bool shared_gate;
+
+  bool plain;             /* up and down; else gate, up and down */
+  bool bias, router_bias; /* of the routed experts and the router */
+  bool grouped;           /* "n_group" and "topk_group" limit a token to some groups of experts */
+
+  /* Which layers have experts; those without have the dense network. All of them if there is no such field. */
+  const char *kinds;         /* a list of "dense" and "sparse" */
+  const char *expert_layers; /* a list of the numbers of layers with experts */
+  hr_size_field first;       /* else layers from this number on … */
+  hr_size_field step;        /* … of which every n-th: those with the numbers n − 1, 2n − 1, … */
+  bool step_from_first;      /* … or 0, n, 2n, … */
+  const char *dense_layers;  /* … without those of this list */
+} hr_expert_fields;
+
 /** Members that a row leaves out are zero: they mean what the comment says of 0 or NULL. */
 struct hr_family {
   const char *model_type;   /* the value of config.json's "model_type" */
@@ -48,6 +74,7 @@ struct hr_family {
   const char *activation_default; /* "silu" */
   bool plain_mlp;                 /* up and down; else gate, up and down */
   hr_choice_field mlp_bias;
+  hr_expert_fields experts;
 
   hr_choice_field parallel; /* attention and MLP in parallel */
   int64_t norms;            /* norms of a layer; 0: 2 */
@@ -62,9 +89,10 @@ struct hr_family {
   hr_choice_field tied; /* "tie_word_embeddings" */
   bool logit_bias;
 
-  hr_size_field window; /* field NULL: the family has no windows; value: if missing (0: none) */
-  hr_size_field
-      full_every; /* every n-th layer has no window if there are no "layer_types"; value 0: all layers have it */
+  hr_size_field window;     /* field NULL: the family has no windows; value: if missing (0: none) */
+  bool moe;                 /* has experts that its own reader reads */
+  bool own_layers;          /* `finish` makes the groups of layers */
+  hr_size_field full_every; /* every n-th layer has no window if there is no list of types; value 0: all have it */
 };
 
 /** Reads a decoder as its row says. */
@@ -82,6 +110,8 @@ hr_status hr_finish_gptj(hr_config *config, const hr_family *family, hr_model *m
 hr_status hr_finish_olmo(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_phi(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_qwen2_moe(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_qwen3_moe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_stablelm(hr_config *config, const hr_family *family, hr_model *model);
 
 /** All families, in the order of families.inc; *count is their number. */
@@ -95,8 +125,12 @@ const hr_family *hr_family_of_architecture(const char *architecture);
 bool hr_is_short_form(const hr_config *config);
 hr_status hr_read_short_form(hr_config *config, hr_model *model);
 
-/** HR_ERROR_UNSUPPORTED, naming the field, if a field says that this is no decoder that Headroom covers. */
-hr_status hr_refuse_by_field(hr_config *config);
+/** Whether the family has experts. */
+bool hr_has_experts(const hr_family *family);
+
+/** HR_ERROR_UNSUPPORTED, naming the field, if a field says that this is no decoder that Headroom covers. `family` is
+ *  NULL if it is unknown. */
+hr_status hr_refuse_by_field(hr_config *config, const hr_family *family);
 
 /** Always HR_ERROR_UNSUPPORTED: no family has this model_type. The message gives the reason for a known type, otherwise
  *  the short form and the list of families. */

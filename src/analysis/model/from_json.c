@@ -26,16 +26,18 @@ static hr_status find_family(hr_config *config, const hr_family **family)
     const char *model_type;
     HR_TRY(hr_config_text(config, "model_type", NULL, &model_type));
     *family = hr_family_of_type(model_type);
+    HR_TRY(hr_refuse_by_field(config, *family));
     if (!*family)
       return hr_refuse_model_type(config, "model_type", model_type);
     note_other_head(config);
     return HR_OK;
   }
   const char *architecture = first_architecture(config);
+  *family = architecture ? hr_family_of_architecture(architecture) : NULL;
+  HR_TRY(hr_refuse_by_field(config, *family));
   if (!architecture)
     return hr_json_fail(&config->json, "model_type", HR_ERROR_INVALID,
                         "is missing; the short form has \"h\" and \"a\" instead");
-  *family = hr_family_of_architecture(architecture);
   if (!*family)
     return hr_refuse_model_type(config, "architectures", architecture);
   hr_config_note(config, "model_type: is missing, \"%s\" is assumed from architectures", (*family)->model_type);
@@ -49,7 +51,6 @@ static hr_status read_model(hr_config *config, hr_model *model)
     return hr_read_short_form(config, model);
   }
   const hr_family *family = NULL;
-  HR_TRY(hr_refuse_by_field(config));
   HR_TRY(find_family(config, &family));
   /* The analyzer cannot see that hr_refuse_model_type() never returns HR_OK. */
   hr_copy_text(model->family, sizeof model->family,

@@ -11,6 +11,7 @@
 static const hr_layer_kind *const kinds[] = {
     &hr_mixer_attention_kind,
     &hr_ffn_dense_kind,
+    &hr_ffn_experts_kind,
 };
 
 size_t hr_layer_kind_count(void)
@@ -73,6 +74,13 @@ static const struct {
     SIZE(attention.window),
     SIZE(attention.rotary_dim),
     SIZE(dense.width),
+    SIZE(experts.experts),
+    SIZE(experts.active),
+    SIZE(experts.width),
+    SIZE(experts.groups),
+    SIZE(experts.active_groups),
+    SIZE(experts.shared_width),
+    SIZE(experts.held),
 };
 #undef SIZE
 
@@ -97,6 +105,11 @@ static const struct {
     CHOICE(attention.shared_kv),
     CHOICE(dense.gated),
     CHOICE(dense.bias),
+    CHOICE(experts.gated),
+    CHOICE(experts.bias),
+    CHOICE(experts.shared_bias),
+    CHOICE(experts.router_bias),
+    CHOICE(experts.shared_gate),
 };
 #undef CHOICE
 
@@ -143,7 +156,7 @@ hr_status hr_check_layer(const hr_layer_group *layer, hr_error *error)
   if (!hr_has_mixer(layer) && !hr_has_ffn(layer))
     return hr_fail(error, HR_ERROR_INVALID,
                    "has neither a mixer (attention.q_heads) nor a feed-forward network "
-                   "(dense.width)");
+                   "(dense.width, experts.experts)");
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (kinds[i]->present(layer))
       HR_TRY(kinds[i]->check(layer, error));

@@ -10,7 +10,8 @@
 
 /** Parameters of a layer by part; a kind adds to them. Norms are those inside the kind, not the layer's own. */
 typedef struct hr_layer_parameters {
-  hr_checked64 attention, mlp, norm;
+  hr_checked64 attention, mlp, norm, experts;
+  hr_checked64 idle_experts; /* of the routed experts, those that a token does not pass */
 } hr_layer_parameters;
 
 /** A layer's share of a device in a step. */
@@ -54,6 +55,7 @@ const hr_layer_kind *hr_layer_kind_at(size_t index); /* see hr_layer_kind_count(
 
 extern const hr_layer_kind hr_mixer_attention_kind;
 extern const hr_layer_kind hr_ffn_dense_kind;
+extern const hr_layer_kind hr_ffn_experts_kind;
 
 /** Whether the layer has a mixer, and whether it has a feed-forward network. */
 bool hr_has_mixer(const hr_layer_group *layer);

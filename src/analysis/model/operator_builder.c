@@ -74,6 +74,57 @@ void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t r
   hr_append_gemm(builder, id, HR_KIND_GEMM, HR_PASS_FORWARD, &sizes);
 }
 
+/* Forward and gradients of an expert have the same three matrices, one of them the result: equal FLOPs and bytes. */
+static void append_grouped(hr_operator_builder *builder, hr_operator_id id, hr_pass pass, const hr_gemm_sizes *p,
+                           int64_t rows, hr_checked64 flops, hr_checked64 bytes)
+{
+  hr_append_gemm(builder, id, HR_KIND_GROUPED_GEMM, pass, p);
+  hr_operator *op = &builder->to->items[builder->to->count - 1];
+  op->rows = rows;
+  hr_set_figure(builder, op, flops, &op->flops);
+  hr_set_figure(builder, op, bytes, &op->bytes);
+}
+
+void hr_append_grouped_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t experts,
+                              int64_t outputs, int64_t inputs)
+{
+  hr_gemm_sizes sizes = {.m = hr_ceil_div(rows, experts),
+                         .n = outputs,
+                         .k = inputs,
+                         .transpose_b = true,
+                         .matrices_a = experts,
+                         .matrices_b = experts,
+                         .matrices_c = experts};
+  hr_checked64 moved =
+      hr_plus(hr_plus(elements(rows, inputs, 1), elements(rows, outputs, 1)), elements(inputs, outputs, experts));
+  append_grouped(builder, id, HR_PASS_FORWARD, &sizes, rows, hr_times(elements(rows, outputs, inputs), 2),
+                 hr_times(moved, (int64_t)hr_dtype_bytes(builder->workload->dtype)));
+}
+
+void hr_append_grouped_gradients(hr_operator_builder *builder, const hr_operator *forward)
+{
+  const hr_operator f = *forward; /* of a full list the last one is overwritten */
+  const hr_gemm *g = &f.gemm;
+  hr_gemm_sizes input = {
+      .m = g->m, .n = g->k, .k = g->n, .matrices_a = g->batch, .matrices_b = g->batch, .matrices_c = g->batch};
+  hr_gemm_sizes weight = {.m = g->n,
+                          .n = g->k,
+                          .k = g->m,
+                          .transpose_a = true,
+                          .matrices_a = g->batch,
+                          .matrices_b = g->batch,
+                          .matrices_c = g->batch};
+  append_grouped(builder, f.id, HR_PASS_DGRAD, &input, f.rows, hr_checked(f.flops), hr_checked(f.bytes));
+  append_grouped(builder, f.id, HR_PASS_WGRAD, &weight, f.rows, hr_checked(f.flops), hr_checked(f.bytes));
+}
+
+void hr_append_communication(hr_operator_builder *builder, hr_operator_id id, int64_t devices,
+                             hr_checked64 forward_elements, hr_checked64 backward_elements)
+{
+  hr_append_traffic(builder, id, HR_KIND_COMMUNICATION, 0, forward_elements, backward_elements);
+  builder->to->items[builder->to->count - 1].devices = devices;
+}
+
 void hr_append_traffic(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, int64_t columns,
                        hr_checked64 forward_elements, hr_checked64 backward_elements)
 {

@@ -43,6 +43,17 @@ void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator
 /** A linear layer y = x Wᵀ over `rows` rows. */
 void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t outputs, int64_t inputs);
 
+/** A linear layer of so many experts over `rows` rows together, listed as equal GEMMs of ⌈rows / experts⌉ rows. */
+void hr_append_grouped_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t experts,
+                              int64_t outputs, int64_t inputs);
+
+/** The backward pass of a grouped GEMM. */
+void hr_append_grouped_gradients(hr_operator_builder *builder, const hr_operator *forward);
+
+/** A communication operator between so many devices, with so many elements in a message. */
+void hr_append_communication(hr_operator_builder *builder, hr_operator_id id, int64_t devices,
+                             hr_checked64 forward_elements, hr_checked64 backward_elements);
+
 /** A memory-bound or communication operator that reads and writes so many elements forward and in its backward pass;
  *  `columns` is the length of a row. */
 void hr_append_traffic(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, int64_t columns,

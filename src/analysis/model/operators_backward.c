@@ -51,12 +51,14 @@ static void append_gradients(hr_operator_builder *builder, const hr_operator *fo
   switch (forward->kind) {
   case HR_KIND_GEMM:
   case HR_KIND_BMM: append_gemm_gradients(builder, forward, facts->matrices_b); break;
+  case HR_KIND_GROUPED_GEMM: hr_append_grouped_gradients(builder, forward); break;
   case HR_KIND_ATTENTION: append_attention_backward(builder, forward); break;
   case HR_KIND_MEMORY:
   case HR_KIND_COMMUNICATION: {
     hr_operator *op = hr_append_operator(builder, forward->id, forward->kind, HR_PASS_DGRAD);
     op->bytes = facts->bytes;
     op->columns = forward->columns;
+    op->devices = forward->devices;
     break;
   }
   }

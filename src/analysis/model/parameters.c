@@ -22,7 +22,7 @@ static hr_layer_parameters count_layer(const hr_model *model, const hr_layer_gro
 hr_checked64 hr_count_layer(const hr_model *model, const hr_layer_group *layer)
 {
   hr_layer_parameters of_layer = count_layer(model, layer);
-  return hr_plus(hr_plus(of_layer.attention, of_layer.mlp), of_layer.norm);
+  return hr_plus(hr_plus(of_layer.attention, of_layer.mlp), hr_plus(of_layer.experts, of_layer.norm));
 }
 
 /* Of all layers; the norms include those outside of layers. */
@@ -35,6 +35,8 @@ static hr_layer_parameters count_layers(const hr_model *model)
     sum.attention = hr_plus(sum.attention, hr_times(of_layer.attention, count));
     sum.mlp = hr_plus(sum.mlp, hr_times(of_layer.mlp, count));
     sum.norm = hr_plus(sum.norm, hr_times(of_layer.norm, count));
+    sum.experts = hr_plus(sum.experts, hr_times(of_layer.experts, count));
+    sum.idle_experts = hr_plus(sum.idle_experts, hr_times(of_layer.idle_experts, count));
   }
   return sum;
 }
@@ -68,6 +70,7 @@ hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, 
       {hr_times(hr_checked(model->position_rows), model->hidden), &counted.position, "the position table"},
       {layers.attention, &counted.attention, "attention"},
       {layers.mlp, &counted.mlp, "the MLP"},
+      {layers.experts, &counted.experts, "the experts"},
       {layers.norm, &counted.norm, "the norms"},
       {logit(model), &counted.logit, "the logits"},
   };
@@ -79,7 +82,8 @@ hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, 
   }
   if (hr_checked_take(total, &counted.total) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the parameters of the model do not fit into 63 bits");
-  counted.excluding_embeddings = counted.attention + counted.mlp + counted.norm;
+  counted.excluding_embeddings = counted.attention + counted.mlp + counted.experts + counted.norm;
+  counted.active = counted.total - layers.idle_experts.value; /* fewer than all experts */
   *parameters = counted;
   return HR_OK;
 }

@@ -60,10 +60,7 @@ typedef struct type_row {
 } type_row;
 
 static const type_row type_rows[] = {
-    {"mixtral", mixture_of_experts},
     {"dbrx", mixture_of_experts},
-    {"qwen2_moe", mixture_of_experts},
-    {"qwen3_moe", mixture_of_experts},
     {"olmoe", mixture_of_experts},
     {"phimoe", mixture_of_experts},
     {"gpt_oss", mixture_of_experts},
@@ -135,14 +132,21 @@ static bool is_set(const json_t *value, double above)
 
 static hr_status refuse(const hr_config *config, const char *field, const char *found, const char *what)
 {
-  return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
-                      "%s means %s; Headroom covers dense decoder-only transformers", found, what);
+  return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "%s means %s; docs/models.md says what is covered",
+                      found, what);
 }
 
-hr_status hr_refuse_by_field(hr_config *config)
+bool hr_has_experts(const hr_family *family)
+{
+  return family && (family->moe || family->experts.count.field);
+}
+
+hr_status hr_refuse_by_field(hr_config *config, const hr_family *family)
 {
   for (size_t i = 0; i < sizeof field_rows / sizeof *field_rows; i++) {
     const field_row *row = &field_rows[i];
+    if (row->what == mixture_of_experts && hr_has_experts(family))
+      continue;
     hr_config_mark(config, row->field);
     const json_t *value = json_object_get(config->json.object, row->field);
     if (is_set(value, row->above)) {

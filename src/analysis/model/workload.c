@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/workload.h>
 
+#include "analysis/model/ffn_experts.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
@@ -39,6 +40,8 @@ hr_workload hr_workload_default(const hr_model *model)
       .context = sequence,
       .tensor_parallel = positive_or(model->default_tensor_parallel, 1),
       .pipeline_stages = positive_or(model->default_pipeline_stages, 1),
+      .expert_parallel = 1,
+      .expert_imbalance = 1,
   };
 }
 
@@ -49,6 +52,26 @@ static hr_status check_size(const char *name, int64_t value, hr_error *error)
   if (value > HR_WORKLOAD_SIZE_MAX)
     return hr_fail(error, HR_ERROR_INVALID, "%s: expected at most %" PRId64 ", found %" PRId64, name,
                    HR_WORKLOAD_SIZE_MAX, value);
+  return HR_OK;
+}
+
+static hr_status check_experts(const hr_workload *workload, const hr_model *model, hr_error *error)
+{
+  bool any = false;
+  HR_TRY(check_size("expert_parallel", workload->expert_parallel, error));
+  if (!(workload->expert_imbalance >= 1))
+    return hr_fail(error, HR_ERROR_INVALID, "expert_imbalance: expected at least 1, found %g",
+                   workload->expert_imbalance);
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (model->groups[i].experts.experts == 0)
+      continue;
+    any = true;
+    HR_TRY(hr_check_expert_workload(&model->groups[i].experts, workload, error));
+  }
+  if (!any && workload->expert_parallel > 1)
+    return hr_fail(error, HR_ERROR_INVALID, "expert_parallel: the model has no experts");
+  if (!any && workload->expert_imbalance > 1)
+    return hr_fail(error, HR_ERROR_INVALID, "expert_imbalance: the model has no experts");
   return HR_OK;
 }
 
@@ -69,6 +92,7 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
     HR_TRY(check_size("sequence", workload->sequence, error));
   HR_TRY(check_size("tensor_parallel", workload->tensor_parallel, error));
   HR_TRY(check_size("pipeline_stages", workload->pipeline_stages, error));
+  HR_TRY(check_experts(workload, model, error));
   if (workload->pipeline_stages > hr_model_layers(model))
     return hr_fail(error, HR_ERROR_INVALID,
                    "pipeline_stages: %" PRId64 " stages need at least as many layers, the model has %" PRId64,

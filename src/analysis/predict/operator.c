@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dispatch by kind of operator; memory-bound operators and all-reduces. */
+/* Dispatch by kind of operator; memory-bound operators, all-reduces and all-to-alls. */
 #include "analysis/predict/terms.h"
 
 #include "base/error.h"
@@ -13,7 +13,7 @@ static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op
   HR_TRY(hr_gemm_check(&op->gemm, error));
   const hr_gemm *gemm = &op->gemm;
   double result = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)hr_dtype_bytes(gemm->dtype);
-  return hr_predict_gemm_loading(hardware, gemm, op->kind == HR_KIND_BMM, fmax((double)op->bytes - result, 0),
+  return hr_predict_gemm_loading(hardware, gemm, op->kind != HR_KIND_GEMM, fmax((double)op->bytes - result, 0),
                                  prediction, error);
 }
 
@@ -35,7 +35,9 @@ static double memory_share(const hr_hardware *hardware, hr_operator_id id)
 {
   switch (id) {
   case HR_OP_SOFTMAX: return hardware->softmax_share;
-  case HR_OP_ACTIVATION: return hardware->activation_share;
+  case HR_OP_ACTIVATION:
+  case HR_OP_EXPERT_ACTIVATION:
+  case HR_OP_SHARED_ACTIVATION: return hardware->activation_share;
   case HR_OP_EMBEDDING_NORM:
   case HR_OP_ATTENTION_NORM:
   case HR_OP_QK_NORM:
@@ -67,18 +69,25 @@ static double link_bytes_per_s(const hr_hardware *hardware)
   return hardware->bandwidth_bytes_per_s * hardware->bandwidth_share / 2;
 }
 
-/* Ring all-reduce: each device sends and receives 2·(t − 1)/t of the message. */
-static hr_status predict_all_reduce(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
-                                    hr_prediction *prediction, hr_error *error)
+static bool is_all_to_all(const hr_operator *op)
+{
+  return op->id == HR_OP_DISPATCH_ALL_TO_ALL || op->id == HR_OP_COMBINE_ALL_TO_ALL;
+}
+
+/* Ring all-reduce: each device sends and receives 2·(n − 1)/n of the message. All-to-all: each device keeps 1/n of the
+ * message and sends the rest. */
+static hr_status predict_communication(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
+                                       hr_prediction *prediction, hr_error *error)
 {
   HR_TRY(hr_predict_check_hardware(hardware, error));
-  hr_prediction p = {.launch_ns = tensor_parallel > 1 ? hardware->launch_ns : 0};
+  int64_t devices = is_all_to_all(op) ? op->devices : tensor_parallel;
+  hr_prediction p = {.launch_ns = devices > 1 ? hardware->launch_ns : 0};
   double rate = link_bytes_per_s(hardware), sent = 0;
-  if (tensor_parallel > 1) {
+  if (devices > 1) {
     if (!(rate > 0))
-      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no interconnect rate, which tensor parallelism needs",
-                     hardware->name);
-    sent = 2.0 * (double)(tensor_parallel - 1) / (double)tensor_parallel * (double)op->bytes;
+      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no interconnect rate, which %s parallelism needs",
+                     hardware->name, is_all_to_all(op) ? "expert" : "tensor");
+    sent = (is_all_to_all(op) ? 1.0 : 2.0) * (double)(devices - 1) / (double)devices * (double)op->bytes;
     p.memory_ns = sent / rate * 1e9;
   }
   hr_prediction_finish(hardware, p.memory_ns, sent, rate > 0 ? rate : 1, &p);
@@ -96,7 +105,8 @@ static const predict_fn by_kind[] = {
     [HR_KIND_BMM] = predict_gemm,
     [HR_KIND_ATTENTION] = predict_attention,
     [HR_KIND_MEMORY] = predict_memory,
-    [HR_KIND_COMMUNICATION] = predict_all_reduce,
+    [HR_KIND_COMMUNICATION] = predict_communication,
+    [HR_KIND_GROUPED_GEMM] = predict_gemm,
 };
 
 hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares a changed step with the present one: which operators stay, and which replace which. */
 #include "experiment/confirm/jobs.h"
+#include "experiment/operator_problem.h"
 
 bool hr_confirm_is_gemm(const hr_operator *op)
 {
-  return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
+  return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM || hr_operator_has_equal_groups(op);
 }
 
 bool hr_confirm_is_timed(const hr_operator *op)

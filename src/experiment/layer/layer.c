@@ -42,7 +42,8 @@ const char *hr_layer_part_words(hr_layer_part part)
 hr_layer_part hr_layer_part_of(const hr_operator *op)
 {
   switch (op->kind) {
-  case HR_KIND_GEMM: return HR_PART_LINEAR;
+  case HR_KIND_GEMM:
+  case HR_KIND_GROUPED_GEMM: return HR_PART_LINEAR;
   case HR_KIND_BMM:
   case HR_KIND_ATTENTION: return HR_PART_ATTENTION;
   case HR_KIND_COMMUNICATION: return HR_PART_COMMUNICATION;
@@ -51,6 +52,11 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   switch (op->id) {
   case HR_OP_SOFTMAX: return HR_PART_SOFTMAX;
   case HR_OP_ROTARY: return HR_PART_ROTARY;
+  case HR_OP_ROUTER_TOP_K:
+  case HR_OP_DISPATCH:
+  case HR_OP_COMBINE: return HR_PART_ROUTING;
+  case HR_OP_EXPERT_ACTIVATION:
+  case HR_OP_SHARED_ACTIVATION:
   case HR_OP_ACTIVATION:
   case HR_OP_ATTENTION_GATE: return HR_PART_ACTIVATION;
   case HR_OP_ATTENTION_RESIDUAL:

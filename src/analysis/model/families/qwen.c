@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Qwen 2 and 3: the windows. */
-#include "analysis/model/config_layers.h"
+#include "analysis/model/config_experts.h"
 #include "analysis/model/families.h"
 
 /* Layers from max_window_layers on have the window. */
@@ -14,7 +14,6 @@ hr_status hr_finish_qwen(hr_config *config, const hr_family *family, hr_model *m
 {
   bool is_used;
   int64_t full_layers;
-  (void)family;
   hr_config_mark(config, "sliding_window");
   hr_config_mark(config, "max_window_layers");
   HR_TRY(hr_config_flag(config, "use_sliding_window", false, &is_used));
@@ -24,5 +23,5 @@ hr_status hr_finish_qwen(hr_config *config, const hr_family *family, hr_model *m
   hr_layer_pattern pattern = hr_window_pattern(model);
   pattern.type_of = qwen_type;
   pattern.context = &full_layers;
-  return hr_config_windows(config, &pattern, model);
+  return hr_config_apply(config, family, &pattern, hr_config_windows, model);
 }
