@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/quantity.h"
 #include "report/lines.h"
+#include "report/markdown.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -37,7 +38,10 @@ hr_status hr_document_end(hr_document *document, hr_status status, hr_error *err
 static void print_field(const hr_document *document, const char *label, const char *text)
 {
   if (document->options->format == HR_FORMAT_MARKDOWN) {
-    fprintf(document->out, "- **%s**: %s\n", label, text);
+    fputs("- ", document->out);
+    if (label[0])
+      fprintf(document->out, "**%s**: ", label);
+    hr_markdown_write_line(document->out, text);
     return;
   }
   hr_style_begin(document->out, document->options, HR_STYLE_DIM);
@@ -77,7 +81,9 @@ void hr_print_heading(const hr_document *document, const char *format, ...)
   va_end(arguments);
   hr_copy_text(clean, sizeof clean, text);
   if (document->options->format == HR_FORMAT_MARKDOWN) {
-    fprintf(document->out, "\n## %s\n\n", clean);
+    fputs("\n## ", document->out);
+    hr_markdown_write(document->out, clean);
+    fputs("\n\n", document->out);
     return;
   }
   fprintf(document->out, "\n");
@@ -89,7 +95,13 @@ void hr_print_heading(const hr_document *document, const char *format, ...)
 
 void hr_print_paragraph(const hr_document *document, const char *text)
 {
-  hr_wrap_text(document->out, text, 0, 0, document->options->width);
+  char clean[2048];
+  hr_copy_text(clean, sizeof clean, text);
+  if (document->options->format == HR_FORMAT_MARKDOWN) {
+    hr_markdown_write_line(document->out, clean);
+    return;
+  }
+  hr_wrap_text(document->out, clean, 0, 0, document->options->width);
 }
 
 hr_status hr_print_table(const hr_document *document, hr_table *table, hr_error *error)

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "report/markdown.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -12,10 +13,9 @@
 
 static void write_markdown_cell(FILE *out, const char *text)
 {
-  fprintf(out, " ");
-  for (; *text; text++)
-    fprintf(out, strchr("|\\`*<", *text) ? "\\%c" : "%c", *text);
-  fprintf(out, " |");
+  fputc(' ', out);
+  hr_markdown_write(out, text);
+  fputs(" |", out);
 }
 
 static void write_markdown(const hr_table *table, FILE *out)
@@ -46,8 +46,20 @@ static void write_markdown(const hr_table *table, FILE *out)
 
 /* ---- CSV ---- */
 
+/* Spreadsheets take a text that begins so for a formula, which could send other cells to an address; with an apostrophe
+ * before it, it is shown as text. See https://owasp.org/www-community/attacks/CSV_Injection. */
+static bool is_formula(const char *text)
+{
+  return text[0] != '\0' && strchr("=+-@\t\r", text[0]);
+}
+
 static void write_csv_text(FILE *out, const char *text)
 {
+  char safe[HR_CELL_TEXT_SIZE + 1];
+  if (is_formula(text)) {
+    snprintf(safe, sizeof safe, "'%s", text);
+    text = safe;
+  }
   if (!strpbrk(text, ",\"\r\n")) {
     fputs(text, out);
     return;

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include "report/json.h"
+#include "report/markdown.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -120,6 +121,98 @@ static void markdown_escapes_cell_separators(void **state)
   free(text);
 }
 
+static char *markdown_of(const char *text, void (*write)(FILE *out, const char *text))
+{
+  char *written = NULL;
+  size_t size;
+  FILE *out = open_memstream(&written, &size);
+  assert_non_null(out);
+  write(out, text);
+  fclose(out);
+  return written;
+}
+
+/* Each of these would be something else than text: without the backslashes it is the text again. */
+static void text_in_markdown_is_text(void **state)
+{
+  static const char *const pairs[][2] = {
+      {"<img src=//e.x onerror=alert(1)>", "\\<img src=//e.x onerror=alert(1)\\>"},
+      {"[a](http://e.x)", "\\[a\\](http://e.x)"},
+      {"![a](http://e.x)", "!\\[a\\](http://e.x)"},
+      {"a|b", "a\\|b"},
+      {"\\|", "\\\\\\|"},
+      {"`code` *a* _b_ ~~c~~", "\\`code\\` \\*a\\* \\_b\\_ \\~\\~c\\~\\~"},
+      {"&lt;img&gt;", "\\&lt;img\\&gt;"},
+      {"$x$", "\\$x\\$"},
+      {"attention_flash_sm90 1.5 a-b 2", "attention_flash_sm90 1.5 a-b 2"},
+      {"- 1. # =", "- 1. # ="}, /* in a cell or after a label */
+      {"", ""},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    char *written = markdown_of(pairs[i][0], hr_markdown_write);
+    assert_string_equal(written, pairs[i][1]);
+    free(written);
+  }
+}
+
+static void a_line_in_markdown_begins_no_block(void **state)
+{
+  static const char *const pairs[][2] = {
+      {"# title", "\\# title\n"}, {"## title", "\\## title\n"}, {"- item", "\\- item\n"},
+      {"1. item", "1\\. item\n"}, {"12) item", "12\\) item\n"}, {"---", "\\---\n"},
+      {"===", "\\===\n"},         {"> quoted", "\\> quoted\n"}, {"1.5 x", "1.5 x\n"},
+      {"-1.5%", "-1.5%\n"},       {"12 heads", "12 heads\n"},   {"", "\n"},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    char *written = markdown_of(pairs[i][0], hr_markdown_write_line);
+    assert_string_equal(written, pairs[i][1]);
+    free(written);
+  }
+}
+
+typedef struct one_text {
+  char text[64];
+} one_text;
+
+static char *csv_of(const char *text)
+{
+  static const hr_column column = {"text", "text", HR_PLAIN, 0, HR_MEMBER(one_text, text)};
+  hr_report_options options = hr_report_options_default();
+  options.format = HR_FORMAT_CSV;
+  hr_error error;
+  one_text row;
+  snprintf(row.text, sizeof row.text, "%s", text);
+  hr_table *table = hr_table_create(&column, 1, sizeof row);
+  hr_table_add(table, &row);
+  char *written = NULL;
+  size_t size;
+  FILE *out = open_memstream(&written, &size);
+  assert_non_null(out);
+  assert_ok(hr_table_write(table, out, &options, &error), error);
+  hr_table_free(table);
+  fclose(out);
+  return written;
+}
+
+static void formulas_in_csv_are_text(void **state)
+{
+  static const char *const pairs[][2] = {
+      {"=HYPERLINK(\"http://e.x\",A1)", "text\n\"'=HYPERLINK(\"\"http://e.x\"\",A1)\"\n"},
+      {"+1", "text\n'+1\n"},
+      {"-1", "text\n'-1\n"},
+      {"@SUM(A1)", "text\n'@SUM(A1)\n"},
+      {"a=1", "text\na=1\n"},
+  };
+  (void)state;
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    char *written = csv_of(pairs[i][0]);
+    assert_string_equal(written, pairs[i][1]);
+    free(written);
+  }
+}
+
 static void a_column_follows_a_pointer_and_is_empty_if_it_is_null(void **state)
 {
   typedef struct pointing_row {
@@ -138,11 +231,11 @@ static void a_column_follows_a_pointer_and_is_empty_if_it_is_null(void **state)
 
 static void an_empty_optional_text_is_null(void **state)
 {
-  typedef struct text_row {
+  typedef struct one_text {
     char text[8];
     hr_status status;
   } text_row;
-  static const hr_column as_it_is = {"text", NULL, HR_PLAIN, 0, HR_MEMBER(text_row, text)};
+  static const hr_column as_it_is = {"text", NULL, HR_PLAIN, 0, HR_MEMBER(one_text, text)};
   static const hr_column optional = {"text", NULL, HR_PLAIN, 0, HR_OPTIONAL(text_row, text)};
   static const hr_column status = {"status", NULL, HR_PLAIN, 0, HR_MEMBER(text_row, status)};
   (void)state;
@@ -183,6 +276,9 @@ int main(void)
       cmocka_unit_test(an_empty_optional_text_is_null),
       cmocka_unit_test(json_uses_its_own_key_if_it_differs),
       cmocka_unit_test(markdown_escapes_cell_separators),
+      cmocka_unit_test(text_in_markdown_is_text),
+      cmocka_unit_test(a_line_in_markdown_begins_no_block),
+      cmocka_unit_test(formulas_in_csv_are_text),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

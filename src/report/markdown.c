@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/markdown.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Bytes of a letter or digit; those of characters outside of ASCII count as letters. */
+static bool is_word(char c)
+{
+  return isalnum((unsigned char)c) || (unsigned char)c >= 0x80;
+}
+
+void hr_markdown_write(FILE *out, const char *text)
+{
+  for (const char *c = text; *c; c++) {
+    bool inside = c > text && is_word(c[-1]) && is_word(c[1]); /* attention_flash has no emphasis */
+    if (strchr("\\`*[]<>|~&$", *c) || (*c == '_' && !inside))
+      fputc('\\', out);
+    fputc(*c, out);
+  }
+}
+
+void hr_markdown_write_line(FILE *out, const char *text)
+{
+  size_t digits = strspn(text, "0123456789");
+  const char *mark = text + digits; /* of a list, a heading or a rule, which a space or the same byte follows */
+  bool begins = digits > 0 ? *mark == '.' || *mark == ')' : *mark && strchr("#-+=", *mark);
+  if (begins && (mark[1] == ' ' || mark[1] == '\0' || mark[1] == *mark)) {
+    fprintf(out, "%.*s\\%c", (int)digits, text, *mark);
+    text = mark + 1;
+  }
+  hr_markdown_write(out, text);
+  fputc('\n', out);
+}
