@@ -3,8 +3,8 @@
  * name or a number, and the rest is parsed. Functions set with json_set_alloc_funcs() would see that, but they are the
  * whole process's, in which others may use jansson, too.
  *
- * So the text is parsed as the second value of a list whose first is a string as long as the text's longest token. The
- * buffer never shrinks: if this string arrived whole, the buffer did not grow afterwards. */
+ * So the text is parsed as the second value of a list whose first is a string at least as long as the longest token.
+ * The buffer never shrinks: if this string arrived whole, the buffer did not grow afterwards. */
 #include "base/json.h"
 
 #include <string.h>
@@ -26,6 +26,14 @@ static size_t longest_token(const char *text, size_t length)
     }
   }
   return length - begin > longest ? length - begin : longest;
+}
+
+/* The length of a string whose token is at least as long. Its closing quote is not the byte at which the buffer grows
+ * (the 16th, 32nd, 64th, …): without that quote, jansson unescapes beyond the buffer's end. */
+static size_t first_length(size_t longest)
+{
+  size_t token = longest + 2;
+  return token & (token - 1) ? longest : longest + 1;
 }
 
 /* The list ["xxx…", TEXT], piece by piece. */
@@ -70,10 +78,10 @@ static bool no_memory(const json_error_t *problem, const char *text, size_t leng
 json_t *hr_json_load(const char *text, size_t length, json_error_t *problem, bool *out_of_memory)
 {
   *problem = (json_error_t){.line = 0}; /* jansson leaves the code unset where memory ran out */
-  size_t longest = longest_token(text, length);
-  list whole = {.pieces = {{"[\"", 2}, {NULL, longest}, {"\",", 2}, {text, length}, {"]", 1}}};
+  size_t first = first_length(longest_token(text, length));
+  list whole = {.pieces = {{"[\"", 2}, {NULL, first}, {"\",", 2}, {text, length}, {"]", 1}}};
   json_t *read = json_load_callback(read_list, &whole, JSON_REJECT_DUPLICATES, problem);
-  bool complete = read && json_string_length(json_array_get(read, 0)) == longest;
+  bool complete = read && json_string_length(json_array_get(read, 0)) == first;
   json_t *value = complete && json_array_size(read) == 2 ? json_incref(json_array_get(read, 1)) : NULL;
   json_decref(read);
   *out_of_memory = read && !complete;
