@@ -2,6 +2,7 @@
 #include "base/json_members.h"
 
 #include "base/error.h"
+#include "base/json.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,6 +13,11 @@ static hr_status fail_at(const hr_json_members *members, uint64_t position, cons
   return hr_fail(error, HR_ERROR_UNREADABLE, "%s: byte %" PRIu64 " of the JSON: %s", members->input, position, what);
 }
 
+static hr_status no_memory(const hr_json_members *members, hr_error *error)
+{
+  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", members->input);
+}
+
 static hr_status append(hr_json_members *members, char c, hr_error *error)
 {
   if (members->length + 2 > members->capacity) { /* one for the closing bracket */
@@ -20,7 +26,7 @@ static hr_status append(hr_json_members *members, char c, hr_error *error)
     if (capacity > HR_JSON_MEMBER_BYTES_MAX)
       return fail_at(members, members->member_position, "a member of more than 1 MiB", error);
     if (!larger)
-      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", members->input);
+      return no_memory(members, error);
     members->member = larger;
     members->capacity = capacity;
   }
@@ -36,8 +42,11 @@ static hr_status append(hr_json_members *members, char c, hr_error *error)
 static hr_status take_member(hr_json_members *members, hr_error *error)
 {
   json_error_t problem;
+  bool out_of_memory;
   members->member[members->length] = '}';
-  json_t *object = json_loadb(members->member, members->length + 1, JSON_REJECT_DUPLICATES, &problem);
+  json_t *object = hr_json_load(members->member, members->length + 1, &problem, &out_of_memory);
+  if (out_of_memory)
+    return no_memory(members, error);
   if (!object) {
     uint64_t inside = problem.position > 1 ? (uint64_t)problem.position - 1 : 0;
     return fail_at(members, members->member_position + inside, problem.text, error);

@@ -166,12 +166,15 @@ static hr_status add_shards(checkpoint_files *files, const char *name, const sha
   return HR_OK;
 }
 
-/* A shard in the folder, of a checkpoint without an index. */
-static bool find_shard(checkpoint_files *files, char *name, shard_numbering *numbering)
+/* A shard in the folder, of a checkpoint without an index; "" if there is none. */
+static hr_status find_shard(checkpoint_files *files, char *name, shard_numbering *numbering, hr_error *error)
 {
   bool found = false;
+  name[0] = '\0';
   files->path[files->folder] = '\0';
   DIR *folder = opendir(files->folder > 0 ? files->path : ".");
+  if (!folder && errno == ENOMEM)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", files->path);
   for (const struct dirent *entry; folder && !found && (entry = readdir(folder));) {
     found = strncmp(entry->d_name, "model-", 6) == 0 && parse_shard(entry->d_name, numbering);
     if (found)
@@ -179,7 +182,7 @@ static bool find_shard(checkpoint_files *files, char *name, shard_numbering *num
   }
   if (folder)
     closedir(folder);
-  return found;
+  return HR_OK;
 }
 
 static bool index_of(checkpoint_files *files, const char *name, int prefix)
@@ -211,9 +214,10 @@ static hr_status add_usual(checkpoint_files *files, bool *indexed, hr_error *err
   if (is_there(files, "model.safetensors"))
     return hr_checkpoint_add_file(files->reader, "model.safetensors", error);
   *indexed = is_there(files, "model.safetensors.index.json");
-  if (*indexed || !find_shard(files, shard, &numbering))
+  if (*indexed)
     return HR_OK;
-  return add_shards(files, shard, &numbering, error);
+  HR_TRY(find_shard(files, shard, &numbering, error));
+  return shard[0] ? add_shards(files, shard, &numbering, error) : HR_OK;
 }
 
 static hr_status read_files(checkpoint_files *files, hr_error *error)

@@ -106,6 +106,8 @@ RANDOM=${HEADROOM_TEST_SEED:-19}
 torture none see_all describe config.json
 torture none see_all describe config.json -f json
 torture none see_all describe llama-3-8b -f csv
+torture none see_all describe "$inputs/checkpoint_sharded"
+HF_HUB_CACHE=$inputs/hub torture none see_all describe acme/tiny -f csv
 torture none see_all advise -d h200 llama-2-7b
 torture none see_all advise -d h200 llama-2-7b -f markdown
 torture none see_all advise -d h200 llama-2-7b -f json
