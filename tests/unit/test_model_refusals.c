@@ -67,7 +67,6 @@ static void an_unknown_family_gets_the_list_of_families(void **state)
   assert_non_null(strstr(error.message,
                          "c.json: model_type: \"new?[31m\" is not a family that Headroom reads; for a dense decoder"));
   assert_non_null(strstr(error.message, "; families: gpt2, "));
-  assert_non_null(strstr(error.message, ", olmo2, sigma"));
   text = "{\"architectures\":[\"OtherForCausalLM\"]," SIZES "}";
   assert_int_equal(hr_model_from_json(text, strlen(text), "c.json", NULL, NULL, &model, &error), HR_ERROR_UNSUPPORTED);
   assert_non_null(strstr(error.message, "c.json: architectures: \"OtherForCausalLM\" is not a family"));
@@ -79,9 +78,9 @@ static void an_unknown_family_gets_a_short_form_that_is_valid(void **state)
   const struct {
     const char *config, *form;
   } cases[] = {
-      {"{\"model_type\":\"mpt\",\"d_model\":4096,\"n_heads\":32,\"n_layers\":30,\"vocab_size\":50432}",
+      {"{\"model_type\":\"lyra\",\"d_model\":4096,\"n_heads\":32,\"n_layers\":30,\"vocab_size\":50432}",
        "{\"h\":4096,\"a\":32,\"L\":30,\"v\":50432}"},
-      {"{\"model_type\":\"gemma3_text\",\"hidden_size\":1152,\"num_attention_heads\":4,\"num_hidden_layers\":26,"
+      {"{\"model_type\":\"orion\",\"hidden_size\":1152,\"num_attention_heads\":4,\"num_hidden_layers\":26,"
        "\"vocab_size\":262144,\"intermediate_size\":6912,\"num_key_value_heads\":1,\"head_dim\":256}",
        "{\"h\":1152,\"a\":4,\"L\":26,\"v\":262144,\"d_ff\":6912,\"kv_heads\":1,\"head_dim\":256}"},
       {"{\"model_type\":\"new\",\"hidden_size\":\"64\",\"vocab_size\":1000}", NULL},

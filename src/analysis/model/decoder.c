@@ -83,23 +83,33 @@ static hr_status read_positions(hr_config *config, const hr_family *family, hr_m
 
 /* ---- windows ---- */
 
-/* Every n-th layer sees all tokens, the others have the window. */
-static size_t type_by_period(const void *period, int64_t index)
+typedef struct window_period {
+  int64_t layers;
+  bool full_first;
+} window_period;
+
+/* One layer of each period sees all tokens, the last or the first one; the others have the window. */
+static size_t type_by_period(const void *context, int64_t index)
 {
-  return (index + 1) % *(const int64_t *)period != 0;
+  const window_period *period = context;
+  return (period->full_first ? index : index + 1) % period->layers != 0;
 }
 
 static hr_status read_layers(hr_config *config, const hr_family *family, hr_model *model)
 {
-  int64_t period = family->full_every.value;
+  window_period period = {family->full_every.value, family->full_first};
   hr_layer_pattern pattern = {.layers = model->groups[0].count, .type_count = 1, .types = {{"", model->groups[0]}}};
   if (!family->window.field)
     return hr_config_apply(config, family, &pattern, hr_config_layers, model);
   HR_TRY(hr_config_window(config, family->window.field, family->window.value, model));
-  if (family->full_every.field)
-    HR_TRY(hr_config_size_derived(config, family->full_every.field, period, &period));
+  if (family->full_every.field && hr_json_has(&config->json, "layer_types"))
+    hr_config_mark(config, family->full_every.field); /* the list says the same */
+  else if (family->full_every.field)
+    HR_TRY(hr_config_size_derived(config, family->full_every.field, period.layers, &period.layers));
   pattern = hr_window_pattern(model);
-  pattern.type_of = period > 0 ? type_by_period : NULL;
+  if (family->full_unrotated && model->groups[0].attention.window > 0)
+    pattern.types[0].layer.attention.rotary_dim = 0;
+  pattern.type_of = period.layers > 0 ? type_by_period : NULL;
   pattern.context = &period;
   return hr_config_apply(config, family, &pattern, hr_config_windows, model);
 }

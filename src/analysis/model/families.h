@@ -93,6 +93,8 @@ struct hr_family {
   bool moe;                 /* has experts that its own reader reads */
   bool own_layers;          /* `finish` makes the groups of layers */
   hr_size_field full_every; /* every n-th layer has no window if there is no list of types; value 0: all have it */
+  bool full_first;          /* the first layer of each n instead of the last one */
+  bool full_unrotated;      /* where other layers have a window, those without one have no positions */
 };
 
 /** Reads a decoder as its row says. */
@@ -106,12 +108,16 @@ hr_status hr_read_refined_web(hr_config *config, const hr_family *family, hr_mod
 hr_status hr_read_sigma(hr_config *config, const hr_family *family, hr_model *model);
 
 hr_status hr_finish_gemma(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_granite_swa(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gptj(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_helium(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_hyperclovax(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_olmo(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_phi(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen2_moe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen3_moe(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_smollm3(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_stablelm(hr_config *config, const hr_family *family, hr_model *model);
 
 /** All families, in the order of families.inc; *count is their number. */

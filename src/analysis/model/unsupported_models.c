@@ -12,6 +12,7 @@ static const char state_space[] = "a state-space model";
 static const char hybrid[] = "a hybrid of attention and recurrent layers";
 static const char encoder_decoder[] = "an encoder-decoder";
 static const char encoder_only[] = "an encoder without a decoder";
+static const char own_fields[] = "fields of a layer's own";
 static const char recurrent[] = "a recurrent model";
 static const char multimodal[] = "a multimodal wrapper around a language model";
 
@@ -51,6 +52,8 @@ static const field_row field_rows[] = {
     {"is_encoder_decoder", 0, encoder_decoder},
     {"add_cross_attention", 0, encoder_decoder},
     {"encoder_layers", 0, encoder_decoder},
+    {"use_bidirectional_attention", 0, encoder_only},
+    {"per_layer_config", 0, own_fields},
     {"text_config", 0, multimodal},
     {"vision_config", 0, multimodal},
 };

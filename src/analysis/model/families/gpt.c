@@ -23,7 +23,7 @@ static bool is_local_by_runs(const json_t *runs, int64_t index)
 
 static size_t gpt_neo_type(const void *runs, int64_t index)
 {
-  return runs ? is_local_by_runs(runs, index) : index % 2 == 1;
+  return runs ? (size_t)is_local_by_runs(runs, index) : (size_t)(index % 2 == 1);
 }
 
 static hr_status check_kinds(const hr_config *config, const char *field, const json_t *kinds)

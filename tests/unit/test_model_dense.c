@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dense families that are read by their row: parameters, windows, layers that differ, and what is refused. */
+#include "reading.h"
+
+#include <headroom/memory.h>
+#include <inttypes.h>
+
+/* 4 layers, hidden size 64, 8 heads, an MLP of 256, 1000 tokens. */
+#define SIZES                                                                                                      \
+  "\"num_hidden_layers\":4,\"hidden_size\":64,\"num_attention_heads\":8,\"intermediate_size\":256,\"vocab_size\":" \
+  "1000,\"max_position_embeddings\":128"
+
+/* Parameters as transformers 5.23 builds the model. */
+static const struct {
+  const char *config;
+  int64_t parameters;
+} counts[] = {
+    {"{\"model_type\":\"cohere\",\"use_qk_norm\":true,\"num_key_value_heads\":2,\"attention_bias\":true," SIZES "}",
+     302848},
+    {"{\"model_type\":\"cohere2\",\"num_key_value_heads\":2," SIZES "}", 301888},
+    {"{\"model_type\":\"glm\",\"num_key_value_heads\":2,\"head_dim\":16," SIZES "}", 407872},
+    {"{\"model_type\":\"glm4\",\"attention_bias\":false," SIZES "}", 981056},
+    {"{\"model_type\":\"granite\",\"num_key_value_heads\":4,\"attention_bias\":true,\"mlp_bias\":true," SIZES "}",
+     377408},
+    {"{\"model_type\":\"granite_swa\",\"num_key_value_heads\":2,\"tie_word_embeddings\":false," SIZES "}", 366176},
+    {"{\"model_type\":\"smollm3\",\"num_key_value_heads\":2,\"attention_bias\":true," SIZES "}", 302784},
+    {"{\"model_type\":\"ernie4_5\",\"use_bias\":true,\"head_dim\":16," SIZES "}", 346432},
+    {"{\"model_type\":\"seed_oss\",\"attention_out_bias\":true,\"head_dim\":16," SIZES "}", 458048},
+    {"{\"model_type\":\"arcee\",\"mlp_bias\":true," SIZES "}", 326464},
+    {"{\"model_type\":\"nemotron\",\"num_key_value_heads\":2,\"attention_bias\":true," SIZES "}", 301824},
+    {"{\"model_type\":\"jais2\",\"num_key_value_heads\":2," SIZES "}", 303104},
+    {"{\"model_type\":\"helium\",\"num_key_value_heads\":2,\"head_dim\":8,\"attention_bias\":true," SIZES "}", 366528},
+    {"{\"model_type\":\"hunyuan_v1_dense\",\"num_key_value_heads\":2,\"head_dim\":16," SIZES "}", 407232},
+    {"{\"model_type\":\"ministral\",\"num_key_value_heads\":2,\"head_dim\":16," SIZES "}", 407104},
+    {"{\"model_type\":\"ministral3\",\"head_dim\":16," SIZES "}", 456256},
+    {"{\"model_type\":\"cwm\",\"head_dim\":16,\"mlp_bias\":true," SIZES "}", 458560},
+    {"{\"model_type\":\"iquestcoder\",\"head_dim\":16,\"attention_bias\":true," SIZES "}", 458048},
+    {"{\"model_type\":\"hyperclovax\",\"num_key_value_heads\":2," SIZES "}", 366656},
+    {"{\"model_type\":\"hyperclovax\",\"use_post_norm\":false,\"attention_bias\":true," SIZES "}", 391744},
+    {"{\"model_type\":\"exaone4\",\"num_key_value_heads\":2," SIZES "}", 366208},
+    {"{\"model_type\":\"gemma3_text\",\"num_key_value_heads\":2,\"head_dim\":16," SIZES "}", 343744},
+    {"{\"model_type\":\"vaultgemma\",\"num_key_value_heads\":2,\"head_dim\":16,\"attention_bias\":true," SIZES "}",
+     344128},
+    {"{\"model_type\":\"olmo3\",\"num_key_value_heads\":2," SIZES "}", 366464},
+};
+
+static void every_row_counts_as_transformers_does(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    int64_t total = read_parameters(counts[i].config).total;
+    if (total != counts[i].parameters)
+      fail_msg("%" PRId64 " parameters, expected %" PRId64 ": %s", total, counts[i].parameters, counts[i].config);
+  }
+}
+
+/* ---- windows and positions ---- */
+
+/* Layers whose heads are rotated on this many elements. */
+static int64_t layers_rotated(const hr_model *model, int64_t elements)
+{
+  int64_t layers = 0;
+  for (size_t i = 0; i < model->group_count; i++)
+    layers += model->groups[i].attention.rotary_dim == elements ? model->groups[i].count : 0;
+  return layers;
+}
+
+/* The KV cache of one sequence in bf16 after this many tokens, in bytes. */
+static int64_t cache_bytes(const hr_model *model, int64_t tokens)
+{
+  hr_workload workload = hr_workload_default(model);
+  workload.batch = 1;
+  workload.phase = HR_PHASE_DECODE;
+  workload.context = tokens;
+  hr_memory memory;
+  hr_error error;
+  assert_ok(hr_memory_estimate(model, &workload, &memory, &error), error);
+  return memory.kv_cache_bytes;
+}
+
+static void windows_alternate_in_the_familys_rhythm(void **state)
+{
+  (void)state;
+  const struct {
+    const char *fields;
+    int64_t window, windowed, first; /* the window; layers of 12 that have it; the first layer's window */
+  } cases[] = {
+      {"\"model_type\":\"gemma3_text\",\"sliding_window\":32", 32, 10, 32},
+      {"\"model_type\":\"gemma3_text\",\"sliding_window\":32,\"sliding_window_pattern\":3", 32, 8, 32},
+      {"\"model_type\":\"vaultgemma\"", 4096, 6, 4096},
+      {"\"model_type\":\"cohere2\",\"sliding_window\":32", 32, 9, 32},
+      {"\"model_type\":\"olmo3\"", 4096, 9, 4096},
+      {"\"model_type\":\"exaone4\",\"num_key_value_heads\":8,\"sliding_window\":16", 16, 9, 16},
+      {"\"model_type\":\"exaone4\",\"num_key_value_heads\":8,\"sliding_window\":null", 0, 12, 0},
+      {"\"model_type\":\"cwm\"", 8192, 9, 0},
+      {"\"model_type\":\"granite_swa\"", 128, 9, 0},
+      {"\"model_type\":\"ministral\"", 4096, 12, 4096},
+      {"\"model_type\":\"ministral3\"", 0, 12, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[400];
+    snprintf(text, sizeof text,
+             "{%s,\"num_hidden_layers\":12,\"hidden_size\":64,\"num_attention_heads\":8,\"intermediate_size\":256,"
+             "\"vocab_size\":1000}",
+             cases[i].fields);
+    hr_model m = read_model(text);
+    assert_int_equal(layers_with_window(&m, cases[i].window), cases[i].windowed);
+    assert_int_equal(m.groups[0].attention.window, cases[i].first);
+  }
+}
+
+/* Gemma 3: 2 of 4 layers keep all 1000 tokens, 2 keep 32; K and V have 2 heads of 16 in 2 bytes. */
+static void layers_with_a_window_keep_only_its_tokens(void **state)
+{
+  (void)state;
+  hr_model m = read_model("{\"model_type\":\"gemma3_text\",\"num_key_value_heads\":2,\"head_dim\":16,"
+                          "\"sliding_window\":32,\"sliding_window_pattern\":2," SIZES "}");
+  assert_int_equal(cache_bytes(&m, 1000), (2 * 1000 + 2 * 32) * (2 + 2) * 16 * 2);
+}
+
+/* Cohere 2, EXAONE 4: layers that see all tokens have no positions where the others have a window. */
+static void full_layers_are_not_rotated_beside_windows(void **state)
+{
+  (void)state;
+  hr_model m = read_model("{\"model_type\":\"cohere2\"," SIZES "}");
+  assert_int_equal(layers_rotated(&m, 8), 3);
+  assert_int_equal(layers_rotated(&m, 0), 1);
+  m = read_model("{\"model_type\":\"exaone4\",\"num_key_value_heads\":2,\"sliding_window\":null," SIZES "}");
+  assert_int_equal(layers_rotated(&m, 8), 4);
+}
+
+static void smollm3_leaves_listed_layers_unrotated(void **state)
+{
+  (void)state;
+  hr_model m = read_model("{\"model_type\":\"smollm3\"," SIZES "}");
+  assert_int_equal(layers_rotated(&m, 8), 3);
+  m = read_model("{\"model_type\":\"smollm3\",\"no_rope_layers\":[1,0,0,1],\"use_sliding_window\":true,"
+                 "\"sliding_window\":32," SIZES "}");
+  assert_int_equal(layers_rotated(&m, 8), 2);
+  assert_int_equal(layers_with_window(&m, 32), 2); /* those without positions */
+  assert_int_equal(m.groups[1].attention.window, 32);
+  assert_refused("{\"model_type\":\"smollm3\",\"no_rope_layers\":[1,0,2,1]," SIZES "}", HR_ERROR_INVALID,
+                 "config.json: no_rope_layers: expected a list of 4 numbers 0 or 1");
+}
+
+/* ---- refused ---- */
+
+static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
+{
+  (void)state;
+  const struct {
+    const char *fields, *beginning;
+  } cases[] = {
+      {"\"model_type\":\"gemma3_text\",\"use_bidirectional_attention\":true",
+       "c.json: use_bidirectional_attention: true means an encoder without a decoder"},
+      {"\"model_type\":\"llama\",\"per_layer_config\":{\"0\":{\"intermediate_size\":64}}",
+       "c.json: per_layer_config: an object means fields of a layer's own"},
+      {"\"model_type\":\"helium\",\"num_key_value_heads\":8,\"head_dim\":16",
+       "c.json: head_dim: 8 heads of 16 are not hidden_size, 64, wide"},
+      {"\"model_type\":\"granite_swa\",\"num_key_value_heads\":8,\"layer_rope_theta\":[1e4,0,1e4,1e4]",
+       "c.json: layer_rope_theta: layer 1 is not rotated; only models with all layers rotated are covered"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[400];
+    hr_model model;
+    hr_error error = {.message = ""};
+    snprintf(text, sizeof text, "{%s,%s}", cases[i].fields, SIZES);
+    assert_int_not_equal(hr_model_from_json(text, strlen(text), "c.json", NULL, NULL, &model, &error), HR_OK);
+    if (strncmp(error.message, cases[i].beginning, strlen(cases[i].beginning)) != 0)
+      fail_msg("expected \"%s…\", found \"%s\"", cases[i].beginning, error.message);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_row_counts_as_transformers_does),
+      cmocka_unit_test(windows_alternate_in_the_familys_rhythm),
+      cmocka_unit_test(layers_with_a_window_keep_only_its_tokens),
+      cmocka_unit_test(full_layers_are_not_rotated_beside_windows),
+      cmocka_unit_test(smollm3_leaves_listed_layers_unrotated),
+      cmocka_unit_test(what_a_row_cannot_say_is_refused_by_its_field),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
