@@ -22,6 +22,7 @@ import warnings
 
 import torch
 import transformers
+from transformers.models.auto import modeling_auto
 
 from random_models import FAMILIES, random_config
 
@@ -29,8 +30,11 @@ warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity(transformers.logging.CRITICAL)
 MODELS = pathlib.Path(__file__).resolve().parent.parent / "data" / "models"
 NOT_OF_MODELS = {None, "sigma"}
-CHOSEN = ("num_experts_per_tok", "moe_k", "moe_topk")
+CHOSEN = ("num_experts_per_tok", "moe_k", "moe_topk", "top_k_experts")
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+NOT_TEXT = re.compile(r"(^|\.)(visual|vision_\w+|audio_\w+|embed_vision|embed_audio|multi_modal_projector|connector)\.")
+CAUSAL = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+CLASSIFIERS = modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 
 def first(config, names):
@@ -70,12 +74,15 @@ def by_transformers(path):
         (pathlib.Path(folder) / "config.json").write_text(json.dumps(fields))
         config = transformers.AutoConfig.from_pretrained(folder)
     text = config.get_text_config()
-    model = build(text if isinstance(fields.get("text_config"), dict) else config)
+    alone = isinstance(fields.get("text_config"), dict) and text.model_type in CAUSAL
+    model = build(text if alone else config)
     details = getattr(text, "ffn_config", None)
     chosen = first(text, CHOSEN) or getattr(details, "moe_top_k", None)
     experts = first(text, EXPERTS) or getattr(details, "moe_num_experts", None)
     total = idle = 0
     for name, parameter in model.named_parameters():  # each shared weight once
+        if text is not config and NOT_TEXT.search(name):
+            continue
         total += parameter.numel()
         if chosen and experts and is_routed(name, parameter, experts):
             idle += parameter.numel() // experts * (experts - chosen)
@@ -96,7 +103,11 @@ def random_paths(number, families, folder):
     for index in range(number):
         for family in families or FAMILIES:
             path = pathlib.Path(folder) / f"{family}-{index}.json"
-            path.write_text(json.dumps(random_config(family, rng)))
+            config = random_config(family, rng)
+            if family in CLASSIFIERS and rng.random() < 0.1:
+                labels = [f"LABEL_{label}" for label in range(rng.randint(1, 5))]
+                config.update(architectures=[CLASSIFIERS[family]], id2label=dict(enumerate(labels)))
+            path.write_text(json.dumps(config))
             yield path
 
 
