@@ -117,7 +117,8 @@ HR_API hr_status hr_attention_span(const hr_attention *attention, hr_attention_o
 HR_API hr_status hr_attention_lse_elements(const hr_attention *attention, int64_t *elements);
 
 /** Unmasked score entries of one head of one sequence; with variable lengths of a sequence of the largest lengths.
- *  HR_ERROR_OVERFLOW if they do not fit. */
+ *  HR_ERROR_OVERFLOW if they do not fit, or a length is negative or above 2^40. Other sizes that hr_attention_check()
+ *  refuses, here and below, have a meaningless count and do no harm. */
 HR_API hr_status hr_attention_entries(const hr_attention *attention, int64_t *entries);
 
 /** Floating-point operations, counting only unmasked score entries: 2·entries·(qk_dim + v_dim)·q_heads·batch.
@@ -135,7 +136,7 @@ HR_API hr_status hr_attention_bytes(const hr_attention *attention, int64_t *byte
 
 /** Writes the slopes of ALiBi's authors to `slopes`, fp32 [q_heads] in host memory: head i of n, a power of two, has
  *  2^(−8 (i + 1) / n); other n use the slopes of the next smaller power of two, then every second one of the next
- *  larger. Source: Press et al., arXiv 2108.12409, section 3 and their published code. */
+ *  larger. Nothing for q_heads < 1. Source: Press et al., arXiv 2108.12409, section 3 and their published code. */
 HR_API void hr_attention_alibi_slopes(int64_t q_heads, float *slopes);
 
 #ifdef __cplusplus

@@ -171,13 +171,14 @@ HR_API hr_kv_strides hr_decode_k_scale_strides(const hr_decode *decode);
 HR_API hr_kv_strides hr_decode_v_scale_strides(const hr_decode *decode);
 
 /** Floating-point operations if all sequences have kv_len tokens: 2·qk_dim per query head and visible key, and 2·v_dim
- *  per query head and key whose V counts. HR_ERROR_OVERFLOW. */
+ *  per query head and key whose V counts. HR_ERROR_OVERFLOW, also for sizes that are negative or above 2^40 and for
+ *  more than HR_DECODE_Q_LEN_MAX queries. */
 HR_API hr_status hr_decode_flops(const hr_decode *decode, int64_t *flops);
 
 /** Least memory traffic in bytes if all sequences have kv_len tokens: Q and O, and K and V of each token that a query
  *  sees, once per K head and V head, with their scales. With top_k the V rows of a V head are counted as if no two of
  *  its query heads and queries chose the same key, at most all that they see. Rows are gathered, so that memory moves
- *  whole sectors: what is counted moves if a row has 64 bytes or a multiple. HR_ERROR_OVERFLOW. */
+ *  whole sectors: what is counted moves if a row has 64 bytes or a multiple. HR_ERROR_OVERFLOW as above. */
 HR_API hr_status hr_decode_bytes(const hr_decode *decode, int64_t *bytes);
 
 /** The operands of a run: device addresses, owned by the caller. */
@@ -200,9 +201,10 @@ HR_API hr_decode_arguments hr_decode_arguments_default(void);
 HR_API hr_status hr_plan_decode(hr_device *device, const hr_decode *decode, const char *kernel, hr_plan **plan,
                                 hr_error *error);
 
-/** Runs a decode plan. `workspace` and asynchrony as hr_plan_run_gemm(). HR_ERROR_INVALID, before anything runs, for a
- *  missing address, a workspace that is not aligned, a plan of another operation, or a length or page out of range
- *  where the host can read them (on a GPU they are trusted); HR_ERROR_BACKEND. */
+/** Runs a decode plan. `workspace`, asynchrony and overlaps as hr_plan_run_attention(). HR_ERROR_INVALID, before
+ *  anything runs, for a missing address, O at the address of an input, a workspace that is not aligned, a plan of
+ *  another operation, or a length or page out of range where the host can read them (on a GPU they are trusted);
+ *  HR_ERROR_BACKEND. */
 HR_API hr_status hr_plan_run_decode(const hr_plan *plan, const hr_decode_arguments *arguments, void *workspace,
                                     hr_error *error);
 

@@ -58,7 +58,8 @@ HR_API hr_status hr_device_open_with(const char *name, const hr_device_options *
  *  errors of hr_device_open(). */
 HR_API hr_status hr_device_open_part(const char *name, int part, int parts, hr_device **device, hr_error *error);
 
-/** Closes a device; NULL is allowed. */
+/** Closes a device; NULL is allowed. A child of fork() may close its copy of a CPU device, which frees its memory; it
+ *  has none of the threads and runs plans only after opening the device itself. */
 HR_API void hr_device_close(hr_device *device);
 
 /** The name that it was opened by. Valid until the device is closed. */

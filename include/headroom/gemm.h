@@ -38,7 +38,8 @@ HR_API hr_gemm hr_gemm_default(void);
  *  elements and operations fit 63 bits; otherwise HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
 HR_API hr_status hr_gemm_check(const hr_gemm *gemm, hr_error *error);
 
-/** Floating-point operations, 2·m·n·k·batch. HR_ERROR_OVERFLOW if they do not fit; *flops is then untouched. */
+/** Floating-point operations, 2·m·n·k·batch. HR_ERROR_OVERFLOW if they do not fit; *flops is then untouched. Sizes that
+ *  hr_gemm_check() refuses, here and below, have a meaningless count and do no harm. */
 HR_API hr_status hr_gemm_flops(const hr_gemm *gemm, int64_t *flops);
 
 /** Least memory traffic in bytes: A, B and C of every batch without gaps, a broadcast operand once. HR_ERROR_OVERFLOW

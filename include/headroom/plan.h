@@ -83,8 +83,9 @@ HR_API size_t hr_plan_workspace_bytes(const hr_plan *plan);
 /** Runs a GEMM plan: reads a and b, writes c, device addresses with the layout of hr_gemm. Takes no lock and allocates
  *  no memory, but for a small oneDNN handle per address. `workspace` has hr_plan_workspace_bytes() bytes, is 64-byte
  *  aligned and used by no other run at the same time; NULL if that is 0. On a GPU the call starts the run, which
- *  follows those started before, and returns. HR_ERROR_INVALID for a NULL address, a workspace that is not aligned or a
- *  plan of another operation; HR_ERROR_BACKEND. */
+ *  follows those started before, and returns. No element of the output may be one of an input or the workspace, or the
+ *  result is undefined; gaps between strides may. HR_ERROR_INVALID for a NULL address, an output at the address of an
+ *  input, a workspace that is not aligned or a plan of another operation; HR_ERROR_BACKEND. */
 HR_API hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, void *c, void *workspace,
                                   hr_error *error);
 
@@ -104,9 +105,9 @@ typedef struct hr_attention_arguments {
 /** All NULL. */
 HR_API hr_attention_arguments hr_attention_arguments_default(void);
 
-/** Runs an attention plan. `workspace` and asynchrony as hr_plan_run_gemm(). HR_ERROR_INVALID, before anything runs,
- *  for a missing address, a workspace that is not aligned, invalid offsets, or a plan of another operation;
- *  HR_ERROR_BACKEND. */
+/** Runs an attention plan. `workspace`, asynchrony and overlaps as hr_plan_run_gemm(), where the log-sum-exp is an
+ *  output, too. HR_ERROR_INVALID, before anything runs, for a missing address, O at the address of an input, a
+ *  workspace that is not aligned, invalid offsets, or a plan of another operation; HR_ERROR_BACKEND. */
 HR_API hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_arguments *arguments, void *workspace,
                                        hr_error *error);
 

@@ -75,6 +75,8 @@ void hr_replace_invalid_utf8(char *text)
 
 void hr_copy_text(char *to, size_t size, const char *from)
 {
+  if (size == 0)
+    return;
   size_t length = strlen(from);
   if (length >= size)
     length = size - 1;

@@ -60,6 +60,8 @@ static int nearness(const char *wanted, const char *name)
 
 void hr_suggest_names(const char *wanted, const char *const *names, size_t count, char *text, size_t size)
 {
+  if (size == 0)
+    return;
   const char *nearest[NAMES_MAX];
   int distances[NAMES_MAX];
   size_t found = 0;

@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+#define SIZE_MOST ((int64_t)1 << 40) /* leaves room for padding and tile sizes within 63 bits */
+
 hr_attention hr_attention_default(void)
 {
   return (hr_attention){.struct_size = sizeof(hr_attention),
@@ -33,6 +35,8 @@ static hr_checked64 triangle(int64_t n)
  * none. */
 static hr_checked64 entries_of(const hr_attention *attention, int64_t q_len, int64_t kv_len)
 {
+  if (hr_min64(q_len, kv_len) < 0 || hr_max64(q_len, kv_len) > SIZE_MOST)
+    return (hr_checked64){0, true};
   if (q_len == 0 || kv_len == 0)
     return hr_checked(0);
   if (attention->mask == HR_MASK_NONE)
@@ -133,6 +137,8 @@ static void write_slopes(int64_t n, int64_t step, int64_t count, float *slopes)
 
 void hr_attention_alibi_slopes(int64_t q_heads, float *slopes)
 {
+  if (q_heads < 1)
+    return;
   int64_t power = 1;
   while (power <= q_heads / 2)
     power *= 2;
@@ -141,8 +147,6 @@ void hr_attention_alibi_slopes(int64_t q_heads, float *slopes)
 }
 
 /* ---- the check ---- */
-
-#define SIZE_MOST ((int64_t)1 << 40) /* leaves room for padding and tile sizes within 63 bits */
 
 static hr_status check_sizes(const hr_attention *a, hr_error *error)
 {

@@ -25,12 +25,13 @@ hr_strides hr_attention_strides(const hr_attention *a, hr_attention_operand whic
   hr_attention_sizes o = hr_attention_operand_sizes(a, which);
   if (o.strides.batch != 0 || o.strides.row != 0 || o.strides.head != 0)
     return o.strides;
-  return (hr_strides){.batch = o.rows * o.heads * o.dim, .row = o.heads * o.dim, .head = o.dim};
+  hr_checked64 row = hr_times(hr_checked(o.heads), o.dim);
+  return (hr_strides){.batch = hr_times(row, o.rows).value, .row = row.value, .head = o.dim};
 }
 
 static hr_checked64 steps(int64_t count, int64_t stride)
 {
-  return hr_times(hr_checked(count - 1), stride);
+  return hr_times(hr_plus(hr_checked(count), hr_checked(-1)), stride);
 }
 
 static hr_checked64 span(const hr_attention *a, hr_attention_operand which)
@@ -39,6 +40,8 @@ static hr_checked64 span(const hr_attention *a, hr_attention_operand which)
   hr_strides s = hr_attention_strides(a, which);
   if (o.rows == 0)
     return hr_checked(0);
+  if (o.strides.batch == 0 && o.strides.row == 0 && o.strides.head == 0)
+    return hr_times(hr_times(hr_times(hr_checked(o.dim), o.heads), o.rows), o.batch);
   hr_checked64 inside = hr_plus(steps(o.rows, s.row), steps(o.heads, s.head));
   return hr_plus(hr_plus(inside, steps(o.batch, s.batch)), hr_checked(o.dim));
 }

@@ -6,6 +6,8 @@
 
 #include <inttypes.h>
 
+#define SIZE_MOST ((int64_t)1 << 40)
+
 hr_decode hr_decode_default(void)
 {
   return (hr_decode){.struct_size = sizeof(hr_decode),
@@ -46,7 +48,8 @@ static hr_strides rows_of_heads(const hr_decode *d, hr_strides given, int64_t di
 {
   if (given.batch != 0 || given.row != 0 || given.head != 0)
     return given;
-  return (hr_strides){.batch = d->q_len * d->q_heads * dim, .row = d->q_heads * dim, .head = dim};
+  hr_checked64 row = hr_times(hr_checked(d->q_heads), dim);
+  return (hr_strides){.batch = hr_times(row, d->q_len).value, .row = row.value, .head = dim};
 }
 
 hr_strides hr_decode_q_strides(const hr_decode *decode)
@@ -63,7 +66,8 @@ static hr_kv_strides cached(const hr_decode *d, hr_kv_strides given, int64_t hea
 {
   if (given.page != 0 || given.token != 0 || given.head != 0)
     return given;
-  return (hr_kv_strides){.page = d->page_size * heads * dim, .token = heads * dim, .head = dim};
+  hr_checked64 token = hr_times(hr_checked(heads), dim);
+  return (hr_kv_strides){.page = hr_times(token, d->page_size).value, .token = token.value, .head = dim};
 }
 
 hr_kv_strides hr_decode_k_strides(const hr_decode *decode)
@@ -110,6 +114,17 @@ hr_status hr_decode_set_pages(hr_decode *decode, int64_t page_size, hr_error *er
   decode->table_pitch = pages;
   decode->page_count = count.value;
   return HR_OK;
+}
+
+/* Sizes with which the counts below cannot overflow unseen: hr_decode_check() allows no others. */
+static bool can_be_counted(const hr_decode *d)
+{
+  const int64_t sizes[] = {d->batch, d->kv_len, d->q_heads, d->k_heads, d->v_heads, d->qk_dim, d->v_dim};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    if (sizes[i] < 0 || sizes[i] > SIZE_MOST)
+      return false;
+  }
+  return d->q_len >= 0 && d->q_len <= HR_DECODE_Q_LEN_MAX;
 }
 
 /* Keys of one sequence of kv_len tokens. */
@@ -169,11 +184,15 @@ static hr_checked64 decode_bytes(const hr_decode *d)
 hr_status hr_decode_flops(const hr_decode *decode, int64_t *flops)
 {
   HR_NEED(NULL, decode, flops);
+  if (!can_be_counted(decode))
+    return HR_ERROR_OVERFLOW;
   return hr_checked_take(decode_flops(decode), flops);
 }
 
 hr_status hr_decode_bytes(const hr_decode *decode, int64_t *bytes)
 {
   HR_NEED(NULL, decode, bytes);
+  if (!can_be_counted(decode))
+    return HR_ERROR_OVERFLOW;
   return hr_checked_take(decode_bytes(decode), bytes);
 }

@@ -47,15 +47,21 @@ static hr_checked64 batch_stride(const operand *o)
   return hr_times(hr_checked(o->rows), leading_dimension(o));
 }
 
+static hr_checked64 one_less(int64_t count)
+{
+  return hr_plus(hr_checked(count), hr_checked(-1));
+}
+
 /* Elements of one batch, from the first to the end of the last. */
 static hr_checked64 extent(const operand *o)
 {
-  return hr_plus(hr_times(hr_checked(o->rows - 1), leading_dimension(o)), hr_checked(o->columns));
+  return hr_plus(hr_times(one_less(o->rows), leading_dimension(o)), hr_checked(o->columns));
 }
 
 static hr_checked64 elements(const operand *o, int64_t batch)
 {
-  return hr_plus(hr_times(batch_stride(o), batch - 1), extent(o));
+  hr_checked64 stride = batch_stride(o), last = hr_times(one_less(batch), stride.value);
+  return hr_plus((hr_checked64){last.value, last.overflow || stride.overflow}, extent(o));
 }
 
 static hr_matrix matrix(const hr_gemm *gemm, operand o)

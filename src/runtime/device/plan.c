@@ -153,6 +153,18 @@ hr_status hr_plan_run(const hr_plan *plan, const void *const *inputs, void *outp
   return plan->kernel->functions->run_attention(plan, &arguments, workspace, error);
 }
 
+/* Kernels read inputs after they have written part of the output. */
+static hr_status check_output(const hr_plan *plan, const void *const *inputs, int count, const void *output,
+                              hr_error *error)
+{
+  for (int i = 0; output && i < count; i++) {
+    if (inputs[i] == output)
+      return hr_fail(error, HR_ERROR_INVALID, "%s: the output has the address of an input, %p",
+                     plan->kernel->info->name, output);
+  }
+  return HR_OK;
+}
+
 static hr_status check_run(const hr_plan *plan, hr_operation operation, bool addresses, const void *workspace,
                            hr_error *error)
 {
@@ -172,6 +184,7 @@ hr_status hr_plan_run_gemm(const hr_plan *plan, const void *a, const void *b, vo
   HR_NEED(error, plan);
   HR_TRY(check_run(plan, HR_OPERATION_GEMM, a && b && c, workspace, error));
   const void *inputs[] = {a, b};
+  HR_TRY(check_output(plan, inputs, 2, c, error));
   return plan->kernel->functions->run(plan, inputs, c, workspace, error);
 }
 
@@ -183,6 +196,8 @@ hr_status hr_plan_run_attention(const hr_plan *plan, const hr_attention_argument
   HR_TRY(check_run(plan, HR_OPERATION_ATTENTION, arguments != NULL, workspace, error));
   HR_TRY(hr_check_struct_size("hr_attention_arguments", arguments->struct_size, sizeof *arguments, error));
   HR_TRY(hr_attention_check_addresses(attention, arguments, error));
+  const void *inputs[] = {arguments->q, arguments->k, arguments->v};
+  HR_TRY(check_output(plan, inputs, 3, arguments->o, error));
   if (!plan->device->backend->own_memory)
     HR_TRY(hr_attention_check_offsets(attention, arguments, error));
   return plan->kernel->functions->run_attention(plan, arguments, workspace, error);
@@ -195,6 +210,8 @@ hr_status hr_plan_run_decode(const hr_plan *plan, const hr_decode_arguments *arg
   HR_TRY(check_run(plan, HR_OPERATION_DECODE, true, workspace, error));
   HR_TRY(hr_check_struct_size("hr_decode_arguments", arguments->struct_size, sizeof *arguments, error));
   HR_TRY(hr_decode_check_addresses(&plan->problem.decode, arguments, error));
+  const void *inputs[] = {arguments->q, arguments->k, arguments->v};
+  HR_TRY(check_output(plan, inputs, 3, arguments->o, error));
   if (!plan->device->backend->own_memory)
     HR_TRY(hr_decode_check_tables(&plan->problem.decode, arguments, error));
   return plan->kernel->functions->run_decode(plan, arguments, workspace, error);

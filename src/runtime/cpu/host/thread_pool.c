@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Polls before a thread sleeps: some 20 µs, about the cost of waking it. */
 #define POLLS 600
@@ -23,6 +24,7 @@ struct hr_thread_pool {
   hr_thread_pool_fn work;
   void *context;
   const hr_affinity *affinity;
+  pid_t owner; /* a forked child has none of the threads, and locks as they were at that moment */
   int threads; /* started, without the caller */
   struct member {
     hr_thread_pool *pool;
@@ -97,6 +99,7 @@ hr_status hr_thread_pool_create(int threads, const hr_affinity *affinity, hr_thr
   if (!created)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for %d threads", threads);
   created->affinity = affinity;
+  created->owner = getpid();
   pthread_mutex_init(&created->running, NULL);
   pthread_mutex_init(&created->lock, NULL);
   pthread_cond_init(&created->started, NULL);
@@ -112,6 +115,10 @@ hr_status hr_thread_pool_create(int threads, const hr_affinity *affinity, hr_thr
 
 void hr_thread_pool_free(hr_thread_pool *pool)
 {
+  if (pool && pool->owner != getpid()) {
+    free(pool);
+    return;
+  }
   if (!pool)
     return;
   pthread_mutex_lock(&pool->lock);
