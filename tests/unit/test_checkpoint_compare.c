@@ -20,6 +20,8 @@ static void parts_that_parameters_do_not_count_are_left_out(void **state)
       {"model.vision_tower.blocks.0.weight", "BF16", 16, "3,5", 15, HR_CHECKPOINT_MEDIA},
       {"model.layers.2.eh_proj.weight", "BF16", 16, "8,16", 128, HR_CHECKPOINT_PREDICTION},
       {"mtp.fc.weight", "BF16", 16, "8,16", 128, HR_CHECKPOINT_PREDICTION},
+      {"model.layers.0.some_counter", "I64", 64, "2", 2, HR_CHECKPOINT_BUFFERS},
+      {"model.layers.0.some_mask", "BOOL", 8, "2,2", 4, HR_CHECKPOINT_BUFFERS},
       {"score.weight", "BF16", 16, "2,8", 16, HR_CHECKPOINT_OTHER_HEADS},
       {"model.layers.0.self_attn.q_proj.lora_A.weight", "BF16", 16, "2,8", 16, HR_CHECKPOINT_ADAPTERS},
   };
@@ -96,7 +98,9 @@ static void packed_weights_are_not_compared(void **state)
     int bits;
   } cases[] = {{"model.layers.0.mlp.up_proj.qweight", "I32", 32},
                {"model.layers.0.mlp.up_proj.weight_packed", "I32", 32},
-               {"model.layers.0.mlp.up_proj.weight", "U8", 8}};
+               {"model.layers.0.mlp.up_proj.weight", "U8", 8},
+               {"model.layers.0.mlp.up_proj.codes", "I8", 8},
+               {"model.layers.0.mlp.up_proj.some_new_packing", "I16", 16}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     begin_file();
     put_tensor(cases[i].name, cases[i].format, cases[i].bits, "8,2", 16);

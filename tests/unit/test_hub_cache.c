@@ -191,6 +191,20 @@ static void a_snapshot_that_is_named_by_its_path_has_its_repositorys_name(void *
   assert_string_equal(model.name, "acme/three");
 }
 
+static void a_checkpoint_in_the_cache_is_read_with_its_repository(void **state)
+{
+  (void)state;
+  hr_checkpoint checkpoint;
+  set_below("HF_HUB_CACHE", "hub");
+  cache_model("hub", "acme--eight", COMMIT_A, 2);
+  cache_ref("hub", "acme--eight", "main", COMMIT_A);
+  assert_ok(hr_resolve_checkpoint("acme/eight", &checkpoint, &last), last);
+  assert_int_equal(checkpoint.files, 0);
+  write_below("hub/models--acme--eight/snapshots/" COMMIT_A "/model.safetensors", "damaged");
+  assert_int_equal(hr_resolve_checkpoint("acme/eight", &checkpoint, &last), HR_ERROR_UNREADABLE);
+  assert_non_null(strstr(last.message, COMMIT_A "/model.safetensors: is truncated"));
+}
+
 static void a_damaged_cache_is_an_error_that_names_the_file(void **state)
 {
   (void)state;
@@ -218,6 +232,7 @@ int main(void)
       cmocka_unit_test(a_revision_is_a_branch_a_tag_or_a_commit),
       cmocka_unit_test(a_shipped_model_comes_first_unless_a_revision_is_named),
       cmocka_unit_test(a_snapshot_that_is_named_by_its_path_has_its_repositorys_name),
+      cmocka_unit_test(a_checkpoint_in_the_cache_is_read_with_its_repository),
       cmocka_unit_test(a_damaged_cache_is_an_error_that_names_the_file),
   };
   return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -68,9 +68,10 @@ static bool is_head(const char *name)
 
 /* ---- parts ---- */
 
-static bool is_integer(hr_tensor_format format)
+/* Integers that may hold several weights each. int8 holds one; int64 and bool are shapes, counters and masks. */
+static bool is_packing(hr_tensor_format format)
 {
-  return format >= HR_TENSOR_INT64 && format != HR_TENSOR_INT8;
+  return format > HR_TENSOR_INT64 && format != HR_TENSOR_INT8 && format != HR_TENSOR_BOOL;
 }
 
 /* Two 4-bit numbers in a byte, so that the number of weights is known: mxfp4's blocks (gpt-oss) and the packed fp4 of
@@ -97,9 +98,9 @@ hr_checkpoint_part hr_tensor_part(const hr_tensor_entry *tensor)
     return HR_CHECKPOINT_SCALES;
   if (tensor->rank == 4 && (ends_with(name, "attn.bias") || ends_with(name, "attention.bias"))) /* a causal mask */
     return HR_CHECKPOINT_BUFFERS;
-  if (is_integer(tensor->format)) /* fp4 of ModelOpt and bitsandbytes, or a counter */
-    return strcmp(last_component(name), "weight") == 0 ? HR_CHECKPOINT_PACKED : HR_CHECKPOINT_BUFFERS;
-  return HR_CHECKPOINT_WEIGHTS;
+  if (tensor->format == HR_TENSOR_INT64 || tensor->format == HR_TENSOR_BOOL)
+    return HR_CHECKPOINT_BUFFERS;
+  return is_packing(tensor->format) ? HR_CHECKPOINT_PACKED : HR_CHECKPOINT_WEIGHTS;
 }
 
 /* ---- sums ---- */
