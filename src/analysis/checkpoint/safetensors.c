@@ -65,7 +65,7 @@ static hr_status read_shape(const hr_json_reader *entry, hr_tensor_entry *tensor
   HR_TRY(list_of(entry, "shape", &list));
   hr_checked64 elements = hr_checked(1);
   for (size_t i = 0; i < json_array_size(list); i++) {
-    int64_t size;
+    int64_t size = 0;
     HR_TRY(integer_at(entry, "shape", list, i, &size));
     elements = hr_times(elements, size);
   }
@@ -140,7 +140,7 @@ static hr_status take_member(void *context, bool inner, const char *name, const 
   if (!json_is_object(value))
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %.100s: expected an object", file->input, name);
   hr_tensor_entry tensor = {.name = name};
-  hr_tensor_extent extent;
+  hr_tensor_extent extent = {0};
   HR_TRY(read_format(&entry, &tensor));
   HR_TRY(read_shape(&entry, &tensor));
   HR_TRY(read_extent(&entry, &tensor, file->data_bytes, &extent));
