@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -133,7 +134,7 @@ void hr_json_found(const json_t *value, char *text, size_t size)
     break;
   case JSON_INTEGER: snprintf(text, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value)); break;
   case JSON_REAL: {
-    snprintf(text, size, "%.10g", json_real_value(value));
+    hr_write_text(text, size, "%.10g", json_real_value(value));
     if (!strpbrk(text, ".e"))
       hr_copy_text(text + strlen(text), size - strlen(text), ".0"); /* 32.0 must not look like an integer */
     break;
@@ -149,7 +150,7 @@ hr_status hr_json_fail(const hr_json_reader *reader, const char *field, hr_statu
   char message[256];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(message, sizeof message, format, arguments);
+  hr_write_text_v(message, sizeof message, format, arguments);
   va_end(arguments);
   return hr_fail(reader->error, status, "%s: %s%s: %s", reader->input, reader->path, field, message);
 }
@@ -205,7 +206,7 @@ hr_status hr_json_number(const hr_json_reader *reader, const char *field, double
     return HR_OK;
   }
   char expected[96];
-  snprintf(expected, sizeof expected, "a number from %g to %g", least, most);
+  hr_write_text(expected, sizeof expected, "a number from %g to %g", least, most);
   return wrong(reader, field, expected, found);
 }
 

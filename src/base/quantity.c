@@ -2,6 +2,7 @@
 #include "base/quantity.h"
 
 #include "base/names.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,7 +27,7 @@ static void write_scaled(char *to, size_t size, double value, const char *unit)
 {
   double magnitude = fabs(value);
   int decimals = magnitude < 9.995 ? 2 : magnitude < 99.95 ? 1 : 0;
-  snprintf(to, size, "%.*f %s", decimals, value, unit);
+  hr_write_text(to, size, "%.*f %s", decimals, value, unit);
 }
 
 typedef struct scale {
@@ -47,7 +48,7 @@ static void write_with(char *to, size_t size, double value, const scale *scales,
   char name[24];
   snprintf(name, sizeof name, "%s%s", scales[i].unit, unit);
   if (name[0] == '\0')
-    snprintf(to, size, "%.0f", value);
+    hr_write_text(to, size, "%.0f", value);
   else
     write_scaled(to, size, value / scales[i].divisor, name);
 }
@@ -75,7 +76,7 @@ void hr_write_bytes(char *to, size_t size, double bytes)
   static const scale scales[] = {
       {0x1p40, 0x1p40, "TiB"}, {0x1p30, 0x1p30, "GiB"}, {0x1p20, 0x1p20, "MiB"}, {0x1p10, 0x1p10, "KiB"}};
   if (fabs(bytes) < 0x1p10)
-    snprintf(to, size, "%.0f B", bytes);
+    hr_write_text(to, size, "%.0f B", bytes);
   else
     WRITE_WITH(to, size, bytes, scales, "");
 }
@@ -92,7 +93,7 @@ void hr_write_share(char *to, size_t size, double share)
   if (!isfinite(share))
     hr_copy_text(to, size, "-");
   else
-    snprintf(to, size, "%.1f%%", 100 * share);
+    hr_write_text(to, size, "%.1f%%", 100 * share);
 }
 
 /* One decimal, but at least one significant digit: a vocabulary padded by 47 rows adds +0.005% parameters, not 0%. */
@@ -104,5 +105,10 @@ void hr_write_gain(char *to, size_t size, double gain)
   else if (magnitude < 0.00095)
     hr_copy_text(to, size, "0%");
   else
-    snprintf(to, size, "%+.*f%%", magnitude < 0.0095 ? 3 : magnitude < 0.095 ? 2 : magnitude < 99.95 ? 1 : 0, percent);
+    hr_write_text(to, size, "%+.*f%%",
+                  magnitude < 0.0095  ? 3
+                  : magnitude < 0.095 ? 2
+                  : magnitude < 99.95 ? 1
+                                      : 0,
+                  percent);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/names.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +43,7 @@ hr_status(hr_fail)(hr_error *error, hr_status status, const char *format, ...)
   if (error) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error->message, sizeof error->message, format, arguments);
+    hr_write_text_v(error->message, sizeof error->message, format, arguments);
     va_end(arguments);
     hr_replace_unprintable(error->message);
     error->status = status;

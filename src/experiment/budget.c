@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/device/device.h"
 
 #include <inttypes.h>
@@ -111,7 +112,7 @@ bool hr_budget_note(const hr_workload *asked, const hr_budget_size *chosen, doub
   if (chosen->memory_short)
     snprintf(why, sizeof why, "take more memory than is free");
   else
-    snprintf(why, sizeof why, "take about %.0f s, not %.0f s", chosen->asked_ns * 1e-9, budget_ns * 1e-9);
+    hr_write_text(why, sizeof why, "take about %.0f s, not %.0f s", chosen->asked_ns * 1e-9, budget_ns * 1e-9);
   snprintf(note, size,
            "measured at b = %" PRId64 ", %s = %" PRId64 " instead of b = %" PRId64 ", %s = %" PRId64
            ": measuring at the size asked for would %s",

@@ -2,6 +2,7 @@
 /* `attention`: one call, predicted, and measured with each kernel of a device. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "report/inputs.h"
 #include "report/kernel_runs.h"
 #include "report/measurement.h"
@@ -135,9 +136,9 @@ static void print_problem(const hr_document *document, const attention_report *r
   if (a->window > 0)
     used += (size_t)snprintf(extras + used, sizeof extras - used, ", window %" PRId64, a->window);
   if (a->softcap > 0)
-    used += (size_t)snprintf(extras + used, sizeof extras - used, ", soft cap %g", (double)a->softcap);
+    used += (size_t)hr_write_text(extras + used, sizeof extras - used, ", soft cap %g", (double)a->softcap);
   if (a->scale != 0)
-    snprintf(extras + used, sizeof extras - used, ", scale %g", (double)a->scale);
+    hr_write_text(extras + used, sizeof extras - used, ", scale %g", (double)a->scale);
   hr_print_field(document, "attention",
                  "batch %" PRId64 ", q %" PRId64 ", kv %" PRId64 ", heads %" PRId64 "/%" PRId64 "/%" PRId64
                  ", head sizes %" PRId64 "/%" PRId64 ", %s, %s, %s%s%s",

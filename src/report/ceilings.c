@@ -3,6 +3,7 @@
 #include "report/ceilings.h"
 
 #include "base/quantity.h"
+#include "base/text.h"
 
 #include <math.h>
 
@@ -76,7 +77,7 @@ static ceiling_row row_of(const hr_hardware *hardware, const hr_ceiling *c)
   write_rate(row.library, c, library_of(hardware, c));
   write_rate(row.core, c, c->core_per_s);
   if (c->clock_hz > 0)
-    snprintf(row.clock, sizeof row.clock, "%.0f MHz", c->clock_hz * 1e-6);
+    hr_write_text(row.clock, sizeof row.clock, "%.0f MHz", c->clock_hz * 1e-6);
   return row;
 }
 
@@ -101,9 +102,10 @@ bool hr_ceiling_clock_note(const hr_hardware *hardware, char line[HR_CEILING_NOT
   }
   if (hardware->kind != HR_HARDWARE_CPU || most < 1.005)
     return false;
-  snprintf(line, HR_CEILING_NOTE_SIZE,
-           "The data sheet rates of %s are computed from its instruction set and the %.2f GHz that the system reports. "
-           "Rates above them show that the clock was higher: at least %.2f GHz",
-           hardware->name, hardware->clock_hz * 1e-9, hardware->clock_hz * most * 1e-9);
+  hr_write_text(
+      line, HR_CEILING_NOTE_SIZE,
+      "The data sheet rates of %s are computed from its instruction set and the %.2f GHz that the system reports. "
+      "Rates above them show that the clock was higher: at least %.2f GHz",
+      hardware->name, hardware->clock_hz * 1e-9, hardware->clock_hz * most * 1e-9);
   return true;
 }

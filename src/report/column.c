@@ -3,6 +3,7 @@
 
 #include "base/names.h"
 #include "base/quantity.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@ void hr_cell_format(hr_cell *cell, const char *format, ...)
   char text[HR_CELL_TEXT_SIZE];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  hr_write_text_v(text, sizeof text, format, arguments);
   va_end(arguments);
   hr_cell_set_text(cell, text);
 }
@@ -95,7 +96,7 @@ bool hr_column_is_left(const hr_column *column)
 static void show_number(double value, hr_unit unit, char *buffer, size_t size)
 {
   switch (unit) {
-  case HR_PLAIN: snprintf(buffer, size, "%.3g", value); break;
+  case HR_PLAIN: hr_write_text(buffer, size, "%.3g", value); break;
   case HR_TIME: hr_write_time(buffer, size, value); break;
   case HR_BYTES: hr_write_bytes(buffer, size, value); break;
   case HR_FLOPS: hr_write_rate(buffer, size, value, "FLOP"); break;

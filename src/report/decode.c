@@ -2,6 +2,7 @@
 /* `decode`: one call, predicted, and measured with each kernel of a device. */
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "report/inputs.h"
 #include "report/kernel_runs.h"
 #include "report/measurement.h"
@@ -140,9 +141,9 @@ static void write_extras(const hr_decode *d, char *to, size_t size)
   if (d->top_k > 0)
     used += (size_t)snprintf(to + used, size - used, ", V of the top %" PRId64, d->top_k);
   if (d->softcap > 0)
-    used += (size_t)snprintf(to + used, size - used, ", soft cap %g", (double)d->softcap);
+    used += (size_t)hr_write_text(to + used, size - used, ", soft cap %g", (double)d->softcap);
   if (d->scale != 0)
-    used += (size_t)snprintf(to + used, size - used, ", scale %g", (double)d->scale);
+    used += (size_t)hr_write_text(to + used, size - used, ", scale %g", (double)d->scale);
   snprintf(to + used, size - used, "%s%s%s", d->sinks ? ", sinks" : "", d->latent ? ", latent (V is part of K)" : "",
            d->batch_invariant ? ", batch-invariant" : "");
 }

@@ -4,6 +4,7 @@
 #include "analysis/model/layer_kinds.h"
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "report/checkpoint.h"
 #include "report/inputs.h"
 #include "report/layer_groups.h"
@@ -175,7 +176,7 @@ static void print_load(const hr_document *document, const description *d)
     return;
   char most[48] = "";
   if (most_tokens(d, tokens) > tokens)
-    snprintf(most, sizeof most, ", the most loaded one %.4g", most_tokens(d, tokens));
+    hr_write_text(most, sizeof most, ", the most loaded one %.4g", most_tokens(d, tokens));
   hr_print_field(document, "experts", "%" PRId64 " hit per layer and device, with %.4g token%s each%s", load.hit,
                  tokens, tokens == 1 ? "" : "s", most);
 }

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "report/lines.h"
 #include "report/markdown.h"
 
@@ -13,10 +14,7 @@
 hr_status hr_document_begin(hr_document *document, FILE *out, const hr_report_options *options, hr_error *error)
 {
   HR_TRY(hr_check_struct_size("hr_report_options", options->struct_size, sizeof(hr_report_options), error));
-  *document = (hr_document){.out = out, .options = options, .own = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0)};
-  if (document->own == (locale_t)0)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing the report");
-  document->previous = uselocale(document->own);
+  *document = (hr_document){.out = out, .options = options};
   return HR_OK;
 }
 
@@ -26,8 +24,6 @@ hr_status hr_document_end(hr_document *document, hr_status status, hr_error *err
   errno = 0;
   int flushed = fflush(document->out);
   int reason = errno;
-  uselocale(document->previous);
-  freelocale(document->own);
   if (status == HR_OK && (flushed != 0 || ferror(document->out)))
     return hr_fail(error, HR_ERROR_OUTPUT, "%s", reason ? hr_reason(reason, text) : "the output cannot be written");
   return status;
@@ -55,7 +51,7 @@ void hr_print_field(const hr_document *document, const char *label, const char *
   char text[1024], clean[1024];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  hr_write_text_v(text, sizeof text, format, arguments);
   va_end(arguments);
   hr_copy_text(clean, sizeof clean, text);
   print_field(document, label, clean);
@@ -77,7 +73,7 @@ void hr_print_heading(const hr_document *document, const char *format, ...)
   char text[256], clean[256];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  hr_write_text_v(text, sizeof text, format, arguments);
   va_end(arguments);
   hr_copy_text(clean, sizeof clean, text);
   if (document->options->format == HR_FORMAT_MARKDOWN) {

@@ -5,16 +5,12 @@
 
 #include "report/table.h"
 
-#include <locale.h>
-
 typedef struct hr_document {
   FILE *out;
   const hr_report_options *options;
-  locale_t own, previous;
 } hr_document;
 
-/** Begin before the first number and end after the last: in between, numbers have a decimal point whatever the
- *  process's locale. hr_document_end() returns `status`, or if that is HR_OK and the stream failed HR_ERROR_OUTPUT with
+/** hr_document_end() returns `status`, or if that is HR_OK and the stream failed HR_ERROR_OUTPUT with
  *  the system's reason. */
 hr_status hr_document_begin(hr_document *document, FILE *out, const hr_report_options *options, hr_error *error);
 hr_status hr_document_end(hr_document *document, hr_status status, hr_error *error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/lines.h"
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -54,6 +55,6 @@ void hr_append_item(char *line, size_t size, const char *format, ...)
   }
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(line + used, size - used, format, arguments);
+  hr_write_text_v(line + used, size - used, format, arguments);
   va_end(arguments);
 }

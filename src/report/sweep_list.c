@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `sweep list`: the sweeps, with the points that a choice leaves of each and how long they take. */
 #include "base/error.h"
+#include "base/text.h"
 #include "report/document.h"
 #include "report/json.h"
 
@@ -69,8 +70,8 @@ static hr_status write_text(const hr_document *document, const sweep_list *list,
     snprintf(text, sizeof text, "%zu points; no time is estimated, because %s has no matrix rate for %s.", list->points,
              hardware->name, hr_dtype_name(dtype));
   else
-    snprintf(text, sizeof text, "%zu points; about %.0f minutes in all on %s in %s, from predicted times.",
-             list->points, ceil(list->time_ns / 60e9), hardware->name, hr_dtype_name(dtype));
+    hr_write_text(text, sizeof text, "%zu points; about %.0f minutes in all on %s in %s, from predicted times.",
+                  list->points, ceil(list->time_ns / 60e9), hardware->name, hr_dtype_name(dtype));
   hr_print_paragraph(document, text);
   return HR_OK;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "report/markdown.h"
 
 #include <inttypes.h>
@@ -72,11 +73,15 @@ static void write_csv_text(FILE *out, const char *text)
 
 static void write_csv_cell(FILE *out, const hr_cell *cell)
 {
+  char number[HR_NUMBER_SIZE];
   switch (cell->type) {
   case HR_CELL_NONE: break;
   case HR_CELL_TEXT: write_csv_text(out, cell->text); break;
   case HR_CELL_COUNT: fprintf(out, "%" PRId64, cell->count); break;
-  case HR_CELL_NUMBER: fprintf(out, "%.15g", cell->number); break;
+  case HR_CELL_NUMBER:
+    hr_write_text(number, sizeof number, "%.15g", cell->number);
+    fputs(number, out);
+    break;
   case HR_CELL_FLAG: fputs(cell->flag ? "true" : "false", out); break;
   }
 }

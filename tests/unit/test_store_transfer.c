@@ -6,7 +6,6 @@
 
 #include <float.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <unistd.h>
 
 /* ---- rows to compare ---- */
@@ -223,27 +222,6 @@ static void importing_an_export_gives_the_same_rows_to_the_last_bit(void **state
     fclose(file);
     hr_store_close(copy);
   }
-  hr_store_close(store);
-}
-
-static void numbers_have_a_point_whatever_the_locale(void **state)
-{
-  char path[256], text[8192];
-  hr_error error = {.status = HR_OK};
-  if (!setlocale(LC_NUMERIC, "de_DE.UTF-8") && !setlocale(LC_NUMERIC, "fr_FR.UTF-8"))
-    skip();
-  hr_store *store = open_store(path_in(state, "a.db", path), HR_STORE_WRITE);
-  append_row(store, 1);
-  for (hr_store_format format = HR_STORE_CSV; format <= HR_STORE_JSON_LINES; format++) {
-    FILE *file = exported(store, format);
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    text[length] = '\0';
-    assert_non_null(strstr(text, "1234.5"));
-    rewind(file);
-    assert_ok(hr_store_import(store, file, "rows", NULL, &error), error);
-    fclose(file);
-  }
-  setlocale(LC_NUMERIC, "C");
   hr_store_close(store);
 }
 
@@ -523,7 +501,6 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(importing_an_export_gives_the_same_rows_to_the_last_bit),
-      IN_FOLDER(numbers_have_a_point_whatever_the_locale),
       IN_FOLDER(a_filter_exports_its_rows_alone),
       IN_FOLDER(an_export_to_a_full_disk_is_an_error),
       IN_FOLDER(merging_adds_new_rows_and_duplicates_none),

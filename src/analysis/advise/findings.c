@@ -3,6 +3,7 @@
 
 #include "analysis/model/reshape.h"
 #include "base/names.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -49,7 +50,7 @@ static hr_finding *add_finding(hr_advice_context *context, hr_operator_set main,
   hr_copy_text(finding->current, sizeof finding->current, current);
   hr_copy_text(finding->suggested, sizeof finding->suggested, suggested);
   char sentence[1024];
-  vsnprintf(sentence, sizeof sentence, why, arguments);
+  hr_write_text_v(sentence, sizeof sentence, why, arguments);
   hr_copy_text(finding->why, sizeof finding->why, sentence);
   return finding;
 }

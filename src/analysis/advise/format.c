@@ -4,6 +4,7 @@
 #include "analysis/model/reshape.h"
 #include "base/checked.h"
 #include "base/quantity.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -54,7 +55,7 @@ hr_text192 hr_format_text(const char *format, ...)
   hr_text192 result;
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(result.text, sizeof result.text, format, arguments);
+  hr_write_text_v(result.text, sizeof result.text, format, arguments);
   va_end(arguments);
   return result;
 }

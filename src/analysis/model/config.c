@@ -3,6 +3,7 @@
 
 #include "analysis/model/sizes.h"
 #include "base/names.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ void hr_config_note(const hr_config *config, const char *format, ...)
   char text[400], message[512];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  hr_write_text_v(text, sizeof text, format, arguments);
   va_end(arguments);
   snprintf(message, sizeof message, "%s: %s", config->json.input, text);
   hr_replace_unprintable(message);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "experiment/sweep/expression.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -23,7 +25,7 @@ static hr_status wrong(char *why, hr_status status, const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(why, HR_EXPRESSION_WHY_SIZE, format, arguments);
+  hr_write_text_v(why, HR_EXPRESSION_WHY_SIZE, format, arguments);
   va_end(arguments);
   return status;
 }

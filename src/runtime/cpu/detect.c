@@ -2,9 +2,11 @@
 /* Estimates of the CPU's rates without measuring: instruction set × cores × clock, and a guess of bandwidth by the
  * number of cores. hr_device_probe() replaces both by measurements. */
 #include "base/names.h"
+#include "base/text.h"
 #include "runtime/cpu/cpu.h"
 #include "runtime/device/host.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,12 +25,12 @@
 static double read_khz(const char *path)
 {
   FILE *file = fopen(path, "re");
-  double khz = 0;
-  if (file && fscanf(file, "%lf", &khz) != 1)
+  uint64_t khz = 0;
+  if (file && fscanf(file, "%" SCNu64, &khz) != 1)
     khz = 0;
   if (file)
     fclose(file);
-  return khz;
+  return (double)khz;
 }
 
 /* The highest clock by the kernel, or else the present one, which in a virtual machine is the time stamp counter's. */
@@ -42,8 +44,8 @@ static double clock_hz(void)
   char line[256];
   while (file && mhz <= 0 && fgets(line, sizeof line, file)) {
     const char *colon = strchr(line, ':');
-    if (strncmp(line, "cpu MHz", 7) == 0 && colon && sscanf(colon + 1, "%lf", &mhz) != 1)
-      mhz = 0;
+    if (strncmp(line, "cpu MHz", 7) == 0 && colon)
+      mhz = hr_read_number(colon + 1, NULL);
   }
   if (file)
     fclose(file);

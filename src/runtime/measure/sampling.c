@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "runtime/device/clock.h"
 #include "runtime/measure/settle.h"
 #include "runtime/measure/statistics.h"
@@ -229,16 +230,16 @@ void hr_sampling_judge(const hr_sampling *s, hr_measurement *m)
     return;
   m->status = HR_ERROR_NOISY;
   if (s->throttled)
-    snprintf(m->reason, sizeof m->reason, "the clock was throttled to %.0f MHz (%s)", s->conditions.clock_hz * 1e-6,
-             s->conditions.throttled_by);
+    hr_write_text(m->reason, sizeof m->reason, "the clock was throttled to %.0f MHz (%s)",
+                  s->conditions.clock_hz * 1e-6, s->conditions.throttled_by);
   else if (disturbed)
-    snprintf(m->reason, sizeof m->reason,
-             "other programs are running: threads waited for a core up to %.0f%% of the time",
-             100 * fmin(s->waiting, 1));
+    hr_write_text(m->reason, sizeof m->reason,
+                  "other programs are running: threads waited for a core up to %.0f%% of the time",
+                  100 * fmin(s->waiting, 1));
   else if (few)
     snprintf(m->reason, sizeof m->reason, "%" PRId64 " sample%s within the limits; a 95%% interval needs %d",
              m->samples, m->samples == 1 ? "" : "s", HR_SAMPLES_FOR_INTERVAL);
   else
-    snprintf(m->reason, sizeof m->reason, "the 95%% interval of the median is ±%.1f%% after %" PRId64 " samples",
-             100 * hr_median_spread(&median), m->samples);
+    hr_write_text(m->reason, sizeof m->reason, "the 95%% interval of the median is ±%.1f%% after %" PRId64 " samples",
+                  100 * hr_median_spread(&median), m->samples);
 }

@@ -2,6 +2,7 @@
 #include "runtime/store/database.h"
 
 #include "base/error.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,7 +116,7 @@ void hr_sql_add(hr_sql *sql, const char *format, ...)
   char part[512];
   va_list arguments;
   va_start(arguments, format);
-  int length = vsnprintf(part, sizeof part, format, arguments);
+  int length = hr_write_text_v(part, sizeof part, format, arguments);
   va_end(arguments);
   if (length < 0 || (size_t)length >= sizeof part)
     sql->failed = true;

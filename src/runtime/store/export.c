@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "runtime/store/c_locale.h"
 #include "runtime/store/database.h"
 #include "runtime/store/format.h"
 
@@ -59,10 +58,6 @@ hr_status hr_store_export(hr_store *store, const hr_result_filter *filter, hr_st
                           hr_error *error)
 {
   HR_NEED(error, store, out);
-  hr_c_locale locale = {0};
-  HR_TRY(hr_c_locale_begin(&locale, error));
   exporting e = {.out = out};
-  hr_status status = export_all(store, filter, format, &e, error);
-  hr_c_locale_end(&locale);
-  return status;
+  return export_all(store, filter, format, &e, error);
 }

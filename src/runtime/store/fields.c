@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/kernel_names.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "runtime/store/enumeration.h"
 #include "runtime/store/result.h"
 
@@ -92,7 +93,7 @@ static bool wrong(char *why, size_t size, const char *expected, const hr_value *
     hr_copy_text(found, sizeof found - 3, value->text);
     snprintf(why, size, "expected %s, found \"%s\"", expected, found);
     break;
-  case HR_VALUE_NUMBER: snprintf(why, size, "expected %s, found %.10g", expected, value->number); break;
+  case HR_VALUE_NUMBER: hr_write_text(why, size, "expected %s, found %.10g", expected, value->number); break;
   case HR_VALUE_FLAG: snprintf(why, size, "expected %s, found %s", expected, value->integer ? "true" : "false"); break;
   default: snprintf(why, size, "expected %s, found %" PRId64, expected, value->integer); break;
   }
@@ -146,7 +147,7 @@ static bool put_number(const hr_value *value, double *member, char *why, size_t 
   } else if (value->type == HR_VALUE_TEXT) {
     char *end = NULL;
     bool plain = value->text[0] && strspn(value->text, "0123456789.eE+-") == strlen(value->text);
-    number = plain ? strtod(value->text, &end) : (double)NAN;
+    number = plain ? hr_read_number(value->text, &end) : (double)NAN;
     if (!plain || *end != '\0')
       return wrong(why, size, "a number", value);
   } else if (value->type != HR_VALUE_NUMBER) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/store/format.h"
 
+#include "base/text.h"
 #include "runtime/store/fields.h"
 
 #include <csv.h>
@@ -13,8 +14,8 @@ static void write_number(FILE *out, double number)
 {
   char text[40];
   for (int digits = 15; digits <= 17; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, number);
-    if (strtod(text, NULL) == number)
+    hr_write_text(text, sizeof text, "%.*g", digits, number);
+    if (hr_read_number(text, NULL) == number)
       break;
   }
   fputs(text, out);

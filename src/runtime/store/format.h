@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows as CSV and JSON, with every column. Numbers are written in the locale of the thread; the caller sets "C"
- * (c_locale.h). */
+/* Rows as CSV and JSON, with every column. */
 #ifndef HR_RUNTIME_STORE_FORMAT_H
 #define HR_RUNTIME_STORE_FORMAT_H
 

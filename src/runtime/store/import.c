@@ -2,7 +2,6 @@
 #include "runtime/store/import.h"
 
 #include "base/error.h"
-#include "runtime/store/c_locale.h"
 #include "runtime/store/open.h"
 
 #include <errno.h>
@@ -39,15 +38,12 @@ hr_status hr_store_import(hr_store *store, FILE *in, const char *name, hr_store_
 {
   HR_NEED(error, store, in, name);
   hr_import import = {.store = store, .in = in, .name = name, .line = 1, .error = error};
-  hr_c_locale locale = {0};
-  HR_TRY(hr_c_locale_begin(&locale, error));
   hr_status status = hr_store_begin(store, error);
   if (status == HR_OK) {
     errno = 0;
     status = check_stream(&import, read_any(&import));
     status = hr_store_transaction_end(store, status, error);
   }
-  hr_c_locale_end(&locale);
   if (status == HR_OK && change)
     *change = import.change;
   return status;

@@ -2,6 +2,7 @@
 #include "runtime/store/import_row.h"
 
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/store/append.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ hr_status hr_import_fail(const hr_import *import, const char *format, ...)
   char message[320];
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(message, sizeof message, format, arguments);
+  hr_write_text_v(message, sizeof message, format, arguments);
   va_end(arguments);
   return hr_fail(import->error, HR_ERROR_UNREADABLE, "%s: line %" PRId64 ": %s", import->name, import->line, message);
 }

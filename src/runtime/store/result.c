@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "shape/gemm_strides.h"
 
 #include <headroom/version.h>
@@ -71,7 +72,7 @@ static void add(char *to, size_t size, const char *format, ...)
   size_t length = strlen(to);
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(to + length, size - length, format, arguments);
+  hr_write_text_v(to + length, size - length, format, arguments);
   va_end(arguments);
 }
 

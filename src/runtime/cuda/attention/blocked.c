@@ -7,6 +7,7 @@
  * longer, with a quarter 15 to 30%. */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/cuda/attention/scores.h"
 
 #include <inttypes.h>
@@ -228,9 +229,9 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *argument
 static void describe(const void *state, char *text, size_t size)
 {
   const blocked *f = state;
-  int used = snprintf(text, size, "scores of %" PRId64 " heads × %" PRId64 " rows at once, %.0f MB, tile %dx%d",
-                      f->s.heads, f->s.rows, (double)f->s.heads * (double)f->s.rows * (double)f->s.pitch * 4e-6,
-                      f->tiles.q_rows, f->tiles.kv_tile);
+  int used = hr_write_text(text, size, "scores of %" PRId64 " heads × %" PRId64 " rows at once, %.0f MB, tile %dx%d",
+                           f->s.heads, f->s.rows, (double)f->s.heads * (double)f->s.rows * (double)f->s.pitch * 4e-6,
+                           f->tiles.q_rows, f->tiles.kv_tile);
   if (f->block.splits > 1 && used > 0 && (size_t)used < size)
     snprintf(text + used, size - (size_t)used, ", split-KV %d", f->block.splits);
 }

@@ -4,6 +4,7 @@
  * runs out. */
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/cuda/attention/scores.h"
 
 #include <inttypes.h>
@@ -128,8 +129,8 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *argument
 static void describe(const void *state, char *text, size_t size)
 {
   const hr_cuda_scores *s = &((const materialized *)state)->s;
-  snprintf(text, size, "scores of %" PRId64 " heads × %" PRId64 " rows at once, %.0f MB", s->heads, s->rows,
-           (double)s->heads * (double)s->rows * (double)s->pitch * 4e-6);
+  hr_write_text(text, size, "scores of %" PRId64 " heads × %" PRId64 " rows at once, %.0f MB", s->heads, s->rows,
+                (double)s->heads * (double)s->rows * (double)s->pitch * 4e-6);
 }
 
 const hr_kernel_functions hr_kernel_attention_materialized_cublaslt = {.state_bytes = sizeof(materialized),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/cuda/gemm/algorithm.h"
 
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -90,6 +92,6 @@ void hr_algorithm_describe(const hr_cublaslt *lt, const lt_heuristic *chosen, bo
     snprintf(split_text, sizeof split_text, "%" PRId32, split);
   else
     snprintf(split_text, sizeof split_text, "auto");
-  snprintf(text, size, "algo %u, tile %s, stages %s, cluster %s, split-k %s%s, waves %.2f", id, tile_text, stage_text,
-           cluster_text, split_text, rounded ? " rounded" : "", (double)chosen->waves);
+  hr_write_text(text, size, "algo %u, tile %s, stages %s, cluster %s, split-k %s%s, waves %.2f", id, tile_text,
+                stage_text, cluster_text, split_text, rounded ? " rounded" : "", (double)chosen->waves);
 }
