@@ -10,6 +10,8 @@
   "\"num_hidden_layers\":4,\"hidden_size\":64,\"num_attention_heads\":8,\"intermediate_size\":256,\"vocab_size\":" \
   "1000,\"max_position_embeddings\":128"
 
+#define GPT_SIZES "\"n_layer\":4,\"n_embd\":64,\"n_head\":8,\"vocab_size\":1000,\"n_positions\":128"
+
 /* Parameters as transformers 5.23 builds the model. */
 static const struct {
   const char *config;
@@ -42,6 +44,58 @@ static const struct {
     {"{\"model_type\":\"vaultgemma\",\"num_key_value_heads\":2,\"head_dim\":16,\"attention_bias\":true," SIZES "}",
      344128},
     {"{\"model_type\":\"olmo3\",\"num_key_value_heads\":2," SIZES "}", 366464},
+    {"{\"model_type\":\"gpt2\",\"n_inner\":200," GPT_SIZES "}", 243360},
+    {"{\"model_type\":\"gpt-sw3\"," GPT_SIZES "}", 272256},
+    {"{\"model_type\":\"gpt_bigcode\"," GPT_SIZES "}", 243136},
+    {"{\"model_type\":\"gpt_bigcode\",\"multi_query\":false,\"n_inner\":100," GPT_SIZES "}", 191760},
+    {"{\"model_type\":\"openai-gpt\"," GPT_SIZES "}", 272128},
+    {"{\"model_type\":\"codegen\",\"rotary_dim\":8," GPT_SIZES "}", 327528},
+    {"{\"model_type\":\"gpt_neox_japanese\",\"intermediate_multiple_size\":3," SIZES "}", 229056},
+    {"{\"model_type\":\"ctrl\",\"dff\":200," GPT_SIZES "}", 236168},
+    {"{\"model_type\":\"xglm\",\"num_layers\":4,\"d_model\":64,\"attention_heads\":8,\"ffn_dim\":200,\"vocab_size\":"
+     "1000}",
+     235168},
+    {"{\"model_type\":\"biogpt\"," SIZES "}", 272384},
+    {"{\"model_type\":\"mpt\",\"n_layers\":4,\"d_model\":64,\"n_heads\":8,\"vocab_size\":1000,\"max_seq_len\":128}",
+     261184},
+    {"{\"model_type\":\"persimmon\"," SIZES "}", 328192},
+    {"{\"model_type\":\"persimmon\",\"qk_layernorm\":false," SIZES "}", 328064},
+    {"{\"model_type\":\"internlm3\",\"qkv_bias\":true,\"bias\":true,\"head_dim\":16," SIZES "}", 410432},
+    {"{\"model_type\":\"nanochat\",\"num_key_value_heads\":2," SIZES "}", 300032},
+    {"{\"model_type\":\"qwen2_vl_text\",\"num_key_value_heads\":2," SIZES "}", 366528},
+    {"{\"model_type\":\"qwen2_5_vl_text\",\"num_key_value_heads\":2," SIZES "}", 366528},
+    {"{\"model_type\":\"qwen2_5_omni_text\",\"num_key_value_heads\":2,\"tie_word_embeddings\":true," SIZES "}", 302528},
+    {"{\"model_type\":\"qwen3_vl_text\",\"num_key_value_heads\":2,\"head_dim\":16," SIZES "}", 407232},
+    {"{\"model_type\":\"glm4v_text\",\"num_key_value_heads\":2," SIZES "}", 367040},
+    {"{\"model_type\":\"glm_ocr_text\",\"num_key_value_heads\":2," SIZES "}", 366656},
+    {"{\"model_type\":\"granite4_vision_text\",\"num_key_value_heads\":2,\"attention_bias\":true,\"mlp_bias\":"
+     "true," SIZES "}",
+     369088},
+    {"{\"model_type\":\"granite_docling_text\",\"num_key_value_heads\":2," SIZES "}", 302144},
+    {"{\"model_type\":\"hunyuan_vl_text\",\"num_key_value_heads\":2,\"head_dim\":16," SIZES "}", 343232},
+    {"{\"model_type\":\"paddleocr_vl_text\",\"num_key_value_heads\":2,\"head_dim\":16,\"use_bias\":true," SIZES "}",
+     346432},
+    {"{\"model_type\":\"cosmos3_edge_text\",\"num_key_value_heads\":2,\"head_dim\":128,\"attention_bias\":true," SIZES
+     "}",
+     921408},
+    {"{\"model_type\":\"cohere_compass_text\",\"num_key_value_heads\":2," SIZES "}", 301888},
+    {"{\"model_type\":\"emu3_text_model\",\"num_key_value_heads\":2," SIZES "}", 366144},
+    /* Of models with code of their own, by hand: llama with 8 K and V heads has 4·(4·64² + 3·64·256 + 2·64) + 64 +
+     * 2·1000·64 = 390720, with 2 of them 4·2·64·(8 − 2)·8 = 24576 fewer. */
+    {"{\"model_type\":\"baichuan\"," SIZES "}", 390720},
+    {"{\"model_type\":\"internlm\"," SIZES "}", 390720 + 4 * 4 * 64},
+    {"{\"model_type\":\"internlm2\",\"num_key_value_heads\":2,\"bias\":false," SIZES "}", 366144},
+    {"{\"model_type\":\"minicpm\",\"num_key_value_heads\":2," SIZES "}", 366144 - 64000},
+    {"{\"model_type\":\"exaone\",\"num_layers\":4,\"hidden_size\":64,\"num_attention_heads\":8,\"num_key_value_heads\":"
+     "2,\"intermediate_size\":256,\"vocab_size\":1000,\"tie_word_embeddings\":false}",
+     366144},
+    {"{\"model_type\":\"qwen\",\"kv_channels\":8,\"num_hidden_layers\":4,\"hidden_size\":64,\"num_attention_heads\":8,"
+     "\"intermediate_size\":512,\"vocab_size\":1000}",
+     390720 + 4 * 3 * 64},
+    {"{\"model_type\":\"chatglm\",\"num_layers\":4,\"hidden_size\":64,\"num_attention_heads\":8,\"kv_channels\":8,"
+     "\"ffn_hidden_size\":256,\"padded_vocab_size\":1000,\"multi_query_attention\":true,\"multi_query_group_num\":2,"
+     "\"add_bias_linear\":false,\"add_qkv_bias\":true}",
+     366144 + 4 * (8 + 2 * 2) * 8},
 };
 
 static void every_row_counts_as_transformers_does(void **state)
@@ -143,6 +197,44 @@ static void smollm3_leaves_listed_layers_unrotated(void **state)
                  "config.json: no_rope_layers: expected a list of 4 numbers 0 or 1");
 }
 
+/* 4 layers, K and V of one head of 8 in bf16. */
+static void multi_query_attention_has_the_cache_of_one_head(void **state)
+{
+  (void)state;
+  hr_model m = read_model("{\"model_type\":\"gpt_bigcode\"," GPT_SIZES "}");
+  assert_int_equal(cache_bytes(&m, 100), 100 * 4 * 2 * 8 * 2);
+  m = read_model("{\"model_type\":\"gpt2\",\"attention_head_type\":\"multiquery\"," GPT_SIZES "}");
+  assert_int_equal(cache_bytes(&m, 100), 100 * 4 * 2 * 8 * 2);
+  assert_int_equal(m.groups[0].attention.q_heads, 8);
+}
+
+static void positions_are_those_of_the_family(void **state)
+{
+  (void)state;
+  const struct {
+    const char *config;
+    hr_positions positions;
+    int64_t rotated; /* elements of a head */
+  } cases[] = {
+      {"{\"model_type\":\"xglm\"," SIZES "}", HR_POSITIONS_NONE, 0},
+      {"{\"model_type\":\"ctrl\",\"dff\":64," GPT_SIZES "}", HR_POSITIONS_NONE, 0},
+      {"{\"model_type\":\"mpt\"," SIZES "}", HR_POSITIONS_ALIBI, 0},
+      {"{\"model_type\":\"biogpt\"," SIZES "}", HR_POSITIONS_LEARNED, 0},
+      {"{\"model_type\":\"baichuan\"," SIZES "}", HR_POSITIONS_ROTARY, 8},
+      {"{\"model_type\":\"baichuan\",\"model_max_length\":4096,\"num_hidden_layers\":4,\"hidden_size\":64,"
+       "\"num_attention_heads\":8,\"intermediate_size\":256,\"vocab_size\":1000}",
+       HR_POSITIONS_ALIBI, 0},
+      {"{\"model_type\":\"glm\",\"num_key_value_heads\":2,\"head_dim\":16," SIZES "}", HR_POSITIONS_ROTARY, 8},
+      {"{\"model_type\":\"nemotron\",\"partial_rotary_factor\":0.25," SIZES "}", HR_POSITIONS_ROTARY, 2},
+      {"{\"model_type\":\"persimmon\"," SIZES "}", HR_POSITIONS_ROTARY, 4},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_model m = read_model(cases[i].config);
+    assert_int_equal(m.positions, cases[i].positions);
+    assert_int_equal(m.groups[0].attention.rotary_dim, cases[i].rotated);
+  }
+}
+
 /* ---- refused ---- */
 
 static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
@@ -155,6 +247,15 @@ static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
        "c.json: use_bidirectional_attention: true means an encoder without a decoder"},
       {"\"model_type\":\"llama\",\"per_layer_config\":{\"0\":{\"intermediate_size\":64}}",
        "c.json: per_layer_config: an object means fields of a layer's own"},
+      {"\"model_type\":\"mpt\",\"no_bias\":false", "c.json: no_bias: only true is covered"},
+      {"\"model_type\":\"mpt\",\"expansion_ratio\":3", "c.json: expansion_ratio: only 4 is covered"},
+      {"\"model_type\":\"mpt\",\"attn_config\":{\"alibi\":false}", "c.json: attn_config.alibi: only true is covered"},
+      {"\"model_type\":\"mpt\",\"attn_config\":{\"attn_type\":\"multiquery_attention\"}",
+       "c.json: attn_config.attn_type: only \"multihead_attention\" is covered"},
+      {"\"model_type\":\"internlm3\",\"num_key_value_heads\":2,\"bias\":true", "c.json: bias: is not as qkv_bias"},
+      {"\"model_type\":\"minicpm\",\"sparse_config\":{\"topk\":64}", "c.json: sparse_config: means sparse attention"},
+      {"\"model_type\":\"chatglm\",\"inner_hidden_size\":256", "c.json: inner_hidden_size: means the first ChatGLM"},
+      {"\"model_type\":\"gpt2\",\"attention_head_type\":\"grouped\"", "c.json: attention_head_type: expected"},
       {"\"model_type\":\"helium\",\"num_key_value_heads\":8,\"head_dim\":16",
        "c.json: head_dim: 8 heads of 16 are not hidden_size, 64, wide"},
       {"\"model_type\":\"granite_swa\",\"num_key_value_heads\":8,\"layer_rope_theta\":[1e4,0,1e4,1e4]",
@@ -179,6 +280,8 @@ int main(void)
       cmocka_unit_test(layers_with_a_window_keep_only_its_tokens),
       cmocka_unit_test(full_layers_are_not_rotated_beside_windows),
       cmocka_unit_test(smollm3_leaves_listed_layers_unrotated),
+      cmocka_unit_test(multi_query_attention_has_the_cache_of_one_head),
+      cmocka_unit_test(positions_are_those_of_the_family),
       cmocka_unit_test(what_a_row_cannot_say_is_refused_by_its_field),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,22 +101,35 @@ struct hr_family {
 hr_status hr_read_decoder(hr_config *config, const hr_family *family, hr_model *model);
 
 hr_status hr_read_bloom(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_read_chatglm(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_falcon(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_gpt_neo(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_opt(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_refined_web(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_sigma(hr_config *config, const hr_family *family, hr_model *model);
 
+hr_status hr_finish_baichuan(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_biogpt(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gemma(hr_config *config, const hr_family *family, hr_model *model);
-hr_status hr_finish_granite_swa(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_gpt2(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_gpt_bigcode(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_gpt_neox_japanese(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gptj(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_granite_swa(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_helium(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_hyperclovax(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_internlm3(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_minicpm(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_mpt(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_nanochat(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_olmo(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_openai_gpt(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_phi(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_qwen1(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen2_moe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen3_moe(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_sinusoidal(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_smollm3(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_stablelm(hr_config *config, const hr_family *family, hr_model *model);
 

@@ -47,8 +47,10 @@ static hr_checked64 q_parameters(const hr_model *model, const hr_mixer_attention
   return hr_plus(hr_linear_parameters(hidden, rank, false), hr_linear_parameters(rank, width, m->q_bias));
 }
 
-static hr_checked64 norm_parameters(const hr_mixer_attention *m)
+static hr_checked64 norm_parameters(const hr_model *model, const hr_mixer_attention *m)
 {
+  if (!model->norm_weight)
+    return hr_checked(0);
   int64_t heads = m->q_heads + (m->shared_kv ? 0 : m->k_heads);
   int64_t vectors[] = {[HR_QK_NORM_NONE] = 0,
                        [HR_QK_NORM_SHARED] = m->shared_kv ? 1 : 2,
@@ -68,7 +70,7 @@ static void parameters(const hr_model *model, const hr_layer_group *layer, hr_la
   }
   sum = hr_plus(sum, hr_linear_parameters(width_of(m->q_heads, m->v_dim), hidden, m->output_bias));
   to->attention = hr_plus(hr_plus(to->attention, sum), hr_checked(m->sinks ? m->q_heads : 0));
-  to->norm = hr_plus(to->norm, norm_parameters(m));
+  to->norm = hr_plus(to->norm, norm_parameters(model, m));
 }
 
 /* ---- one device ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPT line: what gpt_neo and gptj have of their own. */
+/* The GPT line: what its families have of their own. */
 #include "analysis/model/config_layers.h"
 #include "analysis/model/families.h"
 
@@ -100,4 +100,63 @@ hr_status hr_finish_gptj(hr_config *config, const hr_family *family, hr_model *m
     return hr_config_size_or(config, "rotary_dim", attention->qk_dim < 64 ? attention->qk_dim : 64,
                              &attention->rotary_dim);
   return hr_config_size_derived(config, "rotary_dim", attention->qk_dim, &attention->rotary_dim);
+}
+
+static void share_one_kv_head(hr_model *model)
+{
+  model->groups[0].attention.k_heads = model->groups[0].attention.v_heads = 1;
+}
+
+/* SantaCoder was first published as a gpt2 with this field. */
+hr_status hr_finish_gpt2(hr_config *config, const hr_family *family, hr_model *model)
+{
+  static const char field[] = "attention_head_type";
+  const char *kind;
+  (void)family;
+  HR_TRY(hr_config_text(config, field, "multihead", &kind));
+  if (strcmp(kind, "multiquery") == 0)
+    share_one_kv_head(model);
+  else if (strcmp(kind, "multihead") != 0)
+    return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "expected \"multihead\" or \"multiquery\"");
+  return HR_OK;
+}
+
+hr_status hr_finish_gpt_bigcode(hr_config *config, const hr_family *family, hr_model *model)
+{
+  bool multi_query;
+  (void)family;
+  HR_TRY(hr_config_flag(config, "multi_query", true, &multi_query));
+  if (multi_query)
+    share_one_kv_head(model);
+  return HR_OK;
+}
+
+hr_status hr_finish_openai_gpt(hr_config *config, const hr_family *family, hr_model *model)
+{
+  (void)config;
+  (void)family;
+  model->final_norm = false;
+  return HR_OK;
+}
+
+/* The output projection has a bias in the last layer only. */
+static void add_last_bias(const void *layers, int64_t index, hr_layer_group *layer)
+{
+  layer->attention.output_bias = index == *(const int64_t *)layers - 1;
+}
+
+hr_status hr_finish_gpt_neox_japanese(hr_config *config, const hr_family *family, hr_model *model)
+{
+  static const char field[] = "intermediate_multiple_size";
+  hr_layer_group *layer = &model->groups[0];
+  double factor;
+  (void)family;
+  hr_config_mark(config, field);
+  HR_TRY(hr_json_number_or(&config->json, field, 0.0, 1000.0, 4.0, &factor));
+  layer->dense.width = (int64_t)((double)model->hidden * factor);
+  hr_layer_pattern pattern = {.layers = layer->count, .type_count = 1, .types = {{"", *layer}}};
+  int64_t layers = layer->count;
+  pattern.change = add_last_bias;
+  pattern.change_context = &layers;
+  return hr_config_layers(config, &pattern, model);
 }
