@@ -148,6 +148,10 @@ HR_API hr_status hr_decode_check(const hr_decode *decode, hr_error *error);
  *  hr_attention_check() and hr_decode_check(). */
 HR_API hr_status hr_decode_from_attention(const hr_attention *attention, hr_decode *decode, hr_error *error);
 
+/** The same with `latent`: the call's one K head begins with its V head, whose strides are not used. Errors of
+ *  hr_decode_from_attention(), and of hr_decode_check() for other heads. */
+HR_API hr_status hr_decode_from_latent(const hr_attention *attention, hr_decode *decode, hr_error *error);
+
 /** Strides with the defaults resolved. The problem has passed hr_decode_check(). */
 HR_API hr_strides hr_decode_q_strides(const hr_decode *decode);
 

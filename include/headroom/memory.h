@@ -35,6 +35,20 @@ HR_API hr_status hr_memory_estimate(const hr_model *model, const hr_workload *wo
 HR_API hr_status hr_memory_largest_batch(const hr_model *model, const hr_workload *workload, int64_t capacity_bytes,
                                          int64_t *batch, hr_error *error);
 
+/** Bytes of a token in the KV caches of all layers and devices, as hr_memory.kv_cache_bytes_per_token: the model's own,
+ *  and what it would be if the layers with latent attention kept K and V of heads of the same sizes. */
+typedef struct hr_latent_cache {
+  int64_t bytes_per_token;
+  int64_t multi_head_bytes_per_token;    /* a K and a V head for each query head */
+  int64_t grouped_query_bytes_per_token; /* kv_heads K and V heads */
+  int64_t kv_heads; /* 8, or the next larger divisor of the query heads; 0: no layer has latent attention */
+} hr_latent_cache;
+
+/** Compares the KV cache of latent attention. Errors of hr_model_check() and hr_workload_check(), and
+ *  HR_ERROR_OVERFLOW. */
+HR_API hr_status hr_memory_latent_cache(const hr_model *model, const hr_workload *workload, hr_latent_cache *cache,
+                                        hr_error *error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -54,6 +54,18 @@ typedef struct hr_mixer_attention {
   bool shared_kv;   /* uses the K and V of an earlier layer: no K and V weights, no cache of its own (Gemma 3n) */
 } hr_mixer_attention;
 
+/** Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1). K and V of a token are kept as one latent
+ *  of kv_rank elements for all heads, beside rope_dim elements of K that are rotated. Absent if q_heads is 0. */
+typedef struct hr_mixer_latent {
+  int64_t q_heads;
+  int64_t q_rank;             /* width between the two linear layers of Q, with an RMS norm; 0: one layer */
+  int64_t kv_rank;            /* width of the latent, with an RMS norm */
+  int64_t nope_dim, rope_dim; /* elements of a head of Q and K that are not rotated, and that are */
+  int64_t v_dim;              /* head size of V */
+  bool down_bias;             /* of the linear layers to the ranks and to the rotated part of K */
+  bool output_bias;
+} hr_mixer_latent;
+
 /** The feed-forward network of a layer without experts. Absent if width is 0. */
 typedef struct hr_ffn_dense {
   int64_t width; /* [d_ff] */
@@ -83,6 +95,7 @@ typedef struct hr_layer_group {
   int64_t norms;       /* hidden-sized norms in a layer: 1 (shared by a parallel block), 2 or 4 (Gemma 2) */
   bool parallel_block; /* mixer and feed-forward network read the same input, and their sum is added */
   hr_mixer_attention attention;
+  hr_mixer_latent latent;
   hr_ffn_dense dense;
   hr_ffn_experts experts;
 } hr_layer_group;
@@ -130,8 +143,8 @@ HR_API hr_model hr_model_default(void);
 /** [L] Layers of all groups together. `model` has been checked. */
 HR_API int64_t hr_model_layers(const hr_model *model);
 
-/** The group that stands for the model where one has to: of those with attention the one with the most layers, of a
- *  model without attention the largest one; the first of equals. Points into *model. */
+/** The group that stands for the model where one has to: of those with attention (also latent attention) the one with
+ *  the most layers, of a model without attention the largest one; the first of equals. Points into *model. */
 HR_API const hr_layer_group *hr_model_main_group(const hr_model *model);
 
 /** Reads a Hugging Face config.json, or Headroom's short form, from `length` bytes of text.

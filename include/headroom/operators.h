@@ -19,16 +19,23 @@ extern "C" {
   ROW(HR_OP_EMBEDDING_PROJECTION_IN, "embedding_projection_in", false)   \
   ROW(HR_OP_ATTENTION_NORM, "attention_norm", true)                      \
   ROW(HR_OP_QKV_TRANSFORM, "qkv_transform", true)                        \
+  ROW(HR_OP_Q_TRANSFORM, "q_transform", true)                            \
   ROW(HR_OP_Q_DOWN, "q_down", true)                                      \
+  ROW(HR_OP_KV_DOWN, "kv_down", true)                                    \
+  ROW(HR_OP_RANK_NORM, "rank_norm", true)                                \
   ROW(HR_OP_Q_UP, "q_up", true)                                          \
+  ROW(HR_OP_KV_UP, "kv_up", true)                                        \
   ROW(HR_OP_K_TRANSFORM, "k_transform", true)                            \
   ROW(HR_OP_V_TRANSFORM, "v_transform", true)                            \
   ROW(HR_OP_QK_NORM, "qk_norm", true)                                    \
   ROW(HR_OP_ROTARY, "rotary", true)                                      \
+  ROW(HR_OP_K_ROTARY_COPY, "k_rotary_copy", true)                        \
+  ROW(HR_OP_Q_ABSORB, "q_absorb", true)                                  \
   ROW(HR_OP_ATTENTION_SCORE, "attention_score", true)                    \
   ROW(HR_OP_SOFTMAX, "softmax", true)                                    \
   ROW(HR_OP_ATTENTION_OVER_VALUE, "attention_over_value", true)          \
   ROW(HR_OP_ATTENTION, "attention", true)                                \
+  ROW(HR_OP_O_ABSORB, "o_absorb", true)                                  \
   ROW(HR_OP_ATTENTION_GATE, "attention_gate", true)                      \
   ROW(HR_OP_LINEAR_PROJECTION, "linear_projection", true)                \
   ROW(HR_OP_ATTENTION_ALL_REDUCE, "attention_all_reduce", true)          \
@@ -90,6 +97,7 @@ typedef struct hr_operator {
   int64_t count;          /* executions in a step, all layers together */
   hr_gemm gemm;           /* HR_KIND_GEMM, _BMM and _GROUPED_GEMM; of the last with the mean m (wgrad: k), rounded up */
   hr_attention attention; /* HR_KIND_ATTENTION */
+  bool latent;            /* HR_KIND_ATTENTION: V is the first v_dim elements of K, which are read once */
   int64_t columns;        /* HR_KIND_MEMORY: elements of a row (hidden, keys, head size, …); else 0 */
   int64_t rows;           /* of expert_*: tokens of all experts together; else 0 */
   int64_t devices;        /* HR_KIND_COMMUNICATION: that take part; else 0 */

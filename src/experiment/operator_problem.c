@@ -38,6 +38,7 @@ static hr_status form_of(const hr_model *model, const hr_workload *workload, con
   case HR_OP_ATTENTION_POST_NORM:
   case HR_OP_MLP_NORM:
   case HR_OP_MLP_POST_NORM:
+  case HR_OP_RANK_NORM:
   case HR_OP_QK_NORM:
     *form = (rowwise_form){model->norm == HR_NORM_RMS ? HR_ROWWISE_RMS_NORM : HR_ROWWISE_LAYER_NORM, 2};
     return HR_OK;
@@ -85,19 +86,40 @@ static hr_status attention_problem(const hr_operator *op, hr_problem *problem, h
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
   HR_TRY(hr_attention_check(&op->attention, error));
   *problem = hr_attention_problem(&op->attention);
+  if (op->latent) { /* only decode calls say that V is part of K */
+    hr_decode decode;
+    HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
+    *problem = hr_decode_problem(&decode);
+  }
   return HR_OK;
+}
+
+static bool as_decode(const hr_problem *problem, hr_decode *decode)
+{
+  if (problem->operation == HR_OPERATION_DECODE)
+    *decode = problem->decode;
+  return problem->operation == HR_OPERATION_DECODE ||
+         (problem->operation == HR_OPERATION_ATTENTION &&
+          hr_decode_from_attention(&problem->attention, decode, NULL) == HR_OK);
+}
+
+const char *hr_operator_kernels(const hr_problem *problem)
+{
+  if (problem->operation == HR_OPERATION_DECODE)
+    return problem->decode.latent ? NULL : HR_DECODE_KERNELS;
+  return problem->operation == HR_OPERATION_ATTENTION ? HR_FUSED_ATTENTION_KERNELS : NULL;
 }
 
 bool hr_operator_take_decode(hr_device *device, const hr_workload *workload, hr_problem *problem)
 {
   hr_plan *plan = NULL;
   hr_decode decode;
-  if (workload->phase != HR_PHASE_DECODE || problem->operation != HR_OPERATION_ATTENTION ||
-      hr_decode_from_attention(&problem->attention, &decode, NULL) != HR_OK)
+  if (workload->phase != HR_PHASE_DECODE || !as_decode(problem, &decode))
     return false;
+  const char *kernels = decode.latent ? NULL : HR_DECODE_KERNELS;
   decode.k_strides = decode.v_strides = (hr_kv_strides){0}; /* those of pages */
   bool taken = hr_decode_set_pages(&decode, PAGE_TOKENS, NULL) == HR_OK &&
-               hr_plan_decode(device, &decode, HR_DECODE_KERNELS, &plan, NULL) == HR_OK;
+               hr_plan_decode(device, &decode, kernels, &plan, NULL) == HR_OK;
   hr_plan_free(plan);
   if (taken)
     *problem = hr_decode_problem(&decode);

@@ -20,11 +20,15 @@ hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload
 /** Whether it is a grouped GEMM whose experts have equally many tokens: a batched GEMM. */
 bool hr_operator_has_equal_groups(const hr_operator *op);
 
-/** The family of kernels for decode calls with which a step is measured. */
+/** The family of kernels for decode calls with which a step is measured; latent attention has kernels of its own. */
 #define HR_DECODE_KERNELS "decode_split"
 
 /** Makes the fused attention of a decode step a decode call against pages of 16 tokens, as serving engines have, if a
- *  kernel of HR_DECODE_KERNELS on the device takes it; leaves other problems. Returns whether it did. */
+ *  kernel of HR_DECODE_KERNELS on the device takes it, of latent attention any kernel; leaves other problems. Returns
+ *  whether it did. */
 bool hr_operator_take_decode(hr_device *device, const hr_workload *workload, hr_problem *problem);
+
+/** The kernels with which an attention problem of a step is measured; NULL: any. */
+const char *hr_operator_kernels(const hr_problem *problem);
 
 #endif

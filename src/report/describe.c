@@ -12,6 +12,7 @@
 #include "report/operators.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 typedef struct description {
@@ -21,7 +22,8 @@ typedef struct description {
   const hr_checkpoint *checkpoint; /* may be NULL */
   hr_parameters parameters;
   hr_memory memory;
-  int64_t largest_batch; /* only with hardware */
+  hr_latent_cache latent; /* kv_heads 0: no latent attention */
+  int64_t largest_batch;  /* only with hardware */
   hr_operators operators;
   hr_checkpoint_comparison comparison; /* only with a checkpoint */
 } description;
@@ -31,6 +33,7 @@ static hr_status gather(description *d, hr_error *error)
   HR_TRY(hr_model_parameters(d->model, &d->parameters, error));
   HR_TRY(hr_operators_list(d->model, d->workload, &d->operators, error));
   HR_TRY(hr_memory_estimate(d->model, d->workload, &d->memory, error));
+  HR_TRY(hr_memory_latent_cache(d->model, d->workload, &d->latent, error));
   if (d->hardware)
     HR_TRY(hr_memory_largest_batch(d->model, d->workload, d->hardware->memory_bytes, &d->largest_batch, error));
   if (d->checkpoint)
@@ -62,6 +65,14 @@ static bool load_of(const description *d, double *tokens_per_expert, hr_expert_l
 #define FIELD(member) HR_FIELD(hr_parameters, member)
 static const hr_column part_fields[] = {
     FIELD(embedding), FIELD(position), FIELD(attention), FIELD(mlp), FIELD(experts), FIELD(norm), FIELD(logit),
+};
+#undef FIELD
+
+#define FIELD(member) HR_FIELD(hr_latent_cache, member)
+static const hr_column latent_fields[] = {
+    FIELD(multi_head_bytes_per_token),
+    FIELD(kv_heads),
+    FIELD(grouped_query_bytes_per_token),
 };
 #undef FIELD
 
@@ -102,6 +113,10 @@ static hr_status write_json(const description *d, FILE *out, hr_error *error)
   hr_json_put_count(json, "bytes", d->operators.bytes);
   put_load(json, d);
   hr_json_put_count(json, "kv_cache_bytes_per_token", d->memory.kv_cache_bytes_per_token);
+  if (d->latent.kv_heads > 0)
+    hr_json_put_fields(hr_json_put_object(json, "latent_cache"), latent_fields, HR_COUNT_OF(latent_fields), &d->latent);
+  else
+    hr_json_put(json, "latent_cache", json_null());
   hr_json_put_fields(hr_json_put_object(json, "memory"), memory_fields, HR_COUNT_OF(memory_fields), &d->memory);
   hr_json_put_text(json, "device", d->hardware ? d->hardware->name : NULL);
   hr_json_put(json, "largest_batch", d->hardware ? json_integer(d->largest_batch) : json_null());
@@ -148,6 +163,29 @@ static void print_parameters(const hr_document *document, const hr_parameters *p
   }
 }
 
+/* "1.16 MiB less than multi-head attention with these heads". */
+static void append_saving(char *to, size_t size, int64_t own, int64_t other, const char *what)
+{
+  char bytes[HR_NUMBER_SIZE];
+  hr_write_bytes(bytes, sizeof bytes, fabs((double)other - (double)own));
+  hr_append_item(to, size, "%s %s than %s", bytes, own <= other ? "less" : "more", what);
+}
+
+static void print_cache(const hr_document *document, const description *d)
+{
+  const hr_latent_cache *c = &d->latent;
+  char bytes[HR_NUMBER_SIZE], line[256] = "", grouped[96];
+  hr_write_bytes(bytes, sizeof bytes, (double)d->memory.kv_cache_bytes_per_token);
+  hr_print_field(document, "KV cache", "%s per token", bytes);
+  if (c->kv_heads == 0)
+    return;
+  snprintf(grouped, sizeof grouped, "grouped-query attention with %" PRId64 " K/V heads", c->kv_heads);
+  append_saving(line, sizeof line, c->bytes_per_token, c->multi_head_bytes_per_token,
+                "multi-head attention with heads of these sizes");
+  append_saving(line, sizeof line, c->bytes_per_token, c->grouped_query_bytes_per_token, grouped);
+  hr_print_field(document, "", "%s", line);
+}
+
 static void print_memory(const hr_document *document, const description *d)
 {
   const hr_memory *m = &d->memory;
@@ -160,8 +198,7 @@ static void print_memory(const hr_document *document, const description *d)
   write_parts(line, sizeof line, parts, HR_COUNT_OF(parts), hr_write_bytes);
   hr_write_bytes(bytes, sizeof bytes, (double)m->total_bytes);
   hr_print_field(document, "memory", "%s per device: %s", bytes, line);
-  hr_write_bytes(bytes, sizeof bytes, (double)m->kv_cache_bytes_per_token);
-  hr_print_field(document, "KV cache", "%s per token", bytes);
+  print_cache(document, d);
   if (d->hardware && d->largest_batch == 0)
     hr_print_field(document, "fits", "not even a batch of 1 on %s", d->hardware->name);
   else if (d->hardware)

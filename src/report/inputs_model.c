@@ -107,13 +107,23 @@ static const model_field model_fields[] = {
 #undef NAMED
 #undef COMMON
 
+/* The model with the heads of latent attention's expanded form where the fields of all groups are read. */
+static hr_model with_heads(const hr_model *model)
+{
+  hr_model shown = *model;
+  for (size_t i = 0; i < model->group_count; i++)
+    shown.groups[i].attention = hr_heads_of(&model->groups[i]);
+  return shown;
+}
+
 void hr_json_put_model(hr_json document, const hr_model *model)
 {
   hr_json json = hr_json_put_object(document, "model");
+  const hr_model shown = with_heads(model);
   for (size_t i = 0; i < HR_COUNT_OF(model_fields); i++) {
     const model_field *field = &model_fields[i];
     if (field->of_groups)
-      hr_json_put_common(json, &field->column, model);
+      hr_json_put_common(json, &field->column, &shown);
     else
       hr_json_put_fields(json, &field->column, 1, model);
   }
@@ -171,7 +181,8 @@ static void window_trait(char *to, const hr_model *model, const hr_layer_group *
 
 static void positions_trait(char *to, const hr_model *model, const hr_layer_group *group)
 {
-  if (model->positions == HR_POSITIONS_ROTARY && group->attention.q_heads > 0 && group->attention.rotary_dim == 0)
+  const hr_mixer_attention heads = hr_heads_of(group);
+  if (model->positions == HR_POSITIONS_ROTARY && heads.q_heads > 0 && heads.rotary_dim == 0)
     snprintf(to, TRAIT_SIZE, "without positions");
 }
 

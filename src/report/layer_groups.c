@@ -93,6 +93,31 @@ static void attention_details(char *to, size_t size, const void *member)
     hr_append_item(to, size, "output gate");
 }
 
+/* ---- latent attention ---- */
+
+#define FIELD(member) HR_FIELD(hr_mixer_latent, member)
+static const hr_column latent_fields[] = {
+    FIELD(q_heads),  FIELD(q_rank), FIELD(kv_rank),   FIELD(nope_dim),
+    FIELD(rope_dim), FIELD(v_dim),  FIELD(down_bias), FIELD(output_bias),
+};
+#undef FIELD
+
+/* "128 heads of 128 + 64 (values 128), latent 512 + 64": the rotated part behind the plus. */
+static void latent_sizes(char *to, size_t size, const void *member)
+{
+  const hr_mixer_latent *m = member;
+  hr_append_item(to, size, "%" PRId64 " head%s of %" PRId64 " + %" PRId64 " (values %" PRId64 ")", m->q_heads,
+                 hr_plural(m->q_heads), m->nope_dim, m->rope_dim, m->v_dim);
+  hr_append_item(to, size, "latent %" PRId64 " + %" PRId64, m->kv_rank, m->rope_dim);
+}
+
+static void latent_details(char *to, size_t size, const void *member)
+{
+  const hr_mixer_latent *m = member;
+  if (m->q_rank > 0)
+    hr_append_item(to, size, "Q rank %" PRId64, m->q_rank);
+}
+
 /* ---- dense feed-forward network ---- */
 
 #define FIELD(member) HR_FIELD(hr_ffn_dense, member)
@@ -149,6 +174,8 @@ static const struct {
 } kinds[] = {
     {&hr_mixer_attention_kind, "attention", offsetof(hr_layer_group, attention), attention_fields,
      HR_COUNT_OF(attention_fields), attention_sizes, attention_details},
+    {&hr_mixer_latent_kind, "latent", offsetof(hr_layer_group, latent), latent_fields, HR_COUNT_OF(latent_fields),
+     latent_sizes, latent_details},
     {&hr_ffn_dense_kind, "dense", offsetof(hr_layer_group, dense), dense_fields, HR_COUNT_OF(dense_fields), dense_sizes,
      dense_details},
     {&hr_ffn_experts_kind, "experts", offsetof(hr_layer_group, experts), expert_fields, HR_COUNT_OF(expert_fields),
@@ -235,11 +262,11 @@ static void window(const void *group, hr_cell *cell)
 static void positions(const void *row, hr_cell *cell)
 {
   const group_row *r = row;
-  const hr_mixer_attention *a = &r->group->attention;
-  if (a->q_heads == 0)
+  const hr_mixer_attention heads = hr_heads_of(r->group);
+  if (heads.q_heads == 0)
     return;
-  if (r->model->positions == HR_POSITIONS_ROTARY && a->rotary_dim > 0)
-    hr_cell_format(cell, "rotary %" PRId64, a->rotary_dim);
+  if (r->model->positions == HR_POSITIONS_ROTARY && heads.rotary_dim > 0)
+    hr_cell_format(cell, "rotary %" PRId64, heads.rotary_dim);
   else
     hr_cell_set_text(
         cell, hr_positions_name(r->model->positions == HR_POSITIONS_ROTARY ? HR_POSITIONS_NONE : r->model->positions));

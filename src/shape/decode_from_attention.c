@@ -47,3 +47,15 @@ hr_status hr_decode_from_attention(const hr_attention *attention, hr_decode *dec
   *decode = d;
   return HR_OK;
 }
+
+hr_status hr_decode_from_latent(const hr_attention *attention, hr_decode *decode, hr_error *error)
+{
+  HR_NEED(error, attention, decode);
+  hr_decode d;
+  HR_TRY(hr_decode_from_attention(attention, &d, error));
+  d.latent = true;
+  d.v_strides = (hr_kv_strides){0};
+  HR_TRY(hr_decode_check(&d, error));
+  *decode = d;
+  return HR_OK;
+}

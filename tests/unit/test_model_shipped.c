@@ -50,6 +50,7 @@ static const struct {
     {"llama-3.1-8b", 8030261248},
     {"llama-3.2-1b", 1235814400},
     {"llama-3.2-3b", 3212749824},
+    {"minicpm3-4b", 4073875968},
     {"mistral-7b-v0.1", 7241732096},
     {"mistral-7b-v0.3", 7248023552},
     {"mistral-nemo-12b", 12247782400},

@@ -125,6 +125,7 @@ static void describe_has_the_documented_keys(void **state)
                                  {"bytes", "i"},
                                  {"expert_load", "n"},
                                  {"kv_cache_bytes_per_token", "i"},
+                                 {"latent_cache", "on"},
                                  {"memory", "o"},
                                  {"device", "s"},
                                  {"largest_batch", "i"},

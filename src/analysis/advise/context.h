@@ -59,8 +59,8 @@ bool hr_is_worthwhile(const hr_trial *trial);
  *  replicated. */
 bool hr_heads_split(const hr_model *model, int64_t tensor_parallel);
 
-/** The heads of a layer that do not split, of the main group if they do not; NULL if all split. Points into *model. */
-const hr_mixer_attention *hr_unsplit_heads(const hr_model *model, int64_t tensor_parallel);
+/** A group of layers whose heads do not split, the main group if they do not; NULL if all split. Points into *model. */
+const hr_layer_group *hr_unsplit_layer(const hr_model *model, int64_t tensor_parallel);
 
 /** Memory of the device that a step may use: nine tenths; the rest is for the driver's context, workspaces and
  *  fragmentation. 0: unknown. */

@@ -5,6 +5,7 @@
 #include "base/names.h"
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,10 +75,27 @@ void hr_add_not_applicable(hr_advice_context *context, hr_operator_set operators
     finding->void_on_device = true;
 }
 
+/* The sizes of latent attention depend on each other in other ways than those of heads with K and V of their own. */
+static void report_latent(hr_advice_context *context, const hr_mixer_latent *m)
+{
+  char current[160];
+  snprintf(current, sizeof current, "%" PRId64 " heads of %" PRId64 " + %" PRId64 " over a latent of %" PRId64,
+           m->q_heads, m->nope_dim, m->rope_dim, m->kv_rank);
+  hr_add_not_applicable(context, hr_attention_matmuls(&context->advice->step), current,
+                        "the rule is about K and V heads of their own; latent attention has one latent of %" PRId64
+                        " + %" PRId64 " elements for all heads, and Headroom does not vary its sizes",
+                        m->kv_rank, m->rope_dim);
+}
+
 bool hr_lacks_heads(hr_advice_context *context)
 {
-  if (hr_main_attention(&context->advice->model)->q_heads > 0)
+  const hr_layer_group *main = hr_model_main_group(&context->advice->model);
+  if (main->attention.q_heads > 0)
     return false;
+  if (main->latent.q_heads > 0) {
+    report_latent(context, &main->latent);
+    return true;
+  }
   hr_add_satisfied(context, 0, "no MHA, MQA or GQA",
                    "the rule is about multi-head, multi-query and grouped-query attention, which no layer has");
   return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/advise/format.h"
 
+#include "analysis/model/layer_kinds.h"
 #include "analysis/model/reshape.h"
 #include "base/checked.h"
 #include "base/quantity.h"
@@ -69,9 +70,9 @@ hr_text192 hr_format_layers_with_heads(const hr_model *model, const hr_mixer_att
 {
   int64_t layers = 0;
   for (size_t i = 0; i < model->group_count; i++) {
-    const hr_mixer_attention *other = &model->groups[i].attention;
-    if (other->q_heads == heads->q_heads && other->k_heads == heads->k_heads && other->v_heads == heads->v_heads &&
-        other->qk_dim == heads->qk_dim && other->v_dim == heads->v_dim)
+    const hr_mixer_attention other = hr_heads_of(&model->groups[i]);
+    if (other.q_heads == heads->q_heads && other.k_heads == heads->k_heads && other.v_heads == heads->v_heads &&
+        other.qk_dim == heads->qk_dim && other.v_dim == heads->v_dim)
       layers += model->groups[i].count;
   }
   return hr_format_share(layers, hr_model_layers(model));

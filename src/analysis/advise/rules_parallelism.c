@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about splitting a model over devices: heads per device, the tensor-parallel degree, pipeline stages. */
 #include "analysis/advise/rules.h"
+#include "analysis/model/layer_kinds.h"
 #include "analysis/model/reshape.h"
 #include "base/checked.h"
 
@@ -32,7 +33,8 @@ static bool keeps_fitting(const hr_advice *advice, const hr_workload *workload)
 static int64_t splitting_degree(const hr_advice *advice)
 {
   hr_workload changed = advice->workload;
-  int64_t *degree = &changed.tensor_parallel, t = *degree, heads = hr_main_attention(&advice->model)->q_heads;
+  int64_t *degree = &changed.tensor_parallel, t = *degree,
+          heads = hr_heads_of(hr_model_main_group(&advice->model)).q_heads;
   for (*degree = hr_min64(t - 1, DEGREES_MAX); *degree > 1; --*degree) {
     if (hr_heads_split(&advice->model, *degree) && keeps_fitting(advice, &changed))
       return *degree;
@@ -61,20 +63,31 @@ static hr_text192 format_most_loaded(const hr_mixer_attention *layer, int64_t t)
                         hr_ceil_div(heads[i].count, t), heads[i].name, (double)heads[i].count / (double)t);
 }
 
+/* "32 query, 8 K and 8 V heads", of latent attention "128 heads". */
+static hr_text192 format_heads(const hr_model *model, const hr_layer_group *layer)
+{
+  const hr_mixer_attention heads = hr_heads_of(layer);
+  hr_text192 layers = hr_format_layers_with_heads(model, &heads);
+  if (layer->latent.q_heads > 0)
+    return hr_format_text("%" PRId64 " heads%s", heads.q_heads, layers.text);
+  return hr_format_text("%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads%s", heads.q_heads, heads.k_heads,
+                        heads.v_heads, layers.text);
+}
+
 void hr_rule_batch_heads_per_device(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
   const hr_model *model = &advice->model;
   int64_t t = advice->workload.tensor_parallel, b = advice->workload.batch;
   const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
-  if (hr_lacks_heads(context))
+  const hr_layer_group *unsplit = hr_unsplit_layer(model, t), *layer = unsplit ? unsplit : hr_model_main_group(model);
+  const hr_mixer_attention heads = hr_heads_of(layer);
+  if (heads.q_heads == 0 && hr_lacks_heads(context))
     return;
-  const hr_mixer_attention *unsplit = hr_unsplit_heads(model, t), *heads = unsplit ? unsplit : hr_main_attention(model);
-  hr_text192 counts = hr_format_text("%" PRId64 " query, %" PRId64 " K and %" PRId64 " V heads%s", heads->q_heads,
-                                     heads->k_heads, heads->v_heads, hr_format_layers_with_heads(model, heads).text);
+  hr_text192 counts = format_heads(model, layer);
   hr_text192 current = hr_format_text("%s, t = %" PRId64, counts.text, t);
   if (!unsplit) {
-    int64_t heads_per_device = heads->q_heads / t;
+    int64_t heads_per_device = heads.q_heads / t;
     hr_add_satisfied(context, matmuls, current.text,
                      "(b·a)/t = %.0f is an integer and every device has %" PRId64 " heads",
                      (double)b * (double)heads_per_device, heads_per_device);
@@ -87,7 +100,7 @@ void hr_rule_batch_heads_per_device(hr_advice_context *context)
   hr_add_infeasible(context, tried ? &trial : NULL, matmuls, current.text,
                     hr_format_text("t = %" PRId64, changed.tensor_parallel).text,
                     "%s do not split over %" PRId64 " devices: Megatron refuses this, and %s", counts.text, t,
-                    format_most_loaded(heads, t).text);
+                    format_most_loaded(&heads, t).text);
 }
 
 /* The smallest divisor of t over which the heads split and whose step fits; 0 if there is none. *needed is the memory

@@ -18,4 +18,7 @@ hr_checked64 hr_peak_activation_bytes(const hr_model *model, const hr_workload *
 /** What one layer keeps of a sequence of `tokens` for decoding. `layer` is the device's share. */
 hr_checked64 hr_layer_cache_elements(const hr_layer_group *layer, int64_t tokens);
 
+/** Bytes that one more token keeps for decoding in all layers of all devices. */
+hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *workload);
+
 #endif

@@ -30,6 +30,8 @@ static hr_status read_attention(hr_config *config, const hr_family *family, cons
   const char *kv_heads = family->equal_heads ? NULL : name_or(family->kv_heads.field, "num_key_value_heads");
   const char *head_dim = family->derived_head_dim ? NULL : name_or(family->head_dim.field, "head_dim");
   bool qkv, output, norm;
+  if (hr_has_latent(family))
+    return hr_config_latent(config, &family->latent, model);
   HR_TRY(hr_config_kv_heads(config, names, kv_heads, family->kv_heads.value, model));
   HR_TRY(hr_config_head_dim(config, names, head_dim, family->head_dim.value, model));
   HR_TRY(read_choice(config, &family->qkv_bias, &qkv));

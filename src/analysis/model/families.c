@@ -37,3 +37,8 @@ const hr_family *hr_family_of_architecture(const char *architecture)
   }
   return NULL;
 }
+
+bool hr_has_latent(const hr_family *family)
+{
+  return family->latent.kv_rank > 0;
+}

@@ -49,6 +49,13 @@ typedef struct hr_expert_fields {
   const char *dense_layers;  /* … without those of this list */
 } hr_expert_fields;
 
+/** The sizes of latent attention where their fields are missing ("kv_lora_rank", …). */
+typedef struct hr_latent_sizes {
+  int64_t q_rank, kv_rank, nope_dim, rope_dim;
+  int64_t v_dim; /* 0: hidden / q_heads */
+  bool head_dim; /* "head_dim" is another name of "qk_rope_head_dim"; else it says nothing */
+} hr_latent_sizes;
+
 /** Members that a row leaves out are zero: they mean what the comment says of 0 or NULL. */
 struct hr_family {
   const char *model_type;   /* the value of config.json's "model_type" */
@@ -68,6 +75,8 @@ struct hr_family {
   hr_choice_field qkv_bias, output_bias;
   hr_choice_field qk_norm; /* whether Q and K are normalized; how: qk_norm_kind */
   hr_qk_norm qk_norm_kind;
+
+  hr_latent_sizes latent; /* kv_rank 0: other attention, as the members above say */
 
   hr_size_field mlp_width; /* "intermediate_size"; value 0: required, else the factor of hidden if it is missing */
   const char *activation;  /* "hidden_act" */
@@ -99,6 +108,9 @@ struct hr_family {
 
 /** Reads a decoder as its row says. */
 hr_status hr_read_decoder(hr_config *config, const hr_family *family, hr_model *model);
+
+/** Reads latent attention in place of the heads that hr_config_sizes() has read. */
+hr_status hr_config_latent(hr_config *config, const hr_latent_sizes *missing, hr_model *model);
 
 hr_status hr_read_bloom(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_chatglm(hr_config *config, const hr_family *family, hr_model *model);
@@ -143,6 +155,9 @@ const hr_family *hr_family_of_architecture(const char *architecture);
 /** Headroom's own short form. */
 bool hr_is_short_form(const hr_config *config);
 hr_status hr_read_short_form(hr_config *config, hr_model *model);
+
+/** Whether the family has latent attention. */
+bool hr_has_latent(const hr_family *family);
 
 /** Whether the family has experts. */
 bool hr_has_experts(const hr_family *family);

@@ -10,6 +10,7 @@
 
 static const hr_layer_kind *const kinds[] = {
     &hr_mixer_attention_kind,
+    &hr_mixer_latent_kind,
     &hr_ffn_dense_kind,
     &hr_ffn_experts_kind,
 };
@@ -43,6 +44,11 @@ bool hr_has_ffn(const hr_layer_group *layer)
   return has(layer, false);
 }
 
+hr_mixer_attention hr_heads_of(const hr_layer_group *layer)
+{
+  return layer->latent.q_heads > 0 ? hr_expanded_attention(&layer->latent) : layer->attention;
+}
+
 hr_layer_group hr_shard_layer(const hr_layer_group *layer, const hr_workload *workload)
 {
   hr_layer_group share = *layer;
@@ -73,6 +79,12 @@ static const struct {
     SIZE(attention.q_rank),
     SIZE(attention.window),
     SIZE(attention.rotary_dim),
+    SIZE(latent.q_heads),
+    SIZE(latent.q_rank),
+    SIZE(latent.kv_rank),
+    SIZE(latent.nope_dim),
+    SIZE(latent.rope_dim),
+    SIZE(latent.v_dim),
     SIZE(dense.width),
     SIZE(experts.experts),
     SIZE(experts.active),
@@ -92,24 +104,13 @@ static const struct {
 static const struct {
   size_t offset, size;
 } choices[] = {
-    CHOICE(parallel_block),
-    CHOICE(attention.window_kind),
-    CHOICE(attention.qk_norm),
-    CHOICE(attention.qk_norm_bias),
-    CHOICE(attention.q_bias),
-    CHOICE(attention.k_bias),
-    CHOICE(attention.v_bias),
-    CHOICE(attention.output_bias),
-    CHOICE(attention.output_gate),
-    CHOICE(attention.sinks),
-    CHOICE(attention.shared_kv),
-    CHOICE(dense.gated),
-    CHOICE(dense.bias),
-    CHOICE(experts.gated),
-    CHOICE(experts.bias),
-    CHOICE(experts.shared_bias),
-    CHOICE(experts.router_bias),
-    CHOICE(experts.shared_gate),
+    CHOICE(parallel_block),         CHOICE(attention.window_kind), CHOICE(attention.qk_norm),
+    CHOICE(attention.qk_norm_bias), CHOICE(attention.q_bias),      CHOICE(attention.k_bias),
+    CHOICE(attention.v_bias),       CHOICE(attention.output_bias), CHOICE(attention.output_gate),
+    CHOICE(attention.sinks),        CHOICE(attention.shared_kv),   CHOICE(latent.down_bias),
+    CHOICE(latent.output_bias),     CHOICE(dense.gated),           CHOICE(dense.bias),
+    CHOICE(experts.gated),          CHOICE(experts.bias),          CHOICE(experts.shared_bias),
+    CHOICE(experts.router_bias),    CHOICE(experts.shared_gate),
 };
 #undef CHOICE
 
@@ -155,7 +156,7 @@ hr_status hr_check_layer(const hr_layer_group *layer, hr_error *error)
   HR_TRY(hr_check_at_most("norms", layer->norms, "the most that a layer can have", 4, error));
   if (!hr_has_mixer(layer) && !hr_has_ffn(layer))
     return hr_fail(error, HR_ERROR_INVALID,
-                   "has neither a mixer (attention.q_heads) nor a feed-forward network "
+                   "has neither a mixer (attention.q_heads, latent.q_heads) nor a feed-forward network "
                    "(dense.width, experts.experts)");
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (kinds[i]->present(layer))

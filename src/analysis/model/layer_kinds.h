@@ -54,8 +54,15 @@ size_t hr_layer_kind_count(void);
 const hr_layer_kind *hr_layer_kind_at(size_t index); /* see hr_layer_kind_count() */
 
 extern const hr_layer_kind hr_mixer_attention_kind;
+extern const hr_layer_kind hr_mixer_latent_kind;
 extern const hr_layer_kind hr_ffn_dense_kind;
 extern const hr_layer_kind hr_ffn_experts_kind;
+
+/** The attention of latent attention's expanded form: a K and V head for each query head. */
+hr_mixer_attention hr_expanded_attention(const hr_mixer_latent *latent);
+
+/** The heads of a layer: of its attention, or of the expanded form of its latent attention; zeros if it has neither. */
+hr_mixer_attention hr_heads_of(const hr_layer_group *layer);
 
 /** Whether the layer has a mixer, and whether it has a feed-forward network. */
 bool hr_has_mixer(const hr_layer_group *layer);

@@ -102,7 +102,7 @@ static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload,
 }
 
 /* What one more token adds in all layers; a head that several devices hold counts once. */
-static hr_checked64 cache_per_token(const hr_model *model, const hr_workload *workload)
+hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *workload)
 {
   hr_checked64 sum = hr_checked(0);
   for (size_t i = 0; i < model->group_count; i++) {
@@ -147,7 +147,7 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
       return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of the %s do not fit into 63 bits", parts[i].what);
   }
   result.total_bytes = total.value;
-  if (hr_checked_take(cache_per_token(model, workload), &result.kv_cache_bytes_per_token) != HR_OK)
+  if (hr_checked_take(hr_cache_bytes_per_token(model, workload), &result.kv_cache_bytes_per_token) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a token's keys and values do not fit into 63 bits");
   *memory = result;
   return HR_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax attention with K and V heads of its own: multi-head, multi-query, grouped-query, DiffQKV. Sizes:
  * docs/operators.md. */
-#include "analysis/model/layer_kinds.h"
+#include "analysis/model/attention_calls.h"
 #include "analysis/model/sizes.h"
 #include "base/error.h"
 
@@ -137,123 +137,18 @@ static void prepare_heads(hr_operator_builder *builder, const hr_mixer_attention
     hr_append_rowwise(builder, HR_OP_ROTARY, head_rows, m->rotary_dim, 2, 2);
 }
 
-/* The attention calls of a device: of chunked attention each chunk is a sequence of its own. */
-typedef struct attention_call {
-  int64_t batch, q_len, kv_len, window;
-} attention_call;
-
-/* Scores, softmax and attention over value through memory, over the whole q_len × kv_len rectangle. */
-static void unfused_attention(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call)
-{
-  hr_checked64 q = hr_times(hr_checked(call->batch), m->q_heads); /* below 2^40 each: both were checked */
-  hr_checked64 k = hr_times(hr_checked(call->batch), m->k_heads);
-  hr_checked64 v = hr_times(hr_checked(call->batch), m->v_heads);
-  if (q.overflow || k.overflow || v.overflow) {
-    hr_record_overflow(builder, HR_OP_ATTENTION_SCORE);
-    return;
-  }
-  hr_gemm_sizes score = {.m = call->q_len,
-                         .n = call->kv_len,
-                         .k = m->qk_dim,
-                         .transpose_b = true,
-                         .matrices_a = q.value,
-                         .matrices_b = k.value,
-                         .matrices_c = q.value};
-  hr_gemm_sizes over_value = {.m = call->q_len,
-                              .n = m->v_dim,
-                              .k = call->kv_len,
-                              .matrices_a = q.value,
-                              .matrices_b = v.value,
-                              .matrices_c = q.value};
-  hr_append_gemm(builder, HR_OP_ATTENTION_SCORE, HR_KIND_BMM, HR_PASS_FORWARD, &score);
-  /* Reads and writes the scores; backward reads P and dP and writes dS. */
-  hr_append_rowwise(builder, HR_OP_SOFTMAX, hr_times(q, call->q_len), call->kv_len, 2, 3);
-  hr_append_gemm(builder, HR_OP_ATTENTION_OVER_VALUE, HR_KIND_BMM, HR_PASS_FORWARD, &over_value);
-}
-
-static void fused_attention(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call)
-{
-  hr_operator *op = hr_append_operator(builder, HR_OP_ATTENTION, HR_KIND_ATTENTION, HR_PASS_FORWARD);
-  hr_attention *a = &op->attention;
-  *a = hr_attention_default();
-  a->batch = call->batch;
-  a->q_len = call->q_len;
-  a->kv_len = call->kv_len;
-  a->q_heads = m->q_heads;
-  /* If t does not divide the heads, the K or V heads may not divide the query heads (32 and 8 on 3 devices: 11 and 3).
-   * A kernel needs groups of equal size, so the device then holds more K or V heads. */
-  a->k_heads = hr_divisor_at_least(m->q_heads, m->k_heads);
-  a->v_heads = hr_divisor_at_least(m->q_heads, m->v_heads);
-  a->qk_dim = m->qk_dim;
-  a->v_dim = m->v_dim;
-  a->dtype = builder->workload->dtype;
-  a->window = call->window;
-  if (hr_attention_flops(a, &op->flops) != HR_OK || hr_attention_bytes(a, &op->bytes) != HR_OK)
-    hr_record_overflow(builder, HR_OP_ATTENTION);
-}
-
-/* The whole chunks of a call over several, and the tokens behind them as a call of their own. */
-static int64_t split_chunks(const attention_call *whole, int64_t chunk, attention_call *chunks, attention_call *rest)
-{
-  *chunks = *rest = *whole;
-  chunks->batch = whole->batch * (whole->q_len / chunk); /* at most b·s, which was checked */
-  chunks->q_len = chunks->kv_len = chunk;
-  rest->q_len = rest->kv_len = whole->q_len % chunk;
-  return rest->q_len;
-}
-
-/* A window shortens what decode reads of the cache, and a fused kernel skips tiles outside it; unfused scores of a
- * sliding window are computed and masked afterwards. */
-static void attend(hr_operator_builder *builder, const hr_mixer_attention *m)
-{
-  void (*append)(hr_operator_builder *, const hr_mixer_attention *, const attention_call *) =
-      builder->workload->attention == HR_ATTENTION_FUSED ? fused_attention : unfused_attention;
-  bool decode = builder->workload->phase == HR_PHASE_DECODE;
-  attention_call call = {
-      .batch = builder->workload->batch, .q_len = builder->shard.q_len, .kv_len = builder->shard.kv_len};
-  bool window_counts = m->window > 0 && m->window < call.kv_len;
-  if (window_counts && decode) {
-    call.kv_len = m->window;
-  } else if (window_counts && m->window_kind == HR_WINDOW_CHUNKED) {
-    attention_call chunks, rest;
-    if (split_chunks(&call, m->window, &chunks, &rest) > 0)
-      append(builder, m, &rest);
-    call = chunks;
-  } else if (window_counts && append == fused_attention) {
-    call.window = m->window;
-  }
-  append(builder, m, &call);
-}
-
 static void operators(hr_operator_builder *builder)
 {
   const hr_mixer_attention *m = &builder->layer->attention;
   qkv_transform(builder, m);
   prepare_heads(builder, m);
-  attend(builder, m);
+  hr_append_attention(builder, m);
   if (m->output_gate) /* reads O and the gate, writes O */
     hr_append_rowwise(builder, HR_OP_ATTENTION_GATE, hr_checked(builder->shard.rows), o_columns(m), 3, 5);
   hr_append_linear(builder, HR_OP_LINEAR_PROJECTION, builder->shard.rows, builder->model->hidden, o_columns(m));
 }
 
 /* ---- memory ---- */
-
-static hr_checked64 score_count(const hr_layer_context *c)
-{
-  const hr_mixer_attention *m = &c->layer->attention;
-  int64_t keys = c->shard->kv_len; /* of a chunk where chunks are sequences */
-  if (m->window_kind == HR_WINDOW_CHUNKED && m->window > 0)
-    keys = hr_min64(keys, m->window);
-  return hr_times(hr_times(hr_times(hr_checked(m->q_heads), c->workload->batch), c->shard->q_len), keys);
-}
-
-static hr_checked64 saved_scores(const hr_layer_context *c)
-{
-  int64_t element = (int64_t)hr_dtype_bytes(c->workload->dtype);
-  if (c->workload->attention == HR_ATTENTION_FUSED) /* the log-sum-exp of each row, in fp32 */
-    return hr_times(hr_times(hr_checked(c->layer->attention.q_heads), c->shard->rows), 4);
-  return hr_times(score_count(c), c->workload->dropout ? 2 * element + 1 : element);
-}
 
 /* Q, K, V and O; Q and K twice with a norm, the gate and its product. */
 static hr_checked64 saved_bytes(const hr_layer_context *c)
@@ -266,16 +161,14 @@ static hr_checked64 saved_bytes(const hr_layer_context *c)
   if (m->output_gate)
     columns = hr_plus(columns, hr_times(hr_checked(o), 2));
   hr_checked64 per_token = hr_times(columns, (int64_t)hr_dtype_bytes(c->workload->dtype));
-  return hr_plus(hr_times(per_token, c->shard->rows), saved_scores(c));
+  return hr_plus(hr_times(per_token, c->shard->rows), hr_saved_scores(c, m));
 }
 
 static hr_checked64 live_elements(const hr_layer_context *c)
 {
   const hr_mixer_attention *m = &c->layer->attention;
-  bool fused = c->workload->attention == HR_ATTENTION_FUSED;
   int64_t columns = q_columns(m) + k_columns(m) + v_columns(m) + o_columns(m) * (m->output_gate ? 2 : 1);
-  hr_checked64 scores = fused ? hr_checked(0) : hr_times(score_count(c), 2);
-  return hr_plus(hr_times(hr_checked(columns), c->shard->rows), scores);
+  return hr_plus(hr_times(hr_checked(columns), c->shard->rows), hr_live_scores(c, m));
 }
 
 static hr_checked64 cache_elements(const hr_layer_group *layer, int64_t tokens)

@@ -27,7 +27,7 @@ int64_t hr_model_layers(const hr_model *model)
 
 static bool has_attention(const hr_layer_group *layer)
 {
-  return layer->attention.q_heads > 0;
+  return layer->attention.q_heads > 0 || layer->latent.q_heads > 0;
 }
 
 const hr_layer_group *hr_model_main_group(const hr_model *model)

@@ -165,8 +165,9 @@ static bool same_attention(const hr_attention *a, const hr_attention *b)
 
 static bool same_operator(const hr_operator *a, const hr_operator *b)
 {
-  return a->id == b->id && a->kind == b->kind && a->flops == b->flops && a->bytes == b->bytes &&
-         a->columns == b->columns && same_gemm(&a->gemm, &b->gemm) && same_attention(&a->attention, &b->attention);
+  return a->id == b->id && a->kind == b->kind && a->latent == b->latent && a->flops == b->flops &&
+         a->bytes == b->bytes && a->columns == b->columns && same_gemm(&a->gemm, &b->gemm) &&
+         same_attention(&a->attention, &b->attention);
 }
 
 /* The index behind the last of the first `end` operators whose id is not larger. */

@@ -71,7 +71,6 @@ static const type_row type_rows[] = {
     {"switch_transformers", mixture_of_experts},
     {"deepseek_v2", latent_attention},
     {"deepseek_v3", latent_attention},
-    {"minicpm3", latent_attention},
     {"mamba", state_space},
     {"mamba2", state_space},
     {"falcon_mamba", state_space},
@@ -144,11 +143,17 @@ bool hr_has_experts(const hr_family *family)
   return family && (family->moe || family->experts.count.field);
 }
 
+static bool is_covered(const field_row *row, const hr_family *family)
+{
+  return (row->what == mixture_of_experts && hr_has_experts(family)) ||
+         (row->what == latent_attention && family && hr_has_latent(family));
+}
+
 hr_status hr_refuse_by_field(hr_config *config, const hr_family *family)
 {
   for (size_t i = 0; i < sizeof field_rows / sizeof *field_rows; i++) {
     const field_row *row = &field_rows[i];
-    if (row->what == mixture_of_experts && hr_has_experts(family))
+    if (is_covered(row, family))
       continue;
     hr_config_mark(config, row->field);
     const json_t *value = json_object_get(config->json.object, row->field);

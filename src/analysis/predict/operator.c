@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch by kind of operator; memory-bound operators, all-reduces and all-to-alls. */
 #include "analysis/predict/terms.h"
-
 #include "base/error.h"
 
 #include <math.h>
@@ -22,8 +21,10 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
 {
   (void)tensor_parallel;
   hr_decode decode;
-  if (op->pass == HR_PASS_FORWARD && op->attention.q_len == 1 &&
-      hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK)
+  if (op->latent)
+    HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
+  if (op->latent || (op->pass == HR_PASS_FORWARD && op->attention.q_len == 1 &&
+                     hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK))
     return hr_predict_decode(hardware, &decode, prediction, error);
   if (op->pass == HR_PASS_FORWARD)
     return hr_predict_attention(hardware, &op->attention, prediction, error);
@@ -40,6 +41,7 @@ static double memory_share(const hr_hardware *hardware, hr_operator_id id)
   case HR_OP_SHARED_ACTIVATION: return hardware->activation_share;
   case HR_OP_EMBEDDING_NORM:
   case HR_OP_ATTENTION_NORM:
+  case HR_OP_RANK_NORM:
   case HR_OP_QK_NORM:
   case HR_OP_ATTENTION_POST_NORM:
   case HR_OP_MLP_NORM:

@@ -94,9 +94,10 @@ static hr_status make_side(side *s, hr_device *device, const hr_confirm_shape *s
   for (size_t i = 0; i < count; i++)
     HR_TRY(hr_operator_problem(shape->model, shape->workload, &operators[i], &s->problems[i], error));
   s->list = (hr_problem_list){.problems = s->problems, .count = count};
-  if (operators[0].kind == HR_KIND_ATTENTION)
-    s->list.kernel = hr_operator_take_decode(device, shape->workload, &s->problems[0]) ? HR_DECODE_KERNELS
-                                                                                       : HR_FUSED_ATTENTION_KERNELS;
+  if (operators[0].kind == HR_KIND_ATTENTION) {
+    hr_operator_take_decode(device, shape->workload, &s->problems[0]);
+    s->list.kernel = hr_operator_kernels(&s->problems[0]);
+  }
   return HR_OK;
 }
 

@@ -44,14 +44,16 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   switch (op->kind) {
   case HR_KIND_GEMM:
   case HR_KIND_GROUPED_GEMM: return HR_PART_LINEAR;
-  case HR_KIND_BMM:
+  case HR_KIND_BMM: /* with weights, or of the scores */
+    return op->id == HR_OP_Q_ABSORB || op->id == HR_OP_O_ABSORB ? HR_PART_LINEAR : HR_PART_ATTENTION;
   case HR_KIND_ATTENTION: return HR_PART_ATTENTION;
   case HR_KIND_COMMUNICATION: return HR_PART_COMMUNICATION;
   case HR_KIND_MEMORY: break;
   }
   switch (op->id) {
   case HR_OP_SOFTMAX: return HR_PART_SOFTMAX;
-  case HR_OP_ROTARY: return HR_PART_ROTARY;
+  case HR_OP_ROTARY:
+  case HR_OP_K_ROTARY_COPY: return HR_PART_ROTARY;
   case HR_OP_ROUTER_TOP_K:
   case HR_OP_DISPATCH:
   case HR_OP_COMBINE: return HR_PART_ROUTING;
