@@ -7,10 +7,12 @@
 
 #define KERNELS_MOST 64 /* of which similar names are suggested */
 
-static void print_note(void *context, const char *message)
+/* What is left out of the model is said always, details with -v. */
+static void print_note(void *context, hr_note_kind kind, const char *message)
 {
-  (void)context;
-  cli_fail(0, "note: %s", message);
+  const cli_run *run = context;
+  if (kind == HR_NOTE_LEFT_OUT || run->options.verbose)
+    cli_fail(0, "note: %s", message);
 }
 
 const char *cli_hint(const hr_error *error, const char *name, const char *where)
@@ -69,9 +71,8 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   if (code != CLI_GO_ON)
     return code;
   hr_error error = {.status = HR_OK};
-  hr_note_fn note = run->options.verbose ? print_note : NULL;
   cli_reading(true);
-  hr_status status = hr_resolve_model(run->arguments[0], note, NULL, model, &error);
+  hr_status status = hr_resolve_model(run->arguments[0], print_note, (void *)(uintptr_t)run, model, &error);
   cli_reading(false);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_INPUT, "%s%s", error.message,

@@ -31,6 +31,13 @@ typedef enum hr_qk_norm {
   HR_QK_NORM_FULL      /* over all heads together (OLMo 2): as many weights as per head */
 } hr_qk_norm;
 
+/** What follows the layers. */
+typedef enum hr_head {
+  HR_HEAD_LANGUAGE, /* logits over the vocabulary */
+  HR_HEAD_CLASSES,  /* a linear layer with weights of its own to `classes` outputs */
+  HR_HEAD_NONE      /* nothing: the layers' output is the result (embedding models) */
+} hr_head;
+
 /** How `window` limits the keys of a query. */
 typedef enum hr_window_kind {
   HR_WINDOW_SLIDING, /* the last `window` tokens, the query's own included */
@@ -125,7 +132,9 @@ typedef struct hr_model {
   bool final_norm;
   bool embedding_norm; /* a norm after the token embedding (BLOOM) */
 
-  bool logit_bias;       /* of the logits (GPT-J, Phi) */
+  hr_head head;
+  int64_t classes;       /* outputs of HR_HEAD_CLASSES; else 0 */
+  bool logit_bias;       /* of the logits (GPT-J, Phi) or classes */
   bool tied_embeddings;  /* the logits reuse the token embedding */
   int64_t embedding_dim; /* width of the token embedding if not `hidden` (OPT 350M); 0: hidden */
 
@@ -168,7 +177,7 @@ typedef struct hr_parameters {
   int64_t position;             /* learned positions */
   int64_t attention, mlp, norm; /* of all layers with biases; norm includes the final and embedding norms */
   int64_t experts;              /* of all routed experts; mlp has their routers and the shared experts */
-  int64_t logit;                /* the untied output weights and the bias; 0 if tied and without bias */
+  int64_t logit;                /* the head's own weights and bias; 0 if tied and without bias */
   int64_t active;               /* total without the routed experts that a token does not pass */
 } hr_parameters;
 

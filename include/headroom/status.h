@@ -60,9 +60,14 @@ typedef struct hr_error {
   char message[512];
 } hr_error;
 
-/** Receives a remark that is not an error (an ignored field, an assumed default). `message` is valid during the
- *  call. */
-typedef void (*hr_note_fn)(void *context, const char *message);
+/** What a remark is about. */
+typedef enum hr_note_kind {
+  HR_NOTE_DETAIL,  /* how the input was read: an assumed default, a second name of a field */
+  HR_NOTE_LEFT_OUT /* something of the input is not in the result: an ignored field, the vision part of a model */
+} hr_note_kind;
+
+/** Receives a remark that is not an error. `message` is valid during the call. */
+typedef void (*hr_note_fn)(void *context, hr_note_kind kind, const char *message);
 
 /** Called repeatedly during long tasks. `done` grows from 0 to 1; `what` names the current step and is valid during the
  *  call. Return 0 to continue. Any other value stops the task, which then returns HR_ERROR_INTERRUPTED, or HR_OK with

@@ -58,7 +58,7 @@ static hr_status read_shipped(const char *what, const hr_model_place *place, hr_
     char message[256];
     snprintf(message, sizeof message, "%.120s: read as the shipped model %s, whose repository has another name", what,
              entry->name);
-    note(context, message);
+    note(context, HR_NOTE_DETAIL, message);
   }
   HR_TRY(hr_model_from_json(entry->text, entry->length, entry->name, note, context, model, error));
   hr_copy_text(model->name, sizeof model->name, entry->name);

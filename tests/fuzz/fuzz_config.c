@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-static void expect_note(void *context, const char *message)
+static void expect_note(void *context, hr_note_kind kind, const char *message)
 {
+  (void)kind;
   size_t *notes = context;
   ++*notes;
   EXPECT(message && message[0] != '\0');

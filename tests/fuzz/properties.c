@@ -43,9 +43,10 @@ static void expect_parameters(const hr_model *model)
   }
   EXPECT(hr_model_check(model, NULL) == HR_OK);
   EXPECT(parameters.embedding > 0 && parameters.attention >= 0 && parameters.mlp >= 0);
-  EXPECT(parameters.attention + parameters.mlp > 0);
+  EXPECT(parameters.attention + parameters.mlp + parameters.experts > 0);
   EXPECT(parameters.position >= 0 && parameters.norm >= 0 && parameters.logit >= 0);
-  EXPECT(parameters.excluding_embeddings == parameters.attention + parameters.mlp + parameters.norm);
+  EXPECT(parameters.excluding_embeddings ==
+         parameters.attention + parameters.mlp + parameters.experts + parameters.norm);
   EXPECT(parameters.total ==
          parameters.excluding_embeddings + parameters.embedding + parameters.position + parameters.logit);
 }
@@ -57,13 +58,15 @@ static void expect_operator(const hr_operator *op, const hr_model *model)
   EXPECT(strlen(name) > 0 && strstr(name, "unknown") == NULL);
   EXPECT(op->count >= 1 && op->count <= hr_model_layers(model));
   EXPECT(op->flops >= 0 && op->bytes >= 0);
-  bool product = op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM;
+  bool product = op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM || op->kind == HR_KIND_GROUPED_GEMM;
   EXPECT((op->flops > 0) == (product || op->kind == HR_KIND_ATTENTION));
   if (product) {
     int64_t flops = 0;
-    EXPECT(hr_gemm_flops(&op->gemm, &flops) == HR_OK && flops == op->flops);
-    hr_status status = hr_gemm_check(&op->gemm, NULL); /* its bytes count shared heads for each product */
-    EXPECT(status == HR_OK || (status == HR_ERROR_OVERFLOW && op->kind == HR_KIND_BMM));
+    bool grouped = op->kind == HR_KIND_GROUPED_GEMM; /* its rows are a mean, rounded up */
+    hr_status status = hr_gemm_flops(&op->gemm, &flops);
+    EXPECT(status == HR_OK ? (grouped ? flops >= op->flops : flops == op->flops) : grouped);
+    status = hr_gemm_check(&op->gemm, NULL); /* its bytes count shared heads for each product */
+    EXPECT(status == HR_OK || (status == HR_ERROR_OVERFLOW && op->kind != HR_KIND_GEMM));
   }
   if (op->kind == HR_KIND_ATTENTION)
     EXPECT(hr_attention_check(&op->attention, NULL) == HR_OK);
@@ -99,6 +102,7 @@ static bool has_growing_cache(const hr_model *model)
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_mixer_attention *attention = &model->groups[i].attention;
     found = found || (attention->q_heads > 0 && !attention->shared_kv && attention->window != 1);
+    found = found || model->groups[i].latent.q_heads > 0;
   }
   return found;
 }

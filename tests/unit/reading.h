@@ -15,8 +15,9 @@ typedef struct test_notes {
   char text[4096];
 } test_notes;
 
-static inline void keep_note(void *context, const char *message)
+static inline void keep_note(void *context, hr_note_kind kind, const char *message)
 {
+  (void)kind;
   test_notes *notes = context;
   size_t used = strlen(notes->text);
   snprintf(notes->text + used, sizeof notes->text - used, "%s\n", message);

@@ -80,8 +80,9 @@ static int remove_root(void **state)
 static hr_error last;
 static int notes;
 
-static void count_note(void *context, const char *message)
+static void count_note(void *context, hr_note_kind kind, const char *message)
 {
+  (void)kind;
   (void)context;
   notes += strstr(message, "read as the shipped model") != NULL;
 }

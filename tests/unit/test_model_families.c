@@ -403,8 +403,8 @@ static void ignored_and_assumed_fields_are_noted(void **state)
   assert_string_equal(notes.text,
                       "config.json: max_position_embeddings: is missing, its documented default 131072 is assumed\n"
                       "config.json: num_key_value_heads: is missing, its documented default 8 is assumed\n"
-                      "config.json: field \"quantization_config\" is ignored\n"
-                      "config.json: field \"two?lines\" is ignored\n");
+                      "config.json: fields \"quantization_config\", \"two?lines\" are ignored: not known to change "
+                      "the shape\n");
 }
 
 static void a_complete_configuration_is_read_without_notes(void **state)
@@ -416,13 +416,74 @@ static void a_complete_configuration_is_read_without_notes(void **state)
                       "");
 }
 
-static void an_output_head_of_another_kind_is_noted(void **state)
+static void classes_have_weights_of_their_own_and_embedding_models_have_no_head(void **state)
 {
   (void)state;
-  assert_string_equal(
-      read_notes("{\"model_type\":\"llama\",\"architectures\":[\"LlamaForSequenceClassification\"]," SIZES "}").text,
-      "config.json: architectures: \"LlamaForSequenceClassification\" is read as the language model of "
-      "the same shape\n");
+  const char *start = "{\"model_type\":\"llama\",\"tie_word_embeddings\":true,";
+  const struct {
+    const char *fields;
+    int64_t logit, classes;
+    hr_head head;
+  } cases[] = {
+      {"\"architectures\":[\"LlamaForCausalLM\"]", 0, 0, HR_HEAD_LANGUAGE},
+      {"\"architectures\":[\"LlamaForSequenceClassification\"]", 2 * 64, 2, HR_HEAD_CLASSES},
+      {"\"architectures\":[\"LlamaForSequenceClassification\"],\"id2label\":{\"0\":\"LABEL_0\"}", 64, 1,
+       HR_HEAD_CLASSES},
+      {"\"architectures\":[\"LlamaForTokenClassification\"],\"num_labels\":9", 9 * 64 + 9, 9, HR_HEAD_CLASSES},
+      {"\"architectures\":[\"LlamaForQuestionAnswering\"]", 2 * 64 + 2, 2, HR_HEAD_CLASSES},
+      {"\"architectures\":[\"LlamaModel\"]", 0, 0, HR_HEAD_NONE},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[600];
+    snprintf(text, sizeof text, "%s%s," SIZES "}", start, cases[i].fields);
+    hr_model model = read_model(text);
+    assert_int_equal(model.head, cases[i].head);
+    assert_int_equal(model.classes, cases[i].classes);
+    assert_int_equal(read_parameters(text).logit, cases[i].logit);
+  }
+}
+
+static void the_language_model_of_a_wrapper_is_read(void **state)
+{
+  (void)state;
+  const char *text = "{\"model_type\":\"mistral3\",\"architectures\":[\"Mistral3ForConditionalGeneration\"],"
+                     "\"tie_word_embeddings\":true,\"vision_config\":{\"hidden_size\":9},\"image_token_index\":10,"
+                     "\"text_config\":{\"num_key_value_heads\":8,\"sliding_window\":null," SIZES "}}";
+  hr_model model = read_model(text);
+  assert_string_equal(model.family, "mistral");
+  assert_int_equal(model.hidden, 64);
+  assert_true(model.tied_embeddings); /* the outer one counts where the inner has none */
+  assert_string_equal(read_notes(text).text,
+                      "config.json: only the language model in text_config is read; vision_config is left out\n");
+  assert_refused("{\"model_type\":\"clip\",\"text_config\":{\"model_type\":\"t5_of_images\"}}", HR_ERROR_UNSUPPORTED,
+                 "config.json: text_config.model_type: \"t5_of_images\" is not a family that Headroom reads; those it "
+                 "reads, and how to give a shape without a family, are in docs/models.md");
+}
+
+static void the_short_form_says_what_differs_from_the_paper(void **state)
+{
+  (void)state;
+  hr_model model =
+      read_model("{\"h\":64,\"a\":8,\"L\":2,\"v\":1000,\"s\":128,\"tied\":false,\"norm\":\"rms\",\"positions\":"
+                 "\"rotary\",\"rotary\":4,\"bias\":false,\"qkv_bias\":true,\"mlp\":\"swiglu\",\"final_norm\":"
+                 "true,\"qk_norm\":\"shared\",\"window\":32,\"parallel\":true,\"qk_dim\":4,\"v_dim\":16}");
+  const hr_layer_group *layer = &model.groups[0];
+  assert_false(model.tied_embeddings);
+  assert_int_equal(model.norm, HR_NORM_RMS);
+  assert_true(model.final_norm && !model.norm_bias && layer->parallel_block);
+  assert_int_equal(layer->norms, 1);
+  assert_int_equal(model.positions, HR_POSITIONS_ROTARY);
+  assert_int_equal(layer->attention.rotary_dim, 4);
+  assert_int_equal(layer->attention.qk_dim, 4);
+  assert_int_equal(layer->attention.v_dim, 16);
+  assert_int_equal(layer->attention.window, 32);
+  assert_true(layer->attention.q_bias && !layer->attention.output_bias && !layer->dense.bias && layer->dense.gated);
+  assert_int_equal(layer->attention.qk_norm, HR_QK_NORM_SHARED);
+  assert_refused(
+      "{\"h\":64,\"a\":8,\"L\":2,\"v\":1000,\"kvheads\":2}", HR_ERROR_INVALID,
+      "config.json: \"kvheads\" is not a field of the short form; did you mean kv_heads, k_heads or v_heads?");
+  assert_refused("{\"h\":64,\"a\":8,\"L\":2,\"v\":1000,\"norm\":\"batch\"}", HR_ERROR_INVALID,
+                 "config.json: norm: expected one of \"layer\", \"rms\", found \"batch\"");
 }
 
 static void a_long_name_is_truncated_and_stays_on_one_line(void **state)
@@ -471,7 +532,9 @@ int main(void)
       cmocka_unit_test(a_family_is_known_by_its_architecture_where_model_type_is_missing),
       cmocka_unit_test(ignored_and_assumed_fields_are_noted),
       cmocka_unit_test(a_complete_configuration_is_read_without_notes),
-      cmocka_unit_test(an_output_head_of_another_kind_is_noted),
+      cmocka_unit_test(classes_have_weights_of_their_own_and_embedding_models_have_no_head),
+      cmocka_unit_test(the_language_model_of_a_wrapper_is_read),
+      cmocka_unit_test(the_short_form_says_what_differs_from_the_paper),
       cmocka_unit_test(a_long_name_is_truncated_and_stays_on_one_line),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

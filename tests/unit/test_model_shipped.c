@@ -159,8 +159,9 @@ static void every_shipped_model_names_its_source(void **state)
   }
 }
 
-static void fail_about_ignored_fields(void *context, const char *message)
+static void fail_about_ignored_fields(void *context, hr_note_kind kind, const char *message)
 {
+  (void)kind;
   (void)context;
   if (strstr(message, "is ignored"))
     fail_msg("%s", message);

@@ -50,7 +50,7 @@ hr_checked64 hr_saved_by_head(const hr_model *model, const hr_workload *workload
 {
   int64_t inputs = (model->final_norm ? 1 : 0) + (shard->embedding_dim != model->hidden ? 1 : 0);
   hr_checked64 columns = hr_plus(hr_times(hr_checked(model->hidden), inputs), hr_checked(shard->embedding_dim));
-  hr_checked64 logits = hr_times(hr_checked(shard->vocabulary), 4);
+  hr_checked64 logits = hr_times(hr_checked(shard->outputs), 4);
   return hr_times(hr_plus(hr_times(columns, element_bytes(workload)), logits), shard->logit_rows);
 }
 
@@ -69,7 +69,7 @@ static hr_checked64 largest_of_layer(const hr_layer_context *c)
 hr_checked64 hr_peak_activation_bytes(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   hr_checked64 largest =
-      hr_times(hr_plus(hr_checked(shard->embedding_dim), hr_checked(shard->vocabulary)), shard->logit_rows);
+      hr_times(hr_plus(hr_checked(shard->embedding_dim), hr_checked(shard->outputs)), shard->logit_rows);
   for (size_t i = 0; i < model->group_count; i++) {
     hr_layer_group share = hr_shard_layer(&model->groups[i], workload);
     largest = hr_larger(largest, largest_of_layer(&(hr_layer_context){model, workload, shard, &share}));

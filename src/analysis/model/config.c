@@ -18,18 +18,31 @@ void hr_config_mark(hr_config *config, const char *field)
     config->read[config->read_count++] = field;
 }
 
-void hr_config_note(const hr_config *config, const char *format, ...)
+static void note(const hr_config *config, hr_note_kind kind, const char *format, va_list arguments)
 {
-  if (!config->note)
-    return;
   char text[400], message[512];
-  va_list arguments;
-  va_start(arguments, format);
   hr_write_text_v(text, sizeof text, format, arguments);
-  va_end(arguments);
   snprintf(message, sizeof message, "%s: %s", config->json.input, text);
   hr_replace_unprintable(message);
-  config->note(config->note_context, message);
+  config->note(config->note_context, kind, message);
+}
+
+void hr_config_note(const hr_config *config, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  if (config->note)
+    note(config, HR_NOTE_DETAIL, format, arguments);
+  va_end(arguments);
+}
+
+void hr_config_note_left_out(const hr_config *config, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  if (config->note)
+    note(config, HR_NOTE_LEFT_OUT, format, arguments);
+  va_end(arguments);
 }
 
 bool hr_config_present(const hr_config *config, const char *field)
@@ -197,6 +210,9 @@ void hr_config_attention_bias(hr_model *model, bool qkv, bool output)
 
 hr_status hr_config_tied(hr_config *config, bool fallback, hr_model *model)
 {
+  const json_t *outer = json_object_get(config->outer, "tie_word_embeddings");
+  if (json_is_boolean(outer)) /* counts where the inner configuration has none, as in published checkpoints */
+    fallback = json_is_true(outer);
   return hr_config_flag(config, "tie_word_embeddings", fallback, &model->tied_embeddings);
 }
 

@@ -16,6 +16,7 @@ typedef struct hr_config {
   hr_json_reader json;
   hr_note_fn note;
   void *note_context;
+  const json_t *outer;                    /* the object that wraps `json.object`; NULL: none */
   const char *read[HR_CONFIG_FIELDS_MAX]; /* names of the fields read, all literals */
   size_t read_count;
 } hr_config;
@@ -23,11 +24,18 @@ typedef struct hr_config {
 /** Marks a field as read. */
 void hr_config_mark(hr_config *config, const char *field);
 
-/** Calls the caller's note function with "<input>: <message>". */
+/** Calls the caller's note function with "<input>: <message>": a detail of how the input was read. */
 void hr_config_note(const hr_config *config, const char *format, ...) HR_PRINTF(2, 3);
 
-/** Notes every unread field, except names that begin with "_" and names that never affect the shape. */
+/** The same for something of the input that is not in the model, which users see without asking. */
+void hr_config_note_left_out(const hr_config *config, const char *format, ...) HR_PRINTF(2, 3);
+
+/** Names all unread fields in one note, except names that begin with "_", null values, and fields that never affect the
+ *  shape. */
 void hr_config_note_unknown_fields(const hr_config *config);
+
+/** Whether a reader has marked the field as read. */
+bool hr_config_was_read(const hr_config *config, const char *field);
 
 /** Whether the field is present, null or not. */
 bool hr_config_present(const hr_config *config, const char *field);

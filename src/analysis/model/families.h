@@ -152,6 +152,17 @@ const hr_family *hr_families(size_t *count);
 const hr_family *hr_family_of_type(const char *model_type);
 const hr_family *hr_family_of_architecture(const char *architecture);
 
+/** Reads what follows the layers: `architecture` is the class in "architectures", or NULL. HR_ERROR_UNSUPPORTED, naming
+ *  the field, for a head of another kind than hr_head has. */
+hr_status hr_read_head(hr_config *config, const char *architecture, hr_model *model);
+
+/** If the configuration wraps that of a language model ("text_config"), *config reads the inner one from then on, and a
+ *  note says what is left out. *wrapper is the model_type of the outer one, NULL if there is none. */
+hr_status hr_take_text_part(hr_config *config, const char **wrapper);
+
+/** The model_type of the language model within a model of this type, or NULL. */
+const char *hr_wrapped_type(const char *wrapper);
+
 /** Headroom's own short form. */
 bool hr_is_short_form(const hr_config *config);
 hr_status hr_read_short_form(hr_config *config, hr_model *model);
@@ -159,15 +170,12 @@ hr_status hr_read_short_form(hr_config *config, hr_model *model);
 /** Whether the family has latent attention. */
 bool hr_has_latent(const hr_family *family);
 
-/** Whether the family has experts. */
-bool hr_has_experts(const hr_family *family);
+/** HR_ERROR_UNSUPPORTED, naming the field, if a field that the family has not read says that the model has a mechanism
+ *  that changes its shape. */
+hr_status hr_refuse_by_field(hr_config *config);
 
-/** HR_ERROR_UNSUPPORTED, naming the field, if a field says that this is no decoder that Headroom covers. `family` is
- *  NULL if it is unknown. */
-hr_status hr_refuse_by_field(hr_config *config, const hr_family *family);
-
-/** Always HR_ERROR_UNSUPPORTED: no family has this model_type. The message gives the reason for a known type, otherwise
- *  the short form and the list of families. */
-hr_status hr_refuse_model_type(const hr_config *config, const char *field, const char *model_type);
+/** Always HR_ERROR_UNSUPPORTED: no family has this model_type. The message gives the reason for a known type or a known
+ *  field, otherwise similar names. */
+hr_status hr_refuse_model_type(hr_config *config, const char *field, const char *model_type);
 
 #endif

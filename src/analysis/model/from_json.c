@@ -12,36 +12,48 @@ static const char *first_architecture(const hr_config *config)
   return json_string_value(json_array_get(json_object_get(config->json.object, "architectures"), 0));
 }
 
-/* A model of the same layers without the logits' weights has fewer parameters than are counted here. */
-static void note_other_head(const hr_config *config)
+/* The family of a model_type, or of the language model that it wraps in the same object. */
+static const hr_family *family_of_type(const hr_config *config, const char *model_type)
 {
-  const char *architecture = first_architecture(config);
-  if (architecture && !strstr(architecture, "ForCausalLM") && !strstr(architecture, "LMHead"))
-    hr_config_note(config, "architectures: \"%.60s\" is read as the language model of the same shape", architecture);
+  const hr_family *family = hr_family_of_type(model_type);
+  const char *text_type = hr_wrapped_type(model_type);
+  if (family || !text_type || config->outer)
+    return family;
+  family = hr_family_of_type(text_type);
+  if (family)
+    hr_config_note_left_out(config, "only the language model of \"%s\" is read", model_type);
+  return family;
 }
 
-static hr_status find_family(hr_config *config, const hr_family **family)
+/* The class that the weights belong to: that of the outer configuration, if it names one. */
+static const char *architecture_of(const hr_config *config)
 {
-  if (hr_json_has(&config->json, "model_type")) {
-    const char *model_type;
-    HR_TRY(hr_config_text(config, "model_type", NULL, &model_type));
-    *family = hr_family_of_type(model_type);
-    HR_TRY(hr_refuse_by_field(config, *family));
-    if (!*family)
-      return hr_refuse_model_type(config, "model_type", model_type);
-    note_other_head(config);
-    return HR_OK;
-  }
+  const json_t *outer = json_array_get(json_object_get(config->outer, "architectures"), 0);
+  return outer ? json_string_value(outer) : first_architecture(config);
+}
+
+static hr_status find_by_architecture(hr_config *config, const hr_family **family)
+{
   const char *architecture = first_architecture(config);
-  *family = architecture ? hr_family_of_architecture(architecture) : NULL;
-  HR_TRY(hr_refuse_by_field(config, *family));
   if (!architecture)
     return hr_json_fail(&config->json, "model_type", HR_ERROR_INVALID,
                         "is missing; the short form has \"h\" and \"a\" instead");
+  *family = hr_family_of_architecture(architecture);
   if (!*family)
     return hr_refuse_model_type(config, "architectures", architecture);
   hr_config_note(config, "model_type: is missing, \"%s\" is assumed from architectures", (*family)->model_type);
   return HR_OK;
+}
+
+/* `wrapper`: the model_type of the outer configuration, NULL if there is none. */
+static hr_status find_family(hr_config *config, const char *wrapper, const hr_family **family)
+{
+  const char *model_type = wrapper ? hr_wrapped_type(wrapper) : NULL;
+  if (!hr_json_has(&config->json, "model_type") && !model_type)
+    return find_by_architecture(config, family);
+  HR_TRY(hr_config_text(config, "model_type", model_type, &model_type));
+  *family = family_of_type(config, model_type);
+  return *family ? HR_OK : hr_refuse_model_type(config, "model_type", model_type);
 }
 
 static hr_status read_model(hr_config *config, hr_model *model)
@@ -51,11 +63,15 @@ static hr_status read_model(hr_config *config, hr_model *model)
     return hr_read_short_form(config, model);
   }
   const hr_family *family = NULL;
-  HR_TRY(find_family(config, &family));
+  const char *wrapper;
+  HR_TRY(hr_take_text_part(config, &wrapper));
+  HR_TRY(find_family(config, wrapper, &family));
   /* The analyzer cannot see that hr_refuse_model_type() never returns HR_OK. */
   hr_copy_text(model->family, sizeof model->family,
                family->model_type); /* NOLINT(clang-analyzer-core.NullDereference) */
-  return (family->read ? family->read : hr_read_decoder)(config, family, model);
+  HR_TRY((family->read ? family->read : hr_read_decoder)(config, family, model));
+  HR_TRY(hr_refuse_by_field(config));
+  return hr_read_head(config, architecture_of(config), model);
 }
 
 /* Sizes that are valid one by one may not fit each other. */

@@ -58,7 +58,8 @@ static hr_status parameters_on_device(const hr_model *model, const hr_workload *
   int64_t table = shard->vocabulary * shard->embedding_dim;
   int64_t projection = (all.embedding - table) / 2; /* one of two: before the layers, after them */
   int64_t first = table + projection + all.position + embedding_norm;
-  int64_t last = (model->tied_embeddings ? table : 0) + projection + all.logit + final_norm;
+  int64_t last =
+      (model->head == HR_HEAD_LANGUAGE && model->tied_embeddings ? table : 0) + projection + all.logit + final_norm;
   *count = sum_of_stage(model, of_group, workload->pipeline_stages).value + hr_max64(first, last);
   return HR_OK;
 }

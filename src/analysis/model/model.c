@@ -52,6 +52,7 @@ static hr_status check_sizes(const hr_model *m, hr_error *error)
       {"max_positions", m->max_positions, 0},
       {"position_rows", m->position_rows, 0},
       {"embedding_dim", m->embedding_dim, 0},
+      {"classes", m->classes, m->head == HR_HEAD_CLASSES ? 1 : 0},
       {"default_batch", m->default_batch, 0},
       {"default_sequence", m->default_sequence, 0},
       {"default_tensor_parallel", m->default_tensor_parallel, 0},
@@ -86,6 +87,8 @@ hr_status hr_model_check(const hr_model *model, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "positions: %d is not a kind of positions", (int)model->positions);
   if ((unsigned)model->norm > HR_NORM_RMS)
     return hr_fail(error, HR_ERROR_INVALID, "norm: %d is not a kind of norm", (int)model->norm);
+  if ((unsigned)model->head > HR_HEAD_NONE)
+    return hr_fail(error, HR_ERROR_INVALID, "head: %d is not a kind of head", (int)model->head);
   hr_parameters parameters;
   return hr_count_parameters(model, &parameters, error);
 }

@@ -121,7 +121,8 @@ static void head(hr_operator_builder *builder)
     hidden_norm(builder, HR_OP_FINAL_NORM);
   if (shard->embedding_dim != model->hidden)
     hr_append_linear(builder, HR_OP_EMBEDDING_PROJECTION_OUT, shard->logit_rows, shard->embedding_dim, model->hidden);
-  hr_append_linear(builder, HR_OP_LOGIT, shard->logit_rows, shard->vocabulary, shard->embedding_dim);
+  if (model->head != HR_HEAD_NONE)
+    hr_append_linear(builder, HR_OP_LOGIT, shard->logit_rows, shard->outputs, shard->embedding_dim);
 }
 
 static hr_status sum_up(hr_operators *operators, hr_error *error)

@@ -2,6 +2,7 @@
 /* Parameters by part, counted weight by weight as the published checkpoints store them. */
 #include "analysis/model/parameters.h"
 #include "analysis/model/layer_kinds.h"
+#include "analysis/model/sizes.h"
 #include "base/error.h"
 
 static hr_checked64 hidden_norms(const hr_model *m, int64_t norms)
@@ -52,9 +53,11 @@ static hr_checked64 embedding(const hr_model *m)
 
 static hr_checked64 logit(const hr_model *m)
 {
-  int64_t width = m->embedding_dim > 0 ? m->embedding_dim : m->hidden;
-  hr_checked64 map = m->tied_embeddings ? hr_checked(0) : hr_times(hr_checked(m->vocabulary), width);
-  return m->logit_bias ? hr_plus(map, hr_checked(m->vocabulary)) : map;
+  int64_t outputs[] = {[HR_HEAD_LANGUAGE] = m->vocabulary, [HR_HEAD_CLASSES] = m->classes, [HR_HEAD_NONE] = 0};
+  hr_checked64 width = hr_checked(m->embedding_dim > 0 ? m->embedding_dim : m->hidden);
+  hr_checked64 all = hr_linear_parameters(width, hr_checked(outputs[m->head]), m->logit_bias);
+  bool shared = m->head == HR_HEAD_LANGUAGE && m->tied_embeddings;
+  return shared ? hr_checked(m->logit_bias ? m->vocabulary : 0) : all;
 }
 
 hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, hr_error *error)

@@ -13,6 +13,7 @@ hr_status hr_shard_sizes(const hr_model *model, const hr_workload *workload, hr_
   shard->q_len = decode ? 1 : workload->sequence;
   shard->kv_len = decode ? workload->context : workload->sequence;
   shard->vocabulary = hr_ceil_div(model->vocabulary, t);
+  shard->outputs = model->head == HR_HEAD_LANGUAGE ? shard->vocabulary : model->classes;
   shard->embedding_dim = model->embedding_dim > 0 ? model->embedding_dim : model->hidden;
 
   if (hr_checked_take(hr_times(hr_checked(workload->batch), shard->q_len), &shard->rows) != HR_OK)

@@ -10,11 +10,12 @@
 /** Sizes on the most loaded device of a tensor-parallel group; divisions by t round up. The hidden size of activations
  *  is never split. Source: Anthony et al. 2024, Table II (the t in its sizes). */
 typedef struct hr_shard {
-  int64_t rows;       /* rows of the linear layers: b·s, or b in decode */
-  int64_t logit_rows; /* rows of the logits: as above, but b in prefill */
-  int64_t q_len;      /* s, or 1 in decode */
-  int64_t kv_len;     /* of a layer without window: s, or the context in decode */
-  int64_t vocabulary;
+  int64_t rows;          /* rows of the linear layers: b·s, or b in decode */
+  int64_t logit_rows;    /* rows of the logits: as above, but b in prefill */
+  int64_t q_len;         /* s, or 1 in decode */
+  int64_t kv_len;        /* of a layer without window: s, or the context in decode */
+  int64_t vocabulary;    /* rows of the token embedding */
+  int64_t outputs;       /* columns of the logits, or the classes; 0 without a head */
   int64_t embedding_dim; /* width of the token embedding, not split */
 } hr_shard;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models that Headroom does not cover, recognised by their fields and model types. */
 #include "analysis/model/families.h"
+#include "base/suggest.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,10 @@ static const char encoder_decoder[] = "an encoder-decoder";
 static const char encoder_only[] = "an encoder without a decoder";
 static const char own_fields[] = "fields of a layer's own";
 static const char recurrent[] = "a recurrent model";
-static const char multimodal[] = "a multimodal wrapper around a language model";
+static const char multimodal[] = "a model of images and texts without a decoder";
+
+/* Most families among which similar names are looked for. */
+#define FAMILIES_MAX 256
 
 /* A field counts as set when its value is true, a number above `above`, or a text, list or object that is not empty. */
 typedef struct field_row {
@@ -52,10 +55,25 @@ static const field_row field_rows[] = {
     {"is_encoder_decoder", 0, encoder_decoder},
     {"add_cross_attention", 0, encoder_decoder},
     {"encoder_layers", 0, encoder_decoder},
-    {"use_bidirectional_attention", 0, encoder_only},
+    {"index_topk", 0, "a sparse attention indexer"},
+    {"index_n_heads", 0, "a sparse attention indexer"},
+    {"sparse_attention_config", 0, "sparse attention"},
+    {"altup_num_inputs", 1, "alternating updates (AltUp)"},
+    {"laurel_rank", 0, "learned augmented residual layers (LAuReL)"},
+    {"hidden_size_per_layer_input", 0, "per-layer embeddings"},
+    {"hc_mult", 0, "hyper-connections"},
+    {"medusa_num_heads", 0, "Medusa heads"},
+    {"peft_type", 0, "an adapter"},
+    {"adapter_config", 0, "an adapter"},
+    {"use_cla", 0, "cross-layer attention"},
+    {"cla_share_factor", 1, "cross-layer attention"},
+    {"num_kv_shared_layers", 0, "K and V shared between layers"},
     {"per_layer_config", 0, own_fields},
-    {"text_config", 0, multimodal},
-    {"vision_config", 0, multimodal},
+    {"block_configs", 0, "blocks that differ from layer to layer"},
+    {"attention_chunk_size", 0, "chunked attention"},
+    {"use_bidirectional_attention", 0, encoder_only},
+    {"cross_attention_layers", 0, "cross-attention"},
+    {"num_mem_blocks", 0, "weights shared between layers"},
 };
 
 typedef struct type_row {
@@ -109,12 +127,7 @@ static const type_row type_rows[] = {
     {"big_bird", encoder_only},
     {"vit", encoder_only},
     {"clip", multimodal},
-    {"llava", multimodal},
-    {"gemma3", multimodal},
-    {"mllama", multimodal},
-    {"llama4", multimodal},
-    {"qwen2_vl", multimodal},
-    {"qwen2_5_vl", multimodal},
+    {"mllama", "a decoder with cross-attention to images"},
 };
 
 static bool is_set(const json_t *value, double above)
@@ -138,25 +151,33 @@ static hr_status refuse(const hr_config *config, const char *field, const char *
                       found, what);
 }
 
-bool hr_has_experts(const hr_family *family)
+/* Kinds of layers that the family has not read. */
+static hr_status refuse_layer_types(const hr_config *config)
 {
-  return family && (family->moe || family->experts.count.field);
+  static const char field[] = "layer_types";
+  const json_t *list = json_object_get(config->json.object, field);
+  for (size_t i = 0; i < json_array_size(list) && !hr_config_was_read(config, field); i++) {
+    const char *kind = json_string_value(json_array_get(list, i));
+    if (kind && strcmp(kind, "full_attention") == 0)
+      continue;
+    char found[64];
+    hr_json_found(json_array_get(list, i), found, sizeof found);
+    return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
+                        "has a layer of kind %s; docs/models.md says what is covered", found);
+  }
+  return HR_OK;
 }
 
-static bool is_covered(const field_row *row, const hr_family *family)
+hr_status hr_refuse_by_field(hr_config *config)
 {
-  return (row->what == mixture_of_experts && hr_has_experts(family)) ||
-         (row->what == latent_attention && family && hr_has_latent(family));
-}
-
-hr_status hr_refuse_by_field(hr_config *config, const hr_family *family)
-{
+  HR_TRY(refuse_layer_types(config));
+  hr_config_mark(config, "layer_types");
   for (size_t i = 0; i < sizeof field_rows / sizeof *field_rows; i++) {
     const field_row *row = &field_rows[i];
-    if (is_covered(row, family))
+    const json_t *value = json_object_get(config->json.object, row->field);
+    if (hr_config_was_read(config, row->field))
       continue;
     hr_config_mark(config, row->field);
-    const json_t *value = json_object_get(config->json.object, row->field);
     if (is_set(value, row->above)) {
       char found[64];
       hr_json_found(value, found, sizeof found);
@@ -166,63 +187,22 @@ hr_status hr_refuse_by_field(hr_config *config, const hr_family *family)
   return HR_OK;
 }
 
-/* "gpt2, gpt_neo, …" */
-static void list_families(char *text, size_t size)
+/* "; did you mean llama or llama4?" */
+static void suggest_family(const char *model_type, char *text, size_t size)
 {
-  size_t count, used = 0;
+  const char *names[FAMILIES_MAX];
+  size_t count;
   const hr_family *families = hr_families(&count);
-  text[0] = '\0';
-  for (size_t i = 0; i < count; i++) {
-    size_t length = strlen(families[i].model_type) + (i > 0 ? 2 : 0);
-    if (used + length >= size)
-      return;
-    snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", families[i].model_type);
-    used += length;
-  }
+  count = count < FAMILIES_MAX ? count : FAMILIES_MAX;
+  for (size_t i = 0; i < count; i++)
+    names[i] = families[i].model_type;
+  hr_suggest_names(model_type, names, count, text, size);
 }
 
-/* The first of the named fields that is a positive integer; 0 if none is. */
-static int64_t find_size(const hr_config *config, const char *const names[3])
+hr_status hr_refuse_model_type(hr_config *config, const char *field, const char *model_type)
 {
-  for (size_t i = 0; i < 3 && names[i]; i++) {
-    int64_t size = json_integer_value(json_object_get(config->json.object, names[i]));
-    if (size > 0)
-      return size;
-  }
-  return 0;
-}
-
-/* {"h":64,"a":8,"L":12,"v":1000,"d_ff":256} from fields that most families have; "" if h, a, L or v is missing. */
-static void suggest_short_form(const hr_config *config, char *text, size_t size)
-{
-  static const struct {
-    const char *letter;
-    bool needed;
-    const char *names[3];
-  } sizes[] = {{"h", true, {"hidden_size", "d_model", "n_embd"}},
-               {"a", true, {"num_attention_heads", "n_heads", "n_head"}},
-               {"L", true, {"num_hidden_layers", "n_layers", "n_layer"}},
-               {"v", true, {"vocab_size"}},
-               {"d_ff", false, {"intermediate_size", "ffn_dim", "n_inner"}},
-               {"kv_heads", false, {"num_key_value_heads"}},
-               {"head_dim", false, {"head_dim"}}};
-  size_t used = 0;
-  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    int64_t found = find_size(config, sizes[i].names);
-    if (found > 0 && used < size) /* all seven fit */
-      used +=
-          (size_t)snprintf(text + used, size - used, "%s\"%s\":%" PRId64, used > 0 ? "," : "{", sizes[i].letter, found);
-    if (found == 0 && sizes[i].needed) {
-      text[0] = '\0';
-      return;
-    }
-  }
-  snprintf(text + used, size - used, "}");
-}
-
-hr_status hr_refuse_model_type(const hr_config *config, const char *field, const char *model_type)
-{
-  char found[64];
+  char found[64], similar[160];
+  HR_TRY(hr_refuse_by_field(config)); /* names the mechanism */
   json_t *as_text = json_string(model_type);
   hr_json_found(as_text, found, sizeof found);
   json_decref(as_text);
@@ -230,13 +210,9 @@ hr_status hr_refuse_model_type(const hr_config *config, const char *field, const
     if (strcmp(type_rows[i].model_type, model_type) == 0)
       return refuse(config, field, found, type_rows[i].what);
   }
-  char known[220], form[200];
-  list_families(known, sizeof known);
-  suggest_short_form(config, form, sizeof form);
-  return hr_fail(
-      config->json.error, HR_ERROR_UNSUPPORTED,
-      "%s: %s: %s is not a family that Headroom reads; for a dense decoder, give the short form (docs/models.md)"
-      "%s%s%s; families: %s",
-      config->json.input, field, found, form[0] ? ", here " : "", form,
-      form[0] ? " and \"mlp\":\"swiglu\" if its MLP is gated" : "", known);
+  suggest_family(model_type, similar, sizeof similar);
+  return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
+                      "%s is not a family that Headroom reads%s; those it reads, and how to give a shape without a "
+                      "family, are in docs/models.md",
+                      found, similar);
 }

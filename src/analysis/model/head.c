@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What follows the layers, by the class in "architectures". */
+#include "analysis/model/families.h"
+
+#include <string.h>
+
+/* The ends of the names of Hugging Face's classes. */
+static const struct head_row {
+  const char *end;
+  hr_head head;
+  bool bias;
+} rows[] = {
+    {"ForCausalLM", HR_HEAD_LANGUAGE, false},
+    {"LMHeadModel", HR_HEAD_LANGUAGE, false},
+    {"ForConditionalGeneration", HR_HEAD_LANGUAGE, false},
+    {"ForVision2Seq", HR_HEAD_LANGUAGE, false},
+    {"ForSequenceClassification", HR_HEAD_CLASSES, false},
+    {"ForTokenClassification", HR_HEAD_CLASSES, true},
+    {"ForQuestionAnswering", HR_HEAD_CLASSES, true},
+    {"DoubleHeadsModel", HR_HEAD_NONE, false}, /* refused below */
+    {"Model", HR_HEAD_NONE, false},
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+  size_t length = strlen(text), tail = strlen(end);
+  return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* As many as id2label has, else num_labels, else the base class's two. */
+static hr_status read_classes(hr_config *config, bool answers, int64_t *classes)
+{
+  size_t labels = json_object_size(json_object_get(config->json.object, "id2label"));
+  *classes = 2;
+  if (answers) /* the answer's first and last token */
+    return HR_OK;
+  if (labels > 0)
+    *classes = (int64_t)labels;
+  else
+    return hr_config_size_derived(config, "num_labels", 2, classes);
+  return HR_OK;
+}
+
+hr_status hr_read_head(hr_config *config, const char *architecture, hr_model *model)
+{
+  if (!architecture)
+    return HR_OK;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    if (!ends_with(architecture, rows[i].end))
+      continue;
+    if (ends_with(architecture, "RewardModel") || ends_with(architecture, "DoubleHeadsModel"))
+      break;
+    if (rows[i].head == HR_HEAD_LANGUAGE)
+      return HR_OK;
+    model->head = rows[i].head;
+    model->logit_bias = rows[i].bias;
+    if (model->head == HR_HEAD_NONE)
+      return HR_OK;
+    return read_classes(config, ends_with(architecture, "ForQuestionAnswering"), &model->classes);
+  }
+  return hr_json_fail(&config->json, "architectures", HR_ERROR_UNSUPPORTED,
+                      "\"%.60s\" has a head that is not covered; covered are language models, models without a head, "
+                      "and classification of sequences and tokens",
+                      architecture);
+}
