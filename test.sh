@@ -60,6 +60,12 @@ suite() { # PRESET
   while read -r name; do fail "$1: $name"; done < <(sed -n '/^The following tests FAILED/,$s/^[^0-9]*[0-9]* - \([^ ]*\) .*$/\1/p' "$results")
 }
 
+# The library and the command that users run; `portable` tests the portable one.
+hardened() {
+  build_preset release && tests/structure/hardening.sh build/release/headroom build/release/libheadroom.so \
+    build/release/CMakeFiles/headroom_objects.dir
+}
+
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 suite debug
 suite asan
@@ -81,6 +87,7 @@ if [ -n "$long" ]; then
   check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
   check levels env HEADROOM_TEST=thorough ctest --preset debug -L levels -j "$jobs"
   check faults env HEADROOM_TEST=whole ctest --preset debug -R '^cli_faults$'
+  check hardened hardened
   check torture env HEADROOM_TEST=whole ctest --preset debug -R '^cli_torture'
   check tidy scripts/tidy.sh
   check valgrind tests/structure/valgrind.sh build/debug

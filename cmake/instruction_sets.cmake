@@ -27,7 +27,8 @@ function(headroom_instruction_sets sources)
       if(HEADROOM_SANITIZE) # see HR_INLINE in simd.h
         set(optimisation -O1)
       endif()
-      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${optimisation};${${set}_options}")
+      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
+                                  "${optimisation};${${set}_options};${headroom_kernel_hardening}")
     elseif(file MATCHES "src/runtime/cpu/ceilings/loops\\.c$") # what the processor reaches is not a matter of the build
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -O3)
     endif()
