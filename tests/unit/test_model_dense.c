@@ -12,6 +12,24 @@
 
 #define GPT_SIZES "\"n_layer\":4,\"n_embd\":64,\"n_head\":8,\"vocab_size\":1000,\"n_positions\":128"
 
+/* Layers of their own sizes: 64·8·(2·8 + 2·2) + 3·64·256 + 2·64 = 59520 with a width of 2·6·64/3 = 256; no attention,
+ * 3·64·512 + 64 = 98368 with 2·7·64/3 = 298 rounded up; no network, 64·8·(2·8 + 2·1) + 64 = 9280. With 2·1000·64 + 64:
+ * 295232. */
+#define NEMOTRON_NAS                                                                                       \
+  "{\"model_type\":\"nemotron-nas\",\"num_hidden_layers\":3,\"hidden_size\":64,\"num_attention_heads\":8," \
+  "\"vocab_size\":1000,\"intermediate_size\":null,\"num_key_value_heads\":null,\"block_configs\":["        \
+  "{\"attention\":{\"n_heads_in_group\":4,\"no_op\":false},\"ffn\":{\"ffn_mult\":6.0,\"no_op\":false}},"   \
+  "{\"attention\":{\"n_heads_in_group\":null,\"no_op\":true},\"ffn\":{\"ffn_mult\":7}},"                   \
+  "{\"attention\":{\"n_heads_in_group\":8,\"window_length\":32},\"ffn\":{\"no_op\":true}}]}"
+
+/* Query heads 0.5, 0.75 and 1 times 64, in multiples of 2·8: 4, 6, 8, K and V heads half of them; widths 0.5, 2.25 and 4
+ * times 64 in multiples of 16: 32, 144, 256. A layer has 2·64·8·(q + kv) + 3·64·w + 2·64 + 2·8 parameters: 12432, 37008,
+ * 61584. With 1000·64 + 64: 175088. */
+#define OPENELM                                                                                                   \
+  "{\"model_type\":\"openelm\",\"num_transformer_layers\":3,\"model_dim\":64,\"head_dim\":8,\"vocab_size\":1000," \
+  "\"num_gqa_groups\":2,\"qkv_multipliers\":[0.5,1.0],\"ffn_multipliers\":[0.5,4.0],\"ffn_dim_divisor\":16,"      \
+  "\"normalize_qk_projections\":true}"
+
 /* Parameters as transformers 5.23 builds the model. */
 static const struct {
   const char *config;
@@ -96,6 +114,10 @@ static const struct {
      "\"ffn_hidden_size\":256,\"padded_vocab_size\":1000,\"multi_query_attention\":true,\"multi_query_group_num\":2,"
      "\"add_bias_linear\":false,\"add_qkv_bias\":true}",
      366144 + 4 * (8 + 2 * 2) * 8},
+    {"{\"model_type\":\"deci\",\"num_key_value_heads_per_layer\":[4,2,1,8]," SIZES "}",
+     390720 - (4 + 6 + 7) * 2 * 64 * 8}, /* K and V heads fewer than 8 */
+    {NEMOTRON_NAS, 295232},
+    {OPENELM, 175088},
 };
 
 static void every_row_counts_as_transformers_does(void **state)
@@ -208,6 +230,26 @@ static void multi_query_attention_has_the_cache_of_one_head(void **state)
   assert_int_equal(m.groups[0].attention.q_heads, 8);
 }
 
+static void layers_of_their_own_sizes_are_groups(void **state)
+{
+  (void)state;
+  hr_model m = read_model(NEMOTRON_NAS);
+  assert_int_equal(m.group_count, 3);
+  assert_int_equal(m.groups[0].norms, 2);
+  assert_int_equal(m.groups[1].attention.q_heads, 0);
+  assert_int_equal(m.groups[1].norms, 1);
+  assert_int_equal(m.groups[2].dense.width, 0);
+  /* 100 tokens of 2·2 heads of 8 in 2 bytes, and 32 of 2·1 heads */
+  assert_int_equal(cache_bytes(&m, 100), 100 * 4 * 8 * 2 + 32 * 2 * 8 * 2);
+
+  m = read_model(OPENELM);
+  assert_int_equal(m.group_count, 3);
+  assert_int_equal(m.groups[1].attention.q_heads, 6);
+  assert_int_equal(m.groups[1].attention.k_heads, 3);
+  assert_int_equal(m.groups[1].dense.width, 144);
+  assert_int_equal(cache_bytes(&m, 1), 2 * (2 + 3 + 4) * 8 * 2);
+}
+
 static void positions_are_those_of_the_family(void **state)
 {
   (void)state;
@@ -256,6 +298,19 @@ static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
       {"\"model_type\":\"minicpm\",\"sparse_config\":{\"topk\":64}", "c.json: sparse_config: means sparse attention"},
       {"\"model_type\":\"chatglm\",\"inner_hidden_size\":256", "c.json: inner_hidden_size: means the first ChatGLM"},
       {"\"model_type\":\"gpt2\",\"attention_head_type\":\"grouped\"", "c.json: attention_head_type: expected"},
+      {"\"model_type\":\"nemotron-nas\",\"block_configs\":[{\"attention\":{\"no_op\":true},\"ffn\":{\"ffn_mult\":2}},{}"
+       ",{},{}]",
+       "c.json: block_configs[1].attention.n_heads_in_group: "},
+      {"\"model_type\":\"nemotron-nas\",\"block_configs\":[{\"attention\":{\"replace_with_linear\":true}},{},{},{}]",
+       "c.json: block_configs[0].attention.replace_with_linear: means a linear layer in place of attention"},
+      {"\"model_type\":\"nemotron-nas\",\"block_configs\":[{}]",
+       "c.json: block_configs: expected a list with one value for each of 4 layers"},
+      {"\"model_type\":\"deci\",\"num_key_value_heads_per_layer\":[4,3,1,8]",
+       "c.json: num_key_value_heads_per_layer: 3 of layer 1 does not divide num_attention_heads, 8"},
+      {"\"model_type\":\"deci\",\"num_key_value_heads_per_layer\":[4,\"x\",1,8]",
+       "c.json: num_key_value_heads_per_layer[1]: expected a positive integer, found \"x\""},
+      {"\"model_type\":\"openelm\",\"qkv_multipliers\":[1,2,3],\"ffn_multipliers\":4",
+       "c.json: qkv_multipliers: expected one number, two, or one for each of 4 layers"},
       {"\"model_type\":\"helium\",\"num_key_value_heads\":8,\"head_dim\":16",
        "c.json: head_dim: 8 heads of 16 are not hidden_size, 64, wide"},
       {"\"model_type\":\"granite_swa\",\"num_key_value_heads\":8,\"layer_rope_theta\":[1e4,0,1e4,1e4]",
@@ -281,6 +336,7 @@ int main(void)
       cmocka_unit_test(full_layers_are_not_rotated_beside_windows),
       cmocka_unit_test(smollm3_leaves_listed_layers_unrotated),
       cmocka_unit_test(multi_query_attention_has_the_cache_of_one_head),
+      cmocka_unit_test(layers_of_their_own_sizes_are_groups),
       cmocka_unit_test(positions_are_those_of_the_family),
       cmocka_unit_test(what_a_row_cannot_say_is_refused_by_its_field),
   };

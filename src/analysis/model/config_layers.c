@@ -2,6 +2,7 @@
 #include "analysis/model/config_layers.h"
 
 #include "analysis/model/layer_kinds.h"
+#include "analysis/model/sizes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,6 +48,32 @@ static hr_status find_list(hr_config *config, const hr_layer_pattern *pattern, c
   return HR_OK;
 }
 
+hr_status hr_config_layer_list(hr_config *config, const char *field, int64_t layers, const json_t **list)
+{
+  *list = NULL;
+  hr_config_mark(config, field);
+  if (!hr_json_has(&config->json, field))
+    return HR_OK;
+  *list = json_object_get(config->json.object, field);
+  if (!json_is_array(*list) || (int64_t)json_array_size(*list) != layers)
+    return hr_json_fail(&config->json, field, HR_ERROR_INVALID,
+                        "expected a list with one value for each of %" PRId64 " layers", layers);
+  return HR_OK;
+}
+
+hr_status hr_config_layer_size(const hr_config *config, const char *field, const json_t *list, int64_t index,
+                               int64_t *value)
+{
+  const json_t *item = json_array_get(list, (size_t)index);
+  char name[80], found[64];
+  *value = json_integer_value(item);
+  if (json_is_integer(item) && *value >= 1 && *value <= HR_MODEL_SIZE_MAX)
+    return HR_OK;
+  snprintf(name, sizeof name, "%s[%" PRId64 "]", field, index);
+  hr_json_found(item, found, sizeof found);
+  return hr_json_fail(&config->json, name, HR_ERROR_INVALID, "expected a positive integer, found %s", found);
+}
+
 static hr_status add(const hr_config *config, hr_model *model, hr_layer_group *layer, int64_t count)
 {
   layer->count = count;
@@ -54,6 +81,12 @@ static hr_status add(const hr_config *config, hr_model *model, hr_layer_group *l
     return HR_OK;
   return hr_fail(config->json.error, HR_ERROR_UNSUPPORTED, "%s: its layers differ in more than %d ways",
                  config->json.input, HR_LAYER_GROUPS_MAX);
+}
+
+hr_status hr_config_add_layer(const hr_config *config, hr_model *model, const hr_layer_group *layer)
+{
+  hr_layer_group one = *layer;
+  return add(config, model, &one, 1);
 }
 
 hr_status hr_config_layers(hr_config *config, const hr_layer_pattern *pattern, hr_model *model)

@@ -33,6 +33,16 @@ typedef struct hr_layer_pattern {
   const void *context, *change_context; /* of type_of() and of change() */
 } hr_layer_pattern;
 
+/** A list with one value per layer, marked as read; *list is NULL if the field is missing. */
+hr_status hr_config_layer_list(hr_config *config, const char *field, int64_t layers, const json_t **list);
+
+/** The size of layer `index` in such a list. */
+hr_status hr_config_layer_size(const hr_config *config, const char *field, const json_t *list, int64_t index,
+                               int64_t *value);
+
+/** Adds one layer to the groups of *model; fails if there are HR_LAYER_GROUPS_MAX others. */
+hr_status hr_config_add_layer(const hr_config *config, hr_model *model, const hr_layer_group *layer);
+
 /** Replaces the groups of *model by those of the pattern. Fails if the list is not one, has another length or an
  *  unknown name, or if the layers differ in more than HR_LAYER_GROUPS_MAX ways. */
 hr_status hr_config_layers(hr_config *config, const hr_layer_pattern *pattern, hr_model *model);

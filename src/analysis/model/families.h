@@ -116,12 +116,14 @@ hr_status hr_read_bloom(hr_config *config, const hr_family *family, hr_model *mo
 hr_status hr_read_chatglm(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_falcon(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_gpt_neo(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_read_openelm(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_opt(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_refined_web(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_sigma(hr_config *config, const hr_family *family, hr_model *model);
 
 hr_status hr_finish_baichuan(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_biogpt(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_deci(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gemma(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gpt2(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gpt_bigcode(hr_config *config, const hr_family *family, hr_model *model);
