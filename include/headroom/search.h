@@ -9,6 +9,8 @@
 extern "C" {
 #endif
 
+#define HR_SEARCH_LIMIT_MAX 4096 /* shapes that a search returns */
+
 /** The bounds of a search. A range of 0, 0 means near the model's own value (docs/search.md); a minimum equal to the
  *  maximum fixes the value. */
 typedef struct hr_search_options {
@@ -23,7 +25,7 @@ typedef struct hr_search_options {
   int64_t query_heads_per_kv;  /* q_heads / kv_heads to keep; 0: the model's own ratio */
   bool keep_vocabulary;        /* no padding */
   bool require_divisible;      /* heads, hidden and MLP width divisible by t, layers by p. Default true */
-  size_t limit;                /* maximum number of shapes returned. Default 20 */
+  size_t limit;                /* maximum number of shapes returned, up to HR_SEARCH_LIMIT_MAX. Default 20 */
   uint64_t evaluations_max;    /* stops after so many shapes; 0: 5,000,000 */
 } hr_search_options;
 

@@ -84,7 +84,7 @@ hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr
                     hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, options, result);
-  size_t limit = options->limit >= 1 && options->limit <= 4096 ? options->limit : 1; /* others are refused below */
+  size_t limit = options->limit < 1 || options->limit > HR_SEARCH_LIMIT_MAX ? 1 /* refused below */ : options->limit;
   hr_search_state *state = calloc(1, sizeof *state);
   hr_step *step = malloc(sizeof *step);
   hr_search_point *picked = calloc(limit, sizeof *picked);

@@ -49,8 +49,8 @@ static hr_status check_options(const hr_search_options *options, hr_error *error
   HR_TRY(check_size("query_heads_per_kv", options->query_heads_per_kv, error));
   if (!(options->parameter_band >= 0 && options->parameter_band <= 1))
     return hr_fail(error, HR_ERROR_INVALID, "parameter_band: expected 0 to 1, found %g", options->parameter_band);
-  if (options->limit < 1 || options->limit > 4096)
-    return hr_fail(error, HR_ERROR_INVALID, "limit: expected 1 to 4096, found %zu", options->limit);
+  if (options->limit < 1 || options->limit > HR_SEARCH_LIMIT_MAX)
+    return hr_fail(error, HR_ERROR_INVALID, "limit: expected 1 to %d, found %zu", HR_SEARCH_LIMIT_MAX, options->limit);
   return HR_OK;
 }
 
