@@ -45,7 +45,7 @@ static hr_status measure(const char *name, const hr_hardware *hardware, hr_phase
 
 int main(int argc, char **argv)
 {
-  static const char *const models[] = {"gpt2", "gpt3-2.7b", "llama-3-8b", "llama-2-70b"};
+  static const char *const models[] = {"gpt2", "gpt3-2.7b", "llama-3-8b", "llama-2-70b", "gemma-2-9b"};
   hr_error error;
   hr_hardware hardware;
   hr_status status = hr_resolve_hardware(argc > 1 ? argv[1] : "h200", &hardware, &error);

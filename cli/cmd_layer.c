@@ -132,6 +132,9 @@ static int measure(const cli_run *run, const layer_job *job, cli_output *output)
 static int check_group(const cli_run *run, const hr_model *model)
 {
   int64_t last = (int64_t)model->group_count - 1;
+  if (last == 0 && run->options.group > 0)
+    return cli_fail(EXIT_USAGE, "--group: the layers of %s are one group, 0; found %" PRId64, model->name,
+                    run->options.group);
   if (run->options.group > last)
     return cli_fail(EXIT_USAGE, "--group: expected 0 to %" PRId64 ", the groups of layers of %s, found %" PRId64, last,
                     model->name, run->options.group);

@@ -53,7 +53,8 @@ typedef struct hr_search_result {
 /** Searches hidden, heads, MLP width, vocabulary padding and layers. Deterministic: the same input gives the same
  *  result. `progress` may be NULL; if it stops the search, the function returns HR_OK with complete = false.
  *  On HR_OK the caller owns *result and frees it with hr_search_result_free(). Errors of hr_predict_step(),
- *  HR_ERROR_INVALID for impossible bounds, HR_ERROR_OUT_OF_MEMORY. */
+ *  HR_ERROR_INVALID for impossible bounds, HR_ERROR_UNSUPPORTED for layers that a search cannot vary (no attention, no
+ *  dense feed-forward network, several widths), HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                            const hr_search_options *options, hr_progress_fn progress, void *context,
                            hr_search_result **result, hr_error *error);

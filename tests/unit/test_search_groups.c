@@ -110,23 +110,20 @@ static void a_search_near_unequal_layers_agrees_with_exhaustive_search(void **st
   hr_search_result_free(result);
 }
 
-/* The kinds of layers are mixed differently at each depth, which changes the mean of a layer. */
-static void the_sum_of_parts_is_the_step_at_every_depth(void **state)
+/* The search's sum of parts is the step that the operators of all groups together take. */
+static void assert_parts_sum_to_steps(const hr_model *model, const hr_workload *workload)
 {
-  (void)state;
-  hr_model model = mixture();
   hr_hardware hardware = device("h200");
-  hr_workload workload = hr_workload_default(&model);
   hr_search_options options = hr_search_options_default();
   hr_error error;
-  options.hidden_min = options.hidden_max = 2560;
+  options.hidden_min = options.hidden_max = model->hidden;
   options.mlp_step = 256;
   hr_search_state *search = calloc(1, sizeof *search);
   assert_non_null(search);
   search->predictor.hardware = &hardware;
-  search->predictor.workload = &workload;
+  search->predictor.workload = workload;
   search->evaluations_max = 100000;
-  assert_ok(hr_search_space_make(&model, &workload, &options, &search->space, &error), error);
+  assert_ok(hr_search_space_make(model, workload, &options, &search->space, &error), error);
   hr_search_enumerate(search);
   assert_false(search->stopped);
   assert_true(search->pool.count > 20);
@@ -135,9 +132,31 @@ static void the_sum_of_parts_is_the_step_at_every_depth(void **state)
     hr_model shape = hr_search_model(&search->space, point);
     assert_int_equal(hr_model_layers(&shape), point->layers);
     assert_int_equal(parameters_of(&shape), point->parameters);
-    assert_true(fabs(point->time_ns / step_ns(&hardware, &shape, &workload) - 1) < 1e-12);
+    assert_true(fabs(point->time_ns / step_ns(&hardware, &shape, workload) - 1) < 1e-12);
   }
   free(search);
+}
+
+/* The kinds of layers are mixed differently at each depth, which changes the mean of a layer. */
+static void the_sum_of_parts_is_the_step_at_every_depth(void **state)
+{
+  (void)state;
+  hr_model model = mixture();
+  hr_workload workload = hr_workload_default(&model);
+  assert_parts_sum_to_steps(&model, &workload);
+}
+
+/* A parallel block with two norms gathers two gradients in its backward pass, a sequential layer one. */
+static void parallel_layers_keep_their_own_backward_pass(void **state)
+{
+  (void)state;
+  hr_model model = mixture();
+  model.groups[1].dense = model.groups[0].dense;
+  model.groups[1].parallel_block = true;
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_TRAIN;
+  workload.tensor_parallel = 2;
+  assert_parts_sum_to_steps(&model, &workload);
 }
 
 static void shared_heads_of_all_groups_get_the_ratio_asked_for(void **state)
@@ -213,6 +232,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_search_near_unequal_layers_agrees_with_exhaustive_search),
       cmocka_unit_test(the_sum_of_parts_is_the_step_at_every_depth),
+      cmocka_unit_test(parallel_layers_keep_their_own_backward_pass),
       cmocka_unit_test(shared_heads_of_all_groups_get_the_ratio_asked_for),
       cmocka_unit_test(layers_that_a_search_cannot_vary_are_refused_by_their_reason),
       cmocka_unit_test(an_enormous_space_of_unequal_layers_ends),

@@ -170,6 +170,14 @@ static bool same_operator(const hr_operator *a, const hr_operator *b)
          same_attention(&a->attention, &b->attention);
 }
 
+/* Also in the backward pass: the all-reduce of a parallel block moves more there. */
+static bool is_same(const hr_operator_builder *builder, size_t a, size_t b)
+{
+  const hr_backward_facts *facts = builder->backward;
+  return same_operator(&builder->to->items[a], &builder->to->items[b]) && facts[a].bytes == facts[b].bytes &&
+         facts[a].matrices_b == facts[b].matrices_b;
+}
+
 /* The index behind the last of the first `end` operators whose id is not larger. */
 static size_t place_of(const hr_operators *operators, size_t end, const hr_operator *op)
 {
@@ -202,8 +210,7 @@ void hr_merge_operators(hr_operator_builder *builder, size_t first)
   while (at < builder->to->count) {
     const hr_operator *op = &builder->to->items[at];
     size_t place = place_of(builder->to, at, op), equal = place;
-    while (equal > 0 && builder->to->items[equal - 1].id == op->id &&
-           !same_operator(&builder->to->items[equal - 1], op))
+    while (equal > 0 && builder->to->items[equal - 1].id == op->id && !is_same(builder, equal - 1, at))
       equal--;
     if (equal > 0 && builder->to->items[equal - 1].id == op->id) {
       builder->to->items[equal - 1].count += op->count;

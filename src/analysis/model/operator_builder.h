@@ -8,6 +8,10 @@
 
 #include <headroom/operators.h>
 
+/** hr_operators_list() of a model and a workload that have been checked. */
+hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, hr_operators *operators,
+                            hr_error *error);
+
 /** What the backward pass of a forward operator needs beside the operator. */
 typedef struct hr_backward_facts {
   int64_t bytes;      /* of a memory or communication operator's backward pass */

@@ -141,10 +141,9 @@ static hr_status sum_up(hr_operators *operators, hr_error *error)
   return HR_OK;
 }
 
-hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, hr_operators *operators,
+hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, hr_operators *operators,
                             hr_error *error)
 {
-  HR_NEED(error, model, workload, operators);
   hr_operator_builder builder; /* not cleared: a search builds a hundred thousand per second */
   builder.model = model;
   builder.workload = workload;
@@ -152,8 +151,6 @@ hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, 
   builder.layer = NULL;
   builder.overflow = builder.full = false;
   operators->count = 0;
-  HR_TRY(hr_model_check(model, error));
-  HR_TRY(hr_workload_check(workload, model, error));
   HR_TRY(hr_shard_sizes(model, workload, &builder.shard, error));
 
   embedding(&builder);
@@ -169,4 +166,13 @@ hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, 
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "the layers differ so much that a step has more than %d operators",
                    HR_OPERATORS_MAX);
   return sum_up(operators, error);
+}
+
+hr_status hr_operators_list(const hr_model *model, const hr_workload *workload, hr_operators *operators,
+                            hr_error *error)
+{
+  HR_NEED(error, model, workload, operators);
+  HR_TRY(hr_model_check(model, error));
+  HR_TRY(hr_workload_check(workload, model, error));
+  return hr_list_operators(model, workload, operators, error);
 }

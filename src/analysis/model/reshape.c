@@ -133,17 +133,3 @@ void hr_set_mlp_width(hr_model *model, int64_t width)
       dense->width = hr_max64((int64_t)((double)dense->width * (double)width / (double)own + 0.5), 1);
   }
 }
-
-bool hr_layers_share_sizes(const hr_model *model)
-{
-  const hr_layer_group *first = &model->groups[0];
-  for (size_t i = 0; i < model->group_count; i++) {
-    const hr_mixer_attention *a = &model->groups[i].attention, *b = &first->attention;
-    const hr_ffn_dense *dense = &model->groups[i].dense;
-    if (a->q_heads == 0 || dense->width == 0 || a->q_heads != b->q_heads || a->k_heads != b->k_heads ||
-        a->v_heads != b->v_heads || a->qk_dim != b->qk_dim || a->v_dim != b->v_dim ||
-        dense->width != first->dense.width || dense->gated != first->dense.gated)
-      return false;
-  }
-  return true;
-}

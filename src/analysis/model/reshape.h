@@ -31,8 +31,4 @@ bool hr_set_kv_heads(hr_model *model, int64_t k_heads, int64_t v_heads);
 /** Gives the dense feed-forward networks `width`, in proportion where their widths differ from the main group's. */
 void hr_set_mlp_width(hr_model *model, int64_t width);
 
-/** Whether every group has attention and a dense feed-forward network, with the same heads, head sizes and width: the
- *  shapes that a change of one heads count or width describes exactly. Windows and positions may differ. */
-bool hr_layers_share_sizes(const hr_model *model);
-
 #endif

@@ -186,11 +186,12 @@ static void enumerate_heads(hr_search_state *state, int64_t hidden)
     hr_search_heads heads;
     if (!hr_search_with_heads(space, hidden, space->head_dims[i], &heads.model))
       continue;
+    if (!hr_search_fit_heads(&state->predictor, space, &heads))
+      continue;
     if (!outside_known && !prepare_outside(state, &heads.model))
       return;
     outside_known = true;
-    if (hr_search_fit_heads(&state->predictor, space, &heads))
-      enumerate_layers(state, &heads);
+    enumerate_layers(state, &heads);
   }
 }
 

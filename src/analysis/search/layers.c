@@ -30,7 +30,7 @@ void hr_search_find_mlp_kinds(const hr_model *model, hr_search_mlp_kinds *kinds)
 }
 
 /* Counts are linear in the width, so two counts determine the coefficients. */
-static hr_status fit_parameters(const hr_model *model, const hr_layer_group *group, hr_search_layer *fit)
+static hr_status count_layer(const hr_model *model, const hr_layer_group *group, hr_search_layer *counted)
 {
   hr_layer_group layer = *group;
   int64_t one, wider;
@@ -38,8 +38,8 @@ static hr_status fit_parameters(const hr_model *model, const hr_layer_group *gro
   HR_TRY(hr_checked_take(hr_count_layer(model, &layer), &one));
   layer.dense.width = group->dense.width > 0 ? 2 : 0;
   HR_TRY(hr_checked_take(hr_count_layer(model, &layer), &wider));
-  fit->column = wider - one;
-  fit->layer = one - fit->column;
+  counted->column = wider - one;
+  counted->layer = one - counted->column;
   return HR_OK;
 }
 
@@ -51,6 +51,21 @@ static hr_status count_outside(const hr_model *model, int64_t *outside)
   for (size_t i = 0; i < model->group_count; i++)
     *outside -= model->groups[i].count * hr_count_layer(model, &model->groups[i]).value;
   return HR_OK;
+}
+
+static hr_status count_parameters(const hr_search_space *space, hr_search_heads *heads)
+{
+  hr_model *model = &heads->model;
+  const int64_t own = model->vocabulary;
+  hr_status status = count_outside(model, &heads->fixed);
+  for (size_t i = 0; i < space->vocabulary_count && status == HR_OK; i++) {
+    model->vocabulary = space->vocabularies[i];
+    status = count_outside(model, &heads->fixed_with[i]);
+  }
+  model->vocabulary = own;
+  for (size_t i = 0; i < model->group_count && status == HR_OK; i++)
+    status = count_layer(model, &model->groups[i], &heads->groups[i]);
+  return status;
 }
 
 /* Time of a part of a layer of one group: that of a model with such layers alone, which *heads is for the while. */
@@ -79,21 +94,16 @@ double hr_search_mlp_ns(hr_search_predictor *predictor, hr_search_heads *heads, 
 
 bool hr_search_fit_heads(hr_search_predictor *predictor, const hr_search_space *space, hr_search_heads *heads)
 {
-  hr_model *model = &heads->model;
+  const hr_model *model = &heads->model;
+  if (count_parameters(space, heads) != HR_OK) /* also checks the model */
+    return false;
   for (size_t i = 0; i < model->group_count; i++) {
-    hr_search_layer *fit = &heads->groups[i];
-    fit->attention_ns = group_ns(predictor, heads, i, model->groups[i].dense.width, HR_SEARCH_PART_ATTENTION);
-    if (fit->attention_ns < 0 || fit_parameters(model, &model->groups[i], fit) != HR_OK)
+    int64_t width = model->groups[i].dense.width;
+    heads->groups[i].attention_ns = group_ns(predictor, heads, i, width, HR_SEARCH_PART_ATTENTION);
+    if (heads->groups[i].attention_ns < 0)
       return false;
   }
-  const int64_t own = model->vocabulary;
-  hr_status status = count_outside(model, &heads->fixed);
-  for (size_t i = 0; i < space->vocabulary_count && status == HR_OK; i++) {
-    model->vocabulary = space->vocabularies[i];
-    status = count_outside(model, &heads->fixed_with[i]);
-  }
-  model->vocabulary = own;
-  return status == HR_OK;
+  return true;
 }
 
 /* Adds the layers of a group to the mixture. */

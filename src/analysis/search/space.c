@@ -2,6 +2,7 @@
 #include "analysis/search/space.h"
 
 #include "analysis/model/reshape.h"
+#include "analysis/model/sizes.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -199,6 +200,7 @@ void hr_search_mlp_bounds(const hr_search_space *space, int64_t hidden, int64_t 
   double own = (double)hr_main_dense(space->model)->width * (double)hidden / (double)space->model->hidden;
   *least = space->mlp_min > 0 ? space->mlp_min : hr_max64((int64_t)(own * MLP_LESS), 1);
   *most = space->mlp_max > 0 ? space->mlp_max : hr_max64((int64_t)(own * MLP_MORE), 1);
+  *most = hr_min64(*most, HR_MODEL_SIZE_MAX);
 }
 
 static bool heads_split(const hr_mixer_attention *heads, int64_t t)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/step_time.h"
 
+#include "analysis/model/operator_builder.h"
+
 /* Operator ids are in execution order: from the second norm on, a layer's operators belong to the MLP, whatever their
  * group. */
 static hr_search_part part_of(const hr_operator *op)
@@ -12,7 +14,7 @@ static hr_search_part part_of(const hr_operator *op)
 
 double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, hr_search_part part)
 {
-  if (hr_operators_list(model, predictor->workload, &predictor->operators, NULL) != HR_OK)
+  if (hr_list_operators(model, predictor->workload, &predictor->operators, NULL) != HR_OK)
     return -1;
   double time_ns = 0;
   for (size_t i = 0; i < predictor->operators.count; i++) {

@@ -21,7 +21,7 @@ typedef struct hr_search_predictor {
 } hr_search_predictor;
 
 /** Time of a part of one layer, the mean of all, or of everything outside the layers, in ns; negative if it cannot be
- *  predicted. */
+ *  predicted. The model and the workload have been checked. */
 double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, hr_search_part part);
 
 #endif
