@@ -56,9 +56,11 @@ typedef struct hr_mixer_attention {
   hr_qk_norm qk_norm;
   bool qk_norm_bias;
   bool q_bias, k_bias, v_bias, output_bias; /* of the linear layers */
-  bool output_gate; /* each query head's output is multiplied by a sigmoid gate of its own columns (Qwen3-Next) */
-  bool sinks;       /* a learned logit for each query head in the softmax's sum (gpt-oss) */
-  bool shared_kv;   /* uses the K and V of an earlier layer: no K and V weights, no cache of its own (Gemma 3n) */
+  bool output_gate;   /* each query head's output is multiplied by a gate of its own columns (Qwen3-Next) */
+  bool gate_per_head; /* that gate is one number for each head (Laguna) */
+  bool gate_unbiased; /* that gate has no bias where Q has one (AFMoE) */
+  bool sinks;         /* a learned logit for each query head in the softmax's sum (gpt-oss) */
+  bool shared_kv;     /* uses the K and V of an earlier layer: no K and V weights, no cache of its own (Gemma 3n) */
 } hr_mixer_attention;
 
 /** Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1). K and V of a token are kept as one latent

@@ -60,6 +60,8 @@ static const hr_column attention_fields[] = {
     FIELD(v_bias),
     FIELD(output_bias),
     FIELD(output_gate),
+    FIELD(gate_per_head),
+    FIELD(gate_unbiased),
     FIELD(sinks),
     FIELD(shared_kv),
 };

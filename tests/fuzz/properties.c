@@ -42,8 +42,9 @@ static void expect_parameters(const hr_model *model)
     return;
   }
   EXPECT(hr_model_check(model, NULL) == HR_OK);
-  EXPECT(parameters.embedding > 0 && parameters.attention >= 0 && parameters.mlp >= 0);
+  EXPECT(parameters.embedding > 0 && parameters.attention >= 0 && parameters.mlp >= 0 && parameters.experts >= 0);
   EXPECT(parameters.attention + parameters.mlp + parameters.experts > 0);
+  EXPECT(parameters.active <= parameters.total && parameters.active >= parameters.total - parameters.experts);
   EXPECT(parameters.position >= 0 && parameters.norm >= 0 && parameters.logit >= 0);
   EXPECT(parameters.excluding_embeddings ==
          parameters.attention + parameters.mlp + parameters.experts + parameters.norm);
@@ -65,6 +66,8 @@ static void expect_operator(const hr_operator *op, const hr_model *model)
     bool grouped = op->kind == HR_KIND_GROUPED_GEMM; /* its rows are a mean, rounded up */
     hr_status status = hr_gemm_flops(&op->gemm, &flops);
     EXPECT(status == HR_OK ? (grouped ? flops >= op->flops : flops == op->flops) : grouped);
+    int64_t each = op->pass == HR_PASS_WGRAD ? op->gemm.k : op->gemm.m;
+    EXPECT(!grouped || (op->rows <= each * op->gemm.batch && op->rows > (each - 1) * op->gemm.batch));
     status = hr_gemm_check(&op->gemm, NULL); /* its bytes count shared heads for each product */
     EXPECT(status == HR_OK || (status == HR_ERROR_OVERFLOW && op->kind != HR_KIND_GEMM));
   }
@@ -87,7 +90,7 @@ static void expect_operators(const hr_model *model, const hr_workload *workload)
     const hr_operator *op = &operators.items[i];
     expect_operator(op, model);
     EXPECT(op->pass == HR_PASS_FORWARD || workload->phase == HR_PHASE_TRAIN);
-    EXPECT(op->kind != HR_KIND_COMMUNICATION || workload->tensor_parallel > 1);
+    EXPECT(op->kind != HR_KIND_COMMUNICATION || workload->tensor_parallel > 1 || workload->expert_parallel > 1);
     flops += op->count * op->flops;
     bytes += op->kind == HR_KIND_COMMUNICATION ? 0 : op->count * op->bytes;
   }

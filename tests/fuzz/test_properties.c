@@ -38,6 +38,8 @@ static hr_mixer_attention likely_attention(const hr_model *model)
   m.qk_norm = (hr_qk_norm)between(0, HR_QK_NORM_FULL);
   m.q_bias = coin();
   m.output_gate = between(0, 3) == 0;
+  m.gate_per_head = coin();
+  m.gate_unbiased = coin();
   m.sinks = between(0, 3) == 0;
   m.shared_kv = m.q_rank == 0 && between(0, 3) == 0;
   return m;
@@ -48,6 +50,21 @@ static hr_ffn_dense likely_dense(void)
   return (hr_ffn_dense){.width = between(1, 60000), .gated = coin(), .bias = coin()};
 }
 
+static hr_ffn_experts likely_experts(void)
+{
+  int64_t groups = 1 << between(0, 3), experts = groups * between(1, 32);
+  hr_ffn_experts m = {.experts = experts, .active = between(1, experts / groups), .width = between(1, 6000)};
+  m.groups = coin() ? groups : 0;
+  m.active_groups = m.groups > 0 ? between(1, groups) : 0;
+  m.shared_width = coin() ? between(1, 9000) : 0;
+  m.gated = coin();
+  m.bias = coin();
+  m.shared_bias = coin();
+  m.router_bias = coin();
+  m.shared_gate = m.shared_width > 0 && coin();
+  return m;
+}
+
 /* Some of the later groups have no attention, or no feed-forward network. */
 static hr_layer_group likely_group(const hr_model *model, bool first)
 {
@@ -55,8 +72,10 @@ static hr_layer_group likely_group(const hr_model *model, bool first)
   int64_t missing = first ? 0 : between(0, 7);
   if (missing != 1)
     layer.attention = likely_attention(model);
-  if (missing != 2)
+  if (missing != 2 && between(0, 2) > 0)
     layer.dense = likely_dense();
+  else if (missing != 2)
+    layer.experts = likely_experts();
   if (first)
     layer.attention.shared_kv = false;
   return layer;
@@ -95,6 +114,10 @@ static hr_workload likely_workload(const hr_model *model)
   workload.context = between(1, 100000);
   workload.tensor_parallel = between(1, 16);
   workload.pipeline_stages = between(1, hr_model_layers(model));
+  workload.expert_parallel = workload.tensor_parallel * between(1, 8);
+  workload.expert_imbalance = (double)between(1, 3);
+  if (hr_workload_check(&workload, model, NULL) != HR_OK) /* no experts, or a number that does not divide them */
+    workload.expert_parallel = 1, workload.expert_imbalance = 1;
   return workload;
 }
 

@@ -56,14 +56,15 @@ static json_t *description(const hr_model *model)
 
 static void the_models_groups_have_the_documented_keys(void **state)
 {
-  static const key_row keys[] = {{"layers", "i"},         {"parameters_per_layer", "i"}, {"norms", "i"},
-                                 {"parallel_block", "b"}, {"attention", "on"},           {"dense", "on"},
-                                 {"experts", "on"}};
+  static const key_row keys[] = {{"layers", "i"},     {"parameters_per_layer", "i"},
+                                 {"norms", "i"},      {"parallel_block", "b"},
+                                 {"attention", "on"}, {"dense", "on"},
+                                 {"latent", "on"},    {"experts", "on"}};
   static const key_row attention_keys[] = {
-      {"q_heads", "i"},      {"k_heads", "i"}, {"v_heads", "i"},      {"qk_dim", "i"},     {"v_dim", "i"},
-      {"q_rank", "i"},       {"window", "i"},  {"window_kind", "sn"}, {"rotary_dim", "i"}, {"qk_norm", "s"},
-      {"qk_norm_bias", "b"}, {"q_bias", "b"},  {"k_bias", "b"},       {"v_bias", "b"},     {"output_bias", "b"},
-      {"output_gate", "b"},  {"sinks", "b"},   {"shared_kv", "b"}};
+      {"q_heads", "i"},      {"k_heads", "i"},       {"v_heads", "i"},       {"qk_dim", "i"},     {"v_dim", "i"},
+      {"q_rank", "i"},       {"window", "i"},        {"window_kind", "sn"},  {"rotary_dim", "i"}, {"qk_norm", "s"},
+      {"qk_norm_bias", "b"}, {"q_bias", "b"},        {"k_bias", "b"},        {"v_bias", "b"},     {"output_bias", "b"},
+      {"output_gate", "b"},  {"gate_per_head", "b"}, {"gate_unbiased", "b"}, {"sinks", "b"},      {"shared_kv", "b"}};
   static const key_row dense_keys[] = {{"width", "i"}, {"gated", "b"}, {"bias", "b"}};
   (void)state;
   hr_model described = model_of_groups();

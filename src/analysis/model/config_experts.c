@@ -37,6 +37,10 @@ static hr_status read_shared(hr_config *config, const hr_expert_fields *fields, 
     return hr_json_fail(&config->json, fields->shared.field, HR_ERROR_INVALID, "%" PRId64 " is too large", count);
   m->shared_width = count * width;
   m->shared_gate = fields->shared_gate && m->shared_width > 0;
+  m->shared_bias = fields->shared_bias.value;
+  if (fields->shared_bias.field)
+    HR_TRY(hr_config_flag(config, fields->shared_bias.field, fields->shared_bias.value, &m->shared_bias));
+  m->shared_bias = m->shared_bias && m->shared_width > 0;
   return HR_OK;
 }
 
@@ -87,8 +91,8 @@ static void put(hr_layer_set *set, int64_t index, bool is_in)
 
 bool hr_experts_everywhere(const hr_expert_fields *fields)
 {
-  return !fields->first.field && !fields->step.field && !fields->kinds && !fields->dense_layers &&
-         !fields->expert_layers;
+  return !fields->first.field && fields->first.value == 0 && !fields->step.field && !fields->kinds &&
+         !fields->dense_layers && !fields->expert_layers;
 }
 
 /* Puts the layers of a list of numbers into the set, or takes them out. */
@@ -141,7 +145,7 @@ static bool given(hr_config *config, const char *field)
 
 hr_status hr_config_expert_layers(hr_config *config, const hr_expert_fields *fields, int64_t layers, hr_layer_set *set)
 {
-  int64_t first = 0, step = 1;
+  int64_t first = fields->first.value, step = 1;
   bool by_kinds = given(config, fields->kinds), by_numbers = given(config, fields->expert_layers);
   if (layers > HR_DIFFERING_LAYERS_MAX)
     return hr_fail(config->json.error, HR_ERROR_INVALID, "%s: %" PRId64 " layers of several kinds are more than %d",

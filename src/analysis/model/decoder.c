@@ -38,6 +38,10 @@ static hr_status read_attention(hr_config *config, const hr_family *family, cons
   HR_TRY(read_choice(config, &family->output_bias, &output));
   HR_TRY(read_choice(config, &family->qk_norm, &norm));
   hr_config_attention_bias(model, qkv, output);
+  model->groups[0].attention.sinks = family->sinks;
+  model->groups[0].attention.output_gate = family->output_gate;
+  model->groups[0].attention.gate_per_head = family->gate_per_head;
+  model->groups[0].attention.gate_unbiased = family->gate_unbiased;
   model->groups[0].attention.qk_norm = norm ? family->qk_norm_kind : HR_QK_NORM_NONE;
   return HR_OK;
 }
@@ -85,34 +89,45 @@ static hr_status read_positions(hr_config *config, const hr_family *family, hr_m
 
 /* ---- windows ---- */
 
-typedef struct window_period {
-  int64_t layers;
-  bool full_first;
-} window_period;
+/* Which layers have the window: see hr_family. */
+typedef struct window_rule {
+  int64_t period, full, from;
+} window_rule;
 
-/* One layer of each period sees all tokens, the last or the first one; the others have the window. */
-static size_t type_by_period(const void *context, int64_t index)
+static size_t type_by_rule(const void *context, int64_t index)
 {
-  const window_period *period = context;
-  return (period->full_first ? index : index + 1) % period->layers != 0;
+  const window_rule *rule = context;
+  return index >= rule->from && (rule->period == 0 || index % rule->period != rule->full);
+}
+
+static hr_status read_window_rule(hr_config *config, const hr_family *family, window_rule *rule)
+{
+  *rule = (window_rule){.period = family->full_every.value};
+  if (family->full_every.field && hr_json_has(&config->json, "layer_types"))
+    hr_config_mark(config, family->full_every.field); /* the list says the same */
+  else if (family->full_every.field)
+    HR_TRY(hr_config_size_derived(config, family->full_every.field, rule->period, &rule->period));
+  rule->full = family->full_first || rule->period == 0 ? 0 : rule->period - 1;
+  if (!family->window_from.field)
+    return HR_OK;
+  hr_config_mark(config, family->window_from.field);
+  return hr_json_integer_or(&config->json, family->window_from.field, 0, INT64_MAX, family->window_from.value,
+                            &rule->from);
 }
 
 static hr_status read_layers(hr_config *config, const hr_family *family, hr_model *model)
 {
-  window_period period = {family->full_every.value, family->full_first};
+  window_rule rule;
   hr_layer_pattern pattern = {.layers = model->groups[0].count, .type_count = 1, .types = {{"", model->groups[0]}}};
   if (!family->window.field)
     return hr_config_apply(config, family, &pattern, hr_config_layers, model);
   HR_TRY(hr_config_window(config, family->window.field, family->window.value, model));
-  if (family->full_every.field && hr_json_has(&config->json, "layer_types"))
-    hr_config_mark(config, family->full_every.field); /* the list says the same */
-  else if (family->full_every.field)
-    HR_TRY(hr_config_size_derived(config, family->full_every.field, period.layers, &period.layers));
+  HR_TRY(read_window_rule(config, family, &rule));
   pattern = hr_window_pattern(model);
   if (family->full_unrotated && model->groups[0].attention.window > 0)
     pattern.types[0].layer.attention.rotary_dim = 0;
-  pattern.type_of = period.layers > 0 ? type_by_period : NULL;
-  pattern.context = &period;
+  pattern.type_of = rule.period > 0 || rule.from > 0 ? type_by_rule : NULL;
+  pattern.context = &rule;
   return hr_config_apply(config, family, &pattern, hr_config_windows, model);
 }
 

@@ -36,6 +36,8 @@ typedef struct hr_expert_fields {
       shared_width; /* width of one of them, or of all if `shared` has no field; field NULL: the routed one's */
   bool shared_gate;
 
+  hr_choice_field shared_bias;
+
   bool plain;             /* up and down; else gate, up and down */
   bool bias, router_bias; /* of the routed experts and the router */
   bool grouped;           /* "n_group" and "topk_group" limit a token to some groups of experts */
@@ -75,6 +77,7 @@ struct hr_family {
   hr_choice_field qkv_bias, output_bias;
   hr_choice_field qk_norm; /* whether Q and K are normalized; how: qk_norm_kind */
   hr_qk_norm qk_norm_kind;
+  bool sinks, output_gate, gate_per_head, gate_unbiased; /* of attention */
 
   hr_latent_sizes latent; /* kv_rank 0: other attention, as the members above say */
 
@@ -98,12 +101,13 @@ struct hr_family {
   hr_choice_field tied; /* "tie_word_embeddings" */
   bool logit_bias;
 
-  hr_size_field window;     /* field NULL: the family has no windows; value: if missing (0: none) */
-  bool moe;                 /* has experts that its own reader reads */
-  bool own_layers;          /* `finish` makes the groups of layers */
-  hr_size_field full_every; /* every n-th layer has no window if there is no list of types; value 0: all have it */
-  bool full_first;          /* the first layer of each n instead of the last one */
-  bool full_unrotated;      /* where other layers have a window, those without one have no positions */
+  hr_size_field window;      /* field NULL: the family has no windows; value: if missing (0: none) */
+  bool moe;                  /* has experts that its own reader reads */
+  bool own_layers;           /* `finish` makes the groups of layers */
+  hr_size_field full_every;  /* every n-th layer has no window if there is no list of types; value 0: all have it */
+  bool full_first;           /* the first layer of each n instead of the last one */
+  hr_size_field window_from; /* or only layers from this number on have it */
+  bool full_unrotated;       /* where other layers have a window, those without one have no positions */
 };
 
 /** Reads a decoder as its row says. */
@@ -140,6 +144,7 @@ hr_status hr_finish_olmo(hr_config *config, const hr_family *family, hr_model *m
 hr_status hr_finish_openai_gpt(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_phi(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_phimoe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen1(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen2_moe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen3_moe(hr_config *config, const hr_family *family, hr_model *model);

@@ -104,13 +104,28 @@ static const struct {
 static const struct {
   size_t offset, size;
 } choices[] = {
-    CHOICE(parallel_block),         CHOICE(attention.window_kind), CHOICE(attention.qk_norm),
-    CHOICE(attention.qk_norm_bias), CHOICE(attention.q_bias),      CHOICE(attention.k_bias),
-    CHOICE(attention.v_bias),       CHOICE(attention.output_bias), CHOICE(attention.output_gate),
-    CHOICE(attention.sinks),        CHOICE(attention.shared_kv),   CHOICE(latent.down_bias),
-    CHOICE(latent.output_bias),     CHOICE(dense.gated),           CHOICE(dense.bias),
-    CHOICE(experts.gated),          CHOICE(experts.bias),          CHOICE(experts.shared_bias),
-    CHOICE(experts.router_bias),    CHOICE(experts.shared_gate),
+    CHOICE(parallel_block),
+    CHOICE(attention.window_kind),
+    CHOICE(attention.qk_norm),
+    CHOICE(attention.qk_norm_bias),
+    CHOICE(attention.q_bias),
+    CHOICE(attention.k_bias),
+    CHOICE(attention.v_bias),
+    CHOICE(attention.output_bias),
+    CHOICE(attention.output_gate),
+    CHOICE(attention.gate_per_head),
+    CHOICE(attention.gate_unbiased),
+    CHOICE(attention.sinks),
+    CHOICE(attention.shared_kv),
+    CHOICE(latent.down_bias),
+    CHOICE(latent.output_bias),
+    CHOICE(dense.gated),
+    CHOICE(dense.bias),
+    CHOICE(experts.gated),
+    CHOICE(experts.bias),
+    CHOICE(experts.shared_bias),
+    CHOICE(experts.router_bias),
+    CHOICE(experts.shared_gate),
 };
 #undef CHOICE
 

@@ -35,16 +35,22 @@ static hr_checked64 width_of(int64_t heads, int64_t dim)
   return hr_times(hr_checked(heads), dim);
 }
 
+static hr_checked64 gate_width(const hr_mixer_attention *m)
+{
+  return m->output_gate ? width_of(m->q_heads, m->gate_per_head ? 1 : m->v_dim) : hr_checked(0);
+}
+
+/* Of Q, with the gate's columns beside Q's. */
 static hr_checked64 q_parameters(const hr_model *model, const hr_mixer_attention *m)
 {
-  hr_checked64 hidden = hr_checked(model->hidden), width = width_of(m->q_heads, m->qk_dim);
-  if (m->output_gate) /* the gate's columns beside those of Q */
-    width = hr_plus(width, width_of(m->q_heads, m->v_dim));
+  hr_checked64 hidden = hr_checked(model->hidden), q = width_of(m->q_heads, m->qk_dim), gate = gate_width(m);
+  hr_checked64 width = hr_plus(q, gate),
+               bias = m->q_bias ? hr_plus(q, m->gate_unbiased ? hr_checked(0) : gate) : hr_checked(0);
   if (m->q_rank == 0)
-    return hr_linear_parameters(hidden, width, m->q_bias);
+    return hr_plus(hr_linear_parameters(hidden, width, false), bias);
   /* Two linear layers: hidden → q_rank → width; the second has the bias. */
   hr_checked64 rank = hr_checked(m->q_rank);
-  return hr_plus(hr_linear_parameters(hidden, rank, false), hr_linear_parameters(rank, width, m->q_bias));
+  return hr_plus(hr_plus(hr_linear_parameters(hidden, rank, false), hr_linear_parameters(rank, width, false)), bias);
 }
 
 static hr_checked64 norm_parameters(const hr_model *model, const hr_mixer_attention *m)
@@ -106,12 +112,17 @@ static int64_t o_columns(const hr_mixer_attention *m)
   return m->q_heads * m->v_dim;
 }
 
+static int64_t gate_columns(const hr_mixer_attention *m)
+{
+  return gate_width(m).value;
+}
+
 /* One GEMM for Q, K and V. An augmented Q (SIGMA, Table 7) is two GEMMs of its own: every device holds the whole result
  * of the first, so q_rank is not split; the second is split over the heads. */
 static void qkv_transform(hr_operator_builder *builder, const hr_mixer_attention *m)
 {
   int64_t hidden = builder->model->hidden, rows = builder->shard.rows;
-  int64_t q = q_columns(m) + (m->output_gate ? o_columns(m) : 0);
+  int64_t q = q_columns(m) + gate_columns(m);
   if (m->q_rank == 0) {
     hr_append_linear(builder, HR_OP_QKV_TRANSFORM, rows, q + k_columns(m) + v_columns(m), hidden);
     return;
@@ -137,14 +148,23 @@ static void prepare_heads(hr_operator_builder *builder, const hr_mixer_attention
     hr_append_rowwise(builder, HR_OP_ROTARY, head_rows, m->rotary_dim, 2, 2);
 }
 
+/* Reads O and the gate, writes O; backward reads both and the gradient of the result, writes one of each. */
+static void gate_output(hr_operator_builder *builder, const hr_mixer_attention *m)
+{
+  hr_checked64 rows = hr_checked(builder->shard.rows);
+  hr_checked64 outputs = hr_times(rows, o_columns(m)), gates = hr_times(rows, gate_columns(m));
+  hr_append_traffic(builder, HR_OP_ATTENTION_GATE, HR_KIND_MEMORY, o_columns(m), hr_plus(hr_times(outputs, 2), gates),
+                    hr_plus(hr_times(outputs, 3), hr_times(gates, 2)));
+}
+
 static void operators(hr_operator_builder *builder)
 {
   const hr_mixer_attention *m = &builder->layer->attention;
   qkv_transform(builder, m);
   prepare_heads(builder, m);
   hr_append_attention(builder, m);
-  if (m->output_gate) /* reads O and the gate, writes O */
-    hr_append_rowwise(builder, HR_OP_ATTENTION_GATE, hr_checked(builder->shard.rows), o_columns(m), 3, 5);
+  if (m->output_gate)
+    gate_output(builder, m);
   hr_append_linear(builder, HR_OP_LINEAR_PROJECTION, builder->shard.rows, builder->model->hidden, o_columns(m));
 }
 
@@ -159,7 +179,7 @@ static hr_checked64 saved_bytes(const hr_layer_context *c)
   if (m->qk_norm != HR_QK_NORM_NONE)
     columns = hr_plus(columns, hr_checked(qk));
   if (m->output_gate)
-    columns = hr_plus(columns, hr_times(hr_checked(o), 2));
+    columns = hr_plus(columns, hr_checked(o + gate_columns(m)));
   hr_checked64 per_token = hr_times(columns, (int64_t)hr_dtype_bytes(c->workload->dtype));
   return hr_plus(hr_times(per_token, c->shard->rows), hr_saved_scores(c, m));
 }
@@ -167,7 +187,7 @@ static hr_checked64 saved_bytes(const hr_layer_context *c)
 static hr_checked64 live_elements(const hr_layer_context *c)
 {
   const hr_mixer_attention *m = &c->layer->attention;
-  int64_t columns = q_columns(m) + k_columns(m) + v_columns(m) + o_columns(m) * (m->output_gate ? 2 : 1);
+  int64_t columns = q_columns(m) + k_columns(m) + v_columns(m) + o_columns(m) + gate_columns(m);
   return hr_plus(hr_times(hr_checked(columns), c->shard->rows), hr_live_scores(c, m));
 }
 

@@ -82,9 +82,6 @@ typedef struct type_row {
 
 static const type_row type_rows[] = {
     {"dbrx", mixture_of_experts},
-    {"olmoe", mixture_of_experts},
-    {"phimoe", mixture_of_experts},
-    {"gpt_oss", mixture_of_experts},
     {"grok-1", mixture_of_experts},
     {"switch_transformers", mixture_of_experts},
     {"deepseek_v2", latent_attention},

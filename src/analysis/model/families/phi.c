@@ -10,3 +10,9 @@ hr_status hr_finish_phi(hr_config *config, const hr_family *family, hr_model *mo
     hr_config_mark(config, "attention_bias"); /* published as false and never used: there are no biases */
   return HR_OK;
 }
+
+hr_status hr_finish_phimoe(hr_config *config, const hr_family *family, hr_model *model)
+{
+  (void)family;
+  return hr_config_flag(config, "lm_head_bias", false, &model->logit_bias);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Families with experts: a small model of each. Totals and active parameters are those of transformers 5.23; the KV
+ * cache is 2 · K/V heads · head size of every layer. */
+#include "reading.h"
+
+#include <headroom/memory.h>
+
+/* 4 layers, hidden size 64, 4 query heads over 2 K and V heads. */
+#define SIZES \
+  "\"num_hidden_layers\":4,\"hidden_size\":64,\"num_attention_heads\":4,\"vocab_size\":100,\"num_key_value_heads\":2,"
+
+/* clang-format off */
+static const struct {
+  const char *family, *fields;
+  int64_t parameters, active, cache_elements; /* of a token */
+  size_t groups;
+} rows[] = {
+    {"qwen2_moe",
+     SIZES "\"intermediate_size\":96,\"num_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":40,"
+     "\"shared_expert_intermediate_size\":56,\"decoder_sparse_step\":2,\"qkv_bias\":false",
+     213952, 152512, 256, 2},
+    {"qwen3_vl_moe_text",
+     SIZES "\"head_dim\":24,\"intermediate_size\":96,\"num_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"mlp_only_layers\":[1],\"attention_bias\":true,"
+     "\"tie_word_embeddings\":false",
+     246144, 153984, 384, 2},
+    {"qwen3_omni_moe_text",
+     SIZES "\"tie_word_embeddings\":false,\"intermediate_size\":96,\"num_experts\":6,"
+     "\"num_experts_per_tok\":2,\"moe_intermediate_size\":40,\"decoder_sparse_step\":2",
+     192448, 131008, 256, 2},
+    {"olmoe",
+     SIZES "\"intermediate_size\":40,\"num_experts\":6,\"num_experts_per_tok\":2,\"attention_bias\":true",
+     249536, 126656, 256, 1},
+    {"flex_olmo",
+     SIZES "\"intermediate_size\":40,\"num_experts\":6,\"num_experts_per_tok\":2",
+     248768, 125888, 256, 1},
+    {"phimoe",
+     SIZES "\"intermediate_size\":40,\"num_local_experts\":6,\"num_experts_per_tok\":2,"
+     "\"attention_bias\":true,\"lm_head_bias\":true",
+     249828, 126948, 256, 1},
+    {"gpt_oss",
+     SIZES "\"head_dim\":24,\"intermediate_size\":40,\"num_local_experts\":6,\"num_experts_per_tok\":2,"
+     "\"sliding_window\":16",
+     277480, 152296, 384, 2},
+    {"glm4_moe",
+     SIZES "\"head_dim\":24,\"intermediate_size\":96,\"n_routed_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"n_shared_experts\":2,\"first_k_dense_replace\":3,\"n_group\":2,"
+     "\"topk_group\":1,\"use_qk_norm\":true,\"attention_bias\":true",
+     205184, 174464, 384, 2},
+    {"glm4v_moe_text",
+     SIZES "\"intermediate_size\":96,\"n_routed_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"first_k_dense_replace\":1",
+     243904, 151744, 256, 2},
+    {"dots1",
+     SIZES "\"intermediate_size\":96,\"n_routed_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"n_shared_experts\":2,\"first_k_dense_replace\":1,"
+     "\"attention_bias\":true",
+     267328, 175168, 256, 2},
+    {"solar_open",
+     SIZES "\"head_dim\":24,\"n_routed_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":40,"
+     "\"n_shared_experts\":2,\"attention_bias\":true",
+     335168, 212288, 384, 1},
+    {"exaone_moe",
+     SIZES "\"head_dim\":24,\"intermediate_size\":96,\"num_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"num_shared_experts\":2,\"mlp_layer_types\":[\"sparse\",\"dense\","
+     "\"sparse\",\"dense\"],\"sliding_window\":16",
+     247808, 186368, 384, 3},
+    {"minimax_m2",
+     SIZES "\"head_dim\":24,\"intermediate_size\":40,\"num_local_experts\":6,\"num_experts_per_tok\":2",
+     273536, 150656, 384, 1},
+    {"granitemoe",
+     SIZES "\"intermediate_size\":40,\"num_local_experts\":6,\"num_experts_per_tok\":2,\"attention_bias\":true",
+     249152, 126272, 256, 1},
+    {"granitemoeshared",
+     SIZES "\"intermediate_size\":40,\"num_local_experts\":6,\"num_experts_per_tok\":2,"
+     "\"shared_intermediate_size\":56",
+     291392, 168512, 256, 1},
+    {"granitemoe_swa",
+     SIZES "\"intermediate_size\":40,\"num_local_experts\":6,\"num_experts_per_tok\":2,"
+     "\"shared_intermediate_size\":56,\"sliding_window\":16",
+     291408, 168528, 256, 2},
+    {"aria_text",
+     SIZES "\"intermediate_size\":40,\"moe_num_experts\":6,\"moe_topk\":2,\"moe_num_shared_experts\":3,"
+     "\"mlp_bias\":true",
+     341760, 218880, 256, 1},
+    {"afmoe",
+     SIZES "\"head_dim\":24,\"intermediate_size\":96,\"num_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"num_shared_experts\":1,\"num_dense_layers\":2,"
+     "\"attention_bias\":true,\"sliding_window\":16",
+     258572, 197132, 384, 3},
+    {"hy_v3",
+     SIZES "\"head_dim\":24,\"intermediate_size\":96,\"num_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"num_shared_experts\":2,\"mlp_bias\":true,\"attention_bias\":true",
+     293152, 200992, 384, 2},
+    {"kolibri1",
+     SIZES "\"head_dim\":24,\"num_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":40,"
+     "\"shared_expert_intermediate_size\":56,\"sliding_window\":17",
+     316672, 193792, 384, 1},
+    {"mellum",
+     SIZES "\"head_dim\":24,\"intermediate_size\":96,\"num_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"mlp_layer_types\":[\"dense\",\"sparse\",\"sparse\",\"dense\"],"
+     "\"layer_types\":[\"full_attention\",\"sliding_attention\",\"full_attention\",\"full_attention\"],"
+     "\"sliding_window\":16,\"attention_bias\":true",
+     218112, 156672, 384, 3},
+};
+/* clang-format on */
+
+static void each_family_has_the_parameters_and_cache_of_its_class(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[900];
+    snprintf(text, sizeof text, "{\"model_type\":\"%s\",%s}", rows[i].family, rows[i].fields);
+    hr_model model = read_model(text);
+    hr_parameters p = read_parameters(text);
+    hr_workload workload = hr_workload_default(&model);
+    hr_memory memory;
+    hr_error error;
+    assert_ok(hr_memory_estimate(&model, &workload, &memory, &error), error);
+    if (p.total != rows[i].parameters || p.active != rows[i].active || model.group_count != rows[i].groups ||
+        memory.kv_cache_bytes_per_token != 2 * rows[i].cache_elements)
+      fail_msg("%s: %lld parameters, %lld active, %lld cache bytes, %zu groups", rows[i].family, (long long)p.total,
+               (long long)p.active, (long long)memory.kv_cache_bytes_per_token, model.group_count);
+  }
+}
+
+/* Layers 0, 2, … have the window of 16, all have sinks and biases. */
+static void gpt_oss_has_sinks_biases_and_a_window_on_every_other_layer(void **state)
+{
+  (void)state;
+  hr_model m = read_model("{\"model_type\":\"gpt_oss\"," SIZES
+                          "\"head_dim\":24,\"intermediate_size\":40,\"num_local_experts\":6,\"sliding_window\":16}");
+  assert_int_equal(m.group_count, 2);
+  assert_true(m.groups[0].attention.window == 16 && m.groups[1].attention.window == 0);
+  assert_true(m.groups[0].count == 2 && m.groups[1].count == 2);
+  const hr_mixer_attention *a = &m.groups[0].attention;
+  const hr_ffn_experts *e = &m.groups[0].experts;
+  assert_true(a->sinks && a->q_bias && a->output_bias && e->bias && e->router_bias && e->active == 4);
+}
+
+static void groups_of_experts_limit_a_token(void **state)
+{
+  (void)state;
+  const char *text =
+      "{\"model_type\":\"glm4_moe\"," SIZES "\"intermediate_size\":96,\"n_routed_experts\":6,\"num_experts_per_tok\":2,"
+      "\"moe_intermediate_size\":40,\"n_group\":%d,\"topk_group\":1}";
+  char with[600];
+  snprintf(with, sizeof with, text, 2);
+  hr_model m = read_model(with);
+  const hr_ffn_experts *e = &m.groups[1].experts;
+  assert_true(e->groups == 2 && e->active_groups == 1 && e->shared_width == 40 && !e->shared_gate);
+  assert_int_equal(m.groups[1].attention.rotary_dim, 8); /* half of 16 */
+  snprintf(with, sizeof with, text, 1);                  /* one group is no limit */
+  m = read_model(with);
+  assert_int_equal(m.groups[1].experts.groups, 0);
+}
+
+static void kinds_of_layers_are_checked(void **state)
+{
+  (void)state;
+#define EXAONE                                                                                \
+  "{\"model_type\":\"exaone_moe\"," SIZES "\"intermediate_size\":96,\"sliding_window\":null," \
+  "\"mlp_layer_types\":"
+  assert_refused(EXAONE "[\"dense\"]}", HR_ERROR_INVALID,
+                 "config.json: mlp_layer_types: expected a list of 4 kinds, one per layer");
+  assert_refused(EXAONE "[\"dense\",\"sparse\",\"hash\",\"sparse\"]}", HR_ERROR_UNSUPPORTED,
+                 "config.json: mlp_layer_types: has a layer of kind \"hash\"; only dense and sparse are covered");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_family_has_the_parameters_and_cache_of_its_class),
+      cmocka_unit_test(gpt_oss_has_sinks_biases_and_a_window_on_every_other_layer),
+      cmocka_unit_test(groups_of_experts_limit_a_token),
+      cmocka_unit_test(kinds_of_layers_are_checked),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
