@@ -12,9 +12,9 @@
 
 #define GPT_SIZES "\"n_layer\":4,\"n_embd\":64,\"n_head\":8,\"vocab_size\":1000,\"n_positions\":128"
 
-/* Layers of their own sizes: 64·8·(2·8 + 2·2) + 3·64·256 + 2·64 = 59520 with a width of 2·6·64/3 = 256; no attention,
- * 3·64·512 + 64 = 98368 with 2·7·64/3 = 298 rounded up; no network, 64·8·(2·8 + 2·1) + 64 = 9280. With 2·1000·64 + 64:
- * 295232. */
+/* Layers of their own sizes: 64·8·(2·8 + 2·2) + 3·64·256 + 2·64 = 59520, with a width of 2·6·64/3 = 256; no attention:
+ * 3·64·512 + 64 = 98368, with 2·7·64/3 = 298 rounded up; no network: 64·8·(2·8 + 2·1) + 64 = 9280.
+ * With 2·1000·64 + 64: 295232. */
 #define NEMOTRON_NAS                                                                                       \
   "{\"model_type\":\"nemotron-nas\",\"num_hidden_layers\":3,\"hidden_size\":64,\"num_attention_heads\":8," \
   "\"vocab_size\":1000,\"intermediate_size\":null,\"num_key_value_heads\":null,\"block_configs\":["        \
@@ -22,9 +22,9 @@
   "{\"attention\":{\"n_heads_in_group\":null,\"no_op\":true},\"ffn\":{\"ffn_mult\":7}},"                   \
   "{\"attention\":{\"n_heads_in_group\":8,\"window_length\":32},\"ffn\":{\"no_op\":true}}]}"
 
-/* Query heads 0.5, 0.75 and 1 times 64, in multiples of 2·8: 4, 6, 8, K and V heads half of them; widths 0.5, 2.25 and 4
- * times 64 in multiples of 16: 32, 144, 256. A layer has 2·64·8·(q + kv) + 3·64·w + 2·64 + 2·8 parameters: 12432, 37008,
- * 61584. With 1000·64 + 64: 175088. */
+/* Query heads 0.5, 0.75 and 1 times 64, in multiples of 2·8: 4, 6, 8, and half as many K and V heads; widths 0.5, 2.25
+ * and 4 times 64, in multiples of 16: 32, 144, 256. A layer has 2·64·8·(q + kv) + 3·64·w + 2·64 + 2·8 parameters:
+ * 12432, 37008, 61584. With 1000·64 + 64: 175088. */
 #define OPENELM                                                                                                   \
   "{\"model_type\":\"openelm\",\"num_transformer_layers\":3,\"model_dim\":64,\"head_dim\":8,\"vocab_size\":1000," \
   "\"num_gqa_groups\":2,\"qkv_multipliers\":[0.5,1.0],\"ffn_multipliers\":[0.5,4.0],\"ffn_dim_divisor\":16,"      \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deci's and NVIDIA's searched architectures: llama with heads and widths of each layer's own. A layer without attention or without a network has no norm before it either. */
+/* Deci's and NVIDIA's searched architectures: llama with heads and widths of each layer's own. A layer without
+ * attention or without a network has no norm before it either. */
 #include "analysis/model/config_layers.h"
 #include "analysis/model/families.h"
 
