@@ -460,6 +460,27 @@ static void the_language_model_of_a_wrapper_is_read(void **state)
                  "reads, and how to give a shape without a family, are in docs/models.md");
 }
 
+static void an_inner_configuration_may_leave_out_the_sizes_of_its_class(void **state)
+{
+  (void)state;
+  hr_model model =
+      read_model("{\"model_type\":\"llava\",\"text_config\":{\"model_type\":\"llama\",\"vocab_size\":32064}}");
+  assert_int_equal(model.hidden, 4096);
+  assert_int_equal(model.vocabulary, 32064);
+  assert_int_equal(hr_model_layers(&model), 32);
+  assert_refused("{\"model_type\":\"llama\",\"vocab_size\":32064}", HR_ERROR_INVALID,
+                 "config.json: num_hidden_layers: is missing");
+}
+
+static void parts_in_the_same_object_are_left_out_in_one_note(void **state)
+{
+  (void)state;
+  assert_string_equal(
+      read_notes("{\"model_type\":\"qwen2_vl\",\"num_key_value_heads\":2,\"vision_config\":{\"depth\":32}," SIZES "}")
+          .text,
+      "config.json: only the language model of \"qwen2_vl\" is read; vision_config is left out\n");
+}
+
 static void the_short_form_says_what_differs_from_the_paper(void **state)
 {
   (void)state;
@@ -534,6 +555,8 @@ int main(void)
       cmocka_unit_test(a_complete_configuration_is_read_without_notes),
       cmocka_unit_test(classes_have_weights_of_their_own_and_embedding_models_have_no_head),
       cmocka_unit_test(the_language_model_of_a_wrapper_is_read),
+      cmocka_unit_test(an_inner_configuration_may_leave_out_the_sizes_of_its_class),
+      cmocka_unit_test(parts_in_the_same_object_are_left_out_in_one_note),
       cmocka_unit_test(the_short_form_says_what_differs_from_the_paper),
       cmocka_unit_test(a_long_name_is_truncated_and_stays_on_one_line),
   };

@@ -16,7 +16,8 @@ typedef struct hr_config {
   hr_json_reader json;
   hr_note_fn note;
   void *note_context;
-  const json_t *outer;                    /* the object that wraps `json.object`; NULL: none */
+  const json_t *outer; /* the object that wraps `json.object`; NULL: none */
+  bool parts_left_out; /* the object also has parts for images and the like, which a note has named */
   const char *read[HR_CONFIG_FIELDS_MAX]; /* names of the fields read, all literals */
   size_t read_count;
 } hr_config;

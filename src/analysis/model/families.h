@@ -58,6 +58,12 @@ typedef struct hr_latent_sizes {
   bool head_dim; /* "head_dim" is another name of "qk_rope_head_dim"; else it says nothing */
 } hr_latent_sizes;
 
+/** Sizes of the base class, which the inner configuration of a wrapper may leave out (LLaVA). 0: required there, too.
+ *  */
+typedef struct hr_class_sizes {
+  int64_t layers, hidden, heads, mlp_width, vocabulary;
+} hr_class_sizes;
+
 /** Members that a row leaves out are zero: they mean what the comment says of 0 or NULL. */
 struct hr_family {
   const char *model_type;   /* the value of config.json's "model_type" */
@@ -67,6 +73,7 @@ struct hr_family {
   hr_family_reader read;   /* NULL: hr_read_decoder() */
   hr_family_reader finish; /* called at the end of hr_read_decoder(), before its layers become groups; NULL: nothing */
 
+  hr_class_sizes sizes;
   hr_config_names names;   /* of the sizes that every family has; NULL members: the base class's */
   hr_size_field positions; /* of max_positions; only the value is used (0: 2048) */
 
@@ -159,13 +166,24 @@ const hr_family *hr_families(size_t *count);
 const hr_family *hr_family_of_type(const char *model_type);
 const hr_family *hr_family_of_architecture(const char *architecture);
 
-/** Reads what follows the layers: `architecture` is the class in "architectures", or NULL. HR_ERROR_UNSUPPORTED, naming
+/** Reads what follows the layers: `architecture` is the class in "architectures", or NULL; that
+ *  of the family's row is its language model. HR_ERROR_UNSUPPORTED, naming
  *  the field, for a head of another kind than hr_head has. */
-hr_status hr_read_head(hr_config *config, const char *architecture, hr_model *model);
+hr_status hr_read_head(hr_config *config, const hr_family *family, const char *architecture, hr_model *model);
 
 /** If the configuration wraps that of a language model ("text_config"), *config reads the inner one from then on, and a
  *  note says what is left out. *wrapper is the model_type of the outer one, NULL if there is none. */
 hr_status hr_take_text_part(hr_config *config, const char **wrapper);
+
+/** Gives the inner configuration of a wrapper the sizes of the base class that it leaves out. */
+hr_status hr_complete_text_part(hr_config *config, const hr_family *family);
+
+/** Notes that of a model of this type, whose configuration has the fields of all parts in one object, only the language
+ *  model is read. */
+void hr_leave_other_parts_out(hr_config *config, const char *model_type);
+
+/** Whether a field is one of the parts that the note has named. */
+bool hr_is_left_out(const hr_config *config, const char *name, const json_t *value);
 
 /** The model_type of the language model within a model of this type, or NULL. */
 const char *hr_wrapped_type(const char *wrapper);

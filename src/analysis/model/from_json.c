@@ -13,7 +13,7 @@ static const char *first_architecture(const hr_config *config)
 }
 
 /* The family of a model_type, or of the language model that it wraps in the same object. */
-static const hr_family *family_of_type(const hr_config *config, const char *model_type)
+static const hr_family *family_of_type(hr_config *config, const char *model_type)
 {
   const hr_family *family = hr_family_of_type(model_type);
   const char *text_type = hr_wrapped_type(model_type);
@@ -21,7 +21,7 @@ static const hr_family *family_of_type(const hr_config *config, const char *mode
     return family;
   family = hr_family_of_type(text_type);
   if (family)
-    hr_config_note_left_out(config, "only the language model of \"%s\" is read", model_type);
+    hr_leave_other_parts_out(config, model_type);
   return family;
 }
 
@@ -69,9 +69,10 @@ static hr_status read_model(hr_config *config, hr_model *model)
   /* The analyzer cannot see that hr_refuse_model_type() never returns HR_OK. */
   hr_copy_text(model->family, sizeof model->family,
                family->model_type); /* NOLINT(clang-analyzer-core.NullDereference) */
+  HR_TRY(hr_complete_text_part(config, family));
   HR_TRY((family->read ? family->read : hr_read_decoder)(config, family, model));
   HR_TRY(hr_refuse_by_field(config));
-  return hr_read_head(config, architecture_of(config), model);
+  return hr_read_head(config, family, architecture_of(config), model);
 }
 
 /* Sizes that are valid one by one may not fit each other. */

@@ -41,9 +41,9 @@ static hr_status read_classes(hr_config *config, bool answers, int64_t *classes)
   return HR_OK;
 }
 
-hr_status hr_read_head(hr_config *config, const char *architecture, hr_model *model)
+hr_status hr_read_head(hr_config *config, const hr_family *family, const char *architecture, hr_model *model)
 {
-  if (!architecture)
+  if (!architecture || strcmp(architecture, family->architecture) == 0)
     return HR_OK;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     if (!ends_with(architecture, rows[i].end))

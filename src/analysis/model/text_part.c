@@ -2,6 +2,7 @@
 /* Models of several kinds of input keep the language model's configuration in an object of its own. */
 #include "analysis/model/families.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -34,20 +35,72 @@ static const char *inner_field(const json_t *object)
   return NULL;
 }
 
-/* "vision_config, audio_config": the other objects that configure a part of the model. */
-static void list_left_out(const json_t *outer, const char *inner, char *list, size_t size)
+/* Quantization is of the language model, too. */
+static bool is_part(const char *name, const json_t *value)
 {
+  size_t length = strlen(name);
+  return length > 7 && strcmp(name + length - 7, "_config") == 0 && json_is_object(value) &&
+         strcmp(name, "quantization_config") != 0;
+}
+
+bool hr_is_left_out(const hr_config *config, const char *name, const json_t *value)
+{
+  return config->parts_left_out && is_part(name, value);
+}
+
+/* "; vision_config, audio_config are left out": the objects other than `inner` that configure a part of the model. */
+static void list_left_out(const json_t *outer, const char *inner, char *text, size_t size)
+{
+  char list[160];
   size_t used = 0;
   const char *name;
   json_t *value;
   list[0] = '\0';
   json_object_foreach((json_t *)(uintptr_t)outer, name, value)
   {
-    size_t length = strlen(name);
-    bool is_part = length > 7 && strcmp(name + length - 7, "_config") == 0 && json_is_object(value);
-    if (is_part && strcmp(name, inner) != 0 && strcmp(name, "quantization_config") != 0 && used + length + 2 < size)
-      used += (size_t)snprintf(list + used, size - used, "%s%s", used > 0 ? ", " : "", name);
+    if (is_part(name, value) && strcmp(name, inner) != 0 && used + strlen(name) + 2 < sizeof list)
+      used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "", name);
   }
+  snprintf(text, size, "%s%s%s", used > 0 ? "; " : "", list,
+           used == 0                   ? ""
+           : strchr(list, ',') != NULL ? " are left out"
+                                       : " is left out");
+}
+
+void hr_leave_other_parts_out(hr_config *config, const char *model_type)
+{
+  char others[192];
+  list_left_out(config->json.object, "", others, sizeof others);
+  hr_config_note_left_out(config, "only the language model of \"%.60s\" is read%s", model_type, others);
+  config->parts_left_out = true;
+}
+
+/* Gives the inner object the base class's sizes where it has none. */
+static hr_status add_sizes(hr_config *config, const hr_class_sizes *sizes)
+{
+  const struct {
+    const char *field;
+    int64_t value;
+  } fields[] = {{"num_hidden_layers", sizes->layers},
+                {"hidden_size", sizes->hidden},
+                {"num_attention_heads", sizes->heads},
+                {"intermediate_size", sizes->mlp_width},
+                {"vocab_size", sizes->vocabulary}};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    if (fields[i].value == 0 || hr_json_has(&config->json, fields[i].field))
+      continue;
+    json_t *object = (json_t *)(uintptr_t)config->json.object; /* its root was parsed for this reading alone */
+    if (json_object_set_new(object, fields[i].field, json_integer(fields[i].value)) != 0)
+      return hr_fail(config->json.error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to read it", config->json.input);
+    hr_config_note(config, "%s%s: is missing, its documented default %" PRId64 " is assumed", config->json.path,
+                   fields[i].field, fields[i].value);
+  }
+  return HR_OK;
+}
+
+hr_status hr_complete_text_part(hr_config *config, const hr_family *family)
+{
+  return config->outer ? add_sizes(config, &family->sizes) : HR_OK;
 }
 
 hr_status hr_take_text_part(hr_config *config, const char **wrapper)
@@ -71,9 +124,8 @@ hr_status hr_take_text_part(hr_config *config, const char **wrapper)
     if (strcmp(inner_fields[i], field) == 0)
       config->json.path = paths[i];
   }
-  char others[160];
+  char others[192];
   list_left_out(outer, field, others, sizeof others);
-  hr_config_note_left_out(config, "only the language model in %s is read%s%s%s", field, others[0] ? "; " : "", others,
-                          others[0] ? (strchr(others, ',') ? " are left out" : " is left out") : "");
+  hr_config_note_left_out(config, "only the language model in %s is read%s", field, others);
   return HR_OK;
 }

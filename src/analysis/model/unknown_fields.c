@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports the fields of a configuration that no reader used, except those that never affect the shape. */
-#include "analysis/model/config.h"
+#include "analysis/model/families.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +9,7 @@
  * options, versions. */
 static const char *const irrelevant[] = {
     "activation_dropout",
+    "apply_query_key_layer_scaling",
     "apply_residual_connection_post_layernorm",
     "architectures",
     "attention_bonus_max",
@@ -21,6 +22,7 @@ static const char *const irrelevant[] = {
     "attention_softmax_in_fp32",
     "attention_value_scale",
     "attn_dropout",
+    "attn_dropout_prob",
     "attn_impl",
     "attn_implementation",
     "attn_logit_softcap",
@@ -55,11 +57,13 @@ static const char *const irrelevant[] = {
     "dtype",
     "dtype_policy",
     "early_stopping",
+    "emb_dropout_prob",
     "emb_pdrop",
     "embd_dropout",
     "embd_pdrop",
     "embed_dropout",
     "embedding_dropout",
+    "embedding_fraction",
     "embedding_initializer_range",
     "embedding_multiplier",
     "embedding_scale",
@@ -76,6 +80,7 @@ static const char *const irrelevant[] = {
     "forced_eos_token_id",
     "fp16",
     "fp32",
+    "fp32_residual_connection",
     "fused_bias_fc",
     "fused_dropout_add_ln",
     "fused_mlp",
@@ -91,12 +96,16 @@ static const char *const irrelevant[] = {
     "im_start_token_id",
     "image_token_id",
     "image_token_index",
+    "inference_runner",
+    "init_config",
     "init_device",
     "init_std",
     "initializer_cutoff_factor",
     "initializer_factor",
     "initializer_range",
     "input_jitter_noise",
+    "interpolate_factor",
+    "is_composition",
     "is_decoder",
     "is_training",
     "key_multiplier",
@@ -106,6 +115,7 @@ static const char *const irrelevant[] = {
     "layer_norm_eps",
     "layer_norm_epsilon",
     "layerdrop",
+    "layernorm_epsilon",
     "length_penalty",
     "lm_head_multiplier",
     "local_rope_theta",
@@ -139,6 +149,7 @@ static const char *const irrelevant[] = {
     "moe_routed_scaling_factor",
     "moe_router_logit_softcapping",
     "moe_router_scaling_factor",
+    "mup_denominator",
     "mup_enabled",
     "n_ctx",
     "name_or_path",
@@ -155,7 +166,9 @@ static const char *const irrelevant[] = {
     "num_return_sequences",
     "offset_alibi",
     "onnx_safe",
+    "org_vocab_size",
     "original_max_position_embeddings",
+    "original_rope",
     "output_attentions",
     "output_hidden_states",
     "output_logit_soft_cap",
@@ -163,8 +176,10 @@ static const char *const irrelevant[] = {
     "output_past",
     "output_router_logits",
     "output_scores",
+    "pad_key_length",
     "pad_token_id",
     "parallel_output",
+    "pre_allocate_kv_cache",
     "prefix",
     "pretraining_tp",
     "problem_type",
@@ -185,9 +200,11 @@ static const char *const irrelevant[] = {
     "residual_multiplier",
     "return_dict",
     "rms_norm_eps",
+    "rope_freq_constant",
     "rope_interleave",
     "rope_interleaved",
     "rope_local_base_freq",
+    "rope_max_length",
     "rope_parameters",
     "rope_ratio",
     "rope_scaling",
@@ -205,6 +222,7 @@ static const char *const irrelevant[] = {
     "router_jitter_noise",
     "router_scaling_factor",
     "router_z_loss_coef",
+    "scale_attention_softmax_in_fp32",
     "scale_attn_by_inverse_layer_idx",
     "scale_attn_weights",
     "scale_depth",
@@ -277,6 +295,8 @@ static const char *const irrelevant[] = {
     "use_reentrant",
     "use_rmsnorm_fused",
     "use_scaled_rope",
+    "validate_runner_input",
+    "verbose",
     "video_token_id",
     "vision_end_token_id",
     "vision_start_token_id",
@@ -302,7 +322,7 @@ bool hr_config_was_read(const hr_config *config, const char *field)
 static bool is_unknown(const hr_config *config, const char *name, const json_t *value)
 {
   return name[0] != '_' && !json_is_null(value) && !is_in(irrelevant, sizeof irrelevant / sizeof *irrelevant, name) &&
-         !hr_config_was_read(config, name);
+         !hr_config_was_read(config, name) && !hr_is_left_out(config, name, value);
 }
 
 void hr_config_note_unknown_fields(const hr_config *config)
