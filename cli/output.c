@@ -86,10 +86,11 @@ static int open_beside(cli_output *output, const char *path)
 static bool is_database(const char *path)
 {
   char begin[16];
-  FILE *file = fopen(path, "rb");
-  bool is = file && fread(begin, sizeof begin, 1, file) == 1 && memcmp(begin, "SQLite format 3", sizeof begin) == 0;
-  if (file)
-    fclose(file);
+  int file = open(path, O_RDONLY | O_CLOEXEC); /* a stream needs memory, and without it a store would be replaced */
+  bool is = file >= 0 && read(file, begin, sizeof begin) == sizeof begin &&
+            memcmp(begin, "SQLite format 3", sizeof begin) == 0;
+  if (file >= 0)
+    close(file);
   return is;
 }
 

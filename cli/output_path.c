@@ -31,73 +31,69 @@ static char *join(const char *folder, const char *name)
   return path;
 }
 
-/* The path that a link contains; NULL with errno EINVAL or ENOENT if the path is no link. */
-static char *behind_link(const char *path)
+/* Whether the path is an entry of a folder in which the system lists the descriptors of this process. */
+static bool is_in_descriptors(const char *path)
+{
+  static const char *const lists[] = {"/proc/self/fd", "/proc/thread-self/fd"};
+  char folder[PATH_MAX], resolved[PATH_MAX], real[PATH_MAX];
+  const char *slash = strrchr(path, '/');
+  int length = slash == path ? 1 : slash ? (int)(slash - path) : 1;
+  snprintf(folder, sizeof folder, "%.*s", length, slash ? path : ".");
+  if (!realpath(folder, resolved))
+    return false;
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    if (realpath(lists[i], real) && strcmp(real, resolved) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* Replaces the link at `path` by what it contains. Returns whether it is a link; -1 with errno if that is too long. */
+static int follow(char path[PATH_MAX])
 {
   char link[PATH_MAX];
   ssize_t length = readlink(path, link, sizeof link - 1);
   if (length < 0)
-    return NULL;
+    return 0;
   link[length] = '\0';
-  if (link[0] == '/')
-    return strdup(link);
-  char *folder = folder_of(path);
-  char *behind = folder ? join(folder, link) : NULL;
-  free(folder);
-  return behind;
+  char *slash = strrchr(path, '/'), *at = link[0] == '/' || !slash ? path : slash + 1;
+  if ((size_t)(at - path) + (size_t)length >= PATH_MAX) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  memcpy(at, link, (size_t)length + 1);
+  return 1;
 }
 
-static bool is_one_folder(const char *resolved, const char *other)
+static bool copy_path(char to[PATH_MAX], const char *path)
 {
-  char *real = realpath(other, NULL);
-  bool same = real && strcmp(real, resolved) == 0;
-  free(real);
-  return same;
+  return snprintf(to, PATH_MAX, "%s", path) < PATH_MAX;
 }
 
-/* Whether the path is an entry of a folder in which the system lists the descriptors of this process. */
-static bool is_in_descriptors(const char *path)
-{
-  char *folder = folder_of(path);
-  char *resolved = folder ? realpath(folder, NULL) : NULL;
-  bool is = resolved && (is_one_folder(resolved, "/proc/self/fd") || is_one_folder(resolved, "/proc/thread-self/fd"));
-  free(resolved);
-  free(folder);
-  return is;
-}
-
+/* Without memory of its own: where that ran out, an open stream would be taken for a file and replaced. */
 int cli_named_descriptor(const char *path)
 {
-  int found = -1;
-  char *at = strdup(path);
-  for (int links = 0; at && found < 0 && links < LINKS_MOST; links++) {
+  char at[PATH_MAX];
+  bool more = copy_path(at, path);
+  for (int links = 0; more && links < LINKS_MOST; links++) {
     const char *slash = strrchr(at, '/'), *name = slash ? slash + 1 : at;
     if (name[0] && strlen(name) < 8 && strspn(name, "0123456789") == strlen(name) && is_in_descriptors(at))
-      found = (int)strtol(name, NULL, 10);
-    char *behind = behind_link(at);
-    free(at);
-    at = behind;
+      return (int)strtol(name, NULL, 10);
+    more = follow(at) > 0;
   }
-  free(at);
-  return found;
+  return -1;
 }
 
 char *cli_output_target(const char *path)
 {
-  char *at = strdup(path);
-  for (int links = 0; at; links++) {
-    char *behind = behind_link(at);
-    if (!behind && errno != ENOMEM)
-      return at;
-    free(at);
-    at = behind;
-    if (links == LINKS_MOST) {
-      free(at);
-      errno = ELOOP;
-      return NULL;
-    }
-  }
-  return NULL;
+  char at[PATH_MAX];
+  errno = ENAMETOOLONG;
+  int more = copy_path(at, path) ? 1 : -1;
+  for (int links = 0; more > 0 && links <= LINKS_MOST; links++)
+    more = follow(at);
+  if (more > 0)
+    errno = ELOOP;
+  return more == 0 ? strdup(at) : NULL;
 }
 
 char *cli_temporary_beside(const char *target)

@@ -35,6 +35,7 @@ fail() {
 
 # The parts of the outputs that are the same in each run, in `seen`.
 see_all() { cat out; }
+see_saved() { cat saved; } # --output
 see_rows() { # of a CSV table whose first column names a kernel: kernel, whether it was right; none that had no memory
   grep -v out_of_memory out | cut -d, -f1,10
 }
@@ -47,13 +48,17 @@ see_store() { # its rows; none if there is no file
 
 prepare() {
   rm -rf new.db* data
+  echo before | tee saved > out
   [ ! -e "$start" ] || cp "$start" new.db
 }
 
 judge() {
+  [ "$(head -n 1 out)" = before ] || fail "standard output was replaced"
+  [ -z "$(find . -name '.headroom.*')" ] || fail "a temporary file is left behind"
   [ ! -e new.db ] || [ -s new.db ] || fail "an empty store is left behind"
   if [ $code = 5 ] || { [ $code = 4 ] && [ "$see" = see_rows ] && grep -q out_of_memory out; }; then
     [ $code = 4 ] || grep -qi 'memory' errors || fail "exit code 5 for another reason"
+    [ "$(< saved)" = before ] || fail "the file was replaced"
     [ "$start" = none ] && return
     see_store > stored
     if [ "$see" = see_points ]; then # what was measured before stays
@@ -79,7 +84,7 @@ torture() {
   words=("$@")
   prepare
   see_store > stored_before
-  TORTURE_COUNT=count LD_PRELOAD=$faults "$H" "$@" > out 2> errors < /dev/null
+  TORTURE_COUNT=count LD_PRELOAD=$faults "$H" "$@" >> out 2> errors < /dev/null
   base=$?
   cp errors errors_base
   $see > seen_base
@@ -94,7 +99,7 @@ torture() {
   for after in '' 1; do
     for ((n = first; n <= count; n += step)); do
       prepare
-      TORTURE_FAIL=$n TORTURE_AFTER=$after LD_PRELOAD=$faults "$H" "$@" > out 2> errors < /dev/null
+      TORTURE_FAIL=$n TORTURE_AFTER=$after LD_PRELOAD=$faults "$H" "$@" >> out 2> errors < /dev/null
       code=$?
       runs=$((runs + 1))
       judge
@@ -108,6 +113,8 @@ torture none see_all describe config.json -f json
 torture none see_all describe llama-3-8b -f csv
 torture none see_all describe "$inputs/checkpoint_sharded"
 HF_HUB_CACHE=$inputs/hub torture none see_all describe acme/tiny -f csv
+torture none see_all describe config.json -o /dev/stdout
+torture none see_saved describe config.json -o saved
 torture none see_all advise -d h200 llama-2-7b
 torture none see_all advise -d h200 llama-2-7b -f markdown
 torture none see_all advise -d h200 llama-2-7b -f json
