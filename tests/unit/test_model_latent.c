@@ -84,6 +84,7 @@ static void assert_gemms(const hr_operators *operators, const expected_gemm *exp
 #define SMALL                                                                                       \
   "\"hidden_size\":64,\"num_hidden_layers\":3,\"num_attention_heads\":4,\"num_key_value_heads\":4," \
   "\"intermediate_size\":160,\"vocab_size\":500,\"max_position_embeddings\":128"
+#define EXPERTS "\"n_routed_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":48"
 #define RANKS "\"kv_lora_rank\":24,\"qk_nope_head_dim\":12,\"qk_rope_head_dim\":8,\"v_head_dim\":20"
 
 /* Counts of transformers 5.23. Cache: 2 bytes of kv_lora_rank + qk_rope_head_dim in 3 layers. */
@@ -102,9 +103,25 @@ static void counts_are_those_of_transformers(void **state)
       {"\"model_type\":\"youtu\",\"q_lora_rank\":40,\"attention_bias\":true,\"tie_word_embeddings\":false," RANKS
        "," SMALL,
        205208, 2 * 3 * (24 + 8)},
+      {"\"model_type\":\"deepseek_v2\",\"first_k_dense_replace\":1,\"q_lora_rank\":null,\"mlp_bias\":true,"
+       "\"attention_bias\":true," RANKS "," EXPERTS "," SMALL,
+       327848, 2 * 3 * (24 + 8)},
+      {"\"model_type\":\"deepseek_v2\",\"n_shared_experts\":0," RANKS "," EXPERTS "," SMALL, 986120, 2 * 3 * (24 + 8)},
+      {"\"model_type\":\"deepseek_v3\",\"n_shared_experts\":3,\"first_k_dense_replace\":2,\"q_lora_rank\":40," RANKS
+       "," EXPERTS "," SMALL,
+       275968, 2 * 3 * (24 + 8)},
+      {"\"model_type\":\"deepseek_v3\",\"n_group\":2,\"topk_group\":1,\"n_routed_experts\":8,"
+       "\"num_experts_per_tok\":2," SMALL,
+       5778368, 2 * 3 * (512 + 64)},
+      {"\"model_type\":\"glm4_moe_lite\",\"q_lora_rank\":40," RANKS "," EXPERTS "," SMALL, 310272, 2 * 3 * (24 + 8)},
+      {"\"model_type\":\"glm4_moe_lite\",\"q_lora_rank\":40,\"kv_lora_rank\":24,\"qk_nope_head_dim\":12,"
+       "\"v_head_dim\":20,\"head_dim\":8,\"mlp_layer_types\":[\"dense\",\"sparse\",\"dense\"]," EXPERTS "," SMALL,
+       257536, 2 * 3 * (24 + 8)},
+      {"\"model_type\":\"mistral4\",\"q_lora_rank\":40,\"first_k_dense_replace\":1," RANKS "," EXPERTS "," SMALL,
+       310272, 2 * 3 * (24 + 8)},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char text[700];
+    char text[800];
     hr_memory memory;
     hr_error error;
     snprintf(text, sizeof text, "{%s}", rows[i].fields);
@@ -140,6 +157,41 @@ static void heads_of_k_and_v_are_named_where_they_say_nothing(void **state)
                      "\"num_hidden_layers\":3,\"num_attention_heads\":4,\"intermediate_size\":160,\"vocab_size\":500}";
   assert_non_null(strstr(read_notes(text).text, "num_key_value_heads: 2 says nothing of latent attention"));
   assert_int_equal(read_model(text).groups[0].latent.q_heads, 4);
+}
+
+static void fields_that_are_read_in_two_ways_are_refused(void **state)
+{
+  (void)state;
+  assert_refused("{\"model_type\":\"deepseek_v3\",\"moe_layer_freq\":2," EXPERTS "," SMALL "}", HR_ERROR_UNSUPPORTED,
+                 "config.json: moe_layer_freq: 2 means dense layers between those with experts; only 1 is covered");
+  assert_refused("{\"model_type\":\"glm4_moe_lite\",\"first_k_dense_replace\":2," EXPERTS "," SMALL "}",
+                 HR_ERROR_UNSUPPORTED,
+                 "config.json: first_k_dense_replace: 2 is not covered; mlp_layer_types says which layers are dense");
+  assert_refused("{\"model_type\":\"glm4_moe_lite\",\"head_dim\":8,\"qk_rope_head_dim\":16," EXPERTS "," SMALL "}",
+                 HR_ERROR_INVALID, "config.json: head_dim: 8 is not qk_rope_head_dim, 16");
+  assert_refused("{\"model_type\":\"deepseek_v3\",\"n_routed_experts\":null," SMALL "}", HR_ERROR_UNSUPPORTED,
+                 "config.json: n_routed_experts: null, a model without experts, is not covered in this family");
+}
+
+static void layers_for_further_tokens_are_named_and_not_counted(void **state)
+{
+  (void)state;
+  const char *with =
+      "{\"model_type\":\"deepseek_v3\",\"num_nextn_predict_layers\":2,\"n_group\":1," EXPERTS "," SMALL "}";
+  const char *without = "{\"model_type\":\"deepseek_v3\",\"n_group\":1," EXPERTS "," SMALL "}";
+  assert_non_null(strstr(read_notes(with).text, "num_nextn_predict_layers: the 2 layers that predict further tokens"));
+  assert_null(strstr(read_notes(without).text, "further tokens"));
+  assert_int_equal(read_parameters(with).total, read_parameters(without).total);
+}
+
+static void groups_limit_only_the_method_that_uses_them(void **state)
+{
+  (void)state;
+  const char *greedy = "{\"model_type\":\"deepseek_v2\",\"n_group\":4,\"topk_group\":2," EXPERTS "," SMALL "}";
+  const char *limited = "{\"model_type\":\"deepseek_v2\",\"topk_method\":\"group_limited_greedy\",\"n_group\":4,"
+                        "\"topk_group\":2," EXPERTS "," SMALL "}";
+  assert_int_equal(read_model(greedy).groups[0].experts.groups, 0);
+  assert_int_equal(read_model(limited).groups[0].experts.groups, 4);
 }
 
 /* ---- parameters ---- */
@@ -439,6 +491,9 @@ int main(void)
       cmocka_unit_test(counts_are_those_of_transformers),
       cmocka_unit_test(sizes_that_do_not_fit_are_refused),
       cmocka_unit_test(heads_of_k_and_v_are_named_where_they_say_nothing),
+      cmocka_unit_test(fields_that_are_read_in_two_ways_are_refused),
+      cmocka_unit_test(layers_for_further_tokens_are_named_and_not_counted),
+      cmocka_unit_test(groups_limit_only_the_method_that_uses_them),
       cmocka_unit_test(parameters_are_those_of_each_linear_layer),
       cmocka_unit_test(the_expanded_form_has_k_and_v_of_every_head),
       cmocka_unit_test(the_fused_expanded_form_is_multi_head_attention_192_128),

@@ -18,7 +18,7 @@ static void each_kind_of_model_is_refused_by_its_field(void **state)
   } cases[] = {
       {"\"model_type\":\"llama\",\"num_local_experts\":8", "num_local_experts: 8 means a mixture of experts"},
       {"\"model_type\":\"llama\",\"num_experts\":2", "num_experts: 2 means a mixture of experts"},
-      {"\"model_type\":\"deepseek_v3\",\"n_routed_experts\":256,\"kv_lora_rank\":512",
+      {"\"model_type\":\"llama\",\"n_routed_experts\":256,\"kv_lora_rank\":512",
        "n_routed_experts: 256 means a mixture of experts"},
       {"\"model_type\":\"llama\",\"moe_intermediate_size\":1408",
        "moe_intermediate_size: 1408 means a mixture of experts"},

@@ -20,6 +20,7 @@ static const struct {
     {"bloom-560m", 559214592},
     {"bloom-7b1", 7069016064},
     {"bloom", 176247271424},
+    {"deepseek-v2-lite", 15706484224},
     {"falcon-40b", 41303293952},
     {"falcon-7b", 6921720704},
     {"falcon-rw-1b", 1311625216},

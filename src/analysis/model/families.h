@@ -135,6 +135,9 @@ hr_status hr_read_sigma(hr_config *config, const hr_family *family, hr_model *mo
 hr_status hr_finish_baichuan(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_biogpt(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_deci(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_deepseek(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_deepseek_v2(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_glm_lite(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gemma(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gpt2(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gpt_bigcode(hr_config *config, const hr_family *family, hr_model *model);

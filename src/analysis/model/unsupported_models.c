@@ -84,8 +84,6 @@ static const type_row type_rows[] = {
     {"dbrx", mixture_of_experts},
     {"grok-1", mixture_of_experts},
     {"switch_transformers", mixture_of_experts},
-    {"deepseek_v2", latent_attention},
-    {"deepseek_v3", latent_attention},
     {"mamba", state_space},
     {"mamba2", state_space},
     {"falcon_mamba", state_space},
