@@ -13,7 +13,7 @@
 int hr_write_text(char *to, size_t size, const char *format, ...) HR_PRINTF(3, 4);
 int hr_write_text_v(char *to, size_t size, const char *format, va_list arguments) HR_PRINTF(3, 0);
 
-/** As strtod() in the C locale; `end` may be NULL. */
-double hr_read_number(const char *text, char **end);
+/** As strtod() in the C locale; `rest` may be NULL. */
+double hr_read_number(const char *text, char **rest);
 
 #endif
