@@ -460,6 +460,25 @@ static void the_language_model_of_a_wrapper_is_read(void **state)
                  "reads, and how to give a shape without a family, are in docs/models.md");
 }
 
+static void the_short_form_has_experts(void **state)
+{
+  (void)state;
+  const char *text = "{\"h\":64,\"a\":8,\"L\":5,\"v\":1000,\"mlp\":\"swiglu\",\"d_ff\":256,\"experts\":16,\"active\":2,"
+                     "\"d_expert\":32,\"d_shared\":64,\"dense_layers\":1}";
+  hr_model model = read_model(text);
+  assert_int_equal(model.group_count, 2);
+  assert_int_equal(model.groups[0].dense.width, 256);
+  assert_int_equal(model.groups[1].count, 4);
+  hr_parameters parameters = read_parameters(text);
+  assert_int_equal(parameters.experts, 4 * 16 * 3 * 64 * 32);
+  assert_int_equal(parameters.mlp, 3 * 64 * 256 + 4 * (64 * 16 + 3 * 64 * 64));
+  assert_int_equal(parameters.total - parameters.active, 4 * 14 * 3 * 64 * 32);
+  assert_refused("{\"h\":64,\"a\":8,\"L\":2,\"v\":1000,\"active\":2}", HR_ERROR_INVALID,
+                 "config.json: active: means nothing without experts");
+  assert_refused("{\"h\":64,\"a\":8,\"L\":2,\"v\":1000,\"experts\":8,\"active\":2,\"dense_layers\":2}",
+                 HR_ERROR_INVALID, "config.json: dense_layers: 2 leaves no layer with experts");
+}
+
 static void an_inner_configuration_may_leave_out_the_sizes_of_its_class(void **state)
 {
   (void)state;
@@ -555,6 +574,7 @@ int main(void)
       cmocka_unit_test(a_complete_configuration_is_read_without_notes),
       cmocka_unit_test(classes_have_weights_of_their_own_and_embedding_models_have_no_head),
       cmocka_unit_test(the_language_model_of_a_wrapper_is_read),
+      cmocka_unit_test(the_short_form_has_experts),
       cmocka_unit_test(an_inner_configuration_may_leave_out_the_sizes_of_its_class),
       cmocka_unit_test(parts_in_the_same_object_are_left_out_in_one_note),
       cmocka_unit_test(the_short_form_says_what_differs_from_the_paper),

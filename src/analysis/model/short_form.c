@@ -14,10 +14,11 @@
 
 /* All fields. A short form is written by hand: a name that is not here is a mistake. */
 static const char *const fields[] = {
-    "name",   "h",        "a",       "L",        "v",        "s",       "b",          "t",
-    "p",      "mlp",      "d_ff",    "kv_heads", "k_heads",  "v_heads", "head_dim",   "qk_dim",
-    "v_dim",  "q_rank",   "window",  "tied",     "norm",     "norms",   "final_norm", "positions",
-    "rotary", "parallel", "qk_norm", "bias",     "qkv_bias", "o_bias",  "mlp_bias",   "activation",
+    "name",         "h",        "a",        "L",        "v",          "s",         "b",      "t",        "p",
+    "mlp",          "d_ff",     "kv_heads", "k_heads",  "v_heads",    "head_dim",  "qk_dim", "v_dim",    "q_rank",
+    "window",       "tied",     "norm",     "norms",    "final_norm", "positions", "rotary", "parallel", "qk_norm",
+    "bias",         "qkv_bias", "o_bias",   "mlp_bias", "activation", "experts",   "active", "d_expert", "d_shared",
+    "dense_layers",
 };
 
 static hr_status check_names(const hr_config *config)
@@ -126,6 +127,43 @@ static hr_status read_mlp(hr_config *config, const bool *bias, hr_model *model)
   return HR_OK;
 }
 
+static hr_status refuse_without_experts(const hr_config *config)
+{
+  static const char *const needing[] = {"active", "d_expert", "d_shared", "dense_layers"};
+  for (size_t i = 0; i < sizeof needing / sizeof *needing; i++) {
+    if (hr_json_has(&config->json, needing[i]))
+      return hr_json_fail(&config->json, needing[i], HR_ERROR_INVALID, "means nothing without experts");
+  }
+  return HR_OK;
+}
+
+/* Experts in all layers but the first `dense_layers`, gated and with biases as the MLP. */
+static hr_status read_experts(hr_config *config, hr_model *model)
+{
+  hr_layer_group dense = model->groups[0], *routed = &model->groups[0];
+  hr_ffn_experts *m = &routed->experts;
+  HR_TRY(hr_config_size_derived(config, "experts", 0, &m->experts));
+  if (m->experts == 0)
+    return refuse_without_experts(config);
+  HR_TRY(hr_config_size(config, "active", NULL, &m->active));
+  HR_TRY(hr_config_size_derived(config, "d_expert", dense.dense.width, &m->width));
+  HR_TRY(hr_config_size_derived(config, "d_shared", 0, &m->shared_width));
+  HR_TRY(hr_config_size_derived(config, "dense_layers", 0, &dense.count));
+  m->gated = dense.dense.gated;
+  m->bias = m->shared_bias = dense.dense.bias;
+  if (dense.count >= routed->count)
+    return hr_json_fail(&config->json, "dense_layers", HR_ERROR_INVALID, "%" PRId64 " leaves no layer with experts",
+                        dense.count);
+  routed->dense = (hr_ffn_dense){0};
+  routed->count -= dense.count;
+  if (dense.count > 0) {
+    model->groups[1] = *routed;
+    model->groups[0] = dense;
+    model->group_count = 2;
+  }
+  return HR_OK;
+}
+
 static hr_status read_positions(hr_config *config, hr_model *model)
 {
   static const char *const kinds[] = {"none", "learned", "rotary", "alibi", NULL};
@@ -177,5 +215,6 @@ hr_status hr_read_short_form(hr_config *config, hr_model *model)
   HR_TRY(hr_config_size_derived(config, "p", 0, &model->default_pipeline_stages));
   HR_TRY(read_positions(config, model));
   HR_TRY(read_norms(config, model));
-  return hr_config_flag(config, "tied", true, &model->tied_embeddings);
+  HR_TRY(hr_config_flag(config, "tied", true, &model->tied_embeddings));
+  return read_experts(config, model);
 }
