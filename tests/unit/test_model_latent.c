@@ -173,6 +173,29 @@ static void fields_that_are_read_in_two_ways_are_refused(void **state)
                  "config.json: n_routed_experts: null, a model without experts, is not covered in this family");
 }
 
+static void other_mechanisms_beside_latent_attention_are_named(void **state)
+{
+  (void)state;
+  const struct {
+    const char *fields, *message;
+  } rows[] = {
+      {"\"model_type\":\"deepseek_v32\",\"index_n_heads\":64", "index_n_heads: 64 means a sparse attention indexer"},
+      {"\"model_type\":\"deepseek_v32\"", "model_type: \"deepseek_v32\" means a sparse attention indexer"},
+      {"\"model_type\":\"glm_moe_dsa\",\"index_topk\":2048", "index_topk: 2048 means a sparse attention indexer"},
+      {"\"model_type\":\"deepseek_v4\",\"hc_mult\":4", "hc_mult: 4 means hyper-connections"},
+      {"\"model_type\":\"deepseek_v3\",\"index_head_dim\":128", "index_head_dim: 128 means a sparse attention indexer"},
+      {"\"model_type\":\"longcat_flash\",\"zero_expert_num\":256",
+       "zero_expert_num: 256 means experts that return their input"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[800], message[200];
+    bool by_type = strstr(rows[i].message, "model_type") != NULL; /* without a field that would be named */
+    snprintf(text, sizeof text, "{%s,%s" SMALL "}", rows[i].fields, by_type ? "" : EXPERTS ",\"kv_lora_rank\":64,");
+    snprintf(message, sizeof message, "config.json: %s; docs/models.md says what is covered", rows[i].message);
+    assert_refused(text, HR_ERROR_UNSUPPORTED, message);
+  }
+}
+
 static void layers_for_further_tokens_are_named_and_not_counted(void **state)
 {
   (void)state;
@@ -492,6 +515,7 @@ int main(void)
       cmocka_unit_test(sizes_that_do_not_fit_are_refused),
       cmocka_unit_test(heads_of_k_and_v_are_named_where_they_say_nothing),
       cmocka_unit_test(fields_that_are_read_in_two_ways_are_refused),
+      cmocka_unit_test(other_mechanisms_beside_latent_attention_are_named),
       cmocka_unit_test(layers_for_further_tokens_are_named_and_not_counted),
       cmocka_unit_test(groups_limit_only_the_method_that_uses_them),
       cmocka_unit_test(parameters_are_those_of_each_linear_layer),

@@ -13,6 +13,9 @@ static const char hybrid[] = "a hybrid of attention and recurrent layers";
 static const char encoder_decoder[] = "an encoder-decoder";
 static const char encoder_only[] = "an encoder without a decoder";
 static const char own_fields[] = "fields of a layer's own";
+static const char indexer[] = "a sparse attention indexer";
+static const char hyper_connections[] = "hyper-connections";
+static const char identity_experts[] = "experts that return their input";
 static const char recurrent[] = "a recurrent model";
 static const char multimodal[] = "a model of images and texts without a decoder";
 
@@ -26,21 +29,8 @@ typedef struct field_row {
   const char *what;
 } field_row;
 
+/* Single mechanisms first, so that the reason is the rarest one that a model has. */
 static const field_row field_rows[] = {
-    {"num_local_experts", 1, mixture_of_experts},
-    {"num_experts", 1, mixture_of_experts},
-    {"n_routed_experts", 1, mixture_of_experts},
-    {"moe_num_experts", 1, mixture_of_experts},
-    {"num_moe_experts", 1, mixture_of_experts},
-    {"n_experts", 1, mixture_of_experts},
-    {"moe_intermediate_size", 0, mixture_of_experts},
-    {"moe_ffn_hidden_size", 0, mixture_of_experts},
-    {"moe_layer_freq", 0, mixture_of_experts},
-    {"moe_top_k", 1, mixture_of_experts},
-    {"moe", 0, mixture_of_experts},
-    {"num_experts_per_tok", 1, mixture_of_experts},
-    {"kv_lora_rank", 0, latent_attention},
-    {"q_lora_rank", 0, latent_attention},
     {"attn_layer_period", 1, hybrid},
     {"layers_block_type", 0, hybrid},
     {"block_types", 0, hybrid},
@@ -55,13 +45,16 @@ static const field_row field_rows[] = {
     {"is_encoder_decoder", 0, encoder_decoder},
     {"add_cross_attention", 0, encoder_decoder},
     {"encoder_layers", 0, encoder_decoder},
-    {"index_topk", 0, "a sparse attention indexer"},
-    {"index_n_heads", 0, "a sparse attention indexer"},
+    {"index_topk", 0, indexer},
+    {"index_n_heads", 0, indexer},
+    {"index_head_dim", 0, indexer},
     {"sparse_attention_config", 0, "sparse attention"},
     {"altup_num_inputs", 1, "alternating updates (AltUp)"},
     {"laurel_rank", 0, "learned augmented residual layers (LAuReL)"},
     {"hidden_size_per_layer_input", 0, "per-layer embeddings"},
-    {"hc_mult", 0, "hyper-connections"},
+    {"hc_mult", 0, hyper_connections},
+    {"gated_norm_rank", 0, "gated norms"},
+    {"zero_expert_num", 0, identity_experts},
     {"medusa_num_heads", 0, "Medusa heads"},
     {"peft_type", 0, "an adapter"},
     {"adapter_config", 0, "an adapter"},
@@ -74,6 +67,20 @@ static const field_row field_rows[] = {
     {"use_bidirectional_attention", 0, encoder_only},
     {"cross_attention_layers", 0, "cross-attention"},
     {"num_mem_blocks", 0, "weights shared between layers"},
+    {"num_local_experts", 1, mixture_of_experts},
+    {"num_experts", 1, mixture_of_experts},
+    {"n_routed_experts", 1, mixture_of_experts},
+    {"moe_num_experts", 1, mixture_of_experts},
+    {"num_moe_experts", 1, mixture_of_experts},
+    {"n_experts", 1, mixture_of_experts},
+    {"moe_intermediate_size", 0, mixture_of_experts},
+    {"moe_ffn_hidden_size", 0, mixture_of_experts},
+    {"moe_layer_freq", 0, mixture_of_experts},
+    {"moe_top_k", 1, mixture_of_experts},
+    {"moe", 0, mixture_of_experts},
+    {"num_experts_per_tok", 1, mixture_of_experts},
+    {"kv_lora_rank", 0, latent_attention},
+    {"q_lora_rank", 0, latent_attention},
 };
 
 typedef struct type_row {
@@ -81,6 +88,16 @@ typedef struct type_row {
 } type_row;
 
 static const type_row type_rows[] = {
+    {"deepseek_v32", indexer},
+    {"glm_moe_dsa", indexer},
+    {"axk2", indexer},
+    {"dots3_note", indexer},
+    {"dots3_note_text", indexer},
+    {"mistral_large4_text", indexer},
+    {"deepseek_v4", hyper_connections},
+    {"hy_v4", hyper_connections},
+    {"glm5_next_text", hyper_connections},
+    {"longcat_flash", identity_experts},
     {"dbrx", mixture_of_experts},
     {"grok-1", mixture_of_experts},
     {"switch_transformers", mixture_of_experts},
