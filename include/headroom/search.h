@@ -50,7 +50,8 @@ typedef struct hr_search_result {
   hr_search_shape *shapes; /* fastest first, none slower than the model; owned by the result */
 } hr_search_result;
 
-/** Searches hidden, heads, MLP width, vocabulary padding and layers. Deterministic: the same input gives the same
+/** Searches hidden, heads, MLP width, vocabulary padding and layers; latent attention keeps its heads and ranks.
+ *  Deterministic: the same input gives the same
  *  result. `progress` may be NULL; if it stops the search, the function returns HR_OK with complete = false.
  *  On HR_OK the caller owns *result and frees it with hr_search_result_free(). Errors of hr_predict_step(),
  *  HR_ERROR_INVALID for impossible bounds, HR_ERROR_UNSUPPORTED for layers that a search cannot vary (no attention, no

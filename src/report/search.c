@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `search`: the faster shapes found. */
+#include "analysis/model/layer_kinds.h"
 #include "base/error.h"
 #include "base/quantity.h"
 #include "report/inputs.h"
@@ -15,6 +16,7 @@ static void gain(const void *member, hr_cell *cell)
 typedef struct shape_row {
   const hr_search_shape *shape;
   const hr_layer_group *main;
+  hr_mixer_attention heads; /* of latent attention those of its expanded form */
   int64_t layers;
 } shape_row;
 
@@ -24,11 +26,11 @@ typedef struct shape_row {
 static const hr_column shape_columns[] = {
     {"hidden", "hidden", HR_PLAIN, 0, SHAPE(model.hidden)},
     {"layers", "layers", HR_PLAIN, 0, HR_MEMBER(shape_row, layers)},
-    {"heads", "heads", HR_PLAIN, 0, MAIN(attention.q_heads)},
-    {"k_heads", "K heads", HR_PLAIN, 5, MAIN(attention.k_heads)},
-    {"v_heads", "V heads", HR_PLAIN, 5, MAIN(attention.v_heads)},
-    {"head_dim", "head dim", HR_PLAIN, 4, MAIN(attention.qk_dim)},
-    {"v_dim", NULL, HR_PLAIN, 0, MAIN(attention.v_dim)},
+    {"heads", "heads", HR_PLAIN, 0, HR_MEMBER(shape_row, heads.q_heads)},
+    {"k_heads", "K heads", HR_PLAIN, 5, HR_MEMBER(shape_row, heads.k_heads)},
+    {"v_heads", "V heads", HR_PLAIN, 5, HR_MEMBER(shape_row, heads.v_heads)},
+    {"head_dim", "head dim", HR_PLAIN, 4, HR_MEMBER(shape_row, heads.qk_dim)},
+    {"v_dim", NULL, HR_PLAIN, 0, HR_MEMBER(shape_row, heads.v_dim)},
     {"mlp_width", "MLP width", HR_PLAIN, 0, MAIN(dense.width)},
     {"vocabulary", "vocabulary", HR_PLAIN, 0, SHAPE(model.vocabulary)},
     {"parameters", "parameters", HR_PLAIN, 3, SHAPE(parameters)},
@@ -43,7 +45,8 @@ static hr_table *shape_table(const hr_search_result *result)
   hr_table *table = HR_TABLE_OF(shape_columns, shape_row);
   for (size_t i = 0; i < result->count; i++) {
     const hr_search_shape *shape = &result->shapes[i];
-    hr_table_add(table, &(shape_row){shape, hr_model_main_group(&shape->model), hr_model_layers(&shape->model)});
+    const hr_layer_group *main = hr_model_main_group(&shape->model);
+    hr_table_add(table, &(shape_row){shape, main, hr_heads_of(main), hr_model_layers(&shape->model)});
   }
   return table;
 }
@@ -79,6 +82,8 @@ static hr_status write_text(const hr_document *document, const hr_model *model, 
   hr_write_count(evaluated, sizeof evaluated, (int64_t)result->evaluated);
   hr_print_field(document, "searched", "%s shapes%s", evaluated,
                  result->complete ? "" : ", not all of them: stopped by the limit or by the user");
+  if (hr_model_main_group(model)->latent.q_heads > 0)
+    hr_print_field(document, "kept", "heads and ranks of latent attention");
   hr_print_heading(document, "Shapes, fastest first");
   if (result->count > 0)
     return hr_print_table(document, shape_table(result), error);

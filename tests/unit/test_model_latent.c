@@ -7,6 +7,7 @@
 #include "experiment/operator_problem.h"
 
 #include <headroom/memory.h>
+#include <headroom/search.h>
 #include <math.h>
 
 /* The attention of DeepSeek-V3 with the dense network of its first layers in all layers. */
@@ -497,6 +498,42 @@ static void devices_that_do_not_divide_the_heads_are_refused(void **state)
   hr_advice_free(advice);
 }
 
+static void a_search_keeps_heads_and_ranks(void **state)
+{
+  (void)state;
+  hr_model model = deepseek_v3_dense();
+  model.hidden = 1024, model.vocabulary = 32000;
+  model.groups[0].count = 8;
+  model.groups[0].dense.width = 4096;
+  hr_hardware hardware = device("h200");
+  hr_workload workload = step_of(&model, HR_PHASE_DECODE, HR_ATTENTION_FUSED, 4, 1000);
+  hr_search_options options = hr_search_options_default();
+  hr_search_result *result;
+  hr_error error;
+  bool other_hidden = false;
+  assert_ok(hr_search(&hardware, &model, &workload, &options, NULL, NULL, &result, &error), error);
+  assert_true(result->count > 0);
+  for (size_t i = 0; i < result->count; i++) {
+    const hr_search_shape *shape = &result->shapes[i];
+    hr_parameters parameters;
+    static hr_step step;
+    assert_memory_equal(&shape->model.groups[0].latent, &model.groups[0].latent, sizeof(hr_mixer_latent));
+    assert_int_equal(shape->model.groups[0].attention.q_heads, 0);
+    other_hidden = other_hidden || shape->model.hidden != model.hidden;
+    assert_ok(hr_model_parameters(&shape->model, &parameters, &error), error);
+    assert_int_equal(parameters.total, shape->parameters);
+    assert_true(fabs(shape->parameter_change) <= 0.02);
+    assert_ok(hr_predict_step(&hardware, &shape->model, &workload, &step, &error), error);
+    assert_true(step.time_ns == shape->step_time_ns);
+  }
+  assert_true(other_hidden);
+  hr_search_result_free(result);
+  options.query_heads_per_kv = 4;
+  assert_int_equal(hr_search(&hardware, &model, &workload, &options, NULL, NULL, &result, &error),
+                   HR_ERROR_UNSUPPORTED);
+  assert_string_equal(error.message, "query_heads_per_kv: the latent attention of v3 has no K and V heads to share");
+}
+
 static void latent_attention_makes_the_main_group(void **state)
 {
   (void)state;
@@ -532,6 +569,7 @@ int main(void)
       cmocka_unit_test(the_absorbed_form_is_measured_and_predicted_as_a_latent_decode_call),
       cmocka_unit_test(rules_about_heads_of_k_and_v_say_why_they_do_not_apply),
       cmocka_unit_test(devices_that_do_not_divide_the_heads_are_refused),
+      cmocka_unit_test(a_search_keeps_heads_and_ranks),
       cmocka_unit_test(latent_attention_makes_the_main_group),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

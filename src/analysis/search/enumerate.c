@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/enumerate.h"
 
+#include "analysis/model/layer_kinds.h"
 #include "analysis/model/reshape.h"
 #include "base/checked.h"
 
@@ -101,7 +102,7 @@ static void enumerate_widths(hr_search_state *state, hr_search_heads *heads, siz
   least = hr_max64(least, low > 1 ? (int64_t)low : 1);
   most = high < (double)most ? (int64_t)high + 1 : most;
   hr_search_point point = {.hidden = hidden,
-                           .heads = hr_main_attention(&heads->model)->q_heads,
+                           .heads = hr_heads_of(hr_model_main_group(&heads->model)).q_heads,
                            .layers = at->layers,
                            .vocabulary = space->vocabularies[vocabulary]};
   bool own_next = hidden == space->model->hidden && own % step != 0 && own >= least && own <= most;

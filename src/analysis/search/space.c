@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/space.h"
 
+#include "analysis/model/layer_kinds.h"
 #include "analysis/model/reshape.h"
 #include "analysis/model/sizes.h"
 #include "base/checked.h"
@@ -68,15 +69,26 @@ static int64_t step_for(int64_t option, int64_t least, int64_t most, int64_t t)
   return (most - least) / (64 * t) >= 8 ? 64 * t : 8 * t;
 }
 
+/* Heads and ranks of latent attention stay: which of them a smaller one could replace is not known. */
+static bool keeps_heads(const hr_model *model)
+{
+  return hr_model_main_group(model)->latent.q_heads > 0;
+}
+
+static hr_mixer_attention heads_of(const hr_model *model)
+{
+  return hr_heads_of(hr_model_main_group(model));
+}
+
 /* A search varies the heads of the main layers, the others in proportion, and one MLP width. */
-static hr_status check_layers(const hr_model *model, hr_error *error)
+static hr_status check_layers(const hr_model *model, const hr_search_options *options, hr_error *error)
 {
   int64_t width = hr_main_dense(model)->width;
-  if (hr_main_attention(model)->q_heads == 0)
+  if (heads_of(model).q_heads == 0)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a search is about attention, which no layer of %s has", model->name);
+  if (keeps_heads(model) && options->query_heads_per_kv > 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
-                   "a search varies the heads of multi-head, multi-query or grouped-query attention, which no layer of "
-                   "%s has",
-                   model->name);
+                   "query_heads_per_kv: the latent attention of %s has no K and V heads to share", model->name);
   if (width == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
                    "a search varies the width of dense feed-forward networks, which the main layers of %s do not have",
@@ -136,9 +148,10 @@ static void add_head_dim(hr_search_space *space, int64_t dim)
 /* Multiples of 8, the smallest granule of any matrix unit; coarser if the range is very wide. */
 static void list_head_dims(const hr_search_options *options, hr_search_space *space)
 {
-  int64_t own = hr_main_attention(space->model)->qk_dim;
-  int64_t least = options->head_dim_min > 0 ? options->head_dim_min : hr_min64(64, own);
-  int64_t most = options->head_dim_max > 0 ? options->head_dim_max : hr_max64(128, own);
+  int64_t own = heads_of(space->model).qk_dim;
+  bool only_own = keeps_heads(space->model);
+  int64_t least = options->head_dim_min > 0 ? options->head_dim_min : hr_min64(only_own ? own : 64, own);
+  int64_t most = options->head_dim_max > 0 ? options->head_dim_max : hr_max64(only_own ? own : 128, own);
   int64_t step = hr_round_up(hr_ceil_div(hr_max64(most - least, 1), HR_SEARCH_HEAD_DIMS_MAX - 8), 8);
   if (least > most)
     return;
@@ -172,7 +185,7 @@ hr_status hr_search_space_make(const hr_model *model, const hr_workload *workloa
   HR_TRY(check_options(options, error));
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));
-  HR_TRY(check_layers(model, error));
+  HR_TRY(check_layers(model, options, error));
   space->model = model;
   space->workload = workload;
   space->hidden_count = space->vocabulary_count = space->head_dim_count = 0;
@@ -216,7 +229,8 @@ static bool divisible(const hr_search_space *space, const hr_model *model)
 {
   int64_t t = space->workload->tensor_parallel;
   for (size_t i = 0; i < model->group_count; i++) {
-    if (!heads_split(&model->groups[i].attention, t))
+    const hr_mixer_attention heads = hr_heads_of(&model->groups[i]);
+    if (!heads_split(&heads, t))
       return false;
   }
   return model->hidden % t == 0;
@@ -225,6 +239,11 @@ static bool divisible(const hr_search_space *space, const hr_model *model)
 static bool with_heads(const hr_search_space *space, int64_t hidden, int64_t heads, hr_model *model)
 {
   int64_t ratio = space->query_heads_per_kv;
+  if (keeps_heads(space->model)) {
+    *model = *space->model;
+    model->hidden = hidden;
+    return true;
+  }
   if (!hr_reshape_heads(space->model, hidden, heads, model))
     return false;
   return ratio == 0 || (heads % ratio == 0 && hr_set_kv_heads(model, heads / ratio, heads / ratio));
@@ -232,12 +251,16 @@ static bool with_heads(const hr_search_space *space, int64_t hidden, int64_t hea
 
 bool hr_search_with_heads(const hr_search_space *space, int64_t hidden, int64_t head_dim, hr_model *model)
 {
-  const hr_mixer_attention *own = hr_main_attention(space->model);
-  int64_t own_hidden = space->model->hidden;
-  hr_checked64 width = hr_times(hr_times(hr_checked(own->q_heads), own->qk_dim), hidden);
-  if (width.overflow || width.value % own_hidden != 0 || width.value / own_hidden % head_dim != 0)
+  const hr_mixer_attention own = heads_of(space->model);
+  int64_t own_hidden = space->model->hidden, heads = own.q_heads;
+  if (!keeps_heads(space->model)) {
+    hr_checked64 width = hr_times(hr_times(hr_checked(own.q_heads), own.qk_dim), hidden);
+    if (width.overflow || width.value % own_hidden != 0 || width.value / own_hidden % head_dim != 0)
+      return false;
+    heads = width.value / own_hidden / head_dim;
+  } else if (head_dim != own.qk_dim) {
     return false;
-  int64_t heads = width.value / own_hidden / head_dim;
+  }
   if (heads < space->heads_min || heads > space->heads_max || !with_heads(space, hidden, heads, model))
     return false;
   return !space->require_divisible || divisible(space, model);
