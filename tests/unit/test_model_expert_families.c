@@ -102,6 +102,35 @@ static const struct {
      "\"layer_types\":[\"full_attention\",\"sliding_attention\",\"full_attention\",\"full_attention\"],"
      "\"sliding_window\":16,\"attention_bias\":true",
      218112, 156672, 384, 3},
+    {"llama4_text",
+     "\"num_hidden_layers\":8,\"hidden_size\":64,\"num_attention_heads\":4,\"vocab_size\":100,"
+     "\"num_key_value_heads\":2,\"head_dim\":24,\"intermediate_size\":40,\"intermediate_size_mlp\":96,"
+     "\"num_local_experts\":6,\"num_experts_per_tok\":1,\"interleave_moe_layer_step\":2,"
+     "\"attention_chunk_size\":16",
+     451648, 298048, 768, 3},
+    {"ernie4_5_moe",
+     SIZES "\"intermediate_size\":96,\"moe_num_experts\":6,\"moe_k\":2,\"moe_intermediate_size\":40,"
+     "\"moe_num_shared_experts\":2,\"moe_layer_start_index\":1,\"moe_layer_end_index\":3,"
+     "\"moe_layer_interval\":2,\"use_bias\":true",
+     218480, 157040, 256, 2},
+    {"hunyuan_v1_moe",
+     SIZES "\"head_dim\":24,\"intermediate_size\":40,\"num_experts\":6,\"moe_topk\":2,\"attention_bias\":true",
+     304896, 182016, 384, 1},
+    {"dbrx",
+     "\"d_model\":64,\"n_heads\":4,\"n_layers\":4,\"vocab_size\":100,\"max_seq_len\":512,"
+     "\"attn_config\":{\"kv_n_heads\":2,\"clip_qkv\":8,\"rope_theta\":500000},"
+     "\"ffn_config\":{\"ffn_hidden_size\":40,\"moe_num_experts\":6,\"moe_top_k\":2}",
+     248384, 125504, 256, 1},
+    {"cohere2_moe",
+     SIZES "\"head_dim\":24,\"intermediate_size\":40,\"prefix_dense_intermediate_size\":96,"
+     "\"first_k_dense_replace\":1,\"num_experts\":6,\"num_experts_per_tok\":2,\"num_shared_experts\":2,"
+     "\"sliding_window\":16,\"attention_bias\":true",
+     285376, 193216, 384, 2},
+    {"flint",
+     SIZES "\"head_dim\":24,\"intermediate_size\":96,\"num_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"shared_expert_intermediate_size\":56,\"sliding_window\":17,"
+     "\"attention_bias\":true",
+     239632, 178192, 384, 3},
 };
 /* clang-format on */
 
@@ -138,6 +167,44 @@ static void gpt_oss_has_sinks_biases_and_a_window_on_every_other_layer(void **st
   assert_true(a->sinks && a->q_bias && a->output_bias && e->bias && e->router_bias && e->active == 4);
 }
 
+/* Layer 3 sees all tokens and has no positions; layers 1 and 3 have experts. */
+static void llama4_has_chunks_layers_without_positions_and_experts_in_some(void **state)
+{
+  (void)state;
+#define LLAMA4 \
+  "{\"model_type\":\"llama4_text\"," SIZES "\"intermediate_size\":40,\"intermediate_size_mlp\":96,\"head_dim\":16,"
+  hr_model m = read_model(LLAMA4 "\"interleave_moe_layer_step\":2,\"attention_chunk_size\":16}");
+  assert_int_equal(m.group_count, 3);
+  const hr_layer_group *dense = &m.groups[0], *experts = &m.groups[1], *full = &m.groups[2];
+  assert_true(dense->count == 2 && dense->dense.width == 96 && dense->experts.experts == 0);
+  assert_true(dense->attention.window == 16 && dense->attention.window_kind == HR_WINDOW_CHUNKED);
+  assert_true(experts->count == 1 && experts->experts.shared_width == 40 && experts->attention.rotary_dim == 16);
+  assert_true(full->count == 1 && full->attention.window == 0 && full->attention.rotary_dim == 0);
+  m = read_model(LLAMA4 "\"moe_layers\":[0],\"no_rope_layers\":[0,1,1,1]}");
+  assert_true(m.groups[0].experts.experts == 16 && m.groups[0].attention.rotary_dim == 0);
+  assert_true(m.group_count == 2 && m.groups[1].count == 3 && m.groups[1].attention.window == 8192);
+  assert_refused(LLAMA4 "\"no_rope_layers\":[0,1]}", HR_ERROR_INVALID,
+                 "config.json: no_rope_layers: expected a list with 0 or 1 for each layer");
+}
+
+static void lists_with_one_size_for_each_layer_are_that_size(void **state)
+{
+  (void)state;
+#define HUNYUAN                               \
+  "{\"model_type\":\"hunyuan_v1_moe\"," SIZES \
+  "\"intermediate_size\":40,\"num_experts\":6,\"num_shared_expert\":[2,2,2,2],"
+  hr_model m = read_model(HUNYUAN "\"moe_topk\":[3,3,3,3],\"moe_intermediate_size\":[40,40,40,40],\"use_cla\":false,"
+                                  "\"cla_share_factor\":2}");
+  assert_true(m.groups[0].experts.active == 3 && m.groups[0].experts.shared_width == 80);
+  assert_refused(HUNYUAN "\"moe_topk\":[3,3,3,2]}", HR_ERROR_UNSUPPORTED,
+                 "config.json: moe_topk: has layers that differ, which is not covered");
+  assert_refused(HUNYUAN "\"moe_topk\":[]}", HR_ERROR_INVALID, "config.json: moe_topk: expected sizes of at least 1");
+  assert_refused(HUNYUAN "\"moe_intermediate_size\":48}", HR_ERROR_UNSUPPORTED,
+                 "config.json: moe_intermediate_size: 48 is not intermediate_size, 40");
+  assert_refused(HUNYUAN "\"use_cla\":true}", HR_ERROR_UNSUPPORTED,
+                 "config.json: use_cla: cross-layer attention is not covered");
+}
+
 static void groups_of_experts_limit_a_token(void **state)
 {
   (void)state;
@@ -172,6 +239,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_family_has_the_parameters_and_cache_of_its_class),
       cmocka_unit_test(gpt_oss_has_sinks_biases_and_a_window_on_every_other_layer),
+      cmocka_unit_test(llama4_has_chunks_layers_without_positions_and_experts_in_some),
+      cmocka_unit_test(lists_with_one_size_for_each_layer_are_that_size),
       cmocka_unit_test(groups_of_experts_limit_a_token),
       cmocka_unit_test(kinds_of_layers_are_checked),
   };

@@ -9,6 +9,20 @@
 
 /* ---- sizes ---- */
 
+/* A list that says the same of every layer is that size. */
+static hr_status read_list(hr_config *config, const char *field, int64_t least, const json_t *list, int64_t *value)
+{
+  const json_t *first = json_array_get(list, 0);
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    if (!json_is_integer(first) || !json_equal(json_array_get(list, i), first))
+      return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "has layers that differ, which is not covered");
+  }
+  *value = json_integer_value(first);
+  if (!first || *value < least || *value > HR_MODEL_SIZE_MAX)
+    return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "expected sizes of at least %" PRId64, least);
+  return HR_OK;
+}
+
 /* `fallback` replaces a missing field; 0 if there is none and `least` is not 0 either: then the field is required. */
 static hr_status read_size(hr_config *config, const char *field, const char *other, int64_t least, int64_t fallback,
                            int64_t *value)
@@ -17,11 +31,21 @@ static hr_status read_size(hr_config *config, const char *field, const char *oth
   hr_config_mark(config, field);
   if (other)
     hr_config_mark(config, other);
+  const json_t *list = json_object_get(config->json.object, used);
+  if (json_is_array(list))
+    return read_list(config, used, least, list, value);
   if (fallback < least)
     return hr_json_integer(&config->json, used, least, HR_MODEL_SIZE_MAX, value);
   if (!hr_config_present(config, used) && fallback > 0)
     hr_config_note(config, "%s: is missing, its documented default %" PRId64 " is assumed", field, fallback);
   return hr_json_integer_or(&config->json, used, least, HR_MODEL_SIZE_MAX, fallback, value);
+}
+
+hr_status hr_config_size_of_layers(hr_config *config, const char *field, int64_t fallback, int64_t *value)
+{
+  *value = fallback;
+  hr_config_mark(config, field);
+  return hr_json_has(&config->json, field) ? read_size(config, field, NULL, 1, 0, value) : HR_OK;
 }
 
 static hr_status read_shared(hr_config *config, const hr_expert_fields *fields, hr_ffn_experts *m)
@@ -80,7 +104,7 @@ bool hr_layer_set_has(const hr_layer_set *set, int64_t index)
   return set->bits[index / 64] >> (index % 64) & 1;
 }
 
-static void put(hr_layer_set *set, int64_t index, bool is_in)
+void hr_layer_set_put(hr_layer_set *set, int64_t index, bool is_in)
 {
   uint64_t bit = (uint64_t)1 << (index % 64);
   if (is_in)
@@ -110,7 +134,7 @@ static hr_status read_numbers(hr_config *config, const char *field, int64_t laye
       return hr_json_fail(&config->json, field, HR_ERROR_INVALID, "expected layers from 0 to %" PRId64 ", found %s",
                           layers - 1, found);
     }
-    put(set, index, is_in);
+    hr_layer_set_put(set, index, is_in);
   }
   return HR_OK;
 }
@@ -131,7 +155,7 @@ static hr_status read_kinds(hr_config *config, const char *field, int64_t layers
       return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
                           "has a layer of kind %s; only dense and sparse are covered", found);
     }
-    put(set, i, sparse);
+    hr_layer_set_put(set, i, sparse);
   }
   return HR_OK;
 }
@@ -145,13 +169,17 @@ static bool given(hr_config *config, const char *field)
 
 hr_status hr_config_expert_layers(hr_config *config, const hr_expert_fields *fields, int64_t layers, hr_layer_set *set)
 {
-  int64_t first = fields->first.value, step = 1;
+  int64_t first = fields->first.value, last = -1, step = 1;
   bool by_kinds = given(config, fields->kinds), by_numbers = given(config, fields->expert_layers);
   if (layers > HR_DIFFERING_LAYERS_MAX)
     return hr_fail(config->json.error, HR_ERROR_INVALID, "%s: %" PRId64 " layers of several kinds are more than %d",
                    config->json.input, layers, HR_DIFFERING_LAYERS_MAX);
   if (fields->first.field)
     HR_TRY(read_size(config, fields->first.field, NULL, 0, fields->first.value, &first));
+  if (fields->last) {
+    hr_config_mark(config, fields->last);
+    HR_TRY(hr_json_integer_or(&config->json, fields->last, -1, INT64_MAX, -1, &last));
+  }
   if (fields->step.field)
     HR_TRY(read_size(config, fields->step.field, NULL, 1, hr_max64(fields->step.value, 1), &step));
   memset(set, 0, sizeof *set);
@@ -160,7 +188,8 @@ hr_status hr_config_expert_layers(hr_config *config, const hr_expert_fields *fie
   if (by_numbers)
     return read_numbers(config, fields->expert_layers, layers, true, set);
   for (int64_t i = 0; i < layers; i++)
-    put(set, i, i >= first && (fields->step_from_first ? i : i + 1) % step == 0);
+    hr_layer_set_put(set, i,
+                     i >= first && (last < 0 || i <= last) && (fields->step_from_first ? i : i + 1) % step == 0);
   return given(config, fields->dense_layers) ? read_numbers(config, fields->dense_layers, layers, false, set) : HR_OK;
 }
 

@@ -12,6 +12,10 @@ typedef struct hr_layer_set {
 } hr_layer_set;
 
 bool hr_layer_set_has(const hr_layer_set *set, int64_t index);
+void hr_layer_set_put(hr_layer_set *set, int64_t index, bool is_in); /* see hr_layer_set_has() */
+
+/** A size, or a list of them that are all equal; `fallback` if it is missing. */
+hr_status hr_config_size_of_layers(hr_config *config, const char *field, int64_t fallback, int64_t *value);
 
 /** Reads the sizes of the experts into model->groups[0], which may also have a dense network. */
 hr_status hr_config_experts(hr_config *config, const hr_expert_fields *fields, hr_model *model);

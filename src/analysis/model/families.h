@@ -46,6 +46,7 @@ typedef struct hr_expert_fields {
   const char *kinds;         /* a list of "dense" and "sparse" */
   const char *expert_layers; /* a list of the numbers of layers with experts */
   hr_size_field first;       /* else layers from this number on … */
+  const char *last;          /* … to this number, or to the last one if it is missing or −1 … */
   hr_size_field step;        /* … of which every n-th: those with the numbers n − 1, 2n − 1, … */
   bool step_from_first;      /* … or 0, n, 2n, … */
   const char *dense_layers;  /* … without those of this list */
@@ -125,6 +126,7 @@ hr_status hr_config_latent(hr_config *config, const hr_latent_sizes *missing, hr
 
 hr_status hr_read_bloom(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_chatglm(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_read_dbrx(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_falcon(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_gpt_neo(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_openelm(hr_config *config, const hr_family *family, hr_model *model);
@@ -138,6 +140,9 @@ hr_status hr_finish_deci(hr_config *config, const hr_family *family, hr_model *m
 hr_status hr_finish_deepseek(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_deepseek_v2(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_glm_lite(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_cohere2_moe(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_ernie_moe(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_flint(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gemma(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gpt2(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gpt_bigcode(hr_config *config, const hr_family *family, hr_model *model);
@@ -145,8 +150,10 @@ hr_status hr_finish_gpt_neox_japanese(hr_config *config, const hr_family *family
 hr_status hr_finish_gptj(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_granite_swa(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_helium(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_hunyuan_moe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_hyperclovax(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_internlm3(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_llama4(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_minicpm(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_mpt(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_nanochat(hr_config *config, const hr_family *family, hr_model *model);
