@@ -61,6 +61,7 @@ typedef struct hr_mixer_attention {
   bool gate_unbiased; /* that gate has no bias where Q has one (AFMoE) */
   bool sinks;         /* a learned logit for each query head in the softmax's sum (gpt-oss) */
   bool shared_kv;     /* uses the K and V of an earlier layer: no K and V weights, no cache of its own (Gemma 3n) */
+  bool v_is_k;        /* V is K before its norm and rotation: no V weights, but a cache of its own (Gemma 4) */
 } hr_mixer_attention;
 
 /** Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1). K and V of a token are kept as one latent
@@ -77,9 +78,10 @@ typedef struct hr_mixer_latent {
 
 /** The feed-forward network of a layer without experts. Absent if width is 0. */
 typedef struct hr_ffn_dense {
-  int64_t width; /* [d_ff] */
-  bool gated;    /* gate and up (SwiGLU, GeGLU), not up alone */
-  bool bias;     /* of all its linear layers */
+  int64_t width;                 /* [d_ff] */
+  bool gated;                    /* gate and up (SwiGLU, GeGLU), not up alone */
+  bool bias;                     /* of all its linear layers */
+  int64_t activation_parameters; /* learned numbers of the activation (xIELU of Apertus: 2); 0: none */
 } hr_ffn_dense;
 
 /** A feed-forward network of routed experts, of which each token passes `active`, and of shared ones, which every token

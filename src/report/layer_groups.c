@@ -64,6 +64,7 @@ static const hr_column attention_fields[] = {
     FIELD(gate_unbiased),
     FIELD(sinks),
     FIELD(shared_kv),
+    FIELD(v_is_k),
 };
 #undef FIELD
 
@@ -89,6 +90,8 @@ static void attention_details(char *to, size_t size, const void *member)
     hr_append_item(to, size, "Q rank %" PRId64, a->q_rank);
   if (a->shared_kv)
     hr_append_item(to, size, "shared KV");
+  if (a->v_is_k)
+    hr_append_item(to, size, "V as K");
   if (a->sinks)
     hr_append_item(to, size, "sinks");
   if (a->output_gate)
@@ -123,7 +126,7 @@ static void latent_details(char *to, size_t size, const void *member)
 /* ---- dense feed-forward network ---- */
 
 #define FIELD(member) HR_FIELD(hr_ffn_dense, member)
-static const hr_column dense_fields[] = {FIELD(width), FIELD(gated), FIELD(bias)};
+static const hr_column dense_fields[] = {FIELD(width), FIELD(gated), FIELD(bias), FIELD(activation_parameters)};
 #undef FIELD
 
 static void dense_sizes(char *to, size_t size, const void *member)

@@ -98,6 +98,19 @@ static const struct {
      921408},
     {"{\"model_type\":\"cohere_compass_text\",\"num_key_value_heads\":2," SIZES "}", 301888},
     {"{\"model_type\":\"emu3_text_model\",\"num_key_value_heads\":2," SIZES "}", 366144},
+    {"{\"model_type\":\"apertus\",\"num_key_value_heads\":2,\"attention_bias\":true," SIZES "}", 301320},
+    {"{\"model_type\":\"apertus\",\"num_key_value_heads\":2,\"hidden_act\":\"relu2\"," SIZES "}", 300672},
+    {"{\"model_type\":\"gemma4_text\",\"hidden_size_per_layer_input\":0,\"num_key_value_heads\":4,\"head_dim\":16,"
+     "\"global_head_dim\":32,\"attention_k_eq_v\":true,\"num_global_key_value_heads\":2,\"sliding_window\":32,\"layer_"
+     "types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"full_attention\"]," SIZES "}",
+     384768},
+    {"{\"model_type\":\"gemma4_text\",\"hidden_size_per_layer_input\":0,\"num_key_value_heads\":4,\"head_dim\":16,"
+     "\"global_head_dim\":32,\"num_kv_shared_layers\":2,\"use_double_wide_mlp\":true,\"sliding_window\":32,\"layer_"
+     "types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\",\"full_attention\"]," SIZES "}",
+     483024},
+    {"{\"model_type\":\"gemma4_unified_text\",\"num_key_value_heads\":4,\"head_dim\":16,\"attention_bias\":true," SIZES
+     "}",
+     1132192},
     /* Of models with code of their own, by hand: llama with 8 K and V heads has 4·(4·64² + 3·64·256 + 2·64) + 64 +
      * 2·1000·64 = 390720, with 2 of them 4·2·64·(8 − 2)·8 = 24576 fewer. */
     {"{\"model_type\":\"baichuan\"," SIZES "}", 390720},
@@ -250,6 +263,34 @@ static void layers_of_their_own_sizes_are_groups(void **state)
   assert_int_equal(cache_bytes(&m, 1), 2 * (2 + 3 + 4) * 8 * 2);
 }
 
+/* Gemma 4: 2 layers keep 100 tokens of 2·2 heads of 32, 2 layers 32 tokens of 2·4 heads of 16, in 2 bytes. V that is K
+ * is kept beside it, since only K is rotated. */
+static void gemma4_has_other_heads_without_a_window(void **state)
+{
+  (void)state;
+  const char *text = "{\"model_type\":\"gemma4_text\",\"hidden_size_per_layer_input\":0,\"num_key_value_heads\":4,"
+                     "\"head_dim\":16,\"global_head_dim\":32,\"attention_k_eq_v\":true,\"sliding_window\":32,"
+                     "\"num_global_key_value_heads\":2,\"layer_types\":[\"sliding_attention\",\"full_attention\","
+                     "\"sliding_attention\",\"full_attention\"]," SIZES "}";
+  hr_model m = read_model(text);
+  assert_int_equal(m.group_count, 2);
+  assert_true(m.groups[1].attention.v_is_k);
+  assert_int_equal(m.groups[1].attention.rotary_dim, 8); /* a quarter */
+  assert_int_equal(cache_bytes(&m, 100), 2 * 100 * 2 * 2 * 32 * 2 + 2 * 32 * 2 * 4 * 16 * 2);
+}
+
+static void layers_that_share_k_and_v_have_no_cache(void **state)
+{
+  (void)state;
+  hr_model m =
+      read_model("{\"model_type\":\"gemma4_unified_text\",\"num_kv_shared_layers\":2,\"num_key_value_heads\":4,"
+                 "\"head_dim\":16,\"global_head_dim\":16,\"layer_types\":[\"full_attention\","
+                 "\"full_attention\",\"full_attention\",\"full_attention\"]," SIZES "}");
+  assert_int_equal(m.group_count, 2);
+  assert_true(m.groups[1].attention.shared_kv);
+  assert_int_equal(cache_bytes(&m, 100), 2 * 100 * 2 * 4 * 16 * 2);
+}
+
 static void positions_are_those_of_the_family(void **state)
 {
   (void)state;
@@ -311,6 +352,14 @@ static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
        "c.json: num_key_value_heads_per_layer[1]: expected a positive integer, found \"x\""},
       {"\"model_type\":\"openelm\",\"qkv_multipliers\":[1,2,3],\"ffn_multipliers\":4",
        "c.json: qkv_multipliers: expected one number, two, or one for each of 4 layers"},
+      {"\"model_type\":\"gemma4_text\",\"num_key_value_heads\":8",
+       "c.json: hidden_size_per_layer_input: is missing, which means per-layer embeddings of 256"},
+      {"\"model_type\":\"gemma4_text\",\"num_key_value_heads\":8,\"hidden_size_per_layer_input\":0,\"enable_moe_"
+       "block\":true",
+       "c.json: enable_moe_block: true means experts beside the MLP"},
+      {"\"model_type\":\"apertus\",\"post_norm\":true", "c.json: post_norm: only false is covered"},
+      {"\"model_type\":\"hunyuan_v1_dense\",\"use_qk_norm\":false", "c.json: use_qk_norm: only true is covered"},
+      {"\"model_type\":\"bitnet\"", "c.json: model_type: \"bitnet\" means norms within attention and MLP"},
       {"\"model_type\":\"helium\",\"num_key_value_heads\":8,\"head_dim\":16",
        "c.json: head_dim: 8 heads of 16 are not hidden_size, 64, wide"},
       {"\"model_type\":\"granite_swa\",\"num_key_value_heads\":8,\"layer_rope_theta\":[1e4,0,1e4,1e4]",
@@ -337,6 +386,8 @@ int main(void)
       cmocka_unit_test(smollm3_leaves_listed_layers_unrotated),
       cmocka_unit_test(multi_query_attention_has_the_cache_of_one_head),
       cmocka_unit_test(layers_of_their_own_sizes_are_groups),
+      cmocka_unit_test(gemma4_has_other_heads_without_a_window),
+      cmocka_unit_test(layers_that_share_k_and_v_have_no_cache),
       cmocka_unit_test(positions_are_those_of_the_family),
       cmocka_unit_test(what_a_row_cannot_say_is_refused_by_its_field),
   };

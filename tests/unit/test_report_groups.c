@@ -64,8 +64,9 @@ static void the_models_groups_have_the_documented_keys(void **state)
       {"q_heads", "i"},      {"k_heads", "i"},       {"v_heads", "i"},       {"qk_dim", "i"},     {"v_dim", "i"},
       {"q_rank", "i"},       {"window", "i"},        {"window_kind", "sn"},  {"rotary_dim", "i"}, {"qk_norm", "s"},
       {"qk_norm_bias", "b"}, {"q_bias", "b"},        {"k_bias", "b"},        {"v_bias", "b"},     {"output_bias", "b"},
-      {"output_gate", "b"},  {"gate_per_head", "b"}, {"gate_unbiased", "b"}, {"sinks", "b"},      {"shared_kv", "b"}};
-  static const key_row dense_keys[] = {{"width", "i"}, {"gated", "b"}, {"bias", "b"}};
+      {"output_gate", "b"},  {"gate_per_head", "b"}, {"gate_unbiased", "b"}, {"sinks", "b"},      {"shared_kv", "b"},
+      {"v_is_k", "b"}};
+  static const key_row dense_keys[] = {{"width", "i"}, {"gated", "b"}, {"bias", "b"}, {"activation_parameters", "i"}};
   (void)state;
   hr_model described = model_of_groups();
   json_t *document = description(&described);

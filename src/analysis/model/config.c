@@ -78,6 +78,15 @@ hr_status hr_config_flag(hr_config *config, const char *field, bool fallback, bo
   return hr_json_boolean_or(&config->json, field, fallback, value);
 }
 
+hr_status hr_config_expect(hr_config *config, const char *field, bool covered)
+{
+  bool value;
+  HR_TRY(hr_config_flag(config, field, covered, &value));
+  if (value == covered)
+    return HR_OK;
+  return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "only %s is covered", covered ? "true" : "false");
+}
+
 hr_status hr_config_text(hr_config *config, const char *field, const char *fallback, const char **value)
 {
   hr_config_mark(config, field);

@@ -51,6 +51,9 @@ hr_status hr_config_size_or(hr_config *config, const char *field, int64_t fallba
 hr_status hr_config_size_derived(hr_config *config, const char *field, int64_t derived, int64_t *value);
 
 hr_status hr_config_flag(hr_config *config, const char *field, bool fallback, bool *value);
+/** A flag of which only one value, also that of a missing field, is covered. */
+hr_status hr_config_expect(hr_config *config, const char *field, bool covered);
+
 hr_status hr_config_text(hr_config *config, const char *field, const char *fallback, const char **value);
 
 /** A family's names of the sizes that every family has. The names of Hugging Face's base class are also accepted. */

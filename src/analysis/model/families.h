@@ -134,8 +134,10 @@ hr_status hr_read_opt(hr_config *config, const hr_family *family, hr_model *mode
 hr_status hr_read_refined_web(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_sigma(hr_config *config, const hr_family *family, hr_model *model);
 
+hr_status hr_finish_apertus(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_baichuan(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_biogpt(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_cohere(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_deci(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_deepseek(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_deepseek_v2(hr_config *config, const hr_family *family, hr_model *model);
@@ -143,6 +145,7 @@ hr_status hr_finish_glm_lite(hr_config *config, const hr_family *family, hr_mode
 hr_status hr_finish_cohere2_moe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_ernie_moe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_flint(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_gemma4(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gemma(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gpt2(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gpt_bigcode(hr_config *config, const hr_family *family, hr_model *model);
@@ -151,6 +154,7 @@ hr_status hr_finish_gptj(hr_config *config, const hr_family *family, hr_model *m
 hr_status hr_finish_granite_swa(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_helium(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_hunyuan_moe(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_hunyuan(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_hyperclovax(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_internlm3(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_llama4(hr_config *config, const hr_family *family, hr_model *model);

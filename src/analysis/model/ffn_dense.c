@@ -22,6 +22,7 @@ static void parameters(const hr_model *model, const hr_layer_group *layer, hr_la
   hr_checked64 up = hr_linear_parameters(hidden, width, m->bias);
   hr_checked64 gate = m->gated ? up : hr_checked(0);
   to->mlp = hr_plus(to->mlp, hr_plus(hr_plus(up, gate), hr_linear_parameters(width, hidden, m->bias)));
+  to->mlp = hr_plus(to->mlp, hr_checked(m->activation_parameters));
 }
 
 static void shard(hr_layer_group *layer, const hr_workload *workload)

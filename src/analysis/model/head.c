@@ -17,7 +17,9 @@ static const struct head_row {
     {"ForSequenceClassification", HR_HEAD_CLASSES, false},
     {"ForTokenClassification", HR_HEAD_CLASSES, true},
     {"ForQuestionAnswering", HR_HEAD_CLASSES, true},
-    {"DoubleHeadsModel", HR_HEAD_NONE, false}, /* refused below */
+    {"ChatGLMModel", HR_HEAD_LANGUAGE, false},      /* the class that "AutoModel" loads is the language model */
+    {"LMHeadCustomModel", HR_HEAD_LANGUAGE, false}, /* SantaCoder */
+    {"DoubleHeadsModel", HR_HEAD_NONE, false},      /* refused below */
     {"Model", HR_HEAD_NONE, false},
 };
 

@@ -72,7 +72,8 @@ static void parameters(const hr_model *model, const hr_layer_group *layer, hr_la
   hr_checked64 hidden = hr_checked(model->hidden), sum = q_parameters(model, m);
   if (!m->shared_kv) {
     sum = hr_plus(sum, hr_linear_parameters(hidden, width_of(m->k_heads, m->qk_dim), m->k_bias));
-    sum = hr_plus(sum, hr_linear_parameters(hidden, width_of(m->v_heads, m->v_dim), m->v_bias));
+    if (!m->v_is_k)
+      sum = hr_plus(sum, hr_linear_parameters(hidden, width_of(m->v_heads, m->v_dim), m->v_bias));
   }
   sum = hr_plus(sum, hr_linear_parameters(width_of(m->q_heads, m->v_dim), hidden, m->output_bias));
   to->attention = hr_plus(hr_plus(to->attention, sum), hr_checked(m->sinks ? m->q_heads : 0));
@@ -124,7 +125,7 @@ static void qkv_transform(hr_operator_builder *builder, const hr_mixer_attention
   int64_t hidden = builder->model->hidden, rows = builder->shard.rows;
   int64_t q = q_columns(m) + gate_columns(m);
   if (m->q_rank == 0) {
-    hr_append_linear(builder, HR_OP_QKV_TRANSFORM, rows, q + k_columns(m) + v_columns(m), hidden);
+    hr_append_linear(builder, HR_OP_QKV_TRANSFORM, rows, q + k_columns(m) + (m->v_is_k ? 0 : v_columns(m)), hidden);
     return;
   }
   hr_append_linear(builder, HR_OP_Q_DOWN, rows, m->q_rank, hidden);
@@ -132,7 +133,8 @@ static void qkv_transform(hr_operator_builder *builder, const hr_mixer_attention
   if (m->shared_kv)
     return;
   hr_append_linear(builder, HR_OP_K_TRANSFORM, rows, k_columns(m), hidden);
-  hr_append_linear(builder, HR_OP_V_TRANSFORM, rows, v_columns(m), hidden);
+  if (!m->v_is_k)
+    hr_append_linear(builder, HR_OP_V_TRANSFORM, rows, v_columns(m), hidden);
 }
 
 /* Q and K of each token: norm and rotation. Heads are normalized one by one or all together. */

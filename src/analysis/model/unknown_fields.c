@@ -81,6 +81,7 @@ static const char *const irrelevant[] = {
     "fp16",
     "fp32",
     "fp32_residual_connection",
+    "full_attn_mod",
     "fused_bias_fc",
     "fused_dropout_add_ln",
     "fused_mlp",

@@ -138,6 +138,14 @@ static const type_row type_rows[] = {
     {"big_bird", encoder_only},
     {"vit", encoder_only},
     {"clip", multimodal},
+    {"bitnet", "norms within attention and MLP"},
+    {"diffllama", "differential attention"},
+    {"doge", "dynamic mask attention"},
+    {"gemma3n_text", "alternating updates (AltUp) and per-layer embeddings"},
+    {"hrm_text", "layers that are run several times"},
+    {"blt", "bytes grouped into patches"},
+    {"modernbert-decoder", "a linear layer and a norm before the logits"},
+    {"molmo2_text", "an embedding with more rows than logits"},
     {"mllama", "a decoder with cross-attention to images"},
 };
 

@@ -3,6 +3,19 @@
 #include "analysis/model/families.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+/* xIELU (arXiv 2411.13010) learns the slopes of its two sides. */
+hr_status hr_finish_apertus(hr_config *config, const hr_family *family, hr_model *model)
+{
+  (void)family;
+  HR_TRY(hr_config_expect(config, "mlp_bias", false));
+  HR_TRY(hr_config_expect(config, "post_norm", false));
+  HR_TRY(hr_config_expect(config, "qk_norm", true));
+  if (strcmp(model->activation, "xielu") == 0)
+    model->groups[0].dense.activation_parameters = 2;
+  return HR_OK;
+}
 
 /* 7B is rotated and gives max_position_embeddings; 13B has ALiBi and gives model_max_length only. */
 hr_status hr_finish_baichuan(hr_config *config, const hr_family *family, hr_model *model)
@@ -35,6 +48,32 @@ hr_status hr_finish_minicpm(hr_config *config, const hr_family *family, hr_model
   if (hr_json_has(&config->json, "sparse_config"))
     return hr_json_fail(&config->json, "sparse_config", HR_ERROR_UNSUPPORTED, "means sparse attention");
   return HR_OK;
+}
+
+/* Fields of its own code that transformers does not have. */
+hr_status hr_finish_hunyuan(hr_config *config, const hr_family *family, hr_model *model)
+{
+  int64_t head_dim;
+  (void)family;
+  HR_TRY(hr_config_size_derived(config, "attention_head_dim", model->groups[0].attention.qk_dim, &head_dim));
+  if (head_dim != model->groups[0].attention.qk_dim)
+    return hr_json_fail(&config->json, "attention_head_dim", HR_ERROR_INVALID, "is not as head_dim");
+  HR_TRY(hr_config_expect(config, "mlp_bias", false));
+  return hr_config_expect(config, "use_qk_norm", true);
+}
+
+/* Command R's configurations name what all of them have in common. */
+hr_status hr_finish_cohere(hr_config *config, const hr_family *family, hr_model *model)
+{
+  static const char *const others[] = {
+      "head_dim",   "layer_switch",          "order_of_interleaved_layers", "position_embedding_type",
+      "rotary_pct", "use_embedding_sharing", "use_parallel_embedding"};
+  (void)family;
+  (void)model;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    hr_config_mark(config, others[i]);
+  HR_TRY(hr_config_expect(config, "use_gated_activation", true));
+  return hr_config_expect(config, "use_parallel_block", true);
 }
 
 /* Norms without weights, one of them after the embedding. */

@@ -8,7 +8,8 @@ hr_status hr_finish_phi(hr_config *config, const hr_family *family, hr_model *mo
     model->groups[0].attention.qk_norm_bias = model->groups[0].attention.qk_norm != HR_QK_NORM_NONE;
   else
     hr_config_mark(config, "attention_bias"); /* published as false and never used: there are no biases */
-  return HR_OK;
+  HR_TRY(family->layer_norm ? HR_OK : hr_config_expect(config, "lm_head_bias", false));
+  return family->layer_norm ? HR_OK : hr_config_expect(config, "mlp_bias", false);
 }
 
 hr_status hr_finish_phimoe(hr_config *config, const hr_family *family, hr_model *model)
