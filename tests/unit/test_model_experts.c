@@ -4,7 +4,7 @@
 
 #include "experiment/operator_problem.h"
 
-#include <headroom/catalog.h>
+#include <headroom/advise.h>
 #include <headroom/hardware.h>
 #include <headroom/memory.h>
 #include <headroom/operators.h>
@@ -346,6 +346,37 @@ static void experts_of_equal_load_are_measured_as_a_batched_gemm_and_others_not(
   assert_string_equal(error.message, "no kernel for experts of unequal load: 6 tokens over 5 experts");
 }
 
+/* 3001 is slow and 3008 is not; of 3008 columns a device with t = 2 has 1504, unless its experts are whole. */
+static void advice_aligns_the_width_of_experts(void **state)
+{
+  (void)state;
+  hr_model model = read_model("{\"model_type\":\"mixtral\",\"num_hidden_layers\":16,\"hidden_size\":4096,"
+                              "\"num_attention_heads\":32,\"intermediate_size\":3001,\"vocab_size\":32000}");
+  hr_hardware h200;
+  hr_advice *advice;
+  hr_error error;
+  assert_ok(hr_resolve_hardware("h200", &h200, &error), error);
+  hr_workload workload = workload_of(&model, HR_PHASE_FORWARD, 4, 2048);
+  const struct {
+    int64_t width, t, e;
+    const char *current, *suggested;
+  } cases[] = {{3001, 1, 1, "experts of 3001", "experts of 3008"},
+               {3072, 2, 1, "experts of 3072", ""},
+               {3008, 2, 2, "experts of 3008", ""}}; /* whole experts */
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    model.groups[0].experts.width = cases[i].width;
+    workload.tensor_parallel = cases[i].t, workload.expert_parallel = cases[i].e;
+    assert_ok(hr_advise(&h200, &model, &workload, &advice, &error), error);
+    const hr_finding *finding = NULL;
+    for (size_t f = 0; f < advice->finding_count && !finding; f++)
+      finding = strcmp(advice->findings[f].rule, "mlp_width") == 0 ? &advice->findings[f] : NULL;
+    assert_non_null(finding);
+    assert_string_equal(finding->current, cases[i].current);
+    assert_string_equal(finding->suggested, cases[i].suggested);
+    hr_advice_free(advice);
+  }
+}
+
 /* Layers 1 and 3 by decoder_sparse_step, of which mlp_only_layers takes 3 away. Attention: 64·(128 + 32 + 32) + 128·64,
  * a norm of 16 for Q and for K, two norms; dense 3·64·128; experts 8·(3·64·32 + 64); embedding and logits 2·64000. */
 static void some_layers_have_experts_and_others_a_dense_network(void **state)
@@ -395,6 +426,7 @@ int main(void)
       cmocka_unit_test(experts_that_do_not_fit_each_other_are_refused),
       cmocka_unit_test(decoding_with_experts_takes_the_time_of_their_weights),
       cmocka_unit_test(experts_of_equal_load_are_measured_as_a_batched_gemm_and_others_not),
+      cmocka_unit_test(advice_aligns_the_width_of_experts),
       cmocka_unit_test(some_layers_have_experts_and_others_a_dense_network),
       cmocka_unit_test(lists_of_layers_are_checked),
   };

@@ -71,7 +71,7 @@ static const size_t combined_layer_members[] = {
     offsetof(hr_layer_group, attention.q_heads), offsetof(hr_layer_group, attention.k_heads),
     offsetof(hr_layer_group, attention.v_heads), offsetof(hr_layer_group, attention.qk_dim),
     offsetof(hr_layer_group, attention.v_dim),   offsetof(hr_layer_group, attention.rotary_dim),
-    offsetof(hr_layer_group, dense.width),
+    offsetof(hr_layer_group, dense.width),       offsetof(hr_layer_group, experts.width),
 };
 
 static int64_t size_at(const void *owner, size_t offset)

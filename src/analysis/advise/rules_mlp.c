@@ -90,7 +90,7 @@ void hr_rule_mlp_width(hr_advice_context *context)
   const hr_advice *advice = context->advice;
   int64_t width = hr_main_dense(&advice->model)->width, stages = advice->workload.pipeline_stages;
   const hr_operator_set gemms = hr_operators_present(&advice->step, MLP_OPERATORS & ~HR_OPERATOR_BIT(HR_OP_ACTIVATION));
-  if (hr_lacks_mlp(context))
+  if (hr_advise_expert_width(context) || hr_lacks_mlp(context))
     return;
   hr_text192 current = hr_format_text("%s (%.3f h)", hr_format_mlp_width(&advice->model).text,
                                       (double)width / (double)advice->model.hidden);
