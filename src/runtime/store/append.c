@@ -141,8 +141,10 @@ static hr_status try_append(hr_store *store, const hr_result *result, bool only_
                             hr_error *error)
 {
   *found = *added = false;
-  if (!only_new)
+  if (!only_new) {
+    HR_TRY(hr_store_end_unended(store, error));
     return insert(store, result, added, error);
+  }
   HR_TRY(hr_store_begin(store, error));
   hr_status status = hr_store_has(store, result, found, error);
   if (status == HR_OK && !*found)

@@ -86,6 +86,7 @@ hr_status hr_store_prepare(hr_store *store, const char *sql, sqlite3_stmt **stat
 
 hr_status hr_store_transaction_begin(hr_store *store, hr_error *error)
 {
+  HR_TRY(hr_store_end_unended(store, error));
   return hr_store_execute(store, "BEGIN IMMEDIATE", true, error);
 }
 
@@ -96,17 +97,26 @@ hr_status hr_store_transaction_end(hr_store *store, hr_status status, hr_error *
   if (status == HR_OK)
     status = hr_store_execute(store, "COMMIT", true, error);
   if (status != HR_OK)
-    hr_store_rollback(store);
+    hr_store_rollback(store, NULL); /* else before the next transaction */
   store->finishing = before;
   return status;
 }
 
-void hr_store_rollback(hr_store *store)
+hr_status hr_store_rollback(hr_store *store, hr_error *error)
 {
-  if (!store->rollback || sqlite3_get_autocommit(store->database))
-    return;
-  sqlite3_step(store->rollback);
-  sqlite3_reset(store->rollback);
+  if (store->rollback && !sqlite3_get_autocommit(store->database)) {
+    sqlite3_step(store->rollback);
+    sqlite3_reset(store->rollback);
+  }
+  if (!sqlite3_get_autocommit(store->database)) /* not prepared yet, or to be prepared again */
+    sqlite3_exec(store->database, "ROLLBACK", NULL, NULL, NULL);
+  store->unended = !sqlite3_get_autocommit(store->database);
+  return store->unended ? hr_store_fail(store, SQLITE_NOMEM, true, error) : HR_OK;
+}
+
+hr_status hr_store_end_unended(hr_store *store, hr_error *error)
+{
+  return store->unended ? hr_store_rollback(store, error) : HR_OK;
 }
 
 /* ---- text of statements ---- */

@@ -21,7 +21,8 @@ struct hr_store {
   bool finishing;             /* what is being written is complete, and kept even if the caller stops */
   bool created;               /* by this handle */
   bool no_known_rows;         /* opened for writing, and this handle has not seen a row in the file */
-  sqlite3_stmt *rollback;     /* prepared when opening: ending a transaction must not need memory */
+  bool unended;               /* there was no memory to end the last transaction */
+  sqlite3_stmt *rollback;     /* prepared when opened: ending a transaction should need no memory */
   sqlite3_stmt *insert, *has; /* prepared at first use */
 };
 
@@ -43,8 +44,11 @@ hr_status hr_store_transaction_begin(hr_store *store, hr_error *error);
 /** Commits if `status` is HR_OK, else rolls back. Returns `status`, or why the commit failed. */
 hr_status hr_store_transaction_end(hr_store *store, hr_status status, hr_error *error);
 
-/** Ends a transaction without writing anything; nothing if there is none. */
-void hr_store_rollback(hr_store *store);
+/** Ends a transaction, if there is one, without writing anything. HR_ERROR_OUT_OF_MEMORY: it goes on. */
+hr_status hr_store_rollback(hr_store *store, hr_error *error);
+
+/** Does so now for a transaction that went on: what is written next would be part of it and never committed. */
+hr_status hr_store_end_unended(hr_store *store, hr_error *error);
 
 /** The text of a statement; `failed` once memory ran out. The caller frees `text`. */
 typedef struct hr_sql {

@@ -73,9 +73,9 @@ static hr_status connect(hr_store *store, hr_store_mode mode, hr_error *error)
   if (code != SQLITE_OK)
     return hr_store_fail(store, code, writing, error);
   sqlite3_extended_result_codes(store->database, 1);
-  HR_TRY(hr_store_prepare(store, "ROLLBACK", &store->rollback, error));
   HR_TRY(hr_store_defend(store, error));
   HR_TRY(hr_store_prepare_tables(store, writing, error));
+  HR_TRY(hr_store_prepare(store, "ROLLBACK", &store->rollback, error)); /* earlier, new tables would have undone it */
   if (writing && sqlite3_db_readonly(store->database, "main") == 1)
     return hr_store_fail(store, SQLITE_READONLY, true, error);
   return writing ? HR_OK : hr_store_execute(store, "PRAGMA query_only = 1", false, error);
@@ -205,7 +205,7 @@ static void remove_without_rows(hr_store *store)
   bool ours = locked == SQLITE_OK ? empty || !has_rows(store) : empty && (locked & 0xFF) != SQLITE_BUSY;
   if (ours && !has_moved(store))
     unlink(store->path);
-  hr_store_rollback(store);
+  hr_store_rollback(store, NULL);
 }
 
 /* The same for a file that SQLite created and then had no memory to open. The lock is SQLite's exclusive one.
@@ -256,7 +256,7 @@ hr_status hr_store_begin(hr_store *store, hr_error *error)
   HR_TRY(hr_store_transaction_begin(store, error));
   if (!hr_store_was_abandoned(store)) /* from now on it cannot be: removing the file takes a lock */
     return HR_OK;
-  hr_store_rollback(store);
+  HR_TRY(hr_store_rollback(store, error));
   HR_TRY(hr_store_recreate(store, error));
   return hr_store_transaction_begin(store, error);
 }

@@ -80,8 +80,8 @@ static hr_status read_version_at_once(hr_store *store, bool *empty, hr_error *er
 {
   HR_TRY(hr_store_execute(store, "BEGIN", false, error));
   hr_status status = read_version(store, empty, error);
-  hr_store_rollback(store); /* nothing was written */
-  return status;
+  hr_status ended = hr_store_rollback(store, status == HR_OK ? error : NULL); /* nothing was written */
+  return status == HR_OK ? ended : status;
 }
 
 /* Called inside a transaction, so that of two processes one creates the tables and the other finds them. */
