@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# torture.sh COMMAND FAULTS [SAMPLES]: runs commands again and again; each time another allocation fails (FAULTS is
-# fail_allocations.c as a library), once alone and once with all later ones. A command then ends with exit code 5 and says
-# that memory ran out, or its output, its messages and the store are those of a run without the fault. A measurement
-# may also store `out_of_memory` as its result. SAMPLES of each command's allocations fail; "all" of them with
-# HEADROOM_TEST=whole. To see where: TORTURE_FAIL=N TORTURE_TRACE=1 LD_PRELOAD=FAULTS COMMAND…
+# torture.sh COMMAND FAULTS CALLS [SAMPLES]: runs commands, and CALLS (calls.c), again and again; each time another
+# allocation fails (FAULTS is fail_allocations.c as a library), once alone and once with all later ones. A command then
+# ends with exit code 5 and says that memory ran out, or its output, its messages and the store are those of a run without
+# the fault. A measurement may also store `out_of_memory` as its result. SAMPLES of each command's allocations fail; "all"
+# of them with HEADROOM_TEST=whole. To see where: TORTURE_FAIL=N TORTURE_TRACE=1 LD_PRELOAD=FAULTS COMMAND…
 set -u
 H=$(realpath "$1")
 faults=$(realpath "$2")
-samples=${3:-6}
+calls=$(realpath "$3")
+program=$H
+samples=${4:-6}
 [ "${HEADROOM_TEST:-}" != whole ] || samples=all
 inputs=$(cd "$(dirname "$0")/../cli/inputs" && pwd)
 folder=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # in memory: each row of a store waits for the disk
@@ -84,7 +86,7 @@ torture() {
   words=("$@")
   prepare
   see_store > stored_before
-  TORTURE_COUNT=count LD_PRELOAD=$faults "$H" "$@" >> out 2> errors < /dev/null
+  TORTURE_COUNT=count LD_PRELOAD=$faults "$program" "$@" >> out 2> errors < /dev/null
   base=$?
   cp errors errors_base
   $see > seen_base
@@ -99,7 +101,7 @@ torture() {
   for after in '' 1; do
     for ((n = first; n <= count; n += step)); do
       prepare
-      TORTURE_FAIL=$n TORTURE_AFTER=$after LD_PRELOAD=$faults "$H" "$@" >> out 2> errors < /dev/null
+      TORTURE_FAIL=$n TORTURE_AFTER=$after LD_PRELOAD=$faults "$program" "$@" >> out 2> errors < /dev/null
       code=$?
       runs=$((runs + 1))
       judge
@@ -132,5 +134,7 @@ torture new see_all results import --db new.db "$inputs/results.jsonl"
 torture new see_all results merge --db new.db full.db
 torture none see_rows attention --heads 4 --k-heads 1 --q-len 9 --dtype fp32 --kernel attention_naive --warm --budget 0.02 -f csv
 torture new see_points sweep sweep.json -d reference --dtype fp32 --time-limit 0.001 --db new.db -f csv -q
+program=$calls
+torture none see_all cpu
 echo "$runs runs, $failed failures"
 [ "$failed" = 0 ]
