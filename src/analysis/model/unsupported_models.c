@@ -187,10 +187,8 @@ static hr_status refuse_layer_types(const hr_config *config)
   return HR_OK;
 }
 
-hr_status hr_refuse_by_field(hr_config *config)
+static hr_status refuse_by_row(hr_config *config)
 {
-  HR_TRY(refuse_layer_types(config));
-  hr_config_mark(config, "layer_types");
   for (size_t i = 0; i < sizeof field_rows / sizeof *field_rows; i++) {
     const field_row *row = &field_rows[i];
     const json_t *value = json_object_get(config->json.object, row->field);
@@ -204,6 +202,13 @@ hr_status hr_refuse_by_field(hr_config *config)
     }
   }
   return HR_OK;
+}
+
+hr_status hr_refuse_by_field(hr_config *config)
+{
+  HR_TRY(refuse_layer_types(config));
+  hr_config_mark(config, "layer_types");
+  return refuse_by_row(config);
 }
 
 /* "; did you mean llama or llama4?" */
@@ -221,7 +226,7 @@ static void suggest_family(const char *model_type, char *text, size_t size)
 hr_status hr_refuse_model_type(hr_config *config, const char *field, const char *model_type)
 {
   char found[64], similar[160];
-  HR_TRY(hr_refuse_by_field(config)); /* names the mechanism */
+  HR_TRY(refuse_by_row(config)); /* names the mechanism */
   json_t *as_text = json_string(model_type);
   hr_json_found(as_text, found, sizeof found);
   json_decref(as_text);
@@ -229,6 +234,7 @@ hr_status hr_refuse_model_type(hr_config *config, const char *field, const char 
     if (strcmp(type_rows[i].model_type, model_type) == 0)
       return refuse(config, field, found, type_rows[i].what);
   }
+  HR_TRY(refuse_layer_types(config));
   suggest_family(model_type, similar, sizeof similar);
   return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
                       "%s is not a family that Headroom reads%s; those it reads, and how to give a shape without a "
