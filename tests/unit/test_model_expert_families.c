@@ -121,6 +121,12 @@ static const struct {
      "\"attn_config\":{\"kv_n_heads\":2,\"clip_qkv\":8,\"rope_theta\":500000},"
      "\"ffn_config\":{\"ffn_hidden_size\":40,\"moe_num_experts\":6,\"moe_top_k\":2}",
      248384, 125504, 256, 1},
+    {"mimo_v2_flash",
+     "\"num_hidden_layers\":4,\"hidden_size\":64,\"num_attention_heads\":4,\"vocab_size\":100,"
+     "\"num_key_value_heads\":1,\"head_dim\":24,\"v_head_dim\":16,\"intermediate_size\":96,"
+     "\"n_routed_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":40,"
+     "\"sliding_window\":17,\"attention_bias\":true",
+     230756, 138596, 280, 2},
     {"cohere2_moe",
      SIZES "\"head_dim\":24,\"intermediate_size\":40,\"prefix_dense_intermediate_size\":96,"
      "\"first_k_dense_replace\":1,\"num_experts\":6,\"num_experts_per_tok\":2,\"num_shared_experts\":2,"

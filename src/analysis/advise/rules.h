@@ -10,8 +10,8 @@
 #include "analysis/advise/advise_rules.inc"
 #undef HR_RULE
 
-/** The rule mlp_width for a model whose main layers have experts: their width on each device is a multiple of 64. Returns
- *  false and adds nothing if they have none. */
+/** The rule mlp_width for a model whose main layers have experts: their width on each device is a multiple of 64.
+ *  Returns false and adds nothing if they have none. */
 bool hr_advise_expert_width(hr_advice_context *context);
 
 #endif
