@@ -97,6 +97,7 @@ typedef struct hr_ffn_experts {
   bool bias, shared_bias;        /* of the linear layers of the routed and of the shared experts */
   bool router_bias;              /* a parameter for each expert beside the router's weights */
   bool shared_gate;              /* the shared experts' output is multiplied by a sigmoid gate of its own (Qwen2-MoE) */
+  bool output_norm;              /* a norm of the sum of all experts' outputs (A.X K1) */
 } hr_ffn_experts;
 
 /** Equal layers: a mixer (attention) and a feed-forward network, either of which may be absent. Several mixers in one

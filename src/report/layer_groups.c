@@ -145,7 +145,7 @@ static void dense_details(char *to, size_t size, const void *member)
 #define FIELD(member) HR_FIELD(hr_ffn_experts, member)
 static const hr_column expert_fields[] = {
     FIELD(experts), FIELD(active), FIELD(width),       FIELD(groups),      FIELD(active_groups), FIELD(shared_width),
-    FIELD(gated),   FIELD(bias),   FIELD(shared_bias), FIELD(router_bias), FIELD(shared_gate),
+    FIELD(gated),   FIELD(bias),   FIELD(shared_bias), FIELD(router_bias), FIELD(shared_gate),   FIELD(output_norm),
 };
 #undef FIELD
 

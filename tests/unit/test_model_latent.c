@@ -82,13 +82,15 @@ static void assert_gemms(const hr_operators *operators, const expected_gemm *exp
 
 /* ---- configurations ---- */
 
-#define SMALL                                                                                       \
-  "\"hidden_size\":64,\"num_hidden_layers\":3,\"num_attention_heads\":4,\"num_key_value_heads\":4," \
+#define SMALL_WITH(layers)                                                                                    \
+  "\"hidden_size\":64,\"num_hidden_layers\":" #layers ",\"num_attention_heads\":4,\"num_key_value_heads\":4," \
   "\"intermediate_size\":160,\"vocab_size\":500,\"max_position_embeddings\":128"
+#define SMALL SMALL_WITH(3)
+#define FIVE SMALL_WITH(5)
 #define EXPERTS "\"n_routed_experts\":8,\"num_experts_per_tok\":2,\"moe_intermediate_size\":48"
 #define RANKS "\"kv_lora_rank\":24,\"qk_nope_head_dim\":12,\"qk_rope_head_dim\":8,\"v_head_dim\":20"
 
-/* Counts of transformers 5.23. Cache: 2 bytes of kv_lora_rank + qk_rope_head_dim in 3 layers. */
+/* Counts of transformers 5.23. Cache: 2 bytes of kv_lora_rank + qk_rope_head_dim in each layer. */
 static void counts_are_those_of_transformers(void **state)
 {
   (void)state;
@@ -118,6 +120,13 @@ static void counts_are_those_of_transformers(void **state)
       {"\"model_type\":\"glm4_moe_lite\",\"q_lora_rank\":40,\"kv_lora_rank\":24,\"qk_nope_head_dim\":12,"
        "\"v_head_dim\":20,\"head_dim\":8,\"mlp_layer_types\":[\"dense\",\"sparse\",\"dense\"]," EXPERTS "," SMALL,
        257536, 2 * 3 * (24 + 8)},
+      {"\"model_type\":\"axk1\",\"first_k_dense_replace\":1,\"moe_layer_freq\":2,\"q_lora_rank\":40," RANKS "," EXPERTS
+       "," FIVE,
+       404224, 2 * 5 * (24 + 8)},
+      {"\"model_type\":\"axk1\",\"q_lora_rank\":40," RANKS "," EXPERTS "," FIVE, 509824, 2 * 5 * (24 + 8)},
+      {"\"model_type\":\"axk1\",\"mlp_layer_types\":[\"dense\",\"sparse\",\"dense\",\"dense\",\"sparse\"],"
+       "\"q_lora_rank\":40," RANKS "," EXPERTS "," FIVE,
+       404224, 2 * 5 * (24 + 8)},
       {"\"model_type\":\"mistral4\",\"q_lora_rank\":40,\"first_k_dense_replace\":1," RANKS "," EXPERTS "," SMALL,
        310272, 2 * 3 * (24 + 8)},
   };
@@ -206,6 +215,16 @@ static void layers_for_further_tokens_are_named_and_not_counted(void **state)
   assert_non_null(strstr(read_notes(with).text, "num_nextn_predict_layers: the 2 layers that predict further tokens"));
   assert_null(strstr(read_notes(without).text, "further tokens"));
   assert_int_equal(read_parameters(with).total, read_parameters(without).total);
+}
+
+static void a_norm_of_the_experts_sum_runs_in_their_layers(void **state)
+{
+  (void)state;
+  hr_model model = read_model("{\"model_type\":\"axk1\",\"n_group\":1," EXPERTS "," FIVE "}");
+  hr_workload workload = step_of(&model, HR_PHASE_PREFILL, HR_ATTENTION_FUSED, 2, 10);
+  const hr_operator *norm = operator_of(listed(&model, &workload), HR_OP_MLP_POST_NORM);
+  assert_int_equal(norm->count, 4); /* the first layer is dense */
+  assert_int_equal(norm->bytes, 2LL * 2 * 20 * 64);
 }
 
 static void groups_limit_only_the_method_that_uses_them(void **state)
@@ -554,6 +573,7 @@ int main(void)
       cmocka_unit_test(fields_that_are_read_in_two_ways_are_refused),
       cmocka_unit_test(other_mechanisms_beside_latent_attention_are_named),
       cmocka_unit_test(layers_for_further_tokens_are_named_and_not_counted),
+      cmocka_unit_test(a_norm_of_the_experts_sum_runs_in_their_layers),
       cmocka_unit_test(groups_limit_only_the_method_that_uses_them),
       cmocka_unit_test(parameters_are_those_of_each_linear_layer),
       cmocka_unit_test(the_expanded_form_has_k_and_v_of_every_head),

@@ -94,6 +94,7 @@ hr_status hr_config_experts(hr_config *config, const hr_expert_fields *fields, h
   m->gated = !fields->plain;
   m->bias = fields->bias;
   m->router_bias = fields->router_bias;
+  m->output_norm = fields->output_norm;
   return HR_OK;
 }
 

@@ -56,6 +56,8 @@ static void parameters(const hr_model *model, const hr_layer_group *layer, hr_la
     to->mlp = hr_plus(to->mlp, network(model->hidden, m->shared_width, m->gated, m->shared_bias));
   if (m->shared_gate)
     to->mlp = hr_plus(to->mlp, hr_checked(model->hidden));
+  if (m->output_norm)
+    to->norm = hr_plus(to->norm, hr_checked(model->norm_weight ? model->hidden * (model->norm_bias ? 2 : 1) : 0));
 }
 
 /* ---- one device ---- */
@@ -204,6 +206,8 @@ static void operators(hr_operator_builder *builder)
   if (m->shared_width > 0)
     shared_experts(builder, m);
   combine(builder, m, &load);
+  if (m->output_norm)
+    hr_append_norm(builder, HR_OP_MLP_POST_NORM, hr_checked(builder->shard.rows), builder->model->hidden);
 }
 
 /* ---- memory ---- */
@@ -217,7 +221,7 @@ static hr_checked64 activation(const hr_ffn_experts *m, int64_t rows, int64_t wi
 static const hr_checked64 too_large = {.overflow = true};
 
 /* The router's logits, each copy of a token before and behind its expert, and the inputs and output of the activations;
- * the shared experts' output with a gate. */
+ * the shared experts' output with a gate, and the sum of all with a norm. */
 static hr_checked64 saved_bytes(const hr_layer_context *c)
 {
   const hr_ffn_experts *m = &c->layer->experts;
@@ -229,6 +233,8 @@ static hr_checked64 saved_bytes(const hr_layer_context *c)
   sum = hr_plus(sum, activation(m, load.rows, m->width));
   sum = hr_plus(sum, activation(m, c->shard->rows, m->shared_width));
   if (m->shared_gate)
+    sum = hr_plus(sum, hr_times(hr_checked(c->model->hidden), c->shard->rows));
+  if (m->output_norm)
     sum = hr_plus(sum, hr_times(hr_checked(c->model->hidden), c->shard->rows));
   return hr_times(sum, (int64_t)hr_dtype_bytes(c->workload->dtype));
 }

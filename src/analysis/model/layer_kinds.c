@@ -128,6 +128,7 @@ static const struct {
     CHOICE(experts.shared_bias),
     CHOICE(experts.router_bias),
     CHOICE(experts.shared_gate),
+    CHOICE(experts.output_norm),
 };
 #undef CHOICE
 

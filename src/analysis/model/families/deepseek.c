@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DeepSeek-V2 and V3, Kimi K2 and Moonlight, GLM-4.7 Flash, Mistral 4: what their rows cannot say of experts. */
+/* DeepSeek-V2 and V3, Kimi K2, Moonlight, GLM-4.7 Flash, Mistral 4, A.X K1: what rows cannot say of their experts. */
 #include "analysis/model/families.h"
 
 #include <inttypes.h>
@@ -12,8 +12,9 @@ static hr_status note_further_tokens(hr_config *config, const char *field)
   hr_config_mark(config, field);
   HR_TRY(hr_json_integer_or(&config->json, field, 0, INT64_MAX, 0, &layers));
   if (layers > 0)
-    hr_config_note(config, "%s: the %" PRId64 " layer%s further tokens (multi-token prediction) %s not counted", field,
-                   layers, layers == 1 ? " that predicts" : "s that predict", layers == 1 ? "is" : "are");
+    hr_config_note_left_out(config,
+                            "%s: the %" PRId64 " layer%s further tokens (multi-token prediction) %s not counted", field,
+                            layers, layers == 1 ? " that predicts" : "s that predict", layers == 1 ? "is" : "are");
   return HR_OK;
 }
 
@@ -50,9 +51,8 @@ static hr_status finish_experts(hr_config *config, hr_model *model)
 
 hr_status hr_finish_deepseek(hr_config *config, const hr_family *family, hr_model *model)
 {
-  (void)family;
   HR_TRY(finish_experts(config, model));
-  return read_frequency(config);
+  return family->experts.step.field ? HR_OK : read_frequency(config); /* in A.X K1 both codes agree */
 }
 
 /* Groups limit the choice only by this method. */
