@@ -174,13 +174,23 @@ static void fields_that_are_read_in_two_ways_are_refused(void **state)
   (void)state;
   assert_refused("{\"model_type\":\"deepseek_v3\",\"moe_layer_freq\":2," EXPERTS "," SMALL "}", HR_ERROR_UNSUPPORTED,
                  "config.json: moe_layer_freq: 2 means dense layers between those with experts; only 1 is covered");
-  assert_refused("{\"model_type\":\"glm4_moe_lite\",\"first_k_dense_replace\":2," EXPERTS "," SMALL "}",
-                 HR_ERROR_UNSUPPORTED,
-                 "config.json: first_k_dense_replace: 2 is not covered; mlp_layer_types says which layers are dense");
   assert_refused("{\"model_type\":\"glm4_moe_lite\",\"head_dim\":8,\"qk_rope_head_dim\":16," EXPERTS "," SMALL "}",
                  HR_ERROR_INVALID, "config.json: head_dim: 8 is not qk_rope_head_dim, 16");
   assert_refused("{\"model_type\":\"deepseek_v3\",\"n_routed_experts\":null," SMALL "}", HR_ERROR_UNSUPPORTED,
                  "config.json: n_routed_experts: null, a model without experts, is not covered in this family");
+}
+
+/* As in transformers, which has no such field in this family. */
+static void the_first_layer_is_dense_unless_a_list_says_which(void **state)
+{
+  (void)state;
+  const char *text =
+      "{\"model_type\":\"glm4_moe_lite\",\"first_k_dense_replace\":2,\"n_group\":1," EXPERTS "," SMALL "}";
+  hr_model model = read_model(text);
+  assert_int_equal(model.group_count, 2);
+  assert_true(model.groups[0].dense.width == 160 && model.groups[0].count == 1);
+  assert_true(model.groups[1].experts.experts == 8 && model.groups[1].count == 2);
+  assert_non_null(strstr(read_notes(text).text, "first_k_dense_replace: 2 is not read, as in transformers"));
 }
 
 static void other_mechanisms_beside_latent_attention_are_named(void **state)
@@ -571,6 +581,7 @@ int main(void)
       cmocka_unit_test(sizes_that_do_not_fit_are_refused),
       cmocka_unit_test(heads_of_k_and_v_are_named_where_they_say_nothing),
       cmocka_unit_test(fields_that_are_read_in_two_ways_are_refused),
+      cmocka_unit_test(the_first_layer_is_dense_unless_a_list_says_which),
       cmocka_unit_test(other_mechanisms_beside_latent_attention_are_named),
       cmocka_unit_test(layers_for_further_tokens_are_named_and_not_counted),
       cmocka_unit_test(a_norm_of_the_experts_sum_runs_in_their_layers),

@@ -65,14 +65,17 @@ hr_status hr_finish_deepseek_v2(hr_config *config, const hr_family *family, hr_m
   return hr_finish_deepseek(config, family, model);
 }
 
-/* The first layer is dense unless mlp_layer_types says otherwise; transformers does not read first_k_dense_replace. */
+/* The first layer is dense unless mlp_layer_types says otherwise; transformers does not read first_k_dense_replace, which
+ * published configurations have with the same meaning. */
 hr_status hr_finish_glm_lite(hr_config *config, const hr_family *family, hr_model *model)
 {
   int64_t dense = 1;
   hr_config_mark(config, "first_k_dense_replace");
   HR_TRY(hr_json_integer_or(&config->json, "first_k_dense_replace", 0, INT64_MAX, 1, &dense));
   if (dense != 1 && !hr_json_has(&config->json, "mlp_layer_types"))
-    return hr_json_fail(&config->json, "first_k_dense_replace", HR_ERROR_UNSUPPORTED,
-                        "%" PRId64 " is not covered; mlp_layer_types says which layers are dense", dense);
+    hr_config_note_left_out(config,
+                            "first_k_dense_replace: %" PRId64 " is not read, as in transformers: the first layer is "
+                            "dense; mlp_layer_types would say which are",
+                            dense);
   return hr_finish_deepseek(config, family, model);
 }
