@@ -127,6 +127,13 @@ static const struct {
      "\"n_routed_experts\":6,\"num_experts_per_tok\":2,\"moe_intermediate_size\":40,"
      "\"sliding_window\":17,\"attention_bias\":true",
      230756, 138596, 280, 2},
+    {"laguna",
+     SIZES "\"head_dim\":24,\"intermediate_size\":96,\"num_experts\":6,\"num_experts_per_tok\":2,"
+     "\"moe_intermediate_size\":40,\"shared_expert_intermediate_size\":56,"
+     "\"num_attention_heads_per_layer\":[4,6,6,4],\"layer_types\":[\"full_attention\","
+     "\"sliding_attention\",\"sliding_attention\",\"full_attention\"],\"sliding_window\":16,"
+     "\"attention_bias\":true",
+     292082, 199922, 384, 3},
     {"cohere2_moe",
      SIZES "\"head_dim\":24,\"intermediate_size\":40,\"prefix_dense_intermediate_size\":96,"
      "\"first_k_dense_replace\":1,\"num_experts\":6,\"num_experts_per_tok\":2,\"num_shared_experts\":2,"
@@ -211,6 +218,18 @@ static void lists_with_one_size_for_each_layer_are_that_size(void **state)
                  "config.json: use_cla: cross-layer attention is not covered");
 }
 
+static void minimax_m2_refuses_what_only_its_own_code_knows(void **state)
+{
+  (void)state;
+#define MINIMAX "{\"model_type\":\"minimax_m2\"," SIZES "\"intermediate_size\":40,\"num_local_experts\":16,"
+  hr_model m = read_model(MINIMAX "\"rotary_dim\":8,\"attn_type_list\":[1,1,1,1],\"use_qk_norm\":true}");
+  assert_int_equal(m.groups[0].attention.rotary_dim, 8);
+  assert_refused(MINIMAX "\"attn_type_list\":[1,0,1,1]}", HR_ERROR_UNSUPPORTED,
+                 "config.json: attn_type_list: has layers of another kind than 1, attention");
+  assert_refused(MINIMAX "\"shared_intermediate_size\":8}", HR_ERROR_UNSUPPORTED,
+                 "config.json: shared_intermediate_size: shared experts of 8 are not covered");
+}
+
 static void groups_of_experts_limit_a_token(void **state)
 {
   (void)state;
@@ -247,6 +266,7 @@ int main(void)
       cmocka_unit_test(gpt_oss_has_sinks_biases_and_a_window_on_every_other_layer),
       cmocka_unit_test(llama4_has_chunks_layers_without_positions_and_experts_in_some),
       cmocka_unit_test(lists_with_one_size_for_each_layer_are_that_size),
+      cmocka_unit_test(minimax_m2_refuses_what_only_its_own_code_knows),
       cmocka_unit_test(groups_of_experts_limit_a_token),
       cmocka_unit_test(kinds_of_layers_are_checked),
   };
