@@ -65,8 +65,8 @@ hr_status hr_finish_deepseek_v2(hr_config *config, const hr_family *family, hr_m
   return hr_finish_deepseek(config, family, model);
 }
 
-/* The first layer is dense unless mlp_layer_types says otherwise; transformers does not read first_k_dense_replace, which
- * published configurations have with the same meaning. */
+/* The first layer is dense unless mlp_layer_types says otherwise. transformers does not read first_k_dense_replace,
+ * which is 1 in the published configuration: the same. */
 hr_status hr_finish_glm_lite(hr_config *config, const hr_family *family, hr_model *model)
 {
   int64_t dense = 1;
