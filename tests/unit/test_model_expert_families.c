@@ -247,6 +247,15 @@ static void groups_of_experts_limit_a_token(void **state)
   assert_int_equal(m.groups[1].experts.groups, 0);
 }
 
+/* Published files have the field, which its class does not read. */
+static void dots1_reads_how_often_layers_have_experts(void **state)
+{
+  (void)state;
+  hr_model m = read_model("{\"model_type\":\"dots1\"," SIZES "\"intermediate_size\":96,\"n_routed_experts\":6,"
+                          "\"num_experts_per_tok\":2,\"first_k_dense_replace\":1,\"moe_layer_freq\":1}");
+  assert_true(m.group_count == 2 && m.groups[0].count == 1 && m.groups[1].count == 3);
+}
+
 static void kinds_of_layers_are_checked(void **state)
 {
   (void)state;
@@ -268,6 +277,7 @@ int main(void)
       cmocka_unit_test(lists_with_one_size_for_each_layer_are_that_size),
       cmocka_unit_test(minimax_m2_refuses_what_only_its_own_code_knows),
       cmocka_unit_test(groups_of_experts_limit_a_token),
+      cmocka_unit_test(dots1_reads_how_often_layers_have_experts),
       cmocka_unit_test(kinds_of_layers_are_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
