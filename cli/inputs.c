@@ -79,6 +79,10 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
                     cli_hint(&error, run->arguments[0], "; see headroom help models"));
   if (status != HR_OK)
     return cli_fail_status(status, &error);
+  if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)
+    return cli_fail(EXIT_USAGE, "--weights: %s", error.message);
+  if (model->quantization.format_count > 0 && strcmp(run->command->name, "describe") != 0)
+    cli_fail(0, "note: times are those of weights that are not quantized");
   hr_checkpoint read;
   return load_checkpoint(run, model, checkpoint ? checkpoint : &read);
 }

@@ -23,6 +23,7 @@
 #include <headroom/operators.h>
 #include <headroom/plan.h>
 #include <headroom/predict.h>
+#include <headroom/quantization.h>
 #include <headroom/report.h>
 #include <headroom/resolve.h>
 #include <headroom/rowwise.h>

@@ -13,7 +13,8 @@ extern "C" {
 /** Bytes on the most loaded device (of t × p) for one microbatch.
  *  Gradients and optimizer are 0 unless the phase is HR_PHASE_TRAIN. */
 typedef struct hr_memory {
-  int64_t weight_bytes;     /* parameters in the workload's format */
+  int64_t weight_bytes;     /* parameters in the workload's format; of quantized linear layers (not in HR_PHASE_TRAIN)
+                                       values, scales and zero points as their checkpoint stores them */
   int64_t gradient_bytes;   /* in the same format */
   int64_t optimizer_bytes;  /* Adam: mean and variance in fp32, and an fp32 copy of narrower weights: 12 bytes per
                                        parameter (8 without the copy) */

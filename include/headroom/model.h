@@ -5,6 +5,7 @@
 #ifndef HEADROOM_MODEL_H
 #define HEADROOM_MODEL_H
 
+#include <headroom/quantization.h>
 #include <headroom/status.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -110,6 +111,7 @@ typedef struct hr_layer_group {
   hr_mixer_latent latent;
   hr_ffn_dense dense;
   hr_ffn_experts experts;
+  uint8_t formats[HR_LINEAR_COUNT]; /* of the weights of each linear layer: see hr_quantization */
 } hr_layer_group;
 
 /** Most groups of a model. A group is about 200 bytes, and a model a value that is copied. */
@@ -146,6 +148,8 @@ typedef struct hr_model {
   /* Defaults from the short form ("b", "s", "t", "p"); 0: not given. */
   int64_t default_batch, default_sequence, default_tensor_parallel, default_pipeline_stages;
 
+  hr_quantization quantization; /* of a quantized checkpoint; hr_model_set_weights() replaces it */
+
   size_t group_count; /* 1 to HR_LAYER_GROUPS_MAX, in the order of each group's first layer */
   hr_layer_group groups[HR_LAYER_GROUPS_MAX];
 } hr_model;
@@ -168,6 +172,12 @@ HR_API const hr_layer_group *hr_model_main_group(const hr_model *model);
  *  MLA, state space, encoder-decoder, unknown family), each naming the field. *model is written only on HR_OK. */
 HR_API hr_status hr_model_from_json(const char *text, size_t length, const char *name, hr_note_fn note, void *context,
                                     hr_model *model, hr_error *error);
+
+/** Replaces the format of all weights in linear layers, the logits' excepted: "int4" (groups of 128 with scale and zero
+ *  point, as AWQ), "int8" (a scale for each output), "fp8" (also of the activations; a scale for each output and each
+ *  token), "mxfp4", "nvfp4" and "nf4" (weights alone), or "bf16": none is quantized, all have the workload's format.
+ *  HR_ERROR_NOT_FOUND for another name, with *model untouched. */
+HR_API hr_status hr_model_set_weights(hr_model *model, const char *name, hr_error *error);
 
 /** HR_OK if the shape is valid: sizes positive and below 2^40, K and V heads dividing the query heads, every group with
  *  a mixer or a feed-forward network, all parameter counts within 63 bits. Otherwise HR_ERROR_INVALID or

@@ -6,6 +6,7 @@
 #include "report/inputs.h"
 #include "report/layer_groups.h"
 #include "report/lines.h"
+#include "report/quantization.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -128,6 +129,7 @@ void hr_json_put_model(hr_json document, const hr_model *model)
       hr_json_put_fields(json, &field->column, 1, model);
   }
   hr_json_put_groups(json, model);
+  hr_json_put_quantization(json, model);
 }
 
 /* ---- the main group in words ---- */
@@ -255,4 +257,5 @@ void hr_print_model(const hr_document *document, const hr_model *model)
   hr_print_field(document, "shape", "%s: %s, hidden %" PRId64 ", %s, %s, vocabulary %s%s",
                  strcmp(model->family, "short") == 0 ? "short form" : model->family, count, model->hidden, mixer, ffn,
                  vocabulary, model->tied_embeddings ? " (tied)" : "");
+  hr_print_quantization(document, model);
 }

@@ -17,7 +17,7 @@ static const key_row model_keys[] = {
     {"max_positions", "i"}, {"q_heads", "i"},    {"k_heads", "i"},         {"v_heads", "i"},       {"qk_dim", "i"},
     {"v_dim", "i"},         {"q_rank", "i"},     {"window", "i"},          {"window_layers", "i"}, {"mlp_width", "i"},
     {"mlp_gated", "b"},     {"activation", "s"}, {"parallel_block", "b"},  {"positions", "s"},     {"rotary_dim", "i"},
-    {"norm", "s"},          {"qk_norm", "s"},    {"tied_embeddings", "b"}, {"groups", "a"}};
+    {"norm", "s"},          {"qk_norm", "s"},    {"tied_embeddings", "b"}, {"quantization", "no"}, {"groups", "a"}};
 static const key_row workload_keys[] = {{"phase", "s"},           {"attention", "s"},       {"dtype", "s"},
                                         {"batch", "i"},           {"sequence", "i"},        {"context", "in"},
                                         {"tensor_parallel", "i"}, {"pipeline_stages", "i"}, {"expert_parallel", "i"},

@@ -15,14 +15,22 @@ static hr_status check(const hr_layer_group *layer, hr_error *error)
   return HR_OK; /* every width fits every hidden size */
 }
 
-static void parameters(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *to)
+static void linears(const hr_model *model, const hr_layer_group *layer, hr_linears *to)
 {
   const hr_ffn_dense *m = &layer->dense;
   hr_checked64 hidden = hr_checked(model->hidden), width = hr_checked(m->width);
-  hr_checked64 up = hr_linear_parameters(hidden, width, m->bias);
-  hr_checked64 gate = m->gated ? up : hr_checked(0);
-  to->mlp = hr_plus(to->mlp, hr_plus(hr_plus(up, gate), hr_linear_parameters(width, hidden, m->bias)));
-  to->mlp = hr_plus(to->mlp, hr_checked(m->activation_parameters));
+  hr_add_linear(to, HR_LINEAR_UP, hidden, width, m->bias);
+  if (m->gated)
+    hr_add_linear(to, HR_LINEAR_GATE, hidden, width, m->bias);
+  hr_add_linear(to, HR_LINEAR_DOWN, width, hidden, m->bias);
+}
+
+static void parameters(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *to)
+{
+  hr_linears list;
+  list.count = 0;
+  linears(model, layer, &list);
+  to->mlp = hr_plus(to->mlp, hr_plus(hr_sum_linears(&list), hr_checked(layer->dense.activation_parameters)));
 }
 
 static void shard(hr_layer_group *layer, const hr_workload *workload)
@@ -64,6 +72,7 @@ const hr_layer_kind hr_ffn_dense_kind = {
     .present = present,
     .check = check,
     .parameters = parameters,
+    .linears = linears,
     .shard = shard,
     .operators = operators,
     .saved_bytes = saved_bytes,

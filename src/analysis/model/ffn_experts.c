@@ -44,6 +44,25 @@ static hr_checked64 network(int64_t hidden_size, int64_t width_size, bool gated,
   return hr_plus(hr_times(up, gated ? 2 : 1), hr_linear_parameters(width, hidden, bias));
 }
 
+static void linears(const hr_model *model, const hr_layer_group *layer, hr_linears *to)
+{
+  const hr_ffn_experts *m = &layer->experts;
+  hr_checked64 hidden = hr_checked(model->hidden), width = hr_checked(m->width), shared = hr_checked(m->shared_width);
+  size_t first = to->count;
+  hr_add_linear(to, HR_LINEAR_EXPERT_UP, hidden, width, m->bias);
+  if (m->gated)
+    hr_add_linear(to, HR_LINEAR_EXPERT_GATE, hidden, width, m->bias);
+  hr_add_linear(to, HR_LINEAR_EXPERT_DOWN, width, hidden, m->bias);
+  for (size_t i = first; i < to->count; i++)
+    to->items[i].count = hr_experts_held(m);
+  if (m->shared_width == 0)
+    return;
+  hr_add_linear(to, HR_LINEAR_SHARED_UP, hidden, shared, m->shared_bias);
+  if (m->gated)
+    hr_add_linear(to, HR_LINEAR_SHARED_GATE, hidden, shared, m->shared_bias);
+  hr_add_linear(to, HR_LINEAR_SHARED_DOWN, shared, hidden, m->shared_bias);
+}
+
 static void parameters(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *to)
 {
   const hr_ffn_experts *m = &layer->experts;
@@ -259,6 +278,7 @@ const hr_layer_kind hr_ffn_experts_kind = {
     .present = present,
     .check = check,
     .parameters = parameters,
+    .linears = linears,
     .shard = shard,
     .operators = operators,
     .saved_bytes = saved_bytes,

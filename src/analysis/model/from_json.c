@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a config.json: finds the family, refuses models that are not covered, reads the fields, checks the result. */
+#include "analysis/model/config_quantization.h"
 #include "analysis/model/families.h"
 #include "analysis/model/parameters.h"
 #include "base/names.h"
@@ -96,6 +97,10 @@ hr_status hr_model_from_json(const char *text, size_t length, const char *name, 
   hr_model read = hr_model_default();
   hr_copy_text(read.name, sizeof read.name, name);
   hr_status status = read_model(&config, &read);
+  if (status == HR_OK)
+    status = check_model(&config, &read);
+  if (status == HR_OK)
+    status = hr_config_quantization(&config, &read);
   if (status == HR_OK)
     status = check_model(&config, &read);
   if (status == HR_OK) {

@@ -129,6 +129,7 @@ static const struct {
     CHOICE(experts.router_bias),
     CHOICE(experts.shared_gate),
     CHOICE(experts.output_norm),
+    CHOICE(formats),
 };
 #undef CHOICE
 

@@ -5,6 +5,7 @@
 #ifndef HR_ANALYSIS_MODEL_LAYER_KINDS_H
 #define HR_ANALYSIS_MODEL_LAYER_KINDS_H
 
+#include "analysis/model/linears.h"
 #include "analysis/model/operator_builder.h"
 #include "base/checked.h"
 
@@ -32,6 +33,9 @@ typedef struct hr_layer_kind {
   hr_status (*check)(const hr_layer_group *layer, hr_error *error);
 
   void (*parameters)(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *parameters);
+
+  /** Appends the linear layers that may be quantized; NULL: none may. Their parameters are among those above. */
+  void (*linears)(const hr_model *model, const hr_layer_group *layer, hr_linears *linears);
 
   /** Reduces the sizes to those of the most loaded device. */
   void (*shard)(hr_layer_group *layer, const hr_workload *workload);

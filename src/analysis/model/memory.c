@@ -2,6 +2,7 @@
 #include <headroom/memory.h>
 
 #include "analysis/model/activation_memory.h"
+#include "analysis/model/layer_weights.h"
 #include "analysis/model/parameters.h"
 #include "base/error.h"
 
@@ -37,22 +38,43 @@ static void part_on_device(const hr_model *model, const hr_workload *workload, c
     share->groups[i] = hr_shard_layer(&model->groups[i], workload);
 }
 
-/* Parameters on the most loaded device. With several stages, that is ⌈L/p⌉ layers and the larger end of the pipeline:
- * the embedding with its positions, or the logits (whose stage needs its own copy of a tied table). */
-static hr_status parameters_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
-                                      int64_t *count, hr_error *error)
+/* What the weights of the model's part take, in the formats of quantized layers or all alike. */
+typedef struct weight_bytes {
+  int64_t element_bytes;
+  bool quantized;
+} weight_bytes;
+
+static hr_checked64 layer_bytes(const hr_model *share, const hr_layer_group *layer, const weight_bytes *weights)
+{
+  hr_checked64 bytes = hr_times(hr_count_layer(share, layer), weights->element_bytes);
+  return weights->quantized ? hr_plus(bytes, hr_layer_bytes_added(share, layer, weights->element_bytes)) : bytes;
+}
+
+/* Weights on the most loaded device. With several stages, that is ⌈L/p⌉ layers and the larger end of the pipeline: the
+ * embedding with its positions, or the logits (whose stage needs its own copy of a tied table). */
+static hr_status weights_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
+                                   const weight_bytes *weights, hr_checked64 *bytes, hr_error *error)
 {
   hr_model share;
   hr_parameters all;
   part_on_device(model, workload, shard, &share);
   HR_TRY(hr_count_parameters(&share, &all, error));
-  *count = all.total;
-  if (workload->pipeline_stages == 1)
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX], layers = hr_checked(0);
+  for (size_t i = 0; i < model->group_count; i++) {
+    of_group[i] = layer_bytes(&share, &share.groups[i], weights);
+    layers = hr_plus(layers, hr_times(of_group[i], share.groups[i].count));
+  }
+  hr_checked64 logit = hr_checked(0);
+  if (weights->quantized)
+    logit = hr_logit_bytes_added(&share, weights->element_bytes);
+  if (workload->pipeline_stages == 1) {
+    /* Each term was counted above, so none overflows. */
+    int64_t within = 0;
+    for (size_t i = 0; i < model->group_count; i++)
+      within += hr_count_layer(&share, &share.groups[i]).value * share.groups[i].count;
+    *bytes = hr_plus(hr_plus(layers, logit), hr_times(hr_checked(all.total - within), weights->element_bytes));
     return HR_OK;
-  hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
-  for (size_t i = 0; i < model->group_count; i++)
-    of_group[i] = hr_count_layer(&share, &share.groups[i]);
-  /* Each term was counted above, so none overflows. */
+  }
   int64_t norm = model->norm_weight ? model->hidden * (model->norm_bias ? 2 : 1) : 0;
   int64_t final_norm = model->final_norm ? norm : 0, embedding_norm = model->embedding_norm ? norm : 0;
   int64_t table = shard->vocabulary * shard->embedding_dim;
@@ -60,7 +82,9 @@ static hr_status parameters_on_device(const hr_model *model, const hr_workload *
   int64_t first = table + projection + all.position + embedding_norm;
   int64_t last =
       (model->head == HR_HEAD_LANGUAGE && model->tied_embeddings ? table : 0) + projection + all.logit + final_norm;
-  *count = sum_of_stage(model, of_group, workload->pipeline_stages).value + hr_max64(first, last);
+  hr_checked64 ends = hr_larger(hr_times(hr_checked(first), weights->element_bytes),
+                                hr_plus(hr_times(hr_checked(last), weights->element_bytes), logit));
+  *bytes = hr_plus(sum_of_stage(model, of_group, workload->pipeline_stages), ends);
   return HR_OK;
 }
 
@@ -120,12 +144,13 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
   HR_TRY(hr_model_check(model, error));
   HR_TRY(hr_workload_check(workload, model, error));
   hr_shard shard;
-  int64_t parameters;
-  HR_TRY(hr_shard_sizes(model, workload, &shard, error));
-  HR_TRY(parameters_on_device(model, workload, &shard, &parameters, error));
-
   bool train = workload->phase == HR_PHASE_TRAIN;
-  hr_checked64 weights = hr_times(hr_checked(parameters), (int64_t)hr_dtype_bytes(workload->dtype));
+  weight_bytes stored = {(int64_t)hr_dtype_bytes(workload->dtype), !train}, counted = {1, false};
+  hr_checked64 weights, parameters;
+  HR_TRY(hr_shard_sizes(model, workload, &shard, error));
+  HR_TRY(weights_on_device(model, workload, &shard, &stored, &weights, error));
+  HR_TRY(weights_on_device(model, workload, &shard, &counted, &parameters, error));
+
   hr_checked64 none = hr_checked(0);
   hr_memory result;
   const struct {
@@ -135,8 +160,8 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
   } parts[] = {
       {weights, &result.weight_bytes, "weights"},
       {train ? weights : none, &result.gradient_bytes, "gradients"},
-      {train ? hr_times(hr_checked(parameters), optimizer_bytes_per_parameter(workload->dtype)) : none,
-       &result.optimizer_bytes, "optimizer state"},
+      {train ? hr_times(parameters, optimizer_bytes_per_parameter(workload->dtype)) : none, &result.optimizer_bytes,
+       "optimizer state"},
       {train ? saved_activations(model, workload, &shard) : hr_peak_activation_bytes(model, workload, &shard),
        &result.activation_bytes, "activations"},
       {kv_cache(model, workload, &shard), &result.kv_cache_bytes, "KV cache"},

@@ -41,16 +41,36 @@ static hr_checked64 gate_width(const hr_mixer_attention *m)
 }
 
 /* Of Q, with the gate's columns beside Q's. */
-static hr_checked64 q_parameters(const hr_model *model, const hr_mixer_attention *m)
+static hr_checked64 q_bias(const hr_mixer_attention *m)
 {
-  hr_checked64 hidden = hr_checked(model->hidden), q = width_of(m->q_heads, m->qk_dim), gate = gate_width(m);
-  hr_checked64 width = hr_plus(q, gate),
-               bias = m->q_bias ? hr_plus(q, m->gate_unbiased ? hr_checked(0) : gate) : hr_checked(0);
-  if (m->q_rank == 0)
-    return hr_plus(hr_linear_parameters(hidden, width, false), bias);
-  /* Two linear layers: hidden → q_rank → width; the second has the bias. */
-  hr_checked64 rank = hr_checked(m->q_rank);
-  return hr_plus(hr_plus(hr_linear_parameters(hidden, rank, false), hr_linear_parameters(rank, width, false)), bias);
+  hr_checked64 q = width_of(m->q_heads, m->qk_dim);
+  return !m->q_bias ? hr_checked(0) : m->gate_unbiased ? q : hr_plus(q, gate_width(m));
+}
+
+static void list_q(const hr_model *model, const hr_mixer_attention *m, hr_linears *to)
+{
+  hr_checked64 hidden = hr_checked(model->hidden), rank = hr_checked(m->q_rank);
+  hr_checked64 width = hr_plus(width_of(m->q_heads, m->qk_dim), gate_width(m));
+  if (m->q_rank == 0) {
+    hr_add_linear(to, HR_LINEAR_Q, hidden, width, false);
+    return;
+  }
+  hr_add_linear(to, HR_LINEAR_Q_DOWN, hidden, rank, false);
+  hr_add_linear(to, HR_LINEAR_Q_UP, rank, width, false);
+}
+
+/* Without the bias of Q. */
+static void linears(const hr_model *model, const hr_layer_group *layer, hr_linears *to)
+{
+  const hr_mixer_attention *m = &layer->attention;
+  hr_checked64 hidden = hr_checked(model->hidden);
+  list_q(model, m, to);
+  if (!m->shared_kv) {
+    hr_add_linear(to, HR_LINEAR_K, hidden, width_of(m->k_heads, m->qk_dim), m->k_bias);
+    if (!m->v_is_k)
+      hr_add_linear(to, HR_LINEAR_V, hidden, width_of(m->v_heads, m->v_dim), m->v_bias);
+  }
+  hr_add_linear(to, HR_LINEAR_O, width_of(m->q_heads, m->v_dim), hidden, m->output_bias);
 }
 
 static hr_checked64 norm_parameters(const hr_model *model, const hr_mixer_attention *m)
@@ -69,14 +89,11 @@ static hr_checked64 norm_parameters(const hr_model *model, const hr_mixer_attent
 static void parameters(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *to)
 {
   const hr_mixer_attention *m = &layer->attention;
-  hr_checked64 hidden = hr_checked(model->hidden), sum = q_parameters(model, m);
-  if (!m->shared_kv) {
-    sum = hr_plus(sum, hr_linear_parameters(hidden, width_of(m->k_heads, m->qk_dim), m->k_bias));
-    if (!m->v_is_k)
-      sum = hr_plus(sum, hr_linear_parameters(hidden, width_of(m->v_heads, m->v_dim), m->v_bias));
-  }
-  sum = hr_plus(sum, hr_linear_parameters(width_of(m->q_heads, m->v_dim), hidden, m->output_bias));
-  to->attention = hr_plus(hr_plus(to->attention, sum), hr_checked(m->sinks ? m->q_heads : 0));
+  hr_linears list;
+  list.count = 0;
+  linears(model, layer, &list);
+  hr_checked64 beside = hr_plus(q_bias(m), hr_checked(m->sinks ? m->q_heads : 0));
+  to->attention = hr_plus(to->attention, hr_plus(hr_sum_linears(&list), beside));
   to->norm = hr_plus(to->norm, norm_parameters(model, m));
 }
 
@@ -205,6 +222,7 @@ const hr_layer_kind hr_mixer_attention_kind = {
     .present = present,
     .check = check,
     .parameters = parameters,
+    .linears = linears,
     .shard = shard,
     .operators = operators,
     .saved_bytes = saved_bytes,

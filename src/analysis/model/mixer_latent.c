@@ -35,23 +35,29 @@ static hr_checked64 width_of(const hr_mixer_latent *m, int64_t dim)
   return hr_times(hr_checked(m->q_heads), dim);
 }
 
-static hr_checked64 q_parameters(const hr_model *model, const hr_mixer_latent *m)
+static void linears(const hr_model *model, const hr_layer_group *layer, hr_linears *to)
 {
-  hr_checked64 hidden = hr_checked(model->hidden), rank = hr_checked(m->q_rank);
+  const hr_mixer_latent *m = &layer->latent;
+  hr_checked64 hidden = hr_checked(model->hidden), rank = hr_checked(m->q_rank), kv_rank = hr_checked(m->kv_rank);
   hr_checked64 width = width_of(m, m->nope_dim + m->rope_dim);
-  if (m->q_rank == 0)
-    return hr_linear_parameters(hidden, width, false);
-  return hr_plus(hr_linear_parameters(hidden, rank, m->down_bias), hr_linear_parameters(rank, width, false));
+  if (m->q_rank == 0) {
+    hr_add_linear(to, HR_LINEAR_Q, hidden, width, false);
+  } else {
+    hr_add_linear(to, HR_LINEAR_Q_DOWN, hidden, rank, m->down_bias);
+    hr_add_linear(to, HR_LINEAR_Q_UP, rank, width, false);
+  }
+  hr_add_linear(to, HR_LINEAR_KV_DOWN, hidden, hr_checked(m->kv_rank + m->rope_dim), m->down_bias);
+  hr_add_linear(to, HR_LINEAR_KV_UP, kv_rank, width_of(m, m->nope_dim + m->v_dim), false);
+  hr_add_linear(to, HR_LINEAR_O, width_of(m, m->v_dim), hidden, m->output_bias);
 }
 
 static void parameters(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *to)
 {
   const hr_mixer_latent *m = &layer->latent;
-  hr_checked64 hidden = hr_checked(model->hidden);
-  hr_checked64 down = hr_linear_parameters(hidden, hr_checked(m->kv_rank + m->rope_dim), m->down_bias);
-  hr_checked64 up = hr_linear_parameters(hr_checked(m->kv_rank), width_of(m, m->nope_dim + m->v_dim), false);
-  hr_checked64 output = hr_linear_parameters(width_of(m, m->v_dim), hidden, m->output_bias);
-  to->attention = hr_plus(to->attention, hr_plus(q_parameters(model, m), hr_plus(hr_plus(down, up), output)));
+  hr_linears list;
+  list.count = 0;
+  linears(model, layer, &list);
+  to->attention = hr_plus(to->attention, hr_sum_linears(&list));
   to->norm = hr_plus(to->norm, hr_checked(m->q_rank + m->kv_rank)); /* RMS norms */
 }
 
@@ -208,6 +214,7 @@ const hr_layer_kind hr_mixer_latent_kind = {
     .present = present,
     .check = check,
     .parameters = parameters,
+    .linears = linears,
     .shard = shard,
     .operators = operators,
     .saved_bytes = saved_bytes,

@@ -2,6 +2,7 @@
 #include <headroom/model.h>
 
 #include "analysis/model/layer_kinds.h"
+#include "analysis/model/layer_weights.h"
 #include "analysis/model/parameters.h"
 #include "analysis/model/sizes.h"
 #include "base/error.h"
@@ -83,6 +84,7 @@ hr_status hr_model_check(const hr_model *model, hr_error *error)
   HR_TRY(hr_check_struct_size("hr_model", model->struct_size, sizeof(hr_model), error));
   HR_TRY(check_sizes(model, error));
   HR_TRY(check_groups(model, error));
+  HR_TRY(hr_check_quantization(model, error));
   if ((unsigned)model->positions > HR_POSITIONS_ALIBI)
     return hr_fail(error, HR_ERROR_INVALID, "positions: %d is not a kind of positions", (int)model->positions);
   if ((unsigned)model->norm > HR_NORM_RMS)

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes of quantized weights: one of each format by hand, and which layers have it. */
+#include "reading.h"
+
+#include <headroom/memory.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Hidden 512, 8 heads of 64 with 2 K and V heads, width 1024, 2 layers, vocabulary 1000. A layer's matrices (outputs ×
+ * inputs): q and o 512 × 512, k and v 128 × 512, gate and up 1024 × 512, down 512 × 1024: 2,228,224 weights. */
+#define LLAMA                                                                                                \
+  "\"model_type\":\"llama\",\"hidden_size\":512,\"num_attention_heads\":8,\"num_key_value_heads\":2,"        \
+  "\"intermediate_size\":1024,\"num_hidden_layers\":2,\"vocab_size\":1000,\"max_position_embeddings\":2048," \
+  "\"rms_norm_eps\":1e-5,\"tie_word_embeddings\":false"
+#define WEIGHTS 2228224
+#define OUTPUTS (512 + 512 + 128 + 128 + 1024 + 1024 + 512)
+#define INPUTS (6 * 512 + 1024)
+#define MATRICES 7
+/* Embedding and logits 1000 × 512 each, norms 2 × 2 × 512 + 512, in 16 bits. */
+#define REST (2 * (2 * 1000 * 512 + 5 * 512))
+
+static hr_memory memory_of(const hr_model *model, int64_t t, int64_t p)
+{
+  hr_workload workload = hr_workload_default(model);
+  hr_memory memory;
+  hr_error error;
+  workload.tensor_parallel = t;
+  workload.pipeline_stages = p;
+  assert_ok(hr_memory_estimate(model, &workload, &memory, &error), error);
+  return memory;
+}
+
+static hr_model read_quantized(const char *shape, const char *quantization)
+{
+  char text[4096];
+  snprintf(text, sizeof text, "{%s,\"quantization_config\":{%s}}", shape, quantization);
+  return read_model(text);
+}
+
+static void each_format_has_the_bytes_of_its_layout(void **state)
+{
+  (void)state;
+  const struct {
+    const char *config;
+    int64_t bytes; /* of the matrices of both layers */
+  } rows[] = {
+      /* 4 bits, and for 128 inputs a scale of 16 and a zero point of 4 bits */
+      {"\"quant_method\":\"awq\",\"bits\":4,\"group_size\":128,\"zero_point\":true",
+       2 * (WEIGHTS / 2 + WEIGHTS / 128 * 20 / 8)},
+      /* also g_idx, an int32 for each input */
+      {"\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":128,\"desc_act\":false",
+       2 * (WEIGHTS / 2 + WEIGHTS / 128 * 20 / 8 + 4 * INPUTS)},
+      /* one group of all inputs */
+      {"\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":-1", 2 * (WEIGHTS + OUTPUTS * 24 / 8 + 4 * INPUTS)},
+      {"\"quant_method\":\"auto-round\",\"bits\":2,\"group_size\":64,\"packing_format\":\"auto_round:auto_awq\"",
+       2 * (WEIGHTS / 4 + WEIGHTS / 64 * 18 / 8)},
+      /* blocks of 128 × 128 with an fp32 scale: all sizes are multiples */
+      {"\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]", 2 * (WEIGHTS + WEIGHTS / 128 / 128 * 4)},
+      {"\"quant_method\":\"fp8\",\"activation_scheme\":\"static\",\"weight_block_size\":null",
+       2 * (WEIGHTS + MATRICES * 8)},
+      {"\"quant_method\":\"fbgemm_fp8\"", 2 * (WEIGHTS + OUTPUTS * 4)},
+      {"\"quant_method\":\"eetq\"", 2 * (WEIGHTS + OUTPUTS * 2)},
+      /* blocks of 64 with one byte, 256 of which share an fp32; tables of 16 and 256 fp32. Blocks of q and o: 4096, 16
+       * fp32; of k and v: 1024, 4 fp32; of gate, up and down: 8192, 32 fp32 */
+      {"\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,\"bnb_4bit_quant_type\":\"nf4\","
+       "\"bnb_4bit_use_double_quant\":true",
+       2 * (WEIGHTS / 2 + WEIGHTS / 64 + 4 * (2 * 16 + 2 * 4 + 3 * 32) + MATRICES * 272 * 4)},
+      {"\"load_in_4bit\":true,\"bnb_4bit_quant_type\":\"fp4\"", 2 * (WEIGHTS / 2 + WEIGHTS / 64 * 4 + MATRICES * 64)},
+      {"\"quant_method\":\"bitsandbytes\",\"load_in_8bit\":true", 2 * (WEIGHTS + OUTPUTS * 4)},
+      {"\"quant_method\":\"hqq\",\"quant_config\":{\"weight_quant_params\":{\"nbits\":4,\"group_size\":64}}",
+       2 * (WEIGHTS / 2 + WEIGHTS / 64 * 4)},
+      /* packed values with weight_shape, two int64 */
+      {"\"quant_method\":\"compressed-tensors\",\"ignore\":[\"lm_head\"],\"config_groups\":{\"group_0\":{"
+       "\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":4,\"type\":\"int\",\"strategy\":\"group\","
+       "\"group_size\":128,\"symmetric\":true}}}",
+       2 * (WEIGHTS / 2 + WEIGHTS / 128 * 2 + MATRICES * 16)},
+      {"\"quant_method\":\"compressed-tensors\",\"ignore\":[\"lm_head\"],\"config_groups\":{\"group_0\":{"
+       "\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":8,\"type\":\"int\",\"strategy\":\"channel\"},"
+       "\"input_activations\":{\"num_bits\":8,\"type\":\"int\",\"strategy\":\"token\",\"dynamic\":true}}}",
+       2 * (WEIGHTS + OUTPUTS * 2)},
+      /* blocks of 16 with an E4M3 scale; an fp32 scale of the matrix and one of its inputs */
+      {"\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\",\"ignore\":[\"lm_head\"]",
+       2 * (WEIGHTS / 2 + WEIGHTS / 16 + MATRICES * 8)},
+      {"\"quant_method\":\"modelopt\",\"quantization\":{\"quant_algo\":\"FP8\",\"exclude_modules\":[\"*lm_head*\"]}",
+       2 * (WEIGHTS + MATRICES * 8)},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    hr_model model = read_quantized(LLAMA, rows[i].config);
+    int64_t bytes = memory_of(&model, 1, 1).weight_bytes;
+    if (bytes != rows[i].bytes + REST)
+      fail_msg("%s: %" PRId64 " bytes, expected %" PRId64, rows[i].config, bytes, rows[i].bytes + REST);
+  }
+}
+
+static void partial_blocks_have_a_scale_of_their_own(void **state)
+{
+  (void)state;
+  const hr_weight_format fp8 = {.bits = 8, .block_inputs = 128, .block_outputs = 128, .block_bits = 32};
+  const hr_weight_format int3 = {.bits = 3, .block_inputs = 128, .block_outputs = 1, .block_bits = 16};
+  int64_t bytes = -1;
+  assert_int_equal(hr_weight_format_bytes(&fp8, 130, 300, 2, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * (130 * 300 + 2 * 3 * 4));
+  assert_int_equal(hr_weight_format_bytes(&int3, 5, 129, 1, &bytes), HR_OK);
+  assert_int_equal(bytes, (5 * 129 * 3 + 7) / 8 + 5 * 2 * 2);
+  assert_int_equal(hr_weight_format_bytes(&fp8, INT64_MAX / 2, 4, 1, &bytes), HR_ERROR_OVERFLOW);
+  assert_int_equal(hr_weight_format_bytes(&fp8, -1, 4, 1, &bytes), HR_ERROR_INVALID);
+  assert_int_equal(bytes, (5 * 129 * 3 + 7) / 8 + 5 * 2 * 2);
+}
+
+#define AWQ "\"quant_method\":\"awq\",\"bits\":4,\"group_size\":128"
+
+/* Layers whose linear layer `id` is quantized. */
+static int64_t layers_quantized(const hr_model *model, hr_linear_id id)
+{
+  int64_t layers = 0;
+  for (size_t i = 0; i < model->group_count; i++)
+    layers += model->groups[i].formats[id] > 0 ? model->groups[i].count : 0;
+  return layers;
+}
+
+static void modules_that_are_listed_stay_unquantized(void **state)
+{
+  (void)state;
+  const struct {
+    const char *list;
+    int64_t q, o, up, down; /* layers of two that are quantized */
+  } rows[] = {
+      {"\"lm_head\",\"model.embed_tokens\",\"model.norm\"", 2, 2, 2, 2},
+      {"\"self_attn\"", 0, 0, 2, 2},
+      {"\"gate\"", 2, 2, 2, 2},
+      {"\"mlp.down_proj\"", 2, 2, 2, 0},
+      {"\"model.layers.1.self_attn\",\"model.layers.0.mlp.up_proj\"", 1, 1, 1, 2},
+      {"\"model.layers.1\"", 1, 1, 1, 1},
+      {"\"model.layers.10.mlp\"", 2, 2, 2, 2},
+      {"\"model.layers.*.self_attn\"", 0, 0, 2, 2},
+      {"\"model.layers.1*\"", 1, 1, 1, 1},
+      {"\"*o_proj\"", 2, 0, 2, 2},
+      {"\"re:.*self_attn.*\"", 0, 0, 2, 2},
+      {"\"re:model\\\\.layers\\\\.(0|7)\\\\.mlp\\\\.(gate|up|gate_up)_proj$\"", 2, 2, 1, 2},
+      {"\"re:.*[ou]p?_proj\"", 2, 0, 0, 2},
+      {"\"re:self_attn\"", 2, 2, 2, 2},
+      {"\"re:(model.)?layers.\\\\d+.mlp.*\"", 2, 2, 0, 0},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char config[512];
+    snprintf(config, sizeof config, AWQ ",\"modules_to_not_convert\":[%s]", rows[i].list);
+    hr_model model = read_quantized(LLAMA, config);
+    int64_t q = layers_quantized(&model, HR_LINEAR_Q), o = layers_quantized(&model, HR_LINEAR_O);
+    int64_t up = layers_quantized(&model, HR_LINEAR_UP), down = layers_quantized(&model, HR_LINEAR_DOWN);
+    if (q != rows[i].q || o != rows[i].o || up != rows[i].up || down != rows[i].down)
+      fail_msg("%s: %d %d %d %d", rows[i].list, (int)q, (int)o, (int)up, (int)down);
+  }
+}
+
+static void groups_of_modules_have_formats_of_their_own(void **state)
+{
+  (void)state;
+  hr_model model = read_quantized(
+      LLAMA, "\"quant_method\":\"compressed-tensors\",\"config_groups\":{"
+             "\"group_0\":{\"targets\":[\"re:.*self_attn.*\"],\"weights\":{\"num_bits\":8,\"type\":\"float\","
+             "\"strategy\":\"channel\"},\"input_activations\":{\"num_bits\":8,\"type\":\"float\",\"dynamic\":true}},"
+             "\"group_1\":{\"targets\":[\"Linear\"],\"weights\":{\"num_bits\":4,\"type\":\"int\","
+             "\"strategy\":\"group\",\"group_size\":32}}},"
+             "\"kv_cache_scheme\":{\"num_bits\":8,\"type\":\"float\"}");
+  assert_int_equal(model.quantization.format_count, 2);
+  assert_int_equal(model.groups[0].formats[HR_LINEAR_K], 1);
+  assert_int_equal(model.groups[0].formats[HR_LINEAR_GATE], 2);
+  assert_int_equal(model.quantization.logit, 2);
+  assert_int_equal(model.quantization.kv_cache, HR_KV_FP8);
+  assert_int_equal(model.quantization.formats[0].activations, HR_ACTIVATIONS_FP8);
+  assert_int_equal(model.quantization.formats[1].activations, HR_ACTIVATIONS_UNQUANTIZED);
+}
+
+static void parameters_count_weights_not_packed_integers(void **state)
+{
+  (void)state;
+  hr_model plain = read_model("{" LLAMA "}"), packed = read_quantized(LLAMA, AWQ);
+  hr_parameters a, b;
+  hr_error error;
+  assert_ok(hr_model_parameters(&plain, &a, &error), error);
+  assert_ok(hr_model_parameters(&packed, &b, &error), error);
+  assert_int_equal(a.total, b.total);
+}
+
+static void devices_share_quantized_weights(void **state)
+{
+  (void)state;
+  hr_model model = read_quantized(LLAMA, AWQ);
+  int64_t layer = WEIGHTS / 2 + WEIGHTS / 128 * 20 / 8;
+  assert_int_equal(memory_of(&model, 2, 1).weight_bytes, layer + 2 * 1000 * 512 + 2 * 5 * 512);
+  assert_int_equal(memory_of(&model, 1, 2).weight_bytes, layer + 2 * 2 * 512 + 2 * 1000 * 512 + 2 * 512);
+  hr_workload train = hr_workload_default(&model);
+  hr_memory memory;
+  hr_error error;
+  train.phase = HR_PHASE_TRAIN;
+  assert_ok(hr_memory_estimate(&model, &train, &memory, &error), error);
+  assert_int_equal(memory.weight_bytes, 2 * 2 * WEIGHTS + REST);
+}
+
+static void a_preset_replaces_the_formats_of_a_checkpoint(void **state)
+{
+  (void)state;
+  hr_model model = read_quantized(LLAMA, AWQ);
+  hr_error error;
+  assert_ok(hr_model_set_weights(&model, "bf16", &error), error);
+  assert_int_equal(memory_of(&model, 1, 1).weight_bytes, 2 * 2 * WEIGHTS + REST);
+  assert_ok(hr_model_set_weights(&model, "mxfp4", &error), error);
+  assert_int_equal(memory_of(&model, 1, 1).weight_bytes, 2 * (WEIGHTS / 2 + WEIGHTS / 32) + REST);
+  assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
+  assert_int_equal(memory_of(&model, 1, 1).weight_bytes, 2 * (WEIGHTS + OUTPUTS * 2) + REST);
+  assert_int_equal(hr_model_set_weights(&model, "int5", &error), HR_ERROR_NOT_FOUND);
+  assert_string_equal(error.message, "\"int5\" is none of bf16, int4, int8, fp8, mxfp4, nvfp4, nf4");
+}
+
+static void what_is_not_covered_is_refused(void **state)
+{
+  (void)state;
+  const struct {
+    const char *config, *message;
+  } rows[] = {
+      {"\"quant_method\":\"aqlm\"",
+       "quant_method: the bytes of \"aqlm\" are not covered; those of awq, gptq, auto-round, bitsandbytes, fp8, "
+       "fbgemm_fp8, compressed-tensors, modelopt, mxfp4, eetq, hqq are"},
+      {"\"bits\":4", "quant_method: is missing"},
+      {"\"quant_method\":\"awq\",\"bits\":5", "bits: 5 bits are not covered, only 2, 3, 4 and 8"},
+      {"\"quant_method\":\"gptq\",\"bits\":4,\"dynamic\":{\"a\":{}}",
+       "dynamic: an object gives single layers a format of their own, which is not covered"},
+      {"\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\"",
+       "quant_algo: \"MIXED_PRECISION\" is not covered, only FP8, NVFP4 and W4A16_AWQ"},
+      {AWQ ",\"modules_to_not_convert\":[\"re:(?!x)\"]",
+       "(modules that are not quantized): the expression \"re:(?!x)\" is not covered"},
+      {AWQ ",\"modules_to_not_convert\":[7]", "(modules that are not quantized): expected names of modules"},
+      {"\"quant_method\":\"fp8\",\"weight_block_size\":[128]", "weight_block_size: expected two positive integers"},
+      {"\"quant_method\":\"compressed-tensors\",\"config_groups\":{}",
+       "config_groups: expected an object with a group of modules"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char text[2048], expected[400];
+    hr_model model;
+    hr_error error;
+    snprintf(text, sizeof text, "{" LLAMA ",\"quantization_config\":{%s}}", rows[i].config);
+    snprintf(expected, sizeof expected, "config.json: quantization_config.%s", rows[i].message);
+    assert_int_not_equal(hr_model_from_json(text, strlen(text), "config.json", NULL, NULL, &model, &error), HR_OK);
+    assert_string_equal(error.message, expected);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_format_has_the_bytes_of_its_layout),
+      cmocka_unit_test(partial_blocks_have_a_scale_of_their_own),
+      cmocka_unit_test(modules_that_are_listed_stay_unquantized),
+      cmocka_unit_test(groups_of_modules_have_formats_of_their_own),
+      cmocka_unit_test(parameters_count_weights_not_packed_integers),
+      cmocka_unit_test(devices_share_quantized_weights),
+      cmocka_unit_test(a_preset_replaces_the_formats_of_a_checkpoint),
+      cmocka_unit_test(what_is_not_covered_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
