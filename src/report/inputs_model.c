@@ -160,9 +160,10 @@ static void write_ffn(char *to, size_t size, const hr_model *model)
 {
   const hr_layer_group *group = main_ffn(model);
   hr_group_words words = hr_words_of_group(group, false);
+  size_t first = strcspn(words.details, ","); /* "gated", beside which the activation stands */
   if (words.sizes[0])
-    snprintf(to, size, "%s (%s%s%s%s)", words.sizes, words.details, words.details[0] ? " " : "", model->activation,
-             group->parallel_block ? ", parallel to attention" : "");
+    snprintf(to, size, "%s (%.*s%s%s%s%s)", words.sizes, (int)first, words.details, first > 0 ? " " : "",
+             model->activation, words.details + first, group->parallel_block ? ", parallel to attention" : "");
   else
     snprintf(to, size, "no MLP");
 }

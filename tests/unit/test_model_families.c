@@ -455,6 +455,9 @@ static void the_language_model_of_a_wrapper_is_read(void **state)
   assert_true(model.tied_embeddings); /* the outer one counts where the inner has none */
   assert_string_equal(read_notes(text).text,
                       "config.json: only the language model in text_config is read; vision_config is left out\n");
+  model = read_model("{\"model_type\":\"internvl_chat\",\"architectures\":[\"InternVLChatModel\"],\"llm_config\":{"
+                     "\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"]," SIZES "}}");
+  assert_int_equal(model.head, HR_HEAD_LANGUAGE);
   assert_refused("{\"model_type\":\"clip\",\"text_config\":{\"model_type\":\"t5_of_images\"}}", HR_ERROR_UNSUPPORTED,
                  "config.json: text_config.model_type: \"t5_of_images\" is not a family that Headroom reads; those it "
                  "reads, and how to give a shape without a family, are in docs/models.md");

@@ -26,11 +26,14 @@ static const hr_family *family_of_type(hr_config *config, const char *model_type
   return family;
 }
 
-/* The class that the weights belong to: that of the outer configuration, if it names one. */
+/* The class that the weights belong to: that of the outer configuration, if it names one. An outer "…ChatModel" says
+ * nothing about the head of the language model in it. */
 static const char *architecture_of(const hr_config *config)
 {
-  const json_t *outer = json_array_get(json_object_get(config->outer, "architectures"), 0);
-  return outer ? json_string_value(outer) : first_architecture(config);
+  const char *outer = json_string_value(json_array_get(json_object_get(config->outer, "architectures"), 0));
+  size_t length = outer ? strlen(outer) : 0;
+  bool is_model = length >= 5 && strcmp(outer + length - 5, "Model") == 0;
+  return outer && !is_model ? outer : first_architecture(config);
 }
 
 static hr_status find_by_architecture(hr_config *config, const hr_family **family)
