@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of the public interface that no command makes, for torture.sh: a plan of each operation, a KV cache, a scratch
- * store, device and buffers. Prints their results. Exit code 5 if a call says that memory ran out; 1 for any other error,
- * and if a failed call has changed something. */
+ * store, device and buffers. Prints their results. Exit code 5 if a call says that memory ran out; 1 for any other
+ * error, and if a failed call has changed something. */
 #include <headroom/headroom.h>
 
 #include <inttypes.h>
