@@ -110,7 +110,7 @@ static void heads_and_widths_of_other_groups_follow_in_proportion(void **state)
   assert_int_equal(changed.groups[1].attention.q_heads, 32);
   assert_int_equal(changed.groups[1].attention.k_heads, 16);
   assert_int_equal(changed.groups[1].attention.qk_dim, 64);
-  hr_set_mlp_width(&model, 10000);
+  hr_set_mlp_width(&model, 10000, 1);
   assert_int_equal(model.groups[0].dense.width, 10000);
   assert_int_equal(model.groups[1].dense.width, 5000);
   assert_true(hr_set_kv_heads(&model, 4, 2));
@@ -120,6 +120,27 @@ static void heads_and_widths_of_other_groups_follow_in_proportion(void **state)
   assert_int_equal(model.groups[0].attention.k_heads, 4);
 }
 
+static void widths_of_dense_layers_and_shared_experts_follow_the_experts(void **state)
+{
+  (void)state;
+  hr_model model = with_windows(8); /* the main group has 24 layers */
+  hr_ffn_experts *experts = &model.groups[0].experts;
+  *experts = (hr_ffn_experts){.experts = 64, .active = 6, .width = 1408, .shared_width = 2816, .gated = true};
+  model.groups[0].dense.width = 0;
+  model.groups[1].dense.width = 10944;
+  assert_int_equal(hr_main_mlp_width(&model), 1408);
+  hr_set_mlp_width(&model, 1408, 64);
+  assert_int_equal(model.groups[1].dense.width, 10944); /* its own, rounded to nothing */
+  hr_set_mlp_width(&model, 1280, 64);
+  assert_int_equal(experts->width, 1280);
+  assert_int_equal(experts->shared_width, 2560);
+  assert_int_equal(model.groups[1].dense.width, 9920); /* 10944 · 1280 / 1408 = 9949.1 = 155.45 · 64 */
+  assert_int_equal(experts->experts, 64);
+  assert_int_equal(model.groups[0].dense.width, 0);
+  hr_set_mlp_width(&model, 8, 64);
+  assert_int_equal(experts->shared_width, 64); /* at least one granule */
+}
+
 static void a_model_without_attention_keeps_its_heads_of_none(void **state)
 {
   (void)state;
@@ -127,7 +148,7 @@ static void a_model_without_attention_keeps_its_heads_of_none(void **state)
   model.groups[0].attention = (hr_mixer_attention){0};
   assert_false(hr_reshape_heads(&model, 2048, 16, &changed));
   assert_int_equal(changed.hidden, 2560); /* untouched */
-  hr_set_mlp_width(&model, 9999);
+  hr_set_mlp_width(&model, 9999, 1);
   assert_int_equal(model.groups[0].dense.width, 9999);
 }
 
@@ -142,6 +163,7 @@ int main(void)
       cmocka_unit_test(every_group_keeps_its_share_of_the_layers),
       cmocka_unit_test(a_group_without_layers_goes),
       cmocka_unit_test(heads_and_widths_of_other_groups_follow_in_proportion),
+      cmocka_unit_test(widths_of_dense_layers_and_shared_experts_follow_the_experts),
       cmocka_unit_test(a_model_without_attention_keeps_its_heads_of_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

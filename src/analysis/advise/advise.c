@@ -68,10 +68,11 @@ static void sort_findings(hr_advice *advice)
 /* The members that combinable rules change: of a model, and of its groups of layers, whose number they keep. */
 static const size_t combined_members[] = {offsetof(hr_model, vocabulary)};
 static const size_t combined_layer_members[] = {
-    offsetof(hr_layer_group, attention.q_heads), offsetof(hr_layer_group, attention.k_heads),
-    offsetof(hr_layer_group, attention.v_heads), offsetof(hr_layer_group, attention.qk_dim),
-    offsetof(hr_layer_group, attention.v_dim),   offsetof(hr_layer_group, attention.rotary_dim),
-    offsetof(hr_layer_group, dense.width),       offsetof(hr_layer_group, experts.width),
+    offsetof(hr_layer_group, attention.q_heads),    offsetof(hr_layer_group, attention.k_heads),
+    offsetof(hr_layer_group, attention.v_heads),    offsetof(hr_layer_group, attention.qk_dim),
+    offsetof(hr_layer_group, attention.v_dim),      offsetof(hr_layer_group, attention.rotary_dim),
+    offsetof(hr_layer_group, dense.width),          offsetof(hr_layer_group, experts.width),
+    offsetof(hr_layer_group, experts.shared_width),
 };
 
 static int64_t size_at(const void *owner, size_t offset)

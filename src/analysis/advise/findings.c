@@ -175,11 +175,11 @@ bool hr_already_suggested(const hr_advice_context *context, const hr_trial *tria
 {
   const hr_advice *advice = context->advice;
   const hr_model *own = &advice->model;
-  int64_t own_width = hr_main_dense(own)->width;
+  int64_t own_width = hr_main_mlp_width(own);
   for (size_t i = 0; i < advice->finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     bool vocabulary = finding->model.vocabulary != own->vocabulary && trial->model.vocabulary != own->vocabulary;
-    bool width = hr_main_dense(&finding->model)->width != own_width && hr_main_dense(&trial->model)->width != own_width;
+    bool width = hr_main_mlp_width(&finding->model) != own_width && hr_main_mlp_width(&trial->model) != own_width;
     bool batch = finding->workload.batch != advice->workload.batch && trial->workload.batch != advice->workload.batch;
     if (finding->has_change && (vocabulary || width || batch))
       return true;

@@ -93,10 +93,13 @@ hr_text192 hr_format_heads(const hr_model *model)
 
 hr_text192 hr_format_mlp_width(const hr_model *model)
 {
-  int64_t width = hr_main_dense(model)->width, layers = 0;
+  bool experts = hr_ffn_width(hr_model_main_group(model), HR_FFN_EXPERTS) > 0;
+  hr_ffn_part part = experts ? HR_FFN_EXPERTS : HR_FFN_DENSE;
+  int64_t width = hr_main_mlp_width(model), layers = 0;
   for (size_t i = 0; i < model->group_count; i++)
-    layers += model->groups[i].dense.width == width ? model->groups[i].count : 0;
-  return hr_format_text("MLP width %" PRId64 "%s", width, hr_format_share(layers, hr_model_layers(model)).text);
+    layers += hr_ffn_width(&model->groups[i], part) == width ? model->groups[i].count : 0;
+  return hr_format_text("%s %" PRId64 "%s", experts ? "experts of" : "MLP width", width,
+                        hr_format_share(layers, hr_model_layers(model)).text);
 }
 
 /* The smallest alignment in bytes at which plain (or batched) GEMMs reach 90% of full speed. */

@@ -15,11 +15,11 @@ static bool with_hidden(const hr_advice *advice, int64_t hidden, int64_t heads, 
   if (hidden < 1 || heads < 1 || !hr_reshape_heads(&advice->model, hidden, heads, changed))
     return false;
   double granule = 64.0 * (double)advice->workload.tensor_parallel;
-  double width = (double)hr_main_dense(&advice->model)->width * (double)hidden / (double)advice->model.hidden;
+  double width = (double)hr_main_mlp_width(&advice->model) * (double)hidden / (double)advice->model.hidden;
   if (width > SIZE_MAX_OF_MODEL || granule > SIZE_MAX_OF_MODEL)
     return false;
   if (width > 0)
-    hr_set_mlp_width(changed, hr_max64((int64_t)(width / granule + 0.5), 1) * (int64_t)granule);
+    hr_set_mlp_width(changed, hr_max64((int64_t)(width / granule + 0.5), 1) * (int64_t)granule, (int64_t)granule);
   return hr_heads_split(changed, advice->workload.tensor_parallel);
 }
 
@@ -27,7 +27,7 @@ static bool with_hidden(const hr_advice *advice, int64_t hidden, int64_t heads, 
 static hr_text192 format_shape(const hr_model *model)
 {
   hr_text192 heads = hr_format_heads(model), width = hr_format_mlp_width(model);
-  bool has_mlp = hr_main_dense(model)->width > 0;
+  bool has_mlp = hr_main_mlp_width(model) > 0;
   return hr_format_text("h = %" PRId64 ", %s%s%s", model->hidden, heads.text, has_mlp ? ", " : "",
                         has_mlp ? width.text : "");
 }

@@ -26,7 +26,7 @@ static double rate_at(hr_advice_context *context, int64_t width)
   const hr_advice *advice = context->advice;
   hr_operators *operators = &context->after.operators;
   hr_model model = advice->model;
-  hr_set_mlp_width(&model, width);
+  hr_set_mlp_width(&model, width, advice->workload.tensor_parallel);
   if (hr_operators_list(&model, &advice->workload, operators, NULL) != HR_OK)
     return 0;
   double time_ns = 0;
@@ -106,7 +106,7 @@ void hr_rule_mlp_width(hr_advice_context *context)
     return;
   }
   hr_model changed = advice->model;
-  hr_set_mlp_width(&changed, search.suggested);
+  hr_set_mlp_width(&changed, search.suggested, 64 * advice->workload.tensor_parallel);
   hr_trial trial;
   if (!hr_evaluate(context, &changed, NULL, &trial))
     return;

@@ -57,7 +57,11 @@ static loss largest_loss(const hr_step *step, loss_part part)
 
 static bool is_mlp(hr_operator_id id)
 {
-  return id == HR_OP_MLP_UP || id == HR_OP_MLP_GATE || id == HR_OP_MLP_DOWN;
+  const hr_operator_set gemms =
+      HR_OPERATOR_BIT(HR_OP_MLP_UP) | HR_OPERATOR_BIT(HR_OP_MLP_GATE) | HR_OPERATOR_BIT(HR_OP_MLP_DOWN) |
+      HR_OPERATOR_BIT(HR_OP_EXPERT_UP) | HR_OPERATOR_BIT(HR_OP_EXPERT_GATE) | HR_OPERATOR_BIT(HR_OP_EXPERT_DOWN) |
+      HR_OPERATOR_BIT(HR_OP_SHARED_UP) | HR_OPERATOR_BIT(HR_OP_SHARED_GATE) | HR_OPERATOR_BIT(HR_OP_SHARED_DOWN);
+  return HR_OPERATOR_BIT(id) & gemms;
 }
 
 /* What this operator and pass loses in a step, in all its sizes. */
@@ -95,13 +99,13 @@ static hr_trial best_nearby_width(hr_advice_context *context, const loss *worst,
 {
   const hr_model *model = &context->advice->model;
   hr_trial best = {.time_ns = 0};
-  int64_t own = hr_main_dense(model)->width;
+  int64_t own = hr_main_mlp_width(model);
   int64_t least = (int64_t)(0.97 * (double)own) / granule, most = (int64_t)(1.03 * (double)own) / granule;
   for (int64_t i = least; i <= most; i += 1 + (most - least) / WIDTHS_MAX) {
     hr_model changed = *model;
     if (i <= 0 || i * granule == own)
       continue;
-    hr_set_mlp_width(&changed, i * granule);
+    hr_set_mlp_width(&changed, i * granule, granule);
     try_change(context, worst, part, &changed, NULL, &best);
   }
   return best;
@@ -147,7 +151,7 @@ static hr_trial best_nearby_size(hr_advice_context *context, const loss *worst, 
 static hr_text192 format_size(const hr_advice *advice, const hr_trial *trial, const hr_model *model,
                               const hr_workload *workload)
 {
-  if (hr_main_dense(&trial->model)->width != hr_main_dense(&advice->model)->width)
+  if (hr_main_mlp_width(&trial->model) != hr_main_mlp_width(&advice->model))
     return hr_format_mlp_width(model);
   if (trial->model.vocabulary != advice->model.vocabulary)
     return hr_format_text("vocabulary %" PRId64, model->vocabulary);

@@ -3,6 +3,8 @@
 
 #include "base/checked.h"
 
+#include <math.h>
+
 /* value · numerator / denominator if that is a positive integer that fits, else 0. */
 static int64_t exact_ratio(int64_t value, int64_t numerator, int64_t denominator)
 {
@@ -122,14 +124,42 @@ bool hr_set_kv_heads(hr_model *model, int64_t k_heads, int64_t v_heads)
   return true;
 }
 
-void hr_set_mlp_width(hr_model *model, int64_t width)
+int64_t hr_ffn_width(const hr_layer_group *layer, hr_ffn_part part)
 {
-  int64_t own = hr_main_dense(model)->width;
-  for (size_t i = 0; i < model->group_count; i++) {
-    hr_ffn_dense *dense = &model->groups[i].dense;
-    if (dense->width == own || own == 0)
-      dense->width = dense->width > 0 ? width : 0;
-    else if (dense->width > 0)
-      dense->width = hr_max64((int64_t)((double)dense->width * (double)width / (double)own + 0.5), 1);
+  bool experts = layer->experts.experts > 0;
+  const int64_t widths[HR_FFN_PARTS] = {
+      [HR_FFN_DENSE] = layer->dense.width,
+      [HR_FFN_EXPERTS] = experts ? layer->experts.width : 0,
+      [HR_FFN_SHARED] = experts ? layer->experts.shared_width : 0,
+  };
+  return widths[part];
+}
+
+int64_t hr_main_mlp_width(const hr_model *model)
+{
+  const hr_layer_group *main = hr_model_main_group(model);
+  int64_t of_expert = hr_ffn_width(main, HR_FFN_EXPERTS);
+  return of_expert > 0 ? of_expert : main->dense.width;
+}
+
+int64_t hr_scale_mlp_width(int64_t own, int64_t main, int64_t width, int64_t granule)
+{
+  if (own == 0 || width == main)
+    return own;
+  if (own == main)
+    return width;
+  double scaled = (double)own * (double)width / (double)main;
+  double granules = fmax(floor(scaled / (double)granule + 0.5), 1);
+  return (int64_t)fmin(granules * (double)granule, 0x1p62);
+}
+
+void hr_set_mlp_width(hr_model *model, int64_t width, int64_t granule)
+{
+  int64_t main = hr_main_mlp_width(model);
+  for (size_t i = 0; i < model->group_count && main > 0; i++) {
+    hr_layer_group *layer = &model->groups[i];
+    int64_t *const widths[HR_FFN_PARTS] = {&layer->dense.width, &layer->experts.width, &layer->experts.shared_width};
+    for (size_t part = 0; part < HR_FFN_PARTS; part++)
+      *widths[part] = hr_scale_mlp_width(*widths[part], main, width, granule);
   }
 }

@@ -28,7 +28,27 @@ hr_model hr_reshape_layers(const hr_model *model, int64_t layers);
  *  query heads. */
 bool hr_set_kv_heads(hr_model *model, int64_t k_heads, int64_t v_heads);
 
-/** Gives the dense feed-forward networks `width`, in proportion where their widths differ from the main group's. */
-void hr_set_mlp_width(hr_model *model, int64_t width);
+/** The parts of a layer's feed-forward network that have a width of their own. */
+typedef enum hr_ffn_part {
+  HR_FFN_DENSE,
+  HR_FFN_EXPERTS, /* each routed expert */
+  HR_FFN_SHARED,  /* all shared experts together */
+  HR_FFN_PARTS
+} hr_ffn_part;
+
+/** The width of a part; 0 if the layer has none. */
+int64_t hr_ffn_width(const hr_layer_group *layer, hr_ffn_part part);
+
+/** The width that changes are stated for: that of the main group's routed experts, or of its dense feed-forward
+ *  network; 0 if it has neither. */
+int64_t hr_main_mlp_width(const hr_model *model);
+
+/** What a width becomes when the main width goes from `main` to `width`: its share of it, rounded to the nearest
+ *  multiple of `granule`, at least one. One equal to the main one stays equal, and all stay if the main one does. */
+int64_t hr_scale_mlp_width(int64_t own, int64_t main, int64_t width, int64_t granule);
+
+/** Gives the main group's feed-forward network `width`, and all others theirs by hr_scale_mlp_width(). Counts of
+ *  experts stay. Changes nothing if the main group has none. */
+void hr_set_mlp_width(hr_model *model, int64_t width, int64_t granule);
 
 #endif

@@ -36,7 +36,7 @@ static double kind_ns(hr_search_state *state, hr_search_heads *heads, size_t kin
   int64_t key = width * HR_LAYER_GROUPS_MAX + (int64_t)kind;
   hr_search_mlp_time *slot = &state->mlp_cache[place % HR_SEARCH_MLP_CACHE];
   if (slot->key != key) {
-    slot->time_ns = hr_search_mlp_ns(&state->predictor, heads, kinds->group[kind], width);
+    slot->time_ns = hr_search_mlp_ns(&state->predictor, &state->space, heads, kinds->group[kind], width);
     slot->key = key;
   }
   return slot->time_ns;
@@ -81,9 +81,20 @@ static void evaluate(hr_search_state *state, hr_search_heads *heads, const hr_se
   hr_search_front_add(&state->front, &point);
 }
 
+static bool count_shape(const hr_search_space *space, const hr_search_depth *at, int64_t width, int64_t fixed,
+                        int64_t *parameters)
+{
+  if (space->widths.count > 1)
+    return hr_search_count(space, at, width, fixed, parameters);
+  *parameters = fixed + at->layer + width * at->column[0]; /* fits: the widths were solved for */
+  return true;
+}
+
 static bool width_fits(const hr_search_space *space, int64_t width)
 {
-  return !space->require_divisible || width % space->workload->tensor_parallel == 0;
+  if (space->widths.count > 1)
+    return hr_search_width_fits(space, width);
+  return !space->require_divisible || !space->widths.split[0] || width % space->workload->tensor_parallel == 0;
 }
 
 /* Evaluates the widths within the parameter band at this depth. */
@@ -92,11 +103,11 @@ static void enumerate_widths(hr_search_state *state, hr_search_heads *heads, siz
 {
   const hr_search_space *space = &state->space;
   int64_t fixed = heads->fixed_with[vocabulary], hidden = heads->model.hidden;
-  int64_t least, most, step = space->mlp_step, own = hr_main_dense(space->model)->width;
+  int64_t least, most, step = space->mlp_step, own = space->widths.own[0];
   hr_search_mlp_bounds(space, hidden, &least, &most);
-  double base = (double)fixed + (double)at->layer, column = (double)at->column;
-  double low = ((double)space->parameters_least - base) / column,
-         high = ((double)space->parameters_most - base) / column;
+  double low, high;
+  hr_search_solve_widths(space, at, (double)space->parameters_least - (double)fixed,
+                         (double)space->parameters_most - (double)fixed, &low, &high);
   if (high < (double)least || low > (double)most)
     return;
   least = hr_max64(least, low > 1 ? (int64_t)low : 1);
@@ -109,9 +120,10 @@ static void enumerate_widths(hr_search_state *state, hr_search_heads *heads, siz
   int64_t width = own_next ? own : hr_round_up(least, step);
   while (width <= most && !state->stopped) {
     point.mlp_width = width;
-    point.parameters = fixed + at->layer + width * at->column;
-    if (point.parameters >= space->parameters_least && point.parameters <= space->parameters_most &&
-        width_fits(space, width)) {
+    bool counted = count_shape(space, at, width, fixed, &point.parameters);
+    if (!counted || point.parameters < space->parameters_least || point.parameters > space->parameters_most) {
+      count_work(state);
+    } else if (width_fits(space, width)) {
       point.useful = point.parameters - (fixed - heads->fixed);
       evaluate(state, heads, at, &point, state->outside_ns[vocabulary], best);
     }
@@ -125,12 +137,8 @@ static void layer_bounds(const hr_search_space *space, const hr_search_heads *at
 {
   int64_t least_width, most_width;
   hr_search_mlp_bounds(space, at->model.hidden, &least_width, &most_width);
-  double narrow = INFINITY, wide = 0; /* the smallest and the largest layer */
-  for (size_t i = 0; i < at->model.group_count; i++) {
-    const hr_search_layer *count = &at->groups[i];
-    narrow = fmin(narrow, (double)count->layer + (double)count->column * (double)least_width);
-    wide = fmax(wide, (double)count->layer + (double)count->column * (double)most_width);
-  }
+  double narrow, wide;
+  hr_search_layer_bounds(space, at, least_width, most_width, &narrow, &wide);
   double deepest = ((double)space->parameters_most - (double)at->fixed_with[0]) / narrow;
   *last = deepest < (double)space->layers_max ? (int64_t)deepest + 1 : space->layers_max;
   double largest_fixed = (double)at->fixed_with[space->vocabulary_count - 1];
@@ -161,7 +169,7 @@ static void enumerate_layers(hr_search_state *state, hr_search_heads *heads)
       return;
     if (layers > space->layers_max || layers < space->workload->pipeline_stages)
       continue;
-    if (hr_search_mix_layers(heads, &state->mlp_kinds, layers, &at))
+    if (hr_search_mix_layers(space, heads, &state->mlp_kinds, layers, &at))
       enumerate_depth(state, heads, &at);
   }
 }

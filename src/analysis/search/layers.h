@@ -16,9 +16,9 @@ typedef struct hr_search_mlp_kinds {
 
 void hr_search_find_mlp_kinds(const hr_model *model, hr_search_mlp_kinds *kinds);
 
-/** A layer of a group: its parameters are layer + column · MLP width. */
+/** A layer of a group: its parameters are layer + Σ column · width of that part. */
 typedef struct hr_search_layer {
-  int64_t layer, column;
+  int64_t layer, column[HR_FFN_PARTS];
   double attention_ns; /* the attention part of its time */
 } hr_search_layer;
 
@@ -34,18 +34,33 @@ typedef struct hr_search_heads {
 bool hr_search_fit_heads(hr_search_predictor *predictor, const hr_search_space *space, hr_search_heads *heads);
 
 /** Time of the MLP part of a layer of this group with another MLP width, in ns; negative if it cannot be predicted. */
-double hr_search_mlp_ns(hr_search_predictor *predictor, hr_search_heads *heads, size_t group, int64_t width);
+double hr_search_mlp_ns(hr_search_predictor *predictor, const hr_search_space *space, hr_search_heads *heads,
+                        size_t group, int64_t width);
+
+/** The parameters of the smallest and of the largest layer with an MLP width between these, or somewhat less and
+ *  more. */
+void hr_search_layer_bounds(const hr_search_space *space, const hr_search_heads *heads, int64_t least_width,
+                            int64_t most_width, double *smallest, double *largest);
 
 /** A number of layers, and what does not depend on the MLP width. */
 typedef struct hr_search_depth {
   int64_t layers;
-  int64_t layer, column;                 /* parameters of all layers are layer + column · MLP width */
-  double attention_ns;                   /* of a layer, the mean of all */
-  double mlp_share[HR_LAYER_GROUPS_MAX]; /* share of the layers with each kind of MLP */
+  int64_t layer;                                      /* parameters of all layers are layer + Σ column · width */
+  int64_t column[HR_LAYER_GROUPS_MAX * HR_FFN_PARTS]; /* of each width of space->widths */
+  double attention_ns;                                /* of a layer, the mean of all */
+  double mlp_share[HR_LAYER_GROUPS_MAX];              /* share of the layers with each kind of MLP */
 } hr_search_depth;
 
-/** Mixes so many layers. False if no layer has an MLP, or the parameters overflow. */
-bool hr_search_mix_layers(const hr_search_heads *heads, const hr_search_mlp_kinds *kinds, int64_t layers,
-                          hr_search_depth *depth);
+/** Mixes so many layers. False if none has an MLP of the width that is searched, or the parameters overflow. */
+bool hr_search_mix_layers(const hr_search_space *space, const hr_search_heads *heads, const hr_search_mlp_kinds *kinds,
+                          int64_t layers, hr_search_depth *depth);
+
+/** The MLP widths that can have between `least` and `most` parameters in all layers: bounds that may be too wide. */
+void hr_search_solve_widths(const hr_search_space *space, const hr_search_depth *depth, double least, double most,
+                            double *narrowest, double *widest);
+
+/** Exact parameters of all layers with this MLP width, and of so many outside of layers; false if they overflow. */
+bool hr_search_count(const hr_search_space *space, const hr_search_depth *depth, int64_t width, int64_t outside,
+                     int64_t *parameters);
 
 #endif

@@ -80,26 +80,18 @@ static hr_mixer_attention heads_of(const hr_model *model)
   return hr_heads_of(hr_model_main_group(model));
 }
 
-/* A search varies the heads of the main layers, the others in proportion, and one MLP width. */
+/* A search varies the heads and the MLP width of the main layers, the others in proportion. */
 static hr_status check_layers(const hr_model *model, const hr_search_options *options, hr_error *error)
 {
-  int64_t width = hr_main_dense(model)->width;
   if (heads_of(model).q_heads == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a search is about attention, which no layer of %s has", model->name);
   if (keeps_heads(model) && options->query_heads_per_kv > 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
                    "query_heads_per_kv: the latent attention of %s has no K and V heads to share", model->name);
-  if (width == 0)
+  if (hr_main_mlp_width(model) == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
-                   "a search varies the width of dense feed-forward networks, which the main layers of %s do not have",
+                   "a search varies the width of feed-forward networks, which the main layers of %s do not have",
                    model->name);
-  for (size_t i = 0; i < model->group_count; i++) {
-    int64_t other = model->groups[i].dense.width;
-    if (other != 0 && other != width)
-      return hr_fail(error, HR_ERROR_UNSUPPORTED,
-                     "a search varies one MLP width, but the layers of %s have %" PRId64 " and %" PRId64, model->name,
-                     width, other);
-  }
   return HR_OK;
 }
 
@@ -166,6 +158,37 @@ static void list_head_dims(const hr_search_options *options, hr_search_space *sp
   add_head_dim(space, most);
 }
 
+static size_t list_width(hr_search_widths *widths, int64_t own)
+{
+  size_t i = 0;
+  while (i < widths->count && widths->own[i] != own)
+    i++;
+  if (i == widths->count) {
+    widths->own[i] = own;
+    widths->split[i] = false;
+    widths->count++;
+  }
+  return i;
+}
+
+static void list_widths(hr_search_space *space)
+{
+  const hr_model *model = space->model;
+  hr_search_widths *widths = &space->widths;
+  widths->count = 0;
+  list_width(widths, hr_main_mlp_width(model));
+  for (size_t i = 0; i < model->group_count; i++) {
+    for (hr_ffn_part part = HR_FFN_DENSE; part < HR_FFN_PARTS; part++) {
+      int64_t own = hr_ffn_width(&model->groups[i], part);
+      if (own == 0)
+        continue;
+      size_t index = list_width(widths, own);
+      widths->of[i][part] = index;
+      widths->split[index] |= part != HR_FFN_EXPERTS || space->workload->expert_parallel <= 1;
+    }
+  }
+}
+
 static hr_status set_band(const hr_search_options *options, hr_search_space *space, hr_error *error)
 {
   hr_parameters parameters;
@@ -200,6 +223,7 @@ hr_status hr_search_space_make(const hr_model *model, const hr_workload *workloa
   space->heads_min = hr_max64(options->heads_min, 1);
   space->heads_max = options->heads_max > 0 ? options->heads_max : SIZE_MOST;
   list_head_dims(options, space);
+  list_widths(space);
   space->mlp_min = options->mlp_width_min;
   space->mlp_max = options->mlp_width_max;
   int64_t least, most;
@@ -208,9 +232,27 @@ hr_status hr_search_space_make(const hr_model *model, const hr_workload *workloa
   return HR_OK;
 }
 
+int64_t hr_search_width(const hr_search_space *space, size_t index, int64_t width)
+{
+  return index == 0 ? width
+                    : hr_scale_mlp_width(space->widths.own[index], space->widths.own[0], width, space->mlp_step);
+}
+
+bool hr_search_width_fits(const hr_search_space *space, int64_t width)
+{
+  for (size_t i = 0; i < space->widths.count; i++) {
+    int64_t scaled = hr_search_width(space, i, width);
+    if (scaled > HR_MODEL_SIZE_MAX)
+      return false;
+    if (space->require_divisible && space->widths.split[i] && scaled % space->workload->tensor_parallel != 0)
+      return false;
+  }
+  return true;
+}
+
 void hr_search_mlp_bounds(const hr_search_space *space, int64_t hidden, int64_t *least, int64_t *most)
 {
-  double own = (double)hr_main_dense(space->model)->width * (double)hidden / (double)space->model->hidden;
+  double own = (double)space->widths.own[0] * (double)hidden / (double)space->model->hidden;
   *least = space->mlp_min > 0 ? space->mlp_min : hr_max64((int64_t)(own * MLP_LESS), 1);
   *most = space->mlp_max > 0 ? space->mlp_max : hr_max64((int64_t)(own * MLP_MORE), 1);
   *most = hr_min64(*most, HR_MODEL_SIZE_MAX);
@@ -270,7 +312,7 @@ hr_model hr_search_model(const hr_search_space *space, const hr_search_point *po
 {
   hr_model model = *space->model;
   with_heads(space, point->hidden, point->heads, &model);
-  hr_set_mlp_width(&model, point->mlp_width);
+  hr_set_mlp_width(&model, point->mlp_width, space->mlp_step);
   model.vocabulary = point->vocabulary;
   return hr_reshape_layers(&model, point->layers);
 }

@@ -3,6 +3,8 @@
 #ifndef HR_ANALYSIS_SEARCH_SPACE_H
 #define HR_ANALYSIS_SEARCH_SPACE_H
 
+#include "analysis/model/reshape.h"
+
 #include <headroom/search.h>
 
 /** A shape as the sizes that the search varies. */
@@ -10,12 +12,22 @@ typedef struct hr_search_point {
   double time_ns;
   int64_t parameters;
   int64_t useful; /* parameters without the rows that pad the vocabulary */
-  int64_t hidden, heads, layers, mlp_width, vocabulary;
+  int64_t hidden, heads, layers, vocabulary;
+  int64_t mlp_width; /* see hr_main_mlp_width() */
 } hr_search_point;
 
 #define HR_SEARCH_HIDDEN_MAX 4096
 #define HR_SEARCH_VOCABULARIES_MAX 3
 #define HR_SEARCH_HEAD_DIMS_MAX 1024
+
+/** The different widths of feed-forward networks in the model. The first is that which a search varies
+ *  (hr_main_mlp_width()); the others follow it. */
+typedef struct hr_search_widths {
+  size_t count;
+  int64_t own[HR_LAYER_GROUPS_MAX * HR_FFN_PARTS];
+  bool split[HR_LAYER_GROUPS_MAX * HR_FFN_PARTS]; /* tensor-parallel devices share it */
+  size_t of[HR_LAYER_GROUPS_MAX][HR_FFN_PARTS];   /* the width of each part that a group has */
+} hr_search_widths;
 
 /** Bounds, all set and inclusive. */
 typedef struct hr_search_space {
@@ -29,6 +41,7 @@ typedef struct hr_search_space {
   size_t head_dim_count;
   int64_t head_dims[HR_SEARCH_HEAD_DIMS_MAX]; /* ascending: multiples of 8, the bounds, and the model's own */
   int64_t mlp_min, mlp_max, mlp_step;         /* min or max 0: in proportion to hidden, see hr_search_mlp_bounds() */
+  hr_search_widths widths;
   size_t vocabulary_count;
   int64_t vocabularies[HR_SEARCH_VOCABULARIES_MAX];
   int64_t query_heads_per_kv; /* 0: the model's own ratio */
@@ -39,6 +52,12 @@ typedef struct hr_search_space {
  *  be searched. Keeps pointers to `model` and `workload`. */
 hr_status hr_search_space_make(const hr_model *model, const hr_workload *workload, const hr_search_options *options,
                                hr_search_space *space, hr_error *error);
+
+/** Width number `index` of space->widths where the first one is `width`. */
+int64_t hr_search_width(const hr_search_space *space, size_t index, int64_t width);
+
+/** Whether the constraints allow this MLP width and those that follow it. */
+bool hr_search_width_fits(const hr_search_space *space, int64_t width);
 
 /** The MLP widths allowed at a hidden size. */
 void hr_search_mlp_bounds(const hr_search_space *space, int64_t hidden, int64_t *least, int64_t *most);
