@@ -56,6 +56,27 @@ static int load_checkpoint(const cli_run *run, const hr_model *model, hr_checkpo
   return CLI_GO_ON;
 }
 
+/* No kernel that is measured reads quantized weights. */
+static bool measures(const cli_run *run)
+{
+  return run->options.measure || strcmp(run->command->name, "layer") == 0;
+}
+
+static int read_cache_format(const cli_run *run, hr_workload *workload)
+{
+  const char *name = run->options.kv_cache;
+  bool none = name && strcmp(name, "bf16") == 0;
+  if (none)
+    workload->kv_cache = HR_KV_UNQUANTIZED;
+  else if (name && (strcmp(name, "unquantized") == 0 || hr_kv_format_parse(name, &workload->kv_cache) != HR_OK))
+    return cli_fail(EXIT_USAGE, "--kv-cache: expected bf16, fp8 or int8, found \"%.40s\"", name);
+  if (workload->kv_cache != HR_KV_UNQUANTIZED && measures(run)) {
+    cli_fail(0, "note: attention is measured and predicted with a KV cache that is not quantized");
+    workload->kv_cache = HR_KV_UNQUANTIZED;
+  }
+  return CLI_GO_ON;
+}
+
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint)
 {
   if (run->argument_count == 0)
@@ -81,8 +102,10 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
     return cli_fail_status(status, &error);
   if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)
     return cli_fail(EXIT_USAGE, "--weights: %s", error.message);
-  if (model->quantization.format_count > 0 && strcmp(run->command->name, "describe") != 0)
-    cli_fail(0, "note: times are those of weights that are not quantized");
+  if (model->quantization.format_count > 0 && measures(run)) {
+    cli_fail(0, "note: GEMMs are measured and predicted with weights that are not quantized");
+    hr_model_set_weights(model, "bf16", NULL);
+  }
   hr_checkpoint read;
   return load_checkpoint(run, model, checkpoint ? checkpoint : &read);
 }
@@ -127,6 +150,9 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     workload->attention = options->attention;
   if (run->given[CLI_OPTION_dtype])
     workload->dtype = options->dtype; /* commands with a device replace it by cli_dtype() */
+  int code = read_cache_format(run, workload);
+  if (code != CLI_GO_ON)
+    return code;
   if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
     return cli_fail(EXIT_USAGE, "--context: needs --phase decode");
   hr_error error = {.status = HR_OK};

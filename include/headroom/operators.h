@@ -102,7 +102,11 @@ typedef struct hr_operator {
   int64_t rows;           /* of expert_*: tokens of all experts together; else 0 */
   int64_t devices;        /* HR_KIND_COMMUNICATION: that take part; else 0 */
   int64_t flops;          /* 0 for memory and communication operators */
-  int64_t bytes;          /* minimum traffic: operands and results once; of an all-reduce the message */
+  hr_activations activations; /* of a GEMM with quantized weights: what its first operand is rounded to */
+  hr_kv_format kv_cache;      /* of the cache that attention reads in decode */
+  int64_t
+      bytes; /* minimum traffic: operands and results once, quantized weights and KV caches as they are stored; of an
+                    all-reduce the message */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 640

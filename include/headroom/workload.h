@@ -3,6 +3,7 @@
 #ifndef HEADROOM_WORKLOAD_H
 #define HEADROOM_WORKLOAD_H
 
+#include <headroom/decode.h>
 #include <headroom/dtype.h>
 #include <headroom/model.h>
 
@@ -41,11 +42,13 @@ typedef struct hr_workload {
   int64_t expert_parallel; /* [e] devices that the routed experts of a layer are spread over, each whole on one device.
                               1: every expert is split over the t devices. Otherwise a multiple of t that divides the
                               experts: e / t tensor-parallel groups, each with a batch of its own, share the experts */
+  hr_kv_format kv_cache;   /* of K and V in the cache of prefill and decode; quantized: one byte each, with a scale for
+                            each head, which is not counted */
   double expert_imbalance; /* [R] tokens of the most loaded device, with e = 1 expert, over the mean; 1: balanced */
 } hr_workload;
 
 /** Forward, unfused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
- *  max_positions, t = p = e = R = 1, context = s; dropout for models of the GPT-2 generation (learned positions, plain
+ *  max_positions, t = p = e = R = 1, context = s, a KV cache as a quantized checkpoint has it; dropout for models of the GPT-2 generation (learned positions, plain
  *  MLP). */
 HR_API hr_workload hr_workload_default(const hr_model *model);
 

@@ -19,13 +19,24 @@ static void context_length(const void *row, hr_cell *cell)
     hr_cell_set_count(cell, workload->context);
 }
 
+static void cache_format(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, hr_kv_format_name(*(const hr_kv_format *)member));
+}
+
 #define FIELD(member) HR_FIELD(hr_workload, member)
 static const hr_column workload_fields[] = {
-    FIELD(phase),           FIELD(attention),
-    FIELD(dtype),           FIELD(batch),
-    FIELD(sequence),        {"context", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, context_length)},
-    FIELD(tensor_parallel), FIELD(pipeline_stages),
-    FIELD(expert_parallel), FIELD(expert_imbalance),
+    FIELD(phase),
+    FIELD(attention),
+    FIELD(dtype),
+    FIELD(batch),
+    FIELD(sequence),
+    {"context", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, context_length)},
+    FIELD(tensor_parallel),
+    FIELD(pipeline_stages),
+    FIELD(expert_parallel),
+    FIELD(expert_imbalance),
+    {"kv_cache", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, cache_format, hr_workload, kv_cache)},
 };
 #undef FIELD
 
@@ -49,6 +60,8 @@ void hr_print_workload(const hr_document *document, const hr_workload *workload)
     hr_append_item(devices, sizeof devices, "expert parallel %" PRId64, workload->expert_parallel);
   if (workload->expert_imbalance != 1)
     hr_append_item(devices, sizeof devices, "expert imbalance %g", workload->expert_imbalance);
+  if (workload->kv_cache != HR_KV_UNQUANTIZED)
+    hr_append_item(devices, sizeof devices, "KV cache in %s", hr_kv_format_name(workload->kv_cache));
   hr_print_field(document, "workload", "%s in %s, %" PRId64 " × %s, attention %s%s%s", hr_phase_name(workload->phase),
                  hr_dtype_name(workload->dtype), workload->batch, length, hr_attention_form_name(workload->attention),
                  devices[0] ? ", " : "", devices);

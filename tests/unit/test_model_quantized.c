@@ -3,6 +3,8 @@
 #include "reading.h"
 
 #include <headroom/memory.h>
+#include <headroom/predict.h>
+#include <headroom/resolve.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -213,6 +215,59 @@ static void a_preset_replaces_the_formats_of_a_checkpoint(void **state)
   assert_string_equal(error.message, "\"int5\" is none of bf16, int4, int8, fp8, mxfp4, nvfp4, nf4");
 }
 
+static void operators_read_the_stored_weights_and_cache(void **state)
+{
+  (void)state;
+  static hr_operators operators;
+  hr_model model = read_quantized(LLAMA, AWQ);
+  hr_workload w = hr_workload_default(&model);
+  hr_error error;
+  w.phase = HR_PHASE_DECODE;
+  w.batch = 3;
+  w.context = 100;
+  w.kv_cache = HR_KV_FP8;
+  assert_ok(hr_operators_list(&model, &w, &operators, &error), error);
+  const hr_operator *up = hr_operators_find(&operators, HR_OP_MLP_UP, HR_PASS_FORWARD);
+  assert_int_equal(up->bytes, 3 * (512 + 1024) * 2 + 512 * 1024 / 2 + 4 * 1024 * 20 / 8);
+  const hr_operator *logit = hr_operators_find(&operators, HR_OP_LOGIT, HR_PASS_FORWARD);
+  assert_int_equal(logit->bytes, 2 * (3 * (512 + 1000) + 512 * 1000));
+  /* 24 query heads: Q, scores; 6 K heads of 100 × 64 in one byte */
+  const hr_operator *score = hr_operators_find(&operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD);
+  assert_int_equal(score->bytes, 24 * (64 + 100) * 2 + 6 * 100 * 64);
+  w.attention = HR_ATTENTION_FUSED;
+  assert_ok(hr_operators_list(&model, &w, &operators, &error), error);
+  const hr_operator *attention = hr_operators_find(&operators, HR_OP_ATTENTION, HR_PASS_FORWARD);
+  assert_int_equal(attention->bytes, 24 * (64 + 64) * 2 + 2 * 6 * 100 * 64);
+  hr_memory memory;
+  assert_ok(hr_memory_estimate(&model, &w, &memory, &error), error);
+  assert_int_equal(memory.kv_cache_bytes, 3 * 100 * 2 * 2 * 2 * 64);
+  assert_int_equal(memory.kv_cache_bytes_per_token, 2 * 2 * 2 * 64);
+}
+
+static void rates_are_those_of_the_activations(void **state)
+{
+  (void)state;
+  static hr_step step[2];
+  hr_model model = read_model("{" LLAMA "}");
+  hr_workload w = hr_workload_default(&model);
+  hr_hardware h100, a100;
+  hr_error error;
+  assert_ok(hr_resolve_hardware("h100", &h100, &error), error);
+  assert_ok(hr_resolve_hardware("a100", &a100, &error), error);
+  assert_ok(hr_model_set_weights(&model, "int4", &error), error);
+  assert_ok(hr_predict_step(&a100, &model, &w, &step[0], &error), error);
+  assert_ok(hr_model_set_weights(&model, "fp8", &error), error);
+  assert_int_equal(hr_predict_step(&a100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(error.message, "has no matrix rate for fp8"));
+  w.batch = 64;
+  assert_ok(hr_predict_step(&h100, &model, &w, &step[1], &error), error);
+  assert_ok(hr_model_set_weights(&model, "int4", &error), error);
+  assert_ok(hr_predict_step(&h100, &model, &w, &step[0], &error), error);
+  assert_true(step[1].time_ns < step[0].time_ns);
+  model.quantization.formats[0].activations = HR_ACTIVATIONS_INT8;
+  assert_int_equal(hr_predict_step(&h100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
+}
+
 static void what_is_not_covered_is_refused(void **state)
 {
   (void)state;
@@ -256,6 +311,8 @@ int main(void)
       cmocka_unit_test(parameters_count_weights_not_packed_integers),
       cmocka_unit_test(devices_share_quantized_weights),
       cmocka_unit_test(a_preset_replaces_the_formats_of_a_checkpoint),
+      cmocka_unit_test(operators_read_the_stored_weights_and_cache),
+      cmocka_unit_test(rates_are_those_of_the_activations),
       cmocka_unit_test(what_is_not_covered_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

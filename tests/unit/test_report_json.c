@@ -18,10 +18,10 @@ static const key_row model_keys[] = {
     {"v_dim", "i"},         {"q_rank", "i"},     {"window", "i"},          {"window_layers", "i"}, {"mlp_width", "i"},
     {"mlp_gated", "b"},     {"activation", "s"}, {"parallel_block", "b"},  {"positions", "s"},     {"rotary_dim", "i"},
     {"norm", "s"},          {"qk_norm", "s"},    {"tied_embeddings", "b"}, {"quantization", "no"}, {"groups", "a"}};
-static const key_row workload_keys[] = {{"phase", "s"},           {"attention", "s"},       {"dtype", "s"},
-                                        {"batch", "i"},           {"sequence", "i"},        {"context", "in"},
-                                        {"tensor_parallel", "i"}, {"pipeline_stages", "i"}, {"expert_parallel", "i"},
-                                        {"expert_imbalance", "r"}};
+static const key_row workload_keys[] = {
+    {"phase", "s"},           {"attention", "s"},        {"dtype", "s"},           {"batch", "i"},
+    {"sequence", "i"},        {"context", "in"},         {"tensor_parallel", "i"}, {"pipeline_stages", "i"},
+    {"expert_parallel", "i"}, {"expert_imbalance", "r"}, {"kv_cache", "s"}};
 static const key_row hardware_keys[] = {{"name", "s"},
                                         {"product", "s"},
                                         {"architecture", "s"},

@@ -31,10 +31,14 @@ static void unfused_attention(hr_operator_builder *builder, const hr_mixer_atten
                               .matrices_a = q.value,
                               .matrices_b = v.value,
                               .matrices_c = q.value};
+  hr_checked64 cached_k = hr_times(hr_times(k, call->kv_len), m->qk_dim);
+  hr_checked64 cached_v = hr_times(hr_times(v, call->kv_len), m->v_dim);
   hr_append_gemm(builder, HR_OP_ATTENTION_SCORE, HR_KIND_BMM, HR_PASS_FORWARD, &score);
+  hr_read_cache(builder, cached_k);
   /* Reads and writes the scores; backward reads P and dP and writes dS. */
   hr_append_rowwise(builder, HR_OP_SOFTMAX, hr_times(q, call->q_len), call->kv_len, 2, 3);
   hr_append_gemm(builder, HR_OP_ATTENTION_OVER_VALUE, HR_KIND_BMM, HR_PASS_FORWARD, &over_value);
+  hr_read_cache(builder, cached_v);
 }
 
 static void fused_attention(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call)
@@ -56,6 +60,8 @@ static void fused_attention(hr_operator_builder *builder, const hr_mixer_attenti
   a->window = call->window;
   if (hr_attention_flops(a, &op->flops) != HR_OK || hr_attention_bytes(a, &op->bytes) != HR_OK)
     hr_record_overflow(builder, HR_OP_ATTENTION);
+  hr_checked64 token = hr_plus(hr_times(hr_checked(a->k_heads), a->qk_dim), hr_times(hr_checked(a->v_heads), a->v_dim));
+  hr_read_cache(builder, hr_times(hr_times(token, a->kv_len), a->batch));
 }
 
 /* The whole chunks of a call over several, and the tokens behind them as a call of their own. */

@@ -113,6 +113,11 @@ static hr_checked64 saved_activations(const hr_model *model, const hr_workload *
   return hr_larger(first, last);
 }
 
+static int64_t cached_element_bytes(const hr_workload *workload)
+{
+  return workload->kv_cache == HR_KV_UNQUANTIZED ? (int64_t)hr_dtype_bytes(workload->dtype) : 1;
+}
+
 static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload, const hr_shard *shard)
 {
   if (workload->phase != HR_PHASE_PREFILL && workload->phase != HR_PHASE_DECODE)
@@ -123,7 +128,7 @@ static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload,
     of_group[i] = hr_layer_cache_elements(&share, shard->kv_len);
   }
   hr_checked64 elements = sum_of_stage(model, of_group, workload->pipeline_stages);
-  return hr_times(hr_times(elements, workload->batch), (int64_t)hr_dtype_bytes(workload->dtype));
+  return hr_times(hr_times(elements, workload->batch), cached_element_bytes(workload));
 }
 
 /* What one more token adds in all layers; a head that several devices hold counts once. */
@@ -135,7 +140,7 @@ hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *
     hr_checked64 one = hr_layer_cache_elements(layer, 1), two = hr_layer_cache_elements(layer, 2);
     sum = hr_plus(sum, hr_times(hr_plus(two, hr_times(one, -1)), layer->count));
   }
-  return hr_times(sum, (int64_t)hr_dtype_bytes(workload->dtype));
+  return hr_times(sum, cached_element_bytes(workload));
 }
 
 hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory, hr_error *error)

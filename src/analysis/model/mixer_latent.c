@@ -152,6 +152,8 @@ static void attend_to_latents(hr_operator_builder *builder, const hr_mixer_laten
   hr_decode decode;
   if (hr_decode_from_latent(&op->attention, &decode, NULL) != HR_OK || hr_decode_bytes(&decode, &op->bytes) != HR_OK)
     hr_record_overflow(builder, HR_OP_ATTENTION);
+  hr_read_cache(builder,
+                hr_times(hr_times(hr_checked(op->attention.kv_len), op->attention.qk_dim), op->attention.batch));
 }
 
 /* The map to K and V is stored [heads, nope_dim + v_dim, kv_rank]. */

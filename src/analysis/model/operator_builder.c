@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/model/operator_builder.h"
 
+#include "analysis/model/linears.h"
+
 #include <string.h>
 
 static const bool in_layer[] = {
@@ -67,11 +69,83 @@ void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator
   hr_set_figure(builder, op, hr_times(moved, (int64_t)hr_dtype_bytes(dtype)), &op->bytes);
 }
 
+/* ---- quantized weights ---- */
+
+/* The linear layers that an operator computes. */
+static const struct {
+  hr_operator_id id;
+  hr_linear_id linear;
+} weights_of[] = {
+    {HR_OP_QKV_TRANSFORM, HR_LINEAR_Q},         {HR_OP_QKV_TRANSFORM, HR_LINEAR_K},
+    {HR_OP_QKV_TRANSFORM, HR_LINEAR_V},         {HR_OP_Q_TRANSFORM, HR_LINEAR_Q},
+    {HR_OP_Q_DOWN, HR_LINEAR_Q_DOWN},           {HR_OP_Q_UP, HR_LINEAR_Q_UP},
+    {HR_OP_K_TRANSFORM, HR_LINEAR_K},           {HR_OP_V_TRANSFORM, HR_LINEAR_V},
+    {HR_OP_KV_DOWN, HR_LINEAR_KV_DOWN},         {HR_OP_KV_UP, HR_LINEAR_KV_UP},
+    {HR_OP_LINEAR_PROJECTION, HR_LINEAR_O},     {HR_OP_MLP_UP, HR_LINEAR_UP},
+    {HR_OP_MLP_GATE, HR_LINEAR_GATE},           {HR_OP_MLP_DOWN, HR_LINEAR_DOWN},
+    {HR_OP_EXPERT_UP, HR_LINEAR_EXPERT_UP},     {HR_OP_EXPERT_GATE, HR_LINEAR_EXPERT_GATE},
+    {HR_OP_EXPERT_DOWN, HR_LINEAR_EXPERT_DOWN}, {HR_OP_SHARED_UP, HR_LINEAR_SHARED_UP},
+    {HR_OP_SHARED_GATE, HR_LINEAR_SHARED_GATE}, {HR_OP_SHARED_DOWN, HR_LINEAR_SHARED_DOWN},
+};
+
+/* The format of an operator's weights, NULL for the workload's. Q, K and V of several formats are computed as one GEMM
+ * with unquantized weights. */
+static const hr_weight_format *format_of(const hr_operator_builder *builder, hr_operator_id id)
+{
+  const hr_model *model = builder->model;
+  uint8_t number = 0;
+  bool found = false;
+  if (model->quantization.format_count == 0 || builder->workload->phase == HR_PHASE_TRAIN)
+    return NULL;
+  if (id == HR_OP_LOGIT)
+    return model->tied_embeddings || model->head != HR_HEAD_LANGUAGE ? NULL
+                                                                     : hr_format_at(model, model->quantization.logit);
+  for (size_t i = 0; builder->layer && i < sizeof weights_of / sizeof *weights_of; i++) {
+    if (weights_of[i].id != id)
+      continue;
+    uint8_t own = builder->layer->formats[weights_of[i].linear];
+    if (found && own != number)
+      return NULL;
+    number = own;
+    found = true;
+  }
+  return hr_format_at(model, number);
+}
+
+static int64_t activation_bits(const hr_operator_builder *builder, const hr_weight_format *format)
+{
+  switch (format->activations) {
+  case HR_ACTIVATIONS_FP8:
+  case HR_ACTIVATIONS_INT8: return 8;
+  case HR_ACTIVATIONS_FP4: return 4;
+  case HR_ACTIVATIONS_UNQUANTIZED: break;
+  }
+  return 8 * (int64_t)hr_dtype_bytes(builder->workload->dtype);
+}
+
+/* Sets what the last operator, a linear layer, moves if its weights are quantized. */
+static void quantize(hr_operator_builder *builder, int64_t rows, int64_t outputs, int64_t inputs, int64_t count)
+{
+  hr_operator *op = &builder->to->items[builder->to->count - 1];
+  const hr_weight_format *format = format_of(builder, op->id);
+  if (!format)
+    return;
+  hr_checked64 weights = hr_matrix_bytes(format, hr_checked(outputs), hr_checked(inputs), count, 0);
+  hr_checked64 read = hr_times(elements(rows, inputs, 1), activation_bits(builder, format));
+  read.value = hr_ceil_div(read.overflow ? 0 : read.value, 8);
+  hr_checked64 written = hr_times(elements(rows, outputs, 1), (int64_t)hr_dtype_bytes(builder->workload->dtype));
+  op->activations = format->activations;
+  hr_set_figure(builder, op, hr_plus(hr_plus(weights, read), written), &op->bytes);
+}
+
+/* ---- linear layers ---- */
+
 void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t outputs, int64_t inputs)
 {
   hr_gemm_sizes sizes = {
       .m = rows, .n = outputs, .k = inputs, .transpose_b = true, .matrices_a = 1, .matrices_b = 1, .matrices_c = 1};
   hr_append_gemm(builder, id, HR_KIND_GEMM, HR_PASS_FORWARD, &sizes);
+  quantize(builder, rows, outputs, inputs, 1);
 }
 
 /* Forward and gradients of an expert have the same three matrices, one of them the result: equal FLOPs and bytes. */
@@ -99,6 +173,18 @@ void hr_append_grouped_linear(hr_operator_builder *builder, hr_operator_id id, i
       hr_plus(hr_plus(elements(rows, inputs, 1), elements(rows, outputs, 1)), elements(inputs, outputs, experts));
   append_grouped(builder, id, HR_PASS_FORWARD, &sizes, rows, hr_times(elements(rows, outputs, inputs), 2),
                  hr_times(moved, (int64_t)hr_dtype_bytes(builder->workload->dtype)));
+  quantize(builder, rows, outputs, inputs, experts);
+}
+
+void hr_read_cache(hr_operator_builder *builder, hr_checked64 cached)
+{
+  const hr_workload *workload = builder->workload;
+  hr_operator *op = &builder->to->items[builder->to->count - 1];
+  if (workload->phase != HR_PHASE_DECODE || workload->kv_cache == HR_KV_UNQUANTIZED)
+    return;
+  op->kv_cache = workload->kv_cache;
+  hr_checked64 less = hr_times(cached, 1 - (int64_t)hr_dtype_bytes(workload->dtype));
+  hr_set_figure(builder, op, hr_plus(hr_checked(op->bytes), less), &op->bytes);
 }
 
 void hr_append_grouped_gradients(hr_operator_builder *builder, const hr_operator *forward)
@@ -166,8 +252,8 @@ static bool same_attention(const hr_attention *a, const hr_attention *b)
 static bool same_operator(const hr_operator *a, const hr_operator *b)
 {
   return a->id == b->id && a->kind == b->kind && a->latent == b->latent && a->flops == b->flops &&
-         a->bytes == b->bytes && a->columns == b->columns && same_gemm(&a->gemm, &b->gemm) &&
-         same_attention(&a->attention, &b->attention);
+         a->bytes == b->bytes && a->activations == b->activations && a->columns == b->columns &&
+         same_gemm(&a->gemm, &b->gemm) && same_attention(&a->attention, &b->attention);
 }
 
 /* Also in the backward pass: the all-reduce of a parallel block moves more there. */

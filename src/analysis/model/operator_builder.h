@@ -44,8 +44,11 @@ typedef struct hr_gemm_sizes {
 void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass,
                     const hr_gemm_sizes *sizes);
 
-/** A linear layer y = x Wᵀ over `rows` rows. */
+/** A linear layer y = x Wᵀ over `rows` rows. Here and below its weights are read in their own format. */
 void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t outputs, int64_t inputs);
+
+/** The last operator reads so many elements of a KV cache, in decode in the cache's own format. */
+void hr_read_cache(hr_operator_builder *builder, hr_checked64 elements);
 
 /** A linear layer of so many experts over `rows` rows together, listed as equal GEMMs of ⌈rows / experts⌉ rows. */
 void hr_append_grouped_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t experts,

@@ -42,6 +42,7 @@ hr_workload hr_workload_default(const hr_model *model)
       .pipeline_stages = positive_or(model->default_pipeline_stages, 1),
       .expert_parallel = 1,
       .expert_imbalance = 1,
+      .kv_cache = model->quantization.kv_cache,
   };
 }
 
@@ -85,6 +86,8 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
     return hr_fail(error, HR_ERROR_INVALID, "attention: %d is neither unfused nor fused", (int)workload->attention);
   if (hr_dtype_bytes(workload->dtype) == 0)
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)workload->dtype);
+  if ((unsigned)workload->kv_cache >= HR_KV_FORMAT_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "kv_cache: %d is not a format", (int)workload->kv_cache);
   HR_TRY(check_size("batch", workload->batch, error));
   if (workload->phase == HR_PHASE_DECODE)
     HR_TRY(check_size("context", workload->context, error));

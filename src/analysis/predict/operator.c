@@ -5,14 +5,26 @@
 
 #include <math.h>
 
+/* The format that the matrix units multiply: that of the activations, as quantized weights are widened to it. */
+static hr_status set_multiplied(const hr_hardware *hardware, const hr_operator *op, hr_gemm *gemm, hr_error *error)
+{
+  *gemm = op->gemm;
+  if (op->activations == HR_ACTIVATIONS_FP8)
+    gemm->dtype = HR_FP8_E4M3;
+  else if (op->activations != HR_ACTIVATIONS_UNQUANTIZED)
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s, which the activations are quantized to",
+                   hardware->name, hr_activations_name(op->activations));
+  return hr_gemm_check(gemm, error);
+}
+
 static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
                               hr_prediction *prediction, hr_error *error)
 {
   (void)tensor_parallel;
-  HR_TRY(hr_gemm_check(&op->gemm, error));
-  const hr_gemm *gemm = &op->gemm;
-  double result = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)hr_dtype_bytes(gemm->dtype);
-  return hr_predict_gemm_loading(hardware, gemm, op->kind != HR_KIND_GEMM, fmax((double)op->bytes - result, 0),
+  hr_gemm gemm;
+  HR_TRY(set_multiplied(hardware, op, &gemm, error));
+  double result = (double)gemm.m * (double)gemm.n * (double)gemm.batch * (double)hr_dtype_bytes(gemm.dtype);
+  return hr_predict_gemm_loading(hardware, &gemm, op->kind != HR_KIND_GEMM, fmax((double)op->bytes - result, 0),
                                  prediction, error);
 }
 
@@ -24,8 +36,10 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
   if (op->latent)
     HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
   if (op->latent || (op->pass == HR_PASS_FORWARD && op->attention.q_len == 1 &&
-                     hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK))
+                     hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK)) {
+    decode.cache_format = op->kv_cache;
     return hr_predict_decode(hardware, &decode, prediction, error);
+  }
   if (op->pass == HR_PASS_FORWARD)
     return hr_predict_attention(hardware, &op->attention, prediction, error);
   return hr_predict_attention_backward(hardware, op, prediction, error);
