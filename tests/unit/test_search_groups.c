@@ -255,6 +255,20 @@ static void the_sum_of_parts_is_the_step_of_spread_experts(void **state)
   assert_parts_sum_to_steps(&model, &workload);
 }
 
+static void layers_with_weights_in_other_formats_have_times_of_their_own(void **state)
+{
+  (void)state;
+  hr_model model = with_experts();
+  hr_search_mlp_kinds kinds;
+  model.groups[0] = model.groups[1];
+  model.groups[0].attention.window = 512;
+  hr_search_find_mlp_kinds(&model, &kinds);
+  assert_int_equal(kinds.count, 1);
+  model.groups[0].formats[0] = 1;
+  hr_search_find_mlp_kinds(&model, &kinds);
+  assert_int_equal(kinds.count, 2);
+}
+
 static void shared_heads_of_all_groups_get_the_ratio_asked_for(void **state)
 {
   (void)state;
@@ -329,6 +343,7 @@ int main(void)
       cmocka_unit_test(a_search_near_experts_agrees_with_exhaustive_search),
       cmocka_unit_test(a_search_near_latent_attention_agrees_with_exhaustive_search),
       cmocka_unit_test(the_sum_of_parts_is_the_step_of_spread_experts),
+      cmocka_unit_test(layers_with_weights_in_other_formats_have_times_of_their_own),
       cmocka_unit_test(the_sum_of_parts_is_the_step_at_every_depth),
       cmocka_unit_test(parallel_layers_keep_their_own_backward_pass),
       cmocka_unit_test(shared_heads_of_all_groups_get_the_ratio_asked_for),

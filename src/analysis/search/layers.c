@@ -12,11 +12,9 @@
 
 static bool have_same_mlp_part(const hr_layer_group *a, const hr_layer_group *b)
 {
-  hr_layer_group alike = *b; /* its mixer */
-  alike.norms = a->norms;
-  alike.parallel_block = a->parallel_block;
-  alike.dense = a->dense;
-  alike.experts = a->experts;
+  hr_layer_group alike = *a;
+  alike.attention = b->attention;
+  alike.latent = b->latent;
   return hr_has_mixer(a) == hr_has_mixer(b) && hr_same_layer(&alike, b); /* a layer without a mixer has other norms */
 }
 
