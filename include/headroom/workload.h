@@ -48,8 +48,8 @@ typedef struct hr_workload {
 } hr_workload;
 
 /** Forward, unfused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
- *  max_positions, t = p = e = R = 1, context = s, a KV cache as a quantized checkpoint has it; dropout for models of the GPT-2 generation (learned positions, plain
- *  MLP). */
+ *  max_positions, t = p = e = R = 1, context = s, a KV cache as a quantized checkpoint has it; dropout for models of
+ *  the GPT-2 generation (learned positions, plain MLP). */
 HR_API hr_workload hr_workload_default(const hr_model *model);
 
 /** HR_OK if every size is positive and at most 2^40, p is at most the number of layers, and the experts of every layer
