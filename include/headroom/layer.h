@@ -15,6 +15,7 @@ extern "C" {
   ROW(HR_PART_LINEAR, "linear", "linear layers")      \
   ROW(HR_PART_ATTENTION, "attention", "attention")    \
   ROW(HR_PART_SOFTMAX, "softmax", "softmax")          \
+  ROW(HR_PART_SCAN, "scan", "scans")                  \
   ROW(HR_PART_NORM, "norm", "norms")                  \
   ROW(HR_PART_ROTARY, "rotary", "rotary")             \
   ROW(HR_PART_ACTIVATION, "activation", "activation") \

@@ -20,6 +20,8 @@ typedef struct hr_memory {
                                        parameter (8 without the copy) */
   int64_t activation_bytes; /* train: saved for the backward pass; else the largest total of live activations */
   int64_t kv_cache_bytes;   /* of the whole batch at `context` (decode) or `sequence` (prefill); else 0 */
+  int64_t state_bytes;      /* convolution and recurrent states of the whole batch (decode, prefill); else 0 */
+  int64_t state_bytes_per_sequence; /* all layers and devices together, in every phase */
   int64_t kv_cache_bytes_per_token; /* all layers and devices together, in every phase */
   int64_t total_bytes;
 } hr_memory;

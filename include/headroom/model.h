@@ -77,6 +77,33 @@ typedef struct hr_mixer_latent {
   bool output_bias;
 } hr_mixer_latent;
 
+/** How a scan updates its state. Shapes and sources: docs/operators.md. */
+typedef enum hr_recurrence {
+  HR_RECURRENCE_NONE,
+  HR_RECURRENCE_SELECTIVE,   /* Mamba-1: a state for each channel */
+  HR_RECURRENCE_SSD,         /* Mamba-2: a state for each head, one decay for all of it */
+  HR_RECURRENCE_GATED_DELTA, /* gated delta net (Qwen3-Next) */
+  HR_RECURRENCE_LIGHTNING,   /* linear attention with a fixed decay (MiniMax-01) */
+  HR_RECURRENCE_RG_LRU,      /* real-gated linear recurrent unit (RecurrentGemma): a state of one element per channel */
+  HR_RECURRENCE_CONVOLUTION  /* gated short convolution (LFM2): no state but the convolution's */
+} hr_recurrence;
+
+/** A recurrent mixer, whose state does not grow with the sequence: a head keeps head_dim × state elements, in fp32, and
+ *  the convolution before it its last `kernel` inputs. Absent if heads is 0. */
+typedef struct hr_mixer_scan {
+  hr_recurrence recurrence;
+  int64_t heads;    /* of values; Mamba-1 and short convolutions: channels, of head_dim 1 */
+  int64_t head_dim; /* channels of a head */
+  int64_t groups;   /* heads of keys and queries (B and C in Mamba), each for as many heads of values; 0: none */
+  int64_t state;    /* size of a key; 0: no state */
+  int64_t kernel;   /* width of the convolution over the tokens; 0: none */
+  int64_t rank;     /* of Mamba-1's step sizes */
+  int64_t chunk;    /* tokens that are processed together where a whole sequence is; 0: token by token */
+  bool in_bias, out_bias, conv_bias; /* of the projections and of the convolution */
+  bool norm;                         /* of the output, beside its gate (Mamba-2); of step size, B and C (Mamba-1) */
+  bool norm_weight;                  /* that norm has parameters */
+} hr_mixer_scan;
+
 /** The feed-forward network of a layer without experts. Absent if width is 0. */
 typedef struct hr_ffn_dense {
   int64_t width;                 /* [d_ff] */
@@ -101,20 +128,21 @@ typedef struct hr_ffn_experts {
   bool output_norm;              /* a norm of the sum of all experts' outputs (A.X K1) */
 } hr_ffn_experts;
 
-/** Equal layers: a mixer (attention) and a feed-forward network, either of which may be absent. Several mixers in one
- *  layer read the same input, and their outputs are added. */
+/** Equal layers: a mixer (attention, scan) and a feed-forward network, either of which may be absent. Several mixers in
+ *  one layer read the same input, and their outputs are added. */
 typedef struct hr_layer_group {
   int64_t count;       /* number of such layers, wherever they are in the model */
   int64_t norms;       /* hidden-sized norms in a layer: 1 (shared by a parallel block), 2 or 4 (Gemma 2) */
   bool parallel_block; /* mixer and feed-forward network read the same input, and their sum is added */
   hr_mixer_attention attention;
   hr_mixer_latent latent;
+  hr_mixer_scan scan;
   hr_ffn_dense dense;
   hr_ffn_experts experts;
   uint8_t formats[HR_LINEAR_COUNT]; /* of the weights of each linear layer: see hr_quantization */
 } hr_layer_group;
 
-/** Most groups of a model. A group is about 200 bytes, and a model a value that is copied. */
+/** Most groups of a model. A group is about 350 bytes, and a model a value that is copied. */
 #define HR_LAYER_GROUPS_MAX 64
 
 /** A model's shape, which determines its operators, parameters and memory: what all layers share, and its layers as
@@ -190,6 +218,7 @@ typedef struct hr_parameters {
   int64_t excluding_embeddings; /* total without `embedding`, `position` and `logit` */
   int64_t embedding;            /* token embedding, with its projections if embedding_dim differs */
   int64_t position;             /* learned positions */
+  int64_t scan;                 /* of all recurrent mixers, with their convolutions */
   int64_t attention, mlp, norm; /* of all layers with biases; norm includes the final and embedding norms */
   int64_t experts;              /* of all routed experts; mlp has their routers and the shared experts */
   int64_t logit;                /* the head's own weights and bias; 0 if tied and without bias */

@@ -38,6 +38,16 @@ extern "C" {
   ROW(HR_OP_O_ABSORB, "o_absorb", true)                                  \
   ROW(HR_OP_ATTENTION_GATE, "attention_gate", true)                      \
   ROW(HR_OP_LINEAR_PROJECTION, "linear_projection", true)                \
+  ROW(HR_OP_IN_PROJ, "in_proj", true)                                    \
+  ROW(HR_OP_CONVOLUTION, "convolution", true)                            \
+  ROW(HR_OP_X_PROJ, "x_proj", true)                                      \
+  ROW(HR_OP_X_ALL_REDUCE, "x_all_reduce", true)                          \
+  ROW(HR_OP_X_NORM, "x_norm", true)                                      \
+  ROW(HR_OP_DT_PROJ, "dt_proj", true)                                    \
+  ROW(HR_OP_RECURRENCE_GATES, "recurrence_gates", true)                  \
+  ROW(HR_OP_SCAN, "scan", true)                                          \
+  ROW(HR_OP_SCAN_GATE, "scan_gate", true)                                \
+  ROW(HR_OP_OUT_PROJ, "out_proj", true)                                  \
   ROW(HR_OP_ATTENTION_ALL_REDUCE, "attention_all_reduce", true)          \
   ROW(HR_OP_ATTENTION_POST_NORM, "attention_post_norm", true)            \
   ROW(HR_OP_ATTENTION_RESIDUAL, "attention_residual", true)              \
@@ -81,7 +91,8 @@ typedef enum hr_operator_kind {
   HR_KIND_ATTENTION,     /* `attention` */
   HR_KIND_MEMORY,        /* norms, softmax, rotary, activation, residual, embedding: bytes only */
   HR_KIND_COMMUNICATION, /* all-reduce or all-to-all: bytes of the message */
-  HR_KIND_GROUPED_GEMM   /* `gemm`, batched: one GEMM for each expert that a token goes to; their m differ */
+  HR_KIND_GROUPED_GEMM,  /* `gemm`, batched: one GEMM for each expert that a token goes to; their m differ */
+  HR_KIND_SCAN           /* convolution and scan of a recurrent mixer: FLOPs and bytes */
 } hr_operator_kind;
 
 /** The part of a training step. For the batched GEMMs of attention, dgrad is the gradient of the first operand and
@@ -93,12 +104,13 @@ typedef struct hr_operator {
   hr_operator_id id;
   hr_operator_kind kind;
   hr_pass pass;
-  bool in_layer;          /* runs in layers: in all of them, or in those of some groups */
-  int64_t count;          /* executions in a step, all layers together */
-  hr_gemm gemm;           /* HR_KIND_GEMM, _BMM and _GROUPED_GEMM; of the last with the mean m (wgrad: k), rounded up */
+  bool in_layer; /* runs in layers: in all of them, or in those of some groups */
+  int64_t count; /* executions in a step, all layers together */
+  hr_gemm gemm;  /* HR_KIND_GEMM, _BMM and _GROUPED_GEMM; of the last with the mean m (wgrad: k), rounded up; of
+                   _SCAN only the dtype */
   hr_attention attention; /* HR_KIND_ATTENTION */
   bool latent;            /* HR_KIND_ATTENTION: V is the first v_dim elements of K, which are read once */
-  int64_t columns;        /* HR_KIND_MEMORY: elements of a row (hidden, keys, head size, …); else 0 */
+  int64_t columns;        /* HR_KIND_MEMORY: elements of a row (hidden, keys, head size, …); _SCAN: channels; else 0 */
   int64_t rows;           /* of expert_*: tokens of all experts together; else 0 */
   int64_t devices;        /* HR_KIND_COMMUNICATION: that take part; else 0 */
   int64_t flops;          /* 0 for memory and communication operators */

@@ -155,6 +155,7 @@ hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload
   case HR_KIND_GROUPED_GEMM: return grouped_problem(op, problem, error);
   case HR_KIND_ATTENTION: return attention_problem(op, problem, error);
   case HR_KIND_MEMORY: return rowwise_problem(model, workload, op, problem, error);
+  case HR_KIND_SCAN: return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for this operator");
   case HR_KIND_COMMUNICATION: break;
   }
   return hr_fail(error, HR_ERROR_UNSUPPORTED, "one device has no other to communicate with");

@@ -64,7 +64,8 @@ static bool load_of(const description *d, double *tokens_per_expert, hr_expert_l
 
 #define FIELD(member) HR_FIELD(hr_parameters, member)
 static const hr_column part_fields[] = {
-    FIELD(embedding), FIELD(position), FIELD(attention), FIELD(mlp), FIELD(experts), FIELD(norm), FIELD(logit),
+    FIELD(embedding), FIELD(position), FIELD(attention), FIELD(scan),
+    FIELD(mlp),       FIELD(experts),  FIELD(norm),      FIELD(logit),
 };
 #undef FIELD
 
@@ -78,8 +79,8 @@ static const hr_column latent_fields[] = {
 
 #define FIELD(member) HR_FIELD(hr_memory, member)
 static const hr_column memory_fields[] = {
-    FIELD(weight_bytes),     FIELD(gradient_bytes), FIELD(optimizer_bytes),
-    FIELD(activation_bytes), FIELD(kv_cache_bytes), FIELD(total_bytes),
+    FIELD(weight_bytes),   FIELD(gradient_bytes), FIELD(optimizer_bytes), FIELD(activation_bytes),
+    FIELD(kv_cache_bytes), FIELD(state_bytes),    FIELD(total_bytes),
 };
 #undef FIELD
 
@@ -117,6 +118,7 @@ static hr_status write_json(const description *d, FILE *out, hr_error *error)
     hr_json_put_fields(hr_json_put_object(json, "latent_cache"), latent_fields, HR_COUNT_OF(latent_fields), &d->latent);
   else
     hr_json_put(json, "latent_cache", json_null());
+  hr_json_put_count(json, "state_bytes_per_sequence", d->memory.state_bytes_per_sequence);
   hr_json_put_fields(hr_json_put_object(json, "memory"), memory_fields, HR_COUNT_OF(memory_fields), &d->memory);
   hr_json_put_text(json, "device", d->hardware ? d->hardware->name : NULL);
   hr_json_put(json, "largest_batch", d->hardware ? json_integer(d->largest_batch) : json_null());
@@ -145,10 +147,9 @@ static void write_parts(char *to, size_t size, const part *parts, size_t count,
 
 static void print_parameters(const hr_document *document, const hr_parameters *p)
 {
-  const part parts[] = {{"attention", p->attention}, {"MLP", p->mlp},
-                        {"experts", p->experts},     {"norms", p->norm},
-                        {"embedding", p->embedding}, {"positions", p->position},
-                        {"logit map", p->logit}};
+  const part parts[] = {{"attention", p->attention}, {"scans", p->scan},     {"MLP", p->mlp},
+                        {"experts", p->experts},     {"norms", p->norm},     {"embedding", p->embedding},
+                        {"positions", p->position},  {"logit map", p->logit}};
   char total[HR_NUMBER_SIZE], brief[HR_NUMBER_SIZE], rest[HR_NUMBER_SIZE], line[256];
   hr_write_count(total, sizeof total, p->total);
   hr_write_short(brief, sizeof brief, (double)p->total);
@@ -189,16 +190,18 @@ static void print_cache(const hr_document *document, const description *d)
 static void print_memory(const hr_document *document, const description *d)
 {
   const hr_memory *m = &d->memory;
-  const part parts[] = {{"weights", m->weight_bytes},
-                        {"gradients", m->gradient_bytes},
-                        {"optimizer", m->optimizer_bytes},
-                        {"activations", m->activation_bytes},
-                        {"KV cache", m->kv_cache_bytes}};
+  const part parts[] = {{"weights", m->weight_bytes},      {"gradients", m->gradient_bytes},
+                        {"optimizer", m->optimizer_bytes}, {"activations", m->activation_bytes},
+                        {"KV cache", m->kv_cache_bytes},   {"states", m->state_bytes}};
   char line[256], bytes[HR_NUMBER_SIZE];
   write_parts(line, sizeof line, parts, HR_COUNT_OF(parts), hr_write_bytes);
   hr_write_bytes(bytes, sizeof bytes, (double)m->total_bytes);
   hr_print_field(document, "memory", "%s per device: %s", bytes, line);
   print_cache(document, d);
+  if (m->state_bytes_per_sequence > 0) {
+    hr_write_bytes(bytes, sizeof bytes, (double)m->state_bytes_per_sequence);
+    hr_print_field(document, "states", "%s per sequence, whatever its length", bytes);
+  }
   if (d->hardware && d->largest_batch == 0)
     hr_print_field(document, "fits", "not even a batch of 1 on %s", d->hardware->name);
   else if (d->hardware)

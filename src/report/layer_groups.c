@@ -123,6 +123,66 @@ static void latent_details(char *to, size_t size, const void *member)
     hr_append_item(to, size, "Q rank %" PRId64, m->q_rank);
 }
 
+/* ---- scan ---- */
+
+static const char *const recurrence_names[] = {[HR_RECURRENCE_NONE] = "none",
+                                               [HR_RECURRENCE_SELECTIVE] = "mamba",
+                                               [HR_RECURRENCE_SSD] = "mamba2",
+                                               [HR_RECURRENCE_GATED_DELTA] = "gated_delta",
+                                               [HR_RECURRENCE_LIGHTNING] = "lightning",
+                                               [HR_RECURRENCE_RG_LRU] = "rg_lru",
+                                               [HR_RECURRENCE_CONVOLUTION] = "convolution"};
+static const char *const recurrence_words[] = {[HR_RECURRENCE_NONE] = "none",
+                                               [HR_RECURRENCE_SELECTIVE] = "Mamba",
+                                               [HR_RECURRENCE_SSD] = "Mamba-2",
+                                               [HR_RECURRENCE_GATED_DELTA] = "gated delta",
+                                               [HR_RECURRENCE_LIGHTNING] = "lightning attention",
+                                               [HR_RECURRENCE_RG_LRU] = "RG-LRU",
+                                               [HR_RECURRENCE_CONVOLUTION] = "convolution"};
+
+static void recurrence(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, NAME_OF(recurrence_names, *(const hr_recurrence *)member));
+}
+
+#define FIELD(member) HR_FIELD(hr_mixer_scan, member)
+static const hr_column scan_fields[] = {
+    {"recurrence", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, recurrence, hr_mixer_scan, recurrence)},
+    FIELD(heads),
+    FIELD(head_dim),
+    FIELD(groups),
+    FIELD(state),
+    FIELD(kernel),
+    FIELD(rank),
+    FIELD(chunk),
+    FIELD(in_bias),
+    FIELD(out_bias),
+    FIELD(conv_bias),
+    FIELD(norm),
+    FIELD(norm_weight),
+};
+#undef FIELD
+
+/* "Mamba-2 128 heads of 64, state 128". */
+static void scan_sizes(char *to, size_t size, const void *member)
+{
+  const hr_mixer_scan *s = member;
+  const char *name = NAME_OF(recurrence_words, s->recurrence);
+  if (s->head_dim == 1)
+    hr_append_item(to, size, "%s %" PRId64 " channel%s", name, s->heads, hr_plural(s->heads));
+  else
+    hr_append_item(to, size, "%s %" PRId64 " head%s of %" PRId64, name, s->heads, hr_plural(s->heads), s->head_dim);
+  if (s->state > 1)
+    hr_append_item(to, size, "state %" PRId64, s->state);
+}
+
+static void scan_details(char *to, size_t size, const void *member)
+{
+  const hr_mixer_scan *s = member;
+  if (s->kernel > 0)
+    hr_append_item(to, size, "kernel %" PRId64, s->kernel);
+}
+
 /* ---- dense feed-forward network ---- */
 
 #define FIELD(member) HR_FIELD(hr_ffn_dense, member)
@@ -181,6 +241,8 @@ static const struct {
      HR_COUNT_OF(attention_fields), attention_sizes, attention_details},
     {&hr_mixer_latent_kind, "latent", offsetof(hr_layer_group, latent), latent_fields, HR_COUNT_OF(latent_fields),
      latent_sizes, latent_details},
+    {&hr_mixer_scan_kind, "scan", offsetof(hr_layer_group, scan), scan_fields, HR_COUNT_OF(scan_fields), scan_sizes,
+     scan_details},
     {&hr_ffn_dense_kind, "dense", offsetof(hr_layer_group, dense), dense_fields, HR_COUNT_OF(dense_fields), dense_sizes,
      dense_details},
     {&hr_ffn_experts_kind, "experts", offsetof(hr_layer_group, experts), expert_fields, HR_COUNT_OF(expert_fields),
@@ -299,7 +361,7 @@ static int64_t layer_parameters(const hr_model *model, const hr_layer_group *gro
   alone.groups[0].count = 1;
   alone.group_count = 1;
   hr_model_parameters(&alone, &parameters, NULL);
-  return parameters.attention + parameters.mlp + parameters.experts + parameters.norm;
+  return parameters.attention + parameters.scan + parameters.mlp + parameters.experts + parameters.norm;
 }
 
 hr_table *hr_group_table(const hr_model *model)

@@ -43,11 +43,11 @@ static void expect_parameters(const hr_model *model)
   }
   EXPECT(hr_model_check(model, NULL) == HR_OK);
   EXPECT(parameters.embedding > 0 && parameters.attention >= 0 && parameters.mlp >= 0 && parameters.experts >= 0);
-  EXPECT(parameters.attention + parameters.mlp + parameters.experts > 0);
+  EXPECT(parameters.attention + parameters.scan + parameters.mlp + parameters.experts > 0);
   EXPECT(parameters.active <= parameters.total && parameters.active >= parameters.total - parameters.experts);
   EXPECT(parameters.position >= 0 && parameters.norm >= 0 && parameters.logit >= 0);
   EXPECT(parameters.excluding_embeddings ==
-         parameters.attention + parameters.mlp + parameters.experts + parameters.norm);
+         parameters.attention + parameters.scan + parameters.mlp + parameters.experts + parameters.norm);
   EXPECT(parameters.total ==
          parameters.excluding_embeddings + parameters.embedding + parameters.position + parameters.logit);
 }
@@ -60,7 +60,7 @@ static void expect_operator(const hr_operator *op, const hr_model *model)
   EXPECT(op->count >= 1 && op->count <= hr_model_layers(model));
   EXPECT(op->flops >= 0 && op->bytes >= 0);
   bool product = op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM || op->kind == HR_KIND_GROUPED_GEMM;
-  EXPECT((op->flops > 0) == (product || op->kind == HR_KIND_ATTENTION));
+  EXPECT((op->flops > 0) == (product || op->kind == HR_KIND_ATTENTION || op->kind == HR_KIND_SCAN));
   if (product) {
     int64_t flops = 0;
     bool grouped = op->kind == HR_KIND_GROUPED_GEMM; /* its rows are a mean, rounded up */
@@ -123,7 +123,8 @@ static void expect_memory(const hr_model *model, const hr_workload *workload)
   EXPECT(memory.kv_cache_bytes_per_token >= 0 && (memory.kv_cache_bytes_per_token > 0) == has_growing_cache(model));
   EXPECT(memory.gradient_bytes >= 0 && memory.optimizer_bytes >= 0 && memory.kv_cache_bytes >= 0);
   EXPECT(memory.total_bytes == memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes +
-                                   memory.activation_bytes + memory.kv_cache_bytes);
+                                   memory.activation_bytes + memory.kv_cache_bytes + memory.state_bytes);
+  EXPECT(memory.state_bytes >= 0 && memory.state_bytes_per_sequence >= 0);
   int64_t batch = -1;
   EXPECT(hr_memory_largest_batch(model, workload, memory.total_bytes, &batch, NULL) == HR_OK);
   EXPECT(batch >= workload->batch);

@@ -45,6 +45,22 @@ static hr_mixer_attention likely_attention(const hr_model *model)
   return m;
 }
 
+static hr_mixer_scan likely_scan(void)
+{
+  hr_mixer_scan m = {.recurrence = (hr_recurrence)between(1, HR_RECURRENCE_CONVOLUTION), .heads = 8 * between(1, 16)};
+  m.head_dim = between(1, 128);
+  m.groups = 1 << between(0, 3);
+  m.state = between(1, 256);
+  m.kernel = m.recurrence == HR_RECURRENCE_CONVOLUTION ? 3 : between(0, 8);
+  m.rank = between(1, 500);
+  m.chunk = between(1, 512);
+  m.in_bias = coin();
+  m.conv_bias = coin();
+  m.norm = coin();
+  m.norm_weight = coin();
+  return m;
+}
+
 static hr_ffn_dense likely_dense(void)
 {
   return (hr_ffn_dense){.width = between(1, 60000), .gated = coin(), .bias = coin()};
@@ -76,6 +92,8 @@ static hr_layer_group likely_group(const hr_model *model, bool first)
     layer.dense = likely_dense();
   else if (missing != 2)
     layer.experts = likely_experts();
+  if (between(0, 3) == 0)
+    layer.scan = likely_scan();
   if (first)
     layer.attention.shared_kv = false;
   return layer;
@@ -169,6 +187,9 @@ static void absurd_models_are_refused_or_described(void **state)
         &layer->attention.v_dim,
         &layer->attention.q_rank,
         &layer->attention.window,
+        &layer->scan.heads,
+        &layer->scan.state,
+        &layer->scan.chunk,
         &layer->dense.width,
         &model.position_rows,
         &layer->attention.rotary_dim,

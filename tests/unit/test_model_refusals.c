@@ -26,9 +26,9 @@ static void each_kind_of_model_is_refused_by_its_field(void **state)
       {"\"model_type\":\"grok-1\"", "model_type: \"grok-1\" means a mixture of experts"},
       {"\"model_type\":\"llama\",\"kv_lora_rank\":256", "kv_lora_rank: 256 means latent attention (MLA)"},
       {"\"model_type\":\"llama\",\"q_lora_rank\":1536", "q_lora_rank: 1536 means latent attention (MLA)"},
-      {"\"model_type\":\"mamba\",\"state_size\":16", "state_size: 16 means a state-space model"},
-      {"\"model_type\":\"other\",\"ssm_cfg\":{\"layer\":\"Mamba2\"}", "ssm_cfg: an object means a state-space model"},
-      {"\"model_type\":\"mamba2\"", "model_type: \"mamba2\" means a state-space model"},
+      {"\"model_type\":\"llama\",\"state_size\":16", "state_size: 16 means a state-space model"},
+      {"\"model_type\":\"other\",\"ssm_cfg\":{\"layer\":\"Mamba2\"}",
+       "ssm_cfg: an object means a state-space model as mamba_ssm stores it"},
       {"\"model_type\":\"recurrent_gemma\",\"block_types\":[\"recurrent\",\"attention\"]",
        "block_types: a list means a hybrid of attention and recurrent layers"},
       {"\"model_type\":\"jamba\",\"mamba_d_state\":16",
@@ -65,9 +65,10 @@ static void an_unknown_family_gets_similar_names(void **state)
       "{\"model_type\":\"new\\u001b[31m\"," SIZES "}", HR_ERROR_UNSUPPORTED,
       "config.json: model_type: \"new?[31m\" is not a family that Headroom reads; those it reads, and how to "
       "give a shape without a family, are in docs/models.md");
-  assert_refused("{\"model_type\":\"lama\"," SIZES "}", HR_ERROR_UNSUPPORTED,
-                 "config.json: model_type: \"lama\" is not a family that Headroom reads; did you mean llama?; those it "
-                 "reads, and how to give a shape without a family, are in docs/models.md");
+  assert_refused(
+      "{\"model_type\":\"lama\"," SIZES "}", HR_ERROR_UNSUPPORTED,
+      "config.json: model_type: \"lama\" is not a family that Headroom reads; did you mean llama or mamba?; those it "
+      "reads, and how to give a shape without a family, are in docs/models.md");
   assert_refused(
       "{\"architectures\":[\"OtherForCausalLM\"]," SIZES "}", HR_ERROR_UNSUPPORTED,
       "config.json: architectures: \"OtherForCausalLM\" is not a family that Headroom reads; those it reads, "

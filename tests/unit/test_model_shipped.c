@@ -52,6 +52,7 @@ static const struct {
     {"llama-3.1-8b", 8030261248},
     {"llama-3.2-1b", 1235814400},
     {"llama-3.2-3b", 3212749824},
+    {"mamba-codestral-7b-v0.1", 7285403648},
     {"minicpm3-4b", 4073875968},
     {"mistral-7b-v0.1", 7241732096},
     {"mistral-7b-v0.3", 7248023552},
@@ -145,8 +146,8 @@ static void the_parts_sum_to_the_total(void **state)
     hr_parameters p;
     read_shipped(&entries[i], NULL, NULL, &model);
     assert_int_equal(hr_model_parameters(&model, &p, NULL), HR_OK);
-    assert_int_equal(p.embedding + p.position + p.attention + p.mlp + p.experts + p.norm + p.logit, p.total);
-    assert_int_equal(p.attention + p.mlp + p.experts + p.norm, p.excluding_embeddings);
+    assert_int_equal(p.embedding + p.position + p.attention + p.scan + p.mlp + p.experts + p.norm + p.logit, p.total);
+    assert_int_equal(p.attention + p.scan + p.mlp + p.experts + p.norm, p.excluding_embeddings);
     assert_true(p.experts > 0 ? p.active < p.total && p.active > p.total - p.experts : p.active == p.total);
   }
 }

@@ -59,7 +59,8 @@ static void the_models_groups_have_the_documented_keys(void **state)
   static const key_row keys[] = {{"layers", "i"},     {"parameters_per_layer", "i"},
                                  {"norms", "i"},      {"parallel_block", "b"},
                                  {"attention", "on"}, {"dense", "on"},
-                                 {"latent", "on"},    {"experts", "on"}};
+                                 {"experts", "on"},   {"scan", "on"},
+                                 {"latent", "on"}};
   static const key_row attention_keys[] = {
       {"q_heads", "i"},      {"k_heads", "i"},       {"v_heads", "i"},       {"qk_dim", "i"},     {"v_dim", "i"},
       {"q_rank", "i"},       {"window", "i"},        {"window_kind", "sn"},  {"rotary_dim", "i"}, {"qk_norm", "s"},

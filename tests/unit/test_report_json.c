@@ -125,15 +125,17 @@ static void describe_has_the_documented_keys(void **state)
                                  {"bytes", "i"},
                                  {"expert_load", "n"},
                                  {"kv_cache_bytes_per_token", "i"},
+                                 {"state_bytes_per_sequence", "i"},
                                  {"latent_cache", "on"},
                                  {"memory", "o"},
                                  {"device", "s"},
                                  {"largest_batch", "i"},
                                  {"operators", "a"}};
   static const key_row parts[] = {{"embedding", "i"}, {"position", "i"}, {"attention", "i"}, {"mlp", "i"},
-                                  {"experts", "i"},   {"norm", "i"},     {"logit", "i"}};
+                                  {"experts", "i"},   {"norm", "i"},     {"logit", "i"},     {"scan", "i"}};
   static const key_row memory[] = {{"weight_bytes", "i"},     {"gradient_bytes", "i"}, {"optimizer_bytes", "i"},
-                                   {"activation_bytes", "i"}, {"kv_cache_bytes", "i"}, {"total_bytes", "i"}};
+                                   {"activation_bytes", "i"}, {"kv_cache_bytes", "i"}, {"total_bytes", "i"},
+                                   {"state_bytes", "i"}};
   (void)state;
   fixture f;
   begin(&f, "gpt2");

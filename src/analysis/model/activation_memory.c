@@ -83,8 +83,19 @@ hr_checked64 hr_layer_cache_elements(const hr_layer_group *layer, int64_t tokens
   hr_checked64 sum = hr_checked(0);
   for (size_t i = 0; i < hr_layer_kind_count(); i++) {
     const hr_layer_kind *kind = hr_layer_kind_at(i);
-    if (kind->is_mixer && kind->present(layer))
+    if (kind->cache_elements && kind->present(layer))
       sum = hr_plus(sum, kind->cache_elements(layer, tokens));
+  }
+  return sum;
+}
+
+hr_checked64 hr_layer_state_bytes(const hr_layer_group *layer, const hr_workload *workload)
+{
+  hr_checked64 sum = hr_checked(0);
+  for (size_t i = 0; i < hr_layer_kind_count(); i++) {
+    const hr_layer_kind *kind = hr_layer_kind_at(i);
+    if (kind->state_bytes && kind->present(layer))
+      sum = hr_plus(sum, kind->state_bytes(layer, workload));
   }
   return sum;
 }

@@ -21,4 +21,7 @@ hr_checked64 hr_layer_cache_elements(const hr_layer_group *layer, int64_t tokens
 /** Bytes that one more token keeps for decoding in all layers of all devices. */
 hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *workload);
 
+/** What it keeps of a sequence whatever its length. */
+hr_checked64 hr_layer_state_bytes(const hr_layer_group *layer, const hr_workload *workload);
+
 #endif

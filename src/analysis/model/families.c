@@ -8,6 +8,16 @@
     "n_layer", "n_embd", "n_head", "n_positions" \
   }
 
+#define HR_MAMBA_FIELDS                                                                                 \
+  {                                                                                                     \
+    .recurrence = HR_RECURRENCE_SELECTIVE, .inner.field = "intermediate_size", .expand = {"expand", 2}, \
+    .state = {"state_size", 16}, .kernel = {"conv_kernel", 4}, .rank.field = "time_step_rank",          \
+    .bias.field = "use_bias", .conv_bias = {                                                            \
+      "use_conv_bias",                                                                                  \
+      true                                                                                              \
+    }                                                                                                   \
+  }
+
 static const hr_family rows[] = {
 #define HR_FAMILY(type, class, text, ...) {.model_type = type, .architecture = class, .description = text, __VA_ARGS__},
 #include "analysis/model/families.inc"

@@ -66,6 +66,20 @@ typedef struct hr_class_sizes {
   int64_t layers, hidden, heads, mlp_width, vocabulary;
 } hr_class_sizes;
 
+/** The fields of a family's recurrent mixers. A size without a field is its value. */
+typedef struct hr_scan_fields {
+  hr_recurrence recurrence; /* HR_RECURRENCE_NONE: the family has none, or `finish` reads them */
+  hr_size_field inner;      /* channels of all heads; value 0 and missing: `expand` times hidden */
+  hr_size_field expand;
+  hr_size_field heads;    /* field NULL: a head for each channel */
+  hr_size_field head_dim; /* value 0 and missing or "auto": all channels / heads */
+  hr_size_field groups, state, kernel, chunk;
+  hr_size_field rank;                        /* missing or "auto": hidden / 16, rounded up */
+  hr_choice_field bias, out_bias, conv_bias; /* out_bias without field: as bias */
+  hr_choice_field norm;
+  bool norm_without_weight;
+} hr_scan_fields;
+
 /** Members that a row leaves out are zero: they mean what the comment says of 0 or NULL. */
 struct hr_family {
   const char *model_type;   /* the value of config.json's "model_type" */
@@ -96,6 +110,7 @@ struct hr_family {
   bool plain_mlp;                 /* up and down; else gate, up and down */
   hr_choice_field mlp_bias;
   hr_expert_fields experts;
+  hr_scan_fields scan;
 
   hr_choice_field parallel; /* attention and MLP in parallel */
   int64_t norms;            /* norms of a layer; 0: 2 */
@@ -129,6 +144,7 @@ hr_status hr_read_bloom(hr_config *config, const hr_family *family, hr_model *mo
 hr_status hr_read_chatglm(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_dbrx(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_falcon(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_read_mamba(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_gpt_neo(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_openelm(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_opt(hr_config *config, const hr_family *family, hr_model *model);

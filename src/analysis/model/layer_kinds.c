@@ -9,10 +9,7 @@
 #include <string.h>
 
 static const hr_layer_kind *const kinds[] = {
-    &hr_mixer_attention_kind,
-    &hr_mixer_latent_kind,
-    &hr_ffn_dense_kind,
-    &hr_ffn_experts_kind,
+    &hr_mixer_attention_kind, &hr_mixer_latent_kind, &hr_mixer_scan_kind, &hr_ffn_dense_kind, &hr_ffn_experts_kind,
 };
 
 size_t hr_layer_kind_count(void)
@@ -25,23 +22,27 @@ const hr_layer_kind *hr_layer_kind_at(size_t index)
   return kinds[index];
 }
 
-static bool has(const hr_layer_group *layer, bool mixer)
+static int64_t count_of(const hr_layer_group *layer, bool mixers)
 {
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-    if (kinds[i]->is_mixer == mixer && kinds[i]->present(layer))
-      return true;
-  }
-  return false;
+  int64_t count = 0;
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    count += kinds[i]->is_mixer == mixers && kinds[i]->present(layer);
+  return count;
+}
+
+int64_t hr_count_mixers(const hr_layer_group *layer)
+{
+  return count_of(layer, true);
 }
 
 bool hr_has_mixer(const hr_layer_group *layer)
 {
-  return has(layer, true);
+  return count_of(layer, true) > 0;
 }
 
 bool hr_has_ffn(const hr_layer_group *layer)
 {
-  return has(layer, false);
+  return count_of(layer, false) > 0;
 }
 
 hr_mixer_attention hr_heads_of(const hr_layer_group *layer)
@@ -85,6 +86,13 @@ static const struct {
     SIZE(latent.nope_dim),
     SIZE(latent.rope_dim),
     SIZE(latent.v_dim),
+    SIZE(scan.heads),
+    SIZE(scan.head_dim),
+    SIZE(scan.groups),
+    SIZE(scan.state),
+    SIZE(scan.kernel),
+    SIZE(scan.rank),
+    SIZE(scan.chunk),
     SIZE(dense.width),
     SIZE(dense.activation_parameters),
     SIZE(experts.experts),
@@ -121,6 +129,12 @@ static const struct {
     CHOICE(attention.v_is_k),
     CHOICE(latent.down_bias),
     CHOICE(latent.output_bias),
+    CHOICE(scan.recurrence),
+    CHOICE(scan.in_bias),
+    CHOICE(scan.out_bias),
+    CHOICE(scan.conv_bias),
+    CHOICE(scan.norm),
+    CHOICE(scan.norm_weight),
     CHOICE(dense.gated),
     CHOICE(dense.bias),
     CHOICE(experts.gated),
@@ -175,8 +189,8 @@ hr_status hr_check_layer(const hr_layer_group *layer, hr_error *error)
   HR_TRY(hr_check_at_most("norms", layer->norms, "the most that a layer can have", 4, error));
   if (!hr_has_mixer(layer) && !hr_has_ffn(layer))
     return hr_fail(error, HR_ERROR_INVALID,
-                   "has neither a mixer (attention.q_heads, latent.q_heads) nor a feed-forward network "
-                   "(dense.width, experts.experts)");
+                   "has neither a mixer (attention.q_heads, latent.q_heads, scan.heads) nor a "
+                   "feed-forward network (dense.width, experts.experts)");
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (kinds[i]->present(layer))
       HR_TRY(kinds[i]->check(layer, error));

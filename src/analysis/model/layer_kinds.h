@@ -11,7 +11,7 @@
 
 /** Parameters of a layer by part; a kind adds to them. Norms are those inside the kind, not the layer's own. */
 typedef struct hr_layer_parameters {
-  hr_checked64 attention, mlp, norm, experts;
+  hr_checked64 attention, scan, mlp, norm, experts;
   hr_checked64 idle_experts; /* of the routed experts, those that a token does not pass */
 } hr_layer_parameters;
 
@@ -49,8 +49,11 @@ typedef struct hr_layer_kind {
   /** Elements that are live at once in the forward pass, without the residual stream. */
   hr_checked64 (*live_elements)(const hr_layer_context *context);
 
-  /** Elements that a sequence of `tokens` keeps for decoding; a mixer's only. */
+  /** Elements that a sequence of `tokens` keeps for decoding; a mixer's only. NULL: none. */
   hr_checked64 (*cache_elements)(const hr_layer_group *layer, int64_t tokens);
+
+  /** Bytes of what a sequence keeps whatever its length; NULL: nothing. */
+  hr_checked64 (*state_bytes)(const hr_layer_group *layer, const hr_workload *workload);
 } hr_layer_kind;
 
 /** The kinds in the order in which a layer runs them, 0 to hr_layer_kind_count() − 1. Static storage. */
@@ -59,6 +62,7 @@ const hr_layer_kind *hr_layer_kind_at(size_t index); /* see hr_layer_kind_count(
 
 extern const hr_layer_kind hr_mixer_attention_kind;
 extern const hr_layer_kind hr_mixer_latent_kind;
+extern const hr_layer_kind hr_mixer_scan_kind;
 extern const hr_layer_kind hr_ffn_dense_kind;
 extern const hr_layer_kind hr_ffn_experts_kind;
 
@@ -67,6 +71,9 @@ hr_mixer_attention hr_expanded_attention(const hr_mixer_latent *latent);
 
 /** The heads of a layer: of its attention, or of the expanded form of its latent attention; zeros if it has neither. */
 hr_mixer_attention hr_heads_of(const hr_layer_group *layer);
+
+/** Mixers of the layer. */
+int64_t hr_count_mixers(const hr_layer_group *layer);
 
 /** Whether the layer has a mixer, and whether it has a feed-forward network. */
 bool hr_has_mixer(const hr_layer_group *layer);

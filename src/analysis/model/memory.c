@@ -131,6 +131,27 @@ static hr_checked64 kv_cache(const hr_model *model, const hr_workload *workload,
   return hr_times(hr_times(elements, workload->batch), cached_element_bytes(workload));
 }
 
+/* Of all sequences on the device. */
+static hr_checked64 states(const hr_model *model, const hr_workload *workload)
+{
+  if (workload->phase != HR_PHASE_PREFILL && workload->phase != HR_PHASE_DECODE)
+    return hr_checked(0);
+  hr_checked64 of_group[HR_LAYER_GROUPS_MAX];
+  for (size_t i = 0; i < model->group_count; i++) {
+    hr_layer_group share = hr_shard_layer(&model->groups[i], workload);
+    of_group[i] = hr_layer_state_bytes(&share, workload);
+  }
+  return hr_times(sum_of_stage(model, of_group, workload->pipeline_stages), workload->batch);
+}
+
+static hr_checked64 states_per_sequence(const hr_model *model, const hr_workload *workload)
+{
+  hr_checked64 sum = hr_checked(0);
+  for (size_t i = 0; i < model->group_count; i++)
+    sum = hr_plus(sum, hr_times(hr_layer_state_bytes(&model->groups[i], workload), model->groups[i].count));
+  return sum;
+}
+
 /* What one more token adds in all layers; a head that several devices hold counts once. */
 hr_checked64 hr_cache_bytes_per_token(const hr_model *model, const hr_workload *workload)
 {
@@ -170,6 +191,7 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
       {train ? saved_activations(model, workload, &shard) : hr_peak_activation_bytes(model, workload, &shard),
        &result.activation_bytes, "activations"},
       {kv_cache(model, workload, &shard), &result.kv_cache_bytes, "KV cache"},
+      {states(model, workload), &result.state_bytes, "states"},
   };
   hr_checked64 total = hr_checked(0);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -180,6 +202,8 @@ hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload,
   result.total_bytes = total.value;
   if (hr_checked_take(hr_cache_bytes_per_token(model, workload), &result.kv_cache_bytes_per_token) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a token's keys and values do not fit into 63 bits");
+  if (hr_checked_take(states_per_sequence(model, workload), &result.state_bytes_per_sequence) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the bytes of a sequence's states do not fit into 63 bits");
   *memory = result;
   return HR_OK;
 }

@@ -10,7 +10,7 @@ static const char *const ids[] = {
     HR_OPERATOR_LIST(ROW)
 #undef ROW
 };
-static const char *const kinds[] = {"gemm", "bmm", "attention", "memory", "communication", "grouped_gemm"};
+static const char *const kinds[] = {"gemm", "bmm", "attention", "memory", "communication", "grouped_gemm", "scan"};
 static const char *const passes[] = {"forward", "dgrad", "wgrad"};
 
 const char *hr_operator_id_name(hr_operator_id id)

@@ -83,7 +83,7 @@ static void mixer_block(hr_operator_builder *builder, const layer_norms *norms, 
   if (norms->behind_mixer)
     hidden_norm(builder, HR_OP_ATTENTION_POST_NORM);
   if (!parallel)
-    residual(builder, HR_OP_ATTENTION_RESIDUAL, 2);
+    residual(builder, HR_OP_ATTENTION_RESIDUAL, hr_count_mixers(builder->layer) + 1);
 }
 
 static void ffn_block(hr_operator_builder *builder, const layer_norms *norms, bool parallel)
@@ -94,7 +94,7 @@ static void ffn_block(hr_operator_builder *builder, const layer_norms *norms, bo
   all_reduce(builder, HR_OP_MLP_ALL_REDUCE, parallel && builder->layer->norms > 1 ? 2 : 1);
   if (norms->behind_ffn)
     hidden_norm(builder, HR_OP_MLP_POST_NORM);
-  residual(builder, HR_OP_MLP_RESIDUAL, parallel ? 3 : 2);
+  residual(builder, HR_OP_MLP_RESIDUAL, parallel ? hr_count_mixers(builder->layer) + 2 : 2);
 }
 
 static void layers(hr_operator_builder *builder, const hr_layer_group *group)

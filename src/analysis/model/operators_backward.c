@@ -46,6 +46,18 @@ static void append_attention_backward(hr_operator_builder *builder, const hr_ope
   hr_set_figure(builder, op, hr_times(hr_checked(forward->bytes), 2), &op->bytes);
 }
 
+/* Each product has two gradients; a scan also computes its states once more instead of keeping them. Source: Gu & Dao
+ * 2023 (arXiv 2312.00752), section 3.3.2. */
+static void append_scan_backward(hr_operator_builder *builder, const hr_operator *forward,
+                                 const hr_backward_facts *facts)
+{
+  hr_operator *op = hr_append_operator(builder, forward->id, HR_KIND_SCAN, HR_PASS_DGRAD);
+  op->gemm.dtype = forward->gemm.dtype;
+  op->bytes = facts->bytes;
+  op->columns = forward->columns;
+  hr_set_figure(builder, op, hr_times(hr_checked(forward->flops), forward->id == HR_OP_SCAN ? 3 : 2), &op->flops);
+}
+
 static void append_gradients(hr_operator_builder *builder, const hr_operator *forward, const hr_backward_facts *facts)
 {
   switch (forward->kind) {
@@ -53,6 +65,7 @@ static void append_gradients(hr_operator_builder *builder, const hr_operator *fo
   case HR_KIND_BMM: append_gemm_gradients(builder, forward, facts->matrices_b); break;
   case HR_KIND_GROUPED_GEMM: hr_append_grouped_gradients(builder, forward); break;
   case HR_KIND_ATTENTION: append_attention_backward(builder, forward); break;
+  case HR_KIND_SCAN: append_scan_backward(builder, forward, facts); break;
   case HR_KIND_MEMORY:
   case HR_KIND_COMMUNICATION: {
     hr_operator *op = hr_append_operator(builder, forward->id, forward->kind, HR_PASS_DGRAD);

@@ -23,7 +23,8 @@ static hr_layer_parameters count_layer(const hr_model *model, const hr_layer_gro
 hr_checked64 hr_count_layer(const hr_model *model, const hr_layer_group *layer)
 {
   hr_layer_parameters of_layer = count_layer(model, layer);
-  return hr_plus(hr_plus(of_layer.attention, of_layer.mlp), hr_plus(of_layer.experts, of_layer.norm));
+  hr_checked64 mixers = hr_plus(of_layer.attention, of_layer.scan);
+  return hr_plus(hr_plus(mixers, of_layer.mlp), hr_plus(of_layer.experts, of_layer.norm));
 }
 
 /* Of all layers; the norms include those outside of layers. */
@@ -34,6 +35,7 @@ static hr_layer_parameters count_layers(const hr_model *model)
     int64_t count = model->groups[i].count;
     hr_layer_parameters of_layer = count_layer(model, &model->groups[i]);
     sum.attention = hr_plus(sum.attention, hr_times(of_layer.attention, count));
+    sum.scan = hr_plus(sum.scan, hr_times(of_layer.scan, count));
     sum.mlp = hr_plus(sum.mlp, hr_times(of_layer.mlp, count));
     sum.norm = hr_plus(sum.norm, hr_times(of_layer.norm, count));
     sum.experts = hr_plus(sum.experts, hr_times(of_layer.experts, count));
@@ -72,6 +74,7 @@ hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, 
       {embedding(model), &counted.embedding, "the token embedding"},
       {hr_times(hr_checked(model->position_rows), model->hidden), &counted.position, "the position table"},
       {layers.attention, &counted.attention, "attention"},
+      {layers.scan, &counted.scan, "the scans"},
       {layers.mlp, &counted.mlp, "the MLP"},
       {layers.experts, &counted.experts, "the experts"},
       {layers.norm, &counted.norm, "the norms"},
@@ -85,7 +88,7 @@ hr_status hr_count_parameters(const hr_model *model, hr_parameters *parameters, 
   }
   if (hr_checked_take(total, &counted.total) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the parameters of the model do not fit into 63 bits");
-  counted.excluding_embeddings = counted.attention + counted.mlp + counted.experts + counted.norm;
+  counted.excluding_embeddings = counted.attention + counted.scan + counted.mlp + counted.experts + counted.norm;
   counted.active = counted.total - layers.idle_experts.value; /* fewer than all experts */
   *parameters = counted;
   return HR_OK;

@@ -9,6 +9,7 @@
 static const char mixture_of_experts[] = "a mixture of experts";
 static const char latent_attention[] = "latent attention (MLA)";
 static const char state_space[] = "a state-space model";
+static const char mamba_ssm[] = "a state-space model as mamba_ssm stores it";
 static const char hybrid[] = "a hybrid of attention and recurrent layers";
 static const char encoder_decoder[] = "an encoder-decoder";
 static const char encoder_only[] = "an encoder without a decoder";
@@ -38,7 +39,7 @@ static const field_row field_rows[] = {
     {"hybrid_layer_ids", 0, hybrid},
     {"linear_num_key_heads", 0, hybrid},
     {"mamba_d_state", 0, hybrid},
-    {"ssm_cfg", 0, state_space},
+    {"ssm_cfg", 0, mamba_ssm},
     {"ssm_state_size", 0, state_space},
     {"state_size", 0, state_space},
     {"d_state", 0, state_space},
@@ -100,9 +101,6 @@ static const type_row type_rows[] = {
     {"longcat_flash", identity_experts},
     {"grok-1", mixture_of_experts},
     {"switch_transformers", mixture_of_experts},
-    {"mamba", state_space},
-    {"mamba2", state_space},
-    {"falcon_mamba", state_space},
     {"jamba", hybrid},
     {"bamba", hybrid},
     {"zamba", hybrid},

@@ -41,12 +41,15 @@ const char *hr_layer_part_words(hr_layer_part part)
 
 hr_layer_part hr_layer_part_of(const hr_operator *op)
 {
+  if (op->id == HR_OP_RECURRENCE_GATES)
+    return HR_PART_LINEAR;
   switch (op->kind) {
   case HR_KIND_GEMM:
   case HR_KIND_GROUPED_GEMM: return HR_PART_LINEAR;
   case HR_KIND_BMM: /* with weights, or of the scores */
     return op->id == HR_OP_Q_ABSORB || op->id == HR_OP_O_ABSORB ? HR_PART_LINEAR : HR_PART_ATTENTION;
   case HR_KIND_ATTENTION: return HR_PART_ATTENTION;
+  case HR_KIND_SCAN: return HR_PART_SCAN;
   case HR_KIND_COMMUNICATION: return HR_PART_COMMUNICATION;
   case HR_KIND_MEMORY: break;
   }
@@ -60,6 +63,7 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   case HR_OP_EXPERT_ACTIVATION:
   case HR_OP_SHARED_ACTIVATION:
   case HR_OP_ACTIVATION:
+  case HR_OP_SCAN_GATE:
   case HR_OP_ATTENTION_GATE: return HR_PART_ACTIVATION;
   case HR_OP_ATTENTION_RESIDUAL:
   case HR_OP_MLP_RESIDUAL: return HR_PART_RESIDUAL;

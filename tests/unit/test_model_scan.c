@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Recurrent mixers: parameters, operators, states, prediction, by hand for each recurrence. */
+#include "reading.h"
+
+#include <headroom/memory.h>
+#include <headroom/operators.h>
+#include <headroom/predict.h>
+#include <headroom/resolve.h>
+
+#define HIDDEN 64
+
+static const hr_mixer_scan mamba = {.recurrence = HR_RECURRENCE_SELECTIVE,
+                                    .heads = 32,
+                                    .head_dim = 1,
+                                    .groups = 1,
+                                    .state = 4,
+                                    .kernel = 4,
+                                    .rank = 2,
+                                    .conv_bias = true,
+                                    .norm = true,
+                                    .norm_weight = true};
+static const hr_mixer_scan mamba2 = {.recurrence = HR_RECURRENCE_SSD,
+                                     .heads = 4,
+                                     .head_dim = 8,
+                                     .groups = 2,
+                                     .state = 16,
+                                     .kernel = 4,
+                                     .chunk = 32,
+                                     .conv_bias = true,
+                                     .norm = true,
+                                     .norm_weight = true};
+static const hr_mixer_scan delta = {.recurrence = HR_RECURRENCE_GATED_DELTA,
+                                    .heads = 4,
+                                    .head_dim = 8,
+                                    .groups = 2,
+                                    .state = 16,
+                                    .kernel = 4,
+                                    .chunk = 16,
+                                    .norm = true,
+                                    .norm_weight = true};
+static const hr_mixer_scan lightning = {.recurrence = HR_RECURRENCE_LIGHTNING,
+                                        .heads = 4,
+                                        .head_dim = 8,
+                                        .groups = 4,
+                                        .state = 8,
+                                        .chunk = 16,
+                                        .norm = true,
+                                        .norm_weight = true};
+static const hr_mixer_scan rg_lru = {.recurrence = HR_RECURRENCE_RG_LRU,
+                                     .heads = 2,
+                                     .head_dim = 16,
+                                     .state = 1,
+                                     .kernel = 4,
+                                     .in_bias = true,
+                                     .out_bias = true,
+                                     .conv_bias = true};
+static const hr_mixer_scan convolution = {
+    .recurrence = HR_RECURRENCE_CONVOLUTION, .heads = 64, .head_dim = 1, .kernel = 3};
+
+/* Three layers of one norm and the mixer. */
+static hr_model model_of(const hr_mixer_scan *scan)
+{
+  hr_model model = hr_model_default();
+  model.hidden = HIDDEN;
+  model.vocabulary = 1000;
+  model.norm = HR_NORM_RMS;
+  model.norm_bias = false;
+  model.groups[0] = (hr_layer_group){.count = 3, .norms = 1, .scan = *scan};
+  return model;
+}
+
+static hr_workload workload_of(const hr_model *model, hr_phase phase)
+{
+  hr_workload workload = hr_workload_default(model);
+  workload.phase = phase;
+  workload.batch = 2;
+  workload.sequence = workload.context = 64;
+  return workload;
+}
+
+/* Until the next call. */
+static const hr_operators *listed(const hr_model *model, const hr_workload *workload)
+{
+  static hr_operators operators;
+  hr_error error;
+  assert_ok(hr_operators_list(model, workload, &operators, &error), error);
+  return &operators;
+}
+
+static const hr_operator *found(const hr_operators *operators, hr_operator_id id, hr_pass pass)
+{
+  const hr_operator *op = hr_operators_find(operators, id, pass);
+  if (!op)
+    fail_msg("no %s", hr_operator_id_name(id));
+  return op;
+}
+
+static hr_memory memory_of(const hr_model *model, const hr_workload *workload)
+{
+  hr_memory memory;
+  hr_error error;
+  assert_ok(hr_memory_estimate(model, workload, &memory, &error), error);
+  return memory;
+}
+
+/* ---- parameters and states ---- */
+
+static void every_weight_of_a_mixer_is_counted(void **state)
+{
+  (void)state;
+  const struct {
+    const hr_mixer_scan *scan;
+    int64_t in, convolution, inside, out, norm;
+  } cases[] = {
+      /* x and gate; x_proj to 2 + 2·4, dt_proj with bias, A and D; norms of the 10 outputs of x_proj */
+      {&mamba, 64 * 64, 32 * 4 + 32, 32 * 10 + (2 * 32 + 32) + 32 * 4 + 32, 32 * 64, 10},
+      /* x and gate 32, B and C 2·16, 4 step sizes; A, D and bias of 4 heads */
+      {&mamba2, 64 * (32 + 32 + 32 + 32 + 4), 96 * 4 + 96, 3 * 4, 32 * 64, 32},
+      /* Q, K 2·16, V and gate 32, decay and learning rate of 4 heads; the norm of a head */
+      {&delta, 64 * (32 + 32 + 32 + 32 + 8), 96 * 4, 2 * 4, 32 * 64, 8},
+      {&lightning, 64 * (3 * 32 + 32), 0, 0, 32 * 64, 32},
+      /* two gates of 16 × 16 with bias in 2 heads, and the decay */
+      {&rg_lru, 64 * 64 + 64, 32 * 4 + 32, 2 * 2 * (16 * 16 + 16) + 32, 32 * 64 + 64, 0},
+      {&convolution, 64 * 192, 64 * 3, 0, 64 * 64, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_model model = model_of(cases[i].scan);
+    hr_parameters p;
+    hr_error error;
+    assert_ok(hr_model_parameters(&model, &p, &error), error);
+    assert_int_equal(p.scan, 3 * (cases[i].in + cases[i].convolution + cases[i].inside + cases[i].out));
+    assert_int_equal(p.norm, 3 * (64 + cases[i].norm) + 64);
+    assert_int_equal(p.attention + p.mlp, 0);
+    assert_int_equal(p.total, p.scan + p.norm + p.embedding + p.logit);
+  }
+}
+
+static void states_do_not_grow_with_the_sequence(void **state)
+{
+  (void)state;
+  const struct {
+    const hr_mixer_scan *scan;
+    int64_t bytes; /* of a sequence and layer: inputs of the convolution in bf16, state in fp32 */
+  } cases[] = {{&mamba, 32 * 4 * 2 + 32 * 4 * 4},  {&mamba2, 96 * 4 * 2 + 32 * 16 * 4},
+               {&delta, 96 * 4 * 2 + 32 * 16 * 4}, {&lightning, 32 * 8 * 4},
+               {&rg_lru, 32 * 4 * 2 + 32 * 4},     {&convolution, 64 * 3 * 2}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_model model = model_of(cases[i].scan);
+    hr_workload workload = workload_of(&model, HR_PHASE_DECODE);
+    hr_memory memory = memory_of(&model, &workload);
+    assert_int_equal(memory.state_bytes_per_sequence, 3 * cases[i].bytes);
+    assert_int_equal(memory.state_bytes, 2 * 3 * cases[i].bytes);
+    assert_int_equal(memory.kv_cache_bytes + memory.kv_cache_bytes_per_token, 0);
+    assert_int_equal(memory.total_bytes, memory.weight_bytes + memory.activation_bytes + memory.state_bytes);
+    workload.context = 100000;
+    assert_int_equal(memory_of(&model, &workload).total_bytes, memory.total_bytes);
+    workload.phase = HR_PHASE_TRAIN;
+    assert_int_equal(memory_of(&model, &workload).state_bytes, 0);
+  }
+}
+
+/* ---- operators ---- */
+
+/* Two sequences of 64 tokens, then one token of each. */
+static void scans_have_the_flops_and_bytes_of_their_form(void **state)
+{
+  (void)state;
+  const struct {
+    const hr_mixer_scan *scan;
+    int64_t whole, single; /* FLOPs per token of whole sequences and of one token */
+    int64_t elements;      /* read and written per token */
+    int64_t state;
+  } cases[] = {
+      {&mamba, 7 * 128, 7 * 128, 3 * 32 + 2 * 4 + 32, 128}, /* x, step sizes and gate; B and C; the result */
+      /* in chunks of 32: scores of 2 groups, their product with 4 heads, state out and in */
+      {&mamba2, 2 * 32 * 32 + 2 * 32 * 32 + 4 * 512, 5 * 512, 32 + 64 + 4 + 32, 512},
+      /* in chunks of 16, of each head: 3 products over 16, 2 over 8, the inverse; 3 with the state */
+      {&delta, 4 * (2 * 16 * (3 * 16 + 2 * 8) + 16 * 16 / 3) + 6 * 512, 7 * 512, 32 + 64 + 8 + 32, 512},
+      {&lightning, 2 * 16 * 32 + 2 * 16 * 32 + 4 * 256, 5 * 256, 3 * 32 + 32, 256},
+      {&rg_lru, 3 * 32, 3 * 32, 3 * 32 + 32, 32},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_model model = model_of(cases[i].scan);
+    hr_workload workload = workload_of(&model, HR_PHASE_FORWARD);
+    const hr_operator *scan = found(listed(&model, &workload), HR_OP_SCAN, HR_PASS_FORWARD);
+    assert_int_equal(scan->count, 3);
+    assert_int_equal(scan->flops, 128 * cases[i].whole);
+    assert_int_equal(scan->bytes, 128 * cases[i].elements * 2);
+    workload.phase = HR_PHASE_PREFILL; /* leaves the state */
+    scan = found(listed(&model, &workload), HR_OP_SCAN, HR_PASS_FORWARD);
+    assert_int_equal(scan->bytes, 128 * cases[i].elements * 2 + 2 * cases[i].state * 4);
+    workload.phase = HR_PHASE_DECODE; /* reads and writes it */
+    scan = found(listed(&model, &workload), HR_OP_SCAN, HR_PASS_FORWARD);
+    assert_int_equal(scan->flops, 2 * cases[i].single);
+    assert_int_equal(scan->bytes, 2 * cases[i].elements * 2 + 2 * 2 * cases[i].state * 4);
+  }
+}
+
+static void convolutions_read_and_write_their_channels(void **state)
+{
+  (void)state;
+  hr_model model = model_of(&mamba2);
+  hr_workload workload = workload_of(&model, HR_PHASE_DECODE);
+  const hr_operator *op = found(listed(&model, &workload), HR_OP_CONVOLUTION, HR_PASS_FORWARD);
+  assert_int_equal(op->flops, 2 * 2 * 4 * 96);
+  assert_int_equal(op->bytes, (2 * 2 * 96 + 2 * 2 * 4 * 96) * 2); /* tokens; the last inputs, in and out */
+  model = model_of(&convolution);
+  workload = workload_of(&model, HR_PHASE_FORWARD);
+  const hr_operators *operators = listed(&model, &workload);
+  op = found(operators, HR_OP_CONVOLUTION, HR_PASS_FORWARD);
+  assert_int_equal(op->flops, 128 * (2 * 3 * 64 + 2 * 64)); /* and two gates */
+  assert_int_equal(op->bytes, 128 * (3 * 64 + 64) * 2);
+  assert_null(hr_operators_find(operators, HR_OP_SCAN, HR_PASS_FORWARD));
+}
+
+static void assert_gemm(const hr_operators *operators, hr_operator_id id, int64_t m, int64_t n, int64_t k)
+{
+  const hr_gemm *g = &found(operators, id, HR_PASS_FORWARD)->gemm;
+  if (g->m != m || g->n != n || g->k != k)
+    fail_msg("%s: (%d, %d, %d)", hr_operator_id_name(id), (int)g->m, (int)g->n, (int)g->k);
+}
+
+static void tensor_parallelism_splits_heads_and_groups(void **state)
+{
+  (void)state;
+  hr_model model = model_of(&mamba2);
+  hr_workload workload = workload_of(&model, HR_PHASE_FORWARD);
+  workload.tensor_parallel = 2;
+  const hr_operators *operators = listed(&model, &workload);
+  assert_gemm(operators, HR_OP_IN_PROJ, 128, 16 + 16 + 16 + 16 + 2, 64);
+  assert_gemm(operators, HR_OP_OUT_PROJ, 128, 64, 16);
+  assert_null(hr_operators_find(operators, HR_OP_X_ALL_REDUCE, HR_PASS_FORWARD));
+  model = model_of(&mamba); /* each device has some of the channels that x_proj sums over */
+  operators = listed(&model, &workload);
+  assert_gemm(operators, HR_OP_X_PROJ, 128, 10, 16);
+  assert_gemm(operators, HR_OP_DT_PROJ, 128, 16, 2);
+  assert_int_equal(found(operators, HR_OP_X_ALL_REDUCE, HR_PASS_FORWARD)->bytes, 128 * 10 * 2);
+  assert_int_equal(memory_of(&model, &workload).state_bytes_per_sequence, 3 * (32 * 4 * 2 + 32 * 4 * 4));
+}
+
+/* Each product has two gradients, and the states are computed once more. */
+static void training_runs_the_scan_backward(void **state)
+{
+  (void)state;
+  hr_model model = model_of(&mamba2);
+  hr_workload workload = workload_of(&model, HR_PHASE_TRAIN);
+  const hr_operators *operators = listed(&model, &workload);
+  const hr_operator *forward = found(operators, HR_OP_SCAN, HR_PASS_FORWARD);
+  const hr_operator *backward = found(operators, HR_OP_SCAN, HR_PASS_DGRAD);
+  assert_int_equal(backward->flops, 3 * forward->flops);
+  assert_int_equal(backward->bytes, 128 * (2 * (32 + 64 + 4) + 32) * 2); /* inputs twice, the result's gradient */
+  assert_int_equal(backward->count, 3);
+  /* Per token and layer: the norm's input and the mixer's (64 each), in-projection 132, convolution 96, scan 32, its
+   * gated norm 32. Then the inputs of the final norm and the logits, and the logits in fp32. */
+  assert_int_equal(memory_of(&model, &workload).activation_bytes,
+                   128 * (3 * 2 * (64 + 64 + 132 + 96 + 32 + 32) + 2 * (64 + 64) + 4 * 1000));
+}
+
+/* Falcon-H1: both mixers read the same input, and the residual adds both results. */
+static void a_layer_may_have_two_mixers(void **state)
+{
+  (void)state;
+  hr_model model = model_of(&mamba2);
+  model.groups[0].attention = (hr_mixer_attention){.q_heads = 4, .k_heads = 2, .v_heads = 2, .qk_dim = 16, .v_dim = 16};
+  hr_workload workload = workload_of(&model, HR_PHASE_DECODE);
+  const hr_operators *operators = listed(&model, &workload);
+  found(operators, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD);
+  found(operators, HR_OP_SCAN, HR_PASS_FORWARD);
+  assert_int_equal(found(operators, HR_OP_ATTENTION_RESIDUAL, HR_PASS_FORWARD)->bytes, 2 * 64 * 4 * 2);
+  hr_memory memory = memory_of(&model, &workload);
+  assert_int_equal(memory.kv_cache_bytes_per_token, 3 * (2 + 2) * 16 * 2);
+  assert_int_equal(memory.state_bytes_per_sequence, 3 * (96 * 4 * 2 + 32 * 16 * 4));
+}
+
+/* ---- checks and prediction ---- */
+
+static void assert_invalid(const hr_mixer_scan *scan, const char *message)
+{
+  hr_model model = model_of(scan);
+  hr_error error;
+  assert_int_equal(hr_model_check(&model, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, message));
+}
+
+static void sizes_that_a_recurrence_lacks_are_named(void **state)
+{
+  (void)state;
+  hr_mixer_scan scan = mamba2;
+  scan.chunk = 0;
+  assert_invalid(&scan, "scan.chunk: expected at least 1, found 0");
+  scan = mamba2;
+  scan.groups = 3;
+  assert_invalid(&scan, "scan.groups: 3 does not divide scan.heads, 4");
+  scan = mamba;
+  scan.rank = 0;
+  assert_invalid(&scan, "scan.rank: expected at least 1, found 0");
+  scan = convolution;
+  scan.kernel = 0;
+  assert_invalid(&scan, "scan.kernel: expected at least 1, found 0");
+  scan.recurrence = HR_RECURRENCE_NONE;
+  assert_invalid(&scan, "scan.recurrence: 0 is not a kind of recurrence");
+}
+
+/* No scan has been measured: the time is a lower bound, and the band says how little is known. */
+static void the_time_of_a_scan_is_a_lower_bound_with_a_wide_band(void **state)
+{
+  (void)state;
+  hr_model model = model_of(&mamba2);
+  hr_workload workload = workload_of(&model, HR_PHASE_FORWARD);
+  workload.sequence = 1 << 16;
+  hr_hardware h200;
+  hr_prediction p;
+  hr_error error;
+  assert_ok(hr_resolve_hardware("h200", &h200, &error), error);
+  const hr_operator *scan = found(listed(&model, &workload), HR_OP_SCAN, HR_PASS_FORWARD);
+  assert_ok(hr_predict_operator(&h200, scan, 1, &p, &error), error);
+  double copy_ns = (double)scan->bytes / (h200.bandwidth_bytes_per_s * h200.bandwidth_share) * 1e9;
+  assert_true(p.time_ns >= copy_ns && p.time_ns < 2 * copy_ns + h200.launch_ns);
+  assert_true(p.low_ns < p.time_ns && p.high_ns >= 4 * p.time_ns);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_weight_of_a_mixer_is_counted),
+      cmocka_unit_test(states_do_not_grow_with_the_sequence),
+      cmocka_unit_test(scans_have_the_flops_and_bytes_of_their_form),
+      cmocka_unit_test(convolutions_read_and_write_their_channels),
+      cmocka_unit_test(tensor_parallelism_splits_heads_and_groups),
+      cmocka_unit_test(training_runs_the_scan_backward),
+      cmocka_unit_test(a_layer_may_have_two_mixers),
+      cmocka_unit_test(sizes_that_a_recurrence_lacks_are_named),
+      cmocka_unit_test(the_time_of_a_scan_is_a_lower_bound_with_a_wide_band),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
