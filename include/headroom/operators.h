@@ -110,10 +110,10 @@ typedef struct hr_operator {
                    _SCAN only the dtype */
   hr_attention attention; /* HR_KIND_ATTENTION */
   bool latent;            /* HR_KIND_ATTENTION: V is the first v_dim elements of K, which are read once */
-  int64_t columns;        /* HR_KIND_MEMORY: elements of a row (hidden, keys, head size, …); _SCAN: channels; else 0 */
-  int64_t rows;           /* of expert_*: tokens of all experts together; else 0 */
-  int64_t devices;        /* HR_KIND_COMMUNICATION: that take part; else 0 */
-  int64_t flops;          /* 0 for memory and communication operators */
+  int64_t columns; /* HR_KIND_MEMORY: elements of a row (hidden, keys, head size, …); _SCAN: channels; else 0 */
+  int64_t rows;    /* of expert_*: tokens of all experts together; else 0 */
+  int64_t devices; /* HR_KIND_COMMUNICATION: that take part; else 0 */
+  int64_t flops;   /* 0 for memory and communication operators */
   hr_activations activations; /* of a GEMM with quantized weights: what its first operand is rounded to */
   hr_kv_format kv_cache;      /* of the cache that attention reads in decode */
   int64_t

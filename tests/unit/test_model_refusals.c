@@ -29,9 +29,9 @@ static void each_kind_of_model_is_refused_by_its_field(void **state)
       {"\"model_type\":\"llama\",\"state_size\":16", "state_size: 16 means a state-space model"},
       {"\"model_type\":\"other\",\"ssm_cfg\":{\"layer\":\"Mamba2\"}",
        "ssm_cfg: an object means a state-space model as mamba_ssm stores it"},
-      {"\"model_type\":\"recurrent_gemma\",\"block_types\":[\"recurrent\",\"attention\"]",
+      {"\"model_type\":\"llama\",\"block_types\":[\"recurrent\",\"attention\"]",
        "block_types: a list means a hybrid of attention and recurrent layers"},
-      {"\"model_type\":\"jamba\",\"mamba_d_state\":16",
+      {"\"model_type\":\"llama\",\"mamba_d_state\":16",
        "mamba_d_state: 16 means a hybrid of attention and recurrent layers"},
       {"\"model_type\":\"rwkv\"", "model_type: \"rwkv\" means a recurrent model"},
       {"\"model_type\":\"t5\",\"is_encoder_decoder\":true", "is_encoder_decoder: true means an encoder-decoder"},
@@ -65,10 +65,10 @@ static void an_unknown_family_gets_similar_names(void **state)
       "{\"model_type\":\"new\\u001b[31m\"," SIZES "}", HR_ERROR_UNSUPPORTED,
       "config.json: model_type: \"new?[31m\" is not a family that Headroom reads; those it reads, and how to "
       "give a shape without a family, are in docs/models.md");
-  assert_refused(
-      "{\"model_type\":\"lama\"," SIZES "}", HR_ERROR_UNSUPPORTED,
-      "config.json: model_type: \"lama\" is not a family that Headroom reads; did you mean llama or mamba?; those it "
-      "reads, and how to give a shape without a family, are in docs/models.md");
+  assert_refused("{\"model_type\":\"lama\"," SIZES "}", HR_ERROR_UNSUPPORTED,
+                 "config.json: model_type: \"lama\" is not a family that Headroom reads; did you mean llama, mamba or "
+                 "bamba?; those "
+                 "it reads, and how to give a shape without a family, are in docs/models.md");
   assert_refused(
       "{\"architectures\":[\"OtherForCausalLM\"]," SIZES "}", HR_ERROR_UNSUPPORTED,
       "config.json: architectures: \"OtherForCausalLM\" is not a family that Headroom reads; those it reads, "

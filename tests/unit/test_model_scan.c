@@ -272,6 +272,94 @@ static void a_layer_may_have_two_mixers(void **state)
   assert_int_equal(memory.state_bytes_per_sequence, 3 * (96 * 4 * 2 + 32 * 16 * 4));
 }
 
+/* ---- families ---- */
+
+/* The published configurations, without fields that no count depends on; counts are those of transformers. */
+static void published_hybrids_have_their_parameters_and_caches(void **state)
+{
+  (void)state;
+  const struct {
+    const char *text;
+    int64_t total, active, cache; /* parameters; bytes of a token in bf16 */
+  } cases[] = {
+      {"{\"attention_bias\":false,\"attn_layer_indices\":[9,18,27],\"attn_rotary_emb\":64,\"hidden_size\":4096,"
+       "\"intermediate_size\":14336,\"mamba_chunk_size\":256,\"mamba_conv_bias\":true,\"mamba_d_conv\":4,"
+       "\"mamba_d_head\":64,\"mamba_d_state\":128,\"mamba_expand\":2,\"mamba_n_groups\":1,\"mamba_n_heads\":128,"
+       "\"mamba_proj_bias\":false,\"mlp_bias\":false,\"model_type\":\"bamba\",\"num_attention_heads\":32,"
+       "\"num_hidden_layers\":32,\"num_key_value_heads\":8,\"tie_word_embeddings\":false,\"vocab_size\":128256}",
+       9780235392, 9780235392, 12288},
+      {"{\"attention_bias\":false,\"mamba_chunk_size\":256,\"mamba_conv_bias\":true,\"mamba_d_conv\":4,"
+       "\"mamba_expand\":2,\"mamba_proj_bias\":false,\"mamba_rms_norm\":false,\"mlp_bias\":false,"
+       "\"model_type\":\"falcon_h1\",\"projectors_bias\":false,\"tie_word_embeddings\":false,"
+       "\"hidden_size\":1024,\"intermediate_size\":2048,\"head_dim\":64,\"mamba_d_head\":64,"
+       "\"mamba_d_ssm\":1536,\"mamba_d_state\":128,\"mamba_n_groups\":1,\"mamba_n_heads\":24,"
+       "\"num_attention_heads\":8,\"num_hidden_layers\":36,\"num_key_value_heads\":2,\"vocab_size\":32784}",
+       521411104, 521411104, 18432},
+      {"{\"attention_bias\":false,\"mamba_chunk_size\":256,\"mamba_conv_bias\":true,\"mamba_d_conv\":4,"
+       "\"mamba_d_head\":64,\"mamba_d_state\":128,\"mamba_expand\":2,\"mamba_n_groups\":1,"
+       "\"mamba_proj_bias\":false,\"model_type\":\"granitemoehybrid\",\"num_hidden_layers\":40,"
+       "\"position_embedding_type\":\"nope\",\"tie_word_embeddings\":true,\"vocab_size\":100352,"
+       "\"hidden_size\":1536,\"intermediate_size\":512,\"layer_types\":[\"mamba\",\"mamba\",\"mamba\",\"mamba\","
+       "\"mamba\",\"attention\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\","
+       "\"mamba\",\"attention\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\","
+       "\"mamba\",\"attention\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\",\"mamba\","
+       "\"mamba\",\"attention\",\"mamba\",\"mamba\",\"mamba\",\"mamba\"],\"mamba_n_heads\":48,"
+       "\"num_attention_heads\":12,\"num_experts_per_tok\":6,\"num_key_value_heads\":4,\"num_local_experts\":64,"
+       "\"shared_intermediate_size\":1024}",
+       6939037248, 1465470528, 8192},
+      {"{\"attn_layer_offset\":4,\"attn_layer_period\":8,\"expert_layer_offset\":1,\"expert_layer_period\":2,"
+       "\"mamba_conv_bias\":true,\"mamba_d_conv\":4,\"mamba_d_state\":16,\"mamba_expand\":2,"
+       "\"mamba_proj_bias\":false,\"model_type\":\"jamba\",\"num_experts\":16,\"num_experts_per_tok\":2,"
+       "\"num_key_value_heads\":8,\"tie_word_embeddings\":false,\"vocab_size\":65536,\"hidden_size\":4096,"
+       "\"intermediate_size\":14336,\"mamba_dt_rank\":256,\"num_attention_heads\":32,\"num_hidden_layers\":32}",
+       51570323328, 12110311296, 16384},
+      {"{\"attention_bias\":false,\"chunk_size\":128,\"conv_kernel\":4,\"expand\":2,\"mamba_proj_bias\":false,"
+       "\"mlp_bias\":false,\"mlp_hidden_act\":\"relu2\",\"model_type\":\"nemotron_h\",\"n_groups\":8,"
+       "\"ssm_state_size\":128,\"tie_word_embeddings\":false,\"use_bias\":false,\"use_conv_bias\":true,"
+       "\"vocab_size\":131072,\"attention_head_dim\":128,\"hidden_size\":4096,"
+       "\"hybrid_override_pattern\":\"M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-\","
+       "\"intermediate_size\":21504,\"mamba_head_dim\":64,\"mamba_num_heads\":128,\"num_attention_heads\":32,"
+       "\"num_hidden_layers\":52,\"num_key_value_heads\":8,\"num_query_groups\":8}",
+       8100852736, 8100852736, 16384},
+      {"{\"block_auto_adjust_ff_dim\":true,\"block_ffn_dim_multiplier\":1.0,\"block_multiple_of\":256,"
+       "\"block_use_swiglu\":true,\"conv_L_cache\":3,\"conv_bias\":false,\"model_type\":\"lfm2\","
+       "\"num_hidden_layers\":16,\"num_key_value_heads\":8,\"use_pos_enc\":true,\"vocab_size\":65536,"
+       "\"block_dim\":2048,\"block_ff_dim\":12288,\"conv_dim\":2048,\"conv_dim_out\":2048,\"full_attn_idxs\":[2,"
+       "5,8,10,12,14],\"hidden_size\":2048,\"num_attention_heads\":32,\"num_heads\":32}",
+       1170340608, 1170340608, 12288},
+      {"{\"conv_L_cache\":3,\"conv_bias\":false,\"hidden_size\":2048,\"intermediate_size\":7168,"
+       "\"layer_types\":[\"conv\",\"conv\",\"full_attention\",\"conv\",\"conv\",\"conv\",\"full_attention\","
+       "\"conv\",\"conv\",\"conv\",\"full_attention\",\"conv\",\"conv\",\"conv\",\"full_attention\",\"conv\","
+       "\"conv\",\"conv\",\"full_attention\",\"conv\",\"conv\",\"full_attention\",\"conv\",\"conv\"],"
+       "\"model_type\":\"lfm2_moe\",\"moe_intermediate_size\":1792,\"num_attention_heads\":32,"
+       "\"num_dense_layers\":2,\"num_experts\":32,\"num_experts_per_tok\":4,\"num_hidden_layers\":24,"
+       "\"num_key_value_heads\":8,\"routed_scaling_factor\":1.0,\"use_expert_bias\":true,\"vocab_size\":65536}",
+       8339929856, 1557740288, 12288},
+      {"{\"decoder_sparse_step\":1,\"full_attention_interval\":4,\"head_dim\":256,\"hidden_size\":2048,"
+       "\"intermediate_size\":5120,\"linear_conv_kernel_dim\":4,\"linear_key_head_dim\":128,"
+       "\"linear_num_key_heads\":16,\"linear_num_value_heads\":32,\"linear_value_head_dim\":128,"
+       "\"mlp_only_layers\":[],\"model_type\":\"qwen3_next\",\"moe_intermediate_size\":512,"
+       "\"num_attention_heads\":16,\"num_experts\":512,\"num_experts_per_tok\":10,\"num_hidden_layers\":48,"
+       "\"num_key_value_heads\":2,\"partial_rotary_factor\":0.25,\"shared_expert_intermediate_size\":512,"
+       "\"tie_word_embeddings\":false,\"use_sliding_window\":false,\"vocab_size\":151936}",
+       79674391296, 3874929408, 24576},
+      {"{\"attention_bias\":false,\"attention_window_size\":2048,\"block_types\":[\"recurrent\",\"recurrent\","
+       "\"attention\"],\"conv1d_width\":4,\"head_dim\":256,\"hidden_activation\":\"gelu_pytorch_tanh\","
+       "\"hidden_size\":2560,\"intermediate_size\":15360,\"lru_width\":2560,\"model_type\":\"recurrent_gemma\","
+       "\"num_attention_heads\":10,\"num_hidden_layers\":26,\"num_key_value_heads\":1,"
+       "\"partial_rotary_factor\":0.5,\"vocab_size\":256000}",
+       2682862080, 2682862080, 8192},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_model model = read_model(cases[i].text);
+    hr_parameters p = read_parameters(cases[i].text);
+    hr_workload workload = workload_of(&model, HR_PHASE_DECODE);
+    assert_int_equal(p.total, cases[i].total);
+    assert_int_equal(p.active, cases[i].active);
+    assert_int_equal(memory_of(&model, &workload).kv_cache_bytes_per_token, cases[i].cache);
+  }
+}
+
 /* ---- checks and prediction ---- */
 
 static void assert_invalid(const hr_mixer_scan *scan, const char *message)
@@ -329,6 +417,7 @@ int main(void)
       cmocka_unit_test(tensor_parallelism_splits_heads_and_groups),
       cmocka_unit_test(training_runs_the_scan_backward),
       cmocka_unit_test(a_layer_may_have_two_mixers),
+      cmocka_unit_test(published_hybrids_have_their_parameters_and_caches),
       cmocka_unit_test(sizes_that_a_recurrence_lacks_are_named),
       cmocka_unit_test(the_time_of_a_scan_is_a_lower_bound_with_a_wide_band),
   };

@@ -34,6 +34,12 @@ static hr_status read_choice(hr_config *config, const hr_choice_field *choice, b
   return choice->field ? hr_config_flag(config, choice->field, choice->value, value) : HR_OK;
 }
 
+static bool config_is_null(hr_config *config, const char *field)
+{
+  hr_config_mark(config, field);
+  return json_is_null(json_object_get(config->json.object, field));
+}
+
 /* Channels of all heads: a field of their own, or a multiple of the hidden size; 0 if there is neither. */
 static hr_status read_inner(hr_config *config, const hr_scan_fields *fields, const hr_model *model, int64_t *inner)
 {
@@ -42,6 +48,10 @@ static hr_status read_inner(hr_config *config, const hr_scan_fields *fields, con
   HR_TRY(read_size(config, &fields->expand, 0, &factor));
   if (factor > HR_MODEL_SIZE_MAX / model->hidden)
     return hr_json_fail(&config->json, fields->expand.field, HR_ERROR_INVALID, "%" PRId64 " is too large", factor);
+  if (fields->inner.field && config_is_null(config, fields->inner.field)) {
+    *inner = factor * model->hidden;
+    return HR_OK;
+  }
   return read_size(config, &fields->inner, factor * model->hidden, inner);
 }
 

@@ -18,6 +18,24 @@
     }                                                                                                   \
   }
 
+#define HR_MAMBA2_FIELDS                                                                                               \
+  {                                                                                                                    \
+    .recurrence = HR_RECURRENCE_SSD, .expand = {"mamba_expand", 2}, .heads = {"mamba_n_heads", 128},                   \
+    .head_dim.field = "mamba_d_head", .groups = {"mamba_n_groups", 1}, .state = {"mamba_d_state", 256},                \
+    .kernel = {"mamba_d_conv", 4}, .chunk = {"mamba_chunk_size", 256}, .bias.field = "mamba_proj_bias", .conv_bias = { \
+      "mamba_conv_bias",                                                                                               \
+      true                                                                                                             \
+    }                                                                                                                  \
+  }
+
+#define HR_DELTA_FIELDS                                                                                \
+  {                                                                                                    \
+    .recurrence = HR_RECURRENCE_GATED_DELTA, .heads = {"linear_num_value_heads", 32},                  \
+    .head_dim = {"linear_value_head_dim", 128}, .groups = {"linear_num_key_heads", 16},                \
+    .state = {"linear_key_head_dim", 128}, .kernel = {"linear_conv_kernel_dim", 4}, .chunk.value = 64, \
+    .norm.value = true                                                                                 \
+  }
+
 static const hr_family rows[] = {
 #define HR_FAMILY(type, class, text, ...) {.model_type = type, .architecture = class, .description = text, __VA_ARGS__},
 #include "analysis/model/families.inc"

@@ -144,6 +144,7 @@ hr_status hr_read_bloom(hr_config *config, const hr_family *family, hr_model *mo
 hr_status hr_read_chatglm(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_dbrx(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_falcon(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_read_nemotron_h(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_mamba(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_gpt_neo(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_read_openelm(hr_config *config, const hr_family *family, hr_model *model);
@@ -163,6 +164,15 @@ hr_status hr_finish_cohere2_moe(hr_config *config, const hr_family *family, hr_m
 hr_status hr_finish_ernie_moe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_flint(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gemma4(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_bamba(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_falcon_h1(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_granite_hybrid(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_jamba(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_lfm2(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_lfm2_moe(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_minimax(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_qwen3_next(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_recurrent_gemma(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gemma(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gpt2(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gpt_bigcode(hr_config *config, const hr_family *family, hr_model *model);
