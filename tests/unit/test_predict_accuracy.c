@@ -111,7 +111,7 @@ static void read_call(char **head, char **fields, int count, hr_decode *d)
     *columns[i].member = measured_integer(fields, count, measured_column(head, count, columns[i].name));
 }
 
-static void decode_by_our_kernels_is_predicted_within_12_percent_in_the_mean(void **state)
+static void decode_by_our_kernels_is_predicted_within_10_percent_in_the_mean(void **state)
 {
   (void)state;
   char head_line[4096], line[4096], *head[128], *fields[128];
@@ -137,8 +137,8 @@ static void decode_by_our_kernels_is_predicted_within_12_percent_in_the_mean(voi
     errors.logs[errors.count++] = fabs(log_ratio);
   }
   fclose(file);
-  assert_int_equal(errors.count, 45);
-  expect("mean", measured_mean(&errors), 0.12);
+  assert_int_equal(errors.count, 48);
+  expect("mean", measured_mean(&errors), 0.10);
 }
 
 int main(void)
@@ -149,7 +149,7 @@ int main(void)
       cmocka_unit_test(held_out_attention_is_predicted_within_6_percent_in_the_mean),
       cmocka_unit_test(gemms_of_another_session_are_predicted_within_8_percent_in_the_mean),
       cmocka_unit_test(decode_by_frameworks_is_predicted_within_10_percent_in_the_mean),
-      cmocka_unit_test(decode_by_our_kernels_is_predicted_within_12_percent_in_the_mean),
+      cmocka_unit_test(decode_by_our_kernels_is_predicted_within_10_percent_in_the_mean),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
