@@ -81,14 +81,24 @@ static hr_checked64 norm_parameters(const hr_mixer_scan *m)
   return m->recurrence == HR_RECURRENCE_GATED_DELTA ? hr_checked(m->head_dim) : hr_scan_channels(m);
 }
 
+/* Those that quantized checkpoints quantize; x_proj and dt_proj are small. */
+static void linears(const hr_model *model, const hr_layer_group *layer, hr_linears *to)
+{
+  const hr_mixer_scan *m = &layer->scan;
+  hr_add_linear(to, HR_LINEAR_IN_PROJ, hr_checked(model->hidden), hr_scan_projected(m), m->in_bias);
+  hr_add_linear(to, HR_LINEAR_OUT_PROJ, hr_scan_channels(m), hr_checked(model->hidden), m->out_bias);
+}
+
 static void parameters(const hr_model *model, const hr_layer_group *layer, hr_layer_parameters *to)
 {
   const hr_mixer_scan *m = &layer->scan;
-  hr_checked64 hidden = hr_checked(model->hidden), convolved = hr_scan_convolved(m);
-  hr_checked64 sum = hr_linear_parameters(hidden, hr_scan_projected(m), m->in_bias);
+  hr_checked64 convolved = hr_scan_convolved(m);
+  hr_linears list;
+  list.count = 0;
+  linears(model, layer, &list);
+  hr_checked64 sum = hr_sum_linears(&list);
   sum = hr_plus(sum, hr_linear_parameters(hr_checked(m->kernel), convolved, m->conv_bias));
   sum = hr_plus(sum, recurrence_parameters(m));
-  sum = hr_plus(sum, hr_linear_parameters(hr_scan_channels(m), hidden, m->out_bias));
   to->scan = hr_plus(to->scan, sum);
   to->norm = hr_plus(to->norm, norm_parameters(m));
 }
@@ -137,6 +147,7 @@ const hr_layer_kind hr_mixer_scan_kind = {
     .present = present,
     .check = check,
     .parameters = parameters,
+    .linears = linears,
     .shard = shard,
     .operators = hr_scan_operators,
     .saved_bytes = saved_bytes,
