@@ -265,6 +265,11 @@ static void rates_are_those_of_the_activations(void **state)
   assert_ok(hr_predict_step(&h100, &model, &w, &step[0], &error), error);
   assert_true(step[1].time_ns < step[0].time_ns);
   model.quantization.formats[0].activations = HR_ACTIVATIONS_INT8;
+  assert_ok(hr_predict_step(&h100, &model, &w, &step[1], &error), error);
+  assert_true(step[1].time_ns < step[0].time_ns);
+  h100.int8_ops_per_s = 0;
+  assert_int_equal(hr_predict_step(&h100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
+  model.quantization.formats[0].activations = HR_ACTIVATIONS_FP4;
   assert_int_equal(hr_predict_step(&h100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
 }
 

@@ -84,6 +84,7 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
   } fields[] = {
       {"error_band", 100, -1, &hardware->error_band},
       {"clock_hz", 1e12, 0, &hardware->clock_hz},
+      {"int8_ops_per_s", 1e21, 0, &hardware->int8_ops_per_s},
       {"bandwidth_bytes_per_s", 1e18, -1, &hardware->bandwidth_bytes_per_s},
       {"bandwidth_share", 1, -1, &hardware->bandwidth_share},
       {"load_share", 1, 0, &hardware->load_share},

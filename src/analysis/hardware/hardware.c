@@ -196,6 +196,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   };
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
     HR_TRY(check_range(ranges[i].member, ranges[i].value, ranges[i].least, ranges[i].most, error));
+  HR_TRY(check_optional("int8_ops_per_s", hardware->int8_ops_per_s, 1e3, 1e21, error));
   HR_TRY(check_optional("load_share", hardware->load_share, 0.001, 1, error));
   HR_TRY(check_optional("store_share", hardware->store_share, 0.001, 1, error));
   HR_TRY(check_optional("interconnect_bytes_per_s", hardware->interconnect_bytes_per_s, 1, 1e18, error));

@@ -5,15 +5,23 @@
 
 #include <math.h>
 
-/* The format that the matrix units multiply: that of the activations, as quantized weights are widened to it. */
-static hr_status set_multiplied(const hr_hardware *hardware, const hr_operator *op, hr_gemm *gemm, hr_error *error)
+/* The format that the matrix units multiply: that of the activations, as quantized weights are widened to it. int8 is
+ * predicted as fp8, which has as many bytes, at the rate of int8: `int8` is then the device with that rate. */
+static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator *op, hr_gemm *gemm, hr_hardware *int8,
+                                hr_error *error)
 {
   *gemm = op->gemm;
-  if (op->activations == HR_ACTIVATIONS_FP8)
+  bool is_int8 = op->activations == HR_ACTIVATIONS_INT8 && (*hardware)->int8_ops_per_s > 0;
+  if (op->activations == HR_ACTIVATIONS_FP8 || is_int8)
     gemm->dtype = HR_FP8_E4M3;
   else if (op->activations != HR_ACTIVATIONS_UNQUANTIZED)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no matrix rate for %s, which the activations are quantized to",
-                   hardware->name, hr_activations_name(op->activations));
+                   (*hardware)->name, hr_activations_name(op->activations));
+  if (is_int8) {
+    *int8 = **hardware;
+    int8->dense_flops_per_s[HR_FP8_E4M3] = int8->int8_ops_per_s;
+    *hardware = int8;
+  }
   return hr_gemm_check(gemm, error);
 }
 
@@ -22,7 +30,8 @@ static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op
 {
   (void)tensor_parallel;
   hr_gemm gemm;
-  HR_TRY(set_multiplied(hardware, op, &gemm, error));
+  hr_hardware int8;
+  HR_TRY(set_multiplied(&hardware, op, &gemm, &int8, error));
   double result = (double)gemm.m * (double)gemm.n * (double)gemm.batch * (double)hr_dtype_bytes(gemm.dtype);
   return hr_predict_gemm_loading(hardware, &gemm, op->kind != HR_KIND_GEMM, fmax((double)op->bytes - result, 0),
                                  prediction, error);
