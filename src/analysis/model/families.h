@@ -171,6 +171,7 @@ hr_status hr_finish_jamba(hr_config *config, const hr_family *family, hr_model *
 hr_status hr_finish_lfm2(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_lfm2_moe(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_minimax(hr_config *config, const hr_family *family, hr_model *model);
+hr_status hr_finish_olmo_hybrid(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_qwen3_next(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_recurrent_gemma(hr_config *config, const hr_family *family, hr_model *model);
 hr_status hr_finish_gemma(hr_config *config, const hr_family *family, hr_model *model);

@@ -10,6 +10,7 @@ static const char mixture_of_experts[] = "a mixture of experts";
 static const char latent_attention[] = "latent attention (MLA)";
 static const char state_space[] = "a state-space model";
 static const char mamba_ssm[] = "a state-space model as mamba_ssm stores it";
+static const char kimi_delta[] = "Kimi delta attention";
 static const char hybrid[] = "a hybrid of attention and recurrent layers";
 static const char encoder_decoder[] = "an encoder-decoder";
 static const char encoder_only[] = "an encoder without a decoder";
@@ -101,6 +102,9 @@ static const type_row type_rows[] = {
     {"longcat_flash", identity_experts},
     {"grok-1", mixture_of_experts},
     {"switch_transformers", mixture_of_experts},
+    {"kimi_linear", kimi_delta},
+    {"bailing_hybrid", kimi_delta},
+    {"xlstm", recurrent},
     {"zamba", hybrid},
     {"zamba2", hybrid},
     {"rwkv", recurrent},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention beside gated delta nets (Qwen3-Next, Qwen3.5) and lightning attention (MiniMax-01). */
+/* Attention beside gated delta nets (Qwen3-Next, Qwen3.5, OLMo Hybrid) and lightning attention (MiniMax-01). */
 #include "analysis/model/config_experts.h"
 #include "analysis/model/config_scan.h"
 
@@ -56,5 +56,29 @@ hr_status hr_finish_minimax(hr_config *config, const hr_family *family, hr_model
     return hr_json_fail(&config->json, "attn_type_list", HR_ERROR_UNSUPPORTED, "is covered only beside layer_types");
   hr_layer_pattern pattern = hr_scan_pattern(config, model, NULL);
   pattern.type_of = even_attention;
+  return hr_config_layers(config, &pattern, model);
+}
+
+/* Attention in layers 3, 7, 11, …, at least in the last one. */
+static size_t olmo_type(const void *layers, int64_t index)
+{
+  int64_t count = *(const int64_t *)layers;
+  return index % 4 == 3 || (count < 4 && index == count - 1) ? HR_TYPE_ATTENTION : HR_TYPE_SCAN;
+}
+
+hr_status hr_finish_olmo_hybrid(hr_config *config, const hr_family *family, hr_model *model)
+{
+  hr_scan_fields fields = family->scan;
+  int64_t heads = model->groups[0].attention.q_heads, keys, key_dim, layers = model->groups[0].count;
+  HR_TRY(hr_config_size_derived(config, "linear_num_key_heads", heads, &keys));
+  HR_TRY(hr_config_size_derived(config, "linear_key_head_dim", model->hidden * 3 / 4 / keys, &key_dim));
+  fields.heads.value = heads;
+  fields.groups = (hr_size_field){NULL, keys};
+  fields.state = (hr_size_field){NULL, key_dim};
+  fields.head_dim.value = 2 * key_dim;
+  HR_TRY(hr_config_scan(config, &fields, model));
+  hr_layer_pattern pattern = hr_scan_pattern(config, model, NULL);
+  pattern.type_of = olmo_type;
+  pattern.context = &layers;
   return hr_config_layers(config, &pattern, model);
 }
