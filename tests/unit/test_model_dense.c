@@ -38,6 +38,8 @@ static const struct {
     {"{\"model_type\":\"cohere\",\"use_qk_norm\":true,\"num_key_value_heads\":2,\"attention_bias\":true," SIZES "}",
      302848},
     {"{\"model_type\":\"cohere2\",\"num_key_value_heads\":2," SIZES "}", 301888},
+    {"{\"model_type\":\"cohere2\",\"num_key_value_heads\":2,\"head_dim\":16," SIZES "}", 342848},
+    {"{\"model_type\":\"glm\",\"num_key_value_heads\":2,\"head_dim\":null," SIZES "}", 366528},
     {"{\"model_type\":\"glm\",\"num_key_value_heads\":2,\"head_dim\":16," SIZES "}", 407872},
     {"{\"model_type\":\"glm4\",\"attention_bias\":false," SIZES "}", 981056},
     {"{\"model_type\":\"granite\",\"num_key_value_heads\":4,\"attention_bias\":true,\"mlp_bias\":true," SIZES "}",

@@ -140,7 +140,7 @@ hr_status hr_config_head_dim(hr_config *config, const hr_config_names *names, co
 {
   const hr_config_names *standard = &hr_config_standard_names;
   int64_t head_dim = model->hidden / model->groups[0].attention.q_heads;
-  if (field && fallback > 0)
+  if (field && fallback > 0 && !hr_config_present(config, field))
     HR_TRY(hr_config_size_or(config, field, fallback, &head_dim));
   else if (field && hr_json_has(&config->json, field))
     HR_TRY(hr_config_size(config, field, NULL, &head_dim));

@@ -71,8 +71,8 @@ hr_status hr_config_sizes(hr_config *config, const hr_config_names *names, int64
 hr_status hr_config_kv_heads(hr_config *config, const hr_config_names *names, const char *field, int64_t fallback,
                              hr_model *model);
 
-/** The head size. `field` NULL: hidden / q_heads, which must be whole. Otherwise `fallback` replaces a missing field,
- *  or hidden / q_heads if `fallback` is 0. */
+/** The head size. `field` NULL, or a null field: hidden / q_heads, which must be whole. Otherwise `fallback` replaces a
+ *  missing field, or hidden / q_heads if `fallback` is 0. */
 hr_status hr_config_head_dim(hr_config *config, const hr_config_names *names, const char *field, int64_t fallback,
                              hr_model *model);
 

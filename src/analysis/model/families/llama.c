@@ -65,9 +65,8 @@ hr_status hr_finish_hunyuan(hr_config *config, const hr_family *family, hr_model
 /* Command R's configurations name what all of them have in common. */
 hr_status hr_finish_cohere(hr_config *config, const hr_family *family, hr_model *model)
 {
-  static const char *const others[] = {
-      "head_dim",   "layer_switch",          "order_of_interleaved_layers", "position_embedding_type",
-      "rotary_pct", "use_embedding_sharing", "use_parallel_embedding"};
+  static const char *const others[] = {"layer_switch", "order_of_interleaved_layers", "position_embedding_type",
+                                       "rotary_pct",   "use_embedding_sharing",       "use_parallel_embedding"};
   (void)family;
   (void)model;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
