@@ -196,6 +196,12 @@ static void llama4_has_chunks_layers_without_positions_and_experts_in_some(void 
   m = read_model(LLAMA4 "\"moe_layers\":[0],\"no_rope_layers\":[0,1,1,1]}");
   assert_true(m.groups[0].experts.experts == 16 && m.groups[0].attention.rotary_dim == 0);
   assert_true(m.group_count == 2 && m.groups[1].count == 3 && m.groups[1].attention.window == 8192);
+  m = read_model(LLAMA4 "\"num_local_experts\":0,\"num_experts_per_tok\":0,\"moe_layers\":[],"
+                        "\"interleave_moe_layer_step\":0}"); /* Llama Guard 4 */
+  assert_true(m.group_count == 2 && m.groups[0].dense.width == 96 && m.groups[0].experts.experts == 0);
+  assert_true(m.groups[1].dense.width == 96 && m.groups[1].experts.shared_width == 0);
+  assert_refused(LLAMA4 "\"num_local_experts\":0}", HR_ERROR_INVALID,
+                 "config.json: num_local_experts: is 0, but layer 0 has experts; expected moe_layers to be empty");
   assert_refused(LLAMA4 "\"no_rope_layers\":[0,1]}", HR_ERROR_INVALID,
                  "config.json: no_rope_layers: expected a list with 0 or 1 for each layer");
 }

@@ -80,12 +80,38 @@ static hr_status read_groups(hr_config *config, hr_ffn_experts *m)
   return HR_OK;
 }
 
+static void mark_if_named(hr_config *config, const char *field)
+{
+  if (field)
+    hr_config_mark(config, field);
+}
+
+/* What a configuration says of experts that it does not have. */
+static void mark_unused(hr_config *config, const hr_expert_fields *fields, const char *active, const char *width)
+{
+  const char *const names[] = {active,
+                               fields->active_alias,
+                               width,
+                               fields->shared.field,
+                               fields->shared_width.field,
+                               fields->shared_bias.field,
+                               fields->step.field,
+                               fields->dense_layers};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    mark_if_named(config, names[i]);
+}
+
 hr_status hr_config_experts(hr_config *config, const hr_expert_fields *fields, hr_model *model)
 {
   hr_ffn_experts *m = &model->groups[0].experts;
   const char *active = fields->active.field ? fields->active.field : "num_experts_per_tok";
   const char *width = fields->width.field ? fields->width.field : "moe_intermediate_size";
-  HR_TRY(read_size(config, fields->count.field, fields->count_alias, 1, fields->count.value, &m->experts));
+  HR_TRY(read_size(config, fields->count.field, fields->count_alias, fields->may_be_none ? 0 : 1, fields->count.value,
+                   &m->experts));
+  if (m->experts == 0) {
+    mark_unused(config, fields, active, width);
+    return HR_OK;
+  }
   HR_TRY(read_size(config, active, fields->active_alias, 1, fields->active.value, &m->active));
   HR_TRY(read_size(config, width, NULL, 1, fields->width.value, &m->width));
   HR_TRY(read_shared(config, fields, m));
@@ -163,8 +189,7 @@ static hr_status read_kinds(hr_config *config, const char *field, int64_t layers
 
 static bool given(hr_config *config, const char *field)
 {
-  if (field)
-    hr_config_mark(config, field);
+  mark_if_named(config, field);
   return field && hr_json_has(&config->json, field);
 }
 
@@ -181,13 +206,14 @@ hr_status hr_config_expert_layers(hr_config *config, const hr_expert_fields *fie
     hr_config_mark(config, fields->last);
     HR_TRY(hr_json_integer_or(&config->json, fields->last, -1, INT64_MAX, -1, &last));
   }
-  if (fields->step.field)
-    HR_TRY(read_size(config, fields->step.field, NULL, 1, hr_max64(fields->step.value, 1), &step));
   memset(set, 0, sizeof *set);
+  mark_if_named(config, fields->step.field); /* beside a list it says nothing */
   if (by_kinds)
     return read_kinds(config, fields->kinds, layers, set);
   if (by_numbers)
     return read_numbers(config, fields->expert_layers, layers, true, set);
+  if (fields->step.field)
+    HR_TRY(read_size(config, fields->step.field, NULL, 1, hr_max64(fields->step.value, 1), &step));
   for (int64_t i = 0; i < layers; i++)
     hr_layer_set_put(set, i,
                      i >= first && (last < 0 || i <= last) && (fields->step_from_first ? i : i + 1) % step == 0);
@@ -207,7 +233,7 @@ hr_status hr_config_apply(hr_config *config, const hr_family *family, const hr_l
 {
   hr_layer_pattern layers = *pattern;
   hr_layer_set experts;
-  if (family->experts.count.field && !hr_experts_everywhere(&family->experts)) {
+  if (model->groups[0].experts.experts > 0 && !hr_experts_everywhere(&family->experts)) {
     HR_TRY(hr_config_expert_layers(config, &family->experts, pattern->layers, &experts));
     layers.change = hr_change_to_experts;
     layers.change_context = &experts;

@@ -41,6 +41,7 @@ typedef struct hr_expert_fields {
   bool plain;             /* up and down; else gate, up and down */
   bool bias, router_bias; /* of the routed experts and the router */
   bool output_norm;       /* of the sum of all experts' outputs */
+  bool may_be_none;       /* a count of 0 means that every layer is dense; else it is invalid */
   bool grouped;           /* "n_group" and "topk_group" limit a token to some groups of experts */
 
   /* Which layers have experts; those without have the dense network. All of them if there is no such field. */

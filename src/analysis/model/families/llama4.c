@@ -2,6 +2,8 @@
 /* Llama 4: chunked attention with rotary positions, and layers without either; experts in some layers. */
 #include "analysis/model/config_experts.h"
 
+#include <inttypes.h>
+
 enum { CHUNKED, FULL };
 
 typedef struct llama4_layers {
@@ -42,6 +44,17 @@ static void change(const void *context, int64_t index, hr_layer_group *layer)
   hr_change_to_experts(&layers->experts, index, layer);
 }
 
+/* Llama Guard 4 has no experts, and lists no layers with them. */
+static hr_status check_experts(const hr_config *config, const hr_layer_group *layer, const hr_layer_set *with_experts)
+{
+  for (int64_t i = 0; i < layer->count && layer->experts.experts == 0; i++) {
+    if (hr_layer_set_has(with_experts, i))
+      return hr_json_fail(&config->json, "num_local_experts", HR_ERROR_INVALID,
+                          "is 0, but layer %" PRId64 " has experts; expected moe_layers to be empty", i);
+  }
+  return HR_OK;
+}
+
 hr_status hr_finish_llama4(hr_config *config, const hr_family *family, hr_model *model)
 {
   hr_layer_group layer = model->groups[0];
@@ -50,6 +63,7 @@ hr_status hr_finish_llama4(hr_config *config, const hr_family *family, hr_model 
   HR_TRY(hr_config_flag(config, "use_qk_norm", true, &normalized));
   HR_TRY(hr_config_window(config, "attention_chunk_size", 8192, model));
   HR_TRY(hr_config_expert_layers(config, &family->experts, layer.count, &layers.experts));
+  HR_TRY(check_experts(config, &layer, &layers.experts));
   HR_TRY(read_rotary(config, layer.count, &layers));
   hr_layer_pattern pattern = {.layers = layer.count,
                               .field = "layer_types",
