@@ -252,7 +252,8 @@ hr_status hr_print_advice(const hr_document *document, const hr_advice *advice, 
 {
   const hr_step *step = &advice->step;
   print_step(document, advice, parameters);
-  hr_print_heading(document, document->options->verbose ? "Operators of the step" : "GEMMs and attention of the step");
+  hr_print_heading(document, "%s of the step",
+                   document->options->verbose ? "Operators" : hr_words_of_work(&step->operators));
   HR_TRY(hr_print_table(
       document,
       hr_operator_table(&step->operators, step, &advice->model, &advice->workload, !document->options->verbose),

@@ -234,14 +234,15 @@ static hr_status write_text(const description *d, const hr_document *document, h
     hr_print_workload(document, d->workload);
     hr_write_rate(work, sizeof work, (double)d->operators.flops, "FLOP");
     hr_write_bytes(traffic, sizeof traffic, (double)d->operators.bytes);
-    hr_print_field(document, "step", "%s in GEMMs and attention, at least %s moved", work, traffic);
+    hr_print_field(document, "step", "%s in %s, at least %s moved", work, hr_words_of_work(&d->operators), traffic);
     print_load(document, d);
     print_memory(document, d);
     if (d->model->group_count > 1) {
       hr_print_heading(document, "Layers");
       HR_TRY(hr_print_table(document, hr_group_table(d->model), error));
     }
-    hr_print_heading(document, document->options->verbose ? "Operators of a step" : "GEMMs and attention of a step");
+    hr_print_heading(document, "%s of a step",
+                     document->options->verbose ? "Operators" : hr_words_of_work(&d->operators));
   }
   bool gemms_only = document->options->format != HR_FORMAT_CSV && !document->options->verbose;
   return hr_print_table(document, hr_operator_table(&d->operators, NULL, d->model, d->workload, gemms_only), error);

@@ -98,6 +98,19 @@ void hr_operator_batch_cell(const void *member, hr_cell *cell)
   set_size(cell, op, op->gemm.batch, op->attention.batch * op->attention.q_heads);
 }
 
+const char *hr_words_of_work(const hr_operators *operators)
+{
+  bool attention = false, scans = false;
+  for (size_t i = 0; i < operators->count; i++) {
+    const hr_operator *op = &operators->items[i];
+    attention = attention || is_attention(op) || op->id == HR_OP_ATTENTION_SCORE;
+    scans = scans || op->kind == HR_KIND_SCAN;
+  }
+  if (attention && scans)
+    return "GEMMs, attention and scans";
+  return attention ? "GEMMs and attention" : scans ? "GEMMs and scans" : "GEMMs";
+}
+
 /* ---- the table ---- */
 
 typedef struct operator_row {
@@ -106,11 +119,11 @@ typedef struct operator_row {
   double share;             /* of the step's time as predicted, else of its FLOPs */
 } operator_row;
 
-/* Without FLOPs the size is the bytes, which have a column of their own. */
+/* Elsewhere the size is the bytes, which have a column of their own. */
 static void gemm_size(const void *member, hr_cell *cell)
 {
   const hr_operator *op = member;
-  if (op->flops > 0)
+  if (is_gemm(op) || is_attention(op))
     hr_operator_size_cell(op, cell);
   else
     hr_cell_set_text(cell, "");

@@ -10,14 +10,17 @@
 hr_table *hr_operator_table(const hr_operators *operators, const hr_step *step, const hr_model *model,
                             const hr_workload *workload, bool gemms_only);
 
-/** "8192×7680×2560 ×128" (the batch only if it is not 1); of an operator without FLOPs its bytes. */
+/** What of a step has FLOPs: "GEMMs and attention", "GEMMs, attention and scans", … Static storage. */
+const char *hr_words_of_work(const hr_operators *operators);
+
+/** "8192×7680×2560 ×128" (the batch only if it is not 1); of an operator without a GEMM its bytes. */
 void hr_write_operator_size(char *to, size_t size, const hr_operator *op);
 
 /** A GEMM or a fused attention as the store names it ("gemm m=…"); empty for other operators. */
 void hr_write_operator_problem(char *to, size_t size, const hr_operator *op);
 
 /** Values for columns; the member is an hr_operator. m, n, k and batch of a fused attention are queries, keys, head
- *  size of Q and K, and heads of all sequences; operators without FLOPs have none. */
+ *  size of Q and K, and heads of all sequences; operators without a GEMM have none. */
 void hr_operator_name_cell(const void *op, hr_cell *cell);
 void hr_operator_size_cell(const void *op, hr_cell *cell);
 void hr_operator_problem_cell(const void *op, hr_cell *cell);
