@@ -85,7 +85,7 @@ typedef struct hr_layer {
   int64_t measured_count;
   double part_ns[HR_PART_COUNT]; /* Σ time_ns of each part; their sum is sum_ns */
   hr_measurement whole;          /* all measured rows in sequence, timed as one: on a GPU a CUDA graph */
-  int64_t flops;                 /* of the layer's GEMMs and attention */
+  int64_t flops;                 /* of the layer's GEMMs, attention and scans */
 } hr_layer;
 
 /** Times every operator of one layer alone, then all operators with a kernel in sequence as one.
