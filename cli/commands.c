@@ -44,7 +44,8 @@ void cli_print_summary(FILE *out)
   for (size_t i = 0; i < COMMAND_COUNT; i++)
     fprintf(out, "  %-11s%s\n", commands[i].name, commands[i].summary);
   fprintf(out, "\nMODEL is a config.json, a directory with one, a name from\n"
-               "`headroom help models`, - for standard input, or a short form such as\n"
+               "`headroom help models`, org/name in the local Hugging Face cache, - for\n"
+               "standard input, or a short form such as\n"
                "'{\"h\":2560,\"a\":32,\"L\":32,\"v\":50257,\"s\":2048,\"b\":4}'.\n\n"
                "`headroom COMMAND --help` lists a command's options.\n");
 }
