@@ -84,7 +84,8 @@ static hr_mixer_attention heads_of(const hr_model *model)
 static hr_status check_layers(const hr_model *model, const hr_search_options *options, hr_error *error)
 {
   if (heads_of(model).q_heads == 0)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a search is about attention, which no layer of %s has", model->name);
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "a search varies the heads of attention, which no layer of %s has",
+                   model->name);
   if (keeps_heads(model) && options->query_heads_per_kv > 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
                    "query_heads_per_kv: the latent attention of %s has no K and V heads to share", model->name);
