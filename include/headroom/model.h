@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shape of a decoder-only transformer, and its reader.
+/* The shape of a decoder-only language model (attention, recurrent mixers, experts), and its reader.
  *
  * Thread safety: hr_model is a value; the functions are pure (no file, no environment). */
 #ifndef HEADROOM_MODEL_H
@@ -196,8 +196,8 @@ HR_API const hr_layer_group *hr_model_main_group(const hr_model *model);
 /** Reads a Hugging Face config.json, or Headroom's short form, from `length` bytes of text.
  *  `name` stands for the input in messages ("config.json") and becomes model->name. `note`, if not NULL, is called for
  *  every field that was ignored or assumed. Errors: HR_ERROR_UNREADABLE (not JSON, not UTF-8, too deep or too large),
- *  HR_ERROR_INVALID (a field is missing, of the wrong type, or impossible), HR_ERROR_UNSUPPORTED (mixture of experts,
- *  MLA, state space, encoder-decoder, unknown family), each naming the field. *model is written only on HR_OK. */
+ *  HR_ERROR_INVALID (a field is missing, of the wrong type, or impossible), HR_ERROR_UNSUPPORTED (encoder-decoder,
+ *  a mechanism that is not covered, unknown family), each naming the field. *model is written only on HR_OK. */
 HR_API hr_status hr_model_from_json(const char *text, size_t length, const char *name, hr_note_fn note, void *context,
                                     hr_model *model, hr_error *error);
 
