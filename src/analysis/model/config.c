@@ -12,10 +12,23 @@
 const hr_config_names hr_config_standard_names = {"num_hidden_layers", "hidden_size", "num_attention_heads",
                                                   "max_position_embeddings"};
 
+bool hr_config_was_read(const hr_config *config, const char *field)
+{
+  for (size_t i = 0; i < config->read_count; i++) {
+    if (strcmp(config->read[i], field) == 0)
+      return true;
+  }
+  return false;
+}
+
 void hr_config_mark(hr_config *config, const char *field)
 {
+  if (hr_config_was_read(config, field))
+    return;
   if (config->read_count < HR_CONFIG_FIELDS_MAX)
     config->read[config->read_count++] = field;
+  else
+    config->marks_lost = true;
 }
 
 static void note(const hr_config *config, hr_note_kind kind, const char *format, va_list arguments)

@@ -10,7 +10,8 @@
 #include "base/json.h"
 #include <headroom/model.h>
 
-#define HR_CONFIG_FIELDS_MAX 128
+/** Most fields that one reading marks, twice as many as that of any family: hr_model_from_json() fails beyond. */
+#define HR_CONFIG_FIELDS_MAX 256
 
 typedef struct hr_config {
   hr_json_reader json;
@@ -20,9 +21,10 @@ typedef struct hr_config {
   bool parts_left_out; /* the object also has parts for images and the like, which a note has named */
   const char *read[HR_CONFIG_FIELDS_MAX]; /* names of the fields read, all literals */
   size_t read_count;
+  bool marks_lost; /* there was no place for one of them */
 } hr_config;
 
-/** Marks a field as read. */
+/** Marks a field as read; again, it does nothing. */
 void hr_config_mark(hr_config *config, const char *field);
 
 /** Calls the caller's note function with "<input>: <message>": a detail of how the input was read. */

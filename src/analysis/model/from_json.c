@@ -60,6 +60,15 @@ static hr_status find_family(hr_config *config, const char *wrapper, const hr_fa
   return *family ? HR_OK : hr_refuse_model_type(config, "model_type", model_type);
 }
 
+/* Without the mark of a field that was read it would be refused or named as unknown. */
+static hr_status check_marks(const hr_config *config)
+{
+  if (!config->marks_lost)
+    return HR_OK;
+  return hr_fail(config->json.error, HR_ERROR_UNSUPPORTED, "%s: its family reads more than %d fields",
+                 config->json.input, HR_CONFIG_FIELDS_MAX);
+}
+
 static hr_status read_model(hr_config *config, hr_model *model)
 {
   if (!hr_json_has(&config->json, "model_type") && hr_is_short_form(config)) {
@@ -75,6 +84,7 @@ static hr_status read_model(hr_config *config, hr_model *model)
                family->model_type); /* NOLINT(clang-analyzer-core.NullDereference) */
   HR_TRY(hr_complete_text_part(config, family));
   HR_TRY((family->read ? family->read : hr_read_decoder)(config, family, model));
+  HR_TRY(check_marks(config));
   HR_TRY(hr_refuse_by_field(config));
   return hr_read_head(config, family, architecture_of(config), model);
 }
@@ -106,6 +116,8 @@ hr_status hr_model_from_json(const char *text, size_t length, const char *name, 
     status = hr_config_quantization(&config, &read);
   if (status == HR_OK)
     status = check_model(&config, &read);
+  if (status == HR_OK)
+    status = check_marks(&config);
   if (status == HR_OK) {
     hr_config_note_unknown_fields(&config);
     *model = read;

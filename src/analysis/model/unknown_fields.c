@@ -334,11 +334,6 @@ static bool is_in(const char *const *names, size_t count, const char *name)
   return false;
 }
 
-bool hr_config_was_read(const hr_config *config, const char *field)
-{
-  return is_in(config->read, config->read_count, field);
-}
-
 static bool is_unknown(const hr_config *config, const char *name, const json_t *value)
 {
   return name[0] != '_' && !json_is_null(value) && !is_in(irrelevant, sizeof irrelevant / sizeof *irrelevant, name) &&
