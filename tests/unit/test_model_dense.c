@@ -100,6 +100,9 @@ static const struct {
      921408},
     {"{\"model_type\":\"cohere_compass_text\",\"num_key_value_heads\":2," SIZES "}", 301888},
     {"{\"model_type\":\"emu3_text_model\",\"num_key_value_heads\":2," SIZES "}", 366144},
+    {"{\"model_type\":\"emu3_text_model\",\"num_key_value_heads\":2,\"attention_bias\":true,\"mlp_bias\":true," SIZES
+     "}",
+     369088},
     {"{\"model_type\":\"apertus\",\"num_key_value_heads\":2,\"attention_bias\":true," SIZES "}", 301320},
     {"{\"model_type\":\"apertus\",\"num_key_value_heads\":2,\"hidden_act\":\"relu2\"," SIZES "}", 300672},
     {"{\"model_type\":\"gemma4_text\",\"hidden_size_per_layer_input\":0,\"num_key_value_heads\":4,\"head_dim\":16,"
