@@ -273,6 +273,14 @@ static void rates_are_those_of_the_activations(void **state)
   assert_int_equal(hr_predict_step(&h100, &model, &w, &step[1], &error), HR_ERROR_UNSUPPORTED);
 }
 
+static void a_wrapper_s_quantization_counts_beside_null_in_its_text_config(void **state)
+{
+  (void)state;
+  hr_model model = read_model("{\"model_type\":\"llava\",\"quantization_config\":{" AWQ "},\"text_config\":{" LLAMA
+                              ",\"quantization_config\":null}}");
+  assert_int_equal(model.quantization.format_count, 1);
+}
+
 static void what_is_not_covered_is_refused(void **state)
 {
   (void)state;
@@ -318,6 +326,7 @@ int main(void)
       cmocka_unit_test(a_preset_replaces_the_formats_of_a_checkpoint),
       cmocka_unit_test(operators_read_the_stored_weights_and_cache),
       cmocka_unit_test(rates_are_those_of_the_activations),
+      cmocka_unit_test(a_wrapper_s_quantization_counts_beside_null_in_its_text_config),
       cmocka_unit_test(what_is_not_covered_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

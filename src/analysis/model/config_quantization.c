@@ -205,7 +205,7 @@ static const json_t *find_object(hr_config *config, const char **field)
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     *field = fields[i];
     const json_t *object = json_object_get(config->json.object, fields[i]);
-    if (config->outer && !object) /* of a wrapper, beside its text_config */
+    if (config->outer && (!object || json_is_null(object))) /* of a wrapper, beside its text_config */
       object = json_object_get(config->outer, fields[i]);
     if (json_object_size(object) > 0 || (object && !json_is_object(object) && !json_is_null(object))) {
       hr_config_mark(config, fields[i]);
