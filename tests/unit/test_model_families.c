@@ -455,6 +455,9 @@ static void the_language_model_of_a_wrapper_is_read(void **state)
   assert_true(model.tied_embeddings); /* the outer one counts where the inner has none */
   assert_string_equal(read_notes(text).text,
                       "config.json: only the language model in text_config is read; vision_config is left out\n");
+  model = read_model("{\"model_type\":\"gemma3\",\"architectures\":[\"Gemma3ForSequenceClassification\"],"
+                     "\"id2label\":{\"0\":\"a\",\"1\":\"b\",\"2\":\"c\"},\"text_config\":{" SIZES "}}");
+  assert_int_equal(model.classes, 3);
   model = read_model("{\"model_type\":\"internvl_chat\",\"architectures\":[\"InternVLChatModel\"],\"llm_config\":{"
                      "\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"]," SIZES "}}");
   assert_int_equal(model.head, HR_HEAD_LANGUAGE);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What follows the layers, by the class in "architectures". */
 #include "analysis/model/families.h"
+#include "analysis/model/sizes.h"
 
 #include <string.h>
 
@@ -29,17 +30,28 @@ static bool ends_with(const char *text, const char *end)
   return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
+/* Where the labels are: a wrapper's count for the whole model. */
+static hr_json_reader labels_of(const hr_config *config)
+{
+  hr_json_reader json = config->json;
+  if (json_object_get(config->outer, "id2label") || json_object_get(config->outer, "num_labels")) {
+    json.object = config->outer;
+    json.path = "";
+  }
+  return json;
+}
+
 /* As many as id2label has, else num_labels, else the base class's two. */
 static hr_status read_classes(hr_config *config, bool answers, int64_t *classes)
 {
-  size_t labels = json_object_size(json_object_get(config->json.object, "id2label"));
+  hr_json_reader json = labels_of(config);
+  size_t labels = json_object_size(json_object_get(json.object, "id2label"));
   *classes = 2;
   if (answers) /* the answer's first and last token */
     return HR_OK;
-  if (labels > 0)
-    *classes = (int64_t)labels;
-  else
-    return hr_config_size_derived(config, "num_labels", 2, classes);
+  if (labels == 0)
+    return hr_json_integer_or(&json, "num_labels", 1, HR_MODEL_SIZE_MAX, 2, classes);
+  *classes = (int64_t)labels;
   return HR_OK;
 }
 
