@@ -82,6 +82,8 @@ static void a_head_of_another_kind_is_refused(void **state)
       "{\"model_type\":\"llama\",\"architectures\":[\"LlamaForRewardModel\"]," SIZES "}", HR_ERROR_UNSUPPORTED,
       "config.json: architectures: \"LlamaForRewardModel\" has a head that is not covered; covered are language "
       "models, models without a head, and classification of sequences and tokens");
+  assert_refused("{\"model_type\":\"llama\",\"architectures\":\"LlamaForSequenceClassification\"," SIZES "}",
+                 HR_ERROR_INVALID, "config.json: architectures: expected a list of classes");
 }
 
 static void layers_of_an_unread_kind_are_refused(void **state)

@@ -7,6 +7,15 @@
 
 #include <string.h>
 
+/* A name outside of a list would be taken for no name, and a classifier for a language model. */
+static hr_status check_architectures(const hr_json_reader *json)
+{
+  const json_t *value = json_object_get(json->object, "architectures"), *first = json_array_get(value, 0);
+  if (!value || json_is_null(value) || (json_is_array(value) && (!first || json_is_string(first))))
+    return HR_OK;
+  return hr_json_fail(json, "architectures", HR_ERROR_INVALID, "expected a list of classes");
+}
+
 /* The first of "architectures", NULL if there is none. */
 static const char *first_architecture(const hr_config *config)
 {
@@ -77,7 +86,9 @@ static hr_status read_model(hr_config *config, hr_model *model)
   }
   const hr_family *family = NULL;
   const char *wrapper;
+  HR_TRY(check_architectures(&config->json));
   HR_TRY(hr_take_text_part(config, &wrapper));
+  HR_TRY(check_architectures(&config->json));
   HR_TRY(find_family(config, wrapper, &family));
   /* The analyzer cannot see that hr_refuse_model_type() never returns HR_OK. */
   hr_copy_text(model->family, sizeof model->family,
