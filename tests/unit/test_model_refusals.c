@@ -24,6 +24,8 @@ static void each_kind_of_model_is_refused_by_its_field(void **state)
        "moe_intermediate_size: 1408 means a mixture of experts"},
       {"\"model_type\":\"llama\",\"moe\":true", "moe: true means a mixture of experts"},
       {"\"model_type\":\"grok-1\"", "model_type: \"grok-1\" means a mixture of experts"},
+      {"\"model_type\":\"glm_moe_dsa\",\"n_routed_experts\":256,\"kv_lora_rank\":512",
+       "model_type: \"glm_moe_dsa\" means a sparse attention indexer"},
       {"\"model_type\":\"llama\",\"kv_lora_rank\":256", "kv_lora_rank: 256 means latent attention (MLA)"},
       {"\"model_type\":\"llama\",\"q_lora_rank\":1536", "q_lora_rank: 1536 means latent attention (MLA)"},
       {"\"model_type\":\"llama\",\"state_size\":16", "state_size: 16 means a state-space model"},

@@ -183,12 +183,18 @@ static hr_status refuse_layer_types(const hr_config *config)
   return HR_OK;
 }
 
-static hr_status refuse_by_row(hr_config *config)
+/* Other families have it and are read: a model_type that names a single mechanism says more. */
+static bool is_common(const char *what)
+{
+  return what == mixture_of_experts || what == latent_attention;
+}
+
+static hr_status refuse_by_row(hr_config *config, bool common)
 {
   for (size_t i = 0; i < sizeof field_rows / sizeof *field_rows; i++) {
     const field_row *row = &field_rows[i];
     const json_t *value = json_object_get(config->json.object, row->field);
-    if (hr_config_was_read(config, row->field))
+    if (is_common(row->what) != common || hr_config_was_read(config, row->field))
       continue;
     hr_config_mark(config, row->field);
     if (is_set(value, row->above)) {
@@ -204,7 +210,8 @@ hr_status hr_refuse_by_field(hr_config *config)
 {
   HR_TRY(refuse_layer_types(config));
   hr_config_mark(config, "layer_types");
-  return refuse_by_row(config);
+  HR_TRY(refuse_by_row(config, false));
+  return refuse_by_row(config, true);
 }
 
 /* "; did you mean llama or llama4?" */
@@ -222,7 +229,7 @@ static void suggest_family(const char *model_type, char *text, size_t size)
 hr_status hr_refuse_model_type(hr_config *config, const char *field, const char *model_type)
 {
   char found[64], similar[160];
-  HR_TRY(refuse_by_row(config)); /* names the mechanism */
+  HR_TRY(refuse_by_row(config, false)); /* names the mechanism */
   json_t *as_text = json_string(model_type);
   hr_json_found(as_text, found, sizeof found);
   json_decref(as_text);
@@ -230,6 +237,7 @@ hr_status hr_refuse_model_type(hr_config *config, const char *field, const char 
     if (strcmp(type_rows[i].model_type, model_type) == 0)
       return refuse(config, field, found, type_rows[i].what);
   }
+  HR_TRY(refuse_by_row(config, true));
   HR_TRY(refuse_layer_types(config));
   suggest_family(model_type, similar, sizeof similar);
   return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
