@@ -42,6 +42,8 @@ static void each_kind_of_model_is_refused_by_its_field(void **state)
       {"\"model_type\":\"bert\"", "model_type: \"bert\" means an encoder without a decoder"},
       {"\"model_type\":\"llama\",\"index_topk\":2048", "index_topk: 2048 means a sparse attention indexer"},
       {"\"model_type\":\"new\",\"hc_mult\":4", "hc_mult: 4 means hyper-connections"},
+      {"\"model_type\":\"gpt2\",\"pruned_heads\":{\"0\":[1,3]}",
+       "pruned_heads: an object means heads that were taken out of layers"},
       {"\"model_type\":\"llama\",\"medusa_num_heads\":3", "medusa_num_heads: 3 means Medusa heads"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -57,7 +59,7 @@ static void disabled_fields_of_unsupported_kinds_are_accepted(void **state)
   (void)state;
   read_model("{\"model_type\":\"llama\",\"num_local_experts\":1,\"num_experts\":0,\"n_routed_experts\":null,"
              "\"q_lora_rank\":null,\"kv_lora_rank\":0,\"is_encoder_decoder\":false,\"add_cross_attention\":false,"
-             "\"ssm_cfg\":{},\"moe_layer_freq\":[],\"text_config\":null," SIZES "}");
+             "\"ssm_cfg\":{},\"pruned_heads\":{},\"moe_layer_freq\":[],\"text_config\":null," SIZES "}");
 }
 
 static void an_unknown_family_gets_similar_names(void **state)

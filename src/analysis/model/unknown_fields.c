@@ -202,7 +202,6 @@ static const char *const irrelevant[] = {
     "prefix",
     "pretraining_tp",
     "problem_type",
-    "pruned_heads",
     "qkv_clip",
     "quantizer_class",
     "query_pre_attn_scalar",

@@ -69,6 +69,7 @@ static const field_row field_rows[] = {
     {"use_bidirectional_attention", 0, encoder_only},
     {"cross_attention_layers", 0, "cross-attention"},
     {"num_mem_blocks", 0, "weights shared between layers"},
+    {"pruned_heads", 0, "heads that were taken out of layers"},
     {"num_local_experts", 1, mixture_of_experts},
     {"num_experts", 1, mixture_of_experts},
     {"n_routed_experts", 1, mixture_of_experts},
