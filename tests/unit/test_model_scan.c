@@ -407,9 +407,20 @@ static void the_time_of_a_scan_is_a_lower_bound_with_a_wide_band(void **state)
   assert_true(p.low_ns < p.time_ns && p.high_ns >= 4 * p.time_ns);
 }
 
+static void recurrent_gemma_s_window_has_two_names(void **state)
+{
+  (void)state;
+  hr_model m = read_model("{\"model_type\":\"recurrent_gemma\",\"num_hidden_layers\":3,\"hidden_size\":64,"
+                          "\"num_attention_heads\":4,\"num_key_value_heads\":1,\"intermediate_size\":256,"
+                          "\"vocab_size\":1000,\"sliding_window\":512}");
+  assert_int_equal(m.group_count, 2);
+  assert_int_equal(m.groups[1].attention.window, 512);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(recurrent_gemma_s_window_has_two_names),
       cmocka_unit_test(every_weight_of_a_mixer_is_counted),
       cmocka_unit_test(states_do_not_grow_with_the_sequence),
       cmocka_unit_test(scans_have_the_flops_and_bytes_of_their_form),

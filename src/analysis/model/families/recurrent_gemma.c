@@ -43,7 +43,8 @@ hr_status hr_finish_recurrent_gemma(hr_config *config, const hr_family *family, 
   (void)family;
   hr_config_mark(config, "block_types");
   layer->dense.width /= 2; /* "intermediate_size" is that of gate and up together */
-  HR_TRY(hr_config_window(config, "attention_window_size", 2048, model));
+  bool other_name = !hr_config_present(config, "attention_window_size") && hr_config_present(config, "sliding_window");
+  HR_TRY(hr_config_window(config, other_name ? "sliding_window" : "attention_window_size", 2048, model));
   HR_TRY(read_recurrence(config, model));
   hr_layer_pattern pattern = hr_scan_pattern(config, model, "recurrent");
   pattern.type_of = type_of;
