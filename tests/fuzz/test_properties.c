@@ -143,7 +143,7 @@ static void likely_models_are_described(void **state)
 {
   (void)state;
   seed = 20240126;
-  for (int i = 0; i < 10000; i++) {
+  for (int i = 0; i < 6000; i++) {
     hr_model model = likely_model();
     hr_workload workload = likely_workload(&model);
     hr_error error;

@@ -10,11 +10,12 @@ cd "$1"
 
 # Objects of sources that were moved or removed stay in a build folder.
 calls=$(find . -name '*.o' | sort | sed 's|^\./||' | while read -r object; do
-  [ ! -e "$sources/${object%.o}" ] || nm "$object" | awk -v file="${object%.o}" 'NF >= 2 { print file, $(NF - 1), $NF }'
-done | awk '
-  $2 ~ /^[TDBR]$/ { home[$3] = $1 }
-  $2 == "U" { row++; from[row] = $1; name[row] = $3 }
-  END { for (i = 1; i <= row; i++) if (name[i] in home && home[name[i]] != from[i]) print from[i], home[name[i]] }' | sort -u)
+  [ ! -e "$sources/${object%.o}" ] || echo "$object"
+done | xargs nm -A | awk '
+  { file = $1; sub(/\.o:.*/, "", file); kind = $(NF - 1); name = $NF }
+  kind ~ /^[TDBR]$/ { home[name] = file }
+  kind ~ /(^|:)U$/ { row++; from[row] = file; used[row] = name }
+  END { for (i = 1; i <= row; i++) if (used[i] in home && home[used[i]] != from[i]) print from[i], home[used[i]] }' | sort -u)
 [ -n "$calls" ] || { echo "no calls between the files of $1"; exit 1; }
 
 # tsort names the members of each circle on standard error.

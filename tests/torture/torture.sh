@@ -31,7 +31,7 @@ END
 "$H" results import -q --db full.db "$inputs/results.jsonl" > made 2>&1 || { cat made; exit 1; }
 
 fail() {
-  echo "${words[*]}: allocation $n${after:+ and later}: $1: $(head -c 300 errors)"
+  echo "${words[*]}: allocation $n${after:+ and later}: $1: $(head -c 3000 errors)"
   failed=$((failed + 1))
 }
 
