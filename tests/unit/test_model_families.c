@@ -466,6 +466,15 @@ static void the_language_model_of_a_wrapper_is_read(void **state)
                  "reads, and how to give a shape without a family, are in docs/models.md");
 }
 
+static void layers_for_multi_token_prediction_are_noted_in_every_family(void **state)
+{
+  (void)state;
+  assert_string_equal(read_notes("{\"model_type\":\"llama\",\"num_nextn_predict_layers\":1," SIZES "}").text,
+                      "config.json: num_nextn_predict_layers: the 1 layer that predicts further tokens (multi-token "
+                      "prediction) is not counted\n");
+  assert_string_equal(read_notes("{\"model_type\":\"llama\",\"num_mtp_modules\":0," SIZES "}").text, "");
+}
+
 static void the_short_form_has_experts(void **state)
 {
   (void)state;
@@ -580,6 +589,7 @@ int main(void)
       cmocka_unit_test(a_complete_configuration_is_read_without_notes),
       cmocka_unit_test(classes_have_weights_of_their_own_and_embedding_models_have_no_head),
       cmocka_unit_test(the_language_model_of_a_wrapper_is_read),
+      cmocka_unit_test(layers_for_multi_token_prediction_are_noted_in_every_family),
       cmocka_unit_test(the_short_form_has_experts),
       cmocka_unit_test(an_inner_configuration_may_leave_out_the_sizes_of_its_class),
       cmocka_unit_test(parts_in_the_same_object_are_left_out_in_one_note),

@@ -128,13 +128,3 @@ size_t hr_scan_unless_in_set(const void *attention_layers, int64_t index)
 {
   return hr_layer_set_has(attention_layers, index) ? HR_TYPE_ATTENTION : HR_TYPE_SCAN;
 }
-
-hr_status hr_config_note_multi_token(hr_config *config, const char *field)
-{
-  int64_t layers;
-  hr_config_mark(config, field);
-  HR_TRY(hr_json_integer_or(&config->json, field, 0, HR_MODEL_SIZE_MAX, 0, &layers));
-  if (layers > 0)
-    hr_config_note(config, "%s: the layers of multi-token prediction are left out", field);
-  return HR_OK;
-}

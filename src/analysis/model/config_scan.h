@@ -24,7 +24,4 @@ enum { HR_TYPE_ATTENTION, HR_TYPE_SCAN };
 /** For the function type_of: whether a layer is of a set. */
 size_t hr_scan_unless_in_set(const void *attention_layers, int64_t index);
 
-/** Notes prediction layers for several tokens, which are not part of the model. */
-hr_status hr_config_note_multi_token(hr_config *config, const char *field);
-
 #endif

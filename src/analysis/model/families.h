@@ -31,9 +31,8 @@ typedef struct hr_expert_fields {
   const char *active_alias; /* another name of the same field */
   hr_size_field width;      /* "moe_intermediate_size"; value 0: required */
 
-  hr_size_field shared; /* shared experts; the values are those of a missing field */
-  hr_size_field
-      shared_width; /* width of one of them, or of all if `shared` has no field; field NULL: the routed one's */
+  hr_size_field shared;       /* shared experts; the values are those of a missing field */
+  hr_size_field shared_width; /* of one of them, of all if `shared` has no field; field NULL: the routed one's */
   bool shared_gate;
 
   hr_choice_field shared_bias;
@@ -61,8 +60,7 @@ typedef struct hr_latent_sizes {
   bool head_dim; /* "head_dim" is another name of "qk_rope_head_dim"; else it says nothing */
 } hr_latent_sizes;
 
-/** Sizes of the base class, which the inner configuration of a wrapper may leave out (LLaVA). 0: required there, too.
- *  */
+/** Sizes of the base class, which the inner configuration of a wrapper may leave out (LLaVA). 0: required there. */
 typedef struct hr_class_sizes {
   int64_t layers, hidden, heads, mlp_width, vocabulary;
 } hr_class_sizes;
@@ -127,7 +125,6 @@ struct hr_family {
   bool logit_bias;
 
   hr_size_field window;      /* field NULL: the family has no windows; value: if missing (0: none) */
-  bool moe;                  /* has experts that its own reader reads */
   bool own_layers;           /* `finish` makes the groups of layers */
   hr_size_field full_every;  /* every n-th layer has no window if there is no list of types; value 0: all have it */
   bool full_first;           /* the first layer of each n instead of the last one */
@@ -212,10 +209,12 @@ const hr_family *hr_families(size_t *count);
 const hr_family *hr_family_of_type(const char *model_type);
 const hr_family *hr_family_of_architecture(const char *architecture);
 
-/** Reads what follows the layers: `architecture` is the class in "architectures", or NULL; that
- *  of the family's row is its language model. HR_ERROR_UNSUPPORTED, naming
- *  the field, for a head of another kind than hr_head has. */
+/** Reads what follows the layers. `architecture` is the class in "architectures", or NULL; that of the family's row is
+ *  its language model. HR_ERROR_UNSUPPORTED, naming the field, for a head of another kind than hr_head has. */
 hr_status hr_read_head(hr_config *config, const hr_family *family, const char *architecture, hr_model *model);
+
+/** Notes the layers for multi-token prediction, which transformers drops when it loads a checkpoint. */
+hr_status hr_note_prediction_layers(hr_config *config);
 
 /** If the configuration wraps that of a language model ("text_config"), *config reads the inner one from then on, and a
  *  note says what is left out. *wrapper is the model_type of the outer one, NULL if there is none. */

@@ -95,6 +95,7 @@ static hr_status read_model(hr_config *config, hr_model *model)
                family->model_type); /* NOLINT(clang-analyzer-core.NullDereference) */
   HR_TRY(hr_complete_text_part(config, family));
   HR_TRY((family->read ? family->read : hr_read_decoder)(config, family, model));
+  HR_TRY(hr_note_prediction_layers(config));
   HR_TRY(check_marks(config));
   HR_TRY(hr_refuse_by_field(config));
   return hr_read_head(config, family, architecture_of(config), model);

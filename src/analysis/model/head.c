@@ -3,6 +3,7 @@
 #include "analysis/model/families.h"
 #include "analysis/model/sizes.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* The ends of the names of Hugging Face's classes. */
@@ -52,6 +53,22 @@ static hr_status read_classes(hr_config *config, bool answers, int64_t *classes)
   if (labels == 0)
     return hr_json_integer_or(&json, "num_labels", 1, HR_MODEL_SIZE_MAX, 2, classes);
   *classes = (int64_t)labels;
+  return HR_OK;
+}
+
+hr_status hr_note_prediction_layers(hr_config *config)
+{
+  static const char *const fields[] = {"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules",
+                                       "mtp_num_layers", "mtp_num_hidden_layers"};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    int64_t layers = 0;
+    hr_config_mark(config, fields[i]);
+    HR_TRY(hr_json_integer_or(&config->json, fields[i], 0, HR_MODEL_SIZE_MAX, 0, &layers));
+    if (layers > 0)
+      hr_config_note_left_out(
+          config, "%s: the %" PRId64 " layer%s further tokens (multi-token prediction) %s not counted", fields[i],
+          layers, layers == 1 ? " that predicts" : "s that predict", layers == 1 ? "is" : "are");
+  }
   return HR_OK;
 }
 

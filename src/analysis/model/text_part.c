@@ -14,8 +14,13 @@ static const struct wrapper_row {
 #undef HR_WRAPPER
 };
 
-/* The names of the inner object, the one that transformers uses first. */
-static const char *const inner_fields[] = {"text_config", "llm_config", "language_config", "thinker_config"};
+/* The inner object, the one that transformers uses first, and what precedes the names of its fields in messages. */
+static const struct inner_row {
+  const char *field, *path;
+} inner_fields[] = {{"text_config", "text_config."},
+                    {"llm_config", "llm_config."},
+                    {"language_config", "language_config."},
+                    {"thinker_config", "thinker_config."}};
 
 const char *hr_wrapped_type(const char *wrapper)
 {
@@ -26,11 +31,11 @@ const char *hr_wrapped_type(const char *wrapper)
   return NULL;
 }
 
-static const char *inner_field(const json_t *object)
+static const struct inner_row *find_inner(const json_t *object)
 {
   for (size_t i = 0; i < sizeof inner_fields / sizeof *inner_fields; i++) {
-    if (json_is_object(json_object_get(object, inner_fields[i])))
-      return inner_fields[i];
+    if (json_is_object(json_object_get(object, inner_fields[i].field)))
+      return &inner_fields[i];
   }
   return NULL;
 }
@@ -107,25 +112,20 @@ hr_status hr_take_text_part(hr_config *config, const char **wrapper)
 {
   *wrapper = NULL;
   const json_t *outer = config->json.object;
-  const char *field = inner_field(outer);
-  if (!field)
+  const struct inner_row *inner = find_inner(outer);
+  if (!inner)
     return HR_OK;
   HR_TRY(hr_config_text(config, "model_type", "", wrapper));
   config->outer = outer;
-  config->json.object = json_object_get(outer, field);
-  config->json.path = field;
-  const char *deeper = inner_field(config->json.object); /* thinker_config has a text_config */
+  config->json.object = json_object_get(outer, inner->field);
+  const struct inner_row *deeper = find_inner(config->json.object); /* thinker_config has a text_config */
   if (deeper) {
-    config->json.object = json_object_get(config->json.object, deeper);
-    field = deeper;
+    config->json.object = json_object_get(config->json.object, deeper->field);
+    inner = deeper;
   }
-  static const char *const paths[] = {"text_config.", "llm_config.", "language_config.", "thinker_config."};
-  for (size_t i = 0; i < sizeof inner_fields / sizeof *inner_fields; i++) {
-    if (strcmp(inner_fields[i], field) == 0)
-      config->json.path = paths[i];
-  }
+  config->json.path = inner->path;
   char others[192];
-  list_left_out(outer, field, others, sizeof others);
-  hr_config_note_left_out(config, "only the language model in %s is read%s", field, others);
+  list_left_out(outer, inner->field, others, sizeof others);
+  hr_config_note_left_out(config, "only the language model in %s is read%s", inner->field, others);
   return HR_OK;
 }

@@ -5,19 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* transformers drops these layers when it loads a checkpoint. */
-static hr_status note_further_tokens(hr_config *config, const char *field)
-{
-  int64_t layers = 0;
-  hr_config_mark(config, field);
-  HR_TRY(hr_json_integer_or(&config->json, field, 0, INT64_MAX, 0, &layers));
-  if (layers > 0)
-    hr_config_note_left_out(config,
-                            "%s: the %" PRId64 " layer%s further tokens (multi-token prediction) %s not counted", field,
-                            layers, layers == 1 ? " that predicts" : "s that predict", layers == 1 ? "is" : "are");
-  return HR_OK;
-}
-
 /* The published code has experts in every n-th layer, transformers in all: they agree on 1. */
 static hr_status read_frequency(hr_config *config)
 {
@@ -45,8 +32,7 @@ static hr_status finish_experts(hr_config *config, hr_model *model)
   if (is_null(config, "n_shared_experts"))
     experts->shared_width = 0;
   experts->shared_bias = model->groups[0].dense.bias; /* one class of network for both */
-  HR_TRY(note_further_tokens(config, "num_nextn_predict_layers"));
-  return note_further_tokens(config, "num_mtp_layers");
+  return HR_OK;
 }
 
 hr_status hr_finish_deepseek(hr_config *config, const hr_family *family, hr_model *model)

@@ -18,7 +18,6 @@ hr_status hr_finish_qwen3_next(hr_config *config, const hr_family *family, hr_mo
     return hr_json_fail(&config->json, "attn_output_gate", HR_ERROR_UNSUPPORTED, "false is not covered");
   model->groups[0].attention.output_gate = true;
   HR_TRY(hr_config_scan(config, &family->scan, model));
-  HR_TRY(hr_config_note_multi_token(config, "mtp_num_hidden_layers"));
   hr_config_mark(config, "mtp_use_dedicated_embeddings");
   if (!family->experts.dense_layers)
     hr_config_mark(config, "mlp_only_layers"); /* Qwen3.5 has experts in every layer */

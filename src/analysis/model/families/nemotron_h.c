@@ -152,7 +152,6 @@ hr_status hr_read_nemotron_h(hr_config *config, const hr_family *family, hr_mode
   HR_TRY(read_attention(config, &kinds[ATTENTION]));
   HR_TRY(read_network(config, &kinds[NETWORK]));
   HR_TRY(hr_config_activation(config, "mlp_hidden_act", "relu2", model));
-  HR_TRY(hr_config_note_multi_token(config, "num_nextn_predict_layers"));
   hr_config_mark(config, "mtp_layers_block_type");
   hr_config_mark(config, "mtp_hybrid_override_pattern");
   mark_experts(config);
