@@ -163,8 +163,8 @@ static bool is_set(const json_t *value, double above)
 
 static hr_status refuse(const hr_config *config, const char *field, const char *found, const char *what)
 {
-  return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "%s means %s; docs/models.md says what is covered",
-                      found, what);
+  return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
+                      "%s means %s, which is not covered for this family (docs/models.md)", found, what);
 }
 
 /* Kinds of layers that the family has not read. */
@@ -179,7 +179,7 @@ static hr_status refuse_layer_types(const hr_config *config)
     char found[64];
     hr_json_found(json_array_get(list, i), found, sizeof found);
     return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
-                        "has a layer of kind %s; docs/models.md says what is covered", found);
+                        "has a layer of kind %s, which is not covered for this family (docs/models.md)", found);
   }
   return HR_OK;
 }
