@@ -230,7 +230,7 @@ hr_status cli_rates(const cli_run *run, hr_device *device, hr_hardware *hardware
 /** Removes the line. */
 void cli_progress_end(cli_progress *progress);
 
-#define CLI_COMMAND(name, arguments, groups, summary) int cli_##name(const cli_run *run);
+#define CLI_COMMAND(identifier, name, arguments, groups, summary) int cli_##identifier(const cli_run *run);
 #include "commands.inc"
 #undef CLI_COMMAND
 

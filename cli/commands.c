@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const cli_command commands[] = {
-#define CLI_COMMAND(name, arguments, groups, summary) {#name, arguments, groups, summary},
+#define CLI_COMMAND(identifier, name, arguments, groups, summary) {name, arguments, groups, summary},
 #include "commands.inc"
 #undef CLI_COMMAND
 };

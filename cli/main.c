@@ -9,7 +9,7 @@
 
 /* In the order of commands.inc. */
 static const cli_command_fn functions[] = {
-#define CLI_COMMAND(name, arguments, groups, summary) cli_##name,
+#define CLI_COMMAND(identifier, name, arguments, groups, summary) cli_##identifier,
 #include "commands.inc"
 #undef CLI_COMMAND
 };

@@ -25,7 +25,7 @@ static bool is_part_of(const char *part, const char *name)
 static bool is_part_of_any(const char *part)
 {
   static const char *const names[] = {
-#define CLI_COMMAND(name, arguments, groups, summary) #name,
+#define CLI_COMMAND(identifier, name, arguments, groups, summary) name,
 #include "commands.inc"
 #undef CLI_COMMAND
       "else"};

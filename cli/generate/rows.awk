@@ -64,11 +64,11 @@ function read_tables(    rows, i, c) {
   group_count = groups_kept
   command_count = read_calls("CLI_COMMAND", rows)
   for (i = 1; i <= command_count; i++) {
-    command_name[i] = rows[i, 1]
-    command_arguments[i] = rows[i, 2]
-    command_groups[i] = "|" rows[i, 3] "|"
-    command_summary[i] = rows[i, 4]
-    is_command[rows[i, 1]] = 1
+    command_name[i] = rows[i, 2]
+    command_arguments[i] = rows[i, 3]
+    command_groups[i] = "|" rows[i, 4] "|"
+    command_summary[i] = rows[i, 5]
+    is_command[rows[i, 2]] = 1
   }
   option_count = read_calls("CLI_OPTION", rows)
   for (i = 1; i <= option_count; i++) {

@@ -29,7 +29,7 @@ grep -q "\"$("$H" --version)\"" "$made/headroom.1" || say "the manual page is of
 
 # ---- they and docs/cli.md have every command and option ----
 man=$(sed -e 's/\\-/-/g' -e 's/\\f[BIR]//g' "$made/headroom.1")
-commands=$("$H" help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+commands=$("$H" help | sed -n 's/^  \([a-z-]*\)  .*/\1/p')
 [ "$(echo "$commands" | wc -w)" -ge 7 ] || say "headroom help lists fewer commands than there are"
 all=" "
 for command in $commands; do
