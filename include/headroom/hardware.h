@@ -5,6 +5,7 @@
 #ifndef HEADROOM_HARDWARE_H
 #define HEADROOM_HARDWARE_H
 
+#include <headroom/collective.h>
 #include <headroom/dtype.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +28,8 @@ typedef enum hr_calibration {
 #define HR_TILES_MAX 24
 #define HR_ATTENTION_SHARES_MAX 10
 #define HR_CEILINGS_MAX 16
+#define HR_COLLECTIVE_RATES_MAX 24
+#define HR_COLLECTIVE_LINES_MAX 4
 
 /** Speed of GEMMs whose contiguous dimensions are multiples of `bytes` but not of the next larger class. */
 typedef struct hr_alignment_class {
@@ -65,6 +68,23 @@ typedef struct hr_ceiling {
   double core_per_s;    /* of one core alone; 0: not measured, as on a GPU */
   double clock_hz;      /* of the multiprocessors during the loop; 0: unknown */
 } hr_ceiling;
+
+/** Time of a collective by one protocol: latency + bus bytes / bus_bytes_per_s. Bus bytes are bytes ×
+ *  hr_collective_bus_share(). */
+typedef struct hr_collective_line {
+  double latency_ns;
+  double bus_bytes_per_s;
+} hr_collective_line;
+
+/** Time of a collective between so many devices of one node: the fastest of the lines, for the library chooses the
+ *  protocol by the message. */
+typedef struct hr_collective_rate {
+  hr_collective_kind kind;
+  int64_t devices;
+  double error_band; /* relative, of the time, as hr_hardware.error_band */
+  size_t count;      /* 1 … HR_COLLECTIVE_LINES_MAX */
+  hr_collective_line lines[HR_COLLECTIVE_LINES_MAX];
+} hr_collective_rate;
 
 typedef struct hr_hardware {
   size_t struct_size;    /* sizeof(hr_hardware), set by hr_hardware_default() */
@@ -118,6 +138,12 @@ typedef struct hr_hardware {
 
   int64_t numa_nodes;  /* of this machine's CPU: NUMA nodes of the usable cores; 0: unknown */
   char placement[192]; /* of this machine's CPU, a phrase: placement of its threads and memory; "": unknown */
+
+  double interconnect_latency_ns; /* of a collective that has no fitted rates; 0: as launch_ns */
+  double network_bytes_per_s;     /* one direction, of one device to other nodes; 0: all devices are on one node */
+  double network_latency_ns;      /* of a message between two nodes */
+  size_t collective_count;        /* 0: not measured; times follow from interconnect_bytes_per_s as of a ring */
+  hr_collective_rate collectives[HR_COLLECTIVE_RATES_MAX]; /* by kind, then ascending devices */
 } hr_hardware;
 
 /** All zero except struct_size. */

@@ -8,6 +8,7 @@
 #include <headroom/buffer.h>
 #include <headroom/catalog.h>
 #include <headroom/checkpoint.h>
+#include <headroom/collective.h>
 #include <headroom/confirm.h>
 #include <headroom/decode.h>
 #include <headroom/device.h>

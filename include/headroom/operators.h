@@ -4,6 +4,7 @@
 #define HEADROOM_OPERATORS_H
 
 #include <headroom/attention.h>
+#include <headroom/collective.h>
 #include <headroom/gemm.h>
 #include <headroom/model.h>
 #include <headroom/workload.h>
@@ -90,7 +91,7 @@ typedef enum hr_operator_kind {
   HR_KIND_BMM,           /* `gemm`, batched: one GEMM per head */
   HR_KIND_ATTENTION,     /* `attention` */
   HR_KIND_MEMORY,        /* norms, softmax, rotary, activation, residual, embedding: bytes only */
-  HR_KIND_COMMUNICATION, /* all-reduce or all-to-all: bytes of the message */
+  HR_KIND_COMMUNICATION, /* a collective between devices */
   HR_KIND_GROUPED_GEMM,  /* `gemm`, batched: one GEMM for each expert that a token goes to; their m differ */
   HR_KIND_SCAN           /* convolution and scan of a recurrent mixer: FLOPs and bytes */
 } hr_operator_kind;
@@ -112,13 +113,14 @@ typedef struct hr_operator {
   bool latent;            /* HR_KIND_ATTENTION: V is the first v_dim elements of K, which are read once */
   int64_t columns; /* HR_KIND_MEMORY: elements of a row (hidden, keys, head size, …); _SCAN: channels; else 0 */
   int64_t rows;    /* of expert_*: tokens of all experts together; else 0 */
-  int64_t devices; /* HR_KIND_COMMUNICATION: that take part; else 0 */
-  int64_t flops;   /* 0 for memory and communication operators */
-  hr_activations activations; /* of a GEMM with quantized weights: what its first operand is rounded to */
-  hr_kv_format kv_cache;      /* of the cache that attention reads in decode */
-  int64_t
-      bytes; /* minimum traffic: operands and results once, quantized weights and KV caches as they are stored; of an
-                    all-reduce the message */
+  hr_collective_kind collective; /* HR_KIND_COMMUNICATION; else 0 */
+  int64_t devices;               /* the same: that take part; else 0 */
+  int64_t stride;                /* the same: see hr_collective; else 0 */
+  int64_t flops;                 /* 0 for memory and communication operators */
+  hr_activations activations;    /* of a GEMM with quantized weights: what its first operand is rounded to */
+  hr_kv_format kv_cache;         /* of the cache that attention reads in decode */
+  int64_t bytes; /* minimum traffic: operands and results once, quantized weights and KV caches as they are stored; of
+                    HR_KIND_COMMUNICATION see HR_COLLECTIVE_LIST */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 640

@@ -3,6 +3,7 @@
 #ifndef HEADROOM_PREDICT_H
 #define HEADROOM_PREDICT_H
 
+#include <headroom/collective.h>
 #include <headroom/decode.h>
 #include <headroom/hardware.h>
 #include <headroom/operators.h>
@@ -18,7 +19,8 @@ typedef enum hr_bound {
   HR_BOUND_LAUNCH,       /* the launch is at least half of the time */
   HR_BOUND_ALIGNMENT,    /* misaligned operands */
   HR_BOUND_QUANTIZATION, /* tiles and waves add more than the useful time */
-  HR_BOUND_INTERCONNECT  /* links between devices */
+  HR_BOUND_INTERCONNECT, /* links between the devices of a node */
+  HR_BOUND_NETWORK       /* the network between nodes */
 } hr_bound;
 
 typedef struct hr_prediction {
@@ -70,10 +72,20 @@ HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_atte
 HR_API hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
                                    hr_error *error);
 
-/** Time of one execution of any operator. An all-reduce of B bytes over t devices takes 2·(t−1)/t · B / link rate
- *  (ring); `tensor_parallel` is t. Errors as hr_predict_gemm(). */
-HR_API hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
-                                     hr_prediction *prediction, hr_error *error);
+/** Time of a collective: latency (launch_ns) + transfer (memory_ns).
+ *
+ *  Within a node it follows from the device's fitted rates (hr_collective_rate); without them each device sends bytes ×
+ *  hr_collective_bus_share() at interconnect_bytes_per_s, as in a ring. Devices that do not fit into
+ *  hr_hardware.devices_per_node are on several nodes: the devices of a node do the same collective, then the n-th
+ *  devices of all nodes their share of it over the network; the latencies add up, and of the transfers, which libraries
+ *  overlap piece by piece, the longer counts. The band is that of the fit. Errors: those of hr_collective_check();
+ *  HR_ERROR_UNSUPPORTED if the device has no link. */
+HR_API hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective *collective,
+                                       hr_prediction *prediction, hr_error *error);
+
+/** Time of one execution of any operator. Errors as hr_predict_gemm() and hr_predict_collective(). */
+HR_API hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                                     hr_error *error);
 
 /** A step: its operators with their predictions, and the sum. */
 typedef struct hr_step {
@@ -92,7 +104,7 @@ typedef struct hr_step {
 HR_API hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                                  hr_step *step, hr_error *error);
 
-/** "matrix", "memory", "launch", "alignment", "quantization", "interconnect". Static storage. */
+/** "matrix", "memory", "launch", "alignment", "quantization", "interconnect", "network". Static storage. */
 HR_API const char *hr_bound_name(hr_bound bound);
 
 #ifdef __cplusplus

@@ -137,7 +137,7 @@ static inline double measured_attention_ns(const hr_hardware *hardware, const me
     op.bytes *= 2;
   }
   hr_status status = op.pass == HR_PASS_FORWARD ? hr_predict_attention(hardware, a, &p, NULL)
-                                                : hr_predict_operator(hardware, &op, 1, &p, NULL);
+                                                : hr_predict_operator(hardware, &op, &p, NULL);
   return status == HR_OK ? p.time_ns : NAN;
 }
 
@@ -157,7 +157,7 @@ static inline double measured_pointwise_ns(const hr_hardware *hardware, const me
         .id = kernels[i].id, .kind = HR_KIND_MEMORY, .count = 1, .bytes = kernels[i].tensors * r->m * r->n * 2};
     hr_prediction p;
     if (strcmp(kernels[i].kind, r->kind) == 0)
-      return hr_predict_operator(hardware, &op, 1, &p, NULL) == HR_OK ? p.time_ns : NAN;
+      return hr_predict_operator(hardware, &op, &p, NULL) == HR_OK ? p.time_ns : NAN;
   }
   return NAN;
 }

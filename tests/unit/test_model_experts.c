@@ -296,7 +296,7 @@ static hr_prediction predicted(const hr_hardware *hardware, const hr_operator *o
 {
   hr_prediction prediction;
   hr_error error;
-  assert_ok(hr_predict_operator(hardware, op, 1, &prediction, &error), error);
+  assert_ok(hr_predict_operator(hardware, op, &prediction, &error), error);
   return prediction;
 }
 

@@ -493,7 +493,7 @@ static void the_absorbed_form_is_measured_and_predicted_as_a_latent_decode_call(
   assert_int_equal(bytes, op.bytes);
   hr_hardware hardware = device("h200");
   hr_prediction of_operator, of_call;
-  assert_ok(hr_predict_operator(&hardware, &op, 1, &of_operator, &error), error);
+  assert_ok(hr_predict_operator(&hardware, &op, &of_operator, &error), error);
   assert_ok(hr_predict_decode(&hardware, d, &of_call, &error), error);
   assert_true(of_operator.time_ns == of_call.time_ns);
 }

@@ -211,16 +211,107 @@ static void a_ring_all_reduce_moves_twice_its_message_less_a_share(void **state)
 {
   (void)state;
   hr_hardware hardware = toy();
-  hr_operator op = {.kind = HR_KIND_COMMUNICATION, .bytes = 1000000, .count = 1};
+  hr_operator op = {.kind = HR_KIND_COMMUNICATION,
+                    .collective = HR_ALL_REDUCE,
+                    .devices = 4,
+                    .stride = 1,
+                    .bytes = 1000000,
+                    .count = 1};
   hr_prediction p;
   hr_error error;
-  assert_int_equal(hr_predict_operator(&hardware, &op, 4, &p, &error), HR_ERROR_UNSUPPORTED);
+  assert_int_equal(hr_predict_operator(&hardware, &op, &p, &error), HR_ERROR_UNSUPPORTED);
   hardware.interconnect_bytes_per_s = 100e9;
-  assert_ok(hr_predict_operator(&hardware, &op, 4, &p, &error), error);
+  assert_ok(hr_predict_operator(&hardware, &op, &p, &error), error);
   assert_near(p.time_ns, 15000); /* 2 · 3/4 · 1 MB at 100 bytes a ns */
   assert_int_equal(p.bound_by, HR_BOUND_INTERCONNECT);
-  assert_ok(hr_predict_operator(&hardware, &op, 1, &p, &error), error);
+  op.devices = 1;
+  assert_ok(hr_predict_operator(&hardware, &op, &p, &error), error);
   assert_near(p.time_ns, 0);
+}
+
+/* 100 bytes/ns within a node, 10 to other nodes. An all-reduce of 4 devices has lines of 1000 ns + 10 bytes/ns and of
+ * 5000 ns + 100 bytes/ns, one of 8 a line of 2000 ns + 50 bytes/ns. */
+static hr_hardware linked(void)
+{
+  hr_hardware hardware = toy();
+  hardware.interconnect_bytes_per_s = 100e9, hardware.interconnect_latency_ns = 3000;
+  hardware.devices_per_node = 8, hardware.network_bytes_per_s = 10e9, hardware.network_latency_ns = 500;
+  hardware.collective_count = 2;
+  hardware.collectives[0] = (hr_collective_rate){HR_ALL_REDUCE, 4, 0.25, 2, {{1000, 10e9}, {5000, 100e9}}};
+  hardware.collectives[1] = (hr_collective_rate){HR_ALL_REDUCE, 8, 0.5, 1, {{2000, 50e9}}};
+  return hardware;
+}
+
+static hr_prediction collective_of(hr_collective_kind kind, int64_t devices, int64_t stride, int64_t bytes)
+{
+  hr_hardware hardware = linked();
+  hr_collective c = hr_collective_default();
+  hr_prediction p = {0};
+  hr_error error;
+  c.kind = kind, c.devices = devices, c.stride = stride, c.bytes = bytes;
+  assert_ok(hr_hardware_check(&hardware, &error), error);
+  assert_ok(hr_predict_collective(&hardware, &c, &p, &error), error);
+  return p;
+}
+
+static void a_collective_takes_the_fastest_of_its_fitted_lines(void **state)
+{
+  (void)state;
+  /* 4 devices: bus bytes 1.5 · 20,000. 1000 + 3000 is less than 5000 + 300; of 600,000 bytes 5000 + 9000 than 91,000 */
+  assert_near(collective_of(HR_ALL_REDUCE, 4, 1, 20000).time_ns, 4000);
+  hr_prediction p = collective_of(HR_ALL_REDUCE, 4, 1, 600000);
+  assert_near(p.time_ns, 14000);
+  assert_near(p.launch_ns, 5000);
+  assert_near(p.high_ns, 14000 * 1.25);
+  /* 8 devices: 2000 + 1.75 · 600,000 / 50 = 23,000; 6 are half way: (14,000 + 23,000) / 2 */
+  assert_near(collective_of(HR_ALL_REDUCE, 8, 1, 600000).time_ns, 23000);
+  p = collective_of(HR_ALL_REDUCE, 6, 1, 600000);
+  assert_near(p.time_ns, 18500);
+  assert_near(p.high_ns, 18500 * 1.5);
+  /* 2 devices: the lines of 4, 1.0 · 600,000 bus bytes: 5000 + 6000. */
+  assert_near(collective_of(HR_ALL_REDUCE, 2, 1, 600000).time_ns, 11000);
+  /* No fit of an all-gather: 3000 + 3/4 · 600,000 / 100. */
+  assert_near(collective_of(HR_ALL_GATHER, 4, 1, 600000).time_ns, 7500);
+  assert_near(collective_of(HR_ALL_REDUCE, 1, 1, 600000).time_ns, 0);
+}
+
+static void devices_of_several_nodes_also_use_the_network(void **state)
+{
+  (void)state;
+  /* 2 nodes of 8: in the node 2000 + 1.75 · 800,000 / 50 = 2000 + 28,000; between them each device reduces 100,000
+   * bytes at 10 bytes/ns, 1.0 · 100,000 / 10 = 10,000, in 2 steps of 500 ns. The longer transfer counts. */
+  hr_prediction p = collective_of(HR_ALL_REDUCE, 16, 1, 800000);
+  assert_near(p.time_ns, 2000 + 1000 + 28000);
+  assert_int_equal(p.bound_by, HR_BOUND_INTERCONNECT);
+  /* Replicas of 8 devices: 4 nodes with one of the group each, 2 · 3/4 · 800,000 / 10 in 2 · 2 steps. */
+  p = collective_of(HR_ALL_REDUCE, 4, 8, 800000);
+  assert_near(p.time_ns, 2000 + 120000);
+  assert_int_equal(p.bound_by, HR_BOUND_NETWORK);
+  assert_near(p.high_ns, p.time_ns * 2);
+  /* All-to-all of 16: 8/16 of the bytes leave the node, 7/16 stay in it (a ring, no fit): 3000 + 500 + 40,000. */
+  assert_near(collective_of(HR_ALL_TO_ALL, 16, 1, 800000).time_ns, 43500);
+  /* Stages of 4 devices share a node, stages of 8 do not. */
+  assert_near(collective_of(HR_POINT_TO_POINT, 2, 4, 800000).time_ns, 3000 + 8000);
+  assert_near(collective_of(HR_POINT_TO_POINT, 2, 8, 800000).time_ns, 500 + 80000);
+}
+
+static void a_wrong_collective_is_refused_by_member(void **state)
+{
+  (void)state;
+  hr_hardware hardware = linked();
+  hr_collective c = hr_collective_default();
+  hr_prediction p;
+  hr_error error;
+  c.kind = HR_POINT_TO_POINT, c.devices = 3;
+  assert_int_equal(hr_predict_collective(&hardware, &c, &p, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "devices: expected 1 to 2, found 3");
+  hr_collective_kind kind = HR_ALL_TO_ALL;
+  assert_int_equal(hr_collective_parse("reduce_scatter", &kind), HR_OK);
+  assert_int_equal(kind, HR_REDUCE_SCATTER);
+  assert_string_equal(hr_collective_name(kind), "reduce_scatter");
+  hardware.collectives[1].devices = 4;
+  assert_int_equal(hr_hardware_check(&hardware, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "collectives: all_reduce of 4 devices"));
 }
 
 /* SIGMA's heads, 8 sequences of 4096 tokens. Bytes: 8·(4096·(4 + 16)·64 + 32·128)·2 = 83,951,616. FLOPs:
@@ -269,7 +360,7 @@ static void fused_attention_of_a_decode_step_is_a_decode_call(void **state)
   op.attention.batch = 8, op.attention.kv_len = 4096;
   op.attention.q_heads = 32, op.attention.k_heads = 4, op.attention.v_heads = 16;
   assert_ok(hr_predict_decode(&hardware, &d, &decode, &error), error);
-  assert_ok(hr_predict_operator(&hardware, &op, 1, &step, &error), error);
+  assert_ok(hr_predict_operator(&hardware, &op, &step, &error), error);
   assert_near(step.time_ns, decode.time_ns);
 }
 
@@ -328,6 +419,9 @@ int main(void)
       cmocka_unit_test(fused_attention_of_a_decode_step_is_a_decode_call),
       cmocka_unit_test(latent_attention_reads_its_one_k_head_once),
       cmocka_unit_test(a_ring_all_reduce_moves_twice_its_message_less_a_share),
+      cmocka_unit_test(a_collective_takes_the_fastest_of_its_fitted_lines),
+      cmocka_unit_test(devices_of_several_nodes_also_use_the_network),
+      cmocka_unit_test(a_wrong_collective_is_refused_by_member),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

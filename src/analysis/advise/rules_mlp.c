@@ -35,7 +35,7 @@ static double rate_at(hr_advice_context *context, int64_t width)
     hr_prediction prediction;
     if (!(HR_OPERATOR_BIT(op->id) & MLP_OPERATORS))
       continue;
-    if (hr_predict_operator(&advice->hardware, op, advice->workload.tensor_parallel, &prediction, NULL) != HR_OK)
+    if (hr_predict_operator(&advice->hardware, op, &prediction, NULL) != HR_OK)
       return 0;
     time_ns += (double)op->count * prediction.time_ns;
   }

@@ -100,6 +100,9 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
       {"attention_launch_ns", 1e9, 0, &hardware->attention_launch_ns},
       {"decode_launch_ns", 1e9, 0, &hardware->decode_launch_ns},
       {"interconnect_bytes_per_s", 1e18, 0, &hardware->interconnect_bytes_per_s},
+      {"interconnect_latency_ns", 1e9, 0, &hardware->interconnect_latency_ns},
+      {"network_bytes_per_s", 1e18, 0, &hardware->network_bytes_per_s},
+      {"network_latency_ns", 1e9, 0, &hardware->network_latency_ns},
   };
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     if (fields[i].fallback < 0)
@@ -202,6 +205,36 @@ static hr_status read_ceiling(const hr_json_reader *row, hr_hardware *hardware, 
   return hr_json_number_or(row, "clock_hz", 0, 1e12, 0, &ceiling->clock_hz);
 }
 
+/* "lines": a list of [latency_ns, bus_bytes_per_s]. */
+static hr_status read_lines(const hr_json_reader *row, hr_collective_rate *rate)
+{
+  const json_t *lines = json_object_get(row->object, "lines");
+  if (!json_is_array(lines) || json_array_size(lines) < 1 || json_array_size(lines) > HR_COLLECTIVE_LINES_MAX)
+    return hr_json_fail(row, "lines", HR_ERROR_INVALID, "expected a list of 1 to %d pairs", HR_COLLECTIVE_LINES_MAX);
+  rate->count = json_array_size(lines);
+  for (size_t i = 0; i < rate->count; i++) {
+    const json_t *line = json_array_get(lines, i);
+    if (json_array_size(line) != 2 || !json_is_number(json_array_get(line, 0)) ||
+        !json_is_number(json_array_get(line, 1)))
+      return hr_json_fail(row, "lines", HR_ERROR_INVALID, "expected pairs of latency_ns and bus_bytes_per_s");
+    rate->lines[i] =
+        (hr_collective_line){json_number_value(json_array_get(line, 0)), json_number_value(json_array_get(line, 1))};
+  }
+  return HR_OK;
+}
+
+static hr_status read_collective(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+{
+  hr_collective_rate *rate = &hardware->collectives[index];
+  const char *name = NULL;
+  HR_TRY(hr_json_string_or(row, "kind", NULL, &name));
+  if (hr_collective_parse(name, &rate->kind) != HR_OK)
+    return hr_json_fail(row, "kind", HR_ERROR_INVALID, "\"%.40s\" is not a collective", name);
+  HR_TRY(hr_json_integer(row, "devices", 2, MOST_COUNT, &rate->devices));
+  HR_TRY(hr_json_number(row, "error_band", 0, 100, &rate->error_band));
+  return read_lines(row, rate);
+}
+
 static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardware)
 {
   HR_TRY(read_names(reader, hardware));
@@ -214,6 +247,8 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(
       read_rows(reader, "attentions", HR_ATTENTION_SHARES_MAX, read_attention, hardware, &hardware->attention_count));
   HR_TRY(read_rows(reader, "ceilings", HR_CEILINGS_MAX, read_ceiling, hardware, &hardware->ceiling_count));
+  HR_TRY(read_rows(reader, "collectives", HR_COLLECTIVE_RATES_MAX, read_collective, hardware,
+                   &hardware->collective_count));
   hr_error problem;
   hr_status status = hr_hardware_check(hardware, &problem);
   return status == HR_OK ? HR_OK : hr_fail(reader->error, status, "%s: %s", reader->input, problem.message);

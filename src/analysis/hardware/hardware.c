@@ -164,6 +164,35 @@ static hr_status check_ceilings(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
+static hr_status check_collective(const hr_collective_rate *rate, hr_error *error)
+{
+  if ((unsigned)rate->kind >= HR_COLLECTIVE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "collectives: %d is not a collective", (int)rate->kind);
+  HR_TRY(check_range("collectives: devices", (double)rate->devices, 2, 1e6, error));
+  HR_TRY(check_range("collectives: error_band", rate->error_band, 0, 100, error));
+  HR_TRY(check_range("collectives: lines (count)", (double)rate->count, 1, HR_COLLECTIVE_LINES_MAX, error));
+  for (size_t i = 0; i < rate->count; i++) {
+    HR_TRY(check_range("collectives: latency_ns", rate->lines[i].latency_ns, 0, 1e9, error));
+    HR_TRY(check_range("collectives: bus_bytes_per_s", rate->lines[i].bus_bytes_per_s, 1e3, 1e18, error));
+  }
+  return HR_OK;
+}
+
+static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
+{
+  HR_TRY(check_range("collectives (count)", (double)hardware->collective_count, 0, HR_COLLECTIVE_RATES_MAX, error));
+  for (size_t i = 0; i < hardware->collective_count; i++) {
+    const hr_collective_rate *rate = &hardware->collectives[i], *before = i ? rate - 1 : NULL;
+    HR_TRY(check_collective(rate, error));
+    if (before && (rate->kind < before->kind || (rate->kind == before->kind && rate->devices <= before->devices)))
+      return hr_fail(error, HR_ERROR_INVALID,
+                     "collectives: %s of %" PRId64 " devices: expected an order by kind, then "
+                     "ascending devices",
+                     hr_collective_name(rate->kind), rate->devices);
+  }
+  return HR_OK;
+}
+
 hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
 {
   HR_NEED(error, hardware);
@@ -193,6 +222,8 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"decode_launch_ns", hardware->decode_launch_ns, 0, 1e9},
       {"tile_k_bytes", (double)hardware->tile_k_bytes, 0, 1e6},
       {"devices_per_node", (double)hardware->devices_per_node, 0, 1e6},
+      {"interconnect_latency_ns", hardware->interconnect_latency_ns, 0, 1e9},
+      {"network_latency_ns", hardware->network_latency_ns, 0, 1e9},
   };
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
     HR_TRY(check_range(ranges[i].member, ranges[i].value, ranges[i].least, ranges[i].most, error));
@@ -200,9 +231,11 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_optional("load_share", hardware->load_share, 0.001, 1, error));
   HR_TRY(check_optional("store_share", hardware->store_share, 0.001, 1, error));
   HR_TRY(check_optional("interconnect_bytes_per_s", hardware->interconnect_bytes_per_s, 1, 1e18, error));
+  HR_TRY(check_optional("network_bytes_per_s", hardware->network_bytes_per_s, 1, 1e18, error));
   HR_TRY(check_rates(hardware, error));
   HR_TRY(check_alignments(hardware, error));
   HR_TRY(check_tiles(hardware, error));
   HR_TRY(check_ceilings(hardware, error));
+  HR_TRY(check_collectives(hardware, error));
   return check_attentions(hardware, error);
 }

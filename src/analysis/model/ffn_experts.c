@@ -171,7 +171,7 @@ static void all_to_all(hr_operator_builder *builder, hr_operator_id id, const hr
 {
   hr_checked64 message = hidden_rows(builder, hr_max64(load->sent, load->rows));
   if (builder->workload->expert_parallel > 1)
-    hr_append_communication(builder, id, builder->workload->expert_parallel, message, message);
+    hr_append_communication(builder, id, HR_ALL_TO_ALL, builder->workload->expert_parallel, message, message);
 }
 
 static void routed_experts(hr_operator_builder *builder, const hr_ffn_experts *m, const hr_expert_load *load)

@@ -138,7 +138,7 @@ static void select_parameters(hr_operator_builder *builder, const hr_mixer_scan 
   hr_append_linear(builder, HR_OP_X_PROJ, rows, selected, channels);
   hr_checked64 message = hr_times(hr_checked(rows), selected);
   if (t > 1)
-    hr_append_communication(builder, HR_OP_X_ALL_REDUCE, t, message, message);
+    hr_append_communication(builder, HR_OP_X_ALL_REDUCE, HR_ALL_REDUCE, t, message, message);
   if (m->norm)
     hr_append_norm(builder, HR_OP_X_NORM, hr_checked(rows), selected);
   hr_append_linear(builder, HR_OP_DT_PROJ, rows, channels, m->rank);

@@ -205,11 +205,12 @@ void hr_append_grouped_gradients(hr_operator_builder *builder, const hr_operator
   append_grouped(builder, f.id, HR_PASS_WGRAD, &weight, f.rows, hr_checked(f.flops), hr_checked(f.bytes));
 }
 
-void hr_append_communication(hr_operator_builder *builder, hr_operator_id id, int64_t devices,
-                             hr_checked64 forward_elements, hr_checked64 backward_elements)
+void hr_append_communication(hr_operator_builder *builder, hr_operator_id id, hr_collective_kind collective,
+                             int64_t devices, hr_checked64 forward_elements, hr_checked64 backward_elements)
 {
   hr_append_traffic(builder, id, HR_KIND_COMMUNICATION, 0, forward_elements, backward_elements);
-  builder->to->items[builder->to->count - 1].devices = devices;
+  hr_operator *op = &builder->to->items[builder->to->count - 1];
+  op->collective = collective, op->devices = devices, op->stride = 1;
 }
 
 void hr_append_traffic(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, int64_t columns,
@@ -254,6 +255,7 @@ static bool same_operator(const hr_operator *a, const hr_operator *b)
 {
   return a->id == b->id && a->kind == b->kind && a->latent == b->latent && a->flops == b->flops &&
          a->bytes == b->bytes && a->activations == b->activations && a->columns == b->columns &&
+         a->collective == b->collective && a->devices == b->devices && a->stride == b->stride &&
          same_gemm(&a->gemm, &b->gemm) && same_attention(&a->attention, &b->attention);
 }
 

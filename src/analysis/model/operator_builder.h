@@ -57,9 +57,9 @@ void hr_append_grouped_linear(hr_operator_builder *builder, hr_operator_id id, i
 /** The backward pass of a grouped GEMM. */
 void hr_append_grouped_gradients(hr_operator_builder *builder, const hr_operator *forward);
 
-/** A communication operator between so many devices, with so many elements in a message. */
-void hr_append_communication(hr_operator_builder *builder, hr_operator_id id, int64_t devices,
-                             hr_checked64 forward_elements, hr_checked64 backward_elements);
+/** A collective between devices with so many elements; its pass backward has the same kind. Its stride is 1. */
+void hr_append_communication(hr_operator_builder *builder, hr_operator_id id, hr_collective_kind collective,
+                             int64_t devices, hr_checked64 forward_elements, hr_checked64 backward_elements);
 
 /** A memory-bound or communication operator that reads and writes so many elements forward and in its backward pass;
  *  `columns` is the length of a row. */

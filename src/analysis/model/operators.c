@@ -40,7 +40,8 @@ static void all_reduce(hr_operator_builder *builder, hr_operator_id id, int64_t 
 {
   hr_checked64 message = rows_of(builder, builder->model->hidden);
   if (builder->workload->tensor_parallel > 1)
-    hr_append_communication(builder, id, builder->workload->tensor_parallel, message, hr_times(message, inputs));
+    hr_append_communication(builder, id, HR_ALL_REDUCE, builder->workload->tensor_parallel, message,
+                            hr_times(message, inputs));
 }
 
 /* Reads the terms and writes their sum; backward sums as many gradients. */

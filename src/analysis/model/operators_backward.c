@@ -71,7 +71,7 @@ static void append_gradients(hr_operator_builder *builder, const hr_operator *fo
     hr_operator *op = hr_append_operator(builder, forward->id, forward->kind, HR_PASS_DGRAD);
     op->bytes = facts->bytes;
     op->columns = forward->columns;
-    op->devices = forward->devices;
+    op->collective = forward->collective, op->devices = forward->devices, op->stride = forward->stride;
     break;
   }
   }

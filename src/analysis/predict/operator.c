@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dispatch by kind of operator; memory-bound operators, all-reduces and all-to-alls. */
+/* Dispatch by kind of operator; memory-bound operators and scans. */
 #include "analysis/predict/terms.h"
 #include "base/error.h"
 
@@ -25,10 +25,9 @@ static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator 
   return hr_gemm_check(gemm, error);
 }
 
-static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
-                              hr_prediction *prediction, hr_error *error)
+static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                              hr_error *error)
 {
-  (void)tensor_parallel;
   hr_gemm gemm;
   hr_hardware int8;
   HR_TRY(set_multiplied(&hardware, op, &gemm, &int8, error));
@@ -37,10 +36,9 @@ static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op
                                  prediction, error);
 }
 
-static hr_status predict_attention(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
-                                   hr_prediction *prediction, hr_error *error)
+static hr_status predict_attention(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                                   hr_error *error)
 {
-  (void)tensor_parallel;
   hr_decode decode;
   if (op->latent)
     HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
@@ -74,10 +72,9 @@ static double memory_share(const hr_hardware *hardware, hr_operator_id id)
   }
 }
 
-static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
-                                hr_prediction *prediction, hr_error *error)
+static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                                hr_error *error)
 {
-  (void)tensor_parallel;
   HR_TRY(hr_predict_check_hardware(hardware, error));
   hr_prediction p = {.launch_ns = hardware->launch_ns};
   p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, memory_share(hardware, op->id));
@@ -91,10 +88,9 @@ static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *
 /* Lower bound: operands and results at the rate of a copy, FLOPs at that of the best GEMM. No convolution or scan has
  * been measured, and a scan also takes exponentials and vector operations: it may take several times as long
  * (docs/prediction.md). */
-static hr_status predict_scan(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
-                              hr_prediction *prediction, hr_error *error)
+static hr_status predict_scan(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                              hr_error *error)
 {
-  (void)tensor_parallel;
   HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate;
   HR_TRY(hr_predict_rate(hardware, op->gemm.dtype, &rate, error));
@@ -108,44 +104,17 @@ static hr_status predict_scan(const hr_hardware *hardware, const hr_operator *op
   return HR_OK;
 }
 
-/* Ranks on one CPU exchange through its memory: one writes every byte, another reads it. */
-static double link_bytes_per_s(const hr_hardware *hardware)
+static hr_status predict_communication(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                                       hr_error *error)
 {
-  if (hardware->interconnect_bytes_per_s > 0 || hardware->kind != HR_HARDWARE_CPU)
-    return hardware->interconnect_bytes_per_s;
-  return hardware->bandwidth_bytes_per_s * hardware->bandwidth_share / 2;
+  hr_collective collective = hr_collective_default();
+  collective.kind = op->collective, collective.devices = op->devices, collective.stride = op->stride;
+  collective.bytes = op->bytes;
+  return hr_predict_collective(hardware, &collective, prediction, error);
 }
 
-static bool is_all_to_all(const hr_operator *op)
-{
-  return op->id == HR_OP_DISPATCH_ALL_TO_ALL || op->id == HR_OP_COMBINE_ALL_TO_ALL;
-}
-
-/* Ring all-reduce: each device sends and receives 2·(n − 1)/n of the message. All-to-all: each device keeps 1/n of the
- * message and sends the rest. */
-static hr_status predict_communication(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
-                                       hr_prediction *prediction, hr_error *error)
-{
-  HR_TRY(hr_predict_check_hardware(hardware, error));
-  int64_t devices = is_all_to_all(op) ? op->devices : tensor_parallel;
-  hr_prediction p = {.launch_ns = devices > 1 ? hardware->launch_ns : 0};
-  double rate = link_bytes_per_s(hardware), sent = 0;
-  if (devices > 1) {
-    if (!(rate > 0))
-      return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s has no interconnect rate, which %s parallelism needs",
-                     hardware->name, is_all_to_all(op) ? "expert" : "tensor");
-    sent = (is_all_to_all(op) ? 1.0 : 2.0) * (double)(devices - 1) / (double)devices * (double)op->bytes;
-    p.memory_ns = sent / rate * 1e9;
-  }
-  hr_prediction_finish(hardware, p.memory_ns, sent, rate > 0 ? rate : 1, &p);
-  if (p.bound_by != HR_BOUND_LAUNCH)
-    p.bound_by = HR_BOUND_INTERCONNECT;
-  *prediction = p;
-  return HR_OK;
-}
-
-typedef hr_status (*predict_fn)(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
-                                hr_prediction *prediction, hr_error *error);
+typedef hr_status (*predict_fn)(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                                hr_error *error);
 
 static const predict_fn by_kind[] = {
     [HR_KIND_GEMM] = predict_gemm,
@@ -157,11 +126,11 @@ static const predict_fn by_kind[] = {
     [HR_KIND_SCAN] = predict_scan,
 };
 
-hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, int64_t tensor_parallel,
-                              hr_prediction *prediction, hr_error *error)
+hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
+                              hr_error *error)
 {
   HR_NEED(error, hardware, op, prediction);
   if ((unsigned)op->kind >= sizeof by_kind / sizeof *by_kind)
     return hr_fail(error, HR_ERROR_INVALID, "kind: %d is not an operator kind", (int)op->kind);
-  return by_kind[op->kind](hardware, op, tensor_parallel, prediction, error);
+  return by_kind[op->kind](hardware, op, prediction, error);
 }

@@ -37,8 +37,7 @@ hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, co
   HR_TRY(hr_hardware_check(hardware, error));
   HR_TRY(hr_operators_list(model, workload, &step->operators, error));
   for (size_t i = 0; i < step->operators.count; i++)
-    HR_TRY(hr_predict_operator(hardware, &step->operators.items[i], workload->tensor_parallel, &step->predictions[i],
-                               error));
+    HR_TRY(hr_predict_operator(hardware, &step->operators.items[i], &step->predictions[i], error));
   sum_step(step, model, workload);
   double tokens = (double)workload->batch * (workload->phase == HR_PHASE_DECODE ? 1.0 : (double)workload->sequence);
   double peak = hr_predict_peak(hardware, workload->dtype);

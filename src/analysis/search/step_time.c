@@ -22,7 +22,7 @@ double hr_search_part_ns(hr_search_predictor *predictor, const hr_model *model, 
     hr_prediction prediction;
     if (part_of(op) != part)
       continue;
-    if (hr_predict_operator(predictor->hardware, op, predictor->workload->tensor_parallel, &prediction, NULL) != HR_OK)
+    if (hr_predict_operator(predictor->hardware, op, &prediction, NULL) != HR_OK)
       return -1;
     time_ns += (double)op->count * prediction.time_ns;
   }

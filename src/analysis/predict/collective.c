@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Collective communication: α + bytes / β within a node, and the network between nodes. */
+#include "analysis/predict/terms.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <math.h>
+
+#define NETWORK_BAND 1.0 /* networks differ in topology and load; an estimate */
+
+/* Terms of one way that data takes. */
+typedef struct path_time {
+  double latency_ns, transfer_ns, error_band;
+} path_time;
+
+/* Ranks on one CPU exchange through its memory: one writes every byte, another reads it. */
+static double link_bytes_per_s(const hr_hardware *hardware)
+{
+  if (hardware->interconnect_bytes_per_s > 0 || hardware->kind != HR_HARDWARE_CPU)
+    return hardware->interconnect_bytes_per_s;
+  return hardware->bandwidth_bytes_per_s * hardware->bandwidth_share / 2;
+}
+
+/* ---- within a node ---- */
+
+/* Each line stands for a protocol of the library, which takes the fastest. */
+static path_time fastest_line(const hr_collective_rate *rate, double bus_bytes)
+{
+  path_time best = {INFINITY, INFINITY, rate->error_band};
+  for (size_t i = 0; i < rate->count && i < HR_COLLECTIVE_LINES_MAX; i++) {
+    double transfer_ns = bus_bytes / rate->lines[i].bus_bytes_per_s * 1e9;
+    if (rate->lines[i].latency_ns + transfer_ns < best.latency_ns + best.transfer_ns)
+      best = (path_time){rate->lines[i].latency_ns, transfer_ns, rate->error_band};
+  }
+  return best;
+}
+
+/* The fitted rates of a collective at the nearest numbers of devices up and down; NULL where there is none. */
+static void neighbours(const hr_hardware *hardware, hr_collective_kind kind, int64_t devices,
+                       const hr_collective_rate **below, const hr_collective_rate **above)
+{
+  *below = *above = NULL;
+  for (size_t i = 0; i < hardware->collective_count; i++) {
+    const hr_collective_rate *rate = &hardware->collectives[i];
+    if (rate->kind == kind && rate->devices <= devices)
+      *below = rate; /* ascending */
+    if (rate->kind == kind && rate->devices >= devices && !*above)
+      *above = rate;
+  }
+}
+
+/* Between two fitted numbers of devices the times are interpolated. Beyond the largest the bus bandwidth stays, and the
+ * latency grows as the number of steps of a ring. */
+static path_time fitted_time(const hr_collective_rate *below, const hr_collective_rate *above,
+                             const hr_collective *part)
+{
+  double devices = (double)part->devices, bytes = (double)part->bytes;
+  if (!below || !above) {
+    const hr_collective_rate *nearest = below ? below : above;
+    path_time time = fastest_line(nearest, bytes * hr_collective_bus_share(part->kind, part->devices));
+    if (below)
+      time.latency_ns *= devices / (double)nearest->devices;
+    return time;
+  }
+  path_time low = fastest_line(below, bytes * hr_collective_bus_share(below->kind, below->devices));
+  path_time high = fastest_line(above, bytes * hr_collective_bus_share(above->kind, above->devices));
+  double span = (double)(above->devices - below->devices);
+  double weight = span > 0 ? (devices - (double)below->devices) / span : 0;
+  return (path_time){low.latency_ns + weight * (high.latency_ns - low.latency_ns),
+                     low.transfer_ns + weight * (high.transfer_ns - low.transfer_ns),
+                     fmax(low.error_band, high.error_band)};
+}
+
+static hr_status time_in_node(const hr_hardware *hardware, const hr_collective *part, path_time *time, hr_error *error)
+{
+  const hr_collective_rate *below, *above;
+  *time = (path_time){0, 0, 0};
+  if (part->devices < 2)
+    return HR_OK;
+  neighbours(hardware, part->kind, part->devices, &below, &above);
+  if (below || above) {
+    *time = fitted_time(below, above, part);
+    return HR_OK;
+  }
+  double rate = link_bytes_per_s(hardware), sent = hr_collective_bus_share(part->kind, part->devices);
+  if (!(rate > 0))
+    return hr_fail(error, HR_ERROR_UNSUPPORTED,
+                   "%s has no interconnect rate, which communication between devices needs", hardware->name);
+  double latency_ns = hardware->interconnect_latency_ns > 0 ? hardware->interconnect_latency_ns : hardware->launch_ns;
+  *time = (path_time){latency_ns, sent * (double)part->bytes / rate * 1e9, hardware->error_band};
+  return HR_OK;
+}
+
+/* ---- between nodes ---- */
+
+/* Devices of the group on each node. Without a size of nodes or a network all devices are one node. */
+static int64_t devices_on_a_node(const hr_hardware *hardware, const hr_collective *collective)
+{
+  if (hardware->devices_per_node < 1 || !(hardware->network_bytes_per_s > 0))
+    return collective->devices;
+  return hr_min64(hr_max64(hardware->devices_per_node / collective->stride, 1), collective->devices);
+}
+
+/* Of `nodes` peers, one on each node. Each device sends by its own adapter: the n-th devices of all nodes reduce or
+ * gather their share of the bytes. An all-to-all goes straight to the devices of all other nodes. Small messages take a
+ * tree of ⌈log2 nodes⌉ levels, for an all-reduce up and down. */
+static path_time time_of_network(const hr_hardware *hardware, const hr_collective *collective, int64_t on_node,
+                                 int64_t nodes)
+{
+  double sent = hr_collective_bus_share(collective->kind, nodes) / (double)on_node;
+  double steps = ceil(log2((double)nodes));
+  switch (collective->kind) {
+  case HR_ALL_REDUCE: steps *= 2; break;
+  case HR_ALL_TO_ALL:
+    sent = (double)(collective->devices - on_node) / (double)collective->devices;
+    steps = 1;
+    break;
+  case HR_POINT_TO_POINT:
+  case HR_ALL_GATHER:
+  case HR_REDUCE_SCATTER:
+  case HR_COLLECTIVE_COUNT: break;
+  }
+  return (path_time){steps * hardware->network_latency_ns,
+                     sent * (double)collective->bytes / hardware->network_bytes_per_s * 1e9, NETWORK_BAND};
+}
+
+/* The devices of one node do the same collective; of an all-to-all they exchange only their own part. */
+static hr_collective part_in_node(const hr_collective *collective, int64_t on_node)
+{
+  hr_collective part = *collective;
+  part.devices = on_node;
+  if (collective->kind == HR_ALL_TO_ALL)
+    part.bytes = (int64_t)((double)collective->bytes * (double)on_node / (double)collective->devices);
+  return part;
+}
+
+hr_status hr_predict_collective(const hr_hardware *hardware, const hr_collective *collective, hr_prediction *prediction,
+                                hr_error *error)
+{
+  HR_NEED(error, hardware, collective, prediction);
+  HR_TRY(hr_collective_check(collective, error));
+  HR_TRY(hr_predict_check_hardware(hardware, error));
+  int64_t on_node = devices_on_a_node(hardware, collective), nodes = hr_ceil_div(collective->devices, on_node);
+  hr_collective part = part_in_node(collective, on_node);
+  path_time local, network = {0, 0, 0};
+  HR_TRY(time_in_node(hardware, &part, &local, error));
+  if (nodes > 1)
+    network = time_of_network(hardware, collective, on_node, nodes);
+  hr_prediction p = {.launch_ns = local.latency_ns + network.latency_ns,
+                     .memory_ns = fmax(local.transfer_ns, network.transfer_ns)};
+  double sent = hr_collective_bus_share(collective->kind, collective->devices) * (double)collective->bytes;
+  double link = nodes > 1 ? hardware->network_bytes_per_s * (double)on_node : link_bytes_per_s(hardware);
+  hr_prediction_finish(hardware, p.memory_ns, sent, link > 0 ? link : 1, &p);
+  double band = fmax(local.error_band, network.error_band);
+  p.low_ns = p.time_ns / (1 + band);
+  p.high_ns = p.time_ns * (1 + band);
+  if (p.bound_by != HR_BOUND_LAUNCH)
+    p.bound_by = network.transfer_ns > local.transfer_ns ? HR_BOUND_NETWORK : HR_BOUND_INTERCONNECT;
+  *prediction = p;
+  return HR_OK;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <headroom/collective.h>
+
+#include "base/error.h"
+#include "base/names.h"
+
+#include <inttypes.h>
+
+#define DEVICES_MOST ((int64_t)1 << 40)
+#define BYTES_MOST ((int64_t)1 << 62)
+
+static const char *const names[] = {
+#define HR_COLLECTIVE_NAME(enumerator, name) name,
+    HR_COLLECTIVE_LIST(HR_COLLECTIVE_NAME)
+#undef HR_COLLECTIVE_NAME
+};
+
+hr_collective hr_collective_default(void)
+{
+  return (hr_collective){.struct_size = sizeof(hr_collective), .kind = HR_ALL_REDUCE, .devices = 1, .stride = 1};
+}
+
+static hr_status check_size(const char *member, int64_t value, int64_t least, int64_t most, hr_error *error)
+{
+  if (value >= least && value <= most)
+    return HR_OK;
+  return hr_fail(error, HR_ERROR_INVALID, "%s: expected %" PRId64 " to %" PRId64 ", found %" PRId64, member, least,
+                 most, value);
+}
+
+hr_status hr_collective_check(const hr_collective *collective, hr_error *error)
+{
+  HR_NEED(error, collective);
+  HR_TRY(hr_check_struct_size("hr_collective", collective->struct_size, sizeof(hr_collective), error));
+  if ((unsigned)collective->kind >= HR_COLLECTIVE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "kind: %d is not a collective", (int)collective->kind);
+  int64_t most = collective->kind == HR_POINT_TO_POINT ? 2 : DEVICES_MOST;
+  HR_TRY(check_size("devices", collective->devices, 1, most, error));
+  HR_TRY(check_size("stride", collective->stride, 1, DEVICES_MOST, error));
+  return check_size("bytes", collective->bytes, 0, BYTES_MOST, error);
+}
+
+double hr_collective_bus_share(hr_collective_kind kind, int64_t devices)
+{
+  if (devices < 2)
+    return 0;
+  double sent = (double)(devices - 1) / (double)devices;
+  if (kind == HR_POINT_TO_POINT)
+    return 1;
+  return kind == HR_ALL_REDUCE ? 2 * sent : sent;
+}
+
+const char *hr_collective_name(hr_collective_kind kind)
+{
+  return hr_name_of(names, HR_COLLECTIVE_COUNT, (int)kind);
+}
+
+hr_status hr_collective_parse(const char *name, hr_collective_kind *kind)
+{
+  HR_NEED(NULL, name, kind);
+  int found = 0;
+  HR_TRY(hr_name_find(names, HR_COLLECTIVE_COUNT, name, &found));
+  *kind = (hr_collective_kind)found;
+  return HR_OK;
+}
