@@ -146,6 +146,9 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
 /** --dtype, else hr_hardware_usual_dtype(). Prints a note if that is not bf16, or if the device computes in another
  *  format than the one asked for; --quiet omits it. */
 hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware);
+/** The number format by cli_dtype(), and fused attention unless the device has no kernel for it in that format or
+ *  --attention says otherwise. */
+void cli_set_formats(const cli_run *run, const hr_hardware *hardware, hr_workload *workload);
 int cli_check_measure(const cli_run *run);                                    /* options that need --measure */
 int cli_check_table(const cli_run *run);                                      /* --table needs CSV */
 int cli_check_kernel(const cli_run *run);                                     /* --kernel is a kernel or a family */

@@ -79,7 +79,7 @@ int cli_advise(const cli_run *run)
   if (run->options.measure)
     code = probe(run, &work);
   if (code == CLI_GO_ON) {
-    work.workload.dtype = cli_dtype(run, &work.hardware);
+    cli_set_formats(run, &work.hardware, &work.workload);
     code = advise(run, &work, &output);
   } else {
     cli_output_discard(&output);

@@ -24,7 +24,7 @@ int cli_describe(const cli_run *run)
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &model, &workload);
   if (code == CLI_GO_ON && run->options.device)
-    workload.dtype = cli_dtype(run, &hardware);
+    cli_set_formats(run, &hardware, &workload);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);

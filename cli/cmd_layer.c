@@ -159,7 +159,7 @@ static int open_job(const cli_run *run, layer_job *job)
   hr_status status = cli_rates(run, job->device, &job->hardware, &error);
   if (status != HR_OK)
     return cli_fail_status(status, &error);
-  job->workload.dtype = cli_dtype(run, &job->hardware);
+  cli_set_formats(run, &job->hardware, &job->workload);
   return CLI_GO_ON;
 }
 

@@ -71,7 +71,7 @@ int cli_search(const cli_run *run)
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &model, &workload);
   if (code == CLI_GO_ON)
-    workload.dtype = cli_dtype(run, &hardware);
+    cli_set_formats(run, &hardware, &workload);
   cli_output output;
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);

@@ -149,7 +149,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   if (run->given[CLI_OPTION_attention])
     workload->attention = options->attention;
   if (run->given[CLI_OPTION_dtype])
-    workload->dtype = options->dtype; /* commands with a device replace it by cli_dtype() */
+    workload->dtype = options->dtype; /* commands with a device call cli_set_formats() */
   int code = read_cache_format(run, workload);
   if (code != CLI_GO_ON)
     return code;
@@ -178,6 +178,13 @@ hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware)
     cli_fail(0, "note: %s has no bf16 instructions: the number format is %s (--dtype chooses another)", hardware->name,
              hr_dtype_name(dtype));
   return dtype;
+}
+
+void cli_set_formats(const cli_run *run, const hr_hardware *hardware, hr_workload *workload)
+{
+  workload->dtype = cli_dtype(run, hardware);
+  if (!run->given[CLI_OPTION_attention] && !hr_hardware_has_fused_attention(hardware, workload->dtype))
+    workload->attention = HR_ATTENTION_UNFUSED;
 }
 
 int cli_check_measure(const cli_run *run)

@@ -164,6 +164,13 @@ HR_API hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
  *  the user names no format; the headroom command does. */
 HR_API hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware);
 
+/** Whether libraries have fused attention for the device with operands of `dtype`, so that it is the default: yes,
+ *  except for fp64 on a GPU. Sources: PyTorch at 001f694a, aten/src/ATen/native/transformers: memory-efficient
+ *  attention in fp32, fp16 and bf16 on AMD's GPUs and NVIDIA's of compute capability 5.0 and above (cuda/sdp_utils),
+ *  flash attention in fp64, fp32, fp16 and bf16 on CPUs (sdp_utils_cpp). Attention in fp8 is always fused
+ *  (FlashAttention-3, arXiv 2407.08608). */
+HR_API bool hr_hardware_has_fused_attention(const hr_hardware *hardware, hr_dtype dtype);
+
 /** The format in which GEMMs and attention with operands of `dtype` are computed, whose rate bounds them. It is
  *  `dtype`, except for fp16 and bf16 on a CPU without instructions for them: operands are stored in 16 bits, widened on
  *  load and computed in fp32. */

@@ -31,8 +31,8 @@ typedef enum hr_attention_form {
 typedef struct hr_workload {
   size_t struct_size; /* sizeof(hr_workload), set by hr_workload_default() */
   hr_phase phase;
-  hr_attention_form attention;
-  hr_dtype dtype;   /* default bf16; hr_hardware_usual_dtype() has the default of a device */
+  hr_attention_form attention; /* default fused; hr_hardware_has_fused_attention() says whether a device has kernels */
+  hr_dtype dtype;              /* default bf16; hr_hardware_usual_dtype() has the default of a device */
   bool dropout;     /* train: after softmax, projection and MLP; adds to the saved activations, not to the time */
   int64_t batch;    /* [b] sequences in a microbatch */
   int64_t sequence; /* [s] tokens in a sequence; decode ignores it */
@@ -47,7 +47,7 @@ typedef struct hr_workload {
   double expert_imbalance; /* [R] tokens of the most loaded device, with e = 1 expert, over the mean; 1: balanced */
 } hr_workload;
 
-/** Forward, unfused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
+/** Forward, fused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
  *  max_positions, t = p = e = R = 1, context = s, a KV cache as a quantized checkpoint has it; dropout for models of
  *  the GPT-2 generation (learned positions, plain MLP). */
 HR_API hr_workload hr_workload_default(const hr_model *model);

@@ -130,7 +130,7 @@ expect "those alone are tried anew without their rows" grep -q '1 measured (1 fa
 expect "one timeout is reported in the singular" grep -q '^timeout       1 point, at 2048: ' table
 
 # ---- operators without a time: weights of 512 GiB and more ----
-"$H" layer '{"h":524288,"a":4096,"L":1,"v":51200,"mlp":"gelu"}' -b 1 --phase decode --context 128 \
+"$H" layer '{"h":524288,"a":4096,"L":1,"v":51200,"mlp":"gelu"}' -b 1 --phase decode --attention unfused --context 128 \
   --warm --budget 0.5 --db operators.db > table 2> note || say "a layer with operators too large ends"
 kept() { "$H" results list --db operators.db -f csv "$@" | tail -n +2 | wc -l; }
 expect "operators without a time are rows, too" test "$(kept --status out_of_memory)" = 4

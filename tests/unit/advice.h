@@ -28,6 +28,15 @@ static inline hr_advice *advise_under(const hr_hardware *hardware, const hr_mode
   return advice;
 }
 
+/* With attention as the paper has it. */
+static inline hr_advice *advise_unfused(const char *name, const hr_model *model)
+{
+  hr_hardware hardware = device(name);
+  hr_workload workload = workload_of(model, 1);
+  workload.attention = HR_ATTENTION_UNFUSED;
+  return advise_under(&hardware, model, &workload);
+}
+
 static inline hr_advice *advise(const char *name, const hr_model *model)
 {
   hr_hardware hardware = device(name);

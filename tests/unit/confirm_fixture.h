@@ -41,7 +41,7 @@ static inline hr_advice *make_advice(void)
   assert_non_null(advice);
   advice->hardware = some_cpu();
   assert_ok(hr_model_from_json(small_model, sizeof small_model - 1, "test", NULL, NULL, &advice->model, &error), error);
-  advice->workload = hr_workload_default(&advice->model);
+  advice->workload = unfused_workload(&advice->model);
   advice->workload.dtype = HR_FP32;
   return advice;
 }

@@ -3,7 +3,7 @@
 #ifndef HEADROOM_TEST_MODELS_H
 #define HEADROOM_TEST_MODELS_H
 
-#include <headroom/model.h>
+#include <headroom/workload.h>
 
 /** The transformer of Anthony et al. 2024: equal heads, a plain MLP of 4h, learned positions, tied embeddings. */
 static inline hr_model paper_model(int64_t hidden, int64_t heads, int64_t layers, int64_t vocabulary)
@@ -101,6 +101,14 @@ static inline void give_window(hr_model *model, int64_t count, int64_t window)
   layer->count = count;
   layer->attention.window = window;
   model->groups[0].count -= count;
+}
+
+/** The default workload, with attention as the paper has it: score, softmax and attention over value apart. */
+static inline hr_workload unfused_workload(const hr_model *model)
+{
+  hr_workload workload = hr_workload_default(model);
+  workload.attention = HR_ATTENTION_UNFUSED;
+  return workload;
 }
 
 #endif

@@ -23,7 +23,7 @@ static void gpt3_2_7b_gets_findings_on_its_heads_and_vocabulary(void **state)
   const char *const devices[] = {"a100-sxm4-40gb", "h200"};
   for (size_t i = 0; i < 2; i++) {
     hr_model model = gpt3_2_7b();
-    hr_advice *advice = advise(devices[i], &model);
+    hr_advice *advice = advise_unfused(devices[i], &model);
     const hr_finding *heads = found(advice, "head_size");
     assert_true(heads->severity >= HR_SEVERITY_MEDIUM);
     assert_int_equal(heads->model.groups[0].attention.q_heads, 20); /* 2560 / 20 = 128 */
@@ -49,7 +49,7 @@ static void the_variants_of_figure_1_come_in_its_order(void **state)
   double before = INFINITY;
   for (size_t i = 0; i < 4; i++) {
     hr_model model = paper_model(2560, heads[i], 32, 50257);
-    hr_advice *advice = advise("a100-sxm4-40gb", &model);
+    hr_advice *advice = advise_unfused("a100-sxm4-40gb", &model);
     assert_true(advice->step.time_ns < before);
     before = advice->step.time_ns;
     hr_advice_free(advice);
@@ -65,7 +65,7 @@ static void all_variants_of_figure_1_get_20_heads_suggested(void **state)
   } variants[] = {{64, "head_size"}, {40, "fewer_heads"}, {32, "head_size"}};
   for (size_t i = 0; i < 3; i++) {
     hr_model model = paper_model(2560, variants[i].heads, 32, 50304);
-    hr_advice *advice = advise("a100-sxm4-40gb", &model);
+    hr_advice *advice = advise_unfused("a100-sxm4-40gb", &model);
     assert_int_equal(found(advice, variants[i].rule)->model.groups[0].attention.q_heads, 20);
     hr_advice_free(advice);
   }
@@ -219,19 +219,30 @@ static void parallel_layers_are_not_suggested_to_parallel_models(void **state)
   }
 }
 
-static void fused_attention_is_not_suggested_twice(void **state)
+static void fused_attention_is_suggested_only_to_a_step_without_it(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_advice *advice = advise_unfused("h200", &model);
+  assert_int_equal(found(advice, "fused_attention")->workload.attention, HR_ATTENTION_FUSED);
+  assert_int_equal(found(advice, "fused_attention")->severity, HR_SEVERITY_HIGH);
+  hr_advice_free(advice);
+  advice = advise("h200", &model);
+  assert_false(found(advice, "fused_attention")->has_change);
+  hr_advice_free(advice);
+}
+
+static void fused_attention_is_not_suggested_in_a_format_without_a_kernel(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
   hr_hardware hardware = device("h200");
   hr_workload workload = workload_of(&model, 1);
+  workload.attention = HR_ATTENTION_UNFUSED;
+  workload.dtype = HR_FP64;
   hr_advice *advice = advise_under(&hardware, &model, &workload);
-  assert_int_equal(found(advice, "fused_attention")->workload.attention, HR_ATTENTION_FUSED);
-  assert_int_equal(found(advice, "fused_attention")->severity, HR_SEVERITY_HIGH);
-  hr_advice_free(advice);
-  workload.attention = HR_ATTENTION_FUSED;
-  advice = advise_under(&hardware, &model, &workload);
   assert_false(found(advice, "fused_attention")->has_change);
+  assert_string_equal(found(advice, "fused_attention")->why, "libraries have no fused attention in fp64 for GPUs");
   hr_advice_free(advice);
 }
 
@@ -397,7 +408,8 @@ int main(void)
       cmocka_unit_test(a_prime_number_of_layers_gets_another_depth_suggested),
       cmocka_unit_test(a_good_model_gets_no_suggestion_of_another_shape),
       cmocka_unit_test(parallel_layers_are_not_suggested_to_parallel_models),
-      cmocka_unit_test(fused_attention_is_not_suggested_twice),
+      cmocka_unit_test(fused_attention_is_suggested_only_to_a_step_without_it),
+      cmocka_unit_test(fused_attention_is_not_suggested_in_a_format_without_a_kernel),
       cmocka_unit_test(fewer_kv_heads_shrink_the_cache_and_pay_in_decode),
       cmocka_unit_test(a_step_that_does_not_fit_is_reported),
       cmocka_unit_test(t_is_made_smaller_only_as_far_as_memory_allows),

@@ -165,6 +165,7 @@ static void alignment_is_not_given_as_a_reason_where_it_costs_nothing(void **sta
   hr_hardware hardware = device("h200");
   hr_workload workload = workload_of(&model, 1);
   workload.phase = HR_PHASE_PREFILL;
+  workload.attention = HR_ATTENTION_UNFUSED; /* a longer step */
   hr_advice *advice = advise_under(&hardware, &model, &workload);
   const hr_finding *finding = found(advice, "vocabulary_alignment");
   assert_true(finding->void_on_device);

@@ -237,6 +237,18 @@ static void a_device_without_bf16_has_the_next_best_format_as_default(void **sta
   assert_int_equal(hr_hardware_usual_dtype(&hardware), HR_BF16);
 }
 
+/* PyTorch has memory-efficient attention in fp32, fp16 and bf16 on GPUs, and flash attention also in fp64 on CPUs. */
+static void attention_is_fused_on_every_device_except_in_fp64_on_a_gpu(void **state)
+{
+  (void)state;
+  hr_hardware gpu = hr_hardware_default(), cpu = hr_hardware_default();
+  gpu.kind = HR_HARDWARE_GPU, cpu.kind = HR_HARDWARE_CPU;
+  for (hr_dtype dtype = 0; dtype < HR_DTYPE_COUNT; dtype++) {
+    assert_int_equal(hr_hardware_has_fused_attention(&gpu, dtype), dtype != HR_FP64);
+    assert_true(hr_hardware_has_fused_attention(&cpu, dtype));
+  }
+}
+
 /* A CPU without bf16 instructions widens operands and computes in fp32; a GPU without them does not support bf16. */
 static void a_cpu_without_16_bit_instructions_computes_in_fp32(void **state)
 {
@@ -265,6 +277,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_share_is_of_the_fastest_instruction_of_the_format),
       cmocka_unit_test(a_device_without_bf16_has_the_next_best_format_as_default),
+      cmocka_unit_test(attention_is_fused_on_every_device_except_in_fp64_on_a_gpu),
       cmocka_unit_test(a_cpu_without_16_bit_instructions_computes_in_fp32),
       cmocka_unit_test(every_shipped_device_reads_and_is_named_as_its_file),
       cmocka_unit_test(every_figure_of_every_device_has_a_source),

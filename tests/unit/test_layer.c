@@ -2,6 +2,7 @@
 /* One layer, operator by operator: the problem of each operator, and the run of the measurement on the reference
  * device. No measured time is compared. */
 #include "devices.h"
+#include "models.h"
 
 #include "experiment/operator_problem.h"
 #include "runtime/measure/problem_list.h"
@@ -40,7 +41,7 @@ static void assert_rows(const hr_model *model, const hr_workload *workload, hr_o
 
 static hr_workload small_workload(const hr_model *model)
 {
-  hr_workload workload = hr_workload_default(model);
+  hr_workload workload = unfused_workload(model);
   workload.batch = 2;
   workload.sequence = 128;
   return workload;
@@ -176,7 +177,7 @@ static course measure(const char *text, int64_t tensor_parallel, hr_progress_fn 
   hr_error error;
   assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
   assert_ok(hr_model_from_json(text, strlen(text), "test", NULL, NULL, &c.model, &error), error);
-  c.workload = hr_workload_default(&c.model);
+  c.workload = unfused_workload(&c.model);
   c.workload.dtype = HR_FP32;
   c.workload.tensor_parallel = tensor_parallel;
   hr_layer_options options = hr_layer_options_default();
@@ -291,7 +292,7 @@ static void a_layer_that_must_be_whole_fails_at_its_first_operator_without_a_tim
   hr_error error;
   assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
   assert_ok(hr_model_from_json(small_model, sizeof small_model - 1, "test", NULL, NULL, &c.model, &error), error);
-  c.workload = hr_workload_default(&c.model);
+  c.workload = unfused_workload(&c.model);
   hr_layer_options options = hr_layer_options_default();
   options.whole_only = true;
   options.budget_ns = 1; /* time is no reason to measure fewer tokens */
@@ -355,7 +356,7 @@ static void a_layer_is_of_the_main_group_or_of_the_one_that_is_named(void **stat
   course c = {.hardware = device("xeon-sapphire-rapids"), .model = model_of_two_groups(&windowed)};
   hr_error error;
   assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
-  c.workload = hr_workload_default(&c.model);
+  c.workload = unfused_workload(&c.model);
   c.workload.phase = HR_PHASE_DECODE;
   c.workload.batch = 1;
   c.workload.context = 8192;

@@ -16,7 +16,7 @@ static hr_memory estimated(const hr_model *model, const hr_workload *workload)
 
 static hr_workload in_phase(const hr_model *model, hr_phase phase)
 {
-  hr_workload workload = hr_workload_default(model);
+  hr_workload workload = unfused_workload(model);
   workload.phase = phase;
   return workload;
 }

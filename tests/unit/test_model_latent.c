@@ -502,7 +502,7 @@ static void rules_about_heads_of_k_and_v_say_why_they_do_not_apply(void **state)
 {
   (void)state;
   hr_model model = deepseek_v3_dense();
-  hr_advice *advice = advise("h200", &model);
+  hr_advice *advice = advise_unfused("h200", &model);
   const char *const rules[] = {"head_size", "fewer_heads", "kv_heads", "six_gpu_node"};
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
     const hr_finding *finding = found(advice, rules[i]);

@@ -223,6 +223,7 @@ static void operators_read_the_stored_weights_and_cache(void **state)
   hr_workload w = hr_workload_default(&model);
   hr_error error;
   w.phase = HR_PHASE_DECODE;
+  w.attention = HR_ATTENTION_UNFUSED;
   w.batch = 3;
   w.context = 100;
   w.kv_cache = HR_KV_FP8;

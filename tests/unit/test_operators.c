@@ -62,7 +62,7 @@ static void gpt3_2_7b_has_the_gemms_of_table_ii(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
       {HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD, 8192, 7680, 2560, 1, 32, false, true},
@@ -82,7 +82,7 @@ static void tensor_parallelism_splits_heads_width_and_vocabulary(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.tensor_parallel = 2;
   const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
@@ -107,7 +107,7 @@ static void grouped_heads_make_the_qkv_gemm_narrower(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.batch = 1, workload.sequence = 4096;
   const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
@@ -130,7 +130,7 @@ static void an_augmented_query_is_two_gemms(void **state)
 {
   (void)state;
   hr_model model = sigma_1_5b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
       {HR_OP_Q_DOWN, HR_PASS_FORWARD, 8192, 3072, 2048, 1, 26, false, true},
@@ -163,7 +163,7 @@ static void forward_flops_are_the_papers_closed_form(void **state)
   for (int i = 0; i < 1000; i++) {
     int64_t a = between(1, 96), h = a * between(1, 160), L = between(1, 100), v = between(1, 200000);
     hr_model model = paper_model(h, a, L, v);
-    hr_workload workload = hr_workload_default(&model);
+    hr_workload workload = unfused_workload(&model);
     int64_t b = workload.batch = between(1, 16), s = workload.sequence = between(1, 4096);
     const hr_operators *operators = listed(&model, &workload);
     assert_int_equal(operators->flops, L * (24 * b * s * h * h + 4 * b * s * s * h) + 2 * b * s * h * v);
@@ -175,7 +175,7 @@ static void training_has_three_times_the_forward_flops(void **state)
   (void)state;
   const hr_model models[] = {gpt3_2_7b(), llama3_8b(), mistral_7b(), sigma_1_5b()};
   for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
-    hr_workload workload = hr_workload_default(&models[i]);
+    hr_workload workload = unfused_workload(&models[i]);
     int64_t forward = listed(&models[i], &workload)->flops;
     workload.phase = HR_PHASE_TRAIN;
     assert_int_equal(listed(&models[i], &workload)->flops, 3 * forward);
@@ -187,7 +187,7 @@ static void gradients_are_gemms_of_the_right_shape(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.phase = HR_PHASE_TRAIN;
   workload.batch = 1, workload.sequence = 4096;
   const hr_operators *operators = listed(&model, &workload);
@@ -212,7 +212,7 @@ static void the_backward_pass_runs_after_the_forward_one_in_reverse(void **state
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.phase = HR_PHASE_TRAIN;
   workload.tensor_parallel = 2;
   const hr_operators *operators = listed(&model, &workload);
@@ -236,7 +236,7 @@ static void prefill_makes_logits_for_the_last_token_alone(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   int64_t forward = listed(&model, &workload)->flops;
   workload.phase = HR_PHASE_PREFILL;
   const hr_operators *operators = listed(&model, &workload);
@@ -249,7 +249,7 @@ static void decode_reads_the_cache_of_one_token_a_sequence(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.phase = HR_PHASE_DECODE;
   workload.batch = 8, workload.context = 4096;
   const hr_operators *operators = listed(&model, &workload);
@@ -274,7 +274,7 @@ static void a_sliding_window_shortens_decode_and_the_fused_kernel(void **state)
 {
   (void)state;
   hr_model model = mistral_7b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.batch = 1, workload.sequence = 16384, workload.context = 16384;
   const hr_operators *operators = listed(&model, &workload); /* all scores are computed, then masked */
   assert_int_equal(found(operators, HR_OP_ATTENTION_SCORE, HR_PASS_FORWARD)->gemm.n, 16384);
@@ -302,7 +302,7 @@ static void layers_with_and_without_a_window_are_listed_separately(void **state)
   hr_model model = mistral_7b();
   model.groups[0].attention.window = 0;
   give_window(&model, 12, 4096);
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.phase = HR_PHASE_DECODE;
   workload.context = 16384;
   for (int form = HR_ATTENTION_UNFUSED; form <= HR_ATTENTION_FUSED; form++) {
@@ -328,7 +328,7 @@ static void fused_attention_counts_entries_below_the_diagonal(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.attention = HR_ATTENTION_FUSED;
   workload.phase = HR_PHASE_TRAIN;
   const hr_operators *operators = listed(&model, &workload);
@@ -345,7 +345,7 @@ static void a_degree_that_does_not_divide_describes_the_most_loaded_device(void 
 {
   (void)state;
   hr_model model = llama3_8b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.tensor_parallel = 3; /* ⌈32/3⌉ = 11 query heads, ⌈8/3⌉ = 3 K/V heads; 11 is prime: the kernel gets 11 */
   const hr_operators *operators = listed(&model, &workload);
   assert_int_equal(found(operators, HR_OP_QKV_TRANSFORM, HR_PASS_FORWARD)->gemm.n, (11 + 3 + 3) * 128);
@@ -382,7 +382,7 @@ static void memory_operators_count_what_they_read_and_write(void **state)
   (void)state;
   const int64_t x = 67108864, f = 234881024, scores = 2LL * 4 * 32 * 2048 * 2048;
   hr_model model = llama3_8b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.phase = HR_PHASE_TRAIN;
   const hr_operators *operators = listed(&model, &workload);
   const expected_bytes rows[] = {
@@ -409,7 +409,7 @@ static void a_parallel_block_has_one_norm_one_residual_and_one_message(void **st
   hr_model model = gpt3_2_7b();
   model.groups[0].parallel_block = true;
   model.groups[0].norms = 1;
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.tensor_parallel = 2;
   const hr_operators *operators = listed(&model, &workload);
   assert_null(hr_operators_find(operators, HR_OP_MLP_NORM, HR_PASS_FORWARD));
@@ -426,7 +426,7 @@ static void a_narrow_embedding_is_projected_in_and_out(void **state)
   (void)state;
   hr_model model = paper_model(1024, 16, 24, 50272);
   model.embedding_dim = 512;
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   const hr_operators *operators = listed(&model, &workload);
   const expected_product rows[] = {
       {HR_OP_EMBEDDING_PROJECTION_IN, HR_PASS_FORWARD, 8192, 1024, 512, 1, 1, false, true},
@@ -440,7 +440,7 @@ static void counts_that_overflow_name_the_operator(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   workload.batch = workload.sequence = (int64_t)1 << 30;
   static hr_operators operators;
   hr_error error;

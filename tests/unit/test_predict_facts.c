@@ -20,7 +20,7 @@ static double layer_tflops(const hr_hardware *hardware, int64_t hidden, int64_t 
 {
   static hr_step step;
   hr_model model = paper_model(hidden, heads, 32, 50257);
-  hr_workload workload = hr_workload_default(&model);
+  hr_workload workload = unfused_workload(&model);
   assert_int_equal(workload.batch, 4);
   assert_int_equal(workload.sequence, 2048);
   hr_error error;
@@ -208,7 +208,6 @@ static void training_takes_about_three_forward_passes(void **state)
   hr_hardware h200 = measured_hardware("h200");
   hr_model model = llama3_8b();
   hr_workload workload = hr_workload_default(&model);
-  workload.attention = HR_ATTENTION_FUSED;
   hr_error error;
   assert_ok(hr_predict_step(&h200, &model, &workload, &forward, &error), error);
   workload.phase = HR_PHASE_TRAIN;

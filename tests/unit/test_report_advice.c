@@ -76,7 +76,7 @@ static void a_call_that_replaces_gemms_is_reported_with_them(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b(), changed = model;
-  hr_advice *advice = advise("h200", &model);
+  hr_advice *advice = advise_unfused("h200", &model);
   hr_workload workload = advice->workload;
   static hr_operators fused;
   hr_error error;

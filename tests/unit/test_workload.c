@@ -12,7 +12,7 @@ static void defaults_come_from_the_model(void **state)
   hr_workload workload = hr_workload_default(&model);
   assert_int_equal(workload.struct_size, sizeof workload);
   assert_int_equal(workload.phase, HR_PHASE_FORWARD);
-  assert_int_equal(workload.attention, HR_ATTENTION_UNFUSED);
+  assert_int_equal(workload.attention, HR_ATTENTION_FUSED);
   assert_int_equal(workload.dtype, HR_BF16);
   assert_int_equal(workload.batch, 4);
   assert_int_equal(workload.sequence, 2048); /* of the 8192 positions */

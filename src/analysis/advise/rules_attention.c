@@ -21,6 +21,11 @@ void hr_rule_fused_attention(hr_advice_context *context)
     hr_add_satisfied(context, fused, "fused attention", "attention is fused and takes %.1f%% of the step", share);
     return;
   }
+  if (!hr_hardware_has_fused_attention(&advice->hardware, advice->workload.dtype)) {
+    hr_add_not_applicable(context, parts, "unfused attention", "libraries have no fused attention in %s for GPUs",
+                          hr_dtype_name(advice->workload.dtype));
+    return;
+  }
   hr_workload workload = advice->workload;
   hr_trial trial;
   workload.attention = HR_ATTENTION_FUSED;

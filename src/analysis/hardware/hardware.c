@@ -27,6 +27,11 @@ hr_dtype hr_hardware_usual_dtype(const hr_hardware *hardware)
   return hardware->dense_flops_per_s[HR_FP16] > 0 ? HR_FP16 : HR_FP32;
 }
 
+bool hr_hardware_has_fused_attention(const hr_hardware *hardware, hr_dtype dtype)
+{
+  return dtype != HR_FP64 || hardware->kind == HR_HARDWARE_CPU;
+}
+
 hr_dtype hr_hardware_compute_dtype(const hr_hardware *hardware, hr_dtype dtype)
 {
   bool short_float = dtype == HR_FP16 || dtype == HR_BF16;

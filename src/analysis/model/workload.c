@@ -32,7 +32,7 @@ hr_workload hr_workload_default(const hr_model *model)
   return (hr_workload){
       .struct_size = sizeof(hr_workload),
       .phase = HR_PHASE_FORWARD,
-      .attention = HR_ATTENTION_UNFUSED,
+      .attention = HR_ATTENTION_FUSED,
       .dtype = HR_BF16,
       .dropout = usual_dropout(model),
       .batch = positive_or(model->default_batch, 4),
