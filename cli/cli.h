@@ -93,6 +93,9 @@ struct cli_run {
 /** The command of this name; NULL if there is none. */
 const cli_command *cli_find_command(const char *name);
 
+/** All commands, in the order of commands.inc. */
+const cli_command *cli_all_commands(size_t *count);
+
 /** Its row in commands.inc, from 0. */
 size_t cli_command_index(const cli_command *command);
 
@@ -124,8 +127,11 @@ int cli_run_command(const cli_command *command, cli_command_fn function, int arg
 
 /* ---- option_help.c ---- */
 
-/** Prints the options of a command to standard output. Returns the exit code. */
+/** Prints the options and examples of a command to standard output. Returns the exit code. */
 int cli_print_help(const cli_command *command);
+
+/** Prints the table of synonyms.inc to standard output. */
+void cli_print_synonyms(void);
 
 /* ---- option_table.c ---- */
 

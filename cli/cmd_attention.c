@@ -16,12 +16,12 @@ static int make_attention(const cli_run *run, hr_attention *a)
   *a = hr_attention_default();
   a->batch = cli_or_else(o->batch, 1);
   a->q_heads = cli_or_else(o->q_heads, 1);
-  a->k_heads = cli_or_else(o->k_heads, a->q_heads);
-  a->v_heads = cli_or_else(o->v_heads, a->k_heads);
+  a->k_heads = cli_or_else(o->k_heads, cli_or_else(o->kv_heads, a->q_heads));
+  a->v_heads = cli_or_else(o->v_heads, cli_or_else(o->kv_heads, a->k_heads));
   a->qk_dim = cli_or_else(o->qk_dim, HEAD_DIM);
   a->v_dim = cli_or_else(o->v_dim, a->qk_dim);
-  a->q_len = cli_or_else(o->q_len, cli_or_else(o->kv_len, LENGTH));
-  a->kv_len = cli_or_else(o->kv_len, a->q_len);
+  a->q_len = cli_or_else(o->q_len, cli_or_else(o->seq, cli_or_else(o->kv_len, LENGTH)));
+  a->kv_len = cli_or_else(o->kv_len, cli_or_else(o->seq, a->q_len));
   a->mask = o->causal ? HR_MASK_CAUSAL : HR_MASK_NONE;
   a->window = o->window;
   a->scale = (float)o->scale;

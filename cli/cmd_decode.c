@@ -10,8 +10,8 @@
 static void set_heads(const cli_options *o, hr_decode *d)
 {
   d->q_heads = cli_or_else(o->q_heads, 1);
-  d->k_heads = cli_or_else(o->k_heads, o->latent ? 1 : d->q_heads);
-  d->v_heads = cli_or_else(o->v_heads, d->k_heads);
+  d->k_heads = cli_or_else(o->k_heads, cli_or_else(o->kv_heads, o->latent ? 1 : d->q_heads));
+  d->v_heads = cli_or_else(o->v_heads, cli_or_else(o->kv_heads, d->k_heads));
   d->qk_dim = cli_or_else(o->qk_dim, o->latent ? LATENT_K_DIM : HEAD_DIM);
   d->v_dim = cli_or_else(o->v_dim, o->latent ? LATENT_V_DIM : d->qk_dim);
 }
@@ -23,7 +23,7 @@ static int make_decode(const cli_run *run, hr_decode *d)
   if (run->argument_count > 0)
     return cli_fail(EXIT_USAGE, "decode: expected no argument, found \"%s\"", run->arguments[0]);
   if (run->given[CLI_OPTION_scales] && o->cache_format == HR_KV_UNQUANTIZED)
-    return cli_fail(EXIT_USAGE, "decode: --scales needs --cache-format fp8 or int8");
+    return cli_fail(EXIT_USAGE, "decode: --scales needs --kv-cache fp8 or int8");
   *d = hr_decode_default();
   d->batch = cli_or_else(o->batch, 1);
   d->q_len = cli_or_else(o->q_len, 1);

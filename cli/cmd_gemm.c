@@ -31,8 +31,8 @@ static int make_gemm(const cli_run *run, hr_gemm *gemm)
   if (code != CLI_GO_ON)
     return code;
   const cli_options *o = &run->options;
-  if (o->batch_count > 0)
-    gemm->batch = o->batch_count;
+  if (o->batch > 0)
+    gemm->batch = o->batch;
   if (run->given[CLI_OPTION_dtype])
     gemm->dtype = o->dtype;
   gemm->transpose_a = o->transpose_a;

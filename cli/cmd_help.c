@@ -32,10 +32,33 @@ static int help_rules(void)
   return cli_flush(stdout);
 }
 
+static int help_names(void)
+{
+  cli_print_synonyms();
+  return cli_flush(stdout);
+}
+
 static const struct {
   const char *name;
   int (*print)(void);
-} topics[] = {{"models", help_models}, {"rules", help_rules}};
+} topics[] = {{"models", help_models}, {"rules", help_rules}, {"names", help_names}};
+
+#define TOPIC_COUNT (sizeof topics / sizeof *topics)
+#define COMMANDS_MOST 64
+
+static int unknown_topic(const char *topic)
+{
+  const char *names[TOPIC_COUNT + COMMANDS_MOST];
+  char near[160];
+  size_t count, named = 0;
+  const cli_command *commands = cli_all_commands(&count);
+  for (size_t i = 0; i < TOPIC_COUNT; i++)
+    names[named++] = topics[i].name;
+  for (size_t i = 0; i < count && i < COMMANDS_MOST; i++)
+    names[named++] = commands[i].name;
+  hr_suggest_names(topic, names, named, near, sizeof near);
+  return cli_fail(EXIT_USAGE, "help: there is no topic \"%s\"%s", topic, near[0] ? near : "; see headroom help");
+}
 
 int cli_help(const cli_run *run)
 {
@@ -47,12 +70,10 @@ int cli_help(const cli_run *run)
     return cli_fail(EXIT_USAGE, "help: expected one topic, found \"%s\" after \"%s\"", run->arguments[1],
                     run->arguments[0]);
   const char *topic = run->arguments[0];
-  for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
+  for (size_t i = 0; i < TOPIC_COUNT; i++) {
     if (strcmp(topics[i].name, topic) == 0)
       return topics[i].print();
   }
   const cli_command *command = cli_find_command(topic);
-  if (!command)
-    return cli_fail(EXIT_USAGE, "help: there is no topic \"%s\"; see headroom help", topic);
-  return cli_print_help(command);
+  return command ? cli_print_help(command) : unknown_topic(topic);
 }

@@ -21,6 +21,12 @@ const cli_command *cli_find_command(const char *name)
   return NULL;
 }
 
+const cli_command *cli_all_commands(size_t *count)
+{
+  *count = COMMAND_COUNT;
+  return commands;
+}
+
 size_t cli_command_index(const cli_command *command)
 {
   return (size_t)(command - commands);

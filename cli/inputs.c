@@ -62,19 +62,14 @@ static bool measures(const cli_run *run)
   return run->options.measure || strcmp(run->command->name, "layer") == 0;
 }
 
-static int read_cache_format(const cli_run *run, hr_workload *workload)
+static void set_cache_format(const cli_run *run, hr_workload *workload)
 {
-  const char *name = run->options.kv_cache;
-  bool none = name && strcmp(name, "bf16") == 0;
-  if (none)
-    workload->kv_cache = HR_KV_UNQUANTIZED;
-  else if (name && (strcmp(name, "unquantized") == 0 || hr_kv_format_parse(name, &workload->kv_cache) != HR_OK))
-    return cli_fail(EXIT_USAGE, "--kv-cache: expected bf16, fp8 or int8, found \"%.40s\"", name);
+  if (run->given[CLI_OPTION_kv_cache])
+    workload->kv_cache = run->options.kv_cache;
   if (workload->kv_cache != HR_KV_UNQUANTIZED && measures(run)) {
     cli_fail(0, "note: attention is measured and predicted with a KV cache that is not quantized");
     workload->kv_cache = HR_KV_UNQUANTIZED;
   }
-  return CLI_GO_ON;
 }
 
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint)
@@ -150,9 +145,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     workload->attention = options->attention;
   if (run->given[CLI_OPTION_dtype])
     workload->dtype = options->dtype; /* commands with a device call cli_set_formats() */
-  int code = read_cache_format(run, workload);
-  if (code != CLI_GO_ON)
-    return code;
+  set_cache_format(run, workload);
   if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
     return cli_fail(EXIT_USAGE, "--context: needs --phase decode");
   hr_error error = {.status = HR_OK};

@@ -96,6 +96,55 @@ static void print_option(const cli_option_row *row, const char *command, int wid
   print_wrapped(help, column, width);
 }
 
+static const struct {
+  const char *command, *text, *line;
+} examples[] = {
+#define CLI_EXAMPLE(command, text, line) {command, text, line},
+#include "examples.inc"
+#undef CLI_EXAMPLE
+};
+
+static void print_examples(const cli_command *command)
+{
+  printf("\nExamples:\n");
+  for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+    if (strcmp(examples[i].command, command->name) == 0)
+      printf("  # %s\n  %s\n", examples[i].text, examples[i].line);
+  }
+}
+
+static void print_synonym_hint(const cli_command *command)
+{
+  for (int i = 0; i < CLI_SYNONYM_COUNT; i++) {
+    if (cli_has_synonym(command, &cli_synonyms[i])) {
+      printf("\nSome options have other names, such as --%s: headroom help names\n", cli_synonyms[i].name);
+      return;
+    }
+  }
+}
+
+/* Whether a row before has the same names, for another command's option. */
+static bool is_repeated(int index)
+{
+  const cli_synonym *synonym = &cli_synonyms[index];
+  for (int i = 0; i < index; i++) {
+    if (strcmp(cli_synonyms[i].name, synonym->name) == 0 &&
+        strcmp(cli_option_rows[cli_synonyms[i].row].name, cli_option_rows[synonym->row].name) == 0)
+      return true;
+  }
+  return false;
+}
+
+void cli_print_synonyms(void)
+{
+  printf("%-30s  %-20s  %s\n", "name", "option", "as in");
+  for (int i = 0; i < CLI_SYNONYM_COUNT; i++) {
+    const char *option = cli_option_rows[cli_synonyms[i].row].name;
+    if (!is_repeated(i))
+      printf("--%-28s  --%-18s  %s\n", cli_synonyms[i].name, option, cli_synonyms[i].users);
+  }
+}
+
 int cli_print_help(const cli_command *command)
 {
   int width = cli_width(STDOUT_FILENO, WIDTH_ELSEWHERE) - 1;
@@ -112,5 +161,7 @@ int cli_print_help(const cli_command *command)
       print_option(&cli_option_rows[i], command->name, width);
     }
   }
+  print_examples(command);
+  print_synonym_hint(command);
   return cli_flush(stdout);
 }

@@ -105,11 +105,21 @@ static int read_SHARD(const cli_option_row *row, const char *text, void *value)
   return CLI_GO_ON;
 }
 
+#define CHOICES_MOST 16
+
+/* `status`: whether `text` is one of the row's "a|b|c". */
 static int read_choice(const cli_option_row *row, const char *text, hr_status status)
 {
-  char expected[96];
-  snprintf(expected, sizeof expected, "one of %s", row->argument);
-  return status == HR_OK ? CLI_GO_ON : wrong(row, expected, text);
+  if (status == HR_OK)
+    return CLI_GO_ON;
+  char copy[160], near[160];
+  const char *names[CHOICES_MOST];
+  size_t count = 0;
+  snprintf(copy, sizeof copy, "%s", row->argument);
+  for (char *rest, *name = strtok_r(copy, "|", &rest); name && count < CHOICES_MOST; name = strtok_r(NULL, "|", &rest))
+    names[count++] = name;
+  hr_suggest_names(text, names, count, near, sizeof near);
+  return cli_fail(EXIT_USAGE, "--%s: expected one of %s, found \"%s\"%s", row->name, row->argument, text, near);
 }
 
 static int read_PHASE(const cli_option_row *row, const char *text, void *value)
@@ -127,9 +137,10 @@ static int read_LAYOUT(const cli_option_row *row, const char *text, void *value)
   return read_choice(row, text, hr_layout_parse(text, value));
 }
 
+/* "bf16": as --dtype, whatever that is. */
 static int read_CACHE_FORMAT(const cli_option_row *row, const char *text, void *value)
 {
-  return read_choice(row, text, hr_kv_format_parse(text, value));
+  return read_choice(row, text, hr_kv_format_parse(strcmp(text, "bf16") == 0 ? "unquantized" : text, value));
 }
 
 static int read_SCALES(const cli_option_row *row, const char *text, void *value)
@@ -137,9 +148,15 @@ static int read_SCALES(const cli_option_row *row, const char *text, void *value)
   return read_choice(row, text, hr_kv_scales_parse(text, value));
 }
 
+/* Also PyTorch's names. */
 static int read_DTYPE(const cli_option_row *row, const char *text, void *value)
 {
-  return read_choice(row, text, hr_dtype_parse(text, value));
+  static const char *const names[][2] = {
+      {"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"}, {"float32", "fp32"}, {"float64", "fp64"}};
+  const char *name = text;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    name = strcmp(text, names[i][0]) == 0 ? names[i][1] : name;
+  return read_choice(row, text, hr_dtype_parse(name, value));
 }
 
 static int read_FORMAT(const cli_option_row *row, const char *text, void *value)
@@ -184,10 +201,32 @@ const cli_option_row cli_option_rows[CLI_OPTION_COUNT] = {
 #undef CLI_OPTION
 };
 
+const cli_synonym cli_synonyms[CLI_SYNONYM_COUNT] = {
+#define CLI_SYNONYM(name, member, users) {name, CLI_OPTION_##member, users},
+#include "synonyms.inc"
+#undef CLI_SYNONYM
+};
+
 int cli_group_of(const cli_option_row *row, unsigned groups)
 {
   int group = 0;
   while (group < CLI_GROUP_COUNT && (row->groups & groups & (1u << group)) == 0)
     group++;
   return group;
+}
+
+bool cli_has_option(const cli_command *command, const char *name)
+{
+  for (int i = 0; i < CLI_OPTION_COUNT; i++) {
+    if (cli_group_of(&cli_option_rows[i], command->groups) != CLI_GROUP_COUNT &&
+        strcmp(cli_option_rows[i].name, name) == 0)
+      return true;
+  }
+  return false;
+}
+
+bool cli_has_synonym(const cli_command *command, const cli_synonym *synonym)
+{
+  return cli_group_of(&cli_option_rows[synonym->row], command->groups) != CLI_GROUP_COUNT &&
+         !cli_has_option(command, synonym->name);
 }

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_OPTION 256 /* plus the index of the row; a letter stands for itself */
+#define LONG_OPTION 256                          /* plus the index of the row; a letter stands for itself */
+#define SYNONYM (LONG_OPTION + CLI_OPTION_COUNT) /* plus the index of the synonym */
 
 /* The options of a command for getopt_long(). */
 typedef struct option_tables {
-  struct option names[CLI_OPTION_COUNT + 1];
+  struct option names[CLI_OPTION_COUNT + CLI_SYNONYM_COUNT + 1];
   char letters[2 * CLI_OPTION_COUNT + 2];
 } option_tables;
 
@@ -30,30 +31,20 @@ static void fill_tables(option_tables *tables, const cli_command *command)
     if (row->letter && row->argument)
       *letter++ = ':';
   }
+  for (int i = 0; i < CLI_SYNONYM_COUNT; i++) {
+    const cli_synonym *synonym = &cli_synonyms[i];
+    int argument = cli_option_rows[synonym->row].argument ? required_argument : no_argument;
+    if (cli_has_synonym(command, synonym))
+      *name++ = (struct option){synonym->name, argument, NULL, SYNONYM + i};
+  }
   *name = (struct option){0};
   *letter = '\0';
 }
 
-static int unknown_option(const cli_command *command, const char *option)
-{
-  char spelled[CLI_OPTION_COUNT][32];
-  const char *names[CLI_OPTION_COUNT];
-  size_t count = 0;
-  char near[160] = "";
-  for (int i = 0; i < CLI_OPTION_COUNT; i++) {
-    if (cli_group_of(&cli_option_rows[i], command->groups) == CLI_GROUP_COUNT)
-      continue;
-    snprintf(spelled[count], sizeof spelled[count], "--%s", cli_option_rows[i].name);
-    names[count] = spelled[count];
-    count++;
-  }
-  if (strlen(option) > 4)
-    hr_suggest_names(option, names, count, near, sizeof near);
-  return cli_fail(EXIT_USAGE, "%s: there is no option %s%s", command->name, option, near[0] ? near : "; see --help");
-}
-
 static int row_of(const cli_command *command, int value)
 {
+  if (value >= SYNONYM)
+    return cli_synonyms[value - SYNONYM].row;
   int row = value >= LONG_OPTION ? value - LONG_OPTION : 0;
   while (value < LONG_OPTION && (cli_option_rows[row].letter != value ||
                                  cli_group_of(&cli_option_rows[row], command->groups) == CLI_GROUP_COUNT))
@@ -70,7 +61,7 @@ static int wrong_option(const cli_command *command, int found, int value, const 
     return cli_fail(EXIT_USAGE, "%s: %s: missing argument", command->name, is_long ? text : letter);
   if (value >= LONG_OPTION)
     return cli_fail(EXIT_USAGE, "%s: %s: option does not take an argument", command->name, text);
-  return unknown_option(command, is_long ? text : letter);
+  return cli_unknown_option(command, is_long ? text : letter);
 }
 
 /* getopt_long() accepts the beginning of a name; a later version may have another option that begins so. */
@@ -86,8 +77,9 @@ static int read_option(cli_run *run, int found, const char *last, const char *be
   const cli_option_row *row = &cli_option_rows[index];
   const char *text = row->argument ? optarg : "";
   bool separate = row->argument && text == last;
-  if (found >= LONG_OPTION && !is_whole_name(separate ? before : last, row->name))
-    return unknown_option(run->command, separate ? before : last);
+  const char *name = found >= SYNONYM ? cli_synonyms[found - SYNONYM].name : row->name;
+  if (found >= LONG_OPTION && !is_whole_name(separate ? before : last, name))
+    return cli_unknown_option(run->command, separate ? before : last);
   if (found < LONG_OPTION && row->argument && !separate && text[0] == '=')
     text++; /* -b=4 */
   run->given[index] = true;
@@ -99,7 +91,7 @@ static int read_all(cli_run *run, int argc, char **argv)
   option_tables tables;
   fill_tables(&tables, run->command);
   opterr = 0;
-  int found, code = CLI_GO_ON;
+  int found, code = cli_check_dashes(run->command, argc, argv);
   while (code == CLI_GO_ON && (found = getopt_long(argc, argv, tables.letters, tables.names, NULL)) != -1) {
     if (found == '?' || found == ':')
       return wrong_option(run->command, found, optopt, argv[optind - 1]);

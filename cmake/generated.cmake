@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Made from the tables of the command (cli/commands.inc, cli/options.inc): completions for three shells and the manual
+# Made from the tables of the command (cli/commands.inc, options.inc, synonyms.inc, examples.inc): completions for three shells and the manual
 # page, in the build's folder `generated`.
 find_program(awk_command awk REQUIRED)
 
 set(generator ${PROJECT_SOURCE_DIR}/cli/generate)
 set(generated ${PROJECT_BINARY_DIR}/generated)
 set(tables ${PROJECT_SOURCE_DIR}/cli/groups.h ${PROJECT_SOURCE_DIR}/cli/commands.inc
-           ${PROJECT_SOURCE_DIR}/cli/options.inc ${PROJECT_SOURCE_DIR}/include/headroom/status.h)
+           ${PROJECT_SOURCE_DIR}/cli/options.inc ${PROJECT_SOURCE_DIR}/cli/synonyms.inc
+           ${PROJECT_SOURCE_DIR}/cli/examples.inc ${PROJECT_SOURCE_DIR}/include/headroom/status.h)
 file(MAKE_DIRECTORY ${generated})
 
 # generate(OUTPUT SCRIPT VARIABLES… DEPENDS FILE…): VARIABLES are NAME=VALUE for awk.

@@ -7,7 +7,14 @@ function options_line(c,    o, line) {
   return line
 }
 
-function both_names(o) { return "--" option_name[o] (option_letter[o] == "" ? "" : " | -" option_letter[o]) }
+# "--tensor-parallel | -t | --tp": as case patterns.
+function all_names(o,    s, names) {
+  names = "--" option_name[o] (option_letter[o] == "" ? "" : " | -" option_letter[o])
+  for (s = 1; s <= synonym_count; s++)
+    if (synonym_option[s] == o && !(synonym_name[s] in is_option))
+      names = names " | --" synonym_name[s]
+  return names
+}
 
 function print_options(    c) {
   print "_headroom_options() {\n  case $1 in"
@@ -25,9 +32,9 @@ function print_values(    o, seen) {
       continue
     seen[option_name[o]] = 1
     if (values_of(o) != "")
-      print "    " both_names(o) ") echo \"" values_of(o) "\" ;;"
+      print "    " all_names(o) ") echo \"" values_of(o) "\" ;;"
     else if (names_of_option(o) != "")
-      print "    " both_names(o) ") " names_of_option(o) " 2>/dev/null ;;"
+      print "    " all_names(o) ") " names_of_option(o) " 2>/dev/null ;;"
   }
   print "  esac\n}\n"
 }
@@ -35,10 +42,10 @@ function print_values(    o, seen) {
 function print_takers(title, files,    o, names, seen) {
   names = ""
   for (o = 1; o <= option_count; o++) {
-    if (option_argument[o] == "" || (files && !option_takes_files(o)) || both_names(o) in seen)
+    if (option_argument[o] == "" || (files && !option_takes_files(o)) || all_names(o) in seen)
       continue
-    seen[both_names(o)] = 1
-    names = names (names == "" ? "" : " | ") both_names(o)
+    seen[all_names(o)] = 1
+    names = names (names == "" ? "" : " | ") all_names(o)
   }
   print title "() {\n  case $1 in\n    " names ") return 0 ;;\n  esac\n  return 1\n}\n"
 }
@@ -68,6 +75,8 @@ function print_file_commands(    c, names) {
 
 END {
   read_tables()
+  for (o = 1; o <= option_count; o++)
+    is_option[option_name[o]] = 1
   print "# bash completion of headroom(1), made from cli/commands.inc and cli/options.inc.\n"
   print_options()
   print_values()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Fills @VERSION@, @SYNOPSIS@, @COMMANDS@ and @OPTIONS@ of the manual page's template:
+# Fills @VERSION@, @SYNOPSIS@, @COMMANDS@, @OPTIONS@, @SYNONYMS@ and @EXAMPLES@ of the manual page's template:
 #   awk -v template=headroom.1.in -v version=0.1.0 -f rows.awk -f man.awk TABLES
 function roff(text) {
   gsub(/\\/, "\\e", text)
@@ -104,6 +104,32 @@ function print_options(    g, o, headed, done) {
   }
 }
 
+# One paragraph an option; synonyms of options of the same name are together.
+function print_synonyms(    s, other, names, seen, count) {
+  for (s = 1; s <= synonym_count; s++) {
+    if (option_name[synonym_option[s]] in seen)
+      continue
+    seen[option_name[synonym_option[s]]] = 1
+    split("", done)
+    names = ""
+    for (other = s; other <= synonym_count; other++) {
+      if (option_name[synonym_option[other]] != option_name[synonym_option[s]] || synonym_name[other] in done)
+        continue
+      done[synonym_name[other]] = 1
+      names = names (names == "" ? "" : ",\n") bold("--" synonym_name[other]) " (" roff(synonym_users[other]) ")"
+    }
+    print ".TP\n" bold("--" option_name[synonym_option[s]]) "\n" names
+  }
+}
+
+function print_examples(    e) {
+  for (e = 1; e <= example_count; e++) {
+    if (e > 1)
+      print ".PP"
+    print sentence(example_text[e]) "\n.PP\n.RS\n" roff(example_line[e]) "\n.RE"
+  }
+}
+
 END {
   read_tables()
   while ((getline line < template) > 0) {
@@ -113,6 +139,10 @@ END {
       print_commands()
     else if (line == "@OPTIONS@")
       print_options()
+    else if (line == "@SYNONYMS@")
+      print_synonyms()
+    else if (line == "@EXAMPLES@")
+      print_examples()
     else {
       gsub(/@VERSION@/, version, line)
       print line

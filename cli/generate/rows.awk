@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# Reads the tables of the command from groups.h, commands.inc, options.inc and headroom/status.h, for the scripts that
-# write the completions and the manual page. POSIX awk.
+# Reads the tables of the command from groups.h, commands.inc, options.inc, synonyms.inc, examples.inc and
+# headroom/status.h, for the scripts that write the completions and the manual page. POSIX awk.
 #
 #   command_count, command_name[c], command_arguments[c], command_summary[c], has_option(c, o)
 #   group_count, group_name[g], group_heading[g]
 #   option_count, option_name[o], option_letter[o] ("" if none), option_argument[o] ("" for a flag), option_help[o]
+#   synonym_count, synonym_name[s], synonym_option[s] (an o), synonym_users[s], has_synonym(c, s)
+#   example_count, example_command[e] (a name), example_text[e], example_line[e]
 #   statuses: the names of HR_STATUS_LIST
 
 { sub(/^[ \t]*\/\*.*\*\/[ \t]*$/, "") }
@@ -74,10 +76,23 @@ function read_tables(    rows, i, c) {
   for (i = 1; i <= option_count; i++) {
     option_groups[i] = "|" rows[i, 1] "|"
     option_name[i] = rows[i, 3]
+    option_of_member[rows[i, 2]] = i
     c = rows[i, 4]
     option_letter[i] = c == "0" ? "" : substr(c, 2, 1)
     option_argument[i] = rows[i, 8] == "NULL" ? "" : rows[i, 8]
     option_help[i] = rows[i, 9]
+  }
+  synonym_count = read_calls("CLI_SYNONYM", rows)
+  for (i = 1; i <= synonym_count; i++) {
+    synonym_name[i] = rows[i, 1]
+    synonym_option[i] = option_of_member[rows[i, 2]]
+    synonym_users[i] = rows[i, 3]
+  }
+  example_count = read_calls("CLI_EXAMPLE", rows)
+  for (i = 1; i <= example_count; i++) {
+    example_command[i] = rows[i, 1]
+    example_text[i] = rows[i, 2]
+    example_line[i] = rows[i, 3]
   }
 }
 
@@ -88,6 +103,14 @@ function has_option(c, o,    g) {
     if (in_group(command_groups[c], g) && in_group(option_groups[o], g))
       return 1
   return 0
+}
+
+# A command has the synonyms of its options, unless it has an option of that name.
+function has_synonym(c, s,    o) {
+  for (o = 1; o <= option_count; o++)
+    if (option_name[o] == synonym_name[s] && has_option(c, o))
+      return 0
+  return has_option(c, synonym_option[s])
 }
 
 # The name before ": " of a part of a help text, if it is a command or "else"; "" otherwise.

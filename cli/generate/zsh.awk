@@ -42,6 +42,12 @@ function print_option(o, command,    rest) {
       quoted(rest) " \\"
 }
 
+# "!": known with its value, not offered.
+function print_synonym(s,    o) {
+  o = synonym_option[s]
+  print "        " quoted("!--" synonym_name[s] (option_argument[o] == "" ? "" : action(o))) " \\"
+}
+
 function print_arguments(c,    words) {
   words = words_of(c) (command_arguments[c] ~ /COMMAND/ ? " " all_commands() : "")
   if (words != "" || names_of_arguments(c) != "" || takes_files(c))
@@ -83,6 +89,9 @@ END {
     for (o = 1; o <= option_count; o++)
       if (has_option(c, o))
         print_option(o, command_name[c])
+    for (s = 1; s <= synonym_count; s++)
+      if (has_synonym(c, s))
+        print_synonym(s)
     print_arguments(c)
     print "      ;;"
   }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # options.sh COMMAND SOURCE-DIRECTORY GENERATED-DIRECTORY: every command and option of the help is in docs/cli.md, which
-# names no other; the generated completions and manual page have them all and are well formed.
+# names no other; the generated completions and manual page have them all and are well formed. The help says what an
+# option's default is.
 set -u
 H=$(realpath "$1")
 root=$2
@@ -53,6 +54,27 @@ for command in $commands; do
     echo "$man" | grep -q -e "--$option\b" || say "the manual page lacks --$option"
     grep -q -e "--$option\b" "$root/docs/cli.md" || say "docs/cli.md lacks --$option"
   done
+done
+
+# ---- an option with an argument has a default ----
+missing=$(for command in $commands; do
+  "$H" "$command" --help | awk -v command="$command" '
+    function check() { if (text ~ /^  (-., |    )--[a-z-]+ [^ ]/ && text !~ /default/) print command ": no default: " text }
+    /^Examples:/ { exit }
+    /^  (-., |    )--/ { check(); text = $0; next }
+    /^                    / { text = text " " $0; next }
+    { check(); text = "" }
+    END { check() }'
+done)
+[ -z "$missing" ] || say "$missing"
+
+# ---- other names of options ----
+synonyms=$("$H" help names | sed -n 's/^--\([a-z-]*\) *--\([a-z-]*\) .*/\1/p' | sort -u)
+[ "$(echo "$synonyms" | wc -w)" -ge 20 ] || say "headroom help names lists fewer names than there are"
+for synonym in $synonyms; do
+  all="$all$synonym "
+  echo "$man" | grep -q -e "--$synonym\b" || say "the manual page lacks --$synonym"
+  grep -q -e "--$synonym\b" "$root/docs/cli.md" || say "docs/cli.md lacks --$synonym"
 done
 for option in $(echo "$man" | grep -o -e '--[a-z][a-z-]*' | sort -u); do
   case "$all version " in *" ${option#--} "*) ;; *) say "the manual page has $option, which no command has" ;; esac

@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# examples.sh COMMAND SOURCE-DIRECTORY: every command's help has two examples or more, which docs/cli.md has, too, and each
+# works. Examples that measure are run small and on the CPU by options behind their own, and interrupted after half a second:
+# a wrong command line fails at once.
+set -u
+H=$(realpath "$1")
+cli_page=$2/docs/cli.md
+failed=0
+count=0
+say() {
+  echo "$1"
+  failed=$((failed + 1))
+}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/bin"
+ln -s "$H" "$folder/bin/headroom"
+export PATH="$folder/bin:$PATH" XDG_DATA_HOME="$folder/data" HEADROOM_PROBE=0 LC_ALL=C
+cd "$folder" || exit 1
+printf '%s' '{"model_type":"llama","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":4,"vocab_size":1001,
+  "intermediate_size":256,"hidden_act":"silu"}' > config.json
+headroom results import -q "$2/tests/cli/inputs/results.jsonl" > /dev/null || say "no store"
+
+# What makes an example of a command small.
+small() {
+  case "$1" in
+    "headroom advise"*--measure*) echo "-d cpu --budget 0.01 -b 1 --seq 32" ;;
+    "headroom gemm"*--measure*) echo "--dtype fp32 --budget 0.1" ;;
+    "headroom attention"*) echo "-d cpu --seq 16 --dtype fp32 --budget 0.01" ;;
+    "headroom decode"*) echo "-d cpu --kv-len 32 -b 1 --dtype fp32 --budget 0.01" ;;
+    "headroom layer"*) echo "-d cpu -b 1 --seq 8 --dtype fp32 --budget 0.01" ;;
+    "headroom sweep list"*) echo "-d cpu" ;;
+    "headroom sweep"*) echo "-d cpu --points 1 --time-limit 0.3 --memory-limit 64 --dtype fp32 -q" ;;
+  esac
+}
+
+for command in $(headroom help | sed -n 's/^  \([a-z-]*\)  .*/\1/p'); do
+  headroom "$command" --help | sed -n '/^Examples:/,/^$/s/^  \(headroom .*\)/\1/p' > lines
+  [ "$(wc -l < lines)" -ge 2 ] || say "headroom $command --help has fewer than two examples"
+  while IFS= read -r line; do
+    case $line in "headroom $command" | "headroom $command "*) ;; *) say "an example of $command: $line" ;; esac
+    grep -qxF "    $line" "$cli_page" || say "docs/cli.md lacks the example: $line"
+    more=$(small "$line")
+    [ -z "$more" ] || line="timeout --preserve-status -s INT 0.5 $line $more"
+    (eval "$line") > out 2> err < /dev/null
+    code=$?
+    if [ -n "$more" ]; then
+      [ "$code" -ne 130 ] || code=0
+      [ "$code" -ne 4 ] || ! cat out err | grep -qE 'timeout|time limit' || code=0 # a busy machine
+    fi
+    count=$((count + 1))
+    [ "$code" -eq 0 ] || say "$line: exit code $code: $(head -3 err)"
+    [ -n "$more" ] || [ -s out ] || [ -s "${line##* }" ] || say "$line: no output"
+  done < lines
+done
+echo "$count examples, $failed failed"
+[ "$failed" -eq 0 ]
