@@ -7,6 +7,7 @@
 #include <headroom/attention.h>
 #include <headroom/buffer.h>
 #include <headroom/catalog.h>
+#include <headroom/change.h>
 #include <headroom/checkpoint.h>
 #include <headroom/collective.h>
 #include <headroom/confirm.h>

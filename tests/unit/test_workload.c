@@ -3,7 +3,8 @@
 
 #include "models.h"
 
-#include <headroom/workload.h>
+#include <headroom/change.h>
+#include <string.h>
 
 static void defaults_come_from_the_model(void **state)
 {
@@ -78,10 +79,62 @@ static void every_name_is_parsed(void **state)
   hr_phase phase = HR_PHASE_TRAIN;
   assert_int_equal(hr_phase_parse("training", &phase), HR_ERROR_NOT_FOUND);
   assert_int_equal(phase, HR_PHASE_TRAIN);
+  hr_change_class change_class = HR_CHANGE_FREE;
+  assert_int_equal(hr_change_class_parse("deploy", &change_class), HR_OK);
+  assert_int_equal(change_class, HR_CHANGE_DEPLOY);
+  assert_int_equal(hr_change_class_parse("costly", &change_class), HR_ERROR_NOT_FOUND);
+  assert_string_equal(hr_change_class_name(HR_CHANGE_RETRAIN), "retrain");
   hr_attention_form form = HR_ATTENTION_UNFUSED;
   assert_int_equal(hr_attention_form_parse("fused", &form), HR_OK);
   assert_int_equal(form, HR_ATTENTION_FUSED);
   assert_string_equal(hr_attention_form_name((hr_attention_form)7), "unknown");
+}
+
+/* What differs, as a bit for each. */
+static uint64_t changes_of(const hr_model *model, const hr_workload *workload)
+{
+  hr_model before = llama3_8b();
+  hr_workload asked = hr_workload_default(&before);
+  asked.phase = workload->phase;
+  return hr_changes_between(&before, &asked, model, workload);
+}
+
+static void what_differs_has_the_class_of_its_costliest_part(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  assert_true(changes_of(&model, &workload) == 0);
+  workload.attention = HR_ATTENTION_UNFUSED;
+  model.vocabulary = 128320;
+  uint64_t free = changes_of(&model, &workload);
+  assert_true(free == (1u << HR_CHANGED_ATTENTION | 1u << HR_CHANGED_VOCABULARY));
+  assert_int_equal(hr_change_cost_of(hr_costliest_change(free))->change_class, HR_CHANGE_FREE);
+  workload.tensor_parallel = 2;
+  assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_TENSOR_PARALLEL);
+  assert_int_equal(hr_change_cost_of(HR_CHANGED_TENSOR_PARALLEL)->change_class, HR_CHANGE_DEPLOY);
+  model.groups[0].attention.k_heads = 4;
+  assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_KV_HEADS);
+  assert_int_equal(hr_change_cost_of(HR_CHANGED_KV_HEADS)->change_class, HR_CHANGE_RETRAIN);
+  assert_non_null(strstr(hr_change_cost_of(HR_CHANGED_KV_HEADS)->source, "2305.13245"));
+  model.groups[0].attention.qk_dim = 64;
+  assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_HEADS);
+  model.vocabulary = 32000; /* of 128256: tokens are lost */
+  assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_OTHER);
+}
+
+/* Gradient accumulation keeps the global batch; a server has to wait for more requests. */
+static void a_larger_batch_is_free_in_training_alone(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.batch = 8;
+  for (int i = HR_PHASE_FORWARD; i <= HR_PHASE_DECODE; i++) {
+    workload.phase = (hr_phase)i;
+    hr_change_class found = hr_change_cost_of(hr_costliest_change(changes_of(&model, &workload)))->change_class;
+    assert_int_equal(found, i == HR_PHASE_TRAIN ? HR_CHANGE_FREE : HR_CHANGE_DEPLOY);
+  }
 }
 
 int main(void)
@@ -91,6 +144,8 @@ int main(void)
       cmocka_unit_test(an_impossible_size_is_named),
       cmocka_unit_test(decode_needs_a_context_and_no_sequence),
       cmocka_unit_test(every_name_is_parsed),
+      cmocka_unit_test(what_differs_has_the_class_of_its_costliest_part),
+      cmocka_unit_test(a_larger_batch_is_free_in_training_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a change of a model's shape or of its workload costs beside time and parameters.
+ *
+ * Thread safety: pure functions. */
+#ifndef HEADROOM_CHANGE_H
+#define HEADROOM_CHANGE_H
+
+#include <headroom/workload.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Cheapest first. */
+typedef enum hr_change_class {
+  HR_CHANGE_FREE,   /* the same weights on the same devices give the same results */
+  HR_CHANGE_DEPLOY, /* the same weights; latency, the work at hand or the number of devices changes */
+  HR_CHANGE_RETRAIN /* new weights, whose quality has to be checked */
+} hr_change_class;
+
+#define HR_CHANGE_CLASS_COUNT 3
+
+/** What can change, cheapest first. */
+typedef enum hr_changed {
+  HR_CHANGED_ATTENTION,  /* fused or not */
+  HR_CHANGED_VOCABULARY, /* padded */
+  HR_CHANGED_MICROBATCH, /* of a training step */
+  HR_CHANGED_BATCH,      /* of any other step */
+  HR_CHANGED_SEQUENCE,   /* its length, or the context of a decode step */
+  HR_CHANGED_EXPERT_PARALLEL,
+  HR_CHANGED_PIPELINE_STAGES,
+  HR_CHANGED_TENSOR_PARALLEL,
+  HR_CHANGED_MLP_WIDTH, /* also of experts */
+  HR_CHANGED_HEADS,     /* number or size of query heads */
+  HR_CHANGED_KV_HEADS,  /* K and V heads for the same query heads */
+  HR_CHANGED_PARALLEL_LAYERS,
+  HR_CHANGED_LAYERS,
+  HR_CHANGED_HIDDEN,
+  HR_CHANGED_OTHER, /* anything else that is weights: a smaller vocabulary, another mixer, other experts */
+  HR_CHANGED_COUNT
+} hr_changed;
+
+/** What one kind of change costs. Static storage throughout. */
+typedef struct hr_change_cost {
+  const char *name; /* "vocabulary" */
+  hr_change_class change_class;
+  const char *cost;   /* a phrase: what it takes, and for new weights what is published about their quality */
+  const char *source; /* of what `cost` says; "" if it needs none */
+} hr_change_cost;
+
+/** The row of a kind of change; that of HR_CHANGED_OTHER for a value outside of the list. */
+HR_API const hr_change_cost *hr_change_cost_of(hr_changed changed);
+
+/** What differs between two shapes and their workloads of one phase: bit i stands for number i of hr_changed. 0 if none
+ *  of it does. */
+HR_API uint64_t hr_changes_between(const hr_model *before, const hr_workload *workload_before, const hr_model *after,
+                                   const hr_workload *workload_after);
+
+/** The costliest of a set of changes: the last one. HR_CHANGED_ATTENTION, which costs nothing, of an empty set. */
+HR_API hr_changed hr_costliest_change(uint64_t changes);
+
+/** "free", "deploy", "retrain". Static storage. */
+HR_API const char *hr_change_class_name(hr_change_class change_class);
+
+/** Reads such a name. HR_ERROR_NOT_FOUND for any other; the output is then untouched. */
+HR_API hr_status hr_change_class_parse(const char *name, hr_change_class *change_class);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
