@@ -30,7 +30,8 @@ import time
 import torch
 import torch.nn.functional as F
 
-import attention_gpu_vs_torch as attention
+import attention_gpu_peers as attention
+from attention_gpu_vs_torch import sample
 import gemm_vs_torch as common
 
 TURN_S, SETTLE_S, SAMPLE_S, TURNS_LEAST = 1e-3, 0.1, 0.3, 12
@@ -269,10 +270,10 @@ def compare(row, headroom, rate, gemm):
     graphs = [common.capture(lambda i: run(i % len(sets)), count, headroom.stream) for run in calls.values()]
     begin = time.monotonic()
     while time.monotonic() - begin < SETTLE_S:
-        settled = attention.sample(graphs, 2)
+        settled = sample(graphs, 2)
     rounds, per_call, begin = [], max(2, min(50, int(30 / sum(settled[-1])))), time.monotonic()
     while len(rounds) < TURNS_LEAST or time.monotonic() - begin < SAMPLE_S:
-        rounds += attention.sample(graphs, per_call)
+        rounds += sample(graphs, per_call)
     result = dict({name: row[name] for name in COLUMNS if name in row}, kernel=plans[0].kernel, configuration=plans[0].configuration, turns=len(rounds),
                   bound_us=f"{bound * 1e6:.2f}", contiguous_error=f"{errors['contiguous']:.3g}")
     for i, name in enumerate(calls):
