@@ -72,6 +72,15 @@ static void set_cache_format(const cli_run *run, hr_workload *workload)
   }
 }
 
+/* --kv-cache for a model whose layers keep no K and V. The workload has been checked. */
+static void note_no_cache(const cli_run *run, const hr_model *model, const hr_workload *workload)
+{
+  hr_latent_cache cache;
+  if (run->given[CLI_OPTION_kv_cache] && hr_memory_latent_cache(model, workload, &cache, NULL) == HR_OK &&
+      cache.bytes_per_token == 0)
+    cli_fail(0, "note: --kv-cache has no effect: %s has no attention layers, so no KV cache", model->name);
+}
+
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint)
 {
   if (run->argument_count == 0)
@@ -152,6 +161,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   hr_status status = hr_workload_check(workload, model, &error);
   if (status != HR_OK)
     return cli_fail(EXIT_USAGE, "%s", error.message);
+  note_no_cache(run, model, workload);
   int64_t tokens = workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence;
   if (model->max_positions > 0 && tokens > model->max_positions)
     cli_fail(0, "note: %s has %" PRId64 " positions, but the workload has %" PRId64 " tokens", model->name,

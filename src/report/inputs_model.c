@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The model that a report is about. */
-#include "analysis/model/layer_kinds.h"
 #include "base/names.h"
 #include "base/quantity.h"
 #include "report/inputs.h"
 #include "report/layer_groups.h"
+#include "report/layer_kind_reports.h"
 #include "report/lines.h"
 #include "report/quantization.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model's groups of layers in reports: in words, as describe's table, and as JSON. A kind of mixer or of feed-forward
- * network is a row of `kinds` in layer_groups.c. */
+ * network is a row of layer_kind_reports.c. */
 #ifndef HR_REPORT_LAYER_GROUPS_H
 #define HR_REPORT_LAYER_GROUPS_H
 
@@ -29,13 +29,7 @@ void hr_json_put_groups(hr_json json, const hr_model *model);
 /** Adds a column of hr_layer_group if its value is the same in all groups, else null. */
 void hr_json_put_common(hr_json json, const hr_column *column, const hr_model *model);
 
-/** Value for a column: the member is an hr_qk_norm. */
-void hr_qk_norm_cell(const void *qk_norm, hr_cell *cell);
-
 /** "rotary" */
 const char *hr_positions_name(hr_positions positions);
-
-/** "" or "s". */
-const char *hr_plural(int64_t count);
 
 #endif

@@ -58,3 +58,8 @@ void hr_append_item(char *line, size_t size, const char *format, ...)
   hr_write_text_v(line + used, size - used, format, arguments);
   va_end(arguments);
 }
+
+const char *hr_plural(int64_t count)
+{
+  return count == 1 ? "" : "s";
+}

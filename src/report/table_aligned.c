@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables for a terminal: columns aligned, the least important ones dropped and the last one wrapped to fit. */
+/* Tables for a terminal: columns aligned, the least important ones dropped and text wrapped to fit, in the last column
+ * first. */
 #include "report/table.h"
 
 #include "base/quantity.h"
 #include "base/utf8.h"
 #include "report/lines.h"
 
+#include <string.h>
+
 #define COLUMNS_MAX 64
 #define GAP 2
-#define WRAPPED_LEAST 24 /* the last column of text may be wrapped down to this width */
+#define WRAPPED_LEAST 24 /* columns of text may be wrapped down to this width */
 
 /* The columns that fit, and their widths. */
 typedef struct table_layout {
   bool kept[COLUMNS_MAX];
   int widths[COLUMNS_MAX];
   size_t count;
-  size_t last; /* the last column kept, which may be wrapped */
-  int last_start;
+  size_t last; /* the last column kept */
   int pending; /* spaces to be written before the next text, so that no line ends with spaces */
 } table_layout;
 
@@ -54,10 +56,29 @@ static int total_width(table_layout *layout)
     if (!layout->kept[i])
       continue;
     layout->last = i;
-    layout->last_start = total;
     total += layout->widths[i] + GAP;
   }
   return total - GAP;
+}
+
+static bool is_text(const hr_table *table, size_t column)
+{
+  return hr_table_column(table, column)->type != HR_TYPE_FLAG && hr_column_is_left(hr_table_column(table, column));
+}
+
+/* Takes `excess` columns from the columns of text, from the widest one at a time. */
+static void narrow_texts(const hr_table *table, table_layout *layout, int excess)
+{
+  for (; excess > 0; excess--) {
+    size_t widest = layout->last;
+    for (size_t i = 0; i < layout->count; i++) {
+      if (layout->kept[i] && is_text(table, i) && layout->widths[i] > layout->widths[widest])
+        widest = i;
+    }
+    if (!is_text(table, widest) || layout->widths[widest] <= WRAPPED_LEAST)
+      return;
+    layout->widths[widest]--;
+  }
 }
 
 static table_layout fit(const hr_table *table, int width)
@@ -69,14 +90,15 @@ static table_layout fit(const hr_table *table, int width)
   }
   int excess = total_width(&layout) - width;
   while (width > 0 && excess > 0) {
-    bool text = hr_table_column(table, layout.last)->type != HR_TYPE_FLAG &&
-                hr_column_is_left(hr_table_column(table, layout.last));
-    if ((text && layout.widths[layout.last] - excess >= WRAPPED_LEAST) || !drop_columns(table, &layout))
+    if ((is_text(table, layout.last) && layout.widths[layout.last] - excess >= WRAPPED_LEAST) ||
+        !drop_columns(table, &layout))
       break;
     excess = total_width(&layout) - width;
   }
-  if (width > 0 && excess > 0 && layout.widths[layout.last] - excess >= WRAPPED_LEAST)
+  if (width > 0 && excess > 0 && is_text(table, layout.last) && layout.widths[layout.last] - excess >= WRAPPED_LEAST)
     layout.widths[layout.last] -= excess;
+  else if (width > 0 && excess > 0)
+    narrow_texts(table, &layout, excess);
   return layout;
 }
 
@@ -87,25 +109,64 @@ static void write_pending(FILE *out, table_layout *layout)
   layout->pending = 0;
 }
 
-static void write_cell(FILE *out, const hr_report_options *options, table_layout *layout, size_t column, bool left,
-                       const char *text, hr_style style)
+/* The part of a cell's text that is on a line of its row, from 0; NULL behind the last. */
+static const char *part_on_line(const char *text, int width, size_t line, size_t *length)
+{
+  const char *next = text;
+  for (size_t i = 0; i <= line; i++) {
+    text = next;
+    if (i > 0 && !*text)
+      return NULL;
+    *length = hr_wrap_length(text, width, &next);
+  }
+  return text;
+}
+
+/* Writes a cell's part on a line; false if the cell ended before. */
+static bool write_cell(FILE *out, const hr_report_options *options, table_layout *layout, size_t column, bool left,
+                       const char *text, hr_style style, size_t line)
 {
   bool last = column == layout->last;
   int padding = layout->widths[column] - hr_display_width(text);
-  bool wraps = last && left && padding < 0;
-  layout->pending += left ? 0 : padding;
-  if (text[0]) {
+  size_t length = strlen(text);
+  const char *part = line == 0 ? text : NULL;
+  if (left && padding < 0) {
+    part = part_on_line(text, layout->widths[column], line, &length);
+    char shown[HR_CELL_TEXT_SIZE];
+    snprintf(shown, sizeof shown, "%.*s", (int)length, part ? part : "");
+    padding = layout->widths[column] - hr_display_width(shown);
+  } else if (!part) {
+    padding = layout->widths[column];
+  }
+  layout->pending += left || !part ? 0 : padding;
+  if (part && length > 0) {
     write_pending(out, layout);
     hr_style_begin(out, options, style);
-    if (wraps)
-      hr_wrap_text(out, text, layout->last_start, layout->last_start, layout->last_start + layout->widths[column]);
-    else
-      fprintf(out, "%s", text);
+    fprintf(out, "%.*s", (int)length, part);
     hr_style_end(out, options, style);
   }
-  if (last && !wraps)
+  layout->pending = last ? 0 : layout->pending + (left || !part ? padding : 0) + GAP;
+  return part != NULL;
+}
+
+/* Writes one line of a row; false, and nothing, if every cell ended before. */
+static bool write_line(const hr_table *table, FILE *out, const hr_report_options *options, table_layout *layout,
+                       size_t row, size_t line)
+{
+  bool written = false;
+  layout->pending = 0;
+  for (size_t i = 0; i < layout->count; i++) {
+    hr_cell cell;
+    char buffer[HR_NUMBER_SIZE];
+    if (!layout->kept[i])
+      continue;
+    const char *text = hr_table_show(table, row, i, &cell, buffer, sizeof buffer);
+    bool left = hr_column_is_left(hr_table_column(table, i));
+    written = write_cell(out, options, layout, i, left, text, cell.style, line) || written;
+  }
+  if (written)
     fprintf(out, "\n");
-  layout->pending = last ? 0 : layout->pending + (left ? padding : 0) + GAP;
+  return written;
 }
 
 void hr_table_write_aligned(const hr_table *table, FILE *out, const hr_report_options *options)
@@ -114,16 +175,12 @@ void hr_table_write_aligned(const hr_table *table, FILE *out, const hr_report_op
   for (size_t i = 0; i < layout.count; i++) {
     const hr_column *column = hr_table_column(table, i);
     if (layout.kept[i])
-      write_cell(out, options, &layout, i, hr_column_is_left(column), column->title, HR_STYLE_BOLD);
+      write_cell(out, options, &layout, i, hr_column_is_left(column), column->title, HR_STYLE_BOLD, 0);
   }
+  fprintf(out, "\n");
   for (size_t row = 0; row < hr_table_rows(table); row++) {
-    for (size_t i = 0; i < layout.count; i++) {
-      hr_cell cell;
-      char buffer[HR_NUMBER_SIZE];
-      if (!layout.kept[i])
-        continue;
-      const char *text = hr_table_show(table, row, i, &cell, buffer, sizeof buffer);
-      write_cell(out, options, &layout, i, hr_column_is_left(hr_table_column(table, i)), text, cell.style);
-    }
+    size_t line = 0;
+    while (write_line(table, out, options, &layout, row, line))
+      line++;
   }
 }

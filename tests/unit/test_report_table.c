@@ -110,6 +110,34 @@ static void a_narrow_table_drops_its_least_important_column_first(void **state)
   free(text);
 }
 
+static void a_narrow_table_wraps_its_texts_from_the_widest_on(void **state)
+{
+  (void)state;
+  static const hr_column texts[] = {{NULL, "first", HR_PLAIN, 0, HR_MEMBER(test_row, name)},
+                                    {NULL, "runs", HR_PLAIN, 0, HR_MEMBER(test_row, count)},
+                                    {NULL, "last", HR_PLAIN, 0, HR_MEMBER(test_row, shown)}};
+  const test_row rows[] = {
+      {"sixteen heads of 128 beside 64", 1, 0, false, "two experts of sixty-four, each 1408"},
+      {"b", 2, 0, false, "c"},
+  };
+  char *text = NULL;
+  size_t length;
+  hr_report_options options = hr_report_options_default();
+  options.width = 24 + 2 + 4 + 2 + 24; /* both texts at their least width, with a gap on each side of "runs" */
+  FILE *out = open_memstream(&text, &length);
+  hr_table *table = HR_TABLE_OF(texts, test_row);
+  hr_table_add(table, &rows[0]);
+  hr_table_add(table, &rows[1]);
+  hr_table_write_aligned(table, out, &options);
+  hr_table_free(table);
+  fclose(out);
+  assert_string_equal(text, "first                     runs  last\n"
+                            "sixteen heads of 128         1  two experts of\n"
+                            "beside 64                       sixty-four, each 1408\n"
+                            "b                            2  c\n");
+  free(text);
+}
+
 static void markdown_escapes_cell_separators(void **state)
 {
   (void)state;
@@ -272,6 +300,7 @@ int main(void)
       cmocka_unit_test(a_table_aligns_numbers_to_the_right),
       cmocka_unit_test(a_rare_column_is_shown_where_a_row_has_a_value),
       cmocka_unit_test(a_narrow_table_drops_its_least_important_column_first),
+      cmocka_unit_test(a_narrow_table_wraps_its_texts_from_the_widest_on),
       cmocka_unit_test(a_column_follows_a_pointer_and_is_empty_if_it_is_null),
       cmocka_unit_test(an_empty_optional_text_is_null),
       cmocka_unit_test(json_uses_its_own_key_if_it_differs),
