@@ -40,6 +40,7 @@ typedef cli_range cli_RANGE;
 typedef cli_shard cli_SHARD;
 typedef hr_phase cli_PHASE;
 typedef hr_attention_form cli_ATTENTION;
+typedef hr_recompute cli_RECOMPUTE;
 typedef hr_dtype cli_DTYPE;
 typedef hr_layout cli_LAYOUT;
 typedef hr_kv_format cli_CACHE_FORMAT;

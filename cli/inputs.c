@@ -140,13 +140,21 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
                {options->seq, &workload->sequence},
                {options->tensor_parallel, &workload->tensor_parallel},
                {options->pipeline_stages, &workload->pipeline_stages},
-               {options->expert_parallel, &workload->expert_parallel}};
+               {options->expert_parallel, &workload->expert_parallel},
+               {options->context_parallel, &workload->context_parallel},
+               {options->data_parallel, &workload->data_parallel},
+               {options->microbatches, &workload->microbatches}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     if (sizes[i].given > 0)
       *sizes[i].member = sizes[i].given;
   }
   if (run->given[CLI_OPTION_expert_imbalance])
     workload->expert_imbalance = options->expert_imbalance;
+  if (run->given[CLI_OPTION_overlap])
+    workload->overlap = options->overlap;
+  workload->sequence_parallel = options->sequence_parallel;
+  workload->zero_stage = options->zero;
+  workload->recompute = options->recompute;
   workload->context = options->context > 0 ? options->context : workload->sequence;
   if (run->given[CLI_OPTION_phase])
     workload->phase = options->phase;
@@ -157,6 +165,10 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   set_cache_format(run, workload);
   if (options->context > 0 && workload->phase != HR_PHASE_DECODE)
     return cli_fail(EXIT_USAGE, "--context: needs --phase decode");
+  if (options->zero > 0 && workload->phase != HR_PHASE_TRAIN)
+    return cli_fail(EXIT_USAGE, "--zero: needs --phase train");
+  if (options->recompute != HR_RECOMPUTE_NONE && workload->phase != HR_PHASE_TRAIN)
+    return cli_fail(EXIT_USAGE, "--recompute: needs --phase train");
   hr_error error = {.status = HR_OK};
   hr_status status = hr_workload_check(workload, model, &error);
   if (status != HR_OK)

@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/** Bytes on the most loaded device (of t × p) for one microbatch.
- *  Gradients and optimizer are 0 unless the phase is HR_PHASE_TRAIN. */
+/** Bytes on the most loaded device.
+ *  Gradients, optimizer and gathered weights are 0 unless the phase is HR_PHASE_TRAIN. */
 typedef struct hr_memory {
   int64_t weight_bytes;     /* parameters in the workload's format; of quantized linear layers (not in HR_PHASE_TRAIN)
                                        values, scales and zero points as their checkpoint stores them */
@@ -19,17 +19,21 @@ typedef struct hr_memory {
   int64_t optimizer_bytes;  /* Adam: mean and variance in fp32, and an fp32 copy of narrower weights: 12 bytes per
                                        parameter (8 without the copy) */
   int64_t activation_bytes; /* train: saved for the backward pass; else the largest total of live activations */
-  int64_t kv_cache_bytes;   /* of the whole batch at `context` (decode) or `sequence` (prefill); else 0 */
-  int64_t state_bytes;      /* convolution and recurrent states of the whole batch (decode, prefill); else 0 */
+  int64_t kv_cache_bytes;   /* of all sequences at `context` (decode) or `sequence` (prefill); else 0 */
+  int64_t state_bytes;      /* convolution and recurrent states of all sequences (decode, prefill); else 0 */
   int64_t state_bytes_per_sequence; /* all layers and devices together, in every phase */
   int64_t kv_cache_bytes_per_token; /* all layers and devices together, in every phase */
   int64_t total_bytes;
+  int64_t
+      gathered_bytes; /* ZeRO: stage 3 the gathered weights of two layers, stages 2 and 3 the gradients of one before
+                             they are split; an end of the model counts as a layer if it is larger */
 } hr_memory;
 
-/** Memory of a step without recomputation and without sharding beyond t and p (1F1B: the
- *  first of p stages has p microbatches in flight).
- *  Source of the activation terms: Korthikanti et al. 2022 (arXiv 2205.05198), section 4.1, generalized from
- *  sbh(34 + 5as/h) to unequal heads, gated MLPs and fused attention. Errors as hr_operators_list(). */
+/** Memory of a step. Pipeline stages follow the 1F1B schedule: the first has min(p, m) microbatches in flight. In
+ *  prefill and decode all m microbatches keep their KV caches and states.
+ *  Source of the activation terms: Korthikanti et al. 2022 (arXiv 2205.05198), generalized from sbh(34 + 5as/h) to
+ *  unequal heads, gated MLPs and fused attention; of what replicas share: Rajbhandari et al. 2020 (arXiv 1910.02054).
+ *  Errors as hr_operators_list(). */
 HR_API hr_status hr_memory_estimate(const hr_model *model, const hr_workload *workload, hr_memory *memory,
                                     hr_error *error);
 

@@ -87,17 +87,26 @@ HR_API hr_status hr_predict_collective(const hr_hardware *hardware, const hr_col
 HR_API hr_status hr_predict_operator(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                      hr_error *error);
 
-/** A step: its operators with their predictions, and the sum. */
+/** A step: its operators with their predictions, and the sum.
+ *
+ *  One microbatch passes all p stages in microbatch_time_ns = Σ executions · time; each stage takes as long as the one
+ *  with the most layers, so layers count as p·⌈layers/p⌉. Each further microbatch adds the time of the slowest stage:
+ *  time_ns = microbatch_time_ns + (m − 1) · stage_time_ns, which is (m + p − 1) · stage_time_ns where all stages are
+ *  equal (1F1B and GPipe: Narayanan et al. 2021, arXiv 2104.04473, section 2.2). In decode a stage that is free takes
+ *  the next token of another microbatch: only those beyond p add their time. */
 typedef struct hr_step {
   hr_operators operators;
   hr_prediction predictions[HR_OPERATORS_MAX]; /* of one execution, same index as operators.items */
-  double time_ns; /* Σ executions · time. With p stages, each takes as long as the largest: layers count as
-                              p·⌈layers/p⌉ */
+  double time_ns;                              /* of all microbatches */
   double low_ns, high_ns;
-  double layer_time_ns;    /* of one layer */
-  double logit_time_ns;    /* of everything outside the layers */
-  double tokens_per_s;     /* batch · sequence (decode: batch) over the step's time */
-  double model_efficiency; /* the step's FLOPs over its time, as a share of the datasheet rate */
+  double layer_time_ns; /* of one layer and microbatch */
+  double logit_time_ns; /* of everything outside the layers, one microbatch */
+  double tokens_per_s; /* of all replicas: dp · m · batch · sequence (decode: dp · m · batch) over the step's time */
+  double model_efficiency;        /* a device's FLOPs over the step's time, as a share of the datasheet rate */
+  double microbatch_time_ns;      /* of one microbatch through all stages */
+  double stage_time_ns;           /* of the slowest stage and one microbatch */
+  double bubble;                  /* share of the step in which the slowest stage has nothing to do; 0 if p = 1 */
+  double tokens_per_s_per_device; /* tokens_per_s / (t · p · cp · dp) */
 } hr_step;
 
 /** Predicts a step. Errors of hr_operators_list() and hr_predict_operator(). *step is undefined after an error. */

@@ -24,10 +24,19 @@ typedef enum hr_attention_form {
   HR_ATTENTION_FUSED    /* one kernel that keeps the scores on the chip */
 } hr_attention_form;
 
+/** Activations that training computes again in the backward pass instead of keeping them. Source: Korthikanti et al.
+ *  2022 (arXiv 2205.05198), section 5. */
+typedef enum hr_recompute {
+  HR_RECOMPUTE_NONE,
+  HR_RECOMPUTE_SELECTIVE, /* score, softmax and attention over value; fused attention keeps no scores: no change */
+  HR_RECOMPUTE_FULL       /* whole layers: only their inputs are kept */
+} hr_recompute;
+
 /** The largest size of a workload; sums of a few sizes never overflow. */
 #define HR_WORKLOAD_SIZE_MAX ((int64_t)1 << 40)
 
-/** One step of one device of a tensor-parallel group. */
+/** One step. data_parallel replicas of context_parallel × tensor_parallel × pipeline_stages devices each process
+ *  `microbatches` × `batch` sequences. docs/parallelism.md explains what each degree divides and what it costs. */
 typedef struct hr_workload {
   size_t struct_size; /* sizeof(hr_workload), set by hr_workload_default() */
   hr_phase phase;
@@ -45,26 +54,44 @@ typedef struct hr_workload {
   hr_kv_format kv_cache;   /* of K and V in the cache of prefill and decode; quantized: one byte each, with a scale for
                             each head, which is not counted */
   double expert_imbalance; /* [R] tokens of the most loaded device, with e = 1 expert, over the mean; 1: balanced */
+  bool sequence_parallel;  /* norms, residuals and dropout are split by tokens over the t devices; else all t do them */
+  int64_t context_parallel; /* [cp] devices that the tokens of a sequence are split over, outside of decode: a multiple
+                               of 2·cp, as each device has a part from the front and one from the back */
+  int64_t data_parallel;    /* [dp] replicas; with e > t a multiple of the e / t groups that share the experts, or 1 */
+  int64_t zero_stage;       /* train: what replicas (dp · cp devices) share instead of each keeping it all: 1 optimizer
+                               state, 2 gradients, too, 3 weights, too (FSDP); 0 nothing */
+  hr_recompute recompute;   /* train */
+  int64_t microbatches;     /* [m] in a step of a replica; 0: hr_workload_microbatches() */
+  double overlap;           /* train: share of the forward or backward pass that may hide communication between
+                               replicas; 0 … 1 */
 } hr_workload;
 
 /** Forward, fused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
- *  max_positions, t = p = e = R = 1, context = s, a KV cache as a quantized checkpoint has it; dropout for models of
+ *  max_positions, t = p = e = R = cp = dp = 1, context = s, whole overlap, nothing shared or recomputed, a KV cache as a
+ *  quantized checkpoint has it; dropout for models of
  *  the GPT-2 generation (learned positions, plain MLP). */
 HR_API hr_workload hr_workload_default(const hr_model *model);
 
-/** HR_OK if every size is positive and at most 2^40, p is at most the number of layers, and the experts of every layer
- *  can be spread over e devices with the imbalance R; otherwise HR_ERROR_INVALID naming the member. Decode ignores
- *  `sequence`, the other phases `context`. A t that does not divide the heads is allowed: figures are then those of the
- *  most loaded device. */
+/** Microbatches of a step: workload->microbatches; if that is 0, p in training with p stages, the fewest with which the
+ *  1F1B schedule has work for all stages at once, and else 1. */
+HR_API int64_t hr_workload_microbatches(const hr_workload *workload);
+
+/** HR_OK if every size is positive and at most 2^40, p is at most the number of layers, the experts of every layer can
+ *  be spread over e devices with the imbalance R, and the degrees suit phase, sequence and layers (see hr_workload);
+ *  otherwise HR_ERROR_INVALID naming the member. Decode ignores `sequence`, the other phases `context`. A t that does
+ *  not divide the heads is allowed: figures are then those of the most loaded device. */
 HR_API hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error);
 
-/** Names as on the command line: "forward", "train", "prefill", "decode"; "unfused", "fused". Static storage. */
+/** Names as on the command line: "forward", "train", "prefill", "decode"; "unfused", "fused"; "none", "selective",
+ *  "full". Static storage. */
 HR_API const char *hr_phase_name(hr_phase phase);
 HR_API const char *hr_attention_form_name(hr_attention_form form); /* see hr_phase_name() */
+HR_API const char *hr_recompute_name(hr_recompute recompute);      /* see hr_phase_name() */
 
 /** Reads such a name. HR_ERROR_NOT_FOUND for any other; the output is then untouched. */
 HR_API hr_status hr_phase_parse(const char *name, hr_phase *phase);
 HR_API hr_status hr_attention_form_parse(const char *name, hr_attention_form *form); /* see hr_phase_parse() */
+HR_API hr_status hr_recompute_parse(const char *name, hr_recompute *recompute);      /* see hr_phase_parse() */
 
 #ifdef __cplusplus
 }

@@ -54,6 +54,10 @@ static const hr_column step_fields[] = {
     STEP(logit_time_ns),
     STEP(tokens_per_s),
     STEP(model_efficiency),
+    STEP(microbatch_time_ns),
+    STEP(stage_time_ns),
+    STEP(bubble),
+    STEP(tokens_per_s_per_device),
 };
 
 static hr_status write_json(const hr_advice *advice, const hr_confirmation *confirmation,

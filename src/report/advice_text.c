@@ -24,6 +24,31 @@ static hr_style severity_style(hr_severity severity)
   return (unsigned)severity < HR_COUNT_OF(severity_styles) ? severity_styles[severity] : HR_STYLE_PLAIN;
 }
 
+/* "2,231 tokens/s (279 per device)". */
+static void write_tokens(char *to, size_t size, const hr_step *step)
+{
+  char all[HR_NUMBER_SIZE], each[HR_NUMBER_SIZE];
+  hr_write_count(all, sizeof all, (int64_t)step->tokens_per_s);
+  hr_write_count(each, sizeof each, (int64_t)step->tokens_per_s_per_device);
+  if (step->tokens_per_s == step->tokens_per_s_per_device)
+    snprintf(to, size, "%s tokens/s", all);
+  else
+    snprintf(to, size, "%s tokens/s (%s per device)", all, each);
+}
+
+static void print_pipeline(const hr_document *document, const hr_advice *advice)
+{
+  const hr_step *step = &advice->step;
+  char stage[HR_NUMBER_SIZE];
+  int64_t m = hr_workload_microbatches(&advice->workload), p = advice->workload.pipeline_stages;
+  if (p == 1)
+    return;
+  hr_write_time(stage, sizeof stage, step->stage_time_ns);
+  hr_print_field(document, "pipeline",
+                 "%.0f%% bubble: %" PRId64 " microbatch%s through %" PRId64 " stages, the slowest takes %s",
+                 100 * step->bubble, m, m == 1 ? "" : "es", p, stage);
+}
+
 static void print_step(const hr_document *document, const hr_advice *advice, int64_t parameters)
 {
   const hr_step *step = &advice->step;
@@ -37,11 +62,12 @@ static void print_step(const hr_document *document, const hr_advice *advice, int
   hr_write_time(time, sizeof time, step->time_ns);
   hr_write_time(low, sizeof low, step->low_ns);
   hr_write_time(high, sizeof high, step->high_ns);
-  char tokens[HR_NUMBER_SIZE];
+  char tokens[3 * HR_NUMBER_SIZE];
   double percent = 100 * step->model_efficiency;
-  hr_write_count(tokens, sizeof tokens, (int64_t)step->tokens_per_s);
-  hr_print_field(document, "step", "%s predicted (%s … %s), %s tokens/s, %.*f%% of the peak rate", time, low, high,
-                 tokens, percent < 0.95 ? 2 : 0, percent);
+  write_tokens(tokens, sizeof tokens, step);
+  hr_print_field(document, "step", "%s predicted (%s … %s), %s, %.*f%% of the peak rate", time, low, high, tokens,
+                 percent < 0.95 ? 2 : 0, percent);
+  print_pipeline(document, advice);
 }
 
 /* "parameters +0.1%,  operator +540%,  step +12.3%", continued on the next line if the terminal is too narrow. */

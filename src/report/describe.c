@@ -80,7 +80,7 @@ static const hr_column latent_fields[] = {
 #define FIELD(member) HR_FIELD(hr_memory, member)
 static const hr_column memory_fields[] = {
     FIELD(weight_bytes),   FIELD(gradient_bytes), FIELD(optimizer_bytes), FIELD(activation_bytes),
-    FIELD(kv_cache_bytes), FIELD(state_bytes),    FIELD(total_bytes),
+    FIELD(kv_cache_bytes), FIELD(state_bytes),    FIELD(total_bytes),     FIELD(gathered_bytes),
 };
 #undef FIELD
 
@@ -192,7 +192,8 @@ static void print_memory(const hr_document *document, const description *d)
   const hr_memory *m = &d->memory;
   const part parts[] = {{"weights", m->weight_bytes},      {"gradients", m->gradient_bytes},
                         {"optimizer", m->optimizer_bytes}, {"activations", m->activation_bytes},
-                        {"KV cache", m->kv_cache_bytes},   {"states", m->state_bytes}};
+                        {"KV cache", m->kv_cache_bytes},   {"states", m->state_bytes},
+                        {"gathered", m->gathered_bytes}};
   char line[256], bytes[HR_NUMBER_SIZE];
   write_parts(line, sizeof line, parts, HR_COUNT_OF(parts), hr_write_bytes);
   hr_write_bytes(bytes, sizeof bytes, (double)m->total_bytes);

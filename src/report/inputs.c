@@ -24,6 +24,16 @@ static void cache_format(const void *member, hr_cell *cell)
   hr_cell_set_text(cell, hr_kv_format_name(*(const hr_kv_format *)member));
 }
 
+static void microbatch_count(const void *row, hr_cell *cell)
+{
+  hr_cell_set_count(cell, hr_workload_microbatches(row));
+}
+
+static void recompute_name(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, hr_recompute_name(*(const hr_recompute *)member));
+}
+
 #define FIELD(member) HR_FIELD(hr_workload, member)
 static const hr_column workload_fields[] = {
     FIELD(phase),
@@ -37,12 +47,45 @@ static const hr_column workload_fields[] = {
     FIELD(expert_parallel),
     FIELD(expert_imbalance),
     {"kv_cache", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, cache_format, hr_workload, kv_cache)},
+    FIELD(sequence_parallel),
+    FIELD(context_parallel),
+    FIELD(data_parallel),
+    FIELD(zero_stage),
+    FIELD(overlap),
+    {"recompute", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, recompute_name, hr_workload, recompute)},
+    {"microbatches", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, microbatch_count)},
 };
 #undef FIELD
 
 void hr_json_put_workload(hr_json document, const hr_workload *workload)
 {
   hr_json_put_fields(hr_json_put_object(document, "workload"), workload_fields, HR_COUNT_OF(workload_fields), workload);
+}
+
+/* The degrees of parallelism and what goes with them, without those that are at their default. */
+static void append_degrees(const hr_workload *w, char *to, size_t size)
+{
+  if (w->tensor_parallel != 1 || w->pipeline_stages != 1)
+    hr_append_item(to, size, "tensor parallel %" PRId64 ", pipeline stages %" PRId64, w->tensor_parallel,
+                   w->pipeline_stages);
+  if (w->sequence_parallel)
+    hr_append_item(to, size, "sequence parallel");
+  if (w->context_parallel != 1)
+    hr_append_item(to, size, "context parallel %" PRId64, w->context_parallel);
+  if (w->data_parallel != 1)
+    hr_append_item(to, size, "data parallel %" PRId64, w->data_parallel);
+  if (w->zero_stage != 0)
+    hr_append_item(to, size, "ZeRO stage %" PRId64, w->zero_stage);
+  if (w->expert_parallel != 1)
+    hr_append_item(to, size, "expert parallel %" PRId64, w->expert_parallel);
+  if (w->expert_imbalance != 1)
+    hr_append_item(to, size, "expert imbalance %g", w->expert_imbalance);
+  if (hr_workload_microbatches(w) != 1)
+    hr_append_item(to, size, "%" PRId64 " microbatches", hr_workload_microbatches(w));
+  if (w->recompute != HR_RECOMPUTE_NONE)
+    hr_append_item(to, size, "%s recomputation", hr_recompute_name(w->recompute));
+  if (w->kv_cache != HR_KV_UNQUANTIZED)
+    hr_append_item(to, size, "KV cache in %s", hr_kv_format_name(w->kv_cache));
 }
 
 void hr_print_workload(const hr_document *document, const hr_workload *workload)
@@ -52,19 +95,11 @@ void hr_print_workload(const hr_document *document, const hr_workload *workload)
     snprintf(length, sizeof length, "1 token over %" PRId64, workload->context);
   else
     snprintf(length, sizeof length, "%" PRId64 " tokens", workload->sequence);
-  char devices[192] = "";
-  int64_t t = workload->tensor_parallel, p = workload->pipeline_stages;
-  if (t != 1 || p != 1)
-    hr_append_item(devices, sizeof devices, "tensor parallel %" PRId64 ", pipeline stages %" PRId64, t, p);
-  if (workload->expert_parallel != 1)
-    hr_append_item(devices, sizeof devices, "expert parallel %" PRId64, workload->expert_parallel);
-  if (workload->expert_imbalance != 1)
-    hr_append_item(devices, sizeof devices, "expert imbalance %g", workload->expert_imbalance);
-  if (workload->kv_cache != HR_KV_UNQUANTIZED)
-    hr_append_item(devices, sizeof devices, "KV cache in %s", hr_kv_format_name(workload->kv_cache));
+  char degrees[320] = "";
+  append_degrees(workload, degrees, sizeof degrees);
   hr_print_field(document, "workload", "%s in %s, %" PRId64 " × %s, attention %s%s%s", hr_phase_name(workload->phase),
                  hr_dtype_name(workload->dtype), workload->batch, length, hr_attention_form_name(workload->attention),
-                 devices[0] ? ", " : "", devices);
+                 degrees[0] ? ", " : "", degrees);
 }
 
 /* ---- hardware ---- */

@@ -195,7 +195,7 @@ static const hr_column predicted_columns[] = {
     {"waves", NULL, HR_PLAIN, 0, PREDICTION(waves)},
 };
 
-/* Layers count as p·⌈layers / p⌉ in a step's time: see hr_step. */
+/* Of the time of a microbatch; layers count as p·⌈layers / p⌉ in it: see hr_step. */
 static double share_of_step(const hr_operator *op, const hr_prediction *prediction, const hr_step *step,
                             const hr_model *model, const hr_workload *workload)
 {
@@ -203,7 +203,7 @@ static double share_of_step(const hr_operator *op, const hr_prediction *predicti
   int64_t stages = workload->pipeline_stages, layers = hr_model_layers(model);
   if (op->in_layer)
     executions *= (double)(stages * hr_ceil_div(layers, stages)) / (double)layers;
-  return executions * prediction->time_ns / step->time_ns;
+  return executions * prediction->time_ns / step->microbatch_time_ns;
 }
 
 static double share_of_flops(const hr_operator *op, const hr_operators *operators)

@@ -123,7 +123,8 @@ static void expect_memory(const hr_model *model, const hr_workload *workload)
   EXPECT(memory.kv_cache_bytes_per_token >= 0 && (memory.kv_cache_bytes_per_token > 0) == has_growing_cache(model));
   EXPECT(memory.gradient_bytes >= 0 && memory.optimizer_bytes >= 0 && memory.kv_cache_bytes >= 0);
   EXPECT(memory.total_bytes == memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes +
-                                   memory.activation_bytes + memory.kv_cache_bytes + memory.state_bytes);
+                                   memory.activation_bytes + memory.kv_cache_bytes + memory.state_bytes +
+                                   memory.gathered_bytes);
   EXPECT(memory.state_bytes >= 0 && memory.state_bytes_per_sequence >= 0);
   int64_t batch = -1;
   EXPECT(hr_memory_largest_batch(model, workload, memory.total_bytes, &batch, NULL) == HR_OK);

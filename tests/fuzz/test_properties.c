@@ -136,7 +136,17 @@ static hr_workload likely_workload(const hr_model *model)
   workload.expert_imbalance = (double)between(1, 3);
   if (hr_workload_check(&workload, model, NULL) != HR_OK) /* no experts, or a number that does not divide them */
     workload.expert_parallel = 1, workload.expert_imbalance = 1;
-  return workload;
+  workload.sequence_parallel = coin();
+  workload.microbatches = between(0, 8);
+  int64_t groups = workload.expert_parallel / workload.tensor_parallel;
+  workload.data_parallel = (groups > 1 ? groups : 1) * between(1, 8);
+  hr_workload with = workload;
+  with.context_parallel = between(2, 4);
+  with.sequence = between(1, 2000) * 2 * with.context_parallel;
+  with.zero_stage = between(0, 3);
+  with.recompute = (hr_recompute)between(0, HR_RECOMPUTE_FULL);
+  with.overlap = (double)between(0, 4) / 4;
+  return hr_workload_check(&with, model, NULL) == HR_OK ? with : workload;
 }
 
 static void likely_models_are_described(void **state)
@@ -200,6 +210,10 @@ static void absurd_models_are_refused_or_described(void **state)
         &workload.context,
         &workload.tensor_parallel,
         &workload.pipeline_stages,
+        &workload.context_parallel,
+        &workload.data_parallel,
+        &workload.zero_stage,
+        &workload.microbatches,
     };
     for (int64_t changes = between(1, 3); changes > 0; changes--)
       *sizes[next_random() % (sizeof sizes / sizeof *sizes)] = absurd_size();

@@ -60,7 +60,7 @@ static inline double step_ns(const hr_advice *advice, const hr_model *model, con
   static hr_step step;
   hr_error error;
   assert_ok(hr_predict_step(&advice->hardware, model, workload, &step, &error), error);
-  return step.time_ns;
+  return step.microbatch_time_ns;
 }
 
 /* Every rule has a finding, and every gain that is shown is what hr_predict_step() says about the suggestion, per token
@@ -74,7 +74,7 @@ static inline void assert_findings_hold(const hr_advice *advice)
   double tokens = (double)advice->workload.batch * (double)advice->workload.sequence;
   if (advice->workload.phase == HR_PHASE_DECODE)
     tokens = (double)advice->workload.batch;
-  double before = advice->step.time_ns * (double)advice->workload.tensor_parallel / tokens;
+  double before = advice->step.microbatch_time_ns * (double)advice->workload.tensor_parallel / tokens;
   for (size_t i = 0; i < advice->finding_count; i++) {
     const hr_finding *finding = &advice->findings[i];
     hr_error error;

@@ -42,6 +42,128 @@ static void activations_of_the_papers_model_match_korthikanti(void **state)
   }
 }
 
+/* What another layer of the paper's model saves. */
+static int64_t saved_by_a_layer(hr_model model, const hr_workload *workload)
+{
+  model.groups[0].count = 3;
+  int64_t three = estimated(&model, workload).activation_bytes;
+  model.groups[0].count = 4;
+  return estimated(&model, workload).activation_bytes - three;
+}
+
+/* Korthikanti et al. 2022, Table 2, and selective recomputation without sequence parallelism (section 5). */
+static void sequence_parallelism_and_recomputation_match_korthikantis_table(void **state)
+{
+  (void)state;
+  srand(3);
+  for (int i = 0; i < 40; i++) {
+    int64_t t = 1 << rand() % 4, a = t * (1 + rand() % 12), h = a * (1 + rand() % 160);
+    hr_model model = paper_model(h, a, 3, 1000);
+    hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+    int64_t b = workload.batch = 1 + rand() % 8, s = workload.sequence = t * (1 + rand() % 512);
+    workload.attention = HR_ATTENTION_UNFUSED;
+    int64_t sbh = s * b * h, scores = 5 * a * s * s * b / t;
+    workload.tensor_parallel = t;
+    const int64_t saved[2][3] = {{10 * sbh + 24 * sbh / t + scores, 10 * sbh + 24 * sbh / t, 2 * sbh},
+                                 {34 * sbh / t + scores, 34 * sbh / t, 2 * sbh / t}};
+    for (int j = 0; j < 6; j++) {
+      workload.sequence_parallel = j / 3;
+      workload.recompute = (hr_recompute)(j % 3);
+      assert_int_equal(saved_by_a_layer(model, &workload), saved[j / 3][j % 3]);
+    }
+  }
+}
+
+/* Section 5: of GPT-3's 34 + 5as/h = 34 + 80 bytes selective recomputation saves 70%. Table 3: 96 layers on t = 8 and
+ * p = 8, 64 microbatches of one sequence; the first stage has 8 of them in flight, with the embedding's mask. While a
+ * layer's backward pass runs, its scores are there again. */
+static void gpt_3_fits_as_korthikanti_trained_it(void **state)
+{
+  (void)state;
+  hr_model model = paper_model(12288, 96, 96, 51200);
+  hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+  const int64_t sbh = 2048 * 12288, scores = 5LL * 96 * 2048 * 2048;
+  workload.batch = 1, workload.sequence = 2048;
+  workload.attention = HR_ATTENTION_UNFUSED;
+  int64_t all = saved_by_a_layer(model, &workload);
+  workload.recompute = HR_RECOMPUTE_SELECTIVE;
+  int64_t kept = saved_by_a_layer(model, &workload);
+  assert_int_equal(100 * (all - kept) / all, 70);
+
+  workload.tensor_parallel = 8, workload.pipeline_stages = 8, workload.microbatches = 64;
+  workload.sequence_parallel = true;
+  hr_memory memory = estimated(&model, &workload);
+  assert_int_equal(memory.activation_bytes, 8 * (12 * 34 * sbh / 8 + sbh / 8) + scores / 8);
+  assert_true(memory.total_bytes < 80000000000); /* it ran on A100s of 80 GB */
+  workload.recompute = HR_RECOMPUTE_NONE;
+  assert_true(estimated(&model, &workload).total_bytes < 80000000000); /* 5as/h = 80 of 114 bytes more: 75 GB */
+  workload.sequence_parallel = false;
+  assert_true(estimated(&model, &workload).total_bytes > 80000000000);
+}
+
+/* Llama-3-70B, 70,553,706,496 parameters, over 64 replicas: 1,102,401,664 each. Gathered: an end of the model, the
+ * logits and the norm before them with 128256·8192 + 8192, and a layer of 855,654,400. */
+static void zero_divides_what_its_stage_says(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  model.hidden = 8192;
+  model.groups[0].count = 80;
+  model.groups[0].attention.q_heads = 64;
+  model.groups[0].dense.width = 28672;
+  hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+  workload.data_parallel = 64;
+  const int64_t all = 70553706496, part = 1102401664, end = 128256 * 8192 + 8192, layer = 855654400;
+  const int64_t expected[4][4] = {{2 * all, 2 * all, 12 * all, 0},
+                                  {2 * all, 2 * all, 12 * part, 0},
+                                  {2 * all, 2 * part, 12 * part, 2 * end},
+                                  {2 * part, 2 * part, 12 * part, 2 * (end + end + layer)}};
+  for (int stage = 0; stage < 4; stage++) {
+    workload.zero_stage = stage;
+    hr_memory memory = estimated(&model, &workload);
+    assert_int_equal(memory.weight_bytes, expected[stage][0]);
+    assert_int_equal(memory.gradient_bytes, expected[stage][1]);
+    assert_int_equal(memory.optimizer_bytes, expected[stage][2]);
+    assert_int_equal(memory.gathered_bytes, expected[stage][3]);
+  }
+  workload.data_parallel = 32, workload.context_parallel = 2; /* its devices have the same weights */
+  assert_int_equal(estimated(&model, &workload).optimizer_bytes, 12 * part);
+  workload.data_parallel = workload.context_parallel = 1; /* nobody to share with */
+  assert_int_equal(estimated(&model, &workload).optimizer_bytes, 12 * all);
+  assert_int_equal(estimated(&model, &workload).gathered_bytes, 0);
+}
+
+/* 8 experts on 8 devices: each expert has one copy among 8 replicas, and two among 16. */
+static void replicas_share_experts_only_with_those_that_hold_them(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  model.groups[0].dense.width = 0;
+  model.groups[0].experts = (hr_ffn_experts){.experts = 8, .active = 2, .width = 14336, .gated = true};
+  hr_parameters parameters;
+  assert_int_equal(hr_model_parameters(&model, &parameters, NULL), HR_OK);
+  int64_t routed = 32LL * 3 * 4096 * 14336, dense = parameters.total - 8 * routed;
+  hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+  workload.expert_parallel = 8, workload.zero_stage = 1;
+  workload.data_parallel = 8;
+  assert_int_equal(estimated(&model, &workload).optimizer_bytes, 12 * (dense / 8 + routed));
+  workload.data_parallel = 16;
+  assert_int_equal(estimated(&model, &workload).optimizer_bytes, 12 * (dense / 16 + routed / 2));
+}
+
+/* A quarter of the tokens a device; K and V of all, and their gradients, of the layer that runs. */
+static void context_parallelism_splits_tokens_and_gathers_keys_and_values(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
+  workload.attention = HR_ATTENTION_FUSED;
+  workload.batch = 2, workload.sequence = 8192;
+  int64_t whole = estimated(&model, &workload).activation_bytes;
+  workload.context_parallel = 4;
+  assert_int_equal(estimated(&model, &workload).activation_bytes, whole / 4 + 2 * 2 * 2 * 8192LL * (8 + 8) * 128);
+}
+
 /* Llama-3-8B at b 1, s 4096, fused, bf16: a token keeps 2·(4h + Q 4096 + K 1024 + V 1024 + O 4096 + 3·14336) bytes and
  * 4·32 for the rows' log-sum-exp: 2·(16384 + 10240 + 43008) + 128 = 139392. */
 static void a_layer_with_grouped_heads_and_a_gate_saves_its_own_widths(void **state)
@@ -112,6 +234,10 @@ static void the_first_of_p_stages_saves_p_microbatches(void **state)
   workload.pipeline_stages = 4;
   int64_t layer = s * b * h * 34 + 5 * a * s * s * b;
   assert_int_equal(estimated(&model, &workload).activation_bytes, 4 * (8 * layer + s * b * h));
+  workload.microbatches = 64;
+  assert_int_equal(estimated(&model, &workload).activation_bytes, 4 * (8 * layer + s * b * h));
+  workload.microbatches = 2; /* no more are there */
+  assert_int_equal(estimated(&model, &workload).activation_bytes, 2 * (8 * layer + s * b * h));
 }
 
 /* 10·2^32 tokens of 2^40 / 15 logits in fp32 overflow, though the first stage's activations do not. */
@@ -139,6 +265,9 @@ static void a_token_of_llama_3_8b_takes_131072_bytes_of_cache(void **state)
   memory = estimated(&model, &workload);
   assert_int_equal(memory.kv_cache_bytes_per_token, 131072);
   assert_int_equal(memory.kv_cache_bytes, 131072LL * 8 * 4096 / 8);
+  workload.microbatches = 3; /* 24 sequences */
+  assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 131072LL * 24 * 4096 / 8);
+  workload.microbatches = 0;
   workload.phase = HR_PHASE_PREFILL;
   workload.tensor_parallel = 1, workload.sequence = 100;
   assert_int_equal(estimated(&model, &workload).kv_cache_bytes, 131072LL * 8 * 100);
@@ -219,6 +348,11 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(activations_of_the_papers_model_match_korthikanti),
+      cmocka_unit_test(sequence_parallelism_and_recomputation_match_korthikantis_table),
+      cmocka_unit_test(gpt_3_fits_as_korthikanti_trained_it),
+      cmocka_unit_test(zero_divides_what_its_stage_says),
+      cmocka_unit_test(replicas_share_experts_only_with_those_that_hold_them),
+      cmocka_unit_test(context_parallelism_splits_tokens_and_gathers_keys_and_values),
       cmocka_unit_test(a_layer_with_grouped_heads_and_a_gate_saves_its_own_widths),
       cmocka_unit_test(weights_gradients_and_adam_take_two_two_and_twelve_bytes),
       cmocka_unit_test(the_most_loaded_stage_has_its_layers_and_the_larger_end),

@@ -231,6 +231,44 @@ static void stages_wait_for_the_one_with_the_most_layers(void **state)
   assert_true(fabs(alone.tokens_per_s - 8192 / (alone.time_ns / 1e9)) < 1);
 }
 
+static void assert_near(double found, double expected)
+{
+  assert_true(fabs(found / expected - 1) < 1e-9);
+}
+
+/* Narayanan et al. 2021 (arXiv 2104.04473), section 2.2: with m microbatches through p equal stages (p − 1) / (m + p −
+ * 1) of the step is bubble. The head, which would make the stages unequal, is left out. */
+static void microbatches_fill_the_pipeline(void **state)
+{
+  (void)state;
+  static hr_step one, many;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = paper_model(2560, 20, 32, 1);
+  model.head = HR_HEAD_NONE;
+  model.positions = HR_POSITIONS_ALIBI, model.position_rows = 0, model.final_norm = false;
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &one, &error), error);
+  double layers = 32 * one.layer_time_ns, ends = one.logit_time_ns; /* the embedding */
+  workload.pipeline_stages = 4, workload.microbatches = 6;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &many, &error), error);
+  assert_near(many.stage_time_ns, layers / 4 + ends);
+  assert_near(many.time_ns, layers + ends + 5 * (layers / 4 + ends));
+  assert_true(fabs(many.bubble - 3.0 / 9) < 0.01);
+  assert_near(many.tokens_per_s, 6 * 8192 / (many.time_ns / 1e9));
+  assert_near(many.tokens_per_s_per_device, many.tokens_per_s / 4);
+  workload.pipeline_stages = 1, workload.data_parallel = 2; /* accumulates over 6 microbatches, in two replicas */
+  assert_ok(hr_predict_step(&h200, &model, &workload, &many, &error), error);
+  assert_near(many.time_ns, 6 * one.time_ns);
+  assert_true(many.bubble == 0);
+  assert_near(many.tokens_per_s, 2 * one.tokens_per_s);
+  workload.data_parallel = 1, workload.phase = HR_PHASE_DECODE, workload.microbatches = 0;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &one, &error), error);
+  workload.pipeline_stages = 4, workload.microbatches = 4; /* every stage always has a token of another microbatch */
+  assert_ok(hr_predict_step(&h200, &model, &workload, &many, &error), error);
+  assert_near(many.time_ns, one.time_ns);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -245,6 +283,7 @@ int main(void)
       cmocka_unit_test(unfused_scores_of_small_heads_are_bound_by_memory),
       cmocka_unit_test(training_takes_about_three_forward_passes),
       cmocka_unit_test(stages_wait_for_the_one_with_the_most_layers),
+      cmocka_unit_test(microbatches_fill_the_pipeline),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,10 +18,24 @@ static const key_row model_keys[] = {
     {"v_dim", "i"},         {"q_rank", "i"},     {"window", "i"},          {"window_layers", "i"}, {"mlp_width", "i"},
     {"mlp_gated", "b"},     {"activation", "s"}, {"parallel_block", "b"},  {"positions", "s"},     {"rotary_dim", "i"},
     {"norm", "s"},          {"qk_norm", "s"},    {"tied_embeddings", "b"}, {"quantization", "no"}, {"groups", "a"}};
-static const key_row workload_keys[] = {
-    {"phase", "s"},           {"attention", "s"},        {"dtype", "s"},           {"batch", "i"},
-    {"sequence", "i"},        {"context", "in"},         {"tensor_parallel", "i"}, {"pipeline_stages", "i"},
-    {"expert_parallel", "i"}, {"expert_imbalance", "r"}, {"kv_cache", "s"}};
+static const key_row workload_keys[] = {{"phase", "s"},
+                                        {"attention", "s"},
+                                        {"dtype", "s"},
+                                        {"batch", "i"},
+                                        {"sequence", "i"},
+                                        {"context", "in"},
+                                        {"tensor_parallel", "i"},
+                                        {"pipeline_stages", "i"},
+                                        {"expert_parallel", "i"},
+                                        {"expert_imbalance", "r"},
+                                        {"kv_cache", "s"},
+                                        {"sequence_parallel", "b"},
+                                        {"context_parallel", "i"},
+                                        {"data_parallel", "i"},
+                                        {"zero_stage", "i"},
+                                        {"overlap", "r"},
+                                        {"recompute", "s"},
+                                        {"microbatches", "i"}};
 static const key_row hardware_keys[] = {{"name", "s"},
                                         {"product", "s"},
                                         {"architecture", "s"},
@@ -135,7 +149,7 @@ static void describe_has_the_documented_keys(void **state)
                                   {"experts", "i"},   {"norm", "i"},     {"logit", "i"},     {"scan", "i"}};
   static const key_row memory[] = {{"weight_bytes", "i"},     {"gradient_bytes", "i"}, {"optimizer_bytes", "i"},
                                    {"activation_bytes", "i"}, {"kv_cache_bytes", "i"}, {"total_bytes", "i"},
-                                   {"state_bytes", "i"}};
+                                   {"gathered_bytes", "i"},   {"state_bytes", "i"}};
   (void)state;
   fixture f;
   begin(&f, "gpt2");
@@ -212,6 +226,10 @@ static const key_row advise_keys[] = {{"schema", "s"},
                                       {"logit_time_ns", "r"},
                                       {"tokens_per_s", "r"},
                                       {"model_efficiency", "r"},
+                                      {"microbatch_time_ns", "r"},
+                                      {"stage_time_ns", "r"},
+                                      {"bubble", "r"},
+                                      {"tokens_per_s_per_device", "r"},
                                       {"operators", "a"},
                                       {"findings", "a"},
                                       {"combined", "on"},

@@ -68,6 +68,58 @@ static void decode_needs_a_context_and_no_sequence(void **state)
   assert_int_equal(hr_workload_check(&workload, &model, NULL), HR_OK);
 }
 
+static void refused(const hr_workload *workload, const hr_model *model, const char *message)
+{
+  hr_error error;
+  assert_int_equal(hr_workload_check(workload, model, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, message);
+}
+
+static void a_degree_that_does_not_suit_the_step_is_named(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload training = hr_workload_default(&model);
+  training.phase = HR_PHASE_TRAIN;
+  hr_workload w = training;
+  w.context_parallel = 3;
+  refused(
+      &w, &model,
+      "context_parallel: sequence, 2048, is not a multiple of 2 · 3: each device takes two equal parts of a sequence");
+  w.context_parallel = 2, w.phase = HR_PHASE_DECODE;
+  refused(&w, &model, "context_parallel: a decode step has one token of a sequence to split");
+  w = training, w.zero_stage = 4;
+  refused(&w, &model, "zero_stage: expected 0 to 3, found 4");
+  w.zero_stage = 1, w.phase = HR_PHASE_PREFILL;
+  refused(&w, &model, "zero_stage: needs the phase train");
+  w = training, w.recompute = HR_RECOMPUTE_FULL, w.phase = HR_PHASE_FORWARD;
+  refused(&w, &model, "recompute: needs the phase train");
+  w = training, w.overlap = 1.5;
+  refused(&w, &model, "overlap: expected 0 to 1, found 1.5");
+  w = training, w.microbatches = -1;
+  refused(&w, &model, "microbatches: expected at least 1, found -1");
+  w = training, w.data_parallel = 0;
+  refused(&w, &model, "data_parallel: expected at least 1, found 0");
+  model.groups[0].dense.width = 0;
+  model.groups[0].experts = (hr_ffn_experts){.experts = 8, .active = 2, .width = 14336};
+  w = training, w.tensor_parallel = 2, w.expert_parallel = 8, w.data_parallel = 6;
+  refused(&w, &model,
+          "data_parallel: 6 is not a multiple of expert_parallel / tensor_parallel, 4 groups that share the experts");
+}
+
+static void training_fills_its_pipeline_unless_told_otherwise(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.pipeline_stages = 4;
+  assert_int_equal(hr_workload_microbatches(&workload), 1);
+  workload.phase = HR_PHASE_TRAIN;
+  assert_int_equal(hr_workload_microbatches(&workload), 4);
+  workload.microbatches = 2;
+  assert_int_equal(hr_workload_microbatches(&workload), 2);
+}
+
 static void every_name_is_parsed(void **state)
 {
   (void)state;
@@ -88,6 +140,10 @@ static void every_name_is_parsed(void **state)
   assert_int_equal(hr_attention_form_parse("fused", &form), HR_OK);
   assert_int_equal(form, HR_ATTENTION_FUSED);
   assert_string_equal(hr_attention_form_name((hr_attention_form)7), "unknown");
+  hr_recompute recompute = HR_RECOMPUTE_NONE;
+  assert_int_equal(hr_recompute_parse("full", &recompute), HR_OK);
+  assert_int_equal(recompute, HR_RECOMPUTE_FULL);
+  assert_string_equal(hr_recompute_name(HR_RECOMPUTE_SELECTIVE), "selective");
 }
 
 /* What differs, as a bit for each. */
@@ -143,6 +199,8 @@ int main(void)
       cmocka_unit_test(defaults_come_from_the_model),
       cmocka_unit_test(an_impossible_size_is_named),
       cmocka_unit_test(decode_needs_a_context_and_no_sequence),
+      cmocka_unit_test(a_degree_that_does_not_suit_the_step_is_named),
+      cmocka_unit_test(training_fills_its_pipeline_unless_told_otherwise),
       cmocka_unit_test(every_name_is_parsed),
       cmocka_unit_test(what_differs_has_the_class_of_its_costliest_part),
       cmocka_unit_test(a_larger_batch_is_free_in_training_alone),

@@ -5,9 +5,14 @@
 
 #include <math.h>
 
-int64_t hr_tokens_per_step(const hr_workload *workload)
+int64_t hr_tokens_per_microbatch(const hr_workload *workload)
 {
   return workload->phase == HR_PHASE_DECODE ? workload->batch : workload->batch * workload->sequence;
+}
+
+int64_t hr_tokens_per_step(const hr_workload *workload)
+{
+  return hr_tokens_per_microbatch(workload) * hr_workload_microbatches(workload);
 }
 
 static bool divides_or_replicates(int64_t heads, int64_t tensor_parallel)
@@ -47,7 +52,8 @@ int64_t hr_usable_memory_bytes(const hr_hardware *hardware)
 
 double hr_device_time_per_token(double time_ns, const hr_workload *workload)
 {
-  return time_ns * (double)workload->tensor_parallel / (double)hr_tokens_per_step(workload);
+  double devices = (double)workload->tensor_parallel * (double)workload->context_parallel;
+  return time_ns * devices / (double)hr_tokens_per_microbatch(workload);
 }
 
 bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_workload *workload, hr_trial *trial)
@@ -62,8 +68,8 @@ bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_wor
   result.parameters = parameters.total;
   result.parameter_change = (double)parameters.total / (double)context->parameters - 1;
   result.time_ns = context->after.time_ns;
-  result.gain = hr_device_time_per_token(advice->step.time_ns, &advice->workload) /
-                    hr_device_time_per_token(result.time_ns, &result.workload) -
+  result.gain = hr_device_time_per_token(advice->step.microbatch_time_ns, &advice->workload) /
+                    hr_device_time_per_token(context->after.microbatch_time_ns, &result.workload) -
                 1;
   result.net_gain = (1 + result.gain) * (1 + fmin(result.parameter_change, 0)) - 1;
   *trial = result;

@@ -31,7 +31,7 @@ typedef struct hr_rule_row {
 } hr_rule_row;
 
 /** A changed shape and its prediction. Gains are per token or, if t changes, per token and device:
- *  time · t / tokens before over the same after, − 1. */
+ *  time · t / tokens before over the same after, − 1, of a microbatch (hr_device_time_per_token()). */
 typedef struct hr_trial {
   hr_model model;
   hr_workload workload;
@@ -66,10 +66,12 @@ const hr_layer_group *hr_unsplit_layer(const hr_model *model, int64_t tensor_par
  *  fragmentation. 0: unknown. */
 int64_t hr_usable_memory_bytes(const hr_hardware *hardware);
 
-/** Tokens that a step computes: batch · sequence, in decode batch. */
-int64_t hr_tokens_per_step(const hr_workload *workload);
+/** Tokens of a microbatch: batch · sequence, in decode batch; and of all microbatches of a step. */
+int64_t hr_tokens_per_microbatch(const hr_workload *workload);
+int64_t hr_tokens_per_step(const hr_workload *workload); /* see hr_tokens_per_microbatch() */
 
-/** Device time per token: `time_ns` of a step on all t devices. Pipeline stages are part of the time. */
+/** Device time per token: `time_ns` of a microbatch on all t · cp devices. The time is that in all pipeline stages, so
+ *  the bubble is left out: it depends on the number of microbatches. */
 double hr_device_time_per_token(double time_ns, const hr_workload *workload);
 
 #endif

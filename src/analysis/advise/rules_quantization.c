@@ -80,8 +80,8 @@ static double loss_of(const hr_step *step, const hr_operator *which, loss_part p
 static bool removes_loss(const hr_advice_context *context, const loss *worst, loss_part part, const hr_trial *trial)
 {
   const hr_advice *advice = context->advice;
-  double before = loss_of(&advice->step, worst->op, part) / (double)hr_tokens_per_step(&advice->workload);
-  double after = loss_of(&context->after, worst->op, part) / (double)hr_tokens_per_step(&trial->workload);
+  double before = loss_of(&advice->step, worst->op, part) / (double)hr_tokens_per_microbatch(&advice->workload);
+  double after = loss_of(&context->after, worst->op, part) / (double)hr_tokens_per_microbatch(&trial->workload);
   return after <= (1 - LOSS_REMOVED) * before;
 }
 
@@ -164,7 +164,7 @@ static void report_loss(hr_advice_context *context, const loss *worst, loss_part
   const hr_advice *advice = context->advice;
   const hr_gemm *gemm = &worst->op->gemm;
   hr_operator_set main = HR_OPERATOR_BIT(worst->op->id);
-  double share = 100 * worst->time_ns / advice->step.time_ns;
+  double share = 100 * worst->time_ns / advice->step.microbatch_time_ns;
   char name[48];
   hr_operator_name(worst->op, name, sizeof name);
   hr_text192 current = hr_format_text("%s %" PRId64 " × %" PRId64 " × %" PRId64, name, gemm->m, gemm->n, gemm->k);

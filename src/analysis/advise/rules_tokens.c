@@ -11,7 +11,7 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
   const hr_advice *advice = context->advice;
   const hr_workload *workload = &advice->workload;
   const hr_operator_set matmuls = hr_attention_matmuls(&advice->step);
-  int64_t s = workload->sequence, tokens = hr_tokens_per_step(workload);
+  int64_t s = workload->sequence, tokens = hr_tokens_per_microbatch(workload);
   if (workload->phase == HR_PHASE_DECODE) {
     hr_add_satisfied(context, matmuls, hr_format_text("%" PRId64 " tokens per step", tokens).text,
                      "a decode step computes one token for each of %" PRId64 " sequences: "
@@ -36,14 +36,15 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
     hr_add_not_applicable(context, matmuls, current.text,
                           "s = %" PRId64 " is not a multiple of 64, but %s: a token takes %s, and %s with s = %" PRId64,
                           s, hr_explain_no_loss(&advice->hardware, s, workload->dtype, true).text,
-                          hr_format_time(advice->step.time_ns / (double)tokens).text,
+                          hr_format_time(advice->step.time_ns / (double)hr_tokens_per_step(workload)).text,
                           hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text, changed.sequence);
     return;
   }
   hr_add_suggestion(context, &trial, matmuls, 0, current.text, hr_format_text("s = %" PRId64, changed.sequence).text,
                     "s = %" PRId64 " is %s: a token takes %s, with s = %" PRId64 " %s", s,
-                    hr_format_divisibility(s).text, hr_format_time(advice->step.time_ns / (double)tokens).text,
-                    changed.sequence, hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text);
+                    hr_format_divisibility(s).text,
+                    hr_format_time(advice->step.time_ns / (double)hr_tokens_per_step(workload)).text, changed.sequence,
+                    hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text);
 }
 
 static void report_does_not_fit(hr_advice_context *context, int64_t largest, int64_t capacity)

@@ -8,6 +8,10 @@
 /** Saved by one layer for its backward pass, per microbatch. context->layer is the device's share. */
 hr_checked64 hr_saved_by_layer(const hr_layer_context *context);
 
+/** Held beside while the backward pass of this layer runs: what is computed again for it, and K and V that
+ *  context-parallel devices gather. */
+hr_checked64 hr_working_bytes(const hr_layer_context *context);
+
 /** Saved before the first layer, and after the last layer. */
 hr_checked64 hr_saved_by_embedding(const hr_model *model, const hr_workload *workload, const hr_shard *shard);
 hr_checked64 hr_saved_by_head(const hr_model *model, const hr_workload *workload, const hr_shard *shard);

@@ -64,22 +64,41 @@ static void fused_attention(hr_operator_builder *builder, const hr_mixer_attenti
   hr_read_cache(builder, hr_times(hr_times(token, a->kv_len), a->batch));
 }
 
-/* The whole chunks of a call over several, and the tokens behind them as a call of their own. */
-static int64_t split_chunks(const attention_call *whole, int64_t chunk, attention_call *chunks, attention_call *rest)
+/* The whole chunks of a call over several, and the tokens behind them as a call of their own. Context-parallel devices
+ * share the chunks. */
+static int64_t split_chunks(const attention_call *whole, int64_t chunk, int64_t devices, attention_call *chunks,
+                            attention_call *rest)
 {
+  int64_t tokens = whole->kv_len;
   *chunks = *rest = *whole;
-  chunks->batch = whole->batch * (whole->q_len / chunk); /* at most b·s, which was checked */
+  chunks->batch = hr_ceil_div(whole->batch * (tokens / chunk), devices); /* at most b·s, which was checked */
   chunks->q_len = chunks->kv_len = chunk;
-  rest->q_len = rest->kv_len = whole->q_len % chunk;
+  rest->batch = hr_ceil_div(whole->batch, devices);
+  rest->q_len = rest->kv_len = tokens % chunk;
   return rest->q_len;
+}
+
+typedef void (*append_fn)(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call);
+
+/* Of 2·cp equal parts of a sequence the n-th device has the n-th and the n-th from the end, so that all compute as many
+ * unmasked scores; these are the calls of the first device. Source: Llama 3 (arXiv 2407.21783), section 3.3.2. */
+static void append_both_parts(hr_operator_builder *builder, const hr_mixer_attention *m, const attention_call *call)
+{
+  attention_call first = *call, last = *call;
+  first.q_len = last.q_len = call->q_len / 2;
+  first.kv_len = first.q_len;
+  if (first.window >= first.kv_len)
+    first.window = 0;
+  fused_attention(builder, m, &first);
+  fused_attention(builder, m, &last);
 }
 
 /* A window shortens what decode reads of the cache, and a fused kernel skips tiles outside it; unfused scores of a
  * sliding window are computed and masked afterwards. */
 void hr_append_attention(hr_operator_builder *builder, const hr_mixer_attention *m)
 {
-  void (*append)(hr_operator_builder *, const hr_mixer_attention *, const attention_call *) =
-      builder->workload->attention == HR_ATTENTION_FUSED ? fused_attention : unfused_attention;
+  bool fused = builder->workload->attention == HR_ATTENTION_FUSED;
+  append_fn append = fused ? fused_attention : unfused_attention;
   bool decode = builder->workload->phase == HR_PHASE_DECODE;
   attention_call call = {
       .batch = builder->workload->batch, .q_len = builder->shard.q_len, .kv_len = builder->shard.kv_len};
@@ -88,12 +107,15 @@ void hr_append_attention(hr_operator_builder *builder, const hr_mixer_attention 
     call.kv_len = m->window;
   } else if (window_counts && m->window_kind == HR_WINDOW_CHUNKED) {
     attention_call chunks, rest;
-    if (split_chunks(&call, m->window, &chunks, &rest) > 0)
+    if (split_chunks(&call, m->window, builder->workload->context_parallel, &chunks, &rest) > 0)
       append(builder, m, &rest);
-    call = chunks;
-  } else if (window_counts && append == fused_attention) {
+    append(builder, m, &chunks);
+    return;
+  } else if (window_counts && fused) {
     call.window = m->window;
   }
+  if (fused && builder->workload->context_parallel > 1)
+    append = append_both_parts;
   append(builder, m, &call);
 }
 
@@ -107,12 +129,23 @@ static hr_checked64 score_count(const hr_layer_context *c, const hr_mixer_attent
   return hr_times(hr_times(hr_times(hr_checked(m->q_heads), c->workload->batch), c->shard->q_len), keys);
 }
 
-hr_checked64 hr_saved_scores(const hr_layer_context *c, const hr_mixer_attention *m)
+/* The softmax's result, and its dropout's mask and result. */
+static hr_checked64 score_bytes(const hr_layer_context *c, const hr_mixer_attention *m)
 {
   int64_t element = (int64_t)hr_dtype_bytes(c->workload->dtype);
+  return hr_times(score_count(c, m), c->workload->dropout ? 2 * element + 1 : element);
+}
+
+hr_checked64 hr_saved_scores(const hr_layer_context *c, const hr_mixer_attention *m)
+{
   if (c->workload->attention == HR_ATTENTION_FUSED) /* the log-sum-exp of each row, in fp32 */
     return hr_times(hr_times(hr_checked(m->q_heads), c->shard->rows), 4);
-  return hr_times(score_count(c, m), c->workload->dropout ? 2 * element + 1 : element);
+  return c->workload->recompute == HR_RECOMPUTE_SELECTIVE ? hr_checked(0) : score_bytes(c, m);
+}
+
+hr_checked64 hr_recomputed_scores(const hr_layer_context *c, const hr_mixer_attention *m)
+{
+  return c->workload->attention == HR_ATTENTION_FUSED ? hr_checked(0) : score_bytes(c, m);
 }
 
 /* Both the scores and their softmax. */

@@ -27,6 +27,11 @@ hr_checked64 hr_count_layer(const hr_model *model, const hr_layer_group *layer)
   return hr_plus(hr_plus(mixers, of_layer.mlp), hr_plus(of_layer.experts, of_layer.norm));
 }
 
+hr_checked64 hr_count_routed(const hr_model *model, const hr_layer_group *layer)
+{
+  return count_layer(model, layer).experts;
+}
+
 /* Of all layers; the norms include those outside of layers. */
 static hr_layer_parameters count_layers(const hr_model *model)
 {

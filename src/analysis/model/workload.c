@@ -10,9 +10,11 @@
 
 static const char *const phases[] = {"forward", "train", "prefill", "decode"};
 static const char *const forms[] = {"unfused", "fused"};
+static const char *const recomputes[] = {"none", "selective", "full"};
 
 #define PHASE_COUNT (sizeof phases / sizeof *phases)
 #define FORM_COUNT (sizeof forms / sizeof *forms)
+#define RECOMPUTE_COUNT (sizeof recomputes / sizeof *recomputes)
 
 static int64_t positive_or(int64_t value, int64_t fallback)
 {
@@ -43,6 +45,9 @@ hr_workload hr_workload_default(const hr_model *model)
       .expert_parallel = 1,
       .expert_imbalance = 1,
       .kv_cache = model->quantization.kv_cache,
+      .context_parallel = 1,
+      .data_parallel = 1,
+      .overlap = 1,
   };
 }
 
@@ -76,6 +81,73 @@ static hr_status check_experts(const hr_workload *workload, const hr_model *mode
   return HR_OK;
 }
 
+static bool has_scans(const hr_model *model)
+{
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (model->groups[i].scan.heads > 0)
+      return true;
+  }
+  return false;
+}
+
+static hr_status check_context_parallel(const hr_workload *workload, const hr_model *model, hr_error *error)
+{
+  int64_t cp = workload->context_parallel;
+  HR_TRY(check_size("context_parallel", cp, error));
+  if (cp == 1)
+    return HR_OK;
+  if (workload->phase == HR_PHASE_DECODE)
+    return hr_fail(error, HR_ERROR_INVALID, "context_parallel: a decode step has one token of a sequence to split");
+  if (has_scans(model))
+    return hr_fail(error, HR_ERROR_INVALID, "context_parallel: layers with scans are not covered");
+  if (workload->sequence % (2 * cp) != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "context_parallel: sequence, %" PRId64 ", is not a multiple of 2 · %" PRId64
+                   ": each device takes two equal parts of a sequence",
+                   workload->sequence, cp);
+  return HR_OK;
+}
+
+static hr_status check_replicas(const hr_workload *workload, hr_error *error)
+{
+  int64_t dp = workload->data_parallel, e = workload->expert_parallel, t = workload->tensor_parallel;
+  HR_TRY(check_size("data_parallel", dp, error));
+  if (dp > 1 && e > t && dp % (e / t) != 0)
+    return hr_fail(error, HR_ERROR_INVALID,
+                   "data_parallel: %" PRId64 " is not a multiple of expert_parallel / tensor_parallel, %" PRId64
+                   " groups that share the experts",
+                   dp, e / t);
+  if (workload->zero_stage < 0 || workload->zero_stage > 3)
+    return hr_fail(error, HR_ERROR_INVALID, "zero_stage: expected 0 to 3, found %" PRId64, workload->zero_stage);
+  if (!(workload->overlap >= 0 && workload->overlap <= 1))
+    return hr_fail(error, HR_ERROR_INVALID, "overlap: expected 0 to 1, found %g", workload->overlap);
+  return HR_OK;
+}
+
+/* What only a training step has: optimizer state, gradients, activations to compute again. */
+static hr_status check_training(const hr_workload *workload, hr_error *error)
+{
+  if ((unsigned)workload->recompute >= RECOMPUTE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "recompute: %d is not a kind of recomputation", (int)workload->recompute);
+  if (workload->phase == HR_PHASE_TRAIN)
+    return HR_OK;
+  if (workload->zero_stage > 0)
+    return hr_fail(error, HR_ERROR_INVALID, "zero_stage: needs the phase train");
+  if (workload->recompute != HR_RECOMPUTE_NONE)
+    return hr_fail(error, HR_ERROR_INVALID, "recompute: needs the phase train");
+  return HR_OK;
+}
+
+static hr_status check_parallelism(const hr_workload *workload, const hr_model *model, hr_error *error)
+{
+  HR_TRY(check_context_parallel(workload, model, error));
+  HR_TRY(check_replicas(workload, error));
+  HR_TRY(check_training(workload, error));
+  if (workload->microbatches != 0)
+    HR_TRY(check_size("microbatches", workload->microbatches, error));
+  return HR_OK;
+}
+
 hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error)
 {
   HR_NEED(error, workload, model);
@@ -100,7 +172,7 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
     return hr_fail(error, HR_ERROR_INVALID,
                    "pipeline_stages: %" PRId64 " stages need at least as many layers, the model has %" PRId64,
                    workload->pipeline_stages, hr_model_layers(model));
-  return HR_OK;
+  return check_parallelism(workload, model, error);
 }
 
 const char *hr_phase_name(hr_phase phase)
@@ -111,6 +183,11 @@ const char *hr_phase_name(hr_phase phase)
 const char *hr_attention_form_name(hr_attention_form form)
 {
   return hr_name_of(forms, FORM_COUNT, (int)form);
+}
+
+const char *hr_recompute_name(hr_recompute recompute)
+{
+  return hr_name_of(recomputes, RECOMPUTE_COUNT, (int)recompute);
 }
 
 hr_status hr_phase_parse(const char *name, hr_phase *phase)
@@ -128,5 +205,14 @@ hr_status hr_attention_form_parse(const char *name, hr_attention_form *form)
   int value;
   HR_TRY(hr_name_find(forms, FORM_COUNT, name, &value));
   *form = (hr_attention_form)value;
+  return HR_OK;
+}
+
+hr_status hr_recompute_parse(const char *name, hr_recompute *recompute)
+{
+  HR_NEED(NULL, name, recompute);
+  int value;
+  HR_TRY(hr_name_find(recomputes, RECOMPUTE_COUNT, name, &value));
+  *recompute = (hr_recompute)value;
   return HR_OK;
 }

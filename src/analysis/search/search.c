@@ -59,7 +59,8 @@ static hr_status fill_result(hr_search_state *state, size_t limit, hr_step *step
   hr_search_sort(state->pool.points, state->pool.count);
   /* The tolerance keeps a model that is its own best answer: the sums may differ in the last digit. */
   int64_t apart = hr_max64((state->space.parameters_most - state->space.parameters_least) / 8, 1);
-  size_t count = hr_search_pick(&state->front, &state->pool, result->base_time_ns * (1 + 1e-9), apart, limit, picked);
+  size_t count =
+      hr_search_pick(&state->front, &state->pool, step->microbatch_time_ns * (1 + 1e-9), apart, limit, picked);
   for (size_t i = 0; i < count; i++)
     HR_TRY(report_shape(state, &picked[i], result->base_time_ns, step, &result->shapes[i], error));
   result->count = count;
