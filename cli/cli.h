@@ -148,6 +148,8 @@ const char *cli_hint(const hr_error *error, const char *name, const char *where)
 /* `checkpoint`: the one beside the configuration, without files if there is none; may be NULL. */
 int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoint);
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
+/* --network, --network-latency, --devices-per-node; cli_load_device() does it. */
+int cli_set_network(const cli_run *run, hr_hardware *hardware);
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload);
 
 /** --dtype, else hr_hardware_usual_dtype(). Prints a note if that is not bf16, or if the device computes in another

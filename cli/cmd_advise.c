@@ -17,7 +17,7 @@ static int probe(const cli_run *run, advise_work *work)
     return code;
   hr_error error = {.status = HR_OK};
   hr_status status = cli_rates(run, work->device, &work->hardware, &error);
-  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+  return status == HR_OK ? cli_set_network(run, &work->hardware) : cli_fail_status(status, &error);
 }
 
 static hr_status confirm(const cli_run *run, hr_device *device, hr_advice *advice, hr_confirmation **confirmation,

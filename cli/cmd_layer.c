@@ -160,7 +160,7 @@ static int open_job(const cli_run *run, layer_job *job)
   if (status != HR_OK)
     return cli_fail_status(status, &error);
   cli_set_formats(run, &job->hardware, &job->workload);
-  return CLI_GO_ON;
+  return cli_set_network(run, &job->hardware);
 }
 
 int cli_layer(const cli_run *run)

@@ -9,21 +9,22 @@
 #define CLI_GROUP_LIST(ROW)              \
   ROW(GROUP_DEVICE, 0, "Device:")        \
   ROW(GROUP_WORKLOAD, 1, "Workload:")    \
-  ROW(GROUP_DTYPE, 2, "Number format:")  \
-  ROW(GROUP_GEMM, 3, "GEMM:")            \
-  ROW(GROUP_ATTENTION, 4, "Attention:")  \
-  ROW(GROUP_DECODE, 5, "Decode:")        \
-  ROW(GROUP_SEARCH, 6, "Search:")        \
-  ROW(GROUP_LAYER, 7, "Layer:")          \
-  ROW(GROUP_MEASURE, 8, "Measuring:")    \
-  ROW(GROUP_TIMING, 9, "Measuring:")     \
-  ROW(GROUP_ADVISE, 10, "Findings:")     \
-  ROW(GROUP_PROBE, 11, "Probing:")       \
-  ROW(GROUP_LIST, 12, "Names:")          \
-  ROW(GROUP_SWEEP, 13, "Sweep:")         \
-  ROW(GROUP_ROWS, 14, "Choice of rows:") \
-  ROW(GROUP_STORE, 15, "Store:")         \
-  ROW(GROUP_COMMON, 16, "Output:")
+  ROW(GROUP_NETWORK, 2, "Network:")      \
+  ROW(GROUP_DTYPE, 3, "Number format:")  \
+  ROW(GROUP_GEMM, 4, "GEMM:")            \
+  ROW(GROUP_ATTENTION, 5, "Attention:")  \
+  ROW(GROUP_DECODE, 6, "Decode:")        \
+  ROW(GROUP_SEARCH, 7, "Search:")        \
+  ROW(GROUP_LAYER, 8, "Layer:")          \
+  ROW(GROUP_MEASURE, 9, "Measuring:")    \
+  ROW(GROUP_TIMING, 10, "Measuring:")    \
+  ROW(GROUP_ADVISE, 11, "Findings:")     \
+  ROW(GROUP_PROBE, 12, "Probing:")       \
+  ROW(GROUP_LIST, 13, "Names:")          \
+  ROW(GROUP_SWEEP, 14, "Sweep:")         \
+  ROW(GROUP_ROWS, 15, "Choice of rows:") \
+  ROW(GROUP_STORE, 16, "Store:")         \
+  ROW(GROUP_COMMON, 17, "Output:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -31,6 +32,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 17
+#define CLI_GROUP_COUNT 18
 
 #endif

@@ -114,6 +114,23 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   return load_checkpoint(run, model, checkpoint ? checkpoint : &read);
 }
 
+int cli_set_network(const cli_run *run, hr_hardware *hardware)
+{
+  const cli_options *options = &run->options;
+  bool network = run->given[CLI_OPTION_network] || run->given[CLI_OPTION_network_latency];
+  if (run->given[CLI_OPTION_devices_per_node])
+    hardware->devices_per_node = options->devices_per_node;
+  if (run->given[CLI_OPTION_network])
+    hardware->network_bytes_per_s = options->network * 1e9;
+  if (run->given[CLI_OPTION_network_latency])
+    hardware->network_latency_ns = options->network_latency * 1e3;
+  if (network && hardware->devices_per_node < 1)
+    return cli_fail(EXIT_USAGE, "--network: needs --devices-per-node, which %s does not give", hardware->name);
+  if (network && !(hardware->network_bytes_per_s > 0))
+    return cli_fail(EXIT_USAGE, "--network-latency: needs --network, which %s does not give", hardware->name);
+  return CLI_GO_ON;
+}
+
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware)
 {
   hr_error error = {.status = HR_OK};
@@ -126,7 +143,7 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
   cli_reading(false);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_USAGE, "--device: %s%s", error.message, cli_hint(&error, name, "; see headroom devices"));
-  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+  return status == HR_OK ? cli_set_network(run, hardware) : cli_fail_status(status, &error);
 }
 
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload)

@@ -29,7 +29,6 @@ typedef enum hr_calibration {
 #define HR_ATTENTION_SHARES_MAX 10
 #define HR_CEILINGS_MAX 16
 #define HR_COLLECTIVE_RATES_MAX 24
-#define HR_COLLECTIVE_LINES_MAX 4
 
 /** Speed of GEMMs whose contiguous dimensions are multiples of `bytes` but not of the next larger class. */
 typedef struct hr_alignment_class {
@@ -69,21 +68,16 @@ typedef struct hr_ceiling {
   double clock_hz;      /* of the multiprocessors during the loop; 0: unknown */
 } hr_ceiling;
 
-/** Time of a collective by one protocol: latency + bus bytes / bus_bytes_per_s. Bus bytes are bytes ×
- *  hr_collective_bus_share(). */
-typedef struct hr_collective_line {
-  double latency_ns;
-  double bus_bytes_per_s;
-} hr_collective_line;
-
-/** Time of a collective between so many devices of one node: the fastest of the lines, for the library chooses the
- *  protocol by the message. */
+/** Time of a collective between so many devices of one node: with τ = bytes × hr_collective_bus_share() /
+ *  bus_bytes_per_s it is α + τ + ramp · √(α·τ). The last term is that of small and middle messages, whose transfer is
+ *  cut into pieces: √(α·τ) is what the best number of pieces costs. */
 typedef struct hr_collective_rate {
   hr_collective_kind kind;
   int64_t devices;
-  double error_band; /* relative, of the time, as hr_hardware.error_band */
-  size_t count;      /* 1 … HR_COLLECTIVE_LINES_MAX */
-  hr_collective_line lines[HR_COLLECTIVE_LINES_MAX];
+  double latency_ns;      /* α */
+  double bus_bytes_per_s; /* as nccl-tests defines bus bandwidth */
+  double ramp;            /* 0: α + τ alone; 2: pieces of the best size */
+  double error_band;      /* relative, of the time, as hr_hardware.error_band */
 } hr_collective_rate;
 
 typedef struct hr_hardware {

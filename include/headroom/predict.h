@@ -107,6 +107,7 @@ typedef struct hr_step {
   double stage_time_ns;           /* of the slowest stage and one microbatch */
   double bubble;                  /* share of the step in which the slowest stage has nothing to do; 0 if p = 1 */
   double tokens_per_s_per_device; /* tokens_per_s / (t · p · cp · dp) */
+  double communication_ns;        /* of time_ns: in communication between devices */
 } hr_step;
 
 /** Predicts a step. Errors of hr_operators_list() and hr_predict_operator(). *step is undefined after an error. */

@@ -52,6 +52,7 @@ static const hr_column step_fields[] = {
     {"step_time_high_ns", NULL, HR_TIME, 0, HR_MEMBER(hr_step, high_ns)},
     STEP(layer_time_ns),
     STEP(logit_time_ns),
+    {"communication_time_ns", NULL, HR_TIME, 0, HR_MEMBER(hr_step, communication_ns)},
     STEP(tokens_per_s),
     STEP(model_efficiency),
     STEP(microbatch_time_ns),

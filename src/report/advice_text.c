@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/names.h"
 #include "base/quantity.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "report/confirmation.h"
 #include "report/findings.h"
@@ -62,11 +63,14 @@ static void print_step(const hr_document *document, const hr_advice *advice, int
   hr_write_time(time, sizeof time, step->time_ns);
   hr_write_time(low, sizeof low, step->low_ns);
   hr_write_time(high, sizeof high, step->high_ns);
-  char tokens[3 * HR_NUMBER_SIZE];
+  char tokens[3 * HR_NUMBER_SIZE], communication[64] = "";
   double percent = 100 * step->model_efficiency;
   write_tokens(tokens, sizeof tokens, step);
-  hr_print_field(document, "step", "%s predicted (%s … %s), %s, %.*f%% of the peak rate", time, low, high, tokens,
-                 percent < 0.95 ? 2 : 0, percent);
+  if (step->communication_ns > 0)
+    hr_write_text(communication, sizeof communication, ", %.0f%% in communication",
+                  100 * step->communication_ns / step->time_ns);
+  hr_print_field(document, "step", "%s predicted (%s … %s), %s, %.*f%% of the peak rate%s", time, low, high, tokens,
+                 percent < 0.95 ? 2 : 0, percent, communication);
   print_pipeline(document, advice);
 }
 
@@ -279,7 +283,7 @@ hr_status hr_print_advice(const hr_document *document, const hr_advice *advice, 
   const hr_step *step = &advice->step;
   print_step(document, advice, parameters);
   hr_print_heading(document, "%s of the step",
-                   document->options->verbose ? "Operators" : hr_words_of_work(&step->operators));
+                   document->options->verbose ? "Operators" : hr_words_of_operators(&step->operators));
   HR_TRY(hr_print_table(
       document,
       hr_operator_table(&step->operators, step, &advice->model, &advice->workload, !document->options->verbose),

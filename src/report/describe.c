@@ -243,10 +243,10 @@ static hr_status write_text(const description *d, const hr_document *document, h
       HR_TRY(hr_print_table(document, hr_group_table(d->model), error));
     }
     hr_print_heading(document, "%s of a step",
-                     document->options->verbose ? "Operators" : hr_words_of_work(&d->operators));
+                     document->options->verbose ? "Operators" : hr_words_of_operators(&d->operators));
   }
-  bool gemms_only = document->options->format != HR_FORMAT_CSV && !document->options->verbose;
-  return hr_print_table(document, hr_operator_table(&d->operators, NULL, d->model, d->workload, gemms_only), error);
+  bool brief = document->options->format != HR_FORMAT_CSV && !document->options->verbose;
+  return hr_print_table(document, hr_operator_table(&d->operators, NULL, d->model, d->workload, brief), error);
 }
 
 static hr_status write(const description *d, FILE *out, const hr_report_options *options, hr_error *error)

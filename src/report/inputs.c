@@ -121,8 +121,17 @@ static const hr_column identity_fields[] = {
     FIELD(clock_hz),
 };
 static const hr_column memory_fields[] = {
-    FIELD(bandwidth_bytes_per_s), FIELD(bandwidth_share), FIELD(memory_bytes),     FIELD(l2_bytes),
-    FIELD(shared_bytes),          FIELD(launch_ns),       FIELD(devices_per_node), FIELD(interconnect_bytes_per_s),
+    FIELD(bandwidth_bytes_per_s),
+    FIELD(bandwidth_share),
+    FIELD(memory_bytes),
+    FIELD(l2_bytes),
+    FIELD(shared_bytes),
+    FIELD(launch_ns),
+    FIELD(devices_per_node),
+    FIELD(interconnect_bytes_per_s),
+    FIELD(interconnect_latency_ns),
+    FIELD(network_bytes_per_s),
+    FIELD(network_latency_ns),
 };
 static const hr_column host_fields[] = {
     FIELD(numa_nodes),
@@ -142,6 +151,30 @@ static void put_rates(hr_json json, const hr_hardware *hardware)
   }
 }
 
+static void collective_kind(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, hr_collective_name(*(const hr_collective_kind *)member));
+}
+
+#define RATE(member) HR_FIELD(hr_collective_rate, member)
+static const hr_column collective_columns[] = {
+    {"kind", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, collective_kind, hr_collective_rate, kind)},
+    RATE(devices),
+    RATE(latency_ns),
+    RATE(bus_bytes_per_s),
+    RATE(ramp),
+    RATE(error_band),
+};
+#undef RATE
+
+static hr_table *collective_table(const hr_hardware *hardware)
+{
+  hr_table *table = HR_TABLE_OF(collective_columns, hr_collective_rate);
+  for (size_t i = 0; i < hardware->collective_count; i++)
+    hr_table_add(table, &hardware->collectives[i]);
+  return table;
+}
+
 void hr_json_put_hardware(hr_json document, const hr_hardware *hardware)
 {
   if (!hardware) {
@@ -153,6 +186,7 @@ void hr_json_put_hardware(hr_json document, const hr_hardware *hardware)
   put_rates(json, hardware);
   hr_json_put_fields(json, memory_fields, HR_COUNT_OF(memory_fields), hardware);
   hr_json_put_table(json, "ceilings", hr_ceiling_table(hardware));
+  hr_json_put_table(json, "collectives", collective_table(hardware));
   hr_json_put_fields(json, host_fields, HR_COUNT_OF(host_fields), hardware);
 }
 

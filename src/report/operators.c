@@ -15,6 +15,11 @@ static bool is_gemm(const hr_operator *op)
   return op->kind == HR_KIND_GEMM || op->kind == HR_KIND_BMM || op->kind == HR_KIND_GROUPED_GEMM;
 }
 
+static bool is_communication(const hr_operator *op)
+{
+  return op->kind == HR_KIND_COMMUNICATION;
+}
+
 static bool is_attention(const hr_operator *op)
 {
   return op->kind == HR_KIND_ATTENTION;
@@ -31,7 +36,12 @@ void hr_write_operator_size(char *to, size_t size, const hr_operator *op)
     if (op->gemm.batch != 1 && used > 0 && (size_t)used < size)
       snprintf(to + used, size - (size_t)used, " ×%" PRId64, op->gemm.batch);
   } else {
-    hr_write_bytes(to, size, (double)op->bytes);
+    char bytes[HR_NUMBER_SIZE];
+    hr_write_bytes(bytes, sizeof bytes, (double)op->bytes);
+    if (is_communication(op))
+      snprintf(to, size, "%s ×%" PRId64, bytes, op->devices);
+    else
+      snprintf(to, size, "%s", bytes);
   }
 }
 
@@ -98,17 +108,38 @@ void hr_operator_batch_cell(const void *member, hr_cell *cell)
   set_size(cell, op, op->gemm.batch, op->attention.batch * op->attention.q_heads);
 }
 
-const char *hr_words_of_work(const hr_operators *operators)
+/* What there is beside GEMMs. */
+typedef struct present_kinds {
+  bool attention, scans, communication;
+} present_kinds;
+
+static present_kinds kinds_of(const hr_operators *operators)
 {
-  bool attention = false, scans = false;
+  present_kinds present = {false, false, false};
   for (size_t i = 0; i < operators->count; i++) {
     const hr_operator *op = &operators->items[i];
-    attention = attention || is_attention(op) || op->id == HR_OP_ATTENTION_SCORE;
-    scans = scans || op->kind == HR_KIND_SCAN;
+    present.attention = present.attention || is_attention(op) || op->id == HR_OP_ATTENTION_SCORE;
+    present.scans = present.scans || op->kind == HR_KIND_SCAN;
+    present.communication = present.communication || op->kind == HR_KIND_COMMUNICATION;
   }
-  if (attention && scans)
-    return "GEMMs, attention and scans";
-  return attention ? "GEMMs and attention" : scans ? "GEMMs and scans" : "GEMMs";
+  return present;
+}
+
+static const char *const words[2][2][2] = {
+    {{"GEMMs", "GEMMs and communication"}, {"GEMMs and scans", "GEMMs, scans and communication"}},
+    {{"GEMMs and attention", "GEMMs, attention and communication"},
+     {"GEMMs, attention and scans", "GEMMs, attention, scans and communication"}}};
+
+const char *hr_words_of_work(const hr_operators *operators)
+{
+  present_kinds present = kinds_of(operators);
+  return words[present.attention][present.scans][0];
+}
+
+const char *hr_words_of_operators(const hr_operators *operators)
+{
+  present_kinds present = kinds_of(operators);
+  return words[present.attention][present.scans][present.communication];
 }
 
 /* ---- the table ---- */
@@ -125,6 +156,8 @@ static void gemm_size(const void *member, hr_cell *cell)
   const hr_operator *op = member;
   if (is_gemm(op) || is_attention(op))
     hr_operator_size_cell(op, cell);
+  else if (is_communication(op))
+    hr_cell_format(cell, "%" PRId64 " devices", op->devices);
   else
     hr_cell_set_text(cell, "");
 }
@@ -150,6 +183,27 @@ static void alignment_loss(const void *member, hr_cell *cell)
   cell->style = *loss >= 0.1 ? HR_STYLE_YELLOW : HR_STYLE_PLAIN;
 }
 
+static void collective(const void *member, hr_cell *cell)
+{
+  const hr_operator *op = member;
+  hr_cell_set_text(cell, is_communication(op) ? hr_collective_name(op->collective) : NULL);
+}
+
+static void devices(const void *member, hr_cell *cell)
+{
+  const hr_operator *op = member;
+  if (is_communication(op))
+    hr_cell_set_count(cell, op->devices);
+}
+
+static void bus_rate(const void *row, hr_cell *cell)
+{
+  const operator_row *r = row;
+  double sent = hr_collective_bus_share(r->op->collective, r->op->devices) * (double)r->op->bytes;
+  if (is_communication(r->op))
+    hr_cell_set_number(cell, sent / r->prediction.time_ns * 1e9);
+}
+
 #define OP HR_THROUGH(operator_row, op)
 #define PREDICTION(member) HR_MEMBER(operator_row, prediction.member)
 
@@ -165,12 +219,19 @@ static void alignment_loss(const void *member, hr_cell *cell)
     "batch", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(COUNT, hr_operator_batch_cell)     \
   }
 
+#define COLLECTIVE_COLUMNS                                              \
+  {"collective", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(TEXT, collective)}, \
+  {                                                                     \
+    "devices", NULL, HR_PLAIN, 0, OP, HR_COMPUTED(COUNT, devices)       \
+  }
+
 static const hr_column operator_columns[] = {
     IDENTITY_COLUMNS(gemm_size),
     {"count", "runs", HR_PLAIN, 5, OP, HR_MEMBER(hr_operator, count)},
     {"flops", "work", HR_FLOPS, 0, OP, HR_MEMBER(hr_operator, flops)},
     {"bytes", "bytes", HR_BYTES, 4, OP, HR_MEMBER(hr_operator, bytes)},
     {NULL, "of all work", HR_SHARE, 6, HR_MEMBER(operator_row, share)},
+    COLLECTIVE_COLUMNS,
 };
 
 static const hr_column predicted_columns[] = {
@@ -193,6 +254,8 @@ static const hr_column predicted_columns[] = {
     {"tile_n", NULL, HR_PLAIN, 0, PREDICTION(tile_n)},
     {"tiles", NULL, HR_PLAIN, 0, PREDICTION(tiles)},
     {"waves", NULL, HR_PLAIN, 0, PREDICTION(waves)},
+    COLLECTIVE_COLUMNS,
+    {"bus_bytes_per_s", NULL, HR_PLAIN, 0, HR_COMPUTED(NUMBER, bus_rate)},
 };
 
 /* Of the time of a microbatch; layers count as p·⌈layers / p⌉ in it: see hr_step. */
@@ -223,12 +286,12 @@ static hr_prediction applicable(const hr_operator *op, const hr_prediction *pred
 }
 
 hr_table *hr_operator_table(const hr_operators *operators, const hr_step *step, const hr_model *model,
-                            const hr_workload *workload, bool gemms_only)
+                            const hr_workload *workload, bool brief)
 {
   hr_table *table = step ? HR_TABLE_OF(predicted_columns, operator_row) : HR_TABLE_OF(operator_columns, operator_row);
   for (size_t i = 0; i < operators->count; i++) {
     operator_row row = {.op = &operators->items[i]};
-    if (gemms_only && row.op->flops == 0)
+    if (brief && row.op->flops == 0 && !is_communication(row.op))
       continue;
     if (step) {
       row.prediction = applicable(row.op, &step->predictions[i]);

@@ -5,13 +5,17 @@
 
 #include "report/table.h"
 
-/** The operators of a step. `step` may be NULL: then there are no predictions. `gemms_only` leaves out operators
- *  without FLOPs. The arguments must outlive the table. */
+/** The operators of a step. `step` may be NULL: then there are no predictions. `brief` leaves out operators that only
+ *  move memory. The arguments must outlive the table. */
 hr_table *hr_operator_table(const hr_operators *operators, const hr_step *step, const hr_model *model,
-                            const hr_workload *workload, bool gemms_only);
+                            const hr_workload *workload, bool brief);
 
 /** What of a step has FLOPs: "GEMMs and attention", "GEMMs, attention and scans", … Static storage. */
 const char *hr_words_of_work(const hr_operators *operators);
+
+/** What a brief table of operators shows: "GEMMs and attention", "GEMMs, attention and communication", … Static
+ *  storage. */
+const char *hr_words_of_operators(const hr_operators *operators);
 
 /** "8192×7680×2560 ×128" (the batch only if it is not 1); of an operator without a GEMM its bytes. */
 void hr_write_operator_size(char *to, size_t size, const hr_operator *op);

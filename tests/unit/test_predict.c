@@ -229,16 +229,16 @@ static void a_ring_all_reduce_moves_twice_its_message_less_a_share(void **state)
   assert_near(p.time_ns, 0);
 }
 
-/* 100 bytes/ns within a node, 10 to other nodes. An all-reduce of 4 devices has lines of 1000 ns + 10 bytes/ns and of
- * 5000 ns + 100 bytes/ns, one of 8 a line of 2000 ns + 50 bytes/ns. */
+/* 100 bytes/ns within a node, 10 to other nodes. An all-reduce of 4 devices has 4000 ns, 100 bytes/ns and a ramp of
+ * 1.5, one of 8 has 2000 ns and 50 bytes/ns. */
 static hr_hardware linked(void)
 {
   hr_hardware hardware = toy();
   hardware.interconnect_bytes_per_s = 100e9, hardware.interconnect_latency_ns = 3000;
   hardware.devices_per_node = 8, hardware.network_bytes_per_s = 10e9, hardware.network_latency_ns = 500;
   hardware.collective_count = 2;
-  hardware.collectives[0] = (hr_collective_rate){HR_ALL_REDUCE, 4, 0.25, 2, {{1000, 10e9}, {5000, 100e9}}};
-  hardware.collectives[1] = (hr_collective_rate){HR_ALL_REDUCE, 8, 0.5, 1, {{2000, 50e9}}};
+  hardware.collectives[0] = (hr_collective_rate){HR_ALL_REDUCE, 4, 4000, 100e9, 1.5, 0.25};
+  hardware.collectives[1] = (hr_collective_rate){HR_ALL_REDUCE, 8, 2000, 50e9, 0, 0.5};
   return hardware;
 }
 
@@ -254,25 +254,40 @@ static hr_prediction collective_of(hr_collective_kind kind, int64_t devices, int
   return p;
 }
 
-static void a_collective_takes_the_fastest_of_its_fitted_lines(void **state)
+static void a_collective_takes_a_latency_a_transfer_and_its_ramp(void **state)
 {
   (void)state;
-  /* 4 devices: bus bytes 1.5 · 20,000. 1000 + 3000 is less than 5000 + 300; of 600,000 bytes 5000 + 9000 than 91,000 */
-  assert_near(collective_of(HR_ALL_REDUCE, 4, 1, 20000).time_ns, 4000);
+  /* 4 devices: 1.5 · 600,000 bus bytes take 9000 ns; 4000 + 9000 + 1.5 · √(4000 · 9000) = 13,000 + 1.5 · 6000. */
   hr_prediction p = collective_of(HR_ALL_REDUCE, 4, 1, 600000);
-  assert_near(p.time_ns, 14000);
-  assert_near(p.launch_ns, 5000);
-  assert_near(p.high_ns, 14000 * 1.25);
-  /* 8 devices: 2000 + 1.75 · 600,000 / 50 = 23,000; 6 are half way: (14,000 + 23,000) / 2 */
+  assert_near(p.time_ns, 22000);
+  assert_near(p.launch_ns, 4000);
+  assert_near(p.high_ns, 22000 * 1.25);
+  assert_near(collective_of(HR_ALL_REDUCE, 4, 1, 0).time_ns, 4000);
+  /* 8 devices: 2000 + 1.75 · 600,000 / 50 = 23,000; 6 are half way. */
   assert_near(collective_of(HR_ALL_REDUCE, 8, 1, 600000).time_ns, 23000);
   p = collective_of(HR_ALL_REDUCE, 6, 1, 600000);
-  assert_near(p.time_ns, 18500);
-  assert_near(p.high_ns, 18500 * 1.5);
-  /* 2 devices: the lines of 4, 1.0 · 600,000 bus bytes: 5000 + 6000. */
-  assert_near(collective_of(HR_ALL_REDUCE, 2, 1, 600000).time_ns, 11000);
+  assert_near(p.time_ns, 22500);
+  assert_near(p.high_ns, 22500 * 1.5);
+  /* 2 devices, fewer than measured: the rates of 4; 1.0 · 900,000 bus bytes take 9000 ns. */
+  p = collective_of(HR_ALL_REDUCE, 2, 1, 900000);
+  assert_near(p.time_ns, 22000);
+  assert_near(p.high_ns, 22000 * 2);
   /* No fit of an all-gather: 3000 + 3/4 · 600,000 / 100. */
   assert_near(collective_of(HR_ALL_GATHER, 4, 1, 600000).time_ns, 7500);
   assert_near(collective_of(HR_ALL_REDUCE, 1, 1, 600000).time_ns, 0);
+}
+
+static void more_devices_of_a_node_than_were_measured_take_more_steps(void **state)
+{
+  (void)state;
+  hr_hardware hardware = linked();
+  hr_collective c = hr_collective_default();
+  hr_prediction p;
+  hr_error error;
+  hardware.devices_per_node = 16, c.devices = 16, c.bytes = 800000;
+  assert_ok(hr_predict_collective(&hardware, &c, &p, &error), error);
+  assert_near(p.time_ns, 2000 * 16 / 8 + 1.875 * 800000 / 50);
+  assert_near(p.high_ns, p.time_ns * 2);
 }
 
 static void devices_of_several_nodes_also_use_the_network(void **state)
@@ -419,7 +434,8 @@ int main(void)
       cmocka_unit_test(fused_attention_of_a_decode_step_is_a_decode_call),
       cmocka_unit_test(latent_attention_reads_its_one_k_head_once),
       cmocka_unit_test(a_ring_all_reduce_moves_twice_its_message_less_a_share),
-      cmocka_unit_test(a_collective_takes_the_fastest_of_its_fitted_lines),
+      cmocka_unit_test(a_collective_takes_a_latency_a_transfer_and_its_ramp),
+      cmocka_unit_test(more_devices_of_a_node_than_were_measured_take_more_steps),
       cmocka_unit_test(devices_of_several_nodes_also_use_the_network),
       cmocka_unit_test(a_wrong_collective_is_refused_by_member),
   };

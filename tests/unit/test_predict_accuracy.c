@@ -141,6 +141,71 @@ static void decode_by_our_kernels_is_predicted_within_10_percent_in_the_mean(voi
   expect("mean", measured_mean(&errors), 0.10);
 }
 
+typedef struct collective_columns {
+  int device, kind, gpus, bytes, time;
+} collective_columns;
+
+/* Rows of the collective that are fitted, of up to so many devices. */
+static void read_collectives(const char *device, hr_collective_kind kind, int64_t most_devices)
+{
+  char line[512], *fields[16];
+  const hr_hardware hardware = measured_hardware(device);
+  FILE *file = fopen(HEADROOM_SOURCE_DIR "/data/results/published/collectives.csv", "r");
+  collective_columns c = {.device = -1};
+  assert_non_null(file);
+  errors = (measured_errors){0};
+  while (fgets(line, sizeof line, file)) {
+    hr_collective call = hr_collective_default();
+    hr_prediction p;
+    hr_error error;
+    bool nccl = strstr(line, "nccl") != NULL;
+    int count = line[0] == '#' ? 0 : measured_split(line, fields, 16);
+    if (count > 0 && c.device < 0) {
+      c = (collective_columns){measured_column(fields, count, "device"), measured_column(fields, count, "kind"),
+                               measured_column(fields, count, "gpus"), measured_column(fields, count, "bytes"),
+                               measured_column(fields, count, "time_ns")};
+      continue;
+    }
+    if (count == 0 || strcmp(fields[c.device], device) != 0 ||
+        hr_collective_parse(fields[c.kind], &call.kind) != HR_OK || call.kind != kind)
+      continue;
+    call.devices = strtoll(fields[c.gpus], NULL, 10);
+    call.bytes = strtoll(fields[c.bytes], NULL, 10);
+    if (call.devices > most_devices || (nccl && kind == HR_ALL_REDUCE))
+      continue;
+    assert_ok(hr_predict_collective(&hardware, &call, &p, &error), error);
+    double log_ratio = log(p.time_ns / strtod(fields[c.time], NULL));
+    errors.bias += log_ratio;
+    errors.logs[errors.count++] = fabs(log_ratio);
+  }
+  fclose(file);
+}
+
+/* The bounds stand a little above docs/prediction.md, so that a rate of a device file cannot go astray unseen. */
+static void fitted_collectives_are_predicted_within_the_error_that_the_page_says(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *device;
+    int64_t most_devices;
+    double all_reduce, others;
+  } devices[] = {{"a100-sxm4-80gb", 8, 0.12, 0.07},
+                 {"h100-sxm", 8, 0.16, 0.17},
+                 {"h200", 8, 0.15, 0.12},
+                 {"b200", 8, 0.17, 0.10},
+                 {"l40s", 2, 0.10, 0.07}};
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    read_collectives(devices[i].device, HR_ALL_REDUCE, devices[i].most_devices);
+    assert_true(errors.count >= 33);
+    expect(devices[i].device, measured_mean(&errors), devices[i].all_reduce);
+    for (hr_collective_kind kind = HR_ALL_GATHER; kind <= HR_ALL_TO_ALL; kind++) {
+      read_collectives(devices[i].device, kind, devices[i].most_devices);
+      assert_true(errors.count >= 8);
+      expect(hr_collective_name(kind), measured_mean(&errors), devices[i].others);
+    }
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -149,6 +214,7 @@ int main(void)
       cmocka_unit_test(held_out_attention_is_predicted_within_6_percent_in_the_mean),
       cmocka_unit_test(gemms_of_another_session_are_predicted_within_8_percent_in_the_mean),
       cmocka_unit_test(decode_by_frameworks_is_predicted_within_10_percent_in_the_mean),
+      cmocka_unit_test(fitted_collectives_are_predicted_within_the_error_that_the_page_says),
       cmocka_unit_test(decode_by_our_kernels_is_predicted_within_10_percent_in_the_mean),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,11 +54,16 @@ static const key_row hardware_keys[] = {{"name", "s"},
                                         {"launch_ns", "r"},
                                         {"devices_per_node", "i"},
                                         {"interconnect_bytes_per_s", "r"},
+                                        {"interconnect_latency_ns", "r"},
+                                        {"network_bytes_per_s", "r"},
+                                        {"network_latency_ns", "r"},
                                         {"ceilings", "e"},
+                                        {"collectives", "e"},
                                         {"numa_nodes", "i"},
                                         {"placement", "sn"}};
-static const key_row operator_keys[] = {{"name", "s"}, {"kind", "s"},   {"pass", "s"},  {"m", "in"},    {"n", "in"},
-                                        {"k", "in"},   {"batch", "in"}, {"count", "i"}, {"flops", "i"}, {"bytes", "i"}};
+static const key_row operator_keys[] = {{"name", "s"},  {"kind", "s"},  {"pass", "s"},        {"m", "in"},
+                                        {"n", "in"},    {"k", "in"},    {"batch", "in"},      {"count", "i"},
+                                        {"flops", "i"}, {"bytes", "i"}, {"collective", "sn"}, {"devices", "in"}};
 static const key_row predicted_operator_keys[] = {{"name", "s"},
                                                   {"kind", "s"},
                                                   {"pass", "s"},
@@ -82,7 +87,10 @@ static const key_row predicted_operator_keys[] = {{"name", "s"},
                                                   {"tile_m", "i"},
                                                   {"tile_n", "i"},
                                                   {"tiles", "i"},
-                                                  {"waves", "i"}};
+                                                  {"waves", "i"},
+                                                  {"collective", "sn"},
+                                                  {"devices", "in"},
+                                                  {"bus_bytes_per_s", "rn"}};
 
 /* The inputs of a test, and the document that a report wrote about them. */
 typedef struct fixture {
@@ -224,6 +232,7 @@ static const key_row advise_keys[] = {{"schema", "s"},
                                       {"step_time_high_ns", "r"},
                                       {"layer_time_ns", "r"},
                                       {"logit_time_ns", "r"},
+                                      {"communication_time_ns", "r"},
                                       {"tokens_per_s", "r"},
                                       {"model_efficiency", "r"},
                                       {"microbatch_time_ns", "r"},

@@ -205,24 +205,6 @@ static hr_status read_ceiling(const hr_json_reader *row, hr_hardware *hardware, 
   return hr_json_number_or(row, "clock_hz", 0, 1e12, 0, &ceiling->clock_hz);
 }
 
-/* "lines": a list of [latency_ns, bus_bytes_per_s]. */
-static hr_status read_lines(const hr_json_reader *row, hr_collective_rate *rate)
-{
-  const json_t *lines = json_object_get(row->object, "lines");
-  if (!json_is_array(lines) || json_array_size(lines) < 1 || json_array_size(lines) > HR_COLLECTIVE_LINES_MAX)
-    return hr_json_fail(row, "lines", HR_ERROR_INVALID, "expected a list of 1 to %d pairs", HR_COLLECTIVE_LINES_MAX);
-  rate->count = json_array_size(lines);
-  for (size_t i = 0; i < rate->count; i++) {
-    const json_t *line = json_array_get(lines, i);
-    if (json_array_size(line) != 2 || !json_is_number(json_array_get(line, 0)) ||
-        !json_is_number(json_array_get(line, 1)))
-      return hr_json_fail(row, "lines", HR_ERROR_INVALID, "expected pairs of latency_ns and bus_bytes_per_s");
-    rate->lines[i] =
-        (hr_collective_line){json_number_value(json_array_get(line, 0)), json_number_value(json_array_get(line, 1))};
-  }
-  return HR_OK;
-}
-
 static hr_status read_collective(const hr_json_reader *row, hr_hardware *hardware, size_t index)
 {
   hr_collective_rate *rate = &hardware->collectives[index];
@@ -231,8 +213,10 @@ static hr_status read_collective(const hr_json_reader *row, hr_hardware *hardwar
   if (hr_collective_parse(name, &rate->kind) != HR_OK)
     return hr_json_fail(row, "kind", HR_ERROR_INVALID, "\"%.40s\" is not a collective", name);
   HR_TRY(hr_json_integer(row, "devices", 2, MOST_COUNT, &rate->devices));
-  HR_TRY(hr_json_number(row, "error_band", 0, 100, &rate->error_band));
-  return read_lines(row, rate);
+  HR_TRY(hr_json_number(row, "latency_ns", 0, 1e9, &rate->latency_ns));
+  HR_TRY(hr_json_number(row, "bus_bytes_per_s", 0, 1e18, &rate->bus_bytes_per_s));
+  HR_TRY(hr_json_number_or(row, "ramp", 0, 100, 0, &rate->ramp));
+  return hr_json_number(row, "error_band", 0, 100, &rate->error_band);
 }
 
 static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardware)

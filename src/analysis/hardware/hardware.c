@@ -175,12 +175,9 @@ static hr_status check_collective(const hr_collective_rate *rate, hr_error *erro
     return hr_fail(error, HR_ERROR_INVALID, "collectives: %d is not a collective", (int)rate->kind);
   HR_TRY(check_range("collectives: devices", (double)rate->devices, 2, 1e6, error));
   HR_TRY(check_range("collectives: error_band", rate->error_band, 0, 100, error));
-  HR_TRY(check_range("collectives: lines (count)", (double)rate->count, 1, HR_COLLECTIVE_LINES_MAX, error));
-  for (size_t i = 0; i < rate->count; i++) {
-    HR_TRY(check_range("collectives: latency_ns", rate->lines[i].latency_ns, 0, 1e9, error));
-    HR_TRY(check_range("collectives: bus_bytes_per_s", rate->lines[i].bus_bytes_per_s, 1e3, 1e18, error));
-  }
-  return HR_OK;
+  HR_TRY(check_range("collectives: latency_ns", rate->latency_ns, 0, 1e9, error));
+  HR_TRY(check_range("collectives: bus_bytes_per_s", rate->bus_bytes_per_s, 1e3, 1e18, error));
+  return check_range("collectives: ramp", rate->ramp, 0, 100, error);
 }
 
 static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
