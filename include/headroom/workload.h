@@ -67,8 +67,8 @@ typedef struct hr_workload {
 } hr_workload;
 
 /** Forward, fused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
- *  max_positions, t = p = e = R = cp = dp = 1, context = s, whole overlap, nothing shared or recomputed, a KV cache as a
- *  quantized checkpoint has it; dropout for models of
+ *  max_positions, t = p = e = R = cp = dp = 1, context = s, whole overlap, nothing shared or recomputed, a KV cache as
+ *  a quantized checkpoint has it; dropout for models of
  *  the GPT-2 generation (learned positions, plain MLP). */
 HR_API hr_workload hr_workload_default(const hr_model *model);
 

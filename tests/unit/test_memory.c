@@ -84,7 +84,6 @@ static void gpt_3_fits_as_korthikanti_trained_it(void **state)
   hr_workload workload = in_phase(&model, HR_PHASE_TRAIN);
   const int64_t sbh = 2048 * 12288, scores = 5LL * 96 * 2048 * 2048;
   workload.batch = 1, workload.sequence = 2048;
-  workload.attention = HR_ATTENTION_UNFUSED;
   int64_t all = saved_by_a_layer(model, &workload);
   workload.recompute = HR_RECOMPUTE_SELECTIVE;
   int64_t kept = saved_by_a_layer(model, &workload);
