@@ -66,6 +66,15 @@ const hr_family *hr_family_of_architecture(const char *architecture)
   return NULL;
 }
 
+bool hr_head_dim_is_free(const hr_model *model)
+{
+  const hr_mixer_attention *heads = &hr_model_main_group(model)->attention;
+  const hr_family *family = hr_family_of_type(model->family);
+  if ((double)heads->q_heads * (double)heads->qk_dim != (double)model->hidden)
+    return true;
+  return family && (family->free_head_dim || family->head_dim.value > 0);
+}
+
 bool hr_has_latent(const hr_family *family)
 {
   return family->latent.kv_rank > 0;

@@ -96,6 +96,7 @@ struct hr_family {
   bool equal_heads;       /* there is no such field: as many as query heads */
   hr_size_field head_dim; /* "head_dim"; value 0: hidden / q_heads */
   bool derived_head_dim;  /* there is no such field: always hidden / q_heads */
+  bool free_head_dim;     /* published models have it, with heads * size other than hidden (Mistral NeMo) */
   hr_choice_field qkv_bias, output_bias;
   hr_choice_field qk_norm; /* whether Q and K are normalized; how: qk_norm_kind */
   hr_qk_norm qk_norm_kind;
@@ -208,6 +209,11 @@ const hr_family *hr_families(size_t *count);
 /** The family with this "model_type", or with this class in "architectures"; NULL if there is none. */
 const hr_family *hr_family_of_type(const char *model_type);
 const hr_family *hr_family_of_architecture(const char *architecture);
+
+/** Whether all heads together may have another width than hidden, in training and in serving: the model's own have, or
+ *  its family states a head size. vLLM's llama.py, mixtral.py and qwen3.py read "head_dim", its qwen2.py and gpt2.py
+ *  divide hidden by the heads (2025). */
+bool hr_head_dim_is_free(const hr_model *model);
 
 /** Reads what follows the layers. `architecture` is the class in "architectures", or NULL; that of the family's row is
  *  its language model. HR_ERROR_UNSUPPORTED, naming the field, for a head of another kind than hr_head has. */

@@ -12,9 +12,11 @@ static int64_t exact_ratio(int64_t value, int64_t numerator, int64_t denominator
   return product.overflow || denominator < 1 || product.value % denominator != 0 ? 0 : product.value / denominator;
 }
 
-static int64_t scaled_heads(int64_t heads, int64_t q_heads, int64_t new_q_heads)
+static int64_t follow_heads(int64_t heads, int64_t q_heads, int64_t new_q_heads, hr_kv_follow follow)
 {
-  return heads == 1 ? 1 : exact_ratio(heads, new_q_heads, q_heads);
+  if (follow == HR_KV_EQUAL)
+    return new_q_heads;
+  return heads == 1 || follow == HR_KV_COUNT ? heads : exact_ratio(heads, new_q_heads, q_heads);
 }
 
 const hr_mixer_attention *hr_main_attention(const hr_model *model)
@@ -37,14 +39,14 @@ static int64_t scaled_dim(const hr_mixer_attention *own, int64_t dim, int64_t ow
 }
 
 static bool reshape_attention(const hr_mixer_attention *own, int64_t own_hidden, int64_t hidden, int64_t q_heads,
-                              hr_mixer_attention *changed)
+                              hr_kv_follow follow, hr_mixer_attention *changed)
 {
   hr_mixer_attention shape = *own;
   if (q_heads < 1)
     return false;
   shape.q_heads = q_heads;
-  shape.k_heads = scaled_heads(own->k_heads, own->q_heads, q_heads);
-  shape.v_heads = scaled_heads(own->v_heads, own->q_heads, q_heads);
+  shape.k_heads = follow_heads(own->k_heads, own->q_heads, q_heads, follow);
+  shape.v_heads = follow_heads(own->v_heads, own->q_heads, q_heads, follow);
   shape.qk_dim = scaled_dim(own, own->qk_dim, own_hidden, hidden, q_heads);
   shape.v_dim = scaled_dim(own, own->v_dim, own_hidden, hidden, q_heads);
   if (shape.k_heads < 1 || shape.v_heads < 1 || shape.qk_dim < 1 || shape.v_dim < 1)
@@ -63,7 +65,8 @@ static bool reshape_attention(const hr_mixer_attention *own, int64_t own_hidden,
   return true;
 }
 
-bool hr_reshape_heads(const hr_model *model, int64_t hidden, int64_t q_heads, hr_model *changed)
+bool hr_reshape_attention(const hr_model *model, int64_t hidden, bool keeps_width, int64_t q_heads, hr_kv_follow follow,
+                          hr_model *changed)
 {
   int64_t own_heads = hr_main_attention(model)->q_heads;
   if (own_heads < 1)
@@ -73,12 +76,17 @@ bool hr_reshape_heads(const hr_model *model, int64_t hidden, int64_t q_heads, hr
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_mixer_attention *own = &model->groups[i].attention;
     if (own->q_heads > 0 &&
-        !reshape_attention(own, model->hidden, hidden, exact_ratio(own->q_heads, q_heads, own_heads),
-                           &shape.groups[i].attention))
+        !reshape_attention(own, model->hidden, keeps_width ? model->hidden : hidden,
+                           exact_ratio(own->q_heads, q_heads, own_heads), follow, &shape.groups[i].attention))
       return false;
   }
   *changed = shape;
   return true;
+}
+
+bool hr_reshape_heads(const hr_model *model, int64_t hidden, int64_t q_heads, hr_model *changed)
+{
+  return hr_reshape_attention(model, hidden, false, q_heads, HR_KV_RATIO, changed);
 }
 
 static void drop_empty_groups(hr_model *model)

@@ -19,6 +19,18 @@ const hr_ffn_dense *hr_main_dense(const hr_model *model); /* see hr_main_attenti
  *  attention. `hidden` and `q_heads` are positive. */
 bool hr_reshape_heads(const hr_model *model, int64_t hidden, int64_t q_heads, hr_model *changed);
 
+/** What the number of K and V heads becomes when that of the query heads changes. */
+typedef enum hr_kv_follow {
+  HR_KV_RATIO, /* as many query heads to each as before; a single head stays single */
+  HR_KV_COUNT, /* as many as before */
+  HR_KV_EQUAL  /* as many as query heads */
+} hr_kv_follow;
+
+/** hr_reshape_heads() for which the caller chooses how K and V heads follow, and with `keeps_width` whether
+ *  q_heads · qk_dim stays as it is (q_rank, too) instead of in proportion to hidden. */
+bool hr_reshape_attention(const hr_model *model, int64_t hidden, bool keeps_width, int64_t q_heads, hr_kv_follow follow,
+                          hr_model *changed);
+
 /** The model with another number of layers: each group's share is kept, rounded; a group that is left without layers
  *  goes. */
 hr_model hr_reshape_layers(const hr_model *model, int64_t layers);
