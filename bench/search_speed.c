@@ -3,8 +3,8 @@
  *
  *   cmake --build --preset release --target search_speed && build/release/bench/search_speed
  *
- * Searches near shipped models over a space wide enough to take a while, and prints the shapes, seconds and shapes per
- * second of each. Uses CPU time, so other programs on the machine have no effect. */
+ * Searches near shipped models with any layers and head sizes from 64 to 128, which takes a while, and prints the
+ * shapes, seconds and shapes per second of each. Uses CPU time, so other programs on the machine have no effect. */
 #include <headroom/headroom.h>
 
 #include <stdio.h>
@@ -26,6 +26,11 @@ static hr_status measure(const char *name, const hr_hardware *hardware, hr_phase
   hr_workload workload = hr_workload_default(&model);
   workload.phase = phase;
   hr_search_options options = hr_search_options_default();
+  options.vary |= HR_SEARCH_LAYERS;
+  options.head_dim_min = 64;
+  options.head_dim_max = 128;
+  options.serve_on_count = 1;
+  options.serve_on[0] = 1;
   if (wide) {
     options.parameter_band = 0.05;
     options.hidden_step = options.mlp_step = 8;

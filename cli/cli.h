@@ -29,6 +29,13 @@ typedef struct cli_shard {
   int64_t index, count;
 } cli_shard;
 
+/** N,N,… of an option; count 0 if not given. */
+#define CLI_SIZES_MAX 16
+typedef struct cli_sizes {
+  size_t count;
+  int64_t values[CLI_SIZES_MAX];
+} cli_sizes;
+
 typedef enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER } cli_color;
 
 /* The type of the member that each kind of option fills. */
@@ -38,6 +45,8 @@ typedef double cli_NUMBER;
 typedef const char *cli_TEXT; /* of argv */
 typedef cli_range cli_RANGE;
 typedef cli_shard cli_SHARD;
+typedef cli_sizes cli_SIZES;
+typedef uint32_t cli_SHAPE_SIZES; /* bits of hr_search_size */
 typedef hr_phase cli_PHASE;
 typedef hr_attention_form cli_ATTENTION;
 typedef hr_recompute cli_RECOMPUTE;

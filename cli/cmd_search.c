@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "option_table.h"
 
 static void set_range(int64_t *min, int64_t *max, int64_t *step, const cli_range *range)
 {
@@ -7,6 +8,13 @@ static void set_range(int64_t *min, int64_t *max, int64_t *step, const cli_range
   *max = range->max;
   if (step)
     *step = range->step;
+}
+
+static void set_list(int64_t *values, size_t *count, const cli_sizes *given)
+{
+  *count = given->count;
+  for (size_t i = 0; i < given->count; i++)
+    values[i] = given->values[i];
 }
 
 static hr_search_options make_options(const cli_run *run)
@@ -21,6 +29,10 @@ static hr_search_options make_options(const cli_run *run)
     set_range(&search.layers_min, &search.layers_max, NULL, &given->layers);
   if (run->given[CLI_OPTION_heads])
     set_range(&search.heads_min, &search.heads_max, NULL, &given->heads);
+  if (run->given[CLI_OPTION_head_sizes])
+    set_list(search.head_sizes, &search.head_size_count, &given->head_sizes);
+  if (run->given[CLI_OPTION_serve_on])
+    set_list(search.serve_on, &search.serve_on_count, &given->serve_on);
   if (run->given[CLI_OPTION_head_dim])
     set_range(&search.head_dim_min, &search.head_dim_max, NULL, &given->head_dim);
   if (run->given[CLI_OPTION_mlp_width])
@@ -33,6 +45,7 @@ static hr_search_options make_options(const cli_run *run)
     search.limit = (size_t)given->limit;
   if (given->max_shapes > 0)
     search.evaluations_max = (uint64_t)given->max_shapes;
+  search.vary = (search.vary | given->vary) & ~given->keep;
   search.keep_vocabulary = given->keep_vocabulary;
   search.require_divisible = !given->allow_uneven;
   return search;
@@ -58,14 +71,42 @@ static int search(const cli_run *run, const hr_model *model, const hr_workload *
   return code;
 }
 
+/* Options of which one says the opposite of the other, or both say the same in different ways. */
+static int check_options(const cli_run *run)
+{
+  static const struct {
+    int option, other;
+    uint32_t keeps; /* the other one is --keep of this size; 0: the other one as such */
+  } pairs[] = {
+      {CLI_OPTION_vocab_multiple, CLI_OPTION_keep_vocabulary, 0},
+      {CLI_OPTION_vocab_multiple, CLI_OPTION_keep, HR_SEARCH_VOCABULARY},
+      {CLI_OPTION_head_dim, CLI_OPTION_head_sizes, 0},
+      {CLI_OPTION_serve_on, CLI_OPTION_allow_uneven, 0},
+      {CLI_OPTION_kv_ratio, CLI_OPTION_keep, HR_SEARCH_HEADS},
+      {CLI_OPTION_hidden, CLI_OPTION_keep, HR_SEARCH_HIDDEN},
+      {CLI_OPTION_heads, CLI_OPTION_keep, HR_SEARCH_HEADS},
+      {CLI_OPTION_head_dim, CLI_OPTION_keep, HR_SEARCH_HEADS},
+      {CLI_OPTION_head_sizes, CLI_OPTION_keep, HR_SEARCH_HEADS},
+      {CLI_OPTION_mlp_width, CLI_OPTION_keep, HR_SEARCH_MLP},
+  };
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    bool conflict = pairs[i].keeps ? (run->options.keep & pairs[i].keeps) != 0 : run->given[pairs[i].other];
+    if (run->given[pairs[i].option] && conflict)
+      return cli_fail(EXIT_USAGE, "--%s: cannot be combined with --%s%s%s", cli_option_rows[pairs[i].option].name,
+                      cli_option_rows[pairs[i].other].name, pairs[i].keeps ? " " : "",
+                      pairs[i].keeps ? hr_search_size_name((hr_search_size)pairs[i].keeps) : "");
+  }
+  return CLI_GO_ON;
+}
+
 int cli_search(const cli_run *run)
 {
-  if (run->options.keep_vocabulary && run->options.vocab_multiple > 0)
-    return cli_fail(EXIT_USAGE, "--vocab-multiple: cannot be combined with --keep-vocabulary");
   hr_model model;
   hr_hardware hardware;
   hr_workload workload;
-  int code = cli_load_model(run, &model, NULL);
+  int code = check_options(run);
+  if (code == CLI_GO_ON)
+    code = cli_load_model(run, &model, NULL);
   if (code == CLI_GO_ON)
     code = cli_load_device(run, "cpu", &hardware);
   if (code == CLI_GO_ON)

@@ -91,6 +91,61 @@ static int read_RANGE(const cli_option_row *row, const char *text, void *value)
   return CLI_GO_ON;
 }
 
+/* The length of the first of the values that commas separate, and where the next begins: NULL after the last. */
+static size_t take_value(const char *text, const char **next)
+{
+  size_t length = strcspn(text, ",");
+  *next = text[length] == ',' ? text + length + 1 : NULL;
+  return length;
+}
+
+/* N,N,… */
+static int read_SIZES(const cli_option_row *row, const char *text, void *value)
+{
+  cli_sizes sizes = {.count = 0};
+  bool good = true;
+  for (const char *part = text, *next; good && part; part = next) {
+    char number[24];
+    size_t length = take_value(part, &next);
+    snprintf(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : 0), part);
+    if (sizes.count == CLI_SIZES_MAX)
+      return cli_fail(EXIT_USAGE, "--%s: expected at most %d values", row->name, CLI_SIZES_MAX);
+    int64_t *size = &sizes.values[sizes.count++];
+    good = read_integer(number, size) && (double)*size >= row->least && (double)*size <= row->most;
+  }
+  if (!good) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "integers from %.0f to %.0f with commas between", row->least, row->most);
+    return wrong(row, expected, text);
+  }
+  *(cli_sizes *)value = sizes;
+  return CLI_GO_ON;
+}
+
+/* Names of sizes that a search may vary, with commas between: those that the option's argument has. */
+static int read_SHAPE_SIZES(const cli_option_row *row, const char *text, void *value)
+{
+  static const hr_search_size all[] = {
+#define SIZE_VALUE(enumerator, bit, name) enumerator,
+      HR_SEARCH_SIZE_LIST(SIZE_VALUE)
+#undef SIZE_VALUE
+  };
+  uint32_t bits = 0;
+  for (const char *part = text, *next; part; part = next) {
+    size_t length = take_value(part, &next), i = 0;
+    for (; i < sizeof all / sizeof *all; i++) {
+      const char *name = hr_search_size_name(all[i]);
+      if (strlen(name) == length && strncmp(part, name, length) == 0 && strstr(row->argument, name))
+        break;
+    }
+    if (i == sizeof all / sizeof *all)
+      return wrong(row, row->argument, text);
+    bits |= (uint32_t)all[i];
+  }
+  *(uint32_t *)value |= bits;
+  return CLI_GO_ON;
+}
+
 /* I/N with 1 ≤ I ≤ N. */
 static int read_SHARD(const cli_option_row *row, const char *text, void *value)
 {

@@ -194,7 +194,7 @@ expect "a reader that leaves is no error" test -z "$("$H" describe -f json gpt2 
 expect "nor where the signal is ignored" test ! -s errors
 
 # A search that takes minutes unless it is stopped.
-long="$H search -d h200 llama-2-70b --param-band 0.9 --hidden 1024:20480:8 --mlp-width 1024:65536:8 -n 2"
+long="$H search -d h200 llama-2-70b --param-band 0.9 --hidden 1024:20480:8 --mlp-width 1024:65536:8 --vary layers --serve-on 1 -n 2"
 long="$long --max-shapes 1000000000000"
 # In the foreground, as timeout signals its group as well otherwise, and a second signal kills.
 timeout --foreground -s INT --preserve-status 2 $long > interrupted 2> errors

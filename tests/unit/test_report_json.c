@@ -393,9 +393,10 @@ static void advise_with_a_measurement_has_the_documented_keys(void **state)
 
 static void search_has_the_documented_keys(void **state)
 {
-  static const key_row keys[] = {{"schema", "s"},    {"version", "s"},  {"device", "s"},     {"hardware", "o"},
-                                 {"model", "o"},     {"workload", "o"}, {"parameters", "i"}, {"step_time_ns", "r"},
-                                 {"evaluated", "i"}, {"complete", "b"}, {"shapes", "a"}};
+  static const key_row keys[] = {{"schema", "s"},    {"version", "s"},  {"device", "s"},      {"hardware", "o"},
+                                 {"model", "o"},     {"workload", "o"}, {"parameters", "i"},  {"step_time_ns", "r"},
+                                 {"evaluated", "i"}, {"complete", "b"}, {"shapes", "a"},      {"varied", "a"},
+                                 {"serve_on", "a"},  {"unserved", "i"}, {"unserved_on", "e"}, {"free", "on"}};
   static const key_row shapes[] = {{"hidden", "i"},
                                    {"layers", "i"},
                                    {"heads", "i"},
@@ -412,7 +413,9 @@ static void search_has_the_documented_keys(void **state)
                                    {"parameter_change", "r"},
                                    {"step_time_ns", "r"},
                                    {"predicted_gain", "r"},
-                                   {"pareto", "b"}};
+                                   {"pareto", "b"},
+                                   {"class", "s"},
+                                   {"differs", "s"}};
   (void)state;
   fixture f;
   hr_search_result *result;

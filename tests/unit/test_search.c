@@ -5,6 +5,7 @@
 #include "analysis/search/step_time.h"
 #include "devices.h"
 #include "models.h"
+#include "searches.h"
 
 #include <headroom/search.h>
 #include <math.h>
@@ -48,7 +49,7 @@ static void gpt3_2_7b_finds_faster_shapes_with_heads_of_128(void **state)
   const char *const devices[] = {"a100-sxm4-40gb", "h200"};
   for (size_t i = 0; i < 2; i++) {
     hr_model model = gpt3_2_7b();
-    hr_search_options options = hr_search_options_default();
+    hr_search_options options = paper_search();
     hr_search_result *result = search(devices[i], &model, &options);
     assert_true(result->complete);
     assert_int_equal(result->base_parameters, parameters_of(&model));
@@ -68,7 +69,7 @@ static void reported_shapes_have_the_predictors_times(void **state)
     hr_model model = shipped_model(models[i]);
     hr_hardware hardware = device("h200");
     hr_workload workload = hr_workload_default(&model);
-    hr_search_options options = hr_search_options_default();
+    hr_search_options options = paper_search();
     workload.phase = (hr_phase)(i % 4);
     hr_search_result *result = search_with("h200", &model, &workload, &options);
     double base = step_ns(&hardware, &model, &workload);
@@ -145,7 +146,7 @@ static void a_search_fixed_to_the_model_finds_the_model(void **state)
   (void)state;
   hr_model model = llama3_8b();
   model.groups[0].dense.width = 14330; /* on no grid of 64 or 8 */
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   options.hidden_min = options.hidden_max = 4096;
   options.layers_min = options.layers_max = 32;
   options.heads_min = options.heads_max = 32;
@@ -201,7 +202,7 @@ static void a_small_search_agrees_with_exhaustive_search(void **state)
   hr_workload workload = hr_workload_default(&model);
   workload.tensor_parallel = 2; /* heads in pairs, and all-reduces */
   workload.pipeline_stages = 2; /* even layers */
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   options.hidden_min = 2432;
   options.hidden_max = 2688;
   options.hidden_step = 64;
@@ -226,7 +227,7 @@ static void constraints_hold_for_every_shape(void **state)
   hr_workload workload = hr_workload_default(&model);
   workload.tensor_parallel = 4;
   workload.pipeline_stages = 3; /* 32 layers do not divide: the model itself is not allowed */
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   options.parameter_band = 0.01;
   options.query_heads_per_kv = 2;
   options.head_dim_min = 128;
@@ -262,7 +263,7 @@ static void no_pareto_shape_is_dominated(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   options.limit = 200;
   hr_search_result *result = search("h200", &model, &options);
   size_t marked = 0;
@@ -286,7 +287,7 @@ static void the_list_has_different_shapes(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   hr_search_result *result = search("h200", &model, &options);
   for (size_t i = 0; i < result->count; i++) {
     size_t alike = 0;
@@ -301,7 +302,7 @@ static void the_same_search_gives_the_same_shapes(void **state)
 {
   (void)state;
   hr_model model = llama3_8b();
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   hr_search_result *first = search("h200", &model, &options), *second = search("h200", &model, &options);
   assert_int_equal(first->evaluated, second->evaluated);
   assert_int_equal(first->count, second->count);
@@ -325,7 +326,7 @@ static void a_stopped_search_keeps_its_results_so_far(void **state)
   hr_model model = gpt3_2_7b();
   hr_hardware hardware = device("h200");
   hr_workload workload = hr_workload_default(&model);
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   hr_search_result *result;
   hr_error error;
   double last = 0;
@@ -339,7 +340,7 @@ static void a_search_stops_at_its_limit_of_shapes(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   options.evaluations_max = 100;
   hr_search_result *result = search("h200", &model, &options);
   assert_int_equal(result->evaluated, 100);
@@ -351,7 +352,7 @@ static void an_enormous_space_ends(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   options.parameter_band = 1;
   options.hidden_min = 64;
   options.hidden_max = 64 * 4000;
@@ -375,9 +376,9 @@ static void impossible_options_are_refused_by_name(void **state)
   hr_model model = gpt3_2_7b();
   hr_hardware hardware = device("h200");
   hr_workload workload = hr_workload_default(&model);
-  hr_search_options cases[7];
-  for (size_t i = 0; i < 7; i++)
-    cases[i] = hr_search_options_default();
+  hr_search_options cases[11];
+  for (size_t i = 0; i < 11; i++)
+    cases[i] = paper_search();
   cases[0].parameter_band = NAN;
   cases[1].hidden_min = 3000, cases[1].hidden_max = 2000;
   cases[2].limit = 0;
@@ -385,9 +386,14 @@ static void impossible_options_are_refused_by_name(void **state)
   cases[4].hidden_min = 1, cases[4].hidden_max = 100000, cases[4].hidden_step = 1;
   cases[5].head_dim_max = -5;
   cases[6].limit = SIZE_MAX;
-  const char *const named[] = {"parameter_band", "hidden_min",   "limit", "mlp_step",
-                               "hidden_step",    "head_dim_max", "limit"};
-  for (size_t i = 0; i < 7; i++) {
+  cases[7].head_size_count = HR_SEARCH_HEAD_SIZES_MAX + 1;
+  cases[8].head_sizes[0] = 0;
+  cases[9].serve_on_count = 2, cases[9].serve_on[0] = 999983, cases[9].serve_on[1] = 999979 * 2;
+  cases[10] = hr_search_options_default(), cases[10].vary = HR_SEARCH_MLP;
+  cases[10].serve_on_count = 1, cases[10].serve_on[0] = 6; /* 32 heads */
+  const char *const named[] = {"parameter_band", "hidden_min", "limit",      "mlp_step", "hidden_step", "head_dim_max",
+                               "limit",          "head_sizes", "head_sizes", "serve_on", "serve_on"};
+  for (size_t i = 0; i < 11; i++) {
     hr_search_result *result = NULL;
     hr_error error;
     assert_int_equal(hr_search(&hardware, &model, &workload, &cases[i], NULL, NULL, &result, &error), HR_ERROR_INVALID);

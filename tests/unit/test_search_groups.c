@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "devices.h"
 #include "models.h"
+#include "searches.h"
 
 #include <headroom/search.h>
 #include <math.h>
@@ -53,7 +54,7 @@ typedef struct bounds {
 
 static hr_search_options options_of(const bounds *b)
 {
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   options.hidden_min = b->hidden_min;
   options.hidden_max = b->hidden_max;
   options.hidden_step = 64;
@@ -197,7 +198,7 @@ static void a_search_near_latent_attention_agrees_with_exhaustive_search(void **
 static void assert_parts_sum_to_steps(const hr_model *model, const hr_workload *workload)
 {
   hr_hardware hardware = device("h200");
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   hr_error error;
   options.hidden_min = options.hidden_max = model->hidden;
   options.mlp_step = hr_max64(hr_main_mlp_width(model) / 40, 32) / 32 * 32;
@@ -206,7 +207,7 @@ static void assert_parts_sum_to_steps(const hr_model *model, const hr_workload *
   search->predictor.hardware = &hardware;
   search->predictor.workload = workload;
   search->evaluations_max = 100000;
-  assert_ok(hr_search_space_make(model, workload, &options, &search->space, &error), error);
+  assert_ok(hr_search_space_make(&hardware, model, workload, &options, &search->space, &error), error);
   hr_search_enumerate(search);
   assert_false(search->stopped);
   assert_true(search->pool.count > 20);
@@ -276,7 +277,7 @@ static void shared_heads_of_all_groups_get_the_ratio_asked_for(void **state)
   hr_hardware hardware = device("h200");
   hr_workload workload = hr_workload_default(&model);
   workload.tensor_parallel = 2;
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   options.query_heads_per_kv = 2;
   hr_search_result *result;
   hr_error error;
@@ -303,7 +304,7 @@ static void layers_that_a_search_cannot_vary_are_refused_by_their_reason(void **
   hr_hardware hardware = device("h200");
   for (size_t i = 0; i < 2; i++) {
     hr_workload workload = hr_workload_default(&models[i]);
-    hr_search_options options = hr_search_options_default();
+    hr_search_options options = paper_search();
     hr_search_result *result = NULL;
     hr_error error;
     assert_int_equal(hr_search(&hardware, &models[i], &workload, &options, NULL, NULL, &result, &error),
@@ -320,7 +321,7 @@ static void an_enormous_space_of_unequal_layers_ends(void **state)
   hr_model model = mixture();
   hr_hardware hardware = device("h200");
   hr_workload workload = hr_workload_default(&model);
-  hr_search_options options = hr_search_options_default();
+  hr_search_options options = paper_search();
   options.parameter_band = 1;
   options.layers_min = 1;
   options.layers_max = (int64_t)1 << 40;

@@ -41,8 +41,12 @@ bool hr_search_before(const hr_search_point *a, const hr_search_point *b)
     return a->hidden < b->hidden;
   if (a->layers != b->layers)
     return a->layers < b->layers;
-  if (a->heads != b->heads)
-    return a->heads < b->heads;
+  if (a->heads.q_heads != b->heads.q_heads)
+    return a->heads.q_heads < b->heads.q_heads;
+  if (a->heads.head_dim != b->heads.head_dim)
+    return a->heads.head_dim < b->heads.head_dim;
+  if (a->heads.k_heads != b->heads.k_heads)
+    return a->heads.k_heads < b->heads.k_heads;
   return a->mlp_width != b->mlp_width ? a->mlp_width < b->mlp_width : a->vocabulary < b->vocabulary;
 }
 
@@ -102,7 +106,8 @@ static void pick_point(picking *pick, const hr_search_point *point, size_t of_hi
   for (size_t i = 0; i < pick->count; i++) {
     const hr_search_point *other = &pick->picked[i];
     hidden += other->hidden == point->hidden;
-    if (other->hidden != point->hidden || other->layers != point->layers || other->heads != point->heads)
+    if (other->hidden != point->hidden || other->layers != point->layers ||
+        other->heads.q_heads != point->heads.q_heads || other->heads.head_dim != point->heads.head_dim)
       continue;
     alike++;
     if (llabs(other->parameters - point->parameters) < pick->apart)

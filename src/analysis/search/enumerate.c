@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/search/enumerate.h"
 
-#include "analysis/model/layer_kinds.h"
 #include "analysis/model/reshape.h"
 #include "base/checked.h"
 
@@ -94,7 +93,7 @@ static bool width_fits(const hr_search_space *space, int64_t width)
 {
   if (space->widths.count > 1)
     return hr_search_width_fits(space, width);
-  return !space->require_divisible || !space->widths.split[0] || width % space->workload->tensor_parallel == 0;
+  return !space->require_divisible || !space->widths.split[0] || width % space->share == 0;
 }
 
 /* Evaluates the widths within the parameter band at this depth. */
@@ -112,10 +111,8 @@ static void enumerate_widths(hr_search_state *state, hr_search_heads *heads, siz
     return;
   least = hr_max64(least, low > 1 ? (int64_t)low : 1);
   most = high < (double)most ? (int64_t)high + 1 : most;
-  hr_search_point point = {.hidden = hidden,
-                           .heads = hr_heads_of(hr_model_main_group(&heads->model)).q_heads,
-                           .layers = at->layers,
-                           .vocabulary = space->vocabularies[vocabulary]};
+  hr_search_point point = {
+      .hidden = hidden, .heads = heads->layout, .layers = at->layers, .vocabulary = space->vocabularies[vocabulary]};
   bool own_next = hidden == space->model->hidden && own % step != 0 && own >= least && own <= most;
   int64_t width = own_next ? own : hr_round_up(least, step);
   while (width <= most && !state->stopped) {
@@ -191,9 +188,10 @@ static void enumerate_heads(hr_search_state *state, int64_t hidden)
 {
   const hr_search_space *space = &state->space;
   bool outside_known = false;
-  for (size_t i = 0; i < space->head_dim_count && !state->stopped; i++) {
-    hr_search_heads heads;
-    if (!hr_search_with_heads(space, hidden, space->head_dims[i], &heads.model))
+  hr_search_list_layouts(space, hidden, &state->layouts);
+  for (size_t i = 0; i < state->layouts.count && !state->stopped; i++) {
+    hr_search_heads heads = {.layout = state->layouts.layouts[i]};
+    if (!hr_search_with_heads(space, hidden, &heads.layout, &heads.model))
       continue;
     if (!hr_search_fit_heads(&state->predictor, space, &heads))
       continue;

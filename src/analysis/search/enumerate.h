@@ -4,6 +4,7 @@
 #define HR_ANALYSIS_SEARCH_ENUMERATE_H
 
 #include "analysis/search/candidates.h"
+#include "analysis/search/heads.h"
 #include "analysis/search/layers.h"
 
 #define HR_SEARCH_MLP_CACHE 4096
@@ -27,6 +28,7 @@ typedef struct hr_search_state {
   uint64_t evaluated;
   bool stopped; /* by the limit or by the caller */
 
+  hr_search_layouts layouts; /* at the current hidden size */
   hr_search_mlp_kinds mlp_kinds;
   hr_search_mlp_time mlp_cache[HR_SEARCH_MLP_CACHE];
   double outside_ns[HR_SEARCH_VOCABULARIES_MAX]; /* at the current hidden size */

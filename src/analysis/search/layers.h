@@ -24,6 +24,7 @@ typedef struct hr_search_layer {
 
 /** A hidden size with its heads, and what does not depend on the number of layers and the MLP width. */
 typedef struct hr_search_heads {
+  hr_search_layout layout;
   hr_model model; /* restored by every function that changes it */
   int64_t fixed;  /* parameters outside of layers with the model's own vocabulary */
   int64_t fixed_with[HR_SEARCH_VOCABULARIES_MAX];

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/search.h>
 
+#include "analysis/search/difference.h"
 #include "analysis/search/enumerate.h"
 #include "base/checked.h"
 #include "base/error.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define EVALUATIONS_DEFAULT 5000000
-
-hr_search_options hr_search_options_default(void)
-{
-  return (hr_search_options){
-      .struct_size = sizeof(hr_search_options), .parameter_band = 0.02, .require_divisible = true, .limit = 20};
-}
 
 static int compare_shapes(const void *a, const void *b)
 {
@@ -32,19 +28,33 @@ static bool on_front(const hr_search_front *front, const hr_search_point *point)
   return false;
 }
 
-/* Predicts the shape again with hr_predict_step(), so that its time equals that of the other commands. */
-static hr_status report_shape(const hr_search_state *state, const hr_search_point *point, double base_ns, hr_step *step,
-                              hr_search_shape *shape, hr_error *error)
+/* Predicts shape->model with hr_predict_step(), so that its time equals that of the other commands. */
+static hr_status predict_shape(const hr_search_state *state, double base_ns, hr_step *step, hr_search_shape *shape,
+                               hr_error *error)
 {
   hr_parameters parameters;
-  shape->model = hr_search_model(&state->space, point);
   HR_TRY(hr_predict_step(state->predictor.hardware, &shape->model, state->space.workload, step, error));
   HR_TRY(hr_model_parameters(&shape->model, &parameters, error));
   shape->parameters = parameters.total;
   shape->parameter_change = (double)parameters.total / (double)state->space.parameters - 1;
   shape->step_time_ns = step->time_ns;
   shape->predicted_gain = base_ns / step->time_ns - 1;
-  shape->pareto = on_front(&state->front, point);
+  hr_search_describe_difference(state->space.model, state->space.workload, shape);
+  return HR_OK;
+}
+
+static hr_status find_free_shape(const hr_search_state *state, hr_step *step, hr_search_result *result, hr_error *error)
+{
+  const hr_search_space *space = &state->space;
+  for (size_t i = 0; i < space->vocabulary_count; i++) {
+    hr_search_shape padded = {.model = *space->model};
+    padded.model.vocabulary = space->vocabularies[i];
+    HR_TRY(predict_shape(state, result->base_time_ns, step, &padded, error));
+    if (padded.step_time_ns < (result->has_free ? result->free.step_time_ns : result->base_time_ns)) {
+      result->free = padded;
+      result->has_free = true;
+    }
+  }
   return HR_OK;
 }
 
@@ -54,15 +64,25 @@ static hr_status fill_result(hr_search_state *state, size_t limit, hr_step *step
   result->evaluated = state->evaluated;
   result->complete = !state->stopped;
   result->base_parameters = state->space.parameters;
+  result->varied = hr_search_varied(&state->space);
+  result->unserved = state->layouts.unserved;
+  result->served_count = state->space.served_count;
+  memcpy(result->served, state->space.served, sizeof result->served);
+  result->unserved_count = state->space.unserved_count;
+  memcpy(result->unserved_on, state->space.unserved_on, sizeof result->unserved_on);
   HR_TRY(hr_predict_step(state->predictor.hardware, state->space.model, state->space.workload, step, error));
   result->base_time_ns = step->time_ns;
+  double microbatch_ns = step->microbatch_time_ns;
+  HR_TRY(find_free_shape(state, step, result, error));
   hr_search_sort(state->pool.points, state->pool.count);
   /* The tolerance keeps a model that is its own best answer: the sums may differ in the last digit. */
   int64_t apart = hr_max64((state->space.parameters_most - state->space.parameters_least) / 8, 1);
-  size_t count =
-      hr_search_pick(&state->front, &state->pool, step->microbatch_time_ns * (1 + 1e-9), apart, limit, picked);
-  for (size_t i = 0; i < count; i++)
-    HR_TRY(report_shape(state, &picked[i], result->base_time_ns, step, &result->shapes[i], error));
+  size_t count = hr_search_pick(&state->front, &state->pool, microbatch_ns * (1 + 1e-9), apart, limit, picked);
+  for (size_t i = 0; i < count; i++) {
+    result->shapes[i].model = hr_search_model(&state->space, &picked[i]);
+    result->shapes[i].pareto = on_front(&state->front, &picked[i]);
+    HR_TRY(predict_shape(state, result->base_time_ns, step, &result->shapes[i], error));
+  }
   result->count = count;
   qsort(result->shapes, count, sizeof *result->shapes, compare_shapes);
   return HR_OK;
@@ -74,7 +94,7 @@ static hr_status run(hr_search_state *state, const hr_search_options *options, c
 {
   HR_TRY(hr_predict_step(state->predictor.hardware, model, workload, step,
                          error)); /* fails early if the model cannot be predicted */
-  HR_TRY(hr_search_space_make(model, workload, options, &state->space, error));
+  HR_TRY(hr_search_space_make(state->predictor.hardware, model, workload, options, &state->space, error));
   state->evaluations_max = options->evaluations_max ? options->evaluations_max : EVALUATIONS_DEFAULT;
   hr_search_enumerate(state);
   return fill_result(state, options->limit, step, picked, result, error);

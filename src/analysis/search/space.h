@@ -7,17 +7,25 @@
 
 #include <headroom/search.h>
 
+/** The heads of the main layers: all that a search tries at a hidden size follows from these. */
+typedef struct hr_search_layout {
+  int64_t q_heads, head_dim, k_heads;
+  bool keeps_width;    /* all heads together are as wide as the model's, whatever hidden is; else in proportion */
+  hr_kv_follow follow; /* HR_KV_EQUAL: k_heads were chosen by themselves */
+} hr_search_layout;
+
 /** A shape as the sizes that the search varies. */
 typedef struct hr_search_point {
   double time_ns;
   int64_t parameters;
   int64_t useful; /* parameters without the rows that pad the vocabulary */
-  int64_t hidden, heads, layers, vocabulary;
+  hr_search_layout heads;
+  int64_t hidden, layers, vocabulary;
   int64_t mlp_width; /* see hr_main_mlp_width() */
 } hr_search_point;
 
 #define HR_SEARCH_HIDDEN_MAX 4096
-#define HR_SEARCH_VOCABULARIES_MAX 3
+#define HR_SEARCH_VOCABULARIES_MAX 4
 #define HR_SEARCH_HEAD_DIMS_MAX 1024
 
 /** The different widths of feed-forward networks in the model. The first is that which a search varies
@@ -39,19 +47,28 @@ typedef struct hr_search_space {
   int64_t layers_min, layers_max, layers_step;
   int64_t heads_min, heads_max;
   size_t head_dim_count;
-  int64_t head_dims[HR_SEARCH_HEAD_DIMS_MAX]; /* ascending: multiples of 8, the bounds, and the model's own */
+  int64_t head_dims[HR_SEARCH_HEAD_DIMS_MAX]; /* ascending, with the model's own */
   int64_t mlp_min, mlp_max, mlp_step;         /* min or max 0: in proportion to hidden, see hr_search_mlp_bounds() */
   hr_search_widths widths;
   size_t vocabulary_count;
   int64_t vocabularies[HR_SEARCH_VOCABULARIES_MAX];
-  int64_t query_heads_per_kv; /* 0: the model's own ratio */
+  int64_t query_heads_per_kv; /* 0: the model's own ratio, or its own K and V heads */
+  bool varies_kv_heads;       /* and any other number that divides the query heads */
+  bool keeps_width;           /* also heads that together are as wide as the model's at another hidden size */
   bool require_divisible;
+  size_t served_count;
+  int64_t
+      served[HR_SEARCH_SERVE_ON_MAX + 1]; /* degrees of tensor parallelism that every shape spreads over, ascending */
+  size_t unserved_count;
+  int64_t unserved_on[HR_SEARCH_SERVE_ON_MAX]; /* see hr_search_result */
+  int64_t share;                               /* least common multiple of these; 1 if uneven shapes are allowed */
+  int64_t granule;                             /* hr_search_granule() */
 } hr_search_space;
 
 /** Fills the bounds. HR_ERROR_INVALID names the invalid option; HR_ERROR_UNSUPPORTED says why the model's layers cannot
  *  be searched. Keeps pointers to `model` and `workload`. */
-hr_status hr_search_space_make(const hr_model *model, const hr_workload *workload, const hr_search_options *options,
-                               hr_search_space *space, hr_error *error);
+hr_status hr_search_space_make(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                               const hr_search_options *options, hr_search_space *space, hr_error *error);
 
 /** Width number `index` of space->widths where the first one is `width`. */
 int64_t hr_search_width(const hr_search_space *space, size_t index, int64_t width);
@@ -62,9 +79,8 @@ bool hr_search_width_fits(const hr_search_space *space, int64_t width);
 /** The MLP widths allowed at a hidden size. */
 void hr_search_mlp_bounds(const hr_search_space *space, int64_t hidden, int64_t *least, int64_t *most);
 
-/** The model with `hidden`, heads of `head_dim` and the sizes that depend on them; MLP, vocabulary and layers
- *  unchanged. False if a constraint forbids the shape or the number of heads would not be an integer. */
-bool hr_search_with_heads(const hr_search_space *space, int64_t hidden, int64_t head_dim, hr_model *model);
+/** The sizes that have more than one value, or another than the model's: bits of hr_search_size. */
+uint32_t hr_search_varied(const hr_search_space *space);
 
 /** The model of a point. */
 hr_model hr_search_model(const hr_search_space *space, const hr_search_point *point);
