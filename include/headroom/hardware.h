@@ -170,6 +170,10 @@ HR_API bool hr_hardware_has_fused_attention(const hr_hardware *hardware, hr_dtyp
  *  load and computed in fp32. */
 HR_API hr_dtype hr_hardware_compute_dtype(const hr_hardware *hardware, hr_dtype dtype);
 
+/** Memory of the device that a step may use: nine tenths, as inference servers reserve by default (vLLM 0.14:
+ *  gpu_memory_utilization 0.9); the rest is for the driver's context, workspaces and fragmentation. 0: unknown. */
+HR_API int64_t hr_hardware_usable_memory_bytes(const hr_hardware *hardware);
+
 /** Rate of the library's best GEMM with operands of `dtype`, in FLOP/s: dense rate × library share of the format that
  *  it is computed in (hr_hardware_compute_dtype()). 0 if the device cannot compute in it. */
 HR_API double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype);

@@ -35,7 +35,8 @@ static hr_status gather(description *d, hr_error *error)
   HR_TRY(hr_memory_estimate(d->model, d->workload, &d->memory, error));
   HR_TRY(hr_memory_latent_cache(d->model, d->workload, &d->latent, error));
   if (d->hardware)
-    HR_TRY(hr_memory_largest_batch(d->model, d->workload, d->hardware->memory_bytes, &d->largest_batch, error));
+    HR_TRY(hr_memory_largest_batch(d->model, d->workload, hr_hardware_usable_memory_bytes(d->hardware),
+                                   &d->largest_batch, error));
   if (d->checkpoint)
     HR_TRY(hr_checkpoint_compare(d->checkpoint, d->model, &d->comparison, error));
   return HR_OK;
@@ -203,10 +204,14 @@ static void print_memory(const hr_document *document, const description *d)
     hr_write_bytes(bytes, sizeof bytes, (double)m->state_bytes_per_sequence);
     hr_print_field(document, "states", "%s per sequence, whatever its length", bytes);
   }
-  if (d->hardware && d->largest_batch == 0)
-    hr_print_field(document, "fits", "not even a batch of 1 on %s", d->hardware->name);
-  else if (d->hardware)
-    hr_print_field(document, "fits", "a batch of up to %" PRId64 " on %s", d->largest_batch, d->hardware->name);
+  if (!d->hardware)
+    return;
+  hr_write_bytes(bytes, sizeof bytes, (double)hr_hardware_usable_memory_bytes(d->hardware));
+  if (d->largest_batch == 0)
+    hr_print_field(document, "fits", "not even a batch of 1 on %s, %s usable", d->hardware->name, bytes);
+  else
+    hr_print_field(document, "fits", "a batch of up to %" PRId64 " on %s, %s usable", d->largest_batch,
+                   d->hardware->name, bytes);
 }
 
 static void print_load(const hr_document *document, const description *d)

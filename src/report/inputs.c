@@ -120,11 +120,17 @@ static const hr_column identity_fields[] = {
     FIELD(multiprocessors),
     FIELD(clock_hz),
 };
+static void usable_memory(const void *row, hr_cell *cell)
+{
+  hr_cell_set_count(cell, hr_hardware_usable_memory_bytes(row));
+}
+
 static const hr_column memory_fields[] = {
     FIELD(bandwidth_bytes_per_s),
     FIELD(bandwidth_share),
     FIELD(memory_bytes),
     FIELD(l2_bytes),
+    {"usable_memory_bytes", NULL, HR_BYTES, 0, HR_COMPUTED(COUNT, usable_memory)},
     FIELD(shared_bytes),
     FIELD(launch_ns),
     FIELD(devices_per_node),

@@ -45,11 +45,6 @@ bool hr_heads_split(const hr_model *model, int64_t tensor_parallel)
   return !hr_unsplit_layer(model, tensor_parallel);
 }
 
-int64_t hr_usable_memory_bytes(const hr_hardware *hardware)
-{
-  return hardware->memory_bytes / 10 * 9;
-}
-
 double hr_device_time_per_token(double time_ns, const hr_workload *workload)
 {
   double devices = (double)workload->tensor_parallel * (double)workload->context_parallel;

@@ -62,10 +62,6 @@ bool hr_heads_split(const hr_model *model, int64_t tensor_parallel);
 /** A group of layers whose heads do not split, the main group if they do not; NULL if all split. Points into *model. */
 const hr_layer_group *hr_unsplit_layer(const hr_model *model, int64_t tensor_parallel);
 
-/** Memory of the device that a step may use: nine tenths; the rest is for the driver's context, workspaces and
- *  fragmentation. 0: unknown. */
-int64_t hr_usable_memory_bytes(const hr_hardware *hardware);
-
 /** Tokens of a microbatch: batch · sequence, in decode batch; and of all microbatches of a step. */
 int64_t hr_tokens_per_microbatch(const hr_workload *workload);
 int64_t hr_tokens_per_step(const hr_workload *workload); /* see hr_tokens_per_microbatch() */

@@ -19,7 +19,7 @@ static double bytes_needed(const hr_advice *advice, const hr_workload *workload)
 
 static bool fits(const hr_advice *advice, const hr_workload *workload)
 {
-  double capacity = (double)hr_usable_memory_bytes(&advice->hardware);
+  double capacity = (double)hr_hardware_usable_memory_bytes(&advice->hardware);
   return capacity <= 0 || bytes_needed(advice, workload) <= capacity;
 }
 
@@ -107,7 +107,7 @@ void hr_rule_batch_heads_per_device(hr_advice_context *context)
  * per device of the last degree tried. */
 static int64_t smallest_fitting_degree(const hr_advice *advice, double *needed)
 {
-  double capacity = (double)hr_usable_memory_bytes(&advice->hardware);
+  double capacity = (double)hr_hardware_usable_memory_bytes(&advice->hardware);
   hr_workload changed = advice->workload;
   int64_t t = advice->workload.tensor_parallel, *degree = &changed.tensor_parallel;
   for (*degree = 1; *degree < hr_min64(t, DEGREES_MAX); ++*degree) {
@@ -145,7 +145,7 @@ void hr_rule_tensor_parallel_small(hr_advice_context *context)
   int64_t t = advice->workload.tensor_parallel;
   const hr_operator_set gemms = hr_layer_gemms(&advice->step);
   hr_text192 current = hr_format_text("t = %" PRId64, t);
-  double capacity = (double)hr_usable_memory_bytes(&advice->hardware);
+  double capacity = (double)hr_hardware_usable_memory_bytes(&advice->hardware);
   if (t == 1) {
     hr_add_satisfied(context, gemms, current.text, "t = 1 is the minimum");
     return;

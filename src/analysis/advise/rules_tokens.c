@@ -94,7 +94,7 @@ void hr_rule_microbatch(hr_advice_context *context)
   const hr_advice *advice = context->advice;
   const hr_workload *workload = &advice->workload;
   const hr_operator_set gemms = hr_weight_gemms(&advice->step);
-  int64_t capacity = hr_usable_memory_bytes(&advice->hardware);
+  int64_t capacity = hr_hardware_usable_memory_bytes(&advice->hardware);
   int64_t largest = 0;
   hr_text192 current = hr_format_text("b = %" PRId64, workload->batch);
   if (capacity <= 0 || hr_memory_largest_batch(&advice->model, workload, capacity, &largest, NULL) != HR_OK) {

@@ -39,6 +39,11 @@ hr_dtype hr_hardware_compute_dtype(const hr_hardware *hardware, hr_dtype dtype)
   return widened ? HR_FP32 : dtype;
 }
 
+int64_t hr_hardware_usable_memory_bytes(const hr_hardware *hardware)
+{
+  return hardware->memory_bytes / 10 * 9;
+}
+
 double hr_hardware_library_flops_per_s(const hr_hardware *hardware, hr_dtype dtype)
 {
   if ((unsigned)dtype >= HR_DTYPE_COUNT)
