@@ -30,6 +30,7 @@
 #include <headroom/resolve.h>
 #include <headroom/rowwise.h>
 #include <headroom/search.h>
+#include <headroom/serve.h>
 #include <headroom/status.h>
 #include <headroom/store.h>
 #include <headroom/sweep.h>

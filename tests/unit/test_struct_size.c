@@ -78,6 +78,14 @@ static void options_with_another_size_are_refused(void **state)
   REFUSED(hr_search_options, search, hr_search(&hardware, &model, &workload, &search, NULL, NULL, &found, &error));
   hr_search_result_free(found);
 
+  hr_serve_options serving = hr_serve_options_default();
+  hr_serve_result *plan = NULL;
+  serving.batch = 1;
+  REFUSED(
+      hr_serve_options, serving,
+      (hr_serve_result_free(plan), plan = NULL, hr_serve_plan(&hardware, &model, &workload, &serving, &plan, &error)));
+  hr_serve_result_free(plan);
+
   hr_sweep *sweep = NULL;
   size_t *order = NULL, count;
   assert_ok(hr_sweep_load("fig24", true, &sweep, &error), error);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans for serving a model: latency, throughput and cost over tensor parallelism and batch. docs/serving.md derives
+ * the formulas. Thread safety: an hr_serve_result belongs to one caller. */
+#ifndef HEADROOM_SERVE_H
+#define HEADROOM_SERVE_H
+
+#include <headroom/predict.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HR_SERVE_TOKENS_MAX ((int64_t)1 << 38)  /* of a prompt, and of an output */
+#define HR_SERVE_BATCH_MAX HR_WORKLOAD_SIZE_MAX /* sequences in flight */
+#define HR_SERVE_DEVICES_MAX ((int64_t)4096)    /* devices of a plan */
+#define HR_SERVE_PREFILL_MAX ((int64_t)1 << 40) /* tokens of a prefill step */
+#define HR_SERVE_PAGE_MAX ((int64_t)1 << 20)    /* tokens of a page */
+
+/** Requests, limits, and what may be tried. All requests have the same lengths. */
+typedef struct hr_serve_options {
+  size_t struct_size;           /* sizeof(hr_serve_options), set by hr_serve_options_default() */
+  int64_t prompt_tokens;        /* default 2048 */
+  int64_t output_tokens;        /* default 256. The prefill gives the first one */
+  double ttft_limit_ns;         /* most time to first token; 0: none */
+  double tpot_limit_ns;         /* most time per output token; 0: none */
+  double price_per_device_hour; /* in any currency; 0: not given */
+  double memory_share;          /* of a device's memory that the server may use. Default 0.9, as vLLM's */
+  int64_t batch;                /* sequences in flight in a tensor-parallel group; 0: powers of two */
+  int64_t batch_max;            /* largest batch tried. Default 1024 */
+  int64_t devices_max;          /* most devices of a plan; 0: those of a node, at least 1 */
+  int64_t tensor_parallel;      /* 0: powers of two that divide the heads and widths */
+  int64_t expert_parallel;      /* 0: 1 and, of models with experts, powers of two that divide the experts */
+  int64_t prefill_tokens;       /* of the prompts that are prefilled together. Default 8192 */
+  int64_t page_tokens;          /* of a page of the KV cache. Default 16 */
+  bool disaggregated;           /* prompts are prefilled on devices of their own */
+} hr_serve_options;
+
+/** The defaults above, without limits and price. */
+HR_API hr_serve_options hr_serve_options_default(void);
+
+/** A way to spread the model over devices. */
+typedef struct hr_serve_layout {
+  int64_t tensor_parallel, expert_parallel; /* as in hr_workload */
+  int64_t devices;                          /* of one copy of the model: the larger of the two */
+  int64_t weight_bytes;                     /* on one device */
+  int64_t sequence_bytes;                   /* KV cache and states of one sequence at its end, on one device */
+  int64_t largest_batch;                    /* of a tensor-parallel group, as the memory allows; 0: does not fit */
+} hr_serve_layout;
+
+/** A layout with a batch: steady state of continuous batching, one copy of the model. */
+typedef struct hr_serve_point {
+  int64_t tensor_parallel, expert_parallel, devices; /* of its layout */
+  int64_t batch;                                     /* sequences in flight in a tensor-parallel group */
+  int64_t sequences;                                 /* in flight on all devices of the copy */
+  int64_t prefill_batch;                             /* prompts that are prefilled together */
+  double ttft_ns, ttft_low_ns, ttft_high_ns;         /* time to first token, without waiting for a turn */
+  double tpot_ns, tpot_low_ns, tpot_high_ns;         /* mean time per output token after the first, interruptions by the
+                                                prefill of others included; 0 where there is but one */
+  double decode_step_ns;                             /* mean over the contexts, without interruptions */
+  double request_ns; /* of a whole request: ttft_ns + (output_tokens − 1) · tpot_ns */
+  double requests_per_s, requests_per_s_low, requests_per_s_high;
+  double output_tokens_per_s;
+  double tokens_per_s;                   /* prompts and outputs */
+  double prefill_devices;                /* disaggregated: further devices that prefill, on average; else 0 */
+  double prefill_share;                  /* of the devices' time that prompts take; 0 … 1 */
+  double output_tokens_per_s_per_device; /* prefill_devices included */
+  int64_t memory_bytes;                  /* on one device, all sequences at their end */
+  double cost_per_million_output_tokens; /* NAN without a price */
+  double cost_per_million_tokens;        /* of prompts and outputs together; NAN without a price */
+  bool meets_ttft, meets_tpot;           /* the predicted time is within the limit, or there is none */
+  bool pareto; /* no other point has both a shorter TPOT (with one output token: TTFT) and more output tokens/s per
+                  device, or one of them and the other equal. Among the points that meet both limits, or if none does
+                  among all */
+} hr_serve_point;
+
+typedef struct hr_serve_result {
+  hr_serve_options options; /* with devices_max filled in */
+  int64_t capacity_bytes;   /* of a device, memory_share applied */
+  int64_t cached_tokens;    /* of a sequence at its end, in whole pages */
+  size_t layout_count;
+  hr_serve_layout *layouts; /* ascending devices, then t, then e; owned by the result */
+  size_t count;
+  hr_serve_point *points; /* of each layout that fits, ascending batch; owned by the result */
+
+  /* Among the points that meet both limits, NULL if none does. Ties go to fewer devices, then to the smaller batch. */
+  const hr_serve_point *latency;    /* shortest request_ns */
+  const hr_serve_point *throughput; /* most output_tokens_per_s of one copy */
+  const hr_serve_point *cheapest;   /* most output_tokens_per_s_per_device */
+  const hr_serve_point *nearest;    /* none meets both limits: the least excess over the limit that is exceeded most */
+
+  /* No layout fits. */
+  int64_t devices_needed;  /* fewest devices beyond devices_max that do; 0: none found, or layouts fit */
+  char weights_needed[16]; /* widest format of weights with which one fits within devices_max; "": none */
+} hr_serve_result;
+
+/** Predicts all plans. `workload` gives dtype, kv_cache, attention and expert_imbalance; there is one pipeline stage,
+ *  and phase, sizes and parallelism follow from the options. That nothing fits or meets the limits is a result,
+ *  not an error. On HR_OK the caller owns *result and frees it with hr_serve_result_free(). Errors:
+ *  HR_ERROR_INVALID naming the member of the options, HR_ERROR_UNSUPPORTED for a device whose memory or whose
+ *  interconnect is not known, those of hr_predict_step(), HR_ERROR_OUT_OF_MEMORY. */
+HR_API hr_status hr_serve_plan(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                               const hr_serve_options *options, hr_serve_result **result, hr_error *error);
+
+/** Frees a result; NULL is allowed. */
+HR_API void hr_serve_result_free(hr_serve_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

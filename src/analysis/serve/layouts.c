@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layouts that are tried, and what fits into a device's memory. */
+#include "analysis/model/layer_kinds.h"
+#include "analysis/serve/plan.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <headroom/memory.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+/* ---- which are tried ---- */
+
+static bool splits(int64_t size, int64_t t)
+{
+  return size % t == 0;
+}
+
+/* K and V heads are spread over the devices, or copied to several. */
+static bool kv_heads_split(int64_t heads, int64_t t)
+{
+  return heads % t == 0 || t % heads == 0;
+}
+
+/* Whether t devices get equal parts of a layer, as servers require. The vocabulary is padded. */
+static bool layer_splits(const hr_layer_group *layer, int64_t t, int64_t e)
+{
+  hr_mixer_attention heads = hr_heads_of(layer);
+  if (heads.q_heads > 0 &&
+      !(splits(heads.q_heads, t) && kv_heads_split(heads.k_heads, t) && kv_heads_split(heads.v_heads, t)))
+    return false;
+  return splits(layer->scan.heads, t) && splits(layer->dense.width, t) && splits(layer->experts.shared_width, t) &&
+         (e > 1 || splits(layer->experts.width, t));
+}
+
+static bool layout_is_even(const hr_model *model, int64_t t, int64_t e)
+{
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (!layer_splits(&model->groups[i], t, e) || !splits(model->groups[i].experts.experts, e))
+      return false;
+  }
+  return true;
+}
+
+static bool has_experts(const hr_model *model)
+{
+  for (size_t i = 0; i < model->group_count; i++) {
+    if (model->groups[i].experts.experts > 0)
+      return true;
+  }
+  return false;
+}
+
+/* Whether t and e are tried with at most `devices` devices; those that the caller names are tried as they are. */
+static bool is_tried(const hr_serve_state *state, int64_t t, int64_t e, int64_t devices)
+{
+  const hr_serve_options *options = &state->options;
+  if ((options->tensor_parallel > 0 && t != options->tensor_parallel) ||
+      (options->expert_parallel > 0 && e != options->expert_parallel))
+    return false;
+  if (e > 1 && (e % t != 0 || !has_experts(state->model)))
+    return false;
+  bool named = options->tensor_parallel > 0 && (options->expert_parallel > 0 || e == 1);
+  return hr_max64(t, e) <= devices && (named || layout_is_even(state->model, t, e));
+}
+
+/* 1, 2, 4, … up to `most`, and `named` where it lies between two of them. Returns their number. */
+static size_t list_degrees(int64_t most, int64_t named, int64_t degrees[HR_SERVE_LAYOUTS_MAX])
+{
+  size_t count = 0;
+  bool seen = named == 0;
+  for (int64_t degree = 1; degree <= most; degree *= 2) {
+    if (!seen && named <= degree) {
+      if (named < degree)
+        degrees[count++] = named;
+      seen = true;
+    }
+    degrees[count++] = degree;
+  }
+  if (!seen)
+    degrees[count++] = named;
+  return count;
+}
+
+/* ---- memory ---- */
+
+static bool fits(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch)
+{
+  return batch <= HR_SERVE_BATCH_MAX && hr_serve_memory_bytes(state, layout, batch) <= state->capacity_bytes;
+}
+
+static int64_t largest_batch(const hr_serve_state *state, const hr_serve_layout *layout)
+{
+  int64_t low = 0, high = 1; /* invariant after the first loop: `low` fits, `high` does not */
+  while (fits(state, layout, high)) {
+    low = high;
+    high *= 2;
+  }
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    if (fits(state, layout, middle))
+      low = middle;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static hr_status fill_layout(const hr_serve_state *state, int64_t t, int64_t e, hr_serve_layout *layout,
+                             hr_error *error)
+{
+  hr_memory memory;
+  *layout = (hr_serve_layout){.tensor_parallel = t, .expert_parallel = e, .devices = hr_max64(t, e)};
+  hr_workload one = hr_serve_workload(state, layout, HR_PHASE_DECODE, 1);
+  one.context = state->cached_tokens;
+  HR_TRY(hr_memory_estimate(state->model, &one, &memory, error));
+  layout->weight_bytes = memory.weight_bytes;
+  layout->sequence_bytes = memory.kv_cache_bytes + memory.state_bytes;
+  layout->largest_batch = largest_batch(state, layout);
+  return HR_OK;
+}
+
+/* ---- lists ---- */
+
+static bool goes_before(const hr_serve_layout *a, const hr_serve_layout *b)
+{
+  if (a->devices != b->devices)
+    return a->devices < b->devices;
+  return a->tensor_parallel != b->tensor_parallel ? a->tensor_parallel < b->tensor_parallel
+                                                  : a->expert_parallel < b->expert_parallel;
+}
+
+static void insert(hr_serve_layout *layouts, size_t *count, const hr_serve_layout *layout)
+{
+  size_t at = (*count)++;
+  for (; at > 0 && goes_before(layout, &layouts[at - 1]); at--)
+    layouts[at] = layouts[at - 1];
+  layouts[at] = *layout;
+}
+
+static hr_status list_up_to(const hr_serve_state *state, int64_t devices, hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX],
+                            size_t *count, hr_error *error)
+{
+  int64_t ts[HR_SERVE_LAYOUTS_MAX], es[HR_SERVE_LAYOUTS_MAX];
+  size_t t_count = list_degrees(devices, state->options.tensor_parallel, ts);
+  size_t e_count = list_degrees(devices, state->options.expert_parallel, es);
+  *count = 0;
+  for (size_t i = 0; i < t_count; i++) {
+    for (size_t j = 0; j < e_count; j++) {
+      hr_serve_layout layout;
+      if (!is_tried(state, ts[i], es[j], devices))
+        continue;
+      HR_TRY(fill_layout(state, ts[i], es[j], &layout, error));
+      insert(layouts, count, &layout);
+    }
+  }
+  return HR_OK;
+}
+
+hr_status hr_serve_list_layouts(hr_serve_state *state, hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX], size_t *count,
+                                hr_error *error)
+{
+  const hr_serve_options *options = &state->options;
+  HR_TRY(list_up_to(state, options->devices_max, layouts, count, error));
+  if (*count > 0)
+    return HR_OK;
+  if (options->expert_parallel > 1 && !has_experts(state->model))
+    return hr_fail(error, HR_ERROR_INVALID, "expert_parallel: the model has no experts");
+  return hr_fail(error, HR_ERROR_INVALID,
+                 "tensor_parallel %" PRId64 " with expert_parallel %" PRId64 " cannot be tried on %" PRId64
+                 " devices: e is 1, or a multiple of t that divides the experts",
+                 hr_max64(options->tensor_parallel, 1), hr_max64(options->expert_parallel, 1), options->devices_max);
+}
+
+/* ---- what would fit ---- */
+
+/* Fewest devices up to `most` on which one sequence fits; 0: none. */
+static int64_t fewest_devices(const hr_serve_state *state, int64_t most)
+{
+  hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX];
+  size_t count;
+  if (list_up_to(state, most, layouts, &count, NULL) != HR_OK)
+    return 0;
+  for (size_t i = 0; i < count; i++) {
+    if (layouts[i].largest_batch > 0)
+      return layouts[i].devices;
+  }
+  return 0;
+}
+
+void hr_serve_find_fit(const hr_serve_state *state, hr_serve_result *result)
+{
+  static const struct {
+    const char *name;
+    hr_dtype multiplied; /* format that the device must have a rate for */
+  } formats[] = {{"fp8", HR_FP8_E4M3}, {"int8", HR_BF16}, {"int4", HR_BF16}};
+  hr_serve_state any = *state;
+  any.options.tensor_parallel = any.options.expert_parallel = 0;
+  result->devices_needed = fewest_devices(&any, HR_SERVE_DEVICES_MAX);
+  hr_model narrow = *state->model;
+  hr_serve_state tried = *state;
+  tried.model = &narrow;
+  for (size_t i = 0; i < sizeof formats / sizeof *formats && !result->weights_needed[0]; i++) {
+    if (hr_hardware_library_flops_per_s(state->hardware, formats[i].multiplied) > 0 &&
+        hr_model_set_weights(&narrow, formats[i].name, NULL) == HR_OK &&
+        fewest_devices(&tried, state->options.devices_max) > 0)
+      snprintf(result->weights_needed, sizeof result->weights_needed, "%s", formats[i].name);
+  }
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the module: the state of one hr_serve_plan(). */
+#ifndef HR_ANALYSIS_SERVE_PLAN_H
+#define HR_ANALYSIS_SERVE_PLAN_H
+
+#include <headroom/serve.h>
+
+/** What is predicted for. `step` is scratch: an hr_step is too large for a small stack. */
+typedef struct hr_serve_state {
+  const hr_hardware *hardware;
+  const hr_model *model;
+  hr_workload workload; /* one stage; phase, sizes and parallelism are set for each call */
+  hr_serve_options options;
+  int64_t capacity_bytes, cached_tokens;
+  hr_step *step;
+} hr_serve_state;
+
+/** A time with its band. */
+typedef struct hr_serve_time {
+  double ns, low_ns, high_ns;
+} hr_serve_time;
+
+/* ---- steps.c ---- */
+
+/** Prompts that are prefilled together in a group of `batch` sequences. */
+int64_t hr_serve_prefill_batch(const hr_serve_options *options, int64_t batch);
+
+/** A step of `batch` sequences or prompts in this layout; sequence and context are 1. */
+hr_workload hr_serve_workload(const hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase,
+                              int64_t batch);
+
+/** Bytes on a device with `batch` sequences at their end. An overflow is INT64_MAX. */
+int64_t hr_serve_memory_bytes(const hr_serve_state *state, const hr_serve_layout *layout, int64_t batch);
+
+/* ---- layouts.c ---- */
+
+/** Most layouts of a plan: powers of two up to HR_SERVE_DEVICES_MAX for t, and e of 1 or such a power. */
+#define HR_SERVE_LAYOUTS_MAX 128
+
+/** Fills the layouts to try, ascending, with their memory. */
+hr_status hr_serve_list_layouts(hr_serve_state *state, hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX], size_t *count,
+                                hr_error *error);
+
+/** What fits where no layout does: result->devices_needed and weights_needed. */
+void hr_serve_find_fit(const hr_serve_state *state, hr_serve_result *result);
+
+/* ---- point.c ---- */
+
+/** Mean time of a decode step over the contexts of a request's output; 0 if it has but one token. */
+hr_status hr_serve_mean_decode(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_serve_time *mean,
+                               hr_error *error);
+
+/** Predicts a point, without `pareto`. */
+hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch,
+                                 hr_serve_point *point, hr_error *error);
+
+/* ---- choice.c ---- */
+
+/** Marks the Pareto front of result->points and sets latency, throughput, cheapest and nearest. */
+void hr_serve_choose(hr_serve_result *result);
+
+#endif

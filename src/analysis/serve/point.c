@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times and rates of one point. With b sequences in flight, P prompt and O output tokens, prefill time T_p(g) of g
+ * prompts and mean decode time T_d, each of the b slots finishes one request in a cycle (docs/serving.md):
+ *
+ *   cycle = b / g · T_p(g) + (O − 1) · T_d        TTFT = T_p(g)        TPOT = (cycle − TTFT) / (O − 1)
+ */
+#include "analysis/serve/plan.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <math.h>
+
+/* Contexts at which a decode step is predicted: the middles of so many equal parts. The time grows almost linearly with
+ * the context; tests compare the mean with that of all contexts. */
+#define CONTEXTS_PREDICTED 8
+
+static hr_status predict(hr_serve_state *state, const hr_serve_layout *layout, hr_phase phase, int64_t batch,
+                         int64_t tokens, hr_serve_time *time, hr_error *error)
+{
+  hr_workload workload = hr_serve_workload(state, layout, phase, batch);
+  workload.sequence = workload.context = tokens;
+  HR_TRY(hr_predict_step(state->hardware, state->model, &workload, state->step, error));
+  *time = (hr_serve_time){state->step->time_ns, state->step->low_ns, state->step->high_ns};
+  return HR_OK;
+}
+
+hr_status hr_serve_mean_decode(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch, hr_serve_time *mean,
+                               hr_error *error)
+{
+  int64_t steps = state->options.output_tokens - 1, first = state->options.prompt_tokens + 1;
+  int64_t parts = hr_min64(steps, CONTEXTS_PREDICTED);
+  *mean = (hr_serve_time){0};
+  for (int64_t i = 0; i < parts; i++) {
+    int64_t begin = steps / parts * i + steps % parts * i / parts;
+    int64_t end = steps / parts * (i + 1) + steps % parts * (i + 1) / parts;
+    hr_serve_time at;
+    HR_TRY(predict(state, layout, HR_PHASE_DECODE, batch, first + begin + (end - begin - 1) / 2, &at, error));
+    double weight = (double)(end - begin) / (double)steps;
+    mean->ns += weight * at.ns;
+    mean->low_ns += weight * at.low_ns;
+    mean->high_ns += weight * at.high_ns;
+  }
+  return HR_OK;
+}
+
+/* What the formulas of docs/serving.md begin with. */
+typedef struct point_terms {
+  double steps;        /* O − 1 */
+  double prefills;     /* b / g: prefill steps of a cycle */
+  double decode_share; /* 0 if decode steps wait for no prefill */
+} point_terms;
+
+static double cycle_ns(const point_terms *terms, double prefill_ns, double decode_ns)
+{
+  return terms->decode_share * terms->prefills * prefill_ns + terms->steps * decode_ns;
+}
+
+static double tpot_ns(const point_terms *terms, double prefill_ns, double decode_ns)
+{
+  if (terms->steps == 0)
+    return 0;
+  return decode_ns + terms->decode_share * (terms->prefills - 1) * prefill_ns / terms->steps;
+}
+
+/* Rates of one copy of the model, which has `groups` tensor-parallel groups. */
+static void set_rates(const hr_serve_options *options, const point_terms *terms, double prefill_ns,
+                      hr_serve_point *point)
+{
+  double output = (double)options->output_tokens, prompt = (double)options->prompt_tokens;
+  double prefill = terms->prefills * prefill_ns, decode = terms->steps * point->decode_step_ns;
+  point->output_tokens_per_s = point->requests_per_s * output;
+  point->tokens_per_s = point->requests_per_s * (output + prompt);
+  point->prefill_share = prefill / (prefill + decode);
+  point->prefill_devices = options->disaggregated ? (double)point->devices * prefill / decode : 0;
+  double devices = (double)point->devices + point->prefill_devices;
+  point->output_tokens_per_s_per_device = point->output_tokens_per_s / devices;
+  double price_per_s = options->price_per_device_hour / 3600 * devices;
+  bool priced = options->price_per_device_hour > 0;
+  point->cost_per_million_output_tokens = priced ? price_per_s / point->output_tokens_per_s * 1e6 : NAN;
+  point->cost_per_million_tokens = priced ? price_per_s / point->tokens_per_s * 1e6 : NAN;
+}
+
+static bool within(double ns, double limit_ns)
+{
+  return limit_ns <= 0 || ns <= limit_ns;
+}
+
+hr_status hr_serve_predict_point(hr_serve_state *state, const hr_serve_layout *layout, int64_t batch,
+                                 hr_serve_point *point, hr_error *error)
+{
+  const hr_serve_options *options = &state->options;
+  hr_serve_time prefill, decode;
+  int64_t together = hr_serve_prefill_batch(options, batch);
+  HR_TRY(predict(state, layout, HR_PHASE_PREFILL, together, options->prompt_tokens, &prefill, error));
+  HR_TRY(hr_serve_mean_decode(state, layout, batch, &decode, error));
+  const point_terms terms = {.steps = (double)(options->output_tokens - 1),
+                             .prefills = (double)batch / (double)together,
+                             .decode_share = options->disaggregated ? 0 : 1};
+  int64_t groups = layout->devices / layout->tensor_parallel;
+  double in_flight = (double)batch * (double)groups;
+  *point = (hr_serve_point){
+      .tensor_parallel = layout->tensor_parallel,
+      .expert_parallel = layout->expert_parallel,
+      .devices = layout->devices,
+      .batch = batch,
+      .prefill_batch = together,
+      .ttft_ns = prefill.ns,
+      .ttft_low_ns = prefill.low_ns,
+      .ttft_high_ns = prefill.high_ns,
+      .tpot_ns = tpot_ns(&terms, prefill.ns, decode.ns),
+      .tpot_low_ns = tpot_ns(&terms, prefill.low_ns, decode.low_ns),
+      .tpot_high_ns = tpot_ns(&terms, prefill.high_ns, decode.high_ns),
+      .decode_step_ns = decode.ns,
+      .requests_per_s = in_flight / cycle_ns(&terms, prefill.ns, decode.ns) * 1e9,
+      .requests_per_s_low = in_flight / cycle_ns(&terms, prefill.high_ns, decode.high_ns) * 1e9,
+      .requests_per_s_high = in_flight / cycle_ns(&terms, prefill.low_ns, decode.low_ns) * 1e9,
+      .memory_bytes = hr_serve_memory_bytes(state, layout, batch),
+  };
+  HR_TRY(hr_checked_take(hr_times(hr_checked(batch), groups), &point->sequences));
+  point->request_ns = point->ttft_ns + terms.steps * point->tpot_ns;
+  point->meets_ttft = within(point->ttft_ns, options->ttft_limit_ns);
+  point->meets_tpot = within(point->tpot_ns, options->tpot_limit_ns);
+  set_rates(options, &terms, prefill.ns, point);
+  return HR_OK;
+}

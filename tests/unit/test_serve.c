@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include "analysis/serve/plan.h"
+#include "devices.h"
+#include "models.h"
+#include "unit/served.h"
+
+#include <headroom/serve.h>
+#include <math.h>
+#include <stdio.h>
+
+static hr_step step;
+
+static void assert_near(double value, double expected, double tolerance)
+{
+  if (!(fabs(value - expected) <= tolerance))
+    fail_msg("%.17g instead of %.17g", value, expected);
+}
+
+static hr_serve_result *plan(const char *name, const hr_model *model, const hr_serve_options *options)
+{
+  hr_hardware hardware = device(name);
+  hr_workload workload = hr_workload_default(model);
+  hr_serve_result *result;
+  hr_error error;
+  assert_ok(hr_serve_plan(&hardware, model, &workload, options, &result, &error), error);
+  return result;
+}
+
+static double step_ns(const char *name, const hr_model *model, hr_phase phase, int64_t batch, int64_t tokens, int64_t t)
+{
+  hr_hardware hardware = device(name);
+  hr_workload workload = hr_workload_default(model);
+  hr_error error;
+  workload.phase = phase;
+  workload.batch = batch;
+  workload.sequence = workload.context = tokens;
+  workload.tensor_parallel = t;
+  assert_ok(hr_predict_step(&hardware, model, &workload, &step, &error), error);
+  return step.time_ns;
+}
+
+static void a_slot_finishes_a_request_while_all_others_are_prefilled_once(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.prompt_tokens = 64;
+  options.output_tokens = 5;
+  options.batch = 6;
+  options.tensor_parallel = 2;
+  options.price_per_device_hour = 3.6;
+  hr_serve_result *result = plan("h200", &model, &options);
+  assert_int_equal(result->count, 1);
+  const hr_serve_point *point = &result->points[0];
+
+  /* The prompt gives token 1; tokens 2 to 5 are decoded with 65 to 68 tokens in the cache. */
+  double prefill = step_ns("h200", &model, HR_PHASE_PREFILL, 1, 64, 2), decode = 0;
+  for (int64_t context = 65; context <= 68; context++)
+    decode += step_ns("h200", &model, HR_PHASE_DECODE, 6, context, 2);
+  double cycle = 6 * prefill + decode;
+  assert_int_equal(point->prefill_batch, 1);
+  assert_near(point->ttft_ns / prefill, 1, 1e-12);
+  assert_near(point->decode_step_ns / (decode / 4), 1, 1e-12);
+  assert_near(point->tpot_ns / ((decode + 5 * prefill) / 4), 1, 1e-12);
+  assert_near(point->request_ns / cycle, 1, 1e-12);
+  assert_near(point->requests_per_s / (6 / cycle * 1e9), 1, 1e-12);
+  assert_near(point->output_tokens_per_s / (6 * 5 / cycle * 1e9), 1, 1e-12);
+  assert_near(point->tokens_per_s / (6 * 69 / cycle * 1e9), 1, 1e-12);
+  assert_near(point->output_tokens_per_s_per_device / (6 * 5 / cycle * 1e9 / 2), 1, 1e-12);
+  assert_near(point->prefill_share / (6 * prefill / cycle), 1, 1e-12);
+  /* 2 devices · 3.6 an hour = 0.002 a second. */
+  assert_near(point->cost_per_million_output_tokens * point->output_tokens_per_s, 0.002 * 1e6, 1e-6);
+  assert_near(point->cost_per_million_tokens * 69, point->cost_per_million_output_tokens * 5, 1e-9);
+  assert_true(point->ttft_low_ns < point->ttft_ns && point->ttft_ns < point->ttft_high_ns);
+  assert_true(point->tpot_low_ns < point->tpot_ns && point->tpot_ns < point->tpot_high_ns);
+  assert_true(point->requests_per_s_low < point->requests_per_s && point->requests_per_s < point->requests_per_s_high);
+  hr_serve_result_free(result);
+}
+
+static void devices_that_only_prefill_leave_decoding_uninterrupted(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.batch = 16;
+  options.tensor_parallel = 2;
+  hr_serve_result *together = plan("h200", &model, &options);
+  options.disaggregated = true;
+  hr_serve_result *apart = plan("h200", &model, &options);
+  const hr_serve_point *a = together->points, *b = apart->points;
+  assert_near(b->tpot_ns, b->decode_step_ns, 0);
+  assert_near(a->decode_step_ns, b->decode_step_ns, 0);
+  assert_true(a->tpot_ns > b->tpot_ns);
+  /* The work of a request is the same: so are the tokens of a device, and its share of prefill. */
+  assert_near(a->output_tokens_per_s_per_device / b->output_tokens_per_s_per_device, 1, 1e-12);
+  assert_near(b->prefill_devices / (b->prefill_devices + 2), a->prefill_share, 1e-12);
+  hr_serve_result_free(together);
+  hr_serve_result_free(apart);
+}
+
+static void prompts_that_slots_are_free_for_in_one_step_are_prefilled_together(void **state)
+{
+  (void)state;
+  const struct {
+    int64_t prompt, output, batch, together;
+  } cases[] = {
+      {128, 129, 1024, 8},                     /* 1024 / 128 requests end in a step; 8192 / 128 = 64 would be held */
+      {128, 129, 64, 1},                       /* one ends every other step */
+      {4096, 129, 1024, 2},                    /* 8192 / 4096 */
+      {20000, 129, 1024, 1}, {128, 1, 16, 16}, /* nothing is decoded: every step is a prefill */
+      {128, 1, 100, 64},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_serve_options options = hr_serve_options_default();
+    options.prompt_tokens = cases[i].prompt;
+    options.output_tokens = cases[i].output;
+    assert_int_equal(hr_serve_prefill_batch(&options, cases[i].batch), cases[i].together);
+  }
+}
+
+static void the_mean_decode_step_is_that_of_every_context(void **state)
+{
+  (void)state;
+  const struct {
+    hr_model model;
+    int64_t prompt, output;
+  } cases[] = {{llama3_8b(), 2048, 257}, {llama3_8b(), 16, 600}, {mistral_7b(), 3900, 401} /* across its window */};
+  hr_hardware hardware = device("h200");
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_serve_state planned = {.hardware = &hardware,
+                              .model = &cases[i].model,
+                              .workload = hr_workload_default(&cases[i].model),
+                              .options = hr_serve_options_default(),
+                              .step = &step};
+    planned.options.prompt_tokens = cases[i].prompt;
+    planned.options.output_tokens = cases[i].output;
+    hr_serve_layout layout = {.tensor_parallel = 1, .expert_parallel = 1, .devices = 1};
+    hr_serve_time mean;
+    hr_error error;
+    assert_ok(hr_serve_mean_decode(&planned, &layout, 32, &mean, &error), error);
+    hr_workload decode = planned.workload;
+    decode.phase = HR_PHASE_DECODE;
+    decode.batch = 32;
+    double sum = 0;
+    for (int64_t k = 1; k < cases[i].output; k++) {
+      decode.context = cases[i].prompt + k;
+      assert_ok(hr_predict_step(&hardware, planned.model, &decode, &step, &error), error);
+      sum += step.time_ns;
+    }
+    assert_near(mean.ns / (sum / (double)(cases[i].output - 1)), 1, 0.002);
+  }
+}
+
+static void a_device_holds_weights_and_whole_pages_of_every_sequence(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_hardware hardware = device("h200");
+  hr_serve_options options = hr_serve_options_default();
+  options.output_tokens = 250;
+  hr_serve_result *result = plan("h200", &model, &options);
+  /* 2048 + 250 − 1 = 2297 tokens, in pages of 16: 144 pages. A token has 32 layers · (8 K + 8 V heads) · 128 · 2 B =
+   * 131,072 B. */
+  assert_int_equal(result->cached_tokens, 2304);
+  assert_int_equal(result->capacity_bytes, (int64_t)(0.9 * (double)hardware.memory_bytes));
+  assert_int_equal(result->layout_count, 4);
+  for (size_t i = 0; i < result->layout_count; i++) {
+    const hr_serve_layout *layout = &result->layouts[i];
+    assert_int_equal(layout->devices, (int64_t)1 << i);
+    assert_int_equal(layout->sequence_bytes, 2304 * 131072 / layout->devices);
+  }
+  /* Weights: 8,030,261,248 parameters in 2 bytes. */
+  assert_int_equal(result->layouts[0].weight_bytes, 2 * INT64_C(8030261248));
+  int64_t largest = result->layouts[0].largest_batch;
+  int64_t by_cache = (result->capacity_bytes - result->layouts[0].weight_bytes) / (2304 * 131072);
+  assert_true(largest <= by_cache && largest > by_cache - 16); /* the rest are activations */
+  for (size_t i = 0; i < result->count; i++)
+    assert_true(result->points[i].memory_bytes <= result->capacity_bytes);
+  hr_serve_result_free(result);
+
+  options.tensor_parallel = 1;
+  options.batch = largest;
+  result = plan("h200", &model, &options);
+  assert_int_equal(result->count, 1);
+  hr_serve_result_free(result);
+  options.batch = largest + 1;
+  result = plan("h200", &model, &options);
+  assert_int_equal(result->count, 0);
+  assert_int_equal(result->devices_needed, 0); /* one sequence does fit */
+  hr_serve_result_free(result);
+}
+
+static void larger_batches_give_more_tokens_and_longer_waits(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("mixtral-8x7b-v0.1");
+  hr_serve_options options = hr_serve_options_default();
+  hr_serve_result *result = plan("h200", &model, &options);
+  assert_true(result->count > 50);
+  for (size_t i = 1; i < result->count; i++) {
+    const hr_serve_point *a = &result->points[i - 1], *b = &result->points[i];
+    if (a->tensor_parallel != b->tensor_parallel || a->expert_parallel != b->expert_parallel)
+      continue;
+    assert_true(b->batch > a->batch && b->tpot_ns > a->tpot_ns && b->memory_bytes > a->memory_bytes);
+    assert_true(b->output_tokens_per_s > 0.98 * a->output_tokens_per_s); /* tiles and waves are quantized */
+  }
+  hr_serve_result_free(result);
+}
+
+/* "t/e" of every layout, in their order. */
+static void write_layouts(const hr_serve_result *result, char *to, size_t size)
+{
+  to[0] = '\0';
+  for (size_t i = 0, used = 0; i < result->layout_count; i++)
+    used += (size_t)snprintf(to + used, size - used, "%s%d/%d", i > 0 ? " " : "",
+                             (int)result->layouts[i].tensor_parallel, (int)result->layouts[i].expert_parallel);
+}
+
+static void layouts_divide_heads_and_experts(void **state)
+{
+  (void)state;
+  const struct {
+    const char *model;
+    int64_t devices, t, e;
+    const char *layouts;
+  } cases[] = {
+      {"llama-3-8b", 0, 0, 0, "1/1 2/1 4/1 8/1"},
+      {"falcon-7b", 0, 0, 0, "1/1"},      /* 71 heads */
+      {"gpt2", 0, 0, 0, "1/1 2/1 4/1"},   /* 12 heads */
+      {"gpt2", 0, 3, 0, "3/1"},           /* named */
+      {"llama-3-8b", 0, 16, 0, "16/1"},   /* more than a node */
+      {"llama-3-8b", 2, 0, 0, "1/1 2/1"}, /* 8 K/V heads */
+      {"mixtral-8x7b-v0.1", 4, 0, 0, "1/1 1/2 2/1 2/2 1/4 2/4 4/1 4/4"},
+      {"mixtral-8x7b-v0.1", 0, 2, 8, "2/8"},
+      {"mixtral-8x7b-v0.1", 0, 0, 1, "1/1 2/1 4/1 8/1"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_model model = shipped_model(cases[i].model);
+    hr_serve_options options = hr_serve_options_default();
+    options.batch = 1;
+    options.devices_max = cases[i].devices;
+    options.tensor_parallel = cases[i].t;
+    options.expert_parallel = cases[i].e;
+    hr_serve_result *result = plan("h200", &model, &options);
+    char layouts[160];
+    write_layouts(result, layouts, sizeof layouts);
+    assert_string_equal(layouts, cases[i].layouts);
+    hr_serve_result_free(result);
+  }
+}
+
+static void groups_that_share_experts_each_have_a_batch(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("mixtral-8x7b-v0.1");
+  hr_serve_options options = hr_serve_options_default();
+  options.tensor_parallel = 2;
+  options.expert_parallel = 8;
+  options.batch = 16;
+  hr_serve_result *result = plan("h200", &model, &options);
+  const hr_serve_point *point = result->points;
+  assert_int_equal(point->devices, 8);
+  assert_int_equal(point->sequences, 4 * 16); /* 8 / 2 groups */
+  assert_near(point->requests_per_s * point->request_ns / 1e9, 64, 1e-9);
+  hr_serve_result_free(result);
+}
+
+static void what_would_fit_is_named(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-3-70b");
+  hr_serve_options options = hr_serve_options_default();
+  options.devices_max = 2;
+  hr_serve_result *result = plan("l4", &model, &options);
+  assert_int_equal(result->count, 0);
+  assert_null(result->latency);
+  assert_null(result->nearest);
+  /* 141.1 GB of weights, 21.6 GiB = 23.2 GB of each device: 7 devices, of which t can be 8. In 8 bits 70.6 GB are more
+   * than 2 · 23.2 GB, in 4 bits 35.3 GB are less. */
+  assert_int_equal(result->devices_needed, 8);
+  assert_string_equal(result->weights_needed, "int4");
+  hr_serve_result_free(result);
+}
+
+/* ---- choice ---- */
+
+#define POINT(t, batch_, ttft, tpot, rate)                                                                          \
+  {                                                                                                                 \
+    .tensor_parallel = t, .devices = t, .batch = batch_, .ttft_ns = ttft, .tpot_ns = tpot,                          \
+    .request_ns = (ttft) + 9 * (tpot), .output_tokens_per_s = (rate) * (t), .output_tokens_per_s_per_device = rate, \
+    .meets_ttft = (ttft) <= 50, .meets_tpot = (tpot) <= 20                                                          \
+  }
+
+static void no_point_of_the_front_is_beaten_in_both(void **state)
+{
+  (void)state;
+  hr_serve_point points[] = {
+      POINT(1, 1, 40, 10, 100),  /* front */
+      POINT(1, 8, 40, 15, 400),  /* front, cheapest */
+      POINT(1, 16, 40, 25, 600), /* misses TPOT */
+      POINT(2, 1, 20, 6, 80),    /* front */
+      POINT(2, 2, 20, 10, 90),   /* slower per device than t = 1, as short */
+      POINT(2, 8, 20, 12, 300),  /* front, most tokens of one copy */
+      POINT(2, 9, 20, 12, 300),  /* as good as the one before */
+      POINT(4, 1, 60, 1, 900),   /* misses TTFT */
+  };
+  const bool front[] = {true, true, false, true, false, true, true, false};
+  hr_serve_result result = {.options = hr_serve_options_default(), .count = 8, .points = points};
+  result.options.ttft_limit_ns = 50;
+  result.options.tpot_limit_ns = 20;
+  hr_serve_choose(&result);
+  for (size_t i = 0; i < result.count; i++)
+    assert_int_equal(points[i].pareto, front[i]);
+  assert_ptr_equal(result.latency, &points[3]);    /* 20 + 9 · 6 */
+  assert_ptr_equal(result.throughput, &points[5]); /* 2 · 300, with the smaller batch */
+  assert_ptr_equal(result.cheapest, &points[1]);
+  assert_null(result.nearest);
+}
+
+static void the_nearest_point_exceeds_its_worst_limit_least(void **state)
+{
+  (void)state;
+  hr_serve_point points[] = {
+      POINT(1, 1, 100, 10, 100), /* TTFT twice its limit */
+      POINT(2, 1, 60, 26, 80),   /* TTFT 1.2 times, TPOT 1.3 times */
+      POINT(4, 1, 20, 30, 80),   /* TPOT 1.5 times */
+  };
+  hr_serve_result result = {.options = hr_serve_options_default(), .count = 3, .points = points};
+  result.options.ttft_limit_ns = 50;
+  result.options.tpot_limit_ns = 20;
+  hr_serve_choose(&result);
+  assert_ptr_equal(result.nearest, &points[1]);
+  assert_null(result.latency);
+  assert_null(result.throughput);
+  assert_null(result.cheapest);
+  assert_true(points[0].pareto); /* of all points, as none meets the limits */
+  assert_false(points[2].pareto);
+}
+
+/* ---- published servers ---- */
+
+/* docs/serving.md has the rows. Older servers (0.5, 0.6.1) are not held to a bound. */
+static void throughput_is_near_that_of_published_servers(void **state)
+{
+  (void)state;
+  static served rows[SERVED_MAX];
+  size_t count = served_read(rows), compared = 0;
+  double sum = 0;
+  assert_true(count >= 60);
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(rows[i].source, "trtllm-1.0") != 0 && strcmp(rows[i].source, "nim-1.8") != 0)
+      continue;
+    hr_serve_point point;
+    hr_error error;
+    assert_ok(served_plan(&rows[i], &point, &error), error);
+    double off = fabs(log(point.output_tokens_per_s / rows[i].output_tokens_per_s));
+    assert_true(off < log(1.3));
+    sum += off;
+    compared++;
+  }
+  assert_true(compared >= 40);
+  assert_true(sum / (double)compared < log(1.1));
+}
+
+/* ---- bad input ---- */
+
+static void impossible_options_are_refused_by_name(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+#define WRONG(member_, value)                            \
+  {                                                      \
+#member_, offsetof(hr_serve_options, member_), value \
+  }
+  const struct {
+    const char *member;
+    size_t offset;
+    int64_t value;
+  } cases[] = {WRONG(prompt_tokens, 0),    WRONG(output_tokens, 0),  WRONG(output_tokens, INT64_MAX),
+               WRONG(batch, -1),           WRONG(batch_max, 0),      WRONG(devices_max, HR_SERVE_DEVICES_MAX + 1),
+               WRONG(tensor_parallel, -1), WRONG(prefill_tokens, 0), WRONG(page_tokens, 0),
+               WRONG(expert_parallel, 2)};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    hr_serve_options options = hr_serve_options_default();
+    hr_serve_result *result = NULL;
+    hr_error error;
+    *(int64_t *)(void *)((char *)&options + cases[i].offset) = cases[i].value;
+    assert_int_equal(hr_serve_plan(&hardware, &model, &workload, &options, &result, &error), HR_ERROR_INVALID);
+    assert_int_equal(strncmp(error.message, cases[i].member, strlen(cases[i].member)), 0);
+    assert_null(result);
+  }
+  const double numbers[] = {-1, NAN, INFINITY};
+  for (size_t i = 0; i < 3; i++) {
+    hr_serve_options options = hr_serve_options_default();
+    hr_serve_result *result = NULL;
+    options.tpot_limit_ns = numbers[i];
+    assert_int_equal(hr_serve_plan(&hardware, &model, &workload, &options, &result, NULL), HR_ERROR_INVALID);
+  }
+  hardware.memory_bytes = 0;
+  hr_serve_options options = hr_serve_options_default();
+  hr_serve_result *result = NULL;
+  hr_error error;
+  assert_int_equal(hr_serve_plan(&hardware, &model, &workload, &options, &result, &error), HR_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(error.message, "memory_bytes"));
+}
+
+static void one_output_token_takes_no_decode_step(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.output_tokens = 1;
+  options.batch = 4;
+  options.tensor_parallel = 1;
+  hr_serve_result *result = plan("h200", &model, &options);
+  const hr_serve_point *point = result->points;
+  assert_int_equal(point->prefill_batch, 4);
+  assert_near(point->tpot_ns, 0, 0);
+  assert_near(point->request_ns, point->ttft_ns, 0);
+  assert_near(point->requests_per_s * point->ttft_ns / 1e9, 4, 1e-9);
+  hr_serve_result_free(result);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_slot_finishes_a_request_while_all_others_are_prefilled_once),
+      cmocka_unit_test(devices_that_only_prefill_leave_decoding_uninterrupted),
+      cmocka_unit_test(prompts_that_slots_are_free_for_in_one_step_are_prefilled_together),
+      cmocka_unit_test(the_mean_decode_step_is_that_of_every_context),
+      cmocka_unit_test(a_device_holds_weights_and_whole_pages_of_every_sequence),
+      cmocka_unit_test(larger_batches_give_more_tokens_and_longer_waits),
+      cmocka_unit_test(layouts_divide_heads_and_experts),
+      cmocka_unit_test(groups_that_share_experts_each_have_a_batch),
+      cmocka_unit_test(what_would_fit_is_named),
+      cmocka_unit_test(no_point_of_the_front_is_beaten_in_both),
+      cmocka_unit_test(the_nearest_point_exceeds_its_worst_limit_least),
+      cmocka_unit_test(throughput_is_near_that_of_published_servers),
+      cmocka_unit_test(impossible_options_are_refused_by_name),
+      cmocka_unit_test(one_output_token_takes_no_decode_step),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
