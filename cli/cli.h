@@ -11,7 +11,7 @@
 /* docs/cli.md documents them. */
 enum {
   EXIT_FINE = 0,
-  EXIT_FINDINGS = 1,    /* --strict and a finding of severity high */
+  EXIT_FINDINGS = 1,    /* --strict and a finding of severity high; serve-plan: nothing fits or meets the limits */
   EXIT_USAGE = 2,       /* the command line, also a device that does not exist */
   EXIT_INPUT = 3,       /* a model or a file that cannot be read or is wrong */
   EXIT_UNSUPPORTED = 4, /* not covered by Headroom, not on this machine, or nothing could be measured */
@@ -42,6 +42,7 @@ typedef enum cli_color { CLI_COLOR_AUTO, CLI_COLOR_ALWAYS, CLI_COLOR_NEVER } cli
 typedef bool cli_FLAG;
 typedef int64_t cli_INTEGER;
 typedef double cli_NUMBER;
+typedef double cli_DURATION;  /* ns */
 typedef const char *cli_TEXT; /* of argv */
 typedef cli_range cli_RANGE;
 typedef cli_shard cli_SHARD;

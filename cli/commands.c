@@ -48,7 +48,7 @@ void cli_print_summary(FILE *out)
                "Predicts and measures how fast a transformer's shape runs on a device, says what\n"
                "limits it, and finds faster shapes.\n\n");
   for (size_t i = 0; i < COMMAND_COUNT; i++)
-    fprintf(out, "  %-11s%s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "  %-12s%s\n", commands[i].name, commands[i].summary);
   fprintf(out, "\nMODEL is a config.json, a directory with one, a name from\n"
                "`headroom help models`, org/name in the local Hugging Face cache, - for\n"
                "standard input, or a short form such as\n"

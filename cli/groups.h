@@ -24,7 +24,8 @@
   ROW(GROUP_SWEEP, 14, "Sweep:")         \
   ROW(GROUP_ROWS, 15, "Choice of rows:") \
   ROW(GROUP_STORE, 16, "Store:")         \
-  ROW(GROUP_COMMON, 17, "Output:")
+  ROW(GROUP_SERVE, 17, "Serving:")       \
+  ROW(GROUP_COMMON, 18, "Output:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -32,6 +33,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 18
+#define CLI_GROUP_COUNT 19
 
 #endif

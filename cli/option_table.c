@@ -63,6 +63,27 @@ static int read_NUMBER(const cli_option_row *row, const char *text, void *value)
   return wrong(row, expected, text);
 }
 
+/* A number with its unit, such as 500ms; up to a day. */
+static int read_DURATION(const cli_option_row *row, const char *text, void *value)
+{
+  static const struct {
+    const char *unit;
+    double ns;
+  } units[] = {{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+  size_t length = strspn(text, "0123456789.");
+  char number[32], *end = number;
+  snprintf(number, sizeof number, "%.*s", (int)(length < sizeof number ? length : 0), text);
+  double given = number[0] ? strtod(number, &end) : 0;
+  for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+    double ns = given * units[i].ns;
+    if (end > number && *end == '\0' && strcmp(text + length, units[i].unit) == 0 && ns >= 1 && ns <= 86400e9) {
+      *(double *)value = ns;
+      return CLI_GO_ON;
+    }
+  }
+  return wrong(row, "a time with its unit, such as 500ms, 0.5s or 800us, of up to a day", text);
+}
+
 /* MIN:MAX, or MIN:MAX:STEP if the option's argument has STEP, or one value. */
 static int read_RANGE(const cli_option_row *row, const char *text, void *value)
 {
@@ -267,11 +288,24 @@ const cli_synonym cli_synonyms[CLI_SYNONYM_COUNT] = {
 #undef CLI_SYNONYM
 };
 
+/* Whether a command with these groups has another option of the same name. */
+static bool is_hidden(const cli_option_row *row, unsigned groups)
+{
+  for (int i = 0; i < CLI_OPTION_COUNT; i++) {
+    const cli_option_row *other = &cli_option_rows[i];
+    if (other != row && strcmp(other->name, row->name) == 0 && (other->groups & groups & ~(unsigned)GROUP_COMMON) != 0)
+      return true;
+  }
+  return false;
+}
+
 int cli_group_of(const cli_option_row *row, unsigned groups)
 {
   int group = 0;
   while (group < CLI_GROUP_COUNT && (row->groups & groups & (1u << group)) == 0)
     group++;
+  if (group < CLI_GROUP_COUNT && 1u << group == GROUP_COMMON && is_hidden(row, groups))
+    return CLI_GROUP_COUNT;
   return group;
 }
 

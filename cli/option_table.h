@@ -45,7 +45,8 @@ bool cli_has_option(const cli_command *command, const char *name);
 /** Whether a command takes the synonym. */
 bool cli_has_synonym(const cli_command *command, const cli_synonym *synonym);
 
-/** The first of `groups` (of a command) that has the option; CLI_GROUP_COUNT if none. */
+/** The first of `groups` (of a command) that has the option; CLI_GROUP_COUNT if none, or if it is of GROUP_COMMON and
+ *  another option of the command has its name. */
 int cli_group_of(const cli_option_row *row, unsigned groups);
 
 /** Prints that a command has no such option (as typed, with or without "=VALUE"), and the nearest, or the commands that

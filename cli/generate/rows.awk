@@ -98,11 +98,24 @@ function read_tables(    rows, i, c) {
 
 function in_group(groups, g) { return index(groups, "|" group_name[g] "|") > 0 }
 
-function has_option(c, o,    g) {
+# The first group of the command that has the option; 0: none.
+function group_of(c, o,    g) {
   for (g = 1; g <= group_count; g++)
     if (in_group(command_groups[c], g) && in_group(option_groups[o], g))
-      return 1
+      return g
   return 0
+}
+
+# Not if it is of GROUP_COMMON and another option of the command has its name (option_table.c has the same rule).
+function has_option(c, o,    g, other) {
+  g = group_of(c, o)
+  if (g == 0 || group_name[g] != "GROUP_COMMON")
+    return g > 0
+  for (other = 1; other <= option_count; other++)
+    if (other != o && option_name[other] == option_name[o] && group_name[group_of(c, other)] != "GROUP_COMMON" \
+        && group_of(c, other) > 0)
+      return 0
+  return 1
 }
 
 # A command has the synonyms of its options, unless it has an option of that name.

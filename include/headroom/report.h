@@ -13,6 +13,7 @@
 #include <headroom/measure.h>
 #include <headroom/memory.h>
 #include <headroom/search.h>
+#include <headroom/serve.h>
 #include <headroom/store.h>
 #include <headroom/sweep.h>
 #include <stdio.h>
@@ -63,6 +64,12 @@ HR_API hr_status hr_report_advice(FILE *out, const hr_report_options *options, c
 HR_API hr_status hr_report_search(FILE *out, const hr_report_options *options, const hr_model *model,
                                   const hr_workload *workload, const hr_hardware *hardware,
                                   const hr_search_result *result, hr_error *error);
+
+/** `serve-plan`: what is best, the Pareto front and the layouts of `plan`, which was made for `hardware`, `model` and
+ *  `workload`; with options->verbose, and in CSV and JSON, every point. */
+HR_API hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, const hr_model *model,
+                                      const hr_workload *workload, const hr_hardware *hardware,
+                                      const hr_serve_result *plan, hr_error *error);
 
 /** `gemm`: one GEMM, predicted and measured. `measurement` may be NULL. */
 HR_API hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_gemm *gemm,

@@ -14,6 +14,7 @@ run describe pythia-2.8b --format json
 run describe llama-2-7b --phase decode --context 4096
 run advise gpt2 --device h200 --verbose
 run advise pythia-410m --device a100-sxm4-80gb --format json
+run serve-plan gpt2 --device h200 --price 2
 run search gpt2 --device h200
 run gemm 4096 4096 4096 --device h200
 run kernels

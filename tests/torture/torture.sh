@@ -124,6 +124,7 @@ torture none see_all advise -d h200 llama-2-7b
 torture none see_all advise -d h200 llama-2-7b -f markdown
 torture none see_all advise -d h200 llama-2-7b -f json
 torture none see_all search -d h200 -n 3 --hidden 768 --heads 12 gpt2
+torture none see_all serve-plan -d h200 -t 2 -f json gpt2
 torture none see_all sweep list -d h200
 torture none see_all help models
 torture none see_all gemm 64 64 64 -d h200

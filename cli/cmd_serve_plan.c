@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+static hr_serve_options make_options(const cli_run *run)
+{
+  const cli_options *given = &run->options;
+  hr_serve_options serve = hr_serve_options_default();
+  const struct {
+    int64_t given;
+    int64_t *member;
+  } counts[] = {{given->prompt, &serve.prompt_tokens},
+                {given->output_tokens, &serve.output_tokens},
+                {given->serve_batch, &serve.batch},
+                {given->max_batch, &serve.batch_max},
+                {given->devices, &serve.devices_max},
+                {given->tensor_parallel, &serve.tensor_parallel},
+                {given->expert_parallel, &serve.expert_parallel},
+                {given->prefill_tokens, &serve.prefill_tokens}};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    if (counts[i].given > 0)
+      *counts[i].member = counts[i].given;
+  }
+  serve.ttft_limit_ns = given->ttft;
+  serve.tpot_limit_ns = given->tpot;
+  serve.price_per_device_hour = given->price;
+  if (run->given[CLI_OPTION_memory_share])
+    serve.memory_share = given->memory_share;
+  serve.disaggregated = given->disaggregated;
+  return serve;
+}
+
+/* The longest default prompt that the model's positions leave room for. */
+static void fit_prompt(const cli_run *run, const hr_model *model, hr_serve_options *options)
+{
+  int64_t left = model->max_positions - options->output_tokens;
+  if (!run->given[CLI_OPTION_prompt] && left > 0 && left < options->prompt_tokens)
+    options->prompt_tokens = left;
+}
+
+static int plan(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
+                const hr_serve_options *options, cli_output *output)
+{
+  hr_error error = {.status = HR_OK};
+  hr_serve_result *result = NULL;
+  hr_status status = hr_serve_plan(hardware, model, workload, options, &result, &error);
+  if (status == HR_OK)
+    status = hr_report_serve_plan(output->stream, &output->options, model, workload, hardware, result, &error);
+  int code = cli_output_close(output, status, &error);
+  if (code == EXIT_INPUT && status == HR_ERROR_INVALID)
+    code = EXIT_USAGE; /* impossible parallelism; the model was checked before */
+  if (code == EXIT_FINE && !result->latency)
+    code = EXIT_FINDINGS;
+  hr_serve_result_free(result);
+  return code;
+}
+
+int cli_serve_plan(const cli_run *given)
+{
+  cli_run own = *given, *run = &own;
+  run->options.output = given->options.output_file;
+  hr_serve_options options = make_options(run);
+  hr_model model;
+  hr_hardware hardware;
+  hr_workload workload;
+  int code = cli_load_model(run, &model, NULL);
+  if (code == CLI_GO_ON)
+    code = cli_load_device(run, "cpu", &hardware);
+  if (code == CLI_GO_ON) {
+    fit_prompt(run, &model, &options);
+    run->options.seq = options.prompt_tokens + options.output_tokens; /* compared with the model's positions */
+    code = cli_make_workload(run, &model, &workload);
+  }
+  if (code == CLI_GO_ON)
+    cli_set_formats(run, &hardware, &workload);
+  cli_output output;
+  if (code == CLI_GO_ON)
+    code = cli_output_open(run, &output);
+  return code == CLI_GO_ON ? plan(&model, &workload, &hardware, &options, &output) : code;
+}

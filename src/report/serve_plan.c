@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `serve-plan`: what is best, the Pareto front, the layouts; with -v every point. */
+#include "base/error.h"
+#include "base/names.h"
+#include "base/quantity.h"
+#include "report/inputs.h"
+#include "report/layer_groups.h"
+#include "report/lines.h"
+#include "report/serve_tables.h"
+
+#include <inttypes.h>
+
+/* ---- JSON ---- */
+
+#define OPTION(member) HR_FIELD(hr_serve_options, member)
+static const hr_column option_fields[] = {
+    OPTION(prompt_tokens),         OPTION(output_tokens), OPTION(ttft_limit_ns), OPTION(tpot_limit_ns),
+    OPTION(price_per_device_hour), OPTION(memory_share),  OPTION(batch_max),     OPTION(devices_max),
+    OPTION(prefill_tokens),        OPTION(page_tokens),   OPTION(disaggregated),
+};
+
+static hr_status write_json(FILE *out, const hr_model *model, const hr_workload *workload, const hr_hardware *hardware,
+                            const hr_serve_result *plan, hr_error *error)
+{
+  bool failed;
+  hr_json json = hr_json_document("serve-plan/1", &failed);
+  hr_json_put_text(json, "device", hardware->name);
+  hr_json_put_hardware(json, hardware);
+  hr_json_put_model(json, model);
+  hr_json serving = hr_json_put_object(json, "serving");
+  hr_json_put_text(serving, "dtype", hr_dtype_name(workload->dtype));
+  hr_json_put_text(serving, "kv_cache", hr_kv_format_name(workload->kv_cache));
+  hr_json_put_number(serving, "expert_imbalance", workload->expert_imbalance);
+  hr_json_put_fields(serving, option_fields, HR_COUNT_OF(option_fields), &plan->options);
+  hr_json_put_count(serving, "capacity_bytes", plan->capacity_bytes);
+  hr_json_put_count(serving, "cached_tokens", plan->cached_tokens);
+  hr_json_put_serve_point(json, "latency", plan->latency);
+  hr_json_put_serve_point(json, "throughput", plan->throughput);
+  hr_json_put_serve_point(json, "cheapest", plan->cheapest);
+  hr_json_put_serve_point(json, "nearest", plan->nearest);
+  hr_json_put_count(json, "devices_needed", plan->devices_needed);
+  hr_json_put_text(json, "weights_needed", plan->weights_needed[0] ? plan->weights_needed : NULL);
+  hr_json_put_table(json, "layouts", hr_serve_layout_table(plan));
+  hr_json_put_table(json, "points", hr_serve_point_table(plan, false));
+  return hr_json_write(out, json, error);
+}
+
+/* ---- text ---- */
+
+#define PHRASE_SIZE 256
+
+/* "t = 4, batch 64". */
+static void write_plan(char *to, const hr_serve_point *point)
+{
+  snprintf(to, PHRASE_SIZE, "t = %" PRId64, point->tensor_parallel);
+  if (point->expert_parallel > 1)
+    hr_append_item(to, PHRASE_SIZE, "e = %" PRId64, point->expert_parallel);
+  hr_append_item(to, PHRASE_SIZE, "batch %" PRId64, point->batch);
+}
+
+/* "TTFT 88.6 ms (77.0 ms … 102 ms), TPOT 12.1 ms (10.5 ms … 13.9 ms)". */
+static void write_times(char *to, const hr_serve_options *options, const hr_serve_point *point)
+{
+  const struct {
+    const char *name;
+    double ns, low_ns, high_ns, limit_ns;
+  } times[] = {{"TTFT", point->ttft_ns, point->ttft_low_ns, point->ttft_high_ns, options->ttft_limit_ns},
+               {"TPOT", point->tpot_ns, point->tpot_low_ns, point->tpot_high_ns, options->tpot_limit_ns}};
+  to[0] = '\0';
+  for (size_t i = 0; i < HR_COUNT_OF(times); i++) {
+    char ns[HR_NUMBER_SIZE], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE];
+    bool beyond = times[i].ns <= times[i].limit_ns && times[i].high_ns > times[i].limit_ns;
+    hr_write_time(ns, sizeof ns, times[i].ns);
+    hr_write_time(low, sizeof low, times[i].low_ns);
+    hr_write_time(high, sizeof high, times[i].high_ns);
+    if (times[i].ns > 0)
+      hr_append_item(to, PHRASE_SIZE, "%s %s (%s … %s%s)", times[i].name, ns, low, high,
+                     beyond ? ", beyond the limit" : "");
+  }
+}
+
+static void write_rate(char *to, double per_s)
+{
+  hr_cell cell;
+  char buffer[HR_NUMBER_SIZE];
+  hr_serve_rate(&per_s, &cell);
+  snprintf(to, HR_NUMBER_SIZE, "%s", hr_cell_show(&cell, HR_PLAIN, buffer, sizeof buffer));
+}
+
+/* A line: the plan, what it is best in, its times. */
+static void print_point(const hr_document *document, const char *label, const hr_serve_result *plan,
+                        const hr_serve_point *point, const char *figure)
+{
+  char where[PHRASE_SIZE], times[PHRASE_SIZE];
+  write_plan(where, point);
+  write_times(times, &plan->options, point);
+  hr_print_field(document, label, "%s: %s; %s", where, figure, times);
+}
+
+static void write_throughput(char *to, const hr_serve_point *point)
+{
+  char rate[HR_NUMBER_SIZE];
+  write_rate(rate, point->output_tokens_per_s);
+  snprintf(to, PHRASE_SIZE, "%s output tokens/s on %" PRId64 " device%s", rate, point->devices,
+           hr_plural(point->devices));
+  if (point->prefill_devices > 0) {
+    write_rate(rate, point->prefill_devices);
+    hr_append_item(to, PHRASE_SIZE, "with %s more for the prefill", rate);
+  }
+}
+
+static void write_cheapest(char *to, const hr_serve_options *options, const hr_serve_point *point)
+{
+  char rate[HR_NUMBER_SIZE];
+  write_rate(rate, point->output_tokens_per_s_per_device);
+  snprintf(to, PHRASE_SIZE, "%s output tokens/s per device", rate);
+  if (options->price_per_device_hour > 0)
+    hr_append_item(to, PHRASE_SIZE, "%.3g per million of them, %.3g per million with prompts",
+                   point->cost_per_million_output_tokens, point->cost_per_million_tokens);
+  int64_t copies = options->disaggregated ? 1 : options->devices_max / point->devices;
+  if (copies > 1) {
+    write_rate(rate, point->output_tokens_per_s * (double)copies);
+    hr_append_item(to, PHRASE_SIZE, "%s from %" PRId64 " copies on %" PRId64 " devices", rate, copies,
+                   copies * point->devices);
+  }
+}
+
+static void print_best(const hr_document *document, const hr_serve_result *plan)
+{
+  char figure[PHRASE_SIZE], time[HR_NUMBER_SIZE];
+  hr_write_time(time, sizeof time, plan->latency->request_ns);
+  snprintf(figure, sizeof figure, "a request takes %s", time);
+  print_point(document, "latency", plan, plan->latency, figure);
+  write_throughput(figure, plan->throughput);
+  print_point(document, "throughput", plan, plan->throughput, figure);
+  write_cheapest(figure, &plan->options, plan->cheapest);
+  print_point(document, "cheapest", plan, plan->cheapest, figure);
+}
+
+static void write_limits(char *to, const hr_serve_options *options)
+{
+  char time[HR_NUMBER_SIZE];
+  to[0] = '\0';
+  if (options->ttft_limit_ns > 0) {
+    hr_write_time(time, sizeof time, options->ttft_limit_ns);
+    hr_append_item(to, PHRASE_SIZE, "TTFT at most %s", time);
+  }
+  if (options->tpot_limit_ns > 0) {
+    hr_write_time(time, sizeof time, options->tpot_limit_ns);
+    hr_append_item(to, PHRASE_SIZE, "TPOT at most %s", time);
+  }
+}
+
+static void print_nearest(const hr_document *document, const hr_serve_result *plan)
+{
+  const hr_serve_point *nearest = plan->nearest;
+  char missed[PHRASE_SIZE] = "";
+  if (!nearest->meets_ttft)
+    hr_append_item(missed, sizeof missed, "TTFT is %.3g times its limit",
+                   nearest->ttft_ns / plan->options.ttft_limit_ns);
+  if (!nearest->meets_tpot)
+    hr_append_item(missed, sizeof missed, "TPOT is %.3g times its limit",
+                   nearest->tpot_ns / plan->options.tpot_limit_ns);
+  hr_print_field(document, "no plan", "meets the limits");
+  print_point(document, "nearest", plan, nearest, missed);
+}
+
+static void print_needs(const hr_document *document, const hr_serve_result *plan)
+{
+  int64_t devices = plan->options.devices_max;
+  char more[PHRASE_SIZE] = "", narrower[PHRASE_SIZE] = "";
+  if (plan->devices_needed > 0)
+    snprintf(more, sizeof more, "%" PRId64 " devices (--devices)", plan->devices_needed);
+  if (plan->weights_needed[0])
+    snprintf(narrower, sizeof narrower, "weights in %s (--weights)", plan->weights_needed);
+  hr_print_field(document, "no plan", "fits on %" PRId64 " device%s%s%s%s%s%s", devices, hr_plural(devices),
+                 plan->options.batch > 1 ? " with this batch" : "",
+                 more[0] || narrower[0] ? ". One sequence would with " : "", more,
+                 more[0] && narrower[0] ? ", or with " : "", narrower);
+}
+
+static void print_head(const hr_document *document, const hr_model *model, const hr_workload *workload,
+                       const hr_hardware *hardware, const hr_serve_result *plan)
+{
+  const hr_serve_options *options = &plan->options;
+  char prompt[HR_NUMBER_SIZE], output[HR_NUMBER_SIZE], cached[HR_NUMBER_SIZE], capacity[HR_NUMBER_SIZE];
+  char limits[PHRASE_SIZE];
+  hr_write_count(prompt, sizeof prompt, options->prompt_tokens);
+  hr_write_count(output, sizeof output, options->output_tokens);
+  hr_write_count(cached, sizeof cached, plan->cached_tokens);
+  hr_write_bytes(capacity, sizeof capacity, (double)plan->capacity_bytes);
+  write_limits(limits, options);
+  hr_print_model(document, model);
+  hr_print_hardware(document, hardware);
+  hr_print_field(document, "requests", "prompts of %s tokens, outputs of %s%s%s", prompt, output, limits[0] ? "; " : "",
+                 limits);
+  hr_print_field(document, "server", "%s, KV cache %s for %s tokens of a sequence, %s of each device's memory%s",
+                 hr_dtype_name(workload->dtype),
+                 workload->kv_cache == HR_KV_UNQUANTIZED ? hr_dtype_name(workload->dtype)
+                                                         : hr_kv_format_name(workload->kv_cache),
+                 cached, capacity, options->disaggregated ? "; prompts are prefilled on devices of their own" : "");
+  hr_print_field(document, "predicted", "steady load, without queueing and without the server's own overhead");
+}
+
+static bool fits(const hr_serve_result *plan)
+{
+  return plan->count > 0;
+}
+
+static hr_status write_text(const hr_document *document, const hr_model *model, const hr_workload *workload,
+                            const hr_hardware *hardware, const hr_serve_result *plan, hr_error *error)
+{
+  print_head(document, model, workload, hardware, plan);
+  if (plan->latency)
+    print_best(document, plan);
+  else if (fits(plan))
+    print_nearest(document, plan);
+  else
+    print_needs(document, plan);
+  if (fits(plan)) {
+    hr_print_heading(document, "Pareto front: no other plan has a shorter %s and more output tokens/s per device",
+                     plan->options.output_tokens > 1 ? "TPOT" : "TTFT");
+    HR_TRY(hr_print_table(document, hr_serve_point_table(plan, true), error));
+  }
+  hr_print_heading(document, "Layouts");
+  HR_TRY(hr_print_table(document, hr_serve_layout_table(plan), error));
+  if (!document->options->verbose || !fits(plan))
+    return HR_OK;
+  hr_print_heading(document, "All plans");
+  return hr_print_table(document, hr_serve_point_table(plan, false), error);
+}
+
+hr_status hr_report_serve_plan(FILE *out, const hr_report_options *options, const hr_model *model,
+                               const hr_workload *workload, const hr_hardware *hardware, const hr_serve_result *plan,
+                               hr_error *error)
+{
+  HR_NEED(error, out, options, model, workload, hardware, plan);
+  hr_document document;
+  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_status status;
+  if (options->format == HR_FORMAT_JSON)
+    status = write_json(out, model, workload, hardware, plan, error);
+  else if (options->format == HR_FORMAT_CSV)
+    status = hr_print_table(&document, hr_serve_point_table(plan, false), error);
+  else
+    status = write_text(&document, model, workload, hardware, plan, error);
+  return hr_document_end(&document, status, error);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report/serve_tables.h"
+
+#include "base/quantity.h"
+
+#include <math.h>
+
+/* ---- points ---- */
+
+static void more_than_one(const void *member, hr_cell *cell)
+{
+  const int64_t *value = member;
+  if (*value > 1)
+    hr_cell_set_count(cell, *value);
+}
+
+static void all_sequences(const void *row, hr_cell *cell)
+{
+  const hr_serve_point *point = row;
+  if (point->sequences != point->batch)
+    hr_cell_set_count(cell, point->sequences);
+}
+
+void hr_serve_rate(const void *member, hr_cell *cell)
+{
+  double value = *(const double *)member;
+  if (value >= 100)
+    hr_cell_set_count(cell, (int64_t)(value + 0.5));
+  else
+    hr_cell_format(cell, "%.*f", value < 10 ? 2 : 1, value);
+}
+
+static void money(const void *member, hr_cell *cell)
+{
+  double value = *(const double *)member;
+  if (isfinite(value))
+    hr_cell_format(cell, "%.*f", value < 0.1 ? 4 : value < 10 ? 3 : value < 100 ? 2 : 0, value);
+}
+
+/* Empty where prompts are prefilled on the devices that decode. */
+static void prefill_devices(const void *member, hr_cell *cell)
+{
+  double value = *(const double *)member;
+  if (value > 0)
+    hr_cell_format(cell, "%.*f", value < 10 ? 2 : 1, value);
+}
+
+/* Empty with one output token. */
+static void after_the_first(const void *member, hr_cell *cell)
+{
+  double value = *(const double *)member;
+  hr_cell_set_number(cell, value > 0 ? value : NAN);
+}
+
+static void missed_limit(const void *row, hr_cell *cell)
+{
+  const hr_serve_point *point = row;
+  if (!point->meets_ttft || !point->meets_tpot)
+    hr_cell_set_text(cell, point->meets_ttft ? "TPOT" : point->meets_tpot ? "TTFT" : "TTFT, TPOT");
+}
+
+static void tpot_band(const void *row, hr_cell *cell)
+{
+  const hr_serve_point *point = row;
+  char low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE];
+  if (point->tpot_ns == 0)
+    return;
+  hr_write_time(low, sizeof low, point->tpot_low_ns);
+  hr_write_time(high, sizeof high, point->tpot_high_ns);
+  hr_cell_format(cell, "%s … %s", low, high);
+}
+
+static void meets_limits(const void *row, hr_cell *cell)
+{
+  const hr_serve_point *point = row;
+  hr_cell_set_flag(cell, point->meets_ttft && point->meets_tpot);
+}
+
+#define POINT(member) HR_MEMBER(hr_serve_point, member)
+#define COMPUTED(value, function, member) HR_COMPUTED_OF(value, function, hr_serve_point, member)
+#define DATA(member)                          \
+  {                                           \
+#member, NULL, HR_PLAIN, 0, POINT(member) \
+  }
+static const hr_column point_columns[] = {
+    {"tensor_parallel", "t", HR_PLAIN, 0, POINT(tensor_parallel)},
+    {"expert_parallel", NULL, HR_PLAIN, 0, POINT(expert_parallel)},
+    {NULL, "e", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, more_than_one, expert_parallel)},
+    DATA(devices),
+    {"batch", "batch", HR_PLAIN, 0, POINT(batch)},
+    DATA(sequences),
+    {NULL, "in flight", HR_PLAIN, 3, .rare = true, HR_COMPUTED(COUNT, all_sequences)},
+    DATA(prefill_batch),
+    {"ttft_ns", "TTFT", HR_TIME, 0, POINT(ttft_ns)},
+    DATA(ttft_low_ns),
+    DATA(ttft_high_ns),
+    {"tpot_ns", "TPOT", HR_TIME, 0, COMPUTED(NUMBER, after_the_first, tpot_ns)},
+    {"tpot_low_ns", NULL, HR_PLAIN, 0, COMPUTED(NUMBER, after_the_first, tpot_low_ns)},
+    {"tpot_high_ns", NULL, HR_PLAIN, 0, COMPUTED(NUMBER, after_the_first, tpot_high_ns)},
+    {NULL, "TPOT from … to", HR_PLAIN, 6, HR_COMPUTED(TEXT, tpot_band)},
+    DATA(decode_step_ns),
+    {"request_ns", "request", HR_TIME, 4, POINT(request_ns)},
+    DATA(requests_per_s),
+    {NULL, "requests/s", HR_PLAIN, 2, COMPUTED(COUNT, hr_serve_rate, requests_per_s)},
+    DATA(requests_per_s_low),
+    DATA(requests_per_s_high),
+    DATA(output_tokens_per_s),
+    {NULL, "tokens/s", HR_PLAIN, 1, COMPUTED(COUNT, hr_serve_rate, output_tokens_per_s)},
+    DATA(tokens_per_s),
+    {"prefill_devices", NULL, HR_PLAIN, 0, POINT(prefill_devices)},
+    {NULL, "prefill devices", HR_PLAIN, 2, .rare = true, COMPUTED(COUNT, prefill_devices, prefill_devices)},
+    DATA(prefill_share),
+    DATA(output_tokens_per_s_per_device),
+    {NULL, "per device", HR_PLAIN, 0, COMPUTED(COUNT, hr_serve_rate, output_tokens_per_s_per_device)},
+    {"memory_bytes", "memory", HR_BYTES, 5, POINT(memory_bytes)},
+    DATA(cost_per_million_output_tokens),
+    {NULL, "cost/M out", HR_PLAIN, 0, .rare = true, COMPUTED(COUNT, money, cost_per_million_output_tokens)},
+    DATA(cost_per_million_tokens),
+    {NULL, "cost/M all", HR_PLAIN, 3, .rare = true, COMPUTED(COUNT, money, cost_per_million_tokens)},
+    DATA(meets_ttft),
+    DATA(meets_tpot),
+    {"meets_limits", NULL, HR_PLAIN, 0, HR_COMPUTED(FLAG, meets_limits)},
+    {NULL, "misses", HR_PLAIN, 0, .rare = true, HR_COMPUTED(TEXT, missed_limit)},
+    DATA(pareto),
+};
+
+hr_table *hr_serve_point_table(const hr_serve_result *plan, bool front)
+{
+  hr_table *table = HR_TABLE_OF(point_columns, hr_serve_point);
+  if (!front) {
+    for (size_t i = 0; i < plan->count; i++)
+      hr_table_add(table, &plan->points[i]);
+    return table;
+  }
+  /* On the front more tokens/s per device go with a longer TPOT. */
+  double last = -1;
+  for (bool more = true; more;) {
+    double next = INFINITY;
+    for (size_t i = 0; i < plan->count; i++) {
+      double per_device = plan->points[i].output_tokens_per_s_per_device;
+      if (plan->points[i].pareto && per_device > last && per_device < next)
+        next = per_device;
+    }
+    more = isfinite(next);
+    for (size_t i = 0; i < plan->count && more; i++) {
+      if (plan->points[i].pareto && plan->points[i].output_tokens_per_s_per_device == next)
+        hr_table_add(table, &plan->points[i]);
+    }
+    last = next;
+  }
+  return table;
+}
+
+/* ---- layouts ---- */
+
+static void no_batch(const void *member, hr_cell *cell)
+{
+  const int64_t *batch = member;
+  if (*batch > 0)
+    hr_cell_set_count(cell, *batch);
+  else
+    hr_cell_set_text(cell, "does not fit");
+}
+
+static void largest_in_flight(const void *row, hr_cell *cell)
+{
+  const hr_serve_layout *layout = row;
+  int64_t groups = layout->devices / layout->tensor_parallel;
+  if (groups > 1 && layout->largest_batch > 0)
+    hr_cell_set_count(cell, layout->largest_batch * groups);
+}
+
+#define LAYOUT(member) HR_MEMBER(hr_serve_layout, member)
+static const hr_column layout_columns[] = {
+    {"tensor_parallel", "t", HR_PLAIN, 0, LAYOUT(tensor_parallel)},
+    {"expert_parallel", NULL, HR_PLAIN, 0, LAYOUT(expert_parallel)},
+    {NULL, "e", HR_PLAIN, 0, .rare = true, HR_COMPUTED_OF(COUNT, more_than_one, hr_serve_layout, expert_parallel)},
+    {"devices", "devices", HR_PLAIN, 0, LAYOUT(devices)},
+    {"weight_bytes", "weights per device", HR_BYTES, 0, LAYOUT(weight_bytes)},
+    {"sequence_bytes", "cache of a sequence", HR_BYTES, 0, LAYOUT(sequence_bytes)},
+    {"largest_batch", NULL, HR_PLAIN, 0, LAYOUT(largest_batch)},
+    {NULL, "largest batch", HR_PLAIN, 0, HR_COMPUTED_OF(COUNT, no_batch, hr_serve_layout, largest_batch)},
+    {NULL, "in flight", HR_PLAIN, 1, .rare = true, HR_COMPUTED(COUNT, largest_in_flight)},
+};
+
+hr_table *hr_serve_layout_table(const hr_serve_result *plan)
+{
+  hr_table *table = HR_TABLE_OF(layout_columns, hr_serve_layout);
+  for (size_t i = 0; i < plan->layout_count; i++)
+    hr_table_add(table, &plan->layouts[i]);
+  return table;
+}
+
+void hr_json_put_serve_point(hr_json json, const char *key, const hr_serve_point *point)
+{
+  if (point)
+    hr_json_put_fields(hr_json_put_object(json, key), point_columns, HR_COUNT_OF(point_columns), point);
+  else
+    hr_json_put(json, key, json_null());
+}

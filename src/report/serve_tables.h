@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of `serve-plan`: its points and its layouts. */
+#ifndef HR_REPORT_SERVE_TABLES_H
+#define HR_REPORT_SERVE_TABLES_H
+
+#include "report/json.h"
+
+/** Every point, or those of the Pareto front, fastest for a request first. What the rows point to must outlive it. */
+hr_table *hr_serve_point_table(const hr_serve_result *plan, bool front);
+
+/** Every layout, with the largest batch that fits. */
+hr_table *hr_serve_layout_table(const hr_serve_result *plan);
+
+/** Adds a point as a member, or null if it is NULL. */
+void hr_json_put_serve_point(hr_json json, const char *key, const hr_serve_point *point);
+
+/** A rate per second, a double, as people read it: a whole number, or three digits where it is below 100. */
+void hr_serve_rate(const void *member, hr_cell *cell);
+
+#endif
