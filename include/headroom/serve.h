@@ -25,7 +25,8 @@ typedef struct hr_serve_options {
   double tpot_limit_ns;         /* most time per output token; 0: none */
   double price_per_device_hour; /* in any currency; 0: not given */
   double memory_share;          /* of a device's memory that the server may use. Default 0.9, as vLLM's */
-  int64_t batch;                /* sequences in flight in a tensor-parallel group; 0: powers of two */
+  int64_t batch;                /* sequences in flight in a tensor-parallel group; 0: powers of two, the
+                                   largest that fits, and the largest that meets the limits */
   int64_t batch_max;            /* largest batch tried. Default 1024 */
   int64_t devices_max;          /* most devices of a plan; 0: those of a node, at least 1 */
   int64_t tensor_parallel;      /* 0: powers of two that divide the heads and widths */

@@ -209,6 +209,27 @@ static void larger_batches_give_more_tokens_and_longer_waits(void **state)
   hr_serve_result_free(result);
 }
 
+static void the_largest_batch_within_the_limits_is_found(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_serve_options options = hr_serve_options_default();
+  options.tensor_parallel = 1;
+  options.tpot_limit_ns = 30e6;
+  hr_serve_result *result = plan("h200", &model, &options);
+  int64_t largest = result->cheapest->batch;
+  assert_true((largest & (largest - 1)) != 0); /* no power of two */
+  assert_true(result->cheapest->tpot_ns <= 30e6);
+  for (size_t i = 1; i < result->count; i++)
+    assert_true(result->points[i].batch > result->points[i - 1].batch);
+  hr_serve_result_free(result);
+  options.batch = largest + 1;
+  result = plan("h200", &model, &options);
+  assert_true(result->points[0].tpot_ns > 30e6);
+  assert_null(result->cheapest);
+  hr_serve_result_free(result);
+}
+
 /* "t/e" of every layout, in their order. */
 static void write_layouts(const hr_serve_result *result, char *to, size_t size)
 {
@@ -434,6 +455,7 @@ int main(void)
       cmocka_unit_test(the_mean_decode_step_is_that_of_every_context),
       cmocka_unit_test(a_device_holds_weights_and_whole_pages_of_every_sequence),
       cmocka_unit_test(larger_batches_give_more_tokens_and_longer_waits),
+      cmocka_unit_test(the_largest_batch_within_the_limits_is_found),
       cmocka_unit_test(layouts_divide_heads_and_experts),
       cmocka_unit_test(groups_that_share_experts_each_have_a_batch),
       cmocka_unit_test(what_would_fit_is_named),

@@ -138,30 +138,23 @@ static void insert(hr_serve_layout *layouts, size_t *count, const hr_serve_layou
   layouts[at] = *layout;
 }
 
-static hr_status list_up_to(const hr_serve_state *state, int64_t devices, hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX],
-                            size_t *count, hr_error *error)
+hr_status hr_serve_list_layouts(hr_serve_state *state, hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX], size_t *count,
+                                hr_error *error)
 {
+  const hr_serve_options *options = &state->options;
   int64_t ts[HR_SERVE_LAYOUTS_MAX], es[HR_SERVE_LAYOUTS_MAX];
-  size_t t_count = list_degrees(devices, state->options.tensor_parallel, ts);
-  size_t e_count = list_degrees(devices, state->options.expert_parallel, es);
+  size_t t_count = list_degrees(options->devices_max, options->tensor_parallel, ts);
+  size_t e_count = list_degrees(options->devices_max, options->expert_parallel, es);
   *count = 0;
   for (size_t i = 0; i < t_count; i++) {
     for (size_t j = 0; j < e_count; j++) {
       hr_serve_layout layout;
-      if (!is_tried(state, ts[i], es[j], devices))
+      if (!is_tried(state, ts[i], es[j], options->devices_max))
         continue;
       HR_TRY(fill_layout(state, ts[i], es[j], &layout, error));
       insert(layouts, count, &layout);
     }
   }
-  return HR_OK;
-}
-
-hr_status hr_serve_list_layouts(hr_serve_state *state, hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX], size_t *count,
-                                hr_error *error)
-{
-  const hr_serve_options *options = &state->options;
-  HR_TRY(list_up_to(state, options->devices_max, layouts, count, error));
   if (*count > 0)
     return HR_OK;
   if (options->expert_parallel > 1 && !has_experts(state->model))
@@ -174,16 +167,24 @@ hr_status hr_serve_list_layouts(hr_serve_state *state, hr_serve_layout layouts[H
 
 /* ---- what would fit ---- */
 
-/* Fewest devices up to `most` on which one sequence fits; 0: none. */
+static bool fits_somehow(const hr_serve_state *state, int64_t devices)
+{
+  for (int64_t t = 1; t <= devices; t *= 2) {
+    for (int64_t e = 1; e <= devices; e *= 2) {
+      hr_serve_layout layout = {.tensor_parallel = t, .expert_parallel = e, .devices = hr_max64(t, e)};
+      if (layout.devices == devices && is_tried(state, t, e, devices) && fits(state, &layout, 1))
+        return true;
+    }
+  }
+  return false;
+}
+
+/* The fewest devices, a power of two up to `most`, on which one sequence fits; 0: none. */
 static int64_t fewest_devices(const hr_serve_state *state, int64_t most)
 {
-  hr_serve_layout layouts[HR_SERVE_LAYOUTS_MAX];
-  size_t count;
-  if (list_up_to(state, most, layouts, &count, NULL) != HR_OK)
-    return 0;
-  for (size_t i = 0; i < count; i++) {
-    if (layouts[i].largest_batch > 0)
-      return layouts[i].devices;
+  for (int64_t devices = 1; devices <= most; devices *= 2) {
+    if (fits_somehow(state, devices))
+      return devices;
   }
   return 0;
 }
@@ -194,11 +195,10 @@ void hr_serve_find_fit(const hr_serve_state *state, hr_serve_result *result)
     const char *name;
     hr_dtype multiplied; /* format that the device must have a rate for */
   } formats[] = {{"fp8", HR_FP8_E4M3}, {"int8", HR_BF16}, {"int4", HR_BF16}};
-  hr_serve_state any = *state;
-  any.options.tensor_parallel = any.options.expert_parallel = 0;
-  result->devices_needed = fewest_devices(&any, HR_SERVE_DEVICES_MAX);
-  hr_model narrow = *state->model;
   hr_serve_state tried = *state;
+  tried.options.tensor_parallel = tried.options.expert_parallel = 0;
+  result->devices_needed = fewest_devices(&tried, HR_SERVE_DEVICES_MAX);
+  hr_model narrow = *state->model;
   tried.model = &narrow;
   for (size_t i = 0; i < sizeof formats / sizeof *formats && !result->weights_needed[0]; i++) {
     if (hr_hardware_library_flops_per_s(state->hardware, formats[i].multiplied) > 0 &&

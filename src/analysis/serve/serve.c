@@ -7,8 +7,10 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define BATCHES_MAX 48 /* powers of two up to HR_SERVE_BATCH_MAX, and the largest batch */
+/* Powers of two up to HR_SERVE_BATCH_MAX, the largest batch, and the largest one within the limits. */
+#define BATCHES_MAX 48
 
 hr_serve_options hr_serve_options_default(void)
 {
@@ -124,17 +126,64 @@ static size_t list_batches(const hr_serve_options *options, int64_t largest, int
   return count;
 }
 
+static bool meets(const hr_serve_point *point)
+{
+  return point->meets_ttft && point->meets_tpot;
+}
+
+/* The largest batch between two others, of which only the smaller one meets the limits, that meets them, too: a larger
+ * one takes longer. False if there is none. */
+static hr_status largest_within_limits(hr_serve_state *state, const hr_serve_layout *layout, int64_t low, int64_t high,
+                                       hr_serve_point *best, bool *found, hr_error *error)
+{
+  *found = false;
+  while (high - low > 1) {
+    hr_serve_point point;
+    int64_t middle = low + (high - low) / 2;
+    HR_TRY(hr_serve_predict_point(state, layout, middle, &point, error));
+    if (meets(&point)) {
+      low = middle;
+      *best = point;
+      *found = true;
+    } else {
+      high = middle;
+    }
+  }
+  return HR_OK;
+}
+
+static hr_status predict_layout(hr_serve_state *state, const hr_serve_layout *layout, hr_serve_point *points,
+                                size_t *count, hr_error *error)
+{
+  int64_t batches[BATCHES_MAX];
+  size_t last = list_batches(&state->options, layout->largest_batch, batches);
+  for (*count = 0; *count < last; ++*count)
+    HR_TRY(hr_serve_predict_point(state, layout, batches[*count], &points[*count], error));
+  size_t met = 0; /* points up to the last one that meets the limits */
+  for (size_t i = 0; i < last; i++)
+    met = meets(&points[i]) ? i + 1 : met;
+  if (met == 0 || met == last)
+    return HR_OK;
+  bool found;
+  hr_serve_point best;
+  HR_TRY(largest_within_limits(state, layout, batches[met - 1], batches[met], &best, &found, error));
+  if (found) {
+    memmove(&points[met + 1], &points[met], (last - met) * sizeof *points);
+    points[met] = best;
+    ++*count;
+  }
+  return HR_OK;
+}
+
 static hr_status predict_points(hr_serve_state *state, hr_serve_result *result, hr_error *error)
 {
   result->points = calloc(result->layout_count * BATCHES_MAX, sizeof *result->points);
   if (!result->points)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the plans");
   for (size_t i = 0; i < result->layout_count; i++) {
-    int64_t batches[BATCHES_MAX];
-    const hr_serve_layout *layout = &result->layouts[i];
-    size_t count = list_batches(&state->options, layout->largest_batch, batches);
-    for (size_t k = 0; k < count; k++)
-      HR_TRY(hr_serve_predict_point(state, layout, batches[k], &result->points[result->count++], error));
+    size_t added;
+    HR_TRY(predict_layout(state, &result->layouts[i], &result->points[result->count], &added, error));
+    result->count += added;
   }
   return HR_OK;
 }
