@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A configuration and a workload (input.h) through advice and a short search on one device. */
+/* A configuration and a workload (input.h) through advice, a short search and plans for serving on one device. */
 #include "fuzz.h"
 #include "input.h"
 #include "properties.h"
@@ -7,7 +7,10 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   fuzz_input input;
-  if (fuzz_read_input(data, size, &input))
-    expect_advisable(&input.model, &input.workload, &fuzz_devices()[size % FUZZ_DEVICES]);
+  if (fuzz_read_input(data, size, &input)) {
+    const hr_hardware *hardware = &fuzz_devices()[size % FUZZ_DEVICES];
+    expect_advisable(&input.model, &input.workload, hardware);
+    expect_servable(&input.model, &input.workload, hardware);
+  }
   return 0;
 }

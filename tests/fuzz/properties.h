@@ -23,6 +23,9 @@ void expect_reportable(const hr_model *model, const hr_workload *workload, const
 /** Advises and searches briefly: a clear error, or valid suggestions that are the same each time. */
 void expect_advisable(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware);
 
+/** Plans serving: a clear error, or finite rates of plans that fit. */
+void expect_servable(const hr_model *model, const hr_workload *workload, const hr_hardware *hardware);
+
 /** Shipped devices of four kinds, read once: Hopper, Volta, AMD and a CPU. */
 #define FUZZ_DEVICES 4
 const hr_hardware *fuzz_devices(void);

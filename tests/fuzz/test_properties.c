@@ -164,8 +164,10 @@ static void likely_models_are_described(void **state)
     expect_predictable(&fuzz_devices()[i % FUZZ_DEVICES], &model, &workload);
     if (i % 20 == 0)
       expect_reportable(&model, &workload, NULL);
-    if (i % 200 == 0)
+    if (i % 200 == 0) {
       expect_advisable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
+      expect_servable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
+    }
   }
 }
 
@@ -221,8 +223,10 @@ static void absurd_models_are_refused_or_described(void **state)
     expect_predictable(&fuzz_devices()[i % FUZZ_DEVICES], &model, &workload);
     if (i % 20 == 0)
       expect_reportable(&model, &workload, NULL);
-    if (i % 200 == 0)
+    if (i % 200 == 0) {
       expect_advisable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
+      expect_servable(&model, &workload, &fuzz_devices()[i / 200 % FUZZ_DEVICES]);
+    }
   }
 }
 
