@@ -45,6 +45,9 @@ static int advise(const cli_run *run, advise_work *work, cli_output *output)
   hr_advice *advice = NULL;
   hr_confirmation *confirmation = NULL;
   hr_status status = hr_advise(&work->hardware, &work->model, &work->workload, &advice, &error);
+  if (status == HR_OK && run->given[CLI_OPTION_nodes])
+    status = hr_compare_parallel_layouts(&work->hardware, &work->model, &work->workload, run->options.nodes,
+                                         &advice->layouts, &error);
   if (status == HR_OK && work->device)
     status = confirm(run, work->device, advice, &confirmation, &error);
   if (status == HR_OK)

@@ -3,6 +3,7 @@
 #ifndef HEADROOM_ADVISE_H
 #define HEADROOM_ADVISE_H
 
+#include <headroom/parallel_layouts.h>
 #include <headroom/predict.h>
 
 #ifdef __cplusplus
@@ -32,7 +33,9 @@ typedef struct hr_finding {
   hr_workload workload;
   double parameter_change;        /* new / old − 1 */
   double predicted_operator_gain; /* time before / time after − 1 of the main operators together, per token */
-  double predicted_gain;          /* the same of the whole step; if t changes, per token and device */
+  double predicted_gain;          /* the same of the whole step; if gain_per_device, per token and device */
+  bool gain_per_device;           /* the change is of the number of devices: the step may take longer */
+  double predicted_time_ns;       /* of the suggested step; 0: has_change is false */
   double measured_gain;           /* of the whole step, set by hr_confirm(); NAN: not measured */
   double measured_operator_gain;  /* of the main operators; NAN: not measured */
 } hr_finding;
@@ -43,7 +46,8 @@ typedef struct hr_advice {
   hr_hardware hardware;
   hr_model model;
   hr_workload workload;
-  hr_step step; /* the original one */
+  hr_step step;                /* the original one */
+  hr_parallel_layouts layouts; /* on the nodes that the workload takes up; hr_compare_parallel_layouts() has others */
   size_t finding_count;
   hr_finding findings[HR_FINDINGS_MAX]; /* most severe first, then highest gain */
   bool has_combined; /* `combined` merges two or more suggestions that keep batch, devices and kind of layer */

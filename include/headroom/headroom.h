@@ -23,6 +23,7 @@
 #include <headroom/memory.h>
 #include <headroom/model.h>
 #include <headroom/operators.h>
+#include <headroom/parallel_layouts.h>
 #include <headroom/plan.h>
 #include <headroom/predict.h>
 #include <headroom/quantization.h>

@@ -28,7 +28,7 @@ typedef enum hr_format { HR_FORMAT_TABLE, HR_FORMAT_JSON, HR_FORMAT_CSV, HR_FORM
 HR_API hr_status hr_format_parse(const char *name, hr_format *format);
 
 /** Which table of an advice becomes CSV: a CSV document is one table. */
-typedef enum hr_csv_table { HR_CSV_FINDINGS, HR_CSV_OPERATORS, HR_CSV_MEASUREMENTS } hr_csv_table;
+typedef enum hr_csv_table { HR_CSV_FINDINGS, HR_CSV_OPERATORS, HR_CSV_MEASUREMENTS, HR_CSV_LAYOUTS } hr_csv_table;
 
 /** Reads "findings", "operators" or "measurements". HR_ERROR_NOT_FOUND for any other; *table is then untouched. */
 HR_API hr_status hr_csv_table_parse(const char *name, hr_csv_table *table);

@@ -6,6 +6,7 @@
 #include "report/findings.h"
 #include "report/inputs.h"
 #include "report/operators.h"
+#include "report/parallel_layouts.h"
 
 static const hr_column measurement_fields[] = {
     HR_FIELD(hr_confirmation, batch),         HR_FIELD(hr_confirmation, sequence), HR_FIELD(hr_confirmation, reduced),
@@ -75,6 +76,7 @@ static hr_status write_json(const hr_advice *advice, const hr_confirmation *conf
   hr_json_put_fields(json, step_fields, HR_COUNT_OF(step_fields), step);
   hr_json_put_table(json, "operators",
                     hr_operator_table(&step->operators, step, &advice->model, &advice->workload, false));
+  hr_json_put_parallel_layouts(json, &advice->layouts);
   hr_json_put_table(json, "findings", hr_finding_table(advice, options));
   put_combined(json, advice);
   put_measurement(json, advice, confirmation);
@@ -88,6 +90,8 @@ static hr_status write_csv(const hr_advice *advice, const hr_confirmation *confi
   if (document->options->csv == HR_CSV_OPERATORS)
     return hr_print_table(document, hr_operator_table(&step->operators, step, &advice->model, &advice->workload, false),
                           error);
+  if (document->options->csv == HR_CSV_LAYOUTS)
+    return hr_print_table(document, hr_parallel_layout_table(&advice->layouts), error);
   if (document->options->csv == HR_CSV_MEASUREMENTS) {
     static const hr_confirmation nothing = {.count = 0};
     return hr_print_table(document, hr_comparison_table(advice, confirmation ? confirmation : &nothing), error);

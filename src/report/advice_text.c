@@ -11,6 +11,7 @@
 #include "report/inputs.h"
 #include "report/lines.h"
 #include "report/operators.h"
+#include "report/parallel_layouts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -156,7 +157,12 @@ static void print_gains(const hr_document *document, const hr_finding *f, const 
   gain_line line = begin_gains(document, indent);
   print_gain(&line, "parameters", f->parameter_change);
   print_gain(&line, "operator", f->predicted_operator_gain);
-  print_step_gain(&line, "step", f->predicted_gain);
+  print_step_gain(&line, f->gain_per_device ? "tokens/s per device" : "step", f->predicted_gain);
+  if (f->gain_per_device) {
+    char time[HR_NUMBER_SIZE];
+    hr_write_time(time, sizeof time, f->predicted_time_ns);
+    print_part(&line, "the step takes", time, HR_STYLE_PLAIN);
+  }
   fprintf(document->out, "\n");
   const hr_confirmed *confirmed = confirmed_of(confirmation, finding);
   if (!confirmed || !isfinite(f->measured_gain))
@@ -288,6 +294,7 @@ hr_status hr_print_advice(const hr_document *document, const hr_advice *advice, 
       document,
       hr_operator_table(&step->operators, step, &advice->model, &advice->workload, !document->options->verbose),
       error));
+  HR_TRY(hr_print_parallel_layouts(document, &advice->layouts, error));
   HR_TRY(print_findings(document, advice, confirmation, error));
   print_combined(document, advice, confirmation);
   return print_measured(document, advice, confirmation, error);

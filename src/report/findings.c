@@ -23,7 +23,9 @@ static const hr_column columns[] = {
     {"suggested", "change to", HR_PLAIN, 0, OPTIONAL(suggested)},
     {"parameter_change", "parameters", HR_GAIN, 0, FINDING(parameter_change)},
     {"predicted_operator_gain", "operator gain", HR_GAIN, 0, FINDING(predicted_operator_gain)},
-    {"predicted_gain", "step gain", HR_GAIN, 0, FINDING(predicted_gain)},
+    {"predicted_gain", "gain", HR_GAIN, 0, FINDING(predicted_gain)},
+    {"gain_per_device", NULL, HR_PLAIN, 0, FINDING(gain_per_device)},
+    {"predicted_time_ns", "step", HR_TIME, 0, FINDING(predicted_time_ns)},
     {"measured_operator_gain", "operator gain, measured", HR_GAIN, 0, FINDING(measured_operator_gain)},
     {"measured_gain", "step gain, measured", HR_GAIN, 0, FINDING(measured_gain)},
     {"source", NULL, HR_PLAIN, 0, OPTIONAL(source)},
@@ -41,7 +43,7 @@ hr_table *hr_finding_table(const hr_advice *advice, const hr_report_options *opt
   for (size_t i = 0; i < advice->finding_count; i++) {
     hr_finding f = advice->findings[i];
     if (!f.has_change)
-      f.parameter_change = f.predicted_operator_gain = f.predicted_gain = (double)NAN;
+      f.parameter_change = f.predicted_operator_gain = f.predicted_gain = f.predicted_time_ns = (double)NAN;
     if (hr_finding_is_shown(&f, options))
       hr_table_add(table, &f);
   }

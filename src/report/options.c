@@ -18,8 +18,10 @@ hr_status hr_format_parse(const char *name, hr_format *format)
   return status;
 }
 
-static const char *const csv_names[] = {
-    [HR_CSV_FINDINGS] = "findings", [HR_CSV_OPERATORS] = "operators", [HR_CSV_MEASUREMENTS] = "measurements"};
+static const char *const csv_names[] = {[HR_CSV_FINDINGS] = "findings",
+                                        [HR_CSV_OPERATORS] = "operators",
+                                        [HR_CSV_MEASUREMENTS] = "measurements",
+                                        [HR_CSV_LAYOUTS] = "layouts"};
 
 hr_status hr_csv_table_parse(const char *name, hr_csv_table *table)
 {

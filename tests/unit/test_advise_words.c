@@ -115,15 +115,17 @@ static void an_unknown_node_size_is_not_zero_devices(void **state)
   hr_advice_free(advice);
 }
 
-static void a_group_larger_than_a_node_gets_a_warning_of_slower_links(void **state)
+static void a_smaller_t_is_no_gain_of_the_step(void **state)
 {
   (void)state;
   hr_model model = gpt3_2_7b();
   hr_advice *advice = advise_at("h200", &model, 8, HR_BF16);
-  assert_null(strstr(found(advice, "tensor_parallel_small")->why, "between nodes"));
-  hr_advice_free(advice);
-  advice = advise_at("h200", &model, 16, HR_BF16);
-  assert_non_null(strstr(found(advice, "tensor_parallel_small")->why, "between nodes of 8 devices"));
+  const hr_finding *finding = found(advice, "tensor_parallel_small");
+  assert_true(finding->has_change && finding->gain_per_device);
+  assert_true(finding->predicted_gain > 0.1 && finding->predicted_time_ns > advice->step.time_ns);
+  assert_int_equal(finding->severity, HR_SEVERITY_MEDIUM);
+  assert_non_null(strstr(finding->why, "tokens/s per device +"));
+  assert_non_null(strstr(finding->why, "but the step takes"));
   hr_advice_free(advice);
 }
 
@@ -213,7 +215,7 @@ int main(void)
       cmocka_unit_test(a_suggested_number_of_stages_still_fits_the_memory),
       cmocka_unit_test(a_degree_of_six_without_a_nearby_shape_is_infeasible),
       cmocka_unit_test(an_unknown_node_size_is_not_zero_devices),
-      cmocka_unit_test(a_group_larger_than_a_node_gets_a_warning_of_slower_links),
+      cmocka_unit_test(a_smaller_t_is_no_gain_of_the_step),
       cmocka_unit_test(augmented_q_is_among_the_gemms_that_t_divides),
       cmocka_unit_test(padding_of_tiles_hidden_by_memory_time_is_not_a_loss),
       cmocka_unit_test(alignment_is_not_given_as_a_reason_where_it_costs_nothing),

@@ -241,6 +241,7 @@ static const key_row advise_keys[] = {{"schema", "s"},
                                       {"bubble", "r"},
                                       {"tokens_per_s_per_device", "r"},
                                       {"operators", "a"},
+                                      {"layouts", "a"},
                                       {"findings", "a"},
                                       {"combined", "on"},
                                       {"measurement", "on"}};
@@ -255,9 +256,29 @@ static const key_row finding_keys[] = {{"rule", "s"},
                                        {"parameter_change", "rn"},
                                        {"predicted_operator_gain", "rn"},
                                        {"predicted_gain", "rn"},
+                                       {"gain_per_device", "b"},
+                                       {"predicted_time_ns", "rn"},
                                        {"measured_operator_gain", "rn"},
                                        {"measured_gain", "rn"},
                                        {"source", "sn"}};
+static const key_row layout_keys[] = {{"tensor_parallel", "i"},
+                                      {"pipeline_stages", "i"},
+                                      {"devices", "i"},
+                                      {"nodes", "i"},
+                                      {"step_time_ns", "r"},
+                                      {"step_time_low_ns", "r"},
+                                      {"step_time_high_ns", "r"},
+                                      {"tokens_per_s", "r"},
+                                      {"tokens_per_s_per_device", "r"},
+                                      {"communication_share", "r"},
+                                      {"bubble", "r"},
+                                      {"memory_bytes", "i"},
+                                      {"fits", "b"},
+                                      {"largest_batch", "i"},
+                                      {"given", "b"},
+                                      {"fastest", "b"},
+                                      {"most_per_device", "b"},
+                                      {"fewest_devices", "b"}};
 static const key_row combined_keys[] = {
     {"why", "s"},   {"suggested", "sn"}, {"parameter_change", "rn"}, {"predicted_gain", "rn"}, {"measured_gain", "rn"},
     {"model", "o"}, {"workload", "o"}};
@@ -340,6 +361,7 @@ static void check_advice(const json_t *document)
   json_array_foreach(json_object_get(document, "operators"), i, item)
       CHECK_KEYS(item, "operators[]", predicted_operator_keys);
   json_array_foreach(json_object_get(document, "findings"), i, item) CHECK_KEYS(item, "findings[]", finding_keys);
+  json_array_foreach(json_object_get(document, "layouts"), i, item) CHECK_KEYS(item, "layouts[]", layout_keys);
   if (!json_is_null(json_object_get(document, "combined")))
     CHECK_KEYS(json_object_get(document, "combined"), "combined", combined_keys);
 }

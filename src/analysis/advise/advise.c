@@ -204,6 +204,7 @@ static hr_status apply_rules(hr_advice_context *context, hr_error *error)
     if (advice->finding_count == before)
       hr_add_satisfied(context, 0, "", "no shape near this one can be predicted");
   }
+  HR_TRY(hr_compare_parallel_layouts(&advice->hardware, &advice->model, &advice->workload, 0, &advice->layouts, error));
   sort_findings(advice);
   combine(context);
   return HR_OK;

@@ -141,7 +141,13 @@ static void set_change(hr_advice_context *context, hr_finding *finding, const hr
   finding->parameter_change = trial->parameter_change;
   finding->predicted_gain = trial->gain;
   finding->predicted_operator_gain = operator_gain(context, trial, main);
+  finding->predicted_time_ns = trial->time_ns;
+  const hr_workload *own = &context->advice->workload;
+  finding->gain_per_device = trial->workload.tensor_parallel != own->tensor_parallel ||
+                             trial->workload.context_parallel != own->context_parallel;
   finding->severity = severity_of(trial);
+  if (finding->gain_per_device && finding->severity > HR_SEVERITY_MEDIUM)
+    finding->severity = HR_SEVERITY_MEDIUM; /* the step itself gains nothing */
 }
 
 hr_finding *hr_add_suggestion(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,

@@ -126,17 +126,13 @@ static void suggest_smaller_degree(hr_advice_context *context, const hr_trial *t
   const hr_operator_set all_reduces =
       HR_OPERATOR_BIT(HR_OP_ATTENTION_ALL_REDUCE) | HR_OPERATOR_BIT(HR_OP_MLP_ALL_REDUCE);
   int64_t t = advice->workload.tensor_parallel, smaller = trial->workload.tensor_parallel;
-  int64_t node = advice->hardware.devices_per_node;
-  hr_text192 beyond = hr_format_text("%s", "");
-  if (node > 0 && t > node)
-    beyond = hr_format_text("; links between nodes of %" PRId64 " devices are slower than predicted here", node);
   hr_add_suggestion(context, trial, hr_layer_gemms(&advice->step), all_reduces, hr_format_text("t = %" PRId64, t).text,
                     hr_format_text("t = %" PRId64, smaller).text,
-                    "the step fits at t = %" PRId64 " (%s per device); %" PRId64
-                    " times the devices take %s instead of %s, so each "
-                    "loses %.1f%% to narrower GEMMs and all-reduces%s",
-                    smaller, hr_format_bytes(needed).text, t / smaller, hr_format_time(advice->step.time_ns).text,
-                    hr_format_time(trial->time_ns).text, 100 * (1 - 1 / (1 + trial->gain)), beyond.text);
+                    "t = %" PRId64
+                    " also fits (%s per device): tokens/s per device %s, since GEMMs are wider and less is "
+                    "communicated, but the step takes %s instead of %s",
+                    smaller, hr_format_bytes(needed).text, hr_format_gain(trial->gain).text,
+                    hr_format_time(trial->time_ns).text, hr_format_time(advice->step.time_ns).text);
 }
 
 void hr_rule_tensor_parallel_small(hr_advice_context *context)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ways to spread one workload over devices, side by side. Thread safety: values; pure functions. */
+#ifndef HEADROOM_PARALLEL_LAYOUTS_H
+#define HEADROOM_PARALLEL_LAYOUTS_H
+
+#include <headroom/predict.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The workload with another tensor-parallel degree t or number of pipeline stages p. */
+typedef struct hr_parallel_layout {
+  hr_workload workload;
+  int64_t devices, nodes;
+  int64_t memory_bytes;  /* of the most loaded device */
+  int64_t largest_batch; /* that fits; 0: none, or the memory of the device is unknown */
+  bool fits;             /* into hr_hardware_usable_memory_bytes(); true if that is unknown */
+  double time_ns;        /* of the step; predicted also if it does not fit */
+  double low_ns, high_ns;
+  double tokens_per_s;
+  double tokens_per_s_per_device;
+  double communication_share; /* of time_ns */
+  double bubble;              /* as hr_step.bubble */
+} hr_parallel_layout;
+
+#define HR_PARALLEL_LAYOUTS_MAX 32
+
+/** Layouts by ascending p, then t. Places in `items`; −1 if nothing fits. */
+typedef struct hr_parallel_layouts {
+  size_t count;
+  int current;         /* the workload itself */
+  int fastest;         /* the least time of a step */
+  int most_per_device; /* the most tokens per second and device */
+  int fewest_devices;  /* among equals the fastest */
+  int64_t nodes;       /* that the layouts may take up */
+  hr_parallel_layout items[HR_PARALLEL_LAYOUTS_MAX];
+} hr_parallel_layouts;
+
+/** Compares layouts of the same work: batch, sequence, microbatches and the other degrees are those of `workload`.
+ *
+ *  t is a power of two over which all heads split, and p a power of two of at most the number of layers. They take
+ *  up at most `nodes` nodes (0: as many as `workload` does; without devices_per_node 8 devices). Listed are other t
+ *  with the p of `workload`, other p with its t, and other p on as many devices. A degree that the other degrees do
+ *  not allow is left out. Errors of hr_predict_step() for `workload` itself, HR_ERROR_INVALID if it takes up more
+ *  than `nodes`, HR_ERROR_OUT_OF_MEMORY. */
+HR_API hr_status hr_compare_parallel_layouts(const hr_hardware *hardware, const hr_model *model,
+                                             const hr_workload *workload, int64_t nodes, hr_parallel_layouts *layouts,
+                                             hr_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
