@@ -22,13 +22,14 @@ typedef struct hr_finding {
   const char *rule;   /* "vocabulary_alignment"; static storage */
   const char *source; /* source of the rule; static storage */
   hr_severity severity;
-  bool void_on_device;     /* the rule is not applicable to the device; `why` gives the reason */
-  char operators[128];     /* operators concerned that the step has, separated by spaces; main ones first */
-  uint64_t main_operators; /* bit i: number i of hr_operator_id is a main operator, of the step or of the suggestion */
-  char why[384];           /* one sentence with the numbers */
-  char current[96];        /* "vocabulary 50257" */
-  char suggested[192];     /* "vocabulary 50304 (pad by 47)"; empty: nothing to change */
-  bool has_change;         /* `model` and `workload` are the suggested shape */
+  bool void_on_device;        /* the rule is not applicable to the device; `why` gives the reason */
+  char operators[128];        /* operators concerned that the step has, separated by spaces; main ones first */
+  uint64_t main_operators[2]; /* bit i % 64 of i / 64: number i of hr_operator_id is a main operator, of the step or of
+                                 the suggestion */
+  char why[384];              /* one sentence with the numbers */
+  char current[96];           /* "vocabulary 50257" */
+  char suggested[192];        /* "vocabulary 50304 (pad by 47)"; empty: nothing to change */
+  bool has_change;            /* `model` and `workload` are the suggested shape */
   hr_model model;
   hr_workload workload;
   double parameter_change;        /* new / old − 1 */

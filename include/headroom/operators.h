@@ -19,6 +19,7 @@ extern "C" {
   ROW(HR_OP_EMBEDDING_NORM, "embedding_norm", false)                     \
   ROW(HR_OP_EMBEDDING_PROJECTION_IN, "embedding_projection_in", false)   \
   ROW(HR_OP_ATTENTION_NORM, "attention_norm", true)                      \
+  ROW(HR_OP_ATTENTION_ALL_GATHER, "attention_all_gather", true)          \
   ROW(HR_OP_QKV_TRANSFORM, "qkv_transform", true)                        \
   ROW(HR_OP_Q_TRANSFORM, "q_transform", true)                            \
   ROW(HR_OP_Q_DOWN, "q_down", true)                                      \
@@ -31,6 +32,7 @@ extern "C" {
   ROW(HR_OP_QK_NORM, "qk_norm", true)                                    \
   ROW(HR_OP_ROTARY, "rotary", true)                                      \
   ROW(HR_OP_K_ROTARY_COPY, "k_rotary_copy", true)                        \
+  ROW(HR_OP_KV_ALL_GATHER, "kv_all_gather", true)                        \
   ROW(HR_OP_Q_ABSORB, "q_absorb", true)                                  \
   ROW(HR_OP_ATTENTION_SCORE, "attention_score", true)                    \
   ROW(HR_OP_SOFTMAX, "softmax", true)                                    \
@@ -50,9 +52,11 @@ extern "C" {
   ROW(HR_OP_SCAN_GATE, "scan_gate", true)                                \
   ROW(HR_OP_OUT_PROJ, "out_proj", true)                                  \
   ROW(HR_OP_ATTENTION_ALL_REDUCE, "attention_all_reduce", true)          \
+  ROW(HR_OP_ATTENTION_REDUCE_SCATTER, "attention_reduce_scatter", true)  \
   ROW(HR_OP_ATTENTION_POST_NORM, "attention_post_norm", true)            \
   ROW(HR_OP_ATTENTION_RESIDUAL, "attention_residual", true)              \
   ROW(HR_OP_MLP_NORM, "mlp_norm", true)                                  \
+  ROW(HR_OP_MLP_ALL_GATHER, "mlp_all_gather", true)                      \
   ROW(HR_OP_ROUTER, "router", true)                                      \
   ROW(HR_OP_ROUTER_TOP_K, "router_top_k", true)                          \
   ROW(HR_OP_DISPATCH, "dispatch", true)                                  \
@@ -73,11 +77,16 @@ extern "C" {
   ROW(HR_OP_ACTIVATION, "activation", true)                              \
   ROW(HR_OP_MLP_DOWN, "mlp_down", true)                                  \
   ROW(HR_OP_MLP_ALL_REDUCE, "mlp_all_reduce", true)                      \
+  ROW(HR_OP_MLP_REDUCE_SCATTER, "mlp_reduce_scatter", true)              \
   ROW(HR_OP_MLP_POST_NORM, "mlp_post_norm", true)                        \
   ROW(HR_OP_MLP_RESIDUAL, "mlp_residual", true)                          \
+  ROW(HR_OP_PIPELINE_SEND, "pipeline_send", false)                       \
   ROW(HR_OP_FINAL_NORM, "final_norm", false)                             \
   ROW(HR_OP_EMBEDDING_PROJECTION_OUT, "embedding_projection_out", false) \
-  ROW(HR_OP_LOGIT, "logit", false)
+  ROW(HR_OP_LOGIT, "logit", false)                                       \
+  ROW(HR_OP_WEIGHT_ALL_GATHER, "weight_all_gather", false)               \
+  ROW(HR_OP_GRADIENT_ALL_REDUCE, "gradient_all_reduce", false)           \
+  ROW(HR_OP_GRADIENT_REDUCE_SCATTER, "gradient_reduce_scatter", false)
 
 typedef enum hr_operator_id {
 #define HR_OPERATOR_ENUM(enumerator, name, in_layer) enumerator,
@@ -98,7 +107,12 @@ typedef enum hr_operator_kind {
 
 /** The part of a training step. For the batched GEMMs of attention, dgrad is the gradient of the first operand and
  *  wgrad that of the second. For operators without a GEMM, dgrad is the whole backward pass. */
-typedef enum hr_pass { HR_PASS_FORWARD, HR_PASS_DGRAD, HR_PASS_WGRAD } hr_pass;
+typedef enum hr_pass {
+  HR_PASS_FORWARD,
+  HR_PASS_DGRAD,
+  HR_PASS_WGRAD,
+  HR_PASS_RECOMPUTE /* a forward operator once more, for the backward pass of its layer */
+} hr_pass;
 
 /** One operator on one device. Figures are per execution; a step executes it `count` times. */
 typedef struct hr_operator {
@@ -106,7 +120,7 @@ typedef struct hr_operator {
   hr_operator_kind kind;
   hr_pass pass;
   bool in_layer; /* runs in layers: in all of them, or in those of some groups */
-  int64_t count; /* executions in a step, all layers together */
+  int64_t count; /* executions in a microbatch, all layers together; weight_* and gradient_*: on one device */
   hr_gemm gemm;  /* HR_KIND_GEMM, _BMM and _GROUPED_GEMM; of the last with the mean m (wgrad: k), rounded up; of
                    _SCAN only the dtype */
   hr_attention attention; /* HR_KIND_ATTENTION */
@@ -123,16 +137,18 @@ typedef struct hr_operator {
                     HR_KIND_COMMUNICATION see HR_COLLECTIVE_LIST */
 } hr_operator;
 
-#define HR_OPERATORS_MAX 640
+#define HR_OPERATORS_MAX 768
 
-/** The operators of a step, in order; forward ones first, then the backward ones. Equal operators of several groups of
- *  layers are one, with their counts added; operators of different sizes follow each other under one id. About 250 KB:
+/** The operators of a microbatch, in order; forward ones first, then recomputed ones, then the backward ones. Last
+ *  comes the communication between replicas, weight_all_gather and gradient_*; the ZeRO stage decides whether a step
+ *  has it once or with each microbatch (docs/parallelism.md). Equal operators of several groups of
+ *  layers are one, with their counts added; operators of different sizes follow each other under one id. About 300 KB:
  *  for static or allocated memory rather than the stack of a small thread. */
 typedef struct hr_operators {
   size_t count;
   hr_operator items[HR_OPERATORS_MAX];
-  int64_t flops; /* of the step: Σ count · flops */
-  int64_t bytes; /* of the step without communication: Σ count · bytes */
+  int64_t flops; /* of a microbatch: Σ count · flops */
+  int64_t bytes; /* of a microbatch without communication: Σ count · bytes */
 } hr_operators;
 
 /** Lists the operators of one step on the most loaded device of the tensor-parallel group.
@@ -153,6 +169,9 @@ HR_API const hr_operator *hr_operators_find(const hr_operators *operators, hr_op
 
 /** The name with its pass: "mlp_up", "mlp_up_dgrad", "mlp_up_wgrad". Written to `name` (48 bytes always suffice). */
 HR_API void hr_operator_name(const hr_operator *op, char *name, size_t size);
+
+/** Whether the operator is communication between replicas, of which a step shows only what its passes do not hide. */
+HR_API bool hr_operator_between_replicas(hr_operator_id id);
 
 /** The name of an id alone ("mlp_up"), of a kind ("bmm") and of a pass ("wgrad"). Static storage. */
 HR_API const char *hr_operator_id_name(hr_operator_id id);

@@ -93,7 +93,11 @@ HR_API hr_status hr_predict_operator(const hr_hardware *hardware, const hr_opera
  *  with the most layers, so layers count as p·⌈layers/p⌉. Each further microbatch adds the time of the slowest stage:
  *  time_ns = microbatch_time_ns + (m − 1) · stage_time_ns, which is (m + p − 1) · stage_time_ns where all stages are
  *  equal (1F1B and GPipe: Narayanan et al. 2021, arXiv 2104.04473, section 2.2). In decode a stage that is free takes
- *  the next token of another microbatch: only those beyond p add their time. */
+ *  the next token of another microbatch: only those beyond p add their time.
+ *
+ *  Training sends weights and gradients between replicas while its passes compute. A pass hides at most `overlap` of
+ *  its time on a device; the rest is exposed and adds to time_ns: once a step, or m + p − 1 times if the ZeRO stage
+ *  sends with each microbatch. */
 typedef struct hr_step {
   hr_operators operators;
   hr_prediction predictions[HR_OPERATORS_MAX]; /* of one execution, same index as operators.items */
@@ -102,11 +106,14 @@ typedef struct hr_step {
   double layer_time_ns; /* of one layer and microbatch */
   double logit_time_ns; /* of everything outside the layers, one microbatch */
   double tokens_per_s; /* of all replicas: dp · m · batch · sequence (decode: dp · m · batch) over the step's time */
-  double model_efficiency;        /* a device's FLOPs over the step's time, as a share of the datasheet rate */
+  double model_efficiency;        /* a device's FLOPs, less recomputed ones, over the step's time, as a share of the
+                              datasheet rate */
   double microbatch_time_ns;      /* of one microbatch through all stages */
   double stage_time_ns;           /* of the slowest stage and one microbatch */
   double bubble;                  /* share of the step in which the slowest stage has nothing to do; 0 if p = 1 */
   double tokens_per_s_per_device; /* tokens_per_s / (t · p · cp · dp) */
+  double replica_ns;              /* communication between replicas in a step, hidden or not */
+  double exposed_ns;              /* the part of time_ns that waits for it */
   double communication_ns;        /* of time_ns: in communication between devices */
 } hr_step;
 

@@ -63,7 +63,7 @@ static hr_status rowwise_problem(const hr_model *model, const hr_workload *workl
                                  hr_problem *problem, hr_error *error)
 {
   rowwise_form form = {HR_ROWWISE_COUNT, 0};
-  if (op->pass != HR_PASS_FORWARD)
+  if (op->pass != HR_PASS_FORWARD && op->pass != HR_PASS_RECOMPUTE)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
   HR_TRY(form_of(model, workload, op, &form, error));
   hr_rowwise rows = hr_rowwise_default();
@@ -82,7 +82,7 @@ static hr_status rowwise_problem(const hr_model *model, const hr_workload *workl
 
 static hr_status attention_problem(const hr_operator *op, hr_problem *problem, hr_error *error)
 {
-  if (op->pass != HR_PASS_FORWARD)
+  if (op->pass != HR_PASS_FORWARD && op->pass != HR_PASS_RECOMPUTE)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
   HR_TRY(hr_attention_check(&op->attention, error));
   *problem = hr_attention_problem(&op->attention);

@@ -60,6 +60,8 @@ static const hr_column step_fields[] = {
     STEP(stage_time_ns),
     STEP(bubble),
     STEP(tokens_per_s_per_device),
+    STEP(replica_ns),
+    STEP(exposed_ns),
 };
 
 static hr_status write_json(const hr_advice *advice, const hr_confirmation *confirmation,

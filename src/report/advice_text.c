@@ -51,6 +51,17 @@ static void print_pipeline(const hr_document *document, const hr_advice *advice)
                  100 * step->bubble, m, m == 1 ? "" : "es", p, stage);
 }
 
+static void print_replicas(const hr_document *document, const hr_step *step)
+{
+  char sent[HR_NUMBER_SIZE], exposed[HR_NUMBER_SIZE];
+  if (step->replica_ns == 0)
+    return;
+  hr_write_time(sent, sizeof sent, step->replica_ns);
+  hr_write_time(exposed, sizeof exposed, step->exposed_ns);
+  hr_print_field(document, "replicas", "%s of communication, of which the step waits for %s", sent,
+                 step->exposed_ns > 0 ? exposed : "none");
+}
+
 static void print_step(const hr_document *document, const hr_advice *advice, int64_t parameters)
 {
   const hr_step *step = &advice->step;
@@ -73,6 +84,7 @@ static void print_step(const hr_document *document, const hr_advice *advice, int
   hr_print_field(document, "step", "%s predicted (%s … %s), %s, %.*f%% of the peak rate%s", time, low, high, tokens,
                  percent < 0.95 ? 2 : 0, percent, communication);
   print_pipeline(document, advice);
+  print_replicas(document, step);
 }
 
 /* "parameters +0.1%,  operator +540%,  step +12.3%", continued on the next line if the terminal is too narrow. */

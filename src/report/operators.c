@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/operators.h"
 
+#include "analysis/model/operator_builder.h"
 #include "base/checked.h"
 #include "base/names.h"
 #include "base/quantity.h"
@@ -258,15 +259,18 @@ static const hr_column predicted_columns[] = {
     {"bus_bytes_per_s", NULL, HR_PLAIN, 0, HR_COMPUTED(NUMBER, bus_rate)},
 };
 
-/* Of the time of a microbatch; layers count as p·⌈layers / p⌉ in it: see hr_step. */
+/* Layers count as p·⌈layers / p⌉ in a microbatch's time: see hr_step. Of the communication between replicas only the
+ * exposed part is in the step. */
 static double share_of_step(const hr_operator *op, const hr_prediction *prediction, const hr_step *step,
                             const hr_model *model, const hr_workload *workload)
 {
-  double executions = (double)op->count;
+  double executions = (double)op->count, exposed = step->exposed_ns / step->time_ns;
   int64_t stages = workload->pipeline_stages, layers = hr_model_layers(model);
+  if (hr_operator_between_replicas(op->id))
+    return exposed * executions * prediction->time_ns * (double)hr_replica_runs(op->id, workload) / step->replica_ns;
   if (op->in_layer)
     executions *= (double)(stages * hr_ceil_div(layers, stages)) / (double)layers;
-  return executions * prediction->time_ns / step->microbatch_time_ns;
+  return (1 - exposed) * executions * prediction->time_ns / step->microbatch_time_ns;
 }
 
 static double share_of_flops(const hr_operator *op, const hr_operators *operators)

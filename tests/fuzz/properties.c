@@ -90,7 +90,9 @@ static void expect_operators(const hr_model *model, const hr_workload *workload)
     const hr_operator *op = &operators.items[i];
     expect_operator(op, model);
     EXPECT(op->pass == HR_PASS_FORWARD || workload->phase == HR_PHASE_TRAIN);
-    EXPECT(op->kind != HR_KIND_COMMUNICATION || workload->tensor_parallel > 1 || workload->expert_parallel > 1);
+    EXPECT(op->kind != HR_KIND_COMMUNICATION || workload->tensor_parallel > 1 || workload->expert_parallel > 1 ||
+           workload->pipeline_stages > 1 || workload->context_parallel > 1 || workload->data_parallel > 1);
+    EXPECT(op->pass != HR_PASS_RECOMPUTE || workload->recompute != HR_RECOMPUTE_NONE);
     flops += op->count * op->flops;
     bytes += op->kind == HR_KIND_COMMUNICATION ? 0 : op->count * op->bytes;
   }

@@ -61,7 +61,7 @@ static inline hr_finding *add_finding(hr_advice *advice, const char *operators)
     for (int id = 0; id < HR_OPERATOR_ID_COUNT; id++) {
       const char *name = hr_operator_id_name((hr_operator_id)id);
       if (strlen(name) == strcspn(at, " ") && strncmp(name, at, strlen(name)) == 0)
-        finding->main_operators |= (uint64_t)1 << id;
+        finding->main_operators[id / 64] |= (uint64_t)1 << id % 64;
     }
   }
   return finding;

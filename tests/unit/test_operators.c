@@ -465,6 +465,105 @@ static void an_operator_is_named_with_its_pass(void **state)
   assert_string_equal(hr_operator_id_name((hr_operator_id)-1), "unknown");
 }
 
+static void assert_collective(const hr_operators *operators, hr_operator_id id, hr_pass pass, hr_collective_kind kind,
+                              int64_t devices, int64_t stride, int64_t count, int64_t bytes)
+{
+  const hr_operator *op = found(operators, id, pass);
+  assert_int_equal(op->collective, kind);
+  assert_int_equal(op->devices, devices);
+  assert_int_equal(op->stride, stride);
+  assert_int_equal(op->count, count);
+  assert_int_equal(op->bytes, bytes);
+}
+
+/* Korthikanti et al. 2022, section 4.2.2: an all-reduce becomes a reduce-scatter and an all-gather, the other way round
+ * in the backward pass. b·s·h bf16 numbers are 8192·2560·2 = 41,943,040 bytes; a norm moves a quarter of them twice. */
+static void sequence_parallelism_scatters_and_gathers_instead_of_reducing(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload w = hr_workload_default(&model);
+  w.phase = HR_PHASE_TRAIN, w.tensor_parallel = 4, w.sequence_parallel = true;
+  const hr_operators *ops = listed(&model, &w);
+  const int64_t all = 41943040;
+  assert_null(hr_operators_find(ops, HR_OP_ATTENTION_ALL_REDUCE, HR_PASS_FORWARD));
+  assert_collective(ops, HR_OP_ATTENTION_ALL_GATHER, HR_PASS_FORWARD, HR_ALL_GATHER, 4, 1, 32, all);
+  assert_collective(ops, HR_OP_MLP_REDUCE_SCATTER, HR_PASS_FORWARD, HR_REDUCE_SCATTER, 4, 1, 32, all);
+  assert_collective(ops, HR_OP_ATTENTION_REDUCE_SCATTER, HR_PASS_DGRAD, HR_ALL_GATHER, 4, 1, 32, all);
+  assert_collective(ops, HR_OP_MLP_ALL_GATHER, HR_PASS_DGRAD, HR_REDUCE_SCATTER, 4, 1, 32, all);
+  assert_int_equal(found(ops, HR_OP_MLP_NORM, HR_PASS_FORWARD)->bytes, 2 * all / 4);
+  assert_int_equal(found(ops, HR_OP_MLP_UP, HR_PASS_FORWARD)->gemm.m, 8192);
+}
+
+/* The first of 4 devices has the first and the last eighth of 8192 tokens: 1024·1025/2 + 1024·7168 + 1024·1025/2 =
+ * 8,389,632 scores of 8192·8193/2, a quarter. K and V of 2·8192 tokens, 4 heads each on a device. */
+static void context_parallel_devices_have_equal_parts_of_the_causal_mask(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload w = hr_workload_default(&model);
+  w.batch = 2, w.sequence = 8192, w.tensor_parallel = 2;
+  int64_t whole = found(listed(&model, &w), HR_OP_ATTENTION, HR_PASS_FORWARD)->flops;
+  w.context_parallel = 4;
+  const hr_operators *ops = listed(&model, &w);
+  int64_t flops = 0, calls = 0;
+  for (size_t i = 0; i < ops->count; i++) {
+    if (ops->items[i].id == HR_OP_ATTENTION)
+      flops += ops->items[i].flops, calls++;
+  }
+  assert_int_equal(calls, 2);
+  assert_int_equal(flops, whole / 4);
+  assert_int_equal(found(ops, HR_OP_MLP_UP, HR_PASS_FORWARD)->gemm.m, 2 * 8192 / 4);
+  assert_collective(ops, HR_OP_KV_ALL_GATHER, HR_PASS_FORWARD, HR_ALL_GATHER, 4, 2, 32, 2LL * 8192 * (4 + 4) * 128 * 2);
+}
+
+/* Stages are t · cp · dp devices apart; b·s/cp·h numbers go to the next one, of which with sequence parallelism each
+ * device has a part. */
+static void stages_send_the_activations_of_a_microbatch(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload w = hr_workload_default(&model);
+  w.phase = HR_PHASE_TRAIN, w.pipeline_stages = 4, w.tensor_parallel = 2, w.data_parallel = 3;
+  assert_collective(listed(&model, &w), HR_OP_PIPELINE_SEND, HR_PASS_DGRAD, HR_POINT_TO_POINT, 2, 6, 3, 41943040);
+  w.sequence_parallel = true;
+  assert_collective(listed(&model, &w), HR_OP_PIPELINE_SEND, HR_PASS_FORWARD, HR_POINT_TO_POINT, 2, 6, 3, 20971520);
+}
+
+/* This GPT-3 2.7B has 32·(12h² + 13h) + (50257 + 2048 + 2)·h = 2,651,553,280 parameters, a 32nd of them 82,861,040. */
+static void the_zero_stage_decides_what_replicas_send(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload w = hr_workload_default(&model);
+  w.phase = HR_PHASE_TRAIN, w.data_parallel = 4, w.context_parallel = 2;
+  const int64_t layer = 2 * 82861040LL;
+  const hr_operators *ops = listed(&model, &w);
+  assert_collective(ops, HR_OP_GRADIENT_ALL_REDUCE, HR_PASS_WGRAD, HR_ALL_REDUCE, 8, 1, 32, layer);
+  assert_null(hr_operators_find(ops, HR_OP_WEIGHT_ALL_GATHER, HR_PASS_FORWARD));
+  for (w.zero_stage = 1; w.zero_stage <= 3; w.zero_stage++) {
+    ops = listed(&model, &w);
+    assert_null(hr_operators_find(ops, HR_OP_GRADIENT_ALL_REDUCE, HR_PASS_WGRAD));
+    assert_collective(ops, HR_OP_GRADIENT_REDUCE_SCATTER, HR_PASS_WGRAD, HR_REDUCE_SCATTER, 8, 1, 32, layer);
+    assert_collective(ops, HR_OP_WEIGHT_ALL_GATHER, HR_PASS_FORWARD, HR_ALL_GATHER, 8, 1, 32, layer);
+    assert_true((hr_operators_find(ops, HR_OP_WEIGHT_ALL_GATHER, HR_PASS_DGRAD) != NULL) == (w.zero_stage == 3));
+  }
+}
+
+static void selective_recomputation_repeats_attention_alone(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload w = unfused_workload(&model);
+  w.phase = HR_PHASE_TRAIN;
+  int64_t kept = listed(&model, &w)->flops;
+  w.recompute = HR_RECOMPUTE_SELECTIVE;
+  const hr_operators *ops = listed(&model, &w);
+  assert_int_equal(ops->flops - kept, 32LL * 4 * 4 * 2048 * 2048 * 2560); /* 4bs²h a layer */
+  assert_non_null(hr_operators_find(ops, HR_OP_SOFTMAX, HR_PASS_RECOMPUTE));
+  assert_null(hr_operators_find(ops, HR_OP_MLP_UP, HR_PASS_RECOMPUTE));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -487,6 +586,11 @@ int main(void)
       cmocka_unit_test(a_narrow_embedding_is_projected_in_and_out),
       cmocka_unit_test(counts_that_overflow_name_the_operator),
       cmocka_unit_test(an_operator_is_named_with_its_pass),
+      cmocka_unit_test(sequence_parallelism_scatters_and_gathers_instead_of_reducing),
+      cmocka_unit_test(context_parallel_devices_have_equal_parts_of_the_causal_mask),
+      cmocka_unit_test(stages_send_the_activations_of_a_microbatch),
+      cmocka_unit_test(the_zero_stage_decides_what_replicas_send),
+      cmocka_unit_test(selective_recomputation_repeats_attention_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -215,6 +215,17 @@ static void training_takes_about_three_forward_passes(void **state)
   assert_true(train.time_ns / forward.time_ns > 2.7 && train.time_ns / forward.time_ns < 3.4);
 }
 
+/* Time of all executions of an operator, all passes. */
+static double time_of(const hr_step *step, hr_operator_id id)
+{
+  double sum = 0;
+  for (size_t i = 0; i < step->operators.count; i++) {
+    if (step->operators.items[i].id == id)
+      sum += (double)step->operators.items[i].count * step->predictions[i].time_ns;
+  }
+  return sum;
+}
+
 static void stages_wait_for_the_one_with_the_most_layers(void **state)
 {
   (void)state;
@@ -226,8 +237,9 @@ static void stages_wait_for_the_one_with_the_most_layers(void **state)
   assert_ok(hr_predict_step(&h200, &model, &workload, &alone, &error), error);
   workload.pipeline_stages = 4; /* 8, 8, 7, 7: as long as 32 layers */
   assert_ok(hr_predict_step(&h200, &model, &workload, &staged, &error), error);
-  double layers = alone.time_ns - alone.logit_time_ns;
-  assert_true(fabs(staged.time_ns - (layers * 32 / 30 + alone.logit_time_ns)) < 1e-6 * alone.time_ns);
+  double layers = alone.time_ns - alone.logit_time_ns, sent = time_of(&staged, HR_OP_PIPELINE_SEND);
+  assert_true(fabs(staged.time_ns - (layers * 32 / 30 + alone.logit_time_ns + sent)) < 1e-6 * alone.time_ns);
+  assert_true(sent > 0);
   assert_true(fabs(alone.tokens_per_s - 8192 / (alone.time_ns / 1e9)) < 1);
 }
 
@@ -252,8 +264,9 @@ static void microbatches_fill_the_pipeline(void **state)
   double layers = 32 * one.layer_time_ns, ends = one.logit_time_ns; /* the embedding */
   workload.pipeline_stages = 4, workload.microbatches = 6;
   assert_ok(hr_predict_step(&h200, &model, &workload, &many, &error), error);
-  assert_near(many.stage_time_ns, layers / 4 + ends);
-  assert_near(many.time_ns, layers + ends + 5 * (layers / 4 + ends));
+  double sent = time_of(&many, HR_OP_PIPELINE_SEND), stage = layers / 4 + ends + sent / 3;
+  assert_near(many.stage_time_ns, stage);
+  assert_near(many.time_ns, layers + ends + sent + 5 * stage);
   assert_true(fabs(many.bubble - 3.0 / 9) < 0.01);
   assert_near(many.tokens_per_s, 6 * 8192 / (many.time_ns / 1e9));
   assert_near(many.tokens_per_s_per_device, many.tokens_per_s / 4);
@@ -266,7 +279,59 @@ static void microbatches_fill_the_pipeline(void **state)
   assert_ok(hr_predict_step(&h200, &model, &workload, &one, &error), error);
   workload.pipeline_stages = 4, workload.microbatches = 4; /* every stage always has a token of another microbatch */
   assert_ok(hr_predict_step(&h200, &model, &workload, &many, &error), error);
-  assert_near(many.time_ns, one.time_ns);
+  assert_near(many.time_ns, one.time_ns + time_of(&many, HR_OP_PIPELINE_SEND));
+}
+
+/* Without overlap a step waits for all that is sent. With it, the backward pass hides what it is long enough for. */
+static void replicas_wait_for_what_their_passes_do_not_hide(void **state)
+{
+  (void)state;
+  static hr_step alone, step;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_TRAIN;
+  hr_error error;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &alone, &error), error);
+  workload.data_parallel = 8, workload.overlap = 0;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
+  double reduced = time_of(&step, HR_OP_GRADIENT_ALL_REDUCE);
+  assert_true(reduced > 0);
+  assert_near(step.replica_ns, reduced);
+  assert_near(step.time_ns, alone.time_ns + reduced);
+  assert_near(step.tokens_per_s, 8 * 8192 / (step.time_ns / 1e9));
+  workload.microbatches = 4; /* once a step */
+  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
+  assert_near(step.time_ns, 4 * alone.time_ns + reduced);
+  workload.zero_stage = 3; /* with each microbatch */
+  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
+  double sent = time_of(&step, HR_OP_WEIGHT_ALL_GATHER) + time_of(&step, HR_OP_GRADIENT_REDUCE_SCATTER);
+  assert_near(step.time_ns, 4 * (alone.time_ns + sent));
+  assert_near(step.exposed_ns, step.replica_ns);
+  workload.zero_stage = 0, workload.microbatches = 1, workload.overlap = 1;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &step, &error), error);
+  assert_true(step.exposed_ns == 0 && step.time_ns == alone.time_ns); /* 5.3 GB against half a second */
+}
+
+/* Full recomputation runs the layers' forward pass once more; the model's own FLOPs stay. */
+static void recomputation_takes_a_forward_pass_of_the_layers(void **state)
+{
+  (void)state;
+  static hr_step forward, train, again;
+  hr_hardware h200 = measured_hardware("h200");
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &forward, &error), error);
+  workload.phase = HR_PHASE_TRAIN;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &train, &error), error);
+  workload.recompute = HR_RECOMPUTE_FULL;
+  assert_ok(hr_predict_step(&h200, &model, &workload, &again, &error), error);
+  assert_near(again.time_ns, train.time_ns + 32 * forward.layer_time_ns);
+  assert_near(again.model_efficiency / train.model_efficiency, train.time_ns / again.time_ns);
+  workload.recompute = HR_RECOMPUTE_SELECTIVE; /* fused attention has kept no scores */
+  assert_ok(hr_predict_step(&h200, &model, &workload, &again, &error), error);
+  assert_true(again.time_ns == train.time_ns);
 }
 
 int main(void)
@@ -284,6 +349,8 @@ int main(void)
       cmocka_unit_test(training_takes_about_three_forward_passes),
       cmocka_unit_test(stages_wait_for_the_one_with_the_most_layers),
       cmocka_unit_test(microbatches_fill_the_pipeline),
+      cmocka_unit_test(replicas_wait_for_what_their_passes_do_not_hide),
+      cmocka_unit_test(recomputation_takes_a_forward_pass_of_the_layers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,13 @@ double hr_device_time_per_token(double time_ns, const hr_workload *workload)
   return time_ns * devices / (double)hr_tokens_per_microbatch(workload);
 }
 
+/* Of a microbatch in all stages, with its part of what replicas wait for. */
+static double busy_ns(const hr_step *step, const hr_workload *workload)
+{
+  double stages = (double)workload->pipeline_stages;
+  return step->microbatch_time_ns + step->exposed_ns * stages / (double)hr_workload_microbatches(workload);
+}
+
 bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_workload *workload, hr_trial *trial)
 {
   const hr_advice *advice = context->advice;
@@ -63,8 +70,8 @@ bool hr_evaluate(hr_advice_context *context, const hr_model *model, const hr_wor
   result.parameters = parameters.total;
   result.parameter_change = (double)parameters.total / (double)context->parameters - 1;
   result.time_ns = context->after.time_ns;
-  result.gain = hr_device_time_per_token(advice->step.microbatch_time_ns, &advice->workload) /
-                    hr_device_time_per_token(context->after.microbatch_time_ns, &result.workload) -
+  result.gain = hr_device_time_per_token(busy_ns(&advice->step, &advice->workload), &advice->workload) /
+                    hr_device_time_per_token(busy_ns(&context->after, &result.workload), &result.workload) -
                 1;
   result.net_gain = (1 + result.gain) * (1 + fmin(result.parameter_change, 0)) - 1;
   *trial = result;

@@ -43,7 +43,7 @@ static hr_finding *add_finding(hr_advice_context *context, hr_operator_set main,
                           .source = context->rule->rule.source,
                           .model = advice->model,
                           .workload = advice->workload,
-                          .main_operators = main,
+                          .main_operators = {(uint64_t)main, (uint64_t)(main >> 64)},
                           .measured_gain = NAN,
                           .measured_operator_gain = NAN};
   name_operators(finding->operators, sizeof finding->operators, hr_operators_present(&advice->step, main),

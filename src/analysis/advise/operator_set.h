@@ -6,9 +6,9 @@
 #include <headroom/predict.h>
 
 /** Bit i is number i of hr_operator_id. */
-typedef uint64_t hr_operator_set;
+__extension__ typedef unsigned __int128 hr_operator_set;
 #define HR_OPERATOR_BIT(id) ((hr_operator_set)1 << (id))
-_Static_assert(HR_OPERATOR_ID_COUNT <= 64, "hr_operator_set has a bit for each operator");
+_Static_assert(HR_OPERATOR_ID_COUNT <= 128, "hr_operator_set has a bit for each operator");
 
 /** The operators of a set that the step has. */
 hr_operator_set hr_operators_present(const hr_step *step, hr_operator_set operators);

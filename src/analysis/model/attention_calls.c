@@ -93,11 +93,27 @@ static void append_both_parts(hr_operator_builder *builder, const hr_mixer_atten
   fused_attention(builder, m, &last);
 }
 
+/* K and V of the other context-parallel devices. The backward pass gathers them again instead of keeping them, and
+ * reduces their gradients, which takes as long. Source: Llama 3 (arXiv 2407.21783), section 3.3.2. */
+static void gather_keys(hr_operator_builder *builder, const hr_mixer_attention *m)
+{
+  const hr_workload *w = builder->workload;
+  hr_checked64 columns =
+      hr_plus(hr_times(hr_checked(m->k_heads), m->qk_dim), hr_times(hr_checked(m->v_heads), m->v_dim));
+  hr_checked64 message = hr_times(hr_times(columns, w->batch), builder->shard.kv_len);
+  if (w->context_parallel == 1)
+    return;
+  hr_append_communication(builder, HR_OP_KV_ALL_GATHER, HR_ALL_GATHER, w->context_parallel, message,
+                          hr_times(message, 2));
+  hr_set_stride(builder, hr_checked(w->tensor_parallel));
+}
+
 /* A window shortens what decode reads of the cache, and a fused kernel skips tiles outside it; unfused scores of a
  * sliding window are computed and masked afterwards. */
 void hr_append_attention(hr_operator_builder *builder, const hr_mixer_attention *m)
 {
   bool fused = builder->workload->attention == HR_ATTENTION_FUSED;
+  gather_keys(builder, m);
   append_fn append = fused ? fused_attention : unfused_attention;
   bool decode = builder->workload->phase == HR_PHASE_DECODE;
   attention_call call = {

@@ -226,7 +226,7 @@ static void operators(hr_operator_builder *builder)
     shared_experts(builder, m);
   combine(builder, m, &load);
   if (m->output_norm)
-    hr_append_norm(builder, HR_OP_MLP_POST_NORM, hr_checked(builder->shard.rows), builder->model->hidden);
+    hr_append_norm(builder, HR_OP_MLP_POST_NORM, hr_checked(builder->shard.stream_rows), builder->model->hidden);
 }
 
 /* ---- memory ---- */

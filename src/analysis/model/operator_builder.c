@@ -213,6 +213,12 @@ void hr_append_communication(hr_operator_builder *builder, hr_operator_id id, hr
   op->collective = collective, op->devices = devices, op->stride = 1;
 }
 
+void hr_set_stride(hr_operator_builder *builder, hr_checked64 stride)
+{
+  hr_operator *op = &builder->to->items[builder->to->count - 1];
+  op->stride = stride.overflow ? HR_WORKLOAD_SIZE_MAX : hr_min64(stride.value, HR_WORKLOAD_SIZE_MAX);
+}
+
 void hr_append_traffic(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, int64_t columns,
                        hr_checked64 forward_elements, hr_checked64 backward_elements)
 {

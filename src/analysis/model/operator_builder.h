@@ -57,9 +57,13 @@ void hr_append_grouped_linear(hr_operator_builder *builder, hr_operator_id id, i
 /** The backward pass of a grouped GEMM. */
 void hr_append_grouped_gradients(hr_operator_builder *builder, const hr_operator *forward);
 
-/** A collective between devices with so many elements; its pass backward has the same kind. Its stride is 1. */
+/** A collective between devices with so many elements. Backward an all-gather is a reduce-scatter and the other way
+ *  round; the others stay. Its stride is 1. */
 void hr_append_communication(hr_operator_builder *builder, hr_operator_id id, hr_collective_kind collective,
                              int64_t devices, hr_checked64 forward_elements, hr_checked64 backward_elements);
+
+/** Sets the stride of the last operator, a collective; beyond the largest size of a workload it is that. */
+void hr_set_stride(hr_operator_builder *builder, hr_checked64 stride);
 
 /** A memory-bound or communication operator that reads and writes so many elements forward and in its backward pass;
  *  `columns` is the length of a row. */
@@ -86,7 +90,14 @@ void hr_record_overflow(hr_operator_builder *builder, hr_operator_id id);
  *  id is not larger, so that the list stays in execution order. */
 void hr_merge_operators(hr_operator_builder *builder, size_t first);
 
-/** Appends the backward pass of every operator so far, last one first. */
+/** Appends the backward pass of every operator so far, last one first; before it what the workload recomputes. */
 void hr_append_backward(hr_operator_builder *builder);
+
+/** Appends what devices with the same weights send each other in a training step. Errors of hr_count_replicas() and
+ *  hr_parameters_on_device(). */
+hr_status hr_append_replica_communication(hr_operator_builder *builder, hr_error *error);
+
+/** Microbatches of a step with which communication between replicas runs: 1 if it is once a step. */
+int64_t hr_replica_runs(hr_operator_id id, const hr_workload *workload);
 
 #endif

@@ -11,7 +11,12 @@ static const char *const ids[] = {
 #undef ROW
 };
 static const char *const kinds[] = {"gemm", "bmm", "attention", "memory", "communication", "grouped_gemm", "scan"};
-static const char *const passes[] = {"forward", "dgrad", "wgrad"};
+static const char *const passes[] = {"forward", "dgrad", "wgrad", "recompute"};
+
+bool hr_operator_between_replicas(hr_operator_id id)
+{
+  return id == HR_OP_WEIGHT_ALL_GATHER || id == HR_OP_GRADIENT_ALL_REDUCE || id == HR_OP_GRADIENT_REDUCE_SCATTER;
+}
 
 const char *hr_operator_id_name(hr_operator_id id)
 {

@@ -24,30 +24,51 @@ static void embedding(hr_operator_builder *builder)
   hr_append_traffic(builder, HR_OP_EMBEDDING, HR_KIND_MEMORY, width, hr_plus(hr_times(tokens, 2), positions),
                     hr_plus(hr_times(tokens, 3), hr_times(positions, 2)));
   if (model->embedding_norm)
-    hr_append_norm(builder, HR_OP_EMBEDDING_NORM, hr_checked(builder->shard.rows), width);
+    hr_append_norm(builder, HR_OP_EMBEDDING_NORM, hr_checked(builder->shard.stream_rows), width);
   if (width != model->hidden)
     hr_append_linear(builder, HR_OP_EMBEDDING_PROJECTION_IN, builder->shard.rows, model->hidden, width);
 }
 
 static void hidden_norm(hr_operator_builder *builder, hr_operator_id id)
 {
-  hr_append_norm(builder, id, hr_checked(builder->shard.rows), builder->model->hidden);
+  hr_append_norm(builder, id, hr_checked(builder->shard.stream_rows), builder->model->hidden);
 }
 
-/* The message is the activations of all tokens; training also reduces the gradients of each branch's input. A parallel
- * block reduces both branches at once, but with two norms it has two input gradients to reduce. */
-static void all_reduce(hr_operator_builder *builder, hr_operator_id id, int64_t inputs)
+/* Devices that share a layer's heads and columns and have its tokens in common between its blocks. */
+static bool splits_columns(const hr_operator_builder *builder)
 {
+  return builder->workload->tensor_parallel > 1;
+}
+
+/* With sequence parallelism the tokens of a block are gathered before it. Routed experts of e > 1 devices take them as
+ * they are split. A block with two norms has two inputs. */
+static void gather_tokens(hr_operator_builder *builder, hr_operator_id id, int64_t inputs)
+{
+  hr_checked64 message = hr_times(rows_of(builder, builder->model->hidden), inputs);
+  if (splits_columns(builder) && builder->workload->sequence_parallel)
+    hr_append_communication(builder, id, HR_ALL_GATHER, builder->workload->tensor_parallel, message, message);
+}
+
+/* Sums a block's parts: for every device, or with sequence parallelism each device's tokens for it. The message is the
+ * activations of all tokens; training also reduces the gradients of each branch's input, which the gather does if there
+ * is one. A parallel block reduces both branches at once, but with two norms it has two input gradients to reduce. */
+static void reduce(hr_operator_builder *builder, hr_operator_id all_reduce, hr_operator_id reduce_scatter,
+                   int64_t inputs)
+{
+  int64_t t = builder->workload->tensor_parallel;
   hr_checked64 message = rows_of(builder, builder->model->hidden);
-  if (builder->workload->tensor_parallel > 1)
-    hr_append_communication(builder, id, HR_ALL_REDUCE, builder->workload->tensor_parallel, message,
-                            hr_times(message, inputs));
+  if (!splits_columns(builder))
+    return;
+  if (builder->workload->sequence_parallel)
+    hr_append_communication(builder, reduce_scatter, HR_REDUCE_SCATTER, t, message, message);
+  else
+    hr_append_communication(builder, all_reduce, HR_ALL_REDUCE, t, message, hr_times(message, inputs));
 }
 
 /* Reads the terms and writes their sum; backward sums as many gradients. */
 static void residual(hr_operator_builder *builder, hr_operator_id id, int64_t terms)
 {
-  hr_append_rowwise(builder, id, hr_checked(builder->shard.rows), builder->model->hidden, terms + 1, terms + 1);
+  hr_append_rowwise(builder, id, hr_checked(builder->shard.stream_rows), builder->model->hidden, terms + 1, terms + 1);
 }
 
 static void append_kinds(hr_operator_builder *builder, bool mixers)
@@ -78,21 +99,33 @@ static void mixer_block(hr_operator_builder *builder, const layer_norms *norms, 
 {
   if (norms->before_mixer)
     hidden_norm(builder, HR_OP_ATTENTION_NORM);
+  gather_tokens(builder, HR_OP_ATTENTION_ALL_GATHER, parallel && builder->layer->norms > 1 ? 2 : 1);
   append_kinds(builder, true);
   if (!parallel)
-    all_reduce(builder, HR_OP_ATTENTION_ALL_REDUCE, 1);
+    reduce(builder, HR_OP_ATTENTION_ALL_REDUCE, HR_OP_ATTENTION_REDUCE_SCATTER, 1);
   if (norms->behind_mixer)
     hidden_norm(builder, HR_OP_ATTENTION_POST_NORM);
   if (!parallel)
     residual(builder, HR_OP_ATTENTION_RESIDUAL, hr_count_mixers(builder->layer) + 1);
 }
 
+/* Routed experts that are whole exchange the tokens of each device, so that only the shared ones need those of all. */
+static bool has_split_ffn(const hr_operator_builder *builder)
+{
+  const hr_layer_group *layer = builder->layer;
+  bool whole = layer->experts.experts > 0 && builder->workload->expert_parallel > 1;
+  return !whole || layer->experts.shared_width > 0 || layer->dense.width > 0 || !builder->workload->sequence_parallel;
+}
+
 static void ffn_block(hr_operator_builder *builder, const layer_norms *norms, bool parallel)
 {
   if (norms->before_ffn)
     hidden_norm(builder, HR_OP_MLP_NORM);
+  if (!parallel && has_split_ffn(builder))
+    gather_tokens(builder, HR_OP_MLP_ALL_GATHER, 1);
   append_kinds(builder, false);
-  all_reduce(builder, HR_OP_MLP_ALL_REDUCE, parallel && builder->layer->norms > 1 ? 2 : 1);
+  if (parallel || has_split_ffn(builder))
+    reduce(builder, HR_OP_MLP_ALL_REDUCE, HR_OP_MLP_REDUCE_SCATTER, parallel && builder->layer->norms > 1 ? 2 : 1);
   if (norms->behind_ffn)
     hidden_norm(builder, HR_OP_MLP_POST_NORM);
   residual(builder, HR_OP_MLP_RESIDUAL, parallel ? hr_count_mixers(builder->layer) + 2 : 2);
@@ -112,6 +145,18 @@ static void layers(hr_operator_builder *builder, const hr_layer_group *group)
   builder->layer = NULL;
   if (group != builder->model->groups)
     hr_merge_operators(builder, first);
+}
+
+/* The activations of a microbatch go from each stage to the next, their gradients back. */
+static void send_to_next_stage(hr_operator_builder *builder)
+{
+  const hr_workload *w = builder->workload;
+  hr_checked64 message = hr_times(hr_checked(builder->shard.stream_rows), builder->model->hidden);
+  if (w->pipeline_stages == 1)
+    return;
+  hr_append_communication(builder, HR_OP_PIPELINE_SEND, HR_POINT_TO_POINT, 2, message, message);
+  builder->to->items[builder->to->count - 1].count = w->pipeline_stages - 1;
+  hr_set_stride(builder, hr_times(hr_times(hr_checked(w->tensor_parallel), w->context_parallel), w->data_parallel));
 }
 
 static void head(hr_operator_builder *builder)
@@ -157,9 +202,12 @@ hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, 
   embedding(&builder);
   for (size_t i = 0; i < model->group_count; i++)
     layers(&builder, &model->groups[i]);
+  send_to_next_stage(&builder);
   head(&builder);
-  if (!builder.overflow && workload->phase == HR_PHASE_TRAIN)
+  if (!builder.overflow && workload->phase == HR_PHASE_TRAIN) {
     hr_append_backward(&builder);
+    HR_TRY(hr_append_replica_communication(&builder, error));
+  }
   if (builder.overflow)
     return hr_fail(error, HR_ERROR_OVERFLOW, "%s: its FLOPs or bytes do not fit into 63 bits",
                    hr_operator_id_name(builder.overflow_id));

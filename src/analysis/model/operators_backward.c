@@ -58,6 +58,16 @@ static void append_scan_backward(hr_operator_builder *builder, const hr_operator
   hr_set_figure(builder, op, hr_times(hr_checked(forward->flops), forward->id == HR_OP_SCAN ? 3 : 2), &op->flops);
 }
 
+/* What all devices gathered forward, each reduces its part of backward. */
+static hr_collective_kind backward_of(hr_collective_kind forward)
+{
+  switch (forward) {
+  case HR_ALL_GATHER: return HR_REDUCE_SCATTER;
+  case HR_REDUCE_SCATTER: return HR_ALL_GATHER;
+  default: return forward;
+  }
+}
+
 static void append_gradients(hr_operator_builder *builder, const hr_operator *forward, const hr_backward_facts *facts)
 {
   switch (forward->kind) {
@@ -71,15 +81,41 @@ static void append_gradients(hr_operator_builder *builder, const hr_operator *fo
     hr_operator *op = hr_append_operator(builder, forward->id, forward->kind, HR_PASS_DGRAD);
     op->bytes = facts->bytes;
     op->columns = forward->columns;
-    op->collective = forward->collective, op->devices = forward->devices, op->stride = forward->stride;
+    op->collective = backward_of(forward->collective), op->devices = forward->devices, op->stride = forward->stride;
     break;
   }
   }
 }
 
+/* Whether the backward pass of a layer runs the operator once more. K and V of other devices it gathers anyway. */
+static bool is_recomputed(const hr_operator *op, hr_recompute recompute)
+{
+  switch (recompute) {
+  case HR_RECOMPUTE_NONE: return false;
+  case HR_RECOMPUTE_SELECTIVE:
+    return op->id == HR_OP_ATTENTION_SCORE || op->id == HR_OP_SOFTMAX || op->id == HR_OP_ATTENTION_OVER_VALUE;
+  case HR_RECOMPUTE_FULL: return op->in_layer && op->id != HR_OP_KV_ALL_GATHER;
+  }
+  return false;
+}
+
+static void append_recomputed(hr_operator_builder *builder, size_t forward_count)
+{
+  for (size_t i = 0; i < forward_count && !builder->full; i++) {
+    const hr_operator forward = builder->to->items[i];
+    if (!is_recomputed(&forward, builder->workload->recompute))
+      continue;
+    hr_operator *op = hr_append_operator(builder, forward.id, forward.kind, HR_PASS_RECOMPUTE);
+    *op = forward;
+    op->pass = HR_PASS_RECOMPUTE;
+  }
+}
+
 void hr_append_backward(hr_operator_builder *builder)
 {
-  for (size_t i = builder->to->count; i-- > 0 && !builder->full;) {
+  size_t forward_count = builder->to->count;
+  append_recomputed(builder, forward_count);
+  for (size_t i = forward_count; i-- > 0 && !builder->full;) {
     size_t first = builder->to->count;
     append_gradients(builder, &builder->to->items[i], &builder->backward[i]);
     for (size_t j = first; j < builder->to->count; j++)

@@ -174,6 +174,16 @@ static hr_status training_memory(const hr_model *model, const hr_model *share, c
   return HR_OK;
 }
 
+hr_status hr_parameters_on_device(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
+                                  hr_checked64 *all, hr_checked64 *routed, hr_error *error)
+{
+  hr_model share;
+  const weight_bytes counted = {1, false};
+  part_on_device(model, workload, shard, &share);
+  *routed = routed_on_device(&share, workload);
+  return weights_on_device(model, &share, workload, shard, &counted, all, error);
+}
+
 hr_status hr_weight_memory_of(const hr_model *model, const hr_workload *workload, const hr_shard *shard,
                               hr_weight_memory *memory, hr_error *error)
 {

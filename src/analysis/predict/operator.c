@@ -40,14 +40,15 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
                                    hr_error *error)
 {
   hr_decode decode;
+  bool forward = op->pass == HR_PASS_FORWARD || op->pass == HR_PASS_RECOMPUTE;
   if (op->latent)
     HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
-  if (op->latent || (op->pass == HR_PASS_FORWARD && op->attention.q_len == 1 &&
-                     hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK)) {
+  if (op->latent ||
+      (forward && op->attention.q_len == 1 && hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK)) {
     decode.cache_format = op->kv_cache;
     return hr_predict_decode(hardware, &decode, prediction, error);
   }
-  if (op->pass == HR_PASS_FORWARD)
+  if (forward)
     return hr_predict_attention(hardware, &op->attention, prediction, error);
   return hr_predict_attention_backward(hardware, op, prediction, error);
 }

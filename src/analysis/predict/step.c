@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A step: every operator times its executions. */
+#include "analysis/model/operator_builder.h"
 #include "analysis/predict/terms.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -12,27 +13,32 @@ static double layer_stretch(int64_t layers, int64_t stages)
   return (double)hr_round_up(layers, stages) / (double)layers;
 }
 
-/* Times of a microbatch: in all layers, and at the two ends of the pipeline. */
+/* Times of a microbatch: in all layers, at the two ends of the pipeline, and between its stages. */
 typedef struct part_times {
-  double layers, before, behind;
+  double layers, before, behind, between;
 } part_times;
 
 static double *part_of(part_times *times, const hr_operator *op)
 {
-  return op->in_layer ? &times->layers : op->id < HR_OP_ATTENTION_NORM ? &times->before : &times->behind;
+  if (op->in_layer)
+    return &times->layers;
+  if (op->id == HR_OP_PIPELINE_SEND)
+    return &times->between;
+  return op->id < HR_OP_ATTENTION_NORM ? &times->before : &times->behind;
 }
 
 /* One stage at a time, each as long as the one with the most layers. */
 static double microbatch_ns(const part_times *times, double stretch)
 {
-  return times->layers * stretch + (times->before + times->behind);
+  return times->layers * stretch + (times->before + times->behind) + times->between;
 }
 
 static double slowest_stage_ns(const part_times *times, double stretch, int64_t stages)
 {
   if (stages == 1)
     return microbatch_ns(times, stretch);
-  return times->layers * stretch / (double)stages + fmax(times->before, times->behind);
+  return times->layers * stretch / (double)stages + fmax(times->before, times->behind) +
+         times->between / (double)(stages - 1);
 }
 
 /* Microbatches that add the time of a stage to that of the first one. */
@@ -50,29 +56,109 @@ static double all_microbatches_ns(const part_times *times, double stretch, const
 
 static void sum_step(hr_step *step, const hr_model *model, const hr_workload *workload)
 {
-  part_times times = {0, 0, 0}, low = times, high = times, communication = times;
+  part_times times = {0, 0, 0, 0}, low = times, high = times;
   int64_t layers = hr_model_layers(model), stages = workload->pipeline_stages;
   double stretch = layer_stretch(layers, stages);
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];
     const hr_prediction *p = &step->predictions[i];
+    if (hr_operator_between_replicas(op->id))
+      continue;
     *part_of(&times, op) += (double)op->count * p->time_ns;
     *part_of(&low, op) += (double)op->count * p->low_ns;
     *part_of(&high, op) += (double)op->count * p->high_ns;
-    if (op->kind == HR_KIND_COMMUNICATION)
-      *part_of(&communication, op) += (double)op->count * p->time_ns;
   }
   step->layer_time_ns = times.layers / (double)layers;
   step->logit_time_ns = times.before + times.behind;
   step->microbatch_time_ns = microbatch_ns(&times, stretch);
   step->stage_time_ns = slowest_stage_ns(&times, stretch, stages);
   step->time_ns = all_microbatches_ns(&times, stretch, workload);
-  step->communication_ns = all_microbatches_ns(&communication, stretch, workload);
   step->low_ns = all_microbatches_ns(&low, stretch, workload);
   step->high_ns = all_microbatches_ns(&high, stretch, workload);
 }
 
-/* Rates of the step: a device has the FLOPs of one of the p stages. */
+/* ---- communication between replicas ---- */
+
+/* A figure of a prediction: its time, or an end of its band. */
+typedef double (*figure_fn)(const hr_prediction *prediction);
+
+static double expected(const hr_prediction *prediction)
+{
+  return prediction->time_ns;
+}
+
+static double lowest(const hr_prediction *prediction)
+{
+  return prediction->low_ns;
+}
+
+static double highest(const hr_prediction *prediction)
+{
+  return prediction->high_ns;
+}
+
+/* Times of a device: of its passes over a microbatch, and of what it sends during each: gathered weights forward,
+ * weights and gradients backward. */
+typedef struct pass_times {
+  double forward, backward, gathered_forward, gathered_backward, reduced;
+  double sent; /* of all microbatches of the step */
+} pass_times;
+
+static pass_times passes_of(const hr_step *step, const hr_workload *workload, figure_fn sent_ns)
+{
+  pass_times sum = {0, 0, 0, 0, 0, 0};
+  for (size_t i = 0; i < step->operators.count; i++) {
+    const hr_operator *op = &step->operators.items[i];
+    const hr_prediction *p = &step->predictions[i];
+    bool between = hr_operator_between_replicas(op->id);
+    double time_ns = (double)op->count * (between ? sent_ns(p) : p->time_ns);
+    bool forward = op->pass == HR_PASS_FORWARD;
+    if (op->id == HR_OP_WEIGHT_ALL_GATHER)
+      *(forward ? &sum.gathered_forward : &sum.gathered_backward) += time_ns;
+    else if (between)
+      sum.reduced += time_ns;
+    else
+      *(forward ? &sum.forward : &sum.backward) += time_ns / (double)workload->pipeline_stages;
+    if (between)
+      sum.sent += time_ns * (double)hr_replica_runs(op->id, workload);
+  }
+  return sum;
+}
+
+/* Waits of a step: stages 2 and 3 reduce gradients, stage 3 also gathers weights, with each microbatch; else once, the
+ * gradients behind the last backward pass, the weights behind the first forward pass. Source: Li et al. 2020 (arXiv
+ * 2006.15704), section 3.2.3, for gradients; Zhao et al. 2023 (arXiv 2304.11277), section 3.3, for weights. */
+static double exposed_ns(const pass_times *t, const hr_workload *workload)
+{
+  double rounds = (double)hr_workload_microbatches(workload) + (double)workload->pipeline_stages - 1;
+  int64_t stage = workload->zero_stage;
+  double forward = fmax(0, t->gathered_forward - workload->overlap * t->forward);
+  double backward = fmax(0, t->gathered_backward + t->reduced - workload->overlap * t->backward);
+  return forward * (stage == 3 ? rounds : 1) + backward * (stage >= 2 ? rounds : 1);
+}
+
+static void add_exposed(hr_step *step, const hr_workload *workload)
+{
+  const pass_times t = passes_of(step, workload, expected), low = passes_of(step, workload, lowest),
+                   high = passes_of(step, workload, highest);
+  step->replica_ns = t.sent;
+  step->exposed_ns = exposed_ns(&t, workload);
+  step->time_ns += step->exposed_ns;
+  step->low_ns += exposed_ns(&low, workload);
+  step->high_ns += exposed_ns(&high, workload);
+}
+
+static double recomputed_flops(const hr_operators *operators)
+{
+  double flops = 0;
+  for (size_t i = 0; i < operators->count; i++) {
+    const hr_operator *op = &operators->items[i];
+    flops += op->pass == HR_PASS_RECOMPUTE ? (double)op->count * (double)op->flops : 0;
+  }
+  return flops;
+}
+
+/* Rates of the step: a device has the FLOPs of one of the p stages. Recomputed ones are not the model's. */
 static void rate_step(hr_step *step, const hr_workload *workload, double peak)
 {
   double m = (double)hr_workload_microbatches(workload), p = (double)workload->pipeline_stages;
@@ -81,7 +167,8 @@ static void rate_step(hr_step *step, const hr_workload *workload, double peak)
   double devices = replicas * (double)workload->tensor_parallel * p * (double)workload->context_parallel;
   step->tokens_per_s = seconds > 0 ? replicas * m * (double)workload->batch * sequence / seconds : 0;
   step->tokens_per_s_per_device = step->tokens_per_s / devices;
-  step->model_efficiency = seconds > 0 && peak > 0 ? m * (double)step->operators.flops / p / seconds / peak : 0;
+  double flops = m * ((double)step->operators.flops - recomputed_flops(&step->operators)) / p;
+  step->model_efficiency = seconds > 0 && peak > 0 ? flops / seconds / peak : 0;
   step->bubble = p > 1 && step->time_ns > 0 ? fmax(0, 1 - m * step->stage_time_ns / step->time_ns) : 0;
 }
 
@@ -94,6 +181,7 @@ hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, co
   for (size_t i = 0; i < step->operators.count; i++)
     HR_TRY(hr_predict_operator(hardware, &step->operators.items[i], &step->predictions[i], error));
   sum_step(step, model, workload);
+  add_exposed(step, workload);
   rate_step(step, workload, hr_predict_peak(hardware, workload->dtype));
   return HR_OK;
 }

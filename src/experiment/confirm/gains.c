@@ -70,7 +70,7 @@ static double stretch_of(const hr_model *model, const hr_workload *workload)
 
 static bool is_main(const hr_finding *finding, hr_operator_id id)
 {
-  return finding->main_operators >> id & 1;
+  return finding->main_operators[id / 64] >> id % 64 & 1;
 }
 
 typedef enum time_source { TIME_PREDICTED, TIME_BEFORE, TIME_AFTER } time_source;
