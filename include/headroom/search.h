@@ -65,6 +65,7 @@ typedef struct hr_search_shape {
   double step_time_ns;
   double predicted_gain; /* old time / new time − 1 */
   bool pareto;           /* on the Pareto front: no shape tried is faster and larger, without vocabulary padding */
+  double cache_change;   /* of the KV cache's bytes per token, new / old − 1; 0 if there is none */
   char differs[192];     /* from the model: "MLP 14336 → 14848, vocabulary +768"; empty: in nothing */
   hr_change_class change_class; /* of what differs; HR_CHANGE_FREE if nothing does */
 } hr_search_shape;

@@ -63,6 +63,7 @@ static const hr_column shape_columns[] = {
     {"step_time_ns", "step", HR_TIME, 0, SHAPE(step_time_ns)},
     {"predicted_gain", "gain", HR_GAIN, 0, OF_SHAPE, HR_COMPUTED_OF(NUMBER, gain, hr_search_shape, predicted_gain)},
     {"pareto", NULL, HR_PLAIN, 0, SHAPE(pareto)},
+    {"cache_change", NULL, HR_GAIN, 0, SHAPE(cache_change)},
     {"class", "class", HR_PLAIN, 0, SHAPE(change_class)},
     {"differs", "differs from the model", HR_PLAIN, 0, HR_COMPUTED(TEXT, differs)},
 };
@@ -201,7 +202,8 @@ static void print_bounds(const hr_document *document, const hr_model *model, con
   hr_print_field(document, "searched", "%s shape%s%s", evaluated, result->evaluated == 1 ? "" : "s",
                  result->complete ? "" : ", not all of them: stopped by the limit or by the user");
   list_sizes(varied, sizeof varied, result->varied);
-  list_sizes(kept, sizeof kept, ~result->varied & ~(uint32_t)HR_SEARCH_KV_HEADS);
+  list_sizes(kept, sizeof kept,
+             ~result->varied & ~(uint32_t)(latent ? HR_SEARCH_KV_HEADS | HR_SEARCH_HEADS : HR_SEARCH_KV_HEADS));
   hr_print_field(document, "varied", "%s", varied[0] ? varied : "nothing");
   if (kept[0] || latent)
     hr_print_field(document, "kept", "%s%s%s", kept, kept[0] && latent ? "; " : "",
@@ -211,8 +213,7 @@ static void print_bounds(const hr_document *document, const hr_model *model, con
                    experts ? "widths of dense layers and shared experts with the expert width"
                            : "MLP widths of other layers with that of the main ones");
   hr_print_field(document, "class",
-                 "free: the weights of a checkpoint stay; retrain: new weights, and only training "
-                 "them shows whether they learn as well");
+                 "free: the weights of a checkpoint stay; retrain: new weights, trained and compared first");
   list_counts(served, sizeof served, result->served, result->served_count);
   list_counts(unserved, sizeof unserved, result->unserved_on, result->unserved_count);
   if (result->served_count > 0)

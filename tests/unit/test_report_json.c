@@ -439,6 +439,7 @@ static void search_has_the_documented_keys(void **state)
                                    {"step_time_ns", "r"},
                                    {"predicted_gain", "r"},
                                    {"pareto", "b"},
+                                   {"cache_change", "r"},
                                    {"class", "s"},
                                    {"differs", "s"}};
   (void)state;

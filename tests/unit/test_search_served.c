@@ -2,12 +2,14 @@
 /* Searches as they are by default: shapes that can be served. */
 #include "test.h"
 
+#include "analysis/model/reshape.h"
 #include "analysis/search/space.h"
 #include "devices.h"
 #include "models.h"
 
 #include <headroom/search.h>
 #include <stdlib.h>
+#include <string.h>
 
 static hr_search_result *search_with(const char *name, const hr_model *model, const hr_workload *workload,
                                      const hr_search_options *options)
@@ -114,6 +116,70 @@ static void widths_are_multiples_that_the_device_and_the_degrees_want(void **sta
   free(space);
 }
 
+/* Blocks of 128 × 128 on eight devices: 1024 columns of the MLP, 128 of hidden, which is not split. */
+static void no_device_gets_a_part_of_a_block_of_quantized_weights(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+  hr_search_options options = hr_search_options_default();
+  hr_search_space *space = calloc(1, sizeof *space);
+  hr_error error;
+  assert_non_null(space);
+  model.quantization.format_count = 1;
+  model.quantization.formats[0] =
+      (hr_weight_format){.name = "fp8", .bits = 8, .block_inputs = 128, .block_outputs = 128, .block_bits = 32};
+  assert_ok(hr_search_space_make(&hardware, &model, &workload, &options, space, &error), error);
+  assert_int_equal(space->block, 128);
+  assert_int_equal(space->mlp_step, 1024);
+  for (size_t i = 0; i < space->hidden_count; i++)
+    assert_int_equal(space->hidden[i] % 128, 0);
+  free(space);
+}
+
+/* 7/8 of hidden has 7/8 of the channels: 8192 · 7/8 = 7168, and 256 · 7/8 = 224 of the step sizes' rank. */
+static void channels_of_mamba_follow_hidden_if_the_family_states_their_multiple(void **state)
+{
+  (void)state;
+  hr_model own = llama3_8b();
+  own.groups[1] = own.groups[0];
+  own.groups[1].attention = (hr_mixer_attention){.q_heads = 0};
+  own.groups[1].scan = (hr_mixer_scan){
+      .recurrence = HR_RECURRENCE_SELECTIVE, .heads = 8192, .head_dim = 1, .state = 16, .kernel = 4, .rank = 256};
+  own.group_count = 2;
+  hr_model model = own;
+  model.hidden = 3584;
+  assert_true(hr_reshape_scans(&own, &model)); /* of llama: stays */
+  assert_int_equal(model.groups[1].scan.heads, 8192);
+  strcpy(own.family, "jamba");
+  assert_true(hr_reshape_scans(&own, &model));
+  assert_int_equal(model.groups[1].scan.heads, 7168);
+  assert_int_equal(model.groups[1].scan.rank, 224);
+  own.groups[1].scan.groups = 4;
+  model = own;
+  model.hidden = 4097; /* twice is 8194, which four groups do not share */
+  assert_false(hr_reshape_scans(&own, &model));
+}
+
+/* 8 K and V heads of 64 instead of 128 elements. */
+static void a_shape_to_decode_with_says_what_its_cache_takes(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload workload = hr_workload_default(&model);
+  hr_search_options options = hr_search_options_default();
+  workload.phase = HR_PHASE_DECODE;
+  workload.attention = HR_ATTENTION_FUSED;
+  options.vary = HR_SEARCH_HEADS;
+  options.head_size_count = 1; /* 64, beside the model's own */
+  hr_search_result *result = search_with("h200", &model, &workload, &options);
+  assert_true(result->count > 0);
+  assert_string_equal(result->shapes[0].differs, "heads 32×128 → 64×64, KV cache -50%");
+  assert_true(result->shapes[0].cache_change == -0.5);
+  hr_search_result_free(result);
+}
+
 static void a_shape_says_what_differs_and_whether_it_needs_training(void **state)
 {
   (void)state;
@@ -162,6 +228,9 @@ int main(void)
       cmocka_unit_test(shapes_can_be_served_on_eight_devices_and_keep_their_layers),
       cmocka_unit_test(only_families_that_state_a_head_size_get_heads_of_another_width_than_hidden),
       cmocka_unit_test(widths_are_multiples_that_the_device_and_the_degrees_want),
+      cmocka_unit_test(no_device_gets_a_part_of_a_block_of_quantized_weights),
+      cmocka_unit_test(channels_of_mamba_follow_hidden_if_the_family_states_their_multiple),
+      cmocka_unit_test(a_shape_to_decode_with_says_what_its_cache_takes),
       cmocka_unit_test(a_shape_says_what_differs_and_whether_it_needs_training),
       cmocka_unit_test(uneven_shapes_are_tried_on_request),
   };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/model/families.h"
 
+#include "base/checked.h"
+
 #include <string.h>
 
 #define HR_GPT_NAMES                             \
@@ -73,6 +75,14 @@ bool hr_head_dim_is_free(const hr_model *model)
   if ((double)heads->q_heads * (double)heads->qk_dim != (double)model->hidden)
     return true;
   return family && (family->free_head_dim || family->head_dim.value > 0);
+}
+
+bool hr_scan_follows_hidden(const hr_model *model, const hr_mixer_scan *scan)
+{
+  const hr_family *family = hr_family_of_type(model->family);
+  hr_checked64 channels = hr_times(hr_checked(scan->heads), scan->head_dim);
+  bool whole = !channels.overflow && channels.value > 0 && channels.value % model->hidden == 0;
+  return whole && family && family->scan.expand.field;
 }
 
 bool hr_has_latent(const hr_family *family)

@@ -215,6 +215,10 @@ const hr_family *hr_family_of_architecture(const char *architecture);
  *  divide hidden by the heads (2025). */
 bool hr_head_dim_is_free(const hr_model *model);
 
+/** Whether the channels of the model's recurrent mixers are a multiple of hidden that its family states ("expand"), so
+ *  that they follow another hidden size. */
+bool hr_scan_follows_hidden(const hr_model *model, const hr_mixer_scan *scan);
+
 /** Reads what follows the layers. `architecture` is the class in "architectures", or NULL; that of the family's row is
  *  its language model. HR_ERROR_UNSUPPORTED, naming the field, for a head of another kind than hr_head has. */
 hr_status hr_read_head(hr_config *config, const hr_family *family, const char *architecture, hr_model *model);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/model/reshape.h"
 
+#include "analysis/model/families.h"
 #include "base/checked.h"
 
 #include <math.h>
@@ -87,6 +88,24 @@ bool hr_reshape_attention(const hr_model *model, int64_t hidden, bool keeps_widt
 bool hr_reshape_heads(const hr_model *model, int64_t hidden, int64_t q_heads, hr_model *changed)
 {
   return hr_reshape_attention(model, hidden, false, q_heads, HR_KV_RATIO, changed);
+}
+
+bool hr_reshape_scans(const hr_model *own, hr_model *model)
+{
+  hr_model changed = *model;
+  for (size_t i = 0; i < own->group_count && model->hidden != own->hidden; i++) {
+    const hr_mixer_scan *before = &own->groups[i].scan;
+    hr_mixer_scan *scan = &changed.groups[i].scan;
+    if (before->heads == 0 || !hr_scan_follows_hidden(own, before))
+      continue;
+    scan->heads = exact_ratio(before->heads, model->hidden, own->hidden);
+    if (scan->heads < 1 || (scan->groups > 0 && scan->heads % scan->groups != 0))
+      return false;
+    double rank = (double)before->rank * (double)model->hidden / (double)own->hidden;
+    scan->rank = before->rank > 0 ? hr_max64((int64_t)(rank + 0.5), 1) : 0;
+  }
+  *model = changed;
+  return true;
 }
 
 static void drop_empty_groups(hr_model *model)

@@ -35,6 +35,11 @@ bool hr_reshape_attention(const hr_model *model, int64_t hidden, bool keeps_widt
  *  goes. */
 hr_model hr_reshape_layers(const hr_model *model, int64_t layers);
 
+/** Gives recurrent mixers whose channels follow hidden (hr_scan_follows_hidden()) as many heads for each element of
+ *  hidden as `own` has; the rank of Mamba-1's step sizes follows. `model` is `own` with another hidden size. Returns
+ *  false and leaves *model untouched if heads, or heads of a group, would not be integers. */
+bool hr_reshape_scans(const hr_model *own, hr_model *model);
+
 /** Gives every group with attention k_heads and v_heads, in proportion to its query heads where they differ from the
  *  main group's. Returns false and leaves *model untouched if a group's heads would not be integers that divide its
  *  query heads. */

@@ -5,7 +5,9 @@
 #include "analysis/model/reshape.h"
 #include "base/text.h"
 
+#include <headroom/memory.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 static void add(hr_search_shape *shape, const char *format, ...) HR_PRINTF(2, 3);
@@ -52,6 +54,16 @@ static void add_heads(const hr_model *model, hr_search_shape *shape)
   add_size(shape, "V heads", own.v_heads, heads.v_heads);
 }
 
+/* What a token takes in the caches; with the heads it decides how many sequences fit. */
+static double cache_change(const hr_model *model, const hr_workload *workload, const hr_model *changed)
+{
+  hr_memory before, after;
+  if (hr_memory_estimate(model, workload, &before, NULL) != HR_OK ||
+      hr_memory_estimate(changed, workload, &after, NULL) != HR_OK || before.kv_cache_bytes_per_token == 0)
+    return 0;
+  return (double)after.kv_cache_bytes_per_token / (double)before.kv_cache_bytes_per_token - 1;
+}
+
 void hr_search_describe_difference(const hr_model *model, const hr_workload *workload, hr_search_shape *shape)
 {
   const hr_model *changed = &shape->model;
@@ -63,6 +75,9 @@ void hr_search_describe_difference(const hr_model *model, const hr_workload *wor
   add_size(shape, experts ? "experts" : "MLP", hr_main_mlp_width(model), hr_main_mlp_width(changed));
   if (model->vocabulary != changed->vocabulary)
     add(shape, "vocabulary %+" PRId64, changed->vocabulary - model->vocabulary);
+  shape->cache_change = cache_change(model, workload, changed);
+  if ((workload->phase == HR_PHASE_PREFILL || workload->phase == HR_PHASE_DECODE) && fabs(shape->cache_change) > 0.005)
+    add(shape, "KV cache %+.0f%%", 100 * shape->cache_change);
   uint64_t changes = hr_changes_between(model, workload, changed, workload);
   shape->change_class = hr_change_cost_of(hr_costliest_change(changes))->change_class;
 }

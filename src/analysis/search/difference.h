@@ -5,7 +5,7 @@
 
 #include <headroom/search.h>
 
-/** Fills shape->differs and shape->change_class from shape->model. */
+/** Fills shape->cache_change, shape->differs and shape->change_class from shape->model. */
 void hr_search_describe_difference(const hr_model *model, const hr_workload *workload, hr_search_shape *shape);
 
 #endif

@@ -102,25 +102,30 @@ static double full_share(const hr_alignment_class *class)
   return class->result_share > 0 && class->result_share < plain ? class->result_share : plain;
 }
 
-int64_t hr_search_granule(const hr_hardware *hardware, const hr_model *model, hr_dtype dtype)
+int64_t hr_search_granule(const hr_hardware *hardware, hr_dtype dtype)
 {
-  int64_t bytes = 1, granule = 1;
+  int64_t bytes = 1;
   for (size_t i = hardware->alignment_count; i > 0; i--) {
     const hr_alignment_class *class = &hardware->alignments[i - 1];
     if (full_share(class) < FULL_SPEED * full_share(&hardware->alignments[hardware->alignment_count - 1]))
       break;
     bytes = class->bytes;
   }
-  granule = hr_max64(bytes / (int64_t)hr_dtype_bytes(dtype), 1);
+  return hr_max64(bytes / (int64_t)hr_dtype_bytes(dtype), 1);
+}
+
+int64_t hr_search_block(const hr_model *model)
+{
+  int64_t block = 1;
   for (size_t i = 0; i < model->quantization.format_count; i++) {
     const hr_weight_format *format = &model->quantization.formats[i];
-    const int64_t blocks[] = {format->block_inputs, format->block_outputs};
+    const int64_t sides[] = {format->block_inputs, format->block_outputs};
     for (size_t j = 0; j < 2; j++) {
-      int64_t common = blocks[j] > 1 ? common_multiple(granule, blocks[j]) : granule;
-      granule = common <= SIZE_MOST ? common : granule;
+      int64_t common = sides[j] > 1 ? common_multiple(block, sides[j]) : block;
+      block = common <= SIZE_MOST ? common : block;
     }
   }
-  return granule;
+  return block;
 }
 
 /* `a` times `b`, at most SIZE_MOST + 1. */
@@ -132,17 +137,17 @@ static int64_t product(int64_t a, int64_t b)
 
 /* A step on which the shares of all degrees are multiples of the granule is `most_times` the one on which those of the
  * workload's own are; between them are its divisors. */
-int64_t hr_search_step(const hr_search_space *space, int64_t range, int64_t in_band)
+int64_t hr_search_step(const hr_search_space *space, int64_t unit, int64_t range, int64_t in_band)
 {
-  int64_t t = space->workload->tensor_parallel;
-  int64_t finest = common_multiple(product(space->granule, t), space->share);
-  int64_t most_times = product(space->granule, space->share) / finest;
+  int64_t t = space->workload->tensor_parallel, least = common_multiple(space->share, unit);
+  int64_t finest = common_multiple(product(space->granule, t), least);
+  int64_t most_times = common_multiple(product(space->granule, space->share), least) / finest;
   for (int64_t times = most_times; times > 1; times--) {
     int64_t step = times * finest;
     if (most_times % times == 0 && range / step >= VALUES_LEAST && in_band / step >= VALUES_IN_BAND)
       return step;
   }
-  return range / finest >= 2 ? finest : common_multiple(product(8, t), space->share);
+  return range / finest >= 2 ? finest : common_multiple(product(8, t), least);
 }
 
 /* The model's own value first, then by distance from it; of equal distances the smaller first. */
@@ -151,7 +156,8 @@ hr_status hr_search_list_hidden(const hr_search_options *options, hr_search_spac
   int64_t own = space->model->hidden, least, most;
   hr_search_bounds_near(hr_search_varies(options, HR_SEARCH_HIDDEN, options->hidden_min, options->hidden_max), own,
                         options->hidden_min, options->hidden_max, &least, &most);
-  int64_t step = options->hidden_step > 0 ? options->hidden_step : hr_search_step(space, most - least, INT64_MAX);
+  int64_t step =
+      options->hidden_step > 0 ? options->hidden_step : hr_search_step(space, space->block, most - least, INT64_MAX);
   int64_t down = hr_min64(own - 1, most) / step * step, up = hr_round_up(hr_max64(own + 1, least), step);
   if (most > least && (most - least) / step >= HR_SEARCH_HIDDEN_MAX)
     return hr_fail(error, HR_ERROR_INVALID,

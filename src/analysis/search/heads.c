@@ -26,19 +26,24 @@ static bool heads_spread(const hr_mixer_attention *heads, int64_t t)
   return heads->q_heads % t == 0 && k_spreads && v_spreads;
 }
 
+/* Recurrent mixers that stay as they are have been the caller's choice, whatever they spread over. */
 static bool is_served(const hr_search_space *space, const hr_model *model)
 {
   for (size_t i = 0; i < model->group_count; i++) {
     const hr_mixer_attention heads = hr_heads_of(&model->groups[i]);
+    int64_t scan = model->groups[i].scan.heads;
     for (size_t j = 0; j < space->served_count; j++) {
       if (!heads_spread(&heads, space->served[j]))
         return false;
     }
+    if (scan != space->model->groups[i].scan.heads && scan % space->share != 0)
+      return false;
   }
   return model->hidden % space->share == 0;
 }
 
-bool hr_search_with_heads(const hr_search_space *space, int64_t hidden, const hr_search_layout *layout, hr_model *model)
+static bool with_attention(const hr_search_space *space, int64_t hidden, const hr_search_layout *layout,
+                           hr_model *model)
 {
   const hr_mixer_attention own = hr_search_own_heads(space->model);
   if (hr_search_keeps_heads(space->model)) {
@@ -59,6 +64,11 @@ bool hr_search_with_heads(const hr_search_space *space, int64_t hidden, const hr
     v_heads = scaled.value / own.k_heads;
   }
   return hr_set_kv_heads(model, layout->k_heads, v_heads);
+}
+
+bool hr_search_with_heads(const hr_search_space *space, int64_t hidden, const hr_search_layout *layout, hr_model *model)
+{
+  return with_attention(space, hidden, layout, model) && hr_reshape_scans(space->model, model);
 }
 
 static bool is_listed(const hr_search_layouts *layouts, const hr_search_layout *layout)

@@ -122,10 +122,10 @@ static void set_mlp(const hr_search_options *options, hr_search_space *space)
   space->mlp_max = varies ? options->mlp_width_max : space->widths.own[0];
   int64_t least, most;
   hr_search_mlp_bounds(space, space->model->hidden, &least, &most);
-  space->mlp_step = options->mlp_step > 0
-                        ? options->mlp_step
-                        : hr_search_step(space, most - least,
-                                         space->layers_min < space->layers_max ? INT64_MAX : widths_in_band(space));
+  int64_t in_band = space->layers_min < space->layers_max ? INT64_MAX : widths_in_band(space);
+  hr_checked64 blocks = hr_times(hr_checked(space->block), space->share); /* a whole number on each device */
+  int64_t unit = blocks.overflow || blocks.value > SIZE_MOST ? space->block : blocks.value;
+  space->mlp_step = options->mlp_step > 0 ? options->mlp_step : hr_search_step(space, unit, most - least, in_band);
 }
 
 hr_status hr_search_space_make(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
@@ -139,7 +139,8 @@ hr_status hr_search_space_make(const hr_hardware *hardware, const hr_model *mode
   space->workload = workload;
   space->hidden_count = space->vocabulary_count = space->head_dim_count = 0;
   space->require_divisible = options->require_divisible;
-  space->granule = hr_search_granule(hardware, model, workload->dtype);
+  space->granule = hr_search_granule(hardware, workload->dtype);
+  space->block = hr_search_block(model);
   HR_TRY(set_band(options, space, error));
   HR_TRY(hr_search_list_served(options, kept_heads(model, options), space, error));
   set_heads(options, space);
