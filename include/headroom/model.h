@@ -39,6 +39,15 @@ typedef enum hr_head {
   HR_HEAD_NONE      /* nothing: the layers' output is the result (embedding models) */
 } hr_head;
 
+/** Whether trained weights of a model exist, by what says so; the strongest evidence found. */
+typedef enum hr_origin {
+  HR_ORIGIN_DESIGN,    /* nothing does: a shape that can still change */
+  HR_ORIGIN_CONFIG,    /* the configuration has what is written with weights: torch_dtype, dtype, _name_or_path or a
+                          quantization */
+  HR_ORIGIN_PUBLISHED, /* a built-in model that is not in short form, or a repository in the cache of the hub */
+  HR_ORIGIN_FILES      /* files of weights are beside the configuration */
+} hr_origin;
+
 /** How `window` limits the keys of a query. */
 typedef enum hr_window_kind {
   HR_WINDOW_SLIDING, /* the last `window` tokens, the query's own included */
@@ -177,6 +186,8 @@ typedef struct hr_model {
   int64_t default_batch, default_sequence, default_tensor_parallel, default_pipeline_stages;
 
   hr_quantization quantization; /* of a quantized checkpoint; hr_model_set_weights() replaces it */
+
+  hr_origin origin; /* of hr_model_from_json() DESIGN or CONFIG; hr_resolve_model() looks further */
 
   size_t group_count; /* 1 to HR_LAYER_GROUPS_MAX, in the order of each group's first layer */
   hr_layer_group groups[HR_LAYER_GROUPS_MAX];

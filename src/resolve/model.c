@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Names a model that was read from a path: after the folder of its config.json, or the repository whose snapshot the
  * folder is; otherwise after the file without ".json". The folder's links are followed, the file's are not. */
@@ -31,6 +32,21 @@ static void name_from_path(const char *path, char *name, size_t size)
     *ending = '\0';
 }
 
+/* Whether files of weights are beside a configuration, as safetensors or as PyTorch's own. */
+static bool has_weights_beside(const char *config)
+{
+  static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                                      "pytorch_model.bin.index.json"};
+  const char *slash = strrchr(config, '/');
+  char path[HR_PATH_SIZE];
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    int length = snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash - config) + 1 : 0, config, names[i]);
+    if (length > 0 && (size_t)length < sizeof path && access(path, F_OK) == 0)
+      return true;
+  }
+  return false;
+}
+
 static hr_status read_place(const hr_model_place *place, hr_note_fn note, void *context, hr_model *model,
                             hr_error *error)
 {
@@ -43,6 +59,10 @@ static hr_status read_place(const hr_model_place *place, hr_note_fn note, void *
   free(text);
   if (status != HR_OK)
     return status;
+  if (place->repository[0])
+    model->origin = HR_ORIGIN_PUBLISHED;
+  if (place->named_weights || (!input && has_weights_beside(path)))
+    model->origin = HR_ORIGIN_FILES;
   if (place->repository[0])
     hr_copy_text(model->name, sizeof model->name, place->repository);
   else
@@ -62,6 +82,8 @@ static hr_status read_shipped(const char *what, const hr_model_place *place, hr_
   }
   HR_TRY(hr_model_from_json(entry->text, entry->length, entry->name, note, context, model, error));
   hr_copy_text(model->name, sizeof model->name, entry->name);
+  if (strcmp(model->family, "short") != 0)
+    model->origin = HR_ORIGIN_PUBLISHED;
   return HR_OK;
 }
 

@@ -101,6 +101,25 @@ static hr_status read_model(hr_config *config, hr_model *model)
   return hr_read_head(config, family, architecture_of(config), model);
 }
 
+/* save_pretrained() of a model writes torch_dtype (since transformers 4.56 dtype), loading one sets _name_or_path. Its
+ * architectures and transformers_version are also written for a configuration without weights. */
+static bool names_weights(const json_t *object)
+{
+  static const char *const fields[] = {"torch_dtype", "dtype", "_name_or_path"};
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    const char *text = json_string_value(json_object_get(object, fields[i]));
+    if (text && text[0])
+      return true;
+  }
+  return false;
+}
+
+static hr_origin origin_of(const hr_config *config, const hr_model *model)
+{
+  bool trained = names_weights(config->json.object) || names_weights(config->outer);
+  return trained || model->quantization.format_count > 0 ? HR_ORIGIN_CONFIG : HR_ORIGIN_DESIGN;
+}
+
 /* Sizes that are valid one by one may not fit each other. */
 static hr_status check_model(const hr_config *config, const hr_model *model)
 {
@@ -132,6 +151,7 @@ hr_status hr_model_from_json(const char *text, size_t length, const char *name, 
     status = check_marks(&config);
   if (status == HR_OK) {
     hr_config_note_unknown_fields(&config);
+    read.origin = origin_of(&config, &read);
     *model = read;
   }
   json_decref(root);
