@@ -58,6 +58,8 @@ typedef hr_kv_scales cli_SCALES;
 typedef hr_format cli_FORMAT;
 typedef hr_csv_table cli_CSV;
 typedef cli_color cli_COLOR;
+typedef unsigned cli_CLASSES; /* bit i: hr_change_class i */
+typedef uint64_t cli_RULES;   /* bit i: rule i of hr_rules() */
 
 #define SHARDS_MOST 1000000
 #define SIZE_MOST 1099511627776 /* 2^40, the library's own limit */

@@ -30,6 +30,15 @@ static hr_status confirm(const cli_run *run, hr_device *device, hr_advice *advic
   return status;
 }
 
+static hr_advise_options make_options(const cli_run *run)
+{
+  hr_advise_options options = hr_advise_options_default();
+  options.design = run->options.design;
+  options.without_classes = run->given[CLI_OPTION_only] ? ~run->options.only : 0;
+  options.without_rules = run->options.ignore;
+  return options;
+}
+
 static bool has_high(const hr_advice *advice)
 {
   for (size_t i = 0; i < advice->finding_count; i++) {
@@ -44,7 +53,8 @@ static int advise(const cli_run *run, advise_work *work, cli_output *output)
   hr_error error = {.status = HR_OK};
   hr_advice *advice = NULL;
   hr_confirmation *confirmation = NULL;
-  hr_status status = hr_advise(&work->hardware, &work->model, &work->workload, &advice, &error);
+  hr_advise_options options = make_options(run);
+  hr_status status = hr_advise_with(&work->hardware, &work->model, &work->workload, &options, &advice, &error);
   if (status == HR_OK && run->given[CLI_OPTION_nodes])
     status = hr_compare_parallel_layouts(&work->hardware, &work->model, &work->workload, run->options.nodes,
                                          &advice->layouts, &error);

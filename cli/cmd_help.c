@@ -28,7 +28,8 @@ static int help_rules(void)
   size_t count;
   const hr_rule *rules = hr_rules(&count);
   for (size_t i = 0; i < count; i++)
-    printf("%s%s\n    %s\n    source: %s\n", i > 0 ? "\n" : "", rules[i].name, rules[i].summary, rules[i].source);
+    printf("%s%s (%s)\n    %s\n    source: %s\n", i > 0 ? "\n" : "", rules[i].name,
+           hr_change_class_name(rules[i].change_class), rules[i].summary, rules[i].source);
   return cli_flush(stdout);
 }
 

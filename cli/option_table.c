@@ -263,6 +263,65 @@ static int read_COLOR(const cli_option_row *row, const char *text, void *value)
   return read_choice(row, text, HR_ERROR_NOT_FOUND);
 }
 
+/* Calls `read` for each part between commas until one fails. */
+static int read_list(const cli_option_row *row, const char *text, void *value,
+                     int (*read)(const cli_option_row *row, const char *part, void *value))
+{
+  char copy[512];
+  int code = CLI_GO_ON;
+  snprintf(copy, sizeof copy, "%s", text);
+  if (strlen(text) >= sizeof copy)
+    return cli_fail(EXIT_USAGE, "--%s: the list has more than %zu bytes", row->name, sizeof copy - 1);
+  for (char *part = copy; part && code == CLI_GO_ON;) {
+    char *comma = strchr(part, ',');
+    if (comma)
+      *comma++ = '\0';
+    code = read(row, part, value);
+    part = comma;
+  }
+  return code;
+}
+
+static int read_class(const cli_option_row *row, const char *text, void *value)
+{
+  hr_change_class change_class;
+  hr_status status = hr_change_class_parse(text, &change_class);
+  if (status == HR_OK)
+    *(unsigned *)value |= 1u << change_class;
+  return read_choice(row, text, status);
+}
+
+static int read_CLASSES(const cli_option_row *row, const char *text, void *value)
+{
+  return read_list(row, text, value, read_class);
+}
+
+#define RULES_MOST 64
+
+static int read_rule(const cli_option_row *row, const char *text, void *value)
+{
+  const char *names[RULES_MOST];
+  char near[160];
+  size_t count;
+  const hr_rule *rules = hr_rules(&count);
+  for (size_t i = 0; i < count && i < RULES_MOST; i++) {
+    names[i] = rules[i].name;
+    if (strcmp(text, names[i]) == 0) {
+      *(uint64_t *)value |= (uint64_t)1 << i;
+      return CLI_GO_ON;
+    }
+  }
+  hr_suggest_names(text, names, count, near, sizeof near);
+  return cli_fail(EXIT_USAGE, "--%s: there is no rule \"%s\"%s", row->name, text,
+                  near[0] ? near : "; see headroom help rules");
+}
+
+/* Also given more than once. */
+static int read_RULES(const cli_option_row *row, const char *text, void *value)
+{
+  return read_list(row, text, value, read_rule);
+}
+
 int cli_read_size(const char *what, const char *text, int64_t *value)
 {
   int64_t number;

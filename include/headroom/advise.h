@@ -3,6 +3,7 @@
 #ifndef HEADROOM_ADVISE_H
 #define HEADROOM_ADVISE_H
 
+#include <headroom/change.h>
 #include <headroom/parallel_layouts.h>
 #include <headroom/predict.h>
 
@@ -22,8 +23,11 @@ typedef struct hr_finding {
   const char *rule;   /* "vocabulary_alignment"; static storage */
   const char *source; /* source of the rule; static storage */
   hr_severity severity;
-  bool void_on_device;        /* the rule is not applicable to the device; `why` gives the reason */
-  char operators[128];        /* operators concerned that the step has, separated by spaces; main ones first */
+  hr_change_class change_class; /* of the suggested change; without one, of the costliest that the rule suggests */
+  const char *cost;             /* what the change takes (hr_change_cost); "" without one; static storage */
+  const char *cost_source;      /* source of `cost`; "" if it needs none; static storage */
+  bool not_applicable;          /* the rule is not applicable to the device; `why` gives the reason */
+  char operators[128];          /* operators concerned that the step has, separated by spaces; main ones first */
   uint64_t main_operators[2]; /* bit i % 64 of i / 64: number i of hr_operator_id is a main operator, of the step or of
                                  the suggestion */
   char why[384];              /* one sentence with the numbers */
@@ -42,6 +46,17 @@ typedef struct hr_finding {
 } hr_finding;
 
 #define HR_FINDINGS_MAX 48
+#define HR_COMBINED_MAX 2
+
+typedef struct hr_advise_options {
+  size_t struct_size;       /* sizeof(hr_advise_options), set by hr_advise_options_default() */
+  bool design;              /* order findings by gain alone although trained weights exist (hr_model.origin) */
+  unsigned without_classes; /* bit i: leave out findings of class i */
+  uint64_t without_rules;   /* bit i: leave out findings of rule i of hr_rules() */
+} hr_advise_options;
+
+/** Nothing is left out; changes that need new weights come last if trained weights exist. */
+HR_API hr_advise_options hr_advise_options_default(void);
 
 typedef struct hr_advice {
   hr_hardware hardware;
@@ -50,15 +65,25 @@ typedef struct hr_advice {
   hr_step step;                /* the original one */
   hr_parallel_layouts layouts; /* on the nodes that the workload takes up; hr_compare_parallel_layouts() has others */
   size_t finding_count;
-  hr_finding findings[HR_FINDINGS_MAX]; /* most severe first, then highest gain */
-  bool has_combined; /* `combined` merges two or more suggestions that keep batch, devices and kind of layer */
-  hr_finding combined;
+  hr_finding findings[HR_FINDINGS_MAX]; /* most severe first, then highest gain; those of HR_CHANGE_RETRAIN after the
+                                           others if retrain_last; those of severity none at the end */
+  bool retrain_last;                    /* trained weights exist, and the caller did not ask for a design */
+  size_t combined_count;                /* suggestions merged: */
+  hr_finding combined[HR_COMBINED_MAX]; /* "combined_free": all free ones; "combined_retrain": these and all others
+                                           that keep devices, the kind of layer and about the parameters. Each if it
+                                           merges at least two, the second one if one of them needs new weights */
+  size_t left_out, left_out_high; /* findings of any severity but none that the options leave out; of severity high */
 } hr_advice;
 
 /** Applies every rule to the shape. On HR_OK the caller owns *advice and frees it with hr_advice_free(). Errors of
  *  hr_predict_step() and HR_ERROR_OUT_OF_MEMORY; *advice is then untouched. Deterministic. */
 HR_API hr_status hr_advise(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                            hr_advice **advice, hr_error *error);
+
+/** The same with options. Rules see each other's findings before any are left out, so that leaving out some does not
+ *  change the others. Also HR_ERROR_INVALID for options of another version. */
+HR_API hr_status hr_advise_with(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
+                                const hr_advise_options *options, hr_advice **advice, hr_error *error);
 
 /** Frees an advice; NULL is allowed. */
 HR_API void hr_advice_free(hr_advice *advice);
@@ -69,6 +94,7 @@ HR_API const char *hr_severity_name(hr_severity severity);
 /** One row of the rule table. Static storage throughout. */
 typedef struct hr_rule {
   const char *name, *summary, *source;
+  hr_change_class change_class; /* of the costliest change that it suggests */
 } hr_rule;
 
 /** The rules in the order of application; *count is their number. Static storage. */

@@ -22,15 +22,21 @@ typedef enum hr_change_class {
 
 /** What can change, cheapest first. */
 typedef enum hr_changed {
-  HR_CHANGED_ATTENTION,  /* fused or not */
-  HR_CHANGED_VOCABULARY, /* padded */
-  HR_CHANGED_MICROBATCH, /* of a training step */
-  HR_CHANGED_BATCH,      /* of any other step */
-  HR_CHANGED_SEQUENCE,   /* its length, or the context of a decode step */
+  HR_CHANGED_ATTENTION,   /* fused or not */
+  HR_CHANGED_VOCABULARY,  /* padded */
+  HR_CHANGED_MLP_PADDING, /* a wider MLP, also of experts */
+  HR_CHANGED_RECOMPUTE,
+  HR_CHANGED_SHARING,      /* of norms over t (sequence_parallel), of states between replicas (zero_stage) */
+  HR_CHANGED_MICROBATCH,   /* of a training step */
+  HR_CHANGED_BATCH,        /* of any other step */
+  HR_CHANGED_SEQUENCE,     /* its length, or the context of a decode step */
+  HR_CHANGED_MICROBATCHES, /* their number in a step */
+  HR_CHANGED_DATA_PARALLEL,
+  HR_CHANGED_CONTEXT_PARALLEL,
   HR_CHANGED_EXPERT_PARALLEL,
   HR_CHANGED_PIPELINE_STAGES,
   HR_CHANGED_TENSOR_PARALLEL,
-  HR_CHANGED_MLP_WIDTH, /* also of experts */
+  HR_CHANGED_MLP_WIDTH, /* a narrower one */
   HR_CHANGED_HEADS,     /* number or size of query heads */
   HR_CHANGED_KV_HEADS,  /* K and V heads for the same query heads */
   HR_CHANGED_PARALLEL_LAYERS,

@@ -14,7 +14,7 @@ extern "C" {
 
 /** One operator before and after the suggested change. Times are of one execution. */
 typedef struct hr_confirmation_row {
-  size_t finding;      /* index into advice->findings; SIZE_MAX: the combined suggestion */
+  size_t finding;      /* index into advice->findings; from finding_count on into advice->combined */
   size_t before_count; /* 1; 3 where fused attention replaces score, softmax and attention over value, run as one */
   hr_operator before[HR_CONFIRMATION_REPLACED_MAX], after;
   double predicted_before_ns, predicted_after_ns; /* at the measured size */
@@ -25,7 +25,7 @@ typedef struct hr_confirmation_row {
 /** Predicted and measured gain of a finding at the measured size. (hr_finding.predicted_gain is at the requested size;
  *  if that was too large to measure, the two differ.) Gains as in hr_finding; NAN: none. */
 typedef struct hr_confirmed {
-  size_t finding; /* index into advice->findings; SIZE_MAX: the combined suggestion */
+  size_t finding; /* index into advice->findings; from finding_count on into advice->combined */
   double predicted_gain, predicted_operator_gain;
   double measured_gain, measured_operator_gain;
   double measured_gain_low, measured_gain_high; /* with every ratio at the worse or better end of its interval */
@@ -40,8 +40,8 @@ typedef struct hr_confirmation {
   bool complete;           /* false: stopped by the caller */
   size_t count;
   hr_confirmation_row *rows; /* owned by the confirmation */
-  size_t finding_count;      /* findings that have a change, the combined suggestion included */
-  hr_confirmed *findings;    /* owned by the confirmation; in the order of advice->findings */
+  size_t finding_count;      /* findings that have a change, combined suggestions included */
+  hr_confirmed *findings;    /* owned by the confirmation; in the order of advice->findings, then combined */
 } hr_confirmation;
 
 /** Measures the operators that a finding changes on `device`, original and suggested shape interleaved, and sets

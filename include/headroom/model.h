@@ -197,6 +197,9 @@ typedef struct hr_model {
  *  bias, everything else off. */
 HR_API hr_model hr_model_default(void);
 
+/** "design", "config", "published", "files". Static storage. */
+HR_API const char *hr_origin_name(hr_origin origin);
+
 /** [L] Layers of all groups together. `model` has been checked. */
 HR_API int64_t hr_model_layers(const hr_model *model);
 

@@ -26,6 +26,8 @@ static void put_measurement(hr_json document, const hr_advice *advice, const hr_
 }
 
 static const hr_column combined_fields[] = {
+    HR_FIELD(hr_finding, rule),
+    {"class", NULL, HR_PLAIN, 0, HR_MEMBER(hr_finding, change_class)},
     HR_FIELD(hr_finding, why),
     HR_OPTIONAL_FIELD(hr_finding, suggested),
     HR_FIELD(hr_finding, parameter_change),
@@ -35,14 +37,15 @@ static const hr_column combined_fields[] = {
 
 static void put_combined(hr_json document, const hr_advice *advice)
 {
-  if (!advice->has_combined) {
-    hr_json_put(document, "combined", json_null());
-    return;
+  json_t *list = json_array();
+  hr_json_put(document, "combined", list);
+  for (size_t i = 0; list && i < advice->combined_count; i++) {
+    const hr_finding *together = &advice->combined[i];
+    hr_json json = hr_json_append_object(document, list);
+    hr_json_put_fields(json, combined_fields, HR_COUNT_OF(combined_fields), together);
+    hr_json_put_model(json, &together->model);
+    hr_json_put_workload(json, &together->workload);
   }
-  hr_json json = hr_json_put_object(document, "combined");
-  hr_json_put_fields(json, combined_fields, HR_COUNT_OF(combined_fields), &advice->combined);
-  hr_json_put_model(json, &advice->combined.model);
-  hr_json_put_workload(json, &advice->combined.workload);
 }
 
 #define STEP(member) HR_FIELD(hr_step, member)
@@ -69,13 +72,17 @@ static hr_status write_json(const hr_advice *advice, const hr_confirmation *conf
 {
   const hr_step *step = &advice->step;
   bool failed;
-  hr_json json = hr_json_document("advise/2", &failed);
+  hr_json json = hr_json_document("advise/3", &failed);
   hr_json_put_text(json, "device", advice->hardware.name);
   hr_json_put_hardware(json, &advice->hardware);
   hr_json_put_model(json, &advice->model);
   hr_json_put_workload(json, &advice->workload);
   hr_json_put_count(json, "parameters", parameters);
   hr_json_put_fields(json, step_fields, HR_COUNT_OF(step_fields), step);
+  hr_json_put_text(json, "origin", hr_origin_name(advice->model.origin));
+  hr_json_put_flag(json, "retrain_last", advice->retrain_last);
+  hr_json_put_count(json, "left_out", (int64_t)advice->left_out);
+  hr_json_put_count(json, "left_out_high", (int64_t)advice->left_out_high);
   hr_json_put_table(json, "operators",
                     hr_operator_table(&step->operators, step, &advice->model, &advice->workload, false));
   hr_json_put_parallel_layouts(json, &advice->layouts);

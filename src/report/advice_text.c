@@ -87,6 +87,23 @@ static void print_step(const hr_document *document, const hr_advice *advice, int
   print_replicas(document, step);
 }
 
+/* What is assumed about the weights, which decides the order. */
+static void print_assumption(const hr_document *document, const hr_advice *advice)
+{
+  static const char *const evidence[] = {[HR_ORIGIN_DESIGN] = "nothing names weights",
+                                         [HR_ORIGIN_CONFIG] = "its configuration was written with weights",
+                                         [HR_ORIGIN_PUBLISHED] = "a published model",
+                                         [HR_ORIGIN_FILES] = "weights are beside its configuration"};
+  hr_origin origin = advice->model.origin;
+  const char *known = (unsigned)origin < HR_COUNT_OF(evidence) ? evidence[origin] : "unknown";
+  if (advice->retrain_last)
+    hr_print_field(document, "assumed",
+                   "trained weights (%s): changes that need new ones come last (--design: by gain)", known);
+  else
+    hr_print_field(document, "assumed", "a design (%s): changes are in the order of their gain",
+                   origin == HR_ORIGIN_DESIGN ? known : "as asked");
+}
+
 /* "parameters +0.1%,  operator +540%,  step +12.3%", continued on the next line if the terminal is too narrow. */
 typedef struct gain_line {
   const hr_document *document;
@@ -194,12 +211,24 @@ static void print_indented(const hr_document *document, const char *text)
   hr_wrap_text(document->out, clean, FINDING_INDENT, FINDING_INDENT, document->options->width);
 }
 
+/* "retrain: new weights; … (Ainslie et al. 2023, …)" */
+static void print_cost(const hr_document *document, const hr_finding *f)
+{
+  char text[512];
+  bool source = f->cost_source[0];
+  snprintf(text, sizeof text, "%s: %s%s%s%s", hr_change_class_name(f->change_class), f->cost, source ? " (" : "",
+           f->cost_source, source ? ")" : "");
+  hr_style_begin(document->out, document->options, HR_STYLE_DIM);
+  print_indented(document, text);
+  hr_style_end(document->out, document->options, HR_STYLE_DIM);
+}
+
 static void print_finding(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation,
                           size_t index)
 {
   const hr_finding *f = &advice->findings[index];
   static const char *const words[] = {"none", "low", "MEDIUM", "HIGH"};
-  const char *word = f->void_on_device ? "n/a" : (unsigned)f->severity < HR_COUNT_OF(words) ? words[f->severity] : "?";
+  const char *word = f->not_applicable ? "n/a" : (unsigned)f->severity < HR_COUNT_OF(words) ? words[f->severity] : "?";
   fprintf(document->out, "\n");
   hr_style_begin(document->out, document->options, severity_style(f->severity));
   fprintf(document->out, "%-*s", FINDING_INDENT, word);
@@ -215,6 +244,8 @@ static void print_finding(const hr_document *document, const hr_advice *advice, 
   }
   if (f->has_change)
     print_gains(document, f, confirmation, index, FINDING_INDENT);
+  if (f->has_change)
+    print_cost(document, f);
   if (document->options->verbose && f->source) {
     hr_style_begin(document->out, document->options, HR_STYLE_DIM);
     char source[320];
@@ -222,6 +253,20 @@ static void print_finding(const hr_document *document, const hr_advice *advice, 
     print_indented(document, source);
     hr_style_end(document->out, document->options, HR_STYLE_DIM);
   }
+}
+
+/* "3 findings are left out, 1 of them high." */
+static void print_left_out(const hr_document *document, const hr_advice *advice)
+{
+  if (advice->left_out == 0)
+    return;
+  char text[160], high[64] = "";
+  if (advice->left_out_high > 0)
+    snprintf(high, sizeof high, ", %zu of them of severity high", advice->left_out_high);
+  snprintf(text, sizeof text, "%zu finding%s left out as asked%s.", advice->left_out,
+           advice->left_out == 1 ? " is" : "s are", high);
+  fprintf(document->out, "\n");
+  hr_print_paragraph(document, text);
 }
 
 static hr_status print_findings(const hr_document *document, const hr_advice *advice,
@@ -232,29 +277,33 @@ static hr_status print_findings(const hr_document *document, const hr_advice *ad
     shown += hr_finding_is_shown(&advice->findings[i], document->options);
   hr_print_heading(document, "Findings");
   if (shown == 0) {
-    hr_print_paragraph(document, "Nothing to gain: no rule finds anything to change. -v shows each rule.");
-    return HR_OK;
+    hr_print_paragraph(document, advice->left_out > 0
+                                     ? "Nothing to gain from the classes and rules asked for."
+                                     : "Nothing to gain: no rule finds anything to change. -v shows each rule.");
+  } else if (document->options->format == HR_FORMAT_MARKDOWN) {
+    HR_TRY(hr_print_table(document, hr_finding_table(advice, document->options), error));
   }
-  if (document->options->format == HR_FORMAT_MARKDOWN)
-    return hr_print_table(document, hr_finding_table(advice, document->options), error);
-  for (size_t i = 0; i < advice->finding_count; i++) {
+  for (size_t i = 0; i < advice->finding_count && document->options->format != HR_FORMAT_MARKDOWN; i++) {
     if (hr_finding_is_shown(&advice->findings[i], document->options))
       print_finding(document, advice, confirmation, i);
   }
+  print_left_out(document, advice);
   return HR_OK;
 }
 
 static void print_combined(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation)
 {
-  if (!advice->has_combined)
-    return;
-  hr_print_heading(document, "All compatible changes together");
-  hr_print_paragraph(document, advice->combined.why);
-  if (advice->combined.suggested[0])
-    hr_print_paragraph(document, advice->combined.suggested);
-  hr_finding gains = advice->combined;
-  gains.predicted_operator_gain = gains.measured_operator_gain = NAN; /* they would not say of which operator */
-  print_gains(document, &gains, confirmation, SIZE_MAX, 0);
+  for (size_t i = 0; i < advice->combined_count; i++) {
+    hr_finding together = advice->combined[i];
+    bool free = together.change_class == HR_CHANGE_FREE;
+    hr_print_heading(document,
+                     free ? "All free changes together" : "All compatible changes together, with new weights");
+    hr_print_paragraph(document, together.why);
+    if (together.suggested[0])
+      hr_print_paragraph(document, together.suggested);
+    together.predicted_operator_gain = together.measured_operator_gain = NAN; /* of no one operator */
+    print_gains(document, &together, confirmation, advice->finding_count + i, 0);
+  }
 }
 
 /* The table shows times whatever their status; this tells how many are doubtful. */
@@ -300,6 +349,7 @@ hr_status hr_print_advice(const hr_document *document, const hr_advice *advice, 
 {
   const hr_step *step = &advice->step;
   print_step(document, advice, parameters);
+  print_assumption(document, advice);
   hr_print_heading(document, "%s of the step",
                    document->options->verbose ? "Operators" : hr_words_of_operators(&step->operators));
   HR_TRY(hr_print_table(

@@ -43,9 +43,9 @@ void hr_cell_set_flag(hr_cell *cell, bool flag);
 /** Enumerations that members may have; a report shows their names. */
 #define HR_NAMED_TYPES(TYPE)                                 \
   TYPE(hr_attention_form, hr_attention_form_name)            \
+  TYPE(hr_change_class, hr_change_class_name)                \
   TYPE(hr_bound, hr_bound_name)                              \
   TYPE(hr_calibration, hr_calibration_name)                  \
-  TYPE(hr_change_class, hr_change_class_name)                \
   TYPE(hr_dtype, hr_dtype_name)                              \
   TYPE(hr_kv_format, hr_kv_format_name)                      \
   TYPE(hr_kv_scales, hr_kv_scales_name)                      \

@@ -18,7 +18,8 @@ const hr_measurement *hr_worse_measurement(const hr_comparison *comparison)
 
 static const char *rule_of(const hr_advice *advice, size_t finding)
 {
-  return finding < advice->finding_count ? advice->findings[finding].rule : "combined";
+  size_t combined = finding - advice->finding_count;
+  return finding < advice->finding_count ? advice->findings[finding].rule : advice->combined[combined].rule;
 }
 
 /* ---- operators, as they are and as suggested ---- */

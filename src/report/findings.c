@@ -15,7 +15,8 @@ static void main_operator(const void *row, hr_cell *cell)
 static const hr_column columns[] = {
     {"rule", "rule", HR_PLAIN, 0, FINDING(rule)},
     {"severity", "severity", HR_PLAIN, 0, FINDING(severity)},
-    {"void_on_device", NULL, HR_PLAIN, 0, FINDING(void_on_device)},
+    {"class", "class", HR_PLAIN, 0, FINDING(change_class)},
+    {"not_applicable", NULL, HR_PLAIN, 0, FINDING(not_applicable)},
     {"operator", "operator", HR_PLAIN, 0, HR_COMPUTED(TEXT, main_operator), .optional = true},
     {"operators", NULL, HR_PLAIN, 0, OPTIONAL(operators)},
     {"why", "why", HR_PLAIN, 0, FINDING(why)},
@@ -28,6 +29,8 @@ static const hr_column columns[] = {
     {"predicted_time_ns", "step", HR_TIME, 0, FINDING(predicted_time_ns)},
     {"measured_operator_gain", "operator gain, measured", HR_GAIN, 0, FINDING(measured_operator_gain)},
     {"measured_gain", "step gain, measured", HR_GAIN, 0, FINDING(measured_gain)},
+    {"cost", "what it takes", HR_PLAIN, 0, OPTIONAL(cost)},
+    {"cost_source", NULL, HR_PLAIN, 0, OPTIONAL(cost_source)},
     {"source", NULL, HR_PLAIN, 0, OPTIONAL(source)},
 };
 

@@ -48,8 +48,9 @@ static void expect_advice(const hr_model *model, const hr_workload *workload, co
     expect_finding(&advice->findings[i]);
     EXPECT(same_finding(&advice->findings[i], &again->findings[i]));
   }
-  if (advice->has_combined)
-    expect_finding(&advice->combined);
+  EXPECT(advice->combined_count <= HR_COMBINED_MAX);
+  for (size_t i = 0; i < advice->combined_count; i++)
+    expect_finding(&advice->combined[i]);
   hr_advice_free(advice);
   hr_advice_free(again);
 }

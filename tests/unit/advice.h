@@ -63,6 +63,16 @@ static inline double step_ns(const hr_advice *advice, const hr_model *model, con
   return step.microbatch_time_ns;
 }
 
+static inline hr_change_class class_of_rule(const char *name)
+{
+  size_t count, i = 0;
+  const hr_rule *rules = hr_rules(&count);
+  while (i < count && strcmp(rules[i].name, name) != 0)
+    i++;
+  assert_true(i < count);
+  return rules[i].change_class;
+}
+
 /* Every rule has a finding, and every gain that is shown is what hr_predict_step() says about the suggestion, per token
  * and device. */
 static inline void assert_findings_hold(const hr_advice *advice)
@@ -81,7 +91,13 @@ static inline void assert_findings_hold(const hr_advice *advice)
     assert_true(strlen(finding->why) > 10 && strlen(finding->why) < sizeof finding->why - 1); /* not cut */
     assert_null(strchr(finding->why, '\n'));
     assert_true(isnan(finding->measured_gain));
-    assert_true(i == 0 || advice->findings[i - 1].severity >= finding->severity);
+    assert_non_null(finding->cost);
+    assert_true(finding->change_class <= class_of_rule(finding->rule));
+    assert_true(!finding->has_change || strlen(finding->cost) > 10);
+    const hr_finding *previous = &advice->findings[i > 0 ? i - 1 : 0];
+    bool later = finding->change_class == HR_CHANGE_RETRAIN && previous->change_class != HR_CHANGE_RETRAIN &&
+                 previous->severity > HR_SEVERITY_NONE;
+    assert_true(previous->severity >= finding->severity || (advice->retrain_last && later));
     if (!finding->has_change)
       continue;
     assert_ok(hr_model_check(&finding->model, &error), error);

@@ -93,8 +93,8 @@ static void heads_and_vocabulary_of_all_layers_are_combined(void **state)
   hr_model model = split_off(gpt3_2_7b(), 16);
   model.groups[1].attention.window = 256;
   hr_advice *advice = advise("h200", &model);
-  assert_true(advice->has_combined);
-  const hr_model *combined = &advice->combined.model;
+  assert_int_equal(advice->combined_count, 1);
+  const hr_model *combined = &advice->combined[0].model;
   assert_int_equal(combined->group_count, 2);
   assert_int_equal(combined->vocabulary, 50304);
   for (size_t i = 0; i < 2; i++) {

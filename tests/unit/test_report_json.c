@@ -242,14 +242,19 @@ static const key_row advise_keys[] = {{"schema", "s"},
                                       {"tokens_per_s_per_device", "r"},
                                       {"replica_ns", "r"},
                                       {"exposed_ns", "r"},
+                                      {"origin", "s"},
+                                      {"retrain_last", "b"},
+                                      {"left_out", "i"},
+                                      {"left_out_high", "i"},
                                       {"operators", "a"},
                                       {"layouts", "a"},
                                       {"findings", "a"},
-                                      {"combined", "on"},
+                                      {"combined", "a"},
                                       {"measurement", "on"}};
 static const key_row finding_keys[] = {{"rule", "s"},
                                        {"severity", "s"},
-                                       {"void_on_device", "b"},
+                                       {"class", "s"},
+                                       {"not_applicable", "b"},
                                        {"operator", "sn"},
                                        {"operators", "sn"},
                                        {"why", "s"},
@@ -262,6 +267,8 @@ static const key_row finding_keys[] = {{"rule", "s"},
                                        {"predicted_time_ns", "rn"},
                                        {"measured_operator_gain", "rn"},
                                        {"measured_gain", "rn"},
+                                       {"cost", "sn"},
+                                       {"cost_source", "sn"},
                                        {"source", "sn"}};
 static const key_row layout_keys[] = {{"tensor_parallel", "i"},
                                       {"pipeline_stages", "i"},
@@ -281,9 +288,15 @@ static const key_row layout_keys[] = {{"tensor_parallel", "i"},
                                       {"fastest", "b"},
                                       {"most_per_device", "b"},
                                       {"fewest_devices", "b"}};
-static const key_row combined_keys[] = {
-    {"why", "s"},   {"suggested", "sn"}, {"parameter_change", "rn"}, {"predicted_gain", "rn"}, {"measured_gain", "rn"},
-    {"model", "o"}, {"workload", "o"}};
+static const key_row combined_keys[] = {{"rule", "s"},
+                                        {"class", "s"},
+                                        {"why", "s"},
+                                        {"suggested", "sn"},
+                                        {"parameter_change", "rn"},
+                                        {"predicted_gain", "rn"},
+                                        {"measured_gain", "rn"},
+                                        {"model", "o"},
+                                        {"workload", "o"}};
 static const key_row measurement_keys[] = {{"batch", "i"},    {"sequence", "i"}, {"reduced", "b"}, {"note", "sn"},
                                            {"complete", "b"}, {"findings", "a"}, {"rows", "a"}};
 static const key_row measured_row_keys[] = {{"rule", "s"},
@@ -326,7 +339,7 @@ static const key_row confirmed_keys[] = {{"rule", "s"},
 /* A confirmation of the first finding's main operator, as a measurement fills it. */
 static hr_confirmation made_up(hr_confirmation_row *row, hr_confirmed *confirmed, const hr_advice *advice)
 {
-  *confirmed = (hr_confirmed){.finding = SIZE_MAX,
+  *confirmed = (hr_confirmed){.finding = advice->finding_count,
                               .predicted_gain = 0.25,
                               .measured_gain = NAN,
                               .status = HR_ERROR_TIMEOUT,
@@ -364,8 +377,7 @@ static void check_advice(const json_t *document)
       CHECK_KEYS(item, "operators[]", predicted_operator_keys);
   json_array_foreach(json_object_get(document, "findings"), i, item) CHECK_KEYS(item, "findings[]", finding_keys);
   json_array_foreach(json_object_get(document, "layouts"), i, item) CHECK_KEYS(item, "layouts[]", layout_keys);
-  if (!json_is_null(json_object_get(document, "combined")))
-    CHECK_KEYS(json_object_get(document, "combined"), "combined", combined_keys);
+  json_array_foreach(json_object_get(document, "combined"), i, item) CHECK_KEYS(item, "combined[]", combined_keys);
 }
 
 static void advise_has_the_documented_keys(void **state)
@@ -376,7 +388,7 @@ static void advise_has_the_documented_keys(void **state)
   begin(&f, PAPER_SHAPE);
   assert_ok(hr_advise(&f.hardware, &f.model, &f.workload, &advice, &f.error), f.error);
   assert_ok(hr_report_advice(f.out, &f.options, advice, NULL, &f.error), f.error);
-  json_t *document = end(&f, "headroom.advise/2");
+  json_t *document = end(&f, "headroom.advise/3");
   check_advice(document);
   assert_true(json_is_null(json_object_get(document, "measurement")));
   const json_t *first = json_array_get(json_object_get(document, "findings"), 0);
@@ -397,7 +409,7 @@ static void advise_with_a_measurement_has_the_documented_keys(void **state)
   advice->findings[0].measured_gain = 0.125;
   hr_confirmation confirmation = made_up(&row, &confirmed, advice);
   assert_ok(hr_report_advice(f.out, &f.options, advice, &confirmation, &f.error), f.error);
-  json_t *document = end(&f, "headroom.advise/2");
+  json_t *document = end(&f, "headroom.advise/3");
   check_advice(document);
   const json_t *measurement = json_object_get(document, "measurement");
   CHECK_KEYS(measurement, "measurement", measurement_keys);
@@ -405,7 +417,7 @@ static void advise_with_a_measurement_has_the_documented_keys(void **state)
   CHECK_KEYS(written, "measurement.rows[]", measured_row_keys);
   const json_t *both = json_array_get(json_object_get(measurement, "findings"), 0);
   CHECK_KEYS(both, "measurement.findings[]", confirmed_keys);
-  assert_string_equal(json_string_value(json_object_get(both, "rule")), "combined");
+  assert_string_equal(json_string_value(json_object_get(both, "rule")), "combined_retrain");
   assert_true(json_is_null(json_object_get(both, "measured_gain")));
   assert_string_equal(json_string_value(json_object_get(both, "reason")), "too slow");
   assert_true(json_is_null(json_object_get(written, "measured_gain_high")));

@@ -166,9 +166,15 @@ static void what_differs_has_the_class_of_its_costliest_part(void **state)
   uint64_t free = changes_of(&model, &workload);
   assert_true(free == (1u << HR_CHANGED_ATTENTION | 1u << HR_CHANGED_VOCABULARY));
   assert_int_equal(hr_change_cost_of(hr_costliest_change(free))->change_class, HR_CHANGE_FREE);
+  model.groups[0].dense.width += 64;
+  assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_MLP_PADDING);
+  assert_int_equal(hr_change_cost_of(HR_CHANGED_MLP_PADDING)->change_class, HR_CHANGE_FREE);
   workload.tensor_parallel = 2;
   assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_TENSOR_PARALLEL);
   assert_int_equal(hr_change_cost_of(HR_CHANGED_TENSOR_PARALLEL)->change_class, HR_CHANGE_DEPLOY);
+  model.groups[0].dense.width -= 128;
+  assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_MLP_WIDTH);
+  assert_int_equal(hr_change_cost_of(HR_CHANGED_MLP_WIDTH)->change_class, HR_CHANGE_RETRAIN);
   model.groups[0].attention.k_heads = 4;
   assert_int_equal(hr_costliest_change(changes_of(&model, &workload)), HR_CHANGED_KV_HEADS);
   assert_int_equal(hr_change_cost_of(HR_CHANGED_KV_HEADS)->change_class, HR_CHANGE_RETRAIN);

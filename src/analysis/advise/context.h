@@ -27,7 +27,7 @@ typedef void (*hr_rule_function)(hr_advice_context *context);
 typedef struct hr_rule_row {
   hr_rule rule;
   hr_rule_function apply;
-  bool combines; /* enters the combined suggestion: the change keeps the model's capacity about the same */
+  bool combines; /* enters the combined suggestions: the change keeps the model's capacity about the same */
 } hr_rule_row;
 
 /** A changed shape and its prediction. Gains are per token or, if t changes, per token and device:

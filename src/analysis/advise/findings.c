@@ -41,6 +41,9 @@ static hr_finding *add_finding(hr_advice_context *context, hr_operator_set main,
   hr_finding *finding = &advice->findings[advice->finding_count++];
   *finding = (hr_finding){.rule = context->rule->rule.name,
                           .source = context->rule->rule.source,
+                          .change_class = context->rule->rule.change_class,
+                          .cost = "",
+                          .cost_source = "",
                           .model = advice->model,
                           .workload = advice->workload,
                           .main_operators = {(uint64_t)main, (uint64_t)(main >> 64)},
@@ -72,7 +75,7 @@ void hr_add_not_applicable(hr_advice_context *context, hr_operator_set operators
   hr_finding *finding = add_finding(context, operators, 0, current, "", why, arguments);
   va_end(arguments);
   if (finding)
-    finding->void_on_device = true;
+    finding->not_applicable = true;
 }
 
 /* The sizes of latent attention depend on each other in other ways than those of heads with K and V of their own. */
@@ -135,6 +138,12 @@ static double operator_gain(hr_advice_context *context, const hr_trial *trial, h
 
 static void set_change(hr_advice_context *context, hr_finding *finding, const hr_trial *trial, hr_operator_set main)
 {
+  const hr_advice *advice = context->advice;
+  uint64_t changes = hr_changes_between(&advice->model, &advice->workload, &trial->model, &trial->workload);
+  const hr_change_cost *cost = hr_change_cost_of(hr_costliest_change(changes));
+  finding->change_class = cost->change_class;
+  finding->cost = cost->cost;
+  finding->cost_source = cost->source;
   finding->has_change = true;
   finding->model = trial->model;
   finding->workload = trial->workload;

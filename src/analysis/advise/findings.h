@@ -30,6 +30,15 @@ hr_finding *hr_add_suggestion(hr_advice_context *context, const hr_trial *trial,
 hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
                               const char *current, const char *suggested, const char *why, ...) HR_PRINTF(6, 7);
 
+/** The rules in the order of application. */
+const hr_rule_row *hr_rule_rows(size_t *count);
+
+/** The row of the finding's rule; NULL for a combined suggestion. */
+const hr_rule_row *hr_rule_row_of(const hr_finding *finding);
+
+/** Fills advice->combined from the findings, which are in their final order. */
+void hr_combine_findings(hr_advice_context *context);
+
 /** Whether an earlier finding already changes the vocabulary, MLP width or batch that the trial changes. */
 bool hr_already_suggested(const hr_advice_context *context, const hr_trial *trial);
 

@@ -6,7 +6,7 @@
 #include "analysis/advise/findings.h"
 #include "analysis/advise/format.h"
 
-#define HR_RULE(name, combines, summary, source) void hr_rule_##name(hr_advice_context *context);
+#define HR_RULE(name, change_class, combines, summary, source) void hr_rule_##name(hr_advice_context *context);
 #include "analysis/advise/advise_rules.inc"
 #undef HR_RULE
 

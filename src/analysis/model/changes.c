@@ -6,21 +6,33 @@
 
 #define DEVICES "another number of devices; latency and memory per device change"
 #define SHAPE "new weights; with equal parameters 6 layers of 4288 came within 3% of the loss of 48 layers of 1600"
-#define KAPLAN "Kaplan et al. 2020 (arXiv 2001.08361), "
+#define KAPLAN "Kaplan et al. 2020, arXiv 2001.08361, "
 
 static const hr_change_cost costs[] = {
     [HR_CHANGED_ATTENTION] = {"attention", HR_CHANGE_FREE, "the same function, rounded otherwise",
-                              "Dao 2023 (arXiv 2307.08691), section 3"},
+                              "Dao 2023, arXiv 2307.08691, section 3"},
     [HR_CHANGED_VOCABULARY] = {"vocabulary", HR_CHANGE_FREE,
                                "append rows to the embedding and to the logits' weight, also of trained weights, and "
                                "mask their logits",
                                ""},
+    [HR_CHANGED_MLP_PADDING] = {"mlp_padding", HR_CHANGE_FREE,
+                                "trained weights are padded with zeros, as in Qwen2-72B's GPTQ checkpoints (29568 to "
+                                "29696 columns), and give the same results",
+                                "github.com/QwenLM/Qwen3, issue 578, 2024-06-17"},
+    [HR_CHANGED_RECOMPUTE] = {"recompute", HR_CHANGE_FREE, "the same gradients; activations are kept or computed again",
+                              ""},
+    [HR_CHANGED_SHARING] = {"sharing", HR_CHANGE_FREE,
+                            "the same results; devices keep parts and exchange them instead of keeping all", ""},
     [HR_CHANGED_MICROBATCH] = {"microbatch", HR_CHANGE_FREE,
                                "the global batch stays as it is with fewer steps of gradient accumulation", ""},
     [HR_CHANGED_BATCH] = {"batch", HR_CHANGE_DEPLOY,
                           "that many sequences have to be at hand at once, and each waits for the whole step", ""},
     [HR_CHANGED_SEQUENCE] = {"sequence", HR_CHANGE_DEPLOY,
                              "texts have to be packed to this length; padding to it would use up the gain", ""},
+    [HR_CHANGED_MICROBATCHES] = {"microbatches", HR_CHANGE_DEPLOY,
+                                 "another global batch, which the learning rate has to suit", ""},
+    [HR_CHANGED_DATA_PARALLEL] = {"data_parallel", HR_CHANGE_DEPLOY, DEVICES, ""},
+    [HR_CHANGED_CONTEXT_PARALLEL] = {"context_parallel", HR_CHANGE_DEPLOY, DEVICES, ""},
     [HR_CHANGED_EXPERT_PARALLEL] = {"expert_parallel", HR_CHANGE_DEPLOY, DEVICES, ""},
     [HR_CHANGED_PIPELINE_STAGES] = {"pipeline_stages", HR_CHANGE_DEPLOY, DEVICES, ""},
     [HR_CHANGED_TENSOR_PARALLEL] = {"tensor_parallel", HR_CHANGE_DEPLOY, DEVICES, ""},
@@ -30,15 +42,15 @@ static const hr_change_cost costs[] = {
     [HR_CHANGED_HEADS] = {"heads", HR_CHANGE_RETRAIN,
                           "new weights; a translation model of h = 512 scored the same with 8 and 16 heads, 0.4 BLEU "
                           "less with 32 and 0.9 less with one",
-                          "Vaswani et al. 2017 (arXiv 1706.03762), table 3"},
+                          "Vaswani et al. 2017, arXiv 1706.03762, table 3"},
     [HR_CHANGED_KV_HEADS] = {"kv_heads", HR_CHANGE_RETRAIN,
                              "new weights, trained or converted with 5% of the pre-training compute; so converted, "
                              "T5-XXL scored 47.1 with 8 K and V heads and 46.6 with one, before 47.2",
-                             "Ainslie et al. 2023 (arXiv 2305.13245), table 1"},
+                             "Ainslie et al. 2023, arXiv 2305.13245, table 1"},
     [HR_CHANGED_PARALLEL_LAYERS] = {"parallel_layers", HR_CHANGE_RETRAIN,
                                     "new weights; in PaLM's ablations slightly worse at 8B and no worse at 62B "
                                     "parameters",
-                                    "Chowdhery et al. 2022 (arXiv 2204.02311), section 2"},
+                                    "Chowdhery et al. 2022, arXiv 2204.02311, section 2"},
     [HR_CHANGED_LAYERS] = {"layers", HR_CHANGE_RETRAIN, SHAPE, KAPLAN "section 3.1"},
     [HR_CHANGED_HIDDEN] = {"hidden", HR_CHANGE_RETRAIN, SHAPE, KAPLAN "section 3.1"},
     [HR_CHANGED_OTHER] = {"other", HR_CHANGE_RETRAIN, "new weights of another architecture", ""},
@@ -67,13 +79,25 @@ static uint64_t workload_changes(const hr_workload *a, const hr_workload *b)
 {
   const hr_changed batch = b->phase == HR_PHASE_TRAIN ? HR_CHANGED_MICROBATCH : HR_CHANGED_BATCH;
   const bool decode = b->phase == HR_PHASE_DECODE;
+  const struct {
+    bool differs;
+    hr_changed changed;
+  } parts[] = {
+      {a->attention != b->attention, HR_CHANGED_ATTENTION},
+      {a->recompute != b->recompute, HR_CHANGED_RECOMPUTE},
+      {a->sequence_parallel != b->sequence_parallel || a->zero_stage != b->zero_stage, HR_CHANGED_SHARING},
+      {a->batch != b->batch, batch},
+      {decode ? a->context != b->context : a->sequence != b->sequence, HR_CHANGED_SEQUENCE},
+      {a->microbatches != b->microbatches, HR_CHANGED_MICROBATCHES},
+      {a->data_parallel != b->data_parallel, HR_CHANGED_DATA_PARALLEL},
+      {a->context_parallel != b->context_parallel, HR_CHANGED_CONTEXT_PARALLEL},
+      {a->expert_parallel != b->expert_parallel, HR_CHANGED_EXPERT_PARALLEL},
+      {a->pipeline_stages != b->pipeline_stages, HR_CHANGED_PIPELINE_STAGES},
+      {a->tensor_parallel != b->tensor_parallel, HR_CHANGED_TENSOR_PARALLEL},
+  };
   uint64_t changes = 0;
-  changes |= a->attention != b->attention ? BIT(HR_CHANGED_ATTENTION) : 0;
-  changes |= a->batch != b->batch ? BIT(batch) : 0;
-  changes |= (decode ? a->context != b->context : a->sequence != b->sequence) ? BIT(HR_CHANGED_SEQUENCE) : 0;
-  changes |= a->expert_parallel != b->expert_parallel ? BIT(HR_CHANGED_EXPERT_PARALLEL) : 0;
-  changes |= a->pipeline_stages != b->pipeline_stages ? BIT(HR_CHANGED_PIPELINE_STAGES) : 0;
-  changes |= a->tensor_parallel != b->tensor_parallel ? BIT(HR_CHANGED_TENSOR_PARALLEL) : 0;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    changes |= parts[i].differs ? BIT(parts[i].changed) : 0;
   return changes;
 }
 
@@ -97,10 +121,16 @@ static bool same_scan(const hr_mixer_scan *a, const hr_mixer_scan *b)
          a->groups == b->groups && a->state == b->state && a->kernel == b->kernel && a->rank == b->rank;
 }
 
-static bool same_widths(const hr_layer_group *a, const hr_layer_group *b)
+static uint64_t width_changes(const hr_layer_group *a, const hr_layer_group *b)
 {
-  return a->dense.width == b->dense.width && a->experts.width == b->experts.width &&
-         a->experts.shared_width == b->experts.shared_width;
+  const int64_t before[] = {a->dense.width, a->experts.width, a->experts.shared_width};
+  const int64_t after[] = {b->dense.width, b->experts.width, b->experts.shared_width};
+  uint64_t changes = 0;
+  for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+    changes |= after[i] > before[i] ? BIT(HR_CHANGED_MLP_PADDING) : 0;
+    changes |= after[i] < before[i] ? BIT(HR_CHANGED_MLP_WIDTH) : 0;
+  }
+  return changes;
 }
 
 static uint64_t layer_changes(const hr_layer_group *a, const hr_layer_group *b)
@@ -110,7 +140,7 @@ static uint64_t layer_changes(const hr_layer_group *a, const hr_layer_group *b)
   bool routing = a->experts.experts == b->experts.experts && a->experts.active == b->experts.active;
   changes |= a->count != b->count ? BIT(HR_CHANGED_LAYERS) : 0;
   changes |= a->parallel_block != b->parallel_block ? BIT(HR_CHANGED_PARALLEL_LAYERS) : 0;
-  changes |= !same_widths(a, b) ? BIT(HR_CHANGED_MLP_WIDTH) : 0;
+  changes |= width_changes(a, b);
   changes |= !mixers || !routing ? BIT(HR_CHANGED_OTHER) : 0;
   return changes;
 }

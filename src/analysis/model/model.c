@@ -6,6 +6,7 @@
 #include "analysis/model/parameters.h"
 #include "analysis/model/sizes.h"
 #include "base/error.h"
+#include "base/names.h"
 
 hr_model hr_model_default(void)
 {
@@ -16,6 +17,12 @@ hr_model hr_model_default(void)
                     .final_norm = true,
                     .group_count = 1,
                     .groups = {{.norms = 2}}};
+}
+
+const char *hr_origin_name(hr_origin origin)
+{
+  static const char *const names[] = {"design", "config", "published", "files"};
+  return hr_name_of(names, sizeof names / sizeof *names, (int)origin);
 }
 
 int64_t hr_model_layers(const hr_model *model)

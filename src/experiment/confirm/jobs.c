@@ -211,8 +211,8 @@ void hr_confirm_list(hr_confirm_run *c)
   hr_advice *advice = c->advice;
   for (size_t i = 0; i < advice->finding_count; i++)
     add_finding(c, i, &advice->findings[i]);
-  if (advice->has_combined)
-    add_finding(c, SIZE_MAX, &advice->combined);
+  for (size_t i = 0; i < advice->combined_count; i++)
+    add_finding(c, advice->finding_count + i, &advice->combined[i]);
 }
 
 hr_status hr_confirm_choose(hr_confirm_run *c, hr_error *error)

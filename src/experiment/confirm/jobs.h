@@ -47,7 +47,7 @@ typedef struct hr_confirm_run {
   double slowdown;     /* measured time of a GEMM over the predicted one; 1 until it is measured */
   hr_budget_size size; /* the present shape's workload at the measured size */
   size_t subject_count;
-  hr_confirm_subject subjects[HR_FINDINGS_MAX + 1];
+  hr_confirm_subject subjects[HR_FINDINGS_MAX + HR_COMBINED_MAX];
   size_t job_count, job_capacity;
   hr_confirm_job *jobs;  /* owned; operators alone first */
   hr_step before, after; /* steps at the measured size; `after` is that of the current subject */

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Merges findings into one suggestion for each class of change. */
+#include "analysis/advise/rules.h"
+
+#include <headroom/memory.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The members that combinable rules change: of a model, of a workload beside the form of attention, and of a model's
+ * groups of layers, whose number they keep. */
+static const size_t combined_members[] = {offsetof(hr_model, vocabulary)};
+static const size_t combined_workload_members[] = {offsetof(hr_workload, batch)};
+static const size_t combined_layer_members[] = {
+    offsetof(hr_layer_group, attention.q_heads),    offsetof(hr_layer_group, attention.k_heads),
+    offsetof(hr_layer_group, attention.v_heads),    offsetof(hr_layer_group, attention.qk_dim),
+    offsetof(hr_layer_group, attention.v_dim),      offsetof(hr_layer_group, attention.rotary_dim),
+    offsetof(hr_layer_group, dense.width),          offsetof(hr_layer_group, experts.width),
+    offsetof(hr_layer_group, experts.shared_width),
+};
+
+static int64_t size_at(const void *owner, size_t offset)
+{
+  int64_t value;
+  memcpy(&value, (const char *)owner + offset, sizeof value);
+  return value;
+}
+
+/* Copies the members that `change` has changed. False if `combined` has another value there already. */
+static bool merge_members(void *combined, const void *base, const void *change, const size_t *offsets, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    int64_t suggested = size_at(change, offsets[i]), original = size_at(base, offsets[i]);
+    if (suggested == original)
+      continue;
+    if (size_at(combined, offsets[i]) != original)
+      return false;
+    memcpy((char *)combined + offsets[i], &suggested, sizeof suggested);
+  }
+  return true;
+}
+
+static bool merge_workload(hr_workload *combined, const hr_workload *base, const hr_workload *change)
+{
+  if (change->attention != base->attention)
+    combined->attention = change->attention;
+  return merge_members(combined, base, change, combined_workload_members,
+                       sizeof combined_workload_members / sizeof *combined_workload_members);
+}
+
+/* Merges a finding's changes into `combined`. Returns false, and `combined` is of no use, if another finding changed
+ * the same member. */
+static bool merge_model(hr_model *combined, const hr_model *base, const hr_model *change)
+{
+  const size_t members = sizeof combined_members / sizeof *combined_members;
+  const size_t layer_members = sizeof combined_layer_members / sizeof *combined_layer_members;
+  if (!merge_members(combined, base, change, combined_members, members))
+    return false;
+  for (size_t i = 0; i < base->group_count; i++) {
+    if (!merge_members(&combined->groups[i], &base->groups[i], &change->groups[i], combined_layer_members,
+                       layer_members))
+      return false;
+  }
+  return true;
+}
+
+static void append(char *text, size_t size, const char *part)
+{
+  size_t used = strlen(text);
+  if (part[0] && used + strlen(part) + 3 <= size)
+    snprintf(text + used, size - used, "%s%s", used ? ", " : "", part);
+}
+
+static bool is_same_work(const hr_operator *a, const hr_operator *b)
+{
+  return a->id == b->id && a->pass == b->pass && a->gemm.m == b->gemm.m && a->gemm.n == b->gemm.n &&
+         a->gemm.k == b->gemm.k && a->gemm.batch == b->gemm.batch && a->attention.q_heads == b->attention.q_heads &&
+         a->attention.qk_dim == b->attention.qk_dim;
+}
+
+/* The operators that have another size after a change. */
+static hr_operator_set changed_operators(const hr_step *before, const hr_step *after)
+{
+  hr_operator_set changed = 0;
+  for (size_t i = 0; i < before->operators.count; i++) {
+    size_t same = 0;
+    while (same < after->operators.count && !is_same_work(&before->operators.items[i], &after->operators.items[same]))
+      same++;
+    if (same == after->operators.count)
+      changed |= HR_OPERATOR_BIT(before->operators.items[i].id);
+  }
+  return changed;
+}
+
+typedef struct combination {
+  hr_model model;
+  hr_workload workload;
+  int merged;   /* number of findings */
+  bool retrain; /* one of them needs new weights */
+  double gain;
+  char current[96], suggested[192];
+} combination;
+
+static bool enters(const hr_finding *finding, hr_change_class most)
+{
+  const hr_rule_row *row = hr_rule_row_of(finding);
+  return row && row->combines && finding->has_change && finding->change_class <= most &&
+         finding->change_class != HR_CHANGE_DEPLOY;
+}
+
+/* A larger batch may fit with its own change only. */
+static bool fits(const hr_advice *advice, const hr_model *model, const hr_workload *workload)
+{
+  hr_memory memory;
+  int64_t usable = hr_hardware_usable_memory_bytes(&advice->hardware);
+  return usable <= 0 || workload->batch <= advice->workload.batch ||
+         (hr_memory_estimate(model, workload, &memory, NULL) == HR_OK && memory.total_bytes <= usable);
+}
+
+/* Adds a finding if it agrees with those before, fits and makes the step faster. */
+static void add(hr_advice_context *context, combination *all, const hr_finding *finding)
+{
+  const hr_advice *advice = context->advice;
+  hr_model model = all->model;
+  hr_workload workload = all->workload;
+  hr_trial trial;
+  if (!merge_model(&model, &advice->model, &finding->model) ||
+      !merge_workload(&workload, &advice->workload, &finding->workload) || !fits(advice, &model, &workload) ||
+      !hr_evaluate(context, &model, &workload, &trial) || (all->merged && trial.net_gain <= all->gain))
+    return;
+  all->model = model;
+  all->workload = workload;
+  all->gain = trial.net_gain;
+  all->retrain = all->retrain || finding->change_class == HR_CHANGE_RETRAIN;
+  all->merged++;
+  append(all->current, sizeof all->current, finding->current);
+  append(all->suggested, sizeof all->suggested, finding->suggested);
+}
+
+/* "reduce the step from 97.6 ms to 78.7 ms"; with another batch "reduce the time of a token from …". */
+static hr_text192 format_times(const hr_advice *advice, const hr_trial *trial)
+{
+  double before = advice->step.time_ns, after = trial->time_ns;
+  if (trial->workload.batch == advice->workload.batch)
+    return hr_format_text("the step from %s to %s", hr_format_time(before).text, hr_format_time(after).text);
+  return hr_format_text("the time of a token from %s to %s",
+                        hr_format_time(before / (double)hr_tokens_per_step(&advice->workload)).text,
+                        hr_format_time(after / (double)hr_tokens_per_step(&trial->workload)).text);
+}
+
+static void combine(hr_advice_context *context, const hr_rule_row *row)
+{
+  hr_advice *advice = context->advice;
+  combination all = {.model = advice->model, .workload = advice->workload};
+  for (size_t i = 0; i < advice->finding_count; i++) {
+    if (enters(&advice->findings[i], row->rule.change_class))
+      add(context, &all, &advice->findings[i]);
+  }
+  hr_trial trial;
+  bool of_class = all.retrain == (row->rule.change_class == HR_CHANGE_RETRAIN);
+  if (all.merged < 2 || !of_class || !hr_evaluate(context, &all.model, &all.workload, &trial))
+    return;
+  hr_operator_set changed = changed_operators(&advice->step, &context->after);
+  context->rule = row;
+  hr_finding *finding =
+      hr_add_suggestion(context, &trial, changed, 0, all.current, all.suggested, "%d changes together reduce %s",
+                        all.merged, format_times(advice, &trial).text);
+  if (!finding)
+    return;
+  advice->combined[advice->combined_count++] = *finding;
+  advice->finding_count--; /* it is not part of the list */
+}
+
+void hr_combine_findings(hr_advice_context *context)
+{
+  static const hr_rule_row rows[HR_COMBINED_MAX] = {
+      {{"combined_free", "all free suggestions together", "the findings above", HR_CHANGE_FREE}, NULL, false},
+      {{"combined_retrain", "all compatible suggestions together", "the findings above", HR_CHANGE_RETRAIN},
+       NULL,
+       false},
+  };
+  for (size_t i = 0; i < HR_COMBINED_MAX; i++)
+    combine(context, &rows[i]);
+}
