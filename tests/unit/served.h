@@ -10,7 +10,7 @@
 #include <headroom/serve.h>
 
 #define SERVED_FILE HEADROOM_SOURCE_DIR "/data/results/published/serving.csv"
-#define SERVED_MAX 128
+#define SERVED_MAX 512
 
 /** A row; figures that it does not have are 0. */
 typedef struct served {
@@ -68,6 +68,7 @@ static inline hr_status served_plan(const served *row, hr_serve_point *point, hr
   options.prompt_tokens = row->prompt;
   options.output_tokens = row->output;
   options.tensor_parallel = row->tensor_parallel;
+  options.expert_parallel = 1; /* tensor parallelism alone */
   options.batch = row->batch;
   options.batch_max = 2048; /* TensorRT-LLM 1.0: max_batch_size */
   options.memory_share = row->batch > 0 ? 1 : 0.9;

@@ -369,20 +369,22 @@ static void throughput_is_near_that_of_published_servers(void **state)
   static served rows[SERVED_MAX];
   size_t count = served_read(rows), compared = 0;
   double sum = 0;
-  assert_true(count >= 60);
+  assert_true(count >= 300);
   for (size_t i = 0; i < count; i++) {
-    if (strcmp(rows[i].source, "trtllm-1.0") != 0 && strcmp(rows[i].source, "nim-1.8") != 0)
-      continue;
+    bool older = strcmp(rows[i].source, "trtllm-0.17") == 0;
+    if ((older && i % 4 != 0) ||
+        (!older && strcmp(rows[i].source, "trtllm-1.0") != 0 && strcmp(rows[i].source, "nim-1.8") != 0))
+      continue; /* the others are in the table alone, for the time that they take */
     hr_serve_point point;
     hr_error error;
     assert_ok(served_plan(&rows[i], &point, &error), error);
     double off = fabs(log(point.output_tokens_per_s / rows[i].output_tokens_per_s));
-    assert_true(off < log(1.3));
+    assert_true(off < log(older ? 1.6 : 1.3));
     sum += off;
     compared++;
   }
-  assert_true(compared >= 40);
-  assert_true(sum / (double)compared < log(1.1));
+  assert_true(compared >= 90);
+  assert_true(sum / (double)compared < log(1.12));
 }
 
 /* ---- bad input ---- */
