@@ -128,7 +128,7 @@ int cli_devices(const cli_run *run)
                       .entries = calloc(capacity, sizeof(device_entry))};
   int code = CLI_GO_ON;
   if (!list.reports || !list.entries)
-    code = cli_fail(EXIT_OUTPUT, "memory ran out");
+    code = cli_fail(EXIT_OUTPUT, "out of memory");
   else
     code = run->argument_count > 0 ? add_named(run, &list) : add_all(run, &list);
   if (code == CLI_GO_ON)

@@ -240,7 +240,7 @@ static int take_all(const cli_run *run, int count, const char **paths, take_one 
   taking t = {.count = count, .paths = paths, .status = HR_OK, .error = {.status = HR_OK}};
   t.changes = calloc((size_t)count, sizeof *t.changes);
   if (!t.changes)
-    return cli_fail(EXIT_OUTPUT, "memory ran out");
+    return cli_fail(EXIT_OUTPUT, "out of memory");
   int code = take_files(run, &t, take);
   if (code == CLI_GO_ON)
     code = report_taken(run, &t);

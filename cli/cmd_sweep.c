@@ -167,7 +167,7 @@ static void say_how_it_ended(const sweep_job *job, const hr_sweep_progress *now,
         hr_sweep_describe(job->sweep).name, who, now->measured, now->failed, now->noisy, now->skipped,
         hr_store_path(job->store));
   else
-    cli_fail(0, "note: %s%s: stopped; %" PRId64 " of %" PRId64 " points are in %s; the same command continues",
+    cli_fail(0, "note: %s%s: stopped; %" PRId64 " of %" PRId64 " points are in %s; run the same command to continue",
              hr_sweep_describe(job->sweep).name, who, now->done, now->total, hr_store_path(job->store));
 }
 
@@ -239,7 +239,7 @@ static int load_named(const cli_run *run, bool small, sweep_list *list)
   hr_error error = {.status = HR_OK};
   list->sweeps = calloc((size_t)run->argument_count, sizeof *list->sweeps);
   if (!list->sweeps)
-    return cli_fail(EXIT_OUTPUT, "memory ran out for %d sweeps", run->argument_count);
+    return cli_fail(EXIT_OUTPUT, "out of memory for %d sweeps", run->argument_count);
   for (int i = 0; i < run->argument_count; i++) {
     int code = check_file(run, run->arguments[i]);
     if (code != CLI_GO_ON)
@@ -294,7 +294,7 @@ static int run_sweeps(const cli_run *run, sweep_job *job, const sweep_list *list
   }
   code = cli_output_close(&output, written, &error);
   if (code == EXIT_FINE && !job->timed && job->ranks.size == 1) /* mpirun would end the other processes */
-    return cli_fail(EXIT_UNSUPPORTED, "sweep: no point has a time; its status says why");
+    return cli_fail(EXIT_UNSUPPORTED, "sweep: no point could be measured; the status of each says why");
   return code;
 }
 
@@ -310,7 +310,7 @@ static int check_arguments(const cli_run *run)
   }
   if (several && (run->options.format == HR_FORMAT_JSON || run->options.format == HR_FORMAT_CSV))
     return cli_fail(EXIT_USAGE,
-                    "--format: json and csv hold one sweep; headroom results export writes the rows of all");
+                    "--format: json and csv write one sweep; headroom results export writes the rows of several");
   return CLI_GO_ON;
 }
 

@@ -28,7 +28,7 @@ static int choose_kernels(const cli_run *run, kernel_job *job)
   const char *device = hr_device_name(job->device), *asked = run->options.kernel, *operation = kind->operation;
   job->runs = calloc(count, sizeof *job->runs);
   if (!job->runs)
-    return cli_fail(EXIT_OUTPUT, "memory ran out for %zu kernels", count);
+    return cli_fail(EXIT_OUTPUT, "out of memory for %zu kernels", count);
   for (size_t i = 0; i < count; i++) {
     size_t length = strlen(kernels[i].device);
     bool here = strncmp(device, kernels[i].device, length) == 0 && (device[length] == '\0' || device[length] == ':');

@@ -52,7 +52,7 @@ static int load_checkpoint(const cli_run *run, const hr_model *model, hr_checkpo
   if (status != HR_OK)
     return cli_fail_status(status, &error);
   if (comparison.match == HR_CHECKPOINT_DIFFERENT)
-    cli_fail(0, "note: the checkpoint does not fit the configuration: it has %s", comparison.text);
+    cli_fail(0, "note: the checkpoint does not match the configuration: it has %s", comparison.text);
   return CLI_GO_ON;
 }
 
@@ -67,7 +67,8 @@ static void set_cache_format(const cli_run *run, hr_workload *workload)
   if (run->given[CLI_OPTION_kv_cache])
     workload->kv_cache = run->options.kv_cache;
   if (workload->kv_cache != HR_KV_UNQUANTIZED && measures(run)) {
-    cli_fail(0, "note: attention is measured and predicted with a KV cache that is not quantized");
+    cli_fail(0,
+             "note: quantized KV caches are not measured: attention is measured and predicted with an unquantized one");
     workload->kv_cache = HR_KV_UNQUANTIZED;
   }
 }
@@ -107,7 +108,7 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)
     return cli_fail(EXIT_USAGE, "--weights: %s", error.message);
   if (model->quantization.format_count > 0 && measures(run)) {
-    cli_fail(0, "note: GEMMs are measured and predicted with weights that are not quantized");
+    cli_fail(0, "note: quantized weights are not measured: GEMMs are measured and predicted with unquantized ones");
     hr_model_set_weights(model, "bf16", NULL);
   }
   hr_checkpoint read;

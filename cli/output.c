@@ -113,7 +113,7 @@ static int open_file(cli_output *output, const char *path)
   if (descriptor >= 0)
     return open_descriptor(output, descriptor);
   if (stat(path, &about) == 0 && S_ISREG(about.st_mode) && is_database(path))
-    return cannot_write(output, "is a database, such as a store, and is not replaced");
+    return cannot_write(output, "is a database and is not overwritten");
   if (stat(path, &about) != 0 || S_ISREG(about.st_mode))
     return open_beside(output, path);
   int file = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC); /* a device or a pipe, which waits for a reader */
@@ -140,7 +140,7 @@ int cli_check_input(const cli_run *run, const char *path)
   if (stat(path, &in) != 0 || !S_ISREG(in.st_mode) || stat(output, &out) != 0 || in.st_dev != out.st_dev ||
       in.st_ino != out.st_ino)
     return CLI_GO_ON;
-  return cli_fail(EXIT_OUTPUT, "%s: is read by the command and is not replaced", output);
+  return cli_fail(EXIT_OUTPUT, "%s: is an input of the command and is not overwritten", output);
 }
 
 int cli_output_open(const cli_run *run, cli_output *output)

@@ -48,16 +48,16 @@ typedef enum hr_tensor_format {
 HR_API const char *hr_tensor_format_name(hr_tensor_format format);
 
 /* What tensors are, by their names and formats: enumerator, name, words in messages. */
-#define HR_CHECKPOINT_PART_LIST(ROW)                                             \
-  ROW(HR_CHECKPOINT_WEIGHTS, "weights", "weights")                               \
-  ROW(HR_CHECKPOINT_HEAD, "head", "an output head")                              \
-  ROW(HR_CHECKPOINT_BUFFERS, "buffers", "buffers")                               \
-  ROW(HR_CHECKPOINT_SCALES, "scales", "quantization scales")                     \
-  ROW(HR_CHECKPOINT_ROUTER_BIAS, "router_bias", "biases of the router's choice") \
-  ROW(HR_CHECKPOINT_PREDICTION, "mtp", "multi-token prediction")                 \
-  ROW(HR_CHECKPOINT_MEDIA, "media", "vision or audio")                           \
-  ROW(HR_CHECKPOINT_OTHER_HEADS, "other_heads", "heads of other tasks")          \
-  ROW(HR_CHECKPOINT_ADAPTERS, "adapters", "adapters")                            \
+#define HR_CHECKPOINT_PART_LIST(ROW)                                        \
+  ROW(HR_CHECKPOINT_WEIGHTS, "weights", "weights")                          \
+  ROW(HR_CHECKPOINT_HEAD, "head", "an LM head")                             \
+  ROW(HR_CHECKPOINT_BUFFERS, "buffers", "buffers")                          \
+  ROW(HR_CHECKPOINT_SCALES, "scales", "quantization scales")                \
+  ROW(HR_CHECKPOINT_ROUTER_BIAS, "router_bias", "router correction biases") \
+  ROW(HR_CHECKPOINT_PREDICTION, "mtp", "multi-token prediction")            \
+  ROW(HR_CHECKPOINT_MEDIA, "media", "vision or audio")                      \
+  ROW(HR_CHECKPOINT_OTHER_HEADS, "other_heads", "heads of other tasks")     \
+  ROW(HR_CHECKPOINT_ADAPTERS, "adapters", "adapters")                       \
   ROW(HR_CHECKPOINT_PACKED, "packed", "packed weights")
 
 typedef enum hr_checkpoint_part {

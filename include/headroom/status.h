@@ -25,17 +25,17 @@ extern "C" {
   ROW(HR_OK, "ok", "no error")                                                               \
   ROW(HR_ERROR_INVALID, "invalid", "an argument or a field has an invalid value")            \
   ROW(HR_ERROR_UNREADABLE, "unreadable", "the input cannot be read or parsed")               \
-  ROW(HR_ERROR_NOT_FOUND, "not_found", "nothing has that name")                              \
-  ROW(HR_ERROR_UNSUPPORTED, "unsupported", "Headroom does not cover this")                   \
+  ROW(HR_ERROR_NOT_FOUND, "not_found", "no such name")                                       \
+  ROW(HR_ERROR_UNSUPPORTED, "unsupported", "not supported by Headroom")                      \
   ROW(HR_ERROR_UNAVAILABLE, "unavailable", "this machine lacks the device or library")       \
   ROW(HR_ERROR_OVERFLOW, "overflow", "a size does not fit into 64 bits")                     \
-  ROW(HR_ERROR_OUT_OF_MEMORY, "out_of_memory", "memory ran out")                             \
+  ROW(HR_ERROR_OUT_OF_MEMORY, "out_of_memory", "out of memory")                              \
   ROW(HR_ERROR_TIMEOUT, "timeout", "the time limit was reached before the first result")     \
-  ROW(HR_ERROR_NOISY, "noisy", "the samples never settled")                                  \
+  ROW(HR_ERROR_NOISY, "noisy", "the samples did not stabilize")                              \
   ROW(HR_ERROR_WRONG_RESULT, "wrong_result", "a kernel's result differs from the reference") \
   ROW(HR_ERROR_INTERRUPTED, "interrupted", "stopped by the caller")                          \
   ROW(HR_ERROR_OUTPUT, "output", "the output cannot be written")                             \
-  ROW(HR_ERROR_BACKEND, "backend", "a library below failed")
+  ROW(HR_ERROR_BACKEND, "backend", "a backend library failed")
 
 typedef enum hr_status {
 #define HR_STATUS_ENUM(enumerator, name, sentence) enumerator,

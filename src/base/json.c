@@ -97,7 +97,7 @@ hr_status hr_json_parse(const char *text, size_t length, const char *input, json
   bool out_of_memory;
   json_t *parsed = hr_json_load(text, length, &problem, &out_of_memory);
   if (out_of_memory)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", input);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", input);
   if (!parsed)
     return fail_to_parse(text, length, input, &problem, error);
   if (!json_is_object(parsed)) {

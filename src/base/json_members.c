@@ -15,7 +15,7 @@ static hr_status fail_at(const hr_json_members *members, uint64_t position, cons
 
 static hr_status no_memory(const hr_json_members *members, hr_error *error)
 {
-  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", members->input);
+  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", members->input);
 }
 
 static hr_status append(hr_json_members *members, char c, hr_error *error)

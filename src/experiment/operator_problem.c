@@ -158,5 +158,5 @@ hr_status hr_operator_problem(const hr_model *model, const hr_workload *workload
   case HR_KIND_SCAN: return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for this operator");
   case HR_KIND_COMMUNICATION: break;
   }
-  return hr_fail(error, HR_ERROR_UNSUPPORTED, "one device has no other to communicate with");
+  return hr_fail(error, HR_ERROR_UNSUPPORTED, "one device does not communicate");
 }

@@ -279,7 +279,7 @@ static hr_status print_findings(const hr_document *document, const hr_advice *ad
   if (shown == 0) {
     hr_print_paragraph(document, advice->left_out > 0
                                      ? "Nothing to gain from the classes and rules asked for."
-                                     : "Nothing to gain: no rule finds anything to change. -v shows each rule.");
+                                     : "Nothing to gain: no rule suggests a change. -v shows each rule.");
   } else if (document->options->format == HR_FORMAT_MARKDOWN) {
     HR_TRY(hr_print_table(document, hr_finding_table(advice, document->options), error));
   }
@@ -319,7 +319,7 @@ static void print_doubts(const hr_document *document, const hr_confirmation *con
   if (doubtful == 0)
     return;
   char text[320];
-  snprintf(text, sizeof text, "%zu of %zu comparisons did not settle or have no time; the first: %s", doubtful,
+  snprintf(text, sizeof text, "%zu of %zu comparisons are noisy or failed; the first: %s", doubtful,
            confirmation->count, reason);
   hr_print_paragraph(document, text);
 }

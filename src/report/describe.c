@@ -148,9 +148,9 @@ static void write_parts(char *to, size_t size, const part *parts, size_t count,
 
 static void print_parameters(const hr_document *document, const hr_parameters *p)
 {
-  const part parts[] = {{"attention", p->attention}, {"scans", p->scan},     {"MLP", p->mlp},
-                        {"experts", p->experts},     {"norms", p->norm},     {"embedding", p->embedding},
-                        {"positions", p->position},  {"logit map", p->logit}};
+  const part parts[] = {{"attention", p->attention}, {"scans", p->scan},   {"MLP", p->mlp},
+                        {"experts", p->experts},     {"norms", p->norm},   {"embedding", p->embedding},
+                        {"positions", p->position},  {"LM head", p->logit}};
   char total[HR_NUMBER_SIZE], brief[HR_NUMBER_SIZE], rest[HR_NUMBER_SIZE], line[256];
   hr_write_count(total, sizeof total, p->total);
   hr_write_short(brief, sizeof brief, (double)p->total);
@@ -202,7 +202,7 @@ static void print_memory(const hr_document *document, const description *d)
   print_cache(document, d);
   if (m->state_bytes_per_sequence > 0) {
     hr_write_bytes(bytes, sizeof bytes, (double)m->state_bytes_per_sequence);
-    hr_print_field(document, "states", "%s per sequence, whatever its length", bytes);
+    hr_print_field(document, "states", "%s per sequence of any length", bytes);
   }
   if (!d->hardware)
     return;
@@ -223,8 +223,8 @@ static void print_load(const hr_document *document, const description *d)
   char most[48] = "";
   if (most_tokens(d, tokens) > tokens)
     hr_write_text(most, sizeof most, ", the most loaded one %.4g", most_tokens(d, tokens));
-  hr_print_field(document, "experts", "%" PRId64 " hit per layer and device, with %.4g token%s each%s", load.hit,
-                 tokens, tokens == 1 ? "" : "s", most);
+  hr_print_field(document, "experts", "%" PRId64 " active per layer and device, %.4g token%s each%s", load.hit, tokens,
+                 tokens == 1 ? "" : "s", most);
 }
 
 static hr_status write_text(const description *d, const hr_document *document, hr_error *error)
@@ -269,7 +269,7 @@ hr_status hr_report_description(FILE *out, const hr_report_options *options, con
   HR_NEED(error, out, options, model, workload);
   description *d = malloc(sizeof *d); /* too large for the stack of a small thread */
   if (!d)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out for the operators of a step");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the operators of a step");
   d->model = model;
   d->workload = workload;
   d->hardware = hardware;

@@ -120,7 +120,7 @@ hr_status hr_json_write(FILE *out, hr_json document, hr_error *error)
   hr_status status = HR_OK;
   if (*document.failed ||
       (json_dumpf(document.object, out, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0 && !ferror(out)))
-    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing the report");
+    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory while writing the report");
   else
     fputc('\n', out);
   json_decref(document.object);

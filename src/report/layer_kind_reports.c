@@ -76,7 +76,7 @@ static void attention_details(char *to, size_t size, const void *member)
   if (a->shared_kv)
     hr_append_item(to, size, "shared KV");
   if (a->v_is_k)
-    hr_append_item(to, size, "V as K");
+    hr_append_item(to, size, "K as V");
   if (a->sinks)
     hr_append_item(to, size, "sinks");
   if (a->output_gate)

@@ -109,7 +109,7 @@ static hr_status write_table(const hr_document *document, hr_store *store, const
   if (status == HR_OK && (hr_table_rows(table) > 0 || document->options->format != HR_FORMAT_TABLE))
     return hr_print_table(document, table, error);
   if (status == HR_OK)
-    hr_print_paragraph(document, "No row of the store matches.");
+    hr_print_paragraph(document, "No row matches.");
   hr_table_free(table);
   return status;
 }

@@ -83,7 +83,7 @@ static void discarded(const void *row, hr_cell *cell)
 {
   int64_t count = ((const hr_result *)row)->measurement.discarded;
   if (count > 0)
-    hr_cell_format(cell, "%" PRId64 " samples that other programs disturbed", count);
+    hr_cell_format(cell, "%" PRId64 " samples disturbed by other processes", count);
 }
 
 static void data(const void *row, hr_cell *cell)

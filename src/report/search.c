@@ -200,7 +200,7 @@ static void print_bounds(const hr_document *document, const hr_model *model, con
   bool latent = hr_model_main_group(model)->latent.q_heads > 0, experts = active_parameters(model) > 0;
   hr_write_count(evaluated, sizeof evaluated, (int64_t)result->evaluated);
   hr_print_field(document, "searched", "%s shape%s%s", evaluated, result->evaluated == 1 ? "" : "s",
-                 result->complete ? "" : ", not all of them: stopped by the limit or by the user");
+                 result->complete ? "" : ", not all of them: stopped by --max-shapes or by the user");
   list_sizes(varied, sizeof varied, result->varied);
   list_sizes(kept, sizeof kept,
              ~result->varied & ~(uint32_t)(latent ? HR_SEARCH_KV_HEADS | HR_SEARCH_HEADS : HR_SEARCH_KV_HEADS));

@@ -114,7 +114,7 @@ static void write_csv(const hr_table *table, FILE *out)
 hr_status hr_table_write(const hr_table *table, FILE *out, const hr_report_options *options, hr_error *error)
 {
   if (!hr_table_is_complete(table))
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing the report");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory while writing the report");
   switch (options->format) {
   case HR_FORMAT_CSV: write_csv(table, out); break;
   case HR_FORMAT_MARKDOWN: write_markdown(table, out); break;

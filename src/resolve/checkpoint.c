@@ -48,7 +48,7 @@ static hr_status open_regular(const char *path, open_file *opened, hr_error *err
     return HR_OK;
   }
   close(opened->file);
-  return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is no regular file, as a checkpoint needs", path);
+  return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is not a regular file", path);
 }
 
 /* Reads at most `wanted` bytes. *got is 0 at the end of the file. */
@@ -174,7 +174,7 @@ static hr_status find_shard(checkpoint_files *files, char *name, shard_numbering
   files->path[files->folder] = '\0';
   DIR *folder = opendir(files->folder > 0 ? files->path : ".");
   if (!folder && errno == ENOMEM)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", files->path);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", files->path);
   for (const struct dirent *entry; folder && !found && (entry = readdir(folder));) {
     found = strncmp(entry->d_name, "model-", 6) == 0 && parse_shard(entry->d_name, numbering);
     if (found)
@@ -265,7 +265,7 @@ hr_status hr_resolve_checkpoint(const char *what, hr_checkpoint *checkpoint, hr_
   snprintf(files.path, sizeof files.path, "%s", from);
   files.reader = hr_checkpoint_reader_new();
   if (!files.reader)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", from);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", from);
   hr_status status = read_checkpoint(&files, place.named_weights ? name : NULL, error);
   if (status == HR_OK)
     *checkpoint = hr_checkpoint_sums(files.reader);

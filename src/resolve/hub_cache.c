@@ -117,11 +117,12 @@ static hr_status find_commit(const char *folder, const char *revision, char comm
 
 static hr_status not_cached(const hr_hub_name *name, const char *cache, hr_error *error)
 {
-  return hr_fail(error, HR_ERROR_NOT_FOUND,
-                 "%s%s%s: no file, no shipped model, and not in the Hugging Face cache %s; fetch it with: hf download "
-                 "%s config.json%s%s",
-                 name->repository, name->revision[0] ? "@" : "", name->revision, cache, name->repository,
-                 name->revision[0] ? " --revision " : "", name->revision);
+  return hr_fail(
+      error, HR_ERROR_NOT_FOUND,
+      "%s%s%s: not a file, not a built-in model, and not in the Hugging Face cache %s; download it with: hf download "
+      "%s config.json%s%s",
+      name->repository, name->revision[0] ? "@" : "", name->revision, cache, name->repository,
+      name->revision[0] ? " --revision " : "", name->revision);
 }
 
 hr_status hr_hub_find_config(const hr_hub_name *name, char *config, size_t size, hr_error *error)

@@ -76,8 +76,8 @@ static hr_status read_shipped(const char *what, const hr_model_place *place, hr_
   const hr_catalog_entry *entry = place->shipped;
   if (place->guessed && note) {
     char message[256];
-    snprintf(message, sizeof message, "%.120s: read as the shipped model %s, whose repository has another name", what,
-             entry->name);
+    snprintf(message, sizeof message, "%.120s: read as the built-in model %s, whose repository has a different name",
+             what, entry->name);
     note(context, HR_NOTE_DETAIL, message);
   }
   HR_TRY(hr_model_from_json(entry->text, entry->length, entry->name, note, context, model, error));

@@ -115,8 +115,7 @@ static hr_status place_beside(const char *what, hr_model_place *place, hr_error 
   int length = snprintf(place->file, sizeof place->file, "%.*sconfig.json", folder, what);
   struct stat about;
   if (length < 0 || (size_t)length >= sizeof place->file || !is_there(place->file, &about))
-    return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: there is no config.json beside it, which says what its tensors are",
-                   what);
+    return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: needs a config.json in the same directory", what);
   return HR_OK;
 }
 

@@ -70,7 +70,7 @@ static hr_status read_all(int file, const char *name, char **text, size_t *lengt
       buffer = larger;
     }
   }
-  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", name);
+  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", name);
 }
 
 hr_status hr_read_file(const char *path, const char *name, char **text, size_t *length, hr_error *error)

@@ -54,7 +54,7 @@ static hr_status check_heads(const hr_decode *d, hr_error *error)
                    d->k_heads, d->qk_dim, d->v_heads, d->v_dim);
   if (d->latent && d->top_k > 0)
     return hr_fail(error, HR_ERROR_INVALID,
-                   "top_k: latent attention reads V with K, so that nothing is saved; expected 0, found %" PRId64,
+                   "top_k: latent attention reads V as part of K, so top_k saves nothing; expected 0, found %" PRId64,
                    d->top_k);
   return HR_OK;
 }
@@ -66,7 +66,7 @@ static hr_status check_numbers(const hr_decode *d, hr_error *error)
   if ((unsigned)d->cache_format >= HR_KV_FORMAT_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "cache_format: %d is not a format", (int)d->cache_format);
   if ((unsigned)d->cache_scales >= HR_KV_SCALES_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "cache_scales: %d is no kind of scales", (int)d->cache_scales);
+    return hr_fail(error, HR_ERROR_INVALID, "cache_scales: %d is not a kind of scales", (int)d->cache_scales);
   if (!isfinite(d->scale))
     return hr_fail(error, HR_ERROR_INVALID, "scale: expected a finite number, found %g", (double)d->scale);
   if (!isfinite(d->softcap) || d->softcap < 0)

@@ -96,7 +96,7 @@ cp "$source/data/hardware/h200.json" device.json
 cp "$source/data/sweeps/gemm.json" sweep.json
 ln own.json own_too
 expect_code "the model that is read is not replaced" 5 "$H" describe own.json -o own.json 2> errors
-expect "it has a reason" grep -qx 'headroom: own.json: is read by the command and is not replaced' errors
+expect "it has a reason" grep -qx 'headroom: own.json: is an input of the command and is not overwritten' errors
 expect_code "by another name" 5 "$H" describe own.json -o own_too 2> errors
 expect_code "of a folder" 5 "$H" describe model -o model/config.json 2> errors
 expect_code "nor the device" 5 "$H" describe own.json -d ./device.json -o device.json 2> errors

@@ -65,9 +65,8 @@ static void expect_text(const char *machine, int threads, const char *expected)
 static void numa_nodes_are_counted_and_unbound_threads_have_a_reason(void **state)
 {
   (void)state;
-  expect_text(TWO_SOCKETS, 4,
-              "threads not bound: the topology is not this machine's; 2 NUMA nodes, pages in turn on each");
-  expect_text(TWO_SOCKETS, 3, "threads not bound: 3 of 4 cores are used; 2 NUMA nodes, pages in turn on each");
+  expect_text(TWO_SOCKETS, 4, "threads not bound: the topology is not this machine's; 2 NUMA nodes, pages interleaved");
+  expect_text(TWO_SOCKETS, 3, "threads not bound: 3 of 4 cores are used; 2 NUMA nodes, pages interleaved");
   expect_text("core:2 pu:1", 1, "threads not bound: 1 of 2 cores are used; 1 NUMA node");
 }
 

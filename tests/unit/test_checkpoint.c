@@ -50,7 +50,7 @@ static void a_checkpoint_of_the_configuration_is_equal_from_whatever_is_named(vo
     assert_int_equal(model.hidden, 8);
   }
   assert_int_equal(unlink(path_of("config.json")), 0);
-  assert_refused(path_of("model.safetensors"), HR_ERROR_NOT_FOUND, "there is no config.json beside it");
+  assert_refused(path_of("model.safetensors"), HR_ERROR_NOT_FOUND, "needs a config.json in the same directory");
 }
 
 static void shards_are_added_up_with_and_without_an_index(void **state)
@@ -111,7 +111,7 @@ static void a_tensor_is_in_the_one_file_that_the_index_names(void **state)
   write_text("model.safetensors.index.json", "{\"weight_map\":{\"a\":\"a.safetensors\",\"b\":\"b.safetensors\"}}");
   assert_refused(folder, HR_ERROR_UNREADABLE, "b.safetensors: a: is also in a.safetensors");
   write_text("model.safetensors.index.json", "{\"weight_map\":{\"b\":\"a.safetensors\",\"a\":\"b.safetensors\"}}");
-  assert_refused(folder, HR_ERROR_UNREADABLE, "a.safetensors: a: is also said by the index to be in b.safetensors");
+  assert_refused(folder, HR_ERROR_UNREADABLE, "a.safetensors: a: is also listed by the index in b.safetensors");
   write_text("model.safetensors.index.json", "{\"weight_map\":{\"a\":\"a.safetensors\",\"c\":\"a.safetensors\"}}");
   assert_refused(folder, HR_ERROR_UNREADABLE, "index.json: weight_map: c: a.safetensors has no such tensor");
   write_text("model.safetensors.index.json", "{\"weight_map\":{\"a\":\"../a.safetensors\"}}");
@@ -121,7 +121,7 @@ static void a_tensor_is_in_the_one_file_that_the_index_names(void **state)
 static void what_is_no_regular_file_is_refused_without_waiting(void **state)
 {
   (void)state;
-  static const char message[] = "model.safetensors: is no regular file";
+  static const char message[] = "model.safetensors: is not a regular file";
   assert_int_equal(mkfifo(path_of("model.safetensors"), 0600), 0);
   assert_refused(folder, HR_ERROR_UNREADABLE, message);
   assert_int_equal(unlink(path_of("model.safetensors")), 0);

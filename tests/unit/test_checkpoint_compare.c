@@ -61,8 +61,8 @@ static void a_tied_head_may_be_stored_and_an_untied_one_may_not_be_missing(void 
   hr_checkpoint_comparison comparison = compare();
   assert_int_equal(comparison.match, HR_CHECKPOINT_DIFFERENT);
   assert_string_equal(comparison.text,
-                      "1,400 parameters, 80 fewer than the configuration's 1,480: it has no output head, "
-                      "as if that were tied");
+                      "1,400 parameters, 80 fewer than the configuration's 1,480: it has no LM head, "
+                      "as with tied embeddings");
   snprintf(text, sizeof text, config, "true");
   write_text("config.json", text);
   assert_int_equal(compare().match, HR_CHECKPOINT_EQUAL);
@@ -71,7 +71,7 @@ static void a_tied_head_may_be_stored_and_an_untied_one_may_not_be_missing(void 
   comparison = compare();
   assert_int_equal(comparison.match, HR_CHECKPOINT_EQUAL_WITHOUT);
   assert_true(comparison.left_out[HR_CHECKPOINT_HEAD]);
-  assert_string_equal(comparison.text, "1,400 parameters without 80 of an output head, as the configuration has");
+  assert_string_equal(comparison.text, "1,400 parameters without 80 of an LM head, as the configuration has");
 }
 
 static void another_models_tensors_are_different_by_both_numbers(void **state)

@@ -206,7 +206,7 @@ static void impossible_calls_are_refused_by_name(void **state)
   assert_refused(d, HR_ERROR_INVALID, "cache_format: 3 is not a format");
   d = sigma(100);
   d.cache_scales = (hr_kv_scales)-1;
-  assert_refused(d, HR_ERROR_INVALID, "cache_scales: -1 is no kind of scales");
+  assert_refused(d, HR_ERROR_INVALID, "cache_scales: -1 is not a kind of scales");
   d = sigma(100);
   d.cache_format = HR_KV_FP8, d.cache_scales = HR_KV_SCALE_TOKEN;
   d.v_scale_strides.page = -4;

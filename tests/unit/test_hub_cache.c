@@ -84,7 +84,7 @@ static void count_note(void *context, hr_note_kind kind, const char *message)
 {
   (void)kind;
   (void)context;
-  notes += strstr(message, "read as the shipped model") != NULL;
+  notes += strstr(message, "read as the built-in model") != NULL;
 }
 
 /* The layers of the model of this name, or the failure's status below 0. */

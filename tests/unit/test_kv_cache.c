@@ -279,7 +279,8 @@ static void refuse_rotary(kv_model *m, const int64_t *slots)
   fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error,
         "rotary_first: expected 0 to 0, found 1");
   a.rotary_first = 0, a.pairs = (hr_rotary_pairs)2;
-  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error, "pairs: 2 is no way to pair elements");
+  fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error,
+        "pairs: 2 is not a way to pair elements");
   a.pairs = HR_ROTARY_HALF_SPLIT, a.sin = NULL;
   fails(m, hr_kv_cache_append(m->cache, &a, &error), HR_ERROR_INVALID, &error,
         "sin: an address that is a multiple of 4 is needed");

@@ -239,7 +239,7 @@ static void options_out_of_range_are_refused(void **state)
     assert_null(cache);                                                                    \
   } while (0)
   REFUSED(INVALID, "cache_format: 3 is not a format", o.cache_format = HR_KV_FORMAT_COUNT);
-  REFUSED(INVALID, "cache_scales: 2 is no kind of scales", o.cache_scales = HR_KV_SCALES_COUNT);
+  REFUSED(INVALID, "cache_scales: 2 is not a kind of scales", o.cache_scales = HR_KV_SCALES_COUNT);
   REFUSED(INVALID, "k_scales: expected positive normal numbers, found 0 for head 1", o.k_scales = zero);
   REFUSED(INVALID, "v_scales: expected positive normal numbers, found inf for head 0", o.v_scales = infinite);
   REFUSED(UNSUPPORTED, "cache_format: a quantized cache takes head sizes up to 4096, not 4097", o.v_dim = 4097);

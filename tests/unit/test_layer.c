@@ -438,7 +438,7 @@ static void reports_mark_predicted_times(void **state)
   char *text = report(&c, HR_FORMAT_TABLE);
   assert_says(text, "sum           4.00 ms, of which 1.00 ms is predicted");
   assert_says(text, "whole         2.70 ms run one after another; 0.900 of the sum of these");
-  assert_says(text, "unsupported   attention_all_reduce, mlp_all_reduce: one device has no other to communicate with");
+  assert_says(text, "unsupported   attention_all_reduce, mlp_all_reduce: one device does not communicate");
   free(text);
   text = report(&c, HR_FORMAT_CSV);
   assert_says(text, "name,part,pass,problem,flops,bytes,predicted_ns,measured_ns,");

@@ -332,17 +332,18 @@ static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
     const char *fields, *beginning;
   } cases[] = {
       {"\"model_type\":\"gemma3_text\",\"use_bidirectional_attention\":true",
-       "c.json: use_bidirectional_attention: true means an encoder without a decoder"},
+       "c.json: use_bidirectional_attention: true means encoder-only models"},
       {"\"model_type\":\"llama\",\"per_layer_config\":{\"0\":{\"intermediate_size\":64}}",
-       "c.json: per_layer_config: an object means fields of a layer's own"},
-      {"\"model_type\":\"mpt\",\"no_bias\":false", "c.json: no_bias: only true is covered"},
-      {"\"model_type\":\"mpt\",\"expansion_ratio\":3", "c.json: expansion_ratio: only 4 is covered"},
-      {"\"model_type\":\"mpt\",\"attn_config\":{\"alibi\":false}", "c.json: attn_config.alibi: only true is covered"},
+       "c.json: per_layer_config: an object means fields that override single layers"},
+      {"\"model_type\":\"mpt\",\"no_bias\":false", "c.json: no_bias: only true is supported"},
+      {"\"model_type\":\"mpt\",\"expansion_ratio\":3", "c.json: expansion_ratio: only 4 is supported"},
+      {"\"model_type\":\"mpt\",\"attn_config\":{\"alibi\":false}", "c.json: attn_config.alibi: only true is supported"},
       {"\"model_type\":\"mpt\",\"attn_config\":{\"attn_type\":\"multiquery_attention\"}",
-       "c.json: attn_config.attn_type: only \"multihead_attention\" is covered"},
-      {"\"model_type\":\"internlm3\",\"num_key_value_heads\":2,\"bias\":true", "c.json: bias: is not as qkv_bias"},
-      {"\"model_type\":\"minicpm\",\"sparse_config\":{\"topk\":64}", "c.json: sparse_config: means sparse attention"},
-      {"\"model_type\":\"chatglm\",\"inner_hidden_size\":256", "c.json: inner_hidden_size: means the first ChatGLM"},
+       "c.json: attn_config.attn_type: only \"multihead_attention\" is supported"},
+      {"\"model_type\":\"internlm3\",\"num_key_value_heads\":2,\"bias\":true", "c.json: bias: differs from qkv_bias"},
+      {"\"model_type\":\"minicpm\",\"sparse_config\":{\"topk\":64}", "c.json: sparse_config: selects sparse attention"},
+      {"\"model_type\":\"chatglm\",\"inner_hidden_size\":256",
+       "c.json: inner_hidden_size: is a field of the first ChatGLM, which is not supported"},
       {"\"model_type\":\"gpt2\",\"attention_head_type\":\"grouped\"", "c.json: attention_head_type: expected"},
       {"\"model_type\":\"nemotron-nas\",\"block_configs\":[{\"attention\":{\"no_op\":true},\"ffn\":{\"ffn_mult\":2}},{}"
        ",{},{}]",
@@ -362,13 +363,13 @@ static void what_a_row_cannot_say_is_refused_by_its_field(void **state)
       {"\"model_type\":\"gemma4_text\",\"num_key_value_heads\":8,\"hidden_size_per_layer_input\":0,\"enable_moe_"
        "block\":true",
        "c.json: enable_moe_block: true means experts beside the MLP"},
-      {"\"model_type\":\"apertus\",\"post_norm\":true", "c.json: post_norm: only false is covered"},
-      {"\"model_type\":\"hunyuan_v1_dense\",\"use_qk_norm\":false", "c.json: use_qk_norm: only true is covered"},
+      {"\"model_type\":\"apertus\",\"post_norm\":true", "c.json: post_norm: only false is supported"},
+      {"\"model_type\":\"hunyuan_v1_dense\",\"use_qk_norm\":false", "c.json: use_qk_norm: only true is supported"},
       {"\"model_type\":\"bitnet\"", "c.json: model_type: \"bitnet\" means norms within attention and MLP"},
       {"\"model_type\":\"helium\",\"num_key_value_heads\":8,\"head_dim\":16",
        "c.json: head_dim: 8 heads of 16 are not hidden_size, 64, wide"},
       {"\"model_type\":\"granite_swa\",\"num_key_value_heads\":8,\"layer_rope_theta\":[1e4,0,1e4,1e4]",
-       "c.json: layer_rope_theta: layer 1 is not rotated; only models with all layers rotated are covered"},
+       "c.json: layer_rope_theta: layer 1 is not rotated; only models with all layers rotated are supported"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[400];

@@ -216,12 +216,12 @@ static void lists_with_one_size_for_each_layer_are_that_size(void **state)
                                   "\"cla_share_factor\":2}");
   assert_true(m.groups[0].experts.active == 3 && m.groups[0].experts.shared_width == 80);
   assert_refused(HUNYUAN "\"moe_topk\":[3,3,3,2]}", HR_ERROR_UNSUPPORTED,
-                 "config.json: moe_topk: has layers that differ, which is not covered");
+                 "config.json: moe_topk: has layers that differ, which is not supported");
   assert_refused(HUNYUAN "\"moe_topk\":[]}", HR_ERROR_INVALID, "config.json: moe_topk: expected sizes of at least 1");
   assert_refused(HUNYUAN "\"moe_intermediate_size\":48}", HR_ERROR_UNSUPPORTED,
                  "config.json: moe_intermediate_size: 48 is not intermediate_size, 40");
   assert_refused(HUNYUAN "\"use_cla\":true}", HR_ERROR_UNSUPPORTED,
-                 "config.json: use_cla: cross-layer attention is not covered");
+                 "config.json: use_cla: cross-layer attention is not supported");
 }
 
 static void minimax_m2_refuses_what_only_its_own_code_knows(void **state)
@@ -231,9 +231,9 @@ static void minimax_m2_refuses_what_only_its_own_code_knows(void **state)
   hr_model m = read_model(MINIMAX "\"rotary_dim\":8,\"attn_type_list\":[1,1,1,1],\"use_qk_norm\":true}");
   assert_int_equal(m.groups[0].attention.rotary_dim, 8);
   assert_refused(MINIMAX "\"attn_type_list\":[1,0,1,1]}", HR_ERROR_UNSUPPORTED,
-                 "config.json: attn_type_list: has layers of another kind than 1, attention");
+                 "config.json: attn_type_list: has layer types other than 1 (attention)");
   assert_refused(MINIMAX "\"shared_intermediate_size\":8}", HR_ERROR_UNSUPPORTED,
-                 "config.json: shared_intermediate_size: shared experts of 8 are not covered");
+                 "config.json: shared_intermediate_size: shared experts of 8 are not supported");
 }
 
 static void groups_of_experts_limit_a_token(void **state)
@@ -271,7 +271,7 @@ static void kinds_of_layers_are_checked(void **state)
   assert_refused(EXAONE "[\"dense\"]}", HR_ERROR_INVALID,
                  "config.json: mlp_layer_types: expected a list of 4 kinds, one per layer");
   assert_refused(EXAONE "[\"dense\",\"sparse\",\"hash\",\"sparse\"]}", HR_ERROR_UNSUPPORTED,
-                 "config.json: mlp_layer_types: has a layer of kind \"hash\"; only dense and sparse are covered");
+                 "config.json: mlp_layer_types: has a layer of type \"hash\"; only dense and sparse are supported");
 }
 
 int main(void)

@@ -409,7 +409,7 @@ static void lists_of_layers_are_checked(void **state)
   assert_refused("{" QWEN3 ",\"mlp_only_layers\":2}", HR_ERROR_INVALID,
                  "config.json: mlp_only_layers: expected a list of layers");
   assert_refused("{" QWEN3 ",\"num_experts_per_tok\":129}", HR_ERROR_INVALID,
-                 "config.json: groups[0]: experts.active: 129 is more than experts.experts, 128");
+                 "config.json: num_experts_per_tok: 129 is more than num_experts, 128");
 }
 
 int main(void)

@@ -462,8 +462,8 @@ static void the_language_model_of_a_wrapper_is_read(void **state)
                      "\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"]," SIZES "}}");
   assert_int_equal(model.head, HR_HEAD_LANGUAGE);
   assert_refused("{\"model_type\":\"clip\",\"text_config\":{\"model_type\":\"t5_of_images\"}}", HR_ERROR_UNSUPPORTED,
-                 "config.json: text_config.model_type: \"t5_of_images\" is not a family that Headroom reads; those it "
-                 "reads, and how to give a shape without a family, are in docs/models.md");
+                 "config.json: text_config.model_type: \"t5_of_images\" is not a supported family;"
+                 " docs/models.md lists the families, and how to give a shape without one");
 }
 
 static void layers_for_multi_token_prediction_are_noted_in_every_family(void **state)
@@ -489,7 +489,7 @@ static void the_short_form_has_experts(void **state)
   assert_int_equal(parameters.mlp, 3 * 64 * 256 + 4 * (64 * 16 + 3 * 64 * 64));
   assert_int_equal(parameters.total - parameters.active, 4 * 14 * 3 * 64 * 32);
   assert_refused("{\"h\":64,\"a\":8,\"L\":2,\"v\":1000,\"active\":2}", HR_ERROR_INVALID,
-                 "config.json: active: means nothing without experts");
+                 "config.json: active: needs experts");
   assert_refused("{\"h\":64,\"a\":8,\"L\":2,\"v\":1000,\"experts\":8,\"active\":2,\"dense_layers\":2}",
                  HR_ERROR_INVALID, "config.json: dense_layers: 2 leaves no layer with experts");
 }

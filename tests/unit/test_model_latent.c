@@ -165,7 +165,7 @@ static void heads_of_k_and_v_are_named_where_they_say_nothing(void **state)
   (void)state;
   const char *text = "{\"model_type\":\"minicpm3\",\"num_key_value_heads\":2,\"hidden_size\":64,"
                      "\"num_hidden_layers\":3,\"num_attention_heads\":4,\"intermediate_size\":160,\"vocab_size\":500}";
-  assert_non_null(strstr(read_notes(text).text, "num_key_value_heads: 2 says nothing of latent attention"));
+  assert_non_null(strstr(read_notes(text).text, "num_key_value_heads: 2 is ignored: latent attention has"));
   assert_int_equal(read_model(text).groups[0].latent.q_heads, 4);
 }
 
@@ -173,11 +173,11 @@ static void fields_that_are_read_in_two_ways_are_refused(void **state)
 {
   (void)state;
   assert_refused("{\"model_type\":\"deepseek_v3\",\"moe_layer_freq\":2," EXPERTS "," SMALL "}", HR_ERROR_UNSUPPORTED,
-                 "config.json: moe_layer_freq: 2 means dense layers between those with experts; only 1 is covered");
+                 "config.json: moe_layer_freq: 2 means dense layers between those with experts; only 1 is supported");
   assert_refused("{\"model_type\":\"glm4_moe_lite\",\"head_dim\":8,\"qk_rope_head_dim\":16," EXPERTS "," SMALL "}",
                  HR_ERROR_INVALID, "config.json: head_dim: 8 is not qk_rope_head_dim, 16");
   assert_refused("{\"model_type\":\"deepseek_v3\",\"n_routed_experts\":null," SMALL "}", HR_ERROR_UNSUPPORTED,
-                 "config.json: n_routed_experts: null, a model without experts, is not covered in this family");
+                 "config.json: n_routed_experts: null, a model without experts, is not supported in this family");
 }
 
 /* As in transformers, which has no such field in this family. */
@@ -190,7 +190,7 @@ static void the_first_layer_is_dense_unless_a_list_says_which(void **state)
   assert_int_equal(model.group_count, 2);
   assert_true(model.groups[0].dense.width == 160 && model.groups[0].count == 1);
   assert_true(model.groups[1].experts.experts == 8 && model.groups[1].count == 2);
-  assert_non_null(strstr(read_notes(text).text, "first_k_dense_replace: 2 is not read, as in transformers"));
+  assert_non_null(strstr(read_notes(text).text, "first_k_dense_replace: 2 is ignored, as in transformers"));
 }
 
 static void other_mechanisms_beside_latent_attention_are_named(void **state)
@@ -199,19 +199,18 @@ static void other_mechanisms_beside_latent_attention_are_named(void **state)
   const struct {
     const char *fields, *message;
   } rows[] = {
-      {"\"model_type\":\"deepseek_v32\",\"index_n_heads\":64", "index_n_heads: 64 means a sparse attention indexer"},
-      {"\"model_type\":\"deepseek_v32\"", "model_type: \"deepseek_v32\" means a sparse attention indexer"},
-      {"\"model_type\":\"glm_moe_dsa\",\"index_topk\":2048", "index_topk: 2048 means a sparse attention indexer"},
+      {"\"model_type\":\"deepseek_v32\",\"index_n_heads\":64", "index_n_heads: 64 means sparse attention indexers"},
+      {"\"model_type\":\"deepseek_v32\"", "model_type: \"deepseek_v32\" means sparse attention indexers"},
+      {"\"model_type\":\"glm_moe_dsa\",\"index_topk\":2048", "index_topk: 2048 means sparse attention indexers"},
       {"\"model_type\":\"deepseek_v4\",\"hc_mult\":4", "hc_mult: 4 means hyper-connections"},
-      {"\"model_type\":\"deepseek_v3\",\"index_head_dim\":128", "index_head_dim: 128 means a sparse attention indexer"},
-      {"\"model_type\":\"longcat_flash\",\"zero_expert_num\":256",
-       "zero_expert_num: 256 means experts that return their input"},
+      {"\"model_type\":\"deepseek_v3\",\"index_head_dim\":128", "index_head_dim: 128 means sparse attention indexers"},
+      {"\"model_type\":\"longcat_flash\",\"zero_expert_num\":256", "zero_expert_num: 256 means identity experts"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     char text[800], message[200];
     bool by_type = strstr(rows[i].message, "model_type") != NULL; /* without a field that would be named */
     snprintf(text, sizeof text, "{%s,%s" SMALL "}", rows[i].fields, by_type ? "" : EXPERTS ",\"kv_lora_rank\":64,");
-    snprintf(message, sizeof message, "config.json: %s, which is not covered for this family (docs/models.md)",
+    snprintf(message, sizeof message, "config.json: %s, which are not supported for this family (docs/models.md)",
              rows[i].message);
     assert_refused(text, HR_ERROR_UNSUPPORTED, message);
   }

@@ -289,16 +289,16 @@ static void what_is_not_covered_is_refused(void **state)
     const char *config, *message;
   } rows[] = {
       {"\"quant_method\":\"aqlm\"",
-       "quant_method: the bytes of \"aqlm\" are not covered; those of awq, gptq, auto-round, bitsandbytes, fp8, "
+       "quant_method: the bytes of \"aqlm\" are not supported; those of awq, gptq, auto-round, bitsandbytes, fp8, "
        "fbgemm_fp8, compressed-tensors, modelopt, mxfp4, eetq, hqq are"},
       {"\"bits\":4", "quant_method: is missing"},
-      {"\"quant_method\":\"awq\",\"bits\":5", "bits: 5 bits are not covered, only 2, 3, 4 and 8"},
+      {"\"quant_method\":\"awq\",\"bits\":5", "bits: 5 bits are not supported, only 2, 3, 4 and 8"},
       {"\"quant_method\":\"gptq\",\"bits\":4,\"dynamic\":{\"a\":{}}",
-       "dynamic: an object gives single layers a format of their own, which is not covered"},
+       "dynamic: an object sets a format for single layers, which is not supported"},
       {"\"quant_method\":\"modelopt\",\"quant_algo\":\"MIXED_PRECISION\"",
-       "quant_algo: \"MIXED_PRECISION\" is not covered, only FP8, NVFP4 and W4A16_AWQ"},
+       "quant_algo: \"MIXED_PRECISION\" is not supported, only FP8, NVFP4 and W4A16_AWQ"},
       {AWQ ",\"modules_to_not_convert\":[\"re:(?!x)\"]",
-       "(modules that are not quantized): the expression \"re:(?!x)\" is not covered"},
+       "(modules that are not quantized): the expression \"re:(?!x)\" is not supported"},
       {AWQ ",\"modules_to_not_convert\":[7]", "(modules that are not quantized): expected names of modules"},
       {"\"quant_method\":\"fp8\",\"weight_block_size\":[128]", "weight_block_size: expected two positive integers"},
       {"\"quant_method\":\"compressed-tensors\",\"config_groups\":{}",

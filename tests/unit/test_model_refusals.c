@@ -8,7 +8,7 @@
   "\"num_hidden_layers\":12,\"hidden_size\":64,\"num_attention_heads\":8,\"intermediate_size\":256,\"vocab_size\":" \
   "1000,"                                                                                                           \
   "\"max_position_embeddings\":512"
-#define COVERED ", which is not covered for this family (docs/models.md)"
+#define COVERED ", which are not supported for this family (docs/models.md)"
 
 static void each_kind_of_model_is_refused_by_its_field(void **state)
 {
@@ -16,34 +16,34 @@ static void each_kind_of_model_is_refused_by_its_field(void **state)
   const struct {
     const char *fields, *message;
   } cases[] = {
-      {"\"model_type\":\"llama\",\"num_local_experts\":8", "num_local_experts: 8 means a mixture of experts"},
-      {"\"model_type\":\"llama\",\"num_experts\":2", "num_experts: 2 means a mixture of experts"},
+      {"\"model_type\":\"llama\",\"num_local_experts\":8", "num_local_experts: 8 means mixture-of-experts layers"},
+      {"\"model_type\":\"llama\",\"num_experts\":2", "num_experts: 2 means mixture-of-experts layers"},
       {"\"model_type\":\"llama\",\"n_routed_experts\":256,\"kv_lora_rank\":512",
-       "n_routed_experts: 256 means a mixture of experts"},
+       "n_routed_experts: 256 means mixture-of-experts layers"},
       {"\"model_type\":\"llama\",\"moe_intermediate_size\":1408",
-       "moe_intermediate_size: 1408 means a mixture of experts"},
-      {"\"model_type\":\"llama\",\"moe\":true", "moe: true means a mixture of experts"},
-      {"\"model_type\":\"grok-1\"", "model_type: \"grok-1\" means a mixture of experts"},
+       "moe_intermediate_size: 1408 means mixture-of-experts layers"},
+      {"\"model_type\":\"llama\",\"moe\":true", "moe: true means mixture-of-experts layers"},
+      {"\"model_type\":\"grok-1\"", "model_type: \"grok-1\" means mixture-of-experts layers"},
       {"\"model_type\":\"glm_moe_dsa\",\"n_routed_experts\":256,\"kv_lora_rank\":512",
-       "model_type: \"glm_moe_dsa\" means a sparse attention indexer"},
-      {"\"model_type\":\"llama\",\"kv_lora_rank\":256", "kv_lora_rank: 256 means latent attention (MLA)"},
-      {"\"model_type\":\"llama\",\"q_lora_rank\":1536", "q_lora_rank: 1536 means latent attention (MLA)"},
-      {"\"model_type\":\"llama\",\"state_size\":16", "state_size: 16 means a state-space model"},
+       "model_type: \"glm_moe_dsa\" means sparse attention indexers"},
+      {"\"model_type\":\"llama\",\"kv_lora_rank\":256", "kv_lora_rank: 256 means latent attention (MLA) layers"},
+      {"\"model_type\":\"llama\",\"q_lora_rank\":1536", "q_lora_rank: 1536 means latent attention (MLA) layers"},
+      {"\"model_type\":\"llama\",\"state_size\":16", "state_size: 16 means state-space models"},
       {"\"model_type\":\"other\",\"ssm_cfg\":{\"layer\":\"Mamba2\"}",
-       "ssm_cfg: an object means a state-space model as mamba_ssm stores it"},
+       "ssm_cfg: an object means state-space models in mamba_ssm's format"},
       {"\"model_type\":\"llama\",\"block_types\":[\"recurrent\",\"attention\"]",
-       "block_types: a list means a hybrid of attention and recurrent layers"},
+       "block_types: a list means hybrids of attention and recurrent layers"},
       {"\"model_type\":\"llama\",\"mamba_d_state\":16",
-       "mamba_d_state: 16 means a hybrid of attention and recurrent layers"},
-      {"\"model_type\":\"rwkv\"", "model_type: \"rwkv\" means a recurrent model"},
-      {"\"model_type\":\"t5\",\"is_encoder_decoder\":true", "is_encoder_decoder: true means an encoder-decoder"},
-      {"\"model_type\":\"bart\"", "model_type: \"bart\" means an encoder-decoder"},
-      {"\"model_type\":\"gpt2\",\"add_cross_attention\":true", "add_cross_attention: true means an encoder-decoder"},
-      {"\"model_type\":\"bert\"", "model_type: \"bert\" means an encoder without a decoder"},
-      {"\"model_type\":\"llama\",\"index_topk\":2048", "index_topk: 2048 means a sparse attention indexer"},
+       "mamba_d_state: 16 means hybrids of attention and recurrent layers"},
+      {"\"model_type\":\"rwkv\"", "model_type: \"rwkv\" means recurrent models"},
+      {"\"model_type\":\"t5\",\"is_encoder_decoder\":true", "is_encoder_decoder: true means encoder-decoder models"},
+      {"\"model_type\":\"bart\"", "model_type: \"bart\" means encoder-decoder models"},
+      {"\"model_type\":\"gpt2\",\"add_cross_attention\":true",
+       "add_cross_attention: true means encoder-decoder models"},
+      {"\"model_type\":\"bert\"", "model_type: \"bert\" means encoder-only models"},
+      {"\"model_type\":\"llama\",\"index_topk\":2048", "index_topk: 2048 means sparse attention indexers"},
       {"\"model_type\":\"new\",\"hc_mult\":4", "hc_mult: 4 means hyper-connections"},
-      {"\"model_type\":\"gpt2\",\"pruned_heads\":{\"0\":[1,3]}",
-       "pruned_heads: an object means heads that were taken out of layers"},
+      {"\"model_type\":\"gpt2\",\"pruned_heads\":{\"0\":[1,3]}", "pruned_heads: an object means pruned heads"},
       {"\"model_type\":\"llama\",\"medusa_num_heads\":3", "medusa_num_heads: 3 means Medusa heads"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -65,18 +65,15 @@ static void disabled_fields_of_unsupported_kinds_are_accepted(void **state)
 static void an_unknown_family_gets_similar_names(void **state)
 {
   (void)state;
-  assert_refused(
-      "{\"model_type\":\"new\\u001b[31m\"," SIZES "}", HR_ERROR_UNSUPPORTED,
-      "config.json: model_type: \"new?[31m\" is not a family that Headroom reads; those it reads, and how to "
-      "give a shape without a family, are in docs/models.md");
+  assert_refused("{\"model_type\":\"new\\u001b[31m\"," SIZES "}", HR_ERROR_UNSUPPORTED,
+                 "config.json: model_type: \"new?[31m\" is not a supported family; docs/models.md "
+                 "lists the families, and how to give a shape without one");
   assert_refused("{\"model_type\":\"lama\"," SIZES "}", HR_ERROR_UNSUPPORTED,
-                 "config.json: model_type: \"lama\" is not a family that Headroom reads; did you mean llama, mamba or "
-                 "bamba?; those "
-                 "it reads, and how to give a shape without a family, are in docs/models.md");
-  assert_refused(
-      "{\"architectures\":[\"OtherForCausalLM\"]," SIZES "}", HR_ERROR_UNSUPPORTED,
-      "config.json: architectures: \"OtherForCausalLM\" is not a family that Headroom reads; those it reads, "
-      "and how to give a shape without a family, are in docs/models.md");
+                 "config.json: model_type: \"lama\" is not a supported family; did you mean llama,"
+                 " mamba or bamba? docs/models.md lists the families, and how to give a shape without one");
+  assert_refused("{\"architectures\":[\"OtherForCausalLM\"]," SIZES "}", HR_ERROR_UNSUPPORTED,
+                 "config.json: architectures: \"OtherForCausalLM\" is not a supported family; docs"
+                 "/models.md lists the families, and how to give a shape without one");
 }
 
 static void a_head_of_another_kind_is_refused(void **state)
@@ -84,7 +81,7 @@ static void a_head_of_another_kind_is_refused(void **state)
   (void)state;
   assert_refused(
       "{\"model_type\":\"llama\",\"architectures\":[\"LlamaForRewardModel\"]," SIZES "}", HR_ERROR_UNSUPPORTED,
-      "config.json: architectures: \"LlamaForRewardModel\" has a head that is not covered; covered are language "
+      "config.json: architectures: \"LlamaForRewardModel\" has a head that is not supported; supported are language "
       "models, models without a head, and classification of sequences and tokens");
   assert_refused("{\"model_type\":\"llama\",\"architectures\":\"LlamaForSequenceClassification\"," SIZES "}",
                  HR_ERROR_INVALID, "config.json: architectures: expected a list of classes");
@@ -96,7 +93,7 @@ static void layers_of_an_unread_kind_are_refused(void **state)
   read_model("{\"model_type\":\"llama\",\"layer_types\":[\"full_attention\"]," SIZES "}");
   assert_refused("{\"model_type\":\"llama\",\"layer_types\":[\"full_attention\",\"linear_attention\"]," SIZES "}",
                  HR_ERROR_UNSUPPORTED,
-                 "config.json: layer_types: has a layer of kind \"linear_attention\", which is not covered for this "
+                 "config.json: layer_types: has a layer of type \"linear_attention\", which is not supported for this "
                  "family (docs/models.md)");
 }
 
@@ -108,8 +105,8 @@ static void a_layer_of_another_kind_is_refused(void **state)
       "\"linear_attention\"],\"num_hidden_layers\":2,\"hidden_size\":64,\"num_attention_heads\":8,"
       "\"intermediate_size\":256,\"vocab_size\":1000}",
       HR_ERROR_UNSUPPORTED,
-      "config.json: layer_types: has a layer of kind \"linear_attention\"; only full_attention and "
-      "sliding_attention are covered");
+      "config.json: layer_types: has a layer of type \"linear_attention\"; only full_attention and "
+      "sliding_attention are supported");
 }
 
 /* `text` is unreadable, and the message has this beginning; the rest is the parser's text. */

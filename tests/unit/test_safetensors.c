@@ -125,7 +125,7 @@ static void hostile_headers_are_refused_in_one_line(void **state)
       {"{" ONE "," T("\\u0061", "U8", "[1]", "2", "3") "}", 3, "a: is given twice"},
       {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}", 2, "duplicate object key"},
       /* formats and shapes */
-      {"{" T("a", "F17", "[2]", "0", "2") "}", 2, "a: dtype: \"F17\" is no number format of safetensors"},
+      {"{" T("a", "F17", "[2]", "0", "2") "}", 2, "a: dtype: \"F17\" is not a safetensors dtype"},
       {"{" T("a", "bf16", "[1]", "0", "2") "}", 2, "a: dtype: \"bf16\""},
       {"{\"a\":{\"dtype\":8,\"shape\":[2],\"data_offsets\":[0,2]}}", 2, "a: dtype: expected a string, found 8"},
       {"{" T("a", "U8", "2", "0", "2") "}", 2, "a: shape: expected a list of integers, found 2"},
@@ -137,7 +137,7 @@ static void hostile_headers_are_refused_in_one_line(void **state)
       {"{" HUGE_ENTRY "}", 8, "a: shape: its elements do not fit into 63 bits"},
       {"{" T("a", "U8", "[4294967296,4294967296,0]", "0", "0") "}", 0, "do not fit into 63 bits"},
       {"{" T("a", "F64", "[1152921504606846976]", "0", "8") "}", 8, "do not fit into 63 bits"},
-      {"{" T("a", "F4", "[3]", "0", "2") "}", 2, "a: shape: 3 elements of 4 bits are no whole bytes"},
+      {"{" T("a", "F4", "[3]", "0", "2") "}", 2, "a: shape: 3 elements of 4 bits are not a whole number of bytes"},
       /* places */
       {"{" T("a", "U8", "[2]", "0", "3") "}", 2, "a: data_offsets: 0 to 3 is outside of the file's 2 bytes"},
       {"{" T("a", "U8", "[2]", "2", "0") "}", 2, "a: data_offsets: 2 to 0 is outside"},
@@ -211,7 +211,7 @@ static void a_pointer_of_git_lfs_is_named_as_one(void **state)
   uint64_t length = 0;
   memcpy(&length, "version ", 8);
   assert_int_equal(read_header("https://git-lfs", length, 135, 64, &sums), HR_ERROR_NOT_FOUND);
-  assert_non_null(strstr(error.message, "is a pointer of Git LFS, not the weights"));
+  assert_non_null(strstr(error.message, "is a Git LFS pointer, not the weights"));
 }
 
 /* ---- the index ---- */
@@ -283,7 +283,7 @@ static void an_index_of_too_many_files_is_refused(void **state)
     status = hr_checkpoint_index_feed(reader, entry, (size_t)length, &error);
   }
   assert_int_equal(status, HR_ERROR_UNREADABLE);
-  assert_string_equal(error.message, "index: names more than 4096 files");
+  assert_string_equal(error.message, "index: refers to more than 4096 files");
   hr_checkpoint_reader_free(reader);
 }
 

@@ -149,7 +149,7 @@ static void a_full_disk_is_reported_and_keeps_every_row(void **state)
     kept += status == HR_OK;
   }
   assert_int_equal(status, HR_ERROR_OUTPUT);
-  assert_non_null(strstr(error.message, "the disk is full; the rows before are kept"));
+  assert_non_null(strstr(error.message, "the disk is full; earlier rows are kept"));
   assert_int_equal(count_rows(store), kept);
   sqlite3_exec(store->database, "PRAGMA max_page_count = 1000000", NULL, NULL, NULL);
   append_row(store, 5000); /* there is space again */
@@ -247,7 +247,7 @@ static void a_store_that_is_removed_while_it_is_open_takes_no_row(void **state)
   assert_int_equal(unlink(path), 0);
   hr_result row = some_result(2);
   assert_int_equal(hr_store_append(store, &row, &error), HR_ERROR_OUTPUT);
-  assert_non_null(strstr(error.message, "a.db: was moved or removed meanwhile"));
+  assert_non_null(strstr(error.message, "a.db: was moved or removed while in use"));
   hr_store_close(store);
 }
 

@@ -280,7 +280,7 @@ static void merging_adds_new_rows_and_duplicates_none(void **state)
   assert_int_equal(count_rows(store), 31);
   assert_int_equal(count_rows(other), 21);
 
-  assert_fails(hr_store_merge(store, path, &change, &error), HR_ERROR_INVALID, error, "is the store that it is to be");
+  assert_fails(hr_store_merge(store, path, &change, &error), HR_ERROR_INVALID, error, "is the store to merge into");
   assert_fails(hr_store_merge(store, path_in(state, "none", path), &change, &error), HR_ERROR_NOT_FOUND, error,
                "no such file");
   hr_store_close(other);
@@ -376,7 +376,7 @@ static const wrong_input wrong_inputs[] = {
      "m: expected no value in a row of operation attention, found \"2\""},
     {HEAD "gemm,bf16,1,2,3,4,false,true,fine\n", "status: expected a status, found \"fine\""},
     {HEAD "\"gemm,bf16\n\n", "line 2: a quoted field has no end"},
-    {HEAD "\"gemm\"x,bf16,1,2,3,4,false,true,ok\n", "line 2: field 1: text behind the closing quote"},
+    {HEAD "\"gemm\"x,bf16,1,2,3,4,false,true,ok\n", "line 2: field 1: text after the closing quote"},
     {HEAD "ge\"mm,bf16,1,2,3,4,false,true,ok\n", "line 2: field 1: has a quote, but does not begin with one"},
     {"m,m\n1,1\n", "line 1: m: is given twice"},
     {"id,operation,dtype,batch,m,n,k,transpose_a,transpose_b,status\nxyz," ROW, "id: expected 32 hexadecimal digits"},

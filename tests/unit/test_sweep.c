@@ -363,7 +363,7 @@ static void invalid_axes_are_refused_by_name(void **state)
   assert_refused("\"m\":1.5", GEMM, HR_ERROR_INVALID,
                  "sweep.json: axes.m: expected an integer or an expression, found 1.5");
   assert_refused("\"M\":1", GEMM, HR_ERROR_INVALID,
-                 "sweep.json: axes: \"M\" is no name: small letters, digits and _, a letter first, at most 31");
+                 "sweep.json: axes: \"M\" is not a name: small letters, digits and _, a letter first, at most 31");
   assert_refused("\"m\":{\"from\":1,\"to\":8}", GEMM, HR_ERROR_INVALID,
                  "sweep.json: axes.m: expected either a step or a factor");
   assert_refused("\"m\":{\"from\":1,\"to\":8,\"step\":0}", GEMM, HR_ERROR_INVALID,

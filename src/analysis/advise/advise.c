@@ -114,7 +114,7 @@ hr_status hr_advise_with(const hr_hardware *hardware, const hr_model *model, con
     context->advice = result;
     status = apply_rules(context, options, error);
   } else {
-    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the advice");
+    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the advice");
   }
   free(context);
   if (status == HR_OK)

@@ -181,7 +181,7 @@ hr_status hr_compare_parallel_layouts(const hr_hardware *hardware, const hr_mode
   *layouts = (hr_parallel_layouts){.current = -1, .fastest = -1, .most_per_device = -1, .fewest_devices = -1};
   c.step = malloc(sizeof *c.step);
   hr_status status =
-      c.step ? compare(&c, nodes, error) : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the layouts");
+      c.step ? compare(&c, nodes, error) : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the layouts");
   free(c.step);
   return status;
 }

@@ -112,7 +112,7 @@ static void write_difference(const hr_checkpoint *checkpoint, const hr_parameter
   hr_write_count(difference, sizeof difference, more < 0 ? -more : more);
   snprintf(comparison->text, sizeof comparison->text, "%s parameters%s, %s %s than the configuration's %s%s", elements,
            left_out, difference, more < 0 ? "fewer" : "more", counted,
-           no_head ? ": it has no output head, as if that were tied" : "");
+           no_head ? ": it has no LM head, as with tied embeddings" : "");
 }
 
 hr_status hr_checkpoint_compare(const hr_checkpoint *checkpoint, const hr_model *model,

@@ -30,13 +30,13 @@ static hr_status no_memory(const hr_checkpoint_reader *reader, hr_error *error)
   if (reader->names.count >= HR_TENSORS_MAX)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: the checkpoint has more than %zu tensors", reader->input,
                    HR_TENSORS_MAX);
-  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", reader->input);
+  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", reader->input);
 }
 
 hr_status hr_checkpoint_add_file(hr_checkpoint_reader *reader, const char *name, hr_error *error)
 {
   if (reader->file_count == HR_SHARDS_MAX)
-    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: names more than %d files", reader->input, HR_SHARDS_MAX);
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: refers to more than %d files", reader->input, HR_SHARDS_MAX);
   if (reader->file_count == reader->file_capacity) {
     int32_t capacity = reader->file_capacity ? 2 * reader->file_capacity : 16;
     void *larger = realloc(reader->files, (size_t)capacity * sizeof *reader->files);
@@ -139,7 +139,7 @@ static hr_status take_tensor(void *context, const hr_tensor_entry *tensor, hr_er
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %.100s: is given twice", reader->input, tensor->name);
   if (entry->file != reader->file)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %.100s: is also %s %s", reader->input, tensor->name,
-                   entry->found ? "in" : "said by the index to be in", reader->files[entry->file]);
+                   entry->found ? "in" : "listed by the index in", reader->files[entry->file]);
   entry->found = true;
   return hr_tally_add(&reader->tally, tensor, reader->input, error);
 }

@@ -31,7 +31,7 @@ static hr_status read_format(const hr_json_reader *entry, hr_tensor_entry *tenso
       return HR_OK;
     }
   }
-  return hr_json_fail(entry, "dtype", HR_ERROR_UNREADABLE, "\"%.40s\" is no number format of safetensors", name);
+  return hr_json_fail(entry, "dtype", HR_ERROR_UNREADABLE, "\"%.40s\" is not a safetensors dtype", name);
 }
 
 /* An item of a list of integers from 0 on. */
@@ -73,8 +73,9 @@ static hr_status read_shape(const hr_json_reader *entry, hr_tensor_entry *tensor
   if (bits.overflow)
     return hr_json_fail(entry, "shape", HR_ERROR_UNREADABLE, "its elements do not fit into 63 bits");
   if (bits.value % 8 != 0)
-    return hr_json_fail(entry, "shape", HR_ERROR_UNREADABLE, "%" PRId64 " elements of %d bits are no whole bytes",
-                        elements.value, formats[tensor->format].bits);
+    return hr_json_fail(entry, "shape", HR_ERROR_UNREADABLE,
+                        "%" PRId64 " elements of %d bits are not a whole number of bytes", elements.value,
+                        formats[tensor->format].bits);
   tensor->rank = (int64_t)json_array_size(list);
   tensor->elements = elements.value;
   tensor->bytes = bits.value / 8;
@@ -109,7 +110,7 @@ static hr_status keep_extent(hr_safetensors *file, hr_tensor_extent extent, hr_e
     size_t capacity = file->capacity ? 2 * file->capacity : 256;
     hr_tensor_extent *larger = realloc(file->extents, capacity * sizeof *larger);
     if (!larger)
-      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", file->input);
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", file->input);
     file->extents = larger;
     file->capacity = capacity;
   }
@@ -168,11 +169,12 @@ static hr_status check_length(hr_safetensors *file, hr_error *error)
   for (int i = 7; i >= 0; i--)
     length = length << 8 | file->length[i];
   if (memcmp(file->length, "version ", 8) == 0) /* "version https://git-lfs.github.com/spec/v1" */
-    return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: is a pointer of Git LFS, not the weights; git lfs pull fetches them",
+    return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: is a Git LFS pointer, not the weights; run git lfs pull",
                    file->input);
   if (length > HR_SAFETENSORS_HEADER_MAX)
     return hr_fail(error, HR_ERROR_UNREADABLE,
-                   "%s: is no safetensors file: its header would have %" PRIu64 " bytes, and the format's limit is %d",
+                   "%s: is not a safetensors file: its header would have %" PRIu64
+                   " bytes, and the format's limit is %d",
                    file->input, length, HR_SAFETENSORS_HEADER_MAX);
   if ((int64_t)length > file->file_bytes - 8)
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is truncated: its header has %" PRIu64 " bytes, the file %" PRId64,

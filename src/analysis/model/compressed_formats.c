@@ -58,7 +58,7 @@ static hr_status read_blocks(const hr_json_reader *weights, const scheme *s, hr_
       return hr_json_fail(weights, "block_structure", HR_ERROR_INVALID, "expected two positive integers");
   } else if (strcmp(s->strategy, "channel") != 0) {
     return hr_json_fail(weights, "strategy", HR_ERROR_UNSUPPORTED,
-                        "\"%.40s\" is not covered, only tensor, channel, group and block", s->strategy);
+                        "\"%.40s\" is not supported, only tensor, channel, group and block", s->strategy);
   }
   return HR_OK;
 }
@@ -71,10 +71,11 @@ static hr_status set_weights(const hr_json_reader *weights, const scheme *s, boo
 {
   bool fp4 = is_float(s) && s->bits == 4;
   if (is_float(s) && s->bits != 8 && !fp4)
-    return hr_json_fail(weights, "num_bits", HR_ERROR_UNSUPPORTED, "%" PRId64 " bits of type float are not covered",
+    return hr_json_fail(weights, "num_bits", HR_ERROR_UNSUPPORTED, "%" PRId64 " bits of type float are not supported",
                         s->bits);
   if (!is_float(s) && strcmp(s->type, "int") != 0)
-    return hr_json_fail(weights, "type", HR_ERROR_UNSUPPORTED, "\"%.40s\" is not covered, only int and float", s->type);
+    return hr_json_fail(weights, "type", HR_ERROR_UNSUPPORTED, "\"%.40s\" is not supported, only int and float",
+                        s->type);
   format->bits = s->bits;
   format->block_bits = fp4 ? 8 : 16 + (s->symmetric ? 0 : s->bits);
   bool nvfp4 = fp4 && format->block_inputs != 32;
@@ -98,7 +99,7 @@ static hr_status set_activations(const hr_json_reader *inner, const scheme *s, h
   else if (s->bits == 4 && is_float(s))
     format->activations = HR_ACTIVATIONS_FP4;
   else
-    return hr_json_fail(inner, "num_bits", HR_ERROR_UNSUPPORTED, "%" PRId64 " bits of type %.20s are not covered",
+    return hr_json_fail(inner, "num_bits", HR_ERROR_UNSUPPORTED, "%" PRId64 " bits of type %.20s are not supported",
                         s->bits, s->type);
   if (s->bits == 8 && !s->dynamic) /* input_scale */
     format->matrix_bytes += 2;
@@ -111,7 +112,7 @@ static hr_status read_group(const hr_json_reader *group, hr_stored_formats *stor
   scheme s;
   size_t index = stored->quantization.format_count;
   if (index == HR_WEIGHT_FORMATS_MAX)
-    return hr_json_fail(group, "targets", HR_ERROR_UNSUPPORTED, "is of a group beyond the %d that are covered",
+    return hr_json_fail(group, "targets", HR_ERROR_UNSUPPORTED, "is of a group beyond the %d that are supported",
                         HR_WEIGHT_FORMATS_MAX);
   hr_weight_format *format = &stored->quantization.formats[index];
   bool inputs = hr_json_has(group, "input_activations");
@@ -158,7 +159,7 @@ static hr_status read_cache(const hr_json_reader *q, const char *field, hr_store
   else if (eight && type && strcmp(type, "int") == 0)
     stored->quantization.kv_cache = HR_KV_INT8;
   else
-    return hr_json_fail(q, field, HR_ERROR_UNSUPPORTED, "is not covered; only 8 bits of type float or int are");
+    return hr_json_fail(q, field, HR_ERROR_UNSUPPORTED, "is not supported; only 8 bits of type float or int are");
   return HR_OK;
 }
 
@@ -170,7 +171,7 @@ static hr_status refuse_sparse(const hr_json_reader *q)
     const json_t *object = json_object_get(q->object, fields[i]);
     const char *format = json_string_value(json_object_get(object, "format"));
     if (json_object_size(object) > 0 && !(format && strcmp(format, "dense") == 0))
-      return hr_json_fail(q, fields[i], HR_ERROR_UNSUPPORTED, "is not covered");
+      return hr_json_fail(q, fields[i], HR_ERROR_UNSUPPORTED, "is not supported");
   }
   return HR_OK;
 }
@@ -222,7 +223,7 @@ hr_status hr_read_modelopt(const hr_json_reader *q, hr_stored_formats *stored)
     i++;
   if (i == count)
     return hr_json_fail(&inner, "quant_algo", HR_ERROR_UNSUPPORTED,
-                        "\"%.40s\" is not covered, only FP8, NVFP4 and W4A16_AWQ", algorithm);
+                        "\"%.40s\" is not supported, only FP8, NVFP4 and W4A16_AWQ", algorithm);
   stored->quantization.formats[stored->quantization.format_count++] = algorithms[i].format;
   if (group > 0 && algorithms[i].format.block_inputs > 0)
     stored->quantization.formats[0].block_inputs = group;

@@ -97,7 +97,7 @@ hr_status hr_config_expect(hr_config *config, const char *field, bool covered)
   HR_TRY(hr_config_flag(config, field, covered, &value));
   if (value == covered)
     return HR_OK;
-  return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "only %s is covered", covered ? "true" : "false");
+  return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "only %s is supported", covered ? "true" : "false");
 }
 
 hr_status hr_config_text(hr_config *config, const char *field, const char *fallback, const char **value)

@@ -15,7 +15,7 @@ static hr_status read_list(hr_config *config, const char *field, int64_t least, 
   const json_t *first = json_array_get(list, 0);
   for (size_t i = 0; i < json_array_size(list); i++) {
     if (!json_is_integer(first) || !json_equal(json_array_get(list, i), first))
-      return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "has layers that differ, which is not covered");
+      return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "has layers that differ, which is not supported");
   }
   *value = json_integer_value(first);
   if (!first || *value < least || *value > HR_MODEL_SIZE_MAX)
@@ -113,6 +113,9 @@ hr_status hr_config_experts(hr_config *config, const hr_expert_fields *fields, h
     return HR_OK;
   }
   HR_TRY(read_size(config, active, fields->active_alias, 1, fields->active.value, &m->active));
+  if (m->active > m->experts)
+    return hr_json_fail(&config->json, active, HR_ERROR_INVALID, "%" PRId64 " is more than %s, %" PRId64, m->active,
+                        fields->count.field, m->experts);
   HR_TRY(read_size(config, width, NULL, 1, fields->width.value, &m->width));
   HR_TRY(read_shared(config, fields, m));
   if (fields->grouped)
@@ -180,7 +183,7 @@ static hr_status read_kinds(hr_config *config, const char *field, int64_t layers
       char found[64];
       hr_json_found(kind, found, sizeof found);
       return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
-                          "has a layer of kind %s; only dense and sparse are covered", found);
+                          "has a layer of type %s; only dense and sparse are supported", found);
     }
     hr_layer_set_put(set, i, sparse);
   }

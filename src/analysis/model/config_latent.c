@@ -46,8 +46,7 @@ static hr_status note_kv_heads(hr_config *config, int64_t q_heads)
   HR_TRY(hr_config_size_derived(config, "num_key_value_heads", q_heads, &kv_heads));
   if (kv_heads != q_heads)
     hr_config_note(config,
-                   "num_key_value_heads: %" PRId64 " says nothing of latent attention, which has K and V of %" PRId64
-                   " heads",
+                   "num_key_value_heads: %" PRId64 " is ignored: latent attention has %" PRId64 " K and V heads",
                    kv_heads, q_heads);
   return HR_OK;
 }

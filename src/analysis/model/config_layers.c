@@ -28,7 +28,7 @@ static hr_status find_type(const hr_config *config, const hr_layer_pattern *patt
   hr_json_found(value, found, sizeof found);
   list_types(pattern, known, sizeof known);
   return hr_json_fail(&config->json, pattern->field, HR_ERROR_UNSUPPORTED,
-                      "has a layer of kind %s; only %s are covered", found, known);
+                      "has a layer of type %s; only %s are supported", found, known);
 }
 
 static hr_status find_list(hr_config *config, const hr_layer_pattern *pattern, const json_t **list)

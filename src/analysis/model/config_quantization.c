@@ -178,7 +178,7 @@ static hr_status check_kinds(const hr_json_reader *q, const hr_model *model)
     for (size_t k = 0; !kind->linears && k < model->group_count; k++) {
       if (kind->present(&model->groups[k]))
         return hr_json_fail(q, "quant_method", HR_ERROR_UNSUPPORTED,
-                            "quantized weights are covered in attention, MLP and experts only");
+                            "quantized weights are supported in attention, MLP and experts only");
     }
   }
   return HR_OK;

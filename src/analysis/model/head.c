@@ -89,8 +89,9 @@ hr_status hr_read_head(hr_config *config, const hr_family *family, const char *a
       return HR_OK;
     return read_classes(config, ends_with(architecture, "ForQuestionAnswering"), &model->classes);
   }
-  return hr_json_fail(&config->json, "architectures", HR_ERROR_UNSUPPORTED,
-                      "\"%.60s\" has a head that is not covered; covered are language models, models without a head, "
-                      "and classification of sequences and tokens",
-                      architecture);
+  return hr_json_fail(
+      &config->json, "architectures", HR_ERROR_UNSUPPORTED,
+      "\"%.60s\" has a head that is not supported; supported are language models, models without a head, "
+      "and classification of sequences and tokens",
+      architecture);
 }

@@ -102,7 +102,7 @@ hr_status hr_check_module_pattern(const char *pattern, hr_error *error)
   if (strlen(pattern) > HR_MODULE_PATTERN_MAX / 2)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "a pattern of more than %d characters", HR_MODULE_PATTERN_MAX / 2);
   if (is_expression(pattern) && !hr_expand_expression(pattern + 3, accept_all, NULL))
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "the expression \"%.100s\" is not covered", pattern);
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "the expression \"%.100s\" is not supported", pattern);
   return HR_OK;
 }
 

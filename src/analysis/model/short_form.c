@@ -132,7 +132,7 @@ static hr_status refuse_without_experts(const hr_config *config)
   static const char *const needing[] = {"active", "d_expert", "d_shared", "dense_layers"};
   for (size_t i = 0; i < sizeof needing / sizeof *needing; i++) {
     if (hr_json_has(&config->json, needing[i]))
-      return hr_json_fail(&config->json, needing[i], HR_ERROR_INVALID, "means nothing without experts");
+      return hr_json_fail(&config->json, needing[i], HR_ERROR_INVALID, "needs experts");
   }
   return HR_OK;
 }
@@ -146,6 +146,9 @@ static hr_status read_experts(hr_config *config, hr_model *model)
   if (m->experts == 0)
     return refuse_without_experts(config);
   HR_TRY(hr_config_size(config, "active", NULL, &m->active));
+  if (m->active > m->experts)
+    return hr_json_fail(&config->json, "active", HR_ERROR_INVALID, "%" PRId64 " is more than experts, %" PRId64,
+                        m->active, m->experts);
   HR_TRY(hr_config_size_derived(config, "d_expert", dense.dense.width, &m->width));
   HR_TRY(hr_config_size_derived(config, "d_shared", 0, &m->shared_width));
   HR_TRY(hr_config_size_derived(config, "dense_layers", 0, &dense.count));
@@ -179,6 +182,9 @@ static hr_status read_positions(hr_config *config, hr_model *model)
     hr_config_learned(model, 0);
   if (kind == HR_POSITIONS_ROTARY)
     HR_TRY(hr_config_size_derived(config, "rotary", m->qk_dim, &m->rotary_dim));
+  if (m->rotary_dim > m->qk_dim)
+    return hr_json_fail(&config->json, "rotary", HR_ERROR_INVALID, "%" PRId64 " is more than the head size, %" PRId64,
+                        m->rotary_dim, m->qk_dim);
   return HR_OK;
 }
 

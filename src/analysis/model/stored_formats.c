@@ -39,15 +39,14 @@ static bool is_given(const hr_json_reader *q, const char *field)
 
 static hr_status refuse_given(const hr_json_reader *q, const char *field)
 {
-  return is_given(q, field) ? unsupported(q, field, "gives single layers a format of their own, which is not covered")
-                            : HR_OK;
+  return is_given(q, field) ? unsupported(q, field, "sets a format for single layers, which is not supported") : HR_OK;
 }
 
 static hr_status read_integer_bits(const hr_json_reader *q, const char *field, int64_t *bits)
 {
   HR_TRY(hr_json_integer(q, field, 1, 16, bits));
   if (*bits != 2 && *bits != 3 && *bits != 4 && *bits != 8)
-    return unsupported(q, field, "bits are not covered, only 2, 3, 4 and 8");
+    return unsupported(q, field, "bits are not supported, only 2, 3, 4 and 8");
   return HR_OK;
 }
 
@@ -79,7 +78,7 @@ static hr_status read_gptq(const hr_json_reader *q, hr_stored_formats *stored)
   HR_TRY(refuse_given(q, "modules_in_block_to_quantize"));
   HR_TRY(hr_json_string_or(q, "checkpoint_format", "gptq", &layout));
   if (strcmp(layout, "gptq") != 0 && strcmp(layout, "gptq_v2") != 0)
-    return unsupported(q, "checkpoint_format", "is not covered, only gptq and gptq_v2");
+    return unsupported(q, "checkpoint_format", "is not supported, only gptq and gptq_v2");
   hr_weight_format *format = add_format(stored, "int", bits);
   format->block_inputs = group;
   format->block_bits = 16 + bits;
@@ -99,7 +98,7 @@ static hr_status read_auto_round(const hr_json_reader *q, hr_stored_formats *sto
   HR_TRY(refuse_given(q, "extra_config"));
   bool gptq = strstr(layout, "gptq") != NULL;
   if (!gptq && !strstr(layout, "awq"))
-    return unsupported(q, "packing_format", "is not covered, only auto_gptq and auto_awq");
+    return unsupported(q, "packing_format", "is not supported, only auto_gptq and auto_awq");
   hr_weight_format *format = add_format(stored, "int", bits);
   format->block_inputs = group;
   format->block_bits = 16 + bits;
@@ -126,7 +125,7 @@ static hr_status read_bitsandbytes(const hr_json_reader *q, hr_stored_formats *s
     return HR_OK;
   }
   if (strcmp(kind, "nf4") != 0 && strcmp(kind, "fp4") != 0)
-    return unsupported(q, "bnb_4bit_quant_type", "is not covered, only nf4 and fp4");
+    return unsupported(q, "bnb_4bit_quant_type", "is not supported, only nf4 and fp4");
   hr_weight_format *format = add_format(stored, kind[0] == 'n' ? "nf" : "fp", 4);
   format->block_inputs = 64;
   format->block_bits = nested ? 8 : 32;
@@ -197,11 +196,11 @@ static hr_status read_hqq(const hr_json_reader *q, hr_stored_formats *stored)
       .object = object, .input = q->input, .path = "quantization_config.quant_config.", .error = q->error};
   int64_t bits, group;
   if (!json_is_object(object))
-    return hr_json_fail(q, "quant_config", HR_ERROR_UNSUPPORTED, "without weight_quant_params is not covered");
+    return hr_json_fail(q, "quant_config", HR_ERROR_UNSUPPORTED, "without weight_quant_params is not supported");
   HR_TRY(read_integer_bits(&inner, "nbits", &bits));
   HR_TRY(read_group_size(&inner, "group_size", 64, &group));
   if (bits == 3)
-    return unsupported(&inner, "nbits", "bits are not covered");
+    return unsupported(&inner, "nbits", "bits are not supported");
   hr_weight_format *format = add_format(stored, "int", bits);
   format->block_inputs = group;
   format->block_bits = 32;
@@ -243,6 +242,6 @@ hr_status hr_read_stored_formats(const hr_json_reader *q, const char *method, hr
   json_t *as_text = json_string(method);
   hr_json_found(as_text, found, sizeof found);
   json_decref(as_text);
-  return hr_json_fail(q, "quant_method", HR_ERROR_UNSUPPORTED, "the bytes of %s are not covered; those of %s are",
+  return hr_json_fail(q, "quant_method", HR_ERROR_UNSUPPORTED, "the bytes of %s are not supported; those of %s are",
                       found, known);
 }

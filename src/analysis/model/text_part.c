@@ -96,7 +96,8 @@ static hr_status add_sizes(hr_config *config, const hr_class_sizes *sizes)
       continue;
     json_t *object = (json_t *)(uintptr_t)config->json.object; /* its root was parsed for this reading alone */
     if (json_object_set_new(object, fields[i].field, json_integer(fields[i].value)) != 0)
-      return hr_fail(config->json.error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to read it", config->json.input);
+      return hr_fail(config->json.error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory to read it",
+                     config->json.input);
     hr_config_note(config, "%s%s: is missing, its documented default %" PRId64 " is assumed", config->json.path,
                    fields[i].field, fields[i].value);
   }

@@ -6,20 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char mixture_of_experts[] = "a mixture of experts";
-static const char latent_attention[] = "latent attention (MLA)";
-static const char state_space[] = "a state-space model";
-static const char mamba_ssm[] = "a state-space model as mamba_ssm stores it";
-static const char kimi_delta[] = "Kimi delta attention";
-static const char hybrid[] = "a hybrid of attention and recurrent layers";
-static const char encoder_decoder[] = "an encoder-decoder";
-static const char encoder_only[] = "an encoder without a decoder";
-static const char own_fields[] = "fields of a layer's own";
-static const char indexer[] = "a sparse attention indexer";
+static const char mixture_of_experts[] = "mixture-of-experts layers";
+static const char latent_attention[] = "latent attention (MLA) layers";
+static const char state_space[] = "state-space models";
+static const char mamba_ssm[] = "state-space models in mamba_ssm's format";
+static const char kimi_delta[] = "Kimi delta attention layers";
+static const char hybrid[] = "hybrids of attention and recurrent layers";
+static const char encoder_decoder[] = "encoder-decoder models";
+static const char encoder_only[] = "encoder-only models";
+static const char own_fields[] = "fields that override single layers";
+static const char indexer[] = "sparse attention indexers";
 static const char hyper_connections[] = "hyper-connections";
-static const char identity_experts[] = "experts that return their input";
-static const char recurrent[] = "a recurrent model";
-static const char multimodal[] = "a model of images and texts without a decoder";
+static const char identity_experts[] = "identity experts";
+static const char recurrent[] = "recurrent models";
+static const char multimodal[] = "vision-language models without a decoder";
 
 /* Most families among which similar names are looked for. */
 #define FAMILIES_MAX 256
@@ -50,7 +50,7 @@ static const field_row field_rows[] = {
     {"index_topk", 0, indexer},
     {"index_n_heads", 0, indexer},
     {"index_head_dim", 0, indexer},
-    {"sparse_attention_config", 0, "sparse attention"},
+    {"sparse_attention_config", 0, "sparse attention layers"},
     {"altup_num_inputs", 1, "alternating updates (AltUp)"},
     {"laurel_rank", 0, "learned augmented residual layers (LAuReL)"},
     {"hidden_size_per_layer_input", 0, "per-layer embeddings"},
@@ -58,18 +58,18 @@ static const field_row field_rows[] = {
     {"gated_norm_rank", 0, "gated norms"},
     {"zero_expert_num", 0, identity_experts},
     {"medusa_num_heads", 0, "Medusa heads"},
-    {"peft_type", 0, "an adapter"},
-    {"adapter_config", 0, "an adapter"},
-    {"use_cla", 0, "cross-layer attention"},
-    {"cla_share_factor", 1, "cross-layer attention"},
-    {"num_kv_shared_layers", 0, "K and V shared between layers"},
+    {"peft_type", 0, "adapters"},
+    {"adapter_config", 0, "adapters"},
+    {"use_cla", 0, "cross-layer attention layers"},
+    {"cla_share_factor", 1, "cross-layer attention layers"},
+    {"num_kv_shared_layers", 0, "K/V heads shared between layers"},
     {"per_layer_config", 0, own_fields},
     {"block_configs", 0, "blocks that differ from layer to layer"},
-    {"attention_chunk_size", 0, "chunked attention"},
+    {"attention_chunk_size", 0, "chunked attention layers"},
     {"use_bidirectional_attention", 0, encoder_only},
-    {"cross_attention_layers", 0, "cross-attention"},
+    {"cross_attention_layers", 0, "cross-attention layers"},
     {"num_mem_blocks", 0, "weights shared between layers"},
-    {"pruned_heads", 0, "heads that were taken out of layers"},
+    {"pruned_heads", 0, "pruned heads"},
     {"num_local_experts", 1, mixture_of_experts},
     {"num_experts", 1, mixture_of_experts},
     {"n_routed_experts", 1, mixture_of_experts},
@@ -136,14 +136,14 @@ static const type_row type_rows[] = {
     {"vit", encoder_only},
     {"clip", multimodal},
     {"bitnet", "norms within attention and MLP"},
-    {"diffllama", "differential attention"},
-    {"doge", "dynamic mask attention"},
+    {"diffllama", "differential attention layers"},
+    {"doge", "dynamic mask attention layers"},
     {"gemma3n_text", "alternating updates (AltUp) and per-layer embeddings"},
-    {"hrm_text", "layers that are run several times"},
-    {"blt", "bytes grouped into patches"},
-    {"modernbert-decoder", "a linear layer and a norm before the logits"},
-    {"molmo2_text", "an embedding with more rows than logits"},
-    {"mllama", "a decoder with cross-attention to images"},
+    {"hrm_text", "layers that run several times"},
+    {"blt", "patches of bytes"},
+    {"modernbert-decoder", "a linear layer and a norm before the LM head"},
+    {"molmo2_text", "embeddings with more rows than logits"},
+    {"mllama", "decoders with cross-attention to images"},
 };
 
 static bool is_set(const json_t *value, double above)
@@ -164,7 +164,7 @@ static bool is_set(const json_t *value, double above)
 static hr_status refuse(const hr_config *config, const char *field, const char *found, const char *what)
 {
   return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
-                      "%s means %s, which is not covered for this family (docs/models.md)", found, what);
+                      "%s means %s, which are not supported for this family (docs/models.md)", found, what);
 }
 
 /* Kinds of layers that the family has not read. */
@@ -179,7 +179,7 @@ static hr_status refuse_layer_types(const hr_config *config)
     char found[64];
     hr_json_found(json_array_get(list, i), found, sizeof found);
     return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
-                        "has a layer of kind %s, which is not covered for this family (docs/models.md)", found);
+                        "has a layer of type %s, which is not supported for this family (docs/models.md)", found);
   }
   return HR_OK;
 }
@@ -241,8 +241,9 @@ hr_status hr_refuse_model_type(hr_config *config, const char *field, const char 
   HR_TRY(refuse_by_row(config, true));
   HR_TRY(refuse_layer_types(config));
   suggest_family(model_type, similar, sizeof similar);
-  return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
-                      "%s is not a family that Headroom reads%s; those it reads, and how to give a shape without a "
-                      "family, are in docs/models.md",
-                      found, similar);
+  return hr_json_fail(
+      &config->json, field, HR_ERROR_UNSUPPORTED,
+      "%s is not a supported family%s%s docs/models.md lists the families, and how to give a shape without "
+      "one",
+      found, similar, similar[0] ? "" : ";");
 }

@@ -99,7 +99,7 @@ static hr_status check_context_parallel(const hr_workload *workload, const hr_mo
   if (workload->phase == HR_PHASE_DECODE)
     return hr_fail(error, HR_ERROR_INVALID, "context_parallel: a decode step has one token of a sequence to split");
   if (has_scans(model))
-    return hr_fail(error, HR_ERROR_INVALID, "context_parallel: layers with scans are not covered");
+    return hr_fail(error, HR_ERROR_INVALID, "context_parallel: layers with scans are not supported");
   if (workload->sequence % (2 * cp) != 0)
     return hr_fail(error, HR_ERROR_INVALID,
                    "context_parallel: sequence, %" PRId64 ", is not a multiple of 2 · %" PRId64

@@ -101,7 +101,7 @@ static hr_status check_predictable(const hr_attention *a, hr_error *error)
     return hr_fail(error, HR_ERROR_UNSUPPORTED,
                    "variable lengths are only known at run time, so they have no prediction");
   if (a->q_len == 0 || a->kv_len == 0)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "q_len %" PRId64 " and kv_len %" PRId64 " leave nothing to predict",
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "q_len %" PRId64 " and kv_len %" PRId64 " give nothing to predict",
                    a->q_len, a->kv_len);
   return HR_OK;
 }

@@ -45,7 +45,7 @@ hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode
   HR_NEED(error, hardware, decode, prediction);
   HR_TRY(hr_decode_check(decode, error));
   if (decode->kv_len == 0)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 leaves nothing to predict");
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 gives nothing to predict");
   HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   int64_t flops = 0, bytes = 0;

@@ -120,7 +120,7 @@ hr_status hr_search(const hr_hardware *hardware, const hr_model *model, const hr
     state->context = context;
     status = run(state, options, model, workload, step, picked, found, error);
   } else {
-    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a search");
+    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a search");
   }
   free(picked);
   free(step);

@@ -179,7 +179,7 @@ static hr_status predict_points(hr_serve_state *state, hr_serve_result *result, 
 {
   result->points = calloc(result->layout_count * BATCHES_MAX, sizeof *result->points);
   if (!result->points)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the plans");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the plans");
   for (size_t i = 0; i < result->layout_count; i++) {
     size_t added;
     HR_TRY(predict_layout(state, &result->layouts[i], &result->points[result->count], &added, error));
@@ -218,7 +218,7 @@ hr_status hr_serve_plan(const hr_hardware *hardware, const hr_model *model, cons
   if (made && made->layouts && state.step)
     status = run(&state, made, error);
   else
-    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the plans");
+    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the plans");
   free(state.step);
   if (status == HR_OK)
     *result = made;

@@ -146,7 +146,7 @@ static hr_status run_jobs(hr_confirm_run *c, hr_progress *progress, bool *comple
 
 static hr_status no_memory(hr_error *error)
 {
-  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the results");
+  return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the results");
 }
 
 /* Makes room for so many more rows. */
@@ -248,7 +248,7 @@ hr_status hr_confirm(hr_device *device, hr_advice *advice, double budget_ns, hr_
     return hr_fail(error, HR_ERROR_INVALID, "budget_ns: expected at least 0");
   hr_confirm_run *c = calloc(1, sizeof *c);
   if (!c)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to confirm with");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to confirm with");
   c->device = device;
   c->advice = advice;
   c->budget_ns = budget_ns > 0 ? budget_ns : BUDGET_NS;

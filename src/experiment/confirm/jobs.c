@@ -52,7 +52,7 @@ static hr_status add_job(hr_confirm_run *c, const hr_confirm_job *job, hr_error 
     size_t capacity = c->job_capacity ? 2 * c->job_capacity : 32;
     hr_confirm_job *jobs = realloc(c->jobs, capacity * sizeof *jobs);
     if (!jobs)
-      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a list of what is measured");
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a list of what is measured");
     c->jobs = jobs;
     c->job_capacity = capacity;
   }

@@ -350,7 +350,7 @@ hr_status hr_layer_measure(hr_device *device, const hr_hardware *hardware, const
   if (!l || !created) {
     free(l);
     free(created);
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to measure a layer with");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to measure a layer with");
   }
   l->device = device;
   l->hardware = hardware;

@@ -41,7 +41,7 @@ static hr_status add_file(const hr_catalog_entry *entry, bool small, hr_sweep **
   size_t more = hr_sweep_file_count(root);
   hr_sweep **larger = realloc(*sweeps, (*count + more) * sizeof **sweeps);
   hr_status status =
-      larger ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", entry->name);
+      larger ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", entry->name);
   if (larger)
     *sweeps = larger;
   for (size_t i = 0; i < more && status == HR_OK; i++) {
@@ -110,7 +110,7 @@ static hr_status check_names(const json_t *root, const char *input, json_t *name
     if (name && json_object_get(names, name))
       return hr_fail(error, HR_ERROR_INVALID, "%s: sweeps[%zu]: there is a sweep \"%.80s\" before", input, i, name);
     if (name && json_object_set_new(names, name, json_true()) != 0)
-      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", input);
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", input);
   }
   return HR_OK;
 }
@@ -126,7 +126,7 @@ static hr_status check_sweeps(const json_t *root, const char *input, hr_error *e
                    json_is_array(sweeps) ? "none in it" : found);
   json_t *names = json_object();
   hr_status status = names ? check_names(root, input, names, error)
-                           : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", input);
+                           : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", input);
   json_decref(names);
   return status;
 }
@@ -162,7 +162,7 @@ static hr_status load_file(const char *what, bool small, hr_sweep **sweep, hr_er
 {
   char *path = strdup(what), *text;
   if (!path)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%.200s: memory ran out while reading", what);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%.200s: out of memory while reading", what);
   char *which = strrchr(path, '#');
   if (which)
     *which++ = '\0';

@@ -63,7 +63,7 @@ typedef struct walk {
 
 static hr_status no_memory(const walk *w)
 {
-  return hr_fail(w->error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out for the points", w->input);
+  return hr_fail(w->error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory for the points", w->input);
 }
 
 static hr_status series_of(walk *w, uint16_t *series)

@@ -17,7 +17,7 @@ hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *po
   if (point->kind == HR_SWEEP_LAYER) {
     hr_step *step = malloc(sizeof *step);
     if (!step)
-      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out for the operators of a layer");
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the operators of a layer");
     status = hr_predict_step(hardware, &point->model, &point->workload, step, error);
     if (status == HR_OK)
       *time_ns = step->layer_time_ns;

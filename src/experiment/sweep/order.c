@@ -94,7 +94,7 @@ hr_status hr_sweep_order(const hr_sweep *sweep, const hr_sweep_choice *choice, s
     free(all);
     free(chosen);
     free(starts);
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out for the order of the points", sweep->name);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory for the order of the points", sweep->name);
   }
   by_series(sweep, all, starts);
   bool fewer = choice->points > 0 && (uint64_t)choice->points < sweep->point_count;

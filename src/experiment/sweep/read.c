@@ -249,7 +249,7 @@ hr_status hr_sweep_read(const json_t *root, const char *input, size_t index, boo
   }
   hr_sweep *read = calloc(1, sizeof *read);
   if (!read)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", input);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", input);
   hr_status status = read_all(&from, small, read);
   if (status == HR_OK)
     *sweep = read;

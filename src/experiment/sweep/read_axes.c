@@ -28,7 +28,7 @@ static hr_status wrong(const reader *r, const char *path, const char *expected, 
 
 static hr_status no_memory(const reader *r)
 {
-  return hr_fail(r->error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", r->input);
+  return hr_fail(r->error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", r->input);
 }
 
 hr_status hr_read_expression(const hr_sweep *sweep, const json_t *value, const char *input, const char *path,
@@ -65,8 +65,8 @@ static hr_status add_axis(const reader *r, const char *name, hr_axis_kind kind, 
   if (name[0] < 'a' || name[0] > 'z' || strspn(name, "abcdefghijklmnopqrstuvwxyz_0123456789") != strlen(name) ||
       strlen(name) >= HR_AXIS_NAME_SIZE)
     return hr_fail(r->error, HR_ERROR_INVALID,
-                   "%s: axes: \"%.40s\" is no name: small letters, digits and _, a letter first, at most %d", r->input,
-                   name, HR_AXIS_NAME_SIZE - 1);
+                   "%s: axes: \"%.40s\" is not a name: small letters, digits and _, a letter first, at most %d",
+                   r->input, name, HR_AXIS_NAME_SIZE - 1);
   if (find_axis(r, name))
     return hr_fail(r->error, HR_ERROR_INVALID, "%s: axes.%s: is given twice", r->input, name);
   if (sweep->axis_count == HR_SWEEP_AXES_MAX)

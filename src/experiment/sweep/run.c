@@ -279,7 +279,7 @@ hr_status hr_sweep_run(const hr_sweep *sweep, hr_device *device, hr_store *store
   state.now.what = state.what;
   t.visited = calloc(t.count + 1, sizeof *t.visited);
   hr_status status = t.visited ? run_tour(sweep, device, store, &t, &state, error)
-                               : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out for %zu points", t.count);
+                               : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu points", t.count);
   free(t.visited);
   free(t.indices);
   state.now.what = "";

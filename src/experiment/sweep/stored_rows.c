@@ -112,7 +112,7 @@ hr_status hr_sweep_rows(const hr_sweep *sweep, const hr_device *device, hr_store
   filter.sweep = base.sweep;
   hr_status status = HR_OK;
   if (!f.places || !f.rows)
-    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out for its rows", base.sweep);
+    status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory for its rows", base.sweep);
   if (status == HR_OK)
     status = fill_places(&f, error);
   if (status == HR_OK)

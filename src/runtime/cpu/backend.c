@@ -22,7 +22,7 @@ static hr_status open_cpu(hr_device *device, hr_error *error)
 {
   hr_cpu *cpu = calloc(1, sizeof *cpu);
   if (!cpu)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory to open it");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory to open it");
   device->state = cpu;
   hr_status status = hr_cpu_open(device, cpu, error);
   if (status == HR_OK)

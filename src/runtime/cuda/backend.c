@@ -26,7 +26,7 @@ static hr_status open_cuda(hr_device *device, hr_error *error)
   hr_cuda *cuda = calloc(1, sizeof *cuda);
   if (!cuda || !(cuda->modules = hr_modules_create())) {
     free(cuda);
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open it", device->name);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory to open it", device->name);
   }
   device->threads = 1;
   device->state = cuda;

@@ -26,7 +26,7 @@ hr_status hr_buffer_create(hr_device *device, size_t bytes, hr_buffer **buffer, 
     return hr_fail(error, HR_ERROR_INVALID, "a buffer has at least 1 byte");
   hr_buffer *created = malloc(sizeof *created);
   if (!created)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a buffer's description");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a buffer's description");
   *created = (hr_buffer){.device = device, .bytes = bytes};
   hr_status status = device->backend->allocate(device, bytes, &created->data, error);
   if (status != HR_OK) {
@@ -91,7 +91,7 @@ hr_status hr_buffer_fill_uniform(hr_buffer *buffer, hr_dtype dtype, uint64_t see
   }
   char *chunk = malloc(CHUNK_BYTES);
   if (!chunk)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to generate values");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to generate values");
   hr_status status = HR_OK;
   for (size_t first = 0; first < total && status == HR_OK; first += CHUNK_BYTES / element) {
     size_t count = total - first < CHUNK_BYTES / element ? total - first : CHUNK_BYTES / element;
@@ -112,7 +112,7 @@ hr_status hr_buffer_poison(hr_buffer *buffer, hr_dtype dtype, hr_error *error)
     return backend->set_bytes(buffer->device, buffer->data, NAN_BYTE, buffer->bytes, error);
   char *chunk = malloc(CHUNK_BYTES);
   if (!chunk)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to generate values");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to generate values");
   memset(chunk, NAN_BYTE, CHUNK_BYTES);
   hr_status status = HR_OK;
   for (size_t first = 0; first < buffer->bytes && status == HR_OK; first += CHUNK_BYTES) {

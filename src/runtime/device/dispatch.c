@@ -147,7 +147,7 @@ hr_status hr_plan_create(hr_device *device, const hr_problem *problem, const cha
 {
   hr_plan *created = calloc(1, sizeof *created);
   if (!created)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a plan");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a plan");
   char name[HR_KERNEL_NAME_SIZE] = "";
   if (kernel)
     hr_kernel_current_name(kernel, name);

@@ -56,7 +56,7 @@ static hr_status create_numbers(hr_kv_cache *cache, hr_error *error)
 {
   cache->numbers = calloc((size_t)divide_numbers(cache), sizeof *cache->numbers);
   if (!cache->numbers)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the tables of a KV cache");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the tables of a KV cache");
   divide_numbers(cache);
   for (int64_t slot = 0; slot < cache->options.slots; slot++) {
     cache->lengths[slot] = -1;
@@ -86,7 +86,7 @@ static hr_status upload_scales(hr_buffer *buffer, const float *given, int64_t he
 {
   float *scales = malloc((size_t)heads * sizeof *scales);
   if (!scales)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for the scales of a KV cache");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for the scales of a KV cache");
   for (int64_t i = 0; i < heads; i++)
     scales[i] = given ? given[i] : 1;
   hr_status status = hr_buffer_write(buffer, scales, (size_t)heads * sizeof *scales, error);
@@ -149,7 +149,7 @@ hr_status hr_kv_cache_create(hr_device *device, const hr_kv_cache_options *optio
   HR_TRY(hr_kv_cache_check_options(options, error));
   hr_kv_cache *created = calloc(1, sizeof *created);
   if (!created)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a KV cache's description");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a KV cache's description");
   created->device = device;
   created->options = *options;
   hr_status status = create(created, error);

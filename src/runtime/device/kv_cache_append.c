@@ -41,7 +41,7 @@ static hr_status check_rotary(const hr_kv_cache_options *o, const hr_kv_append *
     return hr_fail(error, HR_ERROR_INVALID, "rotary_first: expected 0 to %" PRId64 ", found %" PRId64,
                    o->qk_dim - a->rotary_dim, a->rotary_first);
   if (a->pairs != HR_ROTARY_HALF_SPLIT && a->pairs != HR_ROTARY_INTERLEAVED)
-    return hr_fail(error, HR_ERROR_INVALID, "pairs: %d is no way to pair elements", (int)a->pairs);
+    return hr_fail(error, HR_ERROR_INVALID, "pairs: %d is not a way to pair elements", (int)a->pairs);
   const struct {
     const char *name;
     const float *address;

@@ -59,7 +59,7 @@ static hr_status check_format(const hr_kv_cache_options *o, hr_error *error)
   if ((unsigned)o->cache_format >= HR_KV_FORMAT_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "cache_format: %d is not a format", (int)o->cache_format);
   if ((unsigned)o->cache_scales >= HR_KV_SCALES_COUNT)
-    return hr_fail(error, HR_ERROR_INVALID, "cache_scales: %d is no kind of scales", (int)o->cache_scales);
+    return hr_fail(error, HR_ERROR_INVALID, "cache_scales: %d is not a kind of scales", (int)o->cache_scales);
   if (o->cache_format == HR_KV_UNQUANTIZED)
     return HR_OK;
   if (hr_max64(o->qk_dim, o->v_dim) > HR_KV_QUANTIZED_DIM_MAX)

@@ -37,7 +37,7 @@ static const char *why_not(const char *file)
   if (is_no_file(file))
     return "is not a regular file";
   if (!reason)
-    return "the loader gives no reason";
+    return "the dynamic loader gives no reason";
   return strncmp(reason, file, length) == 0 && strncmp(reason + length, ": ", 2) == 0 ? reason + length + 2 : reason;
 }
 

@@ -38,7 +38,7 @@ hr_status hr_plan_prepare(hr_plan *plan, hr_device *device, const hr_kernel *ker
   plan->problem = *problem;
   const hr_kernel_functions *functions = kernel->functions;
   if (functions->state_bytes > 0 && !(plan->state = calloc(1, functions->state_bytes)))
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a plan");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a plan");
   hr_status status =
       functions->prepare ? functions->prepare(device, problem, plan->state, &plan->workspace_bytes, error) : HR_OK;
   if (status != HR_OK) {

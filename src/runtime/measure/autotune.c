@@ -165,7 +165,7 @@ hr_status hr_runner_autotune(hr_runner *runner, const hr_measure_options *option
     return HR_OK;
   t.candidates = calloc((size_t)t.count, sizeof *t.candidates);
   if (!t.candidates)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to compare configurations");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to compare configurations");
   hr_status status = time_all(&t, error);
   candidate *best = status == HR_OK ? fastest(&t) : NULL;
   if (best) {

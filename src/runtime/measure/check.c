@@ -387,7 +387,7 @@ hr_status hr_runner_check(hr_runner *s, uint64_t seed, hr_measurement *m, hr_err
   HR_TRY(run_first(s, m, error));
   double *scratch = calloc(of.scratch + 3 * (size_t)of.width, sizeof *scratch);
   if (!scratch)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to check rows of %" PRId64 " elements", of.length);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to check rows of %" PRId64 " elements", of.length);
   m->max_error = 0;
   host_set host = {{NULL}, {NULL}, {{0, 0}}};
   hr_status status = begin_host_set(s, &host, error);

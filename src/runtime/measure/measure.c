@@ -143,7 +143,7 @@ static hr_status begin(hr_timing *timing, hr_device *device, const hr_problem_li
   hr_error reason = {.message = ""};
   hr_status status = open_and_run(timing, device, sequence, o, &first_ns, &reason);
   if (status == HR_OK && !(timing->samples = malloc((size_t)o->samples_max * sizeof *timing->samples)))
-    status = hr_fail(&reason, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " samples", o->samples_max);
+    status = hr_fail(&reason, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " samples", o->samples_max);
   if (status == HR_OK)
     status = warm_up(&timing->runner, o, first_ns, &reason);
   timing->timed = status == HR_OK;

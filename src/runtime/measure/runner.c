@@ -125,7 +125,7 @@ static hr_status write_tables(hr_runner *s, size_t operand, uint64_t seed, hr_er
   size_t bytes = (size_t)s->sets * s->stride[operand];
   char *sets = calloc(1, bytes);
   if (!sets)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " sets of tables", s->sets);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " sets of tables", s->sets);
   for (int64_t i = 0; i < s->sets; i++)
     make_table(s, operand, seed, sets + (size_t)i * s->stride[operand]);
   hr_status status = hr_buffer_write(s->buffers[operand], sets, bytes, error);
@@ -162,7 +162,7 @@ static hr_status check_can_be_timed(const hr_attention *a, hr_error *error)
   if (a->variable_lengths)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "variable lengths are given at the run, and cannot be timed");
   if (a->q_len == 0 || a->kv_len == 0)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "q_len %" PRId64 " and kv_len %" PRId64 " leave nothing to time",
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "q_len %" PRId64 " and kv_len %" PRId64 " give nothing to time",
                    a->q_len, a->kv_len);
   return HR_OK;
 }
@@ -172,7 +172,7 @@ static hr_status plan(hr_runner *s, const hr_problem *problem, const hr_measure_
   if (problem->operation == HR_OPERATION_ATTENTION)
     HR_TRY(check_can_be_timed(&problem->attention, error));
   if (problem->operation == HR_OPERATION_DECODE && problem->decode.kv_len == 0)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 leaves nothing to time");
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 gives nothing to time");
   s->problem = *problem;
   s->operands = hr_problem_operands(problem);
   return hr_plan_create(s->device, problem, options->kernel, &s->plan, error);
@@ -187,7 +187,7 @@ hr_status hr_runner_open_sequence(hr_device *device, const hr_problem *problems,
     if (i > 0) {
       last->then = malloc(sizeof *last);
       if (!last->then)
-        return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a sequence of %zu", count);
+        return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a sequence of %zu", count);
       last = last->then;
       *last = (hr_runner){.device = device, .group = 1};
     }

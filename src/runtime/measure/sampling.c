@@ -56,7 +56,7 @@ hr_status hr_sampling_make(hr_sampling *s, const hr_measure_options *o, hr_error
                      .scratch = malloc(most * sizeof(double)),
                      .disturbed = calloc(most, sizeof(bool))};
   if (!s->watched || !s->scratch || !s->disturbed)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " samples", o->samples_max);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " samples", o->samples_max);
   return HR_OK;
 }
 
@@ -234,7 +234,7 @@ void hr_sampling_judge(const hr_sampling *s, hr_measurement *m)
                   s->conditions.clock_hz * 1e-6, s->conditions.throttled_by);
   else if (disturbed)
     hr_write_text(m->reason, sizeof m->reason,
-                  "other programs are running: threads waited for a core up to %.0f%% of the time",
+                  "other processes are running: threads waited for a core up to %.0f%% of the time",
                   100 * fmin(s->waiting, 1));
   else if (few)
     snprintf(m->reason, sizeof m->reason, "%" PRId64 " sample%s within the limits; a 95%% interval needs %d",

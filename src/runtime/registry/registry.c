@@ -84,7 +84,7 @@ static hr_status open_device(const char *name, const hr_device_options *options,
                    options->stream ? "stream" : "context");
   hr_device *opened = calloc(1, sizeof *opened);
   if (!opened)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to open the device", name);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory to open the device", name);
   opened->backend = backend;
   opened->settled_clock_hz = (double)NAN;
   opened->threads = options->threads;

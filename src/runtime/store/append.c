@@ -31,7 +31,7 @@ static hr_status prepare_insert(hr_store *store, hr_error *error)
   for (size_t i = 0; i < HR_FIELDS; i++)
     hr_sql_add(&sql, "%s", i > 0 ? ", ?" : "?");
   hr_sql_add(&sql, ") ON CONFLICT (id) DO NOTHING");
-  hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", store->path)
+  hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", store->path)
                                 : hr_store_prepare(store, sql.text, &store->insert, error);
   free(sql.text);
   return status;
@@ -99,7 +99,7 @@ static hr_status prepare_has(hr_store *store, hr_error *error)
                  i + 1);
   }
   hr_sql_add(&sql, " LIMIT 1");
-  hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", store->path)
+  hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", store->path)
                                 : hr_store_prepare(store, sql.text, &store->has, error);
   free(sql.text);
   return status;

@@ -50,10 +50,10 @@ hr_status hr_store_fail(const hr_store *store, int code, bool writing, hr_error 
   switch (code == SQLITE_IOERR_NOMEM ? SQLITE_NOMEM : code & 0xFF) {
   case SQLITE_FULL:
     return fail_with(store, HR_ERROR_OUTPUT,
-                     store->version > 0 ? "the disk is full; the rows before are kept" : "the disk is full", error);
+                     store->version > 0 ? "the disk is full; earlier rows are kept" : "the disk is full", error);
   case SQLITE_READONLY:
     return fail_with(store, HR_ERROR_OUTPUT,
-                     code == SQLITE_READONLY_DBMOVED ? "was moved or removed meanwhile" : "is read-only", error);
+                     code == SQLITE_READONLY_DBMOVED ? "was moved or removed while in use" : "is read-only", error);
   case SQLITE_INTERRUPT: return fail_with(store, HR_ERROR_INTERRUPTED, "stopped by the caller", error);
   case SQLITE_BUSY:
   case SQLITE_LOCKED:
@@ -63,7 +63,7 @@ hr_status hr_store_fail(const hr_store *store, int code, bool writing, hr_error 
                    store->patience_ms / 1e3);
   case SQLITE_NOTADB: return fail_with(store, HR_ERROR_UNREADABLE, "is not a store of results", error);
   case SQLITE_CORRUPT: return fail_with(store, HR_ERROR_UNREADABLE, "is damaged", error);
-  case SQLITE_NOMEM: return fail_with(store, HR_ERROR_OUT_OF_MEMORY, "memory ran out", error);
+  case SQLITE_NOMEM: return fail_with(store, HR_ERROR_OUT_OF_MEMORY, "out of memory", error);
   case SQLITE_CANTOPEN:
   case SQLITE_IOERR: return fail_by_system(store, status, writing ? "cannot be written" : "cannot be read", error);
   default: return hr_fail(error, status, "%s: %s", store->path, sqlite3_errmsg(store->database));

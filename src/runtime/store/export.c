@@ -45,7 +45,7 @@ static hr_status export_all(hr_store *store, const hr_result_filter *filter, hr_
   hr_status status = hr_store_query(store, filter, csv ? write_csv : write_json_line, e, error);
   char text[HR_REASON_SIZE];
   if (e->no_memory)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "memory ran out while writing");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory while writing");
   errno = 0;
   fflush(e->out);
   note_failure(e);

@@ -96,8 +96,7 @@ static hr_status why_not_parsed(csv_reader *r)
   if (csv_error(&r->parser) == CSV_ENOMEM)
     return hr_import_no_memory(r->import);
   return hr_import_fail(r->import, "field %zu: %s", r->count + 1,
-                        r->parser.quoted ? "text behind the closing quote"
-                                         : "has a quote, but does not begin with one");
+                        r->parser.quoted ? "text after the closing quote" : "has a quote, but does not begin with one");
 }
 
 static hr_status take_line(hr_import *import, void *context, const char *line, size_t length)

@@ -23,7 +23,7 @@ hr_status hr_import_fail(const hr_import *import, const char *format, ...)
 
 hr_status hr_import_no_memory(const hr_import *import)
 {
-  return hr_fail(import->error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out while reading", import->name);
+  return hr_fail(import->error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory while reading", import->name);
 }
 
 hr_status hr_import_stopped(const hr_import *import)

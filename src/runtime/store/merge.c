@@ -56,7 +56,7 @@ hr_status hr_store_merge(hr_store *store, const char *from, hr_store_change *cha
 {
   HR_NEED(error, store, from);
   if (is_one_file(store->path, from))
-    return hr_fail(error, HR_ERROR_INVALID, "%s: is the store that it is to be merged into", from);
+    return hr_fail(error, HR_ERROR_INVALID, "%s: is the store to merge into", from);
   hr_store *other;
   hr_store_options options = hr_store_options_default();
   options.cancelled = store->cancelled;

@@ -41,7 +41,7 @@ static hr_status check_file(const char *path, hr_store_mode mode, hr_error *erro
   if (stat(path, &about) != 0) {
     if (errno == ENOENT)
       return mode == HR_STORE_READ
-                 ? hr_fail(error, HR_ERROR_NOT_FOUND, "%s: no such file; nothing has been stored there yet", path)
+                 ? hr_fail(error, HR_ERROR_NOT_FOUND, "%s: no such file; nothing is stored there yet", path)
                  : HR_OK;
     return hr_fail(error, failed, "%s: %s", path, hr_reason(errno, reason));
   }
@@ -50,7 +50,7 @@ static hr_status check_file(const char *path, hr_store_mode mode, hr_error *erro
   if (!S_ISREG(about.st_mode))
     return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is not a regular file", path);
   if (mode == HR_STORE_READ && about.st_size == 0)
-    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing has been stored there yet", path);
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing is stored there yet", path);
   return mode == HR_STORE_WRITE ? check_folder(path, error) : HR_OK;
 }
 
@@ -92,7 +92,7 @@ hr_status hr_store_default_path(char *path, size_t size, hr_error *error)
     length = snprintf(path, size, "%s/.local/share/headroom/results.db", home);
   else
     return hr_fail(error, HR_ERROR_INVALID,
-                   "no default place for results: neither XDG_DATA_HOME nor HOME is an absolute path; name a file");
+                   "no default path for the store: neither XDG_DATA_HOME nor HOME is an absolute path; use --db FILE");
   if (length < 0 || (size_t)length >= size)
     return hr_fail(error, HR_ERROR_INVALID, "XDG_DATA_HOME or HOME is longer than a path can be");
   return HR_OK;
@@ -163,7 +163,7 @@ hr_status hr_store_open_with(const char *path, hr_store_mode mode, const hr_stor
     opened->created = mode == HR_STORE_WRITE && !exists(path);
   }
   hr_status status = opened && opened->path ? connect(opened, mode, error)
-                                            : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", path);
+                                            : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", path);
   if (status != HR_OK) {
     hr_store_abandon(opened);
     return status;

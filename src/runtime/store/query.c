@@ -141,7 +141,7 @@ static hr_status list_rows(hr_store *store, const hr_result_filter *filter, row_
       list->capacity = list->capacity ? 2 * list->capacity : 1024;
       int64_t *numbers = realloc(list->numbers, list->capacity * sizeof *numbers);
       if (!numbers) {
-        status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", store->path);
+        status = hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", store->path);
         break;
       }
       list->numbers = numbers;
@@ -163,7 +163,7 @@ static hr_status prepare_select(hr_store *store, sqlite3_stmt **statement, hr_er
       hr_sql_add(&sql, ", %s", hr_fields[i].name);
   }
   hr_sql_add(&sql, " FROM results WHERE rowid = ?");
-  hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", store->path)
+  hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", store->path)
                                 : hr_store_prepare(store, sql.text, statement, error);
   free(sql.text);
   return status;

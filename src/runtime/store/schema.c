@@ -97,7 +97,7 @@ static hr_status create_or_migrate(hr_store *store, hr_error *error)
   else
     add_migration(&sql, store->version);
   hr_sql_add(&sql, "PRAGMA user_version = %d", HR_STORE_VERSION);
-  hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: memory ran out", store->path)
+  hr_status status = sql.failed ? hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", store->path)
                                 : hr_store_execute(store, sql.text, true, error);
   free(sql.text);
   return status;
@@ -108,7 +108,7 @@ hr_status hr_store_prepare_tables(hr_store *store, bool writing, hr_error *error
   bool empty;
   HR_TRY(read_version_at_once(store, &empty, error));
   if (!writing && empty)
-    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing has been stored there yet", store->path);
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: is empty; nothing is stored there yet", store->path);
   if (!writing || (!empty && store->version == HR_STORE_VERSION))
     return HR_OK;
   HR_TRY(hr_store_transaction_begin(store, error));

@@ -31,7 +31,7 @@ static hr_status refuse_unless(const hr_json_reader *json, const char *field, bo
   HR_TRY(hr_json_boolean_or(json, field, missing, &value));
   if (value == usual)
     return HR_OK;
-  return hr_json_fail(json, field, HR_ERROR_UNSUPPORTED, "only %s is covered", usual ? "true" : "false");
+  return hr_json_fail(json, field, HR_ERROR_UNSUPPORTED, "only %s is supported", usual ? "true" : "false");
 }
 
 /* Fields of MPT's own code that transformers ignores: the two disagree on every value but the usual one. */
@@ -44,7 +44,7 @@ static hr_status check_mpt_attention(hr_config *config)
   const char *kind;
   HR_TRY(hr_json_string_or(&inner, "attn_type", "multihead_attention", &kind));
   if (strcmp(kind, "multihead_attention") != 0)
-    return hr_json_fail(&inner, "attn_type", HR_ERROR_UNSUPPORTED, "only \"multihead_attention\" is covered");
+    return hr_json_fail(&inner, "attn_type", HR_ERROR_UNSUPPORTED, "only \"multihead_attention\" is supported");
   HR_TRY(refuse_unless(&inner, "alibi", true, true));
   return refuse_unless(&inner, "qk_ln", false, false);
 }
@@ -58,7 +58,7 @@ hr_status hr_finish_mpt(hr_config *config, const hr_family *family, hr_model *mo
   HR_TRY(refuse_unless(&config->json, "no_bias", true, true));
   HR_TRY(hr_config_size_derived(config, "expansion_ratio", 4, &ratio));
   if (ratio != 4)
-    return hr_json_fail(&config->json, "expansion_ratio", HR_ERROR_UNSUPPORTED, "only 4 is covered");
+    return hr_json_fail(&config->json, "expansion_ratio", HR_ERROR_UNSUPPORTED, "only 4 is supported");
   model->groups[0].dense.width = 4 * model->hidden;
   return check_mpt_attention(config);
 }

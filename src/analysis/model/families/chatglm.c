@@ -32,10 +32,12 @@ static hr_status read_attention(hr_config *config, bool linear_bias, hr_model *m
 static hr_status refuse(hr_config *config)
 {
   if (hr_json_has(&config->json, "inner_hidden_size"))
-    return hr_json_fail(&config->json, "inner_hidden_size", HR_ERROR_UNSUPPORTED, "means the first ChatGLM");
+    return hr_json_fail(&config->json, "inner_hidden_size", HR_ERROR_UNSUPPORTED,
+                        "is a field of the first ChatGLM, which is not supported");
   hr_config_mark(config, "pre_seq_len");
   if (hr_json_has(&config->json, "pre_seq_len"))
-    return hr_json_fail(&config->json, "pre_seq_len", HR_ERROR_UNSUPPORTED, "means a trained prefix");
+    return hr_json_fail(&config->json, "pre_seq_len", HR_ERROR_UNSUPPORTED,
+                        "selects a trained prefix (P-tuning), which is not supported");
   return HR_OK;
 }
 

@@ -13,7 +13,7 @@ static hr_status read_frequency(hr_config *config)
   if (every == 1)
     return HR_OK;
   return hr_json_fail(&config->json, "moe_layer_freq", HR_ERROR_UNSUPPORTED,
-                      "%" PRId64 " means dense layers between those with experts; only 1 is covered", every);
+                      "%" PRId64 " means dense layers between those with experts; only 1 is supported", every);
 }
 
 /* A null number of experts: none of this kind. */
@@ -28,7 +28,7 @@ static hr_status finish_experts(hr_config *config, hr_model *model)
   if (is_null(config, "n_routed_experts"))
     return hr_json_fail(&config->json, "n_routed_experts", HR_ERROR_UNSUPPORTED,
                         "null, a model without experts, is not "
-                        "covered in this family");
+                        "supported in this family");
   if (is_null(config, "n_shared_experts"))
     experts->shared_width = 0;
   experts->shared_bias = model->groups[0].dense.bias; /* one class of network for both */
@@ -60,7 +60,8 @@ hr_status hr_finish_glm_lite(hr_config *config, const hr_family *family, hr_mode
   HR_TRY(hr_json_integer_or(&config->json, "first_k_dense_replace", 0, INT64_MAX, 1, &dense));
   if (dense != 1 && !hr_json_has(&config->json, "mlp_layer_types"))
     hr_config_note_left_out(config,
-                            "first_k_dense_replace: %" PRId64 " is not read, as in transformers: the first layer is "
+                            "first_k_dense_replace: %" PRId64
+                            " is ignored, as in transformers: only the first layer is "
                             "dense; mlp_layer_types would say which are",
                             dense);
   return hr_finish_deepseek(config, family, model);

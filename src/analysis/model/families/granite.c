@@ -15,7 +15,7 @@ hr_status hr_finish_granite_swa(hr_config *config, const hr_family *family, hr_m
   for (size_t i = 0; i < json_array_size(list); i++) {
     if (json_number_value(json_array_get(list, i)) <= 0)
       return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED,
-                          "layer %zu is not rotated; only models with all layers rotated are covered", i);
+                          "layer %zu is not rotated; only models with all layers rotated are supported", i);
   }
   return HR_OK;
 }

@@ -17,10 +17,10 @@ hr_status hr_finish_hunyuan_moe(hr_config *config, const hr_family *family, hr_m
   HR_TRY(hr_json_integer_or(&config->json, "moe_layer_num_skipped", 0, INT64_MAX, 0, &skipped));
   if (skipped > 0)
     return hr_json_fail(&config->json, "moe_layer_num_skipped", HR_ERROR_UNSUPPORTED,
-                        "%" PRId64 " layers without experts are not covered", skipped);
+                        "%" PRId64 " layers without experts are not supported", skipped);
   HR_TRY(hr_config_flag(config, "use_cla", false, &shared_layers));
   if (shared_layers)
-    return hr_json_fail(&config->json, "use_cla", HR_ERROR_UNSUPPORTED, "cross-layer attention is not covered");
+    return hr_json_fail(&config->json, "use_cla", HR_ERROR_UNSUPPORTED, "cross-layer attention is not supported");
   hr_config_mark(config, "cla_share_factor"); /* of cross-layer attention, which is off */
   return HR_OK;
 }

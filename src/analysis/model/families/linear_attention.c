@@ -15,7 +15,7 @@ hr_status hr_finish_qwen3_next(hr_config *config, const hr_family *family, hr_mo
   bool gated;
   HR_TRY(hr_config_flag(config, "attn_output_gate", true, &gated));
   if (!gated)
-    return hr_json_fail(&config->json, "attn_output_gate", HR_ERROR_UNSUPPORTED, "false is not covered");
+    return hr_json_fail(&config->json, "attn_output_gate", HR_ERROR_UNSUPPORTED, "false is not supported");
   model->groups[0].attention.output_gate = true;
   HR_TRY(hr_config_scan(config, &family->scan, model));
   hr_config_mark(config, "mtp_use_dedicated_embeddings");
@@ -52,7 +52,7 @@ hr_status hr_finish_minimax(hr_config *config, const hr_family *family, hr_model
   HR_TRY(hr_config_size_derived(config, "rotary_dim", attention->rotary_dim, &attention->rotary_dim));
   hr_config_mark(config, "attn_type_list"); /* the same as layer_types, in the first code's numbers */
   if (!hr_json_has(&config->json, "layer_types") && hr_json_has(&config->json, "attn_type_list"))
-    return hr_json_fail(&config->json, "attn_type_list", HR_ERROR_UNSUPPORTED, "is covered only beside layer_types");
+    return hr_json_fail(&config->json, "attn_type_list", HR_ERROR_UNSUPPORTED, "is supported only beside layer_types");
   hr_layer_pattern pattern = hr_scan_pattern(config, model, NULL);
   pattern.type_of = even_attention;
   return hr_config_layers(config, &pattern, model);

@@ -35,7 +35,7 @@ hr_status hr_finish_internlm3(hr_config *config, const hr_family *family, hr_mod
   const hr_mixer_attention *attention = &model->groups[0].attention;
   (void)family;
   if (attention->q_bias != attention->output_bias)
-    return hr_json_fail(&config->json, "bias", HR_ERROR_UNSUPPORTED, "is not as qkv_bias");
+    return hr_json_fail(&config->json, "bias", HR_ERROR_UNSUPPORTED, "differs from qkv_bias");
   return HR_OK;
 }
 
@@ -46,7 +46,8 @@ hr_status hr_finish_minicpm(hr_config *config, const hr_family *family, hr_model
   (void)model;
   hr_config_mark(config, "sparse_config");
   if (hr_json_has(&config->json, "sparse_config"))
-    return hr_json_fail(&config->json, "sparse_config", HR_ERROR_UNSUPPORTED, "means sparse attention");
+    return hr_json_fail(&config->json, "sparse_config", HR_ERROR_UNSUPPORTED,
+                        "selects sparse attention, which is not supported");
   return HR_OK;
 }
 
@@ -57,7 +58,7 @@ hr_status hr_finish_hunyuan(hr_config *config, const hr_family *family, hr_model
   (void)family;
   HR_TRY(hr_config_size_derived(config, "attention_head_dim", model->groups[0].attention.qk_dim, &head_dim));
   if (head_dim != model->groups[0].attention.qk_dim)
-    return hr_json_fail(&config->json, "attention_head_dim", HR_ERROR_INVALID, "is not as head_dim");
+    return hr_json_fail(&config->json, "attention_head_dim", HR_ERROR_INVALID, "differs from head_dim");
   HR_TRY(hr_config_expect(config, "mlp_bias", false));
   return hr_config_expect(config, "use_qk_norm", true);
 }

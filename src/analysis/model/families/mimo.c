@@ -54,7 +54,7 @@ static hr_status check_usual(hr_config *config, const hr_mixer_attention *slidin
     HR_TRY(hr_config_size_derived(config, sizes[i].field, sizes[i].usual, &given));
     if (given != sizes[i].usual)
       return hr_json_fail(&config->json, sizes[i].field, HR_ERROR_UNSUPPORTED,
-                          "%" PRId64 " instead of %" PRId64 " is not covered", given, sizes[i].usual);
+                          "%" PRId64 " instead of %" PRId64 " is not supported", given, sizes[i].usual);
   }
   return HR_OK;
 }
@@ -66,7 +66,7 @@ static hr_status read_sinks(hr_config *config)
   HR_TRY(hr_config_flag(config, "add_swa_attention_sink_bias", true, &sliding));
   if (full || !sliding)
     return hr_json_fail(&config->json, full ? "add_full_attention_sink_bias" : "add_swa_attention_sink_bias",
-                        HR_ERROR_UNSUPPORTED, "sinks in other layers than those with a window are not covered");
+                        HR_ERROR_UNSUPPORTED, "sinks in other layers than those with a window are not supported");
   return HR_OK;
 }
 

@@ -13,7 +13,7 @@ static hr_status check_attention(hr_config *config)
   hr_config_mark(config, field);
   for (size_t i = 0; i < json_array_size(list); i++) {
     if (json_integer_value(json_array_get(list, i)) != 1)
-      return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "has layers of another kind than 1, attention");
+      return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "has layer types other than 1 (attention)");
   }
   return HR_OK;
 }
@@ -32,6 +32,6 @@ hr_status hr_finish_minimax_m2(hr_config *config, const hr_family *family, hr_mo
   HR_TRY(hr_json_integer_or(&config->json, "shared_intermediate_size", 0, HR_MODEL_SIZE_MAX, 0, &shared));
   if (shared > 0)
     return hr_json_fail(&config->json, "shared_intermediate_size", HR_ERROR_UNSUPPORTED,
-                        "shared experts of %" PRId64 " are not covered", shared);
+                        "shared experts of %" PRId64 " are not supported", shared);
   return check_attention(config);
 }

@@ -44,7 +44,7 @@ static hr_status read_experts(hr_config *config, bool bias, hr_layer_group *laye
   hr_model read = hr_model_default();
   if (hr_json_has(&config->json, "moe_latent_size"))
     return hr_json_fail(&config->json, "moe_latent_size", HR_ERROR_UNSUPPORTED,
-                        "experts behind a projection to a latent are not covered");
+                        "experts in a latent space (moe_latent_size) are not supported");
   hr_config_mark(config, "n_shared_experts"); /* one of that width, whatever it says */
   HR_TRY(hr_config_experts(config, &fields, &read));
   layer->experts = read.groups[0].experts;
@@ -89,7 +89,7 @@ static hr_status read_kind(hr_config *config, const hr_layer_group *kinds, const
 {
   size_t kind = kind_of(name);
   if (kind == KINDS)
-    return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "has a layer of kind \"%.20s\"", name);
+    return hr_json_fail(&config->json, field, HR_ERROR_UNSUPPORTED, "has a layer of type \"%.20s\"", name);
   hr_layer_group layer = kinds[kind];
   if (kind == EXPERTS && layer.experts.experts == 0) {
     HR_TRY(read_experts(config, kinds[NETWORK].dense.bias, &layer));

@@ -120,7 +120,7 @@ hr_status hr_read_openelm(hr_config *config, const hr_family *family, hr_model *
   HR_TRY(read_shared(config, model));
   HR_TRY(hr_config_text(config, "normalization_layer_name", "rms_norm", &norm));
   if (strcmp(norm, "rms_norm") != 0)
-    return hr_json_fail(&config->json, "normalization_layer_name", HR_ERROR_UNSUPPORTED, "only rms_norm is covered");
+    return hr_json_fail(&config->json, "normalization_layer_name", HR_ERROR_UNSUPPORTED, "only rms_norm is supported");
   HR_TRY(hr_config_text(config, "activation_fn_name", "swish", &activation));
   hr_copy_text(model->activation, sizeof model->activation, activation);
   hr_config_mark(config, "num_gqa_groups");

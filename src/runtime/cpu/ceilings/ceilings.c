@@ -33,7 +33,7 @@ hr_status hr_cpu_time_loop(const hr_cpu *cpu, const hr_cpu_loop *loop, int threa
   double round_ns[HR_CPU_ROUNDS_MAX], best_ns = INFINITY;
   job j = {.loop = loop, .steps = STEPS_FIRST, .results = calloc((size_t)threads * LINE_FLOATS, sizeof(float))};
   if (!j.results)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for threads");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory for threads");
   work(&j, 0, 0); /* some cores power up wide units only when they are used */
   double start = hr_clock_ns();
   work(&j, 0, 0);

@@ -71,7 +71,7 @@ hr_status hr_rounds_run(int threads, const hr_affinity *affinity, hr_round_fn wo
   t.round_ns = round_ns;
   member *members = calloc((size_t)threads, sizeof *members);
   if (!members)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for threads");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory for threads");
   if (pthread_barrier_init(&t.barrier, NULL, (unsigned)threads) != 0) {
     free(members);
     return hr_fail(error, HR_ERROR_BACKEND, "cpu: no barrier for %d threads", threads);

@@ -116,7 +116,7 @@ hr_status hr_affinity_choose(const hr_topology *topology, int threads, hr_affini
   find_reason(topology, &p);
   if (!p.nodes || !find_places(topology, &p)) {
     hr_affinity_free(&p);
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for the places of %d threads", threads);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory for the places of %d threads", threads);
   }
   find_nodes(topology, p.nodes);
   p.interleaved = node_count(&p) > 1 && may_interleave(&p);
@@ -169,6 +169,6 @@ void hr_affinity_describe(const hr_affinity *p, char *text, size_t size)
   int nodes = node_count(p);
   snprintf(text, size, "threads %s; %d NUMA node%s%s", threads, nodes, nodes == 1 ? "" : "s",
            nodes <= 1       ? ""
-           : p->interleaved ? ", pages in turn on each"
+           : p->interleaved ? ", pages interleaved"
                             : ", pages where the system puts them");
 }

@@ -40,7 +40,7 @@ void hr_affinity_move_caller(const hr_affinity *affinity);
 /** Interleaves the pages of an area over the nodes. False if the system refuses. */
 bool hr_affinity_interleave(const hr_affinity *affinity, void *data, size_t bytes);
 
-/** "threads bound one to a core; 2 NUMA nodes, pages in turn on each" */
+/** "threads bound one to a core; 2 NUMA nodes, pages interleaved" */
 void hr_affinity_describe(const hr_affinity *affinity, char *text, size_t size);
 
 #endif

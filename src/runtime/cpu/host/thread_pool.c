@@ -97,7 +97,7 @@ hr_status hr_thread_pool_create(int threads, const hr_affinity *affinity, hr_thr
 {
   hr_thread_pool *created = calloc(1, sizeof *created + (size_t)threads * sizeof *created->members);
   if (!created)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for %d threads", threads);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory for %d threads", threads);
   created->affinity = affinity;
   created->owner = getpid();
   pthread_mutex_init(&created->running, NULL);

@@ -174,7 +174,7 @@ static hr_status lay_out(blocked *f, int threads, size_t *workspace_bytes, hr_er
   f->thread_bytes = hr_place(&end, hr_checked(0)); /* where the next thread's memory begins */
   hr_checked64 all = hr_times(end, threads);
   if (all.overflow)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "rows of %lld scores fit no memory", (long long)a->kv_len);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "rows of %lld scores do not fit into memory", (long long)a->kv_len);
   *workspace_bytes = (size_t)all.value;
   return HR_OK;
 }

@@ -110,8 +110,8 @@ static hr_checked64 operand_bytes(const hr_attention *a, hr_attention_operand wh
 static hr_status fit_no_memory(const hr_attention *a, hr_error *error)
 {
   return hr_fail(error, HR_ERROR_OUT_OF_MEMORY,
-                 "scores of %" PRId64 " × %" PRId64 " for %" PRId64 " heads fit no memory", a->q_len, a->kv_len,
-                 a->q_heads);
+                 "scores of %" PRId64 " × %" PRId64 " for %" PRId64 " heads do not fit into memory", a->q_len,
+                 a->kv_len, a->q_heads);
 }
 
 static hr_status lay_out(materialized *m, hr_checked64 scores, size_t *workspace_bytes, hr_error *error)

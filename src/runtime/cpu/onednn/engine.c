@@ -28,7 +28,7 @@ hr_status hr_onednn_check(dnnl_status_t status, const char *what, hr_error *erro
   case DNNL_SUCCESS: return HR_OK;
   case DNNL_UNIMPLEMENTED:
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "oneDNN supports no %s of this kind on this processor", what);
-  case DNNL_OUT_OF_MEMORY: return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "oneDNN: no memory for a %s", what);
+  case DNNL_OUT_OF_MEMORY: return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "oneDNN: not enough memory for a %s", what);
   default: return hr_fail(error, HR_ERROR_BACKEND, "oneDNN: %s failed with status %d", what, status);
   }
 }
@@ -73,7 +73,7 @@ hr_status hr_onednn_open(const hr_isa *isa, const hr_affinity *affinity, hr_oned
 {
   hr_onednn *opened = calloc(1, sizeof *opened);
   if (!opened)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory to open oneDNN");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory to open oneDNN");
   *onednn = NULL;
   hr_error reason = {.message = ""};
   hr_status status = hr_onednn_load(&opened->api, &reason);

@@ -147,7 +147,7 @@ hr_status hr_matmul_create(hr_onednn *onednn, int threads, const hr_tensor tenso
 {
   hr_matmul *m = calloc(1, sizeof *m);
   if (!m)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: no memory for a plan");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "cpu: not enough memory for a plan");
   m->onednn = onednn;
   m->threads = threads;
   int before = hr_openmp_set_threads(&onednn->api.openmp, threads);

@@ -85,7 +85,7 @@ static hr_status find_or_load(const hr_cuda *cuda, loaded_module *wanted, hr_err
     }
   }
   if (!make_room(modules))
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory to load another module");
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to load another module");
   HR_TRY(load(cuda, wanted, error));
   modules->loaded[modules->count++] = *wanted;
   return HR_OK;

@@ -103,7 +103,7 @@ static hr_status take_image(const hr_nvrtc *nvrtc, rtc_program compiled, char **
   HR_TRY(HR_RTC(nvrtc, nvrtcGetCUBINSize, (compiled, bytes), error));
   char *taken = malloc(*bytes + 1);
   if (!taken)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for a kernel of %zu bytes", *bytes);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for a kernel of %zu bytes", *bytes);
   hr_status status = HR_RTC(nvrtc, nvrtcGetCUBIN, (compiled, taken), error);
   if (status == HR_OK)
     *image = taken;

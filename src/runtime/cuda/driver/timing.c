@@ -88,7 +88,7 @@ hr_status hr_cuda_time_runs(hr_device *device, hr_run_fn run, void *context, int
                    "%s: short runs are measured as a captured graph, and the default stream cannot be captured",
                    device->name);
   if (!*kept && !(*kept = calloc(1, sizeof(recording))))
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory to time runs", device->name);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory to time runs", device->name);
   HR_TRY(hr_cuda_enter(cuda, error));
   hr_status status = count == 1 ? time_one(cuda, run, context, *kept, time_ns, error)
                                 : time_group(cuda, run, context, count, *kept, time_ns, error);

@@ -186,7 +186,7 @@ static hr_status choose(void *state, int64_t choice, int64_t most, int64_t *foun
     return hr_fail(error, HR_ERROR_INVALID, "choices: expected at most %d, found %" PRId64, CHOICES_MOST, most);
   lt_heuristic *algorithms = calloc((size_t)most, sizeof *algorithms);
   if (!algorithms)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "no memory for %" PRId64 " algorithms", most);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory for %" PRId64 " algorithms", most);
   hr_status status = hr_cuda_enter(p->cuda, error);
   if (status == HR_OK) {
     status = find(p, (int)most, algorithms, &count, error);
@@ -244,7 +244,7 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
   const float one = 1, zero = 0;
   const void *added = plan->problem.dtype == HR_FP8_E4M3 ? NULL : output;
   if (!aligned(inputs[0]) || !aligned(inputs[1]) || !aligned(output))
-    return hr_fail(error, HR_ERROR_INVALID, "gemm_cublaslt: an address is no multiple of %d", ADDRESS_ALIGNMENT);
+    return hr_fail(error, HR_ERROR_INVALID, "gemm_cublaslt: an address is not a multiple of %d", ADDRESS_ALIGNMENT);
   HR_TRY(hr_cuda_enter(p->cuda, error));
   hr_status status =
       HR_LT(&p->cuda->cublaslt, cublasLtMatmul,

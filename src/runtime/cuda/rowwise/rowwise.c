@@ -345,7 +345,7 @@ static hr_status run(const hr_plan *plan, const void *const *inputs, void *outpu
   for (int i = 0; i < 4; i++)
     together |= addresses[i];
   if (together % hr_dtype_bytes(r->dtype) != 0)
-    return hr_fail(error, HR_ERROR_INVALID, "rowwise_cuda: an address is no multiple of %zu, the size of an element",
+    return hr_fail(error, HR_ERROR_INVALID, "rowwise_cuda: an address is not a multiple of %zu, the size of an element",
                    hr_dtype_bytes(r->dtype));
   launch l = p->launch;
   if (together % HR_ROWWISE_PACK_BYTES != 0)
