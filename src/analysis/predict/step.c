@@ -56,7 +56,7 @@ static double all_microbatches_ns(const part_times *times, double stretch, const
 
 static void sum_step(hr_step *step, const hr_model *model, const hr_workload *workload)
 {
-  part_times times = {0, 0, 0, 0}, low = times, high = times;
+  part_times times = {0, 0, 0, 0}, low = times, high = times, communication = times;
   int64_t layers = hr_model_layers(model), stages = workload->pipeline_stages;
   double stretch = layer_stretch(layers, stages);
   for (size_t i = 0; i < step->operators.count; i++) {
@@ -67,12 +67,15 @@ static void sum_step(hr_step *step, const hr_model *model, const hr_workload *wo
     *part_of(&times, op) += (double)op->count * p->time_ns;
     *part_of(&low, op) += (double)op->count * p->low_ns;
     *part_of(&high, op) += (double)op->count * p->high_ns;
+    if (op->kind == HR_KIND_COMMUNICATION)
+      *part_of(&communication, op) += (double)op->count * p->time_ns;
   }
   step->layer_time_ns = times.layers / (double)layers;
   step->logit_time_ns = times.before + times.behind;
   step->microbatch_time_ns = microbatch_ns(&times, stretch);
   step->stage_time_ns = slowest_stage_ns(&times, stretch, stages);
   step->time_ns = all_microbatches_ns(&times, stretch, workload);
+  step->communication_ns = all_microbatches_ns(&communication, stretch, workload);
   step->low_ns = all_microbatches_ns(&low, stretch, workload);
   step->high_ns = all_microbatches_ns(&high, stretch, workload);
 }
@@ -144,6 +147,7 @@ static void add_exposed(hr_step *step, const hr_workload *workload)
   step->replica_ns = t.sent;
   step->exposed_ns = exposed_ns(&t, workload);
   step->time_ns += step->exposed_ns;
+  step->communication_ns += step->exposed_ns;
   step->low_ns += exposed_ns(&low, workload);
   step->high_ns += exposed_ns(&high, workload);
 }
