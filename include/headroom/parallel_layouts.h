@@ -18,7 +18,7 @@ typedef struct hr_parallel_layout {
   bool fits;             /* into hr_hardware_usable_memory_bytes(); true if that is unknown */
   double time_ns;        /* of the step; predicted also if it does not fit */
   double low_ns, high_ns;
-  double tokens_per_s;
+  double tokens_per_s; /* of all devices */
   double tokens_per_s_per_device;
   double communication_share; /* of time_ns */
   double bubble;              /* as hr_step.bubble */

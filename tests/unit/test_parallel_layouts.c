@@ -117,6 +117,21 @@ static void more_nodes_allow_more_devices_and_fewer_are_refused(void **state)
   assert_string_equal(error.message, "nodes: 32 devices need 4 nodes of 8, found 3");
 }
 
+static void groups_that_share_experts_count_as_devices(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("qwen3-30b-a3b");
+  hr_workload workload = workload_of(&model, 4);
+  workload.expert_parallel = 8;
+  compare("h200", &model, &workload, 0);
+  for (size_t i = 0; i < layouts.count; i++) { /* whatever t is, 8 devices share the experts; each t has its batch */
+    const hr_parallel_layout *layout = &layouts.items[i];
+    assert_int_equal(layout->devices, 8 * layout->workload.pipeline_stages);
+    assert_near(layout->tokens_per_s, layout->tokens_per_s_per_device * (double)layout->devices);
+  }
+  assert_true(layouts.count > 2);
+}
+
 static int64_t batch_that_describe_names(const hr_hardware *hardware, const hr_model *model,
                                          const hr_workload *workload)
 {
@@ -167,6 +182,7 @@ int main(void)
       cmocka_unit_test(stages_pay_with_the_bubble_of_the_microbatches),
       cmocka_unit_test(degrees_that_heads_or_nodes_do_not_allow_are_left_out),
       cmocka_unit_test(more_nodes_allow_more_devices_and_fewer_are_refused),
+      cmocka_unit_test(groups_that_share_experts_count_as_devices),
       cmocka_unit_test(describe_and_advise_agree_on_what_fits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,13 +22,13 @@ typedef struct comparison {
   hr_step *step;
 } comparison;
 
-/* Of the replicas, too. 0 if that is beyond 2^62. */
+/* Of the replicas, too: those that share experts are there even if dp is 1. 0 if that is beyond 2^62. */
 static int64_t devices_of(const hr_workload *w)
 {
+  int64_t replicas = hr_max64(w->data_parallel, hr_max64(w->expert_parallel / w->tensor_parallel, 1));
   hr_checked64 devices = hr_times(hr_checked(w->tensor_parallel), w->pipeline_stages);
   int64_t count = 0;
-  return hr_checked_take(hr_times(hr_times(devices, w->context_parallel), w->data_parallel), &count) == HR_OK ? count
-                                                                                                              : 0;
+  return hr_checked_take(hr_times(hr_times(devices, w->context_parallel), replicas), &count) == HR_OK ? count : 0;
 }
 
 static hr_status describe_layout(const comparison *c, const hr_workload *workload, hr_parallel_layout *layout,
@@ -45,11 +45,11 @@ static hr_status describe_layout(const comparison *c, const hr_workload *workloa
                                  .time_ns = c->step->time_ns,
                                  .low_ns = c->step->low_ns,
                                  .high_ns = c->step->high_ns,
-                                 .tokens_per_s = c->step->tokens_per_s,
                                  .tokens_per_s_per_device = c->step->tokens_per_s_per_device,
                                  .communication_share =
                                      c->step->time_ns > 0 ? c->step->communication_ns / c->step->time_ns : 0,
                                  .bubble = c->step->bubble};
+  layout->tokens_per_s = layout->tokens_per_s_per_device * (double)layout->devices;
   layout->nodes = hr_ceil_div(layout->devices, c->per_node);
   return usable > 0 ? hr_memory_largest_batch(c->model, workload, usable, &layout->largest_batch, error) : HR_OK;
 }
