@@ -263,7 +263,7 @@ static void print_left_out(const hr_document *document, const hr_advice *advice)
   char text[160], high[64] = "";
   if (advice->left_out_high > 0)
     snprintf(high, sizeof high, ", %zu of them of severity high", advice->left_out_high);
-  snprintf(text, sizeof text, "%zu finding%s left out as asked%s.", advice->left_out,
+  snprintf(text, sizeof text, "%zu finding%s hidden by the filters%s.", advice->left_out,
            advice->left_out == 1 ? " is" : "s are", high);
   fprintf(document->out, "\n");
   hr_print_paragraph(document, text);
@@ -278,7 +278,7 @@ static hr_status print_findings(const hr_document *document, const hr_advice *ad
   hr_print_heading(document, "Findings");
   if (shown == 0) {
     hr_print_paragraph(document, advice->left_out > 0
-                                     ? "Nothing to gain from the classes and rules asked for."
+                                     ? "Nothing to gain within the chosen classes and rules."
                                      : "Nothing to gain: no rule suggests a change. -v shows each rule.");
   } else if (document->options->format == HR_FORMAT_MARKDOWN) {
     HR_TRY(hr_print_table(document, hr_finding_table(advice, document->options), error));

@@ -198,7 +198,7 @@ static void print_head(const hr_document *document, const hr_model *model, const
                  hr_dtype_name(workload->dtype),
                  workload->kv_cache == HR_KV_UNQUANTIZED ? hr_dtype_name(workload->dtype)
                                                          : hr_kv_format_name(workload->kv_cache),
-                 cached, capacity, options->disaggregated ? "; prompts are prefilled on devices of their own" : "");
+                 cached, capacity, options->disaggregated ? "; prompts are prefilled on separate devices" : "");
   hr_print_field(document, "predicted", "steady load, without queueing and without the server's own overhead");
 }
 

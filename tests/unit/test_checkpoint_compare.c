@@ -60,9 +60,8 @@ static void a_tied_head_may_be_stored_and_an_untied_one_may_not_be_missing(void 
   end_file("model.safetensors");
   hr_checkpoint_comparison comparison = compare();
   assert_int_equal(comparison.match, HR_CHECKPOINT_DIFFERENT);
-  assert_string_equal(comparison.text,
-                      "1,400 parameters, 80 fewer than the configuration's 1,480: it has no LM head, "
-                      "as with tied embeddings");
+  assert_string_equal(comparison.text, "1,400 parameters, 80 fewer than the configuration's 1,480: it has no LM head, "
+                                       "as with tied embeddings");
   snprintf(text, sizeof text, config, "true");
   write_text("config.json", text);
   assert_int_equal(compare().match, HR_CHECKPOINT_EQUAL);

@@ -85,8 +85,8 @@ static void report_latent(hr_advice_context *context, const hr_mixer_latent *m)
   snprintf(current, sizeof current, "%" PRId64 " heads of %" PRId64 " + %" PRId64 " over a latent of %" PRId64,
            m->q_heads, m->nope_dim, m->rope_dim, m->kv_rank);
   hr_add_not_applicable(context, hr_attention_matmuls(&context->advice->step), current,
-                        "the rule is about K and V heads of their own; latent attention has one latent of %" PRId64
-                        " + %" PRId64 " elements for all heads, and Headroom does not vary its sizes",
+                        "latent attention shares one latent of %" PRId64 " + %" PRId64
+                        " elements among all heads, and Headroom does not vary its sizes",
                         m->kv_rank, m->rope_dim);
 }
 
@@ -99,8 +99,7 @@ bool hr_lacks_heads(hr_advice_context *context)
     report_latent(context, &main->latent);
     return true;
   }
-  hr_add_satisfied(context, 0, "no MHA, MQA or GQA",
-                   "the rule is about multi-head, multi-query and grouped-query attention, which no layer has");
+  hr_add_satisfied(context, 0, "no MHA, MQA or GQA", "no layer has multi-head, multi-query or grouped-query attention");
   return true;
 }
 
@@ -108,8 +107,7 @@ bool hr_lacks_mlp(hr_advice_context *context)
 {
   if (hr_main_dense(&context->advice->model)->width > 0)
     return false;
-  hr_add_satisfied(context, 0, "no dense MLP",
-                   "the rule is about dense feed-forward networks, which the main layers do not have");
+  hr_add_satisfied(context, 0, "no dense MLP", "the main layers have no dense feed-forward network");
   return true;
 }
 

@@ -90,7 +90,7 @@ static void report_no_parallel_form(hr_advice_context *context, const parallel_f
   else if (form->parallel > 0)
     hr_add_satisfied(context, NORMS_AND_RESIDUALS, "parallel layers", "attention and MLP already read the same input");
   else
-    hr_add_satisfied(context, NORMS_AND_RESIDUALS, "attention and MLP in layers of their own",
+    hr_add_satisfied(context, NORMS_AND_RESIDUALS, "attention and MLP in separate layers",
                      "no layer has both attention and an MLP that could run in parallel");
 }
 

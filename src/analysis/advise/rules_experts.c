@@ -38,14 +38,14 @@ bool hr_advise_expert_width(hr_advice_context *context)
   hr_trial trial;
   if (!hr_evaluate(context, &changed, NULL, &trial) || !hr_is_worthwhile(&trial)) {
     hr_add_not_applicable(context, gemms, current.text,
-                          "an expert's width of %" PRId64 " on each device is no multiple of 64, but %" PRId64
+                          "an expert's width of %" PRId64 " on each device is not a multiple of 64, but %" PRId64
                           " gains nothing here",
                           hr_ceil_div(width, parts), hr_round_up(width, granule) / parts);
     return true;
   }
   hr_add_suggestion(
       context, &trial, gemms, 0, current.text, hr_format_text("experts of %" PRId64, hr_round_up(width, granule)).text,
-      "each device's part of an expert's width, %" PRId64 ", is no multiple of 64: the experts' GEMMs run "
+      "each device's part of an expert's width, %" PRId64 ", is not a multiple of 64: the experts' GEMMs run "
       "at %s, with %" PRId64 " at %s",
       hr_ceil_div(width, parts), hr_format_rate(&advice->step, gemms).text, hr_round_up(width, granule) / parts,
       hr_format_rate(&context->after, gemms).text);

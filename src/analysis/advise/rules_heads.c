@@ -241,10 +241,11 @@ void hr_rule_kv_heads(hr_advice_context *context)
   hr_text192 current =
       hr_format_text("%" PRId64 " K and %" PRId64 " V heads%s", k, v, hr_format_layers_with_heads(model, heads).text);
   if (!have_equal_sharing(model)) {
-    hr_add_satisfied(context, hr_attention_matmuls(&advice->step), current.text,
-                     "the layers differ in how many query heads share a K or V head, so no one change is tried: the KV "
-                     "cache takes %" PRId64 " bytes per token",
-                     cache_bytes_per_token(advice, model));
+    hr_add_satisfied(
+        context, hr_attention_matmuls(&advice->step), current.text,
+        "the layers differ in how many query heads share a K or V head, so no single change is tried: the KV "
+        "cache takes %" PRId64 " bytes per token",
+        cache_bytes_per_token(advice, model));
     return;
   }
   if (k == q && v == q && q > 1 && share_kv_heads(context))

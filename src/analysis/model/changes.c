@@ -9,7 +9,7 @@
 #define KAPLAN "Kaplan et al. 2020, arXiv 2001.08361, "
 
 static const hr_change_cost costs[] = {
-    [HR_CHANGED_ATTENTION] = {"attention", HR_CHANGE_FREE, "the same function, rounded otherwise",
+    [HR_CHANGED_ATTENTION] = {"attention", HR_CHANGE_FREE, "the same function with different rounding",
                               "Dao 2023, arXiv 2307.08691, section 3"},
     [HR_CHANGED_VOCABULARY] = {"vocabulary", HR_CHANGE_FREE,
                                "append rows to the embedding and to the logits' weight, also of trained weights, and "
@@ -22,15 +22,15 @@ static const hr_change_cost costs[] = {
     [HR_CHANGED_RECOMPUTE] = {"recompute", HR_CHANGE_FREE, "the same gradients; activations are kept or computed again",
                               ""},
     [HR_CHANGED_SHARING] = {"sharing", HR_CHANGE_FREE,
-                            "the same results; devices keep parts and exchange them instead of keeping all", ""},
+                            "the same results; devices keep shards and exchange them instead of full copies", ""},
     [HR_CHANGED_MICROBATCH] = {"microbatch", HR_CHANGE_FREE,
                                "the global batch stays as it is with fewer steps of gradient accumulation", ""},
     [HR_CHANGED_BATCH] = {"batch", HR_CHANGE_DEPLOY,
-                          "that many sequences have to be at hand at once, and each waits for the whole step", ""},
+                          "needs that many concurrent sequences, and each waits for the whole step", ""},
     [HR_CHANGED_SEQUENCE] = {"sequence", HR_CHANGE_DEPLOY,
                              "texts have to be packed to this length; padding to it would use up the gain", ""},
     [HR_CHANGED_MICROBATCHES] = {"microbatches", HR_CHANGE_DEPLOY,
-                                 "another global batch, which the learning rate has to suit", ""},
+                                 "a different global batch, to which the learning rate has to be adapted", ""},
     [HR_CHANGED_DATA_PARALLEL] = {"data_parallel", HR_CHANGE_DEPLOY, DEVICES, ""},
     [HR_CHANGED_CONTEXT_PARALLEL] = {"context_parallel", HR_CHANGE_DEPLOY, DEVICES, ""},
     [HR_CHANGED_EXPERT_PARALLEL] = {"expert_parallel", HR_CHANGE_DEPLOY, DEVICES, ""},

@@ -64,7 +64,7 @@ static hr_status check_options(const hr_serve_options *options, hr_error *error)
   HR_TRY(check_number("price_per_device_hour", options->price_per_device_hour, 1e12, error));
   HR_TRY(check_number("memory_share", options->memory_share, 1, error));
   if (options->disaggregated && options->output_tokens == 1)
-    return hr_fail(error, HR_ERROR_INVALID, "disaggregated: output_tokens is 1, so that no device would decode");
+    return hr_fail(error, HR_ERROR_INVALID, "disaggregated: output_tokens is 1, so no device would decode");
   return HR_OK;
 }
 
@@ -88,7 +88,7 @@ static hr_status fill_state(const hr_hardware *hardware, const hr_model *model, 
   HR_TRY(hr_hardware_check(hardware, error));
   HR_TRY(hr_model_check(model, error));
   if (hardware->memory_bytes == 0)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: memory_bytes is not known, so what fits is not either",
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: memory_bytes is not known, so what fits cannot be computed",
                    hardware->name);
   state->hardware = hardware;
   state->model = model;
