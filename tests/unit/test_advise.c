@@ -275,7 +275,49 @@ static void a_step_that_does_not_fit_is_reported(void **state)
   const hr_finding *finding = found(advice, "microbatch");
   assert_int_equal(finding->severity, HR_SEVERITY_HIGH);
   assert_non_null(strstr(finding->why, "does not fit"));
-  assert_false(finding->has_change);
+  assert_int_equal(finding->workload.tensor_parallel, 4); /* 34.5 GB of weights each, 38.7 GB are usable */
+  hr_advice_free(advice);
+}
+
+static hr_memory memory_of(const hr_finding *finding)
+{
+  hr_memory memory;
+  hr_error error;
+  assert_ok(hr_memory_estimate(&finding->model, &finding->workload, &memory, &error), error);
+  return memory;
+}
+
+/* Llama-3-70B on t = 8: 16.4 GiB of weights, as much of gradients and 98.6 GiB of optimizer state are more than the
+ * 126 GiB that are usable of an H200 with any activations. An eighth of the state is 12.3 GiB. */
+static void a_training_step_that_does_not_fit_names_what_makes_it_fit(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("llama-3-70b");
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_TRAIN, workload.tensor_parallel = 8, workload.data_parallel = 8;
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  const hr_finding *finding = found(advice, "microbatch");
+  assert_int_equal(finding->severity, HR_SEVERITY_HIGH);
+  assert_string_equal(finding->suggested, "ZeRO stage 1");
+  assert_int_equal(memory_of(finding).optimizer_bytes, 6 * memory_of(finding).weight_bytes / 8); /* 12 bytes to 2 */
+  assert_true(memory_of(finding).total_bytes <= hardware.memory_bytes / 10 * 9);
+  assert_non_null(strstr(finding->why, "for 8192 tokens"));
+  hr_advice_free(advice);
+
+  workload.data_parallel = 1; /* nobody to share with: the fewest devices on which it fits */
+  advice = advise_under(&hardware, &model, &workload);
+  finding = found(advice, "microbatch");
+  assert_int_equal(finding->workload.tensor_parallel * finding->workload.pipeline_stages, 16);
+  assert_true(memory_of(finding).total_bytes <= hardware.memory_bytes / 10 * 9);
+  hr_advice_free(advice);
+
+  model = shipped_model("llama-3-8b"); /* 119.7 GiB of states, 9.2 GiB of activations: of one layer it is much less */
+  workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_TRAIN, workload.batch = 1;
+  advice = advise_under(&hardware, &model, &workload);
+  finding = found(advice, "microbatch");
+  assert_string_equal(finding->suggested, "full recomputation");
   hr_advice_free(advice);
 }
 
@@ -541,6 +583,7 @@ int main(void)
       cmocka_unit_test(fused_attention_is_not_suggested_in_a_format_without_a_kernel),
       cmocka_unit_test(fewer_kv_heads_shrink_the_cache_and_pay_in_decode),
       cmocka_unit_test(a_step_that_does_not_fit_is_reported),
+      cmocka_unit_test(a_training_step_that_does_not_fit_names_what_makes_it_fit),
       cmocka_unit_test(t_is_made_smaller_only_as_far_as_memory_allows),
       cmocka_unit_test(an_uneven_hidden_size_gets_its_neighbour),
       cmocka_unit_test(an_uneven_sequence_gets_its_neighbour_within_the_positions),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the number of tokens per step. */
+#include "analysis/advise/memory_remedy.h"
 #include "analysis/advise/rules.h"
 #include "base/checked.h"
 
@@ -47,25 +48,40 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
                     hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text);
 }
 
+/* Whether there are replicas that could share, and how many. */
+static hr_text192 format_tried(const hr_workload *workload)
+{
+  if (workload->phase != HR_PHASE_TRAIN)
+    return hr_format_text("not with all t of a node and more stages either");
+  return hr_format_text("not with recomputation, ZeRO over %" PRId64
+                        " replica%s, all t of a node and more stages either",
+                        workload->data_parallel, workload->data_parallel == 1 ? "" : "s");
+}
+
 static void report_does_not_fit(hr_advice_context *context, int64_t largest, int64_t capacity)
 {
   const hr_advice *advice = context->advice;
+  const hr_operator_set gemms = hr_weight_gemms(&advice->step);
   hr_text192 current =
       hr_format_text("b = %" PRId64 ", t = %" PRId64, advice->workload.batch, advice->workload.tensor_parallel);
   hr_memory memory;
   if (hr_memory_estimate(&advice->model, &advice->workload, &memory, NULL) != HR_OK)
     return;
-  hr_workload changed = advice->workload;
-  hr_text192 suggested = hr_format_text("more devices: a larger t or p");
-  hr_trial trial = {.time_ns = 0};
-  if (largest > 0) {
-    changed.batch = largest;
-    suggested = hr_format_text("b = %" PRId64, largest);
-    hr_evaluate(context, NULL, &changed, &trial);
+  hr_memory_remedy remedy = hr_find_memory_remedy(context, largest, capacity);
+  hr_text32 needed = hr_format_bytes((double)memory.total_bytes), usable = hr_format_bytes((double)capacity);
+  if (remedy.trial.time_ns == 0) {
+    hr_add_infeasible(context, NULL, gemms, current.text, "more devices",
+                      "the step does not fit: it needs %s per device, %s are usable; %s", needed.text, usable.text,
+                      format_tried(&advice->workload).text);
+    return;
   }
-  hr_add_infeasible(context, trial.time_ns > 0 ? &trial : NULL, hr_weight_gemms(&advice->step), current.text,
-                    suggested.text, "the step does not fit: it needs %s per device, %s are usable",
-                    hr_format_bytes((double)memory.total_bytes).text, hr_format_bytes((double)capacity).text);
+  const hr_workload *changed = &remedy.trial.workload;
+  hr_add_infeasible(
+      context, &remedy.trial, gemms, current.text, remedy.changes.text,
+      "the step does not fit: it needs %s per device, %s are usable; with %s it needs %s and takes %s for %" PRId64
+      " tokens",
+      needed.text, usable.text, remedy.changes.text, hr_format_bytes((double)remedy.bytes).text,
+      hr_format_time(remedy.trial.time_ns).text, hr_tokens_per_step(changed));
 }
 
 /* The smallest batch whose gain is within half a percent of the best, up to the largest that fits. */

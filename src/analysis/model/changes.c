@@ -75,6 +75,12 @@ hr_changed hr_costliest_change(uint64_t changes)
 
 /* ---- the differences ---- */
 
+/* Of a step of one replica. */
+static double sequences_of(const hr_workload *workload)
+{
+  return (double)workload->batch * (double)hr_workload_microbatches(workload);
+}
+
 static uint64_t workload_changes(const hr_workload *a, const hr_workload *b)
 {
   const hr_changed batch = b->phase == HR_PHASE_TRAIN ? HR_CHANGED_MICROBATCH : HR_CHANGED_BATCH;
@@ -88,7 +94,7 @@ static uint64_t workload_changes(const hr_workload *a, const hr_workload *b)
       {a->sequence_parallel != b->sequence_parallel || a->zero_stage != b->zero_stage, HR_CHANGED_SHARING},
       {a->batch != b->batch, batch},
       {decode ? a->context != b->context : a->sequence != b->sequence, HR_CHANGED_SEQUENCE},
-      {a->microbatches != b->microbatches, HR_CHANGED_MICROBATCHES},
+      {sequences_of(a) != sequences_of(b) && a->microbatches != b->microbatches, HR_CHANGED_MICROBATCHES},
       {a->data_parallel != b->data_parallel, HR_CHANGED_DATA_PARALLEL},
       {a->context_parallel != b->context_parallel, HR_CHANGED_CONTEXT_PARALLEL},
       {a->expert_parallel != b->expert_parallel, HR_CHANGED_EXPERT_PARALLEL},
