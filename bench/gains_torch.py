@@ -22,9 +22,11 @@ COLUMNS = ["name", "before", "after", "attention", "before_ns", "after_ns", "gai
 
 GPT3 = {"h": 2560, "a": 32, "L": 32, "v": 50257, "s": 2048, "b": 4}
 LLAMA = {"h": 4096, "a": 32, "L": 32, "v": 32000, "s": 2048, "b": 4, "mlp": "swiglu", "d_ff": 11008}
+LLAMA3 = {"h": 4096, "a": 32, "L": 32, "v": 128257, "s": 2048, "b": 4, "mlp": "swiglu", "d_ff": 14336, "kv_heads": 8}
 SMALL = {"h": 1024, "a": 16, "L": 24, "v": 50304, "s": 2048, "b": 4}
 PAIRS = [
     ("vocabulary 50257 to 50304", GPT3, {"v": 50304}),
+    ("vocabulary 128257 to 128320", LLAMA3, {"v": 128320}),
     ("32 heads to 20", GPT3, {"a": 20}),
     ("32 heads to 40", GPT3, {"a": 40}),
     ("32 heads to 64", GPT3, {"a": 64}),

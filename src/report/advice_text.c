@@ -216,8 +216,8 @@ static void print_cost(const hr_document *document, const hr_finding *f)
 {
   char text[512];
   bool source = f->cost_source[0];
-  snprintf(text, sizeof text, "%s: %s%s%s%s", hr_change_class_name(f->change_class), f->cost, source ? " (" : "",
-           f->cost_source, source ? ")" : "");
+  snprintf(text, sizeof text, "%s%s%s%s%s%s", hr_change_class_name(f->change_class), f->cost[0] ? ": " : "", f->cost,
+           source ? " (" : "", f->cost_source, source ? ")" : "");
   hr_style_begin(document->out, document->options, HR_STYLE_DIM);
   print_indented(document, text);
   hr_style_end(document->out, document->options, HR_STYLE_DIM);
@@ -244,7 +244,7 @@ static void print_finding(const hr_document *document, const hr_advice *advice, 
   }
   if (f->has_change)
     print_gains(document, f, confirmation, index, FINDING_INDENT);
-  if (f->has_change)
+  if (f->severity > HR_SEVERITY_NONE)
     print_cost(document, f);
   if (document->options->verbose && f->source) {
     hr_style_begin(document->out, document->options, HR_STYLE_DIM);

@@ -7,7 +7,8 @@
 #include <headroom/memory.h>
 #include <inttypes.h>
 
-/* Fused kernels rarely support larger heads and few models have them; such a model may keep them. */
+/* Fused kernels are hardly faster with larger heads (PyTorch 2.11 on an H200, 2026-11-21: rates at 192 and 256 within
+ * 7% of that at 128), which few models have; such a model may keep them. */
 #define HEAD_DIM_LARGEST 128
 
 /* The model with heads of `dim` at the same hidden size; false unless t divides a whole number of them. */
@@ -48,15 +49,17 @@ static void report_heads(hr_advice_context *context, const hr_trial *best, const
   hr_text32 before = hr_format_time(hr_time_of(&advice->step, &advice->model, stages, matmuls));
   hr_text32 after = hr_format_time(hr_time_of(&context->after, &best->model, stages, matmuls));
   hr_text32 rate = hr_format_rate(&advice->step, matmuls), new_rate = hr_format_rate(&context->after, matmuls);
+  bool fused = advice->workload.attention == HR_ATTENTION_FUSED;
   if (!hr_is_worthwhile(best)) {
-    hr_add_not_applicable(context, matmuls, current.text,
-                          "%s, but attention's GEMMs take %s, and %s with %s (%s of the step)", reason, before.text,
-                          after.text, suggested.text, hr_format_gain(best->gain).text);
+    hr_add_not_applicable(context, matmuls, current.text, "%s, but attention%s %s, and %s with %s (%s of the step)",
+                          reason, fused ? " takes" : "'s GEMMs take", before.text, after.text, suggested.text,
+                          hr_format_gain(best->gain).text);
     return;
   }
   hr_add_suggestion(context, best, matmuls, HR_OPERATOR_BIT(HR_OP_SOFTMAX), current.text, suggested.text,
-                    "%s: attention's GEMMs run at %s (%s), with %" PRId64 " heads of %" PRId64 " at %s (%s)", reason,
-                    rate.text, before.text, heads->q_heads, heads->qk_dim, new_rate.text, after.text);
+                    "%s: attention%s at %s (%s), with %" PRId64 " heads of %" PRId64 " at %s (%s)", reason,
+                    fused ? " runs" : "'s GEMMs run", rate.text, before.text, heads->q_heads, heads->qk_dim,
+                    new_rate.text, after.text);
 }
 
 static bool is_even(const hr_mixer_attention *heads)

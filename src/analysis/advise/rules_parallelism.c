@@ -99,8 +99,8 @@ void hr_rule_batch_heads_per_device(hr_advice_context *context)
   bool tried = hr_evaluate(context, NULL, &changed, &trial);
   hr_add_infeasible(context, tried ? &trial : NULL, matmuls, current.text,
                     hr_format_text("t = %" PRId64, changed.tensor_parallel).text,
-                    "%s do not split over %" PRId64 " devices: Megatron refuses this, and %s", counts.text, t,
-                    format_most_loaded(&heads, t).text);
+                    "%s do not split over %" PRId64 " devices: Megatron-LM and vLLM refuse this, and %s", counts.text,
+                    t, format_most_loaded(&heads, t).text);
 }
 
 /* The smallest divisor of t over which the heads split and whose step fits; 0 if there is none. *needed is the memory

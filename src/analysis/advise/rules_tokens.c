@@ -43,7 +43,7 @@ void hr_rule_tokens_alignment(hr_advice_context *context)
   }
   hr_add_suggestion(context, &trial, matmuls, 0, current.text, hr_format_text("s = %" PRId64, changed.sequence).text,
                     "s = %" PRId64 " is %s: a token takes %s, with s = %" PRId64 " %s", s,
-                    hr_format_divisibility(s).text,
+                    workload->attention == HR_ATTENTION_FUSED ? "not a multiple of 64" : hr_format_divisibility(s).text,
                     hr_format_time(advice->step.time_ns / (double)hr_tokens_per_step(workload)).text, changed.sequence,
                     hr_format_time(trial.time_ns / (double)hr_tokens_per_step(&changed)).text);
 }
