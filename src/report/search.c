@@ -223,14 +223,18 @@ static void print_bounds(const hr_document *document, const hr_model *model, con
 
 static void explain_nothing(const hr_document *document, const hr_search_result *result)
 {
-  char text[192] = "No shape is within the bounds.";
+  char text[320];
+  const char *more = "--vary layers or a wider --param-band allows more.";
   if (result->evaluated > 0)
-    hr_write_text(text, sizeof text, "No shape within the bounds is as fast as the model.");
+    hr_write_text(text, sizeof text, "No shape within the bounds is as fast as the model; %s", more);
   else if (result->unserved > 0)
     hr_write_text(text, sizeof text,
-                  "No shape is within the bounds: %" PRIu64 " combinations of hidden size and heads do not spread over "
-                  "these devices (--serve-on).",
-                  result->unserved);
+                  "No shape is within the bounds: %" PRIu64
+                  " combination%s of hidden size and heads do%s not spread over "
+                  "these devices (--serve-on); %s",
+                  result->unserved, result->unserved == 1 ? "" : "s", result->unserved == 1 ? "es" : "", more);
+  else
+    hr_write_text(text, sizeof text, "No shape is within the bounds; %s", more);
   hr_print_paragraph(document, text);
 }
 
