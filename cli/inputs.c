@@ -147,6 +147,17 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
   return status == HR_OK ? cli_set_network(run, hardware) : cli_fail_status(status, &error);
 }
 
+/* Degrees that change nothing alone. */
+static void note_without_effect(const hr_workload *w)
+{
+  if (w->zero_stage > 0 && w->data_parallel == 1 && w->context_parallel == 1)
+    cli_fail(0, "note: --zero has no effect: one replica shares with nobody (--data-parallel)");
+  if (w->sequence_parallel && w->tensor_parallel == 1)
+    cli_fail(0, "note: --sequence-parallel has no effect on one device (--tensor-parallel)");
+  if (w->recompute == HR_RECOMPUTE_SELECTIVE && w->attention == HR_ATTENTION_FUSED)
+    cli_fail(0, "note: --recompute selective has no effect with fused attention, which keeps no scores");
+}
+
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload)
 {
   const cli_options *options = &run->options;
@@ -192,6 +203,7 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   if (status != HR_OK)
     return cli_fail(EXIT_USAGE, "%s", error.message);
   note_no_cache(run, model, workload);
+  note_without_effect(workload);
   int64_t tokens = workload->phase == HR_PHASE_DECODE ? workload->context : workload->sequence;
   if (model->max_positions > 0 && tokens > model->max_positions)
     cli_fail(0, "note: %s has %" PRId64 " positions, but the workload has %" PRId64 " tokens", model->name,

@@ -493,6 +493,12 @@ static void sequence_parallelism_scatters_and_gathers_instead_of_reducing(void *
   assert_collective(ops, HR_OP_MLP_ALL_GATHER, HR_PASS_DGRAD, HR_REDUCE_SCATTER, 4, 1, 32, all);
   assert_int_equal(found(ops, HR_OP_MLP_NORM, HR_PASS_FORWARD)->bytes, 2 * all / 4);
   assert_int_equal(found(ops, HR_OP_MLP_UP, HR_PASS_FORWARD)->gemm.m, 8192);
+  model.groups[0].dense.width = 0;
+  model.groups[0].experts = (hr_ffn_experts){.experts = 8, .active = 2, .width = 2560};
+  assert_collective(listed(&model, &w), HR_OP_MLP_ALL_GATHER, HR_PASS_FORWARD, HR_ALL_GATHER, 4, 1, 32, all);
+  w.expert_parallel = 4; /* whole experts take each device's own tokens */
+  assert_null(hr_operators_find(listed(&model, &w), HR_OP_MLP_ALL_GATHER, HR_PASS_FORWARD));
+  assert_null(hr_operators_find(listed(&model, &w), HR_OP_MLP_REDUCE_SCATTER, HR_PASS_FORWARD));
 }
 
 /* The first of 4 devices has the first and the last eighth of 8192 tokens: 1024·1025/2 + 1024·7168 + 1024·1025/2 =
