@@ -9,6 +9,7 @@
 #include "report/serve_tables.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* ---- JSON ---- */
 
@@ -49,13 +50,17 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
 
 #define PHRASE_SIZE 256
 
-/* "t = 4, batch 64". */
+/* "t = 4, batch 64", or "t = 2, e = 8, batch 16 in each of 4 groups". */
 static void write_plan(char *to, const hr_serve_point *point)
 {
   snprintf(to, PHRASE_SIZE, "t = %" PRId64, point->tensor_parallel);
   if (point->expert_parallel > 1)
     hr_append_item(to, PHRASE_SIZE, "e = %" PRId64, point->expert_parallel);
   hr_append_item(to, PHRASE_SIZE, "batch %" PRId64, point->batch);
+  if (point->sequences != point->batch) {
+    size_t used = strlen(to);
+    snprintf(to + used, PHRASE_SIZE - used, " in each of %" PRId64 " groups", point->devices / point->tensor_parallel);
+  }
 }
 
 /* "TTFT 88.6 ms (77.0 ms … 102 ms), TPOT 12.1 ms (10.5 ms … 13.9 ms)". */
