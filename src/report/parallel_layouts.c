@@ -6,7 +6,6 @@
 #include "report/lines.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 typedef struct layout_row {
   const hr_parallel_layout *layout;
@@ -31,7 +30,7 @@ static void remark(const void *row, hr_cell *cell)
 
 static void whole(const void *member, hr_cell *cell)
 {
-  hr_cell_set_count(cell, llround(*(const double *)member));
+  hr_cell_set_count(cell, (int64_t) * (const double *)member);
 }
 
 #define LAYOUT HR_THROUGH(layout_row, layout)
@@ -92,7 +91,7 @@ static void print_best(const hr_document *document, const char *label, const hr_
   char degrees[64], time[HR_NUMBER_SIZE], rate[HR_NUMBER_SIZE];
   write_degrees(degrees, sizeof degrees, layout);
   hr_write_time(time, sizeof time, layout->time_ns);
-  hr_write_count(rate, sizeof rate, llround(layout->tokens_per_s_per_device));
+  hr_write_count(rate, sizeof rate, (int64_t)layout->tokens_per_s_per_device);
   hr_print_field(document, label, "%s: a step of %s, %s tokens/s per device, %" PRId64 " device%s", degrees, time, rate,
                  layout->devices, layout->devices == 1 ? "" : "s");
 }
@@ -107,8 +106,9 @@ hr_status hr_print_parallel_layouts(const hr_document *document, const hr_parall
 {
   if (layouts->count < 2 || layouts->current < 0 || !is_worth_showing(layouts, document->options))
     return HR_OK;
-  hr_print_heading(document, "The same work on up to %" PRId64 " node%s", layouts->nodes,
-                   layouts->nodes == 1 ? "" : "s");
+  int64_t m = hr_workload_microbatches(&layouts->items[0].workload);
+  hr_print_heading(document, "The same work, %" PRId64 " microbatch%s, on up to %" PRId64 " node%s", m,
+                   m == 1 ? "" : "es", layouts->nodes, layouts->nodes == 1 ? "" : "s");
   HR_TRY(hr_print_table(document, hr_parallel_layout_table(layouts), error));
   if (layouts->fastest < 0) {
     hr_print_paragraph(document, "None of these fits: it takes more nodes (--nodes), a smaller batch or fewer bytes a "

@@ -25,6 +25,21 @@ static void expect_finding(const hr_finding *f)
   EXPECT(hr_workload_check(&f->workload, &f->model, NULL) == HR_OK);
 }
 
+static void expect_layouts(const hr_parallel_layouts *layouts)
+{
+  int count = (int)layouts->count;
+  EXPECT(count >= 1 && count <= HR_PARALLEL_LAYOUTS_MAX && layouts->current >= 0 && layouts->current < count);
+  EXPECT(layouts->fastest < count && layouts->most_per_device < count && layouts->fewest_devices < count);
+  EXPECT(layouts->fastest < 0 || layouts->items[layouts->fastest].fits);
+  for (int i = 0; i < count; i++) {
+    const hr_parallel_layout *layout = &layouts->items[i];
+    EXPECT(layout->time_ns > 0 && layout->low_ns <= layout->time_ns && layout->time_ns <= layout->high_ns);
+    EXPECT(layout->communication_share >= 0 && layout->communication_share <= 1 + 1e-9);
+    EXPECT(layout->bubble >= 0 && layout->bubble < 1 && layout->devices >= 1 && layout->nodes >= 1);
+    EXPECT(!layout->fits || layouts->items[layouts->fastest].time_ns <= layout->time_ns);
+  }
+}
+
 static bool same_finding(const hr_finding *a, const hr_finding *b)
 {
   return strcmp(a->rule, b->rule) == 0 && strcmp(a->why, b->why) == 0 && strcmp(a->suggested, b->suggested) == 0 &&
@@ -48,6 +63,7 @@ static void expect_advice(const hr_model *model, const hr_workload *workload, co
     expect_finding(&advice->findings[i]);
     EXPECT(same_finding(&advice->findings[i], &again->findings[i]));
   }
+  expect_layouts(&advice->layouts);
   EXPECT(advice->combined_count <= HR_COMBINED_MAX);
   for (size_t i = 0; i < advice->combined_count; i++)
     expect_finding(&advice->combined[i]);
