@@ -21,7 +21,7 @@ extern "C" {
   ROW(HR_SEARCH_MLP, 4, "mlp")                                                                    \
   ROW(HR_SEARCH_VOCABULARY, 8, "vocabulary") /* padding */                                        \
   ROW(HR_SEARCH_LAYERS, 16, "layers")                                                             \
-  ROW(HR_SEARCH_KV_HEADS, 32, "kv-heads") /* K and V heads of their own accord */
+  ROW(HR_SEARCH_KV_HEADS, 32, "kv-heads") /* K and V heads apart from the query heads */
 
 typedef enum hr_search_size {
 #define HR_SEARCH_SIZE_ENUM(enumerator, bit, name) enumerator = bit,
@@ -50,9 +50,8 @@ typedef struct hr_search_options {
   size_t head_size_count;      /* 0: the model's own size alone */
   int64_t head_sizes[HR_SEARCH_HEAD_SIZES_MAX]; /* of Q and K, beside the model's own. Default 64, 96, 128, 192, 256 */
   size_t serve_on_count; /* 0: 1, 2, 4 and 8, without those over which heads that the search keeps do not spread */
-  int64_t
-      serve_on[HR_SEARCH_SERVE_ON_MAX]; /* degrees of tensor parallelism over which every shape spreads evenly, beside
-                                               the workload's t */
+  int64_t serve_on[HR_SEARCH_SERVE_ON_MAX]; /* degrees of tensor parallelism, beside the workload's t, over which every
+                                               shape spreads evenly */
 } hr_search_options;
 
 /** The defaults above. */
@@ -66,7 +65,7 @@ typedef struct hr_search_shape {
   double predicted_gain; /* old time / new time − 1 */
   bool pareto;           /* on the Pareto front: no shape tried is faster and larger, without vocabulary padding */
   double cache_change;   /* of the KV cache's bytes per token, new / old − 1; 0 if there is none */
-  char differs[192];     /* from the model: "MLP 14336 → 14848, vocabulary +768"; empty: in nothing */
+  char differs[320];     /* from the model: "MLP 14336 → 14848, vocabulary +768"; empty: in nothing */
   hr_change_class change_class; /* of what differs; HR_CHANGE_FREE if nothing does */
 } hr_search_shape;
 
@@ -91,10 +90,10 @@ typedef struct hr_search_result {
 /** "hidden", "heads", …; "unknown" for another value. Static storage. */
 HR_API const char *hr_search_size_name(hr_search_size size);
 
-/** Searches the sizes of `vary`; latent attention keeps its heads and ranks. Where
- *  the main layers (hr_model_main_group()) have experts, the MLP width is that of each routed one. Other widths follow
- *  in proportion, rounded to mlp_step. Deterministic: the same input gives the same result. `progress` may be NULL; if
- *  it stops the search, the function returns HR_OK with complete = false.
+/** Searches the sizes of `vary`; latent attention keeps its heads and ranks. Where the main layers
+ *  (hr_model_main_group()) have experts, the MLP width is that of each routed one. Other widths follow in proportion,
+ *  rounded to mlp_step. Deterministic: the same input gives the same result. `progress` may be NULL; if it stops the
+ *  search, the function returns HR_OK with complete = false.
  *  On HR_OK the caller owns *result and frees it with hr_search_result_free(). Errors of hr_predict_step(),
  *  HR_ERROR_INVALID for impossible bounds, HR_ERROR_UNSUPPORTED for layers that a search cannot vary (no attention,
  *  main layers without a feed-forward network), HR_ERROR_OUT_OF_MEMORY. */

@@ -15,8 +15,7 @@
 /* And so many among those that the parameter band allows beside the model's other sizes. */
 #define VALUES_IN_BAND 2
 
-/* An alignment class counts as full speed from this share of the best class on: fitted classes that are closer
- * are no different in practice. */
+/* An alignment class counts as full speed from this share of the best class on; predictions are no finer. */
 #define FULL_SPEED 0.995
 
 static int64_t common_divisor(int64_t a, int64_t b)
@@ -179,6 +178,8 @@ static void add_vocabulary(hr_search_space *space, int64_t vocabulary)
   size_t at = 0;
   while (at < space->vocabulary_count && space->vocabularies[at] < vocabulary)
     at++;
+  if (vocabulary > SIZE_MOST)
+    return;
   if (at < space->vocabulary_count && space->vocabularies[at] == vocabulary)
     return;
   for (size_t i = space->vocabulary_count++; i > at; i--)

@@ -43,19 +43,20 @@ static hr_status predict_shape(const hr_search_state *state, double base_ns, hr_
   return HR_OK;
 }
 
-static hr_status find_free_shape(const hr_search_state *state, hr_step *step, hr_search_result *result, hr_error *error)
+/* A padding that cannot be predicted, as it is too large, is none. */
+static void find_free_shape(const hr_search_state *state, hr_step *step, hr_search_result *result)
 {
   const hr_search_space *space = &state->space;
   for (size_t i = 0; i < space->vocabulary_count; i++) {
     hr_search_shape padded = {.model = *space->model};
     padded.model.vocabulary = space->vocabularies[i];
-    HR_TRY(predict_shape(state, result->base_time_ns, step, &padded, error));
+    if (predict_shape(state, result->base_time_ns, step, &padded, NULL) != HR_OK)
+      continue;
     if (padded.step_time_ns < (result->has_free ? result->free.step_time_ns : result->base_time_ns)) {
       result->free = padded;
       result->has_free = true;
     }
   }
-  return HR_OK;
 }
 
 static hr_status fill_result(hr_search_state *state, size_t limit, hr_step *step, hr_search_point *picked,
@@ -73,7 +74,7 @@ static hr_status fill_result(hr_search_state *state, size_t limit, hr_step *step
   HR_TRY(hr_predict_step(state->predictor.hardware, state->space.model, state->space.workload, step, error));
   result->base_time_ns = step->time_ns;
   double microbatch_ns = step->microbatch_time_ns;
-  HR_TRY(find_free_shape(state, step, result, error));
+  find_free_shape(state, step, result);
   hr_search_sort(state->pool.points, state->pool.count);
   /* The tolerance keeps a model that is its own best answer: the sums may differ in the last digit. */
   int64_t apart = hr_max64((state->space.parameters_most - state->space.parameters_least) / 8, 1);
