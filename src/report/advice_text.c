@@ -166,10 +166,12 @@ static const hr_confirmed *confirmed_of(const hr_confirmation *confirmation, siz
 static void print_measured_gains(gain_line *line, const hr_finding *f, const hr_confirmation *confirmation,
                                  const hr_confirmed *c)
 {
-  char name[96] = "measured: step", low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], interval[2 * HR_NUMBER_SIZE + 8];
+  const char *whole = f->gain_per_device ? "tokens/s per device" : "step";
+  char name[128], low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE], interval[2 * HR_NUMBER_SIZE + 8];
+  snprintf(name, sizeof name, "measured: %s", whole);
   if (confirmation->reduced)
-    snprintf(name, sizeof name, "measured at %" PRId64 " × %" PRId64 " tokens: step", confirmation->batch,
-             confirmation->sequence);
+    snprintf(name, sizeof name, "measured at %" PRId64 " × %" PRId64 " tokens: %s", confirmation->batch,
+             confirmation->sequence, whole);
   print_step_gain(line, name, f->measured_gain);
   hr_write_gain(low, sizeof low, c->measured_gain_low);
   hr_write_gain(high, sizeof high, c->measured_gain_high);
