@@ -198,14 +198,14 @@ static void rules_about_what_the_layers_lack_say_so(void **state)
   for (size_t i = 0; i < sizeof about_heads / sizeof *about_heads; i++) {
     const hr_finding *finding = found(advice, about_heads[i]);
     assert_int_equal(finding->severity, HR_SEVERITY_NONE);
-    assert_non_null(strstr(finding->why, "attention, which no layer has"));
+    assert_non_null(strstr(finding->why, "no layer has"));
   }
   assert_non_null(strstr(found(advice, "fused_attention")->why, "no layer has score"));
   assert_true(found(advice, "vocabulary_alignment")->has_change); /* 50257 */
   hr_advice_free(advice);
   model = without_mlp(gpt3_2_7b());
   advice = advise("h200", &model);
-  assert_non_null(strstr(found(advice, "mlp_width")->why, "dense feed-forward networks, which the main layers do not"));
+  assert_non_null(strstr(found(advice, "mlp_width")->why, "the main layers have no dense feed-forward network"));
   assert_int_equal(found(advice, "head_size")->model.groups[0].attention.q_heads, 20);
   hr_advice_free(advice);
 }

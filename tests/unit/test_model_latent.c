@@ -507,7 +507,7 @@ static void rules_about_heads_of_k_and_v_say_why_they_do_not_apply(void **state)
     const hr_finding *finding = found(advice, rules[i]);
     assert_int_equal(finding->severity, HR_SEVERITY_NONE);
     assert_true(finding->not_applicable);
-    assert_non_null(strstr(finding->why, "latent attention has one latent of 512 + 64 elements for all heads"));
+    assert_non_null(strstr(finding->why, "one latent of 512 + 64 elements among all heads"));
   }
   assert_true(found(advice, "fused_attention")->severity > HR_SEVERITY_NONE);
   hr_advice_free(advice);

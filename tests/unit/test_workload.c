@@ -199,6 +199,20 @@ static void a_larger_batch_is_free_in_training_alone(void **state)
   }
 }
 
+static void fewer_larger_microbatches_of_the_same_global_batch_are_free(void **state)
+{
+  (void)state;
+  hr_model model = llama3_8b();
+  hr_workload before = hr_workload_default(&model);
+  before.phase = HR_PHASE_TRAIN;
+  before.batch = 4, before.microbatches = 8;
+  hr_workload after = before;
+  after.batch = 8, after.microbatches = 4;
+  assert_true(hr_changes_between(&model, &before, &model, &after) == 1u << HR_CHANGED_MICROBATCH);
+  after.batch = 4, after.microbatches = 16; /* 64 sequences instead of 32 */
+  assert_true(hr_changes_between(&model, &before, &model, &after) == 1u << HR_CHANGED_MICROBATCHES);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -210,6 +224,7 @@ int main(void)
       cmocka_unit_test(every_name_is_parsed),
       cmocka_unit_test(what_differs_has_the_class_of_its_costliest_part),
       cmocka_unit_test(a_larger_batch_is_free_in_training_alone),
+      cmocka_unit_test(fewer_larger_microbatches_of_the_same_global_batch_are_free),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

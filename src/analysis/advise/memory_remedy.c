@@ -2,6 +2,7 @@
 #include "analysis/advise/memory_remedy.h"
 
 #include "base/checked.h"
+#include "base/text.h"
 
 #include <headroom/memory.h>
 #include <inttypes.h>
@@ -144,7 +145,7 @@ static void append(hr_text192 *list, const char *format, ...)
   if (used > 0 && used + 2 < sizeof list->text)
     used += (size_t)snprintf(list->text + used, sizeof list->text - used, ", ");
   va_start(arguments, format);
-  vsnprintf(list->text + used, sizeof list->text - used, format, arguments);
+  hr_write_text_v(list->text + used, sizeof list->text - used, format, arguments);
   va_end(arguments);
 }
 
