@@ -245,6 +245,9 @@ void cli_progress_show(cli_progress *progress, const char *line);
 /** For hr_measure_options.cancelled. */
 int cli_cancelled(void *context);
 
+/** Whether energy is measured where the device counts it, which takes 1.3 s: not with a small --budget. */
+bool cli_measures_energy(const cli_run *run);
+
 /** hr_resolve_probed() with a progress line; Ctrl-C ends it. */
 hr_status cli_probe(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error);
 

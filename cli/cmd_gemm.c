@@ -74,6 +74,7 @@ static hr_status measure(const cli_run *run, hr_device *device, hr_gemm *gemm, h
   options.cancelled = cli_cancelled;
   if (run->options.budget > 0)
     options.time_limit_ns = run->options.budget * 1e9;
+  options.energy = cli_measures_energy(run);
   hr_status status = cli_rates(run, device, hardware, error);
   if (status != HR_OK)
     return status;

@@ -64,6 +64,7 @@ static hr_status measure(const cli_run *run, kernel_job *job, hr_error *not_kept
   options.memory_limit_bytes = run->options.memory_limit << 20;
   if (run->options.budget > 0)
     options.time_limit_ns = run->options.budget * 1e9 / (double)job->count;
+  options.energy = cli_measures_energy(run);
   for (size_t i = 0; i < job->count; i++) {
     options.kernel = job->runs[i].kernel;
     hr_status status = job->kind->measure(job->device, job->call, &options, &job->runs[i].measurement, error);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define KERNELS_MOST 64 /* of which similar names are suggested */
+#define ENERGY_BUDGET_S 1
 
 /* What is left out of the model is said always, details with -v. */
 static void print_note(void *context, hr_note_kind kind, const char *message)
@@ -245,6 +246,11 @@ int cli_check_measure(const cli_run *run)
       return cli_fail(EXIT_USAGE, "--%s: needs --measure", needing[i].name);
   }
   return CLI_GO_ON;
+}
+
+bool cli_measures_energy(const cli_run *run)
+{
+  return !run->given[CLI_OPTION_budget] || run->options.budget >= ENERGY_BUDGET_S;
 }
 
 int cli_check_table(const cli_run *run)

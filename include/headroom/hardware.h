@@ -66,6 +66,7 @@ typedef struct hr_ceiling {
   double per_s;         /* of all multiprocessors or cores */
   double core_per_s;    /* of one core alone; 0: not measured, as on a GPU */
   double clock_hz;      /* of the multiprocessors during the loop; 0: unknown */
+  double power_w;       /* of the whole board during the loop, run until the power cap had settled; 0: not measured */
 } hr_ceiling;
 
 /** Time of a collective between so many devices of one node: with τ = bytes × hr_collective_bus_share() /
@@ -138,6 +139,8 @@ typedef struct hr_hardware {
   double network_latency_ns;      /* of a message between two nodes */
   size_t collective_count;        /* 0: not measured; times follow from interconnect_bytes_per_s as of a ring */
   hr_collective_rate collectives[HR_COLLECTIVE_RATES_MAX]; /* by kind, then ascending devices */
+
+  double power_limit_w; /* of this machine's GPU, as its driver enforces it; 0: unknown */
 } hr_hardware;
 
 /** All zero except struct_size. */

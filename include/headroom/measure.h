@@ -32,6 +32,9 @@ typedef struct hr_measure_options {
   int64_t memory_limit_bytes;      /* for one set of operands and the workspace; 0: no limit but the free memory */
   int (*cancelled)(void *context); /* polled between samples; nonzero ends with HR_ERROR_INTERRUPTED. May be NULL */
   void *context;
+  bool
+      energy; /* for one problem: also run it alone for over a second and measure its power and energy, where the device
+                  counts them (NVIDIA GPUs). Default false */
 } hr_measure_options;
 
 /** The defaults above. */
@@ -65,6 +68,10 @@ typedef struct hr_measurement {
   int64_t rows_checked;
   double selection_error; /* of a decode call with top_k: how far that moves O from the result of all keys, on the
                              measured data; norm of the difference over norm, of the checked rows in float64 */
+  double energy_j;     /* of one run, of the whole board, among runs one after the other for so long that the clock has
+                             settled at the power cap; NAN if not asked for or not counted. So are the next three */
+  double sustained_ns; /* mean time of a run then */
+  double sustained_power_w, sustained_clock_hz; /* then */
 } hr_measurement;
 
 /** Times one GEMM. `options` NULL: the defaults. Returns HR_OK if *measurement is filled, whatever its status; other

@@ -88,6 +88,12 @@ void hr_write_rate(char *to, size_t size, double per_s, const char *unit)
   WRITE_WITH(to, size, per_s, scales, unit);
 }
 
+void hr_write_energy(char *to, size_t size, double joules)
+{
+  static const scale scales[] = {{1, 1, ""}, {1e-3, 1e-3, "m"}, {1e-6, 1e-6, "µ"}, {0, 1e-9, "n"}};
+  WRITE_WITH(to, size, joules, scales, "J");
+}
+
 void hr_write_share(char *to, size_t size, double share)
 {
   if (!isfinite(share))

@@ -14,6 +14,7 @@ void hr_write_short(char *to, size_t size, double count);                  /* 2.
 void hr_write_time(char *to, size_t size, double time_ns);                 /* 12.4 µs */
 void hr_write_bytes(char *to, size_t size, double bytes);                  /* 5.17 GiB */
 void hr_write_rate(char *to, size_t size, double per_s, const char *unit); /* 693 TFLOP/s */
+void hr_write_energy(char *to, size_t size, double joules);                /* 75.7 mJ */
 void hr_write_share(char *to, size_t size, double share);                  /* 12.3% */
 void hr_write_gain(char *to, size_t size, double gain);                    /* +18.2% */
 

@@ -22,7 +22,7 @@ typedef struct attention_report {
 typedef struct run_row {
   const char *kernel;
   hr_measurement m;
-  double ceiling_share;
+  double ceiling_share, joules_per_tflop;
 } run_row;
 
 #define RUN(member) HR_MEMBER(run_row, member)
@@ -37,10 +37,17 @@ static const hr_column columns[] = {
     {"peak_bytes", "peak memory", HR_BYTES, 0, HR_COMPUTED_OF(COUNT, hr_whole_cell, run_row, m.peak_bytes)},
     {"max_error", "max error", HR_PLAIN, 3, RUN(m.max_error)},
     {"rows_checked", NULL, HR_PLAIN, 0, RUN(m.rows_checked)},
+    {NULL, "energy", HR_ENERGY, 4, RUN(m.energy_j), .rare = true},
+    {NULL, "J/TFLOP", HR_PLAIN, 5, RUN(joules_per_tflop), .rare = true},
     {"samples", NULL, HR_PLAIN, 0, RUN(m.samples)},
     {"configuration", NULL, HR_PLAIN, 0, HR_OPTIONAL(run_row, m.configuration)},
     {"status", "status", HR_PLAIN, 0, RUN(m.status)},
     {"reason", NULL, HR_PLAIN, 0, HR_OPTIONAL(run_row, m.reason)},
+    {"energy_j", NULL, HR_ENERGY, 0, RUN(m.energy_j)},
+    {"joules_per_tflop", NULL, HR_PLAIN, 0, RUN(joules_per_tflop)},
+    {"sustained_ns", NULL, HR_TIME, 0, RUN(m.sustained_ns)},
+    {"sustained_power_w", NULL, HR_PLAIN, 0, RUN(m.sustained_power_w)},
+    {"sustained_clock_hz", NULL, HR_PLAIN, 0, RUN(m.sustained_clock_hz)},
 };
 
 static hr_table *run_table(const attention_report *r)
@@ -49,6 +56,7 @@ static hr_table *run_table(const attention_report *r)
   for (size_t i = 0; i < r->count; i++) {
     run_row row = {.kernel = r->runs[i].kernel, .m = hr_known_measurement(&r->runs[i].measurement)};
     row.ceiling_share = hr_hardware_ceiling_share(r->hardware, r->attention->dtype, row.m.flops_per_s);
+    row.joules_per_tflop = hr_joules_per_tflop(&row.m);
     hr_table_add(table, &row);
   }
   return table;

@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#define CAPPED 0.95 /* of the power limit: a loop that draws so much is held by it */
+
 static double datasheet_of(const hr_hardware *hardware, const hr_ceiling *c)
 {
   if (c->kind == HR_CEILING_PRODUCT)
@@ -28,7 +30,7 @@ typedef struct ceiling_row {
   const hr_ceiling *ceiling;
   const char *dtype; /* NULL unless it is of GEMMs */
   char subject[32], datasheet[HR_NUMBER_SIZE], instruction[HR_NUMBER_SIZE], library[HR_NUMBER_SIZE];
-  char core[HR_NUMBER_SIZE], clock[HR_NUMBER_SIZE];
+  char core[HR_NUMBER_SIZE], clock[HR_NUMBER_SIZE], power[HR_NUMBER_SIZE], energy[HR_NUMBER_SIZE];
 } ceiling_row;
 
 static void positive(const void *member, hr_cell *cell)
@@ -51,6 +53,7 @@ static const hr_column columns[] = {
     {"per_s", NULL, HR_PLAIN, 0, CEILING, HR_MEMBER(hr_ceiling, per_s)},
     {"core_per_s", NULL, HR_PLAIN, 0, CEILING, HR_COMPUTED_OF(NUMBER, positive, hr_ceiling, core_per_s)},
     {"clock_hz", NULL, HR_PLAIN, 0, CEILING, HR_COMPUTED_OF(NUMBER, positive, hr_ceiling, clock_hz)},
+    {"power_w", NULL, HR_PLAIN, 0, CEILING, HR_COMPUTED_OF(NUMBER, positive, hr_ceiling, power_w)},
     {NULL, "of", HR_PLAIN, 0, SHOWN(subject)},
     {NULL, "data sheet", HR_PLAIN, 0, SHOWN(datasheet)},
     {NULL, "instruction", HR_PLAIN, 0, SHOWN(instruction)},
@@ -58,6 +61,8 @@ static const hr_column columns[] = {
     {NULL, "one core", HR_PLAIN, 2, SHOWN(core)},
     {NULL, "by", HR_PLAIN, 1, CEILING, HR_MEMBER(hr_ceiling, instruction)},
     {NULL, "clock", HR_PLAIN, 3, SHOWN(clock)},
+    {NULL, "power", HR_PLAIN, 3, SHOWN(power), .rare = true},
+    {NULL, "energy", HR_PLAIN, 3, SHOWN(energy), .rare = true},
 };
 
 static void write_rate(char to[HR_NUMBER_SIZE], const hr_ceiling *c, double per_s)
@@ -78,6 +83,13 @@ static ceiling_row row_of(const hr_hardware *hardware, const hr_ceiling *c)
   write_rate(row.core, c, c->core_per_s);
   if (c->clock_hz > 0)
     hr_write_text(row.clock, sizeof row.clock, "%.0f MHz", c->clock_hz * 1e-6);
+  if (c->power_w > 0) {
+    hr_write_text(row.power, sizeof row.power, "%.0f W", c->power_w);
+    hr_write_text(row.energy, sizeof row.energy, "%.3g J/%s", c->power_w / c->per_s * 1e12,
+                  c->kind == HR_CEILING_PRODUCT ? "TFLOP"
+                  : c->kind == HR_CEILING_EXP   ? "T exp"
+                                                : "TB");
+  }
   return row;
 }
 
@@ -89,6 +101,29 @@ hr_table *hr_ceiling_table(const hr_hardware *hardware)
     hr_table_add(table, &row);
   }
   return table;
+}
+
+bool hr_ceiling_power_note(const hr_hardware *hardware, char line[HR_CEILING_NOTE_SIZE])
+{
+  if (!(hardware->power_limit_w > 0))
+    return false;
+  const hr_ceiling *most = NULL;
+  for (size_t i = 0; i < hardware->ceiling_count; i++) {
+    if (!most || hardware->ceilings[i].power_w > most->power_w)
+      most = &hardware->ceilings[i];
+  }
+  if (!most || !(most->power_w > 0))
+    hr_write_text(line, HR_CEILING_NOTE_SIZE, "Power limit of %s: %.0f W", hardware->name, hardware->power_limit_w);
+  else if (most->power_w < CAPPED * hardware->power_limit_w || !(hardware->clock_hz > most->clock_hz))
+    hr_write_text(line, HR_CEILING_NOTE_SIZE, "Power limit of %s: %.0f W, which no loop reaches (%s: %.0f W)",
+                  hardware->name, hardware->power_limit_w, most->instruction, most->power_w);
+  else
+    hr_write_text(
+        line, HR_CEILING_NOTE_SIZE,
+        "Power limit of %s: %.0f W. It holds %s at %.0f MHz of %.0f: work at the limit takes time in proportion to its "
+        "energy",
+        hardware->name, hardware->power_limit_w, most->instruction, most->clock_hz * 1e-6, hardware->clock_hz * 1e-6);
+  return true;
 }
 
 bool hr_ceiling_clock_note(const hr_hardware *hardware, char line[HR_CEILING_NOTE_SIZE])

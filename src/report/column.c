@@ -102,6 +102,7 @@ static void show_number(double value, hr_unit unit, char *buffer, size_t size)
   case HR_FLOPS: hr_write_rate(buffer, size, value, "FLOP"); break;
   case HR_FLOPS_RATE: hr_write_rate(buffer, size, value, "FLOP/s"); break;
   case HR_BYTES_RATE: hr_write_rate(buffer, size, value, "B/s"); break;
+  case HR_ENERGY: hr_write_energy(buffer, size, value); break;
   case HR_SHARE: hr_write_share(buffer, size, value); break;
   case HR_GAIN: hr_write_gain(buffer, size, value); break;
   }

@@ -16,8 +16,9 @@ typedef enum hr_unit {
   HR_FLOPS,
   HR_FLOPS_RATE,
   HR_BYTES_RATE,
-  HR_SHARE, /* 0 … 1 */
-  HR_GAIN   /* time before / time after − 1, and other relative changes */
+  HR_ENERGY, /* J */
+  HR_SHARE,  /* 0 … 1 */
+  HR_GAIN    /* time before / time after − 1, and other relative changes */
 } hr_unit;
 
 #define HR_CELL_TEXT_SIZE 4096 /* the longest text is a path */

@@ -22,7 +22,7 @@ typedef struct decode_report {
 typedef struct run_row {
   const char *kernel;
   hr_measurement m;
-  double read_share, ceiling_share;
+  double read_share, ceiling_share, joules_per_tflop;
 } run_row;
 
 #define RUN(member) HR_MEMBER(run_row, member)
@@ -40,10 +40,16 @@ static const hr_column columns[] = {
     {"max_error", "max error", HR_PLAIN, 3, RUN(m.max_error)},
     {"rows_checked", NULL, HR_PLAIN, 0, RUN(m.rows_checked)},
     {"selection_error", "error of top-k", HR_SHARE, 4, RUN(m.selection_error), .rare = true},
+    {NULL, "energy", HR_ENERGY, 4, RUN(m.energy_j), .rare = true},
     {"samples", NULL, HR_PLAIN, 0, RUN(m.samples)},
     {"configuration", NULL, HR_PLAIN, 0, HR_OPTIONAL(run_row, m.configuration)},
     {"status", "status", HR_PLAIN, 0, RUN(m.status)},
     {"reason", NULL, HR_PLAIN, 0, HR_OPTIONAL(run_row, m.reason)},
+    {"energy_j", NULL, HR_ENERGY, 0, RUN(m.energy_j)},
+    {"joules_per_tflop", NULL, HR_PLAIN, 0, RUN(joules_per_tflop)},
+    {"sustained_ns", NULL, HR_TIME, 0, RUN(m.sustained_ns)},
+    {"sustained_power_w", NULL, HR_PLAIN, 0, RUN(m.sustained_power_w)},
+    {"sustained_clock_hz", NULL, HR_PLAIN, 0, RUN(m.sustained_clock_hz)},
 };
 
 static hr_table *run_table(const decode_report *r)
@@ -54,6 +60,7 @@ static hr_table *run_table(const decode_report *r)
     run_row row = {.kernel = r->runs[i].kernel, .m = hr_known_measurement(&r->runs[i].measurement)};
     row.read_share = bandwidth > 0 ? row.m.bytes_per_s / bandwidth : (double)NAN;
     row.ceiling_share = hr_hardware_ceiling_share(r->hardware, r->decode->dtype, row.m.flops_per_s);
+    row.joules_per_tflop = hr_joules_per_tflop(&row.m);
     hr_table_add(table, &row);
   }
   return table;

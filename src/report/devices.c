@@ -120,7 +120,7 @@ static hr_status print_ceilings(const hr_document *document, const hr_device_rep
     hr_print_heading(document, "Ceilings of %s", devices[i].name);
     HR_TRY(hr_print_table(document, hr_ceiling_table(devices[i].hardware), error));
     char line[HR_CEILING_NOTE_SIZE];
-    if (hr_ceiling_clock_note(devices[i].hardware, line)) {
+    if (hr_ceiling_clock_note(devices[i].hardware, line) || hr_ceiling_power_note(devices[i].hardware, line)) {
       fprintf(document->out, "\n");
       hr_print_paragraph(document, line);
     }

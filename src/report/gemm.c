@@ -17,7 +17,7 @@ typedef struct gemm_report {
   const hr_hardware *hardware;
   const hr_prediction *prediction;
   const hr_measurement *measurement; /* NULL: not measured */
-  double ceiling_share;
+  double ceiling_share, joules_per_tflop;
 } gemm_report;
 
 #define REPORT(member) HR_MEMBER(gemm_report, member), .section = "gemm"
@@ -99,6 +99,11 @@ static const hr_column fields[] = {
     {"peak_bytes", NULL, HR_BYTES, 0, MEASUREMENT(peak_bytes)},
     {"max_error", NULL, HR_PLAIN, 0, MEASUREMENT(max_error)},
     {"rows_checked", NULL, HR_PLAIN, 0, MEASUREMENT(rows_checked)},
+    {"energy_j", NULL, HR_ENERGY, 0, MEASUREMENT(energy_j)},
+    {"joules_per_tflop", NULL, HR_PLAIN, 0, HR_MEMBER(gemm_report, joules_per_tflop), .section = "measurement"},
+    {"sustained_ns", NULL, HR_TIME, 0, MEASUREMENT(sustained_ns)},
+    {"sustained_power_w", NULL, HR_PLAIN, 0, MEASUREMENT(sustained_power_w)},
+    {"sustained_clock_hz", NULL, HR_PLAIN, 0, MEASUREMENT(sustained_clock_hz)},
     {"clock_hz", NULL, HR_PLAIN, 0, CONDITIONS(clock_hz)},
     {"memory_clock_hz", NULL, HR_PLAIN, 0, CONDITIONS(memory_clock_hz)},
     {"power_w", NULL, HR_PLAIN, 0, CONDITIONS(power_w)},
@@ -154,6 +159,11 @@ static const char *const table_keys[] = {
     "stride_b",
     "stride_c",
     "ceiling_share",
+    "energy_j",
+    "joules_per_tflop",
+    "sustained_ns",
+    "sustained_power_w",
+    "sustained_clock_hz",
 };
 
 static hr_status write_table(const hr_document *document, const gemm_report *r, hr_error *error)
@@ -261,6 +271,19 @@ static void print_median(const hr_document *document, const hr_measurement *m)
                  m->warm ? "warm" : "cold", m->kernel);
 }
 
+/* Time and energy of a run that follows others for seconds. */
+static void print_energy(const hr_document *document, const gemm_report *r)
+{
+  const hr_measurement *m = r->measurement;
+  char energy[HR_NUMBER_SIZE], time[HR_NUMBER_SIZE];
+  if (isnan(m->energy_j))
+    return;
+  hr_write_energy(energy, sizeof energy, m->energy_j);
+  hr_write_time(time, sizeof time, m->sustained_ns);
+  hr_print_field(document, "sustained", "%s, %s, %.3g J/TFLOP, %.0f W at %.0f MHz", time, energy, r->joules_per_tflop,
+                 m->sustained_power_w, m->sustained_clock_hz * 1e-6);
+}
+
 static void print_measurement(const hr_document *document, const gemm_report *r)
 {
   const hr_measurement *m = r->measurement;
@@ -276,6 +299,7 @@ static void print_measurement(const hr_document *document, const gemm_report *r)
   hr_write_share(share, sizeof share, r->ceiling_share);
   if (isfinite(r->ceiling_share))
     hr_print_field(document, "of ceiling", "%s of the instruction ceiling", share);
+  print_energy(document, r);
   if (m->configuration[0])
     hr_print_field(document, "algorithm", "%s", m->configuration);
   if (m->choices > 1 && !isnan(m->choice_speedup))
@@ -301,7 +325,11 @@ hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_g
                          const hr_prediction *prediction, const hr_measurement *measurement, hr_error *error)
 {
   HR_NEED(error, out, options, gemm, hardware, prediction);
-  gemm_report r = {.gemm = gemm, .hardware = hardware, .prediction = prediction, .ceiling_share = (double)NAN};
+  gemm_report r = {.gemm = gemm,
+                   .hardware = hardware,
+                   .prediction = prediction,
+                   .ceiling_share = (double)NAN,
+                   .joules_per_tflop = (double)NAN};
   HR_TRY(hr_gemm_check(gemm, error));
   HR_TRY(hr_gemm_flops(gemm, &r.flops));
   HR_TRY(hr_gemm_bytes(gemm, &r.bytes));
@@ -311,6 +339,7 @@ hr_status hr_report_gemm(FILE *out, const hr_report_options *options, const hr_g
     known = hr_known_measurement(measurement);
     r.measurement = &known;
     r.ceiling_share = hr_hardware_ceiling_share(hardware, gemm->dtype, known.flops_per_s);
+    r.joules_per_tflop = hr_joules_per_tflop(&known);
   }
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));

@@ -7,6 +7,7 @@
 #include "report/lines.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #define NAME_OF(names, value) hr_name_of(names, HR_COUNT_OF(names), (int)(value))
 
@@ -109,6 +110,12 @@ static void hardware_kind(const void *member, hr_cell *cell)
   hr_cell_set_text(cell, *(const hr_hardware_kind *)member == HR_HARDWARE_GPU ? "gpu" : "cpu");
 }
 
+static void positive(const void *member, hr_cell *cell)
+{
+  const double *number = member;
+  hr_cell_set_number(cell, *number > 0 ? *number : (double)NAN);
+}
+
 #define FIELD(member) HR_FIELD(hr_hardware, member)
 static const hr_column identity_fields[] = {
     FIELD(name),
@@ -142,6 +149,7 @@ static const hr_column memory_fields[] = {
 static const hr_column host_fields[] = {
     FIELD(numa_nodes),
     HR_OPTIONAL_FIELD(hr_hardware, placement),
+    {"power_limit_w", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(NUMBER, positive, hr_hardware, power_limit_w)},
 };
 #undef FIELD
 

@@ -79,6 +79,17 @@ static void celsius(const void *member, hr_cell *cell)
   set_reading(cell, *(const double *)member, "°C");
 }
 
+static void sustained(const void *row, hr_cell *cell)
+{
+  const hr_measurement *m = &((const hr_result *)row)->measurement;
+  char energy[HR_NUMBER_SIZE], time[HR_NUMBER_SIZE];
+  if (isnan(m->energy_j))
+    return;
+  hr_write_energy(energy, sizeof energy, m->energy_j);
+  hr_write_time(time, sizeof time, m->sustained_ns);
+  hr_cell_format(cell, "%s, %s, %.0f W at %.0f MHz", time, energy, m->sustained_power_w, m->sustained_clock_hz * 1e-6);
+}
+
 static void discarded(const void *row, hr_cell *cell)
 {
   int64_t count = ((const hr_result *)row)->measurement.discarded;
@@ -126,6 +137,7 @@ static const hr_column fields[] = {
     {NULL, "bytes", HR_BYTES_RATE, 0, RESULT(measurement.bytes_per_s)},
     {NULL, "of ceiling", HR_PLAIN, 0, HR_COMPUTED(TEXT, of_ceiling)},
     {NULL, "of library", HR_PLAIN, 0, HR_COMPUTED(TEXT, of_library)},
+    {NULL, "sustained", HR_PLAIN, 0, HR_COMPUTED(TEXT, sustained)},
     {NULL, "clock", HR_PLAIN, 0, CONDITION(megahertz, clock_hz)},
     {NULL, "memory clock", HR_PLAIN, 0, CONDITION(megahertz, memory_clock_hz)},
     {NULL, "power", HR_PLAIN, 0, CONDITION(watts, power_w)},

@@ -2,7 +2,9 @@
 /* Devices on a stream and in a context of the caller's. Without a GPU only what is refused is tested. */
 #include "cuda_program.h"
 
-#include "runtime/device/device.h"
+#include "runtime/device/energy_meter.h"
+
+#include <time.h>
 
 /* ---- what is refused ---- */
 
@@ -111,6 +113,28 @@ static void two_devices_on_two_streams_do_not_disturb_each_other(void **state)
   }
 }
 
+/* ---- energy ---- */
+
+static void a_gpu_counts_its_energy_and_knows_its_power_limit(void **state)
+{
+  need_gpu(state);
+  hr_device *device = NULL;
+  hr_energy_meter *meter = NULL;
+  hr_hardware hardware;
+  hr_error error;
+  double power_w = 0, clock_hz = 0;
+  const struct timespec steps = {.tv_nsec = 350000000}; /* at least three of the counter, of which two tell a power */
+  assert_ok(hr_device_open("cuda:0", 0, &device, &error), error);
+  assert_ok(hr_device_detect(device, &hardware, &error), error);
+  assert_true(hardware.power_limit_w > 0);
+  assert_true(hr_energy_is_counted(device));
+  assert_ok(hr_energy_meter_start(device, &meter, &error), error);
+  nanosleep(&steps, NULL);
+  hr_energy_meter_stop(meter, &power_w, &clock_hz);
+  assert_true(power_w > 0 && clock_hz > 0);
+  hr_device_close(device);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -119,6 +143,7 @@ int main(void)
       cmocka_unit_test(runs_use_the_stream_and_context_that_stay_the_callers),
       cmocka_unit_test(short_runs_cannot_be_measured_on_the_default_stream),
       cmocka_unit_test(two_devices_on_two_streams_do_not_disturb_each_other),
+      cmocka_unit_test(a_gpu_counts_its_energy_and_knows_its_power_limit),
   };
   return cmocka_run_group_tests(tests, start_program, end_program);
 }

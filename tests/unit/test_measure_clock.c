@@ -186,6 +186,66 @@ static void throttling_by_the_works_own_power_is_not_a_disturbance(void **state)
   assert_int_equal(rounds_asked, 4);
 }
 
+/* ---- energy: a counter that advances by a joule whenever it is read ---- */
+
+#define STEP_NS 5e6
+
+static double counted_energy_j(const hr_device *device)
+{
+  (void)device;
+  static double joules;
+  return joules += 1;
+}
+
+static double energy_unknown(const hr_device *device)
+{
+  (void)device;
+  return (double)NAN;
+}
+
+static void clock_of_1_ghz(const hr_device *device, hr_conditions *conditions)
+{
+  (void)device;
+  conditions->clock_hz = 1e9;
+}
+
+static hr_measurement measure_energy(hr_device *device, double (*energy_j)(const hr_device *), bool asked)
+{
+  hr_backend backend = *device->backend;
+  const hr_backend *own = device->backend;
+  backend.energy_j = energy_j;
+  backend.energy_step_ns = STEP_NS;
+  backend.conditions = clock_of_1_ghz;
+  device->backend = &backend;
+  hr_gemm gemm = small();
+  hr_measure_options options = brief("right");
+  options.energy = asked;
+  hr_measurement m;
+  hr_error error;
+  assert_ok(hr_measure_gemm(device, &gemm, &options, &m, &error), error);
+  device->backend = own;
+  return m;
+}
+
+static void the_energy_of_a_run_is_power_by_time(void **state)
+{
+  hr_measurement m = measure_energy(*state, counted_energy_j, true);
+  assert_true(m.sustained_power_w > 0 && m.sustained_ns > 0);
+  assert_true(fabs(m.energy_j - m.sustained_power_w * m.sustained_ns * 1e-9) <= 1e-12 * m.energy_j);
+  assert_true(m.sustained_clock_hz == 1e9);
+}
+
+static void without_a_counter_or_unasked_the_energy_is_unknown(void **state)
+{
+  hr_measurement unasked = measure_energy(*state, counted_energy_j, false);
+  hr_measurement unknown = measure_energy(*state, energy_unknown, true);
+  hr_measurement none = measure_energy(*state, NULL, true);
+  const hr_measurement *all[] = {&unasked, &unknown, &none};
+  for (int i = 0; i < 3; i++)
+    assert_true(all[i]->median_ns > 0 && isnan(all[i]->energy_j) && isnan(all[i]->sustained_ns) &&
+                isnan(all[i]->sustained_power_w) && isnan(all[i]->sustained_clock_hz));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -196,6 +256,8 @@ int main(void)
       TEST(without_scheduler_statistics_no_sample_is_discarded),
       TEST(samples_of_a_throttled_clock_are_repeated_at_most_three_times),
       TEST(throttling_by_the_works_own_power_is_not_a_disturbance),
+      TEST(the_energy_of_a_run_is_power_by_time),
+      TEST(without_a_counter_or_unasked_the_energy_is_unknown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

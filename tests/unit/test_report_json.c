@@ -61,7 +61,8 @@ static const key_row hardware_keys[] = {{"name", "s"},
                                         {"ceilings", "e"},
                                         {"collectives", "e"},
                                         {"numa_nodes", "i"},
-                                        {"placement", "sn"}};
+                                        {"placement", "sn"},
+                                        {"power_limit_w", "rn"}};
 static const key_row operator_keys[] = {{"name", "s"},  {"kind", "s"},  {"pass", "s"},        {"m", "in"},
                                         {"n", "in"},    {"k", "in"},    {"batch", "in"},      {"count", "i"},
                                         {"flops", "i"}, {"bytes", "i"}, {"collective", "sn"}, {"devices", "in"}};
@@ -474,15 +475,40 @@ static void search_has_the_documented_keys(void **state)
 static const key_row gemm_document_keys[] = {{"schema", "s"},      {"version", "s"}, {"device", "s"},
                                              {"hardware", "o"},    {"gemm", "o"},    {"prediction", "o"},
                                              {"measurement", "on"}};
-static const key_row gemm_measurement_keys[] = {
-    {"status", "s"},          {"reason", "sn"},        {"kernel", "sn"},         {"samples", "i"},
-    {"min_ns", "rn"},         {"p10_ns", "rn"},        {"median_ns", "rn"},      {"mean_ns", "rn"},
-    {"p90_ns", "rn"},         {"max_ns", "rn"},        {"stddev_ns", "rn"},      {"median_low_ns", "rn"},
-    {"median_high_ns", "rn"}, {"flops_per_s", "rn"},   {"bytes_per_s", "rn"},    {"warm", "b"},
-    {"buffer_sets", "i"},     {"max_error", "rn"},     {"rows_checked", "i"},    {"configuration", "sn"},
-    {"conditions", "o"},      {"ceiling_share", "rn"}, {"latency_ns", "rn"},     {"discarded", "i"},
-    {"choice", "i"},          {"choices", "i"},        {"choice_speedup", "rn"}, {"workspace_bytes", "rn"},
-    {"peak_bytes", "rn"}};
+static const key_row gemm_measurement_keys[] = {{"status", "s"},
+                                                {"reason", "sn"},
+                                                {"kernel", "sn"},
+                                                {"samples", "i"},
+                                                {"min_ns", "rn"},
+                                                {"p10_ns", "rn"},
+                                                {"median_ns", "rn"},
+                                                {"mean_ns", "rn"},
+                                                {"p90_ns", "rn"},
+                                                {"max_ns", "rn"},
+                                                {"stddev_ns", "rn"},
+                                                {"median_low_ns", "rn"},
+                                                {"median_high_ns", "rn"},
+                                                {"flops_per_s", "rn"},
+                                                {"bytes_per_s", "rn"},
+                                                {"warm", "b"},
+                                                {"buffer_sets", "i"},
+                                                {"max_error", "rn"},
+                                                {"rows_checked", "i"},
+                                                {"configuration", "sn"},
+                                                {"conditions", "o"},
+                                                {"ceiling_share", "rn"},
+                                                {"latency_ns", "rn"},
+                                                {"discarded", "i"},
+                                                {"choice", "i"},
+                                                {"choices", "i"},
+                                                {"choice_speedup", "rn"},
+                                                {"workspace_bytes", "rn"},
+                                                {"peak_bytes", "rn"},
+                                                {"energy_j", "rn"},
+                                                {"joules_per_tflop", "rn"},
+                                                {"sustained_ns", "rn"},
+                                                {"sustained_power_w", "rn"},
+                                                {"sustained_clock_hz", "rn"}};
 static const key_row conditions_keys[] = {
     {"clock_hz", "rn"}, {"memory_clock_hz", "rn"}, {"power_w", "rn"}, {"temperature_c", "rn"}, {"throttled_by", "sn"}};
 
@@ -528,11 +554,25 @@ static const key_row attention_problem_keys[] = {
     {"v_heads", "i"}, {"qk_dim", "i"},    {"v_dim", "i"},     {"dtype", "s"},     {"causal", "b"},
     {"window", "i"},  {"scale", "r"},     {"softcap", "r"},   {"alibi", "b"},     {"flops", "i"},
     {"bytes", "i"},   {"q_strides", "o"}, {"k_strides", "o"}, {"v_strides", "o"}, {"o_strides", "o"}};
-static const key_row attention_kernel_keys[] = {
-    {"kernel", "s"},       {"measured_ns", "rn"},   {"measured_low_ns", "rn"}, {"measured_high_ns", "rn"},
-    {"flops_per_s", "rn"}, {"ceiling_share", "rn"}, {"workspace_bytes", "in"}, {"peak_bytes", "in"},
-    {"max_error", "rn"},   {"rows_checked", "i"},   {"samples", "i"},          {"configuration", "sn"},
-    {"status", "s"},       {"reason", "sn"}};
+static const key_row attention_kernel_keys[] = {{"kernel", "s"},
+                                                {"measured_ns", "rn"},
+                                                {"measured_low_ns", "rn"},
+                                                {"measured_high_ns", "rn"},
+                                                {"flops_per_s", "rn"},
+                                                {"ceiling_share", "rn"},
+                                                {"workspace_bytes", "in"},
+                                                {"peak_bytes", "in"},
+                                                {"max_error", "rn"},
+                                                {"rows_checked", "i"},
+                                                {"samples", "i"},
+                                                {"configuration", "sn"},
+                                                {"status", "s"},
+                                                {"reason", "sn"},
+                                                {"energy_j", "rn"},
+                                                {"joules_per_tflop", "rn"},
+                                                {"sustained_ns", "rn"},
+                                                {"sustained_power_w", "rn"},
+                                                {"sustained_clock_hz", "rn"}};
 
 static void attention_has_the_documented_keys(void **state)
 {
@@ -568,12 +608,28 @@ static const key_row decode_problem_keys[] = {
     {"k_strides", "o"},      {"v_strides", "o"},    {"o_strides", "o"},       {"top_k", "i"},
     {"cache_format", "s"},   {"cache_scales", "s"}, {"k_scale_strides", "o"}, {"v_scale_strides", "o"},
     {"batch_invariant", "b"}};
-static const key_row decode_kernel_keys[] = {
-    {"kernel", "s"},           {"measured_ns", "rn"},   {"measured_low_ns", "rn"}, {"measured_high_ns", "rn"},
-    {"bytes_per_s", "rn"},     {"read_share", "rn"},    {"flops_per_s", "rn"},     {"ceiling_share", "rn"},
-    {"workspace_bytes", "in"}, {"peak_bytes", "in"},    {"max_error", "rn"},       {"rows_checked", "i"},
-    {"samples", "i"},          {"configuration", "sn"}, {"status", "s"},           {"reason", "sn"},
-    {"selection_error", "rn"}};
+static const key_row decode_kernel_keys[] = {{"kernel", "s"},
+                                             {"measured_ns", "rn"},
+                                             {"measured_low_ns", "rn"},
+                                             {"measured_high_ns", "rn"},
+                                             {"bytes_per_s", "rn"},
+                                             {"read_share", "rn"},
+                                             {"flops_per_s", "rn"},
+                                             {"ceiling_share", "rn"},
+                                             {"workspace_bytes", "in"},
+                                             {"peak_bytes", "in"},
+                                             {"max_error", "rn"},
+                                             {"rows_checked", "i"},
+                                             {"samples", "i"},
+                                             {"configuration", "sn"},
+                                             {"status", "s"},
+                                             {"reason", "sn"},
+                                             {"selection_error", "rn"},
+                                             {"energy_j", "rn"},
+                                             {"joules_per_tflop", "rn"},
+                                             {"sustained_ns", "rn"},
+                                             {"sustained_power_w", "rn"},
+                                             {"sustained_clock_hz", "rn"}};
 
 static void decode_has_the_documented_keys(void **state)
 {

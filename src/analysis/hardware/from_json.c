@@ -202,7 +202,8 @@ static hr_status read_ceiling(const hr_json_reader *row, hr_hardware *hardware, 
   HR_TRY(read_text(row, "instruction", ceiling->instruction, sizeof ceiling->instruction));
   HR_TRY(hr_json_number(row, "per_s", 0, 1e21, &ceiling->per_s));
   HR_TRY(hr_json_number_or(row, "core_per_s", 0, 1e21, 0, &ceiling->core_per_s));
-  return hr_json_number_or(row, "clock_hz", 0, 1e12, 0, &ceiling->clock_hz);
+  HR_TRY(hr_json_number_or(row, "clock_hz", 0, 1e12, 0, &ceiling->clock_hz));
+  return hr_json_number_or(row, "power_w", 0, 1e6, 0, &ceiling->power_w);
 }
 
 static hr_status read_collective(const hr_json_reader *row, hr_hardware *hardware, size_t index)

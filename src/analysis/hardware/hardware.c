@@ -170,6 +170,7 @@ static hr_status check_ceilings(const hr_hardware *hardware, hr_error *error)
     HR_TRY(check_range("ceilings: per_s", c->per_s, 1e3, 1e21, error));
     HR_TRY(check_optional("ceilings: core_per_s", c->core_per_s, 1e3, 1e21, error));
     HR_TRY(check_optional("ceilings: clock_hz", c->clock_hz, 1e6, 1e12, error));
+    HR_TRY(check_optional("ceilings: power_w", c->power_w, 1e-3, 1e6, error));
   }
   return HR_OK;
 }
@@ -235,6 +236,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
     HR_TRY(check_range(ranges[i].member, ranges[i].value, ranges[i].least, ranges[i].most, error));
   HR_TRY(check_optional("int8_ops_per_s", hardware->int8_ops_per_s, 1e3, 1e21, error));
+  HR_TRY(check_optional("power_limit_w", hardware->power_limit_w, 1e-3, 1e6, error));
   HR_TRY(check_optional("load_share", hardware->load_share, 0.001, 1, error));
   HR_TRY(check_optional("store_share", hardware->store_share, 0.001, 1, error));
   HR_TRY(check_optional("interconnect_bytes_per_s", hardware->interconnect_bytes_per_s, 1, 1e18, error));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clocks, power, temperature and throttle reasons of the GPU, from NVML. */
+/* Clocks, power, energy, temperature and throttle reasons of the GPU, from NVML. */
 #include "runtime/cuda/cuda.h"
 #include "runtime/cuda/driver/context.h"
 
@@ -49,4 +49,14 @@ void hr_cuda_conditions(const hr_device *device, hr_conditions *c)
     if (throttled & reasons[i].bit)
       add_reason(c, reasons[i].name);
   }
+}
+
+double hr_cuda_energy_j(const hr_device *device)
+{
+  const hr_cuda *cuda = device->state;
+  unsigned long long millijoules = 0;
+  if (!cuda->nvml_device || !cuda->nvml.nvmlDeviceGetTotalEnergyConsumption ||
+      cuda->nvml.nvmlDeviceGetTotalEnergyConsumption(cuda->nvml_device, &millijoules) != NVML_SUCCESS)
+    return (double)NAN;
+  return (double)millijoules * 1e-3;
 }

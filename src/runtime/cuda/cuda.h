@@ -22,4 +22,7 @@ hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_erro
 /** hr_backend.conditions (conditions.c). */
 void hr_cuda_conditions(const hr_device *device, hr_conditions *conditions);
 
+/** hr_backend.energy_j (conditions.c). */
+double hr_cuda_energy_j(const hr_device *device);
+
 #endif

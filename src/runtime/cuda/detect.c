@@ -60,6 +60,16 @@ static int64_t attribute(const hr_cuda *cuda, int which)
   return hr_cuda_attribute(cuda, which, &value, NULL) == HR_OK ? value : 0;
 }
 
+/* The power cap that the driver enforces; 0: unknown. */
+static double power_limit_w(const hr_cuda *cuda)
+{
+  unsigned milliwatts = 0;
+  if (!cuda->nvml_device || !cuda->nvml.nvmlDeviceGetEnforcedPowerLimit ||
+      cuda->nvml.nvmlDeviceGetEnforcedPowerLimit(cuda->nvml_device, &milliwatts) != NVML_SUCCESS)
+    return 0;
+  return milliwatts * 1e-3;
+}
+
 hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_error *error)
 {
   const hr_cuda *cuda = device->state;
@@ -84,6 +94,7 @@ hr_status hr_cuda_detect(const hr_device *device, hr_hardware *hardware, hr_erro
   h.l2_bytes = attribute(cuda, CU_L2_BYTES);
   h.shared_bytes = attribute(cuda, CU_SHARED_BYTES);
   h.launch_ns = LAUNCH_NS;
+  h.power_limit_w = power_limit_w(cuda);
   h.tile_count = sizeof tiles / sizeof *tiles;
   memcpy(h.tiles, tiles, sizeof tiles);
   *hardware = h;

@@ -68,6 +68,10 @@ typedef struct hr_backend {
   void *(*stream)(const hr_device *device);
   /** Sets the members that are known and leaves the others. */
   void (*conditions)(const hr_device *device, hr_conditions *conditions);
+  /** Joules consumed since an arbitrary start, in steps of about energy_step_ns; NAN if unknown. Called from another
+   *  thread than the one that runs. */
+  double (*energy_j)(const hr_device *device);
+  double energy_step_ns;
   int64_t sets_max; /* most buffer sets that rotate, since all are part of a recording; 0: no limit */
   double settle_ns; /* time under load until the clock is stable; 0: the device needs none */
   bool own_memory;  /* the host cannot read the addresses of hr_buffer_data() */

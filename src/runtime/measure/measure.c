@@ -5,6 +5,7 @@
 #include "runtime/device/clock.h"
 #include "runtime/measure/autotune.h"
 #include "runtime/measure/check.h"
+#include "runtime/measure/energy.h"
 #include "runtime/measure/problem_list.h"
 #include "runtime/measure/sampling.h"
 #include "runtime/measure/settle.h"
@@ -73,7 +74,11 @@ hr_measurement hr_no_measurement(hr_status status, const char *reason)
                       .workspace_bytes = none,
                       .peak_bytes = none,
                       .max_error = none,
-                      .selection_error = none};
+                      .selection_error = none,
+                      .energy_j = none,
+                      .sustained_ns = none,
+                      .sustained_power_w = none,
+                      .sustained_clock_hz = none};
   hr_copy_text(m.reason, sizeof m.reason, reason);
   return m;
 }
@@ -215,6 +220,14 @@ static hr_status measure_latency(hr_timing *timing, const hr_measure_options *o,
                         error);
 }
 
+static hr_status measure_energy(hr_timing *timing, const hr_measure_options *o, hr_error *error)
+{
+  if (!o->energy || !timing->timed || timing->result->samples < 1)
+    return HR_OK;
+  hr_error reason = {.message = ""};
+  return hr_timing_note(timing, hr_measure_energy(&timing->runner, o, timing->result, &reason), &reason, error);
+}
+
 /* Times one sequence, or two interleaved. If one of two fails, the other is timed alone. `ratio` may be NULL. */
 static hr_status measure(hr_device *device, const hr_problem_list *const *sequences, int runners,
                          const hr_measure_options *options, hr_measurement **results, hr_median *ratio, hr_error *error)
@@ -239,6 +252,8 @@ static hr_status measure(hr_device *device, const hr_problem_list *const *sequen
       close_result(&timings[i], &s);
     if (status == HR_OK && runners == 1)
       status = measure_latency(&timings[i], &o, error);
+    if (status == HR_OK && runners == 1)
+      status = measure_energy(&timings[i], &o, error);
     end(&timings[i]);
   }
   hr_sampling_free(&s);

@@ -214,10 +214,16 @@ static void release(hr_runner *s)
   hr_plan_free(s->plan);
 }
 
+static void forget(hr_runner *s)
+{
+  if (s->device && s->device->backend->forget)
+    s->device->backend->forget(s->device, s->recording);
+  s->recording = NULL;
+}
+
 void hr_runner_close(hr_runner *runner)
 {
-  if (runner->device && runner->device->backend->forget)
-    runner->device->backend->forget(runner->device, runner->recording);
+  forget(runner);
   release(runner);
   for (hr_runner *s = runner->then, *then; s; s = then) {
     then = s->then;
@@ -249,6 +255,13 @@ hr_status hr_runner_run(hr_runner *runner, hr_error *error)
 void hr_runner_set_group(hr_runner *s, int64_t runs)
 {
   s->group = s->device->backend->time_runs ? hr_round_up(runs, s->sets) : runs;
+}
+
+void hr_runner_regroup(hr_runner *s, int64_t runs)
+{
+  forget(s);
+  s->next = 0;
+  hr_runner_set_group(s, runs);
 }
 
 static hr_status run_once(void *context, hr_error *error)

@@ -50,6 +50,9 @@ hr_status hr_runner_run(hr_runner *runner, hr_error *error);
  *  once, before the samples that count. */
 void hr_runner_set_group(hr_runner *runner, int64_t runs);
 
+/** The same after samples were taken: what the device has recorded is forgotten. */
+void hr_runner_regroup(hr_runner *runner, int64_t runs);
+
 /** Takes a few samples and sets the group if runs are short; `first_ns` is the time of the first run. */
 hr_status hr_runner_choose_group(hr_runner *runner, double first_ns, hr_error *error);
 

@@ -6,6 +6,8 @@
 #include "runtime/cuda/driver/module.h"
 #include "runtime/cuda/driver/timing.h"
 #include "runtime/cuda/kernels/ceilings_layout.h"
+#include "runtime/device/clock.h"
+#include "runtime/device/energy_meter.h"
 
 #include <headroom/buffer.h>
 
@@ -18,6 +20,7 @@
 #define STREAM_BYTES ((size_t)1 << 30)
 #define STREAM_ROUNDS 12
 #define STREAM_BLOCKS 16 /* per multiprocessor */
+#define STREAM_GRAPH 32  /* runs without a pause between them, for power: 8 ms */
 #define BLOCKS_MOST 8    /* of a loop below */
 
 /* From `capability` on, until a later row of the same entry point and dtype. */
@@ -138,6 +141,29 @@ static hr_status time_loop(hr_device *device, job *j, double *step_ns, hr_error 
   return HR_OK;
 }
 
+/* Repeats a loop that has settled for as long as the energy counter needs; *power_w is 0 without one. */
+static hr_status measure_power(hr_device *device, job *j, hr_run_fn launch_one, int64_t count, double *power_w,
+                               hr_error *error)
+{
+  hr_energy_meter *meter = NULL;
+  void *kept = NULL;
+  *power_w = 0;
+  if (hr_energy_meter_start(device, &meter, NULL) != HR_OK)
+    return HR_OK;
+  double start = hr_clock_ns(), time_ns = 0, limit_ns = HR_ENERGY_STEPS * device->backend->energy_step_ns;
+  hr_status status = HR_OK;
+  while (status == HR_OK && hr_clock_ns() - start < limit_ns) {
+    status = hr_progress_range_report(j->range, j->done, j->what, error);
+    if (status == HR_OK)
+      status = hr_cuda_time_runs(device, launch_one, j, count, &kept, &time_ns, error);
+  }
+  hr_energy_meter_stop(meter, power_w, NULL);
+  hr_cuda_forget(device, kept);
+  if (isnan(*power_w))
+    *power_w = 0;
+  return status;
+}
+
 static hr_status measure_loop(hr_device *device, const loop *l, int64_t multiprocessors, job *j, hr_ceiling *ceiling,
                               hr_error *error)
 {
@@ -147,6 +173,8 @@ static hr_status measure_loop(hr_device *device, const loop *l, int64_t multipro
   HR_TRY(time_loop(device, j, &step_ns, error));
   *ceiling = (hr_ceiling){.kind = l->kind, .dtype = l->dtype, .per_s = l->count * j->blocks / step_ns * 1e9};
   hr_copy_text(ceiling->instruction, sizeof ceiling->instruction, l->instruction);
+  if (l->kind == HR_CEILING_PRODUCT && l->dtype == HR_BF16)
+    HR_TRY(measure_power(device, j, launch_loop, 1, &ceiling->power_w, error));
   return read_clock(device, j, &ceiling->clock_hz, error);
 }
 
@@ -164,6 +192,8 @@ static hr_status measure_stream(hr_device *device, const char *entry, hr_ceiling
   HR_TRY(status);
   *ceiling = (hr_ceiling){.kind = kind, .dtype = HR_FP32, .per_s = (double)bytes / best_ns * 1e9};
   hr_copy_text(ceiling->instruction, sizeof ceiling->instruction, "16 byte accesses");
+  if (kind == HR_CEILING_READ)
+    HR_TRY(measure_power(device, j, launch_stream, STREAM_GRAPH, &ceiling->power_w, error));
   return kind == HR_CEILING_READ ? read_clock(device, j, &ceiling->clock_hz, error) : HR_OK;
 }
 

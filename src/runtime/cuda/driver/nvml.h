@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of NVML that is used: clocks, power, temperature and throttle reasons. */
+/* The part of NVML that is used: clocks, power, energy, temperature and throttle reasons. */
 #ifndef HR_RUNTIME_CUDA_DRIVER_NVML_H
 #define HR_RUNTIME_CUDA_DRIVER_NVML_H
 
@@ -21,11 +21,17 @@ enum { NVML_SUCCESS = 0, NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2, NVML_TEMPERAT
   ROW(nvmlDeviceGetTemperature, (nvml_device device, int sensor, unsigned *celsius)) \
   ROW(nvmlDeviceGetCurrentClocksThrottleReasons, (nvml_device device, unsigned long long *reasons))
 
+/* Since Volta and drivers of 2018; NULL where they are missing. */
+#define HR_NVML_OPTIONAL_LIST(ROW)                                                                \
+  ROW(nvmlDeviceGetTotalEnergyConsumption, (nvml_device device, unsigned long long *millijoules)) \
+  ROW(nvmlDeviceGetEnforcedPowerLimit, (nvml_device device, unsigned *milliwatts))
+
 typedef struct hr_nvml {
   void *handle;
   char driver_version[32]; /* "580.65.06" */
 #define HR_NVML_MEMBER(name, parameters) nvml_result(*name) parameters;
   HR_NVML_LIST(HR_NVML_MEMBER)
+  HR_NVML_OPTIONAL_LIST(HR_NVML_MEMBER)
 #undef HR_NVML_MEMBER
 } hr_nvml;
 
