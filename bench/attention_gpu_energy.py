@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Where the energy of Headroom's attention on Hopper goes: the kernel with one part left out or changed, each sustained.
+
+    attention_gpu_energy.py LIBHEADROOM [--calls long128,train128c] [--variants NAME,…] [--rounds N] [--output FILE.csv]
+
+A variant is a copy of the library in which the text of attention_flash_sm90 is changed; NVRTC compiles it as usual. Its
+results are wrong, except for `base` and the ways to wait, so nothing is checked. A part's energy is what leaving it out
+saves, but a lighter kernel runs at a higher clock and voltage, where the rest costs more: joules of different clocks don't
+add up, and the column of cycles (time by clock) tells how much of a part overlapped with others. `zeros` are operands.
+Needs PyTorch and a shared, unstripped or stripped libheadroom; calls are those of attention_gpu_vs_torch.py --grid named.
+"""
+import argparse
+import concurrent.futures
+import csv
+import os
+import re
+import tempfile
+
+import torch
+
+import attention_gpu_peers as common
+from gpu_power import Meter, Nvml, block
+
+SETTLE_S, SAMPLE_S, TURN_S = 0.5, 0.75, 2e-3
+COLUMNS = ["tier", "variant", "operands", "us", "clock_mhz", "power_w", "call_j", "energy_saved", "cycles_saved", "blocks"]
+
+SOFTMAX = ("    mask_scores(call, item, sp, c, tile);\n  online_softmax(c, factor);\n  t = next;",
+           "    mask_scores(call, item, sp, c, tile);\n  t = next;")
+RESCALE = ("  release_stage(V_EMPTY + before.stage);\n  rescale_out(c);\n",
+           "  release_stage(V_EMPTY + before.stage);\n")
+CONVERT = ("  rescale_out(c);\n  convert_p(c);\n}", "  rescale_out(c);\n}")
+LOADS = [("  unsigned loaded_phase = 0;\n", "  unsigned loaded_phase = 0;\n  int loads = 0;\n"),
+         ("        mbarrier_arrive_expect_tx(barrier, panels * KV_PANEL);\n        for (int panel = 0;",
+          "        if (loads++ >= HR_STAGES) mbarrier_arrive(barrier); else mbarrier_arrive_expect_tx(barrier, panels * KV_PANEL);\n"
+          "        for (int panel = loads > HR_STAGES ? panels : 0;")]
+NO_MAX = [("float before = c.row_max[half], row_max = before, sum = 0;", "float before = c.row_max[half], row_max = 0, sum = 0;"),
+          ("      row_max = fmaxf(row_max, fmaxf(c.scores[n * 4 + half * 2], c.scores[n * 4 + half * 2 + 1]));", "      ;"),
+          ("    row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 1));\n", ""),
+          ("    row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 2));\n", "")]
+WAIT = '''"mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\\n"'''
+
+# name: what it leaves out or changes, and (old, new) in the kernel's files. Every old text has to be there.
+VARIANTS = {
+    "base": ("the kernel", []),
+    "no_loads": ("K and V are loaded once a block; L2 and TMA", LOADS),
+    "no_softmax": ("no softmax, rescaling, conversion: WGMMA and loads", [SOFTMAX, RESCALE, ("  convert_p(c);\n}", "}")]),
+    "wgmma": ("neither loads nor softmax: WGMMA alone", [SOFTMAX, RESCALE, ("  convert_p(c);\n}", "}"), *LOADS]),
+    "loads": ("loads alone", [("      attend(call, item, sp, c, shared_address(shared) + at * Q_BYTES, Q_EMPTY + at, t, factor);",
+                               "      skip_tiles(c, t, sp.end_tile - sp.first_tile, 0); __syncwarp(); release_stage(Q_EMPTY + at);")]),
+    "no_exp": ("a multiply-add instead of the exponential",
+               [("float weight = exp2_approx(c.scores[n * 4 + half * 2 + e] * factor - base);",
+                 "float weight = c.scores[n * 4 + half * 2 + e] * factor - base;")]),
+    "no_max": ("row maximum 0", NO_MAX),
+    "no_convert": ("P is not converted", [CONVERT]),
+    "no_rescale": ("O is not rescaled", [RESCALE]),
+    "no_store": ("O is not written", [("    epilogue(call, tensor_maps, c, item, sp, shared_address(shared) + O_AT + c.group * O_BYTES, factor);\n", "")]),
+    "no_diagonal": ("tiles that the mask cuts are left out", [("  sp.end_tile = tiles.end;\n", "  sp.end_tile = max(tiles.first + 1, keys_of_row(call, view, sp.first_row).end / HR_KV_TILE);\n")]),
+    "no_ping_pong": ("no ping-pong", [("#ifdef HR_PING_PONG\n  named_barrier_sync", "#ifdef HR_NEVER\n  named_barrier_sync"),
+                                     ("#ifdef HR_PING_PONG\n  named_barrier_arrive", "#ifdef HR_NEVER\n  named_barrier_arrive")]),
+    "wait_hint": ("try_wait with a suspend-time hint of 10 ms", [(WAIT, WAIT.replace("%1;", "%1, 10000000;"))]),
+    "wait_sleep": ("the producers of K and V sleep 100 ns between polls",
+                   [("        mbarrier_wait(mbarrier_at(empty + t.stage), t.phase ^ 1);\n",
+                     "        for (unsigned over = 0; !over;) {\n"
+                     "          asm volatile(\"{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}\" "
+                     ": \"=r\"(over) : \"r\"(mbarrier_at(empty + t.stage)), \"r\"(t.phase ^ 1) : \"memory\");\n"
+                     "          if (!over) __nanosleep(100);\n        }\n")]),
+}
+FIRST_LINES = (b"/* Attention forward with an online softmax on Hopper", b"/* Warp specialization of attention_flash_sm90",
+               b"/* PTX instructions of compute capability 9.0")
+
+
+def text_of(library, first_line):
+    """Where an embedded file is: begins with its licence line, ends with a NUL."""
+    at = library.index(first_line)
+    start = library.rindex(b"\0", 0, at) + 1
+    return start, library.index(b"\0", at)
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+
+
+def apply(name, text, edits, done):
+    for i, (old, new) in enumerate(edits):
+        if old in text:
+            if text.count(old) != 1:
+                raise RuntimeError(f"{name}: {text.count(old)} places for {old!r}")
+            text, done[i] = text.replace(old, new), True
+    return text
+
+
+def changed_library(library, name):
+    """The library with the kernel's text changed; what comments took pays for longer text."""
+    changed, edits = bytearray(library), VARIANTS[name][1]
+    done = [False] * len(edits)
+    for first_line in FIRST_LINES:
+        start, end = text_of(library, first_line)
+        text = without_comments(library[start:end].decode())
+        text = apply(name, text, [(without_comments(a), b) for a, b in edits], done).encode()
+        if len(text) > end - start:
+            raise RuntimeError(f"{name}: {len(text) - end + start} bytes too long")
+        changed[start:end] = text + b" " * (end - start - len(text))
+    if not all(done):
+        raise RuntimeError(f"{name}: the kernel has changed: {edits[done.index(False)][0]!r} is not there")
+    return bytes(changed)
+
+
+def open_variants(path, names, folder):
+    with open(path, "rb") as file:
+        library = file.read()
+
+    def open_one(name):
+        own = os.path.join(folder, f"lib{name}.so")
+        with open(own, "wb") as file:
+            file.write(changed_library(library, name))
+        return common.Headroom(own, "attention_flash_sm90")
+
+    return {name: open_one(name) for name in names}
+
+
+def measure(graph, meter, rounds):
+    blocks = [block(graph, meter, SETTLE_S, SAMPLE_S) for _ in range(rounds)]
+    return {key: sum(b[key] for b in blocks) / rounds for key in blocks[0]}
+
+
+def capture(variant, plan, row, sets, count):
+    outputs = [common.empty_output(row) for _ in sets]
+    return common.common.capture(lambda i: plan.run(*sets[i % len(sets)], outputs[i % len(sets)]), count, variant.stream)
+
+
+def compare(row, variants, meter, arguments, writer):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        plans = dict(zip(variants, pool.map(lambda variant: variant.plan(row), variants.values())))
+    inputs = common.operands(row)
+    sets, base = common.cold_sets(row, inputs), {}
+    count = max(len(sets), min(64, int(TURN_S / (plans["base"].flops / 500e12)) + 1))
+    for operands in ("uniform", "zeros"):
+        if operands == "zeros":
+            for tensor in [t for tensors in sets for t in tensors]:
+                tensor.zero_()
+        for name, variant in variants.items():
+            if operands == "zeros" and name not in ("base", "no_loads", "no_softmax", "wgmma", "loads"):
+                continue
+            graph = capture(variant, plans[name], row, sets, count)
+            m = measure(graph[0], meter, arguments.rounds)
+            us, joules = m["ms"] * 1e3 / count, m["power_w"] * m["ms"] * 1e-3 / count
+            base.setdefault("joules", joules)
+            base.setdefault("cycles", us * m["clock_mhz"])
+            result = dict(tier=row["tier"], variant=name, operands=operands, us=f"{us:.1f}", clock_mhz=f"{m['clock_mhz']:.0f}",
+                          power_w=f"{m['power_w']:.1f}", call_j=f"{joules:.5f}", energy_saved=f"{1 - joules / base['joules']:.4f}",
+                          cycles_saved=f"{1 - us * m['clock_mhz'] / base['cycles']:.4f}", blocks=arguments.rounds)
+            writer.writerow(result)
+            print("{tier:10} {variant:13} {operands:8} {us:>8} us {clock_mhz:>5} MHz {power_w:>6} W {call_j:>9} J  saved: energy "
+                  "{energy_saved:>7} cycles {cycles_saved:>7}".format(**result), VARIANTS[name][0], flush=True)
+    for plan in plans.values():
+        plan.free()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("library", metavar="LIBHEADROOM", help="path of libheadroom.so")
+    parser.add_argument("--calls", default="long128,train128c", help="calls of the grid `named`")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help=f"some of {', '.join(VARIANTS)}")
+    parser.add_argument("--rounds", type=int, default=1, help="blocks of each variant (1)")
+    parser.add_argument("--output", default=os.devnull, help="CSV file")
+    arguments = parser.parse_args()
+    names = ["base"] + [name for name in arguments.variants.split(",") if name != "base"]
+    rows = [row for row in common.named(False) if row["tier"] in arguments.calls.split(",")]
+    torch.cuda.init()
+    with tempfile.TemporaryDirectory() as folder, open(arguments.output, "w", newline="") as file:
+        variants = open_variants(arguments.library, names, folder)
+        meter = Meter(Nvml())
+        file.write(common.provenance("each variant alone, sustained, bench/attention_gpu_energy.py"))
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        common.settle()
+        for row in rows:
+            compare(row, variants, meter, arguments, writer)
+            file.flush()
+
+
+if __name__ == "__main__":
+    main()
