@@ -109,7 +109,7 @@ static void if_all_samples_are_disturbed_all_are_used_and_the_result_is_noisy(vo
   assert_int_equal(m.status, HR_ERROR_NOISY);
   assert_int_equal(m.discarded, 0);
   assert_true(m.median_ns > 0);
-  assert_non_null(strstr(m.reason, "other programs are running"));
+  assert_non_null(strstr(m.reason, "other processes are running"));
 }
 
 static void without_scheduler_statistics_no_sample_is_discarded(void **state)
