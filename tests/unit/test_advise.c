@@ -279,6 +279,29 @@ static void a_step_that_does_not_fit_is_reported(void **state)
   hr_advice_free(advice);
 }
 
+/* 16 sequences in 4 microbatches through 4 equal stages: 3 of 7 stage times are bubble. In 16 it is 3 of 19, with
+ * somewhat smaller GEMMs. The global batch stays. */
+static void stages_are_filled_with_smaller_microbatches(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("gpt3-2.7b");
+  hr_hardware hardware = device("h200");
+  hr_workload workload = hr_workload_default(&model);
+  workload.phase = HR_PHASE_TRAIN, workload.pipeline_stages = 4;
+  hr_advice *advice = advise_under(&hardware, &model, &workload);
+  const hr_finding *finding = found(advice, "microbatch");
+  assert_true(finding->severity >= HR_SEVERITY_MEDIUM);
+  assert_int_equal(finding->workload.batch, 1);
+  assert_int_equal(finding->workload.microbatches, 16);
+  assert_int_equal(finding->change_class, HR_CHANGE_FREE);
+  assert_non_null(strstr(finding->why, "bubble"));
+  static hr_step step;
+  hr_error error;
+  assert_ok(hr_predict_step(&hardware, &model, &finding->workload, &step, &error), error);
+  assert_true(fabs(advice->step.time_ns / step.time_ns - 1 - finding->predicted_gain) < 1e-9);
+  hr_advice_free(advice);
+}
+
 static hr_memory memory_of(const hr_finding *finding)
 {
   hr_memory memory;
@@ -583,6 +606,7 @@ int main(void)
       cmocka_unit_test(fused_attention_is_not_suggested_in_a_format_without_a_kernel),
       cmocka_unit_test(fewer_kv_heads_shrink_the_cache_and_pay_in_decode),
       cmocka_unit_test(a_step_that_does_not_fit_is_reported),
+      cmocka_unit_test(stages_are_filled_with_smaller_microbatches),
       cmocka_unit_test(a_training_step_that_does_not_fit_names_what_makes_it_fit),
       cmocka_unit_test(t_is_made_smaller_only_as_far_as_memory_allows),
       cmocka_unit_test(an_uneven_hidden_size_gets_its_neighbour),

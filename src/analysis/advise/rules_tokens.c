@@ -105,6 +105,70 @@ static hr_trial useful_batch(hr_advice_context *context, int64_t largest)
   return chosen;
 }
 
+/* ---- training with stages ---- */
+
+/* The same sequences of a step in microbatches of b; false if they do not divide, or do not fit. */
+static bool split_of(const hr_advice *advice, int64_t b, hr_workload *changed)
+{
+  const hr_workload *own = &advice->workload;
+  hr_memory memory;
+  int64_t sequences;
+  if (hr_checked_take(hr_times(hr_checked(own->batch), hr_workload_microbatches(own)), &sequences) != HR_OK ||
+      sequences % b != 0)
+    return false;
+  *changed = *own;
+  changed->batch = b, changed->microbatches = sequences / b;
+  return hr_memory_estimate(&advice->model, changed, &memory, NULL) == HR_OK &&
+         memory.total_bytes <= hr_hardware_usable_memory_bytes(&advice->hardware);
+}
+
+/* The split with the most tokens per second: smaller microbatches leave a smaller bubble, larger ones have faster
+ * GEMMs. Its gain is that of the whole step with the bubble. */
+static hr_trial best_split(hr_advice_context *context, double *bubble)
+{
+  const hr_advice *advice = context->advice;
+  hr_trial best = {.time_ns = 0}, trial;
+  hr_workload changed;
+  int64_t smallest = advice->workload.batch;
+  while (smallest % 2 == 0)
+    smallest /= 2;
+  for (int64_t b = smallest; split_of(advice, b, &changed); b *= 2) {
+    if (b == advice->workload.batch || !hr_evaluate(context, NULL, &changed, &trial))
+      continue;
+    trial.gain = trial.net_gain = advice->step.time_ns / trial.time_ns - 1;
+    if (best.time_ns == 0 || trial.gain > best.gain) {
+      best = trial;
+      *bubble = context->after.bubble;
+    }
+  }
+  return best;
+}
+
+static void advise_split(hr_advice_context *context)
+{
+  const hr_advice *advice = context->advice;
+  const hr_operator_set gemms = hr_weight_gemms(&advice->step);
+  int64_t b = advice->workload.batch, m = hr_workload_microbatches(&advice->workload);
+  hr_text192 current = hr_format_text("b = %" PRId64 ", %" PRId64 " microbatches", b, m);
+  double own = 100 * advice->step.bubble, bubble = 0;
+  hr_trial trial = best_split(context, &bubble);
+  if (!hr_is_worthwhile(&trial)) {
+    hr_add_satisfied(context, gemms, current.text,
+                     "%.0f%% of the step is bubble, and other microbatches of the same %" PRId64
+                     " sequences gain nothing; more sequences in a step make it smaller",
+                     own, b * m);
+    return;
+  }
+  int64_t other = trial.workload.batch, count = trial.workload.microbatches;
+  hr_add_suggestion(context, &trial, gemms, HR_OPERATOR_BIT(HR_OP_PIPELINE_SEND), current.text,
+                    hr_format_text("b = %" PRId64 ", %" PRId64 " microbatches", other, count).text,
+                    "the %" PRId64 " sequences of a step take %s in %" PRId64
+                    " microbatches, of which %.0f%% is bubble, "
+                    "and %s in %" PRId64 ", of which %.0f%% is",
+                    b * m, hr_format_time(advice->step.time_ns).text, m, own, hr_format_time(trial.time_ns).text, count,
+                    100 * bubble);
+}
+
 void hr_rule_microbatch(hr_advice_context *context)
 {
   const hr_advice *advice = context->advice;
@@ -120,6 +184,10 @@ void hr_rule_microbatch(hr_advice_context *context)
   }
   if (largest < workload->batch) {
     report_does_not_fit(context, largest, capacity);
+    return;
+  }
+  if (workload->phase == HR_PHASE_TRAIN && workload->pipeline_stages > 1) {
+    advise_split(context);
     return;
   }
   hr_trial trial = useful_batch(context, largest);

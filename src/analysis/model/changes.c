@@ -24,7 +24,7 @@ static const hr_change_cost costs[] = {
     [HR_CHANGED_SHARING] = {"sharing", HR_CHANGE_FREE,
                             "the same results; devices keep shards and exchange them instead of full copies", ""},
     [HR_CHANGED_MICROBATCH] = {"microbatch", HR_CHANGE_FREE,
-                               "the global batch stays as it is with fewer steps of gradient accumulation", ""},
+                               "the global batch stays as it is with more or fewer steps of gradient accumulation", ""},
     [HR_CHANGED_BATCH] = {"batch", HR_CHANGE_DEPLOY,
                           "needs that many concurrent sequences, and each waits for the whole step", ""},
     [HR_CHANGED_SEQUENCE] = {"sequence", HR_CHANGE_DEPLOY,
