@@ -62,12 +62,12 @@ hr_status hr_energy_meter_start(const hr_device *device, hr_energy_meter **meter
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "%s: has no energy counter", device->name);
   hr_energy_meter *m = calloc(1, sizeof *m);
   if (!m)
-    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: no memory for reading its energy", device->name);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: not enough memory to read its energy", device->name);
   m->device = device;
   atomic_init(&m->stop, false);
   if (pthread_create(&m->thread, NULL, watch, m) != 0) {
     free(m);
-    return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s: no thread for reading its energy", device->name);
+    return hr_fail(error, HR_ERROR_UNAVAILABLE, "%s: a thread that reads its energy cannot be started", device->name);
   }
   *meter = m;
   return HR_OK;
