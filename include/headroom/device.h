@@ -69,7 +69,7 @@ HR_API const char *hr_device_name(const hr_device *device);
  *  HR_ERROR_UNSUPPORTED for "reference", which has no rates. */
 HR_API hr_status hr_device_detect(const hr_device *device, hr_hardware *hardware, hr_error *error);
 
-/** Describes the device as hr_device_detect() does, and measures for about two seconds, on a GPU six: instruction
+/** Describes the device as hr_device_detect() does, and measures for about two seconds, on a GPU eight: instruction
  *  ceilings (`ceilings`), and the library's best GEMMs and a streaming copy, which replace the estimated rates. If
  *  other programs keep a rate from being precise, its estimate stays and hardware->calibration is
  *  HR_CALIBRATION_ESTIMATED. `progress` (may be NULL) is called every few milliseconds. HR_ERROR_UNSUPPORTED for a

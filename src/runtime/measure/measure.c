@@ -225,7 +225,10 @@ static hr_status measure_energy(hr_timing *timing, const hr_measure_options *o, 
   if (!o->energy || !timing->timed || timing->result->samples < 1)
     return HR_OK;
   hr_error reason = {.message = ""};
-  return hr_timing_note(timing, hr_measure_energy(&timing->runner, o, timing->result, &reason), &reason, error);
+  hr_status status = hr_measure_energy(&timing->runner, o, timing->result, &reason);
+  if (status == HR_ERROR_UNSUPPORTED) /* such as a recording on the default stream: the time stands without it */
+    return HR_OK;
+  return hr_timing_note(timing, status, &reason, error);
 }
 
 /* Times one sequence, or two interleaved. If one of two fails, the other is timed alone. `ratio` may be NULL. */
