@@ -35,7 +35,8 @@ constexpr cu_result INVALID_VALUE = 1, INVALID_IMAGE = 200, INVALID_CONTEXT = 20
                     INVALID_HANDLE = 400, CAPTURE_UNSUPPORTED = 900, SUCCESS = CU_SUCCESS,
                     OUT_OF_MEMORY = CU_ERROR_OUT_OF_MEMORY;
 
-constexpr int MULTIPROCESSORS = 3; /* few, so that a block of a persistent grid processes many work items */
+/* Few, so that a block of a persistent grid processes many work items; two clusters of 2. */
+constexpr int MULTIPROCESSORS = 4;
 constexpr int SHARED_USUAL = 48 << 10;
 
 struct cu_context_st {

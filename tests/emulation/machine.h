@@ -108,10 +108,14 @@ void mma(format type, float *const *d, const unsigned *a, const unsigned *b, con
 void mbarrier_init(unsigned address, unsigned count);
 void fence_mbarrier_init();
 void mbarrier_arrive(unsigned address, unsigned expected_bytes);
+void mbarrier_arrive_in_block(unsigned address); /* of the cluster, by mapa */
 bool mbarrier_try_wait(unsigned address, unsigned parity);
 
 /** A TMA load or store of a box of a 4-dimensional tensor, from element first[0 … 3] on. */
 void tma_load(unsigned to, const void *map, unsigned barrier, const int *first);
+
+/** The same into each block of the cluster that has its bit in `blocks`, for the mbarrier there. */
+void tma_load_multicast(unsigned to, const void *map, unsigned barrier, const int *first, unsigned blocks);
 void tma_store(const void *map, unsigned from, const int *first);
 void tma_commit();
 void tma_wait(unsigned groups_left);

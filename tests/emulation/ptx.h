@@ -353,12 +353,22 @@ inline void mbarrier_arrive_shared__cta_b64(int, unsigned barrier)
   emulation::mbarrier_arrive(barrier, 0);
 }
 
+inline void mbarrier_arrive_shared__cluster_b64(int, unsigned barrier)
+{
+  emulation::mbarrier_arrive_in_block(barrier);
+}
+
 inline void mbarrier_arrive_expect_tx_shared__cta_b64(int, unsigned barrier, unsigned bytes)
 {
   emulation::mbarrier_arrive(barrier, bytes);
 }
 
 inline void mbarrier_try_wait_parity_shared__cta_b64(bool &over, unsigned barrier, unsigned parity)
+{
+  over = emulation::mbarrier_try_wait(barrier, parity);
+}
+
+inline void mbarrier_try_wait_parity_shared__cta_b64(bool &over, unsigned barrier, unsigned parity, unsigned)
 {
   over = emulation::mbarrier_try_wait(barrier, parity);
 }
@@ -378,6 +388,13 @@ inline void cp_async_bulk_tensor_4d_shared__cluster_global_tile_mbarrier__comple
 {
   int at[4] = {*first.at[0], *first.at[1], *first.at[2], *first.at[3]};
   emulation::tma_load(to, map, barrier, at);
+}
+
+inline void cp_async_bulk_tensor_4d_shared__cluster_global_tile_mbarrier__complete_tx__bytes_multicast__cluster(
+    unsigned to, const void *map, const registers<int, 4> &first, unsigned barrier, unsigned short blocks)
+{
+  int at[4] = {*first.at[0], *first.at[1], *first.at[2], *first.at[3]};
+  emulation::tma_load_multicast(to, map, barrier, at, blocks);
 }
 
 inline void cp_async_bulk_tensor_4d_global_shared__cta_tile_bulk_group(const void *map, const registers<int, 4> &first,

@@ -50,9 +50,8 @@ void fence_mbarrier_init()
     entry.second.published = true;
 }
 
-void mbarrier_arrive(unsigned address, unsigned expected_bytes)
+static void arrive(mbarrier &m, unsigned expected_bytes)
 {
-  mbarrier &m = barrier_at(own_block(), address, "mbarrier.arrive");
   if (m.pending == 0)
     fail("mbarrier.arrive: more than the %u arrivals of a phase", m.count);
   learn(m.known, the.running->known);
@@ -62,6 +61,17 @@ void mbarrier_arrive(unsigned address, unsigned expected_bytes)
   the.events++;
   complete_phase(m);
   pause();
+}
+
+void mbarrier_arrive(unsigned address, unsigned expected_bytes)
+{
+  arrive(barrier_at(own_block(), address, "mbarrier.arrive"), expected_bytes);
+}
+
+void mbarrier_arrive_in_block(unsigned address)
+{
+  cluster_bytes(address, 8, 8, "mbarrier.arrive");
+  arrive(barrier_at(*own_block().owner->blocks[address >> SHARED_RANK], address, "mbarrier.arrive"), 0);
 }
 
 bool mbarrier_try_wait(unsigned address, unsigned parity)
@@ -210,10 +220,9 @@ static void send_load(mbarrier &m, byte *to, unsigned bytes, bool by_tma, std::f
   by_tma ? send(0, work) : work();
 }
 
-void tma_load(unsigned to, const void *map, unsigned barrier, const int *first)
+static void load_box(block *b, unsigned to, const void *map, unsigned barrier, const int *first)
 {
   tensor_description t = read_map(map, "a TMA load");
-  block *b = &own_block();
   unsigned bytes = box_bytes(t), offset = to & (SHARED_WINDOW - 1);
   int at[4] = {first[0], first[1], first[2], first[3]};
   shared_bytes(to, bytes, 128, "a TMA load");
@@ -226,6 +235,23 @@ void tma_load(unsigned to, const void *map, unsigned barrier, const int *first)
         memcpy(shared, from, elements * t.element);
     });
   });
+}
+
+void tma_load(unsigned to, const void *map, unsigned barrier, const int *first)
+{
+  load_box(&own_block(), to, map, barrier, first);
+}
+
+void tma_load_multicast(unsigned to, const void *map, unsigned barrier, const int *first, unsigned blocks)
+{
+  const auto &all = own_block().owner->blocks;
+  if (blocks == 0 || blocks >> all.size() != 0)
+    fail("a TMA load to blocks 0x%x of a cluster of %zu", blocks, all.size());
+  for (unsigned i = 0; i < all.size(); i++)
+    if (blocks >> i & 1) {
+      cluster_bytes((to & (SHARED_WINDOW - 1)) | i << SHARED_RANK, 16, 16, "a TMA load");
+      load_box(all[i], to, map, barrier, first);
+    }
 }
 
 void store_async(unsigned to, const void *value, unsigned bytes, unsigned barrier)

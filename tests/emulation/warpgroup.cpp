@@ -49,9 +49,9 @@ static float shared_element(const block &b, format type, unsigned address)
 
 static void check_operand(const operand &o, bool across, int rows)
 {
-  unsigned last = element_address(o, across, rows - 1, DEPTH - 1);
-  shared_bytes(o.first & ~127u, 128, 16, "wgmma");
-  shared_bytes(last & ~127u, 128, 16, "wgmma");
+  unsigned last = element_address(o, across, rows - 1, DEPTH - 1), rank = the.running->owner->rank << SHARED_RANK;
+  shared_bytes((o.first & ~127u) | rank, 128, 16, "wgmma");
+  shared_bytes((last & ~127u) | rank, 128, 16, "wgmma");
 }
 
 /* ---- execution ---- */
