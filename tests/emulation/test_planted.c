@@ -64,7 +64,7 @@ static hr_attention attention_of(const problem *p)
   hr_attention a = hr_attention_default();
   a.dtype = HR_BF16;
   a.mask = HR_MASK_NONE;
-  a.q_len = 200, a.kv_len = 500;
+  a.q_len = p->variable ? 200 : 300, a.kv_len = 500;
   a.q_heads = a.k_heads = a.v_heads = 4;
   a.qk_dim = p->qk_dim, a.v_dim = p->v_dim;
   if (p->variable) {
@@ -197,10 +197,10 @@ static void wgmma_waits_and_fences(void **state)
 {
   (void)state;
   static const fault faults[] = {
-      {"int tile = sp.end_tile - 1;\n  mbarrier_wait(mbarrier_at(K_FULL + t.stage), t.phase);\n",
+      {"int tile = sp.end_tile - 1;\n  mbarrier_wait_long(mbarrier_at(c.memory, K_FULL + t.stage), t.phase);\n",
        "int tile = sp.end_tile - 1;\n", "of shared memory"},
-      {"wgmma_wait<1>();\n  release_stage(K_EMPTY + next.stage);\n",
-       "release_stage(K_EMPTY + next.stage);\n  wgmma_wait<1>();\n", "which a WGMMA of warp"},
+      {"wgmma_wait<1>();\n  release_kv(c, K_EMPTY + next.stage);\n",
+       "release_kv(c, K_EMPTY + next.stage);\n  wgmma_wait<1>();\n", "which a WGMMA of warp"},
       {"wgmma_fence();\n  issue_pv(c, t.stage);\n  wgmma_wait<0>();\n", "issue_pv(c, t.stage);\n  wgmma_wait<0>();\n",
        "with no wgmma.fence"},
   };
@@ -212,7 +212,7 @@ static void tma_stores(void **state)
 {
   (void)state;
   static const fault faults[] = {
-      {"  fence_mbarrier_init();\n", "", "was not published"},
+      {"    fence_mbarrier_init();\n", "", "was not published"},
       {"  fence_proxy_async();\n  __syncwarp();\n  if (lane == 0) {", "  __syncwarp();\n  if (lane == 0) {",
        "with no fence.proxy.async between"},
       {"  fence_proxy_async();\n  __syncwarp();\n  if (lane == 0) {", "  fence_proxy_async();\n  if (lane == 0) {",

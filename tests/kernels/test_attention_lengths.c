@@ -47,8 +47,34 @@ static void every_length_up_to_300_gives_what_the_formula_gives(void **state)
   attention_each_kernel(check_lengths);
 }
 
+/* Thousands of queries without a mask: blocks may share K/V tiles in pairs, of which the second may have no rows. */
+static void check_long_queries(hr_device *device, const char *kernel, hr_dtype dtype)
+{
+  static const int64_t calls[][4] = {
+      {4097, 520, 72, 8}, {4200, 516, 192, 192}, {4500, 550, 128, 256}, {4300, 600, 256, 256}};
+  int turns, turn = attention_turn(kernel, dtype, &turns);
+  for (int i = turn; i < 4; i += turns) {
+    attention_setup setup = {.a = hr_attention_default(), .seed = (uint64_t)i, .at_start = true};
+    hr_attention *a = &setup.a;
+    a->dtype = dtype;
+    a->mask = HR_MASK_NONE;
+    a->q_len = calls[i][0], a->kv_len = calls[i][1], a->qk_dim = calls[i][2], a->v_dim = calls[i][3];
+    if (test_takes(i) && !attention_takes_long(kernel, a))
+      attention_try(device, kernel, &setup, MULTIPLY_ADDS);
+  }
+}
+
+static void long_queries_of_one_or_two_blocks_give_what_the_formula_gives(void **state)
+{
+  (void)state;
+  attention_each_kernel(check_long_queries);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_length_up_to_300_gives_what_the_formula_gives)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_length_up_to_300_gives_what_the_formula_gives),
+      cmocka_unit_test(long_queries_of_one_or_two_blocks_give_what_the_formula_gives),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,9 +126,9 @@ static void the_hopper_program_compiles_for_pairs_masks_caps_and_lengths(void **
 {
   (void)state;
   const hopper_call calls[] = {
-      {64, 64, 512, 0, HR_MASK_CAUSAL, 0, false, false},     {32, 64, 4096, 0, HR_MASK_CAUSAL, 0, false, false},
+      {64, 64, 128, 0, HR_MASK_CAUSAL, 0, false, false},     {32, 64, 4096, 0, HR_MASK_CAUSAL, 0, false, false},
       {64, 128, 512, 300, HR_MASK_CAUSAL, 0, false, false},  {96, 96, 512, 0, HR_MASK_NONE, 30, false, true},
-      {128, 256, 2048, 0, HR_MASK_CAUSAL, 0, true, false},   {256, 256, 512, 0, HR_MASK_NONE, 0, false, false},
+      {128, 256, 2048, 0, HR_MASK_CAUSAL, 0, true, false},   {256, 256, 4096, 0, HR_MASK_NONE, 0, false, false},
       {256, 256, 2048, 700, HR_MASK_CAUSAL, 50, true, true},
   };
   hr_nvrtc nvrtc = open_nvrtc();
@@ -147,17 +147,52 @@ static void the_hopper_program_compiles_for_pairs_masks_caps_and_lengths(void **
 static void tiles_for_hopper_fit_its_shared_memory(void **state)
 {
   (void)state;
+  static const int64_t lengths[] = {60, 128, 512, 4096};
   for (int64_t qk = 8; qk <= 256; qk += 8)
     for (int64_t v = 8; v <= 256; v += 8)
-      for (int i = 0; i < 8; i++) {
-        hopper_call call = {.qk_dim = qk, .v_dim = v, .length = i % 2 ? 512 : 4096};
-        call.mask = i / 2 % 2 ? HR_MASK_CAUSAL : HR_MASK_NONE;
-        call.variable_lengths = i / 4;
+      for (int i = 0; i < 16; i++) {
+        hopper_call call = {.qk_dim = qk, .v_dim = v, .length = lengths[i % 4]};
+        call.mask = i / 4 % 2 ? HR_MASK_CAUSAL : HR_MASK_NONE;
+        call.variable_lengths = i / 8;
         hr_attention a = attention_of(&call);
         hr_flash_sm90 t = hr_flash_sm90_choose(&a);
         assert_true(t.qk >= qk && t.v >= v && t.kv_tile % 16 == 0 && t.stages >= 2 && t.q_stages >= 1);
         assert_true(t.shared_bytes <= 227 << 10 && !(t.varlen && t.stage_o));
       }
+}
+
+static hr_flash_sm90 tiles_of(int64_t dim, int64_t length, hr_mask mask)
+{
+  hopper_call call = {.qk_dim = dim, .v_dim = dim, .length = length, .mask = mask};
+  hr_attention a = attention_of(&call);
+  return hr_flash_sm90_choose(&a);
+}
+
+/* A tile costs its keys and 16: 197 keys are 2 (112 + 16) = 256 in tiles of 112, 2 (128 + 16) = 288 in tiles of 128, at
+ * head size 256 3 (80 + 16) = 288 in tiles of 80, 4 (64 + 16) = 320 in tiles of 64; 512 are 672 and 640. */
+static void short_sequences_take_hopper_tiles_that_fit_their_keys(void **state)
+{
+  (void)state;
+  assert_int_equal(tiles_of(128, 197, HR_MASK_NONE).kv_tile, 112);
+  assert_int_equal(tiles_of(128, 384, HR_MASK_NONE).kv_tile, 128);
+  assert_int_equal(tiles_of(128, 197, HR_MASK_CAUSAL).kv_tile, 128);
+  assert_int_equal(tiles_of(256, 197, HR_MASK_NONE).kv_tile, 80);
+  assert_int_equal(tiles_of(256, 512, HR_MASK_NONE).kv_tile, 64);
+}
+
+static void hopper_blocks_have_two_teams_for_few_rows_and_clusters_for_many(void **state)
+{
+  (void)state;
+  hr_flash_sm90 t = tiles_of(64, 64, HR_MASK_CAUSAL);
+  assert_true(t.teams == 2 && t.consumers == 1 && t.cluster == 1);
+  t = tiles_of(64, 128, HR_MASK_NONE);
+  assert_true(t.teams == 2 && t.consumers == 2 && !t.ping_pong);
+  t = tiles_of(64, 197, HR_MASK_NONE);
+  assert_true(t.teams == 1 && t.consumers == 4 && t.kv_tile == 64);
+  assert_int_equal(tiles_of(128, 4096, HR_MASK_NONE).cluster, 2);
+  assert_int_equal(tiles_of(128, 4096, HR_MASK_CAUSAL).cluster, 1);
+  assert_int_equal(tiles_of(128, 2048, HR_MASK_NONE).cluster, 1);
+  assert_int_equal(tiles_of(64, 4096, HR_MASK_NONE).cluster, 1);
 }
 
 /* 132 multiprocessors with 2 blocks of 64 rows each: 264 slots, an L2 of 50 MiB. */
@@ -209,6 +244,8 @@ int main(void)
       cmocka_unit_test(the_hopper_program_compiles_for_pairs_masks_caps_and_lengths),
       cmocka_unit_test(tiles_for_every_gpu_fit_its_shared_memory),
       cmocka_unit_test(tiles_for_hopper_fit_its_shared_memory),
+      cmocka_unit_test(short_sequences_take_hopper_tiles_that_fit_their_keys),
+      cmocka_unit_test(hopper_blocks_have_two_teams_for_few_rows_and_clusters_for_many),
       cmocka_unit_test(causal_heads_are_grouped_in_even_bands_that_fit_the_l2),
       cmocka_unit_test(a_window_larger_than_all_keys_does_not_overflow),
   };

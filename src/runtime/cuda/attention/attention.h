@@ -103,7 +103,9 @@ hr_status hr_cuda_attention_run_unaligned(const hr_cuda *cuda, const hr_attentio
 /** Tiles of attention_flash_sm90.cu. */
 typedef struct hr_flash_sm90 {
   int qk, v;                              /* head sizes, rounded up to 16 */
-  int consumers;                          /* warpgroups of 64 rows */
+  int teams;                              /* of consumer warpgroups, each with Q tiles of its own */
+  int consumers;                          /* warpgroups of a team, 64 rows of a Q tile each */
+  int cluster;                            /* blocks that share K/V tiles */
   int kv_tile;                            /* keys of a K/V tile */
   int stages, q_stages;                   /* of K and V; of Q */
   bool stage_o;                           /* O is staged through its own shared memory buffer */

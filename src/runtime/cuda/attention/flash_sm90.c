@@ -8,9 +8,12 @@
 
 #define Q_ROWS_LEAST 64
 #define COUNTER_BYTES 8
-#define SHARED_MOST ((size_t)227 << 10)      /* of a block */
-#define STAGES_KEYS 384                      /* loaded ahead, if they fit */
-#define SHORT_MOST 1024                      /* keys, or rows of a head */
+#define SHARED_MOST ((size_t)227 << 10) /* of a block */
+#define STAGES_KEYS 384                 /* loaded ahead, if they fit */
+#define SHORT_MOST 1024                 /* keys, or rows of a head */
+#define FEW_TILES_MOST 512              /* keys of few tiles, of which the last may be nearly empty */
+#define TILE_KEYS 16
+#define CLUSTER_ROWS_LEAST 4096              /* of a head */
 #define TENSOR_BYTES_MOST ((int64_t)1 << 40) /* strides of a tensor map are smaller */
 
 /* The second parameter of the program: TMA tensor maps. */
@@ -29,29 +32,57 @@ typedef struct launch {
 
 static size_t shared_bytes(const hr_flash_sm90 *t)
 {
-  return (size_t)hr_sm90_layout_of(t->qk, t->v, t->consumers, t->kv_tile, t->stages, t->q_stages, t->stage_o).bytes;
+  hr_sm90_layout l = hr_sm90_layout_of(t->qk, t->v, t->consumers, t->kv_tile, t->stages, t->q_stages, t->stage_o);
+  return (size_t)((t->teams - 1) * l.team_bytes + l.bytes);
 }
 
 /* The first row that fits a problem is taken. Registers of a thread: v / 2 accumulators of O, kv_tile / 2 of S and
- * kv_tile / 4 of P, of 240 with two consumer warpgroups, 160 with three and 112 with four. Ping-pong where it was
- * faster on an H200 (docs/attention-hopper.md). */
+ * kv_tile / 4 of P, of 240 with two consumer warpgroups, 160 with three and 112 with four (of both teams). Each row
+ * where it was faster on an H200 (docs/attention-hopper.md). Between least_tile and kv_tile, the tile that fits the
+ * number of keys best. */
 static const struct {
   int qk_most, v_most;
   bool causal;
-  int64_t kv_most;
-  int consumers, kv_tile;
+  int64_t q_most, kv_most;
+  int teams, consumers, kv_tile, least_tile;
   bool ping_pong;
 } tilings[] = {
-    {64, 64, true, SHORT_MOST, 4, 64, false},    {64, 64, true, INT64_MAX, 3, 128, true},
-    {64, 64, false, INT64_MAX, 3, 128, true},    {128, 128, true, INT64_MAX, 2, 128, false},
-    {128, 128, false, INT64_MAX, 2, 128, true},  {192, 128, true, INT64_MAX, 2, 128, false},
-    {192, 128, false, INT64_MAX, 2, 128, true},  {256, 128, true, INT64_MAX, 2, 96, false},
-    {256, 128, false, INT64_MAX, 2, 96, false},  {192, 192, true, INT64_MAX, 2, 112, false},
-    {192, 192, false, INT64_MAX, 2, 112, false}, {128, 256, true, INT64_MAX, 2, 96, false},
-    {128, 256, false, INT64_MAX, 2, 96, false},  {256, 256, true, SHORT_MOST, 2, 64, true},
-    {256, 256, false, SHORT_MOST, 2, 64, true},  {256, 256, true, INT64_MAX, 2, 80, false},
-    {256, 256, false, INT64_MAX, 2, 80, false},
+    {64, 64, true, 64, SHORT_MOST, 2, 1, 64, 64, false},
+    {64, 64, false, 64, SHORT_MOST, 2, 1, 64, 64, false},
+    {64, 64, true, 128, SHORT_MOST, 2, 2, 64, 64, false},
+    {64, 64, false, 128, SHORT_MOST, 2, 2, 64, 64, false},
+    {64, 64, true, INT64_MAX, SHORT_MOST, 1, 4, 64, 64, false},
+    {64, 64, false, SHORT_MOST, SHORT_MOST, 1, 4, 64, 64, false},
+    {64, 64, true, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true},
+    {64, 64, false, INT64_MAX, INT64_MAX, 1, 3, 128, 128, true},
+    {128, 128, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
+    {128, 128, false, INT64_MAX, FEW_TILES_MOST, 1, 2, 128, 112, true},
+    {128, 128, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, true},
+    {192, 128, true, INT64_MAX, INT64_MAX, 1, 2, 128, 128, false},
+    {192, 128, false, INT64_MAX, INT64_MAX, 1, 2, 128, 128, true},
+    {256, 128, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
+    {256, 128, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
+    {192, 192, true, INT64_MAX, INT64_MAX, 1, 2, 112, 112, false},
+    {192, 192, false, INT64_MAX, INT64_MAX, 1, 2, 112, 112, false},
+    {128, 256, true, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
+    {128, 256, false, INT64_MAX, INT64_MAX, 1, 2, 96, 96, false},
+    {256, 256, true, INT64_MAX, SHORT_MOST, 1, 2, 64, 64, true},
+    {256, 256, false, INT64_MAX, FEW_TILES_MOST, 1, 2, 80, 64, false},
+    {256, 256, false, INT64_MAX, SHORT_MOST, 1, 2, 64, 64, true},
+    {256, 256, true, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
+    {256, 256, false, INT64_MAX, INT64_MAX, 1, 2, 80, 80, false},
 };
+
+/* Keys of a K/V tile, from `least` to `most`. A tile costs its keys and about TILE_KEYS more; the larger of two tiles
+ * that cost the same. */
+static int fit_tile(int64_t kv_len, int most, int least)
+{
+  int best = most;
+  for (int tile = most - 16; tile >= least; tile -= 16)
+    if (hr_ceil_div(kv_len, tile) * (tile + TILE_KEYS) < hr_ceil_div(kv_len, best) * (best + TILE_KEYS))
+      best = tile;
+  return best;
+}
 
 /* The first row that leaves room for two stages of K and V is taken. A second stage of Q costs causal calls 2% at head
  * size 128, and gains others 0 to 2%. */
@@ -79,6 +110,14 @@ static void choose_buffers(hr_flash_sm90 *t)
   t->shared_bytes = shared_bytes(t);
 }
 
+/* Clusters save the energy of reading K and V from the L2 twice. At head size 64, and with the static schedule in
+ * causal calls, they lose more than they save. */
+static bool clusters_pay(const hr_attention *a, const hr_flash_sm90 *t)
+{
+  return (t->qk > 64 || t->v > 64) && !t->causal && !t->window && !t->varlen && a->q_len >= CLUSTER_ROWS_LEAST &&
+         a->kv_len > FEW_TILES_MOST;
+}
+
 hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
 {
   hr_flash_sm90 t = {.qk = (int)hr_round_up(a->qk_dim, 16), .v = (int)hr_round_up(a->v_dim, 16)};
@@ -88,10 +127,12 @@ hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
   t.score_mod = hr_cuda_attention_score_mod(a);
   size_t i = 0;
   while (t.qk > tilings[i].qk_most || t.v > tilings[i].v_most || t.causal != tilings[i].causal ||
-         a->kv_len > tilings[i].kv_most)
+         a->q_len > tilings[i].q_most || a->kv_len > tilings[i].kv_most)
     i++;
+  t.teams = tilings[i].teams;
+  t.cluster = clusters_pay(a, &t) ? 2 : 1;
   t.consumers = tilings[i].consumers;
-  t.kv_tile = tilings[i].kv_tile;
+  t.kv_tile = fit_tile(a->kv_len, tilings[i].kv_tile, tilings[i].least_tile);
   t.ping_pong = tilings[i].ping_pong;
   choose_buffers(&t);
   return t;
@@ -100,10 +141,11 @@ hr_flash_sm90 hr_flash_sm90_choose(const hr_attention *a)
 void hr_flash_sm90_defines(const hr_flash_sm90 *t, char text[HR_DEFINES_SIZE])
 {
   snprintf(text, HR_DEFINES_SIZE,
-           "HR_QK=%d HR_V=%d HR_CONSUMERS=%d HR_KV_TILE=%d HR_STAGES=%d HR_Q_STAGES=%d%s%s%s%s%s%s", t->qk, t->v,
-           t->consumers, t->kv_tile, t->stages, t->q_stages, t->stage_o ? " HR_STAGE_O" : "",
-           t->ping_pong ? " HR_PING_PONG" : "", t->causal ? " HR_CAUSAL" : "", t->window ? " HR_WINDOW" : "",
-           t->varlen ? " HR_VARLEN" : "", t->score_mod ? " HR_SCORE_MOD" : "");
+           "HR_QK=%d HR_V=%d HR_TEAMS=%d HR_CONSUMERS=%d HR_CLUSTER=%d HR_KV_TILE=%d HR_STAGES=%d "
+           "HR_Q_STAGES=%d%s%s%s%s%s%s",
+           t->qk, t->v, t->teams, t->consumers, t->cluster, t->kv_tile, t->stages, t->q_stages,
+           t->stage_o ? " HR_STAGE_O" : "", t->ping_pong ? " HR_PING_PONG" : "", t->causal ? " HR_CAUSAL" : "",
+           t->window ? " HR_WINDOW" : "", t->varlen ? " HR_VARLEN" : "", t->score_mod ? " HR_SCORE_MOD" : "");
 }
 
 /* Whether a tensor map can have a dimension of `size` with this stride in elements. */
@@ -180,15 +222,37 @@ static int64_t band_heads(const hr_attention *a, int64_t q_tiles, int64_t blocks
   return hr_min64(hr_max64(heads, least), a->q_heads * a->batch);
 }
 
+/* Fills l->call and l->blocks for l->tiles. */
+static void set_grid(launch *l, const hr_attention *a, int64_t multiprocessors, size_t cache_bytes)
+{
+  const hr_flash_sm90 *t = &l->tiles;
+  int64_t most = multiprocessors / t->cluster * t->teams; /* work items at a time */
+  l->call = hr_cuda_attention_call(a, HR_SM90_GROUP_ROWS * t->consumers * t->cluster);
+  l->call.band_heads = (int32_t)band_heads(a, l->call.q_tiles, most, cache_bytes);
+  l->blocks = (unsigned)(hr_min64(l->call.work_items, multiprocessors / t->cluster) * t->cluster);
+}
+
+/* Tiles and grid; no clusters where their larger work items would take more rounds. */
+static void set_call(launch *l, const hr_attention *a, int64_t multiprocessors, size_t cache_bytes)
+{
+  l->tiles = hr_flash_sm90_choose(a);
+  set_grid(l, a, multiprocessors, cache_bytes);
+  if (l->tiles.cluster == 1)
+    return;
+  int64_t rounds = hr_ceil_div(l->call.work_items, hr_max64(1, multiprocessors / l->tiles.cluster));
+  int64_t rows = HR_SM90_GROUP_ROWS * l->tiles.consumers, tiles = hr_ceil_div(a->q_len, rows) * l->call.heads;
+  if (multiprocessors < l->tiles.cluster || rounds > hr_ceil_div(tiles, multiprocessors)) {
+    l->tiles.cluster = 1;
+    set_grid(l, a, multiprocessors, cache_bytes);
+  }
+}
+
 static hr_status prepare_launch(launch *l, const hr_attention *a, size_t cache_bytes, hr_error *error)
 {
   int64_t multiprocessors = 0;
   char defines[HR_DEFINES_SIZE];
   HR_TRY(hr_cuda_attribute(l->cuda, CU_MULTIPROCESSORS, &multiprocessors, error));
-  l->tiles = hr_flash_sm90_choose(a);
-  l->call = hr_cuda_attention_call(a, HR_SM90_GROUP_ROWS * l->tiles.consumers);
-  l->call.band_heads = (int32_t)band_heads(a, l->call.q_tiles, multiprocessors, cache_bytes);
-  l->blocks = (unsigned)hr_min64(l->call.work_items, multiprocessors);
+  set_call(l, a, multiprocessors, cache_bytes);
   hr_flash_sm90_defines(&l->tiles, defines);
   HR_TRY(hr_cuda_function_shared(l->cuda, "attention_flash_sm90", a->dtype, defines, "attention", l->tiles.shared_bytes,
                                  &l->function, error));
@@ -237,8 +301,10 @@ static hr_status describe_tensors(const launch *l, const hr_attention *a, const 
   const int64_t q[] = {a->qk_dim, a->q_heads, rows, batch}, k[] = {a->qk_dim, a->k_heads, keys, batch};
   const int64_t v[] = {a->v_dim, a->v_heads, keys, batch}, o[] = {a->v_dim, a->q_heads, rows, batch};
   HR_TRY(describe_tensor(driver, a->dtype, x->q, l->call.q_at, q, HR_SM90_GROUP_ROWS, &maps->q, error));
-  HR_TRY(describe_tensor(driver, a->dtype, x->k, l->call.k_at, k, l->tiles.kv_tile, &maps->k, error));
-  HR_TRY(describe_tensor(driver, a->dtype, x->v, l->call.v_at, v, l->tiles.kv_tile, &maps->v, error));
+  HR_TRY(
+      describe_tensor(driver, a->dtype, x->k, l->call.k_at, k, l->tiles.kv_tile / l->tiles.cluster, &maps->k, error));
+  HR_TRY(
+      describe_tensor(driver, a->dtype, x->v, l->call.v_at, v, l->tiles.kv_tile / l->tiles.cluster, &maps->v, error));
   return describe_tensor(driver, a->dtype, x->o, l->call.o_at, o, HR_SM90_STORE_ROWS, &maps->o, error);
 }
 
@@ -258,7 +324,7 @@ static hr_status run(const hr_plan *plan, const hr_attention_arguments *argument
   HR_TRY(status);
   hr_cuda_attention_launch started = {.function = l->function,
                                       .blocks = l->blocks,
-                                      .threads = 128U * (unsigned)(l->tiles.consumers + 1),
+                                      .threads = 128U * (unsigned)(l->tiles.teams * l->tiles.consumers + 1),
                                       .shared_bytes = (unsigned)l->tiles.shared_bytes,
                                       .call = &call,
                                       .tensor_maps = &maps};
@@ -269,9 +335,10 @@ static void describe(const void *state, char *text, size_t size)
 {
   const launch *l = state;
   const hr_flash_sm90 *t = &l->tiles;
-  snprintf(text, size, "tile %dx%d, head sizes %d and %d, %d stages, %d of Q%s%s, bands of %d heads",
-           HR_SM90_GROUP_ROWS * t->consumers, t->kv_tile, t->qk, t->v, t->stages, t->q_stages,
-           t->stage_o ? ", O staged" : "", t->ping_pong ? ", ping-pong" : "", l->call.band_heads);
+  snprintf(text, size, "tile %dx%d%s%s, head sizes %d and %d, %d stages, %d of Q%s%s, bands of %d heads",
+           HR_SM90_GROUP_ROWS * t->consumers, t->kv_tile, t->teams > 1 ? " for each of 2 teams" : "",
+           t->cluster > 1 ? ", clusters of 2" : "", t->qk, t->v, t->stages, t->q_stages, t->stage_o ? ", O staged" : "",
+           t->ping_pong ? ", ping-pong" : "", l->call.band_heads);
 }
 
 const hr_kernel_functions hr_kernel_attention_flash_sm90 = {.state_bytes = sizeof(launch),

@@ -88,7 +88,7 @@ typedef struct hr_sm90_layout {
   int q_bytes, o_bytes;  /* of a consumer warpgroup's 64 rows */
   int k_bytes, v_bytes;  /* of a tile */
   int o_at, k_at, v_at, items_at, barriers_at, barriers;
-  int bytes;
+  int bytes, team_bytes; /* team_bytes: from one team to the next */
 } hr_sm90_layout;
 
 HR_LAYOUT_FUNCTION int hr_sm90_panels(int dim)
@@ -113,6 +113,7 @@ HR_LAYOUT_FUNCTION hr_sm90_layout hr_sm90_layout_of(int qk, int v, int consumers
   l.barriers_at = l.items_at + HR_SM90_ITEM_STAGES * HR_SM90_ITEM_BYTES;
   l.barriers = 2 * q_stages * consumers + 4 * stages + 1 + 2 * HR_SM90_ITEM_STAGES;
   l.bytes = l.barriers_at + 8 * l.barriers;
+  l.team_bytes = (l.bytes + 1023) / 1024 * 1024;
   return l;
 }
 

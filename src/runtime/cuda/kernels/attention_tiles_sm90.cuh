@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warp specialization of attention_flash_sm90.cu: its shared memory and mbarriers, and the producer warps, which schedule Q tiles
- * and load Q, K and V by TMA ahead of the consumer warpgroups.
+/* The shared memory, mbarriers and tile scheduler of attention_flash_sm90.cu.
  *
  * hr_sm90_layout (attention_layout.h) has the shared memory: panels of 64 columns, 128-byte swizzle. Head sizes are multiples of 8;
  * TMA fills a panel's other columns, and rows outside of the tensor, with zeros. */
@@ -12,7 +11,8 @@
 #endif
 #define LAYOUT hr_sm90_layout_of(HR_QK, HR_V, HR_CONSUMERS, HR_KV_TILE, HR_STAGES, HR_Q_STAGES, STAGE_O)
 
-#define ROWS (HR_SM90_GROUP_ROWS * HR_CONSUMERS)
+#define BLOCK_ROWS (HR_SM90_GROUP_ROWS * HR_CONSUMERS)
+#define ROWS (BLOCK_ROWS * HR_CLUSTER)
 #define PANELS(dim) hr_sm90_panels(dim)
 #define PANEL_ROW HR_SM90_PANEL_ROW
 #define ITEM_STAGES HR_SM90_ITEM_STAGES
@@ -29,8 +29,19 @@ enum { /* bytes */
   K_AT = LAYOUT.k_at,
   V_AT = LAYOUT.v_at,
   ITEMS_AT = LAYOUT.items_at,
-  BARRIERS_AT = LAYOUT.barriers_at
+  BARRIERS_AT = LAYOUT.barriers_at,
+  TEAM_BYTES = LAYOUT.team_bytes
 };
+
+/* The first of a block's rows in a work item of its cluster. */
+__device__ inline int block_row()
+{
+#if HR_CLUSTER > 1
+  return (int)block_in_cluster() * BLOCK_ROWS;
+#else
+  return 0;
+#endif
+}
 
 extern __shared__ __align__(1024) unsigned char shared[];
 
@@ -54,7 +65,9 @@ enum mbarrier_name {
 };
 static_assert(BARRIERS == LAYOUT.barriers, "mbarriers");
 
-__device__ inline unsigned mbarrier_at(int name) { return shared_address(shared) + BARRIERS_AT + 8 * name; }
+/* `memory` is the address of a team's shared memory. */
+__device__ inline unsigned team_memory(int team) { return shared_address(shared) + team * TEAM_BYTES; }
+__device__ inline unsigned mbarrier_at(unsigned memory, int name) { return memory + BARRIERS_AT + 8 * name; }
 
 /* The stage of a tile or work item, and the parity of its mbarrier phase; it advances over all work of a block. */
 template <int STAGES> struct pipeline_state {
@@ -72,25 +85,24 @@ typedef pipeline_state<HR_STAGES> kv_pipeline;
 typedef pipeline_state<HR_Q_STAGES> q_pipeline;
 typedef pipeline_state<ITEM_STAGES> item_pipeline;
 
-__device__ inline void init_mbarriers()
+__device__ inline void init_mbarriers(unsigned memory)
 {
-  const int warps = 4 * HR_CONSUMERS, producers = 2; /* a lane of each consumer warp; the producer warps of K and V */
+  const int warps = 4 * HR_CONSUMERS, producers = HR_TEAMS > 1 ? 1 : 2; /* a lane of each consumer warp; the warps that load K and V */
   for (int i = 0; i < HR_Q_STAGES * HR_CONSUMERS; i++) {
-    mbarrier_init(mbarrier_at(Q_FULL + i), 1);
-    mbarrier_init(mbarrier_at(Q_EMPTY + i), 4);
+    mbarrier_init(mbarrier_at(memory, Q_FULL + i), 1);
+    mbarrier_init(mbarrier_at(memory, Q_EMPTY + i), 4);
   }
   for (int i = 0; i < HR_STAGES; i++) {
-    mbarrier_init(mbarrier_at(K_FULL + i), 1);
-    mbarrier_init(mbarrier_at(V_FULL + i), 1);
-    mbarrier_init(mbarrier_at(K_EMPTY + i), warps);
-    mbarrier_init(mbarrier_at(V_EMPTY + i), warps);
+    mbarrier_init(mbarrier_at(memory, K_FULL + i), 1);
+    mbarrier_init(mbarrier_at(memory, V_FULL + i), 1);
+    mbarrier_init(mbarrier_at(memory, K_EMPTY + i), warps * HR_CLUSTER);
+    mbarrier_init(mbarrier_at(memory, V_EMPTY + i), warps * HR_CLUSTER);
   }
-  mbarrier_init(mbarrier_at(V_LOADED), 1);
+  mbarrier_init(mbarrier_at(memory, V_LOADED), 1);
   for (int i = 0; i < ITEM_STAGES; i++) {
-    mbarrier_init(mbarrier_at(ITEM_FULL + i), 1);
-    mbarrier_init(mbarrier_at(ITEM_EMPTY + i), warps + producers);
+    mbarrier_init(mbarrier_at(memory, ITEM_FULL + i), 1);
+    mbarrier_init(mbarrier_at(memory, ITEM_EMPTY + i), warps + producers);
   }
-  fence_mbarrier_init();
 }
 
 /* ---- the tile scheduler ---- */
@@ -171,16 +183,19 @@ __device__ inline work_item find_item(const attention_call &call, int index)
 
 /* ---- work items: one thread computes them, which takes divisions, and all other warps read them ---- */
 
-__device__ inline int4 *item_slot(unsigned stage) { return (int4 *)(shared + ITEMS_AT + stage * HR_SM90_ITEM_BYTES); }
-
-__device__ inline void publish_item(item_pipeline &t, const work_item &item)
+__device__ inline int4 *item_slot(unsigned memory, unsigned stage)
 {
-  int4 *slot = item_slot(t.stage);
-  mbarrier_wait(mbarrier_at(ITEM_EMPTY + t.stage), t.phase ^ 1);
+  return (int4 *)(shared + (memory - shared_address(shared)) + ITEMS_AT + stage * HR_SM90_ITEM_BYTES);
+}
+
+__device__ inline void publish_item(unsigned memory, item_pipeline &t, const work_item &item)
+{
+  int4 *slot = item_slot(memory, t.stage);
+  mbarrier_wait_long(mbarrier_at(memory, ITEM_EMPTY + t.stage), t.phase ^ 1);
   slot[0] = make_int4(item.batch, item.head, item.first_row, item.first_tile);
   slot[1] = make_int4(item.end_tile, item.q_len, item.kv_len, item.q_first);
   slot[2] = make_int4(item.kv_first, 0, 0, 0);
-  mbarrier_arrive(mbarrier_at(ITEM_FULL + t.stage));
+  mbarrier_arrive(mbarrier_at(memory, ITEM_FULL + t.stage));
   t.next();
 }
 
@@ -206,10 +221,10 @@ __device__ inline int4 read_first_lane(const int4 *from)
 __device__ inline int uniform(int value) { return __shfl_sync(0xFFFFFFFFu, value, 0); }
 
 /* Called by a whole warp. */
-__device__ inline work_item receive_item(const attention_call &call, item_pipeline &t)
+__device__ inline work_item receive_item(const attention_call &call, unsigned memory, item_pipeline &t)
 {
-  mbarrier_wait(mbarrier_at(ITEM_FULL + t.stage), t.phase);
-  const int4 *slot = item_slot(t.stage);
+  mbarrier_wait_long(mbarrier_at(memory, ITEM_FULL + t.stage), t.phase);
+  const int4 *slot = item_slot(memory, t.stage);
   int4 a = read_first_lane(slot), b = read_first_lane(slot + 1);
   work_item item;
   item.batch = uniform(a.x);
@@ -227,124 +242,7 @@ __device__ inline work_item receive_item(const attention_call &call, item_pipeli
   find_sequence(call, item);
 #endif
   if (threadIdx.x % 32 == 0)
-    mbarrier_arrive(mbarrier_at(ITEM_EMPTY + t.stage));
+    mbarrier_arrive(mbarrier_at(memory, ITEM_EMPTY + t.stage));
   t.next();
   return item;
-}
-
-/* ---- producer warps ---- */
-
-__device__ inline void load_q_tile(const tensor_map &map, const work_item &item, const q_pipeline &t)
-{
-#pragma unroll 1
-  for (int group = 0; group < HR_CONSUMERS; group++) {
-    int at = t.stage * HR_CONSUMERS + group;
-    unsigned barrier = mbarrier_at(Q_FULL + at), to = shared_address(shared) + at * Q_BYTES;
-    mbarrier_wait(mbarrier_at(Q_EMPTY + at), t.phase ^ 1);
-    mbarrier_arrive_expect_tx(barrier, PANELS(HR_QK) * Q_PANEL);
-    for (int panel = 0; panel < PANELS(HR_QK); panel++)
-      tma_load(to + panel * Q_PANEL, map, barrier, panel * 64, item.head, item.q_first + item.first_row + group * 64,
-               entry_of(item));
-  }
-}
-
-/* The last block that gets here resets the counters for the next run. */
-__device__ inline void reset_counters(const attention_call &call)
-{
-  __threadfence();
-  if (atomicAdd(call.counters + 1, 1) == gridDim.x - 1) {
-    call.counters[0] = 0;
-    call.counters[1] = 0;
-  }
-}
-
-/* Fetches Q tiles from the counter, publishes them as work items and loads Q. */
-__device__ inline void produce_q(const attention_call &call, const tensor_maps &tensor_maps)
-{
-  item_pipeline work_items = {0, 0};
-  q_pipeline q = {0, 0};
-  prefetch_tensor_map(tensor_maps.q);
-  int index = blockIdx.x;
-#pragma unroll 1
-  for (int next; index < call.work_items; index = next) {
-    next = gridDim.x + atomicAdd(call.counters, 1);
-    work_item item = find_item(call, index);
-#ifdef HR_VARLEN
-    if (item.first_row >= item.q_len) /* a sequence shorter than the longest */
-      continue;
-#endif
-    publish_item(work_items, item);
-    load_q_tile(tensor_maps.q, item, q);
-    q.next();
-  }
-  work_item none = {-1};
-  publish_item(work_items, none);
-  reset_counters(call);
-}
-
-/* Zeroes the rows of a V tile that belong to the next sequence: their P is 0, but 0 · NaN is NaN. Called by a warp. */
-__device__ inline void clear_v_rows(unsigned char *tile, int rows, int lane)
-{
-#pragma unroll 1
-  for (int panel = 0; panel < PANELS(HR_V); panel++)
-#pragma unroll 1
-    for (int i = rows * (PANEL_ROW / 16) + lane; i < HR_KV_TILE * (PANEL_ROW / 16); i += 32)
-      ((uint4 *)(tile + panel * KV_PANEL))[i] = make_uint4(0, 0, 0, 0);
-  fence_proxy_async();
-  __syncwarp();
-}
-
-/* Loads K or V by TMA: tiles of `panels` panels to the stages at `tile_at`, with the mbarriers `full` and `empty`. With CLEARS it
- * zeroes rows behind the end of a sequence. Called by a warp. */
-template <bool CLEARS>
-__device__ inline void produce_kv(const attention_call &call, const tensor_map &map, int panels, int tile_at, int full,
-                                     int empty, int group)
-{
-  kv_pipeline t = {0, 0};
-  item_pipeline work_items = {0, 0};
-  unsigned loaded_phase = 0;
-  int lane = threadIdx.x % 32;
-  if (lane == 0)
-    prefetch_tensor_map(map);
-#pragma unroll 1
-  for (work_item item = receive_item(call, work_items); item.batch >= 0; item = receive_item(call, work_items)) {
-    int head = item.head / group;
-#pragma unroll 1
-    for (int tile = item.end_tile - 1; tile >= item.first_tile; tile--, t.next()) {
-      int rows = item.kv_len - tile * HR_KV_TILE, at = tile_at + t.stage * panels * KV_PANEL;
-      bool clears = CLEARS && rows < HR_KV_TILE;
-      unsigned barrier = mbarrier_at(clears ? V_LOADED : full + t.stage);
-      if (lane == 0) {
-        mbarrier_wait(mbarrier_at(empty + t.stage), t.phase ^ 1);
-        mbarrier_arrive_expect_tx(barrier, panels * KV_PANEL);
-        for (int panel = 0; panel < panels; panel++)
-          tma_load(shared_address(shared) + at + panel * KV_PANEL, map, barrier, panel * 64, head,
-                   item.kv_first + tile * HR_KV_TILE, entry_of(item));
-      }
-      __syncwarp();
-      if (clears) {
-        mbarrier_wait(barrier, loaded_phase);
-        loaded_phase ^= 1;
-        clear_v_rows(shared + at, rows, lane);
-        if (lane == 0)
-          mbarrier_arrive(mbarrier_at(full + t.stage));
-      }
-    }
-  }
-}
-
-/* The producer warpgroup: warp 0 schedules and loads Q, warp 1 loads K, warp 2 loads V. */
-__device__ inline void produce(const attention_call &call, const tensor_maps &tensor_maps, int warp)
-{
-#ifdef HR_VARLEN
-  const bool clears = true;
-#else
-  const bool clears = false;
-#endif
-  if (warp == 0 && threadIdx.x % 32 == 0)
-    produce_q(call, tensor_maps);
-  else if (warp == 1)
-    produce_kv<false>(call, tensor_maps.k, PANELS(HR_QK), K_AT, K_FULL, K_EMPTY, call.k_group);
-  else if (warp == 2)
-    produce_kv<clears>(call, tensor_maps.v, PANELS(HR_V), V_AT, V_FULL, V_EMPTY, call.v_group);
 }

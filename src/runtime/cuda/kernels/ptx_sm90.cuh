@@ -40,10 +40,23 @@ __device__ inline void mbarrier_wait(unsigned barrier, unsigned parity)
                : "memory");
 }
 
+/* The same with a hint that the warp may be suspended for up to 10 ms, which costs less than asking again. */
+__device__ inline void mbarrier_wait_long(unsigned barrier, unsigned parity)
+{
+  asm volatile("{\n"
+               ".reg .pred over;\n"
+               "again:\n"
+               "mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1, 10000000;\n"
+               "@!over bra again;\n"
+               "}" ::"r"(barrier), "r"(parity)
+               : "memory");
+}
+
 /* ---- clusters: their barrier, at which every thread arrives and waits, and stores to another block's shared memory,
  * whose bytes count for an mbarrier there ---- */
 
 __device__ inline void cluster_arrive_relaxed() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+__device__ inline void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 __device__ inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 /* The address in block `block` of the cluster of what is at `address` in this one. */
@@ -52,6 +65,19 @@ __device__ inline unsigned address_in_block(unsigned address, int block)
   unsigned there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(block));
   return there;
+}
+
+__device__ inline unsigned block_in_cluster()
+{
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+/* Only orders what the arriving thread has read: no release of the whole GPU. */
+__device__ inline void mbarrier_arrive_in_block(unsigned barrier, int block)
+{
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in_block(barrier, block)) : "memory");
 }
 
 __device__ inline void send_to_block(int block, unsigned to, float4 value, unsigned barrier)
@@ -90,6 +116,15 @@ __device__ inline void tma_load(unsigned to, const tensor_map &map, unsigned bar
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
                "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+               : "memory");
+}
+
+/* The same into every block of a cluster of 2, where it counts for the mbarrier at the same address. */
+__device__ inline void tma_load_to_both(unsigned to, const tensor_map &map, unsigned barrier, int x, int y, int z, int w)
+{
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+               "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(to),
+               "l"(&map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w), "h"((unsigned short)3)
                : "memory");
 }
 
@@ -144,6 +179,13 @@ __device__ inline unsigned long long matrix_descriptor(unsigned address, unsigne
 {
   return (unsigned long long)((address & 0x3FFFF) >> 4) | (unsigned long long)(leading >> 4) << 16 |
          (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
+}
+
+/* The descriptor of the operand `bytes` behind that of `descriptor`. Shared memory ends below 2^18, so that the addition stays within
+ * the address. */
+__device__ inline unsigned long long descriptor_behind(unsigned long long descriptor, unsigned bytes)
+{
+  return (descriptor & 0xFFFFFFFF00000000ull) | ((unsigned)descriptor + (bytes >> 4));
 }
 
 /* Orders earlier accesses to registers before the WGMMAs that follow. */
