@@ -27,47 +27,49 @@ COLUMNS = ["tier", "variant", "operands", "us", "clock_mhz", "power_w", "call_j"
 
 SOFTMAX = ("    mask_scores(call, item, sp, c, tile);\n  online_softmax(c, factor);\n  t = next;",
            "    mask_scores(call, item, sp, c, tile);\n  t = next;")
-RESCALE = ("  release_stage(V_EMPTY + before.stage);\n  rescale_out(c);\n",
-           "  release_stage(V_EMPTY + before.stage);\n")
+RESCALE = ("  release_kv(c, V_EMPTY + before.stage);\n  rescale_out(c);\n", "  release_kv(c, V_EMPTY + before.stage);\n")
 CONVERT = ("  rescale_out(c);\n  convert_p(c);\n}", "  rescale_out(c);\n}")
-LOADS = [("  unsigned loaded_phase = 0;\n", "  unsigned loaded_phase = 0;\n  int loads = 0;\n"),
-         ("        mbarrier_arrive_expect_tx(barrier, panels * KV_PANEL);\n        for (int panel = 0;",
-          "        if (loads++ >= HR_STAGES) mbarrier_arrive(barrier); else mbarrier_arrive_expect_tx(barrier, panels * KV_PANEL);\n"
-          "        for (int panel = loads > HR_STAGES ? panels : 0;")]
-NO_MAX = [("float before = c.row_max[half], row_max = before, sum = 0;", "float before = c.row_max[half], row_max = 0, sum = 0;"),
-          ("      row_max = fmaxf(row_max, fmaxf(c.scores[n * 4 + half * 2], c.scores[n * 4 + half * 2 + 1]));", "      ;"),
-          ("    row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 1));\n", ""),
-          ("    row_max = fmaxf(row_max, __shfl_xor_sync(0xFFFFFFFFu, row_max, 2));\n", "")]
-WAIT = '''"mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1;\\n"'''
+WAIT_AND_LOAD = ("  mbarrier_wait_long(empty, parity);\n  mbarrier_arrive_expect_tx(full, panels * KV_PANEL);\n"
+                 "  for (int panel = 0; panel < panels; panel++)\n#if HR_CLUSTER > 1")
+LOADS = (WAIT_AND_LOAD,
+         "  mbarrier_wait_long(empty, parity);\n  bool loads = tile >= item.end_tile - HR_STAGES && item.head % 4 == 0;\n"
+         "  if (loads) mbarrier_arrive_expect_tx(full, panels * KV_PANEL); else mbarrier_arrive(full);\n"
+         "  for (int panel = loads ? 0 : panels; panel < panels; panel++)\n#if HR_CLUSTER > 1")
+SLEEP = (WAIT_AND_LOAD, WAIT_AND_LOAD.replace(
+    "  mbarrier_wait_long(empty, parity);\n",
+    "  for (unsigned over = 0; !over;) {\n"
+    "    asm volatile(\"{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}\" "
+    ": \"=r\"(over) : \"r\"(empty), \"r\"(parity) : \"memory\");\n"
+    "    if (!over) __nanosleep(100);\n  }\n"))
 
 # name: what it leaves out or changes, and (old, new) in the kernel's files. Every old text has to be there.
 VARIANTS = {
     "base": ("the kernel", []),
-    "no_loads": ("K and V are loaded once a block; L2 and TMA", LOADS),
-    "no_softmax": ("no softmax, rescaling, conversion: WGMMA and loads", [SOFTMAX, RESCALE, ("  convert_p(c);\n}", "}")]),
-    "wgmma": ("neither loads nor softmax: WGMMA alone", [SOFTMAX, RESCALE, ("  convert_p(c);\n}", "}"), *LOADS]),
-    "loads": ("loads alone", [("      attend(call, item, sp, c, shared_address(shared) + at * Q_BYTES, Q_EMPTY + at, t, factor);",
-                               "      skip_tiles(c, t, sp.end_tile - sp.first_tile, 0); __syncwarp(); release_stage(Q_EMPTY + at);")]),
+    "no_loads": ("one K/V tile in 16 or fewer is loaded", [LOADS]),
+    "no_softmax": ("no softmax, rescaling, conversion: WGMMA and loads", [SOFTMAX, (RESCALE[0] + "  convert_p(c);\n", RESCALE[1])]),
+    "wgmma": ("neither loads nor softmax: WGMMA alone", [SOFTMAX, (RESCALE[0] + "  convert_p(c);\n", RESCALE[1]), LOADS]),
+    "loads": ("loads alone", [("      attend(call, item, sp, c, c.memory + at * Q_BYTES, Q_EMPTY + at, t, factor);",
+                               "      skip_tiles(c, t, sp.end_tile - sp.first_tile, 0); __syncwarp(); release_stage(c, Q_EMPTY + at);")]),
     "no_exp": ("a multiply-add instead of the exponential",
-               [("float weight = exp2_approx(c.scores[n * 4 + half * 2 + e] * factor - base);",
-                 "float weight = c.scores[n * 4 + half * 2 + e] * factor - base;")]),
-    "no_max": ("row maximum 0", NO_MAX),
-    "no_convert": ("P is not converted", [CONVERT]),
+               [("float weight = exp2_approx(c.scores[n * 4 + half * 2 + e] * factor - c.base[half]);",
+                 "float weight = c.scores[n * 4 + half * 2 + e] * factor - c.base[half];")]),
+    "no_max": ("a row's base is one of its first scores",
+               [("  c.rescales = __any_sync(0xFFFFFFFFu, find_row_max(c, row_max));",
+                 "  c.rescales = c.limit[0] == minus_infinity(); row_max[0] = c.scores[0]; row_max[1] = c.scores[2];")]),
+    "eager": ("O is rescaled whenever a maximum grows", [("#define RESCALE_THRESHOLD 8", "#define RESCALE_THRESHOLD 0")]),
     "no_rescale": ("O is not rescaled", [RESCALE]),
-    "no_store": ("O is not written", [("    epilogue(call, tensor_maps, c, item, sp, shared_address(shared) + O_AT + c.group * O_BYTES, factor);\n", "")]),
-    "no_diagonal": ("tiles that the mask cuts are left out", [("  sp.end_tile = tiles.end;\n", "  sp.end_tile = max(tiles.first + 1, keys_of_row(call, view, sp.first_row).end / HR_KV_TILE);\n")]),
+    "no_convert": ("P is not converted", [CONVERT]),
+    "no_store": ("O is not written", [("    epilogue(call, tensor_maps, c, item, sp, c.memory + O_AT + c.group * O_BYTES);\n", "")]),
+    "no_diagonal": ("tiles that the mask cuts are left out",
+                    [("  sp.end_tile = tiles.end;\n",
+                      "  sp.end_tile = max(tiles.first + 1, keys_of_row(call, view, sp.first_row).end / HR_KV_TILE);\n")]),
     "no_ping_pong": ("no ping-pong", [("#ifdef HR_PING_PONG\n  named_barrier_sync", "#ifdef HR_NEVER\n  named_barrier_sync"),
                                      ("#ifdef HR_PING_PONG\n  named_barrier_arrive", "#ifdef HR_NEVER\n  named_barrier_arrive")]),
-    "wait_hint": ("try_wait with a suspend-time hint of 10 ms", [(WAIT, WAIT.replace("%1;", "%1, 10000000;"))]),
-    "wait_sleep": ("the producers of K and V sleep 100 ns between polls",
-                   [("        mbarrier_wait(mbarrier_at(empty + t.stage), t.phase ^ 1);\n",
-                     "        for (unsigned over = 0; !over;) {\n"
-                     "          asm volatile(\"{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.b32 %0, 1, 0, p;}\" "
-                     ": \"=r\"(over) : \"r\"(mbarrier_at(empty + t.stage)), \"r\"(t.phase ^ 1) : \"memory\");\n"
-                     "          if (!over) __nanosleep(100);\n        }\n")]),
+    "no_hint": ("try_wait without a suspend-time hint", [("[%0], %1, 10000000;", "[%0], %1;")]),
+    "wait_sleep": ("the producers of K and V sleep 100 ns between polls", [SLEEP]),
 }
-FIRST_LINES = (b"/* Attention forward with an online softmax on Hopper", b"/* Warp specialization of attention_flash_sm90",
-               b"/* PTX instructions of compute capability 9.0")
+FIRST_LINES = (b"/* Attention forward with an online softmax on Hopper", b"/* Between the WGMMAs of attention_flash_sm90",
+               b"/* The producer warps of attention_flash_sm90", b"/* PTX instructions of compute capability 9.0")
 
 
 def text_of(library, first_line):
