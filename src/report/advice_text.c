@@ -30,7 +30,7 @@ static hr_style severity_style(hr_severity severity)
 static void write_tokens(char *to, size_t size, const hr_step *step)
 {
   char all[HR_NUMBER_SIZE], each[HR_NUMBER_SIZE];
-  hr_write_count(all, sizeof all, (int64_t)step->tokens_per_s);
+  hr_write_count(all, sizeof all, (int64_t)fmin(step->tokens_per_s, 9e18)); /* of 2^40 replicas more than 2^63 */
   hr_write_count(each, sizeof each, (int64_t)step->tokens_per_s_per_device);
   if (step->tokens_per_s == step->tokens_per_s_per_device)
     snprintf(to, size, "%s tokens/s", all);

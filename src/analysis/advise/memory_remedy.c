@@ -43,7 +43,8 @@ static bool try_workload(remedy_search *search, const hr_workload *workload)
 /* The lowest ZeRO stage that fits; higher ones send as much or more. */
 static bool try_stages_of_zero(remedy_search *search, hr_workload changed)
 {
-  bool shared = changed.phase == HR_PHASE_TRAIN && changed.data_parallel * changed.context_parallel > 1;
+  bool replicas = changed.data_parallel > 1 || changed.context_parallel > 1;
+  bool shared = changed.phase == HR_PHASE_TRAIN && replicas;
   for (;; changed.zero_stage++) {
     if (try_workload(search, &changed))
       return true;
@@ -114,20 +115,21 @@ static void try_more_devices(remedy_search *search)
   const hr_advice *advice = search->context->advice;
   const hr_workload *asked = &advice->workload;
   remedy_search fewest = *search;
-  int64_t devices = 0;
+  double devices = 0;
   for (int64_t t = asked->tensor_parallel; t > 0; t = next_degree(advice, t)) {
     for (int64_t p = asked->pipeline_stages; p > 0; p = next_stages(advice, p)) {
-      if (devices > 0 && t * p > devices)
+      const double here_devices = (double)t * (double)p;
+      if (devices > 0 && here_devices > devices)
         break;
       hr_workload changed = *asked;
       changed.tensor_parallel = t, changed.pipeline_stages = p;
       remedy_search here = *search;
-      if (devices == t * p)
+      if (devices == here_devices)
         here = fewest;
       try_same_batch(&here, changed);
       if (here.best.trial.time_ns > 0) {
         fewest = here;
-        devices = t * p;
+        devices = here_devices;
         break;
       }
     }
