@@ -101,7 +101,7 @@ static void layers_that_all_differ_are_too_long_a_list(void **state)
   static hr_operators operators;
   hr_error error;
   assert_int_equal(hr_operators_list(&model, &workload, &operators, &error), HR_ERROR_UNSUPPORTED);
-  assert_string_equal(error.message, "the layers differ so much that a step has more than 640 operators");
+  assert_string_equal(error.message, "the layers differ so much that a step has more than 768 operators");
 }
 
 int main(void)

@@ -99,8 +99,8 @@ void hr_rule_mlp_width(hr_advice_context *context)
       search.rate >= search.best_rate * (1 - AMONG_BEST) || (double)search.faster < FEW_FASTER * (double)search.tried;
   if (search.suggested == 0 || among_best) {
     hr_add_satisfied(context, gemms, current.text,
-                     "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
-                     " widths within 3%% of %.0f; the best multiple of 64 is %.1f%% faster",
+                     "width %" PRId64 " ranks %" PRId64 " of %" PRId64
+                     " by speed, among the widths within 3%% of %.0f; the best multiple of 64 is %.1f%% faster",
                      width, search.faster + 1, search.tried, search.usual,
                      search.suggested ? 100 * fmax(search.best_rate / search.rate - 1, 0) : 0.0);
     return;
@@ -113,18 +113,19 @@ void hr_rule_mlp_width(hr_advice_context *context)
   hr_text32 before = hr_format_time(hr_time_of(&advice->step, &advice->model, stages, gemms));
   hr_text32 after = hr_format_time(hr_time_of(&context->after, &changed, stages, gemms));
   if (!hr_is_worthwhile(&trial)) {
-    hr_add_not_applicable(
-        context, gemms, current.text,
-        "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64 " within 3%% of %.0f, but the step takes "
-        "%s, and %s with %" PRId64,
-        width, search.faster + 1, search.tried, search.usual, hr_format_time(advice->step.time_ns).text,
-        hr_format_time(trial.time_ns).text, search.suggested);
+    hr_add_not_applicable(context, gemms, current.text,
+                          "width %" PRId64 " ranks %" PRId64 " of %" PRId64
+                          " by speed, among the widths within 3%% of %.0f, but the step "
+                          "takes %s, and %s with %" PRId64,
+                          width, search.faster + 1, search.tried, search.usual,
+                          hr_format_time(advice->step.time_ns).text, hr_format_time(trial.time_ns).text,
+                          search.suggested);
     return;
   }
-  hr_add_suggestion(context, &trial, gemms, 0, current.text, hr_format_mlp_width(&changed).text,
-                    "width %" PRId64 " ranks %" PRId64 " by speed among %" PRId64
-                    " within 3%% of %.0f: the MLP's GEMMs take %s (%s), with %" PRId64 " %s (%s)",
-                    width, search.faster + 1, search.tried, search.usual, before.text,
-                    hr_format_rate(&advice->step, gemms).text, search.suggested, after.text,
-                    hr_format_rate(&context->after, gemms).text);
+  hr_add_suggestion(
+      context, &trial, gemms, 0, current.text, hr_format_mlp_width(&changed).text,
+      "width %" PRId64 " ranks %" PRId64 " of %" PRId64
+      " by speed, among the widths within 3%% of %.0f: the MLP's GEMMs take %s (%s), with %" PRId64 " %s (%s)",
+      width, search.faster + 1, search.tried, search.usual, before.text, hr_format_rate(&advice->step, gemms).text,
+      search.suggested, after.text, hr_format_rate(&context->after, gemms).text);
 }

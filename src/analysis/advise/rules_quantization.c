@@ -207,8 +207,9 @@ void hr_rule_wave_quantization(hr_advice_context *context)
     hr_add_satisfied(context, 0, "no wave waste", "the tiles of every GEMM fill their waves");
     return;
   }
-  hr_text192 how = hr_format_text("%" PRId64 " tiles in %" PRId64 " wave%s, %.1f%% of the slots empty",
-                                  worst.prediction->tiles, worst.prediction->waves,
-                                  worst.prediction->waves == 1 ? "" : "s", 100 * worst.prediction->wave_waste);
+  hr_text192 how =
+      hr_format_text("%" PRId64 " tile%s in %" PRId64 " wave%s, %.1f%% of the slots empty", worst.prediction->tiles,
+                     worst.prediction->tiles == 1 ? "" : "s", worst.prediction->waves,
+                     worst.prediction->waves == 1 ? "" : "s", 100 * worst.prediction->wave_waste);
   report_loss(context, &worst, wave_loss_ns, "wave quantization", how.text);
 }
