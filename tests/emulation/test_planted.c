@@ -64,7 +64,7 @@ static hr_attention attention_of(const problem *p)
   hr_attention a = hr_attention_default();
   a.dtype = HR_BF16;
   a.mask = HR_MASK_NONE;
-  a.q_len = p->variable ? 200 : 300, a.kv_len = 500;
+  a.q_len = p->qk_dim == 64 && !p->variable ? 300 : 200, a.kv_len = 500; /* tiles of 256 rows at head size 64 */
   a.q_heads = a.k_heads = a.v_heads = 4;
   a.qk_dim = p->qk_dim, a.v_dim = p->v_dim;
   if (p->variable) {
