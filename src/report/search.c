@@ -224,7 +224,8 @@ static void print_bounds(const hr_document *document, const hr_model *model, con
 static void explain_nothing(const hr_document *document, const hr_search_result *result)
 {
   char text[320];
-  const char *more = "--vary layers or a wider --param-band allows more.";
+  const char *more = result->varied & HR_SEARCH_LAYERS ? "a shorter --serve-on or a wider --param-band allows more."
+                                                       : "--vary layers or a wider --param-band allows more.";
   if (result->evaluated > 0)
     hr_write_text(text, sizeof text, "No shape within the bounds is as fast as the model; %s", more);
   else if (result->unserved > 0)
