@@ -148,6 +148,9 @@ void cli_print_synonyms(void);
 
 /* ---- option_table.c ---- */
 
+/** Prints that `what` is none of `choices`, "a|b|c" or "a,b,c", with the nearest. Returns EXIT_USAGE. */
+int cli_wrong_choice(const char *what, const char *choices, const char *text);
+
 /** Reads a positive integer up to SIZE_MOST. Messages call it `what`. */
 int cli_read_size(const char *what, const char *text, int64_t *value);
 

@@ -336,9 +336,9 @@ static int make_filter(const cli_run *run, hr_result_filter *filter)
 
 int cli_results(const cli_run *run)
 {
-  static const char names[] = "list, show, export, import, merge or delete";
+  static const char names[] = "list|show|export|import|merge|delete";
   if (run->argument_count == 0)
-    return cli_fail(EXIT_USAGE, "results: expected %s", names);
+    return cli_fail(EXIT_USAGE, "results: expected one of %s", names);
   const char *name = run->arguments[0];
   int count = run->argument_count - 1;
   for (size_t i = 0; i < ACTION_COUNT; i++) {
@@ -351,5 +351,5 @@ int cli_results(const cli_run *run)
     int code = make_filter(run, &filter);
     return code == CLI_GO_ON ? actions[i].run(run, &filter, count, run->arguments + 1) : code;
   }
-  return cli_fail(EXIT_USAGE, "results: expected %s, found \"%s\"", names, name);
+  return cli_wrong_choice("results", names, name);
 }

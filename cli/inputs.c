@@ -107,7 +107,7 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
   if (status != HR_OK)
     return cli_fail_status(status, &error);
   if (run->options.weights && hr_model_set_weights(model, run->options.weights, &error) != HR_OK)
-    return cli_fail(EXIT_USAGE, "--weights: %s", error.message);
+    return cli_wrong_choice("--weights", "int4|int8|fp8|mxfp4|nvfp4|nf4|bf16", run->options.weights);
   if (model->quantization.format_count > 0 && measures(run)) {
     cli_fail(0, "note: quantized weights are not measured: GEMMs are measured and predicted with unquantized ones");
     hr_model_set_weights(model, "bf16", NULL);

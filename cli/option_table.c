@@ -13,6 +13,29 @@ static int wrong(const cli_option_row *row, const char *expected, const char *te
   return cli_fail(EXIT_USAGE, "--%s: expected %s, found \"%s\"", row->name, expected, text);
 }
 
+#define CHOICES_MOST 16
+
+int cli_wrong_choice(const char *what, const char *choices, const char *text)
+{
+  char copy[160], near[160];
+  const char *names[CHOICES_MOST];
+  size_t count = 0;
+  snprintf(copy, sizeof copy, "%s", choices);
+  for (char *rest, *name = strtok_r(copy, "|,", &rest); name && count < CHOICES_MOST;
+       name = strtok_r(NULL, "|,", &rest))
+    names[count++] = name;
+  hr_suggest_names(text, names, count, near, sizeof near);
+  return cli_fail(EXIT_USAGE, "%s: expected one of %s, found \"%s\"%s", what, choices, text, near);
+}
+
+/* `status`: whether `text` is one of the row's "a|b|c". */
+static int read_choice(const cli_option_row *row, const char *text, hr_status status)
+{
+  char option[48];
+  snprintf(option, sizeof option, "--%s", row->name);
+  return status == HR_OK ? CLI_GO_ON : cli_wrong_choice(option, row->argument, text);
+}
+
 /* Digits only. A number beyond 64 bits becomes the largest. */
 static bool read_integer(const char *text, int64_t *value)
 {
@@ -159,8 +182,11 @@ static int read_SHAPE_SIZES(const cli_option_row *row, const char *text, void *v
       if (strlen(name) == length && strncmp(part, name, length) == 0 && strstr(row->argument, name))
         break;
     }
-    if (i == sizeof all / sizeof *all)
-      return wrong(row, row->argument, text);
+    if (i == sizeof all / sizeof *all) {
+      char name[64];
+      snprintf(name, sizeof name, "%.*s", (int)length, part);
+      return read_choice(row, name, HR_ERROR_NOT_FOUND);
+    }
     bits |= (uint32_t)all[i];
   }
   *(uint32_t *)value |= bits;
@@ -179,23 +205,6 @@ static int read_SHARD(const cli_option_row *row, const char *text, void *value)
     return wrong(row, shard.count > SHARDS_MOST ? "I/N with N of at most a million" : "I/N with 1 <= I <= N", text);
   *(cli_shard *)value = shard;
   return CLI_GO_ON;
-}
-
-#define CHOICES_MOST 16
-
-/* `status`: whether `text` is one of the row's "a|b|c". */
-static int read_choice(const cli_option_row *row, const char *text, hr_status status)
-{
-  if (status == HR_OK)
-    return CLI_GO_ON;
-  char copy[160], near[160];
-  const char *names[CHOICES_MOST];
-  size_t count = 0;
-  snprintf(copy, sizeof copy, "%s", row->argument);
-  for (char *rest, *name = strtok_r(copy, "|", &rest); name && count < CHOICES_MOST; name = strtok_r(NULL, "|", &rest))
-    names[count++] = name;
-  hr_suggest_names(text, names, count, near, sizeof near);
-  return cli_fail(EXIT_USAGE, "--%s: expected one of %s, found \"%s\"%s", row->name, row->argument, text, near);
 }
 
 static int read_PHASE(const cli_option_row *row, const char *text, void *value)

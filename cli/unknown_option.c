@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define NAME_MOST 48
-#define SHORTEST 3 /* letters of a long option for which others are suggested */
+#define SHORTEST 3         /* letters of a long option for which others are suggested */
+#define SHORTEST_SYNONYM 5 /* and for which synonyms are: several have two letters */
 
 typedef struct option_names {
   char spelled[CLI_OPTION_COUNT + CLI_SYNONYM_COUNT][NAME_MOST]; /* "--batch" */
@@ -54,7 +55,7 @@ static void suggest(const cli_command *command, const char *option, char *near, 
       add_name(&list, cli_option_rows[i].name);
   }
   hr_suggest_names(option, list.names, list.count, near, size);
-  if (near[0])
+  if (near[0] || strlen(option) < 2 + SHORTEST_SYNONYM)
     return;
   list.count = 0;
   for (int i = 0; i < CLI_SYNONYM_COUNT; i++) {
