@@ -158,16 +158,24 @@ static hr_text192 format_size(const hr_advice *advice, const hr_trial *trial, co
   return hr_format_text("b = %" PRId64, workload->batch);
 }
 
+/* Of a GEMM m × n × k; of attention queries × keys × head size. */
+static hr_text192 format_dimensions(const hr_operator *op, const char *name)
+{
+  const hr_attention *call = &op->attention;
+  bool is_gemm = op->kind != HR_KIND_ATTENTION;
+  return hr_format_text("%s %" PRId64 " × %" PRId64 " × %" PRId64, name, is_gemm ? op->gemm.m : call->q_len,
+                        is_gemm ? op->gemm.n : call->kv_len, is_gemm ? op->gemm.k : call->qk_dim);
+}
+
 static void report_loss(hr_advice_context *context, const loss *worst, loss_part part, const char *what,
                         const char *how)
 {
   const hr_advice *advice = context->advice;
-  const hr_gemm *gemm = &worst->op->gemm;
   hr_operator_set main = HR_OPERATOR_BIT(worst->op->id);
   double share = 100 * worst->time_ns / advice->step.microbatch_time_ns;
   char name[48];
   hr_operator_name(worst->op, name, sizeof name);
-  hr_text192 current = hr_format_text("%s %" PRId64 " × %" PRId64 " × %" PRId64, name, gemm->m, gemm->n, gemm->k);
+  hr_text192 current = format_dimensions(worst->op, name);
   if (share < 100 * LOSS_LEAST) {
     hr_add_satisfied(context, main, current.text, "%s costs at most %s, in %s (%.1f%% of the step)", what,
                      hr_format_time(worst->time_ns).text, name, share);
