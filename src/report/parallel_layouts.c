@@ -19,6 +19,8 @@ static void remark(const void *row, hr_cell *cell)
   char text[160] = "";
   if (r->given)
     hr_append_item(text, sizeof text, "as given");
+  if (!r->layout->heads_split)
+    hr_append_item(text, sizeof text, "heads do not split");
   if (r->fastest)
     hr_append_item(text, sizeof text, "lowest latency");
   if (r->most_per_device)
@@ -58,6 +60,7 @@ static const hr_column columns[] = {
     {"fastest", NULL, HR_PLAIN, 0, HR_MEMBER(layout_row, fastest)},
     {"most_per_device", NULL, HR_PLAIN, 0, HR_MEMBER(layout_row, most_per_device)},
     {"fewest_devices", NULL, HR_PLAIN, 0, HR_MEMBER(layout_row, fewest_devices)},
+    {"heads_split", NULL, HR_PLAIN, 0, MEMBER(heads_split)},
 };
 
 hr_table *hr_parallel_layout_table(const hr_parallel_layouts *layouts)
@@ -111,8 +114,11 @@ hr_status hr_print_parallel_layouts(const hr_document *document, const hr_parall
                    m == 1 ? "" : "es", layouts->nodes, layouts->nodes == 1 ? "" : "s");
   HR_TRY(hr_print_table(document, hr_parallel_layout_table(layouts), error));
   if (layouts->fastest < 0) {
-    hr_print_paragraph(document, "None of these fits: it takes more nodes (--nodes), a smaller batch or fewer bytes a "
-                                 "weight (--weights).");
+    bool splits = layouts->items[layouts->current].heads_split;
+    hr_print_paragraph(document, splits ? "None of these fits: it takes more nodes (--nodes), a smaller batch or fewer "
+                                          "bytes a weight (--weights)."
+                                        : "None of these whose heads split fits: it takes more nodes (--nodes), a "
+                                          "smaller batch or fewer bytes a weight (--weights).");
     return HR_OK;
   }
   print_best(document, "latency", &layouts->items[layouts->fastest]);

@@ -102,6 +102,21 @@ static void degrees_that_heads_or_nodes_do_not_allow_are_left_out(void **state)
   assert_int_equal(layouts.count, 5);
 }
 
+/* 28 query heads over 8 devices are 3.5 each: frameworks refuse the fastest layout. */
+static void a_layout_whose_heads_do_not_split_is_listed_as_given_but_not_the_best(void **state)
+{
+  (void)state;
+  hr_model model = shipped_model("qwen2.5-7b");
+  hr_workload workload = workload_of(&model, 8);
+  compare("h200", &model, &workload, 0);
+  assert_degrees(3, 8, 1);
+  assert_int_equal(layouts.current, 3);
+  assert_false(layouts.items[3].heads_split);
+  assert_true(layouts.items[3].fits && layouts.items[3].time_ns < layouts.items[2].time_ns);
+  assert_int_equal(layouts.fastest, 2); /* t = 4 */
+  assert_true(layouts.items[2].heads_split);
+}
+
 static void more_nodes_allow_more_devices_and_fewer_are_refused(void **state)
 {
   (void)state;
@@ -181,6 +196,7 @@ int main(void)
       cmocka_unit_test(a_layout_has_the_prediction_and_memory_of_its_workload),
       cmocka_unit_test(stages_pay_with_the_bubble_of_the_microbatches),
       cmocka_unit_test(degrees_that_heads_or_nodes_do_not_allow_are_left_out),
+      cmocka_unit_test(a_layout_whose_heads_do_not_split_is_listed_as_given_but_not_the_best),
       cmocka_unit_test(more_nodes_allow_more_devices_and_fewer_are_refused),
       cmocka_unit_test(groups_that_share_experts_count_as_devices),
       cmocka_unit_test(describe_and_advise_agree_on_what_fits),

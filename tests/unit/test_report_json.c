@@ -288,7 +288,8 @@ static const key_row layout_keys[] = {{"tensor_parallel", "i"},
                                       {"given", "b"},
                                       {"fastest", "b"},
                                       {"most_per_device", "b"},
-                                      {"fewest_devices", "b"}};
+                                      {"fewest_devices", "b"},
+                                      {"heads_split", "b"}};
 static const key_row combined_keys[] = {{"rule", "s"},
                                         {"class", "s"},
                                         {"why", "s"},

@@ -48,7 +48,8 @@ static hr_status describe_layout(const comparison *c, const hr_workload *workloa
                                  .tokens_per_s_per_device = c->step->tokens_per_s_per_device,
                                  .communication_share =
                                      c->step->time_ns > 0 ? c->step->communication_ns / c->step->time_ns : 0,
-                                 .bubble = c->step->bubble};
+                                 .bubble = c->step->bubble,
+                                 .heads_split = hr_heads_split(c->model, workload->tensor_parallel)};
   layout->tokens_per_s = layout->tokens_per_s_per_device * (double)layout->devices;
   layout->nodes = hr_ceil_div(layout->devices, c->per_node);
   return usable > 0 ? hr_memory_largest_batch(c->model, workload, usable, &layout->largest_batch, error) : HR_OK;
@@ -116,7 +117,7 @@ static int best_of(const hr_parallel_layouts *layouts, double (*cost)(const hr_p
   int best = -1;
   for (size_t i = 0; i < layouts->count; i++) {
     const hr_parallel_layout *layout = &layouts->items[i], *before = best < 0 ? NULL : &layouts->items[best];
-    if (!layout->fits)
+    if (!layout->fits || !layout->heads_split)
       continue;
     if (!before || cost(layout) < cost(before) || (!(cost(before) < cost(layout)) && layout->time_ns < before->time_ns))
       best = (int)i;
