@@ -15,6 +15,7 @@
 #include <headroom/device.h>
 #include <headroom/dtype.h>
 #include <headroom/export.h>
+#include <headroom/figure.h>
 #include <headroom/gemm.h>
 #include <headroom/hardware.h>
 #include <headroom/kv_cache.h>

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "figure/figure.h"
+
+#include "base/error.h"
+#include "base/names.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *const origin_names[] = {"measured", "predicted", "published", "read off", "bound"};
+
+const char *hr_figure_origin_name(hr_figure_origin origin)
+{
+  return hr_name_of(origin_names, sizeof origin_names / sizeof *origin_names, (int)origin);
+}
+
+hr_figure *hr_figure_new(void)
+{
+  hr_figure *figure = calloc(1, sizeof *figure);
+  if (!figure)
+    return NULL;
+  figure->y.from_zero = true;
+  figure->x.most = figure->y.most = (double)NAN;
+  return figure;
+}
+
+void hr_figure_free(hr_figure *figure)
+{
+  if (!figure)
+    return;
+  for (size_t i = 0; i < figure->series_count; i++)
+    free(figure->series[i].points);
+  free(figure->series);
+  free(figure->rules);
+  free(figure->x.names);
+  free(figure->y.names);
+  free(figure);
+}
+
+hr_figure_point hr_figure_value(double x, double y)
+{
+  return (hr_figure_point){.x = x, .y = y, .low = (double)NAN, .high = (double)NAN, .status = HR_OK};
+}
+
+size_t hr_figure_series_count(const hr_figure *figure)
+{
+  return figure->series_count;
+}
+
+size_t hr_figure_point_count(const hr_figure *figure)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < figure->series_count; i++)
+    count += figure->series[i].count;
+  return count;
+}
+
+/* Makes room for one more element. */
+static bool grow(hr_figure *figure, void **items, size_t count, size_t *capacity, size_t size)
+{
+  if (figure->out_of_memory || count < *capacity)
+    return !figure->out_of_memory;
+  size_t larger = *capacity ? 2 * *capacity : 8;
+  void *moved = realloc(*items, larger * size);
+  figure->out_of_memory = !moved;
+  if (!moved)
+    return false;
+  *items = moved;
+  *capacity = larger;
+  return true;
+}
+
+size_t hr_figure_add_series(hr_figure *figure, const char *name, hr_figure_mark mark, hr_figure_origin origin)
+{
+  void *items = figure->series;
+  bool room = grow(figure, &items, figure->series_count, &figure->series_capacity, sizeof *figure->series);
+  figure->series = items;
+  if (!room)
+    return HR_FIGURE_NONE;
+  size_t style = 0;
+  for (size_t i = 0; i < figure->series_count; i++)
+    style = figure->series[i].style + 1 > style ? figure->series[i].style + 1 : style;
+  hr_figure_series *series = &figure->series[figure->series_count];
+  *series = (hr_figure_series){.mark = mark, .origin = origin, .style = style};
+  hr_copy_text(series->name, sizeof series->name, name);
+  return figure->series_count++;
+}
+
+size_t hr_figure_series_named(hr_figure *figure, const char *name, hr_figure_mark mark, hr_figure_origin origin)
+{
+  char copy[HR_FIGURE_TEXT];
+  hr_copy_text(copy, sizeof copy, name);
+  for (size_t i = 0; i < figure->series_count; i++) {
+    if (strcmp(figure->series[i].name, copy) == 0)
+      return i;
+  }
+  return hr_figure_add_series(figure, copy, mark, origin);
+}
+
+void hr_figure_add_point(hr_figure *figure, size_t series, hr_figure_point point)
+{
+  if (series >= figure->series_count)
+    return;
+  hr_figure_series *to = &figure->series[series];
+  void *items = to->points;
+  bool room = grow(figure, &items, to->count, &to->capacity, sizeof *to->points);
+  to->points = items;
+  if (room)
+    to->points[to->count++] = point;
+}
+
+size_t hr_figure_name(hr_figure *figure, hr_figure_axis *axis, const char *name)
+{
+  char copy[HR_FIGURE_TEXT];
+  hr_copy_text(copy, sizeof copy, name);
+  for (size_t i = 0; i < axis->name_count; i++) {
+    if (strcmp(axis->names[i], copy) == 0)
+      return i;
+  }
+  void *moved = figure->out_of_memory ? NULL : realloc(axis->names, (axis->name_count + 1) * sizeof *axis->names);
+  figure->out_of_memory = !moved;
+  if (!moved)
+    return HR_FIGURE_NONE;
+  axis->names = moved;
+  memcpy(axis->names[axis->name_count], copy, sizeof copy);
+  return axis->name_count++;
+}
+
+void hr_figure_add_rule(hr_figure *figure, bool vertical, double at, const char *label)
+{
+  void *moved = figure->out_of_memory ? NULL : realloc(figure->rules, (figure->rule_count + 1) * sizeof *figure->rules);
+  figure->out_of_memory = !moved;
+  if (!moved)
+    return;
+  figure->rules = moved;
+  hr_figure_rule *rule = &figure->rules[figure->rule_count++];
+  *rule = (hr_figure_rule){.vertical = vertical, .at = at};
+  hr_copy_text(rule->label, sizeof rule->label, label);
+}
+
+static int compare_points(const void *a, const void *b)
+{
+  const hr_figure_point *p = a, *q = b;
+  if (p->x != q->x)
+    return p->x < q->x ? -1 : 1;
+  return p->y < q->y ? -1 : p->y > q->y;
+}
+
+hr_status hr_figure_end(hr_figure *figure, hr_figure **result, hr_error *error)
+{
+  if (!figure || figure->out_of_memory) {
+    hr_figure_free(figure);
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a figure");
+  }
+  for (size_t i = 0; i < figure->series_count; i++) {
+    hr_figure_series *series = &figure->series[i];
+    if (series->count > 1)
+      qsort(series->points, series->count, sizeof *series->points, compare_points);
+  }
+  *result = figure;
+  return HR_OK;
+}
+
+static const char *const picture_ends[] = {".txt", ".svg", ".png", ".pdf"};
+
+hr_status hr_picture_of_path(const char *path, hr_picture *picture)
+{
+  HR_NEED(NULL, path, picture);
+  size_t length = strlen(path);
+  for (int i = 0; i < (int)(sizeof picture_ends / sizeof *picture_ends); i++) {
+    if (length > 4 && strcasecmp(path + length - 4, picture_ends[i]) == 0) {
+      *picture = (hr_picture)i;
+      return HR_OK;
+    }
+  }
+  return HR_ERROR_NOT_FOUND;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include "figure/figure.h"
+
+#include <math.h>
+#include <string.h>
+
+static hr_figure *new_figure(void)
+{
+  hr_figure *figure = hr_figure_new();
+  assert_non_null(figure);
+  return figure;
+}
+
+static void a_series_is_sorted_by_x_and_keeps_points_without_a_value(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure(), *done = NULL;
+  size_t line = hr_figure_add_series(figure, "a", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  for (int i = 20; i > 0; i--)
+    hr_figure_add_point(figure, line, hr_figure_value(i, 2 * i));
+  hr_figure_point missing = hr_figure_value(7.5, (double)NAN);
+  missing.status = HR_ERROR_OUT_OF_MEMORY;
+  hr_figure_add_point(figure, line, missing);
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  assert_int_equal(hr_figure_point_count(done), 21);
+  const hr_figure_series *series = &done->series[0];
+  for (size_t i = 1; i < series->count; i++)
+    assert_true(series->points[i - 1].x < series->points[i].x);
+  assert_int_equal(series->points[7].status, HR_ERROR_OUT_OF_MEMORY); /* behind 1 … 7 */
+  assert_true(isnan(series->points[7].y));
+  hr_figure_free(done);
+}
+
+static void series_and_names_are_found_again_by_their_text(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure();
+  size_t first = hr_figure_series_named(figure, "one", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  size_t second = hr_figure_series_named(figure, "two", HR_FIGURE_MARK_POINTS, HR_FIGURE_EXACT);
+  assert_int_equal(hr_figure_series_named(figure, "one", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED), first);
+  assert_int_not_equal(figure->series[first].style, figure->series[second].style);
+  assert_int_equal(hr_figure_name(figure, &figure->x, "C1"), 0);
+  assert_int_equal(hr_figure_name(figure, &figure->x, "C2"), 1);
+  assert_int_equal(hr_figure_name(figure, &figure->x, "C1"), 0);
+  hr_figure_free(figure);
+}
+
+static void texts_lose_control_characters(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure();
+  hr_figure_add_series(figure, "a\x1b[31m\nb", HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  hr_figure_add_rule(figure, true, 4, "even\r");
+  assert_string_equal(figure->series[0].name, "a?[31m?b");
+  assert_string_equal(figure->rules[0].label, "even?");
+  hr_figure_free(figure);
+}
+
+static void a_path_names_the_kind_of_picture_by_its_end(void **state)
+{
+  (void)state;
+  hr_picture picture = HR_PICTURE_TEXT;
+  assert_int_equal(hr_picture_of_path("a/b.SVG", &picture), HR_OK);
+  assert_int_equal(picture, HR_PICTURE_SVG);
+  assert_int_equal(hr_picture_of_path("b.svg.pdf", &picture), HR_OK);
+  assert_int_equal(picture, HR_PICTURE_PDF);
+  assert_int_equal(hr_picture_of_path(".png", &picture), HR_ERROR_NOT_FOUND);
+  assert_int_equal(hr_picture_of_path("png", &picture), HR_ERROR_NOT_FOUND);
+  assert_int_equal(picture, HR_PICTURE_PDF);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_series_is_sorted_by_x_and_keeps_points_without_a_value),
+      cmocka_unit_test(series_and_names_are_found_again_by_their_text),
+      cmocka_unit_test(texts_lose_control_characters),
+      cmocka_unit_test(a_path_names_the_kind_of_picture_by_its_end),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
