@@ -27,6 +27,8 @@ static int help_rules(void)
 {
   size_t count;
   const hr_rule *rules = hr_rules(&count);
+  puts(
+      "Each rule has the costliest class of what it suggests; each finding states its own, by which --only selects.\n");
   for (size_t i = 0; i < count; i++)
     printf("%s%s (%s)\n    %s\n    source: %s\n", i > 0 ? "\n" : "", rules[i].name,
            hr_change_class_name(rules[i].change_class), rules[i].summary, rules[i].source);

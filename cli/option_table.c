@@ -24,6 +24,8 @@ int cli_wrong_choice(const char *what, const char *choices, const char *text)
   for (char *rest, *name = strtok_r(copy, "|,", &rest); name && count < CHOICES_MOST;
        name = strtok_r(NULL, "|,", &rest))
     names[count++] = name;
+  if (text[0] == '\0')
+    return cli_fail(EXIT_USAGE, "%s: expected one of %s, found an empty name", what, choices);
   hr_suggest_names(text, names, count, near, sizeof near);
   return cli_fail(EXIT_USAGE, "%s: expected one of %s, found \"%s\"%s", what, choices, text, near);
 }

@@ -110,7 +110,8 @@ typedef struct hr_step {
                               datasheet rate */
   double microbatch_time_ns;      /* of one microbatch through all stages */
   double stage_time_ns;           /* of the slowest stage and one microbatch */
-  double bubble;                  /* share of the step in which the slowest stage has nothing to do; 0 if p = 1 */
+  double bubble;                  /* share of the step in which the slowest stage waits for another stage, without
+                              exposed_ns; 0 if p = 1 */
   double tokens_per_s_per_device; /* tokens_per_s / (t · p · cp · dp) */
   double replica_ns;              /* communication between replicas in a step, hidden or not */
   double exposed_ns;              /* the part of time_ns that waits for it */

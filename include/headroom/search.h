@@ -82,7 +82,7 @@ typedef struct hr_search_result {
                                                  allowed */
   size_t unserved_count;
   int64_t unserved_on[HR_SEARCH_SERVE_ON_MAX]; /* default degrees over which the heads that were kept do not spread */
-  bool has_free;                               /* padding the vocabulary alone makes the model faster */
+  bool has_free;                               /* padding the vocabulary and the MLP alone makes the model faster */
   hr_search_shape free; /* the model with the padding that gains most; it may not spread over `served` */
   uint64_t unserved;    /* combinations of hidden size and heads left out since they do not spread over these */
 } hr_search_result;

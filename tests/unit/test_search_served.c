@@ -198,6 +198,27 @@ static void a_shape_says_what_differs_and_whether_it_needs_training(void **state
   hr_search_result_free(result);
 }
 
+/* 6900 = 4·1725 is aligned to 8 bytes in bf16 only. */
+static void an_mlp_is_padded_for_free(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_search_options options = hr_search_options_default();
+  hr_workload workload = hr_workload_default(&model);
+  hr_set_mlp_width(&model, 6900, 1);
+  hr_search_result *result = search_with("h200", &model, &workload, &options);
+  assert_true(result->has_free && result->free.change_class == HR_CHANGE_FREE);
+  assert_int_equal(hr_main_mlp_width(&result->free.model) % 64, 0);
+  assert_true(hr_main_mlp_width(&result->free.model) > 6900 && result->free.model.vocabulary > 50257);
+  double both = result->free.predicted_gain;
+  hr_search_result_free(result);
+  options.vary &= ~(unsigned)HR_SEARCH_MLP;
+  result = search_with("h200", &model, &workload, &options);
+  assert_true(result->has_free && result->free.predicted_gain < both);
+  assert_int_equal(hr_main_mlp_width(&result->free.model), 6900);
+  hr_search_result_free(result);
+}
+
 static void uneven_shapes_are_tried_on_request(void **state)
 {
   (void)state;
@@ -231,6 +252,7 @@ int main(void)
       cmocka_unit_test(no_device_gets_a_part_of_a_block_of_quantized_weights),
       cmocka_unit_test(channels_of_mamba_follow_hidden_if_the_family_states_their_multiple),
       cmocka_unit_test(a_shape_to_decode_with_says_what_its_cache_takes),
+      cmocka_unit_test(an_mlp_is_padded_for_free),
       cmocka_unit_test(a_shape_says_what_differs_and_whether_it_needs_training),
       cmocka_unit_test(uneven_shapes_are_tried_on_request),
   };

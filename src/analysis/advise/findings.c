@@ -134,14 +134,19 @@ static double operator_gain(hr_advice_context *context, const hr_trial *trial, h
   return hr_device_time_per_token(before, &advice->workload) / hr_device_time_per_token(after, &trial->workload) - 1;
 }
 
-static void set_change(hr_advice_context *context, hr_finding *finding, const hr_trial *trial, hr_operator_set main)
+static void set_cost(hr_finding *finding, hr_changed changed)
 {
-  const hr_advice *advice = context->advice;
-  uint64_t changes = hr_changes_between(&advice->model, &advice->workload, &trial->model, &trial->workload);
-  const hr_change_cost *cost = hr_change_cost_of(hr_costliest_change(changes));
+  const hr_change_cost *cost = hr_change_cost_of(changed);
   finding->change_class = cost->change_class;
   finding->cost = cost->cost;
   finding->cost_source = cost->source;
+}
+
+static void set_change(hr_advice_context *context, hr_finding *finding, const hr_trial *trial, hr_operator_set main)
+{
+  const hr_advice *advice = context->advice;
+  set_cost(finding,
+           hr_costliest_change(hr_changes_between(&advice->model, &advice->workload, &trial->model, &trial->workload)));
   finding->has_change = true;
   finding->model = trial->model;
   finding->workload = trial->workload;
@@ -169,8 +174,8 @@ hr_finding *hr_add_suggestion(hr_advice_context *context, const hr_trial *trial,
   return finding;
 }
 
-hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
-                              const char *current, const char *suggested, const char *why, ...)
+hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial, hr_changed needed,
+                              hr_operator_set main, const char *current, const char *suggested, const char *why, ...)
 {
   va_list arguments;
   va_start(arguments, why);
@@ -178,6 +183,7 @@ hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial,
   va_end(arguments);
   if (!finding)
     return NULL;
+  set_cost(finding, needed);
   if (trial)
     set_change(context, finding, trial, main);
   finding->severity = HR_SEVERITY_HIGH;

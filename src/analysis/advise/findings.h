@@ -26,9 +26,11 @@ hr_finding *hr_add_suggestion(hr_advice_context *context, const hr_trial *trial,
                               hr_operator_set others, const char *current, const char *suggested, const char *why, ...)
     HR_PRINTF(7, 8);
 
-/** The shape cannot run as requested: severity high. `trial` is a shape that can, or NULL. */
-hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial, hr_operator_set main,
-                              const char *current, const char *suggested, const char *why, ...) HR_PRINTF(6, 7);
+/** The shape cannot run as requested: severity high. `trial` is a shape that can; if NULL, `needed` would have to
+ *  change. */
+hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial, hr_changed needed,
+                              hr_operator_set main, const char *current, const char *suggested, const char *why, ...)
+    HR_PRINTF(7, 8);
 
 /** The rules in the order of application. */
 const hr_rule_row *hr_rule_rows(size_t *count);

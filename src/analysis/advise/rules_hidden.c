@@ -122,7 +122,7 @@ static void report_six(hr_advice_context *context, const char *current)
   }
   bool possible = hr_heads_split(model, t) && model->hidden % t == 0;
   if (best.time_ns <= 0 && !possible) {
-    hr_add_infeasible(context, NULL, gemms, current, "another h and number of heads",
+    hr_add_infeasible(context, NULL, HR_CHANGED_HIDDEN, gemms, current, "another h and number of heads",
                       "h = %" PRId64 " and %" PRId64 " heads do not split over t = %" PRId64
                       ", and neither do the neighbouring hidden sizes with heads of 64 or 128 in the same groups",
                       model->hidden, own_heads, t);
@@ -146,8 +146,8 @@ static void report_six(hr_advice_context *context, const char *current)
     hr_add_suggestion(context, &best, gemms, 0, current, suggested.text, why, model->hidden, own_heads, t, share, heads,
                       granule, on_eight, heads_on_eight);
   else
-    hr_add_infeasible(context, &best, gemms, current, suggested.text, why, model->hidden, own_heads, t, share, heads,
-                      granule, on_eight, heads_on_eight);
+    hr_add_infeasible(context, &best, HR_CHANGED_HIDDEN, gemms, current, suggested.text, why, model->hidden, own_heads,
+                      t, share, heads, granule, on_eight, heads_on_eight);
 }
 
 void hr_rule_six_gpu_node(hr_advice_context *context)

@@ -97,7 +97,7 @@ void hr_rule_batch_heads_per_device(hr_advice_context *context)
   hr_trial trial;
   changed.tensor_parallel = splitting_degree(advice);
   bool tried = hr_evaluate(context, NULL, &changed, &trial);
-  hr_add_infeasible(context, tried ? &trial : NULL, matmuls, current.text,
+  hr_add_infeasible(context, tried ? &trial : NULL, HR_CHANGED_TENSOR_PARALLEL, matmuls, current.text,
                     hr_format_text("t = %" PRId64, changed.tensor_parallel).text,
                     "%s do not split over %" PRId64 " devices: Megatron-LM and vLLM refuse this, and %s", counts.text,
                     t, format_most_loaded(&heads, t).text);

@@ -70,14 +70,14 @@ static void report_does_not_fit(hr_advice_context *context, int64_t largest, int
   hr_memory_remedy remedy = hr_find_memory_remedy(context, largest, capacity);
   hr_text32 needed = hr_format_bytes((double)memory.total_bytes), usable = hr_format_bytes((double)capacity);
   if (remedy.trial.time_ns == 0) {
-    hr_add_infeasible(context, NULL, gemms, current.text, "more devices",
+    hr_add_infeasible(context, NULL, HR_CHANGED_TENSOR_PARALLEL, gemms, current.text, "more devices",
                       "the step does not fit: it needs %s per device, %s are usable; %s", needed.text, usable.text,
                       format_tried(&advice->workload).text);
     return;
   }
   const hr_workload *changed = &remedy.trial.workload;
   hr_add_infeasible(
-      context, &remedy.trial, gemms, current.text, remedy.changes.text,
+      context, &remedy.trial, HR_CHANGED_OTHER, gemms, current.text, remedy.changes.text,
       "the step does not fit: it needs %s per device, %s are usable; with %s it needs %s and takes %s for %" PRId64
       " tokens",
       needed.text, usable.text, remedy.changes.text, hr_format_bytes((double)remedy.bytes).text,

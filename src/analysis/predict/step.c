@@ -173,7 +173,8 @@ static void rate_step(hr_step *step, const hr_workload *workload, double peak)
   step->tokens_per_s_per_device = step->tokens_per_s / devices;
   double flops = m * ((double)step->operators.flops - recomputed_flops(&step->operators)) / p;
   step->model_efficiency = seconds > 0 && peak > 0 ? flops / seconds / peak : 0;
-  step->bubble = p > 1 && step->time_ns > 0 ? fmax(0, 1 - m * step->stage_time_ns / step->time_ns) : 0;
+  double idle_ns = step->time_ns - step->exposed_ns - m * step->stage_time_ns;
+  step->bubble = p > 1 && step->time_ns > 0 ? fmax(0, idle_ns / step->time_ns) : 0;
 }
 
 hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,

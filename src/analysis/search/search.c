@@ -44,17 +44,31 @@ static hr_status predict_shape(const hr_search_state *state, double base_ns, hr_
 }
 
 /* A padding that cannot be predicted, as it is too large, is none. */
+static void keep_faster_padding(const hr_search_state *state, const hr_model *padded, hr_step *step,
+                                hr_search_result *result)
+{
+  hr_search_shape shape = {.model = *padded};
+  if (predict_shape(state, result->base_time_ns, step, &shape, NULL) != HR_OK || shape.change_class != HR_CHANGE_FREE)
+    return;
+  if (shape.step_time_ns < (result->has_free ? result->free.step_time_ns : result->base_time_ns)) {
+    result->free = shape;
+    result->has_free = true;
+  }
+}
+
+/* Rows of zeros leave a model what it is: those that pad the vocabulary, and the MLP's width to what a tile takes. */
 static void find_free_shape(const hr_search_state *state, hr_step *step, hr_search_result *result)
 {
   const hr_search_space *space = &state->space;
+  int64_t t = space->workload->tensor_parallel;
+  int64_t own = hr_search_varied(space) & HR_SEARCH_MLP ? hr_main_mlp_width(space->model) : 0;
   for (size_t i = 0; i < space->vocabulary_count; i++) {
-    hr_search_shape padded = {.model = *space->model};
-    padded.model.vocabulary = space->vocabularies[i];
-    if (predict_shape(state, result->base_time_ns, step, &padded, NULL) != HR_OK)
-      continue;
-    if (padded.step_time_ns < (result->has_free ? result->free.step_time_ns : result->base_time_ns)) {
-      result->free = padded;
-      result->has_free = true;
+    hr_model padded = *space->model;
+    padded.vocabulary = space->vocabularies[i];
+    keep_faster_padding(state, &padded, step, result);
+    for (int64_t granule = 64; granule <= 256 && own > 0 && own % (256 * t) != 0; granule *= 2) {
+      hr_set_mlp_width(&padded, hr_round_up(own, granule * t), granule * t);
+      keep_faster_padding(state, &padded, step, result);
     }
   }
 }
