@@ -86,7 +86,7 @@ if [ -n "$long" ]; then
   check sanitized env HEADROOM_TEST=whole ctest --preset asan -R '^test_(attention|rowwise|decode)' -j "$jobs"
   check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
   check levels env HEADROOM_TEST=thorough ctest --preset debug -L levels -j "$jobs"
-  check faults env HEADROOM_TEST=whole ctest --preset debug -R '^cli_faults$'
+  check faults env HEADROOM_TEST=whole ctest --preset debug -L faults
   check hardened hardened
   check torture env HEADROOM_TEST=whole ctest --preset debug -R '^cli_torture'
   check tidy scripts/tidy.sh

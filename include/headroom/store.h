@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Results of measurements, one row each, in an SQLite file.
  *
- * A row is on disk when hr_store_append() returns; a process that is killed loses at most the row that it was writing.
- * Several processes may write to one file. docs/results.md describes the columns. Thread safety: one thread at a time
- * may use an hr_store; two handles on one file are independent. */
+ * A row is on disk when hr_store_append() returns, also if the power is lost then; a process that is killed loses at
+ * most the row that it was writing. Several processes may write to one file. docs/results.md describes the columns.
+ * Thread safety: one thread at a time may use an hr_store; two handles on one file are independent. */
 #ifndef HEADROOM_STORE_H
 #define HEADROOM_STORE_H
 

@@ -55,11 +55,13 @@ static hr_status open_regular(const char *path, open_file *opened, hr_error *err
 static hr_status read_chunk(const open_file *opened, const char *path, char *chunk, int64_t wanted, size_t *got,
                             hr_error *error)
 {
-  ssize_t count = read(opened->file, chunk, wanted < CHUNK_BYTES ? (size_t)wanted : CHUNK_BYTES);
+  ssize_t count;
   char reason[HR_REASON_SIZE];
+  do
+    count = read(opened->file, chunk, wanted < CHUNK_BYTES ? (size_t)wanted : CHUNK_BYTES);
+  while (count < 0 && errno == EINTR);
   if (count < 0)
-    return hr_fail(error, errno == EINTR ? HR_ERROR_INTERRUPTED : HR_ERROR_UNREADABLE, "%s: %s", path,
-                   hr_reason(errno, reason));
+    return hr_fail(error, HR_ERROR_UNREADABLE, "%s: %s", path, hr_reason(errno, reason));
   *got = (size_t)count;
   return HR_OK;
 }

@@ -58,6 +58,8 @@ void hr_store_set_handlers(hr_store *store)
   sqlite3_busy_handler(store->database, wait_for_lock, store);
 }
 
+/* synchronous = EXTRA syncs the folder once the journal is gone, which is the commit. With FULL, SQLite's default, the
+ * journal may be back after a loss of power, and a row that was reported as stored is rolled back. */
 hr_status hr_store_defend(hr_store *store, hr_error *error)
 {
   for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -66,7 +68,9 @@ hr_status hr_store_defend(hr_store *store, hr_error *error)
     sqlite3_limit(store->database, limits[i].limit, limits[i].value);
   hr_store_set_handlers(store);
   return hr_store_execute(
-      store, "PRAGMA trusted_schema = 0; PRAGMA cell_size_check = 1; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY",
+      store,
+      "PRAGMA trusted_schema = 0; PRAGMA cell_size_check = 1; PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY;"
+      "PRAGMA synchronous = EXTRA",
       false, error);
 }
 

@@ -2,13 +2,15 @@
 /* Loaded before libc (LD_PRELOAD), fails one call of the system as a broken disk, a full one or a signal does:
  *   FAULT_CALL=fsync FAULT_AT=3 FAULT_ERRNO=5
  * FAULT_AGAIN=1: every later call, too. FAULT_LOG=FILE: a file that is made when the call fails.
- * "shortwrite" writes half of what pwrite() is asked for. */
+ * "shortwrite" writes half of what pwrite() is asked for, "partwrite" half of what write() is, "partread" reads a byte.
+ * open(), read() and write() fail for files of the tests only: .db, .json, .safetensors, output, caches. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -77,10 +79,59 @@ ssize_t pwrite64(int file, const void *from, size_t size, off64_t at)
   return write_at(file, from, size, at);
 }
 
+/* ---- files of the tests ---- */
+
+static bool is_own(const char *path)
+{
+  static const char *const parts[] = {".db", ".json", ".safetensors", "out", ".headroom", ".kernel"};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (strstr(path, parts[i]))
+      return true;
+  }
+  return false;
+}
+
+static bool is_own_file(int file)
+{
+  char name[64], path[512];
+  snprintf(name, sizeof name, "/proc/self/fd/%d", file);
+  long length = syscall(SYS_readlinkat, AT_FDCWD, name, path, sizeof path - 1);
+  path[length > 0 ? length : 0] = '\0';
+  return is_own(path);
+}
+
+ssize_t read(int file, void *to, size_t size)
+{
+  bool own = is_own_file(file);
+  if (own && fails("read"))
+    return -1;
+  return syscall(SYS_read, file, to, own && size > 1 && fails("partread") ? 1 : size);
+}
+
+ssize_t write(int file, const void *from, size_t size)
+{
+  bool own = is_own_file(file);
+  if (own && fails("write"))
+    return -1;
+  return syscall(SYS_write, file, from, own && size > 1 && fails("partwrite") ? size / 2 : size);
+}
+
+ONE(int, renameat, (int from_folder, const char *from, int to_folder, const char *to),
+    (from_folder, from, to_folder, to))
+
+/* Closes the file, too, as Linux does. */
+int close(int file)
+{
+  bool failed = is_own_file(file) && fails("close");
+  int number = errno, closed = (int)syscall(SYS_close, file);
+  if (failed)
+    errno = number;
+  return failed ? -1 : closed;
+}
+
 static int open_any(const char *path, int flags, mode_t mode)
 {
-  bool own = strstr(path, ".db") || strstr(path, "out"); /* not the system's files */
-  return own && fails("open") ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+  return is_own(path) && fails("open") ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
 int open(const char *path, int flags, ...)
