@@ -11,7 +11,8 @@
 /* docs/cli.md documents them. */
 enum {
   EXIT_FINE = 0,
-  EXIT_FINDINGS = 1,    /* --strict and a finding of severity high; serve-plan: nothing fits or meets the limits */
+  EXIT_FINDINGS = 1,    /* --strict and a finding of severity high; serve-plan: nothing fits or meets the limits;
+                           compare: slower */
   EXIT_USAGE = 2,       /* the command line, also a device that does not exist */
   EXIT_INPUT = 3,       /* a model or a file that cannot be read or is wrong */
   EXIT_UNSUPPORTED = 4, /* not covered by Headroom, not on this machine, or nothing could be measured */

@@ -25,7 +25,8 @@
   ROW(GROUP_ROWS, 15, "Choice of rows:") \
   ROW(GROUP_STORE, 16, "Store:")         \
   ROW(GROUP_SERVE, 17, "Serving:")       \
-  ROW(GROUP_COMMON, 18, "Output:")
+  ROW(GROUP_COMPARE, 18, "Comparison:")  \
+  ROW(GROUP_COMMON, 19, "Output:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -33,6 +34,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 19
+#define CLI_GROUP_COUNT 20
 
 #endif

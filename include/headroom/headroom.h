@@ -10,6 +10,7 @@
 #include <headroom/change.h>
 #include <headroom/checkpoint.h>
 #include <headroom/collective.h>
+#include <headroom/compare.h>
 #include <headroom/confirm.h>
 #include <headroom/decode.h>
 #include <headroom/device.h>

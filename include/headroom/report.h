@@ -8,6 +8,7 @@
 
 #include <headroom/advise.h>
 #include <headroom/checkpoint.h>
+#include <headroom/compare.h>
 #include <headroom/confirm.h>
 #include <headroom/layer.h>
 #include <headroom/measure.h>
@@ -123,6 +124,11 @@ HR_API hr_status hr_report_result(FILE *out, const hr_report_options *options, c
 /** `results import` and `merge`: how many rows were added from each of `count` files. */
 HR_API hr_status hr_report_changes(FILE *out, const hr_report_options *options, const char *const *names,
                                    const hr_store_change *changes, size_t count, hr_error *error);
+
+/** `compare`: two sets of rows, their ratio in all, by sweep and by point. CSV has every point; a table only those that
+ *  are not the same, unless options->verbose. */
+HR_API hr_status hr_report_comparison(FILE *out, const hr_report_options *options, const hr_compare_result *comparison,
+                                      hr_error *error);
 
 /** `kernels`: the kernels of all devices, and whether each runs on this machine or why not. Opens the devices. */
 HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);

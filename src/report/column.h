@@ -57,7 +57,8 @@ void hr_cell_set_flag(hr_cell *cell, bool flag);
   TYPE(hr_result_kind, hr_result_kind_name)                  \
   TYPE(hr_severity, hr_severity_name)                        \
   TYPE(hr_status, hr_status_name) /* green or yellow, too */ \
-  TYPE(hr_sweep_kind, hr_sweep_kind_name)
+  TYPE(hr_sweep_kind, hr_sweep_kind_name)                    \
+  TYPE(hr_verdict, hr_verdict_name) /* faster green, slower red, noisy yellow */
 
 #define HR_NAMED_TYPE_ENUMERATOR(type, name) HR_TYPE_##type,
 typedef enum hr_member_type {
