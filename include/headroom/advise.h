@@ -27,6 +27,7 @@ typedef struct hr_finding {
   const char *cost;             /* what the change takes (hr_change_cost); "" without one; static storage */
   const char *cost_source;      /* source of `cost`; "" if it needs none; static storage */
   bool not_applicable;          /* the rule is not applicable to the device; `why` gives the reason */
+  bool cannot_run;              /* the shape cannot run as it is: severity high, listed first */
   char operators[128];          /* operators concerned that the step has, separated by spaces; main ones first */
   uint64_t main_operators[2]; /* bit i % 64 of i / 64: number i of hr_operator_id is a main operator, of the step or of
                                  the suggestion */

@@ -17,6 +17,7 @@ static const hr_column columns[] = {
     {"severity", "severity", HR_PLAIN, 0, FINDING(severity)},
     {"class", "class", HR_PLAIN, 0, FINDING(change_class)},
     {"not_applicable", NULL, HR_PLAIN, 0, FINDING(not_applicable)},
+    {"cannot_run", NULL, HR_PLAIN, 0, FINDING(cannot_run)},
     {"operator", "operator", HR_PLAIN, 0, HR_COMPUTED(TEXT, main_operator), .optional = true},
     {"operators", NULL, HR_PLAIN, 0, OPTIONAL(operators)},
     {"why", "why", HR_PLAIN, 0, FINDING(why)},

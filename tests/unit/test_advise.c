@@ -273,7 +273,8 @@ static void a_step_that_does_not_fit_is_reported(void **state)
   hr_model model = shipped_model("llama-2-70b"); /* 138 GB of weights */
   hr_advice *advice = advise("a100-sxm4-40gb", &model);
   const hr_finding *finding = found(advice, "microbatch");
-  assert_int_equal(finding->severity, HR_SEVERITY_HIGH);
+  assert_ptr_equal(finding, &advice->findings[0]);
+  assert_true(finding->cannot_run && finding->severity == HR_SEVERITY_HIGH);
   assert_non_null(strstr(finding->why, "does not fit"));
   assert_int_equal(finding->workload.tensor_parallel, 4); /* 34.5 GB of weights each, 38.7 GB are usable */
   hr_advice_free(advice);

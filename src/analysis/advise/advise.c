@@ -18,6 +18,8 @@ const char *hr_severity_name(hr_severity severity)
  * Equal ones keep the order of the rules. */
 static int64_t rank_of(const hr_advice *advice, const hr_finding *finding)
 {
+  if (finding->cannot_run)
+    return INT64_MAX;
   bool found = finding->severity > HR_SEVERITY_NONE;
   bool late = advice->retrain_last && finding->change_class == HR_CHANGE_RETRAIN;
   return !found ? 0 : (int64_t)finding->severity + (late ? 0 : HR_SEVERITY_HIGH);

@@ -187,6 +187,7 @@ hr_finding *hr_add_infeasible(hr_advice_context *context, const hr_trial *trial,
   if (trial)
     set_change(context, finding, trial, main);
   finding->severity = HR_SEVERITY_HIGH;
+  finding->cannot_run = true;
   return finding;
 }
 
