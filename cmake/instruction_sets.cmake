@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # A source whose name ends in an instruction set is compiled for that set alone; what the processor can do is asked at run
 # time, so that one build holds all of them. Such files, and their plain versions, are optimised in every build, because
-# without it they take minutes where tests give them seconds. Sets of other processor families are left out.
+# without it they take minutes where tests give them seconds. Their debug information is lines: where variables are
+# doubles gcc's time, and optimised code keeps few of them. Sets of other processor families are left out.
 set(headroom_levels portable) # of HEADROOM_CPU_MASK
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   list(APPEND headroom_levels avx2 avx512 avx512_bf16 avx512_fp16 amx_bf16)
@@ -28,7 +29,7 @@ function(headroom_instruction_sets sources)
         set(optimisation -O1)
       endif()
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
-                                  "${optimisation};${${set}_options};${headroom_kernel_hardening}")
+                                  "${optimisation};$<$<CONFIG:Debug>:-g1>;${${set}_options};${headroom_kernel_hardening}")
     elseif(file MATCHES "src/runtime/cpu/ceilings/loops\\.c$") # what the processor reaches is not a matter of the build
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS -O3)
     endif()
