@@ -1,8 +1,336 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of docs/papers.md, for the expressions in it (docs_numbers.py)."""
-from docs_rows import one
+"""Tables of docs/papers.md: published numbers beside what the command predicts and what was measured (docs_numbers.py)."""
+import functools
+import re
+
+from docs_command import document
+from docs_rows import cell, h200, mean, median, one, power, read, rows, table
+
+DEVICES = {"A100": "a100-sxm4-40gb", "V100": "v100-sxm2-16gb"}
+TOKENS = 8192  # b = 4, s = 2048
+SCORES = ("fig7a", *(f"fig{n}" for n in range(21, 34)))
+VALUES = ("fig7b", *(f"fig{n}" for n in range(35, 48)))
+HEADS = dict(zip(range(21, 34), (8, 12, 16, 20, 24, 32, 40, 64, 80, 96, 128, 256, 512)))
+FIGURES = "published/codesign-figures.csv"
+X_AXIS = {"fig5a": "m", "fig5b": "n", "fig5c": "n", "fig6a": "b", "fig6b": "b", "fig6c": "m", "fig6d": "m", "fig14": "n",
+          "fig20a": "v"}
+STEPS = {"fig5a": 128, "fig5b": 8, "fig5c": 64}  # readings at round numbers stand for the sweep's points
 
 
 def published(sweep, x, /, **wanted):
     """A published rate of the co-design paper, in TFLOP/s."""
-    return one("published/codesign-figures.csv", sweep=sweep, x=x, **wanted).tflops_per_s
+    return one(FIGURES, sweep=sweep, x=x, **wanted).tflops_per_s
+
+
+def value(place, what, of=""):
+    """A published number that is no rate of a shape."""
+    return one("published/codesign-values.csv", place=place, what=what, of=of).value
+
+
+# ---- the GEMM at a point of a figure: m, n, k, batch, B transposed ----
+
+
+def heads_of(sweep):
+    figure = int(re.sub(r"\D", "", sweep))
+    return 32 if figure == 7 else HEADS[figure if figure < 34 else figure - 14]
+
+
+def head_size_near(size, divisor):
+    """The head size nearest to one whose largest power of two, up to 64, is the divisor."""
+    sizes = [divisor * i for i in range(1, 2 * int(size / divisor) + 3) if power(divisor * i) == divisor]
+    return min(sizes, key=lambda one_of: abs(one_of - size))
+
+
+def attention_gemm(over_value, heads, size):
+    return (2048, size, 2048, 4 * heads, False) if over_value else (2048, 2048, size, 4 * heads, True)
+
+
+def gemm_of(sweep, series, x):
+    last = int(re.sub(r"\D", "", series.split("(")[0]) or 0)  # of "h/a = 64", "a: 12", "m = 1024", "TP: 2"
+    x = STEPS[sweep] * round(x / STEPS[sweep]) if sweep in STEPS else x
+    if sweep in SCORES or sweep in VALUES:
+        heads = heads_of(sweep)
+        return attention_gemm(sweep in VALUES, heads, head_size_near(x / heads, last))
+    if sweep in ("fig8", "fig34", "fig9"):
+        return attention_gemm(sweep == "fig9", last, max(64, 64 * round(x / last / 64)))
+    if sweep in ("fig17", "fig18"):
+        return attention_gemm(sweep == "fig18", 128, x // 128)
+    return {"fig5a": (x, x, 4096, 1, True), "fig5b": (27648, x, 4096, 1, True), "fig5c": (2304, x, 4096, 1, True),
+            "fig6a": (last, last, last, x, False), "fig6b": (last, last, last, x, False),
+            "fig6c": (x, x, 4096, last, False), "fig6d": (x, x, 4096, last, False),
+            "fig10a": (TOKENS, 4 * x, x, 1, True), "fig10b": (TOKENS, x, 4 * x, 1, True),
+            "fig14": (TOKENS, 3 * x, x, 1, True), "fig15": (TOKENS, 3 * x, x, 1, True), "fig19": (TOKENS, x, x, 1, True),
+            "fig16": (TOKENS, 3 * x // (last or 1), x, 1, True), "fig20a": (TOKENS, x, 4096, 1, True),
+            "fig20b": (TOKENS, 51200, x, 1, True)}[sweep]
+
+
+@functools.lru_cache(maxsize=None)
+def predicted(device, gemm):
+    """TFLOP/s in fp16."""
+    m, n, k, batch, transposed = gemm
+    found = document(f"gemm {m} {n} {k} -b {batch} --dtype fp16 --device {device}" + " --transpose-b" * transposed)
+    return found["gemm"]["flops"] / found["prediction"]["predicted_ns"] / 1e3
+
+
+def measured(sweep, series, x):
+    """The row of the H200 nearest to a point of a figure."""
+    axis = X_AXIS.get(sweep, "h")
+    found = [row for row in h200(sweep) if row.series == series]
+    return min(found, key=lambda row: abs(getattr(row, axis) - x), default=None)
+
+
+# ---- readings ----
+
+
+def readings(sweep, device="A100"):
+    return [row for row in read(FIGURES) if row["sweep"] == sweep and row["device"] == device]
+
+
+def last_readings(sweep, device="A100"):
+    """Series -> the reading at the largest x."""
+    last = {}
+    for row in readings(sweep, device):
+        if row.series not in last or row.x > last[row.series].x:
+            last[row.series] = row
+    return last
+
+
+def same_picture():
+    """Readings of one series in figures 8 and 34 at the same hidden size: their differences, in TFLOP/s."""
+    found = {(row.series, row.x): row.tflops_per_s for row in readings("fig34")}
+    return [abs(row.tflops_per_s - found[row.series, row.x]) for row in readings("fig8") if (row.series, row.x) in found]
+
+
+def doubt(row):
+    return "?" if row.accuracy == "doubtful" else ""
+
+
+def point_line(figure, row):
+    ours, rate = predicted(DEVICES[row.device], gemm_of(row["sweep"], row.series, row.x)), row.tflops_per_s
+    here = measured(row["sweep"], row.series, row.x)
+    where = f"{row.series}, " if row.series else ""
+    return [figure, f"{where}{X_AXIS.get(row['sweep'], 'h')} = {row.x}", row.device, f"{cell(rate)}{doubt(row)}",
+            f"{ours:.0f}", f"{ours / rate:.2f}", f"{here.tflops:.0f}" if here else "–"]
+
+
+def points_table(*figures):
+    """The reading at the right end of each line."""
+    lines = [point_line(figure, row) for figure in figures for device in DEVICES
+             for row in last_readings(f"fig{figure}", device).values()]
+    return table(["figure", "point", "device", "paper", "predicted for it", "predicted / paper", "H200, measured"], lines)
+
+
+def heads_lines(sweeps):
+    for sweep in sweeps:
+        last = {int(row.series.split("=")[1]): row for row in last_readings(sweep).values()}
+        chosen = [last.get(divisor) for divisor in (1, 8, 64)]
+        ours = [row and predicted(DEVICES["A100"], gemm_of(sweep, row.series, row.x)) for row in chosen]
+        here = [row and measured(sweep, row.series, row.x) for row in chosen]
+        yield [sweep.removeprefix("fig"), heads_of(sweep), *_triple(chosen, lambda row: f"{row.tflops_per_s:g}{doubt(row)}"),
+               *_triple(ours, "{:.0f}".format),
+               *_triple([a and b and a / b.tflops_per_s for a, b in zip(ours, chosen)], "{:.2f}".format),
+               *_triple(here, lambda row: f"{row.tflops:.0f}")]
+
+
+def _triple(values, text):
+    return [", ".join("–" if one_of is None else text(one_of) for one_of in values)]
+
+
+def heads_table(first, last):
+    """Figures of one number of heads: h/a = 1, 8 and 64, at the right end of their lines."""
+    lines = list(heads_lines(f"fig{figure}" for figure in range(first, last + 1)))
+    return table(["figure", "a", "paper: 1, 8, 64", "predicted, A100", "predicted / paper", "H200, measured"], lines)
+
+
+def prediction_ratios(*figures):
+    """Predicted over read, A100: all readings at the right ends that are not doubtful."""
+    found = [row for figure in figures for row in last_readings(f"fig{figure}").values() if row.accuracy != "doubtful"]
+    return [predicted(DEVICES["A100"], gemm_of(row["sweep"], row.series, row.x)) / row.tflops_per_s for row in found]
+
+
+# ---- layers: figures 1, 2, 11 ----
+
+
+LAYERS = (("C1", 2560, 64), ("C2", 2560, 40), ("GPT-3 (2.7B)", 2560, 32), ("Ours 1", 2560, 20), ("Ours 2", 4096, 32))
+
+
+def layer_document(hidden, heads, device, attention="unfused"):
+    return document(f'advise {{"h":{hidden},"a":{heads},"L":32,"v":50257}} --device {device} --attention {attention} --dtype fp16')
+
+
+def layer_rate(hidden, heads, device):
+    flops = 24 * TOKENS * hidden ** 2 + 4 * TOKENS * 2048 * hidden
+    return flops / layer_document(hidden, heads, device)["layer_time_ns"] / 1e3
+
+
+def figure_1_table():
+    lines = []
+    base = [published("fig1", "GPT-3 (2.7B)"), layer_rate(2560, 32, DEVICES["A100"]), one_layer(2).tflops]
+    for case, (name, hidden, heads) in enumerate(LAYERS):
+        three = published("fig1", name), layer_rate(hidden, heads, DEVICES["A100"]), one_layer(case).tflops
+        lines.append([name, hidden, heads, *(f"{rate:.1f} ({rate / of:.2f})" for rate, of in zip(three, base)),
+                      f"{three[1] / three[0]:.2f}", f"{three[2] / three[0]:.2f}"])
+    return table(["bar", "h", "a", "paper", "predicted, A100", "H200, measured", "predicted / paper", "H200 / paper"], lines)
+
+
+def figure_1_sentence():
+    """How the predictions of figure 1's shapes of h = 2560 compare, as a list item."""
+    ours, theirs = ({name: rate(name, hidden, heads) for name, hidden, heads in LAYERS[:4]} for rate in
+                    (lambda name, hidden, heads: layer_rate(hidden, heads, DEVICES["A100"]),
+                     lambda name, hidden, heads: published("fig1", name)))
+    over = [f"{100 * ours[name] / theirs[name] - 100:.1f}" for name in ours]
+    others = [name for name in ours if not name.startswith("GPT")]
+    beside = [", ".join(f"{rates[name] / rates['GPT-3 (2.7B)']:.2f}" for name in others) for rates in (ours, theirs)]
+    order = "in their order" if sorted(ours, key=ours.get) == sorted(theirs, key=theirs.get) else "in another order"
+    return (f"- On an A100 with 40 GB, the four shapes of figure 1 in Anthony et al. 2024 (h = 2560) come out {order}:\n"
+            f"  64, 40 and 20 heads at {beside[0]} of the rate of 32 heads, where the paper has {beside[1]}; {min(over, key=float)} to\n"
+            f"  {max(over, key=float)}% faster than the paper measured in 2023 ([papers.md](papers.md)).")
+
+
+def one_layer(case, sweep="fig1"):
+    return one("h200/figures-1-to-20.csv", sweep=sweep, dtype="bf16", case=case)
+
+
+PARTS = {"QKV": ("qkv_transform",), "Score": ("attention_score",), "AOV": ("attention_over_value",),
+         "Linproj": ("linear_projection",), "MLP h to 4h": ("mlp_up",), "MLP 4h to h": ("mlp_down",),
+         "Flash": ("attention",)}
+BARS = (("Small (h=2560, a=20)", 2560, 20, "unfused"), ("Large (h=16384, a=128)", 16384, 128, "unfused"),
+        ("Large + Flash (h=16384, a=128)", 16384, 128, "fused"))
+
+
+def shares(hidden, heads, attention):
+    """Predicted shares of a layer's time on an A100, in percent, by the names of figures 2 and 11."""
+    found = document(f'advise {{"h":{hidden},"a":{heads},"L":1,"v":64}} --device a100-sxm4-80gb --attention {attention} --dtype fp16')
+    times = {row["name"]: row["count"] * row["predicted_ns"] for row in found["operators"]
+             if row["name"] not in ("embedding", "logit", "final_norm")}
+    total, of = sum(times.values()), {}
+    for part, names in PARTS.items():
+        of[part] = 100 * sum(times.get(name, 0) for name in names) / total
+    of["GEMMs"] = sum(share for part, share in of.items() if part != "Flash")
+    of["Softmax"], of["Non-GEMM"] = 100 * times.get("softmax", 0) / total, 100 - of["GEMMs"] - of["Flash"]
+    of["LN"] = 100 * sum(time for name, time in times.items() if name.endswith("norm")) / total
+    return of
+
+
+def shares_table(figure, parts):
+    lines = []
+    for name, hidden, heads, attention in BARS:
+        of = shares(hidden, heads, attention)
+        lines.append([name, *(f"{value(figure, part, name)} / {of[part]:.0f}" for part in parts)])
+    return table(["paper / predicted, %", *parts], lines)
+
+
+# ---- figures 12, 13, 20 and the numbers of the text ----
+
+
+def figure_12_table():
+    lines = []
+    for row in readings("fig12"):
+        size = row.x // 128
+        found = document(f'advise {{"h":{row.x},"a":128,"L":1,"v":64}} --device a100-sxm4-80gb --attention fused --dtype fp16')
+        ours = next(one_of["flops"] / one_of["predicted_ns"] for one_of in found["operators"] if one_of["name"] == "attention") / 1e3
+        here = one("h200/figure-12.csv", dtype="bf16", head_dim=size)
+        lines.append([row.x, size, row.tflops_per_s, f"{ours:.0f}", f"{ours / row.tflops_per_s:.2f}", f"{here.tflops:.0f}"])
+    return table(["hidden size", "head size", "paper, A100", "predicted, A100", "predicted / paper", "H200, measured"], lines)
+
+
+def figure_13_table():
+    lines = []
+    for size in ("160m", "410m", "1b", "1.4b", "2.8b"):
+        times = [document(f"advise pythia-{size} --device {device} --phase decode -b 1 --context 128")["step_time_ns"] / 1e6
+                 for device in ("a100-sxm4-80gb", "h200")]
+        lines.append([f"Pythia {size}", value("fig13", f"pythia-{size}"), *(f"{time:.2f}" for time in times)])
+    return table(["model", "paper, s", "predicted: a token on an A100, ms", "on an H200, ms"], lines)
+
+
+def figure_20_table():
+    lines = []
+    for figure, axis, on, off, theirs in (("20a", "v", (TOKENS, 51200, 4096, 1, True), (TOKENS, 51199, 4096, 1, True), "vocabularies"),
+                                          ("20b", "h", (TOKENS, 51200, 14336, 1, True), (TOKENS, 51200, 14335, 1, True), "hidden sizes")):
+        for what, gemm, aligned in (("at the peaks", on, True), ("between them", off, False)):
+            paper, ours = value(f"fig{figure}", f"{theirs} {what}"), predicted(DEVICES["A100"], gemm)
+            here = [row.tflops for row in h200(f"fig{figure}")
+                    if (power(row.n if axis == "v" else row.h) == 64 if aligned else (row.n if axis == "v" else row.h) % 2)]
+            lines.append([figure, f"{what}: {axis} = {gemm[1] if axis == 'v' else gemm[2]}", paper, f"{ours:.0f}",
+                          f"{ours / paper:.2f}", f"{median(here):.0f}"])
+    return table(["figure", "point", "paper, A100", "predicted, A100", "predicted / paper", "H200, measured"], lines)
+
+
+def generations():
+    """H100 over A100, predicted: one layer of GPT-3 2.7B, and a GEMM of 8192."""
+    layers = [layer_rate(2560, 32, device) for device in ("h100-sxm", DEVICES["A100"])]
+    products = [predicted(device, (8192, 8192, 8192, 1, True)) for device in ("h100-sxm", DEVICES["A100"])]
+    return layers[0] / layers[1], products[0] / products[1]
+
+
+def generations_table():
+    layer_ratio, product_ratio = generations()
+    paper = value("section VIII", "BERT in MLCommons, and kernels", "H100 over A100")
+    return table(["H100 over A100", "paper", "predicted", "predicted / paper"],
+                 [["one layer of GPT-3 2.7B, unfused", f"{paper} : 1", f"{layer_ratio:.2f}", f"{layer_ratio / paper:.2f}"],
+                  ["a GEMM, m = n = k = 8192", f"{paper} : 1", f"{product_ratio:.2f}", f"{product_ratio / paper:.2f}"]])
+
+
+# ---- SIGMA and the attention sweep ----
+
+
+def parameters(model):
+    found = document(f"describe {model}")
+    sizes = found["model"]
+    gate = sizes["layers"] * sizes["hidden"] * sizes["augmented_q"] if sizes.get("augmented_q") else 0
+    return found["parameters"], found["parameters_excluding_embeddings"], gate
+
+
+def sigma_shapes_table():
+    lines = []
+    for name, layers, hidden, width in (("sigma-1.5b", 26, 2048, 3072), ("sigma-10b", 32, 4096, 6144)):
+        found = document(f"describe {name}")
+        total, gate = found["parameters"], layers * hidden * width
+        lines.append([name, *(f"{count / 1e9:.2f} B" for count in (found["parameters_excluding_embeddings"], total, total + gate))])
+    return table(["model", "without embeddings", "as read: Q by two linear maps", "if augmented Q is gated"], lines)
+
+
+def sigma_kernel_table():
+    ours = {(row.series, row.prefix): row.median_ns / 1e3 for row in rows("h200/sigma-ket.csv", status="ok")}
+    theirs = {(row.model, 1024 * int(row.prefix.removesuffix("k"))): row.time_ns / 260e3
+              for row in rows("published/sigma-kernel-times.csv", kernel="total")}
+    lines = []
+    for prefix in (2048, 4096, 16384, 32768):
+        line = [f"{prefix // 1024}k", f"{theirs['standard', prefix]:.1f}", f"{theirs['sigma', prefix]:.1f}",
+                f"{100 * theirs['sigma', prefix] / theirs['standard', prefix] - 100:+.0f}%"]
+        for batch in (1, 16):
+            std, sigma = (ours[f"{model}, batch {batch}, part 0", prefix] for model in ("STD", "SIGMA"))
+            line += [f"{std:.1f}", f"{sigma:.1f}", f"{100 * sigma / std - 100:+.0f}%"]
+        lines.append(line)
+    return table(["prefix", "paper: STD, µs", "SIGMA", "change", "H200, batch 1: STD", "SIGMA", "change", "batch 16: STD", "SIGMA",
+                  "change"], lines)
+
+
+IMPLEMENTATIONS = {"scaled_dot_prod_attention": "naive", "vectorized_torch": "materialized",
+                   "vectorized_torch_compiled": "fused", "flash_attention_triton": "flash"}
+
+
+def attention_sweep_table():
+    lines = []
+    for row in read("published/attention-forward.csv"):
+        found = {dtype: one("h200/attention-forward.csv", series=f"{IMPLEMENTATIONS[row.kernel]} XS", s=row.q_len, dtype=dtype)
+                 for dtype in ("fp32", "bf16")}
+        times = [f"{one_of.ms:.3g}" if one_of.status == "ok" else one_of.status for one_of in found.values()]
+        ratio = f"{found['fp32'].ms / row.mean_ms:.2f}" if row.status == "ok" and found["fp32"].status == "ok" else None
+        lines.append([row.kernel, row.q_len, f"{row.mean_ms:.3g}" if row.status == "ok" else "not run",
+                      IMPLEMENTATIONS[row.kernel], *times, ratio])
+    return table(["published", "length", "ms", "Headroom's", "H200, fp32, ms", "bf16, ms", "fp32 / published"], lines)
+
+
+def cores_sweep_table():
+    lines = []
+    for length in (512, 1024, 2048, 4096):
+        found = {name: [row for row in rows("epyc-zen5/attention-forward.csv", series=f"{name} XS", s=length, dtype="bf16")]
+                 for name in ("materialized", "fused", "flash")}
+        lines.append([length, *(f"{one_of[0].ms:.3g}" if one_of and one_of[0].status == "ok" else one_of[0].status
+                                for one_of in found.values())])
+    return table(["length, 1 sequence", "materialized, ms", "fused, ms", "flash, ms"], lines)
+
+
+def all_ratio(*figures):
+    return mean(prediction_ratios(*figures))

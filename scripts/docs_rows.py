@@ -29,10 +29,10 @@ class Row(dict):
     """A row of a CSV file. tflops, gflops and ms are computed; what is neither column, axis nor problem is an error."""
 
     def __getattr__(self, name):
-        self.__dict__[name] = value = self.value(name)  # found at once the next time
+        self.__dict__[name] = value = self._find(name)  # found at once the next time
         return value
 
-    def value(self, name):
+    def _find(self, name):
         if self.get(name, "") != "":
             return number(self[name])
         if name in ("tflops", "gflops"):

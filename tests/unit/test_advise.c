@@ -41,7 +41,7 @@ static void gpt3_2_7b_gets_findings_on_its_heads_and_vocabulary(void **state)
   }
 }
 
-/* Anthony et al. 2024, figure 1: C1 83, C2 109, GPT-3 2.7B 119, 20 heads 166 TFLOP/s on the A100. */
+/* Anthony et al. 2024, figure 1: C1 83, C2 109, GPT-3 2.7B 119, 20 heads 141 TFLOP/s on the A100. */
 static void the_variants_of_figure_1_come_in_its_order(void **state)
 {
   (void)state;

@@ -306,16 +306,22 @@ static void published_points_are_on_lines_of_the_catalogue_and_say_how_exact_the
       continue;
     char *fields[6] = {line}, *at = line;
     for (size_t i = 1; i < 6; i++) {
-      at = strchr(at, ',');
+      bool quoted = *at == '"';
+      fields[i - 1] = at + quoted;
+      at = strchr(at + quoted, quoted ? '"' : ',');
       assert_non_null(at);
-      *at++ = '\0';
+      *at = '\0';
+      at += quoted ? 2 : 1;
       fields[i] = at;
     }
     snprintf(name, sizeof name, "%s", fields[0]);
     snprintf(series, sizeof series, "%s", fields[2]);
     snprintf(accuracy, sizeof accuracy, "%.*s", (int)strcspn(fields[5], "\n"), fields[5]);
     assert_true(strtod(fields[4], NULL) > 0);
-    assert_string_equal(accuracy, strcmp(name, "fig1") == 0 ? "exact" : "approximate");
+    if (strcmp(name, "fig1") == 0)
+      assert_string_equal(accuracy, "exact");
+    else if (strcmp(accuracy, "doubtful") != 0)
+      assert_string_equal(accuracy, "approximate");
     char key[128];
     snprintf(key, sizeof key, "%s %s", name, series);
     if (strcmp(key, last) != 0 && !has_line(name, series))
@@ -324,7 +330,7 @@ static void published_points_are_on_lines_of_the_catalogue_and_say_how_exact_the
     points++;
   }
   fclose(file);
-  assert_true(points > 100);
+  assert_true(points > 1000);
 }
 
 /* ---- contents of a file ---- */
