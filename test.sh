@@ -4,8 +4,8 @@
 # undefined-behaviour sanitizers, and the portable command.
 #   ./test.sh           what every change must pass
 #   ./test.sh --long    also: all kernel cases under the sanitizers, a build with clang, clang-tidy over everything,
-#                       valgrind, a minute of fuzzing, GPU kernels emulated in all sizes, the aarch64 build under qemu,
-#                       the portable command on Debian 11's C library
+#                       valgrind, a minute of fuzzing, HTML reports in Chromium, GPU kernels emulated in all sizes,
+#                       the aarch64 build under qemu, the portable command on Debian 11's C library
 # It installs what is missing with apt (and says so first). Ends with "N passed, N failed"; fails if any did.
 set -uo pipefail
 long=
@@ -87,6 +87,7 @@ if [ -n "$long" ]; then
   check emulation env HEADROOM_TEST=thorough ctest --preset debug -L emulation -j "$jobs"
   check levels env HEADROOM_TEST=thorough ctest --preset debug -L levels -j "$jobs"
   check faults env HEADROOM_TEST=whole ctest --preset debug -L faults
+  check browser env HEADROOM_TEST=whole ctest --preset debug -L browser
   check hardened hardened
   check torture env HEADROOM_TEST=whole ctest --preset debug -R '^cli_torture'
   check tidy scripts/tidy.sh

@@ -26,7 +26,8 @@
   ROW(GROUP_STORE, 16, "Store:")         \
   ROW(GROUP_SERVE, 17, "Serving:")       \
   ROW(GROUP_COMPARE, 18, "Comparison:")  \
-  ROW(GROUP_COMMON, 19, "Output:")
+  ROW(GROUP_REPORT, 19, "Report:")       \
+  ROW(GROUP_COMMON, 20, "Output:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -34,6 +35,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 20
+#define CLI_GROUP_COUNT 21
 
 #endif

@@ -143,9 +143,21 @@ int cli_check_input(const cli_run *run, const char *path)
   return cli_fail(EXIT_OUTPUT, "%s: is an input of the command and is not overwritten", output);
 }
 
+static bool writes_html(const cli_run *run)
+{
+  static const char *const commands[] = {"advise", "compare", "layer", "report", "search"};
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    if (strcmp(run->command->name, commands[i]) == 0)
+      return true;
+  }
+  return false;
+}
+
 int cli_output_open(const cli_run *run, cli_output *output)
 {
   const char *path = run->options.output;
+  if (run->options.format == HR_FORMAT_HTML && !writes_html(run))
+    return cli_fail(EXIT_USAGE, "--format html: only advise, compare, layer, report and search write HTML");
   bool to_file = path && strcmp(path, "-") != 0;
   *output = (cli_output){.name = to_file ? path : "standard output"};
   int code = to_file ? open_file(output, path) : open_stream(output, STDOUT_FILENO, false);

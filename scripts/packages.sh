@@ -2,7 +2,7 @@
 # Sourced by quickstart.sh and test.sh: the Debian packages that Headroom needs, and their installation.
 
 # One row per package: group | Debian package | probe | purpose
-# A probe is a command on the PATH, pkg:NAME for pkg-config, file:PATH below an include folder, or python:NAME for Python.
+# A probe is a command on the PATH, pkg:NAME for pkg-config, file:PATH below an include folder, path:PATH, or python:NAME for Python.
 packages_table='
 build | gcc          | cc                          | the C compiler
 build | libc6-dev    | file:stdio.h                | the C library to build against
@@ -15,6 +15,7 @@ build | libsqlite3-dev | pkg:sqlite3              | keeps results
 build | libcsv-dev   | file:csv.h                  | reads and writes CSV
 build | libutf8proc-dev | pkg:libutf8proc         | decodes UTF-8, knows the width of characters
 build | libxxhash-dev | pkg:libxxhash             | hashes cache keys and the points of a sweep
+build | libjs-chart.js | path:/usr/share/javascript/chart.js/chart.min.js | draws the charts of HTML reports
 build | libdnnl-dev  | file:oneapi/dnnl/dnnl.h     | oneDNN: GEMMs on the CPU
 test  | g++          | c++                         | compiles the headers as C++, and GPU programs for the emulated GPU
 test  | libcmocka-dev | pkg:cmocka                 | runs the unit tests
@@ -28,6 +29,7 @@ long  | gcc-aarch64-linux-gnu | aarch64-linux-gnu-gcc | the cross compiler for a
 long  | qemu-user    | qemu-aarch64                | runs the tests of the build for arm64
 programs | python3-pip | pip3                  | downloads NVRTC, which compiles GPU programs
 test  | python3-matplotlib | python:matplotlib | draws sweeps
+long  | chromium     | chromium                    | opens HTML reports
 long  | openmpi-bin  | mpirun                      | several processes that share a sweep
 '
 
@@ -40,6 +42,7 @@ package_present() { # PROBE
       [ -e "$folder/${1#file:}" ] && return 0
     done
     return 1 ;;
+  path:*) [ -e "${1#path:}" ] ;;
   python:*) python3 -c "import ${1#python:}" 2>/dev/null || /usr/bin/python3 -c "import ${1#python:}" 2>/dev/null ;;
   clang_runtime) compgen -G '/usr/lib/llvm*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a' >/dev/null ;;
   *) command -v "$1" >/dev/null ;;

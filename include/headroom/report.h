@@ -23,9 +23,11 @@
 extern "C" {
 #endif
 
-typedef enum hr_format { HR_FORMAT_TABLE, HR_FORMAT_JSON, HR_FORMAT_CSV, HR_FORMAT_MARKDOWN } hr_format;
+/** HTML is one page that loads nothing, of hr_report_advice(), hr_report_comparison(), hr_report_layer(),
+ *  hr_report_search() and hr_report_page(); the others write a table instead. */
+typedef enum hr_format { HR_FORMAT_TABLE, HR_FORMAT_JSON, HR_FORMAT_CSV, HR_FORMAT_MARKDOWN, HR_FORMAT_HTML } hr_format;
 
-/** Reads "table", "json", "csv" or "markdown". HR_ERROR_NOT_FOUND for any other; *format is then untouched. */
+/** Reads "table", "json", "csv", "markdown" or "html". HR_ERROR_NOT_FOUND for any other; *format is then untouched. */
 HR_API hr_status hr_format_parse(const char *name, hr_format *format);
 
 /** Which table of an advice becomes CSV: a CSV document is one table. */
@@ -129,6 +131,25 @@ HR_API hr_status hr_report_changes(FILE *out, const hr_report_options *options, 
  *  are not the same, unless options->verbose. */
 HR_API hr_status hr_report_comparison(FILE *out, const hr_report_options *options, const hr_compare_result *comparison,
                                       hr_error *error);
+
+/** What `report` shows besides the rows of a store. */
+typedef struct hr_page {
+  size_t struct_size;             /* sizeof(hr_page), set by hr_page_default() */
+  const char *title;              /* "Headroom report" */
+  const char *const *sources;     /* names of the files that the rows are from, for the page's foot */
+  size_t source_count;            /* default 0 */
+  const hr_advice *const *advice; /* findings of models; default none */
+  size_t advice_count;
+} hr_page;
+
+/** No sources, no findings. */
+HR_API hr_page hr_page_default(void);
+
+/** `report`: one HTML page that loads nothing: a chart with its table for each sweep, a comparison of the devices,
+ *  single measurements, findings, and what the rows were measured with. Of several rows of a point the latest is shown.
+ *  The format of `options` is ignored. Also errors of hr_compare_stores(). */
+HR_API hr_status hr_report_page(FILE *out, const hr_report_options *options, hr_store *store, const hr_page *page,
+                                hr_error *error);
 
 /** `kernels`: the kernels of all devices, and whether each runs on this machine or why not. Opens the devices. */
 HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);

@@ -117,11 +117,13 @@ hr_status hr_report_advice(FILE *out, const hr_report_options *options, const hr
   hr_document document;
   HR_TRY(hr_document_begin(&document, out, options, error));
   hr_status status;
-  if (options->format == HR_FORMAT_JSON)
+  if (options->format == HR_FORMAT_JSON) {
     status = write_json(advice, confirmation, options, parameters.total, out, error);
-  else if (options->format == HR_FORMAT_CSV)
+  } else if (options->format == HR_FORMAT_CSV) {
     status = write_csv(advice, confirmation, &document, error);
-  else
+  } else {
+    hr_print_title(&document, "headroom advise: %s on %s", advice->model.name, advice->hardware.name);
     status = hr_print_advice(&document, advice, confirmation, parameters.total, error);
+  }
   return hr_document_end(&document, status, error);
 }

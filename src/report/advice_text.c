@@ -6,6 +6,8 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "report/advice_figures.h"
+#include "report/advice_html.h"
 #include "report/confirmation.h"
 #include "report/findings.h"
 #include "report/inputs.h"
@@ -182,8 +184,8 @@ static void print_measured_gains(gain_line *line, const hr_finding *f, const hr_
   print_gain(line, "operator", f->measured_operator_gain);
 }
 
-static void print_gains(const hr_document *document, const hr_finding *f, const hr_confirmation *confirmation,
-                        size_t finding, int indent)
+static void print_gain_lines(const hr_document *document, const hr_finding *f, const hr_confirmation *confirmation,
+                             size_t finding, int indent)
 {
   gain_line line = begin_gains(document, indent);
   print_gain(&line, "parameters", f->parameter_change);
@@ -201,6 +203,16 @@ static void print_gains(const hr_document *document, const hr_finding *f, const 
   line = begin_gains(document, indent);
   print_measured_gains(&line, f, confirmation, confirmed);
   fprintf(document->out, "\n");
+}
+
+/* The lines have numbers and names of this program only, which HTML need not escape. */
+static void print_gains(const hr_document *document, const hr_finding *f, const hr_confirmation *confirmation,
+                        size_t finding, int indent)
+{
+  bool html = document->options->format == HR_FORMAT_HTML;
+  fputs(html ? "<p class=\"gain\">" : "", document->out);
+  print_gain_lines(document, f, confirmation, finding, indent);
+  fputs(html ? "</p>\n" : "", document->out);
 }
 
 #define FINDING_INDENT 8
@@ -225,10 +237,23 @@ static void print_cost(const hr_document *document, const hr_finding *f)
   hr_style_end(document->out, document->options, HR_STYLE_DIM);
 }
 
+static void print_html_finding(const hr_document *document, const hr_finding *f, const hr_confirmation *confirmation,
+                               size_t index)
+{
+  hr_html_finding(document, f);
+  if (f->has_change)
+    print_gains(document, f, confirmation, index, 0);
+  hr_html_finding_end(document, f);
+}
+
 static void print_finding(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation,
                           size_t index)
 {
   const hr_finding *f = &advice->findings[index];
+  if (document->options->format == HR_FORMAT_HTML) {
+    print_html_finding(document, f, confirmation, index);
+    return;
+  }
   static const char *const words[] = {"none", "low", "MEDIUM", "HIGH"};
   const char *word = f->not_applicable ? "n/a" : (unsigned)f->severity < HR_COUNT_OF(words) ? words[f->severity] : "?";
   fprintf(document->out, "\n");
@@ -346,20 +371,32 @@ static hr_status print_measured(const hr_document *document, const hr_advice *ad
   return hr_print_table(document, hr_confirmed_table(advice, confirmation), error);
 }
 
+/* Operators and parallel layouts, which people look up rather than read. */
+static hr_status print_tables(const hr_document *document, const hr_advice *advice, hr_error *error)
+{
+  const hr_step *step = &advice->step;
+  hr_print_details(document, "Operators of the step and parallel layouts");
+  hr_print_heading(document, "%s of the step",
+                   document->options->verbose ? "Operators" : hr_words_of_operators(&step->operators));
+  hr_table *table =
+      hr_operator_table(&step->operators, step, &advice->model, &advice->workload, !document->options->verbose);
+  HR_TRY(hr_print_table(document, table, error));
+  HR_TRY(hr_print_parallel_layouts(document, &advice->layouts, error));
+  hr_print_details_end(document);
+  return HR_OK;
+}
+
 hr_status hr_print_advice(const hr_document *document, const hr_advice *advice, const hr_confirmation *confirmation,
                           int64_t parameters, hr_error *error)
 {
-  const hr_step *step = &advice->step;
+  bool folded = document->options->format == HR_FORMAT_HTML || document->options->format == HR_FORMAT_MARKDOWN;
   print_step(document, advice, parameters);
   print_assumption(document, advice);
-  hr_print_heading(document, "%s of the step",
-                   document->options->verbose ? "Operators" : hr_words_of_operators(&step->operators));
-  HR_TRY(hr_print_table(
-      document,
-      hr_operator_table(&step->operators, step, &advice->model, &advice->workload, !document->options->verbose),
-      error));
-  HR_TRY(hr_print_parallel_layouts(document, &advice->layouts, error));
+  if (!folded)
+    HR_TRY(print_tables(document, advice, error));
+  HR_TRY(hr_print_advice_figures(document, advice, confirmation, error));
   HR_TRY(print_findings(document, advice, confirmation, error));
   print_combined(document, advice, confirmation);
-  return print_measured(document, advice, confirmation, error);
+  HR_TRY(print_measured(document, advice, confirmation, error));
+  return folded ? print_tables(document, advice, error) : HR_OK;
 }

@@ -174,9 +174,10 @@ static void print_total(const hr_document *document, const hr_compare_result *c)
                  1 / (1 + c->tolerance), 1 + c->tolerance);
 }
 
-static hr_status write_text(const hr_document *document, const hr_compare_result *c, hr_error *error)
+static hr_status write_text(hr_document *document, const hr_compare_result *c, hr_error *error)
 {
   bool all = document->options->verbose;
+  hr_print_title(document, "headroom compare: %s and %s", c->a.name, c->b.name);
   print_origin(document, "A", &c->a);
   print_origin(document, "B", &c->b);
   if (c->count == 0) {

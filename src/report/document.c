@@ -7,9 +7,20 @@
 #include "base/text.h"
 #include "report/lines.h"
 #include "report/markdown.h"
+#include "report/page.h"
 
 #include <errno.h>
 #include <stdarg.h>
+
+static bool is_html(const hr_document *document)
+{
+  return document->options->format == HR_FORMAT_HTML;
+}
+
+static bool is_markdown(const hr_document *document)
+{
+  return document->options->format == HR_FORMAT_MARKDOWN;
+}
 
 hr_status hr_document_begin(hr_document *document, FILE *out, const hr_report_options *options, hr_error *error)
 {
@@ -21,6 +32,8 @@ hr_status hr_document_begin(hr_document *document, FILE *out, const hr_report_op
 hr_status hr_document_end(hr_document *document, hr_status status, hr_error *error)
 {
   char text[HR_REASON_SIZE];
+  if (document->has_title && is_html(document))
+    hr_page_end(document->out);
   errno = 0;
   int flushed = fflush(document->out);
   int reason = errno;
@@ -29,11 +42,57 @@ hr_status hr_document_end(hr_document *document, hr_status status, hr_error *err
   return status;
 }
 
+void hr_print_title(hr_document *document, const char *format, ...)
+{
+  char text[512], clean[512];
+  va_list arguments;
+  va_start(arguments, format);
+  hr_write_text_v(text, sizeof text, format, arguments);
+  va_end(arguments);
+  hr_copy_text(clean, sizeof clean, text);
+  if (is_html(document)) {
+    hr_page_begin(document->out, clean);
+  } else if (is_markdown(document)) {
+    fputs("## ", document->out);
+    hr_markdown_write(document->out, clean);
+    fputs("\n\n", document->out);
+  }
+  document->has_title = true;
+}
+
+void hr_print_details(const hr_document *document, const char *summary)
+{
+  if (!is_html(document) && !is_markdown(document))
+    return;
+  fputs(is_markdown(document) ? "\n<details>\n<summary>" : "<details><summary>", document->out);
+  hr_html_write(document->out, summary);
+  fputs(is_markdown(document) ? "</summary>\n\n" : "</summary>\n", document->out);
+}
+
+void hr_print_details_end(const hr_document *document)
+{
+  if (is_html(document) || is_markdown(document))
+    fputs(is_markdown(document) ? "\n</details>\n" : "</details>\n", document->out);
+}
+
 #define LABEL_WIDTH 14
+
+static void print_html_field(FILE *out, const char *label, const char *text)
+{
+  fputs("<p class=\"field\"><strong>", out);
+  hr_html_write(out, label);
+  fputs("</strong> <span>", out);
+  hr_html_write(out, text);
+  fputs("</span></p>\n", out);
+}
 
 static void print_field(const hr_document *document, const char *label, const char *text)
 {
-  if (document->options->format == HR_FORMAT_MARKDOWN) {
+  if (is_html(document)) {
+    print_html_field(document->out, label, text);
+    return;
+  }
+  if (is_markdown(document)) {
     fputs("- ", document->out);
     if (label[0])
       fprintf(document->out, "**%s**: ", label);
@@ -68,6 +127,13 @@ void hr_print_fields(const hr_document *document, const hr_column *columns, size
   }
 }
 
+static void print_html_heading(const hr_document *document, const char *text)
+{
+  fprintf(document->out, "<h%d>", 2 + document->depth);
+  hr_html_write(document->out, text);
+  fprintf(document->out, "</h%d>\n", 2 + document->depth);
+}
+
 void hr_print_heading(const hr_document *document, const char *format, ...)
 {
   char text[256], clean[256];
@@ -76,8 +142,12 @@ void hr_print_heading(const hr_document *document, const char *format, ...)
   hr_write_text_v(text, sizeof text, format, arguments);
   va_end(arguments);
   hr_copy_text(clean, sizeof clean, text);
-  if (document->options->format == HR_FORMAT_MARKDOWN) {
-    fputs("\n## ", document->out);
+  if (is_html(document)) {
+    print_html_heading(document, clean);
+    return;
+  }
+  if (is_markdown(document)) {
+    fputs(document->has_title ? "\n### " : "\n## ", document->out);
     hr_markdown_write(document->out, clean);
     fputs("\n\n", document->out);
     return;
@@ -93,7 +163,13 @@ void hr_print_paragraph(const hr_document *document, const char *text)
 {
   char clean[2048];
   hr_copy_text(clean, sizeof clean, text);
-  if (document->options->format == HR_FORMAT_MARKDOWN) {
+  if (is_html(document)) {
+    fputs("<p>", document->out);
+    hr_html_write(document->out, clean);
+    fputs("</p>\n", document->out);
+    return;
+  }
+  if (is_markdown(document)) {
     hr_markdown_write_line(document->out, clean);
     return;
   }

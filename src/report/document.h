@@ -8,7 +8,17 @@
 typedef struct hr_document {
   FILE *out;
   const hr_report_options *options;
+  int depth; /* HTML: of the section, 0: headings are h2 */
+  bool has_title;
 } hr_document;
+
+/** What a document is: the heading of an HTML page, or in Markdown one that suits a comment of a pull request. A
+ *  terminal shows nothing. HTML needs it first. */
+void hr_print_title(hr_document *document, const char *format, ...) HR_PRINTF(2, 3);
+
+/** In HTML and Markdown what follows is folded up under this line, until hr_print_details_end(). */
+void hr_print_details(const hr_document *document, const char *summary);
+void hr_print_details_end(const hr_document *document);
 
 /** hr_document_end() returns `status`, or if that is HR_OK and the stream failed HR_ERROR_OUTPUT with
  *  the system's reason. */

@@ -35,15 +35,36 @@ static const hr_column columns[] = {
     {"source", NULL, HR_PLAIN, 0, OPTIONAL(source)},
 };
 
+static void change(const void *row, hr_cell *cell)
+{
+  const hr_finding *f = row;
+  if (f->suggested[0])
+    hr_cell_format(cell, "%s%s%s", f->current, f->current[0] ? " → " : "", f->suggested);
+}
+
+/* In a comment of a pull request: what to change and what that gains, the reason last. */
+static const hr_column brief_columns[] = {
+    {NULL, "severity", HR_PLAIN, 0, FINDING(severity)},
+    {NULL, "rule", HR_PLAIN, 0, FINDING(rule)},
+    {NULL, "change", HR_PLAIN, 0, HR_COMPUTED(TEXT, change)},
+    {NULL, "class", HR_PLAIN, 0, FINDING(change_class)},
+    {NULL, "parameters", HR_GAIN, 0, FINDING(parameter_change)},
+    {NULL, "gain", HR_GAIN, 0, FINDING(predicted_gain)},
+    {NULL, "measured", HR_GAIN, 0, .rare = true, FINDING(measured_gain)},
+    {NULL, "why", HR_PLAIN, 0, FINDING(why)},
+    {NULL, "what it takes", HR_PLAIN, 0, OPTIONAL(cost)},
+};
+
 bool hr_finding_is_shown(const hr_finding *finding, const hr_report_options *options)
 {
-  bool for_people = options->format == HR_FORMAT_TABLE || options->format == HR_FORMAT_MARKDOWN;
+  bool for_people = options->format != HR_FORMAT_JSON && options->format != HR_FORMAT_CSV;
   return !for_people || options->verbose || finding->severity > HR_SEVERITY_NONE;
 }
 
 hr_table *hr_finding_table(const hr_advice *advice, const hr_report_options *options)
 {
-  hr_table *table = HR_TABLE_OF(columns, hr_finding);
+  bool brief = options->format == HR_FORMAT_MARKDOWN;
+  hr_table *table = brief ? HR_TABLE_OF(brief_columns, hr_finding) : HR_TABLE_OF(columns, hr_finding);
   for (size_t i = 0; i < advice->finding_count; i++) {
     hr_finding f = advice->findings[i];
     if (!f.has_change)

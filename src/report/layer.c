@@ -243,10 +243,11 @@ static void print_group(const hr_document *document, const hr_model *model, size
   hr_print_field(document, "layer", "of group %zu: %s", group, text);
 }
 
-static hr_status write_text(const hr_document *document, const hr_model *model, const hr_hardware *hardware,
+static hr_status write_text(hr_document *document, const hr_model *model, const hr_hardware *hardware,
                             const hr_layer *layer, hr_error *error)
 {
   if (document->options->format != HR_FORMAT_CSV) {
+    hr_print_title(document, "headroom layer: %s on %s", model->name, hardware->name);
     hr_print_model(document, model);
     if (model->group_count > 1)
       print_group(document, model, layer->group);

@@ -5,8 +5,11 @@
 #include "base/error.h"
 #include "base/names.h"
 
-static const char *const format_names[] = {
-    [HR_FORMAT_TABLE] = "table", [HR_FORMAT_JSON] = "json", [HR_FORMAT_CSV] = "csv", [HR_FORMAT_MARKDOWN] = "markdown"};
+static const char *const format_names[] = {[HR_FORMAT_TABLE] = "table",
+                                           [HR_FORMAT_JSON] = "json",
+                                           [HR_FORMAT_CSV] = "csv",
+                                           [HR_FORMAT_MARKDOWN] = "markdown",
+                                           [HR_FORMAT_HTML] = "html"};
 
 hr_status hr_format_parse(const char *name, hr_format *format)
 {
@@ -31,6 +34,11 @@ hr_status hr_csv_table_parse(const char *name, hr_csv_table *table)
   if (status == HR_OK)
     *table = (hr_csv_table)value;
   return status;
+}
+
+hr_page hr_page_default(void)
+{
+  return (hr_page){.struct_size = sizeof(hr_page), .title = "Headroom report"};
 }
 
 hr_report_options hr_report_options_default(void)

@@ -239,9 +239,10 @@ static void explain_nothing(const hr_document *document, const hr_search_result 
   hr_print_paragraph(document, text);
 }
 
-static hr_status write_text(const hr_document *document, const hr_model *model, const hr_workload *workload,
+static hr_status write_text(hr_document *document, const hr_model *model, const hr_workload *workload,
                             const hr_hardware *hardware, const hr_search_result *result, hr_error *error)
 {
+  hr_print_title(document, "headroom search: %s on %s", model->name, hardware->name);
   char time[HR_NUMBER_SIZE], parameters[HR_NUMBER_SIZE];
   hr_print_model(document, model);
   hr_write_count(parameters, sizeof parameters, result->base_parameters);

@@ -6,6 +6,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "report/markdown.h"
+#include "report/page.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -118,6 +119,7 @@ hr_status hr_table_write(const hr_table *table, FILE *out, const hr_report_optio
   switch (options->format) {
   case HR_FORMAT_CSV: write_csv(table, out); break;
   case HR_FORMAT_MARKDOWN: write_markdown(table, out); break;
+  case HR_FORMAT_HTML: hr_page_write_table(out, table, NULL); break;
   default: hr_table_write_aligned(table, out, options); break;
   }
   return HR_OK;

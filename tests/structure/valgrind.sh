@@ -26,5 +26,6 @@ run results import --db "$folder/b.db" "$folder/a.csv"
 run results merge --db "$folder/b.db" "$folder/a.db"
 run results list --db "$folder/b.db" --format json
 run compare "$folder/a.db" "$folder/b.db" --verbose
+run report "$folder/a.db" --models gpt2 --device h200
 run results show --db "$folder/b.db" 0a1b
 run results delete --db "$folder/b.db" --yes

@@ -131,6 +131,7 @@ torture none see_all gemm 64 64 64 -d h200
 torture full.db see_all results list --db new.db
 torture full.db see_all results list --db new.db -f json --sweep fig24 --device H200 --since 2026-01 --status ok
 torture full.db see_all compare new.db new.db -v
+torture full.db see_all report new.db --models config.json -d h200
 torture full.db see_all results show --db new.db 0a1b
 torture full.db see_all results export --db new.db
 torture full.db see_all results delete --db new.db 0a1b

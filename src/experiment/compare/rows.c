@@ -146,6 +146,7 @@ static int take_row(void *context, const hr_result *row)
                        .autotune = row->autotune,
                        .decode_part = row->decode_part,
                        .warm = row->measurement.warm,
+                       .flops_per_s = row->measurement.flops_per_s,
                        .order = rows->count,
                        .measured = measured_of(row)};
   r->failed = (rows->count == rows->capacity && !grow(rows)) || !copy_texts(&to, row);

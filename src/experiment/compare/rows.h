@@ -11,7 +11,8 @@ typedef struct hr_compare_row {
   const char *sweep, *series, *axes, *problem, *kernel_asked, *product;
   int64_t threads, autotune, decode_part;
   bool warm;
-  size_t order; /* of the date */
+  double flops_per_s; /* NAN: unknown */
+  size_t order;       /* of the date */
   hr_compared_row measured;
 } hr_compare_row;
 

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* `headroom report RESULTS…`: the rows of all files in one store in memory, and the findings of --models. */
+
+#define MODELS_MOST 16
+
+typedef struct page_work {
+  hr_store *rows;
+  const hr_advice *advice[MODELS_MOST];
+  size_t advice_count;
+} page_work;
+
+/* A store, or else the CSV or JSON Lines of `results export`. */
+static hr_status take(hr_store *rows, const char *path, hr_error *error)
+{
+  hr_status status = hr_store_merge(rows, path, NULL, error);
+  FILE *in = status == HR_ERROR_UNREADABLE ? fopen(path, "rb") : NULL;
+  char begin[16] = "";
+  bool store = in && fread(begin, 1, sizeof begin, in) == sizeof begin && memcmp(begin, "SQLite format 3", 15) == 0;
+  if (in && !store) {
+    rewind(in);
+    status = hr_store_import(rows, in, path, NULL, error);
+  }
+  if (in)
+    fclose(in);
+  return status;
+}
+
+static int take_default(const cli_run *run, hr_store *rows)
+{
+  hr_store *from;
+  hr_error error = {.status = HR_OK};
+  int code = cli_open_store(run, HR_STORE_READ, &from);
+  if (code != CLI_GO_ON)
+    return code;
+  hr_status status = hr_store_copy(rows, from, NULL, &error);
+  hr_store_close(from);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+static int take_all(const cli_run *run, hr_store *rows)
+{
+  if (run->argument_count == 0 || run->given[CLI_OPTION_db]) {
+    int code = take_default(run, rows);
+    if (code != CLI_GO_ON)
+      return code;
+  }
+  for (int i = 0; i < run->argument_count; i++) {
+    hr_error error = {.status = HR_OK};
+    int code = cli_check_input(run, run->arguments[i]);
+    if (code != CLI_GO_ON)
+      return code;
+    hr_status status = take(rows, run->arguments[i], &error);
+    if (status != HR_OK)
+      return cli_fail_status(status, &error);
+  }
+  return CLI_GO_ON;
+}
+
+/* ---- findings ---- */
+
+static int advise_one(const cli_run *run, const char *name, page_work *work)
+{
+  cli_run own = *run;
+  const char *arguments[] = {name, NULL};
+  hr_model model;
+  hr_workload workload;
+  hr_hardware hardware;
+  hr_advice *advice;
+  hr_error error = {.status = HR_OK};
+  own.arguments = arguments;
+  own.argument_count = 1;
+  int code = cli_load_model(&own, &model, NULL);
+  if (code == CLI_GO_ON)
+    code = cli_make_workload(&own, &model, &workload);
+  if (code == CLI_GO_ON)
+    code = cli_load_device(&own, "cpu", &hardware);
+  if (code != CLI_GO_ON)
+    return code;
+  cli_set_formats(&own, &hardware, &workload);
+  hr_status status = hr_advise(&hardware, &model, &workload, &advice, &error);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  work->advice[work->advice_count++] = advice;
+  return CLI_GO_ON;
+}
+
+static int advise_all(const cli_run *run, page_work *work)
+{
+  char *names = run->options.models ? strdup(run->options.models) : NULL, *rest = NULL;
+  int code = run->options.models && !names ? cli_fail(EXIT_OUTPUT, "out of memory") : CLI_GO_ON;
+  for (char *name = names ? strtok_r(names, ",", &rest) : NULL; name && code == CLI_GO_ON;
+       name = strtok_r(NULL, ",", &rest)) {
+    if (work->advice_count == MODELS_MOST)
+      code = cli_fail(EXIT_USAGE, "--models: more than %d models", MODELS_MOST);
+    else
+      code = advise_one(run, name, work);
+  }
+  free(names);
+  return code;
+}
+
+/* ---- the page ---- */
+
+static int write_page(const cli_run *run, page_work *work)
+{
+  cli_output output;
+  hr_error error = {.status = HR_OK};
+  int code = cli_output_open(run, &output);
+  if (code != CLI_GO_ON)
+    return code;
+  hr_page page = hr_page_default();
+  page.sources = run->arguments;
+  page.source_count = (size_t)run->argument_count;
+  page.advice = work->advice;
+  page.advice_count = work->advice_count;
+  if (run->options.title)
+    page.title = run->options.title;
+  hr_status status = hr_report_page(output.stream, &output.options, work->rows, &page, &error);
+  return cli_output_close(&output, status, &error);
+}
+
+int cli_report(const cli_run *run)
+{
+  page_work work = {.rows = NULL};
+  hr_error error = {.status = HR_OK};
+  if (run->given[CLI_OPTION_format] && run->options.format != HR_FORMAT_HTML)
+    return cli_fail(EXIT_USAGE, "report: --format is html; results export writes csv and json");
+  hr_status status = hr_store_open("the rows of the report", HR_STORE_SCRATCH, &work.rows, &error);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  int code = advise_all(run, &work);
+  if (code == CLI_GO_ON)
+    code = take_all(run, work.rows);
+  if (code == CLI_GO_ON)
+    code = write_page(run, &work);
+  for (size_t i = 0; i < work.advice_count; i++)
+    hr_advice_free((hr_advice *)(uintptr_t)work.advice[i]);
+  hr_store_close(work.rows);
+  return code;
+}

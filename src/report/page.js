@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the charts, their legends and tables from the figures' JSON, and lets tables sort. Text goes into the page as
+ * textContent only. */
+"use strict";
+(() => {
+  /* The colours of Okabe and Ito, which the colour-blind can tell apart; on a dark ground black and blue are replaced. */
+  const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#8a7f00"];
+  const DARK = ["#56b4e9", "#ff8a3d", "#35c79b", "#e29cc4", "#9ad2f5", "#f0b93a", "#ececf0", "#f0e442"];
+  const MARKERS = ["circle", "rect", "triangle", "rectRot", "cross", "star", "crossRot", "dash"];
+  const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 4]];
+  const WHISKERS_MOST = 400; /* more intervals hide the lines */
+  const ROWS_AT_ONCE = 500;
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const charts = [];
+  let printing = false;
+
+  const make = (name, text, attributes = {}) => {
+    const element = document.createElement(name);
+    if (text !== undefined) element.textContent = text;
+    for (const key in attributes) element.setAttribute(key, attributes[key]);
+    return element;
+  };
+  const colours = () => (dark.matches && !printing ? DARK : LIGHT);
+  const ink = () => (dark.matches && !printing ? { text: "#ececf0", line: "#3b3b45" } : { text: "#1c1c1e", line: "#d5d5dc" });
+  const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+  const show = (value) => (value === null || value === undefined ? "–" : digits.format(value));
+
+  /* ---- figures ---- */
+
+  const point = (list) => ({ x: list[0], y: list[1], low: list[2] ?? null, high: list[3] ?? null, status: list[4] || "", label: list[5] || "" });
+  const xText = (figure, x) => (figure.x.scale === "names" ? figure.x.names[x] ?? "" : show(x));
+  const isBars = (figure) => figure.form === "bars" || figure.form === "stacks";
+
+  /* A bar chart has a value for each name of the x axis; lines have points. */
+  const dataset = (figure, series) => {
+    const points = series.points.map(point);
+    const common = { label: series.name, headroom: series, hidden: false };
+    if (isBars(figure)) {
+      const data = figure.x.names.map((_, i) => points.find((p) => p.x === i) ?? null);
+      return { ...common, type: "bar", points: data, data: data.map((p) => (p ? p.y : null)), borderWidth: 1 };
+    }
+    const line = series.mark !== "points" && figure.form === "lines";
+    return { ...common, type: "line", points, data: points, showLine: line, borderWidth: 2, tension: 0, spanGaps: false,
+      pointRadius: series.mark === "plain" ? 0 : points.length > 2000 ? 1.5 : 3, pointHoverRadius: 5 };
+  };
+  const paint = (chart) => {
+    const palette = colours(), { text, line } = ink();
+    for (const set of chart.data.datasets) {
+      const style = set.headroom.style, colour = palette[style % palette.length];
+      set.borderColor = set.pointBorderColor = colour;
+      set.backgroundColor = set.type === "bar" ? colour : colour + "40";
+      set.pointBackgroundColor = set.headroom.origin === "measured" ? colour : "transparent";
+      set.pointStyle = MARKERS[style % MARKERS.length];
+      set.borderDash = DASHES[Math.floor(style / 2) % DASHES.length];
+    }
+    for (const scale of Object.values(chart.options.scales)) {
+      scale.ticks.color = scale.title.color = text;
+      scale.grid.color = line;
+    }
+  };
+  const scale = (axis, figure) => {
+    const options = { type: "linear", title: { display: axis.label !== "", text: axis.label }, ticks: {}, grid: {} };
+    if (axis.scale === "names") return { ...options, type: "category", labels: axis.names, stacked: figure.form === "stacks" };
+    if (axis.scale === "log2" || axis.scale === "log10") options.type = "logarithmic";
+    if (axis.scale === "log2")
+      options.afterBuildTicks = (s) => {
+        const ticks = [];
+        for (let e = Math.floor(Math.log2(s.min)); e <= Math.log2(s.max); e++) ticks.push({ value: 2 ** e });
+        s.ticks = ticks.filter((t) => t.value >= s.min);
+      };
+    if (options.type === "logarithmic") options.ticks.callback = (value) => show(value);
+    if (axis.zero && options.type === "linear") options.beginAtZero = true;
+    if (axis.most !== null) options.max = axis.most;
+    options.stacked = figure.form === "stacks";
+    return options;
+  };
+
+  /* The axis reaches the ends of the intervals, too. */
+  const ends = (figure) => {
+    const all = figure.series.flatMap((s) => s.points.map(point)).filter((p) => p.low !== null && p.high !== null);
+    return all.length === 0 ? {} : { suggestedMin: least(all.map((p) => p.low)), suggestedMax: -least(all.map((p) => -p.high)) };
+  };
+  const least = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
+
+  /* Intervals, bands between low and high, and rules, which Chart.js does not have. */
+  const overlay = {
+    id: "overlay",
+    beforeDatasetsDraw(chart) {
+      const { ctx, scales: { x, y } } = chart;
+      chart.data.datasets.forEach((set, i) => {
+        if (set.headroom.mark !== "band" || !chart.isDatasetVisible(i)) return;
+        const points = set.points.filter((p) => p.low !== null && p.high !== null);
+        ctx.save();
+        ctx.fillStyle = set.backgroundColor;
+        ctx.beginPath();
+        points.forEach((p) => ctx.lineTo(x.getPixelForValue(p.x), y.getPixelForValue(p.low)));
+        points.reverse().forEach((p) => ctx.lineTo(x.getPixelForValue(p.x), y.getPixelForValue(p.high)));
+        ctx.fill();
+        ctx.restore();
+      });
+    },
+    afterDatasetsDraw(chart) {
+      const { ctx, chartArea: area, scales: { x, y } } = chart;
+      ctx.save();
+      ctx.lineWidth = 1;
+      chart.data.datasets.forEach((set, i) => {
+        if (set.headroom.mark === "band" || set.points.length > WHISKERS_MOST || !chart.isDatasetVisible(i)) return;
+        const meta = chart.getDatasetMeta(i);
+        ctx.strokeStyle = set.type === "bar" ? ink().text : set.borderColor;
+        set.points.forEach((p, k) => {
+          if (!p || p.low === null || p.high === null || !meta.data[k]) return;
+          const at = meta.data[k].x, low = y.getPixelForValue(p.low), high = y.getPixelForValue(p.high);
+          ctx.beginPath();
+          for (const end of [low, high]) { ctx.moveTo(at - 3, end); ctx.lineTo(at + 3, end); }
+          ctx.moveTo(at, low);
+          ctx.lineTo(at, high);
+          ctx.stroke();
+        });
+      });
+      ctx.strokeStyle = ctx.fillStyle = ink().text;
+      ctx.setLineDash([4, 4]);
+      for (const rule of chart.config._config.rules) {
+        const at = (rule.vertical ? x : y).getPixelForValue(rule.at);
+        ctx.beginPath();
+        if (rule.vertical) { ctx.moveTo(at, area.top); ctx.lineTo(at, area.bottom); }
+        else { ctx.moveTo(area.left, at); ctx.lineTo(area.right, at); }
+        ctx.stroke();
+        ctx.fillText(rule.label, rule.vertical ? at + 4 : area.left + 4, rule.vertical ? area.top + 12 : at - 4);
+      }
+      ctx.restore();
+    },
+  };
+
+  const hover = (figure) => ({
+    title: (items) => (items.length ? `${figure.x.label}: ${xText(figure, items[0].dataset.points[items[0].dataIndex].x)}` : ""),
+    label: (item) => {
+      const p = item.dataset.points[item.dataIndex];
+      const spread = p.low !== null && p.high !== null ? ` (${show(p.low)} … ${show(p.high)})` : "";
+      return `${item.dataset.label}: ${show(p.y)}${spread}${p.status ? `, ${p.status}` : ""}${p.label ? `, ${p.label}` : ""}`;
+    },
+  });
+
+  const draw = (entry) => {
+    if (entry.chart) return;
+    const { figure, canvas } = entry;
+    const bars = isBars(figure);
+    entry.chart = new Chart(canvas, {
+      type: bars ? "bar" : "line",
+      rules: figure.rules,
+      data: { labels: bars ? figure.x.names : undefined, datasets: figure.series.map((s) => dataset(figure, s)) },
+      options: {
+        animation: false, responsive: true, maintainAspectRatio: false, parsing: bars ? undefined : false, normalized: false,
+        interaction: { mode: "nearest", intersect: false, axis: bars ? "x" : "xy" },
+        scales: { x: scale(figure.x, figure), y: { ...scale(figure.y, figure), ...ends(figure) } },
+        plugins: { legend: { display: false }, tooltip: { callbacks: hover(figure) } },
+      },
+      plugins: [overlay],
+    });
+    paint(entry.chart);
+    entry.visible.forEach((on, i) => entry.chart.setDatasetVisibility(i, on));
+    entry.chart.update();
+    entry.canvas.dataset.drawn = "true";
+  };
+
+  /* ---- legends: buttons, so that the keyboard and screen readers reach them ---- */
+
+  const SVG = "http://www.w3.org/2000/svg";
+  const sample = (style) => {
+    const svg = document.createElementNS(SVG, "svg"), line = document.createElementNS(SVG, "line");
+    svg.setAttribute("viewBox", "0 0 28 12");
+    svg.setAttribute("aria-hidden", "true");
+    const attributes = { x1: 0, x2: 28, y1: 6, y2: 6, "stroke-width": 4, "stroke-dasharray": DASHES[Math.floor(style / 2) % DASHES.length].join(" ") };
+    for (const key in attributes) line.setAttribute(key, attributes[key]);
+    svg.append(line);
+    return svg;
+  };
+  const paintLegend = (entry) =>
+    entry.legend.querySelectorAll("line").forEach((line, i) => {
+      line.setAttribute("stroke", colours()[entry.figure.series[i].style % LIGHT.length]);
+    });
+  const toggle = (entry, i, button) => {
+    entry.visible[i] = !entry.visible[i];
+    button.setAttribute("aria-pressed", String(entry.visible[i]));
+    draw(entry);
+    entry.chart.setDatasetVisibility(i, entry.visible[i]);
+    entry.chart.update();
+  };
+  const addLegend = (entry) => {
+    entry.legend = make("ul", undefined, { class: "legend", "aria-label": "Series on and off" });
+    entry.figure.series.forEach((series, i) => {
+      const origin = series.origin === "measured" || series.origin === series.name ? "" : ` (${series.origin})`;
+      const button = make("button", undefined, { type: "button", "aria-pressed": "true" });
+      button.append(sample(series.style), (series.name || entry.figure.y.label) + origin);
+      button.addEventListener("click", () => toggle(entry, i, button));
+      const item = make("li");
+      item.append(button);
+      entry.legend.append(item);
+    });
+    paintLegend(entry);
+    return entry.legend;
+  };
+
+  /* ---- each chart's table, made when it is opened ---- */
+
+  const cell = (value) => {
+    const number = typeof value === "number" || value === null;
+    return make("td", number ? show(value) : value, number ? { class: "n", ...(value === null ? {} : { "data-v": value }) } : {});
+  };
+  const fill = (body, rows, from) => {
+    const part = document.createDocumentFragment();
+    for (const values of rows.slice(from, from + ROWS_AT_ONCE)) {
+      const row = make("tr");
+      row.append(...values.map(cell));
+      part.append(row);
+    }
+    body.append(part);
+  };
+  const rowsOf = (figure) =>
+    figure.series.flatMap((series) => series.points.map(point).map((p) =>
+      [series.name || figure.y.label, figure.x.scale === "names" ? xText(figure, p.x) : p.x, p.y, p.low, p.high, p.status || "ok", series.origin]));
+  const openTable = (figure, details) => {
+    const table = make("table", undefined, { class: "sortable" }), head = make("tr"), body = make("tbody");
+    const titles = ["series", figure.x.label, figure.y.label, "low", "high", "status", "origin"];
+    const top = make("thead");
+    titles.forEach((title, i) => head.append(make("th", title, { scope: "col", class: i >= 1 && i <= 4 ? "n" : "" })));
+    top.append(head);
+    table.append(make("caption", figure.title), top, body);
+    const rows = rowsOf(figure);
+    fill(body, rows, 0);
+    const scroll = make("div", undefined, { class: "scroll" });
+    scroll.append(table);
+    details.append(scroll);
+    sortable(table, () => { for (let n = body.rows.length; n < rows.length; n += ROWS_AT_ONCE) fill(body, rows, n); });
+    if (rows.length > ROWS_AT_ONCE) {
+      const more = make("button", `Show all ${rows.length} rows`, { type: "button" });
+      more.addEventListener("click", () => {
+        for (let n = body.rows.length; n < rows.length; n += ROWS_AT_ONCE) fill(body, rows, n);
+        more.remove();
+      });
+      details.append(more);
+    }
+  };
+  const addTable = (figure) => {
+    const details = make("details"), count = figure.series.reduce((n, s) => n + s.points.length, 0);
+    details.append(make("summary", `Table of the ${count} values`));
+    details.addEventListener("toggle", () => {
+      if (details.open && details.childElementCount === 1) openTable(figure, details);
+    });
+    return details;
+  };
+
+  /* ---- sorting ---- */
+
+  const keyOf = (row, column) => {
+    const td = row.cells[column];
+    return td.dataset.v !== undefined ? Number(td.dataset.v) : td.textContent === "-" || td.textContent === "–" ? null : td.textContent;
+  };
+  /* Numbers before texts, and what is missing last in both directions. */
+  const compare = (a, b, sign) => {
+    if (a === null || b === null) return (a === null) - (b === null);
+    if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+    if (typeof a !== typeof b) return typeof a === "number" ? -1 : 1;
+    return sign * a.localeCompare(b, "en", { numeric: true });
+  };
+  const sort = (table, th) => {
+    const up = th.getAttribute("aria-sort") !== "ascending", body = table.tBodies[0];
+    table.querySelectorAll("th").forEach((other) => other.removeAttribute("aria-sort"));
+    th.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const rows = [...body.rows].map((row) => ({ row, key: keyOf(row, th.cellIndex) }));
+    rows.sort((a, b) => compare(a.key, b.key, up ? 1 : -1));
+    body.append(...rows.map((r) => r.row));
+  };
+  function sortable(table, before) {
+    for (const th of table.querySelectorAll("thead th")) {
+      const button = make("button", th.textContent, { type: "button" });
+      th.replaceChildren(button);
+      button.addEventListener("click", () => {
+        if (before) before();
+        sort(table, th);
+      });
+    }
+  }
+
+  /* ---- the page ---- */
+
+  const start = (element) => {
+    const figure = JSON.parse(element.querySelector("script").textContent);
+    const canvas = make("canvas", undefined, { role: "img", "aria-label": `${figure.title}: ${figure.y.label} over ${figure.x.label}; the values are in the table below` });
+    const box = make("div", undefined, { class: "canvas" });
+    box.append(canvas);
+    const entry = { element, figure, canvas, visible: figure.series.map(() => true) };
+    if (figure.form !== "heatmap") element.append(box, addLegend(entry));
+    element.append(addTable(figure));
+    if (figure.form !== "heatmap") charts.push(entry);
+    return entry;
+  };
+  const repaint = () =>
+    charts.forEach((entry) => {
+      paintLegend(entry);
+      if (!entry.chart) return;
+      paint(entry.chart);
+      entry.chart.update();
+    });
+
+  document.querySelectorAll("figure.chart").forEach(start);
+  document.querySelectorAll("table.sortable").forEach((table) => { if (!table.querySelector("th button")) sortable(table); });
+  const watcher = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen) {
+      if (!isIntersecting) continue;
+      draw(charts.find((entry) => entry.element === target));
+      watcher.unobserve(target);
+    }
+  }, { rootMargin: "300px" });
+  charts.forEach((entry) => watcher.observe(entry.element));
+  dark.addEventListener("change", repaint);
+  window.addEventListener("beforeprint", () => {
+    printing = true;
+    charts.forEach(draw);
+    repaint();
+    charts.forEach((entry) => entry.chart.resize());
+  });
+  window.addEventListener("afterprint", () => {
+    printing = false;
+    repaint();
+    charts.forEach((entry) => entry.chart.resize());
+  });
+  document.documentElement.dataset.ready = "true";
+})();

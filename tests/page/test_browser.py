@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTML reports in a headless Chromium: test_browser.py COMMAND. Exit code 77 (skipped) unless HEADROOM_TEST is set, as
+starting a browser takes seconds, or without Chromium."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import chromium
+import rows
+
+if not os.environ.get("HEADROOM_TEST") or not chromium.program():
+    print("left out: " + ("there is no chromium" if os.environ.get("HEADROOM_TEST") else "HEADROOM_TEST is not set"))
+    sys.exit(77)
+COMMAND = os.path.abspath(sys.argv.pop(1))
+
+CHART = "document.querySelectorAll('figure.chart')[%d]"
+DRAWN = CHART + ".querySelector('canvas').dataset.drawn === 'true'"
+BITS = CHART + ".querySelector('canvas').toDataURL()"
+INK = """(() => { const c = %s.querySelector('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+  const colours = new Set(); for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200) colours.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
+  return colours.size; })()""" % CHART
+
+
+class InTheBrowser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        os.chdir(cls.folder.name)
+        for name, made in (("hostile", rows.hostile()), ("devices", rows.two_devices()), ("many", rows.many(20000))):
+            rows.write(name + ".jsonl", made)
+            subprocess.run([COMMAND, "report", name + ".jsonl", "-o", name + ".html", "--models", "gpt2", "-d", "h200"],
+                           check=True)
+        cls.browser = chromium.Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.folder.cleanup()
+
+    def setUp(self):
+        self.browser.size(1000, 800)
+        self.browser.theme(dark=False)
+
+    def tearDown(self):
+        self.assertEqual(self.browser.complaints(), [])
+
+    def show(self, chart):
+        self.browser.run(CHART % chart + ".scrollIntoView()")
+        self.browser.wait(DRAWN % chart)
+
+    def test_charts_are_drawn_when_they_are_seen(self):
+        self.browser.open("devices.html")
+        count = self.browser.run("document.querySelectorAll('figure.chart').length")
+        self.assertEqual(count, 4)
+        self.assertFalse(self.browser.run(DRAWN % 3))
+        for chart in range(count):
+            self.show(chart)
+            self.assertGreater(self.browser.run(INK % chart), 8)  # a blank canvas has none
+
+    def test_a_click_in_the_legend_changes_the_picture_and_a_second_one_changes_it_back(self):
+        self.browser.open("devices.html")
+        self.show(1)
+        button = CHART % 1 + ".querySelector('.legend button')"
+        before = self.browser.run(BITS % 1)
+        self.browser.run(button + ".click()")
+        self.assertEqual(self.browser.run(button + ".getAttribute('aria-pressed')"), "false")
+        self.assertNotEqual(self.browser.run(BITS % 1), before)
+        self.browser.run(button + ".click()")
+        self.assertEqual(self.browser.run(BITS % 1), before)
+
+    def test_the_keyboard_reaches_legends_tables_and_sorting(self):
+        self.browser.open("devices.html")
+        self.show(1)
+        before = self.browser.run(BITS % 1)
+        self.browser.run(CHART % 1 + ".querySelector('.legend button').focus()")
+        for kind in ("rawKeyDown", "char", "keyUp"):
+            self.browser.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r" if kind == "char" else "",
+                              windowsVirtualKeyCode=13)
+        self.assertNotEqual(self.browser.run(BITS % 1), before)
+        reached = self.browser.run("""[...document.querySelectorAll('summary, th button, .legend button, a')].every(
+            (e) => e.tabIndex === 0)""")
+        self.assertTrue(reached)
+
+    def test_hovering_shows_the_value_and_its_spread(self):
+        self.browser.open("devices.html")
+        self.show(1)
+        text = self.browser.run("""(() => { const chart = Chart.getChart(%s.querySelector('canvas'));
+            chart.tooltip.setActiveElements([{datasetIndex: 0, index: 2}], {x: 0, y: 0}); chart.update();
+            return chart.tooltip.title.join() + '|' + chart.tooltip.body.map((b) => b.lines.join()).join(); })()""" % (CHART % 1))
+        self.assertRegex(text, r"h: 384\|a = 8, NVIDIA H100: [0-9.]+ \([0-9.]+ … [0-9.]+\)")
+
+    def test_each_chart_has_its_table_which_sorts(self):
+        self.browser.open("devices.html")
+        details = CHART % 1 + ".querySelector('details')"
+        self.browser.run(details + ".open = true")
+        self.browser.wait(details + ".querySelector('tbody tr')")
+        self.assertEqual(self.browser.run(details + ".querySelectorAll('tbody tr').length"), 48)
+        column = "[...%s.querySelectorAll('tbody tr')].map((r) => Number(r.cells[2].dataset.v))" % details
+        click = details + ".querySelectorAll('th button')[2].click()"
+        unsorted = self.browser.run(column)
+        self.browser.run(click)
+        self.assertEqual(self.browser.run(column), sorted(unsorted))
+        self.browser.run(click)
+        self.assertEqual(self.browser.run(column), sorted(unsorted, reverse=True))
+        self.assertEqual(self.browser.run(details + ".querySelectorAll('th')[2].getAttribute('aria-sort')"), "descending")
+
+    def test_a_dark_theme_repaints_and_a_narrow_window_does_not_overflow(self):
+        self.browser.open("devices.html")
+        self.show(1)
+        self.browser.run("window.before = " + BITS % 1)
+        self.browser.theme(dark=True)
+        self.browser.wait("window.before !== " + BITS % 1)
+        self.browser.size(360, 700)
+        self.browser.wait("document.documentElement.scrollWidth <= 360")
+
+    def test_it_prints(self):
+        self.browser.open("devices.html")
+        self.assertTrue(self.browser.printed().startswith(b"%PDF"))
+
+    def test_nothing_from_outside_runs(self):
+        self.browser.open("hostile.html")
+        count = self.browser.run("document.querySelectorAll('figure.chart').length")
+        self.assertGreater(count, 10)
+        for chart in range(count):
+            self.show(chart)
+        self.browser.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        self.browser.wait("[...document.querySelectorAll('figure.chart details')].every((d) => d.querySelector('tbody tr'))")
+        self.assertEqual(self.browser.run("typeof window.attacked"), "undefined")
+        self.assertEqual(self.browser.run("document.querySelectorAll('img, iframe, svg:not(.legend svg)').length"), 0)
+
+    def test_twenty_thousand_points_open(self):
+        seconds = self.browser.open("many.html")
+        self.browser.wait("document.querySelector('canvas').dataset.drawn === 'true'")
+        load = self.browser.run("performance.getEntriesByType('navigation')[0].loadEventEnd")
+        print(f"20,000 points: loaded after {load:.0f} ms, open after {1000 * seconds:.0f} ms")
+        points = self.browser.run("""[...document.querySelectorAll('script[type="application/json"]')].flatMap(
+            (s) => JSON.parse(s.textContent).series).reduce((n, s) => n + s.points.length, 0)""")
+        self.assertGreaterEqual(points, 20000)
+
+
+if __name__ == "__main__":
+    unittest.main()
