@@ -131,7 +131,9 @@ HR_API hr_status hr_attention_flops(const hr_attention *attention, int64_t *flop
 HR_API hr_status hr_attention_flops_of(const hr_attention *attention, const int32_t *q_offsets,
                                        const int32_t *kv_offsets, int64_t *flops);
 
-/** Least memory traffic in bytes: each element of Q, K, V and O once. HR_ERROR_OVERFLOW as above. */
+/** Least memory traffic in bytes: each element of Q and O once, and K and V of each key that a query sees once. With a
+ *  window these are the last q_len + window − 1 of a sequence, at most kv_len; with variable lengths at most q_total +
+ *  batch·(window − 1) of all, an upper bound. HR_ERROR_OVERFLOW as above. */
 HR_API hr_status hr_attention_bytes(const hr_attention *attention, int64_t *bytes);
 
 /** Writes the slopes of ALiBi's authors to `slopes`, fp32 [q_heads] in host memory: head i of n, a power of two, has

@@ -78,10 +78,22 @@ static hr_checked64 tensor(hr_checked64 rows, int64_t heads, int64_t dim)
   return hr_times(hr_times(rows, heads), dim);
 }
 
+/* Keys of all sequences that some query sees. A window ends at its query's own key and the last query's is the last
+ * key, so q_len queries see the last q_len + window - 1. */
+static hr_checked64 keys_seen(const hr_attention *a)
+{
+  int64_t sequences = a->variable_lengths ? 1 : a->batch;
+  int64_t queries = a->variable_lengths ? a->q_total : a->q_len, keys = a->variable_lengths ? a->kv_total : a->kv_len;
+  hr_checked64 before = hr_times(hr_checked(a->window - (a->window > 0)), a->variable_lengths ? a->batch : 1);
+  hr_checked64 seen = hr_plus(hr_checked(queries), before);
+  bool all = a->window <= 0 || seen.overflow || seen.value > keys;
+  return hr_times(all ? hr_checked(keys) : seen, sequences);
+}
+
 static hr_checked64 attention_bytes(const hr_attention *a)
 {
   hr_checked64 queries = a->variable_lengths ? hr_checked(a->q_total) : hr_times(hr_checked(a->batch), a->q_len);
-  hr_checked64 keys = a->variable_lengths ? hr_checked(a->kv_total) : hr_times(hr_checked(a->batch), a->kv_len);
+  hr_checked64 keys = keys_seen(a);
   hr_checked64 q = tensor(queries, a->q_heads, a->qk_dim), o = tensor(queries, a->q_heads, a->v_dim);
   hr_checked64 k = tensor(keys, a->k_heads, a->qk_dim), v = tensor(keys, a->v_heads, a->v_dim);
   return hr_times(hr_plus(hr_plus(q, k), hr_plus(v, o)), (int64_t)hr_dtype_bytes(a->dtype));
@@ -175,6 +187,7 @@ static bool counts_fit(const hr_attention *a)
   hr_attention most = *a;
   most.q_len = hr_max64(1, a->q_len), most.kv_len = hr_max64(1, a->kv_len);
   most.q_total = hr_max64(1, a->q_total), most.kv_total = hr_max64(1, a->kv_total);
+  most.window = 0;
   hr_checked64 rows = hr_times(hr_times(hr_checked(most.batch), most.q_heads), most.q_len);
   return !attention_bytes(&most).overflow && !rows.overflow && !attention_entries(a).overflow &&
          !attention_flops(a).overflow;

@@ -132,6 +132,27 @@ static void sequences_of_variable_lengths_are_counted_one_by_one(void **state)
   assert_int_equal(lse, 6 * 8);
 }
 
+/* 3 queries with a window of 4 see the last 3 + 4 - 1 = 6 keys of each of 2 sequences; of K and V 2 and 4 heads. */
+static void keys_before_every_window_are_not_read(void **state)
+{
+  (void)state;
+  hr_attention a = diffqkv();
+  a.batch = 2, a.q_len = 3, a.kv_len = 100, a.window = 4;
+  const int64_t queries = 2 * 3 * 8 * (16 + 32), key = 2 * 16 + 4 * 32;
+  int64_t bytes = 0;
+  assert_int_equal(hr_attention_bytes(&a, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * (queries + 2 * 6 * key));
+  a.window = 99; /* 3 + 99 - 1 = 101: all 100 keys */
+  assert_int_equal(hr_attention_bytes(&a, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * (queries + 2 * 100 * key));
+  a.window = INT64_MAX;
+  assert_int_equal(hr_attention_bytes(&a, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * (queries + 2 * 100 * key));
+  a.window = 4, a.variable_lengths = true, a.q_total = 5, a.kv_total = 150; /* at most 5 + 2 * 3 = 11 keys */
+  assert_int_equal(hr_attention_bytes(&a, &bytes), HR_OK);
+  assert_int_equal(bytes, 2 * (5 * 8 * (16 + 32) + 11 * key));
+}
+
 static void slopes_are_those_of_the_paper(void **state)
 {
   (void)state;
@@ -155,6 +176,7 @@ int main(void)
       cmocka_unit_test(invalid_options_are_named),
       cmocka_unit_test(sizes_beyond_63_bits_are_an_overflow),
       cmocka_unit_test(sequences_of_variable_lengths_are_counted_one_by_one),
+      cmocka_unit_test(keys_before_every_window_are_not_read),
       cmocka_unit_test(slopes_are_those_of_the_paper),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
