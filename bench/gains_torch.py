@@ -3,11 +3,13 @@
 """Measures the gains of shape changes for a whole forward step on a CUDA GPU, to compare predicted gains with.
 
     gains_torch.py --output gains.csv            on the machine with the GPU: needs PyTorch only
+    gains_torch.py --compiled --output FILE      the same with layers by torch.compile
     gains_torch.py --compare gains.csv HEADROOM  anywhere: the same pairs as predicted by `headroom advise`
 
 A pair is an original and a changed shape. Both run in one process, interleaved (A B A B); the ratio is computed
 per pair, and its median is reported with a 95% confidence interval. A step is L times a layer and once the logits, written as
-Megatron-LM and GPT-NeoX lay it out ([s, b, h], strided batched GEMMs, one QKV GEMM), in bf16 without dropout.
+Megatron-LM and GPT-NeoX lay it out ([s, b, h], strided batched GEMMs, one QKV GEMM), in bf16 without dropout. Both forms are
+replayed as CUDA graphs; --compare predicts the step of --framework compiled.
 """
 import argparse
 import csv
@@ -48,7 +50,7 @@ def full(shape):
     return shape
 
 
-def step_parts(shape, attention, torch):
+def step_parts(shape, attention, torch, compiled=False):
     """Returns (run a layer, run the logits) on fresh uniform data; weights rotate among enough sets to be cold."""
     F = torch.nn.functional
     h, a, kv, s, b, d_ff = (shape[key] for key in ("h", "a", "kv_heads", "s", "b", "d_ff"))
@@ -73,8 +75,7 @@ def step_parts(shape, attention, torch):
         scores = torch.baddbmm(q.new_empty(1, 1, 1), q, k.transpose(1, 2), beta=0, alpha=1 / math.sqrt(d))
         return torch.bmm(torch.softmax(scores, -1), v).transpose(0, 1).reshape(s, b, q_n)
 
-    def layer(number):
-        w = sets[number % len(sets)]
+    def layer(w):
         y = F.layer_norm(x, (h,), w["norm"], w["norm"])
         q, k, v = F.linear(y, w["qkv"]).split([q_n, kv_n, kv_n], -1)
         z = x + F.linear(attend(q, k, v), w["proj"])
@@ -84,7 +85,8 @@ def step_parts(shape, attention, torch):
         return z + F.linear(up, w["down"])
 
     table = weight(shape["v"], h)
-    return layer, lambda number: F.linear(x, table)
+    block = torch.compile(layer, dynamic=False) if compiled else layer
+    return lambda number: block(sets[number % len(sets)]), lambda number: F.linear(x, table)
 
 
 def graph(run, count, torch):
@@ -97,9 +99,9 @@ def graph(run, count, torch):
     return captured
 
 
-def timer(shape, attention, torch):
+def timer(shape, attention, torch, compiled):
     """A function that times one step in ns: L layers (four captured at a time) and the logits."""
-    layer, logits = step_parts(shape, attention, torch)
+    layer, logits = step_parts(shape, attention, torch, compiled)
     layers, output = graph(layer, 4, torch), graph(logits, 1, torch)
 
     def once(captured):
@@ -131,13 +133,14 @@ def measure(arguments):
                             capture_output=True, check=True).stdout.strip().splitlines()[0]
     out = open(arguments.output, "w", newline="")
     out.write(f"# {torch.cuda.get_device_name()}, driver {driver}, CUDA {torch.version.cuda}, PyTorch "
-              f"{torch.__version__}, {datetime.date.today()}; forward step, interleaved pairs, bench/gains_torch.py\n")
+              f"{torch.__version__}, {datetime.date.today()}; forward step, {'torch.compile, ' if arguments.compiled else ''}"
+              f"interleaved pairs, bench/gains_torch.py\n")
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for name, base, change in PAIRS:
         for attention in ("unfused", "fused"):
             before, after = full(base), full(dict(base, **change))
-            time_a, time_b = timer(before, attention, torch), timer(after, attention, torch)
+            time_a, time_b = (timer(shape, attention, torch, arguments.compiled) for shape in (before, after))
             begin = time.monotonic()
             while time.monotonic() - begin < 0.5:  # until the clock has settled for this load
                 time_a(), time_b()
@@ -187,6 +190,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", default="gains.csv")
     parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--compiled", action="store_true", help="layers by torch.compile")
     parser.add_argument("--compare", nargs=2, metavar=("CSV", "HEADROOM"))
     parser.add_argument("--device", default="h200")
     arguments = parser.parse_args()

@@ -52,6 +52,7 @@ typedef uint32_t cli_SHAPE_SIZES; /* bits of hr_search_size */
 typedef hr_phase cli_PHASE;
 typedef hr_attention_form cli_ATTENTION;
 typedef hr_recompute cli_RECOMPUTE;
+typedef hr_framework cli_FRAMEWORK;
 typedef hr_dtype cli_DTYPE;
 typedef hr_layout cli_LAYOUT;
 typedef hr_kv_format cli_CACHE_FORMAT;
@@ -171,6 +172,9 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
 /** --dtype, else hr_hardware_usual_dtype(). Prints a note if that is not bf16, or if the device computes in another
  *  format than the one asked for; --quiet omits it. */
 hr_dtype cli_dtype(const cli_run *run, const hr_hardware *hardware);
+/** Where Headroom's kernels are measured, the step of these kernels is predicted; an error for another --framework. */
+int cli_set_measured_framework(const cli_run *run, hr_workload *workload);
+
 /** The number format by cli_dtype(), and fused attention unless the device has no kernel for it in that format or
  *  --attention says otherwise. */
 void cli_set_formats(const cli_run *run, const hr_hardware *hardware, hr_workload *workload);

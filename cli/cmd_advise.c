@@ -82,6 +82,8 @@ int cli_advise(const cli_run *run)
     code = cli_load_model(run, &work.model, NULL);
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &work.model, &work.workload);
+  if (code == CLI_GO_ON && run->options.measure)
+    code = cli_set_measured_framework(run, &work.workload);
   if (code == CLI_GO_ON && !run->options.measure)
     code = cli_load_device(run, "cpu", &work.hardware);
   cli_output output;

@@ -77,7 +77,7 @@ static hr_status predict(const hr_hardware *hardware, const void *call, hr_predi
   hr_decode decode;
   return hr_decode_from_attention(call, &decode, NULL) == HR_OK
              ? hr_predict_decode(hardware, &decode, prediction, error)
-             : hr_predict_attention(hardware, call, prediction, error);
+             : hr_predict_attention_by(hardware, call, HR_FRAMEWORK_HEADROOM, prediction, error);
 }
 
 static hr_status report(FILE *out, const hr_report_options *options, const void *call, const hr_hardware *hardware,

@@ -150,6 +150,8 @@ static int open_job(const cli_run *run, layer_job *job)
   if (code == CLI_GO_ON)
     code = cli_make_workload(run, &job->model, &job->workload);
   if (code == CLI_GO_ON)
+    code = cli_set_measured_framework(run, &job->workload);
+  if (code == CLI_GO_ON)
     code = cli_open_own_device(run, &job->device);
   if (code == CLI_GO_ON && (run->options.save || run->options.db))
     code = cli_open_store(run, HR_STORE_WRITE, &job->store);

@@ -190,6 +190,8 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     workload->phase = options->phase;
   if (run->given[CLI_OPTION_attention])
     workload->attention = options->attention;
+  if (run->given[CLI_OPTION_framework])
+    workload->framework = options->framework;
   if (run->given[CLI_OPTION_dtype])
     workload->dtype = options->dtype; /* commands with a device call cli_set_formats() */
   set_cache_format(run, workload);
@@ -209,6 +211,17 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
   if (model->max_positions > 0 && tokens > model->max_positions)
     cli_fail(0, "note: %s has %" PRId64 " positions, but the workload has %" PRId64 " tokens", model->name,
              model->max_positions, tokens);
+  return CLI_GO_ON;
+}
+
+int cli_set_measured_framework(const cli_run *run, hr_workload *workload)
+{
+  if (run->given[CLI_OPTION_framework] && run->options.framework != HR_FRAMEWORK_HEADROOM)
+    return cli_fail(EXIT_USAGE,
+                    "--framework %s: Headroom's own kernels are measured, so the prediction beside them is of "
+                    "--framework headroom",
+                    hr_framework_name(run->options.framework));
+  workload->framework = HR_FRAMEWORK_HEADROOM;
   return CLI_GO_ON;
 }
 

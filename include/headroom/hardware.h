@@ -48,7 +48,17 @@ typedef struct hr_tile {
 typedef struct hr_attention_share {
   int64_t head_dim;
   double forward_share, backward_share; /* of the library's best GEMM, long sequences without a mask */
+  double headroom_share;                /* forward_share of Headroom's own kernel; 0: as forward_share */
 } hr_attention_share;
+
+/** Cost of attention with one or a few queries per sequence (split-KV). "A pair" is a K or V head of one sequence. */
+typedef struct hr_decode_cost {
+  double launch_ns;       /* the shortest call */
+  double bandwidth_share; /* at which K and V are read; 0: as hr_hardware.bandwidth_share */
+  double pair_ns;         /* of a multiprocessor, for each pair */
+  double element_ns;      /* of a multiprocessor, for each element of a pair's head */
+  double split_ns;        /* each time that the keys double beyond 128, where pairs leave all multiprocessors idle */
+} hr_decode_cost;
 
 /** What an hr_ceiling counts. */
 typedef enum hr_ceiling_kind {
@@ -108,15 +118,14 @@ typedef struct hr_hardware {
   int64_t l2_bytes;                                   /* last-level cache */
   int64_t shared_bytes;                               /* shared memory (LDS) of a multiprocessor; CPU: L2 of a core */
   double softmax_share, norm_share, activation_share; /* of the bandwidth, of these kernels; 0: as bandwidth_share */
-  double store_exposed;       /* part of the time to write a result that compute does not hide; 0 … 1 */
-  double boost;               /* largest rise of the clock when few multiprocessors are busy, relative to the clock of
+  double store_exposed;      /* part of the time to write a result that compute does not hide; 0 … 1 */
+  double boost;              /* largest rise of the clock when few multiprocessors are busy, relative to the clock of
                                    large GEMMs, which power limits; 0: none */
-  double launch_ns;           /* the shortest kernel: interval between kernels in a stream */
-  double product_launch_ns;   /* the shortest GEMM; 0: as launch_ns */
-  double attention_launch_ns; /* the shortest split-KV attention of a framework; 0: as launch_ns */
-  double decode_launch_ns;    /* the shortest call of Headroom's decode kernels; 0: as attention_launch_ns */
-  double attention_block_ns;  /* overhead of one Q tile of fused attention */
-  int64_t tile_k_bytes;       /* step along k; 0: none */
+  double launch_ns;          /* the shortest kernel: interval between kernels in a stream */
+  double product_launch_ns;  /* the shortest GEMM; 0: as launch_ns */
+  double prefill_launch_ns;  /* the shortest fused attention call of a framework; 0: as launch_ns */
+  double attention_block_ns; /* overhead of one Q tile of fused attention */
+  int64_t tile_k_bytes;      /* step along k; 0: none */
 
   size_t alignment_count;
   hr_alignment_class alignments[HR_ALIGNMENTS_MAX]; /* ascending bytes; the last is full speed */
@@ -141,6 +150,9 @@ typedef struct hr_hardware {
   hr_collective_rate collectives[HR_COLLECTIVE_RATES_MAX]; /* by kind, then ascending devices */
 
   double power_limit_w; /* of this machine's GPU, as its driver enforces it; 0: unknown */
+
+  hr_decode_cost decode_framework; /* kernels of PyTorch, vLLM, SGLang, TensorRT-LLM */
+  hr_decode_cost decode_headroom;  /* Headroom's own; launch_ns 0: as decode_framework */
 } hr_hardware;
 
 /** All zero except struct_size. */

@@ -135,6 +135,10 @@ typedef struct hr_operator {
   hr_kv_format kv_cache;         /* of the cache that attention reads in decode */
   int64_t bytes; /* minimum traffic: operands and results once, quantized weights and KV caches as they are stored; of
                     HR_KIND_COMMUNICATION see HR_COLLECTIVE_LIST */
+  hr_framework framework; /* whose kernels compute it */
+  int64_t kernels;        /* that the framework launches for it; 0 counts as 1 */
+  int64_t moved_bytes;    /* HR_KIND_MEMORY: what these kernels move; 0: `bytes` */
+  int64_t cached_bytes;   /* HR_KIND_ATTENTION: K and V that prefill also copies into the KV cache; else 0 */
 } hr_operator;
 
 #define HR_OPERATORS_MAX 768

@@ -37,6 +37,9 @@ typedef struct hr_prediction {
   double alignment_ns; /* added by misaligned operands */
   double memory_ns;    /* bytes over bandwidth */
   double launch_ns;
+  double pair_ns;  /* decode: K and V heads of short sequences, one after another on each multiprocessor */
+  double split_ns; /* decode: splitting the keys of a few sequences and combining the parts */
+  double cache_ns; /* prefill: copying K and V into the KV cache */
 
   double tile_waste;      /* share of the tiles' area outside the result; 0 … 1 */
   double wave_waste;      /* share of the slots that are empty over all waves; 0 … 1 */
@@ -60,17 +63,31 @@ typedef struct hr_prediction {
 HR_API hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction,
                                  hr_error *error);
 
-/** Time of a fused attention kernel: both GEMMs at the library's rate × the share that fused kernels reach at this head
- *  size, quantized by Q tiles, overlapped with the memory traffic. Errors as hr_predict_gemm(). */
+/** Time of a fused attention kernel of a framework: both GEMMs at the library's rate × the share that fused kernels
+ *  reach at this head size, quantized by Q tiles of 16 to 128 rows, overlapped with the memory traffic; with fewer than
+ *  128 queries over at least 8 times as many keys split-KV if that is faster (see hr_predict_decode()). Writing K and V
+ *  into a cache is not part of it. Errors as hr_predict_gemm(). */
 HR_API hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention,
                                       hr_prediction *prediction, hr_error *error);
 
+/** The same by the kernels of `framework`; HR_FRAMEWORK_HEADROOM: of this library. HR_ERROR_INVALID for a framework
+ *  outside the list. */
+HR_API hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attention *attention,
+                                         hr_framework framework, hr_prediction *prediction, hr_error *error);
+
 /** Time of a decode call by this library's kernels, all of whose sequences have kv_len tokens: split-KV (Dao et al.
- *  2023, "Flash-Decoding for long-context inference"), whose memory time is hr_decode_bytes() at the streaming
- *  bandwidth, and whose launch is hr_hardware.decode_launch_ns. A page table, a soft cap and sinks cost nothing.
+ *  2023, "Flash-Decoding for long-context inference"). With the costs of hr_hardware.decode_headroom it is launch +
+ *  (compute³ + memory³ + pairs³)^⅓ + split, where memory is hr_decode_bytes(), pairs the K or V heads of all sequences
+ *  over the multiprocessors times the cost of one, and split the doublings of the keys beyond 128 times the share of
+ *  multiprocessors without a pair. A page table, a soft cap and sinks cost nothing.
  *  HR_ERROR_UNSUPPORTED also for kv_len 0; errors of hr_decode_check() instead of hr_gemm_check(). */
 HR_API hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
                                    hr_error *error);
+
+/** The same by the kernels of `framework`, whose time includes writing the new K and V to the cache unless it is
+ *  HR_FRAMEWORK_HEADROOM. HR_ERROR_INVALID for a framework outside the list. */
+HR_API hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *decode, hr_framework framework,
+                                      hr_prediction *prediction, hr_error *error);
 
 /** Time of a collective: latency (launch_ns) + transfer (memory_ns).
  *
@@ -116,6 +133,8 @@ typedef struct hr_step {
   double replica_ns;              /* communication between replicas in a step, hidden or not */
   double exposed_ns;              /* the part of time_ns that waits for it */
   double communication_ns;        /* of time_ns: in communication between devices */
+  int64_t kernels;                /* launched for a microbatch on a device of the first pipeline stage; all layers */
+  double host_ns; /* HR_FRAMEWORK_EAGER: the host's time to launch them all, below which a step does not come; else 0 */
 } hr_step;
 
 /** Predicts a step. Errors of hr_operators_list() and hr_predict_operator(). *step is undefined after an error. */

@@ -94,9 +94,9 @@ typedef struct hr_serve_result {
   char weights_needed[16]; /* widest format of weights with which one fits within devices_max; "": none */
 } hr_serve_result;
 
-/** Predicts all plans. `workload` gives dtype, kv_cache, attention and expert_imbalance; there is one pipeline stage,
- *  and phase, sizes and parallelism follow from the options. That nothing fits or meets the limits is a result,
- *  not an error. On HR_OK the caller owns *result and frees it with hr_serve_result_free(). Errors:
+/** Predicts all plans. `workload` gives dtype, kv_cache, attention, expert_imbalance and framework; there is one
+ *  pipeline stage, and phase, sizes and parallelism follow from the options. That nothing fits or meets the limits is
+ *  a result, not an error. On HR_OK the caller owns *result and frees it with hr_serve_result_free(). Errors:
  *  HR_ERROR_INVALID naming the member of the options, HR_ERROR_UNSUPPORTED for a device whose memory or whose
  *  interconnect is not known, those of hr_predict_step(), HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_serve_plan(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,

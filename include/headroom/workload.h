@@ -24,6 +24,13 @@ typedef enum hr_attention_form {
   HR_ATTENTION_FUSED    /* one kernel that keeps the scores on the chip */
 } hr_attention_form;
 
+/** Whose kernels compute a step, and how they are launched (docs/prediction.md). */
+typedef enum hr_framework {
+  HR_FRAMEWORK_COMPILED, /* PyTorch with torch.compile or an inference server: fused row-wise kernels, CUDA graphs */
+  HR_FRAMEWORK_EAGER,    /* PyTorch operator by operator: more kernels and traffic, each launched by the host */
+  HR_FRAMEWORK_HEADROOM  /* this library's own kernels, which `advise --measure` and `layer` run */
+} hr_framework;
+
 /** Activations that training computes again in the backward pass instead of keeping them. Source: Korthikanti et al.
  *  2022 (arXiv 2205.05198), section 5. */
 typedef enum hr_recompute {
@@ -64,6 +71,7 @@ typedef struct hr_workload {
   int64_t microbatches;     /* [m] in a step of a replica; 0: hr_workload_microbatches() */
   double overlap;           /* train: share of the forward or backward pass that may hide communication between
                                replicas; 0 … 1 */
+  hr_framework framework;   /* whose step it is; default compiled */
 } hr_workload;
 
 /** Forward, fused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
@@ -83,15 +91,17 @@ HR_API int64_t hr_workload_microbatches(const hr_workload *workload);
 HR_API hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error);
 
 /** Names as on the command line: "forward", "train", "prefill", "decode"; "unfused", "fused"; "none", "selective",
- *  "full". Static storage. */
+ *  "full"; "compiled", "eager", "headroom". Static storage. */
 HR_API const char *hr_phase_name(hr_phase phase);
 HR_API const char *hr_attention_form_name(hr_attention_form form); /* see hr_phase_name() */
 HR_API const char *hr_recompute_name(hr_recompute recompute);      /* see hr_phase_name() */
+HR_API const char *hr_framework_name(hr_framework framework);      /* see hr_phase_name() */
 
 /** Reads such a name. HR_ERROR_NOT_FOUND for any other; the output is then untouched. */
 HR_API hr_status hr_phase_parse(const char *name, hr_phase *phase);
 HR_API hr_status hr_attention_form_parse(const char *name, hr_attention_form *form); /* see hr_phase_parse() */
 HR_API hr_status hr_recompute_parse(const char *name, hr_recompute *recompute);      /* see hr_phase_parse() */
+HR_API hr_status hr_framework_parse(const char *name, hr_framework *framework);      /* see hr_phase_parse() */
 
 #ifdef __cplusplus
 }

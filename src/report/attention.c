@@ -166,7 +166,7 @@ static void print_prediction(const hr_document *document, const attention_report
   hr_prediction none;
   hr_error why;
   if (!r->prediction) {
-    if (hr_predict_attention(r->hardware, r->attention, &none, &why) != HR_OK)
+    if (hr_predict_attention_by(r->hardware, r->attention, HR_FRAMEWORK_HEADROOM, &none, &why) != HR_OK)
       hr_print_field(document, "predicted", "none: %s", why.message);
     return;
   }

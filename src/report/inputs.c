@@ -35,6 +35,11 @@ static void recompute_name(const void *member, hr_cell *cell)
   hr_cell_set_text(cell, hr_recompute_name(*(const hr_recompute *)member));
 }
 
+static void framework_name(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, hr_framework_name(*(const hr_framework *)member));
+}
+
 #define FIELD(member) HR_FIELD(hr_workload, member)
 static const hr_column workload_fields[] = {
     FIELD(phase),
@@ -55,6 +60,7 @@ static const hr_column workload_fields[] = {
     FIELD(overlap),
     {"recompute", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, recompute_name, hr_workload, recompute)},
     {"microbatches", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, microbatch_count)},
+    {"framework", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, framework_name, hr_workload, framework)},
 };
 #undef FIELD
 
@@ -85,6 +91,10 @@ static void append_degrees(const hr_workload *w, char *to, size_t size)
     hr_append_item(to, size, "%" PRId64 " microbatches", hr_workload_microbatches(w));
   if (w->recompute != HR_RECOMPUTE_NONE)
     hr_append_item(to, size, "%s recomputation", hr_recompute_name(w->recompute));
+  if (w->framework == HR_FRAMEWORK_EAGER)
+    hr_append_item(to, size, "eager PyTorch");
+  if (w->framework == HR_FRAMEWORK_HEADROOM)
+    hr_append_item(to, size, "Headroom's kernels");
   if (w->kv_cache != HR_KV_UNQUANTIZED)
     hr_append_item(to, size, "KV cache in %s", hr_kv_format_name(w->kv_cache));
 }

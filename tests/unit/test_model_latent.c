@@ -479,6 +479,7 @@ static void the_absorbed_form_is_measured_and_predicted_as_a_latent_decode_call(
   (void)state;
   hr_model model = deepseek_v3_dense();
   hr_workload workload = step_of(&model, HR_PHASE_DECODE, HR_ATTENTION_FUSED, 8, 1000);
+  workload.framework = HR_FRAMEWORK_HEADROOM;
   const hr_operator op = *operator_of(listed(&model, &workload), HR_OP_ATTENTION);
   hr_problem problem;
   hr_error error;

@@ -349,7 +349,7 @@ static void a_decode_call_on_a_gpu_pads_the_rows_of_each_head(void **state)
   hr_decode d = sigma_call();
   hr_prediction p;
   hardware.bandwidth_bytes_per_s = 1e12;
-  hardware.launch_ns = 2000, hardware.attention_launch_ns = 5000;
+  hardware.launch_ns = 2000, hardware.decode_framework.launch_ns = 5000;
   assert_ok(hr_predict_decode(&hardware, &d, &p, &error), error);
   assert_near(p.launch_ns, 5000);
   assert_near(p.memory_ns, 83951.616);
@@ -357,10 +357,53 @@ static void a_decode_call_on_a_gpu_pads_the_rows_of_each_head(void **state)
    * 60% of them in fused attention. */
   assert_near(p.matrix_ns, 268435456 / 108e3);
   assert_near(p.matrix_ns + p.tile_ns, 5 * 268435456 / 108e3 / 0.6);
-  hardware.decode_launch_ns = 3000;
+  hardware.decode_headroom.launch_ns = 3000;
   double before_ns = p.time_ns;
   assert_ok(hr_predict_decode(&hardware, &d, &p, &error), error);
   assert_near(p.time_ns, before_ns - 2000);
+}
+
+/* 8 sequences with 16 V heads are 128 pairs, here on 256 multiprocessors: half of one each, of 1000 + 10 * 64 ns.
+ * Half of the multiprocessors are idle, and 4096 keys are 128 doubled 5 times: 5 * 400 / 2 ns. */
+static void short_sequences_cost_a_time_per_head_and_long_ones_are_split(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_error error;
+  hr_decode d = sigma_call();
+  hr_prediction p, framework;
+  hardware.multiprocessors = 256;
+  hardware.decode_headroom =
+      (hr_decode_cost){.launch_ns = 3000, .bandwidth_share = 0.5, .pair_ns = 1000, .element_ns = 10, .split_ns = 400};
+  assert_ok(hr_predict_decode(&hardware, &d, &p, &error), error);
+  assert_near(p.pair_ns, 820);
+  assert_near(p.split_ns, 1000);
+  double memory_ns = p.memory_ns;
+  assert_near(p.time_ns, 3000 + 1000 + cbrt(pow(p.matrix_ns + p.tile_ns, 3) + pow(memory_ns, 3) + pow(820, 3)));
+  assert_ok(hr_predict_decode_by(&hardware, &d, HR_FRAMEWORK_COMPILED, &framework, &error), error);
+  assert_near(framework.memory_ns, memory_ns * 0.5 / hardware.bandwidth_share);
+  assert_near(framework.pair_ns + framework.split_ns, 0);
+  d.window = 128; /* keys that are read: no more than one block's */
+  assert_ok(hr_predict_decode(&hardware, &d, &p, &error), error);
+  assert_near(p.split_ns, 0);
+  assert_int_equal(hr_predict_decode_by(&hardware, &d, (hr_framework)3, &p, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "framework: 3 is not in the list");
+}
+
+static void tiles_of_short_prompts_are_smaller(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hr_error error;
+  hr_attention a = hr_attention_default();
+  hr_prediction p;
+  const int64_t lengths[][2] = {{2, 16}, {17, 32}, {64, 64}, {100, 128}, {2048, 128}};
+  hardware.decode_framework.launch_ns = 1e8; /* no split-KV */
+  for (size_t i = 0; i < 5; i++) {
+    a.q_len = a.kv_len = lengths[i][0];
+    assert_ok(hr_predict_attention(&hardware, &a, &p, &error), error);
+    assert_int_equal(p.tile_m, lengths[i][1]);
+  }
 }
 
 static void fused_attention_of_a_decode_step_is_a_decode_call(void **state)
@@ -430,6 +473,8 @@ int main(void)
       cmocka_unit_test(a_tiny_gemm_is_bound_by_its_launch),
       cmocka_unit_test(a_format_without_a_rate_is_unsupported),
       cmocka_unit_test(a_decode_call_on_a_gpu_pads_the_rows_of_each_head),
+      cmocka_unit_test(short_sequences_cost_a_time_per_head_and_long_ones_are_split),
+      cmocka_unit_test(tiles_of_short_prompts_are_smaller),
       cmocka_unit_test(a_cpu_pads_no_rows_of_a_decode_call),
       cmocka_unit_test(fused_attention_of_a_decode_step_is_a_decode_call),
       cmocka_unit_test(latent_attention_reads_its_one_k_head_once),

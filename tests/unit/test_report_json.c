@@ -35,7 +35,8 @@ static const key_row workload_keys[] = {{"phase", "s"},
                                         {"zero_stage", "i"},
                                         {"overlap", "r"},
                                         {"recompute", "s"},
-                                        {"microbatches", "i"}};
+                                        {"microbatches", "i"},
+                                        {"framework", "s"}};
 static const key_row hardware_keys[] = {{"name", "s"},
                                         {"product", "s"},
                                         {"architecture", "s"},

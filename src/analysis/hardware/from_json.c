@@ -97,8 +97,9 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
       {"launch_ns", 1e9, -1, &hardware->launch_ns},
       {"product_launch_ns", 1e9, 0, &hardware->product_launch_ns},
       {"attention_block_ns", 1e9, 0, &hardware->attention_block_ns},
-      {"attention_launch_ns", 1e9, 0, &hardware->attention_launch_ns},
-      {"decode_launch_ns", 1e9, 0, &hardware->decode_launch_ns},
+      {"prefill_launch_ns", 1e9, 0, &hardware->prefill_launch_ns},
+      {"attention_launch_ns", 1e9, 0, &hardware->decode_framework.launch_ns}, /* former names */
+      {"decode_launch_ns", 1e9, 0, &hardware->decode_headroom.launch_ns},
       {"interconnect_bytes_per_s", 1e18, 0, &hardware->interconnect_bytes_per_s},
       {"interconnect_latency_ns", 1e9, 0, &hardware->interconnect_latency_ns},
       {"network_bytes_per_s", 1e18, 0, &hardware->network_bytes_per_s},
@@ -183,6 +184,7 @@ static hr_status read_attention(const hr_json_reader *row, hr_hardware *hardware
   hr_attention_share *share = &hardware->attentions[index];
   HR_TRY(hr_json_integer(row, "head_dim", 1, 65536, &share->head_dim));
   HR_TRY(hr_json_number(row, "forward_share", 0, 1, &share->forward_share));
+  HR_TRY(hr_json_number_or(row, "headroom_share", 0, 2, 0, &share->headroom_share));
   return hr_json_number(row, "backward_share", 0, 1, &share->backward_share);
 }
 
@@ -220,6 +222,22 @@ static hr_status read_collective(const hr_json_reader *row, hr_hardware *hardwar
   return hr_json_number(row, "error_band", 0, 100, &rate->error_band);
 }
 
+static hr_status read_decode_cost(const hr_json_reader *reader, const char *field, hr_decode_cost *cost)
+{
+  if (!hr_json_has(reader, field))
+    return HR_OK;
+  char path[64];
+  snprintf(path, sizeof path, "%s.", field);
+  const hr_json_reader inner = {json_object_get(reader->object, field), reader->input, path, reader->error};
+  if (!json_is_object(inner.object))
+    return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected an object");
+  HR_TRY(hr_json_number(&inner, "launch_ns", 0, 1e9, &cost->launch_ns));
+  HR_TRY(hr_json_number_or(&inner, "bandwidth_share", 0, 1, 0, &cost->bandwidth_share));
+  HR_TRY(hr_json_number_or(&inner, "pair_ns", 0, 1e9, 0, &cost->pair_ns));
+  HR_TRY(hr_json_number_or(&inner, "element_ns", 0, 1e9, 0, &cost->element_ns));
+  return hr_json_number_or(&inner, "split_ns", 0, 1e9, 0, &cost->split_ns);
+}
+
 static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardware)
 {
   HR_TRY(read_names(reader, hardware));
@@ -231,6 +249,8 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(read_rows(reader, "tiles", HR_TILES_MAX, read_tile, hardware, &hardware->tile_count));
   HR_TRY(
       read_rows(reader, "attentions", HR_ATTENTION_SHARES_MAX, read_attention, hardware, &hardware->attention_count));
+  HR_TRY(read_decode_cost(reader, "decode_framework", &hardware->decode_framework));
+  HR_TRY(read_decode_cost(reader, "decode_headroom", &hardware->decode_headroom));
   HR_TRY(read_rows(reader, "ceilings", HR_CEILINGS_MAX, read_ceiling, hardware, &hardware->ceiling_count));
   HR_TRY(read_rows(reader, "collectives", HR_COLLECTIVE_RATES_MAX, read_collective, hardware,
                    &hardware->collective_count));

@@ -155,6 +155,7 @@ static hr_status check_attentions(const hr_hardware *hardware, hr_error *error)
                      share.head_dim);
     HR_TRY(check_range("attentions: forward_share", share.forward_share, 0.001, 1, error));
     HR_TRY(check_range("attentions: backward_share", share.backward_share, 0.001, 1, error));
+    HR_TRY(check_optional("attentions: headroom_share", share.headroom_share, 0.001, 2, error));
     before = share.head_dim;
   }
   return HR_OK;
@@ -201,6 +202,15 @@ static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
+static hr_status check_decode(const hr_decode_cost *cost, hr_error *error)
+{
+  HR_TRY(check_range("decode: launch_ns", cost->launch_ns, 0, 1e9, error));
+  HR_TRY(check_optional("decode: bandwidth_share", cost->bandwidth_share, 0.001, 1, error));
+  HR_TRY(check_range("decode: pair_ns", cost->pair_ns, 0, 1e9, error));
+  HR_TRY(check_range("decode: element_ns", cost->element_ns, 0, 1e9, error));
+  return check_range("decode: split_ns", cost->split_ns, 0, 1e9, error);
+}
+
 hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
 {
   HR_NEED(error, hardware);
@@ -226,8 +236,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"launch_ns", hardware->launch_ns, 0, 1e9},
       {"product_launch_ns", hardware->product_launch_ns, 0, 1e9},
       {"attention_block_ns", hardware->attention_block_ns, 0, 1e9},
-      {"attention_launch_ns", hardware->attention_launch_ns, 0, 1e9},
-      {"decode_launch_ns", hardware->decode_launch_ns, 0, 1e9},
+      {"prefill_launch_ns", hardware->prefill_launch_ns, 0, 1e9},
       {"tile_k_bytes", (double)hardware->tile_k_bytes, 0, 1e6},
       {"devices_per_node", (double)hardware->devices_per_node, 0, 1e6},
       {"interconnect_latency_ns", hardware->interconnect_latency_ns, 0, 1e9},
@@ -246,5 +255,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_tiles(hardware, error));
   HR_TRY(check_ceilings(hardware, error));
   HR_TRY(check_collectives(hardware, error));
+  HR_TRY(check_decode(&hardware->decode_framework, error));
+  HR_TRY(check_decode(&hardware->decode_headroom, error));
   return check_attentions(hardware, error);
 }

@@ -2,6 +2,7 @@
 /* The operators of a step, one function each, in the order in which a step runs them.
  *
  * Sizes: Anthony et al. 2024 (arXiv 2401.14489), Table II, for unequal K and V heads: docs/operators.md. */
+#include "analysis/model/framework.h"
 #include "analysis/model/layer_kinds.h"
 
 #include "base/error.h"
@@ -214,6 +215,7 @@ hr_status hr_list_operators(const hr_model *model, const hr_workload *workload, 
   if (builder.full)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "the layers differ so much that a step has more than %d operators",
                    HR_OPERATORS_MAX);
+  hr_apply_framework(model, workload, operators);
   return sum_up(operators, error);
 }
 

@@ -11,10 +11,12 @@
 static const char *const phases[] = {"forward", "train", "prefill", "decode"};
 static const char *const forms[] = {"unfused", "fused"};
 static const char *const recomputes[] = {"none", "selective", "full"};
+static const char *const frameworks[] = {"compiled", "eager", "headroom"};
 
 #define PHASE_COUNT (sizeof phases / sizeof *phases)
 #define FORM_COUNT (sizeof forms / sizeof *forms)
 #define RECOMPUTE_COUNT (sizeof recomputes / sizeof *recomputes)
+#define FRAMEWORK_COUNT (sizeof frameworks / sizeof *frameworks)
 
 static int64_t positive_or(int64_t value, int64_t fallback)
 {
@@ -160,6 +162,8 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
     return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)workload->dtype);
   if ((unsigned)workload->kv_cache >= HR_KV_FORMAT_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "kv_cache: %d is not a format", (int)workload->kv_cache);
+  if ((unsigned)workload->framework >= FRAMEWORK_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "framework: %d is not in the list", (int)workload->framework);
   HR_TRY(check_size("batch", workload->batch, error));
   if (workload->phase == HR_PHASE_DECODE)
     HR_TRY(check_size("context", workload->context, error));
@@ -190,6 +194,11 @@ const char *hr_recompute_name(hr_recompute recompute)
   return hr_name_of(recomputes, RECOMPUTE_COUNT, (int)recompute);
 }
 
+const char *hr_framework_name(hr_framework framework)
+{
+  return hr_name_of(frameworks, FRAMEWORK_COUNT, (int)framework);
+}
+
 hr_status hr_phase_parse(const char *name, hr_phase *phase)
 {
   HR_NEED(NULL, name, phase);
@@ -214,5 +223,14 @@ hr_status hr_recompute_parse(const char *name, hr_recompute *recompute)
   int value;
   HR_TRY(hr_name_find(recomputes, RECOMPUTE_COUNT, name, &value));
   *recompute = (hr_recompute)value;
+  return HR_OK;
+}
+
+hr_status hr_framework_parse(const char *name, hr_framework *framework)
+{
+  HR_NEED(NULL, name, framework);
+  int value;
+  HR_TRY(hr_name_find(frameworks, FRAMEWORK_COUNT, name, &value));
+  *framework = (hr_framework)value;
   return HR_OK;
 }

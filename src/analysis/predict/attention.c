@@ -8,11 +8,13 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Rows of a Q tile and of a K/V tile of such kernels, on every recent device. */
+/* Most and fewest rows of a Q tile and rows of a K/V tile of such kernels, on every recent device. */
 #define Q_TILE 128
+#define Q_TILE_LEAST 16
 #define KV_TILE 128
 /* Rows of a matrix instruction: split-KV computes this many, even if fewer query heads share a K head. */
-#define INSTRUCTION_ROWS 64
+#define INSTRUCTION_ROWS 16
+#define MANY_KEYS 8 /* keys for each query, from which on frameworks split them; an estimate */
 /* Head sizes are padded to a multiple of this. */
 #define HEAD_GRANULE 16
 /* For a device without figures for fused attention: FlashAttention-2 reaches 0.5 to 0.73 of an A100's 312
@@ -22,7 +24,7 @@
 
 hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64_t head_dim)
 {
-  hr_attention_share share = {0, FORWARD_SHARE_UNKNOWN, BACKWARD_SHARE_UNKNOWN};
+  hr_attention_share share = {0, FORWARD_SHARE_UNKNOWN, BACKWARD_SHARE_UNKNOWN, 0};
   for (size_t i = 0; i < hardware->attention_count; i++) {
     share = hardware->attentions[i];
     if (head_dim <= share.head_dim)
@@ -30,6 +32,13 @@ hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64
   }
   return share;
 }
+
+/* What a call computes and moves, and how fast. */
+typedef struct call_work {
+  int64_t entries; /* of the scores of one query head of one sequence */
+  int64_t flops, bytes;
+  double library_rate, rate; /* FLOP/s of the library's best GEMM, and of fused attention */
+} call_work;
 
 /* FLOPs of one score entry with both head sizes padded. */
 static double entry_flops(const hr_attention *a)
@@ -39,12 +48,27 @@ static double entry_flops(const hr_attention *a)
 
 /* Score entries of one head that a kernel computes: whole Q tiles and, on each edge of the mask, half of the tiles that
  * the edge crosses. */
-static double computed_entries(const hr_attention *a, double entries)
+static double computed_entries(const hr_attention *a, int64_t q_tile, double entries)
 {
-  double rows = (double)hr_round_up(a->q_len, Q_TILE), whole = rows * (double)hr_round_up(a->kv_len, KV_TILE);
+  double rows = (double)hr_round_up(a->q_len, q_tile), whole = rows * (double)hr_round_up(a->kv_len, KV_TILE);
   double edges = a->mask == HR_MASK_NONE ? 0 : a->window > 0 && a->window < a->kv_len ? 2 : 1;
-  double padded = entries * rows / (double)a->q_len + edges * rows * (Q_TILE + KV_TILE) / 4.0;
+  double padded = entries * rows / (double)a->q_len + edges * rows * (double)(q_tile + KV_TILE) / 4.0;
   return fmin(padded, whole);
+}
+
+/* Kernels for short sequences have smaller tiles. */
+static int64_t q_tile_of(const hr_attention *a)
+{
+  int64_t rows = Q_TILE_LEAST;
+  while (rows < Q_TILE && rows < a->q_len)
+    rows *= 2;
+  return rows;
+}
+
+static double forward_share(const hr_hardware *hardware, const hr_attention *a, hr_framework framework)
+{
+  hr_attention_share share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim));
+  return framework == HR_FRAMEWORK_HEADROOM && share.headroom_share > 0 ? share.headroom_share : share.forward_share;
 }
 
 /* One Q tile per slot. Without a mask all tiles take equally long and the last wave may be partly empty. With a mask
@@ -52,25 +76,25 @@ static double computed_entries(const hr_attention *a, double entries)
 static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
                          hr_prediction *p)
 {
+  int64_t q_tile = q_tile_of(a);
   double slots = (double)hardware->multiprocessors;
-  double q_tiles = (double)hr_ceil_div(a->q_len, Q_TILE);
+  double q_tiles = (double)hr_ceil_div(a->q_len, q_tile);
   double blocks = q_tiles * (double)a->q_heads * (double)a->batch;
-  double share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
-  double slot_rate = rate * share / slots / 1e9;
+  double slot_rate = rate / slots / 1e9;
   double columns = (double)hr_round_up(a->kv_len, KV_TILE);
   if (a->window > 0)
-    columns = fmin(columns, (double)hr_round_up(a->window, KV_TILE) + KV_TILE);
-  double longest_ns = columns * Q_TILE * entry_flops(a) / slot_rate + hardware->attention_block_ns;
-  double work = computed_entries(a, entries) * entry_flops(a) * (double)a->q_heads * (double)a->batch;
+    columns = fmin(columns, (double)hr_round_up(hr_min64(a->window, a->kv_len), KV_TILE) + KV_TILE);
+  double longest_ns = columns * (double)q_tile * entry_flops(a) / slot_rate + hardware->attention_block_ns;
+  double work = computed_entries(a, q_tile, entries) * entry_flops(a) * (double)a->q_heads * (double)a->batch;
   double filled_ns = work / (slot_rate * slots) + blocks / slots * hardware->attention_block_ns;
   double waves = ceil(blocks / slots);
   double busy_ns = fmax(a->mask == HR_MASK_NONE ? waves * filled_ns * slots / blocks : filled_ns, longest_ns);
-  p->tile_m = Q_TILE;
+  p->tile_m = q_tile;
   p->tile_n = KV_TILE;
   p->tiles = (int64_t)blocks;
   p->waves = (int64_t)waves;
   p->splits = 1;
-  p->tile_waste = 1 - entries / computed_entries(a, entries);
+  p->tile_waste = 1 - entries / computed_entries(a, q_tile, entries);
   p->wave_waste = fmax(0, 1 - filled_ns / busy_ns);
   p->tile_ns = fmax(filled_ns - p->matrix_ns, 0);
   p->wave_ns = fmax(busy_ns - fmax(filled_ns, p->matrix_ns), 0);
@@ -79,19 +103,22 @@ static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, dou
 
 /* Split-KV for few queries over many keys: the query heads that share a K head form one Q tile, and the keys are split
  * so that every slot has work. */
-static double split_kv_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
-                          hr_prediction *p)
+static double split_kv_ns(const hr_hardware *hardware, const hr_attention *a, hr_framework framework,
+                          const call_work *w, hr_prediction *p)
 {
   int64_t groups = hr_max64(a->k_heads, a->v_heads), rows = a->q_heads / groups * a->q_len;
-  double padded_rows = (double)hr_round_up(rows, INSTRUCTION_ROWS);
-  double share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim)).forward_share;
-  double work = entries / (double)a->q_len * padded_rows * (double)groups * (double)a->batch * entry_flops(a);
-  double busy_ns = fmax(work / (rate * share) * 1e9, p->matrix_ns);
+  double padded_rows = (double)hr_round_up(rows, INSTRUCTION_ROWS), keys = (double)w->entries / (double)a->q_len;
+  double work = keys * padded_rows * (double)groups * (double)a->batch * entry_flops(a);
+  const hr_split_kv call = {.compute_ns = fmax(work / w->rate * 1e9, p->matrix_ns),
+                            .bytes = (double)w->bytes,
+                            .pairs = (double)groups * (double)a->batch,
+                            .keys = keys,
+                            .head_dim = (double)hr_max64(a->qk_dim, a->v_dim)};
   p->tile_m = (int64_t)padded_rows;
   p->tile_n = KV_TILE;
   p->tile_waste = 1 - (double)rows / padded_rows;
-  p->tile_ns = busy_ns - p->matrix_ns;
-  return busy_ns;
+  p->tile_ns = call.compute_ns - p->matrix_ns;
+  return hr_predict_split_kv(hardware, hr_predict_decode_cost(hardware, framework), &call, p);
 }
 
 static hr_status check_predictable(const hr_attention *a, hr_error *error)
@@ -106,43 +133,48 @@ static hr_status check_predictable(const hr_attention *a, hr_error *error)
   return HR_OK;
 }
 
-/* What a call computes and moves. */
-typedef struct call_work {
-  int64_t entries; /* of the scores of one query head of one sequence */
-  int64_t flops, bytes;
-} call_work;
-
-/* Q tiles, or for few queries split-KV if that is faster. */
-static void predict_call(const hr_hardware *hardware, const hr_attention *a, const call_work *work, double rate,
-                         hr_prediction *prediction)
+/* Q tiles, or for few queries over many keys split-KV if that is faster; a single query is never tiled. */
+static void predict_call(const hr_hardware *hardware, const hr_attention *a, hr_framework framework,
+                         const call_work *work, hr_prediction *prediction)
 {
   double entries = (double)work->entries, flops = (double)work->flops, peak = hr_predict_peak(hardware, a->dtype);
-  hr_prediction tiled = {.launch_ns = hardware->launch_ns};
-  tiled.matrix_ns = flops / rate * 1e9;
+  bool own = framework == HR_FRAMEWORK_HEADROOM;
+  hr_prediction tiled = {.launch_ns =
+                             own ? hardware->launch_ns : fmax(hardware->prefill_launch_ns, hardware->launch_ns)};
+  tiled.matrix_ns = flops / work->library_rate * 1e9;
   tiled.memory_ns = hr_transfer_ns(hardware, (double)work->bytes, 0);
-  hr_prediction split_kv = tiled;
-  split_kv.launch_ns = fmax(hardware->attention_launch_ns, hardware->launch_ns);
-  double tiled_ns = hr_overlap(q_tiles_ns(hardware, a, entries, rate, &tiled), tiled.memory_ns);
+  hr_prediction split_kv = {.matrix_ns = tiled.matrix_ns};
+  double tiled_ns = hr_overlap(q_tiles_ns(hardware, a, entries, work->rate, &tiled), tiled.memory_ns);
   hr_prediction_finish(hardware, tiled_ns, flops, peak, &tiled);
-  double split_ns = hr_overlap(split_kv_ns(hardware, a, entries, rate, &split_kv), split_kv.memory_ns);
-  hr_prediction_finish(hardware, split_ns, flops, peak, &split_kv);
-  bool few_queries = a->q_len < Q_TILE;
-  *prediction = few_queries && split_kv.time_ns < tiled.time_ns ? split_kv : tiled;
+  *prediction = tiled;
+  if (a->q_len >= Q_TILE || (a->q_len > 1 && a->kv_len / a->q_len < MANY_KEYS))
+    return;
+  hr_prediction_finish(hardware, split_kv_ns(hardware, a, framework, work, &split_kv), flops, peak, &split_kv);
+  if (a->q_len == 1 || split_kv.time_ns < tiled.time_ns)
+    *prediction = split_kv;
 }
 
 hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention, hr_prediction *prediction,
                                hr_error *error)
 {
   HR_NEED(error, hardware, attention, prediction);
+  return hr_predict_attention_by(hardware, attention, HR_FRAMEWORK_COMPILED, prediction, error);
+}
+
+hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attention *attention, hr_framework framework,
+                                  hr_prediction *prediction, hr_error *error)
+{
+  HR_NEED(error, hardware, attention, prediction);
   HR_TRY(check_predictable(attention, error));
   HR_TRY(hr_predict_check_hardware(hardware, error));
-  double rate = 0;
-  HR_TRY(hr_predict_rate(hardware, attention->dtype, &rate, error));
+  HR_TRY(hr_predict_check_framework(framework, error));
   call_work work = {0};
+  HR_TRY(hr_predict_rate(hardware, attention->dtype, &work.library_rate, error));
+  work.rate = work.library_rate * forward_share(hardware, attention, framework);
   HR_TRY(hr_attention_entries(attention, &work.entries));
   HR_TRY(hr_attention_flops(attention, &work.flops));
   HR_TRY(hr_attention_bytes(attention, &work.bytes));
-  predict_call(hardware, attention, &work, rate, prediction);
+  predict_call(hardware, attention, framework, &work, prediction);
   return HR_OK;
 }
 
@@ -163,7 +195,7 @@ hr_status hr_predict_attention_backward(const hr_hardware *hardware, const hr_op
   hr_prediction p = {.launch_ns = hardware->launch_ns};
   p.matrix_ns = (double)op->flops / rate * 1e9;
   p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, 0);
-  double computed = entries > 0 ? computed_entries(a, (double)entries) / (double)entries : 1;
+  double computed = entries > 0 ? computed_entries(a, Q_TILE, (double)entries) / (double)entries : 1;
   double filled_ns = p.matrix_ns * computed * padding / share +
                      blocks / (double)hardware->multiprocessors * hardware->attention_block_ns;
   p.tile_waste = 1 - 1 / computed;

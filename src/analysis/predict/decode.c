@@ -39,27 +39,38 @@ static double busy_ns(const hr_hardware *hardware, const hr_decode *d, double fl
   return fmax(padded / rate * 1e9, p->matrix_ns);
 }
 
-hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
-                            hr_error *error)
+hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *decode, hr_framework framework,
+                               hr_prediction *prediction, hr_error *error)
 {
   HR_NEED(error, hardware, decode, prediction);
   HR_TRY(hr_decode_check(decode, error));
+  HR_TRY(hr_predict_check_framework(framework, error));
   if (decode->kv_len == 0)
     return hr_fail(error, HR_ERROR_UNSUPPORTED, "kv_len 0 gives nothing to predict");
   HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
-  int64_t flops = 0, bytes = 0;
+  int64_t flops = 0, bytes = 0, keys = decode->kv_len;
   HR_TRY(hr_predict_rate(hardware, decode->dtype, &rate, error));
   HR_TRY(hr_decode_flops(decode, &flops));
   HR_TRY(hr_decode_bytes(decode, &bytes));
-  double other_ns = fmax(hardware->attention_launch_ns, hardware->launch_ns);
-  hr_prediction p = {.launch_ns = hardware->decode_launch_ns > 0 ? hardware->decode_launch_ns : other_ns};
-  p.matrix_ns = (double)flops / rate * 1e9;
-  p.memory_ns = hr_transfer_ns(hardware, (double)bytes, 0);
-  double compute_ns = busy_ns(hardware, decode, (double)flops, rate, &p);
-  p.tile_ns = compute_ns - p.matrix_ns;
-  hr_prediction_finish(hardware, hr_overlap(compute_ns, p.memory_ns), (double)flops,
-                       hr_predict_peak(hardware, decode->dtype), &p);
+  if (decode->window > 0)
+    keys = hr_min64(keys, hr_min64(decode->window, keys) + decode->q_len - 1);
+  hr_prediction p = {.matrix_ns = (double)flops / rate * 1e9};
+  const hr_split_kv call = {.compute_ns = busy_ns(hardware, decode, (double)flops, rate, &p),
+                            .bytes = (double)bytes,
+                            .pairs = (double)decode->batch * (double)hr_max64(decode->k_heads, decode->v_heads),
+                            .keys = (double)keys,
+                            .head_dim = (double)hr_max64(decode->qk_dim, decode->v_dim)};
+  p.tile_ns = call.compute_ns - p.matrix_ns;
+  double time_ns = hr_predict_split_kv(hardware, hr_predict_decode_cost(hardware, framework), &call, &p);
+  hr_prediction_finish(hardware, time_ns, (double)flops, hr_predict_peak(hardware, decode->dtype), &p);
   *prediction = p;
   return HR_OK;
+}
+
+hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode *decode, hr_prediction *prediction,
+                            hr_error *error)
+{
+  HR_NEED(error, hardware, decode, prediction);
+  return hr_predict_decode_by(hardware, decode, HR_FRAMEWORK_HEADROOM, prediction, error);
 }

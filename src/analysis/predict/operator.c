@@ -36,6 +36,14 @@ static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op
                                  prediction, error);
 }
 
+/* K and V copied into the cache behind the call. */
+static void add_cache_writes(const hr_hardware *hardware, const hr_operator *op, hr_prediction *p)
+{
+  double peak = hr_predict_peak(hardware, op->attention.dtype), busy_ns = p->time_ns - p->launch_ns;
+  p->cache_ns = hr_transfer_ns(hardware, (double)op->cached_bytes, 0);
+  hr_prediction_finish(hardware, busy_ns + p->cache_ns, (double)op->flops, peak, p);
+}
+
 static hr_status predict_attention(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                                    hr_error *error)
 {
@@ -46,17 +54,27 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
   if (op->latent ||
       (forward && op->attention.q_len == 1 && hr_decode_from_attention(&op->attention, &decode, NULL) == HR_OK)) {
     decode.cache_format = op->kv_cache;
-    return hr_predict_decode(hardware, &decode, prediction, error);
+    return hr_predict_decode_by(hardware, &decode, op->framework, prediction, error);
   }
-  if (forward)
-    return hr_predict_attention(hardware, &op->attention, prediction, error);
-  return hr_predict_attention_backward(hardware, op, prediction, error);
+  if (!forward)
+    return hr_predict_attention_backward(hardware, op, prediction, error);
+  HR_TRY(hr_predict_attention_by(hardware, &op->attention, op->framework, prediction, error));
+  if (op->cached_bytes > 0)
+    add_cache_writes(hardware, op, prediction);
+  return HR_OK;
 }
 
-/* Kernels that reduce over rows or compute much per element reach less bandwidth than a copy. */
-static double memory_share(const hr_hardware *hardware, hr_operator_id id)
+#define HEADROOM_SHARE 0.95 /* of a copy: 85 to 101% for most shapes (docs/rowwise.md) */
+
+/* A framework's kernels that reduce over rows or compute much per element reach less bandwidth than a copy. Several
+ * kernels for one operator are elementwise for the most part. */
+static double memory_share(const hr_hardware *hardware, const hr_operator *op)
 {
-  switch (id) {
+  if (op->framework == HR_FRAMEWORK_HEADROOM && hardware->kind == HR_HARDWARE_GPU)
+    return hardware->bandwidth_share * HEADROOM_SHARE;
+  if (op->kernels > 1)
+    return hardware->bandwidth_share;
+  switch (op->id) {
   case HR_OP_SOFTMAX: return hardware->softmax_share;
   case HR_OP_ACTIVATION:
   case HR_OP_EXPERT_ACTIVATION:
@@ -77,8 +95,10 @@ static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *
                                 hr_error *error)
 {
   HR_TRY(hr_predict_check_hardware(hardware, error));
-  hr_prediction p = {.launch_ns = hardware->launch_ns};
-  p.memory_ns = hr_transfer_ns(hardware, (double)op->bytes, memory_share(hardware, op->id));
+  double kernels = fmax(1, (double)op->kernels);
+  double moved = (double)(op->moved_bytes > 0 ? op->moved_bytes : op->bytes);
+  hr_prediction p = {.launch_ns = hardware->launch_ns * kernels};
+  p.memory_ns = hr_transfer_ns(hardware, moved, memory_share(hardware, op));
   hr_prediction_finish(hardware, p.memory_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
   *prediction = p;
   return HR_OK;

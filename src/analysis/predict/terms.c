@@ -25,6 +25,13 @@ hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *f
                  hr_dtype_name(dtype), hr_dtype_name(hr_hardware_usual_dtype(hardware)));
 }
 
+hr_status hr_predict_check_framework(hr_framework framework, hr_error *error)
+{
+  if ((unsigned)framework > HR_FRAMEWORK_HEADROOM)
+    return hr_fail(error, HR_ERROR_INVALID, "framework: %d is not in the list", (int)framework);
+  return HR_OK;
+}
+
 double hr_predict_peak(const hr_hardware *hardware, hr_dtype dtype)
 {
   return fmax(hardware->dense_flops_per_s[hr_hardware_compute_dtype(hardware, dtype)],
@@ -47,7 +54,7 @@ static hr_bound binding(const hr_prediction *p)
 {
   double quantization_ns = p->tile_ns - p->store_ns + p->wave_ns; /* stores are memory time */
   double compute_ns = p->matrix_ns + quantization_ns + p->alignment_ns;
-  if (p->launch_ns >= p->time_ns / 2)
+  if (p->launch_ns + p->pair_ns + p->split_ns >= p->time_ns / 2)
     return HR_BOUND_LAUNCH;
   if (p->memory_ns >= compute_ns)
     return HR_BOUND_MEMORY;

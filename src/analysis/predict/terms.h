@@ -33,6 +33,21 @@ void hr_prediction_finish(const hr_hardware *hardware, double busy_ns, double us
 hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double loaded_bytes,
                                   hr_prediction *prediction, hr_error *error);
 
+/** HR_ERROR_INVALID for a framework that is not in the list. */
+hr_status hr_predict_check_framework(hr_framework framework, hr_error *error);
+
+/** A call of attention whose keys may be split. `pairs`: K or V heads of all sequences. */
+typedef struct hr_split_kv {
+  double compute_ns, bytes, pairs, keys, head_dim;
+} hr_split_kv;
+
+/** The cost of decode by the kernels of a framework. */
+const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework);
+
+/** Time of such a call without its launch; sets the terms but those of compute. See hr_predict_decode(). */
+double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
+                           hr_prediction *prediction);
+
 /** Shares of fused attention for heads up to `head_dim`; estimates if the device has none. */
 hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64_t head_dim);
 

@@ -98,6 +98,7 @@ static hr_status fill_state(const hr_hardware *hardware, const hr_model *model, 
   state->workload.kv_cache = workload->kv_cache;
   state->workload.attention = workload->attention;
   state->workload.expert_imbalance = workload->expert_imbalance;
+  state->workload.framework = workload->framework;
   state->workload.phase = HR_PHASE_DECODE;
   state->workload.batch = state->workload.sequence = state->workload.context = 1;
   state->workload.tensor_parallel = state->workload.pipeline_stages = 1;

@@ -25,7 +25,9 @@ hr_status hr_sweep_predict(const hr_hardware *hardware, const hr_sweep_point *po
     return status;
   }
   switch (point->kind) {
-  case HR_SWEEP_ATTENTION: status = hr_predict_attention(hardware, &point->attention, &prediction, error); break;
+  case HR_SWEEP_ATTENTION:
+    status = hr_predict_attention_by(hardware, &point->attention, HR_FRAMEWORK_HEADROOM, &prediction, error);
+    break;
   case HR_SWEEP_DECODE: status = hr_predict_decode(hardware, &point->decode, &prediction, error); break;
   default: status = hr_predict_gemm(hardware, &point->gemm, &prediction, error);
   }

@@ -138,6 +138,7 @@ static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point
                         sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]);
   HR_TRY(hr_model_from_json(text, (size_t)length, "layer", NULL, NULL, &point->model, error));
   point->workload = hr_workload_default(&point->model);
+  point->workload.framework = HR_FRAMEWORK_HEADROOM; /* whose kernels a sweep measures */
   point->workload.attention = sizes[5] != 0 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
   point->workload.dtype = dtype;
   return hr_workload_check(&point->workload, &point->model, error);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a framework's kernels move and how many it launches, where that is not one kernel that moves the least
+ * (docs/prediction.md, "Whose step"). Kernels and bytes of eager mode are counted from Hugging Face transformers'
+ * LlamaRMSNorm, apply_rotary_pos_emb, LlamaMLP and eager_attention_forward: each elementwise operation reads and writes
+ * its whole operand, norms and softmax in fp32. */
+#include "analysis/model/framework.h"
+
+#include "base/checked.h"
+
+/* An operator as so many kernels that together move `traffic` times its bytes. */
+typedef struct kernel_cost {
+  int64_t kernels;
+  double traffic;
+} kernel_cost;
+
+static const kernel_cost one_kernel = {1, 1};
+
+/* Bytes of an element: to fp32 6, square 8, mean 4, scale 8, to 16 bits 6, weight 4; epsilon and root of the mean are
+ * kernels without traffic. Together 36 instead of 4. LayerNorm is one kernel. */
+static const kernel_cost eager_rms_norm = {8, 9};
+/* Q and K each: two halves joined, one of them negated (2 + 4), two multiplications (8) and a sum (6): 20 instead of
+ * 4. */
+static const kernel_cost eager_rotary = {10, 5};
+/* silu 4 and the multiplication 6 instead of 6 together. */
+static const kernel_cost eager_gate = {2, 10.0 / 6};
+/* Scale 4, mask 4, to fp32 and softmax 6, to 16 bits 6: 20 instead of 4. */
+static const kernel_cost eager_softmax = {4, 5};
+/* Masked scores are not read: half of a causal square. */
+static const kernel_cost headroom_softmax = {1, 0.75};
+#define EAGER_ATTENTION_KERNELS 4 /* K and V into the cache, the call, heads side by side again */
+
+static bool is_norm(hr_operator_id id)
+{
+  switch (id) {
+  case HR_OP_EMBEDDING_NORM:
+  case HR_OP_ATTENTION_NORM:
+  case HR_OP_RANK_NORM:
+  case HR_OP_QK_NORM:
+  case HR_OP_X_NORM:
+  case HR_OP_ATTENTION_POST_NORM:
+  case HR_OP_MLP_NORM:
+  case HR_OP_MLP_POST_NORM:
+  case HR_OP_FINAL_NORM: return true;
+  default: return false;
+  }
+}
+
+static kernel_cost eager_cost(const hr_model *model, const hr_operator *op)
+{
+  const hr_layer_group *layer = hr_model_main_group(model);
+  if (is_norm(op->id))
+    return model->norm == HR_NORM_RMS ? eager_rms_norm : one_kernel;
+  switch (op->id) {
+  case HR_OP_ROTARY: return eager_rotary;
+  case HR_OP_ACTIVATION: return layer->dense.gated ? eager_gate : one_kernel;
+  case HR_OP_EXPERT_ACTIVATION:
+  case HR_OP_SHARED_ACTIVATION: return layer->experts.gated ? eager_gate : one_kernel;
+  case HR_OP_SOFTMAX: return eager_softmax;
+  default: return one_kernel;
+  }
+}
+
+static kernel_cost cost_of(const hr_model *model, const hr_workload *workload, const hr_operator *op)
+{
+  bool square = op->id == HR_OP_SOFTMAX && workload->phase != HR_PHASE_DECODE;
+  if (workload->framework == HR_FRAMEWORK_EAGER)
+    return eager_cost(model, op);
+  return workload->framework == HR_FRAMEWORK_HEADROOM && square ? headroom_softmax : one_kernel;
+}
+
+/* Prefill writes K and V of all tokens into the cache, in a framework by a kernel of its own that reads them again. A
+ * decode kernel's cost has the few of its new tokens in it. */
+static int64_t cached_bytes(const hr_workload *workload, const hr_operator *op)
+{
+  const hr_attention *a = &op->attention;
+  if (workload->phase != HR_PHASE_PREFILL || op->kind != HR_KIND_ATTENTION || op->latent)
+    return 0;
+  double elements = (double)a->batch * (double)a->kv_len *
+                    ((double)a->k_heads * (double)a->qk_dim + (double)a->v_heads * (double)a->v_dim);
+  double bytes = elements * 2 * (double)hr_dtype_bytes(a->dtype);
+  return bytes < (double)INT64_MAX / 2 ? (int64_t)bytes : INT64_MAX / 2;
+}
+
+void hr_apply_framework(const hr_model *model, const hr_workload *workload, hr_operators *operators)
+{
+  for (size_t i = 0; i < operators->count; i++) {
+    hr_operator *op = &operators->items[i];
+    op->framework = workload->framework;
+    op->kernels = 1;
+    op->cached_bytes = cached_bytes(workload, op);
+    if (op->kind == HR_KIND_ATTENTION && workload->framework == HR_FRAMEWORK_EAGER)
+      op->kernels = EAGER_ATTENTION_KERNELS;
+    if (op->kind != HR_KIND_MEMORY)
+      continue;
+    kernel_cost cost = cost_of(model, workload, op);
+    op->kernels = cost.kernels;
+    op->moved_bytes = (int64_t)((double)op->bytes * cost.traffic);
+  }
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The time of attention whose keys may be split: of one or a few queries per sequence. */
+#include "analysis/predict/terms.h"
+
+#include <math.h>
+
+#define UNSPLIT_KEYS 128.0 /* that one block reads: more are split where multiprocessors are idle */
+
+const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework)
+{
+  bool own = framework == HR_FRAMEWORK_HEADROOM && hardware->decode_headroom.launch_ns > 0;
+  return own ? &hardware->decode_headroom : &hardware->decode_framework;
+}
+
+double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
+                           hr_prediction *p)
+{
+  double slots = (double)hardware->multiprocessors;
+  p->launch_ns = fmax(cost->launch_ns, hardware->launch_ns);
+  p->memory_ns = hr_transfer_ns(hardware, call->bytes, cost->bandwidth_share);
+  p->pair_ns = call->pairs / slots * (cost->pair_ns + cost->element_ns * call->head_dim);
+  p->split_ns = cost->split_ns * fmax(0, log2(call->keys / UNSPLIT_KEYS)) * fmax(0, 1 - call->pairs / slots);
+  return hr_overlap(hr_overlap(call->compute_ns, p->memory_ns), p->pair_ns) + p->split_ns;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose step is predicted: kernels and traffic of frameworks. */
+#include "test.h"
+
+#include "unit/measured.h"
+
+#include <headroom/resolve.h>
+
+#define assert_near(value, expected) assert_true(fabs((value) - (expected)) <= 1e-9 * (expected))
+
+static hr_step compiled, eager, own;
+
+static hr_model shipped(const char *name)
+{
+  hr_model model;
+  hr_error error;
+  assert_ok(hr_resolve_model(name, NULL, NULL, &model, &error), error);
+  return model;
+}
+
+static void predict(const hr_hardware *hardware, const char *name, hr_phase phase, hr_attention_form form)
+{
+  hr_model model = shipped(name);
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  assert_int_equal(workload.framework, HR_FRAMEWORK_COMPILED);
+  workload.phase = phase, workload.attention = form;
+  workload.batch = phase == HR_PHASE_DECODE ? 1 : 4;
+  assert_ok(hr_predict_step(hardware, &model, &workload, &compiled, &error), error);
+  workload.framework = HR_FRAMEWORK_EAGER;
+  assert_ok(hr_predict_step(hardware, &model, &workload, &eager, &error), error);
+  workload.framework = HR_FRAMEWORK_HEADROOM;
+  assert_ok(hr_predict_step(hardware, &model, &workload, &own, &error), error);
+}
+
+static const hr_operator *find(const hr_step *step, hr_operator_id id)
+{
+  const hr_operator *op = hr_operators_find(&step->operators, id, HR_PASS_FORWARD);
+  assert_non_null(op);
+  return op;
+}
+
+/* A layer: two norms of 8 kernels, rotary 10, attention 4, gate 2, four GEMMs (Q, K and V are one), two residuals and
+ * up, gate, down: 16 + 10 + 4 + 2 + 5 + 2 = 39. Outside: embedding, a norm of 8, logits. */
+static void eager_mode_launches_the_kernels_of_each_elementwise_operation(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h100-sxm");
+  predict(&hardware, "llama-3.1-8b", HR_PHASE_DECODE, HR_ATTENTION_FUSED);
+  assert_int_equal(eager.kernels, 32 * 39 + 10);
+  assert_int_equal(compiled.kernels, 32 * 12 + 3);
+  assert_true(eager.host_ns > 8e6 && eager.host_ns < 8.8e6); /* published: 8.4 ms */
+  assert_true(eager.time_ns == eager.host_ns && eager.low_ns < eager.time_ns && eager.time_ns < eager.high_ns);
+  assert_true(compiled.host_ns == 0 && compiled.time_ns < eager.time_ns);
+}
+
+static void eager_mode_moves_norms_and_rotary_in_fp32(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  predict(&hardware, "llama-2-7b", HR_PHASE_FORWARD, HR_ATTENTION_FUSED);
+  const hr_operator *norm = find(&eager, HR_OP_ATTENTION_NORM), *gate = find(&eager, HR_OP_ACTIVATION);
+  assert_int_equal(norm->bytes, 2 * 2 * (int64_t)4 * 2048 * 4096);
+  assert_int_equal(norm->moved_bytes, 9 * norm->bytes);
+  assert_int_equal(gate->moved_bytes, gate->bytes / 6 * 10);
+  assert_int_equal(find(&compiled, HR_OP_ATTENTION_NORM)->moved_bytes, norm->bytes);
+  assert_true(eager.time_ns > 1.08 * compiled.time_ns && eager.time_ns < 1.3 * compiled.time_ns);
+  assert_true(eager.host_ns < eager.time_ns);
+  predict(&hardware, "gpt2", HR_PHASE_FORWARD, HR_ATTENTION_FUSED); /* LayerNorm is one kernel */
+  norm = find(&eager, HR_OP_ATTENTION_NORM);
+  assert_int_equal(norm->kernels, 1);
+  assert_int_equal(norm->moved_bytes, norm->bytes);
+}
+
+/* Unfused attention with Headroom's softmax leaves less for the fused kernel to gain. */
+static void own_kernels_have_the_softmax_that_is_measured(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  predict(&hardware, "gpt3-2.7b", HR_PHASE_FORWARD, HR_ATTENTION_UNFUSED);
+  const hr_operator *softmax = find(&own, HR_OP_SOFTMAX);
+  double framework_ns = compiled.predictions[find(&compiled, HR_OP_SOFTMAX) - compiled.operators.items].time_ns;
+  double own_ns = own.predictions[softmax - own.operators.items].time_ns;
+  assert_int_equal(softmax->moved_bytes, softmax->bytes / 4 * 3);
+  assert_true(own_ns > 0.35e6 && own_ns < 0.5e6); /* 0.44 ms measured (docs/prediction.md) */
+  assert_true(framework_ns > 1.1e6);
+}
+
+/* 4 * 2048 tokens of 32 K and V heads of 128 in 2 bytes, read and written. */
+static void prefill_copies_keys_and_values_into_the_cache(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  predict(&hardware, "llama-2-7b", HR_PHASE_PREFILL, HR_ATTENTION_FUSED);
+  const hr_operator *op = find(&compiled, HR_OP_ATTENTION);
+  const hr_prediction *p = &compiled.predictions[op - compiled.operators.items];
+  assert_int_equal(op->cached_bytes, 2 * 2 * (int64_t)4 * 2048 * 2 * 32 * 128);
+  assert_near(p->cache_ns, (double)op->cached_bytes / (4800 * 0.9));
+  predict(&hardware, "llama-2-7b", HR_PHASE_FORWARD, HR_ATTENTION_FUSED);
+  op = find(&compiled, HR_OP_ATTENTION);
+  assert_int_equal(op->cached_bytes, 0);
+  assert_true(compiled.predictions[op - compiled.operators.items].cache_ns == 0);
+}
+
+static void frameworks_are_called_by_their_names(void **state)
+{
+  (void)state;
+  const char *const names[] = {"compiled", "eager", "headroom"};
+  hr_model model = shipped("gpt2");
+  hr_workload workload = hr_workload_default(&model);
+  hr_error error;
+  for (int i = 0; i < 3; i++) {
+    hr_framework framework = HR_FRAMEWORK_COMPILED;
+    assert_string_equal(hr_framework_name((hr_framework)i), names[i]);
+    assert_int_equal(hr_framework_parse(names[i], &framework), HR_OK);
+    assert_int_equal(framework, i);
+  }
+  assert_int_equal(hr_framework_parse("jit", &workload.framework), HR_ERROR_NOT_FOUND);
+  workload.framework = (hr_framework)3;
+  assert_int_equal(hr_workload_check(&workload, &model, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "framework: 3 is not in the list");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(eager_mode_launches_the_kernels_of_each_elementwise_operation),
+      cmocka_unit_test(eager_mode_moves_norms_and_rotary_in_fp32),
+      cmocka_unit_test(own_kernels_have_the_softmax_that_is_measured),
+      cmocka_unit_test(prefill_copies_keys_and_values_into_the_cache),
+      cmocka_unit_test(frameworks_are_called_by_their_names),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
