@@ -4,8 +4,9 @@
 # undefined-behaviour sanitizers, and the portable command.
 #   ./test.sh           what every change must pass
 #   ./test.sh --long    also: all kernel cases under the sanitizers, a build with clang, clang-tidy over everything,
-#                       valgrind, a minute of fuzzing, HTML reports in Chromium, GPU kernels emulated in all sizes,
-#                       the aarch64 build under qemu, the portable command on Debian 11's C library
+#                       valgrind, the thread and memory sanitizers, ten minutes of each fuzzer, HTML reports in Chromium,
+#                       GPU kernels emulated in all sizes, the aarch64 build under qemu, the portable command on
+#                       Debian 11's C library
 # It installs what is missing with apt (and says so first). Ends with "N passed, N failed"; fails if any did.
 set -uo pipefail
 long=
@@ -92,7 +93,11 @@ if [ -n "$long" ]; then
   check torture env HEADROOM_TEST=whole ctest --preset debug -R '^cli_torture'
   check tidy scripts/tidy.sh
   check valgrind tests/structure/valgrind.sh build/debug
-  check fuzz tests/fuzz/run.sh 60
+  if [ "$(uname -m)" = x86_64 ]; then
+    check tsan tests/sanitizers/run.sh tsan
+    check msan tests/sanitizers/run.sh msan
+  fi
+  check fuzz tests/fuzz/run.sh 600 # each target, two at a time
 fi
 
 [ ${#failures[@]} = 0 ] || printf 'failed: %s\n' "${failures[@]}"

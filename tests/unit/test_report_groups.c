@@ -192,8 +192,8 @@ static void the_table_has_a_row_for_each_group(void **state)
   /* attention 2·4096² + 2·4096·1024, MLP 3·4096·14336, two norms of 4096 */
   static const char *const rows[] = {
       "| 0 | 20 | 32 heads of 128, 8 KV heads | - | rotary 128 | MLP 14336, gated | 218,112,000 | 4,362,240,000 |",
-      "| 1 | 9 | 32 heads of 128, 8 KV heads | chunks of 8192 | rotary 128 | MLP 14336, gated | 218,112,000 | "
-      "1,963,008,000 |",
+      ("| 1 | 9 | 32 heads of 128, 8 KV heads | chunks of 8192 | rotary 128 | MLP 14336, gated | 218,112,000 | "
+       "1,963,008,000 |"),
       "| 2 | 2 | - | - | - | MLP 14336, gated | 176,168,960 | 352,337,920 |",
       "| 3 | 1 | 32 heads of 128, 8 KV heads | - | rotary 128 | - | 41,951,232 | 41,951,232 |"};
   for (size_t i = 0; i < 4; i++) {

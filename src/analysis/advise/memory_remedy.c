@@ -58,7 +58,7 @@ static bool try_same_batch(remedy_search *search, hr_workload changed)
 {
   const hr_workload asked = changed;
   bool fits_as_asked = false;
-  for (int level = asked.recompute; level <= HR_RECOMPUTE_FULL; level++) {
+  for (int level = (int)asked.recompute; level <= HR_RECOMPUTE_FULL; level++) {
     changed = asked;
     changed.recompute = (hr_recompute)level;
     bool fits = try_stages_of_zero(search, changed);

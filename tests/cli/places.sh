@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# places.sh COMMAND SOURCE: a home folder that is missing or cannot be written, terminals without abilities, descriptors
+# that are closed, and Ctrl-C while a kernel runs.
+set -u
+H=$(realpath "$1")
+rows=$(realpath "$2")/tests/cli/inputs/results.jsonl
+folder=$(mktemp -d -p /dev/shm 2> /dev/null || mktemp -d) # in memory: each row of a store waits for the disk
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+unset XDG_DATA_HOME XDG_CACHE_HOME
+export LC_ALL=C HEADROOM_PROBE=0 OMP_WAIT_POLICY=passive
+failed=0
+
+not_so() {
+  echo "not so: $*"
+  failed=$((failed + 1))
+}
+# ends FACT CODE COMMAND...: the exit code, and one line of errors unless it is 0
+ends() {
+  fact=$1 code=$2
+  shift 2
+  "$@" > out 2> errors
+  found=$?
+  [ $found -eq "$code" ] || not_so "$fact: exit code $found rather than $code: $(cat errors)"
+  [ "$code" -eq 0 ] || [ "$(wc -l < errors)" -eq 1 ] || not_so "$fact: not one line: $(cat errors)"
+}
+
+# ---- the home folder ----
+"$H" describe gpt2 > wanted
+mkdir home
+for home in none '' relative /dev/null /proc "$folder/home/new"; do
+  case $home in
+  none) run() { env -u HOME "$H" "$@"; } ;;
+  *) run() { HOME=$home "$H" "$@"; } ;;
+  esac
+  ends "HOME $home, a model" 0 run describe gpt2
+  cmp -s out wanted || not_so "HOME $home changes nothing in a description"
+  ends "HOME $home, kernels" 0 run kernels
+  ends "HOME $home, the hub's cache" 3 run describe acme/none
+  ends "HOME $home, no store yet" 3 run results list
+  case $home in
+  "$folder"*) ends "HOME $home is made" 0 run results import "$rows" ;;
+  /*) ends "HOME $home cannot be written" 5 run results import "$rows" ;;
+  *) ends "HOME $home is none" 3 run results import "$rows" ;;
+  esac
+done
+[ "$(HOME=$folder/home/new "$H" results list -f csv | wc -l)" -eq 6 ] || not_so "the store of a new home has its rows"
+if [ "$(id -u)" -ne 0 ]; then
+  mkdir read_only
+  chmod 500 read_only
+  HOME=$folder/read_only ends "a home that is read-only" 5 "$H" results import "$rows"
+  chmod 700 read_only
+fi
+
+# ---- terminals ----
+for terminal in dumb '' unknown; do
+  TERM=$terminal ends "TERM $terminal" 0 "$H" describe gpt2
+  cmp -s out wanted || not_so "TERM $terminal changes nothing in a pipe"
+done
+
+# ---- closed descriptors: files that are opened do not take their numbers ----
+(exec 0<&- 1>&- 2>&-; exec "$H" describe gpt2 -o saved)
+cmp -s saved wanted || not_so "a file is whole with every descriptor closed"
+for closed in '0<&-' '0<&- 1>&-' '0<&- 1>&- 2>&-' '2>&-' '1>&- 2>&-'; do
+  rm -f a.db
+  sh -c "exec '$H' results import --db a.db '$rows' $closed" > out 2> errors
+  "$H" results export --db a.db > exported 2> errors || not_so "a store is whole without $closed: $(cat errors)"
+  [ "$(wc -l < exported)" -eq 6 ] || not_so "all rows are stored without $closed"
+  grep -q headroom: a.db && not_so "no message is in the store without $closed"
+done
+
+# ---- Ctrl-C while a kernel runs; the cases run at once ----
+in_a_kernel() {
+  timeout --foreground -s INT --preserve-status 0.5 "$H" $2 > "$1.out" 2> "$1.errors"
+  echo $? > "$1.code"
+}
+in_a_kernel 1 'attention --seq 512 --heads 4 --kernel attention_naive --warm --budget 60' &
+in_a_kernel 2 'gemm 1024 1024 1024 --measure --warm --budget 60' &
+in_a_kernel 3 'decode --kv-len 4096 --batch 4 --warm --budget 60' &
+in_a_kernel 4 'layer gpt2 --budget 60' &
+wait
+for case in 1 2 3 4; do
+  [ "$(cat $case.code)" = 130 ] || not_so "Ctrl-C ends kernel $case: exit code $(cat $case.code)"
+  [ ! -s $case.errors ] || not_so "kernel $case: no message: $(cat $case.errors)"
+done
+[ "$failed" -eq 0 ] && echo "all as expected"
+[ "$failed" -eq 0 ]

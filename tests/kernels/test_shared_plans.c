@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One plan of every CPU kernel runs in several threads at once, each with its own output and workspace; sweeps run in
+ * several threads into one store. Also built with the thread sanitizer (preset tsan). */
+#include "cpu_problems.h"
+
+#include <headroom/store.h>
+#include <headroom/sweep.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define THREADS 3
+#define RUNS 3
+
+typedef struct sharer {
+  const hr_runner *runner;
+  char *output;
+  void *workspace;
+  int wrong;
+  pthread_t thread;
+} sharer;
+
+static void *run_plan(void *argument)
+{
+  sharer *s = argument;
+  const hr_runner *r = s->runner;
+  size_t last = r->operands.count - 1;
+  const void *inputs[HR_OPERANDS_MAX] = {NULL};
+  for (size_t i = 0; i < last; i++)
+    inputs[i] = hr_buffer_data(r->buffers[i]);
+  for (int i = 0; i < RUNS; i++) {
+    memset(s->output, 0xFF, r->operands.bytes[last]);
+    s->wrong += hr_plan_run(r->plan, inputs, s->output, s->workspace, NULL) != HR_OK;
+    s->wrong += memcmp(s->output, hr_buffer_data(r->buffers[last]), r->operands.bytes[last]) != 0;
+  }
+  return NULL;
+}
+
+static void *allocated(size_t bytes)
+{
+  void *memory = bytes > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
+  assert_true(memory || bytes == 0);
+  return memory;
+}
+
+static void check(const hr_runner *r)
+{
+  sharer sharers[THREADS];
+  char text[512];
+  for (int i = 0; i < THREADS; i++) {
+    sharers[i] = (sharer){.runner = r, .output = allocated(r->operands.bytes[r->operands.count - 1])};
+    sharers[i].workspace = allocated(hr_plan_workspace_bytes(r->plan));
+    assert_int_equal(pthread_create(&sharers[i].thread, NULL, run_plan, &sharers[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(sharers[i].thread, NULL);
+  for (int i = 0; i < THREADS; i++) {
+    if (sharers[i].wrong)
+      fail_msg("%s: %d of %d runs beside others differ", problem_words(r, text), sharers[i].wrong, RUNS);
+    free(sharers[i].output);
+    free(sharers[i].workspace);
+  }
+}
+
+static void threads_share_a_plan(void **state)
+{
+  (void)state;
+  assert_true(each_cpu_problem(check) > 0);
+}
+
+/* ---- sweeps ---- */
+
+typedef struct sweeper {
+  const hr_sweep *sweep;
+  const char *path;
+  hr_status status;
+  hr_error error;
+  hr_sweep_progress outcome;
+  pthread_t thread;
+} sweeper;
+
+static void *run_sweep(void *argument)
+{
+  sweeper *s = argument;
+  hr_device *device = NULL;
+  hr_store *store = NULL;
+  hr_sweep_options options = hr_sweep_options_default();
+  options.time_limit_ns = 1e5;
+  options.dtype = HR_FP32;
+  s->status = hr_device_open("cpu", 2, &device, &s->error);
+  if (s->status == HR_ERROR_INVALID) /* one core */
+    s->status = hr_device_open("cpu", 1, &device, &s->error);
+  if (s->status == HR_OK)
+    s->status = hr_store_open(s->path, HR_STORE_WRITE, &store, &s->error);
+  if (s->status == HR_OK)
+    s->status = hr_sweep_run(s->sweep, device, store, &options, NULL, NULL, &s->outcome, &s->error);
+  hr_store_close(store);
+  hr_device_close(device);
+  return NULL;
+}
+
+static void threads_share_the_points_of_a_sweep(void **state)
+{
+  (void)state;
+  static const char text[] =
+      "{\"name\":\"shared\",\"x\":\"q\",\"axes\":{\"q\":{\"from\":1,\"to\":6,\"step\":1}},"
+      "\"series\":\"all\",\"problem\":{\"kind\":\"attention\",\"batch\":1,\"q_heads\":2,"
+      "\"k_heads\":2,\"v_heads\":2,\"qk_dim\":16,\"v_dim\":16,\"q_len\":\"q\",\"kv_len\":\"q\"}}";
+  char path[] = "/tmp/headroom-shared-XXXXXX";
+  hr_sweep *sweep = NULL;
+  hr_error error = {.status = HR_OK};
+  sweeper sweepers[THREADS];
+  int64_t measured = 0;
+  close(mkstemp(path));
+  assert_ok(hr_sweep_from_json(text, sizeof text - 1, "sweep.json", NULL, false, &sweep, &error), error);
+  for (int i = 0; i < THREADS; i++) {
+    sweepers[i] = (sweeper){.sweep = sweep, .path = path};
+    assert_int_equal(pthread_create(&sweepers[i].thread, NULL, run_sweep, &sweepers[i]), 0);
+  }
+  for (int i = 0; i < THREADS; i++) {
+    pthread_join(sweepers[i].thread, NULL);
+    assert_ok(sweepers[i].status, sweepers[i].error);
+    measured += sweepers[i].outcome.measured;
+  }
+  assert_int_equal(measured, 6);
+  hr_sweep_free(sweep);
+  unlink(path);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(threads_share_a_plan),
+      cmocka_unit_test(threads_share_the_points_of_a_sweep),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
