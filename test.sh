@@ -13,7 +13,7 @@ long=
 case ${1:-} in
 '') ;;
 --long) long=1 ;;
--h | --help) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+-h | --help) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
 *) echo "test.sh: unknown argument $1 (try --help)" >&2; exit 2 ;;
 esac
 cd "$(dirname "$0")" || exit 1
