@@ -2,6 +2,8 @@
 """What the command predicts, for the expressions in docs/*.md (docs_numbers.py)."""
 import functools
 import json
+import os
+import re
 import subprocess
 
 _program = {}
@@ -15,16 +17,21 @@ def use(program):
 def _output(*arguments):
     if not _program.get("path"):
         raise ValueError("needs --headroom PATH")
-    done = subprocess.run([_program["path"], *arguments], capture_output=True, text=True)
+    done = subprocess.run([_program["path"], *arguments], capture_output=True, text=True,
+                          env={**os.environ, "COLUMNS": "120"})
     if done.returncode:
         raise ValueError(f"headroom {' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout
 
 
-def printed(line, first=0, last=None):
-    """Lines of what a command prints, as an indented block."""
-    lines = _output(*line.split()[1:]).rstrip("\n").split("\n")[first:last]
-    return "\n".join(("    " + text).rstrip() for text in [f"$ {line}", *lines])
+def printed(line, lines="", blocks=""):
+    """What a command prints, as an indented block: the lines that match, of blocks whose first line does."""
+    chosen = [f"$ {line}"]
+    for block in _output(*line.split()[1:]).strip("\n").split("\n\n"):
+        kept = [text for text in block.split("\n") if re.search(lines, text)]
+        if re.search(blocks, block.lstrip("\n")) and kept:
+            chosen += kept + [""]
+    return "\n".join(f"    {text}".rstrip() for text in chosen).rstrip()
 
 
 def document(line):

@@ -11,6 +11,7 @@ predicts), docs_findings.py and docs_papers.py (what these pages show):
 
     <!-- made: EXPRESSION -->       the lines up to the next "<!-- end -->" are its text
     <!-- check: EXPRESSION -->      its text stands in the paragraph, list item or table before the comment
+    <!-- drawn: PATH = EXPRESSION -->  its text is that file, from the top of the repository
 
 An expression of a check gives one text or several. White space of the paragraph counts as one space.
 """
@@ -22,10 +23,12 @@ import sys
 import docs_command
 import docs_findings
 import docs_papers
+import docs_picture
+import docs_readme
 import docs_rows
 
 TOP = docs_rows.TOP
-BEGIN = re.compile(r"[ ]*<!-- (made|check): (.*)", re.DOTALL)
+BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
 
 
@@ -71,6 +74,15 @@ class Page:
             if " ".join(text.split()) not in self.paragraph():
                 self.fault(line, f"the rows say \"{text}\", which the text before the comment does not")
 
+    def draw(self, line, expression, write):
+        path, _, drawing = expression.partition(" = ")
+        value = self.value(line, drawing)
+        self.checks += 1
+        if value is not None and write:
+            (TOP / path).write_text(value, encoding="utf-8")
+        if value is not None and not ((TOP / path).exists() and (TOP / path).read_text(encoding="utf-8") == value):
+            self.fault(line, f"{path} is not what the rows draw: scripts/docs_numbers.py --headroom … --write")
+
     def make(self, line, expression, after):
         """Puts the lines of a table or sentence into the page; gives the line of its end."""
         end = next((i for i in range(after, len(self.lines)) if self.lines[i].strip() == END), None)
@@ -87,7 +99,7 @@ class Page:
         self.written += value.split("\n")
         return end
 
-    def read(self):
+    def read(self, write=False):
         at = 0
         while at < len(self.lines):
             comment = self.comment(at)
@@ -98,13 +110,15 @@ class Page:
             kind, expression, after = comment
             if kind == "check":
                 self.check(at, expression)
+            elif kind == "drawn":
+                self.draw(at, expression, write)
             self.written += self.lines[at:after]
             at = self.make(at, expression, after) if kind == "made" else after
         return "\n".join(self.written)
 
 
 def vocabulary(headroom):
-    words = {name: getattr(module, name) for module in (docs_rows, docs_command, docs_findings, docs_papers) for name in dir(module)
+    words = {name: getattr(module, name) for module in (docs_rows, docs_command, docs_findings, docs_papers, docs_picture, docs_readme) for name in dir(module)
              if not name.startswith("_")}
     docs_command.use(headroom)
     return words
@@ -120,7 +134,7 @@ def main():
     faults, checks = [], 0
     for path in arguments.pages or [TOP / "README.md", *sorted((TOP / "docs").glob("*.md"))]:
         page = Page(path.resolve(), words)
-        text = page.read()
+        text = page.read(arguments.write)
         if arguments.write and text != "\n".join(page.lines):
             path.write_text(text, encoding="utf-8")
             page = Page(path.resolve(), words)

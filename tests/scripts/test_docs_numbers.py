@@ -56,8 +56,9 @@ class DocsNumbers(unittest.TestCase):
                                   ("unheard_of", "NameError"), ("document('gemm 1 1 1')", "needs --headroom")):
             code, printed, _ = self.run_on(f"Text.\n<!-- check: {expression} -->\n")
             self.assertEqual(code, 1)
-            self.assertIn(f"page.md:2: ", printed)
+            self.assertIn("page.md:2: ", printed)
             self.assertIn(words, printed)
+        self.assertIn("docs/none.svg is not what the rows draw", self.run_on("<!-- drawn: docs/none.svg = 'a' -->\n")[1])
         self.assertIn('no "<!-- end -->" follows', self.run_on("<!-- made: 'a' -->\na\n")[1])
 
 

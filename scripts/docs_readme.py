@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of README.md, for the expressions in it (docs_numbers.py)."""
+import json
+
+from docs_command import document
+from docs_rows import mean, one, rows, table
+
+GAINS = (("Llama 3 8B, vocabulary 128257 to 128320", "vocabulary 128257 to 128320", "fused"),
+         ("GPT-3 2.7B, vocabulary 50257 to 50304", "vocabulary 50257 to 50304", "fused"),
+         ("32 heads to 20", "32 heads to 20", "fused"), ("both", "20 heads and vocabulary 50304", "fused"),
+         ("32 heads to 20", "32 heads to 20", "unfused"), ("both", "20 heads and vocabulary 50304", "unfused"),
+         ("32 heads to 64", "32 heads to 64", "unfused"))
+
+
+def step_ns(shape, attention):
+    compact = json.dumps(json.loads(shape), separators=(",", ":"))
+    return document(f"advise {compact} --device h200 --attention {attention}")["step_time_ns"]
+
+
+def gains_table(names=GAINS):
+    """Measured gains of a step in PyTorch beside what is predicted for the same two shapes."""
+    lines = []
+    for title, name, attention in names:
+        row = one("h200/gains.csv", name=name, attention=attention)
+        gain = step_ns(row["before"], attention) / step_ns(row["after"], attention) - 1
+        lines.append([title, attention, f"{100 * row.gain:+.1f}%", f"{100 * gain:+.1f}%"])
+    return table(["change", "attention", "measured gain", "predicted"], lines)
+
+
+def one_attention_table():
+    """What `headroom attention` measures of one call: every kernel on an H200."""
+    lines = []
+    for method in ("flash", "fused", "materialized", "naive"):
+        row = one("h200/attention-forward.csv", series=f"{method} XS", s=4096, dtype="bf16")
+        lines.append([row.kernel, f"{row.ms:.3g} ms", f"{row.tflops:.3g}"])
+    return table(["kernel", "time", "TFLOP/s"], lines)
+
+
+def one_decode_table():
+    """What `headroom decode` measures: STD and SIGMA, 16 sequences of 32k tokens on an H200."""
+    lines = []
+    for title, series in (("32 query, 16 K, 16 V heads", "STD"), ("32 query, 4 K, 16 V heads", "SIGMA")):
+        row = one("h200/sigma-ket.csv", series=f"{series}, batch 16, part 0", prefix=32768)
+        lines.append([title, row.kernel, f"{row.median_ns / 1e3:.0f} µs", f"{row.bytes_per_s / 1e12:.2f} TB/s"])
+    return table(["heads", "kernel", "time", "bytes"], lines)
+
+
+def speed(name, column, **wanted):
+    """Geometric mean and minimum of a ratio, as text."""
+    ratios = [getattr(row, column) for row in rows(name, **wanted) if getattr(row, column) != ""]
+    return f"{mean(ratios):.2f}, {min(ratios):.2f}"
