@@ -59,6 +59,7 @@ typedef hr_kv_format cli_CACHE_FORMAT;
 typedef hr_kv_scales cli_SCALES;
 typedef hr_format cli_FORMAT;
 typedef hr_csv_table cli_CSV;
+typedef hr_view cli_VIEW;
 typedef cli_color cli_COLOR;
 typedef unsigned cli_CLASSES; /* bit i: hr_change_class i */
 typedef uint64_t cli_RULES;   /* bit i: rule i of hr_rules() */
@@ -184,6 +185,10 @@ int cli_check_kernel(const cli_run *run);                                     /*
 int cli_open_own_device(const cli_run *run, hr_device **device);              /* for --measure */
 int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store); /* --db, or the default one */
 
+/** Opens a file of rows; NULL with errno. A pipe is opened non-blocking, so that one without a writer is empty rather
+ *  than a hang, and then read blocking. */
+FILE *cli_open_to_read(const char *path);
+
 /* ---- output.c ---- */
 
 /** Where the result goes. A file is written next to its target and renamed at the end, so that it is complete. */
@@ -197,7 +202,7 @@ typedef struct cli_output {
   hr_report_options options;
 } cli_output;
 
-/** CLI_GO_ON unless --output names the file at `path` (may be NULL), which the command reads. */
+/** CLI_GO_ON unless --output or --plot names the file at `path` (may be NULL), which the command reads. */
 int cli_check_input(const cli_run *run, const char *path);
 
 /** Opens --output or standard output and fills `options` from the command line. CLI_GO_ON or an exit code. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "picture.h"
 
 /* The inputs of an advice and, with --measure, the device that confirms it. */
 typedef struct advise_work {
@@ -67,6 +68,12 @@ static int advise(const cli_run *run, advise_work *work, cli_output *output)
     code = EXIT_INTERRUPTED;
   if (code == EXIT_FINE && run->options.strict && has_high(advice))
     code = EXIT_FINDINGS;
+  hr_figure *figure = NULL;
+  bool draws = run->options.plot && (code == EXIT_FINE || code == EXIT_FINDINGS);
+  status = draws ? hr_figure_of_roofline(&advice->hardware, &advice->model, &advice->workload, &advice->step, &figure,
+                                         &error)
+                 : HR_OK;
+  code = cli_plot_after(run, code, status, figure, &error);
   hr_confirmation_free(confirmation);
   hr_advice_free(advice);
   return code;
@@ -76,6 +83,8 @@ int cli_advise(const cli_run *run)
 {
   advise_work work = {.device = NULL};
   int code = cli_check_measure(run);
+  if (code == CLI_GO_ON)
+    code = cli_check_plot(run);
   if (code == CLI_GO_ON)
     code = cli_check_table(run);
   if (code == CLI_GO_ON)

@@ -87,9 +87,15 @@ static hr_status report(FILE *out, const hr_report_options *options, const void 
   return hr_report_attention(out, options, call, hardware, prediction, runs, count, error);
 }
 
+static hr_status draw(const void *call, const hr_hardware *hardware, const hr_prediction *prediction,
+                      const hr_kernel_measurement *runs, size_t count, hr_figure **figure, hr_error *error)
+{
+  return hr_figure_of_attention(call, hardware, prediction, runs, count, figure, error);
+}
+
 int cli_attention(const cli_run *run)
 {
-  static const cli_call_kind kind = {"attention", also, set_dtype, measure, set_result, predict, report};
+  static const cli_call_kind kind = {"attention", also, set_dtype, measure, set_result, predict, report, draw};
   hr_attention attention;
   int code = make_attention(run, &attention);
   return code == CLI_GO_ON ? cli_measure_every_kernel(run, &kind, &attention) : code;

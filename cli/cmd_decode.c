@@ -77,7 +77,7 @@ static hr_status report(FILE *out, const hr_report_options *options, const void 
 
 int cli_decode(const cli_run *run)
 {
-  static const cli_call_kind kind = {"decode", NULL, set_dtype, measure, set_result, predict, report};
+  static const cli_call_kind kind = {"decode", NULL, set_dtype, measure, set_result, predict, report, NULL};
   hr_decode decode;
   int code = make_decode(run, &decode);
   return code == CLI_GO_ON ? cli_measure_every_kernel(run, &kind, &decode) : code;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "picture.h"
+
+#include <stdlib.h>
 
 static int list_models(void)
 {
@@ -10,6 +13,22 @@ static int list_models(void)
   return cli_flush(stdout);
 }
 
+/* The roofline of the device with the step's operators. */
+static int draw(const cli_run *run, int code, const hr_hardware *hardware, const hr_model *model,
+                const hr_workload *workload)
+{
+  hr_error error = {.status = HR_OK};
+  hr_figure *figure = NULL;
+  hr_step *step = malloc(sizeof *step);
+  if (!step)
+    return cli_fail(EXIT_OUTPUT, "out of memory for the operators of a step");
+  hr_status status = hr_predict_step(hardware, model, workload, step, &error);
+  if (status == HR_OK)
+    status = hr_figure_of_roofline(hardware, model, workload, step, &figure, &error);
+  free(step);
+  return cli_plot_after(run, code, status, figure, &error);
+}
+
 int cli_describe(const cli_run *run)
 {
   if (run->options.list)
@@ -18,7 +37,11 @@ int cli_describe(const cli_run *run)
   hr_hardware hardware;
   hr_workload workload;
   hr_checkpoint checkpoint;
-  int code = cli_load_model(run, &model, &checkpoint);
+  int code = cli_check_plot(run);
+  if (code == CLI_GO_ON && run->options.plot && !run->options.device)
+    code = cli_fail(EXIT_USAGE, "--plot: the roofline needs --device");
+  if (code == CLI_GO_ON)
+    code = cli_load_model(run, &model, &checkpoint);
   if (code == CLI_GO_ON && run->options.device)
     code = cli_load_device(run, NULL, &hardware);
   if (code == CLI_GO_ON)
@@ -33,5 +56,6 @@ int cli_describe(const cli_run *run)
   hr_error error = {.status = HR_OK};
   hr_status status = hr_report_description(output.stream, &output.options, &model, &workload,
                                            run->options.device ? &hardware : NULL, &checkpoint, &error);
-  return cli_output_close(&output, status, &error);
+  code = cli_output_close(&output, status, &error);
+  return code == EXIT_FINE && run->options.plot ? draw(run, code, &hardware, &model, &workload) : code;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "picture.h"
 
 #include <inttypes.h>
 
@@ -125,6 +126,11 @@ static int measure(const cli_run *run, const layer_job *job, cli_output *output)
     code = EXIT_INTERRUPTED;
   if (code == EXIT_FINE && layer && layer->measured_count == 0)
     code = EXIT_UNSUPPORTED;
+  hr_figure *figure = NULL;
+  status = run->options.plot && code == EXIT_FINE
+               ? hr_figure_of_layer(&job->model, &job->hardware, layer, &figure, &error)
+               : HR_OK;
+  code = cli_plot_after(run, code, status, figure, &error);
   hr_layer_free(layer);
   return code;
 }
@@ -169,7 +175,9 @@ int cli_layer(const cli_run *run)
 {
   layer_job job = {.device = NULL};
   cli_output output;
-  int code = open_job(run, &job);
+  int code = cli_check_plot(run);
+  if (code == CLI_GO_ON)
+    code = open_job(run, &job);
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
   if (code == CLI_GO_ON)

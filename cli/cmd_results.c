@@ -2,7 +2,6 @@
 #include "cli.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,21 +137,10 @@ static int export(const cli_run *run, const hr_result_filter *filter, int count,
 
 /* ---- import, merge ---- */
 
-/* A pipe is opened non-blocking, so that one without a writer is empty rather than a hang, and then read blocking. */
-static FILE *open_to_read(const char *path)
-{
-  int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  int flags = file >= 0 ? fcntl(file, F_GETFL) : -1;
-  FILE *in = flags >= 0 && fcntl(file, F_SETFL, flags & ~O_NONBLOCK) == 0 ? fdopen(file, "rb") : NULL;
-  if (!in && file >= 0)
-    close(file);
-  return in;
-}
-
 static hr_status import_one(hr_store *store, const char *path, hr_store_change *change, hr_error *error)
 {
   bool standard_input = strcmp(path, "-") == 0;
-  FILE *in = standard_input ? stdin : open_to_read(path);
+  FILE *in = standard_input ? stdin : cli_open_to_read(path);
   if (!in) {
     snprintf(error->message, sizeof error->message, "%s: %s", path, strerror(errno));
     return HR_ERROR_UNREADABLE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
 #include "option_table.h"
+#include "picture.h"
 
 static void set_range(int64_t *min, int64_t *max, int64_t *step, const cli_range *range)
 {
@@ -67,6 +68,10 @@ static int search(const cli_run *run, const hr_model *model, const hr_workload *
     code = EXIT_USAGE; /* impossible bounds; the model was checked before */
   if (code == EXIT_FINE && !result->complete && cli_interrupted())
     code = EXIT_INTERRUPTED;
+  hr_figure *figure = NULL;
+  status =
+      run->options.plot && code == EXIT_FINE ? hr_figure_of_search(model, hardware, result, &figure, &error) : HR_OK;
+  code = cli_plot_after(run, code, status, figure, &error);
   hr_search_result_free(result);
   return code;
 }
@@ -105,6 +110,8 @@ int cli_search(const cli_run *run)
   hr_hardware hardware;
   hr_workload workload;
   int code = check_options(run);
+  if (code == CLI_GO_ON)
+    code = cli_check_plot(run);
   if (code == CLI_GO_ON)
     code = cli_load_model(run, &model, NULL);
   if (code == CLI_GO_ON)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli.h"
+#include "picture.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -266,6 +267,28 @@ static int load(const cli_run *run, const hr_device *device, sweep_list *list)
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
 }
 
+/* Draws the rows of the device's product from the store: those that exist when the process ends. */
+static int draw(const cli_run *run, const sweep_job *job, int code)
+{
+  hr_error error = {.status = HR_OK};
+  hr_hardware hardware = hr_hardware_default();
+  hr_sweep *sizes[2] = {NULL, NULL};
+  hr_figure *figure = NULL;
+  hr_plot_options options = hr_plot_options_default();
+  const hr_plot_source source = {job->store, "results"};
+  if (hr_device_detect(job->device, &hardware, NULL) == HR_OK)
+    options.device = hardware.product;
+  options.dtype = hr_dtype_name(job->options.dtype);
+  hr_status status = hr_sweep_load(run->arguments[0], false, &sizes[0], &error);
+  if (status == HR_OK)
+    status = hr_sweep_load(run->arguments[0], true, &sizes[1], &error);
+  if (status == HR_OK)
+    status = hr_figure_of_sweep(sizes[0], sizes[1], &source, 1, &options, &figure, &error);
+  hr_sweep_free(sizes[0]);
+  hr_sweep_free(sizes[1]);
+  return cli_plot_after(run, code, status, figure, &error);
+}
+
 /* Of several processes only the first prints the rows, those that exist when it ends. */
 static int run_sweeps(const cli_run *run, sweep_job *job, const sweep_list *list)
 {
@@ -295,7 +318,7 @@ static int run_sweeps(const cli_run *run, sweep_job *job, const sweep_list *list
   code = cli_output_close(&output, written, &error);
   if (code == EXIT_FINE && !job->timed && job->ranks.size == 1) /* mpirun would end the other processes */
     return cli_fail(EXIT_UNSUPPORTED, "sweep: no point could be measured; the status of each says why");
-  return code;
+  return code == EXIT_FINE && run->options.plot ? draw(run, job, code) : code;
 }
 
 /* JSON and CSV hold one sweep; tables can follow each other. */
@@ -311,7 +334,9 @@ static int check_arguments(const cli_run *run)
   if (several && (run->options.format == HR_FORMAT_JSON || run->options.format == HR_FORMAT_CSV))
     return cli_fail(EXIT_USAGE,
                     "--format: json and csv write one sweep; headroom results export writes the rows of several");
-  return CLI_GO_ON;
+  if (several && run->options.plot)
+    return cli_fail(EXIT_USAGE, "--plot: draws one sweep; headroom plot draws others from the store");
+  return run->options.plot || run->given[CLI_OPTION_width] ? cli_check_plot(run) : CLI_GO_ON;
 }
 
 /* mpirun gives each process a terminal, even if its own output goes to a file. */

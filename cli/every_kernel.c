@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "every_kernel.h"
 
+#include "picture.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,7 +110,13 @@ static int run_job(const cli_run *run, kernel_job *job, cli_output *output)
   }
   if (code == EXIT_FINE && interrupted)
     return EXIT_INTERRUPTED;
-  return code == EXIT_FINE && !any_time(job) ? EXIT_UNSUPPORTED : code;
+  if (code == EXIT_FINE && !any_time(job))
+    return EXIT_UNSUPPORTED;
+  hr_figure *figure = NULL;
+  if (code == EXIT_FINE && run->options.plot && job->kind->figure)
+    status = job->kind->figure(job->call, &job->hardware, predicted ? &prediction : NULL, job->runs, job->count,
+                               &figure, &error);
+  return cli_plot_after(run, code, status, figure, &error);
 }
 
 /* Opens the store before measuring, so that no measurement is lost. */
@@ -128,7 +136,9 @@ int cli_measure_every_kernel(const cli_run *run, const cli_call_kind *kind, void
 {
   kernel_job job = {.kind = kind, .call = call};
   cli_output output;
-  int code = open_job(run, &job);
+  int code = cli_check_plot(run);
+  if (code == CLI_GO_ON)
+    code = open_job(run, &job);
   if (code == CLI_GO_ON)
     code = cli_output_open(run, &output);
   if (code == CLI_GO_ON)

@@ -18,6 +18,9 @@ typedef struct cli_call_kind {
   hr_status (*report)(FILE *out, const hr_report_options *options, const void *call, const hr_hardware *hardware,
                       const hr_prediction *prediction, const hr_kernel_measurement *runs, size_t count,
                       hr_error *error);
+  /** The picture of --plot; NULL: the command has no such option. */
+  hr_status (*figure)(const void *call, const hr_hardware *hardware, const hr_prediction *prediction,
+                      const hr_kernel_measurement *runs, size_t count, hr_figure **figure, hr_error *error);
 } cli_call_kind;
 
 /** A positive size that was given, or the default. */

@@ -27,7 +27,9 @@
   ROW(GROUP_SERVE, 17, "Serving:")       \
   ROW(GROUP_COMPARE, 18, "Comparison:")  \
   ROW(GROUP_REPORT, 19, "Report:")       \
-  ROW(GROUP_COMMON, 20, "Output:")
+  ROW(GROUP_PLOT, 20, "Picture:")        \
+  ROW(GROUP_PICTURE, 21, "Picture:")     \
+  ROW(GROUP_COMMON, 22, "Output:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -35,6 +37,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 21
+#define CLI_GROUP_COUNT 23
 
 #endif

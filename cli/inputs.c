@@ -2,8 +2,10 @@
 /* Inputs that commands share: model, device, workload, number format, kernel, store. */
 #include "cli.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #define KERNELS_MOST 64 /* of which similar names are suggested */
 #define ENERGY_BUDGET_S 1
@@ -319,4 +321,14 @@ int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store)
   options.cancelled = cli_cancelled;
   hr_status status = hr_store_open_with(run->options.db, mode, &options, store, &error);
   return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+FILE *cli_open_to_read(const char *path)
+{
+  int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  int flags = file >= 0 ? fcntl(file, F_GETFL) : -1;
+  FILE *in = flags >= 0 && fcntl(file, F_SETFL, flags & ~O_NONBLOCK) == 0 ? fdopen(file, "rb") : NULL;
+  if (!in && file >= 0)
+    close(file);
+  return in;
 }

@@ -266,6 +266,11 @@ static int read_CSV(const cli_option_row *row, const char *text, void *value)
   return read_choice(row, text, hr_csv_table_parse(text, value));
 }
 
+static int read_VIEW(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_view_parse(text, value));
+}
+
 static int read_COLOR(const cli_option_row *row, const char *text, void *value)
 {
   static const char *const names[] = {

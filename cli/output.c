@@ -131,9 +131,8 @@ static void release(cli_output *output)
   *output = (cli_output){.stream = NULL};
 }
 
-int cli_check_input(const cli_run *run, const char *path)
+static int check_input(const char *output, const char *path)
 {
-  const char *output = run->options.output;
   struct stat in, out;
   if (!output || !path || strcmp(output, "-") == 0 || cli_named_descriptor(output) >= 0)
     return CLI_GO_ON;
@@ -141,6 +140,12 @@ int cli_check_input(const cli_run *run, const char *path)
       in.st_ino != out.st_ino)
     return CLI_GO_ON;
   return cli_fail(EXIT_OUTPUT, "%s: is an input of the command and is not overwritten", output);
+}
+
+int cli_check_input(const cli_run *run, const char *path)
+{
+  int code = check_input(run->options.output, path);
+  return code == CLI_GO_ON ? check_input(run->options.plot, path) : code;
 }
 
 static bool writes_html(const cli_run *run)

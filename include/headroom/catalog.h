@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The models, devices and sweeps that are built into the library. Thread safety: constant data. */
+/* The models, devices, sweeps and published measurements that are built into the library. Thread safety: constant
+ * data. */
 #ifndef HEADROOM_CATALOG_H
 #define HEADROOM_CATALOG_H
 
@@ -10,10 +11,10 @@
 extern "C" {
 #endif
 
-/** One file of data/models, data/hardware or data/sweeps. All of it has static storage. */
+/** One file of data/models, data/hardware, data/sweeps or data/results/published. All of it has static storage. */
 typedef struct hr_catalog_entry {
-  const char *name; /* file name without ".json" */
-  const char *text; /* the file's JSON, NUL-terminated */
+  const char *name; /* file name without its ending */
+  const char *text; /* the file's JSON or CSV, NUL-terminated */
   size_t length;    /* without the NUL */
 } hr_catalog_entry;
 
@@ -26,6 +27,9 @@ HR_API const hr_catalog_entry *hr_catalog_hardware(size_t *count);
 /** The files of sweeps, sorted by name; *count is their number. A file may have several sweeps, which
  *  hr_sweep_catalog() lists one by one. */
 HR_API const hr_catalog_entry *hr_catalog_sweeps(size_t *count);
+
+/** The files of published measurements (data/results/published), sorted by name; their text is CSV behind comments. */
+HR_API const hr_catalog_entry *hr_catalog_published(size_t *count);
 
 #ifdef __cplusplus
 }

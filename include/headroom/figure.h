@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures: what a picture shows.
+/* Figures: what a picture shows, and the gnuplot script that draws it.
  *
- * Thread safety: an hr_figure is immutable once made. */
+ * The hr_figure_of_…() functions of headroom/plot.h make figures. Thread safety: an hr_figure is immutable once
+ * made. */
 #ifndef HEADROOM_FIGURE_H
 #define HEADROOM_FIGURE_H
 
 #include <headroom/status.h>
-#include <stddef.h>
+#include <stdbool.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +34,24 @@ typedef enum hr_picture {
 /** Reads the picture's kind from the end of a path: ".svg", ".png", ".pdf" or ".txt", ignoring case. HR_ERROR_NOT_FOUND
  *  for any other; *picture is then untouched. */
 HR_API hr_status hr_picture_of_path(const char *path, hr_picture *picture);
+
+typedef struct hr_figure_options {
+  size_t struct_size; /* sizeof(hr_figure_options), set by hr_figure_options_default() */
+  hr_picture picture;
+  bool single;       /* as wide as one column of a paper with two, 3.5 inches; otherwise as both, 7 inches */
+  int columns, rows; /* of HR_PICTURE_TEXT, in characters */
+} hr_figure_options;
+
+/** Text of 100 columns and 30 rows; pictures two columns wide. */
+HR_API hr_figure_options hr_figure_options_default(void);
+
+/** Writes a script for gnuplot 5.2 or newer that draws the figure to gnuplot's standard output. The script reads no
+ *  file and runs no command: every text in it is in single quotes, in which gnuplot substitutes nothing, and has no
+ *  control characters. The series differ by dash and marker as well as by colour; the colours are those of Okabe and
+ *  Ito, which the colour-blind can tell apart. HR_ERROR_OUTPUT if the stream fails, HR_ERROR_INVALID for a figure
+ *  without points or options of another version. */
+HR_API hr_status hr_figure_write_gnuplot(FILE *out, const hr_figure_options *options, const hr_figure *figure,
+                                         hr_error *error);
 
 #ifdef __cplusplus
 }

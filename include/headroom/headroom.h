@@ -27,6 +27,7 @@
 #include <headroom/operators.h>
 #include <headroom/parallel_layouts.h>
 #include <headroom/plan.h>
+#include <headroom/plot.h>
 #include <headroom/predict.h>
 #include <headroom/quantization.h>
 #include <headroom/report.h>

@@ -39,6 +39,29 @@ typedef enum hr_sweep_kind {
 /** "gemm", "bmm", "attention", "decode", "layer". Static storage. */
 HR_API const char *hr_sweep_kind_name(hr_sweep_kind kind);
 
+/** What a picture of a sweep shows over its x axis. Enumerator, name in a sweep file. */
+#define HR_VIEW_LIST(ROW)                                                                    \
+  ROW(HR_VIEW_RATE, "rate")               /* TFLOP/s */                                      \
+  ROW(HR_VIEW_TIME, "time")               /* of one run */                                   \
+  ROW(HR_VIEW_HEATMAP, "heatmap")         /* time of one run, a row for each series */       \
+  ROW(HR_VIEW_SCALING, "scaling")         /* time, both axes logarithmic, with the slopes */ \
+  ROW(HR_VIEW_GAIN, "gain")               /* time of the sweep's baseline over the time */   \
+  ROW(HR_VIEW_SHARES, "shares")           /* parts of a layer's time */                      \
+  ROW(HR_VIEW_GEMM_SHARES, "gemm-shares") /* the same, each GEMM by itself */
+
+typedef enum hr_view {
+#define HR_VIEW_ENUM(enumerator, name) enumerator,
+  HR_VIEW_LIST(HR_VIEW_ENUM)
+#undef HR_VIEW_ENUM
+      HR_VIEW_COUNT
+} hr_view;
+
+/** "rate", "time", … Static storage. */
+HR_API const char *hr_view_name(hr_view view);
+
+/** Reads a name of hr_view_name(). HR_ERROR_NOT_FOUND for any other; *view is then untouched. */
+HR_API hr_status hr_view_parse(const char *name, hr_view *view);
+
 typedef struct hr_sweep hr_sweep;
 
 /** The description of a sweep. Texts live as long as the sweep and are "" if the file has none. */
@@ -51,6 +74,7 @@ typedef struct hr_sweep_about {
   const char *x;      /* the axis of the picture */
   const char *x_label, *y_label;
   const char *baseline; /* the case that the other cases are compared with */
+  hr_view view;         /* of the original picture */
   bool x_log2;          /* that axis has a logarithmic scale */
   hr_sweep_kind kind;
   size_t point_count;

@@ -18,3 +18,9 @@ const hr_catalog_entry *hr_catalog_sweeps(size_t *count)
   *count = hr_embedded_sweeps_count;
   return hr_embedded_sweeps;
 }
+
+const hr_catalog_entry *hr_catalog_published(size_t *count)
+{
+  *count = hr_embedded_published_count;
+  return hr_embedded_published;
+}

@@ -11,5 +11,7 @@ extern const hr_catalog_entry hr_embedded_hardware[];
 extern const size_t hr_embedded_hardware_count;
 extern const hr_catalog_entry hr_embedded_sweeps[];
 extern const size_t hr_embedded_sweeps_count;
+extern const hr_catalog_entry hr_embedded_published[];
+extern const size_t hr_embedded_published_count;
 
 #endif

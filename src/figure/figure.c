@@ -178,3 +178,8 @@ hr_status hr_picture_of_path(const char *path, hr_picture *picture)
   }
   return HR_ERROR_NOT_FOUND;
 }
+
+hr_figure_options hr_figure_options_default(void)
+{
+  return (hr_figure_options){.struct_size = sizeof(hr_figure_options), .columns = 100, .rows = 30};
+}

@@ -4,6 +4,7 @@
 #include "figure/figure.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static hr_figure *new_figure(void)
@@ -71,12 +72,77 @@ static void a_path_names_the_kind_of_picture_by_its_end(void **state)
   assert_int_equal(picture, HR_PICTURE_PDF);
 }
 
+/* The script of a figure as text that the caller frees. */
+static char *script_of(const hr_figure *figure, hr_picture picture)
+{
+  char *text = NULL;
+  size_t length = 0;
+  hr_error error = {.status = HR_OK};
+  hr_figure_options options = hr_figure_options_default();
+  options.picture = picture;
+  FILE *out = open_memstream(&text, &length);
+  assert_non_null(out);
+  assert_int_equal(hr_figure_write_gnuplot(out, &options, figure, &error), HR_OK);
+  fclose(out);
+  return text;
+}
+
+/* What gnuplot would execute or substitute: double quotes, backquotes and @ stand for themselves in single quotes
+ * only. */
+static void every_text_is_in_single_quotes_in_a_script(void **state)
+{
+  (void)state;
+  static const char hostile[] = "a'; system('x'); \"`id`\" @b\n!ls";
+  hr_figure *figure = new_figure(), *done;
+  strcpy(figure->title, "a'; system('x'); \"`id`\" @b");
+  strcpy(figure->x.label, "x'y");
+  strcpy(figure->note, "it's");
+  figure->x.scale = HR_FIGURE_SCALE_NAMES;
+  hr_figure_name(figure, &figure->x, hostile);
+  hr_figure_name(figure, &figure->x, "50% %g");
+  size_t line = hr_figure_add_series(figure, hostile, HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  hr_figure_point point = hr_figure_value(0, 1);
+  strcpy(point.label, "l'`id`");
+  hr_figure_add_point(figure, line, point);
+  hr_figure_add_rule(figure, true, 0, hostile);
+  assert_int_equal(hr_figure_end(figure, &done, NULL), HR_OK);
+  char *script = script_of(done, HR_PICTURE_SVG);
+  bool quoted = false;
+  for (const char *c = script; *c; c++) {
+    if (*c == '\'')
+      quoted = !quoted; /* a doubled quote ends and begins */
+    else if (!quoted) {
+      assert_null(strchr("`@!", *c));
+      assert_true(*c != '"' || strncmp(c, "\"\\n\"", 4) == 0 || strncmp(c - 3, "\"\\n\"", 4) == 0);
+    } else {
+      assert_int_not_equal(*c, '\n');
+    }
+  }
+  assert_false(quoted);
+  assert_non_null(strstr(script, "'50%% %%g'")); /* a tic label is a format */
+  free(script);
+  hr_figure_free(done);
+}
+
+static void a_figure_without_points_has_no_script(void **state)
+{
+  (void)state;
+  hr_figure *figure = new_figure();
+  hr_error error = {.status = HR_OK};
+  hr_figure_options options = hr_figure_options_default();
+  assert_int_equal(hr_figure_write_gnuplot(stderr, &options, figure, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "the figure has no points");
+  hr_figure_free(figure);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_series_is_sorted_by_x_and_keeps_points_without_a_value),
       cmocka_unit_test(series_and_names_are_found_again_by_their_text),
       cmocka_unit_test(texts_lose_control_characters),
+      cmocka_unit_test(every_text_is_in_single_quotes_in_a_script),
+      cmocka_unit_test(a_figure_without_points_has_no_script),
       cmocka_unit_test(a_path_names_the_kind_of_picture_by_its_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,9 +74,9 @@ static hr_status check_object(const json_t *object, const char *input, const cha
 }
 
 /* Fields of one sweep, then those that only a file may have, and those below "cpu". */
-static const char *const sweep_fields[] = {"name",   "figure",   "title", "source", "note",    "axes",
-                                           "cases",  "problem",  "x",     "series", "x_label", "y_label",
-                                           "x_log2", "baseline", "cpu",   "sweeps"};
+static const char *const sweep_fields[] = {"name",   "figure",  "title",    "source", "note",    "axes",
+                                           "cases",  "problem", "x",        "series", "x_label", "y_label",
+                                           "x_log2", "view",    "baseline", "cpu",    "sweeps"};
 #define FILE_FIELDS (sizeof sweep_fields / sizeof *sweep_fields)
 static const char *const small_fields[] = {"axes", "cases", "note"};
 
@@ -159,6 +159,15 @@ static hr_status read_baseline(const layers *from, hr_sweep *sweep)
   return HR_OK;
 }
 
+static hr_status read_view(const layers *from, hr_sweep *sweep)
+{
+  const json_t *value = find(from, "view");
+  if (value && (!json_is_string(value) || hr_view_parse(json_string_value(value), &sweep->view) != HR_OK))
+    return fail_at(from, "view",
+                   "\"rate\", \"time\", \"heatmap\", \"scaling\", \"gain\", \"shares\" or \"gemm-shares\"", value);
+  return HR_OK;
+}
+
 static hr_status read_texts(const layers *from, hr_sweep *sweep)
 {
   HR_TRY(read_text(from, "name", sweep->name, sizeof sweep->name));
@@ -206,6 +215,7 @@ static hr_status read_all(const layers *from, bool small, hr_sweep *sweep)
                           json_object_get(from->objects[1], "axes"), json_object_get(from->objects[0], "axes")};
   HR_TRY(hr_read_axes(sweep, find(from, "cases"), axes, small ? 4 : 2, from->input, from->error));
   HR_TRY(read_baseline(from, sweep));
+  HR_TRY(read_view(from, sweep));
   HR_TRY(read_x(from, sweep));
   HR_TRY(read_problem(from, sweep));
   HR_TRY(hr_sweep_enumerate(sweep, from->input, from->error));
@@ -282,6 +292,7 @@ hr_sweep_about hr_sweep_describe(const hr_sweep *sweep)
                           .x_label = sweep->x_label,
                           .y_label = sweep->y_label,
                           .baseline = sweep->compared ? sweep->case_names[sweep->baseline] : "",
+                          .view = sweep->view,
                           .x_log2 = sweep->x_log2,
                           .kind = sweep->kind,
                           .point_count = sweep->point_count,

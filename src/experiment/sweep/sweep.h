@@ -42,6 +42,7 @@ struct hr_sweep {
   char name[48], figure[16], title[160], source[160], note[512], x_label[64], y_label[64];
   char series_label[128]; /* with {axis} in it */
   bool x_log2;
+  hr_view view;
   size_t x; /* index of the axis that is the abscissa */
   size_t axis_count;
   hr_axis axes[HR_SWEEP_AXES_MAX];

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli.h"
+#include "gnuplot.h"
+#include "picture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a picture is made from: the sweep in both sizes, and the places of its rows. */
+typedef struct plot_job {
+  hr_sweep *sweep, *small;
+  hr_plot_source *sources;
+  size_t source_count;
+  hr_hardware predicted;
+  hr_plot_options options;
+} plot_job;
+
+/* ---- rows: stores, and exported rows in stores of their own ---- */
+
+static bool is_store(const char *path)
+{
+  static const char magic[16] = "SQLite format 3";
+  char begin[sizeof magic];
+  int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  bool is =
+      file >= 0 && read(file, begin, sizeof begin) == (ssize_t)sizeof begin && memcmp(begin, magic, sizeof magic) == 0;
+  if (file >= 0)
+    close(file);
+  return is;
+}
+
+static hr_status import_rows(const char *path, hr_store **store, hr_error *error)
+{
+  hr_store_options options = hr_store_options_default();
+  options.cancelled = cli_cancelled;
+  hr_status status = hr_store_open_with(path, HR_STORE_SCRATCH, &options, store, error);
+  FILE *in = strcmp(path, "-") == 0 ? stdin : cli_open_to_read(path);
+  if (!in) {
+    error->status = HR_ERROR_UNREADABLE;
+    snprintf(error->message, sizeof error->message, "%s: %s", path, strerror(errno));
+    return HR_ERROR_UNREADABLE;
+  }
+  if (status == HR_OK)
+    status = hr_store_import(*store, in, in == stdin ? "standard input" : path, NULL, error);
+  if (in != stdin)
+    fclose(in);
+  return status;
+}
+
+/* What the legend calls a file: its name without folder and ending. */
+static char *label_of(const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  char *label = strdup(slash ? slash + 1 : path), *dot = label ? strrchr(label, '.') : NULL;
+  if (dot && dot > label)
+    *dot = '\0';
+  return label;
+}
+
+static int add_source(const cli_run *run, const char *path, plot_job *job)
+{
+  hr_error error = {.status = HR_OK};
+  hr_plot_source *source = &job->sources[job->source_count];
+  int code = cli_check_input(run, path);
+  if (code != CLI_GO_ON)
+    return code;
+  cli_reading(true);
+  hr_status status = is_store(path) ? hr_store_open(path, HR_STORE_READ, &source->store, &error)
+                                    : import_rows(path, &source->store, &error);
+  cli_reading(false);
+  if (source->store)
+    job->source_count++;
+  source->label = label_of(path);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  return source->label ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "out of memory for %s", path);
+}
+
+/* --db, or the default store if no files are named. Published points and predictions need no store. */
+static int add_store(const cli_run *run, plot_job *job)
+{
+  hr_error error = {.status = HR_OK};
+  hr_plot_source *source = &job->sources[job->source_count];
+  if (!run->options.db && run->argument_count > 1)
+    return CLI_GO_ON;
+  int code = run->options.db ? cli_check_input(run, run->options.db) : CLI_GO_ON;
+  if (code != CLI_GO_ON)
+    return code;
+  hr_status status = hr_store_open(run->options.db, HR_STORE_READ, &source->store, &error);
+  if (status == HR_ERROR_NOT_FOUND && !run->options.db)
+    return CLI_GO_ON;
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  source->label = label_of(run->options.db ? run->options.db : "results");
+  job->source_count++;
+  return source->label ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "out of memory");
+}
+
+static int open_sources(const cli_run *run, plot_job *job)
+{
+  job->sources = calloc((size_t)run->argument_count + 1, sizeof *job->sources);
+  if (!job->sources)
+    return cli_fail(EXIT_OUTPUT, "out of memory for %d files", run->argument_count);
+  int code = add_store(run, job);
+  for (int i = 1; i < run->argument_count && code == CLI_GO_ON; i++)
+    code = add_source(run, run->arguments[i], job);
+  return code;
+}
+
+/* ---- the sweep and the options ---- */
+
+static int load_sweep(const cli_run *run, plot_job *job)
+{
+  hr_error error = {.status = HR_OK};
+  const char *name = run->arguments[0];
+  cli_reading(true);
+  hr_status status = hr_sweep_load(name, false, &job->sweep, &error);
+  if (status == HR_OK)
+    status = hr_sweep_load(name, true, &job->small, &error);
+  cli_reading(false);
+  if (status == HR_ERROR_NOT_FOUND)
+    return cli_fail(EXIT_INPUT, "%s%s", error.message, cli_hint(&error, name, "; see headroom sweep list"));
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+static int make_options(const cli_run *run, plot_job *job)
+{
+  hr_plot_options *options = &job->options;
+  *options = hr_plot_options_default();
+  if (run->given[CLI_OPTION_view])
+    options->view = run->options.view;
+  options->device = run->options.of_device;
+  options->series = run->options.of_series;
+  options->dtype = run->given[CLI_OPTION_dtype] ? hr_dtype_name(run->options.dtype) : NULL;
+  options->published = !run->options.no_published;
+  if (run->given[CLI_OPTION_dtype])
+    options->predicted_dtype = run->options.dtype;
+  if (!run->options.predict)
+    return CLI_GO_ON;
+  hr_error error = {.status = HR_OK};
+  const char *name = run->options.predict;
+  hr_status status = hr_resolve_hardware(name, &job->predicted, &error);
+  options->predicted = &job->predicted;
+  if (status == HR_ERROR_NOT_FOUND)
+    return cli_fail(EXIT_USAGE, "--predict: %s%s", error.message, cli_hint(&error, name, "; see headroom devices"));
+  if (status == HR_OK && !run->given[CLI_OPTION_dtype])
+    options->predicted_dtype = hr_hardware_usual_dtype(&job->predicted);
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, &error);
+}
+
+static int check_format(const cli_run *run, hr_picture *picture)
+{
+  static const char *const names[] = {"text", "svg", "png", "pdf"};
+  const char *format = run->options.picture;
+  for (int i = 0; format && i < 4; i++) {
+    if (strcmp(format, names[i]) == 0) {
+      *picture = (hr_picture)i;
+      return CLI_GO_ON;
+    }
+  }
+  return format ? cli_wrong_choice("--format", "svg|png|pdf|text", format)
+                : cli_read_picture("output", run->options.output, picture);
+}
+
+/* ---- the command ---- */
+
+static int draw(const cli_run *run, plot_job *job, hr_picture picture)
+{
+  hr_error error = {.status = HR_OK};
+  hr_figure *figure = NULL;
+  cli_output output;
+  int code = make_options(run, job);
+  if (code != CLI_GO_ON)
+    return code;
+  hr_status status =
+      hr_figure_of_sweep(job->sweep, job->small, job->sources, job->source_count, &job->options, &figure, &error);
+  if (status == HR_ERROR_INVALID)
+    return cli_fail(EXIT_USAGE, "%s", error.message);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  code = cli_output_open(run, &output);
+  if (code == CLI_GO_ON)
+    code = cli_write_picture(run, &output, picture, figure);
+  hr_figure_free(figure);
+  return code;
+}
+
+static void close_job(plot_job *job)
+{
+  for (size_t i = 0; i < job->source_count; i++) {
+    hr_store_close(job->sources[i].store);
+    free((char *)job->sources[i].label);
+  }
+  free(job->sources);
+  hr_sweep_free(job->sweep);
+  hr_sweep_free(job->small);
+}
+
+int cli_plot(const cli_run *run)
+{
+  plot_job job = {.sweep = NULL};
+  hr_picture picture;
+  if (run->argument_count < 1)
+    return cli_fail(EXIT_USAGE,
+                    "plot: expected a sweep from `headroom sweep list` or a sweep file, then files of rows");
+  int code = check_format(run, &picture);
+  if (code == CLI_GO_ON)
+    code = cli_check_gnuplot();
+  if (code == CLI_GO_ON)
+    code = load_sweep(run, &job);
+  if (code == CLI_GO_ON)
+    code = open_sources(run, &job);
+  if (code == CLI_GO_ON)
+    code = draw(run, &job, picture);
+  close_job(&job);
+  return code;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/names.h"
+
+#include <headroom/sweep.h>
+
+static const char *const view_names[] = {
+#define HR_VIEW_NAME(enumerator, name) name,
+    HR_VIEW_LIST(HR_VIEW_NAME)
+#undef HR_VIEW_NAME
+};
+
+const char *hr_view_name(hr_view view)
+{
+  return hr_name_of(view_names, HR_VIEW_COUNT, (int)view);
+}
+
+hr_status hr_view_parse(const char *name, hr_view *view)
+{
+  HR_NEED(NULL, name, view);
+  int value;
+  HR_TRY(hr_name_find(view_names, HR_VIEW_COUNT, name, &value));
+  *view = (hr_view)value;
+  return HR_OK;
+}

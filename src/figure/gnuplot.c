@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the gnuplot script of a figure: terminal, title, axes and rules. */
+#include "figure/gnuplot.h"
+
+#include "base/error.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TICS_MOST 24
+
+static bool is_text(const hr_figure_options *options)
+{
+  return options->picture == HR_PICTURE_TEXT;
+}
+
+/* Inches; a figure for one column has its legend below and is higher for its width. */
+static void picture_size(const hr_figure_options *options, const hr_figure *figure, double *width, double *height)
+{
+  *width = options->single ? 3.5 : 7;
+  *height = options->single ? 3.4 : 4;
+  if (options->single && figure->series_count > 6)
+    *height += 0.13 * (double)(figure->series_count - 6);
+  if (!options->single && figure->series_count > 20)
+    *height += 0.16 * (double)(figure->series_count - 20);
+}
+
+static void put_terminal(FILE *out, const hr_figure_options *options, const hr_figure *figure)
+{
+  double width, height;
+  picture_size(options, figure, &width, &height);
+  fputs("set encoding utf8\n", out);
+  switch (options->picture) {
+  case HR_PICTURE_TEXT:
+    hr_gnuplot_put(out, "set terminal dumb noenhanced mono size %d,%d\n", options->columns, options->rows);
+    break;
+  case HR_PICTURE_SVG:
+    hr_gnuplot_put(out, "set terminal svg noenhanced size %.0f,%.0f font 'Helvetica,%d' background '#ffffff'\n",
+                   width * 96, height * 96, 11);
+    break;
+  case HR_PICTURE_PNG: /* the font scale and line width are for 300 dots per inch */
+    hr_gnuplot_put(out, "set terminal pngcairo noenhanced size %.0f,%.0f font 'Sans,8' fontscale 3.1 linewidth 3 ",
+                   width * 300, height * 300);
+    fputs("pointscale 3 background '#ffffff'\n", out);
+    break;
+  case HR_PICTURE_PDF:
+    hr_gnuplot_put(out, "set terminal pdfcairo noenhanced size %.2fin,%.2fin font 'Sans,8' linewidth 1.2 ", width,
+                   height);
+    fputs("pointscale 0.7 background '#ffffff'\n", out);
+    break;
+  }
+}
+
+/* Characters that fit across the picture. */
+static size_t text_columns(const hr_figure_options *options)
+{
+  if (is_text(options))
+    return options->columns > 20 ? (size_t)options->columns - 10 : 10;
+  return options->single ? 48 : 76;
+}
+
+static void put_titles(FILE *out, const hr_figure_options *options, const hr_figure *figure)
+{
+  size_t columns = text_columns(options);
+  fputs("set title ", out);
+  hr_gnuplot_quote_lines(out, figure->title, columns);
+  fputs("\nset xlabel ", out);
+  hr_gnuplot_quote_lines(out, figure->x.label, columns);
+  if (figure->note[0]) {
+    fputs(".\"\\n\".", out);
+    hr_gnuplot_quote_lines(out, figure->note, columns);
+  }
+  fputs("\nset ylabel ", out);
+  hr_gnuplot_quote_lines(out, figure->form == HR_FIGURE_HEATMAP ? "" : figure->y.label, 60);
+  fputs("\n", out);
+}
+
+/* The least and largest value on an axis; false if there is none. */
+static bool extent(const hr_figure *figure, bool of_x, double *least, double *most)
+{
+  *least = (double)INFINITY;
+  *most = (double)-INFINITY;
+  for (size_t i = 0; i < figure->series_count; i++) {
+    for (size_t j = 0; j < figure->series[i].count; j++) {
+      double value = of_x ? figure->series[i].points[j].x : figure->series[i].points[j].y;
+      *least = fmin(*least, value);
+      *most = fmax(*most, value);
+    }
+  }
+  return *least <= *most;
+}
+
+/* Powers of two as people name sizes: 512, 2k, 64k, 1M. */
+static void put_power(FILE *out, double value)
+{
+  char text[32];
+  bool millions = value >= 1 << 20 && fmod(value, 1 << 20) == 0;
+  bool thousands = value >= 1 << 10 && fmod(value, 1 << 10) == 0;
+  if (millions)
+    hr_write_text(text, sizeof text, "%.10gM", value / (1 << 20));
+  else
+    hr_write_text(text, sizeof text, "%.10g%s", thousands ? value / (1 << 10) : value, thousands ? "k" : "");
+  hr_gnuplot_quote_tic(out, text, sizeof text);
+  hr_gnuplot_number(out, value);
+}
+
+static void put_powers_of_two(FILE *out, const hr_figure *figure, const char *name, bool of_x)
+{
+  double least, most;
+  hr_gnuplot_put(out, "set logscale %s 2\n", name);
+  if (!extent(figure, of_x, &least, &most) || least <= 0)
+    return;
+  double first = floor(log2(least)), last = ceil(log2(most)), step = ceil((last - first + 1) / TICS_MOST);
+  hr_gnuplot_put(out, "set %stics (", name);
+  for (double power = first; power <= last; power += step) {
+    fputs(power > first ? ", " : "", out);
+    put_power(out, exp2(power));
+  }
+  hr_gnuplot_put(out, ")\nset %srange [%.9g:%.9g]\n", name, least * 0.93, most * 1.08);
+}
+
+/* The longest word of the names, which is not broken. */
+static size_t longest_word(const hr_figure_axis *axis)
+{
+  size_t longest = 0;
+  for (size_t i = 0; i < axis->name_count; i++) {
+    for (const char *at = axis->names[i]; *at;) {
+      size_t length = strcspn(at, " ");
+      longest = length > longest ? length : longest;
+      at += length + strspn(at + length, " ");
+    }
+  }
+  return longest;
+}
+
+static void put_names(FILE *out, const hr_figure_options *options, const hr_figure_axis *axis, const char *name)
+{
+  bool is_x = name[0] == 'x';
+  size_t columns = is_x ? text_columns(options) * 17 / 20 / (axis->name_count + !axis->name_count) : HR_FIGURE_TEXT;
+  bool turned = is_x && longest_word(axis) > columns && !is_text(options);
+  if (turned)
+    columns = HR_FIGURE_TEXT;
+  hr_gnuplot_put(out, "set %stics %s (", name, turned ? "rotate by -25" : "norotate");
+  for (size_t i = 0; i < axis->name_count; i++) {
+    fputs(i > 0 ? ", " : "", out);
+    hr_gnuplot_quote_tic(out, axis->names[i], columns);
+    hr_gnuplot_number(out, (double)i);
+  }
+  hr_gnuplot_put(out, ")\nset %srange [-0.6:%.1f]\n", name, (double)axis->name_count - 0.4);
+}
+
+static void put_axis(FILE *out, const hr_figure_options *options, const hr_figure *figure, bool of_x)
+{
+  const hr_figure_axis *axis = of_x ? &figure->x : &figure->y;
+  const char *name = of_x ? "x" : "y";
+  switch (axis->scale) {
+  case HR_FIGURE_SCALE_LOG2: put_powers_of_two(out, figure, name, of_x); break;
+  case HR_FIGURE_SCALE_LOG10: hr_gnuplot_put(out, "set logscale %s 10\nset format %s '%%g'\n", name, name); break;
+  case HR_FIGURE_SCALE_NAMES: put_names(out, options, axis, name); break;
+  case HR_FIGURE_SCALE_LINEAR:
+    hr_gnuplot_put(out, "set %srange [%s:", name, axis->from_zero ? "0" : "*");
+    if (isnan(axis->most))
+      fputs("*]\n", out);
+    else
+      hr_gnuplot_put(out, "%.9g]\n", axis->most);
+    break;
+  }
+}
+
+/* Vertical lines have their label at the top, horizontal ones at the left. */
+static void put_rule(FILE *out, const hr_figure_rule *rule)
+{
+  double at = rule->at;
+  if (rule->vertical)
+    hr_gnuplot_put(out, "set arrow from first %.9g, graph 0 to first %.9g, graph 1", at, at);
+  else
+    hr_gnuplot_put(out, "set arrow from graph 0, first %.9g to graph 1, first %.9g", at, at);
+  fputs(" nohead lc rgb '#606060' dt 2 lw 1 back\nset label ", out);
+  hr_gnuplot_quote(out, rule->label);
+  if (rule->vertical)
+    hr_gnuplot_put(out, " at first %.9g, graph 0.97 offset 0.6,0", at);
+  else
+    hr_gnuplot_put(out, " at graph 0.02, first %.9g offset 0,0.5", at);
+  fputs(" tc rgb '#404040' front\n", out);
+}
+
+static void put_key(FILE *out, const hr_figure_options *options, const hr_figure *figure)
+{
+  if (figure->form == HR_FIGURE_HEATMAP)
+    fputs("set key off\n", out);
+  else if (is_text(options) || options->single)
+    fputs("set key below left Left reverse noautotitle samplen 2 maxcols 2\n", out);
+  else
+    fputs("set key outside right top Left reverse noautotitle samplen 2.5 spacing 1.05\n", out);
+}
+
+static hr_status check(const hr_figure_options *options, const hr_figure *figure, hr_error *error)
+{
+  HR_TRY(hr_check_struct_size("hr_figure_options", options->struct_size, sizeof(hr_figure_options), error));
+  if (options->picture == HR_PICTURE_TEXT && (options->columns < 20 || options->rows < 8))
+    return hr_fail(error, HR_ERROR_INVALID, "columns, rows: expected at least 20 and 8, found %d and %d",
+                   options->columns, options->rows);
+  return hr_figure_point_count(figure) > 0 ? HR_OK : hr_fail(error, HR_ERROR_INVALID, "the figure has no points");
+}
+
+hr_status hr_figure_write_gnuplot(FILE *out, const hr_figure_options *options, const hr_figure *figure, hr_error *error)
+{
+  HR_NEED(error, out, options, figure);
+  HR_TRY(check(options, figure, error));
+  put_terminal(out, options, figure);
+  fputs("set tics nomirror\nset border 3 lc rgb '#404040'\nset grid lc rgb '#E0E0E0' lt 1 lw 0.6\n", out);
+  put_titles(out, options, figure);
+  put_key(out, options, figure);
+  put_axis(out, options, figure, true);
+  put_axis(out, options, figure, false);
+  for (size_t i = 0; i < figure->rule_count; i++)
+    put_rule(out, &figure->rules[i]);
+  switch (figure->form) {
+  case HR_FIGURE_LINES: hr_gnuplot_lines(out, options, figure); break;
+  case HR_FIGURE_BARS: hr_gnuplot_bars(out, options, figure); break;
+  case HR_FIGURE_STACKS: hr_gnuplot_stacks(out, options, figure); break;
+  case HR_FIGURE_HEATMAP: hr_gnuplot_heatmap(out, options, figure); break;
+  }
+  fputc('\n', out);
+  return fflush(out) == 0 && !ferror(out) ? HR_OK : hr_fail(error, HR_ERROR_OUTPUT, "the script cannot be written");
+}

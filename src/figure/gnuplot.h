@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parts of a gnuplot script, shared by the files that write it. */
+#ifndef HR_FIGURE_GNUPLOT_H
+#define HR_FIGURE_GNUPLOT_H
+
+#include "figure/figure.h"
+
+/** Writes text and numbers in the C locale. */
+void hr_gnuplot_put(FILE *out, const char *format, ...) HR_PRINTF(2, 3);
+
+/** Writes a text as a string in single quotes, in which gnuplot substitutes nothing. */
+void hr_gnuplot_quote(FILE *out, const char *text);
+
+/** The same for the label of a tic mark, in which gnuplot replaces what begins with %, in lines as below. */
+void hr_gnuplot_quote_tic(FILE *out, const char *text, size_t columns);
+
+/** The same in lines of at most `columns` characters, broken at spaces. */
+void hr_gnuplot_quote_lines(FILE *out, const char *text, size_t columns);
+
+/** Writes a number; NaN where it is none. */
+void hr_gnuplot_number(FILE *out, double number);
+
+/** The colour of a style: "#0072B2". */
+const char *hr_gnuplot_colour(size_t style);
+
+/** The marker of a style and an origin: filled, or hollow where the numbers were read off a picture. */
+int hr_gnuplot_marker(size_t style, hr_figure_origin origin);
+
+/** The commands that a figure of this form needs before `plot`, and the list of `plot`. */
+void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figure *figure);
+void hr_gnuplot_bars(FILE *out, const hr_figure_options *options, const hr_figure *figure);    /* see above */
+void hr_gnuplot_stacks(FILE *out, const hr_figure_options *options, const hr_figure *figure);  /* see above */
+void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_figure *figure); /* see above */
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bars, stacks and heatmaps of a gnuplot script. Bars are boxes with given corners. */
+#include "figure/gnuplot.h"
+
+#include <math.h>
+
+#define GROUP_WIDTH 0.8
+#define LABEL_COLUMNS 9
+#define STACK_LABEL_LEAST 0.035 /* of the height: a part that is smaller has no room for its number */
+
+/* Fills that differ without colour: solid, and patterns. */
+static void put_fill(FILE *out, const hr_figure_series *series)
+{
+  static const int patterns[] = {3, 4, 2, 5, 1, 6, 7};
+  size_t turn = series->style % 7;
+  if (turn == 0)
+    fputs(" fs solid 0.85 border lc rgb '#303030'", out);
+  else
+    hr_gnuplot_put(out, " fs pattern %d border lc rgb '#303030'", patterns[turn]);
+  hr_gnuplot_put(out, " fc rgb '%s' title ", hr_gnuplot_colour(series->style));
+  hr_gnuplot_quote(out, series->name);
+}
+
+/* x left right bottom top */
+static void put_box(FILE *out, double left, double right, double bottom, double top)
+{
+  hr_gnuplot_number(out, (left + right) / 2);
+  hr_gnuplot_number(out, left);
+  hr_gnuplot_number(out, right);
+  hr_gnuplot_number(out, bottom);
+  hr_gnuplot_number(out, top);
+  fputc('\n', out);
+}
+
+static void put_label(FILE *out, const char *text, double x, double y, const char *offset)
+{
+  fputs("set label ", out);
+  hr_gnuplot_quote_lines(out, text, LABEL_COLUMNS);
+  hr_gnuplot_put(out, " at first %.9g, first %.9g center offset %s front font ',7'\n", x, y, offset);
+}
+
+static void put_plot(FILE *out, const hr_figure *figure, bool intervals)
+{
+  for (size_t i = 0; i < figure->series_count; i++) {
+    hr_gnuplot_put(out, "%s$s%zu using 1:4:2:3:4:5 with boxxyerror", i > 0 ? ", " : "plot ", i);
+    put_fill(out, &figure->series[i]);
+    if (intervals)
+      hr_gnuplot_put(out, ", $i%zu using 1:3:(0):($4-$3) with vectors nohead lw 1 lc rgb '#000000' notitle", i);
+  }
+}
+
+/* ---- bars ---- */
+
+static void put_interval(FILE *out, const hr_figure_point *point, double x)
+{
+  hr_gnuplot_number(out, x);
+  hr_gnuplot_number(out, point->y);
+  hr_gnuplot_number(out, point->low);
+  hr_gnuplot_number(out, point->high);
+  fputc('\n', out);
+}
+
+/* Where the bar of a series begins in the group of a name. */
+static double bar_left(const hr_figure *figure, size_t series, double x)
+{
+  double width = GROUP_WIDTH / (double)figure->series_count;
+  return x - GROUP_WIDTH / 2 + width * (double)series;
+}
+
+static void put_bar_labels(FILE *out, const hr_figure *figure, double width)
+{
+  for (size_t i = 0; i < figure->series_count; i++) {
+    for (size_t j = 0; j < figure->series[i].count; j++) {
+      const hr_figure_point *point = &figure->series[i].points[j];
+      double x = bar_left(figure, i, point->x) + width / 2, top = fmax(point->y, isnan(point->high) ? 0 : point->high);
+      if (isnan(point->y))
+        put_label(out, point->status == HR_ERROR_OUT_OF_MEMORY ? "out of memory" : "none", x, 0, "0,0.5");
+      else if (point->label[0])
+        put_label(out, point->label, x, top, "0,0.5");
+    }
+  }
+}
+
+void hr_gnuplot_bars(FILE *out, const hr_figure_options *options, const hr_figure *figure)
+{
+  (void)options;
+  double width = GROUP_WIDTH / (double)figure->series_count;
+  for (size_t i = 0; i < figure->series_count; i++) {
+    const hr_figure_series *series = &figure->series[i];
+    hr_gnuplot_put(out, "$s%zu << END\n", i);
+    for (size_t j = 0; j < series->count; j++) {
+      double left = bar_left(figure, i, series->points[j].x);
+      if (!isnan(series->points[j].y))
+        put_box(out, left, left + width * 0.95, 0, series->points[j].y);
+    }
+    hr_gnuplot_put(out, "END\n$i%zu << END\n", i);
+    for (size_t j = 0; j < series->count; j++)
+      put_interval(out, &series->points[j], bar_left(figure, i, series->points[j].x) + width / 2);
+    fputs("END\n", out);
+  }
+  put_bar_labels(out, figure, width);
+  put_plot(out, figure, true);
+}
+
+/* ---- stacks ---- */
+
+/* Where the part of a series begins in the stack at x: on the parts of the series before it. */
+static double stack_bottom(const hr_figure *figure, size_t before, double x)
+{
+  double sum = 0;
+  for (size_t i = 0; i < before; i++) {
+    for (size_t j = 0; j < figure->series[i].count; j++) {
+      const hr_figure_point *point = &figure->series[i].points[j];
+      sum += point->x == x && !isnan(point->y) ? point->y : 0;
+    }
+  }
+  return sum;
+}
+
+void hr_gnuplot_stacks(FILE *out, const hr_figure_options *options, const hr_figure *figure)
+{
+  double height = 0;
+  for (size_t i = 0; i < figure->x.name_count; i++)
+    height = fmax(height, stack_bottom(figure, figure->series_count, (double)i));
+  for (size_t i = 0; i < figure->series_count; i++) {
+    const hr_figure_series *series = &figure->series[i];
+    hr_gnuplot_put(out, "$s%zu << END\n", i);
+    for (size_t j = 0; j < series->count; j++) {
+      double x = series->points[j].x, bottom = stack_bottom(figure, i, x);
+      put_box(out, x - 0.35, x + 0.35, bottom, bottom + series->points[j].y);
+    }
+    fputs("END\n", out);
+    for (size_t j = 0; j < series->count; j++) {
+      const hr_figure_point *point = &series->points[j];
+      if (point->y >= STACK_LABEL_LEAST * height && point->label[0] && options->picture != HR_PICTURE_TEXT)
+        put_label(out, point->label, point->x, stack_bottom(figure, i, point->x) + point->y / 2, "0,0 boxed");
+    }
+  }
+  fputs("set style textbox opaque noborder margins 0.3,0.3\n", out);
+  put_plot(out, figure, false);
+}
+
+/* ---- heatmaps ---- */
+
+/* Columns 1 to 5 are a box, 6 the value. */
+void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_figure *figure)
+{
+  (void)options;
+  fputs("set palette defined (0 '#FFEA46', 0.5 '#7C7B78', 1 '#00204C')\nset logscale cb 10\nset grid noxtics noytics\n",
+        out);
+  fputs("set cblabel ", out);
+  hr_gnuplot_quote(out, figure->y.label);
+  fputs("\n$cells << END\n", out);
+  for (size_t i = 0; i < figure->series_count; i++) {
+    for (size_t j = 0; j < figure->series[i].count; j++) {
+      const hr_figure_point *point = &figure->series[i].points[j];
+      if (isnan(point->y))
+        continue;
+      hr_gnuplot_number(out, point->x);
+      hr_gnuplot_number(out, (double)i);
+      hr_gnuplot_number(out, point->y);
+      fputc('\n', out);
+    }
+  }
+  fputs("END\n", out);
+  for (size_t i = 0; i < figure->series_count; i++) {
+    for (size_t j = 0; j < figure->series[i].count; j++) {
+      const hr_figure_point *point = &figure->series[i].points[j];
+      put_label(out, point->label, point->x, (double)i, "0,0 boxed");
+    }
+  }
+  fputs("set style textbox opaque noborder margins 0.3,0.3\n", out);
+  fputs("plot $cells using 1:2:($1-0.5):($1+0.5):($2-0.5):($2+0.5):3 with boxxyerror fs solid lc palette notitle", out);
+}

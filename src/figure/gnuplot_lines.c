@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lines, points and bands of a gnuplot script. */
+#include "figure/gnuplot.h"
+
+#include <math.h>
+
+/* $s0, $s1 … are the series: x y low high. */
+static void put_data(FILE *out, const hr_figure *figure)
+{
+  for (size_t i = 0; i < figure->series_count; i++) {
+    const hr_figure_series *series = &figure->series[i];
+    hr_gnuplot_put(out, "$s%zu << END\n", i);
+    for (size_t j = 0; j < series->count; j++) {
+      const hr_figure_point *point = &series->points[j];
+      hr_gnuplot_number(out, point->x);
+      hr_gnuplot_number(out, point->y);
+      hr_gnuplot_number(out, point->low);
+      hr_gnuplot_number(out, point->high);
+      fputc('\n', out);
+    }
+    fputs("END\n", out);
+  }
+}
+
+/* What a point without a value stands for. */
+static const char *absence(hr_status status)
+{
+  switch (status) {
+  case HR_ERROR_OUT_OF_MEMORY: return "out of memory";
+  case HR_ERROR_NOT_FOUND: return "not run";
+  case HR_ERROR_TIMEOUT: return "timeout";
+  default: return "not supported";
+  }
+}
+
+/* Points without a value are crosses at the lower edge, whose statuses the legend names once each. */
+static void put_absent(FILE *out, const hr_figure *figure)
+{
+  for (size_t i = 0; i < figure->series_count; i++) {
+    const hr_figure_series *series = &figure->series[i];
+    for (size_t j = 0; j < series->count; j++) {
+      if (!isnan(series->points[j].y))
+        continue;
+      hr_gnuplot_put(out, "set label '' at first %.9g, graph 0.02 point pt 2 ps 0.7 lc rgb '%s' front\n",
+                     series->points[j].x, hr_gnuplot_colour(series->style));
+    }
+  }
+}
+
+static void put_absent_legend(FILE *out, const hr_figure *figure)
+{
+  static const hr_status statuses[] = {HR_ERROR_OUT_OF_MEMORY, HR_ERROR_NOT_FOUND, HR_ERROR_TIMEOUT,
+                                       HR_ERROR_UNSUPPORTED};
+  bool found[4] = {false};
+  for (size_t i = 0; i < figure->series_count; i++) {
+    for (size_t j = 0; j < figure->series[i].count; j++) {
+      const hr_figure_point *point = &figure->series[i].points[j];
+      for (size_t k = 0; isnan(point->y) && k < 4; k++)
+        found[k] = found[k] || point->status == statuses[k];
+    }
+  }
+  for (size_t k = 0; k < 4; k++) {
+    if (found[k])
+      hr_gnuplot_put(out, ", NaN with points pt 2 ps 0.7 lc rgb '#404040' title 'no value: %s'", absence(statuses[k]));
+  }
+}
+
+static void put_title(FILE *out, const hr_figure_series *series)
+{
+  fputs(" title ", out);
+  hr_gnuplot_quote(out, series->name);
+}
+
+/* Dashes and markers change with the style, so that lines differ without colour. */
+static void put_line(FILE *out, size_t index, const hr_figure_series *series, bool text)
+{
+  const char *colour = hr_gnuplot_colour(series->style);
+  int marker = hr_gnuplot_marker(series->style, series->origin);
+  hr_gnuplot_put(out, "$s%zu using 1:2 with ", index);
+  if (text && series->mark != HR_FIGURE_MARK_PLAIN_LINE)
+    hr_gnuplot_put(out, "points pt %zu", series->style + 1);
+  else if (series->mark == HR_FIGURE_MARK_POINTS)
+    hr_gnuplot_put(out, "points pt %d ps %s lc rgb '%s'", marker,
+                   series->origin == HR_FIGURE_EXACT || series->origin == HR_FIGURE_READ_OFF ? "1.1" : "0.6", colour);
+  else if (series->mark == HR_FIGURE_MARK_PLAIN_LINE)
+    hr_gnuplot_put(out, "lines lw 1.3 dt %zu lc rgb '%s'", series->style % 5 + 1, colour);
+  else
+    hr_gnuplot_put(out, "linespoints pt %d ps 0.4 lw 1.1 dt %zu lc rgb '%s'", marker, series->style % 5 + 1, colour);
+  put_title(out, series);
+}
+
+static void put_intervals(FILE *out, size_t index, const hr_figure_series *series, const char **separator)
+{
+  bool any = false;
+  for (size_t i = 0; i < series->count && !any; i++)
+    any = !isnan(series->points[i].low) && !isnan(series->points[i].y);
+  if (any)
+    hr_gnuplot_put(out, "%s$s%zu using 1:3:(0):($4-$3) with vectors nohead lw 0.7 lc rgb '%s' notitle", *separator,
+                   index, hr_gnuplot_colour(series->style));
+  *separator = any ? ", " : *separator;
+}
+
+static void put_labels(FILE *out, const hr_figure *figure)
+{
+  for (size_t i = 0; i < figure->series_count; i++) {
+    for (size_t j = 0; j < figure->series[i].count; j++) {
+      const hr_figure_point *point = &figure->series[i].points[j];
+      if (!point->label[0] || isnan(point->y))
+        continue;
+      fputs("set label ", out);
+      hr_gnuplot_quote(out, point->label);
+      hr_gnuplot_put(out, " at first %.9g, first %.9g offset 0.7,0.4 front\n", point->x, point->y);
+    }
+  }
+}
+
+/* Bands first, so that lines and points are drawn over them. */
+static void put_bands(FILE *out, const hr_figure *figure, const char **separator)
+{
+  for (size_t i = 0; i < figure->series_count; i++) {
+    const hr_figure_series *series = &figure->series[i];
+    if (series->mark != HR_FIGURE_MARK_BAND)
+      continue;
+    hr_gnuplot_put(out, "%s$s%zu using 1:3:4 with filledcurves fs transparent solid 0.22 noborder lc rgb '%s'",
+                   *separator, i, hr_gnuplot_colour(series->style));
+    put_title(out, series);
+    *separator = ", ";
+  }
+}
+
+void hr_gnuplot_lines(FILE *out, const hr_figure_options *options, const hr_figure *figure)
+{
+  const char *separator = "plot ";
+  bool text = options->picture == HR_PICTURE_TEXT;
+  put_data(out, figure);
+  put_absent(out, figure);
+  put_labels(out, figure);
+  if (!text)
+    put_bands(out, figure, &separator);
+  for (size_t i = 0; i < figure->series_count; i++) {
+    const hr_figure_series *series = &figure->series[i];
+    if (series->mark == HR_FIGURE_MARK_BAND)
+      continue;
+    if (!text)
+      put_intervals(out, i, series, &separator);
+    fputs(separator, out);
+    separator = ", ";
+    put_line(out, i, series, text);
+  }
+  put_absent_legend(out, figure);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the views of a sweep share while a figure is made. */
+#ifndef HR_PLOT_SWEEP_H
+#define HR_PLOT_SWEEP_H
+
+#include "figure/figure.h"
+#include "plot/sweep_rows.h"
+
+typedef struct hr_plot_sweep {
+  const hr_sweep *sweep, *small; /* sizes for a GPU, for a CPU */
+  hr_sweep_about about;
+  const hr_plot_options *options;
+  hr_view view;
+  hr_plot_rows rows;
+  hr_figure *figure;
+  double unit_ns; /* of times in the figure */
+} hr_plot_sweep;
+
+/** The name of a case of the sweep that the row is of; "?" if it has none of this number. */
+const char *hr_plot_case(const hr_plot_sweep *plot, bool small, double number);
+
+/** The value that the view shows of a time and a rate (FLOP/s): TFLOP/s, or the time in plot->unit_ns. */
+double hr_plot_shown(const hr_plot_sweep *plot, double time_ns, double flops_per_s);
+
+/** Adds the measured lines, a series each with the interval of the median. */
+void hr_plot_add_lines(hr_plot_sweep *plot);
+
+/** Adds the measured bars: a group for each case, a bar for each device and format. */
+void hr_plot_add_bars(hr_plot_sweep *plot);
+
+/** Adds the published points of the sweep; those of a measured series have its style. */
+hr_status hr_plot_add_published(hr_plot_sweep *plot, hr_error *error);
+
+/** Adds a band for each series: the predicted times within the device's error. Errors of hr_sweep_point_at(). */
+hr_status hr_plot_add_predicted(hr_plot_sweep *plot, hr_error *error);
+
+/** Adds the time of the baseline over the time of each other point, and the break-even. HR_ERROR_INVALID for a sweep
+ *  without a baseline. */
+hr_status hr_plot_add_gain(hr_plot_sweep *plot, hr_error *error);
+
+/** Adds a row for each line, and fits: see HR_VIEW_HEATMAP, HR_VIEW_SCALING. */
+void hr_plot_add_heatmap(hr_plot_sweep *plot);
+void hr_plot_add_slopes(hr_plot_sweep *plot); /* see hr_plot_add_heatmap() */
+
+/** Adds the parts of the time of layers: see HR_VIEW_SHARES. Errors of hr_figure_of_sweep(). */
+hr_status hr_plot_add_shares(hr_plot_sweep *plot, hr_error *error);
+
+#endif

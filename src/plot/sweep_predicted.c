@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The predictions of a sweep's points for a device. */
+#include "plot/sweep.h"
+
+#include "base/error.h"
+#include "base/text.h"
+
+#include <headroom/predict.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FLOPs of one run, as the rate of a measurement counts them; NAN: unknown. */
+static double flops_of(const hr_sweep_point *point)
+{
+  int64_t flops = 0;
+  hr_status status = HR_OK;
+  switch (point->kind) {
+  case HR_SWEEP_ATTENTION: status = hr_attention_flops(&point->attention, &flops); break;
+  case HR_SWEEP_DECODE: status = hr_decode_flops(&point->decode, &flops); break;
+  case HR_SWEEP_LAYER: {
+    hr_operators *operators = malloc(sizeof *operators);
+    status = operators ? hr_operators_list(&point->model, &point->workload, operators, NULL) : HR_ERROR_OUT_OF_MEMORY;
+    for (size_t i = 0; status == HR_OK && i < operators->count; i++)
+      flops += operators->items[i].in_layer ? operators->items[i].flops : 0;
+    free(operators);
+    break;
+  }
+  default: status = hr_gemm_flops(&point->gemm, &flops); break;
+  }
+  return status == HR_OK ? (double)flops : (double)NAN;
+}
+
+/* The style of the first measured series that begins with the point's. */
+static void share_style(hr_figure *figure, size_t band, const char *name)
+{
+  for (size_t i = 0; band != HR_FIGURE_NONE && i < band; i++) {
+    const hr_figure_series *series = &figure->series[i];
+    bool same = name[0] ? strncmp(series->name, name, strlen(name)) == 0 && strchr(", ", series->name[strlen(name)])
+                        : series->origin == HR_FIGURE_MEASURED;
+    if (same) {
+      figure->series[band].style = series->style;
+      return;
+    }
+  }
+}
+
+static void add_point(hr_plot_sweep *plot, const hr_sweep_point *point, double time_ns)
+{
+  const hr_hardware *hardware = plot->options->predicted;
+  hr_figure *figure = plot->figure;
+  char name[HR_FIGURE_TEXT];
+  bool bars = figure->form == HR_FIGURE_BARS;
+  hr_write_text(name, sizeof name, "%s%spredicted for %s", point->series, point->series[0] ? ", " : "", hardware->name);
+  size_t count = figure->series_count;
+  size_t band =
+      hr_figure_series_named(figure, name, bars ? HR_FIGURE_MARK_LINE : HR_FIGURE_MARK_BAND, HR_FIGURE_PREDICTED);
+  if (band == count && !bars)
+    share_style(figure, band, point->series);
+  bool names = figure->x.scale == HR_FIGURE_SCALE_NAMES;
+  double flops = flops_of(point), factor = 1 + hardware->error_band;
+  double x = names ? (double)hr_figure_name(figure, &figure->x, point->x_name) : (double)point->x;
+  hr_figure_point value = hr_figure_value(x, hr_plot_shown(plot, time_ns, flops / time_ns * 1e9));
+  value.low = value.y / factor;
+  value.high = value.y * factor;
+  if (bars)
+    hr_write_text(value.label, sizeof value.label, value.y < 99.95 ? "%.1f" : "%.0f", value.y);
+  hr_figure_add_point(figure, band, value);
+}
+
+hr_status hr_plot_add_predicted(hr_plot_sweep *plot, hr_error *error)
+{
+  const hr_hardware *hardware = plot->options->predicted;
+  const hr_sweep *sweep = hardware->kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
+  size_t count = hr_sweep_describe(sweep).point_count;
+  for (size_t i = 0; i < count; i++) {
+    hr_sweep_point point;
+    double time_ns;
+    HR_TRY(hr_sweep_point_at(sweep, i, plot->options->predicted_dtype, &point, error));
+    if (plot->options->series && !strstr(point.series, plot->options->series))
+      continue;
+    hr_status status = hr_sweep_predict(hardware, &point, &time_ns, error);
+    if (status == HR_OK)
+      add_point(plot, &point, time_ns);
+    else if (status != HR_ERROR_UNSUPPORTED && status != HR_ERROR_OUT_OF_MEMORY)
+      return status;
+  }
+  return HR_OK;
+}

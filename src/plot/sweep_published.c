@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The published points of a sweep. */
+#include "plot/published.h"
+#include "plot/sweep.h"
+
+#include "base/error.h"
+#include "base/text.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The style of the measured series of this name, so that its published points have its colour. */
+static void share_style(hr_figure *figure, size_t series, const char *name)
+{
+  for (size_t i = 0; series != HR_FIGURE_NONE && i < series && name[0]; i++) {
+    if (strncmp(figure->series[i].name, name, strlen(name)) == 0 &&
+        strchr(", ", figure->series[i].name[strlen(name)])) {
+      figure->series[series].style = figure->series[i].style;
+      return;
+    }
+  }
+}
+
+static size_t series_for(hr_figure *figure, const char *who, const char *line, const char *accuracy, bool read_off)
+{
+  char name[HR_FIGURE_TEXT];
+  hr_write_text(name, sizeof name, "%s%s%s, %s", line, line[0] ? ", " : "", who, accuracy);
+  size_t count = figure->series_count;
+  size_t series =
+      hr_figure_series_named(figure, name, HR_FIGURE_MARK_POINTS, read_off ? HR_FIGURE_READ_OFF : HR_FIGURE_EXACT);
+  if (series == count)
+    share_style(figure, series, line);
+  return series;
+}
+
+/* ---- the co-design paper: TFLOP/s ---- */
+
+static void take_codesign(void *context, const hr_published_row *row)
+{
+  hr_plot_sweep *plot = context;
+  const char *wanted = plot->options->series, *line = hr_published_text(row, "series"),
+             *x = hr_published_text(row, "x");
+  const char *device = hr_published_text(row, "device");
+  double number = hr_published_number(row, "x"), rate = hr_published_number(row, "tflops_per_s");
+  if (strcmp(hr_published_text(row, "sweep"), plot->about.name) != 0 || isnan(rate) ||
+      (wanted && !strstr(line, wanted)))
+    return;
+  hr_figure *figure = plot->figure;
+  bool names = figure->x.scale == HR_FIGURE_SCALE_NAMES;
+  hr_figure_point point = hr_figure_value(names ? (double)hr_figure_name(figure, &figure->x, x) : number, rate);
+  if (names)
+    hr_write_text(point.label, sizeof point.label, rate < 9.995 ? "%.2f" : rate < 99.95 ? "%.1f" : "%.0f", rate);
+  bool read_off;
+  const char *accuracy = hr_published_accuracy(row, &read_off);
+  if (!isnan(point.x))
+    hr_figure_add_point(figure, series_for(figure, device[0] ? device : "paper", line, accuracy, read_off), point);
+}
+
+/* ---- the attention sweep: ms ---- */
+
+/* The implementations of the table, and the cases of the sweep that do the same. */
+static const struct {
+  const char *kernel, *line;
+} same_kernels[] = {{"scaled_dot_prod_attention", "naive XS"},
+                    {"vectorized_torch", "materialized XS"},
+                    {"vectorized_torch_compiled", "fused XS"},
+                    {"flash_attention_triton", "flash XS"}};
+
+static const char *line_of_kernel(const char *kernel)
+{
+  for (size_t i = 0; i < sizeof same_kernels / sizeof *same_kernels; i++) {
+    if (strcmp(same_kernels[i].kernel, kernel) == 0)
+      return same_kernels[i].line;
+  }
+  return "";
+}
+
+static void add_attention(hr_plot_sweep *plot, const hr_published_row *row, const char *name, const char *line)
+{
+  hr_figure *figure = plot->figure;
+  bool heatmap = figure->form == HR_FIGURE_HEATMAP;
+  size_t count = figure->series_count;
+  size_t series = hr_figure_series_named(figure, name, HR_FIGURE_MARK_POINTS, HR_FIGURE_EXACT);
+  double mean = hr_published_number(row, "mean_ms"), length = hr_published_number(row, "q_len");
+  hr_figure_point point = hr_figure_value(length, hr_plot_shown(plot, mean * 1e6, 0));
+  if (isnan(mean))
+    point.status = HR_ERROR_NOT_FOUND;
+  if (heatmap) {
+    char column[32];
+    hr_write_text(column, sizeof column, "%.10g", length);
+    point.x = (double)hr_figure_name(figure, &figure->x, column);
+    hr_write_text(point.label, sizeof point.label, isnan(mean) ? "not run" : "%.1f", point.y);
+  }
+  if (series == count && heatmap)
+    hr_figure_name(figure, &figure->y, name);
+  else if (series == count)
+    share_style(figure, series, line);
+  hr_figure_add_point(figure, series, point);
+}
+
+static void take_attention(void *context, const hr_published_row *row)
+{
+  hr_plot_sweep *plot = context;
+  const char *kernel = hr_published_text(row, "kernel"), *line = line_of_kernel(kernel);
+  char name[HR_FIGURE_TEXT];
+  hr_write_text(name, sizeof name, "%s, batch 4, published", kernel);
+  if (!plot->options->series || strstr(line, plot->options->series))
+    add_attention(plot, row, name, line);
+}
+
+/* ---- SIGMA's table 8: ns of 10 tokens by 26 layers ---- */
+
+#define CALLS_OF_TABLE_8 260
+
+static void take_sigma(void *context, const hr_published_row *row)
+{
+  hr_plot_sweep *plot = context;
+  bool standard = strcmp(hr_published_text(row, "model"), "standard") == 0;
+  const char *kernel = hr_published_text(row, "kernel"), *line = standard ? "STD, batch 1" : "SIGMA, batch 1";
+  char *rest;
+  double prefix = 1024 * hr_read_number(hr_published_text(row, "prefix"), &rest);
+  double time = hr_published_number(row, "time_ns");
+  if (strcmp(kernel, "total") != 0 || hr_published_number(row, "output") != 10 || *rest != 'k' ||
+      (plot->options->series && !strstr(line, plot->options->series)))
+    return;
+  size_t series = series_for(plot->figure, "table 8, for one call", line, "published", false);
+  hr_figure_add_point(plot->figure, series, hr_figure_value(prefix, hr_plot_shown(plot, time / CALLS_OF_TABLE_8, 0)));
+}
+
+/* ---- which ---- */
+
+/* The published points are of a GPU's sizes, at which a CPU's rows are not. */
+static bool only_cpus(const hr_plot_sweep *plot)
+{
+  size_t cpus = 0;
+  for (size_t i = 0; i < plot->rows.count; i++)
+    cpus += plot->rows.rows[i].cpu;
+  return cpus > 0 && cpus == plot->rows.count;
+}
+
+hr_status hr_plot_add_published(hr_plot_sweep *plot, hr_error *error)
+{
+  const char *name = plot->about.name;
+  if (strcmp(name, "attention-forward") == 0 && plot->view != HR_VIEW_RATE)
+    return hr_published_read("attention-forward", take_attention, plot, error);
+  if (strcmp(name, "sigma-ket") == 0 && plot->view == HR_VIEW_TIME)
+    return hr_published_read("sigma-kernel-times", take_sigma, plot, error);
+  return plot->view == HR_VIEW_RATE && !only_cpus(plot)
+             ? hr_published_read("codesign-figures", take_codesign, plot, error)
+             : HR_OK;
+}

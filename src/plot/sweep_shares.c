@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of layers' times as stacked bars. A part is named as in figures 2 and 11 of the co-design paper. */
+#include "plot/published.h"
+#include "plot/sweep.h"
+
+#include "base/error.h"
+#include "base/text.h"
+#include "experiment/sweep/sweep.h"
+
+#include <headroom/predict.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARTS_MOST 64
+
+/* The operators of a layer by their part in both figures; others are "Other", and "Non-GEMM". */
+static const struct {
+  const char *name, *part, *gemm_part;
+} known_parts[] = {{"qkv_transform", "GEMMs", "QKV"},
+                   {"attention", "Flash", "Flash"},
+                   {"attention_score", "GEMMs", "Score"},
+                   {"attention_over_value", "GEMMs", "AOV"},
+                   {"linear_projection", "GEMMs", "Linproj"},
+                   {"mlp_up", "GEMMs", "MLP h to 4h"},
+                   {"mlp_gate", "GEMMs", "MLP h to 4h"},
+                   {"mlp_down", "GEMMs", "MLP 4h to h"},
+                   {"softmax", "Softmax", "Non-GEMM"},
+                   {"attention_norm", "Norms", "Non-GEMM"},
+                   {"mlp_norm", "Norms", "Non-GEMM"},
+                   {"attention_residual", "Dropout, residuals", "Non-GEMM"},
+                   {"mlp_residual", "Dropout, residuals", "Non-GEMM"}};
+
+/* The words of the published shares. */
+static const struct {
+  const char *word, *part;
+} published_parts[] = {{"DR", "Dropout, residuals"}, {"LN", "Norms"}};
+
+/* The order of the stacks, from below. */
+static const char *const part_order[] = {"GEMMs", "Flash", "Softmax", "Dropout, residuals", "Norms", "Other", NULL};
+static const char *const gemm_part_order[] = {"QKV",         "Flash",       "Score",    "AOV", "Linproj",
+                                              "MLP h to 4h", "MLP 4h to h", "Non-GEMM", NULL};
+
+static const char *part_of(const hr_plot_sweep *plot, const char *name)
+{
+  bool gemms = plot->view == HR_VIEW_GEMM_SHARES;
+  for (size_t i = 0; i < sizeof known_parts / sizeof *known_parts; i++) {
+    if (strcmp(known_parts[i].name, name) == 0)
+      return gemms ? known_parts[i].gemm_part : known_parts[i].part;
+  }
+  return gemms ? "Non-GEMM" : "Other";
+}
+
+/* One bar: percent of each part. */
+typedef struct bar {
+  double percent[PARTS_MOST]; /* by the index of the part's series */
+} bar;
+
+static void add_part(const hr_plot_sweep *plot, bar *to, const char *part, double percent)
+{
+  for (size_t i = 0; i < plot->figure->series_count; i++) {
+    if (strcmp(plot->figure->series[i].name, part) == 0)
+      to->percent[i] += percent;
+  }
+}
+
+static void add_bar(hr_plot_sweep *plot, const char *name, const bar *from)
+{
+  size_t x = hr_figure_name(plot->figure, &plot->figure->x, name);
+  for (size_t i = 0; i < plot->figure->series_count && x != HR_FIGURE_NONE; i++) {
+    hr_figure_point point = hr_figure_value((double)x, from->percent[i]);
+    hr_write_text(point.label, sizeof point.label, "%.0f", from->percent[i]);
+    if (from->percent[i] > 0)
+      hr_figure_add_point(plot->figure, i, point);
+  }
+}
+
+/* ---- predicted ---- */
+
+static void add_step(hr_plot_sweep *plot, const hr_sweep_point *point, const hr_step *step)
+{
+  bar one = {{0}};
+  double sum = 0;
+  for (size_t i = 0; i < step->operators.count; i++)
+    sum += step->operators.items[i].in_layer ? step->predictions[i].time_ns : 0;
+  for (size_t i = 0; i < step->operators.count && sum > 0; i++) {
+    char name[48];
+    hr_operator_name(&step->operators.items[i], name, sizeof name);
+    if (step->operators.items[i].in_layer)
+      add_part(plot, &one, part_of(plot, name), 100 * step->predictions[i].time_ns / sum);
+  }
+  char name[HR_FIGURE_TEXT];
+  hr_write_text(name, sizeof name, "%s, predicted for %s", point->x_name, plot->options->predicted->name);
+  add_bar(plot, name, &one);
+}
+
+static hr_status add_predicted(hr_plot_sweep *plot, hr_error *error)
+{
+  const hr_hardware *hardware = plot->options->predicted;
+  const hr_sweep *sweep = hardware->kind == HR_HARDWARE_CPU ? plot->small : plot->sweep;
+  hr_step *step = malloc(sizeof *step);
+  hr_status status = step ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a layer's operators");
+  for (size_t i = 0; i < sweep->point_count && status == HR_OK; i++) {
+    hr_sweep_point point;
+    status = hr_sweep_point_at(sweep, i, plot->options->predicted_dtype, &point, error);
+    if (status == HR_OK)
+      status = hr_predict_step(hardware, &point.model, &point.workload, step, error);
+    if (status == HR_OK)
+      add_step(plot, &point, step);
+  }
+  free(step);
+  return status;
+}
+
+/* ---- published ---- */
+
+static const char *published_part(const char *word)
+{
+  for (size_t i = 0; i < sizeof published_parts / sizeof *published_parts; i++) {
+    if (strcmp(published_parts[i].word, word) == 0)
+      return published_parts[i].part;
+  }
+  return word;
+}
+
+typedef struct reading {
+  hr_plot_sweep *plot;
+  char name[HR_FIGURE_TEXT]; /* of the bar */
+  bar one;
+} reading;
+
+static void end_bar(reading *r)
+{
+  if (r->name[0])
+    add_bar(r->plot, r->name, &r->one);
+  r->name[0] = '\0';
+  r->one = (bar){{0}};
+}
+
+static void take_share(void *context, const hr_published_row *row)
+{
+  reading *r = context;
+  char name[HR_FIGURE_TEXT];
+  if (strcmp(hr_published_text(row, "place"), r->plot->about.name) != 0)
+    return;
+  hr_write_text(name, sizeof name, "%s, paper, %s", hr_published_text(row, "of"), hr_published_accuracy(row, NULL));
+  if (strcmp(name, r->name) != 0)
+    end_bar(r);
+  hr_write_text(r->name, sizeof r->name, "%s", name);
+  add_part(r->plot, &r->one, published_part(hr_published_text(row, "what")), hr_published_number(row, "value"));
+}
+
+static hr_status add_published(hr_plot_sweep *plot, hr_error *error)
+{
+  reading r = {.plot = plot};
+  HR_TRY(hr_published_read("codesign-values", take_share, &r, error));
+  end_bar(&r);
+  return HR_OK;
+}
+
+hr_status hr_plot_add_shares(hr_plot_sweep *plot, hr_error *error)
+{
+  const char *const *order = plot->view == HR_VIEW_GEMM_SHARES ? gemm_part_order : part_order;
+  plot->figure->form = HR_FIGURE_STACKS;
+  plot->figure->x.scale = HR_FIGURE_SCALE_NAMES;
+  for (size_t i = 0; order[i]; i++)
+    hr_figure_add_series(plot->figure, order[i], HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  if (plot->options->predicted)
+    HR_TRY(add_predicted(plot, error));
+  return plot->options->published ? add_published(plot, error) : HR_OK;
+}

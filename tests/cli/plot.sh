@@ -1,0 +1,121 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# plot.sh COMMAND SOURCE-DIRECTORY: pictures as their user meets them. SVGs are compared by structure. Exit code 77: skipped,
+# because there is no gnuplot.
+set -u
+H=$(realpath "$1")
+data=$2/data/results
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+export LC_ALL=C HOME="$folder" HEADROOM_PROBE=0
+unset XDG_DATA_HOME COLUMNS
+failed=0
+say() {
+  echo "not so: $1"
+  failed=$((failed + 1))
+}
+# expect FACT CONDITION...
+expect() {
+  fact=$1
+  shift
+  "$@" || say "$fact"
+}
+# refuses CODE TEXT ARGUMENT...: the command ends with this code and one line that has the text
+refuses() {
+  code=$1 text=$2
+  shift 2
+  "$H" "$@" > out 2> err
+  found=$?
+  [ "$found" = "$code" ] && grep -qF -- "$text" err && [ "$(wc -l < err)" = 1 ] ||
+    say "$*: exit code $found, expected $code and \"$text\": $(cat err)"
+}
+
+# ---- without gnuplot ----
+mkdir empty
+PATH=$folder/empty "$H" plot fig24 -o a.svg 2> err
+expect "a missing gnuplot is an exit code" test $? = 4
+expect "a missing gnuplot is one line" grep -q 'gnuplot, which is not on the PATH (Debian: gnuplot-nox)$' err
+expect "nothing is written without gnuplot" test ! -e a.svg
+command -v gnuplot > /dev/null || { echo 'left out: there is no gnuplot (Debian: gnuplot-nox)'; exit 77; }
+
+# ---- the structure of a picture ----
+# count REGEX FILE
+count() { grep -cE "$1" "$2"; }
+rows=$data/h200/figures-21-to-34.csv
+head -1 "$rows" > fig24.csv
+grep ',fig24,' "$rows" >> fig24.csv
+"$H" plot fig24 fig24.csv --dtype bf16 -o a.svg || say "a figure is drawn"
+expect "an SVG is well-formed" python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' a.svg
+for text in 'Figure 24: Attention Key Query Score, a=20' 'Hidden Size' 'Throughput (TFLOP/s)' 'NVIDIA H200' 'h/a = 64' \
+  'h/a = 64, A100, read off'; do
+  expect "the picture has the text $text" grep -qF "$text" a.svg
+done
+# a line of 7 points or fewer for each of 7 series, with an interval, and 7 published ones
+expect "each series and its intervals are plots: $(count 'id="gnuplot_plot_' a.svg)" test "$(count 'id="gnuplot_plot_' a.svg)" = 21
+"$H" plot fig24 fig24.csv --dtype bf16 --no-published -o b.svg || say "a figure without published points is drawn"
+expect "without published points there are 14" test "$(count 'id="gnuplot_plot_' b.svg)" = 14
+"$H" plot fig24 fig24.csv fig24.csv --dtype bf16 --no-published --series 'h/a = 64' -o b.svg || say "two files are drawn"
+expect "rows of one device in two files are two lines" test "$(count 'id="gnuplot_plot_' b.svg)" = 4
+"$H" plot fig24 fig24.csv -o a.png && expect "a PNG is one" grep -q PNG a.png
+"$H" plot fig24 fig24.csv -o a.pdf --width single && expect "a PDF is one" grep -qa '^%PDF' a.pdf
+COLUMNS=80 "$H" plot fig24 fig24.csv > a.txt || say "text is drawn"
+expect "text has no control characters" test "$(tr -d '\n -~' < a.txt | wc -c)" = 0
+expect "text is as wide as the terminal" test "$(wc -L < a.txt)" -le 80
+"$H" results import -q --db store.db fig24.csv > log
+"$H" plot fig24 --db store.db -o c.svg && expect "a store is drawn as its rows" grep -qF 'h/a = 64' c.svg
+"$H" plot fig2 --predict h200 -o shares.svg || say "shares are drawn"
+for text in GEMMs Softmax 'Dropout, residuals' paper predicted; do # names of bars are broken at spaces
+  expect "the shares have the text $text" grep -qF "$text" shares.svg
+done
+expect "six parts are six plots" test "$(count 'id="gnuplot_plot_' shares.svg)" = 6
+
+# ---- hostile names ----
+mkdir 'a"; system("touch hacked"); '"'"'`touch hacked`'
+bad='a"; system("touch hacked"); '"'"'`touch hacked`/x'"'"'`touch hacked`'"$(printf '\033[31m\nset output "hacked"')"'.csv'
+cp fig24.csv "$bad"
+printf '%s' '{"name":"fig24","title":"t\"; system(\"touch hacked\"); '"'"'`touch hacked`\u001b[31m\nset output \"hacked\"",
+  "x":"h","x_label":"@h `touch hacked`","axes":{"a":20,"b":4,"s":2048,"power":64,"head_dim":{"from":64,"to":128,"step":64},"h":"a * head_dim"},
+  "problem":{"kind":"bmm","batch":"b * a","m":"s","n":"s","k":"head_dim","transpose_b":true}}' > bad.json
+"$H" plot ./bad.json "$bad" fig24.csv -o bad.svg 2> err || say "hostile names are drawn: $(cat err)"
+expect "an SVG of hostile names is well-formed" python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' bad.svg
+"$H" plot ./bad.json "$bad" fig24.csv > bad.txt || say "hostile names are drawn as text"
+expect "hostile names command no terminal" test "$(tr -cd '\033' < bad.txt | wc -c)" = 0
+expect "no command in a name is run" test ! -e hacked
+printf 'system("touch %s/hacked")\n' "$folder" > .gnuplot
+"$H" plot fig24 fig24.csv -o a.svg
+expect "start-up files are not read" test ! -e hacked
+
+# ---- the output ----
+echo before > keep.svg
+refuses 2 'one of rate|time|heatmap|scaling|gain|shares|gemm-shares' plot fig24 fig24.csv --view tme -o keep.svg
+refuses 2 'the view scaling needs an x axis of numbers' plot fig1 fig24.csv --view scaling -o keep.svg
+refuses 3 'sigma-ceet: there are no rows to draw' plot sigma-ceet fig24.csv -o keep.svg
+refuses 3 'none of' plot fig24 fig24.csv --no-published --series none -o keep.svg
+refuses 2 'ends in .svg, .png, .pdf or .txt' plot fig24 fig24.csv -o keep.gif
+refuses 5 'is an input of the command and is not overwritten' plot fig24 fig24.csv -f svg -o fig24.csv
+refuses 5 'is a database and is not overwritten' plot fig24 fig24.csv -f svg -o store.db
+expect "what is refused replaces nothing" test "$(cat keep.svg)" = before
+mkdir bin && printf '#!/bin/sh\necho wrong >&2\nexit 1\n' > bin/gnuplot && chmod +x bin/gnuplot
+PATH=$folder/bin:$PATH "$H" plot fig24 fig24.csv -o keep.svg 2> err && say "a gnuplot that fails is an error"
+expect "a gnuplot that fails is reported" grep -q 'gnuplot could not draw the picture: wrong' err
+expect "a gnuplot that fails replaces nothing" test "$(cat keep.svg)" = before
+ln -s target.svg link.svg
+"$H" plot fig24 fig24.csv -o link.svg && expect "a link is written through" test -L link.svg -a -f target.svg
+
+# ---- --plot ----
+"$H" advise llama-3-8b -d h200 --plot roof.svg > out 2> err || say "advise draws"
+expect "it says where" grep -qF 'the picture is in roof.svg' err
+expect "the roofline has the operators" grep -qF qkv_transform roof.svg
+"$H" describe llama-3-8b -d h200 --phase train --plot - > out || say "describe draws as text"
+expect "text follows the table" grep -q 'Roofline of' out
+"$H" search llama-3-8b -d h200 --limit 40 --plot search.svg -q > out 2> err || say "search draws"
+expect "the search has a front" grep -qF 'Pareto front' search.svg
+expect "--quiet omits the note" test ! -s err
+refuses 2 '--plot: - follows a table' advise llama-3-8b -d h200 -f json --plot -
+refuses 2 '--plot: the roofline needs --device' describe llama-3-8b --plot a.svg
+refuses 2 '--width: needs --plot' search llama-3-8b --width single
+refuses 2 '--plot: draws one sweep' sweep fig24 fig23 --plot a.svg
+
+[ "$failed" -eq 0 ] && echo "pictures are drawn"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Figures of sweeps from rows of scratch stores. */
+#include "test.h"
+
+#include "figure/figure.h"
+
+#include <headroom/plot.h>
+#include <headroom/resolve.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One line over m at n = 16, and one at n = 32; the time of case "b" is compared with that of "a". */
+static const char lines_json[] =
+    "{\"name\": \"fig24\", \"title\": \"T\", \"x\": \"m\", \"x_label\": \"M\", \"axes\": {\"n\": [16, 32], \"m\": "
+    "[64, 128, 256]}, \"series\": \"n = {n}\", \"problem\": {\"kind\": \"gemm\", \"m\": \"m\", \"n\": \"n\", \"k\": "
+    "16}}";
+static const char cases_json[] =
+    "{\"name\": \"compared\", \"x\": \"m\", \"baseline\": \"a\", \"cases\": [{\"name\": \"a\", \"k\": 16}, {\"name\": "
+    "\"b\", \"k\": 8}], \"axes\": {\"m\": [64, 128]}, \"series\": \"{case}\", \"problem\": {\"kind\": \"gemm\", \"m\": "
+    "\"m\", \"n\": 16, \"k\": \"k\"}}";
+
+typedef struct fixture {
+  hr_sweep *sweep;
+  hr_store *store;
+  hr_figure *figure;
+  hr_error error;
+} fixture;
+
+static void set_up(fixture *f, const char *json)
+{
+  *f = (fixture){.error = {.status = HR_OK}};
+  assert_int_equal(hr_sweep_from_json(json, strlen(json), "test", NULL, false, &f->sweep, &f->error), HR_OK);
+  assert_int_equal(hr_store_open("scratch", HR_STORE_SCRATCH, &f->store, &f->error), HR_OK);
+}
+
+static void tear_down(fixture *f)
+{
+  hr_figure_free(f->figure);
+  hr_store_close(f->store);
+  hr_sweep_free(f->sweep);
+}
+
+/* A row of a point with this median; 0 ns: out of memory. */
+static void add_row(fixture *f, size_t index, const char *product, const char *date, double median_ns)
+{
+  hr_sweep_point point;
+  hr_result row = hr_result_default();
+  assert_int_equal(hr_sweep_point_at(f->sweep, index, HR_BF16, &point, &f->error), HR_OK);
+  assert_int_equal(hr_result_stamp(&row, &f->error), HR_OK);
+  strcpy(row.date, date);
+  strcpy(row.sweep, hr_sweep_describe(f->sweep).name);
+  strcpy(row.series, point.series);
+  strcpy(row.axes, point.axes);
+  strcpy(row.device, "cuda:0");
+  strcpy(row.product, product);
+  hr_result_set_gemm(&row, &point.gemm);
+  hr_measurement *m = &row.measurement;
+  m->status = median_ns > 0 ? HR_OK : HR_ERROR_OUT_OF_MEMORY;
+  if (median_ns > 0) {
+    double samples[] = {median_ns * 0.9, median_ns, median_ns * 1.1};
+    hr_statistics(samples, 3, m);
+    m->samples = 3;
+    m->flops_per_s = 1e9 / median_ns * 1e12; /* 1e12 FLOPs: 1 TFLOP/s at 1 s */
+  }
+  assert_int_equal(hr_store_append(f->store, &row, &f->error), HR_OK);
+}
+
+static hr_status draw(fixture *f, const hr_plot_options *options)
+{
+  const hr_plot_source source = {f->store, "rows"};
+  return hr_figure_of_sweep(f->sweep, f->sweep, &source, 1, options, &f->figure, &f->error);
+}
+
+static const hr_figure_series *series_named(const fixture *f, const char *name)
+{
+  for (size_t i = 0; i < f->figure->series_count; i++) {
+    if (strcmp(f->figure->series[i].name, name) == 0)
+      return &f->figure->series[i];
+  }
+  fail_msg("no series %s", name);
+  return NULL;
+}
+
+#define OLD "2026-01-01T00:00:00.000Z"
+#define NEW "2026-02-01T00:00:00.000Z"
+
+static void a_point_is_its_latest_row_with_the_interval_of_its_median(void **state)
+{
+  (void)state;
+  fixture f;
+  set_up(&f, lines_json);
+  hr_plot_options options = hr_plot_options_default();
+  options.published = false;
+  add_row(&f, 0, "GPU", NEW, 2e9);
+  add_row(&f, 0, "GPU", OLD, 4e9);
+  add_row(&f, 1, "GPU", NEW, 0);
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_int_equal(f.figure->series_count, 1);
+  const hr_figure_series *line = series_named(&f, "n = 16");
+  assert_int_equal(line->count, 2);
+  assert_true(fabs(line->points[0].y - 0.5) < 1e-9);         /* 1e12 FLOPs in 2 s */
+  assert_true(fabs(line->points[0].low - 0.5 / 1.1) < 1e-9); /* of 3 samples: the slowest and the fastest */
+  assert_true(fabs(line->points[0].high - 0.5 / 0.9) < 1e-9);
+  assert_true(line->points[1].x == 128 && isnan(line->points[1].y));
+  assert_int_equal(line->points[1].status, HR_ERROR_OUT_OF_MEMORY);
+  tear_down(&f);
+}
+
+static void devices_are_lines_of_their_own_and_may_be_chosen(void **state)
+{
+  (void)state;
+  fixture f;
+  set_up(&f, lines_json);
+  hr_plot_options options = hr_plot_options_default();
+  options.published = false;
+  add_row(&f, 0, "GPU A", OLD, 2e9);
+  add_row(&f, 0, "GPU B", OLD, 1e9);
+  add_row(&f, 3, "GPU B", OLD, 1e9);
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_int_equal(f.figure->series_count, 3);
+  assert_int_equal(series_named(&f, "n = 16, GPU A")->count, 1);
+  assert_int_equal(series_named(&f, "n = 32, GPU B")->count, 1);
+  hr_figure_free(f.figure);
+  options.device = "gpu b";
+  options.series = "32";
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_int_equal(f.figure->series_count, 1);
+  tear_down(&f);
+}
+
+/* data/results/published has seven points of figure 24, one for each series, read off a picture. */
+static void published_points_are_hollow_if_they_were_read_off(void **state)
+{
+  (void)state;
+  fixture f;
+  set_up(&f, lines_json);
+  hr_plot_options options = hr_plot_options_default();
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_int_equal(f.figure->series_count, 7);
+  assert_int_equal(series_named(&f, "h/a = 64, A100, read off")->origin, HR_FIGURE_READ_OFF);
+  tear_down(&f);
+}
+
+static void a_gain_breaks_even_between_the_points_around_it(void **state)
+{
+  (void)state;
+  fixture f;
+  set_up(&f, cases_json);
+  hr_plot_options options = hr_plot_options_default();
+  options.view = HR_VIEW_GAIN;
+  add_row(&f, 0, "GPU", OLD, 1e6); /* a, m = 64 and 128 */
+  add_row(&f, 1, "GPU", OLD, 3e6);
+  add_row(&f, 2, "GPU", OLD, 2e6); /* b: half as fast, then 1.5 times */
+  add_row(&f, 3, "GPU", OLD, 2e6);
+  assert_int_equal(draw(&f, &options), HR_OK);
+  const hr_figure_series *line = series_named(&f, "b");
+  assert_true(fabs(line->points[0].y - 0.5) < 1e-9 && fabs(line->points[1].y - 1.5) < 1e-9);
+  assert_int_equal(f.figure->rule_count, 2);
+  assert_true(f.figure->rules[0].vertical && fabs(f.figure->rules[0].at - 96) < 1e-9); /* halfway */
+  assert_true(!f.figure->rules[1].vertical && f.figure->rules[1].at == 1);
+  tear_down(&f);
+}
+
+/* A time that grows with the square of m. */
+static void a_slope_is_the_exponent_of_a_line(void **state)
+{
+  (void)state;
+  fixture f;
+  set_up(&f, lines_json);
+  hr_plot_options options = hr_plot_options_default();
+  options.view = HR_VIEW_SCALING;
+  options.published = false;
+  for (size_t i = 0; i < 3; i++)
+    add_row(&f, i, "GPU", OLD, 1e6 * (double)(1 << (2 * i)));
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_int_equal(series_named(&f, "n = 16: slope 2.00")->mark, HR_FIGURE_MARK_POINTS);
+  assert_int_equal(f.figure->series_count, 2); /* and the fit */
+  tear_down(&f);
+}
+
+static void predictions_are_a_band_by_the_error_of_the_device(void **state)
+{
+  (void)state;
+  fixture f;
+  hr_hardware hardware;
+  set_up(&f, lines_json);
+  assert_int_equal(hr_resolve_hardware("h200", &hardware, &f.error), HR_OK);
+  hr_plot_options options = hr_plot_options_default();
+  options.published = false;
+  options.predicted = &hardware;
+  assert_int_equal(draw(&f, &options), HR_OK);
+  const hr_figure_series *band = series_named(&f, "n = 16, predicted for h200");
+  assert_int_equal(band->mark, HR_FIGURE_MARK_BAND);
+  assert_int_equal(band->count, 3);
+  assert_true(fabs(band->points[1].high / band->points[1].y - (1 + hardware.error_band)) < 1e-9);
+  tear_down(&f);
+}
+
+static void what_cannot_be_drawn_is_an_error(void **state)
+{
+  (void)state;
+  fixture f;
+  set_up(&f, cases_json);
+  hr_plot_options options = hr_plot_options_default();
+  assert_int_equal(draw(&f, &options), HR_ERROR_NOT_FOUND);
+  assert_non_null(strstr(f.error.message, "there are no rows to draw"));
+  options.view = HR_VIEW_SHARES;
+  assert_int_equal(draw(&f, &options), HR_ERROR_INVALID);
+  assert_non_null(strstr(f.error.message, "sweeps of layers"));
+  tear_down(&f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_point_is_its_latest_row_with_the_interval_of_its_median),
+      cmocka_unit_test(devices_are_lines_of_their_own_and_may_be_chosen),
+      cmocka_unit_test(published_points_are_hollow_if_they_were_read_off),
+      cmocka_unit_test(a_gain_breaks_even_between_the_points_around_it),
+      cmocka_unit_test(a_slope_is_the_exponent_of_a_line),
+      cmocka_unit_test(predictions_are_a_band_by_the_error_of_the_device),
+      cmocka_unit_test(what_cannot_be_drawn_is_an_error),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
