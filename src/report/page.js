@@ -9,6 +9,8 @@
   const MARKERS = ["circle", "rect", "triangle", "rectRot", "cross", "star", "crossRot", "dash"];
   const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [4, 4]];
   const WHISKERS_MOST = 400; /* more intervals hide the lines */
+  const MARKERS_MOST = 2000; /* a line of more points is drawn by the extremes in each column of pixels */
+  const SERIES_MOST = 60; /* more hide each other; the table has them all */
   const ROWS_AT_ONCE = 500;
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const charts = [];
@@ -41,7 +43,7 @@
     }
     const line = series.mark !== "points" && figure.form === "lines";
     return { ...common, type: "line", points, data: points, showLine: line, borderWidth: 2, tension: 0, spanGaps: false,
-      pointRadius: series.mark === "plain" ? 0 : points.length > 2000 ? 1.5 : 3, pointHoverRadius: 5 };
+      pointRadius: series.mark === "plain" ? 0 : points.length <= MARKERS_MOST ? 3 : line ? 0 : 1.5, pointHoverRadius: 5 };
   };
   const paint = (chart) => {
     const palette = colours(), { text, line } = ink();
@@ -74,6 +76,8 @@
     options.stacked = figure.form === "stacks";
     return options;
   };
+
+  const drawn = (figure) => figure.series.slice(0, SERIES_MOST);
 
   /* The axis reaches the ends of the intervals, too. */
   const ends = (figure) => {
@@ -131,10 +135,11 @@
     },
   };
 
+  const of = (item) => (item.dataset.type === "bar" ? item.dataset.points[item.dataIndex] : item.raw);
   const hover = (figure) => ({
-    title: (items) => (items.length ? `${figure.x.label}: ${xText(figure, items[0].dataset.points[items[0].dataIndex].x)}` : ""),
+    title: (items) => (items.length ? `${figure.x.label}: ${xText(figure, of(items[0]).x)}` : ""),
     label: (item) => {
-      const p = item.dataset.points[item.dataIndex];
+      const p = of(item);
       const spread = p.low !== null && p.high !== null ? ` (${show(p.low)} … ${show(p.high)})` : "";
       return `${item.dataset.label}: ${show(p.y)}${spread}${p.status ? `, ${p.status}` : ""}${p.label ? `, ${p.label}` : ""}`;
     },
@@ -147,12 +152,15 @@
     entry.chart = new Chart(canvas, {
       type: bars ? "bar" : "line",
       rules: figure.rules,
-      data: { labels: bars ? figure.x.names : undefined, datasets: figure.series.map((s) => dataset(figure, s)) },
+      data: { labels: bars ? figure.x.names : undefined, datasets: drawn(figure).map((s) => dataset(figure, s)) },
       options: {
         animation: false, responsive: true, maintainAspectRatio: false, parsing: bars ? undefined : false, normalized: false,
         interaction: { mode: "nearest", intersect: false, axis: bars ? "x" : "xy" },
         scales: { x: scale(figure.x, figure), y: { ...scale(figure.y, figure), ...ends(figure) } },
-        plugins: { legend: { display: false }, tooltip: { callbacks: hover(figure) } },
+        plugins: {
+          legend: { display: false }, tooltip: { callbacks: hover(figure) },
+          decimation: { enabled: figure.form === "lines", algorithm: "min-max", threshold: MARKERS_MOST },
+        },
       },
       plugins: [overlay],
     });
@@ -187,7 +195,7 @@
   };
   const addLegend = (entry) => {
     entry.legend = make("ul", undefined, { class: "legend", "aria-label": "Series on and off" });
-    entry.figure.series.forEach((series, i) => {
+    drawn(entry.figure).forEach((series, i) => {
       const origin = series.origin === "measured" || series.origin === series.name ? "" : ` (${series.origin})`;
       const button = make("button", undefined, { type: "button", "aria-pressed": "true" });
       button.append(sample(series.style), (series.name || entry.figure.y.label) + origin);
@@ -197,6 +205,8 @@
       entry.legend.append(item);
     });
     paintLegend(entry);
+    const left = entry.figure.series.length - SERIES_MOST;
+    if (left > 0) entry.legend.append(make("li", `${left} more series are in the table.`));
     return entry.legend;
   };
 

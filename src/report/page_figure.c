@@ -32,51 +32,68 @@ static json_t *number(double value)
   return rounded == floor(rounded) && fabs(rounded) < 9e15 ? json_integer((json_int_t)rounded) : json_real(rounded);
 }
 
-static json_t *axis_json(const hr_figure_axis *axis)
+/* A list that is being built; `failed` is shared by all of a figure. */
+static void append(json_t *list, json_t *value, bool *failed)
+{
+  *failed = json_array_append_new(list, value) != 0 || *failed;
+}
+
+static json_t *axis_json(const hr_figure_axis *axis, bool *failed)
 {
   json_t *names = json_array();
   for (size_t i = 0; i < axis->name_count; i++)
-    json_array_append_new(names, json_string(axis->names[i]));
+    append(names, json_string(axis->names[i]), failed);
   return json_pack("{s:s, s:s, s:b, s:o, s:o}", "label", axis->label, "scale", scales[axis->scale], "zero",
                    axis->from_zero, "most", number(axis->most), "names", names);
 }
 
-static json_t *point_json(const hr_figure_point *p)
+static json_t *point_json(const hr_figure_point *p, bool *failed)
 {
   bool interval = isfinite(p->low) && isfinite(p->high), odd = p->status != HR_OK || p->label[0];
   json_t *list = json_array();
-  json_array_append_new(list, number(p->x));
-  json_array_append_new(list, number(p->y));
+  append(list, number(p->x), failed);
+  append(list, number(p->y), failed);
   if (interval || odd) {
-    json_array_append_new(list, number(p->low));
-    json_array_append_new(list, number(p->high));
+    append(list, number(p->low), failed);
+    append(list, number(p->high), failed);
   }
   if (odd) {
-    json_array_append_new(list, json_string(p->status == HR_OK ? "" : hr_status_name(p->status)));
-    json_array_append_new(list, json_string(p->label));
+    append(list, json_string(p->status == HR_OK ? "" : hr_status_name(p->status)), failed);
+    append(list, json_string(p->label), failed);
   }
   return list;
 }
 
-static json_t *series_json(const hr_figure_series *series)
+static json_t *series_json(const hr_figure_series *series, bool *failed)
 {
   json_t *points = json_array();
   for (size_t i = 0; i < series->count; i++)
-    json_array_append_new(points, point_json(&series->points[i]));
+    append(points, point_json(&series->points[i], failed), failed);
   return json_pack("{s:s, s:s, s:s, s:i, s:o}", "name", series->name, "mark", marks[series->mark], "origin",
                    hr_figure_origin_name(series->origin), "style", (int)series->style, "points", points);
 }
 
+static json_t *rule_json(const hr_figure_rule *rule)
+{
+  return json_pack("{s:b, s:o, s:s}", "vertical", rule->vertical, "at", number(rule->at), "label", rule->label);
+}
+
+/* NULL if memory ran out. */
 static json_t *figure_json(const hr_figure *figure)
 {
+  bool failed = false;
   json_t *series = json_array(), *rules = json_array();
   for (size_t i = 0; i < figure->series_count; i++)
-    json_array_append_new(series, series_json(&figure->series[i]));
+    append(series, series_json(&figure->series[i], &failed), &failed);
   for (size_t i = 0; i < figure->rule_count; i++)
-    json_array_append_new(rules, json_pack("{s:b, s:o, s:s}", "vertical", figure->rules[i].vertical, "at",
-                                           number(figure->rules[i].at), "label", figure->rules[i].label));
-  return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "title", figure->title, "form", forms[figure->form], "x",
-                   axis_json(&figure->x), "y", axis_json(&figure->y), "series", series, "rules", rules);
+    append(rules, rule_json(&figure->rules[i]), &failed);
+  json_t *x = axis_json(&figure->x, &failed), *y = axis_json(&figure->y, &failed);
+  json_t *json = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "title", figure->title, "form", forms[figure->form], "x",
+                           x, "y", y, "series", series, "rules", rules);
+  if (json && !failed)
+    return json;
+  json_decref(json);
+  return NULL;
 }
 
 /* Inside of a script nothing may look like markup: "</script>" and "<!--" would end or change it. */
@@ -90,25 +107,10 @@ static void write_script_safe(FILE *out, const char *text)
   }
 }
 
-/* A failed allocation leaves out parts silently in json_array_append_new(); the count of points shows it. */
-static bool is_whole(json_t *json, const hr_figure *figure)
-{
-  json_t *list = json_object_get(json, "series");
-  bool whole = json_array_size(list) == figure->series_count &&
-               json_array_size(json_object_get(json, "rules")) == figure->rule_count;
-  for (size_t i = 0; whole && i < figure->series_count; i++) {
-    json_t *points = json_object_get(json_array_get(list, i), "points");
-    whole = json_array_size(points) == figure->series[i].count;
-  }
-  return whole;
-}
-
 hr_status hr_page_write_figure(FILE *out, const hr_figure *figure, hr_error *error)
 {
   json_t *json = figure_json(figure);
-  char *text = json && is_whole(json, figure)
-                   ? json_dumps(json, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(7))
-                   : NULL;
+  char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(7)) : NULL;
   json_decref(json);
   if (!text)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the figure %s", figure->title);

@@ -54,6 +54,10 @@ def many(count):
             for i in range(count)]
 
 
+def one_sweep(count, lines):
+    return [row(i, "large", f"line {i % lines}", f"h={64 * (i // lines + 1)}", 1e4 + i * 31 % 977) for i in range(count)]
+
+
 def write(path, rows):
     with open(path, "w", encoding="utf-8") as out:
         for each in rows:

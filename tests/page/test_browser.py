@@ -28,7 +28,8 @@ class InTheBrowser(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         os.chdir(cls.folder.name)
-        for name, made in (("hostile", rows.hostile()), ("devices", rows.two_devices()), ("many", rows.many(20000))):
+        for name, made in (("hostile", rows.hostile()), ("devices", rows.two_devices()), ("many", rows.many(20000)),
+                           ("large", rows.one_sweep(20000, 4)), ("lines", rows.one_sweep(200, 100))):
             rows.write(name + ".jsonl", made)
             subprocess.run([COMMAND, "report", name + ".jsonl", "-o", name + ".html", "--models", "gpt2", "-d", "h200"],
                            check=True)
@@ -138,6 +139,23 @@ class InTheBrowser(unittest.TestCase):
         points = self.browser.run("""[...document.querySelectorAll('script[type="application/json"]')].flatMap(
             (s) => JSON.parse(s.textContent).series).reduce((n, s) => n + s.points.length, 0)""")
         self.assertGreaterEqual(points, 20000)
+
+    def test_one_chart_of_twenty_thousand_points_is_drawn_and_its_table_has_all(self):
+        self.browser.open("large.html")
+        self.browser.wait(DRAWN % 0)
+        self.assertGreater(self.browser.run(INK % 0), 8)
+        self.browser.run(CHART % 0 + ".querySelector('details').open = true")
+        self.browser.wait(CHART % 0 + ".querySelector('tbody tr')")
+        self.browser.run(CHART % 0 + ".querySelector('details > button').click()")
+        self.assertEqual(self.browser.run(CHART % 0 + ".querySelectorAll('tbody tr').length"), 20000)
+
+    def test_more_lines_than_a_chart_can_show_are_in_its_table(self):
+        self.browser.open("lines.html")
+        self.show(0)
+        self.assertEqual(self.browser.run(CHART % 0 + ".querySelectorAll('.legend button').length"), 60)
+        self.assertIn("40 more series", self.browser.run(CHART % 0 + ".querySelector('.legend').textContent"))
+        self.browser.run(CHART % 0 + ".querySelector('details').open = true")
+        self.browser.wait(CHART % 0 + ".querySelectorAll('tbody tr').length === 200")
 
 
 if __name__ == "__main__":
