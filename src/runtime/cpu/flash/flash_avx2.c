@@ -9,6 +9,6 @@
 #define VERSION hr_flash_avx2
 #define PANEL 2
 #define PAIR 1
-#define WEIGHT_EXP2 simd_exp2
+#define WEIGHT_EXP2 simd_exp2_weight
 #define REGISTER_ROWS 6
 #include "runtime/cpu/flash/gemm_body.h"

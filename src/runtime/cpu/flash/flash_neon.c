@@ -12,7 +12,7 @@
 #define VERSION hr_flash_neon
 #define PANEL 2
 #define PAIR 1
-#define WEIGHT_EXP2 simd_exp2
+#define WEIGHT_EXP2 simd_exp2_weight
 #define REGISTER_ROWS 8
 #define DEPTH_STEP 4
 #include "runtime/cpu/flash/gemm_body.h"

@@ -11,6 +11,6 @@
 #define VERSION hr_flash_portable
 #define PANEL 2
 #define PAIR 1
-#define WEIGHT_EXP2 simd_exp2
+#define WEIGHT_EXP2 simd_exp2_weight
 #define REGISTER_ROWS 4
 #include "runtime/cpu/flash/gemm_body.h"

@@ -103,12 +103,13 @@ static inline void pack_k_block(hr_dtype dtype, const char *from, int64_t stride
       simd_store((float *)to + (word_at + i) * PANEL_LANES, rows[i]);
 }
 
-/* Prefetches the SIMD_LANES keys that follow those from `key` on. */
+/* Prefetches the SIMD_LANES keys that follow those from `key` on; rows of fp32 at any distance. */
 static inline void prefetch_keys(const char *from, int64_t stride, int key, int keys, int64_t bytes)
 {
+  int64_t distance = PAIR == 1 ? HR_FLASH_PREFETCH_STRIDE : stride;
   int end = key + 2 * SIMD_LANES < keys ? key + 2 * SIMD_LANES : keys;
   for (int i = key + SIMD_LANES; i < end; i++)
-    hr_flash_prefetch(from + i * stride, stride, bytes);
+    hr_flash_prefetch(from + i * stride, distance, bytes);
 }
 
 static void pack_k(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to, int64_t depth)
@@ -122,18 +123,26 @@ static void pack_k(hr_dtype dtype, const void *from, int64_t stride, int keys, i
 }
 
 #if PAIR == 1
-static void pack_v(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to)
+static inline void pack_value_row(hr_dtype dtype, const char *from, int64_t dim, float *to)
 {
   size_t bytes = hr_dtype_bytes(dtype);
+  for (int64_t d = 0; d < dim; d += SIMD_LANES)
+    simd_store(to + (d / PANEL_LANES) * CHUNK * PANEL_LANES + d % PANEL_LANES,
+               load_words(dtype, from + (size_t)d * bytes, dim - d));
+}
+
+/* Row by row: a row's columns are contiguous, while rows may be pages apart. */
+static void pack_v(hr_dtype dtype, const void *from, int64_t stride, int keys, int64_t dim, void *to)
+{
   int padded = (int)hr_ceil_div(keys, KEY_GROUP) * KEY_GROUP;
-  for (int64_t d = 0; d < dim; d += SIMD_LANES) {
-    float *panel = (float *)to + (d / PANEL_LANES) * CHUNK * PANEL_LANES + d % PANEL_LANES;
-    const char *at = (const char *)from + (size_t)d * bytes;
-    for (int key = 0; key < keys; key++)
-      simd_store(panel + key * PANEL_LANES, load_words(dtype, at + key * stride, dim - d));
-    for (int key = keys; key < padded; key++)
-      simd_store(panel + key * PANEL_LANES, simd_set1(0));
+  for (int key = 0; key < keys; key++) {
+    if (key % SIMD_LANES == 0)
+      prefetch_keys(from, stride, key, keys, dim * (int64_t)hr_dtype_bytes(dtype));
+    pack_value_row(dtype, (const char *)from + key * stride, dim, (float *)to + key * PANEL_LANES);
   }
+  for (int64_t d = 0; d < dim; d += SIMD_LANES)
+    for (int key = keys; key < padded; key++)
+      simd_store((float *)to + ((d / PANEL_LANES) * CHUNK + key) * PANEL_LANES + d % PANEL_LANES, simd_set1(0));
 }
 #else
 /* Word [j][d] holds element d of keys 2j and 2j + 1. `key` is the first of two rows. */

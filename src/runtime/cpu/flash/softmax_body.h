@@ -39,7 +39,8 @@ static inline void modify_scores(const hr_flash_step *step, int row, visible_ran
     simd_store(s + k.to - SIMD_LANES, hide_outside(simd_load(s + k.to - SIMD_LANES), 0, k.end - k.to + SIMD_LANES));
 }
 
-static inline float row_max(const float *s, int from, int to)
+/* Lane by lane: the largest scores of a row's vectors. A NaN does not count. */
+static inline simd_f32 lane_max(const float *s, int from, int to)
 {
   simd_f32 a = simd_set1(-__builtin_inff()), b = a, c = a, d = a;
   int j = from;
@@ -51,27 +52,43 @@ static inline float row_max(const float *s, int from, int to)
   }
   for (; j < to; j += SIMD_LANES)
     a = simd_max(simd_load(s + j), a);
-  return simd_reduce_max(simd_max(simd_max(a, b), simd_max(c, d)));
+  return simd_max(simd_max(a, b), simd_max(c, d));
 }
 
-/* Updates the row's base (its largest score so far), the factor that rescales o and l, and the shift added to a scaled
- * score: −base, but 0 while all scores are −inf. */
+/* The largest score of each row; a lane is a row. −inf of rows that see no key of the step, and behind the last row. */
+static inline simd_f32 row_max(const hr_flash_step *step, int first_row)
+{
+  simd_f32 rows[SIMD_LANES];
+#pragma GCC unroll 1
+  for (int i = 0; i < SIMD_LANES; i++) {
+    int row = first_row + i;
+    rows[i] = simd_set1(-__builtin_inff());
+    if (row >= step->rows)
+      continue;
+    visible_range k = visible_keys(step, row);
+    modify_scores(step, row, k);
+    rows[i] = lane_max(step->s + row * STEP, k.from, k.to);
+  }
+  simd_transpose(rows);
+#pragma GCC unroll 4
+  for (int n = SIMD_LANES / 2; n > 0; n /= 2)
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++)
+      rows[i] = simd_max(rows[i], rows[i + n]);
+  return rows[0];
+}
+
+/* For SIMD_LANES rows: the base (the largest score so far), the factor that rescales o and l, and the shift added to a
+ * scaled score: −base, but 0 while all scores are −inf. factor and shift have room for whole vectors, base has not. */
 static inline void update_max(const hr_flash_step *step, int row)
 {
-  visible_range k = visible_keys(step, row);
-  step->factor[row] = 1;
-  step->shift[row] = 0;
-  if (k.from == k.to)
-    return;
-  modify_scores(step, row, k);
-  float before = step->base[row], largest = row_max(step->s + row * STEP, k.from, k.to) * step->scores->to_log2;
-  if (largest > before) {
-    float factor[SIMD_LANES];
-    simd_store(factor, simd_exp2(simd_set1(before - largest)));
-    step->factor[row] = factor[0];
-    step->base[row] = largest;
-  }
-  step->shift[row] = step->base[row] == -__builtin_inff() ? 0 : -step->base[row];
+  int64_t rows = hr_min64(step->rows - row, SIMD_LANES);
+  simd_f32 none = simd_set1(-__builtin_inff()), before = load_partial(HR_FP32, step->base + row, rows);
+  simd_f32 base = simd_max(row_max(step, row) * step->scores->to_log2, before);
+  simd_mask rises = simd_less(before, base);
+  simd_store(step->factor + row, simd_select(rises, simd_exp2(before - base), simd_set1(1)));
+  simd_store(step->shift + row, simd_select(simd_less(none, base), -base, simd_set1(0)));
+  store_words(step->base + row, base, rows);
 }
 
 /* Weights and their sum. Vectors without a visible key are not read: their weights are 0. */
@@ -103,10 +120,9 @@ static inline void compute_weights(const hr_flash_step *step, int row)
   simd_store(sums, total + other);
 }
 
-/* All rows' maxima come first: each ends in a scalar that the row's weights depend on. */
 static inline void softmax(const hr_flash_step *step)
 {
-  for (int row = 0; row < step->rows; row++)
+  for (int row = 0; row < step->rows; row += SIMD_LANES)
     update_max(step, row);
   for (int row = 0; row < step->rows; row++)
     compute_weights(step, row);

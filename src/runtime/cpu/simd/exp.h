@@ -29,6 +29,26 @@ HR_INLINE simd_f32 simd_exp2(simd_f32 x)
   return simd_exp2_by(c, 6, x);
 }
 
+/** simd_exp2() with another range: 0 below −126.5, infinite above 127.5. Without a scale instruction it takes two
+ *  thirds of the instructions: n is the nearest whole number, in the last bits of x + 1.5 · 2^23 + 127; shifted to the
+ *  exponent they are 2^n, 0 for n = −127 and infinite for 128; |f| ≤ 1/2, degree 6, 3.0e-9. */
+HR_INLINE simd_f32 simd_exp2_weight(simd_f32 x)
+{
+#ifdef SIMD_MASK_REGISTERS
+  return simd_exp2(x);
+#else
+  const float shifter = 0x1.8p23F + 127;
+  static const float c[] = {0x1.62e430p-1F, 0x1.ebfbdcp-3F,  0x1.c6af7cp-5F,
+                            0x1.3b2de0p-7F, 0x1.5f082ep-10F, 0x1.416b5ep-13F};
+  simd_f32 y = simd_min(simd_set1(128), simd_max(simd_set1(-127), x)), n = y + shifter, f = y - (n - shifter);
+  simd_f32 p = simd_set1(c[5]);
+#pragma GCC unroll 6
+  for (int i = 4; i >= 0; i--)
+    p = simd_fma(p, f, simd_set1(c[i]));
+  return simd_fma(p, f, simd_set1(1)) * (simd_f32)((simd_u32)n << 23);
+#endif
+}
+
 /** For results rounded to bf16: degree 4, 2.9e-6; 0.001 ulp of bf16. */
 HR_INLINE simd_f32 simd_exp2_for_bf16(simd_f32 x)
 {
