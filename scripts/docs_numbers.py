@@ -22,6 +22,7 @@ import sys
 
 import docs_command
 import docs_findings
+import docs_gpu
 import docs_papers
 import docs_picture
 import docs_readme
@@ -30,6 +31,7 @@ import docs_rows
 TOP = docs_rows.TOP
 BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
+MODULES = docs_rows, docs_command, docs_findings, docs_gpu, docs_papers, docs_picture, docs_readme
 
 
 class Page:
@@ -39,7 +41,8 @@ class Page:
         self.written = []
 
     def fault(self, line, message):
-        self.faults.append(f"{self.path.relative_to(TOP) if self.path.is_relative_to(TOP) else self.path}:{line + 1}: {message}")
+        path = self.path.relative_to(TOP) if self.path.is_relative_to(TOP) else self.path
+        self.faults.append(f"{path}:{line + 1}: {message}")
 
     def comment(self, at):
         """The kind and expression of a comment that begins at a line, and the line after it; None if there is none."""
@@ -95,7 +98,8 @@ class Page:
             return end
         self.checks += 1
         if value.split("\n") != self.lines[after:end]:
-            self.fault(line, "the lines up to the next end are not those of the rows: scripts/docs_numbers.py --headroom … --write")
+            self.fault(line, "the lines up to the next end are not those of the rows: scripts/docs_numbers.py "
+                       "--headroom … --write")
         self.written += value.split("\n")
         return end
 
@@ -118,8 +122,7 @@ class Page:
 
 
 def vocabulary(headroom):
-    words = {name: getattr(module, name) for module in (docs_rows, docs_command, docs_findings, docs_papers, docs_picture, docs_readme) for name in dir(module)
-             if not name.startswith("_")}
+    words = {name: getattr(module, name) for module in MODULES for name in dir(module) if not name.startswith("_")}
     docs_command.use(headroom)
     return words
 
