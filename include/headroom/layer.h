@@ -41,14 +41,15 @@ HR_API hr_layer_part hr_layer_part_of(const hr_operator *op);
 #define HR_LAYER_MAIN_GROUP SIZE_MAX
 
 typedef struct hr_layer_options {
-  size_t struct_size; /* sizeof(hr_layer_options), set by hr_layer_options_default() */
-  size_t group;       /* index in model->groups of the layer that is measured. Default HR_LAYER_MAIN_GROUP */
-  double budget_ns;   /* approximate total time. Default one minute */
-  bool warm;          /* as hr_measure_options */
-  bool check;         /* as hr_measure_options. Default true */
-  uint64_t seed;      /* of the data. Default 1 */
-  bool whole_only;    /* only `whole` is needed: never fewer tokens than requested; each operator is checked against
+  size_t struct_size;  /* sizeof(hr_layer_options), set by hr_layer_options_default() */
+  size_t group;        /* index in model->groups of the layer that is measured. Default HR_LAYER_MAIN_GROUP */
+  double budget_ns;    /* approximate total time. Default one minute */
+  bool warm;           /* as hr_measure_options */
+  bool check;          /* as hr_measure_options. Default true */
+  uint64_t seed;       /* of the data. Default 1 */
+  bool whole_only;     /* only `whole` is needed: never fewer tokens than requested; each operator is checked against
                          the reference and timed once, until one fails. Default false */
+  bool operator_times; /* with whole_only: time the operators as without it. Default false */
   hr_progress_fn progress;
   void *context; /* of `progress`, which may be NULL */
 } hr_layer_options;

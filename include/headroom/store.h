@@ -50,6 +50,8 @@ typedef struct hr_result {
 
   char device[32];            /* as opened: "cuda:0" */
   char product[96];           /* "NVIDIA H200" */
+  char parts[1024];           /* of a sweep's layer: its operators and the median of each alone in ns,
+                                 "qkv_transform=81920 softmax=1000"; "" for others */
   int64_t threads;            /* cores used; 0 on a GPU */
   char kernel_asked[64];      /* the kernel requested by name; "": the best one */
   int64_t autotune;           /* hr_measure_options.autotune */

@@ -60,12 +60,53 @@ static size_t text_columns(const hr_figure_options *options)
   return options->single ? 48 : 76;
 }
 
+/* The longest word of the names, which is not broken. */
+static size_t longest_word(const hr_figure_axis *axis)
+{
+  size_t longest = 0;
+  for (size_t i = 0; i < axis->name_count; i++) {
+    for (const char *at = axis->names[i]; *at;) {
+      size_t length = strcspn(at, " ");
+      longest = length > longest ? length : longest;
+      at += length + strspn(at + length, " ");
+    }
+  }
+  return longest;
+}
+
+/* Characters below each name of the x axis. */
+static size_t name_columns(const hr_figure_options *options, const hr_figure_axis *axis)
+{
+  return text_columns(options) * 17 / 20 / (axis->name_count + !axis->name_count);
+}
+
+/* Names with words that are too long for that are turned. */
+static bool is_turned(const hr_figure_options *options, const hr_figure_axis *axis)
+{
+  return longest_word(axis) > name_columns(options, axis) && !is_text(options);
+}
+
+/* gnuplot leaves room for one line of names: empty lines of the label leave it for the others. */
+static void put_room_for_names(FILE *out, const hr_figure_options *options, const hr_figure_axis *axis)
+{
+  size_t most = 1;
+  if (axis->scale != HR_FIGURE_SCALE_NAMES || is_turned(options, axis))
+    return;
+  for (size_t i = 0; i < axis->name_count; i++) {
+    size_t lines = hr_gnuplot_line_count(axis->names[i], name_columns(options, axis));
+    most = lines > most ? lines : most;
+  }
+  for (size_t i = 1; i < most; i++)
+    fputs("\"\\n\".", out);
+}
+
 static void put_titles(FILE *out, const hr_figure_options *options, const hr_figure *figure)
 {
   size_t columns = text_columns(options);
   fputs("set title ", out);
   hr_gnuplot_quote_lines(out, figure->title, columns);
   fputs("\nset xlabel ", out);
+  put_room_for_names(out, options, &figure->x);
   hr_gnuplot_quote_lines(out, figure->x.label, columns);
   if (figure->note[0]) {
     fputs(".\"\\n\".", out);
@@ -120,27 +161,10 @@ static void put_powers_of_two(FILE *out, const hr_figure *figure, const char *na
   hr_gnuplot_put(out, ")\nset %srange [%.9g:%.9g]\n", name, least * 0.93, most * 1.08);
 }
 
-/* The longest word of the names, which is not broken. */
-static size_t longest_word(const hr_figure_axis *axis)
-{
-  size_t longest = 0;
-  for (size_t i = 0; i < axis->name_count; i++) {
-    for (const char *at = axis->names[i]; *at;) {
-      size_t length = strcspn(at, " ");
-      longest = length > longest ? length : longest;
-      at += length + strspn(at + length, " ");
-    }
-  }
-  return longest;
-}
-
 static void put_names(FILE *out, const hr_figure_options *options, const hr_figure_axis *axis, const char *name)
 {
-  bool is_x = name[0] == 'x';
-  size_t columns = is_x ? text_columns(options) * 17 / 20 / (axis->name_count + !axis->name_count) : HR_FIGURE_TEXT;
-  bool turned = is_x && longest_word(axis) > columns && !is_text(options);
-  if (turned)
-    columns = HR_FIGURE_TEXT;
+  bool is_x = name[0] == 'x', turned = is_x && is_turned(options, axis);
+  size_t columns = is_x && !turned ? name_columns(options, axis) : HR_FIGURE_TEXT;
   hr_gnuplot_put(out, "set %stics %s (", name, turned ? "rotate by -25" : "norotate");
   for (size_t i = 0; i < axis->name_count; i++) {
     fputs(i > 0 ? ", " : "", out);
@@ -190,7 +214,7 @@ static void put_key(FILE *out, const hr_figure_options *options, const hr_figure
   if (figure->form == HR_FIGURE_HEATMAP)
     fputs("set key off\n", out);
   else if (is_text(options) || options->single)
-    fputs("set key below left Left reverse noautotitle samplen 2 maxcols 2\n", out);
+    hr_gnuplot_put(out, "set key below left Left reverse noautotitle samplen 2 maxcols %d\n", is_text(options) ? 3 : 1);
   else
     fputs("set key outside right top Left reverse noautotitle samplen 2.5 spacing 1.05\n", out);
 }

@@ -17,6 +17,9 @@ void hr_gnuplot_quote_tic(FILE *out, const char *text, size_t columns);
 /** The same in lines of at most `columns` characters, broken at spaces. */
 void hr_gnuplot_quote_lines(FILE *out, const char *text, size_t columns);
 
+/** How many lines these are; at least 1. */
+size_t hr_gnuplot_line_count(const char *text, size_t columns);
+
 /** Writes a number; NaN where it is none. */
 void hr_gnuplot_number(FILE *out, double number);
 

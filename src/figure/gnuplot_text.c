@@ -70,6 +70,17 @@ static void quote_lines(FILE *out, const char *text, size_t columns, bool format
   }
 }
 
+size_t hr_gnuplot_line_count(const char *text, size_t columns)
+{
+  size_t lines = 0;
+  do {
+    text += line_length(text, columns);
+    text += strspn(text, " ");
+    lines++;
+  } while (*text);
+  return lines;
+}
+
 void hr_gnuplot_quote_lines(FILE *out, const char *text, size_t columns)
 {
   quote_lines(out, text, columns, false);

@@ -68,6 +68,7 @@ static hr_plot_row row_of(const hr_result *result, size_t source)
   hr_copy_text(row.axes, sizeof row.axes, result->axes);
   hr_copy_text(row.product, sizeof row.product, result->product[0] ? result->product : result->device);
   hr_copy_text(row.kernel_asked, sizeof row.kernel_asked, result->kernel_asked);
+  hr_copy_text(row.parts, sizeof row.parts, result->parts);
   copy_dtype(result, row.dtype, sizeof row.dtype);
   return row;
 }

@@ -8,7 +8,7 @@
 typedef struct hr_plot_row {
   size_t source; /* index */
   size_t order;  /* of its series in the sweep's; after all others if the sweep has no such series */
-  char date[25], series[128], axes[512], product[96], kernel_asked[64], dtype[8];
+  char date[25], series[128], axes[512], product[96], kernel_asked[64], dtype[8], parts[1024];
   bool cpu, warm;
   int64_t threads, autotune;
   double x; /* of the sweep's x axis */

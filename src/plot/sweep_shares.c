@@ -76,6 +76,38 @@ static void add_bar(hr_plot_sweep *plot, const char *name, const bar *from)
   }
 }
 
+/* ---- measured ---- */
+
+/* Takes the next of "qkv_transform=81920 softmax=1000"; returns what follows, NULL behind the last. */
+static const char *next_part(const char *text, char *name, size_t size, double *time_ns)
+{
+  size_t length = strcspn(text, "= ");
+  if (text[length] != '=')
+    return NULL;
+  hr_write_text(name, size, "%.*s", (int)length, text);
+  char *rest;
+  *time_ns = hr_read_number(text + length + 1, &rest);
+  return rest + (*rest == ' ');
+}
+
+static void add_row(hr_plot_sweep *plot, const hr_plot_row *row)
+{
+  bar one = {{0}};
+  char name[HR_FIGURE_TEXT], who[HR_FIGURE_TEXT];
+  double sum = 0, time_ns;
+  for (const char *at = row->parts; at && *at; sum += at ? time_ns : 0)
+    at = next_part(at, name, sizeof name, &time_ns);
+  for (const char *at = row->parts; at && *at && sum > 0;) {
+    at = next_part(at, name, sizeof name, &time_ns);
+    if (at)
+      add_part(plot, &one, part_of(plot, name), 100 * time_ns / sum);
+  }
+  hr_plot_line_name(&plot->rows, row, "measured", who, sizeof who);
+  hr_write_text(name, sizeof name, "%s, %s", hr_plot_case(plot, row->cpu, row->x), who);
+  if (sum > 0)
+    add_bar(plot, name, &one);
+}
+
 /* ---- predicted ---- */
 
 static void add_step(hr_plot_sweep *plot, const hr_sweep_point *point, const hr_step *step)
@@ -166,6 +198,8 @@ hr_status hr_plot_add_shares(hr_plot_sweep *plot, hr_error *error)
   plot->figure->x.scale = HR_FIGURE_SCALE_NAMES;
   for (size_t i = 0; order[i]; i++)
     hr_figure_add_series(plot->figure, order[i], HR_FIGURE_MARK_LINE, HR_FIGURE_MEASURED);
+  for (size_t i = 0; i < plot->rows.count; i++)
+    add_row(plot, &plot->rows.rows[i]);
   if (plot->options->predicted)
     HR_TRY(add_predicted(plot, error));
   return plot->options->published ? add_published(plot, error) : HR_OK;

@@ -312,6 +312,24 @@ static void a_layer_that_must_be_whole_fails_at_its_first_operator_without_a_tim
   end(&c);
 }
 
+static void a_whole_layer_may_also_have_the_time_of_each_operator(void **state)
+{
+  (void)state;
+  course c = {.hardware = device("xeon-sapphire-rapids")};
+  hr_error error;
+  assert_ok(hr_device_open("reference", 0, &c.device, &error), error);
+  assert_ok(hr_model_from_json(small_model, sizeof small_model - 1, "test", NULL, NULL, &c.model, &error), error);
+  c.workload = unfused_workload(&c.model);
+  hr_layer_options options = hr_layer_options_default();
+  options.whole_only = options.operator_times = true;
+  options.budget_ns = 1e8;
+  assert_ok(hr_layer_measure(c.device, &c.hardware, &c.model, &c.workload, &options, &c.layer, &error), error);
+  for (size_t i = 0; i < c.layer->count && c.layer->rows[i].measured; i++)
+    assert_true(c.layer->rows[i].measurement.samples > 1);
+  assert_true(c.layer->rows[0].measured && !c.layer->reduced);
+  end(&c);
+}
+
 /* Gemma 2: 13 of 26 layers see 4096 tokens; here 20, of another width. */
 static hr_model model_of_two_groups(size_t *windowed)
 {
@@ -465,6 +483,7 @@ int main(void)
       cmocka_unit_test(an_operator_that_failed_has_no_time),
       cmocka_unit_test(a_layer_too_large_for_the_time_is_measured_at_fewer_tokens),
       cmocka_unit_test(a_layer_that_must_be_whole_fails_at_its_first_operator_without_a_time),
+      cmocka_unit_test(a_whole_layer_may_also_have_the_time_of_each_operator),
       cmocka_unit_test(a_layer_is_of_the_main_group_or_of_the_one_that_is_named),
       cmocka_unit_test(a_sequence_is_timed_as_one_run_with_all_its_work),
       cmocka_unit_test(reports_mark_predicted_times),

@@ -198,6 +198,39 @@ static void predictions_are_a_band_by_the_error_of_the_device(void **state)
   tear_down(&f);
 }
 
+/* 40 + 20 + 10 of GEMMs, 10 of softmax, 5 of a norm, 5 of a residual, 10 of an operator that no part has: of 100. */
+static void the_shares_of_a_layer_are_those_of_its_operators(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_result row = hr_result_default();
+  hr_plot_options options = hr_plot_options_default();
+  options.published = false;
+  assert_int_equal(hr_sweep_load("fig2", false, &f.sweep, &f.error), HR_OK);
+  assert_int_equal(hr_store_open("scratch", HR_STORE_SCRATCH, &f.store, &f.error), HR_OK);
+  row.kind = HR_RESULT_OTHER;
+  strcpy(row.problem, "layer h=2560 dtype=bf16");
+  strcpy(row.sweep, "fig2");
+  strcpy(row.axes, "case=1 b=4");
+  strcpy(row.device, "cuda:0");
+  strcpy(row.product, "GPU");
+  strcpy(row.parts, "qkv_transform=40 attention_score=20 mlp_up=10 softmax=10 mlp_norm=5 mlp_residual=5 activation=10");
+  assert_int_equal(hr_store_append(f.store, &row, &f.error), HR_OK);
+  assert_int_equal(draw(&f, &options), HR_OK);
+  static const struct {
+    const char *part;
+    double percent;
+  } parts[] = {{"GEMMs", 70}, {"Softmax", 10}, {"Norms", 5}, {"Dropout, residuals", 5}, {"Other", 10}};
+  assert_string_equal(f.figure->x.names[0], "Large (h=16384, a=128), measured");
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    const hr_figure_series *series = series_named(&f, parts[i].part);
+    assert_int_equal(series->count, 1);
+    assert_true(fabs(series->points[0].y - parts[i].percent) < 1e-9);
+  }
+  assert_int_equal(series_named(&f, "Flash")->count, 0);
+  tear_down(&f);
+}
+
 static void what_cannot_be_drawn_is_an_error(void **state)
 {
   (void)state;
@@ -221,6 +254,7 @@ int main(void)
       cmocka_unit_test(a_gain_breaks_even_between_the_points_around_it),
       cmocka_unit_test(a_slope_is_the_exponent_of_a_line),
       cmocka_unit_test(predictions_are_a_band_by_the_error_of_the_device),
+      cmocka_unit_test(the_shares_of_a_layer_are_those_of_its_operators),
       cmocka_unit_test(what_cannot_be_drawn_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -235,13 +235,14 @@ static bool has_time(const hr_measurement *m)
   return m->samples > 0 && m->median_ns > 0;
 }
 
-/* With whole_only an operator is compared with the reference and runs once. */
+/* With whole_only an operator is compared with the reference and runs once, unless its time is wanted, too. */
 static hr_status measure_alone(const layer_run *l, size_t index, const hr_measure_options *options,
                                hr_measurement *measured, hr_error *error)
 {
   const hr_problem_list alone = {.problems = &l->problems[index], .count = 1};
-  return l->options.whole_only ? hr_measure_first_run(l->device, alone.problems, options, measured, error)
-                               : hr_measure_list(l->device, &alone, options, measured, error);
+  bool once = l->options.whole_only && !l->options.operator_times;
+  return once ? hr_measure_first_run(l->device, alone.problems, options, measured, error)
+              : hr_measure_list(l->device, &alone, options, measured, error);
 }
 
 static hr_status measure_rows(layer_run *l, double start_ns, hr_error *error)

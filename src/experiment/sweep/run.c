@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/kernel_names.h"
 #include "base/names.h"
+#include "base/text.h"
 #include "experiment/progress.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/plan.h"
@@ -109,14 +110,35 @@ static void take_layer(const hr_layer *layer, hr_measurement *measurement)
   snprintf(measurement->reason, sizeof measurement->reason, "%s: %.100s", name, missing->measurement.reason);
 }
 
-/* Measures the whole layer as `headroom layer` does: all operators one after another. */
+/* "qkv_transform=81920 softmax=1000"; "" if not all operators have a time, or if it does not fit. */
+static void write_parts(const hr_layer *layer, char *to, size_t size)
+{
+  size_t used = 0;
+  for (size_t i = 0; i < layer->count; i++) {
+    char name[48];
+    hr_operator_name(&layer->rows[i].op, name, sizeof name);
+    int length = hr_write_text(to + used, size - used, "%s%s=%.10g", used > 0 ? " " : "", name, layer->rows[i].time_ns);
+    used += (size_t)length;
+    if (!layer->rows[i].measured || used >= size) {
+      to[0] = '\0';
+      return;
+    }
+  }
+}
+
+#define LAYER_MEASUREMENTS 15 /* about: the operators, and all of them together */
+
+/* Measures the whole layer as `headroom layer` does: each operator, then all one after another. */
 static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point,
-                               run_state *state, hr_measurement *measurement, hr_error *error)
+                               run_state *state, hr_measurement *measurement, char *parts, size_t parts_size,
+                               hr_error *error)
 {
   hr_layer_options options = hr_layer_options_default();
   options.warm = state->options->warm;
   options.seed = state->options->choice.seed;
-  options.whole_only = true;
+  options.whole_only = options.operator_times = true;
+  if (state->options->time_limit_ns > 0)
+    options.budget_ns = LAYER_MEASUREMENTS * state->options->time_limit_ns;
   options.progress = hr_progress_of_part;
   options.context = &state->progress;
   hr_layer *layer = NULL;
@@ -131,16 +153,17 @@ static hr_status measure_layer(hr_device *device, const hr_hardware *hardware, c
     return hr_fail(error, status, "%s", reason.message);
   bool complete = layer->complete;
   take_layer(layer, measurement);
+  write_parts(layer, parts, parts_size);
   hr_layer_free(layer);
   return complete ? HR_OK : hr_fail(error, HR_ERROR_INTERRUPTED, "stopped by the caller");
 }
 
 static hr_status measure(hr_device *device, const hr_hardware *hardware, const hr_sweep_point *point, run_state *state,
-                         hr_measurement *measurement, hr_error *error)
+                         hr_measurement *measurement, hr_result *result, hr_error *error)
 {
   hr_measure_options options = measure_options(state);
   if (point->kind == HR_SWEEP_LAYER)
-    return measure_layer(device, hardware, point, state, measurement, error);
+    return measure_layer(device, hardware, point, state, measurement, result->parts, sizeof result->parts, error);
   if (point->kernel[0])
     options.kernel = point->kernel;
   if (point->kind == HR_SWEEP_ATTENTION)
@@ -211,7 +234,7 @@ static hr_status run_point(hr_device *device, hr_store *store, const hr_sweep_po
     return HR_OK;
   }
   hr_measurement measurement = result.measurement;
-  HR_TRY(measure(device, hardware, point, state, &measurement, error));
+  HR_TRY(measure(device, hardware, point, state, &measurement, &result, error));
   measurement.warm = state->options->warm;
   hr_result_set_measurement(&result, &measurement, hardware);
   return keep(store, &result, state, error);
