@@ -4,7 +4,7 @@ import functools
 import re
 
 from docs_command import document
-from docs_rows import cell, h200, mean, median, one, power, read, rows, table
+from docs_rows import cell, h200, median, one, power, read, rows, table
 
 DEVICES = {"A100": "a100-sxm4-40gb", "V100": "v100-sxm2-16gb"}
 TOKENS = 8192  # b = 4, s = 2048
@@ -142,12 +142,6 @@ def heads_table(first, last):
     return table(["figure", "a", "paper: 1, 8, 64", "predicted, A100", "predicted / paper", "H200, measured"], lines)
 
 
-def prediction_ratios(*figures):
-    """Predicted over read, A100: all readings at the right ends that are not doubtful."""
-    found = [row for figure in figures for row in last_readings(f"fig{figure}").values() if row.accuracy != "doubtful"]
-    return [predicted(DEVICES["A100"], gemm_of(row["sweep"], row.series, row.x)) / row.tflops_per_s for row in found]
-
-
 # ---- layers: figures 1, 2, 11 ----
 
 
@@ -274,13 +268,6 @@ def generations_table():
 # ---- SIGMA and the attention sweep ----
 
 
-def parameters(model):
-    found = document(f"describe {model}")
-    sizes = found["model"]
-    gate = sizes["layers"] * sizes["hidden"] * sizes["augmented_q"] if sizes.get("augmented_q") else 0
-    return found["parameters"], found["parameters_excluding_embeddings"], gate
-
-
 def sigma_shapes_table():
     lines = []
     for name, layers, hidden, width in (("sigma-1.5b", 26, 2048, 3072), ("sigma-10b", 32, 4096, 6144)):
@@ -288,22 +275,6 @@ def sigma_shapes_table():
         total, gate = found["parameters"], layers * hidden * width
         lines.append([name, *(f"{count / 1e9:.2f} B" for count in (found["parameters_excluding_embeddings"], total, total + gate))])
     return table(["model", "without embeddings", "as read: Q by two linear maps", "if augmented Q is gated"], lines)
-
-
-def sigma_kernel_table():
-    ours = {(row.series, row.prefix): row.median_ns / 1e3 for row in rows("h200/sigma-ket.csv", status="ok")}
-    theirs = {(row.model, 1024 * int(row.prefix.removesuffix("k"))): row.time_ns / 260e3
-              for row in rows("published/sigma-kernel-times.csv", kernel="total")}
-    lines = []
-    for prefix in (2048, 4096, 16384, 32768):
-        line = [f"{prefix // 1024}k", f"{theirs['standard', prefix]:.1f}", f"{theirs['sigma', prefix]:.1f}",
-                f"{100 * theirs['sigma', prefix] / theirs['standard', prefix] - 100:+.0f}%"]
-        for batch in (1, 16):
-            std, sigma = (ours[f"{model}, batch {batch}, part 0", prefix] for model in ("STD", "SIGMA"))
-            line += [f"{std:.1f}", f"{sigma:.1f}", f"{100 * sigma / std - 100:+.0f}%"]
-        lines.append(line)
-    return table(["prefix", "paper: STD, µs", "SIGMA", "change", "H200, batch 1: STD", "SIGMA", "change", "batch 16: STD", "SIGMA",
-                  "change"], lines)
 
 
 IMPLEMENTATIONS = {"scaled_dot_prod_attention": "naive", "vectorized_torch": "materialized",
@@ -330,10 +301,6 @@ def cores_sweep_table():
         lines.append([length, *(f"{one_of[0].ms:.3g}" if one_of and one_of[0].status == "ok" else one_of[0].status
                                 for one_of in found.values())])
     return table(["length, 1 sequence", "materialized, ms", "fused, ms", "flash, ms"], lines)
-
-
-def all_ratio(*figures):
-    return mean(prediction_ratios(*figures))
 
 
 def six_devices_table():

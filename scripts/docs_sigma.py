@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of docs/diffqkv.md and SIGMA's of docs/papers.md, for the expressions in them (docs_numbers.py)."""
+import functools
+import subprocess
+import sys
+
+from docs_rows import RESULTS, TOP, one, table
+
+READ_RATE = 4.43e12  # bytes per second at which an H200 reads, docs/gpu.md
+CALLS = 260  # of the paper's kernel times: 10 tokens, 26 layers
+PARTS = {"call": 0, "split": 2, "combine": 3}
+CASES = ((1, 2048, "STD"), (1, 2048, "SIGMA"), (1, 4096, "STD"), (1, 4096, "SIGMA"), (1, 16384, "STD"), (1, 16384, "SIGMA"),
+         (1, 32768, "STD"), (1, 32768, "SIGMA"), (1, 32768, "SIGMA half K"), (16, 4096, "STD"), (16, 4096, "SIGMA"),
+         (16, 16384, "STD"), (16, 16384, "SIGMA"), (16, 32768, "STD"), (16, 32768, "SIGMA"), (16, 32768, "SIGMA half K"))
+
+
+# ---- kernel times: table 8 ----
+
+
+def call(model, batch, prefix, part="call"):
+    return one("h200/sigma-ket.csv", series=f"{model}, batch {batch}, part {PARTS[part]}", prefix=prefix)
+
+
+def least_bytes(row):
+    """Q, K, V and O of a decode call in bf16."""
+    token = row.k_heads * row.qk_dim + row.v_heads * row.v_dim
+    return 2 * row.batch * (row.kv_len * token + row.q_heads * (row.qk_dim + row.v_dim))
+
+
+def time_text(row):
+    """µs, or why there is no time."""
+    if row.status != "ok":
+        return "one split" if row.reason == "one split has nothing to combine" else row.status
+    us = row.median_ns / 1e3
+    return f"{us:.1f}" if us < 100 else f"{us:.0f}"
+
+
+def change(now, before, digits=0):
+    return f"{100 * now / before - 100:+.{digits}f}%".replace("-", "−")
+
+
+def paper_time(model, prefix, kernel):
+    """µs of one call."""
+    name = {"STD": "standard", "SIGMA": "sigma"}[model]
+    return one("published/sigma-kernel-times.csv", model=name, prefix=f"{prefix // 1024}k", kernel=kernel).time_ns / CALLS / 1e3
+
+
+def kernel_line(batch, prefix, model):
+    row, standard = call(model, batch, prefix), call("STD", batch, prefix)
+    bound, is_standard, paper = least_bytes(row), model == "STD", [None] * 4
+    if batch == 1 and model in ("STD", "SIGMA"):
+        paper = [f"{paper_time(model, prefix, kernel):.1f}" for kernel in ("split", "combine", "total")]
+        paper.append(None if is_standard else change(paper_time(model, prefix, "total"), paper_time("STD", prefix, "total")))
+    us = bound / READ_RATE * 1e6
+    return [batch, f"{prefix // 1024}k", model.replace(" half", ", half"), f"{us:.1f}" if us < 100 else f"{us:.0f}",
+            *(time_text(call(model, batch, prefix, part)) for part in PARTS),
+            None if is_standard else change(row.median_ns, standard.median_ns),
+            None if is_standard else change(bound, least_bytes(standard), 1), *paper]
+
+
+def sigma_calls_table():
+    return table(["batch", "prefix", "heads", "bound", "call", "split", "combine", "change", "of the bytes", "paper: split",
+                  "combine", "total", "change"], [kernel_line(*case) for case in CASES])
+
+
+def sigma_kernel_table():
+    """Short form: the whole call beside the paper's."""
+    lines = []
+    for prefix in (2048, 4096, 16384, 32768):
+        line = [f"{prefix // 1024}k"]
+        for std, sigma in [[paper_time(model, prefix, "total") for model in ("STD", "SIGMA")],
+                           *([call(model, batch, prefix).median_ns / 1e3 for model in ("STD", "SIGMA")] for batch in (1, 16))]:
+            line += [f"{std:.1f}", f"{sigma:.1f}", change(sigma, std)]
+        lines.append(line)
+    return table(["prefix", "paper: STD, µs", "SIGMA", "change", "H200, batch 1: STD", "SIGMA", "change", "batch 16: STD", "SIGMA",
+                  "change"], lines)
+
+
+# ---- whole outputs: figures 3 to 6 ----
+
+
+@functools.lru_cache(maxsize=None)
+def elapsed(batch):
+    """(output, prefix) -> seconds of STD and SIGMA, and the saved share as text, as scripts/sigma_elapsed.py prints them."""
+    files = [RESULTS / "h200/sigma-ceet.csv", RESULTS / "h200/sigma-ceet-runs.csv"]
+    done = subprocess.run([sys.executable, TOP / "scripts/sigma_elapsed.py", *files, "--batch", str(batch)],
+                          capture_output=True, text=True, check=True)
+    found = {}
+    for line in done.stdout.split("\n\n")[0].split("\n")[2:]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 12:
+            found[cells[0], cells[1]] = float(cells[8]) / 1e3, float(cells[9]) / 1e3, float(cells[11].rstrip("%"))
+    return found
+
+
+def seconds(value):
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def saved(batch, output, prefix):
+    return f"{elapsed(batch)[output, prefix][2]:+.0f}%".replace("-", "−")
+
+
+def sigma_outputs_table():
+    lines = []
+    for output, prefix in (("2k", "0k"), ("2k", "16k"), ("2k", "64k"), ("16k", "0k"), ("16k", "16k"), ("16k", "64k"), ("64k", "0k"),
+                           ("64k", "64k")):
+        line = [output, "0" if prefix == "0k" else prefix]
+        for batch in (1, 16):
+            std, sigma, _ = elapsed(batch)[output, prefix]
+            line += [seconds(std), seconds(sigma), saved(batch, output, prefix)]
+        lines.append(line)
+    return table(["output", "prefix", "batch 1: STD", "SIGMA", "saved", "batch 16: STD", "SIGMA", "saved"], lines)
