@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws sweeps from exported rows: one SVG per sweep, labelled by data/sweeps.
+"""Draws sweeps from exported rows with peers: one SVG per sweep, labelled by data/sweeps. `headroom plot` draws the rest.
 
     headroom results export --sweep fig7a -o rows.csv
     scripts/draw_sweeps.py rows.csv -o docs/figures [--sweep fig7a ...] [--dtype bf16 ...] [--series XS] [--peers peers.csv]
