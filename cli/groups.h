@@ -29,7 +29,8 @@
   ROW(GROUP_REPORT, 19, "Report:")       \
   ROW(GROUP_PLOT, 20, "Picture:")        \
   ROW(GROUP_PICTURE, 21, "Picture:")     \
-  ROW(GROUP_COMMON, 22, "Output:")
+  ROW(GROUP_VALIDATE, 22, "Validation:") \
+  ROW(GROUP_COMMON, 23, "Output:")
 
 enum {
 #define CLI_GROUP(enumerator, bit, heading) enumerator = 1 << bit,
@@ -37,6 +38,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 23
+#define CLI_GROUP_COUNT 24
 
 #endif

@@ -91,6 +91,25 @@ typedef struct hr_collective_rate {
   double error_band;      /* relative, of the time, as hr_hardware.error_band */
 } hr_collective_rate;
 
+/** Kinds of problems whose predictions have errors of their own. */
+typedef enum hr_interval_kind {
+  HR_INTERVAL_GEMM,        /* contiguous dimensions of 16 bytes or a multiple */
+  HR_INTERVAL_GEMM_NARROW, /* others */
+  HR_INTERVAL_BMM,         /* batched */
+  HR_INTERVAL_ATTENTION,   /* fused, by frameworks */
+  HR_INTERVAL_DECODE,      /* one query per sequence, by frameworks */
+  HR_INTERVAL_KIND_COUNT
+} hr_interval_kind;
+
+#define HR_INTERVALS_MAX 32
+
+/** Where nine of ten measured times lie: low … high times the predicted one. */
+typedef struct hr_interval {
+  hr_interval_kind kind;
+  double below_ns; /* of predicted times below this, and not below the row before of the same kind */
+  double low, high;
+} hr_interval;
+
 typedef struct hr_hardware {
   size_t struct_size;    /* sizeof(hr_hardware), set by hr_hardware_default() */
   char name[48];         /* as typed: "h200" */
@@ -98,7 +117,8 @@ typedef struct hr_hardware {
   char architecture[32]; /* "hopper", "cdna3", "sapphire-rapids" */
   hr_hardware_kind kind;
   hr_calibration calibration;
-  double error_band; /* relative: a time is expected within time / (1 + band) … time · (1 + band) */
+  double error_band; /* relative, where `intervals` has no row: a time is expected within time / (1 + band) … time ·
+                        (1 + band) */
 
   int64_t multiprocessors;                  /* SMs, compute units or cores */
   int64_t blocks_per_multiprocessor;        /* matrix tiles in flight on each */
@@ -153,6 +173,9 @@ typedef struct hr_hardware {
 
   hr_decode_cost decode_framework; /* kernels of PyTorch, vLLM, SGLang, TensorRT-LLM */
   hr_decode_cost decode_headroom;  /* Headroom's own; launch_ns 0: as decode_framework */
+
+  size_t interval_count;                   /* 0: not measured */
+  hr_interval intervals[HR_INTERVALS_MAX]; /* by kind, then ascending below_ns */
 } hr_hardware;
 
 /** All zero except struct_size. */
@@ -203,6 +226,9 @@ HR_API double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dt
 
 /** "product", "exp", "read", "copy". Static storage. */
 HR_API const char *hr_ceiling_kind_name(hr_ceiling_kind kind);
+
+/** "gemm", "gemm_narrow", "bmm", "attention", "decode". Static storage. */
+HR_API const char *hr_interval_kind_name(hr_interval_kind kind);
 
 /** "estimated", "datasheet", "published", "measured". Static storage. */
 HR_API const char *hr_calibration_name(hr_calibration calibration);

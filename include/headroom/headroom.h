@@ -38,6 +38,7 @@
 #include <headroom/status.h>
 #include <headroom/store.h>
 #include <headroom/sweep.h>
+#include <headroom/validate.h>
 #include <headroom/version.h>
 #include <headroom/workload.h>
 

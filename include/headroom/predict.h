@@ -25,7 +25,7 @@ typedef enum hr_bound {
 
 typedef struct hr_prediction {
   double time_ns;         /* of one execution */
-  double low_ns, high_ns; /* the error band */
+  double low_ns, high_ns; /* nine of ten measured times lie within (hr_hardware.intervals), or the error band */
   hr_bound bound_by;
   double efficiency; /* share of the datasheet rate (of the bandwidth, for memory operators); 0 … 1 */
 
@@ -140,6 +140,13 @@ typedef struct hr_step {
 /** Predicts a step. Errors of hr_operators_list() and hr_predict_operator(). *step is undefined after an error. */
 HR_API hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                                  hr_step *step, hr_error *error);
+
+/** The kind whose interval a GEMM has, from its batch size and the alignment that its prediction has found. */
+HR_API hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction);
+
+/** The term that makes up most of the time: "matrix", "tile", "wave", "alignment", "memory", "launch", "pair", "split"
+ *  or "cache". Static storage. */
+HR_API const char *hr_prediction_largest_term(const hr_prediction *prediction);
 
 /** "matrix", "memory", "launch", "alignment", "quantization", "interconnect", "network". Static storage. */
 HR_API const char *hr_bound_name(hr_bound bound);

@@ -17,6 +17,7 @@
 #include <headroom/serve.h>
 #include <headroom/store.h>
 #include <headroom/sweep.h>
+#include <headroom/validate.h>
 #include <stdio.h>
 
 #ifdef __cplusplus
@@ -150,6 +151,11 @@ HR_API hr_page hr_page_default(void);
  *  The format of `options` is ignored. Also errors of hr_compare_stores(). */
 HR_API hr_status hr_report_page(FILE *out, const hr_report_options *options, hr_store *store, const hr_page *page,
                                 hr_error *error);
+
+/** Writes errors of predictions by kind and size and the worst rows; as CSV every row. Errors: HR_ERROR_OUTPUT,
+ *  HR_ERROR_OUT_OF_MEMORY. */
+HR_API hr_status hr_report_validation(FILE *out, const hr_report_options *options, const hr_hardware *hardware,
+                                      const hr_validation *validation, hr_error *error);
 
 /** `kernels`: the kernels of all devices, and whether each runs on this machine or why not. Opens the devices. */
 HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);

@@ -183,7 +183,7 @@ static void put_section(hr_json json, const char *section, const gemm_report *r)
 static hr_status write_json(FILE *out, const gemm_report *r, hr_error *error)
 {
   bool failed;
-  hr_json json = hr_json_document("gemm/1", &failed);
+  hr_json json = hr_json_document("gemm/2", &failed);
   hr_json_put_text(json, "device", r->hardware->name);
   hr_json_put_hardware(json, r->hardware);
   put_section(hr_json_put_object(json, "gemm"), "gemm", r);

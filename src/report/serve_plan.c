@@ -24,7 +24,7 @@ static hr_status write_json(FILE *out, const hr_model *model, const hr_workload 
                             const hr_serve_result *plan, hr_error *error)
 {
   bool failed;
-  hr_json json = hr_json_document("serve-plan/1", &failed);
+  hr_json json = hr_json_document("serve-plan/2", &failed);
   hr_json_put_text(json, "device", hardware->name);
   hr_json_put_hardware(json, hardware);
   hr_json_put_model(json, model);

@@ -392,7 +392,7 @@ static void advise_has_the_documented_keys(void **state)
   begin(&f, PAPER_SHAPE);
   assert_ok(hr_advise(&f.hardware, &f.model, &f.workload, &advice, &f.error), f.error);
   assert_ok(hr_report_advice(f.out, &f.options, advice, NULL, &f.error), f.error);
-  json_t *document = end(&f, "headroom.advise/3");
+  json_t *document = end(&f, "headroom.advise/4");
   check_advice(document);
   assert_true(json_is_null(json_object_get(document, "measurement")));
   const json_t *first = json_array_get(json_object_get(document, "findings"), 0);
@@ -413,7 +413,7 @@ static void advise_with_a_measurement_has_the_documented_keys(void **state)
   advice->findings[0].measured_gain = 0.125;
   hr_confirmation confirmation = made_up(&row, &confirmed, advice);
   assert_ok(hr_report_advice(f.out, &f.options, advice, &confirmation, &f.error), f.error);
-  json_t *document = end(&f, "headroom.advise/3");
+  json_t *document = end(&f, "headroom.advise/4");
   check_advice(document);
   const json_t *measurement = json_object_get(document, "measurement");
   CHECK_KEYS(measurement, "measurement", measurement_keys);
@@ -539,7 +539,7 @@ static void gemm_has_the_documented_keys(void **state)
   gemm.k = 2560;
   assert_ok(hr_predict_gemm(&f.hardware, &gemm, &prediction, &f.error), f.error);
   assert_ok(hr_report_gemm(f.out, &f.options, &gemm, &f.hardware, &prediction, &measurement, &f.error), f.error);
-  json_t *document = end(&f, "headroom.gemm/1");
+  json_t *document = end(&f, "headroom.gemm/2");
   CHECK_KEYS(document, "gemm", gemm_document_keys);
   CHECK_KEYS(json_object_get(document, "gemm"), "gemm.gemm", sizes);
   CHECK_KEYS(json_object_get(document, "prediction"), "gemm.prediction", prediction_keys);

@@ -222,6 +222,17 @@ static hr_status read_collective(const hr_json_reader *row, hr_hardware *hardwar
   return hr_json_number(row, "error_band", 0, 100, &rate->error_band);
 }
 
+static hr_status read_interval(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+{
+  hr_interval *interval = &hardware->intervals[index];
+  int kind = 0;
+  HR_TRY(read_choice(row, "kind", hr_interval_names, HR_INTERVAL_KIND_COUNT, &kind));
+  interval->kind = (hr_interval_kind)kind;
+  HR_TRY(hr_json_number_or(row, "below_ns", 0, 1e18, 1e18, &interval->below_ns));
+  HR_TRY(hr_json_number(row, "low", 0, 1, &interval->low));
+  return hr_json_number(row, "high", 1, 1000, &interval->high);
+}
+
 static hr_status read_decode_cost(const hr_json_reader *reader, const char *field, hr_decode_cost *cost)
 {
   if (!hr_json_has(reader, field))
@@ -251,6 +262,7 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
       read_rows(reader, "attentions", HR_ATTENTION_SHARES_MAX, read_attention, hardware, &hardware->attention_count));
   HR_TRY(read_decode_cost(reader, "decode_framework", &hardware->decode_framework));
   HR_TRY(read_decode_cost(reader, "decode_headroom", &hardware->decode_headroom));
+  HR_TRY(read_rows(reader, "intervals", HR_INTERVALS_MAX, read_interval, hardware, &hardware->interval_count));
   HR_TRY(read_rows(reader, "ceilings", HR_CEILINGS_MAX, read_ceiling, hardware, &hardware->ceiling_count));
   HR_TRY(read_rows(reader, "collectives", HR_COLLECTIVE_RATES_MAX, read_collective, hardware,
                    &hardware->collective_count));

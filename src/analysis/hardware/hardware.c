@@ -76,6 +76,11 @@ double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dtype, do
   return flops_per_s / fmax(loop, known ? hr_hardware_library_flops_per_s(hardware, dtype) : 0);
 }
 
+const char *hr_interval_kind_name(hr_interval_kind kind)
+{
+  return hr_name_of(hr_interval_names, HR_INTERVAL_KIND_COUNT, (int)kind);
+}
+
 const char *hr_ceiling_kind_name(hr_ceiling_kind kind)
 {
   return hr_name_of(hr_ceiling_names, HR_CEILING_KIND_COUNT, (int)kind);
@@ -202,6 +207,24 @@ static hr_status check_collectives(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
+static hr_status check_intervals(const hr_hardware *hardware, hr_error *error)
+{
+  HR_TRY(check_range("intervals (count)", (double)hardware->interval_count, 0, HR_INTERVALS_MAX, error));
+  for (size_t i = 0; i < hardware->interval_count; i++) {
+    const hr_interval *interval = &hardware->intervals[i], *before = i ? interval - 1 : NULL;
+    if ((unsigned)interval->kind >= HR_INTERVAL_KIND_COUNT)
+      return hr_fail(error, HR_ERROR_INVALID, "intervals: %d is not a kind", (int)interval->kind);
+    HR_TRY(check_range("intervals: below_ns", interval->below_ns, 1, 1e18, error));
+    HR_TRY(check_range("intervals: low", interval->low, 0.001, 1, error));
+    HR_TRY(check_range("intervals: high", interval->high, 1, 1000, error));
+    if (before &&
+        (interval->kind < before->kind || (interval->kind == before->kind && interval->below_ns <= before->below_ns)))
+      return hr_fail(error, HR_ERROR_INVALID, "intervals: %s below %g ns: expected an order by kind, then by time",
+                     hr_interval_kind_name(interval->kind), interval->below_ns);
+  }
+  return HR_OK;
+}
+
 static hr_status check_decode(const hr_decode_cost *cost, hr_error *error)
 {
   HR_TRY(check_range("decode: launch_ns", cost->launch_ns, 0, 1e9, error));
@@ -255,6 +278,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_tiles(hardware, error));
   HR_TRY(check_ceilings(hardware, error));
   HR_TRY(check_collectives(hardware, error));
+  HR_TRY(check_intervals(hardware, error));
   HR_TRY(check_decode(&hardware->decode_framework, error));
   HR_TRY(check_decode(&hardware->decode_headroom, error));
   return check_attentions(hardware, error);

@@ -175,6 +175,9 @@ hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attentio
   HR_TRY(hr_attention_flops(attention, &work.flops));
   HR_TRY(hr_attention_bytes(attention, &work.bytes));
   predict_call(hardware, attention, framework, &work, prediction);
+  if (framework != HR_FRAMEWORK_HEADROOM)
+    hr_prediction_set_interval(hardware, attention->q_len == 1 ? HR_INTERVAL_DECODE : HR_INTERVAL_ATTENTION,
+                               prediction);
   return HR_OK;
 }
 

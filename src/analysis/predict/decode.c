@@ -64,6 +64,8 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
   p.tile_ns = call.compute_ns - p.matrix_ns;
   double time_ns = hr_predict_split_kv(hardware, hr_predict_decode_cost(hardware, framework), &call, &p);
   hr_prediction_finish(hardware, time_ns, (double)flops, hr_predict_peak(hardware, decode->dtype), &p);
+  if (framework != HR_FRAMEWORK_HEADROOM)
+    hr_prediction_set_interval(hardware, HR_INTERVAL_DECODE, &p);
   *prediction = p;
   return HR_OK;
 }

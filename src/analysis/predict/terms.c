@@ -73,6 +73,41 @@ void hr_prediction_finish(const hr_hardware *hardware, double busy_ns, double us
   prediction->bound_by = binding(prediction);
 }
 
+void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_prediction *prediction)
+{
+  for (size_t i = 0; i < hardware->interval_count; i++) {
+    const hr_interval *interval = &hardware->intervals[i];
+    if (interval->kind != kind || prediction->time_ns >= interval->below_ns)
+      continue;
+    prediction->low_ns = prediction->time_ns * interval->low;
+    prediction->high_ns = prediction->time_ns * interval->high;
+    return;
+  }
+}
+
+#define WIDE_LOADS 16 /* bytes */
+
+hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction)
+{
+  if (gemm->batch > 1)
+    return HR_INTERVAL_BMM;
+  return prediction->alignment < WIDE_LOADS ? HR_INTERVAL_GEMM_NARROW : HR_INTERVAL_GEMM;
+}
+
+const char *hr_prediction_largest_term(const hr_prediction *p)
+{
+  const struct {
+    const char *name;
+    double ns;
+  } terms[] = {{"matrix", p->matrix_ns},       {"tile", p->tile_ns},     {"wave", p->wave_ns},
+               {"alignment", p->alignment_ns}, {"memory", p->memory_ns}, {"launch", p->launch_ns},
+               {"pair", p->pair_ns},           {"split", p->split_ns},   {"cache", p->cache_ns}};
+  size_t largest = 0;
+  for (size_t i = 1; i < sizeof terms / sizeof *terms; i++)
+    largest = terms[i].ns > terms[largest].ns ? i : largest;
+  return terms[largest].name;
+}
+
 static const char *const bound_names[] = {"matrix",       "memory",       "launch", "alignment",
                                           "quantization", "interconnect", "network"};
 

@@ -28,6 +28,9 @@ double hr_transfer_ns(const hr_hardware *hardware, double bytes, double share);
 void hr_prediction_finish(const hr_hardware *hardware, double busy_ns, double useful, double useful_per_s,
                           hr_prediction *prediction);
 
+/** Sets low_ns and high_ns by the device's interval for the kind and time; leaves the band where there is none. */
+void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind kind, hr_prediction *prediction);
+
 /** A GEMM; `batched` selects the alignment shares. `loaded_bytes` counts the operands, each as often as it must be
  *  read. `gemm` has passed hr_gemm_check(). */
 hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, double loaded_bytes,

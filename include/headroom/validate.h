@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Predictions beside measured times: their errors by kind and size, and the worst of them.
+ *
+ * Thread safety: pure functions of their arguments; a validation is read-only once made. */
+#ifndef HEADROOM_VALIDATE_H
+#define HEADROOM_VALIDATE_H
+
+#include <headroom/predict.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hr_validate_options {
+  size_t struct_size;     /* sizeof(hr_validate_options), set by hr_validate_options_default() */
+  hr_framework framework; /* whose attention and decode the rows measure; default compiled */
+  bool cache_writes;      /* rows of prefill include the copy of K and V into the KV cache; default false */
+} hr_validate_options;
+
+/** See the members. */
+HR_API hr_validate_options hr_validate_options_default(void);
+
+/** A measured row and its prediction. */
+typedef struct hr_validated_row {
+  int64_t line; /* of the file, from 1 */
+  hr_interval_kind kind;
+  hr_gemm gemm;           /* HR_INTERVAL_GEMM, _GEMM_NARROW and _BMM */
+  hr_attention attention; /* HR_INTERVAL_ATTENTION and _DECODE */
+  double measured_ns;
+  hr_prediction prediction;
+  double error;     /* predicted over measured, or its inverse, less 1 */
+  const char *term; /* that makes up most of the predicted time (hr_prediction_largest_term()); static storage */
+} hr_validated_row;
+
+/** Errors of the rows of a kind, all or those of a size. Errors are factors less 1, as hr_validated_row.error. */
+typedef struct hr_validated_group {
+  hr_interval_kind kind;
+  double least_ns, most_ns; /* of the predicted time, most_ns excluded; 0 and infinity: all rows of the kind */
+  int64_t rows;
+  double median, mean, p90; /* of the errors; the mean is the geometric one of the factors */
+  double bias;              /* geometric mean of predicted over measured, less 1: above 0 is predicted too slow */
+  double coverage;          /* share of the rows within [low_ns, high_ns] of the prediction */
+  double rank_correlation;  /* Spearman's, of predicted and measured times; NAN for fewer than 3 rows */
+} hr_validated_group;
+
+#define HR_VALIDATED_WORST 10
+
+typedef struct hr_validation {
+  size_t row_count;
+  hr_validated_row *rows; /* as in the file */
+  int64_t skipped;        /* rows of kinds or number formats that have no prediction */
+  char skipped_why[160];  /* of the first of them, with its line; "" if there is none */
+  size_t group_count;
+  hr_validated_group *groups; /* by kind: all rows, then by predicted time, groups with rows only */
+  size_t worst_count;
+  size_t worst[HR_VALIDATED_WORST]; /* indices of rows, the largest error first */
+} hr_validation;
+
+/** Reads measured rows from `length` bytes of CSV and predicts each on the device. `name` stands for the input in
+ *  messages.
+ *
+ *  Lines that begin with # are skipped, the first other line names the columns, in any order: kind (gemm, bmm,
+ *  attention or prefill, attention_full, decode), time_ns or median_ns, and the sizes. GEMMs: m, n, k, batch,
+ *  transpose_a, transpose_b (0 or 1). Attention: n keys, m queries (default n; decode: 1), batch, q_heads, kv_heads
+ *  or k_heads, head_dim or k, causal (default 1; attention_full: 0), window (default 0). Both: dtype, default bf16.
+ *  Other columns are ignored, and rows of other kinds counted. Errors: HR_ERROR_INVALID and HR_ERROR_UNREADABLE with
+ *  the line and column, HR_ERROR_OUT_OF_MEMORY, those of hr_hardware_check(). On HR_OK the caller owns *validation
+ *  and frees it with hr_validation_free(). */
+HR_API hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t length, const char *name,
+                                 const hr_validate_options *options, hr_validation **validation, hr_error *error);
+
+/** Frees it; NULL is accepted. */
+HR_API void hr_validation_free(hr_validation *validation);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fits the intervals of predictions in device files: where nine of ten measured times lie.
+
+    scripts/fit_intervals.py HEADROOM [--write] [DEVICE=FILE.csv … | --cache-writes DEVICE=FILE.csv …]
+
+Compares rows of a file with the predictions for a device (`headroom validate`) and takes, for each kind and size class of
+predicted time, the 4th and 96th percentile of measured over predicted. Even rows are fitted, odd ones held out. Without
+arguments: data/results/published/attention.csv (whose prefill rows include cache writes), gemms.csv where it is there, and of
+the H200 published/h200.csv and h200/products.csv. A class has at least 40 fitted rows; fewer are joined with the next one,
+and a kind with fewer than 20 has no interval.
+Run it again after a change of what predictions are made of.
+"""
+import argparse
+import csv
+import io
+import json
+import math
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "data/results"
+KINDS = ("gemm", "gemm_narrow", "bmm", "attention", "decode")
+ENDS_NS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, math.inf)
+LEAST_ROWS, LEAST_KIND = 40, 20
+TAIL = 0.04  # a little less than 0.05, as percentiles of few rows vary
+BEYOND_ALL = 1e18
+DEVICES = ("a100-sxm4-80gb", "a100-pcie-40gb", "h100-sxm", "h200", "l40s", "b200", "v100-sxm2-32gb", "mi300x")
+
+
+def rows_of(headroom, device, path, cache_writes):
+    command = [headroom, "validate", "--device", device, "--from", "-", "--format", "csv", "-q"]
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    if not any("q_heads" in line for line in lines if line.startswith(("kind,", "device,"))):
+        lines = [line for line in lines if not line.startswith("attention")]  # products.csv does not say the heads
+    done = subprocess.run(command + ["--cache-writes"] * cache_writes, text=True, capture_output=True, check=False,
+                          input="".join(lines))
+    if "no row of" in done.stderr:
+        return []
+    if done.returncode:
+        sys.exit(f"fit_intervals.py: {done.stderr.strip()}")
+    return [(row["kind"], float(row["predicted_ns"]), float(row["measured_ns"]))
+            for row in csv.DictReader(io.StringIO(done.stdout))]
+
+
+def usual_files(device):
+    files = [(RESULTS / "published/attention.csv", True), (RESULTS / "published/gemms.csv", False)]
+    if device == "h200":  # whose own GEMMs have aligned sizes for the most part, so that they do not suffice alone
+        files += [(RESULTS / "published/h200.csv", False), (RESULTS / "h200/products.csv", False)]
+    return [(path, writes) for path, writes in files if path.exists()]
+
+
+def classes(rows):
+    """[(end, rows)] of one kind, by predicted time."""
+    found, open_rows = [], []
+    for start, end in zip((0,) + ENDS_NS, ENDS_NS):
+        open_rows += [row for row in rows if start <= row[1] < end]
+        if len(open_rows) >= LEAST_ROWS:
+            found.append((end, open_rows))
+            open_rows = []
+    if open_rows and found:
+        found[-1] = (math.inf, found[-1][1] + open_rows)
+    elif open_rows:
+        found = [(math.inf, open_rows)]
+    if found:
+        found[-1] = (math.inf, found[-1][1])
+    return found
+
+
+def percentile(values, share):
+    """Between the order statistics at (n + 1)·share, which in the mean leave that share outside."""
+    values = sorted(values)
+    at = min(max((len(values) + 1) * share - 1, 0), len(values) - 1)
+    below = int(at)
+    above = min(below + 1, len(values) - 1)
+    return values[below] + (values[above] - values[below]) * (at - below)
+
+
+def fit(rows, gemms):
+    intervals = []
+    for kind in KINDS if gemms else KINDS[3:]:
+        of_kind = [row for row in rows if row[0] == kind]
+        if len(of_kind) < LEAST_KIND:
+            continue
+        for end, members in classes(of_kind):
+            ratios = [measured / predicted for _, predicted, measured in members]
+            intervals.append({"kind": kind, "below_ns": BEYOND_ALL if end == math.inf else end,
+                              "low": min(1, round(percentile(ratios, TAIL), 3)),
+                              "high": max(1, round(percentile(ratios, 1 - TAIL), 3))})
+    return intervals
+
+
+def covered(interval, predicted, measured):
+    return interval["low"] * predicted <= measured <= interval["high"] * predicted
+
+
+def report(device, intervals, held):
+    print(device)
+    before = {}
+    for interval in intervals:
+        kind, start = interval["kind"], before.get(interval["kind"], 0)
+        before[kind] = interval["below_ns"]
+        inside = [covered(interval, p, m) for k, p, m in held if k == kind and start <= p < interval["below_ns"]]
+        share = f"{100 * sum(inside) / len(inside):5.1f}% of {len(inside)}" if inside else "no rows"
+        print(f"  {kind:12} from {start:8.0f} ns: {interval['low']:.3f} … {interval['high']:.3f}, held out {share}")
+
+
+def write(device, intervals):
+    path = ROOT / f"data/hardware/{device}.json"
+    text = re.sub(r'  "intervals": \[.*?\n  \],\n', "", path.read_text(encoding="utf-8"), flags=re.S)
+    rows = ",\n".join("    " + json.dumps({k: v for k, v in row.items() if v != BEYOND_ALL}) for row in intervals)
+    text = text.replace('  "sources": {\n', f'  "intervals": [\n{rows}\n  ],\n  "sources": {{\n', 1)
+    source = '    "intervals": "scripts/fit_intervals.py, every second row of data/results, docs/prediction.md",\n'
+    text = re.sub(r'^    "intervals": ".*\n', "", text, flags=re.M)
+    text = text.replace('  "sources": {\n', '  "sources": {\n' + source, 1)
+    json.loads(text)
+    path.write_text(text, encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("headroom")
+    parser.add_argument("files", nargs="*", metavar="DEVICE=FILE.csv")
+    parser.add_argument("--cache-writes", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    files = {}
+    for pair in arguments.files:
+        device, _, path = pair.partition("=")
+        files.setdefault(device, []).append((pathlib.Path(path), arguments.cache_writes))
+    for device in files or DEVICES:
+        fitted, held = [], []
+        for path, writes in files.get(device) or usual_files(device):
+            rows = rows_of(arguments.headroom, device, path, writes)
+            fitted += rows[0::2]
+            held += rows[1::2]
+        intervals = fit(fitted, bool(files) or (RESULTS / "published/gemms.csv").exists())
+        if not intervals:
+            continue
+        report(device, intervals, held)
+        if arguments.write:
+            write(device, intervals)
+
+
+if __name__ == "__main__":
+    main()

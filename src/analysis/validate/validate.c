@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measured rows to problems and predictions. */
+#include <headroom/validate.h>
+
+#include "analysis/validate/csv_table.h"
+#include "analysis/validate/errors.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+hr_validate_options hr_validate_options_default(void)
+{
+  return (hr_validate_options){.struct_size = sizeof(hr_validate_options)};
+}
+
+typedef struct validate_work {
+  const hr_hardware *hardware;
+  const hr_validate_options *options;
+  hr_validation *validation;
+  size_t capacity;
+} validate_work;
+
+static hr_status skip(hr_validation *v, const hr_csv_record *record, const char *why)
+{
+  if (v->skipped++ == 0)
+    snprintf(v->skipped_why, sizeof v->skipped_why, "line %" PRId64 ": %s", record->line, why);
+  return HR_OK;
+}
+
+static hr_status read_gemm(const hr_csv_record *record, hr_gemm *gemm)
+{
+  int64_t a, b;
+  const struct {
+    const char *column;
+    int64_t *to;
+  } sizes[] = {{"m", &gemm->m}, {"n", &gemm->n}, {"k", &gemm->k}};
+  for (size_t i = 0; i < 3; i++)
+    HR_TRY(hr_csv_integer(record, sizes[i].column, 1, 0, sizes[i].to));
+  HR_TRY(hr_csv_integer(record, "batch", 1, 1, &gemm->batch));
+  HR_TRY(hr_csv_integer(record, "transpose_a", 0, 0, &a));
+  HR_TRY(hr_csv_integer(record, "transpose_b", 0, 0, &b));
+  gemm->transpose_a = a != 0, gemm->transpose_b = b != 0;
+  return hr_gemm_check(gemm, record->error);
+}
+
+/* `either` or `other` of two columns that mean the same; the first is needed if `fallback` is 0. */
+static hr_status read_either(const hr_csv_record *record, const char *either, const char *other, int64_t fallback,
+                             int64_t *value)
+{
+  const char *column = !hr_csv_field(record, either) && hr_csv_field(record, other) ? other : either;
+  return hr_csv_integer(record, column, 1, fallback, value);
+}
+
+static hr_status read_attention(const hr_csv_record *record, bool decode, bool full, hr_attention *a)
+{
+  int64_t causal;
+  HR_TRY(hr_csv_integer(record, "n", 1, 0, &a->kv_len));
+  HR_TRY(hr_csv_integer(record, "m", 1, decode ? 1 : a->kv_len, &a->q_len));
+  HR_TRY(hr_csv_integer(record, "batch", 1, 1, &a->batch));
+  HR_TRY(hr_csv_integer(record, "q_heads", 1, 0, &a->q_heads));
+  HR_TRY(read_either(record, "kv_heads", "k_heads", a->q_heads, &a->k_heads));
+  HR_TRY(read_either(record, "head_dim", "k", 0, &a->qk_dim));
+  HR_TRY(hr_csv_integer(record, "causal", 0, !full, &causal));
+  HR_TRY(hr_csv_integer(record, "window", 0, 0, &a->window));
+  a->v_heads = a->k_heads, a->v_dim = a->qk_dim;
+  a->mask = causal || decode ? HR_MASK_CAUSAL : HR_MASK_NONE;
+  return hr_attention_check(a, record->error);
+}
+
+static hr_status predict_attention(const validate_work *w, hr_validated_row *row, hr_error *error)
+{
+  const hr_attention *a = &row->attention;
+  hr_operator op = {.id = HR_OP_ATTENTION, .kind = HR_KIND_ATTENTION, .count = 1, .attention = *a};
+  op.framework = w->options->framework;
+  if (hr_attention_flops(a, &op.flops) != HR_OK || hr_attention_bytes(a, &op.bytes) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the call is too large to count");
+  if (w->options->cache_writes && row->kind == HR_INTERVAL_ATTENTION)
+    op.cached_bytes = op.bytes / (a->q_heads + a->k_heads) * a->k_heads * 2;
+  return hr_predict_operator(w->hardware, &op, &row->prediction, error);
+}
+
+/* Of kinds and formats that have a prediction; otherwise the row is counted. */
+static hr_status predict_row(validate_work *w, const hr_csv_record *record, hr_validated_row *row, bool *predicted)
+{
+  hr_error why = {.status = HR_OK};
+  bool attention = row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE;
+  hr_status status =
+      attention ? predict_attention(w, row, &why) : hr_predict_gemm(w->hardware, &row->gemm, &row->prediction, &why);
+  *predicted = status == HR_OK;
+  if (status == HR_ERROR_UNSUPPORTED)
+    return skip(w->validation, record, why.message);
+  if (status != HR_OK)
+    return hr_fail(record->error, status, "%s: line %" PRId64 ": %s", record->name, record->line, why.message);
+  if (!attention)
+    row->kind = hr_interval_kind_of(&row->gemm, &row->prediction);
+  double ratio = row->prediction.time_ns / row->measured_ns;
+  row->error = fmax(ratio, 1 / ratio) - 1;
+  row->term = hr_prediction_largest_term(&row->prediction);
+  return HR_OK;
+}
+
+static hr_status add(validate_work *w, const hr_csv_record *record, const hr_validated_row *row)
+{
+  hr_validation *v = w->validation;
+  if (v->row_count == w->capacity) {
+    size_t more = w->capacity > 0 ? 2 * w->capacity : 256;
+    hr_validated_row *rows = realloc(v->rows, more * sizeof *rows);
+    if (!rows)
+      return hr_fail(record->error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory for %zu rows", record->name, more);
+    v->rows = rows;
+    w->capacity = more;
+  }
+  v->rows[v->row_count++] = *row;
+  return HR_OK;
+}
+
+static hr_status take_row(void *context, const hr_csv_record *record)
+{
+  validate_work *w = context;
+  hr_validated_row row = {.line = record->line, .gemm = hr_gemm_default(), .attention = hr_attention_default()};
+  const char *kind = hr_csv_field(record, "kind"), *dtype = hr_csv_field(record, "dtype");
+  const char *device = hr_csv_field(record, "device");
+  bool predicted, full = kind && strcmp(kind, "attention_full") == 0;
+  bool gemm = kind && (strcmp(kind, "gemm") == 0 || strcmp(kind, "bmm") == 0);
+  bool decode = kind && strcmp(kind, "decode") == 0;
+  bool prefill = full || (kind && (strcmp(kind, "attention") == 0 || strcmp(kind, "prefill") == 0));
+  if (!kind)
+    return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": kind: is missing", record->name,
+                   record->line);
+  if (device && strcmp(device, w->hardware->name) != 0)
+    return skip(w->validation, record, "another device");
+  if (!gemm && !decode && !prefill)
+    return skip(w->validation, record, "a kind other than gemm, bmm, attention and decode");
+  if (dtype && hr_dtype_parse(dtype, &row.gemm.dtype) != HR_OK)
+    return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": dtype: \"%.40s\" is not a number format",
+                   record->name, record->line, dtype);
+  row.attention.dtype = row.gemm.dtype;
+  row.kind = decode ? HR_INTERVAL_DECODE : prefill ? HR_INTERVAL_ATTENTION : HR_INTERVAL_GEMM;
+  HR_TRY(hr_csv_positive(record, hr_csv_field(record, "time_ns") ? "time_ns" : "median_ns", &row.measured_ns));
+  HR_TRY(gemm ? read_gemm(record, &row.gemm) : read_attention(record, decode, full, &row.attention));
+  HR_TRY(predict_row(w, record, &row, &predicted));
+  return predicted ? add(w, record, &row) : HR_OK;
+}
+
+hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t length, const char *name,
+                          const hr_validate_options *options, hr_validation **validation, hr_error *error)
+{
+  HR_NEED(error, hardware, text, name, options, validation);
+  HR_TRY(hr_check_struct_size("hr_validate_options", options->struct_size, sizeof *options, error));
+  HR_TRY(hr_hardware_check(hardware, error));
+  hr_validation *v = calloc(1, sizeof *v);
+  if (!v)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", name);
+  validate_work work = {.hardware = hardware, .options = options, .validation = v};
+  hr_status status = hr_csv_read(text, length, name, take_row, &work, error);
+  if (status == HR_OK && v->row_count == 0)
+    status = hr_fail(error, HR_ERROR_INVALID, "%s: no row of %s to compare; %" PRId64 " were left out%s%s", name,
+                     hardware->name, v->skipped, v->skipped ? ", the first at " : "", v->skipped_why);
+  if (status == HR_OK)
+    status = hr_validation_sum_up(v, error);
+  if (status == HR_OK)
+    *validation = v;
+  else
+    hr_validation_free(v);
+  return status;
+}
+
+void hr_validation_free(hr_validation *validation)
+{
+  if (!validation)
+    return;
+  free(validation->rows);
+  free(validation->groups);
+  free(validation);
+}

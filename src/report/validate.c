@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `validate`: errors of predictions by kind and size, and the worst rows. */
+#include "base/error.h"
+#include "base/quantity.h"
+#include "report/document.h"
+#include "report/inputs.h"
+#include "report/json.h"
+
+#include <headroom/validate.h>
+
+#include <inttypes.h>
+#include <math.h>
+
+/* ---- groups ---- */
+
+static void group_kind(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, hr_interval_kind_name(*(const hr_interval_kind *)member));
+}
+
+/* Of the rows of all sizes the ends are null. */
+static void least(const void *row, hr_cell *cell)
+{
+  const hr_validated_group *group = row;
+  hr_cell_set_number(cell, isfinite(group->most_ns) || group->least_ns > 0 ? group->least_ns : (double)NAN);
+}
+
+static void predicted_size(const void *row, hr_cell *cell)
+{
+  const hr_validated_group *group = row;
+  char low[HR_NUMBER_SIZE], high[HR_NUMBER_SIZE];
+  hr_write_time(low, sizeof low, group->least_ns);
+  hr_write_time(high, sizeof high, group->most_ns);
+  if (isfinite(group->most_ns) && group->least_ns > 0)
+    hr_cell_format(cell, "%s to %s", low, high);
+  else if (isfinite(group->most_ns))
+    hr_cell_format(cell, "below %s", high);
+  else if (group->least_ns > 0)
+    hr_cell_format(cell, "%s and more", low);
+  else
+    hr_cell_set_text(cell, "all");
+}
+
+#define GROUP(member) HR_MEMBER(hr_validated_group, member)
+static const hr_column group_columns[] = {
+    {"kind", "kind", HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, group_kind, hr_validated_group, kind)},
+    {NULL, "predicted time", HR_PLAIN, 0, HR_COMPUTED(TEXT, predicted_size)},
+    {"least_ns", NULL, HR_TIME, 0, HR_COMPUTED(NUMBER, least)},
+    {"most_ns", NULL, HR_TIME, 0, GROUP(most_ns)},
+    {"rows", "rows", HR_PLAIN, 0, GROUP(rows)},
+    {"median", "median", HR_SHARE, 0, GROUP(median)},
+    {"mean", "mean", HR_SHARE, 0, GROUP(mean)},
+    {"p90", "90% within", HR_SHARE, 0, GROUP(p90)},
+    {"bias", "bias", HR_GAIN, 0, GROUP(bias)},
+    {"coverage", "in the interval", HR_SHARE, 0, GROUP(coverage)},
+    {"rank_correlation", "rank correlation", HR_PLAIN, 0, GROUP(rank_correlation)},
+};
+
+/* ---- rows ---- */
+
+static void shape(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  const hr_gemm *g = &r->gemm;
+  const hr_attention *a = &r->attention;
+  char window[32] = "";
+  if (a->window > 0)
+    snprintf(window, sizeof window, ", window %" PRId64, a->window);
+  if (r->kind == HR_INTERVAL_ATTENTION || r->kind == HR_INTERVAL_DECODE)
+    hr_cell_format(cell, "%" PRId64 " × %" PRId64 " over %" PRId64 ", %" PRId64 "/%" PRId64 " heads of %" PRId64 "%s",
+                   a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->qk_dim, window);
+  else if (g->batch > 1)
+    hr_cell_format(cell, "%" PRId64 "×%" PRId64 "×%" PRId64 " ×%" PRId64, g->m, g->n, g->k, g->batch);
+  else
+    hr_cell_format(cell, "%" PRId64 "×%" PRId64 "×%" PRId64, g->m, g->n, g->k);
+}
+
+static void ratio(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  hr_cell_set_number(cell, r->prediction.time_ns / r->measured_ns);
+}
+
+#define ROW(member) HR_MEMBER(hr_validated_row, member)
+static const hr_column row_columns[] = {
+    {"line", "line", HR_PLAIN, 3, ROW(line)},
+    {"kind", "kind", HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, group_kind, hr_validated_row, kind)},
+    {"dtype", "dtype", HR_PLAIN, 2, ROW(gemm.dtype)},
+    {"shape", "shape", HR_PLAIN, 0, HR_COMPUTED(TEXT, shape)},
+    {"measured_ns", "measured", HR_TIME, 0, ROW(measured_ns)},
+    {"predicted_ns", "predicted", HR_TIME, 0, ROW(prediction.time_ns)},
+    {"predicted_low_ns", NULL, HR_TIME, 0, ROW(prediction.low_ns)},
+    {"predicted_high_ns", NULL, HR_TIME, 0, ROW(prediction.high_ns)},
+    {"ratio", "predicted / measured", HR_PLAIN, 0, HR_COMPUTED(NUMBER, ratio)},
+    {"term", "largest term", HR_PLAIN, 0, HR_OPTIONAL(hr_validated_row, term)},
+    {"bound_by", "bound by", HR_PLAIN, 1, ROW(prediction.bound_by)},
+};
+
+static hr_table *group_table(const hr_validation *v)
+{
+  hr_table *table = HR_TABLE_OF(group_columns, hr_validated_group);
+  for (size_t i = 0; i < v->group_count; i++)
+    hr_table_add(table, &v->groups[i]);
+  return table;
+}
+
+static hr_table *worst_table(const hr_validation *v)
+{
+  hr_table *table = HR_TABLE_OF(row_columns, hr_validated_row);
+  for (size_t i = 0; i < v->worst_count; i++)
+    hr_table_add(table, &v->rows[v->worst[i]]);
+  return table;
+}
+
+static hr_table *row_table(const hr_validation *v)
+{
+  hr_table *table = HR_TABLE_OF(row_columns, hr_validated_row);
+  for (size_t i = 0; i < v->row_count; i++)
+    hr_table_add(table, &v->rows[i]);
+  return table;
+}
+
+/* ---- the report ---- */
+
+static hr_status write_json(FILE *out, const hr_hardware *hardware, const hr_validation *v, hr_error *error)
+{
+  bool failed;
+  hr_json json = hr_json_document("validate/1", &failed);
+  hr_json_put_text(json, "device", hardware->name);
+  hr_json_put_count(json, "rows", (int64_t)v->row_count);
+  hr_json_put_count(json, "skipped", v->skipped);
+  hr_json_put_text(json, "skipped_why", v->skipped_why[0] ? v->skipped_why : NULL);
+  hr_json_put_table(json, "groups", group_table(v));
+  hr_json_put_table(json, "worst", worst_table(v));
+  return hr_json_write(out, json, error);
+}
+
+static hr_status write_text(hr_document *document, const hr_hardware *hardware, const hr_validation *v, hr_error *error)
+{
+  hr_print_title(document, "headroom validate: predictions for %s beside measured times", hardware->name);
+  hr_print_hardware(document, hardware);
+  hr_print_field(document, "rows", "%zu compared", v->row_count);
+  if (v->skipped > 0)
+    hr_print_field(document, "left out", "%" PRId64 ", the first at %s", v->skipped, v->skipped_why);
+  hr_print_heading(document, "Errors");
+  HR_TRY(hr_print_table(document, group_table(v), error));
+  hr_print_paragraph(document, "An error is predicted over measured time or its inverse, less 1; the mean is the "
+                               "geometric one. A positive bias is predicted too slow. Nine of ten rows should be in "
+                               "the interval.");
+  hr_print_heading(document, "Worst");
+  return hr_print_table(document, worst_table(v), error);
+}
+
+hr_status hr_report_validation(FILE *out, const hr_report_options *options, const hr_hardware *hardware,
+                               const hr_validation *validation, hr_error *error)
+{
+  HR_NEED(error, out, options, hardware, validation);
+  hr_document document;
+  HR_TRY(hr_document_begin(&document, out, options, error));
+  hr_status status;
+  if (options->format == HR_FORMAT_JSON)
+    status = write_json(out, hardware, validation, error);
+  else if (options->format == HR_FORMAT_CSV)
+    status = hr_print_table(&document, row_table(validation), error);
+  else
+    status = write_text(&document, hardware, validation, error);
+  return hr_document_end(&document, status, error);
+}

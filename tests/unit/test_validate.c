@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Predictions beside measured rows. */
+#include "test.h"
+
+#include "unit/measured.h"
+
+#include <headroom/validate.h>
+
+static hr_validation *validate(const hr_hardware *hardware, const char *csv)
+{
+  hr_validation *v = NULL;
+  hr_error error;
+  const hr_validate_options options = hr_validate_options_default();
+  assert_ok(hr_validate_csv(hardware, csv, strlen(csv), "rows.csv", &options, &v, &error), error);
+  return v;
+}
+
+static void fails_with(const char *csv, const char *message)
+{
+  const hr_hardware hardware = measured_hardware("h200");
+  const hr_validate_options options = hr_validate_options_default();
+  hr_validation *v = NULL;
+  hr_error error;
+  assert_int_not_equal(hr_validate_csv(&hardware, csv, strlen(csv), "rows.csv", &options, &v, &error), HR_OK);
+  assert_string_equal(error.message, message);
+  assert_null(v);
+}
+
+static double gemm_ns(const hr_hardware *hardware, int64_t m)
+{
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  gemm.m = m, gemm.n = gemm.k = 4096, gemm.transpose_b = true;
+  assert_int_equal(hr_predict_gemm(hardware, &gemm, &p, NULL), HR_OK);
+  return p.time_ns;
+}
+
+/* Three rows at 1, 2 and 0.25 times the prediction: errors 0, 1 and 3, of which the factors' geometric mean is 2. The
+ * predicted order is 1 2 3, the measured one too. */
+static void errors_are_those_of_the_rows(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  char csv[512];
+  hardware.interval_count = 0; /* the band: 15% */
+  snprintf(csv, sizeof csv,
+           "# a comment\nsource,kind,m,n,k,transpose_b,time_ns\r\nx,gemm,1024,4096,4096,1,%.3f\n"
+           "\"a, quoted\",gemm,4096,4096,4096,1,%.3f\nx,gemm,65536,4096,4096,1,%.3f\nx,softmax,1,1,1,0,5\n",
+           gemm_ns(&hardware, 1024), gemm_ns(&hardware, 4096) / 2, gemm_ns(&hardware, 65536) * 4);
+  hr_validation *v = validate(&hardware, csv);
+  assert_int_equal(v->row_count, 3);
+  assert_int_equal(v->skipped, 1);
+  assert_string_equal(v->skipped_why, "line 6: a kind other than gemm, bmm, attention and decode");
+  const hr_validated_group *all = &v->groups[0];
+  assert_true(all->kind == HR_INTERVAL_GEMM && all->rows == 3 && all->least_ns == 0 && isinf(all->most_ns));
+  assert_true(fabs(all->median - 1) < 1e-4 && fabs(all->p90 - 3) < 1e-4 && fabs(all->mean - 1) < 1e-4);
+  assert_true(fabs(all->bias - (cbrt(0.5) - 1)) < 1e-4); /* 1 · 2 · 1/4 */
+  assert_true(fabs(all->coverage - 1.0 / 3) < 1e-9);
+  assert_true(fabs(all->rank_correlation - 1) < 1e-9);
+  int64_t rows = 0;
+  for (size_t i = 1; i < v->group_count; i++)
+    rows += v->groups[i].rows;
+  assert_int_equal(rows, 3);
+  assert_int_equal(v->worst_count, 3);
+  assert_int_equal(v->rows[v->worst[0]].line, 5);
+  assert_string_equal(v->rows[v->worst[0]].term, "matrix");
+  hr_validation_free(v);
+}
+
+static void rows_of_attention_and_other_devices_are_known(void **state)
+{
+  (void)state;
+  const hr_hardware hardware = measured_hardware("b200");
+  hr_validation *v = validate(&hardware, "device,kind,n,batch,q_heads,kv_heads,head_dim,window,time_ns\n"
+                                         "b200,attention,512,1,8,8,128,0,20000\n"
+                                         "b200,decode,4096,2048,16,8,128,128,150000\n"
+                                         "h200,decode,4096,8,16,8,128,0,1\n");
+  assert_int_equal(v->row_count, 2);
+  assert_int_equal(v->rows[0].attention.q_len, 512);
+  assert_int_equal(v->rows[1].attention.q_len, 1);
+  assert_int_equal(v->rows[1].attention.window, 128);
+  assert_string_equal(v->rows[1].term, "pair");
+  assert_string_equal(v->skipped_why, "line 4: another device");
+  assert_true(isnan(v->groups[0].rank_correlation));
+  hr_validation_free(v);
+}
+
+static void bad_rows_are_named_by_line_and_column(void **state)
+{
+  (void)state;
+  fails_with("", "rows.csv: has no line that names columns");
+  fails_with("kind,kind\n", "rows.csv: line 1: column kind is given twice");
+  fails_with("kind,m\ngemm\n", "rows.csv: line 2: expected 2 fields as in the head, found 1");
+  fails_with("kind,m,n,k,time_ns\ngemm,0,1,1,1\n", "rows.csv: line 2: m: expected an integer from 1 on, found \"0\"");
+  fails_with("kind,m,n,k,time_ns\ngemm,1,1,1,-1\n",
+             "rows.csv: line 2: time_ns: expected a number above 0, found \"-1\"");
+  fails_with("kind,m,n,k\ngemm,1,1,1\n", "rows.csv: line 2: median_ns: is missing");
+  fails_with("kind,dtype,time_ns\ngemm,bf15,1\n", "rows.csv: line 2: dtype: \"bf15\" is not a number format");
+  fails_with("kind,time_ns\nnorm,1\n",
+             "rows.csv: no row of h200 to compare; 1 were left out, the first at line 2: a kind other than gemm, bmm, "
+             "attention and decode");
+}
+
+/* Two classes: below 10 µs 0.5 … 3 times, above 0.9 … 1.2. */
+static void intervals_are_those_of_the_kind_and_the_size(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  hr_error error;
+  hardware.interval_count = 2;
+  hardware.intervals[0] = (hr_interval){HR_INTERVAL_GEMM, 1e4, 0.5, 3};
+  hardware.intervals[1] = (hr_interval){HR_INTERVAL_GEMM, 1e18, 0.9, 1.2};
+  gemm.m = gemm.n = gemm.k = 128;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.time_ns < 1e4 && p.low_ns == p.time_ns * 0.5 && p.high_ns == p.time_ns * 3);
+  gemm.m = gemm.n = gemm.k = 8192;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.low_ns == p.time_ns * 0.9 && p.high_ns == p.time_ns * 1.2);
+  gemm.n = 8191; /* narrow loads have no interval here: the band */
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_true(p.high_ns == p.time_ns * (1 + hardware.error_band));
+  hardware.intervals[1].below_ns = 1e3;
+  assert_int_equal(hr_hardware_check(&hardware, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "intervals: gemm below 1000 ns: expected an order by kind, then by time");
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(errors_are_those_of_the_rows),
+      cmocka_unit_test(rows_of_attention_and_other_devices_are_known),
+      cmocka_unit_test(bad_rows_are_named_by_line_and_column),
+      cmocka_unit_test(intervals_are_those_of_the_kind_and_the_size),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
