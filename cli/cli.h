@@ -189,6 +189,12 @@ int cli_open_store(const cli_run *run, hr_store_mode mode, hr_store **store); /*
  *  than a hang, and then read blocking. */
 FILE *cli_open_to_read(const char *path);
 
+/* ---- rows.c ---- */
+
+/** Opens a store, or reads an export (CSV, JSON Lines; "-": of standard input) into a store in memory. *store is set
+ *  wherever the caller has something to close, also after an error. */
+hr_status cli_open_rows(const char *path, hr_store **store, hr_error *error);
+
 /* ---- output.c ---- */
 
 /** Where the result goes. A file is written next to its target and renamed at the end, so that it is complete. */

@@ -20,36 +20,6 @@ typedef struct plot_job {
 
 /* ---- rows: stores, and exported rows in stores of their own ---- */
 
-static bool is_store(const char *path)
-{
-  static const char magic[16] = "SQLite format 3";
-  char begin[sizeof magic];
-  int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  bool is =
-      file >= 0 && read(file, begin, sizeof begin) == (ssize_t)sizeof begin && memcmp(begin, magic, sizeof magic) == 0;
-  if (file >= 0)
-    close(file);
-  return is;
-}
-
-static hr_status import_rows(const char *path, hr_store **store, hr_error *error)
-{
-  hr_store_options options = hr_store_options_default();
-  options.cancelled = cli_cancelled;
-  hr_status status = hr_store_open_with(path, HR_STORE_SCRATCH, &options, store, error);
-  FILE *in = strcmp(path, "-") == 0 ? stdin : cli_open_to_read(path);
-  if (!in) {
-    error->status = HR_ERROR_UNREADABLE;
-    snprintf(error->message, sizeof error->message, "%s: %s", path, strerror(errno));
-    return HR_ERROR_UNREADABLE;
-  }
-  if (status == HR_OK)
-    status = hr_store_import(*store, in, in == stdin ? "standard input" : path, NULL, error);
-  if (in != stdin)
-    fclose(in);
-  return status;
-}
-
 /* What the legend calls a file: its name without folder and ending. */
 static char *label_of(const char *path)
 {
@@ -68,8 +38,7 @@ static int add_source(const cli_run *run, const char *path, plot_job *job)
   if (code != CLI_GO_ON)
     return code;
   cli_reading(true);
-  hr_status status = is_store(path) ? hr_store_open(path, HR_STORE_READ, &source->store, &error)
-                                    : import_rows(path, &source->store, &error);
+  hr_status status = cli_open_rows(path, &source->store, &error);
   cli_reading(false);
   if (source->store)
     job->source_count++;

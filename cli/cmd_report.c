@@ -14,19 +14,15 @@ typedef struct page_work {
   size_t advice_count;
 } page_work;
 
-/* A store, or else the CSV or JSON Lines of `results export`. */
 static hr_status take(hr_store *rows, const char *path, hr_error *error)
 {
-  hr_status status = hr_store_merge(rows, path, NULL, error);
-  FILE *in = status == HR_ERROR_UNREADABLE ? fopen(path, "rb") : NULL;
-  char begin[16] = "";
-  bool store = in && fread(begin, 1, sizeof begin, in) == sizeof begin && memcmp(begin, "SQLite format 3", 15) == 0;
-  if (in && !store) {
-    rewind(in);
-    status = hr_store_import(rows, in, path, NULL, error);
-  }
-  if (in)
-    fclose(in);
+  hr_store *from = NULL;
+  cli_reading(true);
+  hr_status status = cli_open_rows(path, &from, error);
+  cli_reading(false);
+  if (status == HR_OK)
+    status = hr_store_copy(rows, from, NULL, error);
+  hr_store_close(from);
   return status;
 }
 

@@ -6,6 +6,7 @@
 #include "report/findings.h"
 #include "report/page.h"
 
+#include <headroom/plot.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -20,9 +21,7 @@ static void name_axes(hr_figure *figure, const char *x, const char *y)
 static hr_status write_and_free(const hr_document *document, hr_figure *figure, hr_error *error)
 {
   HR_TRY(hr_figure_end(figure, &figure, error));
-  hr_status status = hr_figure_point_count(figure) > 0 ? hr_page_write_figure(document->out, figure, error) : HR_OK;
-  hr_figure_free(figure);
-  return status;
+  return hr_page_print_figure(document->out, figure, error);
 }
 
 static hr_status out_of_memory(hr_error *error)
@@ -100,5 +99,11 @@ hr_status hr_print_advice_figures(const hr_document *document, const hr_advice *
   if (document->options->format != HR_FORMAT_HTML)
     return HR_OK;
   HR_TRY(print_gains(document, advice, confirmation, error));
-  return print_operators(document, advice, error);
+  HR_TRY(print_operators(document, advice, error));
+  hr_figure *roofline;
+  hr_status status =
+      hr_figure_of_roofline(&advice->hardware, &advice->model, &advice->workload, &advice->step, &roofline, error);
+  if (status == HR_ERROR_NOT_FOUND) /* no rate in this format */
+    return HR_OK;
+  return status == HR_OK ? hr_page_print_figure(document->out, roofline, error) : status;
 }

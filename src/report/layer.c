@@ -8,6 +8,9 @@
 #include "report/lines.h"
 #include "report/measurement.h"
 #include "report/operators.h"
+#include "report/page.h"
+
+#include <headroom/plot.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -259,6 +262,11 @@ static hr_status write_text(hr_document *document, const hr_model *model, const 
     print_sum(document, layer);
     print_whole(document, hardware, layer);
     print_reasons(document, layer);
+    if (document->options->format == HR_FORMAT_HTML) {
+      hr_figure *figure;
+      HR_TRY(hr_figure_of_layer(model, hardware, layer, &figure, error));
+      HR_TRY(hr_page_print_figure(document->out, figure, error));
+    }
     hr_print_heading(document, "Operators of one layer");
   }
   return hr_print_table(document, row_table(layer, hardware), error);

@@ -25,4 +25,7 @@ void hr_page_write_table(FILE *out, const hr_table *table, const char *caption);
  *  its table. HR_ERROR_OUT_OF_MEMORY. */
 hr_status hr_page_write_figure(FILE *out, const hr_figure *figure, hr_error *error);
 
+/** The same with a figure that has points, and frees it. */
+hr_status hr_page_print_figure(FILE *out, hr_figure *figure, hr_error *error);
+
 #endif

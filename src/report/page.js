@@ -25,7 +25,8 @@
   const colours = () => (dark.matches && !printing ? DARK : LIGHT);
   const ink = () => (dark.matches && !printing ? { text: "#ececf0", line: "#3b3b45" } : { text: "#1c1c1e", line: "#d5d5dc" });
   const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
-  const show = (value) => (value === null || value === undefined ? "–" : digits.format(value));
+  const whole = new Intl.NumberFormat("en");
+  const show = (value) => (value === null || value === undefined ? "–" : (Number.isInteger(value) ? whole : digits).format(value));
 
   /* ---- figures ---- */
 
@@ -42,7 +43,7 @@
       return { ...common, type: "bar", points: data, data: data.map((p) => (p ? p.y : null)), borderWidth: 1 };
     }
     const line = series.mark !== "points" && figure.form === "lines";
-    return { ...common, type: "line", points, data: points, showLine: line, borderWidth: 2, tension: 0, spanGaps: false,
+    return { ...common, type: "line", points, data: points, showLine: line, borderWidth: 2, tension: 0, clip: 8, spanGaps: false,
       pointRadius: series.mark === "plain" ? 0 : points.length <= MARKERS_MOST ? 3 : line ? 0 : 1.5, pointHoverRadius: 5 };
   };
   const paint = (chart) => {
@@ -70,7 +71,8 @@
         for (let e = Math.floor(Math.log2(s.min)); e <= Math.log2(s.max); e++) ticks.push({ value: 2 ** e });
         s.ticks = ticks.filter((t) => t.value >= s.min);
       };
-    if (options.type === "logarithmic") options.ticks.callback = (value) => show(value);
+    const leads = (value) => [1, 2, 5].some((lead) => Math.abs(Math.log10(value / lead) % 1) < 1e-9);
+    if (options.type === "logarithmic") options.ticks.callback = (value) => (axis.scale === "log2" || leads(value) ? show(value) : "");
     if (axis.zero && options.type === "linear") options.beginAtZero = true;
     if (axis.most !== null) options.max = axis.most;
     options.stacked = figure.form === "stacks";
@@ -137,7 +139,7 @@
 
   const of = (item) => (item.dataset.type === "bar" ? item.dataset.points[item.dataIndex] : item.raw);
   const hover = (figure) => ({
-    title: (items) => (items.length ? `${figure.x.label}: ${xText(figure, of(items[0]).x)}` : ""),
+    title: (items) => (items.length ? `${figure.x.label && `${figure.x.label}: `}${xText(figure, of(items[0]).x)}` : ""),
     label: (item) => {
       const p = of(item);
       const spread = p.low !== null && p.high !== null ? ` (${show(p.low)} … ${show(p.high)})` : "";
@@ -196,7 +198,7 @@
   const addLegend = (entry) => {
     entry.legend = make("ul", undefined, { class: "legend", "aria-label": "Series on and off" });
     drawn(entry.figure).forEach((series, i) => {
-      const origin = series.origin === "measured" || series.origin === series.name ? "" : ` (${series.origin})`;
+      const origin = series.origin === "measured" || series.name.includes(series.origin) ? "" : ` (${series.origin})`;
       const button = make("button", undefined, { type: "button", "aria-pressed": "true" });
       button.append(sample(series.style), (series.name || entry.figure.y.label) + origin);
       button.addEventListener("click", () => toggle(entry, i, button));
@@ -227,7 +229,8 @@
   };
   const rowsOf = (figure) =>
     figure.series.flatMap((series) => series.points.map(point).map((p) =>
-      [series.name || figure.y.label, figure.x.scale === "names" ? xText(figure, p.x) : p.x, p.y, p.low, p.high, p.status || "ok", series.origin]));
+      [series.name || figure.y.label, figure.x.scale === "names" ? xText(figure, p.x) : p.x, p.y, p.low, p.high, p.status || "ok",
+        figure.form === "stacks" ? "" : series.origin])); /* of a stack the column says it */
   const openTable = (figure, details) => {
     const table = make("table", undefined, { class: "sortable" }), head = make("tr"), body = make("tbody");
     const titles = ["series", figure.x.label, figure.y.label, "low", "high", "status", "origin"];
@@ -295,7 +298,7 @@
 
   const start = (element) => {
     const figure = JSON.parse(element.querySelector("script").textContent);
-    const canvas = make("canvas", undefined, { role: "img", "aria-label": `${figure.title}: ${figure.y.label} over ${figure.x.label}; the values are in the table below` });
+    const canvas = make("canvas", undefined, { role: "img", "aria-label": `${figure.title}: ${figure.y.label}${figure.x.label && ` over ${figure.x.label}`}; the values are in the table below` });
     const box = make("div", undefined, { class: "canvas" });
     box.append(canvas);
     const entry = { element, figure, canvas, visible: figure.series.map(() => true) };

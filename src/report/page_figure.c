@@ -128,3 +128,10 @@ hr_status hr_page_write_figure(FILE *out, const hr_figure *figure, hr_error *err
   free(text);
   return HR_OK;
 }
+
+hr_status hr_page_print_figure(FILE *out, hr_figure *figure, hr_error *error)
+{
+  hr_status status = hr_figure_point_count(figure) > 0 ? hr_page_write_figure(out, figure, error) : HR_OK;
+  hr_figure_free(figure);
+  return status;
+}

@@ -8,6 +8,7 @@
 #include "report/page_devices.h"
 #include "report/sweep_figures.h"
 
+#include <headroom/plot.h>
 #include <headroom/version.h>
 #include <inttypes.h>
 #include <string.h>
@@ -18,7 +19,8 @@ typedef struct page_content {
   const hr_page *page;
   hr_compare_rows rows; /* the latest of each point, by sweep */
   hr_compared_origin origin;
-  hr_sweep **catalog;
+  hr_store *store;
+  hr_sweep **catalog, **small; /* in the same order: with the sizes for a GPU, for a CPU */
   size_t catalog_count;
 } page_content;
 
@@ -67,27 +69,50 @@ static void print_head(const page_content *c)
 /* ---- sweeps ---- */
 
 /* By name among those of the catalogue only: a name from outside is not a file to open. */
-static bool find_about(const page_content *c, const char *name, hr_sweep_about *about)
+static size_t find_sweep(const page_content *c, const char *name)
 {
-  for (size_t i = 0; i < c->catalog_count; i++) {
-    *about = hr_sweep_describe(c->catalog[i]);
-    if (strcmp(about->name, name) == 0)
-      return true;
-  }
-  return false;
+  size_t i = 0;
+  while (i < c->catalog_count && strcmp(hr_sweep_describe(c->catalog[i]).name, name) != 0)
+    i++;
+  return i;
+}
+
+/* As `plot` draws it; where that has nothing to draw, as the rows are. */
+static hr_status figure_of(const page_content *c, size_t from, size_t end, hr_figure **figure, hr_error *error)
+{
+  size_t known = find_sweep(c, c->rows.rows[from].sweep);
+  if (known == c->catalog_count)
+    return hr_figure_of_rows(&c->rows.rows[from], end - from, NULL, figure, error);
+  hr_plot_options options = hr_plot_options_default();
+  hr_plot_source source = {.store = c->store, .label = ""};
+  hr_status status = hr_figure_of_sweep(c->catalog[known], c->small[known], &source, 1, &options, figure, error);
+  if (status != HR_ERROR_NOT_FOUND && status != HR_ERROR_INVALID)
+    return status;
+  hr_sweep_about about = hr_sweep_describe(c->catalog[known]);
+  return hr_figure_of_rows(&c->rows.rows[from], end - from, &about, figure, error);
+}
+
+/* Shares of operators are of other rows than the sweep's own, which have the whole layer. */
+static hr_status print_rows(const page_content *c, size_t from, size_t end, hr_error *error)
+{
+  hr_figure *figure;
+  hr_sweep_about about = hr_sweep_describe(c->catalog[find_sweep(c, c->rows.rows[from].sweep)]);
+  HR_TRY(hr_figure_of_rows(&c->rows.rows[from], end - from, &about, &figure, error));
+  return hr_page_print_figure(c->document.out, figure, error);
 }
 
 static hr_status print_sweep(const page_content *c, size_t from, size_t end, hr_error *error)
 {
-  hr_sweep_about about;
   hr_figure *figure;
-  bool known = find_about(c, c->rows.rows[from].sweep, &about);
-  HR_TRY(hr_figure_of_rows(&c->rows.rows[from], end - from, known ? &about : NULL, &figure, error));
+  HR_TRY(figure_of(c, from, end, &figure, error));
   fprintf(c->document.out, "<section id=\"sweep-%zu\">\n", from);
   hr_print_heading(&c->document, "%s", figure->title);
-  if (known && about.source[0])
-    hr_print_paragraph(&c->document, about.source);
+  if (figure->source[0] && !strstr(figure->note, figure->source))
+    hr_print_paragraph(&c->document, figure->source);
+  bool shares = figure->form == HR_FIGURE_STACKS;
   hr_status status = hr_page_write_figure(c->document.out, figure, error);
+  if (status == HR_OK && shares)
+    status = print_rows(c, from, end, error);
   fputs("</section>\n", c->document.out);
   hr_figure_free(figure);
   return status;
@@ -194,11 +219,14 @@ hr_status hr_report_page(FILE *out, const hr_report_options *options, hr_store *
   HR_NEED(error, out, options, store, page);
   HR_TRY(hr_check_struct_size("hr_page", page->struct_size, sizeof *page, error));
   hr_report_options html = *options;
-  page_content content = {.page = page};
+  page_content content = {.page = page, .store = store};
+  size_t small_count = 0;
   hr_compare_side every = hr_compare_side_default();
   html.format = HR_FORMAT_HTML;
   HR_TRY(hr_document_begin(&content.document, out, &html, error));
   hr_status status = hr_sweep_catalog(false, &content.catalog, &content.catalog_count, error);
+  if (status == HR_OK)
+    status = hr_sweep_catalog(true, &content.small, &small_count, error);
   if (status == HR_OK)
     status = hr_compare_read(store, &every, &content.rows, &content.origin, error);
   if (status == HR_OK) {
@@ -207,5 +235,6 @@ hr_status hr_report_page(FILE *out, const hr_report_options *options, hr_store *
   }
   hr_compare_rows_free(&content.rows);
   hr_sweep_catalog_free(content.catalog, content.catalog_count);
+  hr_sweep_catalog_free(content.small, small_count);
   return hr_document_end(&content.document, status, error);
 }

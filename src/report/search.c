@@ -6,6 +6,9 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "report/inputs.h"
+#include "report/page.h"
+
+#include <headroom/plot.h>
 
 #include <inttypes.h>
 #include <string.h>
@@ -257,6 +260,11 @@ static hr_status write_text(hr_document *document, const hr_model *model, const 
     hr_print_field(document, "for free", "%s with %s alone", time, result->free.differs);
   }
   print_bounds(document, model, result);
+  if (document->options->format == HR_FORMAT_HTML) {
+    hr_figure *figure;
+    HR_TRY(hr_figure_of_search(model, hardware, result, &figure, error));
+    HR_TRY(hr_page_print_figure(document->out, figure, error));
+  }
   hr_print_heading(document, "Shapes, fastest first");
   if (result->count == 0) {
     explain_nothing(document, result);

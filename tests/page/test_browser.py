@@ -54,7 +54,7 @@ class InTheBrowser(unittest.TestCase):
     def test_charts_are_drawn_when_they_are_seen(self):
         self.browser.open("devices.html")
         count = self.browser.run("document.querySelectorAll('figure.chart').length")
-        self.assertEqual(count, 4)
+        self.assertEqual(count, 5)
         self.assertFalse(self.browser.run(DRAWN % 3))
         for chart in range(count):
             self.show(chart)

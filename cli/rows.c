@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows to read: of stores, and of exports in stores of their own. */
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_store(const char *path)
+{
+  static const char magic[16] = "SQLite format 3";
+  char begin[sizeof magic];
+  int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  bool is =
+      file >= 0 && read(file, begin, sizeof begin) == (ssize_t)sizeof begin && memcmp(begin, magic, sizeof magic) == 0;
+  if (file >= 0)
+    close(file);
+  return is;
+}
+
+static hr_status import_rows(const char *path, hr_store **store, hr_error *error)
+{
+  hr_store_options options = hr_store_options_default();
+  options.cancelled = cli_cancelled;
+  hr_status status = hr_store_open_with(path, HR_STORE_SCRATCH, &options, store, error);
+  FILE *in = strcmp(path, "-") == 0 ? stdin : cli_open_to_read(path);
+  if (!in) {
+    error->status = HR_ERROR_UNREADABLE;
+    snprintf(error->message, sizeof error->message, "%s: %s", path, strerror(errno));
+    return HR_ERROR_UNREADABLE;
+  }
+  if (status == HR_OK)
+    status = hr_store_import(*store, in, in == stdin ? "standard input" : path, NULL, error);
+  if (in != stdin)
+    fclose(in);
+  return status;
+}
+
+hr_status cli_open_rows(const char *path, hr_store **store, hr_error *error)
+{
+  return is_store(path) ? hr_store_open(path, HR_STORE_READ, store, error) : import_rows(path, store, error);
+}
