@@ -19,14 +19,7 @@ import math
 import pathlib
 import sys
 
-try:
-    import matplotlib
-
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
-    from matplotlib.ticker import FuncFormatter
-except ModuleNotFoundError as missing:
-    sys.exit(f"draw_sweeps.py: needs matplotlib (Debian: python3-matplotlib): {missing}")
+plt = FuncFormatter = None  # load_matplotlib()
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 PUBLISHED = TOP / "data/results/published/codesign-figures.csv"
@@ -199,6 +192,20 @@ def draw_cases(axes, sweep, rows, points):
     axes.set_xticks(range(len(names)), names, fontsize=8)
 
 
+def load_matplotlib():
+    """After the input was checked, because this takes half a second."""
+    global plt, FuncFormatter
+    try:
+        import matplotlib
+
+        matplotlib.use("svg")
+        import matplotlib.pyplot as plt
+        from matplotlib.ticker import FuncFormatter
+    except ModuleNotFoundError as missing:
+        sys.exit(f"draw_sweeps.py: needs matplotlib (Debian: python3-matplotlib): {missing}")
+    plt.rcParams.update({"svg.hashsalt": "headroom", "svg.fonttype": "none", "font.family": "sans-serif"})
+
+
 def short_number(value, _):
     return f"{value / 1024:g}k" if value >= 1024 and value % 1024 == 0 else f"{value:g}"
 
@@ -251,7 +258,6 @@ def main():
     parser.add_argument("--series", help="only lines that have this in their name")
     parser.add_argument("--peers", default=[], nargs="+", help="CSV of bench/attention_gpu_vs_torch.py")
     options = parser.parse_args()
-    plt.rcParams.update({"svg.hashsalt": "headroom", "svg.fonttype": "none", "font.family": "sans-serif"})
     sweeps, published = read_sweeps(), read_rows([PUBLISHED], PUBLISHED_COLUMNS)
     peers = read_rows(options.peers, PEER_COLUMNS)
     rows = [row for row in read_rows(options.rows, COLUMNS) if not options.dtype or format_of(row) in options.dtype]
@@ -260,13 +266,15 @@ def main():
     for row in rows:
         if row["sweep"] in wanted and row["sweep"] in sweeps:
             check_row(sweeps[row["sweep"]], row)
+    for name in wanted:
+        if name not in sweeps:
+            sys.exit(f"draw_sweeps.py: there is no sweep {name} in data/sweeps")
     try:
         options.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fail(options.output, 0, error.strerror)
+    load_matplotlib()
     for name in wanted:
-        if name not in sweeps:
-            sys.exit(f"draw_sweeps.py: there is no sweep {name} in data/sweeps")
         path = options.output / f"{name}.svg"
         own = [row for row in rows if row["sweep"] == name]
         points = [point for point in published if point["sweep"] == name]

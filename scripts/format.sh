@@ -12,6 +12,10 @@ if [ "${1:-}" != --check ]; then
   clang-format-14 -i "${files[@]}"
   exit
 fi
+if printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -n 40 clang-format-14 --dry-run -Werror 2>/dev/null; then
+  echo "${#files[@]} files are formatted"
+  exit
+fi
 stale=0
 for file in "${files[@]}"; do
   clang-format-14 "$file" | diff -u --label "$file" --label 'formatted by scripts/format.sh' "$file" - | head -20

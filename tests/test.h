@@ -34,7 +34,8 @@
 
 /** Whether HEADROOM_TEST, words separated by spaces, contains `what`: "thorough" tests every size in every format, of
  *  which otherwise each format gets a share; "gpu" skips CPU kernels; "few" limits the work to what fits under a
- *  sanitizer; "whole" ignores HEADROOM_TEST_SHARE; "required" fails where a kernel does not run on this machine. */
+ *  sanitizer or an emulated GPU; "whole" ignores HEADROOM_TEST_SHARE; "required" fails where a kernel does not run on
+ *  this machine. */
 static inline bool test_asks_for(const char *what)
 {
   const char *asked = getenv("HEADROOM_TEST");

@@ -211,12 +211,12 @@ for command in 'devices --probe cpu' 'devices --probe' 'gemm --measure 64 64 64'
   expect "with nothing that was not measured" test ! -s interrupted -a ! -e stopped.db
 done
 echo old > kept
-timeout -s KILL 2 $long -o kept > killed 2>&1
+timeout -s KILL 1 $long -o kept > killed 2>&1
 expect "a kill leaves the old file whole" grep -qx old kept
 progress() {
   on_terminal 80 "timeout --foreground -s INT 3 $long; true" > shown
   expect "long work shows its progress on a terminal" grep -q "[0-9]%  [0-9] s" shown
-  on_terminal 80 "timeout --foreground -s INT 3 $long -q; true" > shown
+  on_terminal 80 "timeout --foreground -s INT 2 $long -q; true" > shown
   expect "but not with --quiet" sh -c "! grep -q '[0-9]%  [0-9] s' shown"
 }
 if [ -n "$terminals" ]; then

@@ -43,7 +43,7 @@ wait_for_rows() { # STORE COUNT
 
 cat > many.json <<'END'
 {"name": "many", "title": "Many small products", "x": "m",
- "axes": {"n": [16, 32], "m": {"from": 1, "to": 40, "step": 1}}, "series": "n = {n}",
+ "axes": {"n": [16, 32], "m": {"from": 1, "to": 20, "step": 1}}, "series": "n = {n}",
  "problem": {"kind": "gemm", "m": "m", "n": "n", "k": 16}}
 END
 
@@ -55,11 +55,11 @@ kill -9 $victim
 wait $victim 2> /dev/null
 before=$(rows killed.db)
 expect "rows of a killed sweep are kept" test "$before" -ge 4
-expect "the sweep was not over when it was killed" test "$before" -lt 80
+expect "the sweep was not over when it was killed" test "$before" -lt 40
 sweep killed.db > table 2> note || say "a killed sweep goes on"
-expect "each point has one row in the end" test "$(rows killed.db) $(points killed.db)" = "80 80"
-expect "what was there is not measured again" grep -q "$((80 - before)) measured .* $before stored before" note
-expect "the table has every point" test "$(grep -c '^n = ' table)" = 80
+expect "each point has one row in the end" test "$(rows killed.db) $(points killed.db)" = "40 40"
+expect "what was there is not measured again" grep -q "$((40 - before)) measured .* $before stored before" note
+expect "the table has every point" test "$(grep -c '^n = ' table)" = 40
 
 # ---- Ctrl-C: a clean end ----
 start stopped.db out
@@ -71,27 +71,27 @@ expect "a stopped sweep exits with 130" test $? = 130
 expect "a stopped sweep prints no table" test ! -s out
 expect "the rows of a stopped sweep are kept" test "$(rows stopped.db)" -ge 2
 sweep stopped.db -q > /dev/null 2>&1 || say "a stopped sweep goes on"
-expect "a stopped sweep is whole in the end" test "$(rows stopped.db) $(points stopped.db)" = "80 80"
+expect "a stopped sweep is whole in the end" test "$(rows stopped.db) $(points stopped.db)" = "40 40"
 
 # ---- shares: by hand and by a launcher's environment, two writers at once ----
 sweep shared.db --shard 1/2 -q > /dev/null 2>&1 &
 first=$!
 sweep shared.db --shard 2/2 -q > /dev/null 2>&1 || say "the second share ends"
 wait $first || say "the first share ends"
-expect "two shares at once are everything" test "$(rows shared.db) $(points shared.db)" = "80 80"
+expect "two shares at once are everything" test "$(rows shared.db) $(points shared.db)" = "40 40"
 for rank in 0 1 2; do
   OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=3 sweep ranks.db -q > rank.$rank 2>&1 || say "rank $rank ends"
 done
-expect "three ranks of mpirun are everything" test "$(rows ranks.db) $(points ranks.db)" = "80 80"
+expect "three ranks of mpirun are everything" test "$(rows ranks.db) $(points ranks.db)" = "40 40"
 expect "only the first rank prints" test -s rank.0 -a ! -s rank.1 -a ! -s rank.2
 for rank in 0 1 2; do
   OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=3 sweep divided.db -q --shard 2/4 > /dev/null 2>&1 || say "rank $rank ends"
 done
-expect "three ranks share what --shard leaves them" test "$(rows divided.db) $(points divided.db)" = "20 20"
+expect "three ranks share what --shard leaves them" test "$(rows divided.db) $(points divided.db)" = "10 10"
 sweep divided.db --shard 2/4 > /dev/null 2> note
-expect "which is the share of one alone" grep -q '0 measured (0 failed, 0 noisy), 20 stored before' note
-SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 sweep slurm.db -q --points 40 > /dev/null 2>&1
-expect "a task of srun takes its share" test "$(rows slurm.db)" = 10
+expect "which is the share of one alone" grep -q '0 measured (0 failed, 0 noisy), 10 stored before' note
+SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 sweep slurm.db -q --points 20 > /dev/null 2>&1
+expect "a task of srun takes its share" test "$(rows slurm.db)" = 5
 SLURM_PROCID=0 SLURM_NTASKS=4 sweep batch.db -q --points 8 > /dev/null 2>&1
 expect "a batch script outside of a step takes all" test "$(rows batch.db)" = 8
 
@@ -100,9 +100,9 @@ sweep twice.db > /dev/null 2> note.1 &
 first=$!
 sweep twice.db > /dev/null 2> note.2 || say "the second of two ends"
 wait $first || say "the first of two ends"
-expect "two at once measure each point once" test "$(rows twice.db) $(points twice.db)" = "80 80"
+expect "two at once measure each point once" test "$(rows twice.db) $(points twice.db)" = "40 40"
 # "headroom: note: many: 45 measured (0 failed, 0 noisy), 35 stored before, in twice.db"
-expect "and say what the other had" test "$(awk '{ m += $4; t += $10 } END { print m, t }' note.1 note.2)" = "80 80"
+expect "and say what the other had" test "$(awk '{ m += $4; t += $10 } END { print m, t }' note.1 note.2)" = "40 40"
 
 # ---- again, thinned, formats ----
 sweep batch.db -q --points 8 --again > /dev/null 2>&1

@@ -126,6 +126,7 @@ struct block {
   std::vector<warp> warps;
   unsigned left; /* threads that have not ended */
   barrier_state barriers[16];
+  uint32_t full_barriers; /* that ended, of all its threads */
   race_log *log;
   std::map<unsigned, mbarrier> mbarriers; /* by shared address */
 };

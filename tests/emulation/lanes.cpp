@@ -155,9 +155,10 @@ void barrier(unsigned number, unsigned threads, bool waits)
   tick(*the.running);
   if (waits)
     s.waiters.push_back(the.running);
-  if (++s.arrived == threads)
+  if (++s.arrived == threads) {
+    b.full_barriers += s.waiters.size() == b.threads.size();
     end_phase(s);
-  else if (waits)
+  } else if (waits)
     wait_while(s.over, before, number == 0 ? "__syncthreads" : "a named barrier");
   pause();
 }

@@ -10,8 +10,8 @@ constexpr unsigned CHUNK = 16; /* bytes tracked together for asynchronous reads 
 /* The last writer and the readers since then of a word. Masks mark the bytes that were accessed. Threads that access
  * other bytes of the word replace the earlier threads, so some races of single bytes stay undetected. */
 struct cell {
-  uint32_t write_clock, read_clock;
-  uint16_t writer, reader; /* numbers within the cluster; readers are of the block */
+  uint32_t write_clock, read_clock; /* of several readers: the block's full barriers before the last of them */
+  uint16_t writer, reader;          /* numbers within the cluster; readers are of the block */
   uint8_t written : 4, by_tma : 1, read;
   uint16_t readers; /* index of the readers' clocks, from 1; 0: at most one reader */
 };
@@ -78,12 +78,28 @@ void begin_clock(thread &t)
   tick(t);
 }
 
+/* Most of the detector's time is in these two loops over threads. */
+#define WIDE __attribute__((target_clones("avx2", "default")))
+
+WIDE static void take_later(uint32_t *to, const uint32_t *from, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    to[i] = to[i] > from[i] ? to[i] : from[i];
+}
+
+WIDE static bool any_later(const uint32_t *clocks, const uint32_t *known, size_t count)
+{
+  bool any = false;
+  for (size_t i = 0; i < count; i++)
+    any |= clocks[i] > known[i];
+  return any;
+}
+
 static void learn_clock(vector_clock &to, const vector_clock &from)
 {
   if (to.size() < from.size())
     to.resize(from.size());
-  for (size_t i = 0; i < from.size(); i++)
-    to[i] = to[i] > from[i] ? to[i] : from[i];
+  take_later(to.data(), from.data(), from.size());
 }
 
 void learn(knowledge &to, const knowledge &from)
@@ -177,7 +193,11 @@ static void check_not_read(const race_log &log, const cell &c, const thread &t, 
       race("writes", at, c.reader, "reads", false);
     return;
   }
+  if (t.number + log.first == t.id && t.owner->full_barriers > c.read_clock)
+    return; /* all threads of the block have met since */
   const vector_clock &clocks = log.readers[c.readers - 1];
+  if (!any_later(clocks.data(), t.known.clock.data() + log.first, clocks.size()))
+    return;
   for (unsigned i = 0; i < clocks.size(); i++)
     if (log.first + i != t.id && clocks[i] > t.known.clock[log.first + i])
       race("writes", at, log.first + i, "reads", false);
@@ -225,8 +245,11 @@ static void add_reader(race_log &log, cell &c, const thread &t)
     log.spare_readers.pop_back();
     log.readers[c.readers - 1].assign(log.threads, 0);
     log.readers[c.readers - 1][c.reader - log.first] = c.read_clock;
+    c.read_clock = 0;
   }
   log.readers[c.readers - 1][t.number] = t.known.clock[t.id];
+  const uint32_t barriers = log.first + t.number == t.id ? t.owner->full_barriers : UNDER_WAY;
+  c.read_clock = barriers > c.read_clock ? barriers : c.read_clock;
 }
 
 static void read_word(race_log &log, cell &c, const thread &t, uint8_t mask, unsigned at)

@@ -18,6 +18,10 @@ export LD_LIBRARY_PATH=$build/tests/emulation${LD_LIBRARY_PATH:+:$LD_LIBRARY_PAT
 export XDG_CACHE_HOME=$build/tests/emulation/cache
 export HEADROOM_TEST="${HEADROOM_TEST:-} gpu required"
 case ${3:-} in
+attention_*_sm[0-9]*) ;;
+attention*) [ "$share" = 1 ] || HEADROOM_TEST+=" few" ;; # these copy nothing ahead
+esac
+case ${3:-} in
 attention* | decode*) export HEADROOM_TEST_KERNEL=$3 ;;
 *) HEADROOM_TEST+=" ${3:-}" ;;
 esac

@@ -41,15 +41,33 @@ static double worst_case_bound(hr_dtype dtype, int64_t k, double exact, double m
   return sum + hr_dtype_rounding_error(dtype, fabs(exact) + sum);
 }
 
+/* Row `row` of A, then the columns of B one after the other: an element of B is read once, not once a row. */
+static void load_row_of_a(const gemm_operands *p, int64_t batch, int64_t row, double *values)
+{
+  for (int64_t inner = 0; inner < p->gemm.k; inner++)
+    values[inner] = element_a(p, batch, row, inner);
+}
+
+static void load_b(const gemm_operands *p, int64_t batch, double *values)
+{
+  for (int64_t column = 0; column < p->gemm.n; column++)
+    for (int64_t inner = 0; inner < p->gemm.k; inner++)
+      values[column * p->gemm.k + inner] = element_b(p, batch, inner, column);
+}
+
 static void assert_gemm(const char *kernel, const gemm_operands *p)
 {
   const hr_gemm *g = &p->gemm;
-  for (int64_t batch = 0; batch < g->batch; batch++)
-    for (int64_t row = 0; row < g->m; row++)
+  double *a = malloc((size_t)(g->k * (g->n + 1)) * sizeof *a), *b = a + g->k;
+  assert_non_null(a);
+  for (int64_t batch = 0; batch < g->batch; batch++) {
+    load_b(p, batch, b);
+    for (int64_t row = 0; row < g->m; row++) {
+      load_row_of_a(p, batch, row, a);
       for (int64_t column = 0; column < g->n; column++) {
         double exact = 0, magnitude = 0;
         for (int64_t inner = 0; inner < g->k; inner++) {
-          double term = element_a(p, batch, row, inner) * element_b(p, batch, inner, column);
+          double term = a[inner] * b[column * g->k + inner];
           exact += term;
           magnitude += fabs(term);
         }
@@ -62,6 +80,9 @@ static void assert_gemm(const char *kernel, const gemm_operands *p)
                    g->transpose_b, (int)g->lda, (int)g->ldb, (int)g->ldc, (int)g->stride_a, (int)g->stride_b,
                    (int)g->stride_c, (int)batch, (int)row, (int)column, found, exact, bound);
       }
+    }
+  }
+  free(a);
 }
 
 static void each_kernel(void (*check)(hr_device *device, const hr_kernel_info *info, hr_dtype dtype))

@@ -17,6 +17,22 @@ static const narrow_format narrow_formats[HR_DTYPE_COUNT] = {
     [HR_FP8_E4M3] = {4, 3, false, 448.0},
 };
 
+/* ilogb() and ldexp() for normal doubles; the C library's take most of the time of encode(). */
+static int exponent_of(double value)
+{
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return (int)(bits >> 52 & 0x7FF) - 1023;
+}
+
+static double power_of_two(int exponent)
+{
+  uint64_t bits = (uint64_t)(exponent + 1023) << 52;
+  double value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
 static unsigned encode(const narrow_format *format, double value)
 {
   int exponent_most = (1 << format->exponent_bits) - 1, bias = exponent_most >> 1;
@@ -27,10 +43,10 @@ static unsigned encode(const narrow_format *format, double value)
   if (isnan(value) || (isinf(value) && !format->infinities))
     return sign | nan_bits;
   int exponent = 1 - bias; /* of subnormal numbers */
-  if (size > 0 && !isinf(size) && ilogb(size) > exponent)
-    exponent = ilogb(size);
-  double quantum = ldexp(1.0, exponent - format->mantissa_bits);
-  double steps = isinf(size) ? 0 : nearbyint(size / quantum);
+  if (!isinf(size) && exponent_of(size) > exponent)
+    exponent = exponent_of(size);
+  double quantum = power_of_two(exponent - format->mantissa_bits);
+  double steps = isinf(size) ? 0 : size / quantum + 0x1p52 - 0x1p52; /* to the nearest integer, ties to even */
   if (isinf(size) || steps * quantum > format->largest) {
     if (format->infinities)
       return sign | infinity_bits;
@@ -226,11 +242,6 @@ void hr_numbers_uniform(hr_dtype dtype, uint64_t seed, size_t first, size_t coun
   uint64_t key = hr_numbers_key(seed);
   for (size_t i = 0; i < count; i++) {
     float value = uniform(key, first + i);
-    if (dtype == HR_FP32 || dtype == HR_TF32)
-      ((float *)to)[i] = value;
-    else if (dtype == HR_BF16)
-      ((uint16_t *)to)[i] = float_to_bf16(value);
-    else
-      hr_number_store(dtype, to, i, (double)value);
+    hr_floats_store(dtype, to, i, 1, &value);
   }
 }
