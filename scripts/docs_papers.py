@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of docs/papers.md: published numbers beside what the command predicts and what was measured (docs_numbers.py)."""
 import functools
+import math
 import re
 
 from docs_command import document
@@ -312,3 +313,23 @@ def six_devices_table():
         lines.append([degree, f"{up['n']}", f"{up['alignment']} B", f"{up['flops'] / up['predicted_ns'] / 1e3:.0f}",
                       f"{found['step_time_ns'] / 1e6:.0f}"])
     return table(["t", "MLP's columns of a device", "aligned to", "MLP up, TFLOP/s", "step, ms"], lines)
+
+
+def slope(points):
+    """Exponent of the time over the length, by least squares of the logarithms."""
+    x, y = ([math.log(point[i]) for point in points] for i in (0, 1))
+    middle = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - middle[0]) * (b - middle[1]) for a, b in zip(x, y)) / sum((a - middle[0]) ** 2 for a in x)
+
+
+def slopes_table():
+    """The scaling picture of the attention sweep as numbers: exponents of all points that have a time."""
+    lines = []
+    for theirs, ours in IMPLEMENTATIONS.items():
+        published_rows = rows("published/attention-forward.csv", kernel=theirs, status="ok")
+        line = [theirs, f"{slope([(row.q_len, row.mean_ms) for row in published_rows]):.2f}", ours]
+        for dtype in ("fp32", "bf16"):
+            found = rows("h200/attention-forward.csv", series=f"{ours} XS", dtype=dtype, median_ns=lambda ns: ns > 0)
+            line.append(f"{slope([(row.s, row.ms) for row in found]):.2f}")
+        lines.append(line)
+    return table(["published", "exponent", "Headroom's", "H200, fp32", "bf16"], lines)
