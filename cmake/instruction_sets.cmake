@@ -25,8 +25,8 @@ function(headroom_instruction_sets sources)
         continue()
       endif()
       set(optimisation -O3)
-      if(HEADROOM_SANITIZE) # see HR_INLINE in simd.h
-        set(optimisation -O1)
+      if(HEADROOM_SANITIZE OR HEADROOM_FUZZ) # see HR_INLINE in simd.h
+        set(optimisation -O1 -DHR_SANITIZED)
       endif()
       set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
                                   "${optimisation};$<$<CONFIG:Debug>:-g1>;${${set}_options};${headroom_kernel_hardening}")

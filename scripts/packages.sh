@@ -20,6 +20,7 @@ build | libdnnl-dev  | file:oneapi/dnnl/dnnl.h     | oneDNN: GEMMs on the CPU
 test  | g++          | c++                         | compiles the headers as C++, and GPU programs for the emulated GPU
 test  | libcmocka-dev | pkg:cmocka                 | runs the unit tests
 test  | libmd4c-dev  | pkg:md4c                    | a Markdown parser, which reads reports back
+test  | libgumbo-dev | pkg:gumbo                   | an HTML parser, which reads reports back
 test  | git          | git                         | lists the files to check
 long  | clang        | clang                       | the second compiler, and the fuzzer
 long  | libclang-rt-14-dev | clang_runtime         | the fuzzer

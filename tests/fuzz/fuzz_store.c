@@ -5,6 +5,7 @@
 #include "fuzz.h"
 #include "properties.h"
 
+#include <sqlite3.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -75,7 +76,21 @@ static void read_all(hr_store *store)
   }
 }
 
-static void change(hr_store *store)
+/* Whether SQLite finds the file whole. In a damaged one an index may lack a row that the table has. */
+static bool is_whole(void)
+{
+  sqlite3 *database = NULL;
+  sqlite3_stmt *statement = NULL;
+  bool whole = sqlite3_open_v2(path, &database, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+               sqlite3_prepare_v2(database, "PRAGMA integrity_check(1)", -1, &statement, NULL) == SQLITE_OK &&
+               sqlite3_step(statement) == SQLITE_ROW &&
+               strcmp((const char *)sqlite3_column_text(statement, 0), "ok") == 0;
+  sqlite3_finalize(statement);
+  sqlite3_close(database);
+  return whole;
+}
+
+static void change(hr_store *store, bool whole)
 {
   hr_error error = {.status = HR_OK};
   hr_result row = hr_result_default();
@@ -86,7 +101,7 @@ static void change(hr_store *store)
   hr_status appended = hr_store_append(store, &row, &error);
   expect_done(appended, &error);
   if (appended == HR_OK && hr_store_has(store, &row, &found, &error) == HR_OK)
-    EXPECT(found);
+    EXPECT(found || !whole);
   EXPECT(hr_store_open("scratch", HR_STORE_SCRATCH, &scratch, &error) == HR_OK);
   expect_done(hr_store_copy(scratch, store, NULL, &error), &error);
   expect_done(hr_store_copy(store, scratch, NULL, &error), &error);
@@ -108,10 +123,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   hr_store_close(store);
   store = NULL;
   expect_unchanged(data, size);
+  bool whole = is_whole();
   status = hr_store_open(path, HR_STORE_WRITE, &store, &error);
   expect_done(status, &error);
   if (status == HR_OK)
-    change(store);
+    change(store, whole);
   else if (status == HR_ERROR_UNSUPPORTED) /* a newer one */
     expect_unchanged(data, size);
   hr_store_close(store);

@@ -1,32 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any texts as the cells of a report's table: CSV and Markdown, read back by other parsers (libcsv, md4c), have the
- * same cells, and nothing else. Each cell ends at a NUL of the input, each row has two and a count. A last text is
- * a line of a Markdown page. */
+ * same cells, and nothing else. The first text is also a line of a Markdown page. */
 #include "expect.h"
 #include "fuzz.h"
 #include "properties.h"
+#include "texts.h"
 
 #include "base/quantity.h"
 #include "report/markdown.h"
-#include "report/table.h"
 
 #include <csv.h>
 #include <md4c.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define ROWS_MAX 4
-#define TEXT_MAX 600
-
-typedef struct text_row {
-  const char *first, *second;
-  int64_t count;
-} text_row;
-
-static const hr_column columns[] = {{"first", "first", HR_PLAIN, 0, HR_MEMBER(text_row, first)},
-                                    {"count", "count", HR_PLAIN, 0, HR_MEMBER(text_row, count)},
-                                    {"second", "second", HR_PLAIN, 0, HR_MEMBER(text_row, second)}};
-#define COLUMNS 3
 
 /* What a table has to say: the cells as the table reads them. */
 typedef struct expected {
@@ -58,7 +44,7 @@ static void expect_csv_cell(void *data, size_t length, void *context)
   const char *found = data;
   hr_cell cell;
   if (e->row > 0) { /* below the head */
-    EXPECT(e->row <= hr_table_rows(e->table) && e->column < COLUMNS);
+    EXPECT(e->row <= hr_table_rows(e->table) && e->column < FUZZ_COLUMNS);
     hr_table_read(e->table, e->row - 1, e->column, &cell);
     if (cell.type == HR_CELL_TEXT) {
       bool formula = cell.text[0] && strchr("=+-@\t\r", cell.text[0]);
@@ -75,7 +61,7 @@ static void expect_csv_row(int end, void *context)
 {
   (void)end;
   expected *e = context;
-  EXPECT(e->column == COLUMNS);
+  EXPECT(e->column == FUZZ_COLUMNS);
   e->row++;
   e->column = 0;
 }
@@ -104,17 +90,6 @@ static void expect_csv(const hr_table *table)
 
 /* ---- Markdown ---- */
 
-/* Spaces at the ends of a cell have no meaning. */
-static void expect_trimmed(const expected *e, const char *text)
-{
-  size_t length = strlen(text);
-  while (length > 0 && text[0] == ' ')
-    text++, length--;
-  while (length > 0 && text[length - 1] == ' ')
-    length--;
-  EXPECT(e->length == length && memcmp(e->found, text, length) == 0);
-}
-
 static int enter_block(MD_BLOCKTYPE type, void *detail, void *context)
 {
   (void)detail;
@@ -133,11 +108,12 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *context)
   hr_cell cell;
   char buffer[HR_NUMBER_SIZE];
   if (type == MD_BLOCK_TD) {
-    EXPECT(e->row < hr_table_rows(e->table) && e->column < COLUMNS);
-    expect_trimmed(e, hr_table_show(e->table, e->row, e->column, &cell, buffer, sizeof buffer));
+    EXPECT(e->row < hr_table_rows(e->table) && e->column < FUZZ_COLUMNS);
+    const char *shown = hr_table_show(e->table, e->row, e->column, &cell, buffer, sizeof buffer);
+    EXPECT(fuzz_is_trimmed(e->found, e->length, shown));
     e->column++;
   } else if (type == MD_BLOCK_TR && e->column > 0) {
-    EXPECT(e->column == COLUMNS);
+    EXPECT(e->column == FUZZ_COLUMNS);
     e->row++;
     e->column = 0;
   }
@@ -202,34 +178,17 @@ static void expect_line(const char *line)
   fclose(out);
   parse_markdown(text, length, &e);
   EXPECT(e.paragraphs == 1);
-  expect_trimmed(&e, cell.text);
+  EXPECT(fuzz_is_trimmed(e.found, e.length, cell.text));
   free(text);
-}
-
-/* Copies the text up to a NUL; *data and *size are what is left. */
-static void take_text(const uint8_t **data, size_t *size, char text[TEXT_MAX])
-{
-  const uint8_t *end = *size > 0 ? memchr(*data, 0, *size) : NULL;
-  size_t length = end ? (size_t)(end - *data) : *size, kept = length < TEXT_MAX - 1 ? length : TEXT_MAX - 1;
-  memcpy(text, *data, kept);
-  text[kept] = '\0';
-  *data += length + (end != NULL);
-  *size -= length + (end != NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  static char texts[2 * ROWS_MAX][TEXT_MAX];
-  hr_table *table = hr_table_create(columns, COLUMNS, sizeof(text_row));
-  for (int i = 0; i < ROWS_MAX && (size > 0 || i == 0); i++) {
-    text_row row = {.first = texts[2 * i], .second = texts[2 * i + 1], .count = 1000 * i};
-    take_text(&data, &size, texts[2 * i]);
-    take_text(&data, &size, texts[2 * i + 1]);
-    hr_table_add(table, &row);
-  }
-  expect_csv(table);
-  expect_markdown(table);
-  hr_table_free(table);
-  expect_line(texts[0]);
+  static fuzz_texts texts;
+  fuzz_read_texts(data, size, &texts);
+  expect_csv(texts.table);
+  expect_markdown(texts.table);
+  hr_table_free(texts.table);
+  expect_line(texts.texts[0]);
   return 0;
 }

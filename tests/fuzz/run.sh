@@ -33,6 +33,7 @@ about() { # TARGET
   hardware) inputs=hardware data=data/hardware ;;
   sweep) inputs=sweep data=data/sweeps ;;
   results | safetensors | tables) inputs=$1 data= ;;
+  html) inputs=tables data= ;;
   store) inputs=store data= longest=32768 ;;
   esac
   learned=build/fuzz/learned/$1 # the start of the next run
@@ -90,7 +91,7 @@ coverage() { # TARGET
 
 broken=0
 if [ "$what" = --coverage ] || [ "$what" = --minimise ]; then
-  for name; do
+  for name in "$@"; do
     "${what#--}" "$name" || broken=1
   done
   exit $broken

@@ -32,7 +32,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __SANITIZE_ADDRESS__ /* which takes half a minute for a template in which every case is inlined */
+/* The sanitizers take half a minute, clang's several, for a template in which every case is inlined. */
+#if defined(__SANITIZE_ADDRESS__) || defined(HR_SANITIZED)
 #define HR_INLINE static __attribute__((unused))
 #else
 #define HR_INLINE static inline __attribute__((always_inline, unused))
