@@ -214,7 +214,8 @@ static void put_key(FILE *out, const hr_figure_options *options, const hr_figure
   if (figure->form == HR_FIGURE_HEATMAP)
     fputs("set key off\n", out);
   else if (is_text(options) || options->single)
-    hr_gnuplot_put(out, "set key below left Left reverse noautotitle samplen 2 maxcols %d\n", is_text(options) ? 3 : 1);
+    hr_gnuplot_put(out, "set key below left Left reverse noautotitle samplen 2 maxcols %d font ',%d'\n",
+                   is_text(options) ? 3 : 1, options->picture == HR_PICTURE_SVG ? 9 : 7); /* pixels, else points */
   else
     fputs("set key outside right top Left reverse noautotitle samplen 2.5 spacing 1.05\n", out);
 }

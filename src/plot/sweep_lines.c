@@ -127,7 +127,7 @@ static double fit(const hr_figure_series *series, double *factor)
   return slope;
 }
 
-/* Each line gets its slope into its name, and the fit as a thin line of its style. */
+/* Each line gets its slope before its name, and the fit as a thin line of its style. */
 void hr_plot_add_slopes(hr_plot_sweep *plot)
 {
   size_t lines = plot->figure->series_count;
@@ -137,9 +137,9 @@ void hr_plot_add_slopes(hr_plot_sweep *plot)
     if (isnan(slope))
       continue;
     char name[HR_FIGURE_TEXT];
-    size_t used = strlen(series->name), style = series->style;
-    hr_write_text(name, sizeof name, "%s", series->name);
-    hr_write_text(series->name + used, sizeof series->name - used, ": slope %.2f", slope);
+    size_t style = series->style;
+    hr_write_text(name, sizeof name, "slope %.2f: %s", slope, series->name);
+    memcpy(series->name, name, sizeof name);
     series->mark = HR_FIGURE_MARK_POINTS;
     double first = series->points[0].x, last = first;
     for (size_t j = 0; j < series->count; j++) {

@@ -175,7 +175,7 @@ static void a_slope_is_the_exponent_of_a_line(void **state)
   for (size_t i = 0; i < 3; i++)
     add_row(&f, i, "GPU", OLD, 1e6 * (double)(1 << (2 * i)));
   assert_int_equal(draw(&f, &options), HR_OK);
-  assert_int_equal(series_named(&f, "n = 16: slope 2.00")->mark, HR_FIGURE_MARK_POINTS);
+  assert_int_equal(series_named(&f, "slope 2.00: n = 16")->mark, HR_FIGURE_MARK_POINTS);
   assert_int_equal(f.figure->series_count, 2); /* and the fit */
   tear_down(&f);
 }
