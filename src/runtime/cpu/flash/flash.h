@@ -92,7 +92,7 @@ typedef struct hr_flash_version {
   void (*begin_step)(hr_flash_step *step);
   /** O of a row: o / sum of total; returns that sum. */
   float (*finish)(const float *o, const float *total, int64_t dim, hr_dtype dtype, void *to);
-  void (*exp2)(float *x, int count); /* in place; the 2^x of the weights, for measuring its error */
+  void (*exp2)(float *x, int count); /* in place; the weights' 2^x, for x up to 127, for measuring its error */
   /** Called before and after the items of a thread; may be NULL. */
   void (*enter)(void);
   void (*leave)(void);

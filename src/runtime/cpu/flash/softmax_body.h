@@ -78,6 +78,9 @@ static inline simd_f32 row_max(const hr_flash_step *step, int first_row)
   return rows[0];
 }
 
+/* Beyond, the error of a base may be more than WEIGHT_EXP2 takes, and its row becomes NaN. */
+#define BASE_MOST 0x1p30F
+
 /* For SIMD_LANES rows: the base (the largest score so far), the factor that rescales o and l, and the shift added to a
  * scaled score: −base, but 0 while all scores are −inf. factor and shift have room for whole vectors, base has not. */
 static inline void update_max(const hr_flash_step *step, int row)
@@ -87,7 +90,9 @@ static inline void update_max(const hr_flash_step *step, int row)
   simd_f32 base = simd_max(row_max(step, row) * step->scores->to_log2, before);
   simd_mask rises = simd_less(before, base);
   simd_store(step->factor + row, simd_select(rises, simd_exp2(before - base), simd_set1(1)));
-  simd_store(step->shift + row, simd_select(simd_less(none, base), -base, simd_set1(0)));
+  simd_f32 shift =
+      simd_select(simd_less(simd_max(base, -base), simd_set1(BASE_MOST)), -base, simd_set1(__builtin_nanf("")));
+  simd_store(step->shift + row, simd_select(simd_less(none, base), shift, simd_set1(0)));
   store_words(step->base + row, base, rows);
 }
 

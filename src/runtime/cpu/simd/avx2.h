@@ -37,6 +37,13 @@ HR_INLINE simd_f32 simd_select(simd_u32 mask, simd_f32 a, simd_f32 b)
   return _mm256_blendv_ps(b, a, (simd_f32)mask);
 }
 
+#define SIMD_LOOKUP
+
+HR_INLINE simd_f32 simd_lookup(simd_f32 table, simd_u32 index)
+{
+  return _mm256_permutevar8x32_ps(table, (__m256i)index);
+}
+
 HR_INLINE float simd_reduce_add(simd_f32 x)
 {
   __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));

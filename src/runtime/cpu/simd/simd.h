@@ -23,6 +23,8 @@
  *   simd_f32_from_fp16, simd_fp16_from_f32    a vector of fp16 is a simd_u16; rounded to nearest, ties to even
  *   simd_stream, simd_stream_u16, simd_stream_fence    non-temporal stores to aligned addresses
  *   simd_transpose(rows)    SIMD_LANES rows become columns
+ * With SIMD_LOOKUP it also defines
+ *   simd_lookup(table, i)   lane i, modulo SIMD_LANES, of a table
  * With SIMD_MASK_REGISTERS it also defines the mask and exp2 primitives that this file otherwise has for masks of 32
  * bits a lane. Number formats of memory are in elements.h, exponentials in exp.h. */
 #ifndef HR_RUNTIME_CPU_SIMD_SIMD_H
