@@ -4,8 +4,9 @@
  *   registers: 6 rows × 2 vectors of accumulators, 2 of K or V, 1 of Q or P broadcast: 15 of 16
  *   Q tile:    48 rows × 128 keys, 24 KiB of scores
  *
- * Bound: FMAs. One thread on an AMD EPYC (Zen 5), November 2026, head size 128, length 1024: 95 to 97 GFLOP/s (80% of
- * 119, two 8-float FMAs a cycle); causal 92 to 97. */
+ * Bound: FMAs, about 126 GFLOP/s on a core of an AMD EPYC (Zen 5), two of 8 floats a cycle, November 2026. One thread,
+ * head size 128, length 1024, other programs running: 103 to 109 GFLOP/s (84%). Log of what was tried:
+ * docs/attention-cpu.md. */
 #define VERSION hr_flash_avx2
 #define PANEL 2
 #define PAIR 1
