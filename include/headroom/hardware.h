@@ -24,6 +24,18 @@ typedef enum hr_calibration {
   HR_CALIBRATION_MEASURED   /* measured by Headroom or with the same care on such a device */
 } hr_calibration;
 
+/** The clock that a prediction is for. */
+typedef enum hr_clock {
+  HR_CLOCK_SETTLED, /* the device has been busy for seconds: what its power limit leaves */
+  HR_CLOCK_BURST    /* a few short calls after a pause: the clock has not fallen yet */
+} hr_clock;
+
+/** What the last-level cache holds at the start of an operator. */
+typedef enum hr_cache {
+  HR_CACHE_COLD, /* none of its operands */
+  HR_CACHE_WARM  /* its operands and its result, if all of them fit */
+} hr_cache;
+
 #define HR_ALIGNMENTS_MAX 10
 #define HR_TILES_MAX 24
 #define HR_ATTENTION_SHARES_MAX 10
@@ -176,6 +188,20 @@ typedef struct hr_hardware {
 
   size_t interval_count;                   /* 0: not measured */
   hr_interval intervals[HR_INTERVALS_MAX]; /* by kind, then ascending below_ns */
+
+  double cache_bytes_per_s; /* a GEMM reading operands from the last-level cache; 0: twice main memory's rate */
+  double reach;             /* of one multiprocessor that loads alone: times its share of the bandwidth; 0: no limit */
+  double split_ns;          /* of a GEMM that splits k: the second kernel, or waiting for the other splits */
+  int64_t narrow_k_bytes;   /* step along k of kernels for operands aligned to less than 16 bytes; 0: tile_k_bytes */
+  int64_t split_k_bytes;    /* least bytes of k that a split gets; 0: 2048 */
+  double burst;             /* the clock of HR_CLOCK_BURST over the settled one, in large GEMMs; 0: 1 */
+  bool vector_formats[HR_DTYPE_COUNT]; /* formats that the matrix units do not compute: alignment costs nothing */
+  size_t vector_tile_count;            /* 0: as tiles */
+  hr_tile vector_tiles[HR_TILES_MAX];  /* of the vector formats */
+
+  /* What a prediction is for; no device file has these. */
+  hr_clock clock;
+  hr_cache cache;
 } hr_hardware;
 
 /** All zero except struct_size. */
@@ -232,6 +258,18 @@ HR_API const char *hr_interval_kind_name(hr_interval_kind kind);
 
 /** "estimated", "datasheet", "published", "measured". Static storage. */
 HR_API const char *hr_calibration_name(hr_calibration calibration);
+
+/** "settled", "burst". Static storage. */
+HR_API const char *hr_clock_name(hr_clock clock);
+
+/** "cold", "warm". Static storage. */
+HR_API const char *hr_cache_name(hr_cache cache);
+
+/** HR_ERROR_NOT_FOUND, with *clock untouched, for another name than those of hr_clock_name(). */
+HR_API hr_status hr_clock_parse(const char *name, hr_clock *clock);
+
+/** HR_ERROR_NOT_FOUND, with *cache untouched, for another name than those of hr_cache_name(). */
+HR_API hr_status hr_cache_parse(const char *name, hr_cache *cache);
 
 #ifdef __cplusplus
 }

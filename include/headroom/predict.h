@@ -34,7 +34,7 @@ typedef struct hr_prediction {
   double tile_ns;      /* added by the parts of tiles beyond the edge, by slower tiles, and by stores */
   double store_ns;     /* the part of tile_ns that writes the result, which is also memory time */
   double wave_ns;      /* added by empty slots in the last wave */
-  double alignment_ns; /* added by misaligned operands */
+  double alignment_ns; /* added by misaligned operands; these at the settled clock of large GEMMs, see clock_ns */
   double memory_ns;    /* bytes over bandwidth */
   double launch_ns;
   double pair_ns;  /* decode: K and V heads of short sequences, one after another on each multiprocessor */
@@ -49,15 +49,21 @@ typedef struct hr_prediction {
   int64_t splits;                                /* split-K factor that fills the slots; 1: not split, 0: no tiles */
   int64_t m_alignment, n_alignment, k_alignment; /* largest power of two dividing each size, bytes, at most 128 */
   int64_t alignment; /* the smallest over the contiguous dimensions of A, B and C, which selects the class; bytes */
+
+  /* GEMMs only, further terms in ns. matrix + tile + wave + alignment + reduction + clock + exposed + launch = time. */
+  double reduction_ns; /* added by splitting k: reducing the partial results */
+  double clock_ns;     /* at most 0: what a clock above the settled one of large GEMMs saves */
+  double exposed_ns;   /* the part of memory_ns that compute does not hide */
 } hr_prediction;
 
 /** Time of a GEMM. docs/prediction.md explains the model and its accuracy.
  *
  *  For each tile of the device: tiles = ⌈m/tm⌉·⌈n/tn⌉·batch, waves = ⌈tiles·splits / slots⌉, and the compute time is
- *  that many full waves at the library's rate × the tile's share, plus the exposed stores; the fastest tile is chosen.
- *  A higher clock when slots idle recovers part of the waste, the alignment class slows down the rest. matrix, tile,
- *  wave and alignment_ns sum to the compute time p; with the memory time m the result is (p³ + m³)^⅓ + launch. Source:
- *  roofline with the quantizations of Anthony et al. 2024, section III-B. The contiguous dimensions select the
+ *  that many full waves at the library's rate × the tile's share, plus the exposed stores, slowed down by the alignment
+ *  class; the tile and the split of k with the least time are chosen. A higher clock when slots idle or wait recovers
+ *  part of the loss. matrix, tile, wave, alignment, reduction and clock_ns sum to the compute time p; with the memory
+ *  time m the result is (p³ + m³)^⅓ + launch. hr_hardware.clock and .cache say what the time is for. Source: roofline
+ *  with the quantizations of Anthony et al. 2024, section III-B. The contiguous dimensions select the
  *  alignment class (hr_gemm's transposes determine them). HR_ERROR_UNSUPPORTED if the device has no rate for the
  *  format; errors of hr_gemm_check(). */
 HR_API hr_status hr_predict_gemm(const hr_hardware *hardware, const hr_gemm *gemm, hr_prediction *prediction,

@@ -47,6 +47,8 @@ void hr_cell_set_flag(hr_cell *cell, bool flag);
   TYPE(hr_change_class, hr_change_class_name)                \
   TYPE(hr_bound, hr_bound_name)                              \
   TYPE(hr_calibration, hr_calibration_name)                  \
+  TYPE(hr_clock, hr_clock_name)                              \
+  TYPE(hr_cache, hr_cache_name)                              \
   TYPE(hr_dtype, hr_dtype_name)                              \
   TYPE(hr_kv_format, hr_kv_format_name)                      \
   TYPE(hr_kv_scales, hr_kv_scales_name)                      \

@@ -59,6 +59,9 @@ static const hr_column fields[] = {
     {"alignment_ns", NULL, HR_TIME, 0, PREDICTION(alignment_ns)},
     {"memory_ns", NULL, HR_TIME, 0, PREDICTION(memory_ns)},
     {"launch_ns", NULL, HR_TIME, 0, PREDICTION(launch_ns)},
+    {"reduction_ns", NULL, HR_TIME, 0, PREDICTION(reduction_ns)},
+    {"clock_ns", NULL, HR_TIME, 0, PREDICTION(clock_ns)},
+    {"exposed_ns", NULL, HR_TIME, 0, PREDICTION(exposed_ns)},
     {"tile_waste", "tile waste", HR_SHARE, 0, PREDICTION(tile_waste)},
     {"wave_waste", "wave waste", HR_SHARE, 0, PREDICTION(wave_waste)},
     {"alignment_loss", "alignment loss", HR_SHARE, 0, PREDICTION(alignment_loss)},
@@ -66,6 +69,7 @@ static const hr_column fields[] = {
     {"tile_n", NULL, HR_PLAIN, 0, PREDICTION(tile_n)},
     {"tiles", NULL, HR_PLAIN, 0, PREDICTION(tiles)},
     {"waves", NULL, HR_PLAIN, 0, PREDICTION(waves)},
+    {"splits", NULL, HR_PLAIN, 0, PREDICTION(splits)},
     {"m_alignment", NULL, HR_BYTES, 0, PREDICTION(m_alignment)},
     {"n_alignment", NULL, HR_BYTES, 0, PREDICTION(n_alignment)},
     {"k_alignment", NULL, HR_BYTES, 0, PREDICTION(k_alignment)},
@@ -164,6 +168,10 @@ static const char *const table_keys[] = {
     "sustained_ns",
     "sustained_power_w",
     "sustained_clock_hz",
+    "reduction_ns",
+    "clock_ns",
+    "exposed_ns",
+    "splits",
 };
 
 static hr_status write_table(const hr_document *document, const gemm_report *r, hr_error *error)
@@ -229,9 +237,10 @@ static void print_parts(const hr_document *document, const hr_prediction *p)
   const struct {
     const char *name;
     double time_ns;
-  } parts[] = {{"useful FLOPs", p->matrix_ns}, {"tiles", p->tile_ns},    {"waves", p->wave_ns},
-               {"alignment", p->alignment_ns}, {"memory", p->memory_ns}, {"launch", p->launch_ns}};
-  char line[512] = "";
+  } parts[] = {{"useful FLOPs", p->matrix_ns}, {"tiles", p->tile_ns},      {"waves", p->wave_ns},
+               {"alignment", p->alignment_ns}, {"split", p->reduction_ns}, {"clock", p->clock_ns},
+               {"memory", p->exposed_ns},      {"launch", p->launch_ns}};
+  char line[512] = "", memory[HR_NUMBER_SIZE];
   for (size_t i = 0; i < HR_COUNT_OF(parts); i++) {
     char time[HR_NUMBER_SIZE];
     if (fabs(parts[i].time_ns) < 0.005) /* a rounding error */
@@ -239,20 +248,23 @@ static void print_parts(const hr_document *document, const hr_prediction *p)
     hr_write_time(time, sizeof time, parts[i].time_ns);
     hr_append_item(line, sizeof line, "%s %s", parts[i].name, time);
   }
-  hr_print_field(document, "parts", "%s (memory overlaps with the rest)", line);
+  hr_write_time(memory, sizeof memory, p->memory_ns);
+  hr_print_field(document, "parts", "%s; of the %s of memory traffic, compute hides the rest", line, memory);
 }
 
 static void print_quantization(const hr_document *document, const hr_prediction *p)
 {
-  char tile[HR_NUMBER_SIZE], wave[HR_NUMBER_SIZE], loss[HR_NUMBER_SIZE];
+  char tile[HR_NUMBER_SIZE], wave[HR_NUMBER_SIZE], loss[HR_NUMBER_SIZE], splits[48] = "";
+  if (p->splits > 1)
+    snprintf(splits, sizeof splits, ", k split in %" PRId64 ",", p->splits);
   hr_write_share(tile, sizeof tile, p->tile_waste);
   hr_write_share(wave, sizeof wave, p->wave_waste);
   hr_write_share(loss, sizeof loss, p->alignment_loss);
   if (p->tile_m > 0)
     hr_print_field(document, "tiles",
-                   "%" PRId64 " of %" PRId64 "×%" PRId64 " in %" PRId64 " wave%s; %s of their area and "
+                   "%" PRId64 " of %" PRId64 "×%" PRId64 "%s in %" PRId64 " wave%s; %s of their area and "
                    "%s of the slots are wasted",
-                   p->tiles, p->tile_m, p->tile_n, p->waves, p->waves == 1 ? "" : "s", tile, wave);
+                   p->tiles, p->tile_m, p->tile_n, splits, p->waves, p->waves == 1 ? "" : "s", tile, wave);
   hr_print_field(document, "alignment",
                  "m to %" PRId64 ", n to %" PRId64 ", k to %" PRId64 " bytes; the contiguous ones to "
                  "%" PRId64 ", which loses %s",

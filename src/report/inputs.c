@@ -160,6 +160,8 @@ static const hr_column host_fields[] = {
     FIELD(numa_nodes),
     HR_OPTIONAL_FIELD(hr_hardware, placement),
     {"power_limit_w", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(NUMBER, positive, hr_hardware, power_limit_w)},
+    FIELD(clock),
+    FIELD(cache),
 };
 #undef FIELD
 
@@ -222,6 +224,7 @@ void hr_print_hardware(const hr_document *document, const hr_hardware *hardware)
                                       [HR_CALIBRATION_MEASURED] = "rates measured"};
   char memory[HR_NUMBER_SIZE];
   hr_write_bytes(memory, sizeof memory, (double)hardware->memory_bytes);
-  hr_print_field(document, "device", "%s: %s, %s, %s", hardware->name, hardware->product, memory,
-                 NAME_OF(rates, hardware->calibration));
+  hr_print_field(document, "device", "%s: %s, %s, %s%s%s", hardware->name, hardware->product, memory,
+                 NAME_OF(rates, hardware->calibration), hardware->clock == HR_CLOCK_BURST ? ", burst clock" : "",
+                 hardware->cache == HR_CACHE_WARM ? ", warm caches" : "");
 }

@@ -101,6 +101,8 @@ static void well_known_rates_are_right(void **state)
       {"l40s", HR_FP16, 362.05, 864, 142},
       {"rtx-4090", HR_BF16, 165.2, 1008, 128},
       {"mi250x", HR_BF16, 191.5, 1638.4, 110},
+      {"mi250", HR_BF16, 181, 1638.4, 104},
+      {"mi210", HR_FP32, 45.3, 1638.4, 104},
       {"mi300x", HR_BF16, 1307.4, 5300, 304},
       {"xeon-sapphire-rapids", HR_BF16, 344.064, 307.2, 56}, /* 56 cores · 2048 · 3.0 GHz */
   };

@@ -206,6 +206,84 @@ static void fitted_collectives_are_predicted_within_the_error_that_the_page_says
   }
 }
 
+/* ---- GEMMs that others published ---- */
+
+typedef struct gemm_group {
+  const char *device, *dtype;
+  bool small;  /* below 30 us */
+  double most; /* of the mean error; a little above docs/prediction.md */
+} gemm_group;
+
+static const gemm_group gemm_groups[] = {
+    {"a100-sxm4-80gb", "bf16", false, 0.055},
+    {"a100-sxm4-80gb", "bf16", true, 0.13},
+    {"h100-sxm", "bf16", false, 0.05},
+    {"h100-sxm", "bf16", true, 0.105},
+    {"h200", "bf16", false, 0.08},
+    {"h200", "bf16", true, 0.12},
+    {"l40s", "bf16", false, 0.105},
+    {"l40s", "bf16", true, 0.22},
+    {"b200", "bf16", false, 0.057},
+    {"b200", "bf16", true, 0.15},
+    {"v100-sxm2-32gb", "fp16", false, 0.15},
+    {"v100-sxm2-32gb", "fp32", false, 0.085},
+    {"a100-pcie-40gb", "fp32", false, 0.09},
+    {"mi300x", "bf16", false, 0.11},
+};
+
+/* The row's logarithmic error if it is held out and of a group; false if not. */
+static bool add_published_gemm(const hr_hardware *devices, char **f, double *sums, size_t *counts)
+{
+  hr_gemm gemm = hr_gemm_default();
+  hr_prediction p;
+  hr_error error;
+  double time_ns = strtod(f[9], NULL);
+  for (size_t g = 0; g < sizeof gemm_groups / sizeof *gemm_groups; g++) {
+    const gemm_group *group = &gemm_groups[g];
+    if (strcmp(f[0], group->device) != 0 || strcmp(f[2], group->dtype) != 0 || strcmp(f[11], "held_out") != 0 ||
+        (time_ns < 30e3) != group->small)
+      continue;
+    hr_hardware hardware = devices[g];
+    hardware.clock = HR_CLOCK_BURST;
+    hardware.cache = strcmp(f[10], "warm") == 0 ? HR_CACHE_WARM : HR_CACHE_COLD;
+    assert_int_equal(hr_dtype_parse(f[2], &gemm.dtype), HR_OK);
+    gemm.m = strtoll(f[3], NULL, 10), gemm.n = strtoll(f[4], NULL, 10), gemm.k = strtoll(f[5], NULL, 10);
+    gemm.batch = strtoll(f[6], NULL, 10), gemm.transpose_a = f[7][0] == '1', gemm.transpose_b = f[8][0] == '1';
+    assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+    sums[g] += fabs(log(p.time_ns / time_ns));
+    counts[g]++;
+    return true;
+  }
+  return false;
+}
+
+static void published_gemms_are_predicted_within_the_error_that_the_page_says(void **state)
+{
+  (void)state;
+  enum { GROUPS = sizeof gemm_groups / sizeof *gemm_groups };
+  static hr_hardware devices[GROUPS];
+  double sums[GROUPS] = {0};
+  size_t counts[GROUPS] = {0}, rows = 0;
+  char line[512], *fields[16];
+  FILE *file = fopen(HEADROOM_SOURCE_DIR "/data/results/published/gemms.csv", "r");
+  assert_non_null(file);
+  for (size_t g = 0; g < GROUPS; g++)
+    devices[g] = measured_hardware(gemm_groups[g].device);
+  while (fgets(line, sizeof line, file)) {
+    if (line[0] != '#' && measured_split(line, fields, 16) == 13)
+      rows += add_published_gemm(devices, fields, sums, counts);
+  }
+  fclose(file);
+  assert_true(rows > 5000);
+  for (size_t g = 0; g < GROUPS; g++) {
+    char what[64];
+    snprintf(what, sizeof what, "%s %s %s", gemm_groups[g].device, gemm_groups[g].dtype,
+             gemm_groups[g].small ? "< 30 us" : ">= 30 us");
+    assert_true(counts[g] >= 15);
+    expect(what, exp(sums[g] / (double)counts[g]) - 1, gemm_groups[g].most);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -215,6 +293,7 @@ int main(void)
       cmocka_unit_test(gemms_of_another_session_are_predicted_within_8_percent_in_the_mean),
       cmocka_unit_test(decode_by_frameworks_is_predicted_within_10_percent_in_the_mean),
       cmocka_unit_test(fitted_collectives_are_predicted_within_the_error_that_the_page_says),
+      cmocka_unit_test(published_gemms_are_predicted_within_the_error_that_the_page_says),
       cmocka_unit_test(decode_by_our_kernels_is_predicted_within_10_percent_in_the_mean),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,6 +124,30 @@ static void no_gemm_is_faster_than_the_datasheet_or_takes_forever(void **state)
       assert_true(p.tile_waste >= 0 && p.tile_waste < 1 && p.wave_waste >= 0 && p.wave_waste < 1);
       assert_true(p.alignment_loss >= 0 && p.alignment_loss < 1);
       assert_true(p.tile_ns >= 0 && p.wave_ns >= 0 && p.alignment_ns >= 0 && p.memory_ns > 0);
+      assert_true(p.reduction_ns >= 0 && p.clock_ns <= 0 && p.exposed_ns >= -1e-9 * p.time_ns);
+      double sum = p.matrix_ns + p.tile_ns + p.wave_ns + p.alignment_ns + p.reduction_ns + p.clock_ns + p.exposed_ns +
+                   p.launch_ns;
+      assert_true(fabs(sum - p.time_ns) <= 1e-6 * p.time_ns);
+    }
+  }
+}
+
+/* A burst's clock is at least the settled one, and a cache no slower than memory. */
+static void a_burst_or_a_warm_cache_is_never_predicted_slower(void **state)
+{
+  (void)state;
+  for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
+    hr_hardware settled = measured_hardware(devices[d]), burst = settled, warm = settled;
+    burst.clock = HR_CLOCK_BURST;
+    warm.cache = HR_CACHE_WARM;
+    for (int i = 0; i < 1000; i++) {
+      hr_gemm gemm = random_gemm();
+      hr_prediction cold, other;
+      assert_int_equal(hr_predict_gemm(&settled, &gemm, &cold, NULL), HR_OK);
+      assert_int_equal(hr_predict_gemm(&burst, &gemm, &other, NULL), HR_OK);
+      assert_true(other.time_ns <= cold.time_ns * (1 + 1e-9));
+      assert_int_equal(hr_predict_gemm(&warm, &gemm, &other, NULL), HR_OK);
+      assert_true(other.time_ns <= cold.time_ns * (1 + 1e-9));
     }
   }
 }
@@ -340,6 +364,7 @@ int main(void)
       cmocka_unit_test(the_shapes_of_figure_1_come_in_its_order_and_near_its_ratios),
       cmocka_unit_test(head_sizes_with_larger_powers_of_two_are_faster_on_an_a100),
       cmocka_unit_test(on_an_h200_sixteen_bytes_are_enough_for_plain_gemms),
+      cmocka_unit_test(a_burst_or_a_warm_cache_is_never_predicted_slower),
       cmocka_unit_test(no_gemm_is_faster_than_the_datasheet_or_takes_forever),
       cmocka_unit_test(padding_the_outputs_is_never_predicted_to_cost_more_than_it_adds),
       cmocka_unit_test(a_larger_k_never_takes_less_time),

@@ -63,7 +63,9 @@ static const key_row hardware_keys[] = {{"name", "s"},
                                         {"collectives", "e"},
                                         {"numa_nodes", "i"},
                                         {"placement", "sn"},
-                                        {"power_limit_w", "rn"}};
+                                        {"power_limit_w", "rn"},
+                                        {"clock", "s"},
+                                        {"cache", "s"}};
 static const key_row operator_keys[] = {{"name", "s"},  {"kind", "s"},  {"pass", "s"},        {"m", "in"},
                                         {"n", "in"},    {"k", "in"},    {"batch", "in"},      {"count", "i"},
                                         {"flops", "i"}, {"bytes", "i"}, {"collective", "sn"}, {"devices", "in"}};
@@ -527,7 +529,8 @@ static void gemm_has_the_documented_keys(void **state)
       {"alignment_ns", "r"}, {"memory_ns", "r"},      {"launch_ns", "r"},        {"tile_waste", "r"},
       {"wave_waste", "r"},   {"alignment_loss", "r"}, {"tile_m", "i"},           {"tile_n", "i"},
       {"tiles", "i"},        {"waves", "i"},          {"m_alignment", "i"},      {"n_alignment", "i"},
-      {"k_alignment", "i"},  {"alignment", "i"}};
+      {"k_alignment", "i"},  {"alignment", "i"},      {"reduction_ns", "r"},     {"clock_ns", "r"},
+      {"exposed_ns", "r"},   {"splits", "i"}};
   (void)state;
   fixture f;
   hr_prediction prediction;

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 /* Losses below this share of the step are not followed up. */
 #define LOSS_LEAST 0.01
@@ -26,10 +27,14 @@ typedef struct loss {
   double time_ns; /* over the step */
 } loss;
 
-/* The time that a part adds; memory may hide it. */
+/* The time that a part adds; memory may hide it, and the clock that rises because of the losses makes up for a share of
+ * each. */
 static double exposed_ns(const hr_prediction *prediction, double part_ns)
 {
-  double compute_ns = prediction->matrix_ns + prediction->tile_ns + prediction->wave_ns + prediction->alignment_ns;
+  double lost_ns = prediction->tile_ns + prediction->wave_ns + prediction->alignment_ns;
+  double compute_ns = prediction->matrix_ns + lost_ns + prediction->reduction_ns + prediction->clock_ns;
+  if (lost_ns > 0)
+    part_ns *= fmax(1 + prediction->clock_ns / lost_ns, 0);
   return hr_overlap(compute_ns, prediction->memory_ns) - hr_overlap(compute_ns - part_ns, prediction->memory_ns);
 }
 

@@ -63,6 +63,8 @@ static hr_status read_counts(const hr_json_reader *reader, hr_hardware *hardware
       {"l2_bytes", 0, 0, &hardware->l2_bytes},
       {"shared_bytes", 0, 0, &hardware->shared_bytes},
       {"tile_k_bytes", 0, 0, &hardware->tile_k_bytes},
+      {"split_k_bytes", 0, 0, &hardware->split_k_bytes},
+      {"narrow_k_bytes", 0, 0, &hardware->narrow_k_bytes},
       {"devices_per_node", 0, 0, &hardware->devices_per_node},
   };
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
@@ -94,6 +96,10 @@ static hr_status read_numbers(const hr_json_reader *reader, hr_hardware *hardwar
       {"activation_share", 1, 0, &hardware->activation_share},
       {"store_exposed", 1, 0, &hardware->store_exposed},
       {"boost", 4, 0, &hardware->boost},
+      {"burst", 4, 0, &hardware->burst},
+      {"cache_bytes_per_s", 1e18, 0, &hardware->cache_bytes_per_s},
+      {"reach", 1e6, 0, &hardware->reach},
+      {"split_ns", 1e9, 0, &hardware->split_ns},
       {"launch_ns", 1e9, -1, &hardware->launch_ns},
       {"product_launch_ns", 1e9, 0, &hardware->product_launch_ns},
       {"attention_block_ns", 1e9, 0, &hardware->attention_block_ns},
@@ -171,21 +177,47 @@ static hr_status read_alignment(const hr_json_reader *row, hr_hardware *hardware
   return hr_json_number_or(row, "result_share", 0, 1, 0, &class->result_share);
 }
 
-static hr_status read_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+static hr_status read_one_tile(const hr_json_reader *row, hr_tile *tile)
 {
-  hr_tile *tile = &hardware->tiles[index];
   HR_TRY(hr_json_integer(row, "m", 1, 65536, &tile->m));
   HR_TRY(hr_json_integer(row, "n", 1, 65536, &tile->n));
   return hr_json_number(row, "share", 0, 1, &tile->share);
+}
+
+static hr_status read_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+{
+  return read_one_tile(row, &hardware->tiles[index]);
+}
+
+static hr_status read_vector_tile(const hr_json_reader *row, hr_hardware *hardware, size_t index)
+{
+  return read_one_tile(row, &hardware->vector_tiles[index]);
+}
+
+/* A list of names of formats. */
+static hr_status read_vector_formats(const hr_json_reader *reader, hr_hardware *hardware)
+{
+  static const char field[] = "vector_formats";
+  const json_t *list = json_object_get(reader->object, field);
+  if (list && !json_is_array(list))
+    return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected a list of number formats");
+  for (size_t i = 0; i < json_array_size(list); i++) {
+    const char *name = json_string_value(json_array_get(list, i));
+    hr_dtype dtype;
+    if (!name || hr_dtype_parse(name, &dtype) != HR_OK)
+      return hr_json_fail(reader, field, HR_ERROR_INVALID, "\"%.40s\" is not a number format", name ? name : "");
+    hardware->vector_formats[dtype] = true;
+  }
+  return HR_OK;
 }
 
 static hr_status read_attention(const hr_json_reader *row, hr_hardware *hardware, size_t index)
 {
   hr_attention_share *share = &hardware->attentions[index];
   HR_TRY(hr_json_integer(row, "head_dim", 1, 65536, &share->head_dim));
-  HR_TRY(hr_json_number(row, "forward_share", 0, 1, &share->forward_share));
+  HR_TRY(hr_json_number(row, "forward_share", 0, 2, &share->forward_share));
   HR_TRY(hr_json_number_or(row, "headroom_share", 0, 2, 0, &share->headroom_share));
-  return hr_json_number(row, "backward_share", 0, 1, &share->backward_share);
+  return hr_json_number(row, "backward_share", 0, 2, &share->backward_share);
 }
 
 static hr_status read_ceiling(const hr_json_reader *row, hr_hardware *hardware, size_t index)
@@ -258,6 +290,8 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(read_by_dtype(reader, "library_share", 1, false, hardware->library_share));
   HR_TRY(read_rows(reader, "alignments", HR_ALIGNMENTS_MAX, read_alignment, hardware, &hardware->alignment_count));
   HR_TRY(read_rows(reader, "tiles", HR_TILES_MAX, read_tile, hardware, &hardware->tile_count));
+  HR_TRY(read_vector_formats(reader, hardware));
+  HR_TRY(read_rows(reader, "vector_tiles", HR_TILES_MAX, read_vector_tile, hardware, &hardware->vector_tile_count));
   HR_TRY(
       read_rows(reader, "attentions", HR_ATTENTION_SHARES_MAX, read_attention, hardware, &hardware->attention_count));
   HR_TRY(read_decode_cost(reader, "decode_framework", &hardware->decode_framework));

@@ -91,6 +91,37 @@ const char *hr_calibration_name(hr_calibration calibration)
   return hr_name_of(hr_calibration_names, HR_CALIBRATION_COUNT, (int)calibration);
 }
 
+static const char *const clock_names[] = {"settled", "burst"};
+static const char *const cache_names[] = {"cold", "warm"};
+
+const char *hr_clock_name(hr_clock clock)
+{
+  return hr_name_of(clock_names, 2, (int)clock);
+}
+
+const char *hr_cache_name(hr_cache cache)
+{
+  return hr_name_of(cache_names, 2, (int)cache);
+}
+
+hr_status hr_clock_parse(const char *name, hr_clock *clock)
+{
+  HR_NEED(NULL, name, clock);
+  int value;
+  HR_TRY(hr_name_find(clock_names, 2, name, &value));
+  *clock = (hr_clock)value;
+  return HR_OK;
+}
+
+hr_status hr_cache_parse(const char *name, hr_cache *cache)
+{
+  HR_NEED(NULL, name, cache);
+  int value;
+  HR_TRY(hr_name_find(cache_names, 2, name, &value));
+  *cache = (hr_cache)value;
+  return HR_OK;
+}
+
 static hr_status out_of_range(hr_error *error, const char *member, double value, double least, double most)
 {
   return hr_fail(error, HR_ERROR_INVALID, "%s: expected %g to %g, found %g", member, least, most, value);
@@ -138,13 +169,13 @@ static hr_status check_alignments(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
-static hr_status check_tiles(const hr_hardware *hardware, hr_error *error)
+static hr_status check_tile_list(const hr_tile *tiles, size_t count, size_t least, hr_error *error)
 {
-  HR_TRY(check_range("tiles (count)", (double)hardware->tile_count, 1, HR_TILES_MAX, error));
-  for (size_t i = 0; i < hardware->tile_count; i++) {
-    HR_TRY(check_range("tiles: m", (double)hardware->tiles[i].m, 1, 65536, error));
-    HR_TRY(check_range("tiles: n", (double)hardware->tiles[i].n, 1, 65536, error));
-    HR_TRY(check_range("tiles: share", hardware->tiles[i].share, 0.001, 1, error));
+  HR_TRY(check_range("tiles (count)", (double)count, (double)least, HR_TILES_MAX, error));
+  for (size_t i = 0; i < count; i++) {
+    HR_TRY(check_range("tiles: m", (double)tiles[i].m, 1, 65536, error));
+    HR_TRY(check_range("tiles: n", (double)tiles[i].n, 1, 65536, error));
+    HR_TRY(check_range("tiles: share", tiles[i].share, 0.001, 1, error));
   }
   return HR_OK;
 }
@@ -158,8 +189,8 @@ static hr_status check_attentions(const hr_hardware *hardware, hr_error *error)
     if (share.head_dim <= before)
       return hr_fail(error, HR_ERROR_INVALID, "attentions: head_dim %" PRId64 ": expected ascending sizes",
                      share.head_dim);
-    HR_TRY(check_range("attentions: forward_share", share.forward_share, 0.001, 1, error));
-    HR_TRY(check_range("attentions: backward_share", share.backward_share, 0.001, 1, error));
+    HR_TRY(check_range("attentions: forward_share", share.forward_share, 0.001, 2, error));
+    HR_TRY(check_range("attentions: backward_share", share.backward_share, 0.001, 2, error));
     HR_TRY(check_optional("attentions: headroom_share", share.headroom_share, 0.001, 2, error));
     before = share.head_dim;
   }
@@ -256,6 +287,11 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"memory_bytes", (double)hardware->memory_bytes, 0, 1e18},
       {"l2_bytes", (double)hardware->l2_bytes, 0, 1e15},
       {"shared_bytes", (double)hardware->shared_bytes, 0, 1e15},
+      {"split_ns", hardware->split_ns, 0, 1e9},
+      {"narrow_k_bytes", (double)hardware->narrow_k_bytes, 0, 1e6},
+      {"split_k_bytes", (double)hardware->split_k_bytes, 0, 1e9},
+      {"clock (condition)", (double)hardware->clock, HR_CLOCK_SETTLED, HR_CLOCK_BURST},
+      {"cache (condition)", (double)hardware->cache, HR_CACHE_COLD, HR_CACHE_WARM},
       {"launch_ns", hardware->launch_ns, 0, 1e9},
       {"product_launch_ns", hardware->product_launch_ns, 0, 1e9},
       {"attention_block_ns", hardware->attention_block_ns, 0, 1e9},
@@ -273,9 +309,13 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_optional("store_share", hardware->store_share, 0.001, 1, error));
   HR_TRY(check_optional("interconnect_bytes_per_s", hardware->interconnect_bytes_per_s, 1, 1e18, error));
   HR_TRY(check_optional("network_bytes_per_s", hardware->network_bytes_per_s, 1, 1e18, error));
+  HR_TRY(check_optional("cache_bytes_per_s", hardware->cache_bytes_per_s, 1, 1e18, error));
+  HR_TRY(check_optional("reach", hardware->reach, 0.1, 1e6, error));
+  HR_TRY(check_optional("burst", hardware->burst, 1, 4, error));
   HR_TRY(check_rates(hardware, error));
   HR_TRY(check_alignments(hardware, error));
-  HR_TRY(check_tiles(hardware, error));
+  HR_TRY(check_tile_list(hardware->tiles, hardware->tile_count, 1, error));
+  HR_TRY(check_tile_list(hardware->vector_tiles, hardware->vector_tile_count, 0, error));
   HR_TRY(check_ceilings(hardware, error));
   HR_TRY(check_collectives(hardware, error));
   HR_TRY(check_intervals(hardware, error));

@@ -1,96 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of a GEMM: tile and wave quantization, split-K, alignment, memory, launch. docs/prediction.md has the
+/* The time of a GEMM: tile and wave quantization, split-K, alignment, clock, memory, launch. docs/prediction.md has the
  * model. */
-#include "analysis/predict/terms.h"
+#include "analysis/predict/gemm_tiling.h"
 
 #include "base/checked.h"
 #include "base/error.h"
 
 #include <math.h>
 
-/* Split-K: each split has at least so many bytes of each row; shorter ones cost more to start than they compute. */
-#define SPLIT_BYTES_LEAST 2048
-/* Split-K: partial results are reduced through the last-level cache, which is about this much faster than memory. */
-#define REDUCTION_SPEED 2.0
 /* GEMV: a GEMM of one row or column needs no matrix units. Such a kernel reaches this share of the fp32 rate, because
  * loads and conversions take issue slots too. */
 #define GEMV_RATE_SHARE 0.5
-/* GEMV: below this alignment, loads are narrower than a vector and reach this share of the bandwidth; an H200 reached
- * 0.4 to 0.8 (data/results/h200/products.csv, m = 1). */
+/* The widest load. */
 #define VECTOR_BYTES 16
-#define GEMV_NARROW_SHARE 0.6
-/* The tile that alignment shares refer to. */
-#define REFERENCE_TILE_M 128.0
-#define REFERENCE_TILE_N 256.0
+/* GEMV: narrower loads reach this share of the bandwidth that wide ones do (data/results/h200/products.csv, m = 1 and
+ * n = 50257 against 50304; batched with 1001 against 1024). */
+#define GEMV_NARROW_SHARE 0.78
+#define GEMV_BATCHED_NARROW_SHARE 0.4
+
+/* Elements of k that a kernel without matrix units advances at a time (cuBLAS's sgemm, CUTLASS's SIMT kernels). */
+#define VECTOR_DEPTH 8
 
 /* A cache line: no device gains from more alignment. */
 #define ALIGNMENT_MAX 128
-
-/* The terms that do not depend on the tile. */
-typedef struct gemm_problem {
-  const hr_hardware *hardware;
-  const hr_gemm *gemm;
-  int64_t slots, element_bytes;
-  int64_t depth_step;        /* elements of k per step */
-  double slot_ns_per_flop;   /* of one slot at the library's rate */
-  double slot_ns_per_stored; /* per element of the result: the part of its store that compute does not hide */
-  double alignment_share;    /* of the reference tile; 1: aligned */
-} gemm_problem;
-
-/* The result cut into tiles of one shape, and its time. */
-typedef struct tiling {
-  hr_tile tile;
-  int64_t tiles, splits, waves;
-  double slot_ns;      /* one tile of one split on one slot, aligned */
-  double slowdown;     /* by misalignment, at least 1 */
-  double reduction_ns; /* of the splits */
-  double total_ns;
-} tiling;
-
-/* Misaligned operands need narrow loads, which then bound a tile: its time grows with its edge instead of its area, so
- * small tiles lose more. */
-static double slowdown_of(hr_tile tile, double alignment_share)
-{
-  double edge = (double)(tile.m + tile.n) / ((double)tile.m * (double)tile.n);
-  double reference = (REFERENCE_TILE_M + REFERENCE_TILE_N) / (REFERENCE_TILE_M * REFERENCE_TILE_N);
-  return 1 + (1 / alignment_share - 1) * (edge / reference);
-}
-
-static tiling make_tiling(const gemm_problem *problem, hr_tile tile)
-{
-  const hr_gemm *gemm = problem->gemm;
-  tiling way = {.tile = tile, .splits = 1};
-  way.tiles = hr_ceil_div(gemm->m, tile.m) * hr_ceil_div(gemm->n, tile.n) * gemm->batch;
-  int64_t depth = gemm->k;
-  if (way.tiles * 2 <= problem->slots && problem->hardware->kind == HR_HARDWARE_GPU) {
-    int64_t least = SPLIT_BYTES_LEAST / problem->element_bytes;
-    way.splits = hr_max64(1, hr_min64(problem->slots / way.tiles, gemm->k / least));
-    depth = hr_ceil_div(depth, way.splits);
-  }
-  if (way.splits > 1) {
-    double partial_bytes = 2.0 * 4.0 * (double)way.splits * (double)gemm->m * (double)gemm->n * (double)gemm->batch;
-    way.reduction_ns = hr_transfer_ns(problem->hardware, partial_bytes, 1) / REDUCTION_SPEED;
-  }
-  double area = (double)tile.m * (double)tile.n;
-  double steps = (double)hr_ceil_div(depth, problem->depth_step);
-  way.waves = hr_ceil_div(way.tiles * way.splits, problem->slots);
-  way.slot_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop / tile.share +
-                area * problem->slot_ns_per_stored;
-  way.slowdown = problem->alignment_share < 1 ? slowdown_of(tile, problem->alignment_share) : 1;
-  way.total_ns = (double)way.waves * way.slot_ns * way.slowdown + way.reduction_ns;
-  return way;
-}
-
-static tiling best_tiling(const gemm_problem *problem)
-{
-  tiling best = {.total_ns = INFINITY};
-  for (size_t i = 0; i < problem->hardware->tile_count; i++) {
-    tiling way = make_tiling(problem, problem->hardware->tiles[i]);
-    if (way.total_ns < best.total_ns)
-      best = way;
-  }
-  return best;
-}
 
 /* The largest power of two that divides a dimension, in bytes. */
 static int64_t alignment_of(int64_t size, int64_t element_bytes)
@@ -130,7 +62,7 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
                               operand_alignment(hr_gemm_b(gemm), false, bytes));
   int64_t stored = operand_alignment(hr_gemm_c(gemm), false, bytes);
   p->alignment = hr_min64(operands, stored);
-  if (hardware->alignment_count == 0)
+  if (hardware->alignment_count == 0 || hardware->vector_formats[gemm->dtype])
     return 1;
   if (batched)
     return class_of(hardware, p->alignment)->bmm_share;
@@ -139,29 +71,7 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
               result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
-/* Bytes read from memory. If neither operand fits into half of the last-level cache, the result is computed in squares,
- * each of which reads the rows and columns that cross it. A square is one wave of tiles or, if larger, the square whose
- * operands stay in the cache. */
-static double traffic_bytes(const hr_hardware *hardware, const hr_gemm *gemm, const tiling *way, double loaded_bytes)
-{
-  double row_bytes = (double)gemm->k * (double)hr_dtype_bytes(gemm->dtype);
-  double m = (double)gemm->m, n = (double)gemm->n, cache = (double)hardware->l2_bytes / 2;
-  if (way->waves <= 1 || gemm->batch > 1 || fmin(m, n) * row_bytes <= cache)
-    return loaded_bytes;
-  double wave = (double)way->tiles / (double)way->waves * (double)way->tile.m * (double)way->tile.n;
-  double side = fmax(sqrt(wave), cache / 2 / row_bytes);
-  double rows = fmin(side, m), columns = fmin(side * side / rows, n);
-  return fmax(loaded_bytes, m * n / (rows * columns) * (rows + columns) * row_bytes);
-}
-
-/* Multiprocessors share the power: if some idle, the others clock higher. Power grows with the cube of the clock, so
- * the clock rises by the cube root of the saved share, up to its own limit. */
-static double clock_rise(const hr_hardware *hardware, double matrix_ns, double total_ns)
-{
-  return hardware->boost > 1 ? fmin(hardware->boost, cbrt(total_ns / matrix_ns)) : 1;
-}
-
-static void set_tiling(const gemm_problem *problem, const tiling *way, hr_prediction *p)
+static void set_tiling(const hr_tiling_problem *problem, const hr_tiling *way, hr_prediction *p)
 {
   const hr_gemm *gemm = problem->gemm;
   double units = (double)way->tiles * (double)way->splits, slots = (double)problem->slots;
@@ -177,39 +87,57 @@ static void set_tiling(const gemm_problem *problem, const tiling *way, hr_predic
   p->alignment_loss = 1 - 1 / way->slowdown;
 
   double waves_ns = (double)way->waves * way->slot_ns;
-  double rise = clock_rise(problem->hardware, p->matrix_ns, waves_ns);
-  double busy_ns = fmax(waves_ns / rise, p->matrix_ns);
-  p->tile_ns = fmax(units / slots * way->slot_ns / rise - p->matrix_ns, 0);
-  p->wave_ns = fmax(busy_ns - p->matrix_ns - p->tile_ns, 0);
-  double stores_ns = covered / slots * problem->slot_ns_per_stored / rise;
-  p->store_ns = fmin(stores_ns, p->tile_ns);
-  p->alignment_ns = busy_ns * (way->slowdown - 1);
-  p->tile_ns += way->reduction_ns;
+  p->tile_ns = fmax(units / slots * way->slot_ns - p->matrix_ns, 0);
+  p->store_ns = fmin(covered / slots * problem->slot_ns_per_stored, p->tile_ns);
+  p->wave_ns = fmax(waves_ns - p->matrix_ns - p->tile_ns, 0);
+  p->alignment_ns = waves_ns * (way->slowdown - 1);
+  p->reduction_ns = way->reduction_ns;
+  p->clock_ns = waves_ns * way->slowdown * (1 / way->clock - 1);
+  p->memory_ns = way->memory_ns;
+  p->exposed_ns = way->busy_ns - way->compute_ns;
 }
 
-/* A GEMM of one row or column: only reading the large operand counts. */
+/* A GEMM of one row or column: only reading the large operand counts. Returns the time without the launch. */
 static double gemv_ns(const hr_hardware *hardware, const hr_gemm *gemm, const hr_prediction *p, hr_prediction *vector)
 {
   double rate = hardware->dense_flops_per_s[HR_FP32] * GEMV_RATE_SHARE;
   if (hr_min64(gemm->m, gemm->n) > 1 || !(rate > 0))
     return INFINITY;
   double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k * (double)gemm->batch;
-  *vector = *p;
-  vector->tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0);
-  vector->store_ns = vector->wave_ns = vector->alignment_ns = vector->tile_waste = vector->wave_waste =
-      vector->alignment_loss = 0;
-  vector->tile_m = vector->tile_n = vector->tiles = vector->waves = vector->splits = 0;
-  if (p->alignment < VECTOR_BYTES)
-    vector->memory_ns /= GEMV_NARROW_SHARE;
-  return hr_overlap(vector->matrix_ns + vector->tile_ns, vector->memory_ns);
+  double narrow = gemm->batch > 1 ? GEMV_BATCHED_NARROW_SHARE : GEMV_NARROW_SHARE;
+  double memory_ns = p->alignment < VECTOR_BYTES ? p->memory_ns / narrow : p->memory_ns;
+  *vector = (hr_prediction){.matrix_ns = p->matrix_ns,
+                            .tile_ns = fmax(flops / rate * 1e9 - p->matrix_ns, 0),
+                            .memory_ns = memory_ns,
+                            .launch_ns = p->launch_ns,
+                            .m_alignment = p->m_alignment,
+                            .n_alignment = p->n_alignment,
+                            .k_alignment = p->k_alignment,
+                            .alignment = p->alignment};
+  double compute_ns = vector->matrix_ns + vector->tile_ns, busy_ns = hr_overlap(compute_ns, memory_ns);
+  vector->exposed_ns = busy_ns - compute_ns;
+  return busy_ns;
 }
 
-static gemm_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, double rate, double share)
+/* Elements of k that a kernel advances at a time. */
+static int64_t depth_step(const hr_hardware *hardware, const hr_gemm *gemm, int64_t alignment)
 {
-  gemm_problem problem = {.hardware = hardware, .gemm = gemm, .alignment_share = share};
+  if (hardware->vector_formats[gemm->dtype])
+    return VECTOR_DEPTH;
+  bool narrow = alignment < VECTOR_BYTES && hardware->narrow_k_bytes > 0;
+  int64_t bytes = narrow ? hardware->narrow_k_bytes : hardware->tile_k_bytes;
+  return hr_max64(1, bytes / (int64_t)hr_dtype_bytes(gemm->dtype));
+}
+
+static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm *gemm, double rate, hr_prediction *p)
+{
+  bool vector = hardware->vector_formats[gemm->dtype] && hardware->vector_tile_count > 0;
+  hr_tiling_problem problem = {.hardware = hardware, .gemm = gemm};
+  problem.shapes = vector ? hardware->vector_tiles : hardware->tiles;
+  problem.shape_count = vector ? hardware->vector_tile_count : hardware->tile_count;
   problem.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
-  problem.depth_step = hr_max64(1, hardware->tile_k_bytes / problem.element_bytes);
+  problem.depth_step = depth_step(hardware, gemm, p->alignment);
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
   problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
                                hr_transfer_ns(hardware, (double)problem.element_bytes, hardware->store_share);
@@ -222,17 +150,18 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
   HR_TRY(hr_predict_check_hardware(hardware, error));
   double rate = 0;
   HR_TRY(hr_predict_rate(hardware, gemm->dtype, &rate, error));
-  double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch;
-  double flops = 2.0 * stored * (double)gemm->k;
+  double flops = 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)gemm->k;
 
   hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->product_launch_ns)};
   p.matrix_ns = flops / rate * 1e9;
-  gemm_problem problem = make_problem(hardware, gemm, rate, set_alignments(hardware, gemm, batched, &p));
-  tiling way = best_tiling(&problem);
+  double share = set_alignments(hardware, gemm, batched, &p);
+  hr_tiling_problem problem = make_problem(hardware, gemm, rate, &p);
+  problem.alignment_share = share;
+  problem.matrix_ns = p.matrix_ns;
+  problem.loaded_bytes = loaded_bytes;
+  hr_tiling way = hr_best_tiling(&problem);
   set_tiling(&problem, &way, &p);
-  p.memory_ns = hr_transfer_ns(hardware, traffic_bytes(hardware, gemm, &way, loaded_bytes), hardware->load_share) +
-                hr_transfer_ns(hardware, stored * (double)problem.element_bytes, hardware->store_share);
-  double busy_ns = hr_overlap(p.matrix_ns + p.tile_ns + p.wave_ns + p.alignment_ns, p.memory_ns);
+  double busy_ns = way.busy_ns;
   hr_prediction vector;
   double vector_ns = gemv_ns(hardware, gemm, &p, &vector);
   if (vector_ns < busy_ns) {

@@ -23,6 +23,12 @@ double hr_overlap(double a_ns, double b_ns);
 /** Time to move bytes at a share of the device's bandwidth, ns; share 0: the streaming share. */
 double hr_transfer_ns(const hr_hardware *hardware, double bytes, double share);
 
+/** Rate of reading operands from the last-level cache, bytes per second. */
+double hr_cache_rate(const hr_hardware *hardware);
+
+/** Whether an operator of so many bytes finds them in the last-level cache. */
+bool hr_is_cached(const hr_hardware *hardware, double bytes);
+
 /** Sets time, error band, efficiency and bound_by from the terms. `busy_ns` is the time without the launch; `useful` is
  *  FLOPs or bytes, `useful_per_s` the device's peak rate of them. */
 void hr_prediction_finish(const hr_hardware *hardware, double busy_ns, double useful, double useful_per_s,

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The result of a GEMM cut into tiles, the splits of k, and their time. */
+#ifndef HR_ANALYSIS_PREDICT_GEMM_TILING_H
+#define HR_ANALYSIS_PREDICT_GEMM_TILING_H
+
+#include "analysis/predict/terms.h"
+
+/** The terms that do not depend on the tile. */
+typedef struct hr_tiling_problem {
+  const hr_hardware *hardware;
+  const hr_gemm *gemm;
+  const hr_tile *shapes; /* tiles of the format */
+  size_t shape_count;
+  int64_t slots, element_bytes;
+  int64_t depth_step;        /* elements of k per step */
+  double slot_ns_per_flop;   /* of one slot at the library's rate */
+  double slot_ns_per_stored; /* per element of the result: the part of its store that compute does not hide */
+  double alignment_share;    /* of the reference tile; 1: aligned */
+  double matrix_ns;          /* useful FLOPs at the library's rate */
+  double loaded_bytes;       /* of the operands, each as often as it must be read */
+} hr_tiling_problem;
+
+/** The result cut into tiles of one shape, and its time. */
+typedef struct hr_tiling {
+  hr_tile tile;
+  int64_t tiles, splits, waves;
+  double slot_ns;      /* one tile of one split on one slot, aligned */
+  double slowdown;     /* by misalignment, at least 1 */
+  double reduction_ns; /* of the splits */
+  double clock;        /* over the settled clock of large GEMMs, at least 1 */
+  double compute_ns;   /* of all waves and the reduction, at that clock */
+  double memory_ns;
+  double busy_ns; /* of both, overlapped */
+} hr_tiling;
+
+/** The fastest tiling, as the library's heuristics aim to choose. */
+hr_tiling hr_best_tiling(const hr_tiling_problem *problem);
+
+#endif
