@@ -54,6 +54,8 @@ typedef hr_attention_form cli_ATTENTION;
 typedef hr_recompute cli_RECOMPUTE;
 typedef hr_framework cli_FRAMEWORK;
 typedef hr_dtype cli_DTYPE;
+typedef hr_clock cli_CLOCK;
+typedef hr_cache cli_CACHE;
 typedef hr_layout cli_LAYOUT;
 typedef hr_kv_format cli_CACHE_FORMAT;
 typedef hr_kv_scales cli_SCALES;
@@ -168,6 +170,9 @@ int cli_load_model(const cli_run *run, hr_model *model, hr_checkpoint *checkpoin
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware);
 /* --network, --network-latency, --devices-per-node; cli_load_device() does it. */
 int cli_set_network(const cli_run *run, hr_hardware *hardware);
+
+/* --clock, --cache; cli_load_device() and cli_rates() do it. */
+void cli_set_conditions(const cli_run *run, hr_hardware *hardware);
 int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *workload);
 
 /** --dtype, else hr_hardware_usual_dtype(). Prints a note if that is not bf16, or if the device computes in another

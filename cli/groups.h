@@ -10,6 +10,7 @@
   ROW(GROUP_DEVICE, 0, "Device:")        \
   ROW(GROUP_WORKLOAD, 1, "Workload:")    \
   ROW(GROUP_NETWORK, 2, "Network:")      \
+  ROW(GROUP_PREDICT, 24, "Predictions:") \
   ROW(GROUP_DTYPE, 3, "Number format:")  \
   ROW(GROUP_GEMM, 4, "GEMM:")            \
   ROW(GROUP_ATTENTION, 5, "Attention:")  \
@@ -38,6 +39,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 24
+#define CLI_GROUP_COUNT 25
 
 #endif

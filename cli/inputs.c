@@ -147,7 +147,10 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
   cli_reading(false);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_USAGE, "--device: %s%s", error.message, cli_hint(&error, name, "; see headroom devices"));
-  return status == HR_OK ? cli_set_network(run, hardware) : cli_fail_status(status, &error);
+  if (status != HR_OK)
+    return cli_fail_status(status, &error);
+  cli_set_conditions(run, hardware);
+  return cli_set_network(run, hardware);
 }
 
 /* Degrees that change nothing alone. */

@@ -229,6 +229,16 @@ static int read_FRAMEWORK(const cli_option_row *row, const char *text, void *val
   return read_choice(row, text, hr_framework_parse(text, value));
 }
 
+static int read_CLOCK(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_clock_parse(text, value));
+}
+
+static int read_CACHE(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_cache_parse(text, value));
+}
+
 static int read_LAYOUT(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_layout_parse(text, value));

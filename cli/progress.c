@@ -101,8 +101,11 @@ void cli_progress_end(cli_progress *progress)
 
 hr_status cli_rates(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error)
 {
-  return run->probe ? cli_probe(run, device, hardware, error)
-                    : hr_resolve_hardware(hr_device_name(device), hardware, error);
+  hr_status status = run->probe ? cli_probe(run, device, hardware, error)
+                                : hr_resolve_hardware(hr_device_name(device), hardware, error);
+  if (status == HR_OK)
+    cli_set_conditions(run, hardware);
+  return status;
 }
 
 hr_status cli_probe(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error)
