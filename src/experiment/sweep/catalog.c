@@ -75,7 +75,7 @@ hr_status hr_sweep_catalog(bool small, hr_sweep ***sweeps, size_t *count, hr_err
 
 void hr_sweep_catalog_free(hr_sweep **sweeps, size_t count)
 {
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; sweeps && i < count; i++)
     hr_sweep_free(sweeps[i]);
   free(sweeps);
 }
