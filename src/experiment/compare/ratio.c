@@ -30,8 +30,8 @@ hr_ratio hr_ratio_of(const hr_compared_row *a, const hr_compared_row *b)
   double difference = log(a->median_ns) - log(b->median_ns);
   double a_below = log(a->median_ns / a->low_ns), a_above = log(a->high_ns / a->median_ns);
   double b_below = log(b->median_ns / b->low_ns), b_above = log(b->high_ns / b->median_ns);
-  return (hr_ratio){exp(difference), exp(difference - hypot(a_below, b_above)),
-                    exp(difference + hypot(a_above, b_below))};
+  return (hr_ratio){exp(difference), exp(difference - sqrt(a_below * a_below + b_above * b_above)),
+                    exp(difference + sqrt(a_above * a_above + b_below * b_below))};
 }
 
 /* Abramowitz and Stegun 26.7.5; the first two are exact. */
