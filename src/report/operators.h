@@ -28,9 +28,9 @@ void hr_write_operator_problem(char *to, size_t size, const hr_operator *op);
 void hr_operator_name_cell(const void *op, hr_cell *cell);
 void hr_operator_size_cell(const void *op, hr_cell *cell);
 void hr_operator_problem_cell(const void *op, hr_cell *cell);
-void hr_operator_m_cell(const void *op, hr_cell *cell);
-void hr_operator_n_cell(const void *op, hr_cell *cell);
-void hr_operator_k_cell(const void *op, hr_cell *cell);
-void hr_operator_batch_cell(const void *op, hr_cell *cell);
+void hr_operator_m_cell(const void *member, hr_cell *cell);
+void hr_operator_n_cell(const void *member, hr_cell *cell);
+void hr_operator_k_cell(const void *member, hr_cell *cell);
+void hr_operator_batch_cell(const void *member, hr_cell *cell);
 
 #endif

@@ -47,24 +47,25 @@ static hr_checked64 elements(int64_t rows, int64_t columns, int64_t matrices)
 }
 
 void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass,
-                    const hr_gemm_sizes *p)
+                    const hr_gemm_sizes *sizes)
 {
   hr_operator *op = hr_append_operator(builder, id, kind, pass);
   hr_dtype dtype = builder->workload->dtype;
   /* The operand that is not shared has one matrix per GEMM of the batch. */
-  int64_t batch = hr_max64(p->matrices_a, hr_max64(p->matrices_b, p->matrices_c));
+  int64_t batch = hr_max64(sizes->matrices_a, hr_max64(sizes->matrices_b, sizes->matrices_c));
   op->gemm = (hr_gemm){.struct_size = sizeof(hr_gemm),
-                       .m = p->m,
-                       .n = p->n,
-                       .k = p->k,
+                       .m = sizes->m,
+                       .n = sizes->n,
+                       .k = sizes->k,
                        .batch = batch,
                        .dtype = dtype,
-                       .transpose_a = p->transpose_a,
-                       .transpose_b = p->transpose_b};
-  builder->backward[builder->to->count - 1].matrices_b = p->matrices_b;
-  hr_checked64 flops = hr_times(hr_times(hr_times(hr_times(hr_checked(2), p->m), p->n), p->k), batch);
-  hr_checked64 moved = hr_plus(hr_plus(elements(p->m, p->k, p->matrices_a), elements(p->k, p->n, p->matrices_b)),
-                               elements(p->m, p->n, p->matrices_c));
+                       .transpose_a = sizes->transpose_a,
+                       .transpose_b = sizes->transpose_b};
+  builder->backward[builder->to->count - 1].matrices_b = sizes->matrices_b;
+  hr_checked64 flops = hr_times(hr_times(hr_times(hr_times(hr_checked(2), sizes->m), sizes->n), sizes->k), batch);
+  hr_checked64 moved =
+      hr_plus(hr_plus(elements(sizes->m, sizes->k, sizes->matrices_a), elements(sizes->k, sizes->n, sizes->matrices_b)),
+              elements(sizes->m, sizes->n, sizes->matrices_c));
   hr_set_figure(builder, op, flops, &op->flops);
   hr_set_figure(builder, op, hr_times(moved, (int64_t)hr_dtype_bytes(dtype)), &op->bytes);
 }

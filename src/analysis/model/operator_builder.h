@@ -47,8 +47,8 @@ void hr_append_gemm(hr_operator_builder *builder, hr_operator_id id, hr_operator
 /** A linear layer y = x Wᵀ over `rows` rows. Here and below its weights are read in their own format. */
 void hr_append_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t outputs, int64_t inputs);
 
-/** The last operator reads so many elements of a KV cache, in decode in the cache's own format. */
-void hr_read_cache(hr_operator_builder *builder, hr_checked64 elements);
+/** The last operator reads `cached` elements of a KV cache, in decode in the cache's own format. */
+void hr_read_cache(hr_operator_builder *builder, hr_checked64 cached);
 
 /** A linear layer of so many experts over `rows` rows together, listed as equal GEMMs of ⌈rows / experts⌉ rows. */
 void hr_append_grouped_linear(hr_operator_builder *builder, hr_operator_id id, int64_t rows, int64_t experts,

@@ -381,21 +381,21 @@ static hr_status run_first(hr_runner *s, hr_measurement *m, hr_error *error)
   return HR_OK;
 }
 
-hr_status hr_runner_check(hr_runner *s, uint64_t seed, hr_measurement *m, hr_error *error)
+hr_status hr_runner_check(hr_runner *runner, uint64_t seed, hr_measurement *m, hr_error *error)
 {
-  sample of = sample_of(&s->problem, seed);
-  HR_TRY(run_first(s, m, error));
+  sample of = sample_of(&runner->problem, seed);
+  HR_TRY(run_first(runner, m, error));
   double *scratch = calloc(of.scratch + 3 * (size_t)of.width, sizeof *scratch);
   if (!scratch)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "not enough memory to check rows of %" PRId64 " elements", of.length);
   m->max_error = 0;
   host_set host = {{NULL}, {NULL}, {{0, 0}}};
-  hr_status status = begin_host_set(s, &host, error);
+  hr_status status = begin_host_set(runner, &host, error);
   for (int64_t i = 0; i < of.count && status == HR_OK; i++)
-    status = check_row(s, &host, &of, i, scratch, m, error);
-  if (status == HR_OK && selects(s))
-    m->selection_error = selection_error(s, &host, &of, scratch);
-  end_host_set(s, &host);
+    status = check_row(runner, &host, &of, i, scratch, m, error);
+  if (status == HR_OK && selects(runner))
+    m->selection_error = selection_error(runner, &host, &of, scratch);
+  end_host_set(runner, &host);
   free(scratch);
   return status;
 }

@@ -252,16 +252,16 @@ hr_status hr_runner_run(hr_runner *runner, hr_error *error)
   return HR_OK;
 }
 
-void hr_runner_set_group(hr_runner *s, int64_t runs)
+void hr_runner_set_group(hr_runner *runner, int64_t runs)
 {
-  s->group = s->device->backend->time_runs ? hr_round_up(runs, s->sets) : runs;
+  runner->group = runner->device->backend->time_runs ? hr_round_up(runs, runner->sets) : runs;
 }
 
-void hr_runner_regroup(hr_runner *s, int64_t runs)
+void hr_runner_regroup(hr_runner *runner, int64_t runs)
 {
-  forget(s);
-  s->next = 0;
-  hr_runner_set_group(s, runs);
+  forget(runner);
+  runner->next = 0;
+  hr_runner_set_group(runner, runs);
 }
 
 static hr_status run_once(void *context, hr_error *error)
@@ -269,26 +269,26 @@ static hr_status run_once(void *context, hr_error *error)
   return hr_runner_run(context, error);
 }
 
-hr_status hr_runner_sample(hr_runner *s, double *time_ns, hr_error *error)
+hr_status hr_runner_sample(hr_runner *runner, double *time_ns, hr_error *error)
 {
-  const hr_backend *backend = s->device->backend;
+  const hr_backend *backend = runner->device->backend;
   if (backend->time_runs)
-    return backend->time_runs(s->device, run_once, s, s->group, &s->recording, time_ns, error);
+    return backend->time_runs(runner->device, run_once, runner, runner->group, &runner->recording, time_ns, error);
   double start = hr_clock_ns();
-  for (int64_t i = 0; i < s->group; i++)
-    HR_TRY(hr_runner_run(s, error));
-  *time_ns = (hr_clock_ns() - start) / (double)s->group;
+  for (int64_t i = 0; i < runner->group; i++)
+    HR_TRY(hr_runner_run(runner, error));
+  *time_ns = (hr_clock_ns() - start) / (double)runner->group;
   return HR_OK;
 }
 
-hr_status hr_runner_first_sample(hr_runner *s, const hr_measure_options *options, double *time_ns, hr_error *error)
+hr_status hr_runner_first_sample(hr_runner *runner, const hr_measure_options *options, double *time_ns, hr_error *error)
 {
   double limit_ns = options->time_limit_ns;
-  HR_TRY(hr_runner_sample(s, time_ns, error));
+  HR_TRY(hr_runner_sample(runner, time_ns, error));
   for (int i = 0; i < 2 && *time_ns > limit_ns && *time_ns < MAX_DELAY * limit_ns; i++) {
     double again_ns;
     HR_TRY(hr_measure_check_cancelled(options, error));
-    HR_TRY(hr_runner_sample(s, &again_ns, error));
+    HR_TRY(hr_runner_sample(runner, &again_ns, error));
     *time_ns = fmin(*time_ns, again_ns);
   }
   if (*time_ns > limit_ns)

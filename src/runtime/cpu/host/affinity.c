@@ -138,37 +138,37 @@ void hr_affinity_free(hr_affinity *affinity)
   *affinity = (hr_affinity){.hwloc = NULL};
 }
 
-void hr_affinity_bind(const hr_affinity *p, int index)
+void hr_affinity_bind(const hr_affinity *affinity, int index)
 {
-  if (p && hr_affinity_bound(p) && index < p->threads)
-    hwloc_set_cpubind(p->hwloc, p->places[index], HWLOC_CPUBIND_THREAD);
+  if (affinity && hr_affinity_bound(affinity) && index < affinity->threads)
+    hwloc_set_cpubind(affinity->hwloc, affinity->places[index], HWLOC_CPUBIND_THREAD);
 }
 
-void hr_affinity_move_caller(const hr_affinity *p)
+void hr_affinity_move_caller(const hr_affinity *affinity)
 {
-  if (!p || !hr_affinity_bound(p) || p->threads < 2)
+  if (!affinity || !hr_affinity_bound(affinity) || affinity->threads < 2)
     return;
   int processor = sched_getcpu();
-  if (processor < 0 || hwloc_bitmap_isset(p->places[0], (unsigned)processor))
+  if (processor < 0 || hwloc_bitmap_isset(affinity->places[0], (unsigned)processor))
     return;
   hwloc_cpuset_t own = hwloc_bitmap_alloc();
-  if (own && hwloc_get_cpubind(p->hwloc, own, HWLOC_CPUBIND_THREAD) == 0 &&
-      hwloc_bitmap_isincluded(p->places[0], own) &&
-      hwloc_set_cpubind(p->hwloc, p->places[0], HWLOC_CPUBIND_THREAD) == 0)
-    hwloc_set_cpubind(p->hwloc, own, HWLOC_CPUBIND_THREAD);
+  if (own && hwloc_get_cpubind(affinity->hwloc, own, HWLOC_CPUBIND_THREAD) == 0 &&
+      hwloc_bitmap_isincluded(affinity->places[0], own) &&
+      hwloc_set_cpubind(affinity->hwloc, affinity->places[0], HWLOC_CPUBIND_THREAD) == 0)
+    hwloc_set_cpubind(affinity->hwloc, own, HWLOC_CPUBIND_THREAD);
   hwloc_bitmap_free(own);
 }
 
-void hr_affinity_describe(const hr_affinity *p, char *text, size_t size)
+void hr_affinity_describe(const hr_affinity *affinity, char *text, size_t size)
 {
   char threads[160];
-  if (hr_affinity_bound(p))
-    snprintf(threads, sizeof threads, "bound one to a %s", p->threads > p->cores ? "processor" : "core");
+  if (hr_affinity_bound(affinity))
+    snprintf(threads, sizeof threads, "bound one to a %s", affinity->threads > affinity->cores ? "processor" : "core");
   else
-    snprintf(threads, sizeof threads, "not bound: %s", p->unbound);
-  int nodes = node_count(p);
+    snprintf(threads, sizeof threads, "not bound: %s", affinity->unbound);
+  int nodes = node_count(affinity);
   snprintf(text, size, "threads %s; %d NUMA node%s%s", threads, nodes, nodes == 1 ? "" : "s",
-           nodes <= 1       ? ""
-           : p->interleaved ? ", pages interleaved"
-                            : ", pages where the system puts them");
+           nodes <= 1              ? ""
+           : affinity->interleaved ? ", pages interleaved"
+                                   : ", pages where the system puts them");
 }

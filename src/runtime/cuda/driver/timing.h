@@ -6,10 +6,10 @@
 #include "runtime/device/device.h"
 
 /** hr_backend.time_runs: CUDA events around one run, or around a captured graph of `count` runs. */
-hr_status hr_cuda_time_runs(hr_device *device, hr_run_fn run, void *context, int64_t count, void **recording,
+hr_status hr_cuda_time_runs(hr_device *device, hr_run_fn run, void *context, int64_t count, void **kept,
                             double *time_ns, hr_error *error);
 
 /** hr_backend.forget. */
-void hr_cuda_forget(hr_device *device, void *recording);
+void hr_cuda_forget(hr_device *device, void *recorded);
 
 #endif
