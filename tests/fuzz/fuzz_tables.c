@@ -125,7 +125,7 @@ static int enter_span(MD_SPANTYPE type, void *detail, void *context)
   (void)type;
   (void)detail;
   (void)context;
-  EXPECT(!"a link, an image, emphasis, code or a formula");
+  EXPECT(false && "a link, an image, emphasis, code or a formula");
   return 1;
 }
 
