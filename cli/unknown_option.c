@@ -39,7 +39,8 @@ static bool has_dashed(const cli_command *command, const char *option, char *das
 {
   size_t length = strlen(option);
   for (size_t i = 0; i <= length; i++)
-    dashed[i] = option[i] == '_' ? '-' : option[i];
+    if ((dashed[i] = option[i]) == '_')
+      dashed[i] = '-';
   return strncmp(dashed, "--", 2) == 0 && has_long(command, dashed + 2);
 }
 

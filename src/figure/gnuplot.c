@@ -154,9 +154,9 @@ static void put_powers_of_two(FILE *out, const hr_figure *figure, const char *na
     return;
   double first = floor(log2(least)), last = ceil(log2(most)), step = ceil((last - first + 1) / TICS_MOST);
   hr_gnuplot_put(out, "set %stics (", name);
-  for (double power = first; power <= last; power += step) {
-    fputs(power > first ? ", " : "", out);
-    put_power(out, exp2(power));
+  for (int tic = 0; first + tic * step <= last; tic++) {
+    fputs(tic > 0 ? ", " : "", out);
+    put_power(out, exp2(first + tic * step));
   }
   hr_gnuplot_put(out, ")\nset %srange [%.9g:%.9g]\n", name, least * 0.93, most * 1.08);
 }

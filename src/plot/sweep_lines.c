@@ -133,7 +133,7 @@ void hr_plot_add_slopes(hr_plot_sweep *plot)
   size_t lines = plot->figure->series_count;
   for (size_t i = 0; i < lines; i++) {
     hr_figure_series *series = &plot->figure->series[i];
-    double factor, slope = fit(series, &factor);
+    double factor = 0, slope = fit(series, &factor);
     if (isnan(slope))
       continue;
     char name[HR_FIGURE_TEXT];

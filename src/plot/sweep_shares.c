@@ -95,12 +95,15 @@ static void add_row(hr_plot_sweep *plot, const hr_plot_row *row)
   bar one = {{0}};
   char name[HR_FIGURE_TEXT], who[HR_FIGURE_TEXT];
   double sum = 0, time_ns;
-  for (const char *at = row->parts; at && *at; sum += at ? time_ns : 0)
-    at = next_part(at, name, sizeof name, &time_ns);
-  for (const char *at = row->parts; at && *at && sum > 0;) {
-    at = next_part(at, name, sizeof name, &time_ns);
-    if (at)
-      add_part(plot, &one, part_of(plot, name), 100 * time_ns / sum);
+  for (const char *at = row->parts; *at;) {
+    if (!(at = next_part(at, name, sizeof name, &time_ns)))
+      break;
+    sum += time_ns;
+  }
+  for (const char *at = row->parts; *at && sum > 0;) {
+    if (!(at = next_part(at, name, sizeof name, &time_ns)))
+      break;
+    add_part(plot, &one, part_of(plot, name), 100 * time_ns / sum);
   }
   hr_plot_line_name(&plot->rows, row, "measured", who, sizeof who);
   hr_write_text(name, sizeof name, "%s, %s", hr_plot_case(plot, row->cpu, row->x), who);

@@ -109,7 +109,7 @@ static hr_status set_activations(const hr_json_reader *inner, const scheme *s, h
 static hr_status read_group(const hr_json_reader *group, hr_stored_formats *stored)
 {
   hr_json_reader inner;
-  scheme s;
+  scheme s = {.type = "", .strategy = ""};
   size_t index = stored->quantization.format_count;
   if (index == HR_WEIGHT_FORMATS_MAX)
     return hr_json_fail(group, "targets", HR_ERROR_UNSUPPORTED, "is of a group beyond the %d that are supported",

@@ -129,7 +129,8 @@ hr_status hr_expert_load_of(const hr_ffn_experts *m, const hr_workload *workload
   HR_TRY(hr_checked_take(hr_times(hr_checked(load->tokens), m->active), &load->sent));
   HR_TRY(hr_checked_take(hr_times(hr_checked(rows), m->active), &load->rows));
   if (e > 1) {
-    tokens *= (double)(e / t);
+    int64_t groups = e / t;
+    tokens *= (double)groups;
     load->rows = hr_ceil_div(load->rows, t);
     double most = tokens * (double)hr_min64(m->active, hr_experts_held(m));
     double loaded = fmin((double)load->rows * workload->expert_imbalance, most);

@@ -20,6 +20,8 @@ hr_checked64 hr_sum_of_stage(const hr_model *model, const hr_checked64 *of_group
       if (!taken[i] && (heaviest == model->group_count || of_group[i].value > of_group[heaviest].value))
         heaviest = i;
     }
+    if (heaviest == model->group_count)
+      break;
     int64_t layers = hr_min64(left, model->groups[heaviest].count);
     sum = hr_plus(sum, hr_times(of_group[heaviest], layers));
     taken[heaviest] = true;

@@ -207,7 +207,7 @@ void hr_search_list_vocabularies(const hr_search_options *options, hr_search_spa
   if (!varies)
     add_vocabulary(space, own);
   for (size_t i = 0; varies && i < HR_SEARCH_VOCABULARIES_MAX; i++)
-    add_vocabulary(space, hr_round_up(own, multiples[i]));
+    add_vocabulary(space, hr_round_up(own, hr_max64(1, multiples[i])));
 }
 
 static void add_head_dim(hr_search_space *space, int64_t dim)

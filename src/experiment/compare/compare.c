@@ -111,6 +111,7 @@ static hr_status compare_rows(hr_compare_result *result, hr_compare_rows *a, hr_
     free(ratios);
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu points", most);
   }
+  result->count = result->sweep_count = 0;
   match(result, a, b, key);
   sum_up(result, ratios);
   free(ratios);

@@ -48,7 +48,7 @@ const hr_confirm_job *hr_confirm_job_of(const hr_confirm_run *c, const hr_operat
 
 static hr_status add_job(hr_confirm_run *c, const hr_confirm_job *job, hr_error *error)
 {
-  if (c->job_count == c->job_capacity) {
+  if (!c->jobs || c->job_count == c->job_capacity) {
     size_t capacity = c->job_capacity ? 2 * c->job_capacity : 32;
     hr_confirm_job *jobs = realloc(c->jobs, capacity * sizeof *jobs);
     if (!jobs)

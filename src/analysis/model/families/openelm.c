@@ -60,7 +60,7 @@ typedef struct layer_fields {
 static hr_status read_heads(hr_config *config, const hr_model *model, const layer_fields *fields, int64_t layers,
                             int64_t index, hr_mixer_attention *m)
 {
-  double multiplier;
+  double multiplier = 0;
   if (fields->q_heads) {
     HR_TRY(hr_config_layer_size(config, "num_query_heads", fields->q_heads, index, &m->q_heads));
   } else {
@@ -84,7 +84,7 @@ static hr_status read_layers(hr_config *config, const layer_fields *fields, hr_m
   model->group_count = 0;
   for (int64_t i = 0; i < usual.count; i++) {
     hr_layer_group layer = usual;
-    double multiplier;
+    double multiplier = 0;
     HR_TRY(read_heads(config, model, fields, usual.count, i, &layer.attention));
     HR_TRY(multiplier_of(config, "ffn_multipliers", usual.count, i, &multiplier));
     layer.dense.width = make_divisible((double)model->hidden * multiplier, fields->divisor);

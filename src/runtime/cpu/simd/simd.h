@@ -116,7 +116,7 @@ HR_INLINE simd_mask simd_less(simd_f32 a, simd_f32 b)
 
 HR_INLINE simd_mask simd_is_nan(simd_f32 x)
 {
-  return (simd_mask)(x != x);
+  return (simd_mask)(x != x); /* NOLINT(misc-redundant-expression): NaN */
 }
 
 /** Lanes first … end − 1. */

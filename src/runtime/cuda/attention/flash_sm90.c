@@ -33,7 +33,7 @@ typedef struct launch {
 static size_t shared_bytes(const hr_flash_sm90 *t)
 {
   hr_sm90_layout l = hr_sm90_layout_of(t->qk, t->v, t->consumers, t->kv_tile, t->stages, t->q_stages, t->stage_o);
-  return (size_t)((t->teams - 1) * l.team_bytes + l.bytes);
+  return (size_t)(t->teams - 1) * (size_t)l.team_bytes + (size_t)l.bytes;
 }
 
 /* The first row that fits a problem is taken. Registers of a thread: v / 2 accumulators of O, kv_tile / 2 of S and
