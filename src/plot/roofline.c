@@ -10,14 +10,14 @@
 #include <string.h>
 
 /* Rates in FLOP/s and bytes/s. */
-static void add_roof(hr_figure *figure, const char *name, double peak, double bandwidth, double least, double most)
+static void add_roof(hr_figure *figure, const char *name, double peak, double bandwidth, double left, double right)
 {
   size_t line = hr_figure_add_series(figure, name, HR_FIGURE_MARK_PLAIN_LINE, HR_FIGURE_BOUND);
   double ridge = peak / bandwidth;
-  if (least < ridge)
-    hr_figure_add_point(figure, line, hr_figure_value(least, least * bandwidth / 1e12));
-  hr_figure_add_point(figure, line, hr_figure_value(ridge, peak / 1e12));
-  hr_figure_add_point(figure, line, hr_figure_value(fmax(most, ridge * 2), peak / 1e12));
+  hr_figure_add_point(figure, line, hr_figure_value(left, fmin(peak, left * bandwidth) / 1e12));
+  if (left < ridge && ridge < right)
+    hr_figure_add_point(figure, line, hr_figure_value(ridge, peak / 1e12));
+  hr_figure_add_point(figure, line, hr_figure_value(right, fmin(peak, right * bandwidth) / 1e12));
 }
 
 /* Operators of equal name at different sizes are points of one series. */
@@ -39,27 +39,28 @@ static void add_operators(hr_figure *figure, const hr_step *step)
   }
 }
 
-static void intensities(const hr_step *step, double *least, double *most)
+/* Where the roofs begin and end: powers of ten, as the axis does, around the operators and the ridge. */
+static void extent(const hr_step *step, double ridge, double *left, double *right)
 {
-  *least = (double)INFINITY;
-  *most = 0;
+  double least = ridge / 4, most = ridge * 2;
   for (size_t i = 0; i < step->operators.count; i++) {
     const hr_operator *op = &step->operators.items[i];
     if (op->flops <= 0 || op->bytes <= 0)
       continue;
-    *least = fmin(*least, (double)op->flops / (double)op->bytes);
-    *most = fmax(*most, (double)op->flops / (double)op->bytes);
+    least = fmin(least, (double)op->flops / (double)op->bytes);
+    most = fmax(most, (double)op->flops / (double)op->bytes);
   }
+  *left = pow(10, floor(log10(least)));
+  *right = pow(10, ceil(log10(most)));
 }
 
 hr_status hr_figure_of_roofline(const hr_hardware *hardware, const hr_model *model, const hr_workload *workload,
                                 const hr_step *step, hr_figure **figure, hr_error *error)
 {
   HR_NEED(error, hardware, model, workload, step, figure);
-  double library = hr_hardware_library_flops_per_s(hardware, workload->dtype), least, most;
+  double library = hr_hardware_library_flops_per_s(hardware, workload->dtype), left, right;
   double peak = hardware->dense_flops_per_s[workload->dtype], bandwidth = hardware->bandwidth_bytes_per_s;
-  intensities(step, &least, &most);
-  if (!(peak > 0) || !(bandwidth > 0) || !(most > 0))
+  if (!(peak > 0) || !(bandwidth > 0))
     return hr_fail(error, HR_ERROR_NOT_FOUND, "%s: no roofline without a rate in %s and a bandwidth", hardware->name,
                    hr_dtype_name(workload->dtype));
   hr_figure *f = hr_figure_new();
@@ -73,10 +74,11 @@ hr_status hr_figure_of_roofline(const hr_hardware *hardware, const hr_model *mod
                 hr_phase_name(workload->phase));
   hr_write_text(f->note, sizeof f->note, "batch %lld, %lld tokens, %s; points are predictions with their error",
                 (long long)workload->batch, (long long)workload->sequence, hr_dtype_name(workload->dtype));
-  add_roof(f, "datasheet", peak, bandwidth, least, most);
+  extent(step, peak / bandwidth, &left, &right);
+  add_roof(f, "datasheet", peak, bandwidth, left, right);
   if (library > 0 && library < peak)
     add_roof(f, "best library rate, streaming copy", library,
-             bandwidth * (hardware->bandwidth_share > 0 ? hardware->bandwidth_share : 1), least, most);
+             bandwidth * (hardware->bandwidth_share > 0 ? hardware->bandwidth_share : 1), left, right);
   add_operators(f, step);
   return hr_figure_end(f, figure, error);
 }

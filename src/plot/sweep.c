@@ -110,10 +110,26 @@ static void note_devices(const hr_plot_sweep *plot)
   }
 }
 
+/* Without the time of any operator no row has a part in a picture of shares. */
+static bool has_parts(const hr_plot_sweep *plot)
+{
+  for (size_t i = 0; i < plot->rows.count; i++) {
+    if (plot->rows.rows[i].parts[0])
+      return true;
+  }
+  return false;
+}
+
 static void note(const hr_plot_sweep *plot)
 {
   char text[256];
-  note_devices(plot);
+  bool shares = plot->view == HR_VIEW_SHARES || plot->view == HR_VIEW_GEMM_SHARES;
+  if (plot->rows.count == 0)
+    add_to_note(plot->figure, "no measured rows");
+  else if (shares && !has_parts(plot))
+    add_to_note(plot->figure, "the measured rows have no times of operators");
+  else
+    note_devices(plot);
   if (plot->rows.strange > 0) {
     hr_write_text(text, sizeof text, "left out: %zu rows whose axes are not the sweep's", plot->rows.strange);
     add_to_note(plot->figure, text);

@@ -231,6 +231,47 @@ static void the_shares_of_a_layer_are_those_of_its_operators(void **state)
   tear_down(&f);
 }
 
+/* Both roofs begin on the slope of their bandwidth and cross the ridge, with every operator between their ends. */
+static void the_roofs_go_across_a_roofline(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_hardware hardware;
+  hr_model model;
+  hr_step step;
+  assert_int_equal(hr_resolve_hardware("h200", &hardware, &f.error), HR_OK);
+  assert_int_equal(hr_resolve_model("gpt2", NULL, NULL, &model, &f.error), HR_OK);
+  hr_workload workload = hr_workload_default(&model);
+  assert_int_equal(hr_predict_step(&hardware, &model, &workload, &step, &f.error), HR_OK);
+  assert_int_equal(hr_figure_of_roofline(&hardware, &model, &workload, &step, &f.figure, &f.error), HR_OK);
+  const hr_figure_series *roof = series_named(&f, "datasheet");
+  assert_int_equal(roof->count, 3);
+  double left = roof->points[0].x, ridge = roof->points[1].x, right = roof->points[2].x;
+  assert_true(left <= ridge / 4 && right >= ridge * 2);
+  assert_true(fabs(roof->points[0].y / (left * hardware.bandwidth_bytes_per_s / 1e12) - 1) < 1e-9);
+  assert_true(fabs(roof->points[2].y / roof->points[1].y - 1) < 1e-9);
+  for (size_t i = 0; i < f.figure->series_count; i++) {
+    for (size_t j = 0; j < f.figure->series[i].count; j++) {
+      double x = f.figure->series[i].points[j].x;
+      assert_true(x >= left && x <= right);
+    }
+  }
+  hr_figure_free(f.figure);
+}
+
+/* A store without the times of operators draws no bar of its own, and says so. */
+static void a_note_says_that_rows_have_no_shares(void **state)
+{
+  (void)state;
+  fixture f = {.error = {.status = HR_OK}};
+  hr_plot_options options = hr_plot_options_default();
+  assert_int_equal(hr_sweep_load("fig2", false, &f.sweep, &f.error), HR_OK);
+  assert_int_equal(hr_store_open("scratch", HR_STORE_SCRATCH, &f.store, &f.error), HR_OK);
+  assert_int_equal(draw(&f, &options), HR_OK);
+  assert_non_null(strstr(f.figure->note, "no measured rows"));
+  tear_down(&f);
+}
+
 static void what_cannot_be_drawn_is_an_error(void **state)
 {
   (void)state;
@@ -255,6 +296,8 @@ int main(void)
       cmocka_unit_test(a_slope_is_the_exponent_of_a_line),
       cmocka_unit_test(predictions_are_a_band_by_the_error_of_the_device),
       cmocka_unit_test(the_shares_of_a_layer_are_those_of_its_operators),
+      cmocka_unit_test(the_roofs_go_across_a_roofline),
+      cmocka_unit_test(a_note_says_that_rows_have_no_shares),
       cmocka_unit_test(what_cannot_be_drawn_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
