@@ -9,10 +9,44 @@
 #include <string.h>
 
 #define TICS_MOST 24
+#define BESIDE_MOST 30       /* entries of a legend beside the picture; more are below it, in columns */
+#define BESIDE_COLUMNS 34    /* characters of such an entry; longer ones leave too little of the width */
+#define DOUBLE_COLUMNS 120   /* small characters across 7 inches */
+#define KEY_SAMPLE_COLUMNS 9 /* of these: what is before an entry */
 
 static bool is_text(const hr_figure_options *options)
 {
   return options->picture == HR_PICTURE_TEXT;
+}
+
+/* The entries of the legend, and the characters of the longest. Fits have no entry. */
+static size_t key_entries(const hr_figure *figure, size_t *longest)
+{
+  size_t count = 0;
+  *longest = 0;
+  for (size_t i = 0; i < figure->series_count; i++) {
+    size_t length = strlen(figure->series[i].name);
+    count += length > 0;
+    *longest = length > *longest ? length : *longest;
+  }
+  return count;
+}
+
+static bool has_key_beside(const hr_figure_options *options, const hr_figure *figure)
+{
+  size_t longest, entries = key_entries(figure, &longest);
+  return !is_text(options) && !options->single && entries <= BESIDE_MOST && longest <= BESIDE_COLUMNS;
+}
+
+/* Columns of a legend below the picture. */
+static size_t key_columns(const hr_figure_options *options, const hr_figure *figure)
+{
+  size_t longest;
+  key_entries(figure, &longest);
+  if (is_text(options))
+    return 3;
+  size_t fit = DOUBLE_COLUMNS / (longest + KEY_SAMPLE_COLUMNS);
+  return options->single || fit == 0 ? 1 : fit;
 }
 
 /* Inches; a figure for one column has its legend below and is higher for its width. */
@@ -20,10 +54,13 @@ static void picture_size(const hr_figure_options *options, const hr_figure *figu
 {
   *width = options->single ? 3.5 : 7;
   *height = options->single ? 3.4 : 4;
-  if (options->single && figure->series_count > 6)
-    *height += 0.13 * (double)(figure->series_count - 6);
-  if (!options->single && figure->series_count > 20)
-    *height += 0.16 * (double)(figure->series_count - 20);
+  size_t longest, entries = key_entries(figure, &longest);
+  if (figure->form == HR_FIGURE_HEATMAP || (has_key_beside(options, figure) && entries > 20))
+    *height += entries > 20 ? 0.16 * (double)(entries - 20) : 0;
+  else if (options->single && entries > 6)
+    *height += 0.13 * (double)(entries - 6);
+  else if (!options->single && !has_key_beside(options, figure))
+    *height += 1 + 0.13 * (double)entries / (double)key_columns(options, figure);
 }
 
 static void put_terminal(FILE *out, const hr_figure_options *options, const hr_figure *figure)
@@ -213,9 +250,9 @@ static void put_key(FILE *out, const hr_figure_options *options, const hr_figure
 {
   if (figure->form == HR_FIGURE_HEATMAP)
     fputs("set key off\n", out);
-  else if (is_text(options) || options->single)
-    hr_gnuplot_put(out, "set key below left Left reverse noautotitle samplen 2 maxcols %d font ',%d'\n",
-                   is_text(options) ? 3 : 1, options->picture == HR_PICTURE_SVG ? 9 : 7); /* pixels, else points */
+  else if (!has_key_beside(options, figure))
+    hr_gnuplot_put(out, "set key below left Left reverse noautotitle samplen 2 maxcols %zu font ',%d'\n",
+                   key_columns(options, figure), options->picture == HR_PICTURE_SVG ? 9 : 7); /* pixels, else points */
   else
     fputs("set key outside right top Left reverse noautotitle samplen 2.5 spacing 1.05\n", out);
 }

@@ -39,6 +39,15 @@ static void put_label(FILE *out, const char *text, double x, double y, const cha
   hr_gnuplot_put(out, " at first %.9g, first %.9g center offset %s front font ',7'\n", x, y, offset);
 }
 
+/* In one line, as a cell is not higher: words are smaller than numbers. */
+static void put_cell_label(FILE *out, const hr_figure_point *point, double y)
+{
+  fputs("set label ", out);
+  hr_gnuplot_quote(out, point->label);
+  hr_gnuplot_put(out, " at first %.9g, first %.9g center offset 0,0 boxed front font ',%d'\n", point->x, y,
+                 isnan(point->y) ? 5 : 7);
+}
+
 static void put_plot(FILE *out, const hr_figure *figure, bool intervals)
 {
   for (size_t i = 0; i < figure->series_count; i++) {
@@ -165,8 +174,8 @@ void hr_gnuplot_heatmap(FILE *out, const hr_figure_options *options, const hr_fi
   fputs("END\n", out);
   for (size_t i = 0; i < figure->series_count; i++) {
     for (size_t j = 0; j < figure->series[i].count; j++) {
-      const hr_figure_point *point = &figure->series[i].points[j];
-      put_label(out, point->label, point->x, (double)i, "0,0 boxed");
+      if (figure->series[i].points[j].label[0])
+        put_cell_label(out, &figure->series[i].points[j], (double)i);
     }
   }
   fputs("set style textbox opaque noborder margins 0.3,0.3\n", out);
