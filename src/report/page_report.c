@@ -92,12 +92,23 @@ static hr_status figure_of(const page_content *c, size_t from, size_t end, hr_fi
   return hr_figure_of_rows(&c->rows.rows[from], end - from, &about, figure, error);
 }
 
-/* Shares of operators are of other rows than the sweep's own, which have the whole layer. */
-static hr_status print_rows(const page_content *c, size_t from, size_t end, hr_error *error)
+/* The rows that have shares of operators also have the whole layer; those of older stores have nothing else. */
+static hr_status print_whole_layers(const page_content *c, size_t from, size_t end, hr_error *error)
 {
   hr_figure *figure;
-  hr_sweep_about about = hr_sweep_describe(c->catalog[find_sweep(c, c->rows.rows[from].sweep)]);
-  HR_TRY(hr_figure_of_rows(&c->rows.rows[from], end - from, &about, &figure, error));
+  size_t known = find_sweep(c, c->rows.rows[from].sweep);
+  hr_plot_options options = hr_plot_options_default();
+  hr_plot_source source = {.store = c->store, .label = ""};
+  options.view = HR_VIEW_RATE;
+  options.published = false;
+  hr_status status = hr_figure_of_sweep(c->catalog[known], c->small[known], &source, 1, &options, &figure, error);
+  if (status == HR_OK)
+    hr_copy_text(figure->title, sizeof figure->title, "Throughput of the whole layer");
+  if (status == HR_ERROR_NOT_FOUND) { /* no row has the axes of the sweep */
+    hr_sweep_about about = hr_sweep_describe(c->catalog[known]);
+    status = hr_figure_of_rows(&c->rows.rows[from], end - from, &about, &figure, error);
+  }
+  HR_TRY(status);
   return hr_page_print_figure(c->document.out, figure, error);
 }
 
@@ -112,7 +123,7 @@ static hr_status print_sweep(const page_content *c, size_t from, size_t end, hr_
   bool shares = figure->form == HR_FIGURE_STACKS;
   hr_status status = hr_page_write_figure(c->document.out, figure, error);
   if (status == HR_OK && shares)
-    status = print_rows(c, from, end, error);
+    status = print_whole_layers(c, from, end, error);
   fputs("</section>\n", c->document.out);
   hr_figure_free(figure);
   return status;

@@ -171,8 +171,6 @@ static void describe(hr_figure *figure, const hr_compare_row *row, const axis_na
   hr_copy_text(figure->y.label, sizeof figure->y.label, rates ? "TFLOP/s" : "time, ms");
   if (about)
     hr_copy_text(figure->source, sizeof figure->source, about->source);
-  if (about && strncmp(about->y_label, "Share", 5) == 0)
-    hr_copy_text(figure->note, sizeof figure->note, "Of the whole layer: the rows have no shares of its operators.");
   if (about && about->x_log2)
     figure->x.scale = HR_FIGURE_SCALE_LOG2;
 }

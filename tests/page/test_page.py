@@ -68,13 +68,17 @@ class Pages(unittest.TestCase):
 
     def test_a_sweep_of_the_catalogue_is_drawn_as_the_original(self):
         rows.write("fig.jsonl", [rows.row(i, "fig20b", "", f"b=4 s=2048 h={64 * (i + 1)} v=51200", 1e5) for i in range(9)]
-                   + [rows.row(99, "fig2", "", "case=1 h=16384 a=128 fused=0 b=4 s=2048", 1e9)])
+                   + [rows.row(99, "fig2", "", "case=1 h=16384 a=128 fused=0 b=4 s=2048", 1e9),
+                      rows.row(100, "fig11", "", "own=5", 1e9)])
         figures = {f["title"]: f for f in page.figures_of(self.page_of("report", "fig.jsonl"))}
         self.assertEqual(figures["Figure 20b: Vocabulary embedding over the hidden size"]["x"]["label"], "h")
         shares = next(f for title, f in figures.items() if title.startswith("Figure 2: Share of latency"))
         self.assertEqual(shares["form"], "stacks")
-        whole = next(f for title, f in figures.items() if title.startswith("fig2: "))
+        whole = figures["Throughput of the whole layer"]
+        self.assertEqual(whole["x"]["names"], ["Large (h=16384, a=128)"])
         self.assertEqual([len(s["points"]) for s in whole["series"]], [1])
+        strange = next(f for title, f in figures.items() if title.startswith("fig11: "))  # not the axes of the sweep
+        self.assertEqual(strange["series"][0]["points"][0][0], 5)
 
     def test_devices_are_compared(self):
         read = self.page_of("report", "devices.jsonl")
