@@ -85,6 +85,19 @@ static void rows_of_attention_and_other_devices_are_known(void **state)
   hr_validation_free(v);
 }
 
+static void a_row_says_whether_its_operands_were_cached(void **state)
+{
+  (void)state;
+  const hr_hardware hardware = measured_hardware("h200");
+  hr_validation *v = validate(&hardware, "kind,m,n,k,l2,time_ns\n"
+                                         "gemm,8,4096,4096,warm,1\n"
+                                         "gemm,8,4096,4096,cold,1\n"
+                                         "gemm,8,4096,4096,,1\n");
+  assert_true(v->rows[0].prediction.time_ns < v->rows[1].prediction.time_ns);
+  assert_true(v->rows[1].prediction.time_ns == v->rows[2].prediction.time_ns);
+  hr_validation_free(v);
+}
+
 static void bad_rows_are_named_by_line_and_column(void **state)
 {
   (void)state;
@@ -96,6 +109,7 @@ static void bad_rows_are_named_by_line_and_column(void **state)
              "rows.csv: line 2: time_ns: expected a number above 0, found \"-1\"");
   fails_with("kind,m,n,k\ngemm,1,1,1\n", "rows.csv: line 2: median_ns: is missing");
   fails_with("kind,dtype,time_ns\ngemm,bf15,1\n", "rows.csv: line 2: dtype: \"bf15\" is not a number format");
+  fails_with("kind,m,n,k,time_ns,l2\ngemm,1,1,1,1,hot\n", "rows.csv: line 2: l2: expected cold or warm, found \"hot\"");
   fails_with("kind,time_ns\nnorm,1\n",
              "rows.csv: no row of h200 to compare; 1 were left out, the first at line 2: a kind other than gemm, bmm, "
              "attention and decode");
@@ -131,6 +145,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(errors_are_those_of_the_rows),
       cmocka_unit_test(rows_of_attention_and_other_devices_are_known),
+      cmocka_unit_test(a_row_says_whether_its_operands_were_cached),
       cmocka_unit_test(bad_rows_are_named_by_line_and_column),
       cmocka_unit_test(intervals_are_those_of_the_kind_and_the_size),
   };

@@ -19,7 +19,8 @@ hr_validate_options hr_validate_options_default(void)
 }
 
 typedef struct validate_work {
-  const hr_hardware *hardware;
+  hr_hardware hardware; /* as the present row was measured */
+  hr_cache cache;       /* of rows that do not say */
   const hr_validate_options *options;
   hr_validation *validation;
   size_t capacity;
@@ -81,7 +82,7 @@ static hr_status predict_attention(const validate_work *w, hr_validated_row *row
     return hr_fail(error, HR_ERROR_OVERFLOW, "the call is too large to count");
   if (w->options->cache_writes && row->kind == HR_INTERVAL_ATTENTION)
     op.cached_bytes = op.bytes / (a->q_heads + a->k_heads) * a->k_heads * 2;
-  return hr_predict_operator(w->hardware, &op, &row->prediction, error);
+  return hr_predict_operator(&w->hardware, &op, &row->prediction, error);
 }
 
 /* Of kinds and formats that have a prediction; otherwise the row is counted. */
@@ -90,7 +91,7 @@ static hr_status predict_row(validate_work *w, const hr_csv_record *record, hr_v
   hr_error why = {.status = HR_OK};
   bool attention = row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE;
   hr_status status =
-      attention ? predict_attention(w, row, &why) : hr_predict_gemm(w->hardware, &row->gemm, &row->prediction, &why);
+      attention ? predict_attention(w, row, &why) : hr_predict_gemm(&w->hardware, &row->gemm, &row->prediction, &why);
   *predicted = status == HR_OK;
   if (status == HR_ERROR_UNSUPPORTED)
     return skip(w->validation, record, why.message);
@@ -119,6 +120,17 @@ static hr_status add(validate_work *w, const hr_csv_record *record, const hr_val
   return HR_OK;
 }
 
+/* Column l2: whether the operands were in the last-level cache. */
+static hr_status read_cache(validate_work *w, const hr_csv_record *record)
+{
+  const char *l2 = hr_csv_field(record, "l2");
+  w->hardware.cache = w->cache;
+  if (l2 && l2[0] && hr_cache_parse(l2, &w->hardware.cache) != HR_OK)
+    return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": l2: expected cold or warm, found \"%.40s\"",
+                   record->name, record->line, l2);
+  return HR_OK;
+}
+
 static hr_status take_row(void *context, const hr_csv_record *record)
 {
   validate_work *w = context;
@@ -132,7 +144,7 @@ static hr_status take_row(void *context, const hr_csv_record *record)
   if (!kind)
     return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": kind: is missing", record->name,
                    record->line);
-  if (device && strcmp(device, w->hardware->name) != 0)
+  if (device && strcmp(device, w->hardware.name) != 0)
     return skip(w->validation, record, "another device");
   if (!gemm && !decode && !prefill)
     return skip(w->validation, record, "a kind other than gemm, bmm, attention and decode");
@@ -143,6 +155,7 @@ static hr_status take_row(void *context, const hr_csv_record *record)
   row.kind = decode ? HR_INTERVAL_DECODE : prefill ? HR_INTERVAL_ATTENTION : HR_INTERVAL_GEMM;
   HR_TRY(hr_csv_positive(record, hr_csv_field(record, "time_ns") ? "time_ns" : "median_ns", &row.measured_ns));
   HR_TRY(gemm ? read_gemm(record, &row.gemm) : read_attention(record, decode, full, &row.attention));
+  HR_TRY(read_cache(w, record));
   HR_TRY(predict_row(w, record, &row, &predicted));
   return predicted ? add(w, record, &row) : HR_OK;
 }
@@ -156,7 +169,7 @@ hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t 
   hr_validation *v = calloc(1, sizeof *v);
   if (!v)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", name);
-  validate_work work = {.hardware = hardware, .options = options, .validation = v};
+  validate_work work = {.hardware = *hardware, .cache = hardware->cache, .options = options, .validation = v};
   hr_status status = hr_csv_read(text, length, name, take_row, &work, error);
   if (status == HR_OK && v->row_count == 0)
     status = hr_fail(error, HR_ERROR_INVALID, "%s: no row of %s to compare; %" PRId64 " were left out%s%s", name,
