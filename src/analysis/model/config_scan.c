@@ -62,7 +62,7 @@ static hr_status read_heads(hr_config *config, const hr_scan_fields *fields, int
     m->head_dim = m->groups = 1;
     return HR_OK;
   }
-  HR_TRY(read_size(config, &fields->heads, 0, &m->heads));
+  HR_TRY(read_size(config, &fields->heads, 1, &m->heads));
   HR_TRY(read_size(config, &fields->groups, 1, &m->groups));
   HR_TRY(read_size(config, &fields->head_dim, hr_max64(inner / m->heads, 1), &m->head_dim));
   if (inner > 0 && (m->head_dim > inner / m->heads || m->heads * m->head_dim != inner))

@@ -27,7 +27,8 @@ static hr_status adjust_width(hr_config *config, int64_t *width)
   hr_config_mark(config, "block_ffn_dim_multiplier");
   HR_TRY(hr_json_number_or(&config->json, "block_ffn_dim_multiplier", 0.0, 1e6, 1.0, &factor));
   HR_TRY(hr_config_size_derived(config, "block_multiple_of", 256, &multiple));
-  double exact = factor * (double)(*width * 2 / 3);
+  int64_t two_thirds = *width * 2 / 3;
+  double exact = factor * (double)two_thirds;
   if (exact + (double)multiple > (double)HR_MODEL_SIZE_MAX || exact < 1)
     return hr_json_fail(&config->json, "block_ffn_dim_multiplier", HR_ERROR_INVALID, "%g is out of range", factor);
   *width = hr_round_up((int64_t)exact, multiple);
