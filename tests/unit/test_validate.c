@@ -107,7 +107,7 @@ static void bad_rows_are_named_by_line_and_column(void **state)
   fails_with("kind,m,n,k,time_ns\ngemm,0,1,1,1\n", "rows.csv: line 2: m: expected an integer from 1 on, found \"0\"");
   fails_with("kind,m,n,k,time_ns\ngemm,1,1,1,-1\n",
              "rows.csv: line 2: time_ns: expected a number above 0, found \"-1\"");
-  fails_with("kind,m,n,k\ngemm,1,1,1\n", "rows.csv: line 2: median_ns: is missing");
+  fails_with("kind,m,n,k\ngemm,1,1,1\n", "rows.csv: line 2: time_ns: is missing");
   fails_with("kind,dtype,time_ns\ngemm,bf15,1\n", "rows.csv: line 2: dtype: \"bf15\" is not a number format");
   fails_with("kind,m,n,k,time_ns,l2\ngemm,1,1,1,1,hot\n", "rows.csv: line 2: l2: expected cold or warm, found \"hot\"");
   fails_with("kind,time_ns\nnorm,1\n",

@@ -153,7 +153,7 @@ static hr_status take_row(void *context, const hr_csv_record *record)
                    record->name, record->line, dtype);
   row.attention.dtype = row.gemm.dtype;
   row.kind = decode ? HR_INTERVAL_DECODE : prefill ? HR_INTERVAL_ATTENTION : HR_INTERVAL_GEMM;
-  HR_TRY(hr_csv_positive(record, hr_csv_field(record, "time_ns") ? "time_ns" : "median_ns", &row.measured_ns));
+  HR_TRY(hr_csv_positive(record, hr_csv_field(record, "median_ns") ? "median_ns" : "time_ns", &row.measured_ns));
   HR_TRY(gemm ? read_gemm(record, &row.gemm) : read_attention(record, decode, full, &row.attention));
   HR_TRY(read_cache(w, record));
   HR_TRY(predict_row(w, record, &row, &predicted));

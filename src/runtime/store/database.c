@@ -61,7 +61,9 @@ hr_status hr_store_fail(const hr_store *store, int code, bool writing, hr_error 
       return fail_with(store, HR_ERROR_INTERRUPTED, "stopped by the caller", error);
     return hr_fail(error, status, "%s: is locked; another process has held it for %g s", store->path,
                    store->patience_ms / 1e3);
-  case SQLITE_NOTADB: return fail_with(store, HR_ERROR_UNREADABLE, "is not a store of results", error);
+  case SQLITE_NOTADB:
+    return fail_with(store, HR_ERROR_UNREADABLE, "is not a store of results (`headroom results import` reads CSV)",
+                     error);
   case SQLITE_CORRUPT: return fail_with(store, HR_ERROR_UNREADABLE, "is damaged", error);
   case SQLITE_NOMEM: return fail_with(store, HR_ERROR_OUT_OF_MEMORY, "out of memory", error);
   case SQLITE_CANTOPEN:

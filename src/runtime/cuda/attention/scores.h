@@ -51,7 +51,7 @@ hr_status hr_cuda_scores_pack(const hr_cuda_scores *scores, const void *from, hr
 int64_t hr_cuda_scores_copy_blocks(int64_t elements);
 
 /** Packs Q and K. */
-hr_status hr_cuda_scores_pack_qk(const hr_cuda_scores *scores, const hr_attention_arguments *arguments, cu_address base,
+hr_status hr_cuda_scores_pack_qk(const hr_cuda_scores *s, const hr_attention_arguments *x, cu_address base,
                                  hr_error *error);
 
 /** The scores of the block that begins with a head, counted over all sequences, and a row. `gemm_workspace`:

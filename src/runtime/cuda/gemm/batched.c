@@ -74,25 +74,26 @@ hr_status hr_batched_prepare(const hr_cuda *cuda, hr_batched *batched, hr_error 
   return choose(cuda, batched, error);
 }
 
-void hr_batched_free(const hr_cuda *cuda, hr_batched *p)
+void hr_batched_free(const hr_cuda *cuda, hr_batched *batched)
 {
   const hr_cublaslt *lt = &cuda->cublaslt;
-  lt_layout layouts[] = {p->first, p->second, p->third};
+  lt_layout layouts[] = {batched->first, batched->second, batched->third};
   for (int i = 0; i < 3; i++) {
     if (layouts[i])
       lt->cublasLtMatrixLayoutDestroy(layouts[i]);
   }
-  if (p->description)
-    lt->cublasLtMatmulDescDestroy(p->description);
+  if (batched->description)
+    lt->cublasLtMatmulDescDestroy(batched->description);
 }
 
-hr_status hr_batched_run(const hr_cuda *cuda, const hr_batched *p, cu_address a, cu_address b, cu_address c,
+hr_status hr_batched_run(const hr_cuda *cuda, const hr_batched *batched, cu_address a, cu_address b, cu_address c,
                          cu_address workspace, hr_error *error)
 {
   const float one = 1, zero = 0;
   void *first = (void *)(uintptr_t)b, *second = (void *)(uintptr_t)a, *result = (void *)(uintptr_t)c;
   return HR_LT(&cuda->cublaslt, cublasLtMatmul,
-               (cuda->lt, p->description, &one, first, p->first, second, p->second, &zero, result, p->third, result,
-                p->third, &p->chosen.algorithm, (void *)(uintptr_t)workspace, p->chosen.workspace_bytes, cuda->stream),
+               (cuda->lt, batched->description, &one, first, batched->first, second, batched->second, &zero, result,
+                batched->third, result, batched->third, &batched->chosen.algorithm, (void *)(uintptr_t)workspace,
+                batched->chosen.workspace_bytes, cuda->stream),
                error);
 }
