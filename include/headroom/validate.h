@@ -62,12 +62,16 @@ typedef struct hr_validation {
  *  Lines that begin with # are skipped, the first other line names the columns, in any order: kind (gemm, bmm,
  *  attention or prefill, attention_full, decode), time_ns or median_ns, and the sizes. GEMMs: m, n, k, batch,
  *  transpose_a, transpose_b (0 or 1). Attention: n keys, m queries (default n; decode: 1), batch, q_heads, kv_heads
- *  or k_heads, head_dim or k, causal (default 1; attention_full: 0), window (default 0). Both: dtype, default bf16.
- *  Other columns are ignored, and rows of other kinds counted. Errors: HR_ERROR_INVALID and HR_ERROR_UNREADABLE with
- *  the line and column, HR_ERROR_OUT_OF_MEMORY, those of hr_hardware_check(). On HR_OK the caller owns *validation
- *  and frees it with hr_validation_free(). */
+ *  or k_heads, head_dim or k, causal (default 1; attention_full: 0), window (default 0). Both: dtype, default bf16;
+ *  l2, cold or warm, default hardware->cache. Other columns are ignored, and rows of other kinds counted. Errors:
+ *  HR_ERROR_INVALID and HR_ERROR_UNREADABLE with the line and column, HR_ERROR_OUT_OF_MEMORY, those of
+ *  hr_hardware_check(). On HR_OK the caller owns *validation and frees it with hr_validation_free(). */
 HR_API hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t length, const char *name,
                                  const hr_validate_options *options, hr_validation **validation, hr_error *error);
+
+/** The same of a file of at most 16 MiB; "-" is standard input. Also HR_ERROR_NOT_FOUND. */
+HR_API hr_status hr_validate_file(const hr_hardware *hardware, const char *path, const hr_validate_options *options,
+                                  hr_validation **validation, hr_error *error);
 
 /** Frees it; NULL is accepted. */
 HR_API void hr_validation_free(hr_validation *validation);

@@ -13,8 +13,7 @@
 
 static hr_status too_large(const char *name, hr_error *error)
 {
-  return hr_fail(error, HR_ERROR_UNREADABLE, "%s: more than %zu MiB, which no configuration has", name,
-                 HR_JSON_BYTES_MAX >> 20);
+  return hr_fail(error, HR_ERROR_UNREADABLE, "%s: more than %zu MiB", name, HR_JSON_BYTES_MAX >> 20);
 }
 
 /* Opens regular files and pipes, which end. A pipe is opened non-blocking, so that a pipe without a writer is empty
