@@ -28,6 +28,7 @@
 #include <headroom/parallel_layouts.h>
 #include <headroom/plan.h>
 #include <headroom/plot.h>
+#include <headroom/points.h>
 #include <headroom/predict.h>
 #include <headroom/quantization.h>
 #include <headroom/report.h>

@@ -27,6 +27,10 @@ typedef struct hr_validated_row {
   hr_gemm gemm;           /* HR_INTERVAL_GEMM, _GEMM_NARROW and _BMM */
   hr_attention attention; /* HR_INTERVAL_ATTENTION and _DECODE */
   double measured_ns;
+  hr_clock clock;         /* that it was measured at */
+  hr_cache cache;         /* what the last-level cache held */
+  hr_framework framework; /* whose attention or decode it is */
+  bool cache_writes;      /* the time of prefill includes the copy of K and V into the KV cache */
   hr_prediction prediction;
   double error;     /* predicted over measured, or its inverse, less 1 */
   const char *term; /* that makes up most of the predicted time (hr_prediction_largest_term()); static storage */
@@ -63,7 +67,8 @@ typedef struct hr_validation {
  *  attention or prefill, attention_full, decode), time_ns or median_ns, and the sizes. GEMMs: m, n, k, batch,
  *  transpose_a, transpose_b (0 or 1). Attention: n keys, m queries (default n; decode: 1), batch, q_heads, kv_heads
  *  or k_heads, head_dim or k, causal (default 1; attention_full: 0), window (default 0). Both: dtype, default bf16;
- *  l2, cold or warm, default hardware->cache. Other columns are ignored, and rows of other kinds counted. Errors:
+ *  l2, cold or warm, default hardware->cache; clock, settled or burst, default hardware->clock; framework, default
+ *  options->framework. Other columns are ignored, and rows of other kinds counted. Errors:
  *  HR_ERROR_INVALID and HR_ERROR_UNREADABLE with the line and column, HR_ERROR_OUT_OF_MEMORY, those of
  *  hr_hardware_check(). On HR_OK the caller owns *validation and frees it with hr_validation_free(). */
 HR_API hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t length, const char *name,
@@ -71,6 +76,13 @@ HR_API hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, 
 
 /** The same of a file of at most 16 MiB; "-" is standard input. Also HR_ERROR_NOT_FOUND. */
 HR_API hr_status hr_validate_file(const hr_hardware *hardware, const char *path, const hr_validate_options *options,
+                                  hr_validation **validation, hr_error *error);
+
+/** Predicts `count` rows on the device, each for its own clock, cache and framework; the members from `prediction` on
+ *  are not read. Rows of formats that the device does not have are counted in `skipped`. Errors: HR_ERROR_INVALID for a
+ *  problem or a time that is wrong and for no row at all, HR_ERROR_OUT_OF_MEMORY, those of hr_hardware_check(). On
+ *  HR_OK the caller owns *validation. */
+HR_API hr_status hr_validate_rows(const hr_hardware *hardware, const hr_validated_row *rows, size_t count,
                                   hr_validation **validation, hr_error *error);
 
 /** Frees it; NULL is accepted. */

@@ -140,6 +140,50 @@ static void intervals_are_those_of_the_kind_and_the_size(void **state)
   assert_string_equal(error.message, "intervals: gemm below 1000 ns: expected an order by kind, then by time");
 }
 
+static void rows_say_their_clock_and_framework(void **state)
+{
+  (void)state;
+  const hr_hardware hardware = measured_hardware("h200");
+  hr_validation *v = validate(&hardware, "kind,m,n,k,batch,q_heads,head_dim,time_ns,clock,framework\n"
+                                         "gemm,1024,4096,4096,1,,,50000,burst,\n"
+                                         "gemm,1024,4096,4096,1,,,50000,,\n"
+                                         "decode,1,4096,,8,32,128,60000,,headroom\n"
+                                         "decode,1,4096,,8,32,128,60000,,\n");
+  assert_true(v->rows[0].clock == HR_CLOCK_BURST && v->rows[1].clock == HR_CLOCK_SETTLED);
+  assert_true(v->rows[0].prediction.time_ns < v->rows[1].prediction.time_ns);
+  assert_true(v->rows[2].prediction.time_ns < v->rows[3].prediction.time_ns); /* a launch of 3 us instead of 13 */
+  hr_validation_free(v);
+  fails_with("kind,m,n,k,time_ns,clock\ngemm,1,1,1,5,fast\n",
+             "rows.csv: line 2: clock: expected settled or burst, found \"fast\"");
+  fails_with("kind,n,q_heads,k,time_ns,framework\ndecode,9,1,64,5,jax\n",
+             "rows.csv: line 2: framework: expected headroom, compiled or eager, found \"jax\"");
+}
+
+/* The same rows from a list as from text. */
+static void rows_of_a_list_are_predicted_for_their_conditions(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  hr_validation *v = NULL;
+  hr_error error;
+  hr_validated_row rows[3];
+  hardware.dense_flops_per_s[HR_FP64] = 0;
+  for (int i = 0; i < 3; i++) {
+    rows[i] = (hr_validated_row){.line = i + 1, .kind = HR_INTERVAL_GEMM, .gemm = hr_gemm_default()};
+    rows[i].gemm.m = 1024, rows[i].gemm.n = rows[i].gemm.k = 4096, rows[i].gemm.transpose_b = true;
+    rows[i].measured_ns = gemm_ns(&hardware, 1024) * 2;
+  }
+  rows[1].clock = HR_CLOCK_BURST;
+  rows[2].gemm.dtype = HR_FP64;
+  assert_ok(hr_validate_rows(&hardware, rows, 3, &v, &error), error);
+  assert_true(v->row_count == 2 && v->skipped == 1);
+  assert_true(fabs(v->rows[0].error - 1) < 1e-9 && v->rows[1].error > 1);
+  hr_validation_free(v);
+  rows[1].measured_ns = 0;
+  assert_int_equal(hr_validate_rows(&hardware, rows, 3, &v, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "row 2: measured_ns: expected a number above 0");
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -148,6 +192,8 @@ int main(void)
       cmocka_unit_test(a_row_says_whether_its_operands_were_cached),
       cmocka_unit_test(bad_rows_are_named_by_line_and_column),
       cmocka_unit_test(intervals_are_those_of_the_kind_and_the_size),
+      cmocka_unit_test(rows_say_their_clock_and_framework),
+      cmocka_unit_test(rows_of_a_list_are_predicted_for_their_conditions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

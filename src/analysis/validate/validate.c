@@ -4,11 +4,11 @@
 
 #include "analysis/validate/csv_table.h"
 #include "analysis/validate/errors.h"
+#include "analysis/validate/rows.h"
 #include "base/checked.h"
 #include "base/error.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,7 @@ hr_validate_options hr_validate_options_default(void)
 typedef struct validate_work {
   hr_hardware hardware; /* as the present row was measured */
   hr_cache cache;       /* of rows that do not say */
+  hr_clock clock;       /* the same */
   const hr_validate_options *options;
   hr_validation *validation;
   size_t capacity;
@@ -73,61 +74,39 @@ static hr_status read_attention(const hr_csv_record *record, bool decode, bool f
   return hr_attention_check(a, record->error);
 }
 
-static hr_status predict_attention(const validate_work *w, hr_validated_row *row, hr_error *error)
-{
-  const hr_attention *a = &row->attention;
-  hr_operator op = {.id = HR_OP_ATTENTION, .kind = HR_KIND_ATTENTION, .count = 1, .attention = *a};
-  op.framework = w->options->framework;
-  if (hr_attention_flops(a, &op.flops) != HR_OK || hr_attention_bytes(a, &op.bytes) != HR_OK)
-    return hr_fail(error, HR_ERROR_OVERFLOW, "the call is too large to count");
-  if (w->options->cache_writes && row->kind == HR_INTERVAL_ATTENTION)
-    op.cached_bytes = op.bytes / (a->q_heads + a->k_heads) * a->k_heads * 2;
-  return hr_predict_operator(&w->hardware, &op, &row->prediction, error);
-}
-
 /* Of kinds and formats that have a prediction; otherwise the row is counted. */
-static hr_status predict_row(validate_work *w, const hr_csv_record *record, hr_validated_row *row, bool *predicted)
+static hr_status predict_and_add(validate_work *w, const hr_csv_record *record, hr_validated_row *row)
 {
   hr_error why = {.status = HR_OK};
-  bool attention = row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE;
-  hr_status status =
-      attention ? predict_attention(w, row, &why) : hr_predict_gemm(&w->hardware, &row->gemm, &row->prediction, &why);
-  *predicted = status == HR_OK;
+  hr_status status = hr_validated_row_predict(&w->hardware, row, &why);
   if (status == HR_ERROR_UNSUPPORTED)
     return skip(w->validation, record, why.message);
-  if (status != HR_OK)
-    return hr_fail(record->error, status, "%s: line %" PRId64 ": %s", record->name, record->line, why.message);
-  if (!attention)
-    row->kind = hr_interval_kind_of(&row->gemm, &row->prediction);
-  double ratio = row->prediction.time_ns / row->measured_ns;
-  row->error = fmax(ratio, 1 / ratio) - 1;
-  row->term = hr_prediction_largest_term(&row->prediction);
-  return HR_OK;
+  if (status == HR_OK)
+    status = hr_validation_add(w->validation, &w->capacity, row, &why);
+  return status == HR_OK
+             ? HR_OK
+             : hr_fail(record->error, status, "%s: line %" PRId64 ": %s", record->name, record->line, why.message);
 }
 
-static hr_status add(validate_work *w, const hr_csv_record *record, const hr_validated_row *row)
+static hr_status wrong_word(const hr_csv_record *record, const char *column, const char *expected, const char *found)
 {
-  hr_validation *v = w->validation;
-  if (v->row_count == w->capacity) {
-    size_t more = w->capacity > 0 ? 2 * w->capacity : 256;
-    hr_validated_row *rows = realloc(v->rows, more * sizeof *rows);
-    if (!rows)
-      return hr_fail(record->error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory for %zu rows", record->name, more);
-    v->rows = rows;
-    w->capacity = more;
-  }
-  v->rows[v->row_count++] = *row;
-  return HR_OK;
+  return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": %s: expected %s, found \"%.40s\"",
+                 record->name, record->line, column, expected, found);
 }
 
-/* Column l2: whether the operands were in the last-level cache. */
-static hr_status read_cache(validate_work *w, const hr_csv_record *record)
+/* How the row was measured: columns that may be missing or empty. */
+static hr_status read_conditions(const validate_work *w, const hr_csv_record *record, hr_validated_row *row)
 {
-  const char *l2 = hr_csv_field(record, "l2");
-  w->hardware.cache = w->cache;
-  if (l2 && l2[0] && hr_cache_parse(l2, &w->hardware.cache) != HR_OK)
-    return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": l2: expected cold or warm, found \"%.40s\"",
-                   record->name, record->line, l2);
+  const char *l2 = hr_csv_field(record, "l2"), *clock = hr_csv_field(record, "clock");
+  const char *framework = hr_csv_field(record, "framework");
+  row->cache = w->cache, row->clock = w->clock;
+  row->framework = w->options->framework, row->cache_writes = w->options->cache_writes;
+  if (l2 && hr_cache_parse(l2, &row->cache) != HR_OK)
+    return wrong_word(record, "l2", "cold or warm", l2);
+  if (clock && hr_clock_parse(clock, &row->clock) != HR_OK)
+    return wrong_word(record, "clock", "settled or burst", clock);
+  if (framework && hr_framework_parse(framework, &row->framework) != HR_OK)
+    return wrong_word(record, "framework", "headroom, compiled or eager", framework);
   return HR_OK;
 }
 
@@ -137,7 +116,7 @@ static hr_status take_row(void *context, const hr_csv_record *record)
   hr_validated_row row = {.line = record->line, .gemm = hr_gemm_default(), .attention = hr_attention_default()};
   const char *kind = hr_csv_field(record, "kind"), *dtype = hr_csv_field(record, "dtype");
   const char *device = hr_csv_field(record, "device");
-  bool predicted, full = kind && strcmp(kind, "attention_full") == 0;
+  bool full = kind && strcmp(kind, "attention_full") == 0;
   bool gemm = kind && (strcmp(kind, "gemm") == 0 || strcmp(kind, "bmm") == 0);
   bool decode = kind && strcmp(kind, "decode") == 0;
   bool prefill = full || (kind && (strcmp(kind, "attention") == 0 || strcmp(kind, "prefill") == 0));
@@ -155,9 +134,8 @@ static hr_status take_row(void *context, const hr_csv_record *record)
   row.kind = decode ? HR_INTERVAL_DECODE : prefill ? HR_INTERVAL_ATTENTION : HR_INTERVAL_GEMM;
   HR_TRY(hr_csv_positive(record, hr_csv_field(record, "median_ns") ? "median_ns" : "time_ns", &row.measured_ns));
   HR_TRY(gemm ? read_gemm(record, &row.gemm) : read_attention(record, decode, full, &row.attention));
-  HR_TRY(read_cache(w, record));
-  HR_TRY(predict_row(w, record, &row, &predicted));
-  return predicted ? add(w, record, &row) : HR_OK;
+  HR_TRY(read_conditions(w, record, &row));
+  return predict_and_add(w, record, &row);
 }
 
 hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t length, const char *name,
@@ -169,7 +147,8 @@ hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t 
   hr_validation *v = calloc(1, sizeof *v);
   if (!v)
     return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s: out of memory", name);
-  validate_work work = {.hardware = *hardware, .cache = hardware->cache, .options = options, .validation = v};
+  validate_work work = {
+      .hardware = *hardware, .cache = hardware->cache, .clock = hardware->clock, .options = options, .validation = v};
   hr_status status = hr_csv_read(text, length, name, take_row, &work, error);
   if (status == HR_OK && v->row_count == 0)
     status = hr_fail(error, HR_ERROR_INVALID, "%s: no row of %s to compare; %" PRId64 " were left out%s%s", name,
@@ -181,13 +160,4 @@ hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t 
   else
     hr_validation_free(v);
   return status;
-}
-
-void hr_validation_free(hr_validation *validation)
-{
-  if (!validation)
-    return;
-  free(validation->rows);
-  free(validation->groups);
-  free(validation);
 }

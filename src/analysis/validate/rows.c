@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The prediction of a measured row, and lists of such rows. */
+#include "analysis/validate/rows.h"
+
+#include "analysis/validate/errors.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool hr_validated_row_is_attention(const hr_validated_row *row)
+{
+  return row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE;
+}
+
+static hr_status predict_attention(const hr_hardware *hardware, hr_validated_row *row, hr_error *error)
+{
+  const hr_attention *a = &row->attention;
+  hr_operator op = {.id = HR_OP_ATTENTION, .kind = HR_KIND_ATTENTION, .count = 1, .attention = *a};
+  op.framework = row->framework;
+  if (hr_attention_flops(a, &op.flops) != HR_OK || hr_attention_bytes(a, &op.bytes) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the call is too large to count");
+  if (row->cache_writes && row->kind == HR_INTERVAL_ATTENTION)
+    op.cached_bytes = op.bytes / (a->q_heads + a->k_heads) * a->k_heads * 2;
+  return hr_predict_operator(hardware, &op, &row->prediction, error);
+}
+
+hr_status hr_validated_row_predict(hr_hardware *hardware, hr_validated_row *row, hr_error *error)
+{
+  bool attention = hr_validated_row_is_attention(row);
+  hardware->clock = row->clock;
+  hardware->cache = row->cache;
+  HR_TRY(attention ? predict_attention(hardware, row, error)
+                   : hr_predict_gemm(hardware, &row->gemm, &row->prediction, error));
+  if (!attention)
+    row->kind = hr_interval_kind_of(&row->gemm, &row->prediction);
+  double ratio = row->prediction.time_ns / row->measured_ns;
+  row->error = fmax(ratio, 1 / ratio) - 1;
+  row->term = hr_prediction_largest_term(&row->prediction);
+  return HR_OK;
+}
+
+hr_status hr_validation_add(hr_validation *validation, size_t *capacity, const hr_validated_row *row, hr_error *error)
+{
+  if (validation->row_count == *capacity) {
+    size_t more = *capacity > 0 ? 2 * *capacity : 256;
+    hr_validated_row *rows = realloc(validation->rows, more * sizeof *rows);
+    if (!rows)
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", more);
+    validation->rows = rows;
+    *capacity = more;
+  }
+  validation->rows[validation->row_count++] = *row;
+  return HR_OK;
+}
+
+static hr_status predict_rows(const hr_hardware *hardware, const hr_validated_row *rows, size_t count,
+                              hr_validation *validation, hr_error *error)
+{
+  size_t capacity = 0;
+  hr_hardware conditions = *hardware;
+  for (size_t i = 0; i < count; i++) {
+    hr_validated_row row = rows[i];
+    hr_error why = {.status = HR_OK};
+    if (!(row.measured_ns > 0) || !isfinite(row.measured_ns))
+      return hr_fail(error, HR_ERROR_INVALID, "row %" PRId64 ": measured_ns: expected a number above 0", row.line);
+    hr_status status = hr_validated_row_predict(&conditions, &row, &why);
+    if (status != HR_OK && status != HR_ERROR_UNSUPPORTED)
+      return hr_fail(error, status, "row %" PRId64 ": %s", row.line, why.message);
+    if (status == HR_OK)
+      HR_TRY(hr_validation_add(validation, &capacity, &row, error));
+    else if (validation->skipped++ == 0)
+      snprintf(validation->skipped_why, sizeof validation->skipped_why, "row %" PRId64 ": %.120s", row.line,
+               why.message);
+  }
+  if (validation->row_count == 0)
+    return hr_fail(error, HR_ERROR_INVALID, "no row of %s to compare", hardware->name);
+  return hr_validation_sum_up(validation, error);
+}
+
+hr_status hr_validate_rows(const hr_hardware *hardware, const hr_validated_row *rows, size_t count,
+                           hr_validation **validation, hr_error *error)
+{
+  HR_NEED(error, hardware, rows, validation);
+  HR_TRY(hr_hardware_check(hardware, error));
+  hr_validation *v = calloc(1, sizeof *v);
+  if (!v)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
+  hr_status status = predict_rows(hardware, rows, count, v, error);
+  if (status == HR_OK)
+    *validation = v;
+  else
+    hr_validation_free(v);
+  return status;
+}
+
+void hr_validation_free(hr_validation *validation)
+{
+  if (!validation)
+    return;
+  free(validation->rows);
+  free(validation->groups);
+  free(validation);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Measured rows and their predictions. */
+#ifndef HR_ANALYSIS_VALIDATE_ROWS_H
+#define HR_ANALYSIS_VALIDATE_ROWS_H
+
+#include <headroom/validate.h>
+
+/** Predicts the problem of a row for the row's clock, cache and framework, which are set in *hardware; sets the members
+ *  from `prediction` on, and the exact kind of a GEMM. Errors of hr_predict_operator(); HR_ERROR_UNSUPPORTED for a
+ *  format that the device does not have. */
+hr_status hr_validated_row_predict(hr_hardware *hardware, hr_validated_row *row, hr_error *error);
+
+/** Whether the row is a call of attention, with one or several queries. */
+bool hr_validated_row_is_attention(const hr_validated_row *row);
+
+/** Adds a copy of a row to `validation`, whose rows have space for *capacity. HR_ERROR_OUT_OF_MEMORY. */
+hr_status hr_validation_add(hr_validation *validation, size_t *capacity, const hr_validated_row *row, hr_error *error);
+
+#endif

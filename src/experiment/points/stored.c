@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "experiment/points/stored.h"
+
+#include "base/error.h"
+#include "base/names.h"
+#include "experiment/operator_problem.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_TOKENS 16
+
+hr_points_options hr_points_options_default(void)
+{
+  return (hr_points_options){
+      .struct_size = sizeof(hr_points_options), .sweep = "points", .series = "", .time_limit_ns = 0.2e9, .seed = 1};
+}
+
+hr_status hr_points_check(const hr_points_options *options, hr_error *error)
+{
+  const hr_result *row = NULL;
+  HR_TRY(hr_check_struct_size("hr_points_options", options->struct_size, sizeof *options, error));
+  if (!options->sweep || !options->series || strlen(options->sweep) >= sizeof row->sweep ||
+      strlen(options->series) >= sizeof row->series)
+    return hr_fail(error, HR_ERROR_INVALID, "hr_points_options: sweep or series is missing or too long");
+  if (!(options->budget_ns >= 0) || !(options->time_limit_ns > 0))
+    return hr_fail(error, HR_ERROR_INVALID, "hr_points_options: budget_ns and time_limit_ns: expected times");
+  return HR_OK;
+}
+
+hr_result hr_points_base_row(const hr_device *device, const hr_points_options *options, hr_hardware *hardware)
+{
+  hr_result base = hr_result_default();
+  *hardware = hr_hardware_default(); /* stays so for the reference, which has no speed to describe */
+  hr_device_detect(device, hardware, NULL);
+  hr_result_set_device(&base, device, hardware);
+  hr_copy_text(base.sweep, sizeof base.sweep, options->sweep);
+  hr_copy_text(base.series, sizeof base.series, options->series);
+  base.measurement.warm = options->warm;
+  base.seed = options->seed;
+  return base;
+}
+
+hr_status hr_points_set_problem(hr_result *result, const hr_point *point, hr_error *error)
+{
+  hr_decode decode;
+  switch (point->kind) {
+  case HR_INTERVAL_ATTENTION:
+    HR_TRY(hr_attention_check(&point->attention, error));
+    hr_copy_text(result->kernel_asked, sizeof result->kernel_asked, HR_FUSED_ATTENTION_KERNELS);
+    hr_result_set_attention(result, &point->attention);
+    return HR_OK;
+  case HR_INTERVAL_DECODE:
+    HR_TRY(hr_decode_from_attention(&point->attention, &decode, error));
+    decode.k_strides = decode.v_strides = (hr_kv_strides){0}; /* those of pages */
+    HR_TRY(hr_decode_set_pages(&decode, PAGE_TOKENS, error));
+    hr_copy_text(result->kernel_asked, sizeof result->kernel_asked, HR_DECODE_KERNELS);
+    hr_result_set_decode(result, &decode);
+    return HR_OK;
+  default:
+    HR_TRY(hr_gemm_check(&point->gemm, error));
+    result->kernel_asked[0] = '\0';
+    hr_result_set_gemm(result, &point->gemm);
+    return HR_OK;
+  }
+}
+
+typedef struct finder {
+  const hr_result *base;
+  hr_stored_point *stored;
+  size_t count;
+} finder;
+
+/* Rows come by date, so that the last one stays. */
+static int take_row(void *context, const hr_result *row)
+{
+  const finder *f = context;
+  const hr_result *base = f->base;
+  if (strcmp(row->series, base->series) != 0 || strcmp(row->product, base->product) != 0 ||
+      row->threads != base->threads || row->measurement.warm != base->measurement.warm)
+    return 0;
+  for (size_t i = 0; i < f->count; i++) {
+    hr_stored_point *point = &f->stored[i];
+    if (strcmp(point->problem, row->problem) != 0 || strcmp(point->kernel, row->kernel_asked) != 0)
+      continue;
+    point->found = true;
+    point->status = row->measurement.status;
+    point->median_ns = row->measurement.median_ns;
+  }
+  return 0;
+}
+
+hr_status hr_points_find(hr_store *store, const hr_result *base, const hr_point *points, size_t count,
+                         hr_stored_point **stored, hr_error *error)
+{
+  finder f = {.base = base, .stored = calloc(count + 1, sizeof *f.stored), .count = count};
+  hr_status status = f.stored ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu points", count);
+  for (size_t i = 0; i < count && status == HR_OK; i++) {
+    hr_result row = *base;
+    hr_error why = {.status = HR_OK};
+    status = hr_points_set_problem(&row, &points[i], &why);
+    if (status != HR_OK)
+      hr_fail(error, status, "point %zu: %s", i + 1, why.message);
+    hr_copy_text(f.stored[i].problem, sizeof f.stored[i].problem, row.problem);
+    hr_copy_text(f.stored[i].kernel, sizeof f.stored[i].kernel, row.kernel_asked);
+  }
+  hr_result_filter filter = hr_result_filter_default();
+  filter.sweep = base->sweep;
+  if (status == HR_OK)
+    status = hr_store_query(store, &filter, take_row, &f, error);
+  if (status == HR_OK)
+    *stored = f.stored;
+  else
+    free(f.stored);
+  return status;
+}
+
+hr_status hr_points_rows(const hr_device *device, hr_store *store, const hr_point *points, size_t count,
+                         const hr_points_options *options, hr_validated_row **rows, size_t *row_count, hr_error *error)
+{
+  HR_NEED(error, device, store, points, options, rows, row_count);
+  HR_TRY(hr_points_check(options, error));
+  hr_hardware hardware;
+  hr_stored_point *stored = NULL;
+  const hr_result base = hr_points_base_row(device, options, &hardware);
+  HR_TRY(hr_points_find(store, &base, points, count, &stored, error));
+  hr_validated_row *found = calloc(count + 1, sizeof *found);
+  size_t used = 0;
+  for (size_t i = 0; i < count && found; i++) {
+    if (!stored[i].found || stored[i].status != HR_OK || !(stored[i].median_ns > 0))
+      continue;
+    found[used++] = (hr_validated_row){.line = (int64_t)i + 1,
+                                       .kind = points[i].kind,
+                                       .gemm = points[i].gemm,
+                                       .attention = points[i].attention,
+                                       .measured_ns = stored[i].median_ns,
+                                       .clock = HR_CLOCK_SETTLED,
+                                       .cache = options->warm ? HR_CACHE_WARM : HR_CACHE_COLD,
+                                       .framework = HR_FRAMEWORK_HEADROOM};
+  }
+  free(stored);
+  if (!found)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
+  *rows = found;
+  *row_count = used;
+  return HR_OK;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Points for calibrating and validating: the designed list, measuring it into a store, resuming. On the reference
+ * device; no measured time is compared. */
+#include "test.h"
+
+#include "unit/measured.h"
+#include "unit/store.h"
+
+#include <headroom/points.h>
+
+static void shapes_of(const hr_point *points, size_t count, size_t *kinds, size_t *odd)
+{
+  for (size_t i = 0; i < count; i++) {
+    const hr_gemm *g = &points[i].gemm;
+    kinds[points[i].kind]++;
+    *odd += points[i].kind == HR_INTERVAL_GEMM_NARROW && (g->n % 8 != 0 || g->k % 8 != 0);
+  }
+}
+
+static void every_beginning_of_the_designed_list_has_all_kinds(void **state)
+{
+  (void)state;
+  const hr_hardware h200 = measured_hardware("h200");
+  hr_point *points = NULL, *again = NULL;
+  size_t count = 0, same = 0, kinds[HR_INTERVAL_KIND_COUNT] = {0}, odd = 0;
+  hr_error error;
+  assert_ok(hr_points_design(&h200, &points, &count, &error), error);
+  assert_ok(hr_points_design(&h200, &again, &same, &error), error);
+  assert_int_equal(count, same);
+  assert_true(count > 400 && count < 500);
+  for (size_t i = 0; i < count; i++) {
+    assert_true(points[i].kind == again[i].kind && points[i].gemm.m == again[i].gemm.m);
+    assert_true(points[i].attention.kv_len == again[i].attention.kv_len);
+    int64_t flops = 0;
+    if (points[i].kind == HR_INTERVAL_GEMM)
+      assert_int_equal(hr_gemm_flops(&points[i].gemm, &flops), HR_OK);
+    assert_true((double)flops <= h200.dense_flops_per_s[HR_FP8_E4M3] * 15e-3);
+  }
+  shapes_of(points, count / 8, kinds, &odd);
+  for (int kind = 0; kind < HR_INTERVAL_KIND_COUNT; kind++)
+    assert_true(kinds[kind] >= 5);
+  assert_int_equal(odd, kinds[HR_INTERVAL_GEMM_NARROW]);
+  free(points);
+  free(again);
+}
+
+#define SMALL 3
+
+static void make_small(hr_point points[SMALL])
+{
+  for (int i = 0; i < SMALL; i++) {
+    points[i] = (hr_point){.kind = HR_INTERVAL_GEMM, .gemm = hr_gemm_default(), .attention = hr_attention_default()};
+    points[i].gemm.m = i + 1, points[i].gemm.n = 2, points[i].gemm.k = 4;
+    points[i].gemm.dtype = HR_FP32;
+  }
+}
+
+static hr_points_options quick(void)
+{
+  hr_points_options options = hr_points_options_default();
+  options.sweep = "calibrate";
+  options.time_limit_ns = 1e6;
+  return options;
+}
+
+static int stop_at_the_second(void *context, const hr_points_progress *now)
+{
+  (void)context;
+  return now->done == 1;
+}
+
+static void a_stopped_run_goes_on_where_it_was(void **state)
+{
+  hr_point points[SMALL];
+  hr_device *device = NULL;
+  hr_store *store = NULL;
+  hr_points_progress outcome;
+  hr_validated_row *rows = NULL;
+  size_t count = 0;
+  char path[256];
+  hr_error error;
+  const hr_points_options options = quick();
+  make_small(points);
+  assert_ok(hr_device_open("reference", 0, &device, &error), error);
+  assert_ok(hr_store_open(path_in(state, "points.db", path), HR_STORE_WRITE, &store, &error), error);
+  assert_int_equal(
+      hr_points_measure(device, store, points, SMALL, &options, stop_at_the_second, NULL, &outcome, &error),
+      HR_ERROR_INTERRUPTED);
+  assert_true(outcome.total == SMALL && outcome.measured == 1);
+  assert_ok(hr_points_measure(device, store, points, SMALL, &options, NULL, NULL, &outcome, &error), error);
+  assert_true(outcome.done == SMALL && outcome.skipped + outcome.measured == SMALL && outcome.failed == 0);
+  assert_true(outcome.skipped == 1 || outcome.noisy > 0); /* a noisy row is measured again */
+  assert_ok(hr_points_rows(device, store, points, SMALL, &options, &rows, &count, &error), error);
+  for (size_t i = 0; i < count; i++) {
+    assert_true(rows[i].line >= 1 && rows[i].line <= SMALL && rows[i].measured_ns > 0);
+    assert_int_equal(rows[i].gemm.m, points[rows[i].line - 1].gemm.m);
+    assert_true(rows[i].clock == HR_CLOCK_SETTLED && rows[i].cache == HR_CACHE_COLD);
+  }
+  free(rows);
+  hr_store_close(store);
+  hr_device_close(device);
+}
+
+/* A row with a status that has no time counts as measured, a noisy one does not. */
+static void noisy_rows_are_measured_again_and_failed_ones_are_not(void **state)
+{
+  hr_point points[SMALL];
+  hr_device *device = NULL;
+  hr_store *store = NULL;
+  hr_points_progress outcome;
+  char path[256];
+  hr_error error;
+  const hr_points_options options = quick();
+  make_small(points);
+  assert_ok(hr_device_open("reference", 0, &device, &error), error);
+  assert_ok(hr_store_open(path_in(state, "noisy.db", path), HR_STORE_WRITE, &store, &error), error);
+  for (int i = 0; i < 2; i++) {
+    hr_result row = hr_result_default();
+    const hr_hardware hardware = hr_hardware_default();
+    hr_result_set_device(&row, device, &hardware);
+    snprintf(row.sweep, sizeof row.sweep, "calibrate");
+    hr_result_set_gemm(&row, &points[i].gemm);
+    row.measurement.status = i == 0 ? HR_ERROR_NOISY : HR_ERROR_OUT_OF_MEMORY;
+    assert_ok(hr_store_append(store, &row, &error), error);
+  }
+  assert_ok(hr_points_measure(device, store, points, SMALL, &options, NULL, NULL, &outcome, &error), error);
+  assert_int_equal(outcome.skipped, 1);
+  assert_int_equal(outcome.measured, 2);
+  hr_store_close(store);
+  hr_device_close(device);
+}
+
+static void wrong_points_and_options_are_named(void **state)
+{
+  hr_point points[SMALL];
+  hr_device *device = NULL;
+  hr_store *store = NULL;
+  char path[256];
+  hr_error error;
+  hr_points_options options = quick();
+  make_small(points);
+  points[1].gemm.k = 0;
+  assert_ok(hr_device_open("reference", 0, &device, &error), error);
+  assert_ok(hr_store_open(path_in(state, "wrong.db", path), HR_STORE_WRITE, &store, &error), error);
+  assert_int_equal(hr_points_measure(device, store, points, SMALL, &options, NULL, NULL, NULL, &error),
+                   HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "point 2: "));
+  options.time_limit_ns = 0;
+  assert_int_equal(hr_points_measure(device, store, points, SMALL, &options, NULL, NULL, NULL, &error),
+                   HR_ERROR_INVALID);
+  hr_store_close(store);
+  hr_device_close(device);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_beginning_of_the_designed_list_has_all_kinds),
+      cmocka_unit_test_setup_teardown(a_stopped_run_goes_on_where_it_was, make_folder, remove_folder),
+      cmocka_unit_test_setup_teardown(noisy_rows_are_measured_again_and_failed_ones_are_not, make_folder,
+                                      remove_folder),
+      cmocka_unit_test_setup_teardown(wrong_points_and_options_are_named, make_folder, remove_folder),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
