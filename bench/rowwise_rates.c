@@ -202,6 +202,7 @@ static int compare_lengths(hr_device *device, bool gpu, hr_dtype dtype, const as
       rows.columns = *length;
       rows.period = operation == HR_ROWWISE_ROTARY ? 2048 : 0;
       rows.group = 32;
+      rows.rate = 0.1;
       if (asks_for(what->operations, hr_rowwise_operation_name(rows.operation)) && asks_for_length(what, *length) &&
           hr_rowwise_check(&rows, &error) == HR_OK) /* excludes rotary of an odd length */
         code = compare(device, gpu, &rows, what->kernel);

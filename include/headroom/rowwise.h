@@ -19,7 +19,8 @@ extern "C" {
   ROW(HR_ROWWISE_ROTARY, "rotary", 2, "columns i and i + columns/2 rotated by an angle of a table [period, columns]") \
   ROW(HR_ROWWISE_GELU, "gelu", 1, "y = x (1 + erf(x / sqrt(2))) / 2")                                                 \
   ROW(HR_ROWWISE_SWIGLU, "swiglu", 2, "y = gate / (1 + exp(-gate)) up")                                               \
-  ROW(HR_ROWWISE_RESIDUAL, "residual", 2, "y = x + z")
+  ROW(HR_ROWWISE_RESIDUAL, "residual", 2, "y = x + z")                                                                \
+  ROW(HR_ROWWISE_DROPOUT, "dropout", 1, "y = x / (1 - rate) where a random number is at least rate, 0 elsewhere")
 
 typedef enum hr_rowwise_operation {
 #define HR_ROWWISE_ENUM(enumerator, name, inputs, sentence) enumerator,
@@ -38,17 +39,29 @@ typedef struct hr_rowwise {
                      causal mask over `period` queries); 0: all columns. rotary: rows of the table, at least 1 */
   int64_t group;  /* rotary: row r uses row (r / group) % period of the table, which heads share; at least 1. The first
                      half of a row of the table are cosines, the second sines */
+  double rate;    /* dropout: share of the elements that become x · 0; 0 … 1 without 1, see hr_rowwise_dropped() */
+  uint64_t seed;  /* dropout: the same seed drops the same elements, on every device, so that no mask is stored */
 } hr_rowwise;
 
 /** Softmax of 1 × 1 in bf16. */
 HR_API hr_rowwise hr_rowwise_default(void);
 
-/** HR_OK if sizes are positive, rotary has an even number of columns and all counts fit 63 bits; otherwise
+/** HR_OK if sizes are positive, rotary has an even number of columns, rate is at least 0 and below 1, and all counts
+ *  fit 63 bits; otherwise
  *  HR_ERROR_INVALID or HR_ERROR_OVERFLOW with the field in `error`. */
 HR_API hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error);
 
 /** Least memory traffic in bytes: every input and the output once. HR_ERROR_OVERFLOW if it does not fit. */
 HR_API hr_status hr_rowwise_bytes(const hr_rowwise *rows, int64_t *bytes);
+
+/** Dropout: of the 65536 values of an element's 16 random bits, those below this number drop it; the others are scaled
+ *  by 65536 / (65536 − this number), so that the mean stays. `rate` rounded to such a number, 65535 at most; 0 for
+ *  other operations.
+ *
+ *  The bits of element i = row · columns + column are those of Philox4x32-7 (Salmon et al. 2011, "Parallel random
+ *  numbers: as easy as 1, 2, 3") with the key `seed` and the counter i / 8: 16 bits for each i % 8, lower halves of
+ *  words first. */
+HR_API int64_t hr_rowwise_dropped(const hr_rowwise *rows);
 
 /** "softmax"; "unknown" outside the list. Static storage. */
 HR_API const char *hr_rowwise_operation_name(hr_rowwise_operation operation);

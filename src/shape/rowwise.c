@@ -37,6 +37,13 @@ int hr_rowwise_inputs(hr_rowwise_operation operation)
   return (unsigned)operation < HR_ROWWISE_COUNT ? inputs_of[operation] : 0;
 }
 
+int64_t hr_rowwise_dropped(const hr_rowwise *rows)
+{
+  if (!rows || rows->operation != HR_ROWWISE_DROPOUT || !(rows->rate > 0))
+    return 0;
+  return rows->rate * 65536 + 0.5 < 65535 ? (int64_t)(rows->rate * 65536 + 0.5) : 65535;
+}
+
 /* Elements of all inputs and the output: tensors [rows, columns], weights [columns], a table [period, columns]. */
 static hr_checked64 elements(const hr_rowwise *r)
 {
@@ -50,6 +57,7 @@ static hr_checked64 elements(const hr_rowwise *r)
   case HR_ROWWISE_RESIDUAL: return hr_plus(sum, tensor);
   case HR_ROWWISE_SOFTMAX:
   case HR_ROWWISE_GELU:
+  case HR_ROWWISE_DROPOUT:
   case HR_ROWWISE_COUNT: break;
   }
   return sum;
@@ -77,6 +85,8 @@ hr_status hr_rowwise_check(const hr_rowwise *rows, hr_error *error)
     return hr_fail(error, HR_ERROR_INVALID, "period, group: expected at least 1");
   if (rows->operation == HR_ROWWISE_ROTARY && rows->columns % 2 != 0)
     return hr_fail(error, HR_ERROR_INVALID, "columns: rotary needs an even number");
+  if (rows->operation == HR_ROWWISE_DROPOUT && !(rows->rate >= 0 && rows->rate < 1))
+    return hr_fail(error, HR_ERROR_INVALID, "rate: expected 0 to less than 1, found %g", rows->rate);
   if (hr_rowwise_bytes(rows, &bytes) != HR_OK || bytes > INT64_MAX / 8) /* the reference needs 8 bytes per element */
     return hr_fail(error, HR_ERROR_OVERFLOW, "rows × columns: the bytes do not fit 63 bits");
   return HR_OK;

@@ -62,6 +62,43 @@ static void the_reference_agrees_with_values_computed_by_hand(void **state)
   assert_row(&r, 0, (double[]){1, 2}, (double[]){10, 20}, NULL, (double[]){11, 22});
 }
 
+/* Philox4x32-7 of counter and key 0: 5f6fb709 0d893f64 4f121f81 4f730a48, among the known answers of its authors
+ * (Random123, kat_vectors). Rate 0.3 drops bits below 19661 = 0x4ccd: of b709 5f6f 3f64 0d89 1f81 4f12 0a48 4f73 the
+ * third, the fourth, the fifth and the seventh. */
+static void dropout_drops_by_the_known_random_numbers(void **state)
+{
+  (void)state;
+  hr_rowwise r = rows_of(HR_ROWWISE_DROPOUT, 1, 8);
+  r.rate = 0.3;
+  assert_int_equal(hr_rowwise_dropped(&r), 19661);
+  const double s = 65536.0 / (65536 - 19661);
+  assert_row(&r, 0, (double[]){1, 2, 3, 4, 5, 6, 7, 8}, NULL, NULL, (double[]){s, 2 * s, 0, 0, 0, 6 * s, 0, 8 * s});
+  r.rate = 0;
+  assert_row(&r, 0, (double[]){1, 2, 3, 4, 5, 6, 7, 8}, NULL, NULL, (double[]){1, 2, 3, 4, 5, 6, 7, 8});
+  hr_error error;
+  r.rate = 1;
+  assert_int_equal(hr_rowwise_check(&r, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "rate"));
+}
+
+/* Of 2^20 elements 0.1 are dropped, within 5 standard deviations of 307. */
+static void dropout_drops_the_share_that_was_asked_for(void **state)
+{
+  (void)state;
+  enum { columns = 1 << 20 };
+  hr_rowwise r = rows_of(HR_ROWWISE_DROPOUT, 1, columns);
+  r.rate = 0.1;
+  double *values = malloc(6 * (size_t)columns * sizeof *values), *x = values, *out = x + columns, *norm = out + columns;
+  int64_t dropped = 0;
+  for (int64_t i = 0; i < columns; i++)
+    x[i] = 1;
+  hr_reference_rowwise_row(&r, (const void *[]){x, NULL, NULL}, 0, norm + columns, out, norm);
+  for (int64_t i = 0; i < columns; i++)
+    dropped += out[i] == 0;
+  free(values);
+  assert_in_range(dropped, 104858 - 1536, 104858 + 1536);
+}
+
 static void a_causal_softmax_sees_up_to_its_own_query(void **state)
 {
   (void)state;
@@ -269,6 +306,10 @@ static hr_rowwise rows_for(int operation, hr_dtype dtype, int64_t rows, int64_t 
 {
   hr_rowwise r = rows_of((hr_rowwise_operation)operation, rows, columns);
   r.dtype = dtype;
+  if (operation == HR_ROWWISE_DROPOUT) {
+    r.rate = 0.3;
+    r.seed = 0x123456789ABCDEFu;
+  }
   if (operation == HR_ROWWISE_ROTARY) {
     r.columns += columns % 2;
     r.period = 7;
@@ -450,6 +491,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_reference_agrees_with_values_computed_by_hand),
+      cmocka_unit_test(dropout_drops_by_the_known_random_numbers),
+      cmocka_unit_test(dropout_drops_the_share_that_was_asked_for),
       cmocka_unit_test(a_causal_softmax_sees_up_to_its_own_query),
       cmocka_unit_test(heads_share_a_row_of_the_rotary_table),
       cmocka_unit_test(impossible_sizes_are_refused_by_name),

@@ -21,6 +21,7 @@ static hr_operands rowwise_operands(const hr_rowwise *r)
   case HR_ROWWISE_RESIDUAL: return (hr_operands){.count = 3, .bytes = {tensor, tensor, tensor}};
   case HR_ROWWISE_SOFTMAX:
   case HR_ROWWISE_GELU:
+  case HR_ROWWISE_DROPOUT:
   case HR_ROWWISE_COUNT: break;
   }
   return (hr_operands){.count = 2, .bytes = {tensor, tensor}};

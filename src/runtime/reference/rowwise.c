@@ -59,6 +59,40 @@ static void rotary(const hr_rowwise *r, const double *x, const double *table, do
   }
 }
 
+/* ---- dropout ---- */
+
+#define PHILOX_ROUNDS 7
+
+/* Philox4x32: four words from the counter (index, 0, 0, 0 but for the high half of the index) and the seed as key.
+ * Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3. */
+static void philox(uint64_t index, uint64_t seed, uint32_t word[4])
+{
+  uint32_t c[4] = {(uint32_t)index, (uint32_t)(index >> 32), 0, 0}, key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+  for (int round = 0; round < PHILOX_ROUNDS; round++) {
+    uint64_t a = (uint64_t)0xD2511F53 * c[0], b = (uint64_t)0xCD9E8D57 * c[2];
+    const uint32_t next[] = {(uint32_t)(b >> 32) ^ c[1] ^ key[0], (uint32_t)b, (uint32_t)(a >> 32) ^ c[3] ^ key[1],
+                             (uint32_t)a};
+    memcpy(c, next, sizeof c);
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  memcpy(word, c, sizeof c);
+}
+
+static void dropout(const hr_rowwise *r, int64_t row, const double *x, double *out, double *norm)
+{
+  int64_t dropped = hr_rowwise_dropped(r);
+  double scale = 65536.0 / (double)(65536 - dropped);
+  for (int64_t i = 0; i < r->columns; i++) {
+    uint64_t element = (uint64_t)(row * r->columns + i);
+    uint32_t word[4];
+    philox(element / 8, r->seed, word);
+    uint32_t bits = word[element % 8 / 2] >> (element % 2 * 16) & 0xFFFF;
+    out[i] = (int64_t)bits < dropped ? 0 : x[i] * scale;
+    norm[i] = fabs(out[i]);
+  }
+}
+
 static void by_element(const hr_rowwise *r, const double *x, const double *z, double *out, double *norm)
 {
   for (int64_t i = 0; i < r->columns; i++) {
@@ -95,6 +129,8 @@ void hr_reference_rowwise_row(const hr_rowwise *r, const void *const *inputs, in
     norm_row(r, x, second, r->operation == HR_ROWWISE_LAYER_NORM ? third : NULL, out, norm);
   else if (r->operation == HR_ROWWISE_ROTARY)
     rotary(r, x, second, out, norm);
+  else if (r->operation == HR_ROWWISE_DROPOUT)
+    dropout(r, row, x, out, norm);
   else
     by_element(r, x, second, out, norm);
 }

@@ -28,7 +28,8 @@ extern hr_rowwise_table hr_rowwise_avx512, hr_rowwise_avx2, hr_rowwise_neon, hr_
 /** Whether the operation is element by element, so that rows do not matter. */
 static inline bool hr_rowwise_by_element(hr_rowwise_operation operation)
 {
-  return operation == HR_ROWWISE_GELU || operation == HR_ROWWISE_SWIGLU || operation == HR_ROWWISE_RESIDUAL;
+  return operation == HR_ROWWISE_GELU || operation == HR_ROWWISE_SWIGLU || operation == HR_ROWWISE_RESIDUAL ||
+         operation == HR_ROWWISE_DROPOUT;
 }
 
 #endif

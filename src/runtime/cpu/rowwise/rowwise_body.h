@@ -9,6 +9,7 @@
  * Reading, computing and writing a row one after the other leaves memory idle half of the time. So one loop reads the
  * next row, computes this one and writes the previous one: softmax gained a quarter to a half, long rows of RMS norm a
  * fifth. Without prefetches AHEAD such loops lost as much where rows are long. */
+#include "runtime/cpu/rowwise/dropout_bits.h"
 #include "runtime/cpu/rowwise/rowwise.h"
 #include "runtime/cpu/simd/elements.h"
 #include "runtime/cpu/simd/exp.h"
@@ -71,6 +72,46 @@ HR_INLINE void by_element(hr_dtype dtype, hr_rowwise_operation operation, const 
       z = simd_load_span(dtype, j->inputs[1], at, count);
     simd_pair y = {element_of(dtype, operation, x.a, z.a), element_of(dtype, operation, x.b, z.b)};
     simd_store_span(dtype, j->output, at, y, count, j->stream);
+  }
+}
+
+/* The pattern of 1 in a format. */
+HR_INLINE uint32_t one_of(hr_dtype dtype)
+{
+  return dtype == HR_FP32 ? 0x3F800000 : dtype == HR_FP16 ? 0x3C00 : 0x3F80;
+}
+
+/* Writes 1 for elements that stay and 0 for dropped ones, in the format of x, so that they come into vectors in the
+ * same order as x. */
+HR_INLINE void keep_mask(hr_dtype dtype, const hr_rowwise_job *j, int64_t block, int64_t dropped, void *keep)
+{
+  uint16_t bits[HR_DROPOUT_BLOCK], *narrow = keep;
+  uint32_t *wide = keep;
+  hr_dropout_bits(j->rows->seed, block, bits);
+  for (int i = 0; i < HR_DROPOUT_BLOCK; i++) {
+    if (dtype == HR_FP32)
+      wide[i] = bits[i] < dropped ? 0 : one_of(dtype);
+    else
+      narrow[i] = bits[i] < dropped ? 0 : (uint16_t)one_of(dtype);
+  }
+}
+
+HR_INLINE void dropout(hr_dtype dtype, const hr_rowwise_job *j, int64_t first, int64_t last)
+{
+  const int64_t dropped = hr_rowwise_dropped(j->rows);
+  const simd_f32 scale = simd_set1(65536.0f / (float)(65536 - dropped)), half = simd_set1(0.5f);
+  _Alignas(64) float keep[HR_DROPOUT_BLOCK];
+  for (int64_t block = first / HR_DROPOUT_BLOCK * HR_DROPOUT_BLOCK; block < last; block += HR_DROPOUT_BLOCK) {
+    const int64_t begin = first > block ? first : block, stop = lesser(block + HR_DROPOUT_BLOCK, last);
+    keep_mask(dtype, j, block, dropped, keep);
+    int64_t end = begin + first_span(dtype, j->output, begin, j->stream);
+    for (int64_t at = begin; at < stop; at = end, end += SIMD_PAIR) {
+      int64_t count = lesser(end, stop) - at;
+      simd_pair x = simd_load_span(dtype, j->inputs[0], at, count), k = simd_load_span(dtype, keep, at - block, count);
+      simd_pair y = {simd_zero_where(simd_less(k.a, half), x.a * scale),
+                     simd_zero_where(simd_less(k.b, half), x.b * scale)};
+      simd_store_span(dtype, j->output, at, y, count, j->stream);
+    }
   }
 }
 
@@ -352,6 +393,8 @@ HR_INLINE void run_rows(hr_rowwise_operation operation, hr_dtype dtype, const hr
     norm(dtype, operation == HR_ROWWISE_RMS_NORM, j, first, last, scratch);
   else if (operation == HR_ROWWISE_ROTARY)
     rotary(dtype, j, first, last);
+  else if (operation == HR_ROWWISE_DROPOUT)
+    dropout(dtype, j, first, last);
   else
     by_element(dtype, operation, j, first, last);
   if (j->stream)

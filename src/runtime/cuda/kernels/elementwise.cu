@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Row-wise operations without a reduction: GELU, SwiGLU, residual, rotary embedding. Bound: memory, but for GELU in 16 bits, which
+/* Row-wise operations without a reduction: GELU, SwiGLU, residual, dropout, rotary embedding. Bound: memory, but for GELU in 16 bits, which
  * arithmetic bounds (88% of a copy; docs/rowwise.md). */
 #include "runtime/cuda/kernels/rowwise_pack.cuh"
+
+#include "runtime/cuda/kernels/dropout.cuh"
 
 /* erff() takes longer than the transfer of a 16-bit element, so that 16-bit dtypes use an approximation with an error of 1.5e-7.
  * Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26. */
@@ -97,4 +99,5 @@ __device__ inline void rotary_rows(const task &t)
 ENTRY(gelu, (each_element<false>(t, gelu_of())), 256, 8)
 ENTRY(swiglu, (each_element<true>(t, swiglu_of())), 256, 8)
 ENTRY(residual, (each_element<true>(t, sum_of())), 256, 8)
+ENTRY(dropout, drop_elements(t), 256, 6)
 ENTRY(rotary, rotary_rows(t), 256, 5)

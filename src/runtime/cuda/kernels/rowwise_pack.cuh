@@ -11,13 +11,15 @@ typedef long long int64;
 
 #define PARAMETERS                                                                                                \
   (const element *a, const element *b, const element *c, element *out, int64 rows, int64 columns, int64 period, \
-   int64 group)
-#define TASK {a, b, c, out, rows, columns, period, group}
+   int64 group, unsigned long long seed, unsigned dropped)
+#define TASK {a, b, c, out, rows, columns, period, group, seed, dropped}
 
 struct task {
   const element *a, *b, *c;
   element *out;
   int64 rows, columns, period, group;
+  unsigned long long seed;
+  unsigned dropped; /* dropout: of 65536 values of 16 random bits */
 };
 
 __device__ inline float minus_infinity() { return __uint_as_float(0xFF800000u); }

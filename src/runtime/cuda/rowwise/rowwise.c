@@ -21,7 +21,7 @@ static const char *const sources[HR_ROWWISE_COUNT][2] = {
     [HR_ROWWISE_SOFTMAX] = {"softmax", "softmax_rows"},  [HR_ROWWISE_LAYER_NORM] = {"norm", "norm_rows"},
     [HR_ROWWISE_RMS_NORM] = {"norm", "norm_rows"},       [HR_ROWWISE_ROTARY] = {"elementwise", "rotary"},
     [HR_ROWWISE_GELU] = {"elementwise", "gelu"},         [HR_ROWWISE_SWIGLU] = {"elementwise", "swiglu"},
-    [HR_ROWWISE_RESIDUAL] = {"elementwise", "residual"},
+    [HR_ROWWISE_RESIDUAL] = {"elementwise", "residual"}, [HR_ROWWISE_DROPOUT] = {"elementwise", "dropout"},
 };
 
 const char *hr_rowwise_source(hr_rowwise_operation operation)
@@ -322,9 +322,13 @@ static hr_status launch_rows(const rowwise_plan *p, const hr_rowwise *r, const l
   const hr_driver *driver = &p->cuda->driver;
   cu_stream stream = p->cuda->stream;
   long long rows = r->rows, columns = r->columns, period = r->period, group = r->group;
-  void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &rows, &columns, &period, &group};
+  unsigned long long seed = r->seed;
+  unsigned dropped = (unsigned)hr_rowwise_dropped(r);
+  void *arguments[] = {&addresses[0], &addresses[1], &addresses[2], &addresses[3], &rows,
+                       &columns,      &period,       &group,        &seed,         &dropped};
   if (l->shift) {
-    void *shift[] = {&addresses[0], &addresses[1], &addresses[2], &workspace, &rows, &columns, &period, &group};
+    void *shift[] = {&addresses[0], &addresses[1], &addresses[2], &workspace, &rows,
+                     &columns,      &period,       &group,        &seed,      &dropped};
     HR_TRY(hr_cuda_launch(p->cuda, l->shift, hr_ceil_div(l->shifted_elements, BLOCK), BLOCK, 0, shift, error));
     addresses[1] = workspace;
     addresses[2] = workspace + (uint64_t)l->shifted_elements / 2 * hr_dtype_bytes(r->dtype);
