@@ -52,6 +52,7 @@ typedef uint32_t cli_SHAPE_SIZES; /* bits of hr_search_size */
 typedef hr_phase cli_PHASE;
 typedef hr_attention_form cli_ATTENTION;
 typedef hr_recompute cli_RECOMPUTE;
+typedef hr_dropout cli_DROPOUT;
 typedef hr_framework cli_FRAMEWORK;
 typedef hr_dtype cli_DTYPE;
 typedef hr_clock cli_CLOCK;

@@ -195,6 +195,8 @@ int cli_make_workload(const cli_run *run, const hr_model *model, hr_workload *wo
     workload->phase = options->phase;
   if (run->given[CLI_OPTION_attention])
     workload->attention = options->attention;
+  if (run->given[CLI_OPTION_dropout])
+    workload->dropout = options->dropout;
   if (run->given[CLI_OPTION_framework])
     workload->framework = options->framework;
   if (run->given[CLI_OPTION_dtype])

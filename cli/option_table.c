@@ -224,6 +224,11 @@ static int read_RECOMPUTE(const cli_option_row *row, const char *text, void *val
   return read_choice(row, text, hr_recompute_parse(text, value));
 }
 
+static int read_DROPOUT(const cli_option_row *row, const char *text, void *value)
+{
+  return read_choice(row, text, hr_dropout_parse(text, value));
+}
+
 static int read_FRAMEWORK(const cli_option_row *row, const char *text, void *value)
 {
   return read_choice(row, text, hr_framework_parse(text, value));

@@ -19,6 +19,7 @@ extern "C" {
   ROW(HR_PART_NORM, "norm", "norms")                  \
   ROW(HR_PART_ROTARY, "rotary", "rotary")             \
   ROW(HR_PART_ACTIVATION, "activation", "activation") \
+  ROW(HR_PART_DROPOUT, "dropout", "dropout")          \
   ROW(HR_PART_RESIDUAL, "residual", "residuals")      \
   ROW(HR_PART_ROUTING, "routing", "routing")          \
   ROW(HR_PART_COMMUNICATION, "communication", "communication")

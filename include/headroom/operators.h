@@ -17,6 +17,7 @@ extern "C" {
 #define HR_OPERATOR_LIST(ROW)                                            \
   ROW(HR_OP_EMBEDDING, "embedding", false)                               \
   ROW(HR_OP_EMBEDDING_NORM, "embedding_norm", false)                     \
+  ROW(HR_OP_EMBEDDING_DROPOUT, "embedding_dropout", false)               \
   ROW(HR_OP_EMBEDDING_PROJECTION_IN, "embedding_projection_in", false)   \
   ROW(HR_OP_ATTENTION_NORM, "attention_norm", true)                      \
   ROW(HR_OP_ATTENTION_ALL_GATHER, "attention_all_gather", true)          \
@@ -36,6 +37,7 @@ extern "C" {
   ROW(HR_OP_Q_ABSORB, "q_absorb", true)                                  \
   ROW(HR_OP_ATTENTION_SCORE, "attention_score", true)                    \
   ROW(HR_OP_SOFTMAX, "softmax", true)                                    \
+  ROW(HR_OP_SOFTMAX_DROPOUT, "softmax_dropout", true)                    \
   ROW(HR_OP_ATTENTION_OVER_VALUE, "attention_over_value", true)          \
   ROW(HR_OP_ATTENTION, "attention", true)                                \
   ROW(HR_OP_O_ABSORB, "o_absorb", true)                                  \
@@ -54,6 +56,7 @@ extern "C" {
   ROW(HR_OP_ATTENTION_ALL_REDUCE, "attention_all_reduce", true)          \
   ROW(HR_OP_ATTENTION_REDUCE_SCATTER, "attention_reduce_scatter", true)  \
   ROW(HR_OP_ATTENTION_POST_NORM, "attention_post_norm", true)            \
+  ROW(HR_OP_ATTENTION_DROPOUT, "attention_dropout", true)                \
   ROW(HR_OP_ATTENTION_RESIDUAL, "attention_residual", true)              \
   ROW(HR_OP_MLP_NORM, "mlp_norm", true)                                  \
   ROW(HR_OP_MLP_ALL_GATHER, "mlp_all_gather", true)                      \
@@ -79,6 +82,7 @@ extern "C" {
   ROW(HR_OP_MLP_ALL_REDUCE, "mlp_all_reduce", true)                      \
   ROW(HR_OP_MLP_REDUCE_SCATTER, "mlp_reduce_scatter", true)              \
   ROW(HR_OP_MLP_POST_NORM, "mlp_post_norm", true)                        \
+  ROW(HR_OP_MLP_DROPOUT, "mlp_dropout", true)                            \
   ROW(HR_OP_MLP_RESIDUAL, "mlp_residual", true)                          \
   ROW(HR_OP_PIPELINE_SEND, "pipeline_send", false)                       \
   ROW(HR_OP_FINAL_NORM, "final_norm", false)                             \
@@ -99,7 +103,7 @@ typedef enum hr_operator_kind {
   HR_KIND_GEMM,          /* `gemm`, batch 1 */
   HR_KIND_BMM,           /* `gemm`, batched: one GEMM per head */
   HR_KIND_ATTENTION,     /* `attention` */
-  HR_KIND_MEMORY,        /* norms, softmax, rotary, activation, residual, embedding: bytes only */
+  HR_KIND_MEMORY,        /* norms, softmax, rotary, activation, dropout, residual, embedding: bytes only */
   HR_KIND_COMMUNICATION, /* a collective between devices */
   HR_KIND_GROUPED_GEMM,  /* `gemm`, batched: one GEMM for each expert that a token goes to; their m differ */
   HR_KIND_SCAN           /* convolution and scan of a recurrent mixer: FLOPs and bytes */

@@ -39,6 +39,13 @@ typedef enum hr_recompute {
   HR_RECOMPUTE_FULL       /* whole layers: only their inputs are kept */
 } hr_recompute;
 
+/** Which steps drop random elements: after softmax, behind the blocks and behind the embedding. */
+typedef enum hr_dropout {
+  HR_DROPOUT_NONE,
+  HR_DROPOUT_TRAIN,  /* training steps */
+  HR_DROPOUT_FORWARD /* forward steps, too: as the forward pass of a training step */
+} hr_dropout;
+
 /** The largest size of a workload; sums of a few sizes never overflow. */
 #define HR_WORKLOAD_SIZE_MAX ((int64_t)1 << 40)
 
@@ -49,12 +56,12 @@ typedef struct hr_workload {
   hr_phase phase;
   hr_attention_form attention; /* default fused; hr_hardware_has_fused_attention() says whether a device has kernels */
   hr_dtype dtype;              /* default bf16; hr_hardware_usual_dtype() has the default of a device */
-  bool dropout;     /* train: after softmax, projection and MLP; adds to the saved activations, not to the time */
-  int64_t batch;    /* [b] sequences in a microbatch */
-  int64_t sequence; /* [s] tokens in a sequence; decode ignores it */
-  int64_t context;  /* tokens in the KV cache, the new one included; decode only */
-  int64_t tensor_parallel; /* [t] */
-  int64_t pipeline_stages; /* [p] */
+  hr_dropout dropout;          /* fused attention drops inside its kernel, at no time that is predicted */
+  int64_t batch;               /* [b] sequences in a microbatch */
+  int64_t sequence;            /* [s] tokens in a sequence; decode ignores it */
+  int64_t context;             /* tokens in the KV cache, the new one included; decode only */
+  int64_t tensor_parallel;     /* [t] */
+  int64_t pipeline_stages;     /* [p] */
   int64_t expert_parallel; /* [e] devices that the routed experts of a layer are spread over, each whole on one device.
                               1: every expert is split over the t devices. Otherwise a multiple of t that divides the
                               experts: e / t tensor-parallel groups, each with a batch of its own, share the experts */
@@ -76,13 +83,16 @@ typedef struct hr_workload {
 
 /** Forward, fused, bf16; b, s, t, p from the model's own defaults, else b = 4, s = the smaller of 2048 and
  *  max_positions, t = p = e = R = cp = dp = 1, context = s, whole overlap, nothing shared or recomputed, a KV cache as
- *  a quantized checkpoint has it; dropout for models of
+ *  a quantized checkpoint has it; dropout in training steps for models of
  *  the GPT-2 generation (learned positions, plain MLP). */
 HR_API hr_workload hr_workload_default(const hr_model *model);
 
 /** Microbatches of a step: workload->microbatches; if that is 0, p in training with p stages, the fewest with which the
  *  1F1B schedule has work for all stages at once, and else 1. */
 HR_API int64_t hr_workload_microbatches(const hr_workload *workload);
+
+/** Whether the step drops elements: phase and `dropout` together. */
+HR_API bool hr_workload_drops(const hr_workload *workload);
 
 /** HR_OK if every size is positive and at most 2^40, p is at most the number of layers, the experts of every layer can
  *  be spread over e devices with the imbalance R, and the degrees suit phase, sequence and layers (see hr_workload);
@@ -91,17 +101,19 @@ HR_API int64_t hr_workload_microbatches(const hr_workload *workload);
 HR_API hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, hr_error *error);
 
 /** Names as on the command line: "forward", "train", "prefill", "decode"; "unfused", "fused"; "none", "selective",
- *  "full"; "compiled", "eager", "headroom". Static storage. */
+ *  "full"; "compiled", "eager", "headroom"; of dropout "none", "train", "forward". Static storage. */
 HR_API const char *hr_phase_name(hr_phase phase);
 HR_API const char *hr_attention_form_name(hr_attention_form form); /* see hr_phase_name() */
 HR_API const char *hr_recompute_name(hr_recompute recompute);      /* see hr_phase_name() */
 HR_API const char *hr_framework_name(hr_framework framework);      /* see hr_phase_name() */
+HR_API const char *hr_dropout_name(hr_dropout dropout);            /* see hr_phase_name() */
 
 /** Reads such a name. HR_ERROR_NOT_FOUND for any other; the output is then untouched. */
 HR_API hr_status hr_phase_parse(const char *name, hr_phase *phase);
 HR_API hr_status hr_attention_form_parse(const char *name, hr_attention_form *form); /* see hr_phase_parse() */
 HR_API hr_status hr_recompute_parse(const char *name, hr_recompute *recompute);      /* see hr_phase_parse() */
 HR_API hr_status hr_framework_parse(const char *name, hr_framework *framework);      /* see hr_phase_parse() */
+HR_API hr_status hr_dropout_parse(const char *name, hr_dropout *dropout);            /* see hr_phase_parse() */
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #define PAGE_TOKENS 16
+#define USUAL_RATE 0.1 /* of dropout in GPT-2 and GPT-3; the time does not depend on it */
 
 /* A memory operator as a row-wise operation; `moves`: reads and writes of each element, all together. */
 typedef struct rowwise_form {
@@ -43,6 +44,10 @@ static hr_status form_of(const hr_model *model, const hr_workload *workload, con
     *form = (rowwise_form){model->norm == HR_NORM_RMS ? HR_ROWWISE_RMS_NORM : HR_ROWWISE_LAYER_NORM, 2};
     return HR_OK;
   case HR_OP_SOFTMAX: *form = (rowwise_form){HR_ROWWISE_SOFTMAX, 2}; return HR_OK;
+  case HR_OP_EMBEDDING_DROPOUT:
+  case HR_OP_SOFTMAX_DROPOUT:
+  case HR_OP_ATTENTION_DROPOUT:
+  case HR_OP_MLP_DROPOUT: *form = (rowwise_form){HR_ROWWISE_DROPOUT, 2}; return HR_OK;
   case HR_OP_ROTARY: *form = (rowwise_form){HR_ROWWISE_ROTARY, 2}; return HR_OK;
   case HR_OP_EXPERT_ACTIVATION:
   case HR_OP_SHARED_ACTIVATION:
@@ -63,13 +68,15 @@ static hr_status rowwise_problem(const hr_model *model, const hr_workload *workl
                                  hr_problem *problem, hr_error *error)
 {
   rowwise_form form = {HR_ROWWISE_COUNT, 0};
-  if (op->pass != HR_PASS_FORWARD && op->pass != HR_PASS_RECOMPUTE)
-    return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
   HR_TRY(form_of(model, workload, op, &form, error));
+  bool forward = op->pass == HR_PASS_FORWARD || op->pass == HR_PASS_RECOMPUTE;
+  if (!forward && form.operation != HR_ROWWISE_DROPOUT) /* drops gradients as it drops activations */
+    return hr_fail(error, HR_ERROR_UNSUPPORTED, "no kernel for its backward pass");
   hr_rowwise rows = hr_rowwise_default();
   rows.operation = form.operation;
   rows.dtype = workload->dtype;
   rows.columns = op->columns;
+  rows.rate = form.operation == HR_ROWWISE_DROPOUT ? USUAL_RATE : 0;
   rows.rows = op->bytes / (int64_t)hr_dtype_bytes(rows.dtype) / form.moves / op->columns;
   if (rows.operation == HR_ROWWISE_SOFTMAX || rows.operation == HR_ROWWISE_ROTARY)
     rows.period = period_of(workload, op);

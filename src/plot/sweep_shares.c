@@ -29,6 +29,9 @@ static const struct {
                    {"softmax", "Softmax", "Non-GEMM"},
                    {"attention_norm", "Norms", "Non-GEMM"},
                    {"mlp_norm", "Norms", "Non-GEMM"},
+                   {"softmax_dropout", "Dropout, residuals", "Non-GEMM"},
+                   {"attention_dropout", "Dropout, residuals", "Non-GEMM"},
+                   {"mlp_dropout", "Dropout, residuals", "Non-GEMM"},
                    {"attention_residual", "Dropout, residuals", "Non-GEMM"},
                    {"mlp_residual", "Dropout, residuals", "Non-GEMM"}};
 

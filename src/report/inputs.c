@@ -35,6 +35,11 @@ static void recompute_name(const void *member, hr_cell *cell)
   hr_cell_set_text(cell, hr_recompute_name(*(const hr_recompute *)member));
 }
 
+static void dropout_name(const void *member, hr_cell *cell)
+{
+  hr_cell_set_text(cell, hr_dropout_name(*(const hr_dropout *)member));
+}
+
 static void framework_name(const void *member, hr_cell *cell)
 {
   hr_cell_set_text(cell, hr_framework_name(*(const hr_framework *)member));
@@ -59,6 +64,7 @@ static const hr_column workload_fields[] = {
     FIELD(zero_stage),
     FIELD(overlap),
     {"recompute", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, recompute_name, hr_workload, recompute)},
+    {"dropout", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, dropout_name, hr_workload, dropout)},
     {"microbatches", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, microbatch_count)},
     {"framework", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(TEXT, framework_name, hr_workload, framework)},
 };
@@ -91,6 +97,8 @@ static void append_degrees(const hr_workload *w, char *to, size_t size)
     hr_append_item(to, size, "%" PRId64 " microbatches", hr_workload_microbatches(w));
   if (w->recompute != HR_RECOMPUTE_NONE)
     hr_append_item(to, size, "%s recomputation", hr_recompute_name(w->recompute));
+  if (hr_workload_drops(w))
+    hr_append_item(to, size, "dropout");
   if (w->framework == HR_FRAMEWORK_EAGER)
     hr_append_item(to, size, "eager PyTorch");
   if (w->framework == HR_FRAMEWORK_HEADROOM)

@@ -30,7 +30,7 @@ static hr_workload read_workload(reader *from, const hr_model *model)
   workload.phase = (hr_phase)read_choice(from, HR_PHASE_DECODE + 1, (int)workload.phase);
   workload.attention = (hr_attention_form)read_choice(from, HR_ATTENTION_FUSED + 1, (int)workload.attention);
   workload.dtype = (hr_dtype)read_choice(from, HR_DTYPE_COUNT, (int)workload.dtype);
-  workload.dropout = read_choice(from, 1, workload.dropout);
+  workload.dropout = (hr_dropout)read_choice(from, HR_DROPOUT_FORWARD + 1, (int)workload.dropout);
   int64_t *sizes[] = {&workload.batch, &workload.sequence, &workload.context, &workload.tensor_parallel,
                       &workload.pipeline_stages};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

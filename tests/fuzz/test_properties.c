@@ -126,7 +126,7 @@ static hr_workload likely_workload(const hr_model *model)
   workload.phase = (hr_phase)between(0, HR_PHASE_DECODE);
   workload.attention = (hr_attention_form)between(0, HR_ATTENTION_FUSED);
   workload.dtype = (hr_dtype)between(0, HR_DTYPE_COUNT - 1);
-  workload.dropout = coin();
+  workload.dropout = coin() ? HR_DROPOUT_TRAIN : HR_DROPOUT_NONE;
   workload.batch = between(1, 64);
   workload.sequence = between(1, 20000);
   workload.context = between(1, 100000);

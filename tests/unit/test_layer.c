@@ -65,6 +65,9 @@ static void every_operator_without_gemms_is_its_rowwise_operation(void **state)
   w = small_workload(&model);
   assert_rows(&model, &w, HR_OP_MLP_NORM, HR_ROWWISE_LAYER_NORM, 256, 768);
   assert_rows(&model, &w, HR_OP_ACTIVATION, HR_ROWWISE_GELU, 256, 3072);
+  w.dropout = HR_DROPOUT_FORWARD;
+  assert_rows(&model, &w, HR_OP_MLP_DROPOUT, HR_ROWWISE_DROPOUT, 256, 768);
+  assert_rows(&model, &w, HR_OP_SOFTMAX_DROPOUT, HR_ROWWISE_DROPOUT, 3072, 128); /* 2 · 12 · 128 queries */
   model = shipped_model("qwen3-8b"); /* 32 query and 8 key heads of 128, normed alike */
   w = small_workload(&model);
   assert_rows(&model, &w, HR_OP_QK_NORM, HR_ROWWISE_RMS_NORM, 10240, 128); /* 256 · (32 + 8) */

@@ -402,6 +402,56 @@ static void memory_operators_count_what_they_read_and_write(void **state)
   assert_bytes(operators, &qk_norm, 1);
 }
 
+/* GPT-3 2.7B, bf16: 8192 rows of 2560 are x = 2·8192·2560 = 41943040 bytes; the scores 2·4·32·2048·2048. Three dropouts
+ * read and write each layer's activations, one the embedding's, and the same backward, as the seed gives the mask
+ * again. */
+static void dropout_is_four_operators_where_a_step_has_it(void **state)
+{
+  (void)state;
+  const int64_t x = 41943040, scores = 2LL * 4 * 32 * 2048 * 2048;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = unfused_workload(&model);
+  assert_int_equal(workload.dropout, HR_DROPOUT_TRAIN);
+  assert_null(hr_operators_find(listed(&model, &workload), HR_OP_MLP_DROPOUT, HR_PASS_FORWARD));
+  workload.framework = HR_FRAMEWORK_HEADROOM;
+  workload.phase = HR_PHASE_TRAIN;
+  const expected_bytes rows[] = {{HR_OP_EMBEDDING_DROPOUT, 2 * x, 2 * x},
+                                 {HR_OP_SOFTMAX_DROPOUT, 2 * scores, 2 * scores},
+                                 {HR_OP_ATTENTION_DROPOUT, 2 * x, 2 * x},
+                                 {HR_OP_MLP_DROPOUT, 2 * x, 2 * x}};
+  assert_bytes(listed(&model, &workload), rows, sizeof rows / sizeof *rows);
+  workload.dropout = HR_DROPOUT_NONE;
+  assert_null(hr_operators_find(listed(&model, &workload), HR_OP_MLP_DROPOUT, HR_PASS_FORWARD));
+  workload.dropout = HR_DROPOUT_FORWARD;
+  workload.phase = HR_PHASE_FORWARD;
+  assert_non_null(hr_operators_find(listed(&model, &workload), HR_OP_SOFTMAX_DROPOUT, HR_PASS_FORWARD));
+  workload.attention = HR_ATTENTION_FUSED; /* inside the kernel */
+  assert_null(hr_operators_find(listed(&model, &workload), HR_OP_SOFTMAX_DROPOUT, HR_PASS_FORWARD));
+  assert_non_null(hr_operators_find(listed(&model, &workload), HR_OP_ATTENTION_DROPOUT, HR_PASS_FORWARD));
+  workload.phase = HR_PHASE_PREFILL;
+  assert_null(hr_operators_find(listed(&model, &workload), HR_OP_ATTENTION_DROPOUT, HR_PASS_FORWARD));
+}
+
+/* Kernels of a framework store a mask of a byte for each element: 5/4 of the 16-bit traffic, and fused into its
+ * neighbours the mask alone, 1/4. */
+static void a_framework_stores_the_mask_of_dropout(void **state)
+{
+  (void)state;
+  hr_model model = gpt3_2_7b();
+  hr_workload workload = unfused_workload(&model);
+  workload.dropout = HR_DROPOUT_FORWARD;
+  static const struct {
+    hr_framework framework;
+    int64_t moved;
+  } rows[] = {{HR_FRAMEWORK_HEADROOM, 83886080}, {HR_FRAMEWORK_EAGER, 104857600}, {HR_FRAMEWORK_COMPILED, 20971520}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    workload.framework = rows[i].framework;
+    const hr_operator *op = hr_operators_find(listed(&model, &workload), HR_OP_MLP_DROPOUT, HR_PASS_FORWARD);
+    assert_non_null(op);
+    assert_int_equal(op->moved_bytes, rows[i].moved);
+  }
+}
+
 /* Falcon 7B: one norm feeds both branches, whose sum is added once; one message a layer. */
 static void a_parallel_block_has_one_norm_one_residual_and_one_message(void **state)
 {
@@ -588,6 +638,8 @@ int main(void)
       cmocka_unit_test(fused_attention_counts_entries_below_the_diagonal),
       cmocka_unit_test(a_degree_that_does_not_divide_describes_the_most_loaded_device),
       cmocka_unit_test(memory_operators_count_what_they_read_and_write),
+      cmocka_unit_test(dropout_is_four_operators_where_a_step_has_it),
+      cmocka_unit_test(a_framework_stores_the_mask_of_dropout),
       cmocka_unit_test(a_parallel_block_has_one_norm_one_residual_and_one_message),
       cmocka_unit_test(a_narrow_embedding_is_projected_in_and_out),
       cmocka_unit_test(counts_that_overflow_name_the_operator),

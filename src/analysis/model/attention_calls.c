@@ -37,6 +37,7 @@ static void unfused_attention(hr_operator_builder *builder, const hr_mixer_atten
   hr_read_cache(builder, cached_k);
   /* Reads and writes the scores; backward reads P and dP and writes dS. */
   hr_append_rowwise(builder, HR_OP_SOFTMAX, hr_times(q, call->q_len), call->kv_len, 2, 3);
+  hr_append_dropout(builder, HR_OP_SOFTMAX_DROPOUT, hr_times(q, call->q_len), call->kv_len);
   hr_append_gemm(builder, HR_OP_ATTENTION_OVER_VALUE, HR_KIND_BMM, HR_PASS_FORWARD, &over_value);
   hr_read_cache(builder, cached_v);
 }

@@ -27,6 +27,18 @@ static const kernel_cost eager_gate = {2, 10.0 / 6};
 static const kernel_cost eager_softmax = {4, 5};
 /* Masked scores are not read: half of a causal square. */
 static const kernel_cost headroom_softmax = {1, 0.75};
+/* A byte of mask for each element beside reading and writing it. torch.compile fuses dropout into its neighbours, so
+ * that only the mask is left. */
+static kernel_cost dropout_cost(const hr_workload *workload)
+{
+  double element = (double)hr_dtype_bytes(workload->dtype);
+  switch (workload->framework) {
+  case HR_FRAMEWORK_EAGER: return (kernel_cost){1, (2 * element + 1) / (2 * element)};
+  case HR_FRAMEWORK_COMPILED: return (kernel_cost){1, 1 / (2 * element)};
+  default: return one_kernel;
+  }
+}
+
 #define EAGER_ATTENTION_KERNELS 4 /* K and V into the cache, the call, heads side by side again */
 
 static bool is_norm(hr_operator_id id)
@@ -43,6 +55,12 @@ static bool is_norm(hr_operator_id id)
   case HR_OP_FINAL_NORM: return true;
   default: return false;
   }
+}
+
+static bool is_dropout(hr_operator_id id)
+{
+  return id == HR_OP_EMBEDDING_DROPOUT || id == HR_OP_SOFTMAX_DROPOUT || id == HR_OP_ATTENTION_DROPOUT ||
+         id == HR_OP_MLP_DROPOUT;
 }
 
 static kernel_cost eager_cost(const hr_model *model, const hr_operator *op)
@@ -63,6 +81,8 @@ static kernel_cost eager_cost(const hr_model *model, const hr_operator *op)
 static kernel_cost cost_of(const hr_model *model, const hr_workload *workload, const hr_operator *op)
 {
   bool square = op->id == HR_OP_SOFTMAX && workload->phase != HR_PHASE_DECODE;
+  if (is_dropout(op->id))
+    return dropout_cost(workload);
   if (workload->framework == HR_FRAMEWORK_EAGER)
     return eager_cost(model, op);
   return workload->framework == HR_FRAMEWORK_HEADROOM && square ? headroom_softmax : one_kernel;

@@ -239,6 +239,12 @@ void hr_append_rowwise(hr_operator_builder *builder, hr_operator_id id, hr_check
                     hr_times(elements_moved, backward_moves));
 }
 
+void hr_append_dropout(hr_operator_builder *builder, hr_operator_id id, hr_checked64 rows, int64_t columns)
+{
+  if (hr_workload_drops(builder->workload))
+    hr_append_rowwise(builder, id, rows, columns, 2, 2);
+}
+
 void hr_append_norm(hr_operator_builder *builder, hr_operator_id id, hr_checked64 rows, int64_t columns)
 {
   hr_append_rowwise(builder, id, rows, columns, 2, 3);

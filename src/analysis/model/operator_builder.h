@@ -77,6 +77,10 @@ void hr_append_rowwise(hr_operator_builder *builder, hr_operator_id id, hr_check
 /** A norm: reads x, writes y; backward reads x and dy, writes dx. The weights are negligible. */
 void hr_append_norm(hr_operator_builder *builder, hr_operator_id id, hr_checked64 rows, int64_t columns);
 
+/** Dropout, if the step has it: reads x, writes y; backward the same with gradients. The mask is computed again from
+ *  the seed; what a framework's masks add, hr_apply_framework() does. */
+void hr_append_dropout(hr_operator_builder *builder, hr_operator_id id, hr_checked64 rows, int64_t columns);
+
 /** An operator whose figures the caller sets. */
 hr_operator *hr_append_operator(hr_operator_builder *builder, hr_operator_id id, hr_operator_kind kind, hr_pass pass);
 

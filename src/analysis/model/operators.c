@@ -26,6 +26,7 @@ static void embedding(hr_operator_builder *builder)
                     hr_plus(hr_times(tokens, 3), hr_times(positions, 2)));
   if (model->embedding_norm)
     hr_append_norm(builder, HR_OP_EMBEDDING_NORM, hr_checked(builder->shard.stream_rows), width);
+  hr_append_dropout(builder, HR_OP_EMBEDDING_DROPOUT, hr_checked(builder->shard.stream_rows), width);
   if (width != model->hidden)
     hr_append_linear(builder, HR_OP_EMBEDDING_PROJECTION_IN, builder->shard.rows, model->hidden, width);
 }
@@ -33,6 +34,11 @@ static void embedding(hr_operator_builder *builder)
 static void hidden_norm(hr_operator_builder *builder, hr_operator_id id)
 {
   hr_append_norm(builder, id, hr_checked(builder->shard.stream_rows), builder->model->hidden);
+}
+
+static void hidden_dropout(hr_operator_builder *builder, hr_operator_id id)
+{
+  hr_append_dropout(builder, id, hr_checked(builder->shard.stream_rows), builder->model->hidden);
 }
 
 /* Devices that share a layer's heads and columns and have its tokens in common between its blocks. */
@@ -106,6 +112,7 @@ static void mixer_block(hr_operator_builder *builder, const layer_norms *norms, 
     reduce(builder, HR_OP_ATTENTION_ALL_REDUCE, HR_OP_ATTENTION_REDUCE_SCATTER, 1);
   if (norms->behind_mixer)
     hidden_norm(builder, HR_OP_ATTENTION_POST_NORM);
+  hidden_dropout(builder, HR_OP_ATTENTION_DROPOUT);
   if (!parallel)
     residual(builder, HR_OP_ATTENTION_RESIDUAL, hr_count_mixers(builder->layer) + 1);
 }
@@ -129,6 +136,7 @@ static void ffn_block(hr_operator_builder *builder, const layer_norms *norms, bo
     reduce(builder, HR_OP_MLP_ALL_REDUCE, HR_OP_MLP_REDUCE_SCATTER, parallel && builder->layer->norms > 1 ? 2 : 1);
   if (norms->behind_ffn)
     hidden_norm(builder, HR_OP_MLP_POST_NORM);
+  hidden_dropout(builder, HR_OP_MLP_DROPOUT);
   residual(builder, HR_OP_MLP_RESIDUAL, parallel ? hr_count_mixers(builder->layer) + 2 : 2);
 }
 

@@ -93,7 +93,8 @@ static bool is_recomputed(const hr_operator *op, hr_recompute recompute)
   switch (recompute) {
   case HR_RECOMPUTE_NONE: return false;
   case HR_RECOMPUTE_SELECTIVE:
-    return op->id == HR_OP_ATTENTION_SCORE || op->id == HR_OP_SOFTMAX || op->id == HR_OP_ATTENTION_OVER_VALUE;
+    return op->id == HR_OP_ATTENTION_SCORE || op->id == HR_OP_SOFTMAX || op->id == HR_OP_SOFTMAX_DROPOUT ||
+           op->id == HR_OP_ATTENTION_OVER_VALUE;
   case HR_RECOMPUTE_FULL: return op->in_layer && op->id != HR_OP_KV_ALL_GATHER;
   }
   return false;

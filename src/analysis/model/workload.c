@@ -38,7 +38,7 @@ hr_workload hr_workload_default(const hr_model *model)
       .phase = HR_PHASE_FORWARD,
       .attention = HR_ATTENTION_FUSED,
       .dtype = HR_BF16,
-      .dropout = usual_dropout(model),
+      .dropout = usual_dropout(model) ? HR_DROPOUT_TRAIN : HR_DROPOUT_NONE,
       .batch = positive_or(model->default_batch, 4),
       .sequence = sequence,
       .context = sequence,
@@ -164,6 +164,8 @@ hr_status hr_workload_check(const hr_workload *workload, const hr_model *model, 
     return hr_fail(error, HR_ERROR_INVALID, "kv_cache: %d is not a format", (int)workload->kv_cache);
   if ((unsigned)workload->framework >= FRAMEWORK_COUNT)
     return hr_fail(error, HR_ERROR_INVALID, "framework: %d is not in the list", (int)workload->framework);
+  if ((unsigned)workload->dropout > HR_DROPOUT_FORWARD)
+    return hr_fail(error, HR_ERROR_INVALID, "dropout: %d is not in the list", (int)workload->dropout);
   HR_TRY(check_size("batch", workload->batch, error));
   if (workload->phase == HR_PHASE_DECODE)
     HR_TRY(check_size("context", workload->context, error));

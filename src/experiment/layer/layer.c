@@ -65,6 +65,10 @@ hr_layer_part hr_layer_part_of(const hr_operator *op)
   case HR_OP_ACTIVATION:
   case HR_OP_SCAN_GATE:
   case HR_OP_ATTENTION_GATE: return HR_PART_ACTIVATION;
+  case HR_OP_EMBEDDING_DROPOUT:
+  case HR_OP_SOFTMAX_DROPOUT:
+  case HR_OP_ATTENTION_DROPOUT:
+  case HR_OP_MLP_DROPOUT: return HR_PART_DROPOUT;
   case HR_OP_ATTENTION_RESIDUAL:
   case HR_OP_MLP_RESIDUAL: return HR_PART_RESIDUAL;
   default: return HR_PART_NORM;

@@ -43,7 +43,8 @@ static const hr_problem_field decode_fields[] = {
 };
 /* The letters of the short form without v, which no operator of a layer depends on. */
 static const hr_problem_field layer_fields[] = {
-    {"h", true, 0}, {"a", true, 0}, {"b", true, 0}, {"s", true, 0}, {"t", false, 1}, {"fused", false, 0}, {0},
+    {"h", true, 0},  {"a", true, 0},      {"b", true, 0},        {"s", true, 0},
+    {"t", false, 1}, {"fused", false, 0}, {"dropout", false, 0}, {0},
 };
 
 const hr_problem_field *hr_problem_fields(hr_sweep_kind kind)
@@ -140,6 +141,7 @@ static hr_status make_layer(const int64_t *sizes, hr_dtype dtype, hr_sweep_point
   point->workload = hr_workload_default(&point->model);
   point->workload.framework = HR_FRAMEWORK_HEADROOM; /* whose kernels a sweep measures */
   point->workload.attention = sizes[5] != 0 ? HR_ATTENTION_FUSED : HR_ATTENTION_UNFUSED;
+  point->workload.dropout = sizes[6] != 0 ? HR_DROPOUT_FORWARD : HR_DROPOUT_NONE;
   point->workload.dtype = dtype;
   return hr_workload_check(&point->workload, &point->model, error);
 }
@@ -151,9 +153,10 @@ static void write_problem(hr_sweep_point *point)
   if (point->kind == HR_SWEEP_LAYER) {
     const hr_workload *w = &point->workload;
     snprintf(row.problem, sizeof row.problem,
-             "layer h=%" PRId64 " a=%" PRId64 " b=%" PRId64 " s=%" PRId64 " t=%" PRId64 " attention=%s dtype=%s",
+             "layer h=%" PRId64 " a=%" PRId64 " b=%" PRId64 " s=%" PRId64 " t=%" PRId64 " attention=%s dtype=%s%s",
              point->model.hidden, point->model.groups[0].attention.q_heads, w->batch, w->sequence, w->tensor_parallel,
-             hr_attention_form_name(w->attention), hr_dtype_name(w->dtype));
+             hr_attention_form_name(w->attention), hr_dtype_name(w->dtype),
+             hr_workload_drops(w) ? " dropout=forward" : "");
   } else if (point->kind == HR_SWEEP_ATTENTION) {
     hr_result_set_attention(&row, &point->attention);
   } else if (point->kind == HR_SWEEP_DECODE) {

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which steps drop elements. */
+#include <headroom/workload.h>
+
+#include "base/error.h"
+#include "base/names.h"
+
+static const char *const dropouts[] = {"none", "train", "forward"};
+
+#define DROPOUT_COUNT (sizeof dropouts / sizeof *dropouts)
+
+bool hr_workload_drops(const hr_workload *workload)
+{
+  return (workload->phase == HR_PHASE_TRAIN && workload->dropout != HR_DROPOUT_NONE) ||
+         (workload->phase == HR_PHASE_FORWARD && workload->dropout == HR_DROPOUT_FORWARD);
+}
+
+const char *hr_dropout_name(hr_dropout dropout)
+{
+  return hr_name_of(dropouts, DROPOUT_COUNT, (int)dropout);
+}
+
+hr_status hr_dropout_parse(const char *name, hr_dropout *dropout)
+{
+  HR_NEED(NULL, name, dropout);
+  int value;
+  HR_TRY(hr_name_find(dropouts, DROPOUT_COUNT, name, &value));
+  *dropout = (hr_dropout)value;
+  return HR_OK;
+}
