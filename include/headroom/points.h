@@ -70,6 +70,32 @@ HR_API hr_status hr_points_rows(const hr_device *device, hr_store *store, const 
  *  free(). Errors of hr_hardware_check(), HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_points_design(const hr_hardware *hardware, hr_point **points, size_t *count, hr_error *error);
 
+typedef struct hr_points_draw_options {
+  size_t struct_size; /* sizeof(hr_points_draw_options), set by hr_points_draw_options_default() */
+  uint64_t seed;      /* default 1 */
+  unsigned kinds;     /* bit i: hr_interval_kind i, of gemm, bmm, attention and decode; default all of these */
+  int64_t count;      /* default 200 */
+  hr_dtype dtype;     /* default bf16 */
+} hr_points_draw_options;
+
+/** See the members. */
+HR_API hr_points_draw_options hr_points_draw_options_default(void);
+
+/** Random points, to hold predictions against. Half are GEMMs, a quarter batched ones, an eighth each attention and
+ *  decode, or these shares among options->kinds. Sizes of GEMMs and lengths of attention are log-uniform from 16 to
+ *  32768: of every third point of a kind none is a multiple of 8, of the others all are. Batches are log-uniform, too:
+ *  of GEMMs from 2 to 1024, of attention to 64, of decode to 256. Transposes are those of a linear layer's forward pass
+ *  and of its two gradients. Heads have 64 or 128 elements two times of three, otherwise 80, 96, 192 or 256; up to 8
+ *  query heads share K and V; three of four attention calls are causal. Larger points than a GPU computes or moves in
+ *  25 ms by its datasheet, and on a CPU than 2 GFLOP a core or 200 MB, are drawn again.
+ *
+ *  The n-th point of a kind depends on seed, dtype and these limits alone, so that a longer list, or one of fewer
+ *  kinds, has the same points. The caller frees *points with free(). HR_ERROR_INVALID for a count below 1 and for no or
+ *  other kinds; HR_ERROR_UNSUPPORTED if the limits exclude everything; errors of hr_hardware_check();
+ *  HR_ERROR_OUT_OF_MEMORY. */
+HR_API hr_status hr_points_draw(const hr_hardware *hardware, const hr_points_draw_options *options, hr_point **points,
+                                size_t *count, hr_error *error);
+
 #ifdef __cplusplus
 }
 #endif

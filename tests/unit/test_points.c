@@ -44,6 +44,92 @@ static void every_beginning_of_the_designed_list_has_all_kinds(void **state)
   free(again);
 }
 
+static void check_size(int64_t size, size_t number)
+{
+  assert_true(size >= 16 && size <= 32768);
+  assert_int_equal(size % 8 != 0, number % 3 == 2);
+}
+
+static size_t below_the_middle(const hr_point *points, size_t count)
+{
+  size_t found = 0;
+  for (size_t i = 0; i < count; i++)
+    found += points[i].gemm.m < 724; /* √(16 · 32768) */
+  return found;
+}
+
+static void drawn_sizes_are_log_uniform_and_every_third_point_is_odd(void **state)
+{
+  (void)state;
+  const hr_hardware h200 = measured_hardware("h200");
+  hr_points_draw_options options = hr_points_draw_options_default();
+  hr_point *points = NULL;
+  size_t count = 0;
+  hr_error error;
+  options.kinds = 1u << HR_INTERVAL_GEMM;
+  options.count = 1000;
+  assert_ok(hr_points_draw(&h200, &options, &points, &count, &error), error);
+  assert_int_equal(count, 1000);
+  for (size_t i = 0; i < count; i++) {
+    check_size(points[i].gemm.m, i);
+    check_size(points[i].gemm.n, i);
+    check_size(points[i].gemm.k, i);
+  }
+  size_t small = below_the_middle(points, count); /* 500 expected, standard deviation √(1000 / 4) = 16 */
+  assert_true(small > 420 && small < 580);
+  free(points);
+}
+
+static void a_longer_list_of_fewer_kinds_has_the_same_points(void **state)
+{
+  (void)state;
+  const hr_hardware h200 = measured_hardware("h200");
+  hr_points_draw_options options = hr_points_draw_options_default();
+  hr_point *all = NULL, *decode = NULL, *others = NULL;
+  size_t count = 0, at = 0;
+  hr_error error;
+  options.seed = 7;
+  options.count = 80;
+  assert_ok(hr_points_draw(&h200, &options, &all, &count, &error), error);
+  options.kinds = 1u << HR_INTERVAL_DECODE;
+  assert_ok(hr_points_draw(&h200, &options, &decode, &count, &error), error);
+  options.seed = 8;
+  assert_ok(hr_points_draw(&h200, &options, &others, &count, &error), error);
+  for (size_t i = 0; i < 80; i++) {
+    if (all[i].kind != HR_INTERVAL_DECODE)
+      continue;
+    assert_int_equal(all[i].attention.q_len, 1);
+    assert_memory_equal(&all[i].attention, &decode[at++].attention, sizeof(hr_attention));
+  }
+  assert_int_equal(at, 10); /* an eighth */
+  assert_memory_not_equal(decode, others, 80 * sizeof *decode);
+  free(all);
+  free(decode);
+  free(others);
+}
+
+static void a_draw_without_kinds_or_points_is_refused(void **state)
+{
+  (void)state;
+  const hr_hardware h200 = measured_hardware("h200");
+  hr_points_draw_options options = hr_points_draw_options_default();
+  hr_point *points = NULL;
+  size_t count = 0;
+  hr_error error;
+  options.kinds = 1u << HR_INTERVAL_GEMM_NARROW;
+  assert_int_equal(hr_points_draw(&h200, &options, &points, &count, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "kinds: "));
+  options = hr_points_draw_options_default();
+  options.count = 0;
+  assert_int_equal(hr_points_draw(&h200, &options, &points, &count, &error), HR_ERROR_INVALID);
+  assert_non_null(strstr(error.message, "count: "));
+  hr_hardware tiny = h200;
+  tiny.memory_bytes = 1024;
+  options = hr_points_draw_options_default();
+  assert_int_equal(hr_points_draw(&tiny, &options, &points, &count, &error), HR_ERROR_UNSUPPORTED);
+  assert_null(points);
+}
+
 #define SMALL 3
 
 static void make_small(hr_point points[SMALL])
@@ -156,6 +242,9 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_beginning_of_the_designed_list_has_all_kinds),
+      cmocka_unit_test(drawn_sizes_are_log_uniform_and_every_third_point_is_odd),
+      cmocka_unit_test(a_longer_list_of_fewer_kinds_has_the_same_points),
+      cmocka_unit_test(a_draw_without_kinds_or_points_is_refused),
       cmocka_unit_test_setup_teardown(a_stopped_run_goes_on_where_it_was, make_folder, remove_folder),
       cmocka_unit_test_setup_teardown(noisy_rows_are_measured_again_and_failed_ones_are_not, make_folder,
                                       remove_folder),
