@@ -64,8 +64,9 @@ typedef hr_format cli_FORMAT;
 typedef hr_csv_table cli_CSV;
 typedef hr_view cli_VIEW;
 typedef cli_color cli_COLOR;
-typedef unsigned cli_CLASSES; /* bit i: hr_change_class i */
-typedef uint64_t cli_RULES;   /* bit i: rule i of hr_rules() */
+typedef unsigned cli_CLASSES;     /* bit i: hr_change_class i */
+typedef unsigned cli_POINT_KINDS; /* bit i: hr_interval_kind i */
+typedef uint64_t cli_RULES;       /* bit i: rule i of hr_rules() */
 
 #define SHARDS_MOST 1000000
 #define SIZE_MOST 1099511627776 /* 2^40, the library's own limit */
@@ -278,6 +279,16 @@ hr_status cli_probe(const cli_run *run, hr_device *device, hr_hardware *hardware
 
 /** The rates of an open device: probed, or with HEADROOM_PROBE=0 as hr_resolve_hardware() knows them. */
 hr_status cli_rates(const cli_run *run, hr_device *device, hr_hardware *hardware, hr_error *error);
+
+/* ---- points.c ---- */
+
+/** An hr_points_progress_fn whose context is a cli_progress. */
+int cli_points_report(void *context, const hr_points_progress *now);
+
+/** A note on a run: how many points are in which store, how many of them were measured now; --quiet omits it. */
+void cli_points_note(const cli_run *run, const hr_store *store, const hr_points_progress *now);
+
+/* ---- progress.c ---- */
 
 /** Removes the line. */
 void cli_progress_end(cli_progress *progress);

@@ -31,6 +31,7 @@
   ROW(GROUP_PLOT, 20, "Picture:")        \
   ROW(GROUP_PICTURE, 21, "Picture:")     \
   ROW(GROUP_VALIDATE, 22, "Validation:") \
+  ROW(GROUP_DRAW, 25, "Measuring:")      \
   ROW(GROUP_COMMON, 23, "Output:")
 
 enum {
@@ -39,6 +40,6 @@ enum {
 #undef CLI_GROUP
 };
 
-#define CLI_GROUP_COUNT 25
+#define CLI_GROUP_COUNT 26
 
 #endif

@@ -332,6 +332,25 @@ static int read_CLASSES(const cli_option_row *row, const char *text, void *value
   return read_list(row, text, value, read_class);
 }
 
+static int read_point_kind(const cli_option_row *row, const char *text, void *value)
+{
+  static const hr_interval_kind drawn[] = {HR_INTERVAL_GEMM, HR_INTERVAL_BMM, HR_INTERVAL_ATTENTION,
+                                           HR_INTERVAL_DECODE};
+  hr_status status = HR_ERROR_NOT_FOUND;
+  for (size_t i = 0; i < sizeof drawn / sizeof *drawn && status != HR_OK; i++) {
+    if (strcmp(text, hr_interval_kind_name(drawn[i])) != 0)
+      continue;
+    *(unsigned *)value |= 1u << drawn[i];
+    status = HR_OK;
+  }
+  return read_choice(row, text, status);
+}
+
+static int read_POINT_KINDS(const cli_option_row *row, const char *text, void *value)
+{
+  return read_list(row, text, value, read_point_kind);
+}
+
 #define RULES_MOST 64
 
 static int read_rule(const cli_option_row *row, const char *text, void *value)

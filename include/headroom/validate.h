@@ -58,17 +58,19 @@ typedef struct hr_validation {
   hr_validated_group *groups; /* by kind: all rows, then by predicted time, groups with rows only */
   size_t worst_count;
   size_t worst[HR_VALIDATED_WORST]; /* indices of rows, the largest error first */
+  int64_t drawn; /* random points that the rows are of, with and without a time, if the caller sets it for the report */
+  uint64_t seed; /* theirs */
 } hr_validation;
 
 /** Reads measured rows from `length` bytes of CSV and predicts each on the device. `name` stands for the input in
  *  messages.
  *
- *  Lines that begin with # are skipped, the first other line names the columns, in any order: kind (gemm, bmm,
- *  attention or prefill, attention_full, decode), time_ns or median_ns, and the sizes. GEMMs: m, n, k, batch,
- *  transpose_a, transpose_b (0 or 1). Attention: n keys, m queries (default n; decode: 1), batch, q_heads, kv_heads
- *  or k_heads, head_dim or k, causal (default 1; attention_full: 0), window (default 0). Both: dtype, default bf16;
- *  l2, cold or warm, default hardware->cache; clock, settled or burst, default hardware->clock; framework, default
- *  options->framework. Other columns are ignored, and rows of other kinds counted. Errors:
+ *  Lines that begin with # are skipped, the first other line names the columns, in any order: kind (gemm or
+ *  gemm_narrow, bmm, attention or prefill, attention_full, decode), time_ns, median_ns or measured_ns, and the sizes.
+ *  GEMMs: m, n, k, batch, transpose_a, transpose_b (0 or 1). Attention: n keys, m queries (default n; decode: 1),
+ *  batch, q_heads, kv_heads or k_heads, head_dim or k, causal (default 1; attention_full: 0), window (default 0). Both:
+ *  dtype, default bf16; l2, cold or warm, default hardware->cache; clock, settled or burst, default hardware->clock;
+ *  framework, default options->framework. Other columns are ignored, and rows of other kinds counted. Errors:
  *  HR_ERROR_INVALID and HR_ERROR_UNREADABLE with the line and column, HR_ERROR_OUT_OF_MEMORY, those of
  *  hr_hardware_check(). On HR_OK the caller owns *validation and frees it with hr_validation_free(). */
 HR_API hr_status hr_validate_csv(const hr_hardware *hardware, const char *text, size_t length, const char *name,

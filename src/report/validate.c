@@ -58,6 +58,11 @@ static const hr_column group_columns[] = {
 
 /* ---- rows ---- */
 
+static bool is_attention(const hr_validated_row *r)
+{
+  return r->kind == HR_INTERVAL_ATTENTION || r->kind == HR_INTERVAL_DECODE;
+}
+
 static void shape(const void *row, hr_cell *cell)
 {
   const hr_validated_row *r = row;
@@ -66,13 +71,42 @@ static void shape(const void *row, hr_cell *cell)
   char window[32] = "";
   if (a->window > 0)
     snprintf(window, sizeof window, ", window %" PRId64, a->window);
-  if (r->kind == HR_INTERVAL_ATTENTION || r->kind == HR_INTERVAL_DECODE)
+  if (is_attention(r))
     hr_cell_format(cell, "%" PRId64 " × %" PRId64 " over %" PRId64 ", %" PRId64 "/%" PRId64 " heads of %" PRId64 "%s",
                    a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->qk_dim, window);
   else if (g->batch > 1)
     hr_cell_format(cell, "%" PRId64 "×%" PRId64 "×%" PRId64 " ×%" PRId64, g->m, g->n, g->k, g->batch);
   else
     hr_cell_format(cell, "%" PRId64 "×%" PRId64 "×%" PRId64, g->m, g->n, g->k);
+}
+
+/* Sizes as columns of `--from`; those of another kind stay empty. */
+#define SIZE_OF(name, of_gemm, of_attention)                       \
+  static void name(const void *row, hr_cell *cell)                 \
+  {                                                                \
+    const hr_validated_row *r = row;                               \
+    const int64_t size = is_attention(r) ? of_attention : of_gemm; \
+    if (size >= 0)                                                 \
+      hr_cell_set_count(cell, size);                               \
+  }
+SIZE_OF(size_m, r->gemm.m, r->attention.q_len)
+SIZE_OF(size_n, r->gemm.n, r->attention.kv_len)
+SIZE_OF(size_k, r->gemm.k, -1)
+SIZE_OF(size_batch, r->gemm.batch, r->attention.batch)
+SIZE_OF(transpose_a, r->gemm.transpose_a, -1)
+SIZE_OF(transpose_b, r->gemm.transpose_b, -1)
+SIZE_OF(q_heads, -1, r->attention.q_heads)
+SIZE_OF(kv_heads, -1, r->attention.k_heads)
+SIZE_OF(head_dim, -1, r->attention.qk_dim)
+SIZE_OF(causal, -1, r->attention.mask == HR_MASK_CAUSAL)
+SIZE_OF(window_of, -1, r->attention.window)
+#undef SIZE_OF
+
+static void framework(const void *row, hr_cell *cell)
+{
+  const hr_validated_row *r = row;
+  if (is_attention(r))
+    hr_cell_set_text(cell, hr_framework_name(r->framework));
 }
 
 static void ratio(const void *row, hr_cell *cell)
@@ -94,6 +128,20 @@ static const hr_column row_columns[] = {
     {"ratio", "predicted / measured", HR_PLAIN, 0, HR_COMPUTED(NUMBER, ratio)},
     {"term", "largest term", HR_PLAIN, 0, HR_OPTIONAL(hr_validated_row, term)},
     {"bound_by", "bound by", HR_PLAIN, 1, ROW(prediction.bound_by)},
+    {"m", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, size_m)},
+    {"n", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, size_n)},
+    {"k", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, size_k)},
+    {"batch", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, size_batch)},
+    {"transpose_a", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, transpose_a)},
+    {"transpose_b", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, transpose_b)},
+    {"q_heads", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, q_heads)},
+    {"kv_heads", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, kv_heads)},
+    {"head_dim", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, head_dim)},
+    {"causal", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, causal)},
+    {"window", NULL, HR_PLAIN, 0, HR_COMPUTED(COUNT, window_of)},
+    {"l2", NULL, HR_PLAIN, 0, ROW(cache)},
+    {"clock", NULL, HR_PLAIN, 0, ROW(clock)},
+    {"framework", NULL, HR_PLAIN, 0, HR_COMPUTED(TEXT, framework)},
 };
 
 static hr_table *group_table(const hr_validation *v)
@@ -127,6 +175,11 @@ static hr_status write_json(FILE *out, const hr_hardware *hardware, const hr_val
   bool failed;
   hr_json json = hr_json_document("validate/1", &failed);
   hr_json_put_text(json, "device", hardware->name);
+  hr_json_put_count(json, "drawn", v->drawn);
+  if (v->drawn > 0)
+    hr_json_put_count(json, "seed", (int64_t)v->seed);
+  else
+    hr_json_put_text(json, "seed", NULL);
   hr_json_put_count(json, "rows", (int64_t)v->row_count);
   hr_json_put_count(json, "skipped", v->skipped);
   hr_json_put_text(json, "skipped_why", v->skipped_why[0] ? v->skipped_why : NULL);
@@ -139,6 +192,8 @@ static hr_status write_text(hr_document *document, const hr_hardware *hardware, 
 {
   hr_print_title(document, "headroom validate: predictions for %s beside measured times", hardware->name);
   hr_print_hardware(document, hardware);
+  if (v->drawn > 0)
+    hr_print_field(document, "points", "%" PRId64 " drawn with --seed %" PRIu64, v->drawn, v->seed);
   hr_print_field(document, "rows", "%zu compared", v->row_count);
   if (v->skipped > 0)
     hr_print_field(document, "left out", "%" PRId64 ", the first at %s", v->skipped, v->skipped_why);

@@ -37,6 +37,7 @@ small() {
     "headroom attention"*) echo "-d cpu --seq 16 --dtype fp32 --budget 0.01" ;;
     "headroom decode"*) echo "-d cpu --kv-len 32 -b 1 --dtype fp32 --budget 0.01" ;;
     "headroom layer"*) echo "-d cpu -b 1 --seq 8 --dtype fp32 --budget 0.01" ;;
+    "headroom validate"*--points*) echo "-d cpu --points 1 --dtype fp32 -q" ;;
     "headroom sweep list"*) echo "-d cpu" ;;
     "headroom sweep"*) echo "-d cpu --points 1 --time-limit 0.3 --memory-limit 64 --dtype fp32 -q" ;;
   esac

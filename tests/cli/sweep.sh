@@ -165,6 +165,22 @@ expect "the word all stands alone" test $? = 2
 "$H" sweep fig5a nonsense --db two.db > /dev/null 2> errors
 expect "an unknown sweep among others is seen before any is measured" test $? = 3 -a "$(rows two.db)" = 5
 
+# ---- random points ----
+validate() { "$H" validate -d cpu --points 3 --kinds gemm --dtype fp32 --seed 5 --db drawn.db "$@"; }
+validate > table 2> note
+code=$?
+expect "each point has a row" test "$(rows drawn.db)" = 3
+if [ $code = 4 ] && grep -q 'no point has a time' note; then
+  echo "left out: other programs have the cores, so that all points are noisy"
+else
+  expect "random points end" test $code = 0
+  expect "the seed is shown" grep -q 'drawn with --seed 5' table
+  validate -f csv > drawn.csv 2> note
+  expect "the same command measures only noisy points again" \
+    grep -q "3 of 3 points are in drawn.db: $(($(rows drawn.db) - 3)) measured now" note
+  expect "its CSV is a file for --from" "$H" validate -d cpu --from drawn.csv -o from
+fi
+
 # ---- what cannot be written or read ----
 echo text > broken.db
 sweep broken.db -q > /dev/null 2> errors

@@ -110,6 +110,17 @@ static hr_status read_conditions(const validate_work *w, const hr_csv_record *re
   return HR_OK;
 }
 
+static hr_status read_time(const hr_csv_record *record, double *time_ns)
+{
+  static const char *const names[] = {"median_ns", "measured_ns"};
+  const char *column = "time_ns";
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (hr_csv_field(record, names[i]))
+      column = names[i];
+  }
+  return hr_csv_positive(record, column, time_ns);
+}
+
 static hr_status take_row(void *context, const hr_csv_record *record)
 {
   validate_work *w = context;
@@ -117,7 +128,7 @@ static hr_status take_row(void *context, const hr_csv_record *record)
   const char *kind = hr_csv_field(record, "kind"), *dtype = hr_csv_field(record, "dtype");
   const char *device = hr_csv_field(record, "device");
   bool full = kind && strcmp(kind, "attention_full") == 0;
-  bool gemm = kind && (strcmp(kind, "gemm") == 0 || strcmp(kind, "bmm") == 0);
+  bool gemm = kind && (strcmp(kind, "gemm") == 0 || strcmp(kind, "bmm") == 0 || strcmp(kind, "gemm_narrow") == 0);
   bool decode = kind && strcmp(kind, "decode") == 0;
   bool prefill = full || (kind && (strcmp(kind, "attention") == 0 || strcmp(kind, "prefill") == 0));
   if (!kind)
@@ -132,7 +143,7 @@ static hr_status take_row(void *context, const hr_csv_record *record)
                    record->name, record->line, dtype);
   row.attention.dtype = row.gemm.dtype;
   row.kind = decode ? HR_INTERVAL_DECODE : prefill ? HR_INTERVAL_ATTENTION : HR_INTERVAL_GEMM;
-  HR_TRY(hr_csv_positive(record, hr_csv_field(record, "median_ns") ? "median_ns" : "time_ns", &row.measured_ns));
+  HR_TRY(read_time(record, &row.measured_ns));
   HR_TRY(gemm ? read_gemm(record, &row.gemm) : read_attention(record, decode, full, &row.attention));
   HR_TRY(read_conditions(w, record, &row));
   return predict_and_add(w, record, &row);
