@@ -3,8 +3,8 @@
  *
  *   random_points DEVICE SECONDS SEED POINTS > FILE.csv
  *
- * Rows are those of `headroom validate --from`; time_ns is the settled time. No point is begun after SECONDS. Each result is
- * compared with the float64 reference first. */
+ * Rows are those of `headroom validate --from`; time_ns is the settled time. No point is begun after SECONDS. Each
+ * result is compared with the float64 reference first. */
 #include "base/error.h"
 #include "runtime/device/clock.h"
 #include "runtime/device/device.h"

@@ -3,9 +3,10 @@
  *
  *   steps_headroom DEVICE < MODELS > FILE.csv
  *
- * Each line of the input is a name, a tab and a model: a name, a path or a short form. The workload is the default one. The
- * embedding and the final norm enter with their predicted time. In a layer that has operators without a kernel (the residual of
- * three terms of a parallel block) these do, too; `layer_measured` is then below the number of operators. */
+ * Each line of the input is a name, a tab and a model: a name, a path or a short form. The workload is the default one.
+ * The embedding and the final norm enter with their predicted time. In a layer that has operators without a kernel
+ * (the residual of three terms of a parallel block) these do, too; `layer_measured` is then below the number of
+ * operators. */
 #include <headroom/headroom.h>
 
 #include <inttypes.h>
