@@ -211,6 +211,35 @@ static void put_names(FILE *out, const hr_figure_options *options, const hr_figu
   hr_gnuplot_put(out, ")\nset %srange [-0.6:%.1f]\n", name, (double)axis->name_count - 0.4);
 }
 
+/* Whether a point has no value: gnuplot then finds no range of its own that holds the point, or none at all. */
+static bool has_absent(const hr_figure *figure)
+{
+  for (size_t i = 0; i < figure->series_count; i++) {
+    for (size_t j = 0; j < figure->series[i].count; j++) {
+      if (isnan(figure->series[i].points[j].y))
+        return true;
+    }
+  }
+  return false;
+}
+
+static void put_range(FILE *out, const hr_figure *figure, bool of_x)
+{
+  const hr_figure_axis *axis = of_x ? &figure->x : &figure->y;
+  double least, most, margin;
+  bool fixed = figure->form == HR_FIGURE_LINES && has_absent(figure) && extent(figure, of_x, &least, &most);
+  hr_gnuplot_put(out, "set %srange [", of_x ? "x" : "y");
+  margin = fixed ? 0.04 * (most > least ? most - least : fabs(most) + 1) : 0;
+  if (axis->from_zero || !fixed)
+    fputs(axis->from_zero ? "0" : "*", out);
+  else
+    hr_gnuplot_put(out, "%.9g", least - margin);
+  if (!isnan(axis->most) || fixed)
+    hr_gnuplot_put(out, ":%.9g]\n", isnan(axis->most) ? most + margin : axis->most);
+  else
+    fputs(":*]\n", out);
+}
+
 static void put_axis(FILE *out, const hr_figure_options *options, const hr_figure *figure, bool of_x)
 {
   const hr_figure_axis *axis = of_x ? &figure->x : &figure->y;
@@ -219,13 +248,7 @@ static void put_axis(FILE *out, const hr_figure_options *options, const hr_figur
   case HR_FIGURE_SCALE_LOG2: put_powers_of_two(out, figure, name, of_x); break;
   case HR_FIGURE_SCALE_LOG10: hr_gnuplot_put(out, "set logscale %s 10\nset format %s '%%g'\n", name, name); break;
   case HR_FIGURE_SCALE_NAMES: put_names(out, options, axis, name); break;
-  case HR_FIGURE_SCALE_LINEAR:
-    hr_gnuplot_put(out, "set %srange [%s:", name, axis->from_zero ? "0" : "*");
-    if (isnan(axis->most))
-      fputs("*]\n", out);
-    else
-      hr_gnuplot_put(out, "%.9g]\n", axis->most);
-    break;
+  case HR_FIGURE_SCALE_LINEAR: put_range(out, figure, of_x); break;
   }
 }
 

@@ -19,11 +19,12 @@ void hr_gnuplot_put(FILE *out, const char *format, ...)
 }
 
 /* Control characters would end the line, or command a terminal; hr_copy_text() has removed them from every text of a
- * figure, and here they would be removed again. */
+ * figure, and here they would be removed again. An apostrophe becomes a typographic one: gnuplot 5.4 takes a doubled
+ * quote at the beginning of a string for an empty string, and what follows for commands. */
 static void put_character(FILE *out, char c)
 {
   if (c == '\'')
-    fputs("''", out);
+    fputs("\xE2\x80\x99", out);
   else
     fputc((unsigned char)c < 0x20 || c == 0x7f ? ' ' : c, out);
 }
