@@ -126,9 +126,9 @@ static hr_status copy(FILE *from, FILE *to, bool text, hr_error *error)
   rewind(from);
   while ((count = fread(bytes, 1, sizeof bytes, from)) > 0) {
     size_t skipped = first && text && bytes[0] == '\f' ? 1 : 0;
+    first = false;
     if (fwrite(bytes + skipped, 1, count - skipped, to) < count - skipped)
       break; /* the stream's owner says why */
-    first = false;
   }
   if (first)
     return failed(error, HR_ERROR_BACKEND, "gnuplot", "the picture is empty");

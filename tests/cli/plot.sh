@@ -100,6 +100,8 @@ mkdir bin && printf '#!/bin/sh\necho wrong >&2\nexit 1\n' > bin/gnuplot && chmod
 PATH=$folder/bin:$PATH "$H" plot fig24 fig24.csv -o keep.svg 2> err && say "a gnuplot that fails is an error"
 expect "a gnuplot that fails is reported" grep -q 'gnuplot could not draw the picture: wrong' err
 expect "a gnuplot that fails replaces nothing" test "$(cat keep.svg)" = before
+refuses 5 '/dev/full: No space left on device' plot fig24 fig24.csv -f png -o /dev/full
+refuses 5 '/dev/full: No space left on device' plot fig24 fig24.csv -f text -o /dev/full
 ln -s target.svg link.svg
 "$H" plot fig24 fig24.csv -o link.svg && expect "a link is written through" test -L link.svg -a -f target.svg
 
