@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     return cli_flush(stdout);
   }
   if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
-    printf("headroom %s\n", hr_version());
+    printf(hr_version_commit()[0] ? "headroom %s, commit %s\n" : "headroom %s\n", hr_version(), hr_version_commit());
     return cli_flush(stdout);
   }
   const cli_command *command = cli_find_command(name);

@@ -22,6 +22,10 @@ extern "C" {
  *  program was compiled with the headers of another version. Static storage. */
 HR_API const char *hr_version(void);
 
+/** The commit that the library was built from, in short form, as stored results name it; "" if unknown. Static
+ *  storage. */
+HR_API const char *hr_version_commit(void);
+
 /** HR_VERSION_NUMBER of the library that is linked. */
 HR_API int hr_version_number(void);
 

@@ -258,6 +258,7 @@ hr_status hr_result_stamp(hr_result *result, hr_error *error)
   write_date(result->date, sizeof result->date);
   gethostname(host, sizeof host - 1);
   hr_copy_text(result->host, sizeof result->host, host);
-  hr_copy_text(result->program, sizeof result->program, hr_version());
+  snprintf(result->program, sizeof result->program, "%s%s%s", hr_version(), hr_version_commit()[0] ? "+" : "",
+           hr_version_commit());
   return HR_OK;
 }
