@@ -198,9 +198,12 @@ FILE *cli_open_to_read(const char *path);
 
 /* ---- rows.c ---- */
 
-/** Opens a store, or reads an export (CSV, JSON Lines; "-": of standard input) into a store in memory. *store is set
- *  wherever the caller has something to close, also after an error. */
-hr_status cli_open_rows(const char *path, hr_store **store, hr_error *error);
+/** Opens a store, or reads an export (CSV, JSON Lines; "-": of standard input) into a store in memory; refuses the file
+ *  of --output. CLI_GO_ON, or an exit code after printing why; *store is then NULL. */
+int cli_open_rows(const cli_run *run, const char *path, hr_store **store);
+
+/** The same of --db, or of the default store. */
+int cli_open_stored_rows(const cli_run *run, hr_store **store);
 
 /* ---- output.c ---- */
 

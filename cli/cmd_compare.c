@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* `headroom compare A B`: each is a store, or a choice of its rows: FILE, FILE#KEY=TEXT,…, or KEY=TEXT,… of --db. */
+/* `headroom compare A B`: each is a store or an export of rows, or a choice of them: FILE, FILE#KEY=TEXT,…, or
+ * KEY=TEXT,… of --db. */
 
 typedef struct choice_key {
   const char *name;
@@ -89,10 +90,7 @@ static int read_side(const cli_run *run, const char *argument, side *to)
 
 static int open_side(const cli_run *run, side *s)
 {
-  cli_run own = *run;
-  own.options.db = s->file;
-  int code = cli_check_input(run, s->file);
-  return code == CLI_GO_ON ? cli_open_store(&own, HR_STORE_READ, &s->store) : code;
+  return s->file ? cli_open_rows(run, s->file, &s->store) : cli_open_stored_rows(run, &s->store);
 }
 
 static int write_comparison(const cli_run *run, const hr_compare_result *result)
@@ -137,7 +135,8 @@ static int compare(const cli_run *run, side sides[2])
 int cli_compare(const cli_run *run)
 {
   if (run->argument_count != 2)
-    return cli_fail(EXIT_USAGE, "compare: expected two stores or choices of rows, A and B, found %d argument%s",
+    return cli_fail(EXIT_USAGE,
+                    "compare: expected two stores, exports or choices of rows, A and B, found %d argument%s",
                     run->argument_count, run->argument_count == 1 ? "" : "s");
   side sides[2] = {{.text = NULL}};
   int code = compare(run, sides);

@@ -32,19 +32,12 @@ static char *label_of(const char *path)
 
 static int add_source(const cli_run *run, const char *path, plot_job *job)
 {
-  hr_error error = {.status = HR_OK};
   hr_plot_source *source = &job->sources[job->source_count];
-  int code = cli_check_input(run, path);
+  int code = cli_open_rows(run, path, &source->store);
   if (code != CLI_GO_ON)
     return code;
-  cli_reading(true);
-  hr_status status = cli_open_rows(path, &source->store, &error);
-  cli_reading(false);
-  if (source->store)
-    job->source_count++;
+  job->source_count++;
   source->label = label_of(path);
-  if (status != HR_OK)
-    return cli_fail_status(status, &error);
   return source->label ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "out of memory for %s", path);
 }
 
@@ -53,17 +46,14 @@ static int add_store(const cli_run *run, plot_job *job)
 {
   hr_error error = {.status = HR_OK};
   hr_plot_source *source = &job->sources[job->source_count];
-  if (!run->options.db && run->argument_count > 1)
+  if (run->options.db)
+    return add_source(run, run->options.db, job);
+  if (run->argument_count > 1)
     return CLI_GO_ON;
-  int code = run->options.db ? cli_check_input(run, run->options.db) : CLI_GO_ON;
-  if (code != CLI_GO_ON)
-    return code;
-  hr_status status = hr_store_open(run->options.db, HR_STORE_READ, &source->store, &error);
-  if (status == HR_ERROR_NOT_FOUND && !run->options.db)
-    return CLI_GO_ON;
+  hr_status status = hr_store_open(NULL, HR_STORE_READ, &source->store, &error);
   if (status != HR_OK)
-    return cli_fail_status(status, &error);
-  source->label = label_of(run->options.db ? run->options.db : "results");
+    return status == HR_ERROR_NOT_FOUND ? CLI_GO_ON : cli_fail_status(status, &error);
+  source->label = label_of("results");
   job->source_count++;
   return source->label ? CLI_GO_ON : cli_fail(EXIT_OUTPUT, "out of memory");
 }

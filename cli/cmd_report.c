@@ -14,23 +14,10 @@ typedef struct page_work {
   size_t advice_count;
 } page_work;
 
-static hr_status take(hr_store *rows, const char *path, hr_error *error)
+/* Copies what was opened with `code`, and closes it. */
+static int take(hr_store *rows, int code, hr_store *from)
 {
-  hr_store *from = NULL;
-  cli_reading(true);
-  hr_status status = cli_open_rows(path, &from, error);
-  cli_reading(false);
-  if (status == HR_OK)
-    status = hr_store_copy(rows, from, NULL, error);
-  hr_store_close(from);
-  return status;
-}
-
-static int take_default(const cli_run *run, hr_store *rows)
-{
-  hr_store *from;
   hr_error error = {.status = HR_OK};
-  int code = cli_open_store(run, HR_STORE_READ, &from);
   if (code != CLI_GO_ON)
     return code;
   hr_status status = hr_store_copy(rows, from, NULL, &error);
@@ -40,21 +27,17 @@ static int take_default(const cli_run *run, hr_store *rows)
 
 static int take_all(const cli_run *run, hr_store *rows)
 {
+  hr_store *from;
+  int code = CLI_GO_ON;
   if (run->argument_count == 0 || run->given[CLI_OPTION_db]) {
-    int code = take_default(run, rows);
-    if (code != CLI_GO_ON)
-      return code;
+    code = cli_open_stored_rows(run, &from);
+    code = take(rows, code, from);
   }
-  for (int i = 0; i < run->argument_count; i++) {
-    hr_error error = {.status = HR_OK};
-    int code = cli_check_input(run, run->arguments[i]);
-    if (code != CLI_GO_ON)
-      return code;
-    hr_status status = take(rows, run->arguments[i], &error);
-    if (status != HR_OK)
-      return cli_fail_status(status, &error);
+  for (int i = 0; i < run->argument_count && code == CLI_GO_ON; i++) {
+    code = cli_open_rows(run, run->arguments[i], &from);
+    code = take(rows, code, from);
   }
-  return CLI_GO_ON;
+  return code;
 }
 
 /* ---- findings ---- */

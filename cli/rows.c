@@ -37,7 +37,25 @@ static hr_status import_rows(const char *path, hr_store **store, hr_error *error
   return status;
 }
 
-hr_status cli_open_rows(const char *path, hr_store **store, hr_error *error)
+int cli_open_rows(const cli_run *run, const char *path, hr_store **store)
 {
-  return is_store(path) ? hr_store_open(path, HR_STORE_READ, store, error) : import_rows(path, store, error);
+  hr_error error = {.status = HR_OK};
+  *store = NULL;
+  int code = cli_check_input(run, path);
+  if (code != CLI_GO_ON)
+    return code;
+  cli_reading(true);
+  hr_status status =
+      is_store(path) ? hr_store_open(path, HR_STORE_READ, store, &error) : import_rows(path, store, &error);
+  cli_reading(false);
+  if (status == HR_OK)
+    return CLI_GO_ON;
+  hr_store_close(*store);
+  *store = NULL;
+  return cli_fail_status(status, &error);
+}
+
+int cli_open_stored_rows(const cli_run *run, hr_store **store)
+{
+  return run->options.db ? cli_open_rows(run, run->options.db, store) : cli_open_store(run, HR_STORE_READ, store);
 }

@@ -25,7 +25,7 @@ printf 'kind,m,n,k,time_ns\ngemm,4096,4096,4096,210000\n' > measured.csv
 for store in before after all; do
   headroom results import -q --db $store.db "$2/tests/cli/inputs/compare.csv" > /dev/null || say "no $store.db"
 done
-for file in h200.csv a100.csv; do # as if they were of two machines
+for file in h200.csv a100.csv before.csv after.csv; do # as if they were of two machines
   headroom results export > "$file"
 done
 
