@@ -141,11 +141,17 @@ static hr_status draw(drawing *files, FILE *out, const hr_figure_options *option
   hr_status status = hr_figure_write_gnuplot(files->script, options, figure, error);
   if (status != HR_OK)
     return status;
+  if (fflush(files->script) != 0)
+    return failed(error, HR_ERROR_OUTPUT, "temporary file", strerror(errno));
   rewind(files->script);
   pid_t child;
   int reason = start(files, &child);
   if (reason != 0)
-    return failed(error, reason == ENOENT ? HR_ERROR_UNAVAILABLE : HR_ERROR_BACKEND, "gnuplot", strerror(reason));
+    return failed(error,
+                  reason == ENOENT   ? HR_ERROR_UNAVAILABLE
+                  : reason == ENOMEM ? HR_ERROR_OUT_OF_MEMORY
+                                     : HR_ERROR_BACKEND,
+                  "gnuplot", strerror(reason));
   int outcome = wait_for(child);
   if (cli_interrupted())
     return failed(error, HR_ERROR_INTERRUPTED, "gnuplot", "stopped");

@@ -312,6 +312,8 @@ int cli_open_own_device(const cli_run *run, hr_device **device)
     return cli_fail(EXIT_UNSUPPORTED,
                     "--device: %s is a device of the catalogue; measuring needs one of this machine, such as cpu",
                     name);
+  if (status == HR_ERROR_NOT_FOUND && unknown.status != HR_ERROR_NOT_FOUND)
+    return cli_fail_status(unknown.status, &unknown);
   if (status == HR_ERROR_NOT_FOUND)
     return cli_fail(EXIT_USAGE, "--device: %s%s", unknown.message, cli_hint(&unknown, name, "; see headroom devices"));
   if (status == HR_ERROR_INVALID) /* --threads, or HEADROOM_CPU_MASK */

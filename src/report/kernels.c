@@ -114,6 +114,16 @@ static void print_error(const hr_document *document, const char *device, const c
   hr_print_paragraph(document, line);
 }
 
+/* Rows say what ran out; that memory did is also the result of the whole. */
+static hr_status had_memory(const opened_devices *opened, hr_error *error)
+{
+  for (size_t i = 0; i < opened->count; i++) {
+    if (opened->errors[i].status == HR_ERROR_OUT_OF_MEMORY)
+      return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "%s", opened->errors[i].message);
+  }
+  return HR_OK;
+}
+
 static hr_status write_text(const hr_document *document, hr_error *error)
 {
   opened_devices opened;
@@ -122,7 +132,7 @@ static hr_status write_text(const hr_document *document, hr_error *error)
     if (opened.errors[i].status != HR_OK)
       print_error(document, opened.names[i], opened.errors[i].message);
   }
-  return HR_OK;
+  return had_memory(&opened, error);
 }
 
 static hr_status write_json(FILE *out, hr_error *error)
@@ -131,7 +141,8 @@ static hr_status write_json(FILE *out, hr_error *error)
   opened_devices opened;
   hr_json json = hr_json_document("kernels/1", &failed);
   hr_json_put_table(json, "kernels", kernel_table(&opened));
-  return hr_json_write(out, json, error);
+  HR_TRY(hr_json_write(out, json, error));
+  return had_memory(&opened, error);
 }
 
 hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error)

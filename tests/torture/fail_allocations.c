@@ -83,6 +83,7 @@ __attribute__((constructor)) static void read_environment(void)
   fail_after = after && after[0] == '1';
   trace = getenv("TORTURE_TRACE") != NULL;
   fail_at = fail ? strtol(fail, NULL, 10) : 0;
+  unsetenv("LD_PRELOAD"); /* gnuplot's allocations do not fail */
 }
 
 __attribute__((destructor)) static void write_count(void)

@@ -1,27 +1,47 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# torture.sh COMMAND FAULTS CALLS [SAMPLES]: runs commands, and CALLS (calls.c), again and again; each time another
+# torture.sh COMMAND FAULTS [SAMPLES [CALLS…]]: runs commands, and CALLS (calls_*.c), again and again; each time another
 # allocation fails (FAULTS is fail_allocations.c as a library), once alone and once with all later ones. A command then
 # ends with exit code 5 and says that memory ran out, or its output, its messages and the store are those of a run without
-# the fault. A measurement may also store `out_of_memory` as its result. SAMPLES of each command's allocations fail; "all"
-# of them with HEADROOM_TEST=whole. To see where: TORTURE_FAIL=N TORTURE_TRACE=1 LD_PRELOAD=FAULTS COMMAND…
+# the fault. A measurement may also store `out_of_memory` as its result. SAMPLES of each command's allocations fail; all
+# of them with HEADROOM_TEST=whole, in as many processes as there are processors:
+#   TORTURE_STEP=N     every N-th allocation only, from a random one on
+#   TORTURE_PARTS=N    in N processes
+#   TORTURE_ONLY=TEXT  only commands that begin with it, or programs
+# To see where: TORTURE_FAIL=N TORTURE_TRACE=1 LD_PRELOAD=FAULTS COMMAND…
 set -u
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "${HEADROOM_TEST:-}" = whole ] && [ -z "${TORTURE_PART:-}" ]; then
+  parts=${TORTURE_PARTS:-$(nproc)} pids=() failed=0
+  export TORTURE_PARTS=$parts
+  for ((part = 1; part <= parts; part++)); do
+    TORTURE_PART=$part "$here/torture.sh" "$@" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do
+    wait "$pid" || failed=1
+  done
+  exit $failed
+fi
 H=$(realpath "$1")
 faults=$(realpath "$2")
-calls=$(realpath "$3")
+samples=${3:-6}
+shift $(($# < 3 ? $# : 3))
+calls=()
+for program; do calls+=("$(realpath "$program")"); done
 program=$H
-samples=${4:-6}
 [ "${HEADROOM_TEST:-}" != whole ] || samples=all
-inputs=$(cd "$(dirname "$0")/../cli/inputs" && pwd)
+inputs=$(cd "$here/../cli/inputs" && pwd)
 folder=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) # in memory: each row of a store waits for the disk
-trap 'rm -rf "$folder"' EXIT
+runs=0 failed=0
+trap 'rm -rf "$folder"; echo "$runs runs, $failed failures"' EXIT
+trap 'exit 1' TERM # what was tried until then counts
 cd "$folder" || exit 1
 export LC_ALL=C HOME=$folder XDG_DATA_HOME=$folder/data HEADROOM_PROBE=0 OMP_WAIT_POLICY=passive
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}verify_asan_link_order=0
 # glibc's loader loses the name of a library where the memory to load it runs out.
 echo 'leak:ld-linux' > "$folder/leaks_of_others"
 export LSAN_OPTIONS=suppressions=$folder/leaks_of_others:print_suppressions=0
-failed=0 runs=0
 
 cat > config.json <<'END'
 {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000,
@@ -31,10 +51,15 @@ cat > sweep.json <<'END'
 {"name": "small", "title": "Small products", "x": "m", "axes": {"m": [1, 2]}, "series": "all",
  "problem": {"kind": "gemm", "m": "m", "n": 16, "k": 16}}
 END
+cat > measured.csv <<'END'
+kind,dtype,m,n,k,time_ns
+gemm,bf16,4096,4096,4096,250000
+gemm,bf16,8192,8192,8192,1700000
+END
 "$H" results import -q --db full.db "$inputs/results.jsonl" > made 2>&1 || { cat made; exit 1; }
 
 fail() {
-  echo "${words[*]}: allocation $n${after:+ and later}: $1: $(head -c 3000 errors)"
+  echo "${program##*/} ${words[*]}: allocation $n${after:+ and later}: $1: $(head -c 3000 errors)"
   failed=$((failed + 1))
 }
 
@@ -52,19 +77,24 @@ see_store() { # its rows; none if there is no file
 }
 
 prepare() {
-  rm -rf new.db* data
-  echo before | tee saved > out
+  [ ! -e new.db ] || rm -rf new.db*
+  [ ! -e data ] || rm -rf data
+  echo before > out
+  echo before > saved
   [ ! -e "$start" ] || cp "$start" new.db
 }
 
 judge() {
-  [ "$(head -n 1 out)" = before ] || fail "standard output was replaced"
-  [ -z "$(find . -name '.headroom.*')" ] || fail "a temporary file is left behind"
+  local first_line left=(.headroom.*)
+  read -r first_line < out
+  [ "$first_line" = before ] || fail "standard output was replaced"
+  [ ! -e "${left[0]}" ] || { fail "a temporary file is left behind"; rm -f "${left[@]}"; }
   [ ! -e new.db ] || [ -s new.db ] || fail "an empty store is left behind"
   if [ $code = 5 ] || { [ $code = 4 ] && [ "$see" = see_rows ] && grep -q out_of_memory out; }; then
-    [ $code = 4 ] || grep -qi 'memory' errors || fail "exit code 5 for another reason"
+    [ $code = 4 ] || [[ $(< errors) = *[Mm]emory* ]] || fail "exit code 5 for another reason"
     [ "$(< saved)" = before ] || fail "the file was replaced"
     [ "$start" = none ] && return
+    [ "$start" = new ] || ! cmp -s new.db "$start" || return # not a byte is another one
     see_store > stored
     if [ "$see" = see_points ]; then # what was measured before stays
       ! grep -qvxFf stored_base stored || fail "the store has other rows"
@@ -84,9 +114,10 @@ judge() {
 
 # torture START SEE OPTION…: the command with each fault; new.db is a copy of START; "new": it does not exist; "none": no store.
 torture() {
-  start=$1 see=$2
+  start=$1 see=$2 after=''
   shift 2
   words=("$@")
+  [[ "${program##*/} $*" = *" ${TORTURE_ONLY:-}"* || "${program##*/}" = "${TORTURE_ONLY:-}"* ]] || return
   prepare
   see_store > stored_before
   TORTURE_COUNT=count LD_PRELOAD=$faults "$program" "$@" >> out 2> errors < /dev/null
@@ -94,10 +125,14 @@ torture() {
   cp errors errors_base
   $see > seen_base
   see_store > stored_base
-  local count step=1 first=1
+  local count step first
   count=$(< count)
-  [ "$count" -gt 20 ] || { echo "${words[*]}: only $count allocations were counted"; failed=$((failed + 1)); }
-  if [ "$samples" != all ]; then
+  [ "$count" -gt 20 ] || { echo "${program##*/} ${words[*]}: only $count allocations were counted"; failed=$((failed + 1)); }
+  if [ "$samples" = all ]; then
+    step=${TORTURE_STEP:-1}
+    first=$((1 + RANDOM % step + step * (TORTURE_PART - 1)))
+    step=$((step * TORTURE_PARTS))
+  else
     step=$((count / samples + 1))
     first=$((1 + RANDOM % step))
   fi
@@ -127,6 +162,12 @@ torture none see_all search -d h200 -n 3 --hidden 768 --heads 12 gpt2
 torture none see_all serve-plan -d h200 -t 2 -f json gpt2
 torture none see_all sweep list -d h200
 torture none see_all help models
+torture none see_all kernels
+torture none see_all devices h200
+torture none see_all decode -d h200
+torture none see_all layer -d h200 gpt2
+torture none see_all validate -d h200 --from measured.csv -v
+torture none see_all plot fig24 --predict h200 -f text
 torture none see_all gemm 64 64 64 -d h200
 torture full.db see_all results list --db new.db
 torture full.db see_all results list --db new.db -f json --sweep fig24 --device H200 --since 2026-01 --status ok
@@ -140,7 +181,7 @@ torture new see_all results import --db new.db "$inputs/results.jsonl"
 torture new see_all results merge --db new.db full.db
 torture none see_rows attention --heads 4 --k-heads 1 --q-len 9 --dtype fp32 --kernel attention_naive --warm --budget 0.02 -f csv
 torture new see_points sweep sweep.json -d reference --dtype fp32 --time-limit 0.001 --db new.db -f csv -q
-program=$calls
-torture none see_all cpu
-echo "$runs runs, $failed failures"
+for program in "${calls[@]}"; do
+  torture none see_all
+done
 [ "$failed" = 0 ]

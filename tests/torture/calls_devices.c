@@ -1,23 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the public interface that no command makes, for torture.sh: a plan of each operation, a KV cache, a scratch
- * store, device and buffers. Prints their results. Exit code 5 if a call says that memory ran out; 1 for any other
- * error, and if a failed call has changed something. */
-#include <headroom/headroom.h>
+/* What no command calls: a plan of each operation, a KV cache, a scratch store, device and buffers. */
+#include "calls.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-
-static const char *device_name = "cpu";
-
-/* Ends the function with the status of a failed call. */
-#define TRY(call)             \
-  do {                        \
-    hr_status tried = (call); \
-    if (tried != HR_OK) {     \
-      status = tried;         \
-      goto end;               \
-    }                         \
-  } while (0)
 
 static hr_status make_buffer(hr_device *device, size_t bytes, hr_buffer **buffer, hr_error *error)
 {
@@ -180,7 +165,7 @@ static hr_status use_all(hr_error *error)
 {
   hr_device *device = NULL;
   hr_status status = HR_OK;
-  TRY(hr_device_open(device_name, 1, &device, error));
+  TRY(hr_device_open("cpu", 1, &device, error));
   TRY(use_plans(device, error));
   TRY(make_and_use_cache(device, error));
   TRY(use_stores(error));
@@ -189,15 +174,7 @@ end:
   return status;
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-  hr_error error = {.status = HR_OK};
-  if (argc > 1)
-    device_name = argv[1];
-  hr_status status = use_all(&error);
-  if (status != HR_OK)
-    fprintf(stderr, "%s: %s\n", hr_status_name(status), error.message);
-  if (status == HR_OK && fflush(stdout) != 0)
-    return 5;
-  return status == HR_OK ? 0 : status == HR_ERROR_OUT_OF_MEMORY ? 5 : 1;
+  return calls_end(use_all);
 }
