@@ -6,8 +6,8 @@
 
 Compares rows of a file with the predictions for a device (`headroom validate`) and takes, for each kind and size class of
 predicted time, the 4th and 96th percentile of measured over predicted. Even rows are fitted, odd ones held out. Without
-arguments: data/results/published/attention.csv (whose prefill rows include cache writes), gemms.csv where it is there, and of
-the H200 published/h200.csv and h200/products.csv. A class has at least 40 fitted rows; fewer are joined with the next one,
+arguments: data/results/published/attention.csv (whose prefill rows include cache writes), gemms.csv, latent.csv, experts.csv and
+gemms_fp8.csv, and of the H200 published/h200.csv and h200/products.csv. A class has at least 40 fitted rows; fewer are joined with the next one,
 and a kind with fewer than 20 has no interval.
 Run it again after a change of what predictions are made of.
 """
@@ -23,7 +23,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "data/results"
-KINDS = ("gemm", "gemm_narrow", "bmm", "attention", "decode")
+KINDS = ("gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit")
 ENDS_NS = (1e4, 3e4, 1e5, 3e5, 1e6, 3e6, math.inf)
 LEAST_ROWS, LEAST_KIND = 40, 20
 TAIL = 0.04  # a little less than 0.05, as percentiles of few rows vary
@@ -38,6 +38,8 @@ def rows_of(headroom, device, path, cache_writes):
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     if not any("q_heads" in line for line in lines if line.startswith(("kind,", "device,"))):
         lines = [line for line in lines if not line.startswith("attention")]  # products.csv does not say the heads
+    if path.name == "experts.csv":
+        lines = [line for line in lines if ",other," not in line]  # of other kernels than those that are predicted
     done = subprocess.run(command + ["--cache-writes"] * cache_writes, text=True, capture_output=True, check=False,
                           input="".join(lines))
     if "no row of" in done.stderr:
@@ -50,6 +52,7 @@ def rows_of(headroom, device, path, cache_writes):
 
 def usual_files(device):
     files = [(RESULTS / "published/attention.csv", True), (RESULTS / "published/gemms.csv", False)]
+    files += [(RESULTS / f"published/{name}.csv", True) for name in ("latent", "experts", "gemms_fp8")]
     if device == "h200":  # whose own GEMMs have aligned sizes for the most part, so that they do not suffice alone
         files += [(RESULTS / "published/h200.csv", False), (RESULTS / "h200/products.csv", False)]
     return [(path, writes) for path, writes in files if path.exists()]
@@ -81,9 +84,9 @@ def percentile(values, share):
     return values[below] + (values[above] - values[below]) * (at - below)
 
 
-def fit(rows, gemms):
+def fit(rows):
     intervals = []
-    for kind in KINDS if gemms else KINDS[3:]:
+    for kind in KINDS:
         of_kind = [row for row in rows if row[0] == kind]
         if len(of_kind) < LEAST_KIND:
             continue
@@ -139,7 +142,7 @@ def main():
             rows = rows_of(arguments.headroom, device, path, writes)
             fitted += rows[0::2]
             held += rows[1::2]
-        intervals = fit(fitted, bool(files) or (RESULTS / "published/gemms.csv").exists())
+        intervals = fit(fitted)
         if not intervals:
             continue
         report(device, intervals, held)

@@ -70,7 +70,35 @@ typedef struct hr_decode_cost {
   double pair_ns;         /* of a multiprocessor, for each pair */
   double element_ns;      /* of a multiprocessor, for each element of a pair's head */
   double split_ns;        /* each time that the keys double beyond 128, where pairs leave all multiprocessors idle */
+  double compute_share;   /* of the library's best GEMM; 0: hr_attention_share.forward_share of the head size */
+  double key_ns;          /* of kernels that do not split the keys: of a multiprocessor, for each key beyond 64 of 64
+                             query heads of a pair; 0: the keys are split */
 } hr_decode_cost;
+
+/** Cost of fused attention over many queries. */
+typedef struct hr_prefill_cost {
+  double launch_ns; /* the shortest call; 0: this cost is not known */
+  double block_ns;  /* overhead of one Q tile */
+  double share;     /* of the library's best GEMM, long sequences without a mask */
+} hr_prefill_cost;
+
+/** Cost of the routed experts of a layer by the kernels of inference servers: grouped GEMMs, whose experts' rows are
+ *  padded to whole tiles, and the kernels around them, which sort the tokens by expert. */
+typedef struct hr_expert_cost {
+  double routing_ns;   /* of choosing the experts and sorting the tokens, however few; 0: this cost is not known */
+  double matrix_share; /* of the library's rate of plain GEMMs, which a grouped GEMM reaches */
+  double load_share;   /* of the bandwidth, at which it reads its operands */
+  double expert_ns;    /* of both grouped GEMMs together, for each expert that has rows */
+  double moved_share;  /* of the bandwidth, at which tokens are copied to their experts and back */
+} hr_expert_cost;
+
+/** Cost of 8 bit GEMMs whose activations are rounded by a kernel of its own, as in eager mode. */
+typedef struct hr_rounding_cost {
+  double launch_ns;       /* of that kernel; 0: this cost is not known */
+  double bandwidth_share; /* at which the elements are read, and written rounded */
+  double element_ns;      /* of a row's elements, one after the other, where multiprocessors idle */
+  double matrix_share;    /* of the library's rate, which the GEMM reaches; 0: 1 */
+} hr_rounding_cost;
 
 /** What an hr_ceiling counts. */
 typedef enum hr_ceiling_kind {
@@ -105,15 +133,19 @@ typedef struct hr_collective_rate {
 
 /** Kinds of problems whose predictions have errors of their own. */
 typedef enum hr_interval_kind {
-  HR_INTERVAL_GEMM,        /* contiguous dimensions of 16 bytes or a multiple */
-  HR_INTERVAL_GEMM_NARROW, /* others */
-  HR_INTERVAL_BMM,         /* batched */
-  HR_INTERVAL_ATTENTION,   /* fused, by frameworks */
-  HR_INTERVAL_DECODE,      /* one query per sequence, by frameworks */
+  HR_INTERVAL_GEMM,           /* contiguous dimensions of 16 bytes or a multiple */
+  HR_INTERVAL_GEMM_NARROW,    /* others */
+  HR_INTERVAL_BMM,            /* batched */
+  HR_INTERVAL_ATTENTION,      /* fused, by frameworks */
+  HR_INTERVAL_DECODE,         /* one query per sequence, by frameworks */
+  HR_INTERVAL_LATENT,         /* the same of latent attention in its absorbed form */
+  HR_INTERVAL_LATENT_PREFILL, /* of latent attention in its expanded form: V heads smaller than K heads */
+  HR_INTERVAL_EXPERTS,        /* routed experts of a layer, by frameworks: routing, grouped GEMMs, activation */
+  HR_INTERVAL_GEMM_8BIT,      /* GEMMs of 8 bit operands */
   HR_INTERVAL_KIND_COUNT
 } hr_interval_kind;
 
-#define HR_INTERVALS_MAX 32
+#define HR_INTERVALS_MAX 64
 
 /** Where nine of ten measured times lie: low … high times the predicted one. */
 typedef struct hr_interval {
@@ -199,6 +231,13 @@ typedef struct hr_hardware {
   size_t vector_tile_count;            /* 0: as tiles */
   hr_tile vector_tiles[HR_TILES_MAX];  /* of the vector formats */
 
+  /* Kernels of frameworks; without them latent attention is predicted as other attention, a grouped GEMM as a batched
+   * one, and rounding to 8 bits is left out. */
+  hr_decode_cost decode_latent;   /* latent attention in its absorbed form */
+  hr_prefill_cost prefill_latent; /* latent attention in its expanded form: V heads smaller than K heads */
+  hr_expert_cost experts;
+  hr_rounding_cost rounding;
+
   /* What a prediction is for; no device file has these. */
   hr_clock clock;
   hr_cache cache;
@@ -253,7 +292,8 @@ HR_API double hr_hardware_ceiling_share(const hr_hardware *hardware, hr_dtype dt
 /** "product", "exp", "read", "copy". Static storage. */
 HR_API const char *hr_ceiling_kind_name(hr_ceiling_kind kind);
 
-/** "gemm", "gemm_narrow", "bmm", "attention", "decode". Static storage. */
+/** "gemm", "gemm_narrow", "bmm", "attention", "decode", "latent", "latent_prefill", "experts", "gemm_8bit". Static
+ *  storage. */
 HR_API const char *hr_interval_kind_name(hr_interval_kind kind);
 
 /** "estimated", "datasheet", "published", "measured". Static storage. */

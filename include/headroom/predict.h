@@ -37,9 +37,11 @@ typedef struct hr_prediction {
   double alignment_ns; /* added by misaligned operands; these at the settled clock of large GEMMs, see clock_ns */
   double memory_ns;    /* bytes over bandwidth */
   double launch_ns;
-  double pair_ns;  /* decode: K and V heads of short sequences, one after another on each multiprocessor */
-  double split_ns; /* decode: splitting the keys of a few sequences and combining the parts */
-  double cache_ns; /* prefill: copying K and V into the KV cache */
+  double pair_ns;     /* decode: K and V heads of short sequences, one after another on each multiprocessor; grouped
+                      GEMMs: the experts that have rows */
+  double split_ns;    /* decode: splitting the keys of a few sequences and combining the parts */
+  double cache_ns;    /* prefill: copying K and V into the KV cache */
+  double rounding_ns; /* GEMM of a step: rounding the activations to 8 bits in a kernel before it */
 
   double tile_waste;      /* share of the tiles' area outside the result; 0 … 1 */
   double wave_waste;      /* share of the slots that are empty over all waves; 0 … 1 */
@@ -94,6 +96,27 @@ HR_API hr_status hr_predict_decode(const hr_hardware *hardware, const hr_decode 
  *  HR_FRAMEWORK_HEADROOM. HR_ERROR_INVALID for a framework outside the list. */
 HR_API hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *decode, hr_framework framework,
                                       hr_prediction *prediction, hr_error *error);
+
+/** The routed experts of one layer on one device. */
+typedef struct hr_expert_call {
+  size_t struct_size; /* sizeof(hr_expert_call), set by hr_expert_call_default() */
+  hr_dtype dtype;
+  int64_t tokens;        /* of this device */
+  int64_t rows;          /* tokens of all experts of this device together */
+  int64_t hidden, width; /* of an expert, on this device */
+  int64_t experts;       /* on this device; each has rows, or as many as there are rows */
+  bool gated;            /* gate, up and down matrices instead of up and down alone */
+} hr_expert_call;
+
+/** bf16, gated, all sizes 0. */
+HR_API hr_expert_call hr_expert_call_default(void);
+
+/** Time of choosing, copying to and computing the routed experts, and of adding up their results: the sum of the
+ *  operators dispatch, expert_up, expert_gate, expert_activation, expert_down and combine of a step with equal loads;
+ *  no router, no shared expert, no communication. With HR_FRAMEWORK_COMPILED and hr_hardware.experts these are an
+ *  inference server's kernels. HR_ERROR_INVALID for a size below 1; errors of hr_predict_operator(). */
+HR_API hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *call, hr_framework framework,
+                                    hr_prediction *prediction, hr_error *error);
 
 /** Time of a collective: latency (launch_ns) + transfer (memory_ns).
  *
@@ -150,8 +173,8 @@ HR_API hr_status hr_predict_step(const hr_hardware *hardware, const hr_model *mo
 /** The kind whose interval a GEMM has, from its batch size and the alignment that its prediction has found. */
 HR_API hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction);
 
-/** The term that makes up most of the time: "matrix", "tile", "wave", "alignment", "memory", "launch", "pair", "split"
- *  or "cache". Static storage. */
+/** The term that makes up most of the time: "matrix", "tile", "wave", "alignment", "memory", "launch", "pair", "split",
+ *  "cache" or "rounding". Static storage. */
 HR_API const char *hr_prediction_largest_term(const hr_prediction *prediction);
 
 /** "matrix", "memory", "launch", "alignment", "quantization", "interconnect", "network". Static storage. */

@@ -25,12 +25,15 @@ typedef struct hr_validated_row {
   int64_t line; /* of the file, from 1 */
   hr_interval_kind kind;
   hr_gemm gemm;           /* HR_INTERVAL_GEMM, _GEMM_NARROW and _BMM */
-  hr_attention attention; /* HR_INTERVAL_ATTENTION and _DECODE */
+  bool rounded;           /* GEMM of 8 bit operands: the time includes rounding A from 16 bits */
+  hr_attention attention; /* HR_INTERVAL_ATTENTION, _DECODE, _LATENT and _LATENT_PREFILL */
+  hr_expert_call experts; /* HR_INTERVAL_EXPERTS */
   double measured_ns;
   hr_clock clock;         /* that it was measured at */
   hr_cache cache;         /* what the last-level cache held */
   hr_framework framework; /* whose attention or decode it is */
-  bool cache_writes;      /* the time of prefill includes the copy of K and V into the KV cache */
+  bool cache_writes;      /* the time of prefill includes the copy of K and V into the KV cache; of latent attention
+                             a copy of Q, as RoPE makes one */
   hr_prediction prediction;
   double error;     /* predicted over measured, or its inverse, less 1 */
   const char *term; /* that makes up most of the predicted time (hr_prediction_largest_term()); static storage */

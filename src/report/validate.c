@@ -60,7 +60,7 @@ static const hr_column group_columns[] = {
 
 static bool is_attention(const hr_validated_row *r)
 {
-  return r->kind == HR_INTERVAL_ATTENTION || r->kind == HR_INTERVAL_DECODE;
+  return r->kind >= HR_INTERVAL_ATTENTION && r->kind <= HR_INTERVAL_LATENT_PREFILL;
 }
 
 static void shape(const void *row, hr_cell *cell)
@@ -71,7 +71,10 @@ static void shape(const void *row, hr_cell *cell)
   char window[32] = "";
   if (a->window > 0)
     snprintf(window, sizeof window, ", window %" PRId64, a->window);
-  if (is_attention(r))
+  if (r->kind == HR_INTERVAL_EXPERTS)
+    hr_cell_format(cell, "%" PRId64 " rows, %" PRId64 " experts %" PRId64 "×%" PRId64, r->experts.rows,
+                   r->experts.experts, r->experts.hidden, r->experts.width);
+  else if (is_attention(r))
     hr_cell_format(cell, "%" PRId64 " × %" PRId64 " over %" PRId64 ", %" PRId64 "/%" PRId64 " heads of %" PRId64 "%s",
                    a->batch, a->q_len, a->kv_len, a->q_heads, a->k_heads, a->qk_dim, window);
   else if (g->batch > 1)
@@ -81,13 +84,13 @@ static void shape(const void *row, hr_cell *cell)
 }
 
 /* Sizes as columns of `--from`; those of another kind stay empty. */
-#define SIZE_OF(name, of_gemm, of_attention)                       \
-  static void name(const void *row, hr_cell *cell)                 \
-  {                                                                \
-    const hr_validated_row *r = row;                               \
-    const int64_t size = is_attention(r) ? of_attention : of_gemm; \
-    if (size >= 0)                                                 \
-      hr_cell_set_count(cell, size);                               \
+#define SIZE_OF(name, of_gemm, of_attention)                                                             \
+  static void name(const void *row, hr_cell *cell)                                                       \
+  {                                                                                                      \
+    const hr_validated_row *r = row;                                                                     \
+    const int64_t size = is_attention(r) ? of_attention : r->kind == HR_INTERVAL_EXPERTS ? -1 : of_gemm; \
+    if (size >= 0)                                                                                       \
+      hr_cell_set_count(cell, size);                                                                     \
   }
 SIZE_OF(size_m, r->gemm.m, r->attention.q_len)
 SIZE_OF(size_n, r->gemm.n, r->attention.kv_len)

@@ -70,6 +70,9 @@ static hr_status use_problems(const hr_hardware *hardware, hr_error *error)
   TRY(hr_decode_bytes(&decode, &n[9]));
   TRY(hr_decode_flops(&decode, &n[10]));
   TRY(hr_predict_decode_by(hardware, &decode, HR_FRAMEWORK_COMPILED, &prediction, error));
+  hr_expert_call experts = hr_expert_call_default();
+  experts.tokens = 64, experts.rows = 128, experts.hidden = 512, experts.width = 256, experts.experts = 8;
+  TRY(hr_predict_experts(hardware, &experts, HR_FRAMEWORK_COMPILED, &prediction, error));
   attention.k_heads = attention.v_heads = 1, attention.qk_dim = 72;
   TRY(hr_decode_from_latent(&attention, &decode, error));
   for (int i = 0; i < 11; i++)

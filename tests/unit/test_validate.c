@@ -50,7 +50,9 @@ static void errors_are_those_of_the_rows(void **state)
   hr_validation *v = validate(&hardware, csv);
   assert_int_equal(v->row_count, 3);
   assert_int_equal(v->skipped, 1);
-  assert_string_equal(v->skipped_why, "line 6: a kind other than gemm, bmm, attention and decode");
+  assert_string_equal(v->skipped_why,
+                      "line 6: a kind other than gemm, bmm, attention, decode, latent, latent_prefill and "
+                      "experts");
   const hr_validated_group *all = &v->groups[0];
   assert_true(all->kind == HR_INTERVAL_GEMM && all->rows == 3 && all->least_ns == 0 && isinf(all->most_ns));
   assert_true(fabs(all->median - 1) < 1e-4 && fabs(all->p90 - 3) < 1e-4 && fabs(all->mean - 1) < 1e-4);
@@ -112,7 +114,7 @@ static void bad_rows_are_named_by_line_and_column(void **state)
   fails_with("kind,m,n,k,time_ns,l2\ngemm,1,1,1,1,hot\n", "rows.csv: line 2: l2: expected cold or warm, found \"hot\"");
   fails_with("kind,time_ns\nnorm,1\n",
              "rows.csv: no row of h200 to compare; 1 were left out, the first at line 2: a kind other than gemm, bmm, "
-             "attention and decode");
+             "attention, decode, latent, latent_prefill and experts");
 }
 
 /* Two classes: below 10 µs 0.5 … 3 times, above 0.9 … 1.2. */

@@ -2,6 +2,7 @@
 /* Device files: data/hardware/<name>.json, described in docs/hardware.md. */
 #include <headroom/hardware.h>
 
+#include "analysis/hardware/costs.h"
 #include "analysis/hardware/enumerator_names.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -265,22 +266,6 @@ static hr_status read_interval(const hr_json_reader *row, hr_hardware *hardware,
   return hr_json_number(row, "high", 1, 1000, &interval->high);
 }
 
-static hr_status read_decode_cost(const hr_json_reader *reader, const char *field, hr_decode_cost *cost)
-{
-  if (!hr_json_has(reader, field))
-    return HR_OK;
-  char path[64];
-  snprintf(path, sizeof path, "%s.", field);
-  const hr_json_reader inner = {json_object_get(reader->object, field), reader->input, path, reader->error};
-  if (!json_is_object(inner.object))
-    return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected an object");
-  HR_TRY(hr_json_number(&inner, "launch_ns", 0, 1e9, &cost->launch_ns));
-  HR_TRY(hr_json_number_or(&inner, "bandwidth_share", 0, 1, 0, &cost->bandwidth_share));
-  HR_TRY(hr_json_number_or(&inner, "pair_ns", 0, 1e9, 0, &cost->pair_ns));
-  HR_TRY(hr_json_number_or(&inner, "element_ns", 0, 1e9, 0, &cost->element_ns));
-  return hr_json_number_or(&inner, "split_ns", 0, 1e9, 0, &cost->split_ns);
-}
-
 static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardware)
 {
   HR_TRY(read_names(reader, hardware));
@@ -294,8 +279,7 @@ static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardwa
   HR_TRY(read_rows(reader, "vector_tiles", HR_TILES_MAX, read_vector_tile, hardware, &hardware->vector_tile_count));
   HR_TRY(
       read_rows(reader, "attentions", HR_ATTENTION_SHARES_MAX, read_attention, hardware, &hardware->attention_count));
-  HR_TRY(read_decode_cost(reader, "decode_framework", &hardware->decode_framework));
-  HR_TRY(read_decode_cost(reader, "decode_headroom", &hardware->decode_headroom));
+  HR_TRY(hr_hardware_read_costs(reader, hardware));
   HR_TRY(read_rows(reader, "intervals", HR_INTERVALS_MAX, read_interval, hardware, &hardware->interval_count));
   HR_TRY(read_rows(reader, "ceilings", HR_CEILINGS_MAX, read_ceiling, hardware, &hardware->ceiling_count));
   HR_TRY(read_rows(reader, "collectives", HR_COLLECTIVE_RATES_MAX, read_collective, hardware,

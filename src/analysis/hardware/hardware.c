@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <headroom/hardware.h>
 
+#include "analysis/hardware/costs.h"
 #include "analysis/hardware/enumerator_names.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -256,15 +257,6 @@ static hr_status check_intervals(const hr_hardware *hardware, hr_error *error)
   return HR_OK;
 }
 
-static hr_status check_decode(const hr_decode_cost *cost, hr_error *error)
-{
-  HR_TRY(check_range("decode: launch_ns", cost->launch_ns, 0, 1e9, error));
-  HR_TRY(check_optional("decode: bandwidth_share", cost->bandwidth_share, 0.001, 1, error));
-  HR_TRY(check_range("decode: pair_ns", cost->pair_ns, 0, 1e9, error));
-  HR_TRY(check_range("decode: element_ns", cost->element_ns, 0, 1e9, error));
-  return check_range("decode: split_ns", cost->split_ns, 0, 1e9, error);
-}
-
 hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
 {
   HR_NEED(error, hardware);
@@ -319,7 +311,6 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
   HR_TRY(check_ceilings(hardware, error));
   HR_TRY(check_collectives(hardware, error));
   HR_TRY(check_intervals(hardware, error));
-  HR_TRY(check_decode(&hardware->decode_framework, error));
-  HR_TRY(check_decode(&hardware->decode_headroom, error));
+  HR_TRY(hr_hardware_check_costs(hardware, error));
   return check_attentions(hardware, error);
 }

@@ -90,13 +90,16 @@ static kernel_cost cost_of(const hr_model *model, const hr_workload *workload, c
 
 /* Prefill writes K and V of all tokens into the cache, in a framework by a kernel of its own that reads them again. A
  * decode kernel's cost has the few of its new tokens in it. */
-static int64_t cached_bytes(const hr_workload *workload, const hr_operator *op)
+static int64_t cached_bytes(const hr_model *model, const hr_workload *workload, const hr_operator *op)
 {
+  const hr_mixer_latent *latent = &hr_model_main_group(model)->latent;
   const hr_attention *a = &op->attention;
   if (workload->phase != HR_PHASE_PREFILL || op->kind != HR_KIND_ATTENTION || op->latent)
     return 0;
-  double elements = (double)a->batch * (double)a->kv_len *
-                    ((double)a->k_heads * (double)a->qk_dim + (double)a->v_heads * (double)a->v_dim);
+  double token = (double)a->k_heads * (double)a->qk_dim + (double)a->v_heads * (double)a->v_dim;
+  if (latent->q_heads > 0) /* the cache has the latents */
+    token = (double)(latent->kv_rank + latent->rope_dim);
+  double elements = (double)a->batch * (double)a->kv_len * token;
   double bytes = elements * 2 * (double)hr_dtype_bytes(a->dtype);
   return bytes < (double)INT64_MAX / 2 ? (int64_t)bytes : INT64_MAX / 2;
 }
@@ -107,7 +110,7 @@ void hr_apply_framework(const hr_model *model, const hr_workload *workload, hr_o
     hr_operator *op = &operators->items[i];
     op->framework = workload->framework;
     op->kernels = 1;
-    op->cached_bytes = cached_bytes(workload, op);
+    op->cached_bytes = cached_bytes(model, workload, op);
     if (op->kind == HR_KIND_ATTENTION && workload->framework == HR_FRAMEWORK_EAGER)
       op->kernels = EAGER_ATTENTION_KERNELS;
     if (op->kind != HR_KIND_MEMORY)

@@ -38,6 +38,7 @@ typedef struct call_work {
   int64_t entries; /* of the scores of one query head of one sequence */
   int64_t flops, bytes;
   double library_rate, rate; /* FLOP/s of the library's best GEMM, and of fused attention */
+  hr_prefill_cost cost;
 } call_work;
 
 /* FLOPs of one score entry with both head sizes padded. */
@@ -65,28 +66,39 @@ static int64_t q_tile_of(const hr_attention *a)
   return rows;
 }
 
-static double forward_share(const hr_hardware *hardware, const hr_attention *a, hr_framework framework)
+/* Latent attention in its expanded form is the one whose V heads are smaller than its K heads. */
+static bool is_latent(const hr_attention *a)
+{
+  return a->v_dim < a->qk_dim && a->k_heads == a->q_heads;
+}
+
+static hr_prefill_cost prefill_cost(const hr_hardware *hardware, const hr_attention *a, hr_framework framework)
 {
   hr_attention_share share = hr_predict_attention_share(hardware, hr_max64(a->qk_dim, a->v_dim));
-  return framework == HR_FRAMEWORK_HEADROOM && share.headroom_share > 0 ? share.headroom_share : share.forward_share;
+  bool own = framework == HR_FRAMEWORK_HEADROOM;
+  if (!own && is_latent(a) && hardware->prefill_latent.launch_ns > 0)
+    return hardware->prefill_latent;
+  return (hr_prefill_cost){.launch_ns =
+                               own ? hardware->launch_ns : fmax(hardware->prefill_launch_ns, hardware->launch_ns),
+                           .block_ns = hardware->attention_block_ns,
+                           .share = own && share.headroom_share > 0 ? share.headroom_share : share.forward_share};
 }
 
 /* One Q tile per slot. Without a mask all tiles take equally long and the last wave may be partly empty. With a mask
  * the long tiles run first and the short ones fill the gaps, so only the longest tile bounds the time from below. */
-static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, double entries, double rate,
-                         hr_prediction *p)
+static double q_tiles_ns(const hr_hardware *hardware, const hr_attention *a, const call_work *w, hr_prediction *p)
 {
   int64_t q_tile = q_tile_of(a);
   double slots = (double)hardware->multiprocessors;
   double q_tiles = (double)hr_ceil_div(a->q_len, q_tile);
   double blocks = q_tiles * (double)a->q_heads * (double)a->batch;
-  double slot_rate = rate / slots / 1e9;
+  double slot_rate = w->rate / slots / 1e9, block_ns = w->cost.block_ns, entries = (double)w->entries;
   double columns = (double)hr_round_up(a->kv_len, KV_TILE);
   if (a->window > 0)
     columns = fmin(columns, (double)hr_round_up(hr_min64(a->window, a->kv_len), KV_TILE) + KV_TILE);
-  double longest_ns = columns * (double)q_tile * entry_flops(a) / slot_rate + hardware->attention_block_ns;
+  double longest_ns = columns * (double)q_tile * entry_flops(a) / slot_rate + block_ns;
   double work = computed_entries(a, q_tile, entries) * entry_flops(a) * (double)a->q_heads * (double)a->batch;
-  double filled_ns = work / (slot_rate * slots) + blocks / slots * hardware->attention_block_ns;
+  double filled_ns = work / (slot_rate * slots) + blocks / slots * block_ns;
   double waves = ceil(blocks / slots);
   double busy_ns = fmax(a->mask == HR_MASK_NONE ? waves * filled_ns * slots / blocks : filled_ns, longest_ns);
   p->tile_m = q_tile;
@@ -113,12 +125,13 @@ static double split_kv_ns(const hr_hardware *hardware, const hr_attention *a, hr
                             .bytes = (double)w->bytes,
                             .pairs = (double)groups * (double)a->batch,
                             .keys = keys,
-                            .head_dim = (double)hr_max64(a->qk_dim, a->v_dim)};
+                            .head_dim = (double)hr_max64(a->qk_dim, a->v_dim),
+                            .rows = (double)rows};
   p->tile_m = (int64_t)padded_rows;
   p->tile_n = KV_TILE;
   p->tile_waste = 1 - (double)rows / padded_rows;
   p->tile_ns = call.compute_ns - p->matrix_ns;
-  return hr_predict_split_kv(hardware, hr_predict_decode_cost(hardware, framework), &call, p);
+  return hr_predict_split_kv(hardware, hr_predict_decode_cost(hardware, framework, false), &call, p);
 }
 
 static hr_status check_predictable(const hr_attention *a, hr_error *error)
@@ -137,14 +150,12 @@ static hr_status check_predictable(const hr_attention *a, hr_error *error)
 static void predict_call(const hr_hardware *hardware, const hr_attention *a, hr_framework framework,
                          const call_work *work, hr_prediction *prediction)
 {
-  double entries = (double)work->entries, flops = (double)work->flops, peak = hr_predict_peak(hardware, a->dtype);
-  bool own = framework == HR_FRAMEWORK_HEADROOM;
-  hr_prediction tiled = {.launch_ns =
-                             own ? hardware->launch_ns : fmax(hardware->prefill_launch_ns, hardware->launch_ns)};
+  double flops = (double)work->flops, peak = hr_predict_peak(hardware, a->dtype);
+  hr_prediction tiled = {.launch_ns = work->cost.launch_ns};
   tiled.matrix_ns = flops / work->library_rate * 1e9;
   tiled.memory_ns = hr_transfer_ns(hardware, (double)work->bytes, 0);
   hr_prediction split_kv = {.matrix_ns = tiled.matrix_ns};
-  double tiled_ns = hr_overlap(q_tiles_ns(hardware, a, entries, work->rate, &tiled), tiled.memory_ns);
+  double tiled_ns = hr_overlap(q_tiles_ns(hardware, a, work, &tiled), tiled.memory_ns);
   hr_prediction_finish(hardware, tiled_ns, flops, peak, &tiled);
   *prediction = tiled;
   if (a->q_len >= Q_TILE || (a->q_len > 1 && a->kv_len / a->q_len < MANY_KEYS))
@@ -152,6 +163,13 @@ static void predict_call(const hr_hardware *hardware, const hr_attention *a, hr_
   hr_prediction_finish(hardware, split_kv_ns(hardware, a, framework, work, &split_kv), flops, peak, &split_kv);
   if (a->q_len == 1 || split_kv.time_ns < tiled.time_ns)
     *prediction = split_kv;
+}
+
+hr_interval_kind hr_predict_attention_kind(const hr_attention *attention)
+{
+  if (attention->q_len == 1)
+    return HR_INTERVAL_DECODE;
+  return is_latent(attention) ? HR_INTERVAL_LATENT_PREFILL : HR_INTERVAL_ATTENTION;
 }
 
 hr_status hr_predict_attention(const hr_hardware *hardware, const hr_attention *attention, hr_prediction *prediction,
@@ -170,14 +188,14 @@ hr_status hr_predict_attention_by(const hr_hardware *hardware, const hr_attentio
   HR_TRY(hr_predict_check_framework(framework, error));
   call_work work = {0};
   HR_TRY(hr_predict_rate(hardware, attention->dtype, &work.library_rate, error));
-  work.rate = work.library_rate * forward_share(hardware, attention, framework);
+  work.cost = prefill_cost(hardware, attention, framework);
+  work.rate = work.library_rate * work.cost.share;
   HR_TRY(hr_attention_entries(attention, &work.entries));
   HR_TRY(hr_attention_flops(attention, &work.flops));
   HR_TRY(hr_attention_bytes(attention, &work.bytes));
   predict_call(hardware, attention, framework, &work, prediction);
   if (framework != HR_FRAMEWORK_HEADROOM)
-    hr_prediction_set_interval(hardware, attention->q_len == 1 ? HR_INTERVAL_DECODE : HR_INTERVAL_ATTENTION,
-                               prediction);
+    hr_prediction_set_interval(hardware, hr_predict_attention_kind(attention), prediction);
   return HR_OK;
 }
 

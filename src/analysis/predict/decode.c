@@ -23,13 +23,16 @@ static double padded_flops(const hr_decode *d, int64_t granule, double flops)
 }
 
 /* Time of the arithmetic, where `rate` is that of the library's best GEMM. */
-static double busy_ns(const hr_hardware *hardware, const hr_decode *d, double flops, double rate, hr_prediction *p)
+static double busy_ns(const hr_hardware *hardware, const hr_decode *d, const hr_decode_cost *cost, double flops,
+                      double rate, hr_prediction *p)
 {
   double fp32_rate = 0, padded;
   int64_t granule = INSTRUCTION_ROWS, rows = d->q_heads / d->k_heads * d->q_len;
   if (hardware->kind == HR_HARDWARE_CPU && hr_predict_rate(hardware, HR_FP32, &fp32_rate, NULL) == HR_OK) {
     rate = fp32_rate * CPU_SHARE;
     granule = 1;
+  } else if (cost->compute_share > 0) {
+    rate *= cost->compute_share;
   } else {
     rate *= hr_predict_attention_share(hardware, hr_max64(d->qk_dim, d->v_dim)).forward_share;
   }
@@ -56,16 +59,18 @@ hr_status hr_predict_decode_by(const hr_hardware *hardware, const hr_decode *dec
   if (decode->window > 0)
     keys = hr_min64(keys, hr_min64(decode->window, keys) + decode->q_len - 1);
   hr_prediction p = {.matrix_ns = (double)flops / rate * 1e9};
-  const hr_split_kv call = {.compute_ns = busy_ns(hardware, decode, (double)flops, rate, &p),
+  const hr_decode_cost *cost = hr_predict_decode_cost(hardware, framework, decode->latent);
+  const hr_split_kv call = {.compute_ns = busy_ns(hardware, decode, cost, (double)flops, rate, &p),
                             .bytes = (double)bytes,
                             .pairs = (double)decode->batch * (double)hr_max64(decode->k_heads, decode->v_heads),
                             .keys = (double)keys,
-                            .head_dim = (double)hr_max64(decode->qk_dim, decode->v_dim)};
+                            .head_dim = (double)hr_max64(decode->qk_dim, decode->v_dim),
+                            .rows = (double)(decode->q_heads / decode->k_heads * decode->q_len)};
   p.tile_ns = call.compute_ns - p.matrix_ns;
-  double time_ns = hr_predict_split_kv(hardware, hr_predict_decode_cost(hardware, framework), &call, &p);
+  double time_ns = hr_predict_split_kv(hardware, cost, &call, &p);
   hr_prediction_finish(hardware, time_ns, (double)flops, hr_predict_peak(hardware, decode->dtype), &p);
   if (framework != HR_FRAMEWORK_HEADROOM)
-    hr_prediction_set_interval(hardware, HR_INTERVAL_DECODE, &p);
+    hr_prediction_set_interval(hardware, decode->latent ? HR_INTERVAL_LATENT : HR_INTERVAL_DECODE, &p);
   *prediction = p;
   return HR_OK;
 }

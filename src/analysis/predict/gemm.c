@@ -21,6 +21,9 @@
 /* Elements of k that a kernel without matrix units advances at a time (cuBLAS's sgemm, CUTLASS's SIMT kernels). */
 #define VECTOR_DEPTH 8
 
+/* Of an element: products of 8 bit operands are stored in 16 bits. */
+#define RESULT_BYTES_LEAST 2
+
 /* A cache line: no device gains from more alignment. */
 #define ALIGNMENT_MAX 128
 
@@ -137,10 +140,11 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   problem.shape_count = vector ? hardware->vector_tile_count : hardware->tile_count;
   problem.slots = hardware->multiprocessors * hardware->blocks_per_multiprocessor;
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
+  problem.result_bytes = hr_max64(problem.element_bytes, RESULT_BYTES_LEAST);
   problem.depth_step = depth_step(hardware, gemm, p->alignment);
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
   problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
-                               hr_transfer_ns(hardware, (double)problem.element_bytes, hardware->store_share);
+                               hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
   return problem;
 }
 

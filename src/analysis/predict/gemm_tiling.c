@@ -44,7 +44,7 @@ static double memory_ns(const hr_tiling_problem *problem, const hr_tiling *way)
 {
   const hr_hardware *hardware = problem->hardware;
   const hr_gemm *gemm = problem->gemm;
-  double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)problem->element_bytes;
+  double stored = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)problem->result_bytes;
   double loaded = traffic_bytes(problem, way);
   double active = fmin((double)(way->tiles * way->splits), (double)problem->slots);
   double drawn = hardware->reach > 0 ? fmin(1, active / (double)problem->slots * hardware->reach) : 1;

@@ -12,6 +12,7 @@ typedef struct hr_tiling_problem {
   const hr_tile *shapes; /* tiles of the format */
   size_t shape_count;
   int64_t slots, element_bytes;
+  int64_t result_bytes;      /* of an element of the result: 2 for operands of 8 bits */
   int64_t depth_step;        /* elements of k per step */
   double slot_ns_per_flop;   /* of one slot at the library's rate */
   double slot_ns_per_stored; /* per element of the result: the part of its store that compute does not hide */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dispatch by kind of operator; memory-bound operators and scans. */
+#include "analysis/predict/grouped.h"
+#include "analysis/predict/rounding.h"
 #include "analysis/predict/terms.h"
 #include "base/error.h"
 
@@ -25,15 +27,30 @@ static hr_status set_multiplied(const hr_hardware **hardware, const hr_operator 
   return hr_gemm_check(gemm, error);
 }
 
+/* `eager` is the device whose 8 bit GEMMs are those of eager mode. */
+static const hr_hardware *eager_device(const hr_hardware *hardware, const hr_operator *op, const hr_gemm *gemm,
+                                       hr_hardware *eager)
+{
+  bool rounded = op->activations != HR_ACTIVATIONS_UNQUANTIZED && op->framework == HR_FRAMEWORK_EAGER;
+  if (op->kind != HR_KIND_GEMM || !rounded || !(hardware->rounding.matrix_share > 0))
+    return hardware;
+  *eager = hr_predict_scaled_device(hardware, gemm->dtype, hardware->rounding.matrix_share, 0);
+  return eager;
+}
+
 static hr_status predict_gemm(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
                               hr_error *error)
 {
   hr_gemm gemm;
-  hr_hardware int8;
+  hr_hardware int8, eager;
   HR_TRY(set_multiplied(&hardware, op, &gemm, &int8, error));
   double result = (double)gemm.m * (double)gemm.n * (double)gemm.batch * (double)hr_dtype_bytes(gemm.dtype);
-  return hr_predict_gemm_loading(hardware, &gemm, op->kind != HR_KIND_GEMM, fmax((double)op->bytes - result, 0),
-                                 prediction, error);
+  bool grouped = op->kind == HR_KIND_GROUPED_GEMM && hr_has_expert_cost(hardware, op);
+  HR_TRY(grouped ? hr_predict_grouped(hardware, op, &gemm, prediction, error)
+                 : hr_predict_gemm_loading(eager_device(hardware, op, &gemm, &eager), &gemm, op->kind != HR_KIND_GEMM,
+                                           fmax((double)op->bytes - result, 0), prediction, error));
+  hr_add_rounding(hardware, op, prediction);
+  return HR_OK;
 }
 
 /* K and V copied into the cache behind the call. */
@@ -43,7 +60,7 @@ static void add_cache_writes(const hr_hardware *hardware, const hr_operator *op,
   p->cache_ns = hr_transfer_ns(hardware, (double)op->cached_bytes, 0);
   hr_prediction_finish(hardware, busy_ns + p->cache_ns, (double)op->flops, peak, p);
   if (op->framework != HR_FRAMEWORK_HEADROOM)
-    hr_prediction_set_interval(hardware, HR_INTERVAL_ATTENTION, p);
+    hr_prediction_set_interval(hardware, hr_predict_attention_kind(&op->attention), p);
 }
 
 static hr_status predict_attention(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction,
@@ -68,6 +85,11 @@ static hr_status predict_attention(const hr_hardware *hardware, const hr_operato
 
 #define HEADROOM_SHARE 0.95 /* of a copy: 85 to 101% for most shapes (docs/rowwise.md) */
 
+static bool is_routing(hr_operator_id id)
+{
+  return id == HR_OP_DISPATCH || id == HR_OP_EXPERT_ACTIVATION || id == HR_OP_COMBINE;
+}
+
 /* A framework's kernels that reduce over rows or compute much per element reach less bandwidth than a copy. Several
  * kernels for one operator are elementwise for the most part. */
 static double memory_share(const hr_hardware *hardware, const hr_operator *op)
@@ -76,6 +98,8 @@ static double memory_share(const hr_hardware *hardware, const hr_operator *op)
     return hardware->bandwidth_share * HEADROOM_SHARE;
   if (op->kernels > 1)
     return hardware->bandwidth_share;
+  if (is_routing(op->id) && hr_has_expert_cost(hardware, op) && hardware->experts.moved_share > 0)
+    return hardware->experts.moved_share;
   switch (op->id) {
   case HR_OP_SOFTMAX: return hardware->softmax_share;
   case HR_OP_ACTIVATION:
@@ -100,6 +124,8 @@ static hr_status predict_memory(const hr_hardware *hardware, const hr_operator *
   double kernels = fmax(1, (double)op->kernels);
   double moved = (double)(op->moved_bytes > 0 ? op->moved_bytes : op->bytes);
   hr_prediction p = {.launch_ns = hardware->launch_ns * kernels};
+  if (op->id == HR_OP_DISPATCH && hr_has_expert_cost(hardware, op))
+    p.launch_ns = fmax(p.launch_ns, hardware->experts.routing_ns);
   p.memory_ns = hr_transfer_ns(hardware, moved, memory_share(hardware, op));
   hr_prediction_finish(hardware, p.memory_ns, (double)op->bytes, hardware->bandwidth_bytes_per_s, &p);
   *prediction = p;

@@ -4,10 +4,13 @@
 
 #include <math.h>
 
+#define UNSPLIT_ROWS 64.0  /* query heads, and keys that cost nothing more, of a block that does not split keys */
 #define UNSPLIT_KEYS 128.0 /* that one block reads: more are split where multiprocessors are idle */
 
-const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework)
+const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework, bool latent)
 {
+  if (latent && framework != HR_FRAMEWORK_HEADROOM && hardware->decode_latent.launch_ns > 0)
+    return &hardware->decode_latent;
   bool own = framework == HR_FRAMEWORK_HEADROOM && hardware->decode_headroom.launch_ns > 0;
   return own ? &hardware->decode_headroom : &hardware->decode_framework;
 }
@@ -19,6 +22,9 @@ double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *co
   p->launch_ns = fmax(cost->launch_ns, hardware->launch_ns);
   p->memory_ns = hr_transfer_ns(hardware, call->bytes, cost->bandwidth_share);
   p->pair_ns = call->pairs / slots * (cost->pair_ns + cost->element_ns * call->head_dim);
+  if (cost->key_ns > 0)
+    p->pair_ns +=
+        ceil(call->pairs * ceil(call->rows / UNSPLIT_ROWS) / slots) * fmax(0, call->keys - UNSPLIT_ROWS) * cost->key_ns;
   p->split_ns = cost->split_ns * fmax(0, log2(call->keys / UNSPLIT_KEYS)) * fmax(0, 1 - call->pairs / slots);
   return hr_overlap(hr_overlap(call->compute_ns, p->memory_ns), p->pair_ns) + p->split_ns;
 }

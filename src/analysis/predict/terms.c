@@ -38,6 +38,18 @@ double hr_predict_peak(const hr_hardware *hardware, hr_dtype dtype)
               hr_hardware_library_flops_per_s(hardware, dtype));
 }
 
+hr_hardware hr_predict_scaled_device(const hr_hardware *hardware, hr_dtype dtype, double matrix_share,
+                                     double load_share)
+{
+  hr_hardware device = *hardware;
+  double dense = hardware->dense_flops_per_s[dtype];
+  if (matrix_share > 0 && dense > 0)
+    device.library_share[dtype] = hr_hardware_library_flops_per_s(hardware, dtype) / dense * matrix_share;
+  if (load_share > 0)
+    device.load_share = load_share;
+  return device;
+}
+
 double hr_overlap(double a_ns, double b_ns)
 {
   return cbrt(a_ns * a_ns * a_ns + b_ns * b_ns * b_ns);
@@ -106,6 +118,8 @@ void hr_prediction_set_interval(const hr_hardware *hardware, hr_interval_kind ki
 
 hr_interval_kind hr_interval_kind_of(const hr_gemm *gemm, const hr_prediction *prediction)
 {
+  if (hr_dtype_bytes(gemm->dtype) == 1)
+    return HR_INTERVAL_GEMM_8BIT;
   if (gemm->batch > 1)
     return HR_INTERVAL_BMM;
   return prediction->alignment < WIDE_LOADS ? HR_INTERVAL_GEMM_NARROW : HR_INTERVAL_GEMM;
@@ -120,7 +134,7 @@ const char *hr_prediction_largest_term(const hr_prediction *p)
                {"wave", p->wave_ns},     {"alignment", p->alignment_ns},
                {"memory", p->memory_ns}, {"launch", p->launch_ns},
                {"pair", p->pair_ns},     {"split", p->split_ns + p->reduction_ns},
-               {"cache", p->cache_ns}};
+               {"cache", p->cache_ns},   {"rounding", p->rounding_ns}};
   size_t largest = 0;
   for (size_t i = 1; i < sizeof terms / sizeof *terms; i++)
     largest = terms[i].ns > terms[largest].ns ? i : largest;

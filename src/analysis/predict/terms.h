@@ -12,6 +12,11 @@ hr_status hr_predict_check_hardware(const hr_hardware *hardware, hr_error *error
 /** Rate of the library's best GEMM, or HR_ERROR_UNSUPPORTED if the device has no units for the format. */
 hr_status hr_predict_rate(const hr_hardware *hardware, hr_dtype dtype, double *flops_per_s, hr_error *error);
 
+/** The device on which GEMMs reach `matrix_share` of the library's rate and read at `load_share` of the bandwidth;
+ *  0: as before. */
+hr_hardware hr_predict_scaled_device(const hr_hardware *hardware, hr_dtype dtype, double matrix_share,
+                                     double load_share);
+
 /** The rate that efficiencies are relative to: the dense rate, or the library's best GEMM if that is faster, as on a
  *  probed CPU. */
 double hr_predict_peak(const hr_hardware *hardware, hr_dtype dtype);
@@ -48,14 +53,18 @@ hr_status hr_predict_check_framework(hr_framework framework, hr_error *error);
 /** A call of attention whose keys may be split. `pairs`: K or V heads of all sequences. */
 typedef struct hr_split_kv {
   double compute_ns, bytes, pairs, keys, head_dim;
+  double rows; /* query heads of a pair, times queries */
 } hr_split_kv;
 
-/** The cost of decode by the kernels of a framework. */
-const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework);
+/** The cost of decode by the kernels of a framework; `latent`: of latent attention in its absorbed form. */
+const hr_decode_cost *hr_predict_decode_cost(const hr_hardware *hardware, hr_framework framework, bool latent);
 
 /** Time of such a call without its launch; sets the terms but those of compute. See hr_predict_decode(). */
 double hr_predict_split_kv(const hr_hardware *hardware, const hr_decode_cost *cost, const hr_split_kv *call,
                            hr_prediction *prediction);
+
+/** The kind whose interval a call of fused attention has. */
+hr_interval_kind hr_predict_attention_kind(const hr_attention *attention);
 
 /** Shares of fused attention for heads up to `head_dim`; estimates if the device has none. */
 hr_attention_share hr_predict_attention_share(const hr_hardware *hardware, int64_t head_dim);

@@ -12,7 +12,22 @@
 
 bool hr_validated_row_is_attention(const hr_validated_row *row)
 {
-  return row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE;
+  return row->kind == HR_INTERVAL_ATTENTION || row->kind == HR_INTERVAL_DECODE || row->kind == HR_INTERVAL_LATENT ||
+         row->kind == HR_INTERVAL_LATENT_PREFILL;
+}
+
+static hr_status count_latent(hr_operator *op, hr_error *error)
+{
+  hr_decode decode;
+  HR_TRY(hr_decode_from_latent(&op->attention, &decode, error));
+  op->latent = true;
+  return hr_decode_flops(&decode, &op->flops) == HR_OK ? hr_decode_bytes(&decode, &op->bytes) : HR_ERROR_OVERFLOW;
+}
+
+static hr_status count(hr_operator *op)
+{
+  HR_TRY(hr_attention_flops(&op->attention, &op->flops));
+  return hr_attention_bytes(&op->attention, &op->bytes);
 }
 
 static hr_status predict_attention(const hr_hardware *hardware, hr_validated_row *row, hr_error *error)
@@ -20,22 +35,39 @@ static hr_status predict_attention(const hr_hardware *hardware, hr_validated_row
   const hr_attention *a = &row->attention;
   hr_operator op = {.id = HR_OP_ATTENTION, .kind = HR_KIND_ATTENTION, .count = 1, .attention = *a};
   op.framework = row->framework;
-  if (hr_attention_flops(a, &op.flops) != HR_OK || hr_attention_bytes(a, &op.bytes) != HR_OK)
+  if (row->kind == HR_INTERVAL_LATENT)
+    HR_TRY(count_latent(&op, error));
+  else if (count(&op) != HR_OK)
     return hr_fail(error, HR_ERROR_OVERFLOW, "the call is too large to count");
   if (row->cache_writes && row->kind == HR_INTERVAL_ATTENTION)
     op.cached_bytes = op.bytes / (a->q_heads + a->k_heads) * a->k_heads * 2;
+  if (row->cache_writes && row->kind == HR_INTERVAL_LATENT_PREFILL)
+    op.cached_bytes = op.bytes / (a->qk_dim + a->v_dim) * a->qk_dim;
   return hr_predict_operator(hardware, &op, &row->prediction, error);
+}
+
+static hr_status predict_gemm(const hr_hardware *hardware, hr_validated_row *row, hr_error *error)
+{
+  if (row->kind == HR_INTERVAL_EXPERTS)
+    return hr_predict_experts(hardware, &row->experts, row->framework, &row->prediction, error);
+  const hr_gemm *gemm = &row->gemm;
+  hr_operator op = {.id = HR_OP_QKV_TRANSFORM, .kind = HR_KIND_GEMM, .count = 1, .gemm = *gemm};
+  op.framework = HR_FRAMEWORK_EAGER;
+  op.activations = row->rounded ? HR_ACTIVATIONS_FP8 : HR_ACTIVATIONS_UNQUANTIZED;
+  if (hr_gemm_flops(gemm, &op.flops) != HR_OK || hr_gemm_bytes(gemm, &op.bytes) != HR_OK)
+    return hr_fail(error, HR_ERROR_OVERFLOW, "the GEMM is too large to count");
+  HR_TRY(row->rounded ? hr_predict_operator(hardware, &op, &row->prediction, error)
+                      : hr_predict_gemm(hardware, gemm, &row->prediction, error));
+  row->kind = hr_interval_kind_of(gemm, &row->prediction);
+  return HR_OK;
 }
 
 hr_status hr_validated_row_predict(hr_hardware *hardware, hr_validated_row *row, hr_error *error)
 {
-  bool attention = hr_validated_row_is_attention(row);
   hardware->clock = row->clock;
   hardware->cache = row->cache;
-  HR_TRY(attention ? predict_attention(hardware, row, error)
-                   : hr_predict_gemm(hardware, &row->gemm, &row->prediction, error));
-  if (!attention)
-    row->kind = hr_interval_kind_of(&row->gemm, &row->prediction);
+  HR_TRY(hr_validated_row_is_attention(row) ? predict_attention(hardware, row, error)
+                                            : predict_gemm(hardware, row, error));
   double ratio = row->prediction.time_ns / row->measured_ns;
   row->error = fmax(ratio, 1 / ratio) - 1;
   row->term = hr_prediction_largest_term(&row->prediction);

@@ -4,6 +4,7 @@
 
 #include "analysis/validate/csv_table.h"
 #include "analysis/validate/errors.h"
+#include "analysis/validate/problems.h"
 #include "analysis/validate/rows.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -32,46 +33,6 @@ static hr_status skip(hr_validation *v, const hr_csv_record *record, const char 
   if (v->skipped++ == 0)
     snprintf(v->skipped_why, sizeof v->skipped_why, "line %" PRId64 ": %s", record->line, why);
   return HR_OK;
-}
-
-static hr_status read_gemm(const hr_csv_record *record, hr_gemm *gemm)
-{
-  int64_t a, b;
-  const struct {
-    const char *column;
-    int64_t *to;
-  } sizes[] = {{"m", &gemm->m}, {"n", &gemm->n}, {"k", &gemm->k}};
-  for (size_t i = 0; i < 3; i++)
-    HR_TRY(hr_csv_integer(record, sizes[i].column, 1, 0, sizes[i].to));
-  HR_TRY(hr_csv_integer(record, "batch", 1, 1, &gemm->batch));
-  HR_TRY(hr_csv_integer(record, "transpose_a", 0, 0, &a));
-  HR_TRY(hr_csv_integer(record, "transpose_b", 0, 0, &b));
-  gemm->transpose_a = a != 0, gemm->transpose_b = b != 0;
-  return hr_gemm_check(gemm, record->error);
-}
-
-/* `either` or `other` of two columns that mean the same; the first is needed if `fallback` is 0. */
-static hr_status read_either(const hr_csv_record *record, const char *either, const char *other, int64_t fallback,
-                             int64_t *value)
-{
-  const char *column = !hr_csv_field(record, either) && hr_csv_field(record, other) ? other : either;
-  return hr_csv_integer(record, column, 1, fallback, value);
-}
-
-static hr_status read_attention(const hr_csv_record *record, bool decode, bool full, hr_attention *a)
-{
-  int64_t causal;
-  HR_TRY(hr_csv_integer(record, "n", 1, 0, &a->kv_len));
-  HR_TRY(hr_csv_integer(record, "m", 1, decode ? 1 : a->kv_len, &a->q_len));
-  HR_TRY(hr_csv_integer(record, "batch", 1, 1, &a->batch));
-  HR_TRY(hr_csv_integer(record, "q_heads", 1, 0, &a->q_heads));
-  HR_TRY(read_either(record, "kv_heads", "k_heads", a->q_heads, &a->k_heads));
-  HR_TRY(read_either(record, "head_dim", "k", 0, &a->qk_dim));
-  HR_TRY(hr_csv_integer(record, "causal", 0, !full, &causal));
-  HR_TRY(hr_csv_integer(record, "window", 0, 0, &a->window));
-  a->v_heads = a->k_heads, a->v_dim = a->qk_dim;
-  a->mask = causal || decode ? HR_MASK_CAUSAL : HR_MASK_NONE;
-  return hr_attention_check(a, record->error);
 }
 
 /* Of kinds and formats that have a prediction; otherwise the row is counted. */
@@ -124,27 +85,26 @@ static hr_status read_time(const hr_csv_record *record, double *time_ns)
 static hr_status take_row(void *context, const hr_csv_record *record)
 {
   validate_work *w = context;
-  hr_validated_row row = {.line = record->line, .gemm = hr_gemm_default(), .attention = hr_attention_default()};
+  hr_validated_row row = {.line = record->line,
+                          .gemm = hr_gemm_default(),
+                          .attention = hr_attention_default(),
+                          .experts = hr_expert_call_default()};
   const char *kind = hr_csv_field(record, "kind"), *dtype = hr_csv_field(record, "dtype");
   const char *device = hr_csv_field(record, "device");
-  bool full = kind && strcmp(kind, "attention_full") == 0;
-  bool gemm = kind && (strcmp(kind, "gemm") == 0 || strcmp(kind, "bmm") == 0 || strcmp(kind, "gemm_narrow") == 0);
-  bool decode = kind && strcmp(kind, "decode") == 0;
-  bool prefill = full || (kind && (strcmp(kind, "attention") == 0 || strcmp(kind, "prefill") == 0));
   if (!kind)
     return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": kind: is missing", record->name,
                    record->line);
   if (device && strcmp(device, w->hardware.name) != 0)
     return skip(w->validation, record, "another device");
-  if (!gemm && !decode && !prefill)
-    return skip(w->validation, record, "a kind other than gemm, bmm, attention and decode");
+  hr_read_problem_fn read = hr_problem_reader(kind);
+  if (!read)
+    return skip(w->validation, record, "a kind other than " HR_PROBLEM_KINDS);
   if (dtype && hr_dtype_parse(dtype, &row.gemm.dtype) != HR_OK)
     return hr_fail(record->error, HR_ERROR_INVALID, "%s: line %" PRId64 ": dtype: \"%.40s\" is not a number format",
                    record->name, record->line, dtype);
-  row.attention.dtype = row.gemm.dtype;
-  row.kind = decode ? HR_INTERVAL_DECODE : prefill ? HR_INTERVAL_ATTENTION : HR_INTERVAL_GEMM;
+  row.attention.dtype = row.experts.dtype = row.gemm.dtype;
   HR_TRY(read_time(record, &row.measured_ns));
-  HR_TRY(gemm ? read_gemm(record, &row.gemm) : read_attention(record, decode, full, &row.attention));
+  HR_TRY(read(record, &row));
   HR_TRY(read_conditions(w, record, &row));
   return predict_and_add(w, record, &row);
 }

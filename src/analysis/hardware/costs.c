@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Costs of kernels in a device file: objects of numbers. */
+#include "analysis/hardware/costs.h"
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_NS 1e9
+#define LEAST_SHARE 0.001 /* of a share that is given: every time stays finite */
+
+/* A number of an object. A share is 0, not given, or within LEAST_SHARE … most. */
+typedef struct cost_field {
+  const char *object, *field;
+  size_t offset;
+  double most;
+  bool share;
+} cost_field;
+
+#define NS(object, member)                                                 \
+  {                                                                        \
+#object, #member, offsetof(hr_hardware, object.member), MOST_NS, false \
+  }
+#define SHARE(object, member, most)                                    \
+  {                                                                    \
+#object, #member, offsetof(hr_hardware, object.member), most, true \
+  }
+#define DECODE(object)                                                                                   \
+  NS(object, launch_ns), SHARE(object, bandwidth_share, 1), NS(object, pair_ns), NS(object, element_ns), \
+      NS(object, split_ns), SHARE(object, compute_share, 2), NS(object, key_ns)
+
+/* Rows of an object are neighbours; the first, a time, is needed where the file has the object. */
+static const cost_field fields[] = {
+    DECODE(decode_framework),
+    DECODE(decode_headroom),
+    DECODE(decode_latent),
+    NS(prefill_latent, launch_ns),
+    NS(prefill_latent, block_ns),
+    SHARE(prefill_latent, share, 4),
+    NS(experts, routing_ns),
+    SHARE(experts, matrix_share, 4),
+    SHARE(experts, load_share, 1),
+    NS(experts, expert_ns),
+    SHARE(experts, moved_share, 1),
+    NS(rounding, launch_ns),
+    SHARE(rounding, bandwidth_share, 1),
+    NS(rounding, element_ns),
+    SHARE(rounding, matrix_share, 4),
+};
+
+static double *number_of(hr_hardware *hardware, const cost_field *field)
+{
+  return (double *)(void *)((char *)hardware + field->offset);
+}
+
+static bool is_first(size_t i)
+{
+  return i == 0 || strcmp(fields[i].object, fields[i - 1].object) != 0;
+}
+
+hr_status hr_hardware_read_costs(const hr_json_reader *reader, hr_hardware *hardware)
+{
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    const cost_field *f = &fields[i];
+    if (!hr_json_has(reader, f->object))
+      continue;
+    char path[64];
+    snprintf(path, sizeof path, "%s.", f->object);
+    const hr_json_reader inner = {json_object_get(reader->object, f->object), reader->input, path, reader->error};
+    if (!json_is_object(inner.object))
+      return hr_json_fail(reader, f->object, HR_ERROR_INVALID, "expected an object");
+    if (is_first(i))
+      HR_TRY(hr_json_number(&inner, f->field, 0, f->most, number_of(hardware, f)));
+    else
+      HR_TRY(hr_json_number_or(&inner, f->field, 0, f->most, 0, number_of(hardware, f)));
+  }
+  return HR_OK;
+}
+
+/* `!(a && b)` instead of `a || b`, so that NaN is refused. */
+hr_status hr_hardware_check_costs(const hr_hardware *hardware, hr_error *error)
+{
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    const cost_field *f = &fields[i];
+    double value = *(const double *)(const void *)((const char *)hardware + f->offset);
+    double least = f->share && value != 0 ? LEAST_SHARE : 0;
+    if (!(value >= least && value <= f->most))
+      return hr_fail(error, HR_ERROR_INVALID, "%s: %s: expected %g to %g, found %g", f->object, f->field, least,
+                     f->most, value);
+  }
+  return HR_OK;
+}

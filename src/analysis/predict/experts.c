@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The routed experts of a layer as one call: the sum of their operators. */
+#include "analysis/predict/terms.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <headroom/predict.h>
+#include <math.h>
+
+#define SIZE_MOST ((int64_t)1 << 24)
+#define ROWS_MOST ((int64_t)1 << 38)
+
+hr_expert_call hr_expert_call_default(void)
+{
+  return (hr_expert_call){.struct_size = sizeof(hr_expert_call), .dtype = HR_BF16, .gated = true};
+}
+
+static hr_status check_call(const hr_expert_call *call, hr_error *error)
+{
+  HR_TRY(hr_check_struct_size("hr_expert_call", call->struct_size, sizeof *call, error));
+  const struct {
+    const char *name;
+    int64_t value, most;
+  } sizes[] = {{"tokens", call->tokens, SIZE_MOST},
+               {"rows", call->rows, ROWS_MOST},
+               {"hidden", call->hidden, SIZE_MOST},
+               {"width", call->width, SIZE_MOST},
+               {"experts", call->experts, SIZE_MOST}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
+      return hr_fail(error, HR_ERROR_INVALID, "%s: expected 1 to %lld, found %lld", sizes[i].name,
+                     (long long)sizes[i].most, (long long)sizes[i].value);
+  }
+  if ((unsigned)call->dtype >= HR_DTYPE_COUNT)
+    return hr_fail(error, HR_ERROR_INVALID, "dtype: %d is not a number format", (int)call->dtype);
+  return HR_OK;
+}
+
+/* Bytes of rows that are read or written so many times. */
+static int64_t moved(const hr_expert_call *call, int64_t columns, int64_t rows)
+{
+  return columns * rows * (int64_t)hr_dtype_bytes(call->dtype);
+}
+
+static hr_operator around(hr_operator_id id, int64_t bytes)
+{
+  return (hr_operator){.id = id, .kind = HR_KIND_MEMORY, .count = 1, .bytes = bytes};
+}
+
+static hr_operator grouped(const hr_expert_call *call, hr_operator_id id, int64_t outputs, int64_t inputs)
+{
+  hr_operator op = {.id = id, .kind = HR_KIND_GROUPED_GEMM, .count = 1, .gemm = hr_gemm_default(), .rows = call->rows};
+  if (hr_dtype_bytes(call->dtype) == 1)
+    op.activations = HR_ACTIVATIONS_FP8;
+  op.gemm.dtype = call->dtype, op.gemm.transpose_b = true;
+  op.gemm.batch = hr_min64(call->experts, call->rows);
+  op.gemm.m = hr_ceil_div(call->rows, op.gemm.batch), op.gemm.n = outputs, op.gemm.k = inputs;
+  op.flops = (int64_t)fmin(2.0 * (double)call->rows * (double)outputs * (double)inputs, 0x1p62);
+  op.bytes = moved(call, outputs + inputs, call->rows) + moved(call, outputs, inputs * op.gemm.batch);
+  return op;
+}
+
+static void add(const hr_prediction *p, hr_prediction *sum)
+{
+  const double *from[] = {&p->time_ns,      &p->low_ns,       &p->high_ns,    &p->matrix_ns,  &p->tile_ns,
+                          &p->wave_ns,      &p->alignment_ns, &p->memory_ns,  &p->launch_ns,  &p->pair_ns,
+                          &p->reduction_ns, &p->clock_ns,     &p->exposed_ns, &p->rounding_ns};
+  double *to[] = {&sum->time_ns,      &sum->low_ns,       &sum->high_ns,    &sum->matrix_ns,  &sum->tile_ns,
+                  &sum->wave_ns,      &sum->alignment_ns, &sum->memory_ns,  &sum->launch_ns,  &sum->pair_ns,
+                  &sum->reduction_ns, &sum->clock_ns,     &sum->exposed_ns, &sum->rounding_ns};
+  for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+    *to[i] += *from[i];
+}
+
+hr_status hr_predict_experts(const hr_hardware *hardware, const hr_expert_call *call, hr_framework framework,
+                             hr_prediction *prediction, hr_error *error)
+{
+  HR_NEED(error, hardware, call, prediction);
+  HR_TRY(check_call(call, error));
+  HR_TRY(hr_predict_check_framework(framework, error));
+  int64_t inputs = call->gated ? 2 : 1, sent = moved(call, call->hidden, call->rows);
+  hr_operator operators[] = {
+      around(HR_OP_DISPATCH, moved(call, call->hidden, call->tokens) + sent),
+      grouped(call, HR_OP_EXPERT_UP, call->width, call->hidden),
+      grouped(call, HR_OP_EXPERT_GATE, call->width, call->hidden),
+      around(HR_OP_EXPERT_ACTIVATION, moved(call, call->width * (inputs + 1), call->rows)),
+      grouped(call, HR_OP_EXPERT_DOWN, call->hidden, call->width),
+      around(HR_OP_COMBINE, sent + moved(call, call->hidden, call->tokens)),
+  };
+  hr_prediction sum = {0}, one;
+  double flops = 0;
+  for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
+    hr_operator *op = &operators[i];
+    if (op->id == HR_OP_EXPERT_GATE && !call->gated)
+      continue;
+    op->framework = framework;
+    HR_TRY(hr_predict_operator(hardware, op, &one, error));
+    add(&one, &sum);
+    flops += (double)op->flops;
+  }
+  hr_prediction_finish(hardware, sum.time_ns - sum.launch_ns, flops, hr_predict_peak(hardware, call->dtype), &sum);
+  hr_prediction_set_interval(hardware, HR_INTERVAL_EXPERTS, &sum);
+  *prediction = sum;
+  return HR_OK;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Grouped GEMMs of routed experts by the kernels of inference servers. */
+#include "analysis/predict/grouped.h"
+
+#include "analysis/predict/terms.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <math.h>
+
+#define ROW_BYTES 16  /* grouped GEMMs pad the contiguous sizes of their operands to it, */
+#define LEAST_BYTES 4 /* if they are multiples of this: no odd size has been measured */
+
+static int64_t padded_size(int64_t size, int64_t element_bytes)
+{
+  bool odd = size * element_bytes % LEAST_BYTES != 0;
+  return odd ? size : hr_round_up(size, hr_max64(1, ROW_BYTES / element_bytes));
+}
+
+bool hr_has_expert_cost(const hr_hardware *hardware, const hr_operator *op)
+{
+  return op->framework == HR_FRAMEWORK_COMPILED && op->pass == HR_PASS_FORWARD && hardware->experts.routing_ns > 0;
+}
+
+hr_status hr_predict_grouped(const hr_hardware *hardware, const hr_operator *op, const hr_gemm *gemm,
+                             hr_prediction *prediction, hr_error *error)
+{
+  const hr_expert_cost *cost = &hardware->experts;
+  const hr_hardware device = hr_predict_scaled_device(hardware, gemm->dtype, cost->matrix_share, cost->load_share);
+  int64_t element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
+  hr_gemm padded = *gemm;
+  padded.n = padded_size(gemm->n, element_bytes), padded.k = padded_size(gemm->k, element_bytes);
+  padded.lda = padded.ldb = padded.ldc = 0;
+  double result = (double)gemm->m * (double)gemm->n * (double)gemm->batch * (double)hr_dtype_bytes(gemm->dtype);
+  HR_TRY(hr_predict_gemm_loading(&device, &padded, true, fmax((double)op->bytes - result, 0), prediction, error));
+  double busy_ns = prediction->time_ns - prediction->launch_ns;
+  prediction->pair_ns = (double)gemm->batch * hardware->experts.expert_ns;
+  hr_prediction_finish(hardware, busy_ns + prediction->pair_ns, (double)op->flops,
+                       hr_predict_peak(hardware, gemm->dtype), prediction);
+  hr_prediction_set_interval(hardware, HR_INTERVAL_EXPERTS, prediction);
+  return HR_OK;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounding activations to 8 bits before a GEMM. */
+#include "analysis/predict/rounding.h"
+
+#include "analysis/predict/terms.h"
+
+#include <math.h>
+
+bool hr_has_rounding(const hr_hardware *hardware, const hr_operator *op)
+{
+  bool second = op->id == HR_OP_MLP_GATE || op->id == HR_OP_SHARED_GATE || op->id == HR_OP_K_TRANSFORM ||
+                op->id == HR_OP_V_TRANSFORM || op->id == HR_OP_KV_DOWN || op->id == HR_OP_EXPERT_GATE;
+  bool alone = op->kind == HR_KIND_GEMM && op->framework == HR_FRAMEWORK_EAGER;
+  bool grouped = op->kind == HR_KIND_GROUPED_GEMM && op->framework == HR_FRAMEWORK_COMPILED;
+  return (alone || grouped) && op->activations != HR_ACTIVATIONS_UNQUANTIZED && hardware->rounding.launch_ns > 0 &&
+         !second;
+}
+
+#define ROUNDED_BYTES 3.0      /* of an element: read in 16 bits, written in 8 */
+#define ROUNDED_ROWS_AT_ONCE 2 /* of a multiprocessor */
+
+void hr_add_rounding(const hr_hardware *hardware, const hr_operator *op, hr_prediction *p)
+{
+  if (!hr_has_rounding(hardware, op))
+    return;
+  const hr_rounding_cost *cost = &hardware->rounding;
+  bool grouped = op->kind == HR_KIND_GROUPED_GEMM;
+  double rows = (double)(grouped ? op->rows : op->gemm.m), columns = (double)op->gemm.k;
+  double waves = ceil(rows / (ROUNDED_ROWS_AT_ONCE * (double)hardware->multiprocessors));
+  double moved_ns = hr_transfer_ns(hardware, ROUNDED_BYTES * rows * columns, cost->bandwidth_share);
+  double busy_ns = p->time_ns - p->launch_ns;
+  p->rounding_ns = cost->launch_ns + fmax(moved_ns, waves * columns * cost->element_ns);
+  hr_prediction_finish(hardware, busy_ns + p->rounding_ns, (double)op->flops, hr_predict_peak(hardware, HR_FP8_E4M3),
+                       p);
+  hr_prediction_set_interval(hardware, grouped ? HR_INTERVAL_EXPERTS : HR_INTERVAL_GEMM_8BIT, p);
+}

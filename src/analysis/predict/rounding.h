@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef HR_ANALYSIS_PREDICT_ROUNDING_H
+#define HR_ANALYSIS_PREDICT_ROUNDING_H
+
+#include <headroom/predict.h>
+
+/** Whether a kernel before the GEMM rounds its activations: in eager mode, and before grouped GEMMs. torch.compile and
+ *  inference servers round in the norm or activation before other GEMMs. Two GEMMs of one input share it. */
+bool hr_has_rounding(const hr_hardware *hardware, const hr_operator *op);
+
+/** Adds to the prediction of a GEMM what rounding its first operand takes (hr_rounding_cost), if the operator has a
+ *  kernel for that. A block rounds a row, so that few rows leave multiprocessors idle. */
+void hr_add_rounding(const hr_hardware *hardware, const hr_operator *op, hr_prediction *prediction);
+
+#endif

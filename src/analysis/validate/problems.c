@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The problem of a record, by its kind. */
+#include "analysis/validate/problems.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static hr_status read_gemm(const hr_csv_record *record, hr_validated_row *row)
+{
+  hr_gemm *gemm = &row->gemm;
+  int64_t a, b, rounded;
+  const struct {
+    const char *column;
+    int64_t *to;
+  } sizes[] = {{"m", &gemm->m}, {"n", &gemm->n}, {"k", &gemm->k}};
+  for (size_t i = 0; i < 3; i++)
+    HR_TRY(hr_csv_integer(record, sizes[i].column, 1, 0, sizes[i].to));
+  HR_TRY(hr_csv_integer(record, "batch", 1, 1, &gemm->batch));
+  HR_TRY(hr_csv_integer(record, "transpose_a", 0, 0, &a));
+  HR_TRY(hr_csv_integer(record, "transpose_b", 0, 0, &b));
+  HR_TRY(hr_csv_integer(record, "rounding", 0, 0, &rounded));
+  row->kind = HR_INTERVAL_GEMM, row->rounded = rounded != 0 && hr_dtype_bytes(gemm->dtype) == 1;
+  gemm->transpose_a = a != 0, gemm->transpose_b = b != 0;
+  return hr_gemm_check(gemm, record->error);
+}
+
+/* `either` or `other` of two columns that mean the same; the first is needed if `fallback` is 0. */
+static hr_status read_either(const hr_csv_record *record, const char *either, const char *other, int64_t fallback,
+                             int64_t *value)
+{
+  const char *column = !hr_csv_field(record, either) && hr_csv_field(record, other) ? other : either;
+  return hr_csv_integer(record, column, 1, fallback, value);
+}
+
+static hr_status read_call(const hr_csv_record *record, bool decode, bool causal_default, hr_attention *a)
+{
+  int64_t causal;
+  HR_TRY(hr_csv_integer(record, "n", 1, 0, &a->kv_len));
+  HR_TRY(hr_csv_integer(record, "m", 1, decode ? 1 : a->kv_len, &a->q_len));
+  HR_TRY(hr_csv_integer(record, "batch", 1, 1, &a->batch));
+  HR_TRY(hr_csv_integer(record, "q_heads", 1, 0, &a->q_heads));
+  HR_TRY(hr_csv_integer(record, "causal", 0, causal_default, &causal));
+  HR_TRY(hr_csv_integer(record, "window", 0, 0, &a->window));
+  a->mask = causal || decode ? HR_MASK_CAUSAL : HR_MASK_NONE;
+  return HR_OK;
+}
+
+static hr_status read_attention(const hr_csv_record *record, hr_interval_kind kind, bool full, hr_validated_row *row)
+{
+  hr_attention *a = &row->attention;
+  row->kind = kind;
+  HR_TRY(read_call(record, kind == HR_INTERVAL_DECODE, !full, a));
+  HR_TRY(read_either(record, "kv_heads", "k_heads", a->q_heads, &a->k_heads));
+  HR_TRY(read_either(record, "head_dim", "k", 0, &a->qk_dim));
+  a->v_heads = a->k_heads, a->v_dim = a->qk_dim;
+  return hr_attention_check(a, record->error);
+}
+
+static hr_status read_prefill(const hr_csv_record *record, hr_validated_row *row)
+{
+  return read_attention(record, HR_INTERVAL_ATTENTION, false, row);
+}
+
+static hr_status read_full(const hr_csv_record *record, hr_validated_row *row)
+{
+  return read_attention(record, HR_INTERVAL_ATTENTION, true, row);
+}
+
+static hr_status read_decode(const hr_csv_record *record, hr_validated_row *row)
+{
+  return read_attention(record, HR_INTERVAL_DECODE, false, row);
+}
+
+/* Of DeepSeek-V2 (arXiv 2405.04434) where the row does not say: heads of 128 and of 64 that are rotated, latents of
+ * 512. */
+static hr_status read_latent_call(const hr_csv_record *record, bool decode, int64_t qk_dim, int64_t v_dim,
+                                  hr_validated_row *row)
+{
+  hr_attention *a = &row->attention;
+  row->kind = decode ? HR_INTERVAL_LATENT : HR_INTERVAL_LATENT_PREFILL;
+  HR_TRY(read_call(record, decode, true, a));
+  HR_TRY(hr_csv_integer(record, "qk_dim", 1, qk_dim, &a->qk_dim));
+  HR_TRY(hr_csv_integer(record, "v_dim", 1, v_dim, &a->v_dim));
+  a->k_heads = a->v_heads = decode ? 1 : a->q_heads;
+  return hr_attention_check(a, record->error);
+}
+
+static hr_status read_latent(const hr_csv_record *record, hr_validated_row *row)
+{
+  return read_latent_call(record, true, 576, 512, row);
+}
+
+static hr_status read_latent_prefill(const hr_csv_record *record, hr_validated_row *row)
+{
+  return read_latent_call(record, false, 192, 128, row);
+}
+
+/* Equal loads: each device has experts / ep of the experts, and as large a part of the tokens' copies. */
+static hr_status read_experts(const hr_csv_record *record, hr_validated_row *row)
+{
+  hr_expert_call *call = &row->experts;
+  int64_t experts, width, top_k, tp, ep, gated;
+  const struct {
+    const char *column;
+    int64_t fallback, *to;
+  } sizes[] = {{"m", 0, &call->tokens},
+               {"hidden", 0, &call->hidden},
+               {"intermediate", 0, &width},
+               {"experts", 0, &experts},
+               {"top_k", 0, &top_k},
+               {"tp", 1, &tp},
+               {"ep", 1, &ep}};
+  row->kind = HR_INTERVAL_EXPERTS;
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    HR_TRY(hr_csv_integer(record, sizes[i].column, 1, sizes[i].fallback, sizes[i].to));
+  HR_TRY(hr_csv_integer(record, "gated", 0, 1, &gated));
+  hr_checked64 copies = hr_times(hr_checked(call->tokens), top_k);
+  if (hr_checked_take(copies, &call->rows) != HR_OK)
+    return hr_fail(record->error, HR_ERROR_OVERFLOW, "%s: line %" PRId64 ": m times top_k is too large", record->name,
+                   record->line);
+  call->rows = hr_ceil_div(call->rows, ep), call->width = hr_ceil_div(width, tp);
+  call->experts = hr_ceil_div(experts, ep), call->gated = gated != 0;
+  return HR_OK;
+}
+
+hr_read_problem_fn hr_problem_reader(const char *kind)
+{
+  static const struct {
+    const char *kind;
+    hr_read_problem_fn read;
+  } readers[] = {{"gemm_narrow", read_gemm},    {"gemm_8bit", read_gemm},
+                 {"gemm", read_gemm},           {"bmm", read_gemm},
+                 {"attention", read_prefill},   {"prefill", read_prefill},
+                 {"attention_full", read_full}, {"decode", read_decode},
+                 {"latent", read_latent},       {"latent_prefill", read_latent_prefill},
+                 {"experts", read_experts}};
+  for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+    if (strcmp(kind, readers[i].kind) == 0)
+      return readers[i].read;
+  }
+  return NULL;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The problem of a record, by its kind. */
+#ifndef HR_ANALYSIS_VALIDATE_PROBLEMS_H
+#define HR_ANALYSIS_VALIDATE_PROBLEMS_H
+
+#include "analysis/validate/csv_table.h"
+
+#include <headroom/validate.h>
+
+#define HR_PROBLEM_KINDS "gemm, bmm, attention, decode, latent, latent_prefill and experts"
+
+/** Sets kind and problem of `row`, whose number format is set. HR_ERROR_INVALID with the line and column. */
+typedef hr_status (*hr_read_problem_fn)(const hr_csv_record *record, hr_validated_row *row);
+
+/** NULL for a kind that has no prediction. */
+hr_read_problem_fn hr_problem_reader(const char *kind);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Latent attention, routed experts and 8 bit GEMMs as others measured them (data/results/published), by device: rows
+ * that the device files were not fitted to. The bounds stand a little above docs/prediction.md. */
+#include "test.h"
+
+#include "unit/measured.h"
+
+#include <headroom/validate.h>
+
+#define TEXT_MAX (1 << 20)
+
+static char text[TEXT_MAX];
+
+static const char *path_of(const char *name)
+{
+  static char path[512];
+  snprintf(path, sizeof path, "%s/data/results/published/%s", HEADROOM_SOURCE_DIR, name);
+  return path;
+}
+
+/* The head and the held-out rows of a device that begin with "DEVICE,KIND,DTYPE,". */
+static size_t read_rows(const char *name, const char *begin)
+{
+  char line[512];
+  size_t length = 0;
+  bool head = true;
+  FILE *file = fopen(path_of(name), "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof line, file)) {
+    bool wanted = strncmp(line, begin, strlen(begin)) == 0 && strstr(line, "held_out");
+    if (line[0] == '#' || (!head && !wanted))
+      continue;
+    head = false;
+    assert_true(length + strlen(line) < TEXT_MAX);
+    length += (size_t)snprintf(text + length, TEXT_MAX - length, "%s", line);
+  }
+  fclose(file);
+  return length;
+}
+
+static const struct {
+  const char *file, *device, *kind;
+  size_t least_rows;
+  double median, mean;
+} bounds[] = {
+    {"latent.csv", "a100-sxm4-80gb", "latent,bf16,", 370, 0.05, 0.065},
+    {"latent.csv", "h100-sxm", "latent,bf16,", 370, 0.065, 0.09},
+    {"latent.csv", "h200", "latent,bf16,", 370, 0.075, 0.10},
+    {"latent.csv", "b200", "latent,bf16,", 370, 0.065, 0.105},
+    {"latent.csv", "l40s", "latent,bf16,", 370, 0.135, 0.225},
+    {"latent.csv", "a100-sxm4-80gb", "latent_prefill,bf16,", 180, 0.10, 0.12},
+    {"latent.csv", "h100-sxm", "latent_prefill,bf16,", 180, 0.075, 0.115},
+    {"latent.csv", "h200", "latent_prefill,bf16,", 180, 0.075, 0.105},
+    {"latent.csv", "b200", "latent_prefill,bf16,", 180, 0.12, 0.15},
+    {"latent.csv", "l40s", "latent_prefill,bf16,", 180, 0.15, 0.26},
+    {"experts.csv", "a100-sxm4-80gb", "experts,bf16,", 110, 0.185, 0.225},
+    {"experts.csv", "h100-sxm", "experts,bf16,", 35, 0.08, 0.24},
+    {"experts.csv", "h200", "experts,bf16,", 35, 0.07, 0.14},
+    {"experts.csv", "b200", "experts,bf16,", 60, 0.095, 0.145},
+    {"experts.csv", "l40s", "experts,bf16,", 70, 0.065, 0.19},
+    {"experts.csv", "h100-sxm", "experts,fp8,", 40, 0.125, 0.235},
+    {"experts.csv", "h200", "experts,fp8,", 40, 0.12, 0.285},
+    {"experts.csv", "b200", "experts,fp8,", 40, 0.23, 0.28},
+    {"experts.csv", "l40s", "experts,fp8,", 50, 0.125, 0.275},
+    {"gemms_fp8.csv", "h100-sxm", "gemm,fp8,", 270, 0.125, 0.175},
+    {"gemms_fp8.csv", "h200", "gemm,fp8,", 240, 0.13, 0.185},
+    {"gemms_fp8.csv", "b200", "gemm,fp8,", 280, 0.13, 0.16},
+    {"gemms_fp8.csv", "l40s", "gemm,fp8,", 255, 0.13, 0.20},
+};
+
+static void held_out_rows_are_within_the_error_that_the_page_says(void **state)
+{
+  (void)state;
+  hr_validate_options options = hr_validate_options_default();
+  options.cache_writes = true;
+  for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+    const hr_hardware hardware = measured_hardware(bounds[i].device);
+    hr_validation *v = NULL;
+    hr_error error;
+    char begin[96];
+    snprintf(begin, sizeof begin, "%s,%s", bounds[i].device, bounds[i].kind);
+    size_t length = read_rows(bounds[i].file, begin);
+    assert_ok(hr_validate_csv(&hardware, text, length, bounds[i].file, &options, &v, &error), error);
+    assert_true(v->row_count >= bounds[i].least_rows && v->skipped == 0);
+    if (!(v->groups[0].median <= bounds[i].median && v->groups[0].mean <= bounds[i].mean))
+      fail_msg("%s: median %.1f%%, mean %.1f%% are over %.1f%%, %.1f%%", begin, 100 * v->groups[0].median,
+               100 * v->groups[0].mean, 100 * bounds[i].median, 100 * bounds[i].mean);
+    hr_validation_free(v);
+  }
+}
+
+/* By hand, with everything but the named cost left out: 4 tokens to 2 of 8 experts each are 8 rows of 8 experts. */
+static void the_costs_of_experts_count_once_for_each_grouped_gemm(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  hr_expert_call call = hr_expert_call_default();
+  hr_prediction before, after;
+  hr_error error;
+  call.tokens = 4, call.rows = 8, call.hidden = 2048, call.width = 768, call.experts = 8;
+  hardware.interval_count = 0, hardware.experts.expert_ns = 0;
+  assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &before, &error), error);
+  hardware.experts.expert_ns = 100; /* 3 GEMMs of 8 experts */
+  assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &after, &error), error);
+  assert_true(fabs(after.time_ns - before.time_ns - 2400) < 1e-3);
+  hardware.experts.routing_ns += 1000;
+  assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &before, &error), error);
+  assert_true(fabs(before.time_ns - after.time_ns - 1000) < 1e-3);
+  call.gated = false; /* one GEMM less */
+  assert_ok(hr_predict_experts(&hardware, &call, HR_FRAMEWORK_COMPILED, &after, &error), error);
+  assert_true(after.pair_ns == 1600 && after.time_ns < before.time_ns);
+}
+
+/* 132 multiprocessors, blocks of 64 query heads: 3 sequences of 128 heads are 6 blocks in one wave, each of 1024 − 64
+ * keys that cost 10 ns; 133 sequences of 64 heads are two waves. */
+static void keys_that_are_not_split_cost_a_wave_of_blocks(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  hr_decode decode = hr_decode_default();
+  hr_prediction p;
+  hr_error error;
+  decode.batch = 3, decode.kv_len = 1024, decode.q_heads = 128, decode.k_heads = decode.v_heads = 1;
+  decode.qk_dim = 576, decode.v_dim = 512, decode.latent = true;
+  assert_ok(hr_decode_set_pages(&decode, 16, &error), error);
+  hardware.decode_latent = (hr_decode_cost){.launch_ns = 5000, .key_ns = 10};
+  assert_ok(hr_predict_decode_by(&hardware, &decode, HR_FRAMEWORK_COMPILED, &p, &error), error);
+  assert_true(p.pair_ns == 9600 && p.split_ns == 0);
+  decode.batch = 133, decode.q_heads = 64;
+  assert_ok(hr_predict_decode_by(&hardware, &decode, HR_FRAMEWORK_COMPILED, &p, &error), error);
+  assert_true(p.pair_ns == 19200);
+}
+
+/* 264 rows of 1000 elements are one wave of 2 rows on each of 132 multiprocessors; 265 rows are two. */
+static void rounding_few_rows_takes_the_time_of_a_row(void **state)
+{
+  (void)state;
+  hr_hardware hardware = measured_hardware("h200");
+  hr_operator op = {.id = HR_OP_MLP_UP, .kind = HR_KIND_GEMM, .count = 1, .gemm = hr_gemm_default()};
+  hr_prediction p;
+  hr_error error;
+  op.gemm.m = 264, op.gemm.n = 1024, op.gemm.k = 1000, op.gemm.dtype = HR_FP8_E4M3;
+  op.activations = HR_ACTIVATIONS_FP8, op.framework = HR_FRAMEWORK_EAGER, op.bytes = 10000000, op.flops = 540672000;
+  hardware.rounding = (hr_rounding_cost){.launch_ns = 2000, .bandwidth_share = 1, .element_ns = 3};
+  assert_ok(hr_predict_operator(&hardware, &op, &p, &error), error);
+  assert_true(p.rounding_ns == 5000);
+  op.gemm.m = 265;
+  assert_ok(hr_predict_operator(&hardware, &op, &p, &error), error);
+  assert_true(p.rounding_ns == 8000);
+  op.framework = HR_FRAMEWORK_COMPILED; /* rounds in the norm before */
+  assert_ok(hr_predict_operator(&hardware, &op, &p, &error), error);
+  assert_true(p.rounding_ns == 0);
+  op.framework = HR_FRAMEWORK_EAGER, op.id = HR_OP_MLP_GATE; /* shares the rounding of mlp_up */
+  assert_ok(hr_predict_operator(&hardware, &op, &p, &error), error);
+  assert_true(p.rounding_ns == 0);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(held_out_rows_are_within_the_error_that_the_page_says),
+      cmocka_unit_test(the_costs_of_experts_count_once_for_each_grouped_gemm),
+      cmocka_unit_test(keys_that_are_not_split_cost_a_wave_of_blocks),
+      cmocka_unit_test(rounding_few_rows_takes_the_time_of_a_row),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
