@@ -135,6 +135,20 @@ int cli_set_network(const cli_run *run, hr_hardware *hardware)
   return CLI_GO_ON;
 }
 
+static int check_resolved(const char *name, hr_status status, const hr_error *error)
+{
+  if (status == HR_ERROR_NOT_FOUND)
+    return cli_fail(EXIT_USAGE, "--device: %s%s", error->message, cli_hint(error, name, "; see headroom devices"));
+  return status == HR_OK ? CLI_GO_ON : cli_fail_status(status, error);
+}
+
+/* Measuring takes time, so that it is offered, not done. */
+static void offer_calibration(const cli_run *run, const char *name, const hr_hardware *hardware)
+{
+  if (!run->options.quiet && strcmp(name, "cpu") == 0 && !hardware->calibrated[0])
+    cli_fail(0, "note: the rates of this CPU are estimates; `headroom calibrate` measures it in about 20 s");
+}
+
 int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hardware)
 {
   hr_error error = {.status = HR_OK};
@@ -145,12 +159,26 @@ int cli_load_device(const cli_run *run, const char *otherwise, hr_hardware *hard
   cli_reading(true);
   hr_status status = hr_resolve_hardware(name, hardware, &error);
   cli_reading(false);
-  if (status == HR_ERROR_NOT_FOUND)
-    return cli_fail(EXIT_USAGE, "--device: %s%s", error.message, cli_hint(&error, name, "; see headroom devices"));
-  if (status != HR_OK)
-    return cli_fail_status(status, &error);
+  code = check_resolved(name, status, &error);
+  if (code != CLI_GO_ON)
+    return code;
+  offer_calibration(run, name, hardware);
   cli_set_conditions(run, hardware);
   return cli_set_network(run, hardware);
+}
+
+int cli_load_uncalibrated(const cli_run *run, const char *otherwise, hr_hardware *hardware, char **file)
+{
+  hr_error error = {.status = HR_OK};
+  const char *name = run->options.device ? run->options.device : otherwise;
+  int code = cli_check_input(run, name);
+  if (code != CLI_GO_ON)
+    return code;
+  cli_reading(true);
+  hr_status status = hr_resolve_uncalibrated(name, hardware, file, &error);
+  cli_reading(false);
+  cli_set_conditions(run, hardware);
+  return check_resolved(name, status, &error);
 }
 
 /* Degrees that change nothing alone. */

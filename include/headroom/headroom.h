@@ -6,6 +6,7 @@
 #include <headroom/advise.h>
 #include <headroom/attention.h>
 #include <headroom/buffer.h>
+#include <headroom/calibrate.h>
 #include <headroom/catalog.h>
 #include <headroom/change.h>
 #include <headroom/checkpoint.h>

@@ -7,6 +7,7 @@
 #define HEADROOM_REPORT_H
 
 #include <headroom/advise.h>
+#include <headroom/calibrate.h>
 #include <headroom/checkpoint.h>
 #include <headroom/compare.h>
 #include <headroom/confirm.h>
@@ -156,6 +157,12 @@ HR_API hr_status hr_report_page(FILE *out, const hr_report_options *options, hr_
  *  HR_ERROR_OUT_OF_MEMORY. */
 HR_API hr_status hr_report_validation(FILE *out, const hr_report_options *options, const hr_hardware *hardware,
                                       const hr_validation *validation, hr_error *error);
+
+/** `calibrate`: errors of a fit by kind and the fitted figures; as CSV every row with its held-out prediction, in the
+ *  columns that hr_validate_csv() reads. `path`: the device file that was written; NULL: none. Errors: HR_ERROR_OUTPUT,
+ *  HR_ERROR_OUT_OF_MEMORY. */
+HR_API hr_status hr_report_calibration(FILE *out, const hr_report_options *options, const hr_calibrate_result *result,
+                                       const char *path, hr_error *error);
 
 /** `kernels`: the kernels of all devices, and whether each runs on this machine or why not. Opens the devices. */
 HR_API hr_status hr_report_kernels(FILE *out, const hr_report_options *options, hr_error *error);

@@ -170,6 +170,7 @@ static const hr_column host_fields[] = {
     {"power_limit_w", NULL, HR_PLAIN, 0, HR_COMPUTED_OF(NUMBER, positive, hr_hardware, power_limit_w)},
     FIELD(clock),
     FIELD(cache),
+    HR_OPTIONAL_FIELD(hr_hardware, calibrated),
 };
 #undef FIELD
 
@@ -230,9 +231,12 @@ void hr_print_hardware(const hr_document *document, const hr_hardware *hardware)
                                       [HR_CALIBRATION_DATASHEET] = "rates from the datasheet",
                                       [HR_CALIBRATION_PUBLISHED] = "rates from published measurements",
                                       [HR_CALIBRATION_MEASURED] = "rates measured"};
-  char memory[HR_NUMBER_SIZE];
+  char memory[HR_NUMBER_SIZE], fitted[128] = "";
   hr_write_bytes(memory, sizeof memory, (double)hardware->memory_bytes);
-  hr_print_field(document, "device", "%s: %s, %s, %s%s%s", hardware->name, hardware->product, memory,
-                 NAME_OF(rates, hardware->calibration), hardware->clock == HR_CLOCK_BURST ? ", burst clock" : "",
+  if (hardware->calibrated[0])
+    snprintf(fitted, sizeof fitted, " (calibrated %s)", hardware->calibrated);
+  hr_print_field(document, "device", "%s: %s, %s, %s%s%s%s", hardware->name, hardware->product, memory,
+                 NAME_OF(rates, hardware->calibration), fitted,
+                 hardware->clock == HR_CLOCK_BURST ? ", burst clock" : "",
                  hardware->cache == HR_CACHE_WARM ? ", warm caches" : "");
 }

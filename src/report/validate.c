@@ -5,6 +5,7 @@
 #include "report/document.h"
 #include "report/inputs.h"
 #include "report/json.h"
+#include "report/validated_rows.h"
 
 #include <headroom/validate.h>
 
@@ -163,7 +164,7 @@ static hr_table *worst_table(const hr_validation *v)
   return table;
 }
 
-static hr_table *row_table(const hr_validation *v)
+hr_table *hr_validated_row_table(const hr_validation *v)
 {
   hr_table *table = HR_TABLE_OF(row_columns, hr_validated_row);
   for (size_t i = 0; i < v->row_count; i++)
@@ -219,7 +220,7 @@ hr_status hr_report_validation(FILE *out, const hr_report_options *options, cons
   if (options->format == HR_FORMAT_JSON)
     status = write_json(out, hardware, validation, error);
   else if (options->format == HR_FORMAT_CSV)
-    status = hr_print_table(&document, row_table(validation), error);
+    status = hr_print_table(&document, hr_validated_row_table(validation), error);
   else
     status = write_text(&document, hardware, validation, error);
   return hr_document_end(&document, status, error);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
+#include "resolve/calibration.h"
 #include "resolve/entries.h"
 #include "resolve/read_file.h"
 
@@ -19,8 +20,8 @@ static bool is_own_device(const char *what)
 }
 
 /* Takes constants from the built-in file of the product, found by the name that the driver reports, and keeps what
- * differs between devices of one product. */
-static void know_product(hr_hardware *hardware)
+ * differs between devices of one product. Returns the file; NULL if there is none. */
+static const hr_catalog_entry *know_product(hr_hardware *hardware)
 {
   size_t count;
   const hr_catalog_entry *files = hr_catalog_hardware(&count);
@@ -34,8 +35,9 @@ static void know_product(hr_hardware *hardware)
     known.multiprocessors = hardware->multiprocessors;
     known.memory_bytes = hardware->memory_bytes;
     *hardware = known;
-    return;
+    return &files[i];
   }
+  return NULL;
 }
 
 hr_status hr_resolve_probed(hr_device *device, hr_progress_fn progress, void *context, hr_hardware *hardware,
@@ -44,11 +46,12 @@ hr_status hr_resolve_probed(hr_device *device, hr_progress_fn progress, void *co
   HR_NEED(error, device, hardware);
   hr_hardware probed;
   HR_TRY(hr_device_probe(device, progress, context, &probed, error));
-  if (probed.kind != HR_HARDWARE_GPU) {
-    *hardware = probed;
+  hr_hardware known = probed;
+  HR_TRY(hr_use_calibration(&known, error));
+  if (known.calibrated[0] || probed.kind != HR_HARDWARE_GPU) {
+    *hardware = known;
     return HR_OK;
   }
-  hr_hardware known = probed;
   know_product(&known);
   for (int i = 0; i < HR_DTYPE_COUNT; i++) {
     double rate = probed.dense_flops_per_s[i] * probed.library_share[i];
@@ -68,24 +71,28 @@ hr_status hr_resolve_probed(hr_device *device, hr_progress_fn progress, void *co
   return HR_OK;
 }
 
-static hr_status hardware_of_machine(const char *what, hr_hardware *hardware, hr_error *error)
+static hr_status hardware_of_machine(const char *what, hr_hardware *hardware, const hr_catalog_entry **product,
+                                     hr_error *error)
 {
   hr_device *device;
   HR_TRY(hr_device_open(what, 0, &device, error));
   hr_status status = hr_device_detect(device, hardware, error);
   hr_device_close(device);
   if (status == HR_OK && hardware->kind == HR_HARDWARE_GPU)
-    know_product(hardware);
+    *product = know_product(hardware);
   return status;
 }
 
-static hr_status hardware_from_file(const char *path, hr_hardware *hardware, hr_error *error)
+static hr_status hardware_from_file(const char *path, hr_hardware *hardware, char **file, hr_error *error)
 {
   char *text;
   size_t length;
   HR_TRY(hr_read_file(path, path, &text, &length, error));
   hr_status status = hr_hardware_from_json(text, length, path, hardware, error);
-  free(text);
+  if (status == HR_OK && file)
+    *file = text;
+  else
+    free(text);
   return status;
 }
 
@@ -100,19 +107,54 @@ static const hr_catalog_entry *find_device(const hr_catalog_entry *known, size_t
   return entry;
 }
 
-hr_status hr_resolve_hardware(const char *what, hr_hardware *hardware, hr_error *error)
+/* The text of a built-in file for the caller. */
+static hr_status copy_entry(const hr_catalog_entry *entry, char **file, hr_error *error)
 {
-  HR_NEED(error, what, hardware);
-  if (is_own_device(what))
-    return hardware_of_machine(what, hardware, error);
+  if (!file || !entry)
+    return HR_OK;
+  *file = malloc(entry->length + 1);
+  if (!*file)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for the file of %s", entry->name);
+  memcpy(*file, entry->text, entry->length);
+  (*file)[entry->length] = '\0';
+  return HR_OK;
+}
+
+static hr_status resolve(const char *what, hr_hardware *hardware, char **file, hr_error *error)
+{
   size_t count;
-  const hr_catalog_entry *known = hr_catalog_hardware(&count);
-  const hr_catalog_entry *entry = find_device(known, count, what);
-  if (entry)
-    return hr_hardware_from_json(entry->text, entry->length, entry->name, hardware, error);
+  const hr_catalog_entry *known = hr_catalog_hardware(&count), *entry = NULL;
+  if (is_own_device(what)) {
+    HR_TRY(hardware_of_machine(what, hardware, &entry, error));
+    return copy_entry(entry, file, error);
+  }
+  entry = find_device(known, count, what);
+  if (entry) {
+    HR_TRY(hr_hardware_from_json(entry->text, entry->length, entry->name, hardware, error));
+    return copy_entry(entry, file, error);
+  }
   if (strchr(what, '/') || hr_looks_like_path(what)) {
-    hr_status status = hardware_from_file(what, hardware, error);
+    hr_status status = hardware_from_file(what, hardware, file, error);
     return status == HR_ERROR_NOT_FOUND ? hr_fail(error, HR_ERROR_UNREADABLE, "%s: no such file", what) : status;
   }
   return hr_fail_not_found("device", what, known, count, error);
+}
+
+hr_status hr_resolve_uncalibrated(const char *what, hr_hardware *hardware, char **file, hr_error *error)
+{
+  HR_NEED(error, what, hardware);
+  if (file)
+    *file = NULL;
+  return resolve(what, hardware, file, error);
+}
+
+hr_status hr_resolve_hardware(const char *what, hr_hardware *hardware, hr_error *error)
+{
+  HR_NEED(error, what, hardware);
+  hr_hardware found;
+  HR_TRY(resolve(what, &found, NULL, error));
+  if (is_own_device(what))
+    HR_TRY(hr_use_calibration(&found, error));
+  *hardware = found;
+  return HR_OK;
 }

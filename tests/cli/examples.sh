@@ -21,7 +21,12 @@ cd "$folder" || exit 1
 printf '%s' '{"model_type":"llama","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":4,"vocab_size":1001,
   "intermediate_size":256,"hidden_act":"silu"}' > config.json
 headroom results import -q "$2/tests/cli/inputs/results.jsonl" > /dev/null || say "no store"
-printf 'kind,m,n,k,time_ns\ngemm,4096,4096,4096,210000\n' > measured.csv
+{
+  echo kind,m,n,k,time_ns
+  for m in 256 512 1024 2048 4096; do
+    for n in 1024 2048 3072 4096; do echo "gemm,$m,$n,4096,$((5000 + m * n / 80))"; done
+  done
+} > measured.csv
 for store in before after all; do
   headroom results import -q --db $store.db "$2/tests/cli/inputs/compare.csv" > /dev/null || say "no $store.db"
 done
@@ -38,6 +43,7 @@ small() {
     "headroom decode"*) echo "-d cpu --kv-len 32 -b 1 --dtype fp32 --budget 0.01" ;;
     "headroom layer"*) echo "-d cpu -b 1 --seq 8 --dtype fp32 --budget 0.01" ;;
     "headroom validate"*--points*) echo "-d cpu --points 1 --dtype fp32 -q" ;;
+    "headroom calibrate"*cuda*) echo "-d cpu" ;;
     "headroom sweep list"*) echo "-d cpu" ;;
     "headroom sweep"*) echo "-d cpu --points 1 --time-limit 0.3 --memory-limit 64 --dtype fp32 -q" ;;
   esac

@@ -51,6 +51,10 @@ cat > sweep.json <<'END'
 {"name": "small", "title": "Small products", "x": "m", "axes": {"m": [1, 2]}, "series": "all",
  "problem": {"kind": "gemm", "m": "m", "n": 16, "k": 16}}
 END
+{
+  echo kind,m,n,k,time_ns
+  for n in {1..24}; do echo "gemm,$((n * 128)),4096,4096,$((n * 9000 + 20000))"; done
+} > fitted.csv
 cat > measured.csv <<'END'
 kind,dtype,m,n,k,time_ns
 gemm,bf16,4096,4096,4096,250000
@@ -167,6 +171,7 @@ torture none see_all devices h200
 torture none see_all decode -d h200
 torture none see_all layer -d h200 gpt2
 torture none see_all validate -d h200 --from measured.csv -v
+torture none see_all calibrate -d h200 --from fitted.csv
 torture none see_all plot fig24 --predict h200 -f text
 torture none see_all gemm 64 64 64 -d h200
 torture full.db see_all results list --db new.db

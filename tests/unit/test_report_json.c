@@ -35,6 +35,7 @@ static const key_row workload_keys[] = {{"phase", "s"},
                                         {"zero_stage", "i"},
                                         {"overlap", "r"},
                                         {"recompute", "s"},
+                                        {"dropout", "s"},
                                         {"microbatches", "i"},
                                         {"framework", "s"}};
 static const key_row hardware_keys[] = {{"name", "s"},
@@ -65,7 +66,8 @@ static const key_row hardware_keys[] = {{"name", "s"},
                                         {"placement", "sn"},
                                         {"power_limit_w", "rn"},
                                         {"clock", "s"},
-                                        {"cache", "s"}};
+                                        {"cache", "s"},
+                                        {"calibrated", "sn"}};
 static const key_row operator_keys[] = {{"name", "s"},  {"kind", "s"},  {"pass", "s"},        {"m", "in"},
                                         {"n", "in"},    {"k", "in"},    {"batch", "in"},      {"count", "i"},
                                         {"flops", "i"}, {"bytes", "i"}, {"collective", "sn"}, {"devices", "in"}};

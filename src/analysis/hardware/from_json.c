@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/names.h"
+#include "base/text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -266,13 +268,34 @@ static hr_status read_interval(const hr_json_reader *row, hr_hardware *hardware,
   return hr_json_number(row, "high", 1, 1000, &interval->high);
 }
 
+/* What hr_calibrate_device_file() says about the fit. */
+static hr_status read_calibrated(const hr_json_reader *reader, hr_hardware *hardware)
+{
+  static const char field[] = "calibrated";
+  if (!hr_json_has(reader, field))
+    return HR_OK;
+  const char *date = NULL;
+  int64_t rows = 0;
+  double held_out = 0;
+  const hr_json_reader inner = {json_object_get(reader->object, field), reader->input, "calibrated.", reader->error};
+  if (!json_is_object(inner.object))
+    return hr_json_fail(reader, field, HR_ERROR_INVALID, "expected an object");
+  HR_TRY(hr_json_string_or(&inner, "date", "", &date));
+  HR_TRY(hr_json_integer(&inner, "rows", 1, MOST_COUNT, &rows));
+  HR_TRY(hr_json_number(&inner, "held_out", 0, 1e6, &held_out));
+  hr_write_text(hardware->calibrated, sizeof hardware->calibrated, "%.24s%s%" PRId64 " rows, %.1f%% off", date,
+                date[0] ? ", " : "", rows, 100 * held_out);
+  return HR_OK;
+}
+
 static hr_status read_hardware(const hr_json_reader *reader, hr_hardware *hardware)
 {
   HR_TRY(read_names(reader, hardware));
   HR_TRY(read_counts(reader, hardware));
   HR_TRY(read_numbers(reader, hardware));
   HR_TRY(read_by_dtype(reader, "dense_flops_per_s", 1e21, true, hardware->dense_flops_per_s));
-  HR_TRY(read_by_dtype(reader, "library_share", 1, false, hardware->library_share));
+  HR_TRY(read_calibrated(reader, hardware));
+  HR_TRY(read_by_dtype(reader, "library_share", 100, false, hardware->library_share));
   HR_TRY(read_rows(reader, "alignments", HR_ALIGNMENTS_MAX, read_alignment, hardware, &hardware->alignment_count));
   HR_TRY(read_rows(reader, "tiles", HR_TILES_MAX, read_tile, hardware, &hardware->tile_count));
   HR_TRY(read_vector_formats(reader, hardware));

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which figures and rows are fitted, and the error on rows that were not. */
+#include <headroom/calibrate.h>
+
+#include "analysis/calibrate/fit.h"
+#include "analysis/calibrate/sum_up.h"
+#include "analysis/validate/errors.h"
+#include "analysis/validate/rows.h"
+#include "base/error.h"
+#include "base/names.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_OF_FIGURE 6 /* fewer say more about themselves than about the figure */
+#define SMALL_WEIGHT 0.5 /* mostly launch and the library's choice of a kernel */
+#define FOLDS_MOST 20
+#define MANY_ROWS 500
+
+typedef struct calibration {
+  const hr_hardware *original;
+  hr_hardware start;
+  const hr_validation *rows; /* as predicted by the original */
+  unsigned *bits;
+  double *weights, *part_weights;
+  int64_t *parts;
+  size_t parameter_count;
+  hr_parameter parameters[HR_FITTED_FIGURES_MAX];
+  const hr_calibrate_options *options;
+  hr_calibrate_result *result;
+} calibration;
+
+hr_calibrate_options hr_calibrate_options_default(void)
+{
+  return (hr_calibrate_options){.struct_size = sizeof(hr_calibrate_options)};
+}
+
+/* ---- rows ---- */
+
+static hr_dtype dtype_of(const hr_validated_row *row)
+{
+  if (row->kind == HR_INTERVAL_EXPERTS)
+    return row->experts.dtype;
+  return hr_validated_row_is_attention(row) ? row->attention.dtype : row->gemm.dtype;
+}
+
+/* Kind, format, and whether it is small. */
+static size_t group_of(const hr_validated_row *row)
+{
+  size_t small = row->measured_ns < HR_CALIBRATED_SHORT_NS;
+  return ((size_t)row->kind * HR_DTYPE_COUNT + (size_t)dtype_of(row)) * 2 + small;
+}
+
+/* Each group counts by the root of its size, so that hundreds of rows of one kind do not outweigh the others. */
+static void set_weights(calibration *c)
+{
+  double sizes[HR_INTERVAL_KIND_COUNT * HR_DTYPE_COUNT * 2] = {0};
+  const hr_validated_row *rows = c->rows->rows;
+  for (size_t i = 0; i < c->rows->row_count; i++)
+    sizes[group_of(&rows[i])]++;
+  for (size_t i = 0; i < c->rows->row_count; i++)
+    c->weights[i] = (rows[i].measured_ns < HR_CALIBRATED_SHORT_NS ? SMALL_WEIGHT : 1) / sqrt(sizes[group_of(&rows[i])]);
+}
+
+/* Mixes numbers well, so that parts are of equal size. Source: Steele et al. 2014 (OOPSLA, "Fast splittable
+ * pseudorandom number generators"), the finalizer of SplitMix64. */
+static uint64_t mix(uint64_t hash, int64_t number)
+{
+  hash += (uint64_t)number + UINT64_C(0x9E3779B97F4A7C15);
+  hash = (hash ^ (hash >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+  hash = (hash ^ (hash >> 27)) * UINT64_C(0x94D049BB133111EB);
+  return hash ^ (hash >> 31);
+}
+
+/* Rows of one matrix with several m stay together: they resemble each other. */
+static int64_t part_of(const hr_validated_row *row, int64_t parts)
+{
+  const hr_attention *a = &row->attention;
+  const hr_expert_call *e = &row->experts;
+  uint64_t hash = (uint64_t)row->kind;
+  if (hr_validated_row_is_attention(row)) {
+    const int64_t sizes[] = {a->q_len, a->kv_len, a->batch, a->q_heads, a->k_heads, a->qk_dim, a->window};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+      hash = mix(hash, sizes[i]);
+  } else if (row->kind == HR_INTERVAL_EXPERTS) {
+    hash = mix(mix(mix(hash, e->hidden), e->width), e->experts);
+  } else {
+    hash = mix(mix(0, row->gemm.n), row->gemm.k);
+  }
+  return (int64_t)(hash % (uint64_t)parts);
+}
+
+static void describe_rows(calibration *c)
+{
+  const hr_validated_row *rows = c->rows->rows;
+  unsigned all = 0;
+  for (size_t i = 0; i < c->rows->row_count; i++) {
+    c->bits[i] = hr_parameter_row_bits(&rows[i]);
+    c->parts[i] = part_of(&rows[i], c->result->folds);
+    all |= c->bits[i];
+  }
+  set_weights(c);
+  c->start = *c->original;
+  hr_parameters_begin(&c->start, all);
+}
+
+/* ---- figures ---- */
+
+static hr_fit_problem problem_of(calibration *c, const double *weights, int64_t part)
+{
+  double share = 1 / (double)(c->result->folds + 1);
+  return (hr_fit_problem){.start = &c->start,
+                          .rows = c->rows->rows,
+                          .bits = c->bits,
+                          .weights = weights,
+                          .count = c->rows->row_count,
+                          .parameters = c->parameters,
+                          .parameter_count = c->parameter_count,
+                          .progress = c->options->progress,
+                          .context = c->options->context,
+                          .done_before = share * (double)part,
+                          .done_share = share};
+}
+
+static hr_status choose_figures(calibration *c, hr_error *error)
+{
+  hr_parameter all[HR_FITTED_FIGURES_MAX];
+  size_t count = hr_parameters_list(&c->start, all);
+  const hr_fit_problem problem = problem_of(c, c->weights, 0);
+  for (size_t i = 0; i < count; i++) {
+    int64_t rows;
+    HR_TRY(hr_fit_count_rows(&problem, &all[i], &rows, error));
+    if (rows < ROWS_OF_FIGURE)
+      continue;
+    hr_fitted_figure *figure = &c->result->figures[c->parameter_count];
+    hr_parameter_name(&all[i], figure->name, sizeof figure->name);
+    hr_copy_text(figure->field, sizeof figure->field, all[i].field);
+    figure->field[strcspn(figure->field, ".")] = '\0';
+    figure->before = hr_parameter_get(&c->start, &all[i]);
+    figure->rows = rows;
+    c->parameters[c->parameter_count++] = all[i];
+  }
+  c->result->figure_count = c->parameter_count;
+  return HR_OK;
+}
+
+static hr_status fit_all(calibration *c, hr_error *error)
+{
+  const hr_fit_problem problem = problem_of(c, c->weights, 0);
+  HR_TRY(hr_fit(&problem, &c->result->hardware, error));
+  for (size_t i = 0; i < c->parameter_count; i++)
+    c->result->figures[i].after = hr_parameter_get(&c->result->hardware, &c->parameters[i]);
+  return HR_OK;
+}
+
+/* ---- held-out rows ---- */
+
+/* Fits to the other parts, and predicts the rows of this one. */
+static hr_status hold_out(calibration *c, int64_t part, hr_error *error)
+{
+  hr_validated_row *rows = c->result->held_out->rows;
+  hr_hardware fitted;
+  for (size_t i = 0; i < c->rows->row_count; i++)
+    c->part_weights[i] = c->parts[i] == part ? 0 : c->weights[i];
+  const hr_fit_problem problem = problem_of(c, c->part_weights, part + 1);
+  HR_TRY(hr_fit(&problem, &fitted, error));
+  for (size_t i = 0; i < c->rows->row_count; i++) {
+    if (c->parts[i] == part)
+      HR_TRY(hr_validated_row_predict(&fitted, &rows[i], error));
+  }
+  return HR_OK;
+}
+
+/* A validation of the same rows whose predictions hold_out() replaces. */
+static hr_status begin_held_out(calibration *c, hr_error *error)
+{
+  hr_validation *held = calloc(1, sizeof *held);
+  c->result->held_out = held;
+  if (held)
+    held->rows = malloc(c->rows->row_count * sizeof *held->rows);
+  if (!held || !held->rows)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", c->rows->row_count);
+  held->row_count = c->rows->row_count;
+  memcpy(held->rows, c->rows->rows, held->row_count * sizeof *held->rows);
+  return HR_OK;
+}
+
+static hr_status run(calibration *c, hr_error *error)
+{
+  hr_validation *fitted = NULL;
+  describe_rows(c);
+  HR_TRY(choose_figures(c, error));
+  HR_TRY(fit_all(c, error));
+  HR_TRY(begin_held_out(c, error));
+  for (int64_t part = 0; part < c->result->folds; part++)
+    HR_TRY(hold_out(c, part, error));
+  HR_TRY(hr_validate_rows(&c->result->hardware, c->rows->rows, c->rows->row_count, &fitted, error));
+  hr_status status = hr_validation_sum_up(c->result->held_out, error);
+  if (status == HR_OK)
+    status = hr_calibrate_sum_up(c->rows, fitted, c->result, error);
+  hr_validation_free(fitted);
+  return status;
+}
+
+static hr_status calibrate(const hr_hardware *start, const hr_validation *rows, const hr_calibrate_options *options,
+                           hr_calibrate_result *result, hr_error *error)
+{
+  size_t n = rows->row_count;
+  calibration c = {.original = start,
+                   .rows = rows,
+                   .bits = malloc(n * sizeof *c.bits),
+                   .weights = malloc(n * sizeof *c.weights),
+                   .part_weights = malloc(n * sizeof *c.part_weights),
+                   .parts = malloc(n * sizeof *c.parts),
+                   .options = options,
+                   .result = result};
+  bool enough = c.bits && c.weights && c.part_weights && c.parts;
+  hr_status status = enough ? run(&c, error) : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", n);
+  free(c.bits);
+  free(c.weights);
+  free(c.part_weights);
+  free(c.parts);
+  return status;
+}
+
+hr_status hr_calibrate(const hr_hardware *start, const hr_validated_row *rows, size_t count,
+                       const hr_calibrate_options *options, hr_calibrate_result **result, hr_error *error)
+{
+  HR_NEED(error, start, rows, options, result);
+  HR_TRY(hr_check_struct_size("hr_calibrate_options", options->struct_size, sizeof *options, error));
+  if (options->folds != 0 && (options->folds < 2 || options->folds > FOLDS_MOST))
+    return hr_fail(error, HR_ERROR_INVALID, "folds: expected 2 to %d, found %" PRId64, FOLDS_MOST, options->folds);
+  hr_validation *before = NULL;
+  hr_calibrate_result *found = calloc(1, sizeof *found);
+  hr_status status = found ? HR_OK : hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for %zu rows", count);
+  if (status == HR_OK)
+    status = hr_validate_rows(start, rows, count, &before, error);
+  if (status == HR_OK && before->row_count < HR_CALIBRATE_ROWS_LEAST)
+    status = hr_fail(error, HR_ERROR_INVALID, "%zu rows of %s to fit to, at least %d are needed", before->row_count,
+                     start->name, HR_CALIBRATE_ROWS_LEAST);
+  if (status == HR_OK) {
+    found->rows = (int64_t)before->row_count;
+    found->skipped = before->skipped;
+    hr_copy_text(found->skipped_why, sizeof found->skipped_why, before->skipped_why);
+    found->folds = options->folds > 0 ? options->folds : found->rows >= MANY_ROWS ? 2 : 5;
+    status = calibrate(start, before, options, found, error);
+  }
+  hr_validation_free(before);
+  if (status == HR_OK)
+    *result = found;
+  else
+    hr_calibrate_result_free(found);
+  return status;
+}
+
+void hr_calibrate_result_free(hr_calibrate_result *result)
+{
+  if (!result)
+    return;
+  hr_validation_free(result->held_out);
+  free(result);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device file of a fit. */
+#include <headroom/calibrate.h>
+
+#include "analysis/calibrate/device_json.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIGITS 4 /* of a fitted figure: it is not known better */
+
+hr_calibrate_facts hr_calibrate_facts_default(void)
+{
+  return (hr_calibrate_facts){.struct_size = sizeof(hr_calibrate_facts), .calibration = HR_CALIBRATION_MEASURED};
+}
+
+static json_t *rounded(double value)
+{
+  double unit = value > 0 ? pow(10, floor(log10(value)) - (DIGITS - 1)) : 1, near = round(value / unit) * unit;
+  return near == floor(near) && near < 1e9 ? json_integer((json_int_t)near) : json_real(near);
+}
+
+/* Sets "reach", "library_share.bf16" or "tiles[3].share" of a device. What holds it, if it is missing, comes from
+ * `all`. */
+static bool set_figure(json_t *root, const json_t *all, const hr_fitted_figure *figure)
+{
+  const char *behind = figure->name + strlen(figure->field), *member = strchr(behind, '.');
+  json_t *holder = json_object_get(root, figure->field);
+  if (*behind == '\0')
+    return json_object_set_new(root, figure->field, rounded(figure->after)) == 0;
+  if (!holder) {
+    holder = json_deep_copy(json_object_get(all, figure->field));
+    if (json_object_set_new(root, figure->field, holder) != 0)
+      return false;
+  }
+  if (*behind == '[')
+    holder = json_array_get(holder, (size_t)strtoul(behind + 1, NULL, 10));
+  return member && json_object_set_new(holder, member + 1, rounded(figure->after)) == 0;
+}
+
+static json_t *text_or_null(const char *text)
+{
+  return text && text[0] ? json_string(text) : json_null();
+}
+
+static json_t *errors_of(const hr_calibrated_kind *kind)
+{
+  json_t *errors = json_object();
+  json_object_set_new(errors, "kind", json_string(hr_interval_kind_name(kind->kind)));
+  json_object_set_new(errors, "size", json_string(hr_calibrated_size_name(kind->size)));
+  json_object_set_new(errors, "rows", json_integer(kind->rows));
+  json_object_set_new(errors, "before", rounded(kind->before));
+  json_object_set_new(errors, "fitted", rounded(kind->fitted));
+  json_object_set_new(errors, "held_out", rounded(kind->held_out));
+  json_object_set_new(errors, "held_out_p90", rounded(kind->held_out_p90));
+  return errors;
+}
+
+/* Of all rows together. */
+static double held_out_mean(const hr_validation *held)
+{
+  double logs = 0;
+  for (size_t i = 0; i < held->row_count; i++)
+    logs += log1p(held->rows[i].error);
+  return expm1(logs / (double)held->row_count);
+}
+
+static json_t *calibrated(const hr_calibrate_result *result, const hr_calibrate_facts *facts)
+{
+  json_t *json = json_object(), *errors = json_array();
+  json_object_set_new(json, "date", text_or_null(facts->date));
+  json_object_set_new(json, "rows", json_integer(result->rows));
+  json_object_set_new(json, "held_out", rounded(held_out_mean(result->held_out)));
+  json_object_set_new(json, "parts", json_integer(result->folds));
+  json_object_set_new(json, "source", text_or_null(facts->source));
+  json_object_set_new(json, "driver", text_or_null(facts->driver));
+  json_object_set_new(json, "libraries", text_or_null(facts->libraries));
+  for (size_t i = 0; i < result->kind_count; i++)
+    json_array_append_new(errors, errors_of(&result->kinds[i]));
+  json_object_set_new(json, "errors", errors);
+  return json;
+}
+
+static bool set_sources(json_t *root, const hr_calibrate_result *result, const hr_calibrate_facts *facts)
+{
+  char source[256];
+  json_t *sources = json_object_get(root, "sources");
+  if (!sources && json_object_set_new(root, "sources", sources = json_object()) != 0)
+    return false;
+  snprintf(source, sizeof source, "fitted by headroom calibrate to %" PRId64 " rows%s%.120s%s%.24s", result->rows,
+           facts->source ? ", " : "", facts->source ? facts->source : "", facts->date ? ", " : "",
+           facts->date ? facts->date : "");
+  for (size_t i = 0; i < result->figure_count; i++) {
+    if (json_object_set_new(sources, result->figures[i].field, json_string(source)) != 0)
+      return false;
+  }
+  return json_object_set_new(sources, "intervals", json_string(source)) == 0 &&
+         json_object_set_new(sources, "error_band", json_string(source)) == 0;
+}
+
+/* `all`: every figure of the fitted device, for what the root does not have. */
+static bool fill(json_t *root, const json_t *all, const hr_calibrate_result *result, const hr_calibrate_facts *facts)
+{
+  bool done = true;
+  static const char *const whole[] = {"launch_ns", "error_band", "intervals"};
+  for (size_t i = 0; i < result->figure_count; i++)
+    done = done && set_figure(root, all, &result->figures[i]);
+  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+    done = done && json_object_set_new(root, whole[i], json_deep_copy(json_object_get(all, whole[i]))) == 0;
+  done = done && json_object_set_new(root, "calibration", json_string(hr_calibration_name(facts->calibration))) == 0 &&
+         json_object_set_new(root, "calibrated", calibrated(result, facts)) == 0;
+  return done && set_sources(root, result, facts);
+}
+
+hr_status hr_calibrate_device_file(const hr_calibrate_result *result, const char *base, size_t length,
+                                   const hr_calibrate_facts *facts, char **text, hr_error *error)
+{
+  HR_NEED(error, result, facts, text);
+  HR_TRY(hr_check_struct_size("hr_calibrate_facts", facts->struct_size, sizeof *facts, error));
+  json_t *all = hr_device_json(&result->hardware), *root = NULL;
+  hr_status status = HR_OK;
+  if (base)
+    status = hr_json_parse(base, length, "device file", &root, error);
+  else
+    root = json_deep_copy(all);
+  char *written = NULL;
+  if (status == HR_OK && all && root && fill(root, all, result, facts))
+    written = hr_device_json_text(root);
+  json_decref(all);
+  json_decref(root);
+  if (status != HR_OK)
+    return status;
+  if (!written)
+    return hr_fail(error, HR_ERROR_OUT_OF_MEMORY, "out of memory for a device file");
+  *text = written;
+  return HR_OK;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Minimizes the error of predictions over a device's figures. */
+#ifndef HR_ANALYSIS_CALIBRATE_FIT_H
+#define HR_ANALYSIS_CALIBRATE_FIT_H
+
+#include "analysis/calibrate/parameters.h"
+
+typedef struct hr_fit_problem {
+  const hr_hardware *start;
+  const hr_validated_row *rows;
+  const unsigned *bits;  /* of each row */
+  const double *weights; /* of each row; 0: left out */
+  size_t count;
+  const hr_parameter *parameters;
+  size_t parameter_count;
+  hr_progress_fn progress; /* may be NULL */
+  void *context;
+  double done_before, done_share; /* of the whole work, for `progress` */
+} hr_fit_problem;
+
+/** How many rows with a weight depend on a figure: their prediction changes by more than 0.1% with it by 10%. */
+hr_status hr_fit_count_rows(const hr_fit_problem *problem, const hr_parameter *parameter, int64_t *rows,
+                            hr_error *error);
+
+/** The start with the figures that predict the rows best. HR_ERROR_INTERRUPTED, HR_ERROR_OUT_OF_MEMORY, errors of
+ *  hr_validated_row_predict(). */
+hr_status hr_fit(const hr_fit_problem *problem, hr_hardware *fitted, hr_error *error);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analysis/calibrate/parameters.h"
+
+#include "base/names.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A row of parameters.inc. */
+typedef struct parameter_row {
+  hr_parameter first; /* without its index */
+  size_t stride, count_offset;
+  int64_t fixed; /* how many; 0: as the size_t at count_offset says */
+  int64_t begin, end;
+} parameter_row;
+
+#define PARAMETER(name, of, whole, low, high, how, bits) \
+  .first = {.field = name,                               \
+            .member = of,                                \
+            .index = -1,                                 \
+            .integer = whole,                            \
+            .least = low,                                \
+            .most = high,                                \
+            .scale = HR_SCALE_##how,                     \
+            .rows = bits}
+#define ALL HR_ROWS_ALL
+#define GEMMS HR_ROWS_GEMMS
+#define ATTENTION HR_ROWS_ATTENTION
+#define DECODE HR_ROWS_DECODE
+#define LATENT HR_ROWS_LATENT
+#define EXPERTS HR_ROWS_EXPERTS
+#define FRAMEWORKS HR_ROWS_FRAMEWORKS
+#define ON_CPU HR_ROWS_ON_CPU
+
+#define HR_NUMBER(name, low, high, how, bits) \
+  {PARAMETER(#name, NULL, false, low, high, how, bits), .first.offset = offsetof(hr_hardware, name), .fixed = 1},
+#define HR_COUNT(name, low, high, how, bits) \
+  {PARAMETER(#name, NULL, true, low, high, how, bits), .first.offset = offsetof(hr_hardware, name), .fixed = 1},
+#define HR_BY_FORMAT(name, low, high, how, bits)                                                     \
+  {PARAMETER(#name, NULL, false, low, high, how, bits), .first.offset = offsetof(hr_hardware, name), \
+   .stride = sizeof(double), .fixed = HR_DTYPE_COUNT},
+#define HR_LIST(list, count, name, skipped, last, low, high, how, bits) \
+  {PARAMETER(#list, #name, false, low, high, how, bits),                \
+   .first.offset = offsetof(hr_hardware, list[0].name),                 \
+   .stride = sizeof(((hr_hardware *)NULL)->list[0]),                    \
+   .count_offset = offsetof(hr_hardware, count),                        \
+   .begin = skipped,                                                    \
+   .end = last},
+static const parameter_row table[] = {
+#include "analysis/calibrate/parameters.inc"
+};
+
+unsigned hr_parameter_row_bits(const hr_validated_row *row)
+{
+  bool own = row->framework == HR_FRAMEWORK_HEADROOM;
+  if (row->kind == HR_INTERVAL_ATTENTION)
+    return HR_ROWS_ATTENTION | (own ? HR_ROWS_HEADROOM : HR_ROWS_FRAMEWORKS);
+  if (row->kind == HR_INTERVAL_DECODE)
+    return HR_ROWS_DECODE | (own ? HR_ROWS_HEADROOM : 0u);
+  if (row->kind == HR_INTERVAL_LATENT || row->kind == HR_INTERVAL_LATENT_PREFILL)
+    return HR_ROWS_LATENT;
+  if (row->kind == HR_INTERVAL_EXPERTS)
+    return HR_ROWS_EXPERTS;
+  return HR_ROWS_GEMMS;
+}
+
+static void set_missing(double *value, double otherwise)
+{
+  if (!(*value > 0))
+    *value = otherwise;
+}
+
+static void begin_gemms(hr_hardware *h)
+{
+  bool gpu = h->kind == HR_HARDWARE_GPU;
+  set_missing(&h->load_share, h->bandwidth_share);
+  set_missing(&h->store_share, h->bandwidth_share);
+  set_missing(&h->product_launch_ns, h->launch_ns);
+  set_missing(&h->cache_bytes_per_s, 2 * h->bandwidth_bytes_per_s * h->bandwidth_share);
+  set_missing(&h->boost, gpu ? 1.05 : 0); /* a CPU has no such terms */
+  set_missing(&h->burst, gpu ? 1.05 : 0);
+  set_missing(&h->reach, gpu ? 6 : 0);
+  set_missing(&h->split_ns, gpu ? 500 : 0);
+  if (gpu && h->split_k_bytes == 0)
+    h->split_k_bytes = 512;
+  for (size_t i = 0; i < h->alignment_count; i++)
+    set_missing(&h->alignments[i].result_share, h->alignments[i].gemm_share);
+}
+
+/* Shares of the head sizes that most models have, for a device without any. */
+static void begin_attention(hr_hardware *h, unsigned bits)
+{
+  static const hr_attention_share unknown[] = {{64, 0.6, 0.5, 0}, {128, 0.6, 0.5, 0}, {256, 0.6, 0.5, 0}};
+  if (h->attention_count == 0) {
+    memcpy(h->attentions, unknown, sizeof unknown);
+    h->attention_count = sizeof unknown / sizeof *unknown;
+  }
+  for (size_t i = 0; i < h->attention_count && bits & HR_ROWS_HEADROOM; i++)
+    set_missing(&h->attentions[i].headroom_share, h->attentions[i].forward_share);
+  if (bits & HR_ROWS_FRAMEWORKS)
+    set_missing(&h->prefill_launch_ns, h->launch_ns);
+}
+
+static void begin_decode(hr_hardware *h, hr_decode_cost *cost)
+{
+  bool gpu = h->kind == HR_HARDWARE_GPU;
+  set_missing(&cost->launch_ns, h->launch_ns);
+  set_missing(&cost->bandwidth_share, h->bandwidth_share);
+  set_missing(&cost->pair_ns, gpu ? 500 : 50);
+  set_missing(&cost->element_ns, gpu ? 1 : 0.1);
+  set_missing(&cost->split_ns, gpu ? 500 : 50);
+}
+
+void hr_parameters_begin(hr_hardware *hardware, unsigned bits)
+{
+  if (bits & HR_ROWS_GEMMS)
+    begin_gemms(hardware);
+  if (bits & HR_ROWS_ATTENTION)
+    begin_attention(hardware, bits);
+  if (bits & HR_ROWS_DECODE)
+    begin_decode(hardware, bits & HR_ROWS_HEADROOM ? &hardware->decode_headroom : &hardware->decode_framework);
+}
+
+size_t hr_parameters_list(const hr_hardware *hardware, hr_parameter parameters[HR_FITTED_FIGURES_MAX])
+{
+  size_t used = 0;
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    const parameter_row *row = &table[i];
+    size_t count = (size_t)row->fixed;
+    if (row->first.rows & HR_ROWS_ON_CPU && hardware->kind != HR_HARDWARE_CPU)
+      continue;
+    if (row->fixed == 0)
+      memcpy(&count, (const char *)hardware + row->count_offset, sizeof count);
+    for (size_t at = (size_t)row->begin; at + (size_t)row->end < count && used < HR_FITTED_FIGURES_MAX; at++) {
+      hr_parameter p = row->first;
+      p.index = row->stride > 0 ? (int64_t)at : -1;
+      p.offset += at * row->stride;
+      if (p.scale == HR_SCALE_SHARE || hr_parameter_get(hardware, &p) > 0)
+        parameters[used++] = p;
+    }
+  }
+  return used;
+}
+
+static double *number_at(hr_hardware *hardware, size_t offset)
+{
+  return (double *)(void *)((char *)hardware + offset);
+}
+
+double hr_parameter_get(const hr_hardware *hardware, const hr_parameter *parameter)
+{
+  const char *at = (const char *)hardware + parameter->offset;
+  double number;
+  int64_t count;
+  memcpy(&count, at, sizeof count);
+  memcpy(&number, at, sizeof number);
+  return parameter->integer ? (double)count : number;
+}
+
+void hr_parameter_set(hr_hardware *hardware, const hr_hardware *start, const hr_parameter *parameter, double value)
+{
+  double least = parameter->least, most = parameter->most;
+  if (strcmp(parameter->field, "alignments") == 0) {
+    const size_t row = sizeof hardware->alignments[0];
+    least = parameter->index > 0 ? fmax(least, *number_at(hardware, parameter->offset - row)) : least;
+    most = fmin(most, *number_at(hardware, parameter->offset + row));
+  }
+  if (parameter->offset == offsetof(hr_hardware, cache_bytes_per_s))
+    least = fmax(least, hardware->bandwidth_bytes_per_s * hardware->load_share);
+  value = fmin(fmax(value, least), fmax(most, least));
+  if (parameter->integer)
+    *(int64_t *)(void *)number_at(hardware, parameter->offset) = llround(value);
+  else
+    *number_at(hardware, parameter->offset) = value;
+  if (parameter->offset == offsetof(hr_hardware, product_launch_ns))
+    hardware->launch_ns = fmin(start->launch_ns, hardware->product_launch_ns);
+}
+
+#define EXCESS_LEAST 0.01
+#define EXCESS_PACE 4 /* an excess may be off by more than a factor of 1 + step */
+
+double hr_parameter_step(const hr_parameter *parameter, double value, double step, bool up)
+{
+  double excess = fmax(value - 1, EXCESS_LEAST), pace = 1 + EXCESS_PACE * step;
+  switch (parameter->scale) {
+  case HR_SCALE_SHARE: return up ? value + step : value - step;
+  case HR_SCALE_EXCESS: return 1 + (up ? excess * pace : excess / pace);
+  case HR_SCALE_FACTOR: break;
+  }
+  if (parameter->integer)
+    return up ? fmax(value * (1 + step), value + 1) : fmin(value / (1 + step), value - 1);
+  return up ? value * (1 + step) : value / (1 + step);
+}
+
+void hr_parameter_name(const hr_parameter *parameter, char *to, size_t size)
+{
+  if (parameter->member)
+    snprintf(to, size, "%s[%" PRId64 "].%s", parameter->field, parameter->index, parameter->member);
+  else if (parameter->index >= 0)
+    snprintf(to, size, "%s.%s", parameter->field, hr_dtype_name((hr_dtype)parameter->index));
+  else
+    snprintf(to, size, "%s", parameter->field);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fitting a device's figures to rows whose true figures are known. No time is measured. */
+#include "test.h"
+
+#include "unit/measured.h"
+#include "unit/store.h"
+
+#include <headroom/calibrate.h>
+#include <headroom/points.h>
+#include <headroom/resolve.h>
+
+/* Every `step`-th of the designed points of a device as a row that takes what `truth` predicts, times 1 − spread …
+ * 1 + spread. */
+static size_t make_rows(const hr_hardware *truth, size_t step, double spread, hr_validated_row **rows)
+{
+  hr_point *points = NULL;
+  size_t count = 0, used = 0;
+  hr_error error;
+  uint64_t random = 1;
+  assert_ok(hr_points_design(truth, &points, &count, &error), error);
+  *rows = calloc(count, sizeof **rows);
+  hr_validation *v = NULL;
+  for (size_t i = 0; i < count; i += step)
+    (*rows)[used++] = (hr_validated_row){.line = (int64_t)(i / step) + 1,
+                                         .kind = points[i].kind,
+                                         .gemm = points[i].gemm,
+                                         .attention = points[i].attention,
+                                         .measured_ns = 1,
+                                         .framework = HR_FRAMEWORK_HEADROOM};
+  assert_ok(hr_validate_rows(truth, *rows, used, &v, &error), error);
+  assert_int_equal(v->row_count, used);
+  for (size_t i = 0; i < used; i++) {
+    random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    double share = (double)(random >> 40) / (double)(1 << 24);
+    (*rows)[i].measured_ns = v->rows[i].prediction.time_ns * (1 + spread * (2 * share - 1));
+  }
+  hr_validation_free(v);
+  free(points);
+  return used;
+}
+
+static hr_calibrate_result *fit(const hr_hardware *start, const hr_validated_row *rows, size_t count)
+{
+  hr_calibrate_result *result = NULL;
+  hr_error error;
+  hr_calibrate_options options = hr_calibrate_options_default();
+  options.folds = 2;
+  assert_ok(hr_calibrate(start, rows, count, &options, &result, &error), error);
+  return result;
+}
+
+static double figure(const hr_calibrate_result *result, const char *name)
+{
+  for (size_t i = 0; i < result->figure_count; i++) {
+    if (strcmp(result->figures[i].name, name) == 0)
+      return result->figures[i].after;
+  }
+  fail_msg("%s is not fitted", name);
+  return 0;
+}
+
+static hr_hardware slower(hr_hardware hardware)
+{
+  hardware.load_share *= 0.75;
+  hardware.product_launch_ns *= 2;
+  hardware.library_share[HR_BF16] *= 0.9;
+  hardware.library_share[HR_FP8_E4M3] *= 0.8;
+  hardware.decode_headroom.launch_ns *= 1.5;
+  hardware.attentions[3].headroom_share *= 0.85; /* heads of 128 */
+  return hardware;
+}
+
+static void assert_near(double found, double expected, double share)
+{
+  if (!(fabs(found / expected - 1) <= share))
+    fail_msg("found %g, expected %g", found, expected);
+}
+
+static void known_figures_are_recovered(void **state)
+{
+  (void)state;
+  const hr_hardware start = measured_hardware("h200"), truth = slower(start);
+  hr_validated_row *rows = NULL;
+  size_t count = make_rows(&truth, 2, 0, &rows);
+  hr_calibrate_result *result = fit(&start, rows, count);
+  assert_int_equal(result->rows, count);
+  for (size_t i = 0; i < result->kind_count; i++) {
+    assert_true(result->kinds[i].fitted < 0.02 && result->kinds[i].held_out < 0.03);
+    if (result->kinds[i].size == HR_CALIBRATED_ANY && result->kinds[i].kind == HR_INTERVAL_GEMM)
+      assert_true(result->kinds[i].before > 0.1);
+  }
+  assert_near(figure(result, "load_share"), truth.load_share, 0.02);
+  assert_near(figure(result, "product_launch_ns"), truth.product_launch_ns, 0.02);
+  assert_near(figure(result, "library_share.bf16"), truth.library_share[HR_BF16], 0.02);
+  assert_near(figure(result, "library_share.fp8"), truth.library_share[HR_FP8_E4M3], 0.02);
+  assert_near(figure(result, "decode_headroom.launch_ns"), truth.decode_headroom.launch_ns, 0.05);
+  assert_near(figure(result, "attentions[3].headroom_share"), truth.attentions[3].headroom_share, 0.03);
+  hr_calibrate_result_free(result);
+  free(rows);
+}
+
+/* 10% of noise, uniform: 5% in the mean. Held-out errors cannot be below that, and figures do not run away. */
+static void noise_stays_in_the_error_and_not_in_the_figures(void **state)
+{
+  (void)state;
+  const hr_hardware start = measured_hardware("h200"), truth = slower(start);
+  hr_validated_row *rows = NULL;
+  size_t count = make_rows(&truth, 2, 0.1, &rows);
+  hr_calibrate_result *result = fit(&start, rows, count);
+  for (size_t i = 0; i < result->kind_count; i++) {
+    const hr_calibrated_kind *kind = &result->kinds[i];
+    if (kind->rows >= 40)
+      assert_true(kind->held_out > 0.03 && kind->held_out < 0.09);
+    if (kind->rows >= 100)
+      assert_true(kind->coverage > 0.75);
+  }
+  assert_near(figure(result, "load_share"), truth.load_share, 0.06);
+  assert_near(figure(result, "product_launch_ns"), truth.product_launch_ns, 0.06);
+  assert_near(figure(result, "library_share.bf16"), truth.library_share[HR_BF16], 0.05);
+  assert_true(result->hardware.error_band > 0.05 && result->hardware.error_band < 0.2);
+  hr_error error;
+  assert_ok(hr_hardware_check(&result->hardware, &error), error);
+  hr_calibrate_result_free(result);
+  free(rows);
+}
+
+/* Rows of decode alone leave the figures of GEMMs where they were. */
+static void figures_without_rows_stay(void **state)
+{
+  (void)state;
+  const hr_hardware start = measured_hardware("h200"), truth = slower(start);
+  hr_validated_row *rows = NULL;
+  size_t count = make_rows(&truth, 1, 0, &rows), decode = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (rows[i].kind == HR_INTERVAL_DECODE)
+      rows[decode++] = rows[i];
+  }
+  hr_calibrate_result *result = fit(&start, rows, decode);
+  assert_true(result->kind_count == 3 && result->kinds[0].kind == HR_INTERVAL_DECODE);
+  assert_true(result->hardware.load_share == start.load_share && result->hardware.boost == start.boost);
+  assert_memory_equal(result->hardware.tiles, start.tiles, sizeof start.tiles);
+  for (size_t i = 0; i < result->figure_count; i++)
+    assert_true(strcmp(result->figures[i].field, "decode_headroom") == 0 ||
+                strcmp(result->figures[i].field, "library_share") == 0);
+  hr_calibrate_result_free(result);
+  free(rows);
+}
+
+static int stop(void *context, double done, const char *what)
+{
+  (void)what;
+  int *calls = context;
+  assert_true(done >= 0 && done <= 1);
+  return ++*calls > 3;
+}
+
+static void too_few_rows_wrong_options_and_a_stop_are_errors(void **state)
+{
+  (void)state;
+  const hr_hardware start = measured_hardware("h200");
+  hr_validated_row *rows = NULL;
+  hr_calibrate_result *result = NULL;
+  hr_calibrate_options options = hr_calibrate_options_default();
+  hr_error error;
+  int calls = 0;
+  size_t count = make_rows(&start, 8, 0, &rows);
+  assert_int_equal(hr_calibrate(&start, rows, 19, &options, &result, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "19 rows of h200 to fit to, at least 20 are needed");
+  options.folds = 1;
+  assert_int_equal(hr_calibrate(&start, rows, count, &options, &result, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "folds: expected 2 to 20, found 1");
+  options.folds = 0, options.progress = stop, options.context = &calls;
+  assert_int_equal(hr_calibrate(&start, rows, count, &options, &result, &error), HR_ERROR_INTERRUPTED);
+  rows[30].measured_ns = NAN;
+  assert_int_equal(hr_calibrate(&start, rows, count, &options, &result, &error), HR_ERROR_INVALID);
+  assert_string_equal(error.message, "row 31: measured_ns: expected a number above 0");
+  assert_null(result);
+  free(rows);
+}
+
+static const hr_catalog_entry *entry_of(const char *name)
+{
+  size_t count;
+  const hr_catalog_entry *entries = hr_catalog_hardware(&count);
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(entries[i].name, name) == 0)
+      return &entries[i];
+  }
+  return NULL;
+}
+
+static void a_device_file_has_the_fit_and_what_it_started_from(void **state)
+{
+  (void)state;
+  const hr_hardware start = measured_hardware("h200"), truth = slower(start);
+  const hr_catalog_entry *entry = entry_of("h200");
+  hr_validated_row *rows = NULL;
+  size_t count = make_rows(&truth, 8, 0, &rows);
+  hr_calibrate_result *result = fit(&start, rows, count);
+  hr_calibrate_facts facts = hr_calibrate_facts_default();
+  hr_hardware read;
+  char *text = NULL;
+  hr_error error;
+  facts.date = "2026-01-31", facts.source = "measured on \"NVIDIA\" H200", facts.libraries = "cuBLASLt 13.0";
+  assert_ok(hr_calibrate_device_file(result, entry->text, entry->length, &facts, &text, &error), error);
+  assert_ok(hr_hardware_from_json(text, strlen(text), "fitted", &read, &error), error);
+  assert_true(hr_hardware_has_alias(text, strlen(text), "NVIDIA H200"));
+  assert_non_null(strstr(text, "fitted by headroom calibrate"));
+  assert_non_null(strstr(text, "cuBLASLt 13.0"));
+  assert_non_null(strstr(read.calibrated, "2026-01-31, "));
+  assert_near(read.load_share, result->hardware.load_share, 1e-3);
+  assert_near(read.tiles[7].share, result->hardware.tiles[7].share, 1e-3);
+  assert_near(read.library_share[HR_BF16], result->hardware.library_share[HR_BF16], 1e-3);
+  assert_true(read.collective_count == start.collective_count && read.softmax_share == start.softmax_share);
+  assert_int_equal(read.interval_count, result->hardware.interval_count);
+  free(text);
+  text = NULL;
+  assert_int_equal(hr_calibrate_device_file(result, "[1]", 3, &facts, &text, &error), HR_ERROR_UNREADABLE);
+  assert_null(text);
+  hr_calibrate_result_free(result);
+  free(rows);
+}
+
+/* Without a file all figures are written: predictions are the same. */
+static void a_device_without_a_file_gets_one(void **state)
+{
+  (void)state;
+  hr_hardware start = measured_hardware("h200"), read;
+  start.decode_framework.launch_ns = 0;
+  hr_validated_row *rows = NULL;
+  size_t count = make_rows(&start, 8, 0.05, &rows);
+  hr_calibrate_result *result = fit(&start, rows, count);
+  const hr_calibrate_facts facts = hr_calibrate_facts_default();
+  hr_validation *fitted = NULL, *again = NULL;
+  char *text = NULL;
+  hr_error error;
+  assert_ok(hr_calibrate_device_file(result, NULL, 0, &facts, &text, &error), error);
+  assert_ok(hr_hardware_from_json(text, strlen(text), "fitted", &read, &error), error);
+  assert_ok(hr_validate_rows(&result->hardware, rows, count, &fitted, &error), error);
+  assert_ok(hr_validate_rows(&read, rows, count, &again, &error), error);
+  for (size_t i = 0; i < count; i++)
+    assert_near(again->rows[i].prediction.time_ns, fitted->rows[i].prediction.time_ns, 5e-3);
+  hr_validation_free(fitted);
+  hr_validation_free(again);
+  hr_calibrate_result_free(result);
+  free(text);
+  free(rows);
+}
+
+static void write_text(const char *path, const char *text)
+{
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* A calibration in the data folder is taken for "cpu" without being asked for, a damaged one is an error with its path,
+ * and one of another machine is not taken. */
+static void this_machines_calibration_is_found(void **state)
+{
+  hr_hardware detected, found;
+  hr_validated_row *rows = NULL;
+  char path[512], *text = NULL;
+  hr_error error = {.status = HR_OK};
+  setenv("XDG_DATA_HOME", *state, 1);
+  assert_ok(hr_resolve_uncalibrated("cpu", &detected, NULL, &error), error);
+  hr_hardware truth = detected;
+  truth.library_share[HR_FP32] *= 0.5, truth.bandwidth_bytes_per_s *= 0.5;
+  size_t count = make_rows(&truth, 1, 0, &rows);
+  hr_calibrate_result *result = fit(&detected, rows, count);
+  const hr_calibrate_facts facts = hr_calibrate_facts_default();
+  assert_ok(hr_calibrate_device_file(result, NULL, 0, &facts, &text, &error), error);
+  assert_ok(hr_calibration_path(&detected, path, sizeof path, &error), error);
+  assert_ok(hr_calibration_prepare(path, &error), error);
+  write_text(path, text);
+  assert_ok(hr_resolve_hardware("cpu", &found, &error), error);
+  assert_true(found.calibrated[0] && found.calibration == HR_CALIBRATION_MEASURED);
+  assert_string_equal(found.name, "cpu");
+  double rate = hr_hardware_library_flops_per_s(&found, HR_FP32);
+  assert_near(rate, hr_hardware_library_flops_per_s(&truth, HR_FP32), 0.1);
+  write_text(path, "{\"name\": ");
+  assert_int_not_equal(hr_resolve_hardware("cpu", &found, &error), HR_OK);
+  assert_non_null(strstr(error.message, path));
+  assert_int_equal(unlink(path), 0);
+  assert_ok(hr_resolve_hardware("cpu", &found, &error), error);
+  assert_false(found.calibrated[0]);
+  *strrchr(path, '/') = '\0';
+  assert_int_equal(rmdir(path), 0);
+  hr_calibrate_result_free(result);
+  free(text);
+  free(rows);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(known_figures_are_recovered),
+      cmocka_unit_test(noise_stays_in_the_error_and_not_in_the_figures),
+      cmocka_unit_test(figures_without_rows_stay),
+      cmocka_unit_test(too_few_rows_wrong_options_and_a_stop_are_errors),
+      cmocka_unit_test(a_device_file_has_the_fit_and_what_it_started_from),
+      cmocka_unit_test(a_device_without_a_file_gets_one),
+      cmocka_unit_test_setup_teardown(this_machines_calibration_is_found, make_folder, remove_folder),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
