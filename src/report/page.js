@@ -262,6 +262,41 @@
     return details;
   };
 
+  /* ---- heatmaps: a table whose cells are coloured by the logarithm of their value, so that it needs no other ---- */
+
+  const HEAT = [[255, 234, 70], [124, 123, 120], [0, 32, 76]]; /* cividis, which the colour-blind and grey prints order alike */
+  const heat = (share) => {
+    const at = Math.min(share * 2, 1.999), from = HEAT[Math.floor(at)], to = HEAT[Math.floor(at) + 1];
+    return from.map((c, i) => Math.round(c + (to[i] - c) * (at % 1)));
+  };
+  const heatCell = (p, low, high) => {
+    if (!p || p.y === null) return make("td", p && p.status ? p.status.replaceAll("_", " ") : "–", { class: "none" });
+    const share = p.y > 0 && high > low ? Math.log(p.y / low) / Math.log(high / low) : 0;
+    const colour = heat(share), bright = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2];
+    const td = make("td", p.label || show(p.y), { "data-v": p.y });
+    td.style.backgroundColor = `rgb(${colour.join(",")})`;
+    td.style.color = bright > 120 ? "#000000" : "#ffffff";
+    return td;
+  };
+  const heatmap = (figure) => {
+    const rows = figure.series.map((series) => series.points.map(point)), all = rows.flat();
+    const places = [...new Set(all.map((p) => p.x))].sort((a, b) => a - b);
+    const values = all.map((p) => p.y).filter((y) => y !== null && y > 0), low = least(values), high = -least(values.map((y) => -y));
+    const table = make("table", undefined, { class: "heat" }), head = make("tr"), top = make("thead"), body = make("tbody");
+    head.append(make("td"), ...places.map((x) => make("th", xText(figure, x), { scope: "col" })));
+    top.append(head);
+    figure.series.forEach((series, i) => {
+      const row = make("tr");
+      row.append(make("th", series.name, { scope: "row" }), ...places.map((x) => heatCell(rows[i].find((p) => p.x === x), low, high)));
+      body.append(row);
+    });
+    const over = figure.x.label ? ` over ${figure.x.label}` : "";
+    table.append(make("caption", `${figure.y.label}${over}; darker is more, on a logarithmic scale from ${show(low)} to ${show(high)}`), top, body);
+    const scroll = make("div", undefined, { class: "scroll", tabindex: "0", role: "region", "aria-label": figure.title });
+    scroll.append(table);
+    return scroll;
+  };
+
   /* ---- sorting ---- */
 
   const keyOf = (row, column) => {
@@ -298,14 +333,16 @@
 
   const start = (element) => {
     const figure = JSON.parse(element.querySelector("script").textContent);
+    if (figure.form === "heatmap") {
+      element.append(heatmap(figure), addTable(figure));
+      return;
+    }
     const canvas = make("canvas", undefined, { role: "img", "aria-label": `${figure.title}: ${figure.y.label}${figure.x.label && ` over ${figure.x.label}`}; the values are in the table below` });
     const box = make("div", undefined, { class: "canvas" });
     box.append(canvas);
     const entry = { element, figure, canvas, visible: figure.series.map(() => true) };
-    if (figure.form !== "heatmap") element.append(box, addLegend(entry));
-    element.append(addTable(figure));
-    if (figure.form !== "heatmap") charts.push(entry);
-    return entry;
+    element.append(box, addLegend(entry), addTable(figure));
+    charts.push(entry);
   };
   const repaint = () =>
     charts.forEach((entry) => {

@@ -112,6 +112,20 @@ static hr_status print_whole_layers(const page_content *c, size_t from, size_t e
   return hr_page_print_figure(c->document.out, figure, error);
 }
 
+/* The original's pictures of a sweep of times are the times and a heatmap of them. */
+static hr_status print_heatmap(const page_content *c, size_t known, hr_error *error)
+{
+  hr_figure *figure;
+  hr_plot_options options = hr_plot_options_default();
+  hr_plot_source source = {.store = c->store, .label = ""};
+  options.view = HR_VIEW_HEATMAP;
+  hr_status status = hr_figure_of_sweep(c->catalog[known], c->small[known], &source, 1, &options, &figure, error);
+  if (status != HR_OK) /* no row has the axes of the sweep */
+    return status == HR_ERROR_NOT_FOUND ? HR_OK : status;
+  hr_copy_text(figure->title, sizeof figure->title, "Times as a heatmap");
+  return hr_page_print_figure(c->document.out, figure, error);
+}
+
 static hr_status print_sweep(const page_content *c, size_t from, size_t end, hr_error *error)
 {
   hr_figure *figure;
@@ -124,6 +138,9 @@ static hr_status print_sweep(const page_content *c, size_t from, size_t end, hr_
   hr_status status = hr_page_write_figure(c->document.out, figure, error);
   if (status == HR_OK && shares)
     status = print_whole_layers(c, from, end, error);
+  size_t known = find_sweep(c, c->rows.rows[from].sweep);
+  if (status == HR_OK && known < c->catalog_count && hr_sweep_describe(c->catalog[known]).view == HR_VIEW_TIME)
+    status = print_heatmap(c, known, error);
   fputs("</section>\n", c->document.out);
   hr_figure_free(figure);
   return status;

@@ -15,6 +15,8 @@ if not os.environ.get("HEADROOM_TEST") or not chromium.program():
     sys.exit(77)
 COMMAND = os.path.abspath(sys.argv.pop(1))
 
+FORWARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../data/results/h200/attention-forward.csv")
+
 CHART = "document.querySelectorAll('figure.chart')[%d]"
 DRAWN = CHART + ".querySelector('canvas').dataset.drawn === 'true'"
 BITS = CHART + ".querySelector('canvas').toDataURL()"
@@ -115,6 +117,22 @@ class InTheBrowser(unittest.TestCase):
         self.browser.wait("window.before !== " + BITS % 1)
         self.browser.size(360, 700)
         self.browser.wait("document.documentElement.scrollWidth <= 360")
+
+    def test_a_heatmap_is_a_table_of_coloured_cells(self):
+        subprocess.run([COMMAND, "report", FORWARD, "-o", "heat.html"], check=True)
+        for dark in (False, True):
+            self.browser.theme(dark=dark)
+            self.browser.open("heat.html")
+            heat = "document.querySelector('table.heat')"
+            self.assertTrue(self.browser.run(heat + ".caption.textContent.includes('logarithmic')"))
+            cells = self.browser.run("[...%s.querySelectorAll('tbody td')].map((td) => [td.style.backgroundColor, td.style.color, "
+                                     "Number(td.dataset.v), td.textContent])" % heat)
+            measured = sorted((cell for cell in cells if cell[0]), key=lambda cell: cell[2])
+            self.assertGreater(len({cell[0] for cell in measured}), 8)
+            self.assertEqual((measured[0][0], measured[0][1]), ("rgb(255, 234, 70)", "rgb(0, 0, 0)"))
+            self.assertEqual((measured[-1][0], measured[-1][1]), ("rgb(0, 32, 76)", "rgb(255, 255, 255)"))
+            self.assertTrue(all(cell[3] for cell in cells))
+            self.assertTrue(self.browser.run(heat + ".querySelectorAll('tbody th[scope=row]').length > 2"))
 
     def test_it_prints(self):
         self.browser.open("devices.html")
