@@ -23,6 +23,7 @@ import sys
 import docs_command
 import docs_findings
 import docs_gpu
+import docs_kernels
 import docs_papers
 import docs_picture
 import docs_readme
@@ -32,7 +33,7 @@ import docs_sigma
 TOP = docs_rows.TOP
 BEGIN = re.compile(r"[ ]*<!-- (made|check|drawn): (.*)", re.DOTALL)
 END = "<!-- end -->"
-MODULES = docs_rows, docs_command, docs_findings, docs_gpu, docs_papers, docs_picture, docs_readme, docs_sigma
+MODULES = docs_rows, docs_command, docs_findings, docs_gpu, docs_kernels, docs_papers, docs_picture, docs_readme, docs_sigma
 
 
 class Page:

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pages on attention and decode kernels show (docs_numbers.py): tables of the rows that bench/ measured."""
+from docs_rows import cell, mean, rows, table
+
+INTERLEAVED = "h200/attention_gpu_vs_torch.csv"
+SUSTAINED = "h200/attention_gpu_sustained.csv"
+DECODE = "h200/decode_gpu_vs_torch.csv"
+LATENT = "h200/decode_latent_gpu_vs_torch.csv"
+SELECTED = "h200/sigma-sel-v.csv"
+PEERS = {"cudnn": "cuDNN", "fa3": "FlashAttention-3"}
+NONE = "–"
+
+
+def whole(value):
+    return NONE if value in ("", None) else f"{value:.0f}"
+
+
+def microseconds(value):
+    """Three digits, or two below 10 µs."""
+    return NONE if value in ("", None) else f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+# ---- attention on Hopper ----
+
+
+def grid(short=False):
+    """The calls of the interleaved grid, or those of its short tier."""
+    named = rows(INTERLEAVED, tier=["train128c", "train192c", "short128c", "short256c", "bert", "vit"])
+    short_tier = ["short128c", "short256c", "bert", "vit"]
+    return [row for row in named if row.tier in short_tier] if short else [
+        row for row in rows(INTERLEAVED) if row not in named]
+
+
+def interleaved_ratios(found, peer=None):
+    """A peer's time over Headroom's in each call that it has; None: of the best peer."""
+    ratios = [[row[f"{name}_ratio"] for name in PEERS if row[f"{name}_ratio"] and peer in (None, name)] for row in found]
+    return [min(map(float, some)) for some in ratios if some]
+
+
+def calls():
+    names = []
+    for row in rows(SUSTAINED):
+        if row.tier not in names:
+            names.append(row.tier)
+    return names
+
+
+def contender(call, name):
+    found = [row for row in rows(SUSTAINED, tier=call) if row.contender == name]
+    return found[0] if found else None
+
+
+def sustained_ratios(peer=None):
+    """Time per call, each at the clock that its power leaves."""
+    ratios = []
+    for call in calls():
+        some = [contender(call, name).ratio for name in PEERS if peer in (None, name) and contender(call, name)]
+        if some:
+            ratios.append(min(some))
+    return ratios
+
+
+def hopper_summary():
+    def words(ratios, count):
+        return f"{mean(ratios):.3f}, {min(ratios):.3f}" + (f" ({len(ratios)} calls)" if len(ratios) < count else "")
+
+    lines = []
+    for peer, name in [*PEERS.items(), (None, "the best peer of each call")]:
+        ratios = sustained_ratios(peer)
+        lines.append([name, words(interleaved_ratios(grid(), peer), len(grid())),
+                      words(interleaved_ratios(grid(True), peer), len(grid(True))), words(ratios, len(calls()))])
+    head = ["a peer's time over Headroom's", f"interleaved, {len(grid())} calls: geometric mean, least",
+            f"short tier, {len(grid(True))} calls", f"sustained, {len(calls())} calls"]
+    return table(head, lines)
+
+
+def heads_of(row):
+    return f"{row.q_heads}{f' ({row.k_heads})' if row.k_heads != row.q_heads else ''} of {row.qk_dim}"
+
+
+def hopper_sustained():
+    lines = []
+    for call in calls():
+        some = [contender(call, name) for name in ("headroom", "cudnn", "fa3")]
+        own = some[0]
+        shape = f"{own.batch} × {own.length}, {heads_of(own)}{', causal' if own.causal else ''}"
+        lines.append([f"`{call}`", shape, *(f"{row.tflops:.0f} at {row.clock_mhz}" if row else NONE for row in some),
+                      *(f"{row.ratio:.3f}" if row else NONE for row in some[1:]),
+                      ", ".join(f"{row.tflop_j:.2f}" if row else NONE for row in some)])
+    return table(["call", "", "Headroom", "cuDNN", "FA3", "cuDNN's time / ours", "FA3's", "J/TFLOP: ours, cuDNN, FA3"], lines)
+
+
+def hopper_interleaved():
+    lines = [[row.qk_dim, row.length, "causal" if row.causal else "", *map(whole, (row.headroom_tflops, row.cudnn_tflops,
+              row.fa3_tflops)), f"{interleaved_ratios([row])[0]:.2f}"] for row in rows(INTERLEAVED, tier="mha")]
+    return table(["head size", "length", "", "Headroom", "cuDNN", "FA3", "best peer's time / Headroom's"], lines)
+
+
+# ---- decode ----
+
+
+def decode_call(text):
+    """The row of "8 × 4096, 32/8/8, 128": batch × keys, heads, head size."""
+    sizes, heads, dim = text.split(", ")
+    (batch, keys), (q, k, v) = map(int, sizes.split(" × ")), map(int, heads.split("/"))
+    found = [row for row in rows(DECODE, batch=batch, q_heads=q, k_heads=k, v_heads=v, qk_dim=int(dim)) if int(row["keys"]) == keys]
+    if not found:
+        raise ValueError(f"no row of {text}")
+    return found[0]  # a call that is in two groups was measured twice
+
+
+def decode_times(*names):
+    lines = []
+    for name in names:
+        row = decode_call(name)
+        times = (row.bound_us, row.contiguous_us, row.paged_us, row.cudnn_us, row.flash_us)
+        lines.append([name, *map(microseconds, times)])
+    return table(["batch × keys, heads q/k/v, head size", "bound", "contiguous", "pages of 16", "cuDNN", "FlashAttention-2"], lines)
+
+
+def latent_times():
+    lines = []
+    for row in sorted(rows(LATENT), key=lambda row: (row.q_heads, -row.batch * int(row["keys"]), -row.batch)):
+        flops = 2 * row.batch * int(row["keys"]) * row.q_heads * (row.qk_dim + row.v_dim)
+        read = row.batch * (int(row["keys"]) * row.qk_dim + row.q_heads * (row.qk_dim + row.v_dim)) * 2
+        by_memory = read / flops * 805e12 / 4.42e12 > 1
+        rate = f"{read / row.contiguous_us / 1e6:.2f} TB/s" if by_memory else f"{flops / row.contiguous_us / 1e6:.0f} TFLOP/s"
+        lines.append([f"{row.batch} × {row['keys']}, {row.q_heads}", f"{microseconds(row.bound_us)} {'memory' if by_memory else 'GEMM'}",
+                      microseconds(row.contiguous_us), microseconds(row.paged_us),
+                      f"{100 * row.bound_us / row.contiguous_us:.0f}%", rate, microseconds(row.bmm_us)])
+    return table(["batch × keys, heads", "bound", "contiguous", "pages of 64", "share of the bound", "", "bmm"], lines)
+
+
+def selected_v(*sizes):
+    """Decode with V of selected keys, by batch and keys: a column for each share, k = 0 is V of all."""
+    head = ["batch × keys", "V of all keys", "k = 100", "1/16 of the keys", "1/8", "1/4"]
+    lines = []
+    for batch, keys in sizes:
+        found = {row.top_k or 0: row.ms * 1e3 for row in rows(SELECTED, status="ok", batch=batch, kv_len=keys)}
+        lines.append([f"{batch} × {keys}", *(microseconds(found.get(k)) for k in (0, 100, keys // 16, keys // 8, keys // 4))])
+    return table(head, lines)
+
+
+def ratio_range(found, name):
+    """Least and largest time of a contender over Headroom's."""
+    values = [row[f"{name}_ratio"] for row in found if row[f"{name}_ratio"]]
+    return f"{cell(min(map(float, values)))} to {cell(max(map(float, values)))}"
+
+
+def selected_saves(batch, keys, top_k):
+    """Percent of the time that V of top_k keys saves."""
+    found = {row.top_k or 0: row.ms for row in rows(SELECTED, status="ok", batch=batch, kv_len=keys)}
+    return 100 * (1 - found[top_k] / found[0])
