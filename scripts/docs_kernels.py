@@ -151,3 +151,76 @@ def selected_saves(batch, keys, top_k):
     """Percent of the time that V of top_k keys saves."""
     found = {row.top_k or 0: row.ms for row in rows(SELECTED, status="ok", batch=batch, kv_len=keys)}
     return 100 * (1 - found[top_k] / found[0])
+
+
+# ---- attention on other GPUs ----
+
+AMPERE = "h200/attention_sm80_gpu_vs_torch.csv"
+FORWARD = "h200/attention-forward.csv"
+
+
+def ampere_table():
+    """attention_flash_sm80 over FlashAttention-2: not causal, causal."""
+    lengths = (512, 2048, 8192, 16384)
+    lines = []
+    for dim in (64, 128, 256):
+        cells = [[row.flash_ratio for row in sorted(rows(AMPERE, tier="mha", qk_dim=dim, length=length), key=lambda row: row.causal)]
+                 for length in lengths]
+        lines.append([dim, *(", ".join(f"{ratio:.2f}" for ratio in some) for some in cells)])
+    return table(["head size", *lengths], lines)
+
+
+def ampere_ratios(dim=None):
+    return [row.flash_ratio for row in rows(AMPERE, dtype="bf16") if row.flash_ratio and dim in (None, row.qk_dim)]
+
+
+def memory(count):
+    return "nothing" if not count else f"{count / 2**30:.2g} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def forward_times(*names):
+    """Time and workspace of kernels with scores in memory and of the flash kernel, bf16; a name is as in the first column."""
+    lines = []
+    for name in names:
+        heads, dim, tokens = name.split(", ")
+        batch, length = map(int, tokens.split(" × ")) if " × " in tokens else (1, int(tokens))
+        q, k, v = map(int, heads.split("/"))
+        found = {row.implementation: row for row in rows(FORWARD, dtype="bf16", q_heads=q, k_heads=k, v_heads=v, qk_dim=int(dim),
+                                                       batch=batch, q_len=length)}
+        cells = []
+        for implementation in (2, 3, 4):
+            row = found[implementation]
+            cells.append(f"{three(row.ms)} ms, {memory(row.workspace_bytes)}" if row.median_ns else row.status.replace("_", " "))
+        lines.append([name, *cells])
+    return table(["bf16: heads, head size, tokens", "materialized", "blocked", "flash"], lines)
+
+
+def three(value):
+    """Three digits, zeros at the end among them."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+# ---- attention on a CPU ----
+
+AMX = "xeon-amx/attention_cpu_vs_torch.csv"
+
+
+def amx_table(kernel):
+    """Times as fast as PyTorch by heads, with the range of rates, and of shares of the sum bound where the rows have it."""
+    found = rows(AMX, kernel=kernel)
+    bounded = all(row.of_sum_bound != "" for row in found)
+    lines = []
+    for dim, length, causal in sorted({(row.head_dim, row.length, row.causal) for row in found}):
+        some = rows(AMX, kernel=kernel, head_dim=dim, length=length, causal=causal)
+        equal, grouped, diff = ([row.ratio for row in some if (row.k_heads, row.v_heads) == heads] for heads in
+                                ((some[0].q_heads, some[0].q_heads), (8, 8), (4, 16)))
+        rates, shares = [row.headroom_gflops for row in some], [100 * row.of_sum_bound for row in some if bounded]
+        lines.append([dim, length, "causal" if causal else "all", *(f"{ratio[0]:.2f}" for ratio in (equal, grouped, diff)),
+                      f"{min(rates):.0f}–{max(rates):.0f}", *([f"{min(shares):.0f}–{max(shares):.0f}%"] if bounded else [])])
+    head = ["head size", "length", "mask", "equal heads", "32/8/8", "32/4/16", "GFLOP/s"]
+    return table(head + (["of the sum bound"] if bounded else []), lines)
+
+
+def amx_sum(kernel):
+    ratios = [row.ratio for row in rows(AMX, kernel=kernel)]
+    return f"{mean(ratios):.2f} over {len(ratios)} calls | {min(ratios):.2f}"
