@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "report/document.h"
-#include "report/inputs.h"
 #include "report/json.h"
 #include "report/validated_rows.h"
 
@@ -93,7 +92,7 @@ static hr_status write_json(FILE *out, const hr_calibrate_result *result, const 
 static hr_status write_text(hr_document *document, const hr_calibrate_result *result, const char *path, hr_error *error)
 {
   hr_print_title(document, "headroom calibrate: figures of %s fitted to measured times", result->hardware.name);
-  hr_print_hardware(document, &result->hardware);
+  hr_print_field(document, "device", "%s: %s", result->hardware.name, result->hardware.product);
   hr_print_field(document, "rows", "%" PRId64 ", in %" PRId64 " parts for the cross-validation", result->rows,
                  result->folds);
   if (result->skipped > 0)

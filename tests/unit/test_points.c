@@ -212,6 +212,11 @@ static void noisy_rows_are_measured_again_and_failed_ones_are_not(void **state)
   assert_ok(hr_points_measure(device, store, points, SMALL, &options, NULL, NULL, &outcome, &error), error);
   assert_int_equal(outcome.skipped, 1);
   assert_int_equal(outcome.measured, 2);
+  hr_points_options late = options; /* no point is begun, but those with rows count, wherever they are in the list */
+  late.budget_ns = 1e-3;
+  assert_ok(hr_points_measure(device, store, points, SMALL, &late, NULL, NULL, &outcome, &error), error);
+  assert_int_equal(outcome.measured, 0);
+  assert_true(outcome.skipped >= 1 && outcome.done == outcome.skipped);
   hr_store_close(store);
   hr_device_close(device);
 }

@@ -89,13 +89,15 @@ static void begin_gemms(hr_hardware *h)
     set_missing(&h->alignments[i].result_share, h->alignments[i].gemm_share);
 }
 
-/* Shares of the head sizes that most models have, for a device without any. */
+/* Shares of the head sizes that most models have, for a device without any; a CPU has one for all, as its few points
+ * would not determine three. */
 static void begin_attention(hr_hardware *h, unsigned bits)
 {
   static const hr_attention_share unknown[] = {{64, 0.6, 0.5, 0}, {128, 0.6, 0.5, 0}, {256, 0.6, 0.5, 0}};
+  const size_t all = sizeof unknown / sizeof *unknown, count = h->kind == HR_HARDWARE_GPU ? all : 1;
   if (h->attention_count == 0) {
-    memcpy(h->attentions, unknown, sizeof unknown);
-    h->attention_count = sizeof unknown / sizeof *unknown;
+    memcpy(h->attentions, unknown + all - count, count * sizeof *unknown);
+    h->attention_count = count;
   }
   for (size_t i = 0; i < h->attention_count && bits & HR_ROWS_HEADROOM; i++)
     set_missing(&h->attentions[i].headroom_share, h->attentions[i].forward_share);

@@ -60,10 +60,15 @@ static hr_status keep(points_run *run, hr_result *row, bool beside, hr_error *er
   return HR_OK;
 }
 
+static bool is_done(const points_run *run, const hr_stored_point *stored)
+{
+  return stored->found && stored->status != HR_ERROR_NOISY && !run->options->again;
+}
+
 static hr_status run_point(points_run *run, const hr_result *base, const hr_point *point, const hr_stored_point *stored,
                            hr_error *error)
 {
-  if (stored->found && stored->status != HR_ERROR_NOISY && !run->options->again) {
+  if (is_done(run, stored)) {
     run->now.skipped++;
     return HR_OK;
   }
@@ -87,8 +92,9 @@ static hr_status run_points(points_run *run, const hr_point *points, size_t coun
   HR_TRY(hr_points_find(run->store, &base, points, count, &stored, error));
   hr_status status = HR_OK;
   for (size_t i = 0; i < count && status == HR_OK; i++) {
-    if (run->options->budget_ns > 0 && (double)hr_clock_ns() - start_ns > run->options->budget_ns)
-      break;
+    bool late = run->options->budget_ns > 0 && (double)hr_clock_ns() - start_ns > run->options->budget_ns;
+    if (late && !is_done(run, &stored[i]))
+      continue; /* later ones may have rows */
     status = run_point(run, &base, &points[i], &stored[i], error);
     run->now.done += status == HR_OK;
   }
