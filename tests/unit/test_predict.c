@@ -131,6 +131,31 @@ static int64_t alignment_with(int64_t lda, int64_t ldc, int64_t stride_b, bool t
   return p.alignment;
 }
 
+/* A toy whose only tile has a quarter of the reference tile's area and half of its edge: misaligned operands of a plain
+ * GEMM cost 1 / 0.25, a misaligned result 1 + 3 · 2, as small tiles lose more there. A split has 64 elements of k. */
+static void misaligned_operands_cost_the_same_with_every_tile(void **state)
+{
+  (void)state;
+  hr_hardware hardware = toy();
+  hardware.tiles[0] = (hr_tile){64, 128, 1};
+  hardware.alignment_count = 2;
+  hardware.alignments[0] = (hr_alignment_class){.bytes = 2, .gemm_share = 0.25, .bmm_share = 0.25};
+  hardware.alignments[1] = (hr_alignment_class){.bytes = 16, .gemm_share = 1, .bmm_share = 1};
+  hr_gemm gemm = hr_gemm_default();
+  gemm.m = 64 * 108, gemm.n = 128, gemm.k = 1023, gemm.transpose_b = true;
+  hr_prediction p;
+  hr_error error;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_near(p.alignment_loss, 0.75);
+  gemm.n = 127, gemm.k = 1024;
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_near(p.alignment_loss, 6.0 / 7);
+  hardware.narrow_split_bytes = 128;
+  gemm.m = 64, gemm.n = 128, gemm.k = 257; /* 257 / 64 = 4 splits */
+  assert_ok(hr_predict_gemm(&hardware, &gemm, &p, &error), error);
+  assert_int_equal(p.splits, 4);
+}
+
 static void strides_set_the_alignment_if_they_are_worse_than_the_sizes(void **state)
 {
   (void)state;
@@ -467,6 +492,7 @@ int main(void)
       cmocka_unit_test(a_row_over_the_tile_edge_pays_for_a_whole_tile),
       cmocka_unit_test(parts_add_up_to_the_matrix_time),
       cmocka_unit_test(the_contiguous_dimensions_set_the_alignment),
+      cmocka_unit_test(misaligned_operands_cost_the_same_with_every_tile),
       cmocka_unit_test(strides_set_the_alignment_if_they_are_worse_than_the_sizes),
       cmocka_unit_test(few_tiles_of_a_long_gemm_are_split_along_k),
       cmocka_unit_test(a_gemm_of_few_rows_is_bound_by_reading_its_weights),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/calibrate/device_json.h"
 
+#include "analysis/hardware/costs.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,12 +64,6 @@ static json_t *attentions_of(const hr_hardware *h)
   return list;
 }
 
-static json_t *decode_of(const hr_decode_cost *cost)
-{
-  return json_pack("{sfsfsfsfsf}", "launch_ns", cost->launch_ns, "bandwidth_share", cost->bandwidth_share, "pair_ns",
-                   cost->pair_ns, "element_ns", cost->element_ns, "split_ns", cost->split_ns);
-}
-
 static json_t *intervals_of(const hr_hardware *h)
 {
   json_t *list = json_array();
@@ -108,10 +104,15 @@ static void put_numbers(json_t *json, const hr_hardware *h)
   const struct {
     const char *name;
     int64_t value;
-  } counts[] = {{"multiprocessors", h->multiprocessors}, {"blocks_per_multiprocessor", h->blocks_per_multiprocessor},
-                {"memory_bytes", h->memory_bytes},       {"l2_bytes", h->l2_bytes},
-                {"shared_bytes", h->shared_bytes},       {"tile_k_bytes", h->tile_k_bytes},
-                {"narrow_k_bytes", h->narrow_k_bytes},   {"split_k_bytes", h->split_k_bytes}};
+  } counts[] = {{"multiprocessors", h->multiprocessors},
+                {"blocks_per_multiprocessor", h->blocks_per_multiprocessor},
+                {"memory_bytes", h->memory_bytes},
+                {"l2_bytes", h->l2_bytes},
+                {"shared_bytes", h->shared_bytes},
+                {"tile_k_bytes", h->tile_k_bytes},
+                {"narrow_k_bytes", h->narrow_k_bytes},
+                {"split_k_bytes", h->split_k_bytes},
+                {"narrow_split_bytes", h->narrow_split_bytes}};
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
     put_count(json, counts[i].name, counts[i].value);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -145,10 +146,7 @@ json_t *hr_device_json(const hr_hardware *h)
     json_object_set_new(json, "vector_tiles", tiles_of(h->vector_tiles, h->vector_tile_count));
   json_object_set_new(json, "alignments", alignments_of(h));
   json_object_set_new(json, "attentions", attentions_of(h));
-  if (h->decode_framework.launch_ns > 0)
-    json_object_set_new(json, "decode_framework", decode_of(&h->decode_framework));
-  if (h->decode_headroom.launch_ns > 0)
-    json_object_set_new(json, "decode_headroom", decode_of(&h->decode_headroom));
+  hr_hardware_put_costs(h, json);
   json_object_set_new(json, "intervals", intervals_of(h));
   return json;
 }

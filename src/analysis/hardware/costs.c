@@ -55,6 +55,11 @@ static double *number_of(hr_hardware *hardware, const cost_field *field)
   return (double *)(void *)((char *)hardware + field->offset);
 }
 
+static double value_of(const hr_hardware *hardware, const cost_field *field)
+{
+  return *(const double *)(const void *)((const char *)hardware + field->offset);
+}
+
 static bool is_first(size_t i)
 {
   return i == 0 || strcmp(fields[i].object, fields[i - 1].object) != 0;
@@ -79,12 +84,26 @@ hr_status hr_hardware_read_costs(const hr_json_reader *reader, hr_hardware *hard
   return HR_OK;
 }
 
+void hr_hardware_put_costs(const hr_hardware *hardware, json_t *json)
+{
+  json_t *object = NULL;
+  for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+    double value = value_of(hardware, &fields[i]);
+    if (is_first(i))
+      object = value > 0 ? json_object() : NULL;
+    if (is_first(i) && object)
+      json_object_set_new(json, fields[i].object, object);
+    if (object && value > 0)
+      json_object_set_new(object, fields[i].field, json_real(value));
+  }
+}
+
 /* `!(a && b)` instead of `a || b`, so that NaN is refused. */
 hr_status hr_hardware_check_costs(const hr_hardware *hardware, hr_error *error)
 {
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     const cost_field *f = &fields[i];
-    double value = *(const double *)(const void *)((const char *)hardware + f->offset);
+    double value = value_of(hardware, f);
     double least = f->share && value != 0 ? LEAST_SHARE : 0;
     if (!(value >= least && value <= f->most))
       return hr_fail(error, HR_ERROR_INVALID, "%s: %s: expected %g to %g, found %g", f->object, f->field, least,

@@ -68,6 +68,7 @@ static hr_status read_counts(const hr_json_reader *reader, hr_hardware *hardware
       {"tile_k_bytes", 0, 0, &hardware->tile_k_bytes},
       {"split_k_bytes", 0, 0, &hardware->split_k_bytes},
       {"narrow_k_bytes", 0, 0, &hardware->narrow_k_bytes},
+      {"narrow_split_bytes", 0, 0, &hardware->narrow_split_bytes},
       {"devices_per_node", 0, 0, &hardware->devices_per_node},
   };
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {

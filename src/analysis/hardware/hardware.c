@@ -281,6 +281,7 @@ hr_status hr_hardware_check(const hr_hardware *hardware, hr_error *error)
       {"shared_bytes", (double)hardware->shared_bytes, 0, 1e15},
       {"split_ns", hardware->split_ns, 0, 1e9},
       {"narrow_k_bytes", (double)hardware->narrow_k_bytes, 0, 1e6},
+      {"narrow_split_bytes", (double)hardware->narrow_split_bytes, 0, 1e9},
       {"split_k_bytes", (double)hardware->split_k_bytes, 0, 1e9},
       {"clock (condition)", (double)hardware->clock, HR_CLOCK_SETTLED, HR_CLOCK_BURST},
       {"cache (condition)", (double)hardware->cache, HR_CACHE_COLD, HR_CACHE_WARM},

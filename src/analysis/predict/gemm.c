@@ -54,8 +54,10 @@ static const hr_alignment_class *class_of(const hr_hardware *hardware, int64_t b
   return &hardware->alignments[i];
 }
 
-/* Sets the alignments of a prediction and returns the share of full speed at that alignment. */
-static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p)
+/* Sets the alignments of a prediction and returns the share of full speed at that alignment; *by_edge: of the reference
+ * tile, smaller tiles lose more. */
+static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, bool batched, hr_prediction *p,
+                             bool *by_edge)
 {
   int64_t bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   p->m_alignment = alignment_of(gemm->m, bytes);
@@ -65,13 +67,18 @@ static double set_alignments(const hr_hardware *hardware, const hr_gemm *gemm, b
                               operand_alignment(hr_gemm_b(gemm), false, bytes));
   int64_t stored = operand_alignment(hr_gemm_c(gemm), false, bytes);
   p->alignment = hr_min64(operands, stored);
+  *by_edge = false;
   if (hardware->alignment_count == 0 || hardware->vector_formats[gemm->dtype])
     return 1;
+  *by_edge = batched;
   if (batched)
     return class_of(hardware, p->alignment)->bmm_share;
+  double share = class_of(hardware, operands)->gemm_share;
+  if (operands < VECTOR_BYTES)
+    return share;
   const hr_alignment_class *result = class_of(hardware, stored);
-  return fmin(class_of(hardware, operands)->gemm_share,
-              result->result_share > 0 ? result->result_share : result->gemm_share);
+  *by_edge = true;
+  return fmin(share, result->result_share > 0 ? result->result_share : result->gemm_share);
 }
 
 static void set_tiling(const hr_tiling_problem *problem, const hr_tiling *way, hr_prediction *p)
@@ -142,6 +149,9 @@ static hr_tiling_problem make_problem(const hr_hardware *hardware, const hr_gemm
   problem.element_bytes = (int64_t)hr_dtype_bytes(gemm->dtype);
   problem.result_bytes = hr_max64(problem.element_bytes, RESULT_BYTES_LEAST);
   problem.depth_step = depth_step(hardware, gemm, p->alignment);
+  bool narrow = p->alignment < VECTOR_BYTES && !hardware->vector_formats[gemm->dtype];
+  problem.split_k_bytes =
+      narrow && hardware->narrow_split_bytes > 0 ? hardware->narrow_split_bytes : hardware->split_k_bytes;
   problem.slot_ns_per_flop = (double)problem.slots * 1e9 / rate;
   problem.slot_ns_per_stored = hardware->store_exposed * (double)problem.slots *
                                hr_transfer_ns(hardware, (double)problem.result_bytes, hardware->store_share);
@@ -158,9 +168,11 @@ hr_status hr_predict_gemm_loading(const hr_hardware *hardware, const hr_gemm *ge
 
   hr_prediction p = {.launch_ns = fmax(hardware->launch_ns, hardware->product_launch_ns)};
   p.matrix_ns = flops / rate * 1e9;
-  double share = set_alignments(hardware, gemm, batched, &p);
+  bool by_edge;
+  double share = set_alignments(hardware, gemm, batched, &p, &by_edge);
   hr_tiling_problem problem = make_problem(hardware, gemm, rate, &p);
   problem.alignment_share = share;
+  problem.by_edge = by_edge;
   problem.matrix_ns = p.matrix_ns;
   problem.loaded_bytes = loaded_bytes;
   hr_tiling way = hr_best_tiling(&problem);

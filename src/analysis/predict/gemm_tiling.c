@@ -14,10 +14,14 @@
 /* A burst: the clock falls to the settled one as calls approach this time. */
 #define BURST_NS 1e6
 
-/* Misaligned operands need narrow loads, which then bound a tile: its time grows with its edge instead of its area, so
- * small tiles lose more. */
-static double slowdown_of(hr_tile tile, double alignment_share)
+/* Misaligned rows need narrow loads or stores, which then bound a tile: its time grows with its edge instead of its
+ * area, so small tiles lose more. Plain GEMMs with misaligned operands lose the same share with every tile
+ * (docs/prediction.md). */
+static double slowdown_of(const hr_tiling_problem *problem, hr_tile tile)
 {
+  double alignment_share = problem->alignment_share;
+  if (alignment_share >= 1 || !problem->by_edge)
+    return 1 / fmin(alignment_share, 1);
   double edge = (double)(tile.m + tile.n) / ((double)tile.m * (double)tile.n);
   double reference = (REFERENCE_TILE_M + REFERENCE_TILE_N) / (REFERENCE_TILE_M * REFERENCE_TILE_N);
   return 1 + (1 / alignment_share - 1) * (edge / reference);
@@ -81,7 +85,7 @@ static hr_tiling make_tiling(const hr_tiling_problem *problem, hr_tile tile, int
   way.waves = hr_ceil_div(tiles * splits, problem->slots);
   way.slot_ns = 2.0 * area * steps * (double)problem->depth_step * problem->slot_ns_per_flop / tile.share +
                 area * problem->slot_ns_per_stored;
-  way.slowdown = problem->alignment_share < 1 ? slowdown_of(tile, problem->alignment_share) : 1;
+  way.slowdown = slowdown_of(problem, tile);
   way.reduction_ns = reduction_ns(problem, splits);
   double slow_ns = (double)way.waves * way.slot_ns * way.slowdown;
   way.clock = clock_of(problem, slow_ns);
@@ -97,7 +101,7 @@ static int64_t most_splits(const hr_tiling_problem *problem, int64_t tiles)
   const hr_hardware *hardware = problem->hardware;
   if (tiles * 2 > problem->slots || hardware->kind != HR_HARDWARE_GPU)
     return 1;
-  int64_t bytes = hardware->split_k_bytes > 0 ? hardware->split_k_bytes : SPLIT_BYTES_LEAST;
+  int64_t bytes = problem->split_k_bytes > 0 ? problem->split_k_bytes : SPLIT_BYTES_LEAST;
   int64_t least = hr_max64(1, bytes / problem->element_bytes);
   return hr_max64(1, hr_min64(problem->slots / tiles, problem->gemm->k / least));
 }

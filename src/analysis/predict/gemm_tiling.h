@@ -13,10 +13,12 @@ typedef struct hr_tiling_problem {
   size_t shape_count;
   int64_t slots, element_bytes;
   int64_t result_bytes;      /* of an element of the result: 2 for operands of 8 bits */
+  int64_t split_k_bytes;     /* least of a split; 0: not given */
   int64_t depth_step;        /* elements of k per step */
   double slot_ns_per_flop;   /* of one slot at the library's rate */
   double slot_ns_per_stored; /* per element of the result: the part of its store that compute does not hide */
   double alignment_share;    /* of the reference tile; 1: aligned */
+  bool by_edge;              /* smaller tiles have a smaller share */
   double matrix_ns;          /* useful FLOPs at the library's rate */
   double loaded_bytes;       /* of the operands, each as often as it must be read */
 } hr_tiling_problem;
