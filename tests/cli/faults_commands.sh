@@ -125,6 +125,11 @@ check_store() {
 }
 run_store() {
   command=$1 after=$2
+  rm -f a.db*
+  cp before.db a.db
+  "$H" $command > log 2> errors || not_so "$command: $(cat errors)"
+  found=$(rows_of a.db)
+  [ "$found" -eq $after ] || not_so "$command: $found rows rather than $after without a fault"
   each 'pwrite shortwrite fsync fdatasync ftruncate unlink open pread' "$EIO $ENOSPC" '' check_store
   each 'pwrite fsync fdatasync unlink open pread' $EIO again check_store
   each 'pwrite pread open' $EINTR '' check_store
@@ -133,7 +138,7 @@ run_store 'results merge --db a.db other.db' 4
 run_store 'results delete --db a.db 00000000000000000000000000000001' 1
 run_store 'results export --db a.db' 2
 run_store 'results list --db a.db' 2
-run_store 'sweep ./sweep.json -d reference --dtype fp32 --time-limit 0.0001 --db a.db -q' 4
+run_store 'sweep ./sweep.json -d reference --dtype fp32 --time-limit 0.001 --db a.db -q' 4
 
 # ---- the cache of compiled kernels ----
 check_cache() {
