@@ -20,6 +20,12 @@ run gemm 4096 4096 4096 --device h200
 run kernels
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+export HEADROOM_PROBE=0 # which runs oneDNN
+if [ "$(uname -m)" = x86_64 ]; then # valgrind knows AVX2 and no later instructions
+  export HEADROOM_CPU_MASK=avx2
+fi
+run attention --heads 4 --k-heads 1 --q-len 9 --dtype fp32 --kernel attention_flash --warm --budget 0.02
+run decode --kv-len 64 --heads 4 --dtype bf16 --kernel decode_split --warm --budget 0.02
 run results import --db "$folder/a.db" "$(dirname "$0")/../cli/inputs/results.jsonl"
 run results export --db "$folder/a.db" --output "$folder/a.csv"
 run results import --db "$folder/b.db" "$folder/a.csv"
